@@ -57,7 +57,7 @@ fn main() {
     ];
     write("pool_torn.rs", &replaced(&pool, &torn));
     // Giving a block frees at most one that is too many.
-    write("pool_over_its_limit.rs", &replaced(&pool, &[("    free_surplus();\n}\n\n/// Frees what", "}\n\n/// Frees what")]));
+    write("pool_over_its_limit.rs", &replaced(&pool, &[("    free_surplus();\n}\n\n/// Frees the blocks", "}\n\n/// Frees the blocks")]));
     // A block that is freed stays in the pool.
     write("pool_freed_and_kept.rs", &replaced(&pool, &[("pool.remove(0) }", "pool.blocks[0] }")]));
 

@@ -1,4 +1,4 @@
-//! One position of contiguous operands: how a loop loads and stores elements.
+//! A cursor in contiguous operands: how a loop loads and stores elements at one position.
 // Imports: `scalar`, `element`, `kernel`, `device`.
 
 use super::strided::Pointers;
@@ -8,18 +8,20 @@ use crate::kernel::{Body, Io};
 use crate::scalar::{Eval, Lane};
 use std::marker::PhantomData;
 
-/// No pointer.
+/// The number of no operand.
 pub(crate) const NO_OPERAND: usize = usize::MAX;
 
-/// What a loop finds on a row, and how it is compiled.
+/// How a loop over a row is compiled.
 pub(crate) trait Mode: Copy {
-    /// Whether the program has settled on the row, and held what it holds.
+    /// Whether the program has prepared the row and cached its values.
     const HELD: bool;
-    /// Whether it goes element by element, in few instructions: for processors of x86-64 without AVX2, which are rare, and whose
-    /// copies of every loop cost as much to compile as the others.
+    /// Whether the loop proceeds element by element, in few instructions. It is the version for x86-64
+    /// processors without AVX2: they are rare, and full copies of every loop for them would cost as much
+    /// compile time as the other copies.
     const PLAIN: bool;
 
-    /// What the compiler cannot look through makes no vectors, and is not repeated.
+    /// Blocks vectorization and unrolling of a plain loop, because the compiler cannot look through a
+    /// `black_box`.
     #[inline(always)]
     fn keep_plain() {
         if Self::PLAIN {
@@ -28,7 +30,7 @@ pub(crate) trait Mode: Copy {
     }
 }
 
-/// A [`Mode`].
+/// A [`Mode`], given by constants.
 #[derive(Clone, Copy)]
 pub(crate) struct By<const HELD: bool, const PLAIN: bool>;
 
@@ -39,13 +41,14 @@ impl<const HELD: bool, const PLAIN: bool> Mode for By<HELD, PLAIN> {
 
 /// One position of contiguous operands.
 pub(crate) struct Cursor<'a, M> {
-    /// Outputs, then one for each load; last the room for what the row holds.
+    /// The outputs, then one pointer for each load; the last points to the cached values of the row.
     pub(crate) pointers: &'a Pointers,
-    /// The next load's pointer.
+    /// The number of the next load's pointer.
     pub(crate) next: usize,
-    /// The pointer with one element for all positions, or [`NO_OPERAND`].
+    /// The number of the pointer whose operand is broadcast (one element for all positions), or
+    /// [`NO_OPERAND`].
     pub(crate) broadcast: usize,
-    /// The next store's pointer.
+    /// The number of the next store's pointer.
     pub(crate) output: usize,
     /// The position.
     pub(crate) i: usize,
@@ -53,13 +56,13 @@ pub(crate) struct Cursor<'a, M> {
 }
 
 impl<'a, M: Mode> Cursor<'a, M> {
-    /// Position `i` of operands that all have an element for each; `next` is the pointer of the first load.
+    /// Position `i` of operands without a broadcast one; `next` is the number of the first load's pointer.
     #[inline(always)]
     pub(crate) fn new(pointers: &'a Pointers, next: usize, i: usize) -> Self {
         Self::with_broadcast(pointers, next, NO_OPERAND, i)
     }
 
-    /// Position `i`, where the pointer at `broadcast` has one element for all.
+    /// Position `i` of operands, of which the one at `broadcast` has one element for all positions.
     #[inline(always)]
     pub(crate) fn with_broadcast(pointers: &'a Pointers, next: usize, broadcast: usize, i: usize) -> Self {
         M::keep_plain();
@@ -67,15 +70,15 @@ impl<'a, M: Mode> Cursor<'a, M> {
     }
 }
 
-// Pointers are followed by `*`: the standard library's functions check them where the *user's* crate is compiled with debug
-// assertions, element by element, and such a loop takes ten times as long.
+// Pointers are dereferenced by `*`. The standard library's functions check the pointer for every element if
+// the *user's* crate is compiled with debug assertions, and such checks would dominate the loop.
 impl<M: Mode> Io<Eval> for Cursor<'_, M> {
     #[inline(always)]
     fn load<T: Element>(&mut self) -> Lane<Eval, Compute<T>> {
         let pointer = self.pointers[self.next].cast::<T>();
         let at = if self.next == self.broadcast { 0 } else { self.i };
         self.next += 1;
-        // SAFETY: whoever made this `Cursor` promised an element of type T here (`row`, `fold`, `columns`).
+        // SAFETY: the code that made this `Cursor` promised an element of type T here.
         Lane(unsafe { *pointer.wrapping_add(at) }.widen())
     }
     #[inline(always)]
@@ -101,13 +104,13 @@ impl<M: Mode> Io<Eval> for Cursor<'_, M> {
         }
         self.next += loads;
         let room = self.pointers[MAX_OPERANDS].wrapping_add(place).cast::<Compute<T>>();
-        // SAFETY: `RowPreparation::hold` wrote the values of the whole row there.
+        // SAFETY: `RowPreparation::hold` wrote the values of the whole row at this address.
         Some(Lane(unsafe { *room.wrapping_add(self.i) }))
     }
 }
 
-/// The body's value at position `i` of a contiguous row; its first load is pointer `first`. A closure would stay a call where
-/// the user's crate is compiled incrementally.
+/// The value of a body at position `i` of a contiguous row; its first load is pointer `first`. It is a
+/// function, because a closure would remain a call where the user's crate is compiled incrementally.
 #[inline(always)]
 pub(crate) fn value<B: Body, M: Mode>(
     body: &B,

@@ -1,25 +1,27 @@
-//! Run-time dispatch: the same loop, compiled for several instruction sets, and the widest one that this processor has, or
-//! one that suits it better.
+//! Run-time dispatch over instruction sets. The same loop is compiled for several of them, and the processor
+//! runs the widest copy that it supports, or the copy that suits it better.
 //!
-//! The loop is plain Rust and the compiler vectorizes it; only the instructions that it may use change. On other
-//! architectures than x86-64 the target's own features are used (NEON is part of every 64-bit ARM), and in builds that are not
-//! optimized (`rankform_unoptimized`, of `build.rs`), in which nothing is vectorized: one copy serves every level.
+//! A loop is plain Rust, and the compiler vectorizes it; only the permitted instructions differ between its
+//! copies. Architectures other than x86-64 use the features of the compilation target (NEON is part of every
+//! 64-bit ARM). Unoptimized builds (`rankform_unoptimized`, set by `build.rs`) vectorize nothing, and one
+//! copy serves every level.
 // Imports: nothing.
 
 #[cfg(target_arch = "x86_64")]
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The variable of the environment that keeps to narrower instructions: `avx2` or `baseline`. For comparisons and tests.
+/// The environment variable that limits the instruction set to `avx2` or `baseline`, for comparisons and
+/// tests.
 #[cfg(target_arch = "x86_64")]
 const LIMIT: &str = "RANKFORM_SIMD";
 
 /// A loop that is compiled once for each instruction set.
 pub(crate) trait Loop {
-    /// What it returns.
+    /// The result.
     type Output;
     /// The loop, inlined into each of its copies.
     fn run(self) -> Self::Output;
-    /// The loop for processors of x86-64 without AVX2, where that is another: one of few instructions.
+    /// The loop for x86-64 processors without AVX2, if it differs: a version of few instructions.
     #[cfg_attr(any(rankform_unoptimized, not(target_arch = "x86_64")), allow(dead_code))]
     #[inline(always)]
     fn run_plain(self) -> Self::Output
@@ -44,7 +46,7 @@ pub(crate) fn dispatch<L: Loop>(body: L) -> L::Output {
         body.run()
     }
     match level() {
-        // SAFETY: `level` found every feature that the function is compiled for.
+        // SAFETY: `level` detected every feature that the function is compiled for.
         Level::Avx512 => unsafe { avx512(body) },
         // SAFETY: as above.
         Level::Avx2 => unsafe { avx2(body) },
@@ -52,7 +54,7 @@ pub(crate) fn dispatch<L: Loop>(body: L) -> L::Output {
     }
 }
 
-/// As [`dispatch`], for loops that are called only where the processor has AVX2.
+/// As [`dispatch`], for loops that are called only on processors with AVX2.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn dispatch_from_avx2<L: Loop>(body: L) -> L::Output {
@@ -67,7 +69,7 @@ pub(crate) fn dispatch_from_avx2<L: Loop>(body: L) -> L::Output {
         body.run()
     }
     match level() {
-        // SAFETY: `level` found every feature that the function is compiled for.
+        // SAFETY: `level` detected every feature that the function is compiled for.
         Level::Avx512 => unsafe { avx512(body) },
         // SAFETY: as above.
         Level::Avx2 => unsafe { avx2(body) },
@@ -81,7 +83,8 @@ pub(crate) fn dispatch_from_avx2<L: Loop>(body: L) -> L::Output {
     body.run()
 }
 
-/// As [`dispatch`], for loops that wait for memory or do little at a time: copies for AVX2 and for the target's own features alone.
+/// As [`dispatch`], for memory-bound loops and for loops that do little at a time. They have copies for AVX2
+/// and for the baseline of the target only.
 #[cfg(all(target_arch = "x86_64", not(rankform_unoptimized)))]
 #[inline]
 pub(crate) fn dispatch_up_to_avx2<L: Loop>(body: L) -> L::Output {
@@ -91,7 +94,7 @@ pub(crate) fn dispatch_up_to_avx2<L: Loop>(body: L) -> L::Output {
     }
     match level() {
         Level::Baseline => body.run_plain(),
-        // SAFETY: `level` found every feature that the function is compiled for.
+        // SAFETY: `level` detected every feature that the function is compiled for.
         _ => unsafe { avx2(body) },
     }
 }
@@ -102,20 +105,25 @@ pub(crate) fn dispatch_up_to_avx2<L: Loop>(body: L) -> L::Output {
     body.run()
 }
 
-/// A loop with few words for arguments, which stay in registers on the way to it: the choice of its copy is then a jump.
+/// A loop whose arguments are a few machine words. They stay in registers, and the choice of a copy compiles
+/// to a jump.
 pub(crate) trait Call<A, B, C> {
-    /// Whether it has a copy for AVX-512; without one it is not called at that level.
+    /// Whether the loop has a copy for AVX-512. A loop without one is not called at that level.
     #[cfg_attr(any(rankform_unoptimized, not(target_arch = "x86_64")), allow(dead_code))]
     const HAS_AVX512: bool;
-    /// The loop, inlined into each of its copies; see [`Loop::run_plain`]. It is `wide` where it may use AVX-512.
+    /// The loop, inlined into each of its copies. `wide` says whether it may use AVX-512. `PLAIN` selects the
+    /// version of [`Loop::run_plain`].
     ///
     /// # Safety
-    /// As it says.
+    /// The implementation states the obligations of its caller.
     unsafe fn call<const PLAIN: bool>(wide: bool, a: A, m: usize, n: usize, b: B, c: C);
 }
 
+/// Runs the copy of a loop for `level`.
+///
 /// # Safety
-/// That of the loop; the processor has what `level` stands for.
+/// 1. The caller keeps the obligations of the loop.
+/// 2. The processor supports `level`.
 #[cfg(all(target_arch = "x86_64", not(rankform_unoptimized)))]
 #[inline(always)]
 pub(crate) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(
@@ -130,32 +138,34 @@ pub(crate) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(
         enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c"
     )]
     unsafe fn avx512<L: Call<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the obligations of the loop.
         unsafe { L::call::<false>(true, a, m, n, b, c) }
     }
     #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
     unsafe fn avx2<L: Call<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the obligations of the loop.
         unsafe { L::call::<false>(false, a, m, n, b, c) }
     }
-    #[inline(never)] // else its registers would be saved on the way to the others
+    #[inline(never)] // otherwise the paths to the other copies would save its registers
     unsafe fn baseline<L: Call<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the obligations of the loop.
         unsafe { L::call::<true>(false, a, m, n, b, c) }
     }
     match level {
         Level::Avx512 if const { !L::HAS_AVX512 } => unreachable!("a loop that is called by AVX2 at most"),
-        // SAFETY: the caller's promise.
+        // SAFETY: (1) by the caller's promise; (2) the processor supports this level.
         Level::Avx512 => unsafe { avx512::<L, A, B, C>(a, m, n, b, c) },
         // SAFETY: as above.
         Level::Avx2 => unsafe { avx2::<L, A, B, C>(a, m, n, b, c) },
-        // SAFETY: the caller's promise.
+        // SAFETY: (1) by the caller's promise; every processor supports the baseline.
         Level::Baseline => unsafe { baseline::<L, A, B, C>(a, m, n, b, c) },
     }
 }
 
+/// Runs the only copy of a loop.
+///
 /// # Safety
-/// That of the loop.
+/// The caller keeps the obligations of the loop.
 #[cfg(any(not(target_arch = "x86_64"), rankform_unoptimized))]
 #[inline]
 pub(crate) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(
@@ -166,7 +176,7 @@ pub(crate) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(
     b: B,
     c: C,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe { L::call::<false>(false, a, m, n, b, c) }
 }
 
@@ -176,7 +186,7 @@ pub(crate) fn dispatch<L: Loop>(body: L) -> L::Output {
     body.run()
 }
 
-/// Instruction sets that loops are compiled for.
+/// The instruction sets that loops are compiled for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd)]
 pub(crate) enum Level {
     Baseline,
@@ -193,7 +203,7 @@ pub(crate) fn level() -> Level {
     Level::Baseline
 }
 
-/// The level, without AVX-512.
+/// The level, reduced to AVX2 at most.
 #[inline(always)]
 pub(crate) fn at_most_avx2(level: Level) -> Level {
     #[cfg(target_arch = "x86_64")]
@@ -203,11 +213,11 @@ pub(crate) fn at_most_avx2(level: Level) -> Level {
     level
 }
 
-/// What this processor has and the environment allows, found once.
+/// The level that this processor supports and the environment allows. It is detected once.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn level() -> Level {
-    // 0: not yet known. Two threads that find it both find the same.
+    // 0 means not yet detected. If two threads detect it at once, both find the same level.
     static KNOWN: AtomicU8 = AtomicU8::new(0);
     match KNOWN.load(Ordering::Relaxed) {
         1 => Level::Baseline,
@@ -245,7 +255,7 @@ fn find() -> Level {
     }
 }
 
-/// Whether the processor is one of Intel.
+/// Whether Intel made the processor.
 pub(crate) fn is_intel() -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {

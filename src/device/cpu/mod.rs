@@ -1,6 +1,10 @@
-//! The host: aligned memory, one contiguous inner loop a kernel and instruction set, matrix products.
+//! The CPU: aligned memory of the host, vectorized loops for several instruction sets, threads.
 //!
-//! Only the innermost loops are generic over the kernel; everything around them is compiled once, here.
+//! Each mechanism of [`Device`] has a module or a folder. `memory`, `parallel` and `strided` serve all of
+//! them, `isa` chooses an instruction set, and `tuning` holds the thresholds.
+//!
+//! Only the innermost loops are generic over the kernel. The code around them is compiled once, in this
+//! crate.
 // Imports: `error`, `element`, `kernel`.
 
 mod chains;
@@ -44,14 +48,15 @@ use std::ptr::NonNull;
 
 /// The host's processor and memory.
 ///
-/// Instruction sets are found at run time; `RANKFORM_SIMD=avx2` (or `baseline`) in the environment keeps to narrower ones.
-/// With the feature `threads`, operations on 2¹⁵ elements and more are shared with the threads of rayon's pool
-/// (`RAYON_NUM_THREADS`), which look for more for 500 µs afterwards. Results do not depend on the number of threads.
+/// The instruction set is chosen at run time; `RANKFORM_SIMD=avx2` (or `baseline`) in the environment limits
+/// the choice. With the feature `threads`, the threads of rayon's pool (`RAYON_NUM_THREADS`) share operations
+/// on 2¹⁵ elements and more. After such an operation they spin for 500 µs in search of further work. Results
+/// do not depend on the number of threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cpu;
 
-/// The memory pool: blocks of 32 KiB and more are kept when they are freed, and used again; there is one pool, as there is
-/// one host.
+/// The memory pool. It keeps freed blocks of 32 KiB and more and uses them again. There is one pool, because
+/// there is one host.
 ///
 /// # Examples
 /// ```
@@ -64,23 +69,26 @@ pub struct Cpu;
 /// # Ok::<(), rankform::Error>(())
 /// ```
 impl Cpu {
-    /// What the pool holds now.
+    /// The present state of the pool.
     pub fn memory(&self) -> MemoryStatistics {
         pool::statistics()
     }
 
-    /// How many bytes of free memory the pool keeps at most; 1 GiB at first. Beyond, what was kept longest is given back.
+    /// Sets how many bytes of free memory the pool keeps at most; 1 GiB at first. Beyond the limit, the pool
+    /// frees the blocks that it has kept for the longest time.
     pub fn set_memory_limit(&self, nbytes: usize) {
         pool::set_limit(nbytes);
     }
 
-    /// A guard that panics when it is dropped, if this thread took new memory from the system meanwhile: for tests of loops
-    /// that should need none.
+    /// Returns a guard that panics on drop if this thread has taken new memory from the system since its
+    /// creation. It serves tests of loops that should need none.
     ///
-    /// What makes a tensor takes a block; from 32 KiB on it is one that the pool kept, if the step ran once before, and so is
-    /// what operations need meanwhile. Smaller tensors are new memory each time: write into those that are there, by
-    /// `eval_into`, `reduce_into`, `matmul_into` and whatever else ends in `_into`, by `apply_in_place`, `assign`, `copy_to` or
-    /// the operators in place. What other threads take on behalf of an operation is not counted; it is kept likewise.
+    /// Each new tensor takes a block. A block of 32 KiB or more comes from the pool if the same step has run
+    /// before; the scratch memory of operations does as well. A smaller tensor takes new memory each time. To
+    /// avoid that, write into existing tensors: by `eval_into`, `reduce_into`, `matmul_into` and the other
+    /// functions that end in `_into`, by `apply_in_place`, `assign`, `copy_to` or the operators in place. The
+    /// guard does not count memory that other threads take on behalf of an operation; the pool keeps that
+    /// memory too.
     ///
     /// # Examples
     /// ```
@@ -106,14 +114,15 @@ impl Cpu {
         NoAllocGuard::new()
     }
 
-    /// Gives all free memory back to the system; how many bytes that were.
+    /// Gives all free memory back to the system. Returns the number of bytes freed.
     pub fn trim(&self) -> usize {
         pool::trim()
     }
 }
 
-/// Of two functions of one type the interpreter's, where programs are interpreted and this one can be. Chosen in a constant:
-/// the compiler looks through both sides of a branch, and through all that they call.
+/// Chooses between two functions of one type: the interpreted one, if programs are interpreted and this one
+/// can be, otherwise the compiled one. The choice is a constant, because the compiler would otherwise compile
+/// both branches and all functions that they call.
 #[cfg(not(rankform_through_cuda))]
 macro_rules! chosen {
     ($Function:ty, $can:expr, $interpreted:expr, $compiled:expr) => {{
@@ -132,8 +141,8 @@ type ReduceFn<B> = unsafe fn(&B, Reduction<'_>, OperandRef<'_>, Inputs<'_>) -> R
 #[cfg(debug_assertions)]
 type ScanFn<B> = unsafe fn(&B, ScanPlan<'_>, OperandRef<'_>, Inputs<'_>) -> Result<()>;
 
-// SAFETY: (1) `CpuBlock` owns its bytes and the pool aligns them; (2) the engines walk exactly the indices inside the sizes;
-// (3) every call returns when its work is done.
+// SAFETY: (1) `CpuBlock` owns its bytes and the pool aligns them; (2) the engines reach exactly the indices
+// inside the sizes; (3) every call returns after its work is done.
 #[cfg(not(rankform_through_cuda))]
 unsafe impl Device for Cpu {
     type Block = CpuBlock;
@@ -145,7 +154,7 @@ unsafe impl Device for Cpu {
 
     #[inline]
     fn inline_block(&self, nbytes: usize) -> Option<unsafe fn(NonNull<u8>, usize) -> CpuBlock> {
-        // Larger ones are kept by the pool.
+        // The pool keeps larger blocks.
         if nbytes < pool::POOLED_BYTES { Some(CpuBlock::inline_block) } else { None }
     }
 
@@ -159,7 +168,8 @@ unsafe impl Device for Cpu {
     }
 
     unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
-        // SAFETY: the caller promises room and exclusive use; a borrowed slice cannot overlap memory in exclusive use.
+        // SAFETY: the caller promises room and exclusive use; a borrowed slice cannot overlap memory in
+        // exclusive use.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! One call of a kernel, without the types of its program: the loops, the operands and how to run rows of them.
+//! One call of a kernel: its loops and operands, without the types of its program. The code around kernels is
+//! thereby compiled once.
 // Imports: `device`.
 
 use super::stream_target::StreamTarget;
@@ -13,39 +14,40 @@ use crate::device::{MAX_OPERANDS, OperandRef};
 /// Bytes of the widest element.
 pub(super) const MAX_ELEMENT_BYTES: usize = 16;
 
-/// The contiguous loop of a program, by some instructions: so many rows, each of `n` elements; see `kernel.rs`. Only where
-/// [`Loops::past`] says so may rows go on past the caches.
+/// The contiguous loop of a program for one instruction set. It computes `rows` rows of `n` elements each;
+/// `kernel::run_rows_of` states the obligations of its caller. Only a kernel with [`Loops::streaming`] may
+/// get a [`RowAdvance::stream`].
 pub(crate) type RowsFn = unsafe fn(
     level: Level,
     program: *const (),
     rows: usize,
     n: usize,
     pointers: *const *mut u8,
-    down: *const RowAdvance,
+    advance: *const RowAdvance,
 );
 
-/// What is done from row to row.
+/// The changes from one row to the next.
 pub(crate) struct RowAdvance {
-    /// What each pointer moves by.
+    /// The stride of each pointer.
     pub(crate) steps: ByteStrides,
-    /// Where the outputs of a row go on to, or null.
+    /// The destination of the outputs by non-temporal stores, or null.
     pub(crate) stream: *const StreamTarget,
 }
 
-/// What is done for one row.
+/// The changes for a call that has a single row.
 pub(super) const SINGLE_ROW: &RowAdvance = &RowAdvance { steps: ZERO_STRIDES, stream: std::ptr::null() };
 
 /// The contiguous loops of a program.
 #[derive(Clone, Copy)]
 pub(crate) struct Loops {
     pub(crate) rows: RowsFn,
-    /// The same for a program of two loads of which the first, or the second, has one element a row.
+    /// The loops of a program of two loads, of which the first, or the second, is broadcast along rows.
     pub(crate) broadcast_row: [Option<RowsFn>; 2],
-    /// Whether `rows` takes rows on past the caches; see `stream_target.rs`.
+    /// Whether `rows` can stream its outputs; see `stream_target.rs`.
     pub(crate) streaming: bool,
 }
 
-/// Outputs, then inputs.
+/// The outputs followed by the inputs.
 pub(crate) fn concat_operands<'a>(
     outputs: &[OperandRef<'a>],
     inputs: &[OperandRef<'a>],
@@ -56,34 +58,40 @@ pub(crate) fn concat_operands<'a>(
     slots
 }
 
-/// A kernel and its program, without their type: so that what feeds it is compiled once.
+/// A kernel and its program with their types erased.
 pub(crate) struct KernelCall<'a> {
     pub(crate) loops: Loops,
     pub(crate) program: *const (),
-    /// How many operands are written: the first.
+    /// The number of operands that are written; they come first.
     pub(crate) outputs: usize,
-    /// The first operand that is read: in place they are the same.
+    /// The number of the first operand that is read: 0 for a program in place.
     pub(crate) first: usize,
     pub(crate) reads: &'a [u8],
-    /// The instructions of its loops, which this processor has: `isa::level` or `tuning::memory_bound_level`.
+    /// The instruction set of the loops, which the processor supports: `isa::level` or
+    /// `tuning::memory_bound_level`.
     pub(crate) level: Level,
-    /// Whether it computes in a few instructions.
+    /// Whether the program computes an element in a few instructions.
     pub(crate) cheap: bool,
-    /// Whether outputs go past the caches.
+    /// Whether outputs are written by non-temporal stores.
     pub(crate) streaming: bool,
-    /// Whether outputs go through the caches, are larger than these, and little is computed: memory is what it waits for.
+    /// Whether memory limits the call: the outputs use ordinary stores and exceed the caches, and the program
+    /// is cheap.
     pub(crate) memory_bound: bool,
 }
-// SAFETY: programs are `Send + Sync` by their trait's bounds and outlive the job.
+// SAFETY: programs are `Send + Sync` by the bounds of their trait, and outlive the call.
 unsafe impl Sync for KernelCall<'_> {}
 
-/// Where the elements of each operand are packed; `None` where they can be used as they stand.
+/// The packed elements of each operand; `None` where the kernel uses the operand in place.
 pub(crate) type Packed = [Option<*mut u8>; MAX_OPERANDS];
 
 impl KernelCall<'_> {
-    /// Operands that are one contiguous run each, without threads: nothing to walk. At most `FEW` outputs and loads.
+    /// Runs on operands that are contiguous as a whole, in this thread. There are at most `FEW` outputs and
+    /// loads.
     ///
-    /// Inlined, since the numbers of operands are known where it is called, and little is left then.
+    /// It is inlined, because its callers know the number of operands and little code remains then.
+    ///
+    /// # Safety
+    /// The obligations of the kernel, for one row of `n` elements.
     #[inline(always)]
     pub(crate) unsafe fn run_contiguous<const FEW: usize>(
         &self,
@@ -106,17 +114,18 @@ impl KernelCall<'_> {
                 .skip(in_place as usize)
                 .any(|slot| output.address.addr().wrapping_sub(slot.address.addr()) < ALIAS_WINDOW_BYTES)
         {
-            // SAFETY: the caller's promise.
+            // SAFETY: by the caller's promise.
             return unsafe { self.via_staging(n, n * output.element, in_place, &mut pointers) };
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: by the caller's promise.
         unsafe { (self.loops.rows)(self.level, self.program, 1, n, pointers.as_ptr(), SINGLE_ROW) };
     }
 
-    /// As [`run_contiguous`](KernelCall::run_contiguous), shared by threads: each takes parts of the run.
+    /// As [`run_contiguous`](KernelCall::run_contiguous), shared by threads: each takes ranges of the
+    /// elements.
     ///
     /// # Safety
-    /// The kernel's promise, for `n` elements.
+    /// The obligations of the kernel, for one row of `n` elements.
     pub(crate) unsafe fn run_contiguous_parallel(
         &self,
         n: usize,
@@ -130,34 +139,39 @@ impl KernelCall<'_> {
             for (base, slot) in base.iter_mut().zip(slots) {
                 *base = slot.address.wrapping_add(part.start * slot.element);
             }
-            // SAFETY: the parts of a run reach each of its elements once.
+            // SAFETY: by the caller's promise; the ranges reach each element once.
             unsafe { self.run_rows(&base, &ZERO_STRIDES, 1, part.len()) }
         });
     }
 
-    /// An output of at most `ALIAS_WINDOW_BYTES` bytes that begins near an input, which the vector loop would take for an overlap and go
-    /// element by element: it is computed elsewhere and copied.
+    /// Computes an output of at most `ALIAS_WINDOW_BYTES` bytes in a staging buffer and copies it. The output
+    /// begins shortly after an input, which the vector loop would take for an overlap and compute element by
+    /// element.
+    ///
+    /// # Safety
+    /// The obligations of the kernel, for one row of `n` elements; the output has `nbytes` bytes.
     #[inline(never)]
     unsafe fn via_staging(&self, n: usize, nbytes: usize, in_place: bool, pointers: &mut [*mut u8]) {
-        let mut room = StackScratch::<{ ALIAS_WINDOW_BYTES / 8 }>::uninit();
-        let room = room.as_mut_ptr().cast::<u8>();
-        let output = std::mem::replace(&mut pointers[0], room);
-        // SAFETY: the caller's promise: an output of `nbytes` bytes, for which there is room.
+        let mut staging = StackScratch::<{ ALIAS_WINDOW_BYTES / 8 }>::uninit();
+        let staging = staging.as_mut_ptr().cast::<u8>();
+        let output = std::mem::replace(&mut pointers[0], staging);
+        // SAFETY: by the caller's promise; the staging buffer has room for `nbytes` bytes.
         unsafe {
             if in_place {
-                std::ptr::copy_nonoverlapping(output, room, nbytes);
+                std::ptr::copy_nonoverlapping(output, staging, nbytes);
             }
             (self.loops.rows)(self.level, self.program, 1, n, pointers.as_ptr(), SINGLE_ROW);
-            // Of common sizes in words: a longer vector than those just stored would wait until they have left the core.
+            // Common sizes are copied by words. A vector wider than the stores just made would have to wait
+            // until they have left the core.
             match nbytes {
-                64 => output.cast::<[u64; 8]>().write_unaligned(room.cast::<[u64; 8]>().read()),
-                128 => output.cast::<[u64; 16]>().write_unaligned(room.cast::<[u64; 16]>().read()),
-                _ => std::ptr::copy_nonoverlapping(room, output, nbytes),
+                64 => output.cast::<[u64; 8]>().write_unaligned(staging.cast::<[u64; 8]>().read()),
+                128 => output.cast::<[u64; 16]>().write_unaligned(staging.cast::<[u64; 16]>().read()),
+                _ => std::ptr::copy_nonoverlapping(staging, output, nbytes),
             }
         }
     }
 
-    /// What the program's outputs have, then what each of its loads has, from what each operand has.
+    /// Expands values of the operands to values of the outputs followed by those of each load.
     pub(crate) fn expand_loads<T: Copy>(&self, base: &[T; MAX_OPERANDS + 1]) -> [T; MAX_OPERANDS + 1] {
         let mut pointers = *base;
         for (pointer, &read) in pointers[self.first..].iter_mut().zip(self.reads) {
@@ -166,24 +180,24 @@ impl KernelCall<'_> {
         pointers
     }
 
-    /// Runs the kernel on `rows` rows of `n` elements, which begin at `base` and stand `down` bytes apart.
+    /// Runs the kernel on `rows` rows of `n` elements, which begin at `base` and are `down` bytes apart.
     ///
     /// # Safety
-    /// The kernel's promise, for every row.
+    /// The obligations of the kernel, for every row.
     pub(crate) unsafe fn run_rows(&self, base: &Pointers, down: &ByteStrides, rows: usize, n: usize) {
-        // SAFETY: the caller's promise.
-        let down = RowAdvance { steps: self.expand_loads(down), stream: std::ptr::null() };
-        // SAFETY: the caller's promise.
+        let advance = RowAdvance { steps: self.expand_loads(down), stream: std::ptr::null() };
+        // SAFETY: by the caller's promise.
         unsafe {
-            (self.loops.rows)(self.level, self.program, rows, n, self.expand_loads(base).as_ptr(), &down)
+            (self.loops.rows)(self.level, self.program, rows, n, self.expand_loads(base).as_ptr(), &advance)
         };
     }
 
-    /// The operand of one load of two that stands still along rows, if the other does not, and the loop for that.
-    pub(super) fn broadcast_load(&self, stands: impl Fn(usize) -> bool) -> Option<(usize, RowsFn)> {
+    /// The operand of a broadcast load, and the loop for it. `is_broadcast` says whether an operand is
+    /// broadcast along rows; exactly one of two loads must be.
+    pub(super) fn broadcast_load(&self, is_broadcast: impl Fn(usize) -> bool) -> Option<(usize, RowsFn)> {
         let &[left, right] = self.reads else { return None };
         let [left, right] = [left, right].map(|read| self.first + read as usize);
-        let (load, operand) = match [left, right].map(stands) {
+        let (load, operand) = match [left, right].map(is_broadcast) {
             [true, false] => (0, left),
             [false, true] => (1, right),
             _ => return None,
@@ -191,6 +205,12 @@ impl KernelCall<'_> {
         self.loops.broadcast_row[load].map(|rows| (operand, rows))
     }
 
+    /// Stores `n` packed elements to a row, by non-temporal stores if the call streams and the row is
+    /// contiguous. Prefetches as many bytes at each address of `ahead` where it streams.
+    ///
+    /// # Safety
+    /// 1. `from` has `n` elements of `element` bytes.
+    /// 2. `to` has room for `n` elements `step` bytes apart, and they do not overlap `from`.
     pub(crate) unsafe fn store_row(
         &self,
         to: *mut u8,
@@ -200,7 +220,7 @@ impl KernelCall<'_> {
         element: usize,
         ahead: &[*mut u8],
     ) {
-        // SAFETY: the caller's promise: `n` elements at both ends.
+        // SAFETY: (1), (2) by the caller's promise.
         unsafe {
             if self.streaming && step == element as isize {
                 non_temporal::copy_and_prefetch(to, from, n * element, ahead);

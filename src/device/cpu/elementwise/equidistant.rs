@@ -11,12 +11,12 @@ use crate::device::cpu::tuning::{
 use crate::device::{MAX_OPERANDS, OperandRef};
 
 impl KernelCall<'_> {
-    /// Runs a program over rows that stand at equal distances, each operand contiguous along them or still, if the caches hold
-    /// them; says whether they were such. Then there is nothing to walk, and a few elements do not pay for it (4 × 4 plus a row,
-    /// Zen 4: 390 → 210 ns).
+    /// Runs a program over rows at equal distances, if the caches hold them; each operand is contiguous along
+    /// rows, or one is broadcast. Returns whether the operands have that form. It needs no iteration space,
+    /// which would dominate the cost of a few elements.
     ///
     /// # Safety
-    /// The kernel's promise, for every index of `sizes`.
+    /// The obligations of the kernel, for every index of `sizes`.
     pub(crate) unsafe fn run_equidistant(
         &self,
         sizes: &[usize],
@@ -32,36 +32,37 @@ impl KernelCall<'_> {
         {
             return false;
         }
-        // The longest rows that are such.
+        // Looks for the longest rows of this form.
         for axis in 0..sizes.len() {
             let (outer, row) = sizes.split_at(axis);
             let [mut down, mut along] = [[0; MAX_OPERANDS]; 2];
             let Some(n) = strided::as_single_axis(row, axis, slots, &mut along) else { continue };
-            let still = self.broadcast_load(|k| along[k] == 0);
+            let broadcast = self.broadcast_load(|k| along[k] == 0);
             let fits = |k: usize| {
-                along[k] == slots[k].element as isize || still.is_some_and(|(operand, _)| operand == k)
+                along[k] == slots[k].element as isize || broadcast.is_some_and(|(operand, _)| operand == k)
             };
             if n == 1 || !(0..slots.len()).all(fits) {
                 continue;
             }
-            // The longest outer axes that are one; those before them are gone through one by one.
+            // The longest outer axes that form one axis. The loop below visits the axes before them one by
+            // one.
             let first = (0..axis)
                 .find(|&first| strided::as_single_axis(&outer[first..], first, slots, &mut down).is_some())
                 .unwrap_or(axis);
             let [planes, rows] = [&outer[..first], &outer[first..]].map(strided::numel);
             let few = if small { planes <= FEW_PLANES } else { planes == 1 && partition::shares_rows(rows) };
-            // Of few elements a vector loop takes one by one: what computes long is gathered.
+            // In short rows the tail loop dominates, so an expensive program gathers them instead.
             let vectors = self.cheap || n >= WHOLE_ROW_ELEMENTS || numel <= WHOLE_ROW_ELEMENTS;
             if !few || !vectors {
                 return false;
             }
-            // Many short ones, of which an operand is the same in each, are better taken together (`join.rs`).
+            // It is better to replicate the broadcast operand of many short rows (`repeat.rs`).
             let repeats = (self.outputs..slots.len()).any(|k| down[k] == 0 && along[k] != 0);
             let long = if small { FEW_ROWS } else { LONG_ROW_ELEMENTS };
             if repeats && rows > FEW_ROWS && n < long {
                 return false;
             }
-            let loops = still.map_or(self.loops, |(_, rows)| Loops { rows, ..self.loops });
+            let loops = broadcast.map_or(self.loops, |(_, rows)| Loops { rows, ..self.loops });
             for plane in 0..planes {
                 let mut from = [0isize; MAX_OPERANDS];
                 for (from, slot) in from.iter_mut().zip(slots) {
@@ -79,7 +80,8 @@ impl KernelCall<'_> {
                         let to = from[k].wrapping_add((part.start as isize).wrapping_mul(down[k]));
                         (base[k], step[k]) = (slot.address.wrapping_offset(to), down[k]);
                     }
-                    // SAFETY: the caller's promise: rows of `n` elements of every operand, or of one that stands still.
+                    // SAFETY: by the caller's promise: rows of `n` elements of every operand, or one element
+                    // of the broadcast operand.
                     unsafe { KernelCall { loops, ..*self }.run_rows(&base, &step, part.len(), n) };
                 });
             }

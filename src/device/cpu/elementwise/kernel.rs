@@ -1,8 +1,9 @@
-//! Programs over elements: one contiguous loop for each program.
+//! The contiguous loop of each program over elements.
 //!
-//! Three formulations of that loop fail to vectorize without a word: pointers read through a slice inside it, an output
-//! that is an input by another pointer, lanes that are arrays. Hence: pointers in a local array, one scalar evaluation an
-//! index, and programs in place store through the pointers of their loads.
+//! Three formulations of this loop fail to vectorize, without any warning: pointers read through a slice
+//! inside the loop, an output that is also an input by another pointer, and lanes that are arrays. Therefore
+//! the pointers are in a local array, each index is one scalar evaluation, and programs in place store
+//! through the pointers of their loads.
 // Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
 use super::call::{Loops, MAX_ELEMENT_BYTES, RowAdvance, RowsFn};
@@ -21,14 +22,14 @@ use crate::scalar::{Eval, Lane};
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// The contiguous loop of one program, with the program's type erased: over some rows of some length, whose pointers move
-/// by steps from row to row.
+/// The contiguous loop of one program, with the program's type erased. It computes several rows of one
+/// length, whose pointers advance by strides.
 ///
-/// Its pointers are the outputs, but those of a program in place, then one for each load.
+/// The pointers are the outputs (none for a program in place) followed by one for each load.
 #[derive(Clone, Copy)]
 pub(crate) struct MapKernel {
     pub(super) loops: Loops,
-    /// What the program says of itself; see [`Program`].
+    /// The facts about the program; see [`Program`].
     pub(super) operands: usize,
     pub(super) loads: usize,
     pub(super) by_rows: bool,
@@ -41,7 +42,7 @@ pub(crate) struct MapKernel {
 impl MapKernel {
     /// The kernel of program `P`.
     pub(super) const fn of<P: Program>() -> Self {
-        // What computes long is worth packing the operand that stands still.
+        // An expensive program is worth packing the broadcast operand, so only cheap ones have a loop for it.
         let two = P::LOADS == 2 && !P::BY_ROWS && P::LIGHT;
         let first: Option<RowsFn> = if two && !P::IN_PLACE { Some(run_rows_of::<P, 0>) } else { None };
         let second: Option<RowsFn> = if two { Some(run_rows_of::<P, 1>) } else { None };
@@ -52,7 +53,7 @@ impl MapKernel {
         })
     }
 
-    /// A kernel that runs program `P` by these loops.
+    /// A kernel that runs program `P` by the given loops.
     pub(crate) const fn by<P: Program>(loops: Loops) -> Self {
         MapKernel {
             loops,
@@ -67,25 +68,35 @@ impl MapKernel {
     }
 }
 
+/// Runs program `P` on rows.
+///
 /// # Safety
-/// The processor has `level`; `program` points to a `P`; each pointer has rows of `n` contiguous elements of the type that
-/// `P` loads or stores there, and the last of `Pointers` room for what it holds, if anything; no output overlaps another
-/// operand, nor the operand of any other load. The load with the number `STILL`, if there is one, has one element a row.
-/// Where rows go on past the caches, that is as [`StreamTarget::put`] says.
-/// Short rows of a program by rows ([`row_constants::is_short`]) go on up to a whole step: with elements that are initialized where it
-/// loads, and where it stores with room of its own or rows that it comes to later.
+/// 1. The processor supports `level`.
+/// 2. `program` points to a `P`.
+/// 3. There is a pointer for each output and each load, with rows of `n` contiguous elements of the type that
+///    `P` stores or loads there. Loaded elements are initialized. The load number `BROADCAST`, if it exists,
+///    has one element for each row.
+/// 4. No output overlaps another operand, nor the operand of another load.
+/// 5. The last of the [`Pointers`] has room for the cached values of a row, if the program has any.
+/// 6. If `advance` has a stream, the obligations of
+///    [`StreamTarget::store_row`](stream_target::StreamTarget::store_row) hold.
+/// 7. Short rows of a program by rows ([`row_constants::is_short`]) extend to a multiple of the step. Their
+///    additional elements are initialized for loads. For stores they belong to padding, or to rows that the
+///    loop computes later.
 unsafe fn run_rows_of<P: Program, const BROADCAST: usize>(
     level: Level,
     program: *const (),
     rows: usize,
     n: usize,
     pointers: *const *mut u8,
-    down: *const RowAdvance,
+    advance: *const RowAdvance,
 ) {
-    // Beside what stands still, vectors of 512 bits gain nothing (light programs alone have such a loop).
+    // With a broadcast operand, 512-bit vectors are not faster (only cheap programs have this loop).
     let level = if BROADCAST == NO_OPERAND { level } else { isa::at_most_avx2(level) };
-    // SAFETY: the caller's promise.
-    unsafe { isa::dispatch_call::<RowLoop<P, BROADCAST>, _, _, _>(level, program, rows, n, pointers, down) }
+    // SAFETY: (1) to (7) by the caller's promise.
+    unsafe {
+        isa::dispatch_call::<RowLoop<P, BROADCAST>, _, _, _>(level, program, rows, n, pointers, advance)
+    }
 }
 
 struct RowLoop<P, const BROADCAST: usize>(PhantomData<P>);
@@ -101,38 +112,38 @@ impl<P: Program, const BROADCAST: usize> Call<*const (), *const *mut u8, *const 
         rows: usize,
         n: usize,
         from: *const *mut u8,
-        down: *const RowAdvance,
+        advance: *const RowAdvance,
     ) {
-        // SAFETY: the caller's promise; programs are `Copy`.
+        // SAFETY: (2) by the caller's promise; programs are `Copy`.
         let program = unsafe { program.cast::<P>().read() };
         let first = if P::IN_PLACE { 0 } else { P::OUTPUTS };
         let broadcast = if BROADCAST == NO_OPERAND { NO_OPERAND } else { first + BROADCAST };
-        // A local array: see the module's head.
+        // A local array: see the module's documentation.
         let mut next: Pointers = [std::ptr::null_mut(); MAX_OPERANDS + 1];
         for k in 0..first + P::LOADS {
-            // SAFETY: the caller's promise: a pointer for each output and load.
+            // SAFETY: (3) by the caller's promise.
             next[k] = unsafe { *from.add(k) };
         }
         for row in 0..rows {
             let mut program = program;
             if row > 0 {
                 for k in 0..first + P::LOADS {
-                    // SAFETY: as above, and a step.
-                    next[k] = next[k].wrapping_offset(unsafe { (*down).steps[k] });
+                    // SAFETY: by the caller's promise; `advance` has a stride for each pointer.
+                    next[k] = next[k].wrapping_offset(unsafe { (*advance).steps[k] });
                 }
             }
             let mut pointers = next;
             if P::BY_ROWS && P::HELD > 0 {
-                // SAFETY: the caller's promise: room for what is held.
+                // SAFETY: (5) by the caller's promise.
                 pointers[MAX_OPERANDS] = unsafe { *from.add(MAX_OPERANDS) };
             }
             if !P::BY_ROWS {
                 compute_row::<P, By<false, PLAIN>>(&program, n, &pointers, first, broadcast);
                 if const { stream_target::can_stream::<P>() && BROADCAST == NO_OPERAND && !PLAIN } {
-                    // Asked in each row: of what stays the same the compiler would make two loops.
-                    // SAFETY: the caller's promise.
-                    if let Some(stream) = unsafe { (*down).stream.as_ref() } {
-                        // SAFETY: as above; the row is in its tiles.
+                    // This is tested in each row: the compiler would make two loops of a condition outside.
+                    // SAFETY: by the caller's promise, `advance` is valid.
+                    if let Some(stream) = unsafe { (*advance).stream.as_ref() } {
+                        // SAFETY: (6) by the caller's promise; the tiles hold the row.
                         unsafe { stream.store_row(wide, P::OUTPUTS, row, &pointers) };
                     }
                 }
@@ -149,11 +160,11 @@ impl<P: Program, const BROADCAST: usize> Call<*const (), *const *mut u8, *const 
     }
 }
 
-/// One short row, by whole steps.
+/// Computes a short row by whole steps.
 #[inline(always)]
 fn padded_row<P: Program, M: Mode>(mut program: P, n: usize, pointers: &Pointers, first: usize) {
     const { assert!(P::OUTPUTS > 0, "without outputs a program is one in place") };
-    let n = n.min(SHORT); // for the compiler, which leaves out what never runs (softmax, rows of 10: 68 → 42 ns)
+    let n = n.min(SHORT); // for the compiler, which omits code for longer rows
     let mut memo = [None; 8];
     program.prepare_row(&mut RowPreparation::<M, true>::new(pointers, first, n, &mut memo));
     for start in (0..n).step_by(STEP) {
@@ -161,7 +172,8 @@ fn padded_row<P: Program, M: Mode>(mut program: P, n: usize, pointers: &Pointers
     }
 }
 
-/// One row; the loads' pointers begin with the one at `next`, and the one at `still` has one element.
+/// Computes a row. The pointers of the loads begin with the one at `next`; the one at `broadcast` has one
+/// element.
 #[inline(always)]
 fn compute_row<P: Program, M: Mode>(
     program: &P,
@@ -172,7 +184,8 @@ fn compute_row<P: Program, M: Mode>(
 ) {
     let at = |i| Cursor::<M>::with_broadcast(pointers, next, broadcast, i);
     if const { M::PLAIN || P::LIGHT } {
-        // The full form alone: where a quick one holds, it has the same bits, and light programs have none.
+        // The full form only: the fast path would have the same bits where it holds, and cheap programs have
+        // no fast path.
         for i in 0..n {
             program.run::<Eval>(&mut at(i));
         }
@@ -196,12 +209,13 @@ fn compute_row<P: Program, M: Mode>(
     );
 }
 
-/// One position of a program in place whose outputs, unchanged, are copied to where they are kept, or back.
+/// One position of a program in place: its unchanged outputs are copied to the buffer of saved outputs, or
+/// back.
 #[derive(Clone, Copy)]
 struct SavedOutputs<'a> {
     pointers: &'a Pointers,
     before: *mut u8,
-    /// Elements that are kept of each output, and the position of the first.
+    /// The number of saved elements of each output, and the position of the first.
     block: usize,
     from: usize,
     i: usize,
@@ -210,7 +224,7 @@ struct SavedOutputs<'a> {
 }
 
 impl SavedOutputs<'_> {
-    /// What a program stores says which elements it changes.
+    /// Copies the range. The program's stores determine the elements, because it changes these only.
     #[inline(always)]
     fn each<P: Program>(self, program: &P, range: Range<usize>) {
         for i in range {
@@ -241,8 +255,8 @@ impl Io<Eval> for SavedOutputs<'_> {
         );
         self.output += 1;
         let (to, from) = if self.back { (at, saved) } else { (saved, at) };
-        // SAFETY: elements of type T stand where the program stores them (`rows_of`); each output has room for a block of
-        // the widest elements, which `along` made on the stack, at a place for any.
+        // SAFETY: (3) the program stores elements of type `T` at this position; `compute_row` made room on
+        // the stack for a block of the widest elements of each output.
         unsafe { *to = *from };
     }
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! Programs over elements: chooses how a compiled kernel visits its operands.
 //!
-//! A contiguous call runs at once. Otherwise rows at equal distances, replicated rows, streamed chunks and tiles are tried,
-//! in this order.
+//! A contiguous call runs at once. Otherwise rows at equal distances, replicated rows, streamed chunks and
+//! tiles are tried, in this order.
 // Imports: `error`, `kernel`, `device`.
 
 pub(super) mod call;
@@ -24,9 +24,11 @@ use crate::kernel::Program;
 use call::{KernelCall, concat_operands};
 use kernel::MapKernel;
 
+/// Runs a program over the indices of `sizes`.
+///
 /// # Safety
-/// As [`Device::map`](crate::device::Device::map).
-#[inline(always)] // the little that a small run needs; the rest is apart
+/// As for [`Device::map`](crate::device::Device::map).
+#[inline(always)] // the code for a small contiguous call; the other code is in `choose`
 pub(crate) unsafe fn run<P: Program>(
     program: &P,
     sizes: &[usize],
@@ -35,14 +37,14 @@ pub(crate) unsafe fn run<P: Program>(
     inputs: Inputs<'_>,
 ) -> Result<()> {
     let kernel = const { &MapKernel::of::<P>() };
-    // SAFETY: the caller's promise; the kernel is that of the program's type.
+    // SAFETY: by the caller's promise; the kernel belongs to the program's type.
     unsafe { run_kernel(kernel, std::ptr::from_ref(program).cast(), sizes, row, outputs, inputs) }
 }
 
-/// As [`run`], of what is not small: nothing of it is inlined.
+/// As [`run`], for calls that are not small: none of it is inlined.
 ///
 /// # Safety
-/// As [`Device::map`](crate::device::Device::map).
+/// As for [`Device::map`](crate::device::Device::map).
 #[inline(always)]
 pub(crate) unsafe fn run_apart<P: Program>(
     program: &P,
@@ -52,14 +54,15 @@ pub(crate) unsafe fn run_apart<P: Program>(
     inputs: Inputs<'_>,
 ) -> Result<()> {
     let kernel = const { &MapKernel::of::<P>() };
-    // SAFETY: the caller's promise; the kernel is that of the program's type.
+    // SAFETY: by the caller's promise; the kernel belongs to the program's type.
     unsafe { choose(kernel, std::ptr::from_ref(program).cast(), sizes, row, outputs, inputs) }
 }
 
 /// Runs a program by a kernel.
 ///
 /// # Safety
-/// As [`Device::map`](crate::device::Device::map); the kernel is that of what is at `program`.
+/// 1. As for [`Device::map`](crate::device::Device::map).
+/// 2. `kernel` belongs to the type of the program at `program`.
 #[inline(always)]
 pub(crate) unsafe fn run_kernel(
     kernel: &MapKernel,
@@ -77,15 +80,15 @@ pub(crate) unsafe fn run_kernel(
         && inputs.slots.iter().all(one_axis)
     {
         let (call, apart) = kernel_call(kernel, program, outputs, inputs);
-        // SAFETY: every operand is one run of `n` elements; the kernel is that of the program.
+        // SAFETY: (1), (2) by the caller's promise; every operand has `n` contiguous elements.
         unsafe { call.run_contiguous::<FEW_OPERANDS>(n, apart, inputs.slots) };
         return Ok(());
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: (1), (2) by the caller's promise.
     unsafe { choose(kernel, program, sizes, row, outputs, inputs) }
 }
 
-/// The work of a program, and the outputs that are no inputs.
+/// The call of a kernel, and the outputs that are not inputs.
 #[inline(always)]
 fn kernel_call<'a, 's>(
     kernel: &MapKernel,
@@ -108,8 +111,10 @@ fn kernel_call<'a, 's>(
     (call, &outputs[..first])
 }
 
+/// Chooses a strategy and runs it.
+///
 /// # Safety
-/// As [`run_job`].
+/// As for [`run_kernel`].
 #[inline(never)]
 unsafe fn choose(
     kernel: &MapKernel,
@@ -122,16 +127,16 @@ unsafe fn choose(
     let (call, apart) = kernel_call(kernel, program, outputs, inputs);
     let run = if kernel.by_rows { None } else { strided::contiguous_numel(sizes, apart, inputs.slots) };
     if let Some(n @ 0..SHARED_ELEMENTS) = run {
-        // SAFETY: every operand is one run of `n` elements; the kernel is that of the program.
+        // SAFETY: (1), (2) by the caller's promise; every operand has `n` contiguous elements.
         unsafe { call.run_contiguous::<MAX_OPERANDS>(n, apart, inputs.slots) };
         return Ok(());
     }
     if let ([to], [from], true) = (apart, inputs.slots, kernel.copy) {
-        // SAFETY: the caller's promise; both hold elements of one type.
+        // SAFETY: (1) by the caller's promise; both operands have the same element type.
         unsafe { strided::copy::copy(sizes, *to, *from) };
         return Ok(());
     }
-    // SAFETY: the caller's promise; the kernel is that of the program's type.
+    // SAFETY: (1), (2) by the caller's promise.
     if !kernel.by_rows && unsafe { call.run_equidistant(sizes, apart, inputs.slots) } {
         return Ok(());
     }
@@ -139,10 +144,10 @@ unsafe fn choose(
         && (kernel.loads > 0 || !tuning::stores_whole_lines());
     let memory_bound =
         kernel.cheap && !streaming && outputs.iter().any(|slot| non_temporal::exceeds_caches(sizes, slot));
-    // What reads nothing waits for its stores.
+    // A kernel without loads is limited by its stores.
     let level = if memory_bound || kernel.loads == 0 { tuning::memory_bound_level() } else { call.level };
     let call = KernelCall { level, streaming, memory_bound, ..call };
-    // SAFETY: the caller's promise; the kernel is that of the program's type.
+    // SAFETY: (1), (2) by the caller's promise.
     unsafe {
         if kernel.by_rows {
             if row_fused::run_small(&call, kernel.cached_nbytes, sizes, row, apart, inputs.slots) {
@@ -160,13 +165,17 @@ unsafe fn choose(
 }
 
 impl KernelCall<'_> {
+    /// Runs on parts of the iteration space, on all threads: by replicated rows, streamed chunks or tiles.
+    ///
+    /// # Safety
+    /// The obligations of the kernel, for every index of `sizes`.
     unsafe fn run_parallel(&self, sizes: &[usize], outputs: &[OperandRef<'_>], inputs: &[OperandRef<'_>]) {
         let slots = concat_operands(outputs, inputs);
         let slots = &slots[..outputs.len() + inputs.len()];
         strided::for_each_space(sizes, slots, AxisOrder::OfOutput, &mut |space| {
             strided::parallel(space, 1, &|part| {
                 let times = self.rows_per_repeat(part, slots);
-                // SAFETY: the parts of the walk reach only what the caller promised, and each output once.
+                // SAFETY: by the caller's promise; the parts of the space reach each output once.
                 unsafe {
                     times.map_or_else(
                         || self.run_part(part, slots),

@@ -1,7 +1,8 @@
-//! Short rows of which an operand is the same in each: that is written out several times, so that as many rows are one.
+//! Short rows with a broadcast operand: several copies of its row are written out, and as many rows become
+//! one.
 //!
-//! A row costs some 3 ns, whether it has a loop of its own or is packed: three colors of a million pixels times three factors
-//! took twenty times as long as times one.
+//! The cost of a row hardly depends on its length, whether it gets a call of its own or is packed, so a long
+//! row replaces many short ones.
 // Imports: `device`.
 
 use super::call::KernelCall;
@@ -11,7 +12,8 @@ use crate::device::cpu::tuning::{REPEATED_BYTES, REPEATED_ROW_ELEMENTS, SAVED_RO
 use crate::device::{MAX_OPERANDS, OperandRef};
 
 impl KernelCall<'_> {
-    /// How many rows become one, if it is worth it: some operands are the same in each, and all others are runs over them.
+    /// The number of rows that become one, if it pays off: some operands are the same in each row, and all
+    /// others are contiguous over the rows.
     pub(crate) fn rows_per_repeat(&self, space: &IterSpace, slots: &[OperandRef<'_>]) -> Option<usize> {
         let axis = space.outer_axis()?;
         let (rows, n) = (space.size(axis), space.inner());
@@ -25,21 +27,23 @@ impl KernelCall<'_> {
         let widths: usize =
             (0..slots.len()).filter(|&k| self.stays(space, k)).map(|k| slots[k].element).sum();
         let times = (REPEATED_BYTES / (n * widths.max(1))).min(rows);
-        // So many make whole cache lines of the narrowest elements.
+        // This many rows fill whole cache lines of the narrowest elements.
         let whole = CACHE_LINE_BYTES >> n.trailing_zeros().min(CACHE_LINE_BYTES.trailing_zeros());
         let times = if times > whole { times / whole * whole } else { times };
         (times > 1 && rows - rows.div_ceil(times) >= SAVED_ROWS).then_some(times)
     }
 
-    /// Whether an operand is the same in each row. What is written is not: places that overlap are refused earlier.
+    /// Whether an operand is the same in each row. Outputs never are: overlapping outputs were refused
+    /// before.
     fn stays(&self, space: &IterSpace, k: usize) -> bool {
         k >= self.outputs && space.outer_axis().is_some_and(|axis| space.step(axis, k) == 0)
     }
 
-    /// Takes so many rows for one.
+    /// Runs on rows that are `times` rows long.
     ///
     /// # Safety
-    /// `times` is what [`Job::joins`] found; the walk reaches only what the caller of the device promised.
+    /// 1. `times` is the result of [`rows_per_repeat`](KernelCall::rows_per_repeat).
+    /// 2. The obligations of the kernel, for every index of the space.
     pub(crate) unsafe fn repeated_rows(&self, space: &IterSpace, slots: &[OperandRef<'_>], times: usize) {
         let mut words = StackScratch::<{ (REPEATED_BYTES + ROUNDING_BYTES) / 8 }>::uninit();
         let room = Scratch::over(&mut words);
@@ -55,7 +59,7 @@ impl KernelCall<'_> {
             for (k, slot) in slots.iter().enumerate() {
                 base[k] = outer.address_at(k, &index);
                 if let Some(tile) = tiles[k] {
-                    // SAFETY: a row of an input, into room for as many as there are.
+                    // SAFETY: (1) `base[k]` has a row of an input; (2) the tile has room for `times` rows.
                     unsafe { repeated(tile, base[k], space.inner_step(k), n, times, slot.element) };
                     base[k] = tile;
                 }
@@ -64,7 +68,8 @@ impl KernelCall<'_> {
                 let address = std::array::from_fn(|k| {
                     base[k].wrapping_add(part.address[k].addr().wrapping_sub(space.address[k].addr()))
                 });
-                // SAFETY: the same elements, and those written out in place of what stays.
+                // SAFETY: (2) by the caller's promise: the elements are the same, with copies in place of the
+                // broadcast operands.
                 unsafe { self.run_part(&part.from(address), slots) };
             }
             outer.advance(&mut index, 1);
@@ -72,13 +77,14 @@ impl KernelCall<'_> {
     }
 }
 
-/// Writes a row of `n` elements `times` times, one after the other; its step in bytes.
+/// Writes a row of `n` elements `times` times, one copy after another. `step` is the row's stride in bytes.
 ///
 /// # Safety
-/// The row is there, and there is room for all of them.
+/// 1. `row` has `n` readable elements.
+/// 2. `to` has room for `times` rows and does not overlap `row`.
 unsafe fn repeated(to: *mut u8, row: *const u8, step: isize, n: usize, times: usize, element: usize) {
     let nbytes = times * n * element;
-    // SAFETY: the caller's promise; what is copied stands before where it goes.
+    // SAFETY: (1), (2) by the caller's promise; each copy reads only elements before its destination.
     unsafe {
         pack::strided(to, element as isize, row, step, n, element);
         let mut done = n * element;

@@ -1,7 +1,7 @@
-//! Programs over rows: what is constant along a row is found first, then the row is computed while it is in the cache.
+//! Programs over rows: the row constants are computed first, then the row, while it is in the cache.
 //!
-//! A row is contiguous for the kernel: operands that are not are packed, several rows side by side where they stand
-//! crosswise, so that memory is read and written a whole cache line at a time.
+//! The kernel needs contiguous rows. Other operands are packed. Several rows of a transposed operand are
+//! packed together, so that memory is read and written in whole cache lines.
 // Imports: `error`, `device`.
 
 use super::call::{KernelCall, Packed, concat_operands};
@@ -18,8 +18,12 @@ use crate::device::{MAX_OPERANDS, OperandRef};
 use crate::error::Result;
 use std::sync::Mutex;
 
+/// Runs a program over rows; `row` is the number of axes of a row, and `held` the bytes that the program
+/// caches for each element.
+///
 /// # Safety
-/// As [`Device::map`](crate::device::Device::map); the job's kernel takes a whole row.
+/// 1. As for [`Device::map`](crate::device::Device::map).
+/// 2. The kernel of the call processes whole rows.
 pub(crate) unsafe fn run(
     call: &KernelCall<'_>,
     held: usize,
@@ -45,7 +49,7 @@ pub(crate) unsafe fn run(
     let result = Mutex::new(Ok(()));
     strided::for_each_space(outer_sizes, &outer[..slots.len()], AxisOrder::OfOutput, &mut |space| {
         strided::parallel(space, count, &|part| {
-            // SAFETY: the parts of the walk reach only what the caller promised, and each output once.
+            // SAFETY: (1), (2) by the caller's promise; the parts of the space reach each output once.
             let done = unsafe { rows.run_part(part) };
             non_temporal::fence();
             if done.is_err() {
@@ -56,12 +60,13 @@ pub(crate) unsafe fn run(
     result.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Runs a few rows that are contiguous in every operand and stand at equal distances; says whether they were such.
+/// Runs on a few rows that are contiguous in every operand and at equal distances. Returns whether the
+/// operands have that form.
 ///
-/// There is nothing to walk and to pack then, and a tensor of a few elements does not pay for it.
+/// It needs neither an iteration space nor packing, which would dominate the cost of a few elements.
 ///
 /// # Safety
-/// As [`drive`].
+/// As for [`run`].
 pub(crate) unsafe fn run_small(
     call: &KernelCall<'_>,
     held: usize,
@@ -104,8 +109,8 @@ pub(crate) unsafe fn run_small(
         }
     }
     base[MAX_OPERANDS] = words.wrapping_add(used);
-    // SAFETY: the caller's promise: rows of `count` elements; there is room for a row of each and for what is held of one, from a
-    // cache line on.
+    // SAFETY: (1), (2) by the caller's promise: rows of `count` elements. The buffer has room for a row of
+    // each operand and for the cached values of a row, from a cache line on.
     unsafe {
         words.write_bytes(0, used);
         shape.each(&base, &by, rows, &staging);
@@ -118,13 +123,13 @@ struct RowShape<'a> {
     call: &'a KernelCall<'a>,
     slots: &'a [OperandRef<'a>],
     count: usize,
-    /// Bytes that the program holds for each element of a row.
+    /// Bytes that the program caches for each element of a row.
     held: usize,
 }
 
 impl RowShape<'_> {
-    /// Bytes for what the program holds of a row. Each of the values begins at a cache line, and has whole steps: a byte an element
-    /// is the least that one takes.
+    /// Bytes for the cached values of a row. Each of the values begins at a cache line and has room for whole
+    /// steps. A value takes at least one byte for each element, which bounds the number of values.
     fn cached_nbytes_of_row(&self) -> usize {
         self.held.saturating_mul(self.count.saturating_add(128))
     }
@@ -133,36 +138,38 @@ impl RowShape<'_> {
         is_short(self.count, self.call.first == 0)
     }
 
-    /// How many elements beyond a row the kernel reads and writes.
+    /// The number of elements after a row that the kernel also reads and writes.
     fn padding(&self) -> usize {
         if self.is_short() { self.count.next_multiple_of(STEP) - self.count } else { 0 }
     }
 
-    /// Bytes from one packed row to the next: an odd number of cache lines, so that rows do not crowd one set of a cache.
+    /// Bytes from one packed row to the next: an odd number of cache lines, so that the rows use different
+    /// sets of a cache.
     fn pitch(&self, k: usize) -> usize {
         let count = self.count.saturating_add(self.padding());
         (count.saturating_mul(self.slots[k].element).div_ceil(64) | 1).saturating_mul(64)
     }
 
-    /// Whether the kernel takes rows of operand `k` as they stand, `down` bytes apart: what follows a short one is the next one, or
-    /// they are one and the same.
+    /// Whether the kernel can use rows of operand `k` in place, `down` bytes apart. A short row must be
+    /// followed by the next row, or all rows must be one and the same.
     fn takes_in_place(&self, k: usize, down: isize) -> bool {
         self.padding() == 0
             || down == (self.count * self.slots[k].element) as isize
             || (down == 0 && k >= self.call.first)
     }
 
-    /// Runs the kernel on `rows` rows, which begin at `base` and stand `down` bytes apart. Operands with a room `aside` have nothing
-    /// beyond their last rows, which are run there.
+    /// Runs the kernel on `rows` rows, which begin at `base` and are `down` bytes apart. Operands with a
+    /// buffer in `staging` have no padding after their last rows; those rows are run in the buffer.
     ///
     /// # Safety
-    /// The kernel's promise for operands without a room. Those with one are dense, or inputs whose rows are one and the same; their rooms
-    /// have a pitch of initialized bytes each.
+    /// 1. The obligations of the kernel hold for operands without a buffer.
+    /// 2. An operand with a buffer is dense, or it is an input whose rows are one and the same.
+    /// 3. Each buffer has one pitch of initialized bytes.
     unsafe fn each(&self, base: &Pointers, down: &ByteStrides, rows: usize, staging: &Packed) {
         let RowShape { call, slots, count, .. } = *self;
         let padding = self.padding();
         if padding == 0 {
-            // SAFETY: the caller's promise.
+            // SAFETY: (1) by the caller's promise; without padding there is no other kind of row.
             return unsafe { call.run_rows(base, down, rows, count) };
         }
         let nbytes = |k: usize| count * slots[k].element;
@@ -170,14 +177,15 @@ impl RowShape<'_> {
         for (k, room) in staging.iter().enumerate() {
             let Some(room) = *room else { continue };
             if down[k] == 0 && k >= call.first {
-                // SAFETY: one row for all, and room for it.
+                // SAFETY: (2), (3): one row for all, and the buffer has room for it.
                 unsafe { std::ptr::copy_nonoverlapping(base[k], room, nbytes(k)) };
                 base[k] = room;
             } else {
                 last = padding.div_ceil(count).min(rows);
             }
         }
-        // SAFETY: beyond these rows are others of the same operand, those of outputs written later, or a room.
+        // SAFETY: (1), (2): after these rows follow other rows of the same operand, which are written later
+        // if they are outputs, or the padding of a buffer.
         unsafe { call.run_rows(&base, down, rows - last, count) };
         for row in rows - last..rows {
             let mut here = base;
@@ -185,17 +193,17 @@ impl RowShape<'_> {
                 *at = at.wrapping_offset(row as isize * down[k]);
                 let Some(room) = staging[k] else { continue };
                 if k >= call.first && down[k] != 0 {
-                    // SAFETY: a row of this operand, and room for it.
+                    // SAFETY: (2), (3): a row of this operand, and the buffer has room for it.
                     unsafe { std::ptr::copy_nonoverlapping(*at, room, nbytes(k)) };
                 }
                 *at = room;
             }
-            // SAFETY: every row has room beyond it.
+            // SAFETY: (3) every row has padding after it.
             unsafe { call.run_rows(&here, &ZERO_STRIDES, 1, count) };
             for (k, room) in staging.iter().enumerate().take(call.outputs) {
                 if let Some(room) = *room {
                     let to = base[k].wrapping_offset(row as isize * down[k]);
-                    // SAFETY: as above, the other way.
+                    // SAFETY: (2), (3): a row from the buffer to its place in the output.
                     unsafe { std::ptr::copy_nonoverlapping(room, to, nbytes(k)) };
                 }
             }
@@ -203,13 +211,18 @@ impl RowShape<'_> {
     }
 }
 
+/// A call over rows: their common shape, and the iteration space of one row.
 struct RowFusedCall<'a> {
     shape: RowShape<'a>,
-    /// One row, from no address.
+    /// One row, at no address.
     space: IterSpace,
 }
 
 impl RowFusedCall<'_> {
+    /// Runs on the rows of a part of the outer space.
+    ///
+    /// # Safety
+    /// As for [`run`], for the rows of this part.
     unsafe fn run_part(&self, outer: &IterSpace) -> Result<()> {
         let RowShape { call, slots, count, .. } = self.shape;
         let is_packed: [bool; MAX_OPERANDS] = std::array::from_fn(|k| {
@@ -218,20 +231,21 @@ impl RowFusedCall<'_> {
                     || (k < call.outputs && call.streaming && count >= LANES)
                     || !self.shape.takes_in_place(k, outer.inner_step(k)))
         });
-        // An input whose rows are one and the same is packed once for all of them.
+        // An input whose rows are one and the same is packed once for all rows.
         let is_one = |k: usize| k >= call.first && outer.inner_step(k) == 0;
         let each_packed = || (0..slots.len()).filter(|&k| is_packed[k] && !is_one(k));
         let pitch: usize = each_packed().map(|k| self.shape.pitch(k)).sum();
-        let crosswise = each_packed().any(|k| outer.inner_step(k) == slots[k].element as isize);
+        let transposed = each_packed().any(|k| outer.inner_step(k) == slots[k].element as isize);
         let height = match pitch {
             0 => usize::MAX,
             _ if self.shape.is_short() => (PACKED_SHORT_ROWS_BYTES / pitch).max(1),
-            _ if crosswise => (64 / slots.iter().map(|slot| slot.element).max().unwrap_or(1).clamp(1, 16))
+            _ if transposed => (64 / slots.iter().map(|slot| slot.element).max().unwrap_or(1).clamp(1, 16))
                 .min(PACKED_ROWS_BYTES / pitch)
                 .max(1),
             _ => 1,
         };
-        // What is packed has room for so many rows; the others for one, where the kernel goes beyond it.
+        // A packed operand has room for all rows of a group. Any other operand has room for one row, if the
+        // kernel reads beyond it.
         let mut used = 0;
         let mut room = |rows: usize, k: usize| {
             let at = used;
@@ -247,11 +261,11 @@ impl RowFusedCall<'_> {
         let packed: Packed = std::array::from_fn(|k| places[k].filter(|_| is_packed[k]).map(at));
         let staging: Packed = std::array::from_fn(|k| places[k].filter(|_| !is_packed[k]).map(at));
         if self.shape.padding() > 0 {
-            // SAFETY: what was counted above.
+            // SAFETY: the scratch block has the `used` bytes that were counted above.
             unsafe { scratch.address().write_bytes(0, used) };
         }
         let (mut index, mut done) = (outer.index_of(0), 0);
-        // The operands' rows that were last packed.
+        // The rows that were packed last, for each operand.
         let mut there = [std::ptr::null_mut(); MAX_OPERANDS];
         while done < outer.numel() {
             let rows = outer.left_in_row(&index).min(height);
@@ -265,15 +279,18 @@ impl RowFusedCall<'_> {
                 };
                 if k >= call.first && packed[k].is_some() && !(is_one(k) && from == there[k]) {
                     let rows = if is_one(k) { 1 } else { rows };
-                    // SAFETY: `rows` rows of this operand, which the caller promised, into room for them.
+                    // SAFETY: by the caller's promise: `rows` rows of this operand; the scratch block has
+                    // room for them.
                     unsafe { self.pack(k, base[k], from, rows, outer.inner_step(k)) };
                 }
                 there[k] = from;
             }
             base[MAX_OPERANDS] = at(used);
-            // SAFETY: every pointer has contiguous rows; outputs are packed or overlap nothing.
+            // SAFETY: (1) every pointer has contiguous rows, and outputs are packed or overlap no other
+            // operand; (2), (3) the buffers were made for dense operands and initialized.
             unsafe { self.shape.each(&base, &down, rows, &staging) };
-            // What the next rows read as it stands is fetched while the first output of these is streamed, if it stays in a cache.
+            // While the first output is streamed, the next rows of unpacked operands are prefetched, if they
+            // fit in a cache.
             let (mut next, mut fetched) = ([(std::ptr::null_mut(), 0); PREFETCHED_OPERANDS], 0);
             let plain =
                 |&k: &usize| packed[k].is_none() && slots[k].element == slots[0].element && down[k] != 0;
@@ -289,7 +306,7 @@ impl RowFusedCall<'_> {
             }
             for k in (0..call.outputs).filter(|&k| packed[k].is_some()) {
                 let ahead = if k == 0 { &next[..fetched] } else { &[] };
-                // SAFETY: as for the inputs, the other way.
+                // SAFETY: by the caller's promise: `rows` rows of this output, and as many packed rows.
                 unsafe {
                     self.unpack(k, outer.address_at(k, &index), base[k], rows, outer.inner_step(k), ahead)
                 };
@@ -300,23 +317,27 @@ impl RowFusedCall<'_> {
         Ok(())
     }
 
-    /// Packs `rows` rows of operand `k`, which stand `down` bytes apart.
+    /// Packs `rows` rows of operand `k`, which are `down` bytes apart.
+    ///
+    /// # Safety
+    /// 1. `from` has the rows of this operand.
+    /// 2. `to` has room for `rows` packed rows.
     unsafe fn pack(&self, k: usize, to: *mut u8, from: *mut u8, rows: usize, down: isize) {
         let element = self.shape.slots[k].element;
         if self.space.is_line() {
             let (room, steps) =
                 ([self.shape.pitch(k) as isize, element as isize], [down, self.space.inner_step(k)]);
-            // SAFETY: the caller's promise: rows of elements, and room for them.
+            // SAFETY: (1), (2) by the caller's promise.
             return unsafe { pack::rectangle(to, room, from, steps, [rows, self.shape.count], element) };
         }
         for row in 0..rows {
-            let line = self.row_at(k, from.wrapping_offset(row as isize * down));
-            // SAFETY: as above, row by row.
+            let row_space = self.row_at(k, from.wrapping_offset(row as isize * down));
+            // SAFETY: (1), (2) by the caller's promise, row by row.
             unsafe {
                 pack::gather(
-                    &line,
+                    &row_space,
                     k,
-                    line.index_of(0),
+                    row_space.index_of(0),
                     self.shape.count,
                     element,
                     to.wrapping_add(row * self.shape.pitch(k)),
@@ -325,7 +346,12 @@ impl RowFusedCall<'_> {
         }
     }
 
-    /// The other way; meanwhile rows of `ahead` are fetched, each where one begins and its step to the next.
+    /// Copies packed rows back to operand `k`, and prefetches the rows of `ahead`: the address of each first
+    /// row and its stride.
+    ///
+    /// # Safety
+    /// 1. `from` has `rows` packed rows.
+    /// 2. `to` has room for the rows of this operand.
     unsafe fn unpack(
         &self,
         k: usize,
@@ -338,7 +364,7 @@ impl RowFusedCall<'_> {
         let (element, step) = (self.shape.slots[k].element, self.space.inner_step(k));
         if self.space.is_line() && step != element as isize {
             let room = [self.shape.pitch(k) as isize, element as isize];
-            // SAFETY: the caller's promise.
+            // SAFETY: (1), (2) by the caller's promise.
             return unsafe {
                 pack::rectangle(to, [down, step], from, room, [rows, self.shape.count], element)
             };
@@ -350,7 +376,7 @@ impl RowFusedCall<'_> {
             for (next, &(at, down)) in next.iter_mut().zip(ahead) {
                 *next = at.wrapping_offset((row as isize).wrapping_mul(down));
             }
-            // SAFETY: the caller's promise, row by row.
+            // SAFETY: (1), (2) by the caller's promise, row by row.
             unsafe {
                 if self.space.is_line() {
                     self.shape.call.store_row(
@@ -362,8 +388,8 @@ impl RowFusedCall<'_> {
                         &next[..ahead.len()],
                     );
                 } else {
-                    let line = self.row_at(k, to);
-                    pack::scatter(&line, k, line.index_of(0), self.shape.count, element, from);
+                    let row_space = self.row_at(k, to);
+                    pack::scatter(&row_space, k, row_space.index_of(0), self.shape.count, element, from);
                 }
             }
         }

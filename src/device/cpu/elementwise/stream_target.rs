@@ -1,4 +1,5 @@
-//! The destination of streamed rows: a kernel computes a chunk into a tile, then stores the tile by non-temporal stores.
+//! The destination of streamed rows: a kernel computes a chunk into a tile, then stores the tile by
+//! non-temporal stores.
 // Imports: `kernel`, `device`.
 
 use crate::device::cpu::memory::scratch::CACHE_LINE_BYTES;
@@ -12,38 +13,42 @@ pub(super) const STREAMED_OUTPUTS: usize = 2;
 const LINE_PAIR_BYTES: usize = 2 * CACHE_LINE_BYTES;
 const _: () = assert!(STREAM_CHUNK_ELEMENTS.is_multiple_of(LINE_PAIR_BYTES));
 
-/// Where the outputs of rows go on to, past the caches: each row is computed in tiles that stay where they are.
+/// The destination of streamed rows. The kernel computes each row in the same tiles, and the rows go from
+/// there to memory.
 pub(crate) struct StreamTarget {
-    /// Where the first row of each output goes, and the bytes of a row: whole pairs of cache lines, and begin at one.
+    /// The address of the first row of each output, and the bytes of a row. A row consists of whole pairs of
+    /// cache lines and begins at a cache line.
     pub(super) to: [*mut u8; STREAMED_OUTPUTS],
     pub(super) nbytes: [usize; STREAMED_OUTPUTS],
-    /// Where the loads stand that are fetched with the first row, and bytes of each with every row: 0 for nothing.
+    /// The addresses of the loads that are prefetched with the first row, and the bytes of each with every
+    /// row: 0 for none.
     pub(super) ahead: [*mut u8; PREFETCHED_OPERANDS],
-    pub(super) fetched: usize,
+    pub(super) prefetch_nbytes: usize,
 }
 
-/// Whether the loop of a program takes rows past the caches.
+/// Whether the loop of a program can stream its outputs.
 pub(crate) const fn can_stream<P: Program>() -> bool {
     let here = cfg!(all(target_arch = "x86_64", not(miri)));
     here && !P::IN_PLACE && !P::BY_ROWS && !P::COPY && P::OUTPUTS <= STREAMED_OUTPUTS
 }
 
 impl StreamTarget {
-    /// Takes the row with some number from the tiles of its outputs, and fetches. Inlined into the loop, whose constants a call would
-    /// take from its registers (a polynomial of 24 steps, 4096²: 11.3 → 13.1 ms).
+    /// Stores row number `row` from the tiles of the outputs by non-temporal stores, and prefetches loads. It
+    /// is inlined into the loop, since a call would evict the loop's constants from registers.
     ///
     /// # Safety
-    /// The tiles hold a row, and there is room for it where it goes; the processor has AVX2, and AVX-512 if this is `wide`.
+    /// 1. The tiles hold a row, and its destination has room for it.
+    /// 2. The processor has AVX2, and AVX-512 if `wide`.
     #[inline(always)]
     pub(crate) unsafe fn store_row(&self, wide: bool, outputs: usize, row: usize, tiles: &[*mut u8]) {
-        let mut asked = row.wrapping_mul(self.fetched);
-        let end = asked.wrapping_add(self.fetched);
+        let mut asked = row.wrapping_mul(self.prefetch_nbytes);
+        let end = asked.wrapping_add(self.prefetch_nbytes);
         for k in 0..outputs {
             let nbytes = self.nbytes[k];
             let (mut to, mut from, mut line) =
                 (self.to[k].wrapping_add(row.wrapping_mul(nbytes)), tiles[k], 0);
             while line < nbytes {
-                // SAFETY: the caller's promise.
+                // SAFETY: (1), (2) by the caller's promise; both lines of a pair are aligned.
                 unsafe {
                     non_temporal::copy_line(wide, to, from);
                     non_temporal::copy_line(
@@ -52,9 +57,9 @@ impl StreamTarget {
                         from.wrapping_add(CACHE_LINE_BYTES),
                     );
                 }
-                // By turns: many at once would wait for each other (a + row, 4096²: 5.1 → 4.95 ms).
+                // Stores and hints alternate, because many hints at once would wait for each other.
                 if asked < end {
-                    self.fetch(asked);
+                    self.prefetch_pair(asked);
                     asked = asked.wrapping_add(LINE_PAIR_BYTES);
                 }
                 (to, from, line) = (
@@ -65,14 +70,14 @@ impl StreamTarget {
             }
         }
         while asked < end {
-            self.fetch(asked);
+            self.prefetch_pair(asked);
             asked = asked.wrapping_add(LINE_PAIR_BYTES);
         }
     }
 
-    /// Fetches a pair of lines of each load.
+    /// Prefetches a pair of cache lines of each load.
     #[inline(always)]
-    fn fetch(&self, at: usize) {
+    fn prefetch_pair(&self, at: usize) {
         prefetch::into_l1(self.ahead[0].wrapping_add(at), LINE_PAIR_BYTES);
         if !self.ahead[1].is_null() {
             prefetch::into_l1(self.ahead[1].wrapping_add(at), LINE_PAIR_BYTES);

@@ -1,7 +1,8 @@
-//! Outputs that go past the caches, written while they are computed: memory then works while the processor does. The program's loop
-//! computes a chunk of elements into a tile of some cache lines, which follow each other out before it computes the next.
+//! Streamed outputs: non-temporal stores overlap memory traffic with computation. The kernel computes a chunk
+//! of elements into an L1-resident tile, and stores the tile before it computes the next chunk.
 //!
-//! It is the loop that all layouts share: for this it has a few instructions more, and what feeds it is compiled once.
+//! The same loop serves all other layouts. It has a few additional instructions for this case, and the code
+//! around it is compiled once.
 // Imports: `device`.
 
 use super::call::{KernelCall, Packed, RowAdvance};
@@ -17,15 +18,16 @@ use crate::device::cpu::tuning::{
 use crate::device::{MAX_OPERANDS, OperandRef};
 
 impl KernelCall<'_> {
-    /// Whether rows are worth to be taken in chunks: outputs go past the caches, and every operand is contiguous along rows, or
-    /// is read and stands still.
+    /// Whether rows are computed in chunks: outputs use non-temporal stores, and every operand is contiguous
+    /// along rows or is a broadcast input.
     pub(crate) fn can_stream(&self, space: &IterSpace, slots: &[OperandRef<'_>]) -> bool {
         if !self.loops.streaming || !self.streaming || self.level == Level::Baseline {
             return false;
         }
         let contiguous = |k: usize| space.inner_step(k) == slots[k].element as isize;
         let fits = |k: usize| contiguous(k) || (k >= self.outputs && space.inner_step(k) == 0);
-        // Outputs whose first lines begin at one element do so in every row, if they move by as many elements.
+        // If outputs reach a cache line at the same element of one row, they do so in every row, provided
+        // that their strides in elements agree.
         let alike = |k: usize| space.same_element_steps(k, slots[k].element, 0, slots[0].element);
         let n = space.inner();
         let ends = !n.is_multiple_of(STREAM_CHUNK_ELEMENTS)
@@ -39,7 +41,8 @@ impl KernelCall<'_> {
         worth && room && self.elements_before_line(&space.address, slots).is_some()
     }
 
-    /// Elements of a row before all outputs begin a cache line, if they do so together.
+    /// The number of elements of a row before all outputs reach a cache line, if they do so at the same
+    /// element.
     fn elements_before_line(&self, base: &Pointers, slots: &[OperandRef<'_>]) -> Option<usize> {
         let narrowest = (0..self.outputs).min_by_key(|&k| slots[k].element)?;
         let elements_before_line = base[narrowest].align_offset(CACHE_LINE_BYTES) / slots[narrowest].element;
@@ -53,63 +56,66 @@ impl KernelCall<'_> {
             .then_some(elements_before_line)
     }
 
-    /// The pointers of the loads that are fetched, and bytes of a chunk of each.
+    /// The pointers of the loads that are prefetched, and the bytes of a chunk of each.
     ///
-    /// What alone comes from memory is fetched before the processor would, beside a column or a row too (4096² 2.4 and 2.65 → 2.15 ms).
-    /// Two are where it takes longer to compute (`x / (exp(-x) + 1) * y`, Sapphire Rapids: 10.3 → 8.75 ms): `a + b` takes longer so
-    /// (3.25 → 3.7).
-    fn fetched(
+    /// A single load from memory is prefetched earlier than the processor would do it, also next to a
+    /// broadcast column or row. Two loads are prefetched if the program is expensive; hints for two loads
+    /// slow a cheap program down.
+    fn prefetched_loads(
         &self,
         space: &IterSpace,
         slots: &[OperandRef<'_>],
         steps: &ByteStrides,
     ) -> ([Option<usize>; PREFETCHED_OPERANDS], usize) {
         let nbytes = |k: usize| space.inner() * slots[k].element;
-        let stays = |k: usize| {
+        let is_cached = |k: usize| {
             space.inner_step(k) == 0 || (space.is_broadcast_row(k) && nbytes(k) <= CACHED_ROW_BYTES)
         };
         let most = if self.cheap || self.outputs > 1 { 1 } else { PREFETCHED_OPERANDS };
-        let (mut loads, mut count, mut fetched) = ([None; PREFETCHED_OPERANDS], 0, 0);
-        for k in (self.outputs..slots.len()).filter(|&k| !stays(k)) {
+        let (mut loads, mut count, mut prefetch_nbytes) = ([None; PREFETCHED_OPERANDS], 0, 0);
+        for k in (self.outputs..slots.len()).filter(|&k| !is_cached(k)) {
             let load = self.reads.iter().position(|&read| self.outputs + read as usize == k);
             let Some(load) = load.map(|load| self.outputs + load) else { continue };
             let of_chunk = steps[load].unsigned_abs();
-            let alike = fetched == 0 || fetched == of_chunk;
+            let alike = prefetch_nbytes == 0 || prefetch_nbytes == of_chunk;
             if count == most || !alike || !tuning::is_worth_prefetching(nbytes(k), space.row_stride(k)) {
                 return ([None; PREFETCHED_OPERANDS], 0);
             }
-            (loads[count], fetched) = (Some(load), of_chunk);
+            (loads[count], prefetch_nbytes) = (Some(load), of_chunk);
             count += 1;
         }
-        (loads, fetched)
+        (loads, prefetch_nbytes)
     }
 
-    /// Rows in chunks; what comes before the first cache line, and after the last chunk, is computed aside.
+    /// Computes rows in chunks. The elements before the first cache line and after the last chunk are
+    /// computed apart.
     ///
     /// # Safety
-    /// [`Job::past_caches`] said so; the walk reaches only what the caller of the device promised.
+    /// 1. [`can_stream`](KernelCall::can_stream) returned `true`.
+    /// 2. The obligations of the kernel, for every index of the space.
     pub(crate) unsafe fn streaming_chunks(
         &self,
         space: &IterSpace,
         slots: &[OperandRef<'_>],
         room: &Scratch<'_>,
     ) {
-        let is_still = |k: usize| space.inner_step(k) == 0;
-        // A chunk of what stands still, so that to the program all operands are runs; and of outputs.
-        let has_tile = |k: usize| k < self.outputs || is_still(k);
+        let is_broadcast = |k: usize| space.inner_step(k) == 0;
+        // Outputs have a tile of one chunk. A broadcast input has one too, so that every operand is
+        // contiguous for the kernel.
+        let has_tile = |k: usize| k < self.outputs || is_broadcast(k);
         let tiles: Packed = std::array::from_fn(|k| {
             (k < slots.len() && has_tile(k)).then(|| room.take(STREAM_CHUNK_ELEMENTS * slots[k].element))
         });
         let moved = |base: &Pointers, n: usize| {
             let mut base = *base;
-            for (k, slot) in slots.iter().enumerate().filter(|&(k, _)| !is_still(k)) {
+            for (k, slot) in slots.iter().enumerate().filter(|&(k, _)| !is_broadcast(k)) {
                 base[k] = base[k].wrapping_add(n * slot.element);
             }
             base
         };
-        // From chunk to chunk the loads move; outputs stay in their tiles.
+        // From chunk to chunk the loads advance; outputs stay in their tiles.
         let mut steps = ZERO_STRIDES;
-        for (k, slot) in slots.iter().enumerate().skip(self.outputs).filter(|&(k, _)| !is_still(k)) {
+        for (k, slot) in slots.iter().enumerate().skip(self.outputs).filter(|&(k, _)| !is_broadcast(k)) {
             steps[k] = (STREAM_CHUNK_ELEMENTS * slot.element) as isize;
         }
         let (steps, n) = (self.expand_loads(&steps), space.inner());
@@ -117,15 +123,15 @@ impl KernelCall<'_> {
             std::array::from_fn(
                 |k| if k < self.outputs { STREAM_CHUNK_ELEMENTS * slots[k].element } else { 0 },
             );
-        let (loads, fetched) = self.fetched(space, slots, &steps);
+        let (loads, prefetch_nbytes) = self.prefetched_loads(space, slots, &steps);
         let outer = space.outer_space(None);
         let mut index = outer.index_of(0);
         for _ in 0..outer.numel() {
             let mut base = [std::ptr::null_mut::<u8>(); MAX_OPERANDS + 1];
             for (k, slot) in slots.iter().enumerate() {
                 base[k] = outer.address_at(k, &index);
-                if let (Some(tile), true) = (tiles[k], is_still(k)) {
-                    // SAFETY: one element, and room for a chunk of it.
+                if let (Some(tile), true) = (tiles[k], is_broadcast(k)) {
+                    // SAFETY: (2) one element, and the tile has room for a chunk of it.
                     unsafe {
                         pack::strided(
                             tile,
@@ -141,7 +147,7 @@ impl KernelCall<'_> {
             }
             let compute_apart = |from: usize, to: usize| {
                 for start in (from..to).step_by(STREAM_CHUNK_ELEMENTS) {
-                    // A whole one, which has no end that is computed one by one; what is wanted of it leaves.
+                    // A whole chunk, which has no remainder; only the wanted part of it is stored.
                     let (chunk, wanted) =
                         (start.min(n - STREAM_CHUNK_ELEMENTS), STREAM_CHUNK_ELEMENTS.min(to - start));
                     let mut here = moved(&base, chunk);
@@ -149,7 +155,8 @@ impl KernelCall<'_> {
                         here[k] = tiles[k].unwrap_or(std::ptr::null_mut());
                     }
                     let at = moved(&base, start);
-                    // SAFETY: a chunk of every operand, which is inside the row, and its outputs from their tiles.
+                    // SAFETY: (1), (2) a chunk of every operand inside the row, and the outputs from their
+                    // tiles.
                     unsafe {
                         self.run_rows(&here, &ZERO_STRIDES, 1, STREAM_CHUNK_ELEMENTS);
                         for k in 0..self.outputs {
@@ -177,9 +184,10 @@ impl KernelCall<'_> {
                     pointers[load].wrapping_add(tuning::L1_PREFETCH_BYTES)
                 })
             });
-            let stream = StreamTarget { to, nbytes, ahead, fetched };
-            let down = RowAdvance { steps, stream: &stream };
-            // SAFETY: so many chunks of every load, or one that stands still; outputs have tiles, and begin at cache lines.
+            let stream = StreamTarget { to, nbytes, ahead, prefetch_nbytes };
+            let advance = RowAdvance { steps, stream: &stream };
+            // SAFETY: (1), (2) `chunks` chunks of every load or a tile of a broadcast one; outputs have
+            // tiles, and their destinations begin at cache lines.
             unsafe {
                 (self.loops.rows)(
                     self.level,
@@ -187,7 +195,7 @@ impl KernelCall<'_> {
                     chunks,
                     STREAM_CHUNK_ELEMENTS,
                     pointers.as_ptr(),
-                    &down,
+                    &advance,
                 )
             };
             compute_apart(elements_before_line + chunks * STREAM_CHUNK_ELEMENTS, n);

@@ -1,6 +1,7 @@
-//! Operands through tiles in L1: strided operands are packed, and outputs with non-temporal stores are staged.
+//! Operands through tiles in L1: strided operands are packed, and outputs with non-temporal stores are
+//! staged.
 //!
-//! Nothing here is generic over the program: it is compiled once.
+//! Nothing here is generic over the program, so it is compiled once.
 // Imports: `device`.
 
 use super::call::{KernelCall, Loops, MAX_ELEMENT_BYTES, Packed, SINGLE_ROW};
@@ -15,14 +16,17 @@ use crate::device::cpu::tuning::{
 use crate::device::{MAX_OPERANDS, OperandRef};
 
 impl KernelCall<'_> {
+    /// Runs on a part of the iteration space: in place if every operand is contiguous, otherwise by streamed
+    /// chunks, pieces of rows, tiles of rows, or gathered blocks.
+    ///
     /// # Safety
-    /// The kernel's promise, for every index of the walk.
+    /// The obligations of the kernel, for every index of the space.
     pub(crate) unsafe fn run_part(&self, space: &IterSpace, slots: &[OperandRef<'_>]) {
         let linear = |k: usize| space.is_linear(k, slots[k].element);
         let buffered = |k: usize| k < self.outputs && self.streaming;
         let n = space.numel();
         if (0..slots.len()).all(|k| linear(k) && !buffered(k)) {
-            // SAFETY: every operand is one run of `n` elements.
+            // SAFETY: by the caller's promise: every operand has `n` contiguous elements.
             return unsafe {
                 (self.loops.rows)(
                     self.level,
@@ -37,32 +41,33 @@ impl KernelCall<'_> {
         let mut words = StackScratch::<{ L1_SCRATCH_BYTES / 8 }>::uninit();
         let room = Scratch::over(&mut words);
         if self.can_stream(space, slots) {
-            // SAFETY: the caller's promise.
+            // SAFETY: `can_stream` returned `true`, and by the caller's promise.
             return unsafe { self.streaming_chunks(space, slots, &room) };
         }
-        // Rows that are long enough, or many that stand as a light program takes them, are taken whole, several side by side;
-        // others are gathered, several to a block.
-        let still = self.broadcast_load(|k| space.inner_step(k) == 0);
-        let stands = |k: usize| {
-            space.inner_step(k) == slots[k].element as isize || still.is_some_and(|(operand, _)| operand == k)
+        // Rows that are long enough are processed as rows, several in one tile. So are many short rows that a
+        // cheap program can use in place. Other rows are gathered, several to a block.
+        let broadcast = self.broadcast_load(|k| space.inner_step(k) == 0);
+        let is_direct = |k: usize| {
+            space.inner_step(k) == slots[k].element as isize
+                || broadcast.is_some_and(|(operand, _)| operand == k)
         };
-        let all_stand = (0..slots.len()).all(stands);
+        let all_direct = (0..slots.len()).all(is_direct);
         let many = space.outer_axis().is_some_and(|axis| space.size(axis) >= FEW_ROWS);
-        let whole = space.inner() >= WHOLE_ROW_ELEMENTS || (self.cheap && all_stand && many);
-        // Short rows of outputs that follow each other go past the caches together.
+        let whole = space.inner() >= WHOLE_ROW_ELEMENTS || (self.cheap && all_direct && many);
+        // Short rows of outputs that follow each other without gaps are streamed together.
         let row = |k: usize| space.inner() * slots[k].element;
         let follows = |k: usize| {
             row(k) <= SHORT_ROW_BYTES
                 && space.outer_axis().is_some_and(|axis| space.step(axis, k) == row(k) as isize)
         };
-        let joint = self.streaming && all_stand && whole && (0..self.outputs).all(follows);
+        let joint = self.streaming && all_direct && whole && (0..self.outputs).all(follows);
         let by_rows = joint || (whole && (!self.streaming || space.inner() >= WHOLE_ROW_ELEMENTS));
-        let still = still.filter(|_| by_rows);
-        let is_packed = |k: usize| buffered(k) || !(linear(k) || (by_rows && stands(k)));
+        let broadcast = broadcast.filter(|_| by_rows);
+        let is_packed = |k: usize| buffered(k) || !(linear(k) || (by_rows && is_direct(k)));
         let in_pieces = |k: usize| match space.inner_step(k) / slots[k].element as isize {
             1 => true,
             0 => k >= self.outputs,
-            // Short rows, and rows among which others stand, are better packed several at a time.
+            // Short rows, and rows with other elements in their gaps, are better packed several at a time.
             times => {
                 let is_long = space.inner() * slots[k].element >= 2 * READ_PIECE_BYTES;
                 k >= self.outputs
@@ -72,51 +77,53 @@ impl KernelCall<'_> {
             }
         };
         let in_steps = |k: usize| ![0, slots[k].element as isize].contains(&space.inner_step(k));
-        // In place the first inputs are outputs, and stay where they are.
-        let fetches = self.memory_bound && self.first > 0 && (self.first..slots.len()).any(in_steps);
-        if (self.streaming || fetches) && by_rows && !joint && (0..slots.len()).all(in_pieces) {
-            // SAFETY: the caller's promise; outputs are contiguous along rows, and inputs too, or still, or in short steps.
-            return unsafe { self.streamed_tiles(space, slots, &room) };
+        // In place, the first inputs are also the outputs, and keep their places.
+        let prefetches = self.memory_bound && self.first > 0 && (self.first..slots.len()).any(in_steps);
+        if (self.streaming || prefetches) && by_rows && !joint && (0..slots.len()).all(in_pieces) {
+            // SAFETY: by the caller's promise. Outputs are contiguous along rows; inputs are contiguous,
+            // broadcast, or have a short stride.
+            return unsafe { self.row_pieces(space, slots, &room) };
         }
         let widths: usize = (0..slots.len()).filter(|&k| is_packed(k)).map(|k| slots[k].element).sum();
-        let turns = |&k: &usize| by_rows && is_packed(k) && space.inner_step(k) != 0;
-        let crosswise =
-            (0..slots.len()).filter(turns).find_map(|k| space.transposed_axis(k, slots[k].element));
-        let axis = crosswise.or(space.outer_axis());
+        let is_transposed = |&k: &usize| by_rows && is_packed(k) && space.inner_step(k) != 0;
+        let transposed =
+            (0..slots.len()).filter(is_transposed).find_map(|k| space.transposed_axis(k, slots[k].element));
+        let axis = transposed.or(space.outer_axis());
         let (rows, block) = if widths == 0 {
             (usize::MAX, usize::MAX)
         } else if joint {
             ((L1_SCRATCH_BYTES / 2 / (space.inner() * widths)).max(1), space.inner())
         } else {
-            // A tile is one cache line high where an operand stands crosswise.
+            // A tile of a transposed operand is one cache line high.
             let element =
                 slots.iter().map(|slot| slot.element).max().unwrap_or(1).clamp(1, MAX_ELEMENT_BYTES);
-            let (rows, most) = match (crosswise, axis) {
+            let (rows, most) = match (transposed, axis) {
                 (Some(_), _) => (64 / element, STRIP_COLUMNS),
                 (_, Some(_)) if by_rows => {
                     ((L1_SCRATCH_BYTES / 2 / (space.inner() * widths)).max(PACKED_ROWS), PACKED_ROW_ELEMENTS)
                 }
                 _ => (1, PACKED_ROW_ELEMENTS),
             };
-            // However many operands: there is room for 16 elements of each row.
+            // For any number of operands the scratch has room for 16 elements of each row.
             let rows = rows.min(((L1_SCRATCH_BYTES - ROUNDING_BYTES) / (16 * widths)).max(1));
             let block = ((L1_SCRATCH_BYTES - ROUNDING_BYTES) / (rows * widths)).min(most) / 16 * 16;
-            // Parts of one length, as far as it goes.
+            // The row is cut into blocks of nearly equal lengths.
             let parts = if by_rows { space.inner().div_ceil(block.max(1)) } else { 1 };
             (rows, if parts > 1 { space.inner().div_ceil(parts).next_multiple_of(16) } else { block.max(1) })
         };
         let packed = std::array::from_fn(|k| {
             (k < slots.len() && is_packed(k)).then(|| room.take(rows * block * slots[k].element))
         });
-        let loops = still.map_or(self.loops, |(_, rows)| Loops { rows, ..self.loops });
-        // SAFETY: the caller's promise; there is room for `rows · block` elements of each packed operand.
+        let loops = broadcast.map_or(self.loops, |(_, rows)| Loops { rows, ..self.loops });
+        // SAFETY: by the caller's promise; the scratch has room for `rows · block` elements of each packed
+        // operand.
         unsafe {
             if by_rows {
                 KernelCall { loops, ..*self }.tiled_rows(
                     space,
                     slots,
                     &packed,
-                    (axis, crosswise.is_some()),
+                    (axis, transposed.is_some()),
                     [rows, block],
                 );
             } else {
@@ -125,9 +132,13 @@ impl KernelCall<'_> {
         }
     }
 
-    /// Rows of large outputs, a short piece at a time: what the next reads is fetched, while this one goes past the caches if
-    /// outputs do. Every output is contiguous along rows; so is an input, or it stands still, or has a short step.
-    unsafe fn streamed_tiles(&self, space: &IterSpace, slots: &[OperandRef<'_>], room: &Scratch<'_>) {
+    /// Computes rows of large outputs by short pieces. While a piece is stored, the operands of the next one
+    /// are prefetched. If the call streams, outputs use non-temporal stores. Every output is contiguous along
+    /// rows; an input is contiguous, broadcast, or has a short stride.
+    ///
+    /// # Safety
+    /// The obligations of the kernel, for every index of the space.
+    unsafe fn row_pieces(&self, space: &IterSpace, slots: &[OperandRef<'_>], room: &Scratch<'_>) {
         let contiguous = |k: usize| space.inner_step(k) == slots[k].element as isize;
         let tiled = |k: usize| if k < self.outputs { self.streaming } else { !contiguous(k) };
         let stepped = |&k: &usize| tiled(k) && space.inner_step(k) != 0;
@@ -146,7 +157,7 @@ impl KernelCall<'_> {
         let tiles: Packed = std::array::from_fn(|k| {
             (k < slots.len() && tiled(k)).then(|| room.take(block * slots[k].element))
         });
-        // What an element moves the program's pointers by: tiles stay where they are.
+        // The stride of each pointer of the program, for one element: tiles keep their places.
         let mut step = ZERO_STRIDES;
         for (k, slot) in slots.iter().enumerate().filter(|&(k, _)| !tiled(k)) {
             step[k] = slot.element as isize;
@@ -155,7 +166,7 @@ impl KernelCall<'_> {
         let outer = space.outer_space(None);
         let mut index = outer.index_of(0);
         for _ in 0..outer.numel() {
-            // Where the next piece of each operand stands, and where the program finds it.
+            // The address of the next piece of each operand, and the address that the program uses for it.
             let mut at: [*mut u8; MAX_OPERANDS] = std::array::from_fn(|k| {
                 if k < slots.len() { outer.address_at(k, &index) } else { std::ptr::null_mut() }
             });
@@ -163,7 +174,7 @@ impl KernelCall<'_> {
             for k in 0..slots.len() {
                 base[k] = tiles[k].unwrap_or(at[k]);
                 if k >= self.outputs && space.inner_step(k) == 0 {
-                    // SAFETY: one element, and room for a block of it.
+                    // SAFETY: one element, and the tile has room for a block of it.
                     unsafe {
                         pack::strided(base[k], slots[k].element as isize, at[k], 0, block, slots[k].element)
                     };
@@ -171,7 +182,8 @@ impl KernelCall<'_> {
             }
             let mut pointers = self.expand_loads(&base);
             let mut left = space.inner();
-            // The first piece ends where a line of the first output does, so that all others are whole lines.
+            // The first piece ends at a cache line of the first output, so that all other pieces consist of
+            // whole lines.
             let mut n = match at[0].align_offset(CACHE_LINE_BYTES) / slots[0].element {
                 head @ 1.. if self.streaming => head.min(block),
                 _ => block,
@@ -180,7 +192,7 @@ impl KernelCall<'_> {
                 n = n.min(left);
                 left -= n;
                 for k in (self.outputs..slots.len()).filter(stepped) {
-                    // SAFETY: `n` elements of an input, into its tile.
+                    // SAFETY: `n` elements of an input, and its tile has room for them.
                     unsafe {
                         pack::strided(
                             base[k],
@@ -192,15 +204,16 @@ impl KernelCall<'_> {
                         )
                     };
                 }
-                // SAFETY: `n` elements of every operand; outputs are tiles, or overlap nothing.
+                // SAFETY: by the caller's promise: `n` elements of every operand; outputs are tiles, or
+                // overlap no other operand.
                 unsafe { (self.loops.rows)(self.level, self.program, 1, n, pointers.as_ptr(), SINGLE_ROW) };
                 for k in 0..operands {
                     pointers[k] = pointers[k].wrapping_offset(step[k].wrapping_mul(n as isize));
                 }
                 let (mut ahead, mut count) =
                     ([std::ptr::null_mut(); PREFETCHED_OPERANDS * SHORT_STRIDE_ELEMENTS], 0);
-                // From each place as many bytes are fetched as the first output has.
-                let fetched = n * slots[0].element;
+                // Each prefetched place covers as many bytes as a piece of the first output.
+                let prefetch_nbytes = n * slots[0].element;
                 for (operand, k) in
                     (self.outputs..slots.len()).filter(|&k| space.inner_step(k) != 0).enumerate()
                 {
@@ -212,8 +225,10 @@ impl KernelCall<'_> {
                             prefetch::into_l1(lowest, span.unsigned_abs());
                         }
                     } else if operand < PREFETCHED_OPERANDS {
-                        for place in 0..span.unsigned_abs().div_ceil(fetched).min(SHORT_STRIDE_ELEMENTS) {
-                            ahead[count] = lowest.wrapping_add(place * fetched);
+                        for place in
+                            0..span.unsigned_abs().div_ceil(prefetch_nbytes).min(SHORT_STRIDE_ELEMENTS)
+                        {
+                            ahead[count] = lowest.wrapping_add(place * prefetch_nbytes);
                             count += 1;
                         }
                     }
@@ -237,8 +252,13 @@ impl KernelCall<'_> {
         }
     }
 
-    /// Tiles of some rows, which stand along `axis` if there is one, and up to `block` columns; those of one strip of
-    /// columns after each other where an operand stands crosswise, so that it is read in order.
+    /// Computes tiles of up to `most` rows, which follow each other along `axis` if it is given, and up to
+    /// `block` columns. With `strips`, the tiles of one strip of columns follow each other, so that a
+    /// transposed operand is read in order.
+    ///
+    /// # Safety
+    /// 1. The obligations of the kernel, for every index of the space.
+    /// 2. Each packed operand has room for `most · block` elements.
     unsafe fn tiled_rows(
         &self,
         space: &IterSpace,
@@ -252,7 +272,7 @@ impl KernelCall<'_> {
         let outer = space.outer_space(axis);
         let mut index = outer.index_of(0);
         let (high, wide) = (height.div_ceil(most), space.inner().div_ceil(block));
-        // The corner of the tile with some number.
+        // The corner of tile number `tile`.
         let place = |tile: usize| {
             let (down, along) = if strips { (tile % high, tile / high) } else { (tile / wide, tile % wide) };
             [down * most, along * block]
@@ -277,22 +297,24 @@ impl KernelCall<'_> {
                         Some(room) => (room, (block * slot.element) as isize),
                         None => (corner(k), step(k)),
                     };
-                    // What stands still along rows is the same in every block of columns.
+                    // A broadcast operand is the same in every block of columns.
                     let is_there = !strips && left > 0 && space.inner_step(k) == 0;
                     if k >= self.first && packed[k].is_some() && !is_there {
                         let (room, steps) =
                             ([down[k], slot.element as isize], [step(k), space.inner_step(k)]);
-                        // SAFETY: a tile of this operand, which the caller promised, into room for it.
+                        // SAFETY: (1), (2): a tile of this operand, and room for it.
                         unsafe {
                             pack::rectangle(base[k], room, corner(k), steps, [rows, columns], slot.element)
                         };
                     }
                 }
-                // SAFETY: every pointer has rows of `columns` elements; outputs are packed or overlap nothing.
+                // SAFETY: (1) every pointer has rows of `columns` elements; outputs are packed or overlap no
+                // other operand.
                 unsafe { self.run_rows(&base, &down, rows, columns) };
                 for (k, slot) in slots.iter().enumerate().take(self.outputs) {
                     let Some(room) = packed[k] else { continue };
-                    // What the next tile reads as it stands is fetched while the first output of this one is streamed.
+                    // While the first output of a tile is streamed, the unpacked operands of the next tile
+                    // are prefetched.
                     let plain = |&j: &usize| packed[j].is_none() && slots[j].element == slot.element;
                     let (mut next, mut count) = ([(std::ptr::null_mut(), 0); PREFETCHED_OPERANDS], 0);
                     for j in (self.first..slots.len()).filter(plain).take(if self.streaming && k == 0 {
@@ -303,7 +325,7 @@ impl KernelCall<'_> {
                         next[count] = (at(j, place(tile + 1)), step(j));
                         count += 1;
                     }
-                    // Rows that follow each other at both ends are one.
+                    // Rows that follow each other without gaps at both ends are one row.
                     let one = columns == block
                         && step(k) == down[k]
                         && space.inner_step(k) == slot.element as isize;
@@ -313,7 +335,7 @@ impl KernelCall<'_> {
                         let from = room.wrapping_add(row as usize * block * slot.element);
                         let ahead = next
                             .map(|(at, down): (*mut u8, isize)| at.wrapping_offset(row.wrapping_mul(down)));
-                        // SAFETY: a row of the output's tile, which the caller promised, from where it was packed.
+                        // SAFETY: (1), (2): a row of the output's tile, from its packed elements.
                         unsafe {
                             self.store_row(
                                 to,
@@ -331,7 +353,11 @@ impl KernelCall<'_> {
         }
     }
 
-    /// Blocks of several short rows.
+    /// Gathers several short rows into a block, computes it, and scatters the outputs.
+    ///
+    /// # Safety
+    /// 1. The obligations of the kernel, for every index of the space.
+    /// 2. Each packed operand has room for `block` elements.
     unsafe fn gathered_blocks(
         &self,
         space: &IterSpace,
@@ -346,11 +372,12 @@ impl KernelCall<'_> {
             for (k, slot) in slots.iter().enumerate() {
                 base[k] = packed[k].unwrap_or_else(|| space.address_at(k, &index));
                 if k >= self.first && packed[k].is_some() {
-                    // SAFETY: `len` ≤ `block` elements of this operand, which the caller promised, into room for a block.
+                    // SAFETY: (1), (2): `len` ≤ `block` elements of this operand.
                     unsafe { pack::gather(space, k, index, len, slot.element, base[k]) };
                 }
             }
-            // SAFETY: every pointer has `len` contiguous elements; outputs are packed or overlap nothing.
+            // SAFETY: (1) every pointer has `len` contiguous elements; outputs are packed or overlap no other
+            // operand.
             unsafe {
                 (self.loops.rows)(
                     self.level,
@@ -363,7 +390,7 @@ impl KernelCall<'_> {
             };
             for (k, slot) in slots.iter().enumerate().take(self.outputs) {
                 if packed[k].is_some() {
-                    // SAFETY: the block holds `len` elements; the caller promised the output's positions.
+                    // SAFETY: (1), (2): the block holds `len` elements for the output's positions.
                     unsafe { pack::scatter(space, k, index, len, slot.element, base[k]) };
                 }
             }

@@ -1,4 +1,4 @@
-//! Non-temporal stores, which write memory without taking its cache lines into the caches.
+//! Non-temporal stores: they write memory without allocating its lines in the caches.
 // Imports: `device`.
 
 #[cfg(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores))))]
@@ -14,40 +14,41 @@ pub(crate) fn exceeds_caches(sizes: &[usize], output: &OperandRef<'_>) -> bool {
     nbytes >= tuning::UNCACHED_OUTPUT_BYTES
 }
 
-/// Whether an output is written by non-temporal stores: it exceeds the caches, and either this processor is faster so or
-/// enough threads write that memory limits them.
+/// Whether an output is written by non-temporal stores: it exceeds the caches, and either they are faster on
+/// this processor or the number of writing threads makes memory the limit.
 pub(crate) fn pays_off(sizes: &[usize], output: &OperandRef<'_>) -> bool {
     exceeds_caches(sizes, output)
         && (parallel::count() >= tuning::MANY_WRITERS_THREADS || tuning::prefers_non_temporal())
 }
 
-/// Copies bytes past the caches: for outputs larger than these, which would otherwise be read before they are written.
+/// Copies bytes by non-temporal stores. It is meant for outputs larger than the caches: an ordinary store
+/// would first read the line that it writes.
 ///
-/// Whoever reads them on another thread must be ordered after a [`fence`].
+/// Before another thread reads the bytes, this thread must call [`fence`].
 ///
 /// # Safety
-/// As `copy_nonoverlapping`.
+/// As for `copy_nonoverlapping`.
 pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, nbytes: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe { copy_and_prefetch(to, from, nbytes, &[]) }
 }
 
-/// As [`copy`]; meanwhile memory that is read next is fetched, as many bytes at each address of `ahead`.
+/// As [`copy`], and prefetches as many bytes at each address of `ahead`.
 ///
 /// # Safety
-/// As [`copy`]; what is `ahead` need not be there.
+/// As for [`copy`]. The addresses of `ahead` may be any.
 #[cfg(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores))))]
 pub(crate) unsafe fn copy_and_prefetch(to: *mut u8, from: *const u8, nbytes: usize, ahead: &[*mut u8]) {
     use std::arch::x86_64::*;
-    // By 256 bits where the processor has them: by 128, four stores a line keep the next computation waiting (Zen 5, 4096²,
-    // one thread: exp 4.0 → 3.3 ms, a + row 4.1 → 3.1). By 512 nothing more is gained.
+    // 256-bit stores where the processor supports them. With 128-bit stores a cache line takes four, and they
+    // delay the computation that follows; 512-bit stores are not faster here.
     #[target_feature(enable = "avx")]
     unsafe fn by_256(to: *mut u8, from: *const u8, nbytes: usize, ahead: &[*mut u8]) {
-        // SAFETY: the caller's promise; each line is aligned.
+        // SAFETY: by the caller's promise; `by_lines` passes aligned lines.
         unsafe { by_lines(to, from, nbytes, ahead, |to, from| copy_line(false, to, from)) }
     }
-    // SAFETY: the caller's promise, and the processor has the instructions; quarters of a line, of which the first is
-    // aligned to it.
+    // SAFETY: by the caller's promise, and the processor has the instructions. A line has four quarters, and
+    // the first is aligned to the line.
     unsafe {
         if isa::level() >= isa::Level::Avx2 {
             return by_256(to, from, nbytes, ahead);
@@ -63,7 +64,10 @@ pub(crate) unsafe fn copy_and_prefetch(to: *mut u8, from: *const u8, nbytes: usi
     }
 }
 
-/// As [`copy_and_prefetch`], a whole line of 64 bytes by `stream`, whose first address is aligned to it.
+/// The body of [`copy_and_prefetch`]. `stream` stores one whole cache line of 64 bytes at an aligned address.
+///
+/// # Safety
+/// As for [`copy`].
 #[cfg(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores))))]
 #[inline(always)]
 unsafe fn by_lines(
@@ -75,7 +79,7 @@ unsafe fn by_lines(
 ) {
     let head = to.align_offset(64).min(nbytes);
     let lines = (nbytes - head) / 64;
-    // SAFETY: inside both runs of bytes; a hint faults nowhere.
+    // SAFETY: every access is inside both ranges of bytes; a prefetch hint never faults.
     unsafe {
         std::ptr::copy_nonoverlapping(from, to, head);
         let (mut to, mut from) = (to.add(head), from.add(head));
@@ -90,16 +94,19 @@ unsafe fn by_lines(
     }
 }
 
-/// Copies a line of 64 bytes past the caches, at once if that is `wide`: between computing chunks of a line or more, half as many stores
-/// leave room for what is read (Sapphire Rapids, add 4096²: 8.2 → 7.4 ms). For code that is compiled for AVX2, or for AVX-512.
+/// Copies a cache line of 64 bytes by non-temporal stores: by one store if `wide`, otherwise by two. One
+/// store for each line leaves more room for loads, where computing alternates with storing of a line or more.
+/// It is inlined into code that is compiled for AVX2 or AVX-512.
 ///
 /// # Safety
-/// As [`copy`]; `to` is aligned to a line, and the processor has AVX, and AVX-512 if this is `wide`.
+/// 1. As for [`copy`], for 64 bytes.
+/// 2. `to` is aligned to 64 bytes.
+/// 3. The processor has AVX, and AVX-512 if `wide`.
 #[cfg(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores))))]
 #[inline(always)]
 pub(crate) unsafe fn copy_line(wide: bool, to: *mut u8, from: *const u8) {
     use std::arch::x86_64::*;
-    // SAFETY: the caller's promise; a line, or both halves of one.
+    // SAFETY: (1), (2), (3) by the caller's promise; the stores cover one line, or both halves of one.
     unsafe {
         if wide {
             return _mm512_stream_si512(to.cast(), _mm512_loadu_si512(from.cast()));
@@ -109,34 +116,34 @@ pub(crate) unsafe fn copy_line(wide: bool, to: *mut u8, from: *const u8) {
     }
 }
 
-/// Orders what was streamed before what this thread does next.
+/// Orders earlier non-temporal stores before later operations of this thread.
 #[cfg(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores))))]
 pub(crate) fn fence() {
-    // SAFETY: every x86-64 processor has it.
+    // SAFETY: every x86-64 processor has the instruction.
     unsafe { std::arch::x86_64::_mm_sfence() }
 }
 
-/// As on x86-64, with common stores: also where a checker follows memory (Miri, and MemorySanitizer by `.ci/sanitize`), since
-/// stores past the caches are assembly that it does not see.
+/// As on x86-64, with ordinary stores. Checkers of memory accesses use it too (Miri, and MemorySanitizer in
+/// `.ci/sanitize`), because they do not see non-temporal stores.
 ///
 /// # Safety
-/// As [`copy`].
+/// As for [`copy`].
 #[cfg(not(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores)))))]
 pub(crate) unsafe fn copy_and_prefetch(to: *mut u8, from: *const u8, nbytes: usize, _ahead: &[*mut u8]) {
-    // SAFETY: the caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe { std::ptr::copy_nonoverlapping(from, to, nbytes) }
 }
 
-/// As on x86-64, with common stores.
+/// As on x86-64, with ordinary stores.
 ///
 /// # Safety
-/// As [`copy`].
+/// As for [`copy`], for 64 bytes.
 #[cfg(not(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores)))))]
 pub(crate) unsafe fn copy_line(_wide: bool, to: *mut u8, from: *const u8) {
-    // SAFETY: the caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe { std::ptr::copy_nonoverlapping(from, to, 64) }
 }
 
-/// Common stores are in order.
+/// Ordinary stores are ordered already.
 #[cfg(not(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores)))))]
 pub(crate) fn fence() {}

@@ -1,8 +1,8 @@
-//! Large blocks of host memory, kept when they are given back and handed out again.
+//! A pool of large blocks of host memory: freed blocks are kept and used again.
 //!
-//! A page that the system gives for the first time costs more than writing it does: 64 MiB of fresh 4 KiB pages take ten
-//! times as long as the same 64 MiB again. So blocks from [`POOLED_BYTES`] bytes on are kept, up to a limit, and those from
-//! [`HUGE_BYTES`] on stand on 2 MiB pages where the system has them. Smaller blocks come from the global allocator, which keeps
+//! The first use of a page costs more than writing it: the system has to map and clear it. Therefore blocks
+//! of [`POOLED_BYTES`] bytes and more are kept, up to a limit. Blocks of [`HUGE_BYTES`] bytes and more use 2
+//! MiB pages if the system supports them. Smaller blocks come from the global allocator, which has a cache of
 //! its own.
 // Imports: nothing.
 
@@ -12,22 +12,22 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Every block but a small one starts at a multiple of this: a cache line, and the widest vector register.
+/// The alignment of every block that is not small: a cache line, which is also the widest vector register.
 const ALIGNMENT_BYTES: usize = 64;
-/// Blocks below this many bytes are aligned as the widest element is, which allocators do without a detour.
+/// Blocks with fewer bytes are aligned for the widest element only, which allocators do without extra work.
 const SMALL_BYTES: usize = 1 << 10;
 const SMALL_ALIGNMENT_BYTES: usize = 16;
-/// Blocks from here on are kept.
+/// The size from which on blocks are kept.
 pub(crate) const POOLED_BYTES: usize = 32 << 10;
-/// Blocks from here on are aligned to huge pages and ask for them.
+/// The size from which on blocks are aligned to huge pages and ask for them.
 const HUGE_BYTES: usize = 4 << 20;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
-/// How many blocks are kept at most.
+/// The number of blocks that are kept at most.
 const MAX_KEPT_BLOCKS: usize = 128;
-/// Bytes that are kept unless a program says otherwise.
+/// The bytes that are kept at most, unless the program sets another limit.
 const DEFAULT_LIMIT_BYTES: usize = 1 << 30;
 
-/// The large blocks of the host: those in use, and those kept to be used again; see [`Cpu::memory`](crate::Cpu::memory).
+/// The large blocks of the host, in use or kept for reuse; see [`Cpu::memory`](crate::Cpu::memory).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct MemoryStatistics {
@@ -35,26 +35,26 @@ pub struct MemoryStatistics {
     pub live: usize,
     /// Bytes of free blocks that are kept.
     pub kept: usize,
-    /// How many bytes are kept at most.
+    /// The limit of the bytes that are kept.
     pub limit: usize,
-    /// How many blocks came from the system.
+    /// Blocks that came from the system.
     pub fresh: u64,
-    /// How many blocks were used again.
+    /// Blocks that were reused.
     pub reused: u64,
 }
 
 thread_local! {
-    /// How many blocks this thread has had from the system.
+    /// Blocks that this thread has taken from the system.
     static FRESH_ON_THREAD: Cell<u64> = const { Cell::new(0) };
 }
 
-/// A promise that this thread's operations need no new memory from here to the guard's end; see
+/// A promise that this thread's operations need no new memory during the life of the guard; see
 /// [`Cpu::steady_state`](crate::Cpu::steady_state).
 #[must_use = "the promise is checked when the guard is dropped"]
 #[derive(Debug)]
 pub struct NoAllocGuard {
     before: u64,
-    /// It counts one thread.
+    /// The guard counts one thread, so it must not move to another.
     here: PhantomData<*const ()>,
 }
 
@@ -63,7 +63,7 @@ impl NoAllocGuard {
         NoAllocGuard { before: FRESH_ON_THREAD.get(), here: PhantomData }
     }
 
-    /// How many blocks of memory came from the system since.
+    /// The number of blocks that came from the system since the guard was made.
     pub fn allocations(&self) -> u64 {
         FRESH_ON_THREAD.get() - self.before
     }
@@ -71,7 +71,7 @@ impl NoAllocGuard {
 
 impl Drop for NoAllocGuard {
     /// # Panics
-    /// When memory came from the system, unless the thread panics already.
+    /// If memory came from the system, unless the thread is panicking already.
     fn drop(&mut self) {
         let allocations = self.allocations();
         if allocations > 0 && !std::thread::panicking() {
@@ -80,7 +80,7 @@ impl Drop for NoAllocGuard {
     }
 }
 
-/// What a block of so many bytes is aligned to.
+/// The alignment of a block of `nbytes` bytes.
 #[inline]
 pub(crate) fn alignment(nbytes: usize) -> usize {
     match nbytes {
@@ -90,7 +90,7 @@ pub(crate) fn alignment(nbytes: usize) -> usize {
     }
 }
 
-/// This thread has had a block from the system.
+/// Counts a block that this thread has taken from the system.
 #[inline]
 pub(crate) fn count_fresh() {
     FRESH_ON_THREAD.set(FRESH_ON_THREAD.get() + 1);
@@ -101,10 +101,10 @@ pub(crate) fn count_fresh() {
 pub(crate) struct Block {
     pub(crate) address: NonNull<u8>,
     pub(crate) capacity: usize,
-    /// How many bytes at its beginning are known to be zero.
+    /// The number of bytes at its beginning that are known to be zero.
     pub(crate) zeros: usize,
 }
-// SAFETY: an address and a number; whoever owns the block answers for its bytes.
+// SAFETY: a block is an address and two numbers; its owner is responsible for the bytes.
 unsafe impl Send for Block {}
 
 impl Block {
@@ -112,10 +112,10 @@ impl Block {
         Layout::from_size_align(capacity, alignment(capacity)).ok()
     }
 
-    /// Fresh memory; nobody has written it.
+    /// Uninitialized memory from the system.
     fn fresh(capacity: usize) -> Option<Block> {
         let layout = Block::layout(capacity)?;
-        // SAFETY: the layout is not empty: capacities are those of `capacity_for`, of at least one byte.
+        // SAFETY: the layout is not empty: `capacity_for` returns at least one byte.
         let address = NonNull::new(unsafe { std::alloc::alloc(layout) })?;
         count_fresh();
         #[cfg(all(target_os = "linux", not(miri)))]
@@ -124,24 +124,28 @@ impl Block {
                 fn madvise(address: *mut u8, nbytes: usize, advice: i32) -> i32;
             }
             const MADV_HUGEPAGE: i32 = 14;
-            // SAFETY: advice about our own fresh pages. A system without huge pages refuses, and nothing is lost.
+            // SAFETY: this is advice about pages that this function has just allocated. A system without huge
+            // pages refuses it, without further effect.
             unsafe { madvise(address.as_ptr(), capacity, MADV_HUGEPAGE) };
         }
         Some(Block { address, capacity, zeros: 0 })
     }
 
+    /// Returns the memory to the system.
+    ///
     /// # Safety
-    /// It came from `fresh`, and nobody uses it any more.
+    /// 1. The block came from `fresh`.
+    /// 2. It is not used afterwards.
     unsafe fn free(self) {
         if let Some(layout) = Block::layout(self.capacity) {
-            // SAFETY: the layout that it was allocated with.
+            // SAFETY: (1) this is the layout that the block was allocated with; (2) by the caller's promise.
             unsafe { std::alloc::dealloc(self.address.as_ptr(), layout) }
         }
     }
 }
 
 struct Pool {
-    /// The first `count` are there, the longest kept first.
+    /// The first `count` entries are filled, in the order in which the blocks were freed.
     blocks: [Option<Block>; MAX_KEPT_BLOCKS],
     count: usize,
     statistics: MemoryStatistics,
@@ -154,7 +158,7 @@ static POOL: Mutex<Pool> = Mutex::new(Pool {
 });
 
 fn pool() -> MutexGuard<'static, Pool> {
-    // Nothing in here panics while it holds the lock.
+    // No code panics while it holds the lock.
     POOL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -167,7 +171,8 @@ impl Pool {
         block
     }
 
-    /// The smallest kept block that serves and wastes at most a quarter; of equals the last, which the caches know best.
+    /// The smallest kept block that is large enough and wastes at most a quarter. Of several equal ones it is
+    /// the last, because its bytes are most likely in the caches.
     fn find(&mut self, capacity: usize) -> Option<Block> {
         let mut best: Option<(usize, usize)> = None;
         for (at, block) in self.blocks[..self.count].iter().enumerate() {
@@ -182,14 +187,14 @@ impl Pool {
         best.and_then(|(at, _)| self.remove(at))
     }
 
-    /// The longest kept block, if more is kept than may be.
+    /// The block that was kept for the longest time, if the pool is over its limit.
     fn surplus(&mut self) -> Option<Block> {
         let full = self.statistics.kept > self.statistics.limit || self.count == MAX_KEPT_BLOCKS;
         if full && self.count > 0 { self.remove(0) } else { None }
     }
 }
 
-/// Capacities are rounded, so that sizes that differ little use each other's blocks.
+/// Rounds capacities, so that similar sizes can reuse each other's blocks.
 fn capacity_for(nbytes: usize) -> Option<usize> {
     let unit = match nbytes {
         0..POOLED_BYTES => return Some(nbytes),
@@ -199,7 +204,7 @@ fn capacity_for(nbytes: usize) -> Option<usize> {
     nbytes.checked_next_multiple_of(unit)
 }
 
-/// A block of at least `nbytes` bytes, which are not 0.
+/// A block of at least `nbytes` bytes; `nbytes` is not 0.
 pub(crate) fn take(nbytes: usize) -> Option<Block> {
     let capacity = capacity_for(nbytes)?;
     if capacity < POOLED_BYTES {
@@ -207,7 +212,7 @@ pub(crate) fn take(nbytes: usize) -> Option<Block> {
     }
     let found = pool().find(capacity);
     let block = found.or_else(|| Block::fresh(capacity)).or_else(|| {
-        // What is kept may be what is missing.
+        // The kept blocks may hold the memory that the system lacks.
         if trim() > 0 { Block::fresh(capacity) } else { None }
     })?;
     let statistics = &mut pool().statistics;
@@ -219,10 +224,11 @@ pub(crate) fn take(nbytes: usize) -> Option<Block> {
 /// Takes a block back.
 ///
 /// # Safety
-/// It came from `take`, and nobody uses it any more.
+/// 1. The block came from `take`.
+/// 2. It is not used afterwards.
 pub(crate) unsafe fn give(block: Block) {
     if block.capacity < POOLED_BYTES {
-        // SAFETY: the caller's promise.
+        // SAFETY: (1), (2) by the caller's promise.
         return unsafe { block.free() };
     }
     let surplus = {
@@ -230,7 +236,7 @@ pub(crate) unsafe fn give(block: Block) {
         pool.statistics.live -= block.capacity;
         if block.capacity > pool.statistics.limit {
             drop(pool);
-            // SAFETY: the caller's promise.
+            // SAFETY: (1), (2) by the caller's promise.
             return unsafe { block.free() };
         }
         let surplus = pool.surplus();
@@ -241,22 +247,22 @@ pub(crate) unsafe fn give(block: Block) {
         surplus
     };
     if let Some(block) = surplus {
-        // SAFETY: a kept block is nobody's.
+        // SAFETY: (1) kept blocks came from `take`; (2) they have no other owner.
         unsafe { block.free() };
     }
     free_surplus();
 }
 
-/// Frees what is kept beyond the limit; others use the pool meanwhile.
+/// Frees the blocks beyond the limit, one by block. Other threads can use the pool meanwhile.
 fn free_surplus() {
     loop {
         let Some(block) = pool().surplus() else { return };
-        // SAFETY: a kept block is nobody's.
+        // SAFETY: (1) kept blocks came from `take`; (2) they have no other owner.
         unsafe { block.free() };
     }
 }
 
-/// Frees every kept block; how many bytes that were.
+/// Frees every kept block. Returns the number of bytes freed.
 pub(crate) fn trim() -> usize {
     let mut freed = 0;
     loop {
@@ -266,7 +272,7 @@ pub(crate) fn trim() -> usize {
         };
         let Some(block) = block else { return freed };
         freed += block.capacity;
-        // SAFETY: a kept block is nobody's.
+        // SAFETY: (1) kept blocks came from `take`; (2) they have no other owner.
         unsafe { block.free() };
     }
 }

@@ -11,10 +11,11 @@ pub(crate) const CACHE_LINE_BYTES: usize = 64;
 /// Bytes that rounding up to cache lines can add where every operand takes a part of a [`Scratch`].
 pub(crate) const ROUNDING_BYTES: usize = CACHE_LINE_BYTES * MAX_OPERANDS;
 
-/// Uninitialized words on the stack. They begin at a cache line, because a vector that spans two cache lines takes twice
-/// as long to load.
+/// Uninitialized words on the stack. They begin at a cache line, because a vector that spans two cache lines
+/// takes twice as long to load.
 ///
-/// Keep it in a variable of its own: in a struct with an initialized field, the compiler would fill all of it with zeros.
+/// Keep it in a variable of its own: in a struct with an initialized field, the compiler would fill all of it
+/// with zeros.
 #[repr(align(64))]
 pub(crate) struct StackScratch<const WORDS: usize>(MaybeUninit<[u64; WORDS]>);
 
@@ -32,8 +33,8 @@ impl<const WORDS: usize> StackScratch<WORDS> {
 
 /// Hands out parts of a [`StackScratch`], one after another.
 ///
-/// The parts are written through the pointers that [`take`](Scratch::take) returned. `Scratch` never makes a pointer from
-/// an exclusive reference again, because that would invalidate the pointers given before.
+/// The parts are written through the pointers that [`take`](Scratch::take) returned. `Scratch` never makes a
+/// pointer from an exclusive reference again, because that would invalidate the pointers given before.
 pub(crate) struct Scratch<'a> {
     start: *mut u64,
     words: usize,

@@ -1,7 +1,9 @@
-//! One job at a time, of numbered tasks, which its owner and whoever comes to help take in turn.
+//! A slot in which a caller publishes one job of numbered tasks. The caller and the workers that come to help
+//! take tasks in turn.
 //!
-//! The owner works too and waits for nobody who has not begun: it closes the slot, and from then on nobody enters. Nothing
-//! is allocated: the job stands on the owner's stack.
+//! The caller owns the slot while its job runs, and runs tasks itself. It waits only for workers that have
+//! entered: it closes the slot first, and afterwards no worker enters. Nothing is allocated; the job is on
+//! the owner's stack.
 // Imports: nothing of the crate.
 
 use std::any::Any;
@@ -12,28 +14,29 @@ use std::sync::{Mutex, PoisonError};
 
 /// A bit of the state: the slot has an owner.
 const OWNED: usize = 1;
-/// A bit of the state: helpers may enter.
+/// A bit of the state: workers may enter.
 const OPEN: usize = 2;
-/// Each helper who is inside counts as this in the state.
+/// The unit by which the state counts the workers inside.
 const WORKER: usize = 4;
 
-/// Invariant: while the slot is open or a helper is inside, `job` points to the job of the owner, who waits.
+/// Invariant: while the slot is open or a worker is inside, `job` points to the job of the owner, who waits.
 #[repr(align(64))]
 pub(crate) struct JobSlot {
     state: AtomicUsize,
-    /// How many tasks nobody has taken, less how often one was asked for in vain.
+    /// The number of tasks that were not taken, minus the number of attempts that found none.
     untaken: AtomicIsize,
-    /// How many tasks helpers have taken: those are the taken_last ones. So a thread often has the same part of like jobs.
+    /// The number of tasks that workers have taken, from the last task backwards. A thread often gets the
+    /// same task of similar jobs that way.
     taken_last: AtomicUsize,
     job: UnsafeCell<*const ParallelJob<'static>>,
 }
-// SAFETY: the job is written by the owner alone, before the slot is open, and read by those who entered.
+// SAFETY: only the owner writes the job, before it opens the slot; only workers that have entered read it.
 unsafe impl Sync for JobSlot {}
 
 struct ParallelJob<'a> {
     tasks: usize,
     work: &'a (dyn Fn(usize) + Sync),
-    /// What a helper's part panicked with.
+    /// The payload of the first panic in a worker's task.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
@@ -47,18 +50,19 @@ impl JobSlot {
         }
     }
 
-    /// Runs `work` on every number below `tasks`, here and where [`help`](JobSlot::help) is called; `call` runs when help can
-    /// come. Says `false`, and does nothing, while the slot has another owner.
+    /// Runs `work` on every number below `tasks`, here and in the threads that call [`help`](JobSlot::help).
+    /// `call` runs as soon as workers can enter. Returns `false`, without effect, if the slot has another
+    /// owner.
     ///
     /// # Panics
-    /// When a part does, after all that have begun are done; the others are not begun then.
+    /// If a task panics, after all started tasks have ended. The other tasks do not start then.
     pub(crate) fn run(&self, tasks: usize, work: &(dyn Fn(usize) + Sync), call: impl FnOnce()) -> bool {
         let Ok(untaken) = isize::try_from(tasks) else { return false };
         if self.state.compare_exchange(0, OWNED, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return false;
         }
         let job = ParallelJob { tasks, work, panic: Mutex::new(None) };
-        // SAFETY: the owner's, and nobody is inside.
+        // SAFETY: this call owns the slot, and no worker is inside.
         unsafe { *self.job.get() = std::ptr::from_ref(&job).cast() };
         self.taken_last.store(0, Ordering::Relaxed);
         self.untaken.store(untaken, Ordering::Relaxed);
@@ -77,7 +81,7 @@ impl JobSlot {
         true
     }
 
-    /// Takes tasks of the job until none is untaken; says whether there was one to enter.
+    /// Takes tasks of the job until none remains. Returns whether there was a job to enter.
     pub(crate) fn help(&self) -> bool {
         if !self.has_tasks() {
             return false;
@@ -86,7 +90,7 @@ impl JobSlot {
         if self.state.fetch_update(Ordering::Acquire, Ordering::Relaxed, enter).is_err() {
             return false;
         }
-        // SAFETY: the slot's invariant: this helper is inside.
+        // SAFETY: the slot's invariant: this worker is inside.
         let job = unsafe { &**self.job.get() };
         let tasks = || {
             while self.take_task() {
@@ -98,7 +102,7 @@ impl JobSlot {
             let mut first = job.panic.lock().unwrap_or_else(PoisonError::into_inner);
             match *first {
                 None => *first = Some(panic),
-                // To drop it might panic.
+                // Dropping the payload could panic again.
                 Some(_) => std::mem::forget(panic),
             }
         }
@@ -106,18 +110,18 @@ impl JobSlot {
         true
     }
 
-    /// Whether there may be tasks that nobody has taken.
+    /// Whether some tasks may not have been taken.
     pub(crate) fn has_tasks(&self) -> bool {
         self.untaken.load(Ordering::Relaxed) > 0
     }
 
-    /// Takes a part: the first or the taken_last of those that are untaken.
+    /// Takes one of the remaining tasks. Returns whether there was one.
     fn take_task(&self) -> bool {
         self.untaken.fetch_sub(1, Ordering::Relaxed) > 0
     }
 }
 
-/// Closes the slot when it goes, also by a panic, and waits for those inside.
+/// Closes the slot on drop, also during a panic, and waits for the workers inside.
 struct Owner<'a>(&'a JobSlot);
 
 impl Drop for Owner<'_> {
@@ -125,10 +129,10 @@ impl Drop for Owner<'_> {
         let Owner(slot) = self;
         slot.untaken.store(0, Ordering::Relaxed);
         slot.state.fetch_and(!OPEN, Ordering::Relaxed);
-        let mut turns = 0;
+        let mut spins = 0;
         while slot.state.load(Ordering::Acquire) != OWNED {
-            turns += 1;
-            if turns < 200 { std::hint::spin_loop() } else { std::thread::yield_now() }
+            spins += 1;
+            if spins < 200 { std::hint::spin_loop() } else { std::thread::yield_now() }
         }
         slot.state.store(0, Ordering::Release);
     }
@@ -140,7 +144,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
     use std::thread;
 
-    /// Runs `owners`, one a thread, while four threads help at one slot.
+    /// Runs each of `owners` in a thread of its own, while four workers help at one slot.
     fn with_workers(slot: &JobSlot, owners: &[&(dyn Fn() + Sync)]) {
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -161,16 +165,16 @@ mod tests {
     }
 
     #[test]
-    fn each_part_is_done_once_whoever_comes() {
+    fn each_task_runs_once_however_many_workers_come() {
         let slot = JobSlot::new();
         let owner = || {
-            for tasks in (0..400).map(|turn| turn % 40) {
+            for tasks in (0..400).map(|round| round % 40) {
                 let done: Vec<AtomicUsize> = (0..tasks).map(|_| AtomicUsize::new(0)).collect();
-                let work = |part: usize| _ = done[part].fetch_add(1, Ordering::Relaxed);
-                // Nobody who owns the slot can own it again.
-                let nested = |part: usize| {
+                let work = |task: usize| _ = done[task].fetch_add(1, Ordering::Relaxed);
+                // The owner of the slot cannot own it a second time.
+                let nested = |task: usize| {
                     assert!(!slot.run(1, &|_| unreachable!("the slot has an owner"), || ()));
-                    work(part);
+                    work(task);
                 };
                 if !slot.run(tasks, &nested, || ()) {
                     (0..tasks).for_each(work);
@@ -183,26 +187,26 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_comes_to_the_owner_after_what_has_begun_and_the_board_serves_on() {
+    fn a_panic_reaches_the_owner_after_started_tasks_and_the_slot_stays_usable() {
         let slot = JobSlot::new();
         let report = std::panic::take_hook();
         std::panic::set_hook(Box::new(|_| ()));
         with_workers(
             &slot,
             &[&|| {
-                for turn in 0..200 {
+                for round in 0..200 {
                     let (begun, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
-                    let work = |part: usize| {
+                    let work = |task: usize| {
                         begun.fetch_add(1, Ordering::Relaxed);
-                        if part == turn % 20 {
+                        if task == round % 20 {
                             ended.fetch_add(1, Ordering::Relaxed);
-                            std::panic::panic_any(part);
+                            std::panic::panic_any(task);
                         }
                         thread::yield_now();
                         ended.fetch_add(1, Ordering::Relaxed);
                     };
                     let panic = catch_unwind(AssertUnwindSafe(|| slot.run(20, &work, || ()))).unwrap_err();
-                    assert_eq!(panic.downcast_ref(), Some(&(turn % 20)));
+                    assert_eq!(panic.downcast_ref(), Some(&(round % 20)));
                     assert_eq!(begun.into_inner(), ended.into_inner());
                     assert!(slot.run(20, &|_| (), || ()));
                 }

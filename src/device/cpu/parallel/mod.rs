@@ -1,10 +1,16 @@
-//! Work on several threads: the caller's, and those of `rayon` that have nothing to do.
+//! A parallel loop over numbered tasks, run by the caller and by idle workers of `rayon`'s pool.
 //!
-//! To sleep until others are done, and to be woken, takes longer than an operation on 2¹⁶ elements; and to do other work of the
-//! pool meanwhile may ask for a lock that the caller holds. So a caller works itself, shows what is left on a slot, and waits
-//! for nobody who has not begun. A thread that helps a caller from outside the pool stays for a moment and spin_for_jobs for more; if the
-//! pool has other work meanwhile, it goes to do that, and others may be called in its inner.
-//! Who does which part differs from call_workers to call_workers: what a part computes must not depend on it.
+//! Sleeping until other threads are done, and waking up again, takes longer than an operation on 2¹⁶
+//! elements. Running other work of the pool meanwhile could ask for a lock that the caller holds. Therefore
+//! the caller runs tasks itself, offers the remaining ones in a slot, and waits only for tasks that have
+//! started.
+//!
+//! A worker that helps a caller from outside the pool spins for a short time in search of further jobs. If
+//! the pool has other work meanwhile, the worker does that work, and other workers may be called in its
+//! place.
+//!
+//! The assignment of tasks to threads differs from call to call, so the result of a task must not depend on
+//! its thread.
 // Imports: nothing of the crate.
 
 #[cfg(feature = "threads")]
@@ -27,7 +33,7 @@ use std::{
 #[allow(unused_imports)]
 pub(crate) use for_each_task as each;
 
-/// How many threads there are to share work.
+/// The number of threads that can share work.
 pub(crate) fn count() -> usize {
     #[cfg(feature = "threads")]
     {
@@ -39,14 +45,17 @@ pub(crate) fn count() -> usize {
     }
 }
 
-/// Runs `f` on every number below `tasks`, on every core. Work that is `short` wakes nobody, unless it comes is_burst, and is not
-/// shared inside a pool.
+/// Runs `f` on every number below `tasks`, on all cores. A job that is `short` wakes no thread unless short
+/// jobs follow each other quickly, and it is not shared inside a pool.
 pub(crate) fn for_each_task(tasks: usize, short: bool, f: &(dyn Fn(usize) + Sync)) {
     #[cfg(feature = "threads")]
     if let workers @ 1.. = tasks.min(count()).saturating_sub(1) {
         let shared = match rayon_core::current_thread_index() {
             Some(_) => {
-                !short && POOL_SLOTS.iter().any(|inner| inner.slot.run(tasks, f, || inner.ask(workers)))
+                !short
+                    && POOL_SLOTS
+                        .iter()
+                        .any(|pool_slot| pool_slot.slot.run(tasks, f, || pool_slot.ask(workers)))
             }
             None => {
                 let help = !short || is_burst() || WORKERS.load(Ordering::Relaxed) > 0;
@@ -61,44 +70,45 @@ pub(crate) fn for_each_task(tasks: usize, short: bool, f: &(dyn Fn(usize) + Sync
     (0..tasks).for_each(f);
 }
 
-/// For callers from outside the pool: as many of them find help at a time. Nested work takes another one.
+/// The slots for callers from outside the pool. This many callers find help at a time; a nested job takes
+/// another slot.
 #[cfg(feature = "threads")]
 static OUTER_SLOTS: [JobSlot; 4] = [const { JobSlot::new() }; 4];
 
-/// How many threads of the pool look at those boards, or were called to.
+/// The number of the pool's threads that watch these slots or were called to do it.
 #[cfg(feature = "threads")]
 static WORKERS: AtomicUsize = AtomicUsize::new(0);
 
-/// How many of them look: the others are on their way.
+/// The number of threads that watch them now. The other workers were called and have not arrived.
 #[cfg(feature = "threads")]
 static PRESENT: AtomicUsize = AtomicUsize::new(0);
 
 #[cfg(feature = "threads")]
 thread_local! {
-    /// Whether this thread spin_for_jobs at the boards, or will when it has done other work of the pool.
+    /// Whether this thread watches the slots, or will do it after other work of the pool.
     static IS_PRESENT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether short work was asked for a moment ago.
+/// Whether the previous short job was offered only a moment ago.
 #[cfg(feature = "threads")]
 fn is_burst() -> bool {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     static BEFORE: AtomicU64 = AtomicU64::new(0);
     let window = BURST_WINDOW.as_nanos() as u64;
-    // The first comes long after none.
+    // The offset makes the first job come long after no other.
     let now = START.elapsed().as_nanos() as u64 + 2 * window;
     now.saturating_sub(BEFORE.swap(now, Ordering::Relaxed)) < window
 }
 
-/// Calls two threads of the pool, if fewer than `wanted` help; for_each_task of them calls two.
+/// Calls two threads of the pool if fewer than `wanted` help. Each of them calls two more.
 #[cfg(feature = "threads")]
 fn call_workers(wanted: usize) {
-    // Either this sees that a helper left, or that one sees the job that was shown before.
+    // Either this thread sees that a worker has left, or that worker sees the job that was published before.
     fence(Ordering::SeqCst);
     spawn_two(&WORKERS, wanted, move || run_worker(wanted));
 }
 
-/// Gives the pool a job twice, and counts it, while fewer than `wanted` are counted.
+/// Spawns `job` in the pool up to twice, and counts each, while fewer than `wanted` are counted.
 #[cfg(feature = "threads")]
 fn spawn_two(counted: &AtomicUsize, wanted: usize, job: impl FnOnce() + Copy + Send + 'static) {
     for _ in 0..2 {
@@ -109,29 +119,30 @@ fn spawn_two(counted: &AtomicUsize, wanted: usize, job: impl FnOnce() + Copy + S
     }
 }
 
-/// Counts one more, if fewer than `wanted` are counted; says whether it did.
+/// Counts one more if fewer than `wanted` are counted. Returns whether it did.
 #[cfg(feature = "threads")]
 fn count_one(counted: &AtomicUsize, wanted: usize) -> bool {
     let one_more = |count| (count < wanted).then_some(count + 1);
     counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
 }
 
-/// How a helper's run_worker ends.
+/// How a worker's stay ends.
 #[cfg(feature = "threads")]
 enum StayEnd {
-    /// There was nothing to do for a moment.
+    /// No job came for a moment.
     Idle,
-    /// Its turn is over.
+    /// The stay reached its maximum.
     Over,
-    /// Others are there, who came while it did other work of the pool.
+    /// Other workers arrived while this one did other work of the pool.
     Replaced,
 }
 
-/// What a helper does, as a job of the pool.
+/// The main function of a worker, run as a job of the pool.
 #[cfg(feature = "threads")]
 fn run_worker(wanted: usize) {
     if IS_PRESENT.replace(true) {
-        // It helps already, and found this while it looked for other work: somebody else is called the next time.
+        // This thread is a worker already, and found this job while it did other work of the pool. The next
+        // caller calls another thread.
         WORKERS.fetch_sub(1, Ordering::Relaxed);
         return;
     }
@@ -148,7 +159,7 @@ fn run_worker(wanted: usize) {
     }
 }
 
-/// One helper less; somebody else is called if there is work.
+/// Removes a worker. Calls another one if there is work.
 #[cfg(feature = "threads")]
 fn unregister(wanted: usize) {
     PRESENT.fetch_sub(1, Ordering::Relaxed);
@@ -159,7 +170,8 @@ fn unregister(wanted: usize) {
     }
 }
 
-/// Does other work of the pool, which may take long, and comes back; says whether there is still room.
+/// Does other work of the pool, which may take long. Returns whether fewer than `wanted` workers help
+/// afterwards, so that this one may go on.
 #[cfg(feature = "threads")]
 fn yield_to_pool(wanted: usize) -> bool {
     unregister(wanted);
@@ -171,7 +183,8 @@ fn yield_to_pool(wanted: usize) -> bool {
     room
 }
 
-/// Helps until there was nothing to do for a moment, its turn is over, or others are there.
+/// Helps until no job has come for a moment, the stay has reached its maximum, or other workers have replaced
+/// this one.
 #[cfg(feature = "threads")]
 fn spin_for_jobs(wanted: usize) -> StayEnd {
     if OUTER_SLOTS.iter().any(JobSlot::has_tasks) {
@@ -201,11 +214,11 @@ fn spin_for_jobs(wanted: usize) -> StayEnd {
     StayEnd::Idle
 }
 
-/// A slot for a caller inside a pool, of which there may be several.
+/// A slot for a caller inside a pool; there may be several pools.
 #[cfg(feature = "threads")]
 struct PoolSlot {
     slot: JobSlot,
-    /// Jobs of pools that were asked to come here, and have not begun.
+    /// Jobs of pools that were asked to come to this slot and have not started.
     asked: AtomicUsize,
 }
 
@@ -215,8 +228,9 @@ static POOL_SLOTS: [PoolSlot; 16] =
 
 #[cfg(feature = "threads")]
 impl PoolSlot {
-    /// Asks two threads of the caller's own pool to help, if fewer than `wanted` were asked and have not come; for_each_task of them asks
-    /// two. Who comes late helps whoever has the slot then, or nobody.
+    /// Asks two threads of the caller's own pool to help, if fewer than `wanted` were asked and have not
+    /// come. Each of them asks two more. A thread that arrives late helps the slot's present owner, if it has
+    /// one.
     fn ask(&'static self, wanted: usize) {
         spawn_two(&self.asked, wanted, move || {
             self.asked.fetch_sub(1, Ordering::Relaxed);
@@ -236,16 +250,16 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn callers_of_all_kinds_have_each_part_done_once() {
+    fn every_caller_gets_each_task_run_once() {
         let work = |nested: bool| {
             for turn in 0..300 {
                 let tasks = turn % 20;
                 let done: Vec<AtomicUsize> = (0..tasks).map(|_| AtomicUsize::new(0)).collect();
-                for_each_task(tasks, turn % 3 > 0, &|part| {
+                for_each_task(tasks, turn % 3 > 0, &|task| {
                     if nested {
-                        for_each_task(3, turn % 2 > 0, &|_| _ = done[part].fetch_add(1, Ordering::Relaxed));
+                        for_each_task(3, turn % 2 > 0, &|_| _ = done[task].fetch_add(1, Ordering::Relaxed));
                     } else {
-                        done[part].fetch_add(3, Ordering::Relaxed);
+                        done[task].fetch_add(3, Ordering::Relaxed);
                     }
                 });
                 assert!(done.iter().all(|done| done.load(Ordering::Relaxed) == 3));
@@ -260,29 +274,30 @@ mod tests {
         });
     }
 
-    /// Whoever wants the lock may be all of the pool, or do its work in a caller's inner.
+    /// The threads that want the lock may occupy the whole pool, or run in the middle of a caller's wait.
     #[test]
     #[cfg(feature = "threads")]
-    fn an_operation_under_a_lock_does_not_wait_for_those_who_want_it() {
+    fn an_operation_under_a_lock_does_not_wait_for_threads_that_want_the_lock() {
         let lock = std::sync::Mutex::new(0);
-        let held = |part: usize| {
+        let held = |task: usize| {
             let mut held = lock.lock().unwrap();
-            for_each_task(8, part.is_multiple_of(2), &|_| std::hint::spin_loop());
+            for_each_task(8, task.is_multiple_of(2), &|_| std::hint::spin_loop());
             *held += 1;
         };
         rayon_core::in_place_scope(|scope| {
-            for part in 0..200 {
-                scope.spawn(move |_| held(part));
-                held(part);
+            for task in 0..200 {
+                scope.spawn(move |_| held(task));
+                held(task);
             }
         });
         assert_eq!(lock.into_inner().unwrap(), 400);
     }
 
-    /// A helper that spin_for_jobs for more finds a job of the pool that never seems to end: another one helps from then on.
+    /// A worker in search of jobs gets a job of the pool that does not end. From then on another worker
+    /// helps.
     #[test]
     #[cfg(feature = "threads")]
-    fn a_long_job_of_the_pool_does_not_keep_others_from_helping() {
+    fn a_long_job_of_the_pool_does_not_keep_other_workers_from_helping() {
         if count() == 1 {
             println!("skipped: there is one thread");
             return;
@@ -292,10 +307,11 @@ mod tests {
             let (send, wait) = std::sync::mpsc::channel::<()>();
             rayon_core::spawn(move || assert!(wait.recv().is_err()));
             std::thread::sleep(Duration::from_micros(100));
-            // The first part waits for the second, which another thread must begin; again, where other tests had all boards.
+            // The first task waits until another thread starts the second. The loop repeats, because other
+            // tests may occupy all slots.
             let (together, start) = (AtomicUsize::new(0), Instant::now());
             while together.load(Ordering::Relaxed) == 0 {
-                assert!(start.elapsed() < Duration::from_secs(20), "nobody helps");
+                assert!(start.elapsed() < Duration::from_secs(20), "no worker helps");
                 let begun = AtomicUsize::new(0);
                 for_each_task(2, false, &|_| {
                     let first = begun.fetch_add(1, Ordering::Relaxed) == 0;

@@ -1,8 +1,9 @@
 //! Copies between layouts, for elements of any type.
 //!
-//! Rows that stand crosswise are turned, a strip of columns at a time: down a strip for_each_space source line is read in order, a
-//! cache line for every square, and the output a few lines a row. Large outputs go past the caches, from a tile in the
-//! first of them where they do not come as they are.
+//! A transposed operand is copied in strips of columns by in-register transposes. Down a strip, every source
+//! line is read in order, one cache line for each square, and a few lines of the output are written. Large
+//! outputs use non-temporal stores; if the operand is not contiguous in the order of the output, it passes
+//! through a tile in L1.
 // Imports: `device`.
 
 use super::iteration::{AxisOrder, IterSpace, for_each_space};
@@ -20,27 +21,28 @@ use crate::device::cpu::tuning::{
 /// # Safety
 /// As [`Device::copy`](crate::device::Device::copy).
 pub(crate) unsafe fn copy(sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) {
-    let past = non_temporal::pays_off(sizes, &to);
+    let streaming = non_temporal::pays_off(sizes, &to);
     for_each_space(sizes, &[to, from], AxisOrder::OfOutput, &mut |space| {
         parallel(space, 1, &|part| {
-            // SAFETY: the parts of the walk reach only what the caller promised, and for_each_space element of `to` once.
-            unsafe { copy_part(part, to.element, past) };
+            // SAFETY: the parts of the space reach only the elements that the caller promised, and each
+            // element of `to` once.
+            unsafe { copy_part(part, to.element, streaming) };
             non_temporal::fence();
         });
     });
 }
 
-unsafe fn copy_part(space: &IterSpace, element: usize, past: bool) {
+unsafe fn copy_part(space: &IterSpace, element: usize, streaming: bool) {
     let [along_to, along_from] = [0, 1].map(|k| space.inner_step(k));
     let width = element as isize;
-    let crosswise = if along_from == width { None } else { space.transposed_axis(1, element) };
-    let axis = crosswise.or(space.outer_axis());
+    let transposed = if along_from == width { None } else { space.transposed_axis(1, element) };
+    let axis = transposed.or(space.outer_axis());
     let (height, inner) = (axis.map_or(1, |axis| space.size(axis)), space.inner());
     let [down_to, down_from] = [0, 1].map(|k| axis.map_or(0, |axis| space.step(axis, k)));
-    let streams = past && along_to == width && 0 < element && element <= 16;
-    let (rows, columns) = match crosswise {
+    let streams = streaming && along_to == width && 0 < element && element <= 16;
+    let (rows, columns) = match transposed {
         _ if streams && along_from == width => (1, inner),
-        _ if streams => tile(inner, element, crosswise.is_some()),
+        _ if streams => tile(inner, element, transposed.is_some()),
         Some(_) => (height, STRIP_COLUMNS),
         None => (height, inner),
     };
@@ -60,7 +62,8 @@ unsafe fn copy_part(space: &IterSpace, element: usize, past: bool) {
                 let to = to.wrapping_offset(at(down_to, along_to));
                 let from = from.wrapping_offset(at(down_from, along_from));
                 let nbytes = columns * element;
-                // SAFETY: a rectangle of both, as the caller promised; a tile has room for it.
+                // SAFETY: the rectangle is inside both operands, as the caller promised; the tile has room
+                // for it.
                 unsafe {
                     if !streams {
                         pack::rectangle(
@@ -102,10 +105,10 @@ unsafe fn copy_part(space: &IterSpace, element: usize, past: bool) {
     }
 }
 
-/// Rows and columns of a tile: whole cache lines of what stands crosswise, many rows where these are short.
-fn tile(inner: usize, element: usize, crosswise: bool) -> (usize, usize) {
-    let line = if crosswise { 64 / element } else { 1 };
-    let columns = inner.min(if crosswise { STRIP_COLUMNS } else { STREAM_PIECE_BYTES / element });
+/// Rows and columns of a tile: whole cache lines of a transposed operand, and many rows if they are short.
+fn tile(inner: usize, element: usize, transposed: bool) -> (usize, usize) {
+    let line = if transposed { 64 / element } else { 1 };
+    let columns = inner.min(if transposed { STRIP_COLUMNS } else { STREAM_PIECE_BYTES / element });
     let rows = if columns == inner { COPY_TILE_BYTES / (columns * element) / line * line } else { line };
     (rows, columns)
 }

@@ -1,25 +1,27 @@
-//! From many axes and strides to few: how an engine walks several operands of one size together.
+//! The iteration space of several operands of the same sizes: a few axes, coalesced from many.
 //!
-//! Axes of size 1 go, the others are ordered by the steps of the first operand (the output), so that memory is written
-//! in order; neighbors that are one run in *every* operand become one axis. Most operations end with a single axis.
+//! Axes of size 1 are dropped. The others are sorted by the strides of the first operand (the output), so
+//! that memory is written in order. Neighboring axes that are contiguous in *every* operand are merged. Most
+//! operations end with a single axis.
 // Imports: `device`.
 
 use crate::device::{MAX_OPERANDS, MAX_REDUCED, OperandRef};
 use std::ops::Range;
 
-/// Axes that a walk holds; sizes beyond are walked one index at a time by [`each`].
+/// The axes that an iteration space holds. [`for_each_space`] loops over any further axes one index at a
+/// time.
 const AXES: usize = MAX_REDUCED;
 
-/// One byte address for each operand, and last the room for what a row holds.
+/// One address for each operand; the last points to the cached values of a row.
 pub(crate) type Pointers = [*mut u8; MAX_OPERANDS + 1];
 
-/// One step in bytes for each address.
+/// One stride in bytes for each address.
 pub(crate) type ByteStrides = [isize; MAX_OPERANDS + 1];
 
-/// No step: the distances between the rows of a call that has one row.
+/// The strides of a call that has a single row.
 pub(crate) const ZERO_STRIDES: ByteStrides = [0; MAX_OPERANDS + 1];
 
-/// Several operands of one size: axes from the slowest to the fastest, steps in bytes.
+/// Several operands of the same sizes: axes from the slowest to the fastest, strides in bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct IterSpace {
     rank: usize,
@@ -29,23 +31,26 @@ pub(crate) struct IterSpace {
     pub(crate) address: Pointers,
 }
 
-// SAFETY: addresses only; whoever follows them answers for it (see `Device`, safety 2).
+// SAFETY: the space contains addresses only; the code that dereferences them is responsible for it (see
+// `Device`, safety 2).
 unsafe impl Send for IterSpace {}
 // SAFETY: as above.
 unsafe impl Sync for IterSpace {}
 
-/// In which order a walk takes the axes.
+/// The order of the axes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AxisOrder {
-    /// By the falling steps of the first operand, the output: memory is written in order.
+    /// By decreasing strides of the first operand, the output: memory is written in order.
     OfOutput,
-    /// As they stand.
+    /// As they are given.
     RowMajor,
 }
 
-/// Calls `f` with the walks that cover every index inside `sizes` once; none when a size is 0.
+/// Calls `f` with iteration spaces that together cover every index inside `sizes` once; with none when a size
+/// is 0.
 ///
-/// One walk is enough up to 12 axes that do not merge. It is shown, not handed over: it has thousands of bytes.
+/// One space suffices for up to 12 axes that do not merge. `f` gets a reference, because a space takes
+/// thousands of bytes.
 pub(crate) fn for_each_space(
     sizes: &[usize],
     slots: &[OperandRef<'_>],
@@ -63,7 +68,7 @@ pub(crate) fn for_each_space(
     for_each_outer(sizes, slots, order, address, 0..spare, f);
 }
 
-/// The walk of sizes that one holds, as those of a row are; none when a size is 0.
+/// The iteration space of sizes for which one suffices, for instance those of a row. `None` when a size is 0.
 pub(crate) fn single_space(sizes: &[usize], slots: &[OperandRef<'_>], order: AxisOrder) -> Option<IterSpace> {
     let mut only = None;
     for_each_space(sizes, slots, order, &mut |space| {
@@ -98,7 +103,7 @@ pub(crate) fn byte_stride(slot: &OperandRef<'_>, axis: usize) -> isize {
 }
 
 impl IterSpace {
-    /// The walk over the axes from `from` on, which are not more than it holds.
+    /// The space over the axes from `from` on; there are at most `AXES` of them.
     fn new(
         sizes: &[usize],
         slots: &[OperandRef<'_>],
@@ -119,7 +124,7 @@ impl IterSpace {
             }
             _ => false,
         };
-        // Insertion sort: stable, so that equal steps stay row-major.
+        // Insertion sort is stable: axes with equal strides stay row-major.
         let mut axes = [0; AXES];
         for axis in (from..sizes.len()).filter(|&axis| sizes[axis] != 1) {
             let mut at = space.rank;
@@ -141,7 +146,7 @@ impl IterSpace {
         space
     }
 
-    /// Adds a faster axis, merged with the one before where every operand allows it.
+    /// Adds a faster axis. It is merged with the previous axis if every operand allows that.
     fn push(&mut self, size: usize, steps: [isize; MAX_OPERANDS]) {
         if self.rank > 0 {
             let before = &mut self.steps[self.rank - 1];
@@ -156,27 +161,27 @@ impl IterSpace {
         self.rank += 1;
     }
 
-    /// The same walk from other addresses.
+    /// The same space at other addresses.
     pub(crate) fn from(&self, address: Pointers) -> IterSpace {
         IterSpace { address, ..*self }
     }
 
-    /// Number of indices.
+    /// The number of indices.
     pub(crate) fn numel(&self) -> usize {
         self.sizes[..self.rank].iter().product()
     }
 
-    /// The size of the fastest axis; 1 when there is none.
+    /// The size of the fastest axis; 1 without axes.
     pub(crate) fn inner(&self) -> usize {
         self.sizes[..self.rank].last().copied().unwrap_or(1)
     }
 
-    /// The step of operand `k` along the fastest axis, in bytes.
+    /// The stride of operand `k` along the fastest axis, in bytes.
     pub(crate) fn inner_step(&self, k: usize) -> isize {
         if self.rank == 0 { 0 } else { self.steps[self.rank - 1][k] }
     }
 
-    /// Whether operand `k`, of elements of `element` bytes, is one contiguous run over the whole walk.
+    /// Whether operand `k`, of elements of `element` bytes, is contiguous over the whole space.
     pub(crate) fn is_linear(&self, k: usize, element: usize) -> bool {
         let mut expected = element as isize;
         (0..self.rank).rev().all(|axis| {
@@ -186,35 +191,37 @@ impl IterSpace {
         })
     }
 
-    /// An axis other than the fastest along which operand `k`, of elements of `element` bytes, is contiguous.
+    /// An axis, other than the fastest, along which operand `k` of elements of `element` bytes is contiguous:
+    /// the operand is transposed.
     pub(crate) fn transposed_axis(&self, k: usize, element: usize) -> Option<usize> {
         (0..self.rank.saturating_sub(1))
             .rev()
             .find(|&axis| self.steps[axis][k] == element as isize && self.sizes[axis] > 1)
     }
 
-    /// Whether other elements of operand `k` that the walk reaches stand between those of a row.
+    /// Whether the space reaches elements of operand `k` that lie between those of one row.
     pub(crate) fn has_gaps_within_row(&self, k: usize) -> bool {
         let inner = self.inner_step(k).unsigned_abs();
         (0..self.rank.saturating_sub(1))
             .any(|axis| self.sizes[axis] > 1 && (1..inner).contains(&self.steps[axis][k].unsigned_abs()))
     }
 
-    /// Whether operand `k`, of elements of `element` bytes, moves by as many elements as operand `other` along every axis.
+    /// Whether operands `k` and `other`, of elements of `element` and `of_other` bytes, have the same strides
+    /// in elements.
     pub(crate) fn same_element_steps(&self, k: usize, element: usize, other: usize, of_other: usize) -> bool {
         self.steps[..self.rank].iter().all(|steps| {
             steps[k].wrapping_mul(of_other as isize) == steps[other].wrapping_mul(element as isize)
         })
     }
 
-    /// Whether every row of operand `k` begins at a multiple of so many bytes.
+    /// Whether every row of operand `k` begins at a multiple of `to` bytes.
     pub(crate) fn is_aligned(&self, k: usize, to: usize) -> bool {
         let outer = &self.steps[..self.rank.saturating_sub(1)];
         self.address[k].addr().is_multiple_of(to)
             && outer.iter().all(|steps| steps[k].unsigned_abs().is_multiple_of(to))
     }
 
-    /// The axis before the fastest, if there is one.
+    /// The axis before the fastest, if it exists.
     pub(crate) fn outer_axis(&self) -> Option<usize> {
         self.rank.checked_sub(2)
     }
@@ -224,12 +231,12 @@ impl IterSpace {
         self.sizes[axis]
     }
 
-    /// The step of operand `k` along an axis, in bytes.
+    /// The stride of operand `k` along an axis, in bytes.
     pub(crate) fn step(&self, axis: usize, k: usize) -> isize {
         self.steps[axis][k]
     }
 
-    /// The walk over the axes that are neither `axis` nor the fastest.
+    /// The space over all axes but `axis` and the fastest.
     pub(crate) fn outer_space(&self, axis: Option<usize>) -> IterSpace {
         let mut outer = *self;
         outer.rank = 0;
@@ -241,24 +248,26 @@ impl IterSpace {
         outer
     }
 
-    /// Whether there are several rows, and operand `k` has one for all of them.
+    /// Whether there are several rows, and operand `k` is the same in all of them.
     pub(crate) fn is_broadcast_row(&self, k: usize) -> bool {
         self.rank > 1 && (0..self.rank - 1).all(|axis| self.step(axis, k) == 0)
     }
 
-    /// Bytes from one row of operand `k` to the next along the axis before the fastest; without one, the length of the row.
+    /// Bytes from one row of operand `k` to the next, along the axis before the fastest; without that axis,
+    /// the bytes of a row.
     pub(crate) fn row_stride(&self, k: usize) -> isize {
         self.outer_axis()
             .map_or_else(|| self.inner_step(k).wrapping_mul(self.inner() as isize), |axis| self.step(axis, k))
     }
 
-    /// Whether it has one axis at most.
+    /// Whether there is at most one axis.
     pub(crate) fn is_line(&self) -> bool {
         self.rank <= 1
     }
 
-    /// The two fastest axes, where so many rows are one, and what is left of them. Operands are one run over both, or stay
-    /// along the slower one: these have such a row.
+    /// The space in which `times` rows of the two fastest axes are one row, and the space of the remaining
+    /// rows. Each operand is contiguous over both axes, or broadcast along the slower one; the caller
+    /// replaces a broadcast operand by a contiguous row.
     pub(crate) fn repeated(&self, times: usize, slots: &[OperandRef<'_>]) -> [Option<IterSpace>; 2] {
         let (rows, n) = (self.sizes[self.rank - 2], self.sizes[self.rank - 1]);
         let down = self.steps[self.rank - 2].map(|step| step.wrapping_mul(times as isize));
@@ -286,7 +295,7 @@ impl IterSpace {
         index
     }
 
-    /// Where operand `k` stands at `index`.
+    /// The address of operand `k` at `index`.
     pub(crate) fn address_at(&self, k: usize, index: &Position) -> *mut u8 {
         let axes = 0..self.rank;
         let offset = axes.fold(0isize, |sum, axis| {
@@ -295,7 +304,7 @@ impl IterSpace {
         self.address[k].wrapping_offset(offset)
     }
 
-    /// Moves `index` by `count` positions along the fastest axis, carrying over at its end.
+    /// Moves `index` by `count` positions along the fastest axis, with carry.
     pub(crate) fn advance(&self, index: &mut Position, count: usize) {
         let mut carry = count;
         for axis in (0..self.rank).rev() {
@@ -304,19 +313,19 @@ impl IterSpace {
                 index.at[axis] = at;
                 return;
             }
-            // A quotient costs as much as a short row.
+            // A division would cost as much as a short row.
             (index.at[axis], carry) = if at - size < size { (at - size, 1) } else { (at % size, at / size) };
         }
     }
 
-    /// How many positions are left on the fastest axis from `index` on.
+    /// The number of positions from `index` to the end of its row.
     pub(crate) fn left_in_row(&self, index: &Position) -> usize {
         if self.rank == 0 { 1 } else { self.sizes[self.rank - 1] - index.at[self.rank - 1] }
     }
 
-    /// The part of this number of `parts`, of about one size; `None` where there are not so many indices.
+    /// Part number `part` of `parts` parts of similar sizes; `None` if there are fewer indices.
     ///
-    /// It is cut in two along the slowest axis that has two indices, until it is one part.
+    /// The space is halved along its slowest axis of at least two indices, until it is one part.
     pub(super) fn part(&self, mut part: usize, mut parts: usize) -> Option<IterSpace> {
         let mut space = *self;
         while parts > 1 {
@@ -324,7 +333,7 @@ impl IterSpace {
                 return (part == 0).then_some(space);
             };
             let (size, half) = (space.sizes[axis], parts / 2);
-            // size · half / parts, which a product could overflow.
+            // size · half / parts, in an order that cannot overflow.
             let size = (size / parts * half + size % parts * half / parts).max(1);
             if part < half {
                 (space.sizes[axis], parts) = (size, half);
@@ -355,19 +364,19 @@ impl IterSpace {
     }
 }
 
-/// A position in a walk.
+/// A position in an iteration space.
 #[derive(Clone, Copy)]
 pub(crate) struct Position {
     at: [usize; AXES],
 }
 
-/// The number of indices inside `sizes`; the largest number where there are more.
+/// The number of indices inside `sizes`, saturated.
 pub(crate) fn numel(sizes: &[usize]) -> usize {
     sizes.iter().fold(1, |product, &size| product.saturating_mul(size))
 }
 
-/// The number of indices, if every operand is one row-major run: then there is nothing to walk, and nobody pays for the
-/// making of a [`IterSpace`].
+/// The number of indices, if every operand is contiguous in row-major order. Then no [`IterSpace`] is needed,
+/// and its cost is saved.
 pub(crate) fn contiguous_numel(
     sizes: &[usize],
     outputs: &[OperandRef<'_>],
@@ -384,8 +393,9 @@ pub(crate) fn contiguous_numel(
     (outputs.iter().all(is_run) && inputs.iter().all(is_run)).then(|| numel(sizes))
 }
 
-/// The number of indices inside `sizes`, and, where there was 0, the step of each operand along them in bytes, if they are
-/// one axis to every operand; the first of them is axis `first` of the operands.
+/// The number of indices inside `sizes`, if they form one axis for every operand; not if it is 0. It also
+/// sets the stride of each operand along that axis in bytes, where `steps` was 0. The first of `sizes`
+/// belongs to axis `first` of the operands.
 pub(crate) fn as_single_axis(
     sizes: &[usize],
     first: usize,

@@ -1,4 +1,5 @@
-//! Operands with strides: the iteration space that they share, its tasks, and copies between strided and contiguous memory.
+//! Operands with strides: the iteration space that they share, its tasks, and copies between strided and
+//! contiguous memory.
 // Imports: nothing of the crate.
 
 pub(crate) mod copy;

@@ -1,4 +1,4 @@
-//! Strided elements to contiguous ones and back, for elements of any type: bytes by their size.
+//! Copies between strided and contiguous memory. Elements of any type are copied as words of their size.
 // Imports: nothing.
 
 use super::iteration::{IterSpace, Position};
@@ -11,7 +11,8 @@ use std::mem::MaybeUninit;
 /// Gathers `n` elements of operand `k` from `index` on into contiguous memory at `to`.
 ///
 /// # Safety
-/// The operand reaches readable elements; `to` has room for `n`.
+/// 1. The operand has `n` readable elements from `index` on.
+/// 2. `to` has room for `n` elements and does not overlap them.
 pub(crate) unsafe fn gather(
     space: &IterSpace,
     k: usize,
@@ -23,7 +24,7 @@ pub(crate) unsafe fn gather(
     let mut done = 0;
     while done < n {
         let row = space.left_in_row(&index).min(n - done);
-        // SAFETY: `row` elements of this row, and room for them.
+        // SAFETY: (1) `row` elements of this row are readable; (2) `to` has room for them.
         unsafe {
             strided(
                 to.add(done * element),
@@ -39,10 +40,11 @@ pub(crate) unsafe fn gather(
     }
 }
 
-/// The other way: `n` contiguous elements at `from` to operand `k` from `index` on.
+/// Scatters `n` contiguous elements at `from` to operand `k` from `index` on.
 ///
 /// # Safety
-/// The operand reaches writable elements; `from` holds `n`.
+/// 1. The operand has `n` writable elements from `index` on.
+/// 2. `from` holds `n` elements and does not overlap them.
 pub(crate) unsafe fn scatter(
     space: &IterSpace,
     k: usize,
@@ -54,7 +56,7 @@ pub(crate) unsafe fn scatter(
     let mut done = 0;
     while done < n {
         let row = space.left_in_row(&index).min(n - done);
-        // SAFETY: `row` elements of this row, all of them there.
+        // SAFETY: (1) `row` elements of this row are writable; (2) `from` holds them.
         unsafe {
             strided(
                 space.address_at(k, &index),
@@ -70,10 +72,12 @@ pub(crate) unsafe fn scatter(
     }
 }
 
-/// Copies `n` elements between two strided rows; steps in bytes.
+/// Copies `n` elements between two strided rows; the strides are in bytes.
 ///
 /// # Safety
-/// Both rows are there, they do not overlap, and elements are `element` bytes.
+/// 1. Both rows are valid, `from` for reads and `to` for writes.
+/// 2. They do not overlap.
+/// 3. Elements are `element` bytes.
 pub(crate) unsafe fn strided(
     to: *mut u8,
     to_step: isize,
@@ -84,10 +88,11 @@ pub(crate) unsafe fn strided(
 ) {
     let width = element as isize;
     if to_step == width && from_step == width {
-        // SAFETY: two contiguous rows that do not overlap.
+        // SAFETY: (1), (2), (3) by the caller's promise; both rows are contiguous.
         return unsafe { std::ptr::copy_nonoverlapping(from, to, n * element) };
     }
-    // SAFETY: as the caller promises; copy_words element is moved whole, as bytes that may hold any type.
+    // SAFETY: (1), (2), (3) by the caller's promise. Each element moves as a whole, as bytes that may hold
+    // any type.
     unsafe {
         match element {
             1 => copy_words::<u8>(to, to_step, from, from_step, n),
@@ -107,7 +112,11 @@ pub(crate) unsafe fn strided(
     }
 }
 
-/// `WORD` is as wide as an element. StackScratch may be uninitialized, as padding is, and are moved at any address.
+/// Copies `n` words, each as wide as an element. Words may be uninitialized, as padding is, and at any
+/// address.
+///
+/// # Safety
+/// As for [`strided`].
 unsafe fn copy_words<WORD: Copy>(to: *mut u8, to_step: isize, from: *const u8, from_step: isize, n: usize) {
     let (to, from) = (to.cast::<MaybeUninit<WORD>>(), from.cast::<MaybeUninit<WORD>>());
     if n as isize >= CONSTANT_STRIDE_ELEMENTS && to_step == size_of::<WORD>() as isize {
@@ -123,23 +132,24 @@ unsafe fn copy_words<WORD: Copy>(to: *mut u8, to_step: isize, from: *const u8, f
         }
     }
     if from_step == 0 {
-        // SAFETY: one element, read once for all.
+        // SAFETY: (1) by the caller's promise: the row has one element.
         let value = unsafe { from.read_unaligned() };
         for i in 0..n as isize {
-            // SAFETY: as the caller of `strided` promises.
+            // SAFETY: (1), (2) by the caller's promise.
             unsafe { to.byte_offset(i * to_step).write_unaligned(value) };
         }
         return;
     }
     for i in 0..n as isize {
-        // SAFETY: as the caller of `strided` promises.
+        // SAFETY: (1), (2) by the caller's promise.
         unsafe {
             to.byte_offset(i * to_step).write_unaligned(from.byte_offset(i * from_step).read_unaligned())
         };
     }
 }
 
-/// A row of words to contiguous ones, with a step that is a constant: such a loop vectorizes.
+/// Copies a row of words with a constant stride to contiguous memory. A loop with a constant stride
+/// vectorizes.
 struct ConstantStride<WORD: Copy, const STEP: isize>(
     (*mut MaybeUninit<WORD>, *const MaybeUninit<WORD>, usize),
 );
@@ -149,7 +159,8 @@ impl<WORD: Copy, const STEP: isize> Loop for ConstantStride<WORD, STEP> {
     #[inline(always)]
     fn run(self) {
         let (to, from, n) = self.0;
-        // SAFETY: as the caller of `strided` promises: `n` words at both ends; the first is read once if it is all.
+        // SAFETY: as for [`strided`]: `n` words at both ends. The first word is read once if it is the only
+        // one.
         unsafe {
             let first = from.read_unaligned();
             for i in 0..n {
@@ -160,14 +171,17 @@ impl<WORD: Copy, const STEP: isize> Loop for ConstantStride<WORD, STEP> {
     }
 }
 
-/// Copies rows and columns of elements to others; copy_words end has its steps from row to row and from column to column, in bytes.
+/// Copies a rectangle of elements. Each end has its strides from row to row and from column to column, in
+/// bytes.
 ///
-/// Where rows stand crosswise at one end, contiguous from row to row, and along at the other, squares of them are copy_columns;
-/// else such rows are copied column by column: a whole cache line at a time. Where an end of step 0 takes many elements the
-/// last one is left there.
+/// If one end is transposed (contiguous from row to row) and the other is contiguous along rows, squares are
+/// transposed in registers. Other transposed rectangles are copied column by column, a whole cache line at a
+/// time. If the destination has stride 0 along an axis, it keeps the last element.
 ///
 /// # Safety
-/// Both ends are there, they do not overlap, and elements are `element` bytes.
+/// 1. Both rectangles are valid, `from` for reads and `to` for writes.
+/// 2. They do not overlap.
+/// 3. Elements are `element` bytes.
 pub(crate) unsafe fn rectangle(
     to: *mut u8,
     to_steps: [isize; 2],
@@ -177,7 +191,7 @@ pub(crate) unsafe fn rectangle(
     element: usize,
 ) {
     for axis in 0..2 {
-        // Squares write their edges in another order, so the others are left out.
+        // Squares write their edges in another order, so only the last element is copied.
         if to_steps[axis] == 0 && size[axis] > 1 {
             from = from.wrapping_offset((size[axis] as isize - 1).wrapping_mul(from_steps[axis]));
             size[axis] = 1;
@@ -185,25 +199,25 @@ pub(crate) unsafe fn rectangle(
     }
     let [rows, columns] = size;
     let width = element as isize;
-    let still = from_steps[1] == 0; // one element a row, not a column
-    if from_steps[0] == width && to_steps[1] == width && !still {
-        // SAFETY: as the caller promises.
+    let broadcast = from_steps[1] == 0; // one element for each row, not a column
+    if from_steps[0] == width && to_steps[1] == width && !broadcast {
+        // SAFETY: (1), (2), (3) by the caller's promise.
         if unsafe { transpose_words(to, to_steps[0], from, from_steps[1], [rows, columns], element) } {
             return;
         }
     }
     if to_steps[0] == width && from_steps[1] == width {
-        // SAFETY: as the caller promises.
+        // SAFETY: (1), (2), (3) by the caller's promise.
         if unsafe { transpose_words(to, to_steps[1], from, from_steps[0], [columns, rows], element) } {
             return;
         }
     }
-    if [to_steps[0], from_steps[0]].contains(&width) && !still {
-        // SAFETY: as the caller promises.
+    if [to_steps[0], from_steps[0]].contains(&width) && !broadcast {
+        // SAFETY: (1), (2), (3) by the caller's promise.
         return unsafe { copy_columns(to, to_steps, from, from_steps, [rows, columns], element) };
     }
     for r in 0..rows as isize {
-        // SAFETY: as the caller promises.
+        // SAFETY: (1), (2), (3) by the caller's promise, for one row.
         unsafe {
             strided(
                 to.offset(r * to_steps[0]),
@@ -217,10 +231,10 @@ pub(crate) unsafe fn rectangle(
     }
 }
 
-/// Turns what stands crosswise; whether there are words of this width.
+/// Transposes a rectangle. Returns whether there are words of this width.
 ///
 /// # Safety
-/// As [`transpose`], for words of `element` bytes.
+/// As for [`transpose`], with words of `element` bytes.
 unsafe fn transpose_words(
     to: *mut u8,
     to_pitch: isize,
@@ -229,7 +243,7 @@ unsafe fn transpose_words(
     size: [usize; 2],
     element: usize,
 ) -> bool {
-    // SAFETY: as the caller promises.
+    // SAFETY: by the caller's promise.
     unsafe {
         match element {
             1 => transpose::<u8>(to, to_pitch, from, from_pitch, size),
@@ -242,10 +256,10 @@ unsafe fn transpose_words(
     true
 }
 
-/// Copies rows that are columns at the other end, column by column; steps from row to row and from column to column.
+/// Copies a rectangle column by column; the strides are from row to row and from column to column.
 ///
 /// # Safety
-/// Both tiles are there, they do not overlap, elements are `element` bytes.
+/// As for [`rectangle`].
 unsafe fn copy_columns(
     to: *mut u8,
     to_steps: [isize; 2],
@@ -254,7 +268,7 @@ unsafe fn copy_columns(
     [rows, columns]: [usize; 2],
     element: usize,
 ) {
-    // SAFETY: as the caller promises.
+    // SAFETY: (1), (2), (3) by the caller's promise.
     unsafe {
         match element {
             1 => columns_of_words::<u8, 64>(to, to_steps, from, from_steps, [rows, columns]),
@@ -272,7 +286,10 @@ unsafe fn copy_columns(
     }
 }
 
-/// `LINE` elements are a cache line.
+/// Copies columns of words; `LINE` words fill a cache line.
+///
+/// # Safety
+/// As for [`rectangle`].
 unsafe fn columns_of_words<WORD: Copy, const LINE: usize>(
     to: *mut u8,
     to_steps: [isize; 2],
@@ -281,7 +298,7 @@ unsafe fn columns_of_words<WORD: Copy, const LINE: usize>(
     [rows, columns]: [usize; 2],
 ) {
     for c in 0..columns as isize {
-        // SAFETY: as the caller of `copy_columns` promises.
+        // SAFETY: (1), (2), (3) by the caller's promise.
         unsafe {
             let (to, from) = (to.offset(c * to_steps[1]), from.offset(c * from_steps[1]));
             let one = |r: isize| {
@@ -289,7 +306,8 @@ unsafe fn columns_of_words<WORD: Copy, const LINE: usize>(
                 to.offset(r * to_steps[0]).cast::<MaybeUninit<WORD>>().write_unaligned(word);
             };
             if rows == LINE {
-                // A constant count: unrolled, and whichever end is contiguous is taken at once.
+                // The count is constant: the compiler unrolls the loop and takes the contiguous end by one
+                // wide access.
                 for r in 0..LINE as isize {
                     one(r);
                 }
@@ -306,7 +324,7 @@ unsafe fn columns_of_words<WORD: Copy, const LINE: usize>(
 mod tests {
     use super::*;
 
-    /// All kinds of steps at both ends, beside the obvious loop.
+    /// Compares all kinds of strides at both ends with the plain loop.
     fn copies<WORD: Copy + PartialEq + std::fmt::Debug>(word: impl Fn(usize) -> WORD) {
         let size = size_of::<WORD>() as isize;
         for (rows, columns) in [(0, 3), (1, 1), (3, 1), (1, 40), (17, 33), (35, 50), (64, 16)] {
@@ -325,7 +343,7 @@ mod tests {
                     }
                     let [to_bytes, from_bytes] =
                         [to_steps, from_steps].map(|steps| steps.map(|step| step * size));
-                    // SAFETY: rectangles inside both vectors.
+                    // SAFETY: (1), (2), (3): the rectangles are inside two different vectors.
                     unsafe {
                         rectangle(
                             to.as_mut_ptr().cast(),

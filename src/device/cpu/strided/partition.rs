@@ -5,10 +5,11 @@ use super::iteration::IterSpace;
 use crate::device::cpu::parallel::{self, partition};
 use crate::device::cpu::tuning::TASK_ELEMENTS;
 
-/// Runs `f` over the parts of an iteration space, on every core when it is large. One index is the work of `weight`
-/// elements.
+/// Runs `f` over the parts of an iteration space, on every core when it is large. One index is the work of
+/// `weight` elements.
 ///
-/// The number of parts depends on the number of threads, so the result of `f` for an index must not depend on its part.
+/// The number of parts depends on the number of threads, so the result of `f` for an index must not depend on
+/// its part.
 pub(crate) fn parallel(space: &IterSpace, weight: usize, f: &(dyn Fn(&IterSpace) + Sync)) {
     parallel_by(space, weight, 1, f);
 }
