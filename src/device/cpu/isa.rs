@@ -32,6 +32,7 @@ pub(crate) trait Loop {
     }
 }
 
+/// Runs the copy of a loop for the level of this processor.
 #[cfg(all(target_arch = "x86_64", not(rankform_unoptimized)))]
 #[inline]
 pub(crate) fn dispatch<L: Loop>(body: L) -> L::Output {
@@ -134,6 +135,8 @@ pub(crate) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(
     b: B,
     c: C,
 ) {
+    /// # Safety
+    /// As for [`dispatch_call`]; the processor supports AVX-512.
     #[target_feature(
         enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c"
     )]
@@ -141,11 +144,15 @@ pub(crate) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(
         // SAFETY: the caller keeps the obligations of the loop.
         unsafe { L::call::<false>(true, a, m, n, b, c) }
     }
+    /// # Safety
+    /// As for [`dispatch_call`]; the processor supports AVX2.
     #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
     unsafe fn avx2<L: Call<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
         // SAFETY: the caller keeps the obligations of the loop.
         unsafe { L::call::<false>(false, a, m, n, b, c) }
     }
+    /// # Safety
+    /// As for [`dispatch_call`].
     #[inline(never)] // otherwise the paths to the other copies would save its registers
     unsafe fn baseline<L: Call<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
         // SAFETY: the caller keeps the obligations of the loop.

@@ -35,7 +35,7 @@ pub(crate) struct RowAdvance {
 }
 
 /// The changes for a call that has a single row.
-pub(super) const SINGLE_ROW: &RowAdvance = &RowAdvance { steps: ZERO_STRIDES, stream: std::ptr::null() };
+const SINGLE_ROW: &RowAdvance = &RowAdvance { steps: ZERO_STRIDES, stream: std::ptr::null() };
 
 /// The contiguous loops of a program.
 #[derive(Clone, Copy)]
@@ -190,6 +190,16 @@ impl KernelCall<'_> {
         unsafe {
             (self.loops.rows)(self.level, self.program, rows, n, self.expand_loads(base).as_ptr(), &advance)
         };
+    }
+
+    /// Runs the kernel on one row of `n` elements; `pointers` are those of the outputs followed by each load.
+    ///
+    /// # Safety
+    /// The obligations of the kernel, for this row.
+    #[inline(always)]
+    pub(super) unsafe fn run_row(&self, pointers: &Pointers, n: usize) {
+        // SAFETY: by the caller's promise.
+        unsafe { (self.loops.rows)(self.level, self.program, 1, n, pointers.as_ptr(), SINGLE_ROW) };
     }
 
     /// The operand of a broadcast load, and the loop for it. `is_broadcast` says whether an operand is

@@ -99,6 +99,7 @@ unsafe fn run_rows_of<P: Program, const BROADCAST: usize>(
     }
 }
 
+/// The loop of a program over rows; its caller has the obligations of [`run_rows_of`].
 struct RowLoop<P, const BROADCAST: usize>(PhantomData<P>);
 
 impl<P: Program, const BROADCAST: usize> Call<*const (), *const *mut u8, *const RowAdvance>

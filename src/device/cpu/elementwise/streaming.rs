@@ -16,6 +16,7 @@ use crate::device::cpu::tuning::{
     STREAMED_ROW_ELEMENTS, STREAMED_ROW_WITH_ENDS_ELEMENTS,
 };
 use crate::device::{MAX_OPERANDS, OperandRef};
+use std::ops::Range;
 
 impl KernelCall<'_> {
     /// Whether rows are computed in chunks: outputs use non-temporal stores, and every operand is contiguous
@@ -106,13 +107,6 @@ impl KernelCall<'_> {
         let tiles: Packed = std::array::from_fn(|k| {
             (k < slots.len() && has_tile(k)).then(|| room.take(STREAM_CHUNK_ELEMENTS * slots[k].element))
         });
-        let moved = |base: &Pointers, n: usize| {
-            let mut base = *base;
-            for (k, slot) in slots.iter().enumerate().filter(|&(k, _)| !is_broadcast(k)) {
-                base[k] = base[k].wrapping_add(n * slot.element);
-            }
-            base
-        };
         // From chunk to chunk the loads advance; outputs stay in their tiles.
         let mut steps = ZERO_STRIDES;
         for (k, slot) in slots.iter().enumerate().skip(self.outputs).filter(|&(k, _)| !is_broadcast(k)) {
@@ -145,36 +139,13 @@ impl KernelCall<'_> {
                     base[k] = tile;
                 }
             }
-            let compute_apart = |from: usize, to: usize| {
-                for start in (from..to).step_by(STREAM_CHUNK_ELEMENTS) {
-                    // A whole chunk, which has no remainder; only the wanted part of it is stored.
-                    let (chunk, wanted) =
-                        (start.min(n - STREAM_CHUNK_ELEMENTS), STREAM_CHUNK_ELEMENTS.min(to - start));
-                    let mut here = moved(&base, chunk);
-                    for k in 0..self.outputs {
-                        here[k] = tiles[k].unwrap_or(std::ptr::null_mut());
-                    }
-                    let at = moved(&base, start);
-                    // SAFETY: (1), (2) a chunk of every operand inside the row, and the outputs from their
-                    // tiles.
-                    unsafe {
-                        self.run_rows(&here, &ZERO_STRIDES, 1, STREAM_CHUNK_ELEMENTS);
-                        for k in 0..self.outputs {
-                            let element = slots[k].element;
-                            non_temporal::copy(
-                                at[k],
-                                here[k].add((start - chunk) * element),
-                                wanted * element,
-                            );
-                        }
-                    }
-                }
-            };
+            // SAFETY: (1), (2) by the caller's promise.
+            let apart = |range| unsafe { self.compute_apart(space, slots, &base, &tiles, range) };
             let elements_before_line = self.elements_before_line(&base, slots).unwrap_or(n).min(n);
             let chunks = (n - elements_before_line) / STREAM_CHUNK_ELEMENTS;
-            compute_apart(0, elements_before_line);
+            apart(0..elements_before_line);
             let mut to = [std::ptr::null_mut(); STREAMED_OUTPUTS];
-            let mut first = moved(&base, elements_before_line);
+            let mut first = advanced(space, slots, &base, elements_before_line);
             for k in 0..self.outputs {
                 (to[k], first[k]) = (first[k], tiles[k].unwrap_or(std::ptr::null_mut()));
             }
@@ -198,8 +169,50 @@ impl KernelCall<'_> {
                     &advance,
                 )
             };
-            compute_apart(elements_before_line + chunks * STREAM_CHUNK_ELEMENTS, n);
+            apart(elements_before_line + chunks * STREAM_CHUNK_ELEMENTS..n);
             outer.advance(&mut index, 1);
         }
     }
+
+    /// Computes the elements of `range` in whole chunks of a row.
+    ///
+    /// # Safety
+    /// As for [`streaming_chunks`](KernelCall::streaming_chunks); `base` is a row, and `tiles` those of a
+    /// chunk.
+    unsafe fn compute_apart(
+        &self,
+        space: &IterSpace,
+        slots: &[OperandRef<'_>],
+        base: &Pointers,
+        tiles: &Packed,
+        range: Range<usize>,
+    ) {
+        for start in range.clone().step_by(STREAM_CHUNK_ELEMENTS) {
+            // A whole chunk, which has no remainder; only the wanted part of it is stored.
+            let chunk = start.min(space.inner() - STREAM_CHUNK_ELEMENTS);
+            let wanted = STREAM_CHUNK_ELEMENTS.min(range.end - start);
+            let mut here = advanced(space, slots, base, chunk);
+            for k in 0..self.outputs {
+                here[k] = tiles[k].unwrap_or(std::ptr::null_mut());
+            }
+            let at = advanced(space, slots, base, start);
+            // SAFETY: (1), (2) a chunk of every operand inside the row, and the outputs from their tiles.
+            unsafe {
+                self.run_rows(&here, &ZERO_STRIDES, 1, STREAM_CHUNK_ELEMENTS);
+                for k in 0..self.outputs {
+                    let element = slots[k].element;
+                    non_temporal::copy(at[k], here[k].add((start - chunk) * element), wanted * element);
+                }
+            }
+        }
+    }
+}
+
+/// The addresses `n` elements further along a row; broadcast operands keep theirs.
+fn advanced(space: &IterSpace, slots: &[OperandRef<'_>], base: &Pointers, n: usize) -> Pointers {
+    let mut base = *base;
+    for (k, slot) in slots.iter().enumerate().filter(|&(k, _)| space.inner_step(k) != 0) {
+        base[k] = base[k].wrapping_add(n * slot.element);
+    }
+    base
 }

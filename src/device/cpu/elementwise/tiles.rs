@@ -4,7 +4,7 @@
 //! Nothing here is generic over the program, so it is compiled once.
 // Imports: `device`.
 
-use super::call::{KernelCall, Loops, MAX_ELEMENT_BYTES, Packed, SINGLE_ROW};
+use super::call::{KernelCall, Loops, MAX_ELEMENT_BYTES, Packed};
 use crate::device::cpu::memory::scratch::{CACHE_LINE_BYTES, ROUNDING_BYTES, Scratch, StackScratch};
 use crate::device::cpu::memory::{non_temporal, prefetch};
 use crate::device::cpu::strided::{IterSpace, ZERO_STRIDES, pack};
@@ -14,6 +14,38 @@ use crate::device::cpu::tuning::{
     STRIP_COLUMNS, WHOLE_ROW_ELEMENTS,
 };
 use crate::device::{MAX_OPERANDS, OperandRef};
+
+/// Rows and columns of a tile of rows, or of a gathered block; `widths` bytes are packed for each index. With
+/// `joint`, whole rows are streamed together.
+fn tile_size(
+    space: &IterSpace,
+    slots: &[OperandRef<'_>],
+    widths: usize,
+    by_rows: bool,
+    joint: bool,
+    is_transposed: bool,
+) -> [usize; 2] {
+    let n = space.inner();
+    if widths == 0 {
+        return [usize::MAX; 2];
+    }
+    if joint {
+        return [(L1_SCRATCH_BYTES / 2 / (n * widths)).max(1), n];
+    }
+    // A tile of a transposed operand is one cache line high.
+    let element = slots.iter().map(|slot| slot.element).max().unwrap_or(1).clamp(1, MAX_ELEMENT_BYTES);
+    let (rows, most) = match space.outer_axis() {
+        _ if is_transposed => (64 / element, STRIP_COLUMNS),
+        Some(_) if by_rows => ((L1_SCRATCH_BYTES / 2 / (n * widths)).max(PACKED_ROWS), PACKED_ROW_ELEMENTS),
+        _ => (1, PACKED_ROW_ELEMENTS),
+    };
+    // For any number of operands the scratch has room for 16 elements of each row.
+    let rows = rows.min(((L1_SCRATCH_BYTES - ROUNDING_BYTES) / (16 * widths)).max(1));
+    let block = ((L1_SCRATCH_BYTES - ROUNDING_BYTES) / (rows * widths)).min(most) / 16 * 16;
+    // The row is cut into blocks of nearly equal lengths.
+    let parts = if by_rows { n.div_ceil(block.max(1)) } else { 1 };
+    [rows, if parts > 1 { n.div_ceil(parts).next_multiple_of(16) } else { block.max(1) }]
+}
 
 impl KernelCall<'_> {
     /// Runs on a part of the iteration space: in place if every operand is contiguous, otherwise by streamed
@@ -27,16 +59,7 @@ impl KernelCall<'_> {
         let n = space.numel();
         if (0..slots.len()).all(|k| linear(k) && !buffered(k)) {
             // SAFETY: by the caller's promise: every operand has `n` contiguous elements.
-            return unsafe {
-                (self.loops.rows)(
-                    self.level,
-                    self.program,
-                    1,
-                    n,
-                    self.expand_loads(&space.address).as_ptr(),
-                    SINGLE_ROW,
-                )
-            };
+            return unsafe { self.run_row(&self.expand_loads(&space.address), n) };
         }
         let mut words = StackScratch::<{ L1_SCRATCH_BYTES / 8 }>::uninit();
         let room = Scratch::over(&mut words);
@@ -64,22 +87,14 @@ impl KernelCall<'_> {
         let by_rows = joint || (whole && (!self.streaming || space.inner() >= WHOLE_ROW_ELEMENTS));
         let broadcast = broadcast.filter(|_| by_rows);
         let is_packed = |k: usize| buffered(k) || !(linear(k) || (by_rows && is_direct(k)));
-        let in_pieces = |k: usize| match space.inner_step(k) / slots[k].element as isize {
-            1 => true,
-            0 => k >= self.outputs,
-            // Short rows, and rows with other elements in their gaps, are better packed several at a time.
-            times => {
-                let is_long = space.inner() * slots[k].element >= 2 * READ_PIECE_BYTES;
-                k >= self.outputs
-                    && times.unsigned_abs() <= SHORT_STRIDE_ELEMENTS
-                    && is_long
-                    && !space.has_gaps_within_row(k)
-            }
-        };
         let in_steps = |k: usize| ![0, slots[k].element as isize].contains(&space.inner_step(k));
         // In place, the first inputs are also the outputs, and keep their places.
         let prefetches = self.memory_bound && self.first > 0 && (self.first..slots.len()).any(in_steps);
-        if (self.streaming || prefetches) && by_rows && !joint && (0..slots.len()).all(in_pieces) {
+        if (self.streaming || prefetches)
+            && by_rows
+            && !joint
+            && (0..slots.len()).all(|k| self.fits_pieces(space, slots, k))
+        {
             // SAFETY: by the caller's promise. Outputs are contiguous along rows; inputs are contiguous,
             // broadcast, or have a short stride.
             return unsafe { self.row_pieces(space, slots, &room) };
@@ -89,28 +104,7 @@ impl KernelCall<'_> {
         let transposed =
             (0..slots.len()).filter(is_transposed).find_map(|k| space.transposed_axis(k, slots[k].element));
         let axis = transposed.or(space.outer_axis());
-        let (rows, block) = if widths == 0 {
-            (usize::MAX, usize::MAX)
-        } else if joint {
-            ((L1_SCRATCH_BYTES / 2 / (space.inner() * widths)).max(1), space.inner())
-        } else {
-            // A tile of a transposed operand is one cache line high.
-            let element =
-                slots.iter().map(|slot| slot.element).max().unwrap_or(1).clamp(1, MAX_ELEMENT_BYTES);
-            let (rows, most) = match (transposed, axis) {
-                (Some(_), _) => (64 / element, STRIP_COLUMNS),
-                (_, Some(_)) if by_rows => {
-                    ((L1_SCRATCH_BYTES / 2 / (space.inner() * widths)).max(PACKED_ROWS), PACKED_ROW_ELEMENTS)
-                }
-                _ => (1, PACKED_ROW_ELEMENTS),
-            };
-            // For any number of operands the scratch has room for 16 elements of each row.
-            let rows = rows.min(((L1_SCRATCH_BYTES - ROUNDING_BYTES) / (16 * widths)).max(1));
-            let block = ((L1_SCRATCH_BYTES - ROUNDING_BYTES) / (rows * widths)).min(most) / 16 * 16;
-            // The row is cut into blocks of nearly equal lengths.
-            let parts = if by_rows { space.inner().div_ceil(block.max(1)) } else { 1 };
-            (rows, if parts > 1 { space.inner().div_ceil(parts).next_multiple_of(16) } else { block.max(1) })
-        };
+        let [rows, block] = tile_size(space, slots, widths, by_rows, joint, transposed.is_some());
         let packed = std::array::from_fn(|k| {
             (k < slots.len() && is_packed(k)).then(|| room.take(rows * block * slots[k].element))
         });
@@ -128,6 +122,22 @@ impl KernelCall<'_> {
                 );
             } else {
                 self.gathered_blocks(space, slots, &packed, block);
+            }
+        }
+    }
+
+    /// Whether operand `k` can be computed by short pieces of rows.
+    fn fits_pieces(&self, space: &IterSpace, slots: &[OperandRef<'_>], k: usize) -> bool {
+        match space.inner_step(k) / slots[k].element as isize {
+            1 => true,
+            0 => k >= self.outputs,
+            // Short rows, and rows with other elements in their gaps, are better packed several at a time.
+            times => {
+                let is_long = space.inner() * slots[k].element >= 2 * READ_PIECE_BYTES;
+                k >= self.outputs
+                    && times.unsigned_abs() <= SHORT_STRIDE_ELEMENTS
+                    && is_long
+                    && !space.has_gaps_within_row(k)
             }
         }
     }
@@ -206,33 +216,11 @@ impl KernelCall<'_> {
                 }
                 // SAFETY: by the caller's promise: `n` elements of every operand; outputs are tiles, or
                 // overlap no other operand.
-                unsafe { (self.loops.rows)(self.level, self.program, 1, n, pointers.as_ptr(), SINGLE_ROW) };
+                unsafe { self.run_row(&pointers, n) };
                 for k in 0..operands {
                     pointers[k] = pointers[k].wrapping_offset(step[k].wrapping_mul(n as isize));
                 }
-                let (mut ahead, mut count) =
-                    ([std::ptr::null_mut(); PREFETCHED_OPERANDS * SHORT_STRIDE_ELEMENTS], 0);
-                // Each prefetched place covers as many bytes as a piece of the first output.
-                let prefetch_nbytes = n * slots[0].element;
-                for (operand, k) in
-                    (self.outputs..slots.len()).filter(|&k| space.inner_step(k) != 0).enumerate()
-                {
-                    let span = space.inner_step(k).wrapping_mul(n as isize);
-                    at[k] = at[k].wrapping_offset(span);
-                    let lowest = at[k].wrapping_offset(span.min(0));
-                    if !self.streaming {
-                        if tiled(k) {
-                            prefetch::into_l1(lowest, span.unsigned_abs());
-                        }
-                    } else if operand < PREFETCHED_OPERANDS {
-                        for place in
-                            0..span.unsigned_abs().div_ceil(prefetch_nbytes).min(SHORT_STRIDE_ELEMENTS)
-                        {
-                            ahead[count] = lowest.wrapping_add(place * prefetch_nbytes);
-                            count += 1;
-                        }
-                    }
-                }
+                let (ahead, count) = self.advance_inputs(space, slots, &mut at, n);
                 for k in (0..self.outputs).filter(|_| self.streaming) {
                     let nbytes = n * slots[k].element;
                     // SAFETY: `n` elements of an output, from its tile.
@@ -250,6 +238,36 @@ impl KernelCall<'_> {
             }
             outer.advance(&mut index, 1);
         }
+    }
+
+    /// Advances the addresses of the inputs by `n` elements, and prefetches their next pieces: at once if
+    /// outputs use ordinary stores, otherwise by the returned addresses, together with the stores.
+    fn advance_inputs(
+        &self,
+        space: &IterSpace,
+        slots: &[OperandRef<'_>],
+        at: &mut [*mut u8; MAX_OPERANDS],
+        n: usize,
+    ) -> ([*mut u8; PREFETCHED_OPERANDS * SHORT_STRIDE_ELEMENTS], usize) {
+        let (mut ahead, mut count) = ([std::ptr::null_mut(); PREFETCHED_OPERANDS * SHORT_STRIDE_ELEMENTS], 0);
+        // Each prefetched place covers as many bytes as a piece of the first output.
+        let nbytes = n * slots[0].element;
+        for (operand, k) in (self.outputs..slots.len()).filter(|&k| space.inner_step(k) != 0).enumerate() {
+            let span = space.inner_step(k).wrapping_mul(n as isize);
+            at[k] = at[k].wrapping_offset(span);
+            let lowest = at[k].wrapping_offset(span.min(0));
+            if !self.streaming {
+                if space.inner_step(k) != slots[k].element as isize {
+                    prefetch::into_l1(lowest, span.unsigned_abs());
+                }
+            } else if operand < PREFETCHED_OPERANDS {
+                for place in 0..span.unsigned_abs().div_ceil(nbytes).min(SHORT_STRIDE_ELEMENTS) {
+                    ahead[count] = lowest.wrapping_add(place * nbytes);
+                    count += 1;
+                }
+            }
+        }
+        (ahead, count)
     }
 
     /// Computes tiles of up to `most` rows, which follow each other along `axis` if it is given, and up to
@@ -378,16 +396,7 @@ impl KernelCall<'_> {
             }
             // SAFETY: (1) every pointer has `len` contiguous elements; outputs are packed or overlap no other
             // operand.
-            unsafe {
-                (self.loops.rows)(
-                    self.level,
-                    self.program,
-                    1,
-                    len,
-                    self.expand_loads(&base).as_ptr(),
-                    SINGLE_ROW,
-                )
-            };
+            unsafe { self.run_row(&self.expand_loads(&base), len) };
             for (k, slot) in slots.iter().enumerate().take(self.outputs) {
                 if packed[k].is_some() {
                     // SAFETY: (1), (2): the block holds `len` elements for the output's positions.

@@ -99,6 +99,8 @@ impl CpuBlock {
 
     #[inline]
     pub(crate) fn from_vec<T: Send + Sync + 'static>(values: Vec<T>) -> Self {
+        /// # Safety
+        /// The arguments are the parts of a `Vec<T>`, which is not used afterwards.
         unsafe fn drop_vec<T>(address: *mut u8, len: usize, capacity: usize) {
             // SAFETY: this is called once, with the parts of the `Vec<T>` below.
             drop(unsafe { Vec::<T>::from_raw_parts(address.cast(), len, capacity) });

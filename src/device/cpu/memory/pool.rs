@@ -277,10 +277,12 @@ pub(crate) fn trim() -> usize {
     }
 }
 
+/// The present state of the pool.
 pub(crate) fn statistics() -> MemoryStatistics {
     pool().statistics
 }
 
+/// Sets the limit of the bytes that are kept, and frees the blocks beyond it.
 pub(crate) fn set_limit(nbytes: usize) {
     pool().statistics.limit = nbytes;
     free_surplus();

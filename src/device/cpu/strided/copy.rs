@@ -32,6 +32,11 @@ pub(crate) unsafe fn copy(sizes: &[usize], to: OperandRef<'_>, from: OperandRef<
     });
 }
 
+/// Copies a part of the iteration space, whose operands are `to` and `from`. `streaming` asks for
+/// non-temporal stores.
+///
+/// # Safety
+/// As for [`copy`], for this part.
 unsafe fn copy_part(space: &IterSpace, element: usize, streaming: bool) {
     let [along_to, along_from] = [0, 1].map(|k| space.inner_step(k));
     let width = element as isize;

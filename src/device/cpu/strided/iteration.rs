@@ -77,6 +77,7 @@ pub(crate) fn single_space(sizes: &[usize], slots: &[OperandRef<'_>], order: Axi
     only
 }
 
+/// Calls `f` with the spaces over the last axes, one for each index of the axes `spare`.
 fn for_each_outer(
     sizes: &[usize],
     slots: &[OperandRef<'_>],
@@ -98,6 +99,7 @@ fn for_each_outer(
     }
 }
 
+/// The stride of an operand along an axis, in bytes.
 pub(crate) fn byte_stride(slot: &OperandRef<'_>, axis: usize) -> isize {
     slot.stride[axis].wrapping_mul(slot.element as isize)
 }

@@ -44,6 +44,10 @@ struct Transpose {
 }
 
 impl Transpose {
+    /// Transposes a part by vectors of one width, and its edges by narrower ones.
+    ///
+    /// # Safety
+    /// As for [`transpose`], for these rows and columns.
     unsafe fn part<WORD: Copy>(&self, rows: Range<usize>, columns: Range<usize>, width: VectorWidth) {
         let (side, next) = match width {
             VectorWidth::Widest => (widest(size_of::<WORD>()), VectorWidth::Narrow),
@@ -86,6 +90,10 @@ impl Transpose {
         self.from.wrapping_offset((column as isize).wrapping_mul(self.from_pitch)).wrapping_add(row * word)
     }
 
+    /// Transposes a part word by word.
+    ///
+    /// # Safety
+    /// As for [`transpose`], for these rows and columns.
     unsafe fn words<WORD: Copy>(&self, rows: Range<usize>, columns: Range<usize>) {
         let size = size_of::<WORD>();
         for row in rows {
@@ -153,6 +161,9 @@ mod vectors {
 
     impl Transpose {
         /// Transposes squares of 4-byte words.
+        ///
+        /// # Safety
+        /// As for [`transpose`](super::transpose), for these rows and columns; the processor has AVX-512F.
         #[target_feature(enable = "avx512f")]
         pub(crate) unsafe fn squares_of_16(&self, rows: Range<usize>, columns: Range<usize>) {
             let low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
@@ -169,6 +180,9 @@ mod vectors {
         }
 
         /// Transposes squares of 8-byte words.
+        ///
+        /// # Safety
+        /// As for [`transpose`](super::transpose), for these rows and columns; the processor has AVX-512F.
         #[target_feature(enable = "avx512f")]
         pub(crate) unsafe fn squares_of_8(&self, rows: Range<usize>, columns: Range<usize>) {
             let low = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
@@ -185,6 +199,9 @@ mod vectors {
         }
 
         /// Transposes squares of words of 16 / `SIDE` bytes.
+        ///
+        /// # Safety
+        /// As for [`transpose`](super::transpose), for these rows and columns.
         pub(crate) unsafe fn narrow_squares<const SIDE: usize>(
             &self,
             rows: Range<usize>,
