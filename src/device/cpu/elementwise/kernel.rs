@@ -4,7 +4,7 @@
 //! inside the loop, an output that is also an input by another pointer, and lanes that are arrays. Therefore
 //! the pointers are in a local array, each index is one scalar evaluation, and programs in place store
 //! through the pointers of their loads.
-// Imports: `error`, `scalar`, `element`, `kernel`, `device`.
+// Imports: `scalar`, `element`, `kernel`, `device`.
 
 use super::call::{Loops, MAX_ELEMENT_BYTES, RowAdvance, RowsFn};
 use super::row_constants::{self, RowPreparation};
