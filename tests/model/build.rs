@@ -36,7 +36,7 @@ fn main() {
     write("shared_without_acquire.rs", &replaced(&shared, &[("handles.load(Ordering::Acquire)", "handles.load(Ordering::Relaxed)")]));
 
     let pool = replaced(
-        &source("device/cpu/pool.rs"),
+        &source("device/cpu/memory/pool.rs"),
         &[
             ("use std::sync::{Mutex, MutexGuard, PoisonError};", "use loom::sync::{Mutex, MutexGuard};\nuse std::sync::PoisonError;"),
             // loom's lock is made anew for every order of threads.
@@ -57,17 +57,17 @@ fn main() {
     ];
     write("pool_torn.rs", &replaced(&pool, &torn));
     // Giving a block frees at most one that is too many.
-    write("pool_over_its_limit.rs", &replaced(&pool, &[("    shed();\n}\n\n/// Frees what", "}\n\n/// Frees what")]));
+    write("pool_over_its_limit.rs", &replaced(&pool, &[("    free_surplus();\n}\n\n/// Frees the blocks", "}\n\n/// Frees the blocks")]));
     // A block that is freed stays in the pool.
     write("pool_freed_and_kept.rs", &replaced(&pool, &[("pool.remove(0) }", "pool.blocks[0] }")]));
 
     let board = replaced(
-        &source("device/cpu/board.rs"),
+        &source("device/cpu/parallel/job_slot.rs"),
         &[
             ("use std::sync::atomic::", "use loom::sync::atomic::"),
             ("use std::cell::UnsafeCell;", "use loom::cell::UnsafeCell;"),
             // loom's atomics cannot be made by the compiler, and its cell is used by closures.
-            ("pub(super) const fn new", "pub(super) fn new"),
+            ("pub(crate) const fn new", "pub(crate) fn new"),
             ("unsafe { *self.job.get() = std::ptr::from_ref(&job).cast() }", "self.job.with_mut(|to| unsafe { *to = std::ptr::from_ref(&job).cast() })"),
             ("unsafe { &**self.job.get() }", "self.job.with(|job| unsafe { &**job })"),
             ("std::hint::spin_loop()", "loom::thread::yield_now()"),
@@ -75,13 +75,13 @@ fn main() {
     );
     write("board.rs", &board);
     // The owner has not seen what a helper did.
-    write("board_without_release.rs", &replaced(&board, &[("fetch_sub(HELPER, Ordering::Release)", "fetch_sub(HELPER, Ordering::Relaxed)")]));
+    write("board_without_release.rs", &replaced(&board, &[("fetch_sub(WORKER, Ordering::Release)", "fetch_sub(WORKER, Ordering::Relaxed)")]));
     // A helper has not seen the job.
     write("board_without_acquire.rs", &replaced(&board, &[("fetch_update(Ordering::Acquire", "fetch_update(Ordering::Relaxed")]));
     // A helper enters where the owner has begun to leave.
     write("board_that_never_closes.rs", &replaced(&board, &[("(state & OPEN != 0)", "(state & OWNED != 0)")]));
     // The next owner begins while a helper of the last one is inside.
-    write("board_without_waiting.rs", &replaced(&board, &[("while board.state.load(Ordering::Acquire) != OWNED {", "while false {")]));
+    write("board_without_waiting.rs", &replaced(&board, &[("while slot.state.load(Ordering::Acquire) != OWNED {", "while false {")]));
     // The next owner has not seen what the last one did.
     write("board_left_without_release.rs", &replaced(&board, &[("state.store(0, Ordering::Release)", "state.store(0, Ordering::Relaxed)")]));
     write("board_owned_without_acquire.rs", &replaced(&board, &[("compare_exchange(0, OWNED, Ordering::Acquire", "compare_exchange(0, OWNED, Ordering::Relaxed")]));

@@ -3,9 +3,9 @@
 //! What feeds them stands in `scan.rs`, and is compiled once.
 // Imports: `scalar`, `element`, `kernel`, `device`.
 
-use super::io::{By, Mode, value};
+use super::cursor::{By, Mode, value};
+use super::isa::{self as simd, Loop};
 use super::scan::{CHAINS, LEAF, State, Strip, Strips, Tile, Tiles, WIDTH};
-use super::simd::{self, Loop};
 use crate::element::{Compute, Element};
 use crate::kernel::{Body, Reducer};
 use crate::scalar::{Eval, Lane};

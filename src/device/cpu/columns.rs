@@ -1,13 +1,13 @@
 //! Columns, reduced side by side: a kept axis is the one to go along in memory.
 // Imports: `scalar`, `kernel`, `device`.
 
+use super::cursor::{By, Mode, value};
 use super::fold::State;
-use super::io::{By, Mode, ROUNDING, Scratch, Words, value};
-use super::pack;
+use super::isa::{self as simd, Loop};
+use super::memory::scratch::{ROUNDING_BYTES as ROUNDING, Scratch, StackScratch as Words};
 use super::reduce::{Job, SCRATCH};
-use super::simd::{self, Loop};
 use super::states::Cascade;
-use super::walk::{Addresses, Index, Walk};
+use super::strided::{IterSpace as Walk, Pointers as Addresses, Position as Index, pack};
 use crate::device::MAX_OPERANDS;
 use crate::kernel::{Body, Reducer};
 use crate::scalar::{Eval, Lane};

@@ -5,9 +5,9 @@
 //! Everything is inlined into the loop that calls it, and so compiled for that loop's instruction set.
 // Imports: `element`, `kernel`, `device`, `scalar`.
 
-use super::io::{Mode, value};
-use super::simd;
-use super::walk::Addresses;
+use super::cursor::{Mode, value};
+use super::isa as simd;
+use super::strided::Pointers as Addresses;
 use crate::device::MAX_OPERANDS;
 use crate::element::Compute;
 use crate::kernel::{Body, PIECE, Reducer, Source};

@@ -3,10 +3,9 @@
 //! Every index is looked at before anything moves. Runs of elements with one index are copied as a whole.
 // Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
-use super::drive::goes_past_caches;
-use super::pack;
-use super::simd::{self, Loop};
-use super::walk::{self, Order, Walk};
+use super::isa::{self as simd, Loop};
+use super::memory::non_temporal::pays_off as goes_past_caches;
+use super::strided::{self as walk, AxisOrder as Order, IterSpace as Walk, pack};
 use crate::device::{MAX_REDUCED, OperandRef};
 use crate::element::Element;
 use crate::error::{Error, Result};

@@ -4,14 +4,16 @@
 // Imports: `error`, `element`, `kernel`, `device`.
 
 use super::columns::{self, Strips, WIDTH};
+use super::cursor::{By, Mode};
 use super::fold::{DIGITS, LANES, LEAF, State, leaf};
-use super::io::{By, Mode, ROUNDING, Scratch, Words};
+use super::isa::{self as simd, Loop};
 use super::memory::CpuBlock;
-use super::pack;
-use super::simd::{self, Loop};
+use super::memory::scratch::{ROUNDING_BYTES as ROUNDING, Scratch, StackScratch as Words};
+use super::parallel as threads;
 use super::states::{COLUMN_STATE, Cascade, StateRoom, States, finalize};
-use super::threads;
-use super::walk::{self, Addresses, Index, Order, Walk};
+use super::strided::{
+    self as walk, AxisOrder as Order, IterSpace as Walk, Pointers as Addresses, Position as Index, pack,
+};
 use crate::device::{Inputs, MAX_OPERANDS, OperandRef, Reduction};
 use crate::element::Compute;
 use crate::error::Result;

@@ -7,10 +7,9 @@
 // Imports: `error`, `scalar`, `kernel`, `device`.
 
 use super::chains::{columns, rows};
-use super::drive::goes_past_caches;
-use super::io::{ROUNDING, Scratch, Words};
-use super::pack;
-use super::walk::{self, Addresses, Order, Walk};
+use super::memory::non_temporal::pays_off as goes_past_caches;
+use super::memory::scratch::{ROUNDING_BYTES as ROUNDING, Scratch, StackScratch as Words};
+use super::strided::{self as walk, AxisOrder as Order, IterSpace as Walk, Pointers as Addresses, pack};
 use crate::device::{Inputs, MAX_OPERANDS, OperandRef};
 use crate::error::Result;
 use crate::kernel::{Body, Reducer, ScanPlan};

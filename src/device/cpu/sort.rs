@@ -5,11 +5,10 @@
 //! The element types are known by name here, so all of this is compiled once.
 // Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
+use super::isa::{self as simd, Loop};
 use super::keys::{Item, Key, Keyed, Whole};
 use super::network::Network;
-use super::pack;
-use super::simd::{self, Loop};
-use super::walk::{self, Index, Order, Walk};
+use super::strided::{self as walk, AxisOrder as Order, IterSpace as Walk, Position as Index, pack};
 use crate::device::OperandRef;
 use crate::element::{bf16, f16};
 use crate::error::{Error, Result, text};

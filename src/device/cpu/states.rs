@@ -4,8 +4,8 @@
 // Imports: `error`, `element`, `kernel`, `scalar`.
 
 use super::fold::{DIGITS, State};
-use super::io::{LINE, Words};
 use super::memory::CpuBlock;
+use super::memory::scratch::{CACHE_LINE_BYTES as LINE, StackScratch as Words};
 use crate::element::Element;
 use crate::error::Result;
 use crate::kernel::{Body, Reducer};

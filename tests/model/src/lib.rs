@@ -11,6 +11,12 @@ mod memory;
 mod pool_models;
 mod shared_models;
 
+// The macro of `src/lib.rs`, which `error.rs` uses.
+macro_rules! by_pointer {
+    (@any $argument:expr) => { _ };
+    ($function:expr, $($argument:expr),+) => { ($function as fn($(by_pointer!(@any $argument)),+) -> _)($($argument),+) };
+}
+
 /// A module of the crate, or of it with one mistake.
 macro_rules! source {
     ($($name:ident)*) => { $(

@@ -5,7 +5,7 @@
 //! (TDPBF16PS, TDPBSSD); the shapes of registers: volume 1, chapter 18.
 // Imports: nothing.
 
-use super::super::simd::{self, Level};
+use super::super::isa::{self as simd, Level};
 use super::micro::turn;
 use super::pack::{Pack, bits};
 use super::tile::{Kernel, STARTED_ROWS, Tile};

@@ -3,7 +3,7 @@
 //! Every sum goes over `k` in the same blocks, whatever the threads do, so results do not depend on their number.
 // Imports: `error`, `device`.
 
-use super::super::threads;
+use super::super::parallel as threads;
 use super::axes::{Axes, Cuts, few_runs, is_run, run_end};
 use super::pack::{Pack, Restore, Room, WIDEST};
 use super::tile::{Address, Form, MOST_BYTES, MOST_ROWS, STARTED_ROWS, Tile, ZEROS};
@@ -624,7 +624,7 @@ impl Job<'_> {
 /// Asks for `nbytes` of each of some units, which will be read soon.
 fn fetch(from: *const u8, step: isize, units: usize, nbytes: usize) {
     for unit in 0..units as isize {
-        super::super::simd::fetch_early(from.wrapping_offset(unit.wrapping_mul(step)), nbytes);
+        super::super::memory::prefetch::into_l2(from.wrapping_offset(unit.wrapping_mul(step)), nbytes);
     }
 }
 

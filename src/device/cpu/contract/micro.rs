@@ -4,7 +4,7 @@
 //! each size would cost it more time than the rest of a product. Kernels for other machines are in `plain.rs`.
 // Imports: nothing.
 
-use super::super::simd::{self, Level};
+use super::super::isa::{self as simd, Level};
 use super::tile::{Kernel, Parts, STARTED_ROWS, Tile};
 use std::arch::asm;
 use std::arch::x86_64::*;

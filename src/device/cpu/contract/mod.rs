@@ -30,7 +30,7 @@ mod small;
 mod tile;
 mod vector;
 
-use super::simd::{self, Loop};
+use super::isa::{self as simd, Loop};
 use crate::device::OperandRef;
 use crate::element::{Compute, Element, Number};
 use crate::element::{bf16, f16};

@@ -4,9 +4,9 @@
 //! step of a kernel takes of a lane: `DEPTH` neighbors along `k`. Panels are `[unit][lane][depth]`; what is missing is 0.
 // Imports: `error`, `element`, `device`.
 
+use super::super::isa::{self as simd, Loop};
 use super::super::memory::CpuBlock;
-use super::super::simd::{self, Loop};
-use super::super::turn::transpose;
+use super::super::strided::transpose::transpose;
 use super::axes::{few_runs, run_end};
 use crate::element::Element;
 use crate::element::{bf16, f16};

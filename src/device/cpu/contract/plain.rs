@@ -1,7 +1,7 @@
 //! The kernel that the compiler vectorizes, for every machine type and every processor.
 // Imports: `scalar`.
 
-use super::super::simd::{self, Loop};
+use super::super::isa::{self as simd, Loop};
 use super::tile::{Kernel, Parts, Tile};
 use crate::scalar::{Arith, Num};
 use std::marker::PhantomData;

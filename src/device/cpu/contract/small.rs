@@ -1,7 +1,7 @@
 //! Products of matrices of a few elements, whose plan would cost more than their sums.
 // Imports: `scalar`, `device`, `kernel`.
 
-use super::super::simd::{self, Loop};
+use super::super::isa::{self as simd, Loop};
 use super::axes::Axes;
 use super::block::Product;
 use crate::device::OperandRef;

@@ -1,8 +1,8 @@
 //! A matrix times a vector: bound by memory, so each element is read once, in the order in which it stands.
 // Imports: `error`, `scalar`, `element`.
 
-use super::super::simd::{self, Level, Loop};
-use super::super::threads;
+use super::super::isa::{self as simd, Level, Loop};
+use super::super::parallel as threads;
 use super::axes::Axes;
 use super::block::{PARALLEL, Panels, Product, each};
 use super::pack::*;

@@ -6,13 +6,13 @@ use super::code::{Value, Writer};
 use super::fold::{Fold, Folded, LINES};
 use super::frame::{Both, Memory, Operand, Room, Running, sweep};
 use super::steps::WIDTH;
-use crate::device::cpu::drive::{Down, Loops, RowsFn};
+use crate::device::cpu::cursor::NO_OPERAND as NONE;
+use crate::device::cpu::elementwise::call::{Loops, RowAdvance as Down, RowsFn};
+use crate::device::cpu::elementwise::kernel::MapKernel;
+use crate::device::cpu::elementwise::{run_kernel as run_job, stream_target};
 use crate::device::cpu::fold::LEAF;
-use crate::device::cpu::io::NONE;
-use crate::device::cpu::map::{MapKernel, run_job};
-use crate::device::cpu::past;
+use crate::device::cpu::isa::Level;
 use crate::device::cpu::reduce::Output;
-use crate::device::cpu::simd::Level;
 use crate::device::{Inputs, OperandRef};
 use crate::error::Result;
 use crate::kernel::{
@@ -79,8 +79,8 @@ impl Known {
             if P::FIXED { None } else { Some(numbers_of::<P>) };
         let kernel = MapKernel::by::<P>(Loops {
             rows: rows::<NONE>,
-            still: [first, Some(rows::<1>)],
-            past: past::takes::<P>(),
+            broadcast_row: [first, Some(rows::<1>)],
+            streaming: stream_target::can_stream::<P>(),
         });
         let trace = if P::BY_ROWS { Trace::ByRows(trace_of::<P>) } else { Trace::Elements(run_of::<P>) };
         Known { id: TypeId::of::<P>(), kernel, trace, numbers }
@@ -266,7 +266,7 @@ struct Handed {
     numbers: Numbers,
 }
 
-/// The loop of an interpreted program, as a compiled one is: see [`RowsFn`](crate::device::cpu::drive::RowsFn).
+/// The loop of an interpreted program, as a compiled one is: see [`RowsFn`](crate::device::cpu::elementwise::call::RowsFn).
 ///
 /// # Safety
 /// `program` points to a [`Handed`]; the rest as there.
@@ -293,14 +293,14 @@ unsafe fn rows<const STILL: usize>(
     if settled.is_empty() {
         let mut running = Running::new(program, numbers, rows.saturating_mul(n / WIDTH).max(rows));
         // SAFETY: the caller's promise.
-        if let Some(past) = unsafe { (*down).past.as_ref() } {
+        if let Some(stream) = unsafe { (*down).stream.as_ref() } {
             let tiles: Vec<*mut u8> = operands[inputs.len()..].iter().map(|output| output.at).collect();
             for row in 0..rows {
                 let here: Vec<Operand> = operands.iter().map(|operand| operand.from(row)).collect();
                 // SAFETY: the caller's promise; the row is in its tiles.
                 unsafe {
                     sweep(&mut running, &here, outputs.len(), 1, n);
-                    past.put(false, outputs.len(), row, &tiles);
+                    stream.store_row(false, outputs.len(), row, &tiles);
                 }
             }
             return;

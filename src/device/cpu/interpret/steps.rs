@@ -4,7 +4,7 @@
 //! position has one chunk, which does not move. Loops are whole chunks: the ends of rows are brought into chunks before.
 // Imports: `scalar`, `element`.
 
-use super::super::simd::{self, Level};
+use super::super::isa::{self as simd, Level};
 use crate::element::{self, Element, bf16, f16};
 use crate::scalar::{
     Arith, Bits, Compare, ComplexPrim, DType, IntegerPrim, Logic, Node, Num, Order, Ordered, Part, Prim,

@@ -1,93 +1,105 @@
-//! Transposition of words of 1, 2, 4 and 8 bytes, in squares that are turned in registers.
+//! Transposition of words of 1, 2, 4 and 8 bytes, by squares that are transposed in registers.
 //!
-//! A square of `SIDE` vectors of `SIDE` words is turned by log₂ `SIDE` rounds. A round interleaves vector `i` with vector
-//! `i + SIDE/2`: in the number of a word, its row before its column, it moves the first bit to the end; after all rounds
-//! row and column have changed places.
+//! A square of `SIDE` vectors of `SIDE` words takes log₂ `SIDE` rounds. A round interleaves vector `i` with
+//! vector `i + SIDE/2`. If the number of a word is written as the bits of its row followed by those of its
+//! column, a round moves the first bit to the end. After all rounds row and column have changed places.
 // Imports: nothing.
 
 #[cfg(target_arch = "x86_64")]
-use super::simd::{self, Level};
+use crate::device::cpu::isa::{self, Level};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// `to[i][j] = from[j][i]`, lines of words at both ends, a pitch in bytes apart; `to` has `rows` lines of `columns` words.
+/// Computes `to[i][j] = from[j][i]` for lines of words. The pitches are the bytes from line to line; `to` has
+/// `rows` lines of `columns` words.
 ///
 /// # Safety
-/// Both ends are there and do not overlap; words may hold anything, at any address.
-pub(super) unsafe fn transpose<WORD: Copy>(
+/// 1. Both ends are valid, `from` for reads and `to` for writes. Words may hold any bytes, at any address.
+/// 2. They do not overlap.
+pub(crate) unsafe fn transpose<WORD: Copy>(
     to: *mut u8,
     to_pitch: isize,
     from: *const u8,
     from_pitch: isize,
     [rows, columns]: [usize; 2],
 ) {
-    let turn = Turn { to, to_pitch, from, from_pitch };
-    // SAFETY: the caller's promise.
-    unsafe { turn.part::<WORD>(0..rows, 0..columns, How::Widest) }
+    let part = Transpose { to, to_pitch, from, from_pitch };
+    // SAFETY: (1), (2) by the caller's promise.
+    unsafe { part.part::<WORD>(0..rows, 0..columns, VectorWidth::Widest) }
 }
 
-/// In which vectors, the widest first: what is left at the edges is turned in narrower ones.
+/// The vectors in use, the widest first. Narrower ones transpose the edges.
 #[derive(Clone, Copy)]
-enum How {
+enum VectorWidth {
     Widest,
     Narrow,
     Words,
 }
 
-struct Turn {
+struct Transpose {
     to: *mut u8,
     to_pitch: isize,
     from: *const u8,
     from_pitch: isize,
 }
 
-impl Turn {
-    unsafe fn part<WORD: Copy>(&self, rows: Range<usize>, columns: Range<usize>, how: How) {
-        let (side, next) = match how {
-            How::Widest => (widest(size_of::<WORD>()), How::Narrow),
-            How::Narrow => (narrow(size_of::<WORD>()), How::Words),
-            // SAFETY: the caller's promise.
-            How::Words => return unsafe { self.words::<WORD>(rows, columns) },
+impl Transpose {
+    /// Transposes a part by vectors of one width, and its edges by narrower ones.
+    ///
+    /// # Safety
+    /// As for [`transpose`], for these rows and columns.
+    unsafe fn part<WORD: Copy>(&self, rows: Range<usize>, columns: Range<usize>, width: VectorWidth) {
+        let (side, next) = match width {
+            VectorWidth::Widest => (widest(size_of::<WORD>()), VectorWidth::Narrow),
+            VectorWidth::Narrow => (narrow(size_of::<WORD>()), VectorWidth::Words),
+            // SAFETY: (1), (2) by the caller's promise.
+            VectorWidth::Words => return unsafe { self.words::<WORD>(rows, columns) },
         };
         let whole = |range: &Range<usize>| range.start + (range.end - range.start) / side.max(1) * side;
         let (bottom, right) = (whole(&rows), whole(&columns));
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the caller's promise; `widest` says what this processor has, and every one has the narrow vectors.
+        // SAFETY: (1), (2) by the caller's promise. `widest` returns 0 where the processor lacks the
+        // instructions, and every x86-64 processor has the narrow vectors.
         unsafe {
             let (rows, columns) = (rows.start..bottom, columns.start..right);
-            match (how, size_of::<WORD>()) {
+            match (width, size_of::<WORD>()) {
                 _ if rows.is_empty() || columns.is_empty() => {}
-                (How::Widest, 4) => self.squares_of_16(rows, columns),
-                (How::Widest, _) => self.squares_of_8(rows, columns),
+                (VectorWidth::Widest, 4) => self.squares_of_16(rows, columns),
+                (VectorWidth::Widest, _) => self.squares_of_8(rows, columns),
                 (_, 1) => self.narrow_squares::<16>(rows, columns),
                 (_, 2) => self.narrow_squares::<8>(rows, columns),
                 (_, 4) => self.narrow_squares::<4>(rows, columns),
                 _ => self.narrow_squares::<2>(rows, columns),
             }
         }
-        // SAFETY: the caller's promise, for what is below and beside the squares.
+        // SAFETY: (1), (2) by the caller's promise, for the part below the squares and the part to their
+        // right.
         unsafe {
             self.part::<WORD>(bottom..rows.end, columns.start..columns.end, next);
             self.part::<WORD>(rows.start..bottom, right..columns.end, next);
         }
     }
 
-    /// Where the line of `to` at `row` holds the word at `column`.
+    /// The address in `to` of the word at `row` and `column`.
     fn place(&self, row: usize, column: usize, word: usize) -> *mut u8 {
         self.to.wrapping_offset((row as isize).wrapping_mul(self.to_pitch)).wrapping_add(column * word)
     }
 
-    /// Where that word comes from.
+    /// The address in `from` of that word.
     fn source(&self, row: usize, column: usize, word: usize) -> *const u8 {
         self.from.wrapping_offset((column as isize).wrapping_mul(self.from_pitch)).wrapping_add(row * word)
     }
 
+    /// Transposes a part word by word.
+    ///
+    /// # Safety
+    /// As for [`transpose`], for these rows and columns.
     unsafe fn words<WORD: Copy>(&self, rows: Range<usize>, columns: Range<usize>) {
         let size = size_of::<WORD>();
         for row in rows {
             for column in columns.clone() {
                 let (to, from) = (self.place(row, column, size), self.source(row, column, size));
-                // SAFETY: the caller's promise.
+                // SAFETY: (1), (2) by the caller's promise.
                 unsafe {
                     to.cast::<MaybeUninit<WORD>>()
                         .write_unaligned(from.cast::<MaybeUninit<WORD>>().read_unaligned())
@@ -97,10 +109,10 @@ impl Turn {
     }
 }
 
-/// The side of the widest squares, 0 where there are none.
+/// The side of the widest squares, or 0 without them.
 fn widest(word: usize) -> usize {
     #[cfg(target_arch = "x86_64")]
-    if simd::level() == Level::Avx512 && (word == 4 || word == 8) {
+    if isa::level() == Level::Avx512 && (word == 4 || word == 8) {
         return 64 / word;
     }
     let _ = word;
@@ -114,19 +126,20 @@ fn narrow(word: usize) -> usize {
 
 #[cfg(target_arch = "x86_64")]
 mod vectors {
-    use super::Turn;
+    use super::Transpose;
     use std::arch::x86_64::*;
     use std::ops::Range;
 
-    /// Turns the squares of some rows and columns: `$side` vectors are loaded, interleaved round by round, and stored.
+    /// Transposes the squares of a range of rows and columns: `$side` vectors are loaded, interleaved round
+    /// by round, and stored.
     macro_rules! squares {
-        ($turn:ident, $rows:ident, $columns:ident, $side:expr, $vector:ty, |$a:ident, $b:ident| $low:expr, $high:expr) => {
+        ($of:ident, $rows:ident, $columns:ident, $side:expr, $vector:ty, |$a:ident, $b:ident| $low:expr, $high:expr) => {
             let word = size_of::<$vector>() / $side;
             for row in $rows.step_by($side) {
                 for column in $columns.clone().step_by($side) {
                     let mut lines: [$vector; $side] = std::array::from_fn(|i| {
-                        // SAFETY: the caller's promise: a line of the square.
-                        unsafe { $turn.source(row, column + i, word).cast::<$vector>().read_unaligned() }
+                        // SAFETY: (1), (2) by the caller's promise: a line of the square.
+                        unsafe { $of.source(row, column + i, word).cast::<$vector>().read_unaligned() }
                     });
                     let mut done = 1;
                     while done < $side {
@@ -139,17 +152,20 @@ mod vectors {
                     }
                     for (i, line) in lines.into_iter().enumerate() {
                         // SAFETY: as above.
-                        unsafe { $turn.place(row + i, column, word).cast::<$vector>().write_unaligned(line) };
+                        unsafe { $of.place(row + i, column, word).cast::<$vector>().write_unaligned(line) };
                     }
                 }
             }
         };
     }
 
-    impl Turn {
-        /// Words of 4 bytes.
+    impl Transpose {
+        /// Transposes squares of 4-byte words.
+        ///
+        /// # Safety
+        /// As for [`transpose`](super::transpose), for these rows and columns; the processor has AVX-512F.
         #[target_feature(enable = "avx512f")]
-        pub(super) unsafe fn squares_of_16(&self, rows: Range<usize>, columns: Range<usize>) {
+        pub(crate) unsafe fn squares_of_16(&self, rows: Range<usize>, columns: Range<usize>) {
             let low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
             let high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
             squares!(
@@ -163,9 +179,12 @@ mod vectors {
             );
         }
 
-        /// Words of 8 bytes.
+        /// Transposes squares of 8-byte words.
+        ///
+        /// # Safety
+        /// As for [`transpose`](super::transpose), for these rows and columns; the processor has AVX-512F.
         #[target_feature(enable = "avx512f")]
-        pub(super) unsafe fn squares_of_8(&self, rows: Range<usize>, columns: Range<usize>) {
+        pub(crate) unsafe fn squares_of_8(&self, rows: Range<usize>, columns: Range<usize>) {
             let low = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
             let high = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
             squares!(
@@ -179,8 +198,11 @@ mod vectors {
             );
         }
 
-        /// Words of 16 / `SIDE` bytes.
-        pub(super) unsafe fn narrow_squares<const SIDE: usize>(
+        /// Transposes squares of words of 16 / `SIDE` bytes.
+        ///
+        /// # Safety
+        /// As for [`transpose`](super::transpose), for these rows and columns.
+        pub(crate) unsafe fn narrow_squares<const SIDE: usize>(
             &self,
             rows: Range<usize>,
             columns: Range<usize>,
@@ -189,10 +211,10 @@ mod vectors {
         }
     }
 
-    /// The first halves of two vectors of `SIDE` words, word by word.
+    /// Interleaves the first halves of two vectors of `SIDE` words.
     #[inline(always)]
     fn low_of<const SIDE: usize>(a: __m128i, b: __m128i) -> __m128i {
-        // SAFETY: every x86-64 processor has it.
+        // SAFETY: every x86-64 processor has these instructions.
         unsafe {
             match SIDE {
                 16 => _mm_unpacklo_epi8(a, b),
@@ -203,7 +225,7 @@ mod vectors {
         }
     }
 
-    /// The second halves.
+    /// Interleaves the second halves.
     #[inline(always)]
     fn high_of<const SIDE: usize>(a: __m128i, b: __m128i) -> __m128i {
         // SAFETY: as above.
@@ -222,7 +244,8 @@ mod vectors {
 mod tests {
     use super::*;
 
-    /// Every kind of square and edge, to lines with room between them that stays.
+    /// Transposes all kinds of squares and edges. The gaps between the lines of the destination stay
+    /// unchanged.
     fn turns<WORD: Copy + PartialEq + std::fmt::Debug>(word: impl Fn(usize) -> WORD) {
         let size = size_of::<WORD>() as isize;
         for (rows, columns) in
@@ -232,7 +255,7 @@ mod tests {
             let mut to = vec![word(0); rows * (columns + 5) + 1];
             let there = to.as_mut_ptr().cast::<u8>();
             let (to_pitch, from_pitch) = ((columns as isize + 5) * size, (rows as isize + 3) * size);
-            // SAFETY: lines of two vectors, inside both.
+            // SAFETY: (1), (2): the lines are inside two different vectors.
             unsafe { transpose::<WORD>(there, to_pitch, from.as_ptr().cast(), from_pitch, [rows, columns]) };
             for row in 0..rows {
                 for column in 0..columns + 5 {

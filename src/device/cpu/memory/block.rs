@@ -11,77 +11,82 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A block of host memory.
 ///
-/// Invariant 1: `owner` says truly how the `nbytes` bytes at `address` are given back.
+/// Invariant 1: `owner` describes correctly how to free the `nbytes` bytes at `address`.
 pub struct CpuBlock {
     address: NonNull<u8>,
     nbytes: usize,
     owner: Owner,
 }
 
-// A panic in an operator leaves its output partly written, as one in a loop over a `Vec` does; no invariant of a block depends on what it
-// holds, and the closure that frees foreign memory runs once, at the end.
+// A panic in an operator leaves its output partly written, as a panic in a loop over a `Vec` does. No
+// invariant of a block depends on its bytes, and the closure that frees external memory runs once, at the
+// end.
 impl UnwindSafe for CpuBlock {}
 impl RefUnwindSafe for CpuBlock {}
 
 enum Owner {
-    /// Nobody: the block is empty, or who gave it frees it.
-    Nobody,
-    /// The pool, which gave a block of this capacity; and whether its bytes are zero still, since nobody was told the address.
+    /// The block does not free its memory: it is empty, or the memory belongs to another owner.
+    NotOwned,
+    /// The pool, with the capacity of the block. The flag says whether the bytes are still zero because the
+    /// address was never given out.
     Pool(usize, AtomicBool),
     Vec(VecParts),
-    /// Whoever gave it: the deleter, and the address as given, which may be null when there are no bytes.
+    /// External memory: the deleter, and the address as it was given, which may be null for 0 bytes.
     External(Deleter, *mut u8),
 }
 
-/// A `Vec` taken apart, but for its address, its element type erased.
+/// The parts of a `Vec` without its address, its element type erased.
 struct VecParts {
     len: usize,
     capacity: usize,
     of: &'static VecType,
 }
 
-/// The elements of a `Vec`, and how it is dropped, from its address, length and capacity.
+/// The element layout of a `Vec`, and the function that drops it, given address, length and capacity.
 struct VecType {
     element: Layout,
     drop: unsafe fn(*mut u8, usize, usize),
 }
 
-// SAFETY: the address is owned, not shared; external deleters are `Send`; a `Vec` is taken over only if its elements are.
+// SAFETY: the block owns its address exclusively; external deleters are `Send`; a `Vec` is taken over only if
+// its elements are `Send`.
 unsafe impl Send for CpuBlock {}
-// SAFETY: `&CpuBlock` gives the address and the size only; what is done with them is the tensor's affair.
+// SAFETY: `&CpuBlock` gives access to the address and the size only; the tensor is responsible for accesses
+// to the memory.
 unsafe impl Sync for CpuBlock {}
 
 impl CpuBlock {
     pub(crate) fn new(nbytes: usize, fresh: Init) -> Result<Self> {
         if nbytes == 0 {
-            return Ok(CpuBlock { address: dangling(), nbytes, owner: Owner::Nobody });
+            return Ok(CpuBlock { address: dangling(), nbytes, owner: Owner::NotOwned });
         }
         let Block { address, capacity, zeros } =
             pool::take(nbytes).ok_or(Error::OutOfMemory { op: "allocate", nbytes })?;
         let zeroed = fresh == Init::Zeroed;
         if zeroed && zeros < nbytes {
-            // SAFETY: the block has at least `nbytes` bytes and nobody else knows it.
+            // SAFETY: the block has at least `nbytes` bytes, and its address is known only here.
             unsafe { address.write_bytes(0, nbytes) };
         }
         Ok(CpuBlock { address, nbytes, owner: Owner::Pool(capacity, AtomicBool::new(zeroed)) })
     }
 
-    /// Room for what an operation needs meanwhile, which nobody has written: large enough to be kept, so that the same
-    /// operation takes no new memory the next time.
-    pub(super) fn scratch(nbytes: usize) -> Result<Self> {
-        CpuBlock::new(if nbytes == 0 { 0 } else { nbytes.max(pool::POOLED) }, Init::Unspecified)
+    /// Uninitialized scratch memory for one operation. The block is large enough for the pool to keep it, so
+    /// a second run of the operation takes no new memory.
+    pub(crate) fn scratch(nbytes: usize) -> Result<Self> {
+        CpuBlock::new(if nbytes == 0 { 0 } else { nbytes.max(pool::POOLED_BYTES) }, Init::Unspecified)
     }
 
-    /// A block in memory of the host that somebody else frees, after this is dropped; it counts as new memory.
+    /// A block whose host memory is freed by another owner, after the block is dropped. It counts as new
+    /// memory.
     ///
     /// # Safety
-    /// `nbytes` bytes at `address` are this block's alone until then.
+    /// The block has exclusive use of `nbytes` bytes at `address` until it is dropped.
     #[inline]
-    pub(super) unsafe fn inline_block(address: NonNull<u8>, nbytes: usize) -> Self {
+    pub(crate) unsafe fn inline_block(address: NonNull<u8>, nbytes: usize) -> Self {
         if nbytes > 0 {
             pool::count_fresh();
         }
-        CpuBlock { address, nbytes, owner: Owner::Nobody }
+        CpuBlock { address, nbytes, owner: Owner::NotOwned }
     }
 
     pub(crate) fn external(address: *mut u8, nbytes: usize, free: Deleter) -> Self {
@@ -94,8 +99,10 @@ impl CpuBlock {
 
     #[inline]
     pub(crate) fn from_vec<T: Send + Sync + 'static>(values: Vec<T>) -> Self {
+        /// # Safety
+        /// The arguments are the parts of a `Vec<T>`, which is not used afterwards.
         unsafe fn drop_vec<T>(address: *mut u8, len: usize, capacity: usize) {
-            // SAFETY: called once, with the parts of the `Vec<T>` below.
+            // SAFETY: this is called once, with the parts of the `Vec<T>` below.
             drop(unsafe { Vec::<T>::from_raw_parts(address.cast(), len, capacity) });
         }
         struct Of<T>(T);
@@ -112,20 +119,20 @@ impl CpuBlock {
         }
     }
 
-    /// Address, length and capacity of the `Vec` that this block was taken over from, if its elements had this size and
-    /// alignment; the block is then empty.
+    /// Address, length and capacity of the `Vec` that this block was taken over from, if its elements had
+    /// this size and alignment. The block is empty afterwards.
     #[inline]
     pub(crate) fn take_vec(&mut self, element: Layout) -> Option<(NonNull<u8>, usize, usize)> {
         let Owner::Vec(VecParts { len, capacity, of }) = self.owner else { return None };
         if of.element != element {
             return None;
         }
-        self.owner = Owner::Nobody;
+        self.owner = Owner::NotOwned;
         self.nbytes = 0;
         Some((std::mem::replace(&mut self.address, dangling()), len, capacity))
     }
 
-    /// Where it starts; who is told may write there, until the block is dropped.
+    /// The start of the block. Its users may write at this address until the block is dropped.
     #[inline]
     pub(crate) fn address(&self) -> *mut u8 {
         if let Owner::Pool(_, zero) = &self.owner
@@ -137,7 +144,7 @@ impl CpuBlock {
     }
 }
 
-/// An aligned address of nothing.
+/// An aligned address without memory.
 fn dangling() -> NonNull<u8> {
     NonNull::<Aligned>::dangling().cast()
 }
@@ -147,7 +154,7 @@ struct Aligned;
 impl Drop for CpuBlock {
     #[inline]
     fn drop(&mut self) {
-        if !matches!(self.owner, Owner::Nobody) {
+        if !matches!(self.owner, Owner::NotOwned) {
             self.give_back();
         }
     }
@@ -156,9 +163,9 @@ impl Drop for CpuBlock {
 impl CpuBlock {
     #[inline(never)]
     fn give_back(&mut self) {
-        match std::mem::replace(&mut self.owner, Owner::Nobody) {
-            Owner::Nobody => {}
-            // SAFETY: invariant 1: the pool gave it, and nobody else has it.
+        match std::mem::replace(&mut self.owner, Owner::NotOwned) {
+            Owner::NotOwned => {}
+            // SAFETY: invariant 1: the block came from the pool, and this is its last use.
             Owner::Pool(capacity, zero) => unsafe {
                 let zeros = if zero.into_inner() { self.nbytes } else { 0 };
                 pool::give(Block { address: self.address, capacity, zeros })

@@ -1,6 +1,8 @@
-//! The CPU whose kernels run on a graphics card that shares its memory: `--cfg rankform_through_cuda`, for the suite alone.
+//! A test double of the CPU: its memory is the host's, and its kernels run on a GPU that shares it (`--cfg
+//! rankform_through_cuda`, for the test suite only).
 //!
-//! The simulator of `tools/cuda-sim` has the host's memory, so every test of an operator becomes one of its CUDA kernels.
+//! The simulator in `tools/cuda-sim` uses the host's memory, so every test of an operator also tests its CUDA
+//! kernel.
 // Imports: `error`, `element`, `kernel`, `device`.
 
 use super::{Cpu, CpuBlock};
@@ -10,7 +12,8 @@ use crate::error::Result;
 use crate::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};
 use std::mem::MaybeUninit;
 
-// SAFETY: (1) as without the card; (2) the card keeps to it; (3) every call waits for its work.
+// SAFETY: (1) the memory is that of the CPU device; (2) the GPU's implementation keeps the promise; (3) every
+// call waits for its work.
 unsafe impl Device for Cpu {
     type Block = CpuBlock;
 
@@ -27,20 +30,20 @@ unsafe impl Device for Cpu {
     }
 
     unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
-        // SAFETY: the caller's promise; so below.
+        // SAFETY: by the caller's promise.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
         Ok(())
     }
 
     unsafe fn read(&self, from: *const u8, bytes: &mut [MaybeUninit<u8>]) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: by the caller's promise.
         unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr().cast(), bytes.len()) };
         Ok(())
     }
 
     unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()> {
-        // SAFETY: as above.
-        card(|card| unsafe { card.copy(sizes, to, from) })
+        // SAFETY: by the caller's promise.
+        gpu(|gpu| unsafe { gpu.copy(sizes, to, from) })
     }
 
     unsafe fn map<P: Program>(
@@ -51,8 +54,8 @@ unsafe impl Device for Cpu {
         outputs: &[OperandRef<'_>],
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
-        card(|card| unsafe { card.map(program, sizes, row, outputs, inputs) })
+        // SAFETY: by the caller's promise.
+        gpu(|gpu| unsafe { gpu.map(program, sizes, row, outputs, inputs) })
     }
 
     unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
@@ -63,8 +66,8 @@ unsafe impl Device for Cpu {
         output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
-        card(|card| unsafe { card.reduce(body, reducer, axes, output, inputs) })
+        // SAFETY: by the caller's promise.
+        gpu(|gpu| unsafe { gpu.reduce(body, reducer, axes, output, inputs) })
     }
 
     unsafe fn contract<T: Number, L: Number, R: Number>(
@@ -74,8 +77,8 @@ unsafe impl Device for Cpu {
         left: OperandRef<'_>,
         right: OperandRef<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
-        card(|card| unsafe { card.contract::<T, L, R>(plan, output, left, right) })
+        // SAFETY: by the caller's promise.
+        gpu(|gpu| unsafe { gpu.contract::<T, L, R>(plan, output, left, right) })
     }
 
     unsafe fn scan<B: Body, R: Reducer<B::Out>>(
@@ -86,8 +89,8 @@ unsafe impl Device for Cpu {
         output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
-        card(|card| unsafe { card.scan(body, reducer, plan, output, inputs) })
+        // SAFETY: by the caller's promise.
+        gpu(|gpu| unsafe { gpu.scan(body, reducer, plan, output, inputs) })
     }
 
     unsafe fn gather(
@@ -97,8 +100,8 @@ unsafe impl Device for Cpu {
         cells: OperandRef<'_>,
         index: OperandRef<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
-        card(|card| unsafe { card.gather(plan, to, cells, index) })
+        // SAFETY: by the caller's promise.
+        gpu(|gpu| unsafe { gpu.gather(plan, to, cells, index) })
     }
 
     unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
@@ -109,8 +112,8 @@ unsafe impl Device for Cpu {
         from: OperandRef<'_>,
         index: OperandRef<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
-        card(|card| unsafe { card.scatter::<T, F>(operator, plan, cells, from, index) })
+        // SAFETY: by the caller's promise.
+        gpu(|gpu| unsafe { gpu.scatter::<T, F>(operator, plan, cells, from, index) })
     }
 
     unsafe fn compact(
@@ -121,8 +124,8 @@ unsafe impl Device for Cpu {
         from: OperandRef<'_>,
         mask: OperandRef<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
-        card(|card| unsafe { card.compact(sizes, count, to, from, mask) })
+        // SAFETY: by the caller's promise.
+        gpu(|gpu| unsafe { gpu.compact(sizes, count, to, from, mask) })
     }
 
     unsafe fn sort<T: Comparable>(
@@ -132,14 +135,14 @@ unsafe impl Device for Cpu {
         positions: Option<OperandRef<'_>>,
         from: OperandRef<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
-        card(|card| unsafe { card.sort::<T>(plan, values, positions, from) })
+        // SAFETY: by the caller's promise.
+        gpu(|gpu| unsafe { gpu.sort::<T>(plan, values, positions, from) })
     }
 }
 
-/// Runs work on the first card, and waits for it.
-fn card(work: impl FnOnce(&Cuda) -> Result<()>) -> Result<()> {
-    let card = Cuda::new(0)?;
-    work(&card)?;
-    card.synchronize()
+/// Runs `work` on the first GPU and waits for it.
+fn gpu(work: impl FnOnce(&Cuda) -> Result<()>) -> Result<()> {
+    let gpu = Cuda::new(0)?;
+    work(&gpu)?;
+    gpu.synchronize()
 }
