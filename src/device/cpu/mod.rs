@@ -21,9 +21,9 @@
 //! | `reduce.rs` | reducers over axes |
 //! | `states.rs` | what they carry along |
 //! | `scan.rs`, `chains.rs` | running states along an axis |
-//! | `index.rs` | moves by index and by mask |
-//! | `sort.rs`, `keys.rs`, `network.rs` | lines in order |
-//! | `contract/` | products that sum over axes |
+//! | `gather_scatter.rs` | moves by index and by mask |
+//! | `sort/` | lines in order |
+//! | `matmul/` | products that sum over axes |
 //!
 //! Only the innermost loops are generic over the kernel; everything around them is compiled once, here.
 // Imports: `error`, `element`, `kernel`.
@@ -32,19 +32,17 @@
 mod board;
 mod chains;
 mod columns;
-mod contract;
 mod copy;
 mod drive;
 mod fold;
-mod index;
+mod gather_scatter;
 #[cfg(any(debug_assertions, feature = "dynamic"))]
 mod interpret;
 mod io;
 mod join;
-mod keys;
 mod map;
+mod matmul;
 mod memory;
-mod network;
 mod pack;
 mod past;
 mod pool;
@@ -297,11 +295,11 @@ unsafe impl Device for Cpu {
         right: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { contract::run::<T, L, R>(plan, output, left, right) }
+        unsafe { matmul::run::<T, L, R>(plan, output, left, right) }
     }
 
     fn packed_nbytes<T: Number, R: Number>(&self, size: [usize; 2]) -> Option<usize> {
-        contract::packed_nbytes::<T, R>(size)
+        matmul::packed_nbytes::<T, R>(size)
     }
 
     unsafe fn pack<T: Number, R: Number>(
@@ -311,7 +309,7 @@ unsafe impl Device for Cpu {
         matrix: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { contract::pack::<T, R>(size, to, matrix) }
+        unsafe { matmul::pack::<T, R>(size, to, matrix) }
     }
 
     unsafe fn unpack<T: Number, R: Number>(
@@ -321,7 +319,7 @@ unsafe impl Device for Cpu {
         packed: *const u8,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { contract::unpack::<T, R>(size, to, packed) }
+        unsafe { matmul::unpack::<T, R>(size, to, packed) }
     }
 
     unsafe fn contract_packed<T: Number, R: Number>(
@@ -332,7 +330,7 @@ unsafe impl Device for Cpu {
         packed: *const u8,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { contract::run_packed::<T, R>(plan, output, left, packed) }
+        unsafe { matmul::run_packed::<T, R>(plan, output, left, packed) }
     }
 
     unsafe fn scan<B: Body, R: Reducer<B::Out>>(
@@ -361,7 +359,7 @@ unsafe impl Device for Cpu {
         index: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { index::gather(plan, to, cells, index) }
+        unsafe { gather_scatter::gather(plan, to, cells, index) }
     }
 
     unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
@@ -373,7 +371,7 @@ unsafe impl Device for Cpu {
         index: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { index::scatter::<T, F>(plan, cells, from, index) }
+        unsafe { gather_scatter::scatter::<T, F>(plan, cells, from, index) }
     }
 
     unsafe fn compact(
@@ -385,7 +383,7 @@ unsafe impl Device for Cpu {
         mask: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { index::compact(sizes, count, to, from, mask) };
+        unsafe { gather_scatter::compact(sizes, count, to, from, mask) };
         Ok(())
     }
 

@@ -4,10 +4,10 @@
 // Imports: `error`, `device`.
 
 use super::super::threads;
-use super::axes::{Axes, Cuts, few_runs, is_run, run_end};
-use super::pack::{Pack, Restore, Room, WIDEST};
-use super::tile::{Address, Form, MOST_BYTES, MOST_ROWS, STARTED_ROWS, Tile, ZEROS};
-use super::vector::RowTimesPanels;
+use super::axis_group::{Axes, Cuts, few_runs, is_run, run_end};
+use super::gemv::RowTimesPanels;
+use super::kernels::{Address, Form, MOST_BYTES, MOST_ROWS, STARTED_ROWS, Tile, ZEROS};
+use super::packing::{Pack, Restore, Room, WIDEST};
 use crate::error::Result;
 use std::mem::MaybeUninit;
 use std::ops::Range;

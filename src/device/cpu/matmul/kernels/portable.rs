@@ -1,13 +1,13 @@
 //! The kernel that the compiler vectorizes, for every machine type and every processor.
 // Imports: `scalar`.
 
-use super::super::simd::{self, Loop};
-use super::tile::{Kernel, Parts, Tile};
+use super::super::super::simd::{self, Loop};
+use super::{Kernel, Parts, Tile};
 use crate::scalar::{Arith, Num};
 use std::marker::PhantomData;
 
 /// Sums in `P`, one product a step.
-pub(super) struct Plain<P>(pub(super) PhantomData<P>);
+pub(in super::super) struct Plain<P>(pub(in super::super) PhantomData<P>);
 
 impl<P> Clone for Plain<P> {
     fn clone(&self) -> Self {

@@ -2,16 +2,16 @@
 //! parts, by which the kernel multiplies the right operand's parts as they stand; the sums of both are then put together.
 // Imports: nothing.
 
-use super::tile::{Kernel, Parts, Tile};
+use super::{Kernel, Parts, Tile};
 use num_complex::Complex;
 use std::marker::PhantomData;
 
 /// Tiles of complex numbers, by a kernel of their parts.
 #[derive(Clone, Copy)]
-pub(super) struct Pairs<K>(PhantomData<K>);
+pub(in super::super) struct Pairs<K>(PhantomData<K>);
 
 impl<K: Kernel> Pairs<K> {
-    pub(super) fn of(_: K) -> Self {
+    pub(in super::super) fn of(_: K) -> Self {
         Pairs(PhantomData)
     }
 }

@@ -1,7 +1,14 @@
 //! What a kernel is: a tile of the output from two panels.
 // Imports: nothing.
 
-use super::pack::Pack;
+#[cfg(target_arch = "x86_64")]
+pub(super) mod amx;
+pub(super) mod complex;
+pub(super) mod portable;
+#[cfg(target_arch = "x86_64")]
+pub(super) mod x86_64;
+
+use super::packing::Pack;
 
 /// Rows of the largest tile, and bytes of its sums: two vectors of 64 bytes a row.
 pub(super) const MOST_ROWS: usize = 32;
@@ -82,7 +89,7 @@ pub(super) trait Kernel: Copy + Send + Sync + 'static {
     /// start with, if not 0.
     ///
     /// # Safety
-    /// The panel has `units` units, and [`BEYOND`](super::pack::BEYOND) bytes behind it hold nothing yet.
+    /// The panel has `units` units, and [`BEYOND`](super::packing::BEYOND) bytes behind it hold nothing yet.
     unsafe fn finalize(_panel: *mut u8, _units: usize) -> Option<[i32; STARTED_ROWS]> {
         None
     }

@@ -3,9 +3,9 @@
 
 use super::super::simd::{self, Level, Loop};
 use super::super::threads;
-use super::axes::Axes;
-use super::block::{PARALLEL, Panels, Product, each};
-use super::pack::*;
+use super::axis_group::Axes;
+use super::blocked::{PARALLEL, Panels, Product, each};
+use super::packing::*;
 use crate::element::{bf16, f16};
 use crate::error::Result;
 use crate::scalar::{Arith, DType, Num};

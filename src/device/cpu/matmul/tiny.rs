@@ -2,8 +2,8 @@
 // Imports: `scalar`, `device`, `kernel`.
 
 use super::super::simd::{self, Loop};
-use super::axes::Axes;
-use super::block::Product;
+use super::axis_group::Axes;
+use super::blocked::Product;
 use crate::device::OperandRef;
 use crate::kernel::ContractPlan;
 use crate::scalar::{Arith, DType, Num};

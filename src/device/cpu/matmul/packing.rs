@@ -7,7 +7,7 @@
 use super::super::memory::CpuBlock;
 use super::super::simd::{self, Loop};
 use super::super::turn::transpose;
-use super::axes::{few_runs, run_end};
+use super::axis_group::{few_runs, run_end};
 use crate::element::Element;
 use crate::element::{bf16, f16};
 use crate::error::Result;

@@ -4,10 +4,10 @@
 //! have the bits of the same products with the matrix in rows: where these would not go by panels, neither do they.
 // Imports: `error`, `device`, `element`, `kernel`, `scalar`.
 
-use super::axes::Axes;
-use super::block::{self, Panels, Product};
-use super::pack::{BEYOND, Room};
-use super::tile::Address;
+use super::axis_group::Axes;
+use super::blocked::{self, Panels, Product};
+use super::kernels::Address;
+use super::packing::{BEYOND, Room};
 use super::{Way, is_own, kernel, run};
 use crate::device::OperandRef;
 use crate::element::Number;
@@ -54,7 +54,7 @@ pub(in super::super) unsafe fn pack<T: Number, R: Number>(
     (product.n, product.k) = (columns, along);
     if let Some((form, transfer)) = types::<T, R>().and_then(kernel) {
         // SAFETY: the caller's promise.
-        unsafe { block::pack_all(form, &product, transfer, Panels::of(form, k, n), Address(to))? };
+        unsafe { blocked::pack_all(form, &product, transfer, Panels::of(form, k, n), Address(to))? };
     }
     Ok(())
 }
@@ -129,5 +129,5 @@ pub(in super::super) unsafe fn run_packed<T: Number, R: Number>(
         return unsafe { row(&product, packed, Panels::of(form, product.k.total(), product.n.total())) };
     }
     // SAFETY: as above.
-    unsafe { block::run(form, &product, transfer, Some(packed)) }
+    unsafe { blocked::run(form, &product, transfer, Some(packed)) }
 }

@@ -35,7 +35,7 @@ macro_rules! sorted {
         impl Sorted for $key {
             #[cfg(target_arch = "x86_64")]
             fn network() -> Option<Network<$key>> {
-                use super::simd::{Level, level};
+                use super::super::simd::{Level, level};
                 use vectors::{$narrow, $wide, Matrix, Vector};
                 #[target_feature(enable = "avx512f")]
                 unsafe fn wide(keys: *mut $key, rows: usize) {

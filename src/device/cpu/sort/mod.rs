@@ -5,8 +5,9 @@
 //! The element types are known by name here, so all of this is compiled once.
 // Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
-use super::keys::{Item, Key, Keyed, Whole};
-use super::network::Network;
+mod bitonic;
+mod keys;
+
 use super::pack;
 use super::simd::{self, Loop};
 use super::walk::{self, Index, Order, Walk};
@@ -15,6 +16,8 @@ use crate::element::{bf16, f16};
 use crate::error::{Error, Result, text};
 use crate::kernel::SortPlan;
 use crate::scalar::DType;
+use bitonic::Network;
+use keys::{Item, Key, Keyed, Whole};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -4,8 +4,8 @@
 //! each size would cost it more time than the rest of a product. Kernels for other machines are in `plain.rs`.
 // Imports: nothing.
 
-use super::super::simd::{self, Level};
-use super::tile::{Kernel, Parts, STARTED_ROWS, Tile};
+use super::super::super::simd::{self, Level};
+use super::{Kernel, Parts, STARTED_ROWS, Tile};
 use std::arch::asm;
 use std::arch::x86_64::*;
 use std::mem::offset_of;
@@ -220,11 +220,11 @@ macro_rules! kernels {
     )*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy)]
-        pub(super) struct $Name;
+        pub(in super::super) struct $Name;
 
         impl $Name {
             /// The kernel, where this processor has its instructions.
-            pub(super) fn here() -> Option<Self> {
+            pub(in super::super) fn here() -> Option<Self> {
                 (CALLED && simd::level() >= level($bits) $(&& is_x86_feature_detected!($more))*).then_some($Name)
             }
 
@@ -387,7 +387,7 @@ unsafe fn shifted_back(panel: *mut u32, units: usize) -> [i32; STARTED_ROWS] {
 /// # Safety
 /// The processor has the instructions, the rows are there, and room for 15 rows of `width` words and 16 words.
 #[target_feature(enable = "avx512f")]
-pub(super) unsafe fn turn(rows: [*const u32; 16], to: *mut u32, width: usize) {
+pub(in super::super) unsafe fn turn(rows: [*const u32; 16], to: *mut u32, width: usize) {
     let mut a = [_mm512_setzero_si512(); 16];
     for (i, row) in a.iter_mut().enumerate() {
         simd::fetch(rows[i].wrapping_add(4 * 16).cast(), 64);

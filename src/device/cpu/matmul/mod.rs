@@ -16,19 +16,13 @@
 // Panels have more forms than other processors have kernels for.
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 
-#[cfg(target_arch = "x86_64")]
-mod amx;
-mod axes;
-mod block;
-mod complex;
-#[cfg(target_arch = "x86_64")]
-mod micro;
-mod pack;
-mod packed;
-mod plain;
-mod small;
-mod tile;
-mod vector;
+mod axis_group;
+mod blocked;
+mod gemv;
+mod kernels;
+mod packing;
+mod prepacked;
+mod tiny;
 
 use super::simd::{self, Loop};
 use crate::device::OperandRef;
@@ -37,18 +31,20 @@ use crate::element::{bf16, f16};
 use crate::error::Result;
 use crate::kernel::ContractPlan;
 use crate::scalar::{Arith, DType, Num, Prim};
-use axes::Axes;
-use block::{Product, Transfer};
-use complex::Pairs;
+use axis_group::Axes;
+use blocked::{Product, Transfer};
+use gemv::{RowTimesPanels, Vector};
+use kernels::complex::Pairs;
+use kernels::portable::Plain;
+use kernels::{Form, Kernel};
+#[cfg(target_arch = "x86_64")]
+use kernels::{amx, amx::Tiles, x86_64::*};
 use num_complex::Complex;
-use pack::*;
-pub(super) use packed::{pack, packed_nbytes, run_packed, unpack};
-use plain::Plain;
-use small::Small;
+use packing::*;
+pub(super) use prepacked::{pack, packed_nbytes, run_packed, unpack};
 use std::any::TypeId;
 use std::marker::PhantomData;
-use tile::{Form, Kernel};
-use vector::{RowTimesPanels, Vector};
+use tiny::Small;
 
 /// # Safety
 /// As [`Device::contract`](crate::device::Device::contract).
@@ -156,8 +152,8 @@ unsafe fn each_of_batch(batch: Axes<3>, product: Product, elements: [usize; 3], 
         return unsafe { one(&product) };
     }
     const TOGETHER: usize = 16;
-    let many = product.work().saturating_mul(count) >= block::PARALLEL;
-    block::each(count.div_ceil(TOGETHER), many, &|chunk| {
+    let many = product.work().saturating_mul(count) >= blocked::PARALLEL;
+    blocked::each(count.div_ceil(TOGETHER), many, &|chunk| {
         let first = chunk * TOGETHER;
         let here = TOGETHER.min(count - first);
         let mut offsets = [[0; TOGETHER]; 3];
@@ -218,7 +214,7 @@ unsafe fn by_name(product: &Product, types: [DType; 3]) -> Result<bool> {
 unsafe fn by_panels(types: [DType; 3], product: &Product) -> Result<bool> {
     let Some((form, transfer)) = kernel(types) else { return Ok(false) };
     // SAFETY: the caller's promise.
-    unsafe { block::run(form, product, transfer, None)? };
+    unsafe { blocked::run(form, product, transfer, None)? };
     Ok(true)
 }
 
@@ -244,15 +240,13 @@ fn kernel(types: [DType; 3]) -> Option<(Form, Transfer)> {
     fn form<K: Kernel>(_: K) -> Form {
         K::FORM
     }
-    #[cfg(target_arch = "x86_64")]
-    use {amx::Tiles, micro::*};
     fn plain<P>() -> Option<Plain<P>> {
         Some(Plain(PhantomData))
     }
     /// Kernels of floats, with `plain` where there is nothing better.
     macro_rules! floats {
         ($left:ty, $right:ty, $out:ty) => {{
-            let row: Option<RowTimesPanels> = Some(vector::row_times_panels::<$left, vector::Alone<f32>, $out>);
+            let row: Option<RowTimesPanels> = Some(gemv::row_times_panels::<$left, gemv::Alone<f32>, $out>);
             #[cfg(target_arch = "x86_64")]
             first! { row; Float512::here(), $left, $right, f32 => $out; Float256::here(), $left, $right, f32 => $out; }
             first! { row; plain::<f32>(), $left, $right, f32 => $out; }
@@ -260,7 +254,7 @@ fn kernel(types: [DType; 3]) -> Option<(Form, Transfer)> {
     }
     macro_rules! doubles {
         ($left:ty, $right:ty) => {{
-            let row: Option<RowTimesPanels> = Some(vector::row_times_panels::<$left, vector::Alone<f64>, f64>);
+            let row: Option<RowTimesPanels> = Some(gemv::row_times_panels::<$left, gemv::Alone<f64>, f64>);
             #[cfg(target_arch = "x86_64")]
             first! { row; Double512::here(), $left, $right, f64 => f64; Double256::here(), $left, $right, f64 => f64; }
             first! { row; plain::<f64>(), $left, $right, f64 => f64; }
@@ -280,7 +274,7 @@ fn kernel(types: [DType; 3]) -> Option<(Form, Transfer)> {
         ($out:ty) => {{
             #[cfg(target_arch = "x86_64")]
             {
-                let row: Option<RowTimesPanels> = Some(vector::row_times_panels::<Bf16Float, vector::Brains, $out>);
+                let row: Option<RowTimesPanels> = Some(gemv::row_times_panels::<Bf16Float, gemv::Brains, $out>);
                 first! { row; Tiles::<amx::Brains>::here(), Bf16Pair, Bf16Pair, f32 => $out; }
                 first! { row; Brain512::here().filter(|_| simd::multiplies_pairs()), Bf16Pair, Bf16Pair, f32 => $out; }
             }

@@ -1,7 +1,7 @@
 //! Sort keys: unsigned integers in the order of the elements, alone or above their place.
 // Imports: `element`, `device`.
 
-use super::network::{Network, Sorted};
+use super::bitonic::{Network, Sorted};
 use crate::element::{Element, bf16, f16};
 
 /// What is sorted: a key alone, or above its place.

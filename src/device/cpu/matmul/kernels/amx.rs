@@ -5,10 +5,10 @@
 //! (TDPBF16PS, TDPBSSD); the shapes of registers: volume 1, chapter 18.
 // Imports: nothing.
 
-use super::super::simd::{self, Level};
-use super::micro::turn;
-use super::pack::{Pack, bits};
-use super::tile::{Kernel, STARTED_ROWS, Tile};
+use super::super::super::simd::{self, Level};
+use super::super::packing::{Pack, bits};
+use super::x86_64::turn;
+use super::{Kernel, STARTED_ROWS, Tile};
 use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
 use std::marker::PhantomData;
@@ -21,7 +21,7 @@ const SIDE: usize = 16;
 const ROWS: usize = 2 * SIDE;
 
 /// Two kinds of factors, and the instruction that multiplies them.
-pub(super) trait Factors: Copy + Send + Sync + 'static {
+pub(in super::super) trait Factors: Copy + Send + Sync + 'static {
     /// What is summed in, of 4 bytes.
     type Sum: Copy + Default + 'static;
     /// Factors of a unit.
@@ -37,12 +37,12 @@ pub(super) trait Factors: Copy + Send + Sync + 'static {
 
 /// A kernel of such factors.
 #[derive(Clone, Copy)]
-pub(super) struct Tiles<F>(PhantomData<F>);
+pub(in super::super) struct Tiles<F>(PhantomData<F>);
 
 impl<F: Factors> Tiles<F> {
     /// The kernel, where this processor has its instructions and the system lets the process use them.
     #[inline]
-    pub(super) fn here() -> Option<Self> {
+    pub(in super::super) fn here() -> Option<Self> {
         (simd::level() >= Level::Avx512 && *INSTRUCTIONS & 1 << F::BIT != 0).then_some(Tiles(PhantomData))
     }
 }
@@ -102,7 +102,7 @@ impl Shapes {
 
 /// Products of some blocks of 16 units, or of one that has fewer. Steps are in bytes.
 #[repr(C)]
-pub(super) struct Pass {
+pub(in super::super) struct Pass {
     shapes: Shapes,
     blocks: usize,
     /// Rows of units: 16, and from the second address on 16 more.
@@ -124,7 +124,7 @@ macro_rules! factors {
     ($(#[$doc:meta] $Name:ident: $Sum:ty, $depth:literal, $bit:literal, $multiply:literal;)*) => { $(
         #[$doc]
         #[derive(Clone, Copy)]
-        pub(super) struct $Name;
+        pub(in super::super) struct $Name;
 
         impl Factors for $Name {
             type Sum = $Sum;
