@@ -9,15 +9,15 @@ const AXES: usize = 2 * MAX_GROUP;
 
 /// Sizes of some axes, from the slowest to the fastest, and their steps in each of `N` operands, in elements.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Axes<const N: usize> {
+pub(super) struct AxisGroup<const N: usize> {
     count: usize,
     size: [usize; AXES],
     step: [[isize; N]; AXES],
 }
 
-impl<const N: usize> Axes<N> {
+impl<const N: usize> AxisGroup<N> {
     pub(super) fn new() -> Self {
-        Axes { count: 0, size: [1; AXES], step: [[0; N]; AXES] }
+        AxisGroup { count: 0, size: [1; AXES], step: [[0; N]; AXES] }
     }
 
     /// Adds an axis as the fastest; one of size 1 is none.
@@ -29,7 +29,7 @@ impl<const N: usize> Axes<N> {
     }
 
     /// Orders the axes by the falling steps of operand `first` and merges neighbors that are one run in every operand.
-    pub(super) fn settle(mut self, first: usize) -> Self {
+    pub(super) fn coalesced(mut self, first: usize) -> Self {
         for i in 1..self.count {
             let mut at = i;
             while at > 0 && self.step[at - 1][first].unsigned_abs() < self.step[at][first].unsigned_abs() {
@@ -38,12 +38,12 @@ impl<const N: usize> Axes<N> {
                 at -= 1;
             }
         }
-        let mut merged = Axes::new();
+        let mut merged = AxisGroup::new();
         for (&size, &step) in self.size.iter().zip(&self.step).take(self.count) {
             let last = merged.count.wrapping_sub(1);
-            let is_run =
+            let is_contiguous =
                 |before: &[isize; N]| (0..N).all(|op| before[op] == step[op].wrapping_mul(size as isize));
-            if merged.count > 0 && is_run(&merged.step[last]) {
+            if merged.count > 0 && is_contiguous(&merged.step[last]) {
                 (merged.size[last], merged.step[last]) = (merged.size[last] * size, step);
             } else {
                 merged.push(size, step);
@@ -59,7 +59,7 @@ impl<const N: usize> Axes<N> {
         mut take: impl FnMut(usize, [isize; N]),
     ) {
         let before = *self;
-        *self = Axes::new();
+        *self = AxisGroup::new();
         for (&size, &step) in before.size.iter().zip(&before.step).take(before.count) {
             if test(step) { take(size, step) } else { self.push(size, step) }
         }
@@ -71,19 +71,19 @@ impl<const N: usize> Axes<N> {
     }
 
     /// The steps, when there is one axis or none.
-    pub(super) fn single(&self) -> Option<[isize; N]> {
+    pub(super) fn as_single_axis(&self) -> Option<[isize; N]> {
         (self.count <= 1).then_some(self.step[0])
     }
 
     /// The size and the steps of the fastest axis; 1 and 0 where there is none.
-    pub(super) fn fastest(&self) -> (usize, [isize; N]) {
+    pub(super) fn innermost(&self) -> (usize, [isize; N]) {
         let last = self.count.saturating_sub(1);
         (self.size[last], self.step[last])
     }
 
     /// The same axes with the operands in another order.
-    pub(super) fn reordered<const M: usize>(&self, order: [usize; M]) -> Axes<M> {
-        let mut axes = Axes::new();
+    pub(super) fn reordered<const M: usize>(&self, order: [usize; M]) -> AxisGroup<M> {
+        let mut axes = AxisGroup::new();
         for (&size, step) in self.size.iter().zip(&self.step).take(self.count) {
             axes.push(size, order.map(|operand| step[operand]));
         }
@@ -92,11 +92,11 @@ impl<const N: usize> Axes<N> {
 
     /// Writes the offsets in `operand` of the indices from `from` on.
     pub(super) fn offsets(&self, operand: usize, from: usize, to: &mut [isize]) {
-        self.each_offset(operand, from, to.iter_mut(), |to, offset| *to = offset);
+        self.for_each_offset(operand, from, to.iter_mut(), |to, offset| *to = offset);
     }
 
     /// Gives each of `to` the offset in `operand` of the next index, from `from` on.
-    pub(super) fn each_offset<P>(
+    pub(super) fn for_each_offset<P>(
         &self,
         operand: usize,
         from: usize,
@@ -132,25 +132,25 @@ impl<const N: usize> Axes<N> {
 }
 
 /// Whether consecutive offsets are 1 apart.
-pub(super) fn is_run(offsets: &[isize]) -> bool {
+pub(super) fn is_contiguous(offsets: &[isize]) -> bool {
     offsets.windows(2).all(|pair| pair[1] == pair[0].wrapping_add(1))
 }
 
 /// The end of the run that begins at `first`.
-pub(super) fn run_end(offsets: &[isize], first: usize) -> usize {
+pub(super) fn span_end(offsets: &[isize], first: usize) -> usize {
     let next = |at: &usize| offsets.get(*at) != Some(&offsets[at - 1].wrapping_add(1));
     (first + 1..offsets.len()).find(next).unwrap_or(offsets.len())
 }
 
 /// Whether each run of `offsets` is worth a call: windows cross from one row of an image to the next.
-pub(super) fn few_runs(offsets: &[isize]) -> bool {
+pub(super) fn has_long_spans(offsets: &[isize]) -> bool {
     let ends = offsets.windows(2).filter(|pair| pair[1] != pair[0].wrapping_add(1)).count();
     ends == 0 || (ends + 1) * 8 <= offsets.len()
 }
 
 /// Rows cut into tiles of about the same height, none of which goes past the end of a run.
 #[derive(Clone)]
-pub(super) struct Cuts {
+pub(super) struct RowTiles {
     /// Those that are left, and the end of the run that they begin in.
     pub(super) rows: Range<usize>,
     pub(super) end: usize,
@@ -159,7 +159,7 @@ pub(super) struct Cuts {
     pub(super) highest: usize,
 }
 
-impl Iterator for Cuts {
+impl Iterator for RowTiles {
     type Item = Range<usize>;
 
     fn next(&mut self) -> Option<Range<usize>> {

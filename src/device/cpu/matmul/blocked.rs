@@ -4,10 +4,12 @@
 // Imports: `error`, `device`.
 
 use super::super::threads;
-use super::axis_group::{Axes, Cuts, few_runs, is_run, run_end};
-use super::gemv::RowTimesPanels;
-use super::kernels::{Address, Form, MOST_BYTES, MOST_ROWS, STARTED_ROWS, Tile, ZEROS};
-use super::packing::{Pack, Restore, Room, WIDEST};
+use super::axis_group::{AxisGroup, RowTiles, has_long_spans, is_contiguous, span_end};
+use super::gemv::RowByPanelsFn;
+use super::kernels::{
+    KernelInfo, MAX_INITIAL_ROWS, MAX_TILE_BYTES, MAX_TILE_ROWS, SyncPtr, Tile, ZERO_INITIAL,
+};
+use super::packing::{MAX_PANEL_WIDTH, PackFn, PanelBuffer, UnpackFn};
 use crate::error::Result;
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -15,28 +17,28 @@ use std::sync::{Mutex, PoisonError};
 
 /// One product: three groups of axes and where index 0 of each operand stands. The output has elements.
 #[derive(Clone, Copy)]
-pub(super) struct Product {
+pub(super) struct GemmProblem {
     /// Steps in the output and the left operand.
-    pub(super) m: Axes<2>,
+    pub(super) m: AxisGroup<2>,
     /// Steps in the output and the right operand.
-    pub(super) n: Axes<2>,
+    pub(super) n: AxisGroup<2>,
     /// Steps in the left and the right operand.
-    pub(super) k: Axes<2>,
+    pub(super) k: AxisGroup<2>,
     pub(super) out: *mut u8,
     pub(super) left: *const u8,
     pub(super) right: *const u8,
 }
 
 // SAFETY: addresses only; whoever follows them answers for it (see `Device`, safety 2).
-unsafe impl Send for Product {}
+unsafe impl Send for GemmProblem {}
 // SAFETY: as above.
-unsafe impl Sync for Product {}
+unsafe impl Sync for GemmProblem {}
 
-impl Product {
+impl GemmProblem {
     /// The transposed product: `outᵀ = rightᵀ · leftᵀ`.
-    pub(super) fn turned(&self) -> Product {
-        let Product { m, n, k, out, left, right } = *self;
-        Product { m: n, n: m, k: k.reordered([1, 0]), out, left: right, right: left }
+    pub(super) fn transposed(&self) -> GemmProblem {
+        let GemmProblem { m, n, k, out, left, right } = *self;
+        GemmProblem { m: n, n: m, k: k.reordered([1, 0]), out, left: right, right: left }
     }
 
     /// Multiply-adds.
@@ -47,13 +49,13 @@ impl Product {
 
 /// From elements to panels and from sums to elements.
 #[derive(Clone, Copy)]
-pub(super) struct Transfer {
-    pub(super) left: Pack,
-    pub(super) right: Pack,
+pub(super) struct PackFns {
+    pub(super) left: PackFn,
+    pub(super) right: PackFn,
     /// From panels of the right operand to its elements.
-    pub(super) back: Restore,
+    pub(super) back: UnpackFn,
     /// One row by panels, where sums over `k` must be those of a vector by a matrix.
-    pub(super) row: Option<RowTimesPanels>,
+    pub(super) row: Option<RowByPanelsFn>,
     /// Writes sums that stand `step` apart, narrowed, at offsets of the output, which may be a run.
     pub(super) unload: unsafe fn(sums: *const u8, step: usize, to: *mut u8, offsets: &[isize], run: bool),
     /// Bytes of an element of the output.
@@ -80,14 +82,14 @@ const FEW_ROWS: usize = 24;
 /// Units of such a right operand that are summed before the next columns: their lines wait in the second cache, where rows
 /// that stand a power of two apart have few places.
 const STREAM: usize = 32;
-/// Panels of it that are asked for ahead.
+/// PanelLayout of it that are asked for ahead.
 const AHEAD: usize = 2;
 /// Bytes of the sums of such a product that are kept near.
 const STREAM_BYTES: usize = 128 << 10;
 /// Rows that go past the same columns: those of one of several threads, and of one alone.
 const HIGH: usize = 240;
 const TALL: usize = 1920;
-/// Panels that all packed rows go past before the next ones.
+/// PanelLayout that all packed rows go past before the next ones.
 const TOGETHER: usize = 4;
 /// Units of a block are as many times this.
 const STRIDE: usize = 16;
@@ -97,7 +99,7 @@ const LATE: usize = 32;
 const BLOCK_BYTES: [usize; 2] = [256 << 10, 704 << 10];
 /// Bytes between rows that are far apart.
 const APART_BYTES: usize = 2048;
-/// Room for what sums start with.
+/// PanelBuffer for what sums start with.
 const START_BYTES: usize = 64;
 /// Bytes of the right operand that are packed together, if one panel is not more.
 const RIGHT_BYTES: usize = 8 << 20;
@@ -114,11 +116,11 @@ const FEW_LINES: usize = 8;
 /// Columns of a product whose left operand is read where it stands.
 const FEW_COLUMNS: usize = 256;
 /// Multiply-adds from which other threads help.
-pub(super) const PARALLEL: usize = 1 << 22;
+pub(super) const PARALLEL_MULTIPLY_ADDS: usize = 1 << 22;
 
 /// How the columns of a right operand lie in panels.
 #[derive(Clone, Copy)]
-pub(super) struct Panels {
+pub(super) struct PanelLayout {
     /// Lanes of a panel.
     pub(super) width: usize,
     /// Units of a lane.
@@ -128,28 +130,33 @@ pub(super) struct Panels {
     pub(super) count: usize,
 }
 
-impl Panels {
+impl PanelLayout {
     /// For `k` rows and `n` columns.
-    pub(super) fn of(form: Form, k: usize, n: usize) -> Panels {
+    pub(super) fn of(form: KernelInfo, k: usize, n: usize) -> PanelLayout {
         let (width, units) = (n.div_ceil(form.lanes).clamp(1, 2) * form.lanes, k.div_ceil(form.depth));
-        Panels { width, units, nbytes: units.saturating_mul(width * form.unit), count: n.div_ceil(width) }
+        PanelLayout {
+            width,
+            units,
+            nbytes: units.saturating_mul(width * form.unit),
+            count: n.div_ceil(width),
+        }
     }
 }
 
-/// Packs the whole right operand; `to` has room for its panels and [`BEYOND`] bytes.
+/// Packs the whole right operand; `to` has room for its panels and [`PANEL_PADDING_BYTES`] bytes.
 ///
 /// # Safety
 /// The right operand holds the elements of the transfer at every index.
 pub(super) unsafe fn pack_all(
-    form: Form,
-    product: &Product,
-    transfer: Transfer,
-    panels: Panels,
-    to: Address,
+    form: KernelInfo,
+    product: &GemmProblem,
+    transfer: PackFns,
+    panels: PanelLayout,
+    to: SyncPtr,
 ) -> Result<()> {
     let columns = product.n.total();
-    let job = Job { form, product, transfer, panels, first: 0, columns, stream: false, ready: false };
-    let many = panels.units.saturating_mul(columns) >= PARALLEL / 16;
+    let job = GemmCall { form, product, transfer, panels, first: 0, columns, stream: false, ready: false };
+    let many = panels.units.saturating_mul(columns) >= PARALLEL_MULTIPLY_ADDS / 16;
     each(panels.units.div_ceil(STRIP), many, &|strip| {
         // SAFETY: the caller's promise; the units of each panel have their place.
         unsafe { job.pack_strip(0..columns, 0, panels.units, strip * STRIP, to.get()) };
@@ -164,25 +171,33 @@ pub(super) unsafe fn pack_all(
 /// The operands hold the elements of the transfer at every index; the output overlaps neither; panels are those of
 /// [`pack_all`].
 pub(super) unsafe fn run(
-    form: Form,
-    product: &Product,
-    transfer: Transfer,
+    form: KernelInfo,
+    product: &GemmProblem,
+    transfer: PackFns,
     ready: Option<*const u8>,
 ) -> Result<()> {
     let (m, n, k) = (product.m.total(), product.n.total(), product.k.total());
-    let panels = Panels::of(form, k, n);
+    let panels = PanelLayout::of(form, k, n);
     // Kernels for tiles are so even that half of what is shared elsewhere pays here.
-    let many = product.work() >= PARALLEL / 2;
-    let mut job =
-        Job { form, product, transfer, panels, first: 0, columns: n, stream: false, ready: ready.is_some() };
-    let Panels { width, units, .. } = panels;
+    let many = product.work() >= PARALLEL_MULTIPLY_ADDS / 2;
+    let mut job = GemmCall {
+        form,
+        product,
+        transfer,
+        panels,
+        first: 0,
+        columns: n,
+        stream: false,
+        ready: ready.is_some(),
+    };
+    let PanelLayout { width, units, .. } = panels;
     let (size, panel) = (form.unit, units.saturating_mul(width));
-    let packed = |panels: *const u8| Right { start: panels, step: width as isize, panel };
+    let packed = |panels: *const u8| RhsPanels { start: panels, step: width as isize, panel };
     let ready = ready.map(packed);
     // Rows whose lines the kernel's vectors would cross are better packed sooner. What few rows sum must not follow from an address.
     let aligned =
         |step: isize| (product.right as usize | (step as usize).wrapping_mul(size)).is_multiple_of(64);
-    let most = match product.k.single() {
+    let most = match product.k.as_single_axis() {
         _ if m <= FEW_ROWS && (!many || form.is_wide()) => NEAR_FEW_BYTES,
         Some([_, step]) if m > FEW_ROWS && aligned(step) => ALIGNED_BYTES[usize::from(form.is_wide())],
         _ => NEAR_BYTES[usize::from(form.is_wide() && m > FEW_ROWS)],
@@ -190,13 +205,15 @@ pub(super) unsafe fn run(
     let near = k.saturating_mul(n).saturating_mul(size) <= most;
     // One thread takes all rows at once, if they are read where they stand, and sums need not wait in a room.
     let alone = !many || threads::count() == 1;
-    let stays = transfer.plain && product.m.single().is_some() && matches!(product.n.single(), Some([1, _]));
+    let stays = transfer.plain
+        && product.m.as_single_axis().is_some()
+        && matches!(product.n.as_single_axis(), Some([1, _]));
     let high = if alone && job.is_direct() && (stays || units <= DEEP_BYTES / size) { TALL } else { HIGH };
     let mut done = 0;
     if let (true, Some([1, 1]), Some([_, step])) =
-        (form.depth == 1 && transfer.same, product.n.single(), product.k.single())
+        (form.depth == 1 && transfer.same, product.n.as_single_axis(), product.k.as_single_axis())
     {
-        let right = ready.unwrap_or(Right { start: product.right, step, panel: width });
+        let right = ready.unwrap_or(RhsPanels { start: product.right, step, panel: width });
         if near && (ready.is_some() || n >= form.lanes) {
             done = if ready.is_some() { n } else { n / form.lanes * form.lanes };
             // Equal shares, one at least for each thread.
@@ -233,21 +250,21 @@ pub(super) unsafe fn run(
         (RIGHT_BYTES / units.saturating_mul(size).max(1) / width * width).clamp(width, whole)
     };
     enum Source {
-        Before(Right),
-        Now(Room),
+        Before(RhsPanels),
+        Now(PanelBuffer),
         Later,
     }
     let source = match ready {
         Some(right) => Source::Before(right),
         None if at_once => Source::Later,
-        None => Source::Now(Room::new(units, columns, size)?),
+        None => Source::Now(PanelBuffer::new(units, columns, size)?),
     };
     for first in (done..n).step_by(columns) {
         (job.first, job.columns) = (first, columns.min(n - first));
         let panels = job.columns.div_ceil(width);
         let right = match &source {
             Source::Before(right) => {
-                Some(Right { start: right.start.wrapping_add(first / width * panel * size), ..*right })
+                Some(RhsPanels { start: right.start.wrapping_add(first / width * panel * size), ..*right })
             }
             Source::Later => None,
             Source::Now(room) => {
@@ -278,12 +295,12 @@ pub(super) unsafe fn run(
 }
 
 /// What the threads of one product share.
-struct Job<'a> {
-    form: Form,
-    product: &'a Product,
-    transfer: Transfer,
+struct GemmCall<'a> {
+    form: KernelInfo,
+    product: &'a GemmProblem,
+    transfer: PackFns,
     /// How the right operand is packed.
-    panels: Panels,
+    panels: PanelLayout,
     /// The first of the columns that are packed, and how many they are.
     first: usize,
     columns: usize,
@@ -295,7 +312,7 @@ struct Job<'a> {
 
 /// The right operand, packed or as it stands.
 #[derive(Clone, Copy)]
-struct Right {
+struct RhsPanels {
     start: *const u8,
     /// From unit to unit, in units.
     step: isize,
@@ -304,25 +321,25 @@ struct Right {
 }
 
 // SAFETY: an address only; whoever follows it answers for it.
-unsafe impl Sync for Right {}
+unsafe impl Sync for RhsPanels {}
 
 // SAFETY: addresses only; whoever follows them answers for it.
-unsafe impl Sync for Job<'_> {}
+unsafe impl Sync for GemmCall<'_> {}
 
-impl Job<'_> {
+impl GemmCall<'_> {
     /// Packs some columns of the right operand: of a block of `units` from `unit` on those from `done` on, [`STRIP`] at most. Rows that
     /// stand side by side are read one after the other.
     ///
     /// # Safety
     /// `to` has room for the panels of the block.
     unsafe fn pack_strip(&self, columns: Range<usize>, unit: usize, units: usize, done: usize, to: *mut u8) {
-        let (width, Form { depth, unit: size, .. }) = (self.panels.width, self.form);
+        let (width, KernelInfo { depth, unit: size, .. }) = (self.panels.width, self.form);
         let from = (unit + done) * depth;
         let mut along = [0; STRIP * MOST_DEPTH];
         let along = &mut along[..(STRIP.min(units - done) * depth).min(self.product.k.total() - from)];
         self.product.k.offsets(1, from, along);
         for (panel, column) in columns.clone().step_by(width).enumerate() {
-            let mut lanes = [0; WIDEST];
+            let mut lanes = [0; MAX_PANEL_WIDTH];
             let lanes = &mut lanes[..width.min(self.columns - column)];
             self.product.n.offsets(1, self.first + column, lanes);
             let to = to.wrapping_add((panel * units + done) * width * size);
@@ -333,13 +350,13 @@ impl Job<'_> {
 
     /// Whether rows of the left operand are far apart.
     fn is_apart(&self) -> bool {
-        self.product.m.fastest().1[1].unsigned_abs().saturating_mul(self.form.unit) > APART_BYTES
+        self.product.m.innermost().1[1].unsigned_abs().saturating_mul(self.form.unit) > APART_BYTES
     }
 
     /// Whether the left operand is read where it stands.
     fn is_direct(&self) -> bool {
         let (product, form, units) = (self.product, self.form, self.panels.units);
-        let ((run, [_, row_step]), (depth, [unit_step, _])) = (product.m.fastest(), product.k.fastest());
+        let ((run, [_, row_step]), (depth, [unit_step, _])) = (product.m.innermost(), product.k.innermost());
         // As many rows as one of several threads has: the bits must not depend on how many there are.
         let rows = product.m.total().min(HIGH);
         let plain = run >= rows && depth == units;
@@ -362,21 +379,25 @@ impl Job<'_> {
     /// As [`run`]; the right operand that is given is packed, or stands in rows.
     unsafe fn rows(
         &self,
-        right: Option<&Right>,
+        right: Option<&RhsPanels>,
         row: usize,
         rows: usize,
         columns: Range<usize>,
     ) -> Result<()> {
-        let Job { form, product, transfer, panels: Panels { width, units, .. }, .. } = *self;
-        let Form { unit: size, sum: sum_size, rows: most_rows, lanes, .. } = form;
+        let GemmCall { form, product, transfer, panels: PanelLayout { width, units, .. }, .. } = *self;
+        let KernelInfo { unit: size, sum: sum_size, rows: most_rows, lanes, .. } = form;
         let once = product.n.total() <= 2 * width;
         // The left operand as it stands, in runs of its fastest axes.
-        let ((run, [_, row_step]), (depth, [unit_step, _])) = (product.m.fastest(), product.k.fastest());
+        let ((run, [_, row_step]), (depth, [unit_step, _])) = (product.m.innermost(), product.k.innermost());
         let (apart, direct) = (self.is_apart(), self.is_direct());
         let highest = if direct && once && apart { most_rows.min(FEW_LINES) } else { most_rows };
-        let tiles =
-            Cuts { rows: 0..rows, end: 0, run: if direct { (run, row % run) } else { (rows, 0) }, highest };
-        // Units that are packed, and those that are summed, before the next columns. Panels are read in runs as long as can be.
+        let tiles = RowTiles {
+            rows: 0..rows,
+            end: 0,
+            run: if direct { (run, row % run) } else { (rows, 0) },
+            highest,
+        };
+        // Units that are packed, and those that are summed, before the next columns. PanelLayout are read in runs as long as can be.
         let (deep, summed) = match (self.stream, direct && once) {
             (true, _) if self.ready => (DEEP_BYTES / size / STREAM * STREAM, STREAM),
             (true, _) => (STREAM, STREAM),
@@ -407,24 +428,28 @@ impl Job<'_> {
         let left_bytes = deep.min(units) * most_rows * size + START_BYTES;
         let packed = match (direct, in_rows) {
             (true, _) => None,
-            (_, Some(_)) => Some(Room::new(row_units, rows, size)?),
-            _ => Some(Room::new(rows.div_ceil(most_rows), left_bytes, 1)?),
+            (_, Some(_)) => Some(PanelBuffer::new(row_units, rows, size)?),
+            _ => Some(PanelBuffer::new(rows.div_ceil(most_rows), left_bytes, 1)?),
         };
         let panels_of = match right {
-            None => Some(Room::new(deep.min(units), wide, size)?),
+            None => Some(PanelBuffer::new(deep.min(units), wide, size)?),
             _ => None,
         };
         // Rows of the output that stand in equal steps, of which a tile may write any.
-        let out_step = product.m.single().map(|[step, _]| step.wrapping_mul(sum_size as isize));
+        let out_step = product.m.as_single_axis().map(|[step, _]| step.wrapping_mul(sum_size as isize));
         // Whether the sums of panels that are whole go there as vectors, whatever the column.
-        let straight = transfer.plain && out_step.is_some() && matches!(product.n.single(), Some([1, _]));
+        let straight =
+            transfer.plain && out_step.is_some() && matches!(product.n.as_single_axis(), Some([1, _]));
         // Where the columns of a panel go, and whether their sums can be written there as vectors.
-        let across = |column: usize, places: &mut [isize; WIDEST]| {
+        let across = |column: usize, places: &mut [isize; MAX_PANEL_WIDTH]| {
             let places = &mut places[..width.min(columns.end - column)];
             product.n.offsets(0, self.first + column, places);
-            transfer.plain && places.len().is_multiple_of(lanes) && out_step.is_some() && is_run(places)
+            transfer.plain
+                && places.len().is_multiple_of(lanes)
+                && out_step.is_some()
+                && is_contiguous(places)
         };
-        let mut places_across = [0; WIDEST];
+        let mut places_across = [0; MAX_PANEL_WIDTH];
         let tile_bytes = most_rows * width * sum_size;
         // Where sums wait for the rest of `k`, when the output cannot hold them: those from this column on.
         let first_waiting = match next(0).min(summed) < units {
@@ -437,7 +462,11 @@ impl Job<'_> {
         let waiting = match first_waiting {
             Some(first) => {
                 let tiles = tiles.clone().count();
-                Some((first, tiles, Room::new(tiles * (columns.end - first).div_ceil(width), tile_bytes, 1)?))
+                Some((
+                    first,
+                    tiles,
+                    PanelBuffer::new(tiles * (columns.end - first).div_ceil(width), tile_bytes, 1)?,
+                ))
             }
             None => None,
         };
@@ -470,7 +499,7 @@ impl Job<'_> {
                 }
                 // The first of these panels, from the first of these units on, and from unit to unit and panel to panel.
                 let (right_block, right_step, panel_bytes) = match (right, &panels_of) {
-                    (Some(&Right { start, step, panel }), _) => {
+                    (Some(&RhsPanels { start, step, panel }), _) => {
                         let right = start.wrapping_add(block / width * panel * size);
                         let units = ((unit + part) as isize).wrapping_mul(step);
                         (right.wrapping_offset(units.wrapping_mul(size as isize)), step, panel * size)
@@ -483,7 +512,7 @@ impl Job<'_> {
                 let here_units = summed.min(count - part);
                 let last = unit + part + here_units == units;
                 for (index, tile) in tiles.clone().enumerate() {
-                    let (mut down, mut beside) = ([0; MOST_ROWS], [0; MOST_ROWS]);
+                    let (mut down, mut beside) = ([0; MAX_TILE_ROWS], [0; MAX_TILE_ROWS]);
                     // Of what goes straight from operands that are read to the output, the first row is enough.
                     let needed = |all: bool| if all { tile.len() } else { 1 };
                     let down = &mut down[..needed(!straight || !columns_here.len().is_multiple_of(lanes))];
@@ -498,8 +527,9 @@ impl Job<'_> {
                                 }
                                 None => (room.at().wrapping_add(index * left_bytes), [1, most_rows]),
                             };
-                            let start =
-                                panel.wrapping_add(left_bytes - START_BYTES).cast::<[i32; STARTED_ROWS]>();
+                            let start = panel
+                                .wrapping_add(left_bytes - START_BYTES)
+                                .cast::<[i32; MAX_INITIAL_ROWS]>();
                             // SAFETY: the caller's promise; each tile has its place in the room, and is packed before it is summed.
                             unsafe {
                                 match in_rows {
@@ -521,7 +551,7 @@ impl Job<'_> {
                             (
                                 left,
                                 steps.map(|step| (step * size) as isize),
-                                if started { start.cast_const().cast() } else { ZEROS.as_ptr() },
+                                if started { start.cast_const().cast() } else { ZERO_INITIAL.as_ptr() },
                             )
                         }
                         None => {
@@ -529,7 +559,11 @@ impl Job<'_> {
                                 .wrapping_add(start_of_units[0])
                                 .wrapping_add(part as isize * unit_step);
                             let steps = [row_step, unit_step].map(|step| step.wrapping_mul(size as isize));
-                            (product.left.wrapping_offset(offset * size as isize), steps, ZEROS.as_ptr())
+                            (
+                                product.left.wrapping_offset(offset * size as isize),
+                                steps,
+                                ZERO_INITIAL.as_ptr(),
+                            )
                         }
                     };
                     let after = LATE.min(here_units);
@@ -562,7 +596,7 @@ impl Job<'_> {
                                 width * size,
                             );
                         }
-                        let mut local = [MaybeUninit::<u64>::uninit(); MOST_BYTES / 8];
+                        let mut local = [MaybeUninit::<u64>::uninit(); MAX_TILE_BYTES / 8];
                         let aside = match &waiting {
                             Some((first, tiles, room)) if column >= *first => room
                                 .at()
@@ -602,14 +636,14 @@ impl Job<'_> {
     /// # Safety
     /// A sum for each row and column, `width` apart from row to row, and a place for it in the output.
     unsafe fn unload(&self, sums: *const u8, width: usize, down: &[isize], across: &[isize]) {
-        let (Transfer { unload, element, .. }, size) = (self.transfer, self.form.sum);
-        let by_columns = is_run(down) && !is_run(across);
+        let (PackFns { unload, element, .. }, size) = (self.transfer, self.form.sum);
+        let by_columns = is_contiguous(down) && !is_contiguous(across);
         let (outer, inner, outer_step, inner_step) =
             if by_columns { (across, down, 1, width) } else { (down, across, width, 1) };
-        let few = few_runs(inner);
+        let few = has_long_spans(inner);
         let mut first = 0;
         while first < inner.len() {
-            let end = if few { run_end(inner, first) } else { inner.len() };
+            let end = if few { span_end(inner, first) } else { inner.len() };
             for (i, &offset) in outer.iter().enumerate() {
                 let to = self.product.out.wrapping_offset(offset.wrapping_mul(element as isize));
                 let sums = sums.wrapping_add((i * outer_step + first * inner_step) * size);
@@ -630,12 +664,12 @@ fn fetch(from: *const u8, step: isize, units: usize, nbytes: usize) {
 
 /// The places in an operand of the indices from `from` on, as many as `room` has.
 fn places<'a>(
-    axes: &Axes<2>,
+    axes: &AxisGroup<2>,
     operand: usize,
     from: usize,
     room: &'a mut [MaybeUninit<isize>],
 ) -> &'a [isize] {
-    axes.each_offset(operand, from, room.iter_mut(), |to, offset| _ = to.write(offset));
+    axes.for_each_offset(operand, from, room.iter_mut(), |to, offset| _ = to.write(offset));
     // SAFETY: each was written.
     unsafe { room.assume_init_ref() }
 }

@@ -3,8 +3,8 @@
 
 use super::super::simd::{self, Level, Loop};
 use super::super::threads;
-use super::axis_group::Axes;
-use super::blocked::{PARALLEL, Panels, Product, each};
+use super::axis_group::AxisGroup;
+use super::blocked::{GemmProblem, PARALLEL_MULTIPLY_ADDS, PanelLayout, each};
 use super::packing::*;
 use crate::element::{bf16, f16};
 use crate::error::Result;
@@ -12,29 +12,29 @@ use crate::scalar::{Arith, DType, Num};
 use num_complex::Complex;
 
 /// A product with a vector on the right.
-pub(super) struct Vector {
-    product: Product,
+pub(super) struct Gemv {
+    product: GemmProblem,
     /// Whether its operands changed places: the vector was the left one.
     turned: bool,
     /// Whether the matrix stands in rows (its `k` is a run), or in columns.
     rows: bool,
 }
 
-impl Vector {
+impl Gemv {
     /// The product, if one side is a vector and the matrix stands in rows or columns.
-    pub(super) fn of(product: &Product) -> Option<Vector> {
+    pub(super) fn of(product: &GemmProblem) -> Option<Gemv> {
         let turned = product.n.total() != 1;
         if turned && product.m.total() != 1 {
             return None;
         }
-        let product = if turned { product.turned() } else { *product };
-        let ([out_step, row_step], [along, _]) = (product.m.single()?, product.k.single()?);
+        let product = if turned { product.transposed() } else { *product };
+        let ([out_step, row_step], [along, _]) = (product.m.as_single_axis()?, product.k.as_single_axis()?);
         let rows = match (along, row_step, product.m.total()) {
             (1, ..) | (_, _, 1) => true,
             (_, 1, _) if out_step == 1 => false,
             _ => return None,
         };
-        Some(Vector { product, turned, rows })
+        Some(Gemv { product, turned, rows })
     }
 
     /// Computes it; says whether there is a kernel for its elements.
@@ -42,7 +42,7 @@ impl Vector {
     /// # Safety
     /// As [`Device::contract`](crate::device::Device::contract); `k` is not 0.
     pub(super) unsafe fn run(self, types: [DType; 3]) -> Result<bool> {
-        let Vector { product, turned, rows } = self;
+        let Gemv { product, turned, rows } = self;
         let [out, left, right] = types;
         let (left, right) = if turned { (right, left) } else { (left, right) };
         use DType::*;
@@ -53,13 +53,13 @@ impl Vector {
             (two $Left:ty, $Right:ty, $T:ty) => { of!(@ two::<$Left, { lanes::<$Left>() }>, None, $Left, $Right, $T) };
             (wide $Left:ty, $Right:ty, $T:ty, $many:ident $Sum:ty) => {
                 if cfg!(target_arch = "x86_64") && simd::level() == Level::Baseline {
-                    of!(converted $Left, $Right, $T, $many $Sum)
+                    of!(pack_converted $Left, $Right, $T, $many $Sum)
                 } else {
                     of!(@ wide::<$Left, { lanes::<$Left>() }>, None, $Left, $Right, $T)
                 }
             };
-            (converted $Left:ty, $Right:ty, $T:ty, $many:ident $Sum:ty) => {
-                of!(@ $many::<Same<$Sum>, { lanes::<$Left>() }>, Some(convert_run::<$Left>), $Left, $Right, $T)
+            (pack_converted $Left:ty, $Right:ty, $T:ty, $many:ident $Sum:ty) => {
+                of!(@ $many::<Same<$Sum>, { lanes::<$Left>() }>, Some(convert_span::<$Left>), $Left, $Right, $T)
             };
             (@ $part:expr, $convert:expr, $Left:ty, $Right:ty, $T:ty) => {
                 Loops {
@@ -76,22 +76,22 @@ impl Vector {
         let loops = match (left, right, out) {
             (F32, F32, F32) => of!(three Same<f32>, Same<f32>, f32),
             (F64, F64, F64) => of!(three Same<f64>, Same<f64>, f64),
-            (F32, F32, F64) => of!(wide FloatDouble, FloatDouble, f64, three f64),
-            (BF16, BF16, BF16) => of!(wide Bf16Float, Bf16Float, bf16, three f32),
-            (BF16, BF16, F32) => of!(wide Bf16Float, Bf16Float, f32, three f32),
-            (F16, F16, F16) => of!(wide F16Float, F16Float, f16, three f32),
-            (F16, F16, F32) => of!(wide F16Float, F16Float, f32, three f32),
-            (I8, I8, I8) | (U8, U8, U8) => of!(wide SignedInt, SignedInt, i8, two i32),
-            (I8, I8, I32) => of!(wide SignedInt, SignedInt, i32, two i32),
-            (U8, I8, I32) => of!(wide UnsignedInt, SignedInt, i32, two i32),
-            (I8, U8, I32) => of!(wide SignedInt, UnsignedInt, i32, two i32),
-            (U8, U8, I32 | U32) => of!(wide UnsignedInt, UnsignedInt, i32, two i32),
-            (I16, I16, I16) | (U16, U16, U16) => of!(wide ShortInt, ShortInt, i16, two i32),
-            (I16, I16, I32) => of!(wide ShortInt, ShortInt, i32, two i32),
-            (U16, U16, U32) => of!(wide UnsignedShortInt, UnsignedShortInt, i32, two i32),
+            (F32, F32, F64) => of!(wide F32AsF64, F32AsF64, f64, three f64),
+            (BF16, BF16, BF16) => of!(wide Bf16AsF32, Bf16AsF32, bf16, three f32),
+            (BF16, BF16, F32) => of!(wide Bf16AsF32, Bf16AsF32, f32, three f32),
+            (F16, F16, F16) => of!(wide F16AsF32, F16AsF32, f16, three f32),
+            (F16, F16, F32) => of!(wide F16AsF32, F16AsF32, f32, three f32),
+            (I8, I8, I8) | (U8, U8, U8) => of!(wide I8AsI32, I8AsI32, i8, two i32),
+            (I8, I8, I32) => of!(wide I8AsI32, I8AsI32, i32, two i32),
+            (U8, I8, I32) => of!(wide U8AsI32, I8AsI32, i32, two i32),
+            (I8, U8, I32) => of!(wide I8AsI32, U8AsI32, i32, two i32),
+            (U8, U8, I32 | U32) => of!(wide U8AsI32, U8AsI32, i32, two i32),
+            (I16, I16, I16) | (U16, U16, U16) => of!(wide I16AsI32, I16AsI32, i16, two i32),
+            (I16, I16, I32) => of!(wide I16AsI32, I16AsI32, i32, two i32),
+            (U16, U16, U32) => of!(wide U16AsI32, U16AsI32, i32, two i32),
             (I32, I32, I32) | (U32, U32, U32) => of!(two Same<i32>, Same<i32>, i32),
-            (I32, I32, I64) => of!(wide IntLong, IntLong, i64, two i64),
-            (U32, U32, U64) => of!(wide UnsignedIntLong, UnsignedIntLong, i64, two i64),
+            (I32, I32, I64) => of!(wide I32AsI64, I32AsI64, i64, two i64),
+            (U32, U32, U64) => of!(wide U32AsI64, U32AsI64, i64, two i64),
             (I64, I64, I64) | (U64, U64, U64) => of!(two Same<i64>, Same<i64>, i64),
             (C32, C32, C32) => of!(two Same<Complex<f32>>, Same<Complex<f32>>, Complex<f32>),
             (C64, C64, C64) => of!(two Same<Complex<f64>>, Same<Complex<f64>>, Complex<f64>),
@@ -101,7 +101,7 @@ impl Vector {
         // SAFETY: the caller's promise.
         let vector = unsafe { widened(product.right, &product.k, 1, loops.widen, loops.sum)? };
         let vector = Shared(vector.at().cast_const());
-        let many = m.saturating_mul(deep) >= PARALLEL;
+        let many = m.saturating_mul(deep) >= PARALLEL_MULTIPLY_ADDS;
         let task = if many { m.div_ceil(2 * threads::count()).clamp(64, TASK) } else { m };
         each(m.div_ceil(task), many, &|index| {
             let (first, vector) = (index * task, vector.get());
@@ -111,7 +111,7 @@ impl Vector {
             unsafe {
                 match loops.convert {
                     None => (loops.part)(&part),
-                    Some(convert) => part.converted(loops, convert)?,
+                    Some(convert) => part.pack_converted(loops, convert)?,
                 }
             }
             Ok(())
@@ -181,9 +181,15 @@ const NEXT: usize = 256 << 10;
 ///
 /// # Safety
 /// The operand holds the elements of `widen` there.
-unsafe fn widened(from: *const u8, k: &Axes<2>, operand: usize, widen: Widen, size: usize) -> Result<Room> {
+unsafe fn widened(
+    from: *const u8,
+    k: &AxisGroup<2>,
+    operand: usize,
+    widen: Widen,
+    size: usize,
+) -> Result<PanelBuffer> {
     let deep = k.total();
-    let vector = Room::new(deep, 1, size)?;
+    let vector = PanelBuffer::new(deep, 1, size)?;
     for first in (0..deep).step_by(256) {
         let mut along = [0; 256];
         let along = &mut along[..256.min(deep - first)];
@@ -207,7 +213,7 @@ impl<P> Shared<P> {
 
 /// Some rows of the output.
 struct Part<'a> {
-    product: &'a Product,
+    product: &'a GemmProblem,
     rows: bool,
     vector: *const u8,
     first: usize,
@@ -221,17 +227,19 @@ impl Part<'_> {
     ///
     /// # Safety
     /// As that of the loop, for elements that are converted so.
-    unsafe fn converted(&self, loops: Loops, convert: ConvertRun) -> Result<()> {
+    unsafe fn pack_converted(&self, loops: Loops, convert: ConvertRun) -> Result<()> {
         /// Bytes of rows that are converted together, and rows, at least, where they stand as such, or across columns.
         const NEAR: usize = 32 << 10;
         const LEAST: [usize; 2] = [ROWS, 64];
-        let Product { m, k, left, .. } = *self.product;
-        let (Some([out_step, row_step]), Some([along, vector_step])) = (m.single(), k.single()) else {
+        let GemmProblem { m, k, left, .. } = *self.product;
+        let (Some([out_step, row_step]), Some([along, vector_step])) =
+            (m.as_single_axis(), k.as_single_axis())
+        else {
             return Ok(());
         };
         let (deep, Loops { from: size, sum, .. }) = (k.total(), loops);
         let together = (NEAR / (deep * sum)).max(LEAST[usize::from(!self.rows)]).min(self.count);
-        let room = Room::new(together, deep, sum)?;
+        let room = PanelBuffer::new(together, deep, sum)?;
         for first in (self.first..self.first + self.count).step_by(together) {
             let count = together.min(self.first + self.count - first);
             // Lines of elements that stand side by side: rows, or parts of columns.
@@ -252,7 +260,7 @@ impl Part<'_> {
                 }
             }
             let mut product = *self.product;
-            (product.m, product.k) = (Axes::new(), Axes::new());
+            (product.m, product.k) = (AxisGroup::new(), AxisGroup::new());
             let (row, term) = if self.rows { (deep, 1) } else { (1, count) };
             product.m.push(m.total(), [out_step, row as isize]);
             product.k.push(deep, [term as isize, vector_step]);
@@ -314,14 +322,16 @@ impl<L: Convert<To: Num>, const LANES: usize> Loop for PartOf<'_, L, LANES> {
 impl<L: Convert<To: Num>, const LANES: usize> PartOf<'_, L, LANES> {
     /// How far ahead the matrix is fetched, in bytes ([`simd::early`]).
     fn early(&self) -> usize {
-        let Product { m, k, .. } = self.0.product;
+        let GemmProblem { m, k, .. } = self.0.product;
         simd::early(m.total().saturating_mul(k.total()).saturating_mul(size_of::<L::From>()))
     }
 
     #[inline(always)]
     fn by_rows(&self) {
-        let &Part { product: &Product { m, k, left, out, .. }, vector, first, count, store, .. } = self.0;
-        let (Some([out_step, row_step]), Some([along, _])) = (m.single(), k.single()) else { return };
+        let &Part { product: &GemmProblem { m, k, left, out, .. }, vector, first, count, store, .. } = self.0;
+        let (Some([out_step, row_step]), Some([along, _])) = (m.as_single_axis(), k.as_single_axis()) else {
+            return;
+        };
         let (deep, vector, far) = (k.total(), vector.cast::<L::To>(), self.early());
         // The next rows, if these are short; else what comes in these.
         let is_short = deep.saturating_mul(ROWS * size_of::<L::From>()) <= NEXT;
@@ -395,8 +405,9 @@ impl<L: Convert<To: Num>, const LANES: usize> PartOf<'_, L, LANES> {
         const COLUMNS: usize = 8;
         /// Sums that stay in the first cache, and more of them, so that longer runs of a column are read.
         const MOST: usize = 4096;
-        let &Part { product: &Product { k, left, out, .. }, vector, first: task, count, store, .. } = self.0;
-        let Some([along, _]) = k.single() else { return };
+        let &Part { product: &GemmProblem { k, left, out, .. }, vector, first: task, count, store, .. } =
+            self.0;
+        let Some([along, _]) = k.as_single_axis() else { return };
         let (deep, far, vector) = (k.total(), self.early() > 0, vector.cast::<L::To>());
         let near = if count <= 256 { 256 } else { MOST };
         let mut room = [const { std::mem::MaybeUninit::<L::To>::uninit() }; MOST];
@@ -505,8 +516,8 @@ impl<T> MapRows for [*const T; ROWS] {
 // ------------------------------------------------------------ a row by panels
 
 /// A product with one row by panels of the right operand, in the sums of a vector by a matrix that stands in rows.
-pub(super) type RowTimesPanels =
-    unsafe fn(product: &Product, panels: *const u8, layout: Panels) -> Result<()>;
+pub(super) type RowByPanelsFn =
+    unsafe fn(product: &GemmProblem, panels: *const u8, layout: PanelLayout) -> Result<()>;
 
 /// How an element lies in the units of a panel.
 pub(super) trait Lies: 'static {
@@ -543,10 +554,10 @@ impl Lies for Brains {
 
 /// # Safety
 /// As [`run`], with one row, and panels that lie as `P` says for the right operand.
-pub(super) unsafe fn row_times_panels<L, P, T>(
-    product: &Product,
+pub(super) unsafe fn row_by_panels<L, P, T>(
+    product: &GemmProblem,
     panels: *const u8,
-    layout: Panels,
+    layout: PanelLayout,
 ) -> Result<()>
 where
     L: Convert<To = P::Element>,
@@ -556,12 +567,12 @@ where
     // SAFETY: the caller's promise.
     let vector = unsafe { widened(product.left, &product.k, 0, widen::<L>, size_of::<P::Element>())? };
     let (vector, panels) = (Shared(vector.at().cast_const().cast::<P::Element>()), Shared(panels));
-    let tasks = if product.work() >= PARALLEL { 2 * threads::count() } else { 1 };
+    let tasks = if product.work() >= PARALLEL_MULTIPLY_ADDS { 2 * threads::count() } else { 1 };
     let share = layout.count.div_ceil(tasks);
     each(layout.count.div_ceil(share), true, &|task| {
         for panel in task * share..layout.count.min((task + 1) * share) {
             let at = panels.get().wrapping_add(panel * layout.nbytes);
-            simd::dispatch(RowTimesPanel::<P> {
+            simd::dispatch(RowByPanel::<P> {
                 product,
                 vector: vector.get(),
                 panel: at.cast(),
@@ -574,8 +585,8 @@ where
     })
 }
 
-struct RowTimesPanel<'a, P: Lies> {
-    product: &'a Product,
+struct RowByPanel<'a, P: Lies> {
+    product: &'a GemmProblem,
     vector: *const P::Element,
     panel: *const P::Unit,
     width: usize,
@@ -583,7 +594,7 @@ struct RowTimesPanel<'a, P: Lies> {
     store: Store,
 }
 
-impl<P: Lies> Loop for RowTimesPanel<'_, P> {
+impl<P: Lies> Loop for RowByPanel<'_, P> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
@@ -596,11 +607,11 @@ impl<P: Lies> Loop for RowTimesPanel<'_, P> {
     }
 }
 
-impl<P: Lies> RowTimesPanel<'_, P> {
+impl<P: Lies> RowByPanel<'_, P> {
     #[inline(always)]
     fn lanes<const WIDTH: usize>(&self) {
         debug_assert_eq!(self.width, WIDTH);
-        let Product { k, n, out, .. } = self.product;
+        let GemmProblem { k, n, out, .. } = self.product;
         let mut sums = [P::Element::default(); WIDTH];
         let deep = k.total();
         for unit in 0..deep.div_ceil(P::DEPTH) {

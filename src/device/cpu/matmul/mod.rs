@@ -13,7 +13,7 @@
 //! Which kernel runs follows from the three elements; code is compiled once, here, not in the calling crate.
 // Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
-// Panels have more forms than other processors have kernels for.
+// PanelLayout have more forms than other processors have kernels for.
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 
 mod axis_group;
@@ -31,12 +31,12 @@ use crate::element::{bf16, f16};
 use crate::error::Result;
 use crate::kernel::ContractPlan;
 use crate::scalar::{Arith, DType, Num, Prim};
-use axis_group::Axes;
-use blocked::{Product, Transfer};
-use gemv::{RowTimesPanels, Vector};
-use kernels::complex::Pairs;
-use kernels::portable::Plain;
-use kernels::{Form, Kernel};
+use axis_group::AxisGroup;
+use blocked::{GemmProblem, PackFns};
+use gemv::{Gemv, RowByPanelsFn};
+use kernels::complex::ComplexOf;
+use kernels::portable::Portable;
+use kernels::{Kernel, KernelInfo};
 #[cfg(target_arch = "x86_64")]
 use kernels::{amx, amx::Tiles, x86_64::*};
 use num_complex::Complex;
@@ -44,7 +44,7 @@ use packing::*;
 pub(super) use prepacked::{pack, packed_nbytes, run_packed, unpack};
 use std::any::TypeId;
 use std::marker::PhantomData;
-use tiny::Small;
+use tiny::TinyProduct;
 
 /// # Safety
 /// As [`Device::contract`](crate::device::Device::contract).
@@ -57,7 +57,8 @@ pub(super) unsafe fn run<T: Number, L: Number, R: Number>(
     if is_own::<T>()
         && is_own::<L>()
         && is_own::<R>()
-        && let Some(small) = Small::planned([T::DTYPE, L::DTYPE, R::DTYPE], &plan, &output, &left, &right)
+        && let Some(small) =
+            TinyProduct::planned([T::DTYPE, L::DTYPE, R::DTYPE], &plan, &output, &left, &right)
     {
         // SAFETY: the caller's promise, with elements that the names say.
         unsafe { small.run() };
@@ -68,13 +69,13 @@ pub(super) unsafe fn run<T: Number, L: Number, R: Number>(
 }
 
 /// Computes one product of a batch.
-type One = unsafe fn(&Product) -> Result<()>;
+type ProductFn = unsafe fn(&GemmProblem) -> Result<()>;
 
 /// By the best kernel that there is for elements of this crate, one sum after the other for those of others.
-unsafe fn one<T: Number, L: Number, R: Number>(product: &Product) -> Result<()> {
+unsafe fn one<T: Number, L: Number, R: Number>(product: &GemmProblem) -> Result<()> {
     let own = is_own::<T>() && is_own::<L>() && is_own::<R>();
     // SAFETY: the caller's promise, with elements that the names say.
-    if own && unsafe { by_name(product, [T::DTYPE, L::DTYPE, R::DTYPE]) }? {
+    if own && unsafe { by_own_kernel(product, [T::DTYPE, L::DTYPE, R::DTYPE]) }? {
         return Ok(());
     }
     // SAFETY: the caller's promise.
@@ -96,19 +97,19 @@ unsafe fn batches(
     output: OperandRef<'_>,
     left: OperandRef<'_>,
     right: OperandRef<'_>,
-    one: One,
-    turned_one: One,
+    one: ProductFn,
+    turned_one: ProductFn,
 ) -> Result<()> {
     if [plan.batch, plan.m, plan.n].iter().any(|sizes| sizes.contains(&0)) {
         return Ok(()); // nothing to write, whatever the other sizes are
     }
     let (b, m, k) = (plan.batch.len(), plan.m.len(), plan.k.len());
-    let mut batch = Axes::new();
+    let mut batch = AxisGroup::new();
     for (axis, &size) in plan.batch.iter().enumerate() {
         batch.push(size, [output.stride[axis], left.stride[axis], right.stride[axis]]);
     }
     let group = |sizes: &[usize], x: &OperandRef<'_>, x_at: usize, y: &OperandRef<'_>, y_at: usize| {
-        let mut axes = Axes::new();
+        let mut axes = AxisGroup::new();
         for (axis, &size) in sizes.iter().enumerate() {
             axes.push(size, [x.stride[x_at + axis], y.stride[y_at + axis]]);
         }
@@ -116,14 +117,14 @@ unsafe fn batches(
     };
     let (mut rows, mut columns) =
         (group(plan.m, &output, b, &left, b), group(plan.n, &output, b + m, &right, b + k));
-    let along = group(plan.k, &left, b + m, &right, b).settle(0);
+    let along = group(plan.k, &left, b + m, &right, b).coalesced(0);
     // An axis that one operand does not have is an axis of the other alone.
     batch.drain(|step| step[2] == 0, |size, step| rows.push(size, [step[0], step[1]]));
     batch.drain(|step| step[1] == 0, |size, step| columns.push(size, [step[0], step[2]]));
-    let batch = batch.settle(0);
-    let product = Product {
-        m: rows.settle(0),
-        n: columns.settle(0),
+    let batch = batch.coalesced(0);
+    let product = GemmProblem {
+        m: rows.coalesced(0),
+        n: columns.coalesced(0),
         k: along,
         out: output.address,
         left: left.address.cast_const(),
@@ -131,28 +132,38 @@ unsafe fn batches(
     };
     let elements = [output.element, left.element, right.element];
     // Columns of the output that stand side by side are written as vectors; rows are by the transposed product.
-    let side_by_side = |axes: &Axes<2>| axes.fastest().1[0] == 1;
+    let side_by_side = |axes: &AxisGroup<2>| axes.innermost().1[0] == 1;
     // But many rows that stand as they are read, as those of windows do, are better left than packed.
-    let stays = product.k.fastest().1[0] == 1 && product.m.total() / 8 > product.n.total();
+    let stays = product.k.innermost().1[0] == 1 && product.m.total() / 8 > product.n.total();
     if !side_by_side(&product.n) && side_by_side(&product.m) && !stays {
         let turned = |[a, b, c]: [usize; 3]| [a, c, b];
         // SAFETY: the caller's promise, with the operands' names exchanged.
         return unsafe {
-            each_of_batch(batch.reordered(turned([0, 1, 2])), product.turned(), turned(elements), turned_one)
+            each_of_batch(
+                batch.reordered(turned([0, 1, 2])),
+                product.transposed(),
+                turned(elements),
+                turned_one,
+            )
         };
     }
     // SAFETY: the caller's promise.
     unsafe { each_of_batch(batch, product, elements, one) }
 }
 
-unsafe fn each_of_batch(batch: Axes<3>, product: Product, elements: [usize; 3], one: One) -> Result<()> {
+unsafe fn each_of_batch(
+    batch: AxisGroup<3>,
+    product: GemmProblem,
+    elements: [usize; 3],
+    one: ProductFn,
+) -> Result<()> {
     let count = batch.total();
     if count == 1 {
         // SAFETY: the caller's promise.
         return unsafe { one(&product) };
     }
     const TOGETHER: usize = 16;
-    let many = product.work().saturating_mul(count) >= blocked::PARALLEL;
+    let many = product.work().saturating_mul(count) >= blocked::PARALLEL_MULTIPLY_ADDS;
     blocked::each(count.div_ceil(TOGETHER), many, &|chunk| {
         let first = chunk * TOGETHER;
         let here = TOGETHER.min(count - first);
@@ -175,43 +186,43 @@ unsafe fn each_of_batch(batch: Axes<3>, product: Product, elements: [usize; 3], 
 
 /// How a product of elements of this crate is computed.
 #[allow(clippy::large_enum_variant)] // it is matched where it is made
-enum Way {
-    Small(Small),
-    Vector(Vector),
-    Panels,
+enum Algorithm {
+    TinyProduct(TinyProduct),
+    Gemv(Gemv),
+    PanelLayout,
 }
 
-impl Way {
-    fn of(product: &Product, types: [DType; 3]) -> Way {
-        if let Some(small) = Small::of(product, types) {
-            return Way::Small(small);
+impl Algorithm {
+    fn of(product: &GemmProblem, types: [DType; 3]) -> Algorithm {
+        if let Some(small) = TinyProduct::of(product, types) {
+            return Algorithm::TinyProduct(small);
         }
-        if let Some(vector) = Vector::of(product) {
-            return Way::Vector(vector);
+        if let Some(vector) = Gemv::of(product) {
+            return Algorithm::Gemv(vector);
         }
-        Way::Panels
+        Algorithm::PanelLayout
     }
 }
 
 /// A product of elements of this crate, by the best kernel that the processor has; says whether there is one.
-unsafe fn by_name(product: &Product, types: [DType; 3]) -> Result<bool> {
+unsafe fn by_own_kernel(product: &GemmProblem, types: [DType; 3]) -> Result<bool> {
     if product.k.total() == 0 {
         return Ok(false); // zeros
     }
     // SAFETY: the caller's promise.
     unsafe {
-        match Way::of(product, types) {
-            Way::Small(small) => small.run(),
-            Way::Vector(vector) => return vector.run(types),
-            Way::Panels => return by_panels(types, product),
+        match Algorithm::of(product, types) {
+            Algorithm::TinyProduct(small) => small.run(),
+            Algorithm::Gemv(vector) => return vector.run(types),
+            Algorithm::PanelLayout => return by_blocks(types, product),
         }
     }
     Ok(true)
 }
 
 /// # Safety
-/// As [`by_name`].
-unsafe fn by_panels(types: [DType; 3], product: &Product) -> Result<bool> {
+/// As [`by_own_kernel`].
+unsafe fn by_blocks(types: [DType; 3], product: &GemmProblem) -> Result<bool> {
     let Some((form, transfer)) = kernel(types) else { return Ok(false) };
     // SAFETY: the caller's promise.
     unsafe { blocked::run(form, product, transfer, None)? };
@@ -219,44 +230,44 @@ unsafe fn by_panels(types: [DType; 3], product: &Product) -> Result<bool> {
 }
 
 /// The best kernel that the processor has for these elements, if there is one.
-fn kernel(types: [DType; 3]) -> Option<(Form, Transfer)> {
+fn kernel(types: [DType; 3]) -> Option<(KernelInfo, PackFns)> {
     use DType::*;
     let [out, left, right] = types;
     /// Takes the first kernel of those named that is there.
     macro_rules! first {
         ($($kernel:expr, $left:ty, $right:ty, $sum:ty => $out:ty;)*) => { first! { None; $($kernel, $left, $right, $sum => $out;)* } };
         ($row:expr; $($kernel:expr, $left:ty, $right:ty, $sum:ty => $out:ty;)*) => { {
-            let row: Option<RowTimesPanels> = $row;
+            let row: Option<RowByPanelsFn> = $row;
             $(if let Some(form) = $kernel.map(form) {
                 let same = TypeId::of::<(Same<$sum>, Same<$sum>)>() == TypeId::of::<($left, $right)>();
                 let plain = TypeId::of::<$sum>() == TypeId::of::<$out>();
-                let (left, back) = (<$left>::PACK, <$right>::RESTORE);
+                let (left, back) = (<$left>::PACK, <$right>::UNPACK);
                 let transfer =
-                    Transfer { left, right: <$right>::PACK, back, row, unload: unload::<$sum, $out>, element: size_of::<$out>(), same, plain };
+                    PackFns { left, right: <$right>::PACK, back, row, unload: unload::<$sum, $out>, element: size_of::<$out>(), same, plain };
                 return Some((form, transfer));
             })*
         } };
     }
-    fn form<K: Kernel>(_: K) -> Form {
-        K::FORM
+    fn form<K: Kernel>(_: K) -> KernelInfo {
+        K::INFO
     }
-    fn plain<P>() -> Option<Plain<P>> {
-        Some(Plain(PhantomData))
+    fn plain<P>() -> Option<Portable<P>> {
+        Some(Portable(PhantomData))
     }
     /// Kernels of floats, with `plain` where there is nothing better.
     macro_rules! floats {
         ($left:ty, $right:ty, $out:ty) => {{
-            let row: Option<RowTimesPanels> = Some(gemv::row_times_panels::<$left, gemv::Alone<f32>, $out>);
+            let row: Option<RowByPanelsFn> = Some(gemv::row_by_panels::<$left, gemv::Alone<f32>, $out>);
             #[cfg(target_arch = "x86_64")]
-            first! { row; Float512::here(), $left, $right, f32 => $out; Float256::here(), $left, $right, f32 => $out; }
+            first! { row; Avx512F32::available(), $left, $right, f32 => $out; Avx2F32::available(), $left, $right, f32 => $out; }
             first! { row; plain::<f32>(), $left, $right, f32 => $out; }
         }};
     }
     macro_rules! doubles {
         ($left:ty, $right:ty) => {{
-            let row: Option<RowTimesPanels> = Some(gemv::row_times_panels::<$left, gemv::Alone<f64>, f64>);
+            let row: Option<RowByPanelsFn> = Some(gemv::row_by_panels::<$left, gemv::Alone<f64>, f64>);
             #[cfg(target_arch = "x86_64")]
-            first! { row; Double512::here(), $left, $right, f64 => f64; Double256::here(), $left, $right, f64 => f64; }
+            first! { row; Avx512F64::available(), $left, $right, f64 => f64; Avx2F64::available(), $left, $right, f64 => f64; }
             first! { row; plain::<f64>(), $left, $right, f64 => f64; }
         }};
     }
@@ -264,48 +275,48 @@ fn kernel(types: [DType; 3]) -> Option<(Form, Transfer)> {
         ($part:ty, $wide:ident, $narrow:ident) => {{
             #[cfg(target_arch = "x86_64")]
             first! {
-                $wide::here().map(Pairs::of), Same<Complex<$part>>, Same<Complex<$part>>, Complex<$part> => Complex<$part>;
-                $narrow::here().map(Pairs::of), Same<Complex<$part>>, Same<Complex<$part>>, Complex<$part> => Complex<$part>;
+                $wide::available().map(ComplexOf::of), Same<Complex<$part>>, Same<Complex<$part>>, Complex<$part> => Complex<$part>;
+                $narrow::available().map(ComplexOf::of), Same<Complex<$part>>, Same<Complex<$part>>, Complex<$part> => Complex<$part>;
             }
-            first! { plain::<$part>().map(Pairs::of), Same<Complex<$part>>, Same<Complex<$part>>, Complex<$part> => Complex<$part>; }
+            first! { plain::<$part>().map(ComplexOf::of), Same<Complex<$part>>, Same<Complex<$part>>, Complex<$part> => Complex<$part>; }
         }};
     }
     macro_rules! brains {
         ($out:ty) => {{
             #[cfg(target_arch = "x86_64")]
             {
-                let row: Option<RowTimesPanels> = Some(gemv::row_times_panels::<Bf16Float, gemv::Brains, $out>);
-                first! { row; Tiles::<amx::Brains>::here(), Bf16Pair, Bf16Pair, f32 => $out; }
-                first! { row; Brain512::here().filter(|_| simd::multiplies_pairs()), Bf16Pair, Bf16Pair, f32 => $out; }
+                let row: Option<RowByPanelsFn> = Some(gemv::row_by_panels::<Bf16AsF32, gemv::Brains, $out>);
+                first! { row; Tiles::<amx::Brains>::available(), Bf16x2, Bf16x2, f32 => $out; }
+                first! { row; Avx512Bf16::available().filter(|_| simd::multiplies_pairs()), Bf16x2, Bf16x2, f32 => $out; }
             }
-            floats!(Bf16Float, Bf16Float, $out)
+            floats!(Bf16AsF32, Bf16AsF32, $out)
         }};
     }
     macro_rules! shorts {
         ($left:ty, $right:ty, $out:ty; $wide_left:ty, $wide_right:ty) => {{
             #[cfg(target_arch = "x86_64")]
-            first! { Short512::here(), $left, $right, i32 => $out; Short256::here(), $left, $right, i32 => $out; }
+            first! { Avx512I16::available(), $left, $right, i32 => $out; Avx2I16::available(), $left, $right, i32 => $out; }
             first! { plain::<i32>(), $wide_left, $wide_right, i32 => $out; }
         }};
     }
     macro_rules! bytes {
         ($tiles:ident, $left:ty, $right:ty; $kernel:ident, $shifted:ty; $out:ty, $($rest:tt)*) => { {
             #[cfg(target_arch = "x86_64")]
-            first! { Tiles::<amx::$tiles>::here(), $left, $right, i32 => $out; $kernel::here(), $left, $shifted, i32 => $out; }
+            first! { Tiles::<amx::$tiles>::available(), $left, $right, i32 => $out; $kernel::available(), $left, $shifted, i32 => $out; }
             shorts!($($rest)*)
         } };
     }
     macro_rules! ints {
         ($factor:ty) => {{
             #[cfg(target_arch = "x86_64")]
-            first! { Int512::here(), $factor, $factor, i32 => i32; Int256::here(), $factor, $factor, i32 => i32; }
+            first! { Avx512I32::available(), $factor, $factor, i32 => i32; Avx2I32::available(), $factor, $factor, i32 => i32; }
             first! { plain::<i32>(), $factor, $factor, i32 => i32; }
         }};
     }
     macro_rules! longs {
         ($factor:ty) => {{
             #[cfg(target_arch = "x86_64")]
-            first! { Long512::here(), $factor, $factor, i64 => i64; }
+            first! { Avx512I64::available(), $factor, $factor, i64 => i64; }
             first! { plain::<i64>(), $factor, $factor, i64 => i64; }
         }};
     }
@@ -313,37 +324,37 @@ fn kernel(types: [DType; 3]) -> Option<(Form, Transfer)> {
     match (left, right, out) {
         (F32, F32, F32) => floats!(Same<f32>, Same<f32>, f32),
         (F64, F64, F64) => doubles!(Same<f64>, Same<f64>),
-        (F32, F32, F64) => doubles!(FloatDouble, FloatDouble),
+        (F32, F32, F64) => doubles!(F32AsF64, F32AsF64),
         (BF16, BF16, BF16) => brains!(bf16),
         (BF16, BF16, F32) => brains!(f32),
-        (F16, F16, F16) => floats!(F16Float, F16Float, f16),
-        (F16, F16, F32) => floats!(F16Float, F16Float, f32),
+        (F16, F16, F16) => floats!(F16AsF32, F16AsF32, f16),
+        (F16, F16, F32) => floats!(F16AsF32, F16AsF32, f32),
         (I8, I8, I8) | (U8, U8, U8) => {
-            bytes!(Signed, SignedQuad, SignedQuad; Signed512, SignedShifted; i8, SignedShort, SignedShort, i8; SignedInt, SignedInt)
+            bytes!(Signed, I8x4, I8x4; Avx512I8I8, I8x4Biased; i8, I8AsI16, I8AsI16, i8; I8AsI32, I8AsI32)
         }
         (I8, I8, I32) => {
-            bytes!(Signed, SignedQuad, SignedQuad; Signed512, SignedShifted; i32, SignedShort, SignedShort, i32; SignedInt, SignedInt)
+            bytes!(Signed, I8x4, I8x4; Avx512I8I8, I8x4Biased; i32, I8AsI16, I8AsI16, i32; I8AsI32, I8AsI32)
         }
         (U8, I8, I32) => {
-            bytes!(LeftUnsigned, UnsignedQuad, SignedQuad; LeftUnsigned512, SignedQuad; i32, UnsignedShort, SignedShort, i32; UnsignedInt, SignedInt)
+            bytes!(LeftUnsigned, U8x4, I8x4; Avx512U8I8, I8x4; i32, U8AsI16, I8AsI16, i32; U8AsI32, I8AsI32)
         }
         (I8, U8, I32) => {
-            bytes!(RightUnsigned, SignedQuad, UnsignedQuad; RightUnsigned512, UnsignedQuad; i32, SignedShort, UnsignedShort, i32; SignedInt, UnsignedInt)
+            bytes!(RightUnsigned, I8x4, U8x4; Avx512I8U8, U8x4; i32, I8AsI16, U8AsI16, i32; I8AsI32, U8AsI32)
         }
         (U8, U8, I32 | U32) => {
             #[cfg(target_arch = "x86_64")]
-            first! { Tiles::<amx::Unsigned>::here(), UnsignedQuad, UnsignedQuad, i32 => i32; }
-            shorts!(UnsignedShort, UnsignedShort, i32; UnsignedInt, UnsignedInt)
+            first! { Tiles::<amx::Unsigned>::available(), U8x4, U8x4, i32 => i32; }
+            shorts!(U8AsI16, U8AsI16, i32; U8AsI32, U8AsI32)
         }
-        (I16, I16, I16) | (U16, U16, U16) => shorts!(ShortPair, ShortPair, i16; ShortInt, ShortInt),
-        (I16, I16, I32) => shorts!(ShortPair, ShortPair, i32; ShortInt, ShortInt),
-        (U16, U16, U32) => ints!(UnsignedShortInt),
+        (I16, I16, I16) | (U16, U16, U16) => shorts!(I16x2, I16x2, i16; I16AsI32, I16AsI32),
+        (I16, I16, I32) => shorts!(I16x2, I16x2, i32; I16AsI32, I16AsI32),
+        (U16, U16, U32) => ints!(U16AsI32),
         (I32, I32, I32) | (U32, U32, U32) => ints!(Same<i32>),
-        (I32, I32, I64) => longs!(IntLong),
-        (U32, U32, U64) => longs!(UnsignedIntLong),
+        (I32, I32, I64) => longs!(I32AsI64),
+        (U32, U32, U64) => longs!(U32AsI64),
         (I64, I64, I64) | (U64, U64, U64) => longs!(Same<i64>),
-        (C32, C32, C32) => pairs!(f32, Float512, Float256),
-        (C64, C64, C64) => pairs!(f64, Double512, Double256),
+        (C32, C32, C32) => pairs!(f32, Avx512F32, Avx2F32),
+        (C64, C64, C64) => pairs!(f64, Avx512F64, Avx2F64),
         _ => {}
     }
     None
@@ -417,10 +428,10 @@ unsafe fn narrow<S: Prim, T: Element, const N: usize>(sums: *const S, to: *mut T
 }
 
 /// A product of any elements, one sum after the other.
-unsafe fn loops<T: Number, L: Number, R: Number>(product: &Product) {
+unsafe fn loops<T: Number, L: Number, R: Number>(product: &GemmProblem) {
     const CHUNK: usize = 64;
     let (rows, columns, deep) = (product.m.total(), product.n.total(), product.k.total());
-    let offset = |axes: &Axes<2>, operand: usize, index: usize| {
+    let offset = |axes: &AxisGroup<2>, operand: usize, index: usize| {
         let mut at = [0];
         axes.offsets(operand, index, &mut at);
         at[0]

@@ -1,13 +1,13 @@
 //! From strided operands to panels: what a kernel reads stands in the order in which it reads it.
 //!
 //! A panel holds some lanes (rows of the left operand, columns of the right one) for all of `k`. Its *unit* is what one
-//! step of a kernel takes of a lane: `DEPTH` neighbors along `k`. Panels are `[unit][lane][depth]`; what is missing is 0.
+//! step of a kernel takes of a lane: `DEPTH` neighbors along `k`. PanelLayout are `[unit][lane][depth]`; what is missing is 0.
 // Imports: `error`, `element`, `device`.
 
 use super::super::memory::CpuBlock;
 use super::super::simd::{self, Loop};
 use super::super::turn::transpose;
-use super::axis_group::{few_runs, run_end};
+use super::axis_group::{has_long_spans, span_end};
 use crate::element::Element;
 use crate::element::{bf16, f16};
 use crate::error::Result;
@@ -23,14 +23,14 @@ pub(super) trait Convert: Sized + 'static {
     /// Elements of one lane in a unit.
     const DEPTH: usize;
     /// Whether an element keeps its bits.
-    const KEEPS: bool;
+    const KEEPS_BITS: bool;
     fn convert(value: Self::From) -> Self::To;
     /// The element that was converted.
     fn restore(value: Self::To) -> Self::From;
     /// Packs and restores such elements.
-    const PACK: Pack =
-        if Self::KEEPS { bits(size_of::<Self::From>(), Self::DEPTH) } else { converted::<Self> };
-    const RESTORE: Restore = match (Self::KEEPS, size_of::<Self::To>(), Self::DEPTH) {
+    const PACK: PackFn =
+        if Self::KEEPS_BITS { bits(size_of::<Self::From>(), Self::DEPTH) } else { pack_converted::<Self> };
+    const UNPACK: UnpackFn = match (Self::KEEPS_BITS, size_of::<Self::To>(), Self::DEPTH) {
         (true, 1, 4) => restore::<Bits<u8, 4>>,
         (true, 2, 2) => restore::<Bits<u16, 2>>,
         (true, 4, 1) => restore::<Bits<u32, 1>>,
@@ -46,7 +46,7 @@ impl<T: Copy + Default + 'static, const DEPTH: usize> Convert for Bits<T, DEPTH>
     type From = T;
     type To = T;
     const DEPTH: usize = DEPTH;
-    const KEEPS: bool = true;
+    const KEEPS_BITS: bool = true;
     #[inline(always)]
     fn convert(value: T) -> T {
         value
@@ -58,7 +58,7 @@ impl<T: Copy + Default + 'static, const DEPTH: usize> Convert for Bits<T, DEPTH>
 }
 
 /// Packs elements of `size` bytes as they are.
-pub(super) const fn bits(size: usize, depth: usize) -> Pack {
+pub(super) const fn bits(size: usize, depth: usize) -> PackFn {
     match (size, depth) {
         (1, 1) => pack::<u8, 1>,
         (1, 2) => pack::<u8, 2>,
@@ -76,9 +76,15 @@ pub(super) const fn bits(size: usize, depth: usize) -> Pack {
 ///
 /// # Safety
 /// As [`pack`].
-unsafe fn converted<C: Convert>(from: *const u8, lanes: &[isize], k: &[isize], width: usize, to: *mut u8) {
+unsafe fn pack_converted<C: Convert>(
+    from: *const u8,
+    lanes: &[isize],
+    k: &[isize],
+    width: usize,
+    to: *mut u8,
+) {
     const ROOM: usize = 8 << 10;
-    let mut room = [MaybeUninit::<u64>::uninit(); (ROOM + BEYOND) / 8];
+    let mut room = [MaybeUninit::<u64>::uninit(); (ROOM + PANEL_PADDING_BYTES) / 8];
     let (room, unit) = (room.as_mut_ptr().cast::<u8>(), width * C::DEPTH);
     let together = ROOM / (unit * size_of::<C::From>());
     assert!(together > 0, "rows of a panel are short");
@@ -89,7 +95,7 @@ unsafe fn converted<C: Convert>(from: *const u8, lanes: &[isize], k: &[isize], w
         // SAFETY: the caller's promise, and room for these units, which are converted to their place.
         unsafe {
             raw(from, lanes, k, width, room);
-            convert_run::<C>(room, count, to.cast());
+            convert_span::<C>(room, count, to.cast());
         }
         to = to.wrapping_add(count);
     }
@@ -99,7 +105,7 @@ unsafe fn converted<C: Convert>(from: *const u8, lanes: &[isize], k: &[isize], w
 ///
 /// # Safety
 /// `count` elements, and room for them.
-pub(super) unsafe fn convert_run<C: Convert>(from: *const u8, count: usize, to: *mut u8) {
+pub(super) unsafe fn convert_span<C: Convert>(from: *const u8, count: usize, to: *mut u8) {
     simd::dispatch(Converted::<C> { from: from.cast(), count, to: to.cast() });
 }
 
@@ -141,7 +147,7 @@ macro_rules! conversions {
             type From = $from;
             type To = $to;
             const DEPTH: usize = $depth;
-            const KEEPS: bool = $keeps;
+            const KEEPS_BITS: bool = $keeps;
             #[inline(always)]
             fn convert($x: $from) -> $to { $convert }
             #[inline(always)]
@@ -150,22 +156,22 @@ macro_rules! conversions {
     )* };
 }
 conversions! {
-    Bf16Pair: bf16 => u16, 2, keeps true, |x| x.to_bits(), bf16::from_bits(x);
-    Bf16Float: bf16 => f32, 1, keeps false, |x| x.widen(), bf16::from_bits((x.to_bits() >> 16) as u16);
-    F16Float: f16 => f32, 1, keeps false, |x| x.widen(), f16::narrow(x);
-    FloatDouble: f32 => f64, 1, keeps false, |x| x as f64, x as f32;
-    SignedQuad: i8 => u8, 4, keeps true, |x| x as u8, x as i8;
-    SignedShifted: i8 => u8, 4, keeps false, |x| x as u8 ^ 0x80, (x ^ 0x80) as i8;
-    UnsignedQuad: u8 => u8, 4, keeps true, |x| x, x;
-    SignedShort: i8 => i16, 2, keeps false, |x| x as i16, x as i8;
-    UnsignedShort: u8 => i16, 2, keeps false, |x| x as i16, x as u8;
-    ShortPair: i16 => i16, 2, keeps true, |x| x, x;
-    SignedInt: i8 => i32, 1, keeps false, |x| x as i32, x as i8;
-    UnsignedInt: u8 => i32, 1, keeps false, |x| x as i32, x as u8;
-    ShortInt: i16 => i32, 1, keeps false, |x| x as i32, x as i16;
-    UnsignedShortInt: u16 => i32, 1, keeps false, |x| x as i32, x as u16;
-    IntLong: i32 => i64, 1, keeps false, |x| x as i64, x as i32;
-    UnsignedIntLong: u32 => i64, 1, keeps false, |x| x as i64, x as u32;
+    Bf16x2: bf16 => u16, 2, keeps true, |x| x.to_bits(), bf16::from_bits(x);
+    Bf16AsF32: bf16 => f32, 1, keeps false, |x| x.widen(), bf16::from_bits((x.to_bits() >> 16) as u16);
+    F16AsF32: f16 => f32, 1, keeps false, |x| x.widen(), f16::narrow(x);
+    F32AsF64: f32 => f64, 1, keeps false, |x| x as f64, x as f32;
+    I8x4: i8 => u8, 4, keeps true, |x| x as u8, x as i8;
+    I8x4Biased: i8 => u8, 4, keeps false, |x| x as u8 ^ 0x80, (x ^ 0x80) as i8;
+    U8x4: u8 => u8, 4, keeps true, |x| x, x;
+    I8AsI16: i8 => i16, 2, keeps false, |x| x as i16, x as i8;
+    U8AsI16: u8 => i16, 2, keeps false, |x| x as i16, x as u8;
+    I16x2: i16 => i16, 2, keeps true, |x| x, x;
+    I8AsI32: i8 => i32, 1, keeps false, |x| x as i32, x as i8;
+    U8AsI32: u8 => i32, 1, keeps false, |x| x as i32, x as u8;
+    I16AsI32: i16 => i32, 1, keeps false, |x| x as i32, x as i16;
+    U16AsI32: u16 => i32, 1, keeps false, |x| x as i32, x as u16;
+    I32AsI64: i32 => i64, 1, keeps false, |x| x as i64, x as i32;
+    U32AsI64: u32 => i64, 1, keeps false, |x| x as i64, x as u32;
 }
 
 /// An element that goes into a panel as it is.
@@ -174,7 +180,7 @@ impl<T: Copy + Default + 'static> Convert for Same<T> {
     type From = T;
     type To = T;
     const DEPTH: usize = 1;
-    const KEEPS: bool = true;
+    const KEEPS_BITS: bool = true;
     #[inline(always)]
     fn convert(value: T) -> T {
         value
@@ -186,10 +192,10 @@ impl<T: Copy + Default + 'static> Convert for Same<T> {
 }
 
 /// Packs the lanes at `lanes`, for the `k` offsets given, into a panel of `width` lanes.
-pub(super) type Pack = unsafe fn(from: *const u8, lanes: &[isize], k: &[isize], width: usize, to: *mut u8);
+pub(super) type PackFn = unsafe fn(from: *const u8, lanes: &[isize], k: &[isize], width: usize, to: *mut u8);
 
 /// # Safety
-/// Every lane plus every `k` offset is an element of as many bytes as a `T`; `to` has room for a panel and [`BEYOND`] bytes.
+/// Every lane plus every `k` offset is an element of as many bytes as a `T`; `to` has room for a panel and [`PANEL_PADDING_BYTES`] bytes.
 unsafe fn pack<T: Copy + Default, const DEPTH: usize>(
     from: *const u8,
     lanes: &[isize],
@@ -209,10 +215,10 @@ struct Panel<'a, T, const DEPTH: usize> {
 }
 
 /// Bytes beyond a panel that finishing it may write; see `Kernel::finalize`.
-pub(super) const BEYOND: usize = 64;
+pub(super) const PANEL_PADDING_BYTES: usize = 64;
 
 /// Lanes of the widest panel.
-pub(super) const WIDEST: usize = 64;
+pub(super) const MAX_PANEL_WIDTH: usize = 64;
 
 /// Lanes that are interleaved together, and converted.
 const BLOCK: usize = 16;
@@ -221,12 +227,12 @@ impl<T: Copy + Default, const DEPTH: usize> Loop for Panel<'_, T, DEPTH> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        if !few_runs(self.lanes) {
+        if !has_long_spans(self.lanes) {
             return self.along_k();
         }
         let mut first = 0;
         while first < self.lanes.len() {
-            let end = run_end(self.lanes, first);
+            let end = span_end(self.lanes, first);
             self.along_lanes(first..end);
             first = end;
         }
@@ -244,7 +250,7 @@ impl<T: Copy + Default, const DEPTH: usize> Panel<'_, T, DEPTH> {
             let mut rows = [self.from; DEPTH];
             for (row, &k) in rows.iter_mut().zip(k) {
                 *row = self.from.wrapping_offset(lanes[0].wrapping_add(k));
-                simd::fetch(row.wrapping_add(4 * width.min(WIDEST)).cast(), n * size_of::<T>()); // the next panels' lanes
+                simd::fetch(row.wrapping_add(4 * width.min(MAX_PANEL_WIDTH)).cast(), n * size_of::<T>()); // the next panels' lanes
             }
             let to = self.to.wrapping_add((unit * width + range.start) * DEPTH);
             let mut lane = 0;
@@ -296,7 +302,7 @@ impl<T: Copy + Default, const DEPTH: usize> Panel<'_, T, DEPTH> {
         let mut unit = 0;
         while unit * DEPTH < k.len() {
             let from = unit * DEPTH;
-            let units = (run_end(k, from) - from) / DEPTH;
+            let units = (span_end(k, from) - from) / DEPTH;
             let to = self.to.wrapping_add(from * width);
             if units < 4 {
                 self.each(unit);
@@ -375,7 +381,7 @@ unsafe fn copy(from: *const u8, to: *mut u8, nbytes: usize) {
 /// Turns units of `size` bytes: those of a lane stand side by side at `from`, and a pitch apart at `to`.
 ///
 /// # Safety
-/// As [`transpose`], and [`BEYOND`] bytes at `to`.
+/// As [`transpose`], and [`PANEL_PADDING_BYTES`] bytes at `to`.
 unsafe fn turn(
     to: *mut u8,
     to_pitch: isize,
@@ -406,7 +412,7 @@ unsafe fn turn(
 }
 
 /// Writes what a panel of `width` lanes holds, `lanes` of them, as rows that stand `step` apart, one for each of `k` indices.
-pub(super) type Restore =
+pub(super) type UnpackFn =
     unsafe fn(panel: *const u8, lanes: usize, k: usize, width: usize, to: *mut u8, step: usize);
 
 /// # Safety
@@ -433,17 +439,17 @@ pub(super) unsafe fn restore<C: Convert>(
 }
 
 /// Memory for panels, aligned to a cache line: blocks of the device, which are kept and used again.
-pub(super) struct Room(CpuBlock);
+pub(super) struct PanelBuffer(CpuBlock);
 
-impl Room {
+impl PanelBuffer {
     /// For `a · b` things of `size` bytes, and what packing writes beyond them.
     pub(super) fn new(a: usize, b: usize, size: usize) -> Result<Self> {
         let nbytes = a
             .checked_mul(b)
             .and_then(|n| n.checked_mul(size))
-            .and_then(|n| n.checked_add(BEYOND))
+            .and_then(|n| n.checked_add(PANEL_PADDING_BYTES))
             .unwrap_or(usize::MAX);
-        Ok(Room(CpuBlock::scratch(nbytes)?))
+        Ok(PanelBuffer(CpuBlock::scratch(nbytes)?))
     }
 
     pub(super) fn at(&self) -> *mut u8 {

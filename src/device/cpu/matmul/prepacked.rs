@@ -4,11 +4,11 @@
 //! have the bits of the same products with the matrix in rows: where these would not go by panels, neither do they.
 // Imports: `error`, `device`, `element`, `kernel`, `scalar`.
 
-use super::axis_group::Axes;
-use super::blocked::{self, Panels, Product};
-use super::kernels::Address;
-use super::packing::{BEYOND, Room};
-use super::{Way, is_own, kernel, run};
+use super::axis_group::AxisGroup;
+use super::blocked::{self, GemmProblem, PanelLayout};
+use super::kernels::SyncPtr;
+use super::packing::{PANEL_PADDING_BYTES, PanelBuffer};
+use super::{Algorithm, is_own, kernel, run};
 use crate::device::OperandRef;
 use crate::element::Number;
 use crate::error::Result;
@@ -22,11 +22,18 @@ fn types<T: Number, R: Number>() -> Option<[DType; 3]> {
 }
 
 /// Rows of `n` that stand one after the other.
-fn in_rows([k, n]: [usize; 2], right: *const u8) -> Product {
-    let [mut columns, mut along] = [Axes::new(), Axes::new()];
+fn in_rows([k, n]: [usize; 2], right: *const u8) -> GemmProblem {
+    let [mut columns, mut along] = [AxisGroup::new(), AxisGroup::new()];
     columns.push(n, [1, 1]);
     along.push(k, [1, n as isize]);
-    Product { m: Axes::new(), n: columns, k: along, out: std::ptr::null_mut(), left: std::ptr::null(), right }
+    GemmProblem {
+        m: AxisGroup::new(),
+        n: columns,
+        k: along,
+        out: std::ptr::null_mut(),
+        left: std::ptr::null(),
+        right,
+    }
 }
 
 /// Bytes of a right operand of `k` rows and `n` columns in panels; `None` where rows serve as well: one column is read where it
@@ -36,8 +43,8 @@ pub(in super::super) fn packed_nbytes<T: Number, R: Number>([k, n]: [usize; 2]) 
         return None;
     }
     let (form, _) = kernel(types::<T, R>()?)?;
-    let panels = Panels::of(form, k, n);
-    panels.nbytes.checked_mul(panels.count).and_then(|nbytes| nbytes.checked_add(BEYOND))
+    let panels = PanelLayout::of(form, k, n);
+    panels.nbytes.checked_mul(panels.count).and_then(|nbytes| nbytes.checked_add(PANEL_PADDING_BYTES))
 }
 
 /// # Safety
@@ -48,13 +55,13 @@ pub(in super::super) unsafe fn pack<T: Number, R: Number>(
     right: OperandRef<'_>,
 ) -> Result<()> {
     let mut product = in_rows([k, n], right.address);
-    let [mut columns, mut along] = [Axes::new(), Axes::new()];
+    let [mut columns, mut along] = [AxisGroup::new(), AxisGroup::new()];
     columns.push(n, [1, right.stride[1]]);
     along.push(k, [1, right.stride[0]]);
     (product.n, product.k) = (columns, along);
     if let Some((form, transfer)) = types::<T, R>().and_then(kernel) {
         // SAFETY: the caller's promise.
-        unsafe { blocked::pack_all(form, &product, transfer, Panels::of(form, k, n), Address(to))? };
+        unsafe { blocked::pack_all(form, &product, transfer, PanelLayout::of(form, k, n), SyncPtr(to))? };
     }
     Ok(())
 }
@@ -68,7 +75,7 @@ pub(in super::super) unsafe fn unpack<T: Number, R: Number>(
 ) -> Result<()> {
     let Some((form, transfer)) = types::<T, R>().and_then(kernel) else { return Ok(()) };
     let ([k, n], element) = (size, size_of::<R>());
-    let panels = Panels::of(form, k, n);
+    let panels = PanelLayout::of(form, k, n);
     /// Rows that are written together: what is read and what is written are runs of a page.
     const ROWS: usize = 16;
     for row in (0..k).step_by(ROWS) {
@@ -96,20 +103,20 @@ pub(in super::super) unsafe fn run_packed<T: Number, R: Number>(
 ) -> Result<()> {
     let (Some(types), &[k], &[n]) = (types::<T, R>(), plan.k, plan.n) else { return Ok(()) }; // nothing else is packed
     let mut product = in_rows([k, n], std::ptr::null());
-    let (mut rows, mut along, mut columns) = (Axes::new(), Axes::new(), Axes::new());
+    let (mut rows, mut along, mut columns) = (AxisGroup::new(), AxisGroup::new(), AxisGroup::new());
     for (axis, &size) in plan.m.iter().enumerate() {
         rows.push(size, [output.stride[axis], left.stride[axis]]);
     }
     let last = plan.m.len();
     along.push(k, [left.stride[last], n as isize]);
     columns.push(n, [output.stride[last], 1]);
-    (product.m, product.k, product.n) = (rows.settle(0), along, columns);
+    (product.m, product.k, product.n) = (rows.coalesced(0), along, columns);
     (product.out, product.left) = (output.address, left.address.cast_const());
     if product.m.total() == 0 {
         return Ok(());
     }
-    if !matches!(Way::of(&product, types), Way::Vector(_) | Way::Panels) {
-        let room = Room::new(k, n, size_of::<R>())?;
+    if !matches!(Algorithm::of(&product, types), Algorithm::Gemv(_) | Algorithm::PanelLayout) {
+        let room = PanelBuffer::new(k, n, size_of::<R>())?;
         // SAFETY: the caller's promise, and room for every element.
         unsafe { unpack::<T, R>([k, n], room.at(), packed)? };
         let stride = [n as isize, 1];
@@ -126,7 +133,7 @@ pub(in super::super) unsafe fn run_packed<T: Number, R: Number>(
     let Some((form, transfer)) = kernel(types) else { return Ok(()) };
     if let (1, Some(row)) = (product.m.total(), transfer.row) {
         // SAFETY: the caller's promise.
-        return unsafe { row(&product, packed, Panels::of(form, product.k.total(), product.n.total())) };
+        return unsafe { row(&product, packed, PanelLayout::of(form, product.k.total(), product.n.total())) };
     }
     // SAFETY: as above.
     unsafe { blocked::run(form, &product, transfer, Some(packed)) }

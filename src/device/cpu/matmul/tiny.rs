@@ -2,8 +2,8 @@
 // Imports: `scalar`, `device`, `kernel`.
 
 use super::super::simd::{self, Loop};
-use super::axis_group::Axes;
-use super::blocked::Product;
+use super::axis_group::AxisGroup;
+use super::blocked::GemmProblem;
 use crate::device::OperandRef;
 use crate::kernel::ContractPlan;
 use crate::scalar::{Arith, DType, Num};
@@ -13,7 +13,7 @@ const MOST: usize = 16;
 
 /// One matrix each: rows, terms and columns, and their steps in elements.
 #[derive(Clone, Copy)]
-pub(super) struct Small {
+pub(super) struct TinyProduct {
     /// `m`, `n`, `k`.
     size: [usize; 3],
     /// Steps in the output and the left operand.
@@ -25,10 +25,10 @@ pub(super) struct Small {
     out: *mut u8,
     left: *const u8,
     right: *const u8,
-    sums: fn(Small),
+    sums: fn(TinyProduct),
 }
 
-impl Small {
+impl TinyProduct {
     /// The product, if there is a loop for its elements, and its groups have one axis each, and few indices.
     #[inline]
     pub(super) fn planned(
@@ -37,8 +37,8 @@ impl Small {
         out: &OperandRef<'_>,
         left: &OperandRef<'_>,
         right: &OperandRef<'_>,
-    ) -> Option<Small> {
-        let sums = Small::sums(types)?;
+    ) -> Option<TinyProduct> {
+        let sums = TinyProduct::sums(types)?;
         let ([], [m @ 0..=MOST], [n @ 0..=MOST], [k @ 0..=MOST]) = (plan.batch, plan.m, plan.n, plan.k)
         else {
             return None;
@@ -48,7 +48,7 @@ impl Small {
         else {
             return None;
         };
-        Some(Small {
+        Some(TinyProduct {
             size: [*m, *n, *k],
             row: [*out_row, *left_row],
             column: [*out_column, *right_column],
@@ -61,11 +61,13 @@ impl Small {
     }
 
     /// As [`planned`](Small::planned), of one product of many.
-    pub(super) fn of(product: &Product, types: [DType; 3]) -> Option<Small> {
-        let sums = Small::sums(types)?;
-        let group = |axes: &Axes<2>| Some((axes.total(), axes.single()?)).filter(|&(size, _)| size <= MOST);
+    pub(super) fn of(product: &GemmProblem, types: [DType; 3]) -> Option<TinyProduct> {
+        let sums = TinyProduct::sums(types)?;
+        let group = |axes: &AxisGroup<2>| {
+            Some((axes.total(), axes.as_single_axis()?)).filter(|&(size, _)| size <= MOST)
+        };
         let ((m, row), (n, column), (k, term)) = (group(&product.m)?, group(&product.n)?, group(&product.k)?);
-        Some(Small {
+        Some(TinyProduct {
             size: [m, n, k],
             row,
             column,
@@ -79,7 +81,7 @@ impl Small {
 
     /// The loop for these elements, if there is one. Terms are added in order.
     #[inline]
-    fn sums(types: [DType; 3]) -> Option<fn(Small)> {
+    fn sums(types: [DType; 3]) -> Option<fn(TinyProduct)> {
         use DType::*;
         Some(match types {
             [F32, F32, F32] => floats,
@@ -103,14 +105,14 @@ impl Small {
 /// Functions that are not generic are compiled here, and not where a product is called.
 macro_rules! loops {
     ($($name:ident $p:ty;)*) => { $(
-        fn $name(small: Small) {
+        fn $name(small: TinyProduct) {
             simd::dispatch(Sums::<$p>(small, std::marker::PhantomData));
         }
     )* };
 }
 loops! { floats f32; doubles f64; ints i32; longs i64; }
 
-struct Sums<P>(Small, std::marker::PhantomData<P>);
+struct Sums<P>(TinyProduct, std::marker::PhantomData<P>);
 
 impl<P: Num> Loop for Sums<P> {
     type Output = ();
@@ -143,7 +145,7 @@ impl<P: Num> Sums<P> {
 
     #[inline(always)]
     fn rows<const COLUMNS: usize, const SIDE_BY_SIDE: bool>(&self, from: usize) {
-        let Small { size: [rows, _, terms], row, column, term, out, left, right, .. } = self.0;
+        let TinyProduct { size: [rows, _, terms], row, column, term, out, left, right, .. } = self.0;
         let at = |index: usize, step: isize| (index as isize).wrapping_mul(step);
         let right = right.cast::<P>().wrapping_offset(at(from, column[1]));
         let (mut out, mut left) = (out.cast::<P>().wrapping_offset(at(from, column[0])), left.cast::<P>());

@@ -6,9 +6,9 @@
 // Imports: nothing.
 
 use super::super::super::simd::{self, Level};
-use super::super::packing::{Pack, bits};
+use super::super::packing::{PackFn, bits};
 use super::x86_64::turn;
-use super::{Kernel, STARTED_ROWS, Tile};
+use super::{Kernel, MAX_INITIAL_ROWS, Tile};
 use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
 use std::marker::PhantomData;
@@ -42,7 +42,7 @@ pub(in super::super) struct Tiles<F>(PhantomData<F>);
 impl<F: Factors> Tiles<F> {
     /// The kernel, where this processor has its instructions and the system lets the process use them.
     #[inline]
-    pub(in super::super) fn here() -> Option<Self> {
+    pub(in super::super) fn available() -> Option<Self> {
         (simd::level() >= Level::Avx512 && *INSTRUCTIONS & 1 << F::BIT != 0).then_some(Tiles(PhantomData))
     }
 }
@@ -235,11 +235,11 @@ impl<F: Factors> Kernel for Tiles<F> {
     const ROWS: usize = ROWS;
     const LANES: usize = SIDE;
     const DEPTH: usize = F::DEPTH;
-    const IN_ROWS: Option<Pack> = Some(bits(4 / F::DEPTH, 1));
-    const DIRECT: bool = false;
+    const PACK_IN_ROWS: Option<PackFn> = Some(bits(4 / F::DEPTH, 1));
+    const READS_UNPACKED: bool = false;
 
     /// Turns the panel, 16 units at a time: a left tile is read by rows. Of fewer units at the end the rows are as short.
-    unsafe fn finalize(panel: *mut u8, units: usize) -> Option<[i32; STARTED_ROWS]> {
+    unsafe fn finalize(panel: *mut u8, units: usize) -> Option<[i32; MAX_INITIAL_ROWS]> {
         let panel = panel.cast::<u32>();
         let rows = |from: *const u32| {
             let mut rows = [from; SIDE];
@@ -308,7 +308,7 @@ impl<F: Factors> Kernel for Tiles<F> {
                 after,
                 after_step: step,
             };
-            // SAFETY: the caller's promise: rows of units, or a panel that `finalize` has turned; the output has these rows. `here`
+            // SAFETY: the caller's promise: rows of units, or a panel that `finalize` has turned; the output has these rows. `available`
             // found the instruction.
             unsafe { F::run(&pass, tile.rows > SIDE, tile.vectors > 1) };
             add = true;

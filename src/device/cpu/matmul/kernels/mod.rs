@@ -8,33 +8,33 @@ pub(super) mod portable;
 #[cfg(target_arch = "x86_64")]
 pub(super) mod x86_64;
 
-use super::packing::Pack;
+use super::packing::PackFn;
 
 /// Rows of the largest tile, and bytes of its sums: two vectors of 64 bytes a row.
-pub(super) const MOST_ROWS: usize = 32;
-pub(super) const MOST_BYTES: usize = MOST_ROWS * 2 * 64;
+pub(super) const MAX_TILE_ROWS: usize = 32;
+pub(super) const MAX_TILE_BYTES: usize = MAX_TILE_ROWS * 2 * 64;
 /// Rows of the largest tile whose sums may start with something.
-pub(super) const STARTED_ROWS: usize = 12;
+pub(super) const MAX_INITIAL_ROWS: usize = 12;
 /// Where they start with nothing.
-pub(super) static ZEROS: [i32; STARTED_ROWS] = [0; STARTED_ROWS];
+pub(super) static ZERO_INITIAL: [i32; MAX_INITIAL_ROWS] = [0; MAX_INITIAL_ROWS];
 
 /// One tile: `out[r][c] (+)= start[r] + Σ left[r] · right[c]` over some units. Addresses are those of units and of sums, steps
 /// are in bytes.
 pub(super) struct Tile {
-    /// 1 to `Form::rows`.
+    /// 1 to `KernelInfo::rows`.
     pub(super) rows: usize,
     /// 1 or 2 vectors of columns.
     pub(super) vectors: usize,
     /// Before the output is asked for, and after that, 1 at least.
     pub(super) units: [usize; 2],
     pub(super) left: *const u8,
-    /// From row to row and from unit to unit: the steps of a panel, as it was packed, or `[_, Form::unit]` in
+    /// From row to row and from unit to unit: the steps of a panel, as it was packed, or `[_, KernelInfo::unit]` in
     /// rows.
     pub(super) left_step: [isize; 2],
     pub(super) right: *const u8,
     /// From unit to unit.
     pub(super) right_step: isize,
-    /// What sums that are whole numbers of 32 bits start with, for each of [`STARTED_ROWS`].
+    /// What sums that are whole numbers of 32 bits start with, for each of [`MAX_INITIAL_ROWS`].
     pub(super) start: *const i32,
     /// The first row of the output, whose columns stand side by side, and from row to row.
     pub(super) out: *mut u8,
@@ -45,7 +45,7 @@ pub(super) struct Tile {
 
 /// A kernel, whose types are known no more: what drives it is compiled once for all of them.
 #[derive(Clone, Copy)]
-pub(super) struct Form {
+pub(super) struct KernelInfo {
     /// Bytes of a unit, and of a sum.
     pub(super) unit: usize,
     pub(super) sum: usize,
@@ -56,16 +56,16 @@ pub(super) struct Form {
     /// How many indices along `k` a unit has.
     pub(super) depth: usize,
     /// How the left operand is packed as rows, where its units stand side by side and the kernel reads such rows.
-    pub(super) in_rows: Option<Pack>,
+    pub(super) in_rows: Option<PackFn>,
     /// Whether the left operand may be read where it stands.
     pub(super) direct: bool,
     /// Whether sums may start with something.
     pub(super) starts: bool,
-    pub(super) finalize: unsafe fn(panel: *mut u8, units: usize) -> Option<[i32; STARTED_ROWS]>,
+    pub(super) finalize: unsafe fn(panel: *mut u8, units: usize) -> Option<[i32; MAX_INITIAL_ROWS]>,
     pub(super) tile: unsafe fn(tile: &Tile),
 }
 
-impl Form {
+impl KernelInfo {
     /// Whether its vectors have 512 bits.
     pub(super) fn is_wide(self) -> bool {
         self.lanes * self.sum >= 64
@@ -81,16 +81,16 @@ pub(super) trait Kernel: Copy + Send + Sync + 'static {
     const ROWS: usize;
     const LANES: usize;
     const DEPTH: usize;
-    const IN_ROWS: Option<Pack> = None;
-    const DIRECT: bool;
-    const STARTS: bool = false;
+    const PACK_IN_ROWS: Option<PackFn> = None;
+    const READS_UNPACKED: bool;
+    const HAS_INITIAL: bool = false;
 
     /// Finishes a left panel that was packed: brings it into another order, if this kernel reads one, and says what its rows
     /// start with, if not 0.
     ///
     /// # Safety
-    /// The panel has `units` units, and [`BEYOND`](super::packing::BEYOND) bytes behind it hold nothing yet.
-    unsafe fn finalize(_panel: *mut u8, _units: usize) -> Option<[i32; STARTED_ROWS]> {
+    /// The panel has `units` units, and [`PANEL_PADDING_BYTES`](super::packing::PANEL_PADDING_BYTES) bytes behind it hold nothing yet.
+    unsafe fn finalize(_panel: *mut u8, _units: usize) -> Option<[i32; MAX_INITIAL_ROWS]> {
         None
     }
 
@@ -100,17 +100,17 @@ pub(super) trait Kernel: Copy + Send + Sync + 'static {
     /// Rows, columns and units of the tile are there, and at least one unit; with `add` the output has been written.
     unsafe fn tile(tile: &Tile);
 
-    const FORM: Form = {
-        assert!(Self::ROWS * 2 * Self::LANES * size_of::<Self::Sum>() <= MOST_BYTES);
-        Form {
+    const INFO: KernelInfo = {
+        assert!(Self::ROWS * 2 * Self::LANES * size_of::<Self::Sum>() <= MAX_TILE_BYTES);
+        KernelInfo {
             unit: size_of::<Self::Unit>(),
             sum: size_of::<Self::Sum>(),
             rows: Self::ROWS,
             lanes: Self::LANES,
             depth: Self::DEPTH,
-            in_rows: Self::IN_ROWS,
-            direct: Self::DIRECT,
-            starts: Self::STARTS,
+            in_rows: Self::PACK_IN_ROWS,
+            direct: Self::READS_UNPACKED,
+            starts: Self::HAS_INITIAL,
             finalize: Self::finalize,
             tile: Self::tile,
         }
@@ -118,23 +118,23 @@ pub(super) trait Kernel: Copy + Send + Sync + 'static {
 }
 
 /// A kernel that can multiply complex numbers.
-pub(super) trait Parts: Kernel {
+pub(super) trait ComplexKernel: Kernel {
     /// Computes a tile of complex numbers, whose real and imaginary parts are units and sums of this kernel, by half as many rows and
     /// columns.
     ///
     /// # Safety
     /// As [`Kernel::tile`].
-    unsafe fn both(tile: &Tile);
+    unsafe fn complex_tile(tile: &Tile);
 }
 
 /// An address that several threads write, each at its own places.
 #[derive(Clone, Copy)]
-pub(super) struct Address(pub(super) *mut u8);
+pub(super) struct SyncPtr(pub(super) *mut u8);
 
 // SAFETY: an address only; whoever follows it answers for it.
-unsafe impl Sync for Address {}
+unsafe impl Sync for SyncPtr {}
 
-impl Address {
+impl SyncPtr {
     pub(super) fn get(&self) -> *mut u8 {
         self.0
     }

@@ -2,38 +2,38 @@
 // Imports: `scalar`.
 
 use super::super::super::simd::{self, Loop};
-use super::{Kernel, Parts, Tile};
+use super::{ComplexKernel, Kernel, Tile};
 use crate::scalar::{Arith, Num};
 use std::marker::PhantomData;
 
 /// Sums in `P`, one product a step.
-pub(in super::super) struct Plain<P>(pub(in super::super) PhantomData<P>);
+pub(in super::super) struct Portable<P>(pub(in super::super) PhantomData<P>);
 
-impl<P> Clone for Plain<P> {
+impl<P> Clone for Portable<P> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<P> Copy for Plain<P> {}
+impl<P> Copy for Portable<P> {}
 
 const ROWS: usize = 4;
 const LANES: usize = 8;
 
-impl<P: Num> Kernel for Plain<P> {
+impl<P: Num> Kernel for Portable<P> {
     type Unit = P;
     type Sum = P;
     const ROWS: usize = ROWS;
     const LANES: usize = LANES;
     const DEPTH: usize = 1;
-    const DIRECT: bool = false;
+    const READS_UNPACKED: bool = false;
 
     unsafe fn tile(tile: &Tile) {
         run::<P>(tile, false);
     }
 }
 
-impl<P: Num> Parts for Plain<P> {
-    unsafe fn both(tile: &Tile) {
+impl<P: Num> ComplexKernel for Portable<P> {
+    unsafe fn complex_tile(tile: &Tile) {
         run::<P>(tile, true);
     }
 }

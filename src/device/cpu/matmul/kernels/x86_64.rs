@@ -5,7 +5,7 @@
 // Imports: nothing.
 
 use super::super::super::simd::{self, Level};
-use super::{Kernel, Parts, STARTED_ROWS, Tile};
+use super::{ComplexKernel, Kernel, MAX_INITIAL_ROWS, Tile};
 use std::arch::asm;
 use std::arch::x86_64::*;
 use std::mem::offset_of;
@@ -224,7 +224,7 @@ macro_rules! kernels {
 
         impl $Name {
             /// The kernel, where this processor has its instructions.
-            pub(in super::super) fn here() -> Option<Self> {
+            pub(in super::super) fn available() -> Option<Self> {
                 (CALLED && simd::level() >= level($bits) $(&& is_x86_feature_detected!($more))*).then_some($Name)
             }
 
@@ -233,7 +233,7 @@ macro_rules! kernels {
             unsafe fn rows<const U: usize, const L: usize, const V: usize>(tile: &Tile) {
                 let row = |row: isize| tile.left.wrapping_offset(row.wrapping_mul(tile.left_step[0]));
                 let (left3, left6, left9) = (row(3), row(6), row(9));
-                // SAFETY: the promise of `Kernel::tile`; `here` found the instructions.
+                // SAFETY: the promise of `Kernel::tile`; `available` found the instructions.
                 unsafe { sized_tile!($bits tile [] [left3 left6 left9] $text) }
             }
         }
@@ -244,12 +244,12 @@ macro_rules! kernels {
             const ROWS: usize = $rows;
             const LANES: usize = $bits / 8 / size_of::<$Sum>();
             const DEPTH: usize = $depth;
-            const DIRECT: bool = $depth == 1;
-            const STARTS: bool = kernels!(starts $text);
+            const READS_UNPACKED: bool = $depth == 1;
+            const HAS_INITIAL: bool = kernels!(starts $text);
 
-            unsafe fn finalize(panel: *mut u8, units: usize) -> Option<[i32; STARTED_ROWS]> {
-                // SAFETY: the caller's promise; `here` found the instructions.
-                if Self::STARTS { Some(unsafe { shifted_back(panel.cast(), units) }) } else { None }
+            unsafe fn finalize(panel: *mut u8, units: usize) -> Option<[i32; MAX_INITIAL_ROWS]> {
+                // SAFETY: the caller's promise; `available` found the instructions.
+                if Self::HAS_INITIAL { Some(unsafe { bias_correction(panel.cast(), units) }) } else { None }
             }
 
             unsafe fn tile(tile: &Tile) {
@@ -273,23 +273,23 @@ macro_rules! parts {
         impl $Name {
             /// `U` rows of complex numbers by `V` vectors; below `L` end those of imaginary parts.
             #[target_feature(enable = $feature)]
-            unsafe fn both<const U: usize, const L: usize, const V: usize>(tile: &Tile) {
+            unsafe fn complex_tile<const U: usize, const L: usize, const V: usize>(tile: &Tile) {
                 let part = tile.left.wrapping_add(size_of::<<Self as Kernel>::Unit>());
                 let third = |part: *const u8| part.wrapping_offset(3 * tile.left_step[0]);
                 let (left3, left6, left9) = if $half == 6 { (third(tile.left), part, third(part)) } else { (part, part, part) };
-                // SAFETY: the promise of `Parts::both`; `here` found the instructions.
+                // SAFETY: the promise of `Parts::both`; `available` found the instructions.
                 unsafe { sized_tile!($bits tile $join [left3 left6 left9] $text) }
             }
         }
 
-        impl Parts for $Name {
-            unsafe fn both(tile: &Tile) {
+        impl ComplexKernel for $Name {
+            unsafe fn complex_tile(tile: &Tile) {
                 // SAFETY: the caller's promise.
                 unsafe {
                     match (tile.rows, tile.vectors) {
                         $(
-                            ($r, 1) => Self::both::<$r, { $r + $half }, 1>(tile),
-                            ($r, 2) => Self::both::<$r, { $r + $half }, 2>(tile),
+                            ($r, 1) => Self::complex_tile::<$r, { $r + $half }, 1>(tile),
+                            ($r, 2) => Self::complex_tile::<$r, { $r + $half }, 2>(tile),
                         )*
                         _ => debug_assert!(false, "a tile of {} rows", tile.rows),
                     }
@@ -300,60 +300,60 @@ macro_rules! parts {
 }
 
 parts! {
-    Float512 "avx512f" 512, 6 [1 2 3 4 5 6],
+    Avx512F32 "avx512f" 512, 6 [1 2 3 4 5 6],
         ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0],
         [0x3f800000 "vbroadcastss" "vpermilps" 0xb1 "vfmaddsub213ps"];
-    Double512 "avx512f" 512, 6 [1 2 3 4 5 6],
+    Avx512F64 "avx512f" 512, 6 [1 2 3 4 5 6],
         ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0],
         [0x3ff0000000000000 "vbroadcastsd" "vpermilpd" 0x55 "vfmaddsub213pd"];
-    Float256 "avx2" 256, 3 [1 2 3],
+    Avx2F32 "avx2" 256, 3 [1 2 3],
         ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0],
         [0x3f800000 "vbroadcastss" "vpermilps" 0xb1 "vfmaddsub213ps"];
-    Double256 "avx2" 256, 3 [1 2 3],
+    Avx2F64 "avx2" 256, 3 [1 2 3],
         ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0],
         [0x3ff0000000000000 "vbroadcastsd" "vpermilpd" 0x55 "vfmaddsub213pd"];
 }
 
 kernels! {
     /// f32, fused.
-    Float512 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+    Avx512F32 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
         f32, 1, f32, ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0];
     /// f64, fused.
-    Double512 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+    Avx512F64 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
         f64, 1, f64, ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0];
     /// Two products of bf16 a step, summed in f32. The instruction takes subnormal numbers for 0.
-    Brain512 ["avx512f" "avx512bf16"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+    Avx512Bf16 ["avx512f" "avx512bf16"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
         u32, 2, f32, ["vbroadcastss" ["vdpbf16ps"] "vaddps" 0];
     /// Two products of 16-bit integers a step, summed in i32.
-    Short512 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+    Avx512I16 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
         u32, 2, i32, ["vpbroadcastd" ["vpmaddwd" "vpaddd"] "vpaddd" 0];
     /// Four products i8 · i8 a step. The instruction multiplies unsigned by signed, so the right panel holds b + 128, and every row
     /// starts at −128 Σ a.
-    Signed512 ["avx512f" "avx512vnni"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+    Avx512I8I8 ["avx512f" "avx512vnni"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
         u32, 4, i32, ["vpbroadcastd" [right "vpdpbusd"] "vpaddd" 1];
     /// Four products u8 · i8 a step.
-    LeftUnsigned512 ["avx512f" "avx512vnni"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+    Avx512U8I8 ["avx512f" "avx512vnni"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
         u32, 4, i32, ["vpbroadcastd" ["vpdpbusd"] "vpaddd" 0];
     /// Four products i8 · u8 a step.
-    RightUnsigned512 ["avx512f" "avx512vnni"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+    Avx512I8U8 ["avx512f" "avx512vnni"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
         u32, 4, i32, ["vpbroadcastd" [right "vpdpbusd"] "vpaddd" 0];
     /// i32; the products wrap.
-    Int512 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+    Avx512I32 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
         i32, 1, i32, ["vpbroadcastd" ["vpmulld" "vpaddd"] "vpaddd" 0];
     /// i64; the products wrap.
-    Long512 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+    Avx512I64 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
         i64, 1, i64, ["vpbroadcastq" ["vpmullq" "vpaddq"] "vpaddq" 0];
     /// f32, fused, 256 bits.
-    Float256 ["avx2"] 256, 6 [1 2 3 4 5 6],
+    Avx2F32 ["avx2"] 256, 6 [1 2 3 4 5 6],
         f32, 1, f32, ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0];
     /// f64, fused, 256 bits.
-    Double256 ["avx2"] 256, 6 [1 2 3 4 5 6],
+    Avx2F64 ["avx2"] 256, 6 [1 2 3 4 5 6],
         f64, 1, f64, ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0];
     /// Two products of 16-bit integers a step, 256 bits.
-    Short256 ["avx2"] 256, 6 [1 2 3 4 5 6],
+    Avx2I16 ["avx2"] 256, 6 [1 2 3 4 5 6],
         u32, 2, i32, ["vpbroadcastd" ["vpmaddwd" "vpaddd"] "vpaddd" 0];
     /// i32; the products wrap. 256 bits.
-    Int256 ["avx2"] 256, 6 [1 2 3 4 5 6],
+    Avx2I32 ["avx2"] 256, 6 [1 2 3 4 5 6],
         i32, 1, i32, ["vpbroadcastd" ["vpmulld" "vpaddd"] "vpaddd" 0];
 }
 
@@ -362,20 +362,20 @@ kernels! {
 /// # Safety
 /// The panel has `units` units of 12 rows.
 #[target_feature(enable = "avx512f,avx512vnni")]
-unsafe fn shifted_back(panel: *mut u32, units: usize) -> [i32; STARTED_ROWS] {
+unsafe fn bias_correction(panel: *mut u32, units: usize) -> [i32; MAX_INITIAL_ROWS] {
     let mut sums = _mm512_setzero_si512();
     for unit in 0..units {
         // SAFETY: the caller's promise.
         let quads = unsafe {
-            _mm512_maskz_loadu_epi32((1 << STARTED_ROWS) - 1, panel.add(unit * STARTED_ROWS).cast())
+            _mm512_maskz_loadu_epi32((1 << MAX_INITIAL_ROWS) - 1, panel.add(unit * MAX_INITIAL_ROWS).cast())
         };
         sums = _mm512_dpbusd_epi32(sums, _mm512_set1_epi8(1), quads);
     }
     let mut rows = [0i32; 16];
     // SAFETY: as many bytes.
     unsafe { _mm512_storeu_si512(rows.as_mut_ptr().cast(), sums) };
-    let mut start = [0; STARTED_ROWS];
-    for row in 0..STARTED_ROWS {
+    let mut start = [0; MAX_INITIAL_ROWS];
+    for row in 0..MAX_INITIAL_ROWS {
         start[row] = rows[row].wrapping_mul(-128);
     }
     start
