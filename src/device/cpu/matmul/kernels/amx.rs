@@ -1,13 +1,15 @@
-//! The innermost loop on processors with tiles (Intel AMX): an instruction multiplies 16 rows by 16 columns, 64 bytes along `k`.
+//! The microkernel of Intel AMX: an instruction multiplies 16 rows by 16 columns, with 64 bytes along `k`.
 //!
-//! The standard library has no stable functions for them, so the loop is assembly. It leaves the registers of tiles
-//! unused. Instructions and their sums: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2
-//! (TDPBF16PS, TDPBSSD); the shapes of registers: volume 1, chapter 18.
+//! The standard library has no stable functions for AMX; the loop is assembly. It releases the tile
+//! registers at its end. Source: Intel 64 and IA-32 Architectures Software Developer's Manual; the
+//! instructions and their sums in volume 2 (TDPBF16PS, TDPBSSD), the shapes of registers in volume 1, chapter
+//! 18.
 // Imports: nothing.
 
 use super::super::super::simd::{self, Level};
-use super::super::packing::{PackFn, bits};
-use super::x86_64::turn;
+use super::super::packing::bits;
+use super::super::panels::PackFn;
+use super::x86_64::transpose_16x16;
 use super::{Kernel, MAX_INITIAL_ROWS, Tile};
 use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
@@ -17,56 +19,69 @@ use std::sync::LazyLock;
 
 /// Rows and lanes of a tile register, and units along `k`.
 const SIDE: usize = 16;
-/// Rows of a left panel: with two vectors of columns four sums are under way, as many as the instruction needs.
-const ROWS: usize = 2 * SIDE;
+/// Rows of a left panel. With two vectors of columns, four tiles of sums are independent: enough to hide the
+/// latency of the instruction.
+const MR: usize = 2 * SIDE;
 
-/// Two kinds of factors, and the instruction that multiplies them.
+/// The element types of both factors, and the instruction that multiplies them.
 pub(in super::super) trait Factors: Copy + Send + Sync + 'static {
-    /// What is summed in, of 4 bytes.
+    /// The type of the sums; it has 4 bytes.
     type Sum: Copy + Default + 'static;
     /// Factors of a unit.
     const DEPTH: usize;
-    /// Where the processor's list (CPUID 7, EDX) says that it has the instruction.
+    /// The bit of CPUID leaf 7, EDX, for the instruction.
     const BIT: u32;
-    /// Computes a pass over two vectors of columns, or one.
+    /// Computes a pass over the upper half of the rows and with `lower` over both, and over one vector of
+    /// columns or with `second` over two.
     ///
     /// # Safety
-    /// What the pass reads and writes is there, and so is the instruction.
+    /// 1. The processor has the instruction and the process may use it.   2. The memory that the pass reads
+    ///    and writes is valid.
     unsafe fn run(pass: &Pass, lower: bool, second: bool);
 }
 
-/// A kernel of such factors.
+/// The kernel of these factors.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Tiles<F>(PhantomData<F>);
+pub(in super::super) struct Amx<F>(PhantomData<F>);
 
-impl<F: Factors> Tiles<F> {
-    /// The kernel, where this processor has its instructions and the system lets the process use them.
+impl<F: Factors> Amx<F> {
+    /// The kernel, if this processor has its instructions and the operating system lets the process use them.
     #[inline]
     pub(in super::super) fn available() -> Option<Self> {
-        (simd::level() >= Level::Avx512 && *INSTRUCTIONS & 1 << F::BIT != 0).then_some(Tiles(PhantomData))
+        (simd::level() >= Level::Avx512 && *INSTRUCTIONS & 1 << F::BIT != 0).then_some(Amx(PhantomData))
     }
 }
 
-/// The processor's list of instructions, empty where tiles must not be used.
+/// CPUID leaf 7, EDX, or 0 if AMX must not be used.
 static INSTRUCTIONS: LazyLock<u32> = LazyLock::new(|| {
     const TILES: u32 = 24;
     let list = __cpuid_count(7, 0).edx;
     if list & 1 << TILES != 0 && is_allowed() { list } else { 0 }
 });
 
-/// Asks the system for the state of tiles, for the whole process and for good: Linux gives it to those that ask. A thread that uses
-/// them costs 8 KiB more, and alternate stacks for signals need room for them (a thread that has a smaller one makes this fail).
-/// `RANKFORM_SIMD=avx2` keeps a process from asking.
+/// Requests permission for AMX from Linux, for the whole process and permanently. Each thread that uses AMX
+/// then needs 8 KiB more of kernel memory, and alternate signal stacks must have room for the tile registers;
+/// the request fails if a thread has a smaller one. With `RANKFORM_SIMD=avx2` the process does not make the
+/// request.
 fn is_allowed() -> bool {
-    // Miri and MemorySanitizer do not see what assembly writes; addresses of 4 bytes (x32) would need other assembly.
+    // Miri and MemorySanitizer do not see the writes of assembly, and addresses of 4 bytes (x32) would need
+    // other assembly.
     #[cfg(all(target_os = "linux", target_pointer_width = "64", not(any(miri, rankform_plain_stores))))]
     {
         // arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)
         let [call, request, tile_data]: [usize; 3] = [158, 0x1023, 18];
         let refused: usize;
-        // SAFETY: a call that reads and writes no memory of the process.
+        // SAFETY: this system call neither reads nor writes memory of the process.
         unsafe {
-            asm!("syscall", inlateout("rax") call => refused, in("rdi") request, in("rsi") tile_data, out("rcx") _, out("r11") _, options(nostack));
+            asm!(
+                "syscall",
+                inlateout("rax") call => refused,
+                in("rdi") request,
+                in("rsi") tile_data,
+                out("rcx") _,
+                out("r11") _,
+                options(nostack)
+            );
         }
         return refused == 0;
     }
@@ -74,7 +89,7 @@ fn is_allowed() -> bool {
     false
 }
 
-/// The shapes of the registers, as the processor reads them.
+/// The shapes of the tile registers, in the format of `ldtilecfg`.
 #[repr(C, align(64))]
 struct Shapes {
     palette: u8,
@@ -85,7 +100,8 @@ struct Shapes {
 }
 
 impl Shapes {
-    /// Sums in registers 0 to 3, left factors of `units` along `k` in 4 and 5, right ones in 6 and 7.
+    /// Sums are in registers 0 to 3, left factors in 4 and 5, right factors in 6 and 7, with `units` units
+    /// along `k`.
     fn of(rows: usize, units: usize) -> Shapes {
         let [upper, lower, units] = [rows.min(SIDE), rows.saturating_sub(SIDE), units].map(|size| size as u8);
         let mut shapes =
@@ -94,30 +110,31 @@ impl Shapes {
         let (line, short) = (64, 4 * u16::from(units));
         shapes.row_bytes[..8].copy_from_slice(&[line, line, line, line, short, short, line, line]);
         if lower == 0 {
-            [2, 3, 5].into_iter().for_each(|register| shapes.row_bytes[register] = 0); // what has no rows has no bytes
+            // A register without rows must have no bytes.
+            [2, 3, 5].into_iter().for_each(|register| shapes.row_bytes[register] = 0);
         }
         shapes
     }
 }
 
-/// Products of some blocks of 16 units, or of one that has fewer. Steps are in bytes.
+/// The arguments of the loop: some blocks of 16 units, or one block of fewer. Strides are in bytes.
 #[repr(C)]
 pub(in super::super) struct Pass {
     shapes: Shapes,
     blocks: usize,
-    /// Rows of units: 16, and from the second address on 16 more.
+    /// The upper 16 rows of units, and the lower rows.
     left: [*const u8; 2],
-    left_step: usize,
-    left_block: usize,
-    /// Units of one vector or two.
+    left_stride: usize,
+    left_block_stride: usize,
+    /// Units of one or two vectors of columns.
     right: *const u8,
-    right_step: isize,
-    /// What the sums start with: rows of one vector or two.
-    before: [*const u8; 2],
-    before_step: isize,
-    /// The sums, which may stand where they started.
-    after: [*mut u8; 2],
-    after_step: isize,
+    right_stride: isize,
+    /// Initial sums of the upper and of the lower rows.
+    initial: [*const u8; 2],
+    initial_stride: isize,
+    /// The sums of the upper and of the lower rows; they may overwrite the initial ones.
+    out: [*mut u8; 2],
+    out_stride: isize,
 }
 
 macro_rules! factors {
@@ -132,77 +149,78 @@ macro_rules! factors {
             const BIT: u32 = $bit;
 
             unsafe fn run(pass: &Pass, lower: bool, second: bool) {
-                /// The loop over blocks, with the halves and vectors that there are. Left factors are read once for each panel,
-                /// so they are not to push the right ones out of the first cache.
+                /// The loop over blocks, for one or two halves of the rows and one or two vectors. Left
+                /// factors are read only once for each panel; they are loaded with a hint that keeps the
+                /// right factors in L1.
                 macro_rules! pass {
                     ($lower:literal, $second:literal) => {
                         asm!(
                             "ldtilecfg [{pass}]",
-                            "tileloadd tmm0, [{sums} + {sums_step}]",
+                            "tileloadd tmm0, [{sums} + {sums_stride}]",
                             concat!(".if ", $second),
-                            "tileloadd tmm1, [{sums} + {sums_step} + 64]",
+                            "tileloadd tmm1, [{sums} + {sums_stride} + 64]",
                             ".endif",
                             concat!(".if ", $lower),
-                            "mov {sums}, [{pass} + {lower_before}]",
-                            "tileloadd tmm2, [{sums} + {sums_step}]",
+                            "mov {sums}, [{pass} + {lower_initial}]",
+                            "tileloadd tmm2, [{sums} + {sums_stride}]",
                             ".endif",
                             concat!(".if ", $lower, " * ", $second),
-                            "tileloadd tmm3, [{sums} + {sums_step} + 64]",
+                            "tileloadd tmm3, [{sums} + {sums_stride} + 64]",
                             ".endif",
                             "2:",
-                            "tileloaddt1 tmm4, [{left} + {left_step}]",
-                            "tileloadd tmm6, [{right} + {right_step}]",
+                            "tileloaddt1 tmm4, [{left} + {left_stride}]",
+                            "tileloadd tmm6, [{right} + {right_stride}]",
                             concat!($multiply, " tmm0, tmm4, tmm6"),
                             concat!(".if ", $second),
-                            "tileloadd tmm7, [{right} + {right_step} + 64]",
+                            "tileloadd tmm7, [{right} + {right_stride} + 64]",
                             concat!($multiply, " tmm1, tmm4, tmm7"),
                             ".endif",
                             concat!(".if ", $lower),
-                            "tileloaddt1 tmm5, [{lower} + {left_step}]",
+                            "tileloaddt1 tmm5, [{lower} + {left_stride}]",
                             concat!($multiply, " tmm2, tmm5, tmm6"),
-                            "add {lower}, {left_block}",
+                            "add {lower}, {left_block_stride}",
                             ".endif",
                             concat!(".if ", $lower, " * ", $second),
                             concat!($multiply, " tmm3, tmm5, tmm7"),
                             ".endif",
-                            "add {left}, {left_block}",
-                            "add {right}, {right_block}",
+                            "add {left}, {left_block_stride}",
+                            "add {right}, {right_block_stride}",
                             "dec {blocks}",
                             "jnz 2b",
-                            "mov {sums}, [{pass} + {upper_after}]",
-                            "mov {sums_step}, [{pass} + {step_after}]",
-                            "tilestored [{sums} + {sums_step}], tmm0",
+                            "mov {sums}, [{pass} + {upper_out}]",
+                            "mov {sums_stride}, [{pass} + {out_stride}]",
+                            "tilestored [{sums} + {sums_stride}], tmm0",
                             concat!(".if ", $second),
-                            "tilestored [{sums} + {sums_step} + 64], tmm1",
+                            "tilestored [{sums} + {sums_stride} + 64], tmm1",
                             ".endif",
                             concat!(".if ", $lower),
-                            "mov {sums}, [{pass} + {lower_after}]",
-                            "tilestored [{sums} + {sums_step}], tmm2",
+                            "mov {sums}, [{pass} + {lower_out}]",
+                            "tilestored [{sums} + {sums_stride}], tmm2",
                             ".endif",
                             concat!(".if ", $lower, " * ", $second),
-                            "tilestored [{sums} + {sums_step} + 64], tmm3",
+                            "tilestored [{sums} + {sums_stride} + 64], tmm3",
                             ".endif",
                             "tilerelease",
                             pass = in(reg) pass,
-                            lower_before = const offset_of!(Pass, before) + 8,
-                            upper_after = const offset_of!(Pass, after),
-                            lower_after = const offset_of!(Pass, after) + 8,
-                            step_after = const offset_of!(Pass, after_step),
-                            sums = inout(reg) pass.before[0] => _,
-                            sums_step = inout(reg) pass.before_step => _,
+                            lower_initial = const offset_of!(Pass, initial) + 8,
+                            upper_out = const offset_of!(Pass, out),
+                            lower_out = const offset_of!(Pass, out) + 8,
+                            out_stride = const offset_of!(Pass, out_stride),
+                            sums = inout(reg) pass.initial[0] => _,
+                            sums_stride = inout(reg) pass.initial_stride => _,
                             blocks = inout(reg) pass.blocks => _,
                             left = inout(reg) pass.left[0] => _,
                             lower = inout(reg) pass.left[1] => _,
-                            left_step = in(reg) pass.left_step,
-                            left_block = in(reg) pass.left_block,
+                            left_stride = in(reg) pass.left_stride,
+                            left_block_stride = in(reg) pass.left_block_stride,
                             right = inout(reg) pass.right => _,
-                            right_step = in(reg) pass.right_step,
-                            right_block = in(reg) SIDE as isize * pass.right_step,
+                            right_stride = in(reg) pass.right_stride,
+                            right_block_stride = in(reg) SIDE as isize * pass.right_stride,
                             options(nostack),
                         )
                     };
                 }
-                // SAFETY: the caller's promise; the shapes come first.
+                // SAFETY: (1), (2) the caller's promise; the shapes are the first field of the pass.
                 unsafe {
                     match (lower, second) {
                         (false, false) => pass!(0, 0),
@@ -217,55 +235,57 @@ macro_rules! factors {
 }
 
 factors! {
-    /// Pairs of bf16, summed in f32. The instruction takes subnormal numbers for 0, factors and sums.
-    Brains: f32, 2, 22, "tdpbf16ps";
-    /// Four products i8 · i8.
-    Signed: i32, 4, 25, "tdpbssd";
-    /// Four products u8 · u8.
-    Unsigned: i32, 4, 25, "tdpbuud";
-    /// Four products u8 · i8.
-    LeftUnsigned: i32, 4, 25, "tdpbusd";
-    /// Four products i8 · u8.
-    RightUnsigned: i32, 4, 25, "tdpbsud";
+    /// Pairs of bf16, summed in f32. The instruction treats subnormal factors and sums as 0.
+    Bf16: f32, 2, 22, "tdpbf16ps";
+    /// i8 · i8: four products a unit.
+    I8I8: i32, 4, 25, "tdpbssd";
+    /// u8 · u8: four products a unit.
+    U8U8: i32, 4, 25, "tdpbuud";
+    /// u8 · i8: four products a unit.
+    U8I8: i32, 4, 25, "tdpbusd";
+    /// i8 · u8: four products a unit.
+    I8U8: i32, 4, 25, "tdpbsud";
 }
 
-impl<F: Factors> Kernel for Tiles<F> {
+impl<F: Factors> Kernel for Amx<F> {
     type Unit = u32;
     type Sum = F::Sum;
-    const ROWS: usize = ROWS;
+    const MR: usize = MR;
     const LANES: usize = SIDE;
     const DEPTH: usize = F::DEPTH;
     const PACK_IN_ROWS: Option<PackFn> = Some(bits(4 / F::DEPTH, 1));
-    const READS_UNPACKED: bool = false;
+    const READS_IN_PLACE: bool = false;
 
-    /// Turns the panel, 16 units at a time: a left tile is read by rows. Of fewer units at the end the rows are as short.
-    unsafe fn finalize(panel: *mut u8, units: usize) -> Option<[i32; MAX_INITIAL_ROWS]> {
+    /// Transposes the panel, 16 units at a time, because a left tile is loaded by rows. If fewer units remain
+    /// at the end, their rows are as short.
+    unsafe fn finish_panel(panel: *mut u8, units: usize) -> Option<[i32; MAX_INITIAL_ROWS]> {
         let panel = panel.cast::<u32>();
         let rows = |from: *const u32| {
             let mut rows = [from; SIDE];
             for lane in 0..SIDE {
-                rows[lane] = from.wrapping_add(lane * ROWS);
+                rows[lane] = from.wrapping_add(lane * MR);
             }
             rows
         };
         let whole = units / SIDE * SIDE;
         for unit in (0..whole).step_by(SIDE) {
             for half in [0, SIDE] {
-                let at = panel.wrapping_add(unit * ROWS + half);
-                // SAFETY: the processor has AVX-512; 16 units of 16 lanes, which are read before they are written.
-                unsafe { turn(rows(at), at, ROWS) };
+                let at = panel.wrapping_add(unit * MR + half);
+                // SAFETY: (1) the kernel's processors have AVX-512; (2) 16 units of 16 lanes, all read before
+                // they are written.
+                unsafe { transpose_16x16(rows(at), at, MR) };
             }
         }
         if whole < units {
-            let (rest, last) = (units - whole, panel.wrapping_add(whole * ROWS));
-            let mut copy = [0; SIDE * ROWS];
+            let (rest, last) = (units - whole, panel.wrapping_add(whole * MR));
+            let mut copy = [0; SIDE * MR];
             for half in [0, 1] {
-                // SAFETY: the units that are left, and what comes beyond a panel for the last row.
+                // SAFETY: (2) the remaining units; (3) the padding after a panel has room for the last row.
                 unsafe {
                     if half == 0 {
-                        last.copy_to_nonoverlapping(copy.as_mut_ptr(), rest * ROWS);
+                        last.copy_to_nonoverlapping(copy.as_mut_ptr(), rest * MR);
                     }
-                    turn(rows(copy.as_ptr().add(half * SIDE)), last.add(half * SIDE * rest), rest);
+                    transpose_16x16(rows(copy.as_ptr().add(half * SIDE)), last.add(half * SIDE * rest), rest);
                 }
             }
         }
@@ -276,18 +296,18 @@ impl<F: Factors> Kernel for Tiles<F> {
         static ZEROS: [u64; 16] = [0; 16];
         let units = tile.units[0] + tile.units[1];
         let (whole, rest) = (units / SIDE, units % SIDE);
-        let (sums, step) = (tile.out, tile.out_step);
-        let after = [sums, sums.wrapping_offset(SIDE as isize * step)];
-        let mut add = tile.add;
+        let (sums, stride) = (tile.out, tile.out_stride);
+        let out = [sums, sums.wrapping_offset(SIDE as isize * stride)];
+        let mut accumulate = tile.accumulate;
         for (first, blocks, units) in [(0, whole, SIDE), (whole * SIDE, 1, rest)] {
             if blocks * units == 0 {
                 continue;
             }
-            // From row to row, to the lower half, to the next block; and where the first one is. The step of a panel says that it
-            // is one: `finalize` has turned it.
-            let [row, half, block, at] = match tile.left_step {
-                [4, _] if units == SIDE => [ROWS, SIDE, SIDE * ROWS, 0],
-                [4, _] => [units, SIDE * units, 0, first * ROWS],
+            // The distances from row to row, to the lower half and to the next block, and the offset of the
+            // first one. A row stride of one unit marks a panel, which `finish_panel` has transposed.
+            let [row, half, block, at] = match tile.left_stride {
+                [4, _] if units == SIDE => [MR, SIDE, SIDE * MR, 0],
+                [4, _] => [units, SIDE * units, 0, first * MR],
                 [row, _] => [row as usize / 4, SIDE * (row as usize / 4), SIDE, first],
             };
             let left = tile.left.cast::<u32>().wrapping_add(at);
@@ -295,23 +315,23 @@ impl<F: Factors> Kernel for Tiles<F> {
                 shapes: Shapes::of(tile.rows, units),
                 blocks,
                 left: [left.cast(), left.wrapping_add(half).cast()],
-                left_step: 4 * row,
-                left_block: 4 * block,
-                right: tile.right.wrapping_offset(first as isize * tile.right_step),
-                right_step: tile.right_step,
-                before: if add {
-                    [after[0].cast_const(), after[1].cast_const()]
+                left_stride: 4 * row,
+                left_block_stride: 4 * block,
+                right: tile.right.wrapping_offset(first as isize * tile.right_stride),
+                right_stride: tile.right_stride,
+                initial: if accumulate {
+                    [out[0].cast_const(), out[1].cast_const()]
                 } else {
                     [ZEROS.as_ptr().cast(); 2]
                 },
-                before_step: if add { step } else { 0 },
-                after,
-                after_step: step,
+                initial_stride: if accumulate { stride } else { 0 },
+                out,
+                out_stride: stride,
             };
-            // SAFETY: the caller's promise: rows of units, or a panel that `finalize` has turned; the output has these rows. `available`
-            // found the instruction.
+            // SAFETY: (1) the caller's promise; (2) rows of units, or a panel that `finish_panel` has
+            // transposed, and the rows of the output.
             unsafe { F::run(&pass, tile.rows > SIDE, tile.vectors > 1) };
-            add = true;
+            accumulate = true;
         }
     }
 }

@@ -1,4 +1,14 @@
-//! What a kernel is: a tile of the output from two panels.
+//! Microkernels: the loop that computes one tile of the output, MR rows by NR columns, from two panels.
+//!
+//! | file | kernels |
+//! |---|---|
+//! | `x86_64.rs` | AVX2 and AVX-512 |
+//! | `amx.rs` | Intel AMX |
+//! | `complex.rs` | complex numbers, by a kernel of their parts |
+//! | `portable.rs` | any processor, vectorized by the compiler |
+//!
+//! A kernel is a type that implements [`Kernel`]. `routes.rs` lists the kernels for each triple of element
+//! types.
 // Imports: nothing.
 
 #[cfg(target_arch = "x86_64")]
@@ -8,134 +18,137 @@ pub(super) mod portable;
 #[cfg(target_arch = "x86_64")]
 pub(super) mod x86_64;
 
-use super::packing::PackFn;
+use super::panels::{PackFn, PanelLayout};
 
-/// Rows of the largest tile, and bytes of its sums: two vectors of 64 bytes a row.
+/// Rows of the largest tile, and bytes of its sums: two vectors of 64 bytes for each row.
 pub(super) const MAX_TILE_ROWS: usize = 32;
 pub(super) const MAX_TILE_BYTES: usize = MAX_TILE_ROWS * 2 * 64;
-/// Rows of the largest tile whose sums may start with something.
+/// Rows of the largest tile whose sums may have initial values other than 0.
 pub(super) const MAX_INITIAL_ROWS: usize = 12;
-/// Where they start with nothing.
+/// Initial values of sums that start at 0.
 pub(super) static ZERO_INITIAL: [i32; MAX_INITIAL_ROWS] = [0; MAX_INITIAL_ROWS];
 
-/// One tile: `out[r][c] (+)= start[r] + Σ left[r] · right[c]` over some units. Addresses are those of units and of sums, steps
-/// are in bytes.
+/// The arguments of a microkernel: `out[r][c] (+)= initial[r] + Σ left[r] · right[c]` over some units.
+/// Addresses are those of units and of sums; strides are in bytes.
 pub(super) struct Tile {
-    /// 1 to `KernelInfo::rows`.
+    /// 1 to [`KernelInfo::mr`].
     pub(super) rows: usize,
-    /// 1 or 2 vectors of columns.
+    /// Vectors of columns: 1 or 2.
     pub(super) vectors: usize,
-    /// Before the output is asked for, and after that, 1 at least.
+    /// Units before the output is prefetched, and units after that, which are at least 1.
     pub(super) units: [usize; 2],
     pub(super) left: *const u8,
-    /// From row to row and from unit to unit: the steps of a panel, as it was packed, or `[_, KernelInfo::unit]` in
-    /// rows.
-    pub(super) left_step: [isize; 2],
+    /// From row to row and from unit to unit: the strides of a packed panel, or `[_, unit_nbytes]` for rows.
+    pub(super) left_stride: [isize; 2],
     pub(super) right: *const u8,
     /// From unit to unit.
-    pub(super) right_step: isize,
-    /// What sums that are whole numbers of 32 bits start with, for each of [`MAX_INITIAL_ROWS`].
-    pub(super) start: *const i32,
-    /// The first row of the output, whose columns stand side by side, and from row to row.
+    pub(super) right_stride: isize,
+    /// Initial values of sums in i32, one for each of [`MAX_INITIAL_ROWS`] rows.
+    pub(super) initial: *const i32,
+    /// The first row of the output, whose columns are contiguous.
     pub(super) out: *mut u8,
-    pub(super) out_step: isize,
-    /// Whether the output already holds a part of the sum; it is not read otherwise.
-    pub(super) add: bool,
+    /// From row to row.
+    pub(super) out_stride: isize,
+    /// Whether the output already holds a part of each sum. If not, it is not read.
+    pub(super) accumulate: bool,
 }
 
-/// A kernel, whose types are known no more: what drives it is compiled once for all of them.
+/// A kernel without its types: the loops around it are compiled once for all kernels.
 #[derive(Clone, Copy)]
 pub(super) struct KernelInfo {
-    /// Bytes of a unit, and of a sum.
-    pub(super) unit: usize,
-    pub(super) sum: usize,
-    /// Rows of a tile, at most.
-    pub(super) rows: usize,
-    /// Columns of a vector.
+    pub(super) unit_nbytes: usize,
+    pub(super) sum_nbytes: usize,
+    /// MR: the most rows of a tile.
+    pub(super) mr: usize,
+    /// Columns of a vector. NR is one or two vectors.
     pub(super) lanes: usize,
-    /// How many indices along `k` a unit has.
+    /// Elements along `k` of a unit.
     pub(super) depth: usize,
-    /// How the left operand is packed as rows, where its units stand side by side and the kernel reads such rows.
-    pub(super) in_rows: Option<PackFn>,
-    /// Whether the left operand may be read where it stands.
-    pub(super) direct: bool,
-    /// Whether sums may start with something.
-    pub(super) starts: bool,
-    pub(super) finalize: unsafe fn(panel: *mut u8, units: usize) -> Option<[i32; MAX_INITIAL_ROWS]>,
+    /// How a left operand whose units are contiguous is packed as rows, if the kernel reads packed rows.
+    pub(super) pack_in_rows: Option<PackFn>,
+    /// Whether the kernel can read the left operand in place.
+    pub(super) reads_in_place: bool,
+    /// Whether sums may have initial values other than 0.
+    pub(super) has_initial: bool,
+    /// [`Kernel::finish_panel`].
+    pub(super) finish_panel: unsafe fn(panel: *mut u8, units: usize) -> Option<[i32; MAX_INITIAL_ROWS]>,
+    /// [`Kernel::tile`].
     pub(super) tile: unsafe fn(tile: &Tile),
 }
 
 impl KernelInfo {
     /// Whether its vectors have 512 bits.
-    pub(super) fn is_wide(self) -> bool {
-        self.lanes * self.sum >= 64
+    pub(super) fn is_512_bits(self) -> bool {
+        self.lanes * self.sum_nbytes >= 64
+    }
+
+    /// The panels of a right operand of `k` rows and `n` columns.
+    pub(super) fn panel_layout(self, k: usize, n: usize) -> PanelLayout {
+        PanelLayout::new(self.lanes, self.depth, self.unit_nbytes, [k, n])
     }
 }
 
-/// A way to multiply panels.
+/// A microkernel.
 pub(super) trait Kernel: Copy + Send + Sync + 'static {
-    /// What a panel holds of one lane and one step.
+    /// The elements of one lane that one step takes.
     type Unit: Copy;
-    /// What is summed in.
+    /// The type of the sums.
     type Sum: Copy + Default + 'static;
-    const ROWS: usize;
+    /// The most rows of a tile.
+    const MR: usize;
+    /// Columns of a vector; the most columns of a tile are twice as many.
     const LANES: usize;
+    /// Elements along `k` of a unit.
     const DEPTH: usize;
+    /// See [`KernelInfo::pack_in_rows`].
     const PACK_IN_ROWS: Option<PackFn> = None;
-    const READS_UNPACKED: bool;
+    /// See [`KernelInfo::reads_in_place`].
+    const READS_IN_PLACE: bool;
+    /// See [`KernelInfo::has_initial`].
     const HAS_INITIAL: bool = false;
 
-    /// Finishes a left panel that was packed: brings it into another order, if this kernel reads one, and says what its rows
-    /// start with, if not 0.
+    /// Finishes a packed left panel: brings it into another order, if this kernel reads one, and returns the
+    /// initial values of its rows, if they are not 0.
     ///
     /// # Safety
-    /// The panel has `units` units, and [`PANEL_PADDING_BYTES`](super::packing::PANEL_PADDING_BYTES) bytes behind it hold nothing yet.
-    unsafe fn finalize(_panel: *mut u8, _units: usize) -> Option<[i32; MAX_INITIAL_ROWS]> {
+    /// 1. The processor has the kernel's instructions.   2. The panel has `units` units of [`MR`](Kernel::MR)
+    ///    rows.   3. The [`PANEL_PADDING_BYTES`](super::panels::PANEL_PADDING_BYTES) bytes after it may be
+    ///    written.
+    unsafe fn finish_panel(_panel: *mut u8, _units: usize) -> Option<[i32; MAX_INITIAL_ROWS]> {
         None
     }
 
     /// Computes one tile.
     ///
     /// # Safety
-    /// Rows, columns and units of the tile are there, and at least one unit; with `add` the output has been written.
+    /// 1. The processor has the kernel's instructions.   2. The operands hold the rows, columns and units of
+    ///    the tile, at least one unit; a packed left panel has [`MR`](Kernel::MR) rows and was finished.   3.
+    ///    The rows of the output may be written, and with `accumulate` they hold sums.
     unsafe fn tile(tile: &Tile);
 
     const INFO: KernelInfo = {
-        assert!(Self::ROWS * 2 * Self::LANES * size_of::<Self::Sum>() <= MAX_TILE_BYTES);
+        assert!(Self::MR * 2 * Self::LANES * size_of::<Self::Sum>() <= MAX_TILE_BYTES);
         KernelInfo {
-            unit: size_of::<Self::Unit>(),
-            sum: size_of::<Self::Sum>(),
-            rows: Self::ROWS,
+            unit_nbytes: size_of::<Self::Unit>(),
+            sum_nbytes: size_of::<Self::Sum>(),
+            mr: Self::MR,
             lanes: Self::LANES,
             depth: Self::DEPTH,
-            in_rows: Self::PACK_IN_ROWS,
-            direct: Self::READS_UNPACKED,
-            starts: Self::HAS_INITIAL,
-            finalize: Self::finalize,
+            pack_in_rows: Self::PACK_IN_ROWS,
+            reads_in_place: Self::READS_IN_PLACE,
+            has_initial: Self::HAS_INITIAL,
+            finish_panel: Self::finish_panel,
             tile: Self::tile,
         }
     };
 }
 
-/// A kernel that can multiply complex numbers.
+/// A kernel that can also multiply complex numbers.
 pub(super) trait ComplexKernel: Kernel {
-    /// Computes a tile of complex numbers, whose real and imaginary parts are units and sums of this kernel, by half as many rows and
-    /// columns.
+    /// Computes a tile of complex numbers with half as many rows and columns. Their real and imaginary parts
+    /// are units and sums of this kernel.
     ///
     /// # Safety
     /// As [`Kernel::tile`].
     unsafe fn complex_tile(tile: &Tile);
-}
-
-/// An address that several threads write, each at its own places.
-#[derive(Clone, Copy)]
-pub(super) struct SyncPtr(pub(super) *mut u8);
-
-// SAFETY: an address only; whoever follows it answers for it.
-unsafe impl Sync for SyncPtr {}
-
-impl SyncPtr {
-    pub(super) fn get(&self) -> *mut u8 {
-        self.0
-    }
 }
