@@ -1,6 +1,7 @@
-//! Moves by index: gather, scatter, and the elements that a mask picks.
+//! Gather, scatter, and the compaction of the elements that a mask selects.
 //!
-//! Every index is looked at before anything moves. Runs of elements with one index are copied as a whole.
+//! All indices are checked before the first element moves. A row of elements with one index is copied as a
+//! whole.
 // Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
 use super::drive::goes_past_caches;
@@ -15,12 +16,12 @@ use crate::scalar::{Eval, Lane};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// [`Error::Index`] if an index lies outside; where several do, one of them.
+/// Returns [`Error::Index`] with one of the indices that are out of bounds, if there are any.
 ///
 /// # Safety
 /// `index` holds `i64` at every index inside the sizes.
 unsafe fn check(plan: GatherPlan<'_>, index: OperandRef<'_>) -> Result<()> {
-    // An axis along which the index does not change is looked at once.
+    // An axis along which the index is broadcast is checked once.
     let mut sizes = [1; MAX_REDUCED];
     for (axis, size) in sizes[..plan.sizes.len()].iter_mut().enumerate() {
         *size = if index.stride[axis] == 0 { plan.sizes[axis].min(1) } else { plan.sizes[axis] };
@@ -30,70 +31,74 @@ unsafe fn check(plan: GatherPlan<'_>, index: OperandRef<'_>) -> Result<()> {
         walk::parallel(walk, 1, &|part| {
             let mut at = part.index_of(0);
             for _ in 0..part.numel() / part.inner() {
-                let row = Bounds {
+                let row = IndexRow {
                     first: part.address_at(0, &at),
-                    step: part.inner_step(0),
+                    stride: part.inner_step(0),
                     n: part.inner(),
                     bound: plan.bound,
                 };
-                // The loop that finds whether there is one vectorizes; which one it is matters once.
+                // The loop that finds whether any index is out of bounds vectorizes. The index itself is
+                // searched only then.
                 if simd::dispatch(row)
-                    && let Some(wrong) = row.wrong()
+                    && let Some(out_of_bounds) = row.out_of_bounds()
                 {
-                    found.store(wrong, Ordering::Relaxed);
+                    found.store(out_of_bounds, Ordering::Relaxed);
                 }
                 part.advance(&mut at, part.inner());
             }
         });
     });
-    // Index 0 lies outside an empty axis, and is what nothing found looks like; such a plan is refused whole.
+    // 0 means that no index was found. Index 0 itself is out of bounds of an empty axis; a plan with one is
+    // refused as a whole.
     match found.into_inner() {
         0 if plan.bound > 0 || sizes.contains(&0) => Ok(()),
-        wrong => Err(Error::Index {
+        out_of_bounds => Err(Error::Index {
             op: plan.op,
-            index: [wrong as isize].into(),
+            index: [out_of_bounds as isize].into(),
             axis: None,
             sizes: [plan.bound].into(),
         }),
     }
 }
 
-/// A row of `n` indices, whose makers promise that they are there.
+/// A row of `n` indices. Constructors promise that they exist.
 #[derive(Clone, Copy)]
-struct Bounds {
+struct IndexRow {
     first: *mut u8,
-    step: isize,
+    /// In bytes.
+    stride: isize,
     n: usize,
     bound: usize,
 }
 
-impl Bounds {
+impl IndexRow {
     #[inline(always)]
     fn at(&self, i: usize) -> i64 {
-        // SAFETY: by promise.
-        unsafe { self.first.wrapping_offset((i as isize).wrapping_mul(self.step)).cast::<i64>().read() }
+        // SAFETY: the constructor promised this index.
+        unsafe { self.first.wrapping_offset((i as isize).wrapping_mul(self.stride)).cast::<i64>().read() }
     }
-    fn wrong(&self) -> Option<i64> {
+    fn out_of_bounds(&self) -> Option<i64> {
         (0..self.n).map(|i| self.at(i)).find(|&index| index as u64 >= self.bound as u64)
     }
 }
 
-impl Loop for Bounds {
+impl Loop for IndexRow {
     type Output = bool;
     #[inline(always)]
     fn run(self) -> bool {
         let bound = self.bound as u64;
-        if self.step == size_of::<i64>() as isize {
+        if self.stride == size_of::<i64>() as isize {
             let first = self.first.cast::<i64>();
-            // SAFETY: by promise.
-            return (0..self.n)
-                .fold(false, |wrong, i| wrong | (unsafe { first.wrapping_add(i).read() } as u64 >= bound));
+            // SAFETY: the constructor promised these indices.
+            return (0..self.n).fold(false, |out_of_bounds, i| {
+                out_of_bounds | (unsafe { first.wrapping_add(i).read() } as u64 >= bound)
+            });
         }
-        (0..self.n).fold(false, |wrong, i| wrong | (self.at(i) as u64 >= bound))
+        (0..self.n).fold(false, |out_of_bounds, i| out_of_bounds | (self.at(i) as u64 >= bound))
     }
 }
 
-/// Copies addressed cells.
+/// Copies the cells that an index addresses.
 ///
 /// # Safety
 /// As [`Device::gather`](crate::device::Device::gather).
@@ -105,56 +110,60 @@ pub(super) unsafe fn gather(
 ) -> Result<()> {
     // SAFETY: the caller's promise.
     unsafe { check(plan, index)? };
-    let step = plan.step.wrapping_mul(to.element as isize);
+    let axis_stride = plan.step.wrapping_mul(to.element as isize);
     let streams = goes_past_caches(plan.sizes, &to);
     walk::each(plan.sizes, &[to, cells, index], Order::OfOutput, &mut |walk| {
         walk::parallel(walk, 1, &|part| {
-            // SAFETY: the parts of the walk reach only what the caller promised; every index is in bounds.
-            unsafe { gather_part(part, step, to.element, streams) }
+            // SAFETY: the parts of the iteration space stay inside the operands of the caller's promise;
+            // every index is in bounds.
+            unsafe { gather_part(part, axis_stride, to.element, streams) }
             pack::fence();
         });
     });
     Ok(())
 }
 
+/// Copies a part of the cells. With `streams`, contiguous rows are written by non-temporal stores.
+///
 /// # Safety
-/// That of `gather`, for a part of its walk.
-unsafe fn gather_part(part: &Walk, step: isize, element: usize, streams: bool) {
+/// As [`gather`], for this part; every index is in bounds.
+unsafe fn gather_part(part: &Walk, axis_stride: isize, element: usize, streams: bool) {
     let n = part.inner();
     let width = element as isize;
-    let (to_step, from_step, index_step) = (part.inner_step(0), part.inner_step(1), part.inner_step(2));
+    let (to_stride, from_stride, index_stride) = (part.inner_step(0), part.inner_step(1), part.inner_step(2));
     let mut at = part.index_of(0);
     for _ in 0..part.numel() / n {
         let (to, from) = (part.address_at(0, &at), part.address_at(1, &at));
         let index = part.address_at(2, &at).cast_const().cast::<i64>();
-        if index_step == 0 {
-            // The rows are met in no order that the processor could guess: one is fetched ahead of its turn.
+        if index_stride == 0 {
+            // Hardware cannot predict the order of the rows: a later row is prefetched.
             let mut ahead = at;
-            part.advance(&mut ahead, AHEAD.saturating_mul(n));
-            // SAFETY: a row of this part, whichever it is; one index for a whole row of cells, both rows promised.
+            part.advance(&mut ahead, PREFETCHED_ROWS.saturating_mul(n));
+            // SAFETY: `ahead` is a row of this part, after any number of steps; one index addresses a whole
+            // row of cells, and both rows are those of the caller's promise.
             unsafe {
                 let next = part.address_at(2, &ahead).cast_const().cast::<i64>().read() as isize;
                 simd::fetch(
-                    part.address_at(1, &ahead).wrapping_offset(next.wrapping_mul(step)),
-                    (n * element).min(FETCHED),
+                    part.address_at(1, &ahead).wrapping_offset(next.wrapping_mul(axis_stride)),
+                    (n * element).min(MAX_PREFETCH_BYTES),
                 );
-                let from = from.wrapping_offset((index.read() as isize).wrapping_mul(step));
-                if streams && to_step == width && from_step == width {
+                let from = from.wrapping_offset((index.read() as isize).wrapping_mul(axis_stride));
+                if streams && to_stride == width && from_stride == width {
                     pack::stream(to, from, n * element);
                 } else {
-                    pack::strided(to, to_step, from, from_step, n, element);
+                    pack::strided(to, to_stride, from, from_stride, n, element);
                 }
             }
         } else {
-            let row = Row { to, to_step, from, from_step, index, index_step, step, n };
-            // SAFETY: `n` promised elements, each moved whole, as bytes that may hold any type.
+            let row = GatherRow { to, to_stride, from, from_stride, index, index_stride, axis_stride, n };
+            // SAFETY: `n` elements of the caller's promise. Each is moved as a whole, as bytes of any type.
             unsafe {
                 match element {
-                    1 => row.each::<1>(),
-                    2 => row.each::<2>(),
-                    4 => row.each::<4>(),
-                    8 => row.each::<8>(),
-                    _ => row.any(element),
+                    1 => row.copy::<1>(),
+                    2 => row.copy::<2>(),
+                    4 => row.copy::<4>(),
+                    8 => row.copy::<8>(),
+                    _ => row.copy_any(element),
                 }
             }
         }
@@ -162,57 +171,72 @@ unsafe fn gather_part(part: &Walk, step: isize, element: usize, streams: bool) {
     }
 }
 
-/// How many rows ahead one is fetched, and how many bytes of it at most.
-const AHEAD: usize = 4;
-const FETCHED: usize = 1024;
+/// How many rows ahead a row is prefetched, and the most bytes of it.
+const PREFETCHED_ROWS: usize = 4;
+const MAX_PREFETCH_BYTES: usize = 1024;
 
-/// A row of cells with an index each; steps in bytes.
+/// A row of cells with one index each. Strides are in bytes. Constructors promise that the elements exist and
+/// that the indices are in bounds.
 #[derive(Clone, Copy)]
-struct Row {
+struct GatherRow {
     to: *mut u8,
-    to_step: isize,
+    to_stride: isize,
     from: *const u8,
-    from_step: isize,
+    from_stride: isize,
     index: *const i64,
-    index_step: isize,
-    step: isize,
+    index_stride: isize,
+    /// Of the addressed axis.
+    axis_stride: isize,
     n: usize,
 }
 
-impl Row {
+impl GatherRow {
+    /// The address of a cell.
+    ///
+    /// # Safety
+    /// `i` is less than `n`.
     #[inline(always)]
     unsafe fn cell(&self, i: isize) -> *const u8 {
-        // SAFETY: the row has this index.
-        let index = unsafe { self.index.wrapping_byte_offset(i.wrapping_mul(self.index_step)).read() };
+        // SAFETY: the row has index `i`.
+        let index = unsafe { self.index.wrapping_byte_offset(i.wrapping_mul(self.index_stride)).read() };
         self.from
-            .wrapping_offset(i.wrapping_mul(self.from_step))
-            .wrapping_offset((index as isize).wrapping_mul(self.step))
+            .wrapping_offset(i.wrapping_mul(self.from_stride))
+            .wrapping_offset((index as isize).wrapping_mul(self.axis_stride))
     }
-    unsafe fn each<const SIZE: usize>(self) {
+    /// Copies all cells, whose elements have `SIZE` bytes.
+    ///
+    /// # Safety
+    /// That is the size of the elements.
+    unsafe fn copy<const SIZE: usize>(self) {
         type Bytes<const SIZE: usize> = [std::mem::MaybeUninit<u8>; SIZE];
         for i in 0..self.n as isize {
-            // SAFETY: promised by whoever made the row; arrays of bytes need no alignment.
+            // SAFETY: the constructor promised this element; arrays of bytes need no alignment.
             unsafe {
                 let cell = self.cell(i).cast::<Bytes<SIZE>>().read();
-                self.to.wrapping_offset(i.wrapping_mul(self.to_step)).cast::<Bytes<SIZE>>().write(cell);
+                self.to.wrapping_offset(i.wrapping_mul(self.to_stride)).cast::<Bytes<SIZE>>().write(cell);
             }
         }
     }
-    unsafe fn any(self, element: usize) {
+    /// As [`copy`](GatherRow::copy), for elements of any size.
+    ///
+    /// # Safety
+    /// Elements have `element` bytes.
+    unsafe fn copy_any(self, element: usize) {
         for i in 0..self.n as isize {
             // SAFETY: as above.
             unsafe {
                 self.to
-                    .wrapping_offset(i.wrapping_mul(self.to_step))
+                    .wrapping_offset(i.wrapping_mul(self.to_stride))
                     .copy_from_nonoverlapping(self.cell(i), element)
             };
         }
     }
 }
 
-/// Applies `F` to addressed cells.
+/// Applies `F` to the cells that an index addresses.
 ///
-/// Threads share out the cells, so each is met in the order of the elements, whatever their number.
+/// Threads divide the cells among themselves, not the elements. Each cell therefore takes its elements in
+/// their order, for any number of threads.
 ///
 /// # Safety
 /// As [`Device::scatter`](crate::device::Device::scatter).
@@ -224,44 +248,48 @@ pub(super) unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
 ) -> Result<()> {
     // SAFETY: the caller's promise.
     unsafe { check(plan, index)? };
-    let meeting = plan.sizes.len() - plan.own;
-    let outer = [cells, from, index].map(|slot| OperandRef { stride: &slot.stride[meeting..], ..slot });
+    let shared = plan.sizes.len() - plan.own;
+    let outer = [cells, from, index].map(|slot| OperandRef { stride: &slot.stride[shared..], ..slot });
     let inner = [cells, from, index].map(|slot| OperandRef {
-        stride: &slot.stride[..meeting],
+        stride: &slot.stride[..shared],
         address: std::ptr::null_mut(),
         ..slot
     });
-    let step = plan.step.wrapping_mul(size_of::<T>() as isize);
-    // Where elements meet, they come in row-major order; beside that, cells are taken as they lie in memory.
-    walk::each(&plan.sizes[..meeting], &inner, Order::RowMajor, &mut |inner| {
-        walk::each(&plan.sizes[meeting..], &outer, Order::OfOutput, &mut |outer| {
+    let axis_stride = plan.step.wrapping_mul(size_of::<T>() as isize);
+    // Axes along which elements share cells are visited in row-major order; all other axes in the order of
+    // the cells in memory.
+    walk::each(&plan.sizes[..shared], &inner, Order::RowMajor, &mut |inner| {
+        walk::each(&plan.sizes[shared..], &outer, Order::OfOutput, &mut |outer| {
             walk::parallel(outer, inner.numel(), &|part| {
-                // SAFETY: the parts of the walk reach only what the caller promised, and other cells than one another.
-                unsafe { scatter_part::<T, F>(part, inner, step) }
+                // SAFETY: the parts of the iteration space stay inside the operands of the caller's promise,
+                // and no two parts share a cell.
+                unsafe { scatter_part::<T, F>(part, inner, axis_stride) }
             });
         });
     });
     Ok(())
 }
 
+/// Applies `F` to a part of the cells.
+///
 /// # Safety
-/// That of `scatter`, for a part of its cells.
-unsafe fn scatter_part<T: Element, F: Op<(T, T), Out = T>>(part: &Walk, inner: &Walk, step: isize) {
+/// As [`scatter`], for this part; every index is in bounds.
+unsafe fn scatter_part<T: Element, F: Op<(T, T), Out = T>>(part: &Walk, inner: &Walk, axis_stride: isize) {
     let run = |walk: &Walk, base: [*mut u8; 3]| {
         let [to, from, index] = base;
-        let steps = [walk.inner_step(0), walk.inner_step(1), walk.inner_step(2)];
-        simd::dispatch(Cells::<T, F> {
+        let strides = [walk.inner_step(0), walk.inner_step(1), walk.inner_step(2)];
+        simd::dispatch(ScatterRow::<T, F> {
             to,
             from,
             index: index.cast(),
-            steps,
-            step,
+            strides,
+            axis_stride,
             n: walk.inner(),
             operator: PhantomData,
         });
     };
     let bases = |walk: &Walk, at: &walk::Index| std::array::from_fn::<_, 3, _>(|k| walk.address_at(k, at));
-    // The longer rows are the inner loop: of the cells' own axes, or of those where elements meet.
+    // The longer rows are the inner loop: along the cells' own axes, or along the axes that share cells.
     let along_cells = part.inner() >= inner.inner().min(16);
     let (slow, fast) = if along_cells { (inner, part) } else { (part, inner) };
     let mut at = slow.index_of(0);
@@ -281,36 +309,44 @@ unsafe fn scatter_part<T: Element, F: Op<(T, T), Out = T>>(part: &Walk, inner: &
     }
 }
 
-/// A row of cells and elements; the makers promise that all are there and that indices are in bounds.
-struct Cells<T, F> {
+/// A row of cells and elements. Constructors promise that they exist and that the indices are in bounds.
+struct ScatterRow<T, F> {
     to: *mut u8,
     from: *const u8,
     index: *const i64,
-    /// Of the three, in bytes.
-    steps: [isize; 3],
+    /// Of `to`, `from` and `index`, in bytes.
+    strides: [isize; 3],
     /// Of the addressed axis, in bytes.
-    step: isize,
+    axis_stride: isize,
     n: usize,
     operator: PhantomData<(T, F)>,
 }
 
-impl<T: Element, F: Op<(T, T), Out = T>> Loop for Cells<T, F> {
+impl<T: Element, F: Op<(T, T), Out = T>> Loop for ScatterRow<T, F> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Cells { to, from, index, steps: [to_step, from_step, index_step], step, n, .. } = self;
+        let ScatterRow {
+            to,
+            from,
+            index,
+            strides: [to_stride, from_stride, index_stride],
+            axis_stride,
+            n,
+            ..
+        } = self;
         let apply = |to: *mut u8, from: *const u8| {
             let (to, from) = (to.cast::<T>(), from.cast::<T>());
-            // SAFETY: by promise.
+            // SAFETY: the constructor promised a cell and an element.
             unsafe {
                 to.write(T::narrow(F::call::<Eval>((Lane(to.read().widen()), Lane(from.read().widen()))).0))
             };
         };
-        if index_step == 0 {
-            // SAFETY: by promise.
-            let to = to.wrapping_offset((unsafe { index.read() } as isize).wrapping_mul(step));
+        if index_stride == 0 {
+            // SAFETY: the constructor promised an index.
+            let to = to.wrapping_offset((unsafe { index.read() } as isize).wrapping_mul(axis_stride));
             let element = size_of::<T>() as isize;
-            if to_step == element && from_step == element {
+            if to_stride == element && from_stride == element {
                 for i in 0..n {
                     apply(to.cast::<T>().wrapping_add(i).cast(), from.cast::<T>().wrapping_add(i).cast());
                 }
@@ -318,22 +354,23 @@ impl<T: Element, F: Op<(T, T), Out = T>> Loop for Cells<T, F> {
             }
             for i in 0..n as isize {
                 apply(
-                    to.wrapping_offset(i.wrapping_mul(to_step)),
-                    from.wrapping_offset(i.wrapping_mul(from_step)),
+                    to.wrapping_offset(i.wrapping_mul(to_stride)),
+                    from.wrapping_offset(i.wrapping_mul(from_stride)),
                 );
             }
             return;
         }
         for i in 0..n as isize {
-            // SAFETY: by promise.
-            let at = unsafe { index.wrapping_byte_offset(i.wrapping_mul(index_step)).read() } as isize;
-            let cell = to.wrapping_offset(i.wrapping_mul(to_step)).wrapping_offset(at.wrapping_mul(step));
-            apply(cell, from.wrapping_offset(i.wrapping_mul(from_step)));
+            // SAFETY: the constructor promised this index.
+            let at = unsafe { index.wrapping_byte_offset(i.wrapping_mul(index_stride)).read() } as isize;
+            let cell =
+                to.wrapping_offset(i.wrapping_mul(to_stride)).wrapping_offset(at.wrapping_mul(axis_stride));
+            apply(cell, from.wrapping_offset(i.wrapping_mul(from_stride)));
         }
     }
 }
 
-/// Copies the elements where a mask holds.
+/// Copies the elements at which a mask is true, in row-major order.
 ///
 /// # Safety
 /// As [`Device::compact`](crate::device::Device::compact).
@@ -344,33 +381,33 @@ pub(super) unsafe fn compact(
     from: OperandRef<'_>,
     mask: OperandRef<'_>,
 ) {
-    let to_step = to.stride[0].wrapping_mul(to.element as isize);
+    let to_stride = to.stride[0].wrapping_mul(to.element as isize);
     let mut done = 0;
     walk::each(sizes, &[from, mask], Order::RowMajor, &mut |walk| {
-        let start = to.address.wrapping_offset((done as isize).wrapping_mul(to_step));
-        // SAFETY: the walks come in row-major order, and `done` places are taken.
-        done += unsafe { compact_walk(walk, count - done, start, to_step, to.element) };
+        let start = to.address.wrapping_offset((done as isize).wrapping_mul(to_stride));
+        // SAFETY: spaces come in row-major order, and the first `done` elements of the output are written.
+        done += unsafe { compact_space(walk, count - done, start, to_stride, to.element) };
     });
 }
 
-/// Copies at most `left` elements; how many.
+/// Copies at most `left` elements; returns their number.
 ///
 /// # Safety
-/// That of `compact`, for one walk: there are `left` places at `to`.
-unsafe fn compact_walk(walk: &Walk, left: usize, to: *mut u8, to_step: isize, element: usize) -> usize {
+/// As [`compact`], for one iteration space; `to` has room for `left` elements.
+unsafe fn compact_space(walk: &Walk, left: usize, to: *mut u8, to_stride: isize, element: usize) -> usize {
     let (mut at, mut done, n) = (walk.index_of(0), 0, walk.inner());
     for _ in 0..walk.numel() / n {
-        let row = Picked {
+        let row = CompactRow {
             from: walk.address_at(0, &at),
             mask: walk.address_at(1, &at),
-            from_step: walk.inner_step(0),
-            mask_step: walk.inner_step(1),
-            to: to.wrapping_offset((done as isize).wrapping_mul(to_step)),
-            to_step,
+            from_stride: walk.inner_step(0),
+            mask_stride: walk.inner_step(1),
+            to: to.wrapping_offset((done as isize).wrapping_mul(to_stride)),
+            to_stride,
             n,
             left: left - done,
         };
-        // SAFETY: as the caller promises; elements are moved whole, as bytes that may hold any type.
+        // SAFETY: the caller's promise. Elements are moved as a whole, as bytes of any type.
         done += unsafe {
             match element {
                 1 => row.copy::<1>(),
@@ -385,72 +422,81 @@ unsafe fn compact_walk(walk: &Walk, left: usize, to: *mut u8, to_step: isize, el
     done
 }
 
-/// A row of elements and of truths, and the `left` places that are free; steps in bytes.
-struct Picked {
+/// A row of elements and of the mask, and an output with room for `left` elements. Strides are in bytes.
+/// Constructors promise that all of them exist.
+struct CompactRow {
     from: *const u8,
     mask: *const u8,
-    from_step: isize,
-    mask_step: isize,
+    from_stride: isize,
+    mask_stride: isize,
     to: *mut u8,
-    to_step: isize,
+    to_stride: isize,
     n: usize,
     left: usize,
 }
 
-impl Picked {
+impl CompactRow {
+    /// Copies the selected elements, of `SIZE` bytes; returns their number.
+    ///
+    /// # Safety
+    /// That is the size of the elements.
     unsafe fn copy<const SIZE: usize>(self) -> usize {
         type Bytes<const SIZE: usize> = [std::mem::MaybeUninit<u8>; SIZE];
         let mut done = 0;
-        // SAFETY: a promised element, to a free place.
-        let put = |done: usize, i: usize| unsafe {
+        // SAFETY: an element of the row, and room for it in the output.
+        let copy = |done: usize, i: usize| unsafe {
             let value = self
                 .from
-                .wrapping_offset((i as isize).wrapping_mul(self.from_step))
+                .wrapping_offset((i as isize).wrapping_mul(self.from_stride))
                 .cast::<Bytes<SIZE>>()
                 .read();
             self.to
-                .wrapping_offset((done as isize).wrapping_mul(self.to_step))
+                .wrapping_offset((done as isize).wrapping_mul(self.to_stride))
                 .cast::<Bytes<SIZE>>()
                 .write(value);
         };
         for start in (0..self.n).step_by(64) {
             let most = (self.n - start).min(64);
-            // SAFETY: promised elements of the mask, which are 0 or 1.
-            let mut truths = unsafe { self.truths(start, most) };
-            if truths.count_ones() >= 16 && self.left - done >= 64 {
-                // Many: each goes to the next place, which moves on only if it belongs there.
+            // SAFETY: elements of the mask, which are 0 or 1.
+            let mut mask_bits = unsafe { self.mask_bits(start, most) };
+            if mask_bits.count_ones() >= 16 && self.left - done >= 64 {
+                // Many are selected: each element is written to the next position, which advances only if it
+                // was selected.
                 for j in 0..most {
-                    put(done, start + j);
-                    done += (truths >> j & 1) as usize;
+                    copy(done, start + j);
+                    done += (mask_bits >> j & 1) as usize;
                 }
                 continue;
             }
-            while truths != 0 && done < self.left {
-                put(done, start + truths.trailing_zeros() as usize);
+            while mask_bits != 0 && done < self.left {
+                copy(done, start + mask_bits.trailing_zeros() as usize);
                 done += 1;
-                truths &= truths - 1;
+                mask_bits &= mask_bits - 1;
             }
         }
         done
     }
 
-    /// Up to 64 truths as bits.
-    unsafe fn truths(&self, start: usize, count: usize) -> u64 {
-        let at = |j: usize| self.mask.wrapping_offset(((start + j) as isize).wrapping_mul(self.mask_step));
-        let mut truths = 0;
-        if self.mask_step == 1 && count == 64 {
+    /// Up to 64 elements of the mask as bits.
+    ///
+    /// # Safety
+    /// The mask has `count` elements from `start` on.
+    unsafe fn mask_bits(&self, start: usize, count: usize) -> u64 {
+        let at = |j: usize| self.mask.wrapping_offset(((start + j) as isize).wrapping_mul(self.mask_stride));
+        let mut mask_bits = 0;
+        if self.mask_stride == 1 && count == 64 {
             for eight in 0..8 {
                 // SAFETY: eight bytes of the mask.
                 let bytes = u64::from_le_bytes(unsafe { at(8 * eight).cast::<[u8; 8]>().read() });
                 // Byte k has bit 0 only; the product brings it to bit 56 + k.
-                truths |= (bytes.wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * eight);
+                mask_bits |= (bytes.wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * eight);
             }
-            return truths;
+            return mask_bits;
         }
         for j in 0..count {
             // SAFETY: an element of the mask.
-            truths |= u64::from(unsafe { at(j).read() } != 0) << j;
+            mask_bits |= u64::from(unsafe { at(j).read() } != 0) << j;
         }
-        truths
+        mask_bits
     }
 }

@@ -12,10 +12,11 @@
 //! | 1 | rows, by MR | `RowBlock::k_block` |
 //! | 2 | columns, by NR | `RowBlock::tile_row` |
 //!
-//! Loops 1 and 2 are exchanged with respect to BLIS: a panel of the left operand stays in L1 while panels of
-//! the right operand pass. Either operand is read in place where packing it would cost more than it saves.
+//! With respect to BLIS, loops 3 and 4 are exchanged, because a task computes all of `k` for its rows, and so
+//! are loops 1 and 2: one panel of the left operand meets all panels of a block of the right operand. Either
+//! operand is read in place where packing it would cost more than it saves.
 //!
-//! The blocks along `k` of every sum do not depend on the number of threads, and so neither do the results.
+//! The blocks along `k` of every sum do not depend on the number of threads, nor do the results.
 // Imports: `error`.
 
 mod call;
@@ -69,7 +70,7 @@ pub(super) unsafe fn run(
     let (n, k) = (problem.n.total(), problem.k.total());
     let layout = kernel.panel_layout(k, n);
     let mut call = GemmCall::new(kernel, problem, fns, layout, prepacked.is_some());
-    // Tiles cost so nearly the same that threads pay off at half of the work that other algorithms need.
+    // All tiles cost nearly the same: threads pay off at half of the work that other algorithms need.
     let parallel = problem.work() >= PARALLEL_MULTIPLY_ADDS / 2;
     let prepacked = prepacked.map(|panels| call.packed(panels));
     // One thread takes all rows at once, if they are read in place and no sums wait in a buffer.

@@ -45,7 +45,7 @@ pub(super) const UNITS_AFTER_PREFETCH: usize = 32;
 pub(super) const FAR_APART_BYTES: usize = 2048;
 /// Bytes for the initial sums of a packed panel.
 pub(super) const INITIAL_SUM_BYTES: usize = 64;
-/// Bytes of the right operand that are packed together, if one panel has fewer.
+/// Bytes of the right operand that are packed together, unless one panel has more.
 pub(super) const PACKED_RIGHT_BYTES: usize = 8 << 20;
 
 /// Up to this many bytes a right operand is read in place.

@@ -164,7 +164,8 @@ impl<L: Convert<To: Num>, const LANES: usize> GemvLoop<'_, L, LANES> {
     fn by_columns(&self) {
         /// Columns that are read together.
         const COLUMNS: usize = 8;
-        /// Rows whose sums stay in L1. More of them read longer spans of a column.
+        /// The most rows whose sums are kept at a time. The sums stay in L1; with more rows, longer spans of
+        /// a column are read.
         const MAX_ROWS: usize = 4096;
         let &GemvTask {
             problem: &GemmProblem { k, left, out, .. }, vector, first: task, count, store, ..
