@@ -9,17 +9,15 @@
 
 mod chains;
 mod columns;
-mod contract;
 mod cursor;
 mod elementwise;
 mod fold;
-mod index;
+mod gather_scatter;
 #[cfg(any(debug_assertions, feature = "dynamic"))]
 mod interpret;
 mod isa;
-mod keys;
+mod matmul;
 mod memory;
-mod network;
 mod parallel;
 mod reduce;
 mod scan;
@@ -273,11 +271,11 @@ unsafe impl Device for Cpu {
         right: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { contract::run::<T, L, R>(plan, output, left, right) }
+        unsafe { matmul::run::<T, L, R>(plan, output, left, right) }
     }
 
     fn packed_nbytes<T: Number, R: Number>(&self, size: [usize; 2]) -> Option<usize> {
-        contract::packed_nbytes::<T, R>(size)
+        matmul::packed_nbytes::<T, R>(size)
     }
 
     unsafe fn pack<T: Number, R: Number>(
@@ -287,7 +285,7 @@ unsafe impl Device for Cpu {
         matrix: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { contract::pack::<T, R>(size, to, matrix) }
+        unsafe { matmul::pack::<T, R>(size, to, matrix) }
     }
 
     unsafe fn unpack<T: Number, R: Number>(
@@ -297,7 +295,7 @@ unsafe impl Device for Cpu {
         packed: *const u8,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { contract::unpack::<T, R>(size, to, packed) }
+        unsafe { matmul::unpack::<T, R>(size, to, packed) }
     }
 
     unsafe fn contract_packed<T: Number, R: Number>(
@@ -308,7 +306,7 @@ unsafe impl Device for Cpu {
         packed: *const u8,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { contract::run_packed::<T, R>(plan, output, left, packed) }
+        unsafe { matmul::run_packed::<T, R>(plan, output, left, packed) }
     }
 
     unsafe fn scan<B: Body, R: Reducer<B::Out>>(
@@ -337,7 +335,7 @@ unsafe impl Device for Cpu {
         index: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { index::gather(plan, to, cells, index) }
+        unsafe { gather_scatter::gather(plan, to, cells, index) }
     }
 
     unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
@@ -349,7 +347,7 @@ unsafe impl Device for Cpu {
         index: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { index::scatter::<T, F>(plan, cells, from, index) }
+        unsafe { gather_scatter::scatter::<T, F>(plan, cells, from, index) }
     }
 
     unsafe fn compact(
@@ -361,7 +359,7 @@ unsafe impl Device for Cpu {
         mask: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { index::compact(sizes, count, to, from, mask) };
+        unsafe { gather_scatter::compact(sizes, count, to, from, mask) };
         Ok(())
     }
 

@@ -1,52 +1,53 @@
-//! From strided operands to panels: what a kernel reads stands in the order in which it reads it.
+//! Packing: from strided operands to panels, in the order in which a microkernel reads them, with conversions
+//! of elements.
 //!
-//! A panel holds some lanes (rows of the left operand, columns of the right one) for all of `k`. Its *unit* is what one
-//! step of a kernel takes of a lane: `DEPTH` neighbors along `k`. Panels are `[unit][lane][depth]`; what is missing is 0.
-// Imports: `error`, `element`, `device`.
+//! `panels.rs` describes the layout.
+// Imports: `element`.
 
-use super::super::isa::{self as simd, Loop};
-use super::super::memory::CpuBlock;
+use super::super::isa::{self, Loop};
 use super::super::strided::transpose::transpose;
-use super::axes::{few_runs, run_end};
+use super::axis_group::{has_long_spans, span_end};
+use super::panels::{MAX_PANEL_LANES, PANEL_PADDING_BYTES, PackFn, UnpackFn};
 use crate::element::Element;
 use crate::element::{bf16, f16};
-use crate::error::Result;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// How an element goes into a panel.
+/// A conversion: how an element is stored in a panel.
 pub(super) trait Convert: Sized + 'static {
     /// The element in memory, at any address.
     type From: Copy + Default;
     /// The element of a panel.
     type To: Copy + Default;
-    /// Elements of one lane in a unit.
+    /// Elements of one lane in a unit: neighbors along `k`.
     const DEPTH: usize;
-    /// Whether an element keeps its bits.
-    const KEEPS: bool;
+    /// Whether the conversion keeps the bits of an element.
+    const KEEPS_BITS: bool;
+    /// The element of a panel.
     fn convert(value: Self::From) -> Self::To;
-    /// The element that was converted.
+    /// The inverse of [`convert`](Convert::convert).
     fn restore(value: Self::To) -> Self::From;
-    /// Packs and restores such elements.
-    const PACK: Pack =
-        if Self::KEEPS { bits(size_of::<Self::From>(), Self::DEPTH) } else { converted::<Self> };
-    const RESTORE: Restore = match (Self::KEEPS, size_of::<Self::To>(), Self::DEPTH) {
-        (true, 1, 4) => restore::<Bits<u8, 4>>,
-        (true, 2, 2) => restore::<Bits<u16, 2>>,
-        (true, 4, 1) => restore::<Bits<u32, 1>>,
-        (true, 8, 1) => restore::<Bits<u64, 1>>,
-        (true, 16, 1) => restore::<Bits<u128, 1>>,
-        _ => restore::<Self>,
+    /// Packs elements into a panel.
+    const PACK: PackFn =
+        if Self::KEEPS_BITS { bits(size_of::<Self::From>(), Self::DEPTH) } else { pack_converted::<Self> };
+    /// Unpacks a panel into elements.
+    const UNPACK: UnpackFn = match (Self::KEEPS_BITS, size_of::<Self::To>(), Self::DEPTH) {
+        (true, 1, 4) => unpack_panel::<Bits<u8, 4>>,
+        (true, 2, 2) => unpack_panel::<Bits<u16, 2>>,
+        (true, 4, 1) => unpack_panel::<Bits<u32, 1>>,
+        (true, 8, 1) => unpack_panel::<Bits<u64, 1>>,
+        (true, 16, 1) => unpack_panel::<Bits<u128, 1>>,
+        _ => unpack_panel::<Self>,
     };
 }
 
-/// An element of that many bits, which goes into units as it is.
+/// An element of as many bytes as a `T`, whose bits are kept.
 pub(super) struct Bits<T, const DEPTH: usize>(std::marker::PhantomData<T>);
 impl<T: Copy + Default + 'static, const DEPTH: usize> Convert for Bits<T, DEPTH> {
     type From = T;
     type To = T;
     const DEPTH: usize = DEPTH;
-    const KEEPS: bool = true;
+    const KEEPS_BITS: bool = true;
     #[inline(always)]
     fn convert(value: T) -> T {
         value
@@ -57,8 +58,8 @@ impl<T: Copy + Default + 'static, const DEPTH: usize> Convert for Bits<T, DEPTH>
     }
 }
 
-/// Packs elements of `size` bytes as they are.
-pub(super) const fn bits(size: usize, depth: usize) -> Pack {
+/// Packs elements of `size` bytes without a conversion.
+pub(super) const fn bits(size: usize, depth: usize) -> PackFn {
     match (size, depth) {
         (1, 1) => pack::<u8, 1>,
         (1, 2) => pack::<u8, 2>,
@@ -72,52 +73,59 @@ pub(super) const fn bits(size: usize, depth: usize) -> Pack {
     }
 }
 
-/// Packs elements as they are, a few units at a time, and converts what was packed.
+/// Packs elements without a conversion into a buffer, a few units at a time, and converts the packed units.
 ///
 /// # Safety
 /// As [`pack`].
-unsafe fn converted<C: Convert>(from: *const u8, lanes: &[isize], k: &[isize], width: usize, to: *mut u8) {
-    const ROOM: usize = 8 << 10;
-    let mut room = [MaybeUninit::<u64>::uninit(); (ROOM + BEYOND) / 8];
-    let (room, unit) = (room.as_mut_ptr().cast::<u8>(), width * C::DEPTH);
-    let together = ROOM / (unit * size_of::<C::From>());
-    assert!(together > 0, "rows of a panel are short");
+unsafe fn pack_converted<C: Convert>(
+    from: *const u8,
+    lanes: &[isize],
+    k: &[isize],
+    width: usize,
+    to: *mut u8,
+) {
+    const BUFFER_BYTES: usize = 8 << 10;
+    let mut buffer = [MaybeUninit::<u64>::uninit(); (BUFFER_BYTES + PANEL_PADDING_BYTES) / 8];
+    let (buffer, unit) = (buffer.as_mut_ptr().cast::<u8>(), width * C::DEPTH);
+    let together = BUFFER_BYTES / (unit * size_of::<C::From>());
+    assert!(together > 0, "a unit of a panel fits the buffer");
     let raw = const { bits(size_of::<C::From>(), C::DEPTH) };
     let mut to = to.cast::<C::To>();
     for k in k.chunks(together * C::DEPTH) {
         let count = k.len().div_ceil(C::DEPTH) * unit;
-        // SAFETY: the caller's promise, and room for these units, which are converted to their place.
+        // SAFETY: (1) the caller's promise; the buffer has room for these units. (2) The converted units of
+        // the panel.
         unsafe {
-            raw(from, lanes, k, width, room);
-            convert_run::<C>(room, count, to.cast());
+            raw(from, lanes, k, width, buffer);
+            convert_span::<C>(buffer, count, to.cast());
         }
         to = to.wrapping_add(count);
     }
 }
 
-/// Converts elements that stand side by side.
+/// Converts contiguous elements.
 ///
 /// # Safety
-/// `count` elements, and room for them.
-pub(super) unsafe fn convert_run<C: Convert>(from: *const u8, count: usize, to: *mut u8) {
-    simd::dispatch(Converted::<C> { from: from.cast(), count, to: to.cast() });
+/// 1. `from` holds `count` elements.   2. `to` has room for as many.
+pub(super) unsafe fn convert_span<C: Convert>(from: *const u8, count: usize, to: *mut u8) {
+    isa::dispatch(ConvertSpan::<C> { from: from.cast(), count, to: to.cast() });
 }
 
-/// Elements side by side.
-struct Converted<C: Convert> {
+/// Contiguous elements and their destination.
+struct ConvertSpan<C: Convert> {
     from: *const C::From,
     count: usize,
     to: *mut C::To,
 }
 
-impl<C: Convert> Loop for Converted<C> {
+impl<C: Convert> Loop for ConvertSpan<C> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Converted { from, count, to } = self;
+        let ConvertSpan { from, count, to } = self;
         let whole = count / BLOCK * BLOCK;
         for i in (0..whole).step_by(BLOCK) {
-            // SAFETY: `count` elements, and room for them.
+            // SAFETY: `BLOCK` of the `count` elements, and room for them.
             unsafe {
                 let values = from.add(i).cast::<[C::From; BLOCK]>().read_unaligned();
                 let mut block = [C::To::default(); BLOCK];
@@ -135,13 +143,15 @@ impl<C: Convert> Loop for Converted<C> {
 }
 
 macro_rules! conversions {
-    ($($Name:ident: $from:ty => $to:ty, $depth:literal, keeps $keeps:literal, |$x:ident| $convert:expr, $restore:expr;)*) => { $(
+    ($(
+        $Name:ident: $from:ty => $to:ty, $depth:literal, keeps $keeps:literal, |$x:ident| $convert:expr, $restore:expr;
+    )*) => { $(
         pub(super) struct $Name;
         impl Convert for $Name {
             type From = $from;
             type To = $to;
             const DEPTH: usize = $depth;
-            const KEEPS: bool = $keeps;
+            const KEEPS_BITS: bool = $keeps;
             #[inline(always)]
             fn convert($x: $from) -> $to { $convert }
             #[inline(always)]
@@ -150,31 +160,31 @@ macro_rules! conversions {
     )* };
 }
 conversions! {
-    Bf16Pair: bf16 => u16, 2, keeps true, |x| x.to_bits(), bf16::from_bits(x);
-    Bf16Float: bf16 => f32, 1, keeps false, |x| x.widen(), bf16::from_bits((x.to_bits() >> 16) as u16);
-    F16Float: f16 => f32, 1, keeps false, |x| x.widen(), f16::narrow(x);
-    FloatDouble: f32 => f64, 1, keeps false, |x| x as f64, x as f32;
-    SignedQuad: i8 => u8, 4, keeps true, |x| x as u8, x as i8;
-    SignedShifted: i8 => u8, 4, keeps false, |x| x as u8 ^ 0x80, (x ^ 0x80) as i8;
-    UnsignedQuad: u8 => u8, 4, keeps true, |x| x, x;
-    SignedShort: i8 => i16, 2, keeps false, |x| x as i16, x as i8;
-    UnsignedShort: u8 => i16, 2, keeps false, |x| x as i16, x as u8;
-    ShortPair: i16 => i16, 2, keeps true, |x| x, x;
-    SignedInt: i8 => i32, 1, keeps false, |x| x as i32, x as i8;
-    UnsignedInt: u8 => i32, 1, keeps false, |x| x as i32, x as u8;
-    ShortInt: i16 => i32, 1, keeps false, |x| x as i32, x as i16;
-    UnsignedShortInt: u16 => i32, 1, keeps false, |x| x as i32, x as u16;
-    IntLong: i32 => i64, 1, keeps false, |x| x as i64, x as i32;
-    UnsignedIntLong: u32 => i64, 1, keeps false, |x| x as i64, x as u32;
+    Bf16x2: bf16 => u16, 2, keeps true, |x| x.to_bits(), bf16::from_bits(x);
+    Bf16AsF32: bf16 => f32, 1, keeps false, |x| x.widen(), bf16::from_bits((x.to_bits() >> 16) as u16);
+    F16AsF32: f16 => f32, 1, keeps false, |x| x.widen(), f16::narrow(x);
+    F32AsF64: f32 => f64, 1, keeps false, |x| x as f64, x as f32;
+    I8x4: i8 => u8, 4, keeps true, |x| x as u8, x as i8;
+    I8x4Biased: i8 => u8, 4, keeps false, |x| x as u8 ^ 0x80, (x ^ 0x80) as i8;
+    U8x4: u8 => u8, 4, keeps true, |x| x, x;
+    I8AsI16: i8 => i16, 2, keeps false, |x| x as i16, x as i8;
+    U8AsI16: u8 => i16, 2, keeps false, |x| x as i16, x as u8;
+    I16x2: i16 => i16, 2, keeps true, |x| x, x;
+    I8AsI32: i8 => i32, 1, keeps false, |x| x as i32, x as i8;
+    U8AsI32: u8 => i32, 1, keeps false, |x| x as i32, x as u8;
+    I16AsI32: i16 => i32, 1, keeps false, |x| x as i32, x as i16;
+    U16AsI32: u16 => i32, 1, keeps false, |x| x as i32, x as u16;
+    I32AsI64: i32 => i64, 1, keeps false, |x| x as i64, x as i32;
+    U32AsI64: u32 => i64, 1, keeps false, |x| x as i64, x as u32;
 }
 
-/// An element that goes into a panel as it is.
+/// An element that is stored in a panel as it is, one in each unit.
 pub(super) struct Same<T>(std::marker::PhantomData<T>);
 impl<T: Copy + Default + 'static> Convert for Same<T> {
     type From = T;
     type To = T;
     const DEPTH: usize = 1;
-    const KEEPS: bool = true;
+    const KEEPS_BITS: bool = true;
     #[inline(always)]
     fn convert(value: T) -> T {
         value
@@ -185,11 +195,11 @@ impl<T: Copy + Default + 'static> Convert for Same<T> {
     }
 }
 
-/// Packs the lanes at `lanes`, for the `k` offsets given, into a panel of `width` lanes.
-pub(super) type Pack = unsafe fn(from: *const u8, lanes: &[isize], k: &[isize], width: usize, to: *mut u8);
-
+/// The [`PackFn`] of elements with as many bytes as a `T`.
+///
 /// # Safety
-/// Every lane plus every `k` offset is an element of as many bytes as a `T`; `to` has room for a panel and [`BEYOND`] bytes.
+/// 1. Every lane plus every `k` offset is an element.   2. `to` has room for a panel and
+///    [`PANEL_PADDING_BYTES`] bytes.
 unsafe fn pack<T: Copy + Default, const DEPTH: usize>(
     from: *const u8,
     lanes: &[isize],
@@ -197,9 +207,10 @@ unsafe fn pack<T: Copy + Default, const DEPTH: usize>(
     width: usize,
     to: *mut u8,
 ) {
-    simd::dispatch_two(Panel::<T, DEPTH> { from: from.cast(), lanes, k, width, to: to.cast() });
+    isa::dispatch_two(Panel::<T, DEPTH> { from: from.cast(), lanes, k, width, to: to.cast() });
 }
 
+/// One panel and the elements that it is packed from.
 struct Panel<'a, T, const DEPTH: usize> {
     from: *const T,
     lanes: &'a [isize],
@@ -208,25 +219,19 @@ struct Panel<'a, T, const DEPTH: usize> {
     to: *mut T,
 }
 
-/// Bytes beyond a panel that finishing it may write; see `Kernel::finalize`.
-pub(super) const BEYOND: usize = 64;
-
-/// Lanes of the widest panel.
-pub(super) const WIDEST: usize = 64;
-
-/// Lanes that are interleaved together, and converted.
+/// Elements that are interleaved or converted together.
 const BLOCK: usize = 16;
 
 impl<T: Copy + Default, const DEPTH: usize> Loop for Panel<'_, T, DEPTH> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        if !few_runs(self.lanes) {
+        if !has_long_spans(self.lanes) {
             return self.along_k();
         }
         let mut first = 0;
         while first < self.lanes.len() {
-            let end = run_end(self.lanes, first);
+            let end = span_end(self.lanes, first);
             self.along_lanes(first..end);
             first = end;
         }
@@ -234,7 +239,7 @@ impl<T: Copy + Default, const DEPTH: usize> Loop for Panel<'_, T, DEPTH> {
 }
 
 impl<T: Copy + Default, const DEPTH: usize> Panel<'_, T, DEPTH> {
-    /// Some lanes stand side by side in memory; after the last of all come zeros.
+    /// Packs lanes that are contiguous in memory. After the last lane of the panel come zeros.
     #[inline(always)]
     fn along_lanes(&self, range: Range<usize>) {
         let Panel { k, width, .. } = *self;
@@ -244,25 +249,26 @@ impl<T: Copy + Default, const DEPTH: usize> Panel<'_, T, DEPTH> {
             let mut rows = [self.from; DEPTH];
             for (row, &k) in rows.iter_mut().zip(k) {
                 *row = self.from.wrapping_offset(lanes[0].wrapping_add(k));
-                simd::fetch(row.wrapping_add(4 * width.min(WIDEST)).cast(), n * size_of::<T>()); // the next panels' lanes
+                // The lanes of the next panel.
+                isa::fetch(row.wrapping_add(4 * width.min(MAX_PANEL_LANES)).cast(), n * size_of::<T>());
             }
             let to = self.to.wrapping_add((unit * width + range.start) * DEPTH);
             let mut lane = 0;
             if DEPTH == 1 {
-                // SAFETY: lanes side by side, and room for them.
+                // SAFETY: (1) `n` contiguous lanes; (2) room for them.
                 unsafe { copy(rows[0].cast(), to.cast(), n * size_of::<T>()) };
                 lane = n;
             }
             while k.len() == DEPTH && lane + BLOCK <= n {
                 let mut block = [T::default(); BLOCK * 4];
                 for d in 0..DEPTH {
-                    // SAFETY: `BLOCK` elements side by side in each row.
+                    // SAFETY: (1) `BLOCK` contiguous elements of each row.
                     let values = unsafe { rows[d].add(lane).cast::<[T; BLOCK]>().read_unaligned() };
                     for t in 0..BLOCK {
                         block[t * DEPTH + d] = values[t];
                     }
                 }
-                // SAFETY: room for them.
+                // SAFETY: (2) room for `BLOCK` units.
                 unsafe {
                     to.add(lane * DEPTH)
                         .cast::<[[T; DEPTH]; BLOCK]>()
@@ -272,7 +278,8 @@ impl<T: Copy + Default, const DEPTH: usize> Panel<'_, T, DEPTH> {
             }
             for lane in lane..n {
                 for d in 0..DEPTH {
-                    // SAFETY: element `lane` of each row that there is, and room for `width` lanes.
+                    // SAFETY: (1) element `lane` of each row; rows that are missing are not read. (2) Room
+                    // for `width` lanes.
                     unsafe {
                         to.add(lane * DEPTH + d).write(if d < k.len() {
                             rows[d].add(lane).read_unaligned()
@@ -282,28 +289,29 @@ impl<T: Copy + Default, const DEPTH: usize> Panel<'_, T, DEPTH> {
                     };
                 }
             }
-            for rest in n * DEPTH..all * DEPTH {
-                // SAFETY: inside the unit.
-                unsafe { to.add(rest).write(T::default()) };
+            for missing in n * DEPTH..all * DEPTH {
+                // SAFETY: (2) inside the unit.
+                unsafe { to.add(missing).write(T::default()) };
             }
         }
     }
 
-    /// Where `k` is a run in memory, units are read as they stand and turned.
+    /// Packs by transposes of whole units where the elements along `k` are contiguous in memory, and element
+    /// by element elsewhere.
     #[inline(always)]
     fn along_k(&self) {
         let Panel { lanes, k, width, .. } = *self;
         let mut unit = 0;
         while unit * DEPTH < k.len() {
             let from = unit * DEPTH;
-            let units = (run_end(k, from) - from) / DEPTH;
+            let units = (span_end(k, from) - from) / DEPTH;
             let to = self.to.wrapping_add(from * width);
             if units < 4 {
-                self.each(unit);
+                self.by_elements(unit);
                 unit += 1;
                 continue;
             }
-            // Lanes that stand in equal steps.
+            // Lanes at equal distances.
             let (mut first, size) = (0, size_of::<[T; DEPTH]>());
             while first < lanes.len() {
                 let step = lanes.get(first + 1).map_or(0, |next| next.wrapping_sub(lanes[first]));
@@ -313,9 +321,9 @@ impl<T: Copy + Default, const DEPTH: usize> Panel<'_, T, DEPTH> {
                 }
                 let start = self.from.wrapping_offset(lanes[first].wrapping_add(k[from]));
                 let (step, pitch) = (step.wrapping_mul(size_of::<T>() as isize), (width * size) as isize);
-                // SAFETY: units side by side in each lane, and their places in the panel.
+                // SAFETY: (1) contiguous units of each lane; (2) their part of the panel.
                 unsafe {
-                    turn(
+                    transpose_units(
                         to.wrapping_add(first * DEPTH).cast(),
                         pitch,
                         start.cast(),
@@ -327,36 +335,36 @@ impl<T: Copy + Default, const DEPTH: usize> Panel<'_, T, DEPTH> {
                 first = end;
             }
             for unit in 0..units {
-                for rest in lanes.len() * DEPTH..width * DEPTH {
-                    // SAFETY: inside the unit.
-                    unsafe { to.add(unit * width * DEPTH + rest).write(T::default()) };
+                for missing in lanes.len() * DEPTH..width * DEPTH {
+                    // SAFETY: (2) inside the unit.
+                    unsafe { to.add(unit * width * DEPTH + missing).write(T::default()) };
                 }
             }
             unit += units;
         }
     }
 
-    /// A unit, one element after the other.
+    /// Packs one unit of each lane, element by element.
     #[inline(always)]
-    fn each(&self, unit: usize) {
+    fn by_elements(&self, unit: usize) {
         let Panel { lanes, k, width, .. } = *self;
         for lane in 0..width {
             for d in 0..DEPTH {
                 let value = match (k.get(unit * DEPTH + d), lanes.get(lane)) {
-                    // SAFETY: a lane plus an offset of `k`.
+                    // SAFETY: (1) a lane plus an offset of `k`.
                     (Some(&along), Some(&lane)) => unsafe {
                         self.from.offset(lane.wrapping_add(along)).read_unaligned()
                     },
                     _ => T::default(),
                 };
-                // SAFETY: inside the panel.
+                // SAFETY: (2) inside the panel.
                 unsafe { self.to.add((unit * width + lane) * DEPTH + d).write(value) };
             }
         }
     }
 }
 
-/// Copies bytes, of which most often there are as many as in a line or two.
+/// Copies bytes. The most frequent sizes, one and two cache lines, have copies of constant size.
 ///
 /// # Safety
 /// As `copy_nonoverlapping`.
@@ -372,11 +380,12 @@ unsafe fn copy(from: *const u8, to: *mut u8, nbytes: usize) {
     }
 }
 
-/// Turns units of `size` bytes: those of a lane stand side by side at `from`, and a pitch apart at `to`.
+/// Transposes units of `size` bytes: the units of a lane are contiguous at `from`, and `to_pitch` bytes apart
+/// at `to`.
 ///
 /// # Safety
-/// As [`transpose`], and [`BEYOND`] bytes at `to`.
-unsafe fn turn(
+/// As [`transpose`]; there are [`PANEL_PADDING_BYTES`] bytes more at `to`.
+unsafe fn transpose_units(
     to: *mut u8,
     to_pitch: isize,
     from: *const u8,
@@ -405,48 +414,27 @@ unsafe fn turn(
     }
 }
 
-/// Writes what a panel of `width` lanes holds, `lanes` of them, as rows that stand `step` apart, one for each of `k` indices.
-pub(super) type Restore =
-    unsafe fn(panel: *const u8, lanes: usize, k: usize, width: usize, to: *mut u8, step: usize);
-
+/// The [`UnpackFn`] of a conversion.
+///
 /// # Safety
-/// A panel of [`pack`] with that many lanes, and room for its rows.
-pub(super) unsafe fn restore<C: Convert>(
+/// 1. `panel` is a panel of [`pack`] with `width` lanes and `k` indices.   2. `to` has room for its rows.
+pub(super) unsafe fn unpack_panel<C: Convert>(
     panel: *const u8,
     lanes: usize,
     k: usize,
     width: usize,
     to: *mut u8,
-    step: usize,
+    stride: usize,
 ) {
     let (panel, to) = (panel.cast::<C::To>(), to.cast::<C::From>());
     for index in 0..k {
         let unit = (index / C::DEPTH * width) * C::DEPTH + index % C::DEPTH;
         for lane in 0..lanes {
-            // SAFETY: the caller's promise.
+            // SAFETY: (1) an element of the panel; (2) its place in a row.
             unsafe {
-                to.add(index * step + lane)
+                to.add(index * stride + lane)
                     .write_unaligned(C::restore(panel.add(unit + lane * C::DEPTH).read()))
             };
         }
-    }
-}
-
-/// Memory for panels, aligned to a cache line: blocks of the device, which are kept and used again.
-pub(super) struct Room(CpuBlock);
-
-impl Room {
-    /// For `a · b` things of `size` bytes, and what packing writes beyond them.
-    pub(super) fn new(a: usize, b: usize, size: usize) -> Result<Self> {
-        let nbytes = a
-            .checked_mul(b)
-            .and_then(|n| n.checked_mul(size))
-            .and_then(|n| n.checked_add(BEYOND))
-            .unwrap_or(usize::MAX);
-        Ok(Room(CpuBlock::scratch(nbytes)?))
-    }
-
-    pub(super) fn at(&self) -> *mut u8 {
-        self.0.address()
     }
 }

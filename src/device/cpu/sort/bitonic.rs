@@ -1,45 +1,48 @@
 //! A bitonic sorting network over vectors (K. E. Batcher, "Sorting networks and their applications", 1968).
 //!
-//! Keys stand in a matrix whose rows are vectors and whose columns follow one another in the order: key `i` belongs to row
-//! `i mod rows` of column `i / rows`. Columns are sorted first, all at once, and then merged: two, four, eight side by side.
-//! Nearly every comparison is then one of whole vectors; only the first rounds of a merge of columns move lanes.
+//! Keys form a matrix. Its rows are vectors, and its columns follow one another in the sorted order: key `i`
+//! belongs to row `i mod rows` of column `i / rows`. All columns are sorted at once, and then merged in
+//! groups of two, four and eight. Nearly all comparisons are therefore those of whole vectors; only the first
+//! rounds of a merge of columns move lanes.
 // Imports: nothing.
 
-/// The network for keys of one width, on this processor.
-pub(super) struct Network<K> {
+/// The network of this processor for keys of one width.
+pub(super) struct SortingNetwork<K> {
     /// Keys in a row.
     pub lanes: usize,
-    /// Up to how many keys it is faster than counting all of their digits.
-    pub most: usize,
-    /// Sorts a matrix: its keys, and how many rows there are, a power of two.
+    /// Up to this many keys the network is faster than a radix sort over all digits.
+    pub max_keys: usize,
+    /// Sorts a matrix of the given number of rows, a power of two.
     ///
     /// # Safety
-    /// The rows are there.
+    /// The matrix has that many rows.
     pub sort: unsafe fn(*mut K, usize),
 }
 
-impl<K> Network<K> {
-    /// Room that `n` keys need: whole rows, as many as the network sorts.
+impl<K> SortingNetwork<K> {
+    /// `n` keys, padded to a matrix that the network sorts.
     pub fn padded(&self, n: usize) -> usize {
         n.div_ceil(self.lanes).next_power_of_two() * self.lanes
     }
 }
 
 /// Keys that a network may sort.
-pub(super) trait Sorted: Copy {
-    fn network() -> Option<Network<Self>>;
+pub(super) trait NetworkKey: Copy {
+    /// The network for these keys, if this processor has one.
+    fn network() -> Option<SortingNetwork<Self>>;
 }
 
-macro_rules! sorted {
-    ($($key:ty: $wide:ident, $wide_most:expr, $narrow:ident, $narrow_most:expr;)*) => { $(
-        impl Sorted for $key {
+macro_rules! networks {
+    ($($key:ty: $wide:ident, $wide_max:expr, $narrow:ident, $narrow_max:expr;)*) => { $(
+        impl NetworkKey for $key {
             #[cfg(target_arch = "x86_64")]
-            fn network() -> Option<Network<$key>> {
-                use super::isa::{Level, level};
+            fn network() -> Option<SortingNetwork<$key>> {
+                use super::super::isa::{Level, level};
                 use vectors::{$narrow, $wide, Matrix, Vector};
                 #[target_feature(enable = "avx512f")]
                 unsafe fn wide(keys: *mut $key, rows: usize) {
-                    // SAFETY: the caller's promise; whoever takes it from here has the instructions.
+                    // SAFETY: (1) the caller's promise; (2) `network` returns this function only on
+                    // processors with the instructions.
                     unsafe { Matrix::<$wide> { start: keys.cast(), rows }.sort() }
                 }
                 #[target_feature(enable = "avx2")]
@@ -48,21 +51,25 @@ macro_rules! sorted {
                     unsafe { Matrix::<$narrow> { start: keys.cast(), rows }.sort() }
                 }
                 match level() {
-                    Level::Avx512 => Some(Network { lanes: $wide::LANES, most: $wide_most, sort: wide }),
-                    Level::Avx2 => Some(Network { lanes: $narrow::LANES, most: $narrow_most, sort: narrow }),
+                    Level::Avx512 => {
+                        Some(SortingNetwork { lanes: $wide::LANES, max_keys: $wide_max, sort: wide })
+                    }
+                    Level::Avx2 => {
+                        Some(SortingNetwork { lanes: $narrow::LANES, max_keys: $narrow_max, sort: narrow })
+                    }
                     Level::Baseline => None,
                 }
             }
 
             #[cfg(not(target_arch = "x86_64"))]
-            fn network() -> Option<Network<$key>> {
+            fn network() -> Option<SortingNetwork<$key>> {
                 None
             }
         }
     )* };
 }
-// Random keys on Cascade Lake: 1024 are sorted 4 times as fast as by digits, u64 in AVX2 1.5 times.
-sorted! {
+// The limits are the sizes up to which random keys are sorted faster than by a radix sort.
+networks! {
     u32: U32x16, 1 << 15, U32x8, 1 << 15;
     u64: U64x8, 1 << 16, U64x4, 1 << 12;
 }
@@ -78,27 +85,31 @@ mod vectors {
     pub(super) trait Vector: Copy {
         type Key;
         const LANES: usize = size_of::<Self>() / size_of::<Self::Key>();
-        /// The lesser of each lane, and the other.
-        unsafe fn order(self, other: Self) -> [Self; 2];
-        /// Lane `i` is lane `i ^ FAR` of `self`.
-        unsafe fn swapped<const FAR: usize>(self) -> Self;
-        /// The lanes whose number has the bit are `high`'s, the others `low`'s.
-        unsafe fn mixed<const BIT: usize>(low: Self, high: Self) -> Self;
+        /// The lesser and the greater key of each lane.
+        unsafe fn min_max(self, other: Self) -> [Self; 2];
+        /// Lane `i` is lane `i ^ DISTANCE` of `self`.
+        unsafe fn permuted<const DISTANCE: usize>(self) -> Self;
+        /// Lanes whose number has the bit `BIT` come from `high`, the others from `low`.
+        unsafe fn blended<const BIT: usize>(low: Self, high: Self) -> Self;
     }
 
-    /// Orders some of an array of vectors two by two, written out: only then do they stay in registers.
-    macro_rules! order {
-        ($rows:ident: $($i:literal $j:literal),*) => { $([$rows[$i], $rows[$j]] = $rows[$i].order($rows[$j]);)* };
+    /// Compares and exchanges pairs of an array of vectors. The pairs are written out, because only then the
+    /// array stays in registers.
+    macro_rules! compare_exchange {
+        ($rows:ident: $($i:literal $j:literal),*) => {
+            $([$rows[$i], $rows[$j]] = $rows[$i].min_max($rows[$j]);)*
+        };
     }
 
-    /// A power of two of rows.
+    /// A matrix of keys; the number of rows is a power of two.
     pub(super) struct Matrix<V> {
         pub(super) start: *mut V,
         pub(super) rows: usize,
     }
 
     /// # Safety of its functions
-    /// The rows are there, the processor has the instructions, and numbers of rows are less than `rows`.
+    /// 1. The matrix has `rows` rows.   2. The processor has the instructions.   3. Row indices are less than
+    ///    `rows`.
     impl<V: Vector> Matrix<V> {
         #[inline(always)]
         unsafe fn row(&self, row: usize) -> V {
@@ -126,42 +137,44 @@ mod vectors {
             }
         }
 
-        /// Orders rows `far` apart in each group of twice as many, then those half as far apart, and so on.
+        /// Compares and exchanges rows at `distance` in each group of twice as many rows, then rows at half
+        /// the distance, and on to neighbors: each group of rows becomes sorted if it was bitonic.
         #[inline(always)]
-        unsafe fn halve(&self, mut far: usize) {
+        unsafe fn bitonic_merge(&self, mut distance: usize) {
             // SAFETY: the caller's promise.
             unsafe {
-                while far >= 4 {
-                    let step = far / 4;
-                    for group in (0..self.rows).step_by(2 * far) {
+                while distance >= 4 {
+                    let step = distance / 4;
+                    for group in (0..self.rows).step_by(2 * distance) {
                         for row in group..group + step {
                             let mut rows = self.rows::<8>(row, step);
-                            order!(rows: 0 4, 1 5, 2 6, 3 7, 0 2, 1 3, 4 6, 5 7, 0 1, 2 3, 4 5, 6 7);
+                            compare_exchange!(rows: 0 4, 1 5, 2 6, 3 7, 0 2, 1 3, 4 6, 5 7, 0 1, 2 3, 4 5, 6 7);
                             self.set_rows(row, step, rows);
                         }
                     }
-                    far /= 8;
+                    distance /= 8;
                 }
-                if far == 2 {
+                if distance == 2 {
                     for row in (0..self.rows).step_by(4) {
                         let mut rows = self.rows::<4>(row, 1);
-                        order!(rows: 0 2, 1 3, 0 1, 2 3);
+                        compare_exchange!(rows: 0 2, 1 3, 0 1, 2 3);
                         self.set_rows(row, 1, rows);
                     }
-                } else if far == 1 {
+                } else if distance == 1 {
                     for row in (0..self.rows).step_by(2) {
                         let mut rows = self.rows::<2>(row, 1);
-                        order!(rows: 0 1);
+                        compare_exchange!(rows: 0 1);
                         self.set_rows(row, 1, rows);
                     }
                 }
             }
         }
 
-        /// Merges columns, sorted in groups of `HALF`, to groups of twice as many: the second half of each is met backwards, which
-        /// lanes `MIRROR = 2·HALF − 1` apart do.
+        /// Merges columns that are sorted in groups of `HALF` into sorted groups of twice as many. The second
+        /// half of each group is compared in reverse order: lane `i` with lane `i ^ MIRROR`, where `MIRROR =
+        /// 2·HALF − 1`.
         #[inline(always)]
-        unsafe fn merge<const HALF: usize, const MIRROR: usize>(&self) {
+        unsafe fn merge_columns<const HALF: usize, const MIRROR: usize>(&self) {
             if HALF >= V::LANES {
                 return;
             }
@@ -169,45 +182,46 @@ mod vectors {
             unsafe {
                 for row in 0..self.rows.div_ceil(2) {
                     let opposite = self.rows - 1 - row;
-                    let [low, high] = self.row(row).order(self.row(opposite).swapped::<MIRROR>());
-                    self.set_row(row, Self::lanes::<HALF>(V::mixed::<HALF>(low, high)));
+                    let [low, high] = self.row(row).min_max(self.row(opposite).permuted::<MIRROR>());
+                    self.set_row(row, Self::merge_lanes::<HALF>(V::blended::<HALF>(low, high)));
                     self.set_row(
                         opposite,
-                        Self::lanes::<HALF>(V::mixed::<HALF>(high, low).swapped::<MIRROR>()),
+                        Self::merge_lanes::<HALF>(V::blended::<HALF>(high, low).permuted::<MIRROR>()),
                     );
                 }
-                self.halve(self.rows / 2);
+                self.bitonic_merge(self.rows / 2);
             }
         }
 
-        /// Orders lanes less than `HALF` apart: the powers of two, the greatest first.
+        /// Compares and exchanges lanes at all powers of two below `HALF`, the greatest first.
         #[inline(always)]
-        unsafe fn lanes<const HALF: usize>(mut row: V) -> V {
+        unsafe fn merge_lanes<const HALF: usize>(mut row: V) -> V {
             // SAFETY: the caller's promise.
             unsafe {
                 if HALF > 4 {
-                    row = Self::pairs::<4>(row);
+                    row = Self::exchange_lanes::<4>(row);
                 }
                 if HALF > 2 {
-                    row = Self::pairs::<2>(row);
+                    row = Self::exchange_lanes::<2>(row);
                 }
                 if HALF > 1 {
-                    row = Self::pairs::<1>(row);
+                    row = Self::exchange_lanes::<1>(row);
                 }
             }
             row
         }
 
-        /// Orders lanes `FAR` apart.
+        /// Compares and exchanges lanes at `DISTANCE`.
         #[inline(always)]
-        unsafe fn pairs<const FAR: usize>(row: V) -> V {
+        unsafe fn exchange_lanes<const DISTANCE: usize>(row: V) -> V {
             // SAFETY: the caller's promise.
             unsafe {
-                let [low, high] = row.order(row.swapped::<FAR>());
-                V::mixed::<FAR>(low, high)
+                let [low, high] = row.min_max(row.permuted::<DISTANCE>());
+                V::blended::<DISTANCE>(low, high)
             }
         }
 
+        /// Sorts the matrix by columns.
         #[inline(always)]
         pub(super) unsafe fn sort(&self) {
             // SAFETY: the caller's promise.
@@ -216,7 +230,10 @@ mod vectors {
                 if self.rows >= 8 {
                     for row in (0..self.rows).step_by(8) {
                         let mut rows = self.rows::<8>(row, 1);
-                        order!(rows: 0 2, 1 3, 4 6, 5 7, 0 4, 1 5, 2 6, 3 7, 0 1, 2 3, 4 5, 6 7, 2 4, 3 5, 1 4, 3 6, 1 2, 3 4, 5 6);
+                        compare_exchange!(
+                            rows: 0 2, 1 3, 4 6, 5 7, 0 4, 1 5, 2 6, 3 7, 0 1, 2 3, 4 5, 6 7,
+                            2 4, 3 5, 1 4, 3 6, 1 2, 3 4, 5 6
+                        );
                         self.set_rows(row, 1, rows);
                     }
                     sorted = 8;
@@ -225,18 +242,18 @@ mod vectors {
                     for group in (0..self.rows).step_by(2 * sorted) {
                         for row in 0..sorted {
                             let (row, opposite) = (group + row, group + 2 * sorted - 1 - row);
-                            let [low, high] = self.row(row).order(self.row(opposite));
+                            let [low, high] = self.row(row).min_max(self.row(opposite));
                             self.set_row(row, low);
                             self.set_row(opposite, high);
                         }
                     }
-                    self.halve(sorted / 2);
+                    self.bitonic_merge(sorted / 2);
                     sorted *= 2;
                 }
-                self.merge::<1, 1>();
-                self.merge::<2, 3>();
-                self.merge::<4, 7>();
-                self.merge::<8, 15>();
+                self.merge_columns::<1, 1>();
+                self.merge_columns::<2, 3>();
+                self.merge_columns::<4, 7>();
+                self.merge_columns::<8, 15>();
             }
         }
     }
@@ -248,20 +265,20 @@ mod vectors {
         type Key = u32;
 
         #[inline(always)]
-        unsafe fn order(self, other: Self) -> [Self; 2] {
+        unsafe fn min_max(self, other: Self) -> [Self; 2] {
             // SAFETY: the caller's promise, here and below.
             unsafe { [U32x16(_mm512_min_epu32(self.0, other.0)), U32x16(_mm512_max_epu32(self.0, other.0))] }
         }
 
         #[inline(always)]
-        unsafe fn swapped<const FAR: usize>(self) -> Self {
-            let lanes: [u32; 16] = std::array::from_fn(|lane| (lane ^ FAR) as u32);
+        unsafe fn permuted<const DISTANCE: usize>(self) -> Self {
+            let lanes: [u32; 16] = std::array::from_fn(|lane| (lane ^ DISTANCE) as u32);
             // SAFETY: as above; the registers are as wide as the arrays.
             unsafe { U32x16(_mm512_permutexvar_epi32(_mm512_loadu_si512(lanes.as_ptr().cast()), self.0)) }
         }
 
         #[inline(always)]
-        unsafe fn mixed<const BIT: usize>(low: Self, high: Self) -> Self {
+        unsafe fn blended<const BIT: usize>(low: Self, high: Self) -> Self {
             let mask = (0..16).filter(|lane| lane & BIT != 0).fold(0, |mask, lane| mask | 1 << lane);
             // SAFETY: as above.
             unsafe { U32x16(_mm512_mask_blend_epi32(mask, low.0, high.0)) }
@@ -275,20 +292,20 @@ mod vectors {
         type Key = u64;
 
         #[inline(always)]
-        unsafe fn order(self, other: Self) -> [Self; 2] {
+        unsafe fn min_max(self, other: Self) -> [Self; 2] {
             // SAFETY: the caller's promise, here and below.
             unsafe { [U64x8(_mm512_min_epu64(self.0, other.0)), U64x8(_mm512_max_epu64(self.0, other.0))] }
         }
 
         #[inline(always)]
-        unsafe fn swapped<const FAR: usize>(self) -> Self {
-            let lanes: [u64; 8] = std::array::from_fn(|lane| (lane ^ FAR) as u64);
+        unsafe fn permuted<const DISTANCE: usize>(self) -> Self {
+            let lanes: [u64; 8] = std::array::from_fn(|lane| (lane ^ DISTANCE) as u64);
             // SAFETY: as above; the registers are as wide as the arrays.
             unsafe { U64x8(_mm512_permutexvar_epi64(_mm512_loadu_si512(lanes.as_ptr().cast()), self.0)) }
         }
 
         #[inline(always)]
-        unsafe fn mixed<const BIT: usize>(low: Self, high: Self) -> Self {
+        unsafe fn blended<const BIT: usize>(low: Self, high: Self) -> Self {
             let mask = (0..8).filter(|lane| lane & BIT != 0).fold(0, |mask, lane| mask | 1 << lane);
             // SAFETY: as above.
             unsafe { U64x8(_mm512_mask_blend_epi64(mask, low.0, high.0)) }
@@ -302,20 +319,20 @@ mod vectors {
         type Key = u32;
 
         #[inline(always)]
-        unsafe fn order(self, other: Self) -> [Self; 2] {
+        unsafe fn min_max(self, other: Self) -> [Self; 2] {
             // SAFETY: the caller's promise, here and below.
             unsafe { [U32x8(_mm256_min_epu32(self.0, other.0)), U32x8(_mm256_max_epu32(self.0, other.0))] }
         }
 
         #[inline(always)]
-        unsafe fn swapped<const FAR: usize>(self) -> Self {
-            let lanes: [u32; 8] = std::array::from_fn(|lane| (lane ^ FAR) as u32);
+        unsafe fn permuted<const DISTANCE: usize>(self) -> Self {
+            let lanes: [u32; 8] = std::array::from_fn(|lane| (lane ^ DISTANCE) as u32);
             // SAFETY: as above; the registers are as wide as the arrays.
             unsafe { U32x8(_mm256_permutevar8x32_epi32(self.0, _mm256_loadu_si256(lanes.as_ptr().cast()))) }
         }
 
         #[inline(always)]
-        unsafe fn mixed<const BIT: usize>(low: Self, high: Self) -> Self {
+        unsafe fn blended<const BIT: usize>(low: Self, high: Self) -> Self {
             let mask: [u32; 8] = std::array::from_fn(|lane| if lane & BIT != 0 { u32::MAX } else { 0 });
             // SAFETY: as above.
             unsafe { U32x8(_mm256_blendv_epi8(low.0, high.0, _mm256_loadu_si256(mask.as_ptr().cast()))) }
@@ -329,10 +346,10 @@ mod vectors {
         type Key = u64;
 
         #[inline(always)]
-        unsafe fn order(self, other: Self) -> [Self; 2] {
+        unsafe fn min_max(self, other: Self) -> [Self; 2] {
             // SAFETY: the caller's promise, here and below.
             unsafe {
-                // There is only a comparison of signed words.
+                // AVX2 compares signed words only; the top bits are flipped.
                 let top = _mm256_set1_epi64x(i64::MIN);
                 let swaps = _mm256_cmpgt_epi64(_mm256_xor_si256(self.0, top), _mm256_xor_si256(other.0, top));
                 [
@@ -343,14 +360,14 @@ mod vectors {
         }
 
         #[inline(always)]
-        unsafe fn swapped<const FAR: usize>(self) -> Self {
-            let halves: [u32; 8] = std::array::from_fn(|half| (half ^ (2 * FAR)) as u32);
+        unsafe fn permuted<const DISTANCE: usize>(self) -> Self {
+            let halves: [u32; 8] = std::array::from_fn(|half| (half ^ (2 * DISTANCE)) as u32);
             // SAFETY: as above; the registers are as wide as the arrays.
             unsafe { U64x4(_mm256_permutevar8x32_epi32(self.0, _mm256_loadu_si256(halves.as_ptr().cast()))) }
         }
 
         #[inline(always)]
-        unsafe fn mixed<const BIT: usize>(low: Self, high: Self) -> Self {
+        unsafe fn blended<const BIT: usize>(low: Self, high: Self) -> Self {
             let mask: [u64; 4] = std::array::from_fn(|lane| if lane & BIT != 0 { u64::MAX } else { 0 });
             // SAFETY: as above.
             unsafe { U64x4(_mm256_blendv_epi8(low.0, high.0, _mm256_loadu_si256(mask.as_ptr().cast()))) }
@@ -362,9 +379,9 @@ mod vectors {
 mod tests {
     use super::*;
 
-    /// Every power of two of rows, of keys that differ, repeat, and stand in order.
-    fn sorts<K: Sorted + Ord + std::fmt::Debug>(key: impl Fn(u64) -> K) {
-        let Some(Network { lanes, sort, .. }) = K::network() else {
+    /// Sorts matrices of each power of two of rows, with distinct, repeated and ordered keys.
+    fn sorts<K: NetworkKey + Ord + std::fmt::Debug>(key: impl Fn(u64) -> K) {
+        let Some(SortingNetwork { lanes, sort, .. }) = K::network() else {
             return println!("skipped: this processor has no network");
         };
         for (rows, kinds) in
@@ -378,7 +395,7 @@ mod tests {
             });
             let mut expected = keys.clone();
             expected.sort();
-            // SAFETY: there is a network, and these are rows of it.
+            // SAFETY: the processor has the network, and the matrix has these rows.
             unsafe { sort(keys.as_mut_ptr(), rows) };
             let columns: Vec<K> = (0..keys.len()).map(|i| keys[i % rows * lanes + i / rows]).collect();
             assert_eq!(columns, expected, "{rows} rows");

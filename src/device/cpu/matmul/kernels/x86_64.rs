@@ -1,29 +1,31 @@
-//! The innermost loops on x86-64: a tile of the output in registers, a broadcast and a few multiply-adds for each row and unit.
+//! The microkernels of x86-64: a tile of the output in registers; for each row and unit one broadcast and a
+//! few multiply-adds.
 //!
-//! They are assembly, one text with the instructions of a table: the compiler keeps no tile of this size in registers by itself, and
-//! each size would cost it more time than the rest of a product. Kernels for other machines are in `plain.rs`.
+//! They are assembly: one text, with the instructions of a table. The compiler does not keep a tile of this
+//! size in registers, and compiling each size would take longer than the rest of this folder. Kernels for
+//! other processors are in `portable.rs`.
 // Imports: nothing.
 
-use super::super::isa::{self as simd, Level};
-use super::tile::{Kernel, Parts, STARTED_ROWS, Tile};
+use super::super::super::isa::{self, Level};
+use super::{ComplexKernel, Kernel, MAX_INITIAL_ROWS, Tile};
 use std::arch::asm;
 use std::arch::x86_64::*;
 use std::mem::offset_of;
 
-/// Units of the right operand that are asked for ahead.
-const AHEAD: isize = 10;
+/// How many units of the right operand are prefetched ahead.
+const PREFETCHED_UNITS: isize = 10;
 
-/// Whether kernels may be called. Miri and MemorySanitizer do not see what assembly reads and writes; addresses of 4 bytes (x32)
-/// would need other registers.
-const CALLED: bool = cfg!(all(target_pointer_width = "64", not(any(miri, rankform_plain_stores))));
+/// Whether kernels may be called. Miri and MemorySanitizer do not see the reads and writes of assembly, and
+/// addresses of 4 bytes (x32) would need other registers.
+const IS_ENABLED: bool = cfg!(all(target_pointer_width = "64", not(any(miri, rankform_plain_stores))));
 
-/// The level that a kernel of registers of so many bits belongs to.
+/// The instruction set level of a kernel whose registers have `bits` bits.
 const fn level(bits: usize) -> Level {
     if bits == 512 { Level::Avx512 } else { Level::Avx2 }
 }
 
-/// The products of a row's unit and a vector of the right operand, added to their sums: by one instruction, which takes its
-/// factors in either order, or by two.
+/// Multiplies the unit of a row by a vector of the right operand and adds the products to their sums: by one
+/// instruction, with the factors in either order, or by two.
 macro_rules! step {
     ([$multiply_add:literal] $kind:literal $sum:literal $left:literal $right:literal $spare:literal) => {
         concat!($multiply_add, " ", $kind, $sum, ", ", $kind, $left, ", ", $kind, $right, "\n")
@@ -39,9 +41,10 @@ macro_rules! step {
     };
 }
 
-/// Of complex numbers, the sums by real parts and those by imaginary ones as one: the second ones' parts change places, and are
-/// subtracted from the real parts and added to the imaginary ones, which are multiplied by 1.
-macro_rules! join {
+/// For complex numbers, combines the sums of a row's real parts and those of its imaginary parts. The latter
+/// are swapped in pairs, subtracted from the real parts and added to the imaginary parts, by a fused
+/// instruction that multiplies the former by 1.
+macro_rules! combine_parts {
     ([] $($rest:tt)*) => {
         ""
     };
@@ -62,28 +65,31 @@ macro_rules! join {
     };
 }
 
-/// The text of a tile. Of each vector of the right operand it is told the number, whether it begins a line of the cache, and the register;
-/// of each row of the left one whether it is there, whether it has a row of the output, its number, where its unit stands, and for each
-/// vector the number, the register of the sums, that of the sums that are joined with them, and the right operand's register.
+/// The assembly of a tile.
+///
+/// For each vector of the right operand it takes the number, whether the vector begins a cache line, and the
+/// register. For each row of the left operand it takes the conditions that the row exists and that it has a
+/// row of the output, the number, the address of its unit, and for each vector the number, the register of
+/// the sums, the register of the sums that are combined with them, and the register of the right operand.
 macro_rules! tile {
     (
-        $tile:ident $join:tt [$left3:ident $left6:ident $left9:ident] [$broadcast:literal $step:tt $add:literal $started:literal]
+        $tile:ident $combine:tt [$left3:ident $left6:ident $left9:ident] [$broadcast:literal $step:tt $add:literal $has_initial:literal]
         $kind:literal $nbytes:literal zero $zero:literal left $left:literal spare $spare:literal [$($register:tt)*];
         [$([$at:literal $line:literal $vector:literal])*]
         $([$here:literal $stored:literal $row:literal $unit:literal $([$v:literal $sum:literal $other:literal $right:literal])*])*
     ) => {
         asm!(
-            "mov {to}, [{tile} + {start}]",
+            "mov {to}, [{tile} + {initial}]",
             concat!($(
                 ".if ", $here, "\n",
                 $(
                     ".if {vectors} > ", $v, "\n",
-                    ".if {started}\n vpbroadcastd ", $kind, $sum, ", [{to} + 4 * ", $row, "]\n",
+                    ".if {has_initial}\n vpbroadcastd ", $kind, $sum, ", [{to} + 4 * ", $row, "]\n",
                     ".else\n", $zero, " ", $kind, $sum, ", ", $kind, $sum, ", ", $kind, $sum, "\n.endif\n.endif\n",
                 )*
                 ".endif\n",
             )*),
-            // The last sums go on while the output is on its way.
+            // The last units are summed while the prefetched output arrives.
             "xor {to:e}, {to:e}",
             "mov {units}, [{tile} + {before}]",
             "test {units}, {units}",
@@ -98,7 +104,7 @@ macro_rules! tile {
                 $(".if {vectors} > ", $v, "\n", step!($step $kind $sum $left $right $spare), ".endif\n",)*
                 ".endif\n",
             )*),
-            "add {right}, [{tile} + {right_step}]",
+            "add {right}, [{tile} + {right_stride}]",
             "add {left}, {unit}",
             "add {left3}, {unit}",
             ".if {lower} > 6",
@@ -113,13 +119,13 @@ macro_rules! tile {
             "mov {to}, [{tile} + {out}]",
             concat!($(
                 ".if ", $stored, "\n", $(".if {vectors} > ", $v, "\n prefetchw [{to} + ", $nbytes, " * ", $v, "]\n.endif\n",)*
-                "add {to}, [{tile} + {out_step}]\n.endif\n",
+                "add {to}, [{tile} + {out_stride}]\n.endif\n",
             )*),
             "or {to}, 1",
             "mov {units}, [{tile} + {after}]",
             "jmp 2b",
             "5:",
-            join!($join $kind $left $spare [$([$here $([$v $sum $other])*])*]),
+            combine_parts!($combine $kind $left $spare [$([$here $([$v $sum $other])*])*]),
             "cmp byte ptr [{tile} + {add}], 0",
             "je 3f",
             "mov {to}, [{tile} + {out}]",
@@ -129,38 +135,39 @@ macro_rules! tile {
                     ".if {vectors} > ", $v, "\n",
                     $add, " ", $kind, $sum, ", ", $kind, $sum, ", [{to} + ", $nbytes, " * ", $v, "]\n.endif\n",
                 )*
-                "add {to}, [{tile} + {out_step}]\n.endif\n",
+                "add {to}, [{tile} + {out_stride}]\n.endif\n",
             )*),
             "3:",
             "mov {to}, [{tile} + {out}]",
             concat!($(
                 ".if ", $stored, "\n",
                 $(".if {vectors} > ", $v, "\n vmovups [{to} + ", $nbytes, " * ", $v, "], ", $kind, $sum, "\n.endif\n",)*
-                "add {to}, [{tile} + {out_step}]\n.endif\n",
+                "add {to}, [{tile} + {out_stride}]\n.endif\n",
             )*),
             "vzeroupper",
             upper = const U,
             lower = const L,
             stored = const if U == L { L } else { 0 },
             vectors = const V,
-            started = const $started,
+            has_initial = const $has_initial,
             tile = in(reg) $tile,
             out = const offset_of!(Tile, out),
-            out_step = const offset_of!(Tile, out_step),
+            out_stride = const offset_of!(Tile, out_stride),
             before = const offset_of!(Tile, units),
             after = const offset_of!(Tile, units) + size_of::<usize>(),
-            add = const offset_of!(Tile, add),
-            start = const offset_of!(Tile, start),
-            right_step = const offset_of!(Tile, right_step),
+            add = const offset_of!(Tile, accumulate),
+            initial = const offset_of!(Tile, initial),
+            right_stride = const offset_of!(Tile, right_stride),
             to = out(reg) _,
             right = inout(reg) $tile.right => _,
-            ahead = in(reg) $tile.right_step.wrapping_mul(AHEAD), // after a panel the next one
+            // At the end of a panel this is the next panel.
+            ahead = in(reg) $tile.right_stride.wrapping_mul(PREFETCHED_UNITS),
             left = inout(reg) $tile.left => _,
             left3 = inout(reg) $left3 => _,
             left6 = inout(reg) $left6 => _,
             left9 = inout(reg) $left9 => _,
-            row = in(reg) $tile.left_step[0],
-            unit = in(reg) $tile.left_step[1],
+            row = in(reg) $tile.left_stride[0],
+            unit = in(reg) $tile.left_stride[1],
             units = out(reg) _,
             $(out($register) _,)*
             options(nostack),
@@ -168,11 +175,11 @@ macro_rules! tile {
     };
 }
 
-/// Up to 12 rows by two vectors of 512 bits, and 6 by two of 256.
+/// The registers: up to 12 rows by two vectors of 512 bits, or 6 rows by two vectors of 256 bits.
 macro_rules! sized_tile {
-    (512 $($what:tt)*) => {
+    (512 $($arguments:tt)*) => {
         tile! {
-            $($what)* "zmm" 64 zero "vpxord" left 28 spare 29 [
+            $($arguments)* "zmm" 64 zero "vpxord" left 28 spare 29 [
                 "zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7" "zmm8" "zmm9"
                 "zmm10" "zmm11" "zmm12" "zmm13" "zmm14" "zmm15" "zmm16" "zmm17" "zmm18" "zmm19"
                 "zmm20" "zmm21" "zmm22" "zmm23" "zmm24" "zmm25" "zmm26" "zmm27" "zmm28" "zmm29"
@@ -191,9 +198,9 @@ macro_rules! sized_tile {
             ["{lower} > 11" "{stored} > 11" 11 "{left9} + 2 * {row}" [0 22 22 24] [1 23 23 25]]
         }
     };
-    (256 $($what:tt)*) => {
+    (256 $($arguments:tt)*) => {
         tile! {
-            $($what)* "ymm" 32 zero "vxorps" left 14 spare 15 [
+            $($arguments)* "ymm" 32 zero "vxorps" left 14 spare 15 [
                 "ymm0" "ymm1" "ymm2" "ymm3" "ymm4" "ymm5" "ymm6" "ymm7" "ymm8" "ymm9"
                 "ymm10" "ymm11" "ymm12" "ymm13" "ymm14" "ymm15"
             ]; [[0 1 12] [1 0 13]]
@@ -207,11 +214,12 @@ macro_rules! sized_tile {
     };
 }
 
-/// Kernels: their instructions, bits of a register, rows by one or two vectors, a unit of a panel and its depth, a sum; the
-/// instructions of the text: how a unit is broadcast, multiplied and added, how sums are added, whether they start with something.
+/// Defines kernels. A row lists the instruction sets, the bits of a register, MR and the heights of tiles,
+/// the unit of a panel and its depth, the type of the sums; then the instructions of the assembly: broadcast
+/// of a unit, multiply-add, addition of sums, and whether sums have initial values.
 macro_rules! kernels {
-    (starts [$broadcast:tt $step:tt $add:tt $started:literal]) => {
-        $started != 0
+    (has_initial [$broadcast:tt $step:tt $add:tt $has_initial:literal]) => {
+        $has_initial != 0
     };
     ($(
         $(#[$doc:meta])*
@@ -220,20 +228,23 @@ macro_rules! kernels {
     )*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy)]
-        pub(super) struct $Name;
+        pub(in super::super) struct $Name;
 
         impl $Name {
-            /// The kernel, where this processor has its instructions.
-            pub(super) fn here() -> Option<Self> {
-                (CALLED && simd::level() >= level($bits) $(&& is_x86_feature_detected!($more))*).then_some($Name)
+            /// The kernel, if this processor has its instructions.
+            pub(in super::super) fn available() -> Option<Self> {
+                (IS_ENABLED && isa::level() >= level($bits) $(&& is_x86_feature_detected!($more))*).then_some($Name)
             }
 
-            /// `U` rows, of which `L` is the number as well, by `V` vectors.
+            /// A tile of `U` rows by `V` vectors; `L` equals `U`.
+            ///
+            /// # Safety
+            /// As [`Kernel::tile`], for a tile of this size.
             #[target_feature(enable = $feature)]
             unsafe fn rows<const U: usize, const L: usize, const V: usize>(tile: &Tile) {
-                let row = |row: isize| tile.left.wrapping_offset(row.wrapping_mul(tile.left_step[0]));
+                let row = |row: isize| tile.left.wrapping_offset(row.wrapping_mul(tile.left_stride[0]));
                 let (left3, left6, left9) = (row(3), row(6), row(9));
-                // SAFETY: the promise of `Kernel::tile`; `here` found the instructions.
+                // SAFETY: (1) to (3) the caller's promise.
                 unsafe { sized_tile!($bits tile [] [left3 left6 left9] $text) }
             }
         }
@@ -241,15 +252,15 @@ macro_rules! kernels {
         impl Kernel for $Name {
             type Unit = $Unit;
             type Sum = $Sum;
-            const ROWS: usize = $rows;
+            const MR: usize = $rows;
             const LANES: usize = $bits / 8 / size_of::<$Sum>();
             const DEPTH: usize = $depth;
-            const DIRECT: bool = $depth == 1;
-            const STARTS: bool = kernels!(starts $text);
+            const READS_IN_PLACE: bool = $depth == 1;
+            const HAS_INITIAL: bool = kernels!(has_initial $text);
 
-            unsafe fn finalize(panel: *mut u8, units: usize) -> Option<[i32; STARTED_ROWS]> {
-                // SAFETY: the caller's promise; `here` found the instructions.
-                if Self::STARTS { Some(unsafe { shifted_back(panel.cast(), units) }) } else { None }
+            unsafe fn finish_panel(panel: *mut u8, units: usize) -> Option<[i32; MAX_INITIAL_ROWS]> {
+                // SAFETY: (1), (2) the caller's promise.
+                if Self::HAS_INITIAL { Some(unsafe { bias_correction(panel.cast(), units) }) } else { None }
             }
 
             unsafe fn tile(tile: &Tile) {
@@ -266,30 +277,34 @@ macro_rules! kernels {
     )* };
 }
 
-/// Kernels of floats that multiply the parts of complex numbers: the first half of a tile's rows are real parts, the second half
-/// imaginary ones.
+/// Kernels of floats that also multiply complex numbers by their parts: the first half of a tile's rows are
+/// real parts, the second half imaginary parts.
 macro_rules! parts {
-    ($($Name:ident $feature:literal $bits:tt, $half:literal [$($r:literal)*], $text:tt, $join:tt;)*) => { $(
+    ($($Name:ident $feature:literal $bits:tt, $half:literal [$($r:literal)*], $text:tt, $combine:tt;)*) => { $(
         impl $Name {
-            /// `U` rows of complex numbers by `V` vectors; below `L` end those of imaginary parts.
+            /// A tile of `U` rows of complex numbers by `V` vectors. Rows `$half` to `L` are those of the
+            /// imaginary parts.
+            ///
+            /// # Safety
+            /// As [`Kernel::tile`], for a tile of this size.
             #[target_feature(enable = $feature)]
-            unsafe fn both<const U: usize, const L: usize, const V: usize>(tile: &Tile) {
+            unsafe fn complex_tile<const U: usize, const L: usize, const V: usize>(tile: &Tile) {
                 let part = tile.left.wrapping_add(size_of::<<Self as Kernel>::Unit>());
-                let third = |part: *const u8| part.wrapping_offset(3 * tile.left_step[0]);
+                let third = |part: *const u8| part.wrapping_offset(3 * tile.left_stride[0]);
                 let (left3, left6, left9) = if $half == 6 { (third(tile.left), part, third(part)) } else { (part, part, part) };
-                // SAFETY: the promise of `Parts::both`; `here` found the instructions.
-                unsafe { sized_tile!($bits tile $join [left3 left6 left9] $text) }
+                // SAFETY: (1) to (3) the caller's promise.
+                unsafe { sized_tile!($bits tile $combine [left3 left6 left9] $text) }
             }
         }
 
-        impl Parts for $Name {
-            unsafe fn both(tile: &Tile) {
+        impl ComplexKernel for $Name {
+            unsafe fn complex_tile(tile: &Tile) {
                 // SAFETY: the caller's promise.
                 unsafe {
                     match (tile.rows, tile.vectors) {
                         $(
-                            ($r, 1) => Self::both::<$r, { $r + $half }, 1>(tile),
-                            ($r, 2) => Self::both::<$r, { $r + $half }, 2>(tile),
+                            ($r, 1) => Self::complex_tile::<$r, { $r + $half }, 1>(tile),
+                            ($r, 2) => Self::complex_tile::<$r, { $r + $half }, 2>(tile),
                         )*
                         _ => debug_assert!(false, "a tile of {} rows", tile.rows),
                     }
@@ -300,98 +315,99 @@ macro_rules! parts {
 }
 
 parts! {
-    Float512 "avx512f" 512, 6 [1 2 3 4 5 6],
+    Avx512F32 "avx512f" 512, 6 [1 2 3 4 5 6],
         ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0],
         [0x3f800000 "vbroadcastss" "vpermilps" 0xb1 "vfmaddsub213ps"];
-    Double512 "avx512f" 512, 6 [1 2 3 4 5 6],
+    Avx512F64 "avx512f" 512, 6 [1 2 3 4 5 6],
         ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0],
         [0x3ff0000000000000 "vbroadcastsd" "vpermilpd" 0x55 "vfmaddsub213pd"];
-    Float256 "avx2" 256, 3 [1 2 3],
+    Avx2F32 "avx2" 256, 3 [1 2 3],
         ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0],
         [0x3f800000 "vbroadcastss" "vpermilps" 0xb1 "vfmaddsub213ps"];
-    Double256 "avx2" 256, 3 [1 2 3],
+    Avx2F64 "avx2" 256, 3 [1 2 3],
         ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0],
         [0x3ff0000000000000 "vbroadcastsd" "vpermilpd" 0x55 "vfmaddsub213pd"];
 }
 
 kernels! {
-    /// f32, fused.
-    Float512 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+    /// f32; multiply-adds are fused.
+    Avx512F32 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
         f32, 1, f32, ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0];
-    /// f64, fused.
-    Double512 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+    /// f64; multiply-adds are fused.
+    Avx512F64 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
         f64, 1, f64, ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0];
-    /// Two products of bf16 a step, summed in f32. The instruction takes subnormal numbers for 0.
-    Brain512 ["avx512f" "avx512bf16"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+    /// bf16: two products a step, summed in f32. The instruction treats subnormal numbers as 0.
+    Avx512Bf16 ["avx512f" "avx512bf16"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
         u32, 2, f32, ["vbroadcastss" ["vdpbf16ps"] "vaddps" 0];
-    /// Two products of 16-bit integers a step, summed in i32.
-    Short512 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+    /// i16: two products a step, summed in i32.
+    Avx512I16 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
         u32, 2, i32, ["vpbroadcastd" ["vpmaddwd" "vpaddd"] "vpaddd" 0];
-    /// Four products i8 · i8 a step. The instruction multiplies unsigned by signed, so the right panel holds b + 128, and every row
-    /// starts at −128 Σ a.
-    Signed512 ["avx512f" "avx512vnni"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+    /// i8 · i8: four products a step. The instruction multiplies unsigned by signed; therefore the right panel holds
+    /// b + 128, and the initial value of each row is −128 Σ a.
+    Avx512I8I8 ["avx512f" "avx512vnni"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
         u32, 4, i32, ["vpbroadcastd" [right "vpdpbusd"] "vpaddd" 1];
-    /// Four products u8 · i8 a step.
-    LeftUnsigned512 ["avx512f" "avx512vnni"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+    /// u8 · i8: four products a step.
+    Avx512U8I8 ["avx512f" "avx512vnni"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
         u32, 4, i32, ["vpbroadcastd" ["vpdpbusd"] "vpaddd" 0];
-    /// Four products i8 · u8 a step.
-    RightUnsigned512 ["avx512f" "avx512vnni"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+    /// i8 · u8: four products a step.
+    Avx512I8U8 ["avx512f" "avx512vnni"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
         u32, 4, i32, ["vpbroadcastd" [right "vpdpbusd"] "vpaddd" 0];
     /// i32; the products wrap.
-    Int512 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+    Avx512I32 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
         i32, 1, i32, ["vpbroadcastd" ["vpmulld" "vpaddd"] "vpaddd" 0];
     /// i64; the products wrap.
-    Long512 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+    Avx512I64 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
         i64, 1, i64, ["vpbroadcastq" ["vpmullq" "vpaddq"] "vpaddq" 0];
-    /// f32, fused, 256 bits.
-    Float256 ["avx2"] 256, 6 [1 2 3 4 5 6],
+    /// f32; multiply-adds are fused. 256 bits.
+    Avx2F32 ["avx2"] 256, 6 [1 2 3 4 5 6],
         f32, 1, f32, ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0];
-    /// f64, fused, 256 bits.
-    Double256 ["avx2"] 256, 6 [1 2 3 4 5 6],
+    /// f64; multiply-adds are fused. 256 bits.
+    Avx2F64 ["avx2"] 256, 6 [1 2 3 4 5 6],
         f64, 1, f64, ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0];
-    /// Two products of 16-bit integers a step, 256 bits.
-    Short256 ["avx2"] 256, 6 [1 2 3 4 5 6],
+    /// i16: two products a step, summed in i32. 256 bits.
+    Avx2I16 ["avx2"] 256, 6 [1 2 3 4 5 6],
         u32, 2, i32, ["vpbroadcastd" ["vpmaddwd" "vpaddd"] "vpaddd" 0];
     /// i32; the products wrap. 256 bits.
-    Int256 ["avx2"] 256, 6 [1 2 3 4 5 6],
+    Avx2I32 ["avx2"] 256, 6 [1 2 3 4 5 6],
         i32, 1, i32, ["vpbroadcastd" ["vpmulld" "vpaddd"] "vpaddd" 0];
 }
 
-/// −128 times the sum of each row of a left panel of i8.
+/// The initial sums of [`Avx512I8I8`]: −128 times the sum of each row of a left panel.
 ///
 /// # Safety
-/// The panel has `units` units of 12 rows.
+/// 1. The processor has the instructions.   2. The panel has `units` units of 12 rows.
 #[target_feature(enable = "avx512f,avx512vnni")]
-unsafe fn shifted_back(panel: *mut u32, units: usize) -> [i32; STARTED_ROWS] {
+unsafe fn bias_correction(panel: *mut u32, units: usize) -> [i32; MAX_INITIAL_ROWS] {
     let mut sums = _mm512_setzero_si512();
     for unit in 0..units {
-        // SAFETY: the caller's promise.
+        // SAFETY: (2) the 12 rows of a unit.
         let quads = unsafe {
-            _mm512_maskz_loadu_epi32((1 << STARTED_ROWS) - 1, panel.add(unit * STARTED_ROWS).cast())
+            _mm512_maskz_loadu_epi32((1 << MAX_INITIAL_ROWS) - 1, panel.add(unit * MAX_INITIAL_ROWS).cast())
         };
         sums = _mm512_dpbusd_epi32(sums, _mm512_set1_epi8(1), quads);
     }
     let mut rows = [0i32; 16];
-    // SAFETY: as many bytes.
+    // SAFETY: the array has as many bytes.
     unsafe { _mm512_storeu_si512(rows.as_mut_ptr().cast(), sums) };
-    let mut start = [0; STARTED_ROWS];
-    for row in 0..STARTED_ROWS {
+    let mut start = [0; MAX_INITIAL_ROWS];
+    for row in 0..MAX_INITIAL_ROWS {
         start[row] = rows[row].wrapping_mul(-128);
     }
     start
 }
 
-/// Transposes 16 rows of 16 words: row `i` of the result at `to + i · width`. They are written one after the other, so of
-/// narrower ones what is beyond `width` is written over by the next.
+/// Transposes 16 rows of 16 words. Row `i` of the result is written at `to + i · width`, in order; if `width`
+/// is less than 16, the next row overwrites the words beyond it.
 ///
 /// # Safety
-/// The processor has the instructions, the rows are there, and room for 15 rows of `width` words and 16 words.
+/// 1. The processor has AVX-512.   2. Each row has 16 words.   3. `to` has room for 15 rows of `width` words
+///    and 16 words more.
 #[target_feature(enable = "avx512f")]
-pub(super) unsafe fn turn(rows: [*const u32; 16], to: *mut u32, width: usize) {
+pub(in super::super) unsafe fn transpose_16x16(rows: [*const u32; 16], to: *mut u32, width: usize) {
     let mut a = [_mm512_setzero_si512(); 16];
     for (i, row) in a.iter_mut().enumerate() {
-        simd::fetch(rows[i].wrapping_add(4 * 16).cast(), 64);
-        // SAFETY: the caller's promise.
+        isa::fetch(rows[i].wrapping_add(4 * 16).cast(), 64);
+        // SAFETY: (2) 16 words.
         *row = unsafe { _mm512_loadu_si512(rows[i].cast()) };
     }
     let mut b = a;
@@ -405,7 +421,7 @@ pub(super) unsafe fn turn(rows: [*const u32; 16], to: *mut u32, width: usize) {
         a[4 * i + 2] = _mm512_unpacklo_epi64(b[4 * i + 1], b[4 * i + 3]);
         a[4 * i + 3] = _mm512_unpackhi_epi64(b[4 * i + 1], b[4 * i + 3]);
     }
-    // a[4 i + c] holds columns c, c + 4, c + 8, c + 12 of rows 4 i … 4 i + 3, one in each quarter.
+    // a[4 i + c] holds columns c, c + 4, c + 8 and c + 12 of rows 4 i … 4 i + 3, one in each quarter.
     for c in 0..4 {
         b[c] = _mm512_shuffle_i32x4::<0x88>(a[c], a[c + 4]);
         b[c + 4] = _mm512_shuffle_i32x4::<0xdd>(a[c], a[c + 4]);
@@ -419,7 +435,7 @@ pub(super) unsafe fn turn(rows: [*const u32; 16], to: *mut u32, width: usize) {
         a[12 + c] = _mm512_shuffle_i32x4::<0xdd>(b[c + 4], b[c + 12]);
     }
     for (i, &row) in a.iter().enumerate() {
-        // SAFETY: the caller's promise.
+        // SAFETY: (3) 16 words from the beginning of row `i` on.
         unsafe { _mm512_storeu_si512(to.add(i * width).cast(), row) };
     }
 }

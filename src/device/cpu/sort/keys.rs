@@ -1,122 +1,128 @@
-//! Sort keys: unsigned integers in the order of the elements, alone or above their place.
+//! Sort keys: unsigned integers in the order of the elements, alone or together with the position of the
+//! element.
 // Imports: `element`, `device`.
 
-use super::network::{Network, Sorted};
+use super::bitonic::{NetworkKey, SortingNetwork};
 use crate::element::{Element, bf16, f16};
 
-/// What is sorted: a key alone, or above its place.
-pub(super) trait Item: Sorted + Ord + Default {
+/// A value that is sorted: a key alone, or a key with its position.
+pub(super) trait SortItem: NetworkKey + Ord + Default {
+    /// No item is greater.
     const HIGHEST: Self;
+    /// A digit of 8 bits; digit 0 is the least significant.
     fn digit(self, digit: usize) -> usize;
 }
 
-/// An item that is a number.
-pub(super) trait Whole: Item {
+/// An item that is an integer.
+pub(super) trait RadixKey: SortItem {
+    /// The key in the reverse order.
     fn reversed(self) -> Self;
-    /// Sorts items that differ in this many of their lowest digits alone, one or two, by how many there are of each; `counts` has
-    /// room for one of each.
-    fn by_counts(items: &mut [Self], counts: &mut Vec<Self>, digits: usize);
+    /// Sorts items that differ only in their lowest `digits` digits, one or two, by counting each value.
+    /// `counts` has the capacity for a count of each value.
+    fn counting_sort(items: &mut [Self], counts: &mut Vec<Self>, digits: usize);
 }
 
-macro_rules! whole_items {
+macro_rules! integer_items {
     ($($item:ty)*) => { $(
-        impl Item for $item {
+        impl SortItem for $item {
             const HIGHEST: Self = <$item>::MAX;
             #[inline(always)]
             fn digit(self, digit: usize) -> usize { (self >> (8 * digit)) as usize & 0xff }
         }
-        impl Whole for $item {
+        impl RadixKey for $item {
             #[inline(always)]
             fn reversed(self) -> Self { !self }
-            fn by_counts(items: &mut [Self], counts: &mut Vec<Self>, digits: usize) {
+            fn counting_sort(items: &mut [Self], counts: &mut Vec<Self>, digits: usize) {
                 debug_assert!(digits <= 2);
                 counts.clear();
                 counts.resize(1 << (8 * digits), 0);
                 let lowest = counts.len() as Self - 1;
                 let highest = items.first().map_or(0, |item| item & !lowest);
                 items.iter().for_each(|item| counts[(item & lowest) as usize] += 1);
-                let mut rest = items;
+                let mut remainder = items;
                 for (lowest, &count) in counts.iter().enumerate() {
-                    let (same, others) = rest.split_at_mut(count as usize);
+                    let (same, others) = remainder.split_at_mut(count as usize);
                     same.fill(highest | lowest as Self);
-                    rest = others;
+                    remainder = others;
                 }
             }
         }
     )* };
 }
-whole_items!(u32 u64);
+integer_items!(u32 u64);
 
-/// A key that leaves no room for its place in a word.
+/// A key of 64 bits with its position: both do not fit one word.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(super) struct Placed {
+pub(super) struct KeyWithPosition {
     key: u64,
-    place: u32,
+    position: u32,
 }
 
-impl Sorted for Placed {
-    fn network() -> Option<Network<Placed>> {
+impl NetworkKey for KeyWithPosition {
+    fn network() -> Option<SortingNetwork<KeyWithPosition>> {
         None
     }
 }
 
-impl Item for Placed {
-    const HIGHEST: Self = Placed { key: u64::MAX, place: u32::MAX };
+impl SortItem for KeyWithPosition {
+    const HIGHEST: Self = KeyWithPosition { key: u64::MAX, position: u32::MAX };
     #[inline(always)]
     fn digit(self, digit: usize) -> usize {
         self.key.digit(digit)
     }
 }
 
-/// A whole number at least as wide as the elements.
-pub(super) trait Key: Whole + Send + Sync + 'static {
-    /// A key before its place; places differ, so no two are equal.
-    type Placed: Item;
-    /// The number there of the key's first digit.
+/// The key of an element: an unsigned integer with at least as many bits.
+pub(super) trait SortKey: RadixKey + Send + Sync + 'static {
+    /// A key with its position. It is ordered by the key first; no two are equal, because positions differ.
+    type WithPosition: SortItem;
+    /// The number of the key's lowest digit in an item with position.
     const FIRST_DIGIT: usize;
-    fn placed(self, place: u32) -> Self::Placed;
-    fn place(placed: Self::Placed) -> u32;
+    fn with_position(self, position: u32) -> Self::WithPosition;
+    fn position(item: Self::WithPosition) -> u32;
 }
 
-impl Key for u32 {
-    type Placed = u64;
+impl SortKey for u32 {
+    type WithPosition = u64;
     const FIRST_DIGIT: usize = 4;
     #[inline(always)]
-    fn placed(self, place: u32) -> u64 {
-        u64::from(self) << 32 | u64::from(place)
+    fn with_position(self, position: u32) -> u64 {
+        u64::from(self) << 32 | u64::from(position)
     }
     #[inline(always)]
-    fn place(placed: u64) -> u32 {
-        placed as u32
+    fn position(item: u64) -> u32 {
+        item as u32
     }
 }
 
-impl Key for u64 {
-    type Placed = Placed;
+impl SortKey for u64 {
+    type WithPosition = KeyWithPosition;
     const FIRST_DIGIT: usize = 0;
     #[inline(always)]
-    fn placed(self, place: u32) -> Placed {
-        Placed { key: self, place }
+    fn with_position(self, position: u32) -> KeyWithPosition {
+        KeyWithPosition { key: self, position }
     }
     #[inline(always)]
-    fn place(placed: Placed) -> u32 {
-        placed.place
+    fn position(item: KeyWithPosition) -> u32 {
+        item.position
     }
 }
 
-/// An element and its key: `a < b` exactly when the key of `a` is less than that of `b`; NaN has the highest.
-pub(super) trait Keyed: Element {
-    type Key: Key;
+/// An element with a key: `a < b` exactly if the key of `a` is less than that of `b`. NaN has the highest
+/// key.
+pub(super) trait HasSortKey: Element {
+    type Key: SortKey;
     fn key(self) -> Self::Key;
-    /// The element of a key, but for what elements of one key differ in: the sign of 0, the bits of NaN.
+    /// The element of a key, except for the bits in which elements with equal keys differ: the sign of 0, the
+    /// bits of NaN.
     fn of_key(key: Self::Key) -> Self;
-    /// Keys that elements of different bits share.
+    /// Keys that elements with different bits share.
     const SHARED: &[Self::Key] = &[];
 }
 
-macro_rules! whole {
+macro_rules! integers {
     ($($t:ty: $bits:ty, $key:ty;)*) => { $(
-        impl Keyed for $t {
+        impl HasSortKey for $t {
             type Key = $key;
             #[inline(always)]
             fn key(self) -> $key { (self as $bits ^ <$t>::MIN as $bits) as $key }
@@ -125,7 +131,7 @@ macro_rules! whole {
         }
     )* };
 }
-whole! {
+integers! {
     u8: u8, u32;
     u16: u16, u32;
     u32: u32, u32;
@@ -138,14 +144,14 @@ whole! {
 
 macro_rules! floats {
     ($($t:ty: $bits:ty, $key:ty;)*) => { $(
-        impl Keyed for $t {
+        impl HasSortKey for $t {
             type Key = $key;
             #[inline(always)]
             fn key(self) -> $key {
                 let bits = self.to_bits();
                 let sign = 1 << (<$bits>::BITS - 1);
                 let magnitude = bits & !sign;
-                // Negative numbers count down from the middle, and −0 is 0.
+                // Keys of negative numbers count down from the middle; −0 has the key of 0.
                 let key = if bits & sign == 0 { bits | sign } else { sign - magnitude };
                 let infinity = <$t>::INFINITY.to_bits();
                 (if magnitude > infinity { <$bits>::MAX } else { key }) as $key

@@ -1,45 +1,48 @@
-//! Products of matrices of a few elements, whose plan would cost more than their sums.
+//! Products of matrices of a few elements, for which grouping axes and packing would cost more than the sums.
 // Imports: `scalar`, `device`, `kernel`.
 
-use super::super::isa::{self as simd, Loop};
-use super::axes::Axes;
-use super::block::Product;
+use super::super::isa::{self, Loop};
+use super::axis_group::AxisGroup;
+use super::problem::GemmProblem;
 use crate::device::OperandRef;
 use crate::kernel::ContractPlan;
 use crate::scalar::{Arith, DType, Num};
 
-/// No side is longer.
-const MOST: usize = 16;
+/// The longest side.
+const MAX_SIDE: usize = 16;
 
-/// One matrix each: rows, terms and columns, and their steps in elements.
+/// A product of two matrices with at most [`MAX_SIDE`] rows, terms and columns. Strides are in elements.
 #[derive(Clone, Copy)]
-pub(super) struct Small {
+pub(super) struct TinyProduct {
     /// `m`, `n`, `k`.
     size: [usize; 3],
-    /// Steps in the output and the left operand.
+    /// Strides in the output and the left operand.
     row: [isize; 2],
-    /// Steps in the output and the right operand.
+    /// Strides in the output and the right operand.
     column: [isize; 2],
-    /// Steps in the left and the right operand.
+    /// Strides in the left and the right operand.
     term: [isize; 2],
     out: *mut u8,
     left: *const u8,
     right: *const u8,
-    sums: fn(Small),
+    /// The loop for these elements.
+    sums: fn(TinyProduct),
 }
 
-impl Small {
-    /// The product, if there is a loop for its elements, and its groups have one axis each, and few indices.
+impl TinyProduct {
+    /// The product of a plan, if there is a loop for its elements, it has no batch, and each of its groups
+    /// has one short axis.
     #[inline]
-    pub(super) fn planned(
+    pub(super) fn from_plan(
         types: [DType; 3],
         plan: &ContractPlan<'_>,
         out: &OperandRef<'_>,
         left: &OperandRef<'_>,
         right: &OperandRef<'_>,
-    ) -> Option<Small> {
-        let sums = Small::sums(types)?;
-        let ([], [m @ 0..=MOST], [n @ 0..=MOST], [k @ 0..=MOST]) = (plan.batch, plan.m, plan.n, plan.k)
+    ) -> Option<TinyProduct> {
+        let sums = TinyProduct::sums(types)?;
+        let ([], [m @ 0..=MAX_SIDE], [n @ 0..=MAX_SIDE], [k @ 0..=MAX_SIDE]) =
+            (plan.batch, plan.m, plan.n, plan.k)
         else {
             return None;
         };
@@ -48,7 +51,7 @@ impl Small {
         else {
             return None;
         };
-        Some(Small {
+        Some(TinyProduct {
             size: [*m, *n, *k],
             row: [*out_row, *left_row],
             column: [*out_column, *right_column],
@@ -60,12 +63,14 @@ impl Small {
         })
     }
 
-    /// As [`planned`](Small::planned), of one product of many.
-    pub(super) fn of(product: &Product, types: [DType; 3]) -> Option<Small> {
-        let sums = Small::sums(types)?;
-        let group = |axes: &Axes<2>| Some((axes.total(), axes.single()?)).filter(|&(size, _)| size <= MOST);
+    /// As [`from_plan`](TinyProduct::from_plan), for one product of a batch.
+    pub(super) fn from_problem(product: &GemmProblem, types: [DType; 3]) -> Option<TinyProduct> {
+        let sums = TinyProduct::sums(types)?;
+        let group = |axes: &AxisGroup<2>| {
+            Some((axes.total(), axes.as_single_axis()?)).filter(|&(size, _)| size <= MAX_SIDE)
+        };
         let ((m, row), (n, column), (k, term)) = (group(&product.m)?, group(&product.n)?, group(&product.k)?);
-        Some(Small {
+        Some(TinyProduct {
             size: [m, n, k],
             row,
             column,
@@ -77,14 +82,14 @@ impl Small {
         })
     }
 
-    /// The loop for these elements, if there is one. Terms are added in order.
+    /// The loop for these elements, if there is one. Terms are added in the order of `k`.
     #[inline]
-    fn sums(types: [DType; 3]) -> Option<fn(Small)> {
+    fn sums(types: [DType; 3]) -> Option<fn(TinyProduct)> {
         use DType::*;
         Some(match types {
             [F32, F32, F32] => floats,
             [F64, F64, F64] => doubles,
-            // Sums wrap, so their lower bits do not depend on the sign.
+            // Sums of integers wrap, so signed and unsigned elements have the same bits.
             [I32, I32, I32] | [U32, U32, U32] => ints,
             [I64, I64, I64] | [U64, U64, U64] => longs,
             _ => return None,
@@ -94,25 +99,27 @@ impl Small {
     /// Computes it.
     ///
     /// # Safety
-    /// As [`Device::contract`](crate::device::Device::contract), with the elements that the names say.
+    /// As [`Device::contract`](crate::device::Device::contract), with elements of the types that the product
+    /// was made for.
     pub(super) unsafe fn run(self) {
         (self.sums)(self);
     }
 }
 
-/// Functions that are not generic are compiled here, and not where a product is called.
+/// Functions without generic parameters are compiled in this crate, and not in the crate that calls a
+/// product.
 macro_rules! loops {
     ($($name:ident $p:ty;)*) => { $(
-        fn $name(small: Small) {
-            simd::dispatch(Sums::<$p>(small, std::marker::PhantomData));
+        fn $name(product: TinyProduct) {
+            isa::dispatch(TinyLoop::<$p>(product, std::marker::PhantomData));
         }
     )* };
 }
 loops! { floats f32; doubles f64; ints i32; longs i64; }
 
-struct Sums<P>(Small, std::marker::PhantomData<P>);
+struct TinyLoop<P>(TinyProduct, std::marker::PhantomData<P>);
 
-impl<P: Num> Loop for Sums<P> {
+impl<P: Num> Loop for TinyLoop<P> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
@@ -128,11 +135,11 @@ impl<P: Num> Loop for Sums<P> {
     }
 }
 
-impl<P: Num> Sums<P> {
-    /// `COLUMNS` columns of every row, from column `from` on; how many that are.
+impl<P: Num> TinyLoop<P> {
+    /// Computes `COLUMNS` columns of every row, from column `from` on; returns their number.
     #[inline(always)]
     fn columns<const COLUMNS: usize>(&self, from: usize) -> usize {
-        // Side by side in both, columns are one vector.
+        // Columns that are contiguous in both operands are one vector.
         if self.0.column == [1, 1] {
             self.rows::<COLUMNS, true>(from)
         } else {
@@ -142,8 +149,8 @@ impl<P: Num> Sums<P> {
     }
 
     #[inline(always)]
-    fn rows<const COLUMNS: usize, const SIDE_BY_SIDE: bool>(&self, from: usize) {
-        let Small { size: [rows, _, terms], row, column, term, out, left, right, .. } = self.0;
+    fn rows<const COLUMNS: usize, const CONTIGUOUS: bool>(&self, from: usize) {
+        let TinyProduct { size: [rows, _, terms], row, column, term, out, left, right, .. } = self.0;
         let at = |index: usize, step: isize| (index as isize).wrapping_mul(step);
         let right = right.cast::<P>().wrapping_offset(at(from, column[1]));
         let (mut out, mut left) = (out.cast::<P>().wrapping_offset(at(from, column[0])), left.cast::<P>());
@@ -151,10 +158,11 @@ impl<P: Num> Sums<P> {
             let mut sums = [P::default(); COLUMNS];
             let (mut a, mut b) = (left, right);
             for _ in 0..terms {
-                // SAFETY: the caller of `Small::run` promises an index of the left operand, and below `COLUMNS` of the right.
+                // SAFETY: the promise of `TinyProduct::run`: an index of the left operand, and `COLUMNS`
+                // indices of the right one.
                 let factor = unsafe { a.read() };
-                let line: [P; COLUMNS] = if SIDE_BY_SIDE {
-                    // SAFETY: as above.
+                let line: [P; COLUMNS] = if CONTIGUOUS {
+                    // SAFETY: as above; the columns are contiguous.
                     unsafe { b.cast::<[P; COLUMNS]>().read_unaligned() }
                 } else {
                     // SAFETY: as above.
@@ -165,7 +173,7 @@ impl<P: Num> Sums<P> {
                 }
                 (a, b) = (a.wrapping_offset(term[0]), b.wrapping_offset(term[1]));
             }
-            if SIDE_BY_SIDE {
+            if CONTIGUOUS {
                 // SAFETY: `COLUMNS` elements of a row of the output.
                 unsafe { out.cast::<[P; COLUMNS]>().write_unaligned(sums) };
             } else {
