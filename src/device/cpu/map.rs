@@ -6,8 +6,8 @@
 // Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
 use super::drive::{Down, Job, Loops, RowsFn, goes_past_caches, is_larger_than_caches};
-use super::fold::{self, SHORT, STEP};
 use super::io::{At, By, Mode, NONE, Words};
+use super::reduce::accumulate::{self, SHORT_ROW_ELEMENTS, STEP_ELEMENTS};
 use super::simd::{self, Call, Level};
 use super::walk::{self, Addresses};
 use super::{copy, past, rows};
@@ -153,11 +153,11 @@ impl<P: Program, const STILL: usize> Call<*const (), *const *mut u8, *const Down
 #[inline(always)]
 fn by_steps<P: Program, M: Mode>(mut program: P, n: usize, pointers: &Addresses, first: usize) {
     const { assert!(P::OUTPUTS > 0, "without outputs a program is one in place") };
-    let n = n.min(SHORT); // for the compiler, which leaves out what never runs (softmax, rows of 10: 68 → 42 ns)
+    let n = n.min(SHORT_ROW_ELEMENTS); // for the compiler, which leaves out what never runs (softmax, rows of 10: 68 → 42 ns)
     let mut known = [None; 8];
     program.prepare_row(&mut RowPreparation::<M, true>::new(pointers, first, n, &mut known));
-    for start in (0..n).step_by(STEP) {
-        run_row(&program, STEP, |i| At::<M>::new(pointers, first, start.wrapping_add(i)));
+    for start in (0..n).step_by(STEP_ELEMENTS) {
+        run_row(&program, STEP_ELEMENTS, |i| At::<M>::new(pointers, first, start.wrapping_add(i)));
     }
 }
 
@@ -346,9 +346,9 @@ impl<M: Mode, const SHORT: bool> Row for RowPreparation<'_, M, SHORT> {
         let pointers = *self.pointers; // a local array, again
         let at = self.first + self.next;
         let state = if SHORT {
-            fold::padded::<B, R, M>(*body, &pointers, at, self.n)
+            accumulate::accumulate_padded_row::<B, R, M>(*body, &pointers, at, self.n)
         } else {
-            fold::row::<B, R, M>(*body, &pointers, at, self.n, 0, 0)
+            accumulate::accumulate_row::<B, R, M>(*body, &pointers, at, self.n, 0, 0)
         };
         let value = R::finalize::<Eval>(state, Lane(self.n as i64)).0;
         self.remember(what, bytes_of(value));
@@ -362,7 +362,7 @@ impl<M: Mode, const SHORT: bool> Row for RowPreparation<'_, M, SHORT> {
             return place as usize;
         }
         let place = self.held.next_multiple_of(64);
-        let n = if SHORT { self.n.next_multiple_of(STEP) } else { self.n };
+        let n = if SHORT { self.n.next_multiple_of(STEP_ELEMENTS) } else { self.n };
         self.held = place + n * size_of::<Compute<B::Out>>();
         let pointers = *self.pointers; // a local array, again
         let room = pointers[MAX_OPERANDS].wrapping_add(place).cast::<Compute<B::Out>>();
@@ -376,10 +376,10 @@ impl<M: Mode, const SHORT: bool> Row for RowPreparation<'_, M, SHORT> {
                 put(i, body.eval::<Eval>(&mut at(i)).value());
             }
         } else if SHORT {
-            for start in (0..n).step_by(STEP) {
+            for start in (0..n).step_by(STEP_ELEMENTS) {
                 eval_row(
                     body,
-                    STEP,
+                    STEP_ELEMENTS,
                     |i| at(start.wrapping_add(i)),
                     |i, value| put(start.wrapping_add(i), value),
                 );

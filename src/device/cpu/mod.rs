@@ -11,16 +11,14 @@
 //! | `turn.rs` | transposition |
 //! | `copy.rs` | copies between layouts |
 //! | `io.rs` | one position of contiguous operands |
-//! | `interpret/` | programs without loops of their own |
-//! | `fold.rs` | a contiguous row, reduced |
+//! | `interpret/` | an interpreter of traced programs |
 //! | `map.rs` | programs over elements |
 //! | `drive.rs` | what feeds them |
 //! | `past.rs` | outputs written past the caches |
 //! | `join.rs` | short rows, of which an operand is the same in each |
 //! | `rows.rs` | programs over rows |
-//! | `reduce.rs` | reducers over axes |
-//! | `states.rs` | what they carry along |
-//! | `scan.rs`, `chains.rs` | running states along an axis |
+//! | `reduce/` | reductions over axes |
+//! | `scan/` | scans along an axis |
 //! | `index.rs` | moves by index and by mask |
 //! | `sort.rs`, `keys.rs`, `network.rs` | lines in order |
 //! | `contract/` | products that sum over axes |
@@ -30,12 +28,9 @@
 
 #[cfg(feature = "threads")]
 mod board;
-mod chains;
-mod columns;
 mod contract;
 mod copy;
 mod drive;
-mod fold;
 mod index;
 #[cfg(any(debug_assertions, feature = "dynamic"))]
 mod interpret;
@@ -53,7 +48,6 @@ mod rows;
 mod scan;
 mod simd;
 mod sort;
-mod states;
 mod threads;
 #[cfg(rankform_through_cuda)]
 mod through_cuda;

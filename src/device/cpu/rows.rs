@@ -5,10 +5,10 @@
 // Imports: `error`, `device`.
 
 use super::drive::{FETCHED, Job, Packed, STAY, together};
-use super::fold::{LANES, SHORT, STEP};
 use super::io::Words;
 use super::memory::CpuBlock;
 use super::pack;
+use super::reduce::accumulate::{MAX_ACCUMULATORS, SHORT_ROW_ELEMENTS, STEP_ELEMENTS};
 use super::walk::{self, Addresses, Order, Steps, Walk};
 use crate::device::{MAX_OPERANDS, OperandRef};
 use crate::error::Result;
@@ -57,11 +57,11 @@ pub(super) unsafe fn drive(
     result.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Whether a kernel takes rows of `n` elements by whole steps: then it reads and writes up to the next multiple of [`STEP`], so that
+/// Whether a kernel takes rows of `n` elements by whole steps: then it reads and writes up to the next multiple of [`STEP_ELEMENTS`], so that
 /// its loops are of a constant length (rows of 10, Zen 4: `x − mean` 28 → 11 ns, layer norm 58 → 31).
 #[inline(always)]
 pub(super) const fn is_short(n: usize, in_place: bool) -> bool {
-    n <= SHORT && !in_place
+    n <= SHORT_ROW_ELEMENTS && !in_place
 }
 
 /// Bytes on the stack for what a program holds of a row, and for a row of each operand.
@@ -144,7 +144,7 @@ impl RowKind<'_> {
 
     /// How many elements beyond a row the kernel reads and writes.
     fn beyond(&self) -> usize {
-        if self.is_short() { self.count.next_multiple_of(STEP) - self.count } else { 0 }
+        if self.is_short() { self.count.next_multiple_of(STEP_ELEMENTS) - self.count } else { 0 }
     }
 
     /// Bytes from one packed row to the next: an odd number of cache lines, so that rows do not crowd one set of a cache.
@@ -224,7 +224,7 @@ impl Rows<'_> {
         let is_packed: [bool; MAX_OPERANDS] = std::array::from_fn(|k| {
             k < slots.len()
                 && (!self.walk.is_linear(k, slots[k].element)
-                    || (k < job.outputs && job.streams && count >= LANES)
+                    || (k < job.outputs && job.streams && count >= MAX_ACCUMULATORS)
                     || !self.kind.is_ready(k, outer.inner_step(k)))
         });
         // An input whose rows are one and the same is packed once for all of them.
