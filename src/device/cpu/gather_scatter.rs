@@ -4,9 +4,9 @@
 //! whole.
 // Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
-use super::memory::non_temporal::pays_off as goes_past_caches;
-use super::strided::pack;
 use super::isa::{self, Loop};
+use super::memory::non_temporal;
+use super::strided::pack;
 use super::strided::{self, AxisOrder, IterSpace};
 use crate::device::{MAX_REDUCED, OperandRef};
 use crate::element::Element;
@@ -27,7 +27,7 @@ unsafe fn check(plan: GatherPlan<'_>, index: OperandRef<'_>) -> Result<()> {
         *size = if index.stride[axis] == 0 { plan.sizes[axis].min(1) } else { plan.sizes[axis] };
     }
     let found = AtomicI64::new(0);
-    strided::each(&sizes[..plan.sizes.len()], &[index], AxisOrder::OfOutput, &mut |walk| {
+    strided::for_each_space(&sizes[..plan.sizes.len()], &[index], AxisOrder::OfOutput, &mut |walk| {
         strided::parallel(walk, 1, &|part| {
             let mut at = part.index_of(0);
             for _ in 0..part.numel() / part.inner() {
@@ -111,8 +111,8 @@ pub(super) unsafe fn gather(
     // SAFETY: the caller's promise.
     unsafe { check(plan, index)? };
     let axis_stride = plan.step.wrapping_mul(to.element as isize);
-    let streams = goes_past_caches(plan.sizes, &to);
-    strided::each(plan.sizes, &[to, cells, index], AxisOrder::OfOutput, &mut |walk| {
+    let streams = non_temporal::pays_off(plan.sizes, &to);
+    strided::for_each_space(plan.sizes, &[to, cells, index], AxisOrder::OfOutput, &mut |walk| {
         strided::parallel(walk, 1, &|part| {
             // SAFETY: the parts of the iteration space stay inside the operands of the caller's promise;
             // every index is in bounds.
@@ -258,8 +258,8 @@ pub(super) unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
     let axis_stride = plan.step.wrapping_mul(size_of::<T>() as isize);
     // Axes along which elements share cells are visited in row-major order; all other axes in the order of
     // the cells in memory.
-    strided::each(&plan.sizes[..shared], &inner, AxisOrder::RowMajor, &mut |inner| {
-        strided::each(&plan.sizes[shared..], &outer, AxisOrder::OfOutput, &mut |outer| {
+    strided::for_each_space(&plan.sizes[..shared], &inner, AxisOrder::RowMajor, &mut |inner| {
+        strided::for_each_space(&plan.sizes[shared..], &outer, AxisOrder::OfOutput, &mut |outer| {
             strided::parallel(outer, inner.numel(), &|part| {
                 // SAFETY: the parts of the iteration space stay inside the operands of the caller's promise,
                 // and no two parts share a cell.
@@ -274,7 +274,11 @@ pub(super) unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
 ///
 /// # Safety
 /// As [`scatter`], for this part; every index is in bounds.
-unsafe fn scatter_part<T: Element, F: Op<(T, T), Out = T>>(part: &IterSpace, inner: &IterSpace, axis_stride: isize) {
+unsafe fn scatter_part<T: Element, F: Op<(T, T), Out = T>>(
+    part: &IterSpace,
+    inner: &IterSpace,
+    axis_stride: isize,
+) {
     let run = |walk: &IterSpace, base: [*mut u8; 3]| {
         let [to, from, index] = base;
         let strides = [walk.inner_step(0), walk.inner_step(1), walk.inner_step(2)];
@@ -288,7 +292,8 @@ unsafe fn scatter_part<T: Element, F: Op<(T, T), Out = T>>(part: &IterSpace, inn
             operator: PhantomData,
         });
     };
-    let bases = |walk: &IterSpace, at: &strided::Position| std::array::from_fn::<_, 3, _>(|k| walk.address_at(k, at));
+    let bases =
+        |walk: &IterSpace, at: &strided::Position| std::array::from_fn::<_, 3, _>(|k| walk.address_at(k, at));
     // The longer rows are the inner loop: along the cells' own axes, or along the axes that share cells.
     let along_cells = part.inner() >= inner.inner().min(16);
     let (slow, fast) = if along_cells { (inner, part) } else { (part, inner) };
@@ -383,7 +388,7 @@ pub(super) unsafe fn compact(
 ) {
     let to_stride = to.stride[0].wrapping_mul(to.element as isize);
     let mut done = 0;
-    strided::each(sizes, &[from, mask], AxisOrder::RowMajor, &mut |walk| {
+    strided::for_each_space(sizes, &[from, mask], AxisOrder::RowMajor, &mut |walk| {
         let start = to.address.wrapping_offset((done as isize).wrapping_mul(to_stride));
         // SAFETY: spaces come in row-major order, and the first `done` elements of the output are written.
         done += unsafe { compact_space(walk, count - done, start, to_stride, to.element) };
@@ -394,7 +399,13 @@ pub(super) unsafe fn compact(
 ///
 /// # Safety
 /// As [`compact`], for one iteration space; `to` has room for `left` elements.
-unsafe fn compact_space(walk: &IterSpace, left: usize, to: *mut u8, to_stride: isize, element: usize) -> usize {
+unsafe fn compact_space(
+    walk: &IterSpace,
+    left: usize,
+    to: *mut u8,
+    to_stride: isize,
+    element: usize,
+) -> usize {
     let (mut at, mut done, n) = (walk.index_of(0), 0, walk.inner());
     for _ in 0..walk.numel() / n {
         let row = CompactRow {

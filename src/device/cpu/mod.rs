@@ -7,11 +7,8 @@
 //! crate.
 // Imports: `error`, `element`, `kernel`.
 
-mod chains;
-mod columns;
 mod cursor;
 mod elementwise;
-mod fold;
 mod gather_scatter;
 #[cfg(any(debug_assertions, feature = "dynamic"))]
 mod interpret;
@@ -22,7 +19,6 @@ mod parallel;
 mod reduce;
 mod scan;
 mod sort;
-mod states;
 mod strided;
 #[cfg(rankform_through_cuda)]
 mod test_on_cuda;

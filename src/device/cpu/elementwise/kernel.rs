@@ -11,9 +11,9 @@ use super::row_constants::{self, RowPreparation};
 use super::stream_target;
 use crate::device::MAX_OPERANDS;
 use crate::device::cpu::cursor::{By, Cursor, Mode, NO_OPERAND};
-use crate::device::cpu::fold::{SHORT, STEP};
 use crate::device::cpu::isa::{self, Call, Level};
 use crate::device::cpu::memory::scratch::StackScratch;
+use crate::device::cpu::reduce::accumulate::{SHORT_ROW_ELEMENTS, STEP_ELEMENTS};
 use crate::device::cpu::strided::Pointers;
 use crate::device::cpu::tuning::SAVED_OUTPUT_BYTES;
 use crate::element::{Compute, Element};
@@ -165,11 +165,11 @@ impl<P: Program, const BROADCAST: usize> Call<*const (), *const *mut u8, *const 
 #[inline(always)]
 fn padded_row<P: Program, M: Mode>(mut program: P, n: usize, pointers: &Pointers, first: usize) {
     const { assert!(P::OUTPUTS > 0, "without outputs a program is one in place") };
-    let n = n.min(SHORT); // for the compiler, which omits code for longer rows
+    let n = n.min(SHORT_ROW_ELEMENTS); // for the compiler, which omits code for longer rows
     let mut memo = [None; 8];
     program.prepare_row(&mut RowPreparation::<M, true>::new(pointers, first, n, &mut memo));
-    for start in (0..n).step_by(STEP) {
-        run_row(&program, STEP, |i| Cursor::<M>::new(pointers, first, start.wrapping_add(i)));
+    for start in (0..n).step_by(STEP_ELEMENTS) {
+        run_row(&program, STEP_ELEMENTS, |i| Cursor::<M>::new(pointers, first, start.wrapping_add(i)));
     }
 }
 

@@ -5,7 +5,7 @@
 use super::call::MAX_ELEMENT_BYTES;
 use crate::device::MAX_OPERANDS;
 use crate::device::cpu::cursor::{Cursor, Mode};
-use crate::device::cpu::fold::{self, SHORT, STEP};
+use crate::device::cpu::reduce::accumulate::{self, SHORT_ROW_ELEMENTS, STEP_ELEMENTS};
 use crate::device::cpu::strided::Pointers;
 use crate::element::{Compute, Element};
 use crate::kernel::{Body, Cached, Io, Reducer, Row, eval_row};
@@ -14,10 +14,10 @@ use std::any::TypeId;
 use std::marker::PhantomData;
 
 /// Whether a kernel processes rows of `n` elements by whole steps: it reads and writes up to the next
-/// multiple of [`STEP`], and its loops have constant lengths.
+/// multiple of [`STEP_ELEMENTS`], and its loops have constant lengths.
 #[inline(always)]
 pub(crate) const fn is_short(n: usize, in_place: bool) -> bool {
-    n <= SHORT && !in_place
+    n <= SHORT_ROW_ELEMENTS && !in_place
 }
 
 /// A contiguous row on which a program computes its row constants and cached values; a short row
@@ -126,9 +126,9 @@ impl<M: Mode, const SHORT: bool> Row for RowPreparation<'_, M, SHORT> {
         let pointers = *self.pointers; // a local array: see `kernel.rs`
         let at = self.first + self.next;
         let state = if SHORT {
-            fold::padded::<B, R, M>(*body, &pointers, at, self.n)
+            accumulate::accumulate_padded_row::<B, R, M>(*body, &pointers, at, self.n)
         } else {
-            fold::row::<B, R, M>(*body, &pointers, at, self.n, 0, 0)
+            accumulate::accumulate_row::<B, R, M>(*body, &pointers, at, self.n, 0, 0)
         };
         let value = R::finalize::<Eval>(state, Lane(self.n as i64)).0;
         self.insert(key, bytes_of(value));
@@ -142,7 +142,7 @@ impl<M: Mode, const SHORT: bool> Row for RowPreparation<'_, M, SHORT> {
             return place as usize;
         }
         let place = self.held.next_multiple_of(64);
-        let n = if SHORT { self.n.next_multiple_of(STEP) } else { self.n };
+        let n = if SHORT { self.n.next_multiple_of(STEP_ELEMENTS) } else { self.n };
         self.held = place + n * size_of::<Compute<B::Out>>();
         let pointers = *self.pointers; // a local array: see `kernel.rs`
         let room = pointers[MAX_OPERANDS].wrapping_add(place).cast::<Compute<B::Out>>();
@@ -157,10 +157,10 @@ impl<M: Mode, const SHORT: bool> Row for RowPreparation<'_, M, SHORT> {
                 put(i, body.eval::<Eval>(&mut at(i)).value());
             }
         } else if SHORT {
-            for start in (0..n).step_by(STEP) {
+            for start in (0..n).step_by(STEP_ELEMENTS) {
                 eval_row(
                     body,
-                    STEP,
+                    STEP_ELEMENTS,
                     |i| at(start.wrapping_add(i)),
                     |i, value| put(start.wrapping_add(i), value),
                 );

@@ -6,9 +6,9 @@
 
 use super::call::{KernelCall, Packed, concat_operands};
 use super::row_constants::is_short;
-use crate::device::cpu::fold::{LANES, STEP};
 use crate::device::cpu::memory::scratch::StackScratch;
 use crate::device::cpu::memory::{CpuBlock, non_temporal};
+use crate::device::cpu::reduce::accumulate::{MAX_ACCUMULATORS, STEP_ELEMENTS};
 use crate::device::cpu::strided::{self, AxisOrder, ByteStrides, IterSpace, Pointers, ZERO_STRIDES, pack};
 use crate::device::cpu::tuning::{
     PACKED_ROWS_BYTES, PACKED_SHORT_ROWS_BYTES, PREFETCHED_OPERANDS, PREFETCHED_ROW_BYTES, SHARED_ELEMENTS,
@@ -140,7 +140,7 @@ impl RowShape<'_> {
 
     /// The number of elements after a row that the kernel also reads and writes.
     fn padding(&self) -> usize {
-        if self.is_short() { self.count.next_multiple_of(STEP) - self.count } else { 0 }
+        if self.is_short() { self.count.next_multiple_of(STEP_ELEMENTS) - self.count } else { 0 }
     }
 
     /// Bytes from one packed row to the next: an odd number of cache lines, so that the rows use different
@@ -228,7 +228,7 @@ impl RowFusedCall<'_> {
         let is_packed: [bool; MAX_OPERANDS] = std::array::from_fn(|k| {
             k < slots.len()
                 && (!self.space.is_linear(k, slots[k].element)
-                    || (k < call.outputs && call.streaming && count >= LANES)
+                    || (k < call.outputs && call.streaming && count >= MAX_ACCUMULATORS)
                     || !self.shape.takes_in_place(k, outer.inner_step(k)))
         });
         // An input whose rows are one and the same is packed once for all rows.

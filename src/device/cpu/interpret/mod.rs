@@ -1,31 +1,27 @@
-//! Programs that are interpreted: the graph of a traced program becomes a list of steps over columns once, and runs block by
-//! block by loops that were compiled here, so that nothing is compiled for it where it is used.
+//! An interpreter of traced programs: a register machine whose instructions are loops over columns.
 //!
-//! | file | |
-//! |---|---|
-//! | `steps.rs` | the loops, one for each step and machine type |
-//! | `code.rs` | from a graph to steps and registers |
-//! | `frame.rs` | a running program's memory |
-//! | `map.rs` | programs over elements |
-//! | `fold.rs` | rows and columns, reduced |
-//! | `states.rs` | what they carry along |
-//! | `reduce.rs` | reductions |
-//! | `scan.rs` | scans |
-//! | `device.rs` | the host so, for tests |
+//! A traced program is compiled to bytecode once, and runs block by block. The loops were compiled with this
+//! crate, so nothing is compiled for a program in the crate that uses it. `compiler.rs` inlines a graph into
+//! code over values, `bytecode.rs` allocates registers, `frame.rs` runs the code, and `operations.rs` has the
+//! loops of its instructions. `map.rs`, `reduce/` and `scan/` run programs in place of compiled loops; the
+//! walks over operands are the same.
 //!
-//! The steps are the same as those of compiled loops, and so are the bits of their results.
+//! The steps of a program are those of compiled loops, and the results have the same bits.
 // Imports: `error`, `device`.
 
-mod code;
+mod bytecode;
+mod compiler;
 #[cfg(feature = "dynamic")]
 mod device;
-mod fold;
 mod frame;
+mod inputs;
+mod instructions;
 mod map;
+mod operations;
 mod reduce;
+mod rows;
 mod scan;
-mod states;
-mod steps;
+mod scratch;
 
 #[cfg(feature = "dynamic")]
 pub use device::Interpreted;
@@ -34,8 +30,8 @@ pub(super) use reduce::reduce;
 pub(crate) use reduce::slice_of;
 pub(super) use scan::scan;
 
-/// Whether programs are interpreted rather than compiled where they are used: where debug assertions are on, as in the dev profile, unless
-/// the feature `compiled` says otherwise.
+/// Whether programs are interpreted rather than compiled where they are used: with debug assertions, as in
+/// the dev profile, except with the feature `compiled`.
 #[cfg(debug_assertions)]
 pub(super) const IS_CHOSEN: bool = !cfg!(feature = "compiled");
 
@@ -45,10 +41,10 @@ use std::any::TypeId;
 use std::collections::HashMap;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
-/// Programs that were written, by the type that they are of and by the operands that their loads read.
+/// The compiled programs, by their type and by the operands of their loads.
 struct Cache<T: 'static>(LazyLock<RwLock<HashMap<Key, Option<&'static T>>>>);
 
-/// A type, and how many loads there are and what they read.
+/// A type, the number of loads, and the operand of each load.
 type Key = (TypeId, u8, [u8; MAX_OPERANDS]);
 
 impl<T: Send + Sync> Cache<T> {
@@ -56,7 +52,8 @@ impl<T: Send + Sync> Cache<T> {
         Cache(LazyLock::new(Default::default))
     }
 
-    /// The program of this type, which is written if it is new. Programs are as many as their types, and stay.
+    /// The program of this type, which is compiled if it is new. A program stays until the process ends;
+    /// their number is that of types.
     fn get(
         &self,
         op: &'static str,

@@ -2,8 +2,8 @@
 //! written.
 // Imports: `error`, `kernel`, `device`.
 
-use super::super::strided::pack;
 use super::super::isa::{self, Loop};
+use super::super::strided::pack;
 use super::super::strided::{self, AxisOrder, IterSpace, Position};
 use super::keys::{HasSortKey, RadixKey, SortKey};
 use super::radix::{capacity, sort};
@@ -167,7 +167,7 @@ impl<K: SortKey> SortLines<K> {
         let outer = operands.map(|operand| OperandRef { stride: &operand.stride[..axis], ..operand });
         let wanted = [values.is_some(), positions.is_some()];
         let failed = AtomicUsize::new(0);
-        strided::each(plan.lines, &outer, AxisOrder::RowMajor, &mut |lines| {
+        strided::for_each_space(plan.lines, &outer, AxisOrder::RowMajor, &mut |lines| {
             strided::parallel(lines, n.saturating_mul(8), &|part| {
                 if let Some(mut lines) = Self::new(fns, part, plan, wanted, strides, &failed) {
                     // SAFETY: the parts of the iteration space stay inside the operands of the caller's
@@ -264,7 +264,15 @@ impl<K: SortKey> SortLines<K> {
     ///
     /// # Safety
     /// 1. `from` holds the results, contiguous.   2. The operand has these lines from `at` on.
-    unsafe fn write(&self, from: *const u8, nbytes: usize, part: &IterSpace, k: usize, at: &Position, rows: usize) {
+    unsafe fn write(
+        &self,
+        from: *const u8,
+        nbytes: usize,
+        part: &IterSpace,
+        k: usize,
+        at: &Position,
+        rows: usize,
+    ) {
         let (to, across, along) = (part.address_at(k, at), part.inner_step(k), self.strides[k]);
         let (counts, strides) = ([self.keep, rows], [(along, 1), (across, self.keep)]);
         let swap = rows > 1 && across.unsigned_abs() < along.unsigned_abs();

@@ -10,9 +10,3 @@ pub(crate) mod transpose;
 
 pub(crate) use iteration::*;
 pub(crate) use partition::{parallel, parallel_by};
-
-// Former names, until the engines use the new ones.
-pub(crate) use super::tuning::SHARED_ELEMENTS as SHARED;
-pub(crate) use iteration::{
-    Position as Index, as_single_axis as one_axis, for_each_space as each, single_space as only,
-};
