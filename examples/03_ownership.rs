@@ -1,4 +1,4 @@
-//! Who may write: reading needs `&Tensor`, writing needs `&mut Tensor` and the only handle on its memory.
+//! Ownership: reading needs `&Tensor`, writing needs `&mut Tensor` and the only handle on its memory.
 //!
 //! `cargo run --release --example 03_ownership`
 
@@ -21,7 +21,7 @@ pub fn main() -> Result<()> {
     let refused = x.fill(0.0).unwrap_err();
     println!("refused: {refused}");
 
-    // `make_unique` copies if it must, and says so. Then each handle has memory of its own.
+    // `make_unique` copies where it must and returns whether it did. Then each handle has its own memory.
     let copied = x.make_unique()?;
     x.fill(9.0)?;
     println!("copied: {copied}; x is {x}, the other handle still {shallow}");

@@ -6,14 +6,14 @@ use rankform::kernel::Reducer;
 use rankform::prelude::*;
 
 elementwise! {
-    /// Huber's loss: a parabola up to `width`, a straight line beyond, so that one wild point does not rule the fit.
+    /// Huber's loss: a parabola up to `width`, a straight line beyond. Outliers then have little influence on a fit.
     fn huber(r, width) {
         let size = r.abs();
         size.le(width).select(r * r * 0.5, width * (size - width * 0.5))
     }
 }
 
-/// A reducer of one's own, the root of the mean square: what is carried along, and how it begins, grows, joins and ends.
+/// A user's reducer, the root of the mean square: its accumulator, identity, accumulate, combine and finalize.
 #[derive(Clone, Copy)]
 struct RootMeanSquare;
 

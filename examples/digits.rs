@@ -65,7 +65,7 @@ fn main() -> Result<(), AnyError> {
     Ok(())
 }
 
-/// What `--device` names; the CPU otherwise.
+/// The device that `--device` names; the CPU by default.
 fn chosen_device() -> Result<AnyDevice, AnyError> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.as_slice() {
@@ -139,7 +139,7 @@ fn trained<D: Device>(
                 scores.cross_entropy_mean(Axis::<1>, &labels, ClassLoss::new())?.item()?
             );
         }
-        // What the mean cross entropy is to the scores: probabilities less truth, over the number of images.
+        // The gradient of the mean cross entropy by the scores: (probabilities − one-hot labels) / number of images.
         let slope = ((scores.softmax(Axis::<1>)?.lazy() - is_class) / n as f32).eval()?;
         let (to_weight, to_bias) = (x.transposed().matmul(&slope)?, slope.sum(Axis::<0>)?);
         apply_in_place(descent, (&mut weight, &mut weight_velocity), (&to_weight, 0.01))?;
@@ -148,7 +148,7 @@ fn trained<D: Device>(
     Ok((weight, bias))
 }
 
-/// Draws the test images `which` beside each other, dark on light, eight times their size.
+/// Draws the test images `which` side by side, dark on light, magnified eight times.
 fn write_contact_sheet(path: &Path, images: &Tensor<u8, 3>, which: &[usize]) -> Result<(), AnyError> {
     const SCALE: usize = 8;
     const FRAME: usize = 4;

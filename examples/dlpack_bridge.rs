@@ -1,4 +1,4 @@
-//! What Python's `ctypes` calls: a tensor is taken and looked at, or given back under another layout of the same memory.
+//! Functions for Python's `ctypes`: a tensor is imported and read, or exported under another layout of the same memory.
 
 use rankform::DynTensor;
 use rankform::interop::dlpack::{self, DLManagedTensorVersioned};
@@ -14,10 +14,10 @@ fn take(managed: *mut DLManagedTensorVersioned) -> Option<DynTensor> {
     tensor.map_err(|error| println!("{error}")).ok()
 }
 
-/// Takes a tensor and writes its bytes, row-major, to `room`; how many there are, or −1.
+/// Takes a tensor and writes its bytes, row-major, to `room`; returns their number, or −1.
 ///
 /// # Safety
-/// A capsule's struct, taken once, and room for so many bytes.
+/// `managed` comes from a capsule and is passed once; `room` has capacity for the bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bridge_bytes(
     managed: *mut DLManagedTensorVersioned,

@@ -1,5 +1,5 @@
 //! burn on its `flex` backend, with SIMD and threads: operators on tensors. A `clone` is a handle, not a copy; an operator
-//! may write into the memory of the last handle, so inputs that must stay are cloned.
+//! may write into the memory of the last handle, and inputs that must stay are therefore cloned.
 
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, FloatDType, Int, Tensor, TensorData, activation, module, s};

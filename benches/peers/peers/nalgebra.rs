@@ -1,5 +1,5 @@
 //! nalgebra: matrices on the heap, stored by columns; of 4 × 4 also those on the stack (`static`). One thread.
-//! A case of rows is one of columns here, so that memory is read in the same order.
+//! A case of rows is one of columns here: memory is then read in the same order.
 
 use nalgebra::{DMatrix, DVector, SMatrix, Scalar};
 use peers::{Case, Forms, adamw, bodies, positive, serve, sizes, uniform};

@@ -1,6 +1,6 @@
-//! rankform: default features, the default target, and what a user would write. One function a case.
+//! rankform: default features, the default target, and a user's natural code. One function a case.
 //!
-//! `new` makes its result, `kept` writes it into memory that is there.
+//! `new` allocates its result, `kept` writes it into existing memory.
 
 use peers::{Case, Forms, adamw, positive, serve, sizes, uniform};
 use rankform::prelude::*;
@@ -69,8 +69,8 @@ fn cases(case: Case<'_>, forms: &mut Forms) {
     }
 }
 
-/// In rankform's own memory, as NumPy's and PyTorch's numbers are in theirs: large blocks stand on huge pages there, and the
-/// memory of a vector, which `from_vec` takes over, does not.
+/// In rankform's own memory, as NumPy's and PyTorch's numbers are in theirs: large blocks are on huge pages there, and
+/// the memory of a vector, which `from_vec` takes over, is not.
 fn ours<T: Element, const RANK: usize>(values: Vec<T>, size: [usize; RANK]) -> Tensor<T, RANK> {
     Tensor::from_vec(values, size).unwrap().copy().unwrap()
 }

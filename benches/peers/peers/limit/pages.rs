@@ -6,7 +6,7 @@ pub struct Pages {
     mapped: (*mut libc::c_void, usize),
 }
 
-// SAFETY: an address of memory that this value alone owns; who shares it says so where it writes.
+// SAFETY: an address of memory that this value alone owns; each shared use has its own argument where it writes.
 unsafe impl Send for Pages {}
 // SAFETY: as above; `&Pages` gives an address only.
 unsafe impl Sync for Pages {}

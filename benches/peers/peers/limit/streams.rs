@@ -14,7 +14,7 @@ const TURN: usize = 8;
 const BLOCK: usize = TURN * LANES;
 
 /// The forms of a case that reads `R` arrays and writes `W`, of `len` elements each; `STEP` elements are read for one
-/// that is written. `IN_PLACE`: what is written are the first `W` of those that are read.
+/// that is written. `IN_PLACE`: the outputs are the first `W` of the inputs.
 pub fn stream<const R: usize, const W: usize, const STEP: usize, const IN_PLACE: bool>(len: usize, forms: &mut Forms) {
     forms.add("stores", move || run::<R, W, STEP, IN_PLACE, false, false>(len));
     if R > 0 {
@@ -76,7 +76,7 @@ unsafe fn move_bytes<const R: usize, const W: usize, const STEP: usize, const PA
                     if AHEAD {
                         fetch(from.wrapping_add(place * STEP + step * LANES).wrapping_byte_add(if W == 0 { 4096 } else { 2048 }));
                     }
-                    // SAFETY: `place` is below `len`, and so is the end of its vector.
+                    // SAFETY: `place` and the end of its vector are below `len`.
                     sum = add(sum, unsafe { from.add(place * STEP + step * LANES).cast::<V>().read() });
                 }
             }

@@ -1,4 +1,4 @@
-//! Every case: its name, its sizes, and what is computed, of f32 unless it says otherwise.
+//! Every case: its name, its sizes, and its computation, in f32 unless stated otherwise.
 
 /// Cases of one computation.
 pub struct Family {
@@ -11,7 +11,7 @@ const fn of(name: &'static str, sizes: &'static [usize], what: &'static str) -> 
     Family { name, sizes, what }
 }
 
-/// A size n stands for n × n elements, 0 for sizes that the text says.
+/// A size n means n × n elements, 0 the sizes in the text.
 pub const FAMILIES: &[Family] = &[
     of("ew/add", &[4, 64, 256, 4096], "a + b"),
     of("ew/add_inplace", &[4, 256, 4096], "a ← a + b"),
@@ -76,7 +76,7 @@ pub fn chosen(threads: usize, prefixes: &[String]) -> Vec<String> {
     all.filter(|case| help(case) && wanted(case)).collect()
 }
 
-/// What the case computes.
+/// The computation.
 pub fn what(case: &str) -> &'static str {
     let name = case.rsplit_once('/').map_or(case, |(name, _)| name);
     FAMILIES.iter().find(|family| family.name == name).map_or("", |family| family.what)

@@ -1,7 +1,7 @@
-//! Why a case is behind its best peer, or far from the limit. A cause is a fact about what is computed, looked up in code or
-//! counted; a case that has none here is listed as not yet known.
+//! The causes of a case that is behind its best peer, or far from the limit. A cause is a fact about the computation,
+//! found in code or counted; a case without one is listed as not yet known.
 
-/// Counted in one program: a tile in registers, whose operands are in the second cache, multiplies and adds at the peak.
+/// Counted in one program: a tile in registers, with its operands in L2, multiplies and adds at the peak.
 const LARGE: &str = "tiles reach the peak of multiply-adds while operands come from the second cache, 0.83 to 0.88 of it from the third";
 
 /// A case, or a family or group of cases, which ends before a slash or with one; and the cause.
@@ -91,7 +91,7 @@ const OF_LIMIT: &[(&str, &str)] = &[
     ("dm/nhwc", CROSSWISE),
 ];
 
-/// Measured: 2¹⁶ elements take 3.1 µs in rows of 256, 2.4 in rows of 1024, and 2.1 beside one number.
+/// Measured: 2¹⁶ elements take 3.1 µs in rows of 256, 2.4 in rows of 1024, and 2.1 with a scalar operand.
 const ROWS: &str = "every row begins anew, 2 to 4 ns: the same elements in 64 rows take a quarter less";
 
 /// Measured with rows of other lengths: 2²⁴ elements take 3.5 ms in rows of 1024, 4.4 in these.
@@ -117,7 +117,7 @@ const ROOT: &str = "a root and a division an element, which alone take nine tent
 
 const CROSSWISE: &str = "an operand is read crosswise: lines of many rows at a time, in squares that are turned in registers";
 
-/// What is true with two threads, before what is true with one.
+/// Causes that hold with two threads, before those that hold with one.
 const OF_TWO: &[(&str, &str)] =
     &[("red/sum/256", NOT_SHARED), ("red/sum0/256", NOT_SHARED), ("red/sum1/256", NOT_SHARED), ("red/max1/256", NOT_SHARED)];
 

@@ -13,7 +13,7 @@ const RIGHT: f64 = 360.0;
 /// Speeds relative to the best peer at the ends of the axis.
 const ENDS: (f64, f64) = (0.1, 100.0);
 
-/// Where a speed stands; beyond the ends, at the end.
+/// The position of a speed on the axis, clamped to its ends.
 fn place(speed: f64) -> f64 {
     let (low, high) = (ENDS.0.log10(), ENDS.1.log10());
     LEFT + WIDTH * ((speed.log10() - low) / (high - low)).clamp(0.0, 1.0)

@@ -1,7 +1,7 @@
-//! Measures every peer, and tells.
+//! Measures every peer, and reports.
 //!
 //! `driver measure THREADS [PREFIX ...]`: one case at a time goes to each peer in turn, in rounds that alternate their
-//! order, so that what disturbs the machine disturbs all of them alike. Samples are appended to a file.
+//! order: a disturbance of the machine then affects all of them alike. Samples are appended to a file.
 //! `driver report`: the tables and charts of the samples.
 
 mod cases;
@@ -18,7 +18,7 @@ use std::time::Instant;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Where this project lies, and where results go.
+/// The project's folder, and that of the results.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }

@@ -1,4 +1,4 @@
-//! The tables: ours beside the best peer and the limit, then everybody.
+//! The tables: ours next to the best peer and the limit, then all peers.
 
 use crate::cases::{chosen, is_bound_by_memory, what};
 use crate::causes::{cause, cause_of_limit};
@@ -62,7 +62,7 @@ fn cell(best: Option<&Best>) -> String {
     best.map_or(String::new(), |best| time(best.ns))
 }
 
-/// The libraries whose versions the lock file has, by the names of their peers.
+/// The libraries with a version in the lock file, by the names of their peers.
 const LIBRARIES: &[(&str, &str)] = &[
     ("ndarray", "ndarray"),
     ("nalgebra", "nalgebra"),
