@@ -1,6 +1,6 @@
 //! Sets `rankform_unoptimized` in builds without optimization. Loops are then compiled once and not for every
-//! instruction set: they would not be vectorized, and they are most of the code of an unoptimized build, in this
-//! crate and in its users'.
+//! instruction set: they would not be vectorized, and they are most of the code of an unoptimized build, in
+//! this crate and in its users'.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,8 +1,9 @@
-//! A GPU: operators compared with a copy within its memory, products compared with cuBLAS called directly, the cost of
-//! a call. Prints a table in Markdown; `tools/gpu-run` keeps it under `benches/results/`.
+//! A GPU: operators compared with a copy within its memory, products compared with cuBLAS called directly,
+//! the cost of a call. Prints a table in Markdown; `tools/gpu-run` keeps it under `benches/results/`.
 //!
-//! `RANKFORM_BENCH_MIB` is the size of an operand (512), `RANKFORM_BENCH_MATRIX` the side of the square matrices (8192).
-//! `RANKFORM_TORCH` names a file of lines `case<TAB>seconds`, as `benches/cuda_torch.py` prints them.
+//! `RANKFORM_BENCH_MIB` is the size of an operand (512), `RANKFORM_BENCH_MATRIX` the side of the square
+//! matrices (8192). `RANKFORM_TORCH` names a file of lines `case<TAB>seconds`, as `benches/cuda_torch.py`
+//! prints them.
 
 use cudarc::cublas::{result as blas, sys};
 use rankform::prelude::*;
@@ -173,7 +174,8 @@ fn direct(
     let one = 1.0f32;
     let zero = 0.0f32;
     let side = side as i32;
-    // SAFETY: the crate has opened cuBLAS for its own product before; matrices of that side, factors of its sum's type.
+    // SAFETY: the crate has opened cuBLAS for its own product before; matrices of that side, factors of its
+    // sum's type.
     unsafe {
         let Ok(handle) = blas::create_handle() else { return Ok(None) };
         let stream =

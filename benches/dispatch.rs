@@ -1,5 +1,6 @@
-//! The cost of types known only at run time: conversions between `Tensor` and `DynTensor`, and an operator by name on
-//! 4 × 4 f32, compared with the typed one. Nanoseconds a call, the minimum of many runs, and calls of the allocator.
+//! The cost of types known only at run time: conversions between `Tensor` and `DynTensor`, and an operator by
+//! name on 4 × 4 f32, compared with the typed one. Nanoseconds a call, the minimum of many runs, and calls of
+//! the allocator.
 //!
 //! `RAYON_NUM_THREADS=1 cargo bench --bench dispatch`
 

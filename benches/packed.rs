@@ -1,5 +1,5 @@
-//! A product by a prepacked matrix, compared with the plain product: microseconds, the minimum of many runs, of
-//! `[m, 1024] · [1024, 1024]`, with a row-major matrix and with a transposed one, as weights often are.
+//! A product by a prepacked matrix, compared with the plain product: microseconds, the minimum of many runs,
+//! of `[m, 1024] · [1024, 1024]`, with a row-major matrix and with a transposed one, as weights often are.
 //!
 //! `RAYON_NUM_THREADS=1 cargo bench --bench packed`
 

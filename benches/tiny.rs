@@ -1,5 +1,5 @@
-//! Instructions a call takes on tensors of 4 × 4 f32, counted by `valgrind --tool=callgrind`: the difference between a process
-//! that calls 5000 times and one that does not, divided by 5000.
+//! Instructions a call takes on tensors of 4 × 4 f32, counted by `valgrind --tool=callgrind`: the difference
+//! between a process that calls 5000 times and one that does not, divided by 5000.
 //!
 //! `cargo bench --bench tiny`
 

@@ -32,7 +32,8 @@ pub fn main() -> Result<()> {
     let tall = row.lift::<2>().broadcast_to([1_000_000, 4])?;
     println!("{} elements in the memory of {}", tall.numel(), row.numel());
 
-    // `lift` adds leading axes and `insert_axis` one anywhere, until ranks agree; sizes of 1 are then broadcast.
+    // `lift` adds leading axes and `insert_axis` one anywhere, until ranks agree; sizes of 1 are then
+    // broadcast.
     let (days, hours) = (Tensor::from([100, 200, 300]), Tensor::from([1, 2, 3, 4]));
     let sums = days.insert_axis(Axis::<1>) + hours.lift(); // (day, 1) + (1, hour)
     println!("days downwards, hours to the right:\n{sums}\n");
@@ -41,7 +42,8 @@ pub fn main() -> Result<()> {
     let diagonal = x.diagonal(Axis::<0>, Axis::<1>)?;
     println!("diagonal: {diagonal}");
 
-    // Other sizes for the same elements are a view where strides can express it, and an error where they cannot.
+    // Other sizes for the same elements are a view where strides can express it, and an error where they
+    // cannot.
     let flat = x.reshape([12])?;
     let refused = turned.reshape([12]).unwrap_err();
     println!("refused: {refused}");

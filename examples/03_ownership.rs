@@ -8,7 +8,8 @@ use rankform::{Error, Metadata};
 pub fn main() -> Result<()> {
     let mut x = Tensor::from([1.0, 2.0, 3.0]);
 
-    // Two ways to have it twice, and each says which: `copy` makes new memory, `share_data` another handle on the same.
+    // Two ways to have it twice, and each says which: `copy` makes new memory, `share_data` another handle on
+    // the same.
     let deep = x.copy()?;
     let shallow = x.share_data();
     println!(
@@ -47,7 +48,8 @@ pub fn main() -> Result<()> {
     let mut frozen = w.detach(Metadata::Frozen);
     println!("refused: {}", frozen.resize([2]).unwrap_err());
 
-    // Writing from several places is spelled by the element type, as for slices: cells, or atomics across threads.
+    // Writing from several places is spelled by the element type, as for slices: cells, or atomics across
+    // threads.
     let counts = Tensor::<u32, 1>::zeros([3], &Cpu)?.into_atomics()?;
     std::thread::scope(|scope| {
         for _ in 0..4 {

@@ -1,4 +1,5 @@
-//! Sizes now, memory later: a tensor is resized as often as one likes, and allocates when it is first written.
+//! Sizes now, memory later: a tensor is resized as often as one likes, and allocates when it is first
+//! written.
 //!
 //! `cargo run --release --example 04_resize`
 

@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release --example 08_new_device`
 //!
-//! `Ledger` has an address space that the host cannot read, as a GPU has, and keeps a ledger of its
-//! work. Its engine is the simplest one possible: for each index, run the body once. It names no operator; `Eval`
+//! `Ledger` has an address space that the host cannot read, as a GPU has, and keeps a ledger of its work. Its
+//! engine is the simplest one possible: for each index, run the body once. It names no operator; `Eval`
 //! interprets the body, one element at a time.
 
 use rankform::device::{Deleter, Init, Inputs, OperandRef, Reduction};
@@ -190,8 +190,8 @@ impl Row for Line<'_> {
     }
 }
 
-// SAFETY: (1) `Block` owns its bytes and aligns them to 64; (2) `each` gives the indices inside the sizes, and no others;
-// (3) every call returns when its work is done.
+// SAFETY: (1) `Block` owns its bytes and aligns them to 64; (2) `each` gives the indices inside the sizes,
+// and no others; (3) every call returns when its work is done.
 unsafe impl Device for Ledger {
     type Block = Block;
 

@@ -1,10 +1,11 @@
-//! Another meaning for the same body: an interpretation gives each step a value, here the latency of its result.
+//! Another meaning for the same body: an interpretation gives each step a value, here the latency of its
+//! result.
 //!
 //! `cargo run --release --example 09_new_meaning`
 //!
-//! A body is generic over `Lanes`. The CPU computes it, `Meta` writes it down, `derivative` differentiates it; an
-//! interpretation of a user is one `impl`. This one finds the longest chain of dependent steps, which bounds the speed
-//! of a loop with its operands in registers.
+//! A body is generic over `Lanes`. The CPU computes it, `Meta` writes it down, `derivative` differentiates
+//! it; an interpretation of a user is one `impl`. This one finds the longest chain of dependent steps, which
+//! bounds the speed of a loop with its operands in registers.
 
 use rankform::kernel::Op;
 use rankform::prelude::*;

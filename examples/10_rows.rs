@@ -1,5 +1,5 @@
-//! Rows: reductions inside an expression. The row constants are computed first, then the row, while it is still in
-//! the cache: a normalization is one pass over memory.
+//! Rows: reductions inside an expression. The row constants are computed first, then the row, while it is
+//! still in the cache: a normalization is one pass over memory.
 //!
 //! `cargo run --release --example 10_rows`
 

@@ -1,9 +1,9 @@
 //! Handwritten digits, recognized by their neighbors: real data in, an answer and a picture out.
 //!
-//! `cargo run --release --example digits` reads 1 797 images of 8 × 8, learns from the first 1 437 and classifies the
-//! last 360 by the nearest image, by the three nearest, by the nearest mean of a class, and by a layer that is trained. Every
-//! step is a typed tensor expression: the ranks of images, distances and votes are checked when this compiles.
-//! `-- --device cuda:0` computes on a graphics card (with `--features cuda`).
+//! `cargo run --release --example digits` reads 1 797 images of 8 × 8, learns from the first 1 437 and
+//! classifies the last 360 by the nearest image, by the three nearest, by the nearest mean of a class, and by
+//! a layer that is trained. Every step is a typed tensor expression: the ranks of images, distances and votes
+//! are checked when this compiles. `-- --device cuda:0` computes on a graphics card (with `--features cuda`).
 
 use rankform::AnyDevice;
 use rankform::io::npy;
@@ -139,7 +139,8 @@ fn trained<D: Device>(
                 scores.cross_entropy_mean(Axis::<1>, &labels, ClassLoss::new())?.item()?
             );
         }
-        // The gradient of the mean cross entropy by the scores: (probabilities − one-hot labels) / number of images.
+        // The gradient of the mean cross entropy by the scores: (probabilities − one-hot labels) / number of
+        // images.
         let slope = ((scores.softmax(Axis::<1>)?.lazy() - is_class) / n as f32).eval()?;
         let (to_weight, to_bias) = (x.transposed().matmul(&slope)?, slope.sum(Axis::<0>)?);
         apply_in_place(descent, (&mut weight, &mut weight_velocity), (&to_weight, 0.01))?;

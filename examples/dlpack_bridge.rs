@@ -1,4 +1,5 @@
-//! Functions for Python's `ctypes`: a tensor is imported and read, or exported under another layout of the same memory.
+//! Functions for Python's `ctypes`: a tensor is imported and read, or exported under another layout of the
+//! same memory.
 
 use rankform::DynTensor;
 use rankform::interop::dlpack::{self, DLManagedTensorVersioned};
@@ -33,8 +34,8 @@ pub unsafe extern "C" fn bridge_bytes(
     bytes.len() as isize
 }
 
-/// Takes a tensor and gives it back: 0 as it is, 1 with its axes in the other order, 2 with every axis backwards, 3 with every
-/// second position of the last axis. Null if it cannot.
+/// Takes a tensor and gives it back: 0 as it is, 1 with its axes in the other order, 2 with every axis
+/// backwards, 3 with every second position of the last axis. Null if it cannot.
 ///
 /// # Safety
 /// A capsule's struct, taken once.

@@ -1,8 +1,10 @@
-//! Lists the contents of a file of tensors: `cargo run --release --example inspect --features npz,safetensors -- FILE…`
+//! Lists the contents of a file of tensors:
+//! `cargo run --release --example inspect --features npz,safetensors -- FILE…`
 //!
-//! For every tensor of an `.npy`, `.npz` or `.safetensors` file, or of a model's index: its name, element, sizes, bytes, smallest and
-//! largest value, mean and standard deviation, and a small picture of a matrix (of more axes, the first). Elements are known
-//! only when the file is read: each tensor is a [`DynTensor`]; numbers are read in chunks, as f64.
+//! For every tensor of an `.npy`, `.npz` or `.safetensors` file, or of a model's index: its name, element,
+//! sizes, bytes, smallest and largest value, mean and standard deviation, and a small picture of a matrix (of
+//! more axes, the first). Elements are known only when the file is read: each tensor is a [`DynTensor`];
+//! numbers are read in chunks, as f64.
 //!
 //! `--make MIB FILE` writes an `.npy` file of that size first.
 

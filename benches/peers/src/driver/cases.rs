@@ -65,14 +65,20 @@ pub const FAMILIES: &[Family] = &[
     of("view/reshape", &[64], "a view of other sizes"),
 ];
 
-/// The names of the cases that begin with one of `prefixes`, or all; of several threads those that threads can help.
+/// The names of the cases that begin with one of `prefixes`, or all; of several threads those that threads
+/// can help.
 pub fn chosen(threads: usize, prefixes: &[String]) -> Vec<String> {
     let name = |family: &Family, size: &usize| format!("{}/{size}", family.name);
     let all = FAMILIES.iter().flat_map(|family| family.sizes.iter().map(move |size| name(family, size)));
     let help = |case: &String| {
-        threads == 1 || !(case.starts_with("view/") || case.starts_with("create/") || case.ends_with("/4") || case == "ew/add/64")
+        threads == 1
+            || !(case.starts_with("view/")
+                || case.starts_with("create/")
+                || case.ends_with("/4")
+                || case == "ew/add/64")
     };
-    let wanted = |case: &String| prefixes.is_empty() || prefixes.iter().any(|prefix| case.starts_with(prefix));
+    let wanted =
+        |case: &String| prefixes.is_empty() || prefixes.iter().any(|prefix| case.starts_with(prefix));
     all.filter(|case| help(case) && wanted(case)).collect()
 }
 
@@ -84,6 +90,16 @@ pub fn what(case: &str) -> &'static str {
 
 /// Whether the limit of a case is memory: as many bytes as it must move, and little to compute.
 pub fn is_bound_by_memory(case: &str) -> bool {
-    let few = ["fused/ratio", "fused/adamw", "red/sum", "red/max1", "mm/gemv", "dm/transpose", "dm/nhwc", "dm/concat", "create/full"];
+    let few = [
+        "fused/ratio",
+        "fused/adamw",
+        "red/sum",
+        "red/max1",
+        "mm/gemv",
+        "dm/transpose",
+        "dm/nhwc",
+        "dm/concat",
+        "create/full",
+    ];
     case.starts_with("ew/") || few.iter().any(|name| case.starts_with(name))
 }

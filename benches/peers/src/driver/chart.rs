@@ -1,4 +1,5 @@
-//! The chart: for each case a bar from the best peer's speed to ours, and a mark at the limit, on a logarithmic axis.
+//! The chart: for each case a bar from the best peer's speed to ours, and a mark at the limit, on a
+//! logarithmic axis.
 
 use crate::report::time;
 use crate::samples::{Measured, Standing, TIE};
@@ -101,7 +102,11 @@ pub fn draw(cases: &[String], measured: &BTreeMap<String, Measured>, threads: us
         }
         if let Some(limit) = of.limit() {
             let x = place(peer.ns / limit.ns);
-            put(format_args!("<line class=\"limit\" x1=\"{x:.1}\" y1=\"{}\" x2=\"{x:.1}\" y2=\"{}\"/>", y + 2.0, y + ROW - 2.0));
+            put(format_args!(
+                "<line class=\"limit\" x1=\"{x:.1}\" y1=\"{}\" x2=\"{x:.1}\" y2=\"{}\"/>",
+                y + 2.0,
+                y + ROW - 2.0
+            ));
         }
         put(format_args!("<text x=\"{}\" y=\"{middle}\">{ours}</text>", LEFT + WIDTH + 12.0));
         put(format_args!(

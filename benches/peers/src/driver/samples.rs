@@ -27,7 +27,8 @@ impl Measured {
     pub fn limit(&self) -> Option<&Best> {
         self.best.get("limit").filter(|_| !self.is_disturbed())
     }
-    /// Whether a peer was a tenth faster than the limit: then another process disturbed the measurement of the limit.
+    /// Whether a peer was a tenth faster than the limit: then another process disturbed the measurement of
+    /// the limit.
     pub fn is_disturbed(&self) -> bool {
         let limit = self.best.get("limit").map_or(0.0, |limit| limit.ns);
         self.best.values().any(|best| best.ns * 1.1 < limit)
@@ -67,7 +68,12 @@ impl Standing {
         let first = advantages.iter().filter(|advantage| **advantage * TIE >= 1.0).count();
         let at_limit = |of: &Measured| Some(of.advantage()? / of.of_limit().unwrap_or(1.0).min(1.0));
         let ceilings: Vec<f64> = cases.iter().filter_map(|case| at_limit(&measured[case])).collect();
-        Self { cases: advantages.len(), first, mean: geometric_mean(&advantages), ceiling: geometric_mean(&ceilings) }
+        Self {
+            cases: advantages.len(),
+            first,
+            mean: geometric_mean(&advantages),
+            ceiling: geometric_mean(&ceilings),
+        }
     }
 }
 
@@ -83,8 +89,8 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// `STATISTIC`, or the median of one thread; of several the minimum, because pools of threads that wait by spinning
-    /// lose milliseconds whenever the system takes one of their cores.
+    /// `STATISTIC`, or the median of one thread; of several the minimum, because pools of threads that wait
+    /// by spinning lose milliseconds whenever the system takes one of their cores.
     pub fn of(threads: usize) -> Self {
         match std::env::var("STATISTIC").as_deref() {
             Ok("median") => Self::Median,
