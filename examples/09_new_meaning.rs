@@ -1,10 +1,11 @@
-//! Another meaning for the same body: an interpreter says what each step does, here how long one waits for its result.
+//! Another meaning for the same body: an interpretation gives each step a value, here the latency of its
+//! result.
 //!
 //! `cargo run --release --example 09_new_meaning`
 //!
-//! A body is generic over `Lanes`. The CPU computes it, `Meta` writes it down, `derivative` differentiates it; an
-//! interpreter of one's own is one `impl`. This one finds the longest chain of steps that wait for each other, which is
-//! what bounds the speed of a loop whose operands are in registers.
+//! A body is generic over `Lanes`. The CPU computes it, `Meta` writes it down, `derivative` differentiates
+//! it; an interpretation of a user is one `impl`. This one finds the longest chain of dependent steps, which
+//! bounds the speed of a loop with its operands in registers.
 
 use rankform::kernel::Op;
 use rankform::prelude::*;
@@ -31,7 +32,7 @@ elementwise! {
     }
 }
 
-/// What stands for a value: the step after which it is known.
+/// A value is the number of the step after which it is known.
 struct Depth;
 
 fn after<const N: usize>(operands: [u32; N]) -> u32 {

@@ -1,10 +1,11 @@
-//! CUDA: without a card these tests say that they were skipped, and fail where `RANKFORM_REQUIRE_CUDA` is set.
+//! CUDA: without a GPU these tests print that they were skipped, and fail where `RANKFORM_REQUIRE_CUDA` is
+//! set.
 //!
 //! | file | |
 //! |---|---|
 //! | `operators/operands.rs` | operators of one to six operands, in every way in which they are called |
-//! | `operators.rs` | operators give what they give on the CPU |
-//! | `queue.rs` | memory, order, late errors, graphs, copies, kernels of one's own |
+//! | `operators.rs` | operators give the CPU's results |
+//! | `queue.rs` | memory, order, deferred errors, graphs, copies, users' kernels |
 
 mod operators;
 mod queue;
@@ -24,7 +25,7 @@ pub fn card(ordinal: usize) -> Option<Cuda> {
     }
 }
 
-/// Who holds it has the first card for itself, so that its bytes can be counted.
+/// The holder has the first GPU for itself, and can count its bytes.
 pub static CARD: Mutex<()> = Mutex::new(());
 
 /// A test on the first card, after which nothing is left there.

@@ -1,5 +1,5 @@
-//! Operators on a graphics card give what they give on the CPU. Without a card it says that it was skipped, and fails where
-//! `RANKFORM_REQUIRE_CUDA` is set.
+//! Operators on a GPU give the CPU's results. Without a GPU these tests print that they were skipped, and
+//! fails where `RANKFORM_REQUIRE_CUDA` is set.
 
 mod operands;
 
@@ -178,11 +178,12 @@ on_card!(windows_grouped_queries_and_complex_numbers_are_those_of_the_cpu, |card
     assert!(on_card.allclose(on_card, 0.0, 0.0, false)?);
 });
 
-/// Threads of a sweep. Most of it is compiling: the simulator's compiler takes what many threads ask for at a time as one.
+/// Threads of a sweep. Most of the time is compilation: the simulator compiles the concurrent requests of
+/// many threads as one.
 const THREADS: usize = 48;
 
-/// Every built-in operator of elements, on every element that it takes: the same bits as on the CPU. Each of [`THREADS`]
-/// visits takes its share of them.
+/// Every built-in operator of elements, on every element that it takes: the same bits as on the CPU. Each of
+/// [`THREADS`] visits takes its share of them.
 struct Elementwise {
     differences: Differential<Cuda>,
     wrong: Vec<String>,
@@ -191,7 +192,7 @@ struct Elementwise {
 }
 
 impl Elementwise {
-    /// Whether the next operator is this visit's; what comes of it.
+    /// Whether the next operator is this visit's; its result.
     fn next(&mut self, compare: impl FnOnce(&mut Differential<Cuda>) -> Result<()>) {
         self.met += 1;
         if self.met % THREADS == self.share {
@@ -370,7 +371,7 @@ on_card!(long_lines_are_scanned_by_many_blocks, |card| {
         );
         let before = (y.scan_exclusive(ops::Sum, Axis::<1>)?, x.scan_exclusive(ops::Sum, Axis::<1>)?);
         assert_eq!(before.0.to_vec()?, before.1.to_vec()?, "{n}, exclusive");
-        // An operator whose states do not commute: the last value that is not 0.
+        // An operator that does not commute: the last value that is not 0.
         assert_eq!(y.scan(Last, Axis::<1>)?.to_vec()?, x.scan(Last, Axis::<1>)?.to_vec()?, "{n}, in order");
     }
 });

@@ -1,8 +1,8 @@
-//! What is queued on a graphics card: its memory, its order on several streams, its errors, which come late; graphs, copies
-//! that nobody waits for, kernels of one's own. Without a card it says that it was skipped.
+//! Work queued on a GPU: its memory, its order on several streams, its deferred errors; graphs, asynchronous
+//! copies, users' kernels. Without a GPU these tests print that they were skipped.
 //!
-//! On the simulator every kernel's use of memory is checked for its order beside other streams', and failures are planned
-//! (`cudaSimFail`); a test that loses a card has a card of its own.
+//! On the simulator every kernel's use of memory is checked for its order with other streams', and failures
+//! are planned (`cudaSimFail`); a test that loses a GPU has its own.
 
 use crate::{card, numbers, on_card};
 use rankform::cuda::{Grid, In, Out, Source, Value};
@@ -12,7 +12,8 @@ use rankform::{AnyDevice, Cuda};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// Plans a failure of the simulator's: of allocations (0), or of kernels when they run (1). False on a real card.
+/// Plans a failure of the simulator's: of allocations (0), or of kernels when they run (1). False on a real
+/// card.
 fn fail(card: &Cuda, kind: i32, skip: usize, times: usize, status: i32) -> bool {
     // SAFETY: the driver, which is loaded, or the simulator in its place; the function has this type there.
     unsafe {
@@ -85,7 +86,7 @@ on_card!(each_allocation_that_fails_is_an_error_and_leaves_nothing, |card| {
     let mut failures = 0;
     for n in 0.. {
         card.trim()?;
-        // The second attempt, after what is kept was given back, fails as well.
+        // The second attempt, after the pool gave back its blocks, fails as well.
         if !fail(card, ALLOCATIONS, n, 2, OUT_OF_MEMORY) {
             return Ok(());
         }
@@ -114,7 +115,7 @@ on_card!(streams_wait_where_they_meet_in_memory, |card| {
     let mut expected = x.copy()?;
     let mut y = x.to(card)?;
     for round in 0..6 {
-        // Read on two streams what a third has written; write where they have read; drop at once.
+        // Two streams read the memory that a third has written; it is written again, then dropped at once.
         let (e, s) = (a.scope(|| y.exp())?, b.scope(|| y.sin())?);
         y = card.scope(|| (e.lazy() * 0.0 + &s + &y).eval())?;
         drop(e);
@@ -189,7 +190,7 @@ on_card!(an_adopted_block_is_given_back_once_after_its_work_and_not_in_a_child, 
             given.fetch_add(1, SeqCst);
             drop(handle);
         };
-        // SAFETY: the memory of `owner`, whose handle the deleter keeps; nobody writes it.
+        // SAFETY: the memory of `owner`, and the deleter keeps its handle; no other code writes it.
         unsafe { Tensor::<f32, 1, Cuda>::from_external(address, [100], card, free) }
     };
     let owner = Tensor::full([100], 2.0f32, card)?;
@@ -473,7 +474,7 @@ on_card!(a_kernel_from_source_finds_its_operands_in_any_layout, |card| {
         (one.broadcast_to([6, 8])?, &rows.to(card)?, 1.0, false, y.view_mut()?.transposed()),
     )?;
     assert_eq!(y.to_vec()?, Tensor::from_fn([8, 6], |[_, i]| 3.0 + i as f32, &Cpu)?.to_vec()?);
-    // What a launch refuses.
+    // Launches that are refused.
     let shared = y.share_data();
     let refused =
         scaled.launch(Grid::over(48, 64), (one.broadcast_to([6, 8])?, &rows.to(card)?, 1.0, false, &mut y));

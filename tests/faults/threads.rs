@@ -1,4 +1,5 @@
-//! Row 21: what may go to another thread, at compile time. Then handles on eight threads that let go together.
+//! Row 21: types that may go to another thread, at compile time. Then handles that eight threads drop
+//! together.
 
 use crate::alloc::live;
 use rankform::expr::Lazy;
@@ -61,7 +62,7 @@ table! {
 const THREADS: usize = 8;
 const ROUNDS: usize = 50;
 
-/// Runs `work` on all threads at once, so many rounds.
+/// Runs `work` on all threads at once, for some rounds.
 fn race<T: Send>(prepare: impl Fn() -> Vec<T>, work: impl Fn(usize, T) + Sync) {
     for _ in 0..ROUNDS {
         let barrier = Barrier::new(THREADS);
@@ -137,7 +138,8 @@ fn into_vec_on_all_threads_gives_each_its_own_elements() {
     assert!(moved.load(SeqCst) <= ROUNDS, "two threads took one vector");
 }
 
-/// Whoever finds itself alone writes plain memory: what the others read before they let go must be ordered before.
+/// The only remaining handle writes plain memory: reads by the others, before they were dropped, must be
+/// ordered before it.
 #[test]
 fn the_only_handle_writes_and_no_other_thread_still_reads() {
     let written = AtomicUsize::new(0);

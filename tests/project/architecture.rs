@@ -1,6 +1,7 @@
-//! The rules of the house that a compiler does not check: who imports whom, where `unsafe` may stand, that devices know
-//! no operators, and the like. Each rule is a function from source text to complaints, and each is shown to complain.
-//! Then two promises about the project: an operator is one file, and the table of parity is true.
+//! The rules of the house that a compiler does not check: import order, the files with `unsafe`, no
+//! operator's name below `ops`, and others. Each rule is a function from source text to complaints, and each
+//! is shown to complain. Then two promises about the project: an operator is one file, and the table of
+//! parity is true.
 
 use crate::artifacts::Artifacts;
 use crate::source::{Source, Token, paths, reads, sources, tokens};
@@ -244,7 +245,8 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/tensor/view_mut.rs", "the invariants of an exclusive view"),
 ];
 
-/// Where an address comes from a reference: of one whole value, never of an element for its neighbors.
+/// The files that take an address from a reference: of one whole value, never of an element for its
+/// neighbors.
 const ADDRESSES: &[(&str, &str, &str)] = &[
     ("src/device/cuda/blas.rs", "from_ref", "a scale factor, as one value"),
     ("src/device/cpu/parallel/job_slot.rs", "from_ref", "the job, read as one value"),
@@ -271,7 +273,7 @@ const MECHANISMS: &[(&str, &str)] = &[
     ("Equal", "is a step of `scalar::Node`"),
 ];
 
-/// Where a panic may start, by its text, and why it cannot or should.
+/// The panics, by file and text, and why each cannot happen or should.
 const PANICS: &[(&str, &str, &str, &str)] = &[
     (
         "src/device/cpu/matmul/kernels/mod.rs",
@@ -414,7 +416,7 @@ const PANICS: &[(&str, &str, &str, &str)] = &[
     ("src/tensor/share.rs", "assert", "the caller has compared", "private callers, which compare"),
 ];
 
-/// What the crate depends on, and why.
+/// The dependencies, and why.
 const DEPENDENCIES: &[(&str, &str)] = &[
     ("approx", "comparisons within a tolerance, in generic code"),
     ("bytemuck", "elements as bytes"),
@@ -500,7 +502,8 @@ fn upward(file: &Source, roots: &BTreeMap<String, String>) -> Vec<String> {
         .collect()
 }
 
-/// A header that does not name exactly the modules that the file imports. Of its own module it may name what it uses.
+/// A header that does not name exactly the modules that the file imports. Of its own module it may name the
+/// parts that it uses.
 fn header(file: &Source, roots: &BTreeMap<String, String>) -> Option<String> {
     let (modules, inside) = named(file, roots);
     let module = file.module();
@@ -543,8 +546,8 @@ fn unsafe_rules(file: &Source) -> Vec<String> {
     complaints
 }
 
-/// Casts to pointers, and addresses taken of references, outside the listed places: a pointer to one element must not be
-/// used for its neighbors, so addresses come from the memory and move by `cast` and `wrapping_add`.
+/// Casts to pointers, and addresses taken of references, outside the listed places: a pointer to one element
+/// must not be used for its neighbors; addresses come from the memory and move by `cast` and `wrapping_add`.
 fn address_rules(file: &Source) -> Vec<String> {
     let mut complaints = Vec::new();
     for (i, token) in file.tokens.iter().enumerate() {
@@ -584,7 +587,7 @@ fn operators_below(file: &Source, names: &BTreeSet<String>) -> Vec<String> {
         .collect()
 }
 
-/// Files that are too long, and what belongs to a draft.
+/// Files that are too long, and words of a draft.
 fn drafts(file: &Source) -> Vec<String> {
     let mut complaints = Vec::new();
     let lines = file.text.lines().count();
@@ -603,7 +606,7 @@ fn drafts(file: &Source) -> Vec<String> {
     complaints
 }
 
-/// Where panics can start: word, text, line.
+/// Panics can start here: word, text, line.
 fn panics(file: &Source) -> Vec<(String, String, usize)> {
     let mut found = Vec::new();
     for (i, token) in file.tokens.iter().enumerate() {
@@ -692,7 +695,7 @@ fn none(complaints: impl IntoIterator<Item = String>) {
 }
 
 #[test]
-fn a_file_imports_only_what_stands_before_it() {
+fn a_file_imports_only_modules_before_its_own() {
     let files = sources("src");
     let roots = roots(&files);
     assert_eq!(roots.get("Tensor").map(String::as_str), Some("tensor"));
@@ -710,14 +713,14 @@ fn a_file_imports_only_what_stands_before_it() {
 }
 
 #[test]
-fn the_header_of_each_file_says_what_it_imports() {
+fn the_header_of_each_file_lists_its_imports() {
     let files = sources("src");
     let roots = roots(&files);
     none(files.iter().filter(|file| file.path != "src/lib.rs").filter_map(|file| header(file, &roots)));
 }
 
 #[test]
-fn unsafe_stands_in_the_listed_files_only_each_block_with_its_reason() {
+fn unsafe_is_in_the_listed_files_only_each_block_with_its_reason() {
     let files = sources("src");
     none(files.iter().flat_map(unsafe_rules));
     let has = |path: &str| {
@@ -964,7 +967,7 @@ fn a_dependency_that_is_new_or_calls_a_c_compiler_is_found() {
 
 // ------------------------------------------------------------ one operator is one file
 
-/// The files that a patch changes, each with what its hunks find and put there.
+/// The files that a patch changes, each with the old and new lines of its hunks.
 fn hunks(patch: &str) -> BTreeMap<String, Vec<[String; 2]>> {
     let mut files: BTreeMap<String, Vec<[String; 2]>> = BTreeMap::new();
     let mut file = String::new();
@@ -996,8 +999,8 @@ fn patched(mut text: String, hunks: &[[String; 2]]) -> String {
     text
 }
 
-/// Compiles the crate with the patch, and a program that uses the operator: either looks for mistakes alone (`metadata`), or
-/// makes code (`link`). Gives the program.
+/// Compiles the crate with the patch, and a program that uses the operator: either looks for mistakes alone
+/// (`metadata`), or makes code (`link`). Gives the program.
 fn with_the_operator(emit: &str) -> PathBuf {
     let files = hunks(&read("tests/patches/one_operator.patch"));
     let room = Path::new(env!("CARGO_TARGET_TMPDIR")).join("one_operator").join(emit);
@@ -1053,7 +1056,8 @@ fn a_patch_of_two_files_or_one_that_does_not_fit_is_found() {
 
 // ------------------------------------------------------------ the table of parity
 
-/// The rows of a table of parity: the words in backticks in the second and third column; none where it says "not yet".
+/// The rows of a table of parity: the words in backticks in the second and third column; none where it says
+/// "not yet".
 fn rows(table: &str) -> Vec<[Vec<String>; 2]> {
     let words = |cell: &str| cell.split('`').skip(1).step_by(2).map(String::from).collect::<Vec<_>>();
     let cells = table

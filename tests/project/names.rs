@@ -1,4 +1,4 @@
-//! Pages that list names are true: every name that they give exists, and every operator stands in the index.
+//! Pages that list names are true: every name that they give exists, and the index has every operator.
 
 use crate::artifacts::Artifacts;
 use std::collections::BTreeSet;
@@ -85,7 +85,8 @@ fn every_name_that_is_caught_is_tried_by_a_program_that_does_not_compile() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// The methods that a file of operators gives to tensors and views: of public traits, of `impl`s, rows of macros that write them.
+/// The methods that a file of operators gives to tensors and views: of public traits, of `impl`s, rows of
+/// macros that write them.
 fn methods(source: &str) -> BTreeSet<String> {
     let (mut found, mut public, mut rows) = (BTreeSet::new(), false, false);
     for line in source.lines() {
@@ -112,7 +113,7 @@ fn methods(source: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_operator_stands_in_the_index() {
+fn every_operator_is_in_the_index() {
     let index = read("src/ops/mod.rs");
     let (index, _) = index.split_once("# Where each is written").expect("the index of operators");
     let named: BTreeSet<String> = spans(index).iter().map(|span| String::from(word(span))).collect();
@@ -123,7 +124,7 @@ fn every_operator_stands_in_the_index() {
     {
         let path = file.expect("a file").path();
         let file = path.file_name().expect("a name").to_string_lossy().into_owned();
-        // Types of arguments; what has no method; `+` and its kin.
+        // Types of arguments; operators without a method; `+` and its kin.
         if !file.ends_with(".rs")
             || ["mod.rs", "table.rs", "operator.rs", "slices.rs", "moments.rs", "symbols.rs"]
                 .contains(&file.as_str())

@@ -1,6 +1,6 @@
-//! PyTorch's `c10::TensorImpl`, ability by ability; the table of rows is in `DESIGN.md`.
+//! PyTorch's `c10::TensorImpl`, ability by ability; the table of rows is in `docs/parity.md`.
 //!
-//! Where c10 and this crate answer differently the test says so.
+//! A test states where c10 and this crate differ.
 
 use crate::alloc;
 use rankform::device::{Deleter, Init, Inputs, OperandRef, Reduction};
@@ -68,7 +68,7 @@ fn views_have_sizes_strides_and_offset_of_their_own_over_shared_storage() {
 
 #[test]
 fn numel_and_contiguity_are_right_after_every_change_of_metadata() {
-    // c10 keeps both beside the sizes and must refresh them; here they are counted from the sizes when asked.
+    // c10 keeps both with the sizes and must refresh them; here they are counted from the sizes when asked.
     fn agree<const RANK: usize, D: Device>(x: &Tensor<i32, RANK, D>, numel: usize, contiguous: bool) {
         assert_eq!(
             (x.numel(), x.is_contiguous(), x.is_empty()),
@@ -115,7 +115,7 @@ fn numel_and_contiguity_are_right_after_every_change_of_metadata() {
 // ---------------------------------------------------------------- formats
 
 #[test]
-fn channels_last_2d_and_3d_and_density_are_what_strides_say() {
+fn channels_last_2d_and_3d_and_density_follow_from_strides() {
     // sizes, strides, contiguous, channels last, non-overlapping and dense: as `TensorImpl` computes them.
     const CASES_2D: &[([usize; 4], [isize; 4], bool, bool, bool)] = &[
         ([2, 3, 4, 5], [60, 20, 5, 1], true, false, true),
@@ -154,7 +154,8 @@ fn channels_last_2d_and_3d_and_density_are_what_strides_say() {
         Ok(())
     }
     on_devices!(check);
-    // Rank 4 and rank 5 are part of the type: another rank does not compile (`tests/compile_fail/channels_last_of_rank_3.rs`).
+    // Rank 4 and rank 5 are part of the type: another rank does not compile
+    // (`tests/compile_fail/channels_last_of_rank_3.rs`).
 }
 
 #[test]
@@ -173,7 +174,8 @@ fn non_overlapping_and_dense_is_asked_of_every_rank() {
         }
         assert!(!x.as_strided([4, 4], [1, 1], 0)?.is_non_overlapping_and_dense(), "overlapping");
         assert!(!x.as_strided([4, 4], [8, 1], 0)?.is_non_overlapping_and_dense(), "gaps");
-        // c10 has no negative strides; here they are not dense, because dense means: stored from the first element on.
+        // c10 has no negative strides; here they are not dense, because dense means: stored from the first
+        // element on.
         assert!(
             !x.reversed(Axis::<0>).is_non_overlapping_and_dense() && !x.reversed(Axis::<0>).may_overlap()
         );
@@ -444,7 +446,7 @@ fn the_version_counter_and_the_policy_go_on_when_memory_is_replaced() {
 
 #[test]
 fn handles_cross_a_language_border_as_raw_pointers() {
-    /// What a C header would declare: an opaque handle, a question and a deleter.
+    /// The declarations of a C header: an opaque handle, a query and a deleter.
     extern "C" fn numel(handle: *const c_void) -> usize {
         // SAFETY: a handle from `into_raw`, of this type, which is not taken back meanwhile.
         unsafe { handle.cast::<Tensor<i32, 2>>().as_ref() }.map_or(0, Tensor::numel)
@@ -551,8 +553,8 @@ fn sizes_and_strides_of_every_rank_need_no_heap() {
     assert_eq!((armed.refused(), numel), (0, 1));
 }
 
-// The size of the struct, as c10 asserts it of `TensorImpl`: a handle, 2 · rank + 1 words, and one word of flags. The
-// crate checks its own at compile time too (`src/tensor/handle.rs`).
+// The size of the struct, as c10 asserts it of `TensorImpl`: a handle, 2 · rank + 1 words, and one word of
+// flags. The crate checks its own at compile time too (`src/tensor/handle.rs`).
 const fn most(rank: usize) -> usize {
     (2 * rank + 2) * size_of::<usize>() + 8
 }
@@ -585,7 +587,7 @@ fn the_size_of_the_struct_is_checked_at_compile_time() {
     );
 }
 
-/// A device that keeps its data to itself, and says so.
+/// A device with private data, which its methods report.
 #[derive(Clone, PartialEq, Debug)]
 struct Sealed;
 

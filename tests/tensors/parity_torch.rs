@@ -113,7 +113,7 @@ fn the_layouts_are_strided_and_sparse() {
         SparseTensor::from_dense(&large).unwrap().matmul(&large).unwrap(),
         large.matmul(&large).unwrap()
     );
-    // What does not fit is refused.
+    // A type that does not fit is refused.
     let error = SparseTensor::new(Tensor::from([[0, 3], [0, 1]]), Tensor::from([1, 2]), [3, 3])
         .map(drop)
         .unwrap_err();

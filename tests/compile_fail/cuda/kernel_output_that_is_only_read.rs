@@ -1,4 +1,4 @@
-// What a kernel writes, given for reading.
+// An output of a kernel, passed as read-only.
 use rankform::Cuda;
 use rankform::cuda::{Grid, In, Out, Source, Value};
 use rankform::prelude::*;

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_covers_the_text_and_what_is_generated_of_it() {
+    fn a_name_covers_the_text_and_its_generated_code() {
         let text = "__global__ void kernel(int* out) { *out = 1; }";
         assert_eq!(name(text, entries), Source::new(text).name);
         assert_ne!(name(text, entries), name(&text.replace('1', "2"), entries));

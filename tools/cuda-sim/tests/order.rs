@@ -75,7 +75,7 @@ fn a_free_that_is_recorded_before_the_last_use_is_found() {
 }
 
 #[test]
-fn a_use_beside_a_write_is_found_and_two_reads_are_none() {
+fn an_unordered_read_and_write_is_found_and_two_reads_are_not() {
     for (device, first_writes, second_writes, ordered, expected) in [
         (110, true, false, false, ILLEGAL_ADDRESS),
         (111, false, true, false, ILLEGAL_ADDRESS),
@@ -103,7 +103,7 @@ fn a_use_beside_a_write_is_found_and_two_reads_are_none() {
 }
 
 #[test]
-fn kernels_are_known_by_what_they_change_and_limits_are_those_of_a_card() {
+fn kernels_are_known_by_their_writes_and_limits_are_those_of_a_gpu() {
     if std::process::Command::new(std::env::var_os("CUDA_SIM_CXX").unwrap_or_else(|| "g++".into())).arg("--version").output().is_err() {
         return println!("skipped: no compiler of C++");
     }
