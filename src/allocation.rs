@@ -5,11 +5,11 @@
 //!            ├─▶ Allocation ──▶ block on the device (shared, counted)
 //!   Tensor ──┘   layout: other sizes, other strides (its own)
 //! ```
-// Imports: `error`, `shared`, `device`.
+// Imports: `error`, `fallible_arc`, `device`.
 
 use crate::device::{Cpu, CpuBlock, Deleter, Device, Init, alignment};
 use crate::error::{Error, Result};
-use crate::shared::Shared;
+use crate::fallible_arc::FallibleArc;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -63,13 +63,13 @@ impl<D: Device> Allocation<D> {
 
     /// Fresh memory and the first handle on it, in one heap block where the device allows that.
     #[inline]
-    pub(crate) fn fresh(device: &D, nbytes: usize, fresh: Init) -> Result<Shared<Self>> {
+    pub(crate) fn fresh(device: &D, nbytes: usize, fresh: Init) -> Result<FallibleArc<Self>> {
         match device.inline_block(nbytes) {
             Some(block) => match Self::inline_block(device, nbytes, fresh, block) {
                 Some(shared) => Ok(shared),
                 None => Err(Error::OutOfMemory { op: "allocate", nbytes }),
             },
-            None => Shared::new(Self::of(device.allocate(nbytes, fresh)?, nbytes, device.clone())),
+            None => FallibleArc::new(Self::of(device.allocate(nbytes, fresh)?, nbytes, device.clone())),
         }
     }
 
@@ -79,8 +79,8 @@ impl<D: Device> Allocation<D> {
         nbytes: usize,
         fresh: Init,
         block: unsafe fn(NonNull<u8>, usize) -> D::Block,
-    ) -> Option<Shared<Self>> {
-        Shared::with_room(nbytes, alignment(nbytes), |room| {
+    ) -> Option<FallibleArc<Self>> {
+        FallibleArc::with_room(nbytes, alignment(nbytes), |room| {
             // SAFETY: the room has so many bytes, aligned as a device's are, which nobody else knows.
             unsafe {
                 if fresh == Init::Zeroed {
@@ -198,14 +198,14 @@ impl<D: Device> Allocation<D> {
     /// # Safety
     /// The block does not stand beside the counter of its handles, and `block` gives the same bytes.
     pub(crate) unsafe fn moved<E: Device>(
-        memory: Shared<Self>,
+        memory: FallibleArc<Self>,
         device: E,
         block: impl FnOnce(D::Block) -> Result<E::Block>,
-    ) -> Result<Shared<Allocation<E>>> {
+    ) -> Result<FallibleArc<Allocation<E>>> {
         let handles = memory.handles();
         let Allocation { block: own, nbytes, version, max_kept, gaps, .. } =
             memory.into_value().ok_or(Error::Shared { op: "into_device", handles })?;
-        Shared::new(Allocation { block: block(own)?, nbytes, device, version, max_kept, gaps })
+        FallibleArc::new(Allocation { block: block(own)?, nbytes, device, version, max_kept, gaps })
     }
 }
 
@@ -230,10 +230,10 @@ fn boxed<F: FnOnce(*mut u8, usize) + Send + 'static>(free: F) -> std::result::Re
 impl Allocation<Cpu> {
     /// The memory of a `Vec`, without a copy; its elements are dropped with it.
     #[inline]
-    pub(crate) fn from_vec<T: Send + Sync + 'static>(values: Vec<T>) -> Result<Shared<Self>> {
+    pub(crate) fn from_vec<T: Send + Sync + 'static>(values: Vec<T>) -> Result<FallibleArc<Self>> {
         let nbytes = values.len() * size_of::<T>();
         // Made where it stands, not moved there.
-        let shared = Shared::with_room(0, 1, |_| Self::of(CpuBlock::from_vec(values), nbytes, Cpu));
+        let shared = FallibleArc::with_room(0, 1, |_| Self::of(CpuBlock::from_vec(values), nbytes, Cpu));
         shared.ok_or(Error::OutOfMemory { op: "handle", nbytes: size_of::<Self>() })
     }
 

@@ -63,7 +63,7 @@
 //! | [`sparse`] | [`SparseTensor`]: elements with their indices, rows as runs |
 //! | `dynamic` | with that feature: `DynTensor`, whose element, rank and device are known at run time |
 //! | `symbolic` `registry` `dispatch` | with `dynamic`: sizes as expressions of names; PyTorch's tensor types by name; operators by name |
-//! | [`check`] | a device beside the CPU, for those who write one |
+//! | [`testing`] | a device beside the CPU, for those who write one |
 //! | [`io`] | files |
 //! | [`interop`] | other libraries |
 //!
@@ -84,7 +84,6 @@ macro_rules! by_pointer {
 }
 
 pub mod allocation;
-pub mod check;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod device;
@@ -97,6 +96,7 @@ pub mod dynamic;
 pub mod element;
 pub mod error;
 pub mod expr;
+mod fallible_arc;
 pub mod interop;
 pub mod io;
 pub mod kernel;
@@ -107,11 +107,11 @@ pub mod rank;
 #[cfg(feature = "dynamic")]
 pub mod registry;
 pub mod scalar;
-mod shared;
 pub mod sparse;
 #[cfg(feature = "dynamic")]
 pub mod symbolic;
 pub mod tensor;
+pub mod testing;
 
 // Inlined, so that the first page shows what there is; numbers of 8 and 16 bits and complex ones are shown in `element`.
 #[doc(inline)]
@@ -188,7 +188,7 @@ pub mod prelude {
     };
     pub use crate::tensor::IntoViewMut;
     #[doc(hidden)]
-    pub use crate::tensor::names::{
+    pub use crate::tensor::other_names::{
         NamesOfReading as _, NamesOfTensors as _, OtherFunctions as _, OtherNames as _,
     };
     // Nameless too: a type of one's own called `Linear` or `Activation` hides the name above, but not the methods.

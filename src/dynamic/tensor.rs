@@ -1,5 +1,5 @@
 //! `DynTensor`: a tensor whose element, rank and device are known at run time.
-// Imports: `error`, `shared`, `dim`, `rank`, `layout`, `dtype`, `element`, `device`, `tensor`.
+// Imports: `error`, `fallible_arc`, `dim`, `rank`, `layout`, `dtype`, `element`, `device`, `tensor`.
 
 use super::axes::{Axes, FEW, laid_out};
 use super::create::row_major;
@@ -10,9 +10,9 @@ use crate::dim::Dim;
 use crate::dtype::DType;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
+use crate::fallible_arc::FallibleArc;
 use crate::layout::Layout;
 use crate::rank::Rank;
-use crate::shared::Shared;
 use crate::tensor::{Leaf, Parts, State, Strided, Tensor, TensorView, TensorViewMut};
 
 /// A tensor whose element type, rank and device are known at run time: what files and other libraries bring. It is another
@@ -45,7 +45,7 @@ pub struct DynTensor {
     /// What is done to the elements once they are read.
     pub(super) marks: Marks,
     /// What few tensors have, shared by handles.
-    pub(super) extra: Option<Shared<Extra>>,
+    pub(super) extra: Option<FallibleArc<Extra>>,
 }
 
 /// What a lazy view does to the elements: conjugates them, negates them.
@@ -264,7 +264,7 @@ impl DynTensor {
     pub fn share_data(&self) -> DynTensor {
         let DynTensor { offset, dtype, state, marks, .. } = *self;
         let (memory, extra) =
-            (self.memory.as_ref().map(Memory::share), self.extra.as_ref().map(Shared::share));
+            (self.memory.as_ref().map(Memory::share), self.extra.as_ref().map(FallibleArc::share));
         DynTensor { memory, axes: self.axes.another(), offset, dtype, state, marks, extra }
     }
 

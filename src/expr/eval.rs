@@ -1,10 +1,10 @@
 //! One pass over memory for a whole expression: sizes are joined, memory is found, the device runs the kernel.
 // Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
+use super::contiguous::{ContiguousOperands, FEW};
 pub(super) use super::gathered::{Gathered, rows};
 use super::gathered::{Laid, Run, in_order, last};
 use super::operand::{Expr, Leaves, Marked, RowAxes, joint};
-use super::runs::{ContiguousOperands, FEW};
 use crate::device::{Device, Inputs, MAX_OPERANDS, MAX_REDUCED, OperandRef, Reduction};
 use crate::dim::Dim;
 use crate::element::Element;

@@ -4,15 +4,15 @@
 use super::apply::OperandTuple;
 use super::eval::{eval, eval_at, eval_into, reduce, reduce_at, reduce_keepdims, scan};
 use super::in_place::Join;
+use super::methods::{Elementwise, Reduce, Scan, Zip, marked, marked_axis};
 use super::operand::{Expr, Marked, Operand, RightOperand, RowReduceExpr, joint};
-use super::receiver::{Elementwise, Reduce, Scan, Zip, marked, marked_axis};
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::Result;
 use crate::kernel::{Body, Cached, Call, Elements, Op, Reducer};
 use crate::rank::{HasAxes, RankMinusOne, RemoveAxes};
-use crate::tensor::names::{NamesOfTensors, OtherNames};
+use crate::tensor::other_names::{NamesOfTensors, OtherNames};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 use std::marker::PhantomData;
 

@@ -64,15 +64,15 @@
 // Imports: its own files.
 
 mod apply;
+mod contiguous;
 mod eval;
 mod gathered;
 mod in_place;
 mod lazy;
+mod methods;
 #[cfg(feature = "dynamic")]
 mod named;
 mod operand;
-mod receiver;
-mod runs;
 
 pub use apply::{
     IntoViewsMut, OperandTuple, Operands, Outputs, apply, apply_into, apply_many, apply_many_into,
@@ -81,7 +81,7 @@ pub(crate) use eval::{eval, eval_at, eval_into, reduce_at, update, update_with};
 pub(crate) use in_place::update_by;
 pub use in_place::{Join, Split, Updates, apply_in_place};
 pub use lazy::Lazy;
+pub use methods::{Elementwise, Reduce, Scan, Zip};
 #[cfg(feature = "dynamic")]
 pub(crate) use named::{MapFn, ReduceFn, eval_named, reduce_named};
 pub use operand::{Expr, IntoView, Operand, RightOperand, RowReduceExpr};
-pub use receiver::{Elementwise, Reduce, Scan, Zip};

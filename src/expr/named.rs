@@ -2,10 +2,10 @@
 //! each device, not once for each operator.
 // Imports: `error`, `element`, `device`, `tensor`.
 
+use super::contiguous::FEW;
 use super::eval::Reducing;
 use super::gathered::{Gathered, Laid};
 use super::operand::Leaves as _;
-use super::runs::FEW;
 use crate::device::{Device, Inputs, OperandRef, Reduction};
 use crate::element::Element;
 use crate::error::Result;

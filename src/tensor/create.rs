@@ -4,7 +4,7 @@
 // Imports: `error`, `dim`, `layout`, `scalar`, `element`, `kernel`, `device`, `allocation`, `tensor`.
 
 use super::Tensor;
-use super::adopt::checked;
+use super::external::checked;
 use crate::allocation::Allocation;
 use crate::device::{Cpu, Device, Init, Inputs};
 use crate::dim::Dim;

@@ -20,42 +20,43 @@
 //! | `names.rs` | names that other libraries use, and what to write for them |
 // Imports: its own files.
 
-mod adopt;
-mod any;
+mod any_device;
 mod bytes;
-mod compare;
 mod complex;
+mod cpu_access;
 mod create;
 mod display;
-mod format;
-mod handle;
-mod host;
+mod eq;
+mod external;
+mod ffi;
 mod iter;
-mod layouts;
+mod memory_format;
 #[doc(hidden)]
-pub mod names;
-mod place;
-mod raw;
+pub mod other_names;
+mod output;
+mod ownership;
 mod resize;
-mod share;
+#[allow(clippy::module_inception)] // the file of the struct `Tensor`
+mod tensor;
 mod view;
 mod view_mut;
+mod views;
 
-pub use adopt::AsAtomic;
 #[cfg(feature = "dynamic")]
 pub(crate) use bytes::Strided;
 pub use create::NestedArray;
 #[cfg(feature = "dynamic")]
 pub(crate) use display::{Cell, Cells, decode};
-pub use handle::Tensor;
-#[cfg(feature = "dynamic")]
-pub(crate) use handle::{Parts, State};
+pub use external::AsAtomic;
 #[cfg(feature = "rayon")]
 pub use iter::ParElements;
 pub use iter::{Elements, Iter, IterMut, Reference};
-pub use place::IntoViewMut;
-pub(crate) use place::{Allocate, Destination, Existing};
-pub use share::Metadata;
+pub use output::IntoViewMut;
+pub(crate) use output::{Allocate, Destination, Existing};
+pub use ownership::Metadata;
+pub use tensor::Tensor;
+#[cfg(feature = "dynamic")]
+pub(crate) use tensor::{Parts, State};
 pub(crate) use view::Leaf;
 pub use view::TensorView;
 pub use view_mut::TensorViewMut;

@@ -7,7 +7,7 @@
 //! | `reshape_in_place` (and `format.rs`) | set | kept | kept |
 //! | `mutable_data` | kept | new if it does not serve | 0 in new memory |
 //! | `reserve`, `extend`, `shrink_to` | kept, more, fewer | new, new when full, kept | kept; new ones 0 |
-// Imports: `error`, `shared`, `dim`, `rank`, `layout`, `element`, `device`, `allocation`, `tensor`.
+// Imports: `error`, `fallible_arc`, `dim`, `rank`, `layout`, `element`, `device`, `allocation`, `tensor`.
 
 use super::{Tensor, TensorViewMut};
 use crate::allocation::{Allocation, ResizePolicy};
@@ -15,9 +15,9 @@ use crate::device::{Device, Init, OperandRef};
 use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::{Error, Result};
+use crate::fallible_arc::FallibleArc;
 use crate::layout::Layout;
 use crate::rank::RemoveAxis;
-use crate::shared::Shared;
 use std::ops::Range;
 
 impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
@@ -122,7 +122,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     }
 
     /// New memory of zeros for `numel` elements, with the device, policy and history of the present one.
-    fn successor(&self, numel: usize) -> Result<Shared<Allocation<D>>> {
+    fn successor(&self, numel: usize) -> Result<FallibleArc<Allocation<D>>> {
         let nbytes = numel.saturating_mul(size_of::<T>());
         let memory = Allocation::fresh(self.device(), nbytes, Init::Zeroed)?;
         memory.inherit(self.memory());

@@ -552,7 +552,7 @@ fn sizes_and_strides_of_every_rank_need_no_heap() {
 }
 
 // The size of the struct, as c10 asserts it of `TensorImpl`: a handle, 2 · rank + 1 words, and one word of flags. The
-// crate checks its own at compile time too (`src/tensor/handle.rs`).
+// crate checks its own at compile time too (`src/tensor/tensor.rs`).
 const fn most(rank: usize) -> usize {
     (2 * rank + 2) * size_of::<usize>() + 8
 }

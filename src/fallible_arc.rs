@@ -1,4 +1,4 @@
-//! `Shared<T>`: a reference-counted value whose allocation can fail.
+//! `FallibleArc<T>`: a reference-counted value whose allocation can fail.
 //!
 //! `std::sync::Arc` aborts the process when memory runs out, and its fallible constructor is not stable; a tensor
 //! library must answer with an `Err`. There are no weak references, so "the only handle" is one load of the counter.
@@ -34,7 +34,7 @@ impl<T> Counted<T> {
     /// Frees the block.
     ///
     /// # Safety
-    /// Invariant 1 of [`Shared`] held, and nobody uses the block any more.
+    /// Invariant 1 of [`FallibleArc`] held, and nobody uses the block any more.
     unsafe fn free(this: NonNull<Self>) {
         // SAFETY: the block was made with this layout, so it has one.
         unsafe {
@@ -48,17 +48,17 @@ impl<T> Counted<T> {
 ///
 /// Invariant 1: `inner` points to a live `Counted<T>` at the start of a block that the global allocator gave for the layout
 /// `Counted::block(room)`; its counter is the number of handles.
-pub(crate) struct Shared<T> {
+pub(crate) struct FallibleArc<T> {
     inner: NonNull<Counted<T>>,
     _owns: PhantomData<Counted<T>>,
 }
 
 // SAFETY: as `Arc`: handles on two threads share `&T` (needs Sync) and the last one drops `T` where it stands (needs Send).
-unsafe impl<T: Send + Sync> Send for Shared<T> {}
-// SAFETY: as above; `&Shared<T>` gives `&T` and new handles.
-unsafe impl<T: Send + Sync> Sync for Shared<T> {}
+unsafe impl<T: Send + Sync> Send for FallibleArc<T> {}
+// SAFETY: as above; `&FallibleArc<T>` gives `&T` and new handles.
+unsafe impl<T: Send + Sync> Sync for FallibleArc<T> {}
 
-impl<T> Shared<T> {
+impl<T> FallibleArc<T> {
     /// The first handle on `value`. One heap block.
     ///
     /// # Errors
@@ -99,30 +99,30 @@ impl<T> Shared<T> {
         std::mem::forget(unmade);
         // SAFETY: fresh memory of that layout.
         unsafe { inner.write(Counted { handles: AtomicUsize::new(1), room, value }) };
-        Some(Shared { inner, _owns: PhantomData })
+        Some(FallibleArc { inner, _owns: PhantomData })
     }
 
-    /// This handle as a pointer, for [`Shared::from_raw`].
+    /// This handle as a pointer, for [`FallibleArc::from_raw`].
     #[cfg(feature = "dynamic")]
     #[inline]
     pub(crate) fn into_raw(self) -> NonNull<()> {
         std::mem::ManuallyDrop::new(self).inner.cast()
     }
 
-    /// The handle that [`Shared::into_raw`] gave away.
+    /// The handle that [`FallibleArc::into_raw`] gave away.
     ///
     /// # Safety
-    /// `raw` comes from `into_raw` of a `Shared<T>`, and is taken back once.
+    /// `raw` comes from `into_raw` of a `FallibleArc<T>`, and is taken back once.
     #[cfg(feature = "dynamic")]
     #[inline]
     pub(crate) unsafe fn from_raw(raw: NonNull<()>) -> Self {
-        Shared { inner: raw.cast(), _owns: PhantomData }
+        FallibleArc { inner: raw.cast(), _owns: PhantomData }
     }
 
-    /// The value of a handle that [`Shared::into_raw`] gave away.
+    /// The value of a handle that [`FallibleArc::into_raw`] gave away.
     ///
     /// # Safety
-    /// As [`Shared::from_raw`], and the handle is taken back after `'a` only.
+    /// As [`FallibleArc::from_raw`], and the handle is taken back after `'a` only.
     #[cfg(feature = "dynamic")]
     #[inline]
     pub(crate) unsafe fn peek<'a>(raw: NonNull<()>) -> &'a T {
@@ -149,7 +149,7 @@ impl<T> Shared<T> {
         if self.counted().handles.fetch_add(1, Ordering::Relaxed) > isize::MAX as usize {
             std::process::abort();
         }
-        Shared { inner: self.inner, _owns: PhantomData }
+        FallibleArc { inner: self.inner, _owns: PhantomData }
     }
 
     /// Whether this is the only handle; what other threads did with theirs is then visible here.
@@ -180,7 +180,7 @@ impl<T> Shared<T> {
     }
 }
 
-impl<T> Deref for Shared<T> {
+impl<T> Deref for FallibleArc<T> {
     type Target = T;
     #[inline]
     fn deref(&self) -> &T {
@@ -188,7 +188,7 @@ impl<T> Deref for Shared<T> {
     }
 }
 
-impl<T> Drop for Shared<T> {
+impl<T> Drop for FallibleArc<T> {
     #[inline]
     fn drop(&mut self) {
         // The only handle has nobody to agree with, and a load costs a fraction of a subtraction that is one step.

@@ -22,7 +22,7 @@ use num_complex::Complex;
 /// # Examples
 /// ```
 /// use rankform::prelude::*;
-/// use rankform::check::Differential;
+/// use rankform::testing::Differential;
 /// elementwise! {
 ///     /// x² + y
 ///     fn squared_plus(x, y) { x * x + y }

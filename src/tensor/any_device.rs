@@ -1,11 +1,11 @@
 //! Tensors on a device that was chosen at run time, and on one that is a type: the same memory under either.
-// Imports: `error`, `shared`, `device`, `allocation`.
+// Imports: `error`, `fallible_arc`, `device`, `allocation`.
 
-use super::handle::{Parts, Tensor};
+use super::tensor::{Parts, Tensor};
 use crate::allocation::Allocation;
 use crate::device::{AnyDevice, AnyDeviceKind, Device};
 use crate::error::{Error, Result, text};
-use crate::shared::Shared;
+use crate::fallible_arc::FallibleArc;
 
 impl<T, const RANK: usize, D: AnyDeviceKind> Tensor<T, RANK, D> {
     /// The same memory on an [`AnyDevice`], without a copy.
@@ -39,7 +39,7 @@ impl<T, const RANK: usize, D: AnyDeviceKind> Tensor<T, RANK, D> {
                     (memory.ptr(), memory.size(), memory.version(), memory.policy());
                 let other = Allocation::external(&device, address, nbytes, move |_, _| drop(memory))?;
                 other.go_on(version, policy);
-                Shared::new(other)
+                FallibleArc::new(other)
             })
         }
     }
@@ -81,7 +81,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// `house` gives the same bytes at the same address, and no other handle has them.
     unsafe fn rehoused<E: Device>(
         self,
-        house: impl FnOnce(Shared<Allocation<D>>) -> Result<Shared<Allocation<E>>>,
+        house: impl FnOnce(FallibleArc<Allocation<D>>) -> Result<FallibleArc<Allocation<E>>>,
     ) -> Result<Tensor<T, RANK, E>> {
         let (Parts { memory, state }, layout) = self.into_parts();
         // SAFETY: the same elements under the same layout.

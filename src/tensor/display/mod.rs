@@ -3,7 +3,7 @@
 //! Neither ever fails: a tensor without data prints its sizes.
 // Imports: `error`, `dtype`, `scalar`, `element`, `device`, `tensor`.
 
-mod words;
+mod numbers;
 
 use super::bytes::Strided;
 use super::{Tensor, TensorView, TensorViewMut};
@@ -95,7 +95,7 @@ impl Cells<'_> {
     pub(crate) fn display(&self, f: &fmt::Formatter<'_>) -> Result<String> {
         match f.precision() {
             None if self.size().is_empty() => {
-                Ok(self.part(&[])?.into_iter().map(|cell| words::scalar(self.kind, cell)).collect())
+                Ok(self.part(&[])?.into_iter().map(|cell| numbers::scalar(self.kind, cell)).collect())
             }
             _ => self.page(f, " ", 0),
         }
@@ -111,7 +111,7 @@ impl Cells<'_> {
         if cells.is_empty() {
             return Ok("[]".into());
         }
-        let words = words::words(self.kind, &cells, f.precision().unwrap_or(8)).into_iter();
+        let words = numbers::words(self.kind, &cells, f.precision().unwrap_or(8)).into_iter();
         let page = Page { words, size: self.size(), is_cut: &is_cut, separator }.text(0, indent + 1, WIDTH);
         Ok(if self.size().is_empty() { page.trim_start().into() } else { page })
     }
@@ -239,12 +239,12 @@ mod tests {
     use crate::allocation::Allocation;
     use crate::device::Cpu;
     use crate::dim::Dim;
+    use crate::fallible_arc::FallibleArc;
     use crate::layout::Layout;
-    use crate::shared::Shared;
 
     #[test]
     fn a_tensor_that_waits_for_its_memory_prints_its_sizes() {
-        let memory = || Shared::new(Allocation::new(&Cpu, 0).unwrap()).unwrap();
+        let memory = || FallibleArc::new(Allocation::new(&Cpu, 0).unwrap()).unwrap();
         let x = Tensor::<f32, 2>::waiting(memory(), Layout::row_major(Dim([2000, 3])));
         assert_eq!(x.to_string(), "Tensor<f32, 2>(size=[2000, 3], device=Cpu, unallocated)");
         assert_eq!(format!("{x:?}"), x.to_string());

@@ -1,15 +1,15 @@
 //! Memory that comes from elsewhere on the CPU: vectors, foreign pointers; and cells, for shared writing.
 //!
 //! Here tensors hold any element, with or without a destructor.
-// Imports: `error`, `shared`, `dim`, `layout`, `device`, `allocation`, `tensor`.
+// Imports: `error`, `fallible_arc`, `dim`, `layout`, `device`, `allocation`, `tensor`.
 
 use super::{Tensor, TensorView, TensorViewMut};
 use crate::allocation::Allocation;
 use crate::device::{Cpu, Device};
 use crate::dim::{Dim, Stride};
 use crate::error::{Error, Result, text};
+use crate::fallible_arc::FallibleArc;
 use crate::layout::Layout;
-use crate::shared::Shared;
 use std::cell::Cell;
 use std::sync::atomic::*;
 
@@ -135,7 +135,8 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
             return Err(Error::Value { op: "from_external", what });
         }
         // SAFETY: the caller's promise.
-        let memory = Shared::new(unsafe { Allocation::external(device, address.cast(), nbytes, free)? })?;
+        let memory =
+            FallibleArc::new(unsafe { Allocation::external(device, address.cast(), nbytes, free)? })?;
         // SAFETY: the caller's promise: `numel` elements, row-major.
         Ok(unsafe { Tensor::assemble(memory, Layout::row_major(size)) })
     }

@@ -3,11 +3,11 @@
 //! Pure integer arithmetic: no memory, no device, no `unsafe`.
 // Imports: `error`, `dim`.   Laws: see each function, checked in `tests/tensors/laws_layout.rs`.
 
-mod format;
+mod memory_format;
 mod overlap;
-mod view;
+mod views;
 
-pub use format::MemoryFormat;
+pub use memory_format::MemoryFormat;
 
 use crate::dim::{Dim, Stride};
 use crate::error::{Error, Result};

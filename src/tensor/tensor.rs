@@ -1,5 +1,5 @@
 //! `Tensor`: the struct and its invariants. Only this file can break them.
-// Imports: `error`, `shared`, `dim`, `layout`, `device`, `allocation`.
+// Imports: `error`, `fallible_arc`, `dim`, `layout`, `device`, `allocation`.
 
 use super::view::{Leaf, TensorView};
 use super::view_mut::TensorViewMut;
@@ -7,8 +7,8 @@ use crate::allocation::Allocation;
 use crate::device::{Cpu, Device};
 use crate::dim::{Dim, Stride};
 use crate::error::{Error, Result};
+use crate::fallible_arc::FallibleArc;
 use crate::layout::Layout;
-use crate::shared::Shared;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ use std::sync::Arc;
 /// 16 bytes and `2 · RANK + 1` words: 56 bytes at rank 2, 88 at rank 4. No heap is used for sizes at any rank.
 pub struct Tensor<T, const RANK: usize, D: Device = Cpu> {
     /// Invariant 1: the block holds only bytes that are valid elements `T`, and is aligned for them.
-    memory: Shared<Allocation<D>>,
+    memory: FallibleArc<Allocation<D>>,
     /// Invariant 2: unless `pending`, every position lies inside `memory`; a pending layout fits `isize::MAX` bytes.
     layout: Layout<RANK>,
     /// The version of the memory when this handle was detached.
@@ -52,7 +52,7 @@ pub struct Tensor<T, const RANK: usize, D: Device = Cpu> {
 
 /// What a handle is, but for its layout and its element.
 pub(crate) struct Parts<D: Device> {
-    pub(crate) memory: Shared<Allocation<D>>,
+    pub(crate) memory: FallibleArc<Allocation<D>>,
     pub(crate) state: State,
 }
 
@@ -73,7 +73,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// # Safety
     /// `memory` and `layout` satisfy invariants 1 and 2.
     #[inline]
-    pub(super) unsafe fn assemble(memory: Shared<Allocation<D>>, layout: Layout<RANK>) -> Self {
+    pub(super) unsafe fn assemble(memory: FallibleArc<Allocation<D>>, layout: Layout<RANK>) -> Self {
         debug_assert!(layout.span().end.saturating_mul(size_of::<T>()) <= memory.size());
         Tensor { memory, layout, born: 0, frozen: false, pending: false, _element: PhantomData }
     }
@@ -100,7 +100,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     }
 
     /// Sizes whose memory comes with the next `mutable_data`; `memory` gives the device, the policy and the history.
-    pub(super) fn waiting(memory: Shared<Allocation<D>>, layout: Layout<RANK>) -> Self {
+    pub(super) fn waiting(memory: FallibleArc<Allocation<D>>, layout: Layout<RANK>) -> Self {
         let pending = layout.numel() > 0;
         Tensor { memory, layout, born: 0, frozen: false, pending, _element: PhantomData }
     }
@@ -123,14 +123,14 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     ///
     /// # Safety
     /// As [`Tensor::assemble`].
-    pub(super) unsafe fn set_memory(&mut self, memory: Shared<Allocation<D>>) {
+    pub(super) unsafe fn set_memory(&mut self, memory: FallibleArc<Allocation<D>>) {
         debug_assert!(self.layout.span().end.saturating_mul(size_of::<T>()) <= memory.size());
         self.memory = memory;
         self.pending = false;
     }
 
     /// Lets go of the memory, keeping the sizes.
-    pub(super) fn release(&mut self, empty: Shared<Allocation<D>>) {
+    pub(super) fn release(&mut self, empty: FallibleArc<Allocation<D>>) {
         self.memory = empty;
         self.set_layout(self.layout);
     }
@@ -141,12 +141,12 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     }
 
     #[inline]
-    pub(super) fn memory(&self) -> &Shared<Allocation<D>> {
+    pub(super) fn memory(&self) -> &FallibleArc<Allocation<D>> {
         &self.memory
     }
 
     #[inline]
-    pub(super) fn into_memory(self) -> (Shared<Allocation<D>>, Layout<RANK>) {
+    pub(super) fn into_memory(self) -> (FallibleArc<Allocation<D>>, Layout<RANK>) {
         (self.memory, self.layout)
     }
 

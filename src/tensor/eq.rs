@@ -1,7 +1,7 @@
 //! Equality, exact and approximate, and elements as bytes, on the CPU.
 // Imports: `error`, `dim`, `element`, `device`.
 
-use super::adopt::checked;
+use super::external::checked;
 use super::{Tensor, TensorView, TensorViewMut};
 use crate::device::Cpu;
 use crate::dim::Dim;
