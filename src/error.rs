@@ -412,7 +412,7 @@ impl Error {
     }
 
     /// The same error, of the operation that the caller knows by its name: what happened inside another.
-    pub(crate) fn renamed(mut self, op: &'static str) -> Self {
+    pub(crate) fn with_op(mut self, op: &'static str) -> Self {
         match &mut self {
             Error::Sizes { op: before, .. }
             | Error::Output { op: before, .. }

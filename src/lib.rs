@@ -161,7 +161,7 @@ pub use scalar::{Lane, Lanes};
 #[doc(inline)]
 pub use sparse::SparseTensor;
 #[doc(inline)]
-pub use tensor::{IntoViewMut, Metadata, Tensor, TensorView, TensorViewMut};
+pub use tensor::{IntoViewMut, MetadataLock, Tensor, TensorView, TensorViewMut};
 
 /// Everything that ordinary code uses: `use rankform::prelude::*;`
 ///

@@ -62,7 +62,7 @@ impl DynTensor {
     pub fn empty<D: Device>(dtype: DType, size: &[usize], device: &D) -> Result<DynTensor> {
         let axes = row_major("empty", size, dtype.size())?;
         let memory = Memory::new(Allocation::fresh(device, 0, Init::Zeroed)?);
-        let state = State { pending: !size.contains(&0), ..State::default() };
+        let state = State { deferred: !size.contains(&0), ..State::default() };
         // SAFETY: a tensor that waits for its memory.
         Ok(unsafe { DynTensor::assemble(memory, axes, 0, dtype, state) })
     }

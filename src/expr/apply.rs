@@ -1,7 +1,7 @@
 //! Operators on tuples of operands: more than two, or with several outputs.
 // Imports: `error`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
-use super::eval::{Gathered, rows};
+use super::gathered::{Gathered, row_axes};
 use super::operand::{Expr, Leaves, Operand, RowAxes};
 use crate::device::{Device, MAX_OPERANDS};
 use crate::element::Element;
@@ -131,7 +131,7 @@ where
     O: Operands<IN, RANK, D>,
     Call<F, O::Bodies>: Body<Out = F::Out>,
 {
-    by_pointer!(applied_at::<F, IN, O, RANK, D, Allocate>, operator, operands, Allocate)
+    by_pointer!(apply_at::<F, IN, O, RANK, D, Allocate>, operator, operands, Allocate)
 }
 
 /// As [`apply`], into an existing tensor or exclusive view of the joint size: `apply_into(f, (&x, &y, 0.5), &mut z)`. No
@@ -163,13 +163,13 @@ where
     O: Operands<IN, RANK, D>,
     Call<F, O::Bodies>: Body<Out = F::Out>,
 {
-    by_pointer!(applied_at::<F, IN, O, RANK, D, _>, operator, operands, Existing(out))
+    by_pointer!(apply_at::<F, IN, O, RANK, D, _>, operator, operands, Existing(out))
 }
 
-fn applied_at<F, IN, O, const RANK: usize, D, P: Destination<F::Out, RANK, D>>(
+fn apply_at<F, IN, O, const RANK: usize, D, P: Destination<F::Out, RANK, D>>(
     _: F,
     operands: O,
-    place: P,
+    destination: P,
 ) -> Result<P::Done>
 where
     F: Op<IN>,
@@ -183,8 +183,8 @@ where
     let mut gathered = Gathered::<RANK, D, MAX_OPERANDS>::new(F::NAME, device, 1);
     O::leaves(&exprs, &mut gathered);
     let size = gathered.size()?;
-    let rows = rows(Call::<F, O::Bodies>::BY_ROWS, F::NAME, size, |rows| O::rows(&exprs, rows))?;
-    place.put(F::NAME, gathered.preserved(size), device, |out| {
+    let rows = row_axes(Call::<F, O::Bodies>::BY_ROWS, F::NAME, size, |rows| O::rows(&exprs, rows))?;
+    destination.put(F::NAME, gathered.output_layout(size), device, |out| {
         // SAFETY: a tuple visits its leaves in the order of its bodies' loads; an exclusive view overlaps neither itself nor an
         // operand.
         unsafe { gathered.map(&Store(Call::<F, _>::new(O::bodies(&exprs))), size, rows, &[out.leaf()]) }
@@ -219,7 +219,7 @@ where
     F::Out: Outputs,
     StoreMany<F, O::Bodies>: Program,
 {
-    applied_many(operator, operands, |layout, device, run| {
+    apply_many_at(operator, operands, |layout, device, run| {
         <F::Out as Outputs>::make(F::NAME, layout, device, run)
     })
 }
@@ -251,16 +251,17 @@ where
     W: IntoViewsMut<F::Out, RANK, D>,
     StoreMany<F, O::Bodies>: Program,
 {
-    applied_many(operator, operands, |layout, device, run| outputs.write(F::NAME, layout, device, run))
+    apply_many_at(operator, operands, |layout, device, run| outputs.write(F::NAME, layout, device, run))
 }
 
 /// What writes the outputs of a program when it is told where they are.
-pub(super) type Writes<'w, const RANK: usize, D> = &'w mut dyn FnMut(&[Leaf<'_, RANK, D>]) -> Result<()>;
+pub(super) type WriteOutputs<'w, const RANK: usize, D> =
+    &'w mut dyn FnMut(&[Leaf<'_, RANK, D>]) -> Result<()>;
 
-fn applied_many<F, IN, O, R, const RANK: usize, D>(
+fn apply_many_at<F, IN, O, R, const RANK: usize, D>(
     _: F,
     operands: O,
-    place: impl FnOnce(Layout<RANK>, &D, Writes<'_, RANK, D>) -> Result<R>,
+    place: impl FnOnce(Layout<RANK>, &D, WriteOutputs<'_, RANK, D>) -> Result<R>,
 ) -> Result<R>
 where
     F: OpMany<IN>,
@@ -274,9 +275,9 @@ where
     let mut gathered = Gathered::<RANK, D, MAX_OPERANDS>::new(F::NAME, device, F::Out::COUNT);
     O::leaves(&exprs, &mut gathered);
     let size = gathered.size()?;
-    let rows = rows(StoreMany::<F, O::Bodies>::BY_ROWS, F::NAME, size, |rows| O::rows(&exprs, rows))?;
-    place(gathered.preserved(size), device, &mut |outputs| {
-        // SAFETY: as in `applied_at`; the outputs are exclusive views of the program's elements, in order.
+    let rows = row_axes(StoreMany::<F, O::Bodies>::BY_ROWS, F::NAME, size, |rows| O::rows(&exprs, rows))?;
+    place(gathered.output_layout(size), device, &mut |outputs| {
+        // SAFETY: as in `apply_at`; the outputs are exclusive views of the program's elements, in order.
         unsafe { gathered.map(&StoreMany::<F, _>::new(O::bodies(&exprs)), size, rows, outputs) }
     })
 }
@@ -296,7 +297,7 @@ pub trait Outputs: Elements {
         op: &'static str,
         layout: Layout<RANK>,
         device: &D,
-        run: Writes<'_, RANK, D>,
+        run: WriteOutputs<'_, RANK, D>,
     ) -> Result<Self::Tensors<RANK, D>>;
 }
 
@@ -313,12 +314,12 @@ pub trait IntoViewsMut<OUT: Elements, const RANK: usize, D: Device> {
         op: &'static str,
         layout: Layout<RANK>,
         device: &D,
-        run: Writes<'_, RANK, D>,
+        run: WriteOutputs<'_, RANK, D>,
     ) -> Result<()>;
     /// As they are, to be updated.
     #[doc(hidden)]
     #[allow(private_interfaces, private_bounds)]
-    fn update(self, op: &'static str, run: Writes<'_, RANK, D>) -> Result<()>;
+    fn update(self, op: &'static str, run: WriteOutputs<'_, RANK, D>) -> Result<()>;
 }
 
 macro_rules! outputs {
@@ -332,10 +333,10 @@ macro_rules! outputs {
                 op: &'static str,
                 layout: Layout<RANK>,
                 device: &DEVICE,
-                run: Writes<'_, RANK, DEVICE>,
+                run: WriteOutputs<'_, RANK, DEVICE>,
             ) -> Result<Self::Tensors<RANK, DEVICE>> {
                 $(let mut $tensor = Tensor::<$element, RANK, DEVICE>::unwritten(op, layout, device)?;)+
-                run(&[$($tensor.writable(op)?.leaf()),+])?;
+                run(&[$($tensor.try_view_mut(op)?.leaf()),+])?;
                 Ok(($($tensor,)+))
             }
         }
@@ -343,12 +344,12 @@ macro_rules! outputs {
             IntoViewsMut<($($element,)+), RANK, DEVICE> for ($($place,)+)
         {
             #[allow(private_interfaces, private_bounds)]
-            fn write(self, op: &'static str, layout: Layout<RANK>, device: &DEVICE, run: Writes<'_, RANK, DEVICE>) -> Result<()> {
+            fn write(self, op: &'static str, layout: Layout<RANK>, device: &DEVICE, run: WriteOutputs<'_, RANK, DEVICE>) -> Result<()> {
                 $(let mut $tensor = Existing(self.$index).open(op, layout, device)?;)+
                 run(&[$($tensor.leaf()),+])
             }
             #[allow(private_interfaces, private_bounds)]
-            fn update(self, op: &'static str, run: Writes<'_, RANK, DEVICE>) -> Result<()> {
+            fn update(self, op: &'static str, run: WriteOutputs<'_, RANK, DEVICE>) -> Result<()> {
                 $(let mut $tensor = self.$index.into_view_mut(op)?;)+
                 run(&[$($tensor.leaf()),+])
             }

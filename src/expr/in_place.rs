@@ -2,7 +2,7 @@
 // Imports: `error`, `dim`, `element`, `kernel`, `device`, `tensor`.
 
 use super::apply::{IntoViewsMut, OperandTuple, Outputs};
-use super::eval::{Gathered, rows};
+use super::gathered::{Gathered, row_axes};
 use super::operand::{Leaves, RowAxes};
 use crate::device::{Device, MAX_OPERANDS};
 use crate::dim::Dim;
@@ -27,13 +27,13 @@ pub trait Updates<IN: Elements, OUT: Elements, const RANK: usize, D: Device> {
         StoreMany<F, Self::Bodies>: Program;
 }
 
-impl<IN, OUT, BESIDE, BODIES, U, O, const RANK: usize, D: Device> Updates<IN, OUT, RANK, D> for (U, O)
+impl<IN, OUT, OTHERS, BODIES, U, O, const RANK: usize, D: Device> Updates<IN, OUT, RANK, D> for (U, O)
 where
-    IN: Elements + Split<OUT, Rest = BESIDE>,
+    IN: Elements + Split<OUT, Rest = OTHERS>,
     OUT: Outputs<Loads: Join<O::Bodies, Joined = BODIES>>,
     BODIES: Copy + Send + Sync + 'static,
     U: IntoViewsMut<OUT, RANK, D>,
-    O: OperandTuple<BESIDE, RANK, D>,
+    O: OperandTuple<OTHERS, RANK, D>,
 {
     type Bodies = BODIES;
     fn run<F: OpMany<IN, Out = OUT>>(self, _: F) -> Result<()>
@@ -119,13 +119,13 @@ unsafe fn update<P: Program, const RANK: usize, D: Device>(
     if let Some(other) = updated.iter().map(|leaf| leaf.layout().size()).find(|&other| other != size) {
         return Err(Error::Output { op, sizes: size.0.into(), found: other.0.into() });
     }
-    let rows = rows(P::BY_ROWS, op, wanted, settled)?;
+    let rows = row_axes(P::BY_ROWS, op, wanted, settled)?;
     // SAFETY: the caller's promise; the borrow checker keeps exclusive views apart from each other and from the rest.
     unsafe { gathered.map(program, wanted, rows, updated) }
 }
 
 /// `out ← F(out, operands…)`, in place.
-pub(crate) fn update_by<F, IN, BESIDE, BODIES, T, O, const RANK: usize, D: Device>(
+pub(crate) fn update_by<F, IN, OTHERS, BODIES, T, O, const RANK: usize, D: Device>(
     _: F,
     out: &mut TensorViewMut<'_, T, RANK, D>,
     operands: O,
@@ -133,8 +133,8 @@ pub(crate) fn update_by<F, IN, BESIDE, BODIES, T, O, const RANK: usize, D: Devic
 where
     T: Element,
     F: Op<IN, Out = T>,
-    IN: Elements + Split<(T,), Rest = BESIDE>,
-    O: OperandTuple<BESIDE, RANK, D>,
+    IN: Elements + Split<(T,), Rest = OTHERS>,
+    O: OperandTuple<OTHERS, RANK, D>,
     (Input<T>,): Join<O::Bodies, Joined = BODIES>,
     Call<F, BODIES>: Body<Out = T>,
 {

@@ -2,10 +2,11 @@
 // Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`.
 
 use super::apply::OperandTuple;
-use super::eval::{eval, eval_at, eval_into, reduce, reduce_at, reduce_keepdims, scan};
+use super::eval::{eval, eval_at, eval_into};
 use super::in_place::Join;
-use super::methods::{Elementwise, Reduce, Scan, Zip, marked, marked_axis};
-use super::operand::{Expr, Marked, Operand, RightOperand, RowReduceExpr, joint};
+use super::methods::{Elementwise, Reduce, Scan, Zip};
+use super::operand::{AxisSet, Expr, Operand, RightOperand, RowReduceExpr, joint, marked_axes, marked_axis};
+use super::reduce::{reduce, reduce_at, reduce_keepdims, scan};
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::Element;
@@ -17,7 +18,7 @@ use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, Tensor
 use std::marker::PhantomData;
 
 /// A tuple of operands that begins with `X`.
-type Beside<X, O> = <(X,) as Join<O>>::Joined;
+type Prepended<X, O> = <(X,) as Join<O>>::Joined;
 
 /// An elementwise computation that has not run yet: `eval` or a reduction runs all of it in one pass over memory.
 ///
@@ -114,8 +115,12 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
     }
 
     /// Computes it wherever it is to go, which has exactly its sizes.
-    pub(crate) fn eval_at<P: Destination<T, RANK, D>>(self, op: &'static str, place: P) -> Result<P::Done> {
-        eval_at(op, &self.expr, self.device, place)
+    pub(crate) fn eval_at<P: Destination<T, RANK, D>>(
+        self,
+        op: &'static str,
+        destination: P,
+    ) -> Result<P::Done> {
+        eval_at(op, &self.expr, self.device, destination)
     }
 
     /// Reduces it wherever the result is to go; errors are `op`'s.
@@ -124,12 +129,13 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
         op: &'static str,
         reducer: Q,
         axes: AXES,
-        place: P,
+        destination: P,
     ) -> Result<P::Done>
     where
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
     {
-        reduce_at(reducer, &self.expr, self.device, marked(axes), place).map_err(|error| error.renamed(op))
+        reduce_at(reducer, &self.expr, self.device, marked_axes(axes), destination)
+            .map_err(|error| error.with_op(op))
     }
 
     /// Applies an operator of up to twelve operands, this expression and those beside it: tensors, views, expressions, numbers.
@@ -159,7 +165,7 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
         self,
         _: F,
         operands: O,
-    ) -> Lazy<'a, F::Out, RANK, D, Call<F, <Beside<Self, O> as OperandTuple<IN, RANK, D>>::Exprs>>
+    ) -> Lazy<'a, F::Out, RANK, D, Call<F, <Prepended<Self, O> as OperandTuple<IN, RANK, D>>::Exprs>>
     where
         F: Op<IN>,
         IN: Elements,
@@ -265,13 +271,13 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
     where
         Dim<RANK>: HasAxes<AXES>,
     {
-        self.then(|expr| RowReduceExpr::new(expr, Marked::new(axes)))
+        self.then(|expr| RowReduceExpr::new(expr, AxisSet::new(axes)))
     }
     fn reduce_keepdims<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Result<Tensor<Q::Out, RANK, D>>
     where
         Dim<RANK>: HasAxes<AXES>,
     {
-        reduce_keepdims(reducer, &self.expr, self.device, Marked::new(axes))
+        reduce_keepdims(reducer, &self.expr, self.device, AxisSet::new(axes))
     }
     fn reduce<Q: Reducer<T>, AXES, const M: usize>(
         self,
@@ -281,7 +287,7 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
     where
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
     {
-        reduce(reducer, &self.expr, self.device, marked(axes))
+        reduce(reducer, &self.expr, self.device, marked_axes(axes))
     }
     fn reduce_into<'o, Q: Reducer<T>, AXES, const M: usize>(
         self,

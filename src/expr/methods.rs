@@ -4,16 +4,13 @@
 //! Implemented for `&Tensor`, never for `Tensor`: `x.exp()` does not consume `x`.
 // Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`.
 
-use super::eval::{eval, reduce, reduce_at, reduce_keepdims, scan};
-use super::lazy::Lazy;
-use super::operand::{Marked, Operand, RowReduceExpr};
 use crate::device::Device;
 use crate::dim::{Axis, AxisAt, Dim};
 use crate::element::Element;
 use crate::error::Result;
-use crate::kernel::{Call, Op, Reducer};
+use crate::kernel::{Op, Reducer};
 use crate::rank::{HasAxes, RankMinusOne, RemoveAxes, RemoveAxis};
-use crate::tensor::{Allocate, Existing, IntoViewMut, Tensor, TensorView};
+use crate::tensor::{IntoViewMut, Tensor};
 
 /// Something that elementwise operators of one operand work on.
 ///
@@ -288,103 +285,4 @@ pub trait Scan<T, const RANK: usize, D: Device>: Sized {
     where
         T: Element,
         D: 'o;
-}
-
-/// Which axes a set of axes takes away.
-#[inline(always)]
-pub(super) fn marked<AXES, const RANK: usize>(axes: AXES) -> [bool; RANK]
-where
-    Dim<RANK>: RemoveAxes<AXES>,
-{
-    Marked::new(axes).gone // a rank that axes are taken from has them
-}
-
-/// The one axis that an axis known at run time takes away.
-pub(super) fn marked_axis<const RANK: usize>(
-    op: &'static str,
-    axis: usize,
-    size: impl FnOnce() -> Dim<RANK>,
-) -> Result<[bool; RANK]> {
-    Marked::new(AxisAt(axis)).found(op, size)
-}
-
-macro_rules! eager {
-    ($([$life:lifetime] $receiver:ty, |$x:ident| $view:expr;)*) => { $(
-        impl<$life, T, const RANK: usize, D: Device> Elementwise<T, RANK, D> for $receiver {
-            type Mapped<F: Op<(T,)>> = Result<Tensor<F::Out, RANK, D>> where T: Element;
-            #[inline]
-            fn map<F: Op<(T,)>>(self, _: F) -> Self::Mapped<F> where T: Element {
-                let $x = self;
-                let view = $view;
-                eval(F::NAME, &Call::<F, _>::new((view,)), view.device())
-            }
-        }
-        impl<$life, T: Element, U: Element, const RANK: usize, D: Device, OTHER: Operand<U, RANK, D>> Zip<T, U, RANK, D, OTHER> for $receiver {
-            type Zipped<F: Op<(T, U)>> = Result<Tensor<F::Out, RANK, D>>;
-            #[inline]
-            fn zip<F: Op<(T, U)>>(self, _: F, other: OTHER) -> Self::Zipped<F> {
-                let $x = self;
-                let view = $view;
-                eval(F::NAME, &Call::<F, _>::new((view, other.into_expr())), view.device())
-            }
-        }
-        impl<$life, T, const RANK: usize, D: Device> Reduce<T, RANK, D> for $receiver {
-            type Broadcast<Q: Reducer<T>> = Lazy<$life, Q::Out, RANK, D, RowReduceExpr<Q, TensorView<$life, T, RANK, D>, RANK>> where T: Element;
-            #[inline]
-            fn along<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Self::Broadcast<Q>
-            where T: Element, Dim<RANK>: HasAxes<AXES> {
-                let $x = self;
-                $view.lazy().along(reducer, axes)
-            }
-            #[inline]
-            fn reduce_keepdims<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Result<Tensor<Q::Out, RANK, D>>
-            where T: Element, Dim<RANK>: HasAxes<AXES> {
-                let $x = self;
-                let view = $view;
-                reduce_keepdims(reducer, &view, view.device(), Marked::new(axes))
-            }
-            #[inline]
-            fn reduce<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, axes: AXES) -> Result<Tensor<Q::Out, M, D>>
-            where T: Element, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>> {
-                let $x = self;
-                let view = $view;
-                reduce(reducer, &view, view.device(), marked(axes))
-            }
-            #[inline]
-            fn reduce_into<'o, Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, axes: AXES, out: impl IntoViewMut<'o, Q::Out, M, D>) -> Result<()>
-            where T: Element, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>, D: 'o {
-                let $x = self;
-                let view = $view;
-                reduce_at(reducer, &view, view.device(), marked(axes), Existing(out))
-            }
-            #[inline]
-            fn reduce_axis<Q: Reducer<T>, const M: usize>(self, reducer: Q, axis: usize) -> Result<Tensor<Q::Out, M, D>>
-            where T: Element, Dim<RANK>: RankMinusOne<Output = Dim<M>> {
-                let $x = self;
-                let view = $view;
-                reduce(reducer, &view, view.device(), marked_axis(Q::NAME, axis, || view.size())?)
-            }
-        }
-        impl<$life, T, const RANK: usize, D: Device> Scan<T, RANK, D> for $receiver {
-            #[inline]
-            fn scan_by<Q: Reducer<T>>(self, reducer: Q, axis: usize, exclusive: bool) -> Result<Tensor<Q::Out, RANK, D>> where T: Element {
-                let $x = self;
-                let view = $view;
-                marked_axis(Q::NAME, axis, || view.size())?;
-                scan(reducer, &view, view.device(), (axis, exclusive), Allocate)
-            }
-            #[inline]
-            fn scan_by_into<'o, Q: Reducer<T>>(self, reducer: Q, axis: usize, exclusive: bool, out: impl IntoViewMut<'o, Q::Out, RANK, D>) -> Result<()>
-            where T: Element, D: 'o {
-                let $x = self;
-                let view = $view;
-                marked_axis(Q::NAME, axis, || view.size())?;
-                scan(reducer, &view, view.device(), (axis, exclusive), Existing(out))
-            }
-        }
-    )* };
-}
-eager! {
-    ['a] &'a Tensor<T, RANK, D>, |x| x.view();
-    ['a] TensorView<'a, T, RANK, D>, |x| x;
 }

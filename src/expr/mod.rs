@@ -65,6 +65,7 @@
 
 mod apply;
 mod contiguous;
+mod eager;
 mod eval;
 mod gathered;
 mod in_place;
@@ -73,11 +74,12 @@ mod methods;
 #[cfg(feature = "dynamic")]
 mod named;
 mod operand;
+mod reduce;
 
 pub use apply::{
     IntoViewsMut, OperandTuple, Operands, Outputs, apply, apply_into, apply_many, apply_many_into,
 };
-pub(crate) use eval::{eval, eval_at, eval_into, reduce_at, update, update_with};
+pub(crate) use eval::{eval, eval_at, eval_into, update, update_with};
 pub(crate) use in_place::update_by;
 pub use in_place::{Join, Split, Updates, apply_in_place};
 pub use lazy::Lazy;
@@ -85,3 +87,4 @@ pub use methods::{Elementwise, Reduce, Scan, Zip};
 #[cfg(feature = "dynamic")]
 pub(crate) use named::{MapFn, ReduceFn, eval_named, reduce_named};
 pub use operand::{Expr, IntoView, Operand, RightOperand, RowReduceExpr};
+pub(crate) use reduce::reduce_at;

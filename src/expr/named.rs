@@ -2,10 +2,10 @@
 //! each device, not once for each operator.
 // Imports: `error`, `element`, `device`, `tensor`.
 
-use super::contiguous::FEW;
-use super::eval::Reducing;
-use super::gathered::{Gathered, Laid};
+use super::contiguous::FEW_OPERANDS;
+use super::gathered::{Gathered, KernelArgs};
 use super::operand::Leaves as _;
+use super::reduce::GatheredReduction;
 use crate::device::{Device, Inputs, OperandRef, Reduction};
 use crate::element::Element;
 use crate::error::Result;
@@ -28,11 +28,11 @@ pub(crate) unsafe fn eval_named<W: Element, D: Device>(
     device: &D,
     run: MapFn<D>,
 ) -> Result<Tensor<W, 8, D>> {
-    let mut gathered = Gathered::<8, D, FEW>::new(op, device, 1);
+    let mut gathered = Gathered::<8, D, FEW_OPERANDS>::new(op, device, 1);
     leaves.iter().for_each(|&leaf| gathered.add(leaf));
     let size = gathered.size()?;
     // SAFETY: the caller's promise; the output is fresh.
-    gathered.eval(size, None, &mut |laid| unsafe { run(device, laid.sizes, laid.outputs, laid.inputs) })
+    gathered.eval(size, None, &mut |args| unsafe { run(device, args.sizes, args.outputs, args.inputs) })
 }
 
 /// A fresh tensor with an operand reduced over the marked axes, as words `W`; `needs` says that no elements have no value.
@@ -42,15 +42,15 @@ pub(crate) unsafe fn eval_named<W: Element, D: Device>(
 pub(crate) unsafe fn reduce_named<W: Element, D: Device>(
     (op, needs): (&'static str, bool),
     leaf: Leaf<'_, 16, D>,
-    gone: [bool; 16],
+    marked: [bool; 16],
     run: ReduceFn<D>,
 ) -> Result<Tensor<W, 8, D>> {
     let device = leaf.device();
-    let mut gathered = Gathered::<16, D, FEW>::new(op, device, 1);
+    let mut gathered = Gathered::<16, D, FEW_OPERANDS>::new(op, device, 1);
     gathered.add(leaf);
-    let reducing = Reducing::of(gathered, gone, size_of::<W>(), needs)?;
+    let reduction = GatheredReduction::from_operands(gathered, marked, size_of::<W>(), needs)?;
     // As it is to be called: strides stand in the order of `kept` and `reduced`, and the output is fresh.
-    reducing.eval(&mut |Laid { sizes, row, outputs, inputs }| {
+    reduction.eval(&mut |KernelArgs { sizes, row, outputs, inputs }| {
         let (kept, reduced) = sizes.split_at(sizes.len() - row);
         let output = OperandRef { stride: &outputs[0].stride[..kept.len()], ..outputs[0] };
         // SAFETY: the caller's promise; the output is fresh.

@@ -2,12 +2,12 @@
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
 use crate::device::Device;
-use crate::dim::Dim;
+use crate::dim::{AxisAt, Dim};
 use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::kernel::{Body, Cached, Call, Input, Op, Param, Reducer, RowReduce};
 use crate::layout::joint_size;
-use crate::rank::HasAxes;
+use crate::rank::{HasAxes, RemoveAxes};
 use crate::tensor::{Leaf, Tensor, TensorView, TensorViewMut};
 use std::marker::PhantomData;
 
@@ -47,20 +47,20 @@ impl<'a, const RANK: usize, D: Device, F: FnMut(Leaf<'a, RANK, D>)> Leaves<'a, R
 
 /// A set of axes of a tensor of rank `RANK`, and the one of them that it does not have.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Marked<const RANK: usize> {
-    pub(super) gone: [bool; RANK],
+pub(crate) struct AxisSet<const RANK: usize> {
+    pub(super) marked: [bool; RANK],
     pub(super) missing: Option<usize>,
 }
 
-impl<const RANK: usize> Marked<RANK> {
+impl<const RANK: usize> AxisSet<RANK> {
     #[inline(always)]
     pub(super) fn new<AXES>(axes: AXES) -> Self
     where
         Dim<RANK>: HasAxes<AXES>,
     {
-        let mut gone = [false; RANK];
-        let missing = <Dim<RANK> as HasAxes<AXES>>::mark(axes, &mut gone);
-        Marked { gone, missing }
+        let mut marked = [false; RANK];
+        let missing = <Dim<RANK> as HasAxes<AXES>>::mark(axes, &mut marked);
+        AxisSet { marked, missing }
     }
 
     /// # Errors
@@ -68,10 +68,28 @@ impl<const RANK: usize> Marked<RANK> {
     #[inline(always)]
     pub(super) fn found(self, op: &'static str, size: impl FnOnce() -> Dim<RANK>) -> Result<[bool; RANK]> {
         match self.missing {
-            None => Ok(self.gone),
+            None => Ok(self.marked),
             Some(axis) => Err(Error::Axis { op, axis, sizes: size().0.into() }),
         }
     }
+}
+
+/// Which axes a set of axes takes away.
+#[inline(always)]
+pub(super) fn marked_axes<AXES, const RANK: usize>(axes: AXES) -> [bool; RANK]
+where
+    Dim<RANK>: RemoveAxes<AXES>,
+{
+    AxisSet::new(axes).marked // a rank that axes are taken from has them
+}
+
+/// The one axis that an axis known at run time takes away.
+pub(super) fn marked_axis<const RANK: usize>(
+    op: &'static str,
+    axis: usize,
+    size: impl FnOnce() -> Dim<RANK>,
+) -> Result<[bool; RANK]> {
+    AxisSet::new(AxisAt(axis)).found(op, size)
 }
 
 /// The joint sizes of the operands of an expression, as far as they join.
@@ -104,7 +122,7 @@ impl<const RANK: usize> RowAxes<RANK> {
     }
 
     /// A part of sizes `size` is reduced along the marked axes.
-    pub(super) fn add(&mut self, along: Marked<RANK>, size: Dim<RANK>) {
+    pub(super) fn add(&mut self, along: AxisSet<RANK>, size: Dim<RANK>) {
         let Ok(before) = self.found else { return };
         let op = self.op;
         let along = match along.found(op, || size) {
@@ -135,11 +153,11 @@ impl<const RANK: usize> RowAxes<RANK> {
 #[derive(Debug)]
 pub struct RowReduceExpr<R, E, const RANK: usize> {
     expr: E,
-    axes: Marked<RANK>,
+    axes: AxisSet<RANK>,
     reducer: PhantomData<R>,
 }
 impl<R, E, const RANK: usize> RowReduceExpr<R, E, RANK> {
-    pub(super) fn new(expr: E, axes: Marked<RANK>) -> Self {
+    pub(super) fn new(expr: E, axes: AxisSet<RANK>) -> Self {
         RowReduceExpr { expr, axes, reducer: PhantomData }
     }
 }

@@ -257,8 +257,8 @@ fn matrices<T: Number, L: Number, R: Number, const RANK: usize, const N: usize, 
     right: TensorView<'_, R, N, D>,
 ) -> Result<Tensor<T, M, D>> {
     same_device(op, left.device(), right.device())?;
-    left.ready(op)?;
-    right.ready(op)?;
+    left.ensure_allocated(op)?;
+    right.ensure_allocated(op)?;
     let (sizes, others) = (left.size().0, right.size().0);
     if sizes[1] != others[0] {
         return Err(Error::Inner {
@@ -388,8 +388,8 @@ fn join<L: Number, R: Number, const A: usize, const B: usize, const M: usize, D:
     right: &TensorView<'_, R, B, D>,
 ) -> Result<Joined<M>> {
     same_device(op, left.device(), right.device())?;
-    left.ready(op)?;
-    right.ready(op)?;
+    left.ensure_allocated(op)?;
+    right.ensure_allocated(op)?;
     // Letters of `einsum!` are the caller's; those of others are made up.
     let of_letter = |label: u8, [size, other]: [usize; 2]| {
         let (letter, left, right) = (char::from(label), left.size(), right.size());

@@ -26,10 +26,10 @@ impl<T, const RANK: usize, D: AnyDeviceKind> Tensor<T, RANK, D> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn into_any(self) -> Result<Tensor<T, RANK, AnyDevice>> {
-        self.unique("into_any")?;
+        self.ensure_unique("into_any")?;
         // SAFETY: the same bytes, at the same address, on the same device.
         unsafe {
-            self.rehoused(|memory| {
+            self.with_allocation(|memory| {
                 let device = memory.device().clone().into();
                 if D::BLOCKS_MOVE {
                     return Allocation::moved(memory, device, |block| Ok(D::into_any(block)));
@@ -58,11 +58,11 @@ impl<T, const RANK: usize> Tensor<T, RANK, AnyDevice> {
             let left = text(format_args!("{:?}", self.device()));
             return Err(Error::Device { op: "into_device", left, right: right.into() });
         };
-        self.unique("into_device")?;
+        self.ensure_unique("into_device")?;
         let other = || Error::Value { op: "into_device", what: "the memory is not its device's".into() };
         // SAFETY: as above.
         unsafe {
-            self.rehoused(|memory| {
+            self.with_allocation(|memory| {
                 Allocation::moved(memory, device, |block| D::from_any(block).ok_or_else(other))
             })
         }
@@ -79,12 +79,12 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     ///
     /// # Safety
     /// `house` gives the same bytes at the same address, and no other handle has them.
-    unsafe fn rehoused<E: Device>(
+    unsafe fn with_allocation<E: Device>(
         self,
-        house: impl FnOnce(FallibleArc<Allocation<D>>) -> Result<FallibleArc<Allocation<E>>>,
+        convert: impl FnOnce(FallibleArc<Allocation<D>>) -> Result<FallibleArc<Allocation<E>>>,
     ) -> Result<Tensor<T, RANK, E>> {
         let (Parts { memory, state }, layout) = self.into_parts();
         // SAFETY: the same elements under the same layout.
-        Ok(unsafe { Tensor::of_parts(Parts { memory: house(memory)?, state }, layout) })
+        Ok(unsafe { Tensor::from_parts(Parts { memory: convert(memory)?, state }, layout) })
     }
 }

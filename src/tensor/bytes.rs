@@ -180,7 +180,7 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// # Errors
     /// [`Error::Unallocated`], and those of `f`.
     pub(crate) fn erased<R>(&self, op: &'static str, f: impl FnOnce(Strided<'_>) -> Result<R>) -> Result<R> {
-        self.ready(op)?;
+        self.ensure_allocated(op)?;
         let (size, stride) = (self.size(), self.stride());
         let slot = OperandRef {
             address: self.address_of(self.layout().offset()),
@@ -216,7 +216,7 @@ impl Tensor<u8, 1, Cpu> {
         let wanted = layout.span().end.saturating_mul(size_of::<T>());
         let (bytes, first) = self.of_elements(op, T::DTYPE, &layout.size().0, wanted)?;
         // SAFETY: the span lies inside the bytes, which are aligned valid elements; so is all their memory.
-        Ok(unsafe { bytes.relay(layout.moved(layout.offset() + first)) })
+        Ok(unsafe { bytes.with_layout(layout.moved(layout.offset() + first)) })
     }
 
     /// The same bytes, or a copy, such that elements of a type can stand there, and the number of the first element.

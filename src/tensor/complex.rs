@@ -25,7 +25,7 @@ fn parts<P, const RANK: usize, const N: usize>(op: &'static str, layout: &Layout
     if !fits {
         return Err(Error::Overflow { op, sizes: size.0.into(), element: size_of::<P>() });
     }
-    Layout::new(size, Stride(stride), offset).map_err(|error| error.renamed(op))
+    Layout::new(size, Stride(stride), offset).map_err(|error| error.with_op(op))
 }
 
 /// The layout of complex numbers whose parts stand side by side along the last axis.
@@ -50,7 +50,7 @@ fn pairs<const RANK: usize, const M: usize>(op: &'static str, layout: &Layout<RA
     }
     let size = Dim(std::array::from_fn(|axis| size[axis]));
     Layout::new(size, Stride(std::array::from_fn(|axis| stride[axis] / 2)), layout.offset() / 2)
-        .map_err(|error| error.renamed(op))
+        .map_err(|error| error.with_op(op))
 }
 
 macro_rules! views {

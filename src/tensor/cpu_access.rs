@@ -10,7 +10,7 @@ impl<'a, T, const RANK: usize> TensorView<'a, T, RANK, Cpu> {
     /// The elements as a slice, if row-major order is the order of memory.
     #[inline]
     pub fn as_slice(self) -> Option<&'a [T]> {
-        if !self.layout().is_contiguous() || self.ready("as_slice").is_err() {
+        if !self.layout().is_contiguous() || self.ensure_allocated("as_slice").is_err() {
             return None;
         }
         // SAFETY: a contiguous view: `numel` valid elements from its offset on, not written for 'a.
@@ -21,7 +21,7 @@ impl<'a, T, const RANK: usize> TensorView<'a, T, RANK, Cpu> {
     #[inline]
     pub fn get(self, index: [usize; RANK]) -> Option<&'a T> {
         let position = self.layout().position(index)?;
-        self.ready("get").ok()?;
+        self.ensure_allocated("get").ok()?;
         // SAFETY: a position of the view, whose element is valid and not written for 'a.
         Some(unsafe { &*self.address_of(position).cast_const().cast::<T>() })
     }
@@ -86,7 +86,7 @@ impl<T, const RANK: usize> Tensor<T, RANK, Cpu> {
             strides: stride.into(),
             to: size.into(),
         };
-        self.writable("data_mut")?.into_slice_mut().ok_or_else(needs_copy)
+        self.try_view_mut("data_mut")?.into_slice_mut().ok_or_else(needs_copy)
     }
 
     /// The element at `index`, or `None` outside the sizes or before there is memory.
@@ -147,7 +147,7 @@ impl<T, const RANK: usize> IndexMut<[usize; RANK]> for Tensor<T, RANK, Cpu> {
     #[track_caller]
     fn index_mut(&mut self, index: [usize; RANK]) -> &mut T {
         let size = self.size().0;
-        match self.writable("index").map(|view| view.into_element_mut(index)) {
+        match self.try_view_mut("index").map(|view| view.into_element_mut(index)) {
             Ok(Some(element)) => element,
             Ok(None) => out_of_range(index, size),
             Err(error) => panic!("{error}"),

@@ -28,7 +28,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         let memory = Allocation::fresh(device, numel * size_of::<T>(), fresh)?;
         // SAFETY: a dense layout of `numel` elements; zeros are valid elements, and unspecified bytes are written by the
         // caller before they are read.
-        Ok(unsafe { Tensor::assemble(memory, layout) })
+        Ok(unsafe { Tensor::from_memory(memory, layout) })
     }
 
     /// All elements 0 (`false` for booleans).

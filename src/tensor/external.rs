@@ -47,7 +47,7 @@ impl<T: Send + Sync + 'static, const RANK: usize> Tensor<T, RANK, Cpu> {
         let size = checked("from_vec", size.into(), values.len(), size_of::<T>())?;
         let memory = Allocation::from_vec(values)?;
         // SAFETY: the vector's elements, row-major.
-        Ok(unsafe { Tensor::assemble(memory, Layout::row_major(size)) })
+        Ok(unsafe { Tensor::from_memory(memory, Layout::row_major(size)) })
     }
 
     /// Gives the elements back as a vector, in row-major order: without a copy when this is the only handle on all of
@@ -60,7 +60,7 @@ impl<T: Send + Sync + 'static, const RANK: usize> Tensor<T, RANK, Cpu> {
     where
         T: Clone,
     {
-        self.view().ready("into_vec")?;
+        self.view().ensure_allocated("into_vec")?;
         let whole = self.layout().is_contiguous()
             && self.layout().offset() == 0
             && self.nbytes() == self.allocation().size();
@@ -77,7 +77,7 @@ impl<T: Send + Sync + 'static, const RANK: usize> Tensor<T, RANK, Cpu> {
             return Ok(unsafe { Vec::from_raw_parts(address.as_ptr().cast(), len, capacity) });
         }
         // SAFETY: the memory and layout of this tensor.
-        unsafe { Tensor::<T, RANK, Cpu>::assemble(memory, layout) }.view().cloned_vec("into_vec")
+        unsafe { Tensor::<T, RANK, Cpu>::from_memory(memory, layout) }.view().cloned_vec("into_vec")
     }
 }
 
@@ -91,7 +91,7 @@ impl<T, const RANK: usize> TensorView<'_, T, RANK, Cpu> {
     where
         T: Clone,
     {
-        self.ready(op)?;
+        self.ensure_allocated(op)?;
         let mut values = Vec::new();
         let nbytes = self.numel().saturating_mul(size_of::<T>());
         values.try_reserve_exact(self.numel()).map_err(|_| Error::OutOfMemory { op, nbytes })?;
@@ -138,7 +138,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         let memory =
             FallibleArc::new(unsafe { Allocation::external(device, address.cast(), nbytes, free)? })?;
         // SAFETY: the caller's promise: `numel` elements, row-major.
-        Ok(unsafe { Tensor::assemble(memory, Layout::row_major(size)) })
+        Ok(unsafe { Tensor::from_memory(memory, Layout::row_major(size)) })
     }
 }
 
@@ -270,10 +270,10 @@ impl<T, const RANK: usize> Tensor<T, RANK, Cpu> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn into_cells(self) -> Result<Tensor<Cell<T>, RANK, Cpu>> {
-        self.unique("into_cells")?;
+        self.ensure_unique("into_cells")?;
         let layout = *self.layout();
         // SAFETY: `Cell<T>` has the layout of `T`; this was the only handle, so all others will be of cells.
-        Ok(unsafe { self.relay(layout) })
+        Ok(unsafe { self.with_layout(layout) })
     }
 
     /// The way back from [`into_cells`](Tensor::into_cells).
@@ -281,10 +281,10 @@ impl<T, const RANK: usize> Tensor<T, RANK, Cpu> {
     /// # Errors
     /// [`Error::Shared`] when other handles share the memory.
     pub fn from_cells(cells: Tensor<Cell<T>, RANK, Cpu>) -> Result<Self> {
-        cells.unique("from_cells")?;
+        cells.ensure_unique("from_cells")?;
         let layout = *cells.layout();
         // SAFETY: as above; the only handle, so nobody writes through a cell any more.
-        Ok(unsafe { cells.relay(layout) })
+        Ok(unsafe { cells.with_layout(layout) })
     }
 }
 
@@ -322,7 +322,7 @@ impl<T: AsAtomic, const RANK: usize> Tensor<T, RANK, Cpu> {
     /// [`Error::Shared`] when other handles share the memory, [`Error::Value`] where an atomic needs more alignment
     /// than the memory has (64-bit integers in foreign memory on 32-bit machines).
     pub fn into_atomics(self) -> Result<Tensor<T::Atomic, RANK, Cpu>> {
-        self.unique("into_atomics")?;
+        self.ensure_unique("into_atomics")?;
         if !self.allocation().ptr().cast::<T::Atomic>().is_aligned() {
             return Err(Error::Value {
                 op: "into_atomics",
@@ -331,7 +331,7 @@ impl<T: AsAtomic, const RANK: usize> Tensor<T, RANK, Cpu> {
         }
         let layout = *self.layout();
         // SAFETY: the same bytes, aligned; this was the only handle.
-        Ok(unsafe { self.relay(layout) })
+        Ok(unsafe { self.with_layout(layout) })
     }
 
     /// The way back from [`into_atomics`](Tensor::into_atomics).
@@ -339,9 +339,9 @@ impl<T: AsAtomic, const RANK: usize> Tensor<T, RANK, Cpu> {
     /// # Errors
     /// [`Error::Shared`] when other handles share the memory.
     pub fn from_atomics(atomics: Tensor<T::Atomic, RANK, Cpu>) -> Result<Self> {
-        atomics.unique("from_atomics")?;
+        atomics.ensure_unique("from_atomics")?;
         let layout = *atomics.layout();
         // SAFETY: as above; the only handle.
-        Ok(unsafe { atomics.relay(layout) })
+        Ok(unsafe { atomics.with_layout(layout) })
     }
 }

@@ -33,9 +33,9 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         stride: impl Into<Stride<RANK>>,
     ) -> Result<()> {
         let (op, size, stride) = ("set_sizes_and_strides", size.into(), stride.into());
-        self.thawed(op)?;
+        self.ensure_unfrozen(op)?;
         size.numel_of(op, size_of::<T>())?;
-        let waits = self.is_waiting();
+        let waits = self.is_deferred();
         let len = if waits { isize::MAX as usize / size_of::<T>().max(1) } else { self.capacity() };
         let offset = self.layout().offset() as i128;
         let too_large = || Error::Bounds { op, sizes: size.0.into(), strides: stride.0.into(), offset, len };
@@ -50,7 +50,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// # Errors
     /// [`Error::MetadataFrozen`], [`Error::Overflow`] (of a broadcast tensor).
     pub fn restride(&mut self, format: MemoryFormat) -> Result<()> {
-        self.restrided("restride", self.layout().in_format(format))
+        self.set_format_layout("restride", self.layout().in_format(format))
     }
 
     /// As [`restride`](Tensor::restride), the channel fastest: `[batch, channel, height, width]` only.
@@ -61,7 +61,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     where
         Dim<RANK>: IsRank4,
     {
-        self.restrided("restride_channels_last", Layout::with_channel_fastest(self.size()))
+        self.set_format_layout("restride_channels_last", Layout::with_channel_fastest(self.size()))
     }
 
     /// As [`restride`](Tensor::restride), the channel fastest: `[batch, channel, depth, height, width]` only.
@@ -72,13 +72,13 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     where
         Dim<RANK>: IsRank5,
     {
-        self.restrided("restride_channels_last_3d", Layout::with_channel_fastest(self.size()))
+        self.set_format_layout("restride_channels_last_3d", Layout::with_channel_fastest(self.size()))
     }
 
-    fn restrided(&mut self, op: &'static str, layout: Layout<RANK>) -> Result<()> {
-        self.thawed(op)?;
+    fn set_format_layout(&mut self, op: &'static str, layout: Layout<RANK>) -> Result<()> {
+        self.ensure_unfrozen(op)?;
         self.size().numel_of(op, size_of::<T>())?;
-        self.set_layout(self.placed(layout));
+        self.set_layout(self.at_own_offset(layout));
         Ok(())
     }
 }

@@ -53,7 +53,7 @@ pub use iter::ParElements;
 pub use iter::{Elements, Iter, IterMut, Reference};
 pub use output::IntoViewMut;
 pub(crate) use output::{Allocate, Destination, Existing};
-pub use ownership::Metadata;
+pub use ownership::MetadataLock;
 pub use tensor::Tensor;
 #[cfg(feature = "dynamic")]
 pub(crate) use tensor::{Parts, State};

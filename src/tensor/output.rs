@@ -42,7 +42,7 @@ pub trait IntoViewMut<'a, T, const RANK: usize, D: Device> {
 impl<'a, T, const RANK: usize, D: Device> IntoViewMut<'a, T, RANK, D> for &'a mut Tensor<T, RANK, D> {
     #[inline]
     fn into_view_mut(self, op: &'static str) -> Result<TensorViewMut<'a, T, RANK, D>> {
-        self.writable(op)
+        self.try_view_mut(op)
     }
 }
 
@@ -114,7 +114,7 @@ impl<T: Element, const RANK: usize, D: Device> Destination<T, RANK, D> for Alloc
         write: impl FnOnce(&mut TensorViewMut<'_, T, RANK, D>) -> Result<R>,
     ) -> Result<(Self::Done, R)> {
         let mut out = Tensor::unwritten(op, layout, device)?;
-        let written = by_pointer!(written, write, &mut out.writable(op)?)?;
+        let written = by_pointer!(written, write, &mut out.try_view_mut(op)?)?;
         Ok((out, written))
     }
 }

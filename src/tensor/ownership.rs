@@ -18,9 +18,9 @@ use crate::rank::{IsRank4, IsRank5};
 
 /// What a detached handle may still change; see [`Tensor::detach`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Metadata {
+pub enum MetadataLock {
     /// Sizes and strides as of any tensor.
-    Free,
+    Unlocked,
     /// Neither: changing them is [`Error::MetadataFrozen`].
     Frozen,
 }
@@ -41,7 +41,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// ```
     pub fn share_data(&self) -> Self {
         // SAFETY: the same memory and layout.
-        unsafe { self.another(*self.layout()) }
+        unsafe { self.share_with_layout(*self.layout()) }
     }
 
     /// Another handle on the same memory with other sizes of the same number of elements, of any rank.
@@ -49,10 +49,10 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// # Errors
     /// [`Error::Length`], [`Error::NeedsCopy`] when no strides fit, [`Error::Unallocated`] before there is memory.
     pub fn share_as<const N: usize>(&self, size: impl Into<Dim<N>>) -> Result<Tensor<T, N, D>> {
-        self.view().ready("share_as")?;
-        let layout = self.layout().reshaped(size).map_err(|error| error.renamed("share_as"))?;
+        self.view().ensure_allocated("share_as")?;
+        let layout = self.layout().reshaped(size).map_err(|error| error.with_op("share_as"))?;
         // SAFETY: the same elements under other sizes.
-        Ok(unsafe { self.another(layout) })
+        Ok(unsafe { self.share_with_layout(layout) })
     }
 
     /// Makes this a handle on the memory of `other`, with its sizes: c10's `shallow_copy_from`.
@@ -60,17 +60,17 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// # Errors
     /// [`Error::MetadataFrozen`], [`Error::Unallocated`] when `other` has no memory yet.
     pub fn shallow_copy_from(&mut self, other: &Self) -> Result<()> {
-        self.thawed("shallow_copy_from")?;
-        other.view().ready("shallow_copy_from")?;
+        self.ensure_unfrozen("shallow_copy_from")?;
+        other.view().ensure_allocated("shallow_copy_from")?;
         *self = other.share_data();
         Ok(())
     }
 
     /// Another handle on the same memory that counts its versions from 0, and whose sizes may be frozen: c10's
     /// `shallow_copy_and_detach`.
-    pub fn detach(&self, metadata: Metadata) -> Self {
+    pub fn detach(&self, metadata: MetadataLock) -> Self {
         let mut handle = self.share_data();
-        handle.mark_detached(metadata == Metadata::Frozen);
+        handle.mark_detached(metadata == MetadataLock::Frozen);
         handle
     }
 }
@@ -78,7 +78,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
 impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     fn copy_as(&self, op: &'static str, layout: Layout<RANK>) -> Result<Tensor<T, RANK, D>> {
         let mut copy = Tensor::unwritten(op, layout, self.device())?;
-        self.copy_within_device(op, copy.writable(op)?)?;
+        self.copy_within_device(op, copy.try_view_mut(op)?)?;
         Ok(copy)
     }
 
@@ -112,7 +112,7 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// [`Error::Length`], [`Error::Unallocated`], [`Error::OutOfMemory`].
     pub fn to_shape<const N: usize>(&self, size: impl Into<Dim<N>>) -> Result<Tensor<T, N, D>> {
         let size = size.into();
-        Layout::row_major(self.size()).reshaped(size).map_err(|error| error.renamed("to_shape"))?;
+        Layout::row_major(self.size()).reshaped(size).map_err(|error| error.with_op("to_shape"))?;
         self.copy_as("to_shape", Layout::row_major(self.size()))?.into_shape(size)
     }
 
@@ -124,7 +124,7 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// # Errors
     /// [`Error::NoData`] on a device without data, [`Error::Unallocated`], [`Error::OutOfMemory`].
     pub fn to_vec(&self) -> Result<Vec<T>> {
-        self.ready("to_vec")?;
+        self.ensure_allocated("to_vec")?;
         if !self.layout().is_contiguous() {
             return self.to_contiguous()?.view().to_vec();
         }
@@ -136,7 +136,7 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         // SAFETY: the spare capacity has `nbytes` bytes, and a contiguous view as many; its elements are valid ones.
         unsafe {
             let room = std::slice::from_raw_parts_mut(room, nbytes);
-            self.device().read(self.raw_ptr().cast(), room).map_err(|error| error.renamed("to_vec"))?;
+            self.device().read(self.raw_ptr().cast(), room).map_err(|error| error.with_op("to_vec"))?;
             values.set_len(numel);
         }
         Ok(values)
@@ -151,11 +151,11 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
             return Err(Error::NotOne { op: "item", sizes: self.size().0.into(), found: self.numel() });
         }
         let mut value = std::mem::MaybeUninit::<T>::uninit();
-        self.ready("item")?;
+        self.ensure_allocated("item")?;
         // SAFETY: room for one element; the view's only element stands at its offset and is a valid one.
         unsafe {
             let room = std::slice::from_raw_parts_mut(value.as_mut_ptr().cast(), size_of::<T>());
-            self.device().read(self.raw_ptr().cast(), room).map_err(|error| error.renamed("item"))?;
+            self.device().read(self.raw_ptr().cast(), room).map_err(|error| error.with_op("item"))?;
             Ok(value.assume_init())
         }
     }
@@ -176,21 +176,21 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         let layout = self.layout().preserved();
         let mut copy = Tensor::<T, RANK, E>::unwritten("to", layout, device)?;
         if self.is_on(device) {
-            self.copy_within_device("to", copy.writable("to")?)?;
+            self.copy_within_device("to", copy.try_view_mut("to")?)?;
             return Ok(copy);
         }
         // The bytes travel in the order in which the copy stores them: dense, slowest axis first.
         let ordered = self.permuted(layout.axes_by_stride())?;
-        self.ready("to")?;
+        self.ensure_allocated("to")?;
         if ordered.layout().is_contiguous() {
-            let (nbytes, to) = (self.numel() * size_of::<T>(), copy.writable("to")?.raw_ptr().cast());
+            let (nbytes, to) = (self.numel() * size_of::<T>(), copy.try_view_mut("to")?.raw_ptr().cast());
             // SAFETY: fresh memory for exactly these elements; the view's are contiguous, and nobody writes them.
             if unsafe { device.copy_from(to, self.device(), ordered.raw_ptr().cast(), nbytes)? } {
                 return Ok(copy);
             }
         }
-        let values = ordered.to_vec().map_err(|error| error.renamed("to"))?;
-        let to = copy.writable("to")?.raw_ptr().cast();
+        let values = ordered.to_vec().map_err(|error| error.with_op("to"))?;
+        let to = copy.try_view_mut("to")?.raw_ptr().cast();
         // SAFETY: fresh memory for exactly these elements, which stand in its order.
         unsafe { device.write(to, bytemuck::cast_slice(&values))? };
         Ok(copy)
@@ -236,7 +236,7 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         mut to: TensorViewMut<'_, T, RANK, E>,
     ) -> Result<()> {
         assert!(self.size() == to.size() && self.is_on(to.device()), "the caller has compared");
-        self.ready(op)?;
+        self.ensure_allocated(op)?;
         let (from_stride, to_stride) = (self.stride(), to.stride());
         let to_slot =
             OperandRef { address: to.raw_ptr().cast(), stride: &to_stride.0, element: size_of::<T>() };
@@ -320,7 +320,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         }
         let copy = self.copy()?;
         if copy.layout() != self.layout() {
-            self.thawed("make_unique")?;
+            self.ensure_unfrozen("make_unique")?;
             self.set_layout(*copy.layout());
         }
         let (memory, _) = copy.into_memory();
@@ -380,14 +380,14 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     label = "writing needs `view_mut()?` of a `&mut Tensor`, which gives a `TensorViewMut`",
     note = "on one thread, `into_cells()?` makes a tensor whose elements can be written through shared views"
 )]
-pub trait Writes {}
+pub trait ReadOnlyView {}
 
 impl<T, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// Does not compile, and says what to write instead: a [`TensorViewMut`] fills.
     #[doc(hidden)]
     pub fn fill(self, _: T)
     where
-        Self: Writes,
+        Self: ReadOnlyView,
     {
     }
 
@@ -395,7 +395,7 @@ impl<T, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     #[doc(hidden)]
     pub fn assign<VALUES>(self, _: VALUES)
     where
-        Self: Writes,
+        Self: ReadOnlyView,
     {
     }
 }

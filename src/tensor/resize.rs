@@ -49,7 +49,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     pub fn empty(size: impl Into<Dim<RANK>>, device: &D) -> Result<Self> {
         let size = size.into();
         size.numel_of("empty", size_of::<T>())?;
-        Ok(Tensor::waiting(Allocation::fresh(device, 0, Init::Zeroed)?, Layout::row_major(size)))
+        Ok(Tensor::deferred(Allocation::fresh(device, 0, Init::Zeroed)?, Layout::row_major(size)))
     }
 
     // ------------------------------------------------------------ memory
@@ -76,12 +76,12 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn mutable_data(&mut self) -> Result<TensorViewMut<'_, T, RANK, D>> {
-        if self.is_waiting() {
+        if self.is_deferred() {
             let memory = self.successor(self.layout().span().end)?;
             // SAFETY: zeros are valid elements, as many as the layout reaches.
             unsafe { self.set_memory(memory) };
         }
-        self.writable("mutable_data")
+        self.try_view_mut("mutable_data")
     }
 
     /// Lets go of this handle's share of the memory and keeps the sizes; device, policy and history go on.
@@ -105,8 +105,8 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         if self.layout().offset().saturating_add(need) <= self.capacity() {
             return Ok(());
         }
-        self.thawed("reserve")?;
-        self.unique("reserve")?;
+        self.ensure_unfrozen("reserve")?;
+        self.ensure_unique("reserve")?;
         let numel = self.size().numel_of("reserve", size_of::<T>())?;
         self.relocate(self.layout().preserved(), need.max(numel))
     }
@@ -132,9 +132,9 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// Moves to new memory for `capacity` elements, under a dense layout of the same sizes that fits in it.
     fn relocate(&mut self, layout: Layout<RANK>, capacity: usize) -> Result<()> {
         // SAFETY: zeros are valid elements, and both callers ask for room for the layout.
-        let mut moved = unsafe { Tensor::assemble(self.successor(capacity)?, layout) };
-        if !self.is_waiting() && !self.is_empty() {
-            self.view().copy_within_device("resize", moved.writable("resize")?)?;
+        let mut moved = unsafe { Tensor::from_memory(self.successor(capacity)?, layout) };
+        if !self.is_deferred() && !self.is_empty() {
+            self.view().copy_within_device("resize", moved.try_view_mut("resize")?)?;
         }
         let (memory, layout) = moved.into_memory();
         self.set_layout(layout);
@@ -178,7 +178,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn resize(&mut self, size: impl Into<Dim<RANK>>) -> Result<()> {
-        self.resized("resize", size.into())
+        self.set_row_major_sizes("resize", size.into())
     }
 
     /// As [`resize`](Tensor::resize), one axis only: c10's `set_size`, with strides that fit.
@@ -189,13 +189,13 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         let mut sizes = self.size();
         let missing = || Error::Axis { op: "resize_axis", axis, sizes: self.size().0.into() };
         *sizes.0.get_mut(axis).ok_or_else(missing)? = size;
-        self.resized("resize_axis", sizes)
+        self.set_row_major_sizes("resize_axis", sizes)
     }
 
-    fn resized(&mut self, op: &'static str, size: Dim<RANK>) -> Result<()> {
-        self.thawed(op)?;
+    fn set_row_major_sizes(&mut self, op: &'static str, size: Dim<RANK>) -> Result<()> {
+        self.ensure_unfrozen(op)?;
         size.numel_of(op, size_of::<T>())?;
-        let layout = self.placed(Layout::row_major(size));
+        let layout = self.at_own_offset(Layout::row_major(size));
         let policy = self.resize_policy();
         let kept = if policy.keep_on_shrink { policy.max_kept_bytes } else { 0 };
         let need = layout.span().end.saturating_mul(size_of::<T>());
@@ -210,7 +210,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     }
 
     /// A dense layout at this handle's offset if the memory serves there, at 0 otherwise.
-    pub(super) fn placed(&self, layout: Layout<RANK>) -> Layout<RANK> {
+    pub(super) fn at_own_offset(&self, layout: Layout<RANK>) -> Layout<RANK> {
         let end = self.layout().offset().saturating_add(layout.span().end);
         if end <= self.capacity() { layout.moved(self.layout().offset()) } else { layout }
     }
@@ -222,7 +222,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// [`Error::MetadataFrozen`], [`Error::Overflow`].
     pub fn reshape_in_place(&mut self, size: impl Into<Dim<RANK>>) -> Result<()> {
         let (op, size) = ("reshape_in_place", size.into());
-        self.thawed(op)?;
+        self.ensure_unfrozen(op)?;
         let (expected, found) = (size.numel_of(op, size_of::<T>())?, self.numel());
         if expected != found {
             return Err(Error::Length {
@@ -233,13 +233,13 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
                 of: Some(self.size().0.into()),
             });
         }
-        self.contiguous(op, size)?;
-        self.set_part(Layout::row_major(size).moved(self.layout().offset()));
+        self.ensure_contiguous(op, size)?;
+        self.set_sublayout(Layout::row_major(size).moved(self.layout().offset()));
         Ok(())
     }
 
     /// [`Error::NeedsCopy`] unless contiguous.
-    fn contiguous(&self, op: &'static str, to: Dim<RANK>) -> Result<()> {
+    fn ensure_contiguous(&self, op: &'static str, to: Dim<RANK>) -> Result<()> {
         if self.is_contiguous() {
             return Ok(());
         }
@@ -276,15 +276,15 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         Dim<RANK>: RemoveAxis<0>,
     {
         let (op, present) = ("extend", self.size());
-        self.thawed(op)?;
-        self.unique(op)?;
+        self.ensure_unfrozen(op)?;
+        self.ensure_unique(op)?;
         let with_rows =
             |rows: usize| Dim(std::array::from_fn(|axis| if axis == 0 { rows } else { present.0[axis] }));
         let size = with_rows(present.0[0].saturating_add(n));
         let need = size.numel_of(op, size_of::<T>())?;
-        self.contiguous(op, size)?;
-        if self.is_waiting() {
-            return self.resized(op, size);
+        self.ensure_contiguous(op, size)?;
+        if self.is_deferred() {
+            return self.set_row_major_sizes(op, size);
         }
         let from = self.layout().offset() + self.numel();
         let to = self.layout().offset().saturating_add(need);
@@ -310,9 +310,9 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     where
         Dim<RANK>: RemoveAxis<0>,
     {
-        self.thawed("shrink_to")?;
-        self.unique("shrink_to")?;
-        self.set_part(self.layout().ranged("shrink_to", 0, 0, n, 1)?);
+        self.ensure_unfrozen("shrink_to")?;
+        self.ensure_unique("shrink_to")?;
+        self.set_sublayout(self.layout().ranged("shrink_to", 0, 0, n, 1)?);
         Ok(())
     }
 
@@ -330,7 +330,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn into_element<U: Element>(mut self) -> Result<Tensor<U, RANK, D>> {
-        self.thawed("into_element")?;
+        self.ensure_unfrozen("into_element")?;
         let nbytes = self.size().numel_of("into_element", size_of::<U>())? * size_of::<U>();
         let (held, layout) = (self.memory().room(), Layout::row_major(self.size()));
         if self.is_unique() && held >= nbytes && self.memory().ptr().cast::<U>().is_aligned() {
@@ -341,7 +341,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
             self.release_memory()?;
         }
         // SAFETY: the memory holds zeros and is aligned for `U`, or is empty; whether the layout fits comes next.
-        let mut tensor = unsafe { self.relay::<U, RANK>(layout) };
+        let mut tensor = unsafe { self.with_layout::<U, RANK>(layout) };
         tensor.set_layout(layout);
         Ok(tensor)
     }

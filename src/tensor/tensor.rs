@@ -38,14 +38,14 @@ use std::sync::Arc;
 pub struct Tensor<T, const RANK: usize, D: Device = Cpu> {
     /// Invariant 1: the block holds only bytes that are valid elements `T`, and is aligned for them.
     memory: FallibleArc<Allocation<D>>,
-    /// Invariant 2: unless `pending`, every position lies inside `memory`; a pending layout fits `isize::MAX` bytes.
+    /// Invariant 2: unless `deferred`, every position lies inside `memory`; a deferred layout fits `isize::MAX` bytes.
     layout: Layout<RANK>,
     /// The version of the memory when this handle was detached.
     born: u32,
     /// Whether sizes and strides may no longer change.
     frozen: bool,
     /// Whether the sizes ask for memory that is not there yet.
-    pending: bool,
+    deferred: bool,
     /// The auto traits of `Arc<T>`: a handle on another thread reads, and may drop, the same elements.
     _element: PhantomData<Arc<T>>,
 }
@@ -61,7 +61,7 @@ pub(crate) struct Parts<D: Device> {
 pub(crate) struct State {
     pub(crate) born: u32,
     pub(crate) frozen: bool,
-    pub(crate) pending: bool,
+    pub(crate) deferred: bool,
 }
 
 const _: () = assert!(size_of::<Tensor<f32, 2>>() <= 56);
@@ -73,60 +73,62 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// # Safety
     /// `memory` and `layout` satisfy invariants 1 and 2.
     #[inline]
-    pub(super) unsafe fn assemble(memory: FallibleArc<Allocation<D>>, layout: Layout<RANK>) -> Self {
+    pub(super) unsafe fn from_memory(memory: FallibleArc<Allocation<D>>, layout: Layout<RANK>) -> Self {
         debug_assert!(layout.span().end.saturating_mul(size_of::<T>()) <= memory.size());
-        Tensor { memory, layout, born: 0, frozen: false, pending: false, _element: PhantomData }
+        Tensor { memory, layout, born: 0, frozen: false, deferred: false, _element: PhantomData }
     }
 
     /// The same memory under another layout and element.
     ///
     /// # Safety
-    /// As [`Tensor::assemble`], for `U` and `layout`.
+    /// As [`Tensor::from_memory`], for `U` and `layout`.
     #[inline]
-    pub(super) unsafe fn relay<U, const M: usize>(self, layout: Layout<M>) -> Tensor<U, M, D> {
-        debug_assert!(self.pending || layout.span().end.saturating_mul(size_of::<U>()) <= self.memory.size());
-        let Tensor { memory, born, frozen, pending, .. } = self;
-        Tensor { memory, layout, born, frozen, pending, _element: PhantomData }
+    pub(super) unsafe fn with_layout<U, const M: usize>(self, layout: Layout<M>) -> Tensor<U, M, D> {
+        debug_assert!(
+            self.deferred || layout.span().end.saturating_mul(size_of::<U>()) <= self.memory.size()
+        );
+        let Tensor { memory, born, frozen, deferred, .. } = self;
+        Tensor { memory, layout, born, frozen, deferred, _element: PhantomData }
     }
 
     /// Another handle on the same memory, under `layout`.
     ///
     /// # Safety
-    /// As [`Tensor::assemble`].
+    /// As [`Tensor::from_memory`].
     #[inline]
-    pub(super) unsafe fn another<const M: usize>(&self, layout: Layout<M>) -> Tensor<T, M, D> {
-        let Tensor { born, frozen, pending, .. } = *self;
-        Tensor { memory: self.memory.share(), layout, born, frozen, pending, _element: PhantomData }
+    pub(super) unsafe fn share_with_layout<const M: usize>(&self, layout: Layout<M>) -> Tensor<T, M, D> {
+        let Tensor { born, frozen, deferred, .. } = *self;
+        Tensor { memory: self.memory.share(), layout, born, frozen, deferred, _element: PhantomData }
     }
 
     /// Sizes whose memory comes with the next `mutable_data`; `memory` gives the device, the policy and the history.
-    pub(super) fn waiting(memory: FallibleArc<Allocation<D>>, layout: Layout<RANK>) -> Self {
-        let pending = layout.numel() > 0;
-        Tensor { memory, layout, born: 0, frozen: false, pending, _element: PhantomData }
+    pub(super) fn deferred(memory: FallibleArc<Allocation<D>>, layout: Layout<RANK>) -> Self {
+        let deferred = layout.numel() > 0;
+        Tensor { memory, layout, born: 0, frozen: false, deferred, _element: PhantomData }
     }
 
     /// Takes new sizes; whether memory serves is found out here.
     pub(super) fn set_layout(&mut self, layout: Layout<RANK>) {
         let nbytes = layout.span().end.saturating_mul(size_of::<T>());
         let outside = nbytes > self.memory.room();
-        self.pending = outside && layout.numel() > 0;
+        self.deferred = outside && layout.numel() > 0;
         // No elements need no memory; where they would begin is inside it all the same.
-        self.layout = if outside && !self.pending { layout.moved(0) } else { layout };
+        self.layout = if outside && !self.deferred { layout.moved(0) } else { layout };
     }
 
     /// Takes a layout that reaches no other positions than the present one: where there is memory, it serves.
-    pub(super) fn set_part(&mut self, layout: Layout<RANK>) {
-        if self.pending { self.set_layout(layout) } else { self.layout = layout }
+    pub(super) fn set_sublayout(&mut self, layout: Layout<RANK>) {
+        if self.deferred { self.set_layout(layout) } else { self.layout = layout }
     }
 
     /// Takes new memory, in which the layout fits.
     ///
     /// # Safety
-    /// As [`Tensor::assemble`].
+    /// As [`Tensor::from_memory`].
     pub(super) unsafe fn set_memory(&mut self, memory: FallibleArc<Allocation<D>>) {
         debug_assert!(self.layout.span().end.saturating_mul(size_of::<T>()) <= memory.size());
         self.memory = memory;
-        self.pending = false;
+        self.deferred = false;
     }
 
     /// Lets go of the memory, keeping the sizes.
@@ -136,8 +138,8 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     }
 
     /// Whether the sizes ask for memory that is not there yet.
-    pub(super) fn is_waiting(&self) -> bool {
-        self.pending
+    pub(super) fn is_deferred(&self) -> bool {
+        self.deferred
     }
 
     #[inline]
@@ -153,8 +155,8 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// Taken apart, for a handle whose types are known at run time.
     #[inline]
     pub(crate) fn into_parts(self) -> (Parts<D>, Layout<RANK>) {
-        let Tensor { memory, layout, born, frozen, pending, .. } = self;
-        (Parts { memory, state: State { born, frozen, pending } }, layout)
+        let Tensor { memory, layout, born, frozen, deferred, .. } = self;
+        (Parts { memory, state: State { born, frozen, deferred } }, layout)
     }
 
     /// Put together again.
@@ -162,9 +164,9 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// # Safety
     /// Invariants 1 and 2.
     #[inline]
-    pub(crate) unsafe fn of_parts(parts: Parts<D>, layout: Layout<RANK>) -> Self {
-        let Parts { memory, state: State { born, frozen, pending } } = parts;
-        Tensor { memory, layout, born, frozen, pending, _element: PhantomData }
+    pub(crate) unsafe fn from_parts(parts: Parts<D>, layout: Layout<RANK>) -> Self {
+        let Parts { memory, state: State { born, frozen, deferred } } = parts;
+        Tensor { memory, layout, born, frozen, deferred, _element: PhantomData }
     }
 
     pub(super) fn mark_detached(&mut self, frozen: bool) {
@@ -174,13 +176,13 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
 
     /// [`Error::MetadataFrozen`] when sizes and strides may not change.
     #[inline]
-    pub(super) fn thawed(&self, op: &'static str) -> Result<()> {
+    pub(super) fn ensure_unfrozen(&self, op: &'static str) -> Result<()> {
         if self.frozen { Err(Error::MetadataFrozen { op }) } else { Ok(()) }
     }
 
     /// [`Error::Shared`] unless this is the only handle.
     #[inline]
-    pub(super) fn unique(&self, op: &'static str) -> Result<()> {
+    pub(super) fn ensure_unique(&self, op: &'static str) -> Result<()> {
         match self.memory.handles() {
             1 => Ok(()),
             handles => Err(Error::Shared { op, handles }),
@@ -232,7 +234,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
 
     /// Whether the elements have their memory; false after `resize` to more than the capacity, until `mutable_data`.
     pub fn is_allocated(&self) -> bool {
-        !self.pending && self.memory.size() > 0
+        !self.deferred && self.memory.size() > 0
     }
 
     /// Whether this is an undefined tensor: made by `Tensor::new`, without elements or memory.
@@ -286,7 +288,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     pub fn view(&self) -> TensorView<'_, T, RANK, D> {
         // SAFETY: invariants 1 and 2; the borrow keeps the memory, and nobody writes it: writing needs `&mut` and
         // the only handle.
-        unsafe { TensorView::new(self.memory.ptr(), self.layout, !self.pending, self.memory.device()) }
+        unsafe { TensorView::new(self.memory.ptr(), self.layout, !self.deferred, self.memory.device()) }
     }
 
     /// Borrows the whole tensor for writing.
@@ -297,22 +299,22 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     #[doc(alias = "slice_mut")]
     #[inline]
     pub fn view_mut(&mut self) -> Result<TensorViewMut<'_, T, RANK, D>> {
-        self.writable("view_mut")
+        self.try_view_mut("view_mut")
     }
 
     /// The elements of a tensor that was just made, dense and with one handle, to be written the first time.
     #[inline]
     pub(crate) fn fresh_leaf(&mut self) -> Leaf<'_, RANK, D> {
-        debug_assert!(self.is_unique() && !self.pending && !self.layout.may_overlap());
+        debug_assert!(self.is_unique() && !self.deferred && !self.layout.may_overlap());
         self.memory.bump();
         self.view().leaf()
     }
 
     #[inline(always)]
-    pub(crate) fn writable(&mut self, op: &'static str) -> Result<TensorViewMut<'_, T, RANK, D>> {
+    pub(crate) fn try_view_mut(&mut self, op: &'static str) -> Result<TensorViewMut<'_, T, RANK, D>> {
         // What most tensors are is seen at once; what else may be written, and why not, is apart.
-        if !(self.is_unique() && !self.pending && self.layout.is_contiguous()) {
-            let allowed: Result<()> = by_pointer!(Self::may_be_written, &*self, op);
+        if !(self.is_unique() && !self.deferred && self.layout.is_contiguous()) {
+            let allowed: Result<()> = by_pointer!(Self::check_writable, &*self, op);
             allowed?;
         }
         self.memory.bump();
@@ -321,9 +323,9 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     }
 
     #[inline(never)]
-    fn may_be_written(&self, op: &'static str) -> Result<()> {
-        self.unique(op)?;
-        if self.pending {
+    fn check_writable(&self, op: &'static str) -> Result<()> {
+        self.ensure_unique(op)?;
+        if self.deferred {
             return Err(Error::Unallocated { op, sizes: self.size().0.into() });
         }
         if !self.layout.is_contiguous() && self.layout.may_overlap() {

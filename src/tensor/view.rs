@@ -81,7 +81,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
     /// # Safety
     /// Invariant 1 for `layout`: every position of it is one of this view's memory.
     #[inline]
-    pub(super) unsafe fn relay<const M: usize>(self, layout: Layout<M>) -> TensorView<'a, T, M, D> {
+    pub(super) unsafe fn with_layout<const M: usize>(self, layout: Layout<M>) -> TensorView<'a, T, M, D> {
         TensorView { base: self.base, layout, device: self.device, _elements: PhantomData }
     }
 
@@ -96,7 +96,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
 
     /// [`Error::Unallocated`] when the elements have no memory yet.
     #[inline]
-    pub(crate) fn ready(&self, op: &'static str) -> Result<()> {
+    pub(crate) fn ensure_allocated(&self, op: &'static str) -> Result<()> {
         if !self.base.is_null() {
             return Ok(());
         }
@@ -206,7 +206,7 @@ impl<'a, const RANK: usize, D: Device> Leaf<'a, RANK, D> {
         self.device
     }
     #[inline]
-    pub(crate) fn is_ready(&self) -> bool {
+    pub(crate) fn is_allocated(&self) -> bool {
         self.ready
     }
     /// Whether both read the same elements in the same way.

@@ -63,9 +63,9 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
     /// # Safety
     /// Every position of `layout` is one of this view's, and no two of its indices name one element.
     #[inline]
-    pub(super) unsafe fn relay<const M: usize>(self, layout: Layout<M>) -> TensorViewMut<'a, T, M, D> {
+    pub(super) unsafe fn with_layout<const M: usize>(self, layout: Layout<M>) -> TensorViewMut<'a, T, M, D> {
         // SAFETY: the caller's promise.
-        TensorViewMut { view: unsafe { self.view.relay(layout) }, _elements: PhantomData }
+        TensorViewMut { view: unsafe { self.view.with_layout(layout) }, _elements: PhantomData }
     }
 
     /// The same memory as elements `U`.
@@ -81,7 +81,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
     /// Two views at once.
     ///
     /// # Safety
-    /// As [`TensorViewMut::relay`] for both, and no position is in both.
+    /// As [`TensorViewMut::with_layout`] for both, and no position is in both.
     pub(super) unsafe fn part<const M: usize, const N: usize>(
         self,
         first: Layout<M>,
@@ -90,8 +90,8 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
         let view = self.view;
         // SAFETY: the caller's promise; `self` is gone, so each part is exclusive.
         unsafe {
-            let first = TensorViewMut { view: view.relay(first), _elements: PhantomData };
-            (first, TensorViewMut { view: view.relay(second), _elements: PhantomData })
+            let first = TensorViewMut { view: view.with_layout(first), _elements: PhantomData };
+            (first, TensorViewMut { view: view.with_layout(second), _elements: PhantomData })
         }
     }
 

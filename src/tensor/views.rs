@@ -25,7 +25,7 @@ macro_rules! views {
                 let $layout = *self.layout();
                 let layout = $body?;
                 // SAFETY: a view's layout keeps the positions of the elements it keeps.
-                Ok(unsafe { self.relay(layout) })
+                Ok(unsafe { self.with_layout(layout) })
             }
         )* }
         impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(
@@ -37,11 +37,11 @@ macro_rules! views {
             #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), keeping the memory alive instead of borrowing it.")]
             #[inline]
             pub fn $into $(<$($generics)*>)? (self, $($arg: $type),*) -> Result<Tensor<T, $out, D>> $(where $($bound: $trait),+)? {
-                self.thawed(stringify!($into))?;
+                self.ensure_unfrozen(stringify!($into))?;
                 let $layout = *self.layout();
-                let layout = $body.map_err(|error| error.renamed(stringify!($into)))?;
+                let layout = $body.map_err(|error| error.with_op(stringify!($into)))?;
                 // SAFETY: a view's layout keeps the positions of the elements it keeps.
-                Ok(unsafe { self.relay(layout) })
+                Ok(unsafe { self.with_layout(layout) })
             }
         )* }
     };
@@ -61,7 +61,7 @@ macro_rules! exclusive_views {
                 let $layout = *self.layout();
                 let layout = $body?;
                 // SAFETY: the layout keeps the positions of the elements it keeps, and gives each one index.
-                Ok(unsafe { self.relay(layout) })
+                Ok(unsafe { self.with_layout(layout) })
             }
         )* }
     };
@@ -149,7 +149,7 @@ views! {
     ///
     /// # Errors
     /// [`Error::Axis`] when there is no such axis.
-    fn reversed_axis, into_reversed_axis(axis: usize) -> RANK = |layout| layout.reversed(axis).map_err(|error| error.renamed("reversed_axis"));
+    fn reversed_axis, into_reversed_axis(axis: usize) -> RANK = |layout| layout.reversed(axis).map_err(|error| error.with_op("reversed_axis"));
 
     /// Positions `range` of axis `axis`, known at run time, every `step`-th, from the last when the step is negative.
     ///
@@ -193,7 +193,7 @@ exclusive_views! {
     ///
     /// # Errors
     /// [`Error::Axis`] when there is no such axis.
-    fn reversed_axis(axis: usize) -> RANK = |layout| layout.reversed(axis).map_err(|error| error.renamed("reversed_axis"));
+    fn reversed_axis(axis: usize) -> RANK = |layout| layout.reversed(axis).map_err(|error| error.with_op("reversed_axis"));
 
     /// Positions `range` of axis `axis`, known at run time, every `step`-th, from the last when the step is negative.
     ///
@@ -216,7 +216,7 @@ macro_rules! sure_views {
                 let $layout = *self.layout();
                 let layout = $body;
                 // SAFETY: a view's layout keeps the positions of the elements it keeps.
-                unsafe { self.relay(layout) }
+                unsafe { self.with_layout(layout) }
             }
         )* }
         impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> { $(
@@ -226,7 +226,7 @@ macro_rules! sure_views {
                 let $layout = *self.layout();
                 let layout = $body;
                 // SAFETY: the layout keeps the positions of the elements it keeps, and gives each one index.
-                unsafe { self.relay(layout) }
+                unsafe { self.with_layout(layout) }
             }
         )* }
         impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(
@@ -241,11 +241,11 @@ macro_rules! sure_views {
             /// [`Error::MetadataFrozen`] on a handle whose metadata is frozen.
             #[inline]
             pub fn $into $(<$($generics)*>)? (self, $($arg: $type),*) -> Result<Tensor<T, $out, D>> $(where $($bound: $trait),+)? {
-                self.thawed(stringify!($into))?;
+                self.ensure_unfrozen(stringify!($into))?;
                 let $layout = *self.layout();
                 let layout = $body;
                 // SAFETY: a view's layout keeps the positions of the elements it keeps.
-                Ok(unsafe { self.relay(layout) })
+                Ok(unsafe { self.with_layout(layout) })
             }
         )* }
     };
@@ -279,7 +279,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
     {
         let (first, second) = halves(self.layout(), axis, at)?;
         // SAFETY: parts of this view.
-        Ok(unsafe { (self.relay(first), self.relay(second)) })
+        Ok(unsafe { (self.with_layout(first), self.with_layout(second)) })
     }
 
     /// Consecutive parts of `len` along axis `A`; the last may be shorter.
@@ -307,7 +307,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
         Ok(starts.map(move |i| {
             let layout = self.layout().ranged("chunks", A, i * len, (i * len + len).min(size), 1);
             // SAFETY: a part of this view.
-            unsafe { self.relay(layout.expect("a chunk lies inside its axis")) }
+            unsafe { self.with_layout(layout.expect("a chunk lies inside its axis")) }
         }))
     }
 
@@ -320,7 +320,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
         Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
     {
         // SAFETY: a part of this view.
-        (0..self.size().0[A]).map(move |at| unsafe { self.relay(self.layout().indexed(A, at)) })
+        (0..self.size().0[A]).map(move |at| unsafe { self.with_layout(self.layout().indexed(A, at)) })
     }
 }
 
@@ -432,7 +432,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
         chunks.map(|chunk| {
             let layout = chunk.layout().indexed(A, 0);
             // SAFETY: the only position of the axis: the same elements.
-            unsafe { chunk.relay(layout) }
+            unsafe { chunk.with_layout(layout) }
         })
     }
 }
@@ -482,11 +482,11 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         offset: usize,
     ) -> Result<TensorView<'_, T, N, D>> {
         let view = self.view();
-        view.ready("as_strided")?;
+        view.ensure_allocated("as_strided")?;
         let layout =
             Layout::within("as_strided", size.into(), stride.into(), offset as i128, self.capacity())?;
         // SAFETY: checked against the memory just now, all of which this handle may read.
-        Ok(unsafe { view.relay(layout) })
+        Ok(unsafe { view.with_layout(layout) })
     }
 
     /// The tensor at each position of axis `A`, in order.

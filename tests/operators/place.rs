@@ -300,7 +300,7 @@ fn the_memory_of_an_operand_is_taken_only_for_a_result_like_any_other() -> Resul
     let x = Tensor::from([1.0, 2.0, 3.0, 4.0]).into_slice(((..).step(2),))? + 1.0;
     assert_eq!((x.stride(), x.as_slice()), (Stride([1]), Some(&[2.0, 4.0][..])), "results are dense");
     let x = Tensor::from([1.0, 2.0]);
-    let frozen = x.detach(rankform::Metadata::Frozen);
+    let frozen = x.detach(rankform::MetadataLock::Frozen);
     drop(x);
     assert!(!(frozen + 1.0).is_frozen(), "and their sizes are free");
     Ok(())

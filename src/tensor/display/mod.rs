@@ -187,7 +187,7 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         if let Some(page) = page {
             write!(f, "{page}, ")?;
         }
-        let memory = if self.ready("debug").is_ok() { "" } else { ", unallocated" };
+        let memory = if self.ensure_allocated("debug").is_ok() { "" } else { ", unallocated" };
         write!(f, "size={}, device={:?}{memory})", self.size(), self.device())
     }
 }
@@ -245,10 +245,10 @@ mod tests {
     #[test]
     fn a_tensor_that_waits_for_its_memory_prints_its_sizes() {
         let memory = || FallibleArc::new(Allocation::new(&Cpu, 0).unwrap()).unwrap();
-        let x = Tensor::<f32, 2>::waiting(memory(), Layout::row_major(Dim([2000, 3])));
+        let x = Tensor::<f32, 2>::deferred(memory(), Layout::row_major(Dim([2000, 3])));
         assert_eq!(x.to_string(), "Tensor<f32, 2>(size=[2000, 3], device=Cpu, unallocated)");
         assert_eq!(format!("{x:?}"), x.to_string());
-        let scalar = Tensor::<f32, 0>::waiting(memory(), Layout::row_major(Dim([])));
+        let scalar = Tensor::<f32, 0>::deferred(memory(), Layout::row_major(Dim([])));
         assert_eq!(scalar.to_string(), "Tensor<f32, 0>(size=[], device=Cpu, unallocated)");
     }
 }

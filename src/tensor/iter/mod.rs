@@ -94,7 +94,7 @@ unsafe impl<REF: Reference + Sync, const RANK: usize> Sync for Elements<REF, RAN
 impl<'a, T, const RANK: usize> Elements<&'a T, RANK> {
     #[track_caller]
     fn new(view: TensorView<'a, T, RANK, Cpu>) -> Self {
-        view.ready("iter").unwrap_or_else(|error| panic!("{error}"));
+        view.ensure_allocated("iter").unwrap_or_else(|error| panic!("{error}"));
         // Invariant 1: invariants 1 and 2 of the view, which has its memory.
         let strided = || Walk::Strided(view.address_of(0), Positions::new(*view.layout()), PhantomData);
         Elements(view.as_slice().map_or_else(strided, |slice| Walk::Slice(slice.iter())))
@@ -211,7 +211,7 @@ impl<'a, T, const RANK: usize> TensorView<'a, T, RANK, Cpu> {
     pub fn indexed_iter(
         self,
     ) -> impl ExactSizeIterator<Item = ([usize; RANK], &'a T)> + DoubleEndedIterator + use<'a, T, RANK> {
-        self.ready("indexed_iter").unwrap_or_else(|error| panic!("{error}"));
+        self.ensure_allocated("indexed_iter").unwrap_or_else(|error| panic!("{error}"));
         Positions::new(*self.layout()).map(move |(index, position)| {
             // SAFETY: a position of the view, which has its memory: a valid element that nobody writes for 'a.
             (index, unsafe { &*self.address_of(position).cast_const().cast::<T>() })
@@ -291,7 +291,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
         starts.map(move |(_, start)| {
             let start = if lane.numel() == 0 { lane.offset() } else { start };
             // SAFETY: the positions of this view along axis A, from one of them on.
-            unsafe { self.relay(lane.moved(start)) }
+            unsafe { self.with_layout(lane.moved(start)) }
         })
     }
 }

@@ -119,7 +119,7 @@ impl<'a, T: Sync, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
         // SAFETY: a part of this view.
         (0..self.size().0[A])
             .into_par_iter()
-            .map(move |at| unsafe { self.relay(self.layout().indexed(A, at)) })
+            .map(move |at| unsafe { self.with_layout(self.layout().indexed(A, at)) })
     }
 }
 
