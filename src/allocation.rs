@@ -1,4 +1,4 @@
-//! Who owns the bytes: `Allocation<D>`, one block of memory on a device.
+//! `Allocation<D>`: the owner of one block of memory on a device.
 //!
 //! ```text
 //!   Tensor ──┐   layout: sizes, strides, offset     (its own)
@@ -30,23 +30,25 @@ pub struct Allocation<D: Device> {
     device: D,
     version: AtomicU64,
     max_kept: AtomicUsize,
-    /// Whether bytes between the elements belong to somebody else.
+    /// Whether bytes between the elements belong to another owner.
     gaps: bool,
 }
 
-/// What `resize` does with memory that is more than it needs (Caffe2's keep-on-shrink flags, as a value).
+/// The rule by which `resize` keeps memory that is larger than needed (Caffe2's keep-on-shrink flags, as a
+/// value).
 ///
-/// It belongs to the memory: handles that share the memory share the policy, and new memory of a tensor inherits it.
+/// The policy belongs to the memory: handles that share the memory share the policy, and new memory of a
+/// tensor inherits it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ResizePolicy {
-    /// Whether memory is kept at all when sizes shrink.
+    /// Whether memory is kept when sizes shrink.
     pub keep_on_shrink: bool,
-    /// How many bytes beyond the need are kept at most.
+    /// The largest number of bytes beyond the need that are kept.
     pub max_kept_bytes: usize,
 }
 
 impl Default for ResizePolicy {
-    /// Keeps everything.
+    /// Keeps all memory.
     fn default() -> Self {
         ResizePolicy { keep_on_shrink: true, max_kept_bytes: usize::MAX }
     }
@@ -61,7 +63,7 @@ impl<D: Device> Allocation<D> {
         Ok(Self::of(device.allocate(nbytes, Init::Zeroed)?, nbytes, device.clone()))
     }
 
-    /// Fresh memory and the first handle on it, in one heap block where the device allows that.
+    /// New memory and the first handle on it, in one heap block where the device allows that.
     #[inline]
     pub(crate) fn fresh(device: &D, nbytes: usize, fresh: Init) -> Result<FallibleArc<Self>> {
         match device.inline_block(nbytes) {
@@ -73,7 +75,8 @@ impl<D: Device> Allocation<D> {
         }
     }
 
-    /// In one heap block. Its result is a pointer, not a `Result`, which would go through memory.
+    /// Allocates both in one heap block. The result is a pointer: a `Result` would be returned through
+    /// memory.
     fn inline_block(
         device: &D,
         nbytes: usize,
@@ -81,7 +84,8 @@ impl<D: Device> Allocation<D> {
         block: unsafe fn(NonNull<u8>, usize) -> D::Block,
     ) -> Option<FallibleArc<Self>> {
         FallibleArc::with_room(nbytes, alignment(nbytes), |room| {
-            // SAFETY: the room has so many bytes, aligned as a device's are, which nobody else knows.
+            // SAFETY: the inline bytes have this number and the device's alignment, and no other code knows
+            // their address.
             unsafe {
                 if fresh == Init::Zeroed {
                     room.write_bytes(0, nbytes);
@@ -91,13 +95,15 @@ impl<D: Device> Allocation<D> {
         })
     }
 
-    /// Memory that somebody else owns; `free` gives it back when the last tensor on it is dropped.
+    /// Memory of another owner; `free` returns it when the last tensor on it is dropped.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] on a device without memory, [`Error::OutOfMemory`]; `free` has then run.
+    /// [`Error::Unsupported`] on a device without memory, [`Error::OutOfMemory`]; `free` has then been
+    /// called.
     ///
     /// # Safety
-    /// `nbytes` bytes at `address` stay valid on the device, and nobody else writes them, until `free` is called.
+    /// `nbytes` bytes at `address` stay valid on the device, and no other code writes them, until `free` is
+    /// called.
     pub unsafe fn external(
         device: &D,
         address: *mut u8,
@@ -112,7 +118,7 @@ impl<D: Device> Allocation<D> {
                 return Err(Error::OutOfMemory { op: "external", nbytes: wanted });
             }
         };
-        // SAFETY: the caller's promise is the one asked for.
+        // SAFETY: the caller's promise is the same as `from_external` requires.
         let block = unsafe { device.from_external(address, nbytes, free)? };
         Ok(Self::of(block, nbytes, device.clone()))
     }
@@ -124,19 +130,19 @@ impl<D: Device> Allocation<D> {
         Allocation { block, nbytes, device, version, max_kept, gaps: false }
     }
 
-    /// Of which the bytes between the elements belong to somebody else: no other layout may use it.
+    /// Marks the bytes between the elements as belonging to another owner: no other layout may use them.
     #[cfg(feature = "dynamic")]
     pub(crate) fn with_gaps(self, gaps: bool) -> Self {
         Allocation { gaps, ..self }
     }
 
-    /// How many bytes any layout may use: all of them, or none.
+    /// The number of bytes that any layout may use: all of them, or none.
     #[inline]
     pub(crate) fn room(&self) -> usize {
         if self.gaps { 0 } else { self.nbytes }
     }
 
-    /// Where it starts, in the device's own address space.
+    /// The address of its first byte, in the device's own address space.
     #[inline]
     pub fn ptr(&self) -> *mut u8 {
         D::address(&self.block)
@@ -164,7 +170,8 @@ impl<D: Device> Allocation<D> {
         self.version.load(Ordering::Relaxed)
     }
 
-    /// Counts one mutable access; who has it is the only one, so nobody counts at the same time.
+    /// Counts one mutable access. The caller has the only handle, therefore nothing else counts at the same
+    /// time.
     #[inline]
     pub(crate) fn bump(&self) {
         self.version.store(self.version().wrapping_add(1), Ordering::Relaxed);
@@ -180,7 +187,7 @@ impl<D: Device> Allocation<D> {
         self.max_kept.store(kept, Ordering::Relaxed);
     }
 
-    /// Goes on with the history and the policy of the memory before it.
+    /// Continues the version and the policy of the previous memory.
     pub(crate) fn inherit(&self, before: &Self) {
         self.go_on(before.version(), before.policy());
     }
@@ -193,10 +200,11 @@ impl<D: Device> Allocation<D> {
     /// The memory of the only handle, as a block of another type of device.
     ///
     /// # Errors
-    /// [`Error::Shared`] when there are others, those of `block`, [`Error::OutOfMemory`] for the handle.
+    /// [`Error::Shared`] when there are other handles, those of `block`, [`Error::OutOfMemory`] for the
+    /// handle.
     ///
     /// # Safety
-    /// The block does not stand beside the counter of its handles, and `block` gives the same bytes.
+    /// 1. The block is not stored inline next to the reference count. 2. `block` returns the same bytes.
     pub(crate) unsafe fn moved<E: Device>(
         memory: FallibleArc<Self>,
         device: E,
@@ -209,18 +217,18 @@ impl<D: Device> Allocation<D> {
     }
 }
 
-/// `Box::new`, but giving `free` back when there is no memory for it.
+/// `Box::new`, which returns `free` when there is no memory for the box.
 fn boxed<F: FnOnce(*mut u8, usize) + Send + 'static>(free: F) -> std::result::Result<Deleter, F> {
     let layout = std::alloc::Layout::new::<F>();
     if layout.size() == 0 {
-        return Ok(Box::new(free)); // allocates nothing
+        return Ok(Box::new(free)); // a type of size 0 allocates nothing
     }
     // SAFETY: the layout is not empty.
     let room = unsafe { std::alloc::alloc(layout) }.cast::<F>();
     if room.is_null() {
         return Err(free);
     }
-    // SAFETY: fresh memory from the global allocator with the layout of `F`, as a `Box<F>` has it.
+    // SAFETY: (1) fresh memory from the global allocator, (2) with the layout of `F`, as a `Box<F>` requires.
     Ok(unsafe {
         room.write(free);
         Box::from_raw(room)
@@ -232,12 +240,13 @@ impl Allocation<Cpu> {
     #[inline]
     pub(crate) fn from_vec<T: Send + Sync + 'static>(values: Vec<T>) -> Result<FallibleArc<Self>> {
         let nbytes = values.len() * size_of::<T>();
-        // Made where it stands, not moved there.
+        // The value is made in place, not moved there.
         let shared = FallibleArc::with_room(0, 1, |_| Self::of(CpuBlock::from_vec(values), nbytes, Cpu));
         shared.ok_or(Error::OutOfMemory { op: "handle", nbytes: size_of::<Self>() })
     }
 
-    /// Address, length and capacity of the `Vec` that the memory came from, if it came from one with such elements; none is left here then.
+    /// The address, length and capacity of the `Vec` from which the memory came, if it has such elements. The
+    /// allocation is then empty.
     #[inline]
     pub(crate) fn take_vec(&mut self, element: std::alloc::Layout) -> Option<(NonNull<u8>, usize, usize)> {
         let parts = self.block.take_vec(element)?;
@@ -270,7 +279,7 @@ mod tests {
                 (nbytes, 0),
                 "{nbytes} bytes"
             );
-            // SAFETY: two allocations of so many bytes, and nobody else has them.
+            // SAFETY: two separate allocations of this number of bytes, which no other code uses.
             let (bytes, others) = unsafe {
                 other.ptr().write_bytes(0xFF, nbytes);
                 (

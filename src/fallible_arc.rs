@@ -1,8 +1,9 @@
 //! `FallibleArc<T>`: a reference-counted value whose allocation can fail.
 //!
-//! `std::sync::Arc` aborts the process when memory runs out, and its fallible constructor is not stable; a tensor
-//! library must answer with an `Err`. There are no weak references, so "the only handle" is one load of the counter.
-//! A handle may bring room for bytes with it, in the same heap block: small tensors take one block, not two.
+//! `std::sync::Arc` aborts the process when memory runs out, and its fallible constructor is not stable; a
+//! tensor library must return an error. There are no weak references, therefore one load of the counter shows
+//! whether a handle is the only one. A handle may carry inline bytes in the same heap block: a small tensor
+//! takes one block instead of two.
 // Imports: `error`.
 
 use crate::error::{Error, Result};
@@ -14,19 +15,19 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 struct Counted<T> {
     handles: AtomicUsize,
-    /// Bytes of the block behind this struct.
+    /// Number of inline bytes in the block, behind this struct.
     room: usize,
     value: T,
 }
 
-/// What every block, and the room in it, is aligned to at least: allocators do that without a detour.
+/// Minimal alignment of every block and of its inline bytes; allocators provide it at no cost.
 const ALIGNMENT: usize = 16;
 
 impl<T> Counted<T> {
-    /// Where the room begins in the block.
+    /// The offset of the inline bytes in the block.
     const HEAD: usize = size_of::<Self>().next_multiple_of(ALIGNMENT);
 
-    /// The block with `room` bytes behind the value.
+    /// The layout of a block with `room` inline bytes behind the value.
     fn block(room: usize) -> Option<Layout> {
         Layout::from_size_align(Self::HEAD.checked_add(room)?, align_of::<Self>().max(ALIGNMENT)).ok()
     }
@@ -34,9 +35,10 @@ impl<T> Counted<T> {
     /// Frees the block.
     ///
     /// # Safety
-    /// Invariant 1 of [`FallibleArc`] held, and nobody uses the block any more.
+    /// 1. Invariant 1 of [`FallibleArc`] holds. 2. No handle uses the block any more.
     unsafe fn free(this: NonNull<Self>) {
-        // SAFETY: the block was made with this layout, so it has one.
+        // SAFETY: (1) the block was allocated with this layout, which is therefore valid; (2) nothing reads
+        // it afterwards.
         unsafe {
             let layout = Self::block((*this.as_ptr()).room).unwrap_unchecked();
             std::alloc::dealloc(this.as_ptr().cast(), layout);
@@ -46,14 +48,15 @@ impl<T> Counted<T> {
 
 /// A handle on a value that lives as long as its last handle.
 ///
-/// Invariant 1: `inner` points to a live `Counted<T>` at the start of a block that the global allocator gave for the layout
-/// `Counted::block(room)`; its counter is the number of handles.
+/// Invariant 1: `inner` points to a live `Counted<T>` at the start of a block that the global allocator
+/// returned for the layout `Counted::block(room)`; its counter is the number of handles.
 pub(crate) struct FallibleArc<T> {
     inner: NonNull<Counted<T>>,
     _owns: PhantomData<Counted<T>>,
 }
 
-// SAFETY: as `Arc`: handles on two threads share `&T` (needs Sync) and the last one drops `T` where it stands (needs Send).
+// SAFETY: as `Arc`: handles on two threads share `&T` (needs Sync), and the last one drops `T` on its thread
+// (needs Send).
 unsafe impl<T: Send + Sync> Send for FallibleArc<T> {}
 // SAFETY: as above; `&FallibleArc<T>` gives `&T` and new handles.
 unsafe impl<T: Send + Sync> Sync for FallibleArc<T> {}
@@ -68,8 +71,9 @@ impl<T> FallibleArc<T> {
             .ok_or(Error::OutOfMemory { op: "handle", nbytes: size_of::<Counted<T>>() })
     }
 
-    /// The first handle on what `make` makes of room for `nbytes` bytes, which live as long as the value, at an address that
-    /// is a multiple of `alignment`, a power of two. One heap block; `None` when there is no memory for it.
+    /// The first handle on the value that `make` returns. `make` receives `nbytes` inline bytes, which live
+    /// as long as the value, at an address that is a multiple of `alignment`, a power of two. One heap block;
+    /// `None` when there is no memory for it.
     #[inline]
     pub(crate) fn with_room(
         nbytes: usize,
@@ -80,7 +84,8 @@ impl<T> FallibleArc<T> {
         let layout = Counted::<T>::block(room)?;
         // SAFETY: the layout is not empty, it holds at least the counter.
         let block = NonNull::new(unsafe { std::alloc::alloc(layout) })?;
-        // SAFETY: the room begins inside the block or at its end, and it has the bytes that aligning it passes over.
+        // SAFETY: the inline bytes begin inside the block or at its end, and `room` includes the bytes that
+        // the alignment skips.
         let start = unsafe {
             let start = block.add(Counted::<T>::HEAD);
             start.add(start.addr().get().wrapping_neg() & (alignment - 1))
@@ -90,7 +95,7 @@ impl<T> FallibleArc<T> {
         struct Unmade(*mut u8, Layout);
         impl Drop for Unmade {
             fn drop(&mut self) {
-                // SAFETY: allocated above with this layout, and nobody else has it.
+                // SAFETY: allocated above with this layout; no other code has the pointer.
                 unsafe { std::alloc::dealloc(self.0, self.1) }
             }
         }
@@ -112,7 +117,7 @@ impl<T> FallibleArc<T> {
     /// The handle that [`FallibleArc::into_raw`] gave away.
     ///
     /// # Safety
-    /// `raw` comes from `into_raw` of a `FallibleArc<T>`, and is taken back once.
+    /// 1. `raw` comes from `into_raw` of a `FallibleArc<T>`. 2. It is taken back once.
     #[cfg(feature = "dynamic")]
     #[inline]
     pub(crate) unsafe fn from_raw(raw: NonNull<()>) -> Self {
@@ -122,11 +127,11 @@ impl<T> FallibleArc<T> {
     /// The value of a handle that [`FallibleArc::into_raw`] gave away.
     ///
     /// # Safety
-    /// As [`FallibleArc::from_raw`], and the handle is taken back after `'a` only.
+    /// 1. As [`FallibleArc::from_raw`]. 2. The handle is taken back only after `'a`.
     #[cfg(feature = "dynamic")]
     #[inline]
     pub(crate) unsafe fn peek<'a>(raw: NonNull<()>) -> &'a T {
-        // SAFETY: invariant 1 of the handle, which keeps the value.
+        // SAFETY: (1) invariant 1 of the handle; (2) the handle keeps the value alive for `'a`.
         unsafe { &(*raw.cast::<Counted<T>>().as_ptr()).value }
     }
 
@@ -136,7 +141,7 @@ impl<T> FallibleArc<T> {
         unsafe { self.inner.as_ref() }
     }
 
-    /// How many handles there are, at this moment.
+    /// The number of handles at this moment.
     #[inline]
     pub(crate) fn handles(&self) -> usize {
         self.counted().handles.load(Ordering::Acquire)
@@ -145,26 +150,29 @@ impl<T> FallibleArc<T> {
     /// Another handle.
     #[inline]
     pub(crate) fn share(&self) -> Self {
-        // More handles than isize::MAX cannot be held in memory unless they are leaked; stop before the counter wraps.
+        // The handles in memory cannot exceed isize::MAX unless they are leaked; the process stops before the
+        // counter wraps.
         if self.counted().handles.fetch_add(1, Ordering::Relaxed) > isize::MAX as usize {
             std::process::abort();
         }
         FallibleArc { inner: self.inner, _owns: PhantomData }
     }
 
-    /// Whether this is the only handle; what other threads did with theirs is then visible here.
+    /// Whether this is the only handle. If it is, the accesses of other threads through theirs are visible
+    /// here.
     #[inline]
     pub(crate) fn is_unique(&self) -> bool {
         self.handles() == 1
     }
 
-    /// The value itself, if this is the only handle; room that came with it is freed.
+    /// The value itself, if this is the only handle; the block and its inline bytes are freed.
     pub(crate) fn into_value(self) -> Option<T> {
         if !self.is_unique() {
             return None;
         }
         let this = std::mem::ManuallyDrop::new(self);
-        // SAFETY: the only handle (acquired here), which is not used again: the value is read once, and the block freed.
+        // SAFETY: the only handle (acquired here), which is not used again: the value is read once, and the
+        // block is freed.
         unsafe {
             let value = (&raw const (*this.inner.as_ptr()).value).read();
             Counted::free(this.inner);
@@ -191,7 +199,7 @@ impl<T> Deref for FallibleArc<T> {
 impl<T> Drop for FallibleArc<T> {
     #[inline]
     fn drop(&mut self) {
-        // The only handle has nobody to agree with, and a load costs a fraction of a subtraction that is one step.
+        // The only handle needs no agreement with others: a load is much cheaper than an atomic subtraction.
         if !self.is_unique() {
             if self.counted().handles.fetch_sub(1, Ordering::Release) != 1 {
                 return;
@@ -207,7 +215,8 @@ impl<T> Drop for FallibleArc<T> {
             }
         }
         let free = Free(self.inner);
-        // SAFETY: this was the last handle; the load or the fence orders all others' uses before.
+        // SAFETY: this was the last handle; the load or the fence orders all uses by other handles before the
+        // drop.
         unsafe { std::ptr::drop_in_place(&raw mut (*free.0.as_ptr()).value) };
     }
 }

@@ -1,8 +1,10 @@
-//! Every relation between ranks, listed once, for ranks 0 to 8.
+//! Relations between ranks, listed once, for ranks 0 to 8.
 //!
-//! The results are computed by `typenum`; the *rows* are listed one rank at a time, so that a missing row is
-//! "not implemented" in this crate's own words and never a wall of type-level arithmetic.
-//! Storage, views and elementwise operators work for any rank; only what changes the rank needs a row here.
+//! A function that changes the rank names the new rank in a bound:
+//! `Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>`. `typenum` computes the results, and the *rows* are listed
+//! one rank at a time: a missing row is reported in this crate's own words instead of type-level arithmetic.
+//! Storage, views and elementwise operators work for any rank; only functions that change the rank need a row
+//! here.
 // Imports: `dim`.
 
 use crate::dim::{All, Axis, AxisAt, Dim, Last};
@@ -28,13 +30,13 @@ mod sealed {
 pub trait Rank: sealed::Sealed {
     /// The rank as a type-level number.
     type Len: Unsigned;
-    /// One axis more.
+    /// The rank with one axis more.
     type Next: Rank;
-    /// As many axes more as another rank has.
+    /// The sum of both ranks.
     type Plus<OTHER: Rank>: Rank;
 }
 
-/// What comes after rank 8: no tensor has it.
+/// The successor of rank 8; no tensor has this rank.
 #[derive(Clone, Copy, Debug)]
 pub struct TooManyAxes;
 
@@ -44,7 +46,7 @@ impl Rank for TooManyAxes {
     type Plus<OTHER: Rank> = TooManyAxes;
 }
 
-/// From a type-level number back to the rank it stands for.
+/// From a type-level number to the rank with that number of axes.
 pub trait ToRank: Unsigned {
     /// `Dim<N>` for the number N.
     type Rank: Rank;
@@ -77,7 +79,7 @@ impl ToRank for U9 {
 
 type Less<RANK> = <Sub1<<RANK as Rank>::Len> as ToRank>::Rank;
 
-/// A rank of at least one: what an axis chosen at run time needs.
+/// A rank of at least one, required by an axis chosen at run time.
 #[diagnostic::on_unimplemented(
     message = "a tensor of rank `{Self}` has no axis to choose from",
     label = "needs a rank from `Dim<1>` to `Dim<8>`"
@@ -87,7 +89,7 @@ pub trait RankMinusOne: sealed::Sealed {
     type Output: Rank;
 }
 
-/// A rank of at least `K` axes, 1 to 4: without the first `K` of them it is `Output`.
+/// A rank of at least `K` axes, 1 to 4; without its first `K` axes it is `Output`.
 #[diagnostic::on_unimplemented(
     message = "a tensor of rank `{Self}` does not have {K} axes to index",
     label = "more indices than axes, or more than 4"
@@ -142,8 +144,9 @@ axes! {
 
 /// A rank that has the axes `AXES`: `Axis<A>`, a tuple of axes in rising order, [`Last`] or [`All`].
 ///
-/// `All` and `Last` need no bound in code for any rank, since what keeps its sizes has the rank of its operand:
-/// `x.mean_along(Last)`, `x.softmax(All)?`. A tensor of rank 0 has no last axis, which is an error of the call.
+/// `All` and `Last` need no bound in code for any rank if the result keeps the rank of its operand:
+/// `x.mean_along(Last)`, `x.softmax(All)?`. A tensor of rank 0 has no last axis; the call then returns an
+/// error.
 #[diagnostic::on_unimplemented(
     message = "a tensor of rank `{Self}` has no axes `{AXES}`",
     label = "`{AXES}` is not a set of axes of this tensor",
@@ -152,7 +155,7 @@ axes! {
     note = "in code for any rank `Last` and `All` need no bound; `Axis::<A>` needs `Dim<RANK>: rankform::rank::RemoveAxis<A>`"
 )]
 pub trait HasAxes<AXES>: sealed::Sealed {
-    /// Marks each of them; the axis that is not there, if one is not.
+    /// Marks each of the axes; returns the first axis that the rank does not have.
     fn mark(axes: AXES, marked: &mut [bool]) -> Option<usize>;
 }
 
@@ -185,7 +188,7 @@ impl<const RANK: usize> HasAxes<AxisAt> for Dim<RANK> {
     }
 }
 
-/// Sets of axes that a rank has where it can lose them.
+/// The sets of axes that a rank can lose.
 macro_rules! removable {
     ($([$($axis:ident)+] $set:ty where $bound:path;)*) => { $(
         impl<$(const $axis: usize,)+ const RANK: usize> HasAxes<$set> for Dim<RANK>
@@ -206,7 +209,8 @@ removable! {
     [A B C] (Axis<A>, Axis<B>, Axis<C>) where RemoveAxes<(Axis<A>, Axis<B>, Axis<C>)>;
 }
 
-/// A rank that the axes `AXES` can be taken from: `Axis<A>`, a tuple of axes in rising order, [`Last`] or [`All`].
+/// A rank from which the axes `AXES` can be removed: `Axis<A>`, a tuple of axes in rising order, [`Last`] or
+/// [`All`].
 #[diagnostic::on_unimplemented(
     message = "a tensor of rank `{Self}` cannot be reduced over `{AXES}`",
     label = "`{AXES}` is not a set of axes of this tensor",
@@ -215,7 +219,7 @@ removable! {
     note = "in code for any rank name the rank left, a parameter `const M: usize`, in a bound: `Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>`; or keep the axes, by `reduce_keepdims` and `mean_along` and its kin, which need no bound for `Last` and `All`"
 )]
 pub trait RemoveAxes<AXES>: HasAxes<AXES> {
-    /// The rank that is left.
+    /// The rank of the remaining axes.
     type Output: Rank;
 }
 
@@ -223,8 +227,8 @@ impl<const RANK: usize> RemoveAxes<All> for Dim<RANK> {
     type Output = Dim<0>;
 }
 
-/// No value has this type. A second row for every rank keeps inference from taking [`All`] for granted where the rank is
-/// not known, so that another set of axes is reported in the words above.
+/// No value has this type. A second row for every rank keeps inference from assuming [`All`] when the rank is
+/// unknown. Another set of axes is then reported in the words above.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub enum AmbiguousAxes {}
@@ -273,7 +277,7 @@ axis_sets! {
     8: 0 1 2 3 4 5 6 7;
 }
 
-/// A rank that a new axis can be inserted into at place `AXIS`; with it, the rank is `Output`.
+/// A rank into which a new axis can be inserted at place `AXIS`; with it, the rank is `Output`.
 #[diagnostic::on_unimplemented(
     message = "a tensor of rank `{Self}` cannot get a new axis at place {AXIS}",
     label = "place {AXIS} is out of range",
@@ -440,11 +444,11 @@ impl<const RANK: usize> Dim<RANK> {
 /// One axis of a slice, resolved at run time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ResolvedSlice {
-    /// One position; the axis goes.
+    /// One position; the axis is dropped.
     Index(usize),
     /// `start..end` (`None`: to the end), every `step`-th, from the end of the range when negative.
     Range(usize, Option<usize>, isize),
-    /// An inclusive range to `usize::MAX`: no axis is that long.
+    /// An inclusive range up to `usize::MAX`; no axis is that long.
     Endless,
     /// A new axis of size 1.
     New,
@@ -478,9 +482,9 @@ pub trait Step: SliceEntry + Sized {
 pub trait SliceEntry: sealed::Sealed {
     /// The rank of the operand once this entry has read its axis.
     type Reads<D: Rank>: Rank;
-    /// The rank of the result once this entry has left its axis.
+    /// The rank of the result once this entry has added its axis.
     type Leaves<D: Rank>: Rank;
-    /// What is picked.
+    /// The resolved entry.
     fn pick(&self) -> ResolvedSlice;
 }
 
@@ -526,9 +530,9 @@ impl<RANGE: Step> SliceEntry for Stepped<RANGE> {
 macro_rules! steps { ($($range:ty)*) => { $(impl Step for $range {})* }; }
 steps!(RangeFull Range<usize> RangeFrom<usize> RangeTo<usize> RangeInclusive<usize> RangeToInclusive<usize>);
 
-/// Who takes the entries of a slice, one after the other.
+/// A visitor of the entries of a slice, in order.
 pub trait SliceList {
-    /// Takes one; whether it fits.
+    /// Takes one entry and returns whether it fits.
     fn take(&mut self, pick: ResolvedSlice) -> bool;
 }
 
@@ -539,15 +543,15 @@ pub trait SliceList {
     note = "for one axis write a one-element tuple: `x.slice((3,))`"
 )]
 pub trait SliceSpec: sealed::Sealed {
-    /// The rank it reads.
+    /// The rank of the operand.
     type Reads: Rank;
-    /// The rank it leaves.
+    /// The rank of the result.
     type Output: Rank;
-    /// Gives the entries in order, up to the first that is refused: that one.
+    /// Visits the entries in order; returns the first that is refused.
     fn each(&self, picks: &mut impl SliceList) -> Option<ResolvedSlice>;
 }
 
-/// Says that a slice which reads `Self` fits a tensor of rank `RANK`.
+/// States that a slice that reads `Self` fits a tensor of rank `RANK`.
 #[diagnostic::on_unimplemented(
     message = "this slice reads the axes of a `{Self}`, but the tensor has rank {RANK}",
     label = "needs exactly {RANK} entries (`NewAxis` not counted)",

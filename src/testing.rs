@@ -1,6 +1,7 @@
-//! Differential tests: what a device gives, beside what the host gives, on random tensors in every kind of layout.
+//! Differential tests: compares the results of a device with those of the CPU, on random tensors in every
+//! kind of layout.
 //!
-//! For whoever writes a device, or an operator that is to run on one.
+//! For authors of devices, and of operators that run on one.
 // Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use crate::device::{Cpu, Device};
@@ -16,8 +17,9 @@ use num_complex::Complex;
 
 /// Runs operators on a device and on the CPU, and compares.
 ///
-/// Every method takes a number of *units*: how many in the last place of the result the two may differ by; whole numbers
-/// and booleans never may. A difference is [`Error::Value`] with the operator, the layout, and both values.
+/// Every method takes a number of *units*: the largest difference of two results, in units in the last place.
+/// Integers and booleans must be equal. A difference is [`Error::Value`] with the operator, the layout, and
+/// both values.
 ///
 /// # Examples
 /// ```
@@ -41,17 +43,17 @@ pub struct Differential<D> {
     large: bool,
 }
 
-/// An operator on a device: of one operand, of two, of one and a number.
+/// An operator on a device: of one operand, of two operands, of an operand and a number.
 type One<'a, T, U, D> = &'a dyn Fn(&Tensor<T, 3, D>) -> Result<Tensor<U, 3, D>>;
 type Two<'a, T, U, D> = &'a dyn Fn(&Tensor<T, 3, D>, &Tensor<T, 3, D>) -> Result<Tensor<U, 3, D>>;
 type Beside<'a, T, U, D> = &'a dyn Fn(&Tensor<T, 3, D>, T) -> Result<Tensor<U, 3, D>>;
 
-/// The kinds of layout that are tried.
+/// The kinds of layout that are tested.
 const KINDS: [&str; 7] =
     ["contiguous", "permuted", "transposed", "reversed", "every other", "cut", "stretched"];
 
 impl<D: Device> Differential<D> {
-    /// Between this device and the CPU; the same seed gives the same tensors.
+    /// A test of this device against the CPU; the same seed gives the same tensors.
     pub fn new(device: &D, seed: u64) -> Self {
         Differential {
             device: device.clone(),
@@ -61,27 +63,29 @@ impl<D: Device> Differential<D> {
         }
     }
 
-    /// With tensors of 16,384 elements and more from now on, which devices may take in other ways than small ones.
+    /// Uses tensors of at least 16,384 elements from now on. Devices may run other code for these than for
+    /// small ones.
     pub fn large(mut self) -> Self {
         self.large = true;
         self
     }
 
-    /// How many pairs of results have been compared.
+    /// The number of pairs of results that have been compared.
     pub fn cases(&self) -> usize {
         self.cases
     }
 
-    /// Compares an operator of one operand with its body, run for one element after another.
+    /// Compares an operator of one operand with its body, which runs for one element after another.
     ///
     /// # Errors
-    /// [`Error::Value`] where results differ; what the device reports.
+    /// [`Error::Value`] when results differ; the errors of the device.
     pub fn unary<F: Op<(T,)>, T: Element>(&mut self, operator: F, units: u32) -> Result<()> {
         let value: fn(T) -> F::Out = |x| F::Out::narrow(F::call::<Eval>((Lane(x.widen()),)).value());
         self.unary_of(F::NAME, value, &|x| x.map(operator), units)
     }
 
-    /// [`unary`](Self::unary) for all operators of one type: one such function is compiled for many operators.
+    /// [`unary`](Self::unary) for all operators of one type: this function is compiled once for many
+    /// operators.
     fn unary_of<T: Element, U: Element>(
         &mut self,
         name: &'static str,
@@ -97,7 +101,8 @@ impl<D: Device> Differential<D> {
         Ok(())
     }
 
-    /// Compares an operator of two operands, in different layouts, and one of them a number, with its body.
+    /// Compares an operator of two operands with its body: in different layouts, and with a number as one
+    /// operand.
     ///
     /// # Errors
     /// As [`unary`](Self::unary).
@@ -136,7 +141,7 @@ impl<D: Device> Differential<D> {
         Ok(())
     }
 
-    /// Compares a reduction over each axis, over two, and over all.
+    /// Compares a reduction over each axis, over two axes, and over all.
     ///
     /// # Errors
     /// As [`unary`](Self::unary).
@@ -174,7 +179,7 @@ impl<D: Device> Differential<D> {
     /// Compares two tensors of one computation: `expected` on the CPU, `found` on the device.
     ///
     /// # Errors
-    /// [`Error::Value`] where they differ by more than `units` in the last place.
+    /// [`Error::Value`] when they differ by more than `units` in the last place.
     pub fn compare<T: Element, const RANK: usize>(
         &mut self,
         op: &'static str,
@@ -207,7 +212,7 @@ impl<D: Device> Differential<D> {
         }
     }
 
-    /// Compares what came of one computation; the same error is no difference.
+    /// Compares both results of one computation; equal errors are no difference.
     fn agree<T: Element, const RANK: usize>(
         &mut self,
         op: &'static str,
@@ -230,7 +235,7 @@ impl<D: Device> Differential<D> {
         self.pair_of(kind, size)
     }
 
-    /// A random tensor of these sizes, in a kind of layout, on the CPU and on the device.
+    /// A random tensor of these sizes, in the given kind of layout, on the CPU and on the device.
     fn pair_of<T: Element>(
         &mut self,
         kind: usize,
@@ -250,15 +255,15 @@ impl<D: Device> Differential<D> {
         Ok((arranged(x, kind, size)?, arranged(y, kind, size)?))
     }
 
-    /// The plain kind of layout and two others: a table of many operators meets all of them.
+    /// The contiguous kind of layout and two others. A table of many operators covers all kinds.
     fn some_kinds(&mut self) -> [usize; 3] {
         [0, 1 + self.below(KINDS.len() - 1), 1 + self.below(KINDS.len() - 1)]
     }
 
-    /// Sizes, now and then 0 or 1, now and then large enough for several blocks.
+    /// Random sizes; a few are 0 or 1, and a few are large enough for several blocks.
     fn size(&mut self) -> [usize; 3] {
         if self.large {
-            // Half of the rows have a length that many neighbors divide.
+            // Half of the rows have a length with many neighbors as divisors.
             let ragged = self.below(2) * self.below(9);
             return [8 + self.below(9), 8 + self.below(9), 16 * (16 + self.below(16)) + ragged];
         }
@@ -271,7 +276,7 @@ impl<D: Device> Differential<D> {
         size
     }
 
-    /// A whole number of 16 bits at most, a fraction, or any bits that are an element.
+    /// An integer of at most 16 bits, a fraction, or any bits that are a valid element.
     fn element<T: Element>(&mut self) -> T {
         let (kind, bits) = (self.below(4), self.next());
         let small = |value: f64| T::narrow(<Compute<T> as Prim>::from_f64(value));

@@ -21,7 +21,7 @@ pub trait OperandTuple<IN, const RANK: usize, D: Device>: Sized {
     type Exprs: Copy;
     /// The bodies, as a tuple.
     type Bodies: Copy + Send + Sync + 'static;
-    /// They, as expressions.
+    /// The operands as expressions.
     fn into_exprs(self) -> Self::Exprs;
     /// The bodies of the expressions.
     fn bodies(exprs: &Self::Exprs) -> Self::Bodies;
@@ -33,7 +33,7 @@ pub trait OperandTuple<IN, const RANK: usize, D: Device>: Sized {
     fn rows(exprs: &Self::Exprs, rows: &mut RowAxes<RANK>);
 }
 
-/// A tuple of operands of one rank and device, whose first is a tensor or view.
+/// A tuple of operands of one rank and device; the first is a tensor or view.
 pub trait Operands<IN: Elements, const RANK: usize, D: Device>: OperandTuple<IN, RANK, D> {
     #[doc(hidden)]
     fn device(exprs: &Self::Exprs) -> &D;
@@ -47,7 +47,7 @@ impl<IN: Elements, O: OperandTuple<IN, RANK, D, Exprs: BeginsWithView<D>>, const
     }
 }
 
-/// Expressions of which the first is a view, which knows the device.
+/// Expressions that begin with a view, which gives the device.
 #[diagnostic::on_unimplemented(
     message = "the first operand is not a tensor or view on `{D}`",
     label = "expected a tuple that begins with a tensor or view: `(&x, &y, 0.5)`"
@@ -58,7 +58,7 @@ pub trait BeginsWithView<D> {
 
 macro_rules! operands {
     ($([$($t:ident $operand:ident $index:tt)*];)*) => { $(
-        #[allow(clippy::unused_unit, unused_variables)] // a tuple of none
+        #[allow(clippy::unused_unit, unused_variables)] // the empty tuple
         impl<$($t: Element, $operand: Operand<$t, RANK, D>,)* const RANK: usize, D: Device> OperandTuple<($($t,)*), RANK, D> for ($($operand,)*) {
             type Exprs = ($($operand::Expr,)*);
             type Bodies = ($(<$operand::Expr as Expr<RANK, D>>::Body,)*);
@@ -107,7 +107,7 @@ operands! {
 /// Applies an operator to a tuple of up to twelve operands, tensors and numbers: `apply(f, (&x, &y, 0.5))`.
 ///
 /// # Shapes
-/// Sizes of 1 stretch to the joint size.
+/// Sizes of 1 broadcast to the joint size.
 ///
 /// # Errors
 /// As [`Lazy::eval`](super::Lazy::eval).
@@ -134,11 +134,12 @@ where
     by_pointer!(apply_at::<F, IN, O, RANK, D, Allocate>, operator, operands, Allocate)
 }
 
-/// As [`apply`], into an existing tensor or exclusive view of the joint size: `apply_into(f, (&x, &y, 0.5), &mut z)`. No
-/// allocation.
+/// As [`apply`], into an existing tensor or exclusive view of the joint size:
+/// `apply_into(f, (&x, &y, 0.5), &mut z)`. No allocation.
 ///
 /// # Errors
-/// As [`apply`]; [`Error::Output`](crate::Error::Output) when `out` has other sizes, [`Error::Shared`](crate::Error::Shared) when it has other handles.
+/// As [`apply`]; [`Error::Output`](crate::Error::Output) when `out` has other sizes,
+/// [`Error::Shared`](crate::Error::Shared) when it has other handles.
 ///
 /// # Examples
 /// ```
@@ -185,13 +186,14 @@ where
     let size = gathered.size()?;
     let rows = row_axes(Call::<F, O::Bodies>::BY_ROWS, F::NAME, size, |rows| O::rows(&exprs, rows))?;
     destination.put(F::NAME, gathered.output_layout(size), device, |out| {
-        // SAFETY: a tuple visits its leaves in the order of its bodies' loads; an exclusive view overlaps neither itself nor an
-        // operand.
+        // SAFETY: a tuple visits its leaves in the order of its bodies' loads; an exclusive view overlaps
+        // neither itself nor an operand.
         unsafe { gathered.map(&Store(Call::<F, _>::new(O::bodies(&exprs))), size, rows, &[out.leaf()]) }
     })
 }
 
-/// Applies an operator with several outputs to a tuple of up to twelve operands, tensors and numbers, in one pass.
+/// Applies an operator with several outputs to a tuple of up to twelve operands, tensors and numbers, in one
+/// pass.
 ///
 /// # Errors
 /// As [`Lazy::eval`](super::Lazy::eval).
@@ -254,7 +256,7 @@ where
     apply_many_at(operator, operands, |layout, device, run| outputs.write(F::NAME, layout, device, run))
 }
 
-/// What writes the outputs of a program when it is told where they are.
+/// A closure that writes the outputs of a program to the given leaves.
 pub(super) type WriteOutputs<'w, const RANK: usize, D> =
     &'w mut dyn FnMut(&[Leaf<'_, RANK, D>]) -> Result<()>;
 
@@ -282,11 +284,11 @@ where
     })
 }
 
-/// Tuples of elements whose tensors an operator with several outputs makes.
+/// Tuples of the element types of an operator's outputs.
 pub trait Outputs: Elements {
-    /// One tensor for each.
+    /// One tensor for each output.
     type Tensors<const RANK: usize, D: Device>;
-    /// The bodies that load what is updated.
+    /// The bodies that load the operands that are updated.
     #[doc(hidden)]
     type Loads: Copy + Send + Sync + 'static;
     #[doc(hidden)]
@@ -301,7 +303,7 @@ pub trait Outputs: Elements {
     ) -> Result<Self::Tensors<RANK, D>>;
 }
 
-/// A tuple of what can be written, one for each output of an operator.
+/// A tuple of writable tensors, one for each output of an operator.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` are not the outputs of an operator that gives `{OUT}`, rank {RANK}, on `{D}`",
     label = "expected a tuple of tensors to write: `(&mut x, &mut y)`"
@@ -316,7 +318,7 @@ pub trait IntoViewsMut<OUT: Elements, const RANK: usize, D: Device> {
         device: &D,
         run: WriteOutputs<'_, RANK, D>,
     ) -> Result<()>;
-    /// As they are, to be updated.
+    /// Updates the tensors in place.
     #[doc(hidden)]
     #[allow(private_interfaces, private_bounds)]
     fn update(self, op: &'static str, run: WriteOutputs<'_, RANK, D>) -> Result<()>;

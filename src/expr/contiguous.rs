@@ -1,4 +1,4 @@
-//! Operands that are runs of memory, all of one size: the short way of a small tensor.
+//! The fast path of small tensors: all operands are contiguous and have one size.
 // Imports: `error`, `dim`, `kernel`, `device`, `tensor`.
 
 use super::operand::{Expr, Leaves};
@@ -8,24 +8,26 @@ use crate::error::Result;
 use crate::kernel::{Body, Program};
 use crate::tensor::Leaf;
 
-/// How many operands most kernels have at most: a small tensor should not pay for room that a large program needs.
+/// The number of operands that most kernels do not exceed. A small tensor does not pay for the arrays of a
+/// large program.
 pub(super) const FEW_OPERANDS: usize = 4;
 
-/// The operands of a kernel of few, as long as they are different row-major runs of one size: to the device they have one
-/// axis, and there is nothing to join, stretch or walk. Where one does not fit, `eval.rs`
-/// gathers them again and says why.
+/// The operands of a small kernel, as long as they are different, row-major and of one size. The device then
+/// sees one axis: no sizes are joined, broadcast or iterated. If an operand does not qualify, `eval.rs`
+/// gathers the operands again and reports the reason.
 ///
-/// All of it is inlined: then it is a few comparisons of numbers, and a tensor of a few elements pays no more.
+/// All functions are inlined. The fast path is then a few comparisons, which a tensor of a few elements can
+/// afford.
 pub(super) struct ContiguousOperands<'a, const RANK: usize, D: Device> {
     device: &'a D,
-    /// That of the first of them.
+    /// The size of the first operand.
     pub(super) size: Option<Dim<RANK>>,
     pub(super) fits: bool,
     slots: [OperandRef<'static>; FEW_OPERANDS],
     loads: usize,
 }
 
-/// The stride of a run.
+/// The stride of a contiguous operand.
 const UNIT_STRIDE: &[isize] = &[1];
 
 impl<'a, const RANK: usize, D: Device> Leaves<'_, RANK, D> for ContiguousOperands<'a, RANK, D> {
@@ -53,7 +55,7 @@ impl<'a, const RANK: usize, D: Device> ContiguousOperands<'a, RANK, D> {
 
     #[inline(always)]
     pub(super) fn add_expr<E: Expr<RANK, D>>(&mut self, expr: &E) {
-        // One is left for what is updated in place.
+        // One place is reserved for the operand that is updated in place.
         if const { E::Body::LOADS < FEW_OPERANDS && !E::Body::BY_ROWS } {
             expr.leaves(self);
         } else {
@@ -61,21 +63,22 @@ impl<'a, const RANK: usize, D: Device> ContiguousOperands<'a, RANK, D> {
         }
     }
 
-    /// Whether the device can run over them into an output of `size`.
+    /// Whether the device can compute an output of `size` from the operands.
     #[inline(always)]
     pub(super) fn fits_output(&self, size: Dim<RANK>) -> bool {
         self.fits && self.size.is_none_or(|own| own == size)
     }
 
-    /// Runs `program` into `out`, which is one run of their size.
+    /// Runs `program` into `out`, which is contiguous and has their size.
     ///
     /// # Safety
-    /// As [`Device::map`]; the operands are the loads of `program` in order, and `out` its store.
+    /// 1. The promises of [`Device::map`]. 2. The operands are the loads of `program` in order, and `out` is
+    ///    its store.
     #[inline(always)]
     pub(super) unsafe fn map<P: Program>(&self, program: &P, out: &Leaf<'_, RANK, D>) -> Result<()> {
-        let slots = self.slots; // what the device is shown goes through memory; the rest need not
+        let slots = self.slots; // only the copy that the device reads goes through memory
         let inputs = Inputs { slots: &slots[..self.loads], reads: &[0, 1, 2, 3][..self.loads] };
-        // SAFETY: the caller's promise, under a shorter name for the same elements.
+        // SAFETY: (1) and (2) are the caller's promises; one axis of unit stride addresses the same elements.
         unsafe { self.device.map(program, &[out.layout().numel()], 0, &[out.slot(UNIT_STRIDE)], inputs) }
     }
 }

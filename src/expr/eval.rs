@@ -12,7 +12,7 @@ use crate::layout::Layout;
 use crate::tensor::{Destination, Tensor, TensorViewMut};
 use std::marker::PhantomData;
 
-/// A fresh tensor with the values of an expression, in the format of its operands.
+/// A new tensor with the values of an expression, in the memory format of its operands.
 #[inline]
 pub(crate) fn eval<T: Element, const RANK: usize, D: Device, E>(
     op: &'static str,
@@ -40,7 +40,8 @@ where
         && contiguous.fits
     {
         let mut out = Tensor::unwritten(op, Layout::row_major(size), device)?;
-        // SAFETY: an expression visits its leaves in the order of its body's loads, with their types; the output is fresh.
+        // SAFETY: an expression visits its leaves in the order of its body's loads, with their types; the
+        // output is new.
         unsafe { contiguous.map(&Store(expr.body()), &out.fresh_leaf())? };
         return Ok(out);
     }
@@ -54,7 +55,7 @@ where
     eval(op, *expr, device)
 }
 
-#[inline(never)] // rarer, and large; by value, so that what the common case reads need not be in memory
+#[inline(never)] // large and less common; by value, to keep the operands of the common case in registers
 fn eval_gathered<T: Element, const RANK: usize, D: Device, E, const CAPACITY: usize>(
     op: &'static str,
     expr: E,
@@ -67,13 +68,14 @@ where
     let size = gathered.size()?;
     let rows = row_axes(E::Body::BY_ROWS, op, size, |rows| expr.rows(rows))?;
     let program = Store(expr.body());
-    // SAFETY: an expression visits its leaves in the order of its body's loads, with their types; the output is fresh.
+    // SAFETY: an expression visits its leaves in the order of its body's loads, with their types; the output
+    // is new.
     gathered.eval(size, rows, &mut |args| unsafe {
         device.map_apart(&program, args.sizes, args.row, args.outputs, args.inputs)
     })
 }
 
-/// As [`eval`], wherever the result is to go.
+/// As [`eval`], for any destination.
 pub(crate) fn eval_at<T: Element, const RANK: usize, D: Device, E, P: Destination<T, RANK, D>>(
     op: &'static str,
     expr: &E,
@@ -95,9 +97,9 @@ where
     destination.put(op, layout, device, |out| eval_into(op, expr, out))
 }
 
-/// Writes the values of an expression, stretched to `out`'s sizes, into `out`.
+/// Writes the values of an expression, broadcast to the sizes of `out`, into `out`.
 ///
-/// The borrow checker keeps `out` apart from every operand.
+/// The borrow checker keeps `out` disjoint from every operand.
 #[inline]
 pub(crate) fn eval_into<T: Element, const RANK: usize, D: Device, E>(
     op: &'static str,
@@ -181,7 +183,7 @@ fn update_contiguous<F: Op<(T,), Out = T>, T: Element, const RANK: usize, D: Dev
     unsafe { gathered.map(&program, leaf.layout().size(), None, &[leaf]) }
 }
 
-/// `out ← F(out, other)`, in place, with `other` stretched to `out`'s sizes.
+/// `out ← F(out, other)`, in place, with `other` broadcast to the sizes of `out`.
 #[inline]
 pub(crate) fn update_with<F, T, U, const RANK: usize, D, E>(
     out: &mut TensorViewMut<'_, T, RANK, D>,
@@ -214,7 +216,8 @@ where
     contiguous.add(leaf);
     contiguous.add_expr(other);
     if contiguous.fits {
-        // SAFETY: the first load is `out`, at the index that is stored; the borrow checker keeps the others apart from it.
+        // SAFETY: the first load is `out`, at the index that is stored; the borrow checker keeps the others
+        // disjoint from it.
         return unsafe {
             contiguous.map(&InPlace(Store(Call::<F, _>::new((Input::<T>(PhantomData), other.body())))), &leaf)
         };
@@ -245,7 +248,8 @@ where
     let wanted = leaf.layout().size();
     gathered.check_size_is(wanted)?;
     let rows = row_axes(E::Body::BY_ROWS, F::NAME, wanted, |rows| other.rows(rows))?;
-    // SAFETY: the first load is `out`, at the index that is stored; the borrow checker keeps the other leaves apart from it.
+    // SAFETY: the first load is `out`, at the index that is stored; the borrow checker keeps the other leaves
+    // disjoint from it.
     unsafe {
         gathered.map(
             &InPlace(Store(Call::<F, _>::new((Input::<T>(PhantomData), other.body())))),

@@ -1,6 +1,7 @@
-//! The operands of one kernel: sizes are joined, memory is found, the device is told where everything stands.
+//! The operands of one kernel: joins their sizes, finds their memory and passes their addresses and strides
+//! to the device.
 //!
-//! Nothing here is generic over the expression: it is compiled once for each rank and device.
+//! Most code here is not generic over the expression: it is compiled once for each rank and device.
 // Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
 use super::operand::{Expr, Leaves, RowAxes};
@@ -12,10 +13,11 @@ use crate::kernel::Program;
 use crate::layout::{Layout, joint_size};
 use crate::tensor::{Leaf, Tensor};
 
-/// How many outputs one program has, at most.
+/// The largest number of outputs of one program.
 const MAX_OUTPUTS: usize = 6;
 
-/// The operands of one kernel, `CAPACITY` of them at most: each different one once, and which of them each load reads.
+/// The operands of one kernel, at most `CAPACITY`: each distinct operand once, and the operand that each load
+/// reads.
 pub(super) struct Gathered<'a, const RANK: usize, D: Device, const CAPACITY: usize> {
     pub(super) op: &'static str,
     pub(super) device: &'a D,
@@ -25,7 +27,7 @@ pub(super) struct Gathered<'a, const RANK: usize, D: Device, const CAPACITY: usi
     loads: usize,
     limit: usize,
     size: Dim<RANK>,
-    /// Whether all of them so far have one size and are row-major.
+    /// Whether all operands added have one size and are row-major.
     all_contiguous: bool,
     error: Option<Error>,
 }
@@ -90,7 +92,7 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> Gathered<'a, RANK,
         self.leaves[..self.count].iter().copied().flatten()
     }
 
-    /// The sizes of the result, or what was wrong with an operand.
+    /// The sizes of the result, or the error of an operand.
     pub(super) fn size(&mut self) -> Result<Dim<RANK>> {
         match self.error.take() {
             Some(error) => Err(error),
@@ -98,13 +100,13 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> Gathered<'a, RANK,
         }
     }
 
-    /// The layout of a fresh result of the joint size, or what was wrong with an operand.
+    /// The layout of a new result of the joint size, or the error of an operand.
     pub(super) fn layout(mut self) -> Result<Layout<RANK>> {
         let size = self.size()?;
         Ok(self.output_layout(size))
     }
 
-    /// The layout of a fresh result: that of the first operand of full size that is dense, row-major otherwise.
+    /// The layout of a new result: that of the first dense operand of full size, row-major if there is none.
     pub(super) fn output_layout(&self, size: Dim<RANK>) -> Layout<RANK> {
         if self.all_contiguous {
             return Layout::row_major(size);
@@ -115,12 +117,12 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> Gathered<'a, RANK,
         full.map_or(Layout::row_major(size), |leaf| leaf.layout().preserved())
     }
 
-    /// Runs `program` for every index inside `size`, along `rows` if there are any.
+    /// Runs `program` for every index inside `size`, along `rows` if it has row axes.
     ///
     /// # Safety
-    /// The leaves are the loads of `program` in order, and `outputs` its stores, with their element types; the outputs
-    /// have that size, and overlap no input, but that those of a program in place are its first leaves. A program that
-    /// is settled has `rows`.
+    /// 1. The leaves are the loads of `program` in order, and `outputs` its stores, with their element types.
+    ///    2. The outputs have that size and overlap no input; the outputs of a program in place are its first
+    ///    leaves. 3. A program that reduces along rows has `rows`.
     pub(super) unsafe fn map<P: Program>(
         &self,
         program: &P,
@@ -128,13 +130,15 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> Gathered<'a, RANK,
         rows: Option<[bool; RANK]>,
         outputs: &[Leaf<'_, RANK, D>],
     ) -> Result<()> {
-        // SAFETY: the caller's promise; views reach inside their memory, which their borrows keep and protect.
+        // SAFETY: (1) to (3) are the caller's promises; views address only their memory, which their borrows
+        // keep and protect.
         self.launch_map(size, rows, outputs, &mut |args| unsafe {
             self.device.map_apart(program, args.sizes, args.row, args.outputs, args.inputs)
         })
     }
 
-    /// Tells `run` what a program is to be told of its operands. It is the same for every program, and compiled once.
+    /// Passes the arguments of a program to `launch`. They are the same for every program, and this code is
+    /// compiled once.
     #[inline(never)]
     fn launch_map(
         &self,
@@ -149,7 +153,7 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> Gathered<'a, RANK,
             && self.size == size
             && outputs.iter().all(|out| out.layout().is_contiguous())
         {
-            // One run of memory each: to the device it is one axis.
+            // Every operand is contiguous: the device sees one axis.
             for (slot, out) in slots.iter_mut().zip(outputs) {
                 *slot = out.slot(&[1]);
             }
@@ -179,8 +183,8 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> Gathered<'a, RANK,
         self.launch_strided(size, order, row, &slots[..outputs.len()], launch)
     }
 
-    /// Tells `run` where the operands stand for every index inside `size`, whose axes come in this order; so do those of the
-    /// outputs. The last `row` of them are told apart.
+    /// Passes the operands to `launch`, for every index inside `size` with its axes in `order`; the strides
+    /// of the outputs are in that order already. The last `row` axes are those of a row.
     #[inline(never)]
     pub(super) fn launch_strided(
         &self,
@@ -190,7 +194,7 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> Gathered<'a, RANK,
         outputs: &[OperandRef<'_>],
         launch: &mut Launch<'_>,
     ) -> Result<()> {
-        // By number: of adapters over all that there may be the compiler makes as many copies.
+        // An index loop: the compiler would make many copies of iterator adapters.
         let mut strides = [[0; RANK]; CAPACITY];
         for k in 0..self.count {
             if let Some(leaf) = &self.leaves[k] {
@@ -207,7 +211,8 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> Gathered<'a, RANK,
         launch(KernelArgs { sizes: &reordered(size.0, order), row, outputs, inputs })
     }
 
-    /// A fresh tensor of `size`, in the format of the operands, which `run` writes; `rows` as for [`map`](Self::map).
+    /// A new tensor of `size`, in the memory format of the operands, which `launch` writes; `rows` as for
+    /// [`map`](Self::map).
     #[inline(never)]
     pub(super) fn eval<T: Element>(
         &self,
@@ -221,7 +226,7 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> Gathered<'a, RANK,
         Ok(out)
     }
 
-    /// Checks that the joint size stretches to `wanted`.
+    /// Checks that the joint size broadcasts to `wanted`.
     #[inline(never)]
     pub(super) fn check_broadcasts_to(&mut self, wanted: Dim<RANK>) -> Result<()> {
         let size = self.size()?;
@@ -242,21 +247,21 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> Gathered<'a, RANK,
     }
 }
 
-/// What a device is told of a program, reduction or scan, but what it computes.
+/// The arguments of a kernel: sizes and operands.
 pub(super) struct KernelArgs<'a> {
     pub(super) sizes: &'a [usize],
-    /// How many of the axes, the last, are those of a row, or are reduced.
+    /// The number of axes, counted from the last, that form a row or are reduced.
     pub(super) row: usize,
     pub(super) outputs: &'a [OperandRef<'a>],
     pub(super) inputs: Inputs<'a>,
 }
 
-/// What hands it to the device, with a kernel.
+/// A closure that runs a kernel with these arguments.
 pub(super) type Launch<'r> = dyn FnMut(KernelArgs<'_>) -> Result<()> + 'r;
 
 const NO_OPERAND: OperandRef<'static> = OperandRef { address: std::ptr::null_mut(), stride: &[], element: 0 };
 
-/// What each axis has, with the axes in this order.
+/// The values of the axes, in the given order.
 pub(super) fn reordered<V: Copy + Default, const RANK: usize>(
     values: [V; RANK],
     order: Option<[usize; RANK]>,
@@ -269,7 +274,7 @@ pub(super) fn reordered<V: Copy + Default, const RANK: usize>(
     ordered
 }
 
-/// The axes, the marked ones last.
+/// An order of the axes with the marked ones last.
 pub(super) fn marked_last<const RANK: usize>(marked: [bool; RANK]) -> [usize; RANK] {
     let mut order = [0; RANK];
     let mut place = 0;
@@ -282,7 +287,7 @@ pub(super) fn marked_last<const RANK: usize>(marked: [bool; RANK]) -> [usize; RA
     order
 }
 
-/// The axes along which parts of the expression of a program are reduced.
+/// The axes along which parts of a program's expression are reduced.
 pub(super) fn row_axes<const RANK: usize>(
     by_rows: bool,
     op: &'static str,
@@ -297,7 +302,7 @@ pub(super) fn row_axes<const RANK: usize>(
     rows.found()
 }
 
-/// The operands of an expression. Inlined: they are many words, to be made where they stay.
+/// The operands of an expression. Inlined: the struct is large and is built in place.
 #[inline(always)]
 pub(super) fn gather<'a, const RANK: usize, D: Device, E: Expr<RANK, D>, const CAPACITY: usize>(
     op: &'static str,

@@ -17,12 +17,13 @@ use crate::tensor::other_names::{NamesOfTensors, OtherNames};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 use std::marker::PhantomData;
 
-/// A tuple of operands that begins with `X`.
+/// The tuple `(X, O…)`.
 type Prepended<X, O> = <(X,) as Join<O>>::Joined;
 
-/// An elementwise computation that has not run yet: `eval` or a reduction runs all of it in one pass over memory.
+/// An elementwise computation that has not run yet: `eval` or a reduction runs all of it in one pass over
+/// memory.
 ///
-/// Element, rank and device are part of its type, so that a mismatch is reported at the operator, not at `eval`.
+/// Element, rank and device are part of its type: a mismatch is reported at the operator, not at `eval`.
 ///
 /// # Examples
 /// ```
@@ -33,8 +34,9 @@ type Prepended<X, O> = <(X,) as Join<O>>::Joined;
 /// assert_eq!((y.to_vec()?[0], d), (5.0_f64.sqrt(), 27.0));
 /// # Ok::<(), rankform::Error>(())
 /// ```
-/// A function from expressions to an expression fuses with what its caller does; it names them by
-/// [`Expr`](crate::expr::Expr), or takes anything that operators are called on ([`Elementwise`](crate::expr::Elementwise)):
+/// A function from expressions to an expression fuses with the code of its caller. It names them by
+/// [`Expr`](crate::expr::Expr), or takes every receiver of operators
+/// ([`Elementwise`](crate::expr::Elementwise)):
 /// ```
 /// use rankform::expr::{Elementwise, Expr, Lazy};
 /// use rankform::{kernel::Body, ops::Square, prelude::*};
@@ -90,7 +92,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
 }
 
 impl<'a, T, const RANK: usize, D: Device, E> Lazy<'a, T, RANK, D, E> {
-    /// The expression `make` builds around this one.
+    /// The expression that `make` builds around this one.
     #[inline]
     pub(crate) fn then<U, X>(self, make: impl FnOnce(E) -> X) -> Lazy<'a, U, RANK, D, X> {
         Lazy { expr: make(self.expr), device: self.device, _element: PhantomData }
@@ -100,21 +102,22 @@ impl<'a, T, const RANK: usize, D: Device, E> Lazy<'a, T, RANK, D, E> {
 impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>>
     Lazy<'a, T, RANK, D, E>
 {
-    /// Computes it into a fresh tensor.
+    /// Computes the expression into a new tensor.
     ///
     /// # Cost
     /// One allocation, one pass over the operands, one launch on a device that launches.
     ///
     /// # Errors
     /// [`Error::Sizes`](crate::Error::Sizes), [`Error::Device`](crate::Error::Device),
-    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::Operands`](crate::Error::Operands) beyond 23
-    /// operands (one that occurs twice counts twice, and is loaded once), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::Operands`](crate::Error::Operands) beyond
+    /// 23 operands (one that occurs twice counts twice, and is loaded once),
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     #[inline]
     pub fn eval(self) -> Result<Tensor<T, RANK, D>> {
         eval("eval", &self.expr, self.device)
     }
 
-    /// Computes it wherever it is to go, which has exactly its sizes.
+    /// Computes the expression into any destination of exactly its sizes.
     pub(crate) fn eval_at<P: Destination<T, RANK, D>>(
         self,
         op: &'static str,
@@ -123,7 +126,7 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
         eval_at(op, &self.expr, self.device, destination)
     }
 
-    /// Reduces it wherever the result is to go; errors are `op`'s.
+    /// Reduces the expression into any destination; errors name `op`.
     pub(crate) fn reduce_at<Q: Reducer<T>, AXES, const M: usize, P: Destination<Q::Out, M, D>>(
         self,
         op: &'static str,
@@ -138,16 +141,17 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
             .map_err(|error| error.with_op(op))
     }
 
-    /// Applies an operator of up to twelve operands, this expression and those beside it: tensors, views, expressions, numbers.
+    /// Applies an operator of up to twelve operands: this expression, and further tensors, views, expressions
+    /// and numbers.
     ///
-    /// It fuses with what comes before and after it, into reductions and scans too. [`apply`](super::apply) does the same for a
-    /// tuple of operands, at once.
+    /// It fuses with the operators before and after it, also into reductions and scans.
+    /// [`apply`](super::apply) does the same for a tuple of operands, at once.
     ///
     /// # Shapes
-    /// Sizes of 1 stretch to the joint size.
+    /// Sizes of 1 broadcast to the joint size.
     ///
     /// # Errors
-    /// None here; as [`eval`](Lazy::eval) where it runs.
+    /// None here; those of [`eval`](Lazy::eval) when the expression runs.
     ///
     /// # Examples
     /// ```
@@ -175,8 +179,9 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
         Lazy { expr: Call::new((self,).join(operands).into_exprs()), device, _element: PhantomData }
     }
 
-    /// The same expression, whose values along a row are computed once and held, though it occurs several times: for
-    /// what is dear to compute and is both reduced along the row and used beside the result.
+    /// The same expression, whose values along a row are computed once and cached, even if it occurs several
+    /// times. This pays off for an expression that is expensive, is reduced along the row, and is used again
+    /// with the result.
     ///
     /// # Examples
     /// ```
@@ -191,12 +196,12 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
         self.then(Cached::new)
     }
 
-    /// Computes it into an existing tensor or exclusive view of the same sizes, or of sizes that it stretches to. No
-    /// allocation.
+    /// Computes the expression into an existing tensor or exclusive view of the same sizes, or of sizes to
+    /// which it broadcasts. No allocation.
     ///
     /// # Errors
-    /// As [`Lazy::eval`]; [`Error::Output`](crate::Error::Output) when it does not stretch to the sizes of `out`,
-    /// [`Error::Shared`](crate::Error::Shared) when `out` has other handles.
+    /// As [`Lazy::eval`]; [`Error::Output`](crate::Error::Output) when it does not broadcast to the sizes of
+    /// `out`, [`Error::Shared`](crate::Error::Shared) when `out` has other handles.
     ///
     /// # Examples
     /// ```

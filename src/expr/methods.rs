@@ -1,5 +1,5 @@
-//! What operators are called on. "Implement `map`, `zip`, `reduce`, `scan`; get every operator": tensors, views and lazy
-//! expressions differ only in what these four return.
+//! The traits on which all operators are defined: implement `map`, `zip`, `reduce` and `scan`, get every
+//! operator. Tensors, views and lazy expressions differ only in the results of these four.
 //!
 //! Implemented for `&Tensor`, never for `Tensor`: `x.exp()` does not consume `x`.
 // Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`.
@@ -12,7 +12,7 @@ use crate::kernel::{Op, Reducer};
 use crate::rank::{HasAxes, RankMinusOne, RemoveAxes, RemoveAxis};
 use crate::tensor::{IntoViewMut, Tensor};
 
-/// Something that elementwise operators of one operand work on.
+/// A receiver of elementwise operators of one operand.
 ///
 /// # Examples
 /// ```
@@ -28,7 +28,7 @@ use crate::tensor::{IntoViewMut, Tensor};
     label = "expected `&Tensor`, a view or a lazy expression; in a body, what `Lane` has, or `<ops::Name as Op<(T,)>>::call::<L>((x,))`"
 )]
 pub trait Elementwise<T, const RANK: usize, D: Device>: Sized {
-    /// What an operator gives: a tensor, or a longer expression.
+    /// The result of an operator: a tensor, or a longer expression.
     type Mapped<F: Op<(T,)>>
     where
         T: Element;
@@ -38,7 +38,7 @@ pub trait Elementwise<T, const RANK: usize, D: Device>: Sized {
         T: Element;
 }
 
-/// Something that elementwise operators of two operands work on, with `OTHER` beside it.
+/// A receiver of elementwise operators of two operands, the second of type `OTHER`.
 ///
 /// # Examples
 /// ```
@@ -58,19 +58,19 @@ pub trait Elementwise<T, const RANK: usize, D: Device>: Sized {
     note = "a tensor stands here by reference, `&x`, a view or lazy expression by itself; a `Result` is opened first, with `?`"
 )]
 pub trait Zip<T: Element, U: Element, const RANK: usize, D: Device, OTHER>: Elementwise<T, RANK, D> {
-    /// What an operator gives.
+    /// The result of an operator.
     type Zipped<F: Op<(T, U)>>;
-    /// Applies an operator to every pair of elements; sizes of 1 stretch.
+    /// Applies an operator to every pair of elements; sizes of 1 broadcast.
     fn zip<F: Op<(T, U)>>(self, operator: F, other: OTHER) -> Self::Zipped<F>;
 }
 
-/// Something that can be reduced over axes.
+/// A receiver of reductions.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be reduced",
     label = "expected `&Tensor`, a view or a lazy expression"
 )]
 pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
-    /// What a reduction gives that keeps its axes.
+    /// The result of a reduction that keeps its axes.
     type Broadcast<Q: Reducer<T>>
     where
         T: Element;
@@ -83,14 +83,15 @@ pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
     where
         T: Element,
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>;
-    /// Reduces along axes and keeps them: an expression of the same sizes, in which each element of a row is what the row
-    /// was reduced to. All such parts of one expression are reduced along the same axes, in one pass.
+    /// Reduces along axes and broadcasts the result back: an expression of the same sizes, in which each
+    /// element of a row is the reduction of that row. All such parts of one expression must be reduced along
+    /// the same axes; they run in one pass.
     fn along<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Self::Broadcast<Q>
     where
         T: Element,
         Dim<RANK>: HasAxes<AXES>;
-    /// As [`along`](Reduce::along), over an axis known at run time. One that is not there is an error when the expression is
-    /// evaluated.
+    /// As [`along`](Reduce::along), over an axis known at run time. An axis that does not exist is an error
+    /// when the expression is evaluated.
     ///
     /// # Examples
     /// ```
@@ -110,8 +111,8 @@ pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
     {
         self.along(reducer, AxisAt(axis))
     }
-    /// Reduces over axes and keeps them, with size 1: a tensor of the same rank, which stretches over what it was made from. Its
-    /// rank needs no bound in code for any rank.
+    /// Reduces over axes and keeps them with size 1: a tensor of the same rank, which broadcasts over its
+    /// operand. No bound on the rank is needed in code for any rank.
     ///
     /// # Errors
     /// Those of the reduction; [`Error::Axis`](crate::Error::Axis) for [`Last`](crate::Last) of rank 0.
@@ -143,10 +144,11 @@ pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
     {
         self.reduce_keepdims(reducer, AxisAt(axis))
     }
-    /// Reduces into an existing tensor or exclusive view of the sizes that stay. No allocation.
+    /// Reduces into an existing tensor or exclusive view with the sizes of the remaining axes. No allocation.
     ///
     /// # Errors
-    /// Those of the reduction; [`Error::Output`](crate::Error::Output) when `out` has other sizes, [`Error::Shared`](crate::Error::Shared) when it has other handles.
+    /// Those of the reduction; [`Error::Output`](crate::Error::Output) when `out` has other sizes,
+    /// [`Error::Shared`](crate::Error::Shared) when it has other handles.
     ///
     /// # Examples
     /// ```
@@ -178,16 +180,16 @@ pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
         Dim<RANK>: RankMinusOne<Output = Dim<M>>;
 }
 
-/// Something whose running reductions along an axis can be taken.
+/// A receiver of running reductions along an axis.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be scanned",
     label = "expected `&Tensor`, a view or a lazy expression"
 )]
 pub trait Scan<T, const RANK: usize, D: Device>: Sized {
-    /// What the reducer makes of all elements up to and with each position of an axis.
+    /// The reduction of all elements up to and including each position of an axis.
     ///
-    /// The elements of a line are absorbed in order, in leaves of a fixed length whose states are combined: the result
-    /// does not depend on the number of threads, nor on the layout.
+    /// The elements of a line are accumulated in order, in blocks of a fixed length whose accumulators are
+    /// combined. The result depends neither on the number of threads nor on the layout.
     ///
     /// # Errors
     /// Those of elementwise operators.
@@ -208,7 +210,7 @@ pub trait Scan<T, const RANK: usize, D: Device>: Sized {
         let _ = axis;
         self.scan_by(reducer, A, false)
     }
-    /// What the reducer makes of all elements before each position of an axis; at the first, of none.
+    /// The reduction of all elements before each position of an axis; at the first position, of no elements.
     ///
     /// # Errors
     /// Those of elementwise operators.
@@ -232,7 +234,7 @@ pub trait Scan<T, const RANK: usize, D: Device>: Sized {
         let _ = axis;
         self.scan_by(reducer, A, true)
     }
-    /// Either of them, along an axis known at run time.
+    /// An inclusive or exclusive scan along an axis known at run time.
     ///
     /// # Errors
     /// [`Error::Axis`](crate::Error::Axis) when there is no such axis.
@@ -244,10 +246,12 @@ pub trait Scan<T, const RANK: usize, D: Device>: Sized {
     ) -> Result<Tensor<Q::Out, RANK, D>>
     where
         T: Element;
-    /// As [`scan`](Scan::scan), into an existing tensor or exclusive view of the same sizes. No allocation of a result.
+    /// As [`scan`](Scan::scan), into an existing tensor or exclusive view of the same sizes. No allocation of
+    /// a result.
     ///
     /// # Errors
-    /// Those of the scan; [`Error::Output`](crate::Error::Output) when `out` has other sizes, [`Error::Shared`](crate::Error::Shared) when it has other handles.
+    /// Those of the scan; [`Error::Output`](crate::Error::Output) when `out` has other sizes,
+    /// [`Error::Shared`](crate::Error::Shared) when it has other handles.
     ///
     /// # Examples
     /// ```
@@ -271,7 +275,8 @@ pub trait Scan<T, const RANK: usize, D: Device>: Sized {
         let _ = axis;
         self.scan_by_into(reducer, A, false, out)
     }
-    /// As [`scan_by`](Scan::scan_by), into an existing tensor or exclusive view of the same sizes. No allocation of a result.
+    /// As [`scan_by`](Scan::scan_by), into an existing tensor or exclusive view of the same sizes. No
+    /// allocation of a result.
     ///
     /// # Errors
     /// Those of [`scan_into`](Scan::scan_into) and [`scan_by`](Scan::scan_by).

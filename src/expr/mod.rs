@@ -1,18 +1,16 @@
-//! Expressions: what operators read, what they are called on, and how they are run; how generic code is written.
+//! Expressions: the operands and receivers of operators, lazy evaluation, and generic code over tensors.
 //!
-//! | file | |
+//! | to read or write | |
 //! |---|---|
-//! | `operand.rs` | `Operand`: what may stand beside a tensor; `Expr`: a tree of operators over tensors and numbers |
-//! | `receiver.rs` | `Elementwise`, `Zip`, `Reduce`, `Scan`: implement `map`, `zip`, `reduce`, `scan`, get every operator |
-//! | `lazy.rs` | `Lazy`: an expression that has not run yet |
-//! | `eval.rs`, `gathered.rs` | one pass over memory for a whole expression; its operands |
-//! | `runs.rs` | the short way of a small tensor |
-//! | `apply.rs` | operators on tuples of operands, with one or several outputs |
-//! | `in_place.rs` | operators that update several tensors |
+//! | [`Operand`], [`Expr`] | every operand of an operator: tensors, views, expressions, numbers; a tree of operators |
+//! | [`Elementwise`], [`Zip`], [`Reduce`], [`Scan`] | the receivers of operators: implement `map`, `zip`, `reduce`, `scan`, get every operator |
+//! | [`Lazy`] | an expression that has not run yet: one pass over memory for several operators |
+//! | [`apply`], [`apply_many`] | operators on tuples of operands, with one or several outputs |
+//! | [`apply_in_place`] | operators that update several tensors |
 //!
 //! # Code for any element, rank and device
 //!
-//! Element and device are types with a bound each; the rank is a number without one:
+//! Element and device are types with one bound each; the rank is a number without a bound:
 //!
 //! ```
 //! use rankform::{ops::Sum, prelude::*};
@@ -46,21 +44,21 @@
 //! | an expression as argument or result | see [`Lazy`] |
 //! | an operator as argument | `F: `[`Op`](crate::kernel::Op)`<(T,), Out = T>`, `<(T, T), …>` |
 //! | a constant | [`T::constant(0.5)`](crate::Float::constant) where `T: Float`, `T::zero()` and `T::one()` where `T: Number`; in bodies of [`elementwise!`](crate::elementwise) a number: `x * 0.5` |
-//! | something over all elements or the last axis, sizes kept | `mean_along(All)`, `mean_along(Last)`, `softmax(Last)`, … |
+//! | a statistic of all elements or along the last axis, sizes kept | `mean_along(All)`, `mean_along(Last)`, `softmax(Last)`, … |
 //! | the same over an axis known at run time | `mean_along_axis(axis)`, `softmax_axis(axis)`, …; `RANK - 1` is the last |
 //! | the statistic itself | `x.mean(All)?`, of rank 0, whose `.lift()` has any rank; [`reduce_keepdims(Mean, Last)`](Reduce::reduce_keepdims) leaves an axis of size 1 |
-//! | running sums, sorts and all else along an axis | the method that ends in `_axis`: `x.sort_axis(RANK - 1)?` |
+//! | running sums, sorts and other functions along an axis | the method that ends in `_axis`: `x.sort_axis(RANK - 1)?` |
 //!
-//! None of these needs a bound on the rank. A change of rank does, since Rust has no arithmetic in types: the new rank is a parameter
-//! `const M: usize`, and a relation in [`rank`](crate::rank) says how both belong together.
+//! None of these needs a bound on the rank. A change of rank does, because Rust has no arithmetic in types:
+//! the new rank is a parameter `const M: usize`, and a trait of [`rank`](crate::rank) relates both.
 //!
 //! | wanted | bound |
 //! |---|---|
 //! | `x.mean(Last)?: Tensor<T, M, D>` | `Dim<RANK>: RemoveAxes<Last, Output = Dim<M>>` |
 //! | `x.mean_axis(axis)?: Tensor<T, M, D>` | `Dim<RANK>: RankMinusOne<Output = Dim<M>>` |
 //! | `Axis::<A>`, sizes kept | `Dim<RANK>: RemoveAxis<A>` |
-//! | any set of axes, sizes kept | `Dim<RANK>: HasAxes<AXES>`; `softmax` and its kin also `AXES: Copy` |
-//! | a line beside rows, `bias.lift()` | `Dim<1>: LiftTo<RANK>` |
+//! | any set of axes, sizes kept | `Dim<RANK>: HasAxes<AXES>`; `softmax` and similar functions also `AXES: Copy` |
+//! | a line combined with rows, `bias.lift()` | `Dim<1>: LiftTo<RANK>` |
 // Imports: its own files.
 
 mod apply;

@@ -1,4 +1,4 @@
-//! What an operator can read: tensors, views, lazy expressions, numbers.
+//! Operands of operators: tensors, views, lazy expressions, numbers.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
 use crate::device::Device;
@@ -18,23 +18,23 @@ use sealed::Sealed;
 
 /// A tree of operators over tensors and numbers of one rank and device.
 ///
-/// Law, on which `eval` relies: `leaves` visits operands in the order in which `Body::eval` loads them, each with the
-/// element type that it loads. The trait is sealed to keep it.
+/// Law, on which `eval` relies: `leaves` visits operands in the order in which `Body::eval` loads them, each
+/// with its element type. The trait is sealed to keep it.
 pub trait Expr<const RANK: usize, D: Device>: Copy + Sealed {
     /// The kernel.
     type Body: Body;
-    /// The kernel with its run-time numbers.
+    /// The kernel with its run-time parameters.
     fn body(&self) -> Self::Body;
     #[doc(hidden)]
     #[allow(private_interfaces, private_bounds)]
     fn leaves<'s>(&'s self, visit: &mut impl Leaves<'s, RANK, D>);
-    /// Tells along which axes it is reduced on the way.
+    /// Adds the axes along which parts of the expression are reduced.
     #[doc(hidden)]
     #[allow(private_interfaces, private_bounds)]
     fn rows(&self, _: &mut RowAxes<RANK>) {}
 }
 
-/// Who looks at the operands of an expression, one after the other.
+/// A visitor of the operands of an expression, in order.
 pub(crate) trait Leaves<'a, const RANK: usize, D: Device> {
     fn add(&mut self, leaf: Leaf<'a, RANK, D>);
 }
@@ -45,7 +45,7 @@ impl<'a, const RANK: usize, D: Device, F: FnMut(Leaf<'a, RANK, D>)> Leaves<'a, R
     }
 }
 
-/// A set of axes of a tensor of rank `RANK`, and the one of them that it does not have.
+/// A set of axes of a tensor of rank `RANK`, and a requested axis that it does not have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AxisSet<const RANK: usize> {
     pub(super) marked: [bool; RANK],
@@ -64,7 +64,7 @@ impl<const RANK: usize> AxisSet<RANK> {
     }
 
     /// # Errors
-    /// When one of them is not there.
+    /// [`Error::Axis`] when an axis does not exist.
     #[inline(always)]
     pub(super) fn found(self, op: &'static str, size: impl FnOnce() -> Dim<RANK>) -> Result<[bool; RANK]> {
         match self.missing {
@@ -74,16 +74,16 @@ impl<const RANK: usize> AxisSet<RANK> {
     }
 }
 
-/// Which axes a set of axes takes away.
+/// The axes of a set, marked.
 #[inline(always)]
 pub(super) fn marked_axes<AXES, const RANK: usize>(axes: AXES) -> [bool; RANK]
 where
     Dim<RANK>: RemoveAxes<AXES>,
 {
-    AxisSet::new(axes).marked // a rank that axes are taken from has them
+    AxisSet::new(axes).marked // by its bound, the rank has all of these axes
 }
 
-/// The one axis that an axis known at run time takes away.
+/// The axis of an operation along one axis known at run time, marked.
 pub(super) fn marked_axis<const RANK: usize>(
     op: &'static str,
     axis: usize,
@@ -92,7 +92,7 @@ pub(super) fn marked_axis<const RANK: usize>(
     AxisSet::new(AxisAt(axis)).found(op, size)
 }
 
-/// The joint sizes of the operands of an expression, as far as they join.
+/// The joint sizes of the operands of an expression; an operand that does not broadcast is left out.
 #[inline(never)]
 pub(super) fn joint<const RANK: usize, D: Device, E: Expr<RANK, D>>(expr: &E) -> Dim<RANK> {
     let mut size = Dim([1; RANK]);
@@ -102,7 +102,7 @@ pub(super) fn joint<const RANK: usize, D: Device, E: Expr<RANK, D>>(expr: &E) ->
     size
 }
 
-/// The axes along which the parts of one expression are reduced: there is one set of them, or none.
+/// The axes along which the parts of one expression are reduced: one set, or none.
 pub(crate) struct RowAxes<const RANK: usize> {
     op: &'static str,
     /// The sizes of the whole expression.
@@ -116,12 +116,13 @@ impl<const RANK: usize> RowAxes<RANK> {
     }
 
     /// # Errors
-    /// When two parts are reduced along different axes, or one is not as long as the whole expression.
+    /// [`Error::Value`] when two parts are reduced along different axes, or when a part is shorter than the
+    /// whole expression.
     pub(super) fn found(self) -> Result<Option<[bool; RANK]>> {
         self.found
     }
 
-    /// A part of sizes `size` is reduced along the marked axes.
+    /// Adds a part of sizes `size`, reduced along the marked axes.
     pub(super) fn add(&mut self, along: AxisSet<RANK>, size: Dim<RANK>) {
         let Ok(before) = self.found else { return };
         let op = self.op;
@@ -149,7 +150,7 @@ impl<const RANK: usize> RowAxes<RANK> {
     }
 }
 
-/// The values of an expression, reduced along some axes, beside every element.
+/// An expression reduced along some axes, with the result broadcast to every element.
 #[derive(Debug)]
 pub struct RowReduceExpr<R, E, const RANK: usize> {
     expr: E,
@@ -186,7 +187,7 @@ where
     }
     #[allow(private_interfaces, private_bounds)]
     fn rows(&self, rows: &mut RowAxes<RANK>) {
-        // Sizes that do not join were an error when the leaves were gathered.
+        // Gathering the leaves has reported sizes that do not broadcast.
         rows.add(self.axes, joint(&self.expr));
         self.expr.rows(rows);
     }
@@ -276,8 +277,8 @@ calls! {
     A 0, B 1, C 2, E 3, G 4, H 5, I 6, J 7, K 8, M 9, N 10, O 11;
 }
 
-/// What an operator on a tensor of element `T`, rank `RANK` on device `D` can read beside it: `&Tensor`, a view, a lazy
-/// expression, a number.
+/// The right operand of an operator on a tensor of element `T`, rank `RANK` on device `D`: `&Tensor`, a view,
+/// a lazy expression, a number.
 ///
 /// # Examples
 /// ```
@@ -301,9 +302,9 @@ calls! {
     note = "a tensor stands here by reference, `&x`, a view or lazy expression by itself; a `Result` is opened first, with `?`"
 )]
 pub trait Operand<T: Element, const RANK: usize, D: Device>: Sized {
-    /// It, as an expression.
+    /// The type of the operand as an expression.
     type Expr: Expr<RANK, D, Body: Body<Out = T>>;
-    /// It, as an expression.
+    /// The operand as an expression.
     fn into_expr(self) -> Self::Expr;
 }
 
@@ -350,7 +351,7 @@ impl<T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for T {
     }
 }
 
-/// What may stand on the right of `+`, `*`, `+=`, … beside a tensor: an [`Operand`], or a tensor by value, such as `&y * 2.0`.
+/// The right operand of `+`, `*`, `+=`, …: an [`Operand`], or a tensor by value, for example `&y * 2.0`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be combined with a tensor of element `{T}`, rank {RANK}, on `{D}`",
     label = "expected element `{T}`, rank {RANK}, device `{D}`",
@@ -360,11 +361,11 @@ impl<T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for T {
     note = "a tensor stands here as `&x` or `x`, a view or lazy expression by itself; a `Result` is opened first, with `?`"
 )]
 pub trait RightOperand<T: Element, const RANK: usize, D: Device> {
-    /// It, as an expression.
+    /// The type of the operand as an expression.
     type Expr<'a>: Expr<RANK, D, Body: Body<Out = T>>
     where
         Self: 'a;
-    /// It, as an expression.
+    /// The operand as an expression.
     fn expr(&self) -> Self::Expr<'_>;
 }
 
@@ -407,7 +408,7 @@ impl<T: Element, const RANK: usize, D: Device> RightOperand<T, RANK, D> for Tens
     }
 }
 
-/// A tensor or a view: an operand that has memory, as products, indices and sorts need.
+/// A tensor or a view: an operand with memory, which products, indexing and sorts require.
 ///
 /// # Examples
 /// ```
@@ -431,7 +432,7 @@ impl<T: Element, const RANK: usize, D: Device> RightOperand<T, RANK, D> for Tens
     note = "`matmul` has products of ranks 1·1, 2·1, 1·2, 2·2, R·2 and, batched, 3·3 and 4·4; `.lift()` makes a matrix on the left a batch of one, which stretches; `einsum!` has all"
 )]
 pub trait IntoView<'a, T, const RANK: usize, D: Device> {
-    /// It, borrowed.
+    /// The operand, borrowed.
     fn into_view(self) -> TensorView<'a, T, RANK, D>;
 }
 

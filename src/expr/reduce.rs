@@ -13,7 +13,7 @@ use crate::kernel::{Body, Param, Reducer, RowReduce, ScanPlan, Store};
 use crate::layout::Layout;
 use crate::tensor::{Destination, Leaf, Tensor};
 
-/// A reduction over the marked axes, whose sizes are found.
+/// A reduction over the marked axes, after its sizes have been checked.
 pub(super) struct GatheredReduction<'a, const RANK: usize, D: Device, const CAPACITY: usize> {
     gathered: Gathered<'a, RANK, D, CAPACITY>,
     marked: [bool; RANK],
@@ -21,7 +21,7 @@ pub(super) struct GatheredReduction<'a, const RANK: usize, D: Device, const CAPA
 }
 
 impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> GatheredReduction<'a, RANK, D, CAPACITY> {
-    #[inline(always)] // as above
+    #[inline(always)] // inlined as `gather` is
     fn new<Q: Reducer<<E::Body as Body>::Out>, E: Expr<RANK, D>>(
         expr: &'a E,
         device: &'a D,
@@ -42,7 +42,8 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> GatheredReduction<
         Ok(reduction)
     }
 
-    /// Of these operands to elements of so many bytes; `needs_elements` says that no elements have no value.
+    /// A reduction of these operands to elements of `nbytes` bytes; `needs_elements` states that no elements
+    /// have no value.
     #[inline(never)]
     pub(super) fn from_operands(
         mut gathered: Gathered<'a, RANK, D, CAPACITY>,
@@ -75,7 +76,7 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> GatheredReduction<
         kept
     }
 
-    /// Tells `run` where operands and output stand; the output does not move along the axes that go.
+    /// Passes operands and output to `launch`; the output has no strides along the reduced axes.
     #[inline(never)]
     fn launch_strided<const M: usize>(&self, out: Leaf<'_, M, D>, launch: &mut Launch<'_>) -> Result<()> {
         let mut stride = [0; RANK];
@@ -90,7 +91,7 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> GatheredReduction<
         )
     }
 
-    /// A fresh result, which `run` writes.
+    /// A new result, which `launch` writes.
     #[inline(never)]
     pub(super) fn eval<T: Element, const M: usize>(
         &self,
@@ -103,7 +104,7 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> GatheredReduction<
         Ok(out)
     }
 
-    /// As [`eval`](GatheredReduction::eval), with axes of size 1 in place of those that go.
+    /// As [`eval`](GatheredReduction::eval), with axes of size 1 in place of the reduced ones.
     #[inline(never)]
     fn eval_kept<T: Element>(&self, launch: &mut Launch<'_>) -> Result<Tensor<T, RANK, D>> {
         let (mut size, order) = (self.size, marked_last(self.marked));
@@ -121,8 +122,8 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> GatheredReduction<
 /// Runs the reduction of a body.
 ///
 /// # Safety
-/// The inputs are the loads of `body` in order, with their types; the output has the sizes that stay, overlaps neither itself
-/// nor an operand, and nobody else uses it.
+/// 1. The inputs are the loads of `body` in order, with their types. 2. The output has the sizes of the
+///    remaining axes, overlaps neither itself nor an operand, and no other code uses it.
 unsafe fn launch_reduction<Q: Reducer<B::Out>, B: Body, D: Device>(
     device: &D,
     body: &B,
@@ -134,9 +135,9 @@ unsafe fn launch_reduction<Q: Reducer<B::Out>, B: Body, D: Device>(
     let output = OperandRef { stride: &outputs[0].stride[..kept.len()], ..outputs[0] };
     if B::BY_ROWS {
         if reduced.contains(&0) {
-            // Of nothing, whatever it is: no kernel for this body.
+            // A reduction of no elements does not depend on the body: any body serves.
             let body = Param(B::Out::narrow(Default::default()));
-            // SAFETY: the caller's promise for the output; nothing is read.
+            // SAFETY: (1) nothing is read; (2) is the caller's promise.
             return unsafe {
                 device.reduce(
                     &body,
@@ -147,12 +148,13 @@ unsafe fn launch_reduction<Q: Reducer<B::Out>, B: Body, D: Device>(
                 )
             };
         }
-        // What is settled along a row and reduced along it is settled itself: one value a row, written to one place.
+        // The reduction of a row constant expression is itself a row constant: one value for each row,
+        // written once.
         let program = Store(RowReduce::<Q, _>::new(*body));
-        // SAFETY: the caller's promise; the output does not move along a row.
+        // SAFETY: (1) and (2) are the caller's promises; the output has no strides along a row.
         return unsafe { device.map(&program, sizes, row, outputs, inputs) };
     }
-    // SAFETY: the caller's promise; strides stand in the order of `kept` and `reduced`.
+    // SAFETY: (1) and (2) are the caller's promises; the strides are in the order of `kept` and `reduced`.
     unsafe { device.reduce(body, reducer, Reduction { kept, reduced }, output, inputs) }
 }
 
@@ -189,12 +191,12 @@ where
 {
     let reduction = GatheredReduction::<RANK, D, CAPACITY>::new::<Q, E>(expr, device, marked)?;
     let body = expr.body();
-    // SAFETY: an expression visits its leaves in the order of its body's loads, with their types; a fresh tensor of the sizes
-    // that stay.
+    // SAFETY: (1) an expression visits its leaves in the order of its body's loads, with their types; (2) a
+    // new tensor with the sizes of the remaining axes.
     reduction.eval(&mut |args| unsafe { launch_reduction(device, &body, reducer, args) })
 }
 
-/// As [`reduce`], with axes of size 1 in place of those that go.
+/// As [`reduce`], with axes of size 1 in place of the reduced ones.
 pub(crate) fn reduce_keepdims<Q, const RANK: usize, D: Device, E>(
     reducer: Q,
     expr: &E,
@@ -228,11 +230,11 @@ where
     let marked = axes.found(Q::NAME, || joint(expr))?;
     let reduction = GatheredReduction::<RANK, D, CAPACITY>::new::<Q, E>(expr, device, marked)?;
     let body = expr.body();
-    // SAFETY: as in `reduce_gathered`; a fresh tensor with one element for each row.
+    // SAFETY: as in `reduce_gathered`; a new tensor with one element for each row.
     reduction.eval_kept(&mut |args| unsafe { launch_reduction(device, &body, reducer, args) })
 }
 
-/// As [`reduce`], wherever the result is to go.
+/// As [`reduce`], for any destination.
 pub(crate) fn reduce_at<Q, const RANK: usize, const M: usize, D: Device, E, P: Destination<Q::Out, M, D>>(
     reducer: Q,
     expr: &E,
@@ -282,7 +284,8 @@ where
     })
 }
 
-/// The running states of a reducer along `axis`, which exists, over the values of an expression, fused into one pass.
+/// The running accumulators of a reducer along `axis`, which exists, over the values of an expression, fused
+/// into one pass.
 pub(crate) fn scan<Q, const RANK: usize, D: Device, E, P: Destination<Q::Out, RANK, D>>(
     reducer: Q,
     expr: &E,
@@ -317,7 +320,7 @@ where
 {
     let op = Q::NAME;
     if E::Body::BY_ROWS {
-        // What is reduced along a row is not known before the row has been read: it is computed first.
+        // A reduction along a row needs the whole row, therefore the expression is evaluated first.
         return scan(reducer, &eval(op, expr, device)?.view(), device, (axis, exclusive), destination);
     }
     let mut gathered = gather::<RANK, D, E, CAPACITY>(op, expr, device);
@@ -332,7 +335,7 @@ where
         gathered.launch_strided(size, order, 1, &[leaf.slot(&stride)], &mut |args| {
             let (lines, along) = args.sizes.split_at(RANK - 1);
             let plan = ScanPlan { lines, along: along[0], exclusive };
-            // SAFETY: as in `eval_into`; strides stand in the order of the plan.
+            // SAFETY: as in `eval_into`; the strides are in the order of the plan.
             unsafe { device.scan(&body, reducer, plan, args.outputs[0], args.inputs) }
         })
     })

@@ -9,7 +9,7 @@ use crate::element::Element;
 use crate::error::{Error, Result, text};
 use approx::{AbsDiffEq, RelativeEq, UlpsEq};
 
-/// A tensor or a view, to be read.
+/// A tensor or a view, for reading.
 trait Seen<T, const RANK: usize> {
     fn seen(&self) -> TensorView<'_, T, RANK>;
 }
@@ -29,7 +29,7 @@ impl<T, const RANK: usize> Seen<T, RANK> for TensorViewMut<'_, T, RANK> {
     }
 }
 
-/// Sizes agree, and so do all elements, each with the one of the same index.
+/// Whether the sizes are equal, and each pair of elements with the same index agrees.
 #[track_caller]
 fn all<T, const RANK: usize>(
     x: &impl Seen<T, RANK>,
@@ -112,8 +112,8 @@ impl<'a, T: Element, const RANK: usize> TensorView<'a, T, RANK, Cpu> {
 }
 
 impl<T: Element + bytemuck::Pod, const RANK: usize> TensorViewMut<'_, T, RANK, Cpu> {
-    /// The bytes of the elements, in native order, for writing, if row-major order is the order of memory. Not for
-    /// booleans, of which most bytes are none; complex numbers are pairs of floats.
+    /// The bytes of the elements, in native order, for writing, if row-major order is the order of memory.
+    /// Not for booleans, for which most bytes are invalid; complex numbers are pairs of floats.
     pub fn as_bytes_mut(&mut self) -> Option<&mut [u8]> {
         self.as_slice_mut().map(bytemuck::cast_slice_mut)
     }
@@ -125,11 +125,11 @@ impl<T: Element, const RANK: usize> Tensor<T, RANK, Cpu> {
         self.view().as_bytes()
     }
 
-    /// A copy of elements that stand as bytes, in native order and row-major; any alignment will do.
+    /// A copy of elements from bytes, in native order and row-major; any alignment is accepted.
     ///
     /// # Errors
-    /// [`Error::Length`] when their number does not fit, [`Error::Value`] when some bytes are no element (a boolean is 0
-    /// or 1), [`Error::Overflow`], [`Error::OutOfMemory`].
+    /// [`Error::Length`] when the number of bytes does not match, [`Error::Value`] when some bytes are not a
+    /// valid element (a boolean is 0 or 1), [`Error::Overflow`], [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```

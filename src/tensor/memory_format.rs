@@ -1,4 +1,4 @@
-//! Strides: setting them, setting them for a format, and asking what they are.
+//! Strides and memory formats: setters and queries.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`.
 
 use super::{Tensor, TensorView, TensorViewMut};
@@ -10,14 +10,15 @@ use crate::layout::{Layout, MemoryFormat};
 use crate::rank::{IsRank4, IsRank5};
 
 impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// Any sizes and strides, at this handle's offset, that stay inside the memory (or, before there is memory, inside
-    /// what may be allocated). A stride of −1 is derived, as in PyTorch: from the last axis to the first it becomes the
-    /// next axis' stride × max(its size, 1), and 1 at the last; explicit strides stand, and derived ones before them
-    /// go on from there. PyTorch derives every negative stride; here the others run backwards.
+    /// Sets any sizes and strides, at this handle's offset, that stay inside the memory (or, before there is
+    /// memory, inside the largest possible allocation). A stride of −1 is derived, as in PyTorch: from the
+    /// last axis to the first it becomes the next axis' stride × max(its size, 1), and 1 at the last.
+    /// Explicit strides are kept, and derived ones before them continue from there. PyTorch derives every
+    /// negative stride; here the others run backwards.
     ///
     /// # Errors
-    /// [`Error::Bounds`] when a position would lie outside or a derived stride overflows, [`Error::Overflow`],
-    /// [`Error::MetadataFrozen`]; then nothing has changed.
+    /// [`Error::Bounds`] when a position would lie outside or a derived stride overflows,
+    /// [`Error::Overflow`], [`Error::MetadataFrozen`]; nothing has changed then.
     ///
     /// # Examples
     /// ```
@@ -44,8 +45,8 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         Ok(())
     }
 
-    /// Strides of a format for the present sizes: c10's `empty_tensor_restride`. No bytes move, so an index may name
-    /// another element afterwards; `to_format` moves them.
+    /// Sets the strides of a format for the present sizes: c10's `empty_tensor_restride`. No bytes move: an
+    /// index may address another element afterwards. `to_format` moves the elements.
     ///
     /// # Errors
     /// [`Error::MetadataFrozen`], [`Error::Overflow`] (of a broadcast tensor).
@@ -83,7 +84,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     }
 }
 
-/// Questions about the layout, for all three forms of a tensor.
+/// Queries of the layout, for all three forms of a tensor.
 macro_rules! queries {
     ($($(#[$doc:meta])* fn $name:ident $([$rank:ident])? = $query:ident;)*) => {
         queries! { @of [Tensor<T, RANK, D>] [$($(#[$doc])* $name $([$rank])? $query;)*] }
@@ -100,14 +101,16 @@ macro_rules! queries {
     };
 }
 queries! {
-    /// Whether row-major order is the order of memory, without gaps. Axes of size 1 never decide; empty tensors are.
+    /// Whether row-major order is the order of memory, without gaps. Axes of size 1 do not count; empty
+    /// tensors are contiguous.
     fn is_contiguous = is_contiguous;
-    /// Whether the channel axis of `[batch, channel, height, width]` is the fastest and nothing is left out.
+    /// Whether the channel axis of `[batch, channel, height, width]` is the fastest and the layout is dense.
     fn is_channels_last[IsRank4] = is_dense_with_channel_fastest;
-    /// Whether the channel axis of `[batch, channel, depth, height, width]` is the fastest and nothing is left out.
+    /// Whether the channel axis of `[batch, channel, depth, height, width]` is the fastest and the layout is
+    /// dense.
     fn is_channels_last_3d[IsRank5] = is_dense_with_channel_fastest;
     /// Whether some order of the axes is the order of memory, without gaps.
     fn is_non_overlapping_and_dense = is_non_overlapping_and_dense;
-    /// Whether two indices may name one element; see [`Layout::may_overlap`].
+    /// Whether two indices may address one element; see [`Layout::may_overlap`].
     fn may_overlap = may_overlap;
 }

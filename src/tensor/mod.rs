@@ -1,23 +1,18 @@
-//! Tensors: a shared allocation and a layout of one's own in it; views that borrow; everything but arithmetic.
+//! Tensors and views: creation, layout, ownership, access to elements, conversion. Arithmetic is in
+//! [`ops`](crate::ops).
 //!
-//! | file | |
+//! | task | functions |
 //! |---|---|
-//! | `handle.rs` | `Tensor`: the struct, its invariants, its metadata |
-//! | `view.rs` `view_mut.rs` | `TensorView`, `TensorViewMut`: the borrowed forms |
-//! | `layouts.rs` | slice, permute, lift, broadcast, … of all three |
-//! | `share.rs` | copy, share, move between devices, uniqueness, cells |
-//! | `format.rs` | strides and memory formats: set, asked |
-//! | `raw.rs` | handles that cross a language border |
-//! | `any.rs` | the same memory on a device that is a type, or chosen at run time |
-//! | `resize.rs` | lazy allocation, resize, reserve, extend, shrink |
-//! | `create.rs` `adopt.rs` | where tensors come from |
-//! | `place.rs` | where results go: `IntoViewMut`, fresh memory or memory that is there |
-//! | `host.rs` `iter.rs` | elements on the CPU: slices, indexing, iterators |
-//! | `bytes.rs` | elements as bytes, in pieces |
-//! | `display.rs` | printing |
-//! | `complex.rs` | complex numbers as pairs of reals, and back |
-//! | `compare.rs` | equality, exact and approximate; bytes |
-//! | `names.rs` | names that other libraries use, and what to write for them |
+//! | create | [`zeros`](Tensor::zeros), [`ones`](Tensor::ones), [`full`](Tensor::full), [`from_fn`](Tensor::from_fn), [`from_slice`](Tensor::from_slice), [`arange`](Tensor::arange), [`linspace`](Tensor::linspace), [`eye`](Tensor::eye) |
+//! | take over memory | [`from_vec`](Tensor::from_vec), [`from_external`](Tensor::from_external), [`TensorView::from_slice`] |
+//! | view | [`slice`](Tensor::slice), [`permuted`](Tensor::permuted), [`transposed`](Tensor::transposed), [`reshape`](Tensor::reshape), [`lift`](Tensor::lift), [`broadcast_to`](Tensor::broadcast_to), [`windows`](Tensor::windows) |
+//! | write | [`view_mut`](Tensor::view_mut), [`data_mut`](Tensor::data_mut), [`mutable_data`](Tensor::mutable_data) |
+//! | copy, share, move | [`copy`](Tensor::copy), [`share_data`](Tensor::share_data), [`make_unique`](Tensor::make_unique), [`to`](Tensor::to), [`copy_to`](Tensor::copy_to) |
+//! | read on the host | [`to_vec`](Tensor::to_vec), [`item`](Tensor::item), [`as_slice`](Tensor::as_slice), [`get`](Tensor::get), [`iter`](Tensor::iter) |
+//! | resize | [`resize`](Tensor::resize), [`reserve`](Tensor::reserve), [`extend`](Tensor::extend), [`shrink_to`](Tensor::shrink_to) |
+//! | memory format | [`to_format`](Tensor::to_format), [`restride`](Tensor::restride), [`is_contiguous`](Tensor::is_contiguous) |
+//! | compare | `==` (exact); the macros of the crate `approx` (within a tolerance) |
+//! | bytes, foreign code | [`as_bytes`](Tensor::as_bytes), [`from_bytes`](Tensor::from_bytes), [`into_raw`](Tensor::into_raw) |
 // Imports: its own files.
 
 mod any_device;
@@ -36,7 +31,7 @@ pub mod other_names;
 mod output;
 mod ownership;
 mod resize;
-#[allow(clippy::module_inception)] // the file of the struct `Tensor`
+#[allow(clippy::module_inception)] // the struct `Tensor` itself
 mod tensor;
 mod view;
 mod view_mut;

@@ -1,16 +1,18 @@
-//! Names that other libraries use for what has another name here: calling one does not compile, and the message says what to write.
+//! Names of other libraries for functions that have another name here. A call does not compile, and the
+//! message names the right function.
 //!
-//! Each method takes `&mut self`, which is looked for last: a method of the same name of a trait in scope, a user's too, that takes
-//! `self` or `&self` is found before it. One that takes `&mut self`, and a function without `self`, are as near as these: the compiler
-//! asks which is meant, and `Trait::name(&mut x)` says it. The result of each is the output of a trait that nothing implements, so the
-//! only message is that trait's.
+//! Each method takes `&mut self`, which method resolution tries last: a method of the same name that takes
+//! `self` or `&self`, from any trait in scope (also a user's), is found first. A method that takes
+//! `&mut self`, or a function without `self`, has the same priority: the compiler then reports an ambiguity,
+//! which `Trait::name(&mut x)` resolves. The result of each method is the output of a trait that nothing
+//! implements; the only message is that trait's.
 // Imports: `error`, `device`.
 
 use super::{Tensor, TensorView, TensorViewMut};
 use crate::device::Device;
 use crate::error::{Error, Result};
 
-/// One text a row, and the methods that say it.
+/// One message for each row, and the methods that give it.
 macro_rules! names {
     ($(#[$doc:meta])* $names:ident {
         $($text:ident: $message:literal, $label:literal;
@@ -27,7 +29,7 @@ macro_rules! names {
             $(
                 $(
                     #[allow(non_camel_case_types)]
-                    #[doc(hidden)] // editors propose no such name
+                    #[doc(hidden)] // hidden from the completion of editors
                     fn $name<$($x),*>(&mut self, $(_: $x),*) -> <Self as $text>::Out where Self: $text {
                         Default::default()
                     }
@@ -125,7 +127,7 @@ NamesOfReading {
         lazy() sum(axes) mean(axes) max(axes) min(axes) to_vec() item() copy() matmul(other) broadcast_to(size);
 }}
 
-/// Functions whose names are others here. None of them can be called.
+/// Functions that have other names here. None of them can be called.
 pub trait OtherFunctions: Sized {
     fn randn<SIZE, DEVICE>(_: SIZE, _: DEVICE) -> Result<Self>
     where
@@ -171,7 +173,7 @@ pub trait OtherFunctions: Sized {
     }
 }
 
-/// For the bodies above, which nothing reaches.
+/// The body of the methods above, which can never run.
 fn not_here<X>(op: &'static str) -> Result<X> {
     Err(Error::Value { op, what: String::new() })
 }

@@ -1,4 +1,4 @@
-//! Copy, share, move: who holds the bytes, and how they get somewhere else. Each name says which.
+//! Copy, share, move: handles on the same memory, and copies in new memory.
 //!
 //! | | memory | works on |
 //! |---|---|---|
@@ -16,18 +16,18 @@ use crate::error::{Error, Result};
 use crate::layout::{Layout, MemoryFormat};
 use crate::rank::{IsRank4, IsRank5};
 
-/// What a detached handle may still change; see [`Tensor::detach`].
+/// The metadata lock of a detached handle; see [`Tensor::detach`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MetadataLock {
-    /// Sizes and strides as of any tensor.
+    /// Sizes and strides can be changed.
     Unlocked,
-    /// Neither: changing them is [`Error::MetadataFrozen`].
+    /// Changing sizes or strides is [`Error::MetadataFrozen`].
     Frozen,
 }
 
 impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// Another handle on the same memory, with the same layout. No bytes move; afterwards neither handle may write
-    /// until the other is gone.
+    /// Another handle on the same memory, with the same layout. No bytes move; afterwards neither handle may
+    /// write until the other is dropped.
     ///
     /// # Examples
     /// ```
@@ -47,7 +47,8 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// Another handle on the same memory with other sizes of the same number of elements, of any rank.
     ///
     /// # Errors
-    /// [`Error::Length`], [`Error::NeedsCopy`] when no strides fit, [`Error::Unallocated`] before there is memory.
+    /// [`Error::Length`], [`Error::NeedsCopy`] when no strides fit, [`Error::Unallocated`] before there is
+    /// memory.
     pub fn share_as<const N: usize>(&self, size: impl Into<Dim<N>>) -> Result<Tensor<T, N, D>> {
         self.view().ensure_allocated("share_as")?;
         let layout = self.layout().reshaped(size).map_err(|error| error.with_op("share_as"))?;
@@ -66,8 +67,8 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         Ok(())
     }
 
-    /// Another handle on the same memory that counts its versions from 0, and whose sizes may be frozen: c10's
-    /// `shallow_copy_and_detach`.
+    /// Another handle on the same memory that counts its versions from 0, and whose sizes may be frozen:
+    /// c10's `shallow_copy_and_detach`.
     pub fn detach(&self, metadata: MetadataLock) -> Self {
         let mut handle = self.share_data();
         handle.mark_detached(metadata == MetadataLock::Frozen);
@@ -119,7 +120,7 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// The elements in row-major order.
     ///
     /// # Cost
-    /// Waits for the device; one copy more when they do not stand in that order.
+    /// Waits for the device; one more copy if the elements are not in row-major order.
     ///
     /// # Errors
     /// [`Error::NoData`] on a device without data, [`Error::Unallocated`], [`Error::OutOfMemory`].
@@ -133,7 +134,7 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         let nbytes = numel * size_of::<T>();
         values.try_reserve_exact(numel).map_err(|_| Error::OutOfMemory { op: "to_vec", nbytes })?;
         let room = values.spare_capacity_mut().as_mut_ptr().cast();
-        // SAFETY: the spare capacity has `nbytes` bytes, and a contiguous view as many; its elements are valid ones.
+        // SAFETY: the spare capacity has `nbytes` bytes, as the contiguous view has; its elements are valid.
         unsafe {
             let room = std::slice::from_raw_parts_mut(room, nbytes);
             self.device().read(self.raw_ptr().cast(), room).map_err(|error| error.with_op("to_vec"))?;
@@ -152,7 +153,7 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         }
         let mut value = std::mem::MaybeUninit::<T>::uninit();
         self.ensure_allocated("item")?;
-        // SAFETY: room for one element; the view's only element stands at its offset and is a valid one.
+        // SAFETY: a buffer for one element; the view's only element lies at its offset and is valid.
         unsafe {
             let room = std::slice::from_raw_parts_mut(value.as_mut_ptr().cast(), size_of::<T>());
             self.device().read(self.raw_ptr().cast(), room).map_err(|error| error.with_op("item"))?;
@@ -179,19 +180,20 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
             self.copy_within_device("to", copy.try_view_mut("to")?)?;
             return Ok(copy);
         }
-        // The bytes travel in the order in which the copy stores them: dense, slowest axis first.
+        // The bytes are sent in the order in which the copy stores them: dense, slowest axis first.
         let ordered = self.permuted(layout.axes_by_stride())?;
         self.ensure_allocated("to")?;
         if ordered.layout().is_contiguous() {
             let (nbytes, to) = (self.numel() * size_of::<T>(), copy.try_view_mut("to")?.raw_ptr().cast());
-            // SAFETY: fresh memory for exactly these elements; the view's are contiguous, and nobody writes them.
+            // SAFETY: new memory for exactly these elements; those of the view are contiguous, and its borrow
+            // forbids writes.
             if unsafe { device.copy_from(to, self.device(), ordered.raw_ptr().cast(), nbytes)? } {
                 return Ok(copy);
             }
         }
         let values = ordered.to_vec().map_err(|error| error.with_op("to"))?;
         let to = copy.try_view_mut("to")?.raw_ptr().cast();
-        // SAFETY: fresh memory for exactly these elements, which stand in its order.
+        // SAFETY: new memory for exactly these elements, which are in its order.
         unsafe { device.write(to, bytemuck::cast_slice(&values))? };
         Ok(copy)
     }
@@ -199,7 +201,8 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// Copies the elements into an existing tensor of the same sizes, or a part of one, on any device.
     ///
     /// # Errors
-    /// [`Error::Output`] when the sizes differ, those of [`view_mut`](Tensor::view_mut) and [`to`](TensorView::to).
+    /// [`Error::Output`] when the sizes differ, those of [`view_mut`](Tensor::view_mut) and
+    /// [`to`](TensorView::to).
     ///
     /// # Examples
     /// ```
@@ -229,7 +232,7 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         (device as &dyn std::any::Any).downcast_ref::<D>() == Some(self.device())
     }
 
-    /// Copies to a view of the same size on the same device, which the caller has compared.
+    /// Copies to a view of the same size on the same device; the caller has checked both.
     pub(super) fn copy_within_device<E: Device>(
         &self,
         op: &'static str,
@@ -250,7 +253,7 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     }
 }
 
-/// What a tensor does through its view.
+/// The methods that a tensor forwards to its view.
 macro_rules! through_view {
     ($($(#[$doc:meta])* fn $name:ident $([$($generics:tt)*])? ($($arg:ident: $type:ty),*) -> $out:ty;)*) => {
         impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(
@@ -300,16 +303,18 @@ through_view! {
 }
 
 impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// Copies the elements into an existing tensor of the same sizes, or a part of one; see [`TensorView::copy_to`].
+    /// Copies the elements into an existing tensor of the same sizes, or a part of one; see
+    /// [`TensorView::copy_to`].
     ///
     /// # Errors
-    /// [`Error::Output`] when the sizes differ, those of [`view_mut`](Tensor::view_mut) and [`to`](Tensor::to).
+    /// [`Error::Output`] when the sizes differ, those of [`view_mut`](Tensor::view_mut) and
+    /// [`to`](Tensor::to).
     pub fn copy_to<'o, E: Device + 'o>(&self, out: impl IntoViewMut<'o, T, RANK, E>) -> Result<()> {
         self.view().copy_to(out)
     }
 
-    /// Copies if other handles share the memory, so that this one may write; says whether it did. Version and resize
-    /// policy go on.
+    /// Copies if other handles share the memory; this handle may write afterwards. Returns whether it copied.
+    /// Version and resize policy continue.
     ///
     /// # Errors
     /// [`Error::Unallocated`], [`Error::OutOfMemory`].
@@ -343,7 +348,8 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         self.view().copy_as("to_channels_last", Layout::with_channel_fastest(self.size()))
     }
 
-    /// New memory with the same elements, the channel axis fastest: `[batch, channel, depth, height, width]` only.
+    /// New memory with the same elements, the channel axis fastest: `[batch, channel, depth, height, width]`
+    /// only.
     ///
     /// # Errors
     /// [`Error::Unallocated`], [`Error::OutOfMemory`].
@@ -355,7 +361,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     }
 }
 
-/// Words for what does not exist on purpose.
+/// The diagnostic of an intentionally missing method.
 #[diagnostic::on_unimplemented(
     message = "a tensor is not `Clone`, because that would not say what is copied",
     label = "`.copy()?` makes new memory, `.share_data()` makes another handle on the same memory"
@@ -363,7 +369,8 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
 pub trait CloneIsExplicit {}
 
 impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// Does not compile, and says what to write instead: [`copy`](Tensor::copy) or [`share_data`](Tensor::share_data).
+    /// Does not compile; the message names the alternatives, [`copy`](Tensor::copy) and
+    /// [`share_data`](Tensor::share_data).
     #[doc(hidden)]
     #[allow(clippy::should_implement_trait)]
     pub fn clone(&self) -> Self
@@ -374,7 +381,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     }
 }
 
-/// Words for what does not exist on purpose.
+/// The diagnostic of an intentionally missing method.
 #[diagnostic::on_unimplemented(
     message = "a `TensorView` only reads",
     label = "writing needs `view_mut()?` of a `&mut Tensor`, which gives a `TensorViewMut`",
@@ -383,7 +390,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
 pub trait ReadOnlyView {}
 
 impl<T, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
-    /// Does not compile, and says what to write instead: a [`TensorViewMut`] fills.
+    /// Does not compile; the message names the alternative: a [`TensorViewMut`] has `fill`.
     #[doc(hidden)]
     pub fn fill(self, _: T)
     where
@@ -391,7 +398,7 @@ impl<T, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     {
     }
 
-    /// Does not compile, and says what to write instead: a [`TensorViewMut`] assigns.
+    /// Does not compile; the message names the alternative: a [`TensorViewMut`] has `assign`.
     #[doc(hidden)]
     pub fn assign<VALUES>(self, _: VALUES)
     where

@@ -1,4 +1,4 @@
-//! `Tensor`: the struct and its invariants. Only this file can break them.
+//! `Tensor`: the struct and its invariants. No other file can break them.
 // Imports: `error`, `fallible_arc`, `dim`, `layout`, `device`, `allocation`.
 
 use super::view::{Leaf, TensorView};
@@ -12,10 +12,12 @@ use crate::layout::Layout;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A tensor of elements `T` with `RANK` axes on device `D`: a layout of its own over memory that handles share.
+/// A tensor of elements `T` with `RANK` axes on device `D`: a layout over memory that several handles can
+/// share.
 ///
-/// It is not `Clone`: [`copy`](Tensor::copy) makes new memory, [`share_data`](Tensor::share_data) another handle on the
-/// same, and each says so. Reading needs `&Tensor`; writing needs `&mut Tensor` **and** the only handle.
+/// It is not `Clone`: [`copy`](Tensor::copy) allocates new memory, [`share_data`](Tensor::share_data) makes
+/// another handle on the same memory. Reading needs `&Tensor`; writing needs `&mut Tensor` **and** the only
+/// handle.
 ///
 /// # Examples
 /// ```
@@ -27,36 +29,39 @@ use std::sync::Arc;
 /// ```
 ///
 /// # Operators
-/// `exp`, `sum`, `sort` and all others are methods of traits, so that one definition serves tensors, views and lazy expressions:
-/// `use rankform::prelude::*;` brings them, and [`ops`](crate::ops) lists them.
+/// `exp`, `sum`, `sort` and all other operators are methods of traits: one definition serves tensors, views
+/// and lazy expressions. `use rankform::prelude::*;` imports them, and [`ops`](crate::ops) lists them.
 ///
 /// # Threads
-/// As with `Arc<T>`, a tensor is `Send` and `Sync` when `T` is both: with `T = Cell<f32>` it stays on its thread.
+/// As with `Arc<T>`, a tensor is `Send` and `Sync` when `T` is both: with `T = Cell<f32>` it stays on its
+/// thread.
 ///
 /// # Size
-/// 16 bytes and `2 · RANK + 1` words: 56 bytes at rank 2, 88 at rank 4. No heap is used for sizes at any rank.
+/// 16 bytes and `2 · RANK + 1` words: 56 bytes at rank 2, 88 at rank 4. No heap is used for sizes at any
+/// rank.
 pub struct Tensor<T, const RANK: usize, D: Device = Cpu> {
     /// Invariant 1: the block holds only bytes that are valid elements `T`, and is aligned for them.
     memory: FallibleArc<Allocation<D>>,
-    /// Invariant 2: unless `deferred`, every position lies inside `memory`; a deferred layout fits `isize::MAX` bytes.
+    /// Invariant 2: unless `deferred`, every position lies inside `memory`; a deferred layout fits
+    /// `isize::MAX` bytes.
     layout: Layout<RANK>,
-    /// The version of the memory when this handle was detached.
+    /// The version of the memory when this handle was detached; `version` counts from it.
     born: u32,
     /// Whether sizes and strides may no longer change.
     frozen: bool,
-    /// Whether the sizes ask for memory that is not there yet.
+    /// Whether the sizes need memory that has not been allocated yet.
     deferred: bool,
     /// The auto traits of `Arc<T>`: a handle on another thread reads, and may drop, the same elements.
     _element: PhantomData<Arc<T>>,
 }
 
-/// What a handle is, but for its layout and its element.
+/// The fields of a handle other than its layout and its element.
 pub(crate) struct Parts<D: Device> {
     pub(crate) memory: FallibleArc<Allocation<D>>,
     pub(crate) state: State,
 }
 
-/// Its own small fields: see [`Tensor`].
+/// The small fields of a handle; see [`Tensor`].
 #[derive(Clone, Copy, Default)]
 pub(crate) struct State {
     pub(crate) born: u32,
@@ -68,7 +73,7 @@ const _: () = assert!(size_of::<Tensor<f32, 2>>() <= 56);
 const _: () = assert!(size_of::<Tensor<f32, 4>>() <= 88);
 
 impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// The only way to make a tensor that has its memory.
+    /// Makes a tensor with memory; every other constructor of one calls this.
     ///
     /// # Safety
     /// `memory` and `layout` satisfy invariants 1 and 2.
@@ -101,27 +106,28 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         Tensor { memory: self.memory.share(), layout, born, frozen, deferred, _element: PhantomData }
     }
 
-    /// Sizes whose memory comes with the next `mutable_data`; `memory` gives the device, the policy and the history.
+    /// A tensor with sizes, whose memory the next `mutable_data` allocates; `memory` gives the device, the
+    /// policy and the history.
     pub(super) fn deferred(memory: FallibleArc<Allocation<D>>, layout: Layout<RANK>) -> Self {
         let deferred = layout.numel() > 0;
         Tensor { memory, layout, born: 0, frozen: false, deferred, _element: PhantomData }
     }
 
-    /// Takes new sizes; whether memory serves is found out here.
+    /// Sets the layout; the memory becomes deferred if the layout does not fit in it.
     pub(super) fn set_layout(&mut self, layout: Layout<RANK>) {
         let nbytes = layout.span().end.saturating_mul(size_of::<T>());
         let outside = nbytes > self.memory.room();
         self.deferred = outside && layout.numel() > 0;
-        // No elements need no memory; where they would begin is inside it all the same.
+        // An empty layout needs no memory, but its offset must lie inside the memory.
         self.layout = if outside && !self.deferred { layout.moved(0) } else { layout };
     }
 
-    /// Takes a layout that reaches no other positions than the present one: where there is memory, it serves.
+    /// Sets a layout whose positions are a subset of the present ones: memory that has been allocated fits.
     pub(super) fn set_sublayout(&mut self, layout: Layout<RANK>) {
         if self.deferred { self.set_layout(layout) } else { self.layout = layout }
     }
 
-    /// Takes new memory, in which the layout fits.
+    /// Sets new memory, in which the layout fits.
     ///
     /// # Safety
     /// As [`Tensor::from_memory`].
@@ -131,13 +137,13 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         self.deferred = false;
     }
 
-    /// Lets go of the memory, keeping the sizes.
+    /// Releases the memory and keeps the sizes.
     pub(super) fn release(&mut self, empty: FallibleArc<Allocation<D>>) {
         self.memory = empty;
         self.set_layout(self.layout);
     }
 
-    /// Whether the sizes ask for memory that is not there yet.
+    /// Whether the sizes need memory that has not been allocated yet.
     pub(super) fn is_deferred(&self) -> bool {
         self.deferred
     }
@@ -152,17 +158,17 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         (self.memory, self.layout)
     }
 
-    /// Taken apart, for a handle whose types are known at run time.
+    /// The parts, for a handle whose types are known at run time.
     #[inline]
     pub(crate) fn into_parts(self) -> (Parts<D>, Layout<RANK>) {
         let Tensor { memory, layout, born, frozen, deferred, .. } = self;
         (Parts { memory, state: State { born, frozen, deferred } }, layout)
     }
 
-    /// Put together again.
+    /// The inverse of `into_parts`.
     ///
     /// # Safety
-    /// Invariants 1 and 2.
+    /// The parts satisfy invariants 1 and 2.
     #[inline]
     pub(crate) unsafe fn from_parts(parts: Parts<D>, layout: Layout<RANK>) -> Self {
         let Parts { memory, state: State { born, frozen, deferred } } = parts;
@@ -222,7 +228,8 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         self.numel().saturating_mul(size_of::<T>())
     }
 
-    /// How many elements the memory has room for; 0 where elements of somebody else lie between these.
+    /// The number of elements for which the memory has room; 0 if elements of another owner lie between
+    /// these.
     pub fn capacity(&self) -> usize {
         self.memory.room() / size_of::<T>().max(1)
     }
@@ -232,7 +239,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         self.numel() == 0
     }
 
-    /// Whether the elements have their memory; false after `resize` to more than the capacity, until `mutable_data`.
+    /// Whether the elements have memory; false after `resize` beyond the capacity, until `mutable_data`.
     pub fn is_allocated(&self) -> bool {
         !self.deferred && self.memory.size() > 0
     }
@@ -260,18 +267,19 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         self.memory.ptr().wrapping_add(byte).cast_const().cast()
     }
 
-    /// How many handles share the memory.
+    /// The number of handles that share the memory.
     pub fn use_count(&self) -> usize {
         self.memory.handles()
     }
 
-    /// Whether this is the only handle: then it may be written.
+    /// Whether this is the only handle: only then the tensor may be written.
     #[inline]
     pub fn is_unique(&self) -> bool {
         self.memory.is_unique()
     }
 
-    /// How many mutable accesses the memory has seen; all handles see one count, a detached one starts at 0.
+    /// The number of mutable accesses to the memory. All handles have one count; that of a detached handle
+    /// starts at 0.
     pub fn version(&self) -> u64 {
         (self.memory.version() as u32).wrapping_sub(self.born).into()
     }
@@ -283,11 +291,11 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
 
     // ------------------------------------------------------------ views
 
-    /// Borrows the whole tensor. A few nanoseconds; `Copy`.
+    /// Borrows the whole tensor. The view is `Copy`; no memory is allocated.
     #[inline]
     pub fn view(&self) -> TensorView<'_, T, RANK, D> {
-        // SAFETY: invariants 1 and 2; the borrow keeps the memory, and nobody writes it: writing needs `&mut` and
-        // the only handle.
+        // SAFETY: invariants 1 and 2; the borrow keeps the memory alive, and writing needs `&mut` and the
+        // only handle.
         unsafe { TensorView::new(self.memory.ptr(), self.layout, !self.deferred, self.memory.device()) }
     }
 
@@ -295,14 +303,14 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     ///
     /// # Errors
     /// [`Error::Shared`] when other handles share the memory, [`Error::Unallocated`] before `mutable_data`,
-    /// [`Error::Overlap`] when two indices name one element.
+    /// [`Error::Overlap`] when two indices address one element.
     #[doc(alias = "slice_mut")]
     #[inline]
     pub fn view_mut(&mut self) -> Result<TensorViewMut<'_, T, RANK, D>> {
         self.try_view_mut("view_mut")
     }
 
-    /// The elements of a tensor that was just made, dense and with one handle, to be written the first time.
+    /// The elements of a new dense tensor with one handle, to be written for the first time.
     #[inline]
     pub(crate) fn fresh_leaf(&mut self) -> Leaf<'_, RANK, D> {
         debug_assert!(self.is_unique() && !self.deferred && !self.layout.may_overlap());
@@ -312,13 +320,14 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
 
     #[inline(always)]
     pub(crate) fn try_view_mut(&mut self, op: &'static str) -> Result<TensorViewMut<'_, T, RANK, D>> {
-        // What most tensors are is seen at once; what else may be written, and why not, is apart.
+        // The common case is tested inline; a separate function decides all others and makes the error.
         if !(self.is_unique() && !self.deferred && self.layout.is_contiguous()) {
             let allowed: Result<()> = by_pointer!(Self::check_writable, &*self, op);
             allowed?;
         }
         self.memory.bump();
-        // SAFETY: invariants 1 and 2; the only handle, borrowed exclusively; no two indices name one element.
+        // SAFETY: invariants 1 and 2; the only handle, borrowed exclusively; no two indices address one
+        // element.
         Ok(unsafe { TensorViewMut::new(self.memory.ptr(), self.layout, self.memory.device()) })
     }
 

@@ -1,6 +1,6 @@
-//! Views from views: slice, permute, lift, broadcast, … for borrowed, exclusive and owned tensors alike.
+//! Views of tensors: slice, permute, lift, broadcast, …, for borrowed, exclusive and owned tensors alike.
 //!
-//! Each is a function on layouts; here it is only applied.
+//! Each applies a function of layouts.
 // Imports: `error`, `dim`, `rank`, `layout`, `device`.
 
 use super::{Tensor, TensorView, TensorViewMut};
@@ -11,7 +11,7 @@ use crate::layout::Layout;
 use crate::rank::{InsertAxis, LiftTo, Rank, RemoveAxis, SliceOfRank, SliceSpec};
 use std::ops::Range;
 
-/// One row of views: the same function of the layout, for a view, an exclusive view and an owned tensor.
+/// One row for each view: the same function of the layout for a view, an exclusive view and an owned tensor.
 macro_rules! views {
     ($(
         $(#[$doc:meta])*
@@ -24,7 +24,7 @@ macro_rules! views {
             pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*) -> Result<TensorView<'a, T, $out, D>> $(where $($bound: $trait),+)? {
                 let $layout = *self.layout();
                 let layout = $body?;
-                // SAFETY: a view's layout keeps the positions of the elements it keeps.
+                // SAFETY: the layout of a view has only positions of this one.
                 Ok(unsafe { self.with_layout(layout) })
             }
         )* }
@@ -40,14 +40,14 @@ macro_rules! views {
                 self.ensure_unfrozen(stringify!($into))?;
                 let $layout = *self.layout();
                 let layout = $body.map_err(|error| error.with_op(stringify!($into)))?;
-                // SAFETY: a view's layout keeps the positions of the elements it keeps.
+                // SAFETY: the layout of a view has only positions of this one.
                 Ok(unsafe { self.with_layout(layout) })
             }
         )* }
     };
 }
 
-/// The rows whose indices stay distinct, for exclusive views.
+/// The views that give each index its own element, for exclusive views.
 macro_rules! exclusive_views {
     ($(
         $(#[$doc:meta])*
@@ -60,7 +60,8 @@ macro_rules! exclusive_views {
             pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*) -> Result<TensorViewMut<'a, T, $out, D>> $(where $($bound: $trait),+)? {
                 let $layout = *self.layout();
                 let layout = $body?;
-                // SAFETY: the layout keeps the positions of the elements it keeps, and gives each one index.
+                // SAFETY: (1) the layout has only positions of this view, (2) and gives each of them one
+                // index.
                 Ok(unsafe { self.with_layout(layout) })
             }
         )* }
@@ -68,10 +69,10 @@ macro_rules! exclusive_views {
 }
 
 views! {
-    /// The part that a tuple picks: an index drops its axis, a range keeps it, `NewAxis` adds one.
+    /// The part that a tuple selects: an index drops its axis, a range keeps it, `NewAxis` adds one.
     ///
     /// # Shapes
-    /// One entry an axis; the rank of the result follows from their types.
+    /// One entry for each axis; the types of the entries determine the rank of the result.
     ///
     /// # Errors
     /// [`Error::Slice`] when an entry leaves its axis or a step is 0.
@@ -94,26 +95,27 @@ views! {
     #[doc(alias = "permute")]
     fn permuted, into_permuted(order: [usize; RANK]) -> RANK = |layout| layout.permuted(order);
 
-    /// Axes of size 1 repeated to `size`, without memory: a stride of 0.
+    /// Broadcasts axes of size 1 to `size`, without memory: by a stride of 0.
     ///
     /// # Errors
     /// [`Error::Sizes`] when another axis differs, [`Error::Overflow`] when the elements cannot be counted.
     fn broadcast_to, into_broadcast(size: impl Into<Dim<RANK>>) -> RANK = |layout| layout.broadcast_to(size);
 
-    /// Without axis `A`, which has size 1.
+    /// Drops axis `A`, which has size 1.
     ///
     /// # Errors
     /// [`Error::Axis`] when it has another size.
     #[doc(alias = "squeeze")]
     fn remove_axis, into_remove_axis[const A: usize, const M: usize](_axis: Axis<A>) -> M where Dim<RANK>: RemoveAxis<A, Output = Dim<M>> = |layout| layout.removed(A);
 
-    /// Other sizes for the same elements in row-major order, as a view; [`to_shape`](Tensor::to_shape) copies instead.
+    /// Other sizes for the same elements in row-major order, as a view; [`to_shape`](Tensor::to_shape) copies
+    /// instead.
     ///
     /// # Errors
     /// [`Error::Length`] when the numbers of elements differ, [`Error::NeedsCopy`] when no strides fit.
     fn reshape, into_shape[const N: usize](size: impl Into<Dim<N>>) -> N = |layout| layout.reshaped(size);
 
-    /// Axis `A` cut into windows of `len`, `step` apart; the new last axis runs inside a window.
+    /// Windows of `len` positions of axis `A`, `step` apart; the new last axis runs inside a window.
     ///
     /// # Errors
     /// [`Error::Slice`] when `len` or `step` is 0 or the window is longer than the axis.
@@ -125,8 +127,8 @@ views! {
     /// assert_eq!(x.windows(Axis::<0>, 3, 1)?.to_vec()?, [1, 2, 3, 2, 3, 4]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    /// A reduction over windows runs along each window, which is slow where they are short. One expression over slices
-    /// runs along the rows: a mean of 3 × 3 takes about a twentieth of the time that way.
+    /// A reduction over windows loops along each window, which is slow when windows are short. One expression
+    /// over slices loops along the rows instead and is much faster for small windows.
     /// ```
     /// use rankform::prelude::*;
     /// let x = Tensor::from([1.0, 2.0, 3.0, 7.0]);
@@ -139,7 +141,7 @@ views! {
     #[doc(alias = "unfold")]
     fn windows, into_windows[const A: usize, const N: usize](_axis: Axis<A>, len: usize, step: usize) -> N where Dim<RANK>: RemoveAxis<A>, Dim<RANK>: Rank<Next = Dim<N>> = |layout| layout.windowed(A, len, step);
 
-    /// The elements whose indices along axes `A` and `B` agree, as a new last axis.
+    /// The elements whose indices along axes `A` and `B` are equal, as a new last axis.
     ///
     /// # Errors
     /// [`Error::Axis`] when `A` is `B`.
@@ -151,15 +153,17 @@ views! {
     /// [`Error::Axis`] when there is no such axis.
     fn reversed_axis, into_reversed_axis(axis: usize) -> RANK = |layout| layout.reversed(axis).map_err(|error| error.with_op("reversed_axis"));
 
-    /// Positions `range` of axis `axis`, known at run time, every `step`-th, from the last when the step is negative.
+    /// Positions `range` of axis `axis`, known at run time, every `step`-th, from the last when the step is
+    /// negative.
     ///
     /// # Errors
-    /// [`Error::Axis`] when there is no such axis, [`Error::Slice`] when the range leaves it or the step is 0.
+    /// [`Error::Axis`] when there is no such axis, [`Error::Slice`] when the range leaves it or the step is
+    /// 0.
     fn slice_axis, into_slice_axis(axis: usize, range: Range<usize>, step: isize) -> RANK = |layout| layout.ranged("slice_axis", axis, range.start, range.end, step);
 }
 
 exclusive_views! {
-    /// The part that a tuple picks; see [`Tensor::slice`].
+    /// The part that a tuple selects; see [`Tensor::slice`].
     ///
     /// # Errors
     /// [`Error::Slice`] when an entry leaves its axis or a step is 0.
@@ -171,7 +175,7 @@ exclusive_views! {
     /// [`Error::Permutation`] unless `order` names every axis once.
     fn permuted(order: [usize; RANK]) -> RANK = |layout| layout.permuted(order);
 
-    /// Without axis `A`, which has size 1.
+    /// Drops axis `A`, which has size 1.
     ///
     /// # Errors
     /// [`Error::Axis`] when it has another size.
@@ -183,7 +187,7 @@ exclusive_views! {
     /// [`Error::Length`] when the numbers of elements differ, [`Error::NeedsCopy`] when no strides fit.
     fn reshape[const N: usize](size: impl Into<Dim<N>>) -> N = |layout| layout.reshaped(size);
 
-    /// The elements whose indices along axes `A` and `B` agree, as a new last axis.
+    /// The elements whose indices along axes `A` and `B` are equal, as a new last axis.
     ///
     /// # Errors
     /// [`Error::Axis`] when `A` is `B`.
@@ -195,14 +199,16 @@ exclusive_views! {
     /// [`Error::Axis`] when there is no such axis.
     fn reversed_axis(axis: usize) -> RANK = |layout| layout.reversed(axis).map_err(|error| error.with_op("reversed_axis"));
 
-    /// Positions `range` of axis `axis`, known at run time, every `step`-th, from the last when the step is negative.
+    /// Positions `range` of axis `axis`, known at run time, every `step`-th, from the last when the step is
+    /// negative.
     ///
     /// # Errors
-    /// [`Error::Axis`] when there is no such axis, [`Error::Slice`] when the range leaves it or the step is 0.
+    /// [`Error::Axis`] when there is no such axis, [`Error::Slice`] when the range leaves it or the step is
+    /// 0.
     fn slice_axis(axis: usize, range: Range<usize>, step: isize) -> RANK = |layout| layout.ranged("slice_axis", axis, range.start, range.end, step);
 }
 
-/// Views that cannot fail, because their types say all.
+/// Views that cannot fail, by their types.
 macro_rules! sure_views {
     ($(
         $(#[$doc:meta])*
@@ -215,7 +221,7 @@ macro_rules! sure_views {
             pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*) -> TensorView<'a, T, $out, D> $(where $($bound: $trait),+)? {
                 let $layout = *self.layout();
                 let layout = $body;
-                // SAFETY: a view's layout keeps the positions of the elements it keeps.
+                // SAFETY: the layout of a view has only positions of this one.
                 unsafe { self.with_layout(layout) }
             }
         )* }
@@ -225,7 +231,8 @@ macro_rules! sure_views {
             pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*) -> TensorViewMut<'a, T, $out, D> $(where $($bound: $trait),+)? {
                 let $layout = *self.layout();
                 let layout = $body;
-                // SAFETY: the layout keeps the positions of the elements it keeps, and gives each one index.
+                // SAFETY: (1) the layout has only positions of this view, (2) and gives each of them one
+                // index.
                 unsafe { self.with_layout(layout) }
             }
         )* }
@@ -244,7 +251,7 @@ macro_rules! sure_views {
                 self.ensure_unfrozen(stringify!($into))?;
                 let $layout = *self.layout();
                 let layout = $body;
-                // SAFETY: a view's layout keeps the positions of the elements it keeps.
+                // SAFETY: the layout of a view has only positions of this one.
                 Ok(unsafe { self.with_layout(layout) })
             }
         )* }
@@ -269,7 +276,7 @@ sure_views! {
 }
 
 impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
-    /// The parts before and from position `at` of axis `A`.
+    /// The part before position `at` of axis `A`, and the part from there on.
     ///
     /// # Errors
     /// [`Error::Slice`] when `at` is beyond the axis.
@@ -325,7 +332,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
 }
 
 impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
-    /// The parts before and from position `at` of axis `A`: two exclusive views.
+    /// The part before position `at` of axis `A`, and the part from there on: two exclusive views.
     ///
     /// # Errors
     /// [`Error::Slice`] when `at` is beyond the axis.
@@ -344,14 +351,16 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
         Dim<RANK>: RemoveAxis<A>,
     {
         let (first, second) = halves(self.layout(), axis, at)?;
-        // SAFETY: parts of this view that share no index, hence no element.
+        // SAFETY: (1) parts of this view; (2) they share no index, hence no element.
         Ok(unsafe { self.part(first, second) })
     }
 
-    /// Two slices without a common element: two exclusive views, which may be interleaved. More by slices of these.
+    /// Two slices without a common element, as two exclusive views; they may be interleaved. Slices of the
+    /// results give more.
     ///
     /// # Errors
-    /// [`Error::Slice`] when an entry leaves its axis or a step is 0, [`Error::Value`] when the slices share an element.
+    /// [`Error::Slice`] when an entry leaves its axis or a step is 0, [`Error::Value`] when the slices share
+    /// an element.
     ///
     /// # Examples
     /// ```
@@ -381,7 +390,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
             ));
             return Err(Error::Value { op: "multi_slice_mut", what });
         }
-        // SAFETY: slices of this view that share no index, hence no element.
+        // SAFETY: (1) slices of this view; (2) they share no index, hence no element.
         Ok(unsafe { self.part(one, other) })
     }
 
@@ -455,7 +464,7 @@ fn halves<const A: usize, const RANK: usize>(
 }
 
 impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// The parts before and from position `at` of axis `A`.
+    /// The part before position `at` of axis `A`, and the part from there on.
     ///
     /// # Errors
     /// [`Error::Slice`] when `at` is beyond the axis.
@@ -473,8 +482,8 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// Any sizes, strides and offset (in elements, from the start of the memory) that stay inside the memory.
     ///
     /// # Errors
-    /// [`Error::Bounds`] when a position would lie outside, [`Error::Overflow`] when the elements cannot be counted,
-    /// [`Error::Unallocated`] when there is no memory yet.
+    /// [`Error::Bounds`] when a position would lie outside, [`Error::Overflow`] when the elements cannot be
+    /// counted, [`Error::Unallocated`] when there is no memory yet.
     pub fn as_strided<const N: usize>(
         &self,
         size: impl Into<Dim<N>>,
@@ -485,7 +494,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         view.ensure_allocated("as_strided")?;
         let layout =
             Layout::within("as_strided", size.into(), stride.into(), offset as i128, self.capacity())?;
-        // SAFETY: checked against the memory just now, all of which this handle may read.
+        // SAFETY: the layout was checked against the memory, all of which this handle may read.
         Ok(unsafe { view.with_layout(layout) })
     }
 

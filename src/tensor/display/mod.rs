@@ -1,6 +1,6 @@
-//! Printing: `Display` as NumPy prints arrays, `Debug` as one would write the tensor down.
+//! Printing: `Display` as NumPy prints arrays, `Debug` as a call that makes the tensor.
 //!
-//! Neither ever fails: a tensor without data prints its sizes.
+//! Neither fails: a tensor without data prints its sizes.
 // Imports: `error`, `dtype`, `scalar`, `element`, `device`, `tensor`.
 
 mod numbers;
@@ -16,24 +16,24 @@ use num_complex::Complex;
 use std::fmt;
 use std::ops::Range;
 
-/// Beyond so many elements, only the edges are printed.
+/// Above this number of elements, only the edges are printed.
 const THRESHOLD: usize = 1000;
-/// How many elements an edge has.
+/// The number of elements of an edge.
 const EDGE: usize = 3;
 /// Characters of a line.
 const WIDTH: usize = 75;
 
-/// The elements to print, as words in row-major order.
+/// The elements to print, as strings in row-major order.
 struct Page<'a> {
     words: std::vec::IntoIter<String>,
     size: &'a [usize],
-    /// Which axes show their edges only.
+    /// Whether each axis shows only its edges.
     is_cut: &'a [bool],
     separator: &'static str,
 }
 
 impl Page<'_> {
-    /// Everything from `axis` on, behind `indent` spaces on every line but the first.
+    /// The text from `axis` on, with `indent` spaces at the start of every line but the first.
     fn text(&mut self, axis: usize, indent: usize, width: usize) -> String {
         if axis == self.size.len() {
             return self.words.next().unwrap_or_default();
@@ -50,7 +50,7 @@ impl Page<'_> {
             if !is_last && item > 0 {
                 text.extend([comma, &"\n".repeat(self.size.len() - axis - 1), &" ".repeat(indent)]);
             } else if is_last {
-                // A word that does not fit begins a line, unless it is the first there.
+                // A number that does not fit begins a new line, unless the line is empty.
                 if line > 0 && indent + line + word.len() > width.saturating_sub(1) {
                     text.truncate(text.trim_end().len());
                     text.extend(["\n", &" ".repeat(indent)]);
@@ -67,7 +67,7 @@ impl Page<'_> {
     }
 }
 
-/// A tensor of any element, rank and device, as printing reads it.
+/// A tensor of any element, rank and device, for printing.
 pub(crate) struct Cells<'a> {
     pub(crate) kind: DType,
     /// The value of the bytes of one element.
@@ -91,7 +91,7 @@ pub(crate) fn decode<T: Element>(bytes: &[u8]) -> Cell {
 }
 
 impl Cells<'_> {
-    /// As `Display` prints them.
+    /// The text of `Display`.
     pub(crate) fn display(&self, f: &fmt::Formatter<'_>) -> Result<String> {
         match f.precision() {
             None if self.size().is_empty() => {
@@ -101,7 +101,7 @@ impl Cells<'_> {
         }
     }
 
-    /// The elements in brackets, `indent` characters to the right of where they begin.
+    /// The elements in brackets; lines after the first are indented by `indent` characters.
     fn page(&self, f: &fmt::Formatter<'_>, separator: &'static str, indent: usize) -> Result<String> {
         let is_long = self.size().iter().fold(1, |numel: usize, &size| numel.saturating_mul(size))
             > THRESHOLD
@@ -116,7 +116,8 @@ impl Cells<'_> {
         Ok(if self.size().is_empty() { page.trim_start().into() } else { page })
     }
 
-    /// The elements that are printed: all, or the edges of the axes that are cut. The leading axes are at `part`.
+    /// The elements that are printed: all, or the edges of the axes that are cut. `part` has the ranges of
+    /// the leading axes.
     fn read(&self, is_cut: &[bool], part: &mut Vec<Range<usize>>) -> Result<Vec<Cell>> {
         let leading = part.len();
         let whole = |axis: usize| 0..self.size()[axis];
@@ -136,7 +137,7 @@ impl Cells<'_> {
         };
         let edges = [edge(0..EDGE)?, edge(self.size()[cut] - EDGE..self.size()[cut])?];
         part.truncate(leading);
-        // Each position of the axes before has its share of one edge, then that of the other.
+        // Each position of the axes before has its part of the first edge, then of the second.
         let share = edges[0].len().checked_div(outer).unwrap_or(0);
         Ok((0..outer)
             .flat_map(|at| edges.iter().flat_map(move |edge| edge[at * share..][..share].iter().copied()))
@@ -147,14 +148,14 @@ impl Cells<'_> {
         self.elements.size
     }
 
-    /// The elements inside ranges of the axes, in row-major order.
+    /// The elements inside the ranges of the axes, in row-major order.
     fn part(&self, ranges: &[Range<usize>]) -> Result<Vec<Cell>> {
         let OperandRef { address, stride, element } = self.elements.slot;
         let first: isize = ranges.iter().zip(stride).map(|(range, &step)| range.start as isize * step).sum();
         let size: Vec<usize> = ranges.iter().map(Range::len).collect();
         let slot = OperandRef { address: address.wrapping_offset(first * element as isize), stride, element };
         let mut cells = Vec::with_capacity(size.iter().product());
-        // SAFETY: some of the elements.
+        // SAFETY: a part of the elements.
         unsafe {
             Strided { size: &size, slot, ..self.elements }.pieces(&mut |bytes| {
                 cells.extend(bytes.chunks_exact(element).map(self.decode));
@@ -194,10 +195,12 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
 
 macro_rules! printed {
     ($($name:ident: $type:ty, |$x:ident| $view:expr;)*) => { $(
-        /// As NumPy prints arrays; `{:.3}` gives at most 3 digits after the point, `{:#}` prints every element.
+        /// Prints as NumPy prints arrays; `{:.3}` gives at most 3 digits after the point, `{:#}` prints every
+        /// element.
         ///
-        /// Floats have the fewest digits that tell them from their neighbors, at most 8 after the point. Beyond 1 000
-        /// elements each axis shows 3 at either end. Without data, prints the sizes; never fails for it.
+        /// Floats have the fewest digits that distinguish them from their neighbors, at most 8 after the
+        /// point. Above 1 000 elements each axis shows 3 at either end. A tensor without data prints its
+        /// sizes and is no error.
         ///
         /// # Examples
         /// ```

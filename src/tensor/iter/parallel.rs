@@ -34,7 +34,7 @@ where
                 (Part(Elements(Walk::Slice(first))), Part(Elements(Walk::Slice(second))))
             }
             Walk::Strided(base, positions, _) => {
-                // Invariant 1 holds for each: every position that was left is in one part, and in one only.
+                // Invariant 1 holds for both: every remaining position is in exactly one part.
                 let (first, second) = positions.split_at(at);
                 let part = |positions| Part(Elements(Walk::Strided(base, positions, PhantomData)));
                 (part(first), part(second))
@@ -135,8 +135,8 @@ impl<'a, T: Send + Sync, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK
         let whole = self;
         (0..whole.size().0[A]).into_par_iter().map(move |at| {
             let (base, layout) = (whole.as_view().address_of(0), whole.layout().indexed(A, at));
-            // SAFETY: a part of this exclusive view, which is given up; each position of the axis comes once, and two of
-            // them share no index, hence no element.
+            // SAFETY: a part of this exclusive view, which is consumed; each position of the axis is returned
+            // once, and two of them share no index, hence no element.
             unsafe { TensorViewMut::new(base, layout, whole.device()) }
         })
     }
