@@ -20,7 +20,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// ```
 /// use rankform::{Allocation, Cpu};
 /// let block = Allocation::new(&Cpu, 3000)?;
-/// assert_eq!((block.size(), block.ptr() as usize % 64, block.end() as usize - block.ptr() as usize), (3000, 0, 3000));
+/// let (start, end) = (block.ptr() as usize, block.end() as usize);
+/// assert_eq!((block.size(), start % 64, end - start), (3000, 0, 3000));
 /// assert_eq!(block.device(), &Cpu);
 /// # Ok::<(), rankform::Error>(())
 /// ```
@@ -60,7 +61,7 @@ impl<D: Device> Allocation<D> {
     /// # Errors
     /// [`Error::OutOfMemory`].
     pub fn new(device: &D, nbytes: usize) -> Result<Self> {
-        Ok(Self::of(device.allocate(nbytes, Init::Zeroed)?, nbytes, device.clone()))
+        Ok(Self::from_block(device.allocate(nbytes, Init::Zeroed)?, nbytes, device.clone()))
     }
 
     /// New memory and the first handle on it, in one heap block where the device allows that.
@@ -71,7 +72,9 @@ impl<D: Device> Allocation<D> {
                 Some(shared) => Ok(shared),
                 None => Err(Error::OutOfMemory { op: "allocate", nbytes }),
             },
-            None => FallibleArc::new(Self::of(device.allocate(nbytes, fresh)?, nbytes, device.clone())),
+            None => {
+                FallibleArc::new(Self::from_block(device.allocate(nbytes, fresh)?, nbytes, device.clone()))
+            }
         }
     }
 
@@ -83,14 +86,14 @@ impl<D: Device> Allocation<D> {
         fresh: Init,
         block: unsafe fn(NonNull<u8>, usize) -> D::Block,
     ) -> Option<FallibleArc<Self>> {
-        FallibleArc::with_room(nbytes, alignment(nbytes), |room| {
+        FallibleArc::with_inline_bytes(nbytes, alignment(nbytes), |room| {
             // SAFETY: the inline bytes have this number and the device's alignment, and no other code knows
             // their address.
             unsafe {
                 if fresh == Init::Zeroed {
                     room.write_bytes(0, nbytes);
                 }
-                Self::of(block(room, nbytes), nbytes, device.clone())
+                Self::from_block(block(room, nbytes), nbytes, device.clone())
             }
         })
     }
@@ -120,11 +123,11 @@ impl<D: Device> Allocation<D> {
         };
         // SAFETY: the caller's promise is the same as `from_external` requires.
         let block = unsafe { device.from_external(address, nbytes, free)? };
-        Ok(Self::of(block, nbytes, device.clone()))
+        Ok(Self::from_block(block, nbytes, device.clone()))
     }
 
     #[inline]
-    fn of(block: D::Block, nbytes: usize, device: D) -> Self {
+    fn from_block(block: D::Block, nbytes: usize, device: D) -> Self {
         let policy = ResizePolicy::default();
         let (version, max_kept) = (AtomicU64::new(0), AtomicUsize::new(policy.max_kept_bytes));
         Allocation { block, nbytes, device, version, max_kept, gaps: false }
@@ -189,10 +192,10 @@ impl<D: Device> Allocation<D> {
 
     /// Continues the version and the policy of the previous memory.
     pub(crate) fn inherit(&self, before: &Self) {
-        self.go_on(before.version(), before.policy());
+        self.set_history(before.version(), before.policy());
     }
 
-    pub(crate) fn go_on(&self, version: u64, policy: ResizePolicy) {
+    pub(crate) fn set_history(&self, version: u64, policy: ResizePolicy) {
         self.version.store(version, Ordering::Relaxed);
         self.set_policy(policy);
     }
@@ -205,7 +208,7 @@ impl<D: Device> Allocation<D> {
     ///
     /// # Safety
     /// 1. The block is not stored inline next to the reference count. 2. `block` returns the same bytes.
-    pub(crate) unsafe fn moved<E: Device>(
+    pub(crate) unsafe fn with_block<E: Device>(
         memory: FallibleArc<Self>,
         device: E,
         block: impl FnOnce(D::Block) -> Result<E::Block>,
@@ -241,7 +244,9 @@ impl Allocation<Cpu> {
     pub(crate) fn from_vec<T: Send + Sync + 'static>(values: Vec<T>) -> Result<FallibleArc<Self>> {
         let nbytes = values.len() * size_of::<T>();
         // The value is made in place, not moved there.
-        let shared = FallibleArc::with_room(0, 1, |_| Self::of(CpuBlock::from_vec(values), nbytes, Cpu));
+        let shared = FallibleArc::with_inline_bytes(0, 1, |_| {
+            Self::from_block(CpuBlock::from_vec(values), nbytes, Cpu)
+        });
         shared.ok_or(Error::OutOfMemory { op: "handle", nbytes: size_of::<Self>() })
     }
 

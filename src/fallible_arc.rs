@@ -16,20 +16,24 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 struct Counted<T> {
     handles: AtomicUsize,
     /// Number of inline bytes in the block, behind this struct.
-    room: usize,
+    inline_bytes: usize,
     value: T,
 }
 
 /// Minimal alignment of every block and of its inline bytes; allocators provide it at no cost.
-const ALIGNMENT: usize = 16;
+const MIN_ALIGNMENT_BYTES: usize = 16;
 
 impl<T> Counted<T> {
     /// The offset of the inline bytes in the block.
-    const HEAD: usize = size_of::<Self>().next_multiple_of(ALIGNMENT);
+    const HEADER_BYTES: usize = size_of::<Self>().next_multiple_of(MIN_ALIGNMENT_BYTES);
 
-    /// The layout of a block with `room` inline bytes behind the value.
-    fn block(room: usize) -> Option<Layout> {
-        Layout::from_size_align(Self::HEAD.checked_add(room)?, align_of::<Self>().max(ALIGNMENT)).ok()
+    /// The layout of a block with that many inline bytes behind the value.
+    fn block(inline_bytes: usize) -> Option<Layout> {
+        Layout::from_size_align(
+            Self::HEADER_BYTES.checked_add(inline_bytes)?,
+            align_of::<Self>().max(MIN_ALIGNMENT_BYTES),
+        )
+        .ok()
     }
 
     /// Frees the block.
@@ -40,7 +44,7 @@ impl<T> Counted<T> {
         // SAFETY: (1) the block was allocated with this layout, which is therefore valid; (2) nothing reads
         // it afterwards.
         unsafe {
-            let layout = Self::block((*this.as_ptr()).room).unwrap_unchecked();
+            let layout = Self::block((*this.as_ptr()).inline_bytes).unwrap_unchecked();
             std::alloc::dealloc(this.as_ptr().cast(), layout);
         }
     }
@@ -49,7 +53,7 @@ impl<T> Counted<T> {
 /// A handle on a value that lives as long as its last handle.
 ///
 /// Invariant 1: `inner` points to a live `Counted<T>` at the start of a block that the global allocator
-/// returned for the layout `Counted::block(room)`; its counter is the number of handles.
+/// returned for the layout `Counted::block(inline_bytes)`; its counter is the number of handles.
 pub(crate) struct FallibleArc<T> {
     inner: NonNull<Counted<T>>,
     _owns: PhantomData<Counted<T>>,
@@ -67,7 +71,7 @@ impl<T> FallibleArc<T> {
     /// # Errors
     /// [`Error::OutOfMemory`]; `value` is dropped.
     pub(crate) fn new(value: T) -> Result<Self> {
-        Self::with_room(0, 1, |_| value)
+        Self::with_inline_bytes(0, 1, |_| value)
             .ok_or(Error::OutOfMemory { op: "handle", nbytes: size_of::<Counted<T>>() })
     }
 
@@ -75,35 +79,35 @@ impl<T> FallibleArc<T> {
     /// as long as the value, at an address that is a multiple of `alignment`, a power of two. One heap block;
     /// `None` when there is no memory for it.
     #[inline]
-    pub(crate) fn with_room(
+    pub(crate) fn with_inline_bytes(
         nbytes: usize,
         alignment: usize,
         make: impl FnOnce(NonNull<u8>) -> T,
     ) -> Option<Self> {
-        let room = nbytes.checked_add(alignment.saturating_sub(ALIGNMENT))?;
-        let layout = Counted::<T>::block(room)?;
+        let inline_bytes = nbytes.checked_add(alignment.saturating_sub(MIN_ALIGNMENT_BYTES))?;
+        let layout = Counted::<T>::block(inline_bytes)?;
         // SAFETY: the layout is not empty, it holds at least the counter.
         let block = NonNull::new(unsafe { std::alloc::alloc(layout) })?;
-        // SAFETY: the inline bytes begin inside the block or at its end, and `room` includes the bytes that
+        // SAFETY: the inline bytes begin inside the block or at its end, and `inline_bytes` includes the bytes that
         // the alignment skips.
         let start = unsafe {
-            let start = block.add(Counted::<T>::HEAD);
+            let start = block.add(Counted::<T>::HEADER_BYTES);
             start.add(start.addr().get().wrapping_neg() & (alignment - 1))
         };
         let inner = block.cast::<Counted<T>>();
         /// Frees the block if `make` unwinds.
-        struct Unmade(*mut u8, Layout);
-        impl Drop for Unmade {
+        struct FreeOnUnwind(*mut u8, Layout);
+        impl Drop for FreeOnUnwind {
             fn drop(&mut self) {
                 // SAFETY: allocated above with this layout; no other code has the pointer.
                 unsafe { std::alloc::dealloc(self.0, self.1) }
             }
         }
-        let unmade = Unmade(block.as_ptr(), layout);
+        let free_on_unwind = FreeOnUnwind(block.as_ptr(), layout);
         let value = make(start);
-        std::mem::forget(unmade);
+        std::mem::forget(free_on_unwind);
         // SAFETY: fresh memory of that layout.
-        unsafe { inner.write(Counted { handles: AtomicUsize::new(1), room, value }) };
+        unsafe { inner.write(Counted { handles: AtomicUsize::new(1), inline_bytes, value }) };
         Some(FallibleArc { inner, _owns: PhantomData })
     }
 
@@ -207,14 +211,14 @@ impl<T> Drop for FallibleArc<T> {
             fence(Ordering::Acquire);
         }
         /// Frees the block even when the value's destructor panics.
-        struct Free<T>(NonNull<Counted<T>>);
-        impl<T> Drop for Free<T> {
+        struct FreeOnDrop<T>(NonNull<Counted<T>>);
+        impl<T> Drop for FreeOnDrop<T> {
             fn drop(&mut self) {
                 // SAFETY: invariant 1; the value has been dropped or its destructor has unwound.
                 unsafe { Counted::free(self.0) }
             }
         }
-        let free = Free(self.inner);
+        let free = FreeOnDrop(self.inner);
         // SAFETY: this was the last handle; the load or the fence orders all uses by other handles before the
         // drop.
         unsafe { std::ptr::drop_in_place(&raw mut (*free.0.as_ptr()).value) };

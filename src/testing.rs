@@ -44,12 +44,12 @@ pub struct Differential<D> {
 }
 
 /// An operator on a device: of one operand, of two operands, of an operand and a number.
-type One<'a, T, U, D> = &'a dyn Fn(&Tensor<T, 3, D>) -> Result<Tensor<U, 3, D>>;
-type Two<'a, T, U, D> = &'a dyn Fn(&Tensor<T, 3, D>, &Tensor<T, 3, D>) -> Result<Tensor<U, 3, D>>;
-type Beside<'a, T, U, D> = &'a dyn Fn(&Tensor<T, 3, D>, T) -> Result<Tensor<U, 3, D>>;
+type UnaryFn<'a, T, U, D> = &'a dyn Fn(&Tensor<T, 3, D>) -> Result<Tensor<U, 3, D>>;
+type BinaryFn<'a, T, U, D> = &'a dyn Fn(&Tensor<T, 3, D>, &Tensor<T, 3, D>) -> Result<Tensor<U, 3, D>>;
+type WithNumberFn<'a, T, U, D> = &'a dyn Fn(&Tensor<T, 3, D>, T) -> Result<Tensor<U, 3, D>>;
 
 /// The kinds of layout that are tested.
-const KINDS: [&str; 7] =
+const LAYOUT_KINDS: [&str; 7] =
     ["contiguous", "permuted", "transposed", "reversed", "every other", "cut", "stretched"];
 
 impl<D: Device> Differential<D> {
@@ -90,13 +90,13 @@ impl<D: Device> Differential<D> {
         &mut self,
         name: &'static str,
         value: fn(T) -> U,
-        run: One<T, U, D>,
+        run: UnaryFn<T, U, D>,
         units: u32,
     ) -> Result<()> {
         for kind in self.some_kinds() {
             let (x, y) = self.pair::<T>(kind)?;
             let expected = Tensor::from_vec(x.to_vec()?.into_iter().map(value).collect(), x.size())?;
-            self.compare(name, KINDS[kind], &expected, &run(&y)?, units)?;
+            self.compare(name, LAYOUT_KINDS[kind], &expected, &run(&y)?, units)?;
         }
         Ok(())
     }
@@ -123,20 +123,20 @@ impl<D: Device> Differential<D> {
         &mut self,
         name: &'static str,
         value: fn(T, T) -> U,
-        run: Two<T, U, D>,
-        beside: Beside<T, U, D>,
+        run: BinaryFn<T, U, D>,
+        beside: WithNumberFn<T, U, D>,
         units: u32,
     ) -> Result<()> {
         for kind in self.some_kinds() {
             let size = self.size();
             let (x, y) = self.pair_of::<T>(kind, size)?;
-            let other = self.below(KINDS.len());
+            let other = self.below(LAYOUT_KINDS.len());
             let (v, w) = self.pair_of::<T>(other, size)?;
             let (x, v, number) = (x.to_vec()?, v.to_vec()?, self.element::<T>());
             let expected = Tensor::from_vec(x.iter().zip(v).map(|(&x, v)| value(x, v)).collect(), size)?;
-            self.compare(name, KINDS[kind], &expected, &run(&y, &w)?, units)?;
+            self.compare(name, LAYOUT_KINDS[kind], &expected, &run(&y, &w)?, units)?;
             let expected = Tensor::from_vec(x.iter().map(|&x| value(x, number)).collect(), size)?;
-            self.compare(name, KINDS[kind], &expected, &beside(&y, number)?, units)?;
+            self.compare(name, LAYOUT_KINDS[kind], &expected, &beside(&y, number)?, units)?;
         }
         Ok(())
     }
@@ -146,11 +146,11 @@ impl<D: Device> Differential<D> {
     /// # Errors
     /// As [`unary`](Self::unary).
     pub fn reduce<R: Reducer<T>, T: Element>(&mut self, reducer: R, units: u32) -> Result<()> {
-        for kind in 0..KINDS.len() {
+        for kind in 0..LAYOUT_KINDS.len() {
             let (x, y) = self.pair::<T>(kind)?;
             macro_rules! over {
                 ($($axes:expr),*) => { $(
-                    self.agree(R::NAME, KINDS[kind], x.reduce(reducer, $axes), y.reduce(reducer, $axes), units)?;
+                    self.agree(R::NAME, LAYOUT_KINDS[kind], x.reduce(reducer, $axes), y.reduce(reducer, $axes), units)?;
                 )* };
             }
             over!(Axis::<0>, Axis::<1>, Axis::<2>, (Axis::<0>, Axis::<2>), All);
@@ -163,12 +163,12 @@ impl<D: Device> Differential<D> {
     /// # Errors
     /// As [`unary`](Self::unary).
     pub fn scan<R: Reducer<T>, T: Element>(&mut self, reducer: R, units: u32) -> Result<()> {
-        for kind in 0..KINDS.len() {
+        for kind in 0..LAYOUT_KINDS.len() {
             let (x, y) = self.pair::<T>(kind)?;
             macro_rules! along {
                 ($($axis:expr),*) => { $(
-                    self.agree(R::NAME, KINDS[kind], x.scan(reducer, $axis), y.scan(reducer, $axis), units)?;
-                    self.agree(R::NAME, KINDS[kind], x.scan_exclusive(reducer, $axis), y.scan_exclusive(reducer, $axis), units)?;
+                    self.agree(R::NAME, LAYOUT_KINDS[kind], x.scan(reducer, $axis), y.scan(reducer, $axis), units)?;
+                    self.agree(R::NAME, LAYOUT_KINDS[kind], x.scan_exclusive(reducer, $axis), y.scan_exclusive(reducer, $axis), units)?;
                 )* };
             }
             along!(Axis::<0>, Axis::<2>);
@@ -257,7 +257,7 @@ impl<D: Device> Differential<D> {
 
     /// The contiguous kind of layout and two others. A table of many operators covers all kinds.
     fn some_kinds(&mut self) -> [usize; 3] {
-        [0, 1 + self.below(KINDS.len() - 1), 1 + self.below(KINDS.len() - 1)]
+        [0, 1 + self.below(LAYOUT_KINDS.len() - 1), 1 + self.below(LAYOUT_KINDS.len() - 1)]
     }
 
     /// Random sizes; a few are 0 or 1, and a few are large enough for several blocks.

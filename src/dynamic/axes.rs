@@ -115,7 +115,7 @@ impl Axes {
         let (mut size, mut stride) = ([1; N], [0; N]);
         size[N - sizes.len()..].copy_from_slice(sizes);
         stride[N - sizes.len()..].copy_from_slice(strides);
-        Layout::of_parts(Dim(size), Stride(stride), offset)
+        Layout::from_parts(Dim(size), Stride(stride), offset)
     }
 }
 

@@ -384,7 +384,7 @@ impl DynTensor {
     ) -> Option<Leaf<'_, N, D>> {
         let size = places.map(|axis| axis.map_or(1, |axis| self.size()[axis]));
         let stride = places.map(|axis| axis.map_or(0, |axis| self.stride()[axis]));
-        let layout = Layout::of_parts(size.into(), stride.into(), self.offset);
+        let layout = Layout::from_parts(size.into(), stride.into(), self.offset);
         let memory = self.memory.as_ref().filter(|_| self.marks == Marks::NONE)?.get::<D>()?;
         Some(Leaf::of_width(memory.ptr(), layout, self.dtype.size(), !self.state.deferred, memory.device()))
     }

@@ -112,14 +112,14 @@ unsafe fn update<P: Program, const RANK: usize, D: Device>(
     program: &P,
     mut gathered: Gathered<'_, RANK, D, MAX_OPERANDS>,
     updated: &[Leaf<'_, RANK, D>],
-    settled: impl FnOnce(&mut RowAxes<RANK>),
+    row_axes_of: impl FnOnce(&mut RowAxes<RANK>),
 ) -> Result<()> {
     let wanted: Dim<RANK> = updated[0].layout().size();
     let size = gathered.size()?;
     if let Some(other) = updated.iter().map(|leaf| leaf.layout().size()).find(|&other| other != size) {
         return Err(Error::Output { op, sizes: size.0.into(), found: other.0.into() });
     }
-    let rows = row_axes(P::BY_ROWS, op, wanted, settled)?;
+    let rows = row_axes(P::BY_ROWS, op, wanted, row_axes_of)?;
     // SAFETY: (1) and (2) are the caller's promises; the borrow checker keeps exclusive views disjoint from
     // each other and from the other leaves.
     unsafe { gathered.map(program, wanted, rows, updated) }

@@ -97,7 +97,10 @@ pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
     /// ```
     /// use rankform::{ops::Mean, prelude::*};
     /// /// Each element's distance to the mean along an axis.
-    /// fn centered<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>, axis: usize) -> Result<Tensor<T, RANK, D>> {
+    /// fn centered<T: Float, const RANK: usize, D: Device>(
+    ///     x: &Tensor<T, RANK, D>,
+    ///     axis: usize,
+    /// ) -> Result<Tensor<T, RANK, D>> {
     ///     (x.lazy() - x.along_axis(Mean, axis)).eval()
     /// }
     /// let x = Tensor::from([[1.0, 3.0], [5.0, 9.0]]);
@@ -121,7 +124,9 @@ pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
     /// ```
     /// use rankform::{ops::Max, prelude::*};
     /// /// Each row in units of its largest element.
-    /// fn scaled<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {
+    /// fn scaled<T: Float, const RANK: usize, D: Device>(
+    ///     x: &Tensor<T, RANK, D>,
+    /// ) -> Result<Tensor<T, RANK, D>> {
     ///     let largest = x.reduce_keepdims(Max, Last)?;
     ///     x.div(&largest)
     /// }

@@ -1,12 +1,12 @@
 //! Expressions: the operands and receivers of operators, lazy evaluation, and generic code over tensors.
 //!
-//! | to read or write | |
-//! |---|---|
-//! | [`Operand`], [`Expr`] | every operand of an operator: tensors, views, expressions, numbers; a tree of operators |
-//! | [`Elementwise`], [`Zip`], [`Reduce`], [`Scan`] | the receivers of operators: implement `map`, `zip`, `reduce`, `scan`, get every operator |
-//! | [`Lazy`] | an expression that has not run yet: one pass over memory for several operators |
-//! | [`apply`], [`apply_many`] | operators on tuples of operands, with one or several outputs |
-//! | [`apply_in_place`] | operators that update several tensors |
+//! - [`Operand`] is everything that an operator reads: tensors, views, expressions, numbers. [`Expr`] is a
+//!   tree of operators over them.
+//! - [`Elementwise`], [`Zip`], [`Reduce`] and [`Scan`] are the receivers of operators: a type that implements
+//!   `map`, `zip`, `reduce` and `scan` has every operator.
+//! - [`Lazy`] is an expression that has not run yet: several operators in one pass over memory.
+//! - [`apply`] and [`apply_many`] run an operator on a tuple of operands, with one or several outputs.
+//! - [`apply_in_place`] runs an operator that updates several tensors.
 //!
 //! # Code for any element, rank and device
 //!
@@ -37,17 +37,27 @@
 //! # Ok::<(), rankform::Error>(())
 //! ```
 //!
-//! | wanted | written |
-//! |---|---|
-//! | an argument that is read | `&Tensor<T, RANK, D>`; tensors and views alike: `impl Into<TensorView<'a, T, RANK, D>>`; expressions and numbers too: `impl` [`Operand`]`<T, RANK, D>` |
-//! | an argument that is written | `&mut Tensor<T, RANK, D>`; parts of tensors too: `impl` [`IntoViewMut`](crate::tensor::IntoViewMut)`<'a, T, RANK, D>` |
-//! | an expression as argument or result | see [`Lazy`] |
-//! | an operator as argument | `F: `[`Op`](crate::kernel::Op)`<(T,), Out = T>`, `<(T, T), …>` |
-//! | a constant | [`T::constant(0.5)`](crate::Float::constant) where `T: Float`, `T::zero()` and `T::one()` where `T: Number`; in bodies of [`elementwise!`](crate::elementwise) a number: `x * 0.5` |
-//! | a statistic of all elements or along the last axis, sizes kept | `mean_along(All)`, `mean_along(Last)`, `softmax(Last)`, … |
-//! | the same over an axis known at run time | `mean_along_axis(axis)`, `softmax_axis(axis)`, …; `RANK - 1` is the last |
-//! | the statistic itself | `x.mean(All)?`, of rank 0, whose `.lift()` has any rank; [`reduce_keepdims(Mean, Last)`](Reduce::reduce_keepdims) leaves an axis of size 1 |
-//! | running sums, sorts and other functions along an axis | the method that ends in `_axis`: `x.sort_axis(RANK - 1)?` |
+//! Arguments:
+//!
+//! - A tensor that is read: `&Tensor<T, RANK, D>`. Tensors and views alike:
+//!   `impl Into<TensorView<'a, T, RANK, D>>`. Expressions and numbers too: `impl` [`Operand`]`<T, RANK, D>`.
+//! - A tensor that is written: `&mut Tensor<T, RANK, D>`. Parts of tensors too:
+//!   `impl` [`IntoViewMut`](crate::tensor::IntoViewMut)`<'a, T, RANK, D>`.
+//! - An expression, as argument or result: see [`Lazy`].
+//! - An operator: `F: `[`Op`](crate::kernel::Op)`<(T,), Out = T>`, `<(T, T), …>`.
+//!
+//! Operations:
+//!
+//! - A constant: [`T::constant(0.5)`](crate::Float::constant) for `T: Float`, `T::zero()` and `T::one()` for
+//!   `T: Number`; in bodies of [`elementwise!`](crate::elementwise) a number: `x * 0.5`.
+//! - A statistic of all elements or along the last axis, sizes kept: `mean_along(All)`, `mean_along(Last)`,
+//!   `softmax(Last)`, …
+//! - The same over an axis known at run time: `mean_along_axis(axis)`, `softmax_axis(axis)`, …; `RANK - 1` is
+//!   the last.
+//! - The statistic itself: `x.mean(All)?` has rank 0, and its `.lift()` has any rank;
+//!   [`reduce_keepdims(Mean, Last)`](Reduce::reduce_keepdims) leaves an axis of size 1.
+//! - Running sums, sorts and other functions along an axis: the method that ends in `_axis`:
+//!   `x.sort_axis(RANK - 1)?`.
 //!
 //! None of these needs a bound on the rank. A change of rank does, because Rust has no arithmetic in types:
 //! the new rank is a parameter `const M: usize`, and a trait of [`rank`](crate::rank) relates both.
@@ -57,7 +67,7 @@
 //! | `x.mean(Last)?: Tensor<T, M, D>` | `Dim<RANK>: RemoveAxes<Last, Output = Dim<M>>` |
 //! | `x.mean_axis(axis)?: Tensor<T, M, D>` | `Dim<RANK>: RankMinusOne<Output = Dim<M>>` |
 //! | `Axis::<A>`, sizes kept | `Dim<RANK>: RemoveAxis<A>` |
-//! | any set of axes, sizes kept | `Dim<RANK>: HasAxes<AXES>`; `softmax` and similar functions also `AXES: Copy` |
+//! | any set of axes, sizes kept | `Dim<RANK>: HasAxes<AXES>`; also `AXES: Copy` for `softmax` and its kin |
 //! | a line combined with rows, `bias.lift()` | `Dim<1>: LiftTo<RANK>` |
 // Imports: its own files.
 

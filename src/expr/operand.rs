@@ -289,8 +289,9 @@ calls! {
 ///     (x.lazy() - y).square().sum(All)?.item()
 /// }
 /// let (x, y) = (Tensor::from([3.0, 4.0]), Tensor::from([0.0, 8.0]));
-/// let found = [squared_distance(&x, &y)?, squared_distance(&x, y.lazy() * 0.5)?, squared_distance(&x, 0.0)?];
-/// assert_eq!(found, [25.0, 9.0, 25.0]);
+/// assert_eq!(squared_distance(&x, &y)?, 25.0);
+/// assert_eq!(squared_distance(&x, y.lazy() * 0.5)?, 9.0);
+/// assert_eq!(squared_distance(&x, 0.0)?, 25.0);
 /// # Ok::<(), rankform::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(

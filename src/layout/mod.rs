@@ -122,7 +122,7 @@ impl<const RANK: usize> Layout<RANK> {
     /// A layout from its parts; the caller keeps the invariants.
     #[cfg(feature = "dynamic")]
     #[inline]
-    pub(crate) const fn of_parts(size: Dim<RANK>, stride: Stride<RANK>, offset: usize) -> Self {
+    pub(crate) const fn from_parts(size: Dim<RANK>, stride: Stride<RANK>, offset: usize) -> Self {
         Layout { size, stride, offset }
     }
 
@@ -218,7 +218,7 @@ impl<const RANK: usize> Layout<RANK> {
         // other, therefore the others move past it.
         for mut at in 1..RANK {
             for earlier in (0..at).rev() {
-                if self.slower(order[at], order[earlier]) {
+                if self.is_slower(order[at], order[earlier]) {
                     order.swap(at, earlier);
                     at = earlier;
                 }
@@ -227,7 +227,7 @@ impl<const RANK: usize> Layout<RANK> {
         order
     }
 
-    fn slower(&self, axis: usize, than: usize) -> bool {
+    fn is_slower(&self, axis: usize, than: usize) -> bool {
         let step = |axis: usize| self.stride.0[axis].unsigned_abs();
         self.size.0[axis] != 1 && self.size.0[than] != 1 && step(axis) > step(than)
     }
@@ -238,11 +238,11 @@ impl<const RANK: usize> Layout<RANK> {
     /// decide; empty layouts are dense.
     pub fn is_non_overlapping_and_dense(&self) -> bool {
         let forward = self.stride.0.iter().zip(&self.size.0).all(|(&stride, &size)| stride >= 0 || size == 1);
-        self.size.0.contains(&0) || forward && by_pointer!(overlap::is_dense, &mut self.steps()[..])
+        self.size.0.contains(&0) || forward && by_pointer!(overlap::is_dense, &mut self.axis_steps()[..])
     }
 
     /// The absolute stride and the size of each axis.
-    fn steps(&self) -> [(usize, usize); RANK] {
+    fn axis_steps(&self) -> [(usize, usize); RANK] {
         let mut steps = [(0, 0); RANK];
         for axis in 0..RANK {
             steps[axis] = (self.stride.0[axis].unsigned_abs(), self.size.0[axis]);
@@ -254,7 +254,7 @@ impl<const RANK: usize> Layout<RANK> {
     /// without a collision are decided exactly up to 4 096 elements, and reported as overlapping beyond:
     /// sizes `[2, 3]` collide with strides `[2, 1]`, and do not with `[3, 2]`.
     pub fn may_overlap(&self) -> bool {
-        !self.size.0.contains(&0) && by_pointer!(overlap::may_overlap, &mut self.steps()[..])
+        !self.size.0.contains(&0) && by_pointer!(overlap::may_overlap, &mut self.axis_steps()[..])
     }
 }
 

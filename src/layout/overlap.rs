@@ -6,7 +6,7 @@
 // Imports: nothing.
 
 /// [`may_overlap`] compares all positions up to this number of elements.
-const EXACT: usize = 4096;
+const EXACT_ELEMENTS: usize = 4096;
 
 /// Whether some order of the axes has no gaps.
 pub(super) fn is_dense(axes: &mut [(usize, usize)]) -> bool {
@@ -19,7 +19,7 @@ pub(super) fn is_dense(axes: &mut [(usize, usize)]) -> bool {
     })
 }
 
-/// Whether two indices may have one position; exact up to [`EXACT`] elements.
+/// Whether two indices may have one position; exact up to [`EXACT_ELEMENTS`] elements.
 pub(super) fn may_overlap(axes: &mut [(usize, usize)]) -> bool {
     sort(axes);
     let (mut nested, mut numel) = (true, 1);
@@ -29,14 +29,14 @@ pub(super) fn may_overlap(axes: &mut [(usize, usize)]) -> bool {
         reach = reach.saturating_add(stride.saturating_mul(size - 1));
         numel *= size;
     }
-    !nested && (numel > EXACT || meet(axes))
+    !nested && (numel > EXACT_ELEMENTS || meet(axes))
 }
 
-/// Whether two of at most [`EXACT`] positions are equal. They are sorted on the stack, because this function
+/// Whether two of at most [`EXACT_ELEMENTS`] positions are equal. They are sorted on the stack, because this function
 /// must not allocate.
 #[cold]
 fn meet(axes: &[(usize, usize)]) -> bool {
-    let (mut positions, mut count) = ([0; EXACT], 1);
+    let (mut positions, mut count) = ([0; EXACT_ELEMENTS], 1);
     for &(stride, size) in axes {
         for at in 1..size {
             for k in 0..count {

@@ -190,7 +190,8 @@ impl<const RANK: usize> Layout<RANK> {
     ) -> Result<Self> {
         self.fits(op, axis)?;
         let (size, stride) = (self.size.0[axis], self.stride.0[axis]);
-        let Some(Cut { len, first, times }) = Cut::of(size, start, end, step) else {
+        let Some(AxisSelection { len, first, stride_factor }) = AxisSelection::new(size, start, end, step)
+        else {
             return Err(Error::Slice {
                 op,
                 entry: entry(ResolvedSlice::Range(start, Some(end), step), size),
@@ -204,7 +205,7 @@ impl<const RANK: usize> Layout<RANK> {
             return Ok(layout); // the result is empty and addresses no element
         }
         layout.offset = (self.offset as isize).wrapping_add((first as isize).wrapping_mul(stride)) as usize;
-        layout.stride.0[axis] = stride.wrapping_mul(times);
+        layout.stride.0[axis] = stride.wrapping_mul(stride_factor);
         Ok(layout)
     }
 
@@ -217,7 +218,7 @@ impl<const RANK: usize> Layout<RANK> {
     where
         S::Reads: SliceOfRank<RANK>,
     {
-        let mut slicing = Slicing {
+        let mut slicing = SliceBuilder {
             of: *self,
             size: [1; M],
             stride: [0; M],
@@ -229,7 +230,7 @@ impl<const RANK: usize> Layout<RANK> {
             let (axis, size) = (slicing.axis, self.size.0[slicing.axis]);
             return Err(Error::Slice { op: "slice", entry: entry(pick, size), axis, size });
         }
-        let Slicing { size, stride, offset, .. } = slicing;
+        let SliceBuilder { size, stride, offset, .. } = slicing;
         // An empty result addresses no element: the old offset is kept.
         let offset = if size.contains(&0) { self.offset } else { offset as usize };
         Ok(Layout { size: Dim(size), stride: Stride(stride), offset })
@@ -237,7 +238,7 @@ impl<const RANK: usize> Layout<RANK> {
 
     /// Whether two slices, both of which fit, select disjoint sets of indices.
     pub(crate) fn are_apart(&self, first: &impl SliceSpec, second: &impl SliceSpec) -> bool {
-        let none = || Positions { size: self.size.0, picked: [(0, 0, 1); RANK], axis: 0 };
+        let none = || SelectedPositions { size: self.size.0, picked: [(0, 0, 1); RANK], axis: 0 };
         let (mut one, mut other) = (none(), none());
         let fit = first.each(&mut one).is_none() && second.each(&mut other).is_none();
         fit && one.picked.into_iter().zip(other.picked).any(|(a, b)| !have_common(a, b))
@@ -311,13 +312,13 @@ impl<const RANK: usize> Layout<RANK> {
         if self.is_contiguous() && to.counted(1) == Some(self.numel()) {
             return Ok(Layout { offset: self.offset, ..Layout::row_major(to) });
         }
-        (*self).restrided(to)
+        (*self).reshaped_strided(to)
     }
 
     /// [`reshaped`](Layout::reshaped) for a layout that is not contiguous, and the error if `to` does not
     /// fit. It is a separate function to keep the common case short.
     #[inline(never)]
-    fn restrided<const N: usize>(self, to: Dim<N>) -> Result<Layout<N>> {
+    fn reshaped_strided<const N: usize>(self, to: Dim<N>) -> Result<Layout<N>> {
         let numel = to.numel_of("reshape", 1)?;
         if numel != self.numel() {
             let of = Some(self.size.0.into());
@@ -371,38 +372,38 @@ impl<const RANK: usize> Layout<RANK> {
     }
 
     /// The same strides at another offset.
-    pub(crate) fn moved(&self, offset: usize) -> Self {
+    pub(crate) fn with_offset(&self, offset: usize) -> Self {
         Layout { offset, ..*self }
     }
 }
 
 /// A selection of positions along one axis: their number, the first one, and the factor of the stride.
-struct Cut {
+struct AxisSelection {
     len: usize,
     first: usize,
-    times: isize,
+    stride_factor: isize,
 }
 
-impl Cut {
+impl AxisSelection {
     /// Positions `start..end`, every `step`-th, from the last when the step is negative; `None` when they
     /// leave the axis or the step is 0.
     #[inline]
-    fn of(size: usize, start: usize, end: usize, step: isize) -> Option<Cut> {
+    fn new(size: usize, start: usize, end: usize, step: isize) -> Option<AxisSelection> {
         if start > end || end > size || step == 0 {
             return None;
         }
         if step == 1 {
-            return Some(Cut { len: end - start, first: start, times: 1 });
+            return Some(AxisSelection { len: end - start, first: start, stride_factor: 1 });
         }
         let len = (end - start).div_ceil(step.unsigned_abs());
         let first = if step > 0 || len == 0 { start } else { end - 1 };
         // One position: its stride is not used and must not overflow.
-        Some(Cut { len, first, times: if len > 1 { step } else { 1 } })
+        Some(AxisSelection { len, first, stride_factor: if len > 1 { step } else { 1 } })
     }
 }
 
 /// A slice under construction: the axis that is read next, and the axis of the result that is written next.
-struct Slicing<const RANK: usize, const M: usize> {
+struct SliceBuilder<const RANK: usize, const M: usize> {
     of: Layout<RANK>,
     size: [usize; M],
     stride: [isize; M],
@@ -411,7 +412,7 @@ struct Slicing<const RANK: usize, const M: usize> {
     out: usize,
 }
 
-impl<const RANK: usize, const M: usize> SliceList for Slicing<RANK, M> {
+impl<const RANK: usize, const M: usize> SliceList for SliceBuilder<RANK, M> {
     #[inline(always)] // straight-line code: the type of an entry determines its selection
     fn take(&mut self, pick: ResolvedSlice) -> bool {
         if let ResolvedSlice::New = pick {
@@ -422,10 +423,12 @@ impl<const RANK: usize, const M: usize> SliceList for Slicing<RANK, M> {
         let first = match pick {
             ResolvedSlice::Index(at) if at < size => at,
             ResolvedSlice::Range(start, end, step) => {
-                let Some(Cut { len, first, times }) = Cut::of(size, start, end.unwrap_or(size), step) else {
+                let Some(AxisSelection { len, first, stride_factor }) =
+                    AxisSelection::new(size, start, end.unwrap_or(size), step)
+                else {
                     return false;
                 };
-                (self.size[self.out], self.stride[self.out]) = (len, stride.wrapping_mul(times));
+                (self.size[self.out], self.stride[self.out]) = (len, stride.wrapping_mul(stride_factor));
                 self.out += 1;
                 first
             }
@@ -439,25 +442,28 @@ impl<const RANK: usize, const M: usize> SliceList for Slicing<RANK, M> {
 
 /// The positions that a slice selects along each axis: the first, their number, and the step. The entries
 /// fit.
-struct Positions<const RANK: usize> {
+struct SelectedPositions<const RANK: usize> {
     size: [usize; RANK],
     picked: [(usize, usize, usize); RANK],
     axis: usize,
 }
 
-impl<const RANK: usize> SliceList for Positions<RANK> {
+impl<const RANK: usize> SliceList for SelectedPositions<RANK> {
     fn take(&mut self, pick: ResolvedSlice) -> bool {
         let picked = match pick {
             ResolvedSlice::New => return true,
             ResolvedSlice::Index(at) => (at, 1, 1),
             ResolvedSlice::Range(start, end, step) => {
-                let Some(Cut { len, first, times }) =
-                    Cut::of(self.size[self.axis], start, end.unwrap_or(self.size[self.axis]), step)
-                else {
+                let Some(AxisSelection { len, first, stride_factor }) = AxisSelection::new(
+                    self.size[self.axis],
+                    start,
+                    end.unwrap_or(self.size[self.axis]),
+                    step,
+                ) else {
                     return false;
                 };
-                let step = times.unsigned_abs();
-                (if times < 0 { first - step * (len - 1) } else { first }, len, step)
+                let step = stride_factor.unsigned_abs();
+                (if stride_factor < 0 { first - step * (len - 1) } else { first }, len, step)
             }
             ResolvedSlice::Endless => return false,
         };

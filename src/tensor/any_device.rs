@@ -33,14 +33,14 @@ impl<T, const RANK: usize, D: AnyDeviceKind> Tensor<T, RANK, D> {
             self.with_allocation(|memory| {
                 let device = memory.device().clone().into();
                 if D::BLOCKS_MOVE {
-                    return Allocation::moved(memory, device, |block| Ok(D::into_any(block)));
+                    return Allocation::with_block(memory, device, |block| Ok(D::into_any(block)));
                 }
                 // The bytes may be stored inline next to the reference count: the new handle keeps the old
                 // one alive.
                 let (address, nbytes, version, policy) =
                     (memory.ptr(), memory.size(), memory.version(), memory.policy());
                 let other = Allocation::external(&device, address, nbytes, move |_, _| drop(memory))?;
-                other.go_on(version, policy);
+                other.set_history(version, policy);
                 FallibleArc::new(other)
             })
         }
@@ -65,7 +65,7 @@ impl<T, const RANK: usize> Tensor<T, RANK, AnyDevice> {
         // SAFETY: as above.
         unsafe {
             self.with_allocation(|memory| {
-                Allocation::moved(memory, device, |block| D::from_any(block).ok_or_else(other))
+                Allocation::with_block(memory, device, |block| D::from_any(block).ok_or_else(other))
             })
         }
     }

@@ -11,9 +11,9 @@ use std::any::Any;
 use std::mem::MaybeUninit;
 
 /// Bytes of a chunk that is copied on the host: it stays in the cache of one core.
-const PIECE: usize = 256 << 10;
+const HOST_CHUNK_BYTES: usize = 256 << 10;
 /// Bytes of a chunk that is read from another device.
-const FAR_PIECE: usize = 4 << 20;
+const DEVICE_CHUNK_BYTES: usize = 4 << 20;
 
 /// The functions of a device that bring its bytes to the host. It is a trait object: code that reads elements
 /// in chunks is compiled once, for every element, rank and device.
@@ -76,14 +76,14 @@ impl Strided<'_> {
     /// # Safety
     /// 1. The device holds initialized elements without padding at every index. 2. No code writes them
     ///    meanwhile.
-    pub(crate) unsafe fn pieces(&self, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    pub(crate) unsafe fn for_each_chunk(&self, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let (size, OperandRef { address, stride, element }) = (self.size, self.slot);
         let numel: usize = size.iter().product();
         if numel == 0 {
             return Ok(());
         }
         let near = self.device.is_host();
-        let room = (if near { PIECE } else { FAR_PIECE }) / element; // an element has at most 16 bytes
+        let room = (if near { HOST_CHUNK_BYTES } else { DEVICE_CHUNK_BYTES }) / element; // an element has at most 16 bytes
         let mut fetched = Vec::new();
         if self.is_contiguous() {
             for start in (0..numel).step_by(room) {
@@ -193,13 +193,17 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         f(Strided { device: self.device(), size: &size.0, slot })
     }
 
-    /// As [`Strided::pieces`].
+    /// As [`Strided::for_each_chunk`].
     ///
     /// # Errors
-    /// Those of [`Strided::pieces`]; [`Error::Unallocated`].
-    pub(crate) fn pieces(&self, op: &'static str, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    /// Those of [`Strided::for_each_chunk`]; [`Error::Unallocated`].
+    pub(crate) fn for_each_chunk(
+        &self,
+        op: &'static str,
+        each: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
         // SAFETY: (1) and (2): the elements of a view, which borrows them.
-        self.erased(op, |elements| unsafe { elements.pieces(each) })
+        self.erased(op, |elements| unsafe { elements.for_each_chunk(each) })
     }
 }
 
@@ -220,7 +224,7 @@ impl Tensor<u8, 1, Cpu> {
         let (bytes, first) = self.of_elements(op, T::DTYPE, &layout.size().0, wanted)?;
         // SAFETY: (1) the span lies inside the bytes, which are aligned; (2) they are valid elements, and all
         // their memory is.
-        Ok(unsafe { bytes.with_layout(layout.moved(layout.offset() + first)) })
+        Ok(unsafe { bytes.with_layout(layout.with_offset(layout.offset() + first)) })
     }
 
     /// The same bytes, or an aligned copy for elements of a type, and the index of the first element. The

@@ -4,7 +4,7 @@
 // Imports: `error`, `dim`, `layout`, `scalar`, `element`, `kernel`, `device`, `allocation`, `tensor`.
 
 use super::Tensor;
-use super::external::checked;
+use super::external::checked_size;
 use crate::allocation::Allocation;
 use crate::device::{Cpu, Device, Init, Inputs};
 use crate::dim::Dim;
@@ -50,7 +50,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     where
         T: Number,
     {
-        Self::spread("ones", size.into(), T::one(), device)
+        Self::filled("ones", size.into(), T::one(), device)
     }
 
     /// All elements `value`.
@@ -66,11 +66,11 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// ```
     #[inline]
     pub fn full(size: impl Into<Dim<RANK>>, value: T, device: &D) -> Result<Self> {
-        Self::spread("full", size.into(), value, device)
+        Self::filled("full", size.into(), value, device)
     }
 
     #[inline(always)]
-    fn spread(op: &'static str, size: Dim<RANK>, value: T, device: &D) -> Result<Self> {
+    fn filled(op: &'static str, size: Dim<RANK>, value: T, device: &D) -> Result<Self> {
         let numel = size.numel_of(op, size_of::<T>())?;
         let mut tensor = Self::fresh(op, Layout::row_major(size), device, Init::Unspecified)?;
         let to = tensor.fresh_leaf().slot(&[1]);
@@ -85,7 +85,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// [`Error::Length`] when the number of elements does not match `size`, [`Error::Overflow`],
     /// [`Error::OutOfMemory`].
     pub fn from_slice(values: &[T], size: impl Into<Dim<RANK>>, device: &D) -> Result<Self> {
-        let size = checked("from_slice", size.into(), values.len(), size_of::<T>())?;
+        let size = checked_size("from_slice", size.into(), values.len(), size_of::<T>())?;
         let mut tensor = Self::unwritten("from_slice", Layout::row_major(size), device)?;
         let to = tensor.fresh_leaf().slot(&[]).address;
         // SAFETY: new memory for exactly these elements.
@@ -208,7 +208,7 @@ impl<T: Send + Sync + 'static> Tensor<T, 1, Cpu> {
 // ------------------------------------------------------------ ranges
 
 /// The value of an integer, exactly.
-fn whole<T: Element>(value: T) -> i128 {
+fn to_integer<T: Element>(value: T) -> i128 {
     let value = value.widen();
     if T::DTYPE == DType::U64 { value.cast::<u64>().into() } else { value.cast::<i64>().into() }
 }
@@ -250,8 +250,8 @@ impl<T: RealNumber, D: Device> Tensor<T, 1, D> {
             return refused("the step is 0");
         }
         if T::DTYPE.is_discrete() {
-            let (first, step) = (whole(start), whole(step));
-            let way = whole(end) - first;
+            let (first, step) = (to_integer(start), to_integer(step));
+            let way = to_integer(end) - first;
             let count =
                 if (way < 0) == (step < 0) { way.unsigned_abs().div_ceil(step.unsigned_abs()) } else { 0 };
             let count = usize::try_from(count).unwrap_or(usize::MAX);
@@ -279,7 +279,7 @@ impl<T: RealNumber, D: Device> Tensor<T, 1, D> {
 }
 
 /// The i-th of `spaces + 1` numbers at equal distances.
-fn between(first: f64, last: f64, spaces: f64, i: f64) -> f64 {
+fn interpolated(first: f64, last: f64, spaces: f64, i: f64) -> f64 {
     let step = (last - first) / spaces;
     if step.is_normal() || first == last {
         return first + i * step;
@@ -312,7 +312,7 @@ impl<T: Number, D: Device> Tensor<T, 1, D> {
             });
         }
         let spaces = n.saturating_sub(1).max(1);
-        let [low, high] = if T::DTYPE.is_discrete() { [whole(start), whole(end)] } else { [0; 2] };
+        let [low, high] = if T::DTYPE.is_discrete() { [to_integer(start), to_integer(end)] } else { [0; 2] };
         let value = |[i]: [usize; 1]| match i {
             0 => start,
             i if i + 1 == n => end,
@@ -321,7 +321,7 @@ impl<T: Number, D: Device> Tensor<T, 1, D> {
                 T::narrow(Compute::<T>::from_i64((sum / spaces as i128) as i64))
             }
             i => {
-                let part = |first, last| between(first, last, spaces as f64, i as f64);
+                let part = |first, last| interpolated(first, last, spaces as f64, i as f64);
                 T::narrow(Compute::<T>::from_complex(Complex::new(
                     part(first.re, last.re),
                     part(first.im, last.im),

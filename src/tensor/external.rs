@@ -16,7 +16,7 @@ use std::sync::atomic::*;
 
 /// The sizes, after a check that they hold `found` elements.
 #[inline]
-pub(super) fn checked<const RANK: usize>(
+pub(super) fn checked_size<const RANK: usize>(
     op: &'static str,
     size: Dim<RANK>,
     found: usize,
@@ -45,7 +45,7 @@ impl<T: Send + Sync + 'static, const RANK: usize> Tensor<T, RANK, Cpu> {
     /// ```
     #[inline(always)] // returning a tensor through memory costs as much as its allocation
     pub fn from_vec(values: Vec<T>, size: impl Into<Dim<RANK>>) -> Result<Self> {
-        let size = checked("from_vec", size.into(), values.len(), size_of::<T>())?;
+        let size = checked_size("from_vec", size.into(), values.len(), size_of::<T>())?;
         let memory = Allocation::from_vec(values)?;
         // SAFETY: the vector's elements, row-major.
         Ok(unsafe { Tensor::from_memory(memory, Layout::row_major(size)) })
@@ -151,7 +151,7 @@ impl<'a, T, const RANK: usize> TensorView<'a, T, RANK, Cpu> {
     /// # Errors
     /// [`Error::Length`] when the number of elements does not fit `size`.
     pub fn from_slice(values: &'a [T], size: impl Into<Dim<RANK>>) -> Result<Self> {
-        let size = checked("from_slice", size.into(), values.len(), size_of::<T>())?;
+        let size = checked_size("from_slice", size.into(), values.len(), size_of::<T>())?;
         // SAFETY: the slice's elements, row-major, borrowed for as long as the view.
         Ok(unsafe { TensorView::new(values.as_ptr().cast_mut().cast(), Layout::row_major(size), true, &Cpu) })
     }
@@ -163,14 +163,14 @@ impl<'a, T, const RANK: usize> TensorViewMut<'a, T, RANK, Cpu> {
     /// # Errors
     /// [`Error::Length`] when the number of elements does not fit `size`.
     pub fn from_slice(values: &'a mut [T], size: impl Into<Dim<RANK>>) -> Result<Self> {
-        let size = checked("from_slice", size.into(), values.len(), size_of::<T>())?;
+        let size = checked_size("from_slice", size.into(), values.len(), size_of::<T>())?;
         // SAFETY: the slice's elements, row-major, borrowed exclusively for as long as the view.
         Ok(unsafe { TensorViewMut::new(values.as_mut_ptr().cast(), Layout::row_major(size), &Cpu) })
     }
 }
 
 /// The element with the lowest address, and the layout relative to it.
-fn spread<T, const RANK: usize>(
+fn base_and_layout<T, const RANK: usize>(
     first: *const T,
     size: Dim<RANK>,
     stride: Stride<RANK>,
@@ -223,7 +223,7 @@ impl<'a, T, const RANK: usize> TensorView<'a, T, RANK, Cpu> {
         size: impl Into<Dim<RANK>>,
         stride: impl Into<Stride<RANK>>,
     ) -> Result<Self> {
-        let (base, layout) = spread(first, size.into(), stride.into())?;
+        let (base, layout) = base_and_layout(first, size.into(), stride.into())?;
         // SAFETY: (1) and (2) are the caller's promises; positions are counted from the lowest element.
         Ok(unsafe { TensorView::new(base, layout, true, &Cpu) })
     }
@@ -243,7 +243,7 @@ impl<'a, T, const RANK: usize> TensorViewMut<'a, T, RANK, Cpu> {
         size: impl Into<Dim<RANK>>,
         stride: impl Into<Stride<RANK>>,
     ) -> Result<Self> {
-        let (base, layout) = spread(first.cast_const(), size.into(), stride.into())?;
+        let (base, layout) = base_and_layout(first.cast_const(), size.into(), stride.into())?;
         if layout.may_overlap() {
             return Err(Error::Overlap {
                 op: "from_raw_parts",

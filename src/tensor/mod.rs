@@ -1,18 +1,27 @@
 //! Tensors and views: creation, layout, ownership, access to elements, conversion. Arithmetic is in
 //! [`ops`](crate::ops).
 //!
-//! | task | functions |
-//! |---|---|
-//! | create | [`zeros`](Tensor::zeros), [`ones`](Tensor::ones), [`full`](Tensor::full), [`from_fn`](Tensor::from_fn), [`from_slice`](Tensor::from_slice), [`arange`](Tensor::arange), [`linspace`](Tensor::linspace), [`eye`](Tensor::eye) |
-//! | take over memory | [`from_vec`](Tensor::from_vec), [`from_external`](Tensor::from_external), [`TensorView::from_slice`] |
-//! | view | [`slice`](Tensor::slice), [`permuted`](Tensor::permuted), [`transposed`](Tensor::transposed), [`reshape`](Tensor::reshape), [`lift`](Tensor::lift), [`broadcast_to`](Tensor::broadcast_to), [`windows`](Tensor::windows) |
-//! | write | [`view_mut`](Tensor::view_mut), [`data_mut`](Tensor::data_mut), [`mutable_data`](Tensor::mutable_data) |
-//! | copy, share, move | [`copy`](Tensor::copy), [`share_data`](Tensor::share_data), [`make_unique`](Tensor::make_unique), [`to`](Tensor::to), [`copy_to`](Tensor::copy_to) |
-//! | read on the host | [`to_vec`](Tensor::to_vec), [`item`](Tensor::item), [`as_slice`](Tensor::as_slice), [`get`](Tensor::get), [`iter`](Tensor::iter) |
-//! | resize | [`resize`](Tensor::resize), [`reserve`](Tensor::reserve), [`extend`](Tensor::extend), [`shrink_to`](Tensor::shrink_to) |
-//! | memory format | [`to_format`](Tensor::to_format), [`restride`](Tensor::restride), [`is_contiguous`](Tensor::is_contiguous) |
-//! | compare | `==` (exact); the macros of the crate `approx` (within a tolerance) |
-//! | bytes, foreign code | [`as_bytes`](Tensor::as_bytes), [`from_bytes`](Tensor::from_bytes), [`into_raw`](Tensor::into_raw) |
+//! - **Create**: [`zeros`](Tensor::zeros), [`ones`](Tensor::ones), [`full`](Tensor::full),
+//!   [`from_fn`](Tensor::from_fn), [`from_slice`](Tensor::from_slice), [`from_array`](Tensor::from_array),
+//!   [`arange`](Tensor::arange), [`linspace`](Tensor::linspace), [`eye`](Tensor::eye).
+//! - **Take over memory**: [`from_vec`](Tensor::from_vec), [`from_external`](Tensor::from_external),
+//!   [`TensorView::from_slice`].
+//! - **View**: [`slice`](Tensor::slice), [`permuted`](Tensor::permuted), [`transposed`](Tensor::transposed),
+//!   [`reshape`](Tensor::reshape), [`lift`](Tensor::lift), [`broadcast_to`](Tensor::broadcast_to),
+//!   [`windows`](Tensor::windows).
+//! - **Write**: [`view_mut`](Tensor::view_mut), [`data_mut`](Tensor::data_mut),
+//!   [`mutable_data`](Tensor::mutable_data).
+//! - **Copy, share, move**: [`copy`](Tensor::copy), [`share_data`](Tensor::share_data),
+//!   [`make_unique`](Tensor::make_unique), [`to`](Tensor::to), [`copy_to`](Tensor::copy_to).
+//! - **Read on the host**: [`to_vec`](Tensor::to_vec), [`item`](Tensor::item),
+//!   [`as_slice`](Tensor::as_slice), [`get`](Tensor::get), [`iter`](Tensor::iter).
+//! - **Resize**: [`resize`](Tensor::resize), [`reserve`](Tensor::reserve), [`extend`](Tensor::extend),
+//!   [`shrink_to`](Tensor::shrink_to).
+//! - **Set the memory format**: [`to_format`](Tensor::to_format), [`restride`](Tensor::restride),
+//!   [`is_contiguous`](Tensor::is_contiguous).
+//! - **Compare**: `==` is exact; the macros of the crate `approx` compare within a tolerance.
+//! - **Exchange bytes and handles**: [`as_bytes`](Tensor::as_bytes), [`from_bytes`](Tensor::from_bytes),
+//!   [`into_raw`](Tensor::into_raw).
 // Imports: its own files.
 
 mod any_device;

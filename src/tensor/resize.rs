@@ -3,7 +3,7 @@
 //! | | sizes | memory | elements |
 //! |---|---|---|---|
 //! | `new`, `empty` | set | none | none to read |
-//! | `resize`, `resize_axis` | set | released if the policy says so | those in the memory, if it is large enough |
+//! | `resize`, `resize_axis` | set | released by the policy | those in the memory, if it is large enough |
 //! | `reshape_in_place` (and `memory_format.rs`) | set | kept | kept |
 //! | `mutable_data` | kept | new if it is too small | 0 in new memory |
 //! | `reserve`, `extend`, `shrink_to` | kept, more, fewer | new, new when full, kept | kept; new ones 0 |
@@ -216,7 +216,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// A dense layout at this handle's offset if the memory is large enough for that, at 0 otherwise.
     pub(super) fn at_own_offset(&self, layout: Layout<RANK>) -> Layout<RANK> {
         let end = self.layout().offset().saturating_add(layout.span().end);
-        if end <= self.capacity() { layout.moved(self.layout().offset()) } else { layout }
+        if end <= self.capacity() { layout.with_offset(self.layout().offset()) } else { layout }
     }
 
     /// Other sizes of the same rank for the same elements in row-major order (`into_shape` changes the rank).
@@ -238,7 +238,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
             });
         }
         self.ensure_contiguous(op, size)?;
-        self.set_sublayout(Layout::row_major(size).moved(self.layout().offset()));
+        self.set_sublayout(Layout::row_major(size).with_offset(self.layout().offset()));
         Ok(())
     }
 
@@ -302,7 +302,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
             // SAFETY: (1) the only handle; (2) `to` is within the capacity; (3) zeros are valid `T`s.
             unsafe { self.zero(from * size_of::<T>()..to * size_of::<T>())? };
         }
-        self.set_layout(Layout::row_major(size).moved(self.layout().offset()));
+        self.set_layout(Layout::row_major(size).with_offset(self.layout().offset()));
         Ok(())
     }
 

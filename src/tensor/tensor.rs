@@ -119,7 +119,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         let outside = nbytes > self.memory.room();
         self.deferred = outside && layout.numel() > 0;
         // An empty layout needs no memory, but its offset must lie inside the memory.
-        self.layout = if outside && !self.deferred { layout.moved(0) } else { layout };
+        self.layout = if outside && !self.deferred { layout.with_offset(0) } else { layout };
     }
 
     /// Sets a layout whose positions are a subset of the present ones: memory that has been allocated fits.

@@ -85,7 +85,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
     ///
     /// # Safety
     /// 1. The promises of [`TensorViewMut::with_layout`] for both layouts. 2. No position is in both.
-    pub(super) unsafe fn part<const M: usize, const N: usize>(
+    pub(super) unsafe fn split_into<const M: usize, const N: usize>(
         self,
         first: Layout<M>,
         second: Layout<N>,

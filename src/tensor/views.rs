@@ -352,7 +352,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
     {
         let (first, second) = halves(self.layout(), axis, at)?;
         // SAFETY: (1) parts of this view; (2) they share no index, hence no element.
-        Ok(unsafe { self.part(first, second) })
+        Ok(unsafe { self.split_into(first, second) })
     }
 
     /// Two slices without a common element, as two exclusive views; they may be interleaved. Slices of the
@@ -391,7 +391,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
             return Err(Error::Value { op: "multi_slice_mut", what });
         }
         // SAFETY: (1) slices of this view; (2) they share no index, hence no element.
-        Ok(unsafe { self.part(one, other) })
+        Ok(unsafe { self.split_into(one, other) })
     }
 
     /// Consecutive exclusive parts of `len` along axis `A`; the last may be shorter.

@@ -17,15 +17,15 @@ use std::fmt;
 use std::ops::Range;
 
 /// Above this number of elements, only the edges are printed.
-const THRESHOLD: usize = 1000;
+const SUMMARY_ELEMENTS: usize = 1000;
 /// The number of elements of an edge.
-const EDGE: usize = 3;
+const EDGE_ELEMENTS: usize = 3;
 /// Characters of a line.
-const WIDTH: usize = 75;
+const LINE_CHARACTERS: usize = 75;
 
 /// The elements to print, as strings in row-major order.
 struct Page<'a> {
-    words: std::vec::IntoIter<String>,
+    texts: std::vec::IntoIter<String>,
     size: &'a [usize],
     /// Whether each axis shows only its edges.
     is_cut: &'a [bool],
@@ -36,15 +36,15 @@ impl Page<'_> {
     /// The text from `axis` on, with `indent` spaces at the start of every line but the first.
     fn text(&mut self, axis: usize, indent: usize, width: usize) -> String {
         if axis == self.size.len() {
-            return self.words.next().unwrap_or_default();
+            return self.texts.next().unwrap_or_default();
         }
         let is_last = axis + 1 == self.size.len();
         let comma = self.separator.trim_end();
-        let count = if self.is_cut[axis] { 2 * EDGE + 1 } else { self.size[axis] };
+        let count = if self.is_cut[axis] { 2 * EDGE_ELEMENTS + 1 } else { self.size[axis] };
         let (mut text, mut line) = (String::new(), 0);
         for item in 0..count {
             let word = match item {
-                EDGE if self.is_cut[axis] => "...".into(),
+                EDGE_ELEMENTS if self.is_cut[axis] => "...".into(),
                 _ => self.text(axis + 1, indent + 1, width.saturating_sub(1)),
             };
             if !is_last && item > 0 {
@@ -104,15 +104,19 @@ impl Cells<'_> {
     /// The elements in brackets; lines after the first are indented by `indent` characters.
     fn page(&self, f: &fmt::Formatter<'_>, separator: &'static str, indent: usize) -> Result<String> {
         let is_long = self.size().iter().fold(1, |numel: usize, &size| numel.saturating_mul(size))
-            > THRESHOLD
+            > SUMMARY_ELEMENTS
             && !f.alternate();
-        let is_cut: Vec<bool> = self.size().iter().map(|&size| is_long && size > 2 * EDGE).collect();
+        let is_cut: Vec<bool> = self.size().iter().map(|&size| is_long && size > 2 * EDGE_ELEMENTS).collect();
         let cells = self.read(&is_cut, &mut Vec::new())?;
         if cells.is_empty() {
             return Ok("[]".into());
         }
-        let words = numbers::words(self.kind, &cells, f.precision().unwrap_or(8)).into_iter();
-        let page = Page { words, size: self.size(), is_cut: &is_cut, separator }.text(0, indent + 1, WIDTH);
+        let texts = numbers::aligned(self.kind, &cells, f.precision().unwrap_or(8)).into_iter();
+        let page = Page { texts, size: self.size(), is_cut: &is_cut, separator }.text(
+            0,
+            indent + 1,
+            LINE_CHARACTERS,
+        );
         Ok(if self.size().is_empty() { page.trim_start().into() } else { page })
     }
 
@@ -135,7 +139,7 @@ impl Cells<'_> {
             part.pop();
             cells
         };
-        let edges = [edge(0..EDGE)?, edge(self.size()[cut] - EDGE..self.size()[cut])?];
+        let edges = [edge(0..EDGE_ELEMENTS)?, edge(self.size()[cut] - EDGE_ELEMENTS..self.size()[cut])?];
         part.truncate(leading);
         // Each position of the axes before has its part of the first edge, then of the second.
         let share = edges[0].len().checked_div(outer).unwrap_or(0);
@@ -157,7 +161,7 @@ impl Cells<'_> {
         let mut cells = Vec::with_capacity(size.iter().product());
         // SAFETY: a part of the elements.
         unsafe {
-            Strided { size: &size, slot, ..self.elements }.pieces(&mut |bytes| {
+            Strided { size: &size, slot, ..self.elements }.for_each_chunk(&mut |bytes| {
                 cells.extend(bytes.chunks_exact(element).map(self.decode));
                 Ok(())
             })?;
@@ -220,7 +224,8 @@ macro_rules! printed {
         /// # Examples
         /// ```
         /// use rankform::prelude::*;
-        /// assert_eq!(format!("{:?}", Tensor::from([1.0, 2.0])), "Tensor<f64, 1>([1., 2.], size=[2], device=Cpu)");
+        /// let text = format!("{:?}", Tensor::from([1.0, 2.0]));
+        /// assert_eq!(text, "Tensor<f64, 1>([1., 2.], size=[2], device=Cpu)");
         /// ```
         impl<T: Element, const RANK: usize, D: Device> fmt::Debug for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -9,7 +9,7 @@ use crate::dtype::DType;
 use crate::element::{F8E4M3, F8E5M2, bf16, f16};
 
 /// The elements of one array as strings of the same width.
-pub(super) fn words(kind: DType, values: &[Cell], precision: usize) -> Vec<String> {
+pub(super) fn aligned(kind: DType, values: &[Cell], precision: usize) -> Vec<String> {
     match kind {
         DType::Bool => values
             .iter()
@@ -44,16 +44,16 @@ pub(super) fn scalar(kind: DType, value: Cell) -> String {
     match kind {
         DType::Bool => if value.whole == 0 { "False" } else { "True" }.into(),
         kind if kind.is_complex() => match value.parts {
-            (re, im) if re == 0.0 && re.is_sign_positive() => format!("{}j", lone(kind, im, "", false)),
-            (re, im) => format!("({}{}j)", lone(kind, re, "", false), lone(kind, im, "", true)),
+            (re, im) if re == 0.0 && re.is_sign_positive() => format!("{}j", standalone(kind, im, "", false)),
+            (re, im) => format!("({}{}j)", standalone(kind, re, "", false), standalone(kind, im, "", true)),
         },
         kind if kind.is_discrete() || kind.is_quantized() => value.whole.to_string(),
-        kind => lone(kind, value.parts.0, ".0", false),
+        kind => standalone(kind, value.parts.0, ".0", false),
     }
 }
 
 /// A number without padding, followed by `end` if it has no fraction.
-fn lone(kind: DType, value: f64, end: &str, plus: bool) -> String {
+fn standalone(kind: DType, value: f64, end: &str, plus: bool) -> String {
     if !value.is_finite() {
         return not_finite(value, plus);
     }

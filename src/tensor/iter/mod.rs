@@ -77,9 +77,9 @@ impl<'a, T> Reference for &'a mut T {
 }
 
 /// The elements of a view in row-major order, as `&T` or `&mut T`.
-pub struct Elements<REF: Reference, const RANK: usize>(Walk<REF, RANK>);
+pub struct Elements<REF: Reference, const RANK: usize>(Traversal<REF, RANK>);
 
-enum Walk<REF: Reference, const RANK: usize> {
+enum Traversal<REF: Reference, const RANK: usize> {
     /// Row-major order is the order of memory.
     Slice(REF::Slice),
     /// Invariant 1: a `REF` may refer to the element at each of the positions, counted from the address; with
@@ -97,8 +97,8 @@ impl<'a, T, const RANK: usize> Elements<&'a T, RANK> {
     fn new(view: TensorView<'a, T, RANK, Cpu>) -> Self {
         view.ensure_allocated("iter").unwrap_or_else(|error| panic!("{error}"));
         // Invariant 1: invariants 1 and 2 of the view, which has memory.
-        let strided = || Walk::Strided(view.address_of(0), Positions::new(*view.layout()), PhantomData);
-        Elements(view.as_slice().map_or_else(strided, |slice| Walk::Slice(slice.iter())))
+        let strided = || Traversal::Strided(view.address_of(0), Positions::new(*view.layout()), PhantomData);
+        Elements(view.as_slice().map_or_else(strided, |slice| Traversal::Slice(slice.iter())))
     }
 }
 
@@ -107,8 +107,8 @@ impl<'a, T, const RANK: usize> Elements<&'a mut T, RANK> {
         let (layout, base) = (*view.layout(), view.as_view().address_of(0));
         // Invariant 1: the view is exclusive for 'a and consumed here; no two of its indices address one
         // element.
-        let strided = || Walk::Strided(base, Positions::new(layout), PhantomData);
-        Elements(view.into_slice_mut().map_or_else(strided, |slice| Walk::Slice(slice.iter_mut())))
+        let strided = || Traversal::Strided(base, Positions::new(layout), PhantomData);
+        Elements(view.into_slice_mut().map_or_else(strided, |slice| Traversal::Slice(slice.iter_mut())))
     }
 }
 
@@ -123,8 +123,8 @@ impl<REF: Reference, const RANK: usize> Iterator for Elements<REF, RANK> {
     #[inline]
     fn next(&mut self) -> Option<REF> {
         match &mut self.0 {
-            Walk::Slice(slice) => slice.next(),
-            Walk::Strided(base, positions, _) => {
+            Traversal::Slice(slice) => slice.next(),
+            Traversal::Strided(base, positions, _) => {
                 let (_, position) = positions.next()?;
                 // SAFETY: (1) and (2): invariant 1; each position is returned once.
                 Some(unsafe { REF::at(address::<REF>(*base, position)) })
@@ -134,16 +134,16 @@ impl<REF: Reference, const RANK: usize> Iterator for Elements<REF, RANK> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         match &self.0 {
-            Walk::Slice(slice) => slice.size_hint(),
-            Walk::Strided(_, positions, _) => positions.size_hint(),
+            Traversal::Slice(slice) => slice.size_hint(),
+            Traversal::Strided(_, positions, _) => positions.size_hint(),
         }
     }
 
     #[inline]
     fn fold<B, F: FnMut(B, REF) -> B>(self, init: B, mut f: F) -> B {
         match self.0 {
-            Walk::Slice(slice) => slice.fold(init, f),
-            Walk::Strided(base, positions, _) => positions.fold(init, |value, (_, position)| {
+            Traversal::Slice(slice) => slice.fold(init, f),
+            Traversal::Strided(base, positions, _) => positions.fold(init, |value, (_, position)| {
                 // SAFETY: (1) and (2): invariant 1; each position is returned once.
                 f(value, unsafe { REF::at(address::<REF>(base, position)) })
             }),
@@ -155,8 +155,8 @@ impl<REF: Reference, const RANK: usize> DoubleEndedIterator for Elements<REF, RA
     #[inline]
     fn next_back(&mut self) -> Option<REF> {
         match &mut self.0 {
-            Walk::Slice(slice) => slice.next_back(),
-            Walk::Strided(base, positions, _) => {
+            Traversal::Slice(slice) => slice.next_back(),
+            Traversal::Strided(base, positions, _) => {
                 let (_, position) = positions.next_back()?;
                 // SAFETY: (1) and (2): invariant 1; each position is returned once.
                 Some(unsafe { REF::at(address::<REF>(*base, position)) })
@@ -171,8 +171,10 @@ impl<REF: Reference, const RANK: usize> FusedIterator for Elements<REF, RANK> {}
 impl<T, const RANK: usize> Clone for Elements<&T, RANK> {
     fn clone(&self) -> Self {
         Elements(match &self.0 {
-            Walk::Slice(slice) => Walk::Slice(slice.clone()),
-            Walk::Strided(base, positions, _) => Walk::Strided(*base, positions.clone(), PhantomData),
+            Traversal::Slice(slice) => Traversal::Slice(slice.clone()),
+            Traversal::Strided(base, positions, _) => {
+                Traversal::Strided(*base, positions.clone(), PhantomData)
+            }
         })
     }
 }
@@ -293,7 +295,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
         starts.map(move |(_, start)| {
             let start = if lane.numel() == 0 { lane.offset() } else { start };
             // SAFETY: the positions of this view along axis A, from one of them on.
-            unsafe { self.with_layout(lane.moved(start)) }
+            unsafe { self.with_layout(lane.with_offset(start)) }
         })
     }
 }
@@ -314,7 +316,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
             let (base, device) = (whole.as_view().address_of(0), whole.device());
             // SAFETY: the positions along axis A of this exclusive view, which is consumed; each start is
             // returned once, and two lanes share no index, hence no element.
-            unsafe { TensorViewMut::new(base, lane.moved(start), device) }
+            unsafe { TensorViewMut::new(base, lane.with_offset(start), device) }
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Elements and axes on all cores, as rayon's parallel iterators (feature `rayon`).
 // Imports: `dim`, `rank`, `device`, `tensor`, its sequential iterators.
 
-use super::{Elements, Reference, Walk};
+use super::{Elements, Reference, Traversal};
 use crate::device::{Cpu, Device};
 use crate::dim::{Axis, Dim};
 use crate::rank::RemoveAxis;
@@ -29,14 +29,14 @@ where
 
     fn split_at(self, at: usize) -> (Self, Self) {
         match (self.0).0 {
-            Walk::Slice(slice) => {
+            Traversal::Slice(slice) => {
                 let (first, second) = REF::split(slice, at);
-                (Part(Elements(Walk::Slice(first))), Part(Elements(Walk::Slice(second))))
+                (Part(Elements(Traversal::Slice(first))), Part(Elements(Traversal::Slice(second))))
             }
-            Walk::Strided(base, positions, _) => {
+            Traversal::Strided(base, positions, _) => {
                 // Invariant 1 holds for both: every remaining position is in exactly one part.
                 let (first, second) = positions.split_at(at);
-                let part = |positions| Part(Elements(Walk::Strided(base, positions, PhantomData)));
+                let part = |positions| Part(Elements(Traversal::Strided(base, positions, PhantomData)));
                 (part(first), part(second))
             }
         }
