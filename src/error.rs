@@ -281,7 +281,7 @@ impl fmt::Display for Error {
         match self {
             Error::Sizes { op, left, right } => write!(f, "{op}: sizes {left} and {right} do not broadcast"),
             Error::Output { op, sizes, found } => {
-                write!(f, "{op}: a result of sizes {sizes} does not fit what is written, of sizes {found}")
+                write!(f, "{op}: a result of sizes {sizes} does not fit the output, of sizes {found}")
             }
             Error::Inner { op, inner, left, right } => {
                 write!(f, "{op}: inner sizes {} and {} differ: {left} · {right}", inner[0], inner[1])
@@ -323,14 +323,16 @@ impl fmt::Display for Error {
             Error::NeedsCopy { op, sizes, strides, to } => {
                 write!(
                     f,
-                    "{op}: sizes {sizes} with strides {strides} are not a view of sizes {to}; `to_shape` copies"
+                    "{op}: sizes {sizes} with strides {strides} are not a view of sizes {to}; `to_shape` \
+                        copies"
                 )
             }
             Error::Type { op, expected, found } => write!(f, "{op}: expected {expected}, found {found}"),
             Error::Shared { op, handles } => {
                 write!(
                     f,
-                    "{op}: the memory has {handles} handles and writing needs the only one; `make_unique` copies"
+                    "{op}: the memory has {handles} handles and writing needs the only one; `make_unique` \
+                        copies"
                 )
             }
             Error::Unallocated { op, sizes } => {
@@ -353,7 +355,8 @@ impl fmt::Display for Error {
             Error::Empty { op, sizes } => write!(f, "{op}: no elements to reduce in sizes {sizes}"),
             Error::Operands { op, limit } => write!(
                 f,
-                "{op}: an expression reads at most {limit} operands, each counted as often as it occurs; evaluate a part of it first"
+                "{op}: an expression reads at most {limit} operands, each counted as often as it occurs; \
+                    evaluate a part of it first"
             ),
             Error::Io { op, what, .. } => write!(f, "{op}: {what}"),
             Error::Format { op, what } => write!(f, "{op}: {what}"),

@@ -88,8 +88,8 @@ impl<T> FallibleArc<T> {
         let layout = Counted::<T>::block(inline_bytes)?;
         // SAFETY: the layout is not empty, it holds at least the counter.
         let block = NonNull::new(unsafe { std::alloc::alloc(layout) })?;
-        // SAFETY: the inline bytes begin inside the block or at its end, and `inline_bytes` includes the bytes that
-        // the alignment skips.
+        // SAFETY: the inline bytes begin inside the block or at its end, and their number includes the bytes
+        // that the alignment skips.
         let start = unsafe {
             let start = block.add(Counted::<T>::HEADER_BYTES);
             start.add(start.addr().get().wrapping_neg() & (alignment - 1))

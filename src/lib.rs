@@ -105,7 +105,9 @@
 /// and stops at the pointer; LLVM sees a direct call (`DESIGN.md`, "What a user's build costs").
 macro_rules! by_pointer {
     (@any $argument:expr) => { _ };
-    ($function:expr, $($argument:expr),+) => { ($function as fn($(by_pointer!(@any $argument)),+) -> _)($($argument),+) };
+    ($function:expr, $($argument:expr),+) => {
+        ($function as fn($(by_pointer!(@any $argument)),+) -> _)($($argument),+)
+    };
 }
 
 pub mod allocation;

@@ -150,7 +150,8 @@ impl<D: Device> Differential<D> {
             let (x, y) = self.pair::<T>(kind)?;
             macro_rules! over {
                 ($($axes:expr),*) => { $(
-                    self.agree(R::NAME, LAYOUT_KINDS[kind], x.reduce(reducer, $axes), y.reduce(reducer, $axes), units)?;
+                    let (expected, found) = (x.reduce(reducer, $axes), y.reduce(reducer, $axes));
+                    self.agree(R::NAME, LAYOUT_KINDS[kind], expected, found, units)?;
                 )* };
             }
             over!(Axis::<0>, Axis::<1>, Axis::<2>, (Axis::<0>, Axis::<2>), All);
@@ -167,8 +168,10 @@ impl<D: Device> Differential<D> {
             let (x, y) = self.pair::<T>(kind)?;
             macro_rules! along {
                 ($($axis:expr),*) => { $(
-                    self.agree(R::NAME, LAYOUT_KINDS[kind], x.scan(reducer, $axis), y.scan(reducer, $axis), units)?;
-                    self.agree(R::NAME, LAYOUT_KINDS[kind], x.scan_exclusive(reducer, $axis), y.scan_exclusive(reducer, $axis), units)?;
+                    let (expected, found) = (x.scan(reducer, $axis), y.scan(reducer, $axis));
+                    self.agree(R::NAME, LAYOUT_KINDS[kind], expected, found, units)?;
+                    let (expected, found) = (x.scan_exclusive(reducer, $axis), y.scan_exclusive(reducer, $axis));
+                    self.agree(R::NAME, LAYOUT_KINDS[kind], expected, found, units)?;
                 )* };
             }
             along!(Axis::<0>, Axis::<2>);

@@ -59,7 +59,9 @@ pub trait BeginsWithView<D> {
 macro_rules! operands {
     ($([$($t:ident $operand:ident $index:tt)*];)*) => { $(
         #[allow(clippy::unused_unit, unused_variables)] // the empty tuple
-        impl<$($t: Element, $operand: Operand<$t, RANK, D>,)* const RANK: usize, D: Device> OperandTuple<($($t,)*), RANK, D> for ($($operand,)*) {
+        impl<$($t: Element, $operand: Operand<$t, RANK, D>,)* const RANK: usize, D: Device>
+            OperandTuple<($($t,)*), RANK, D> for ($($operand,)*)
+        {
             type Exprs = ($($operand::Expr,)*);
             type Bodies = ($(<$operand::Expr as Expr<RANK, D>>::Body,)*);
             fn into_exprs(self) -> Self::Exprs {
@@ -81,7 +83,9 @@ macro_rules! operands {
     )* };
     (@first []) => {};
     (@first [$first:ident $($more:ident)*]) => {
-        impl<T, $($more,)* const RANK: usize, D: Device> BeginsWithView<D> for (TensorView<'_, T, RANK, D>, $($more,)*) {
+        impl<T, $($more,)* const RANK: usize, D: Device> BeginsWithView<D>
+            for (TensorView<'_, T, RANK, D>, $($more,)*)
+        {
             fn device(&self) -> &D {
                 self.0.device()
             }
@@ -342,11 +346,22 @@ macro_rules! outputs {
                 Ok(($($tensor,)+))
             }
         }
-        impl<'a, $($element: Element, $place: IntoViewMut<'a, $element, RANK, DEVICE>,)+ const RANK: usize, DEVICE: Device + 'a>
+        impl<
+            'a,
+            $($element: Element, $place: IntoViewMut<'a, $element, RANK, DEVICE>,)+
+            const RANK: usize,
+            DEVICE: Device + 'a,
+        >
             IntoViewsMut<($($element,)+), RANK, DEVICE> for ($($place,)+)
         {
             #[allow(private_interfaces, private_bounds)]
-            fn write(self, op: &'static str, layout: Layout<RANK>, device: &DEVICE, run: WriteOutputs<'_, RANK, DEVICE>) -> Result<()> {
+            fn write(
+                self,
+                op: &'static str,
+                layout: Layout<RANK>,
+                device: &DEVICE,
+                run: WriteOutputs<'_, RANK, DEVICE>,
+            ) -> Result<()> {
                 $(let mut $tensor = Existing(self.$index).open(op, layout, device)?;)+
                 run(&[$($tensor.leaf()),+])
             }

@@ -25,7 +25,9 @@ macro_rules! eager {
                 eval(F::NAME, &Call::<F, _>::new((view,)), view.device())
             }
         }
-        impl<$life, T: Element, U: Element, const RANK: usize, D: Device, OTHER: Operand<U, RANK, D>> Zip<T, U, RANK, D, OTHER> for $receiver {
+        impl<$life, T: Element, U: Element, const RANK: usize, D: Device, OTHER: Operand<U, RANK, D>>
+            Zip<T, U, RANK, D, OTHER> for $receiver
+        {
             type Zipped<F: Op<(T, U)>> = Result<Tensor<F::Out, RANK, D>>;
             #[inline]
             fn zip<F: Op<(T, U)>>(self, _: F, other: OTHER) -> Self::Zipped<F> {
@@ -35,7 +37,9 @@ macro_rules! eager {
             }
         }
         impl<$life, T, const RANK: usize, D: Device> Reduce<T, RANK, D> for $receiver {
-            type Broadcast<Q: Reducer<T>> = Lazy<$life, Q::Out, RANK, D, RowReduceExpr<Q, TensorView<$life, T, RANK, D>, RANK>> where T: Element;
+            type Broadcast<Q: Reducer<T>> =
+                Lazy<$life, Q::Out, RANK, D, RowReduceExpr<Q, TensorView<$life, T, RANK, D>, RANK>>
+            where T: Element;
             #[inline]
             fn along<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Self::Broadcast<Q>
             where T: Element, Dim<RANK>: HasAxes<AXES> {
@@ -43,28 +47,45 @@ macro_rules! eager {
                 $view.lazy().along(reducer, axes)
             }
             #[inline]
-            fn reduce_keepdims<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Result<Tensor<Q::Out, RANK, D>>
+            fn reduce_keepdims<Q: Reducer<T>, AXES>(
+                self,
+                reducer: Q,
+                axes: AXES,
+            ) -> Result<Tensor<Q::Out, RANK, D>>
             where T: Element, Dim<RANK>: HasAxes<AXES> {
                 let $x = self;
                 let view = $view;
                 reduce_keepdims(reducer, &view, view.device(), AxisSet::new(axes))
             }
             #[inline]
-            fn reduce<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, axes: AXES) -> Result<Tensor<Q::Out, M, D>>
+            fn reduce<Q: Reducer<T>, AXES, const M: usize>(
+                self,
+                reducer: Q,
+                axes: AXES,
+            ) -> Result<Tensor<Q::Out, M, D>>
             where T: Element, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>> {
                 let $x = self;
                 let view = $view;
                 reduce(reducer, &view, view.device(), marked_axes(axes))
             }
             #[inline]
-            fn reduce_into<'o, Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, axes: AXES, out: impl IntoViewMut<'o, Q::Out, M, D>) -> Result<()>
+            fn reduce_into<'o, Q: Reducer<T>, AXES, const M: usize>(
+                self,
+                reducer: Q,
+                axes: AXES,
+                out: impl IntoViewMut<'o, Q::Out, M, D>,
+            ) -> Result<()>
             where T: Element, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>, D: 'o {
                 let $x = self;
                 let view = $view;
                 reduce_at(reducer, &view, view.device(), marked_axes(axes), Existing(out))
             }
             #[inline]
-            fn reduce_axis<Q: Reducer<T>, const M: usize>(self, reducer: Q, axis: usize) -> Result<Tensor<Q::Out, M, D>>
+            fn reduce_axis<Q: Reducer<T>, const M: usize>(
+                self,
+                reducer: Q,
+                axis: usize,
+            ) -> Result<Tensor<Q::Out, M, D>>
             where T: Element, Dim<RANK>: RankMinusOne<Output = Dim<M>> {
                 let $x = self;
                 let view = $view;
@@ -73,14 +94,26 @@ macro_rules! eager {
         }
         impl<$life, T, const RANK: usize, D: Device> Scan<T, RANK, D> for $receiver {
             #[inline]
-            fn scan_by<Q: Reducer<T>>(self, reducer: Q, axis: usize, exclusive: bool) -> Result<Tensor<Q::Out, RANK, D>> where T: Element {
+            fn scan_by<Q: Reducer<T>>(
+                self,
+                reducer: Q,
+                axis: usize,
+                exclusive: bool,
+            ) -> Result<Tensor<Q::Out, RANK, D>>
+            where T: Element {
                 let $x = self;
                 let view = $view;
                 marked_axis(Q::NAME, axis, || view.size())?;
                 scan(reducer, &view, view.device(), (axis, exclusive), Allocate)
             }
             #[inline]
-            fn scan_by_into<'o, Q: Reducer<T>>(self, reducer: Q, axis: usize, exclusive: bool, out: impl IntoViewMut<'o, Q::Out, RANK, D>) -> Result<()>
+            fn scan_by_into<'o, Q: Reducer<T>>(
+                self,
+                reducer: Q,
+                axis: usize,
+                exclusive: bool,
+                out: impl IntoViewMut<'o, Q::Out, RANK, D>,
+            ) -> Result<()>
             where T: Element, D: 'o {
                 let $x = self;
                 let view = $view;

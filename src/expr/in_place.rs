@@ -16,7 +16,8 @@ use std::marker::PhantomData;
 /// an operator on `IN`; its outputs are the new elements of the first tuple.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` are not the operands of an operator from `{IN}` to `{OUT}` in place",
-    label = "expected two tuples, what is updated and what is read beside it: `((&mut p, &mut m), (&g, 0.5))`"
+    label = "expected two tuples, the tensors to update and the operands to read: `((&mut p, &mut m), (&g, \
+        0.5))`"
 )]
 pub trait Updates<IN: Elements, OUT: Elements, const RANK: usize, D: Device> {
     /// The bodies of all operands, as a tuple.
@@ -56,7 +57,7 @@ where
 /// A tuple that begins with `FIRST`.
 #[diagnostic::on_unimplemented(
     message = "an operator on `{Self}` does not update `{FIRST}` in place",
-    label = "its first operands are what it updates, at most six of twelve"
+    label = "it updates its first operands, at most six of twelve"
 )]
 pub trait Split<FIRST> {
     /// The rest of the tuple.
@@ -66,7 +67,7 @@ pub trait Split<FIRST> {
 /// A tuple that can be concatenated with another, to at most twelve members.
 #[diagnostic::on_unimplemented(
     message = "`{REST}` is not a tuple of up to eleven operands",
-    label = "expected a tuple of the operands beside it: `(&y, 0.5)`, and `(&y,)` for one"
+    label = "expected a tuple of the other operands: `(&y, 0.5)`, and `(&y,)` for one"
 )]
 pub trait Join<REST> {
     /// The concatenation.

@@ -25,7 +25,8 @@ use crate::tensor::{IntoViewMut, Tensor};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no elementwise operators",
-    label = "expected `&Tensor`, a view or a lazy expression; in a body, what `Lane` has, or `<ops::Name as Op<(T,)>>::call::<L>((x,))`"
+    label = "expected `&Tensor`, a view or a lazy expression; in a body, what `Lane` has, or `<ops::Name as \
+        Op<(T,)>>::call::<L>((x,))`"
 )]
 pub trait Elementwise<T, const RANK: usize, D: Device>: Sized {
     /// The result of an operator: a tensor, or a longer expression.
@@ -53,9 +54,11 @@ pub trait Elementwise<T, const RANK: usize, D: Device>: Sized {
     message = "`{Self}` cannot be combined with `{OTHER}`",
     label = "expected element `{U}`, rank {RANK}, device `{D}`",
     note = "another rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one at place A",
-    note = "another element: `.cast::<{U}>()?`; a number has the element's own type: `2.0`, not `2`, for a float, and `T::constant(2.0)` where it is `T: Float`",
+    note = "another element: `.cast::<{U}>()?`; a number has the element's own type: `2.0`, not `2`, for a \
+        float, and `T::constant(2.0)` where it is `T: Float`",
     note = "another device: `.to(&device)?`",
-    note = "a tensor stands here by reference, `&x`, a view or lazy expression by itself; a `Result` is opened first, with `?`"
+    note = "pass a tensor by reference, `&x`, and a view or lazy expression by value; unwrap a `Result` \
+        first, with `?`"
 )]
 pub trait Zip<T: Element, U: Element, const RANK: usize, D: Device, OTHER>: Elementwise<T, RANK, D> {
     /// The result of an operator.

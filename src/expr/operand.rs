@@ -140,7 +140,8 @@ impl<const RANK: usize> RowAxes<RANK> {
             self.found = Err(Error::Value { op, what });
         } else if (0..RANK).any(|axis| along[axis] && size.0[axis] != self.size.0[axis]) {
             let what = text(format_args!(
-                "a part of sizes {size} is reduced along an axis that has another size in the whole, of sizes {}; evaluate that part first",
+                "a part of sizes {size} is reduced along an axis that has another size in the whole, of \
+                    sizes {}; evaluate that part first",
                 self.size
             ));
             self.found = Err(Error::Value { op, what });
@@ -298,9 +299,11 @@ calls! {
     message = "`{Self}` cannot be combined with a tensor of element `{T}`, rank {RANK}, on `{D}`",
     label = "expected element `{T}`, rank {RANK}, device `{D}`",
     note = "another rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one at place A",
-    note = "another element: `.cast::<{T}>()?`; a number has the element's own type: `2.0`, not `2`, for a float, and `T::constant(2.0)` where it is `T: Float`",
+    note = "another element: `.cast::<{T}>()?`; a number has the element's own type: `2.0`, not `2`, for a \
+        float, and `T::constant(2.0)` where it is `T: Float`",
     note = "another device: `.to(&device)?`",
-    note = "a tensor stands here by reference, `&x`, a view or lazy expression by itself; a `Result` is opened first, with `?`"
+    note = "pass a tensor by reference, `&x`, and a view or lazy expression by value; unwrap a `Result` \
+        first, with `?`"
 )]
 pub trait Operand<T: Element, const RANK: usize, D: Device>: Sized {
     /// The type of the operand as an expression.
@@ -357,9 +360,11 @@ impl<T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for T {
     message = "`{Self}` cannot be combined with a tensor of element `{T}`, rank {RANK}, on `{D}`",
     label = "expected element `{T}`, rank {RANK}, device `{D}`",
     note = "another rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one at place A",
-    note = "another element: `.cast::<{T}>()?`; a number has the element's own type: `2.0`, not `2`, for a float, and `T::constant(2.0)` where it is `T: Float`",
+    note = "another element: `.cast::<{T}>()?`; a number has the element's own type: `2.0`, not `2`, for a \
+        float, and `T::constant(2.0)` where it is `T: Float`",
     note = "another device: `.to(&device)?`",
-    note = "a tensor stands here as `&x` or `x`, a view or lazy expression by itself; a `Result` is opened first, with `?`"
+    note = "pass a tensor as `&x` or `x`, and a view or lazy expression by value; unwrap a `Result` first, \
+        with `?`"
 )]
 pub trait RightOperand<T: Element, const RANK: usize, D: Device> {
     /// The type of the operand as an expression.
@@ -428,9 +433,12 @@ impl<T: Element, const RANK: usize, D: Device> RightOperand<T, RANK, D> for Tens
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tensor or view of element `{T}`, rank {RANK}, on `{D}`",
     label = "expected `&Tensor` or a view of element `{T}`, rank {RANK}, on `{D}`",
-    note = "indices are `i64` and masks `bool`; another element: `.cast::<{T}>()?`; another device: `.to(&device)?`",
-    note = "a tensor stands here by reference, `&x`, a view by itself; a lazy expression is evaluated first, with `.eval()?`",
-    note = "`matmul` has products of ranks 1·1, 2·1, 1·2, 2·2, R·2 and, batched, 3·3 and 4·4; `.lift()` makes a matrix on the left a batch of one, which stretches; `einsum!` has all"
+    note = "indices are `i64` and masks `bool`; another element: `.cast::<{T}>()?`; another device: \
+        `.to(&device)?`",
+    note = "pass a tensor by reference, `&x`, and a view by value; evaluate a lazy expression first, with \
+        `.eval()?`",
+    note = "`matmul` has products of ranks 1·1, 2·1, 1·2, 2·2, R·2 and, batched, 3·3 and 4·4; `.lift()` \
+        makes a matrix on the left a batch of one, which stretches; `einsum!` has all"
 )]
 pub trait IntoView<'a, T, const RANK: usize, D: Device> {
     /// The operand, borrowed.

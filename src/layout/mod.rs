@@ -105,7 +105,7 @@ impl<const RANK: usize> Layout<RANK> {
         let outside = || Error::Bounds { op, sizes: size.0.into(), strides: stride.0.into(), offset, len };
         let end = len.min(isize::MAX as usize) as i128; // no memory is longer
         if !(0..=end).contains(&offset) {
-            return Err(outside()); // Nothing below overflows: the reaches of all axes together are less than 2¹²⁶.
+            return Err(outside()); // the sums below cannot overflow: all reaches together are less than 2¹²⁶
         }
         let layout = Layout { size, stride, offset: offset as usize };
         if size.0.contains(&0) {

@@ -32,8 +32,8 @@ pub(super) fn may_overlap(axes: &mut [(usize, usize)]) -> bool {
     !nested && (numel > EXACT_ELEMENTS || meet(axes))
 }
 
-/// Whether two of at most [`EXACT_ELEMENTS`] positions are equal. They are sorted on the stack, because this function
-/// must not allocate.
+/// Whether two of at most [`EXACT_ELEMENTS`] positions are equal. They are sorted on the stack, because this
+/// function must not allocate.
 #[cold]
 fn meet(axes: &[(usize, usize)]) -> bool {
     let (mut positions, mut count) = ([0; EXACT_ELEMENTS], 1);

@@ -83,7 +83,8 @@ impl Strided<'_> {
             return Ok(());
         }
         let near = self.device.is_host();
-        let room = (if near { HOST_CHUNK_BYTES } else { DEVICE_CHUNK_BYTES }) / element; // an element has at most 16 bytes
+        let chunk = if near { HOST_CHUNK_BYTES } else { DEVICE_CHUNK_BYTES };
+        let room = chunk / element; // an element has at most 16 bytes
         let mut fetched = Vec::new();
         if self.is_contiguous() {
             for start in (0..numel).step_by(room) {

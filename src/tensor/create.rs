@@ -395,8 +395,10 @@ nested! {
     2: [[T; B]; A], [A, B] = |x| x.as_flattened();
     3: [[[T; C]; B]; A], [A, B, C] = |x| x.as_flattened().as_flattened();
     4: [[[[T; E]; C]; B]; A], [A, B, C, E] = |x| x.as_flattened().as_flattened().as_flattened();
-    5: [[[[[T; F]; E]; C]; B]; A], [A, B, C, E, F] = |x| x.as_flattened().as_flattened().as_flattened().as_flattened();
-    6: [[[[[[T; G]; F]; E]; C]; B]; A], [A, B, C, E, F, G] = |x| x.as_flattened().as_flattened().as_flattened().as_flattened().as_flattened();
+    5: [[[[[T; F]; E]; C]; B]; A], [A, B, C, E, F] =
+        |x| x.as_flattened().as_flattened().as_flattened().as_flattened();
+    6: [[[[[[T; G]; F]; E]; C]; B]; A], [A, B, C, E, F, G] =
+        |x| x.as_flattened().as_flattened().as_flattened().as_flattened().as_flattened();
 }
 
 impl<T: Element> From<T> for Tensor<T, 0, Cpu> {

@@ -363,7 +363,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
 
 /// The diagnostic of an intentionally missing method.
 #[diagnostic::on_unimplemented(
-    message = "a tensor is not `Clone`, because that would not say what is copied",
+    message = "a tensor is not `Clone`, because `clone` would not tell whether memory is copied",
     label = "`.copy()?` makes new memory, `.share_data()` makes another handle on the same memory"
 )]
 pub trait CloneIsExplicit {}

@@ -15,13 +15,16 @@ use std::ops::Range;
 macro_rules! views {
     ($(
         $(#[$doc:meta])*
-        fn $name:ident, $into:ident $([$($generics:tt)*])? ($($arg:ident: $type:ty),*) -> $out:tt $(where $($bound:ty: $trait:path),+)?
+        fn $name:ident, $into:ident $([$($generics:tt)*])? ($($arg:ident: $type:ty),*) -> $out:tt
+        $(where $($bound:ty: $trait:path),+)?
         = |$layout:ident| $body:expr;
     )*) => {
         impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> { $(
             $(#[$doc])*
             #[inline]
-            pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*) -> Result<TensorView<'a, T, $out, D>> $(where $($bound: $trait),+)? {
+            pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*)
+                -> Result<TensorView<'a, T, $out, D>>
+                $(where $($bound: $trait),+)? {
                 let $layout = *self.layout();
                 let layout = $body?;
                 // SAFETY: the layout of a view has only positions of this one.
@@ -31,12 +34,17 @@ macro_rules! views {
         impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(
             $(#[$doc])*
             #[inline]
-            pub fn $name $(<$($generics)*>)? (&self, $($arg: $type),*) -> Result<TensorView<'_, T, $out, D>> $(where $($bound: $trait),+)? {
+            pub fn $name $(<$($generics)*>)? (&self, $($arg: $type),*)
+                -> Result<TensorView<'_, T, $out, D>>
+                $(where $($bound: $trait),+)? {
                 self.view().$name($($arg),*)
             }
-            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), keeping the memory alive instead of borrowing it.")]
+            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), keeping \
+                the memory alive instead of borrowing it.")]
             #[inline]
-            pub fn $into $(<$($generics)*>)? (self, $($arg: $type),*) -> Result<Tensor<T, $out, D>> $(where $($bound: $trait),+)? {
+            pub fn $into $(<$($generics)*>)? (self, $($arg: $type),*)
+                -> Result<Tensor<T, $out, D>>
+                $(where $($bound: $trait),+)? {
                 self.ensure_unfrozen(stringify!($into))?;
                 let $layout = *self.layout();
                 let layout = $body.map_err(|error| error.with_op(stringify!($into)))?;
@@ -51,13 +59,16 @@ macro_rules! views {
 macro_rules! exclusive_views {
     ($(
         $(#[$doc:meta])*
-        fn $name:ident $([$($generics:tt)*])? ($($arg:ident: $type:ty),*) -> $out:tt $(where $($bound:ty: $trait:path),+)?
+        fn $name:ident $([$($generics:tt)*])? ($($arg:ident: $type:ty),*) -> $out:tt
+        $(where $($bound:ty: $trait:path),+)?
         = |$layout:ident| $body:expr;
     )*) => {
         impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> { $(
             $(#[$doc])*
             #[inline]
-            pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*) -> Result<TensorViewMut<'a, T, $out, D>> $(where $($bound: $trait),+)? {
+            pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*)
+                -> Result<TensorViewMut<'a, T, $out, D>>
+                $(where $($bound: $trait),+)? {
                 let $layout = *self.layout();
                 let layout = $body?;
                 // SAFETY: (1) the layout has only positions of this view, (2) and gives each of them one
@@ -86,7 +97,9 @@ views! {
     /// assert_eq!(x.slice((0, NewAxis, ..))?.size(), [1, 4]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn slice, into_slice[S: SliceSpec<Output = Dim<M>>, const M: usize](spec: S) -> M where S::Reads: SliceOfRank<RANK> = |layout| layout.sliced(&spec);
+    fn slice, into_slice[S: SliceSpec<Output = Dim<M>>, const M: usize](spec: S) -> M
+        where S::Reads: SliceOfRank<RANK>
+        = |layout| layout.sliced(&spec);
 
     /// Axis `a` of the result is axis `order[a]` of this tensor.
     ///
@@ -106,7 +119,9 @@ views! {
     /// # Errors
     /// [`Error::Axis`] when it has another size.
     #[doc(alias = "squeeze")]
-    fn remove_axis, into_remove_axis[const A: usize, const M: usize](_axis: Axis<A>) -> M where Dim<RANK>: RemoveAxis<A, Output = Dim<M>> = |layout| layout.removed(A);
+    fn remove_axis, into_remove_axis[const A: usize, const M: usize](_axis: Axis<A>) -> M
+        where Dim<RANK>: RemoveAxis<A, Output = Dim<M>>
+        = |layout| layout.removed(A);
 
     /// Other sizes for the same elements in row-major order, as a view; [`to_shape`](Tensor::to_shape) copies
     /// instead.
@@ -139,19 +154,26 @@ views! {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     #[doc(alias = "unfold")]
-    fn windows, into_windows[const A: usize, const N: usize](_axis: Axis<A>, len: usize, step: usize) -> N where Dim<RANK>: RemoveAxis<A>, Dim<RANK>: Rank<Next = Dim<N>> = |layout| layout.windowed(A, len, step);
+    fn windows, into_windows[const A: usize, const N: usize](_axis: Axis<A>, len: usize, step: usize) -> N
+        where Dim<RANK>: RemoveAxis<A>, Dim<RANK>: Rank<Next = Dim<N>>
+        = |layout| layout.windowed(A, len, step);
 
     /// The elements whose indices along axes `A` and `B` are equal, as a new last axis.
     ///
     /// # Errors
     /// [`Error::Axis`] when `A` is `B`.
-    fn diagonal, into_diagonal[const A: usize, const B: usize, const M: usize](_first: Axis<A>, _second: Axis<B>) -> M where Dim<RANK>: RemoveAxis<A, Output = Dim<M>>, Dim<RANK>: RemoveAxis<B> = |layout| layout.diagonal(A, B);
+    fn diagonal, into_diagonal[const A: usize, const B: usize, const M: usize](
+        _first: Axis<A>, _second: Axis<B>
+    ) -> M
+        where Dim<RANK>: RemoveAxis<A, Output = Dim<M>>, Dim<RANK>: RemoveAxis<B>
+        = |layout| layout.diagonal(A, B);
 
     /// Axis `axis`, known at run time, read backwards.
     ///
     /// # Errors
     /// [`Error::Axis`] when there is no such axis.
-    fn reversed_axis, into_reversed_axis(axis: usize) -> RANK = |layout| layout.reversed(axis).map_err(|error| error.with_op("reversed_axis"));
+    fn reversed_axis, into_reversed_axis(axis: usize) -> RANK
+        = |layout| layout.reversed(axis).map_err(|error| error.with_op("reversed_axis"));
 
     /// Positions `range` of axis `axis`, known at run time, every `step`-th, from the last when the step is
     /// negative.
@@ -159,7 +181,8 @@ views! {
     /// # Errors
     /// [`Error::Axis`] when there is no such axis, [`Error::Slice`] when the range leaves it or the step is
     /// 0.
-    fn slice_axis, into_slice_axis(axis: usize, range: Range<usize>, step: isize) -> RANK = |layout| layout.ranged("slice_axis", axis, range.start, range.end, step);
+    fn slice_axis, into_slice_axis(axis: usize, range: Range<usize>, step: isize) -> RANK
+        = |layout| layout.ranged("slice_axis", axis, range.start, range.end, step);
 }
 
 exclusive_views! {
@@ -167,7 +190,9 @@ exclusive_views! {
     ///
     /// # Errors
     /// [`Error::Slice`] when an entry leaves its axis or a step is 0.
-    fn slice[S: SliceSpec<Output = Dim<M>>, const M: usize](spec: S) -> M where S::Reads: SliceOfRank<RANK> = |layout| layout.sliced(&spec);
+    fn slice[S: SliceSpec<Output = Dim<M>>, const M: usize](spec: S) -> M
+        where S::Reads: SliceOfRank<RANK>
+        = |layout| layout.sliced(&spec);
 
     /// Axis `a` of the result is axis `order[a]` of this tensor.
     ///
@@ -179,7 +204,9 @@ exclusive_views! {
     ///
     /// # Errors
     /// [`Error::Axis`] when it has another size.
-    fn remove_axis[const A: usize, const M: usize](_axis: Axis<A>) -> M where Dim<RANK>: RemoveAxis<A, Output = Dim<M>> = |layout| layout.removed(A);
+    fn remove_axis[const A: usize, const M: usize](_axis: Axis<A>) -> M
+        where Dim<RANK>: RemoveAxis<A, Output = Dim<M>>
+        = |layout| layout.removed(A);
 
     /// Other sizes for the same elements in row-major order.
     ///
@@ -191,13 +218,16 @@ exclusive_views! {
     ///
     /// # Errors
     /// [`Error::Axis`] when `A` is `B`.
-    fn diagonal[const A: usize, const B: usize, const M: usize](_first: Axis<A>, _second: Axis<B>) -> M where Dim<RANK>: RemoveAxis<A, Output = Dim<M>>, Dim<RANK>: RemoveAxis<B> = |layout| layout.diagonal(A, B);
+    fn diagonal[const A: usize, const B: usize, const M: usize](_first: Axis<A>, _second: Axis<B>) -> M
+        where Dim<RANK>: RemoveAxis<A, Output = Dim<M>>, Dim<RANK>: RemoveAxis<B>
+        = |layout| layout.diagonal(A, B);
 
     /// Axis `axis`, known at run time, read backwards.
     ///
     /// # Errors
     /// [`Error::Axis`] when there is no such axis.
-    fn reversed_axis(axis: usize) -> RANK = |layout| layout.reversed(axis).map_err(|error| error.with_op("reversed_axis"));
+    fn reversed_axis(axis: usize) -> RANK
+        = |layout| layout.reversed(axis).map_err(|error| error.with_op("reversed_axis"));
 
     /// Positions `range` of axis `axis`, known at run time, every `step`-th, from the last when the step is
     /// negative.
@@ -205,20 +235,24 @@ exclusive_views! {
     /// # Errors
     /// [`Error::Axis`] when there is no such axis, [`Error::Slice`] when the range leaves it or the step is
     /// 0.
-    fn slice_axis(axis: usize, range: Range<usize>, step: isize) -> RANK = |layout| layout.ranged("slice_axis", axis, range.start, range.end, step);
+    fn slice_axis(axis: usize, range: Range<usize>, step: isize) -> RANK
+        = |layout| layout.ranged("slice_axis", axis, range.start, range.end, step);
 }
 
 /// Views that cannot fail, by their types.
 macro_rules! sure_views {
     ($(
         $(#[$doc:meta])*
-        fn $name:ident, $into:ident $([$($generics:tt)*])? ($($arg:ident: $type:ty),*) -> $out:tt $(where $($bound:ty: $trait:path),+)?
+        fn $name:ident, $into:ident $([$($generics:tt)*])? ($($arg:ident: $type:ty),*) -> $out:tt
+        $(where $($bound:ty: $trait:path),+)?
         = |$layout:ident| $body:expr;
     )*) => {
         impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> { $(
             $(#[$doc])*
             #[inline]
-            pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*) -> TensorView<'a, T, $out, D> $(where $($bound: $trait),+)? {
+            pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*)
+                -> TensorView<'a, T, $out, D>
+                $(where $($bound: $trait),+)? {
                 let $layout = *self.layout();
                 let layout = $body;
                 // SAFETY: the layout of a view has only positions of this one.
@@ -228,7 +262,9 @@ macro_rules! sure_views {
         impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> { $(
             $(#[$doc])*
             #[inline]
-            pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*) -> TensorViewMut<'a, T, $out, D> $(where $($bound: $trait),+)? {
+            pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*)
+                -> TensorViewMut<'a, T, $out, D>
+                $(where $($bound: $trait),+)? {
                 let $layout = *self.layout();
                 let layout = $body;
                 // SAFETY: (1) the layout has only positions of this view, (2) and gives each of them one
@@ -239,15 +275,20 @@ macro_rules! sure_views {
         impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(
             $(#[$doc])*
             #[inline]
-            pub fn $name $(<$($generics)*>)? (&self, $($arg: $type),*) -> TensorView<'_, T, $out, D> $(where $($bound: $trait),+)? {
+            pub fn $name $(<$($generics)*>)? (&self, $($arg: $type),*)
+                -> TensorView<'_, T, $out, D>
+                $(where $($bound: $trait),+)? {
                 self.view().$name($($arg),*)
             }
-            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), keeping the memory alive instead of borrowing it.")]
+            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), keeping \
+                the memory alive instead of borrowing it.")]
             ///
             /// # Errors
             /// [`Error::MetadataFrozen`] on a handle whose metadata is frozen.
             #[inline]
-            pub fn $into $(<$($generics)*>)? (self, $($arg: $type),*) -> Result<Tensor<T, $out, D>> $(where $($bound: $trait),+)? {
+            pub fn $into $(<$($generics)*>)? (self, $($arg: $type),*)
+                -> Result<Tensor<T, $out, D>>
+                $(where $($bound: $trait),+)? {
                 self.ensure_unfrozen(stringify!($into))?;
                 let $layout = *self.layout();
                 let layout = $body;
@@ -268,11 +309,15 @@ sure_views! {
 
     /// A new axis of size 1 at place `A`.
     #[doc(alias = "unsqueeze")]
-    fn insert_axis, into_insert_axis[const A: usize, const N: usize](_axis: Axis<A>) -> N where Dim<RANK>: InsertAxis<A, Output = Dim<N>> = |layout| layout.grown(A);
+    fn insert_axis, into_insert_axis[const A: usize, const N: usize](_axis: Axis<A>) -> N
+        where Dim<RANK>: InsertAxis<A, Output = Dim<N>>
+        = |layout| layout.grown(A);
 
     /// Axis `A` read backwards.
     #[doc(alias = "flip")]
-    fn reversed, into_reversed[const A: usize](_axis: Axis<A>) -> RANK where Dim<RANK>: RemoveAxis<A> = |layout| layout.reversed_at::<A>();
+    fn reversed, into_reversed[const A: usize](_axis: Axis<A>) -> RANK
+        where Dim<RANK>: RemoveAxis<A>
+        = |layout| layout.reversed_at::<A>();
 }
 
 impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
