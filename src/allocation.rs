@@ -141,7 +141,7 @@ impl<D: Device> Allocation<D> {
 
     /// The number of bytes that any layout may use: all of them, or none.
     #[inline]
-    pub(crate) fn room(&self) -> usize {
+    pub(crate) fn usable_bytes(&self) -> usize {
         if self.gaps { 0 } else { self.nbytes }
     }
 
@@ -207,7 +207,8 @@ impl<D: Device> Allocation<D> {
     /// handle.
     ///
     /// # Safety
-    /// 1. The block is not stored inline next to the reference count. 2. `block` returns the same bytes.
+    /// 1. The block is not stored inline next to the reference count.
+    /// 2. `block` returns the same bytes.
     pub(crate) unsafe fn with_block<E: Device>(
         memory: FallibleArc<Self>,
         device: E,

@@ -39,7 +39,8 @@ impl<T> Counted<T> {
     /// Frees the block.
     ///
     /// # Safety
-    /// 1. Invariant 1 of [`FallibleArc`] holds. 2. No handle uses the block any more.
+    /// 1. Invariant 1 of [`FallibleArc`] holds.
+    /// 2. No handle uses the block any more.
     unsafe fn free(this: NonNull<Self>) {
         // SAFETY: (1) the block was allocated with this layout, which is therefore valid; (2) nothing reads
         // it afterwards.
@@ -121,7 +122,8 @@ impl<T> FallibleArc<T> {
     /// The handle that [`FallibleArc::into_raw`] gave away.
     ///
     /// # Safety
-    /// 1. `raw` comes from `into_raw` of a `FallibleArc<T>`. 2. It is taken back once.
+    /// 1. `raw` comes from `into_raw` of a `FallibleArc<T>`.
+    /// 2. It is taken back once.
     #[cfg(feature = "dynamic")]
     #[inline]
     pub(crate) unsafe fn from_raw(raw: NonNull<()>) -> Self {
@@ -131,7 +133,8 @@ impl<T> FallibleArc<T> {
     /// The value of a handle that [`FallibleArc::into_raw`] gave away.
     ///
     /// # Safety
-    /// 1. As [`FallibleArc::from_raw`]. 2. The handle is taken back only after `'a`.
+    /// 1. As [`FallibleArc::from_raw`].
+    /// 2. The handle is taken back only after `'a`.
     #[cfg(feature = "dynamic")]
     #[inline]
     pub(crate) unsafe fn peek<'a>(raw: NonNull<()>) -> &'a T {

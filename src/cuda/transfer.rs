@@ -100,7 +100,7 @@ impl<T: Element, const RANK: usize> Tensor<T, RANK, Cpu> {
     pub fn upload(self, card: &Cuda) -> Result<(Tensor<T, RANK, Cuda>, Pending<Self>)> {
         self.view().ensure_allocated("upload")?;
         dense("upload", &self)?;
-        let mut copy = Tensor::<T, RANK, Cuda>::unwritten("upload", Layout::row_major(self.size()), card)?;
+        let mut copy = Tensor::<T, RANK, Cuda>::uninit("upload", Layout::row_major(self.size()), card)?;
         let to = copy.try_view_mut("upload")?.raw_ptr().cast();
         // SAFETY: fresh memory for exactly these elements; `Pending` keeps the others, which nobody writes.
         let queued = unsafe { card.write_later(to, self.raw_ptr().cast(), self.nbytes())? };

@@ -72,7 +72,7 @@ impl Table {
             // SAFETY: as above.
             nbytes: |raw| unsafe { peek::<D, _>(raw, |memory| memory.size()) },
             // SAFETY: as above.
-            room: |raw| unsafe { peek::<D, _>(raw, |memory| memory.room()) },
+            room: |raw| unsafe { peek::<D, _>(raw, |memory| memory.usable_bytes()) },
             // SAFETY: as above.
             version: |raw| unsafe { peek::<D, _>(raw, |memory| memory.version()) },
             // SAFETY: as above.

@@ -341,7 +341,7 @@ macro_rules! outputs {
                 device: &DEVICE,
                 run: WriteOutputs<'_, RANK, DEVICE>,
             ) -> Result<Self::Tensors<RANK, DEVICE>> {
-                $(let mut $tensor = Tensor::<$element, RANK, DEVICE>::unwritten(op, layout, device)?;)+
+                $(let mut $tensor = Tensor::<$element, RANK, DEVICE>::uninit(op, layout, device)?;)+
                 run(&[$($tensor.try_view_mut(op)?.leaf()),+])?;
                 Ok(($($tensor,)+))
             }

@@ -72,8 +72,8 @@ impl<'a, const RANK: usize, D: Device> ContiguousOperands<'a, RANK, D> {
     /// Runs `program` into `out`, which is contiguous and has their size.
     ///
     /// # Safety
-    /// 1. The promises of [`Device::map`]. 2. The operands are the loads of `program` in order, and `out` is
-    ///    its store.
+    /// 1. The promises of [`Device::map`].
+    /// 2. The operands are the loads of `program` in order, and `out` is its store.
     #[inline(always)]
     pub(super) unsafe fn map<P: Program>(&self, program: &P, out: &Leaf<'_, RANK, D>) -> Result<()> {
         let slots = self.slots; // only the copy that the device reads goes through memory

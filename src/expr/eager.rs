@@ -4,7 +4,7 @@
 use super::eval::eval;
 use super::lazy::Lazy;
 use super::methods::{Elementwise, Reduce, Scan, Zip};
-use super::operand::{AxisSet, Operand, RowReduceExpr, marked_axes, marked_axis};
+use super::operand::{AxisSet, IntoView, Operand, RowReduceExpr, marked_axes, marked_axis};
 use super::reduce::{reduce, reduce_at, reduce_keepdims, scan};
 use crate::device::Device;
 use crate::dim::Dim;
@@ -14,14 +14,14 @@ use crate::kernel::{Call, Op, Reducer};
 use crate::rank::{HasAxes, RankMinusOne, RemoveAxes};
 use crate::tensor::{Allocate, Existing, IntoViewMut, Tensor, TensorView};
 
-macro_rules! eager {
-    ($([$life:lifetime] $receiver:ty, |$x:ident| $view:expr;)*) => { $(
+/// `map` and `zip` of tensors and views.
+macro_rules! elementwise_methods {
+    ($([$life:lifetime] $receiver:ty;)*) => { $(
         impl<$life, T, const RANK: usize, D: Device> Elementwise<T, RANK, D> for $receiver {
             type Mapped<F: Op<(T,)>> = Result<Tensor<F::Out, RANK, D>> where T: Element;
             #[inline]
             fn map<F: Op<(T,)>>(self, _: F) -> Self::Mapped<F> where T: Element {
-                let $x = self;
-                let view = $view;
+                let view = self.into_view();
                 eval(F::NAME, &Call::<F, _>::new((view,)), view.device())
             }
         }
@@ -31,11 +31,20 @@ macro_rules! eager {
             type Zipped<F: Op<(T, U)>> = Result<Tensor<F::Out, RANK, D>>;
             #[inline]
             fn zip<F: Op<(T, U)>>(self, _: F, other: OTHER) -> Self::Zipped<F> {
-                let $x = self;
-                let view = $view;
+                let view = self.into_view();
                 eval(F::NAME, &Call::<F, _>::new((view, other.into_expr())), view.device())
             }
         }
+    )* };
+}
+elementwise_methods! {
+    ['a] &'a Tensor<T, RANK, D>;
+    ['a] TensorView<'a, T, RANK, D>;
+}
+
+/// Reductions of tensors and views.
+macro_rules! reduce_methods {
+    ($([$life:lifetime] $receiver:ty;)*) => { $(
         impl<$life, T, const RANK: usize, D: Device> Reduce<T, RANK, D> for $receiver {
             type Broadcast<Q: Reducer<T>> =
                 Lazy<$life, Q::Out, RANK, D, RowReduceExpr<Q, TensorView<$life, T, RANK, D>, RANK>>
@@ -43,8 +52,7 @@ macro_rules! eager {
             #[inline]
             fn along<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Self::Broadcast<Q>
             where T: Element, Dim<RANK>: HasAxes<AXES> {
-                let $x = self;
-                $view.lazy().along(reducer, axes)
+                self.into_view().lazy().along(reducer, axes)
             }
             #[inline]
             fn reduce_keepdims<Q: Reducer<T>, AXES>(
@@ -53,8 +61,7 @@ macro_rules! eager {
                 axes: AXES,
             ) -> Result<Tensor<Q::Out, RANK, D>>
             where T: Element, Dim<RANK>: HasAxes<AXES> {
-                let $x = self;
-                let view = $view;
+                let view = self.into_view();
                 reduce_keepdims(reducer, &view, view.device(), AxisSet::new(axes))
             }
             #[inline]
@@ -64,8 +71,7 @@ macro_rules! eager {
                 axes: AXES,
             ) -> Result<Tensor<Q::Out, M, D>>
             where T: Element, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>> {
-                let $x = self;
-                let view = $view;
+                let view = self.into_view();
                 reduce(reducer, &view, view.device(), marked_axes(axes))
             }
             #[inline]
@@ -76,8 +82,7 @@ macro_rules! eager {
                 out: impl IntoViewMut<'o, Q::Out, M, D>,
             ) -> Result<()>
             where T: Element, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>, D: 'o {
-                let $x = self;
-                let view = $view;
+                let view = self.into_view();
                 reduce_at(reducer, &view, view.device(), marked_axes(axes), Existing(out))
             }
             #[inline]
@@ -87,11 +92,20 @@ macro_rules! eager {
                 axis: usize,
             ) -> Result<Tensor<Q::Out, M, D>>
             where T: Element, Dim<RANK>: RankMinusOne<Output = Dim<M>> {
-                let $x = self;
-                let view = $view;
+                let view = self.into_view();
                 reduce(reducer, &view, view.device(), marked_axis(Q::NAME, axis, || view.size())?)
             }
         }
+    )* };
+}
+reduce_methods! {
+    ['a] &'a Tensor<T, RANK, D>;
+    ['a] TensorView<'a, T, RANK, D>;
+}
+
+/// Scans of tensors and views.
+macro_rules! scan_methods {
+    ($([$life:lifetime] $receiver:ty;)*) => { $(
         impl<$life, T, const RANK: usize, D: Device> Scan<T, RANK, D> for $receiver {
             #[inline]
             fn scan_by<Q: Reducer<T>>(
@@ -101,8 +115,7 @@ macro_rules! eager {
                 exclusive: bool,
             ) -> Result<Tensor<Q::Out, RANK, D>>
             where T: Element {
-                let $x = self;
-                let view = $view;
+                let view = self.into_view();
                 marked_axis(Q::NAME, axis, || view.size())?;
                 scan(reducer, &view, view.device(), (axis, exclusive), Allocate)
             }
@@ -115,15 +128,14 @@ macro_rules! eager {
                 out: impl IntoViewMut<'o, Q::Out, RANK, D>,
             ) -> Result<()>
             where T: Element, D: 'o {
-                let $x = self;
-                let view = $view;
+                let view = self.into_view();
                 marked_axis(Q::NAME, axis, || view.size())?;
                 scan(reducer, &view, view.device(), (axis, exclusive), Existing(out))
             }
         }
     )* };
 }
-eager! {
-    ['a] &'a Tensor<T, RANK, D>, |x| x.view();
-    ['a] TensorView<'a, T, RANK, D>, |x| x;
+scan_methods! {
+    ['a] &'a Tensor<T, RANK, D>;
+    ['a] TensorView<'a, T, RANK, D>;
 }

@@ -1,5 +1,5 @@
 //! Runs an expression in one pass: joins the sizes, allocates the result, calls the device.
-// Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`.
+// Imports: `error`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
 use super::contiguous::{ContiguousOperands, FEW_OPERANDS};
 use super::gathered::{Gathered, gather, row_axes};
@@ -39,7 +39,7 @@ where
     if let Some(size) = contiguous.size
         && contiguous.fits
     {
-        let mut out = Tensor::unwritten(op, Layout::row_major(size), device)?;
+        let mut out = Tensor::uninit(op, Layout::row_major(size), device)?;
         // SAFETY: an expression visits its leaves in the order of its body's loads, with their types; the
         // output is new.
         unsafe { contiguous.map(&Store(expr.body()), &out.fresh_leaf())? };

@@ -121,8 +121,9 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> Gathered<'a, RANK,
     ///
     /// # Safety
     /// 1. The leaves are the loads of `program` in order, and `outputs` its stores, with their element types.
-    ///    2. The outputs have that size and overlap no input; the outputs of a program in place are its first
-    ///    leaves. 3. A program that reduces along rows has `rows`.
+    /// 2. The outputs have that size and overlap no input; the outputs of a program in place are its first
+    ///    leaves.
+    /// 3. A program that reduces along rows has `rows`.
     pub(super) unsafe fn map<P: Program>(
         &self,
         program: &P,
@@ -220,7 +221,7 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> Gathered<'a, RANK,
         rows: Option<[bool; RANK]>,
         launch: &mut Launch<'_>,
     ) -> Result<Tensor<T, RANK, D>> {
-        let mut out = Tensor::unwritten(self.op, self.output_layout(size), self.device)?;
+        let mut out = Tensor::uninit(self.op, self.output_layout(size), self.device)?;
         let leaf = out.fresh_leaf();
         self.launch_map(size, rows, &[leaf], launch)?;
         Ok(out)

@@ -106,8 +106,8 @@ macro_rules! joins {
 joins! { @first [] [0 1 2 3 4 5] [A B C D E F G H I J K M] }
 
 /// # Safety
-/// 1. The gathered leaves are the loads of the program, in order. 2. `updated` are the first of them and come
-///    from exclusive views.
+/// 1. The gathered leaves are the loads of the program, in order.
+/// 2. `updated` are the first of them and come from exclusive views.
 unsafe fn update<P: Program, const RANK: usize, D: Device>(
     op: &'static str,
     program: &P,

@@ -21,7 +21,8 @@ pub(crate) type ReduceFn<D> =
 /// A new tensor with the values of an operator, in elements `W` of the same width.
 ///
 /// # Safety
-/// 1. `run` takes elements of the leaves, in order. 2. Its outputs are as wide as `W`.
+/// 1. `run` takes elements of the leaves, in order.
+/// 2. Its outputs are as wide as `W`.
 pub(crate) unsafe fn eval_named<W: Element, D: Device>(
     op: &'static str,
     leaves: &[Leaf<'_, 8, D>],

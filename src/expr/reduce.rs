@@ -98,7 +98,7 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> GatheredReduction<
         launch: &mut Launch<'_>,
     ) -> Result<Tensor<T, M, D>> {
         let mut out =
-            Tensor::unwritten(self.gathered.op, Layout::row_major(self.kept_size()), self.gathered.device)?;
+            Tensor::uninit(self.gathered.op, Layout::row_major(self.kept_size()), self.gathered.device)?;
         let leaf = out.fresh_leaf();
         self.launch_strided(leaf, launch)?;
         Ok(out)
@@ -109,7 +109,7 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> GatheredReduction<
     fn eval_kept<T: Element>(&self, launch: &mut Launch<'_>) -> Result<Tensor<T, RANK, D>> {
         let (mut size, order) = (self.size, marked_last(self.marked));
         (0..RANK).filter(|&axis| self.marked[axis]).for_each(|axis| size.0[axis] = 1);
-        let mut out = Tensor::unwritten(self.gathered.op, Layout::row_major(size), self.gathered.device)?;
+        let mut out = Tensor::uninit(self.gathered.op, Layout::row_major(size), self.gathered.device)?;
         let leaf = out.fresh_leaf();
         let row = self.marked.iter().filter(|&&marked| marked).count();
         let mut stride = reordered(leaf.layout().stride().0, Some(order));
@@ -122,8 +122,9 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> GatheredReduction<
 /// Runs the reduction of a body.
 ///
 /// # Safety
-/// 1. The inputs are the loads of `body` in order, with their types. 2. The output has the sizes of the
-///    remaining axes, overlaps neither itself nor an operand, and no other code uses it.
+/// 1. The inputs are the loads of `body` in order, with their types.
+/// 2. The output has the sizes of the remaining axes, overlaps neither itself nor an operand, and no other
+///    code uses it.
 unsafe fn launch_reduction<Q: Reducer<B::Out>, B: Body, D: Device>(
     device: &D,
     body: &B,

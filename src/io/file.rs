@@ -119,7 +119,7 @@ pub(super) fn fill(
     known: bool,
     each: &mut dyn FnMut(&mut [u8]),
 ) -> Result<Tensor<u8, 1, Cpu>> {
-    let memory = |nbytes: usize| Tensor::<u8, 1, Cpu>::unwritten(op, Layout::row_major(Dim([nbytes])), &Cpu);
+    let memory = |nbytes: usize| Tensor::<u8, 1, Cpu>::uninit(op, Layout::row_major(Dim([nbytes])), &Cpu);
     let mut done = 0;
     let mut tensor = memory(if known { nbytes } else { nbytes.min(FIRST) })?;
     while done < nbytes {

@@ -270,7 +270,7 @@ fn matrices<T: Number, L: Number, R: Number, const RANK: usize, const N: usize, 
     }
     let size = Dim(std::array::from_fn(|axis| [sizes[0], others[1]][axis]));
     let mut out =
-        Tensor::<T, M, D>::unwritten(op, Layout::row_major_of(op, size, size_of::<T>())?, left.device())?;
+        Tensor::<T, M, D>::uninit(op, Layout::row_major_of(op, size, size_of::<T>())?, left.device())?;
     let (leaf, left_leaf, right_leaf) = (out.fresh_leaf(), left.leaf(), right.leaf());
     let (stride, left_stride, right_stride) = (leaf.layout().stride().0, left.stride().0, right.stride().0);
     let plan = ContractPlan { batch: &[], m: &sizes[..1], k: &sizes[1..2], n: &others[1..2] };

@@ -271,7 +271,7 @@ fn framed<T: Number, const RANK: usize, const N: usize, D: Device>(
 ) -> Result<Tensor<T, RANK, D>> {
     let size = Dim(std::array::from_fn(|axis| if axis < 2 { x.size().0[axis] } else { sizes[axis - 2] }));
     size.numel_of(op, size_of::<T>())?;
-    let mut out = Tensor::<T, RANK, D>::unwritten(op, Layout::with_channel_fastest(size), x.device())?;
+    let mut out = Tensor::<T, RANK, D>::uninit(op, Layout::with_channel_fastest(size), x.device())?;
     let mut view = out.try_view_mut(op)?;
     if size.0 != x.size().0 {
         view.fill(T::zero())?;

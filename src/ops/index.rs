@@ -412,7 +412,7 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         let size = joint_size(op, x.size(), mask.size())?;
         let (x, mask) = (x.broadcast_to(size)?, mask.broadcast_to(size)?);
         let layout = Layout::row_major_of(op, Dim([count(mask)?]), size_of::<T>())?;
-        let mut out = Tensor::unwritten(op, layout, x.device())?;
+        let mut out = Tensor::uninit(op, layout, x.device())?;
         compact(x, mask, &mut out.try_view_mut(op)?)?;
         Ok(out)
     }
@@ -432,11 +432,8 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         let (op, x) = ("nonzero", self.into_view());
         let mask = eval(op, &Call::<NotEqual, _>::new((x, Param(T::default()))), x.device())?;
         let found = count(mask.view())?;
-        let mut out = Tensor::unwritten(
-            op,
-            Layout::row_major_of(op, Dim([found, RANK]), size_of::<i64>())?,
-            x.device(),
-        )?;
+        let mut out =
+            Tensor::uninit(op, Layout::row_major_of(op, Dim([found, RANK]), size_of::<i64>())?, x.device())?;
         for axis in 0..RANK {
             let n = x.size().0[axis];
             let numbers = Tensor::arange(0, n as i64, 1, x.device())?;

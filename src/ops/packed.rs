@@ -58,8 +58,7 @@ impl<T: Number, D: Device, OUT: Number> Packed<T, D, OUT> {
         let Some(nbytes) = device.packed_nbytes::<OUT, T>(size.0) else {
             return Ok(Packed { store: Store::Rows(matrix.to_contiguous()?), size, _out: PhantomData });
         };
-        let mut panels =
-            Tensor::<u8, 1, D>::unwritten(op, Layout::row_major_of(op, Dim([nbytes]), 1)?, device)?;
+        let mut panels = Tensor::<u8, 1, D>::uninit(op, Layout::row_major_of(op, Dim([nbytes]), 1)?, device)?;
         let (to, leaf, stride) = (panels.try_view_mut(op)?.raw_ptr(), matrix.leaf(), matrix.stride().0);
         // SAFETY: a ready view with its own strides, and fresh memory of as many bytes as the device asked for.
         unsafe { device.pack::<OUT, T>(size.0, to.cast(), leaf.slot(&stride))? };
@@ -100,7 +99,7 @@ impl<T: Number, D: Device, OUT: Number> Packed<T, D, OUT> {
             Store::Rows(matrix) => matrix.copy(),
             Store::Blocked(panels) => {
                 let layout = Layout::row_major_of(op, self.size, size_of::<T>())?;
-                let mut matrix = Tensor::<T, 2, D>::unwritten(op, layout, panels.device())?;
+                let mut matrix = Tensor::<T, 2, D>::uninit(op, layout, panels.device())?;
                 let to = matrix.try_view_mut(op)?.raw_ptr();
                 // SAFETY: memory of all elements, in rows; panels of these types and sizes.
                 unsafe { panels.device().unpack::<OUT, T>(self.size.0, to.cast(), panels.raw_ptr().cast())? };

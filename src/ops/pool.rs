@@ -406,7 +406,7 @@ fn average<T: Float, const RANK: usize, const N: usize, D: Device, P: Destinatio
     let size = layout.size();
     size.numel_of(op, size_of::<f64>())?;
     place.put(op, layout, x.device(), |out| {
-        let mut sums = Tensor::<f64, RANK, D>::unwritten(op, layout, x.device())?;
+        let mut sums = Tensor::<f64, RANK, D>::uninit(op, layout, x.device())?;
         sums.fill(0.0)?;
         let add = |_, mut part: TensorViewMut<'_, f64, RANK, D>, seen: TensorView<'_, T, RANK, D>| {
             part.zip_in_place(Add, seen.lazy().cast::<f64>())

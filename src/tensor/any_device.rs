@@ -80,7 +80,8 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// The same handle, whose memory `convert` moves to another type of device.
     ///
     /// # Safety
-    /// 1. `convert` returns the same bytes at the same address. 2. No other handle has them.
+    /// 1. `convert` returns the same bytes at the same address.
+    /// 2. No other handle has them.
     unsafe fn with_allocation<E: Device>(
         self,
         convert: impl FnOnce(FallibleArc<Allocation<D>>) -> Result<FallibleArc<Allocation<E>>>,

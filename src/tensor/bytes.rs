@@ -74,8 +74,8 @@ impl Strided<'_> {
     /// [`Error::OutOfMemory`], [`Error::NoData`] on a device without data, and those of `each`.
     ///
     /// # Safety
-    /// 1. The device holds initialized elements without padding at every index. 2. No code writes them
-    ///    meanwhile.
+    /// 1. The device holds initialized elements without padding at every index.
+    /// 2. No code writes them meanwhile.
     pub(crate) unsafe fn for_each_chunk(&self, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let (size, OperandRef { address, stride, element }) = (self.size, self.slot);
         let numel: usize = size.iter().product();
@@ -144,8 +144,8 @@ impl Strided<'_> {
     /// Bytes of the device: in place if they are `near`, on the host; copied otherwise.
     ///
     /// # Safety
-    /// 1. `nbytes` bytes of elements without padding lie at `from` on the device. 2. No code writes them
-    ///    while the result is used.
+    /// 1. `nbytes` bytes of elements without padding lie at `from` on the device.
+    /// 2. No code writes them while the result is used.
     unsafe fn fetch<'s>(
         &self,
         near: bool,

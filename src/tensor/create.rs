@@ -18,7 +18,7 @@ use num_complex::Complex;
 impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// Memory for a dense layout; the caller writes every element before it is read.
     #[inline]
-    pub(crate) fn unwritten(op: &'static str, layout: Layout<RANK>, device: &D) -> Result<Self> {
+    pub(crate) fn uninit(op: &'static str, layout: Layout<RANK>, device: &D) -> Result<Self> {
         Self::fresh(op, layout, device, Init::Unspecified)
     }
 
@@ -86,7 +86,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// [`Error::OutOfMemory`].
     pub fn from_slice(values: &[T], size: impl Into<Dim<RANK>>, device: &D) -> Result<Self> {
         let size = checked_size("from_slice", size.into(), values.len(), size_of::<T>())?;
-        let mut tensor = Self::unwritten("from_slice", Layout::row_major(size), device)?;
+        let mut tensor = Self::uninit("from_slice", Layout::row_major(size), device)?;
         let to = tensor.fresh_leaf().slot(&[]).address;
         // SAFETY: new memory for exactly these elements.
         unsafe { device.write(to, bytemuck::cast_slice(values))? };

@@ -116,8 +116,9 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     ///
     /// # Safety
     /// 1. Elements `0..numel` at `address` are valid `T`s in row-major order, on `device`, until `free` is
-    ///    called. 2. No other code writes them until then. 3. If the elements have destructors, `free` runs
-    ///    them.
+    ///    called.
+    /// 2. No other code writes them until then.
+    /// 3. If the elements have destructors, `free` runs them.
     pub unsafe fn from_external(
         address: *mut T,
         size: impl Into<Dim<RANK>>,
@@ -205,8 +206,8 @@ impl<'a, T, const RANK: usize> TensorView<'a, T, RANK, Cpu> {
     /// [`Error::Value`] for an address that is null or not aligned, unless there are no elements.
     ///
     /// # Safety
-    /// 1. Every element that sizes and strides address is valid for `'a`, in one object. 2. No code writes
-    ///    these elements.
+    /// 1. Every element that sizes and strides address is valid for `'a`, in one object.
+    /// 2. No code writes these elements.
     ///
     /// # Examples
     /// ```
@@ -236,8 +237,8 @@ impl<'a, T, const RANK: usize> TensorViewMut<'a, T, RANK, Cpu> {
     /// Those of [`TensorView::from_raw_parts`]; [`Error::Overlap`] when two indices address one element.
     ///
     /// # Safety
-    /// 1. Every element that sizes and strides address is valid for `'a`, in one object. 2. No other code
-    ///    reads or writes these elements.
+    /// 1. Every element that sizes and strides address is valid for `'a`, in one object.
+    /// 2. No other code reads or writes these elements.
     pub unsafe fn from_raw_parts(
         first: *mut T,
         size: impl Into<Dim<RANK>>,

@@ -116,7 +116,7 @@ impl<T: Element, const RANK: usize, D: Device> Destination<T, RANK, D> for Alloc
         device: &D,
         write: impl FnOnce(&mut TensorViewMut<'_, T, RANK, D>) -> Result<R>,
     ) -> Result<(Self::Done, R)> {
-        let mut out = Tensor::unwritten(op, layout, device)?;
+        let mut out = Tensor::uninit(op, layout, device)?;
         let written = by_pointer!(written, write, &mut out.try_view_mut(op)?)?;
         Ok((out, written))
     }

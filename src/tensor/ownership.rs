@@ -78,7 +78,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
 
 impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     fn copy_as(&self, op: &'static str, layout: Layout<RANK>) -> Result<Tensor<T, RANK, D>> {
-        let mut copy = Tensor::unwritten(op, layout, self.device())?;
+        let mut copy = Tensor::uninit(op, layout, self.device())?;
         self.copy_within_device(op, copy.try_view_mut(op)?)?;
         Ok(copy)
     }
@@ -175,7 +175,7 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// ```
     pub fn to<E: Device>(&self, device: &E) -> Result<Tensor<T, RANK, E>> {
         let layout = self.layout().preserved();
-        let mut copy = Tensor::<T, RANK, E>::unwritten("to", layout, device)?;
+        let mut copy = Tensor::<T, RANK, E>::uninit("to", layout, device)?;
         if self.is_on(device) {
             self.copy_within_device("to", copy.try_view_mut("to")?)?;
             return Ok(copy);

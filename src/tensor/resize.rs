@@ -148,8 +148,9 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// Zeroes some bytes of the memory.
     ///
     /// # Safety
-    /// 1. This is the only handle. 2. The bytes lie inside the memory. 3. Zeros are valid for every element
-    ///    type that the memory has from now on.
+    /// 1. This is the only handle.
+    /// 2. The bytes lie inside the memory.
+    /// 3. Zeros are valid for every element type that the memory has from now on.
     unsafe fn zero(&mut self, bytes: Range<usize>) -> Result<()> {
         let zero = Allocation::new(self.device(), 1)?;
         let to =
@@ -337,7 +338,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     pub fn into_element<U: Element>(mut self) -> Result<Tensor<U, RANK, D>> {
         self.ensure_unfrozen("into_element")?;
         let nbytes = self.size().numel_of("into_element", size_of::<U>())? * size_of::<U>();
-        let (held, layout) = (self.memory().room(), Layout::row_major(self.size()));
+        let (held, layout) = (self.memory().usable_bytes(), Layout::row_major(self.size()));
         if self.is_unique() && held >= nbytes && self.memory().ptr().cast::<U>().is_aligned() {
             self.memory().bump();
             // SAFETY: (1) the only handle; (2) all of the memory; (3) zeros are valid `T`s and `U`s.

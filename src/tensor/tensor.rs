@@ -116,7 +116,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// Sets the layout; the memory becomes deferred if the layout does not fit in it.
     pub(super) fn set_layout(&mut self, layout: Layout<RANK>) {
         let nbytes = layout.span().end.saturating_mul(size_of::<T>());
-        let outside = nbytes > self.memory.room();
+        let outside = nbytes > self.memory.usable_bytes();
         self.deferred = outside && layout.numel() > 0;
         // An empty layout needs no memory, but its offset must lie inside the memory.
         self.layout = if outside && !self.deferred { layout.with_offset(0) } else { layout };
@@ -231,7 +231,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// The number of elements for which the memory has room; 0 if elements of another owner lie between
     /// these.
     pub fn capacity(&self) -> usize {
-        self.memory.room() / size_of::<T>().max(1)
+        self.memory.usable_bytes() / size_of::<T>().max(1)
     }
 
     /// Whether there are no elements.

@@ -53,7 +53,8 @@ impl<'a, T, const RANK: usize, D: Device> From<TensorViewMut<'a, T, RANK, D>> fo
 
 impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
     /// # Safety
-    /// 1. The promises of [`TensorView::new`]. 2. Invariants 1 and 2.
+    /// 1. The promises of [`TensorView::new`].
+    /// 2. Invariants 1 and 2.
     #[inline]
     pub(crate) unsafe fn new(base: *mut u8, layout: Layout<RANK>, device: &'a D) -> Self {
         // SAFETY: the caller's promise.
@@ -63,7 +64,8 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
     /// The same memory under another layout.
     ///
     /// # Safety
-    /// 1. Every position of `layout` is one of this view's. 2. No two of its indices address one element.
+    /// 1. Every position of `layout` is one of this view's.
+    /// 2. No two of its indices address one element.
     #[inline]
     pub(super) unsafe fn with_layout<const M: usize>(self, layout: Layout<M>) -> TensorViewMut<'a, T, M, D> {
         // SAFETY: (1) is the caller's promise.
@@ -73,8 +75,9 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
     /// The same memory as elements `U`.
     ///
     /// # Safety
-    /// 1. The promises of [`TensorView::retyped`]. 2. No two indices of `layout` address one element. 3. All
-    ///    bytes are valid for both elements.
+    /// 1. The promises of [`TensorView::retyped`].
+    /// 2. No two indices of `layout` address one element.
+    /// 3. All bytes are valid for both elements.
     #[inline]
     pub(super) unsafe fn retyped<U, const M: usize>(self, layout: Layout<M>) -> TensorViewMut<'a, U, M, D> {
         // SAFETY: (1) is the caller's promise.
@@ -84,7 +87,8 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
     /// Splits the view in two.
     ///
     /// # Safety
-    /// 1. The promises of [`TensorViewMut::with_layout`] for both layouts. 2. No position is in both.
+    /// 1. The promises of [`TensorViewMut::with_layout`] for both layouts.
+    /// 2. No position is in both.
     pub(super) unsafe fn split_into<const M: usize, const N: usize>(
         self,
         first: Layout<M>,

@@ -39,8 +39,8 @@ pub trait Reference: sealed::Sealed + Sized {
     #[doc(hidden)]
     type Slice: ExactSizeIterator<Item = Self> + DoubleEndedIterator + FusedIterator;
     /// # Safety
-    /// 1. A valid element lies at `address` for the lifetime of the reference. 2. An exclusive reference is
-    ///    the only one to it.
+    /// 1. A valid element lies at `address` for the lifetime of the reference.
+    /// 2. An exclusive reference is the only one to it.
     #[doc(hidden)]
     unsafe fn at(address: *mut u8) -> Self;
     /// Splits off the first `at` elements.
