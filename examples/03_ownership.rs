@@ -3,7 +3,7 @@
 //! `cargo run --release --example 03_ownership`
 
 use rankform::prelude::*;
-use rankform::{Error, Metadata};
+use rankform::{Error, MetadataLock};
 
 pub fn main() -> Result<()> {
     let mut x = Tensor::from([1.0, 2.0, 3.0]);
@@ -45,7 +45,7 @@ pub fn main() -> Result<()> {
 
     // A detached handle counts the writes to its memory from 0, and its sizes may be frozen.
     let w = Tensor::from([0.0; 4]);
-    let mut frozen = w.detach(Metadata::Frozen);
+    let mut frozen = w.detach(MetadataLock::Frozen);
     println!("refused: {}", frozen.resize([2]).unwrap_err());
 
     // Writing from several places is spelled by the element type, as for slices: cells, or atomics across

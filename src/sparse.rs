@@ -105,8 +105,8 @@ impl<T: Element, const RANK: usize, D: Device> SparseTensor<T, RANK, D> {
                 right: indices.size().0.into(),
             });
         }
-        indices.view().ready("sparse")?;
-        values.view().ready("sparse")?;
+        indices.view().ensure_allocated("sparse")?;
+        values.view().ensure_allocated("sparse")?;
         for ([axis, at], &index) in indices.view().indexed_iter() {
             if !usize::try_from(index).is_ok_and(|index| index < size.0[axis]) {
                 let found = std::array::from_fn::<_, RANK, _>(|axis| indices[[axis, at]] as isize);

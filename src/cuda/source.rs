@@ -54,7 +54,7 @@ impl<'a> Launching<'a> {
     }
 
     fn place<T, const RANK: usize>(&mut self, view: &TensorView<'a, T, RANK, Cuda>) -> Result<*mut u8> {
-        view.ready(self.op)?;
+        view.ensure_allocated(self.op)?;
         self.on(view.device())?;
         let address = view.raw_ptr().cast_mut().cast::<u8>();
         let (size, stride) = (view.size().0.map(|size| size as i64), view.stride().0.map(|step| step as i64));
@@ -125,7 +125,7 @@ impl<'a, T: Element, const RANK: usize> Given<'a, Out<T, RANK>> for TensorViewMu
 }
 impl<'a, T: Element, const RANK: usize> Given<'a, Out<T, RANK>> for &'a mut Tensor<T, RANK, Cuda> {
     fn give(self, call: &mut Launching<'a>) -> Result<()> {
-        Given::<Out<T, RANK>>::give(self.writable(call.op)?, call)
+        Given::<Out<T, RANK>>::give(self.try_view_mut(call.op)?, call)
     }
 }
 impl<'a, T: Element> Given<'a, Value<T>> for T {

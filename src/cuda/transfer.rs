@@ -98,10 +98,10 @@ impl<T: Element, const RANK: usize> Tensor<T, RANK, Cpu> {
     /// # Ok(())
     /// ```
     pub fn upload(self, card: &Cuda) -> Result<(Tensor<T, RANK, Cuda>, Pending<Self>)> {
-        self.view().ready("upload")?;
+        self.view().ensure_allocated("upload")?;
         dense("upload", &self)?;
-        let mut copy = Tensor::<T, RANK, Cuda>::unwritten("upload", Layout::row_major(self.size()), card)?;
-        let to = copy.writable("upload")?.raw_ptr().cast();
+        let mut copy = Tensor::<T, RANK, Cuda>::uninit("upload", Layout::row_major(self.size()), card)?;
+        let to = copy.try_view_mut("upload")?.raw_ptr().cast();
         // SAFETY: fresh memory for exactly these elements; `Pending` keeps the others, which nobody writes.
         let queued = unsafe { card.write_later(to, self.raw_ptr().cast(), self.nbytes())? };
         Ok((copy, Pending { value: Some(self), queued }))
@@ -125,13 +125,13 @@ impl<T: Element, const RANK: usize> Tensor<T, RANK, Cuda> {
                 found: into.size().0.into(),
             });
         }
-        self.view().ready("download")?;
+        self.view().ensure_allocated("download")?;
         if !self.layout().is_contiguous() {
             return self.to_contiguous()?.download(into);
         }
         dense("download", &into)?;
         let nbytes = into.nbytes();
-        let to = into.writable("download")?.raw_ptr().cast();
+        let to = into.try_view_mut("download")?.raw_ptr().cast();
         // SAFETY: contiguous elements, and room for as many, which `Pending` keeps for itself.
         let queued = unsafe { self.device().read_later(self.raw_ptr().cast(), to, nbytes)? };
         Ok(Pending { value: Some(into), queued })

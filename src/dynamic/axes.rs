@@ -1,10 +1,10 @@
 //! Sizes and strides of a rank known at run time: without heap up to 8 axes.
-// Imports: `error`, `shared`, `dim`, `layout`.
+// Imports: `error`, `fallible_arc`, `dim`, `layout`.
 
 use crate::dim::{Dim, Stride};
 use crate::error::{Error, Result, text};
+use crate::fallible_arc::FallibleArc;
 use crate::layout::Layout;
-use crate::shared::Shared;
 
 /// The most axes of a tensor whose rank is known at run time, as in NumPy and PyTorch.
 pub const MAX_RANK: usize = 64;
@@ -14,7 +14,7 @@ pub(crate) const FEW: usize = 8;
 /// Sizes and strides; together with an offset they keep the invariants of a [`Layout`].
 pub(crate) enum Axes {
     Few { rank: usize, size: [usize; FEW], stride: [isize; FEW] },
-    Many(Shared<(Vec<usize>, Vec<isize>)>),
+    Many(FallibleArc<(Vec<usize>, Vec<isize>)>),
 }
 
 impl Axes {
@@ -37,7 +37,7 @@ impl Axes {
             stride[..rank].copy_from_slice(strides);
             return Ok(Axes::Few { rank, size, stride });
         }
-        Ok(Axes::Many(Shared::new((owned(op, sizes)?, owned(op, strides)?))?))
+        Ok(Axes::Many(FallibleArc::new((owned(op, sizes)?, owned(op, strides)?))?))
     }
 
     /// Of a layout with at most [`FEW`] axes.
@@ -115,7 +115,7 @@ impl Axes {
         let (mut size, mut stride) = ([1; N], [0; N]);
         size[N - sizes.len()..].copy_from_slice(sizes);
         stride[N - sizes.len()..].copy_from_slice(strides);
-        Layout::of_parts(Dim(size), Stride(stride), offset)
+        Layout::from_parts(Dim(size), Stride(stride), offset)
     }
 }
 

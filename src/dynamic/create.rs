@@ -1,5 +1,5 @@
 //! Where tensors of types known at run time come from, and their copies: bytes, foreign memory, other devices.
-// Imports: `error`, `shared`, `layout`, `dtype`, `device`, `allocation`, `tensor`.
+// Imports: `error`, `fallible_arc`, `layout`, `dtype`, `device`, `allocation`, `tensor`.
 
 use super::axes::{Axes, laid_out};
 use super::memory::Memory;
@@ -8,8 +8,8 @@ use crate::allocation::Allocation;
 use crate::device::{Cpu, Device, Init, OperandRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result, text};
+use crate::fallible_arc::FallibleArc;
 use crate::layout::Layout;
-use crate::shared::Shared;
 use crate::tensor::State;
 
 /// Sizes whose bytes can be counted: how many elements they hold.
@@ -62,7 +62,7 @@ impl DynTensor {
     pub fn empty<D: Device>(dtype: DType, size: &[usize], device: &D) -> Result<DynTensor> {
         let axes = row_major("empty", size, dtype.size())?;
         let memory = Memory::new(Allocation::fresh(device, 0, Init::Zeroed)?);
-        let state = State { pending: !size.contains(&0), ..State::default() };
+        let state = State { deferred: !size.contains(&0), ..State::default() };
         // SAFETY: a tensor that waits for its memory.
         Ok(unsafe { DynTensor::assemble(memory, axes, 0, dtype, state) })
     }
@@ -183,8 +183,9 @@ impl DynTensor {
             }
         };
         // SAFETY: the caller's promise.
-        let memory =
-            Shared::new(unsafe { Allocation::external(device, address, nbytes, free)? }.with_gaps(gaps))?;
+        let memory = FallibleArc::new(
+            unsafe { Allocation::external(device, address, nbytes, free)? }.with_gaps(gaps),
+        )?;
         // SAFETY: the caller's promise, as many bytes as the layout reaches.
         Ok(unsafe { DynTensor::assemble(Memory::new(memory), axes, 0, dtype, State::default()) })
     }

@@ -1,10 +1,10 @@
 //! What few tensors have, in a box of its own: names of axes, symbolic sizes, data of a backend, an error of access.
-// Imports: `error`, `shared`, `symbolic`, `dynamic`.
+// Imports: `error`, `fallible_arc`, `symbolic`, `dynamic`.
 
 use super::opaque::Opaque;
 use super::tensor::DynTensor;
 use crate::error::{Error, Result, text};
-use crate::shared::Shared;
+use crate::fallible_arc::FallibleArc;
 use crate::symbolic::{Bindings, Extent};
 use std::any::Any;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl DynTensor {
             && backend.is_none()
             && access_error.is_none()
             && opaque.is_none();
-        self.extra = if empty { None } else { Some(Shared::new(extra)?) };
+        self.extra = if empty { None } else { Some(FallibleArc::new(extra)?) };
         Ok(self)
     }
 

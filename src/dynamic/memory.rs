@@ -1,10 +1,10 @@
-//! A handle on memory whose device is known at run time: `Shared<Allocation<D>>` without `D`.
-// Imports: `error`, `shared`, `device`, `allocation`.
+//! A handle on memory whose device is known at run time: `FallibleArc<Allocation<D>>` without `D`.
+// Imports: `error`, `fallible_arc`, `device`, `allocation`.
 
 use crate::allocation::Allocation;
 use crate::device::{Device, Init, OperandRef};
 use crate::error::{Result, text};
-use crate::shared::Shared;
+use crate::fallible_arc::FallibleArc;
 use std::any::TypeId;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
@@ -30,14 +30,14 @@ struct Table {
 
 /// A handle on an allocation of some device.
 ///
-/// Invariant 1: `raw` is from `Shared::<Allocation<D>>::into_raw`, for the `D` that `table` was made of, and is given back
+/// Invariant 1: `raw` is from `FallibleArc::<Allocation<D>>::into_raw`, for the `D` that `table` was made of, and is given back
 /// when this is dropped.
 pub(crate) struct Memory {
     raw: NonNull<()>,
     table: &'static Table,
 }
 
-// SAFETY: `Shared<Allocation<D>>` is Send, as a device and its blocks are Send and Sync.
+// SAFETY: `FallibleArc<Allocation<D>>` is Send, as a device and its blocks are Send and Sync.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
@@ -46,9 +46,9 @@ unsafe impl Sync for Memory {}
 ///
 /// # Safety
 /// Invariant 1, for `D`.
-unsafe fn peek<D: Device, R>(raw: NonNull<()>, look: impl FnOnce(&Shared<Allocation<D>>) -> R) -> R {
+unsafe fn peek<D: Device, R>(raw: NonNull<()>, look: impl FnOnce(&FallibleArc<Allocation<D>>) -> R) -> R {
     // SAFETY: the caller's promise; the handle is not dropped here.
-    look(&ManuallyDrop::new(unsafe { Shared::from_raw(raw) }))
+    look(&ManuallyDrop::new(unsafe { FallibleArc::from_raw(raw) }))
 }
 
 impl Table {
@@ -64,15 +64,15 @@ impl Table {
             // SAFETY: as above.
             share: |raw| unsafe { peek::<D, _>(raw, |memory| std::mem::forget(memory.share())) },
             // SAFETY: as above; the handle is given up.
-            release: |raw| drop(unsafe { Shared::<Allocation<D>>::from_raw(raw) }),
+            release: |raw| drop(unsafe { FallibleArc::<Allocation<D>>::from_raw(raw) }),
             // SAFETY: as above.
-            handles: |raw| unsafe { peek::<D, _>(raw, Shared::handles) },
+            handles: |raw| unsafe { peek::<D, _>(raw, FallibleArc::handles) },
             // SAFETY: as above.
             address: |raw| unsafe { peek::<D, _>(raw, |memory| memory.ptr()) },
             // SAFETY: as above.
             nbytes: |raw| unsafe { peek::<D, _>(raw, |memory| memory.size()) },
             // SAFETY: as above.
-            room: |raw| unsafe { peek::<D, _>(raw, |memory| memory.room()) },
+            room: |raw| unsafe { peek::<D, _>(raw, |memory| memory.usable_bytes()) },
             // SAFETY: as above.
             version: |raw| unsafe { peek::<D, _>(raw, |memory| memory.version()) },
             // SAFETY: as above.
@@ -85,7 +85,7 @@ impl Table {
             },
             // SAFETY: as above, for both.
             inherit: |raw, before| unsafe {
-                peek::<D, _>(raw, |memory| memory.inherit(Shared::peek(before)))
+                peek::<D, _>(raw, |memory| memory.inherit(FallibleArc::peek(before)))
             },
             // SAFETY: as above; the caller answers for the slots.
             copy: |raw, sizes, to, from| unsafe {
@@ -101,7 +101,7 @@ impl Table {
 
 impl Memory {
     #[inline]
-    pub(crate) fn new<D: Device>(memory: Shared<Allocation<D>>) -> Self {
+    pub(crate) fn new<D: Device>(memory: FallibleArc<Allocation<D>>) -> Self {
         Memory { raw: memory.into_raw(), table: const { &Table::of::<D>() } }
     }
 
@@ -115,17 +115,17 @@ impl Memory {
     #[inline]
     pub(crate) fn get<D: Device>(&self) -> Option<&Allocation<D>> {
         // SAFETY: invariant 1, for `D`; this handle keeps the allocation for as long as it is borrowed.
-        self.is::<D>().then(|| unsafe { Shared::peek(self.raw) })
+        self.is::<D>().then(|| unsafe { FallibleArc::peek(self.raw) })
     }
 
     /// The typed handle, if the device is a `D`; this one otherwise.
     #[inline]
-    pub(crate) fn downcast<D: Device>(self) -> std::result::Result<Shared<Allocation<D>>, Memory> {
+    pub(crate) fn downcast<D: Device>(self) -> std::result::Result<FallibleArc<Allocation<D>>, Memory> {
         if !self.is::<D>() {
             return Err(self);
         }
         // SAFETY: invariant 1, for `D`; this handle is given up without being dropped.
-        Ok(unsafe { Shared::from_raw(ManuallyDrop::new(self).raw) })
+        Ok(unsafe { FallibleArc::from_raw(ManuallyDrop::new(self).raw) })
     }
 
     /// Another handle.

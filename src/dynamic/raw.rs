@@ -1,9 +1,9 @@
 //! Handles for other languages: a tensor as one pointer that is retained and released. `include/rankform.h` declares them.
-// Imports: `error`, `shared`, `dynamic`.
+// Imports: `error`, `fallible_arc`, `dynamic`.
 
 use super::tensor::DynTensor;
 use crate::error::Result;
-use crate::shared::Shared;
+use crate::fallible_arc::FallibleArc;
 use std::ptr::NonNull;
 
 /// A counted handle on a tensor, behind a pointer: what C calls `rankform_tensor`.
@@ -36,7 +36,7 @@ impl DynTensor {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn into_raw(self) -> Result<NonNull<RawTensor>> {
-        Ok(Shared::new(self)?.into_raw().cast())
+        Ok(FallibleArc::new(self)?.into_raw().cast())
     }
 
     /// A handle on the tensor behind a pointer, whose count goes down by one.
@@ -45,7 +45,7 @@ impl DynTensor {
     /// `raw` is from [`DynTensor::into_raw`] and not yet released as often as it was retained, this time counted.
     pub unsafe fn from_raw(raw: NonNull<RawTensor>) -> DynTensor {
         // SAFETY: the caller's promise.
-        let shared = unsafe { Shared::<DynTensor>::from_raw(raw.cast()) };
+        let shared = unsafe { FallibleArc::<DynTensor>::from_raw(raw.cast()) };
         shared.share_data()
     }
 }
@@ -56,7 +56,7 @@ impl DynTensor {
 /// `raw` is from [`DynTensor::into_raw`] and lives as long as the borrow.
 unsafe fn tensor<'a>(raw: *mut RawTensor) -> &'a DynTensor {
     // SAFETY: the caller's promise; such pointers are not null.
-    unsafe { Shared::peek(NonNull::new_unchecked(raw).cast()) }
+    unsafe { FallibleArc::peek(NonNull::new_unchecked(raw).cast()) }
 }
 
 /// Counts one more owner; gives the pointer back.
@@ -67,7 +67,7 @@ unsafe fn tensor<'a>(raw: *mut RawTensor) -> &'a DynTensor {
 pub unsafe extern "C" fn rankform_tensor_retain(raw: *mut RawTensor) -> *mut RawTensor {
     // SAFETY: the caller's promise; the pointer's own owner stays, as does the new one.
     unsafe {
-        let shared = Shared::<DynTensor>::from_raw(NonNull::new_unchecked(raw).cast());
+        let shared = FallibleArc::<DynTensor>::from_raw(NonNull::new_unchecked(raw).cast());
         std::mem::forget(shared.share());
         std::mem::forget(shared);
     }
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn rankform_tensor_retain(raw: *mut RawTensor) -> *mut Raw
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankform_tensor_release(raw: *mut RawTensor) {
     // SAFETY: the caller's promise.
-    drop(unsafe { Shared::<DynTensor>::from_raw(NonNull::new_unchecked(raw).cast()) });
+    drop(unsafe { FallibleArc::<DynTensor>::from_raw(NonNull::new_unchecked(raw).cast()) });
 }
 
 /// The number of axes.

@@ -1,5 +1,5 @@
 //! `DynTensor`: a tensor whose element, rank and device are known at run time.
-// Imports: `error`, `shared`, `dim`, `rank`, `layout`, `dtype`, `element`, `device`, `tensor`.
+// Imports: `error`, `fallible_arc`, `dim`, `rank`, `layout`, `dtype`, `element`, `device`, `tensor`.
 
 use super::axes::{Axes, FEW, laid_out};
 use super::create::row_major;
@@ -10,9 +10,9 @@ use crate::dim::Dim;
 use crate::dtype::DType;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
+use crate::fallible_arc::FallibleArc;
 use crate::layout::Layout;
 use crate::rank::Rank;
-use crate::shared::Shared;
 use crate::tensor::{Leaf, Parts, State, Strided, Tensor, TensorView, TensorViewMut};
 
 /// A tensor whose element type, rank and device are known at run time: what files and other libraries bring. It is another
@@ -45,7 +45,7 @@ pub struct DynTensor {
     /// What is done to the elements once they are read.
     pub(super) marks: Marks,
     /// What few tensors have, shared by handles.
-    pub(super) extra: Option<Shared<Extra>>,
+    pub(super) extra: Option<FallibleArc<Extra>>,
 }
 
 /// What a lazy view does to the elements: conjugates them, negates them.
@@ -71,7 +71,7 @@ fn last_word(path: &'static str) -> &'static str {
 impl DynTensor {
     /// A tensor without elements, memory or device. Its element type is f32.
     pub const fn undefined() -> DynTensor {
-        let state = State { born: 0, frozen: false, pending: false };
+        let state = State { born: 0, frozen: false, deferred: false };
         DynTensor {
             memory: None,
             axes: Axes::NONE,
@@ -213,7 +213,7 @@ impl DynTensor {
     }
     /// Whether the elements have their memory.
     pub fn is_allocated(&self) -> bool {
-        !self.state.pending && self.capacity_in_bytes() > 0
+        !self.state.deferred && self.capacity_in_bytes() > 0
     }
     /// Whether sizes and strides may no longer change; see [`Tensor::detach`].
     pub fn is_frozen(&self) -> bool {
@@ -264,7 +264,7 @@ impl DynTensor {
     pub fn share_data(&self) -> DynTensor {
         let DynTensor { offset, dtype, state, marks, .. } = *self;
         let (memory, extra) =
-            (self.memory.as_ref().map(Memory::share), self.extra.as_ref().map(Shared::share));
+            (self.memory.as_ref().map(Memory::share), self.extra.as_ref().map(FallibleArc::share));
         DynTensor { memory, axes: self.axes.another(), offset, dtype, state, marks, extra }
     }
 
@@ -326,7 +326,7 @@ impl DynTensor {
         let DynTensor { memory, state, .. } = self;
         match memory.map(Memory::downcast) {
             // SAFETY: invariants 1 and 2: the bytes are elements of that name, as those of any `T` of that name.
-            Some(Ok(memory)) => Ok(unsafe { Tensor::of_parts(Parts { memory, state }, layout) }),
+            Some(Ok(memory)) => Ok(unsafe { Tensor::from_parts(Parts { memory, state }, layout) }),
             _ => Err(mismatch(&DynTensor::undefined())),
         }
     }
@@ -374,7 +374,7 @@ impl DynTensor {
         let memory = self.memory.as_ref().filter(|_| typed)?.get::<D>()?;
         // SAFETY: invariants 1 and 2, as above, and the private callers keep the positions; the borrow keeps the memory, and nobody writes it: writing needs `&mut`
         // and the only handle.
-        Some(unsafe { TensorView::new(memory.ptr(), layout, !self.state.pending, memory.device()) })
+        Some(unsafe { TensorView::new(memory.ptr(), layout, !self.state.deferred, memory.device()) })
     }
 
     /// What a kernel sees of it at rank `N`, whatever its elements are: its axes in any places, each in one; the other places have size 1.
@@ -384,9 +384,9 @@ impl DynTensor {
     ) -> Option<Leaf<'_, N, D>> {
         let size = places.map(|axis| axis.map_or(1, |axis| self.size()[axis]));
         let stride = places.map(|axis| axis.map_or(0, |axis| self.stride()[axis]));
-        let layout = Layout::of_parts(size.into(), stride.into(), self.offset);
+        let layout = Layout::from_parts(size.into(), stride.into(), self.offset);
         let memory = self.memory.as_ref().filter(|_| self.marks == Marks::NONE)?.get::<D>()?;
-        Some(Leaf::of_width(memory.ptr(), layout, self.dtype.size(), !self.state.pending, memory.device()))
+        Some(Leaf::of_width(memory.ptr(), layout, self.dtype.size(), !self.state.deferred, memory.device()))
     }
 
     /// With elements of another name.
@@ -401,7 +401,7 @@ impl DynTensor {
     /// The elements, if they are on a device of this type and may be read as they stand.
     pub(crate) fn strided<D: Device>(&self) -> Option<Strided<'_>> {
         let memory =
-            self.memory.as_ref().filter(|_| self.marks == Marks::NONE && !self.state.pending)?.get::<D>()?;
+            self.memory.as_ref().filter(|_| self.marks == Marks::NONE && !self.state.deferred)?.get::<D>()?;
         let element = self.dtype.size();
         let slot = OperandRef {
             address: memory.ptr().wrapping_add(self.offset * element),
@@ -449,7 +449,7 @@ impl DynTensor {
         if !self.is_unique() {
             return Err(Error::Shared { op, handles: self.use_count() });
         }
-        if self.state.pending {
+        if self.state.deferred {
             return Err(Error::Unallocated { op, sizes: self.size().into() });
         }
         if self.may_overlap() {
@@ -489,7 +489,7 @@ impl DynTensor {
         let Some(memory) = self.memory.as_ref().filter(|_| typed) else {
             return Err(self.mismatch::<T, RANK, D>(op));
         };
-        if self.dtype != T::DTYPE || self.state.pending {
+        if self.dtype != T::DTYPE || self.state.deferred {
             let changes = self.dtype != T::DTYPE;
             if changes && self.state.frozen {
                 return Err(Error::MetadataFrozen { op });
@@ -514,7 +514,7 @@ impl DynTensor {
             self.axes = axes;
             self.offset = offset;
             self.dtype = T::DTYPE;
-            self.state.pending = false;
+            self.state.deferred = false;
         }
         self.downcast_mut()
     }
@@ -535,7 +535,7 @@ impl DynTensor {
     pub(crate) fn ready(&self, op: &'static str) -> Result<()> {
         self.unmarked(op)?;
         self.accessible(op)?;
-        if self.state.pending { Err(Error::Unallocated { op, sizes: self.size().into() }) } else { Ok(()) }
+        if self.state.deferred { Err(Error::Unallocated { op, sizes: self.size().into() }) } else { Ok(()) }
     }
 }
 

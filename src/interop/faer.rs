@@ -41,7 +41,7 @@ pub fn view_mut<T>(matrix: MatMut<'_, T>) -> Result<TensorViewMut<'_, T, 2>> {
 /// # Errors
 /// [`Error::Unallocated`](crate::Error::Unallocated).
 pub fn mat_ref<T>(view: TensorView<'_, T, 2>) -> Result<MatRef<'_, T>> {
-    view.ready("faer::mat_ref")?;
+    view.ensure_allocated("faer::mat_ref")?;
     let ([rows, columns], [down, right]) = (view.size().0, view.stride().0);
     // SAFETY: sizes and strides reach the elements of the view, borrowed for as long.
     Ok(unsafe { MatRef::from_raw_parts(view.raw_ptr(), rows, columns, down, right) })

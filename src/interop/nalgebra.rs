@@ -61,7 +61,7 @@ pub fn matrix<T: Scalar + Send + Sync>(tensor: Tensor<T, 2>) -> Result<DMatrix<T
 /// # Errors
 /// [`Error::Unallocated`]; [`Error::NeedsCopy`] for a negative stride, which nalgebra has not.
 pub fn matrix_view<T: Scalar>(view: TensorView<'_, T, 2>) -> Result<DMatrixView<'_, T, Dyn, Dyn>> {
-    view.ready("nalgebra::matrix_view")?;
+    view.ensure_allocated("nalgebra::matrix_view")?;
     let ([rows, columns], [down, right]) =
         (view.size().0, forwards("nalgebra::matrix_view", view.size().0, view.stride().0)?);
     // SAFETY: sizes and strides reach the elements of the view, borrowed for as long.

@@ -102,7 +102,7 @@ pub fn array_view<T, const RANK: usize>(view: TensorView<'_, T, RANK>) -> Result
 where
     Axes<RANK>: Dimension,
 {
-    view.ready("ndarray::array_view")?;
+    view.ensure_allocated("ndarray::array_view")?;
     let (size, stride) = (view.size().0, view.stride().0);
     let (first, forwards) = lowest(view.raw_ptr(), size, stride);
     // SAFETY: from the lowest address on, sizes and strides reach the elements of the view, borrowed for as long.

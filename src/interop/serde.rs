@@ -30,7 +30,7 @@ impl<T: Serialize, const RANK: usize> Serialize for Elements<'_, T, RANK> {
 
 impl<T: Serialize, const RANK: usize> Serialize for TensorView<'_, T, RANK> {
     fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
-        self.ready("serialize").map_err(serde::ser::Error::custom)?;
+        self.ensure_allocated("serialize").map_err(serde::ser::Error::custom)?;
         let mut parts = output.serialize_struct("Tensor", 2)?;
         parts.serialize_field("size", &self.size().0[..])?;
         parts.serialize_field("data", &Elements(*self))?;

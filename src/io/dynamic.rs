@@ -28,7 +28,7 @@ impl TensorBytes for DynTensor {
         }
         if let Some(elements) = self.strided::<Cpu>().filter(|_| self.rank() <= 8) {
             // SAFETY: this tensor's elements, which it borrows.
-            return unsafe { elements.pieces(each) };
+            return unsafe { elements.for_each_chunk(each) };
         }
         let here = self.to(&Cpu)?.to_contiguous()?;
         here.as_bytes().unwrap_or_default().chunks(4 << 20).try_for_each(each)

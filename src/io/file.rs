@@ -119,18 +119,18 @@ pub(super) fn fill(
     known: bool,
     each: &mut dyn FnMut(&mut [u8]),
 ) -> Result<Tensor<u8, 1, Cpu>> {
-    let memory = |nbytes: usize| Tensor::<u8, 1, Cpu>::unwritten(op, Layout::row_major(Dim([nbytes])), &Cpu);
+    let memory = |nbytes: usize| Tensor::<u8, 1, Cpu>::uninit(op, Layout::row_major(Dim([nbytes])), &Cpu);
     let mut done = 0;
     let mut tensor = memory(if known { nbytes } else { nbytes.min(FIRST) })?;
     while done < nbytes {
         if done == tensor.numel() {
             let mut larger = memory(done.saturating_mul(2).min(nbytes))?;
             // SAFETY: the first `done` bytes of the one are written, and the other has room for more.
-            unsafe { larger.writable(op)?.raw_ptr().copy_from_nonoverlapping(tensor.raw_ptr(), done) };
+            unsafe { larger.try_view_mut(op)?.raw_ptr().copy_from_nonoverlapping(tensor.raw_ptr(), done) };
             tensor = larger;
         }
         let count = PIECE.min(tensor.numel() - done);
-        let start = tensor.writable(op)?.raw_ptr().wrapping_add(done);
+        let start = tensor.try_view_mut(op)?.raw_ptr().wrapping_add(done);
         // SAFETY: `count` bytes inside fresh memory that nobody else has; they are written before they are a slice.
         let piece = unsafe {
             start.write_bytes(0, count);

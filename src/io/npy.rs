@@ -271,7 +271,7 @@ impl<R: Read> Npy<R> {
         if matches!(self.descr, Descr::Void(_)) {
             return self.read();
         }
-        converted(self.read_dyn()?).map_err(|error| error.renamed(READ))
+        converted(self.read_dyn()?).map_err(|error| error.with_op(READ))
     }
 
     /// Reads the elements, whatever they are.

@@ -271,7 +271,7 @@ impl SafeTensors {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn read_as<T: Element, const RANK: usize>(&self, name: &str) -> Result<Tensor<T, RANK>> {
-        converted(self.read_dyn(name)?).map_err(|error| about(format_args!("{name:?}"), error.renamed(READ)))
+        converted(self.read_dyn(name)?).map_err(|error| about(format_args!("{name:?}"), error.with_op(READ)))
     }
 
     /// One tensor, whatever its elements and axes are.

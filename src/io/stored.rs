@@ -62,8 +62,8 @@ impl<T: Element, const RANK: usize, D: Device> TensorBytes for TensorView<'_, T,
     }
     fn for_each_chunk(&self, order: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         match order {
-            Order::RowMajor => self.pieces("write", each),
-            Order::ColumnMajor => self.transposed().pieces("write", each),
+            Order::RowMajor => self.for_each_chunk("write", each),
+            Order::ColumnMajor => self.transposed().for_each_chunk("write", each),
         }
     }
 }

@@ -29,7 +29,7 @@ fn joined<'a, T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, 
     for part in parts.clone() {
         let (left, right) = (first.size(), part.size());
         same_device(op, first.device(), part.device())?;
-        part.ready(op)?;
+        part.ensure_allocated(op)?;
         if with(left, axis, 0) != with(right, axis, 0) {
             return Err(Error::Value {
                 op,
@@ -281,7 +281,7 @@ fn padded<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     pad: Pad<T>,
     place: P,
 ) -> Result<P::Done> {
-    x.ready(op)?;
+    x.ensure_allocated(op)?;
     let size =
         Dim(std::array::from_fn(|a| x.size().0[a].saturating_add(widths[a].0).saturating_add(widths[a].1)));
     let layout = Layout::row_major_of(op, size, size_of::<T>())?;
@@ -304,7 +304,7 @@ fn repeated<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>
     each: [usize; RANK],
     place: P,
 ) -> Result<P::Done> {
-    x.ready(op)?;
+    x.ensure_allocated(op)?;
     let size = Dim(std::array::from_fn(|a| x.size().0[a].saturating_mul(whole[a]).saturating_mul(each[a])));
     place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |to| {
         if size.0.contains(&0) {

@@ -28,7 +28,7 @@ macro_rules! in_place {
             /// Also [`Error::Shared`](crate::Error::Shared) when other handles share the memory.
             #[inline]
             pub fn $name $(<$($generics)*>)? (&mut self, $($arg: $type),*) -> Result<()> $(where $($bound: $trait),+)? {
-                self.writable(stringify!($name))?.$name($($arg),*)
+                self.try_view_mut(stringify!($name))?.$name($($arg),*)
             }
         )* }
     };

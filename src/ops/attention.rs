@@ -472,8 +472,8 @@ fn beside_scores<'x, T, D: Device>(
     parts: Dim<5>,
 ) -> Result<TensorView<'x, T, 5, D>> {
     same_device(op, device, x.device())?;
-    x.ready(op)?;
-    x.broadcast_to(whole).and_then(|x| x.reshape(parts)).map_err(|error| error.renamed(op))
+    x.ensure_allocated(op)?;
+    x.broadcast_to(whole).and_then(|x| x.reshape(parts)).map_err(|error| error.with_op(op))
 }
 
 fn attend<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
@@ -486,7 +486,7 @@ fn attend<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
     same_device(op, q.device(), k.device())?;
     same_device(op, q.device(), v.device())?;
     for operand in [q, k, v] {
-        operand.ready(op)?;
+        operand.ensure_allocated(op)?;
     }
     let (Dim([qb, qh, queries, d]), Dim([kb, kh, count, kd]), Dim([vb, vh, vcount, e])) =
         (q.size(), k.size(), v.size());

@@ -27,12 +27,12 @@ fn normed<T: Float, AXES: Copy, const RANK: usize, const M: usize, D: Device, P:
 where
     Dim<3>: RemoveAxes<AXES, Output = Dim<M>>,
 {
-    x.ready(op)?;
+    x.ensure_allocated(op)?;
     let copy;
     let (from, layout) = match x.reshape(size) {
         Ok(view) => (view, x.layout().preserved()),
         Err(_) => {
-            copy = x.to_shape(size).map_err(|error| error.renamed(op))?;
+            copy = x.to_shape(size).map_err(|error| error.with_op(op))?;
             (copy.view(), Layout::row_major(x.size()))
         }
     };
@@ -98,7 +98,7 @@ fn rearranged<T: Element, const RANK: usize, const N: usize, D: Device, P: Desti
     (cut, order, size): ([usize; 6], [usize; 6], [usize; N]),
     place: P,
 ) -> Result<P::Done> {
-    let parts = x.reshape(cut).map_err(|error| error.renamed(op))?.permuted(order)?;
+    let parts = x.reshape(cut).map_err(|error| error.with_op(op))?.permuted(order)?;
     let layout = Layout::row_major_of(op, Dim(size), size_of::<T>())?;
     place.put(op, layout, x.device(), |out| out.reborrow().reshape(parts.size())?.assign(parts))
 }
@@ -110,7 +110,7 @@ fn shuffled<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>
     factor: usize,
     place: P,
 ) -> Result<P::Done> {
-    x.ready(op)?;
+    x.ensure_allocated(op)?;
     let [n, c, h, w] = std::array::from_fn(|a| x.size().0[a]);
     match factor.checked_mul(factor) {
         Some(block) if block > 0 && c.is_multiple_of(block) => {
@@ -132,7 +132,7 @@ fn unshuffled<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, 
     factor: usize,
     place: P,
 ) -> Result<P::Done> {
-    x.ready(op)?;
+    x.ensure_allocated(op)?;
     let [n, c, h, w] = std::array::from_fn(|a| x.size().0[a]);
     if factor == 0 || !h.is_multiple_of(factor) || !w.is_multiple_of(factor) {
         return Err(Error::Value {
@@ -153,7 +153,7 @@ fn unfolded<T: Element, const RANK: usize, D: Device, P: Destination<T, 3, D>>(
     conv: Conv<2>,
     place: P,
 ) -> Result<P::Done> {
-    x.ready(op)?;
+    x.ensure_allocated(op)?;
     if conv.groups != 1 {
         return Err(Error::Value {
             op,

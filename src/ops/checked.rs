@@ -40,7 +40,7 @@ where
         // A device without data divides nothing.
         Ok(false) | Err(Error::NoData { .. }) => {}
         Ok(true) => return Err(refusal(op, x, y)),
-        Err(error) => return Err(error.renamed(op)),
+        Err(error) => return Err(error.with_op(op)),
     }
     x.lazy().then(|x| Call::<Div, _>::new((x, y))).eval_at(op, place)
 }

@@ -25,7 +25,7 @@ fn diagonal_blocks<'a, T: Element, D: Device, P: Destination<T, 2, D>>(
         .ok_or_else(|| Error::Value { op, what: text(format_args!("there are no parts")) })?;
     for part in parts.clone() {
         same_device(op, first.device(), part.device())?;
-        part.ready(op)?;
+        part.ensure_allocated(op)?;
     }
     let total = |axis: usize| parts.clone().fold(0usize, |sum, part| sum.saturating_add(part.size().0[axis]));
     place.put(
@@ -55,7 +55,7 @@ fn tuples<T: Element, const N: usize, D: Device, P: Destination<T, 2, D>>(
         *lines.first().ok_or_else(|| Error::Value { op, what: text(format_args!("there are no lines")) })?;
     for line in lines {
         same_device(op, first.device(), line.device())?;
-        line.ready(op)?;
+        line.ensure_allocated(op)?;
     }
     let rows = Dim(lines.map(|line| line.numel())).numel_of(op, size_of::<T>())?;
     place.put(op, Layout::row_major_of(op, Dim([rows, N]), size_of::<T>())?, first.device(), |out| {
@@ -305,13 +305,13 @@ impl<T: RealNumber, D: Device> Tensor<T, 1, D> {
     pub fn logspace(start: f64, end: f64, n: usize, base: f64, device: &D) -> Result<Self> {
         if T::DTYPE.is_discrete() {
             let powers =
-                Tensor::<f64, 1>::linspace(start, end, n, &Cpu).map_err(|error| error.renamed("logspace"))?;
+                Tensor::<f64, 1>::linspace(start, end, n, &Cpu).map_err(|error| error.with_op("logspace"))?;
             let value =
                 |[i]: [usize; 1]| T::narrow(Compute::<T>::from_f64(whole_part(base.powf(powers[[i]]))));
             return Self::from_fn([n], value, device);
         }
         let powers = Tensor::<f64, 1, D>::linspace(start, end, n, device)
-            .map_err(|error| error.renamed("logspace"))?;
+            .map_err(|error| error.with_op("logspace"))?;
         let base = Tensor::<f64, 1, D>::full([1], base, device)?;
         base.lazy().powf(&powers).cast::<T>().eval()
     }

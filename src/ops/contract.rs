@@ -257,8 +257,8 @@ fn matrices<T: Number, L: Number, R: Number, const RANK: usize, const N: usize, 
     right: TensorView<'_, R, N, D>,
 ) -> Result<Tensor<T, M, D>> {
     same_device(op, left.device(), right.device())?;
-    left.ready(op)?;
-    right.ready(op)?;
+    left.ensure_allocated(op)?;
+    right.ensure_allocated(op)?;
     let (sizes, others) = (left.size().0, right.size().0);
     if sizes[1] != others[0] {
         return Err(Error::Inner {
@@ -270,7 +270,7 @@ fn matrices<T: Number, L: Number, R: Number, const RANK: usize, const N: usize, 
     }
     let size = Dim(std::array::from_fn(|axis| [sizes[0], others[1]][axis]));
     let mut out =
-        Tensor::<T, M, D>::unwritten(op, Layout::row_major_of(op, size, size_of::<T>())?, left.device())?;
+        Tensor::<T, M, D>::uninit(op, Layout::row_major_of(op, size, size_of::<T>())?, left.device())?;
     let (leaf, left_leaf, right_leaf) = (out.fresh_leaf(), left.leaf(), right.leaf());
     let (stride, left_stride, right_stride) = (leaf.layout().stride().0, left.stride().0, right.stride().0);
     let plan = ContractPlan { batch: &[], m: &sizes[..1], k: &sizes[1..2], n: &others[1..2] };
@@ -388,8 +388,8 @@ fn join<L: Number, R: Number, const A: usize, const B: usize, const M: usize, D:
     right: &TensorView<'_, R, B, D>,
 ) -> Result<Joined<M>> {
     same_device(op, left.device(), right.device())?;
-    left.ready(op)?;
-    right.ready(op)?;
+    left.ensure_allocated(op)?;
+    right.ensure_allocated(op)?;
     // Letters of `einsum!` are the caller's; those of others are made up.
     let of_letter = |label: u8, [size, other]: [usize; 2]| {
         let (letter, left, right) = (char::from(label), left.size(), right.size());

@@ -271,8 +271,8 @@ fn framed<T: Number, const RANK: usize, const N: usize, D: Device>(
 ) -> Result<Tensor<T, RANK, D>> {
     let size = Dim(std::array::from_fn(|axis| if axis < 2 { x.size().0[axis] } else { sizes[axis - 2] }));
     size.numel_of(op, size_of::<T>())?;
-    let mut out = Tensor::<T, RANK, D>::unwritten(op, Layout::with_channel_fastest(size), x.device())?;
-    let mut view = out.writable(op)?;
+    let mut out = Tensor::<T, RANK, D>::uninit(op, Layout::with_channel_fastest(size), x.device())?;
+    let mut view = out.try_view_mut(op)?;
     if size.0 != x.size().0 {
         view.fill(T::zero())?;
     }
@@ -305,8 +305,8 @@ fn convolve<T: Number, const RANK: usize, const N: usize, D: Device, P: Destinat
     place: P,
 ) -> Result<P::Done> {
     same_device(op, x.device(), w.device())?;
-    x.ready(op)?;
-    w.ready(op)?;
+    x.ensure_allocated(op)?;
+    w.ensure_allocated(op)?;
     let (size, kernel) = (x.size().0, w.size().0);
     let groups = conv.groups;
     if groups == 0 || size[1] != kernel[1].saturating_mul(groups) || !kernel[0].is_multiple_of(groups) {
@@ -425,8 +425,8 @@ fn spread<T: Number, const RANK: usize, const N: usize, D: Device, P: Destinatio
         return Err(misfit(op, &kernel, size[1], groups));
     }
     same_device(op, x.device(), w.device())?;
-    x.ready(op)?;
-    w.ready(op)?;
+    x.ensure_allocated(op)?;
+    w.ensure_allocated(op)?;
     let (mut sizes, mut starts, mut crops, mut out_size) =
         ([0; N], [0; N], [const { 0..0 }; N], [size[0]; RANK]);
     out_size[1] = kernel[1].saturating_mul(groups);

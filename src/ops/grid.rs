@@ -119,7 +119,7 @@ fn diagonal_matrix<T: Element, D: Device, P: Destination<T, 2, D>>(
     diagonal: isize,
     place: P,
 ) -> Result<P::Done> {
-    line.ready(op)?;
+    line.ensure_allocated(op)?;
     let n = line.numel();
     let side = n.saturating_add(diagonal.unsigned_abs());
     place.put(op, Layout::row_major_of(op, Dim([side; 2]), size_of::<T>())?, line.device(), |out| {
@@ -228,14 +228,14 @@ fn encoded<T: Number, const RANK: usize, const N: usize, D: Device, P: Destinati
     classes: usize,
     place: P,
 ) -> Result<P::Done> {
-    index.ready(op)?;
+    index.ensure_allocated(op)?;
     let sizes = |last: usize| std::array::from_fn(|a| index.size().0.get(a).copied().unwrap_or(last));
     let (device, column) = (index.device(), index.reshape::<N>(sizes(1))?);
     place.put(op, Layout::row_major_of(op, Dim(sizes(classes)), size_of::<T>())?, device, |out| {
         out.fill(T::zero())?;
         let one = Tensor::<T, N, D>::ones([1; N], device)?;
         out.scatter_axis(Replace, N - 1, column, &one)
-            .map_err(|error| error.outside(None, &[classes]).renamed(op))
+            .map_err(|error| error.outside(None, &[classes]).with_op(op))
     })
 }
 
@@ -327,7 +327,7 @@ fn counted<T: Number, D: Device, P: Destination<T, 1, D>>(
     place.put(op, Layout::row_major_of(op, Dim([bins]), size_of::<T>())?, numbers.device(), |out| {
         meeting(op, out, 0, &numbers, &weights)?;
         out.fill(T::zero())?;
-        out.index_scatter(Add, Axis::<0>, numbers, weights).map_err(|error| error.renamed(op))
+        out.index_scatter(Add, Axis::<0>, numbers, weights).map_err(|error| error.with_op(op))
     })
 }
 

@@ -134,7 +134,7 @@ fn counted<T: Comparable, const RANK: usize, const K: usize, D: Device>(
     let samples = of.first().map_or(0, |x| x.numel());
     if let Some(weights) = plan.weights {
         same_device(op, device, weights.device())?;
-        weights.ready(op)?;
+        weights.ensure_allocated(op)?;
         if weights.numel() != samples {
             return Err(Error::Value {
                 op,
@@ -174,7 +174,7 @@ fn counted<T: Comparable, const RANK: usize, const K: usize, D: Device>(
         Some(weights) => line.view().bincount_of(weights, cells.saturating_add(1)),
         None => line.view().bincount(cells.saturating_add(1)).and_then(|counts| counts.cast::<f64>()),
     };
-    let sums = sums.map_err(|error| error.renamed(op))?;
+    let sums = sums.map_err(|error| error.with_op(op))?;
     let sums = sums.view().slice((..cells,))?;
     let values = if plan.density {
         let volume: f64 =
@@ -230,7 +230,7 @@ pub trait Histogram<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
         let counts = Line::of(parts.view())?
             .view()
             .bincount(bins.saturating_add(1))
-            .map_err(|error| error.renamed(op))?;
+            .map_err(|error| error.with_op(op))?;
         counts.into_slice((..bins,))?.view().copy()
     }
 
@@ -264,7 +264,7 @@ pub trait Histogram<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
         T: Comparable,
     {
         let (op, x) = ("histogram_with", self.into_view());
-        x.ready(op)?;
+        x.ensure_allocated(op)?;
         counted(op, x.device(), [x], plan)
     }
 
@@ -287,7 +287,7 @@ pub trait Histogram<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
         T: Comparable,
     {
         let (op, x) = ("histogramdd", self.into_view());
-        x.ready(op)?;
+        x.ensure_allocated(op)?;
         if K == 0 || x.size().0.last() != Some(&K) {
             return Err(Error::Value {
                 op,

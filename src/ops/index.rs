@@ -49,8 +49,8 @@ pub(super) fn gather<T: Element, const RANK: usize, D: Device, P: Destination<T,
 ) -> Result<P::Done> {
     exists(op, axis, x.size())?;
     same_device(op, x.device(), index.device())?;
-    x.ready(op)?;
-    index.ready(op)?;
+    x.ensure_allocated(op)?;
+    index.ensure_allocated(op)?;
     let n = index.size().0[axis];
     let size = joint_size(op, with(x.size(), axis, n), index.size())?;
     place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |to| {
@@ -73,8 +73,8 @@ pub(super) fn taken<T: Element, const RANK: usize, const N: usize, D: Device, P:
     place: P,
 ) -> Result<P::Done> {
     same_device(op, x.device(), index.device())?;
-    x.ready(op)?;
-    index.ready(op)?;
+    x.ensure_allocated(op)?;
+    index.ensure_allocated(op)?;
     let size = index.size();
     if N > 0 {
         exists(op, 0, size)?;
@@ -99,8 +99,8 @@ fn embedded<T: Element, const N: usize, const M: usize, D: Device, P: Destinatio
     place: P,
 ) -> Result<P::Done> {
     same_device(op, x.device(), index.device())?;
-    x.ready(op)?;
-    index.ready(op)?;
+    x.ensure_allocated(op)?;
+    index.ensure_allocated(op)?;
     let [rows, columns] = x.size().0;
     let size = Dim(std::array::from_fn(|a| index.size().0.get(a).copied().unwrap_or(columns)));
     exists(op, 0, size)?;
@@ -407,13 +407,13 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
     {
         let (op, x, mask) = ("masked_select", self.into_view(), mask.into_view());
         same_device(op, x.device(), mask.device())?;
-        x.ready(op)?;
-        mask.ready(op)?;
+        x.ensure_allocated(op)?;
+        mask.ensure_allocated(op)?;
         let size = joint_size(op, x.size(), mask.size())?;
         let (x, mask) = (x.broadcast_to(size)?, mask.broadcast_to(size)?);
         let layout = Layout::row_major_of(op, Dim([count(mask)?]), size_of::<T>())?;
-        let mut out = Tensor::unwritten(op, layout, x.device())?;
-        compact(x, mask, &mut out.writable(op)?)?;
+        let mut out = Tensor::uninit(op, layout, x.device())?;
+        compact(x, mask, &mut out.try_view_mut(op)?)?;
         Ok(out)
     }
 
@@ -432,16 +432,13 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         let (op, x) = ("nonzero", self.into_view());
         let mask = eval(op, &Call::<NotEqual, _>::new((x, Param(T::default()))), x.device())?;
         let found = count(mask.view())?;
-        let mut out = Tensor::unwritten(
-            op,
-            Layout::row_major_of(op, Dim([found, RANK]), size_of::<i64>())?,
-            x.device(),
-        )?;
+        let mut out =
+            Tensor::uninit(op, Layout::row_major_of(op, Dim([found, RANK]), size_of::<i64>())?, x.device())?;
         for axis in 0..RANK {
             let n = x.size().0[axis];
             let numbers = Tensor::arange(0, n as i64, 1, x.device())?;
             let numbers = numbers.reshape(along::<RANK>(axis, n))?;
-            let column = out.writable(op)?.slice((.., axis))?;
+            let column = out.try_view_mut(op)?.slice((.., axis))?;
             compact(numbers.broadcast_to(x.size())?, mask.view(), &mut { column })?;
         }
         Ok(out)

@@ -87,7 +87,7 @@ products! {
             return x.lazy().map(IsNotZero).reduce_at(op, Sum, axes, place);
         }
         let magnitude = x.lazy().cast::<f64>().abs();
-        let renamed = |error: Error| error.renamed(op);
+        let renamed = |error: Error| error.with_op(op);
         let (unit, sums) = if p > 0.0 {
             let sums = (magnitude / magnitude.along(NormMax, axes).map(Unit)).powf(p).sum(axes);
             (magnitude.reduce(NormMax, axes).map_err(renamed)?, sums.map_err(renamed)?)
@@ -157,8 +157,8 @@ fn crossed<T: Number, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     }
     let size = joint_size(op, x.size(), y.size())?;
     same_device(op, x.device(), y.device())?;
-    x.ready(op)?;
-    y.ready(op)?;
+    x.ensure_allocated(op)?;
+    y.ensure_allocated(op)?;
     place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |out| {
         let (x, y) = (|i: usize| x.slice_axis(axis, i..i + 1, 1), |i: usize| y.slice_axis(axis, i..i + 1, 1));
         for (i, j, k) in [(0, 1, 2), (1, 2, 0), (2, 0, 1)] {
@@ -188,7 +188,7 @@ fn kronecker<T: Number, D: Device, P: Destination<T, 2, D>>(
     let (Dim([m, n]), Dim([p, q])) = (x.size(), y.size());
     let size = Dim([m.saturating_mul(p), n.saturating_mul(q)]);
     place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |out| {
-        let blocks = out.reborrow().reshape([m, p, n, q]).map_err(|error| error.renamed(op))?;
+        let blocks = out.reborrow().reshape([m, p, n, q]).map_err(|error| error.with_op(op))?;
         labelled(op, [b"ij", b"kl", b"ikjl"], x, y, Existing(blocks))
     })
 }
@@ -200,7 +200,7 @@ fn power<T: Number, D: Device, P: Destination<T, 2, D>>(
     n: u32,
     place: P,
 ) -> Result<P::Done> {
-    x.ready(op)?;
+    x.ensure_allocated(op)?;
     let (sizes, device) = (x.size().0, x.device());
     if sizes[0] != sizes[1] {
         return Err(Error::Inner {

@@ -58,7 +58,7 @@ fn layer<T: Number, F: Op<(T, T), Out = T>, const RANK: usize, D: Device, P: Des
         });
     }
     same_device(op, x.device(), bias.device())?;
-    bias.ready(op)?;
+    bias.ensure_allocated(op)?;
     let [outputs, inputs] = weight.size().0;
     if ![1, outputs].contains(&bias.numel()) {
         return Err(Error::Sizes { op, left: weight.size().0.into(), right: bias.size().0.into() });

@@ -115,7 +115,7 @@ impl<'a, T, D: Device> ClassLoss<'a, T, D> {
     fn suits(&self, op: &'static str, classes: usize, device: &D) -> Result<()> {
         if let Some(weight) = self.weight {
             same_device(op, device, weight.device())?;
-            weight.ready(op)?;
+            weight.ensure_allocated(op)?;
             if weight.numel() != classes {
                 return Err(Error::Value {
                     op,
@@ -200,8 +200,8 @@ where
     }
     plan.suits(op, classes, logs.device())?;
     same_device(op, logs.device(), target.device())?;
-    logs.ready(op)?;
-    target.ready(op)?;
+    logs.ensure_allocated(op)?;
+    target.ensure_allocated(op)?;
     let ones = Tensor::<T, 1, D>::ones([1], logs.device())?;
     let counts = target.not_equal(plan.ignore)?;
     if classes == 0 && counts.any(All)?.item().is_ok_and(|any| !any) {
@@ -355,7 +355,7 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
         let op = "cross_entropy";
-        let logs = self.into_view().log_softmax(axis).map_err(|error| error.renamed(op))?;
+        let logs = self.into_view().log_softmax(axis).map_err(|error| error.with_op(op))?;
         Ok(class_losses::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, Allocate)?.0)
     }
 
@@ -372,7 +372,7 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
         let op = "cross_entropy_mean";
-        let logs = self.into_view().log_softmax(axis).map_err(|error| error.renamed(op))?;
+        let logs = self.into_view().log_softmax(axis).map_err(|error| error.with_op(op))?;
         mean_loss::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, Allocate)
     }
 
@@ -493,7 +493,7 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
         let op = "cross_entropy_into";
-        let logs = self.into_view().log_softmax(axis).map_err(|error| error.renamed(op))?;
+        let logs = self.into_view().log_softmax(axis).map_err(|error| error.with_op(op))?;
         class_losses::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, Existing(out))
             .map(|_| ())
     }
@@ -523,7 +523,7 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
         let op = "cross_entropy_mean_into";
-        let logs = self.into_view().log_softmax(axis).map_err(|error| error.renamed(op))?;
+        let logs = self.into_view().log_softmax(axis).map_err(|error| error.with_op(op))?;
         mean_loss::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, Existing(out))
     }
 

@@ -98,7 +98,7 @@ macro_rules! normalizations {
                 Dim<RANK>: HasAxes<AXES>,
             {
                 let ($x, $axes) = (self.lazy(), axes);
-                $body.eval().map_err(|error| error.renamed(stringify!($name)))
+                $body.eval().map_err(|error| error.with_op(stringify!($name)))
             }
 
             #[doc = concat!("See [`Tensor::", stringify!($of_axis), "`].")]
@@ -106,7 +106,7 @@ macro_rules! normalizations {
             /// # Errors
             /// As there.
             pub fn $of_axis(self, axis: usize $(, $arg: $type)?) -> Result<Tensor<T, RANK, D>> {
-                self.$name(AxisAt(axis) $(, $arg)?).map_err(|error| error.renamed(stringify!($of_axis)))
+                self.$name(AxisAt(axis) $(, $arg)?).map_err(|error| error.with_op(stringify!($of_axis)))
             }
 
             #[doc = concat!("See [`Tensor::", stringify!($into), "`].")]
@@ -265,7 +265,7 @@ impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         Dim<RANK>: HasAxes<AXES>,
     {
         let y = self.lazy().layer_norm_affine(axes, weight, bias, epsilon);
-        y.eval().map_err(|error| error.renamed("layer_norm_affine"))
+        y.eval().map_err(|error| error.with_op("layer_norm_affine"))
     }
 }
 

@@ -190,7 +190,7 @@ macro_rules! norms {
                 Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
                 D: 'o,
             {
-                self.reduce_into($R, axes, out).map_err(|error| error.renamed(stringify!($name_into)))
+                self.reduce_into($R, axes, out).map_err(|error| error.with_op(stringify!($name_into)))
             }
         )* }
         impl<X: Reduce<T, RANK, D>, T, const RANK: usize, D: Device> Norms<T, RANK, D> for X {}

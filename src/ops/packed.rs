@@ -53,14 +53,13 @@ impl<T: Number, D: Device, OUT: Number> Packed<T, D, OUT> {
         T: 'b,
     {
         let matrix = matrix.into_view();
-        matrix.ready(op)?;
+        matrix.ensure_allocated(op)?;
         let (size, device) = (matrix.size(), matrix.device());
         let Some(nbytes) = device.packed_nbytes::<OUT, T>(size.0) else {
             return Ok(Packed { store: Store::Rows(matrix.to_contiguous()?), size, _out: PhantomData });
         };
-        let mut panels =
-            Tensor::<u8, 1, D>::unwritten(op, Layout::row_major_of(op, Dim([nbytes]), 1)?, device)?;
-        let (to, leaf, stride) = (panels.writable(op)?.raw_ptr(), matrix.leaf(), matrix.stride().0);
+        let mut panels = Tensor::<u8, 1, D>::uninit(op, Layout::row_major_of(op, Dim([nbytes]), 1)?, device)?;
+        let (to, leaf, stride) = (panels.try_view_mut(op)?.raw_ptr(), matrix.leaf(), matrix.stride().0);
         // SAFETY: a ready view with its own strides, and fresh memory of as many bytes as the device asked for.
         unsafe { device.pack::<OUT, T>(size.0, to.cast(), leaf.slot(&stride))? };
         Ok(Packed { store: Store::Blocked(panels), size, _out: PhantomData })
@@ -100,8 +99,8 @@ impl<T: Number, D: Device, OUT: Number> Packed<T, D, OUT> {
             Store::Rows(matrix) => matrix.copy(),
             Store::Blocked(panels) => {
                 let layout = Layout::row_major_of(op, self.size, size_of::<T>())?;
-                let mut matrix = Tensor::<T, 2, D>::unwritten(op, layout, panels.device())?;
-                let to = matrix.writable(op)?.raw_ptr();
+                let mut matrix = Tensor::<T, 2, D>::uninit(op, layout, panels.device())?;
+                let to = matrix.try_view_mut(op)?.raw_ptr();
                 // SAFETY: memory of all elements, in rows; panels of these types and sizes.
                 unsafe { panels.device().unpack::<OUT, T>(self.size.0, to.cast(), panels.raw_ptr().cast())? };
                 Ok(matrix)
@@ -117,7 +116,7 @@ impl<T: Number, D: Device, OUT: Number> Packed<T, D, OUT> {
         place: P,
     ) -> Result<P::Done> {
         same_device(op, left.device(), self.device())?;
-        left.ready(op)?;
+        left.ensure_allocated(op)?;
         let sizes = left.size().0;
         let [k, n] = self.size.0;
         let Some((&inner, rows)) = sizes.split_last().filter(|(_, rows)| rows.len() <= MAX_GROUP) else {

@@ -23,7 +23,7 @@ fn repeated<T: Element, const RANK: usize, D: Device>(
 ) -> Result<Tensor<T, RANK, D>> {
     exists(op, axis, x.size())?;
     same_device(op, x.device(), counts.device())?;
-    counts.ready(op)?;
+    counts.ensure_allocated(op)?;
     let n = x.size().0[axis];
     if counts.numel() != n {
         return Err(Error::Value {
@@ -41,10 +41,10 @@ fn repeated<T: Element, const RANK: usize, D: Device>(
     let first = if n == 0 { 0 } else { ends.min(All)?.item()? };
     let room = usize::try_from(all).ok().filter(|_| first >= 0).and_then(|all| all.checked_add(1));
     let room = room.ok_or(Error::OutOfMemory { op, nbytes: usize::MAX })?;
-    let mut index = Tensor::<i64, 1, D>::zeros([room], x.device()).map_err(|error| error.renamed(op))?;
+    let mut index = Tensor::<i64, 1, D>::zeros([room], x.device()).map_err(|error| error.with_op(op))?;
     index
         .scatter(Add, Axis::<0>, &ends, &Tensor::ones([1], x.device())?)
-        .map_err(|error| error.renamed(op))?;
+        .map_err(|error| error.with_op(op))?;
     let index = index.cumsum(Axis::<0>)?;
     selected(op, x, axis, index.view().slice((..room - 1,))?, Allocate)
 }
@@ -59,7 +59,7 @@ fn embedded<T: Element, const RANK: usize, const M: usize, D: Device, P: Destina
 where
     Dim<M>: RemoveAxis<0, Output = Dim<RANK>> + RemoveAxis<1>,
 {
-    x.ready(op)?;
+    x.ensure_allocated(op)?;
     let n = x.size().0[RANK - 1];
     let side = n.saturating_add(diagonal.unsigned_abs());
     let size: [usize; M] = std::array::from_fn(|axis| if axis + 2 < M { x.size().0[axis] } else { side });
@@ -231,8 +231,8 @@ in_place! {
         let (op, _) = ("copy_within", axis);
         let len = from.len();
         let (source, target) = (from.clone(), to..to.saturating_add(len));
-        let part = view.as_view().slice_axis(A, source, 1).map_err(|error| error.renamed(op))?;
-        view.as_view().slice_axis(A, target.clone(), 1).map_err(|error| error.renamed(op))?;
+        let part = view.as_view().slice_axis(A, source, 1).map_err(|error| error.with_op(op))?;
+        view.as_view().slice_axis(A, target.clone(), 1).map_err(|error| error.with_op(op))?;
         if len == 0 || from.start == to {
             return Ok(());
         }

@@ -378,7 +378,7 @@ fn largest<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Desti
     pool: Pool<N>,
     place: P,
 ) -> Result<P::Done> {
-    x.ready(op)?;
+    x.ensure_allocated(op)?;
     let (layout, pool) = result(op, &x, pool)?;
     layout.size().numel_of(op, size_of::<T>())?;
     place.put(op, layout, x.device(), |out| {
@@ -398,7 +398,7 @@ fn average<T: Float, const RANK: usize, const N: usize, D: Device, P: Destinatio
     pool: Pool<N>,
     place: P,
 ) -> Result<P::Done> {
-    x.ready(op)?;
+    x.ensure_allocated(op)?;
     if pool.divisor == Some(0) {
         return Err(Error::Value { op, what: text(format_args!("a divisor of 0")) });
     }
@@ -406,16 +406,16 @@ fn average<T: Float, const RANK: usize, const N: usize, D: Device, P: Destinatio
     let size = layout.size();
     size.numel_of(op, size_of::<f64>())?;
     place.put(op, layout, x.device(), |out| {
-        let mut sums = Tensor::<f64, RANK, D>::unwritten(op, layout, x.device())?;
+        let mut sums = Tensor::<f64, RANK, D>::uninit(op, layout, x.device())?;
         sums.fill(0.0)?;
         let add = |_, mut part: TensorViewMut<'_, f64, RANK, D>, seen: TensorView<'_, T, RANK, D>| {
             part.zip_in_place(Add, seen.lazy().cast::<f64>())
         };
         if is_few(&size.0[2..], &pool.window) {
             let range = |axis, window| places_of(&pool, axis, window, x.size().0[axis + 2]);
-            each_window(SumF64, x, &mut sums.writable(op)?, range)?;
+            each_window(SumF64, x, &mut sums.try_view_mut(op)?, range)?;
         } else {
-            places(x, &mut sums.writable(op)?, &steps(&pool), pool.window, add)?;
+            places(x, &mut sums.try_view_mut(op)?, &steps(&pool), pool.window, add)?;
         }
         if let Some(divisor) = pool.divisor {
             return (sums.lazy() / divisor as f64).cast::<T>().eval_into(out);

@@ -81,7 +81,7 @@ fn at_shares<T: Float, const RANK: usize, D: Device, P: Destination<T, RANK, D>>
     place: P,
 ) -> Result<P::Done> {
     exists(op, axis, x.size())?;
-    x.ready(op)?;
+    x.ensure_allocated(op)?;
     let beside = with(x.size(), axis, 1);
     // The lines' own axes, one place on where they stand before the one that goes.
     let size: [usize; RANK] =
@@ -123,7 +123,7 @@ where
     Dim<RANK>: RankMinusOne<Output = Dim<M>>,
 {
     exists(op, axis, x.size())?;
-    x.ready(op)?;
+    x.ensure_allocated(op)?;
     let beside = with(x.size(), axis, 1);
     let kept: [usize; M] = std::array::from_fn(|a| x.size().0[a + usize::from(a >= axis)]);
     let layout = Layout::row_major(Dim(kept));
@@ -169,7 +169,7 @@ fn at_share<T: Float, const RANK: usize, const M: usize, D: Device, P: Destinati
 ) -> Result<P::Done> {
     exists(op, axis, x.size())?;
     let (low, high, part) = place_of(op, q, between, x.size().0[axis].saturating_sub(1))?;
-    x.ready(op)?;
+    x.ensure_allocated(op)?;
     let kept: [usize; M] = std::array::from_fn(|a| x.size().0[a + usize::from(a >= axis)]);
     let layout = Layout::row_major(Dim(kept));
     let Some(last) = x.size().0[axis].checked_sub(1) else {

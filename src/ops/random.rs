@@ -390,8 +390,8 @@ where
     let whole = numel / BLOCK * BLOCK;
     let parameters = (Param(seed), Param(parameters[0]), Param(parameters[1]));
     let at = Tensor::arange(0, BLOCK.min(numel) as u64, 1, device)?;
-    let mut out = Tensor::unwritten(F::NAME, Layout::row_major(Dim([numel])), device)?;
-    let (most, rest) = out.writable(F::NAME)?.split_at_mut(Axis::<0>, whole)?;
+    let mut out = Tensor::uninit(F::NAME, Layout::row_major(Dim([numel])), device)?;
+    let (most, rest) = out.try_view_mut(F::NAME)?.split_at_mut(Axis::<0>, whole)?;
     if whole > 0 {
         let blocks = Tensor::arange(0, whole as u64, BLOCK as u64, device)?;
         let most = most.reshape([whole / BLOCK, BLOCK])?;

@@ -462,7 +462,7 @@ macro_rules! methods {
                 Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
                 D: 'o,
             {
-                self.reduce_into($R, axes, out).map_err(|error| error.renamed(stringify!($name_into)))
+                self.reduce_into($R, axes, out).map_err(|error| error.with_op(stringify!($name_into)))
             }
         )*
             /// The mean and the variance, `Σ (x − mean)² / n`, in one pass over the elements. The variance is that of
@@ -510,7 +510,7 @@ macro_rules! methods {
                 D: 'o,
             {
                 let op = "mean_var_into";
-                let both = self.reduce(MeanVar, axes).map_err(|error| error.renamed(op))?;
+                let both = self.reduce(MeanVar, axes).map_err(|error| error.with_op(op))?;
                 parts(op, &both, (Existing(mean), Existing(var))).map(|_| ())
             }
             /// As [`mean_var`](Reductions::mean_var), over an axis known at run time.

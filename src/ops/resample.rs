@@ -152,10 +152,10 @@ fn averaged<T: Float, const RANK: usize, const N: usize, D: Device, P: Destinati
 ) -> Result<P::Done> {
     wanted(op, x.size(), size, None)?;
     if are_few(x.size(), size) {
-        x.ready(op)?;
+        x.ensure_allocated(op)?;
         let range = range_of(x.size(), size);
         let mut means = Tensor::<f64, RANK, D>::zeros(pooled(x.size(), size), x.device())?;
-        let mut out = means.writable(op)?;
+        let mut out = means.try_view_mut(op)?;
         each_window(SumF64, x, &mut out, &range)?;
         for axis in 0..N {
             let count = |index: [usize; RANK]| range(axis, index[axis + 2]).0.len() as f64;
@@ -165,7 +165,7 @@ fn averaged<T: Float, const RANK: usize, const N: usize, D: Device, P: Destinati
     }
     let means = separably(
         op,
-        x.cast::<f64>().map_err(|error| error.renamed(op))?.view(),
+        x.cast::<f64>().map_err(|error| error.with_op(op))?.view(),
         size,
         Allocate,
         |k, y, out| {
@@ -204,7 +204,7 @@ fn largest<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Desti
 ) -> Result<P::Done> {
     wanted(op, x.size(), size, None)?;
     if are_few(x.size(), size) {
-        x.ready(op)?;
+        x.ensure_allocated(op)?;
         let layout = Layout::row_major_of(op, pooled(x.size(), size), size_of::<T>())?;
         return place.put(op, layout, x.device(), |out| each_window(Max, x, out, range_of(x.size(), size)));
     }
@@ -249,7 +249,7 @@ fn linear<T: Float, const RANK: usize, const N: usize, D: Device, P: Destination
     wanted(op, x.size(), plan.size, plan.scale)?;
     let between = separably(
         op,
-        x.cast::<f64>().map_err(|error| error.renamed(op))?.view(),
+        x.cast::<f64>().map_err(|error| error.with_op(op))?.view(),
         plan.size,
         Allocate,
         |k, y, out| {

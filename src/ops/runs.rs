@@ -23,7 +23,7 @@ pub(super) fn firsts<T: Element, const RANK: usize, D: Device>(
     let mut firsts = Tensor::full(x.size(), true, x.device())?;
     if n > 1 {
         let differs = x.slice_axis(axis, 1..n, 1)?.lazy().not_equal(x.slice_axis(axis, 0..n - 1, 1)?);
-        differs.eval_into(&mut firsts.writable("unique")?.slice_axis(axis, 1..n, 1)?)?;
+        differs.eval_into(&mut firsts.try_view_mut("unique")?.slice_axis(axis, 1..n, 1)?)?;
     }
     Ok(firsts)
 }
@@ -67,7 +67,7 @@ where
     let starts =
         eval(op, &Call::<Select, _>::new((first.view(), numbers, Param(0))), device)?.cummax_axis(axis)?;
     let ends: Tensor<i64, M, D> =
-        (numbers.lazy() - &starts).reduce_axis(super::ArgMax, axis).map_err(|error| error.renamed(op))?;
+        (numbers.lazy() - &starts).reduce_axis(super::ArgMax, axis).map_err(|error| error.with_op(op))?;
     let (layout, beside) = (Layout::row_major(ends.size()), with(x.size(), axis, 1));
     let ends = ends.view().reshape(beside)?;
     values.put_with(op, layout, device, |values| {
@@ -195,7 +195,7 @@ pub trait UniqueConsecutive<'a, T: 'a, const RANK: usize, D: Device>:
     {
         let (op, x) = ("unique_consecutive", self.into_view());
         exists(op, axis, x.size())?;
-        x.ready(op)?;
+        x.ensure_allocated(op)?;
         let order: [usize; RANK] =
             std::array::from_fn(|a| if a == 0 { axis } else { a - usize::from(a <= axis) });
         let differs = firsts(x, axis)?;
@@ -247,7 +247,7 @@ pub trait UniqueConsecutive<'a, T: 'a, const RANK: usize, D: Device>:
     {
         let (op, x) = ("unique", self.into_view());
         exists(op, axis, x.size())?;
-        x.ready(op)?;
+        x.ensure_allocated(op)?;
         // The axis last, the others before it.
         let order: [usize; RANK] =
             std::array::from_fn(|a| if a + 1 == RANK { axis } else { a + usize::from(a >= axis) });

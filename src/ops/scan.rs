@@ -90,7 +90,7 @@ macro_rules! scans {
                 Dim<RANK>: RemoveAxis<A>,
                 D: 'o,
             {
-                self.scan_into($R, axis, out).map_err(|error| error.renamed(stringify!($name_into)))
+                self.scan_into($R, axis, out).map_err(|error| error.with_op(stringify!($name_into)))
             }
         )* }
         impl<X: Scan<T, RANK, D>, T, const RANK: usize, D: Device> Scans<T, RANK, D> for X {}

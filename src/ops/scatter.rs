@@ -43,8 +43,8 @@ pub(super) fn meeting<T: Element, const RANK: usize, D: Device>(
     exists(op, axis, cells.size())?;
     same_device(op, cells.device(), index.device())?;
     same_device(op, cells.device(), values.device())?;
-    index.ready(op)?;
-    values.ready(op)?;
+    index.ensure_allocated(op)?;
+    values.ensure_allocated(op)?;
     // Only along the axis may there be other than as many elements as cells.
     let n = joint_size(op, index.size(), values.size())?.0[axis];
     let size = with(cells.size(), axis, n);
@@ -152,7 +152,7 @@ in_place! {
         let index = index.into_view();
         exists("index_scatter", axis, view.size())?;
         let index = index.reshape(along::<RANK>(axis, index.numel()))?;
-        scatter(operator, view, axis, index, values.into_view()).map_err(|error| error.renamed("index_scatter"))
+        scatter(operator, view, axis, index, values.into_view()).map_err(|error| error.with_op("index_scatter"))
     };
 
     /// Writes values, in row-major order, where the mask holds; the mask stretches to these sizes.
@@ -174,7 +174,7 @@ in_place! {
     /// ```
     fn masked_scatter['b, 'c, const N: usize](mask: impl IntoView<'b, bool, RANK, D>, values: impl IntoView<'c, T, N, D>) = |view| {
         let (op, size, values) = ("masked_scatter", view.size(), values.into_view());
-        let mask = mask.into_view().broadcast_to(size).map_err(|error| error.renamed(op))?;
+        let mask = mask.into_view().broadcast_to(size).map_err(|error| error.with_op(op))?;
         let (wanted, there) = (count(mask)?, values.numel());
         if wanted > there {
             return Err(Error::Value { op, what: text(format_args!("{there} values for {wanted} places")) });

@@ -101,7 +101,14 @@ fn reduce<T: Comparable, const RANK: usize, D: Device>(
     {
         // A sum of 16 bits stops at 2048 ones.
         let mut wide = cells.as_view().cast::<f32>()?;
-        reduce(&mut wide.writable("scatter")?, how, axis, index, values.cast::<f32>()?.view(), include_self)?;
+        reduce(
+            &mut wide.try_view_mut("scatter")?,
+            how,
+            axis,
+            index,
+            values.cast::<f32>()?.view(),
+            include_self,
+        )?;
         return cells.assign(wide.lazy().cast::<T>());
     }
     let neutral = match how {
@@ -168,7 +175,7 @@ in_place! {
     fn scatter_reduce_axis['b, 'c](meeting: ScatterReduction, axis: usize, index: impl IntoView<'b, i64, RANK, D>, values: impl IntoView<'c, T, RANK, D>, include_self: bool) where T: Comparable = |view| {
         exists("scatter_reduce", axis, view.size())?;
         let done = reduce(view, meeting, axis, index.into_view(), values.into_view(), include_self);
-        done.map_err(|error| error.renamed("scatter_reduce"))
+        done.map_err(|error| error.with_op("scatter_reduce"))
     };
 
     /// As [`scatter_reduce`](Tensor::scatter_reduce), with one index for all elements of a position of axis `A`.
@@ -198,6 +205,6 @@ in_place! {
         exists("index_reduce", axis, view.size())?;
         let index = index.into_view();
         let index = index.reshape(along::<RANK>(axis, index.numel()))?;
-        reduce(view, meeting, axis, index, values.into_view(), include_self).map_err(|error| error.renamed("index_reduce"))
+        reduce(view, meeting, axis, index, values.into_view(), include_self).map_err(|error| error.with_op("index_reduce"))
     };
 }

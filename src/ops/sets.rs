@@ -18,8 +18,8 @@ fn among<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Destina
     place: P,
 ) -> Result<P::Done> {
     same_device(op, x.device(), set.device())?;
-    x.ready(op)?;
-    set.ready(op)?;
+    x.ensure_allocated(op)?;
+    set.ensure_allocated(op)?;
     let Some(last) = set.numel().checked_sub(1) else {
         return x.lazy().not_equal(x).bit_and(false).eval_at(op, place);
     };

@@ -68,7 +68,7 @@ fn numbers<const K: usize, const N: usize, D: Device>(
 ) -> Result<Tensor<i64, N, D>> {
     for index in indices {
         same_device(op, device, index.device())?;
-        index.ready(op)?;
+        index.ensure_allocated(op)?;
     }
     let onto = |number, axis: usize| (number, indices[axis], Param(sizes[axis] as i64));
     let mut numbers = eval(op, &Call::<Onto, _>::new(onto(Param(0), 0)), device)?;
@@ -167,7 +167,7 @@ fn indexed<
     indices: [TensorView<'_, i64, N, D>; K],
     place: P,
 ) -> Result<P::Done> {
-    x.ready(op)?;
+    x.ensure_allocated(op)?;
     let numbers = numbers(op, &indices, &x.size().0, x.device())?;
     let size = Plan::<M>::new(op, &numbers, x.layout())?.size;
     place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |to| {
@@ -208,11 +208,11 @@ fn put<
 ) -> Result<()> {
     let op = "index_put";
     same_device(op, x.device(), values.device())?;
-    values.ready(op)?;
+    values.ensure_allocated(op)?;
     let numbers = numbers(op, &indices, &x.size().0, x.device())?;
     let Some((bound, step)) = merged(x.layout(), K) else {
         let mut copy = x.as_view().to_contiguous()?;
-        put(operator, &mut copy.writable(op)?, indices, values)?;
+        put(operator, &mut copy.try_view_mut(op)?, indices, values)?;
         return x.assign(&copy);
     };
     let Plan { size, cells, index } = Plan::<M>::new(op, &numbers, x.layout())?;

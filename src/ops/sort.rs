@@ -47,7 +47,7 @@ impl Wanted {
     fn size<T, const RANK: usize, D: Device>(&self, x: &TensorView<'_, T, RANK, D>) -> Result<Dim<RANK>> {
         let Wanted { op, axis, keep, .. } = *self;
         exists(op, axis, x.size())?;
-        x.ready(op)?;
+        x.ensure_allocated(op)?;
         let n = x.size().0[axis];
         match keep {
             Some(keep) if keep > n => Err(Error::Value {
@@ -429,8 +429,8 @@ fn searched_along<T: Comparable, const RANK: usize, D: Device, P: Destination<i6
 ) -> Result<P::Done> {
     exists(op, axis, lines.size())?;
     same_device(op, lines.device(), values.device())?;
-    lines.ready(op)?;
-    values.ready(op)?;
+    lines.ensure_allocated(op)?;
+    values.ensure_allocated(op)?;
     let (n, count) = (lines.size().0[axis], values.size().0[axis]);
     let size = joint_size(op, with(lines.size(), axis, count), values.size())?;
     let values = values.broadcast_to(size)?;
@@ -448,8 +448,8 @@ fn searched<T: Comparable, const N: usize, D: Device, P: Destination<i64, N, D>>
     place: P,
 ) -> Result<P::Done> {
     same_device(op, line.device(), values.device())?;
-    line.ready(op)?;
-    values.ready(op)?;
+    line.ensure_allocated(op)?;
+    values.ensure_allocated(op)?;
     place.put(op, Layout::row_major_of(op, values.size(), size_of::<i64>())?, line.device(), |out| {
         search(op, line.numel(), |middle| line.take(middle), values, side, out)
     })

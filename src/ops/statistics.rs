@@ -63,7 +63,7 @@ fn observed<T: Element, U: Element, D: Device>(
     let n = x.size().0[1];
     let Some(numbers) = numbers else { return Tensor::ones([n], x.device()) };
     same_device(op, x.device(), numbers.device())?;
-    numbers.ready(op)?;
+    numbers.ensure_allocated(op)?;
     if numbers.numel() != n {
         return Err(Error::Sizes { op, left: x.size().0.into(), right: numbers.size().0.into() });
     }
@@ -88,7 +88,7 @@ fn covariance<T: Float, U: Float, D: Device, P: Destination<U, 2, D>>(
     plan: Cov<'_, T, D>,
     place: P,
 ) -> Result<P::Done> {
-    x.ready(op)?;
+    x.ensure_allocated(op)?;
     let alike = plan.frequencies.is_none() && plan.weights.is_none();
     let (frequencies, weights) =
         (observed(op, x, ("a frequency", plan.frequencies))?, observed(op, x, ("a weight", plan.weights))?);
@@ -98,7 +98,7 @@ fn covariance<T: Float, U: Float, D: Device, P: Destination<U, 2, D>>(
     let part = (shares.lazy() * &weights).sum(All)?;
     let below = (total.lazy() - (part.lazy() / &total) * plan.correction).maximum(0.0).eval()?;
     let line = shares.insert_axis(Axis::<0>);
-    let x = x.cast::<f64>().map_err(|error| error.renamed(op))?;
+    let x = x.cast::<f64>().map_err(|error| error.with_op(op))?;
     // Centered twice: what is left over of a mean that was rounded. First by an observation, so that nothing is left of rows of one number,
     // or by the mean, where an observation may count for nothing.
     let mean = |x: &Tensor<f64, 2, D>| (x.lazy() * line).sum(Axis::<1>)?.div(total.lift());
@@ -115,8 +115,8 @@ fn correlation<T: Float, D: Device, P: Destination<T, 2, D>>(
     x: TensorView<'_, T, 2, D>,
     place: P,
 ) -> Result<P::Done> {
-    x.ready(op)?;
-    let x = x.cast::<f64>().map_err(|error| error.renamed(op))?;
+    x.ensure_allocated(op)?;
+    let x = x.cast::<f64>().map_err(|error| error.with_op(op))?;
     let near = x.sub(first_observation(x.view())?)?;
     // Each row in units of its largest distance, so that no square overflows or underflows; 0/0 in a row of one number.
     let unit = if near.size().0[1] == 0 {

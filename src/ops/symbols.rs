@@ -23,7 +23,7 @@ where
 {
     // A result is dense and its sizes are free, whatever became of the operand.
     let fits = x.is_non_overlapping_and_dense() && !x.is_frozen();
-    let in_place = match x.writable(F::NAME) {
+    let in_place = match x.try_view_mut(F::NAME) {
         Ok(mut view) if fits => update_with::<F, T, T, RANK, D, E>(&mut view, &other).is_ok(),
         _ => false,
     };
@@ -66,7 +66,7 @@ where
     F: Op<(T, T), Out = T>,
     O: RightOperand<T, RANK, D>,
 {
-    sure(update_with::<F, T, T, RANK, D, _>(x, &other.expr()).map_err(|error| error.renamed(op)))
+    sure(update_with::<F, T, T, RANK, D, _>(x, &other.expr()).map_err(|error| error.with_op(op)))
 }
 
 /// `F(number, x)`.
@@ -130,7 +130,7 @@ macro_rules! symbols {
             #[inline]
             #[track_caller]
             fn $assign_method(&mut self, other: O) {
-                assign::<$op, T, RANK, D, O>(stringify!($assign_method), &mut sure(self.writable(stringify!($assign_method))), other);
+                assign::<$op, T, RANK, D, O>(stringify!($assign_method), &mut sure(self.try_view_mut(stringify!($assign_method))), other);
             }
         }
         impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$assign<O> for TensorViewMut<'_, T, RANK, D> {

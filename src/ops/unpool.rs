@@ -78,7 +78,7 @@ where
     A: Destination<T, RANK, D>,
     B: Destination<i64, RANK, D>,
 {
-    x.ready(op)?;
+    x.ensure_allocated(op)?;
     let (layout, pool) = result(op, &x, pool)?;
     layout.size().numel_of(op, size_of::<i64>())?;
     let plane = Dim(std::array::from_fn(|axis| if axis < 2 { 1 } else { x.size().0[axis] }));
@@ -148,8 +148,8 @@ fn unpooled<T: Element, const RANK: usize, const N: usize, D: Device, P: Destina
     place: P,
 ) -> Result<P::Done> {
     same_device(op, x.device(), indices.device())?;
-    x.ready(op)?;
-    indices.ready(op)?;
+    x.ensure_allocated(op)?;
+    indices.ensure_allocated(op)?;
     if x.size() != indices.size() {
         return Err(Error::Sizes { op, left: x.size().0.into(), right: indices.size().0.into() });
     }
@@ -163,14 +163,14 @@ fn unpooled<T: Element, const RANK: usize, const N: usize, D: Device, P: Destina
     place.put(op, layout, x.device(), |out| {
         out.fill(T::default())?;
         let put = |cells: &mut TensorViewMut<'_, T, 3, D>| {
-            cells.scatter(Replace, Axis::<2>, &indices, &x).map_err(|error| error.renamed(op))
+            cells.scatter(Replace, Axis::<2>, &indices, &x).map_err(|error| error.with_op(op))
         };
         if let Ok(mut cells) = out.reborrow().reshape(plane(whole)) {
             return put(&mut cells);
         }
         // The result stands where no strides make a plane one axis.
         let mut cells = Tensor::zeros(plane(whole), x.device())?;
-        put(&mut cells.writable(op)?)?;
+        put(&mut cells.try_view_mut(op)?)?;
         out.assign(cells.reshape(whole)?)
     })
 }

@@ -8,7 +8,7 @@
 
 use crate::alloc::{Armed, LIMIT, fail_from, fail_once, live_here};
 use crate::{caught, digest, refused};
-use rankform::Metadata;
+use rankform::MetadataLock;
 use rankform::kernel::Reducer;
 use rankform::ops::{self, Operator};
 use rankform::prelude::*;
@@ -134,7 +134,7 @@ const WORKS: &[Work] = works! {
         // SAFETY: from `into_raw`, taken back once.
         digest(&unsafe { Tensor::from_raw(raw) })
     };
-    "detach": |x| digest(&x.a.detach(Metadata::Frozen));
+    "detach": |x| digest(&x.a.detach(MetadataLock::Frozen));
     "make_unique": |x| { let mut y = x.a.share_data(); assert!(y.make_unique()?); digest(&y) };
     "into views": |x| {
         let part = x.cube.share_data().into_permuted([2, 0, 1])?.into_slice((.., 1, ..))?;
@@ -441,7 +441,7 @@ fn views_handles_and_writing_in_place_ask_for_no_memory() -> Result<()> {
             .chunks(Axis::<2>, 3)?
             .flat_map(|chunk| chunk.axis_iter(Axis::<0>))
             .count();
-        let shared = x.a.share_data().into_shape([6])?.detach(Metadata::Free);
+        let shared = x.a.share_data().into_shape([6])?.detach(MetadataLock::Unlocked);
         assert_eq!((shared.use_count(), shared.get([3])), (2, Some(&3.25)));
         drop(shared);
         y.fill(1.0)?;
@@ -495,7 +495,7 @@ fn an_error_is_made_without_memory() -> Result<()> {
         refused!(turned.view_mut(), Error::Shared { .. });
         refused!(turned.data_mut(), Error::Shared { .. });
         refused!(overlapping.view_mut(), Error::Overlap { .. });
-        refused!(x.a.detach(Metadata::Frozen).into_transposed(), Error::MetadataFrozen { .. });
+        refused!(x.a.detach(MetadataLock::Frozen).into_transposed(), Error::MetadataFrozen { .. });
         refused!(Tensor::<f64, 2>::zeros([1 << 40, 1 << 40], &Cpu), Error::Overflow { .. });
         refused!(Tensor::from_slice(&[1.0], [2], &Cpu), Error::Length { .. });
         refused!(Tensor::arange(0, 1, 0, &Cpu), Error::Value { .. });

@@ -4,7 +4,7 @@
 use crate::alloc::live;
 use rankform::expr::Lazy;
 use rankform::prelude::*;
-use rankform::{Metadata, kernel};
+use rankform::{MetadataLock, kernel};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
@@ -56,7 +56,7 @@ table! {
     Error: Send Sync Clone;
     Layout<3>: Send Sync Copy;
     kernel::Param<f32>: Send Sync Copy;
-    Metadata: Send Sync Copy;
+    MetadataLock: Send Sync Copy;
 }
 
 const THREADS: usize = 8;
@@ -112,7 +112,7 @@ fn the_last_handle_frees_once_whichever_thread_has_it() {
     assert_eq!(alive.load(SeqCst), 0);
     race(prepare, |_, x| {
         for _ in 0..20 {
-            let (y, z) = (x.share_data(), x.detach(Metadata::Frozen).share_data());
+            let (y, z) = (x.share_data(), x.detach(MetadataLock::Frozen).share_data());
             assert!(x.use_count() >= 3 && !y.is_unique());
             drop(y);
             assert_eq!(z.numel(), 12);

@@ -120,7 +120,7 @@ fn reductions_write_into_existing_tensors_of_every_layout() -> Result<()> {
     let error = x
         .reduce_into(rankform::ops::Sum, Axis::<0>, &mut Tensor::<f32, 1>::ones([2], &Cpu)?.view_mut()?)
         .unwrap_err();
-    assert_eq!(error.to_string(), "sum: a result of sizes [3] does not fit what is written, of sizes [2]");
+    assert_eq!(error.to_string(), "sum: a result of sizes [3] does not fit the output, of sizes [2]");
     Ok(())
 }
 

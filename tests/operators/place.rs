@@ -148,7 +148,7 @@ fn writing_refuses_sizes_that_do_not_stretch_to_the_target_and_memory_that_is_sh
     let mut x = Tensor::<f32, 2>::zeros([1, 3], &Cpu)?;
     let larger = Tensor::<f32, 2>::ones([2, 3], &Cpu)?;
     let fits_not =
-        |op: &str| format!("{op}: a result of sizes [2, 3] does not fit what is written, of sizes [1, 3]");
+        |op: &str| format!("{op}: a result of sizes [2, 3] does not fit the output, of sizes [1, 3]");
     assert_eq!(x.assign(&larger).unwrap_err().to_string(), fits_not("assign"));
     assert_eq!(larger.lazy().neg().eval_into(&mut x).unwrap_err().to_string(), fits_not("eval_into"));
     assert_eq!(larger.copy_to(&mut x).unwrap_err().to_string(), fits_not("copy_to"));
@@ -158,7 +158,7 @@ fn writing_refuses_sizes_that_do_not_stretch_to_the_target_and_memory_that_is_sh
     assert_eq!(*message.downcast_ref::<String>().unwrap(), fits_not("add_assign"));
     // A copied tensor is not broadcast either; the error names operands that fit nowhere.
     let error = x.copy_to(&mut larger.copy()?).unwrap_err().to_string();
-    assert_eq!(error, "copy_to: a result of sizes [1, 3] does not fit what is written, of sizes [2, 3]");
+    assert_eq!(error, "copy_to: a result of sizes [1, 3] does not fit the output, of sizes [2, 3]");
     let (mut two, four) = (larger.copy()?, Tensor::<f32, 2>::ones([4, 3], &Cpu)?);
     let message = catch_unwind(AssertUnwindSafe(|| two += &four)).unwrap_err();
     assert_eq!(
@@ -301,7 +301,7 @@ fn the_memory_of_an_operand_is_taken_only_for_a_result_like_any_other() -> Resul
     let x = Tensor::from([1.0, 2.0, 3.0, 4.0]).into_slice(((..).step(2),))? + 1.0;
     assert_eq!((x.stride(), x.as_slice()), (Stride([1]), Some(&[2.0, 4.0][..])), "results are dense");
     let x = Tensor::from([1.0, 2.0]);
-    let frozen = x.detach(rankform::Metadata::Frozen);
+    let frozen = x.detach(rankform::MetadataLock::Frozen);
     drop(x);
     assert!(!(frozen + 1.0).is_frozen(), "and their sizes are free");
     Ok(())
@@ -419,11 +419,11 @@ fn updates_in_place_refuse_as_other_operators_in_place_and_write_nothing() -> Re
     // An updated tensor is not broadcast, neither to another updated tensor nor to an operand.
     let (mut one, mut two) = (Tensor::from([1.0]), Tensor::from([1.0]));
     let error = apply_in_place(phase, (&mut a, &mut one), ()).unwrap_err().to_string();
-    assert_eq!(error, "phase: a result of sizes [2] does not fit what is written, of sizes [1]");
+    assert_eq!(error, "phase: a result of sizes [2] does not fit the output, of sizes [1]");
     let error = apply_in_place(turned, (&mut one, &mut two, &mut Tensor::from([0.0])), (&longer,))
         .unwrap_err()
         .to_string();
-    assert_eq!(error, "turned: a result of sizes [3] does not fit what is written, of sizes [1]");
+    assert_eq!(error, "turned: a result of sizes [3] does not fit the output, of sizes [1]");
     let mut once = Tensor::from([5.0, 6.0]);
     once.set_sizes_and_strides([2], [0])?;
     let overlap = apply_in_place(phase, (&mut once, &mut a), ()).unwrap_err();

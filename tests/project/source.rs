@@ -26,7 +26,7 @@ impl Source {
         Source { path: path.into(), text: text.into(), tokens: without_tests(tokens(text)) }
     }
 
-    /// The modules that the file is inside of, its own last: `src/layout/view.rs` is `["layout", "view"]`.
+    /// The modules that the file is inside of, its own last: `src/layout/views.rs` is `["layout", "views"]`.
     pub fn module(&self) -> Vec<String> {
         let path = self.path.trim_start_matches("src/").trim_end_matches(".rs").trim_end_matches("/mod");
         path.split('/').map(String::from).collect()

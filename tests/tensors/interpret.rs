@@ -1,7 +1,6 @@
 //! Interpreted programs, as in builds with debug assertions and by name, have the bits of compiled loops.
 
 use num_complex::Complex;
-use rankform::check::Differential;
 use rankform::device::{Inputs, Interpreted, OperandRef};
 use rankform::kernel::{Call, Input, Op, Program, Store};
 use rankform::ops::{
@@ -10,6 +9,7 @@ use rankform::ops::{
 };
 use rankform::prelude::*;
 use rankform::scalar::Eval;
+use rankform::testing::Differential;
 use rankform::{F8E4M3, F8E5M2, QInt8, bf16, f16};
 use std::marker::PhantomData;
 

@@ -6,7 +6,7 @@ use crate::alloc;
 use rankform::device::{Deleter, Init, Inputs, OperandRef, Reduction};
 use rankform::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};
 use rankform::prelude::*;
-use rankform::{Metadata, ResizePolicy};
+use rankform::{MetadataLock, ResizePolicy};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -301,7 +301,7 @@ fn restride_takes_the_strides_of_a_memory_format_and_moves_nothing() {
 fn shallow_copy_and_detach_shares_storage_and_may_freeze_metadata() {
     fn check<D: Device>(device: &D) -> Result<()> {
         let x = Tensor::<f32, 2, D>::zeros([3, 4], device)?.into_slice((1.., ..))?;
-        let mut free = x.detach(Metadata::Free);
+        let mut free = x.detach(MetadataLock::Unlocked);
         assert_eq!((free.raw_ptr(), free.layout(), free.use_count()), (x.raw_ptr(), x.layout(), 2));
         assert!(!free.is_frozen() && !x.is_frozen());
         free.set_sizes_and_strides([1, 4], [-1, -1])?;
@@ -309,7 +309,7 @@ fn shallow_copy_and_detach_shares_storage_and_may_freeze_metadata() {
         free.resize([9, 9])?;
         assert!(x.is_allocated() && !free.is_allocated());
 
-        let mut frozen = x.detach(Metadata::Frozen);
+        let mut frozen = x.detach(MetadataLock::Frozen);
         macro_rules! refused {
             ($($call:expr;)*) => { $(assert!(matches!($call, Err(Error::MetadataFrozen { .. })), stringify!($call));)* };
         }
@@ -394,7 +394,7 @@ fn the_version_counter_is_bumped_by_writing_shared_by_handles_and_new_for_a_deta
         x.set_sizes_and_strides([2], [2])?;
         assert_eq!(x.version(), now, "reading, and changing metadata, are no writes");
         let (y, view, detached) =
-            (x.share_data(), x.share_data().into_slice((1..,))?, x.detach(Metadata::Free));
+            (x.share_data(), x.share_data().into_slice((1..,))?, x.detach(MetadataLock::Unlocked));
         assert_eq!((y.version(), view.version(), detached.version()), (now, now, 0));
         drop((x, y, view));
         let mut detached = detached;
@@ -423,7 +423,7 @@ fn the_version_counter_and_the_policy_go_on_when_memory_is_replaced() {
                 x.fill(1.0)?;
             }
             let sharing = (number == 4).then(|| x.share_data()); // makes `make_unique` copy
-            let mut detached = x.detach(Metadata::Free);
+            let mut detached = x.detach(MetadataLock::Unlocked);
             if number < 4 {
                 drop(x);
             } else {
@@ -522,7 +522,7 @@ fn sizes_and_strides_of_every_rank_need_no_heap() {
         let mut x = Tensor::<i32, RANK>::zeros([2; RANK], &Cpu)?;
         let armed = alloc::fail_from(0); // from here on every allocation fails; so asserts, which allocate, come after
         let y = x.share_data().into_transposed()?;
-        let z = y.detach(Metadata::Free);
+        let z = y.detach(MetadataLock::Unlocked);
         let lifted: Tensor<i32, 8> = y.share_data().into_lift()?;
         let transposed_twice = *z.view().transposed().layout();
         let broadcast = lifted.view().transposed().broadcast_to([2; 8]).map(|view| view.numel());
@@ -554,7 +554,7 @@ fn sizes_and_strides_of_every_rank_need_no_heap() {
 }
 
 // The size of the struct, as c10 asserts it of `TensorImpl`: a handle, 2 · rank + 1 words, and one word of
-// flags. The crate checks its own at compile time too (`src/tensor/handle.rs`).
+// flags. The crate checks its own at compile time too (`src/tensor/tensor.rs`).
 const fn most(rank: usize) -> usize {
     (2 * rank + 2) * size_of::<usize>() + 8
 }

@@ -201,14 +201,14 @@ fn raw_access_changes_the_element_type_and_keeps_memory_that_serves() {
         assert!(other.is_allocated() && other.is_unique());
         shared = other;
         assert!(matches!(
-            shared.detach(Metadata::Frozen).into_element::<u32>(),
+            shared.detach(MetadataLock::Frozen).into_element::<u32>(),
             Err(Error::MetadataFrozen { .. })
         ));
         let huge = Tensor::<u8, 1, D>::empty([isize::MAX as usize], device)?;
         assert!(matches!(huge.into_element::<u16>(), Err(Error::Overflow { .. })));
         Ok(())
     }
-    use rankform::Metadata;
+    use rankform::MetadataLock;
     on_devices!(check);
 
     let x = Tensor::<u8, 1>::from_slice(&[7; 8], [8], &Cpu).unwrap();

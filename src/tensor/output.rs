@@ -1,6 +1,7 @@
-//! Where a result goes: into memory of its own, or into memory that is there.
+//! Destinations of results: new memory, or an existing tensor.
 //!
-//! An operator is written once, for any [`Destination`]; its function with `_into` in its name gives it what is there.
+//! An operator is written once, for any [`Destination`]; its function with `_into` in the name passes an
+//! existing one.
 // Imports: `error`, `layout`, `element`, `device`, `tensor`.
 
 use super::{Tensor, TensorViewMut};
@@ -9,12 +10,14 @@ use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 
-/// What can be written: `&mut Tensor`, or an exclusive view; `&mut *x` where `x` is a `&mut Tensor` that is used again.
+/// A tensor that can be written: `&mut Tensor`, or an exclusive view; `&mut *x` if `x` is a `&mut Tensor`
+/// that is used again.
 ///
-/// A function that ends in `_into` writes what its sibling would return, and needs exactly those sizes; `eval_into` stretches.
-/// Nothing is written where sizes, devices or handles are wrong ([`Error::Output`], [`Error::Device`], and those of
-/// [`Tensor::view_mut`]: [`Error::Shared`], [`Error::Overlap`], [`Error::Unallocated`]); after an error that an operand causes
-/// later, an index outside for example, the elements may hold anything, initialized.
+/// A function that ends in `_into` writes the result of the function without `_into`, and needs an output of
+/// exactly the same sizes; only `eval_into` broadcasts. If sizes, devices or handles do not match, nothing is
+/// written ([`Error::Output`], [`Error::Device`], and those of [`Tensor::view_mut`]: [`Error::Shared`],
+/// [`Error::Overlap`], [`Error::Unallocated`]). After an error that an operand causes later, for example an
+/// index out of range, the elements are initialized and unspecified.
 ///
 /// # Examples
 /// ```
@@ -32,7 +35,7 @@ use crate::layout::Layout;
     note = "a whole tensor: `&mut out`; a part of one: `out.view_mut()?.slice((1..3, ..))?`"
 )]
 pub trait IntoViewMut<'a, T, const RANK: usize, D: Device> {
-    /// It, borrowed for writing.
+    /// The tensor, borrowed for writing.
     ///
     /// # Errors
     /// Those of [`Tensor::view_mut`].
@@ -42,7 +45,7 @@ pub trait IntoViewMut<'a, T, const RANK: usize, D: Device> {
 impl<'a, T, const RANK: usize, D: Device> IntoViewMut<'a, T, RANK, D> for &'a mut Tensor<T, RANK, D> {
     #[inline]
     fn into_view_mut(self, op: &'static str) -> Result<TensorViewMut<'a, T, RANK, D>> {
-        self.writable(op)
+        self.try_view_mut(op)
     }
 }
 
@@ -64,16 +67,16 @@ impl<'a, T, const RANK: usize, D: Device> IntoViewMut<'a, T, RANK, D>
     }
 }
 
-/// Where an operator puts its result.
+/// The place to which an operator writes its result.
 pub(crate) trait Destination<T, const RANK: usize, D: Device> {
-    /// What the operator returns.
+    /// The return value of the operator.
     type Done;
-    /// Has a result of these sizes written, and gives back what `write` does; fresh memory gets this layout, what is there
-    /// keeps its own.
+    /// Calls `write` with an output of these sizes, and returns its value. New memory gets this layout, an
+    /// existing tensor keeps its own.
     ///
     /// # Errors
-    /// Those of `write`, after which what is there holds anything; [`Error::OutOfMemory`], or [`Error::Output`] and those of
-    /// [`IntoViewMut::into_view_mut`].
+    /// Those of `write`, after which the elements are unspecified; [`Error::OutOfMemory`], or
+    /// [`Error::Output`] and those of [`IntoViewMut::into_view_mut`].
     fn put_with<R>(
         self,
         op: &'static str,
@@ -81,7 +84,7 @@ pub(crate) trait Destination<T, const RANK: usize, D: Device> {
         device: &D,
         write: impl FnOnce(&mut TensorViewMut<'_, T, RANK, D>) -> Result<R>,
     ) -> Result<(Self::Done, R)>;
-    /// As [`put_with`](Destination::put_with), of what gives nothing back.
+    /// As [`put_with`](Destination::put_with), for a closure without a value.
     fn put(
         self,
         op: &'static str,
@@ -100,7 +103,7 @@ fn written<V, R>(write: impl FnOnce(V) -> R, out: V) -> R {
     write(out)
 }
 
-/// Memory of its own, which `write` writes whole.
+/// New memory, all of which `write` writes.
 #[derive(Clone, Copy)]
 pub(crate) struct Allocate;
 
@@ -113,17 +116,17 @@ impl<T: Element, const RANK: usize, D: Device> Destination<T, RANK, D> for Alloc
         device: &D,
         write: impl FnOnce(&mut TensorViewMut<'_, T, RANK, D>) -> Result<R>,
     ) -> Result<(Self::Done, R)> {
-        let mut out = Tensor::unwritten(op, layout, device)?;
-        let written = by_pointer!(written, write, &mut out.writable(op)?)?;
+        let mut out = Tensor::uninit(op, layout, device)?;
+        let written = by_pointer!(written, write, &mut out.try_view_mut(op)?)?;
         Ok((out, written))
     }
 }
 
-/// Memory that is there.
+/// An existing tensor.
 pub(crate) struct Existing<W>(pub W);
 
 impl<W> Existing<W> {
-    /// It, if a result of these sizes fits.
+    /// The tensor as a view, if a result of these sizes fits.
     pub(crate) fn open<'a, T, const RANK: usize, D: Device>(
         self,
         op: &'static str,

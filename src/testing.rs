@@ -1,6 +1,7 @@
-//! Differential tests: what a device gives, beside what the host gives, on random tensors in every kind of layout.
+//! Differential tests: compares the results of a device with those of the CPU, on random tensors in every
+//! kind of layout.
 //!
-//! For whoever writes a device, or an operator that is to run on one.
+//! For authors of devices, and of operators that run on one.
 // Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use crate::device::{Cpu, Device};
@@ -16,13 +17,14 @@ use num_complex::Complex;
 
 /// Runs operators on a device and on the CPU, and compares.
 ///
-/// Every method takes a number of *units*: how many in the last place of the result the two may differ by; whole numbers
-/// and booleans never may. A difference is [`Error::Value`] with the operator, the layout, and both values.
+/// Every method takes a number of *units*: the largest difference of two results, in units in the last place.
+/// Integers and booleans must be equal. A difference is [`Error::Value`] with the operator, the layout, and
+/// both values.
 ///
 /// # Examples
 /// ```
 /// use rankform::prelude::*;
-/// use rankform::check::Differential;
+/// use rankform::testing::Differential;
 /// elementwise! {
 ///     /// x² + y
 ///     fn squared_plus(x, y) { x * x + y }
@@ -41,17 +43,17 @@ pub struct Differential<D> {
     large: bool,
 }
 
-/// An operator on a device: of one operand, of two, of one and a number.
-type One<'a, T, U, D> = &'a dyn Fn(&Tensor<T, 3, D>) -> Result<Tensor<U, 3, D>>;
-type Two<'a, T, U, D> = &'a dyn Fn(&Tensor<T, 3, D>, &Tensor<T, 3, D>) -> Result<Tensor<U, 3, D>>;
-type Beside<'a, T, U, D> = &'a dyn Fn(&Tensor<T, 3, D>, T) -> Result<Tensor<U, 3, D>>;
+/// An operator on a device: of one operand, of two operands, of an operand and a number.
+type UnaryFn<'a, T, U, D> = &'a dyn Fn(&Tensor<T, 3, D>) -> Result<Tensor<U, 3, D>>;
+type BinaryFn<'a, T, U, D> = &'a dyn Fn(&Tensor<T, 3, D>, &Tensor<T, 3, D>) -> Result<Tensor<U, 3, D>>;
+type WithNumberFn<'a, T, U, D> = &'a dyn Fn(&Tensor<T, 3, D>, T) -> Result<Tensor<U, 3, D>>;
 
-/// The kinds of layout that are tried.
-const KINDS: [&str; 7] =
+/// The kinds of layout that are tested.
+const LAYOUT_KINDS: [&str; 7] =
     ["contiguous", "permuted", "transposed", "reversed", "every other", "cut", "stretched"];
 
 impl<D: Device> Differential<D> {
-    /// Between this device and the CPU; the same seed gives the same tensors.
+    /// A test of this device against the CPU; the same seed gives the same tensors.
     pub fn new(device: &D, seed: u64) -> Self {
         Differential {
             device: device.clone(),
@@ -61,43 +63,46 @@ impl<D: Device> Differential<D> {
         }
     }
 
-    /// With tensors of 16,384 elements and more from now on, which devices may take in other ways than small ones.
+    /// Uses tensors of at least 16,384 elements from now on. Devices may run other code for these than for
+    /// small ones.
     pub fn large(mut self) -> Self {
         self.large = true;
         self
     }
 
-    /// How many pairs of results have been compared.
+    /// The number of pairs of results that have been compared.
     pub fn cases(&self) -> usize {
         self.cases
     }
 
-    /// Compares an operator of one operand with its body, run for one element after another.
+    /// Compares an operator of one operand with its body, which runs for one element after another.
     ///
     /// # Errors
-    /// [`Error::Value`] where results differ; what the device reports.
+    /// [`Error::Value`] when results differ; the errors of the device.
     pub fn unary<F: Op<(T,)>, T: Element>(&mut self, operator: F, units: u32) -> Result<()> {
         let value: fn(T) -> F::Out = |x| F::Out::narrow(F::call::<Eval>((Lane(x.widen()),)).value());
         self.unary_of(F::NAME, value, &|x| x.map(operator), units)
     }
 
-    /// [`unary`](Self::unary) for all operators of one type: one such function is compiled for many operators.
+    /// [`unary`](Self::unary) for all operators of one type: this function is compiled once for many
+    /// operators.
     fn unary_of<T: Element, U: Element>(
         &mut self,
         name: &'static str,
         value: fn(T) -> U,
-        run: One<T, U, D>,
+        run: UnaryFn<T, U, D>,
         units: u32,
     ) -> Result<()> {
         for kind in self.some_kinds() {
             let (x, y) = self.pair::<T>(kind)?;
             let expected = Tensor::from_vec(x.to_vec()?.into_iter().map(value).collect(), x.size())?;
-            self.compare(name, KINDS[kind], &expected, &run(&y)?, units)?;
+            self.compare(name, LAYOUT_KINDS[kind], &expected, &run(&y)?, units)?;
         }
         Ok(())
     }
 
-    /// Compares an operator of two operands, in different layouts, and one of them a number, with its body.
+    /// Compares an operator of two operands with its body: in different layouts, and with a number as one
+    /// operand.
     ///
     /// # Errors
     /// As [`unary`](Self::unary).
@@ -118,34 +123,35 @@ impl<D: Device> Differential<D> {
         &mut self,
         name: &'static str,
         value: fn(T, T) -> U,
-        run: Two<T, U, D>,
-        beside: Beside<T, U, D>,
+        run: BinaryFn<T, U, D>,
+        beside: WithNumberFn<T, U, D>,
         units: u32,
     ) -> Result<()> {
         for kind in self.some_kinds() {
             let size = self.size();
             let (x, y) = self.pair_of::<T>(kind, size)?;
-            let other = self.below(KINDS.len());
+            let other = self.below(LAYOUT_KINDS.len());
             let (v, w) = self.pair_of::<T>(other, size)?;
             let (x, v, number) = (x.to_vec()?, v.to_vec()?, self.element::<T>());
             let expected = Tensor::from_vec(x.iter().zip(v).map(|(&x, v)| value(x, v)).collect(), size)?;
-            self.compare(name, KINDS[kind], &expected, &run(&y, &w)?, units)?;
+            self.compare(name, LAYOUT_KINDS[kind], &expected, &run(&y, &w)?, units)?;
             let expected = Tensor::from_vec(x.iter().map(|&x| value(x, number)).collect(), size)?;
-            self.compare(name, KINDS[kind], &expected, &beside(&y, number)?, units)?;
+            self.compare(name, LAYOUT_KINDS[kind], &expected, &beside(&y, number)?, units)?;
         }
         Ok(())
     }
 
-    /// Compares a reduction over each axis, over two, and over all.
+    /// Compares a reduction over each axis, over two axes, and over all.
     ///
     /// # Errors
     /// As [`unary`](Self::unary).
     pub fn reduce<R: Reducer<T>, T: Element>(&mut self, reducer: R, units: u32) -> Result<()> {
-        for kind in 0..KINDS.len() {
+        for kind in 0..LAYOUT_KINDS.len() {
             let (x, y) = self.pair::<T>(kind)?;
             macro_rules! over {
                 ($($axes:expr),*) => { $(
-                    self.agree(R::NAME, KINDS[kind], x.reduce(reducer, $axes), y.reduce(reducer, $axes), units)?;
+                    let (expected, found) = (x.reduce(reducer, $axes), y.reduce(reducer, $axes));
+                    self.agree(R::NAME, LAYOUT_KINDS[kind], expected, found, units)?;
                 )* };
             }
             over!(Axis::<0>, Axis::<1>, Axis::<2>, (Axis::<0>, Axis::<2>), All);
@@ -158,12 +164,14 @@ impl<D: Device> Differential<D> {
     /// # Errors
     /// As [`unary`](Self::unary).
     pub fn scan<R: Reducer<T>, T: Element>(&mut self, reducer: R, units: u32) -> Result<()> {
-        for kind in 0..KINDS.len() {
+        for kind in 0..LAYOUT_KINDS.len() {
             let (x, y) = self.pair::<T>(kind)?;
             macro_rules! along {
                 ($($axis:expr),*) => { $(
-                    self.agree(R::NAME, KINDS[kind], x.scan(reducer, $axis), y.scan(reducer, $axis), units)?;
-                    self.agree(R::NAME, KINDS[kind], x.scan_exclusive(reducer, $axis), y.scan_exclusive(reducer, $axis), units)?;
+                    let (expected, found) = (x.scan(reducer, $axis), y.scan(reducer, $axis));
+                    self.agree(R::NAME, LAYOUT_KINDS[kind], expected, found, units)?;
+                    let (expected, found) = (x.scan_exclusive(reducer, $axis), y.scan_exclusive(reducer, $axis));
+                    self.agree(R::NAME, LAYOUT_KINDS[kind], expected, found, units)?;
                 )* };
             }
             along!(Axis::<0>, Axis::<2>);
@@ -174,7 +182,7 @@ impl<D: Device> Differential<D> {
     /// Compares two tensors of one computation: `expected` on the CPU, `found` on the device.
     ///
     /// # Errors
-    /// [`Error::Value`] where they differ by more than `units` in the last place.
+    /// [`Error::Value`] when they differ by more than `units` in the last place.
     pub fn compare<T: Element, const RANK: usize>(
         &mut self,
         op: &'static str,
@@ -207,7 +215,7 @@ impl<D: Device> Differential<D> {
         }
     }
 
-    /// Compares what came of one computation; the same error is no difference.
+    /// Compares both results of one computation; equal errors are no difference.
     fn agree<T: Element, const RANK: usize>(
         &mut self,
         op: &'static str,
@@ -230,7 +238,7 @@ impl<D: Device> Differential<D> {
         self.pair_of(kind, size)
     }
 
-    /// A random tensor of these sizes, in a kind of layout, on the CPU and on the device.
+    /// A random tensor of these sizes, in the given kind of layout, on the CPU and on the device.
     fn pair_of<T: Element>(
         &mut self,
         kind: usize,
@@ -250,15 +258,15 @@ impl<D: Device> Differential<D> {
         Ok((arranged(x, kind, size)?, arranged(y, kind, size)?))
     }
 
-    /// The plain kind of layout and two others: a table of many operators meets all of them.
+    /// The contiguous kind of layout and two others. A table of many operators covers all kinds.
     fn some_kinds(&mut self) -> [usize; 3] {
-        [0, 1 + self.below(KINDS.len() - 1), 1 + self.below(KINDS.len() - 1)]
+        [0, 1 + self.below(LAYOUT_KINDS.len() - 1), 1 + self.below(LAYOUT_KINDS.len() - 1)]
     }
 
-    /// Sizes, now and then 0 or 1, now and then large enough for several blocks.
+    /// Random sizes; a few are 0 or 1, and a few are large enough for several blocks.
     fn size(&mut self) -> [usize; 3] {
         if self.large {
-            // Half of the rows have a length that many neighbors divide.
+            // Half of the rows have a length with many neighbors as divisors.
             let ragged = self.below(2) * self.below(9);
             return [8 + self.below(9), 8 + self.below(9), 16 * (16 + self.below(16)) + ragged];
         }
@@ -271,7 +279,7 @@ impl<D: Device> Differential<D> {
         size
     }
 
-    /// A whole number of 16 bits at most, a fraction, or any bits that are an element.
+    /// An integer of at most 16 bits, a fraction, or any bits that are a valid element.
     fn element<T: Element>(&mut self) -> T {
         let (kind, bits) = (self.below(4), self.next());
         let small = |value: f64| T::narrow(<Compute<T> as Prim>::from_f64(value));

@@ -1,6 +1,6 @@
-//! Elements one by one on the CPU, in row-major order; lanes, on every device.
+//! Iterators over elements on the CPU, in row-major order; lanes, on every device.
 //!
-//! The tensor at each position of an axis, and chunks of it, are in `layouts.rs`: `axis_iter`, `chunks`.
+//! `views.rs` has `axis_iter`, the tensor at each position of an axis, and `chunks`.
 // Imports: `dim`, `rank`, `layout`, `device`, `tensor`.
 
 #[cfg(feature = "rayon")]
@@ -32,17 +32,18 @@ mod sealed {
 
 /// A reference to an element: `&T` or `&mut T`.
 pub trait Reference: sealed::Sealed + Sized {
-    /// Bytes of the element.
+    /// The bytes of the element.
     #[doc(hidden)]
     const SIZE: usize;
     /// The iterator of a slice.
     #[doc(hidden)]
     type Slice: ExactSizeIterator<Item = Self> + DoubleEndedIterator + FusedIterator;
     /// # Safety
-    /// A valid element stands at `address` for as long as the reference lives; an exclusive one is the only one to it.
+    /// 1. A valid element lies at `address` for the lifetime of the reference.
+    /// 2. An exclusive reference is the only one to it.
     #[doc(hidden)]
     unsafe fn at(address: *mut u8) -> Self;
-    /// The first `at` elements and the others.
+    /// Splits off the first `at` elements.
     #[doc(hidden)]
     fn split(slice: Self::Slice, at: usize) -> (Self::Slice, Self::Slice);
 }
@@ -52,7 +53,7 @@ impl<'a, T> Reference for &'a T {
     type Slice = std::slice::Iter<'a, T>;
     #[inline(always)]
     unsafe fn at(address: *mut u8) -> &'a T {
-        // SAFETY: the caller's promise.
+        // SAFETY: (1) is the caller's promise.
         unsafe { &*address.cast() }
     }
     fn split(slice: Self::Slice, at: usize) -> (Self::Slice, Self::Slice) {
@@ -66,7 +67,7 @@ impl<'a, T> Reference for &'a mut T {
     type Slice = std::slice::IterMut<'a, T>;
     #[inline(always)]
     unsafe fn at(address: *mut u8) -> &'a mut T {
-        // SAFETY: the caller's promise.
+        // SAFETY: (1) and (2) are the caller's promises.
         unsafe { &mut *address.cast() }
     }
     fn split(slice: Self::Slice, at: usize) -> (Self::Slice, Self::Slice) {
@@ -76,37 +77,38 @@ impl<'a, T> Reference for &'a mut T {
 }
 
 /// The elements of a view in row-major order, as `&T` or `&mut T`.
-pub struct Elements<REF: Reference, const RANK: usize>(Walk<REF, RANK>);
+pub struct Elements<REF: Reference, const RANK: usize>(Traversal<REF, RANK>);
 
-enum Walk<REF: Reference, const RANK: usize> {
+enum Traversal<REF: Reference, const RANK: usize> {
     /// Row-major order is the order of memory.
     Slice(REF::Slice),
-    /// Invariant 1: the element at each of the positions, counted from the address, may be referred to by a `REF`;
-    /// with `&mut T`, no other reference to it is alive or will be made.
+    /// Invariant 1: a `REF` may refer to the element at each of the positions, counted from the address; with
+    /// `&mut T`, no other reference to it is alive or will be made.
     Strided(*mut u8, Positions<RANK>, PhantomData<REF>),
 }
 
-// SAFETY: a walk is the references that it will give; the address is used for nothing else.
+// SAFETY: an iterator is equivalent to the references that it returns; the address has no other use.
 unsafe impl<REF: Reference + Send, const RANK: usize> Send for Elements<REF, RANK> where REF::Slice: Send {}
-// SAFETY: as above; a shared walk gives nothing but its length, and of `&T` a clone.
+// SAFETY: as above; a shared iterator gives only its length, and for `&T` a clone.
 unsafe impl<REF: Reference + Sync, const RANK: usize> Sync for Elements<REF, RANK> where REF::Slice: Sync {}
 
 impl<'a, T, const RANK: usize> Elements<&'a T, RANK> {
     #[track_caller]
     fn new(view: TensorView<'a, T, RANK, Cpu>) -> Self {
-        view.ready("iter").unwrap_or_else(|error| panic!("{error}"));
-        // Invariant 1: invariants 1 and 2 of the view, which has its memory.
-        let strided = || Walk::Strided(view.address_of(0), Positions::new(*view.layout()), PhantomData);
-        Elements(view.as_slice().map_or_else(strided, |slice| Walk::Slice(slice.iter())))
+        view.ensure_allocated("iter").unwrap_or_else(|error| panic!("{error}"));
+        // Invariant 1: invariants 1 and 2 of the view, which has memory.
+        let strided = || Traversal::Strided(view.address_of(0), Positions::new(*view.layout()), PhantomData);
+        Elements(view.as_slice().map_or_else(strided, |slice| Traversal::Slice(slice.iter())))
     }
 }
 
 impl<'a, T, const RANK: usize> Elements<&'a mut T, RANK> {
     fn new(view: TensorViewMut<'a, T, RANK, Cpu>) -> Self {
         let (layout, base) = (*view.layout(), view.as_view().address_of(0));
-        // Invariant 1: the view is exclusive for 'a and given up here; no two of its indices name one element.
-        let strided = || Walk::Strided(base, Positions::new(layout), PhantomData);
-        Elements(view.into_slice_mut().map_or_else(strided, |slice| Walk::Slice(slice.iter_mut())))
+        // Invariant 1: the view is exclusive for 'a and consumed here; no two of its indices address one
+        // element.
+        let strided = || Traversal::Strided(base, Positions::new(layout), PhantomData);
+        Elements(view.into_slice_mut().map_or_else(strided, |slice| Traversal::Slice(slice.iter_mut())))
     }
 }
 
@@ -121,10 +123,10 @@ impl<REF: Reference, const RANK: usize> Iterator for Elements<REF, RANK> {
     #[inline]
     fn next(&mut self) -> Option<REF> {
         match &mut self.0 {
-            Walk::Slice(slice) => slice.next(),
-            Walk::Strided(base, positions, _) => {
+            Traversal::Slice(slice) => slice.next(),
+            Traversal::Strided(base, positions, _) => {
                 let (_, position) = positions.next()?;
-                // SAFETY: invariant 1; each position comes once.
+                // SAFETY: (1) and (2): invariant 1; each position is returned once.
                 Some(unsafe { REF::at(address::<REF>(*base, position)) })
             }
         }
@@ -132,17 +134,17 @@ impl<REF: Reference, const RANK: usize> Iterator for Elements<REF, RANK> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         match &self.0 {
-            Walk::Slice(slice) => slice.size_hint(),
-            Walk::Strided(_, positions, _) => positions.size_hint(),
+            Traversal::Slice(slice) => slice.size_hint(),
+            Traversal::Strided(_, positions, _) => positions.size_hint(),
         }
     }
 
     #[inline]
     fn fold<B, F: FnMut(B, REF) -> B>(self, init: B, mut f: F) -> B {
         match self.0 {
-            Walk::Slice(slice) => slice.fold(init, f),
-            Walk::Strided(base, positions, _) => positions.fold(init, |value, (_, position)| {
-                // SAFETY: invariant 1; each position comes once.
+            Traversal::Slice(slice) => slice.fold(init, f),
+            Traversal::Strided(base, positions, _) => positions.fold(init, |value, (_, position)| {
+                // SAFETY: (1) and (2): invariant 1; each position is returned once.
                 f(value, unsafe { REF::at(address::<REF>(base, position)) })
             }),
         }
@@ -153,10 +155,10 @@ impl<REF: Reference, const RANK: usize> DoubleEndedIterator for Elements<REF, RA
     #[inline]
     fn next_back(&mut self) -> Option<REF> {
         match &mut self.0 {
-            Walk::Slice(slice) => slice.next_back(),
-            Walk::Strided(base, positions, _) => {
+            Traversal::Slice(slice) => slice.next_back(),
+            Traversal::Strided(base, positions, _) => {
                 let (_, position) = positions.next_back()?;
-                // SAFETY: invariant 1; each position comes once.
+                // SAFETY: (1) and (2): invariant 1; each position is returned once.
                 Some(unsafe { REF::at(address::<REF>(*base, position)) })
             }
         }
@@ -169,13 +171,15 @@ impl<REF: Reference, const RANK: usize> FusedIterator for Elements<REF, RANK> {}
 impl<T, const RANK: usize> Clone for Elements<&T, RANK> {
     fn clone(&self) -> Self {
         Elements(match &self.0 {
-            Walk::Slice(slice) => Walk::Slice(slice.clone()),
-            Walk::Strided(base, positions, _) => Walk::Strided(*base, positions.clone(), PhantomData),
+            Traversal::Slice(slice) => Traversal::Slice(slice.clone()),
+            Traversal::Strided(base, positions, _) => {
+                Traversal::Strided(*base, positions.clone(), PhantomData)
+            }
         })
     }
 }
 
-// ------------------------------------------------------------ where they come from
+// ------------------------------------------------------------ constructors
 
 impl<'a, T, const RANK: usize> TensorView<'a, T, RANK, Cpu> {
     /// The elements in row-major order, from both ends.
@@ -211,9 +215,9 @@ impl<'a, T, const RANK: usize> TensorView<'a, T, RANK, Cpu> {
     pub fn indexed_iter(
         self,
     ) -> impl ExactSizeIterator<Item = ([usize; RANK], &'a T)> + DoubleEndedIterator + use<'a, T, RANK> {
-        self.ready("indexed_iter").unwrap_or_else(|error| panic!("{error}"));
+        self.ensure_allocated("indexed_iter").unwrap_or_else(|error| panic!("{error}"));
         Positions::new(*self.layout()).map(move |(index, position)| {
-            // SAFETY: a position of the view, which has its memory: a valid element that nobody writes for 'a.
+            // SAFETY: a position of the view, which has memory: a valid element that is not written for 'a.
             (index, unsafe { &*self.address_of(position).cast_const().cast::<T>() })
         })
     }
@@ -247,14 +251,14 @@ impl<'a, T, const RANK: usize> TensorViewMut<'a, T, RANK, Cpu> {
     {
         let whole = self;
         Positions::new(*whole.layout()).map(move |(index, position)| {
-            // SAFETY: a position of this exclusive view, which is given up; each position comes once, and no other
-            // position names its element.
+            // SAFETY: a position of this exclusive view, which is consumed; each position is returned once,
+            // and no other position addresses its element.
             (index, unsafe { &mut *whole.as_view().address_of(position).cast::<T>() })
         })
     }
 }
 
-/// Where each lane along axis `A` starts, and what a lane looks like from there.
+/// The positions at which the lanes along axis `A` start, and the layout of a lane.
 fn lane_layouts<const A: usize, const M: usize, const RANK: usize>(
     layout: &Layout<RANK>,
 ) -> (Positions<M>, Layout<1>)
@@ -263,7 +267,7 @@ where
 {
     let (size, stride) = (layout.size().0[A], layout.stride().0[A]);
     let lane = match layout.numel() {
-        0 => Layout::row_major(Dim([size])), // there are no lanes, or they are empty
+        0 => Layout::row_major(Dim([size])), // the lanes are empty, or their number is 0
         _ => Layout::new([size], [stride], layout.offset())
             .expect("one axis of a layout with elements is a layout"),
     };
@@ -291,7 +295,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
         starts.map(move |(_, start)| {
             let start = if lane.numel() == 0 { lane.offset() } else { start };
             // SAFETY: the positions of this view along axis A, from one of them on.
-            unsafe { self.relay(lane.moved(start)) }
+            unsafe { self.with_layout(lane.with_offset(start)) }
         })
     }
 }
@@ -310,9 +314,9 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
         starts.map(move |(_, start)| {
             let start = if lane.numel() == 0 { lane.offset() } else { start };
             let (base, device) = (whole.as_view().address_of(0), whole.device());
-            // SAFETY: the positions along axis A of this exclusive view, which is given up; each start comes once, and
-            // two lanes share no index, hence no element.
-            unsafe { TensorViewMut::new(base, lane.moved(start), device) }
+            // SAFETY: the positions along axis A of this exclusive view, which is consumed; each start is
+            // returned once, and two lanes share no index, hence no element.
+            unsafe { TensorViewMut::new(base, lane.with_offset(start), device) }
         })
     }
 }

@@ -1,25 +1,26 @@
-//! Memory formats: in which order the axes are stored.
+//! Memory formats: the order in which the axes are stored.
 // Imports: `error`, `dim`.
 
 use super::Layout;
 use crate::dim::{Dim, Stride};
 use crate::error::Result;
 
-/// In which order the axes of a tensor are stored; what `to_format` and outputs speak of.
+/// The order in which the axes of a tensor are stored; an argument of `to_format`, and the rule for the
+/// layout of outputs.
 ///
 /// Axes of size 1 never decide a format, and an empty tensor has all of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum MemoryFormat {
     /// Row-major: the last axis is the fastest.
     Contiguous,
-    /// Dense inputs keep the order they have, others become contiguous: what elementwise operators do.
+    /// A dense input keeps its order of axes; any other becomes contiguous. Elementwise operators do this.
     #[default]
     Preserve,
 }
 
 impl<const RANK: usize> Layout<RANK> {
-    /// The layout that an output of this size gets when it keeps this operand's format: the same order of axes
-    /// without gaps if this layout is non-overlapping and dense, row-major otherwise.
+    /// The layout that an output of this size gets when it keeps this operand's format: the same order of
+    /// axes without gaps if this layout is non-overlapping and dense, row-major otherwise.
     pub fn preserved(&self) -> Layout<RANK> {
         if self.is_non_overlapping_and_dense() && !self.is_contiguous() {
             Layout { size: self.size, stride: self.stride, offset: 0 }
@@ -28,7 +29,7 @@ impl<const RANK: usize> Layout<RANK> {
         }
     }
 
-    /// The layout of a fresh tensor of this size in `format`.
+    /// The layout of a new tensor of this size in `format`.
     pub fn in_format(&self, format: MemoryFormat) -> Layout<RANK> {
         match format {
             MemoryFormat::Contiguous => Layout::row_major(self.size),
@@ -36,8 +37,9 @@ impl<const RANK: usize> Layout<RANK> {
         }
     }
 
-    /// Strides with every −1 replaced by the row-major step of its axis: the next axis' size (at least 1) times its
-    /// step, 1 for the last; `None` when such a step is too large. The other strides are kept.
+    /// Replaces every stride of −1 by the row-major stride of its axis: the size of the next axis (at least
+    /// 1) times its stride, and 1 for the last axis. `None` when a derived stride overflows. The other
+    /// strides are kept.
     pub(crate) fn derived_strides(size: Dim<RANK>, stride: Stride<RANK>) -> Option<Stride<RANK>> {
         let mut derived = stride.0;
         for axis in (0..RANK).rev().filter(|&axis| stride.0[axis] == -1) {
@@ -54,13 +56,13 @@ impl<const RANK: usize> Layout<RANK> {
         Self::dense(size, channel_fastest())
     }
 
-    /// Whether the channel axis is the fastest and nothing is left out.
+    /// Whether the channel axis is the fastest and the layout is dense.
     pub(crate) fn is_dense_with_channel_fastest(&self) -> bool {
         self.is_dense_in(channel_fastest())
     }
 }
 
-/// Batch, the spatial axes, then the channel.
+/// The order of the axes, slowest first: batch, the spatial axes, then the channel.
 fn channel_fastest<const RANK: usize>() -> [usize; RANK] {
     std::array::from_fn(|place| match place {
         0 => 0,
@@ -80,7 +82,7 @@ impl Layout<4> {
         Ok(Self::dense(size, [0, 2, 3, 1]))
     }
 
-    /// Whether the channel axis is the fastest and nothing is left out.
+    /// Whether the channel axis is the fastest and the layout is dense.
     pub fn is_channels_last(&self) -> bool {
         self.is_dense_in([0, 2, 3, 1])
     }
@@ -97,7 +99,7 @@ impl Layout<5> {
         Ok(Self::dense(size, [0, 2, 3, 4, 1]))
     }
 
-    /// Whether the channel axis is the fastest and nothing is left out.
+    /// Whether the channel axis is the fastest and the layout is dense.
     pub fn is_channels_last_3d(&self) -> bool {
         self.is_dense_in([0, 2, 3, 4, 1])
     }

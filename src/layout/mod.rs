@@ -1,22 +1,22 @@
-//! Where an element lives: `Layout<RANK>` maps an index to a position, in elements.
+//! `Layout<RANK>`: the function from an index to a position in memory, in elements.
 //!
 //! Pure integer arithmetic: no memory, no device, no `unsafe`.
 // Imports: `error`, `dim`.   Laws: see each function, checked in `tests/tensors/laws_layout.rs`.
 
-mod format;
+mod memory_format;
 mod overlap;
-mod view;
+mod views;
 
-pub use format::MemoryFormat;
+pub use memory_format::MemoryFormat;
 
 use crate::dim::{Dim, Stride};
 use crate::error::{Error, Result};
 
 /// Sizes, strides and offset: the function `index ↦ offset + Σ index[a] · stride[a]`, in elements.
 ///
-/// Invariants: (1) every position of an index inside `size` lies in `0..isize::MAX`, and so do all partial sums
-/// of a walk along the axes; the offset of an empty layout lies in `0..=isize::MAX`; (2) the product of the non-zero
-/// sizes is at most `isize::MAX`.
+/// Invariants: (1) every position of an index inside `size` lies in `0..isize::MAX`, and all partial sums
+/// over the axes do too; the offset of an empty layout lies in `0..=isize::MAX`; (2) the product of the
+/// non-zero sizes is at most `isize::MAX`.
 ///
 /// # Examples
 /// ```
@@ -46,14 +46,14 @@ impl<const RANK: usize> Layout<RANK> {
         Ok(Self::row_major(size))
     }
 
-    /// Row-major strides of sizes whose elements of `element` bytes can be counted.
+    /// Row-major strides, after a check that the elements of `element` bytes can be counted.
     #[inline]
     pub(crate) fn row_major_of(op: &'static str, size: Dim<RANK>, element: usize) -> Result<Self> {
         size.numel_of(op, element)?;
         Ok(Self::row_major(size))
     }
 
-    /// Row-major strides of sizes that are known to be countable (invariant 2).
+    /// Row-major strides of sizes that are known to satisfy invariant 2.
     #[inline]
     pub(crate) fn row_major(size: Dim<RANK>) -> Self {
         let (mut stride, mut step) = ([0; RANK], 1isize);
@@ -64,7 +64,8 @@ impl<const RANK: usize> Layout<RANK> {
         Layout { size, stride: Stride(stride), offset: 0 }
     }
 
-    /// No gaps, the axes stored in `order`, slowest first. Sizes below 1 step as 1 does.
+    /// A dense layout whose axes are stored in `order`, slowest first. A size of 0 counts as 1 in the
+    /// strides.
     #[inline]
     pub(crate) fn dense(size: Dim<RANK>, order: [usize; RANK]) -> Self {
         let (mut stride, mut step) = ([0; RANK], 1isize);
@@ -78,8 +79,9 @@ impl<const RANK: usize> Layout<RANK> {
 
     /// Any sizes, strides and offset whose positions are not negative and fit an `isize`.
     ///
-    /// Law: accepted exactly when every position, computed in unbounded integers, lies in `0..isize::MAX`
-    /// (an empty layout has no positions: its offset lies in `0..=isize::MAX`) and the elements can be counted.
+    /// Law: accepted exactly when the elements can be counted and every position, computed in unbounded
+    /// integers, lies in `0..isize::MAX`. An empty layout has no positions; its offset lies in
+    /// `0..=isize::MAX`.
     ///
     /// # Errors
     /// [`Error::Overflow`] or [`Error::Bounds`].
@@ -87,8 +89,8 @@ impl<const RANK: usize> Layout<RANK> {
         Self::within("Layout::new", size.into(), stride.into(), offset as i128, isize::MAX as usize)
     }
 
-    /// As [`Layout::new`], with every position below `len`, the offset of an empty layout at most `len`: what
-    /// `as_strided` accepts.
+    /// As [`Layout::new`], with every position below `len`; the offset of an empty layout is at most `len`.
+    /// `as_strided` accepts these layouts.
     ///
     /// # Errors
     /// [`Error::Overflow`] or [`Error::Bounds`].
@@ -103,7 +105,7 @@ impl<const RANK: usize> Layout<RANK> {
         let outside = || Error::Bounds { op, sizes: size.0.into(), strides: stride.0.into(), offset, len };
         let end = len.min(isize::MAX as usize) as i128; // no memory is longer
         if !(0..=end).contains(&offset) {
-            return Err(outside()); // and below nothing overflows: all reaches together are less than 2¹²⁶
+            return Err(outside()); // the sums below cannot overflow: all reaches together are less than 2¹²⁶
         }
         let layout = Layout { size, stride, offset: offset as usize };
         if size.0.contains(&0) {
@@ -117,10 +119,10 @@ impl<const RANK: usize> Layout<RANK> {
         if low < 0 || high >= end { Err(outside()) } else { Ok(layout) }
     }
 
-    /// Parts of which somebody keeps the invariants.
+    /// A layout from its parts; the caller keeps the invariants.
     #[cfg(feature = "dynamic")]
     #[inline]
-    pub(crate) const fn of_parts(size: Dim<RANK>, stride: Stride<RANK>, offset: usize) -> Self {
+    pub(crate) const fn from_parts(size: Dim<RANK>, stride: Stride<RANK>, offset: usize) -> Self {
         Layout { size, stride, offset }
     }
 
@@ -155,14 +157,15 @@ impl<const RANK: usize> Layout<RANK> {
         self.size.contains(index).then(|| self.at(index.0))
     }
 
-    /// The position of an index that is known to lie inside the sizes.
+    /// The position of an index inside the sizes, which the caller has checked.
     #[inline]
     pub(crate) fn at(&self, index: [usize; RANK]) -> usize {
         let steps = (0..RANK).map(|axis| (index[axis] as isize).wrapping_mul(self.stride.0[axis]));
         steps.fold(self.offset as isize, isize::wrapping_add) as usize
     }
 
-    /// The lowest position and one past the highest: `start..end` covers every element, or is empty when there is none.
+    /// The lowest position and one past the highest: `start..end` covers every element, and is empty when
+    /// there are none.
     ///
     /// Law: `min` and `max + 1` of all positions.
     pub fn span(&self) -> std::ops::Range<usize> {
@@ -177,7 +180,8 @@ impl<const RANK: usize> Layout<RANK> {
         low as usize..high as usize + 1
     }
 
-    /// Whether row-major order visits consecutive positions. Axes of size 1 never decide; empty layouts are contiguous.
+    /// Whether row-major order visits consecutive positions. Axes of size 1 never decide; empty layouts are
+    /// contiguous.
     #[inline]
     pub fn is_contiguous(&self) -> bool {
         let mut step = 1;
@@ -191,7 +195,7 @@ impl<const RANK: usize> Layout<RANK> {
         true
     }
 
-    /// Whether the axes, stored in `order`, slowest first, leave no gaps.
+    /// Whether the layout is dense when its axes are stored in `order`, slowest first.
     #[inline]
     fn is_dense_in(&self, order: [usize; RANK]) -> bool {
         if self.size.0.contains(&0) {
@@ -206,13 +210,15 @@ impl<const RANK: usize> Layout<RANK> {
         dense
     }
 
-    /// Axes from the slowest to the fastest: by falling |stride|, ties in axis order; axes of size 1 where they stand.
+    /// The axes from the slowest to the fastest: by falling |stride|, ties in axis order; axes of size 1 keep
+    /// their places.
     pub(crate) fn axes_by_stride(&self) -> [usize; RANK] {
         let mut order = std::array::from_fn(|axis| axis);
-        // Insertion sort: stable, no memory; an axis of size 1 is slower than none and none than it, so the rest passes over.
+        // Insertion sort: it is stable and allocates nothing. An axis of size 1 compares as equal to every
+        // other, therefore the others move past it.
         for mut at in 1..RANK {
             for earlier in (0..at).rev() {
-                if self.slower(order[at], order[earlier]) {
+                if self.is_slower(order[at], order[earlier]) {
                     order.swap(at, earlier);
                     at = earlier;
                 }
@@ -221,22 +227,22 @@ impl<const RANK: usize> Layout<RANK> {
         order
     }
 
-    fn slower(&self, axis: usize, than: usize) -> bool {
+    fn is_slower(&self, axis: usize, than: usize) -> bool {
         let step = |axis: usize| self.stride.0[axis].unsigned_abs();
         self.size.0[axis] != 1 && self.size.0[than] != 1 && step(axis) > step(than)
     }
 
     /// Whether every position in the span belongs to exactly one index: some order of the axes has no gaps.
     ///
-    /// Law: `numel = span().len()` and all positions differ, with no negative stride. Axes of size 1 never decide;
-    /// empty layouts are dense.
+    /// Law: `numel = span().len()` and all positions differ, with no negative stride. Axes of size 1 never
+    /// decide; empty layouts are dense.
     pub fn is_non_overlapping_and_dense(&self) -> bool {
         let forward = self.stride.0.iter().zip(&self.size.0).all(|(&stride, &size)| stride >= 0 || size == 1);
-        self.size.0.contains(&0) || forward && by_pointer!(overlap::is_dense, &mut self.steps()[..])
+        self.size.0.contains(&0) || forward && by_pointer!(overlap::is_dense, &mut self.axis_steps()[..])
     }
 
-    /// The absolute value of each stride, beside the size of its axis.
-    fn steps(&self) -> [(usize, usize); RANK] {
+    /// The absolute stride and the size of each axis.
+    fn axis_steps(&self) -> [(usize, usize); RANK] {
         let mut steps = [(0, 0); RANK];
         for axis in 0..RANK {
             steps[axis] = (self.stride.0[axis].unsigned_abs(), self.size.0[axis]);
@@ -244,18 +250,18 @@ impl<const RANK: usize> Layout<RANK> {
         steps
     }
 
-    /// Whether two indices may name one element. `false` is a proof that they do not; a stride pattern that interleaves
-    /// without meeting (`[2, 3]` with strides `[2, 1]` meets, `[2, 3]` with `[3, 2]` does not) is decided exactly up to
-    /// 4 096 elements, and reported as overlapping beyond that.
+    /// Whether two indices may address one element. `false` proves that no two do. Strides that interleave
+    /// without a collision are decided exactly up to 4 096 elements, and reported as overlapping beyond:
+    /// sizes `[2, 3]` collide with strides `[2, 1]`, and do not with `[3, 2]`.
     pub fn may_overlap(&self) -> bool {
-        !self.size.0.contains(&0) && by_pointer!(overlap::may_overlap, &mut self.steps()[..])
+        !self.size.0.contains(&0) && by_pointer!(overlap::may_overlap, &mut self.axis_steps()[..])
     }
 }
 
-/// The sizes that two operands of one rank stretch to: equal sizes, or 1 against anything.
+/// The sizes to which two operands of one rank broadcast: equal sizes, or 1 with any size.
 ///
 /// # Errors
-/// [`Error::Sizes`] naming both.
+/// [`Error::Sizes`] with both sizes.
 #[inline]
 pub fn joint_size<const RANK: usize>(
     op: &'static str,
@@ -283,7 +289,7 @@ mod tests {
         for (size, stride, order) in [
             ([2, 1, 3, 4], [1, 9, 50, 2], [2, 1, 3, 0]),
             ([1, 2, 1, 3], [0, 1, 0, 2], [0, 3, 2, 1]),
-            ([2, 1, 3, 1], [3, 0, 3, 7], [0, 1, 2, 3]), // ties stay
+            ([2, 1, 3, 1], [3, 0, 3, 7], [0, 1, 2, 3]), // ties keep their order
             ([5, 4, 3, 2], [1, 5, 20, 60], [3, 2, 1, 0]),
         ] {
             assert_eq!(Layout::new(size, stride, 0).unwrap().axes_by_stride(), order, "{size:?} {stride:?}");

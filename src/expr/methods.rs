@@ -1,21 +1,18 @@
-//! What operators are called on. "Implement `map`, `zip`, `reduce`, `scan`; get every operator": tensors, views and lazy
-//! expressions differ only in what these four return.
+//! The traits on which all operators are defined: implement `map`, `zip`, `reduce` and `scan`, get every
+//! operator. Tensors, views and lazy expressions differ only in the results of these four.
 //!
 //! Implemented for `&Tensor`, never for `Tensor`: `x.exp()` does not consume `x`.
 // Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`.
 
-use super::eval::{eval, reduce, reduce_at, reduce_keepdims, scan};
-use super::lazy::Lazy;
-use super::operand::{Marked, Operand, RowReduceExpr};
 use crate::device::Device;
 use crate::dim::{Axis, AxisAt, Dim};
 use crate::element::Element;
 use crate::error::Result;
-use crate::kernel::{Call, Op, Reducer};
+use crate::kernel::{Op, Reducer};
 use crate::rank::{HasAxes, RankMinusOne, RemoveAxes, RemoveAxis};
-use crate::tensor::{Allocate, Existing, IntoViewMut, Tensor, TensorView};
+use crate::tensor::{IntoViewMut, Tensor};
 
-/// Something that elementwise operators of one operand work on.
+/// A receiver of elementwise operators of one operand.
 ///
 /// # Examples
 /// ```
@@ -28,10 +25,11 @@ use crate::tensor::{Allocate, Existing, IntoViewMut, Tensor, TensorView};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no elementwise operators",
-    label = "expected `&Tensor`, a view or a lazy expression; in a body, what `Lane` has, or `<ops::Name as Op<(T,)>>::call::<L>((x,))`"
+    label = "expected `&Tensor`, a view or a lazy expression; in a body, what `Lane` has, or `<ops::Name as \
+        Op<(T,)>>::call::<L>((x,))`"
 )]
 pub trait Elementwise<T, const RANK: usize, D: Device>: Sized {
-    /// What an operator gives: a tensor, or a longer expression.
+    /// The result of an operator: a tensor, or a longer expression.
     type Mapped<F: Op<(T,)>>
     where
         T: Element;
@@ -41,7 +39,7 @@ pub trait Elementwise<T, const RANK: usize, D: Device>: Sized {
         T: Element;
 }
 
-/// Something that elementwise operators of two operands work on, with `OTHER` beside it.
+/// A receiver of elementwise operators of two operands, the second of type `OTHER`.
 ///
 /// # Examples
 /// ```
@@ -56,24 +54,26 @@ pub trait Elementwise<T, const RANK: usize, D: Device>: Sized {
     message = "`{Self}` cannot be combined with `{OTHER}`",
     label = "expected element `{U}`, rank {RANK}, device `{D}`",
     note = "another rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one at place A",
-    note = "another element: `.cast::<{U}>()?`; a number has the element's own type: `2.0`, not `2`, for a float, and `T::constant(2.0)` where it is `T: Float`",
+    note = "another element: `.cast::<{U}>()?`; a number has the element's own type: `2.0`, not `2`, for a \
+        float, and `T::constant(2.0)` where it is `T: Float`",
     note = "another device: `.to(&device)?`",
-    note = "a tensor stands here by reference, `&x`, a view or lazy expression by itself; a `Result` is opened first, with `?`"
+    note = "pass a tensor by reference, `&x`, and a view or lazy expression by value; unwrap a `Result` \
+        first, with `?`"
 )]
 pub trait Zip<T: Element, U: Element, const RANK: usize, D: Device, OTHER>: Elementwise<T, RANK, D> {
-    /// What an operator gives.
+    /// The result of an operator.
     type Zipped<F: Op<(T, U)>>;
-    /// Applies an operator to every pair of elements; sizes of 1 stretch.
+    /// Applies an operator to every pair of elements; sizes of 1 broadcast.
     fn zip<F: Op<(T, U)>>(self, operator: F, other: OTHER) -> Self::Zipped<F>;
 }
 
-/// Something that can be reduced over axes.
+/// A receiver of reductions.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be reduced",
     label = "expected `&Tensor`, a view or a lazy expression"
 )]
 pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
-    /// What a reduction gives that keeps its axes.
+    /// The result of a reduction that keeps its axes.
     type Broadcast<Q: Reducer<T>>
     where
         T: Element;
@@ -86,20 +86,24 @@ pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
     where
         T: Element,
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>;
-    /// Reduces along axes and keeps them: an expression of the same sizes, in which each element of a row is what the row
-    /// was reduced to. All such parts of one expression are reduced along the same axes, in one pass.
+    /// Reduces along axes and broadcasts the result back: an expression of the same sizes, in which each
+    /// element of a row is the reduction of that row. All such parts of one expression must be reduced along
+    /// the same axes; they run in one pass.
     fn along<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Self::Broadcast<Q>
     where
         T: Element,
         Dim<RANK>: HasAxes<AXES>;
-    /// As [`along`](Reduce::along), over an axis known at run time. One that is not there is an error when the expression is
-    /// evaluated.
+    /// As [`along`](Reduce::along), over an axis known at run time. An axis that does not exist is an error
+    /// when the expression is evaluated.
     ///
     /// # Examples
     /// ```
     /// use rankform::{ops::Mean, prelude::*};
     /// /// Each element's distance to the mean along an axis.
-    /// fn centered<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>, axis: usize) -> Result<Tensor<T, RANK, D>> {
+    /// fn centered<T: Float, const RANK: usize, D: Device>(
+    ///     x: &Tensor<T, RANK, D>,
+    ///     axis: usize,
+    /// ) -> Result<Tensor<T, RANK, D>> {
     ///     (x.lazy() - x.along_axis(Mean, axis)).eval()
     /// }
     /// let x = Tensor::from([[1.0, 3.0], [5.0, 9.0]]);
@@ -113,8 +117,8 @@ pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
     {
         self.along(reducer, AxisAt(axis))
     }
-    /// Reduces over axes and keeps them, with size 1: a tensor of the same rank, which stretches over what it was made from. Its
-    /// rank needs no bound in code for any rank.
+    /// Reduces over axes and keeps them with size 1: a tensor of the same rank, which broadcasts over its
+    /// operand. No bound on the rank is needed in code for any rank.
     ///
     /// # Errors
     /// Those of the reduction; [`Error::Axis`](crate::Error::Axis) for [`Last`](crate::Last) of rank 0.
@@ -123,7 +127,9 @@ pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
     /// ```
     /// use rankform::{ops::Max, prelude::*};
     /// /// Each row in units of its largest element.
-    /// fn scaled<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {
+    /// fn scaled<T: Float, const RANK: usize, D: Device>(
+    ///     x: &Tensor<T, RANK, D>,
+    /// ) -> Result<Tensor<T, RANK, D>> {
     ///     let largest = x.reduce_keepdims(Max, Last)?;
     ///     x.div(&largest)
     /// }
@@ -146,10 +152,11 @@ pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
     {
         self.reduce_keepdims(reducer, AxisAt(axis))
     }
-    /// Reduces into an existing tensor or exclusive view of the sizes that stay. No allocation.
+    /// Reduces into an existing tensor or exclusive view with the sizes of the remaining axes. No allocation.
     ///
     /// # Errors
-    /// Those of the reduction; [`Error::Output`](crate::Error::Output) when `out` has other sizes, [`Error::Shared`](crate::Error::Shared) when it has other handles.
+    /// Those of the reduction; [`Error::Output`](crate::Error::Output) when `out` has other sizes,
+    /// [`Error::Shared`](crate::Error::Shared) when it has other handles.
     ///
     /// # Examples
     /// ```
@@ -181,16 +188,16 @@ pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
         Dim<RANK>: RankMinusOne<Output = Dim<M>>;
 }
 
-/// Something whose running reductions along an axis can be taken.
+/// A receiver of running reductions along an axis.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be scanned",
     label = "expected `&Tensor`, a view or a lazy expression"
 )]
 pub trait Scan<T, const RANK: usize, D: Device>: Sized {
-    /// What the reducer makes of all elements up to and with each position of an axis.
+    /// The reduction of all elements up to and including each position of an axis.
     ///
-    /// The elements of a line are absorbed in order, in leaves of a fixed length whose states are combined: the result
-    /// does not depend on the number of threads, nor on the layout.
+    /// The elements of a line are accumulated in order, in blocks of a fixed length whose accumulators are
+    /// combined. The result depends neither on the number of threads nor on the layout.
     ///
     /// # Errors
     /// Those of elementwise operators.
@@ -211,7 +218,7 @@ pub trait Scan<T, const RANK: usize, D: Device>: Sized {
         let _ = axis;
         self.scan_by(reducer, A, false)
     }
-    /// What the reducer makes of all elements before each position of an axis; at the first, of none.
+    /// The reduction of all elements before each position of an axis; at the first position, of no elements.
     ///
     /// # Errors
     /// Those of elementwise operators.
@@ -235,7 +242,7 @@ pub trait Scan<T, const RANK: usize, D: Device>: Sized {
         let _ = axis;
         self.scan_by(reducer, A, true)
     }
-    /// Either of them, along an axis known at run time.
+    /// An inclusive or exclusive scan along an axis known at run time.
     ///
     /// # Errors
     /// [`Error::Axis`](crate::Error::Axis) when there is no such axis.
@@ -247,10 +254,12 @@ pub trait Scan<T, const RANK: usize, D: Device>: Sized {
     ) -> Result<Tensor<Q::Out, RANK, D>>
     where
         T: Element;
-    /// As [`scan`](Scan::scan), into an existing tensor or exclusive view of the same sizes. No allocation of a result.
+    /// As [`scan`](Scan::scan), into an existing tensor or exclusive view of the same sizes. No allocation of
+    /// a result.
     ///
     /// # Errors
-    /// Those of the scan; [`Error::Output`](crate::Error::Output) when `out` has other sizes, [`Error::Shared`](crate::Error::Shared) when it has other handles.
+    /// Those of the scan; [`Error::Output`](crate::Error::Output) when `out` has other sizes,
+    /// [`Error::Shared`](crate::Error::Shared) when it has other handles.
     ///
     /// # Examples
     /// ```
@@ -274,7 +283,8 @@ pub trait Scan<T, const RANK: usize, D: Device>: Sized {
         let _ = axis;
         self.scan_by_into(reducer, A, false, out)
     }
-    /// As [`scan_by`](Scan::scan_by), into an existing tensor or exclusive view of the same sizes. No allocation of a result.
+    /// As [`scan_by`](Scan::scan_by), into an existing tensor or exclusive view of the same sizes. No
+    /// allocation of a result.
     ///
     /// # Errors
     /// Those of [`scan_into`](Scan::scan_into) and [`scan_by`](Scan::scan_by).
@@ -288,103 +298,4 @@ pub trait Scan<T, const RANK: usize, D: Device>: Sized {
     where
         T: Element,
         D: 'o;
-}
-
-/// Which axes a set of axes takes away.
-#[inline(always)]
-pub(super) fn marked<AXES, const RANK: usize>(axes: AXES) -> [bool; RANK]
-where
-    Dim<RANK>: RemoveAxes<AXES>,
-{
-    Marked::new(axes).gone // a rank that axes are taken from has them
-}
-
-/// The one axis that an axis known at run time takes away.
-pub(super) fn marked_axis<const RANK: usize>(
-    op: &'static str,
-    axis: usize,
-    size: impl FnOnce() -> Dim<RANK>,
-) -> Result<[bool; RANK]> {
-    Marked::new(AxisAt(axis)).found(op, size)
-}
-
-macro_rules! eager {
-    ($([$life:lifetime] $receiver:ty, |$x:ident| $view:expr;)*) => { $(
-        impl<$life, T, const RANK: usize, D: Device> Elementwise<T, RANK, D> for $receiver {
-            type Mapped<F: Op<(T,)>> = Result<Tensor<F::Out, RANK, D>> where T: Element;
-            #[inline]
-            fn map<F: Op<(T,)>>(self, _: F) -> Self::Mapped<F> where T: Element {
-                let $x = self;
-                let view = $view;
-                eval(F::NAME, &Call::<F, _>::new((view,)), view.device())
-            }
-        }
-        impl<$life, T: Element, U: Element, const RANK: usize, D: Device, OTHER: Operand<U, RANK, D>> Zip<T, U, RANK, D, OTHER> for $receiver {
-            type Zipped<F: Op<(T, U)>> = Result<Tensor<F::Out, RANK, D>>;
-            #[inline]
-            fn zip<F: Op<(T, U)>>(self, _: F, other: OTHER) -> Self::Zipped<F> {
-                let $x = self;
-                let view = $view;
-                eval(F::NAME, &Call::<F, _>::new((view, other.into_expr())), view.device())
-            }
-        }
-        impl<$life, T, const RANK: usize, D: Device> Reduce<T, RANK, D> for $receiver {
-            type Broadcast<Q: Reducer<T>> = Lazy<$life, Q::Out, RANK, D, RowReduceExpr<Q, TensorView<$life, T, RANK, D>, RANK>> where T: Element;
-            #[inline]
-            fn along<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Self::Broadcast<Q>
-            where T: Element, Dim<RANK>: HasAxes<AXES> {
-                let $x = self;
-                $view.lazy().along(reducer, axes)
-            }
-            #[inline]
-            fn reduce_keepdims<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Result<Tensor<Q::Out, RANK, D>>
-            where T: Element, Dim<RANK>: HasAxes<AXES> {
-                let $x = self;
-                let view = $view;
-                reduce_keepdims(reducer, &view, view.device(), Marked::new(axes))
-            }
-            #[inline]
-            fn reduce<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, axes: AXES) -> Result<Tensor<Q::Out, M, D>>
-            where T: Element, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>> {
-                let $x = self;
-                let view = $view;
-                reduce(reducer, &view, view.device(), marked(axes))
-            }
-            #[inline]
-            fn reduce_into<'o, Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, axes: AXES, out: impl IntoViewMut<'o, Q::Out, M, D>) -> Result<()>
-            where T: Element, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>, D: 'o {
-                let $x = self;
-                let view = $view;
-                reduce_at(reducer, &view, view.device(), marked(axes), Existing(out))
-            }
-            #[inline]
-            fn reduce_axis<Q: Reducer<T>, const M: usize>(self, reducer: Q, axis: usize) -> Result<Tensor<Q::Out, M, D>>
-            where T: Element, Dim<RANK>: RankMinusOne<Output = Dim<M>> {
-                let $x = self;
-                let view = $view;
-                reduce(reducer, &view, view.device(), marked_axis(Q::NAME, axis, || view.size())?)
-            }
-        }
-        impl<$life, T, const RANK: usize, D: Device> Scan<T, RANK, D> for $receiver {
-            #[inline]
-            fn scan_by<Q: Reducer<T>>(self, reducer: Q, axis: usize, exclusive: bool) -> Result<Tensor<Q::Out, RANK, D>> where T: Element {
-                let $x = self;
-                let view = $view;
-                marked_axis(Q::NAME, axis, || view.size())?;
-                scan(reducer, &view, view.device(), (axis, exclusive), Allocate)
-            }
-            #[inline]
-            fn scan_by_into<'o, Q: Reducer<T>>(self, reducer: Q, axis: usize, exclusive: bool, out: impl IntoViewMut<'o, Q::Out, RANK, D>) -> Result<()>
-            where T: Element, D: 'o {
-                let $x = self;
-                let view = $view;
-                marked_axis(Q::NAME, axis, || view.size())?;
-                scan(reducer, &view, view.device(), (axis, exclusive), Existing(out))
-            }
-        }
-    )* };
-}
-eager! {
-    ['a] &'a Tensor<T, RANK, D>, |x| x.view();
-    ['a] TensorView<'a, T, RANK, D>, |x| x;
 }

@@ -1,4 +1,5 @@
-//! Layouts from layouts: what every view is made of. Each function keeps the positions of the elements it keeps.
+//! Layouts of views: permuted, sliced, broadcast, reshaped. Each function preserves the positions of the
+//! elements that it keeps.
 // Imports: `error`, `dim`, `rank`, `layout`.
 
 use super::Layout;
@@ -31,7 +32,7 @@ impl<const RANK: usize> Layout<RANK> {
 
     #[inline]
     pub(crate) fn reordered(&self, order: [usize; RANK]) -> Self {
-        // Loops, here and below: what arrays map by is an eighth of the code that a program brings.
+        // Loops, here and below: `array::map` would add much code to each program.
         let mut layout = *self;
         for (place, &axis) in order.iter().enumerate() {
             (layout.size.0[place], layout.stride.0[place]) = (self.size.0[axis], self.stride.0[axis]);
@@ -66,7 +67,7 @@ impl<const RANK: usize> Layout<RANK> {
         Ok(layout)
     }
 
-    /// Axes of size 1 stretched to `size` by a stride of 0.
+    /// Broadcasts axes of size 1 to `size` by a stride of 0.
     ///
     /// # Errors
     /// [`Error::Sizes`] when another axis differs, [`Error::Overflow`] when the elements cannot be counted.
@@ -80,7 +81,7 @@ impl<const RANK: usize> Layout<RANK> {
         Ok(self.stretched(size))
     }
 
-    /// As `broadcast_to`, for sizes known to fit.
+    /// As `broadcast_to`, for sizes that are known to fit.
     #[inline]
     pub(crate) fn stretched(&self, size: Dim<RANK>) -> Self {
         let mut stride = self.stride;
@@ -131,7 +132,7 @@ impl<const RANK: usize> Layout<RANK> {
         layout
     }
 
-    /// Axis `A`, which the type says exists, read backwards.
+    /// Axis `A`, which exists by its type, read backwards.
     pub(crate) fn reversed_at<const A: usize>(&self) -> Self
     where
         Dim<RANK>: RemoveAxis<A>,
@@ -139,7 +140,7 @@ impl<const RANK: usize> Layout<RANK> {
         self.reversed(A).expect("the type says that axis A exists")
     }
 
-    /// Without `axis`, at position `at` of it, both known to exist; `M = RANK - 1`.
+    /// Drops `axis` at position `at`, both known to exist; `M = RANK - 1`.
     #[inline]
     pub(crate) fn indexed<const M: usize>(&self, axis: usize, at: usize) -> Layout<M> {
         let other = |a: usize| if a < axis { a } else { a + 1 };
@@ -148,7 +149,8 @@ impl<const RANK: usize> Layout<RANK> {
         for a in 0..M {
             (size.0[a], stride.0[a]) = (self.size.0[other(a)], self.stride.0[other(a)]);
         }
-        // Nothing is pointed to when no element is left, and the step may then lead anywhere.
+        // An empty result addresses no element, and the new offset could lie outside the memory: the old one
+        // is kept.
         let offset = if size.0.contains(&0) {
             self.offset
         } else {
@@ -157,7 +159,7 @@ impl<const RANK: usize> Layout<RANK> {
         Layout { size, stride, offset }
     }
 
-    /// Without an axis of size 1.
+    /// Drops an axis of size 1.
     ///
     /// # Errors
     /// [`Error::Axis`] when the axis has another size or does not exist.
@@ -172,7 +174,8 @@ impl<const RANK: usize> Layout<RANK> {
         }
     }
 
-    /// Positions `start..end` of `axis`, every `step`-th, from the last when the step is negative; `op` names the caller.
+    /// Positions `start..end` of `axis`, every `step`-th, from the last when the step is negative; `op` is
+    /// the operation of the error.
     ///
     /// # Errors
     /// [`Error::Slice`] when they leave the axis or the step is 0.
@@ -187,7 +190,8 @@ impl<const RANK: usize> Layout<RANK> {
     ) -> Result<Self> {
         self.fits(op, axis)?;
         let (size, stride) = (self.size.0[axis], self.stride.0[axis]);
-        let Some(Cut { len, first, times }) = Cut::of(size, start, end, step) else {
+        let Some(AxisSelection { len, first, stride_factor }) = AxisSelection::new(size, start, end, step)
+        else {
             return Err(Error::Slice {
                 op,
                 entry: entry(ResolvedSlice::Range(start, Some(end), step), size),
@@ -198,14 +202,14 @@ impl<const RANK: usize> Layout<RANK> {
         let mut layout = *self;
         layout.size.0[axis] = len;
         if layout.size.0.contains(&0) {
-            return Ok(layout); // no element is left, and none is pointed to
+            return Ok(layout); // the result is empty and addresses no element
         }
         layout.offset = (self.offset as isize).wrapping_add((first as isize).wrapping_mul(stride)) as usize;
-        layout.stride.0[axis] = stride.wrapping_mul(times);
+        layout.stride.0[axis] = stride.wrapping_mul(stride_factor);
         Ok(layout)
     }
 
-    /// The part that a tuple of indices, ranges and new axes picks.
+    /// The part that a tuple of indices, ranges and new axes selects.
     ///
     /// # Errors
     /// [`Error::Slice`] when an entry leaves its axis or a step is 0.
@@ -214,7 +218,7 @@ impl<const RANK: usize> Layout<RANK> {
     where
         S::Reads: SliceOfRank<RANK>,
     {
-        let mut slicing = Slicing {
+        let mut slicing = SliceBuilder {
             of: *self,
             size: [1; M],
             stride: [0; M],
@@ -226,25 +230,26 @@ impl<const RANK: usize> Layout<RANK> {
             let (axis, size) = (slicing.axis, self.size.0[slicing.axis]);
             return Err(Error::Slice { op: "slice", entry: entry(pick, size), axis, size });
         }
-        let Slicing { size, stride, offset, .. } = slicing;
-        // No element left: none is pointed to.
+        let SliceBuilder { size, stride, offset, .. } = slicing;
+        // An empty result addresses no element: the old offset is kept.
         let offset = if size.contains(&0) { self.offset } else { offset as usize };
         Ok(Layout { size: Dim(size), stride: Stride(stride), offset })
     }
 
-    /// Whether two slices, both of which fit, pick no index in common.
+    /// Whether two slices, both of which fit, select disjoint sets of indices.
     pub(crate) fn are_apart(&self, first: &impl SliceSpec, second: &impl SliceSpec) -> bool {
-        let none = || Positions { size: self.size.0, picked: [(0, 0, 1); RANK], axis: 0 };
+        let none = || SelectedPositions { size: self.size.0, picked: [(0, 0, 1); RANK], axis: 0 };
         let (mut one, mut other) = (none(), none());
         let fit = first.each(&mut one).is_none() && second.each(&mut other).is_none();
         fit && one.picked.into_iter().zip(other.picked).any(|(a, b)| !have_common(a, b))
     }
 
-    /// `axis` cut into windows of `len`, `step` apart; the new last axis runs inside a window.
+    /// Windows of `len` positions of `axis`, `step` apart; the new last axis runs inside a window.
     ///
     /// # Errors
-    /// [`Error::Slice`] when `len` or `step` is 0 or the window is longer than the axis, [`Error::Axis`] when there is
-    /// no such axis, [`Error::Overflow`] when overlapping windows hold more elements than can be counted.
+    /// [`Error::Slice`] when `len` or `step` is 0 or the window is longer than the axis, [`Error::Axis`] when
+    /// there is no such axis, [`Error::Overflow`] when overlapping windows hold more elements than can be
+    /// counted.
     pub fn windowed<const N: usize>(&self, axis: usize, len: usize, step: usize) -> Result<Layout<N>>
     where
         Dim<RANK>: Rank<Next = Dim<N>>,
@@ -271,7 +276,7 @@ impl<const RANK: usize> Layout<RANK> {
         Ok(layout)
     }
 
-    /// The elements whose indices along `first` and `second` agree, as a new last axis.
+    /// The elements whose indices along `first` and `second` are equal, as a new last axis.
     ///
     /// # Errors
     /// [`Error::Axis`] unless the axes differ and exist.
@@ -294,7 +299,7 @@ impl<const RANK: usize> Layout<RANK> {
         Ok(Layout { size: Dim(size), stride: Stride(stride), offset: self.offset })
     }
 
-    /// Other sizes for the same elements in row-major order, if strides can say so.
+    /// Other sizes for the same elements in row-major order, if strides can express them.
     ///
     /// Law: the i-th position in row-major order is the same before and after.
     ///
@@ -307,13 +312,13 @@ impl<const RANK: usize> Layout<RANK> {
         if self.is_contiguous() && to.counted(1) == Some(self.numel()) {
             return Ok(Layout { offset: self.offset, ..Layout::row_major(to) });
         }
-        (*self).restrided(to)
+        (*self).reshaped_strided(to)
     }
 
-    /// [`reshaped`](Layout::reshaped) where elements do not follow each other, or what is wrong with `to`. Apart: what is common
-    /// stays short.
+    /// [`reshaped`](Layout::reshaped) for a layout that is not contiguous, and the error if `to` does not
+    /// fit. It is a separate function to keep the common case short.
     #[inline(never)]
-    fn restrided<const N: usize>(self, to: Dim<N>) -> Result<Layout<N>> {
+    fn reshaped_strided<const N: usize>(self, to: Dim<N>) -> Result<Layout<N>> {
         let numel = to.numel_of("reshape", 1)?;
         if numel != self.numel() {
             let of = Some(self.size.0.into());
@@ -325,7 +330,8 @@ impl<const RANK: usize> Layout<RANK> {
                 of,
             });
         }
-        // Walk both from the fastest axis: runs of old axes that are dense among themselves take the new axes in turn.
+        // Walks both layouts from the fastest axis: each group of old axes that coalesce is divided among the
+        // new axes.
         let mut stride = [0isize; N];
         let mut new = N;
         let mut old = RANK;
@@ -357,7 +363,7 @@ impl<const RANK: usize> Layout<RANK> {
                 });
             }
         }
-        // What is left has size 1 and takes the step that a dense layout would have.
+        // The remaining axes have size 1 and take the stride that a dense layout would give them.
         for axis in (0..new).rev() {
             stride[axis] =
                 if axis + 1 < N { stride[axis + 1].wrapping_mul(to.0[axis + 1] as isize) } else { 1 };
@@ -366,38 +372,38 @@ impl<const RANK: usize> Layout<RANK> {
     }
 
     /// The same strides at another offset.
-    pub(crate) fn moved(&self, offset: usize) -> Self {
+    pub(crate) fn with_offset(&self, offset: usize) -> Self {
         Layout { offset, ..*self }
     }
 }
 
-/// Some positions of one axis: how many, the first, and what the stride is multiplied with.
-struct Cut {
+/// A selection of positions along one axis: their number, the first one, and the factor of the stride.
+struct AxisSelection {
     len: usize,
     first: usize,
-    times: isize,
+    stride_factor: isize,
 }
 
-impl Cut {
-    /// Positions `start..end`, every `step`-th, from the last when the step is negative; `None` when they leave the axis or
-    /// the step is 0.
+impl AxisSelection {
+    /// Positions `start..end`, every `step`-th, from the last when the step is negative; `None` when they
+    /// leave the axis or the step is 0.
     #[inline]
-    fn of(size: usize, start: usize, end: usize, step: isize) -> Option<Cut> {
+    fn new(size: usize, start: usize, end: usize, step: isize) -> Option<AxisSelection> {
         if start > end || end > size || step == 0 {
             return None;
         }
         if step == 1 {
-            return Some(Cut { len: end - start, first: start, times: 1 });
+            return Some(AxisSelection { len: end - start, first: start, stride_factor: 1 });
         }
         let len = (end - start).div_ceil(step.unsigned_abs());
         let first = if step > 0 || len == 0 { start } else { end - 1 };
-        // One position: the stride is never used and must not overflow.
-        Some(Cut { len, first, times: if len > 1 { step } else { 1 } })
+        // One position: its stride is not used and must not overflow.
+        Some(AxisSelection { len, first, stride_factor: if len > 1 { step } else { 1 } })
     }
 }
 
-/// A slice on its way: which axis is read next, and which of the result is next.
-struct Slicing<const RANK: usize, const M: usize> {
+/// A slice under construction: the axis that is read next, and the axis of the result that is written next.
+struct SliceBuilder<const RANK: usize, const M: usize> {
     of: Layout<RANK>,
     size: [usize; M],
     stride: [isize; M],
@@ -406,8 +412,8 @@ struct Slicing<const RANK: usize, const M: usize> {
     out: usize,
 }
 
-impl<const RANK: usize, const M: usize> SliceList for Slicing<RANK, M> {
-    #[inline(always)] // straight-line code, since what is picked is known from its type
+impl<const RANK: usize, const M: usize> SliceList for SliceBuilder<RANK, M> {
+    #[inline(always)] // straight-line code: the type of an entry determines its selection
     fn take(&mut self, pick: ResolvedSlice) -> bool {
         if let ResolvedSlice::New = pick {
             self.out += 1;
@@ -417,10 +423,12 @@ impl<const RANK: usize, const M: usize> SliceList for Slicing<RANK, M> {
         let first = match pick {
             ResolvedSlice::Index(at) if at < size => at,
             ResolvedSlice::Range(start, end, step) => {
-                let Some(Cut { len, first, times }) = Cut::of(size, start, end.unwrap_or(size), step) else {
+                let Some(AxisSelection { len, first, stride_factor }) =
+                    AxisSelection::new(size, start, end.unwrap_or(size), step)
+                else {
                     return false;
                 };
-                (self.size[self.out], self.stride[self.out]) = (len, stride.wrapping_mul(times));
+                (self.size[self.out], self.stride[self.out]) = (len, stride.wrapping_mul(stride_factor));
                 self.out += 1;
                 first
             }
@@ -432,26 +440,30 @@ impl<const RANK: usize, const M: usize> SliceList for Slicing<RANK, M> {
     }
 }
 
-/// The positions of each axis that a slice picks: the first, how many, and the step. Those that fit.
-struct Positions<const RANK: usize> {
+/// The positions that a slice selects along each axis: the first, their number, and the step. The entries
+/// fit.
+struct SelectedPositions<const RANK: usize> {
     size: [usize; RANK],
     picked: [(usize, usize, usize); RANK],
     axis: usize,
 }
 
-impl<const RANK: usize> SliceList for Positions<RANK> {
+impl<const RANK: usize> SliceList for SelectedPositions<RANK> {
     fn take(&mut self, pick: ResolvedSlice) -> bool {
         let picked = match pick {
             ResolvedSlice::New => return true,
             ResolvedSlice::Index(at) => (at, 1, 1),
             ResolvedSlice::Range(start, end, step) => {
-                let Some(Cut { len, first, times }) =
-                    Cut::of(self.size[self.axis], start, end.unwrap_or(self.size[self.axis]), step)
-                else {
+                let Some(AxisSelection { len, first, stride_factor }) = AxisSelection::new(
+                    self.size[self.axis],
+                    start,
+                    end.unwrap_or(self.size[self.axis]),
+                    step,
+                ) else {
                     return false;
                 };
-                let step = times.unsigned_abs();
-                (if times < 0 { first - step * (len - 1) } else { first }, len, step)
+                let step = stride_factor.unsigned_abs();
+                (if stride_factor < 0 { first - step * (len - 1) } else { first }, len, step)
             }
             ResolvedSlice::Endless => return false,
         };
@@ -461,7 +473,7 @@ impl<const RANK: usize> SliceList for Positions<RANK> {
     }
 }
 
-/// Whether two rows of positions, `(first, how many, step)`, have one in common.
+/// Whether two progressions of positions, `(first, number, step)`, have a common member.
 fn have_common(
     (first, len, step): (usize, usize, usize),
     (other, others, stride): (usize, usize, usize),
@@ -471,11 +483,11 @@ fn have_common(
     }
     let end = (first + step * (len - 1)).min(other + stride * (others - 1));
     let start = first + other.saturating_sub(first).div_ceil(step) * step;
-    // Remainders by the other step recur after as many positions.
+    // The remainders by the other step repeat with that period.
     (start..=end).step_by(step).take(stride).any(|at| (at - other) % stride == 0)
 }
 
-/// What an error says of an entry of a slice, its ends filled in.
+/// The text of a slice entry in an error, with its ends filled in.
 #[cold]
 fn entry(pick: ResolvedSlice, size: usize) -> String {
     match pick {

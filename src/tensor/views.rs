@@ -1,6 +1,6 @@
-//! Views from views: slice, permute, lift, broadcast, … for borrowed, exclusive and owned tensors alike.
+//! Views of tensors: slice, permute, lift, broadcast, …, for borrowed, exclusive and owned tensors alike.
 //!
-//! Each is a function on layouts; here it is only applied.
+//! Each applies a function of layouts.
 // Imports: `error`, `dim`, `rank`, `layout`, `device`.
 
 use super::{Tensor, TensorView, TensorViewMut};
@@ -11,67 +11,79 @@ use crate::layout::Layout;
 use crate::rank::{InsertAxis, LiftTo, Rank, RemoveAxis, SliceOfRank, SliceSpec};
 use std::ops::Range;
 
-/// One row of views: the same function of the layout, for a view, an exclusive view and an owned tensor.
+/// One row for each view: the same function of the layout for a view, an exclusive view and an owned tensor.
 macro_rules! views {
     ($(
         $(#[$doc:meta])*
-        fn $name:ident, $into:ident $([$($generics:tt)*])? ($($arg:ident: $type:ty),*) -> $out:tt $(where $($bound:ty: $trait:path),+)?
+        fn $name:ident, $into:ident $([$($generics:tt)*])? ($($arg:ident: $type:ty),*) -> $out:tt
+        $(where $($bound:ty: $trait:path),+)?
         = |$layout:ident| $body:expr;
     )*) => {
         impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> { $(
             $(#[$doc])*
             #[inline]
-            pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*) -> Result<TensorView<'a, T, $out, D>> $(where $($bound: $trait),+)? {
+            pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*)
+                -> Result<TensorView<'a, T, $out, D>>
+                $(where $($bound: $trait),+)? {
                 let $layout = *self.layout();
                 let layout = $body?;
-                // SAFETY: a view's layout keeps the positions of the elements it keeps.
-                Ok(unsafe { self.relay(layout) })
+                // SAFETY: the layout of a view has only positions of this one.
+                Ok(unsafe { self.with_layout(layout) })
             }
         )* }
         impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(
             $(#[$doc])*
             #[inline]
-            pub fn $name $(<$($generics)*>)? (&self, $($arg: $type),*) -> Result<TensorView<'_, T, $out, D>> $(where $($bound: $trait),+)? {
+            pub fn $name $(<$($generics)*>)? (&self, $($arg: $type),*)
+                -> Result<TensorView<'_, T, $out, D>>
+                $(where $($bound: $trait),+)? {
                 self.view().$name($($arg),*)
             }
-            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), keeping the memory alive instead of borrowing it.")]
+            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), keeping \
+                the memory alive instead of borrowing it.")]
             #[inline]
-            pub fn $into $(<$($generics)*>)? (self, $($arg: $type),*) -> Result<Tensor<T, $out, D>> $(where $($bound: $trait),+)? {
-                self.thawed(stringify!($into))?;
+            pub fn $into $(<$($generics)*>)? (self, $($arg: $type),*)
+                -> Result<Tensor<T, $out, D>>
+                $(where $($bound: $trait),+)? {
+                self.ensure_unfrozen(stringify!($into))?;
                 let $layout = *self.layout();
-                let layout = $body.map_err(|error| error.renamed(stringify!($into)))?;
-                // SAFETY: a view's layout keeps the positions of the elements it keeps.
-                Ok(unsafe { self.relay(layout) })
+                let layout = $body.map_err(|error| error.with_op(stringify!($into)))?;
+                // SAFETY: the layout of a view has only positions of this one.
+                Ok(unsafe { self.with_layout(layout) })
             }
         )* }
     };
 }
 
-/// The rows whose indices stay distinct, for exclusive views.
+/// The views that give each index its own element, for exclusive views.
 macro_rules! exclusive_views {
     ($(
         $(#[$doc:meta])*
-        fn $name:ident $([$($generics:tt)*])? ($($arg:ident: $type:ty),*) -> $out:tt $(where $($bound:ty: $trait:path),+)?
+        fn $name:ident $([$($generics:tt)*])? ($($arg:ident: $type:ty),*) -> $out:tt
+        $(where $($bound:ty: $trait:path),+)?
         = |$layout:ident| $body:expr;
     )*) => {
         impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> { $(
             $(#[$doc])*
             #[inline]
-            pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*) -> Result<TensorViewMut<'a, T, $out, D>> $(where $($bound: $trait),+)? {
+            pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*)
+                -> Result<TensorViewMut<'a, T, $out, D>>
+                $(where $($bound: $trait),+)? {
                 let $layout = *self.layout();
                 let layout = $body?;
-                // SAFETY: the layout keeps the positions of the elements it keeps, and gives each one index.
-                Ok(unsafe { self.relay(layout) })
+                // SAFETY: (1) the layout has only positions of this view, (2) and gives each of them one
+                // index.
+                Ok(unsafe { self.with_layout(layout) })
             }
         )* }
     };
 }
 
 views! {
-    /// The part that a tuple picks: an index drops its axis, a range keeps it, `NewAxis` adds one.
+    /// The part that a tuple selects: an index drops its axis, a range keeps it, `NewAxis` adds one.
     ///
     /// # Shapes
-    /// One entry an axis; the rank of the result follows from their types.
+    /// One entry for each axis; the types of the entries determine the rank of the result.
     ///
     /// # Errors
     /// [`Error::Slice`] when an entry leaves its axis or a step is 0.
@@ -85,7 +97,9 @@ views! {
     /// assert_eq!(x.slice((0, NewAxis, ..))?.size(), [1, 4]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn slice, into_slice[S: SliceSpec<Output = Dim<M>>, const M: usize](spec: S) -> M where S::Reads: SliceOfRank<RANK> = |layout| layout.sliced(&spec);
+    fn slice, into_slice[S: SliceSpec<Output = Dim<M>>, const M: usize](spec: S) -> M
+        where S::Reads: SliceOfRank<RANK>
+        = |layout| layout.sliced(&spec);
 
     /// Axis `a` of the result is axis `order[a]` of this tensor.
     ///
@@ -94,26 +108,29 @@ views! {
     #[doc(alias = "permute")]
     fn permuted, into_permuted(order: [usize; RANK]) -> RANK = |layout| layout.permuted(order);
 
-    /// Axes of size 1 repeated to `size`, without memory: a stride of 0.
+    /// Broadcasts axes of size 1 to `size`, without memory: by a stride of 0.
     ///
     /// # Errors
     /// [`Error::Sizes`] when another axis differs, [`Error::Overflow`] when the elements cannot be counted.
     fn broadcast_to, into_broadcast(size: impl Into<Dim<RANK>>) -> RANK = |layout| layout.broadcast_to(size);
 
-    /// Without axis `A`, which has size 1.
+    /// Drops axis `A`, which has size 1.
     ///
     /// # Errors
     /// [`Error::Axis`] when it has another size.
     #[doc(alias = "squeeze")]
-    fn remove_axis, into_remove_axis[const A: usize, const M: usize](_axis: Axis<A>) -> M where Dim<RANK>: RemoveAxis<A, Output = Dim<M>> = |layout| layout.removed(A);
+    fn remove_axis, into_remove_axis[const A: usize, const M: usize](_axis: Axis<A>) -> M
+        where Dim<RANK>: RemoveAxis<A, Output = Dim<M>>
+        = |layout| layout.removed(A);
 
-    /// Other sizes for the same elements in row-major order, as a view; [`to_shape`](Tensor::to_shape) copies instead.
+    /// Other sizes for the same elements in row-major order, as a view; [`to_shape`](Tensor::to_shape) copies
+    /// instead.
     ///
     /// # Errors
     /// [`Error::Length`] when the numbers of elements differ, [`Error::NeedsCopy`] when no strides fit.
     fn reshape, into_shape[const N: usize](size: impl Into<Dim<N>>) -> N = |layout| layout.reshaped(size);
 
-    /// Axis `A` cut into windows of `len`, `step` apart; the new last axis runs inside a window.
+    /// Windows of `len` positions of axis `A`, `step` apart; the new last axis runs inside a window.
     ///
     /// # Errors
     /// [`Error::Slice`] when `len` or `step` is 0 or the window is longer than the axis.
@@ -125,8 +142,8 @@ views! {
     /// assert_eq!(x.windows(Axis::<0>, 3, 1)?.to_vec()?, [1, 2, 3, 2, 3, 4]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    /// A reduction over windows runs along each window, which is slow where they are short. One expression over slices
-    /// runs along the rows: a mean of 3 × 3 takes about a twentieth of the time that way.
+    /// A reduction over windows loops along each window, which is slow when windows are short. One expression
+    /// over slices loops along the rows instead and is much faster for small windows.
     /// ```
     /// use rankform::prelude::*;
     /// let x = Tensor::from([1.0, 2.0, 3.0, 7.0]);
@@ -137,33 +154,45 @@ views! {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     #[doc(alias = "unfold")]
-    fn windows, into_windows[const A: usize, const N: usize](_axis: Axis<A>, len: usize, step: usize) -> N where Dim<RANK>: RemoveAxis<A>, Dim<RANK>: Rank<Next = Dim<N>> = |layout| layout.windowed(A, len, step);
+    fn windows, into_windows[const A: usize, const N: usize](_axis: Axis<A>, len: usize, step: usize) -> N
+        where Dim<RANK>: RemoveAxis<A>, Dim<RANK>: Rank<Next = Dim<N>>
+        = |layout| layout.windowed(A, len, step);
 
-    /// The elements whose indices along axes `A` and `B` agree, as a new last axis.
+    /// The elements whose indices along axes `A` and `B` are equal, as a new last axis.
     ///
     /// # Errors
     /// [`Error::Axis`] when `A` is `B`.
-    fn diagonal, into_diagonal[const A: usize, const B: usize, const M: usize](_first: Axis<A>, _second: Axis<B>) -> M where Dim<RANK>: RemoveAxis<A, Output = Dim<M>>, Dim<RANK>: RemoveAxis<B> = |layout| layout.diagonal(A, B);
+    fn diagonal, into_diagonal[const A: usize, const B: usize, const M: usize](
+        _first: Axis<A>, _second: Axis<B>
+    ) -> M
+        where Dim<RANK>: RemoveAxis<A, Output = Dim<M>>, Dim<RANK>: RemoveAxis<B>
+        = |layout| layout.diagonal(A, B);
 
     /// Axis `axis`, known at run time, read backwards.
     ///
     /// # Errors
     /// [`Error::Axis`] when there is no such axis.
-    fn reversed_axis, into_reversed_axis(axis: usize) -> RANK = |layout| layout.reversed(axis).map_err(|error| error.renamed("reversed_axis"));
+    fn reversed_axis, into_reversed_axis(axis: usize) -> RANK
+        = |layout| layout.reversed(axis).map_err(|error| error.with_op("reversed_axis"));
 
-    /// Positions `range` of axis `axis`, known at run time, every `step`-th, from the last when the step is negative.
+    /// Positions `range` of axis `axis`, known at run time, every `step`-th, from the last when the step is
+    /// negative.
     ///
     /// # Errors
-    /// [`Error::Axis`] when there is no such axis, [`Error::Slice`] when the range leaves it or the step is 0.
-    fn slice_axis, into_slice_axis(axis: usize, range: Range<usize>, step: isize) -> RANK = |layout| layout.ranged("slice_axis", axis, range.start, range.end, step);
+    /// [`Error::Axis`] when there is no such axis, [`Error::Slice`] when the range leaves it or the step is
+    /// 0.
+    fn slice_axis, into_slice_axis(axis: usize, range: Range<usize>, step: isize) -> RANK
+        = |layout| layout.ranged("slice_axis", axis, range.start, range.end, step);
 }
 
 exclusive_views! {
-    /// The part that a tuple picks; see [`Tensor::slice`].
+    /// The part that a tuple selects; see [`Tensor::slice`].
     ///
     /// # Errors
     /// [`Error::Slice`] when an entry leaves its axis or a step is 0.
-    fn slice[S: SliceSpec<Output = Dim<M>>, const M: usize](spec: S) -> M where S::Reads: SliceOfRank<RANK> = |layout| layout.sliced(&spec);
+    fn slice[S: SliceSpec<Output = Dim<M>>, const M: usize](spec: S) -> M
+        where S::Reads: SliceOfRank<RANK>
+        = |layout| layout.sliced(&spec);
 
     /// Axis `a` of the result is axis `order[a]` of this tensor.
     ///
@@ -171,11 +200,13 @@ exclusive_views! {
     /// [`Error::Permutation`] unless `order` names every axis once.
     fn permuted(order: [usize; RANK]) -> RANK = |layout| layout.permuted(order);
 
-    /// Without axis `A`, which has size 1.
+    /// Drops axis `A`, which has size 1.
     ///
     /// # Errors
     /// [`Error::Axis`] when it has another size.
-    fn remove_axis[const A: usize, const M: usize](_axis: Axis<A>) -> M where Dim<RANK>: RemoveAxis<A, Output = Dim<M>> = |layout| layout.removed(A);
+    fn remove_axis[const A: usize, const M: usize](_axis: Axis<A>) -> M
+        where Dim<RANK>: RemoveAxis<A, Output = Dim<M>>
+        = |layout| layout.removed(A);
 
     /// Other sizes for the same elements in row-major order.
     ///
@@ -183,69 +214,86 @@ exclusive_views! {
     /// [`Error::Length`] when the numbers of elements differ, [`Error::NeedsCopy`] when no strides fit.
     fn reshape[const N: usize](size: impl Into<Dim<N>>) -> N = |layout| layout.reshaped(size);
 
-    /// The elements whose indices along axes `A` and `B` agree, as a new last axis.
+    /// The elements whose indices along axes `A` and `B` are equal, as a new last axis.
     ///
     /// # Errors
     /// [`Error::Axis`] when `A` is `B`.
-    fn diagonal[const A: usize, const B: usize, const M: usize](_first: Axis<A>, _second: Axis<B>) -> M where Dim<RANK>: RemoveAxis<A, Output = Dim<M>>, Dim<RANK>: RemoveAxis<B> = |layout| layout.diagonal(A, B);
+    fn diagonal[const A: usize, const B: usize, const M: usize](_first: Axis<A>, _second: Axis<B>) -> M
+        where Dim<RANK>: RemoveAxis<A, Output = Dim<M>>, Dim<RANK>: RemoveAxis<B>
+        = |layout| layout.diagonal(A, B);
 
     /// Axis `axis`, known at run time, read backwards.
     ///
     /// # Errors
     /// [`Error::Axis`] when there is no such axis.
-    fn reversed_axis(axis: usize) -> RANK = |layout| layout.reversed(axis).map_err(|error| error.renamed("reversed_axis"));
+    fn reversed_axis(axis: usize) -> RANK
+        = |layout| layout.reversed(axis).map_err(|error| error.with_op("reversed_axis"));
 
-    /// Positions `range` of axis `axis`, known at run time, every `step`-th, from the last when the step is negative.
+    /// Positions `range` of axis `axis`, known at run time, every `step`-th, from the last when the step is
+    /// negative.
     ///
     /// # Errors
-    /// [`Error::Axis`] when there is no such axis, [`Error::Slice`] when the range leaves it or the step is 0.
-    fn slice_axis(axis: usize, range: Range<usize>, step: isize) -> RANK = |layout| layout.ranged("slice_axis", axis, range.start, range.end, step);
+    /// [`Error::Axis`] when there is no such axis, [`Error::Slice`] when the range leaves it or the step is
+    /// 0.
+    fn slice_axis(axis: usize, range: Range<usize>, step: isize) -> RANK
+        = |layout| layout.ranged("slice_axis", axis, range.start, range.end, step);
 }
 
-/// Views that cannot fail, because their types say all.
+/// Views that cannot fail, by their types.
 macro_rules! sure_views {
     ($(
         $(#[$doc:meta])*
-        fn $name:ident, $into:ident $([$($generics:tt)*])? ($($arg:ident: $type:ty),*) -> $out:tt $(where $($bound:ty: $trait:path),+)?
+        fn $name:ident, $into:ident $([$($generics:tt)*])? ($($arg:ident: $type:ty),*) -> $out:tt
+        $(where $($bound:ty: $trait:path),+)?
         = |$layout:ident| $body:expr;
     )*) => {
         impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> { $(
             $(#[$doc])*
             #[inline]
-            pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*) -> TensorView<'a, T, $out, D> $(where $($bound: $trait),+)? {
+            pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*)
+                -> TensorView<'a, T, $out, D>
+                $(where $($bound: $trait),+)? {
                 let $layout = *self.layout();
                 let layout = $body;
-                // SAFETY: a view's layout keeps the positions of the elements it keeps.
-                unsafe { self.relay(layout) }
+                // SAFETY: the layout of a view has only positions of this one.
+                unsafe { self.with_layout(layout) }
             }
         )* }
         impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> { $(
             $(#[$doc])*
             #[inline]
-            pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*) -> TensorViewMut<'a, T, $out, D> $(where $($bound: $trait),+)? {
+            pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*)
+                -> TensorViewMut<'a, T, $out, D>
+                $(where $($bound: $trait),+)? {
                 let $layout = *self.layout();
                 let layout = $body;
-                // SAFETY: the layout keeps the positions of the elements it keeps, and gives each one index.
-                unsafe { self.relay(layout) }
+                // SAFETY: (1) the layout has only positions of this view, (2) and gives each of them one
+                // index.
+                unsafe { self.with_layout(layout) }
             }
         )* }
         impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(
             $(#[$doc])*
             #[inline]
-            pub fn $name $(<$($generics)*>)? (&self, $($arg: $type),*) -> TensorView<'_, T, $out, D> $(where $($bound: $trait),+)? {
+            pub fn $name $(<$($generics)*>)? (&self, $($arg: $type),*)
+                -> TensorView<'_, T, $out, D>
+                $(where $($bound: $trait),+)? {
                 self.view().$name($($arg),*)
             }
-            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), keeping the memory alive instead of borrowing it.")]
+            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), keeping \
+                the memory alive instead of borrowing it.")]
             ///
             /// # Errors
             /// [`Error::MetadataFrozen`] on a handle whose metadata is frozen.
             #[inline]
-            pub fn $into $(<$($generics)*>)? (self, $($arg: $type),*) -> Result<Tensor<T, $out, D>> $(where $($bound: $trait),+)? {
-                self.thawed(stringify!($into))?;
+            pub fn $into $(<$($generics)*>)? (self, $($arg: $type),*)
+                -> Result<Tensor<T, $out, D>>
+                $(where $($bound: $trait),+)? {
+                self.ensure_unfrozen(stringify!($into))?;
                 let $layout = *self.layout();
                 let layout = $body;
-                // SAFETY: a view's layout keeps the positions of the elements it keeps.
-                Ok(unsafe { self.relay(layout) })
+                // SAFETY: the layout of a view has only positions of this one.
+                Ok(unsafe { self.with_layout(layout) })
             }
         )* }
     };
@@ -261,15 +309,19 @@ sure_views! {
 
     /// A new axis of size 1 at place `A`.
     #[doc(alias = "unsqueeze")]
-    fn insert_axis, into_insert_axis[const A: usize, const N: usize](_axis: Axis<A>) -> N where Dim<RANK>: InsertAxis<A, Output = Dim<N>> = |layout| layout.grown(A);
+    fn insert_axis, into_insert_axis[const A: usize, const N: usize](_axis: Axis<A>) -> N
+        where Dim<RANK>: InsertAxis<A, Output = Dim<N>>
+        = |layout| layout.grown(A);
 
     /// Axis `A` read backwards.
     #[doc(alias = "flip")]
-    fn reversed, into_reversed[const A: usize](_axis: Axis<A>) -> RANK where Dim<RANK>: RemoveAxis<A> = |layout| layout.reversed_at::<A>();
+    fn reversed, into_reversed[const A: usize](_axis: Axis<A>) -> RANK
+        where Dim<RANK>: RemoveAxis<A>
+        = |layout| layout.reversed_at::<A>();
 }
 
 impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
-    /// The parts before and from position `at` of axis `A`.
+    /// The part before position `at` of axis `A`, and the part from there on.
     ///
     /// # Errors
     /// [`Error::Slice`] when `at` is beyond the axis.
@@ -279,7 +331,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
     {
         let (first, second) = halves(self.layout(), axis, at)?;
         // SAFETY: parts of this view.
-        Ok(unsafe { (self.relay(first), self.relay(second)) })
+        Ok(unsafe { (self.with_layout(first), self.with_layout(second)) })
     }
 
     /// Consecutive parts of `len` along axis `A`; the last may be shorter.
@@ -307,7 +359,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
         Ok(starts.map(move |i| {
             let layout = self.layout().ranged("chunks", A, i * len, (i * len + len).min(size), 1);
             // SAFETY: a part of this view.
-            unsafe { self.relay(layout.expect("a chunk lies inside its axis")) }
+            unsafe { self.with_layout(layout.expect("a chunk lies inside its axis")) }
         }))
     }
 
@@ -320,12 +372,12 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
         Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
     {
         // SAFETY: a part of this view.
-        (0..self.size().0[A]).map(move |at| unsafe { self.relay(self.layout().indexed(A, at)) })
+        (0..self.size().0[A]).map(move |at| unsafe { self.with_layout(self.layout().indexed(A, at)) })
     }
 }
 
 impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
-    /// The parts before and from position `at` of axis `A`: two exclusive views.
+    /// The part before position `at` of axis `A`, and the part from there on: two exclusive views.
     ///
     /// # Errors
     /// [`Error::Slice`] when `at` is beyond the axis.
@@ -344,14 +396,16 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
         Dim<RANK>: RemoveAxis<A>,
     {
         let (first, second) = halves(self.layout(), axis, at)?;
-        // SAFETY: parts of this view that share no index, hence no element.
-        Ok(unsafe { self.part(first, second) })
+        // SAFETY: (1) parts of this view; (2) they share no index, hence no element.
+        Ok(unsafe { self.split_into(first, second) })
     }
 
-    /// Two slices without a common element: two exclusive views, which may be interleaved. More by slices of these.
+    /// Two slices without a common element, as two exclusive views; they may be interleaved. Slices of the
+    /// results give more.
     ///
     /// # Errors
-    /// [`Error::Slice`] when an entry leaves its axis or a step is 0, [`Error::Value`] when the slices share an element.
+    /// [`Error::Slice`] when an entry leaves its axis or a step is 0, [`Error::Value`] when the slices share
+    /// an element.
     ///
     /// # Examples
     /// ```
@@ -381,8 +435,8 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
             ));
             return Err(Error::Value { op: "multi_slice_mut", what });
         }
-        // SAFETY: slices of this view that share no index, hence no element.
-        Ok(unsafe { self.part(one, other) })
+        // SAFETY: (1) slices of this view; (2) they share no index, hence no element.
+        Ok(unsafe { self.split_into(one, other) })
     }
 
     /// Consecutive exclusive parts of `len` along axis `A`; the last may be shorter.
@@ -432,7 +486,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
         chunks.map(|chunk| {
             let layout = chunk.layout().indexed(A, 0);
             // SAFETY: the only position of the axis: the same elements.
-            unsafe { chunk.relay(layout) }
+            unsafe { chunk.with_layout(layout) }
         })
     }
 }
@@ -455,7 +509,7 @@ fn halves<const A: usize, const RANK: usize>(
 }
 
 impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// The parts before and from position `at` of axis `A`.
+    /// The part before position `at` of axis `A`, and the part from there on.
     ///
     /// # Errors
     /// [`Error::Slice`] when `at` is beyond the axis.
@@ -473,8 +527,8 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// Any sizes, strides and offset (in elements, from the start of the memory) that stay inside the memory.
     ///
     /// # Errors
-    /// [`Error::Bounds`] when a position would lie outside, [`Error::Overflow`] when the elements cannot be counted,
-    /// [`Error::Unallocated`] when there is no memory yet.
+    /// [`Error::Bounds`] when a position would lie outside, [`Error::Overflow`] when the elements cannot be
+    /// counted, [`Error::Unallocated`] when there is no memory yet.
     pub fn as_strided<const N: usize>(
         &self,
         size: impl Into<Dim<N>>,
@@ -482,11 +536,11 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         offset: usize,
     ) -> Result<TensorView<'_, T, N, D>> {
         let view = self.view();
-        view.ready("as_strided")?;
+        view.ensure_allocated("as_strided")?;
         let layout =
             Layout::within("as_strided", size.into(), stride.into(), offset as i128, self.capacity())?;
-        // SAFETY: checked against the memory just now, all of which this handle may read.
-        Ok(unsafe { view.relay(layout) })
+        // SAFETY: the layout was checked against the memory, all of which this handle may read.
+        Ok(unsafe { view.with_layout(layout) })
     }
 
     /// The tensor at each position of axis `A`, in order.

@@ -1,4 +1,4 @@
-//! Strides: setting them, setting them for a format, and asking what they are.
+//! Strides and memory formats: setters and queries.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`.
 
 use super::{Tensor, TensorView, TensorViewMut};
@@ -10,14 +10,15 @@ use crate::layout::{Layout, MemoryFormat};
 use crate::rank::{IsRank4, IsRank5};
 
 impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// Any sizes and strides, at this handle's offset, that stay inside the memory (or, before there is memory, inside
-    /// what may be allocated). A stride of −1 is derived, as in PyTorch: from the last axis to the first it becomes the
-    /// next axis' stride × max(its size, 1), and 1 at the last; explicit strides stand, and derived ones before them
-    /// go on from there. PyTorch derives every negative stride; here the others run backwards.
+    /// Sets any sizes and strides, at this handle's offset, that stay inside the memory (or, before there is
+    /// memory, inside the largest possible allocation). A stride of −1 is derived, as in PyTorch: from the
+    /// last axis to the first it becomes the next axis' stride × max(its size, 1), and 1 at the last.
+    /// Explicit strides are kept, and derived ones before them continue from there. PyTorch derives every
+    /// negative stride; here the others run backwards.
     ///
     /// # Errors
-    /// [`Error::Bounds`] when a position would lie outside or a derived stride overflows, [`Error::Overflow`],
-    /// [`Error::MetadataFrozen`]; then nothing has changed.
+    /// [`Error::Bounds`] when a position would lie outside or a derived stride overflows,
+    /// [`Error::Overflow`], [`Error::MetadataFrozen`]; nothing has changed then.
     ///
     /// # Examples
     /// ```
@@ -33,9 +34,9 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         stride: impl Into<Stride<RANK>>,
     ) -> Result<()> {
         let (op, size, stride) = ("set_sizes_and_strides", size.into(), stride.into());
-        self.thawed(op)?;
+        self.ensure_unfrozen(op)?;
         size.numel_of(op, size_of::<T>())?;
-        let waits = self.is_waiting();
+        let waits = self.is_deferred();
         let len = if waits { isize::MAX as usize / size_of::<T>().max(1) } else { self.capacity() };
         let offset = self.layout().offset() as i128;
         let too_large = || Error::Bounds { op, sizes: size.0.into(), strides: stride.0.into(), offset, len };
@@ -44,13 +45,13 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         Ok(())
     }
 
-    /// Strides of a format for the present sizes: c10's `empty_tensor_restride`. No bytes move, so an index may name
-    /// another element afterwards; `to_format` moves them.
+    /// Sets the strides of a format for the present sizes: c10's `empty_tensor_restride`. No bytes move: an
+    /// index may address another element afterwards. `to_format` moves the elements.
     ///
     /// # Errors
     /// [`Error::MetadataFrozen`], [`Error::Overflow`] (of a broadcast tensor).
     pub fn restride(&mut self, format: MemoryFormat) -> Result<()> {
-        self.restrided("restride", self.layout().in_format(format))
+        self.set_format_layout("restride", self.layout().in_format(format))
     }
 
     /// As [`restride`](Tensor::restride), the channel fastest: `[batch, channel, height, width]` only.
@@ -61,7 +62,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     where
         Dim<RANK>: IsRank4,
     {
-        self.restrided("restride_channels_last", Layout::with_channel_fastest(self.size()))
+        self.set_format_layout("restride_channels_last", Layout::with_channel_fastest(self.size()))
     }
 
     /// As [`restride`](Tensor::restride), the channel fastest: `[batch, channel, depth, height, width]` only.
@@ -72,18 +73,18 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     where
         Dim<RANK>: IsRank5,
     {
-        self.restrided("restride_channels_last_3d", Layout::with_channel_fastest(self.size()))
+        self.set_format_layout("restride_channels_last_3d", Layout::with_channel_fastest(self.size()))
     }
 
-    fn restrided(&mut self, op: &'static str, layout: Layout<RANK>) -> Result<()> {
-        self.thawed(op)?;
+    fn set_format_layout(&mut self, op: &'static str, layout: Layout<RANK>) -> Result<()> {
+        self.ensure_unfrozen(op)?;
         self.size().numel_of(op, size_of::<T>())?;
-        self.set_layout(self.placed(layout));
+        self.set_layout(self.at_own_offset(layout));
         Ok(())
     }
 }
 
-/// Questions about the layout, for all three forms of a tensor.
+/// Queries of the layout, for all three forms of a tensor.
 macro_rules! queries {
     ($($(#[$doc:meta])* fn $name:ident $([$rank:ident])? = $query:ident;)*) => {
         queries! { @of [Tensor<T, RANK, D>] [$($(#[$doc])* $name $([$rank])? $query;)*] }
@@ -100,14 +101,16 @@ macro_rules! queries {
     };
 }
 queries! {
-    /// Whether row-major order is the order of memory, without gaps. Axes of size 1 never decide; empty tensors are.
+    /// Whether row-major order is the order of memory, without gaps. Axes of size 1 do not count; empty
+    /// tensors are contiguous.
     fn is_contiguous = is_contiguous;
-    /// Whether the channel axis of `[batch, channel, height, width]` is the fastest and nothing is left out.
+    /// Whether the channel axis of `[batch, channel, height, width]` is the fastest and the layout is dense.
     fn is_channels_last[IsRank4] = is_dense_with_channel_fastest;
-    /// Whether the channel axis of `[batch, channel, depth, height, width]` is the fastest and nothing is left out.
+    /// Whether the channel axis of `[batch, channel, depth, height, width]` is the fastest and the layout is
+    /// dense.
     fn is_channels_last_3d[IsRank5] = is_dense_with_channel_fastest;
     /// Whether some order of the axes is the order of memory, without gaps.
     fn is_non_overlapping_and_dense = is_non_overlapping_and_dense;
-    /// Whether two indices may name one element; see [`Layout::may_overlap`].
+    /// Whether two indices may address one element; see [`Layout::may_overlap`].
     fn may_overlap = may_overlap;
 }

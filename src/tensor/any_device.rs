@@ -1,11 +1,12 @@
-//! Tensors on a device that was chosen at run time, and on one that is a type: the same memory under either.
-// Imports: `error`, `shared`, `device`, `allocation`.
+//! Conversion between tensors on a device chosen at run time and on a device known by its type, in the same
+//! memory.
+// Imports: `error`, `fallible_arc`, `device`, `allocation`.
 
-use super::handle::{Parts, Tensor};
+use super::tensor::{Parts, Tensor};
 use crate::allocation::Allocation;
 use crate::device::{AnyDevice, AnyDeviceKind, Device};
 use crate::error::{Error, Result, text};
-use crate::shared::Shared;
+use crate::fallible_arc::FallibleArc;
 
 impl<T, const RANK: usize, D: AnyDeviceKind> Tensor<T, RANK, D> {
     /// The same memory on an [`AnyDevice`], without a copy.
@@ -26,44 +27,45 @@ impl<T, const RANK: usize, D: AnyDeviceKind> Tensor<T, RANK, D> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn into_any(self) -> Result<Tensor<T, RANK, AnyDevice>> {
-        self.unique("into_any")?;
+        self.ensure_unique("into_any")?;
         // SAFETY: the same bytes, at the same address, on the same device.
         unsafe {
-            self.rehoused(|memory| {
+            self.with_allocation(|memory| {
                 let device = memory.device().clone().into();
                 if D::BLOCKS_MOVE {
-                    return Allocation::moved(memory, device, |block| Ok(D::into_any(block)));
+                    return Allocation::with_block(memory, device, |block| Ok(D::into_any(block)));
                 }
-                // Its bytes may stand beside the counter of its handles: the old handle goes when the new one does.
+                // The bytes may be stored inline next to the reference count: the new handle keeps the old
+                // one alive.
                 let (address, nbytes, version, policy) =
                     (memory.ptr(), memory.size(), memory.version(), memory.policy());
                 let other = Allocation::external(&device, address, nbytes, move |_, _| drop(memory))?;
-                other.go_on(version, policy);
-                Shared::new(other)
+                other.set_history(version, policy);
+                FallibleArc::new(other)
             })
         }
     }
 }
 
 impl<T, const RANK: usize> Tensor<T, RANK, AnyDevice> {
-    /// The same memory on the device that it is on, as a type; without a copy.
+    /// The same memory with the type of its device; without a copy.
     ///
     /// # Errors
-    /// [`Error::Device`] when it is on another kind of device (`.to(&device)` copies), [`Error::Shared`] when other handles
-    /// share the memory, [`Error::OutOfMemory`] for the handle. The tensor is then gone: [`is_on`](Tensor::is_on) asks
-    /// before.
+    /// [`Error::Device`] when the memory is on another kind of device (`.to(&device)` copies),
+    /// [`Error::Shared`] when other handles share it, [`Error::OutOfMemory`] for the handle. The tensor is
+    /// dropped then; [`is_on`](Tensor::is_on) tests the device before.
     pub fn into_device<D: AnyDeviceKind>(self) -> Result<Tensor<T, RANK, D>> {
         let Some(device) = D::of_any(self.device()).cloned() else {
             let right = std::any::type_name::<D>().rsplit("::").next().unwrap_or_default();
             let left = text(format_args!("{:?}", self.device()));
             return Err(Error::Device { op: "into_device", left, right: right.into() });
         };
-        self.unique("into_device")?;
+        self.ensure_unique("into_device")?;
         let other = || Error::Value { op: "into_device", what: "the memory is not its device's".into() };
         // SAFETY: as above.
         unsafe {
-            self.rehoused(|memory| {
-                Allocation::moved(memory, device, |block| D::from_any(block).ok_or_else(other))
+            self.with_allocation(|memory| {
+                Allocation::with_block(memory, device, |block| D::from_any(block).ok_or_else(other))
             })
         }
     }
@@ -75,16 +77,17 @@ impl<T, const RANK: usize> Tensor<T, RANK, AnyDevice> {
 }
 
 impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// The same handle, whose memory `house` puts under another type of device.
+    /// The same handle, whose memory `convert` moves to another type of device.
     ///
     /// # Safety
-    /// `house` gives the same bytes at the same address, and no other handle has them.
-    unsafe fn rehoused<E: Device>(
+    /// 1. `convert` returns the same bytes at the same address.
+    /// 2. No other handle has them.
+    unsafe fn with_allocation<E: Device>(
         self,
-        house: impl FnOnce(Shared<Allocation<D>>) -> Result<Shared<Allocation<E>>>,
+        convert: impl FnOnce(FallibleArc<Allocation<D>>) -> Result<FallibleArc<Allocation<E>>>,
     ) -> Result<Tensor<T, RANK, E>> {
         let (Parts { memory, state }, layout) = self.into_parts();
-        // SAFETY: the same elements under the same layout.
-        Ok(unsafe { Tensor::of_parts(Parts { memory: house(memory)?, state }, layout) })
+        // SAFETY: (1) the same elements under the same layout; (2) is the caller's promise.
+        Ok(unsafe { Tensor::from_parts(Parts { memory: convert(memory)?, state }, layout) })
     }
 }

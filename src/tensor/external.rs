@@ -1,21 +1,22 @@
-//! Memory that comes from elsewhere on the CPU: vectors, foreign pointers; and cells, for shared writing.
+//! External memory on the CPU: vectors, foreign pointers, borrowed slices; cells and atomics for shared
+//! writing.
 //!
-//! Here tensors hold any element, with or without a destructor.
-// Imports: `error`, `shared`, `dim`, `layout`, `device`, `allocation`, `tensor`.
+//! These tensors hold any element, with or without a destructor.
+// Imports: `error`, `fallible_arc`, `dim`, `layout`, `device`, `allocation`, `tensor`.
 
 use super::{Tensor, TensorView, TensorViewMut};
 use crate::allocation::Allocation;
 use crate::device::{Cpu, Device};
 use crate::dim::{Dim, Stride};
 use crate::error::{Error, Result, text};
+use crate::fallible_arc::FallibleArc;
 use crate::layout::Layout;
-use crate::shared::Shared;
 use std::cell::Cell;
 use std::sync::atomic::*;
 
-/// Sizes that hold `found` elements.
+/// The sizes, after a check that they hold `found` elements.
 #[inline]
-pub(super) fn checked<const RANK: usize>(
+pub(super) fn checked_size<const RANK: usize>(
     op: &'static str,
     size: Dim<RANK>,
     found: usize,
@@ -32,7 +33,7 @@ impl<T: Send + Sync + 'static, const RANK: usize> Tensor<T, RANK, Cpu> {
     /// Takes over a vector, without a copy; its elements' destructors run when the last handle is gone.
     ///
     /// # Errors
-    /// [`Error::Length`] when their number does not fit `size`; the vector is dropped.
+    /// [`Error::Length`] when the number of elements does not match `size`; the vector is dropped.
     ///
     /// # Examples
     /// ```
@@ -42,16 +43,16 @@ impl<T: Send + Sync + 'static, const RANK: usize> Tensor<T, RANK, Cpu> {
     /// assert_eq!(names.into_vec()?, ["ada", "grace"]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    #[inline(always)] // a tensor on its way through memory costs as much as its allocation
+    #[inline(always)] // returning a tensor through memory costs as much as its allocation
     pub fn from_vec(values: Vec<T>, size: impl Into<Dim<RANK>>) -> Result<Self> {
-        let size = checked("from_vec", size.into(), values.len(), size_of::<T>())?;
+        let size = checked_size("from_vec", size.into(), values.len(), size_of::<T>())?;
         let memory = Allocation::from_vec(values)?;
         // SAFETY: the vector's elements, row-major.
-        Ok(unsafe { Tensor::assemble(memory, Layout::row_major(size)) })
+        Ok(unsafe { Tensor::from_memory(memory, Layout::row_major(size)) })
     }
 
-    /// Gives the elements back as a vector, in row-major order: without a copy when this is the only handle on all of
-    /// the memory of a vector, by cloning otherwise.
+    /// Returns the elements as a vector, in row-major order: without a copy when this is the only handle on
+    /// all of the memory of a vector, by cloning otherwise.
     ///
     /// # Errors
     /// [`Error::Unallocated`], [`Error::OutOfMemory`].
@@ -60,11 +61,11 @@ impl<T: Send + Sync + 'static, const RANK: usize> Tensor<T, RANK, Cpu> {
     where
         T: Clone,
     {
-        self.view().ready("into_vec")?;
+        self.view().ensure_allocated("into_vec")?;
         let whole = self.layout().is_contiguous()
             && self.layout().offset() == 0
             && self.nbytes() == self.allocation().size();
-        // Bytes do not tell how many elements of size 0 there are.
+        // The bytes do not determine the number of elements of size 0.
         if !whole || size_of::<T>() == 0 || !self.is_unique() {
             return self.view().cloned_vec("into_vec");
         }
@@ -72,17 +73,18 @@ impl<T: Send + Sync + 'static, const RANK: usize> Tensor<T, RANK, Cpu> {
         let parts =
             memory.get_mut().and_then(|allocation| allocation.take_vec(std::alloc::Layout::new::<T>()));
         if let Some((address, len, capacity)) = parts {
-            // SAFETY: the parts of a vector whose element had this size and alignment; all `len` elements are valid `T`s by
-            // invariant 1 of the tensor.
+            // SAFETY: the parts of a vector whose element had this size and alignment; by invariant 1 all
+            // `len` elements are valid.
             return Ok(unsafe { Vec::from_raw_parts(address.as_ptr().cast(), len, capacity) });
         }
         // SAFETY: the memory and layout of this tensor.
-        unsafe { Tensor::<T, RANK, Cpu>::assemble(memory, layout) }.view().cloned_vec("into_vec")
+        unsafe { Tensor::<T, RANK, Cpu>::from_memory(memory, layout) }.view().cloned_vec("into_vec")
     }
 }
 
 impl<T, const RANK: usize> TensorView<'_, T, RANK, Cpu> {
-    /// Clones of the elements, in row-major order; every element on the CPU has this. Apart from what only takes a vector.
+    /// Clones of the elements, in row-major order, for any element on the CPU. A separate function, because
+    /// most callers only take the vector.
     ///
     /// # Errors
     /// [`Error::Unallocated`], [`Error::OutOfMemory`].
@@ -91,13 +93,13 @@ impl<T, const RANK: usize> TensorView<'_, T, RANK, Cpu> {
     where
         T: Clone,
     {
-        self.ready(op)?;
+        self.ensure_allocated(op)?;
         let mut values = Vec::new();
         let nbytes = self.numel().saturating_mul(size_of::<T>());
         values.try_reserve_exact(self.numel()).map_err(|_| Error::OutOfMemory { op, nbytes })?;
         for index in self.size().indices() {
             let at = self.address_of(self.layout().at(index)).cast_const().cast::<T>();
-            // SAFETY: a position of the view, whose element is valid and not written for its lifetime.
+            // SAFETY: a position of the view, whose element is valid and not written during its lifetime.
             values.push(unsafe { &*at }.clone());
         }
         Ok(values)
@@ -105,16 +107,18 @@ impl<T, const RANK: usize> TensorView<'_, T, RANK, Cpu> {
 }
 
 impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// A tensor in memory that somebody else owns; `free` gives it back when the last handle is gone, exactly once,
-    /// also when this fails.
+    /// A tensor in memory of another owner. `free` releases it exactly once: when the last handle is dropped,
+    /// or when this function fails.
     ///
     /// # Errors
-    /// [`Error::Overflow`], [`Error::Unsupported`] on a device without memory, [`Error::Value`] for an address that is
-    /// not aligned for `T`.
+    /// [`Error::Overflow`], [`Error::Unsupported`] on a device without memory, [`Error::Value`] for an
+    /// address that is not aligned for `T`.
     ///
     /// # Safety
-    /// Elements `0..numel` at `address` are valid `T`s in row-major order, on `device`, and nobody else writes them,
-    /// until `free` is called. With elements that have destructors, `free` runs them.
+    /// 1. Elements `0..numel` at `address` are valid `T`s in row-major order, on `device`, until `free` is
+    ///    called.
+    /// 2. No other code writes them until then.
+    /// 3. If the elements have destructors, `free` runs them.
     pub unsafe fn from_external(
         address: *mut T,
         size: impl Into<Dim<RANK>>,
@@ -134,10 +138,11 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
             let what = text(format_args!("{address:p} is not aligned to {} bytes", align_of::<T>()));
             return Err(Error::Value { op: "from_external", what });
         }
-        // SAFETY: the caller's promise.
-        let memory = Shared::new(unsafe { Allocation::external(device, address.cast(), nbytes, free)? })?;
-        // SAFETY: the caller's promise: `numel` elements, row-major.
-        Ok(unsafe { Tensor::assemble(memory, Layout::row_major(size)) })
+        // SAFETY: (1), (2) and (3) are the caller's promises.
+        let memory =
+            FallibleArc::new(unsafe { Allocation::external(device, address.cast(), nbytes, free)? })?;
+        // SAFETY: (1): `numel` valid elements, row-major.
+        Ok(unsafe { Tensor::from_memory(memory, Layout::row_major(size)) })
     }
 }
 
@@ -147,7 +152,7 @@ impl<'a, T, const RANK: usize> TensorView<'a, T, RANK, Cpu> {
     /// # Errors
     /// [`Error::Length`] when the number of elements does not fit `size`.
     pub fn from_slice(values: &'a [T], size: impl Into<Dim<RANK>>) -> Result<Self> {
-        let size = checked("from_slice", size.into(), values.len(), size_of::<T>())?;
+        let size = checked_size("from_slice", size.into(), values.len(), size_of::<T>())?;
         // SAFETY: the slice's elements, row-major, borrowed for as long as the view.
         Ok(unsafe { TensorView::new(values.as_ptr().cast_mut().cast(), Layout::row_major(size), true, &Cpu) })
     }
@@ -159,14 +164,14 @@ impl<'a, T, const RANK: usize> TensorViewMut<'a, T, RANK, Cpu> {
     /// # Errors
     /// [`Error::Length`] when the number of elements does not fit `size`.
     pub fn from_slice(values: &'a mut [T], size: impl Into<Dim<RANK>>) -> Result<Self> {
-        let size = checked("from_slice", size.into(), values.len(), size_of::<T>())?;
+        let size = checked_size("from_slice", size.into(), values.len(), size_of::<T>())?;
         // SAFETY: the slice's elements, row-major, borrowed exclusively for as long as the view.
         Ok(unsafe { TensorViewMut::new(values.as_mut_ptr().cast(), Layout::row_major(size), &Cpu) })
     }
 }
 
-/// The element with the lowest address, and the layout that is counted from there.
-fn spread<T, const RANK: usize>(
+/// The element with the lowest address, and the layout relative to it.
+fn base_and_layout<T, const RANK: usize>(
     first: *const T,
     size: Dim<RANK>,
     stride: Stride<RANK>,
@@ -194,14 +199,15 @@ fn spread<T, const RANK: usize>(
 }
 
 impl<'a, T, const RANK: usize> TensorView<'a, T, RANK, Cpu> {
-    /// Borrows elements that stand at some steps from each other, from the address of the one with index 0 on, without a copy.
+    /// Borrows strided elements from the address of index `[0; RANK]`, without a copy.
     ///
     /// # Errors
-    /// [`Error::Overflow`], [`Error::Bounds`] for sizes and strides that reach beyond any memory, [`Error::Value`] for an address
-    /// that is null or not aligned, unless there are no elements.
+    /// [`Error::Overflow`], [`Error::Bounds`] for sizes and strides that reach beyond any memory,
+    /// [`Error::Value`] for an address that is null or not aligned, unless there are no elements.
     ///
     /// # Safety
-    /// Every element that sizes and strides reach is valid for `'a`, in one object, and nobody writes it.
+    /// 1. Every element that sizes and strides address is valid for `'a`, in one object.
+    /// 2. No code writes these elements.
     ///
     /// # Examples
     /// ```
@@ -218,8 +224,8 @@ impl<'a, T, const RANK: usize> TensorView<'a, T, RANK, Cpu> {
         size: impl Into<Dim<RANK>>,
         stride: impl Into<Stride<RANK>>,
     ) -> Result<Self> {
-        let (base, layout) = spread(first, size.into(), stride.into())?;
-        // SAFETY: the caller's promise; positions are counted from the lowest element.
+        let (base, layout) = base_and_layout(first, size.into(), stride.into())?;
+        // SAFETY: (1) and (2) are the caller's promises; positions are counted from the lowest element.
         Ok(unsafe { TensorView::new(base, layout, true, &Cpu) })
     }
 }
@@ -228,16 +234,17 @@ impl<'a, T, const RANK: usize> TensorViewMut<'a, T, RANK, Cpu> {
     /// As [`TensorView::from_raw_parts`], for writing.
     ///
     /// # Errors
-    /// As there; [`Error::Overlap`] where two indices name one element.
+    /// Those of [`TensorView::from_raw_parts`]; [`Error::Overlap`] when two indices address one element.
     ///
     /// # Safety
-    /// Every element that sizes and strides reach is valid for `'a`, in one object, and nobody else reads or writes it.
+    /// 1. Every element that sizes and strides address is valid for `'a`, in one object.
+    /// 2. No other code reads or writes these elements.
     pub unsafe fn from_raw_parts(
         first: *mut T,
         size: impl Into<Dim<RANK>>,
         stride: impl Into<Stride<RANK>>,
     ) -> Result<Self> {
-        let (base, layout) = spread(first.cast_const(), size.into(), stride.into())?;
+        let (base, layout) = base_and_layout(first.cast_const(), size.into(), stride.into())?;
         if layout.may_overlap() {
             return Err(Error::Overlap {
                 op: "from_raw_parts",
@@ -245,14 +252,14 @@ impl<'a, T, const RANK: usize> TensorViewMut<'a, T, RANK, Cpu> {
                 strides: layout.stride().0.into(),
             });
         }
-        // SAFETY: the caller's promise, as above; no two indices name one element.
+        // SAFETY: (1) and (2) are the caller's promises; no two indices address one element.
         Ok(unsafe { TensorViewMut::new(base, layout, &Cpu) })
     }
 }
 
 impl<T, const RANK: usize> Tensor<T, RANK, Cpu> {
-    /// Shared writing on one thread: the same memory, each element in a `Cell`. Handles and views of it may then write
-    /// one element while others read it; it cannot leave its thread.
+    /// Shared writing on one thread: the same memory, with each element in a `Cell`. Handles and views may
+    /// then write an element while others read it; the tensor cannot leave its thread.
     ///
     /// # Errors
     /// [`Error::Shared`] when other handles share the memory.
@@ -269,25 +276,26 @@ impl<T, const RANK: usize> Tensor<T, RANK, Cpu> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn into_cells(self) -> Result<Tensor<Cell<T>, RANK, Cpu>> {
-        self.unique("into_cells")?;
+        self.ensure_unique("into_cells")?;
         let layout = *self.layout();
-        // SAFETY: `Cell<T>` has the layout of `T`; this was the only handle, so all others will be of cells.
-        Ok(unsafe { self.relay(layout) })
+        // SAFETY: `Cell<T>` has the layout of `T`; this was the only handle, therefore all later ones are of
+        // cells.
+        Ok(unsafe { self.with_layout(layout) })
     }
 
-    /// The way back from [`into_cells`](Tensor::into_cells).
+    /// The inverse of [`into_cells`](Tensor::into_cells).
     ///
     /// # Errors
     /// [`Error::Shared`] when other handles share the memory.
     pub fn from_cells(cells: Tensor<Cell<T>, RANK, Cpu>) -> Result<Self> {
-        cells.unique("from_cells")?;
+        cells.ensure_unique("from_cells")?;
         let layout = *cells.layout();
-        // SAFETY: as above; the only handle, so nobody writes through a cell any more.
-        Ok(unsafe { cells.relay(layout) })
+        // SAFETY: as above; the only handle, therefore no cell is written any more.
+        Ok(unsafe { cells.with_layout(layout) })
     }
 }
 
-/// A type whose elements may be written by several threads as another type, of the same bytes.
+/// A type whose elements several threads may write through an atomic type of the same bytes.
 ///
 /// # Safety
 /// `Self` and `Atomic` have the same size, alignment and valid bytes.
@@ -297,7 +305,7 @@ pub unsafe trait AsAtomic: Copy {
 }
 macro_rules! atomics {
     ($($t:ty: $atomic:ty, $width:literal;)*) => { $(
-        // SAFETY: the standard library: the same in-memory representation; alignment is checked when it is used.
+        // SAFETY: by the standard library, the same in-memory representation; alignment is checked on use.
         #[cfg(target_has_atomic = $width)]
         unsafe impl AsAtomic for $t { type Atomic = $atomic; }
     )* };
@@ -318,10 +326,10 @@ impl<T: AsAtomic, const RANK: usize> Tensor<T, RANK, Cpu> {
     /// Shared writing across threads: the same memory, each element an atomic.
     ///
     /// # Errors
-    /// [`Error::Shared`] when other handles share the memory, [`Error::Value`] where an atomic needs more alignment
-    /// than the memory has (64-bit integers in foreign memory on 32-bit machines).
+    /// [`Error::Shared`] when other handles share the memory, [`Error::Value`] when the atomic needs more
+    /// alignment than the memory has (64-bit integers in foreign memory on 32-bit machines).
     pub fn into_atomics(self) -> Result<Tensor<T::Atomic, RANK, Cpu>> {
-        self.unique("into_atomics")?;
+        self.ensure_unique("into_atomics")?;
         if !self.allocation().ptr().cast::<T::Atomic>().is_aligned() {
             return Err(Error::Value {
                 op: "into_atomics",
@@ -330,17 +338,17 @@ impl<T: AsAtomic, const RANK: usize> Tensor<T, RANK, Cpu> {
         }
         let layout = *self.layout();
         // SAFETY: the same bytes, aligned; this was the only handle.
-        Ok(unsafe { self.relay(layout) })
+        Ok(unsafe { self.with_layout(layout) })
     }
 
-    /// The way back from [`into_atomics`](Tensor::into_atomics).
+    /// The inverse of [`into_atomics`](Tensor::into_atomics).
     ///
     /// # Errors
     /// [`Error::Shared`] when other handles share the memory.
     pub fn from_atomics(atomics: Tensor<T::Atomic, RANK, Cpu>) -> Result<Self> {
-        atomics.unique("from_atomics")?;
+        atomics.ensure_unique("from_atomics")?;
         let layout = *atomics.layout();
         // SAFETY: as above; the only handle.
-        Ok(unsafe { atomics.relay(layout) })
+        Ok(unsafe { atomics.with_layout(layout) })
     }
 }

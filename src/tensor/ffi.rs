@@ -1,4 +1,4 @@
-//! Handles that cross a language border: a tensor as one thin pointer.
+//! Handles for other languages: a tensor as one thin pointer.
 // Imports: `error`, `device`.
 
 use super::Tensor;
@@ -8,8 +8,9 @@ use std::alloc::Layout;
 use std::ptr::NonNull;
 
 impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// This handle as one thin pointer, which other languages can keep: c10's `intrusive_ptr::release`. The memory lives
-    /// until [`from_raw`](Tensor::from_raw) has taken the handle back; `share_data()` first, to keep one here too.
+    /// This handle as one thin pointer, which other languages can keep: c10's `intrusive_ptr::release`. The
+    /// memory lives until [`from_raw`](Tensor::from_raw) takes the handle back; call `share_data()` first to
+    /// keep another handle.
     ///
     /// # Cost
     /// One heap block of the size of the struct.
@@ -39,14 +40,16 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         Ok(raw)
     }
 
-    /// The handle that [`into_raw`](Tensor::into_raw) gave away: c10's `intrusive_ptr::reclaim`. Until then
-    /// `raw.as_ref()` looks at it.
+    /// Takes back the handle of [`into_raw`](Tensor::into_raw): c10's `intrusive_ptr::reclaim`. Until then,
+    /// `raw.as_ref()` reads the tensor.
     ///
     /// # Safety
-    /// 1. `raw` comes from `into_raw` of a tensor of this element, rank and kind of device, and is taken back once.
-    /// 2. A tensor that is not `Send` comes back on the thread that gave it away.
+    /// 1. `raw` comes from `into_raw` of a tensor of this element, rank and kind of device, and is taken back
+    ///    once.
+    /// 2. A tensor that is not `Send` is taken back on the thread that called `into_raw`.
     pub unsafe fn from_raw(raw: NonNull<Self>) -> Self {
-        // SAFETY: (1): a block of the global allocator with this layout, as a `Box` has it, that holds a tensor.
+        // SAFETY: (1) a block of the global allocator with this layout, as a `Box` requires, which holds a
+        // tensor; (2) is the caller's promise.
         *unsafe { Box::from_raw(raw.as_ptr()) }
     }
 }

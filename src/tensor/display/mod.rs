@@ -1,9 +1,9 @@
-//! Printing: `Display` as NumPy prints arrays, `Debug` as one would write the tensor down.
+//! Printing: `Display` as NumPy prints arrays, `Debug` as a call that makes the tensor.
 //!
-//! Neither ever fails: a tensor without data prints its sizes.
+//! Neither fails: a tensor without data prints its sizes.
 // Imports: `error`, `dtype`, `scalar`, `element`, `device`, `tensor`.
 
-mod words;
+mod numbers;
 
 use super::bytes::Strided;
 use super::{Tensor, TensorView, TensorViewMut};
@@ -16,41 +16,41 @@ use num_complex::Complex;
 use std::fmt;
 use std::ops::Range;
 
-/// Beyond so many elements, only the edges are printed.
-const THRESHOLD: usize = 1000;
-/// How many elements an edge has.
-const EDGE: usize = 3;
+/// Above this number of elements, only the edges are printed.
+const SUMMARY_ELEMENTS: usize = 1000;
+/// The number of elements of an edge.
+const EDGE_ELEMENTS: usize = 3;
 /// Characters of a line.
-const WIDTH: usize = 75;
+const LINE_CHARACTERS: usize = 75;
 
-/// The elements to print, as words in row-major order.
+/// The elements to print, as strings in row-major order.
 struct Page<'a> {
-    words: std::vec::IntoIter<String>,
+    texts: std::vec::IntoIter<String>,
     size: &'a [usize],
-    /// Which axes show their edges only.
+    /// Whether each axis shows only its edges.
     is_cut: &'a [bool],
     separator: &'static str,
 }
 
 impl Page<'_> {
-    /// Everything from `axis` on, behind `indent` spaces on every line but the first.
+    /// The text from `axis` on, with `indent` spaces at the start of every line but the first.
     fn text(&mut self, axis: usize, indent: usize, width: usize) -> String {
         if axis == self.size.len() {
-            return self.words.next().unwrap_or_default();
+            return self.texts.next().unwrap_or_default();
         }
         let is_last = axis + 1 == self.size.len();
         let comma = self.separator.trim_end();
-        let count = if self.is_cut[axis] { 2 * EDGE + 1 } else { self.size[axis] };
+        let count = if self.is_cut[axis] { 2 * EDGE_ELEMENTS + 1 } else { self.size[axis] };
         let (mut text, mut line) = (String::new(), 0);
         for item in 0..count {
             let word = match item {
-                EDGE if self.is_cut[axis] => "...".into(),
+                EDGE_ELEMENTS if self.is_cut[axis] => "...".into(),
                 _ => self.text(axis + 1, indent + 1, width.saturating_sub(1)),
             };
             if !is_last && item > 0 {
                 text.extend([comma, &"\n".repeat(self.size.len() - axis - 1), &" ".repeat(indent)]);
             } else if is_last {
-                // A word that does not fit begins a line, unless it is the first there.
+                // A number that does not fit begins a new line, unless the line is empty.
                 if line > 0 && indent + line + word.len() > width.saturating_sub(1) {
                     text.truncate(text.trim_end().len());
                     text.extend(["\n", &" ".repeat(indent)]);
@@ -67,7 +67,7 @@ impl Page<'_> {
     }
 }
 
-/// A tensor of any element, rank and device, as printing reads it.
+/// A tensor of any element, rank and device, for printing.
 pub(crate) struct Cells<'a> {
     pub(crate) kind: DType,
     /// The value of the bytes of one element.
@@ -91,32 +91,37 @@ pub(crate) fn decode<T: Element>(bytes: &[u8]) -> Cell {
 }
 
 impl Cells<'_> {
-    /// As `Display` prints them.
+    /// The text of `Display`.
     pub(crate) fn display(&self, f: &fmt::Formatter<'_>) -> Result<String> {
         match f.precision() {
             None if self.size().is_empty() => {
-                Ok(self.part(&[])?.into_iter().map(|cell| words::scalar(self.kind, cell)).collect())
+                Ok(self.part(&[])?.into_iter().map(|cell| numbers::scalar(self.kind, cell)).collect())
             }
             _ => self.page(f, " ", 0),
         }
     }
 
-    /// The elements in brackets, `indent` characters to the right of where they begin.
+    /// The elements in brackets; lines after the first are indented by `indent` characters.
     fn page(&self, f: &fmt::Formatter<'_>, separator: &'static str, indent: usize) -> Result<String> {
         let is_long = self.size().iter().fold(1, |numel: usize, &size| numel.saturating_mul(size))
-            > THRESHOLD
+            > SUMMARY_ELEMENTS
             && !f.alternate();
-        let is_cut: Vec<bool> = self.size().iter().map(|&size| is_long && size > 2 * EDGE).collect();
+        let is_cut: Vec<bool> = self.size().iter().map(|&size| is_long && size > 2 * EDGE_ELEMENTS).collect();
         let cells = self.read(&is_cut, &mut Vec::new())?;
         if cells.is_empty() {
             return Ok("[]".into());
         }
-        let words = words::words(self.kind, &cells, f.precision().unwrap_or(8)).into_iter();
-        let page = Page { words, size: self.size(), is_cut: &is_cut, separator }.text(0, indent + 1, WIDTH);
+        let texts = numbers::aligned(self.kind, &cells, f.precision().unwrap_or(8)).into_iter();
+        let page = Page { texts, size: self.size(), is_cut: &is_cut, separator }.text(
+            0,
+            indent + 1,
+            LINE_CHARACTERS,
+        );
         Ok(if self.size().is_empty() { page.trim_start().into() } else { page })
     }
 
-    /// The elements that are printed: all, or the edges of the axes that are cut. The leading axes are at `part`.
+    /// The elements that are printed: all, or the edges of the axes that are cut. `part` has the ranges of
+    /// the leading axes.
     fn read(&self, is_cut: &[bool], part: &mut Vec<Range<usize>>) -> Result<Vec<Cell>> {
         let leading = part.len();
         let whole = |axis: usize| 0..self.size()[axis];
@@ -134,9 +139,9 @@ impl Cells<'_> {
             part.pop();
             cells
         };
-        let edges = [edge(0..EDGE)?, edge(self.size()[cut] - EDGE..self.size()[cut])?];
+        let edges = [edge(0..EDGE_ELEMENTS)?, edge(self.size()[cut] - EDGE_ELEMENTS..self.size()[cut])?];
         part.truncate(leading);
-        // Each position of the axes before has its share of one edge, then that of the other.
+        // Each position of the axes before has its part of the first edge, then of the second.
         let share = edges[0].len().checked_div(outer).unwrap_or(0);
         Ok((0..outer)
             .flat_map(|at| edges.iter().flat_map(move |edge| edge[at * share..][..share].iter().copied()))
@@ -147,16 +152,16 @@ impl Cells<'_> {
         self.elements.size
     }
 
-    /// The elements inside ranges of the axes, in row-major order.
+    /// The elements inside the ranges of the axes, in row-major order.
     fn part(&self, ranges: &[Range<usize>]) -> Result<Vec<Cell>> {
         let OperandRef { address, stride, element } = self.elements.slot;
         let first: isize = ranges.iter().zip(stride).map(|(range, &step)| range.start as isize * step).sum();
         let size: Vec<usize> = ranges.iter().map(Range::len).collect();
         let slot = OperandRef { address: address.wrapping_offset(first * element as isize), stride, element };
         let mut cells = Vec::with_capacity(size.iter().product());
-        // SAFETY: some of the elements.
+        // SAFETY: a part of the elements.
         unsafe {
-            Strided { size: &size, slot, ..self.elements }.pieces(&mut |bytes| {
+            Strided { size: &size, slot, ..self.elements }.for_each_chunk(&mut |bytes| {
                 cells.extend(bytes.chunks_exact(element).map(self.decode));
                 Ok(())
             })?;
@@ -187,17 +192,19 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         if let Some(page) = page {
             write!(f, "{page}, ")?;
         }
-        let memory = if self.ready("debug").is_ok() { "" } else { ", unallocated" };
+        let memory = if self.ensure_allocated("debug").is_ok() { "" } else { ", unallocated" };
         write!(f, "size={}, device={:?}{memory})", self.size(), self.device())
     }
 }
 
 macro_rules! printed {
     ($($name:ident: $type:ty, |$x:ident| $view:expr;)*) => { $(
-        /// As NumPy prints arrays; `{:.3}` gives at most 3 digits after the point, `{:#}` prints every element.
+        /// Prints as NumPy prints arrays; `{:.3}` gives at most 3 digits after the point, `{:#}` prints every
+        /// element.
         ///
-        /// Floats have the fewest digits that tell them from their neighbors, at most 8 after the point. Beyond 1 000
-        /// elements each axis shows 3 at either end. Without data, prints the sizes; never fails for it.
+        /// Floats have the fewest digits that distinguish them from their neighbors, at most 8 after the
+        /// point. Above 1 000 elements each axis shows 3 at either end. A tensor without data prints its
+        /// sizes and is no error.
         ///
         /// # Examples
         /// ```
@@ -217,7 +224,8 @@ macro_rules! printed {
         /// # Examples
         /// ```
         /// use rankform::prelude::*;
-        /// assert_eq!(format!("{:?}", Tensor::from([1.0, 2.0])), "Tensor<f64, 1>([1., 2.], size=[2], device=Cpu)");
+        /// let text = format!("{:?}", Tensor::from([1.0, 2.0]));
+        /// assert_eq!(text, "Tensor<f64, 1>([1., 2.], size=[2], device=Cpu)");
         /// ```
         impl<T: Element, const RANK: usize, D: Device> fmt::Debug for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -239,16 +247,16 @@ mod tests {
     use crate::allocation::Allocation;
     use crate::device::Cpu;
     use crate::dim::Dim;
+    use crate::fallible_arc::FallibleArc;
     use crate::layout::Layout;
-    use crate::shared::Shared;
 
     #[test]
     fn a_tensor_that_waits_for_its_memory_prints_its_sizes() {
-        let memory = || Shared::new(Allocation::new(&Cpu, 0).unwrap()).unwrap();
-        let x = Tensor::<f32, 2>::waiting(memory(), Layout::row_major(Dim([2000, 3])));
+        let memory = || FallibleArc::new(Allocation::new(&Cpu, 0).unwrap()).unwrap();
+        let x = Tensor::<f32, 2>::deferred(memory(), Layout::row_major(Dim([2000, 3])));
         assert_eq!(x.to_string(), "Tensor<f32, 2>(size=[2000, 3], device=Cpu, unallocated)");
         assert_eq!(format!("{x:?}"), x.to_string());
-        let scalar = Tensor::<f32, 0>::waiting(memory(), Layout::row_major(Dim([])));
+        let scalar = Tensor::<f32, 0>::deferred(memory(), Layout::row_major(Dim([])));
         assert_eq!(scalar.to_string(), "Tensor<f32, 0>(size=[], device=Cpu, unallocated)");
     }
 }

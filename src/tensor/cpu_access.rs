@@ -10,10 +10,10 @@ impl<'a, T, const RANK: usize> TensorView<'a, T, RANK, Cpu> {
     /// The elements as a slice, if row-major order is the order of memory.
     #[inline]
     pub fn as_slice(self) -> Option<&'a [T]> {
-        if !self.layout().is_contiguous() || self.ready("as_slice").is_err() {
+        if !self.layout().is_contiguous() || self.ensure_allocated("as_slice").is_err() {
             return None;
         }
-        // SAFETY: a contiguous view: `numel` valid elements from its offset on, not written for 'a.
+        // SAFETY: a contiguous view: `numel` valid elements from its offset on, which are not written for 'a.
         Some(unsafe { std::slice::from_raw_parts(self.first(), self.numel()) })
     }
 
@@ -21,7 +21,7 @@ impl<'a, T, const RANK: usize> TensorView<'a, T, RANK, Cpu> {
     #[inline]
     pub fn get(self, index: [usize; RANK]) -> Option<&'a T> {
         let position = self.layout().position(index)?;
-        self.ready("get").ok()?;
+        self.ensure_allocated("get").ok()?;
         // SAFETY: a position of the view, whose element is valid and not written for 'a.
         Some(unsafe { &*self.address_of(position).cast_const().cast::<T>() })
     }
@@ -41,7 +41,8 @@ impl<'a, T, const RANK: usize> TensorViewMut<'a, T, RANK, Cpu> {
         if !view.layout().is_contiguous() {
             return None;
         }
-        // SAFETY: a contiguous exclusive view: `numel` valid elements from its offset on, nobody else's for 'a.
+        // SAFETY: a contiguous exclusive view: `numel` valid elements from its offset on, which no other code
+        // uses for 'a.
         Some(unsafe { std::slice::from_raw_parts_mut(view.first().cast_mut(), view.numel()) })
     }
 
@@ -76,7 +77,8 @@ impl<T, const RANK: usize> Tensor<T, RANK, Cpu> {
     /// The elements as a slice for writing.
     ///
     /// # Errors
-    /// [`Error::Shared`], [`Error::Unallocated`]; [`Error::NeedsCopy`] when row-major order is not the order of memory.
+    /// [`Error::Shared`], [`Error::Unallocated`]; [`Error::NeedsCopy`] when row-major order is not the order
+    /// of memory.
     #[inline]
     pub fn data_mut(&mut self) -> Result<&mut [T]> {
         let (size, stride) = (self.size().0, self.stride().0);
@@ -86,7 +88,7 @@ impl<T, const RANK: usize> Tensor<T, RANK, Cpu> {
             strides: stride.into(),
             to: size.into(),
         };
-        self.writable("data_mut")?.into_slice_mut().ok_or_else(needs_copy)
+        self.try_view_mut("data_mut")?.into_slice_mut().ok_or_else(needs_copy)
     }
 
     /// The element at `index`, or `None` outside the sizes or before there is memory.
@@ -109,7 +111,7 @@ impl<T, const RANK: usize> Index<[usize; RANK]> for Tensor<T, RANK, Cpu> {
     fn index(&self, index: [usize; RANK]) -> &T {
         match self.view().get(index) {
             Some(element) => element,
-            None => out_of_range(index, self.size().0), // no closure: it would be the place that is named
+            None => out_of_range(index, self.size().0), // no closure: the panic would name the closure's line
         }
     }
 }
@@ -139,15 +141,15 @@ impl<T, const RANK: usize> Index<[usize; RANK]> for TensorViewMut<'_, T, RANK, C
 }
 
 impl<T, const RANK: usize> IndexMut<[usize; RANK]> for Tensor<T, RANK, Cpu> {
-    /// Each time asks whether this is the only handle: in a loop, write through one `view_mut()?`.
+    /// Each call checks whether this is the only handle: in a loop, write through one `view_mut()?`.
     ///
     /// # Panics
-    /// Outside the sizes; while other handles share the memory, or before there is any.
+    /// Outside the sizes; while other handles share the memory; before memory is allocated.
     #[inline]
     #[track_caller]
     fn index_mut(&mut self, index: [usize; RANK]) -> &mut T {
         let size = self.size().0;
-        match self.writable("index").map(|view| view.into_element_mut(index)) {
+        match self.try_view_mut("index").map(|view| view.into_element_mut(index)) {
             Ok(Some(element)) => element,
             Ok(None) => out_of_range(index, size),
             Err(error) => panic!("{error}"),

@@ -1,4 +1,4 @@
-//! Copy, share, move: who holds the bytes, and how they get somewhere else. Each name says which.
+//! Copy, share, move: handles on the same memory, and copies in new memory.
 //!
 //! | | memory | works on |
 //! |---|---|---|
@@ -16,18 +16,18 @@ use crate::error::{Error, Result};
 use crate::layout::{Layout, MemoryFormat};
 use crate::rank::{IsRank4, IsRank5};
 
-/// What a detached handle may still change; see [`Tensor::detach`].
+/// The metadata lock of a detached handle; see [`Tensor::detach`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Metadata {
-    /// Sizes and strides as of any tensor.
-    Free,
-    /// Neither: changing them is [`Error::MetadataFrozen`].
+pub enum MetadataLock {
+    /// Sizes and strides can be changed.
+    Unlocked,
+    /// Changing sizes or strides is [`Error::MetadataFrozen`].
     Frozen,
 }
 
 impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// Another handle on the same memory, with the same layout. No bytes move; afterwards neither handle may write
-    /// until the other is gone.
+    /// Another handle on the same memory, with the same layout. No bytes move; afterwards neither handle may
+    /// write until the other is dropped.
     ///
     /// # Examples
     /// ```
@@ -41,18 +41,19 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// ```
     pub fn share_data(&self) -> Self {
         // SAFETY: the same memory and layout.
-        unsafe { self.another(*self.layout()) }
+        unsafe { self.share_with_layout(*self.layout()) }
     }
 
     /// Another handle on the same memory with other sizes of the same number of elements, of any rank.
     ///
     /// # Errors
-    /// [`Error::Length`], [`Error::NeedsCopy`] when no strides fit, [`Error::Unallocated`] before there is memory.
+    /// [`Error::Length`], [`Error::NeedsCopy`] when no strides fit, [`Error::Unallocated`] before there is
+    /// memory.
     pub fn share_as<const N: usize>(&self, size: impl Into<Dim<N>>) -> Result<Tensor<T, N, D>> {
-        self.view().ready("share_as")?;
-        let layout = self.layout().reshaped(size).map_err(|error| error.renamed("share_as"))?;
+        self.view().ensure_allocated("share_as")?;
+        let layout = self.layout().reshaped(size).map_err(|error| error.with_op("share_as"))?;
         // SAFETY: the same elements under other sizes.
-        Ok(unsafe { self.another(layout) })
+        Ok(unsafe { self.share_with_layout(layout) })
     }
 
     /// Makes this a handle on the memory of `other`, with its sizes: c10's `shallow_copy_from`.
@@ -60,25 +61,25 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// # Errors
     /// [`Error::MetadataFrozen`], [`Error::Unallocated`] when `other` has no memory yet.
     pub fn shallow_copy_from(&mut self, other: &Self) -> Result<()> {
-        self.thawed("shallow_copy_from")?;
-        other.view().ready("shallow_copy_from")?;
+        self.ensure_unfrozen("shallow_copy_from")?;
+        other.view().ensure_allocated("shallow_copy_from")?;
         *self = other.share_data();
         Ok(())
     }
 
-    /// Another handle on the same memory that counts its versions from 0, and whose sizes may be frozen: c10's
-    /// `shallow_copy_and_detach`.
-    pub fn detach(&self, metadata: Metadata) -> Self {
+    /// Another handle on the same memory that counts its versions from 0, and whose sizes may be frozen:
+    /// c10's `shallow_copy_and_detach`.
+    pub fn detach(&self, metadata: MetadataLock) -> Self {
         let mut handle = self.share_data();
-        handle.mark_detached(metadata == Metadata::Frozen);
+        handle.mark_detached(metadata == MetadataLock::Frozen);
         handle
     }
 }
 
 impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     fn copy_as(&self, op: &'static str, layout: Layout<RANK>) -> Result<Tensor<T, RANK, D>> {
-        let mut copy = Tensor::unwritten(op, layout, self.device())?;
-        self.copy_within_device(op, copy.writable(op)?)?;
+        let mut copy = Tensor::uninit(op, layout, self.device())?;
+        self.copy_within_device(op, copy.try_view_mut(op)?)?;
         Ok(copy)
     }
 
@@ -112,19 +113,19 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// [`Error::Length`], [`Error::Unallocated`], [`Error::OutOfMemory`].
     pub fn to_shape<const N: usize>(&self, size: impl Into<Dim<N>>) -> Result<Tensor<T, N, D>> {
         let size = size.into();
-        Layout::row_major(self.size()).reshaped(size).map_err(|error| error.renamed("to_shape"))?;
+        Layout::row_major(self.size()).reshaped(size).map_err(|error| error.with_op("to_shape"))?;
         self.copy_as("to_shape", Layout::row_major(self.size()))?.into_shape(size)
     }
 
     /// The elements in row-major order.
     ///
     /// # Cost
-    /// Waits for the device; one copy more when they do not stand in that order.
+    /// Waits for the device; one more copy if the elements are not in row-major order.
     ///
     /// # Errors
     /// [`Error::NoData`] on a device without data, [`Error::Unallocated`], [`Error::OutOfMemory`].
     pub fn to_vec(&self) -> Result<Vec<T>> {
-        self.ready("to_vec")?;
+        self.ensure_allocated("to_vec")?;
         if !self.layout().is_contiguous() {
             return self.to_contiguous()?.view().to_vec();
         }
@@ -133,10 +134,10 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         let nbytes = numel * size_of::<T>();
         values.try_reserve_exact(numel).map_err(|_| Error::OutOfMemory { op: "to_vec", nbytes })?;
         let room = values.spare_capacity_mut().as_mut_ptr().cast();
-        // SAFETY: the spare capacity has `nbytes` bytes, and a contiguous view as many; its elements are valid ones.
+        // SAFETY: the spare capacity has `nbytes` bytes, as the contiguous view has; its elements are valid.
         unsafe {
             let room = std::slice::from_raw_parts_mut(room, nbytes);
-            self.device().read(self.raw_ptr().cast(), room).map_err(|error| error.renamed("to_vec"))?;
+            self.device().read(self.raw_ptr().cast(), room).map_err(|error| error.with_op("to_vec"))?;
             values.set_len(numel);
         }
         Ok(values)
@@ -151,11 +152,11 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
             return Err(Error::NotOne { op: "item", sizes: self.size().0.into(), found: self.numel() });
         }
         let mut value = std::mem::MaybeUninit::<T>::uninit();
-        self.ready("item")?;
-        // SAFETY: room for one element; the view's only element stands at its offset and is a valid one.
+        self.ensure_allocated("item")?;
+        // SAFETY: a buffer for one element; the view's only element lies at its offset and is valid.
         unsafe {
             let room = std::slice::from_raw_parts_mut(value.as_mut_ptr().cast(), size_of::<T>());
-            self.device().read(self.raw_ptr().cast(), room).map_err(|error| error.renamed("item"))?;
+            self.device().read(self.raw_ptr().cast(), room).map_err(|error| error.with_op("item"))?;
             Ok(value.assume_init())
         }
     }
@@ -174,24 +175,25 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// ```
     pub fn to<E: Device>(&self, device: &E) -> Result<Tensor<T, RANK, E>> {
         let layout = self.layout().preserved();
-        let mut copy = Tensor::<T, RANK, E>::unwritten("to", layout, device)?;
+        let mut copy = Tensor::<T, RANK, E>::uninit("to", layout, device)?;
         if self.is_on(device) {
-            self.copy_within_device("to", copy.writable("to")?)?;
+            self.copy_within_device("to", copy.try_view_mut("to")?)?;
             return Ok(copy);
         }
-        // The bytes travel in the order in which the copy stores them: dense, slowest axis first.
+        // The bytes are sent in the order in which the copy stores them: dense, slowest axis first.
         let ordered = self.permuted(layout.axes_by_stride())?;
-        self.ready("to")?;
+        self.ensure_allocated("to")?;
         if ordered.layout().is_contiguous() {
-            let (nbytes, to) = (self.numel() * size_of::<T>(), copy.writable("to")?.raw_ptr().cast());
-            // SAFETY: fresh memory for exactly these elements; the view's are contiguous, and nobody writes them.
+            let (nbytes, to) = (self.numel() * size_of::<T>(), copy.try_view_mut("to")?.raw_ptr().cast());
+            // SAFETY: new memory for exactly these elements; those of the view are contiguous, and its borrow
+            // forbids writes.
             if unsafe { device.copy_from(to, self.device(), ordered.raw_ptr().cast(), nbytes)? } {
                 return Ok(copy);
             }
         }
-        let values = ordered.to_vec().map_err(|error| error.renamed("to"))?;
-        let to = copy.writable("to")?.raw_ptr().cast();
-        // SAFETY: fresh memory for exactly these elements, which stand in its order.
+        let values = ordered.to_vec().map_err(|error| error.with_op("to"))?;
+        let to = copy.try_view_mut("to")?.raw_ptr().cast();
+        // SAFETY: new memory for exactly these elements, which are in its order.
         unsafe { device.write(to, bytemuck::cast_slice(&values))? };
         Ok(copy)
     }
@@ -199,7 +201,8 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// Copies the elements into an existing tensor of the same sizes, or a part of one, on any device.
     ///
     /// # Errors
-    /// [`Error::Output`] when the sizes differ, those of [`view_mut`](Tensor::view_mut) and [`to`](TensorView::to).
+    /// [`Error::Output`] when the sizes differ, those of [`view_mut`](Tensor::view_mut) and
+    /// [`to`](TensorView::to).
     ///
     /// # Examples
     /// ```
@@ -229,14 +232,14 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         (device as &dyn std::any::Any).downcast_ref::<D>() == Some(self.device())
     }
 
-    /// Copies to a view of the same size on the same device, which the caller has compared.
+    /// Copies to a view of the same size on the same device; the caller has checked both.
     pub(super) fn copy_within_device<E: Device>(
         &self,
         op: &'static str,
         mut to: TensorViewMut<'_, T, RANK, E>,
     ) -> Result<()> {
         assert!(self.size() == to.size() && self.is_on(to.device()), "the caller has compared");
-        self.ready(op)?;
+        self.ensure_allocated(op)?;
         let (from_stride, to_stride) = (self.stride(), to.stride());
         let to_slot =
             OperandRef { address: to.raw_ptr().cast(), stride: &to_stride.0, element: size_of::<T>() };
@@ -250,7 +253,7 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     }
 }
 
-/// What a tensor does through its view.
+/// The methods that a tensor forwards to its view.
 macro_rules! through_view {
     ($($(#[$doc:meta])* fn $name:ident $([$($generics:tt)*])? ($($arg:ident: $type:ty),*) -> $out:ty;)*) => {
         impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(
@@ -300,16 +303,18 @@ through_view! {
 }
 
 impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// Copies the elements into an existing tensor of the same sizes, or a part of one; see [`TensorView::copy_to`].
+    /// Copies the elements into an existing tensor of the same sizes, or a part of one; see
+    /// [`TensorView::copy_to`].
     ///
     /// # Errors
-    /// [`Error::Output`] when the sizes differ, those of [`view_mut`](Tensor::view_mut) and [`to`](Tensor::to).
+    /// [`Error::Output`] when the sizes differ, those of [`view_mut`](Tensor::view_mut) and
+    /// [`to`](Tensor::to).
     pub fn copy_to<'o, E: Device + 'o>(&self, out: impl IntoViewMut<'o, T, RANK, E>) -> Result<()> {
         self.view().copy_to(out)
     }
 
-    /// Copies if other handles share the memory, so that this one may write; says whether it did. Version and resize
-    /// policy go on.
+    /// Copies if other handles share the memory; this handle may write afterwards. Returns whether it copied.
+    /// Version and resize policy continue.
     ///
     /// # Errors
     /// [`Error::Unallocated`], [`Error::OutOfMemory`].
@@ -320,7 +325,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         }
         let copy = self.copy()?;
         if copy.layout() != self.layout() {
-            self.thawed("make_unique")?;
+            self.ensure_unfrozen("make_unique")?;
             self.set_layout(*copy.layout());
         }
         let (memory, _) = copy.into_memory();
@@ -343,7 +348,8 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         self.view().copy_as("to_channels_last", Layout::with_channel_fastest(self.size()))
     }
 
-    /// New memory with the same elements, the channel axis fastest: `[batch, channel, depth, height, width]` only.
+    /// New memory with the same elements, the channel axis fastest: `[batch, channel, depth, height, width]`
+    /// only.
     ///
     /// # Errors
     /// [`Error::Unallocated`], [`Error::OutOfMemory`].
@@ -355,15 +361,16 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     }
 }
 
-/// Words for what does not exist on purpose.
+/// The diagnostic of an intentionally missing method.
 #[diagnostic::on_unimplemented(
-    message = "a tensor is not `Clone`, because that would not say what is copied",
+    message = "a tensor is not `Clone`, because `clone` would not tell whether memory is copied",
     label = "`.copy()?` makes new memory, `.share_data()` makes another handle on the same memory"
 )]
 pub trait CloneIsExplicit {}
 
 impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// Does not compile, and says what to write instead: [`copy`](Tensor::copy) or [`share_data`](Tensor::share_data).
+    /// Does not compile; the message names the alternatives, [`copy`](Tensor::copy) and
+    /// [`share_data`](Tensor::share_data).
     #[doc(hidden)]
     #[allow(clippy::should_implement_trait)]
     pub fn clone(&self) -> Self
@@ -374,28 +381,28 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     }
 }
 
-/// Words for what does not exist on purpose.
+/// The diagnostic of an intentionally missing method.
 #[diagnostic::on_unimplemented(
     message = "a `TensorView` only reads",
     label = "writing needs `view_mut()?` of a `&mut Tensor`, which gives a `TensorViewMut`",
     note = "on one thread, `into_cells()?` makes a tensor whose elements can be written through shared views"
 )]
-pub trait Writes {}
+pub trait ReadOnlyView {}
 
 impl<T, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
-    /// Does not compile, and says what to write instead: a [`TensorViewMut`] fills.
+    /// Does not compile; the message names the alternative: a [`TensorViewMut`] has `fill`.
     #[doc(hidden)]
     pub fn fill(self, _: T)
     where
-        Self: Writes,
+        Self: ReadOnlyView,
     {
     }
 
-    /// Does not compile, and says what to write instead: a [`TensorViewMut`] assigns.
+    /// Does not compile; the message names the alternative: a [`TensorViewMut`] has `assign`.
     #[doc(hidden)]
     pub fn assign<VALUES>(self, _: VALUES)
     where
-        Self: Writes,
+        Self: ReadOnlyView,
     {
     }
 }

@@ -1,7 +1,7 @@
 //! Equality, exact and approximate, and elements as bytes, on the CPU.
 // Imports: `error`, `dim`, `element`, `device`.
 
-use super::adopt::checked;
+use super::external::checked_size;
 use super::{Tensor, TensorView, TensorViewMut};
 use crate::device::Cpu;
 use crate::dim::Dim;
@@ -9,34 +9,34 @@ use crate::element::Element;
 use crate::error::{Error, Result, text};
 use approx::{AbsDiffEq, RelativeEq, UlpsEq};
 
-/// A tensor or a view, to be read.
-trait Seen<T, const RANK: usize> {
-    fn seen(&self) -> TensorView<'_, T, RANK>;
+/// A tensor or a view, for reading.
+trait AsTensorView<T, const RANK: usize> {
+    fn as_tensor_view(&self) -> TensorView<'_, T, RANK>;
 }
-impl<T, const RANK: usize> Seen<T, RANK> for Tensor<T, RANK> {
-    fn seen(&self) -> TensorView<'_, T, RANK> {
+impl<T, const RANK: usize> AsTensorView<T, RANK> for Tensor<T, RANK> {
+    fn as_tensor_view(&self) -> TensorView<'_, T, RANK> {
         self.view()
     }
 }
-impl<T, const RANK: usize> Seen<T, RANK> for TensorView<'_, T, RANK> {
-    fn seen(&self) -> TensorView<'_, T, RANK> {
+impl<T, const RANK: usize> AsTensorView<T, RANK> for TensorView<'_, T, RANK> {
+    fn as_tensor_view(&self) -> TensorView<'_, T, RANK> {
         *self
     }
 }
-impl<T, const RANK: usize> Seen<T, RANK> for TensorViewMut<'_, T, RANK> {
-    fn seen(&self) -> TensorView<'_, T, RANK> {
+impl<T, const RANK: usize> AsTensorView<T, RANK> for TensorViewMut<'_, T, RANK> {
+    fn as_tensor_view(&self) -> TensorView<'_, T, RANK> {
         self.as_view()
     }
 }
 
-/// Sizes agree, and so do all elements, each with the one of the same index.
+/// Whether the sizes are equal, and each pair of elements with the same index agrees.
 #[track_caller]
-fn all<T, const RANK: usize>(
-    x: &impl Seen<T, RANK>,
-    y: &impl Seen<T, RANK>,
+fn all_agree<T, const RANK: usize>(
+    x: &impl AsTensorView<T, RANK>,
+    y: &impl AsTensorView<T, RANK>,
     same: impl Fn(&T, &T) -> bool,
 ) -> bool {
-    let (x, y) = (x.seen(), y.seen());
+    let (x, y) = (x.as_tensor_view(), y.as_tensor_view());
     x.size() == y.size() && x.iter().zip(y).all(|(x, y)| same(x, y))
 }
 
@@ -50,7 +50,7 @@ macro_rules! comparisons {
             /// On a tensor that has sizes and no memory yet.
             #[track_caller]
             fn eq(&self, other: &$right) -> bool {
-                all(self, other, T::eq)
+                all_agree(self, other, T::eq)
             }
         }
         impl<$($life,)* T: AbsDiffEq<Epsilon: Copy>, const RANK: usize> AbsDiffEq<$right> for $left {
@@ -60,7 +60,7 @@ macro_rules! comparisons {
             }
             #[track_caller]
             fn abs_diff_eq(&self, other: &$right, epsilon: T::Epsilon) -> bool {
-                all(self, other, |x, y| x.abs_diff_eq(y, epsilon))
+                all_agree(self, other, |x, y| x.abs_diff_eq(y, epsilon))
             }
         }
         impl<$($life,)* T: RelativeEq<Epsilon: Copy>, const RANK: usize> RelativeEq<$right> for $left {
@@ -69,7 +69,7 @@ macro_rules! comparisons {
             }
             #[track_caller]
             fn relative_eq(&self, other: &$right, epsilon: T::Epsilon, max_relative: T::Epsilon) -> bool {
-                all(self, other, |x, y| x.relative_eq(y, epsilon, max_relative))
+                all_agree(self, other, |x, y| x.relative_eq(y, epsilon, max_relative))
             }
         }
         impl<$($life,)* T: UlpsEq<Epsilon: Copy>, const RANK: usize> UlpsEq<$right> for $left {
@@ -78,7 +78,7 @@ macro_rules! comparisons {
             }
             #[track_caller]
             fn ulps_eq(&self, other: &$right, epsilon: T::Epsilon, max_ulps: u32) -> bool {
-                all(self, other, |x, y| x.ulps_eq(y, epsilon, max_ulps))
+                all_agree(self, other, |x, y| x.ulps_eq(y, epsilon, max_ulps))
             }
         }
     )* };
@@ -112,8 +112,8 @@ impl<'a, T: Element, const RANK: usize> TensorView<'a, T, RANK, Cpu> {
 }
 
 impl<T: Element + bytemuck::Pod, const RANK: usize> TensorViewMut<'_, T, RANK, Cpu> {
-    /// The bytes of the elements, in native order, for writing, if row-major order is the order of memory. Not for
-    /// booleans, of which most bytes are none; complex numbers are pairs of floats.
+    /// The bytes of the elements, in native order, for writing, if row-major order is the order of memory.
+    /// Not for booleans, for which most bytes are invalid; complex numbers are pairs of floats.
     pub fn as_bytes_mut(&mut self) -> Option<&mut [u8]> {
         self.as_slice_mut().map(bytemuck::cast_slice_mut)
     }
@@ -125,11 +125,11 @@ impl<T: Element, const RANK: usize> Tensor<T, RANK, Cpu> {
         self.view().as_bytes()
     }
 
-    /// A copy of elements that stand as bytes, in native order and row-major; any alignment will do.
+    /// A copy of elements from bytes, in native order and row-major; any alignment is accepted.
     ///
     /// # Errors
-    /// [`Error::Length`] when their number does not fit, [`Error::Value`] when some bytes are no element (a boolean is 0
-    /// or 1), [`Error::Overflow`], [`Error::OutOfMemory`].
+    /// [`Error::Length`] when the number of bytes does not match, [`Error::Value`] when some bytes are not a
+    /// valid element (a boolean is 0 or 1), [`Error::Overflow`], [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```
@@ -146,7 +146,7 @@ impl<T: Element, const RANK: usize> Tensor<T, RANK, Cpu> {
                 text(format_args!("{} bytes are not whole elements of {}", bytes.len(), size_of::<T>()));
             return Err(Error::Value { op, what });
         }
-        let size = checked(op, size.into(), parts.len(), size_of::<T>())?;
+        let size = checked_size(op, size.into(), parts.len(), size_of::<T>())?;
         let mut values = Vec::new();
         values.try_reserve_exact(parts.len()).map_err(|_| Error::OutOfMemory { op, nbytes: bytes.len() })?;
         for (at, part) in parts.enumerate() {

@@ -1,19 +1,25 @@
-//! Every relation between ranks, listed once, for ranks 0 to 8.
+//! Relations between ranks, listed once, for ranks 0 to 8.
 //!
-//! The results are computed by `typenum`; the *rows* are listed one rank at a time, so that a missing row is
-//! "not implemented" in this crate's own words and never a wall of type-level arithmetic.
-//! Storage, views and elementwise operators work for any rank; only what changes the rank needs a row here.
+//! A function that changes the rank names the new rank in a bound:
+//! `Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>`. `typenum` computes the results, and the *rows* are listed
+//! one rank at a time: a missing row is reported in this crate's own words instead of type-level arithmetic.
+//! Storage, views and elementwise operators work for any rank; only functions that change the rank need a row
+//! here.
 // Imports: `dim`.
 
+mod slice;
+
+pub use slice::{NewAxis, ResolvedSlice, SliceEntry, SliceList, SliceOfRank, SliceSpec, Step, Stepped};
+
 use crate::dim::{All, Axis, AxisAt, Dim, Last};
-use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 use typenum::{Add1, Sub1, U0, U1, U2, U3, U4, U5, U6, U7, U8, U9, Unsigned};
 
 mod sealed {
     #[diagnostic::on_unimplemented(
         message = "the relations between ranks are complete: `{Self}` cannot be given one",
         label = "only this crate's ranks and slice entries",
-        note = "a false relation could point outside memory; turn `{Self}` into a range, an index or a tuple of them instead"
+        note = "a false relation could point outside memory; turn `{Self}` into a range, an index or a \
+            tuple of them instead"
     )]
     pub trait Sealed {}
     impl<const RANK: usize> Sealed for super::Dim<RANK> {}
@@ -28,13 +34,13 @@ mod sealed {
 pub trait Rank: sealed::Sealed {
     /// The rank as a type-level number.
     type Len: Unsigned;
-    /// One axis more.
+    /// The rank with one axis more.
     type Next: Rank;
-    /// As many axes more as another rank has.
+    /// The sum of both ranks.
     type Plus<OTHER: Rank>: Rank;
 }
 
-/// What comes after rank 8: no tensor has it.
+/// The successor of rank 8; no tensor has this rank.
 #[derive(Clone, Copy, Debug)]
 pub struct TooManyAxes;
 
@@ -44,7 +50,7 @@ impl Rank for TooManyAxes {
     type Plus<OTHER: Rank> = TooManyAxes;
 }
 
-/// From a type-level number back to the rank it stands for.
+/// From a type-level number to the rank with that number of axes.
 pub trait ToRank: Unsigned {
     /// `Dim<N>` for the number N.
     type Rank: Rank;
@@ -77,7 +83,7 @@ impl ToRank for U9 {
 
 type Less<RANK> = <Sub1<<RANK as Rank>::Len> as ToRank>::Rank;
 
-/// A rank of at least one: what an axis chosen at run time needs.
+/// A rank of at least one, required by an axis chosen at run time.
 #[diagnostic::on_unimplemented(
     message = "a tensor of rank `{Self}` has no axis to choose from",
     label = "needs a rank from `Dim<1>` to `Dim<8>`"
@@ -87,7 +93,7 @@ pub trait RankMinusOne: sealed::Sealed {
     type Output: Rank;
 }
 
-/// A rank of at least `K` axes, 1 to 4: without the first `K` of them it is `Output`.
+/// A rank of at least `K` axes, 1 to 4; without its first `K` axes it is `Output`.
 #[diagnostic::on_unimplemented(
     message = "a tensor of rank `{Self}` does not have {K} axes to index",
     label = "more indices than axes, or more than 4"
@@ -98,7 +104,9 @@ pub trait Without<const K: usize>: sealed::Sealed {
 }
 
 macro_rules! without {
-    ($($rank:literal: $($k:literal $left:literal),*;)*) => { $($(impl Without<$k> for Dim<$rank> { type Output = Dim<$left>; })*)* };
+    ($($rank:literal: $($k:literal $left:literal),*;)*) => {
+        $($(impl Without<$k> for Dim<$rank> { type Output = Dim<$left>; })*)*
+    };
 }
 without! {
     1: 1 0;
@@ -115,7 +123,8 @@ without! {
 #[diagnostic::on_unimplemented(
     message = "a tensor of rank `{Self}` has no axis {AXIS}",
     label = "axis {AXIS} is out of range",
-    note = "axes count from 0, so the last axis of a rank-R tensor is `Axis::<{{R - 1}}>`; for an axis known only at run time use the method that ends in `_axis`, where there is one"
+    note = "axes count from 0, so the last axis of a rank-R tensor is `Axis::<{{R - 1}}>`; for an axis \
+        known only at run time use the method that ends in `_axis`, where there is one"
 )]
 pub trait RemoveAxis<const AXIS: usize>: RankMinusOne {}
 
@@ -142,17 +151,20 @@ axes! {
 
 /// A rank that has the axes `AXES`: `Axis<A>`, a tuple of axes in rising order, [`Last`] or [`All`].
 ///
-/// `All` and `Last` need no bound in code for any rank, since what keeps its sizes has the rank of its operand:
-/// `x.mean_along(Last)`, `x.softmax(All)?`. A tensor of rank 0 has no last axis, which is an error of the call.
+/// `All` and `Last` need no bound in code for any rank if the result keeps the rank of its operand:
+/// `x.mean_along(Last)`, `x.softmax(All)?`. A tensor of rank 0 has no last axis; the call then returns an
+/// error.
 #[diagnostic::on_unimplemented(
     message = "a tensor of rank `{Self}` has no axes `{AXES}`",
     label = "`{AXES}` is not a set of axes of this tensor",
-    note = "write `Axis::<A>` with `A` below the rank, a tuple of axes in rising order such as `(Axis::<0>, Axis::<2>)`, `Last` or `All`",
+    note = "write `Axis::<A>` with `A` below the rank, a tuple of axes in rising order such as `(Axis::<0>, \
+        Axis::<2>)`, `Last` or `All`",
     note = "for an axis known only at run time use the method that ends in `_axis`, where there is one",
-    note = "in code for any rank `Last` and `All` need no bound; `Axis::<A>` needs `Dim<RANK>: rankform::rank::RemoveAxis<A>`"
+    note = "in code for any rank `Last` and `All` need no bound; `Axis::<A>` needs `Dim<RANK>: \
+        rankform::rank::RemoveAxis<A>`"
 )]
 pub trait HasAxes<AXES>: sealed::Sealed {
-    /// Marks each of them; the axis that is not there, if one is not.
+    /// Marks each of the axes; returns the first axis that the rank does not have.
     fn mark(axes: AXES, marked: &mut [bool]) -> Option<usize>;
 }
 
@@ -185,7 +197,7 @@ impl<const RANK: usize> HasAxes<AxisAt> for Dim<RANK> {
     }
 }
 
-/// Sets of axes that a rank has where it can lose them.
+/// The sets of axes that a rank can lose.
 macro_rules! removable {
     ($([$($axis:ident)+] $set:ty where $bound:path;)*) => { $(
         impl<$(const $axis: usize,)+ const RANK: usize> HasAxes<$set> for Dim<RANK>
@@ -206,16 +218,20 @@ removable! {
     [A B C] (Axis<A>, Axis<B>, Axis<C>) where RemoveAxes<(Axis<A>, Axis<B>, Axis<C>)>;
 }
 
-/// A rank that the axes `AXES` can be taken from: `Axis<A>`, a tuple of axes in rising order, [`Last`] or [`All`].
+/// A rank from which the axes `AXES` can be removed: `Axis<A>`, a tuple of axes in rising order, [`Last`] or
+/// [`All`].
 #[diagnostic::on_unimplemented(
     message = "a tensor of rank `{Self}` cannot be reduced over `{AXES}`",
     label = "`{AXES}` is not a set of axes of this tensor",
-    note = "write `Axis::<A>` with `A` below the rank, a tuple of axes in rising order such as `(Axis::<0>, Axis::<2>)`, `Last` or `All`",
+    note = "write `Axis::<A>` with `A` below the rank, a tuple of axes in rising order such as `(Axis::<0>, \
+        Axis::<2>)`, `Last` or `All`",
     note = "for an axis known only at run time use the method that ends in `_axis`, where there is one",
-    note = "in code for any rank name the rank left, a parameter `const M: usize`, in a bound: `Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>`; or keep the axes, by `reduce_keepdims` and `mean_along` and its kin, which need no bound for `Last` and `All`"
+    note = "in code for any rank name the rank left, a parameter `const M: usize`, in a bound: `Dim<RANK>: \
+        RemoveAxes<Axis<A>, Output = Dim<M>>`; or keep the axes, by `reduce_keepdims` and `mean_along` and \
+        its kin, which need no bound for `Last` and `All`"
 )]
 pub trait RemoveAxes<AXES>: HasAxes<AXES> {
-    /// The rank that is left.
+    /// The rank of the remaining axes.
     type Output: Rank;
 }
 
@@ -223,8 +239,8 @@ impl<const RANK: usize> RemoveAxes<All> for Dim<RANK> {
     type Output = Dim<0>;
 }
 
-/// No value has this type. A second row for every rank keeps inference from taking [`All`] for granted where the rank is
-/// not known, so that another set of axes is reported in the words above.
+/// No value has this type. A second row for every rank keeps inference from assuming [`All`] when the rank is
+/// unknown. Another set of axes is then reported in the words above.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub enum AmbiguousAxes {}
@@ -273,11 +289,11 @@ axis_sets! {
     8: 0 1 2 3 4 5 6 7;
 }
 
-/// A rank that a new axis can be inserted into at place `AXIS`; with it, the rank is `Output`.
+/// A rank into which a new axis can be inserted at place `AXIS`; with it, the rank is `Output`.
 #[diagnostic::on_unimplemented(
     message = "a tensor of rank `{Self}` cannot get a new axis at place {AXIS}",
     label = "place {AXIS} is out of range",
-    note = "a new axis stands at place 0 to R of a rank-R tensor, and a tensor has at most 8"
+    note = "a rank-R tensor has places 0 to R for a new axis, and a tensor has at most 8 axes"
 )]
 pub trait InsertAxis<const AXIS: usize>: Rank {
     /// `Dim<RANK + 1>`.
@@ -304,8 +320,10 @@ insertions! {
 #[diagnostic::on_unimplemented(
     message = "`lift` only adds axes: rank `{Self}` cannot become rank {N}",
     label = "rank {N} is smaller, or may be",
-    note = "to drop an axis take an index (`x.slice((0, ..))`), remove one of size 1 (`remove_axis`) or reduce it (`sum`)",
-    note = "in code for any rank add a bound such as `Dim<1>: LiftTo<RANK>`; rank 0 becomes any rank without one"
+    note = "to drop an axis take an index (`x.slice((0, ..))`), remove one of size 1 (`remove_axis`) or \
+        reduce it (`sum`)",
+    note = "in code for any rank add a bound such as `Dim<1>: LiftTo<RANK>`; rank 0 becomes any rank \
+        without one"
 )]
 pub trait LiftTo<const N: usize>: sealed::Sealed {}
 
@@ -328,7 +346,8 @@ lift! {
 #[diagnostic::on_unimplemented(
     message = "`matmul` has no product of ranks `{Self}` · `{OTHER}`",
     label = "products exist for ranks 1·1, 2·1, 1·2, 2·2, R·2 and, batched, 3·3 and 4·4",
-    note = "`.insert_axis(Axis::<A>)` adds an axis; `.lift()` makes a matrix on the left a batch of one, which stretches"
+    note = "`.insert_axis(Axis::<A>)` adds an axis; `.lift()` makes a matrix on the left a batch of one, \
+        which stretches"
 )]
 pub trait Matmul<OTHER>: sealed::Sealed {
     /// The rank of the product.
@@ -336,7 +355,9 @@ pub trait Matmul<OTHER>: sealed::Sealed {
 }
 
 macro_rules! matmul {
-    ($($left:literal $right:literal => $out:literal;)*) => { $(impl Matmul<Dim<$right>> for Dim<$left> { type Output = Dim<$out>; })* };
+    ($($left:literal $right:literal => $out:literal;)*) => {
+        $(impl Matmul<Dim<$right>> for Dim<$left> { type Output = Dim<$out>; })*
+    };
 }
 matmul! {
     1 1 => 0;
@@ -401,7 +422,8 @@ impl Spatial<3> for Dim<5> {}
 
 /// Rank 4, `[batch, channel, height, width]`: the only rank that has channels-last order.
 #[diagnostic::on_unimplemented(
-    message = "channels-last order is defined for rank 4, [batch, channel, height, width], not for rank `{Self}`",
+    message = "channels-last order is defined for rank 4, [batch, channel, height, width], not for rank \
+        `{Self}`",
     label = "needs rank 4",
     note = "rank 5 has `to_channels_last_3d`; for other orders permute the axes"
 )]
@@ -410,7 +432,8 @@ impl IsRank4 for Dim<4> {}
 
 /// Rank 5, `[batch, channel, depth, height, width]`: the only rank that has channels-last-3d order.
 #[diagnostic::on_unimplemented(
-    message = "channels-last-3d order is defined for rank 5, [batch, channel, depth, height, width], not for rank `{Self}`",
+    message = "channels-last-3d order is defined for rank 5, [batch, channel, depth, height, width], not \
+        for rank `{Self}`",
     label = "needs rank 5",
     note = "rank 4 has `to_channels_last`; for other orders permute the axes"
 )]
@@ -433,156 +456,4 @@ impl<const RANK: usize> Dim<RANK> {
     {
         Dim(std::array::from_fn(|axis| self.0[axis + 1]))
     }
-}
-
-// ---------------------------------------------------------------- slicing
-
-/// One axis of a slice, resolved at run time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ResolvedSlice {
-    /// One position; the axis goes.
-    Index(usize),
-    /// `start..end` (`None`: to the end), every `step`-th, from the end of the range when negative.
-    Range(usize, Option<usize>, isize),
-    /// An inclusive range to `usize::MAX`: no axis is that long.
-    Endless,
-    /// A new axis of size 1.
-    New,
-}
-
-/// An axis of size 1 in the result of a slice: `x.slice((.., NewAxis, ..))`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NewAxis;
-
-/// A range with a step, made by [`Step::step`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stepped<RANGE> {
-    range: RANGE,
-    step: isize,
-}
-
-/// Gives every range of a slice a step: `(..).step(-1)` reverses, `(1..9).step(2)` takes 1, 3, 5, 7.
-pub trait Step: SliceEntry + Sized {
-    /// Every `step`-th position; a negative step starts at the last one and runs back.
-    fn step(self, step: isize) -> Stepped<Self> {
-        Stepped { range: self, step }
-    }
-}
-
-/// One entry of a slice: an index drops its axis, a range keeps it, [`NewAxis`] adds one.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot index an axis",
-    label = "expected an index (`usize`), `..`, a range such as `a..b`, `(a..b).step(n)` or `NewAxis`",
-    note = "positions count from 0 and are `usize`: write `i as usize`, and `n - 1` for the last of n"
-)]
-pub trait SliceEntry: sealed::Sealed {
-    /// The rank of the operand once this entry has read its axis.
-    type Reads<D: Rank>: Rank;
-    /// The rank of the result once this entry has left its axis.
-    type Leaves<D: Rank>: Rank;
-    /// What is picked.
-    fn pick(&self) -> ResolvedSlice;
-}
-
-macro_rules! entries {
-    ($($entry:ty, $reads:ty, $leaves:ty, |$e:ident| $pick:expr;)*) => { $(
-        impl sealed::Sealed for $entry {}
-        impl SliceEntry for $entry {
-            type Reads<D: Rank> = $reads;
-            type Leaves<D: Rank> = $leaves;
-            #[inline]
-            fn pick(&self) -> ResolvedSlice { let $e = self; $pick }
-        }
-    )* };
-}
-#[inline]
-fn until(start: usize, last: usize) -> ResolvedSlice {
-    last.checked_add(1).map_or(ResolvedSlice::Endless, |end| ResolvedSlice::Range(start, Some(end), 1))
-}
-entries! {
-    usize, D::Next, D, |e| ResolvedSlice::Index(*e);
-    RangeFull, D::Next, D::Next, |_e| ResolvedSlice::Range(0, None, 1);
-    Range<usize>, D::Next, D::Next, |e| ResolvedSlice::Range(e.start, Some(e.end), 1);
-    RangeFrom<usize>, D::Next, D::Next, |e| ResolvedSlice::Range(e.start, None, 1);
-    RangeTo<usize>, D::Next, D::Next, |e| ResolvedSlice::Range(0, Some(e.end), 1);
-    RangeInclusive<usize>, D::Next, D::Next, |e| until(*e.start(), *e.end());
-    RangeToInclusive<usize>, D::Next, D::Next, |e| until(0, e.end);
-    NewAxis, D, D::Next, |_e| ResolvedSlice::New;
-}
-impl<RANGE> sealed::Sealed for Stepped<RANGE> {}
-impl<RANGE: Step> SliceEntry for Stepped<RANGE> {
-    type Reads<D: Rank> = D::Next;
-    type Leaves<D: Rank> = D::Next;
-    #[inline]
-    fn pick(&self) -> ResolvedSlice {
-        match self.range.pick() {
-            ResolvedSlice::Range(start, end, step) => {
-                ResolvedSlice::Range(start, end, step.saturating_mul(self.step))
-            }
-            other => other,
-        }
-    }
-}
-macro_rules! steps { ($($range:ty)*) => { $(impl Step for $range {})* }; }
-steps!(RangeFull Range<usize> RangeFrom<usize> RangeTo<usize> RangeInclusive<usize> RangeToInclusive<usize>);
-
-/// Who takes the entries of a slice, one after the other.
-pub trait SliceList {
-    /// Takes one; whether it fits.
-    fn take(&mut self, pick: ResolvedSlice) -> bool;
-}
-
-/// A tuple of slice entries: `(1, .., 0..3, (..).step(-2), NewAxis)`.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a slice",
-    label = "expected a tuple with one entry an axis, each an index, `..`, a range, `(a..b).step(n)` or `NewAxis`",
-    note = "for one axis write a one-element tuple: `x.slice((3,))`"
-)]
-pub trait SliceSpec: sealed::Sealed {
-    /// The rank it reads.
-    type Reads: Rank;
-    /// The rank it leaves.
-    type Output: Rank;
-    /// Gives the entries in order, up to the first that is refused: that one.
-    fn each(&self, picks: &mut impl SliceList) -> Option<ResolvedSlice>;
-}
-
-/// Says that a slice which reads `Self` fits a tensor of rank `RANK`.
-#[diagnostic::on_unimplemented(
-    message = "this slice reads the axes of a `{Self}`, but the tensor has rank {RANK}",
-    label = "needs exactly {RANK} entries (`NewAxis` not counted)",
-    note = "write `..` for each axis that is kept whole"
-)]
-pub trait SliceOfRank<const RANK: usize> {}
-impl<const RANK: usize> SliceOfRank<RANK> for Dim<RANK> {}
-
-macro_rules! slice_specs {
-    (@fold $which:ident $acc:ty;) => { $acc };
-    (@fold $which:ident $acc:ty; $head:ident $($tail:ident)*) => { slice_specs!(@fold $which <$head as SliceEntry>::$which<$acc>; $($tail)*) };
-    ($($($entry:ident)+;)*) => { $(
-        impl<$($entry),+> sealed::Sealed for ($($entry,)+) {}
-        impl<$($entry: SliceEntry),+> SliceSpec for ($($entry,)+) {
-            type Reads = slice_specs!(@fold Reads Dim<0>; $($entry)+);
-            type Output = slice_specs!(@fold Leaves Dim<0>; $($entry)+);
-            #[allow(non_snake_case)]
-            #[inline]
-            fn each(&self, picks: &mut impl SliceList) -> Option<ResolvedSlice> {
-                let ($($entry,)+) = self;
-                $(if !picks.take($entry.pick()) { return Some($entry.pick()); })+
-                None
-            }
-        }
-    )* };
-}
-slice_specs! {
-    A;
-    A B;
-    A B C;
-    A B C E;
-    A B C E F;
-    A B C E F G;
-    A B C E F G H;
-    A B C E F G H I;
-    A B C E F G H I J;
-    A B C E F G H I J K;
 }

@@ -1,15 +1,15 @@
-//! Elements as words of one width, digit for digit as NumPy 2.4 writes them.
+//! Elements as strings of one width, digit for digit as NumPy 2.4 prints them.
 //!
-//! Floats have the fewest digits that tell them from their neighbors, cut off at the precision; all of an array are
-//! positional or all scientific.
+//! Floats have the fewest digits that distinguish them from their neighbors, cut off at the precision; all
+//! numbers of an array are positional or all are scientific.
 // Imports: `dtype`, `element`.
 
 use super::Cell;
 use crate::dtype::DType;
 use crate::element::{F8E4M3, F8E5M2, bf16, f16};
 
-/// The elements of one array, each as wide as the widest.
-pub(super) fn words(kind: DType, values: &[Cell], precision: usize) -> Vec<String> {
+/// The elements of one array as strings of the same width.
+pub(super) fn aligned(kind: DType, values: &[Cell], precision: usize) -> Vec<String> {
     match kind {
         DType::Bool => values
             .iter()
@@ -44,16 +44,16 @@ pub(super) fn scalar(kind: DType, value: Cell) -> String {
     match kind {
         DType::Bool => if value.whole == 0 { "False" } else { "True" }.into(),
         kind if kind.is_complex() => match value.parts {
-            (re, im) if re == 0.0 && re.is_sign_positive() => format!("{}j", lone(kind, im, "", false)),
-            (re, im) => format!("({}{}j)", lone(kind, re, "", false), lone(kind, im, "", true)),
+            (re, im) if re == 0.0 && re.is_sign_positive() => format!("{}j", standalone(kind, im, "", false)),
+            (re, im) => format!("({}{}j)", standalone(kind, re, "", false), standalone(kind, im, "", true)),
         },
         kind if kind.is_discrete() || kind.is_quantized() => value.whole.to_string(),
-        kind => lone(kind, value.parts.0, ".0", false),
+        kind => standalone(kind, value.parts.0, ".0", false),
     }
 }
 
-/// A number by itself, `end` after it where it has no fraction.
-fn lone(kind: DType, value: f64, end: &str, plus: bool) -> String {
+/// A number without padding, followed by `end` if it has no fraction.
+fn standalone(kind: DType, value: f64, end: &str, plus: bool) -> String {
     if !value.is_finite() {
         return not_finite(value, plus);
     }
@@ -73,7 +73,7 @@ fn not_finite(value: f64, plus: bool) -> String {
     format!("{sign}{}", if value.is_nan() { "nan" } else { "inf" })
 }
 
-/// How many decimal digits every number of this kind can keep.
+/// The number of decimal digits that every number of this kind keeps.
 fn decimals(kind: DType) -> i32 {
     match kind {
         DType::F8E4M3 | DType::F8E5M2 => 1,
@@ -84,12 +84,12 @@ fn decimals(kind: DType) -> i32 {
     }
 }
 
-/// From here on an array is scientific.
+/// From this magnitude on, an array is scientific.
 fn limit(kind: DType) -> f64 {
     10_f64.powi(decimals(kind).min(8))
 }
 
-/// To the nearest number of this kind.
+/// The nearest number of this kind.
 fn rounded(kind: DType, value: f64) -> f64 {
     match kind {
         DType::F8E4M3 => F8E4M3::from_f32(value as f32).to_f32().into(),
@@ -101,7 +101,7 @@ fn rounded(kind: DType, value: f64) -> f64 {
     }
 }
 
-/// A number taken apart; the sign stands in `int`.
+/// The decimal parts of a number; the sign is in `int`.
 struct Decimal {
     int: String,
     frac: String,
@@ -109,7 +109,7 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// From a magnitude such as `1.25` or `1.25e-7`.
+    /// From a magnitude, for example `1.25` or `1.25e-7`.
     fn of(text: &str, is_negative: bool, plus: bool) -> Self {
         let (number, exp) = text.split_once('e').unwrap_or((text, "0"));
         let (int, frac) = number.split_once('.').unwrap_or((number, ""));
@@ -118,7 +118,8 @@ impl Decimal {
     }
 }
 
-/// The fewest digits that only this number rounds from, as `1.25e-7`; of two as good the nearer, then the even one.
+/// The fewest digits that round to this number only, as `1.25e-7`; of two candidates the nearer, then the
+/// even one.
 fn shortest(kind: DType, magnitude: f64) -> String {
     let is_it = |text: &str| text.parse().is_ok_and(|parsed| rounded(kind, parsed) == magnitude);
     if decimals(kind) > 3 {
@@ -128,7 +129,8 @@ fn shortest(kind: DType, magnitude: f64) -> String {
         let even = format!("{magnitude:.digits$e}");
         return if is_it(&even) { even } else { found };
     }
-    // The nearest may be outside, and the one on the other side not: below a power of 2 numbers are denser.
+    // The nearest candidate may round to another number, and the one on the other side to this: below a power
+    // of 2 numbers are denser.
     let found = (0..5).find_map(|digits| {
         let near = format!("{magnitude:.digits$e}");
         let (parsed, exp) = (near.parse::<f64>().ok()?, near.split_once('e')?.1.parse::<i32>().ok()?);
@@ -138,8 +140,8 @@ fn shortest(kind: DType, magnitude: f64) -> String {
     found.unwrap_or_else(|| format!("{magnitude:e}"))
 }
 
-/// A finite number with as few digits as tell it from its neighbors, and at most `precision` after the point; without
-/// zeros at its end.
+/// A finite number with the fewest digits that distinguish it from its neighbors, at most `precision` after
+/// the point; without zeros at its end.
 fn decimal(kind: DType, value: f64, precision: usize, scientific: bool, plus: bool) -> Decimal {
     let magnitude = value.abs();
     let shortest = shortest(kind, magnitude);
@@ -162,14 +164,14 @@ fn decimal(kind: DType, value: f64, precision: usize, scientific: bool, plus: bo
     decimal
 }
 
-/// How the numbers of one array are written.
+/// The format of the numbers of one array.
 struct Column {
     kind: DType,
     precision: usize,
     plus: bool,
     /// Digits of the exponent, when the array is scientific.
     exponent: Option<usize>,
-    /// Places before the point and after it, an exponent counted with those after it.
+    /// Columns before the point and after it; an exponent counts as after it.
     left: usize,
     right: usize,
 }
@@ -211,7 +213,8 @@ impl Column {
             return format!("{:>left$}.{:<right$}", number.int, number.frac);
         };
         if number.frac.len() < precision {
-            // As many digits as the longest has: where that is more than this number needs, its own and not zeros.
+            // As many digits as the longest number has: a shorter one is extended by its own digits, not by
+            // zeros.
             number = Decimal::of(&format!("{:.precision$e}", value.abs()), value.is_sign_negative(), plus);
         }
         format!("{:>left$}.{}e{:+0width$}", number.int, number.frac, number.exp, width = digits + 1)
