@@ -6,9 +6,9 @@
 //! | `source.rs` | CUDA source with typed operands |
 // Imports: `device`.
 
-mod source;
+mod user_kernel;
 mod transfer;
 
 pub use crate::device::Graph;
-pub use source::{AllGiven, Given, Grid, In, Launching, Operand, Operands, Out, Placed, Source, Value};
+pub use user_kernel::{AllGiven, Given, Grid, In, Launching, Operand, Operands, Out, Placed, Source, Value};
 pub use transfer::Pending;

@@ -15,44 +15,31 @@
 //! those of IEEE 754, as on the CPU, never contracted: what is computed element by element has the same bits there, but for NaN.
 // Imports: `error`, `element`, `kernel`, `device`.
 
-mod blas;
-mod card;
-mod compile;
-mod contract;
-mod emit;
-mod geometry;
-mod graph;
-mod here;
-mod index;
-mod library;
-mod map;
+mod codegen;
+mod driver;
+mod engine;
 mod memory;
-mod pool;
-mod reduce;
-mod rows;
-mod scan;
-mod sort;
-mod source;
 mod stream;
-mod tiles;
 
-pub(crate) use emit::c_type as c_name;
-pub use graph::Graph;
-pub use memory::CudaBlock;
-pub(crate) use memory::Queued;
-pub(crate) use source::SourceKernel;
+pub(crate) use codegen::source::c_type as c_name;
+pub use stream::graph::Graph;
+pub use memory::block::CudaBlock;
+pub(crate) use memory::block::Queued;
+pub(crate) use engine::user_kernel::SourceKernel;
 
 use super::{Deleter, Device, Init, Inputs, MemoryStatistics, OperandRef, Reduction};
 use crate::element::{Comparable, Element, Number};
 use crate::error::{Result, text};
 use crate::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};
-use card::Card;
+use driver::context as card;
+use driver::context::Card;
+use driver::op_names as here;
 use std::any::type_name;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use stream::{Stream, locked};
+use stream::queue::{Stream, locked};
 
 /// A graphics card of NVIDIA's.
 ///

@@ -6,10 +6,10 @@
 //! All inputs are read before an output is written, so an output may be an input.
 // Imports: `error`, `scalar`, `kernel`, `device`.
 
-use super::emit::{Signature, Source, c_type, plain};
-use super::geometry::{Axes, Place, Word, Words, is_wide, names};
-use super::stream::{Key, Shape, Stream, count_of};
-use super::tiles;
+use crate::device::cuda::codegen::source::{Signature, Source, c_type, plain};
+use crate::device::cuda::codegen::args::{Axes, Place, Word, Words, is_wide, names};
+use crate::device::cuda::stream::queue::{Key, Shape, Stream, count_of};
+use crate::device::cuda::engine::transpose_map as tiles;
 use crate::device::{Inputs, OperandRef};
 use crate::error::Result;
 use crate::kernel::{Program, trace_program};
@@ -21,7 +21,7 @@ use std::sync::Arc;
 const THREADS: usize = 256;
 /// From this many elements on, the layout of the operands may choose a kernel of its own: for fewer, compiling it takes
 /// longer than it ever saves.
-pub(super) const LARGE: usize = 8192;
+pub(in crate::device::cuda) const LARGE: usize = 8192;
 
 /// How an operand is reached along the fastest axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,27 +62,27 @@ fn neighbors(axes: &Axes, slots: &[OperandRef<'_>]) -> usize {
 }
 
 /// Outputs first, then inputs.
-pub(super) fn together<'a>(outputs: &[OperandRef<'a>], inputs: &[OperandRef<'a>]) -> Vec<OperandRef<'a>> {
+pub(in crate::device::cuda) fn together<'a>(outputs: &[OperandRef<'a>], inputs: &[OperandRef<'a>]) -> Vec<OperandRef<'a>> {
     outputs.iter().chain(inputs).copied().collect()
 }
 
 /// What is run for each element: the types that name it, what they leave open, its graph and its numbers.
-pub(super) struct Each<'a, P> {
-    pub(super) types: [TypeId; 2],
-    pub(super) class: &'a [u32],
-    pub(super) graph: &'a dyn Fn() -> Graph,
-    pub(super) program: &'a P,
+pub(in crate::device::cuda) struct Each<'a, P> {
+    pub(in crate::device::cuda) types: [TypeId; 2],
+    pub(in crate::device::cuda) class: &'a [u32],
+    pub(in crate::device::cuda) graph: &'a dyn Fn() -> Graph,
+    pub(in crate::device::cuda) program: &'a P,
 }
 
 /// The operand that each load reads, for a key.
-pub(super) fn reads(inputs: Inputs<'_>) -> Vec<u32> {
+pub(in crate::device::cuda) fn reads(inputs: Inputs<'_>) -> Vec<u32> {
     inputs.reads.iter().map(|&read| u32::from(read)).chain([u32::MAX]).collect()
 }
 
 impl Stream {
     /// # Safety
     /// As [`Device::map`](crate::device::Device::map), for a program that is not settled by rows.
-    pub(super) unsafe fn map<P: Program>(
+    pub(in crate::device::cuda) unsafe fn map<P: Program>(
         self: &Arc<Self>,
         program: &P,
         sizes: &[usize],
@@ -163,7 +163,7 @@ impl Stream {
 }
 
 /// Declares the pointers `p0…` of operands at a position; their types.
-pub(super) fn pointers(
+pub(in crate::device::cuda) fn pointers(
     s: &mut Source,
     signature: &Signature,
     outputs: usize,
@@ -254,7 +254,7 @@ fn vector(
 }
 
 /// The arguments of a graph's function.
-pub(super) fn arguments(
+pub(in crate::device::cuda) fn arguments(
     signature: &Signature,
     x: &dyn Fn(usize) -> String,
     y: &dyn Fn(usize) -> String,

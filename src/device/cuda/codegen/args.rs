@@ -6,7 +6,7 @@
 //! hundred instructions.
 // Imports: `kernel`, `device`.
 
-use super::emit::Source;
+use crate::device::cuda::codegen::source::Source;
 use crate::device::OperandRef;
 use crate::kernel::Program;
 use std::fmt;
@@ -17,16 +17,16 @@ const NARROW: usize = (i32::MAX / 2) as usize;
 
 /// Axes that several operands are walked along together, from the slowest to the fastest; strides in elements.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Axes {
-    pub(super) sizes: Vec<usize>,
+pub(in crate::device::cuda) struct Axes {
+    pub(in crate::device::cuda) sizes: Vec<usize>,
     /// `strides[operand][axis]`.
-    pub(super) strides: Vec<Vec<isize>>,
+    pub(in crate::device::cuda) strides: Vec<Vec<isize>>,
 }
 
 impl Axes {
     /// The axes of `sizes` that are not 1, merged where every operand is one run over both; `strides[k]` says those of
     /// operand `k`, none that it does not move. They stay in order, or are sorted by falling strides of operand 0.
-    pub(super) fn merged(sizes: &[usize], strides: &[&[isize]], by_first: bool) -> Axes {
+    pub(in crate::device::cuda) fn merged(sizes: &[usize], strides: &[&[isize]], by_first: bool) -> Axes {
         let step = |own: &[isize], axis: usize| own.get(axis).copied().unwrap_or(0);
         let mut order: Vec<usize> = (0..sizes.len()).filter(|&axis| sizes[axis] != 1).collect();
         if by_first && let Some(first) = strides.first() {
@@ -53,26 +53,26 @@ impl Axes {
         axes
     }
 
-    pub(super) fn of(sizes: &[usize], slots: &[OperandRef<'_>], by_first: bool) -> Axes {
+    pub(in crate::device::cuda) fn of(sizes: &[usize], slots: &[OperandRef<'_>], by_first: bool) -> Axes {
         let strides: Vec<_> = slots.iter().map(|slot| slot.stride).collect();
         Axes::merged(sizes, &strides, by_first)
     }
 
-    pub(super) fn rank(&self) -> usize {
+    pub(in crate::device::cuda) fn rank(&self) -> usize {
         self.sizes.len()
     }
 
-    pub(super) fn numel(&self) -> usize {
+    pub(in crate::device::cuda) fn numel(&self) -> usize {
         self.sizes.iter().product()
     }
 
     /// The step of an operand along the fastest axis; 0 when there is none.
-    pub(super) fn inner_step(&self, operand: usize) -> isize {
+    pub(in crate::device::cuda) fn inner_step(&self, operand: usize) -> isize {
         self.strides[operand].last().copied().unwrap_or(0)
     }
 
     /// The last axis by itself; one of a single position where there is none.
-    pub(super) fn pop(&mut self) -> Axes {
+    pub(in crate::device::cuda) fn pop(&mut self) -> Axes {
         let size = self.sizes.pop().unwrap_or(1);
         Axes {
             sizes: vec![size],
@@ -81,7 +81,7 @@ impl Axes {
     }
 
     /// How far an operand's elements lie from the first, at most.
-    pub(super) fn reach(&self, operand: usize) -> usize {
+    pub(in crate::device::cuda) fn reach(&self, operand: usize) -> usize {
         let reach =
             |(&step, &size): (&isize, &usize)| step.unsigned_abs().saturating_mul(size.saturating_sub(1));
         self.strides[operand].iter().zip(&self.sizes).map(reach).fold(0usize, usize::saturating_add)
@@ -96,7 +96,7 @@ fn always_wide() -> bool {
 
 /// Whether positions in one of `groups`, or steps of an operand along all of them and `beyond`, need more than 31 bits.
 /// Every group has the same operands.
-pub(super) fn is_wide(groups: &[&Axes], beyond: usize) -> bool {
+pub(in crate::device::cuda) fn is_wide(groups: &[&Axes], beyond: usize) -> bool {
     let operands = groups.first().map_or(0, |axes| axes.strides.len());
     let reach = |operand| groups.iter().map(|axes| axes.reach(operand)).fold(beyond, usize::saturating_add);
     always_wide()
@@ -118,38 +118,38 @@ fn divisor(size: usize) -> i64 {
 
 /// The words of a kernel, as they are put together.
 #[derive(Clone, Debug)]
-pub(super) struct Words {
-    pub(super) list: Vec<i64>,
+pub(in crate::device::cuda) struct Words {
+    pub(in crate::device::cuda) list: Vec<i64>,
     /// What the source depends on beside the types of its key.
-    pub(super) class: Vec<u32>,
-    pub(super) wide: bool,
+    pub(in crate::device::cuda) class: Vec<u32>,
+    pub(in crate::device::cuda) wide: bool,
 }
 
 impl Words {
     /// No words; positions have 64 bits if `wide`.
-    pub(super) fn new(wide: bool) -> Words {
+    pub(in crate::device::cuda) fn new(wide: bool) -> Words {
         Words { list: Vec::new(), class: vec![u32::from(wide)], wide }
     }
 
     /// Adds a word; its place.
-    pub(super) fn push(&mut self, word: usize) -> usize {
+    pub(in crate::device::cuda) fn push(&mut self, word: usize) -> usize {
         self.list.push(word as i64);
         self.list.len() - 1
     }
 
     /// Adds the addresses of operands; the place of the first.
-    pub(super) fn slots(&mut self, slots: &[OperandRef<'_>]) -> usize {
+    pub(in crate::device::cuda) fn slots(&mut self, slots: &[OperandRef<'_>]) -> usize {
         self.list.extend(slots.iter().map(|slot| slot.address.addr() as i64));
         self.list.len() - slots.len()
     }
 
     /// Says what the source depends on.
-    pub(super) fn depends(&mut self, on: impl IntoIterator<Item = usize>) {
+    pub(in crate::device::cuda) fn depends(&mut self, on: impl IntoIterator<Item = usize>) {
         self.class.extend(on.into_iter().map(|n| n as u32));
     }
 
     /// Adds axes. One source serves two to four of them, another five to eight, and so on.
-    pub(super) fn axes(&mut self, axes: &Axes) -> Place {
+    pub(in crate::device::cuda) fn axes(&mut self, axes: &Axes) -> Place {
         let room = if axes.rank() < 2 { axes.rank() } else { axes.rank().next_power_of_two().max(4) };
         let place = Place { word: self.list.len(), room, operands: axes.strides.len() };
         self.depends([room]);
@@ -167,7 +167,7 @@ impl Words {
     }
 
     /// Adds the run-time numbers of a program; the place of the first.
-    pub(super) fn numbers<P: Program>(&mut self, program: &P) -> usize {
+    pub(in crate::device::cuda) fn numbers<P: Program>(&mut self, program: &P) -> usize {
         let first = self.list.len();
         if !P::FIXED {
             let halves = |bytes: &[u8; 16]| {
@@ -179,7 +179,7 @@ impl Words {
     }
 
     /// The head of the kernel's source: its words, behind those of the launch, and the type of positions.
-    pub(super) fn head(&self, source: &mut Source) {
+    pub(in crate::device::cuda) fn head(&self, source: &mut Source) {
         let idx = if self.wide { "i64" } else { "i32" };
         source.line(format_args!(
             "typedef {idx} idx;\nstruct Args {{ i64 begun, operation, v[{}]; }};",
@@ -190,11 +190,11 @@ impl Words {
 
 /// Where axes stand among a kernel's words.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(in crate::device::cuda) struct Place {
     word: usize,
     /// How many axes there is room for.
     room: usize,
-    pub(super) operands: usize,
+    pub(in crate::device::cuda) operands: usize,
 }
 
 impl Place {
@@ -207,17 +207,17 @@ impl Place {
     }
 
     /// The size of the only axis.
-    pub(super) fn size(&self) -> Word {
+    pub(in crate::device::cuda) fn size(&self) -> Word {
         self.axis(0, 0)
     }
 
     /// The step of an operand along the only axis.
-    pub(super) fn step(&self, operand: usize) -> Word {
+    pub(in crate::device::cuda) fn step(&self, operand: usize) -> Word {
         self.axis(0, 2 + operand)
     }
 
     /// Adds the steps of position `position` to variables: `into[k]` names that of operand `k`, if it is wanted.
-    pub(super) fn offsets(&self, source: &mut Source, position: &str, into: &[Option<&str>]) {
+    pub(in crate::device::cuda) fn offsets(&self, source: &mut Source, position: &str, into: &[Option<&str>]) {
         if self.room == 0 {
             return;
         }
@@ -246,7 +246,7 @@ impl Place {
 
 /// A word, as a position.
 #[derive(Clone, Copy)]
-pub(super) struct Word(pub(super) usize);
+pub(in crate::device::cuda) struct Word(pub(in crate::device::cuda) usize);
 
 impl fmt::Display for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -255,11 +255,11 @@ impl fmt::Display for Word {
 }
 
 /// The names of so many variables.
-pub(super) fn names(letter: &str, count: usize) -> Vec<String> {
+pub(in crate::device::cuda) fn names(letter: &str, count: usize) -> Vec<String> {
     (0..count).map(|k| format!("{letter}{k}")).collect()
 }
 
 /// All of them, as [`Place::offsets`] takes them.
-pub(super) fn all(names: &[String]) -> Vec<Option<&str>> {
+pub(in crate::device::cuda) fn all(names: &[String]) -> Vec<Option<&str>> {
     names.iter().map(|name| Some(name.as_str())).collect()
 }

@@ -3,10 +3,10 @@
 //! Of equal keys the place decides, so the order is stable. A line is padded to a power of two with keys that come last.
 // Imports: `error`, `element`, `kernel`, `device`.
 
-use super::emit::{Source, c_type, foreign, plain};
-use super::geometry::{Axes, Place, Words};
-use super::memory::CudaBlock;
-use super::stream::{Key, Shape, Stream, count_of};
+use crate::device::cuda::codegen::source::{Source, c_type, foreign, plain};
+use crate::device::cuda::codegen::args::{Axes, Place, Words};
+use crate::device::cuda::memory::block::CudaBlock;
+use crate::device::cuda::stream::queue::{Key, Shape, Stream, count_of};
 use crate::device::OperandRef;
 use crate::element::Comparable;
 use crate::error::{Error, Result};
@@ -21,7 +21,7 @@ const LOCAL: usize = 2048;
 impl Stream {
     /// # Safety
     /// As [`Device::sort`](crate::device::Device::sort).
-    pub(super) unsafe fn sort<T: Comparable>(
+    pub(in crate::device::cuda) unsafe fn sort<T: Comparable>(
         self: &Arc<Self>,
         plan: SortPlan<'_>,
         values: Option<OperandRef<'_>>,
@@ -67,17 +67,17 @@ impl Stream {
 const KEYS: &str = "sort keys";
 
 /// Lines of keys, each with its place in the line, padded to a power of two.
-pub(super) struct Pairs {
+pub(in crate::device::cuda) struct Pairs {
     keys: CudaBlock,
     places: CudaBlock,
     along: usize,
     padded: usize,
-    pub(super) total: usize,
+    pub(in crate::device::cuda) total: usize,
 }
 
 impl Pairs {
     /// Room for `lines` lines of `along` keys.
-    pub(super) fn new(stream: &Arc<Stream>, op: &'static str, lines: usize, along: usize) -> Result<Pairs> {
+    pub(in crate::device::cuda) fn new(stream: &Arc<Stream>, op: &'static str, lines: usize, along: usize) -> Result<Pairs> {
         let padded = along.checked_next_power_of_two();
         let total = padded
             .and_then(|padded| lines.checked_mul(padded))
@@ -88,7 +88,7 @@ impl Pairs {
     }
 
     /// Adds the words of [`WORDS`]; they stand first.
-    pub(super) fn words(&self, words: &mut Words) {
+    pub(in crate::device::cuda) fn words(&self, words: &mut Words) {
         for word in
             [self.total, self.padded, self.along, self.keys.address().addr(), self.places.address().addr()]
         {
@@ -97,7 +97,7 @@ impl Pairs {
     }
 
     /// Puts every line in order.
-    pub(super) fn order(&mut self, stream: &Arc<Stream>, op: &'static str) -> Result<()> {
+    pub(in crate::device::cuda) fn order(&mut self, stream: &Arc<Stream>, op: &'static str) -> Result<()> {
         let mut words = Words::new(true);
         self.words(&mut words);
         words.list.extend([0, 0]);
@@ -133,7 +133,7 @@ impl Pairs {
 const NEAR: &str = "sort near";
 
 /// What [`Pairs::words`] are called in a source.
-pub(super) const WORDS: &str = "  const i64 total = a.v[0], padded = a.v[1], along = a.v[2];
+pub(in crate::device::cuda) const WORDS: &str = "  const i64 total = a.v[0], padded = a.v[1], along = a.v[2];
   u64* const keys = (u64*)a.v[3]; i64* const places = (i64*)a.v[4];";
 
 /// The steps of the network: of items that are far apart in memory, or of those that a block holds.

@@ -4,9 +4,11 @@
 //! in the graph.
 // Imports: `error`.
 
-use super::card::Card;
-use super::stream::{Capture, Stream, locked};
-use super::{Cuda, Lease, here};
+use crate::device::cuda::driver::context::Card;
+use crate::device::cuda::stream::queue::{Capture, Stream, locked};
+use crate::device::cuda::Cuda;
+use crate::device::cuda::Lease;
+use crate::device::cuda::driver::op_names as here;
 use crate::error::{Error, Result};
 use cudarc::driver::result;
 use cudarc::driver::sys;

@@ -4,10 +4,10 @@
 //! shared memory, and goes on from there in the order of the output: all memory is touched a whole line at a time.
 // Imports: `error`, `kernel`, `device`.
 
-use super::emit::{Source, c_type, plain};
-use super::geometry::{Axes, Word, Words, is_wide};
-use super::map::{Each, arguments, pointers};
-use super::stream::{Key, Shape, Stream, count_of};
+use crate::device::cuda::codegen::source::{Source, c_type, plain};
+use crate::device::cuda::codegen::args::{Axes, Word, Words, is_wide};
+use crate::device::cuda::engine::map::{Each, arguments, pointers};
+use crate::device::cuda::stream::queue::{Key, Shape, Stream, count_of};
 use crate::device::OperandRef;
 use crate::error::Result;
 use crate::kernel::Program;
@@ -21,7 +21,7 @@ const DEEP: usize = 8;
 const ROOM: usize = 40 << 10;
 
 /// The axis along which crosswise operands are contiguous, and which those are; none where tiles do not pay.
-pub(super) fn crosswise(
+pub(in crate::device::cuda) fn crosswise(
     axes: &Axes,
     slots: &[OperandRef<'_>],
     outputs: usize,
@@ -42,7 +42,7 @@ pub(super) fn crosswise(
 impl Stream {
     /// # Safety
     /// As [`Device::map`](crate::device::Device::map), for axes whose crosswise operands are `turned`.
-    pub(super) unsafe fn tiles<P: Program>(
+    pub(in crate::device::cuda) unsafe fn tiles<P: Program>(
         self: &Arc<Self>,
         each: &Each<'_, P>,
         mut outer: Axes,

@@ -4,11 +4,11 @@
 //! where it fits. What a program holds is computed again where it is used: that costs less than room for it.
 // Imports: `error`, `kernel`, `device`.
 
-use super::emit::{Signature, Source, c_type, plain, shares, size_of_fields};
-use super::geometry::{Axes, Place, Word, Words, is_wide, names};
-use super::map::{arguments, pointers, reads, together};
-use super::reduce::tree;
-use super::stream::{Key, Shape, Stream, count_of};
+use crate::device::cuda::codegen::source::{Signature, Source, c_type, plain, shares, size_of_fields};
+use crate::device::cuda::codegen::args::{Axes, Place, Word, Words, is_wide, names};
+use crate::device::cuda::engine::map::{arguments, pointers, reads, together};
+use crate::device::cuda::engine::reduce::tree;
+use crate::device::cuda::stream::queue::{Key, Shape, Stream, count_of};
 use crate::device::{Inputs, OperandRef};
 use crate::error::Result;
 use crate::kernel::{KernelIr, Program, RowConstant, trace_program};
@@ -24,7 +24,7 @@ const REGISTERS_OF_ELEMENTS: usize = 1 << 15;
 impl Stream {
     /// # Safety
     /// As [`Device::map`](crate::device::Device::map), for a program that is settled by rows.
-    pub(super) unsafe fn rows<P: Program>(
+    pub(in crate::device::cuda) unsafe fn rows<P: Program>(
         self: &Arc<Self>,
         program: &P,
         sizes: &[usize],

@@ -70,7 +70,7 @@ fn whose(library: &'static str) -> &'static str {
 ///
 /// # Errors
 /// [`Error::Library`].
-pub(super) fn open(library: &'static str) -> Result<()> {
+pub(in crate::device::cuda) fn open(library: &'static str) -> Result<()> {
     static TRIED: Mutex<BTreeMap<&str, Result<()>>> = Mutex::new(BTreeMap::new());
     TRIED
         .lock()

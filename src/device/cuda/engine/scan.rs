@@ -6,11 +6,11 @@
 //! threads instead.
 // Imports: `error`, `element`, `kernel`, `device`.
 
-use super::emit::{Source, c_type, foreign, plain, shares, state_size};
-use super::geometry::{Axes, Place, Word, Words, all, is_wide, names};
-use super::map::{arguments, reads, together};
-use super::reduce::BUSY;
-use super::stream::{Key, Shape, Stream, count_of};
+use crate::device::cuda::codegen::source::{Source, c_type, foreign, plain, shares, state_size};
+use crate::device::cuda::codegen::args::{Axes, Place, Word, Words, all, is_wide, names};
+use crate::device::cuda::engine::map::{arguments, reads, together};
+use crate::device::cuda::engine::reduce::BUSY;
+use crate::device::cuda::stream::queue::{Key, Shape, Stream, count_of};
 use crate::device::{Inputs, OperandRef};
 use crate::element::Element;
 use crate::error::Result;
@@ -58,7 +58,7 @@ struct Plan {
 impl Stream {
     /// # Safety
     /// As [`Device::scan`](crate::device::Device::scan).
-    pub(super) unsafe fn scan<B: Body, R: Reducer<B::Out>>(
+    pub(in crate::device::cuda) unsafe fn scan<B: Body, R: Reducer<B::Out>>(
         self: &Arc<Self>,
         body: &B,
         plan: ScanPlan<'_>,

@@ -14,18 +14,18 @@ const UNIT: usize = if cfg!(debug_assertions) { 1 } else { 512 };
 const SLACK: usize = if cfg!(debug_assertions) { usize::MAX } else { 4 };
 
 /// A stream, and how much had been queued on it.
-pub(super) type Mark = (usize, u64);
+pub(in crate::device::cuda) type Mark = (usize, u64);
 
 /// The last uses of a block: the work that wrote it, and all that has read it since.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Uses {
+pub(in crate::device::cuda) struct Uses {
     write: Option<Mark>,
     reads: Vec<Mark>,
 }
 
 impl Uses {
     /// What must be done before the block is read, or, if `write`, written.
-    pub(super) fn before(&self, write: bool) -> impl Iterator<Item = Mark> + '_ {
+    pub(in crate::device::cuda) fn before(&self, write: bool) -> impl Iterator<Item = Mark> + '_ {
         self.write.into_iter().chain(self.reads.iter().copied().filter(move |_| write))
     }
 
@@ -60,26 +60,26 @@ struct Kept {
 }
 
 /// See the module.
-pub(super) struct Memory {
+pub(in crate::device::cuda) struct Memory {
     live: BTreeMap<usize, Live>,
     /// By capacity; the last given back at the end.
     kept: BTreeMap<usize, Vec<Kept>>,
-    pub(super) statistics: MemoryStatistics,
+    pub(in crate::device::cuda) statistics: MemoryStatistics,
 }
 
 impl Memory {
-    pub(super) fn new() -> Memory {
+    pub(in crate::device::cuda) fn new() -> Memory {
         let statistics = MemoryStatistics { live: 0, kept: 0, limit: usize::MAX, fresh: 0, reused: 0 };
         Memory { live: BTreeMap::new(), kept: BTreeMap::new(), statistics }
     }
 
     /// The capacity of a block for so many bytes.
-    pub(super) fn capacity(nbytes: usize) -> Option<usize> {
+    pub(in crate::device::cuda) fn capacity(nbytes: usize) -> Option<usize> {
         nbytes.max(1).checked_next_multiple_of(UNIT)
     }
 
     /// A kept block, and what must be done before it is used; rather one whose last user was `stream`.
-    pub(super) fn reuse(&mut self, nbytes: usize, stream: usize) -> Option<(usize, Uses)> {
+    pub(in crate::device::cuda) fn reuse(&mut self, nbytes: usize, stream: usize) -> Option<(usize, Uses)> {
         let capacity = Memory::capacity(nbytes)?;
         let most = capacity.saturating_add(capacity / SLACK);
         let (&found, blocks) = self.kept.range_mut(capacity..=most).next()?;
@@ -95,19 +95,19 @@ impl Memory {
     }
 
     /// Whether so many more bytes stay within the limit.
-    pub(super) fn allows(&self, capacity: usize) -> bool {
+    pub(in crate::device::cuda) fn allows(&self, capacity: usize) -> bool {
         let MemoryStatistics { live, kept, limit, .. } = self.statistics;
         live.checked_add(kept).and_then(|held| held.checked_add(capacity)).is_some_and(|held| held <= limit)
     }
 
     /// A block that the driver gave.
-    pub(super) fn fresh(&mut self, address: usize, nbytes: usize, capacity: usize) {
+    pub(in crate::device::cuda) fn fresh(&mut self, address: usize, nbytes: usize, capacity: usize) {
         self.statistics.fresh += 1;
         self.enter(address, nbytes, capacity);
     }
 
     /// Memory that somebody else owns; false where it lies in a block that is known already.
-    pub(super) fn adopted(&mut self, address: usize, nbytes: usize) -> bool {
+    pub(in crate::device::cuda) fn adopted(&mut self, address: usize, nbytes: usize) -> bool {
         let overlaps = self
             .live
             .range(..address.saturating_add(nbytes))
@@ -125,7 +125,7 @@ impl Memory {
     }
 
     /// Takes a block back from its owner.
-    pub(super) fn give(&mut self, address: usize) {
+    pub(in crate::device::cuda) fn give(&mut self, address: usize) {
         if let Some(live) = self.live.get_mut(&address) {
             live.given = true;
             if live.pins == 0 {
@@ -144,13 +144,13 @@ impl Memory {
     }
 
     /// The block that an address lies in, and what must be done before it is read, or written.
-    pub(super) fn of(&self, address: usize) -> Option<(usize, &Uses)> {
+    pub(in crate::device::cuda) fn of(&self, address: usize) -> Option<(usize, &Uses)> {
         let (&start, live) = self.live.range(..=address).next_back()?;
         (address < start + live.nbytes).then_some((start, &live.uses))
     }
 
     /// Notes that work uses the block that an address lies in.
-    pub(super) fn note(&mut self, address: usize, mark: Mark, write: bool) {
+    pub(in crate::device::cuda) fn note(&mut self, address: usize, mark: Mark, write: bool) {
         if let Some((start, _)) = self.of(address)
             && let Some(live) = self.live.get_mut(&start)
         {
@@ -159,22 +159,22 @@ impl Memory {
     }
 
     /// Whether the block at an address is the card's own, so that a graph can keep it.
-    pub(super) fn is_own(&self, block: usize) -> bool {
+    pub(in crate::device::cuda) fn is_own(&self, block: usize) -> bool {
         self.live.get(&block).is_some_and(|live| live.capacity > 0)
     }
 
-    pub(super) fn nbytes(&self, block: usize) -> usize {
+    pub(in crate::device::cuda) fn nbytes(&self, block: usize) -> usize {
         self.live.get(&block).map_or(0, |live| live.capacity)
     }
 
     /// A graph keeps a block, whoever gives it back.
-    pub(super) fn pin(&mut self, block: usize) {
+    pub(in crate::device::cuda) fn pin(&mut self, block: usize) {
         if let Some(live) = self.live.get_mut(&block) {
             live.pins += 1;
         }
     }
 
-    pub(super) fn unpin(&mut self, block: usize) {
+    pub(in crate::device::cuda) fn unpin(&mut self, block: usize) {
         let Some(live) = self.live.get_mut(&block) else { return };
         live.pins -= 1;
         if live.pins == 0 && live.given {
@@ -183,7 +183,7 @@ impl Memory {
     }
 
     /// A block that only the graph being made keeps, for a use that comes after its others there.
-    pub(super) fn reuse_of(&mut self, blocks: &BTreeSet<usize>, nbytes: usize) -> Option<usize> {
+    pub(in crate::device::cuda) fn reuse_of(&mut self, blocks: &BTreeSet<usize>, nbytes: usize) -> Option<usize> {
         let fits = |live: &Live| {
             live.given
                 && live.pins == 1
@@ -199,7 +199,7 @@ impl Memory {
     }
 
     /// Everything that is kept, which is then nobody's: addresses.
-    pub(super) fn drain(&mut self) -> (Vec<usize>, usize) {
+    pub(in crate::device::cuda) fn drain(&mut self) -> (Vec<usize>, usize) {
         let nbytes = std::mem::take(&mut self.statistics.kept);
         (std::mem::take(&mut self.kept).into_values().flatten().map(|kept| kept.address).collect(), nbytes)
     }

@@ -3,7 +3,7 @@
 //! Every step is a call of an overloaded function of `prelude.cuh`; no operator is known by name.
 // Imports: `error`, `scalar`, `element`, `kernel`.
 
-use super::stream::{Kernel, Key, Stream};
+use crate::device::cuda::stream::queue::{Kernel, Key, Stream};
 use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::kernel::{Accumulator, LaneVisitor, Reducer, ReducerIr};
@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 /// What generated kernels begin with.
-pub(super) const PRELUDE: &str = include_str!("prelude.cuh");
+pub(in crate::device::cuda) const PRELUDE: &str = include_str!("prelude.cuh");
 
 impl Stream {
     /// As [`Stream::kernel`], of a source that may be refused.
-    pub(super) fn generated(&self, key: Key, source: impl FnOnce() -> Result<String>) -> Result<Kernel> {
+    pub(in crate::device::cuda) fn generated(&self, key: Key, source: impl FnOnce() -> Result<String>) -> Result<Kernel> {
         let mut refused = None;
         let source = || {
             source().unwrap_or_else(|error| {
@@ -30,7 +30,7 @@ impl Stream {
 }
 
 /// Refuses elements that kernels cannot compute with: those that their name in C++ does not say whole.
-pub(super) fn plain(op: &'static str, foreign: Option<&'static str>) -> Result<()> {
+pub(in crate::device::cuda) fn plain(op: &'static str, foreign: Option<&'static str>) -> Result<()> {
     let what = |name| {
         text(format_args!(
             "a card cannot compute with `{name}`, which has conversions of its own (it is not `PLAIN`)"
@@ -40,7 +40,7 @@ pub(super) fn plain(op: &'static str, foreign: Option<&'static str>) -> Result<(
 }
 
 /// The name of an element that is not plain.
-pub(super) fn foreign<T: Element>() -> Option<&'static str> {
+pub(in crate::device::cuda) fn foreign<T: Element>() -> Option<&'static str> {
     if T::PLAIN { None } else { Some(std::any::type_name::<T>()) }
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn c_type(dtype: DType) -> &'static str {
 }
 
 /// Bytes of a value, and its alignment in C++.
-pub(super) fn c_size(dtype: DType) -> (usize, usize) {
+pub(in crate::device::cuda) fn c_size(dtype: DType) -> (usize, usize) {
     match dtype {
         DType::Bool | DType::I8 | DType::U8 | DType::QI8 | DType::QU8 | DType::F8E4M3 | DType::F8E5M2 => {
             (1, 1)
@@ -105,25 +105,25 @@ fn literal(bytes: [u8; 16], dtype: DType) -> String {
 
 /// CUDA C++ as it grows.
 #[derive(Default)]
-pub(super) struct Source(String);
+pub(in crate::device::cuda) struct Source(String);
 
 impl Source {
     /// Begins with the prelude.
-    pub(super) fn new() -> Self {
+    pub(in crate::device::cuda) fn new() -> Self {
         Source(PRELUDE.to_string())
     }
     /// Adds a line.
-    pub(super) fn line(&mut self, line: fmt::Arguments<'_>) {
+    pub(in crate::device::cuda) fn line(&mut self, line: fmt::Arguments<'_>) {
         // Writing to a `String` does not fail.
         let _ = writeln!(self.0, "{line}");
     }
-    pub(super) fn text(self) -> String {
+    pub(in crate::device::cuda) fn text(self) -> String {
         self.0
     }
 
     /// Adds the function `name` of a graph: the arguments `a` (for run-time numbers, which stand from word `numbers` on),
     /// inputs `x0…`, values from outside `g0…`, and outputs `y0…` by reference. Says what it takes.
-    pub(super) fn function(&mut self, name: &str, graph: &Graph, numbers: usize) -> Signature {
+    pub(in crate::device::cuda) fn function(&mut self, name: &str, graph: &Graph, numbers: usize) -> Signature {
         for (number, definition) in graph.definitions().iter().enumerate() {
             let function = format!("{name}_f{number}");
             let c = c_type(definition.dtype);
@@ -196,7 +196,7 @@ impl Source {
 
     /// Adds the type `{prefix}State` and the functions `{prefix}identity`, `accumulate`, `combine` and `finalize` of a reduction
     /// of values of type `value`. Says the type of what it gives.
-    pub(super) fn reducer(&mut self, prefix: &str, reducer: &ReducerIr, value: DType) -> DType {
+    pub(in crate::device::cuda) fn reducer(&mut self, prefix: &str, reducer: &ReducerIr, value: DType) -> DType {
         let count = reducer.state.len();
         let fields: Vec<_> =
             reducer.state.iter().enumerate().map(|(k, dtype)| format!("{} s{k};", c_type(*dtype))).collect();
@@ -252,14 +252,14 @@ impl Source {
 
 /// What the function of a graph takes and gives: by number, with types.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Signature {
-    pub(super) inputs: BTreeMap<usize, DType>,
-    pub(super) given: BTreeMap<usize, DType>,
-    pub(super) outputs: Vec<DType>,
+pub(in crate::device::cuda) struct Signature {
+    pub(in crate::device::cuda) inputs: BTreeMap<usize, DType>,
+    pub(in crate::device::cuda) given: BTreeMap<usize, DType>,
+    pub(in crate::device::cuda) outputs: Vec<DType>,
 }
 
 impl Signature {
-    pub(super) fn of(graph: &Graph) -> Signature {
+    pub(in crate::device::cuda) fn of(graph: &Graph) -> Signature {
         let mut signature = Signature::default();
         let nodes: Vec<_> = graph.nodes().collect();
         for id in live(graph) {
@@ -294,7 +294,7 @@ fn live(graph: &Graph) -> Vec<usize> {
 const SHARED: usize = 48 << 10;
 
 /// [`Error::Value`] where so many threads cannot share a state each.
-pub(super) fn shares(op: &'static str, threads: usize, state: usize) -> Result<()> {
+pub(in crate::device::cuda) fn shares(op: &'static str, threads: usize, state: usize) -> Result<()> {
     if threads * state <= SHARED {
         return Ok(());
     }
@@ -306,7 +306,7 @@ pub(super) fn shares(op: &'static str, threads: usize, state: usize) -> Result<(
 }
 
 /// Bytes of fields one behind the other, as the compiler of C++ lays them out.
-pub(super) fn size_of_fields(dtypes: &[DType]) -> usize {
+pub(in crate::device::cuda) fn size_of_fields(dtypes: &[DType]) -> usize {
     let (mut end, mut widest) = (0usize, 1);
     for &dtype in dtypes {
         let (size, alignment) = c_size(dtype);
@@ -316,7 +316,7 @@ pub(super) fn size_of_fields(dtypes: &[DType]) -> usize {
 }
 
 /// Bytes of one state in memory, as the compiler of C++ lays it out.
-pub(super) fn state_size<T: Element, R: Reducer<T>>() -> usize {
+pub(in crate::device::cuda) fn state_size<T: Element, R: Reducer<T>>() -> usize {
     /// Where the next field may begin, and the widest alignment so far.
     struct Fields(usize, usize);
     impl LaneVisitor<Eval> for Fields {

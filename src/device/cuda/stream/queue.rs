@@ -4,9 +4,11 @@
 //! each block knows who wrote it and who has read it since (`pool.rs`), and an event stands for what had been queued.
 // Imports: `error`, `device`.
 
-use super::card::Card;
-use super::pool::Mark;
-use super::{compile, here, library};
+use crate::device::cuda::driver::context::Card;
+use crate::device::cuda::memory::pool::Mark;
+use crate::device::cuda::driver::nvrtc as compile;
+use crate::device::cuda::driver::op_names as here;
+use crate::device::cuda::driver::loading as library;
 use crate::device::OperandRef;
 use crate::error::{Error, Result};
 use cudarc::driver::result::{self, DriverError, stream::StreamKind};
@@ -19,15 +21,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a kernel was generated for: the types of body and reducer, and whatever else its source depends on.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Key {
-    pub(super) mechanism: &'static str,
-    pub(super) types: [TypeId; 2],
-    pub(super) class: Vec<u32>,
+pub(in crate::device::cuda) struct Key {
+    pub(in crate::device::cuda) mechanism: &'static str,
+    pub(in crate::device::cuda) types: [TypeId; 2],
+    pub(in crate::device::cuda) class: Vec<u32>,
 }
 
 /// A kernel that is loaded. It stays for the rest of the process.
 #[derive(Clone, Copy)]
-pub(super) struct Kernel(pub(super) sys::CUfunction);
+pub(in crate::device::cuda) struct Kernel(pub(in crate::device::cuda) sys::CUfunction);
 // SAFETY: a number that the driver gave; it may be used from any thread that the context is current on.
 unsafe impl Send for Kernel {}
 // SAFETY: as above.
@@ -35,31 +37,31 @@ unsafe impl Sync for Kernel {}
 
 /// How many blocks and threads a kernel is started with.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
-    pub(super) blocks: (u32, u32),
-    pub(super) threads: u32,
-    pub(super) shared: u32,
+pub(in crate::device::cuda) struct Shape {
+    pub(in crate::device::cuda) blocks: (u32, u32),
+    pub(in crate::device::cuda) threads: u32,
+    pub(in crate::device::cuda) shared: u32,
 }
 
 /// A number of blocks; more than there can be where it cannot be said in 32 bits, which `launch` refuses.
-pub(super) fn count_of(blocks: usize) -> u32 {
+pub(in crate::device::cuda) fn count_of(blocks: usize) -> u32 {
     u32::try_from(blocks).unwrap_or(u32::MAX)
 }
 
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(in crate::device::cuda) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The blocks that the work of a graph uses, and whether it writes them; those that were taken for it.
 #[derive(Default)]
-pub(super) struct Capture {
-    pub(super) blocks: BTreeMap<usize, bool>,
-    pub(super) own: BTreeSet<usize>,
+pub(in crate::device::cuda) struct Capture {
+    pub(in crate::device::cuda) blocks: BTreeMap<usize, bool>,
+    pub(in crate::device::cuda) own: BTreeSet<usize>,
 }
 
 /// A stream; see `Cuda`, which hands out handles.
-pub(super) struct Stream {
-    pub(super) card: &'static Card,
+pub(in crate::device::cuda) struct Stream {
+    pub(in crate::device::cuda) card: &'static Card,
     /// Its number on the card.
     id: usize,
     raw: sys::CUstream,
@@ -75,9 +77,9 @@ pub(super) struct Stream {
     /// How many kernels were started, and how many of these are known to be done.
     started: AtomicU64,
     finished: AtomicU64,
-    pub(super) capture: Mutex<Option<Capture>>,
-    pub(super) multiprocessors: usize,
-    pub(super) blas: Mutex<Option<super::blas::Handle>>,
+    pub(in crate::device::cuda) capture: Mutex<Option<Capture>>,
+    pub(in crate::device::cuda) multiprocessors: usize,
+    pub(in crate::device::cuda) blas: Mutex<Option<crate::device::cuda::engine::cublas::Handle>>,
 }
 // SAFETY: numbers that the driver gave, which any thread may use; the driver locks for itself. `begun` is one word, which
 // only kernels write.
@@ -87,7 +89,7 @@ unsafe impl Sync for Stream {}
 
 impl Stream {
     /// A stream of the card, after everything that was queued on the main one.
-    pub(super) fn new(card: &'static Card) -> Result<Arc<Stream>> {
+    pub(in crate::device::cuda) fn new(card: &'static Card) -> Result<Arc<Stream>> {
         // SAFETY: makes a stream and an event, which stay for the rest of the process, as the word does. It is not the
         // default stream, which waits for others and cannot be captured.
         let (raw, event, begun) = unsafe {
@@ -122,7 +124,7 @@ impl Stream {
     }
 
     /// A stream for somebody's own: one that was given back, or a new one, after all that the main one has queued.
-    pub(super) fn lend(card: &'static Card) -> Result<Arc<Stream>> {
+    pub(in crate::device::cuda) fn lend(card: &'static Card) -> Result<Arc<Stream>> {
         card.begin_noting();
         let idle = locked(&card.idle).pop();
         if let Some(idle) = idle {
@@ -137,7 +139,7 @@ impl Stream {
     ///
     /// # Safety
     /// That of the calls.
-    pub(super) unsafe fn with<T>(
+    pub(in crate::device::cuda) unsafe fn with<T>(
         &self,
         op: &'static str,
         calls: impl FnOnce(sys::CUstream) -> Result<T, DriverError>,
@@ -147,7 +149,7 @@ impl Stream {
     }
 
     /// Which operation's kernel began last, if it is not known to be done.
-    pub(super) fn last_begun(&self) -> Option<String> {
+    pub(in crate::device::cuda) fn last_begun(&self) -> Option<String> {
         if self.finished.load(Ordering::Acquire) == self.started.load(Ordering::Acquire) {
             return None;
         }
@@ -156,12 +158,12 @@ impl Stream {
     }
 
     /// A kernel is about to be queued.
-    pub(super) fn start(&self) {
+    pub(in crate::device::cuda) fn start(&self) {
         self.started.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Work of a library is about to be queued, whose kernels do not say that they begin.
-    pub(super) fn begin(&self, op: &'static str) -> Result<()> {
+    pub(in crate::device::cuda) fn begin(&self, op: &'static str) -> Result<()> {
         self.start();
         let (at, number) = (self.begun.addr() as u64, here::number(op) as u32);
         // SAFETY: the low half of a word of this stream's, which the card reaches at the host's address.
@@ -169,7 +171,7 @@ impl Stream {
     }
 
     /// Waits for all work of this stream.
-    pub(super) fn synchronize(&self) -> Result<()> {
+    pub(in crate::device::cuda) fn synchronize(&self) -> Result<()> {
         self.reachable("synchronize")?;
         let (ticket, started) = (self.ticket.load(Ordering::Acquire), self.started.load(Ordering::Acquire));
         // SAFETY: the stream lives as long as the process.
@@ -181,7 +183,7 @@ impl Stream {
     }
 
     /// An error while a graph is made of this stream's work: that cannot wait.
-    pub(super) fn reachable(&self, op: &'static str) -> Result<()> {
+    pub(in crate::device::cuda) fn reachable(&self, op: &'static str) -> Result<()> {
         if locked(&self.capture).is_none() {
             return Ok(());
         }
@@ -191,7 +193,7 @@ impl Stream {
     }
 
     /// Runs an operation that writes and reads these operands, after all other streams' work that it must come after.
-    pub(super) fn ordered<T>(
+    pub(in crate::device::cuda) fn ordered<T>(
         &self,
         name: &'static str,
         writes: &[OperandRef<'_>],
@@ -220,7 +222,7 @@ impl Stream {
     }
 
     /// Waits, on the card, for what must come before these uses of memory: addresses, and whether they are written.
-    pub(super) fn settle(&self, operands: impl Iterator<Item = (usize, bool)>) -> Result<()> {
+    pub(in crate::device::cuda) fn settle(&self, operands: impl Iterator<Item = (usize, bool)>) -> Result<()> {
         let mut marks: Vec<Mark> = Vec::new();
         {
             let memory = locked(&self.card.memory);
@@ -232,7 +234,7 @@ impl Stream {
     }
 
     /// Notes what was queued: nobody else can have used it in a way that matters since, because the caller borrowed it.
-    pub(super) fn note(&self, operands: impl Iterator<Item = (usize, bool)>) {
+    pub(in crate::device::cuda) fn note(&self, operands: impl Iterator<Item = (usize, bool)>) {
         let mark = self.mark();
         let mut memory = locked(&self.card.memory);
         operands.for_each(|(address, write)| memory.note(address, mark, write));
@@ -291,7 +293,7 @@ impl Stream {
     }
 
     /// This stream goes on after all that a stream of any card has queued.
-    pub(super) fn follow(&self, other: &Stream) -> Result<()> {
+    pub(in crate::device::cuda) fn follow(&self, other: &Stream) -> Result<()> {
         let _event = locked(&other.card.events);
         // SAFETY: as above; an event may be waited for by another card.
         unsafe {
@@ -303,7 +305,7 @@ impl Stream {
     }
 
     /// Fresh bytes: never 0 of them, which the driver refuses.
-    pub(super) fn allocate(&self, nbytes: usize) -> Result<*mut u8> {
+    pub(in crate::device::cuda) fn allocate(&self, nbytes: usize) -> Result<*mut u8> {
         let at = |address: usize| std::ptr::without_provenance_mut::<u8>(address);
         if let Some(capture) = &mut *locked(&self.capture) {
             let mut memory = locked(&self.card.memory);
@@ -347,7 +349,7 @@ impl Stream {
     /// A block of the driver's.
     fn take(&self, nbytes: usize) -> Result<usize> {
         let missing = || Error::OutOfMemory { op: "allocate", nbytes };
-        let capacity = super::pool::Memory::capacity(nbytes).ok_or_else(missing)?;
+        let capacity = crate::device::cuda::memory::pool::Memory::capacity(nbytes).ok_or_else(missing)?;
         // What is kept may be what is missing; the work of a graph cannot wait for it.
         let trim = || if locked_try(&self.capture) { self.card.trim().map(|_| ()) } else { Err(missing()) };
         if !locked(&self.card.memory).allows(capacity) {
@@ -373,7 +375,7 @@ impl Stream {
     }
 
     /// Gives back what [`allocate`](Self::allocate) gave; whoever has it next waits, on the card, for what was queued.
-    pub(super) fn free(&self, address: *mut u8) {
+    pub(in crate::device::cuda) fn free(&self, address: *mut u8) {
         // Of work that was queued without noting what it uses, as on room for the length of a few kernels.
         let mark = (self.card.notes() && locked(&self.capture).is_none()).then(|| self.mark());
         let mut memory = locked(&self.card.memory);
@@ -384,7 +386,7 @@ impl Stream {
     }
 
     /// Writes zeros to blocks, after their last uses.
-    pub(super) fn zero(&self, blocks: &BTreeSet<usize>) -> Result<()> {
+    pub(in crate::device::cuda) fn zero(&self, blocks: &BTreeSet<usize>) -> Result<()> {
         let uses = || blocks.iter().map(|&block| (block, true));
         self.settle(uses())?;
         for &block in blocks {
@@ -397,7 +399,7 @@ impl Stream {
     }
 
     /// The kernel of this key, generated and compiled where it is new: all sources define `kernel` (and others, if any).
-    pub(super) fn kernel(&self, key: Key, source: impl FnOnce() -> String) -> Result<Kernel> {
+    pub(in crate::device::cuda) fn kernel(&self, key: Key, source: impl FnOnce() -> String) -> Result<Kernel> {
         self.card.kernel(key, source)
     }
 
@@ -405,7 +407,7 @@ impl Stream {
     ///
     /// # Safety
     /// The words are what the kernel's source takes, and it keeps to memory that is there.
-    pub(super) unsafe fn launch(
+    pub(in crate::device::cuda) unsafe fn launch(
         &self,
         op: &'static str,
         kernel: Kernel,
@@ -421,7 +423,7 @@ impl Stream {
     ///
     /// # Safety
     /// As there.
-    pub(super) unsafe fn launch_grid(
+    pub(in crate::device::cuda) unsafe fn launch_grid(
         &self,
         op: &'static str,
         kernel: Kernel,
@@ -455,7 +457,7 @@ impl Stream {
     }
 
     /// Opens what must not be opened while a graph is made: the compiler and cuBLAS.
-    pub(super) fn prepare(&self) -> Result<()> {
+    pub(in crate::device::cuda) fn prepare(&self) -> Result<()> {
         compile::version()?;
         if library::open("cublas").is_ok() {
             self.open_blas()?;

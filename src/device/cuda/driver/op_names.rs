@@ -1,7 +1,7 @@
 //! What this thread is doing: the operation's name, the stream that work goes to, whether kernels are only compiled.
 // Imports: nothing.
 
-use super::stream::Stream;
+use crate::device::cuda::stream::queue::Stream;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -26,7 +26,7 @@ fn during<T>(set: impl FnOnce(), back: impl FnMut(), work: impl FnOnce() -> T) -
 }
 
 /// Runs `work` as the operation of this name, or as part of the one that is running.
-pub(super) fn named<T>(name: &'static str, work: impl FnOnce() -> T) -> T {
+pub(in crate::device::cuda) fn named<T>(name: &'static str, work: impl FnOnce() -> T) -> T {
     let before = NAME.get();
     if !before.is_empty() {
         return work();
@@ -35,23 +35,23 @@ pub(super) fn named<T>(name: &'static str, work: impl FnOnce() -> T) -> T {
 }
 
 /// Runs `work`, whose operations go to `stream` where they would go to another of its card.
-pub(super) fn on_stream<T>(stream: Arc<Stream>, work: impl FnOnce() -> T) -> T {
+pub(in crate::device::cuda) fn on_stream<T>(stream: Arc<Stream>, work: impl FnOnce() -> T) -> T {
     let back = || drop(STREAMS.with_borrow_mut(|streams| streams.pop()));
     during(|| STREAMS.with_borrow_mut(|streams| streams.push(stream)), back, work)
 }
 
 /// The stream of a card that work goes to, if it is another than its own.
-pub(super) fn stream_of(card: usize) -> Option<Arc<Stream>> {
+pub(in crate::device::cuda) fn stream_of(card: usize) -> Option<Arc<Stream>> {
     STREAMS.with_borrow(|streams| streams.iter().rev().find(|stream| stream.card.ordinal == card).cloned())
 }
 
 /// Runs `work` without running its kernels: they are compiled and loaded, and memory is neither read nor written.
-pub(super) fn dry<T>(work: impl FnOnce() -> T) -> T {
+pub(in crate::device::cuda) fn dry<T>(work: impl FnOnce() -> T) -> T {
     let before = DRY.get();
     during(|| DRY.set(true), move || DRY.set(before), work)
 }
 
-pub(super) fn is_dry() -> bool {
+pub(in crate::device::cuda) fn is_dry() -> bool {
     DRY.get()
 }
 
@@ -65,7 +65,7 @@ struct Names {
 static NAMES: RwLock<Option<Names>> = RwLock::new(None);
 
 /// The number of the operation that is running, or of `otherwise`.
-pub(super) fn number(otherwise: &'static str) -> i64 {
+pub(in crate::device::cuda) fn number(otherwise: &'static str) -> i64 {
     let name = NAME.get();
     let name = if name.is_empty() { otherwise } else { name };
     let key = (name.as_ptr().addr(), name.len());
@@ -85,7 +85,7 @@ pub(super) fn number(otherwise: &'static str) -> i64 {
 }
 
 /// The name of a number, for an error.
-pub(super) fn name(number: i64) -> Option<String> {
+pub(in crate::device::cuda) fn name(number: i64) -> Option<String> {
     let names = NAMES.read().unwrap_or_else(PoisonError::into_inner);
     let at = usize::try_from(number).ok()?.checked_sub(1)?;
     names.as_ref()?.all.get(at).map(|name| operations(name))

@@ -4,12 +4,12 @@
 //! call that has it. Elements are moved as words of their size.
 // Imports: `error`, `element`, `kernel`, `device`.
 
-use super::emit::{Source, c_type, foreign, plain};
-use super::geometry::{Axes, Place, Word, Words, is_wide};
-use super::map::arguments;
-use super::memory::CudaBlock;
-use super::sort::{Pairs, WORDS};
-use super::stream::{Key, Shape, Stream, count_of};
+use crate::device::cuda::codegen::source::{Source, c_type, foreign, plain};
+use crate::device::cuda::codegen::args::{Axes, Place, Word, Words, is_wide};
+use crate::device::cuda::engine::map::arguments;
+use crate::device::cuda::memory::block::CudaBlock;
+use crate::device::cuda::engine::sort::{Pairs, WORDS};
+use crate::device::cuda::stream::queue::{Key, Shape, Stream, count_of};
 use crate::device::{Init, Inputs, OperandRef};
 use crate::element::Element;
 use crate::error::{Error, Result};
@@ -64,7 +64,7 @@ fn begin(s: &mut Source, position: &str, count: usize) {
 impl Stream {
     /// # Safety
     /// As [`Device::copy`](crate::device::Device::copy).
-    pub(super) unsafe fn copy(
+    pub(in crate::device::cuda) unsafe fn copy(
         self: &Arc<Self>,
         sizes: &[usize],
         to: OperandRef<'_>,
@@ -144,7 +144,7 @@ impl Stream {
 
     /// # Safety
     /// As [`Device::gather`](crate::device::Device::gather).
-    pub(super) unsafe fn gather(
+    pub(in crate::device::cuda) unsafe fn gather(
         self: &Arc<Self>,
         plan: GatherPlan<'_>,
         to: OperandRef<'_>,
@@ -193,7 +193,7 @@ impl Stream {
     ///
     /// # Safety
     /// As [`Device::scatter`](crate::device::Device::scatter).
-    pub(super) unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
+    pub(in crate::device::cuda) unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
         self: &Arc<Self>,
         plan: GatherPlan<'_>,
         cells: OperandRef<'_>,
@@ -300,7 +300,7 @@ impl Stream {
 
     /// # Safety
     /// As [`Device::compact`](crate::device::Device::compact).
-    pub(super) unsafe fn compact(
+    pub(in crate::device::cuda) unsafe fn compact(
         self: &Arc<Self>,
         sizes: &[usize],
         to: OperandRef<'_>,

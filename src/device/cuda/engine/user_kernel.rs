@@ -1,9 +1,10 @@
 //! Kernels whose source a program brings.
 // Imports: `error`, `device`.
 
-use super::emit::PRELUDE;
-use super::stream::Key;
-use super::{Cuda, bytes_at};
+use crate::device::cuda::codegen::source::PRELUDE;
+use crate::device::cuda::stream::queue::Key;
+use crate::device::cuda::Cuda;
+use crate::device::cuda::bytes_at;
 use crate::error::{Error, Result, text};
 use std::any::TypeId;
 use std::hash::{DefaultHasher, Hash, Hasher};

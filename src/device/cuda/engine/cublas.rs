@@ -3,9 +3,10 @@
 //! Products of f32 are computed in f32, not in TF32.
 // Imports: `error`, `scalar`, `device`.
 
-use super::geometry::Axes;
-use super::stream::{Stream, locked};
-use super::{here, library};
+use crate::device::cuda::codegen::args::Axes;
+use crate::device::cuda::stream::queue::{Stream, locked};
+use crate::device::cuda::driver::op_names as here;
+use crate::device::cuda::driver::loading as library;
 use crate::device::OperandRef;
 use crate::error::{Error, Result, text};
 use crate::scalar::DType;
@@ -14,12 +15,12 @@ use num_complex::Complex;
 use std::ffi::c_void;
 
 /// The library's handle. It is not safe to use from two threads at once.
-pub(super) struct Handle(sys::cublasHandle_t);
+pub(in crate::device::cuda) struct Handle(sys::cublasHandle_t);
 // SAFETY: the handle may go from thread to thread; the context keeps it behind a lock.
 unsafe impl Send for Handle {}
 
 /// A product of matrices as cuBLAS takes it: `out[b, i, j] = Σₖ left[b, i, k] · right[b, k, j]`.
-pub(super) struct Plain {
+pub(in crate::device::cuda) struct Plain {
     batch: i32,
     height: i32,
     width: i32,
@@ -60,7 +61,7 @@ fn factor(sizes: [usize; 2], steps: [isize; 2], matrix: isize) -> Option<Factor>
 
 impl Plain {
     /// The groups of axes as matrices, if they are some.
-    pub(super) fn of(batch: &Axes, rows: &Axes, columns: &Axes, along: &Axes) -> Option<Plain> {
+    pub(in crate::device::cuda) fn of(batch: &Axes, rows: &Axes, columns: &Axes, along: &Axes) -> Option<Plain> {
         if [batch, rows, columns, along].iter().any(|axes| axes.rank() > 1) {
             return None;
         }
@@ -115,7 +116,7 @@ fn failed(error: result::CublasError) -> Error {
 
 impl Stream {
     /// Makes this stream's handle, where it is not there yet.
-    pub(super) fn open_blas(&self) -> Result<()> {
+    pub(in crate::device::cuda) fn open_blas(&self) -> Result<()> {
         let mut handle = locked(&self.blas);
         if handle.is_some() {
             return Ok(());
@@ -144,7 +145,7 @@ impl Stream {
     ///
     /// # Safety
     /// As [`Device::contract`](crate::device::Device::contract), for slots of these elements.
-    pub(super) unsafe fn by_library(
+    pub(in crate::device::cuda) unsafe fn by_library(
         &self,
         plain: &Plain,
         dtypes: [DType; 3],

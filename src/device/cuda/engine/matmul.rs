@@ -4,10 +4,10 @@
 //! apart again.
 // Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
-use super::blas::Plain;
-use super::emit::{Source, c_type, foreign, plain};
-use super::geometry::{Axes, Place, Word, Words, is_wide};
-use super::stream::{Key, Shape, Stream, count_of};
+use crate::device::cuda::engine::cublas::Plain;
+use crate::device::cuda::codegen::source::{Source, c_type, foreign, plain};
+use crate::device::cuda::codegen::args::{Axes, Place, Word, Words, is_wide};
+use crate::device::cuda::stream::queue::{Key, Shape, Stream, count_of};
 use crate::device::OperandRef;
 use crate::element::{Compute, Number};
 use crate::error::Result;
@@ -25,7 +25,7 @@ const DEPTH: usize = 16;
 impl Stream {
     /// # Safety
     /// As [`Device::contract`](crate::device::Device::contract).
-    pub(super) unsafe fn contract<T: Number, L: Number, R: Number>(
+    pub(in crate::device::cuda) unsafe fn contract<T: Number, L: Number, R: Number>(
         self: &Arc<Self>,
         plan: ContractPlan<'_>,
         output: OperandRef<'_>,

@@ -4,7 +4,7 @@
 //! was made from, begins with a checksum, and is written under another name first; whatever is wrong with it, it is made again.
 // Imports: `error`.
 
-use super::library;
+use crate::device::cuda::driver::loading as library;
 use crate::error::{Error, Result, text};
 use cudarc::nvrtc::{result, sys};
 use std::ffi::{CStr, CString};
@@ -23,7 +23,7 @@ fn failed(what: impl std::fmt::Debug) -> Error {
 ///
 /// # Errors
 /// [`Error::Library`].
-pub(super) fn version() -> Result<(i32, i32)> {
+pub(in crate::device::cuda) fn version() -> Result<(i32, i32)> {
     library::open("nvrtc")?;
     let (mut major, mut minor) = (0, 0);
     // SAFETY: the library is there, and writes two numbers.
@@ -35,7 +35,7 @@ pub(super) fn version() -> Result<(i32, i32)> {
 ///
 /// # Errors
 /// [`Error::Library`]; [`Error::Fault`] with NVRTC's words.
-pub(super) fn compile(source: &str, architecture: &str) -> Result<Vec<u8>> {
+pub(in crate::device::cuda) fn compile(source: &str, architecture: &str) -> Result<Vec<u8>> {
     library::open("nvrtc")?;
     struct Program(sys::nvrtcProgram);
     impl Drop for Program {
@@ -93,7 +93,7 @@ fn file(source: &str, architecture: &str) -> Option<PathBuf> {
 }
 
 /// The machine code that is kept for a source, if there is any and it is whole.
-pub(super) fn kept(source: &str, architecture: &str) -> Option<Vec<u8>> {
+pub(in crate::device::cuda) fn kept(source: &str, architecture: &str) -> Option<Vec<u8>> {
     opened(std::fs::read(file(source, architecture)?).ok()?)
 }
 
@@ -122,7 +122,7 @@ fn opened(mut file: Vec<u8>) -> Option<Vec<u8>> {
 }
 
 /// Keeps machine code; where that fails, it is compiled again another time.
-pub(super) fn keep(source: &str, architecture: &str, image: &[u8]) {
+pub(in crate::device::cuda) fn keep(source: &str, architecture: &str, image: &[u8]) {
     let Some(path) = file(source, architecture) else { return };
     let Some(folder) = path.parent() else { return };
     static NEXT: AtomicUsize = AtomicUsize::new(0);

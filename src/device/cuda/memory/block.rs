@@ -1,8 +1,8 @@
 //! Memory of a graphics card: blocks, and copies to and from the host.
 // Imports: `error`, `device`.
 
-use super::here;
-use super::stream::{Stream, locked};
+use crate::device::cuda::driver::op_names as here;
+use crate::device::cuda::stream::queue::{Stream, locked};
 use crate::device::{Deleter, Init, OperandRef};
 use crate::error::{Error, Result};
 use cudarc::driver::result::{self, DriverError};
@@ -24,7 +24,7 @@ unsafe impl Send for CudaBlock {}
 unsafe impl Sync for CudaBlock {}
 
 impl CudaBlock {
-    pub(super) fn fresh(stream: &Arc<Stream>, nbytes: usize, fresh: Init) -> Result<CudaBlock> {
+    pub(in crate::device::cuda) fn fresh(stream: &Arc<Stream>, nbytes: usize, fresh: Init) -> Result<CudaBlock> {
         let mut block = CudaBlock {
             stream: stream.clone(),
             address: std::ptr::null_mut(),
@@ -50,7 +50,7 @@ impl CudaBlock {
 
     /// # Safety
     /// As [`Device::from_external`](crate::device::Device::from_external).
-    pub(super) unsafe fn from_external(
+    pub(in crate::device::cuda) unsafe fn from_external(
         stream: &Arc<Stream>,
         address: *mut u8,
         nbytes: usize,
@@ -66,7 +66,7 @@ impl CudaBlock {
         }
     }
 
-    pub(super) fn address(&self) -> *mut u8 {
+    pub(in crate::device::cuda) fn address(&self) -> *mut u8 {
         self.address
     }
 }
@@ -177,7 +177,7 @@ impl Drop for Queued {
 impl Stream {
     /// # Safety
     /// As [`Device::write`](crate::device::Device::write).
-    pub(super) unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
+    pub(in crate::device::cuda) unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
         if bytes.is_empty() || here::is_dry() {
             return Ok(());
         }
@@ -193,7 +193,7 @@ impl Stream {
 
     /// # Safety
     /// As [`Device::read`](crate::device::Device::read).
-    pub(super) unsafe fn read(&self, from: *const u8, bytes: &mut [MaybeUninit<u8>]) -> Result<()> {
+    pub(in crate::device::cuda) unsafe fn read(&self, from: *const u8, bytes: &mut [MaybeUninit<u8>]) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
         }
@@ -215,7 +215,7 @@ impl Stream {
     ///
     /// # Safety
     /// As [`Device::write`](crate::device::Device::write), with bytes that stay as they are until the copy is done.
-    pub(super) unsafe fn write_later(
+    pub(in crate::device::cuda) unsafe fn write_later(
         self: &Arc<Self>,
         to: *mut u8,
         from: *const u8,
@@ -233,7 +233,7 @@ impl Stream {
     ///
     /// # Safety
     /// As [`Device::read`](crate::device::Device::read), with room that nobody looks at until the copy is done.
-    pub(super) unsafe fn read_later(
+    pub(in crate::device::cuda) unsafe fn read_later(
         self: &Arc<Self>,
         from: *const u8,
         to: *mut u8,
@@ -251,7 +251,7 @@ impl Stream {
     ///
     /// # Safety
     /// Both addresses have so many bytes, and they do not overlap.
-    pub(super) unsafe fn copy_bytes(&self, to: *mut u8, from: *const u8, nbytes: usize) -> Result<()> {
+    pub(in crate::device::cuda) unsafe fn copy_bytes(&self, to: *mut u8, from: *const u8, nbytes: usize) -> Result<()> {
         if nbytes == 0 || here::is_dry() {
             return Ok(());
         }
@@ -267,7 +267,7 @@ impl Stream {
     ///
     /// # Safety
     /// Both addresses have so many bytes.
-    pub(super) unsafe fn copy_across(
+    pub(in crate::device::cuda) unsafe fn copy_across(
         &self,
         to: *mut u8,
         from: &Stream,
@@ -293,12 +293,12 @@ impl Stream {
     }
 
     /// Room for the length of a few kernels, given back after them.
-    pub(super) fn room(self: &Arc<Self>, nbytes: usize) -> Result<CudaBlock> {
+    pub(in crate::device::cuda) fn room(self: &Arc<Self>, nbytes: usize) -> Result<CudaBlock> {
         CudaBlock::fresh(self, nbytes, Init::Unspecified)
     }
 
     /// Page-locked memory of the host, which cards copy by themselves; not empty.
-    pub(super) fn host_memory(&self, nbytes: usize) -> Result<*mut u8> {
+    pub(in crate::device::cuda) fn host_memory(&self, nbytes: usize) -> Result<*mut u8> {
         // SAFETY: asks for memory.
         let room =
             unsafe { self.with("pinned", |_| result::malloc_host(nbytes, sys::CU_MEMHOSTALLOC_PORTABLE)) };
@@ -312,7 +312,7 @@ impl Stream {
     ///
     /// # Safety
     /// Nobody uses it, and it is given back once.
-    pub(super) unsafe fn free_host(&self, room: *mut u8) {
+    pub(in crate::device::cuda) unsafe fn free_host(&self, room: *mut u8) {
         if self.card.is_forked() {
             return;
         }

@@ -5,10 +5,10 @@
 //! thread takes every so many values, so states come together in any order, which the laws of `Reducer` allow.
 // Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
-use super::emit::{Source, c_type, foreign, plain, shares, state_size};
-use super::geometry::{Axes, Word, Words, all, is_wide, names};
-use super::map::{arguments, reads, together};
-use super::stream::{Key, Shape, Stream, count_of};
+use crate::device::cuda::codegen::source::{Source, c_type, foreign, plain, shares, state_size};
+use crate::device::cuda::codegen::args::{Axes, Word, Words, all, is_wide, names};
+use crate::device::cuda::engine::map::{arguments, reads, together};
+use crate::device::cuda::stream::queue::{Key, Shape, Stream, count_of};
 use crate::device::{Inputs, OperandRef, Reduction};
 use crate::element::{Compute, Element};
 use crate::error::{Error, Result};
@@ -20,12 +20,12 @@ use std::sync::Arc;
 /// Threads of a block.
 const THREADS: usize = 256;
 /// Blocks for each multiprocessor that keep a card busy.
-pub(super) const BUSY: usize = 8;
+pub(in crate::device::cuda) const BUSY: usize = 8;
 
 impl Stream {
     /// # Safety
     /// As [`Device::reduce`](crate::device::Device::reduce).
-    pub(super) unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
+    pub(in crate::device::cuda) unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
         self: &Arc<Self>,
         body: &B,
         axes: Reduction<'_>,
@@ -169,7 +169,7 @@ fn begin(s: &mut Source) {
 }
 
 /// Combines the states `shared[k]` of threads that are `step · 2ⁿ` apart, into that of the first.
-pub(super) fn tree(s: &mut Source, prefix: &str, along: &str, rank: &str, step: &str) {
+pub(in crate::device::cuda) fn tree(s: &mut Source, prefix: &str, along: &str, rank: &str, step: &str) {
     s.line(format_args!("  for (int half = {along} / 2; half > 0; half /= 2) {{\n    __syncthreads();"));
     s.line(format_args!("    if ({rank} < half) {prefix}shared[threadIdx.x] ="));
     s.line(format_args!("      {prefix}combine(a, {prefix}shared[threadIdx.x], {prefix}shared[threadIdx.x + half * {step}]);\n  }}"));

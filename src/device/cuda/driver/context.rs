@@ -1,9 +1,11 @@
 //! One graphics card as this process sees it: what its streams share, what was compiled for it, and what went wrong.
 // Imports: `error`.
 
-use super::pool::Memory;
-use super::stream::{Kernel, Key, Stream, locked};
-use super::{compile, library, report};
+use crate::device::cuda::memory::pool::Memory;
+use crate::device::cuda::stream::queue::{Kernel, Key, Stream, locked};
+use crate::device::cuda::driver::nvrtc as compile;
+use crate::device::cuda::driver::loading as library;
+use crate::device::cuda::report;
 use crate::error::{Error, Result, text};
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
@@ -13,31 +15,31 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 /// A card. There is one for an ordinal in a process, and it stays for the rest of it.
-pub(super) struct Card {
-    pub(super) ordinal: usize,
+pub(in crate::device::cuda) struct Card {
+    pub(in crate::device::cuda) ordinal: usize,
     raw: sys::CUcontext,
     device: sys::CUdevice,
     architecture: String,
-    pub(super) multiprocessors: usize,
+    pub(in crate::device::cuda) multiprocessors: usize,
     process: u32,
     kernels: Mutex<HashMap<Key, Kernel>>,
-    pub(super) memory: Mutex<Memory>,
+    pub(in crate::device::cuda) memory: Mutex<Memory>,
     /// Every stream, by its number: 0 is the main one. They stay, and are lent again.
-    pub(super) streams: Mutex<Vec<Arc<Stream>>>,
-    pub(super) idle: Mutex<Vec<Arc<Stream>>>,
+    pub(in crate::device::cuda) streams: Mutex<Vec<Arc<Stream>>>,
+    pub(in crate::device::cuda) idle: Mutex<Vec<Arc<Stream>>>,
     /// Whether there is more than one stream, so that uses of memory must be noted; who works without holds the lock.
     notes: AtomicBool,
     alone: RwLock<()>,
     /// Who holds it has the streams' events for itself.
-    pub(super) events: Mutex<()>,
+    pub(in crate::device::cuda) events: Mutex<()>,
     /// Cards whose memory this one may reach.
     peers: Mutex<BTreeMap<usize, bool>>,
     /// The first error that had nobody to return it to.
     late: Mutex<Option<Error>>,
     /// The error that ended all work on this card.
     lost: Mutex<Option<Error>>,
-    pub(super) launches: AtomicUsize,
-    pub(super) compiled: AtomicUsize,
+    pub(in crate::device::cuda) launches: AtomicUsize,
+    pub(in crate::device::cuda) compiled: AtomicUsize,
 }
 // SAFETY: numbers that the driver gave, which any thread may use; the driver locks for itself.
 unsafe impl Send for Card {}
@@ -45,7 +47,7 @@ unsafe impl Send for Card {}
 unsafe impl Sync for Card {}
 
 /// How many graphics cards there are.
-pub(super) fn count() -> Result<usize> {
+pub(in crate::device::cuda) fn count() -> Result<usize> {
     library::open("cuda")?;
     let failed = |error: DriverError| Error::Fault { op: "cuda", what: report(&error) };
     match result::init() {
@@ -80,7 +82,7 @@ fn is_late(error: &DriverError) -> bool {
 
 impl Card {
     /// The main stream of a card, made at the first call.
-    pub(super) fn of(ordinal: usize) -> Result<Arc<Stream>> {
+    pub(in crate::device::cuda) fn of(ordinal: usize) -> Result<Arc<Stream>> {
         static CARDS: Mutex<BTreeMap<usize, Arc<Stream>>> = Mutex::new(BTreeMap::new());
         let mut cards = locked(&CARDS);
         if let Some(main) = cards.get(&ordinal) {
@@ -133,7 +135,7 @@ impl Card {
     }
 
     /// Whether this process was forked from the one that the card was opened in: CUDA does not survive that.
-    pub(super) fn is_forked(&self) -> bool {
+    pub(in crate::device::cuda) fn is_forked(&self) -> bool {
         self.process != std::process::id()
     }
 
@@ -151,7 +153,7 @@ impl Card {
     ///
     /// # Safety
     /// That of the calls.
-    pub(super) unsafe fn with<T>(
+    pub(in crate::device::cuda) unsafe fn with<T>(
         &self,
         op: &'static str,
         calls: impl FnOnce() -> Result<T, DriverError>,
@@ -185,12 +187,12 @@ impl Card {
     }
 
     /// What waiting for work gives: an error of the card is that of the work, not of the wait.
-    pub(super) fn settled<T>(&self, done: Result<T>) -> Result<T> {
+    pub(in crate::device::cuda) fn settled<T>(&self, done: Result<T>) -> Result<T> {
         done.map_err(|error| locked(&self.lost).clone().unwrap_or(error))
     }
 
     /// Keeps the first error that has nobody to return it to.
-    pub(super) fn remember(&self, error: Error) {
+    pub(in crate::device::cuda) fn remember(&self, error: Error) {
         // What a card that is lost refuses is no news.
         if locked(&self.lost).is_none() {
             locked(&self.late).get_or_insert(error);
@@ -198,13 +200,13 @@ impl Card {
     }
 
     /// The error that was kept, which is then forgotten; that of a card that is lost stays.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(in crate::device::cuda) fn check(&self) -> Result<()> {
         let late = locked(&self.late).take().map_or(Ok(()), Err);
         late.and_then(|()| locked(&self.lost).clone().map_or(Ok(()), Err))
     }
 
     /// Leave to work without noting what is used, while there is one stream.
-    pub(super) fn alone(&self) -> Option<RwLockReadGuard<'_, ()>> {
+    pub(in crate::device::cuda) fn alone(&self) -> Option<RwLockReadGuard<'_, ()>> {
         if self.notes() {
             return None;
         }
@@ -213,18 +215,18 @@ impl Card {
     }
 
     /// Whether uses of memory are noted.
-    pub(super) fn notes(&self) -> bool {
+    pub(in crate::device::cuda) fn notes(&self) -> bool {
         self.notes.load(Ordering::Acquire)
     }
 
     /// From now on uses are noted; whoever works without has ended.
-    pub(super) fn begin_noting(&self) {
+    pub(in crate::device::cuda) fn begin_noting(&self) {
         let _nobody = self.alone.write().unwrap_or_else(PoisonError::into_inner);
         self.notes.store(true, Ordering::Release);
     }
 
     /// Waits for all work of all streams, but for what is being made a graph.
-    pub(super) fn synchronize(&self) -> Result<()> {
+    pub(in crate::device::cuda) fn synchronize(&self) -> Result<()> {
         let streams: Vec<_> = locked(&self.streams).clone();
         streams
             .iter()
@@ -233,7 +235,7 @@ impl Card {
     }
 
     /// Gives kept memory back to the driver; how many bytes that were.
-    pub(super) fn trim(&self) -> Result<usize> {
+    pub(in crate::device::cuda) fn trim(&self) -> Result<usize> {
         // From here on nobody gets them, and what was queued on them is waited for.
         let (blocks, nbytes) = locked(&self.memory).drain();
         let mut done = self.synchronize();
@@ -246,7 +248,7 @@ impl Card {
     }
 
     /// Whether this card may reach the memory of another by itself; where it may, that is switched on.
-    pub(super) fn reaches(&self, other: &Card) -> bool {
+    pub(in crate::device::cuda) fn reaches(&self, other: &Card) -> bool {
         *locked(&self.peers).entry(other.ordinal).or_insert_with(|| {
             let mut can = 0;
             // SAFETY: two devices that there are, whose contexts live as long as the process; writes a number.
@@ -266,12 +268,12 @@ impl Card {
         })
     }
 
-    pub(super) fn raw(&self) -> sys::CUcontext {
+    pub(in crate::device::cuda) fn raw(&self) -> sys::CUcontext {
         self.raw
     }
 
     /// The kernel of this key, generated and compiled where it is new: all sources define `kernel` (and others, if any).
-    pub(super) fn kernel(&self, key: Key, source: impl FnOnce() -> String) -> Result<Kernel> {
+    pub(in crate::device::cuda) fn kernel(&self, key: Key, source: impl FnOnce() -> String) -> Result<Kernel> {
         if let Some(&kernel) = locked(&self.kernels).get(&key) {
             return Ok(kernel);
         }

@@ -1,0 +1,5 @@
+//! codegen
+// Imports: nothing.
+
+pub(super) mod args;
+pub(super) mod source;

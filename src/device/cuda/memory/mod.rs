@@ -1,0 +1,5 @@
+//! memory
+// Imports: nothing.
+
+pub(super) mod block;
+pub(super) mod pool;

@@ -1,0 +1,5 @@
+//! stream
+// Imports: nothing.
+
+pub(super) mod graph;
+pub(super) mod queue;
