@@ -4,7 +4,7 @@
 //! simulator: `tools/cuda-sim/run cargo run --features cuda --example 12_cuda_source`.
 
 use rankform::Cuda;
-use rankform::cuda::{Grid, In, Out, Source};
+use rankform::cuda::{Input, KernelSource, LaunchConfig, Output};
 use rankform::prelude::*;
 
 /// Each thread turns one pair of one head: `(x₁, x₂) ↦ (x₁ cos − x₂ sin, x₁ sin + x₂ cos)`, where `x₂` stands half a head
@@ -22,7 +22,7 @@ __device__ void rotary(const Operands& a) {
 }";
 
 /// Queries or keys `[token, head, 2 · pair]`, angles `[token, pair]`.
-type Rotary = Source<(In<f32, 3>, In<f32, 2>, In<f32, 2>, Out<f32, 3>)>;
+type Rotary = KernelSource<(Input<f32, 3>, Input<f32, 2>, Input<f32, 2>, Output<f32, 3>)>;
 
 /// The same by operators, on any device.
 fn by_operators<D: Device>(
@@ -60,10 +60,10 @@ pub fn main() -> Result<()> {
         }
     };
     // SAFETY: threads keep to the sizes of `x`, `cos`; `y` and `sin` get the same ones; each writes elements of its own.
-    let rotary: Rotary = unsafe { Source::new("rotary", ["x", "cos", "sin", "y"], ROTARY) };
+    let rotary: Rotary = unsafe { KernelSource::new("rotary", ["x", "cos", "sin", "y"], ROTARY) };
     let (x, cos, sin) = (x.to(&card)?, cos.to(&card)?, sin.to(&card)?);
     let mut y = Tensor::zeros(x.size(), &card)?;
-    rotary.launch(Grid::over(tokens * heads * pairs, 128), (&x, &cos, &sin, &mut y))?;
+    rotary.launch(LaunchConfig::over(tokens * heads * pairs, 128), (&x, &cos, &sin, &mut y))?;
     assert_eq!(y.to_vec()?, expected.to_vec()?); // the same steps of IEEE 754: the same bits
     assert_eq!(by_operators(&x, &cos, &sin)?.to_vec()?, expected.to_vec()?);
 
@@ -71,8 +71,10 @@ pub fn main() -> Result<()> {
     let mut turned = Tensor::zeros([2 * pairs, heads, 19], &card)?;
     let (x2, c2, s2) =
         (x.slice(((..).step(2), .., ..))?, cos.slice(((..).step(2), ..))?, sin.slice(((..).step(2), ..))?);
-    rotary
-        .launch(Grid::over(19 * heads * pairs, 128), (x2, c2, s2, turned.view_mut()?.permuted([2, 1, 0])?))?;
+    rotary.launch(
+        LaunchConfig::over(19 * heads * pairs, 128),
+        (x2, c2, s2, turned.view_mut()?.permuted([2, 1, 0])?),
+    )?;
     assert_eq!(turned.permuted([2, 1, 0])?.to_vec()?, expected.slice(((..).step(2), .., ..))?.to_vec()?);
     println!("rotary: {} pairs turned on {card:?}, the bits of the CPU", tokens * heads * pairs);
     Ok(())

@@ -1,9 +1,9 @@
-//! A kernel that a program brings as CUDA source, with operands whose number, elements, ranks and mutability are types.
+//! Kernels from CUDA source that a program brings. The number, elements, ranks and mutability of the operands are types.
 //!
-//! The struct in which the kernel finds its operands is declared here, from those types, so that source and call agree.
+//! From these types this module declares the struct of the operands in C++. Source and call therefore agree.
 // Imports: `error`, `element`, `device`, `tensor`.
 
-use crate::device::{Cuda, SourceKernel, same_device};
+use crate::device::{Cuda, UserKernel, same_device};
 use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
@@ -12,53 +12,57 @@ use std::marker::PhantomData;
 
 /// An operand that a kernel reads: a tensor of elements `T` with `RANK` axes.
 #[derive(Debug)]
-pub struct In<T, const RANK: usize>(PhantomData<T>);
-/// An operand that a kernel writes, and may read: a tensor of elements `T` with `RANK` axes, which nobody else has.
+pub struct Input<T, const RANK: usize>(PhantomData<T>);
+/// An operand that a kernel writes, and may read: a tensor of elements `T` with `RANK` axes, without other handles.
 #[derive(Debug)]
-pub struct Out<T, const RANK: usize>(PhantomData<T>);
-/// A number that a kernel is given.
+pub struct Output<T, const RANK: usize>(PhantomData<T>);
+/// A number that a kernel takes by value.
 #[derive(Debug)]
-pub struct Value<T>(PhantomData<T>);
+pub struct Scalar<T>(PhantomData<T>);
 
-/// Where a tensor stands, as a kernel sees it: in C++ `{ T* data; i64 size[RANK], stride[RANK]; }`, strides in elements.
+/// The address, sizes and strides of a tensor for a kernel: in C++ `{ T* data; i64 size[RANK], stride[RANK]; }`, strides in
+/// elements.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Placed<const RANK: usize> {
-    /// The address of the element with index `[0; RANK]`, on the card.
+pub struct StridedArg<const RANK: usize> {
+    /// The address of the element with index `[0; RANK]` in the memory of the GPU.
     pub address: u64,
-    /// Sizes, first axis first.
+    /// The size of each axis, first axis first.
     pub size: [i64; RANK],
-    /// Steps along each axis, in elements.
+    /// The stride of each axis, in elements.
     pub stride: [i64; RANK],
 }
 
-/// What one launch hands to the kernel.
+/// The arguments of one launch, as they are collected.
 #[derive(Debug)]
-pub struct Launching<'a> {
+pub struct Launch<'a> {
     op: &'static str,
-    card: Option<&'a Cuda>,
+    gpu: Option<&'a Cuda>,
     words: Vec<i64>,
     writes: Vec<*mut u8>,
     reads: Vec<*mut u8>,
 }
 
-impl<'a> Launching<'a> {
-    fn on(&mut self, card: &'a Cuda) -> Result<()> {
-        match self.card {
-            Some(first) => same_device(self.op, first, card),
+impl<'a> Launch<'a> {
+    /// Checks that an operand is on the same GPU as those before it.
+    fn on(&mut self, gpu: &'a Cuda) -> Result<()> {
+        match self.gpu {
+            Some(first) => same_device(self.op, first, gpu),
             None => {
-                self.card = Some(card);
+                self.gpu = Some(gpu);
                 Ok(())
             }
         }
     }
 
-    fn place<T, const RANK: usize>(&mut self, view: &TensorView<'a, T, RANK, Cuda>) -> Result<*mut u8> {
+    /// Adds the words of a tensor, and returns its address.
+    fn push_tensor<T, const RANK: usize>(&mut self, view: &TensorView<'a, T, RANK, Cuda>) -> Result<*mut u8> {
         view.ready(self.op)?;
         self.on(view.device())?;
         let address = view.raw_ptr().cast_mut().cast::<u8>();
         let (size, stride) = (view.size().0.map(|size| size as i64), view.stride().0.map(|step| step as i64));
-        let Placed { address: word, size, stride } = Placed { address: address.addr() as u64, size, stride };
+        let StridedArg { address: word, size, stride } =
+            StridedArg { address: address.addr() as u64, size, stride };
         self.words.push(word as i64);
         self.words.extend(size);
         self.words.extend(stride);
@@ -66,70 +70,70 @@ impl<'a> Launching<'a> {
     }
 }
 
-/// A kind of operand: [`In`], [`Out`] or [`Value`].
-pub trait Operand: 'static {
+/// A kind of operand: [`Input`], [`Output`] or [`Scalar`].
+pub trait KernelOperand: 'static {
     /// Its declaration in C++, as a field of this name.
     fn declaration(name: &str) -> String;
 }
 
-impl<T: Element, const RANK: usize> Operand for In<T, RANK> {
+impl<T: Element, const RANK: usize> KernelOperand for Input<T, RANK> {
     fn declaration(name: &str) -> String {
         format!("Operand<const {}, {RANK}> {name};", crate::device::c_name(T::DTYPE))
     }
 }
-impl<T: Element, const RANK: usize> Operand for Out<T, RANK> {
+impl<T: Element, const RANK: usize> KernelOperand for Output<T, RANK> {
     fn declaration(name: &str) -> String {
         format!("Operand<{}, {RANK}> {name};", crate::device::c_name(T::DTYPE))
     }
 }
-impl<T: Element> Operand for Value<T> {
+impl<T: Element> KernelOperand for Scalar<T> {
     fn declaration(name: &str) -> String {
         format!("alignas(8) {} {name};", crate::device::c_name(T::DTYPE))
     }
 }
 
-/// What stands for an operand in a call.
+/// An argument of a launch, for an operand `O` of the kernel.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the operand `{O}` of this kernel",
-    label = "expected what `{O}` stands for",
-    note = "`In<T, RANK>` is a `&Tensor<T, RANK, Cuda>` or a view of one; `Out<T, RANK>` is a `&mut Tensor<T, RANK, Cuda>` or a mutable view; `Value<T>` is a `T`",
-    note = "element, rank and device are those that the kernel was declared with: `.cast()`, `.lift()` and `.to(&card)` change them"
+    label = "expected an argument for `{O}`",
+    note = "`Input<T, RANK>` is a `&Tensor<T, RANK, Cuda>` or a view of one; `Output<T, RANK>` is a `&mut Tensor<T, RANK, Cuda>` or a mutable view; `Scalar<T>` is a `T`",
+    note = "element, rank and device are those that the kernel was declared with: `.cast()`, `.lift()` and `.to(&gpu)` change them"
 )]
-pub trait Given<'a, O: Operand> {
-    /// Adds it to a call.
+pub trait Argument<'a, O: KernelOperand> {
+    /// Adds it to a launch.
     ///
     /// # Errors
-    /// [`Error::Device`] for another card than that of the operands before; [`Error::Unallocated`], [`Error::Shared`],
+    /// [`Error::Device`] if it is on another GPU than the arguments before it; [`Error::Unallocated`], [`Error::Shared`],
     /// [`Error::Overlap`].
-    fn give(self, call: &mut Launching<'a>) -> Result<()>;
+    fn give(self, call: &mut Launch<'a>) -> Result<()>;
 }
 
-impl<'a, T: Element, const RANK: usize> Given<'a, In<T, RANK>> for TensorView<'a, T, RANK, Cuda> {
-    fn give(self, call: &mut Launching<'a>) -> Result<()> {
-        let address = call.place(&self)?;
+impl<'a, T: Element, const RANK: usize> Argument<'a, Input<T, RANK>> for TensorView<'a, T, RANK, Cuda> {
+    fn give(self, call: &mut Launch<'a>) -> Result<()> {
+        let address = call.push_tensor(&self)?;
         call.reads.push(address);
         Ok(())
     }
 }
-impl<'a, T: Element, const RANK: usize> Given<'a, In<T, RANK>> for &'a Tensor<T, RANK, Cuda> {
-    fn give(self, call: &mut Launching<'a>) -> Result<()> {
-        Given::<In<T, RANK>>::give(self.view(), call)
+impl<'a, T: Element, const RANK: usize> Argument<'a, Input<T, RANK>> for &'a Tensor<T, RANK, Cuda> {
+    fn give(self, call: &mut Launch<'a>) -> Result<()> {
+        Argument::<Input<T, RANK>>::give(self.view(), call)
     }
 }
-impl<'a, T: Element, const RANK: usize> Given<'a, Out<T, RANK>> for TensorViewMut<'a, T, RANK, Cuda> {
-    fn give(self, call: &mut Launching<'a>) -> Result<()> {
-        let address = call.place(&self.into_view())?;
+impl<'a, T: Element, const RANK: usize> Argument<'a, Output<T, RANK>> for TensorViewMut<'a, T, RANK, Cuda> {
+    fn give(self, call: &mut Launch<'a>) -> Result<()> {
+        let address = call.push_tensor(&self.into_view())?;
         call.writes.push(address);
         Ok(())
     }
 }
-impl<'a, T: Element, const RANK: usize> Given<'a, Out<T, RANK>> for &'a mut Tensor<T, RANK, Cuda> {
-    fn give(self, call: &mut Launching<'a>) -> Result<()> {
-        Given::<Out<T, RANK>>::give(self.writable(call.op)?, call)
+impl<'a, T: Element, const RANK: usize> Argument<'a, Output<T, RANK>> for &'a mut Tensor<T, RANK, Cuda> {
+    fn give(self, call: &mut Launch<'a>) -> Result<()> {
+        Argument::<Output<T, RANK>>::give(self.writable(call.op)?, call)
     }
 }
-impl<'a, T: Element> Given<'a, Value<T>> for T {
-    fn give(self, call: &mut Launching<'a>) -> Result<()> {
+impl<'a, T: Element> Argument<'a, Scalar<T>> for T {
+    fn give(self, call: &mut Launch<'a>) -> Result<()> {
         let mut bytes = [0u8; 16];
         bytes[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&self));
         let words = bytes.chunks_exact(8).take(size_of::<T>().div_ceil(8));
@@ -138,38 +142,38 @@ impl<'a, T: Element> Given<'a, Value<T>> for T {
     }
 }
 
-/// The operands of a kernel: a tuple of [`In`], [`Out`] and [`Value`], one to eight of them.
-pub trait Operands: 'static {
-    /// A name for each.
+/// The operands of a kernel: a tuple of [`Input`], [`Output`] and [`Scalar`], one to eight of them.
+pub trait KernelOperands: 'static {
+    /// A name for each operand.
     type Names: AsRef<[&'static str]>;
-    /// The declarations of the fields with these names.
+    /// The declarations of the operands in C++, as fields of these names.
     fn declarations(names: &Self::Names) -> Vec<String>;
 }
 
-/// What stands for the operands `O` in a call: a tuple, as long as theirs.
+/// The arguments of a launch, for the operands `O` of the kernel: a tuple of the same length.
 #[diagnostic::on_unimplemented(
     message = "these are not as many operands as the kernel has: `{Self}` for `{O}`",
-    label = "expected a tuple with something for each of `{O}`",
-    note = "`In` is given as `&tensor` or a view, `Out` as `&mut tensor` or a mutable view, `Value` as a number, in the order of the declaration"
+    label = "expected a tuple with an argument for each of `{O}`",
+    note = "`Input` is given as `&tensor` or a view, `Output` as `&mut tensor` or a mutable view, `Scalar` as a number, in the order of the declaration"
 )]
-pub trait AllGiven<'a, O: Operands> {
-    /// Adds all of them to a call.
+pub trait Arguments<'a, O: KernelOperands> {
+    /// Adds all of them to a launch.
     ///
     /// # Errors
-    /// Those of [`Given::give`].
-    fn give_all(self, call: &mut Launching<'a>) -> Result<()>;
+    /// Those of [`Argument::give`].
+    fn give_all(self, call: &mut Launch<'a>) -> Result<()>;
 }
 
 macro_rules! tuples {
     ($($count:literal: $($O:ident $G:ident $at:tt),*;)*) => { $(
-        impl<$($O: Operand),*> Operands for ($($O,)*) {
+        impl<$($O: KernelOperand),*> KernelOperands for ($($O,)*) {
             type Names = [&'static str; $count];
             fn declarations(names: &Self::Names) -> Vec<String> {
                 vec![$($O::declaration(names[$at])),*]
             }
         }
-        impl<'a, $($O: Operand, $G: Given<'a, $O>),*> AllGiven<'a, ($($O,)*)> for ($($G,)*) {
-            fn give_all(self, call: &mut Launching<'a>) -> Result<()> {
+        impl<'a, $($O: KernelOperand, $G: Argument<'a, $O>),*> Arguments<'a, ($($O,)*)> for ($($G,)*) {
+            fn give_all(self, call: &mut Launch<'a>) -> Result<()> {
                 $(self.$at.give(call)?;)*
                 Ok(())
             }
@@ -187,22 +191,23 @@ tuples! {
     8: A GA 0, B GB 1, C GC 2, D GD 3, E GE 4, F GF 5, H GH 6, I GI 7;
 }
 
-/// How many blocks and threads a kernel is started with.
+/// The numbers of blocks and threads of a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Grid {
+pub struct LaunchConfig {
     /// Blocks along x, y and z.
     pub blocks: [u32; 3],
-    /// Threads of a block along x, y and z: 1024 at most in all.
+    /// Threads of a block along x, y and z: at most 1024 in all, and 64 along z.
     pub threads: [u32; 3],
-    /// Bytes of shared memory beside what the source declares: `DYNAMIC_SHARED(name)` there.
+    /// Bytes of dynamic shared memory, in addition to the memory that the source declares: `DYNAMIC_SHARED(name)` in the
+    /// source.
     pub shared: u32,
 }
 
-impl Grid {
-    /// Enough blocks of `threads` for a thread each of `count`; the source looks whether it is one of them.
-    pub fn over(count: usize, threads: u32) -> Grid {
+impl LaunchConfig {
+    /// Enough blocks of `threads` threads for `count` threads in one dimension. The source skips the threads beyond `count`.
+    pub fn over(count: usize, threads: u32) -> LaunchConfig {
         let blocks = count.div_ceil(threads.max(1) as usize);
-        Grid {
+        LaunchConfig {
             blocks: [u32::try_from(blocks).unwrap_or(u32::MAX), 1, 1],
             threads: [threads, 1, 1],
             shared: 0,
@@ -210,41 +215,42 @@ impl Grid {
     }
 }
 
-/// A kernel from CUDA source, with typed operands: what a call hands over is checked by the compiler.
+/// A kernel from CUDA source, with typed operands. The compiler checks the arguments of each launch.
 ///
 /// The source defines `__device__ void name(const Operands& a)`, which every thread runs. `a` has a field for each operand,
-/// by its name: `a.x(i, j)` is an element, `a.x.size[0]` and `a.x.stride[0]` numbers of an axis, `a.x.data` the address of
-/// the first element; a number is a field itself. Types have their names from Rust (`i8` … `u64`, `f32`, `f64`, `c32`,
-/// `c64`, and `f16`, `bf16`, whose value is `cast<f32>(x)`). There are no headers. Steps of floats are not contracted.
+/// by its name: `a.x(i, j)` is an element, `a.x.size[0]` and `a.x.stride[0]` are size and stride of an axis, `a.x.data` is the
+/// address of the first element. A [`Scalar`] is a field itself. Types have the names of Rust (`i8` … `u64`, `f32`, `f64`,
+/// `c32`, `c64`, and `f16`, `bf16`, whose value is `cast<f32>(x)`). No header can be included. Floating-point steps are not
+/// contracted.
 ///
-/// It is compiled for a card when it first runs there, and kept as all kernels are.
+/// The kernel is compiled for a GPU when it first runs there, and cached as all kernels are.
 ///
 /// # Examples
 /// ```
-/// use rankform::cuda::{Grid, In, Out, Source, Value};
+/// use rankform::cuda::{Input, KernelSource, LaunchConfig, Output, Scalar};
 /// use rankform::prelude::*;
 /// use rankform::Cuda;
-/// // SAFETY: threads keep to the sizes of `y`, and the call below gives `x` the same.
-/// let axpy: Source<(Value<f32>, In<f32, 1>, Out<f32, 1>)> = unsafe {
-///     Source::new("axpy", ["alpha", "x", "y"], "__device__ void axpy(const Operands& a) {
+/// // SAFETY: threads access only the sizes of `y`, and the launch below gives `x` the same sizes.
+/// let axpy: KernelSource<(Scalar<f32>, Input<f32, 1>, Output<f32, 1>)> = unsafe {
+///     KernelSource::new("axpy", ["alpha", "x", "y"], "__device__ void axpy(const Operands& a) {
 ///         const i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x;
 ///         if (i < a.y.size[0]) a.y(i) += a.alpha * a.x(i);
 ///     }")
 /// };
-/// let Ok(card) = Cuda::new(0) else { return Ok::<(), rankform::Error>(()) };
-/// let (x, mut y) = (Tensor::full([3], 2.0f32, &card)?, Tensor::full([3], 1.0f32, &card)?);
-/// axpy.launch(Grid::over(3, 128), (10.0, &x, &mut y))?;
+/// let Ok(gpu) = Cuda::new(0) else { return Ok::<(), rankform::Error>(()) };
+/// let (x, mut y) = (Tensor::full([3], 2.0f32, &gpu)?, Tensor::full([3], 1.0f32, &gpu)?);
+/// axpy.launch(LaunchConfig::over(3, 128), (10.0, &x, &mut y))?;
 /// assert_eq!(y.to_vec()?, [21.0, 21.0, 21.0]);
 /// # Ok(())
 /// ```
 #[derive(Debug)]
-pub struct Source<O: Operands> {
+pub struct KernelSource<O: KernelOperands> {
     name: &'static str,
-    kernel: SourceKernel,
+    kernel: UserKernel,
     operands: PhantomData<fn(O)>,
 }
 
-/// What the source finds above itself: how a tensor is reached.
+/// The text before the source: access to the elements of a tensor.
 const OPERAND: &str = "
 template <class T, int RANK> struct Operand {
   T* data; i64 size[RANK], stride[RANK];
@@ -262,15 +268,15 @@ template <class T> struct Operand<T, 0> {
 };
 ";
 
-impl<O: Operands> Source<O> {
-    /// A kernel of this name from its source, with a name for each operand.
+impl<O: KernelOperands> KernelSource<O> {
+    /// A kernel of this name from its source, with a name for each operand. It is not compiled yet.
     ///
     /// # Safety
-    /// With every grid that it is launched with, the source reads and writes only elements that sizes and strides of its
-    /// operands reach, writes no operand but [`Out`], and leaves valid elements there.
-    pub unsafe fn new(name: &'static str, names: O::Names, source: &str) -> Source<O> {
+    /// For every configuration with which it is launched, the source: 1. reads and writes only elements that the sizes and
+    /// strides of its operands reach;   2. writes no operand but [`Output`];   3. leaves valid elements in each.
+    pub unsafe fn new(name: &'static str, names: O::Names, source: &str) -> KernelSource<O> {
         let mut code = String::from(OPERAND);
-        // Writing to a `String` does not fail.
+        // A write to a `String` does not fail.
         let _ = writeln!(code, "struct Operands {{");
         for declaration in O::declarations(&names) {
             let _ = writeln!(code, "  {declaration}");
@@ -278,38 +284,39 @@ impl<O: Operands> Source<O> {
         let _ = writeln!(code, "}};\nstruct Args {{ i64 begun, operation; Operands operands; }};\n{source}");
         let _ =
             writeln!(code, "extern \"C\" __global__ void kernel(const Args a) {{\n  {name}(a.operands);\n}}");
-        Source { name, kernel: SourceKernel::new(code), operands: PhantomData }
+        KernelSource { name, kernel: UserKernel::new(code), operands: PhantomData }
     }
 
-    /// Queues the kernel on the card of its operands, which are given as a tuple: `(&x, &mut y, 2.0)`.
+    /// Queues the kernel on the GPU of its operands. The arguments are a tuple: `(&x, &mut y, 2.0)`.
     ///
     /// # Errors
-    /// [`Error::Device`] for operands on two cards, [`Error::Shared`] for an `Out` with other handles,
-    /// [`Error::Overlap`], [`Error::Unallocated`]; [`Error::Value`] for a grid that no card takes, or without any tensor;
-    /// [`Error::Fault`] with the compiler's words, or what the driver reports.
-    pub fn launch<'a>(&self, grid: Grid, operands: impl AllGiven<'a, O>) -> Result<()> {
+    /// [`Error::Device`] for operands on two GPUs; [`Error::Shared`] for an `Output` with other handles;
+    /// [`Error::Overlap`], [`Error::Unallocated`]; [`Error::Value`] for a configuration that no GPU takes, or without any
+    /// tensor; [`Error::Fault`] with the report of the compiler or of the driver.
+    pub fn launch<'a>(&self, config: LaunchConfig, operands: impl Arguments<'a, O>) -> Result<()> {
         let op = self.name;
-        let mut call = Launching { op, card: None, words: Vec::new(), writes: Vec::new(), reads: Vec::new() };
+        let mut call = Launch { op, gpu: None, words: Vec::new(), writes: Vec::new(), reads: Vec::new() };
         operands.give_all(&mut call)?;
-        let Launching { card, words, writes, reads, .. } = call;
+        let Launch { gpu, words, writes, reads, .. } = call;
         let wrong = |what| Err(Error::Value { op, what });
-        let Some(card) = card else {
-            return wrong("no operand is a tensor, so there is no card to run on".into());
+        let Some(gpu) = gpu else {
+            return wrong("no operand is a tensor, and therefore no GPU is known".into());
         };
-        if grid.blocks.contains(&0) {
+        if config.blocks.contains(&0) {
             return Ok(());
         }
-        let threads = grid.threads.iter().fold(1u32, |all, &threads| all.saturating_mul(threads));
-        let too_many = grid.blocks[0] > i32::MAX as u32 || grid.blocks[1] > 65535 || grid.blocks[2] > 65535;
-        if threads == 0 || threads > 1024 || grid.threads[2] > 64 || too_many {
-            return wrong(text(format_args!("no card takes {grid:?}")));
+        let threads = config.threads.iter().fold(1u32, |all, &threads| all.saturating_mul(threads));
+        let too_many =
+            config.blocks[0] > i32::MAX as u32 || config.blocks[1] > 65535 || config.blocks[2] > 65535;
+        if threads == 0 || threads > 1024 || config.threads[2] > 64 || too_many {
+            return wrong(text(format_args!("no GPU takes {config:?}")));
         }
-        // SAFETY: the operands that the source was declared with; whoever wrote it answers for what it does with them.
+        // SAFETY: (1) the arguments are those of the declared operands; (2) was promised to `new`.
         unsafe {
-            card.launch_source(
+            gpu.launch_source(
                 op,
                 &self.kernel,
-                (grid.blocks, grid.threads, grid.shared),
+                (config.blocks, config.threads, config.shared),
                 &words,
                 &writes,
                 &reads,

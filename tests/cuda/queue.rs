@@ -5,7 +5,7 @@
 //! (`cudaSimFail`); a test that loses a card has a card of its own.
 
 use crate::{card, numbers, on_card};
-use rankform::cuda::{Grid, In, Out, Source, Value};
+use rankform::cuda::{Input, KernelSource, LaunchConfig, Output, Scalar};
 use rankform::kernel::Reducer;
 use rankform::prelude::*;
 use rankform::{AnyDevice, Cuda};
@@ -270,15 +270,15 @@ fn a_late_error_of_a_reduction_on_a_stream_comes_where_it_is_waited_for() -> Res
 fn a_kernel_that_writes_outside_is_named() -> Result<()> {
     let Some(card) = losable(4) else { return Ok(()) };
     // SAFETY: none: it writes behind its operand, which the simulator finds.
-    let wrong: Source<(Out<f32, 1>,)> = unsafe {
-        Source::new(
+    let wrong: KernelSource<(Output<f32, 1>,)> = unsafe {
+        KernelSource::new(
             "wrong",
             ["y"],
             "__device__ void wrong(const Operands& a) { a.y.data[a.y.size[0]] = 1.0f; }",
         )
     };
     let mut y = Tensor::<f32, 1, Cuda>::zeros([8], &card)?;
-    wrong.launch(Grid::over(1, 1), (&mut y,))?;
+    wrong.launch(LaunchConfig::over(1, 1), (&mut y,))?;
     let z = Tensor::full([8], 1.0f32, &card)?;
     let late = card.synchronize().unwrap_err();
     assert!(matches!(late, Error::Fault { op: "wrong", .. }), "{late}");
@@ -441,8 +441,8 @@ on_card!(a_tensor_changes_the_type_of_its_device_without_a_copy, |card| {
 
 on_card!(a_kernel_from_source_finds_its_operands_in_any_layout, |card| {
     // SAFETY: it keeps to the sizes of `y`, and calls give `x` and `rows` the same.
-    let scaled: Source<(In<f32, 2>, In<f64, 1>, Value<f32>, Value<bool>, Out<f32, 2>)> = unsafe {
-        Source::new(
+    let scaled: KernelSource<(Input<f32, 2>, Input<f64, 1>, Scalar<f32>, Scalar<bool>, Output<f32, 2>)> = unsafe {
+        KernelSource::new(
             "scaled",
             ["x", "rows", "by", "negative", "y"],
             "DI f32 sign(bool negative) { return negative ? -1.0f : 1.0f; }
@@ -461,7 +461,7 @@ on_card!(a_kernel_from_source_finds_its_operands_in_any_layout, |card| {
     ];
     for (host, view) in views {
         let mut y = Tensor::<f32, 2, Cuda>::zeros([6, 8], card)?;
-        scaled.launch(Grid::over(48, 32), (view, &rows.to(card)?, 2.0, true, &mut y))?;
+        scaled.launch(LaunchConfig::over(48, 32), (view, &rows.to(card)?, 2.0, true, &mut y))?;
         let expected = Tensor::from_fn([6, 8], |[i, j]| -(host[[i, j]] * 2.0 + rows[[i]] as f32), &Cpu)?;
         assert_eq!(y.to_vec()?, expected.to_vec()?);
     }
@@ -469,42 +469,48 @@ on_card!(a_kernel_from_source_finds_its_operands_in_any_layout, |card| {
     let mut y = Tensor::<f32, 2, Cuda>::zeros([8, 6], card)?;
     let one = Tensor::full([1, 1], 3.0f32, card)?;
     scaled.launch(
-        Grid::over(48, 64),
+        LaunchConfig::over(48, 64),
         (one.broadcast_to([6, 8])?, &rows.to(card)?, 1.0, false, y.view_mut()?.transposed()),
     )?;
     assert_eq!(y.to_vec()?, Tensor::from_fn([8, 6], |[_, i]| 3.0 + i as f32, &Cpu)?.to_vec()?);
     // What a launch refuses.
     let shared = y.share_data();
-    let refused =
-        scaled.launch(Grid::over(48, 64), (one.broadcast_to([6, 8])?, &rows.to(card)?, 1.0, false, &mut y));
+    let refused = scaled
+        .launch(LaunchConfig::over(48, 64), (one.broadcast_to([6, 8])?, &rows.to(card)?, 1.0, false, &mut y));
     assert!(matches!(refused, Err(Error::Shared { op: "scaled", .. })));
     drop(shared);
-    let mut grid = Grid::over(48, 2000);
+    let mut grid = LaunchConfig::over(48, 2000);
     let too_many =
         scaled.launch(grid, (one.broadcast_to([6, 8])?, &rows.to(card)?, 1.0, false, &mut y)).unwrap_err();
-    assert!(too_many.to_string().starts_with("scaled: no card takes Grid"), "{too_many}");
+    assert!(too_many.to_string().starts_with("scaled: no card takes LaunchConfig"), "{too_many}");
     grid.blocks[0] = 0;
     scaled.launch(grid, (one.broadcast_to([6, 8])?, &rows.to(card)?, 1.0, false, &mut y))?;
     if let Some(other) = crate::card(1) {
-        let elsewhere = scaled
-            .launch(Grid::over(48, 64), (one.broadcast_to([6, 8])?, &rows.to(&other)?, 1.0, false, &mut y));
+        let elsewhere = scaled.launch(
+            LaunchConfig::over(48, 64),
+            (one.broadcast_to([6, 8])?, &rows.to(&other)?, 1.0, false, &mut y),
+        );
         assert!(matches!(elsewhere, Err(Error::Device { op: "scaled", .. })));
     }
 });
 
 on_card!(source_that_does_not_compile_is_an_error_with_the_compilers_words, |card| {
     // SAFETY: it never runs.
-    let wrong: Source<(Out<i32, 0>,)> = unsafe {
-        Source::new("wrong", ["y"], "__device__ void wrong(const Operands& a) { a.y() = nothing; }")
+    let wrong: KernelSource<(Output<i32, 0>,)> = unsafe {
+        KernelSource::new("wrong", ["y"], "__device__ void wrong(const Operands& a) { a.y() = nothing; }")
     };
     let mut y = Tensor::<i32, 0, Cuda>::zeros([], card)?;
-    let error = wrong.launch(Grid::over(1, 1), (&mut y,)).unwrap_err().to_string();
+    let error = wrong.launch(LaunchConfig::over(1, 1), (&mut y,)).unwrap_err().to_string();
     assert!(error.starts_with("nvrtc: ") && error.contains("nothing"), "{error}");
     // SAFETY: it writes its only element.
-    let right: Source<(Out<i32, 0>, Value<i64>)> = unsafe {
-        Source::new("right", ["y", "n"], "__device__ void right(const Operands& a) { a.y() = (i32)a.n; }")
+    let right: KernelSource<(Output<i32, 0>, Scalar<i64>)> = unsafe {
+        KernelSource::new(
+            "right",
+            ["y", "n"],
+            "__device__ void right(const Operands& a) { a.y() = (i32)a.n; }",
+        )
     };
-    right.launch(Grid::over(1, 1), (&mut y, -7))?;
+    right.launch(LaunchConfig::over(1, 1), (&mut y, -7))?;
     assert_eq!(y.item()?, -7);
 });
 

@@ -1,5 +1,5 @@
-// What generated kernels are written in: types by their Rust names, and one overloaded function for each step of the
-// operator language, by the step's own name and with the meaning that `scalar` gives it. No header is needed.
+// The language of generated kernels: types with their Rust names, and one overloaded function for each step of the
+// operator language, with the name of the step and the meaning that `scalar` defines. No header is needed.
 typedef signed char i8; typedef short i16; typedef int i32; typedef long long i64;
 typedef unsigned char u8; typedef unsigned short u16; typedef unsigned int u32; typedef unsigned long long u64;
 typedef float f32; typedef double f64;
@@ -21,7 +21,7 @@ DI f64 FromBits(u64 x) { return __longlong_as_double((i64)x); }
 DI bool is_nan(f32 x) { return x != x; }
 DI bool is_nan(f64 x) { return x != x; }
 
-// ---- + - * / and the sign: integers wrap, and divided by 0 are 0
+// ---- + - * / and negation: integers wrap, and a division by 0 is 0
 #define INTEGER(T, U) \
   DI T Add(T a, T b) { return (T)((U)a + (U)b); } \
   DI T Sub(T a, T b) { return (T)((U)a - (U)b); } \
@@ -93,7 +93,7 @@ template <class T> DI bool Equal(T a, T b) { return a == b; }
     C c = {re / below, im / below}; return c; }
 COMPLEX(c32, f32) COMPLEX(c64, f64)
 
-// ---- 8-bit floats, as `element/narrow.rs` says: bits of the fraction, bias, largest code, what is beyond, NaN, infinity
+// ---- 8-bit floats, as in `element/narrow.rs`: bits of the fraction, bias, largest finite code, code of overflow, NaN, infinity
 #define NARROW(T, M, BIAS, MOST, BEYOND, NAN_, INF_) \
   DI f32 widen(T x) { \
     const u32 code = x.x & 0x7f; \
@@ -108,7 +108,7 @@ COMPLEX(c32, f32) COMPLEX(c64, f64)
     T y; y.x = (u8)(sign | (bits > 0x7f800000u ? NAN_ : code > MOST ? BEYOND : code)); return y; }
 NARROW(f8e4m3, 3, 7, 0x7eu, 0x7fu, 0x7fu, 0x100u) NARROW(f8e5m2, 2, 15, 0x7bu, 0x7cu, 0x7eu, 0x7cu)
 
-// ---- the same number in another type: floats saturate on the way to integers, integers wrap
+// ---- casts: floats saturate to integers, integers wrap
 template <class TO> struct Cast;
 #define FROM_REAL(TO, LOW, HIGH, LEAST, MOST) \
   DI_MEMBER TO of(f32 x) { return x != x ? (TO)0 : x <= (f32)LOW ? LEAST : x >= (f32)HIGH ? MOST : (TO)x; } \
@@ -164,7 +164,7 @@ template <> struct Cast<c16> {
 };
 template <class TO, class FROM> DI TO cast(FROM x) { return Cast<TO>::of(x); }
 
-// ---- memory: V neighbours as one access; a run-time number among the arguments
+// ---- memory: V neighbors as one access; a run-time parameter from two words of the argument block
 template <class T, int V> struct __align__(sizeof(T) * V < 16 ? sizeof(T) * V : 16) Pack { T e[V]; };
 template <class T, int V> DI void load(T* to, const T* from) {
   const Pack<T, V> p = *(const Pack<T, V>*)from;
@@ -185,11 +185,11 @@ template <class T> DI T number(i64 low, i64 high) {
   return value;
 }
 
-// ---- rest / size, by a multiplication where positions have 32 bits: the factor, and how far to shift, are of the host's making
+// ---- rest / size: for positions of 32 bits by a multiplication and a shift, which the host computes (`codegen/args.rs`)
 DI i32 quotient(i32 rest, i32, i64 divisor) { return (i32)(((u64)(u32)rest * (u64)(u32)divisor) >> (divisor >> 32)); }
 DI i64 quotient(i64 rest, i64 size, i64) { return rest / size; }
 
-// ---- the order of sorts as whole numbers: −0 equals 0, NaN is the largest
+// ---- sort keys as integers in the order of the elements: −0 equals 0, NaN is the largest
 DI u64 order_key(bool x) { return x; }
 #define KEY_SIGNED(T) DI u64 order_key(T x) { return (u64)(i64)x ^ 0x8000000000000000ull; }
 KEY_SIGNED(i8) KEY_SIGNED(i16) KEY_SIGNED(i32) KEY_SIGNED(i64)
@@ -204,7 +204,7 @@ DI u64 order_key(f32 x) { return order_key((f64)x); }
 DI u64 order_key(f16 x) { return order_key((f64)of_f16(x.x)); }
 DI u64 order_key(bf16 x) { return order_key((f64)FromBits((u32)x.x << 16)); }
 
-// ---- a · b + c: with one rounding for reals
+// ---- a · b + c: with one rounding for real numbers
 template <class T> DI T product(T a, T b, T c) { return Add(Mul(a, b), c); }
 DI f32 product(f32 a, f32 b, f32 c) { return MulAdd(a, b, c); }
 DI f64 product(f64 a, f64 b, f64 c) { return MulAdd(a, b, c); }

@@ -1,8 +1,8 @@
-//! NVIDIA's libraries, found and opened before anything is called in them: a missing one is an error that says where it
-//! was looked for.
+//! Finds and opens NVIDIA's libraries before a function of them is called. A missing library is an error that lists the
+//! searched folders.
 //!
-//! `cudarc` opens libraries by plain names and panics where it finds none. A library that is opened here by its path is
-//! found again under its own name, so nothing needs to be in the loader's path.
+//! `cudarc` opens libraries by their plain names, and panics if it finds none. A library that was opened by its path is
+//! found again under its plain name. The libraries therefore need not be in the loader's path.
 // Imports: `error`.
 
 use crate::error::{Error, Result};
@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// Where a folder with libraries can be named, before all others.
-const OWN: &str = "RANKFORM_CUDA_LIBRARIES";
+/// The variable that names folders to search before all others.
+const FOLDERS_VARIABLE: &str = "RANKFORM_CUDA_LIBRARIES";
 
-/// Folders to look in, after the loader's own.
+/// The folders to search, after those of the loader.
 fn folders() -> Vec<PathBuf> {
     let mut folders = Vec::new();
-    if let Some(paths) = std::env::var_os(OWN) {
+    if let Some(paths) = std::env::var_os(FOLDERS_VARIABLE) {
         folders.extend(std::env::split_paths(&paths));
     }
     for toolkit in ["CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"].iter().filter_map(std::env::var_os) {
@@ -35,7 +35,7 @@ fn folders() -> Vec<PathBuf> {
         ]
         .map(PathBuf::from),
     );
-    // NVIDIA's Python wheels, in the environment that is active.
+    // NVIDIA's Python wheels in the active environment.
     if let Some(environment) = std::env::var_os("VIRTUAL_ENV") {
         for python in
             std::fs::read_dir(PathBuf::from(environment).join("lib")).into_iter().flatten().flatten()
@@ -47,7 +47,7 @@ fn folders() -> Vec<PathBuf> {
     folders
 }
 
-/// Libraries that another one opens by name and does not find by itself: they are opened first.
+/// Libraries that `library` opens by name but cannot find by itself. They are opened first.
 fn companions(library: &str) -> &'static [&'static str] {
     match library {
         "nvrtc" => &["libnvrtc-builtins.so"],
@@ -56,8 +56,8 @@ fn companions(library: &str) -> &'static [&'static str] {
     }
 }
 
-/// A library in words, and what it comes with.
-fn whose(library: &'static str) -> &'static str {
+/// The name of a library, and the package that contains it.
+fn description(library: &'static str) -> &'static str {
     match library {
         "cuda" => "libcuda, a part of NVIDIA's driver",
         "nvrtc" => "libnvrtc, a part of the CUDA toolkit or of its Python wheel nvidia-cuda-nvrtc",
@@ -69,7 +69,7 @@ fn whose(library: &'static str) -> &'static str {
 /// Opens a library (`cuda`, `nvrtc`, `cublas`) for the rest of the process.
 ///
 /// # Errors
-/// [`Error::Library`].
+/// [`Error::Library`] with the searched folders.
 pub(in crate::device::cuda) fn open(library: &'static str) -> Result<()> {
     static TRIED: Mutex<BTreeMap<&str, Result<()>>> = Mutex::new(BTreeMap::new());
     TRIED
@@ -80,15 +80,15 @@ pub(in crate::device::cuda) fn open(library: &'static str) -> Result<()> {
         .clone()
 }
 
-fn keep(path: impl libloading::AsFilename) -> std::result::Result<(), libloading::Error> {
-    // SAFETY: a library of NVIDIA's, whose initialization does nothing but prepare itself.
+fn open_forever(path: impl libloading::AsFilename) -> std::result::Result<(), libloading::Error> {
+    // SAFETY: a library of NVIDIA's, whose initialization only prepares the library itself.
     unsafe { libloading::Library::new(path) }.map(std::mem::forget)
 }
 
 fn find(library: &'static str) -> Result<()> {
     let names = cudarc::get_lib_name_candidates(library);
-    let own = std::env::var_os(OWN).is_some();
-    if !own && names.iter().any(|name| keep(name).is_ok()) {
+    let own = std::env::var_os(FOLDERS_VARIABLE).is_some();
+    if !own && names.iter().any(|name| open_forever(name).is_ok()) {
         return Ok(());
     }
     let mut tried = vec!["the loader's path".to_string()];
@@ -103,22 +103,22 @@ fn find(library: &'static str) -> Result<()> {
             let is_companion =
                 |name: &str| companions(library).iter().any(|companion| name.starts_with(companion));
             for file in files().filter(|file| file.file_name().to_str().is_some_and(is_companion)) {
-                let _ = keep(file.path());
+                let _ = open_forever(file.path());
             }
-            match keep(&path) {
-                // It must be found again by a plain name, or `cudarc` would not find it.
-                Ok(()) if names.iter().any(|name| keep(name).is_ok()) => return Ok(()),
+            match open_forever(&path) {
+                // `cudarc` must find it again by a plain name.
+                Ok(()) if names.iter().any(|name| open_forever(name).is_ok()) => return Ok(()),
                 Ok(()) => tried.push(format!("{} (opened, but not found again by its name)", path.display())),
                 Err(error) => tried.push(format!("{}: {error}", path.display())),
             }
         }
         tried.push(folder.display().to_string());
     }
-    if own && names.iter().any(|name| keep(name).is_ok()) {
+    if own && names.iter().any(|name| open_forever(name).is_ok()) {
         return Ok(());
     }
     if !own {
-        tried.push(format!("and no other folder, which {OWN} may name"));
+        tried.push(format!("and no other folder, which {FOLDERS_VARIABLE} may name"));
     }
-    Err(Error::Library { op: "cuda", library: whose(library), tried: tried.join(", ") })
+    Err(Error::Library { op: "cuda", library: description(library), tried: tried.join(", ") })
 }

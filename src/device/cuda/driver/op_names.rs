@@ -1,61 +1,11 @@
-//! What this thread is doing: the operation's name, the stream that work goes to, whether kernels are only compiled.
+//! Names of operations as numbers, which a kernel can write, and names of expressions from their Rust types.
 // Imports: nothing.
 
-use crate::device::cuda::stream::queue::Stream;
-use std::cell::{Cell, RefCell};
+use crate::device::cuda::driver::thread_state::operation_or;
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock};
 
-thread_local! {
-    static NAME: Cell<&'static str> = const { Cell::new("") };
-    static STREAMS: RefCell<Vec<Arc<Stream>>> = const { RefCell::new(Vec::new()) };
-    static DRY: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Runs `work` with something of this thread set, and puts back what was there, also where it panics.
-fn during<T>(set: impl FnOnce(), back: impl FnMut(), work: impl FnOnce() -> T) -> T {
-    struct Back<F: FnMut()>(F);
-    impl<F: FnMut()> Drop for Back<F> {
-        fn drop(&mut self) {
-            (self.0)()
-        }
-    }
-    set();
-    let _back = Back(back);
-    work()
-}
-
-/// Runs `work` as the operation of this name, or as part of the one that is running.
-pub(in crate::device::cuda) fn named<T>(name: &'static str, work: impl FnOnce() -> T) -> T {
-    let before = NAME.get();
-    if !before.is_empty() {
-        return work();
-    }
-    during(|| NAME.set(name), || NAME.set(""), work)
-}
-
-/// Runs `work`, whose operations go to `stream` where they would go to another of its card.
-pub(in crate::device::cuda) fn on_stream<T>(stream: Arc<Stream>, work: impl FnOnce() -> T) -> T {
-    let back = || drop(STREAMS.with_borrow_mut(|streams| streams.pop()));
-    during(|| STREAMS.with_borrow_mut(|streams| streams.push(stream)), back, work)
-}
-
-/// The stream of a card that work goes to, if it is another than its own.
-pub(in crate::device::cuda) fn stream_of(card: usize) -> Option<Arc<Stream>> {
-    STREAMS.with_borrow(|streams| streams.iter().rev().find(|stream| stream.card.ordinal == card).cloned())
-}
-
-/// Runs `work` without running its kernels: they are compiled and loaded, and memory is neither read nor written.
-pub(in crate::device::cuda) fn dry<T>(work: impl FnOnce() -> T) -> T {
-    let before = DRY.get();
-    during(|| DRY.set(true), move || DRY.set(before), work)
-}
-
-pub(in crate::device::cuda) fn is_dry() -> bool {
-    DRY.get()
-}
-
-/// Numbers of names, which a kernel can write; 0 is none.
+/// Names by number. Number 0 is no name.
 #[derive(Default)]
 struct Names {
     numbers: HashMap<(usize, usize), i64>,
@@ -64,10 +14,9 @@ struct Names {
 
 static NAMES: RwLock<Option<Names>> = RwLock::new(None);
 
-/// The number of the operation that is running, or of `otherwise`.
+/// The number of the operation that this thread runs, or of `otherwise` if it runs none.
 pub(in crate::device::cuda) fn number(otherwise: &'static str) -> i64 {
-    let name = NAME.get();
-    let name = if name.is_empty() { otherwise } else { name };
+    let name = operation_or(otherwise);
     let key = (name.as_ptr().addr(), name.len());
     let known = NAMES
         .read()
@@ -88,23 +37,24 @@ pub(in crate::device::cuda) fn number(otherwise: &'static str) -> i64 {
 pub(in crate::device::cuda) fn name(number: i64) -> Option<String> {
     let names = NAMES.read().unwrap_or_else(PoisonError::into_inner);
     let at = usize::try_from(number).ok()?.checked_sub(1)?;
-    names.as_ref()?.all.get(at).map(|name| operations(name))
+    names.as_ref()?.all.get(at).map(|name| operators_of(name))
 }
 
-/// What an expression's type is made of, outermost first: `Store<Call<Exp, …>>` is `exp`. Any other name is itself.
-fn operations(name: &str) -> String {
+/// The operators in the type of an expression, outermost first: `Store<Call<Exp, …>>` is `exp`. A name that is not a
+/// path of a type is returned as it is.
+fn operators_of(name: &str) -> String {
     if !name.contains("::") {
         return name.to_string();
     }
-    // Types that say how operators are put together, and of what elements.
-    const AROUND: [&str; 11] = [
+    // Types that combine operators, and types of elements.
+    const STRUCTURE: [&str; 11] = [
         "Store",
         "StoreMany",
         "Input",
         "Param",
         "Call",
         "RowReduce",
-        "Once",
+        "Cached",
         "InPlace",
         "PhantomData",
         "Complex",
@@ -112,16 +62,16 @@ fn operations(name: &str) -> String {
     ];
     let paths = name.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
     let last = |path: &str| path.rsplit("::").next().unwrap_or_default().to_string();
-    // Paths have modules; elements (`f32`) have none, and numbers (`crate::element::f16`) no operator's name.
+    // Operators have paths with modules. Elements such as `f32` have none; `f16` and `bf16` have, and are left out.
     let named =
-        paths.filter(|path| path.contains("::")).map(last).filter(|word| !AROUND.contains(&word.as_str()));
+        paths.filter(|path| path.contains("::")).map(last).filter(|word| !STRUCTURE.contains(&word.as_str()));
     let words: Vec<String> =
-        named.filter(|word| !matches!(word.as_str(), "f16" | "bf16")).map(|word| in_words(&word)).collect();
+        named.filter(|word| !matches!(word.as_str(), "f16" | "bf16")).map(|word| snake_case(&word)).collect();
     if words.is_empty() { "copy".into() } else { words.join(", ") }
 }
 
 /// `LogSumExp` as `log_sum_exp`.
-fn in_words(name: &str) -> String {
+fn snake_case(name: &str) -> String {
     let mut words = String::new();
     for (at, letter) in name.char_indices() {
         if letter.is_uppercase() && at > 0 {
@@ -135,12 +85,14 @@ fn in_words(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::cuda::driver::thread_state::in_operation;
 
     #[test]
     fn an_expression_is_named_by_its_operators() {
-        let of = |name: &str| operations(name);
+        let of = |name: &str| operators_of(name);
         assert_eq!(of("matmul"), "matmul");
         assert_eq!(of("a::kernel::Store<a::kernel::Call<a::ops::Exp, (a::kernel::Input<f32>,)>>"), "exp");
+        assert_eq!(of("a::kernel::Store<a::kernel::Cached<a::kernel::Call<a::ops::Exp, ()>>>"), "exp");
         assert_eq!(
             of(
                 "a::Store<a::Call<a::Add, (a::Call<a::LogSumExp, a::Input<half::bfloat::bf16>>, a::Param<f32>)>>"
@@ -151,8 +103,8 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_keeps_its_name_while_parts_of_it_run() {
-        let number = named("outer", || named("inner", || number("launch")));
+    fn an_operation_keeps_its_name_while_its_parts_run() {
+        let number = in_operation("outer", || in_operation("inner", || number("launch")));
         assert_eq!(name(number).as_deref(), Some("outer"));
         assert_eq!(name(super::number("launch")).as_deref(), Some("launch"));
         assert_eq!((name(0), name(-1), name(i64::MAX)), (None, None, None));

@@ -1,14 +1,18 @@
-//! Products that sum over axes, where they are not plain matrices (`blas.rs`): tiles of the output in registers, panels of the operands in shared memory.
+//! `contract`: products that sum over axes. Plain matrices go to cuBLAS (`cublas.rs`). The kernel of this file serves all
+//! others: tiles of the output in registers, panels of the operands in shared memory.
 //!
-//! Operands are read where they stand, whatever their strides: each of the four groups of axes is one index that is taken
-//! apart again.
+//! Operands are not packed, and may have any strides: each of the four groups of axes is one index, which the kernel divides
+//! into the indices of its axes.
 // Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
-use crate::device::cuda::engine::cublas::Plain;
-use crate::device::cuda::codegen::source::{Source, c_type, foreign, plain};
-use crate::device::cuda::codegen::args::{Axes, Place, Word, Words, is_wide};
-use crate::device::cuda::stream::queue::{Key, Shape, Stream, count_of};
 use crate::device::OperandRef;
+use crate::device::cuda::codegen::args::{ArgBlock, AxesArgs, Word};
+use crate::device::cuda::codegen::axes::{Axes, is_wide};
+use crate::device::cuda::codegen::source::SourceWriter;
+use crate::device::cuda::codegen::types::{c_type, ensure_computable, unsupported};
+use crate::device::cuda::driver::kernel_cache::KernelKey;
+use crate::device::cuda::engine::cublas::{self, PlainProduct};
+use crate::device::cuda::stream::queue::{LaunchShape, Stream, block_count};
 use crate::element::{Compute, Number};
 use crate::error::Result;
 use crate::kernel::ContractPlan;
@@ -16,85 +20,93 @@ use crate::scalar::{DType, Prim};
 use std::any::TypeId;
 use std::sync::Arc;
 
+/// Threads of a block.
 const THREADS: usize = 256;
 /// Rows and columns of a tile of the output.
 const TILE: usize = 64;
-/// How much of the sum a panel holds.
+/// Depth of a panel: the products of each sum that one step of the kernel adds.
 const DEPTH: usize = 16;
 
-impl Stream {
-    /// # Safety
-    /// As [`Device::contract`](crate::device::Device::contract).
-    pub(in crate::device::cuda) unsafe fn contract<T: Number, L: Number, R: Number>(
-        self: &Arc<Self>,
-        plan: ContractPlan<'_>,
-        output: OperandRef<'_>,
-        left: OperandRef<'_>,
-        right: OperandRef<'_>,
-    ) -> Result<()> {
-        plain("contract", foreign::<T>().or(foreign::<L>()).or(foreign::<R>()))?;
-        if [plan.batch, plan.m, plan.n].iter().any(|sizes| sizes.contains(&0)) {
-            return Ok(());
-        }
-        let (b, m, k, n) = (plan.batch.len(), plan.m.len(), plan.k.len(), plan.n.len());
-        // Every group has all three operands; the one that it does not belong to stands still.
-        let none: &[isize] = &[];
-        let (o, l, r) = (output.stride, left.stride, right.stride);
-        let batch = Axes::merged(plan.batch, &[&o[..b], &l[..b], &r[..b]], false);
-        let rows = Axes::merged(plan.m, &[&o[b..b + m], &l[b..b + m], none], false);
-        let columns = Axes::merged(plan.n, &[&o[b + m..b + m + n], none, &r[b + k..b + k + n]], false);
-        let along = Axes::merged(plan.k, &[none, &l[b + m..b + m + k], &r[b..b + k]], false);
-        let depth = if plan.k.contains(&0) { 0 } else { along.numel() };
-        if depth > 0
-            && let Some(plain) = Plain::of(&batch, &rows, &columns, &along)
-            // SAFETY: the caller's promise.
-            && unsafe { self.by_library(&plain, [T::DTYPE, L::DTYPE, R::DTYPE], output, left, right) }?
-        {
-            return Ok(());
-        }
-        let (height, width) = (rows.numel(), columns.numel());
-        let mut words = Words::new(is_wide(&[&batch, &rows, &columns, &along], 0));
-        let [height_at, width_at, depth_at] = [height, width, depth].map(|word| words.push(word));
-        let operands = words.slots(&[output, left, right]);
-        let groups = [&batch, &rows, &columns, &along].map(|axes| words.axes(axes));
-        let first_at = words.push(0);
-        let plan = Plan { sizes: [height_at, width_at, depth_at], operands, groups, first: first_at };
-        let key = Key {
-            mechanism: "contract",
-            types: [TypeId::of::<T>(), TypeId::of::<(L, R)>()],
-            class: words.class.clone(),
-        };
-        let kernel = self.kernel(key, || {
-            source([T::DTYPE, <Compute<T> as Prim>::DTYPE, L::DTYPE, R::DTYPE], &words, plan)
-        })?;
-        let tiles = height.div_ceil(TILE) * width.div_ceil(TILE);
-        // The second number of blocks is limited: a long batch takes several launches, from other addresses.
-        let count = batch.numel();
-        let mut first = 0;
-        while first < count {
-            let part = (count - first).min(1 << 15);
-            words.list[first_at] = first as i64;
-            let shape = Shape { blocks: (count_of(tiles), part as u32), threads: THREADS as u32, shared: 0 };
-            // SAFETY: the caller's promise; the words stand as `source` reads them.
-            unsafe { self.launch("contract", kernel, shape, &words.list) }?;
-            first += part;
-        }
-        Ok(())
+/// Queues a product.
+///
+/// # Errors
+/// [`Error::Value`](crate::Error::Value) for elements that kernels cannot compute with; those of the launches; the report
+/// of cuBLAS.
+///
+/// # Safety
+/// As [`Device::contract`](crate::device::Device::contract).
+pub(in crate::device::cuda) unsafe fn run<T: Number, L: Number, R: Number>(
+    stream: &Arc<Stream>,
+    plan: ContractPlan<'_>,
+    output: OperandRef<'_>,
+    left: OperandRef<'_>,
+    right: OperandRef<'_>,
+) -> Result<()> {
+    ensure_computable("contract", unsupported::<T>().or(unsupported::<L>()).or(unsupported::<R>()))?;
+    if [plan.batch, plan.m, plan.n].iter().any(|sizes| sizes.contains(&0)) {
+        return Ok(());
     }
+    let (b, m, k, n) = (plan.batch.len(), plan.m.len(), plan.k.len(), plan.n.len());
+    // Every group has all three operands. An operand without the group's axes is broadcast.
+    let none: &[isize] = &[];
+    let (o, l, r) = (output.stride, left.stride, right.stride);
+    let batch = Axes::coalesced(plan.batch, &[&o[..b], &l[..b], &r[..b]], false);
+    let rows = Axes::coalesced(plan.m, &[&o[b..b + m], &l[b..b + m], none], false);
+    let columns = Axes::coalesced(plan.n, &[&o[b + m..b + m + n], none, &r[b + k..b + k + n]], false);
+    let along = Axes::coalesced(plan.k, &[none, &l[b + m..b + m + k], &r[b..b + k]], false);
+    let depth = if plan.k.contains(&0) { 0 } else { along.numel() };
+    if depth > 0
+        && let Some(plain) = PlainProduct::of(&batch, &rows, &columns, &along)
+        // SAFETY: the caller's promise.
+        && unsafe { cublas::run(stream, &plain, [T::DTYPE, L::DTYPE, R::DTYPE], output, left, right) }?
+    {
+        return Ok(());
+    }
+    let (height, width) = (rows.numel(), columns.numel());
+    let mut words = ArgBlock::new(is_wide(&[&batch, &rows, &columns, &along], 0));
+    let [height_at, width_at, depth_at] = [height, width, depth].map(|word| words.push(word));
+    let operands = words.operands(&[output, left, right]);
+    let groups = [&batch, &rows, &columns, &along].map(|axes| words.axes(axes));
+    let first_at = words.push(0);
+    let plan = Plan { sizes: [height_at, width_at, depth_at], operands, groups, first: first_at };
+    let key = KernelKey {
+        mechanism: "contract",
+        types: [TypeId::of::<T>(), TypeId::of::<(L, R)>()],
+        class: words.class.clone(),
+    };
+    let kernel = stream.kernel(key, || {
+        Ok(source([T::DTYPE, <Compute<T> as Prim>::DTYPE, L::DTYPE, R::DTYPE], &words, plan))
+    })?;
+    let tiles = height.div_ceil(TILE) * width.div_ceil(TILE);
+    // The second dimension of blocks is limited. A long batch takes several launches, each with its first product.
+    let count = batch.numel();
+    let mut first = 0;
+    while first < count {
+        let part = (count - first).min(1 << 15);
+        words.list[first_at] = first as i64;
+        let shape =
+            LaunchShape { blocks: (block_count(tiles), part as u32), threads: THREADS as u32, shared: 0 };
+        // SAFETY: (1) the words are those of `source`; (2) is the caller's promise.
+        unsafe { stream.launch("contract", kernel, shape, &words.list) }?;
+        first += part;
+    }
+    Ok(())
 }
 
-/// Where the words of a product stand: of its height, width and depth, the operands, batch, rows, columns and sum.
+/// The indices of the words: height, width and depth; the operands; batch, rows, columns and summed axes; the first product
+/// of the launch.
 #[derive(Clone, Copy)]
 struct Plan {
     sizes: [usize; 3],
     operands: usize,
-    groups: [Place; 4],
+    groups: [AxesArgs; 4],
     first: usize,
 }
 
-fn source([out, computed, left, right]: [DType; 4], words: &Words, plan: Plan) -> String {
-    let mut s = Source::new();
-    words.head(&mut s);
+/// The source of the kernel.
+fn source([out, computed, left, right]: [DType; 4], words: &ArgBlock, plan: Plan) -> String {
+    let mut s = SourceWriter::new();
+    words.declare(&mut s);
     let Plan { sizes: [height, width, depth], operands, groups: [batch, rows, columns, along], first } = plan;
     let (c, each) = (c_type(computed), TILE / 16);
     s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"));
@@ -121,7 +133,7 @@ fn source([out, computed, left, right]: [DType; 4], words: &Words, plan: Plan) -
         &format!("({} + (idx)blockIdx.y)", Word(first)),
         &[Some("b0"), Some("b1"), Some("b2")],
     );
-    // What this thread reads of the panels: rows of the left operand at one place of the sum, and one column of the right.
+    // This thread loads rows of the left operand at one position of the sum, and one column of the right operand.
     s.line(format_args!("  idx lefts[{each}], own = 0;"));
     for q in 0..each {
         s.line(format_args!("  {{ idx o = 0; const idx r = top + y + 16 * {q};"));

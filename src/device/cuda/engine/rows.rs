@@ -1,100 +1,107 @@
-//! Programs by rows: a block for each row settles what is constant along it, then computes it.
+//! `map` of programs with row constants: one block for each row computes the row constants, then the row.
 //!
-//! A row that the threads can hold is read once, into registers; a longer one is read again by each step, from the cache
-//! where it fits. What a program holds is computed again where it is used: that costs less than room for it.
+//! A row that fits in the registers of the block is read once. A longer row is read again by each step, from the cache if it
+//! fits. Cached values of the program are computed again at each use, which costs less than memory for them.
 // Imports: `error`, `kernel`, `device`.
 
-use crate::device::cuda::codegen::source::{Signature, Source, c_type, plain, shares, size_of_fields};
-use crate::device::cuda::codegen::args::{Axes, Place, Word, Words, is_wide, names};
-use crate::device::cuda::engine::map::{arguments, pointers, reads, together};
-use crate::device::cuda::engine::reduce::tree;
-use crate::device::cuda::stream::queue::{Key, Shape, Stream, count_of};
+use crate::device::cuda::codegen::args::{ArgBlock, AxesArgs, Word, names};
+use crate::device::cuda::codegen::axes::{Axes, is_wide};
+use crate::device::cuda::codegen::operands::{arguments, outputs_then_inputs, pointers, read_class};
+use crate::device::cuda::codegen::source::{Signature, SourceWriter};
+use crate::device::cuda::codegen::types::{c_type, ensure_computable, ensure_states_fit, size_of_fields};
+use crate::device::cuda::driver::kernel_cache::KernelKey;
+use crate::device::cuda::engine::reduce::combine_tree;
+use crate::device::cuda::stream::queue::{LaunchShape, Stream, block_count};
 use crate::device::{Inputs, OperandRef};
 use crate::error::Result;
 use crate::kernel::{KernelIr, Program, RowConstant, trace_program};
 use std::any::TypeId;
 use std::sync::Arc;
 
-/// Elements of a row that a thread holds: at least some, so that many lengths have one kernel, and at most some.
-const HELD: std::ops::RangeInclusive<usize> = 4..=16;
+/// Elements of a row in the registers of a thread. The minimum lets rows of many lengths share one kernel.
+const ELEMENTS_PER_THREAD: std::ops::RangeInclusive<usize> = 4..=16;
+/// Registers of 32 bits for the elements of a row in one block: half of the registers of a multiprocessor.
+const ELEMENT_REGISTERS: usize = 1 << 15;
 
-/// Registers of a block, of 32 bits, that elements of a row may take: half of those of a multiprocessor.
-const REGISTERS_OF_ELEMENTS: usize = 1 << 15;
-
-impl Stream {
-    /// # Safety
-    /// As [`Device::map`](crate::device::Device::map), for a program that is settled by rows.
-    pub(in crate::device::cuda) unsafe fn rows<P: Program>(
-        self: &Arc<Self>,
-        program: &P,
-        sizes: &[usize],
-        row: usize,
-        outputs: &[OperandRef<'_>],
-        inputs: Inputs<'_>,
-    ) -> Result<()> {
-        if sizes.contains(&0) {
-            return Ok(());
-        }
-        let slots = together(outputs, inputs.slots);
-        let (outer_sizes, row_sizes) = sizes.split_at(sizes.len() - row);
-        let outer_strides: Vec<&[isize]> =
-            slots.iter().map(|slot| &slot.stride[..outer_sizes.len()]).collect();
-        let row_strides: Vec<&[isize]> = slots.iter().map(|slot| &slot.stride[outer_sizes.len()..]).collect();
-        let outer = Axes::merged(outer_sizes, &outer_strides, true);
-        let line = Axes::merged(row_sizes, &row_strides, false);
-        let (rows, count) = (outer.numel(), line.numel());
-        let threads = count.div_ceil(*HELD.start()).next_power_of_two().clamp(32, 1024);
-        let each = count.div_ceil(threads).next_power_of_two().max(*HELD.start());
-        let each = if HELD.contains(&each) { each } else { 0 };
-        let mut words = Words::new(is_wide(&[&outer, &line], 0));
-        words.class.extend(reads(inputs));
-        words.depends([outputs.len(), slots.len(), threads, each]);
-        let plan = Plan {
-            outputs: outputs.len(),
-            threads,
-            each,
-            count: words.push(count),
-            operands: words.slots(&slots),
-            outer: words.axes(&outer),
-            line: words.axes(&line),
-            numbers: words.numbers(program),
-        };
-        let key = Key { mechanism: "rows", types: [TypeId::of::<P>(); 2], class: words.class.clone() };
-        let kernel = self.generated(key, || {
-            let traced = trace_program(program, inputs.reads);
-            plain("rows", traced.foreign())?;
-            for settled in &traced.settled {
-                if let RowConstant::Reduced { reducer, .. } = settled {
-                    shares(reducer.name, threads, size_of_fields(&reducer.state))?;
-                }
-            }
-            Ok(source(&traced, &words, plan))
-        })?;
-        let shape = Shape { blocks: (count_of(rows), 1), threads: threads as u32, shared: 0 };
-        // SAFETY: the caller's promise; the words stand as `source` reads them.
-        unsafe { self.launch("rows", kernel, shape, &words.list) }
+/// Queues a program with row constants; the last `row` axes are the axes of a row.
+///
+/// # Errors
+/// [`Error::Value`](crate::Error::Value) for elements that kernels cannot compute with, and for states that do not fit in
+/// shared memory; those of the launch.
+///
+/// # Safety
+/// As [`Device::map`](crate::device::Device::map), for a program with row constants.
+pub(in crate::device::cuda) unsafe fn run<P: Program>(
+    stream: &Arc<Stream>,
+    program: &P,
+    sizes: &[usize],
+    row: usize,
+    outputs: &[OperandRef<'_>],
+    inputs: Inputs<'_>,
+) -> Result<()> {
+    if sizes.contains(&0) {
+        return Ok(());
     }
+    let slots = outputs_then_inputs(outputs, inputs.slots);
+    let (outer_sizes, row_sizes) = sizes.split_at(sizes.len() - row);
+    let outer_strides: Vec<&[isize]> = slots.iter().map(|slot| &slot.stride[..outer_sizes.len()]).collect();
+    let row_strides: Vec<&[isize]> = slots.iter().map(|slot| &slot.stride[outer_sizes.len()..]).collect();
+    let outer = Axes::coalesced(outer_sizes, &outer_strides, true);
+    let line = Axes::coalesced(row_sizes, &row_strides, false);
+    let (rows, count) = (outer.numel(), line.numel());
+    let threads = count.div_ceil(*ELEMENTS_PER_THREAD.start()).next_power_of_two().clamp(32, 1024);
+    let each = count.div_ceil(threads).next_power_of_two().max(*ELEMENTS_PER_THREAD.start());
+    let each = if ELEMENTS_PER_THREAD.contains(&each) { each } else { 0 };
+    let mut words = ArgBlock::new(is_wide(&[&outer, &line], 0));
+    words.class.extend(read_class(inputs));
+    words.depends([outputs.len(), slots.len(), threads, each]);
+    let plan = Plan {
+        outputs: outputs.len(),
+        threads,
+        each,
+        count: words.push(count),
+        operands: words.operands(&slots),
+        outer: words.axes(&outer),
+        line: words.axes(&line),
+        params: words.params(program),
+    };
+    let key = KernelKey { mechanism: "rows", types: [TypeId::of::<P>(); 2], class: words.class.clone() };
+    let kernel = stream.kernel(key, || {
+        let traced = trace_program(program, inputs.reads);
+        ensure_computable("rows", traced.foreign())?;
+        for constant in &traced.settled {
+            if let RowConstant::Reduced { reducer, .. } = constant {
+                ensure_states_fit(reducer.name, threads, size_of_fields(&reducer.state))?;
+            }
+        }
+        Ok(source(&traced, &words, plan))
+    })?;
+    let shape = LaunchShape { blocks: (block_count(rows), 1), threads: threads as u32, shared: 0 };
+    // SAFETY: (1) the words are those of `source`; (2) is the caller's promise.
+    unsafe { stream.launch("rows", kernel, shape, &words.list) }
 }
 
-/// How rows are shared out, and where its words stand.
+/// The partition of a row, and the indices of the words.
 #[derive(Clone, Copy)]
 struct Plan {
     outputs: usize,
+    /// Threads of a block.
     threads: usize,
+    /// Elements of a row in the registers of a thread; 0 if the row is read again by each step.
     each: usize,
     count: usize,
     operands: usize,
-    outer: Place,
-    line: Place,
-    numbers: usize,
+    outer: AxesArgs,
+    line: AxesArgs,
+    params: usize,
 }
 
-fn source(program: &KernelIr, words: &Words, plan: Plan) -> String {
+fn source(program: &KernelIr, words: &ArgBlock, plan: Plan) -> String {
     let Plan { outputs, threads, outer, line, .. } = plan;
-    let mut s = Source::new();
-    words.head(&mut s);
-    // A function for each step; run-time numbers stand one step after another.
-    let (mut at, mut signatures) = (plan.numbers, Vec::new());
+    let mut s = SourceWriter::new();
+    words.declare(&mut s);
+    // A function for each row constant. The run-time parameters follow each other in the same order.
+    let (mut at, mut signatures) = (plan.params, Vec::new());
     for (k, settled) in program.settled.iter().enumerate() {
         let signature = s.function(&format!("step{k}"), settled.body(), at);
         at += 2 * settled.body().params();
@@ -107,20 +114,20 @@ fn source(program: &KernelIr, words: &Words, plan: Plan) -> String {
     let mut inputs = Signature::default();
     signatures.iter().chain([&last]).for_each(|signature| inputs.inputs.extend(&signature.inputs));
     inputs.outputs.clone_from(&last.outputs);
-    // Elements that do not fit in registers are read again by each step.
+    // A row that does not fit in registers is read again by each step.
     let registers: usize = inputs.inputs.values().map(|dtype| dtype.size().div_ceil(4)).sum();
-    let each = if registers * plan.each * threads <= REGISTERS_OF_ELEMENTS { plan.each } else { 0 };
+    let each = if registers * plan.each * threads <= ELEMENT_REGISTERS { plan.each } else { 0 };
     s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({threads}) kernel(const Args a) {{"));
     let types = pointers(&mut s, &inputs, outputs, outer.operands, plan.operands, outer, "(idx)blockIdx.x");
     let reduced =
         |(k, settled): (usize, &RowConstant)| matches!(settled, RowConstant::Reduced { .. }).then_some(k);
     let reduced: Vec<usize> = program.settled.iter().enumerate().filter_map(reduced).collect();
-    // The states of one step are there while no other's are.
+    // The states of one reduction share their memory with those of the others.
     s.line(format_args!("  const idx count = {};\n  union Room {{ u8 none;", Word(plan.count)));
     reduced.iter().for_each(|k| s.line(format_args!("    u8 r{k}[sizeof(r{k}_State)];")));
     s.line(format_args!("  }};\n  __shared__ __align__(16) u8 room[sizeof(Room) * {threads}];"));
     let moved = names("o", outer.operands);
-    let offsets = |s: &mut Source, position: &str, of: std::ops::Range<usize>| {
+    let offsets = |s: &mut SourceWriter, position: &str, of: std::ops::Range<usize>| {
         let wanted = |k: usize| (of.contains(&k) && types[k].is_some()).then_some(moved[k].as_str());
         let wanted: Vec<_> = (0..outer.operands).map(wanted).collect();
         wanted.iter().flatten().for_each(|name| s.line(format_args!("    idx {name} = 0;")));
@@ -139,7 +146,7 @@ fn source(program: &KernelIr, words: &Words, plan: Plan) -> String {
         }
         s.line(format_args!("    }}\n  }}"));
     }
-    let begin = |s: &mut Source| {
+    let begin = |s: &mut SourceWriter| {
         if each > 0 {
             s.line(format_args!("#pragma unroll\n  for (int u = 0; u < {each}; u++) {{\n    const idx c = threadIdx.x + u * {threads};\n    if (c >= count) continue;"));
         } else {
@@ -150,8 +157,8 @@ fn source(program: &KernelIr, words: &Words, plan: Plan) -> String {
         let k = outputs + index;
         if each > 0 { format!("x{index}[u]") } else { format!("p{k}[o{k}]") }
     };
-    // The call of a step's function; values that are held are computed first.
-    let call = |s: &mut Source, function: &str, signature: &Signature, y: &dyn Fn(usize) -> String| {
+    // A call of a step's function. The cached values that it needs are computed first.
+    let call = |s: &mut SourceWriter, function: &str, signature: &Signature, y: &dyn Fn(usize) -> String| {
         let mut needed: Vec<usize> = Vec::new();
         let mut open: Vec<usize> = signature.given.keys().copied().collect();
         while let Some(given) = open.pop() {
@@ -181,12 +188,12 @@ fn source(program: &KernelIr, words: &Words, plan: Plan) -> String {
         }
         s.line(format_args!("    {value} value;"));
         call(&mut s, &format!("step{k}"), signature, &|_| "value".to_string());
-        s.line(format_args!("    state{k} = r{k}_absorb(a, state{k}, value, (i64)c);\n  }}"));
+        s.line(format_args!("    state{k} = r{k}_accumulate(a, state{k}, value, (i64)c);\n  }}"));
         s.line(format_args!("  r{k}_State* const r{k}_shared = (r{k}_State*)room;\n  __syncthreads();"));
         s.line(format_args!("  r{k}_shared[threadIdx.x] = state{k};"));
-        tree(&mut s, &format!("r{k}_"), &threads.to_string(), "(int)threadIdx.x", "1");
+        combine_tree(&mut s, &format!("r{k}_"), &threads.to_string(), "(int)threadIdx.x", "1");
         s.line(format_args!(
-            "  __syncthreads();\n  const auto g{k} = r{k}_finish(a, r{k}_shared[0], (i64)count);"
+            "  __syncthreads();\n  const auto g{k} = r{k}_finalize(a, r{k}_shared[0], (i64)count);"
         ));
     }
     begin(&mut s);

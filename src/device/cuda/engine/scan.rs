@@ -1,16 +1,22 @@
-//! Running states along an axis: a block goes along a line, tile by tile.
+//! `scan`: a block scans a line along an axis, tile by tile.
 //!
-//! Each thread absorbs a few neighbors from the identity; the threads' states are scanned in shared memory and combined
-//! with that of the tiles before. A few long lines are cut in parts for many blocks, in three passes: the state of each
-//! part, that of all before it, and the scan from there. Lines that stand side by side in memory are taken by single
-//! threads instead.
+//! Each thread accumulates a few neighbors from the identity. The states of the threads are scanned in shared memory, and
+//! combined with the state of the tiles before. If lines are few and long, each is cut into parts for several blocks, in
+//! three passes: the state of each part, the state before each part, the scan of each part. If neighboring lines are
+//! contiguous in memory, each thread takes one line instead.
 // Imports: `error`, `element`, `kernel`, `device`.
 
-use crate::device::cuda::codegen::source::{Source, c_type, foreign, plain, shares, state_size};
-use crate::device::cuda::codegen::args::{Axes, Place, Word, Words, all, is_wide, names};
-use crate::device::cuda::engine::map::{arguments, reads, together};
-use crate::device::cuda::engine::reduce::BUSY;
-use crate::device::cuda::stream::queue::{Key, Shape, Stream, count_of};
+use crate::device::cuda::codegen::args::{ArgBlock, AxesArgs, Word, all, names};
+use crate::device::cuda::codegen::axes::{Axes, is_wide};
+use crate::device::cuda::codegen::operands::{arguments, outputs_then_inputs, read_class};
+use crate::device::cuda::codegen::source::SourceWriter;
+use crate::device::cuda::codegen::types::{
+    c_type, ensure_computable, ensure_states_fit, state_size, unsupported,
+};
+use crate::device::cuda::driver::kernel_cache::KernelKey;
+use crate::device::cuda::engine::reduce::BLOCKS_PER_MULTIPROCESSOR;
+use crate::device::cuda::memory::block::CudaBlock;
+use crate::device::cuda::stream::queue::{LaunchShape, Stream, block_count};
 use crate::device::{Inputs, OperandRef};
 use crate::element::Element;
 use crate::error::Result;
@@ -20,119 +26,131 @@ use std::sync::Arc;
 
 /// Threads of a block.
 const THREADS: usize = 256;
-/// Neighbors that a thread absorbs in a tile.
-const EACH: usize = 4;
-const TILE: usize = THREADS * EACH;
-/// Parts of a line, at most: one thread goes along their states.
-const PARTS: usize = 256;
+/// Neighbors of a tile that one thread accumulates.
+const ELEMENTS_PER_THREAD: usize = 4;
+/// Elements of a tile.
+const TILE: usize = THREADS * ELEMENTS_PER_THREAD;
+/// The largest number of parts of a line. One thread combines their states.
+const MAX_PARTS: usize = 256;
 
-/// What a kernel of a scan does.
+/// The passes of a scan, each with a kernel of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Pass {
-    /// A line for each thread.
+    /// A thread for each line: the whole scan.
     Single,
-    /// A part of a line for each block: the state of all of it.
-    Integer,
-    /// A line for each thread: the states of parts become those of what is before them.
+    /// A block for each part of a line: the state of the part.
+    PartStates,
+    /// A thread for each line: replaces the state of each part by the state before it.
     Before,
-    /// A part of a line for each block, scanned.
+    /// A block for each part of a line: its scan.
     Scan,
 }
 
-/// Where the words of a scan stand.
+/// The indices of the words.
 #[derive(Clone, Copy)]
 struct Plan {
     lines: usize,
     along: usize,
     exclusive: usize,
-    /// Parts of a line, how long they are, and their states.
+    /// The number of parts of a line, the elements of a part, and the states of the parts.
     parts: usize,
     share: usize,
     states: usize,
     operands: usize,
-    line: Place,
-    step: Place,
-    numbers: usize,
+    line: AxesArgs,
+    step: AxesArgs,
+    params: usize,
 }
 
-impl Stream {
-    /// # Safety
-    /// As [`Device::scan`](crate::device::Device::scan).
-    pub(in crate::device::cuda) unsafe fn scan<B: Body, R: Reducer<B::Out>>(
-        self: &Arc<Self>,
-        body: &B,
-        plan: ScanPlan<'_>,
-        output: OperandRef<'_>,
-        inputs: Inputs<'_>,
-    ) -> Result<()> {
-        if plan.lines.contains(&0) || plan.along == 0 {
-            return Ok(());
-        }
-        shares(R::NAME, THREADS, state_size::<B::Out, R>())?;
-        let slots = together(&[output], inputs.slots);
-        let rank = plan.lines.len();
-        let strides: Vec<&[isize]> = slots.iter().map(|slot| &slot.stride[..rank]).collect();
-        let lines = Axes::merged(plan.lines, &strides, true);
-        let along = Axes {
-            sizes: vec![plan.along],
-            strides: slots.iter().map(|slot| vec![slot.stride[rank]]).collect(),
-        };
-        let count = lines.numel();
-        // Threads side by side where the lines are, if there are enough of them.
-        let single = lines.rank() > 0 && lines.inner_step(1.min(slots.len() - 1)) == 1 && count >= 1024
-            || plan.along <= EACH;
-        let most = plan.along.div_ceil(4 * TILE).min(PARTS);
-        let parts = if single { 1 } else { (BUSY * self.multiprocessors).div_ceil(count).clamp(1, most) };
-        let share = plan.along.div_ceil(parts).next_multiple_of(TILE);
-        let parts = plan.along.div_ceil(share);
-        let room = if parts > 1 { Some(self.room(count * parts * state_size::<B::Out, R>())?) } else { None };
-        let mut words = Words::new(is_wide(&[&lines, &along], 0));
-        words.class.extend(reads(inputs));
-        let plan = Plan {
-            lines: words.push(count),
-            along: words.push(plan.along),
-            exclusive: words.push(usize::from(plan.exclusive)),
-            parts: words.push(parts),
-            share: words.push(share),
-            states: words.push(room.as_ref().map_or(0, |room| room.address().addr())),
-            operands: words.slots(&slots),
-            line: words.axes(&lines),
-            step: words.axes(&along),
-            numbers: words.numbers(&Store(*body)),
-        };
-        let run = |pass: Pass, blocks: usize, parts: usize| {
-            let mut class = words.class.clone();
-            class.push(pass as u32);
-            let key = Key { mechanism: "scan", types: [TypeId::of::<B>(), TypeId::of::<R>()], class };
-            let kernel = self.generated(key, || source::<B, R>(body, inputs, pass, &words, plan))?;
-            let shape =
-                Shape { blocks: (count_of(blocks), parts as u32), threads: THREADS as u32, shared: 0 };
-            // SAFETY: the caller's promise; the words stand as `source` reads them.
-            unsafe { self.launch("scan", kernel, shape, &words.list) }
-        };
-        if single {
-            return run(Pass::Single, count.div_ceil(THREADS), 1);
-        }
-        if parts > 1 {
-            run(Pass::Integer, count, parts)?;
-            run(Pass::Before, count.div_ceil(THREADS), 1)?;
-        }
-        run(Pass::Scan, count, parts)
+/// Queues a scan.
+///
+/// # Errors
+/// [`Error::Value`](crate::Error::Value) for elements that kernels cannot compute with, and for states that do not fit in
+/// shared memory; [`Error::OutOfMemory`](crate::Error::OutOfMemory); those of the launch.
+///
+/// # Safety
+/// As [`Device::scan`](crate::device::Device::scan).
+pub(in crate::device::cuda) unsafe fn run<B: Body, R: Reducer<B::Out>>(
+    stream: &Arc<Stream>,
+    body: &B,
+    plan: ScanPlan<'_>,
+    output: OperandRef<'_>,
+    inputs: Inputs<'_>,
+) -> Result<()> {
+    if plan.lines.contains(&0) || plan.along == 0 {
+        return Ok(());
     }
+    ensure_states_fit(R::NAME, THREADS, state_size::<B::Out, R>())?;
+    let slots = outputs_then_inputs(&[output], inputs.slots);
+    let rank = plan.lines.len();
+    let strides: Vec<&[isize]> = slots.iter().map(|slot| &slot.stride[..rank]).collect();
+    let lines = Axes::coalesced(plan.lines, &strides, true);
+    let along =
+        Axes { sizes: vec![plan.along], strides: slots.iter().map(|slot| vec![slot.stride[rank]]).collect() };
+    let count = lines.numel();
+    // A thread for each line, if neighboring lines are contiguous and occupy the GPU, or if lines are short.
+    let single = lines.rank() > 0 && lines.inner_stride(1.min(slots.len() - 1)) == 1 && count >= 1024
+        || plan.along <= ELEMENTS_PER_THREAD;
+    let most = plan.along.div_ceil(4 * TILE).min(MAX_PARTS);
+    let parts = if single {
+        1
+    } else {
+        (BLOCKS_PER_MULTIPROCESSOR * stream.gpu.context.multiprocessors).div_ceil(count).clamp(1, most)
+    };
+    let share = plan.along.div_ceil(parts).next_multiple_of(TILE);
+    let parts = plan.along.div_ceil(share);
+    let scratch = if parts > 1 {
+        Some(CudaBlock::scratch(stream, count * parts * state_size::<B::Out, R>())?)
+    } else {
+        None
+    };
+    let mut words = ArgBlock::new(is_wide(&[&lines, &along], 0));
+    words.class.extend(read_class(inputs));
+    let plan = Plan {
+        lines: words.push(count),
+        along: words.push(plan.along),
+        exclusive: words.push(usize::from(plan.exclusive)),
+        parts: words.push(parts),
+        share: words.push(share),
+        states: words.push(scratch.as_ref().map_or(0, |scratch| scratch.address().addr())),
+        operands: words.operands(&slots),
+        line: words.axes(&lines),
+        step: words.axes(&along),
+        params: words.params(&Store(*body)),
+    };
+    let launch = |pass: Pass, blocks: usize, parts: usize| {
+        let mut class = words.class.clone();
+        class.push(pass as u32);
+        let key = KernelKey { mechanism: "scan", types: [TypeId::of::<B>(), TypeId::of::<R>()], class };
+        let kernel = stream.kernel(key, || source::<B, R>(body, inputs, pass, &words, plan))?;
+        let shape =
+            LaunchShape { blocks: (block_count(blocks), parts as u32), threads: THREADS as u32, shared: 0 };
+        // SAFETY: (1) the words are those of `source`; (2) is the caller's promise.
+        unsafe { stream.launch("scan", kernel, shape, &words.list) }
+    };
+    if single {
+        return launch(Pass::Single, count.div_ceil(THREADS), 1);
+    }
+    if parts > 1 {
+        launch(Pass::PartStates, count, parts)?;
+        launch(Pass::Before, count.div_ceil(THREADS), 1)?;
+    }
+    launch(Pass::Scan, count, parts)
 }
 
+/// The source of one pass.
 fn source<B: Body, R: Reducer<B::Out>>(
     body: &B,
     inputs: Inputs<'_>,
     pass: Pass,
-    words: &Words,
+    words: &ArgBlock,
     plan: Plan,
 ) -> Result<String> {
-    let mut s = Source::new();
-    words.head(&mut s);
+    let mut s = SourceWriter::new();
+    words.declare(&mut s);
     let graph = trace_body(body, inputs.reads);
-    plain(R::NAME, graph.foreign().or(foreign::<B::Out>()).or(foreign::<R::Out>()))?;
-    let signature = s.function("body", &graph, plan.numbers);
+    ensure_computable(R::NAME, graph.foreign().or(unsupported::<B::Out>()).or(unsupported::<R::Out>()))?;
+    let signature = s.function("body", &graph, plan.params);
     let value = c_type(signature.outputs[0]);
     s.reducer("", &trace_reducer::<B::Out, R>(), signature.outputs[0]);
     let (step, operands) = (plan.step, plan.operands);
@@ -142,20 +160,21 @@ fn source<B: Body, R: Reducer<B::Out>>(
             c_type(signature.inputs[&k]),
             operands + 1 + k,
             k + 1,
-            step.step(k + 1)
+            step.stride(k + 1)
         )
     };
-    // The value at position `i`, and what is stored there.
-    let fetch = format!("{value} value; body({});", arguments(&signature, &load, &|_| "value".to_string()));
+    // Statements that compute the value at position `i`, and that store a result.
+    let load_value =
+        format!("{value} value; body({});", arguments(&signature, &load, &|_| "value".to_string()));
     let c = c_type(<R::Out as Element>::DTYPE);
-    let put = |at: &str, state: &str, count: &str| {
+    let store = |at: &str, state: &str, count: &str| {
         format!(
             "(({c}*)a.v[{operands}])[b0 + ({at}) * {}] = cast<{c}>(finalize(a, {state}, (i64)({count})));",
-            step.step(0)
+            step.stride(0)
         )
     };
-    // A position that leaves itself out has the bits of the one before it, which stores them there.
-    let first = put("0", "identity(a)", "0");
+    // An exclusive scan stores the result of each position at the next one, and the identity at the first.
+    let first = store("0", "identity(a)", "0");
     s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"));
     let by_thread = matches!(pass, Pass::Single | Pass::Before);
     let line = if by_thread {
@@ -191,8 +210,8 @@ fn source<B: Body, R: Reducer<B::Out>>(
             "  State state = identity(a);\n  if (later) {first}\n  for (idx i = 0; i + later < count; i++) {{"
         ));
         s.line(format_args!(
-            "    {fetch}\n    state = accumulate(a, state, value, (i64)i);\n    {}\n  }}\n}}",
-            put("i + later", "state", "i + 1")
+            "    {load_value}\n    state = accumulate(a, state, value, (i64)i);\n    {}\n  }}\n}}",
+            store("i + later", "state", "i + 1")
         ));
         return Ok(s.text());
     }
@@ -203,8 +222,8 @@ fn source<B: Body, R: Reducer<B::Out>>(
         Word(plan.share)
     ));
     s.line(format_args!("  const idx end = share < count ? share : count;\n  const int t = threadIdx.x;"));
-    let whole = pass == Pass::Integer;
-    let before = if whole {
+    let only_state = pass == Pass::PartStates;
+    let before = if only_state {
         "identity(a)".to_string()
     } else {
         format!("a.v[{}] > 1 ? states[blockIdx.y] : identity(a)", plan.parts)
@@ -213,33 +232,35 @@ fn source<B: Body, R: Reducer<B::Out>>(
         "  State before = {before};\n  for (idx tile = begin; tile < end; tile += {TILE}) {{"
     ));
     s.line(format_args!(
-        "    State own[{EACH}]; State state = identity(a); const idx first = tile + t * {EACH};"
+        "    State own[{ELEMENTS_PER_THREAD}]; State state = identity(a); const idx first = tile + t * {ELEMENTS_PER_THREAD};"
     ));
     s.line(format_args!(
-        "#pragma unroll\n    for (int u = 0; u < {EACH}; u++) {{ const idx i = first + u; if (i < end) {{"
+        "#pragma unroll\n    for (int u = 0; u < {ELEMENTS_PER_THREAD}; u++) {{ const idx i = first + u; if (i < end) {{"
     ));
-    s.line(format_args!("      {fetch} state = accumulate(a, state, value, (i64)i); own[u] = state; }} }}"));
+    s.line(format_args!(
+        "      {load_value} state = accumulate(a, state, value, (i64)i); own[u] = state; }} }}"
+    ));
     s.line(format_args!("    shared[t] = state;"));
-    // Hillis and Steele 1986: after the step of 2ⁿ each state covers 2ⁿ⁺¹ threads.
+    // Hillis and Steele 1986: after the step of 2ⁿ, each state covers 2ⁿ⁺¹ threads.
     s.line(format_args!("    for (int far = 1; far < {THREADS}; far *= 2) {{\n      __syncthreads();"));
     s.line(format_args!("      const State mine = shared[t], earlier = shared[t >= far ? t - far : 0];\n      __syncthreads();"));
     s.line(format_args!(
         "      shared[t] = t >= far ? combine(a, earlier, mine) : mine;\n    }}\n    __syncthreads();"
     ));
-    if !whole {
+    if !only_state {
         s.line(format_args!("    const State prefix = t > 0 ? combine(a, before, shared[t - 1]) : before;"));
         s.line(format_args!(
-            "#pragma unroll\n    for (int u = 0; u < {EACH}; u++) {{ const idx i = first + u; if (i < end && i + later < count) {{"
+            "#pragma unroll\n    for (int u = 0; u < {ELEMENTS_PER_THREAD}; u++) {{ const idx i = first + u; if (i < end && i + later < count) {{"
         ));
-        s.line(format_args!("      {} }} }}", put("i + later", "combine(a, prefix, own[u])", "i + 1")));
+        s.line(format_args!("      {} }} }}", store("i + later", "combine(a, prefix, own[u])", "i + 1")));
     }
     s.line(format_args!(
         "    before = combine(a, before, shared[{THREADS} - 1]);\n    __syncthreads();\n  }}"
     ));
-    if !whole {
+    if !only_state {
         s.line(format_args!("  if (later && begin == 0 && t == 0) {first}"));
     }
-    if whole {
+    if only_state {
         s.line(format_args!("  if (t == 0) states[blockIdx.y] = before;"));
     }
     s.line(format_args!("}}"));

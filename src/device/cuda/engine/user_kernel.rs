@@ -1,27 +1,26 @@
-//! Kernels whose source a program brings.
-// Imports: `error`, `device`.
+//! Kernels from CUDA source that a program brings.
+// Imports: `error`.
 
 use crate::device::cuda::codegen::source::PRELUDE;
-use crate::device::cuda::stream::queue::Key;
-use crate::device::cuda::Cuda;
-use crate::device::cuda::bytes_at;
+use crate::device::cuda::driver::kernel_cache::KernelKey;
+use crate::device::cuda::stream::queue::Stream;
 use crate::error::{Error, Result, text};
 use std::any::TypeId;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The most words of an argument that every card takes, behind those of the launch.
-const MOST_WORDS: usize = 510;
+/// The largest number of argument words that every GPU takes, after the two words of each launch.
+const MAX_WORDS: usize = 510;
 
-/// CUDA source behind the prelude, which defines `kernel`.
+/// CUDA source for use after the prelude. It defines `kernel`.
 #[derive(Debug)]
-pub(crate) struct SourceKernel {
+pub(crate) struct UserKernel {
     source: String,
-    /// What it is known by.
+    /// A hash of the source, as numbers of the kernel's key.
     class: Vec<u32>,
 }
 
-impl SourceKernel {
-    pub(crate) fn new(source: String) -> SourceKernel {
+impl UserKernel {
+    pub(crate) fn new(source: String) -> UserKernel {
         let hash = |seed: u64| {
             let mut hasher = DefaultHasher::new();
             (seed, &source).hash(&mut hasher);
@@ -29,39 +28,41 @@ impl SourceKernel {
         };
         let class =
             [hash(1), hash(2)].into_iter().flat_map(|hash| [hash as u32, (hash >> 32) as u32]).collect();
-        SourceKernel { source, class }
+        UserKernel { source, class }
     }
 }
 
-impl Cuda {
-    /// Queues a kernel: blocks, threads, bytes of shared memory; the words of its argument; what it writes and reads.
-    ///
-    /// # Safety
-    /// The words are what the source takes, and with them it keeps to the memory named here.
-    pub(crate) unsafe fn launch_source(
-        &self,
-        op: &'static str,
-        kernel: &SourceKernel,
-        (blocks, threads, shared): ([u32; 3], [u32; 3], u32),
-        words: &[i64],
-        writes: &[*mut u8],
-        reads: &[*mut u8],
-    ) -> Result<()> {
-        if words.len() > MOST_WORDS {
-            let what = text(format_args!(
-                "{} bytes of operands are more than the 4080 that a kernel takes",
-                8 * words.len()
-            ));
-            return Err(Error::Value { op, what });
-        }
-        let (writes, reads): (Vec<_>, Vec<_>) =
-            (writes.iter().map(|&at| bytes_at(at)).collect(), reads.iter().map(|&at| bytes_at(at)).collect());
-        self.run(op, &writes, &reads, |stream| {
-            let key =
-                Key { mechanism: "source", types: [TypeId::of::<()>(); 2], class: kernel.class.clone() };
-            let ready = stream.kernel(key, || format!("{PRELUDE}{}", kernel.source))?;
-            // SAFETY: the caller's promise.
-            unsafe { stream.launch_grid(op, ready, blocks, threads, shared, words) }
-        })
+/// The numbers of blocks and threads of a launch, and its bytes of dynamic shared memory.
+pub(crate) type LaunchDims = ([u32; 3], [u32; 3], u32);
+
+/// An error for more argument words than a kernel takes.
+pub(in crate::device::cuda) fn ensure_words_fit(op: &'static str, words: &[i64]) -> Result<()> {
+    if words.len() <= MAX_WORDS {
+        return Ok(());
     }
+    let what = text(format_args!(
+        "{} bytes of operands are more than the 4080 that a kernel takes",
+        8 * words.len()
+    ));
+    Err(Error::Value { op, what })
+}
+
+/// Queues the kernel.
+///
+/// # Errors
+/// [`Error::Fault`] with the report of the compiler; those of the launch.
+///
+/// # Safety
+/// 1. The words are those that the source takes.   2. With them it accesses only memory that is allocated.
+pub(in crate::device::cuda) unsafe fn run(
+    stream: &Stream,
+    op: &'static str,
+    kernel: &UserKernel,
+    (blocks, threads, shared): LaunchDims,
+    words: &[i64],
+) -> Result<()> {
+    let key = KernelKey { mechanism: "source", types: [TypeId::of::<()>(); 2], class: kernel.class.clone() };
+    let loaded = stream.kernel(key, || Ok(format!("{PRELUDE}{}", kernel.source)))?;
+    // SAFETY: (1) and (2) are the caller's promises.
+    unsafe { stream.launch_grid(op, loaded, blocks, threads, shared, words) }
 }

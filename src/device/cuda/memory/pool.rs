@@ -1,133 +1,142 @@
-//! The memory of one card: which blocks there are, which are free to be used again, and who used them last.
+//! The memory pool of one GPU: the blocks, the blocks free for reuse, and the last uses of each.
 //!
-//! Pure bookkeeping: what is said here is done by `card.rs` and `stream.rs`. A block that is given back may be handed
-//! out at once, since its next user waits on the card for the last ones, not on the host.
+//! Bookkeeping only: `block.rs` allocates, and `stream/ordering.rs` waits. A released block can be handed out at once:
+//! its next user waits for the last uses on the GPU, not on the host.
 // Imports: `device`.
 
 use crate::device::MemoryStatistics;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Capacities are rounded to this, so that sizes that differ little use each other's blocks; in debug builds they are
-/// exact, so that a write behind a block is one outside an allocation.
-const UNIT: usize = if cfg!(debug_assertions) { 1 } else { 512 };
-/// A block serves requests down to its size less this part of theirs.
-const SLACK: usize = if cfg!(debug_assertions) { usize::MAX } else { 4 };
+/// Capacities are multiples of this, so that similar sizes share blocks. In debug builds capacities are exact, so that a
+/// write past the end of a block is a write outside an allocation.
+const CAPACITY_UNIT_BYTES: usize = if cfg!(debug_assertions) { 1 } else { 512 };
+/// A request of `n` bytes accepts a block of at most `n + n / SLACK_DIVISOR` bytes.
+const SLACK_DIVISOR: usize = if cfg!(debug_assertions) { usize::MAX } else { 4 };
 
-/// A stream, and how much had been queued on it.
-pub(in crate::device::cuda) type Mark = (usize, u64);
+/// The number of a stream, and the number of operations queued on it.
+pub(in crate::device::cuda) type StreamPosition = (usize, u64);
 
-/// The last uses of a block: the work that wrote it, and all that has read it since.
+/// The last uses of a block: the last write, and the last read of each stream since.
 #[derive(Clone, Default, Debug)]
-pub(in crate::device::cuda) struct Uses {
-    write: Option<Mark>,
-    reads: Vec<Mark>,
+pub(in crate::device::cuda) struct BlockUses {
+    write: Option<StreamPosition>,
+    reads: Vec<StreamPosition>,
 }
 
-impl Uses {
-    /// What must be done before the block is read, or, if `write`, written.
-    pub(in crate::device::cuda) fn before(&self, write: bool) -> impl Iterator<Item = Mark> + '_ {
+impl BlockUses {
+    /// The positions that must come before a read, or, if `write`, before a write of the block.
+    pub(in crate::device::cuda) fn before(&self, write: bool) -> impl Iterator<Item = StreamPosition> + '_ {
         self.write.into_iter().chain(self.reads.iter().copied().filter(move |_| write))
     }
 
-    fn note(&mut self, mark: Mark, write: bool) {
+    fn record(&mut self, position: StreamPosition, write: bool) {
         if write {
-            *self = Uses { write: Some(mark), reads: Vec::new() };
+            *self = BlockUses { write: Some(position), reads: Vec::new() };
         } else {
-            self.reads.retain(|&(stream, _)| stream != mark.0);
-            self.reads.push(mark);
+            self.reads.retain(|&(stream, _)| stream != position.0);
+            self.reads.push(position);
         }
     }
 
-    fn is_of(&self, stream: usize) -> bool {
+    /// Whether all uses are of one stream.
+    fn is_only_of(&self, stream: usize) -> bool {
         self.before(true).all(|(other, _)| other == stream)
     }
 }
 
+/// A block with an owner, or one that only graphs keep.
 struct Live {
     nbytes: usize,
-    /// 0 for memory that somebody else owns.
+    /// 0 for memory of another owner.
     capacity: usize,
-    uses: Uses,
-    /// How many graphs read or write it.
+    uses: BlockUses,
+    /// The number of graphs that read or write it.
     pins: usize,
-    /// Whether its owner has given it back, so that only graphs keep it.
-    given: bool,
+    /// Whether its owner has released it, so that only graphs keep it.
+    released: bool,
 }
 
+/// A block that is free for reuse.
 struct Kept {
     address: usize,
-    uses: Uses,
+    uses: BlockUses,
 }
 
-/// See the module.
-pub(in crate::device::cuda) struct Memory {
+/// The pool; see the module.
+pub(in crate::device::cuda) struct Pool {
+    /// By address.
     live: BTreeMap<usize, Live>,
-    /// By capacity; the last given back at the end.
+    /// By capacity. The block released last is at the end.
     kept: BTreeMap<usize, Vec<Kept>>,
     pub(in crate::device::cuda) statistics: MemoryStatistics,
 }
 
-impl Memory {
-    pub(in crate::device::cuda) fn new() -> Memory {
+impl Pool {
+    pub(in crate::device::cuda) fn new() -> Pool {
         let statistics = MemoryStatistics { live: 0, kept: 0, limit: usize::MAX, fresh: 0, reused: 0 };
-        Memory { live: BTreeMap::new(), kept: BTreeMap::new(), statistics }
+        Pool { live: BTreeMap::new(), kept: BTreeMap::new(), statistics }
     }
 
-    /// The capacity of a block for so many bytes.
+    /// The capacity of a block for `nbytes` bytes. `None` if it cannot be counted.
     pub(in crate::device::cuda) fn capacity(nbytes: usize) -> Option<usize> {
-        nbytes.max(1).checked_next_multiple_of(UNIT)
+        nbytes.max(1).checked_next_multiple_of(CAPACITY_UNIT_BYTES)
     }
 
-    /// A kept block, and what must be done before it is used; rather one whose last user was `stream`.
-    pub(in crate::device::cuda) fn reuse(&mut self, nbytes: usize, stream: usize) -> Option<(usize, Uses)> {
-        let capacity = Memory::capacity(nbytes)?;
-        let most = capacity.saturating_add(capacity / SLACK);
+    /// Takes a kept block, with its last uses. A block that only `stream` has used is preferred.
+    pub(in crate::device::cuda) fn reuse(
+        &mut self,
+        nbytes: usize,
+        stream: usize,
+    ) -> Option<(usize, BlockUses)> {
+        let capacity = Pool::capacity(nbytes)?;
+        let most = capacity.saturating_add(capacity / SLACK_DIVISOR);
         let (&found, blocks) = self.kept.range_mut(capacity..=most).next()?;
-        let at = blocks.iter().rposition(|kept| kept.uses.is_of(stream)).unwrap_or(blocks.len() - 1);
+        let at = blocks.iter().rposition(|kept| kept.uses.is_only_of(stream)).unwrap_or(blocks.len() - 1);
         let Kept { address, uses } = blocks.remove(at);
         if blocks.is_empty() {
             self.kept.remove(&found);
         }
         self.statistics.kept -= found;
         self.statistics.reused += 1;
-        self.enter(address, nbytes, found);
+        self.insert_live(address, nbytes, found);
         Some((address, uses))
     }
 
-    /// Whether so many more bytes stay within the limit.
+    /// Whether `capacity` more bytes stay within the limit.
     pub(in crate::device::cuda) fn allows(&self, capacity: usize) -> bool {
         let MemoryStatistics { live, kept, limit, .. } = self.statistics;
         live.checked_add(kept).and_then(|held| held.checked_add(capacity)).is_some_and(|held| held <= limit)
     }
 
-    /// A block that the driver gave.
-    pub(in crate::device::cuda) fn fresh(&mut self, address: usize, nbytes: usize, capacity: usize) {
+    /// Adds a block that the driver allocated.
+    pub(in crate::device::cuda) fn insert(&mut self, address: usize, nbytes: usize, capacity: usize) {
         self.statistics.fresh += 1;
-        self.enter(address, nbytes, capacity);
+        self.insert_live(address, nbytes, capacity);
     }
 
-    /// Memory that somebody else owns; false where it lies in a block that is known already.
-    pub(in crate::device::cuda) fn adopted(&mut self, address: usize, nbytes: usize) -> bool {
+    /// Adds memory of another owner. Returns false, and adds nothing, if it overlaps a block of the pool.
+    pub(in crate::device::cuda) fn insert_external(&mut self, address: usize, nbytes: usize) -> bool {
         let overlaps = self
             .live
             .range(..address.saturating_add(nbytes))
             .next_back()
             .is_some_and(|(&at, live)| at + live.nbytes > address);
         if !overlaps {
-            self.enter(address, nbytes, 0);
+            self.insert_live(address, nbytes, 0);
         }
         !overlaps
     }
 
-    fn enter(&mut self, address: usize, nbytes: usize, capacity: usize) {
+    fn insert_live(&mut self, address: usize, nbytes: usize, capacity: usize) {
         self.statistics.live += capacity;
-        self.live.insert(address, Live { nbytes, capacity, uses: Uses::default(), pins: 0, given: false });
+        self.live
+            .insert(address, Live { nbytes, capacity, uses: BlockUses::default(), pins: 0, released: false });
     }
 
     /// Takes a block back from its owner.
-    pub(in crate::device::cuda) fn give(&mut self, address: usize) {
+    pub(in crate::device::cuda) fn release(&mut self, address: usize) {
         if let Some(live) = self.live.get_mut(&address) {
-            live.given = true;
+            live.released = true;
             if live.pins == 0 {
                 self.keep(address);
             }
@@ -143,62 +152,74 @@ impl Memory {
         }
     }
 
-    /// The block that an address lies in, and what must be done before it is read, or written.
-    pub(in crate::device::cuda) fn of(&self, address: usize) -> Option<(usize, &Uses)> {
+    /// The block that contains an address, and its last uses.
+    pub(in crate::device::cuda) fn block_at(&self, address: usize) -> Option<(usize, &BlockUses)> {
         let (&start, live) = self.live.range(..=address).next_back()?;
         (address < start + live.nbytes).then_some((start, &live.uses))
     }
 
-    /// Notes that work uses the block that an address lies in.
-    pub(in crate::device::cuda) fn note(&mut self, address: usize, mark: Mark, write: bool) {
-        if let Some((start, _)) = self.of(address)
+    /// Records a use of the block that contains an address.
+    pub(in crate::device::cuda) fn record_use(
+        &mut self,
+        address: usize,
+        position: StreamPosition,
+        write: bool,
+    ) {
+        if let Some((start, _)) = self.block_at(address)
             && let Some(live) = self.live.get_mut(&start)
         {
-            live.uses.note(mark, write);
+            live.uses.record(position, write);
         }
     }
 
-    /// Whether the block at an address is the card's own, so that a graph can keep it.
+    /// Whether the pool owns the block, so that a graph can keep it.
     pub(in crate::device::cuda) fn is_own(&self, block: usize) -> bool {
         self.live.get(&block).is_some_and(|live| live.capacity > 0)
     }
 
-    pub(in crate::device::cuda) fn nbytes(&self, block: usize) -> usize {
+    /// The capacity of a block, in bytes; 0 for memory of another owner.
+    pub(in crate::device::cuda) fn capacity_of(&self, block: usize) -> usize {
         self.live.get(&block).map_or(0, |live| live.capacity)
     }
 
-    /// A graph keeps a block, whoever gives it back.
+    /// Keeps a block for a graph, also after its owner releases it.
     pub(in crate::device::cuda) fn pin(&mut self, block: usize) {
         if let Some(live) = self.live.get_mut(&block) {
             live.pins += 1;
         }
     }
 
+    /// Ends one [`pin`](Self::pin). A released block without pins is free for reuse.
     pub(in crate::device::cuda) fn unpin(&mut self, block: usize) {
         let Some(live) = self.live.get_mut(&block) else { return };
         live.pins -= 1;
-        if live.pins == 0 && live.given {
+        if live.pins == 0 && live.released {
             self.keep(block);
         }
     }
 
-    /// A block that only the graph being made keeps, for a use that comes after its others there.
-    pub(in crate::device::cuda) fn reuse_of(&mut self, blocks: &BTreeSet<usize>, nbytes: usize) -> Option<usize> {
+    /// Takes one of `blocks` that is released and that only the graph being recorded keeps. Its new use comes after its
+    /// other uses in the graph.
+    pub(in crate::device::cuda) fn reuse_captured(
+        &mut self,
+        blocks: &BTreeSet<usize>,
+        nbytes: usize,
+    ) -> Option<usize> {
         let fits = |live: &Live| {
-            live.given
+            live.released
                 && live.pins == 1
                 && live.capacity >= nbytes
-                && live.capacity - nbytes <= nbytes / SLACK
+                && live.capacity - nbytes <= nbytes / SLACK_DIVISOR
         };
         let block = *blocks.iter().find(|block| self.live.get(block).is_some_and(fits))?;
         if let Some(live) = self.live.get_mut(&block) {
-            (live.given, live.nbytes) = (false, nbytes);
+            (live.released, live.nbytes) = (false, nbytes);
         }
         self.statistics.reused += 1;
         Some(block)
     }
 
-    /// Everything that is kept, which is then nobody's: addresses.
+    /// Removes all kept blocks: their addresses, and the sum of their bytes.
     pub(in crate::device::cuda) fn drain(&mut self) -> (Vec<usize>, usize) {
         let nbytes = std::mem::take(&mut self.statistics.kept);
         (std::mem::take(&mut self.kept).into_values().flatten().map(|kept| kept.address).collect(), nbytes)
@@ -210,48 +231,52 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_that_is_given_back_is_handed_out_with_its_last_uses() {
-        let mut memory = Memory::new();
-        memory.fresh(4096, 1000, 1000);
-        memory.note(4100, (0, 7), true);
-        memory.note(4096 + 999, (1, 3), false);
-        assert!(memory.of(4096 + 1000).is_none() && memory.of(4095).is_none());
-        let before = |uses: &Uses, write| uses.before(write).collect::<Vec<_>>();
-        let (_, uses) = memory.of(4200).unwrap();
+    fn a_released_block_is_handed_out_with_its_last_uses() {
+        let mut pool = Pool::new();
+        pool.insert(4096, 1000, 1000);
+        pool.record_use(4100, (0, 7), true);
+        pool.record_use(4096 + 999, (1, 3), false);
+        assert!(pool.block_at(4096 + 1000).is_none() && pool.block_at(4095).is_none());
+        let before = |uses: &BlockUses, write| uses.before(write).collect::<Vec<_>>();
+        let (_, uses) = pool.block_at(4200).unwrap();
         assert_eq!((before(uses, false), before(uses, true)), (vec![(0, 7)], vec![(0, 7), (1, 3)]));
-        memory.give(4096);
-        assert_eq!((memory.statistics.live, memory.statistics.kept), (0, 1000));
-        let (address, uses) = memory.reuse(1000, 0).unwrap();
+        pool.release(4096);
+        assert_eq!((pool.statistics.live, pool.statistics.kept), (0, 1000));
+        let (address, uses) = pool.reuse(1000, 0).unwrap();
         assert_eq!((address, before(&uses, true)), (4096, vec![(0, 7), (1, 3)]));
-        memory.note(4096, (2, 1), true);
-        assert_eq!(before(memory.of(4096).unwrap().1, true), [(2, 1)], "it is written anew");
+        pool.record_use(4096, (2, 1), true);
+        assert_eq!(
+            before(pool.block_at(4096).unwrap().1, true),
+            [(2, 1)],
+            "a write replaces the earlier uses"
+        );
     }
 
     #[test]
-    fn what_a_graph_keeps_is_nobody_elses_until_the_graph_is_gone() {
-        let mut memory = Memory::new();
-        memory.fresh(4096, 64, 64);
-        memory.pin(4096);
-        memory.give(4096);
-        assert!(memory.reuse(64, 0).is_none());
+    fn a_block_that_a_graph_keeps_is_not_reused_until_the_graph_is_dropped() {
+        let mut pool = Pool::new();
+        pool.insert(4096, 64, 64);
+        pool.pin(4096);
+        pool.release(4096);
+        assert!(pool.reuse(64, 0).is_none());
         let own = BTreeSet::from([4096]);
-        assert_eq!(memory.reuse_of(&own, 64), Some(4096));
-        assert_eq!(memory.reuse_of(&own, 64), None);
-        memory.unpin(4096);
-        assert_eq!((memory.statistics.live, memory.statistics.kept), (64, 0));
-        memory.give(4096);
-        assert_eq!((memory.statistics.live, memory.statistics.kept), (0, 64));
-        assert_eq!(memory.drain(), (vec![4096], 64));
+        assert_eq!(pool.reuse_captured(&own, 64), Some(4096));
+        assert_eq!(pool.reuse_captured(&own, 64), None);
+        pool.unpin(4096);
+        assert_eq!((pool.statistics.live, pool.statistics.kept), (64, 0));
+        pool.release(4096);
+        assert_eq!((pool.statistics.live, pool.statistics.kept), (0, 64));
+        assert_eq!(pool.drain(), (vec![4096], 64));
     }
 
     #[test]
-    fn the_limit_counts_what_is_held() {
-        let mut memory = Memory::new();
-        memory.statistics.limit = 100;
-        memory.fresh(4096, 60, 60);
-        assert!(memory.allows(40) && !memory.allows(41) && !memory.allows(usize::MAX));
-        assert!(!memory.adopted(4100, 10) && memory.adopted(8192, 10));
-        memory.give(8192);
-        assert_eq!((memory.statistics.live, memory.statistics.kept), (60, 0));
+    fn the_limit_counts_live_and_kept_bytes() {
+        let mut pool = Pool::new();
+        pool.statistics.limit = 100;
+        pool.insert(4096, 60, 60);
+        assert!(pool.allows(40) && !pool.allows(41) && !pool.allows(usize::MAX));
+        assert!(!pool.insert_external(4100, 10) && pool.insert_external(8192, 10));
+        pool.release(8192);
+        assert_eq!((pool.statistics.live, pool.statistics.kept), (60, 0));
     }
 }

@@ -1,179 +1,166 @@
-//! Work that was recorded once and is started again as a whole.
+//! CUDA graphs: work that is recorded once and launched again as a whole.
 //!
-//! What the work reads, writes and allocates stays for as long as the graph does, whoever else drops it: its addresses are
-//! in the graph.
+//! A graph contains addresses. Its memory, which the recorded work reads, writes and allocates, therefore stays
+//! allocated as long as the graph, also after every tensor in it is dropped.
 // Imports: `error`.
 
-use crate::device::cuda::driver::context::Card;
-use crate::device::cuda::stream::queue::{Capture, Stream, locked};
-use crate::device::cuda::Cuda;
-use crate::device::cuda::Lease;
-use crate::device::cuda::driver::op_names as here;
-use crate::error::{Error, Result};
+use crate::device::cuda::driver::lock::locked;
+use crate::device::cuda::stream::current::on_stream;
+use crate::device::cuda::stream::lease::StreamLease;
+use crate::device::cuda::stream::ordering::{record_use, wait_for_dependencies};
+use crate::device::cuda::stream::queue::{Capture, Gpu, Stream};
+use crate::error::Result;
 use cudarc::driver::result;
 use cudarc::driver::sys;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Operations that were recorded by [`Cuda::capture`], and what they gave: started again by one call, without the host's
-/// work for each of them.
-pub struct Graph<T> {
+/// Operations recorded by [`Cuda::capture`](crate::Cuda::capture), and the value that its closure returned. One call
+/// launches all of them again, without the host's work for each.
+pub struct CudaGraph<T> {
     value: T,
     work: Work,
 }
 
 struct Work {
-    lease: Lease,
-    /// None for no operations.
-    ready: Option<sys::CUgraphExec>,
+    lease: StreamLease,
+    /// `None` if no operation was recorded.
+    executable: Option<sys::CUgraphExec>,
     blocks: BTreeMap<usize, bool>,
 }
-// SAFETY: a number that the driver gave; one call at a time starts it, in the order of its stream.
+// SAFETY: a number that the driver gave. One call at a time launches it, in the order of its stream.
 unsafe impl Send for Work {}
 // SAFETY: as above.
 unsafe impl Sync for Work {}
 
-impl<T> Graph<T> {
-    /// What the closure returned: tensors in it hold what the last [`replay`](Graph::replay) computed, and zeros before.
+impl<T> CudaGraph<T> {
+    /// The value that the closure returned. Its tensors hold the results of the last [`replay`](CudaGraph::replay), and
+    /// zeros before the first.
     pub fn value(&self) -> &T {
         &self.value
     }
 
-    /// Queues all operations again, on the memory that they were recorded with, after everything that was queued on it.
+    /// Queues all operations again, on the memory with which they were recorded, after all work queued on that memory.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// The report of the driver.
     pub fn replay(&self) -> Result<()> {
-        let Work { lease, ready, blocks } = &self.work;
-        let (stream, uses) = (&lease.0, || blocks.iter().map(|(&block, &write)| (block, write)));
-        let Some(ready) = *ready else { return Ok(()) };
-        stream.settle(uses())?;
-        stream.start();
-        // SAFETY: a graph that is ready, whose memory it keeps.
-        let done = unsafe { stream.with("replay", |stream| result::graph::launch(ready, stream)) };
-        stream.note(uses());
+        let Work { lease, executable, blocks } = &self.work;
+        let (stream, uses) = (lease.stream(), || blocks.iter().map(|(&block, &write)| (block, write)));
+        let Some(executable) = *executable else { return Ok(()) };
+        wait_for_dependencies(stream, uses())?;
+        stream.count_kernel();
+        // SAFETY: the graph is instantiated, and keeps its memory.
+        let done = unsafe { stream.with("replay", |stream| result::graph::launch(executable, stream)) };
+        record_use(stream, uses());
         done
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Graph<T> {
+impl<T: fmt::Debug> fmt::Debug for CudaGraph<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Graph").field("value", &self.value).finish_non_exhaustive()
+        f.debug_struct("CudaGraph").field("value", &self.value).finish_non_exhaustive()
     }
 }
 
 impl Drop for Work {
     fn drop(&mut self) {
-        let card = self.lease.0.card;
-        if card.is_forked() {
+        let gpu = self.lease.stream().gpu;
+        if gpu.context.is_forked() {
             return;
         }
-        if let Some(ready) = self.ready {
-            // SAFETY: made by `capture`, destroyed once; the driver lets what runs end first.
-            if let Err(error) = unsafe { card.with("graph", || result::graph::exec_destroy(ready)) } {
-                card.remember(error);
+        if let Some(executable) = self.executable {
+            // SAFETY: made by `capture`, and destroyed once; the driver lets running work end first.
+            let destroyed = unsafe { gpu.context.with("graph", || result::graph::exec_destroy(executable)) };
+            if let Err(error) = destroyed {
+                gpu.context.defer(error);
             }
         }
-        let mut memory = locked(&card.memory);
-        self.blocks.keys().for_each(|&block| memory.unpin(block));
+        let mut pool = locked(&gpu.pool);
+        self.blocks.keys().for_each(|&block| pool.unpin(block));
     }
 }
 
-impl Cuda {
-    /// Records what the closure queues on this card, without running it; [`Graph::replay`] runs all of it.
-    ///
-    /// The closure runs once, on this thread, and its work on a stream of its own. Memory that it allocates, reads or writes
-    /// stays until the graph is dropped. A write in place is written again by each replay: whoever holds the tensor sees
-    /// that. Kernels are compiled while recording.
-    ///
-    /// # Errors
-    /// Those of the closure; an operation that waits for the card (`to_vec`, `item`, whatever looks at indices) is
-    /// [`Error::Fault`] with that reason, and memory that somebody else owns ([`Tensor::from_external`]) is
-    /// [`Error::Value`]. What the driver reports.
-    ///
-    /// # Examples
-    /// ```
-    /// use rankform::prelude::*;
-    /// use rankform::Cuda;
-    /// let Ok(card) = Cuda::new(0) else { return Ok::<(), rankform::Error>(()) };
-    /// let mut x = Tensor::full([2], 1.0f32, &card)?;
-    /// let graph = card.capture(|| (x.lazy().exp() + 1.0).sum(All))?;
-    /// graph.replay()?;
-    /// assert!((graph.value().item()? - 7.4366).abs() < 1e-3);
-    /// Tensor::from([0.0f32, 0.0]).copy_to(&mut x)?;
-    /// graph.replay()?;
-    /// assert_eq!(graph.value().item()?, 4.0);
-    /// # Ok(())
-    /// ```
-    ///
-    /// [`Tensor::from_external`]: crate::Tensor::from_external
-    pub fn capture<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<Graph<T>> {
-        self.stream.reachable("capture")?;
-        if here::stream_of(self.ordinal()).is_some_and(|stream| locked(&stream.capture).is_some()) {
-            return Err(Error::Value {
-                op: "capture",
-                what: "a graph is being made already by this thread".into(),
-            });
-        }
-        let lease = Lease(Stream::lend(self.stream.card)?);
-        let stream = &lease.0;
-        // Nothing of what it did before can be waited for while it is recorded.
-        stream.synchronize()?;
-        stream.prepare()?;
-        *locked(&stream.capture) = Some(Capture::default());
-        let mut recording = Recording { stream, open: true };
-        // SAFETY: the stream is this graph's alone. Relaxed: kernels are loaded and memory is asked for meanwhile.
-        let begun = unsafe {
-            stream.with("capture", |stream| {
-                result::stream::begin_capture(
-                    stream,
-                    sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED,
-                )
-            })
-        };
-        let value = begun.and_then(|()| here::on_stream(stream.clone(), work));
-        let recorded = recording.end();
-        drop(recording);
-        let Capture { blocks, own } = locked(&stream.capture).take().unwrap_or_default();
-        // From here on the blocks are given back when this is dropped.
-        let mut graph = Work { lease, ready: None, blocks };
-        let value = value?;
-        graph.lease.0.zero(&own)?;
-        let Some(recorded) = recorded? else { return Ok(Graph { value, work: graph }) };
-        let flags = sys::CUgraphInstantiate_flags_enum(0);
-        // SAFETY: a graph that was just recorded; what is made of it does not need it any more.
-        let ready =
-            unsafe { recorded.card.with("capture", || result::graph::instantiate(recorded.graph, flags)) }?;
-        graph.ready = Some(ready);
-        Ok(Graph { value, work: graph })
-    }
+/// Records the work of a closure on a stream of its own. `prepare` runs first: it opens libraries that cannot be opened
+/// while work is recorded.
+///
+/// # Errors
+/// Those of `prepare` and `work`; the report of the driver.
+pub(in crate::device::cuda) fn capture<T>(
+    gpu: &'static Gpu,
+    prepare: impl FnOnce(&Stream) -> Result<()>,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<CudaGraph<T>> {
+    let lease = StreamLease::checkout(gpu)?;
+    let stream = lease.stream();
+    // Earlier work of the stream cannot be waited for while it records.
+    stream.synchronize()?;
+    prepare(stream)?;
+    *locked(&stream.capture) = Some(Capture::default());
+    let mut recording = Recording { stream, open: true };
+    // SAFETY: the lease makes the stream this graph's alone. The mode is relaxed because kernels are loaded and memory is
+    // allocated while the stream records.
+    let begun = unsafe {
+        stream.with("capture", |stream| {
+            result::stream::begin_capture(stream, sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)
+        })
+    };
+    let value = begun.and_then(|()| on_stream(stream.clone(), work));
+    let recorded = recording.end();
+    drop(recording);
+    let Capture { blocks, own } = locked(&stream.capture).take().unwrap_or_default();
+    // From here on the drop of `graph` unpins the blocks.
+    let mut graph = Work { lease, executable: None, blocks };
+    let value = value?;
+    write_zeros(graph.lease.stream(), &own)?;
+    let Some(recorded) = recorded? else { return Ok(CudaGraph { value, work: graph }) };
+    let flags = sys::CUgraphInstantiate_flags_enum(0);
+    // SAFETY: the graph was just recorded. The executable does not need it after the call.
+    let executable = unsafe {
+        recorded.gpu.context.with("capture", || result::graph::instantiate(recorded.graph, flags))
+    }?;
+    graph.executable = Some(executable);
+    Ok(CudaGraph { value, work: graph })
 }
 
-/// A stream that records. Where the closure panics, it stops and nothing is kept.
+/// Writes zeros to blocks, after their last uses.
+fn write_zeros(stream: &Stream, blocks: &BTreeSet<usize>) -> Result<()> {
+    let uses = || blocks.iter().map(|&block| (block, true));
+    wait_for_dependencies(stream, uses())?;
+    for &block in blocks {
+        let nbytes = locked(&stream.gpu.pool).capacity_of(block);
+        // SAFETY: the block has that many bytes, and the caller keeps it.
+        unsafe { stream.with("zero", |stream| result::memset_d8_async(block as u64, 0, nbytes, stream)) }?;
+    }
+    record_use(stream, uses());
+    Ok(())
+}
+
+/// A stream that records. If the closure panics, the drop ends the recording and keeps nothing.
 struct Recording<'a> {
     stream: &'a Stream,
     open: bool,
 }
 
-/// What was recorded, until something has been made of it.
+/// A recorded graph, until it is instantiated.
 struct Recorded {
-    card: &'static Card,
+    gpu: &'static Gpu,
     graph: sys::CUgraph,
 }
 
 impl Drop for Recorded {
     fn drop(&mut self) {
-        // SAFETY: recorded by `Recording::end`, and nobody else has it.
-        let _ = unsafe { self.card.with("capture", || result::graph::destroy(self.graph)) };
+        // SAFETY: recorded by `Recording::end`, which gave it to this owner alone.
+        let _ = unsafe { self.gpu.context.with("capture", || result::graph::destroy(self.graph)) };
     }
 }
 
 impl Recording<'_> {
     fn end(&mut self) -> Result<Option<Recorded>> {
         self.open = false;
-        // SAFETY: the stream records since `capture`; the driver says so where it does not.
+        // SAFETY: the stream records since `capture`; if it does not, the driver reports that.
         let graph = unsafe { self.stream.with("capture", |stream| result::stream::end_capture(stream)) }?;
-        Ok((!graph.is_null()).then_some(Recorded { card: self.stream.card, graph }))
+        Ok((!graph.is_null()).then_some(Recorded { gpu: self.stream.gpu, graph }))
     }
 }
 
@@ -184,8 +171,8 @@ impl Drop for Recording<'_> {
         }
         let _ = self.end();
         if let Some(capture) = locked(&self.stream.capture).take() {
-            let mut memory = locked(&self.stream.card.memory);
-            capture.blocks.into_keys().for_each(|block| memory.unpin(block));
+            let mut pool = locked(&self.stream.gpu.pool);
+            capture.blocks.into_keys().for_each(|block| pool.unpin(block));
         }
     }
 }
