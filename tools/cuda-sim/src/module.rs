@@ -10,7 +10,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 const HOST: &str = include_str!("host.h");
 /// What the sources that rankform generates begin with.
-const PRELUDE: &str = include_str!("../../../src/device/cuda/prelude.cuh");
+const PRELUDE: &str = include_str!("../../../src/device/cuda/codegen/prelude.cuh");
 /// Steps of floating-point numbers stay as they are written; no optimization, which takes longer than kernels of tests.
 const OPTIONS: &[&str] = &[
     "-std=c++17",
@@ -36,7 +36,9 @@ fn kernels(source: &str) -> Vec<String> {
         None => text.trim_start().to_string(),
     };
     let declared = source.split("__global__").skip(1).filter_map(|text| text.split_once("void"));
-    declared.filter_map(|(_, text)| after_bounds(text).split_once('(').map(|(name, _)| name.trim().to_string())).collect()
+    declared
+        .filter_map(|(_, text)| after_bounds(text).split_once('(').map(|(name, _)| name.trim().to_string()))
+        .collect()
 }
 
 /// A source and what it is known by.
@@ -54,7 +56,9 @@ impl Source {
     /// Whether it may stand beside others behind one prelude: it says nothing to the preprocessor that others would hear.
     pub fn is_sociable(&self) -> bool {
         let own = self.text.strip_prefix(PRELUDE);
-        own.is_some_and(|own| own.lines().all(|line| !line.trim_start().starts_with('#') || line.starts_with("#pragma unroll")))
+        own.is_some_and(|own| {
+            own.lines().all(|line| !line.trim_start().starts_with('#') || line.starts_with("#pragma unroll"))
+        })
     }
 
     /// Whether the threads of its kernels wait for each other.
@@ -87,7 +91,11 @@ pub fn joined(sources: &[Source], each: impl Fn(&Source, &[String]) -> String) -
     for source in sources {
         let (own, names) = (source.text.strip_prefix(prelude).unwrap_or(&source.text), kernels(&source.text));
         names.iter().for_each(|name| text += &format!("#define {name} {}\n", source.symbol(name)));
-        let [open, close] = if together { [format!("namespace of_{} {{", source.name), "}".into()] } else { Default::default() };
+        let [open, close] = if together {
+            [format!("namespace of_{} {{", source.name), "}".into()]
+        } else {
+            Default::default()
+        };
         text += &format!("#undef SOURCE\n#define SOURCE \"{}\"\n{open}\n{own}\n{close}\n", source.name);
         names.iter().for_each(|name| text += &format!("#undef {name}\n"));
         text += &each(source, &names);
@@ -98,7 +106,8 @@ pub fn joined(sources: &[Source], each: impl Fn(&Source, &[String]) -> String) -
 /// How the simulator reaches the kernels of a source, and the shared memory that they name.
 fn entries(source: &Source, kernels: &[String], together: bool) -> String {
     let (own, space) = (&source.name, if together { format!("of_{}::", source.name) } else { String::new() });
-    let mut text = format!("SIM_SHARED(sim_shared_{own}, __start_sim_shared_{own}, __stop_sim_shared_{own})\n");
+    let mut text =
+        format!("SIM_SHARED(sim_shared_{own}, __start_sim_shared_{own}, __stop_sim_shared_{own})\n");
     for kernel in kernels {
         let name = source.symbol(kernel);
         text += &format!("SIM_ENTRY({name}, {space}{name})\n");
@@ -121,7 +130,8 @@ struct Waiting {
     failed: Vec<(Source, String)>,
 }
 
-static WAITING: Mutex<Waiting> = Mutex::new(Waiting { sources: Vec::new(), compilers: 0, failed: Vec::new() });
+static WAITING: Mutex<Waiting> =
+    Mutex::new(Waiting { sources: Vec::new(), compilers: 0, failed: Vec::new() });
 static DONE: Condvar = Condvar::new();
 
 fn waiting() -> MutexGuard<'static, Waiting> {
@@ -132,9 +142,13 @@ fn waiting() -> MutexGuard<'static, Waiting> {
 /// compiler's words.
 pub fn compile(source: &Source) -> Result<PathBuf, String> {
     // For whoever wants to see them, or compile them with the real NVRTC: those that are none (tests have such) go again.
-    let shown = std::env::var_os("CUDA_SIM_SOURCES").map(|sources| PathBuf::from(sources).join(&source.name).with_extension("cu"));
+    let shown = std::env::var_os("CUDA_SIM_SOURCES")
+        .map(|sources| PathBuf::from(sources).join(&source.name).with_extension("cu"));
     if let Some(shown) = &shown {
-        let _ = shown.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(shown, &source.text));
+        let _ = shown
+            .parent()
+            .map_or(Ok(()), std::fs::create_dir_all)
+            .and_then(|()| std::fs::write(shown, &source.text));
     }
     let library = place(source);
     if library.exists() {
@@ -191,7 +205,9 @@ fn build_each(sources: &[Source]) -> Vec<(Source, String)> {
     }
     for source in &different {
         if let Err(words) = build(std::slice::from_ref(source)) {
-            failed.extend(sources.iter().filter(|other| *other == source).map(|source| (source.clone(), words.clone())));
+            failed.extend(
+                sources.iter().filter(|other| *other == source).map(|source| (source.clone(), words.clone())),
+            );
         }
     }
     failed
@@ -208,11 +224,21 @@ impl Drop for Fleeting {
 
 /// A name in the folder that no other thread uses.
 fn own(source: &Source, extension: &str) -> PathBuf {
-    folder().join(format!("{}-{}-{:?}.{extension}", source.name, std::process::id(), std::thread::current().id()))
+    folder().join(format!(
+        "{}-{}-{:?}.{extension}",
+        source.name,
+        std::process::id(),
+        std::thread::current().id()
+    ))
 }
 
 /// Gives a file another name at once and whole, unless there is one: by `link`, or by a copy where files have one name only.
-fn put(fresh: &Path, place: &Path, copy: PathBuf, link: impl Fn(&Path, &Path) -> std::io::Result<()>) -> Result<(), String> {
+fn put(
+    fresh: &Path,
+    place: &Path,
+    copy: PathBuf,
+    link: impl Fn(&Path, &Path) -> std::io::Result<()>,
+) -> Result<(), String> {
     match link(fresh, place) {
         Ok(()) => return Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
@@ -228,7 +254,9 @@ fn build(sources: &[Source]) -> Result<(), String> {
     let folder = folder();
     let own = |extension: &str| own(&sources[0], extension);
     let (code, fresh) = (own("cpp"), Fleeting(own("new")));
-    let write = |path: &Path, text: &str| std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()));
+    let write = |path: &Path, text: &str| {
+        std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+    };
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     let header = folder.join("host.h");
     if std::fs::read_to_string(&header).ok().as_deref() != Some(HOST) {
@@ -245,7 +273,9 @@ fn build(sources: &[Source]) -> Result<(), String> {
         return Err(format!("{}\n{}", code.display(), String::from_utf8_lossy(&done.stderr)));
     }
     let _ = std::fs::remove_file(&code);
-    sources.iter().try_for_each(|source| put(&fresh.0, &place(source), own("copy"), |from, to| std::fs::hard_link(from, to)))
+    sources.iter().try_for_each(|source| {
+        put(&fresh.0, &place(source), own("copy"), |from, to| std::fs::hard_link(from, to))
+    })
 }
 
 #[cfg(test)]
@@ -257,7 +287,9 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("cuda-sim-put-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let at = |name: &str| folder.join(name);
-        let put = |place: &str, link: fn(&Path, &Path) -> std::io::Result<()>| put(&at("fresh"), &at(place), at("copy"), link);
+        let put = |place: &str, link: fn(&Path, &Path) -> std::io::Result<()>| {
+            put(&at("fresh"), &at(place), at("copy"), link)
+        };
         let refused = |_: &Path, _: &Path| Err(std::io::ErrorKind::Unsupported.into());
         std::fs::write(at("fresh"), "library").unwrap();
         put("linked", |from, to| std::fs::hard_link(from, to)).unwrap();
@@ -279,7 +311,13 @@ mod tests {
         let text = "__global__ void kernel(int* out) { *out = 1; }";
         assert_eq!(name(text, entries), Source::new(text).name);
         assert_ne!(name(text, entries), name(&text.replace('1', "2"), entries));
-        assert_ne!(name(text, entries), name(text, |source, kernels, together| entries(source, kernels, together) + "// other\n"));
-        assert_ne!(name(text, entries), name(text, |source, kernels, together| entries(source, kernels, !together)));
+        assert_ne!(
+            name(text, entries),
+            name(text, |source, kernels, together| entries(source, kernels, together) + "// other\n")
+        );
+        assert_ne!(
+            name(text, entries),
+            name(text, |source, kernels, together| entries(source, kernels, !together))
+        );
     }
 }

@@ -104,7 +104,11 @@ fn a_use_beside_a_write_is_found_and_two_reads_are_none() {
 
 #[test]
 fn kernels_are_known_by_what_they_change_and_limits_are_those_of_a_card() {
-    if std::process::Command::new(std::env::var_os("CUDA_SIM_CXX").unwrap_or_else(|| "g++".into())).arg("--version").output().is_err() {
+    if std::process::Command::new(std::env::var_os("CUDA_SIM_CXX").unwrap_or_else(|| "g++".into()))
+        .arg("--version")
+        .output()
+        .is_err()
+    {
         return println!("skipped: no compiler of C++");
     }
     let source = c"struct Args { long long begun, operation; float* x; };
@@ -115,8 +119,21 @@ fn kernels_are_known_by_what_they_change_and_limits_are_those_of_a_card() {
         let (mut program, mut nbytes, mut module, mut function) = (0, 0, 0, 0);
         // SAFETY: texts that end with a zero, places for what is made.
         unsafe {
-            assert_eq!(nvrtcCreateProgram(&mut program, source.as_ptr(), std::ptr::null(), 0, std::ptr::null(), std::ptr::null()), 0);
-            assert_eq!((nvrtcCompileProgram(program, 0, std::ptr::null()), nvrtcGetCUBINSize(program, &mut nbytes)), (0, 0));
+            assert_eq!(
+                nvrtcCreateProgram(
+                    &mut program,
+                    source.as_ptr(),
+                    std::ptr::null(),
+                    0,
+                    std::ptr::null(),
+                    std::ptr::null()
+                ),
+                0
+            );
+            assert_eq!(
+                (nvrtcCompileProgram(program, 0, std::ptr::null()), nvrtcGetCUBINSize(program, &mut nbytes)),
+                (0, 0)
+            );
             let mut image = vec![0u8; nbytes];
             assert_eq!(nvrtcGetCUBIN(program, image.as_mut_ptr()), 0);
             assert_eq!(cuModuleLoadData(&mut module, image.as_ptr().cast()), 0);
@@ -129,7 +146,19 @@ fn kernels_are_known_by_what_they_change_and_limits_are_those_of_a_card() {
         let mut arguments = [words.as_mut_ptr().cast::<c_void>()];
         // SAFETY: the kernel's argument.
         unsafe {
-            cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, shared, case.streams[0], arguments.as_mut_ptr(), std::ptr::null_mut())
+            cuLaunchKernel(
+                function,
+                blocks,
+                1,
+                1,
+                threads,
+                1,
+                1,
+                shared,
+                case.streams[0],
+                arguments.as_mut_ptr(),
+                std::ptr::null_mut(),
+            )
         }
     };
     let (small, big) = (load(source), load(big));

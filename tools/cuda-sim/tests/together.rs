@@ -4,12 +4,15 @@ use cuda_sim::module::{Source, compile, joined};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 
-const PRELUDE: &str = include_str!("../../../src/device/cuda/prelude.cuh");
+const PRELUDE: &str = include_str!("../../../src/device/cuda/codegen/prelude.cuh");
 
 /// A kernel that stores `value` of its own `body`.
 fn source(own: &str, value: &str) -> Source {
-    let kernel = "extern \"C\" __global__ void __launch_bounds__(32) kernel(const Args a) { *(i32*)a.v[0] = body(); }";
-    Source::new(&format!("{PRELUDE}struct Args {{ i64 v[1]; }};\n{own}\nDI i32 body() {{ return {value}; }}\n{kernel}\n"))
+    let kernel =
+        "extern \"C\" __global__ void __launch_bounds__(32) kernel(const Args a) { *(i32*)a.v[0] = body(); }";
+    Source::new(&format!(
+        "{PRELUDE}struct Args {{ i64 v[1]; }};\n{own}\nDI i32 body() {{ return {value}; }}\n{kernel}\n"
+    ))
 }
 
 #[test]
@@ -47,7 +50,10 @@ fn sources_that_are_compiled_as_one_keep_their_names_and_errors_apart() {
 fn one_source_of_several_has_the_prelude_once_and_a_namespace_for_each() {
     let [one, other] = ["1", "2"].map(|value| source("", value));
     let text = joined(&[one.clone(), other.clone()], |_, kernels| format!("// {}\n", kernels.join(" ")));
-    assert_eq!((text.matches("typedef signed char i8;").count(), text.matches("namespace of_").count()), (1, 2));
+    assert_eq!(
+        (text.matches("typedef signed char i8;").count(), text.matches("namespace of_").count()),
+        (1, 2)
+    );
     assert_eq!(text.matches("\n// kernel\n").count(), 2);
     assert!(text.contains(&format!("#define kernel kernel_{}\n", one.name)));
     let alone = joined(&[other], |_, _| String::new());

@@ -11,7 +11,14 @@ use std::path::{Path, PathBuf};
 
 /// The functions of NVRTC that are called, as `nvrtc.h` declares them.
 struct Nvrtc {
-    create: unsafe extern "C" fn(*mut *mut c_void, *const c_char, *const c_char, c_int, *const c_void, *const c_void) -> c_int,
+    create: unsafe extern "C" fn(
+        *mut *mut c_void,
+        *const c_char,
+        *const c_char,
+        c_int,
+        *const c_void,
+        *const c_void,
+    ) -> c_int,
     compile: unsafe extern "C" fn(*mut c_void, c_int, *const *const c_char) -> c_int,
     log_size: unsafe extern "C" fn(*mut c_void, *mut usize) -> c_int,
     log: unsafe extern "C" fn(*mut c_void, *mut u8) -> c_int,
@@ -59,14 +66,25 @@ impl Nvrtc {
     /// What NVRTC says of a source, or why it does not compile, with the options of the crate and the report of its assembler.
     fn compile(&self, source: &str, architecture: &str) -> Result<String, String> {
         let source = CString::new(source).map_err(|error| error.to_string())?;
-        let options =
-            [format!("--gpu-architecture={architecture}"), "--std=c++17".into(), "--fmad=false".into(), "--ptxas-options=-v".into()];
+        let options = [
+            format!("--gpu-architecture={architecture}"),
+            "--std=c++17".into(),
+            "--fmad=false".into(),
+            "--ptxas-options=-v".into(),
+        ];
         let options: Vec<_> = options.into_iter().filter_map(|option| CString::new(option).ok()).collect();
         let pointers: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
         let mut program = std::ptr::null_mut();
         // SAFETY: texts that end with a zero, room for what is written, a program that is destroyed once.
         unsafe {
-            (self.create)(&mut program, source.as_ptr(), c"kernel.cu".as_ptr(), 0, std::ptr::null(), std::ptr::null());
+            (self.create)(
+                &mut program,
+                source.as_ptr(),
+                c"kernel.cu".as_ptr(),
+                0,
+                std::ptr::null(),
+                std::ptr::null(),
+            );
             let done = (self.compile)(program, pointers.len() as c_int, pointers.as_ptr());
             let (mut nbytes, mut image) = (0, 0);
             (self.log_size)(program, &mut nbytes);
@@ -124,7 +142,11 @@ struct Kernel {
 impl Kernel {
     fn read(path: &Path) -> Result<Kernel, String> {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let kind = text.split_once("kernel(const Args a) { // ").and_then(|(_, rest)| rest.lines().next()).unwrap_or("source").to_string();
+        let kind = text
+            .split_once("kernel(const Args a) { // ")
+            .and_then(|(_, rest)| rest.lines().next())
+            .unwrap_or("source")
+            .to_string();
         Ok(Kernel { source: Source::new(&text), path: path.to_path_buf(), kind })
     }
 
@@ -145,11 +167,18 @@ impl Kernel {
 }
 
 /// Compiles kernels as one; what each of them needs.
-fn compile<'a>(nvrtc: &Nvrtc, batch: &[&'a Kernel], architecture: &str) -> Result<Vec<(&'a Kernel, Needs)>, String> {
+fn compile<'a>(
+    nvrtc: &Nvrtc,
+    batch: &[&'a Kernel],
+    architecture: &str,
+) -> Result<Vec<(&'a Kernel, Needs)>, String> {
     let sources: Vec<Source> = batch.iter().map(|kernel| kernel.source.clone()).collect();
     let all = needs(&nvrtc.compile(&joined(&sources, |_, _| String::new()), architecture)?);
     let of = |kernel: &&'a Kernel| {
-        let (_, needs) = all.iter().find(|(name, _)| name.ends_with(&kernel.source.name)).ok_or("NVRTC does not report its kernel")?;
+        let (_, needs) = all
+            .iter()
+            .find(|(name, _)| name.ends_with(&kernel.source.name))
+            .ok_or("NVRTC does not report its kernel")?;
         Ok((*kernel, *needs))
     };
     batch.iter().map(of).collect()
@@ -165,9 +194,24 @@ const SPILLED: usize = 16;
 
 /// Kernels that may need more registers: their kind (none for all), a piece of their source, how many, and why.
 const EXCEPTIONS: &[(&str, &str, usize, &str)] = &[
-    ("rows", "f32 s95;", 160, "a test's state of 384 bytes, the largest that a block of 128 threads shares: 96 registers for itself"),
-    ("", "f32 s47;", 128, "a test's state of 192 bytes, the largest that a block of 256 threads shares: 48 registers for itself"),
-    ("", "typedef i64 idx;", 80, "positions of 64 bits, for operands of 2^30 elements and more, take two registers each: three blocks"),
+    (
+        "rows",
+        "f32 s95;",
+        160,
+        "a test's state of 384 bytes, the largest that a block of 128 threads shares: 96 registers for itself",
+    ),
+    (
+        "",
+        "f32 s47;",
+        128,
+        "a test's state of 192 bytes, the largest that a block of 256 threads shares: 48 registers for itself",
+    ),
+    (
+        "",
+        "typedef i64 idx;",
+        80,
+        "positions of 64 bits, for operands of 2^30 elements and more, take two registers each: three blocks",
+    ),
     ("", " x16,", 128, "a program of more than 16 operands, with an address for each: two blocks"),
     (
         "map",
@@ -175,15 +219,21 @@ const EXCEPTIONS: &[(&str, &str, usize, &str)] = &[
         72,
         "a test's sines of two f64 at a time, which are compared after: three blocks",
     ),
-    ("contract", "", 128, "a thread keeps a square of sums, whose factors come from shared memory: two blocks keep it busy"),
+    (
+        "contract",
+        "",
+        128,
+        "a thread keeps a square of sums, whose factors come from shared memory: two blocks keep it busy",
+    ),
     ("scan", "", 80, "four states, that of the thread and that of all before, in each thread: three blocks"),
 ];
 
 impl Kernel {
     /// Whether it needs no more than it may.
     fn keeps_within(&self, needs: Needs) -> bool {
-        let about =
-            |(kind, word, _, _): &&(&str, &str, usize, &str)| (kind.is_empty() || self.kind == *kind) && self.source.text.contains(word);
+        let about = |(kind, word, _, _): &&(&str, &str, usize, &str)| {
+            (kind.is_empty() || self.kind == *kind) && self.source.text.contains(word)
+        };
         let registers = EXCEPTIONS.iter().find(about).map_or(REGISTERS, |&(_, _, registers, _)| registers);
         needs.registers <= registers && needs.spilled <= SPILLED
     }
@@ -191,13 +241,20 @@ impl Kernel {
 
 fn main() -> Result<(), String> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [library, folder, architectures @ ..] = arguments.as_slice() else { return Err("LIBNVRTC FOLDER ARCHITECTURE…".into()) };
+    let [library, folder, architectures @ ..] = arguments.as_slice() else {
+        return Err("LIBNVRTC FOLDER ARCHITECTURE…".into());
+    };
     let nvrtc = Nvrtc::open(library)?;
-    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).map_err(|error| error.to_string())?.flatten().map(|file| file.path()).collect();
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
+        .map_err(|error| error.to_string())?
+        .flatten()
+        .map(|file| file.path())
+        .collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "cu"));
     paths.sort();
     let kernels = paths.iter().map(|path| Kernel::read(path)).collect::<Result<Vec<_>, _>>()?;
-    let (sociable, alone): (Vec<&Kernel>, Vec<&Kernel>) = kernels.iter().partition(|kernel| kernel.source.is_sociable());
+    let (sociable, alone): (Vec<&Kernel>, Vec<&Kernel>) =
+        kernels.iter().partition(|kernel| kernel.source.is_sociable());
     let batches: Vec<&[&Kernel]> = sociable.chunks(TOGETHER).chain(alone.chunks(1)).collect();
     let mut wrong = 0;
     for architecture in architectures {
@@ -234,11 +291,14 @@ fn main() -> Result<(), String> {
         for (kind, registers) in &mut kinds {
             registers.sort_unstable();
             let (middle, most) = (registers[registers.len() / 2], registers[registers.len() - 1]);
-            println!("{architecture} {kind}: {} kernels, {middle} registers in the middle, {most} at most", registers.len());
+            println!(
+                "{architecture} {kind}: {} kernels, {middle} registers in the middle, {most} at most",
+                registers.len()
+            );
         }
-        let (most, spilling) = found
-            .iter()
-            .fold((0, 0), |(most, spilling), (_, needs)| (needs.registers.max(most), spilling + usize::from(needs.spilled > 0)));
+        let (most, spilling) = found.iter().fold((0, 0), |(most, spilling), (_, needs)| {
+            (needs.registers.max(most), spilling + usize::from(needs.spilled > 0))
+        });
         println!(
             "{architecture}: {} of {} kernels compiled by NVRTC, {most} registers at most, {spilling} spill",
             found.len(),
