@@ -1,14 +1,14 @@
 //! A kernel of one's own: rotary embedding in CUDA source, with operands that the compiler checks.
 //!
-//! `cargo run --features cuda --example 12_cuda_source`; without a card it says so. On a machine without one it runs on the
-//! simulator: `tools/cuda-sim/run cargo run --features cuda --example 12_cuda_source`.
+//! `cargo run --features cuda --example 12_cuda_source`; without a card it says so. On a machine without one
+//! it runs on the simulator: `tools/cuda-sim/run cargo run --features cuda --example 12_cuda_source`.
 
 use rankform::Cuda;
 use rankform::cuda::{Input, KernelSource, LaunchConfig, Output};
 use rankform::prelude::*;
 
-/// Each thread turns one pair of one head: `(x₁, x₂) ↦ (x₁ cos − x₂ sin, x₁ sin + x₂ cos)`, where `x₂` stands half a head
-/// behind `x₁` (Su et al. 2021, in the order of pairs that GPT-NeoX uses).
+/// Each thread turns one pair of one head: `(x₁, x₂) ↦ (x₁ cos − x₂ sin, x₁ sin + x₂ cos)`, where `x₂` stands
+/// half a head behind `x₁` (Su et al. 2021, in the order of pairs that GPT-NeoX uses).
 const ROTARY: &str = "
 __device__ void rotary(const Operands& a) {
   const i64 at = (i64)blockIdx.x * blockDim.x + threadIdx.x;
@@ -59,7 +59,8 @@ pub fn main() -> Result<()> {
             return Ok(());
         }
     };
-    // SAFETY: threads keep to the sizes of `x`, `cos`; `y` and `sin` get the same ones; each writes elements of its own.
+    // SAFETY: threads keep to the sizes of `x`, `cos`; `y` and `sin` get the same ones; each writes elements
+    // of its own.
     let rotary: Rotary = unsafe { KernelSource::new("rotary", ["x", "cos", "sin", "y"], ROTARY) };
     let (x, cos, sin) = (x.to(&card)?, cos.to(&card)?, sin.to(&card)?);
     let mut y = Tensor::zeros(x.size(), &card)?;

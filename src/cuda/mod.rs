@@ -1,5 +1,5 @@
-//! Parts of CUDA that programs use in addition to operators: page-locked memory and asynchronous copies, recorded work, and
-//! kernels from CUDA source.
+//! Parts of CUDA that programs use in addition to operators: page-locked memory and asynchronous copies,
+//! recorded work, and kernels from CUDA source.
 // Imports: `device`.
 
 mod transfer;

@@ -9,7 +9,8 @@ use crate::layout::Layout;
 use crate::tensor::Tensor;
 use std::fmt;
 
-/// The host tensor of a queued copy, which [`wait`](Pending::wait) returns when the copy is complete. A drop waits, too.
+/// The host tensor of a queued copy, which [`wait`](Pending::wait) returns when the copy is complete. A drop
+/// waits, too.
 #[must_use = "dropping it waits for the copy"]
 pub struct Pending<T> {
     value: Option<T>,
@@ -52,8 +53,8 @@ impl<T> fmt::Debug for Pending<T> {
 }
 
 impl<T: Element, const RANK: usize> Tensor<T, RANK, Cpu> {
-    /// Zeros in page-locked host memory. A GPU copies such memory faster than other memory, and while the host does other
-    /// work. The system cannot move it: allocate little of it, and reuse it.
+    /// Zeros in page-locked host memory. A GPU copies such memory faster than other memory, and while the
+    /// host does other work. The system cannot move it: allocate little of it, and reuse it.
     ///
     /// # Errors
     /// [`Error::Overflow`], [`Error::OutOfMemory`]; the report of the driver.
@@ -64,16 +65,16 @@ impl<T: Element, const RANK: usize> Tensor<T, RANK, Cpu> {
             return Tensor::zeros(size, &Cpu);
         }
         let (address, owner) = (gpu.host_memory(nbytes)?, gpu.clone());
-        // SAFETY: new memory of `nbytes` bytes, aligned to a page; zeros are valid elements. The deleter runs once, after the
-        // last handle is dropped.
+        // SAFETY: new memory of `nbytes` bytes, aligned to a page; zeros are valid elements. The deleter runs
+        // once, after the last handle is dropped.
         unsafe {
             address.write_bytes(0, nbytes);
             Tensor::from_external(address.cast(), size, &Cpu, move |address, _| owner.free_host(address))
         }
     }
 
-    /// Queues a copy to a GPU. The tensor on the GPU can be used at once, this one after the copy is complete. Until then it
-    /// cannot be written, because the copy holds a handle.
+    /// Queues a copy to a GPU. The tensor on the GPU can be used at once, this one after the copy is
+    /// complete. Until then it cannot be written, because the copy holds a handle.
     ///
     /// If the memory is not [pinned](Tensor::pinned), the host copies the bytes first.
     ///
@@ -102,7 +103,8 @@ impl<T: Element, const RANK: usize> Tensor<T, RANK, Cpu> {
         dense("upload", &self)?;
         let mut copy = Tensor::<T, RANK, Cuda>::unwritten("upload", Layout::row_major(self.size()), gpu)?;
         let to = copy.writable("upload")?.raw_ptr().cast();
-        // SAFETY: (1) new memory for exactly these elements; (2) `Pending` holds the host tensor, which is not written.
+        // SAFETY: (1) new memory for exactly these elements; (2) `Pending` holds the host tensor, which is
+        // not written.
         let queued = unsafe { gpu.queue_write(to, self.raw_ptr().cast(), self.nbytes())? };
         Ok((copy, Pending { value: Some(self), queued }))
     }
@@ -114,8 +116,9 @@ impl<T: Element, const RANK: usize> Tensor<T, RANK, Cuda> {
     /// If the memory of `into` is not [pinned](Tensor::pinned), this call waits for the copy.
     ///
     /// # Errors
-    /// [`Error::Output`] if the sizes differ; [`Error::Shared`] if `into` has other handles; [`Error::NeedsCopy`] unless its
-    /// elements are contiguous in row-major order; [`Error::Unallocated`], [`Error::OutOfMemory`]; the report of the driver.
+    /// [`Error::Output`] if the sizes differ; [`Error::Shared`] if `into` has other handles;
+    /// [`Error::NeedsCopy`] unless its elements are contiguous in row-major order; [`Error::Unallocated`],
+    /// [`Error::OutOfMemory`]; the report of the driver.
     pub fn download(&self, mut into: Tensor<T, RANK, Cpu>) -> Result<Pending<Tensor<T, RANK, Cpu>>> {
         if self.size() != into.size() {
             return Err(Error::Output {

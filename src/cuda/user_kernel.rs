@@ -1,4 +1,5 @@
-//! Kernels from CUDA source that a program brings. The number, elements, ranks and mutability of the operands are types.
+//! Kernels from CUDA source that a program brings. The number, elements, ranks and mutability of the operands
+//! are types.
 //!
 //! From these types this module declares the struct of the operands in C++. Source and call therefore agree.
 // Imports: `error`, `element`, `device`, `tensor`.
@@ -13,15 +14,16 @@ use std::marker::PhantomData;
 /// An operand that a kernel reads: a tensor of elements `T` with `RANK` axes.
 #[derive(Debug)]
 pub struct Input<T, const RANK: usize>(PhantomData<T>);
-/// An operand that a kernel writes, and may read: a tensor of elements `T` with `RANK` axes, without other handles.
+/// An operand that a kernel writes, and may read: a tensor of elements `T` with `RANK` axes, without other
+/// handles.
 #[derive(Debug)]
 pub struct Output<T, const RANK: usize>(PhantomData<T>);
 /// A number that a kernel takes by value.
 #[derive(Debug)]
 pub struct Scalar<T>(PhantomData<T>);
 
-/// The address, sizes and strides of a tensor for a kernel: in C++ `{ T* data; i64 size[RANK], stride[RANK]; }`, strides in
-/// elements.
+/// The address, sizes and strides of a tensor for a kernel: in C++ `{ T* data; i64 size[RANK], stride[RANK];
+/// }`, strides in elements.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct StridedArg<const RANK: usize> {
@@ -103,8 +105,8 @@ pub trait Argument<'a, O: KernelOperand> {
     /// Adds it to a launch.
     ///
     /// # Errors
-    /// [`Error::Device`] if it is on another GPU than the arguments before it; [`Error::Unallocated`], [`Error::Shared`],
-    /// [`Error::Overlap`].
+    /// [`Error::Device`] if it is on another GPU than the arguments before it; [`Error::Unallocated`],
+    /// [`Error::Shared`], [`Error::Overlap`].
     fn give(self, call: &mut Launch<'a>) -> Result<()>;
 }
 
@@ -198,13 +200,14 @@ pub struct LaunchConfig {
     pub blocks: [u32; 3],
     /// Threads of a block along x, y and z: at most 1024 in all, and 64 along z.
     pub threads: [u32; 3],
-    /// Bytes of dynamic shared memory, in addition to the memory that the source declares: `DYNAMIC_SHARED(name)` in the
-    /// source.
+    /// Bytes of dynamic shared memory, in addition to the memory that the source declares:
+    /// `DYNAMIC_SHARED(name)` in the source.
     pub shared: u32,
 }
 
 impl LaunchConfig {
-    /// Enough blocks of `threads` threads for `count` threads in one dimension. The source skips the threads beyond `count`.
+    /// Enough blocks of `threads` threads for `count` threads in one dimension. The source skips the threads
+    /// beyond `count`.
     pub fn over(count: usize, threads: u32) -> LaunchConfig {
         let blocks = count.div_ceil(threads.max(1) as usize);
         LaunchConfig {
@@ -217,11 +220,11 @@ impl LaunchConfig {
 
 /// A kernel from CUDA source, with typed operands. The compiler checks the arguments of each launch.
 ///
-/// The source defines `__device__ void name(const Operands& a)`, which every thread runs. `a` has a field for each operand,
-/// by its name: `a.x(i, j)` is an element, `a.x.size[0]` and `a.x.stride[0]` are size and stride of an axis, `a.x.data` is the
-/// address of the first element. A [`Scalar`] is a field itself. Types have the names of Rust (`i8` … `u64`, `f32`, `f64`,
-/// `c32`, `c64`, and `f16`, `bf16`, whose value is `cast<f32>(x)`). No header can be included. Floating-point steps are not
-/// contracted.
+/// The source defines `__device__ void name(const Operands& a)`, which every thread runs. `a` has a field for
+/// each operand, by its name: `a.x(i, j)` is an element, `a.x.size[0]` and `a.x.stride[0]` are size and
+/// stride of an axis, `a.x.data` is the address of the first element. A [`Scalar`] is a field itself. Types
+/// have the names of Rust (`i8` … `u64`, `f32`, `f64`, `c32`, `c64`, and `f16`, `bf16`, whose value is
+/// `cast<f32>(x)`). No header can be included. Floating-point steps are not contracted.
 ///
 /// The kernel is compiled for a GPU when it first runs there, and cached as all kernels are.
 ///
@@ -272,8 +275,9 @@ impl<O: KernelOperands> KernelSource<O> {
     /// A kernel of this name from its source, with a name for each operand. It is not compiled yet.
     ///
     /// # Safety
-    /// For every configuration with which it is launched, the source: 1. reads and writes only elements that the sizes and
-    /// strides of its operands reach;   2. writes no operand but [`Output`];   3. leaves valid elements in each.
+    /// For every configuration with which it is launched, the source: 1. reads and writes only elements that
+    /// the sizes and strides of its operands reach;   2. writes no operand but [`Output`];   3. leaves valid
+    /// elements in each.
     pub unsafe fn new(name: &'static str, names: O::Names, source: &str) -> KernelSource<O> {
         let mut code = String::from(OPERAND);
         // A write to a `String` does not fail.
@@ -291,8 +295,8 @@ impl<O: KernelOperands> KernelSource<O> {
     ///
     /// # Errors
     /// [`Error::Device`] for operands on two GPUs; [`Error::Shared`] for an `Output` with other handles;
-    /// [`Error::Overlap`], [`Error::Unallocated`]; [`Error::Value`] for a configuration that no GPU takes, or without any
-    /// tensor; [`Error::Fault`] with the report of the compiler or of the driver.
+    /// [`Error::Overlap`], [`Error::Unallocated`]; [`Error::Value`] for a configuration that no GPU takes, or
+    /// without any tensor; [`Error::Fault`] with the report of the compiler or of the driver.
     pub fn launch<'a>(&self, config: LaunchConfig, operands: impl Arguments<'a, O>) -> Result<()> {
         let op = self.name;
         let mut call = Launch { op, gpu: None, words: Vec::new(), writes: Vec::new(), reads: Vec::new() };

@@ -1,4 +1,5 @@
-//! CUDA: without a card these tests say that they were skipped, and fail where `RANKFORM_REQUIRE_CUDA` is set.
+//! CUDA: without a card these tests say that they were skipped, and fail where `RANKFORM_REQUIRE_CUDA` is
+//! set.
 //!
 //! | file | |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! Operators on a graphics card give what they give on the CPU. Without a card it says that it was skipped, and fails where
-//! `RANKFORM_REQUIRE_CUDA` is set.
+//! Operators on a graphics card give what they give on the CPU. Without a card it says that it was skipped,
+//! and fails where `RANKFORM_REQUIRE_CUDA` is set.
 
 mod operands;
 
@@ -178,11 +178,12 @@ on_card!(windows_grouped_queries_and_complex_numbers_are_those_of_the_cpu, |card
     assert!(on_card.allclose(on_card, 0.0, 0.0, false)?);
 });
 
-/// Threads of a sweep. Most of it is compiling: the simulator's compiler takes what many threads ask for at a time as one.
+/// Threads of a sweep. Most of it is compiling: the simulator's compiler takes what many threads ask for at a
+/// time as one.
 const THREADS: usize = 48;
 
-/// Every built-in operator of elements, on every element that it takes: the same bits as on the CPU. Each of [`THREADS`]
-/// visits takes its share of them.
+/// Every built-in operator of elements, on every element that it takes: the same bits as on the CPU. Each of
+/// [`THREADS`] visits takes its share of them.
 struct Elementwise {
     differences: Differential<Cuda>,
     wrong: Vec<String>,

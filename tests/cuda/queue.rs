@@ -1,8 +1,8 @@
-//! What is queued on a graphics card: its memory, its order on several streams, its errors, which come late; graphs, copies
-//! that nobody waits for, kernels of one's own. Without a card it says that it was skipped.
+//! What is queued on a graphics card: its memory, its order on several streams, its errors, which come late;
+//! graphs, copies that nobody waits for, kernels of one's own. Without a card it says that it was skipped.
 //!
-//! On the simulator every kernel's use of memory is checked for its order beside other streams', and failures are planned
-//! (`cudaSimFail`); a test that loses a card has a card of its own.
+//! On the simulator every kernel's use of memory is checked for its order beside other streams', and failures
+//! are planned (`cudaSimFail`); a test that loses a card has a card of its own.
 
 use crate::{card, numbers, on_card};
 use rankform::cuda::{Input, KernelSource, LaunchConfig, Output, Scalar};
@@ -12,7 +12,8 @@ use rankform::{AnyDevice, Cuda};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// Plans a failure of the simulator's: of allocations (0), or of kernels when they run (1). False on a real card.
+/// Plans a failure of the simulator's: of allocations (0), or of kernels when they run (1). False on a real
+/// card.
 fn fail(card: &Cuda, kind: i32, skip: usize, times: usize, status: i32) -> bool {
     // SAFETY: the driver, which is loaded, or the simulator in its place; the function has this type there.
     unsafe {

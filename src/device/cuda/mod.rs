@@ -1,4 +1,5 @@
-//! NVIDIA's GPUs, through `cudarc`: programs are traced, written as CUDA C++, and compiled when they first run.
+//! NVIDIA's GPUs, through `cudarc`: programs are traced, written as CUDA C++, and compiled when they first
+//! run.
 //!
 //! | folder | contents |
 //! |---|---|
@@ -8,9 +9,9 @@
 //! | `codegen` | CUDA C++ from programs |
 //! | `engine` | one file for each mechanism |
 //!
-//! The work of a GPU goes to one stream, unless a program asks for more, and is done in the order of the calls. Steps of
-//! floating-point numbers are those of IEEE 754, as on the CPU, and are never contracted: elementwise results have the same
-//! bits as on the CPU, except for the bits of NaN.
+//! The work of a GPU goes to one stream, unless a program asks for more, and is done in the order of the
+//! calls. Steps of floating-point numbers are those of IEEE 754, as on the CPU, and are never contracted:
+//! elementwise results have the same bits as on the CPU, except for the bits of NaN.
 // Imports: `error`, `element`, `kernel`, `device`.
 
 mod codegen;
@@ -47,8 +48,9 @@ use stream::queue::{Gpu, Stream};
 
 /// A GPU of NVIDIA's.
 ///
-/// A build needs nothing of CUDA: the driver and NVRTC are searched when the first GPU is opened. Clones are the same GPU.
-/// GPUs of two ordinals have one type, and an operation on both is [`Error::Device`](crate::Error::Device).
+/// A build needs nothing of CUDA: the driver and NVRTC are searched when the first GPU is opened. Clones are
+/// the same GPU. GPUs of two ordinals have one type, and an operation on both is
+/// [`Error::Device`](crate::Error::Device).
 ///
 /// # Examples
 /// ```
@@ -64,10 +66,11 @@ use stream::queue::{Gpu, Stream};
 /// ```
 ///
 /// # Order, synchronization, errors
-/// Calls queue work and return; reading (`to_vec`, `item`) waits for it. Work is done in the order of the calls. Work of two
-/// [streams](Cuda::stream) keeps that order wherever they use the same memory. An error on the GPU itself is deferred:
-/// [`check`](Device::check), [`synchronize`](Device::synchronize) and reading return it, with the name of the operation that
-/// failed. After such an error the process cannot use the GPU any more. Other calls are then refused, with that reason.
+/// Calls queue work and return; reading (`to_vec`, `item`) waits for it. Work is done in the order of the
+/// calls. Work of two [streams](Cuda::stream) keeps that order wherever they use the same memory. An error on
+/// the GPU itself is deferred: [`check`](Device::check), [`synchronize`](Device::synchronize) and reading
+/// return it, with the name of the operation that failed. After such an error the process cannot use the GPU
+/// any more. Other calls are then refused, with that reason.
 #[derive(Clone)]
 pub struct Cuda {
     stream: Arc<Stream>,
@@ -89,8 +92,9 @@ impl Cuda {
     /// Opens the GPU of this ordinal, from 0.
     ///
     /// # Errors
-    /// [`Error::Library`](crate::Error::Library) without a driver; [`Error::NoDevice`](crate::Error::NoDevice) if there are
-    /// fewer GPUs; [`Error::Fault`](crate::Error::Fault) with the report of the driver.
+    /// [`Error::Library`](crate::Error::Library) without a driver;
+    /// [`Error::NoDevice`](crate::Error::NoDevice) if there are fewer GPUs;
+    /// [`Error::Fault`](crate::Error::Fault) with the report of the driver.
     pub fn new(ordinal: usize) -> Result<Cuda> {
         Gpu::main_stream(ordinal).map(|stream| Cuda { stream, lease: None })
     }
@@ -115,11 +119,12 @@ impl Cuda {
 
     /// The same GPU with a stream of its own, whose work can run at the same time as that of other streams.
     ///
-    /// The work of a tensor goes to the stream of its device, that of an operator to the stream of its first operand.
-    /// Tensors of all streams of a GPU can be combined. If two streams use the same memory, the later work waits, on the
-    /// GPU, for the earlier: before it reads written elements, writes elements that were read, or reuses freed memory.
-    /// Results therefore do not depend on streams. The stream begins after all work that the main stream had queued when
-    /// the stream was made, and is reused after its last handle is dropped.
+    /// The work of a tensor goes to the stream of its device, that of an operator to the stream of its first
+    /// operand. Tensors of all streams of a GPU can be combined. If two streams use the same memory, the
+    /// later work waits, on the GPU, for the earlier: before it reads written elements, writes elements that
+    /// were read, or reuses freed memory. Results therefore do not depend on streams. The stream begins after
+    /// all work that the main stream had queued when the stream was made, and is reused after its last handle
+    /// is dropped.
     ///
     /// # Errors
     /// The report of the driver.
@@ -145,8 +150,8 @@ impl Cuda {
         on_stream(self.stream.clone(), work)
     }
 
-    /// Runs `work` without running its kernels. Kernels that are new to this GPU are compiled and loaded, so that none is
-    /// compiled later. Memory is allocated but not written, and reads give zeros.
+    /// Runs `work` without running its kernels. Kernels that are new to this GPU are compiled and loaded, so
+    /// that none is compiled later. Memory is allocated but not written, and reads give zeros.
     ///
     /// # Examples
     /// ```
@@ -173,11 +178,12 @@ impl Cuda {
         locked(&self.stream.gpu.pool).statistics
     }
 
-    /// Limits the bytes of this GPU's memory that the process holds, in use and kept. At first there is no limit.
+    /// Limits the bytes of this GPU's memory that the process holds, in use and kept. At first there is no
+    /// limit.
     ///
     /// An allocation beyond the limit gives kept blocks back to the driver first, and is
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if that does not suffice. Blocks in use stay. Kept blocks stay until
-    /// then; [`trim`](Cuda::trim) gives them back now.
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if that does not suffice. Blocks in use stay. Kept
+    /// blocks stay until then; [`trim`](Cuda::trim) gives them back now.
     pub fn set_memory_limit(&self, nbytes: usize) {
         locked(&self.stream.gpu.pool).statistics.limit = nbytes;
     }
@@ -253,8 +259,8 @@ impl Cuda {
         })
     }
 
-    /// Queues a kernel from CUDA source: the numbers of its blocks and threads, the words of its argument, the memory that it
-    /// writes and reads.
+    /// Queues a kernel from CUDA source: the numbers of its blocks and threads, the words of its argument,
+    /// the memory that it writes and reads.
     ///
     /// # Safety
     /// 1. The words are those that the source takes.   2. With them it accesses only the memory named here.
@@ -274,16 +280,17 @@ impl Cuda {
         self.run(op, &writes, &reads, |stream| unsafe { user_kernel::run(stream, op, kernel, dims, words) })
     }
 
-    /// Records the operations that the closure queues on this GPU, without running them. [`CudaGraph::replay`] runs them.
+    /// Records the operations that the closure queues on this GPU, without running them.
+    /// [`CudaGraph::replay`] runs them.
     ///
-    /// The closure runs once, on this thread, and its work goes to a stream of its own. Memory that it allocates, reads or
-    /// writes stays allocated until the graph is dropped. Each replay repeats writes in place, which all owners of the
-    /// tensor see. Kernels are compiled while recording.
+    /// The closure runs once, on this thread, and its work goes to a stream of its own. Memory that it
+    /// allocates, reads or writes stays allocated until the graph is dropped. Each replay repeats writes in
+    /// place, which all owners of the tensor see. Kernels are compiled while recording.
     ///
     /// # Errors
-    /// Those of the closure. An operation that waits for the GPU (`to_vec`, `item`, every check of indices) is
-    /// [`Error::Fault`] with that reason. Memory of another owner ([`Tensor::from_external`]) is [`Error::Value`]. The report
-    /// of the driver.
+    /// Those of the closure. An operation that waits for the GPU (`to_vec`, `item`, every check of indices)
+    /// is [`Error::Fault`] with that reason. Memory of another owner ([`Tensor::from_external`]) is
+    /// [`Error::Value`]. The report of the driver.
     ///
     /// # Examples
     /// ```
@@ -339,8 +346,9 @@ impl fmt::Debug for Cuda {
     }
 }
 
-// SAFETY: blocks come from the driver, aligned to 256 bytes. Kernels access only the elements of their sizes and strides. The
-// work of one stream is in order, and that of several wherever they use the same memory (`stream/ordering.rs`).
+// SAFETY: blocks come from the driver, aligned to 256 bytes. Kernels access only the elements of their sizes
+// and strides. The work of one stream is in order, and that of several wherever they use the same memory
+// (`stream/ordering.rs`).
 unsafe impl Device for Cuda {
     type Block = CudaBlock;
 
@@ -384,7 +392,8 @@ unsafe impl Device for Cuda {
             })?;
             return Ok(true);
         }
-        // On the other GPU the copy is a use of these bytes: after their last write, and before their next one.
+        // On the other GPU the copy is a use of these bytes: after their last write, and before their next
+        // one.
         let from = other.current_stream();
         let record_read = || run_ordered(&from, "to", &[], &[bytes_at(address.cast_mut())], || Ok(()));
         record_read()?;

@@ -1,4 +1,5 @@
-//! Operators of one to six operands on a graphics card: eager, lazy, inside a reduction and a scan, in place, by derivative.
+//! Operators of one to six operands on a graphics card: eager, lazy, inside a reduction and a scan, in place,
+//! by derivative.
 
 #[path = "../../common/operands.rs"]
 mod each;

@@ -1,8 +1,9 @@
-//! Runs the blocks of a kernel one after another. The threads of a block are fibers if the kernel has a barrier.
+//! Runs the blocks of a kernel one after another. The threads of a block are fibers if the kernel has a
+//! barrier.
 //!
 //! A GPU promises no order. Blocks, and threads between two barriers, therefore run in a shuffled order. With
-//! `CUDA_SIM_TWICE` a kernel runs in ascending order first, and both runs must leave the same memory: this finds threads
-//! that race for a value.
+//! `CUDA_SIM_TWICE` a kernel runs in ascending order first, and both runs must leave the same memory: this
+//! finds threads that race for a value.
 
 use crate::memory;
 use std::ffi::{c_int, c_void};
@@ -325,7 +326,8 @@ unsafe fn once(
     }
 }
 
-/// Runs the fibers of one block until all are done. Returns false if some wait at a barrier that others do not reach.
+/// Runs the fibers of one block until all are done. Returns false if some wait at a barrier that others do
+/// not reach.
 ///
 /// # Safety
 /// 1. `sim` is complete, with fibers for all threads.   2. `stacks` has a stack for each.

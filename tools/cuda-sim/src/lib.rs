@@ -1,4 +1,5 @@
-//! The functions of NVIDIA's driver, NVRTC and cuBLAS that rankform calls. Queued work runs when a call waits for it.
+//! The functions of NVIDIA's driver, NVRTC and cuBLAS that rankform calls. Queued work runs when a call waits
+//! for it.
 #![allow(non_snake_case, clippy::missing_safety_doc)]
 
 mod blas;
@@ -82,7 +83,8 @@ macro_rules! calls {
     ($(fn $name:ident($($argument:ident: $type:ty),*) $body:block)*) => { $(
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> Status {
-            // SAFETY: the caller keeps the driver's contract: the pointers are valid for the reads and writes of the call.
+            // SAFETY: the caller keeps the driver's contract: the pointers are valid for the reads and writes
+            // of the call.
             #[allow(unused_unsafe)]
             unsafe { $body }
         }
@@ -104,8 +106,8 @@ struct Program {
     log: String,
 }
 
-/// The beginning of an image. After it come whether its kernels have barriers, the name of its source, and the path of a
-/// library.
+/// The beginning of an image. After it come whether its kernels have barriers, the name of its source, and
+/// the path of a library.
 const MAGIC: &str = "cuda-sim ";
 
 calls! {
@@ -272,8 +274,8 @@ calls! {
         machine().push(stream, Action::Copy { to: to as usize, from: from as usize, nbytes })
     }
 
-    // Not a function of NVIDIA's: plans failures for tests. Kind 0: after `skip` allocations, the next `times` fail.
-    // Kind 1: the same for kernels, when they run.
+    // Not a function of NVIDIA's: plans failures for tests. Kind 0: after `skip` allocations, the next
+    // `times` fail. Kind 1: the same for kernels, when they run.
     fn cudaSimFail(device: c_int, kind: c_int, skip: usize, times: usize, status: c_int) {
         machine().plan(device as usize, kind, skip, times, status);
         SUCCESS

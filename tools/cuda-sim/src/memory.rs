@@ -220,7 +220,8 @@ pub unsafe fn restore(contents: &[(usize, Vec<u8>)]) {
     }
 }
 
-/// The size of one of these blocks whose margins were overwritten. The margins are marked again: it is reported once.
+/// The size of one of these blocks whose margins were overwritten. The margins are marked again: it is
+/// reported once.
 pub fn marred(starts: &[usize]) -> Option<usize> {
     let blocks = blocks();
     let mut reached = starts.iter().filter_map(|&start| Some((start, blocks.get(&start)?.nbytes)));

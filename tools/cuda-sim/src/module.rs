@@ -1,7 +1,7 @@
 //! From CUDA C++ to a library of this machine: `host.h`, sources, and an entry for each kernel.
 //!
-//! A compiler needs longer to start and to read what every source begins with than for a kernel. So sources that several
-//! threads ask for at a time are compiled as one, each in a namespace of its own.
+//! A compiler needs longer to start and to read what every source begins with than for a kernel. So sources
+//! that several threads ask for at a time are compiled as one, each in a namespace of its own.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 const HOST: &str = include_str!("host.h");
 /// What the sources that rankform generates begin with.
 const PRELUDE: &str = include_str!("../../../src/device/cuda/codegen/prelude.cuh");
-/// Steps of floating-point numbers stay as they are written; no optimization, which takes longer than kernels of tests.
+/// Steps of floating-point numbers stay as they are written; no optimization, which takes longer than kernels
+/// of tests.
 const OPTIONS: &[&str] = &[
     "-std=c++17",
     "-O0",
@@ -53,7 +54,8 @@ impl Source {
         Source { name: name(text, entries), text: text.to_string() }
     }
 
-    /// Whether it may stand beside others behind one prelude: it says nothing to the preprocessor that others would hear.
+    /// Whether it may stand beside others behind one prelude: it says nothing to the preprocessor that others
+    /// would hear.
     pub fn is_sociable(&self) -> bool {
         let own = self.text.strip_prefix(PRELUDE);
         own.is_some_and(|own| {
@@ -72,8 +74,9 @@ impl Source {
     }
 }
 
-/// What a source is known by: a hash of all that its library is compiled from, alone and beside others, with `each` after it.
-/// A change here of what is generated gives other names, and no library of before is taken for one of now.
+/// What a source is known by: a hash of all that its library is compiled from, alone and beside others, with
+/// `each` after it. A change here of what is generated gives other names, and no library of before is taken
+/// for one of now.
 fn name(text: &str, each: impl Fn(&Source, &[String], bool) -> String) -> String {
     let nameless = Source { name: String::new(), text: text.to_string() };
     let alone = joined(std::slice::from_ref(&nameless), |source, kernels| each(source, kernels, false));
@@ -138,10 +141,11 @@ fn waiting() -> MutexGuard<'static, Waiting> {
     WAITING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Compiles a source, unless it was before, with others that are asked for meanwhile; the path of the library, or the
-/// compiler's words.
+/// Compiles a source, unless it was before, with others that are asked for meanwhile; the path of the
+/// library, or the compiler's words.
 pub fn compile(source: &Source) -> Result<PathBuf, String> {
-    // For whoever wants to see them, or compile them with the real NVRTC: those that are none (tests have such) go again.
+    // For whoever wants to see them, or compile them with the real NVRTC: those that are none (tests have
+    // such) go again.
     let shown = std::env::var_os("CUDA_SIM_SOURCES")
         .map(|sources| PathBuf::from(sources).join(&source.name).with_extension("cu"));
     if let Some(shown) = &shown {
@@ -192,7 +196,8 @@ pub fn compile(source: &Source) -> Result<PathBuf, String> {
     }
 }
 
-/// Builds sources as one, or each by itself if that fails; those that do not compile, with the compiler's words.
+/// Builds sources as one, or each by itself if that fails; those that do not compile, with the compiler's
+/// words.
 fn build_each(sources: &[Source]) -> Vec<(Source, String)> {
     let mut sources = sources.to_vec();
     sources.sort_by(|a, b| a.name.cmp(&b.name));
@@ -232,7 +237,8 @@ fn own(source: &Source, extension: &str) -> PathBuf {
     ))
 }
 
-/// Gives a file another name at once and whole, unless there is one: by `link`, or by a copy where files have one name only.
+/// Gives a file another name at once and whole, unless there is one: by `link`, or by a copy where files have
+/// one name only.
 fn put(
     fresh: &Path,
     place: &Path,

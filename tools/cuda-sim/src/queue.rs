@@ -1,8 +1,8 @@
 //! Streams: work is kept until a call waits for it. The order of its uses of memory is checked.
 //!
-//! Each piece of work has a vector clock: the work that was ordered before it when it was queued, by its stream, by events,
-//! and by waits of the host. Two uses of one block of memory, of which one is a write, must be ordered. If they are not, a
-//! GPU would decide their order by chance. The simulator reports a fault.
+//! Each piece of work has a vector clock: the work that was ordered before it when it was queued, by its
+//! stream, by events, and by waits of the host. Two uses of one block of memory, of which one is a write,
+//! must be ordered. If they are not, a GPU would decide their order by chance. The simulator reports a fault.
 
 use crate::block::{self, Dim, Kernel, Outcome};
 use crate::memory::{self, Access, Freed};

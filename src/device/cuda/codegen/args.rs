@@ -1,7 +1,7 @@
 //! The argument block of a kernel, and index arithmetic in generated source.
 //!
-//! A kernel takes one struct of 64-bit words. [`ArgBlock`] collects the words, and the numbers that the source depends on.
-//! The source refers to a word by its index.
+//! A kernel takes one struct of 64-bit words. [`ArgBlock`] collects the words, and the numbers that the
+//! source depends on. The source refers to a word by its index.
 // Imports: `kernel`, `device`.
 
 use crate::device::OperandRef;
@@ -10,8 +10,9 @@ use crate::device::cuda::codegen::source::SourceWriter;
 use crate::kernel::Program;
 use std::fmt;
 
-/// The multiplier and the shift that divide by `size`, for dividends below 2³¹ (Granlund and Montgomery 1994): with
-/// `p = 31 + ⌈log₂ size⌉`, `⌊rest / size⌋ = ⌊rest · ⌈2ᵖ / size⌉ / 2ᵖ⌋`. The multiplier has 32 bits and is the lower half.
+/// The multiplier and the shift that divide by `size`, for dividends below 2³¹ (Granlund and Montgomery
+/// 1994): with `p = 31 + ⌈log₂ size⌉`, `⌊rest / size⌋ = ⌊rest · ⌈2ᵖ / size⌉ / 2ᵖ⌋`. The multiplier has 32
+/// bits and is the lower half.
 fn divisor(size: usize) -> i64 {
     let size = size.max(1);
     let bits = 31 + size.next_power_of_two().trailing_zeros();
@@ -54,7 +55,8 @@ impl ArgBlock {
         self.class.extend(on.into_iter().map(|n| n as u32));
     }
 
-    /// Adds axes. Their number is rounded up, so that one source serves two to four axes, another five to eight, and so on.
+    /// Adds axes. Their number is rounded up, so that one source serves two to four axes, another five to
+    /// eight, and so on.
     pub(in crate::device::cuda) fn axes(&mut self, axes: &Axes) -> AxesArgs {
         let capacity = if axes.rank() < 2 { axes.rank() } else { axes.rank().next_power_of_two().max(4) };
         let args = AxesArgs { word: self.list.len(), capacity, operands: axes.strides.len() };
@@ -62,7 +64,8 @@ impl ArgBlock {
         if capacity > 1 {
             self.push(axes.rank());
         }
-        // The slowest axis first: its index remains when the others, from the fastest on, have been divided off.
+        // The slowest axis first: its index remains when the others, from the fastest on, have been divided
+        // off.
         let order = (0..axes.rank().min(1)).chain((1..axes.rank()).rev());
         for axis in order {
             self.list.extend([axes.sizes[axis] as i64, divisor(axes.sizes[axis])]);
@@ -125,8 +128,8 @@ impl AxesArgs {
         self.axis(0, 2 + operand)
     }
 
-    /// Writes code that adds the offsets of `position` to variables: `into[k]` is the variable of operand `k`, if it is
-    /// wanted.
+    /// Writes code that adds the offsets of `position` to variables: `into[k]` is the variable of operand
+    /// `k`, if it is wanted.
     pub(in crate::device::cuda) fn offsets(
         &self,
         source: &mut SourceWriter,

@@ -1,7 +1,7 @@
 //! Axes of several operands, merged to as few as possible. Pure arithmetic.
 //!
-//! The CPU engine merges axes in the same way, but in arrays of a fixed length, because allocations would dominate the cost
-//! of a small call there.
+//! The CPU engine merges axes in the same way, but in arrays of a fixed length, because allocations would
+//! dominate the cost of a small call there.
 // Imports: `device`.
 
 use crate::device::OperandRef;
@@ -10,7 +10,8 @@ use std::sync::LazyLock;
 /// Positions and strides up to this one have 32 bits. The margin is for the positions of the last block.
 pub(in crate::device::cuda) const MAX_NARROW: usize = (i32::MAX / 2) as usize;
 
-/// The axes of an iteration space of several operands, from the slowest to the fastest. Strides are in elements.
+/// The axes of an iteration space of several operands, from the slowest to the fastest. Strides are in
+/// elements.
 #[derive(Clone, Debug, Default)]
 pub(in crate::device::cuda) struct Axes {
     pub(in crate::device::cuda) sizes: Vec<usize>,
@@ -19,9 +20,9 @@ pub(in crate::device::cuda) struct Axes {
 }
 
 impl Axes {
-    /// The axes whose size is not 1. Two neighbors are merged if every operand is contiguous over both. `strides[k]` are
-    /// the strides of operand `k`; an empty slice means that it is broadcast along all axes. The axes keep their order, or,
-    /// `by_first`, are sorted by decreasing strides of operand 0.
+    /// The axes whose size is not 1. Two neighbors are merged if every operand is contiguous over both.
+    /// `strides[k]` are the strides of operand `k`; an empty slice means that it is broadcast along all axes.
+    /// The axes keep their order, or, `by_first`, are sorted by decreasing strides of operand 0.
     pub(in crate::device::cuda) fn coalesced(sizes: &[usize], strides: &[&[isize]], by_first: bool) -> Axes {
         let stride = |own: &[isize], axis: usize| own.get(axis).copied().unwrap_or(0);
         let mut order: Vec<usize> = (0..sizes.len()).filter(|&axis| sizes[axis] != 1).collect();
@@ -90,8 +91,8 @@ fn is_always_wide() -> bool {
     *WIDE
 }
 
-/// Whether a position in one of `groups`, or the offset of an operand along all of them and `beyond`, needs 64 bits.
-/// Every group has the same operands.
+/// Whether a position in one of `groups`, or the offset of an operand along all of them and `beyond`, needs
+/// 64 bits. Every group has the same operands.
 pub(in crate::device::cuda) fn is_wide(groups: &[&Axes], beyond: usize) -> bool {
     let operands = groups.first().map_or(0, |axes| axes.strides.len());
     let reach = |operand| groups.iter().map(|axes| axes.reach(operand)).fold(beyond, usize::saturating_add);

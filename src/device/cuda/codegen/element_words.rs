@@ -1,7 +1,8 @@
 //! Elements as words: kernels that only move elements depend on their size, not on their type.
 // Imports: nothing.
 
-/// The size in bytes of the words in which an element is moved (16, 8, 4, 2 or 1), and the number of words of an element.
+/// The size in bytes of the words in which an element is moved (16, 8, 4, 2 or 1), and the number of words of
+/// an element.
 pub(in crate::device::cuda) fn word_of(element: usize) -> (usize, usize) {
     let bytes = [16, 8, 4, 2].into_iter().find(|&bytes| element.is_multiple_of(bytes)).unwrap_or(1);
     (bytes, element / bytes)

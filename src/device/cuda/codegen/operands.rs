@@ -20,8 +20,8 @@ pub(in crate::device::cuda) fn read_class(inputs: Inputs<'_>) -> Vec<u32> {
     inputs.reads.iter().map(|&read| u32::from(read)).chain([u32::MAX]).collect()
 }
 
-/// Declares the pointers `p0…` of operands at a position, and returns the types of the operands. `operands` is the index
-/// of the first address in the argument block.
+/// Declares the pointers `p0…` of operands at a position, and returns the types of the operands. `operands`
+/// is the index of the first address in the argument block.
 pub(in crate::device::cuda) fn pointers(
     s: &mut SourceWriter,
     signature: &Signature,

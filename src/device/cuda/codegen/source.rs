@@ -33,8 +33,9 @@ impl SourceWriter {
         self.0
     }
 
-    /// Adds the function `name` of a graph, and returns its signature. Its parameters are the argument block `a` (the
-    /// run-time parameters begin at word `params`), inputs `x0…`, given values `g0…`, and outputs `y0…` by reference.
+    /// Adds the function `name` of a graph, and returns its signature. Its parameters are the argument block
+    /// `a` (the run-time parameters begin at word `params`), inputs `x0…`, given values `g0…`, and outputs
+    /// `y0…` by reference.
     pub(in crate::device::cuda) fn function(
         &mut self,
         name: &str,
@@ -112,8 +113,9 @@ impl SourceWriter {
         }
     }
 
-    /// Adds the type `{prefix}State` and the functions `{prefix}identity`, `{prefix}accumulate`, `{prefix}combine` and
-    /// `{prefix}finalize` of a reducer of values of type `value`. Returns the type of its results.
+    /// Adds the type `{prefix}State` and the functions `{prefix}identity`, `{prefix}accumulate`,
+    /// `{prefix}combine` and `{prefix}finalize` of a reducer of values of type `value`. Returns the type of
+    /// its results.
     pub(in crate::device::cuda) fn reducer(
         &mut self,
         prefix: &str,

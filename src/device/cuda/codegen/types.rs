@@ -1,4 +1,5 @@
-//! Elements and states in CUDA C++: names, sizes, literals, and the elements and states that kernels cannot use.
+//! Elements and states in CUDA C++: names, sizes, literals, and the elements and states that kernels cannot
+//! use.
 // Imports: `error`, `scalar`, `element`, `kernel`.
 
 use crate::element::Element;

@@ -27,7 +27,8 @@ pub(in crate::device::cuda) struct Context {
     /// GPUs, by ordinal, whose memory this one can access directly.
     peers: Mutex<BTreeMap<usize, bool>>,
 }
-// SAFETY: the handles are numbers that the driver gave. Any thread may use them, and the driver locks by itself.
+// SAFETY: the handles are numbers that the driver gave. Any thread may use them, and the driver locks by
+// itself.
 unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
@@ -35,7 +36,8 @@ unsafe impl Sync for Context {}
 /// The number of GPUs.
 ///
 /// # Errors
-/// [`Error::Library`] without a driver; [`Error::Fault`] with the report of the driver. No GPU is 0, and not an error.
+/// [`Error::Library`] without a driver; [`Error::Fault`] with the report of the driver. No GPU is 0, and not
+/// an error.
 pub(in crate::device::cuda) fn count() -> Result<usize> {
     loading::open("cuda")?;
     let failed = |error: DriverError| Error::Fault { op: "cuda", what: report(&error) };
@@ -141,7 +143,8 @@ impl Context {
         self.errors.mark_lost(Error::Fault { op, what })
     }
 
-    /// The result of waiting for work. If the GPU is lost, the error is that of the work, not that of the wait.
+    /// The result of waiting for work. If the GPU is lost, the error is that of the work, not that of the
+    /// wait.
     pub(in crate::device::cuda) fn or_lost<T>(&self, done: Result<T>) -> Result<T> {
         done.map_err(|error| self.errors.lost().unwrap_or(error))
     }
@@ -165,7 +168,8 @@ impl Context {
     pub(in crate::device::cuda) fn enable_peer_access(&self, other: &Context) -> bool {
         *locked(&self.peers).entry(other.ordinal).or_insert_with(|| {
             let mut can = 0;
-            // SAFETY: both devices exist, and their contexts live as long as the process; the call writes one number.
+            // SAFETY: both devices exist, and their contexts live as long as the process; the call writes one
+            // number.
             let done = unsafe {
                 self.with("peer", || {
                     sys::cuDeviceCanAccessPeer(&mut can, self.device, other.device).result()?;

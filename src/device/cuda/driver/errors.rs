@@ -1,4 +1,5 @@
-//! Errors of the driver: their texts, the deferred errors of one GPU, and the error that ended all work on it.
+//! Errors of the driver: their texts, the deferred errors of one GPU, and the error that ended all work on
+//! it.
 // Imports: `error`.
 
 use crate::device::cuda::driver::lock::locked;
@@ -12,7 +13,8 @@ pub(in crate::device::cuda) fn report(error: &DriverError) -> String {
     text(format_args!("the CUDA driver reports {error:?}"))
 }
 
-/// Whether an error is the result of earlier work. After such an error the GPU does no more work for this process.
+/// Whether an error is the result of earlier work. After such an error the GPU does no more work for this
+/// process.
 pub(in crate::device::cuda) fn is_deferred(error: &DriverError) -> bool {
     use sys::CUresult as Code;
     matches!(
@@ -31,8 +33,8 @@ pub(in crate::device::cuda) fn is_deferred(error: &DriverError) -> bool {
     )
 }
 
-/// The error of a call that is refused because the GPU is lost. It names the operation that failed, and differs from
-/// the error of that operation.
+/// The error of a call that is refused because the GPU is lost. It names the operation that failed, and
+/// differs from the error of that operation.
 pub(in crate::device::cuda) fn refused(op: &'static str, lost: &Error) -> Error {
     let Error::Fault { op: earlier, .. } = lost else { return lost.clone() };
     Error::Fault {

@@ -1,7 +1,7 @@
 //! Loaded kernels by key: a kernel is generated, compiled and loaded once in a process.
 //!
-//! The key is the mechanism, the types of body and reducer, and the numbers that the source depends on. Machine code
-//! is also kept on disk, by the text of the source (`nvrtc.rs`).
+//! The key is the mechanism, the types of body and reducer, and the numbers that the source depends on.
+//! Machine code is also kept on disk, by the text of the source (`nvrtc.rs`).
 // Imports: `error`.
 
 use crate::device::cuda::driver::context::Context;
@@ -47,10 +47,12 @@ impl KernelCache {
         self.compiled.load(Ordering::Relaxed)
     }
 
-    /// The kernel of this key. A new one is generated and compiled; every source defines the function `kernel`.
+    /// The kernel of this key. A new one is generated and compiled; every source defines the function
+    /// `kernel`.
     ///
     /// # Errors
-    /// Those of `source`; [`Error::Library`] without NVRTC; [`Error::Fault`] with the report of NVRTC and the source.
+    /// Those of `source`; [`Error::Library`] without NVRTC; [`Error::Fault`] with the report of NVRTC and the
+    /// source.
     pub(in crate::device::cuda) fn get(
         &self,
         context: &Context,
@@ -96,8 +98,8 @@ fn load_image(context: &Context, image: &[u8]) -> Result<Kernel> {
     }
 }
 
-/// The source with the name of its mechanism and one more line: the first thread writes the number of the operation
-/// to host memory (`progress.rs`).
+/// The source with the name of its mechanism and one more line: the first thread writes the number of the
+/// operation to host memory (`progress.rs`).
 fn with_progress(mechanism: &str, source: String) -> String {
     let begin = "kernel(const Args a) {";
     let note = "\n  if (threadIdx.x == 0 && blockIdx.x == 0 && blockIdx.y == 0) *(volatile i64*)a.begun = a.operation;";

@@ -1,8 +1,8 @@
-//! Finds and opens NVIDIA's libraries before a function of them is called. A missing library is an error that lists the
-//! searched folders.
+//! Finds and opens NVIDIA's libraries before a function of them is called. A missing library is an error that
+//! lists the searched folders.
 //!
-//! `cudarc` opens libraries by their plain names, and panics if it finds none. A library that was opened by its path is
-//! found again under its plain name. The libraries therefore need not be in the loader's path.
+//! `cudarc` opens libraries by their plain names, and panics if it finds none. A library that was opened by
+//! its path is found again under its plain name. The libraries therefore need not be in the loader's path.
 // Imports: `error`.
 
 use crate::error::{Error, Result};

@@ -1,4 +1,5 @@
-//! The lowest layer of CUDA: NVIDIA's libraries, the context of one GPU, machine code, and the names of operations.
+//! The lowest layer of CUDA: NVIDIA's libraries, the context of one GPU, machine code, and the names of
+//! operations.
 // Imports: nothing.
 
 pub(super) mod context;

@@ -1,8 +1,9 @@
 //! NVRTC: compiles CUDA C++ to machine code for one architecture, with a cache on disk.
 //!
-//! The result is machine code, not PTX: the driver compiles nothing, and may be older than NVRTC. The name of a cached
-//! file is a hash of the source, the options, the architecture and the version of NVRTC. The file begins with a
-//! checksum, and is written under a temporary name first. A file that is missing or damaged is made again.
+//! The result is machine code, not PTX: the driver compiles nothing, and may be older than NVRTC. The name of
+//! a cached file is a hash of the source, the options, the architecture and the version of NVRTC. The file
+//! begins with a checksum, and is written under a temporary name first. A file that is missing or damaged is
+//! made again.
 // Imports: `error`.
 
 use crate::device::cuda::driver::loading;
@@ -67,8 +68,8 @@ pub(in crate::device::cuda) fn compile(source: &str, architecture: &str) -> Resu
     Ok(image)
 }
 
-/// The folder of the cache: `$RANKFORM_KERNEL_CACHE`, or `rankform` in the user's cache folder. `None` if the variable is
-/// empty.
+/// The folder of the cache: `$RANKFORM_KERNEL_CACHE`, or `rankform` in the user's cache folder. `None` if the
+/// variable is empty.
 fn folder() -> Option<PathBuf> {
     match std::env::var_os("RANKFORM_KERNEL_CACHE") {
         Some(own) => (!own.is_empty()).then(|| own.into()),

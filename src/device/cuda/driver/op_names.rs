@@ -40,8 +40,8 @@ pub(in crate::device::cuda) fn name(number: i64) -> Option<String> {
     names.as_ref()?.all.get(at).map(|name| operators_of(name))
 }
 
-/// The operators in the type of an expression, outermost first: `Store<Call<Exp, …>>` is `exp`. A name that is not a
-/// path of a type is returned as it is.
+/// The operators in the type of an expression, outermost first: `Store<Call<Exp, …>>` is `exp`. A name that
+/// is not a path of a type is returned as it is.
 fn operators_of(name: &str) -> String {
     if !name.contains("::") {
         return name.to_string();
@@ -62,7 +62,8 @@ fn operators_of(name: &str) -> String {
     ];
     let paths = name.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
     let last = |path: &str| path.rsplit("::").next().unwrap_or_default().to_string();
-    // Operators have paths with modules. Elements such as `f32` have none; `f16` and `bf16` have, and are left out.
+    // Operators have paths with modules. Elements such as `f32` have none; `f16` and `bf16` have, and are
+    // left out.
     let named =
         paths.filter(|path| path.contains("::")).map(last).filter(|word| !STRUCTURE.contains(&word.as_str()));
     let words: Vec<String> =

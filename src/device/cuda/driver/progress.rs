@@ -1,6 +1,8 @@
-//! Which operation of a stream has begun: each kernel writes the number of its operation to a word of host memory.
+//! Which operation of a stream has begun: each kernel writes the number of its operation to a word of host
+//! memory.
 //!
-//! The driver reports a fault of a kernel at some later call, and does not name the kernel. The word names it.
+//! The driver reports a fault of a kernel at some later call, and does not name the kernel. The word names
+//! it.
 // Imports: nothing.
 
 use crate::device::cuda::driver::op_names;
@@ -24,8 +26,8 @@ impl Progress {
     /// The progress of a stream whose kernels write to `begun`.
     ///
     /// # Safety
-    /// `begun` is an aligned word of host memory that the GPU can write. It stays for the rest of the process, and the
-    /// host does not write it.
+    /// `begun` is an aligned word of host memory that the GPU can write. It stays for the rest of the
+    /// process, and the host does not write it.
     pub(in crate::device::cuda) unsafe fn new(begun: *mut i64) -> Progress {
         Progress { begun, queued: AtomicU64::new(0), completed: AtomicU64::new(0) }
     }

@@ -40,7 +40,8 @@ pub(in crate::device::cuda) fn operation_or(otherwise: &'static str) -> &'static
     if name.is_empty() { otherwise } else { name }
 }
 
-/// Runs `work` without running its kernels: they are compiled and loaded, and memory is neither read nor written.
+/// Runs `work` without running its kernels: they are compiled and loaded, and memory is neither read nor
+/// written.
 pub(in crate::device::cuda) fn compile_only<T>(work: impl FnOnce() -> T) -> T {
     let before = COMPILE_ONLY.get();
     during(|| COMPILE_ONLY.set(true), move || COMPILE_ONLY.set(before), work)

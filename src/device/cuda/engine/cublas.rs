@@ -1,4 +1,5 @@
-//! Products of plain matrices by cuBLAS, if it is installed: one batch of matrices, each contiguous along rows or columns.
+//! Products of plain matrices by cuBLAS, if it is installed: one batch of matrices, each contiguous along
+//! rows or columns.
 //!
 //! Products of f32 are computed in f32, not in TF32.
 // Imports: `error`, `scalar`, `device`.
@@ -43,7 +44,8 @@ struct Factor {
     matrix: i64,
 }
 
-/// The factor of these sizes and strides, rows first. `None` if no axis is contiguous, or a number does not fit.
+/// The factor of these sizes and strides, rows first. `None` if no axis is contiguous, or a number does not
+/// fit.
 fn factor(sizes: [usize; 2], strides: [isize; 2], matrix: isize) -> Option<Factor> {
     let [rows, columns] = sizes;
     let pitch = |step: isize, least: usize| {
@@ -65,7 +67,8 @@ fn factor(sizes: [usize; 2], strides: [isize; 2], matrix: isize) -> Option<Facto
 }
 
 impl PlainProduct {
-    /// The product of these groups of axes, if each group is one axis at most and the operands are plain matrices.
+    /// The product of these groups of axes, if each group is one axis at most and the operands are plain
+    /// matrices.
     pub(in crate::device::cuda) fn of(
         batch: &Axes,
         rows: &Axes,
@@ -92,7 +95,8 @@ impl PlainProduct {
     }
 }
 
-/// The types of output and factors in cuBLAS, and the type of the sums. `None` if cuBLAS lacks the combination.
+/// The types of output and factors in cuBLAS, and the type of the sums. `None` if cuBLAS lacks the
+/// combination.
 fn types(
     out: DType,
     left: DType,
@@ -133,7 +137,8 @@ fn handle_of(stream: &Stream) -> StreamHandle {
     locked(&HANDLES).entry((stream.gpu.context.ordinal, stream.id)).or_default().clone()
 }
 
-/// Makes the handle of this stream, if it does not exist yet. It cannot be made while the stream records a graph.
+/// Makes the handle of this stream, if it does not exist yet. It cannot be made while the stream records a
+/// graph.
 ///
 /// # Errors
 /// The report of the driver or of cuBLAS.
@@ -146,8 +151,8 @@ fn make(stream: &Stream, handle: &mut Option<Handle>) -> Result<()> {
         return Ok(());
     }
     let mut done = Ok(());
-    // SAFETY: the handle is new, and the stream stays for the rest of the process. The math mode forbids sums of 16-bit
-    // factors that are rounded to 16 bits on the way.
+    // SAFETY: the handle is new, and the stream stays for the rest of the process. The math mode forbids sums
+    // of 16-bit factors that are rounded to 16 bits on the way.
     unsafe {
         stream.with("matmul", |stream| {
             done = result::create_handle().and_then(|made| {
@@ -172,7 +177,8 @@ fn make(stream: &Stream, handle: &mut Option<Handle>) -> Result<()> {
 /// [`Error::OutOfMemory`]; the report of the driver or of cuBLAS.
 ///
 /// # Safety
-/// As [`Device::contract`](crate::device::Device::contract), for operands of these element types (output, left, right).
+/// As [`Device::contract`](crate::device::Device::contract), for operands of these element types (output,
+/// left, right).
 pub(in crate::device::cuda) unsafe fn run(
     stream: &Stream,
     plain: &PlainProduct,
@@ -208,7 +214,8 @@ pub(in crate::device::cuda) unsafe fn run(
         true => sys::cublasOperation_t::CUBLAS_OP_T,
         false => sys::cublasOperation_t::CUBLAS_OP_N,
     };
-    // SAFETY: the caller's promise. cuBLAS is column-major: the call computes the transposed product, with exchanged factors.
+    // SAFETY: the caller's promise. cuBLAS is column-major: the call computes the transposed product, with
+    // exchanged factors.
     unsafe {
         stream.with("matmul", |_| {
             done = result::gemm_strided_batched_ex(

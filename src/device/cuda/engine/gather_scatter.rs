@@ -1,7 +1,8 @@
 //! `gather`, `scatter` and `compact`: moves of elements by index and by mask.
 //!
-//! Indices are checked before any element moves, and the host waits for the result of the check. An index out of bounds is
-//! therefore an error of the same call. Elements are moved as words (`codegen/element_words.rs`).
+//! Indices are checked before any element moves, and the host waits for the result of the check. An index out
+//! of bounds is therefore an error of the same call. Elements are moved as words
+//! (`codegen/element_words.rs`).
 // Imports: `error`, `element`, `kernel`, `device`.
 
 use crate::device::cuda::codegen::args::{ArgBlock, AxesArgs, Word};
@@ -150,18 +151,20 @@ pub(in crate::device::cuda) unsafe fn gather(
         ));
         Ok(s.text())
     })?;
-    // SAFETY: (1) the words are those of this source; (2) is the caller's promise, and every index is in bounds.
+    // SAFETY: (1) the words are those of this source; (2) is the caller's promise, and every index is in
+    // bounds.
     unsafe { stream.launch(plan.op, kernel, shape_for(axes.numel()), &words.list) }
 }
 
 /// Queues a scatter, after a check of the indices.
 ///
-/// Elements of one cell are combined in row-major order, by one thread. A thread takes a column, whose cells no other column
-/// shares. If columns are few and long, elements are sorted by their cells, and a thread takes the elements of one cell.
+/// Elements of one cell are combined in row-major order, by one thread. A thread takes a column, whose cells
+/// no other column shares. If columns are few and long, elements are sorted by their cells, and a thread
+/// takes the elements of one cell.
 ///
 /// # Errors
-/// [`Error::Index`] if an index is out of bounds; [`Error::Value`] for elements that kernels cannot compute with;
-/// [`Error::OutOfMemory`]; those of the launches.
+/// [`Error::Index`] if an index is out of bounds; [`Error::Value`] for elements that kernels cannot compute
+/// with; [`Error::OutOfMemory`]; those of the launches.
 ///
 /// # Safety
 /// As [`Device::scatter`](crate::device::Device::scatter).
@@ -228,7 +231,8 @@ pub(in crate::device::cuda) unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>
                 text(&mut s, &cell, &apply);
                 Ok(s.text())
             })?;
-            // SAFETY: (1) the words are those of this source; (2) is the caller's promise, and every index is in bounds.
+            // SAFETY: (1) the words are those of this source; (2) is the caller's promise, and every index is
+            // in bounds.
             unsafe { stream.launch(plan.op, kernel, shape_for(threads), &words.list) }
         };
     let bases = |s: &mut SourceWriter, column: &str| {
@@ -313,9 +317,10 @@ pub(in crate::device::cuda) unsafe fn compact(
     }
 }
 
-/// The source of a pass of `compact`: 0 counts the selected elements of each chunk, 1 sums the counts before each chunk, 2 moves
-/// the elements. Words: 0 is the number of positions, 1 of chunks, 2 the address of the counts, 3 the stride of the output, 4
-/// the words of an element, 5 to 7 the addresses of output, input and mask.
+/// The source of a pass of `compact`: 0 counts the selected elements of each chunk, 1 sums the counts before
+/// each chunk, 2 moves the elements. Words: 0 is the number of positions, 1 of chunks, 2 the address of the
+/// counts, 3 the stride of the output, 4 the words of an element, 5 to 7 the addresses of output, input and
+/// mask.
 fn compact_source(pass: u32, mask_args: AxesArgs, words: &ArgBlock, c: &str) -> String {
     let mut s = SourceWriter::new();
     words.declare(&mut s);

@@ -1,4 +1,5 @@
-//! Keys with their positions, sorted by a bitonic network (Batcher 1968): in shared memory where the keys are near.
+//! Keys with their positions, sorted by a bitonic network (Batcher 1968): in shared memory where the keys are
+//! near.
 //!
 //! Equal keys are ordered by their positions. The order is therefore stable.
 // Imports: `error`.
@@ -17,7 +18,8 @@ const THREADS: usize = 256;
 /// Keys that one block sorts in shared memory.
 const BLOCK_KEYS: usize = 2048;
 
-/// Lines of keys, each with its position in the line. Each line is padded to a power of two with keys that come last.
+/// Lines of keys, each with its position in the line. Each line is padded to a power of two with keys that
+/// come last.
 pub(in crate::device::cuda) struct KeyPairs {
     keys: CudaBlock,
     positions: CudaBlock,
@@ -77,7 +79,8 @@ impl KeyPairs {
                 Ok(s.text())
             })?;
             let shape = LaunchShape { blocks: (block_count(blocks), 1), threads: THREADS as u32, shared: 0 };
-            // SAFETY: (1) the words are those of `network_steps`; (2) keys and positions are allocated until `self` is dropped.
+            // SAFETY: (1) the words are those of `network_steps`; (2) keys and positions are allocated until
+            // `self` is dropped.
             unsafe { stream.launch(op, kernel, shape, &words.list) }
         };
         let (blocks, padded) = (self.total.div_ceil(BLOCK_KEYS), self.padded);
@@ -104,7 +107,8 @@ pub(in crate::device::cuda) const DECLARE_PAIRS: &str =
     "  const i64 total = a.v[0], padded = a.v[1], along = a.v[2];
   u64* const keys = (u64*)a.v[3]; i64* const places = (i64*)a.v[4];";
 
-/// Writes the steps of the network: of keys that are far apart in memory, or of keys in the shared memory of a block.
+/// Writes the steps of the network: of keys that are far apart in memory, or of keys in the shared memory of
+/// a block.
 fn network_steps(s: &mut SourceWriter, part: &str) {
     s.line(format_args!(
         "DI bool after(u64 key, i64 place, u64 other, i64 elsewhere) {{ return key > other || key == other && place > elsewhere; }}"

@@ -1,10 +1,11 @@
-//! `map` of programs without row constants: each thread loads, computes and stores one element, or a few neighbors.
+//! `map` of programs without row constants: each thread loads, computes and stores one element, or a few
+//! neighbors.
 //!
-//! Axes are coalesced first. In large operands a thread takes a few neighbors along the fastest axis. An operand that is
-//! contiguous there is read by one access of up to 16 bytes, a broadcast operand once, any other one element by element.
-//! All small operands, and large ones of other layouts, share one kernel with one element a thread. Large transposed
-//! operands go to `transpose_map.rs`. All inputs of an element are read before its output is written. An output may
-//! therefore be an input.
+//! Axes are coalesced first. In large operands a thread takes a few neighbors along the fastest axis. An
+//! operand that is contiguous there is read by one access of up to 16 bytes, a broadcast operand once, any
+//! other one element by element. All small operands, and large ones of other layouts, share one kernel with
+//! one element a thread. Large transposed operands go to `transpose_map.rs`. All inputs of an element are
+//! read before its output is written. An output may therefore be an input.
 // Imports: `error`, `scalar`, `kernel`, `device`.
 
 use crate::device::cuda::codegen::args::{ArgBlock, AxesArgs, Word};
@@ -25,8 +26,8 @@ use std::sync::Arc;
 
 /// Threads of a block.
 const THREADS: usize = 256;
-/// From this number of elements on, the layout of the operands may select a specialized kernel. For fewer elements the
-/// compilation takes longer than the kernel saves.
+/// From this number of elements on, the layout of the operands may select a specialized kernel. For fewer
+/// elements the compilation takes longer than the kernel saves.
 const SPECIALIZE_FROM_ELEMENTS: usize = 8192;
 
 /// The stride class of an operand along the fastest axis.
@@ -47,7 +48,8 @@ impl Inner {
     }
 }
 
-/// The number of neighbors that one access can take: up to 16 bytes, where sizes, strides and addresses are multiples.
+/// The number of neighbors that one access can take: up to 16 bytes, where sizes, strides and addresses are
+/// multiples.
 fn vector_width(axes: &Axes, slots: &[OperandRef<'_>]) -> usize {
     let widest = slots.iter().map(|slot| slot.element).max().unwrap_or(16).max(1);
     let mut most = (16 / widest).max(1);
@@ -177,7 +179,8 @@ fn vector_body(
     inner: AxesArgs,
     single: bool,
 ) {
-    // With several axes the size of the fastest is a multiple of `count`. Only a single axis can end within a chunk.
+    // With several axes the size of the fastest is a multiple of `count`. Only a single axis can end within a
+    // chunk.
     let left = if single { format!("{} - chunk * {count}", inner.size()) } else { count.to_string() };
     s.line(format_args!("  const idx left = {left};\n  if (left >= {count}) {{"));
     for (&index, &dtype) in &signature.inputs {

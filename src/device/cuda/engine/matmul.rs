@@ -1,8 +1,8 @@
-//! `contract`: products that sum over axes. Plain matrices go to cuBLAS (`cublas.rs`). The kernel of this file serves all
-//! others: tiles of the output in registers, panels of the operands in shared memory.
+//! `contract`: products that sum over axes. Plain matrices go to cuBLAS (`cublas.rs`). The kernel of this
+//! file serves all others: tiles of the output in registers, panels of the operands in shared memory.
 //!
-//! Operands are not packed, and may have any strides: each of the four groups of axes is one index, which the kernel divides
-//! into the indices of its axes.
+//! Operands are not packed, and may have any strides: each of the four groups of axes is one index, which the
+//! kernel divides into the indices of its axes.
 // Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
 use crate::device::OperandRef;
@@ -30,8 +30,8 @@ const DEPTH: usize = 16;
 /// Queues a product.
 ///
 /// # Errors
-/// [`Error::Value`](crate::Error::Value) for elements that kernels cannot compute with; those of the launches; the report
-/// of cuBLAS.
+/// [`Error::Value`](crate::Error::Value) for elements that kernels cannot compute with; those of the
+/// launches; the report of cuBLAS.
 ///
 /// # Safety
 /// As [`Device::contract`](crate::device::Device::contract).
@@ -78,7 +78,8 @@ pub(in crate::device::cuda) unsafe fn run<T: Number, L: Number, R: Number>(
         Ok(source([T::DTYPE, <Compute<T> as Prim>::DTYPE, L::DTYPE, R::DTYPE], &words, plan))
     })?;
     let tiles = height.div_ceil(TILE) * width.div_ceil(TILE);
-    // The second dimension of blocks is limited. A long batch takes several launches, each with its first product.
+    // The second dimension of blocks is limited. A long batch takes several launches, each with its first
+    // product.
     let count = batch.numel();
     let mut first = 0;
     while first < count {
@@ -93,8 +94,8 @@ pub(in crate::device::cuda) unsafe fn run<T: Number, L: Number, R: Number>(
     Ok(())
 }
 
-/// The indices of the words: height, width and depth; the operands; batch, rows, columns and summed axes; the first product
-/// of the launch.
+/// The indices of the words: height, width and depth; the operands; batch, rows, columns and summed axes; the
+/// first product of the launch.
 #[derive(Clone, Copy)]
 struct Plan {
     sizes: [usize; 3],
@@ -133,7 +134,8 @@ fn source([out, computed, left, right]: [DType; 4], words: &ArgBlock, plan: Plan
         &format!("({} + (idx)blockIdx.y)", Word(first)),
         &[Some("b0"), Some("b1"), Some("b2")],
     );
-    // This thread loads rows of the left operand at one position of the sum, and one column of the right operand.
+    // This thread loads rows of the left operand at one position of the sum, and one column of the right
+    // operand.
     s.line(format_args!("  idx lefts[{each}], own = 0;"));
     for q in 0..each {
         s.line(format_args!("  {{ idx o = 0; const idx r = top + y + 16 * {q};"));

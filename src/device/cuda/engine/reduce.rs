@@ -1,9 +1,10 @@
-//! `reduce`: the threads of a block share the values of one output. If outputs are few, several blocks share them, and a
-//! second pass combines their states.
+//! `reduce`: the threads of a block share the values of one output. If outputs are few, several blocks share
+//! them, and a second pass combines their states.
 //!
-//! A block has `across × along` threads: `across` outputs with `along` threads each. Neighboring threads follow the axis in
-//! which the first operand is contiguous. The partition depends on the sizes, the strides and the GPU. A thread takes
-//! values at equal distances. States are therefore combined in any order, which the laws of `Reducer` allow.
+//! A block has `across × along` threads: `across` outputs with `along` threads each. Neighboring threads
+//! follow the axis in which the first operand is contiguous. The partition depends on the sizes, the strides
+//! and the GPU. A thread takes values at equal distances. States are therefore combined in any order, which
+//! the laws of `Reducer` allow.
 // Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
 use crate::device::cuda::codegen::args::{ArgBlock, AxesArgs, Word, all, names};
@@ -32,8 +33,8 @@ pub(in crate::device::cuda) const BLOCKS_PER_MULTIPROCESSOR: usize = 8;
 /// Queues a reduction.
 ///
 /// # Errors
-/// [`Error::Value`] for elements that kernels cannot compute with, and for states that do not fit in shared memory;
-/// [`Error::OutOfMemory`]; those of the launch.
+/// [`Error::Value`] for elements that kernels cannot compute with, and for states that do not fit in shared
+/// memory; [`Error::OutOfMemory`]; those of the launch.
 ///
 /// # Safety
 /// As [`Device::reduce`](crate::device::Device::reduce).
@@ -129,7 +130,8 @@ struct Plan {
     share: usize,
     parts: usize,
     states: usize,
-    /// Threads along the values, threads along the outputs, and whether neighboring threads take values of one output.
+    /// Threads along the values, threads along the outputs, and whether neighboring threads take values of
+    /// one output.
     threads: [usize; 3],
     operands: usize,
     kept: AxesArgs,
@@ -233,8 +235,8 @@ fn begin(s: &mut SourceWriter) {
     s.line(format_args!("  __shared__ __align__(16) u8 room[sizeof(State) * {THREADS}];\n  State* const shared = (State*)room;"));
 }
 
-/// Writes the combination of the states `shared[k]` of `along` threads that are `step` apart, as a binary tree, into the
-/// state of the first.
+/// Writes the combination of the states `shared[k]` of `along` threads that are `step` apart, as a binary
+/// tree, into the state of the first.
 pub(in crate::device::cuda) fn combine_tree(
     s: &mut SourceWriter,
     prefix: &str,

@@ -1,7 +1,8 @@
 //! `map` of programs with row constants: one block for each row computes the row constants, then the row.
 //!
-//! A row that fits in the registers of the block is read once. A longer row is read again by each step, from the cache if it
-//! fits. Cached values of the program are computed again at each use, which costs less than memory for them.
+//! A row that fits in the registers of the block is read once. A longer row is read again by each step, from
+//! the cache if it fits. Cached values of the program are computed again at each use, which costs less than
+//! memory for them.
 // Imports: `error`, `kernel`, `device`.
 
 use crate::device::cuda::codegen::args::{ArgBlock, AxesArgs, Word, names};
@@ -26,8 +27,8 @@ const ELEMENT_REGISTERS: usize = 1 << 15;
 /// Queues a program with row constants; the last `row` axes are the axes of a row.
 ///
 /// # Errors
-/// [`Error::Value`](crate::Error::Value) for elements that kernels cannot compute with, and for states that do not fit in
-/// shared memory; those of the launch.
+/// [`Error::Value`](crate::Error::Value) for elements that kernels cannot compute with, and for states that
+/// do not fit in shared memory; those of the launch.
 ///
 /// # Safety
 /// As [`Device::map`](crate::device::Device::map), for a program with row constants.

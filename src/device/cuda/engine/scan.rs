@@ -1,9 +1,9 @@
 //! `scan`: a block scans a line along an axis, tile by tile.
 //!
-//! Each thread accumulates a few neighbors from the identity. The states of the threads are scanned in shared memory, and
-//! combined with the state of the tiles before. If lines are few and long, each is cut into parts for several blocks, in
-//! three passes: the state of each part, the state before each part, the scan of each part. If neighboring lines are
-//! contiguous in memory, each thread takes one line instead.
+//! Each thread accumulates a few neighbors from the identity. The states of the threads are scanned in shared
+//! memory, and combined with the state of the tiles before. If lines are few and long, each is cut into parts
+//! for several blocks, in three passes: the state of each part, the state before each part, the scan of each
+//! part. If neighboring lines are contiguous in memory, each thread takes one line instead.
 // Imports: `error`, `element`, `kernel`, `device`.
 
 use crate::device::cuda::codegen::args::{ArgBlock, AxesArgs, Word, all, names};
@@ -65,8 +65,8 @@ struct Plan {
 /// Queues a scan.
 ///
 /// # Errors
-/// [`Error::Value`](crate::Error::Value) for elements that kernels cannot compute with, and for states that do not fit in
-/// shared memory; [`Error::OutOfMemory`](crate::Error::OutOfMemory); those of the launch.
+/// [`Error::Value`](crate::Error::Value) for elements that kernels cannot compute with, and for states that
+/// do not fit in shared memory; [`Error::OutOfMemory`](crate::Error::OutOfMemory); those of the launch.
 ///
 /// # Safety
 /// As [`Device::scan`](crate::device::Device::scan).

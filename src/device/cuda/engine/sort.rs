@@ -1,5 +1,5 @@
-//! `sort`: elements become integer keys, the keys are sorted with their positions (`key_pairs.rs`), and the positions give
-//! the sorted elements.
+//! `sort`: elements become integer keys, the keys are sorted with their positions (`key_pairs.rs`), and the
+//! positions give the sorted elements.
 // Imports: `error`, `element`, `kernel`, `device`.
 
 use crate::device::OperandRef;
@@ -71,9 +71,9 @@ pub(in crate::device::cuda) unsafe fn run<T: Comparable>(
     launch("sort leave", (count * plan.keep).div_ceil(THREADS))
 }
 
-/// Writes the kernel from elements to keys and positions, or the kernel from positions to the results. The words after those
-/// of the pairs: 5 is the number of results of a line, 6 whether the order is descending, 7 to 9 the addresses of elements,
-/// values and positions, 10 to 12 their strides along a line.
+/// Writes the kernel from elements to keys and positions, or the kernel from positions to the results. The
+/// words after those of the pairs: 5 is the number of results of a line, 6 whether the order is descending, 7
+/// to 9 the addresses of elements, values and positions, 10 to 12 their strides along a line.
 fn convert(s: &mut SourceWriter, part: &str, c: &str, values: bool, positions: bool, place: AxesArgs) {
     s.line(format_args!(
         "extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{\n{DECLARE_PAIRS}"

@@ -1,7 +1,8 @@
 //! `map` with transposed operands: contiguous along another axis than the output.
 //!
-//! A block computes a square tile of positions. It reads transposed operands along their contiguous axis into shared memory,
-//! and then reads the tile in the order of the output. All accesses to global memory are thereby coalesced.
+//! A block computes a square tile of positions. It reads transposed operands along their contiguous axis into
+//! shared memory, and then reads the tile in the order of the output. All accesses to global memory are
+//! thereby coalesced.
 // Imports: `error`, `kernel`, `device`.
 
 use crate::device::OperandRef;
@@ -24,8 +25,9 @@ const THREAD_ROWS: usize = 8;
 /// Bytes of shared memory for the tiles of transposed operands.
 const TILE_BYTES: usize = 40 << 10;
 
-/// The axis along which transposed operands are contiguous, and the indices of these operands. `None` if tiles do not
-/// apply: the output is not contiguous, an axis is short, or the tiles do not fit in shared memory.
+/// The axis along which transposed operands are contiguous, and the indices of these operands. `None` if
+/// tiles do not apply: the output is not contiguous, an axis is short, or the tiles do not fit in shared
+/// memory.
 pub(in crate::device::cuda) fn transposed_operands(
     axes: &Axes,
     slots: &[OperandRef<'_>],

@@ -42,8 +42,9 @@ impl CudaBlock {
         };
         if nbytes > 0 {
             (block.address, block.nbytes) = (allocate(stream, nbytes)?, nbytes);
-            // In compile-only mode no kernel writes the block, but bytes that are read must be valid elements. Debug
-            // builds fill reused memory with bytes that are NaN as floats, so that a read before a write shows.
+            // In compile-only mode no kernel writes the block, but bytes that are read must be valid
+            // elements. Debug builds fill reused memory with bytes that are NaN as floats, so that a read
+            // before a write shows.
             let zeroed = init == Init::Zeroed || is_compile_only();
             if let Some(byte) = if zeroed { Some(0) } else { cfg!(debug_assertions).then_some(0xff) } {
                 let at = block.address.addr() as u64;
@@ -202,7 +203,8 @@ fn is_free_and_empty<T>(mutex: &Mutex<Option<T>>) -> bool {
     mutex.try_lock().is_ok_and(|held| held.is_none())
 }
 
-/// Gives a block of [`allocate`] back to the pool. The next user waits, on the GPU, for the work queued on it.
+/// Gives a block of [`allocate`] back to the pool. The next user waits, on the GPU, for the work queued on
+/// it.
 fn release(stream: &Stream, address: *mut u8) {
     // Scratch memory is used by work that does not record its uses.
     let position =

@@ -89,7 +89,8 @@ pub(in crate::device::cuda) unsafe fn write(stream: &Stream, to: *mut u8, bytes:
         return Ok(());
     }
     stream.ensure_not_capturing("write")?;
-    // SAFETY: the caller's promise. The GPU may read page-locked bytes after the call returns, so the copy is waited for.
+    // SAFETY: the caller's promise. The GPU may read page-locked bytes after the call returns, so the copy is
+    // waited for.
     unsafe {
         stream.gpu.context.or_lost(stream.with("write", |stream| {
             result::memcpy_htod_async(to.addr() as u64, bytes, stream)?;
@@ -127,7 +128,8 @@ pub(in crate::device::cuda) unsafe fn read(
 /// Queues a copy from page-locked host memory.
 ///
 /// # Safety
-/// 1. As [`Device::write`](crate::device::Device::write).   2. The bytes do not change until the copy is complete.
+/// 1. As [`Device::write`](crate::device::Device::write).   2. The bytes do not change until the copy is
+/// complete.
 pub(in crate::device::cuda) unsafe fn queue_write(
     stream: &Arc<Stream>,
     to: *mut u8,
@@ -145,7 +147,8 @@ pub(in crate::device::cuda) unsafe fn queue_write(
 /// Queues a copy to page-locked host memory.
 ///
 /// # Safety
-/// 1. As [`Device::read`](crate::device::Device::read).   2. The bytes at `to` are not used until the copy is complete.
+/// 1. As [`Device::read`](crate::device::Device::read).   2. The bytes at `to` are not used until the copy is
+/// complete.
 pub(in crate::device::cuda) unsafe fn queue_read(
     stream: &Arc<Stream>,
     from: *const u8,
@@ -181,7 +184,8 @@ pub(in crate::device::cuda) unsafe fn copy_within(
     }
 }
 
-/// Queues a copy of bytes from another GPU, after all work that `from` has queued. `from` then waits for the copy.
+/// Queues a copy of bytes from another GPU, after all work that `from` has queued. `from` then waits for the
+/// copy.
 ///
 /// # Safety
 /// Both addresses have `nbytes` bytes: `to` on the GPU of `stream`, `address` on the GPU of `from`.

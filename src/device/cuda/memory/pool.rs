@@ -1,14 +1,14 @@
 //! The memory pool of one GPU: the blocks, the blocks free for reuse, and the last uses of each.
 //!
-//! Bookkeeping only: `block.rs` allocates, and `stream/ordering.rs` waits. A released block can be handed out at once:
-//! its next user waits for the last uses on the GPU, not on the host.
+//! Bookkeeping only: `block.rs` allocates, and `stream/ordering.rs` waits. A released block can be handed out
+//! at once: its next user waits for the last uses on the GPU, not on the host.
 // Imports: `device`.
 
 use crate::device::MemoryStatistics;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Capacities are multiples of this, so that similar sizes share blocks. In debug builds capacities are exact, so that a
-/// write past the end of a block is a write outside an allocation.
+/// Capacities are multiples of this, so that similar sizes share blocks. In debug builds capacities are
+/// exact, so that a write past the end of a block is a write outside an allocation.
 const CAPACITY_UNIT_BYTES: usize = if cfg!(debug_assertions) { 1 } else { 512 };
 /// A request of `n` bytes accepts a block of at most `n + n / SLACK_DIVISOR` bytes.
 const SLACK_DIVISOR: usize = if cfg!(debug_assertions) { usize::MAX } else { 4 };
@@ -198,8 +198,8 @@ impl Pool {
         }
     }
 
-    /// Takes one of `blocks` that is released and that only the graph being recorded keeps. Its new use comes after its
-    /// other uses in the graph.
+    /// Takes one of `blocks` that is released and that only the graph being recorded keeps. Its new use comes
+    /// after its other uses in the graph.
     pub(in crate::device::cuda) fn reuse_captured(
         &mut self,
         blocks: &BTreeSet<usize>,

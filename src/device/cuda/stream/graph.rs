@@ -1,7 +1,7 @@
 //! CUDA graphs: work that is recorded once and launched again as a whole.
 //!
-//! A graph contains addresses. Its memory, which the recorded work reads, writes and allocates, therefore stays
-//! allocated as long as the graph, also after every tensor in it is dropped.
+//! A graph contains addresses. Its memory, which the recorded work reads, writes and allocates, therefore
+//! stays allocated as long as the graph, also after every tensor in it is dropped.
 // Imports: `error`.
 
 use crate::device::cuda::driver::lock::locked;
@@ -15,8 +15,8 @@ use cudarc::driver::sys;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Operations recorded by [`Cuda::capture`](crate::Cuda::capture), and the value that its closure returned. One call
-/// launches all of them again, without the host's work for each.
+/// Operations recorded by [`Cuda::capture`](crate::Cuda::capture), and the value that its closure returned.
+/// One call launches all of them again, without the host's work for each.
 pub struct CudaGraph<T> {
     value: T,
     work: Work,
@@ -34,13 +34,14 @@ unsafe impl Send for Work {}
 unsafe impl Sync for Work {}
 
 impl<T> CudaGraph<T> {
-    /// The value that the closure returned. Its tensors hold the results of the last [`replay`](CudaGraph::replay), and
-    /// zeros before the first.
+    /// The value that the closure returned. Its tensors hold the results of the last
+    /// [`replay`](CudaGraph::replay), and zeros before the first.
     pub fn value(&self) -> &T {
         &self.value
     }
 
-    /// Queues all operations again, on the memory with which they were recorded, after all work queued on that memory.
+    /// Queues all operations again, on the memory with which they were recorded, after all work queued on
+    /// that memory.
     ///
     /// # Errors
     /// The report of the driver.
@@ -81,8 +82,8 @@ impl Drop for Work {
     }
 }
 
-/// Records the work of a closure on a stream of its own. `prepare` runs first: it opens libraries that cannot be opened
-/// while work is recorded.
+/// Records the work of a closure on a stream of its own. `prepare` runs first: it opens libraries that cannot
+/// be opened while work is recorded.
 ///
 /// # Errors
 /// Those of `prepare` and `work`; the report of the driver.
@@ -98,8 +99,8 @@ pub(in crate::device::cuda) fn capture<T>(
     prepare(stream)?;
     *locked(&stream.capture) = Some(Capture::default());
     let mut recording = Recording { stream, open: true };
-    // SAFETY: the lease makes the stream this graph's alone. The mode is relaxed because kernels are loaded and memory is
-    // allocated while the stream records.
+    // SAFETY: the lease makes the stream this graph's alone. The mode is relaxed because kernels are loaded
+    // and memory is allocated while the stream records.
     let begun = unsafe {
         stream.with("capture", |stream| {
             result::stream::begin_capture(stream, sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)

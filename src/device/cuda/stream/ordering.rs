@@ -1,8 +1,9 @@
 //! The order of work on several streams of one GPU.
 //!
-//! Streams wait for each other where they use the same memory. The pool records for each block its last write and the
-//! reads since (`memory/pool.rs`), as positions in streams. Before an operation uses a block, its stream waits, on the
-//! GPU, for an event behind the positions that must come first. With one stream nothing is recorded.
+//! Streams wait for each other where they use the same memory. The pool records for each block its last write
+//! and the reads since (`memory/pool.rs`), as positions in streams. Before an operation uses a block, its
+//! stream waits, on the GPU, for an event behind the positions that must come first. With one stream nothing
+//! is recorded.
 // Imports: `error`, `device`.
 
 use crate::device::OperandRef;
@@ -15,10 +16,12 @@ use cudarc::driver::result;
 use cudarc::driver::sys;
 use std::sync::atomic::Ordering;
 
-/// Runs an operation that writes and reads these operands, after all work of other streams that must come before it.
+/// Runs an operation that writes and reads these operands, after all work of other streams that must come
+/// before it.
 ///
 /// # Errors
-/// Those of `work`; the report of the driver; while a graph is recorded, [`Error::Value`] for memory of another owner.
+/// Those of `work`; the report of the driver; while a graph is recorded, [`Error::Value`] for memory of
+/// another owner.
 pub(in crate::device::cuda) fn run_ordered<T>(
     stream: &Stream,
     name: &'static str,
@@ -47,8 +50,8 @@ pub(in crate::device::cuda) fn run_ordered<T>(
     })
 }
 
-/// Makes the stream wait, on the GPU, for all work that must come before these uses: addresses, and whether they are
-/// written.
+/// Makes the stream wait, on the GPU, for all work that must come before these uses: addresses, and whether
+/// they are written.
 pub(in crate::device::cuda) fn wait_for_dependencies(
     stream: &Stream,
     operands: impl Iterator<Item = (usize, bool)>,
@@ -63,7 +66,8 @@ pub(in crate::device::cuda) fn wait_for_dependencies(
     positions.into_iter().try_for_each(|position| wait_for(stream, position))
 }
 
-/// Records the uses of work that was queued. No conflicting use can have come in between: the caller borrows the memory.
+/// Records the uses of work that was queued. No conflicting use can have come in between: the caller borrows
+/// the memory.
 pub(in crate::device::cuda) fn record_use(stream: &Stream, operands: impl Iterator<Item = (usize, bool)>) {
     let position = next_position(stream);
     let mut pool = locked(&stream.gpu.pool);

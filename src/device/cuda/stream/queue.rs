@@ -1,5 +1,5 @@
-//! A stream: a queue of a GPU, whose work is done in the order in which it was queued; and the state that all streams of
-//! one GPU share.
+//! A stream: a queue of a GPU, whose work is done in the order in which it was queued; and the state that all
+//! streams of one GPU share.
 //!
 //! Work of several streams is ordered by `ordering.rs`.
 // Imports: `error`.
@@ -19,7 +19,8 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
-/// One GPU and all that its streams share. A process has one for each ordinal, which stays for the rest of it.
+/// One GPU and all that its streams share. A process has one for each ordinal, which stays for the rest of
+/// it.
 pub(in crate::device::cuda) struct Gpu {
     pub(in crate::device::cuda) context: Context,
     pub(in crate::device::cuda) kernels: KernelCache,
@@ -144,7 +145,8 @@ pub(in crate::device::cuda) struct Stream {
     /// The memory of the graph that this stream records, if it records one.
     pub(in crate::device::cuda) capture: Mutex<Option<Capture>>,
 }
-// SAFETY: the handles are numbers that the driver gave. Any thread may use them, and the driver locks by itself.
+// SAFETY: the handles are numbers that the driver gave. Any thread may use them, and the driver locks by
+// itself.
 unsafe impl Send for Stream {}
 // SAFETY: as above.
 unsafe impl Sync for Stream {}
@@ -152,8 +154,9 @@ unsafe impl Sync for Stream {}
 impl Stream {
     /// A new stream, not ordered after the others.
     pub(super) fn new(gpu: &'static Gpu) -> Result<Arc<Stream>> {
-        // SAFETY: makes a stream, an event and one word of host memory, which stay for the rest of the process; the host
-        // writes the word here only. The stream is not the default one, which waits for others and cannot be captured.
+        // SAFETY: makes a stream, an event and one word of host memory, which stay for the rest of the
+        // process; the host writes the word here only. The stream is not the default one, which waits for
+        // others and cannot be captured.
         let (raw, event, progress) = unsafe {
             gpu.context.with("stream", || {
                 let raw = result::stream::create(StreamKind::NonBlocking)?;
@@ -200,7 +203,8 @@ impl Stream {
         self.progress.queue();
     }
 
-    /// Queues the write of the operation's number, for kernels of a library, which do not write it themselves.
+    /// Queues the write of the operation's number, for kernels of a library, which do not write it
+    /// themselves.
     pub(in crate::device::cuda) fn begin(&self, op: &'static str) -> Result<()> {
         self.count_kernel();
         let (at, number) = (self.progress.address() as u64, op_names::number(op) as u32);
@@ -242,14 +246,15 @@ impl Stream {
         self.gpu.kernels.get(&self.gpu.context, key, source)
     }
 
-    /// Queues a kernel. Its argument is a struct of 64-bit words: the address of the progress word, the number of the
-    /// operation, then `words`.
+    /// Queues a kernel. Its argument is a struct of 64-bit words: the address of the progress word, the
+    /// number of the operation, then `words`.
     ///
     /// # Errors
     /// [`Error::Fault`] for more blocks than a GPU counts; the report of the driver.
     ///
     /// # Safety
-    /// 1. The words are those that the kernel's source takes.   2. With them it accesses only memory that is allocated.
+    /// 1. The words are those that the kernel's source takes.   2. With them it accesses only memory that is
+    /// allocated.
     pub(in crate::device::cuda) unsafe fn launch(
         &self,
         op: &'static str,

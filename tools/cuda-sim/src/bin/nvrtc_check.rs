@@ -1,8 +1,10 @@
-//! Compiles every kernel of a folder with NVIDIA's NVRTC, for real cards and without one, and says what they need.
+//! Compiles every kernel of a folder with NVIDIA's NVRTC, for real cards and without one, and says what they
+//! need.
 //!
-//! `nvrtc_check LIBNVRTC FOLDER ARCHITECTURE…`: the sources are those that the simulator wrote (`CUDA_SIM_SOURCES`). Many are
-//! compiled as one, each in a namespace of its own: most of the time goes into what every source begins with. Fails where one
-//! does not compile, spills more than `SPILLED`, or needs more than 64 registers, but for those of `EXCEPTIONS`, which say why.
+//! `nvrtc_check LIBNVRTC FOLDER ARCHITECTURE…`: the sources are those that the simulator wrote
+//! (`CUDA_SIM_SOURCES`). Many are compiled as one, each in a namespace of its own: most of the time goes into
+//! what every source begins with. Fails where one does not compile, spills more than `SPILLED`, or needs more
+//! than 64 registers, but for those of `EXCEPTIONS`, which say why.
 
 use cuda_sim::module::{Source, TOGETHER, joined};
 use std::collections::BTreeMap;
@@ -63,7 +65,8 @@ impl Nvrtc {
         })
     }
 
-    /// What NVRTC says of a source, or why it does not compile, with the options of the crate and the report of its assembler.
+    /// What NVRTC says of a source, or why it does not compile, with the options of the crate and the report
+    /// of its assembler.
     fn compile(&self, source: &str, architecture: &str) -> Result<String, String> {
         let source = CString::new(source).map_err(|error| error.to_string())?;
         let options = [
@@ -184,15 +187,17 @@ fn compile<'a>(
     batch.iter().map(of).collect()
 }
 
-/// The most registers of a thread: four blocks of 256 then share the 65,536 of a multiprocessor, which are half of the threads
-/// that it takes, and enough to hide what memory takes.
+/// The most registers of a thread: four blocks of 256 then share the 65,536 of a multiprocessor, which are
+/// half of the threads that it takes, and enough to hide what memory takes.
 const REGISTERS: usize = 64;
 
-/// The bytes that a thread may keep in memory for want of registers: the assembler does so with one to four numbers where one
-/// block more then has room, as at 32, 40, 48, 64 and 80 registers, and the first cache serves them. Each such kernel is named.
+/// The bytes that a thread may keep in memory for want of registers: the assembler does so with one to four
+/// numbers where one block more then has room, as at 32, 40, 48, 64 and 80 registers, and the first cache
+/// serves them. Each such kernel is named.
 const SPILLED: usize = 16;
 
-/// Kernels that may need more registers: their kind (none for all), a piece of their source, how many, and why.
+/// Kernels that may need more registers: their kind (none for all), a piece of their source, how many, and
+/// why.
 const EXCEPTIONS: &[(&str, &str, usize, &str)] = &[
     (
         "rows",
