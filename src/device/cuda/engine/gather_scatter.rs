@@ -206,7 +206,6 @@ pub(in crate::device::cuda) unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>
         [threads, columns, along, plan.step as usize].map(|word| words.push(word));
     let operands = words.operands(&slots);
     let (own_args, lead_args) = (words.axes(&own), words.axes(&leading));
-    let c = c_type(T::DTYPE);
     let launch =
         |part: &'static str, threads: usize, count: usize, text: &dyn Fn(&mut SourceWriter, &str, &str)| {
             let key = KernelKey {
@@ -217,16 +216,7 @@ pub(in crate::device::cuda) unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>
             let kernel = stream.kernel(key, || {
                 let mut s = SourceWriter::new();
                 words.declare(&mut s);
-                let signature = s.function("body", &trace_op::<F, (T, T)>(), 0);
-                let x = |index: usize| {
-                    ["*to".to_string(), format!("(({c}*)a.v[{}])[o1]", operands + 1)][index].clone()
-                };
-                // The cell of a position, and the statement that combines the element into it.
-                let cell = format!("o0 + (idx)((const i64*)a.v[{}])[o2] * {}", operands + 2, Word(step));
-                let apply = format!(
-                    "{c}* const to = ({c}*)a.v[{operands}] + cell; {c} y0; body({}); *to = y0;",
-                    arguments(&signature, &x, &|_| "y0".to_string())
-                );
+                let (cell, apply) = combine_into_cell::<T, F>(&mut s, operands, Word(step));
                 begin(&mut s, "thread", count);
                 text(&mut s, &cell, &apply);
                 Ok(s.text())
@@ -272,6 +262,25 @@ pub(in crate::device::cuda) unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>
             "    const idx cell = b0 + (idx)(i64)(keys[first] ^ 0x8000000000000000ull); (void)o0; (void)o2;\n    {apply}\n  }}\n}}"
         ));
     })
+}
+
+/// Adds the operator of a scatter. Returns the expression of a position's cell, and the statement that
+/// combines the element at the position into the cell. `operands` is the index of the first operand's
+/// address.
+fn combine_into_cell<T: Element, F: Op<(T, T), Out = T>>(
+    s: &mut SourceWriter,
+    operands: usize,
+    step: Word,
+) -> (String, String) {
+    let c = c_type(T::DTYPE);
+    let signature = s.function("body", &trace_op::<F, (T, T)>(), 0);
+    let x = |index: usize| ["*to".to_string(), format!("(({c}*)a.v[{}])[o1]", operands + 1)][index].clone();
+    let cell = format!("o0 + (idx)((const i64*)a.v[{}])[o2] * {}", operands + 2, step);
+    let apply = format!(
+        "{c}* const to = ({c}*)a.v[{operands}] + cell; {c} y0; body({}); *to = y0;",
+        arguments(&signature, &x, &|_| "y0".to_string())
+    );
+    (cell, apply)
 }
 
 /// Queues a compaction, in three passes.

@@ -3,7 +3,7 @@
 //! A row that fits in the registers of the block is read once. A longer row is read again by each step, from
 //! the cache if it fits. Cached values of the program are computed again at each use, which costs less than
 //! memory for them.
-// Imports: `error`, `kernel`, `device`.
+// Imports: `error`, `scalar`, `kernel`, `device`.
 
 use crate::device::cuda::codegen::args::{ArgBlock, AxesArgs, Word, names};
 use crate::device::cuda::codegen::axes::{Axes, is_wide};
@@ -16,6 +16,7 @@ use crate::device::cuda::stream::queue::{LaunchShape, Stream, block_count};
 use crate::device::{Inputs, OperandRef};
 use crate::error::Result;
 use crate::kernel::{KernelIr, Program, RowConstant, trace_program};
+use crate::scalar::DType;
 use std::any::TypeId;
 use std::sync::Arc;
 
@@ -97,115 +98,182 @@ struct Plan {
     params: usize,
 }
 
+/// The source of a kernel, as it is written.
+struct RowSource<'a> {
+    s: SourceWriter,
+    program: &'a KernelIr,
+    plan: Plan,
+    /// As in [`Plan`], but 0 if the elements of a row do not fit in registers.
+    each: usize,
+    /// The functions of the row constants, and of the outputs.
+    steps: Vec<Signature>,
+    last: Signature,
+    /// The inputs of all functions, and the outputs.
+    inputs: Signature,
+    /// The types of the operands, and the names of their offsets along the row.
+    types: Vec<Option<DType>>,
+    moved: Vec<String>,
+}
+
+/// The source of the kernel.
 fn source(program: &KernelIr, words: &ArgBlock, plan: Plan) -> String {
-    let Plan { outputs, threads, outer, line, .. } = plan;
-    let mut s = SourceWriter::new();
-    words.declare(&mut s);
-    // A function for each row constant. The run-time parameters follow each other in the same order.
-    let (mut at, mut signatures) = (plan.params, Vec::new());
-    for (k, settled) in program.settled.iter().enumerate() {
-        let signature = s.function(&format!("step{k}"), settled.body(), at);
-        at += 2 * settled.body().params();
-        if let RowConstant::Reduced { reducer, .. } = settled {
-            s.reducer(&format!("r{k}_"), reducer, signature.outputs[0]);
-        }
-        signatures.push(signature);
+    let mut source = RowSource::functions(program, words, plan);
+    source.open_kernel();
+    if source.each > 0 {
+        source.load_row();
     }
-    let last = s.function("body", &program.graph, at);
-    let mut inputs = Signature::default();
-    signatures.iter().chain([&last]).for_each(|signature| inputs.inputs.extend(&signature.inputs));
-    inputs.outputs.clone_from(&last.outputs);
-    // A row that does not fit in registers is read again by each step.
-    let registers: usize = inputs.inputs.values().map(|dtype| dtype.size().div_ceil(4)).sum();
-    let each = if registers * plan.each * threads <= ELEMENT_REGISTERS { plan.each } else { 0 };
-    s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({threads}) kernel(const Args a) {{"));
-    let types = pointers(&mut s, &inputs, outputs, outer.operands, plan.operands, outer, "(idx)blockIdx.x");
-    let reduced =
-        |(k, settled): (usize, &RowConstant)| matches!(settled, RowConstant::Reduced { .. }).then_some(k);
-    let reduced: Vec<usize> = program.settled.iter().enumerate().filter_map(reduced).collect();
-    // The states of one reduction share their memory with those of the others.
-    s.line(format_args!("  const idx count = {};\n  union Room {{ u8 none;", Word(plan.count)));
-    reduced.iter().for_each(|k| s.line(format_args!("    u8 r{k}[sizeof(r{k}_State)];")));
-    s.line(format_args!("  }};\n  __shared__ __align__(16) u8 room[sizeof(Room) * {threads}];"));
-    let moved = names("o", outer.operands);
-    let offsets = |s: &mut SourceWriter, position: &str, of: std::ops::Range<usize>| {
-        let wanted = |k: usize| (of.contains(&k) && types[k].is_some()).then_some(moved[k].as_str());
-        let wanted: Vec<_> = (0..outer.operands).map(wanted).collect();
-        wanted.iter().flatten().for_each(|name| s.line(format_args!("    idx {name} = 0;")));
-        line.offsets(s, position, &wanted);
-    };
-    if each > 0 {
-        for (&index, &dtype) in &inputs.inputs {
-            s.line(format_args!("  {} x{index}[{each}];", c_type(dtype)));
+    for (k, constant) in program.settled.iter().enumerate() {
+        if matches!(constant, RowConstant::Reduced { .. }) {
+            source.reduce(k);
         }
-        s.line(format_args!("#pragma unroll\n  for (int u = 0; u < {each}; u++) {{\n    const idx c = threadIdx.x + u * {threads};"));
-        s.line(format_args!("    if (c < count) {{"));
-        offsets(&mut s, "c", outputs..outer.operands);
-        for &index in inputs.inputs.keys() {
+    }
+    source.store_row();
+    source.s.text()
+}
+
+impl<'a> RowSource<'a> {
+    /// A function for each row constant, and one for the outputs. Their run-time parameters follow each other
+    /// in the same order.
+    fn functions(program: &'a KernelIr, words: &ArgBlock, plan: Plan) -> RowSource<'a> {
+        let mut s = SourceWriter::new();
+        words.declare(&mut s);
+        let (mut at, mut steps) = (plan.params, Vec::new());
+        for (k, constant) in program.settled.iter().enumerate() {
+            let signature = s.function(&format!("step{k}"), constant.body(), at);
+            at += 2 * constant.body().params();
+            if let RowConstant::Reduced { reducer, .. } = constant {
+                s.reducer(&format!("r{k}_"), reducer, signature.outputs[0]);
+            }
+            steps.push(signature);
+        }
+        let last = s.function("body", &program.graph, at);
+        let mut inputs = Signature::default();
+        steps.iter().chain([&last]).for_each(|signature| inputs.inputs.extend(&signature.inputs));
+        inputs.outputs.clone_from(&last.outputs);
+        // A row that does not fit in registers is read again by each step.
+        let registers: usize = inputs.inputs.values().map(|dtype| dtype.size().div_ceil(4)).sum();
+        let fits = registers * plan.each * plan.threads <= ELEMENT_REGISTERS;
+        let each = if fits { plan.each } else { 0 };
+        let moved = names("o", plan.outer.operands);
+        RowSource { s, program, plan, each, steps, last, inputs, types: Vec::new(), moved }
+    }
+
+    /// The head of the kernel: pointers of the operands at this row, and shared memory for the states.
+    fn open_kernel(&mut self) {
+        let Plan { outputs, threads, operands, outer, count, .. } = self.plan;
+        let s = &mut self.s;
+        s.line(format_args!(
+            "extern \"C\" __global__ void __launch_bounds__({threads}) kernel(const Args a) {{"
+        ));
+        self.types = pointers(s, &self.inputs, outputs, outer.operands, operands, outer, "(idx)blockIdx.x");
+        // The states of one reduction share their memory with those of the others.
+        s.line(format_args!("  const idx count = {};\n  union Room {{ u8 none;", Word(count)));
+        for (k, constant) in self.program.settled.iter().enumerate() {
+            if matches!(constant, RowConstant::Reduced { .. }) {
+                s.line(format_args!("    u8 r{k}[sizeof(r{k}_State)];"));
+            }
+        }
+        s.line(format_args!("  }};\n  __shared__ __align__(16) u8 room[sizeof(Room) * {threads}];"));
+    }
+
+    /// The offsets of some operands at column `c`.
+    fn offsets(&mut self, of: std::ops::Range<usize>) {
+        let wanted =
+            |k: usize| (of.contains(&k) && self.types[k].is_some()).then_some(self.moved[k].as_str());
+        let wanted: Vec<_> = (0..self.plan.outer.operands).map(wanted).collect();
+        wanted.iter().flatten().for_each(|name| self.s.line(format_args!("    idx {name} = 0;")));
+        self.plan.line.offsets(&mut self.s, "c", &wanted);
+    }
+
+    /// Loads the elements of the row into registers.
+    fn load_row(&mut self) {
+        let (each, Plan { outputs, threads, outer, .. }) = (self.each, self.plan);
+        for (&index, &dtype) in &self.inputs.inputs {
+            self.s.line(format_args!("  {} x{index}[{each}];", c_type(dtype)));
+        }
+        self.s.line(format_args!("#pragma unroll\n  for (int u = 0; u < {each}; u++) {{\n    const idx c = threadIdx.x + u * {threads};"));
+        self.s.line(format_args!("    if (c < count) {{"));
+        self.offsets(outputs..outer.operands);
+        for &index in self.inputs.inputs.keys() {
             let k = outputs + index;
-            s.line(format_args!("      x{index}[u] = p{k}[o{k}];"));
+            self.s.line(format_args!("      x{index}[u] = p{k}[o{k}];"));
         }
-        s.line(format_args!("    }}\n  }}"));
+        self.s.line(format_args!("    }}\n  }}"));
     }
-    let begin = |s: &mut SourceWriter| {
+
+    /// Begins a loop over the columns of the row that a thread takes.
+    fn begin_loop(&mut self) {
+        let (each, threads) = (self.each, self.plan.threads);
         if each > 0 {
-            s.line(format_args!("#pragma unroll\n  for (int u = 0; u < {each}; u++) {{\n    const idx c = threadIdx.x + u * {threads};\n    if (c >= count) continue;"));
+            self.s.line(format_args!("#pragma unroll\n  for (int u = 0; u < {each}; u++) {{\n    const idx c = threadIdx.x + u * {threads};\n    if (c >= count) continue;"));
         } else {
-            s.line(format_args!("  for (idx c = threadIdx.x; c < count; c += {threads}) {{"));
+            self.s.line(format_args!("  for (idx c = threadIdx.x; c < count; c += {threads}) {{"));
         }
-    };
-    let x = |index: usize| {
-        let k = outputs + index;
-        if each > 0 { format!("x{index}[u]") } else { format!("p{k}[o{k}]") }
-    };
-    // A call of a step's function. The cached values that it needs are computed first.
-    let call = |s: &mut SourceWriter, function: &str, signature: &Signature, y: &dyn Fn(usize) -> String| {
+    }
+
+    /// A call of the function of `signature`. The cached values that it needs are computed first.
+    fn call(&mut self, function: &str, signature: &Signature, y: &dyn Fn(usize) -> String) {
+        let (each, outputs) = (self.each, self.plan.outputs);
+        let x = |index: usize| {
+            let k = outputs + index;
+            if each > 0 { format!("x{index}[u]") } else { format!("p{k}[o{k}]") }
+        };
         let mut needed: Vec<usize> = Vec::new();
         let mut open: Vec<usize> = signature.given.keys().copied().collect();
         while let Some(given) = open.pop() {
-            if matches!(program.settled[given], RowConstant::Held { .. }) && !needed.contains(&given) {
+            if matches!(self.program.settled[given], RowConstant::Held { .. }) && !needed.contains(&given) {
                 needed.push(given);
-                open.extend(signatures[given].given.keys());
+                open.extend(self.steps[given].given.keys());
             }
         }
         needed.sort_unstable();
-        for held in needed {
-            let of = &signatures[held];
-            s.line(format_args!(
-                "    {} g{held}; step{held}({});",
+        for cached in needed {
+            let of = &self.steps[cached];
+            self.s.line(format_args!(
+                "    {} g{cached}; step{cached}({});",
                 c_type(of.outputs[0]),
-                arguments(of, &x, &|_| format!("g{held}"))
+                arguments(of, &x, &|_| format!("g{cached}"))
             ));
         }
-        s.line(format_args!("    {function}({});", arguments(signature, &x, y)));
-    };
-    for k in reduced {
-        let signature = &signatures[k];
+        self.s.line(format_args!("    {function}({});", arguments(signature, &x, y)));
+    }
+
+    /// Reduces row constant `k` along the row: each thread its columns, then a binary tree of the threads'
+    /// states.
+    fn reduce(&mut self, k: usize) {
+        let Plan { outputs, threads, outer, .. } = self.plan;
+        let signature = self.steps[k].clone();
         let value = c_type(signature.outputs[0]);
-        s.line(format_args!("  r{k}_State state{k} = r{k}_identity(a);"));
-        begin(&mut s);
-        if each == 0 {
-            offsets(&mut s, "c", outputs..outer.operands);
+        self.s.line(format_args!("  r{k}_State state{k} = r{k}_identity(a);"));
+        self.begin_loop();
+        if self.each == 0 {
+            self.offsets(outputs..outer.operands);
         }
-        s.line(format_args!("    {value} value;"));
-        call(&mut s, &format!("step{k}"), signature, &|_| "value".to_string());
+        self.s.line(format_args!("    {value} value;"));
+        self.call(&format!("step{k}"), &signature, &|_| "value".to_string());
+        let s = &mut self.s;
         s.line(format_args!("    state{k} = r{k}_accumulate(a, state{k}, value, (i64)c);\n  }}"));
         s.line(format_args!("  r{k}_State* const r{k}_shared = (r{k}_State*)room;\n  __syncthreads();"));
         s.line(format_args!("  r{k}_shared[threadIdx.x] = state{k};"));
-        combine_tree(&mut s, &format!("r{k}_"), &threads.to_string(), "(int)threadIdx.x", "1");
+        combine_tree(s, &format!("r{k}_"), &threads.to_string(), "(int)threadIdx.x", "1");
         s.line(format_args!(
             "  __syncthreads();\n  const auto g{k} = r{k}_finalize(a, r{k}_shared[0], (i64)count);"
         ));
     }
-    begin(&mut s);
-    offsets(&mut s, "c", 0..if each > 0 { outputs } else { outer.operands });
-    for (index, dtype) in last.outputs.iter().enumerate() {
-        s.line(format_args!("    {} y{index};", c_type(*dtype)));
+
+    /// Computes and stores the row.
+    fn store_row(&mut self) {
+        let Plan { outputs, outer, .. } = self.plan;
+        let last = std::mem::take(&mut self.last);
+        self.begin_loop();
+        self.offsets(0..if self.each > 0 { outputs } else { outer.operands });
+        for (index, dtype) in last.outputs.iter().enumerate() {
+            self.s.line(format_args!("    {} y{index};", c_type(*dtype)));
+        }
+        self.call("body", &last, &|index| format!("y{index}"));
+        for index in 0..last.outputs.len() {
+            self.s.line(format_args!("    p{index}[o{index}] = y{index};"));
+        }
+        self.s.line(format_args!("  }}\n}}"));
     }
-    call(&mut s, "body", &last, &|index| format!("y{index}"));
-    for index in 0..last.outputs.len() {
-        s.line(format_args!("    p{index}[o{index}] = y{index};"));
-    }
-    s.line(format_args!("  }}\n}}"));
-    s.text()
 }

@@ -195,11 +195,7 @@ fn source<B: Body, R: Reducer<B::Out>>(
         s.line(format_args!("  if (line >= {}) return;", Word(plan.lines)));
     }
     if pass == Pass::Before {
-        s.line(format_args!(
-            "  State before = identity(a);\n  for (i64 k = 0; k < a.v[{}]; k++) {{",
-            plan.parts
-        ));
-        s.line(format_args!("    const State own = states[k];\n    states[k] = before; before = combine(a, before, own);\n  }}\n}}"));
+        combine_parts(&mut s, plan);
         return Ok(s.text());
     }
     let bases = names("b", plan.line.operands);
@@ -215,6 +211,25 @@ fn source<B: Body, R: Reducer<B::Out>>(
         ));
         return Ok(s.text());
     }
+    scan_part(&mut s, plan, pass == Pass::PartStates, &load_value, &store);
+    Ok(s.text())
+}
+
+/// The body of the pass that replaces the state of each part by the state before it.
+fn combine_parts(s: &mut SourceWriter, plan: Plan) {
+    s.line(format_args!("  State before = identity(a);\n  for (i64 k = 0; k < a.v[{}]; k++) {{", plan.parts));
+    s.line(format_args!("    const State own = states[k];\n    states[k] = before; before = combine(a, before, own);\n  }}\n}}"));
+}
+
+/// The body of the passes in which a block takes a part of a line, tile by tile. `load_value` computes the
+/// value at position `i`; `store` stores a result: position, state, number of values.
+fn scan_part(
+    s: &mut SourceWriter,
+    plan: Plan,
+    only_state: bool,
+    load_value: &str,
+    store: &dyn Fn(&str, &str, &str) -> String,
+) {
     s.line(format_args!("  __shared__ __align__(16) u8 room[sizeof(State) * {THREADS}];\n  State* const shared = (State*)room;"));
     s.line(format_args!(
         "  const idx begin = (idx)blockIdx.y * {}, share = begin + {};",
@@ -222,7 +237,6 @@ fn source<B: Body, R: Reducer<B::Out>>(
         Word(plan.share)
     ));
     s.line(format_args!("  const idx end = share < count ? share : count;\n  const int t = threadIdx.x;"));
-    let only_state = pass == Pass::PartStates;
     let before = if only_state {
         "identity(a)".to_string()
     } else {
@@ -257,12 +271,11 @@ fn source<B: Body, R: Reducer<B::Out>>(
     s.line(format_args!(
         "    before = combine(a, before, shared[{THREADS} - 1]);\n    __syncthreads();\n  }}"
     ));
-    if !only_state {
-        s.line(format_args!("  if (later && begin == 0 && t == 0) {first}"));
-    }
     if only_state {
         s.line(format_args!("  if (t == 0) states[blockIdx.y] = before;"));
+    } else {
+        let first = store("0", "identity(a)", "0");
+        s.line(format_args!("  if (later && begin == 0 && t == 0) {first}"));
     }
     s.line(format_args!("}}"));
-    Ok(s.text())
 }
