@@ -190,7 +190,7 @@ on_gpu!(an_adopted_block_is_given_back_once_after_its_work_and_not_in_a_child, |
             given.fetch_add(1, SeqCst);
             drop(handle);
         };
-        // SAFETY: the memory of `owner`, whose handle the deleter keeps; nobody writes it.
+        // SAFETY: the memory of `owner`, whose handle the deleter keeps; it is not written.
         unsafe { Tensor::<f32, 1, Cuda>::from_external(address, [100], gpu, free) }
     };
     let owner = Tensor::full([100], 2.0f32, gpu)?;
@@ -363,7 +363,7 @@ on_gpu!(copies_to_and_from_pinned_memory_are_not_waited_for, |gpu| {
     host.data_mut()?.copy_from_slice(&numbers(1000));
     let beside = host.share_data();
     let (x, copied) = host.upload(gpu)?;
-    // While the copy has a handle, nobody writes.
+    // The copy holds a handle, and the tensor cannot be written.
     let mut beside = beside;
     assert!(matches!(beside.data_mut(), Err(Error::Shared { .. })));
     let result = x.exp()?.download(Tensor::pinned([50, 20], gpu)?)?;

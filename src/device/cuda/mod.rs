@@ -137,7 +137,7 @@ impl Cuda {
     /// let second = gpu.stream()?;
     /// let x = Tensor::full([1000], 1.0f32, &gpu)?;
     /// let y = second.scope(|| x.exp())?; // on the stream of `second`, after `x` is written
-    /// assert_eq!(x.add(&y)?.to_vec()?, x.exp()?.add(&x)?.to_vec()?); // on the stream of `x`, after `y` is written
+    /// assert_eq!(x.add(&y)?.to_vec()?, x.exp()?.add(&x)?.to_vec()?); // on that of `x`, after `y` is written
     /// # Ok(())
     /// ```
     pub fn stream(&self) -> Result<Cuda> {
@@ -311,10 +311,7 @@ impl Cuda {
     pub fn capture<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<CudaGraph<T>> {
         self.stream.ensure_not_capturing("capture")?;
         if current_stream(self.ordinal()).is_some_and(|stream| locked(&stream.capture).is_some()) {
-            return Err(Error::Value {
-                op: "capture",
-                what: "a graph is being made already by this thread".into(),
-            });
+            return Err(Error::Value { op: "capture", what: "this thread already records a graph".into() });
         }
         graph::capture(self.stream.gpu, open_libraries, work)
     }

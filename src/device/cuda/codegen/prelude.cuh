@@ -1,5 +1,6 @@
-// The language of generated kernels: types with their Rust names, and one overloaded function for each step of the
-// operator language, with the name of the step and the meaning that `scalar` defines. No header is needed.
+// The language of generated kernels: types with their Rust names, and one overloaded function for each step
+// of the operator language, with the name of the step and the meaning that `scalar` defines. No header is
+// needed.
 typedef signed char i8; typedef short i16; typedef int i32; typedef long long i64;
 typedef unsigned char u8; typedef unsigned short u16; typedef unsigned int u32; typedef unsigned long long u64;
 typedef float f32; typedef double f64;
@@ -93,7 +94,8 @@ template <class T> DI bool Equal(T a, T b) { return a == b; }
     C c = {re / below, im / below}; return c; }
 COMPLEX(c32, f32) COMPLEX(c64, f64)
 
-// ---- 8-bit floats, as in `element/narrow.rs`: bits of the fraction, bias, largest finite code, code of overflow, NaN, infinity
+// ---- 8-bit floats, as in `element`: bits of the fraction, bias, largest finite code, codes of overflow, NaN
+// and infinity
 #define NARROW(T, M, BIAS, MOST, BEYOND, NAN_, INF_) \
   DI f32 widen(T x) { \
     const u32 code = x.x & 0x7f; \
@@ -185,7 +187,8 @@ template <class T> DI T number(i64 low, i64 high) {
   return value;
 }
 
-// ---- rest / size: for positions of 32 bits by a multiplication and a shift, which the host computes (`codegen/args.rs`)
+// ---- rest / size: for positions of 32 bits by a multiplication and a shift. The host computes both operands
+// (`codegen/args.rs`)
 DI i32 quotient(i32 rest, i32, i64 divisor) { return (i32)(((u64)(u32)rest * (u64)(u32)divisor) >> (divisor >> 32)); }
 DI i64 quotient(i64 rest, i64 size, i64) { return rest / size; }
 

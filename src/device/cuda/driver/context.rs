@@ -101,7 +101,7 @@ impl Context {
             return Ok(());
         }
         let what =
-            "this process was forked from one that used CUDA, which does not survive that; start it anew"
+            "this process was forked from one that used CUDA, which does not survive a fork; start a new process"
                 .into();
         Err(Error::Fault { op: "cuda", what })
     }

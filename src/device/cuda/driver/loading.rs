@@ -118,7 +118,7 @@ fn find(library: &'static str) -> Result<()> {
         return Ok(());
     }
     if !own {
-        tried.push(format!("and no other folder, which {FOLDERS_VARIABLE} may name"));
+        tried.push(format!("and no other folder; {FOLDERS_VARIABLE} can name some"));
     }
     Err(Error::Library { op: "cuda", library: description(library), tried: tried.join(", ") })
 }

@@ -1,4 +1,4 @@
-//! Mutexes whose poison is ignored: every value behind one is whole after each statement.
+//! Locks of mutexes, also of poisoned ones.
 // Imports: nothing.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -2,7 +2,8 @@
 //!
 //! | file | mechanism |
 //! |---|---|
-//! | `map.rs`, `transpose_map.rs`, `rows.rs`, `copy.rs` | `map`, by the layout and kind of the program; `copy` |
+//! | `map.rs`, `transpose_map.rs`, `rows.rs` | `map`, by the layout and the kind of the program |
+//! | `copy.rs` | `copy` |
 //! | `reduce.rs`, `scan.rs` | `reduce`, `scan` |
 //! | `gather_scatter.rs` | `gather`, `scatter`, `compact` |
 //! | `sort.rs`, `key_pairs.rs` | `sort`, and the sorting of keys that `scatter` shares |

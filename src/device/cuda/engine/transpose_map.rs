@@ -50,10 +50,11 @@ pub(in crate::device::cuda) fn transposed_operands(
 /// Queues a program by tiles; `axis` and `transposed` are those of [`transposed_operands`].
 ///
 /// # Errors
-/// As [`map::run`](super::map::run).
+/// [`Error::Value`](crate::Error::Value) for elements that kernels cannot compute with; those of the launch.
 ///
 /// # Safety
-/// As [`map::run`](super::map::run), for operands with these axes.
+/// As [`Device::map`](crate::device::Device::map), for a program without row constants and operands with
+/// these axes.
 pub(in crate::device::cuda) unsafe fn run<P: Program>(
     stream: &Arc<Stream>,
     body: &MapBody<'_, P>,

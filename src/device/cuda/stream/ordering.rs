@@ -2,7 +2,7 @@
 //!
 //! Streams wait for each other where they use the same memory. The pool records for each block its last write
 //! and the reads since (`memory/pool.rs`), as positions in streams. Before an operation uses a block, its
-//! stream waits, on the GPU, for an event behind the positions that must come first. With one stream nothing
+//! stream waits, on the GPU, for an event after the positions that must come first. With one stream nothing
 //! is recorded.
 // Imports: `error`, `device`.
 
@@ -88,7 +88,7 @@ fn record_captured_use(stream: &Stream, operands: impl Iterator<Item = (usize, b
         let block = pool.block_at(address).map(|(block, _)| block);
         let Some(block) = block else { continue };
         if !pool.is_own(block) {
-            let what = "memory that somebody else owns may go before the graph does; copy it first".into();
+            let what = "memory of another owner may be freed before the graph; copy it first".into();
             return Err(Error::Value { op: "capture", what });
         }
         *capture.blocks.entry(block).or_insert_with(|| {

@@ -233,7 +233,7 @@ impl Stream {
             return Ok(());
         }
         let what =
-            "waits for the GPU, which the work of a graph cannot; do it before or after `capture`".into();
+            "waits for the GPU, and the work of a graph cannot wait; do it before or after `capture`".into();
         Err(Error::Fault { op, what })
     }
 
