@@ -28,9 +28,9 @@ pub(crate) use cpu::alignment;
 pub(crate) use cpu::slice_of;
 pub use cpu::{Cpu, CpuBlock, MemoryStatistics, NoAllocGuard};
 #[cfg(feature = "cuda")]
-pub use cuda::{Cuda, CudaBlock, CudaStatistics, Graph};
+pub use cuda::{Cuda, CudaBlock, CudaGraph, CudaStatistics};
 #[cfg(feature = "cuda")]
-pub(crate) use cuda::{Queued, SourceKernel, c_name};
+pub(crate) use cuda::{QueuedCopy, UserKernel, c_name};
 pub use meta::Meta;
 
 use crate::element::{Comparable, Element, Number};
