@@ -62,7 +62,7 @@
 //! | [`quantized`] | [`QuantizedTensor`]: integers that stand for real numbers |
 //! | [`sparse`] | [`SparseTensor`]: elements with their indices, rows as runs |
 //! | `dynamic` | with that feature: `DynTensor`, whose element, rank and device are known at run time |
-//! | `symbolic` `registry` `dispatch` | with `dynamic`: sizes as expressions of names; PyTorch's tensor types by name; operators by name |
+//! | `symbolic` `torch_types` `dispatch` | with `dynamic`: sizes as expressions of names; PyTorch's tensor types by name; operators by name |
 //! | [`check`] | a device beside the CPU, for those who write one |
 //! | [`io`] | files |
 //! | [`interop`] | other libraries |
@@ -104,14 +104,14 @@ pub mod layout;
 pub mod ops;
 pub mod quantized;
 pub mod rank;
-#[cfg(feature = "dynamic")]
-pub mod registry;
 pub mod scalar;
 mod shared;
 pub mod sparse;
 #[cfg(feature = "dynamic")]
 pub mod symbolic;
 pub mod tensor;
+#[cfg(feature = "dynamic")]
+pub mod torch_types;
 
 // Inlined, so that the first page shows what there is; numbers of 8 and 16 bits and complex ones are shown in `element`.
 #[doc(inline)]

@@ -2,7 +2,7 @@
 // Imports: `error`, `shared`, `layout`, `dtype`, `device`, `allocation`, `tensor`.
 
 use super::axes::{Axes, laid_out};
-use super::memory::Memory;
+use super::device_memory::Memory;
 use super::tensor::DynTensor;
 use crate::allocation::Allocation;
 use crate::device::{Cpu, Device, Init, OperandRef};

@@ -17,22 +17,22 @@
 // Imports: its own files.
 
 pub(crate) mod axes;
+mod conj_neg;
 mod create;
+mod device_memory;
 mod display;
 mod extra;
-mod lazy;
-mod memory;
+mod ffi;
 mod named;
 mod opaque;
-mod raw;
 mod tensor;
 mod views;
 mod visit;
 
 pub use axes::MAX_RANK;
+pub use ffi::*;
 pub(crate) use named::{Elementwise, Product, Reducing, Summing};
 pub use opaque::Opaque;
-pub use raw::*;
 pub use tensor::DynTensor;
 pub(crate) use visit::by_dtype;
 pub use visit::{ElementVisitor, NumberVisitor, TensorVisitor};

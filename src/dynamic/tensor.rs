@@ -3,8 +3,8 @@
 
 use super::axes::{Axes, FEW, laid_out};
 use super::create::row_major;
+use super::device_memory::Memory;
 use super::extra::Extra;
-use super::memory::Memory;
 use crate::device::{Cpu, Device, Init, OperandRef};
 use crate::dim::Dim;
 use crate::dtype::DType;

@@ -1,7 +1,7 @@
 //! Files whose elements and sizes are known when they are read.
 // Imports: `error`, `dtype`, `element`, `device`, `tensor`, `dynamic`.
 
-use super::stored::{Description, Order, TensorBytes};
+use super::tensor_bytes::{Description, Order, TensorBytes};
 use crate::device::Cpu;
 use crate::dtype::DType;
 use crate::dynamic::DynTensor;

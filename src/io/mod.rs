@@ -23,7 +23,7 @@ pub mod npz;
 pub mod raw;
 #[cfg(feature = "safetensors")]
 pub mod safetensors;
-mod stored;
+mod tensor_bytes;
 
 pub use file::Progress;
-pub use stored::{Order, TensorBytes};
+pub use tensor_bytes::{Order, TensorBytes};

@@ -16,7 +16,7 @@
 
 use super::file::{Progress, about, distinct, io_error, no_such, open as open_file, save};
 use super::npy::{Npy, put_tensor};
-use super::stored::{TensorBytes, nbytes_of};
+use super::tensor_bytes::{TensorBytes, nbytes_of};
 use crate::dynamic::DynTensor;
 use crate::element::Element;
 use crate::error::{Error, Result, text};

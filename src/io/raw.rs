@@ -13,7 +13,7 @@
 // Imports: `error`, `dim`, `element`, `tensor`, `io`.
 
 use super::file::{Progress, ends, format_error, open, put, save};
-use super::stored::{Description, Order, TensorBytes};
+use super::tensor_bytes::{Description, Order, TensorBytes};
 use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::Result;

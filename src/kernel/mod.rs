@@ -4,27 +4,25 @@
 //! *type* is the kernel, so a device can compile, trace and cache it by type. A [`Program`] stores the values of bodies.
 // Imports: `scalar`, `element`.
 
-mod contraction;
+mod cost;
+mod fast_path;
 mod in_place;
-mod light;
-mod movement;
-mod quick;
+mod ir;
+mod plans;
 mod reducer;
-mod traced;
 
-pub use contraction::{ContractPlan, MAX_GROUP};
+pub use cost::is_light;
+pub use fast_path::{eval_row, run_row, run_row_in_place};
 pub use in_place::InPlace;
-pub use light::is_light;
-pub use movement::{GatherPlan, ScanPlan, SortPlan};
-pub use quick::{eval_row, run_row, run_row_in_place};
-pub(crate) use reducer::PIECE;
-pub use reducer::{Accumulator, LaneVisitor, Reducer, SliceFn};
-pub use traced::{
+pub use ir::{
     KernelIr, Numbers, ReducerIr, RowConstant, TraceInputs, numbers, trace_body, trace_op, trace_program,
     trace_reducer,
 };
 #[cfg(any(debug_assertions, feature = "dynamic"))]
-pub(crate) use traced::{Recorder, trace_elements};
+pub(crate) use ir::{Recorder, trace_elements};
+pub use plans::{ContractPlan, GatherPlan, MAX_GROUP, ScanPlan, SortPlan};
+pub(crate) use reducer::PIECE;
+pub use reducer::{Accumulator, LaneVisitor, Reducer, SliceFn};
 
 use crate::element::{Compute, Element};
 use crate::scalar::{Dual, Lane, Lanes, Num};

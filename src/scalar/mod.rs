@@ -6,21 +6,21 @@
 //! `Lane<L, bool>` and not `bool`, so that `if` on an element cannot compile; [`Lane::select`] stands for it.
 // Imports: `dtype`.
 
+mod compute_type;
 mod dual;
+mod eval;
+mod fast;
 mod lane;
-mod prim;
-mod quick;
-mod run;
-mod skip;
+mod params;
 mod trace;
 
 pub use crate::dtype::DType;
+pub use compute_type::{Bits, ComplexPrim, IntegerPrim, Num, Ordered, Prim, Real};
 pub use dual::Dual;
+pub use eval::Eval;
+pub use fast::FastEval;
 pub use lane::{IntoLane, Lane};
-pub use prim::{Bits, ComplexPrim, IntegerPrim, Num, Ordered, Prim, Real};
-pub use quick::FastEval;
-pub use run::Eval;
-pub use skip::CollectParams;
+pub use params::CollectParams;
 pub use trace::{Definition, Graph, Node, Trace};
 pub(crate) use trace::{Storage, given, input, output, param, store, trace};
 

@@ -8,7 +8,7 @@
 use crate::dtype::DType;
 use crate::error::{Error, Result, text};
 use crate::io::file::{exactly, format_error, short};
-use crate::io::stored::{Description, Order};
+use crate::io::tensor_bytes::{Description, Order};
 use std::io::Read;
 
 const MAGIC: [u8; 6] = *b"\x93NUMPY";

@@ -22,7 +22,7 @@ use super::dynamic::converted;
 use super::file::{
     Progress, about, distinct, exactly, format_error, io_error, no_such, open as open_file, put, save, short,
 };
-use super::stored::{Description, Order, TensorBytes, each_little_endian, nbytes_of};
+use super::tensor_bytes::{Description, Order, TensorBytes, each_little_endian, nbytes_of};
 use crate::device::Cpu;
 use crate::dtype::DType;
 use crate::dynamic::DynTensor;

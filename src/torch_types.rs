@@ -36,7 +36,7 @@ pub enum StorageLayout {
 /// # Examples
 /// ```
 /// use rankform::prelude::*;
-/// use rankform::{DynTensor, registry::TensorType};
+/// use rankform::{DynTensor, torch_types::TensorType};
 /// let kind: TensorType = "cuda.sparse.DoubleTensor".parse()?; // also with "torch." before it
 /// assert_eq!(kind.to_string(), "cuda.sparse.DoubleTensor");
 /// let x = DynTensor::from(Tensor::from([1.0_f32]));
@@ -135,7 +135,7 @@ impl TensorType {
     ///
     /// # Examples
     /// ```
-    /// use rankform::{DType, registry::TensorType};
+    /// use rankform::{DType, torch_types::TensorType};
     /// {
     ///     let _kept = "DoubleTensor".parse::<TensorType>()?.set_default()?;
     ///     assert_eq!(TensorType::default_type().zeros(&[2])?.dtype(), DType::F64);

@@ -1,13 +1,13 @@
 //! What a tensor may hold for numeric work: the type in memory, the machine type it is computed in, and the way between.
 // Imports: `dtype`, `scalar`.
 
+mod float8;
 mod half;
-mod narrow;
-mod quantized;
+mod quantized_int;
 
+pub use float8::{F8E4M3, F8E5M2};
 pub use half::{bf16, f16};
-pub use narrow::{F8E4M3, F8E5M2};
-pub use quantized::{QInt8, QInt32, QUInt8};
+pub use quantized_int::{QInt8, QInt32, QUInt8};
 
 use crate::dtype::DType;
 use crate::scalar::{Bits, ComplexPrim, IntegerPrim, Lane, Lanes, Num, Ordered, Prim, Real};

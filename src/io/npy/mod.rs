@@ -26,7 +26,7 @@ mod header;
 #[cfg(feature = "dynamic")]
 use super::dynamic::converted;
 use super::file::{Progress, about, ends, format_error, open as open_file, put, save};
-use super::stored::{Description, Order, TensorBytes, each_little_endian, nbytes_of};
+use super::tensor_bytes::{Description, Order, TensorBytes, each_little_endian, nbytes_of};
 use crate::device::Cpu;
 use crate::dtype::DType;
 #[cfg(feature = "dynamic")]
