@@ -15,8 +15,11 @@ use crate::kernel::{KernelIr, Program, RowConstant, trace_program};
 use std::any::TypeId;
 use std::sync::Arc;
 
-/// Elements of a row that a thread holds: some at least, so that many lengths have one kernel, and some at most.
+/// Elements of a row that a thread holds: at least some, so that many lengths have one kernel, and at most some.
 const HELD: std::ops::RangeInclusive<usize> = 4..=16;
+
+/// Registers of a block, of 32 bits, that elements of a row may take: half of those of a multiprocessor.
+const REGISTERS_OF_ELEMENTS: usize = 1 << 15;
 
 impl Stream {
     /// # Safety
@@ -87,7 +90,7 @@ struct Plan {
 }
 
 fn source(program: &KernelIr, words: &Words, plan: Plan) -> String {
-    let Plan { outputs, threads, each, outer, line, .. } = plan;
+    let Plan { outputs, threads, outer, line, .. } = plan;
     let mut s = Source::new();
     words.head(&mut s);
     // A function for each step; run-time numbers stand one step after another.
@@ -104,6 +107,9 @@ fn source(program: &KernelIr, words: &Words, plan: Plan) -> String {
     let mut inputs = Signature::default();
     signatures.iter().chain([&last]).for_each(|signature| inputs.inputs.extend(&signature.inputs));
     inputs.outputs.clone_from(&last.outputs);
+    // Elements that do not fit in registers are read again by each step.
+    let registers: usize = inputs.inputs.values().map(|dtype| dtype.size().div_ceil(4)).sum();
+    let each = if registers * plan.each * threads <= REGISTERS_OF_ELEMENTS { plan.each } else { 0 };
     s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({threads}) kernel(const Args a) {{"));
     let types = pointers(&mut s, &inputs, outputs, outer.operands, plan.operands, outer, "(idx)blockIdx.x");
     let reduced =
