@@ -260,7 +260,7 @@ impl<L: Lanes> Lanes for Dual<L> {
         if x.iter().all(|x| x.1.is_none()) {
             return (value.0, None);
         }
-        let slope = F::slope::<L, P>(x.map(|x| Lane(x.0)), value);
+        let slope = F::derivative::<L, P>(x.map(|x| Lane(x.0)), value);
         let mut tangent = None;
         for i in 0..N {
             tangent = plus::<L, P>(tangent, tangent!(x[i].1, |dx: P| along(slope[i], dx)));

@@ -6,7 +6,7 @@ use super::{
     Part, Prim, Real, Shift, Unary,
 };
 
-/// The interpretation that computes with [`Function::quick`]: a raw lane is the machine value, and whether some function
+/// The interpretation that computes with [`Function::fast`]: a raw lane is the machine value, and whether some function
 /// on the way to it was asked for more than its quick form can do. A loop runs a block of elements this way and, where one
 /// is in doubt, the block again as [`Eval`]: see [`run_row`](crate::kernel::run_row).
 ///
@@ -105,7 +105,7 @@ impl Lanes for FastEval {
     }
     #[inline(always)]
     fn function<F: Function<N>, P: Real, const N: usize>(x: [(P, bool); N]) -> (P, bool) {
-        let (value, doubt) = F::quick::<Eval, P>(x.map(|x| Lane(x.0)));
+        let (value, doubt) = F::fast::<Eval, P>(x.map(|x| Lane(x.0)));
         (value.0, x.iter().fold(doubt.0, |doubt, x| doubt | x.1))
     }
 }

@@ -168,7 +168,7 @@ pub trait Lanes: Sized + 'static {
 
 /// A named function of `N` real variables: the only way a name enters the language.
 ///
-/// The CPU runs `value`, a code generator may call its own `NAME`, and differentiation applies `slope`. Operators that
+/// The CPU runs `value`, a code generator may call its own `NAME`, and differentiation applies `derivative`. Operators that
 /// are plain compositions (`gelu`, `sigmoid`) need none of this: their bodies are enough.
 pub trait Function<const N: usize>: 'static {
     /// The C name, as in `<math.h>` where it exists there.
@@ -177,9 +177,9 @@ pub trait Function<const N: usize>: 'static {
     fn value<L: Lanes, P: Real>(x: [Lane<L, P>; N]) -> Lane<L, P>;
     /// A cheaper form of `value`, and whether it is in doubt here; [`FastEval`] says who calls it. By default `value` itself.
     #[inline(always)]
-    fn quick<L: Lanes, P: Real>(x: [Lane<L, P>; N]) -> (Lane<L, P>, Lane<L, bool>) {
+    fn fast<L: Lanes, P: Real>(x: [Lane<L, P>; N]) -> (Lane<L, P>, Lane<L, bool>) {
         (Self::value(x), Lane::literal(false))
     }
     /// The partial derivatives at `x`, where the value is `y`.
-    fn slope<L: Lanes, P: Real>(x: [Lane<L, P>; N], y: Lane<L, P>) -> [Lane<L, P>; N];
+    fn derivative<L: Lanes, P: Real>(x: [Lane<L, P>; N], y: Lane<L, P>) -> [Lane<L, P>; N];
 }

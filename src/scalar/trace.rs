@@ -75,7 +75,7 @@ pub struct Definition {
     /// The value; its functions are numbered in the graph that this definition belongs to.
     pub value: Graph,
     /// Its cheaper form, if it has one: the value, and whether it is in doubt.
-    pub quick: Option<Graph>,
+    pub fast: Option<Graph>,
     function: TypeId,
 }
 
@@ -261,7 +261,7 @@ pub(crate) fn given(index: usize, dtype: DType) -> u32 {
 /// The number of the definition of `F` in the running trace, which takes it in when it is new.
 #[inline(never)]
 fn defined<F: Function<N>, P: Real, const N: usize>() -> usize {
-    define(TypeId::of::<F>(), F::NAME, P::DTYPE, N, value_of::<F, P, N>, quick_of::<F, P, N>)
+    define(TypeId::of::<F>(), F::NAME, P::DTYPE, N, value_of::<F, P, N>, fast_of::<F, P, N>)
 }
 
 /// The arguments of a function.
@@ -279,8 +279,8 @@ fn value_of<F: Function<N>, P: Real, const N: usize>() {
     store(F::value::<Trace, P>(arguments()).0, P::DTYPE);
 }
 
-fn quick_of<F: Function<N>, P: Real, const N: usize>() {
-    let (value, doubt) = F::quick::<Trace, P>(arguments());
+fn fast_of<F: Function<N>, P: Real, const N: usize>() {
+    let (value, doubt) = F::fast::<Trace, P>(arguments());
     store(value.0, P::DTYPE);
     store(doubt.0, DType::Bool);
 }
@@ -298,7 +298,7 @@ fn define(
     dtype: DType,
     arguments: usize,
     value: fn(),
-    quick: fn(),
+    fast: fn(),
 ) -> usize {
     let known = |graph: &Graph| {
         graph.definitions.iter().position(|known| known.function == function && known.dtype == dtype)
@@ -317,14 +317,14 @@ fn define(
         graph
     };
     let value = within(value);
-    let quick = within(quick);
+    let fast = within(fast);
     // One that is never in doubt is the value itself.
-    let doubt = quick.outputs().nth(1).and_then(|(_, id)| quick.nodes().nth(id as usize));
+    let doubt = fast.outputs().nth(1).and_then(|(_, id)| fast.nodes().nth(id as usize));
     let is_certain = matches!(doubt, None | Some((Node::Literal(_), ..)));
     with_graph(|graph| {
         graph.definitions = definitions;
-        let quick = (!is_certain).then_some(quick);
-        graph.definitions.push(Definition { name, dtype, arguments, value, quick, function });
+        let fast = (!is_certain).then_some(fast);
+        graph.definitions.push(Definition { name, dtype, arguments, value, fast, function });
         graph.definitions.len() - 1
     })
 }

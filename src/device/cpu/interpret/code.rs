@@ -205,7 +205,7 @@ impl Writer {
                 Node::Function(_, number) => {
                     let definition = all.get(number)?;
                     let given: Vec<Value> = args.iter().map(|&id| values[id as usize]).collect();
-                    match definition.quick.as_ref().filter(|_| self.quick) {
+                    match definition.fast.as_ref().filter(|_| self.quick) {
                         Some(quick) => {
                             let [value, doubt] = self.part(quick, all, &[], &given, 0)?.try_into().ok()?;
                             self.doubts(doubt)?;
