@@ -34,7 +34,7 @@ const LONGEST: usize = 160;
 ///
 /// A guess, for speed alone, which does not see loops: what is taken for light, or is not, has the same results.
 #[doc(hidden)]
-pub const fn is_light(body: &str) -> bool {
+pub const fn is_cheap(body: &str) -> bool {
     let text = body.as_bytes();
     let mut end = if text.len() > LONGEST { return false } else { 0 };
     while end < text.len() {
@@ -77,7 +77,7 @@ const fn is_short(text: &[u8], start: usize, end: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_light;
+    use super::is_cheap;
 
     #[test]
     fn bodies_of_few_instructions_are_light() {
@@ -87,7 +87,7 @@ mod tests {
             "{ x.gt(Lane::zero()).select(x, x * slope) }",
             "{ x * (x * x).max(-(y)) }",
         ] {
-            assert!(is_light(body), "{body}");
+            assert!(is_cheap(body), "{body}");
         }
         for body in [
             "{ x * y + x.sin() }",
@@ -97,8 +97,8 @@ mod tests {
             "{ maximum(x) }",
             "{ pick()(x) }",
         ] {
-            assert!(!is_light(body), "{body}");
+            assert!(!is_cheap(body), "{body}");
         }
-        assert!(!is_light(&format!("{{ {} }}", "x * x + ".repeat(40))));
+        assert!(!is_cheap(&format!("{{ {} }}", "x * x + ".repeat(40))));
     }
 }

@@ -36,7 +36,7 @@ impl<P: Program> Program for InPlace<P> {
     const FIXED: bool = P::FIXED;
     const HELD: usize = P::HELD;
     const PLAIN: bool = P::PLAIN;
-    const LIGHT: bool = P::LIGHT;
+    const CHEAP: bool = P::CHEAP;
     const IN_PLACE: bool = true;
     #[inline(always)]
     fn prepare_row(&mut self, row: &mut impl Row) {

@@ -11,7 +11,7 @@ mod ir;
 mod plans;
 mod reducer;
 
-pub use cost::is_light;
+pub use cost::is_cheap;
 pub use fast_path::{eval_row, run_row, run_row_in_place};
 pub use in_place::InPlace;
 pub use ir::{
@@ -91,7 +91,7 @@ pub trait Op<IN: Elements>: Copy + Send + Sync + 'static {
     /// Its name, in error messages.
     const NAME: &'static str = "map";
     /// Whether its body is a few instructions, so that loops over large operands wait for memory. For speed alone.
-    const LIGHT: bool = false;
+    const CHEAP: bool = false;
     /// The element of the result.
     type Out: Element;
     /// The body.
@@ -107,8 +107,8 @@ pub trait Op<IN: Elements>: Copy + Send + Sync + 'static {
 pub trait OpMany<IN: Elements>: Copy + Send + Sync + 'static {
     /// Its name, in error messages.
     const NAME: &'static str = "map";
-    /// See [`Op::LIGHT`].
-    const LIGHT: bool = false;
+    /// See [`Op::CHEAP`].
+    const CHEAP: bool = false;
     /// The elements of the results, as a tuple.
     type Out: Elements;
     /// The body.
@@ -129,8 +129,8 @@ pub trait Body: Copy + Send + Sync + 'static {
     const HELD: usize;
     /// Whether all elements in it are [`Element::PLAIN`]: then its trace says all of it.
     const PLAIN: bool;
-    /// Whether all its operators and reducers are light ([`Op::LIGHT`]), and its elements are computed with as they stand in memory.
-    const LIGHT: bool;
+    /// Whether all its operators and reducers are light ([`Op::CHEAP`]), and its elements are computed with as they stand in memory.
+    const CHEAP: bool;
     /// Where its values along a row stand.
     const SOURCE: Source = Source::Nowhere;
     /// Evaluates it at the current position.
@@ -183,7 +183,7 @@ impl<T: Element> Body for Input<T> {
     const FIXED: bool = true;
     const HELD: usize = 0;
     const PLAIN: bool = T::PLAIN;
-    const LIGHT: bool = size_of::<T>() == size_of::<Compute<T>>();
+    const CHEAP: bool = size_of::<T>() == size_of::<Compute<T>>();
     #[inline(always)]
     fn prepare_row(&mut self, row: &mut impl Row) {
         *row.next() += 1;
@@ -201,7 +201,7 @@ impl<T: Element> Body for Param<T> {
     const FIXED: bool = false;
     const HELD: usize = 0;
     const PLAIN: bool = T::PLAIN;
-    const LIGHT: bool = true;
+    const CHEAP: bool = true;
     #[inline(always)]
     fn prepare_row(&mut self, _: &mut impl Row) {}
     #[inline(always)]
@@ -237,7 +237,7 @@ impl<R: Reducer<B::Out>, B: Body> Body for RowReduce<R, B> {
     const FIXED: bool = B::FIXED;
     const HELD: usize = B::HELD;
     const PLAIN: bool = B::PLAIN && R::Out::PLAIN;
-    const LIGHT: bool = R::LIGHT && B::LIGHT;
+    const CHEAP: bool = R::CHEAP && B::CHEAP;
     #[inline(always)]
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<R::Out>> {
         io.settled::<R::Out>(self.value, B::LOADS)
@@ -282,7 +282,7 @@ impl<B: Body> Body for Cached<B> {
     const FIXED: bool = B::FIXED;
     const HELD: usize = B::HELD + if Self::STANDS { 0 } else { size_of::<Compute<B::Out>>() };
     const PLAIN: bool = B::PLAIN;
-    const LIGHT: bool = B::LIGHT;
+    const CHEAP: bool = B::CHEAP;
     #[inline(always)]
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<B::Out>> {
         if Self::STANDS {
@@ -320,8 +320,8 @@ pub trait Program: Copy + Send + Sync + 'static {
     const HELD: usize;
     /// Whether all elements in it are [`Element::PLAIN`]: then its trace says all of it.
     const PLAIN: bool;
-    /// See [`Body::LIGHT`].
-    const LIGHT: bool;
+    /// See [`Body::CHEAP`].
+    const CHEAP: bool;
     /// Whether its k-th output is the operand of its k-th load, for every output; see [`InPlace`].
     const IN_PLACE: bool = false;
     /// Whether it stores what it loads, and nothing else: a copy.
@@ -343,7 +343,7 @@ impl<B: Body> Program for Store<B> {
     const FIXED: bool = B::FIXED;
     const HELD: usize = B::HELD;
     const PLAIN: bool = B::PLAIN;
-    const LIGHT: bool = B::LIGHT;
+    const CHEAP: bool = B::CHEAP;
     const COPY: bool = matches!(B::SOURCE, Source::Operand);
     #[inline(always)]
     fn prepare_row(&mut self, row: &mut impl Row) {
@@ -391,7 +391,7 @@ macro_rules! arities {
             const FIXED: bool = true $(&& $element::FIXED)*;
             const HELD: usize = 0 $(+ $element::HELD)*;
             const PLAIN: bool = FUNCTION::Out::PLAIN $(&& $element::PLAIN)*;
-            const LIGHT: bool = FUNCTION::LIGHT $(&& $element::LIGHT)*;
+            const CHEAP: bool = FUNCTION::CHEAP $(&& $element::CHEAP)*;
             #[inline(always)]
             fn prepare_row(&mut self, row: &mut impl Row) {
                 $(self.1.$index.prepare_row(row);)*
@@ -409,7 +409,7 @@ macro_rules! arities {
             const FIXED: bool = true $(&& $element::FIXED)*;
             const HELD: usize = 0 $(+ $element::HELD)*;
             const PLAIN: bool = FUNCTION::Out::PLAIN $(&& $element::PLAIN)*;
-            const LIGHT: bool = FUNCTION::LIGHT $(&& $element::LIGHT)*;
+            const CHEAP: bool = FUNCTION::CHEAP $(&& $element::CHEAP)*;
             #[inline(always)]
             fn prepare_row(&mut self, row: &mut impl Row) {
                 $(self.1.$index.prepare_row(row);)*

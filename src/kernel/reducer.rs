@@ -121,8 +121,8 @@ pub trait Reducer<T: Element>: Copy + Send + Sync + 'static {
     const NAME: &'static str;
     /// Whether no elements have no value: then such a reduction is [`Error::Empty`](crate::Error::Empty).
     const NEEDS_ELEMENTS: bool = false;
-    /// See [`Op::LIGHT`](super::Op::LIGHT): whether absorbing is a few instructions.
-    const LIGHT: bool = false;
+    /// See [`Op::CHEAP`](super::Op::CHEAP): whether absorbing is a few instructions.
+    const CHEAP: bool = false;
     /// The element of the result.
     type Out: Element;
     /// What is carried along: a lane, or a tuple of lanes.

@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::expr::Reduce;
 #[cfg(any(debug_assertions, feature = "dynamic"))]
 use crate::kernel::SliceFn;
-use crate::kernel::{PIECE, Reducer, is_light};
+use crate::kernel::{PIECE, Reducer, is_cheap};
 use crate::layout::Layout;
 use crate::rank::{HasAxes, RankMinusOne, RemoveAxes};
 #[cfg(debug_assertions)]
@@ -49,7 +49,7 @@ macro_rules! reducers {
         impl<$T: $class> Reducer<$T> for $R {
             const NAME: &'static str = $name;
             const NEEDS_ELEMENTS: bool = reducers!(@needs $($needs)?);
-            const LIGHT: bool = is_light(stringify!($accumulate));
+            const CHEAP: bool = is_cheap(stringify!($accumulate));
             type Out = $out;
             type State<$L: Lanes> = $state;
             #[inline(always)]

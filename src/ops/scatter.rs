@@ -22,7 +22,7 @@ use crate::tensor::{Tensor, TensorView, TensorViewMut};
 pub struct Replace;
 
 impl<T: Element> Op<(T, T)> for Replace {
-    const LIGHT: bool = true;
+    const CHEAP: bool = true;
     const NAME: &'static str = "replace";
     type Out = T;
     #[inline(always)]

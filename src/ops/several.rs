@@ -49,7 +49,7 @@ indices! {
 pub(super) struct Onto;
 
 impl Op<(i64, i64, i64)> for Onto {
-    const LIGHT: bool = true;
+    const CHEAP: bool = true;
     const NAME: &'static str = "index";
     type Out = i64;
     #[inline(always)]

@@ -207,7 +207,7 @@ pub(super) unsafe fn accumulate<B: Body, R: Reducer<B::Out>>(body: *const (), st
     let body = unsafe { body.cast::<B>().read() };
     let accumulate = AbsorbColumns::<B, R> { body, strips, reducer: PhantomData };
     // Light columns wait for memory, however wide vectors are.
-    if const { B::LIGHT && R::LIGHT } { simd::dispatch_two(accumulate) } else { simd::dispatch(accumulate) }
+    if const { B::CHEAP && R::CHEAP } { simd::dispatch_two(accumulate) } else { simd::dispatch(accumulate) }
 }
 
 struct AbsorbColumns<'a, B, R> {

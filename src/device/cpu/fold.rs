@@ -187,7 +187,7 @@ pub(super) fn padded<B: Body, R: Reducer<B::Out>, M: Mode>(
     }
     let mut states = [R::identity::<Eval>(); LANES];
     // What computes long is evaluated by one loop.
-    let light = const { B::LIGHT };
+    let light = const { B::CHEAP };
     let mut computed = [Compute::<B::Out>::default(); SHORT];
     for step in (0..if light { 0 } else { n.min(SHORT) }).step_by(STEP) {
         for j in 0..STEP {
@@ -235,7 +235,7 @@ fn accumulate<B: Body, R: Reducer<B::Out>, M: Mode>(
     // Wrapping sums: the checks of a debug build would keep these loops from vectorizing there.
     let at = at.wrapping_sub(start);
     let in_memory = const { matches!((B::SOURCE, M::HELD), (Source::Operand, _) | (Source::Held, true)) };
-    let light = const { B::LIGHT && R::LIGHT };
+    let light = const { B::CHEAP && R::CHEAP };
     if M::PLAIN {
         let (length, whole) = (n - start, (n - start) / lanes * lanes);
         let first_of_row = n < lanes && at.wrapping_add(start.wrapping_add(whole)) == 0;

@@ -48,7 +48,7 @@ impl MapKernel {
     /// The kernel of program `P`.
     const fn of<P: Program>() -> Self {
         // What computes long is worth packing the operand that stands still.
-        let two = P::LOADS == 2 && !P::BY_ROWS && P::LIGHT;
+        let two = P::LOADS == 2 && !P::BY_ROWS && P::CHEAP;
         let first: Option<RowsFn> = if two && !P::IN_PLACE { Some(rows_of::<P, 0>) } else { None };
         let second: Option<RowsFn> = if two { Some(rows_of::<P, 1>) } else { None };
         Self::by::<P>(Loops { rows: rows_of::<P, NONE>, still: [first, second], past: past::takes::<P>() })
@@ -62,7 +62,7 @@ impl MapKernel {
             loads: P::LOADS,
             by_rows: P::BY_ROWS,
             held: P::HELD,
-            light: P::LIGHT,
+            light: P::CHEAP,
             in_place: P::IN_PLACE,
             copy: P::COPY,
         }
@@ -165,7 +165,7 @@ fn by_steps<P: Program, M: Mode>(mut program: P, n: usize, pointers: &Addresses,
 #[inline(always)]
 fn along<P: Program, M: Mode>(program: &P, n: usize, pointers: &Addresses, next: usize, still: usize) {
     let at = |i| At::<M>::beside(pointers, next, still, i);
-    if const { M::PLAIN || P::LIGHT } {
+    if const { M::PLAIN || P::CHEAP } {
         // The full form alone: where a quick one holds, it has the same bits, and light programs have none.
         for i in 0..n {
             program.run::<Eval>(&mut at(i));
@@ -371,7 +371,7 @@ impl<M: Mode, const SHORT: bool> Row for RowPreparation<'_, M, SHORT> {
             // SAFETY: the driver made room for every value that the program holds, each aligned to a cache line.
             unsafe { *room.wrapping_add(i) = value };
         };
-        if const { M::PLAIN || B::LIGHT } {
+        if const { M::PLAIN || B::CHEAP } {
             for i in 0..n {
                 put(i, body.eval::<Eval>(&mut at(i)).value());
             }

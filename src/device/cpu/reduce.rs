@@ -52,7 +52,7 @@ impl ReduceKernel {
 
     pub(super) const fn light_of<B: Body, R: Reducer<B::Out>>() -> usize {
         match size_of::<Compute<B::Out>>() {
-            _ if !B::LIGHT || !R::LIGHT => 1,
+            _ if !B::CHEAP || !R::CHEAP => 1,
             0..=4 => 8,
             _ => 4,
         }
