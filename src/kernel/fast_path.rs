@@ -94,11 +94,11 @@ impl<IO: Io<Eval>> Io<FastEval> for Tried<IO> {
         self.io.store::<T>(Lane::from_raw(value.tried()));
     }
     #[inline(always)]
-    fn settled<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<FastEval, Compute<T>> {
-        Lane::certain(self.io.settled::<T>(value, loads).value())
+    fn row_constant<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<FastEval, Compute<T>> {
+        Lane::certain(self.io.row_constant::<T>(value, loads).value())
     }
     #[inline(always)]
-    fn held<T: Element>(&mut self, place: usize, loads: usize) -> Option<Lane<FastEval, Compute<T>>> {
-        self.io.held::<T>(place, loads).map(|value| Lane::certain(value.value()))
+    fn cached<T: Element>(&mut self, place: usize, loads: usize) -> Option<Lane<FastEval, Compute<T>>> {
+        self.io.cached::<T>(place, loads).map(|value| Lane::certain(value.value()))
     }
 }

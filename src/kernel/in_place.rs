@@ -34,7 +34,7 @@ impl<P: Program> Program for InPlace<P> {
     const LOADS: usize = P::LOADS;
     const BY_ROWS: bool = P::BY_ROWS;
     const FIXED: bool = P::FIXED;
-    const HELD: usize = P::HELD;
+    const CACHED_BYTES: usize = P::CACHED_BYTES;
     const PLAIN: bool = P::PLAIN;
     const CHEAP: bool = P::CHEAP;
     const IN_PLACE: bool = true;

@@ -1,7 +1,9 @@
 //! Programs as data: what code generators start from.
 // Imports: `scalar`, `element`, `kernel`.
 
-use super::{Accumulator, Body, Elements, Io, LaneVisitor, Op, Program, Reducer, Row, SliceFn, Source};
+use super::{
+    Accumulator, Body, ElementTuple, Io, LaneVisitor, Op, Program, Reducer, Row, SliceFn, ValueSource,
+};
 use crate::element::{Compute, Element};
 use crate::scalar::{
     CollectParams, DType, Eval, Graph, Lane, Lanes, Prim, Storage, Trace, given, input, output, param, store,
@@ -14,7 +16,7 @@ use std::fmt;
 #[derive(Clone, Debug)]
 pub struct KernelIr {
     /// [`Node::Given`](crate::scalar::Node::Given) in a later graph is the number of one of these.
-    pub settled: Vec<RowConstant>,
+    pub row_constants: Vec<RowConstant>,
     /// The loads and stores of one element.
     pub graph: Graph,
 }
@@ -32,7 +34,7 @@ pub enum RowConstant {
         is_operand: bool,
     },
     /// The values themselves, which several later graphs use.
-    Held {
+    Cached {
         /// The values.
         body: Graph,
     },
@@ -41,7 +43,7 @@ pub enum RowConstant {
 impl KernelIr {
     /// As [`Graph::foreign`], of all its graphs.
     pub fn foreign(&self) -> Option<&'static str> {
-        self.settled.iter().map(RowConstant::body).chain([&self.graph]).find_map(Graph::foreign)
+        self.row_constants.iter().map(RowConstant::body).chain([&self.graph]).find_map(Graph::foreign)
     }
 }
 
@@ -49,19 +51,19 @@ impl RowConstant {
     /// The graph of the values along the row.
     pub fn body(&self) -> &Graph {
         match self {
-            RowConstant::Reduced { body, .. } | RowConstant::Held { body } => body,
+            RowConstant::Reduced { body, .. } | RowConstant::Cached { body } => body,
         }
     }
 }
 
 impl fmt::Display for KernelIr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, settled) in self.settled.iter().enumerate() {
-            match settled {
+        for (number, constant) in self.row_constants.iter().enumerate() {
+            match constant {
                 RowConstant::Reduced { body, reducer, .. } => {
                     write!(f, "given {number}: {} along the row of\n{body}", reducer.name)?
                 }
-                RowConstant::Held { body } => write!(f, "given {number}: held along the row\n{body}")?,
+                RowConstant::Cached { body } => write!(f, "given {number}: held along the row\n{body}")?,
             }
         }
         write!(f, "{}", self.graph)
@@ -96,11 +98,11 @@ pub struct ReducerIr {
 pub fn trace_program<P: Program>(program: &P, reads: &[u8]) -> KernelIr {
     if const { P::BY_ROWS } {
         let mut program = *program;
-        let mut rows = RowRecorder { reads, next: 0, settled: Vec::new(), firsts: Vec::new() };
+        let mut rows = RowRecorder { reads, next: 0, row_constants: Vec::new(), firsts: Vec::new() };
         program.prepare_row(&mut rows);
-        let RowRecorder { settled, firsts, .. } = rows;
+        let RowRecorder { row_constants, firsts, .. } = rows;
         let graph = recorded(reads, 0, &firsts, 0, &mut |recorder| program.run::<Trace>(recorder));
-        return KernelIr { settled, graph };
+        return KernelIr { row_constants, graph };
     }
     trace_elements(reads, &mut |recorder| program.run::<Trace>(recorder))
 }
@@ -108,7 +110,7 @@ pub fn trace_program<P: Program>(program: &P, reads: &[u8]) -> KernelIr {
 /// As [`trace_program`], of one that is not settled by rows and that runs so.
 #[inline(never)]
 pub(crate) fn trace_elements(reads: &[u8], run: &mut dyn FnMut(&mut Recorder<'_>)) -> KernelIr {
-    KernelIr { settled: Vec::new(), graph: recorded(reads, 0, &[], 0, run) }
+    KernelIr { row_constants: Vec::new(), graph: recorded(reads, 0, &[], 0, run) }
 }
 
 /// The value of a body, in its machine type: what a fused reduction absorbs. What would be settled on a row is taken as the
@@ -204,7 +206,7 @@ pub fn trace_op<F: Op<IN>, IN: TraceInputs>() -> Graph {
 }
 
 /// Tuples of elements that can be loaded for a trace.
-pub trait TraceInputs: Elements {
+pub trait TraceInputs: ElementTuple {
     #[doc(hidden)]
     fn load(io: &mut impl Io<Trace>) -> Self::Lanes<Trace>;
 }
@@ -273,14 +275,14 @@ impl Io<Trace> for Recorder<'_> {
     fn store<T: Element>(&mut self, value: Lane<Trace, Compute<T>>) {
         output(value.0, storage::<T>());
     }
-    fn settled<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<Trace, Compute<T>> {
+    fn row_constant<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<Trace, Compute<T>> {
         self.next += loads;
         Lane(match self.found() {
             Some(number) => given(number, <Compute<T> as Prim>::DTYPE),
             None => Trace::literal(value),
         })
     }
-    fn held<T: Element>(&mut self, place: usize, loads: usize) -> Option<Lane<Trace, Compute<T>>> {
+    fn cached<T: Element>(&mut self, place: usize, loads: usize) -> Option<Lane<Trace, Compute<T>>> {
         let number = place.checked_sub(1)?;
         self.next += loads;
         self.from = place;
@@ -291,7 +293,7 @@ impl Io<Trace> for Recorder<'_> {
 struct RowRecorder<'a> {
     reads: &'a [u8],
     next: usize,
-    settled: Vec<RowConstant>,
+    row_constants: Vec<RowConstant>,
     firsts: Vec<usize>,
 }
 
@@ -305,7 +307,7 @@ impl RowRecorder<'_> {
     }
     #[inline(never)]
     fn within(&mut self, parts: usize, body: &mut dyn FnMut(&mut Recorder<'_>)) -> Graph {
-        let from = self.settled.len() - parts;
+        let from = self.row_constants.len() - parts;
         let graph = recorded(self.reads, self.next, &self.firsts, from, body);
         self.firsts.push(from);
         graph
@@ -318,19 +320,19 @@ impl Row for RowRecorder<'_> {
     }
     fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
         let body = self.values(body);
-        let is_operand =
-            matches!(B::SOURCE, Source::Operand) && TypeId::of::<B::Out>() == TypeId::of::<Compute<B::Out>>();
-        self.settled.push(RowConstant::Reduced {
+        let is_operand = matches!(B::SOURCE, ValueSource::Operand)
+            && TypeId::of::<B::Out>() == TypeId::of::<Compute<B::Out>>();
+        self.row_constants.push(RowConstant::Reduced {
             body,
             reducer: Box::new(trace_reducer::<B::Out, R>()),
             is_operand,
         });
         Default::default()
     }
-    fn hold<B: Body>(&mut self, body: &B) -> usize {
+    fn cache<B: Body>(&mut self, body: &B) -> usize {
         let body = self.values(body);
-        self.settled.push(RowConstant::Held { body });
-        self.settled.len()
+        self.row_constants.push(RowConstant::Cached { body });
+        self.row_constants.len()
     }
 }
 
@@ -348,7 +350,7 @@ impl Row for Parts {
         self.count += 1;
         Default::default()
     }
-    fn hold<B: Body>(&mut self, _: &B) -> usize {
+    fn cache<B: Body>(&mut self, _: &B) -> usize {
         self.count += 1;
         self.count
     }
@@ -384,15 +386,15 @@ impl LaneVisitor<Trace> for Stores {
 // ---------------------------------------------------------------- the run-time numbers of a program
 
 /// The bytes of run-time numbers, each in the first of 16.
-pub type Numbers = Vec<[u8; 16]>;
+pub type RunTimeNumbers = Vec<[u8; 16]>;
 
 /// The run-time numbers of a program, in the order of its graphs: those of what is settled, one after another, then its own.
-pub fn numbers<P: Program>(program: &P) -> Numbers {
+pub fn numbers<P: Program>(program: &P) -> RunTimeNumbers {
     if const { P::FIXED } {
         return Vec::new();
     }
     let mut program = *program;
-    let mut collected = Collector { next: 0, settled: 0, numbers: Vec::new() };
+    let mut collected = Collector { next: 0, constants: 0, numbers: Vec::new() };
     if P::BY_ROWS {
         program.prepare_row(&mut collected);
     }
@@ -402,8 +404,8 @@ pub fn numbers<P: Program>(program: &P) -> Numbers {
 
 struct Collector {
     next: usize,
-    settled: usize,
-    numbers: Numbers,
+    constants: usize,
+    numbers: RunTimeNumbers,
 }
 
 impl Io<CollectParams> for Collector {
@@ -417,10 +419,10 @@ impl Io<CollectParams> for Collector {
         Lane(())
     }
     fn store<T: Element>(&mut self, _: Lane<CollectParams, Compute<T>>) {}
-    fn settled<T: Element>(&mut self, _: Compute<T>, _: usize) -> Lane<CollectParams, Compute<T>> {
+    fn row_constant<T: Element>(&mut self, _: Compute<T>, _: usize) -> Lane<CollectParams, Compute<T>> {
         Lane(())
     }
-    fn held<T: Element>(&mut self, place: usize, _: usize) -> Option<Lane<CollectParams, Compute<T>>> {
+    fn cached<T: Element>(&mut self, place: usize, _: usize) -> Option<Lane<CollectParams, Compute<T>>> {
         (place > 0).then_some(Lane(()))
     }
 }
@@ -430,13 +432,13 @@ impl Row for Collector {
         &mut self.next
     }
     fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
-        self.settled += 1;
+        self.constants += 1;
         body.eval::<CollectParams>(self);
         Default::default()
     }
-    fn hold<B: Body>(&mut self, body: &B) -> usize {
-        self.settled += 1;
+    fn cache<B: Body>(&mut self, body: &B) -> usize {
+        self.constants += 1;
         body.eval::<CollectParams>(self);
-        self.settled
+        self.constants
     }
 }

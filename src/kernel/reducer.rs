@@ -51,7 +51,7 @@ carried! {
 
 /// Values that [`Reducer::accumulate_slice`] is handed at once, of those that are computed first. A reducer that takes more of them apart
 /// into as many has the same bits of both.
-pub(crate) const PIECE: usize = 1024;
+pub(crate) const SLICE_ELEMENTS: usize = 1024;
 
 /// [`Reducer::accumulate_slice`] without its types: of `n` values and the number of the first; the lanes of the state go to the last address,
 /// one behind the other.

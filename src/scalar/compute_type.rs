@@ -1,7 +1,7 @@
 //! The machine types that bodies compute in, and what each class of them can do.
 // Imports: `dtype`, and `scalar`'s step names.
 
-use super::{Arith, Compare, Lane, Lanes, Logic, Order, Part, Shift, Unary};
+use super::{Arith, Compare, Lane, Lanes, Logic, MinMaxRem, Part, Shift, Unary};
 use crate::dtype::DType;
 use num_complex::Complex;
 use std::fmt;
@@ -53,7 +53,7 @@ pub trait Ordered: Prim {
     /// The smallest value: below every other.
     const LOWEST: Self;
     /// Maximum, minimum, remainder (which no body asks of booleans).
-    fn order(op: Order, a: Self, b: Self) -> Self;
+    fn order(op: MinMaxRem, a: Self, b: Self) -> Self;
     /// `a < b`, `a <= b`.
     fn compare(op: Compare, a: Self, b: Self) -> bool;
     /// The signed integer of the same width.
@@ -69,7 +69,7 @@ pub trait Ordered: Prim {
     /// The derivative of [`order`](Ordered::order) of `x` and `y` that carry these; of what carries none, any.
     #[inline(always)]
     fn order_tangent<L: Lanes>(
-        _: Order,
+        _: MinMaxRem,
         _: [Lane<L, Self>; 3],
         [dx, _]: [Lane<L, Self>; 2],
     ) -> Lane<L, Self> {
@@ -257,11 +257,11 @@ macro_rules! integers {
             const HIGHEST: $t = $t::MAX;
             const LOWEST: $t = $t::MIN;
             #[inline(always)]
-            fn order(op: Order, a: $t, b: $t) -> $t {
+            fn order(op: MinMaxRem, a: $t, b: $t) -> $t {
                 match op {
-                    Order::Max => if a > b { a } else { b },
-                    Order::Min => if a < b { a } else { b },
-                    Order::Rem => if b == 0 { 0 } else { a.wrapping_rem(b) },
+                    MinMaxRem::Max => if a > b { a } else { b },
+                    MinMaxRem::Min => if a < b { a } else { b },
+                    MinMaxRem::Rem => if b == 0 { 0 } else { a.wrapping_rem(b) },
                 }
             }
             type Key = $key;
@@ -317,11 +317,11 @@ impl Ordered for bool {
     const HIGHEST: bool = true;
     const LOWEST: bool = false;
     #[inline(always)]
-    fn order(op: Order, a: bool, b: bool) -> bool {
+    fn order(op: MinMaxRem, a: bool, b: bool) -> bool {
         match op {
-            Order::Max => a | b,
-            Order::Min => a & b,
-            Order::Rem => false,
+            MinMaxRem::Max => a | b,
+            MinMaxRem::Min => a & b,
+            MinMaxRem::Rem => false,
         }
     }
     type Key = i8;
@@ -384,24 +384,24 @@ macro_rules! reals {
             const HIGHEST: $t = $t::INFINITY;
             const LOWEST: $t = $t::NEG_INFINITY;
             #[inline(always)]
-            fn order(op: Order, a: $t, b: $t) -> $t {
+            fn order(op: MinMaxRem, a: $t, b: $t) -> $t {
                 // `a` may be the state of a long reduction: only one comparison waits for it. It keeps `a` where `a` is NaN
                 // or equal; zeros of two signs are equal, and a NaN `b` is taken last.
                 const SIGN: $bits = 1 << ($bits::BITS - 1);
                 match op {
-                    Order::Max => {
+                    MinMaxRem::Max => {
                         let larger = if b > a { b } else { a };
                         let zero = $bits::from(b.to_bits() == 0) << ($bits::BITS - 1);
                         let signed = $t::from_bits(larger.to_bits() & !zero);
                         if b != b { b } else { signed }
                     }
-                    Order::Min => {
+                    MinMaxRem::Min => {
                         let smaller = if b < a { b } else { a };
                         let zero = $bits::from(b.to_bits() == SIGN) << ($bits::BITS - 1);
                         let signed = $t::from_bits(smaller.to_bits() | zero);
                         if b != b { b } else { signed }
                     }
-                    Order::Rem => a % b,
+                    MinMaxRem::Rem => a % b,
                 }
             }
             type Key = $signed;
@@ -422,7 +422,7 @@ macro_rules! reals {
             #[inline(always)]
             fn of_reverse_key<L: Lanes>(key: Lane<L, $signed>) -> Lane<L, $t> { -Lane::of_order_key(key) }
             #[inline(always)]
-            fn order_tangent<L: Lanes>(op: Order, at: [Lane<L, $t>; 3], tangents: [Lane<L, $t>; 2]) -> Lane<L, $t> {
+            fn order_tangent<L: Lanes>(op: MinMaxRem, at: [Lane<L, $t>; 3], tangents: [Lane<L, $t>; 2]) -> Lane<L, $t> {
                 super::dual::order_tangent(op, at, tangents)
             }
             #[inline(always)]

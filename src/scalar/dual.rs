@@ -4,8 +4,8 @@
 // Imports: `scalar`'s traits.
 
 use super::{
-    Arith, Bits, Compare, ComplexPrim, Function, IntegerPrim, Lane, Lanes, Logic, Num, Order, Ordered, Part,
-    Prim, Real, Shift, Unary,
+    Arith, Bits, Compare, ComplexPrim, Function, IntegerPrim, Lane, Lanes, Logic, MinMaxRem, Num, Ordered,
+    Part, Prim, Real, Shift, Unary,
 };
 use std::marker::PhantomData;
 
@@ -112,17 +112,17 @@ fn along<L: Lanes, P: Real>(slope: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P
 /// [`Ordered::order_tangent`] of reals.
 #[inline(always)]
 pub(super) fn order_tangent<L: Lanes, P: Real>(
-    op: Order,
+    op: MinMaxRem,
     [x, y, value]: [Lane<L, P>; 3],
     [dx, dy]: [Lane<L, P>; 2],
 ) -> Lane<L, P> {
     // At a tie each operand takes half, as PyTorch does: the derivatives of max and min add up to the operands' own.
     let half = |a: Lane<L, P>, b: Lane<L, P>| (a + b) / 2;
     match op {
-        Order::Max => x.eq(y).select(half(dx, dy), x.gt(y).select(dx, dy)),
-        Order::Min => x.eq(y).select(half(dx, dy), x.lt(y).select(dx, dy)),
+        MinMaxRem::Max => x.eq(y).select(half(dx, dy), x.gt(y).select(dx, dy)),
+        MinMaxRem::Min => x.eq(y).select(half(dx, dy), x.lt(y).select(dx, dy)),
         // x = q·y + r with q = trunc(x / y) constant; (x − r) / y is q up to rounding.
-        Order::Rem => dx - times((x - value) / y, dy),
+        MinMaxRem::Rem => dx - times((x - value) / y, dy),
     }
 }
 
@@ -159,14 +159,14 @@ impl<L: Lanes> Lanes for Dual<L> {
         (L::negate(a.0), tangent!(a.1, |dx: P| -dx))
     }
     #[inline(always)]
-    fn order<P: Ordered>(op: Order, a: Pair<L, P>, b: Pair<L, P>) -> Pair<L, P> {
+    fn order<P: Ordered>(op: MinMaxRem, a: Pair<L, P>, b: Pair<L, P>) -> Pair<L, P> {
         let value = L::order(op, a.0, b.0);
         if P::DTYPE.is_discrete() || (a.1.is_none() && b.1.is_none()) {
             return (value, None);
         }
         let (x, y) = (Lane::<L, P>(a.0), Lane::<L, P>(b.0));
         let (dx, dy) = (Lane::<L, P>(or_zero::<L, P>(a.1)), Lane::<L, P>(or_zero::<L, P>(b.1)));
-        let tangent = if op == Order::Rem && b.1.is_none() {
+        let tangent = if op == MinMaxRem::Rem && b.1.is_none() {
             dx
         } else {
             P::order_tangent(op, [x, y, Lane(value)], [dx, dy])

@@ -2,8 +2,8 @@
 // Imports: `scalar`'s traits.
 
 use super::{
-    Arith, Bits, Compare, ComplexPrim, Eval, Function, IntegerPrim, Lane, Lanes, Logic, Num, Order, Ordered,
-    Part, Prim, Real, Shift, Unary,
+    Arith, Bits, Compare, ComplexPrim, Eval, Function, IntegerPrim, Lane, Lanes, Logic, MinMaxRem, Num,
+    Ordered, Part, Prim, Real, Shift, Unary,
 };
 
 /// The interpretation that computes with [`Function::fast`]: a raw lane is the machine value, and whether some function
@@ -52,7 +52,7 @@ impl Lanes for FastEval {
         (P::negate(a.0), a.1)
     }
     #[inline(always)]
-    fn order<P: Ordered>(op: Order, a: (P, bool), b: (P, bool)) -> (P, bool) {
+    fn order<P: Ordered>(op: MinMaxRem, a: (P, bool), b: (P, bool)) -> (P, bool) {
         (P::order(op, a.0, b.0), a.1 | b.1)
     }
     #[inline(always)]

@@ -2,8 +2,8 @@
 // Imports: `scalar`'s traits.
 
 use super::{
-    Arith, Bits, Compare, ComplexPrim, Function, IntegerPrim, Lanes, Logic, Num, Order, Ordered, Part, Prim,
-    Real, Shift, Unary,
+    Arith, Bits, Compare, ComplexPrim, Function, IntegerPrim, Lanes, Logic, MinMaxRem, Num, Ordered, Part,
+    Prim, Real, Shift, Unary,
 };
 use std::ops;
 
@@ -161,12 +161,12 @@ impl<L: Lanes, P: Ordered> Lane<L, P> {
     /// The larger; NaN if either is, +0 above −0 (IEEE 754-2019 `maximum`).
     #[inline(always)]
     pub fn max(self, other: impl IntoLane<L, P>) -> Self {
-        Lane(L::order(Order::Max, self.0, other.into_lane().0))
+        Lane(L::order(MinMaxRem::Max, self.0, other.into_lane().0))
     }
     /// The smaller; NaN if either is, −0 below +0 (IEEE 754-2019 `minimum`).
     #[inline(always)]
     pub fn min(self, other: impl IntoLane<L, P>) -> Self {
-        Lane(L::order(Order::Min, self.0, other.into_lane().0))
+        Lane(L::order(MinMaxRem::Min, self.0, other.into_lane().0))
     }
     /// At least `low` and at most `high`, which wins where they cross; NaN if any is.
     #[inline(always)]
@@ -380,6 +380,6 @@ impl<L: Lanes, P: Num + Ordered> ops::Rem for Lane<L, P> {
     type Output = Self;
     #[inline(always)]
     fn rem(self, other: Self) -> Self {
-        Lane(L::order(Order::Rem, self.0, other.0))
+        Lane(L::order(MinMaxRem::Rem, self.0, other.0))
     }
 }

@@ -45,7 +45,7 @@ impl Arith {
 
 /// Choices that need an order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Order {
+pub enum MinMaxRem {
     /// IEEE 754-2019 `maximum`: NaN if either is NaN, +0 above −0.
     Max,
     /// IEEE 754-2019 `minimum`.
@@ -54,10 +54,10 @@ pub enum Order {
     Rem,
 }
 
-impl Order {
+impl MinMaxRem {
     /// Each, in order.
     #[cfg(any(debug_assertions, feature = "dynamic"))]
-    pub(crate) const ALL: [Order; 3] = [Order::Max, Order::Min, Order::Rem];
+    pub(crate) const ALL: [MinMaxRem; 3] = [MinMaxRem::Max, MinMaxRem::Min, MinMaxRem::Rem];
 }
 
 /// Comparisons; false when an operand is NaN.
@@ -137,7 +137,7 @@ pub trait Lanes: Sized + 'static {
     /// `-a`; −0 for 0.
     fn negate<P: Num>(a: Self::Raw<P>) -> Self::Raw<P>;
     /// Maximum, minimum, remainder.
-    fn order<P: Ordered>(op: Order, a: Self::Raw<P>, b: Self::Raw<P>) -> Self::Raw<P>;
+    fn order<P: Ordered>(op: MinMaxRem, a: Self::Raw<P>, b: Self::Raw<P>) -> Self::Raw<P>;
     /// `a < b`, `a <= b`.
     fn compare<P: Ordered>(op: Compare, a: Self::Raw<P>, b: Self::Raw<P>) -> Self::Raw<bool>;
     /// `a == b`.

@@ -4,8 +4,8 @@
 // Imports: `scalar`'s traits.
 
 use super::{
-    Arith, Bits, Compare, ComplexPrim, DType, Function, IntegerPrim, Lane, Lanes, Logic, Num, Order, Ordered,
-    Part, Prim, Real, Shift, Unary,
+    Arith, Bits, Compare, ComplexPrim, DType, Function, IntegerPrim, Lane, Lanes, Logic, MinMaxRem, Num,
+    Ordered, Part, Prim, Real, Shift, Unary,
 };
 use std::any::TypeId;
 use std::cell::RefCell;
@@ -34,7 +34,7 @@ pub enum Node {
     Literal([u8; 16]),
     Arith(Arith),
     Negate,
-    Order(Order),
+    Order(MinMaxRem),
     Compare(Compare),
     Equal,
     Logic(Logic),
@@ -365,7 +365,7 @@ pub struct Trace;
 
 /// Steps that are recorded, each a call: a body is compiled for every type and operator, and is to be short.
 mod steps {
-    use super::{Arith, Compare, DType, Logic, Node, Order, Part, Shift, Unary, record};
+    use super::{Arith, Compare, DType, Logic, MinMaxRem, Node, Part, Shift, Unary, record};
 
     #[inline(never)]
     pub(super) fn literal(bytes: &[u8], dtype: DType) -> u32 {
@@ -388,7 +388,7 @@ mod steps {
     steps! {
         arith(op: Arith, [a, b]) = Node::Arith(op);
         negate([a]) = Node::Negate;
-        order(op: Order, [a, b]) = Node::Order(op);
+        order(op: MinMaxRem, [a, b]) = Node::Order(op);
         compare(op: Compare, [a, b]) = Node::Compare(op);
         equal([a, b]) = Node::Equal;
         logic(op: Logic, [a, b]) = Node::Logic(op);
@@ -417,7 +417,7 @@ impl Lanes for Trace {
     #[inline(always)]
     fn negate<P: Num>(a: u32) -> u32 { steps::negate(a, P::DTYPE) }
     #[inline(always)]
-    fn order<P: Ordered>(op: Order, a: u32, b: u32) -> u32 { steps::order(op, a, b, P::DTYPE) }
+    fn order<P: Ordered>(op: MinMaxRem, a: u32, b: u32) -> u32 { steps::order(op, a, b, P::DTYPE) }
     #[inline(always)]
     fn compare<P: Ordered>(op: Compare, a: u32, b: u32) -> u32 { steps::compare(op, a, b, DType::Bool) }
     #[inline(always)]

@@ -10,7 +10,7 @@ use super::simd;
 use super::walk::Addresses;
 use crate::device::MAX_OPERANDS;
 use crate::element::Compute;
-use crate::kernel::{Body, PIECE, Reducer, Source};
+use crate::kernel::{Body, Reducer, SLICE_ELEMENTS, ValueSource};
 use crate::scalar::{Eval, Lane};
 use std::any::TypeId;
 use std::mem::MaybeUninit;
@@ -109,18 +109,19 @@ fn by_slice<B: Body, R: Reducer<B::Out>, M: Mode>(
     if part.is_empty() {
         return R::identity::<Eval>();
     }
-    if matches!(B::SOURCE, Source::Operand) && TypeId::of::<B::Out>() == TypeId::of::<Compute<B::Out>>() {
+    if matches!(B::SOURCE, ValueSource::Operand) && TypeId::of::<B::Out>() == TypeId::of::<Compute<B::Out>>()
+    {
         let start = pointers[first].cast::<Compute<B::Out>>().wrapping_add(part.start);
         // SAFETY: whoever calls promised elements of `B::Out`, which is its own machine type, in the whole row.
         return R::accumulate_slice(unsafe { std::slice::from_raw_parts(start, part.len()) }, at);
     }
     let mut state = R::identity::<Eval>();
-    let mut block = MaybeUninit::<[Compute<B::Out>; PIECE]>::uninit();
+    let mut block = MaybeUninit::<[Compute<B::Out>; SLICE_ELEMENTS]>::uninit();
     let block = block.as_mut_ptr().cast::<Compute<B::Out>>();
-    for start in part.clone().step_by(PIECE) {
-        let len = PIECE.min(part.end - start);
+    for start in part.clone().step_by(SLICE_ELEMENTS) {
+        let len = SLICE_ELEMENTS.min(part.end - start);
         for i in 0..len {
-            // SAFETY: `len` is at most `PIECE`.
+            // SAFETY: `len` is at most `SLICE_ELEMENTS`.
             unsafe {
                 *block.wrapping_add(i) = value::<B, M>(&body, pointers, first, start.wrapping_add(i)).0
             };
@@ -234,7 +235,8 @@ fn accumulate<B: Body, R: Reducer<B::Out>, M: Mode>(
     let lanes = const { lanes::<State<B, R>>() };
     // Wrapping sums: the checks of a debug build would keep these loops from vectorizing there.
     let at = at.wrapping_sub(start);
-    let in_memory = const { matches!((B::SOURCE, M::HELD), (Source::Operand, _) | (Source::Held, true)) };
+    let in_memory =
+        const { matches!((B::SOURCE, M::HELD), (ValueSource::Operand, _) | (ValueSource::Cached, true)) };
     let light = const { B::CHEAP && R::CHEAP };
     if M::PLAIN {
         let (length, whole) = (n - start, (n - start) / lanes * lanes);

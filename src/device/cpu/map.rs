@@ -61,7 +61,7 @@ impl MapKernel {
             operands: P::OUTPUTS + P::LOADS,
             loads: P::LOADS,
             by_rows: P::BY_ROWS,
-            held: P::HELD,
+            held: P::CACHED_BYTES,
             light: P::CHEAP,
             in_place: P::IN_PLACE,
             copy: P::COPY,
@@ -122,7 +122,7 @@ impl<P: Program, const STILL: usize> Call<*const (), *const *mut u8, *const Down
                 }
             }
             let mut pointers = next;
-            if P::BY_ROWS && P::HELD > 0 {
+            if P::BY_ROWS && P::CACHED_BYTES > 0 {
                 // SAFETY: the caller's promise: room for what is held.
                 pointers[MAX_OPERANDS] = unsafe { *from.add(MAX_OPERANDS) };
             }
@@ -237,11 +237,11 @@ impl Io<Eval> for Kept<'_> {
         unsafe { *to = *from };
     }
     #[inline(always)]
-    fn settled<T: Element>(&mut self, _: Compute<T>, _: usize) -> Lane<Eval, Compute<T>> {
+    fn row_constant<T: Element>(&mut self, _: Compute<T>, _: usize) -> Lane<Eval, Compute<T>> {
         Lane(Default::default())
     }
     #[inline(always)]
-    fn held<T: Element>(&mut self, _: usize, _: usize) -> Option<Lane<Eval, Compute<T>>> {
+    fn cached<T: Element>(&mut self, _: usize, _: usize) -> Option<Lane<Eval, Compute<T>>> {
         Some(Lane(Default::default()))
     }
 }
@@ -319,12 +319,12 @@ impl Io<CollectParams> for Few {
     #[inline(always)]
     fn store<T: Element>(&mut self, _: Lane<CollectParams, Compute<T>>) {}
     #[inline(always)]
-    fn settled<T: Element>(&mut self, value: Compute<T>, _: usize) -> Lane<CollectParams, Compute<T>> {
+    fn row_constant<T: Element>(&mut self, value: Compute<T>, _: usize) -> Lane<CollectParams, Compute<T>> {
         self.push(value);
         Lane(())
     }
     #[inline(always)]
-    fn held<T: Element>(&mut self, place: usize, _: usize) -> Option<Lane<CollectParams, Compute<T>>> {
+    fn cached<T: Element>(&mut self, place: usize, _: usize) -> Option<Lane<CollectParams, Compute<T>>> {
         self.push(place);
         Some(Lane(()))
     }
@@ -355,7 +355,7 @@ impl<M: Mode, const SHORT: bool> Row for RowPreparation<'_, M, SHORT> {
         value
     }
     #[inline(always)]
-    fn hold<B: Body>(&mut self, body: &B) -> usize {
+    fn cache<B: Body>(&mut self, body: &B) -> usize {
         let what = numbers_of(body).map(|numbers| (TypeId::of::<Cached<B>>(), numbers));
         if let Some([place, _]) = self.recall::<B>(what) {
             self.remember(what, [place, 0]);

@@ -63,7 +63,7 @@ impl Stream {
         let kernel = self.generated(key, || {
             let traced = trace_program(program, inputs.reads);
             plain("rows", traced.foreign())?;
-            for settled in &traced.settled {
+            for settled in &traced.row_constants {
                 if let RowConstant::Reduced { reducer, .. } = settled {
                     shares(reducer.name, threads, size_of_fields(&reducer.state))?;
                 }
@@ -95,7 +95,7 @@ fn source(program: &KernelIr, words: &Words, plan: Plan) -> String {
     words.head(&mut s);
     // A function for each step; run-time numbers stand one step after another.
     let (mut at, mut signatures) = (plan.numbers, Vec::new());
-    for (k, settled) in program.settled.iter().enumerate() {
+    for (k, settled) in program.row_constants.iter().enumerate() {
         let signature = s.function(&format!("step{k}"), settled.body(), at);
         at += 2 * settled.body().params();
         if let RowConstant::Reduced { reducer, .. } = settled {
@@ -114,7 +114,7 @@ fn source(program: &KernelIr, words: &Words, plan: Plan) -> String {
     let types = pointers(&mut s, &inputs, outputs, outer.operands, plan.operands, outer, "(idx)blockIdx.x");
     let reduced =
         |(k, settled): (usize, &RowConstant)| matches!(settled, RowConstant::Reduced { .. }).then_some(k);
-    let reduced: Vec<usize> = program.settled.iter().enumerate().filter_map(reduced).collect();
+    let reduced: Vec<usize> = program.row_constants.iter().enumerate().filter_map(reduced).collect();
     // The states of one step are there while no other's are.
     s.line(format_args!("  const idx count = {};\n  union Room {{ u8 none;", Word(plan.count)));
     reduced.iter().for_each(|k| s.line(format_args!("    u8 r{k}[sizeof(r{k}_State)];")));
@@ -155,7 +155,8 @@ fn source(program: &KernelIr, words: &Words, plan: Plan) -> String {
         let mut needed: Vec<usize> = Vec::new();
         let mut open: Vec<usize> = signature.given.keys().copied().collect();
         while let Some(given) = open.pop() {
-            if matches!(program.settled[given], RowConstant::Held { .. }) && !needed.contains(&given) {
+            if matches!(program.row_constants[given], RowConstant::Cached { .. }) && !needed.contains(&given)
+            {
                 needed.push(given);
                 open.extend(signatures[given].given.keys());
             }

@@ -3,7 +3,7 @@
 // Imports: `scalar`.
 
 use super::steps::{self, Cast, Step, StepFn, WIDTH};
-use crate::scalar::{DType, Definition, Graph, Logic, Node, Order};
+use crate::scalar::{DType, Definition, Graph, Logic, MinMaxRem, Node};
 
 /// Bytes of a column's values that are kept in the first cache, of all registers together.
 const ROOM: usize = 32 << 10;
@@ -132,13 +132,13 @@ impl Writer {
                 let [least, most] =
                     [least, most].map(|end| self.constant(bytes_of(&end.to_ne_bytes()), DType::I32));
                 let number = self.step(
-                    steps::find(Node::Order(Order::Max), DType::I32)?,
+                    steps::find(Node::Order(MinMaxRem::Max), DType::I32)?,
                     [number, least],
                     0,
                     DType::I32,
                 );
                 let number = self.step(
-                    steps::find(Node::Order(Order::Min), DType::I32)?,
+                    steps::find(Node::Order(MinMaxRem::Min), DType::I32)?,
                     [number, most],
                     0,
                     DType::I32,

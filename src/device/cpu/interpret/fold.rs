@@ -13,7 +13,7 @@ use crate::device::cpu::columns::{self, Strips, start_of};
 use crate::device::cpu::fold::{DIGITS, LEAF, lanes_of};
 use crate::device::cpu::reduce::Output;
 use crate::device::cpu::states::Cascade;
-use crate::kernel::{Numbers, PIECE, ReducerIr, SliceFn};
+use crate::kernel::{ReducerIr, RunTimeNumbers, SLICE_ELEMENTS, SliceFn};
 use crate::scalar::{DType, Graph, Node};
 
 /// Rows side by side.
@@ -118,7 +118,7 @@ pub(super) fn constants(program: &Both, types: &[DType]) -> Vec<[u8; 16]> {
     let mut room = Room::new(&mut memory);
     let places: Vec<Place> =
         types.iter().map(|_| Place { at: room.take(16 * WIDTH), along: 0, down: 0 }).collect();
-    let none = Numbers::new();
+    let none = RunTimeNumbers::new();
     // SAFETY: room for a chunk of each output.
     unsafe { Running::exactly(program, &none, 1).run(&places, 1, 1) };
     // SAFETY: the first value of each, written just now.
@@ -152,9 +152,14 @@ pub(super) struct Fold<'a> {
 
 impl<'a> Fold<'a> {
     /// For lines of these operands, at most `chunks` chunks of states side by side.
-    pub(super) fn new(of: &'a Folded, numbers: &'a Numbers, widths: &[usize], chunks: usize) -> Fold<'a> {
+    pub(super) fn new(
+        of: &'a Folded,
+        numbers: &'a RunTimeNumbers,
+        widths: &[usize],
+        chunks: usize,
+    ) -> Fold<'a> {
         let column = |width: usize| (width * WIDTH * (chunks + 1)).next_multiple_of(64);
-        let piece = if of.values.is_some() { PIECE * 16 } else { 0 };
+        let piece = if of.values.is_some() { SLICE_ELEMENTS * 16 } else { 0 };
         let states: usize = of.widths.iter().map(|&width| 2 * column(width)).sum();
         let aside: usize = widths.iter().map(|&width| column(width)).sum();
         // A piece or the states of lines end no later than a cache line after.
@@ -175,8 +180,8 @@ impl<'a> Fold<'a> {
             unsafe { std::ptr::write_bytes(at, 0, column(width)) };
         }
         let pieces = of.values.as_ref().map(|values| {
-            let run = Running::new(values, numbers, PIECE / WIDTH);
-            (run, room.take(PIECE * 16), Joining::new(of))
+            let run = Running::new(values, numbers, SLICE_ELEMENTS / WIDTH);
+            (run, room.take(SLICE_ELEMENTS * 16), Joining::new(of))
         });
         Fold {
             of,
@@ -357,8 +362,8 @@ impl<'a> Fold<'a> {
             return unsafe { slice(operands[self.of.operand].at, n, at, state) };
         };
         let found = self.done.wrapping_add(LINES * self.of.size);
-        for start in (0..n).step_by(PIECE) {
-            let len = PIECE.min(n - start);
+        for start in (0..n).step_by(SLICE_ELEMENTS) {
+            let len = SLICE_ELEMENTS.min(n - start);
             let mut here: Vec<Operand> = operands.iter().map(|operand| operand.after(start)).collect();
             here.push(Operand { at: *piece, down: 0, width: self.of.value, still: false });
             // SAFETY: as above; there is room for a piece of values, and for a state.

@@ -3,7 +3,7 @@
 
 use super::code::{Code, Value, Writer};
 use super::steps::{Place, Step, WIDTH};
-use crate::kernel::Numbers;
+use crate::kernel::RunTimeNumbers;
 use std::cell::RefCell;
 
 /// A cache line.
@@ -95,7 +95,7 @@ pub(super) struct Frame<'a> {
 
 impl<'a> Frame<'a> {
     /// Places for blocks of at most `chunks` chunks, all rows together.
-    pub(super) fn new(code: &'a Code, numbers: &Numbers, chunks: usize) -> Frame<'a> {
+    pub(super) fn new(code: &'a Code, numbers: &RunTimeNumbers, chunks: usize) -> Frame<'a> {
         let one = |width: usize| (width * WIDTH).next_multiple_of(64);
         let fixed = code.constants.iter().map(|&(_, _, width)| one(width)).sum::<usize>()
             + code.params.iter().map(|&(_, _, width)| one(width)).sum::<usize>()
@@ -193,7 +193,7 @@ impl Both {
 /// Such a program with its places.
 pub(super) struct Running<'a> {
     both: &'a Both,
-    numbers: &'a Numbers,
+    numbers: &'a RunTimeNumbers,
     quick: Option<Frame<'a>>,
     full: Option<Frame<'a>>,
     /// Chunks of a block, at most.
@@ -202,7 +202,7 @@ pub(super) struct Running<'a> {
 
 impl<'a> Running<'a> {
     /// For blocks of at most `most` chunks, or fewer if they would fill the cache.
-    pub(super) fn new(both: &'a Both, numbers: &'a Numbers, most: usize) -> Self {
+    pub(super) fn new(both: &'a Both, numbers: &'a RunTimeNumbers, most: usize) -> Self {
         let chunks = both
             .quick
             .as_ref()
@@ -213,7 +213,7 @@ impl<'a> Running<'a> {
     }
 
     /// For blocks of at most `chunks` chunks.
-    pub(super) fn exactly(both: &'a Both, numbers: &'a Numbers, chunks: usize) -> Self {
+    pub(super) fn exactly(both: &'a Both, numbers: &'a RunTimeNumbers, chunks: usize) -> Self {
         let quick = both.quick.as_ref().map(|code| Frame::new(code, numbers, chunks));
         Running { both, numbers, quick, full: None, chunks }
     }

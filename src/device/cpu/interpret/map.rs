@@ -16,7 +16,8 @@ use crate::device::cpu::simd::Level;
 use crate::device::{Inputs, OperandRef};
 use crate::error::Result;
 use crate::kernel::{
-    KernelIr, Numbers, Program, Recorder, ReducerIr, RowConstant, numbers, trace_elements, trace_program,
+    KernelIr, Program, Recorder, ReducerIr, RowConstant, RunTimeNumbers, numbers, trace_elements,
+    trace_program,
 };
 use crate::scalar::{self, DType, Graph, Node};
 use std::any::TypeId;
@@ -69,13 +70,13 @@ struct Known {
     kernel: MapKernel,
     trace: Trace,
     /// [`numbers`] of a program of this type, if it has some.
-    numbers: Option<unsafe fn(*const ()) -> Numbers>,
+    numbers: Option<unsafe fn(*const ()) -> RunTimeNumbers>,
 }
 
 impl Known {
     const fn of<P: Program>() -> Known {
         let first: Option<RowsFn> = if P::IN_PLACE { None } else { Some(rows::<0>) };
-        let numbers: Option<unsafe fn(*const ()) -> Numbers> =
+        let numbers: Option<unsafe fn(*const ()) -> RunTimeNumbers> =
             if P::FIXED { None } else { Some(numbers_of::<P>) };
         let kernel = MapKernel::by::<P>(Loops {
             rows: rows::<NONE>,
@@ -124,7 +125,7 @@ unsafe fn run_of<P: Program>(program: *const (), recorder: &mut Recorder<'_>) {
 
 /// # Safety
 /// As above.
-unsafe fn numbers_of<P: Program>(program: *const ()) -> Numbers {
+unsafe fn numbers_of<P: Program>(program: *const ()) -> RunTimeNumbers {
     // SAFETY: the caller's promise.
     numbers(unsafe { &*program.cast::<P>() })
 }
@@ -146,8 +147,10 @@ unsafe fn run(
         Mapped::new(&unsafe { trace.write(program, inputs.reads) }, inputs.reads, kernel.in_place)
     })?;
     // SAFETY: as above.
-    let handed =
-        Handed { mapped, numbers: numbers.map_or_else(Numbers::new, |numbers| unsafe { numbers(program) }) };
+    let handed = Handed {
+        mapped,
+        numbers: numbers.map_or_else(RunTimeNumbers::new, |numbers| unsafe { numbers(program) }),
+    };
     // SAFETY: the caller's promise; the kernel is that of what it is handed.
     unsafe { run_job(kernel, std::ptr::from_ref(&handed).cast(), sizes, row, outputs, inputs) }
 }
@@ -165,7 +168,8 @@ pub(super) fn operands<'a>(graphs: impl Iterator<Item = &'a Graph>, reads: &[u8]
 
 impl Mapped {
     fn new(traced: &KernelIr, reads: &[u8], in_place: bool) -> Option<Mapped> {
-        let types = operands(traced.settled.iter().map(RowConstant::body).chain([&traced.graph]), reads);
+        let types =
+            operands(traced.row_constants.iter().map(RowConstant::body).chain([&traced.graph]), reads);
         // Operands, then what is settled, as far as it is; what is settled twice is one thing.
         let mut outside = types.clone();
         let (mut settled, mut param, mut things) = (Vec::new(), 0, Vec::new());
@@ -175,8 +179,8 @@ impl Mapped {
                 writer.graph(body, &inputs, &given, param)
             })
         };
-        for (number, one) in traced.settled.iter().enumerate() {
-            let before = traced.settled[..number]
+        for (number, one) in traced.row_constants.iter().enumerate() {
+            let before = traced.row_constants[..number]
                 .iter()
                 .position(|known| one.body().params() == 0 && is_same(known, one, &things));
             if let Some(at) = before {
@@ -185,7 +189,7 @@ impl Mapped {
             }
             let here = Outside { types: &outside, operands: types.len(), things: &things };
             let (thing, dtype) = match one {
-                RowConstant::Held { body } => {
+                RowConstant::Cached { body } => {
                     let dtype = body.outputs().next()?.0;
                     (Settle::Held(Box::new(write(body, &here, param, true)?), dtype.size()), dtype)
                 }
@@ -240,7 +244,7 @@ fn is_same(a: &RowConstant, b: &RowConstant, things: &[usize]) -> bool {
     let same = nodes.eq(right.nodes().map(|(node, args, dtype)| (given(node), args, dtype)))
         && left.definitions() == right.definitions();
     same && match (a, b) {
-        (RowConstant::Held { .. }, RowConstant::Held { .. }) => true,
+        (RowConstant::Cached { .. }, RowConstant::Cached { .. }) => true,
         (
             RowConstant::Reduced { reducer: a, is_operand: x, .. },
             RowConstant::Reduced { reducer: b, is_operand: y, .. },
@@ -263,7 +267,7 @@ pub(super) fn loads(types: &[DType], reads: &[u8]) -> Vec<(usize, usize)> {
 /// A program and its run-time numbers: what the loops are handed.
 struct Handed {
     mapped: &'static Mapped,
-    numbers: Numbers,
+    numbers: RunTimeNumbers,
 }
 
 /// The loop of an interpreted program, as a compiled one is: see [`RowsFn`](crate::device::cpu::drive::RowsFn).
@@ -322,7 +326,7 @@ enum RowPreparation<'a> {
 ///
 /// # Safety
 /// That of [`sweep`], for the program's operands and outputs.
-unsafe fn by_rows(mapped: &Mapped, numbers: &Numbers, operands: &[Operand], rows: usize, n: usize) {
+unsafe fn by_rows(mapped: &Mapped, numbers: &RunTimeNumbers, operands: &[Operand], rows: usize, n: usize) {
     let side = if n <= LEAF { LINES } else { 1 };
     let (inputs, outputs) = operands.split_at(mapped.inputs.len());
     let mut widths: Vec<usize> = inputs.iter().map(|operand| operand.width).collect();

@@ -13,7 +13,7 @@ use crate::device::{Inputs, OperandRef, Reduction};
 use crate::element::{Compute, Element};
 use crate::error::Result;
 use crate::kernel::{
-    Accumulator, Body, Input, LaneVisitor, Numbers, Reducer, ReducerIr, Store, numbers, trace_body,
+    Accumulator, Body, Input, LaneVisitor, Reducer, ReducerIr, RunTimeNumbers, Store, numbers, trace_body,
     trace_reducer,
 };
 use crate::scalar::{DType, Eval, Graph, Lane, Prim};
@@ -59,12 +59,12 @@ struct Known {
     /// Whether the body is an operand's elements, as they stand in memory.
     in_memory: bool,
     trace: unsafe fn(*const (), &[u8]) -> (Graph, ReducerIr),
-    numbers: Option<unsafe fn(*const ()) -> Numbers>,
+    numbers: Option<unsafe fn(*const ()) -> RunTimeNumbers>,
 }
 
 impl Known {
     fn of<B: Body, R: Reducer<B::Out>>() -> Known {
-        let numbers: Option<unsafe fn(*const ()) -> Numbers> =
+        let numbers: Option<unsafe fn(*const ()) -> RunTimeNumbers> =
             if B::FIXED { None } else { Some(numbers_of::<B>) };
         Known {
             id: TypeId::of::<(B, R)>(),
@@ -86,7 +86,7 @@ unsafe fn trace_of<B: Body, R: Reducer<B::Out>>(body: *const (), reads: &[u8]) -
 
 /// # Safety
 /// As above.
-unsafe fn numbers_of<B: Body>(body: *const ()) -> Numbers {
+unsafe fn numbers_of<B: Body>(body: *const ()) -> RunTimeNumbers {
     // SAFETY: the caller's promise.
     numbers(&Store(unsafe { *body.cast::<B>() }))
 }
@@ -101,7 +101,7 @@ struct Reduced {
 /// What the kernels are handed.
 struct Handed {
     reduced: &'static Reduced,
-    numbers: Numbers,
+    numbers: RunTimeNumbers,
 }
 
 static WRITTEN: Cache<Reduced> = Cache::new();
@@ -144,7 +144,7 @@ unsafe fn run(
     // SAFETY: as above.
     let handed = Handed {
         reduced,
-        numbers: known.numbers.map_or_else(Numbers::new, |numbers| unsafe { numbers(body) }),
+        numbers: known.numbers.map_or_else(RunTimeNumbers::new, |numbers| unsafe { numbers(body) }),
     };
     let kernel = ReduceKernel { rows, columns, states: reduced.folded.states(), light: known.light };
     // SAFETY: the caller's promise; the kernel is that of what it is handed.

@@ -14,7 +14,9 @@ use crate::device::cpu::scan::{LEAF, ScanKernel, Strip, Strips, Tile, Tiles, run
 use crate::device::{Inputs, OperandRef};
 use crate::element::Element;
 use crate::error::Result;
-use crate::kernel::{Body, Numbers, Reducer, ReducerIr, ScanPlan, Store, numbers, trace_body, trace_reducer};
+use crate::kernel::{
+    Body, Reducer, ReducerIr, RunTimeNumbers, ScanPlan, Store, numbers, trace_body, trace_reducer,
+};
 use crate::scalar::{DType, Graph};
 use std::any::TypeId;
 
@@ -43,12 +45,12 @@ struct Scanned {
 /// What the kernels are handed.
 struct Handed {
     scanned: &'static Scanned,
-    numbers: Numbers,
+    numbers: RunTimeNumbers,
     exclusive: bool,
 }
 
 static WRITTEN: Cache<Scanned> = Cache::new();
-static NONE: Numbers = Numbers::new();
+static NONE: RunTimeNumbers = RunTimeNumbers::new();
 
 /// Scans as [`Device::scan`](crate::Device::scan) does.
 ///
@@ -75,7 +77,7 @@ pub(in crate::device::cpu) unsafe fn scan<B: Body, R: Reducer<B::Out>>(
 unsafe fn run(
     types: TypeId,
     trace: &mut dyn FnMut() -> (Graph, ReducerIr),
-    numbers: Numbers,
+    numbers: RunTimeNumbers,
     out: DType,
     plan: ScanPlan<'_>,
     output: OperandRef<'_>,

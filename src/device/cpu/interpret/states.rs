@@ -6,9 +6,9 @@ use super::fold::Folded;
 use super::frame::{Memory, Room, Running, splat};
 use super::steps::{Place, WIDTH};
 use crate::device::cpu::states::States;
-use crate::kernel::Numbers;
+use crate::kernel::RunTimeNumbers;
 
-pub(super) static NONE: Numbers = Numbers::new();
+pub(super) static NONE: RunTimeNumbers = RunTimeNumbers::new();
 
 impl Folded {
     /// What is done with states.
