@@ -1,7 +1,8 @@
 //! `Dispatcher`: operators by name, their kernels by key, and what to do where there is none.
 // Imports: `error`, `dtype`, `device`, `dynamic`, `dispatch`.
 
-use super::kernel::{Argument, Class, Kernel, with_tensors};
+use super::context::{Argument, Dispatching, RunWithKeys, keys_of, with_tensors};
+use super::kernel::{Class, Kernel};
 use super::keys::{DispatchKey, DispatchKeySet};
 use crate::device::Device;
 use crate::dtype::{DType, Wrapped};
@@ -62,36 +63,6 @@ pub struct Dispatcher {
 /// The same numbers as other elements.
 type Cast = fn(&DynTensor, DType) -> Result<DynTensor>;
 
-/// A call on its way down the keys.
-pub struct Dispatching<'a> {
-    dispatcher: &'a Dispatcher,
-    name: &'a str,
-    operator: &'a Operator,
-    below: DispatchKeySet,
-}
-
-impl Dispatching<'_> {
-    /// The operator's name.
-    pub fn name(&self) -> &str {
-        self.name
-    }
-    /// Runs the kernel of the next key below, with arguments that may be others.
-    ///
-    /// # Errors
-    /// Those of [`Dispatcher::call`].
-    pub fn below(&self, arguments: &[Argument<'_>]) -> Result<DynTensor> {
-        let possible = arguments
-            .iter()
-            .filter_map(Argument::tensor)
-            .fold(DispatchKeySet::EMPTY, |keys, x| keys.union(x.key_set()));
-        let keys = possible
-            .iter()
-            .filter(|&key| self.below.contains(key))
-            .fold(DispatchKeySet::EMPTY, DispatchKeySet::with);
-        self.dispatcher.run(self.name, self.operator, keys, arguments)
-    }
-}
-
 /// An operator of a [`Dispatcher`]; see [`Dispatcher::operator`].
 #[derive(Clone, Copy)]
 pub struct Handle<'a> {
@@ -106,10 +77,12 @@ impl Handle<'_> {
     /// # Errors
     /// As [`Dispatcher::call`].
     pub fn call(&self, arguments: &[Argument<'_>]) -> Result<DynTensor> {
-        let keys = arguments
-            .iter()
-            .filter_map(Argument::tensor)
-            .fold(DispatchKeySet::EMPTY, |keys, x| keys.union(x.key_set()));
+        self.dispatcher.run(self.name, self.operator, keys_of(arguments), arguments)
+    }
+}
+
+impl RunWithKeys for Handle<'_> {
+    fn run(&self, keys: DispatchKeySet, arguments: &[Argument<'_>]) -> Result<DynTensor> {
         self.dispatcher.run(self.name, self.operator, keys, arguments)
     }
 }
@@ -261,11 +234,12 @@ impl Dispatcher {
         keys: DispatchKeySet,
         arguments: &[Argument<'_>],
     ) -> Option<Result<DynTensor>> {
+        let handle = Handle { dispatcher: self, name, operator };
         let mut rest = keys;
         let first = arguments.iter().find_map(Argument::tensor).map_or(TYPES - 1, |x| x.dtype() as usize);
         while let Some(key) = rest.highest() {
             rest = rest.without(key);
-            let call = Dispatching { dispatcher: self, name, operator, below: rest };
+            let call = Dispatching::new(name, &handle, rest);
             let entry = &operator.entries[key as usize];
             let of = |place: usize| entry.by_type.get(place).into_iter().flatten();
             if let Some(kernel) = of(first).chain(of(TYPES - 1)).find(|kernel| kernel.takes(arguments)) {

@@ -1,7 +1,7 @@
 //! Typed functions with their types taken off, so that they stand in one table.
 // Imports: `error`, `dtype`, `element`, `device`, `tensor`, `quantized`, `sparse`, `dynamic`, `dispatch`.
 
-use super::dispatcher::Dispatching;
+use super::context::{Argument, Dispatching};
 #[cfg(feature = "cuda")]
 use crate::device::Cuda;
 use crate::device::{Cpu, Device, Meta};
@@ -15,64 +15,6 @@ use crate::tensor::TensorView;
 use std::any::TypeId;
 use std::fmt;
 use std::marker::PhantomData;
-
-/// One argument of an operator.
-#[derive(Clone, Copy, Debug)]
-pub enum Argument<'a> {
-    /// A tensor.
-    Tensor(&'a DynTensor),
-    /// A number.
-    Number(f64),
-    /// Axes.
-    Axes(&'a [usize]),
-}
-impl<'a> From<&'a DynTensor> for Argument<'a> {
-    fn from(tensor: &'a DynTensor) -> Self {
-        Argument::Tensor(tensor)
-    }
-}
-impl From<f64> for Argument<'_> {
-    fn from(number: f64) -> Self {
-        Argument::Number(number)
-    }
-}
-impl From<i32> for Argument<'_> {
-    fn from(number: i32) -> Self {
-        Argument::Number(number.into())
-    }
-}
-impl<'a, const N: usize> From<&'a [usize; N]> for Argument<'a> {
-    fn from(axes: &'a [usize; N]) -> Self {
-        Argument::Axes(axes)
-    }
-}
-impl<'a> From<&'a [usize]> for Argument<'a> {
-    fn from(axes: &'a [usize]) -> Self {
-        Argument::Axes(axes)
-    }
-}
-
-impl<'a> Argument<'a> {
-    /// The tensor, if it is one.
-    #[inline]
-    pub fn tensor(&self) -> Option<&'a DynTensor> {
-        match self {
-            Argument::Tensor(tensor) => Some(tensor),
-            _ => None,
-        }
-    }
-    /// What it is, in words.
-    pub(super) fn in_words(&self) -> String {
-        match self {
-            Argument::Tensor(tensor) => match tensor.opaque() {
-                Some(opaque) => text(format_args!("{opaque:?} {}", tensor.kind_in_words())),
-                None => tensor.kind_in_words(),
-            },
-            Argument::Number(number) => text(format_args!("the number {number}")),
-            Argument::Axes(_) => "axes".into(),
-        }
-    }
-}
 
 /// What may stand in one place of an operator, for all of its kernels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -323,17 +265,4 @@ impl fmt::Display for Kernel {
         }
         f.write_str(")")
     }
-}
-
-/// Calls with other tensors in the places of these.
-pub(super) fn with_tensors(
-    arguments: &[Argument<'_>],
-    change: impl Fn(&DynTensor) -> Result<DynTensor>,
-    call: impl FnOnce(&[Argument<'_>]) -> Result<DynTensor>,
-) -> Result<DynTensor> {
-    let changed: Vec<Option<DynTensor>> =
-        arguments.iter().map(|x| x.tensor().map(&change).transpose()).collect::<Result<_>>()?;
-    let others: Vec<Argument<'_>> =
-        changed.iter().zip(arguments).map(|(new, &old)| new.as_ref().map_or(old, Argument::Tensor)).collect();
-    call(&others)
 }

@@ -9,12 +9,14 @@
 //! | `sparse.rs` | those of sparse matrices |
 // Imports: its own files.
 
+mod context;
 mod dispatcher;
 mod kernel;
 mod keys;
 mod operators;
 mod sparse;
 
-pub use dispatcher::{Dispatcher, Dispatching, Handle};
-pub use kernel::{Any, Argument, Class, Kernel, Parameter, Quantized, Sparse, View};
+pub use context::{Argument, Dispatching};
+pub use dispatcher::{Dispatcher, Handle};
+pub use kernel::{Any, Class, Kernel, Parameter, Quantized, Sparse, View};
 pub use keys::{DispatchKey, DispatchKeySet};

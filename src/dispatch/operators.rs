@@ -3,8 +3,9 @@
 //! An operator is a graph, traced when it first runs; loops for it are compiled nowhere (`Device::map_by_name`).
 // Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `ops`, `quantized`, `dynamic`, `dispatch`.
 
-use super::dispatcher::{Dispatcher, Dispatching};
-use super::kernel::{Argument, Class, Kernel, Quantized, Wanted, with_tensors};
+use super::context::{Argument, Dispatching, with_tensors};
+use super::dispatcher::Dispatcher;
+use super::kernel::{Class, Kernel, Quantized, Wanted};
 use super::keys::DispatchKey;
 use crate::device::{Cpu, Device};
 use crate::dtype::DType;

@@ -2,8 +2,9 @@
 //! for a device, not once for each element.
 // Imports: `error`, `dim`, `element`, `device`, `dynamic`, `tensor`, `sparse`, `ops`, `dispatch`.
 
+use super::context::Argument;
 use super::dispatcher::Dispatcher;
-use super::kernel::{Argument, Kernel, Sparse, View, Wanted, wanted};
+use super::kernel::{Kernel, Sparse, View, Wanted, wanted};
 use super::keys::DispatchKey;
 use crate::device::Device;
 use crate::dim::Dim;

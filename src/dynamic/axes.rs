@@ -141,3 +141,22 @@ macro_rules! laid_out {
     };
 }
 pub(crate) use laid_out;
+
+/// Sizes whose bytes can be counted: how many elements they hold.
+pub(super) fn counted(op: &'static str, size: &[usize], element: usize) -> Result<usize> {
+    let nonzero = size.iter().filter(|&&n| n > 0).try_fold(1usize, |all, &n| all.checked_mul(n));
+    let fits = nonzero
+        .and_then(|all| all.checked_mul(element.max(1)))
+        .is_some_and(|nbytes| nbytes <= isize::MAX as usize);
+    if !fits {
+        return Err(Error::Overflow { op, sizes: size.into(), element });
+    }
+    Ok(size.iter().product())
+}
+
+/// Row-major sizes and strides.
+pub(super) fn row_major(op: &'static str, size: &[usize], element: usize) -> Result<Axes> {
+    counted(op, size, element)?;
+    let axes = Axes::new(op, size, &[0; MAX_RANK][..size.len().min(MAX_RANK)])?;
+    laid_out!(axes, 0, |layout| Axes::last(op, &Layout::row_major(layout.size()), size.len()))
+}

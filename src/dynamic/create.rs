@@ -1,7 +1,7 @@
 //! Where tensors of types known at run time come from, and their copies: bytes, foreign memory, other devices.
 // Imports: `error`, `shared`, `layout`, `dtype`, `device`, `allocation`, `tensor`.
 
-use super::axes::{Axes, laid_out};
+use super::axes::{Axes, counted, laid_out, row_major};
 use super::device_memory::Memory;
 use super::tensor::DynTensor;
 use crate::allocation::Allocation;
@@ -11,25 +11,6 @@ use crate::error::{Error, Result, text};
 use crate::layout::Layout;
 use crate::shared::Shared;
 use crate::tensor::State;
-
-/// Sizes whose bytes can be counted: how many elements they hold.
-pub(super) fn counted(op: &'static str, size: &[usize], element: usize) -> Result<usize> {
-    let nonzero = size.iter().filter(|&&n| n > 0).try_fold(1usize, |all, &n| all.checked_mul(n));
-    let fits = nonzero
-        .and_then(|all| all.checked_mul(element.max(1)))
-        .is_some_and(|nbytes| nbytes <= isize::MAX as usize);
-    if !fits {
-        return Err(Error::Overflow { op, sizes: size.into(), element });
-    }
-    Ok(size.iter().product())
-}
-
-/// Row-major sizes and strides.
-pub(super) fn row_major(op: &'static str, size: &[usize], element: usize) -> Result<Axes> {
-    counted(op, size, element)?;
-    let axes = Axes::new(op, size, &[0; super::MAX_RANK][..size.len().min(super::MAX_RANK)])?;
-    laid_out!(axes, 0, |layout| Axes::last(op, &Layout::row_major(layout.size()), size.len()))
-}
 
 impl DynTensor {
     /// All elements 0.

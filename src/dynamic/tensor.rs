@@ -1,8 +1,7 @@
 //! `DynTensor`: a tensor whose element, rank and device are known at run time.
 // Imports: `error`, `shared`, `dim`, `rank`, `layout`, `dtype`, `element`, `device`, `tensor`.
 
-use super::axes::{Axes, FEW, laid_out};
-use super::create::row_major;
+use super::axes::{Axes, FEW, laid_out, row_major};
 use super::device_memory::Memory;
 use super::extra::Extra;
 use crate::device::{Cpu, Device, Init, OperandRef};

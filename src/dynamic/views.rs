@@ -2,8 +2,7 @@
 //! the others are gone.
 // Imports: `error`, `layout`, `dynamic`.
 
-use super::axes::{Axes, FEW, MAX_RANK, laid_out};
-use super::create::counted;
+use super::axes::{Axes, FEW, MAX_RANK, counted, laid_out};
 use super::tensor::DynTensor;
 use crate::error::{Error, Result, SizeList};
 use crate::layout::Layout;
