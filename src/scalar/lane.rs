@@ -2,25 +2,10 @@
 // Imports: `scalar`'s traits.
 
 use super::{
-    Arith, Bits, Compare, ComplexPrim, Function, IntegerPrim, Lanes, Logic, MinMaxRem, Num, Ordered, Part,
-    Prim, Real, Shift, Unary,
+    Arith, Bits, Compare, ComplexPrim, Function, IntegerPrim, Lane, Lanes, Logic, MinMaxRem, Num, Ordered,
+    Part, Prim, Real, Shift, Unary,
 };
 use std::ops;
-
-/// One element's value inside an operator's body: machine type `P`, in interpretation `L`.
-///
-/// Its operators are there exactly when `P` has them: a boolean has no `+`, a complex number no `<`, an integer no
-/// `exp`. Numbers may be written on either side (`x * 0.5`, `1.0 - x`, `x * 3`) and as arguments
-/// (`x.max(0.0)`); where a number stands alone, it is [`Lane::real`] or [`Lane::int`].
-pub struct Lane<L: Lanes, P: Prim>(pub(crate) L::Raw<P>); // compared by `x.gt(y)`, chosen by `mask.select(yes, no)`
-
-impl<L: Lanes, P: Prim> Clone for Lane<L, P> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<L: Lanes, P: Prim> Copy for Lane<L, P> {}
 
 /// What stands beside a lane as an argument: a lane, or a number written in the body, `f64` or `i64`.
 ///

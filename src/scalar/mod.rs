@@ -6,6 +6,7 @@
 //! `Lane<L, bool>` and not `bool`, so that `if` on an element cannot compile; [`Lane::select`] stands for it.
 // Imports: `dtype`.
 
+mod classes;
 mod compute_type;
 mod dual;
 mod eval;
@@ -15,11 +16,11 @@ mod params;
 mod trace;
 
 pub use crate::dtype::DType;
-pub use compute_type::{Bits, ComplexPrim, IntegerPrim, Num, Ordered, Prim, Real};
+pub use classes::{Bits, ComplexPrim, IntegerPrim, Num, Ordered, Prim, Real};
 pub use dual::Dual;
 pub use eval::Eval;
 pub use fast::FastEval;
-pub use lane::{IntoLane, Lane};
+pub use lane::IntoLane;
 pub use params::CollectParams;
 pub use trace::{Definition, Graph, Node, Trace};
 pub(crate) use trace::{Storage, given, input, output, param, store, trace};
@@ -165,6 +166,21 @@ pub trait Lanes: Sized + 'static {
     /// A named function: run its body, record its name, or apply its slope.
     fn function<F: Function<N>, P: Real, const N: usize>(x: [Self::Raw<P>; N]) -> Self::Raw<P>;
 }
+
+/// One element's value inside an operator's body: machine type `P`, in interpretation `L`.
+///
+/// Its operators are there exactly when `P` has them: a boolean has no `+`, a complex number no `<`, an integer no
+/// `exp`. Numbers may be written on either side (`x * 0.5`, `1.0 - x`, `x * 3`) and as arguments
+/// (`x.max(0.0)`); where a number stands alone, it is [`Lane::real`] or [`Lane::int`].
+pub struct Lane<L: Lanes, P: Prim>(pub(crate) L::Raw<P>); // compared by `x.gt(y)`, chosen by `mask.select(yes, no)`
+
+impl<L: Lanes, P: Prim> Clone for Lane<L, P> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<L: Lanes, P: Prim> Copy for Lane<L, P> {}
 
 /// A named function of `N` real variables: the only way a name enters the language.
 ///
