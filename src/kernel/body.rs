@@ -6,56 +6,59 @@ use crate::element::{Compute, Element};
 use crate::scalar::{Lane, Lanes};
 use std::marker::PhantomData;
 
-/// One value a position: a tree of operators whose type names the kernel.
+/// An expression with one value at each position: a tree of operators whose type identifies the kernel.
 pub trait Body: Copy + Send + Sync + 'static {
-    /// The element of the value.
+    /// The element type of the value.
     type Out: Element;
-    /// How many loads it makes.
+    /// The number of loads that it makes.
     const LOADS: usize;
-    /// Whether something in it is constant along a row; see [`Body::prepare_row`].
+    /// Whether a part of it is constant along a row; see [`Body::prepare_row`].
     const BY_ROWS: bool;
-    /// Whether its type says all of it: it carries no run-time numbers.
+    /// Whether its type describes it completely: it carries no run-time numbers.
     const FIXED: bool;
-    /// Bytes that it holds for each element of a row.
+    /// Bytes that it caches for each element of a row.
     const CACHED_BYTES: usize;
-    /// Whether all elements in it are [`Element::PLAIN`]: then its trace says all of it.
+    /// Whether all its elements are [`Element::PLAIN`]: then its trace describes it completely.
     const PLAIN: bool;
-    /// Whether all its operators and reducers are light ([`Op::CHEAP`]), and its elements are computed with as they stand in memory.
+    /// Whether all its operators and reducers are cheap ([`Op::CHEAP`]), and its elements have the same size
+    /// in memory as in computation.
     const CHEAP: bool;
-    /// Where its values along a row stand.
+    /// The source of its values along a row.
     const SOURCE: ValueSource = ValueSource::Computed;
     /// Evaluates it at the current position.
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<Self::Out>>;
-    /// Finds what is constant along a row, before it is evaluated there; moves on by its own loads.
+    /// Computes the row constants in it, before it is evaluated along that row, and advances by its own
+    /// loads.
     fn prepare_row(&mut self, row: &mut impl Row);
 }
 
-/// One row of a program's operands: where bodies find what is constant along it.
+/// One row of a program's operands. Bodies compute their row constants from it.
 pub trait Row {
     /// The number of the next load.
     fn next(&mut self) -> &mut usize;
-    /// Reduces the values of a body along the row, whose loads begin with the next one; the number of the next load stays.
+    /// Reduces the values of a body along the row. The body's loads begin with the next one. The number of
+    /// the next load does not change.
     fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out>;
-    /// Computes the values of a body along the row, and holds them until the row is done; where they are then. Its loads
-    /// begin with the next one; the number of the next load stays.
+    /// Computes the values of a body along the row and caches them until the row is done. Returns where they
+    /// are cached. The body's loads begin with the next one. The number of the next load does not change.
     #[inline(always)]
     fn cache<B: Body>(&mut self, _body: &B) -> usize {
         0
     }
 }
 
-/// Where the values of a body along a row stand before it is evaluated there.
+/// The source of the values of a body along a row, before the body is evaluated along it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ValueSource {
     /// They are an operand's elements.
     Operand,
-    /// Where they are held, when the program has settled on the row; see [`Row::cache`].
+    /// They are cached, once the row constants of the program are computed; see [`Row::cache`].
     Cached,
-    /// They are computed.
+    /// They are in no memory, and are computed on each use.
     Computed,
 }
 
-/// The element of an operand.
+/// An input: an element of an operand.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<T>(pub PhantomData<T>);
 
@@ -63,7 +66,7 @@ pub struct Input<T>(pub PhantomData<T>);
 #[derive(Clone, Copy, Debug)]
 pub struct Param<T>(pub T);
 
-/// An operator applied to a tuple: of bodies here, of expressions above.
+/// An operator applied to a tuple of arguments: of bodies here, of expressions in the modules above.
 #[derive(Debug)]
 pub struct Call<F, A>(PhantomData<F>, pub(crate) A);
 

@@ -1,4 +1,4 @@
-//! The derivative of an operator by one of its operands: an operator too.
+//! The derivative of an operator by one of its operands, which is an operator too.
 // Imports: `scalar`, `element`, `kernel`.
 
 use super::Op;
@@ -6,7 +6,8 @@ use crate::element::{Compute, Element};
 use crate::scalar::{Dual, Lane, Lanes, Num};
 use std::marker::PhantomData;
 
-/// The partial derivative of the operator `F` by its operand `INDEX`: an operator itself, with the same operands.
+/// The partial derivative of the operator `F` by its operand `INDEX`. It is an operator with the same
+/// operands.
 #[derive(Debug)]
 pub struct Derivative<F, const INDEX: usize>(PhantomData<F>);
 
@@ -28,17 +29,17 @@ impl<F, const INDEX: usize> Clone for Derivative<F, INDEX> {
 }
 impl<F, const INDEX: usize> Copy for Derivative<F, INDEX> {}
 
-/// Elements of operands that have a place `INDEX`.
+/// Element tuples that have an operand `INDEX`.
 #[diagnostic::on_unimplemented(
     message = "an operator on elements `{Self}` has no operand {INDEX} to differentiate by",
     label = "operands count from 0"
 )]
 pub trait HasOperand<const INDEX: usize> {}
 
-macro_rules! operands {
+macro_rules! has_operands {
     ($($elements:ty: $($index:literal)+;)*) => { $($(impl<T: Element> HasOperand<$index> for $elements {})+)* };
 }
-operands! {
+has_operands! {
     (T,): 0;
     (T, T): 0 1;
     (T, T, T): 0 1 2;

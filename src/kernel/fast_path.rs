@@ -1,4 +1,4 @@
-//! A row of elements through a program: quick forms first, the full ones where these do not hold.
+//! A program along a row: by fast paths first, in full where a value is out of their range.
 // Imports: `scalar`, `element`, `kernel`.
 
 use super::{Body, Io, Program};
@@ -6,38 +6,41 @@ use crate::element::{Compute, Element};
 use crate::scalar::{Eval, FastEval, Lane};
 use std::ops::Range;
 
-/// Elements that are tried together. One of them in doubt makes all of them run in full.
-const BLOCK: usize = 512;
+/// Elements that are evaluated together. If one of them is out of range of a fast path, all of them are
+/// evaluated in full.
+const BLOCK_ELEMENTS: usize = 512;
 
-/// Runs `program` at the positions from 0 to `n`: block by block by [`FastEval`] forms and, where one is in doubt, again.
+/// Runs `program` at the positions `0..n`, block by block: by [`FastEval`] first, and again in full if a
+/// value of the block is out of range of a fast path.
 ///
-/// `at` gives access to a position; as a position may be run twice, no output may be an input. For programs without a
-/// function that has a quick form the compiler leaves one plain loop.
+/// `at` gives access to a position. A position may be run twice, so no output may be an input. If no function
+/// of the program has a fast path, the compiler leaves one plain loop.
 #[inline(always)]
 pub fn run_row<P: Program, IO: Io<Eval>>(program: &P, n: usize, at: impl Fn(usize) -> IO) {
-    run_row_in_place(program, n, BLOCK, at, |_| {}, |_| {});
+    run_row_in_place(program, n, BLOCK_ELEMENTS, at, |_| {}, |_| {});
 }
 
-/// As [`run_row`], where outputs may be inputs: `keep` saves what `block` positions hold before they are tried, and
-/// `restore` brings it back before they run in full. Where nothing can be in doubt, the compiler drops both.
+/// As [`run_row`], for programs whose outputs may be inputs. `save` saves the contents of `block` positions
+/// before their fast run, and `restore` writes them back before their full run. If no function has a fast
+/// path, the compiler removes both.
 #[inline(always)]
 pub fn run_row_in_place<P: Program, IO: Io<Eval>>(
     program: &P,
     n: usize,
     block: usize,
     at: impl Fn(usize) -> IO,
-    keep: impl Fn(Range<usize>),
+    save: impl Fn(Range<usize>),
     restore: impl Fn(Range<usize>),
 ) {
     let mut start = 0;
     while start < n {
         let end = start + block.max(1).min(n - start);
-        keep(start..end);
+        save(start..end);
         let mut doubt = false;
         for i in start..end {
-            let mut tried = Tried { io: at(i), doubt: false };
-            program.run::<FastEval>(&mut tried);
-            doubt |= tried.doubt;
+            let mut io = FastIo { io: at(i), doubt: false };
+            program.run::<FastEval>(&mut io);
+            doubt |= io.doubt;
         }
         if doubt {
             restore(start..end);
@@ -49,7 +52,8 @@ pub fn run_row_in_place<P: Program, IO: Io<Eval>>(
     }
 }
 
-/// The values of `body` at the positions from 0 to `n`, as [`run_row`] computes them; `put` may be told one twice.
+/// Computes the values of `body` at the positions `0..n`, as [`run_row`] does. `put` may receive a position
+/// twice.
 #[inline(always)]
 pub fn eval_row<B: Body, IO: Io<Eval>>(
     body: &B,
@@ -57,11 +61,11 @@ pub fn eval_row<B: Body, IO: Io<Eval>>(
     at: impl Fn(usize) -> IO,
     put: impl Fn(usize, Compute<B::Out>),
 ) {
-    for start in (0..n).step_by(BLOCK) {
-        let end = start + BLOCK.min(n - start);
+    for start in (0..n).step_by(BLOCK_ELEMENTS) {
+        let end = start + BLOCK_ELEMENTS.min(n - start);
         let mut doubt = false;
         for i in start..end {
-            let value = body.eval::<FastEval>(&mut Tried { io: at(i), doubt: false });
+            let value = body.eval::<FastEval>(&mut FastIo { io: at(i), doubt: false });
             doubt |= value.in_doubt();
             put(i, value.tried());
         }
@@ -73,13 +77,13 @@ pub fn eval_row<B: Body, IO: Io<Eval>>(
     }
 }
 
-/// Loads and stores of a quick run, and whether a stored value was in doubt.
-struct Tried<IO> {
+/// The loads and stores of a fast run, and whether a stored value is out of range of a fast path.
+struct FastIo<IO> {
     io: IO,
     doubt: bool,
 }
 
-impl<IO: Io<Eval>> Io<FastEval> for Tried<IO> {
+impl<IO: Io<Eval>> Io<FastEval> for FastIo<IO> {
     #[inline(always)]
     fn load<T: Element>(&mut self) -> Lane<FastEval, Compute<T>> {
         Lane::certain(self.io.load::<T>().value())

@@ -1,7 +1,9 @@
-//! What is to be computed, free of devices and of tensors: operators, bodies, programs, reducers, contractions, movements.
+//! Computations as types, without devices and tensors: operators, bodies, programs, reducers, and plans of
+//! the other mechanisms.
 //!
-//! An [`Op`] says what happens to one element. A [`Body`] is a tree of operators over inputs and run-time numbers; its
-//! *type* is the kernel, so a device can compile, trace and cache it by type. A [`Program`] stores the values of bodies.
+//! An [`Op`] maps elements to one element. A [`Body`] is a tree of operators over inputs and run-time
+//! numbers. The *type* of a body is the kernel: a device compiles, traces and caches it by type. A
+//! [`Program`] stores the values of bodies.
 // Imports: its own files.
 
 mod body;

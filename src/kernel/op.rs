@@ -4,44 +4,45 @@
 use crate::element::{Compute, Element};
 use crate::scalar::{Lane, Lanes};
 
-/// Where a running program gets its operands from and leaves its results: the device's side of a kernel.
+/// A device's side of a kernel: a running program loads its operands from it and stores its results to it.
 pub trait Io<L: Lanes> {
-    /// The element of the next operand.
+    /// Loads the element of the next operand.
     fn load<T: Element>(&mut self) -> Lane<L, Compute<T>>;
     /// A run-time number.
     fn param<T: Element>(&mut self, value: T) -> Lane<L, Compute<T>>;
-    /// The element of the next output.
+    /// Stores the element of the next output.
     fn store<T: Element>(&mut self, value: Lane<L, Compute<T>>);
-    /// What a reduction along the row gave, and a step over the `loads` loads that it was made from.
+    /// The row constant `value`, the result of a reduction along the row. Skips the `loads` loads from which
+    /// it was computed.
     fn row_constant<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<L, Compute<T>>;
-    /// The value here of what is held at `place` (see [`Row::cache`]), and a step over the `loads` loads that it was made
-    /// from; `None` where nothing is held.
+    /// The cached value at this position, if `place` holds one (see [`Row::cache`](super::Row::cache)); then
+    /// skips the `loads` loads from which it was computed. `None` if no values are cached there.
     #[inline(always)]
     fn cached<T: Element>(&mut self, _place: usize, _loads: usize) -> Option<Lane<L, Compute<T>>> {
         None
     }
 }
 
-/// The element types of an operator's operands, or of its several outputs, as a tuple.
+/// The element types of an operator's operands, or of its outputs if there are several, as a tuple.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` are not the elements of an operator's operands",
     label = "expected a tuple of up to twelve elements",
     note = "tensors and numbers count alike; numbers that never change can be written into the operator's body"
 )]
 pub trait ElementTuple: 'static {
-    /// How many there are.
+    /// The number of elements.
     const COUNT: usize;
-    /// Whether each is [`Element::PLAIN`].
+    /// Whether all of them are [`Element::PLAIN`].
     const PLAIN: bool;
-    /// One lane for each.
+    /// One lane for each element.
     type Lanes<L: Lanes>: Copy;
     /// Stores each lane to the next output.
     fn store<L: Lanes>(lanes: Self::Lanes<L>, io: &mut impl Io<L>);
 }
 
-/// An operator from elements `IN` (a tuple) to one element. `elementwise!` writes it.
+/// An operator from elements `IN` (a tuple) to one element. The macro `elementwise!` defines it.
 ///
-/// It has no state: its type is the name under which kernels are cached. Run-time numbers are operands.
+/// It has no state: its type is the key under which kernels are cached. Run-time numbers are operands.
 #[diagnostic::on_unimplemented(
     message = "the operator `{Self}` is not defined for elements `{IN}`",
     label = "no body for `{IN}`",
@@ -52,15 +53,16 @@ pub trait ElementTuple: 'static {
 pub trait Op<IN: ElementTuple>: Copy + Send + Sync + 'static {
     /// Its name, in error messages.
     const NAME: &'static str = "map";
-    /// Whether its body is a few instructions, so that loops over large operands wait for memory. For speed alone.
+    /// Whether its body takes only a few instructions, so that loops over large operands are memory-bound. It
+    /// affects speed alone.
     const CHEAP: bool = false;
-    /// The element of the result.
+    /// The element type of the result.
     type Out: Element;
     /// The body.
     fn call<L: Lanes>(x: IN::Lanes<L>) -> Lane<L, Compute<Self::Out>>;
 }
 
-/// An operator with several outputs. `elementwise!` writes it when the result is a tuple.
+/// An operator with several outputs. The macro `elementwise!` defines it when the result is a tuple.
 #[diagnostic::on_unimplemented(
     message = "the operator `{Self}` with several outputs is not defined for elements `{IN}`",
     label = "no body for `{IN}`",
@@ -71,7 +73,7 @@ pub trait OpMany<IN: ElementTuple>: Copy + Send + Sync + 'static {
     const NAME: &'static str = "map";
     /// See [`Op::CHEAP`].
     const CHEAP: bool = false;
-    /// The elements of the results, as a tuple.
+    /// The element types of the results, as a tuple.
     type Out: ElementTuple;
     /// The body.
     fn call<L: Lanes>(x: IN::Lanes<L>) -> <Self::Out as ElementTuple>::Lanes<L>;

@@ -1,4 +1,4 @@
-//! Programs: whole kernels, any number of loads and then the stores.
+//! Programs: whole kernels, which load any number of elements and then store their outputs.
 // Imports: `scalar`, `kernel`.
 
 use super::{Body, ElementTuple, Io, OpMany, Row, ValueSource};
@@ -7,25 +7,25 @@ use std::marker::PhantomData;
 
 /// A whole kernel: any number of loads, then its stores.
 pub trait Program: Copy + Send + Sync + 'static {
-    /// How many outputs it stores.
+    /// The number of outputs that it stores.
     const OUTPUTS: usize;
-    /// How many loads it makes.
+    /// The number of loads that it makes.
     const LOADS: usize;
-    /// Whether it is settled before each row.
+    /// Whether it has row constants, which are computed before each row.
     const BY_ROWS: bool;
-    /// Whether its type says all of it: it carries no run-time numbers.
+    /// Whether its type describes it completely: it carries no run-time numbers.
     const FIXED: bool;
-    /// Bytes that it holds for each element of a row.
+    /// Bytes that it caches for each element of a row.
     const CACHED_BYTES: usize;
-    /// Whether all elements in it are [`Element::PLAIN`]: then its trace says all of it.
+    /// Whether all its elements are [`Element::PLAIN`]: then its trace describes it completely.
     const PLAIN: bool;
     /// See [`Body::CHEAP`].
     const CHEAP: bool;
     /// Whether its k-th output is the operand of its k-th load, for every output; see [`InPlace`].
     const IN_PLACE: bool = false;
-    /// Whether it stores what it loads, and nothing else: a copy.
+    /// Whether it stores exactly the elements that it loads: a copy.
     const COPY: bool = false;
-    /// Finds what is constant along a row; see [`Body::prepare_row`].
+    /// Computes the row constants; see [`Body::prepare_row`].
     fn prepare_row(&mut self, row: &mut impl Row);
     /// Runs it at the current position.
     fn run<L: Lanes>(&self, io: &mut impl Io<L>);

@@ -5,7 +5,7 @@ use super::{Body, Io, Reducer, Row, ValueSource};
 use crate::element::{Compute, Element};
 use crate::scalar::{Lane, Lanes};
 
-/// The values of `B` along a row reduced by `R`: one value, beside every element of the row.
+/// The reduction of the values of `B` along a row by `R`: one value, broadcast along the row.
 #[derive(Debug)]
 pub struct RowReduce<R: Reducer<B::Out>, B: Body> {
     body: B,
@@ -13,7 +13,7 @@ pub struct RowReduce<R: Reducer<B::Out>, B: Body> {
 }
 
 impl<R: Reducer<B::Out>, B: Body> RowReduce<R, B> {
-    /// The reduction of `body`, before it is settled.
+    /// The reduction of `body`, before a row is prepared.
     pub fn new(body: B) -> Self {
         RowReduce { body, value: Default::default() }
     }
@@ -47,7 +47,7 @@ impl<R: Reducer<B::Out>, B: Body> Body for RowReduce<R, B> {
     }
 }
 
-/// A body whose values along a row are computed once, however often it occurs.
+/// A body whose values along a row are computed once and cached, however often it is used.
 #[derive(Clone, Copy, Debug)]
 pub struct Cached<B> {
     body: B,
@@ -55,7 +55,7 @@ pub struct Cached<B> {
 }
 
 impl<B> Cached<B> {
-    /// `body`, to be computed once.
+    /// Caches `body`.
     pub fn new(body: B) -> Self {
         Cached { body, place: 0 }
     }
@@ -65,22 +65,23 @@ impl<B> Cached<B> {
 }
 
 impl<B: Body> Cached<B> {
-    /// Whether it is an operand's elements, which stand somewhere already.
-    const STANDS: bool = matches!(B::SOURCE, ValueSource::Operand);
+    /// Whether the body is an operand, whose elements are in memory already.
+    const IS_OPERAND: bool = matches!(B::SOURCE, ValueSource::Operand);
 }
 
 impl<B: Body> Body for Cached<B> {
     type Out = B::Out;
-    const SOURCE: ValueSource = if Self::STANDS { ValueSource::Operand } else { ValueSource::Cached };
+    const SOURCE: ValueSource = if Self::IS_OPERAND { ValueSource::Operand } else { ValueSource::Cached };
     const LOADS: usize = B::LOADS;
     const BY_ROWS: bool = B::BY_ROWS;
     const FIXED: bool = B::FIXED;
-    const CACHED_BYTES: usize = B::CACHED_BYTES + if Self::STANDS { 0 } else { size_of::<Compute<B::Out>>() };
+    const CACHED_BYTES: usize =
+        B::CACHED_BYTES + if Self::IS_OPERAND { 0 } else { size_of::<Compute<B::Out>>() };
     const PLAIN: bool = B::PLAIN;
     const CHEAP: bool = B::CHEAP;
     #[inline(always)]
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<B::Out>> {
-        if Self::STANDS {
+        if Self::IS_OPERAND {
             return self.body.eval::<L>(io);
         }
         match io.cached::<B::Out>(self.place, B::LOADS) {
@@ -90,7 +91,7 @@ impl<B: Body> Body for Cached<B> {
     }
     #[inline(always)]
     fn prepare_row(&mut self, row: &mut impl Row) {
-        if Self::STANDS {
+        if Self::IS_OPERAND {
             return self.body.prepare_row(row);
         }
         let first = *row.next();
