@@ -15,7 +15,7 @@ pub enum Opaque {
     /// A [`SparseTensor`].
     Sparse,
     /// A [`QuantizedTensor`].
-    QuantizedElement,
+    Quantized,
 }
 
 impl DynTensor {
@@ -74,8 +74,7 @@ impl DynTensor {
     pub fn from_quantized<Q: QuantizedElement, const RANK: usize, D: Device>(
         x: QuantizedTensor<Q, RANK, D>,
     ) -> Result<DynTensor> {
-        DynTensor::empty(Q::DTYPE, &x.size().0, x.int_repr().device())?
-            .made_opaque(Opaque::QuantizedElement, x)
+        DynTensor::empty(Q::DTYPE, &x.size().0, x.int_repr().device())?.made_opaque(Opaque::Quantized, x)
     }
 
     /// The quantized tensor behind the handle.
@@ -107,7 +106,7 @@ impl Opaque {
     fn in_words(self) -> &'static str {
         match self {
             Opaque::Sparse => "a sparse tensor",
-            Opaque::QuantizedElement => "a quantized tensor",
+            Opaque::Quantized => "a quantized tensor",
         }
     }
 
@@ -115,7 +114,7 @@ impl Opaque {
     pub(super) fn why(self) -> &'static str {
         match self {
             Opaque::Sparse => "a sparse tensor has no elements by strides; `as_sparse` gives it",
-            Opaque::QuantizedElement => {
+            Opaque::Quantized => {
                 "a quantized tensor has a scale beside its integers; `as_quantized` gives it"
             }
         }

@@ -20,7 +20,7 @@ pub fn run_row<P: Program, IO: Io<Eval>>(program: &P, n: usize, at: impl Fn(usiz
     run_row_in_place(program, n, BLOCK_ELEMENTS, at, |_| {}, |_| {});
 }
 
-/// As [`run_row`], for programs whose outputs may be inputs. `save` saves the contents of `block` positions
+/// As [`run_row`], for programs whose outputs may be inputs. `save` copies the contents of `block` positions
 /// before their fast run, and `restore` writes them back before their full run. If no function has a fast
 /// path, the compiler removes both.
 #[inline(always)]

@@ -199,7 +199,9 @@ fn reducer_of(
 /// # Examples
 /// ```
 /// use rankform::{kernel::trace_op, ops};
-/// assert_eq!(trace_op::<ops::Square, (i32,)>().to_string(), "%0: i32 = input 0\n%1: i32 = Mul %0 %0\n%2: i32 = output 0 %1\n");
+/// let graph = trace_op::<ops::Square, (i32,)>();
+/// let expected = "%0: i32 = input 0\n%1: i32 = Mul %0 %0\n%2: i32 = output 0 %1\n";
+/// assert_eq!(graph.to_string(), expected);
 /// ```
 pub fn trace_op<F: Op<IN>, IN: TraceInputs>() -> Graph {
     recorded(&[0, 1, 2, 3, 4, 5], 0, &[], 0, &mut |io| {

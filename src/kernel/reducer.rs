@@ -81,7 +81,13 @@ pub type SliceFn = unsafe fn(values: *const u8, n: usize, at: usize, state: *mut
 ///     type Out = T;
 ///     type State<L: Lanes> = Lane<L, Compute<T>>;
 ///     fn identity<L: Lanes>() -> Self::State<L> { Lane::zero() }
-///     fn accumulate<L: Lanes>(state: Self::State<L>, x: Lane<L, Compute<T>>, _: Lane<L, i64>) -> Self::State<L> { state.max(x.abs()) }
+///     fn accumulate<L: Lanes>(
+///         state: Self::State<L>,
+///         x: Lane<L, Compute<T>>,
+///         _: Lane<L, i64>,
+///     ) -> Self::State<L> {
+///         state.max(x.abs())
+///     }
 ///     fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L> { a.max(b) }
 ///     fn finalize<L: Lanes>(state: Self::State<L>, _: Lane<L, i64>) -> Lane<L, Compute<T>> { state }
 /// }
@@ -102,7 +108,11 @@ pub type SliceFn = unsafe fn(values: *const u8, n: usize, at: usize, state: *mut
 ///     type Out = T;
 ///     type State<L: Lanes> = (Lane<L, Compute<T>>, Lane<L, Compute<T>>);
 ///     fn identity<L: Lanes>() -> Self::State<L> { (Lane::lowest(), Lane::zero()) }
-///     fn accumulate<L: Lanes>(state: Self::State<L>, x: Lane<L, Compute<T>>, _: Lane<L, i64>) -> Self::State<L> {
+///     fn accumulate<L: Lanes>(
+///         state: Self::State<L>,
+///         x: Lane<L, Compute<T>>,
+///         _: Lane<L, i64>,
+///     ) -> Self::State<L> {
 ///         <Self as Reducer<T>>::combine(state, (x, Lane::one()))
 ///     }
 ///     fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L> {
@@ -111,7 +121,9 @@ pub type SliceFn = unsafe fn(values: *const u8, n: usize, at: usize, state: *mut
 ///         let [a, b] = [a, b].map(|(x, sum)| x.eq(largest).select(sum, sum * (x - largest).exp()));
 ///         (largest, a + b)
 ///     }
-///     fn finalize<L: Lanes>((largest, sum): Self::State<L>, _: Lane<L, i64>) -> Lane<L, Compute<T>> { largest + sum.ln() }
+///     fn finalize<L: Lanes>((largest, sum): Self::State<L>, _: Lane<L, i64>) -> Lane<L, Compute<T>> {
+///         largest + sum.ln()
+///     }
 /// }
 /// let x = Tensor::from([[1000.0, 1000.0], [f64::NEG_INFINITY, 3.0]]);
 /// assert_eq!(x.reduce(LogSumExp, Axis::<1>)?.to_vec()?, [1000.0 + 2f64.ln(), 3.0]);

@@ -1,4 +1,4 @@
-//! The classes of compute types: which steps each class of types has.
+//! The classes of compute types, and the steps that each class has.
 // Imports: `dtype`, and `scalar`'s step names.
 
 use super::{Arith, Compare, Lane, Lanes, Logic, MinMaxRem, Part, Shift, Unary};
@@ -6,18 +6,18 @@ use crate::dtype::DType;
 use num_complex::Complex;
 use std::fmt;
 
-/// A machine type that bodies compute in: 16 bytes at most.
+/// A type in which bodies compute. It has 16 bytes at most.
 pub trait Prim: Copy + Default + PartialEq + Send + Sync + fmt::Debug + bytemuck::NoUninit + 'static {
-    /// Its name.
+    /// Its name at run time.
     const DTYPE: DType;
-    /// The same number in another type. Float to integer saturates (NaN gives 0), integer to integer wraps, a complex
-    /// number loses its imaginary part on the way to a real one, and anything but 0 is `true`.
+    /// The same number in another type. Float to integer saturates (NaN gives 0), integer to integer wraps,
+    /// complex to real drops the imaginary part, and any value but 0 is `true`.
     fn cast<U: Prim>(self) -> U;
     /// From a boolean: 0 or 1.
     fn from_bool(v: bool) -> Self;
-    /// From an integer of at most 64 bits with a sign.
+    /// From a signed integer of at most 64 bits.
     fn from_i64(v: i64) -> Self;
-    /// From an integer without a sign.
+    /// From an unsigned integer of at most 64 bits.
     fn from_u64(v: u64) -> Self;
     /// From a single-precision number.
     fn from_f32(v: f32) -> Self;
@@ -25,11 +25,11 @@ pub trait Prim: Copy + Default + PartialEq + Send + Sync + fmt::Debug + bytemuck
     fn from_f64(v: f64) -> Self;
     /// From a complex number.
     fn from_complex(v: Complex<f64>) -> Self;
-    /// `a − b`; of booleans whether they differ.
+    /// `a − b`; for booleans, whether they differ.
     fn difference<L: Lanes>(a: Lane<L, Self>, b: Lane<L, Self>) -> Lane<L, Self>;
 }
 
-/// A machine type with arithmetic: integers, reals, complex numbers.
+/// A compute type with arithmetic: integers, reals, complex numbers.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no arithmetic",
     label = "an operator body uses `+ - * /` on `{Self}`",
@@ -42,7 +42,7 @@ pub trait Num: Prim {
     fn negate(a: Self) -> Self;
 }
 
-/// A machine type with an order: integers, reals, and booleans, of which `false` is the smaller.
+/// A compute type with an order: integers, reals, and booleans, of which `false` is the smaller.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no order",
     label = "an operator body compares `{Self}` values with `lt`, `max`, …"
@@ -52,7 +52,7 @@ pub trait Ordered: Prim {
     const HIGHEST: Self;
     /// The smallest value: below every other.
     const LOWEST: Self;
-    /// Maximum, minimum, remainder (which no body asks of booleans).
+    /// Maximum, minimum, remainder. No body uses the remainder of booleans.
     fn order(op: MinMaxRem, a: Self, b: Self) -> Self;
     /// `a < b`, `a <= b`.
     fn compare(op: Compare, a: Self, b: Self) -> bool;
@@ -66,7 +66,8 @@ pub trait Ordered: Prim {
     fn reverse_key<L: Lanes>(x: Lane<L, Self>) -> Lane<L, Self::Key>;
     /// See [`Lane::of_reverse_key`].
     fn of_reverse_key<L: Lanes>(key: Lane<L, Self::Key>) -> Lane<L, Self>;
-    /// The derivative of [`order`](Ordered::order) of `x` and `y` that carry these; of what carries none, any.
+    /// The derivative of [`order`](Ordered::order): `x`, `y` and its value, and the tangents of `x` and `y`.
+    /// Types without derivatives may return any value.
     #[inline(always)]
     fn order_tangent<L: Lanes>(
         _: MinMaxRem,
@@ -75,18 +76,18 @@ pub trait Ordered: Prim {
     ) -> Lane<L, Self> {
         dx
     }
-    /// `a + b`; of booleans whether either is `true`.
+    /// `a + b`; for booleans, whether either is `true`.
     fn sum<L: Lanes>(a: Lane<L, Self>, b: Lane<L, Self>) -> Lane<L, Self>;
-    /// `a · b`; of booleans whether both are `true`.
+    /// `a · b`; for booleans, whether both are `true`.
     fn product<L: Lanes>(a: Lane<L, Self>, b: Lane<L, Self>) -> Lane<L, Self>;
-    /// The same value, with one zero for both: −0 becomes 0.
+    /// The same value, except that −0 becomes 0.
     #[inline(always)]
     fn one_zero<L: Lanes>(x: Lane<L, Self>) -> Lane<L, Self> {
         x
     }
 }
 
-/// A machine type that is a row of bits: integers and booleans.
+/// A compute type whose values are bits: integers and booleans.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no bits to combine",
     label = "an operator body uses `& | ^ !` on `{Self}`",
@@ -95,11 +96,11 @@ pub trait Ordered: Prim {
 pub trait Bits: Prim {
     /// `& | ^`.
     fn logic(op: Logic, a: Self, b: Self) -> Self;
-    /// Every bit set; `true`.
+    /// All bits set; `true`.
     const ONES: Self;
 }
 
-/// A whole number.
+/// An integer.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an integer type",
     label = "an operator body shifts `{Self}` values"
@@ -117,9 +118,9 @@ pub trait IntegerPrim: Num + Ordered + Bits {
 pub trait Real: Num + Ordered {
     /// The unsigned integer of the same width.
     type Bits: IntegerPrim;
-    /// Bits of the fraction that are stored.
+    /// The number of stored bits of the fraction.
     const FRACTION: u32;
-    /// What is added to the exponent before it is stored.
+    /// The exponent's bias.
     const BIAS: i32;
     /// Rounding, absolute value, square root.
     fn unary(op: Unary, a: Self) -> Self;
@@ -139,7 +140,7 @@ pub trait Real: Num + Ordered {
 pub trait ComplexPrim: Num {
     /// The type of its parts.
     type Part: Real;
-    /// One part.
+    /// The real or imaginary part.
     fn part(part: Part, a: Self) -> Self::Part;
     /// From its parts.
     fn complex(re: Self::Part, im: Self::Part) -> Self;

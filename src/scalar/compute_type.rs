@@ -1,4 +1,4 @@
-//! The compute types: the primitive types in which bodies compute, with the steps of their classes.
+//! The compute types: the primitive types in which bodies compute, and their steps.
 // Imports: `dtype`, and `scalar`'s step names and classes.
 
 use super::classes::{Bits, ComplexPrim, IntegerPrim, Num, Ordered, Prim, Real};
@@ -6,7 +6,8 @@ use super::{Arith, Compare, Lane, Lanes, Logic, MinMaxRem, Part, Shift, Unary};
 use crate::dtype::DType;
 use num_complex::Complex;
 
-/// Casts into a type: one row a type, `$cast` says which `from_` carries it out of the type.
+/// Casts of a type, one row for each type: `$cast` names the `from_` function of the other type that takes
+/// this one.
 macro_rules! prim {
     (
         $t:ty, $dtype:ident,
@@ -39,13 +40,13 @@ macro_rules! real_prims {
         prim!($t, $dtype, |self| U::$from(self as $via), |b| b as u8 as $t, |v| v as $t, |$v| $from_float, |c| <$t>::from_f64(c.re), |a, b| a - b);
     )* };
 }
-/// `$v as $t`, in steps that vectorize: towards zero, the nearest end for what is beyond it, 0 for NaN.
+/// `$v as $t`, in steps that vectorize: truncated, saturated at the ends of the type, 0 for NaN.
 macro_rules! whole {
     ($v:expr, $t:ty) => {{
         let [value, least, half] = [$v, <$t>::MIN as _, (<$t>::MAX / 2 + 1) as _];
         let beyond = 2.0 * half;
         let inside = if value >= least && value < beyond { value } else { 0.0 };
-        // SAFETY: not NaN, not below the least and below one more than the largest.
+        // SAFETY: the value is not NaN, at least the smallest integer, and less than the largest plus one.
         let number = unsafe { inside.to_int_unchecked::<$t>() };
         if value >= beyond {
             <$t>::MAX
@@ -128,7 +129,8 @@ macro_rules! integers {
             type Key = $key;
             #[inline(always)]
             fn order_key<L: Lanes>(x: Lane<L, $t>) -> Lane<L, $key> {
-                // The upper half of a type without a sign has wrapped below 0; 0 where there is a sign.
+                // The cast wraps the upper half of an unsigned type below 0, and flipping the sign bit
+                // restores the order. A signed type needs no flip.
                 x.cast::<$key>() ^ Lane::literal(if $t::MIN == 0 { $key::MIN } else { 0 })
             }
             #[inline(always)]
@@ -246,8 +248,9 @@ macro_rules! reals {
             const LOWEST: $t = $t::NEG_INFINITY;
             #[inline(always)]
             fn order(op: MinMaxRem, a: $t, b: $t) -> $t {
-                // `a` may be the state of a long reduction: only one comparison waits for it. It keeps `a` where `a` is NaN
-                // or equal; zeros of two signs are equal, and a NaN `b` is taken last.
+                // `a` may be the accumulator of a long reduction, so the code puts a single comparison on its
+                // dependency chain. It keeps `a` if `a` is NaN or equal to `b`. Zeros of different signs are
+                // equal here. A NaN `b` is chosen last.
                 const SIGN: $bits = 1 << ($bits::BITS - 1);
                 match op {
                     MinMaxRem::Max => {
@@ -268,8 +271,9 @@ macro_rules! reals {
             type Key = $signed;
             #[inline(always)]
             fn order_key<L: Lanes>(x: Lane<L, $t>) -> Lane<L, $signed> {
-                // Signed bits rise with a positive number and fall with a negative one. NaNs stand above +∞ and, those with a
-                // sign, below −∞: a step down by as many as these are takes them round to the top.
+                // As signed integers, the bits of positive numbers rise with the number, and those of
+                // negative numbers fall. NaNs are above +∞ or, with a sign, below −∞. Subtracting the number
+                // of the latter wraps them to the top.
                 let bits = x.to_bits().cast::<$signed>();
                 (bits ^ (bits.shr($bits::BITS - 1) & Lane::literal($signed::MAX))) - Lane::literal((1 << $fraction) - 1)
             }
@@ -335,7 +339,7 @@ macro_rules! complexes {
                     Arith::Add => a + b,
                     Arith::Sub => a - b,
                     Arith::Mul => a * b,
-                    // Smith 1962: no square of a part overflows or vanishes.
+                    // Smith's algorithm (1962): no square of a part overflows or underflows.
                     Arith::Div => {
                         let steep = b.re.abs() < b.im.abs();
                         let (large, small) = if steep { (b.im, b.re) } else { (b.re, b.im) };
@@ -372,7 +376,8 @@ mod tests {
 
     #[test]
     fn floats_become_whole_numbers_as_casts_of_the_language_do() {
-        // Every sign and exponent, with fractions around their ends, and the neighbors of each type's ends.
+        // Every sign and exponent, with fractions at and near their ends, and the neighbors of each integer
+        // type's ends.
         fn casts<F: Prim + std::fmt::Debug>(value: F, expected: [i128; 8]) {
             let [a, b, c, d] = [
                 value.cast::<i8>() as i128,

@@ -1,4 +1,5 @@
-//! Bodies run: a raw lane is the machine value itself, and the compiler's loop vectorizer makes SIMD of the loop around it.
+//! The interpretation that computes: a raw lane is the value itself, and the compiler vectorizes the loop
+//! around a body.
 // Imports: `scalar`'s traits.
 
 use super::{

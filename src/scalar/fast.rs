@@ -1,4 +1,5 @@
-//! Bodies run quickly: functions by forms that hold for most numbers, and each value knows whether it is in doubt.
+//! The interpretation of fast paths: functions take forms that hold for most numbers, and each value carries
+//! whether it is in doubt.
 // Imports: `scalar`'s traits.
 
 use super::{
@@ -6,9 +7,10 @@ use super::{
     Ordered, Part, Prim, Real, Shift, Unary,
 };
 
-/// The interpretation that computes with [`Function::fast`]: a raw lane is the machine value, and whether some function
-/// on the way to it was asked for more than its quick form can do. A loop runs a block of elements this way and, where one
-/// is in doubt, the block again as [`Eval`]: see [`run_row`](crate::kernel::run_row).
+/// The interpretation that computes with [`Function::fast`]. A raw lane is the value, and whether an argument
+/// of some function on the way to it was out of range of the function's fast path: then the value is in
+/// doubt. A loop evaluates a block of elements this way and, if one is in doubt, evaluates the block again by
+/// [`Eval`]: see [`run_row`](crate::kernel::run_row).
 ///
 /// # Examples
 /// ```
@@ -20,17 +22,17 @@ use super::{
 pub struct FastEval;
 
 impl<P: Prim> Lane<FastEval, P> {
-    /// A number that is not in doubt.
+    /// A value that is not in doubt.
     #[inline(always)]
     pub fn certain(value: P) -> Self {
         Lane((value, false))
     }
-    /// The number, right unless it is in doubt.
+    /// The value, which is right unless it is in doubt.
     #[inline(always)]
     pub fn tried(self) -> P {
         self.0.0
     }
-    /// Whether a quick form did not hold.
+    /// Whether an argument was out of range of a fast path.
     #[inline(always)]
     pub fn in_doubt(self) -> bool {
         self.0.1

@@ -1,4 +1,4 @@
-//! Bodies are skipped: no step is carried out, and what is left of a body is which operands and numbers it asks for.
+//! The interpretation that skips every step. It leaves the operands and run-time numbers that a body loads.
 // Imports: `scalar`'s traits.
 
 use super::{
@@ -6,7 +6,7 @@ use super::{
     Prim, Real, Shift, Unary,
 };
 
-/// The interpretation that does nothing; a device collects the run-time numbers of a compiled kernel with it.
+/// The interpretation that does nothing. A device collects the run-time numbers of a compiled kernel with it.
 pub struct CollectParams;
 
 impl Lanes for CollectParams {
