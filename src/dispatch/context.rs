@@ -1,6 +1,7 @@
-//! What a kernel receives: its arguments, and the context of the call, which can run the kernels of lower keys.
+//! The input of a kernel: its arguments, and the context of the call, which can run the kernels of lower
+//! keys.
 //!
-//! It knows neither kernels nor the dispatcher: both import this file.
+//! This file depends neither on kernels nor on the dispatcher; both import it.
 // Imports: `error`, `dynamic`, `dispatch`.
 
 use super::keys::DispatchKeySet;
@@ -44,7 +45,7 @@ impl<'a> From<&'a [usize]> for Argument<'a> {
 }
 
 impl<'a> Argument<'a> {
-    /// The tensor, if it is one.
+    /// The tensor, if the argument is one.
     #[inline]
     pub fn tensor(&self) -> Option<&'a DynTensor> {
         match self {
@@ -52,7 +53,7 @@ impl<'a> Argument<'a> {
             _ => None,
         }
     }
-    /// What it is, in words.
+    /// A description for error texts.
     pub(super) fn in_words(&self) -> String {
         match self {
             Argument::Tensor(tensor) => match tensor.opaque() {
@@ -111,7 +112,7 @@ impl Dispatching<'_> {
     }
 }
 
-/// Calls with other tensors in the places of these.
+/// Calls `call` with the arguments in which `change` has replaced every tensor.
 pub(super) fn with_tensors(
     arguments: &[Argument<'_>],
     change: impl Fn(&DynTensor) -> Result<DynTensor>,

@@ -1,12 +1,13 @@
-//! Operators by name, on tensors whose types are known at run time: which kernel runs is found by what the operands are.
+//! Operators by name, on tensors whose types are known at run time. The operands select the kernel.
 //!
 //! | file | |
 //! |---|---|
-//! | `keys.rs` | [`DispatchKey`], [`DispatchKeySet`]: what decides, and in which order |
-//! | `kernel.rs` | [`Kernel`]: typed functions with their types taken off |
+//! | `keys.rs` | [`DispatchKey`], [`DispatchKeySet`]: the keys that select a kernel, and their order |
+//! | `context.rs` | [`Argument`], [`Dispatching`]: a kernel's arguments, and the context of its call |
+//! | `kernel.rs` | [`Kernel`]: typed functions with erased types |
 //! | `dispatcher.rs` | [`Dispatcher`]: names, kernels, fallbacks |
 //! | `operators.rs` | the crate's own operators as kernels |
-//! | `sparse.rs` | those of sparse matrices |
+//! | `sparse.rs` | kernels of sparse matrices |
 // Imports: its own files.
 
 mod context;
