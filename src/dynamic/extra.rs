@@ -147,7 +147,8 @@ impl DynTensor {
     /// ```
     /// use rankform::prelude::*;
     /// use rankform::DynTensor;
-    /// let images = DynTensor::from(Tensor::<f32, 3>::zeros([2, 4, 5], &Cpu)?).with_names(&["batch", "row", "column"])?;
+    /// let images = DynTensor::from(Tensor::<f32, 3>::zeros([2, 4, 5], &Cpu)?);
+    /// let images = images.with_names(&["batch", "row", "column"])?;
     /// assert_eq!(images.axis("row")?, 1);
     /// assert_eq!(images.align_to(&["column", "batch", "channel", "row"])?.size(), [5, 2, 1, 4]);
     /// assert!(images.axis("depth").unwrap_err().to_string().contains("batch, row, column"));
@@ -297,7 +298,8 @@ impl DynTensor {
     /// use rankform::{DType, DynTensor};
     /// // The example input of a traced program, with a batch of 2 that may become any size.
     /// let batch = Extent::named("batch");
-    /// let input = DynTensor::zeros(DType::F32, &[2, 8], &Meta::new())?.with_symbolic_sizes(vec![batch.clone(), 8.into()])?;
+    /// let input = DynTensor::zeros(DType::F32, &[2, 8], &Meta::new())?;
+    /// let input = input.with_symbolic_sizes(vec![batch.clone(), 8.into()])?;
     /// let mut sizes = Bindings::default();
     /// input.bind(&DynTensor::zeros(DType::F32, &[64, 8], &Cpu)?, &mut sizes)?;
     /// assert_eq!((batch * 3).eval(&sizes)?, 192);
@@ -349,9 +351,11 @@ impl DynTensor {
     /// ```
     /// use rankform::prelude::*;
     /// use rankform::DynTensor;
-    /// let x = DynTensor::from(Tensor::from([1.0, 2.0])).without_access("a placeholder, bound when the graph runs")?;
+    /// let x = DynTensor::from(Tensor::from([1.0, 2.0]));
+    /// let x = x.without_access("a placeholder, bound when the graph runs")?;
     /// assert_eq!(x.reshaped(&[2, 1])?.size(), [2, 1]);
-    /// assert_eq!(x.to_bytes().unwrap_err().to_string(), "to_bytes: a placeholder, bound when the graph runs");
+    /// let error = x.to_bytes().unwrap_err();
+    /// assert_eq!(error.to_string(), "to_bytes: a placeholder, bound when the graph runs");
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn without_access(self, why: &str) -> Result<DynTensor> {

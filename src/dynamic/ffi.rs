@@ -25,7 +25,8 @@ impl DynTensor {
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
-    /// use rankform::{DynTensor, dynamic::{rankform_tensor_rank, rankform_tensor_release, rankform_tensor_retain}};
+    /// use rankform::DynTensor;
+    /// use rankform::dynamic::{rankform_tensor_rank, rankform_tensor_release, rankform_tensor_retain};
     /// let raw = DynTensor::from(Tensor::from([[1.0, 2.0]])).into_raw()?;
     /// // SAFETY: a handle from `into_raw`, retained once and released twice, the second time by `from_raw`.
     /// let x = unsafe {

@@ -344,7 +344,8 @@ impl DynTensor {
     /// use rankform::DynTensor;
     /// let x = DynTensor::from(Tensor::from([3, 4]));
     /// assert_eq!(x.downcast_ref::<i32, 1, Cpu>()?.to_vec()?, [3, 4]);
-    /// assert!(x.downcast_ref::<i32, 1, Meta>().unwrap_err().to_string().ends_with("expected i32 of rank 1 on Meta, found i32 of rank 1 on Cpu"));
+    /// let error = x.downcast_ref::<i32, 1, Meta>().unwrap_err().to_string();
+    /// assert!(error.ends_with("expected i32 of rank 1 on Meta, found i32 of rank 1 on Cpu"));
     /// # Ok::<(), rankform::Error>(())
     /// ```
     #[inline]

@@ -1,7 +1,8 @@
 //! The header of an `.npy` file: a dictionary of three entries, as Python writes it.
 //!
 //! ```text
-//! \x93NUMPY  major minor  length (2 bytes in version 1, else 4)  {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  ␠…\n
+//! \x93NUMPY  major minor  length (2 bytes in version 1, else 4)
+//! {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  ␠…\n
 //! ```
 // Imports: `error`, `dtype`, `io`.
 

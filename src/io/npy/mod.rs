@@ -49,7 +49,7 @@ use std::path::Path;
 /// way.
 ///
 /// # Errors
-/// [`Error::Type`] if the file has another element type or rank, [`Error::Format`] if it is no such file, or
+/// [`Error::Type`] if the file has another element type or rank, [`Error::Format`] if it is not in this format, or
 /// is too short or too long, [`Error::Overflow`], [`Error::OutOfMemory`], [`Error::Io`].
 ///
 /// # Source
