@@ -158,7 +158,7 @@ impl Io<Eval> for Cursor<'_> {
         // SAFETY: `Cursor::new`: room for a `T`.
         unsafe { at(slot, self.index.iter().copied()).cast::<T>().write(T::narrow(value.value())) };
     }
-    fn settled<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<Eval, Compute<T>> {
+    fn row_constant<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<Eval, Compute<T>> {
         self.loads += loads;
         Lane::literal(value)
     }

@@ -10,8 +10,8 @@
 use rankform::kernel::Op;
 use rankform::prelude::*;
 use rankform::scalar::{
-    Arith, Bits, Compare, ComplexPrim, Function, IntegerPrim, Logic, Num, Order, Ordered, Part, Prim, Real,
-    Shift, Unary,
+    Arith, Bits, Compare, ComplexPrim, Function, IntegerPrim, Logic, MinMaxRem, Num, Ordered, Part, Prim,
+    Real, Shift, Unary,
 };
 
 elementwise! {
@@ -45,7 +45,7 @@ impl Lanes for Depth {
     fn literal<P: Prim>(_: P) -> u32 { 0 }
     fn arith<P: Num>(_: Arith, a: u32, b: u32) -> u32 { after([a, b]) }
     fn negate<P: Num>(a: u32) -> u32 { after([a]) }
-    fn order<P: Ordered>(_: Order, a: u32, b: u32) -> u32 { after([a, b]) }
+    fn order<P: Ordered>(_: MinMaxRem, a: u32, b: u32) -> u32 { after([a, b]) }
     fn compare<P: Ordered>(_: Compare, a: u32, b: u32) -> u32 { after([a, b]) }
     fn equal<P: Prim>(a: u32, b: u32) -> u32 { after([a, b]) }
     fn logic<P: Bits>(_: Logic, a: u32, b: u32) -> u32 { after([a, b]) }

@@ -131,8 +131,6 @@ pub mod layout;
 pub mod ops;
 pub mod quantized;
 pub mod rank;
-#[cfg(feature = "dynamic")]
-pub mod registry;
 pub mod scalar;
 pub mod sparse;
 #[cfg(feature = "dynamic")]

@@ -99,10 +99,10 @@ impl<T: Element, const RANK: usize> Tensor<T, RANK, Cpu> {
     /// # Ok(())
     /// ```
     pub fn upload(self, gpu: &Cuda) -> Result<(Tensor<T, RANK, Cuda>, Pending<Self>)> {
-        self.view().ready("upload")?;
+        self.view().ensure_allocated("upload")?;
         dense("upload", &self)?;
-        let mut copy = Tensor::<T, RANK, Cuda>::unwritten("upload", Layout::row_major(self.size()), gpu)?;
-        let to = copy.writable("upload")?.raw_ptr().cast();
+        let mut copy = Tensor::<T, RANK, Cuda>::uninit("upload", Layout::row_major(self.size()), gpu)?;
+        let to = copy.try_view_mut("upload")?.raw_ptr().cast();
         // SAFETY: (1) new memory for exactly these elements; (2) `Pending` holds the host tensor, which is
         // not written.
         let queued = unsafe { gpu.queue_write(to, self.raw_ptr().cast(), self.nbytes())? };
@@ -127,13 +127,13 @@ impl<T: Element, const RANK: usize> Tensor<T, RANK, Cuda> {
                 found: into.size().0.into(),
             });
         }
-        self.view().ready("download")?;
+        self.view().ensure_allocated("download")?;
         if !self.layout().is_contiguous() {
             return self.to_contiguous()?.download(into);
         }
         dense("download", &into)?;
         let nbytes = into.nbytes();
-        let to = into.writable("download")?.raw_ptr().cast();
+        let to = into.try_view_mut("download")?.raw_ptr().cast();
         // SAFETY: (1) the elements are contiguous, and `into` has as many; (2) `Pending` holds `into` alone.
         let queued = unsafe { self.device().queue_read(self.raw_ptr().cast(), to, nbytes)? };
         Ok(Pending { value: Some(into), queued })

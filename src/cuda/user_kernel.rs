@@ -59,7 +59,7 @@ impl<'a> Launch<'a> {
 
     /// Adds the words of a tensor, and returns its address.
     fn push_tensor<T, const RANK: usize>(&mut self, view: &TensorView<'a, T, RANK, Cuda>) -> Result<*mut u8> {
-        view.ready(self.op)?;
+        view.ensure_allocated(self.op)?;
         self.on(view.device())?;
         let address = view.raw_ptr().cast_mut().cast::<u8>();
         let (size, stride) = (view.size().0.map(|size| size as i64), view.stride().0.map(|step| step as i64));
@@ -131,7 +131,7 @@ impl<'a, T: Element, const RANK: usize> Argument<'a, Output<T, RANK>> for Tensor
 }
 impl<'a, T: Element, const RANK: usize> Argument<'a, Output<T, RANK>> for &'a mut Tensor<T, RANK, Cuda> {
     fn give(self, call: &mut Launch<'a>) -> Result<()> {
-        Argument::<Output<T, RANK>>::give(self.writable(call.op)?, call)
+        Argument::<Output<T, RANK>>::give(self.try_view_mut(call.op)?, call)
     }
 }
 impl<'a, T: Element> Argument<'a, Scalar<T>> for T {

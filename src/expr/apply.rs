@@ -6,7 +6,7 @@ use super::operand::{Expr, Leaves, Operand, RowAxes};
 use crate::device::{Device, MAX_OPERANDS};
 use crate::element::Element;
 use crate::error::Result;
-use crate::kernel::{Body, Call, Elements, Input, Op, OpMany, Program, Store, StoreMany};
+use crate::kernel::{Body, Call, ElementTuple, Input, Op, OpMany, Program, Store, StoreMany};
 use crate::layout::Layout;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Leaf, Tensor, TensorView};
 use std::marker::PhantomData;
@@ -34,12 +34,12 @@ pub trait OperandTuple<IN, const RANK: usize, D: Device>: Sized {
 }
 
 /// A tuple of operands of one rank and device; the first is a tensor or view.
-pub trait Operands<IN: Elements, const RANK: usize, D: Device>: OperandTuple<IN, RANK, D> {
+pub trait Operands<IN: ElementTuple, const RANK: usize, D: Device>: OperandTuple<IN, RANK, D> {
     #[doc(hidden)]
     fn device(exprs: &Self::Exprs) -> &D;
 }
 
-impl<IN: Elements, O: OperandTuple<IN, RANK, D, Exprs: BeginsWithView<D>>, const RANK: usize, D: Device>
+impl<IN: ElementTuple, O: OperandTuple<IN, RANK, D, Exprs: BeginsWithView<D>>, const RANK: usize, D: Device>
     Operands<IN, RANK, D> for O
 {
     fn device(exprs: &Self::Exprs) -> &D {
@@ -130,7 +130,7 @@ operands! {
 pub fn apply<F, IN, O, const RANK: usize, D>(operator: F, operands: O) -> Result<Tensor<F::Out, RANK, D>>
 where
     F: Op<IN>,
-    IN: Elements,
+    IN: ElementTuple,
     D: Device,
     O: Operands<IN, RANK, D>,
     Call<F, O::Bodies>: Body<Out = F::Out>,
@@ -163,7 +163,7 @@ pub fn apply_into<'o, F, IN, O, const RANK: usize, D>(
 ) -> Result<()>
 where
     F: Op<IN>,
-    IN: Elements,
+    IN: ElementTuple,
     D: Device + 'o,
     O: Operands<IN, RANK, D>,
     Call<F, O::Bodies>: Body<Out = F::Out>,
@@ -178,7 +178,7 @@ fn apply_at<F, IN, O, const RANK: usize, D, P: Destination<F::Out, RANK, D>>(
 ) -> Result<P::Done>
 where
     F: Op<IN>,
-    IN: Elements,
+    IN: ElementTuple,
     D: Device,
     O: Operands<IN, RANK, D>,
     Call<F, O::Bodies>: Body<Out = F::Out>,
@@ -219,7 +219,7 @@ pub fn apply_many<F, IN, O, const RANK: usize, D>(
 ) -> Result<<F::Out as Outputs>::Tensors<RANK, D>>
 where
     F: OpMany<IN>,
-    IN: Elements,
+    IN: ElementTuple,
     D: Device,
     O: Operands<IN, RANK, D>,
     F::Out: Outputs,
@@ -251,7 +251,7 @@ where
 pub fn apply_many_into<F, IN, O, W, const RANK: usize, D>(operator: F, operands: O, outputs: W) -> Result<()>
 where
     F: OpMany<IN>,
-    IN: Elements,
+    IN: ElementTuple,
     D: Device,
     O: Operands<IN, RANK, D>,
     W: IntoViewsMut<F::Out, RANK, D>,
@@ -271,7 +271,7 @@ fn apply_many_at<F, IN, O, R, const RANK: usize, D>(
 ) -> Result<R>
 where
     F: OpMany<IN>,
-    IN: Elements,
+    IN: ElementTuple,
     D: Device,
     O: Operands<IN, RANK, D>,
     StoreMany<F, O::Bodies>: Program,
@@ -289,7 +289,7 @@ where
 }
 
 /// Tuples of the element types of an operator's outputs.
-pub trait Outputs: Elements {
+pub trait Outputs: ElementTuple {
     /// One tensor for each output.
     type Tensors<const RANK: usize, D: Device>;
     /// The bodies that load the operands that are updated.
@@ -312,7 +312,7 @@ pub trait Outputs: Elements {
     message = "`{Self}` are not the outputs of an operator that gives `{OUT}`, rank {RANK}, on `{D}`",
     label = "expected a tuple of tensors to write: `(&mut x, &mut y)`"
 )]
-pub trait IntoViewsMut<OUT: Elements, const RANK: usize, D: Device> {
+pub trait IntoViewsMut<OUT: ElementTuple, const RANK: usize, D: Device> {
     #[doc(hidden)]
     #[allow(private_interfaces, private_bounds)]
     fn write(

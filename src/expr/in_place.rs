@@ -8,7 +8,7 @@ use crate::device::{Device, MAX_OPERANDS};
 use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::kernel::{Body, Call, Elements, InPlace, Input, Op, OpMany, Program, Store, StoreMany};
+use crate::kernel::{Body, Call, ElementTuple, InPlace, Input, Op, OpMany, Program, Store, StoreMany};
 use crate::tensor::{Leaf, TensorViewMut};
 use std::marker::PhantomData;
 
@@ -19,7 +19,7 @@ use std::marker::PhantomData;
     label = "expected two tuples, the tensors to update and the operands to read: `((&mut p, &mut m), (&g, \
         0.5))`"
 )]
-pub trait Updates<IN: Elements, OUT: Elements, const RANK: usize, D: Device> {
+pub trait Updates<IN: ElementTuple, OUT: ElementTuple, const RANK: usize, D: Device> {
     /// The bodies of all operands, as a tuple.
     type Bodies: Copy + Send + Sync + 'static;
     #[doc(hidden)]
@@ -30,7 +30,7 @@ pub trait Updates<IN: Elements, OUT: Elements, const RANK: usize, D: Device> {
 
 impl<IN, OUT, OTHERS, BODIES, U, O, const RANK: usize, D: Device> Updates<IN, OUT, RANK, D> for (U, O)
 where
-    IN: Elements + Split<OUT, Rest = OTHERS>,
+    IN: ElementTuple + Split<OUT, Rest = OTHERS>,
     OUT: Outputs<Loads: Join<O::Bodies, Joined = BODIES>>,
     BODIES: Copy + Send + Sync + 'static,
     U: IntoViewsMut<OUT, RANK, D>,
@@ -135,7 +135,7 @@ pub(crate) fn update_by<F, IN, OTHERS, BODIES, T, O, const RANK: usize, D: Devic
 where
     T: Element,
     F: Op<IN, Out = T>,
-    IN: Elements + Split<(T,), Rest = OTHERS>,
+    IN: ElementTuple + Split<(T,), Rest = OTHERS>,
     O: OperandTuple<OTHERS, RANK, D>,
     (Input<T>,): Join<O::Bodies, Joined = BODIES>,
     Call<F, BODIES>: Body<Out = T>,
@@ -208,8 +208,8 @@ pub fn apply_in_place<F, IN, OUT, U, O, const RANK: usize, D>(
 ) -> Result<()>
 where
     F: OpMany<IN, Out = OUT>,
-    IN: Elements,
-    OUT: Elements,
+    IN: ElementTuple,
+    OUT: ElementTuple,
     D: Device,
     (U, O): Updates<IN, OUT, RANK, D>,
     StoreMany<F, <(U, O) as Updates<IN, OUT, RANK, D>>::Bodies>: Program,

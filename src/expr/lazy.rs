@@ -11,7 +11,7 @@ use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::Result;
-use crate::kernel::{Body, Cached, Call, Elements, Op, Reducer};
+use crate::kernel::{Body, Cached, Call, ElementTuple, Op, Reducer};
 use crate::rank::{HasAxes, RankMinusOne, RemoveAxes};
 use crate::tensor::other_names::{NamesOfTensors, OtherNames};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
@@ -174,7 +174,7 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
     ) -> Lazy<'a, F::Out, RANK, D, Call<F, <Prepended<Self, O> as OperandTuple<IN, RANK, D>>::Exprs>>
     where
         F: Op<IN>,
-        IN: Elements,
+        IN: ElementTuple,
         (Self,): Join<O, Joined: OperandTuple<IN, RANK, D>>,
     {
         let device = self.device;

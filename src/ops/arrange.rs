@@ -370,7 +370,7 @@ fn rolled<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
 struct Difference;
 
 impl<T: Element> Op<(T, T)> for Difference {
-    const LIGHT: bool = true;
+    const CHEAP: bool = true;
     const NAME: &'static str = "diff";
     type Out = T;
     #[inline(always)]

@@ -5,7 +5,7 @@ use crate::device::Device;
 use crate::element::Element;
 use crate::error::Result;
 use crate::expr::{Join, Operand, OperandTuple, Split, eval_into, update, update_by, update_with};
-use crate::kernel::{Body, Call, Elements, Input, Op};
+use crate::kernel::{Body, Call, ElementTuple, Input, Op};
 use crate::tensor::{Tensor, TensorViewMut};
 
 /// In place, through an exclusive view; a tensor does the same through the view of all of it.
@@ -90,7 +90,7 @@ in_place! {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     fn apply_in_place[
-        F: Op<IN, Out = T>, IN: Elements + Split<(T,), Rest = BESIDE>, BESIDE, BODIES, O: OperandTuple<BESIDE, RANK, D>
+        F: Op<IN, Out = T>, IN: ElementTuple + Split<(T,), Rest = BESIDE>, BESIDE, BODIES, O: OperandTuple<BESIDE, RANK, D>
     ](operator: F, operands: O) where (Input<T>,): Join<O::Bodies, Joined = BODIES>, Call<F, BODIES>: Body<Out = T> = |view| {
         update_by(operator, view, operands)
     };

@@ -17,7 +17,7 @@ struct Undefined;
 
 impl<T: Integer> Op<(T, T)> for Undefined {
     const NAME: &'static str = "undefined_quotient";
-    const LIGHT: bool = true;
+    const CHEAP: bool = true;
     type Out = bool;
     #[inline(always)]
     fn call<L: Lanes>((x, y): (Lane<L, Compute<T>>, Lane<L, Compute<T>>)) -> Lane<L, bool> {

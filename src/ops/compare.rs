@@ -86,7 +86,7 @@ impl<U> fmt::Debug for CastTo<U> {
 }
 
 impl<T: Element, U: Element> Op<(T,)> for CastTo<U> {
-    const LIGHT: bool = true;
+    const CHEAP: bool = true;
     const NAME: &'static str = "cast";
     type Out = U;
     #[inline(always)]
@@ -127,7 +127,7 @@ impl<X: Elementwise<T, RANK, D>, T, const RANK: usize, D: Device> Cast<T, RANK, 
 pub struct Select;
 
 impl<T: Element> Op<(bool, T, T)> for Select {
-    const LIGHT: bool = true;
+    const CHEAP: bool = true;
     const NAME: &'static str = "select";
     type Out = T;
     #[inline(always)]

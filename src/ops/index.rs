@@ -1,4 +1,4 @@
-//! Elements by index and by mask: gather, take, nonzero; what puts them there is in `scatter.rs`.
+//! ElementTuple by index and by mask: gather, take, nonzero; what puts them there is in `scatter.rs`.
 //!
 //! Everything here is a sum of strides handed to one of two mechanisms of the device: gather, compact. Indices
 //! are `i64` and count from 0; one outside, a negative one too, is [`Error::Index`] and nothing is written.
@@ -166,7 +166,7 @@ pub(super) fn count<const RANK: usize, D: Device>(mask: TensorView<'_, bool, RAN
     Ok(mask.count(All)?.item()? as usize)
 }
 
-/// Elements by index and by mask, of tensors and views.
+/// ElementTuple by index and by mask, of tensors and views.
 ///
 /// Indices are `i64` and count from 0; they and masks may have any strides. An index that is negative or beyond its axis
 /// is [`Error::Index`]. Tensors of `usize` and of other integers are cast first: `x.take(&places.cast::<i64>()?)`.

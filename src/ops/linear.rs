@@ -26,7 +26,7 @@ impl<F> Copy for Biased<F> {}
 
 impl<T: Number, F: Op<(T,), Out = T>> Op<(T, T)> for Biased<F> {
     const NAME: &'static str = "linear";
-    const LIGHT: bool = F::LIGHT;
+    const CHEAP: bool = F::CHEAP;
     type Out = T;
     #[inline(always)]
     fn call<L: Lanes>((x, bias): (Lane<L, Compute<T>>, Lane<L, Compute<T>>)) -> Lane<L, Compute<T>> {

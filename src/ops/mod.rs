@@ -260,10 +260,10 @@ macro_rules! __operator {
     (@op $F:ident, $name:expr, ($($x:ident),+), [($($out:tt),+ $(,)?)], [$class:ident], $body:block) => {
         impl<T: $crate::element::$class> $crate::kernel::OpMany<($($crate::__operator!(@element $x),)+)> for $F {
             const NAME: &'static str = $name;
-            const LIGHT: bool = $crate::kernel::is_light(stringify!($body));
+            const CHEAP: bool = $crate::kernel::is_cheap(stringify!($body));
             type Out = ($($out,)+);
             #[inline(always)]
-            fn call<L: $crate::scalar::Lanes>(($($x,)+): ($($crate::__operator!(@lane $x),)+)) -> <Self::Out as $crate::kernel::Elements>::Lanes<L> {
+            fn call<L: $crate::scalar::Lanes>(($($x,)+): ($($crate::__operator!(@lane $x),)+)) -> <Self::Out as $crate::kernel::ElementTuple>::Lanes<L> {
                 #[allow(unused_imports)]
                 use $crate::scalar::Lane;
                 $body
@@ -273,7 +273,7 @@ macro_rules! __operator {
     (@op $F:ident, $name:expr, ($($x:ident),+), [$out:tt], [$class:ident], $body:block) => {
         impl<T: $crate::element::$class> $crate::kernel::Op<($($crate::__operator!(@element $x),)+)> for $F {
             const NAME: &'static str = $name;
-            const LIGHT: bool = $crate::kernel::is_light(stringify!($body));
+            const CHEAP: bool = $crate::kernel::is_cheap(stringify!($body));
             type Out = $out;
             #[inline(always)]
             fn call<L: $crate::scalar::Lanes>(($($x,)+): ($($crate::__operator!(@lane $x),)+)) -> $crate::scalar::Lane<L, $crate::element::Compute<$out>> {

@@ -11,7 +11,7 @@ use crate::error::{Error, Result, text};
 use crate::expr::Reduce;
 #[cfg(any(debug_assertions, feature = "dynamic"))]
 use crate::kernel::SliceFn;
-use crate::kernel::{Op, PIECE, Reducer};
+use crate::kernel::{Op, Reducer, SLICE_ELEMENTS};
 use crate::rank::RemoveAxes;
 use crate::scalar::{DType, Eval, Lane, Lanes, Prim, Real};
 use crate::tensor::{IntoViewMut, Tensor};
@@ -105,7 +105,7 @@ macro_rules! reducers {
             #[inline(always)]
             fn accumulate_slice(values: &[Compute<T>], _: usize) -> Self::State<Eval> {
                 let mut state = <Self as Reducer<T>>::identity::<Eval>();
-                for piece in values.chunks(PIECE) {
+                for piece in values.chunks(SLICE_ELEMENTS) {
                     state = <Self as Reducer<T>>::combine::<Eval>(state, $accumulate_slice(piece));
                 }
                 state

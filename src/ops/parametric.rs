@@ -9,7 +9,7 @@ use crate::dtype::Kind;
 use crate::element::{Comparable, Compute, Conjugate, Float};
 use crate::error::Result;
 use crate::expr::{Expr, Lazy, Operand, apply};
-use crate::kernel::{Body, Call, Op, is_light};
+use crate::kernel::{Body, Call, Op, is_cheap};
 use crate::scalar::{DType, Lane, Lanes, Prim, Real};
 use crate::tensor::{Tensor, TensorView};
 
@@ -24,7 +24,7 @@ macro_rules! parametric {
         pub struct $F;
         impl<T: $class> Op<(T, $($t),+)> for $F {
             const NAME: &'static str = stringify!($name);
-            const LIGHT: bool = is_light(stringify!($body));
+            const CHEAP: bool = is_cheap(stringify!($body));
             type Out = $out;
             #[inline(always)]
             fn call<L: Lanes>(($x, $($arg),+): (Lane<L, Compute<T>>, $(Lane<L, Compute<$t>>),+)) -> Lane<L, Compute<$out>> $body

@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::expr::Reduce;
 #[cfg(any(debug_assertions, feature = "dynamic"))]
 use crate::kernel::SliceFn;
-use crate::kernel::{PIECE, Reducer, is_light};
+use crate::kernel::{Reducer, SLICE_ELEMENTS, is_cheap};
 use crate::layout::Layout;
 use crate::rank::{HasAxes, RankMinusOne, RemoveAxes};
 #[cfg(debug_assertions)]
@@ -49,7 +49,7 @@ macro_rules! reducers {
         impl<$T: $class> Reducer<$T> for $R {
             const NAME: &'static str = $name;
             const NEEDS_ELEMENTS: bool = reducers!(@needs $($needs)?);
-            const LIGHT: bool = is_light(stringify!($accumulate));
+            const CHEAP: bool = is_cheap(stringify!($accumulate));
             type Out = $out;
             type State<$L: Lanes> = $state;
             #[inline(always)]
@@ -197,7 +197,7 @@ reducers! {
     };
     accumulate_slice |values, _from| {
         let mut state = <Self as Reducer<T>>::identity::<Eval>();
-        for piece in values.chunks(PIECE) { state = <Self as Reducer<T>>::combine::<Eval>(state, shifted(piece)); }
+        for piece in values.chunks(SLICE_ELEMENTS) { state = <Self as Reducer<T>>::combine::<Eval>(state, shifted(piece)); }
         state
     }, shifted;
     finalize |s, count| (s.1 + s.2 / count.cast::<f64>()).cast();
@@ -209,7 +209,7 @@ reducers! {
     combine |a, b| heap(a, b);
     accumulate_slice |values, _from| {
         let mut state = <Self as Reducer<T>>::identity::<Eval>();
-        for piece in values.chunks(PIECE) { state = heap(state, powers(piece)); }
+        for piece in values.chunks(SLICE_ELEMENTS) { state = heap(state, powers(piece)); }
         state
     }, powers;
     finalize |s, _count| s.0 + s.1.ln();

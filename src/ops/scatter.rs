@@ -1,4 +1,4 @@
-//! Elements put where indices and masks say: scatter with any operator, masked scatter.
+//! ElementTuple put where indices and masks say: scatter with any operator, masked scatter.
 //!
 //! Indices are `i64` and count from 0; one outside, a negative one too, is [`Error::Index`] and nothing is written.
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
@@ -22,7 +22,7 @@ use crate::tensor::{Tensor, TensorView, TensorViewMut};
 pub struct Replace;
 
 impl<T: Element> Op<(T, T)> for Replace {
-    const LIGHT: bool = true;
+    const CHEAP: bool = true;
     const NAME: &'static str = "replace";
     type Out = T;
     #[inline(always)]

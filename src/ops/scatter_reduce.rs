@@ -1,4 +1,4 @@
-//! Elements that indices name, reduced with all values that come: sums, products, means, extremes, with or without what
+//! ElementTuple that indices name, reduced with all values that come: sums, products, means, extremes, with or without what
 //! stood there.
 // Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
@@ -36,7 +36,7 @@ pub enum ScatterReduction {
 struct Either;
 
 impl<T: Comparable> Op<(T, T)> for Either {
-    const LIGHT: bool = true;
+    const CHEAP: bool = true;
     const NAME: &'static str = "scatter sum";
     type Out = T;
     #[inline(always)]
@@ -50,7 +50,7 @@ impl<T: Comparable> Op<(T, T)> for Either {
 struct Both;
 
 impl<T: Comparable> Op<(T, T)> for Both {
-    const LIGHT: bool = true;
+    const CHEAP: bool = true;
     const NAME: &'static str = "scatter product";
     type Out = T;
     #[inline(always)]

@@ -1,4 +1,4 @@
-//! Elements and parts that several indices name together, read and written.
+//! ElementTuple and parts that several indices name together, read and written.
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::Reductions as _;
@@ -49,7 +49,7 @@ indices! {
 pub(super) struct Onto;
 
 impl Op<(i64, i64, i64)> for Onto {
-    const LIGHT: bool = true;
+    const CHEAP: bool = true;
     const NAME: &'static str = "index";
     type Out = i64;
     #[inline(always)]
@@ -236,7 +236,7 @@ fn put<
     .map_err(|error| outside(error, &indices, &x.size().0))
 }
 
-/// Elements and parts by several indices, of tensors and views.
+/// ElementTuple and parts by several indices, of tensors and views.
 pub trait IndexingBySeveral<'a, T: 'a, const RANK: usize, D: Device>:
     IntoView<'a, T, RANK, D> + Sized
 {

@@ -1,4 +1,4 @@
-//! Elements in order: sort, argsort, the largest, unique ones, where one would stand.
+//! ElementTuple in order: sort, argsort, the largest, unique ones, where one would stand.
 //!
 //! The order is that of `<` in the machine type, with NaN after every number. Equal elements stay as they stand: −0 and 0 are equal here, and
 //! all NaN are.
@@ -142,7 +142,7 @@ macro_rules! sorts {
         fn $name:ident, $name_axis:ident, $name_into:ident($($arg:ident: $type:ty)?) -> $out:ty, ($($place:ident: $element:ty),+)
         = $run:ident($fresh:expr) |$op:ident, $axis:ident| $wanted:expr;
     )*) => {
-        /// Elements in order along one axis, of tensors and views.
+        /// ElementTuple in order along one axis, of tensors and views.
         ///
         /// The order is that of `<`, and NaN stands after every number (before, in falling order). Every order is stable:
         /// equal elements, to which −0 and 0 count, stay as they stand.

@@ -93,12 +93,12 @@ fn apply2<F: Function<2>, P: Float<Compute = P> + Real>(x: &[P], y: &[P]) -> Vec
 
 fn slope<F: Function<1>>(x: f64) -> f64 {
     let x = Lane::<Eval, f64>::from_raw(x);
-    F::slope([x], F::value([x]))[0].value()
+    F::derivative([x], F::value([x]))[0].value()
 }
 
 fn slope2<F: Function<2>>(x: f64, y: f64) -> [f64; 2] {
     let x = [x, y].map(Lane::<Eval, f64>::from_raw);
-    F::slope(x, F::value(x)).map(Lane::value)
+    F::derivative(x, F::value(x)).map(Lane::value)
 }
 
 /// `pxfm` loses the sign of zero here.

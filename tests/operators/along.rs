@@ -159,9 +159,9 @@ fn parts_without_loads_are_found_in_the_order_in_which_they_were_settled() {
         nodes.collect::<Vec<_>>()
     };
     let kinds: Vec<_> =
-        program.settled.iter().map(|settled| matches!(settled, RowConstant::Held { .. })).collect();
+        program.row_constants.iter().map(|settled| matches!(settled, RowConstant::Cached { .. })).collect();
     assert_eq!(kinds, [false, false, false, true, false]);
-    let bodies: Vec<_> = program.settled.iter().map(|settled| given(settled.body())).collect();
+    let bodies: Vec<_> = program.row_constants.iter().map(|settled| given(settled.body())).collect();
     assert_eq!(bodies, [vec![], vec![0], vec![], vec![2], vec![3]]);
     assert_eq!(given(&program.graph), [1, 4]);
 }

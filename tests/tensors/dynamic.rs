@@ -409,7 +409,7 @@ fn names_are_read_and_promotion_is_the_array_apis() {
             (dtype, dtype)
         );
         assert!(dtype.legacy_name().is_none_or(|name| name.parse() == Ok(dtype)));
-        assert_eq!(dtype.is_quantized(), dtype.kind() == Kind::QuantizedElement);
+        assert_eq!(dtype.is_quantized(), dtype.kind() == Kind::Quantized);
     }
     use DType::*;
     // The Array API's table, by rows: integers, then floats and complex numbers.

@@ -3,7 +3,7 @@
 use num_complex::Complex;
 use rankform::prelude::*;
 use rankform::quantized::{QuantScheme, Quantization};
-use rankform::registry::{HasTensorType, Location, StorageLayout, TensorType, types};
+use rankform::torch_types::{HasTensorType, Location, StorageLayout, TensorType, types};
 use rankform::{DType, DynTensor, QInt8, QInt32, QUInt8, QuantizedTensor, SparseTensor};
 use rankform::{bf16, f16};
 

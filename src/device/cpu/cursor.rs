@@ -93,12 +93,12 @@ impl<M: Mode> Io<Eval> for Cursor<'_, M> {
         unsafe { *pointer.wrapping_add(self.i) = T::narrow(value.0) };
     }
     #[inline(always)]
-    fn settled<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<Eval, Compute<T>> {
+    fn row_constant<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<Eval, Compute<T>> {
         self.next += loads;
         Lane(value)
     }
     #[inline(always)]
-    fn held<T: Element>(&mut self, place: usize, loads: usize) -> Option<Lane<Eval, Compute<T>>> {
+    fn cached<T: Element>(&mut self, place: usize, loads: usize) -> Option<Lane<Eval, Compute<T>>> {
         if !M::HELD {
             return None;
         }

@@ -281,14 +281,14 @@ macro_rules! bessel {
                 $body::<L, P>(x.cast(), $n, true).cast()
             }
             #[inline(always)]
-            fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
+            fn fast<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
                 if single::<P>() {
                     return (Self::value([x]), Lane::literal(false));
                 }
                 ($body::<L, P>(x.cast(), $n, false).cast(), is_far(x.abs()))
             }
             #[inline(always)]
-            fn slope<L: Lanes, P: Real>([$x]: [Lane<L, P>; 1], $y: Lane<L, P>) -> [Lane<L, P>; 1] {
+            fn derivative<L: Lanes, P: Real>([$x]: [Lane<L, P>; 1], $y: Lane<L, P>) -> [Lane<L, P>; 1] {
                 [$slope]
             }
         }
@@ -333,7 +333,7 @@ impl Function<1> for J1OverFn {
         x.eq(Lane::zero()).select(Lane::real(0.5), x.j1() / x)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
         // −J₂(x)/x, and J₂ = 2·J₁/x − J₀.
         [-x.abs().lt(2.0).select(second_over(x, -1.0), (y * 2.0 - x.j0()) / x)]
     }

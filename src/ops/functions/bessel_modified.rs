@@ -150,7 +150,7 @@ macro_rules! bessel {
                 i::<L, P>(x.cast(), $n, $scaled).cast()
             }
             #[inline(always)]
-            fn slope<L: Lanes, P: Real>([$x]: [Lane<L, P>; 1], $y: Lane<L, P>) -> [Lane<L, P>; 1] {
+            fn derivative<L: Lanes, P: Real>([$x]: [Lane<L, P>; 1], $y: Lane<L, P>) -> [Lane<L, P>; 1] {
                 [$slope]
             }
         }
@@ -168,7 +168,7 @@ impl<const SCALED: bool> Function<1> for I1OverFn<SCALED> {
         x.eq(Lane::zero()).select(Lane::real(0.5), y / x)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
         // I₂(x)/x, and I₂ = I₀ − 2·I₁/x; e^(−|x|) has its own part.
         let near = second_over(x, 1.0);
         let (near, zeroth) = if SCALED { (near * (-x.abs()).exp(), x.i0e()) } else { (near, x.i0()) };

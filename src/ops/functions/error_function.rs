@@ -205,7 +205,7 @@ impl Function<1> for ErfFn {
         signed(magnitude.lt(Lane::real(JOIN)).select(near, far(magnitude)), sign(x))
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [bell(x) * std::f64::consts::FRAC_2_SQRT_PI]
     }
 }
@@ -239,7 +239,7 @@ impl Function<1> for ErfcFn {
         magnitude.lt(Lane::real(0.5)).select(near, far)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [bell(x) * -std::f64::consts::FRAC_2_SQRT_PI]
     }
 }

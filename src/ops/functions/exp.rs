@@ -169,14 +169,14 @@ impl Function<2> for ExpDifferenceFn {
         k.scale(exp_m1_short(r) + 1.0)
     }
     #[inline(always)]
-    fn quick<L: Lanes, P: Real>([x, y]: [Lane<L, P>; 2]) -> (Lane<L, P>, Lane<L, bool>) {
+    fn fast<L: Lanes, P: Real>([x, y]: [Lane<L, P>; 2]) -> (Lane<L, P>, Lane<L, bool>) {
         let difference = Double::sum(x, -y);
         let (k, r) = reduce(difference.hi);
         let r = Double::new(r.hi, r.lo + difference.lo);
         quick_power(difference.hi, k, r)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>(_: [Lane<L, P>; 2], z: Lane<L, P>) -> [Lane<L, P>; 2] {
+    fn derivative<L: Lanes, P: Real>(_: [Lane<L, P>; 2], z: Lane<L, P>) -> [Lane<L, P>; 2] {
         [z, -z]
     }
 }
@@ -209,12 +209,12 @@ impl Function<1> for ExpFn {
         k.scale(exp_m1_short(r) + 1.0)
     }
     #[inline(always)]
-    fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
+    fn fast<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
         let (k, r) = reduce(x);
         quick_power(x, k, r)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>(_: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>(_: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
         [y]
     }
 }
@@ -239,7 +239,7 @@ impl Function<1> for Exp2Fn {
         k.scale(exp_m1_reduced(ln_2.mul_float(x - k.float)) + 1.0)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>(_: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>(_: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
         [y * std::f64::consts::LN_2]
     }
 }
@@ -264,7 +264,7 @@ impl Function<1> for ExpM1Fn {
         x.abs().lt(pick(1e-10, 1e-20)).select(x, half + half)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [x.exp()] // y + 1 has no digits left below 0
     }
 }

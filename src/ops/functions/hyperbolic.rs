@@ -73,7 +73,7 @@ impl Function<1> for SinhFn {
         signed(tiny.select(magnitude, half + half), sign(x))
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [x.cosh()]
     }
 }
@@ -96,7 +96,7 @@ impl Function<1> for CoshFn {
         half + half
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [x.sinh()]
     }
 }
@@ -149,7 +149,7 @@ impl Function<1> for TanhFn {
         signed(y, sign(x))
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         // 1/cosh² x; 1 − y² has no digits left in the tails.
         [(x * 2.0).call::<LogisticDensityFn>() * 4.0]
     }
@@ -165,7 +165,7 @@ impl Function<1> for TanhShrinkFn {
         x - x.tanh()
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         let y = x.tanh();
         [y * y]
     }

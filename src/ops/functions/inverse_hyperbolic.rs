@@ -50,7 +50,7 @@ impl Function<1> for AsinhFn {
         signed(tiny.select(magnitude, y), sign(x))
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [1.0 / x.hypot(Lane::one())]
     }
 }
@@ -78,7 +78,7 @@ impl Function<1> for AcoshFn {
         x.lt(Lane::one()).select(nan(), y)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [1.0 / ((x - 1.0).sqrt() * (x + 1.0).sqrt())]
     }
 }
@@ -108,7 +108,7 @@ impl Function<1> for AtanhFn {
         signed(magnitude.gt(one).select(nan(), y), sign(x))
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [1.0 / one_minus_square(x)]
     }
 }

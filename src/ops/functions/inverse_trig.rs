@@ -114,7 +114,7 @@ impl Function<1> for AsinFn {
         signed(y, sign(x))
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [1.0 / one_minus_square(x).sqrt()]
     }
 }
@@ -129,7 +129,7 @@ impl Function<1> for OneMinusSquareFn {
         (1.0 - x) * (1.0 + x)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [x * -2.0]
     }
 }
@@ -162,7 +162,7 @@ impl Function<1> for AcosFn {
         base.add_smaller(angle.scale(factor)).value()
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [-1.0 / one_minus_square(x).sqrt()]
     }
 }
@@ -192,7 +192,7 @@ impl Function<1> for AtanFn {
         signed(choose(above, pi(0.5), none()).add_smaller(angle.scale(factor)).value(), sign(x))
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [1.0 / x.mul_add(x, Lane::one())]
     }
 }
@@ -240,7 +240,7 @@ impl Function<2> for Atan2Fn {
         (x.is_nan() | y.is_nan()).select(x + y, signed(magnitude, sign(y)))
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([y, x]: [Lane<L, P>; 2], _: Lane<L, P>) -> [Lane<L, P>; 2] {
+    fn derivative<L: Lanes, P: Real>([y, x]: [Lane<L, P>; 2], _: Lane<L, P>) -> [Lane<L, P>; 2] {
         let radius = x.hypot(y);
         [x / radius / radius, -y / radius / radius]
     }

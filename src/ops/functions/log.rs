@@ -167,14 +167,14 @@ impl Function<1> for LnFn {
         with_edges(x, finalize(parts.exponent, f, beyond_linear(f)))
     }
     #[inline(always)]
-    fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
+    fn fast<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
         let parts = Parts::normal(x);
         let f = parts.mantissa - 1.0;
         let is_normal = x.gt(pick(f32::MIN_POSITIVE as f64, f64::MIN_POSITIVE)) & x.lt(Lane::highest());
         (finalize(parts.exponent, f, beyond_linear(f)), !is_normal)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [1.0 / x]
     }
 }
@@ -196,7 +196,7 @@ impl Function<1> for Log2Fn {
         other_base(x, Double::literal(LOG2_E[0], LOG2_E[1]), Double::new(Lane::one(), Lane::zero()))
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [std::f64::consts::LOG2_E / x]
     }
 }
@@ -218,7 +218,7 @@ impl Function<1> for Log10Fn {
         other_base(x, Double::literal(LOG10_E[0], LOG10_E[1]), Double::literal(LOG10_2[0], LOG10_2[1]))
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [std::f64::consts::LOG10_E / x]
     }
 }
@@ -245,7 +245,7 @@ impl Function<1> for Ln1pFn {
         x.eq(Lane::real(-1.0)).select(Lane::lowest(), y)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [1.0 / (x + 1.0)]
     }
 }

@@ -77,7 +77,7 @@ impl Function<1> for SigmoidFn {
         over_one_plus_exp(Lane::one(), x)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [x.call::<LogisticDensityFn>()]
     }
 }
@@ -95,7 +95,7 @@ impl Function<1> for LogisticDensityFn {
         small / (below * below)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
         [-y * (x * 0.5).tanh()]
     }
 }
@@ -114,7 +114,7 @@ impl Function<1> for LogitFn {
         small.select(x.ln() - log, log)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
         [y.is_nan().select(y, 1.0 / (x * (1.0 - x)))]
     }
 }
@@ -139,7 +139,7 @@ impl Function<1> for SiluFn {
         over_one_plus_exp(x, x)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         let s = x.sigmoid();
         // s + x·s·(1 − s); the product has the limit 0 on both sides.
         let bound = pick::<L, P>(1e3, 1e4);
@@ -228,7 +228,7 @@ impl Function<1> for GeluFn {
         x.lt(Lane::zero()).select(-Lane::zero(), x) - tail
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         let x = super::clamp(x, Lane::real(-50.0), Lane::real(50.0));
         let density = (x * x * -0.5).exp() * 0.3989422804014327;
         [x.mul_add(density, (x * -FRAC_1_SQRT_2).erfc() * 0.5)]
@@ -288,7 +288,7 @@ impl Function<1> for GeluTanhFn {
         x * scale.factor / power.mul_add(k.power_by(scale.offset), scale.factor)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         let x = super::clamp(x, Lane::real(-50.0), Lane::real(50.0));
         let square = x * x;
         let u = x * 1.595_769_121_605_731 * (square * 0.044715 + 1.0);

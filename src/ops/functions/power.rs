@@ -78,7 +78,7 @@ impl Function<2> for PowFn {
         (x.eq(one) | y.eq(zero)).select(one, value)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x, y]: [Lane<L, P>; 2], value: Lane<L, P>) -> [Lane<L, P>; 2] {
+    fn derivative<L: Lanes, P: Real>([x, y]: [Lane<L, P>; 2], value: Lane<L, P>) -> [Lane<L, P>; 2] {
         // x^0 does not change with x, nor 0^y with y, whatever the other factor is.
         let by_base = y * (x.powf(y - 1.0));
         let by_exponent = value * x.ln();

@@ -45,7 +45,7 @@ impl Function<1> for CbrtFn {
         (magnitude.gt(Lane::zero()) & magnitude.lt(Lane::highest())).select(signed(y, sign(x)), x)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>(_: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>(_: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
         [1.0 / (3.0 * y * y)]
     }
 }
@@ -82,7 +82,7 @@ impl Function<2> for HypotFn {
         (x.eq(infinity) | y.eq(infinity)).select(infinity, value)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x, y]: [Lane<L, P>; 2], value: Lane<L, P>) -> [Lane<L, P>; 2] {
+    fn derivative<L: Lanes, P: Real>([x, y]: [Lane<L, P>; 2], value: Lane<L, P>) -> [Lane<L, P>; 2] {
         // At the origin, where every direction has slope 1, the middle: 0.
         let origin = value.eq(Lane::zero());
         // Towards infinity the slope is that of |x|, beside a number.
@@ -107,7 +107,7 @@ impl Function<2> for CosineFn {
         x / x.hypot(y)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x, y]: [Lane<L, P>; 2], cosine: Lane<L, P>) -> [Lane<L, P>; 2] {
+    fn derivative<L: Lanes, P: Real>([x, y]: [Lane<L, P>; 2], cosine: Lane<L, P>) -> [Lane<L, P>; 2] {
         let radius = x.hypot(y);
         let sine = y / radius;
         [sine * sine / radius, -(sine * cosine) / radius]

@@ -34,7 +34,7 @@ impl Function<1> for SincFn {
         x.eq(Lane::zero()).select(Lane::one(), quotient)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         let is_near = x.abs().le(0.5);
         let (near, far) = (is_near.select(x, Lane::zero()), is_near.select(Lane::one(), x));
         let outside = (cos_pi(far) - sin_pi(far) / (far * PI)) / far;

@@ -13,7 +13,7 @@ impl Function<1> for SoftsignFn {
         x / (x.abs() + 1.0)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         let below = 1.0 / (x.abs() + 1.0);
         [below * below]
     }

@@ -380,12 +380,12 @@ impl Function<1> for SinFn {
         signed(full(x.abs(), 0), sign(x))
     }
     #[inline(always)]
-    fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
+    fn fast<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
         let (y, doubt) = quick(x.abs(), 0);
         (signed(y, sign(x)), doubt)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [x.cos()]
     }
 }
@@ -407,11 +407,11 @@ impl Function<1> for CosFn {
         full(x.abs(), 1)
     }
     #[inline(always)]
-    fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
+    fn fast<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
         quick(x.abs(), 1)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [-x.sin()]
     }
 }
@@ -440,7 +440,7 @@ impl Function<1> for TanFn {
         signed(y, sign(x))
     }
     #[inline(always)]
-    fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
+    fn fast<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
         if single::<P>() {
             return (Self::value([x]), Lane::literal(false));
         }
@@ -448,7 +448,7 @@ impl Function<1> for TanFn {
         (signed(tan_quarter(k, r), sign(x)), is_far(x.abs()))
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>(_: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>(_: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
         [y.mul_add(y, Lane::one())]
     }
 }

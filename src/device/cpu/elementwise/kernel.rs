@@ -43,7 +43,7 @@ impl MapKernel {
     /// The kernel of program `P`.
     pub(super) const fn of<P: Program>() -> Self {
         // An expensive program is worth packing the broadcast operand, so only cheap ones have a loop for it.
-        let two = P::LOADS == 2 && !P::BY_ROWS && P::LIGHT;
+        let two = P::LOADS == 2 && !P::BY_ROWS && P::CHEAP;
         let first: Option<RowsFn> = if two && !P::IN_PLACE { Some(run_rows_of::<P, 0>) } else { None };
         let second: Option<RowsFn> = if two { Some(run_rows_of::<P, 1>) } else { None };
         Self::by::<P>(Loops {
@@ -60,8 +60,8 @@ impl MapKernel {
             operands: P::OUTPUTS + P::LOADS,
             loads: P::LOADS,
             by_rows: P::BY_ROWS,
-            cached_nbytes: P::HELD,
-            cheap: P::LIGHT,
+            cached_nbytes: P::CACHED_BYTES,
+            cheap: P::CHEAP,
             in_place: P::IN_PLACE,
             copy: P::COPY,
         }
@@ -134,7 +134,7 @@ impl<P: Program, const BROADCAST: usize> Call<*const (), *const *mut u8, *const 
                 }
             }
             let mut pointers = next;
-            if P::BY_ROWS && P::HELD > 0 {
+            if P::BY_ROWS && P::CACHED_BYTES > 0 {
                 // SAFETY: (5) by the caller's promise.
                 pointers[MAX_OPERANDS] = unsafe { *from.add(MAX_OPERANDS) };
             }
@@ -184,7 +184,7 @@ fn compute_row<P: Program, M: Mode>(
     broadcast: usize,
 ) {
     let at = |i| Cursor::<M>::with_broadcast(pointers, next, broadcast, i);
-    if const { M::PLAIN || P::LIGHT } {
+    if const { M::PLAIN || P::CHEAP } {
         // The full form only: the fast path would have the same bits where it holds, and cheap programs have
         // no fast path.
         for i in 0..n {
@@ -261,11 +261,11 @@ impl Io<Eval> for SavedOutputs<'_> {
         unsafe { *to = *from };
     }
     #[inline(always)]
-    fn settled<T: Element>(&mut self, _: Compute<T>, _: usize) -> Lane<Eval, Compute<T>> {
+    fn row_constant<T: Element>(&mut self, _: Compute<T>, _: usize) -> Lane<Eval, Compute<T>> {
         Lane(Default::default())
     }
     #[inline(always)]
-    fn held<T: Element>(&mut self, _: usize, _: usize) -> Option<Lane<Eval, Compute<T>>> {
+    fn cached<T: Element>(&mut self, _: usize, _: usize) -> Option<Lane<Eval, Compute<T>>> {
         Some(Lane(Default::default()))
     }
 }

@@ -98,12 +98,12 @@ impl Io<CollectParams> for FewParams {
     #[inline(always)]
     fn store<T: Element>(&mut self, _: Lane<CollectParams, Compute<T>>) {}
     #[inline(always)]
-    fn settled<T: Element>(&mut self, value: Compute<T>, _: usize) -> Lane<CollectParams, Compute<T>> {
+    fn row_constant<T: Element>(&mut self, value: Compute<T>, _: usize) -> Lane<CollectParams, Compute<T>> {
         self.push(value);
         Lane(())
     }
     #[inline(always)]
-    fn held<T: Element>(&mut self, place: usize, _: usize) -> Option<Lane<CollectParams, Compute<T>>> {
+    fn cached<T: Element>(&mut self, place: usize, _: usize) -> Option<Lane<CollectParams, Compute<T>>> {
         self.push(place);
         Some(Lane(()))
     }
@@ -135,7 +135,7 @@ impl<M: Mode, const SHORT: bool> Row for RowPreparation<'_, M, SHORT> {
         value
     }
     #[inline(always)]
-    fn hold<B: Body>(&mut self, body: &B) -> usize {
+    fn cache<B: Body>(&mut self, body: &B) -> usize {
         let key = params_of(body).map(|params| (TypeId::of::<Cached<B>>(), params));
         if let Some([place, _]) = self.lookup::<B>(key) {
             self.insert(key, [place, 0]);
@@ -152,7 +152,7 @@ impl<M: Mode, const SHORT: bool> Row for RowPreparation<'_, M, SHORT> {
             // line.
             unsafe { *room.wrapping_add(i) = value };
         };
-        if const { M::PLAIN || B::LIGHT } {
+        if const { M::PLAIN || B::CHEAP } {
             for i in 0..n {
                 put(i, body.eval::<Eval>(&mut at(i)).value());
             }

@@ -5,7 +5,7 @@
 use super::bytecode::{Bytecode, Source, ValueInfo, VirtualCode, VirtualInstruction};
 use super::instructions::InstructionFn;
 use super::operations::{self, Cast};
-use crate::scalar::{DType, Definition, Graph, Logic, Node, Order};
+use crate::scalar::{DType, Definition, Graph, Logic, MinMaxRem, Node};
 
 /// A value of the program that is being compiled: its number and its type.
 #[derive(Clone, Copy, Debug)]
@@ -88,13 +88,13 @@ impl Compiler {
                 let [least, most] =
                     [least, most].map(|end| self.constant(bytes_of(&end.to_ne_bytes()), DType::I32));
                 let number = self.instruction(
-                    operations::find(Node::Order(Order::Max), DType::I32)?,
+                    operations::find(Node::Order(MinMaxRem::Max), DType::I32)?,
                     [number, least],
                     0,
                     DType::I32,
                 );
                 let number = self.instruction(
-                    operations::find(Node::Order(Order::Min), DType::I32)?,
+                    operations::find(Node::Order(MinMaxRem::Min), DType::I32)?,
                     [number, most],
                     0,
                     DType::I32,
@@ -171,7 +171,7 @@ impl Compiler {
                 Node::Function(_, number) => {
                     let definition = all.get(number)?;
                     let given: Vec<Value> = args.iter().map(|&id| values[id as usize]).collect();
-                    match definition.quick.as_ref().filter(|_| self.fast) {
+                    match definition.fast.as_ref().filter(|_| self.fast) {
                         Some(fast) => {
                             let [value, out_of_range] =
                                 self.part(fast, all, &[], &given, 0)?.try_into().ok()?;

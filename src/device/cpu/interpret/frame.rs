@@ -5,9 +5,9 @@ use super::bytecode::Bytecode;
 use super::compiler::{Compiler, Value};
 use super::instructions::{CHUNK_ELEMENTS, ColumnRef, Instruction};
 use super::scratch::{ScratchArena, ScratchMemory, splat};
-use crate::kernel::Numbers;
+use crate::kernel::RunTimeNumbers;
 
-pub(super) static NO_NUMBERS: Numbers = Numbers::new();
+pub(super) static NO_NUMBERS: RunTimeNumbers = RunTimeNumbers::new();
 
 /// Bytecode with its registers.
 pub(super) struct Frame<'a> {
@@ -21,7 +21,7 @@ pub(super) struct Frame<'a> {
 
 impl<'a> Frame<'a> {
     /// Registers for blocks of at most `chunks` chunks in all rows together.
-    pub(super) fn new(code: &'a Bytecode, numbers: &Numbers, chunks: usize) -> Frame<'a> {
+    pub(super) fn new(code: &'a Bytecode, numbers: &RunTimeNumbers, chunks: usize) -> Frame<'a> {
         let one = |width: usize| (width * CHUNK_ELEMENTS).next_multiple_of(64);
         let fixed = code.constants.iter().map(|&(_, _, width)| one(width)).sum::<usize>()
             + code.params.iter().map(|&(_, _, width)| one(width)).sum::<usize>()
@@ -128,7 +128,7 @@ impl BytecodePair {
 /// A machine that runs a program in two forms.
 pub(super) struct Machine<'a> {
     pair: &'a BytecodePair,
-    numbers: &'a Numbers,
+    numbers: &'a RunTimeNumbers,
     fast: Option<Frame<'a>>,
     full: Option<Frame<'a>>,
     /// The largest number of chunks of a block.
@@ -138,14 +138,14 @@ pub(super) struct Machine<'a> {
 impl<'a> Machine<'a> {
     /// A machine for blocks of at most `most` chunks, or fewer if their registers would not fit into the
     /// cache.
-    pub(super) fn new(pair: &'a BytecodePair, numbers: &'a Numbers, most: usize) -> Self {
+    pub(super) fn new(pair: &'a BytecodePair, numbers: &'a RunTimeNumbers, most: usize) -> Self {
         let chunks =
             pair.fast.as_ref().map_or(pair.full.chunks, |fast| fast.chunks).min(pair.full.chunks).min(most);
         Self::exactly(pair, numbers, chunks)
     }
 
     /// A machine for blocks of at most `chunks` chunks.
-    pub(super) fn exactly(pair: &'a BytecodePair, numbers: &'a Numbers, chunks: usize) -> Self {
+    pub(super) fn exactly(pair: &'a BytecodePair, numbers: &'a RunTimeNumbers, chunks: usize) -> Self {
         let fast = pair.fast.as_ref().map(|code| Frame::new(code, numbers, chunks));
         Machine { pair, numbers, fast, full: None, chunks }
     }

@@ -18,7 +18,8 @@ use crate::device::cpu::reduce::operands::Output;
 use crate::device::{Inputs, OperandRef};
 use crate::error::Result;
 use crate::kernel::{
-    KernelIr, Numbers, Program, Recorder, ReducerIr, RowConstant, numbers, trace_elements, trace_program,
+    KernelIr, Program, Recorder, ReducerIr, RowConstant, RunTimeNumbers, numbers, trace_elements,
+    trace_program,
 };
 use crate::scalar::{self, Graph, Node};
 use std::any::TypeId;
@@ -72,13 +73,13 @@ struct ErasedProgram {
     kernel: MapKernel,
     trace: Trace,
     /// [`numbers`] of a program of this type, if it has run-time parameters.
-    numbers: Option<unsafe fn(*const ()) -> Numbers>,
+    numbers: Option<unsafe fn(*const ()) -> RunTimeNumbers>,
 }
 
 impl ErasedProgram {
     const fn of<P: Program>() -> ErasedProgram {
         let first: Option<RowsFn> = if P::IN_PLACE { None } else { Some(rows::<0>) };
-        let numbers: Option<unsafe fn(*const ()) -> Numbers> =
+        let numbers: Option<unsafe fn(*const ()) -> RunTimeNumbers> =
             if P::FIXED { None } else { Some(numbers_of::<P>) };
         let kernel = MapKernel::by::<P>(Loops {
             rows: rows::<NO_OPERAND>,
@@ -130,7 +131,7 @@ unsafe fn run_of<P: Program>(program: *const (), recorder: &mut Recorder<'_>) {
 
 /// # Safety
 /// `program` points to a `P`.
-unsafe fn numbers_of<P: Program>(program: *const ()) -> Numbers {
+unsafe fn numbers_of<P: Program>(program: *const ()) -> RunTimeNumbers {
     // SAFETY: the caller's promise.
     numbers(unsafe { &*program.cast::<P>() })
 }
@@ -157,7 +158,7 @@ unsafe fn run(
     // SAFETY: (2).
     let context = MapContext {
         mapped,
-        numbers: numbers.map_or_else(Numbers::new, |numbers| unsafe { numbers(program) }),
+        numbers: numbers.map_or_else(RunTimeNumbers::new, |numbers| unsafe { numbers(program) }),
     };
     // SAFETY: (1); the kernel was made for a `MapContext`.
     unsafe { run_kernel(kernel, std::ptr::from_ref(&context).cast(), sizes, row, outputs, inputs) }
@@ -165,7 +166,8 @@ unsafe fn run(
 
 impl MapProgram {
     fn new(traced: &KernelIr, reads: &[u8], in_place: bool) -> Option<MapProgram> {
-        let types = operand_types(traced.settled.iter().map(RowConstant::body).chain([&traced.graph]), reads);
+        let types =
+            operand_types(traced.row_constants.iter().map(RowConstant::body).chain([&traced.graph]), reads);
         // Operands, then the earlier row constants. Equal row constants are computed once.
         let mut outside = types.clone();
         let (mut row_constants, mut param, mut known_constants) = (Vec::new(), 0, Vec::new());
@@ -175,8 +177,8 @@ impl MapProgram {
                 compiler.graph(body, &inputs, &given, param)
             })
         };
-        for (number, one) in traced.settled.iter().enumerate() {
-            let before = traced.settled[..number]
+        for (number, one) in traced.row_constants.iter().enumerate() {
+            let before = traced.row_constants[..number]
                 .iter()
                 .position(|known| one.body().params() == 0 && is_same(known, one, &known_constants));
             if let Some(at) = before {
@@ -185,7 +187,7 @@ impl MapProgram {
             }
             let here = ExternalInputs { types: &outside, operands: types.len(), constants: &known_constants };
             let (constant, dtype) = match one {
-                RowConstant::Held { body } => {
+                RowConstant::Cached { body } => {
                     let dtype = body.outputs().next()?.0;
                     (
                         RowConstantProgram::Held(Box::new(write(body, &here, param, true)?), dtype.size()),
@@ -227,7 +229,7 @@ fn is_same(a: &RowConstant, b: &RowConstant, known_constants: &[usize]) -> bool 
     let same = nodes.eq(right.nodes().map(|(node, args, dtype)| (given(node), args, dtype)))
         && left.definitions() == right.definitions();
     same && match (a, b) {
-        (RowConstant::Held { .. }, RowConstant::Held { .. }) => true,
+        (RowConstant::Cached { .. }, RowConstant::Cached { .. }) => true,
         (
             RowConstant::Reduced { reducer: a, is_operand: x, .. },
             RowConstant::Reduced { reducer: b, is_operand: y, .. },
@@ -244,7 +246,7 @@ fn is_same(a: &RowConstant, b: &RowConstant, known_constants: &[usize]) -> bool 
 /// The argument of the loops: a program and its run-time parameters.
 struct MapContext {
     mapped: &'static MapProgram,
-    numbers: Numbers,
+    numbers: RunTimeNumbers,
 }
 
 /// The loop of an interpreted program, in place of a compiled one: see
@@ -308,7 +310,13 @@ enum RowPreparation<'a> {
 ///
 /// # Safety
 /// As [`run_rows`], for the program's operands and outputs.
-unsafe fn by_rows(mapped: &MapProgram, numbers: &Numbers, operands: &[Operand], rows: usize, n: usize) {
+unsafe fn by_rows(
+    mapped: &MapProgram,
+    numbers: &RunTimeNumbers,
+    operands: &[Operand],
+    rows: usize,
+    n: usize,
+) {
     let side = if n <= BLOCK_ELEMENTS { ROWS_AT_ONCE } else { 1 };
     let (inputs, outputs) = operands.split_at(mapped.inputs.len());
     let mut widths: Vec<usize> = inputs.iter().map(|operand| operand.width).collect();

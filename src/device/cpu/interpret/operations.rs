@@ -7,7 +7,7 @@
 use super::instructions::{BinaryLoop, InstructionFn, TernaryLoop, UnaryLoop, binary, ternary, unary};
 use crate::element::{self, Element, bf16, f16};
 use crate::scalar::{
-    Arith, Bits, Compare, ComplexPrim, DType, IntegerPrim, Logic, Node, Num, Order, Ordered, Part, Prim,
+    Arith, Bits, Compare, ComplexPrim, DType, IntegerPrim, Logic, MinMaxRem, Node, Num, Ordered, Part, Prim,
     Real, Shift, Unary,
 };
 use num_complex::Complex;
@@ -40,7 +40,7 @@ impl<P: Ordered, const OP: usize> BinaryLoop for Chosen<P, OP> {
     type Out = P;
     #[inline(always)]
     fn of(a: P, b: P) -> P {
-        P::order(const { Order::ALL[OP] }, a, b)
+        P::order(const { MinMaxRem::ALL[OP] }, a, b)
     }
 }
 struct Compared<P, const OP: usize>(PhantomData<P>);

@@ -13,7 +13,7 @@ use super::accumulators::AccumulatorOf;
 use super::pairwise::{LEVELS, PairwiseSum};
 use crate::device::MAX_OPERANDS;
 use crate::element::Compute;
-use crate::kernel::{Body, PIECE, Reducer, Source};
+use crate::kernel::{Body, Reducer, SLICE_ELEMENTS, ValueSource};
 use crate::scalar::{Eval, Lane};
 use std::any::TypeId;
 use std::mem::MaybeUninit;
@@ -117,19 +117,20 @@ fn by_slice<B: Body, R: Reducer<B::Out>, M: Mode>(
     if part.is_empty() {
         return R::identity::<Eval>();
     }
-    if matches!(B::SOURCE, Source::Operand) && TypeId::of::<B::Out>() == TypeId::of::<Compute<B::Out>>() {
+    if matches!(B::SOURCE, ValueSource::Operand) && TypeId::of::<B::Out>() == TypeId::of::<Compute<B::Out>>()
+    {
         let start = pointers[first].cast::<Compute<B::Out>>().wrapping_add(part.start);
         // SAFETY: the caller promised elements of `B::Out` along the whole row, and this element is its own
         // compute type.
         return R::accumulate_slice(unsafe { std::slice::from_raw_parts(start, part.len()) }, at);
     }
     let mut accumulator = R::identity::<Eval>();
-    let mut block = MaybeUninit::<[Compute<B::Out>; PIECE]>::uninit();
+    let mut block = MaybeUninit::<[Compute<B::Out>; SLICE_ELEMENTS]>::uninit();
     let block = block.as_mut_ptr().cast::<Compute<B::Out>>();
-    for start in part.clone().step_by(PIECE) {
-        let len = PIECE.min(part.end - start);
+    for start in part.clone().step_by(SLICE_ELEMENTS) {
+        let len = SLICE_ELEMENTS.min(part.end - start);
         for i in 0..len {
-            // SAFETY: `len` is at most `PIECE`.
+            // SAFETY: `len` is at most `SLICE_ELEMENTS`.
             unsafe {
                 *block.wrapping_add(i) = value::<B, M>(&body, pointers, first, start.wrapping_add(i)).0
             };
@@ -205,7 +206,7 @@ pub(crate) fn accumulate_padded_row<B: Body, R: Reducer<B::Out>, M: Mode>(
     }
     let mut accumulators = [R::identity::<Eval>(); MAX_ACCUMULATORS];
     // An expensive body is evaluated by one loop.
-    let is_cheap = const { B::LIGHT };
+    let is_cheap = const { B::CHEAP };
     let mut computed = [Compute::<B::Out>::default(); SHORT_ROW_ELEMENTS];
     for step in (0..if is_cheap { 0 } else { n.min(SHORT_ROW_ELEMENTS) }).step_by(STEP_ELEMENTS) {
         for j in 0..STEP_ELEMENTS {
@@ -258,8 +259,9 @@ fn accumulate_part<B: Body, R: Reducer<B::Out>, M: Mode>(
     // Wrapping additions: the overflow checks of a debug build would prevent the vectorization of these
     // loops.
     let at = at.wrapping_sub(start);
-    let in_memory = const { matches!((B::SOURCE, M::HELD), (Source::Operand, _) | (Source::Held, true)) };
-    let is_cheap = const { B::LIGHT && R::LIGHT };
+    let in_memory =
+        const { matches!((B::SOURCE, M::HELD), (ValueSource::Operand, _) | (ValueSource::Cached, true)) };
+    let is_cheap = const { B::CHEAP && R::CHEAP };
     if M::PLAIN {
         let (length, whole) = (n - start, (n - start) / count * count);
         let first_of_row = n < count && at.wrapping_add(start.wrapping_add(whole)) == 0;

@@ -226,7 +226,7 @@ pub(super) unsafe fn accumulate<B: Body, R: Reducer<B::Out>>(body: *const (), st
     let body = unsafe { body.cast::<B>().read() };
     let accumulate = ReduceColumns::<B, R> { body, strips, reducer: PhantomData };
     // Cheap columns are memory-bound, whatever the width of vectors.
-    if const { B::LIGHT && R::LIGHT } { isa::dispatch_two(accumulate) } else { isa::dispatch(accumulate) }
+    if const { B::CHEAP && R::CHEAP } { isa::dispatch_two(accumulate) } else { isa::dispatch(accumulate) }
 }
 
 struct ReduceColumns<'a, B, R> {

@@ -22,7 +22,7 @@ pub(crate) struct ReduceKernel {
 impl ReduceKernel {
     pub(crate) const fn work_unit_elements<B: Body, R: Reducer<B::Out>>() -> usize {
         match size_of::<Compute<B::Out>>() {
-            _ if !B::LIGHT || !R::LIGHT => 1,
+            _ if !B::CHEAP || !R::CHEAP => 1,
             0..=4 => 8,
             _ => 4,
         }

@@ -71,7 +71,7 @@ pub(in crate::device::cuda) unsafe fn run<P: Program>(
     let kernel = stream.kernel(key, || {
         let traced = trace_program(program, inputs.reads);
         ensure_computable("rows", traced.foreign())?;
-        for constant in &traced.settled {
+        for constant in &traced.row_constants {
             if let RowConstant::Reduced { reducer, .. } = constant {
                 ensure_states_fit(reducer.name, threads, size_of_fields(&reducer.state))?;
             }
@@ -122,7 +122,7 @@ fn source(program: &KernelIr, words: &ArgBlock, plan: Plan) -> String {
     if source.each > 0 {
         source.load_row();
     }
-    for (k, constant) in program.settled.iter().enumerate() {
+    for (k, constant) in program.row_constants.iter().enumerate() {
         if matches!(constant, RowConstant::Reduced { .. }) {
             source.reduce(k);
         }
@@ -138,7 +138,7 @@ impl<'a> RowSource<'a> {
         let mut s = SourceWriter::new();
         words.declare(&mut s);
         let (mut at, mut steps) = (plan.params, Vec::new());
-        for (k, constant) in program.settled.iter().enumerate() {
+        for (k, constant) in program.row_constants.iter().enumerate() {
             let signature = s.function(&format!("step{k}"), constant.body(), at);
             at += 2 * constant.body().params();
             if let RowConstant::Reduced { reducer, .. } = constant {
@@ -168,7 +168,7 @@ impl<'a> RowSource<'a> {
         self.types = pointers(s, &self.inputs, outputs, outer.operands, operands, outer, "(idx)blockIdx.x");
         // The states of one reduction share their memory with those of the others.
         s.line(format_args!("  const idx count = {};\n  union Room {{ u8 none;", Word(count)));
-        for (k, constant) in self.program.settled.iter().enumerate() {
+        for (k, constant) in self.program.row_constants.iter().enumerate() {
             if matches!(constant, RowConstant::Reduced { .. }) {
                 s.line(format_args!("    u8 r{k}[sizeof(r{k}_State)];"));
             }
@@ -221,7 +221,9 @@ impl<'a> RowSource<'a> {
         let mut needed: Vec<usize> = Vec::new();
         let mut open: Vec<usize> = signature.given.keys().copied().collect();
         while let Some(given) = open.pop() {
-            if matches!(self.program.settled[given], RowConstant::Held { .. }) && !needed.contains(&given) {
+            if matches!(self.program.row_constants[given], RowConstant::Cached { .. })
+                && !needed.contains(&given)
+            {
                 needed.push(given);
                 open.extend(self.steps[given].given.keys());
             }

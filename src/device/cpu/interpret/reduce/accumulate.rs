@@ -15,7 +15,7 @@ use crate::device::cpu::reduce::accumulate::BLOCK_ELEMENTS;
 use crate::device::cpu::reduce::columns::{self, strip_start};
 use crate::device::cpu::reduce::operands::{ColumnStrips, Output};
 use crate::device::cpu::reduce::pairwise::{ErasedPairwiseSum, LEVELS};
-use crate::kernel::{Numbers, PIECE, SliceFn};
+use crate::kernel::{RunTimeNumbers, SLICE_ELEMENTS, SliceFn};
 
 /// Rows that are reduced at the same time.
 pub(crate) const ROWS_AT_ONCE: usize = 16;
@@ -49,12 +49,12 @@ impl<'a> ReduceRun<'a> {
     /// A reduction over operands of these widths, with at most `chunks` chunks of accumulators.
     pub(crate) fn new(
         of: &'a ReduceProgram,
-        numbers: &'a Numbers,
+        numbers: &'a RunTimeNumbers,
         widths: &[usize],
         chunks: usize,
     ) -> ReduceRun<'a> {
         let column = |width: usize| (width * CHUNK_ELEMENTS * (chunks + 1)).next_multiple_of(64);
-        let piece = if of.values.is_some() { PIECE * 16 } else { 0 };
+        let piece = if of.values.is_some() { SLICE_ELEMENTS * 16 } else { 0 };
         let accumulators: usize = of.widths.iter().map(|&width| 2 * column(width)).sum();
         let aside: usize = widths.iter().map(|&width| column(width)).sum();
         // The buffer of a piece and the accumulators of rows are aligned to a cache line each.
@@ -77,8 +77,8 @@ impl<'a> ReduceRun<'a> {
             unsafe { std::ptr::write_bytes(at, 0, column(width)) };
         }
         let pieces = of.values.as_ref().map(|values| {
-            let run = Machine::new(values, numbers, PIECE / CHUNK_ELEMENTS);
-            (run, room.take(PIECE * 16), Combiner::new(of))
+            let run = Machine::new(values, numbers, SLICE_ELEMENTS / CHUNK_ELEMENTS);
+            (run, room.take(SLICE_ELEMENTS * 16), Combiner::new(of))
         });
         ReduceRun {
             of,
@@ -291,8 +291,8 @@ impl<'a> ReduceRun<'a> {
             return unsafe { slice(operands[self.of.operand].at, n, at, accumulator) };
         };
         let found = self.done.wrapping_add(ROWS_AT_ONCE * self.of.size);
-        for start in (0..n).step_by(PIECE) {
-            let len = PIECE.min(n - start);
+        for start in (0..n).step_by(SLICE_ELEMENTS) {
+            let len = SLICE_ELEMENTS.min(n - start);
             let mut here: Vec<Operand> = operands.iter().map(|operand| operand.after(start)).collect();
             here.push(Operand { at: *piece, row_step: 0, width: self.of.value, is_broadcast: false });
             // SAFETY: (1); (2); the buffers have room for a piece of values and for an accumulator.

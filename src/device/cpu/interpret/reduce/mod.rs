@@ -20,7 +20,7 @@ use crate::device::{Inputs, OperandRef, Reduction};
 use crate::element::{Compute, Element};
 use crate::error::Result;
 use crate::kernel::{
-    Accumulator, Body, Input, LaneVisitor, Numbers, Reducer, ReducerIr, Store, numbers, trace_body,
+    Accumulator, Body, Input, LaneVisitor, Reducer, ReducerIr, RunTimeNumbers, Store, numbers, trace_body,
     trace_reducer,
 };
 use crate::scalar::{DType, Eval, Graph, Lane, Prim};
@@ -67,12 +67,12 @@ struct ErasedReduction {
     /// Whether the values of the body are the elements of an operand, as stored in memory.
     in_memory: bool,
     trace: unsafe fn(*const (), &[u8]) -> (Graph, ReducerIr),
-    numbers: Option<unsafe fn(*const ()) -> Numbers>,
+    numbers: Option<unsafe fn(*const ()) -> RunTimeNumbers>,
 }
 
 impl ErasedReduction {
     fn of<B: Body, R: Reducer<B::Out>>() -> ErasedReduction {
-        let numbers: Option<unsafe fn(*const ()) -> Numbers> =
+        let numbers: Option<unsafe fn(*const ()) -> RunTimeNumbers> =
             if B::FIXED { None } else { Some(numbers_of::<B>) };
         ErasedReduction {
             id: TypeId::of::<(B, R)>(),
@@ -94,7 +94,7 @@ unsafe fn trace_of<B: Body, R: Reducer<B::Out>>(body: *const (), reads: &[u8]) -
 
 /// # Safety
 /// `body` points to a `B`.
-unsafe fn numbers_of<B: Body>(body: *const ()) -> Numbers {
+unsafe fn numbers_of<B: Body>(body: *const ()) -> RunTimeNumbers {
     // SAFETY: the caller's promise.
     numbers(&Store(unsafe { *body.cast::<B>() }))
 }
@@ -109,7 +109,7 @@ struct Reduced {
 /// The argument of the kernels.
 struct ReduceContext {
     reduced: &'static Reduced,
-    numbers: Numbers,
+    numbers: RunTimeNumbers,
 }
 
 static PROGRAMS: Cache<Reduced> = Cache::new();
@@ -156,7 +156,7 @@ unsafe fn run(
     // SAFETY: (2).
     let context = ReduceContext {
         reduced,
-        numbers: known.numbers.map_or_else(Numbers::new, |numbers| unsafe { numbers(body) }),
+        numbers: known.numbers.map_or_else(RunTimeNumbers::new, |numbers| unsafe { numbers(body) }),
     };
     let kernel = ReduceKernel {
         rows,

@@ -14,7 +14,9 @@ use crate::device::cpu::scan::run_kernel;
 use crate::device::{Inputs, OperandRef};
 use crate::element::Element;
 use crate::error::Result;
-use crate::kernel::{Body, Numbers, Reducer, ReducerIr, ScanPlan, Store, numbers, trace_body, trace_reducer};
+use crate::kernel::{
+    Body, Reducer, ReducerIr, RunTimeNumbers, ScanPlan, Store, numbers, trace_body, trace_reducer,
+};
 use crate::scalar::{DType, Graph};
 use columns::columns;
 use program::{ScanContext, ScanProgram};
@@ -51,7 +53,7 @@ pub(in crate::device::cpu) unsafe fn scan<B: Body, R: Reducer<B::Out>>(
 unsafe fn run(
     types: TypeId,
     trace: &mut dyn FnMut() -> (Graph, ReducerIr),
-    numbers: Numbers,
+    numbers: RunTimeNumbers,
     out: DType,
     plan: ScanPlan<'_>,
     output: OperandRef<'_>,

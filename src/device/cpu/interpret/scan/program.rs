@@ -5,7 +5,7 @@ use super::super::compiler::{Compiler, Value};
 use super::super::frame::BytecodePair;
 use super::super::inputs::{first_loads, operand_types};
 use super::super::reduce::constants;
-use crate::kernel::{Numbers, ReducerIr};
+use crate::kernel::{ReducerIr, RunTimeNumbers};
 use crate::scalar::{DType, Graph};
 
 /// A reducer over a body in bytecode.
@@ -34,7 +34,7 @@ pub(super) struct ScanProgram {
 /// The argument of the kernels.
 pub(super) struct ScanContext {
     pub(super) program: &'static ScanProgram,
-    pub(super) numbers: Numbers,
+    pub(super) numbers: RunTimeNumbers,
     pub(super) exclusive: bool,
 }
 

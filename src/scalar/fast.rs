@@ -1,14 +1,16 @@
-//! Bodies run quickly: functions by forms that hold for most numbers, and each value knows whether it is in doubt.
+//! The interpretation of fast paths: functions take forms that hold for most numbers, and each value carries
+//! whether it is in doubt.
 // Imports: `scalar`'s traits.
 
 use super::{
-    Arith, Bits, Compare, ComplexPrim, Eval, Function, IntegerPrim, Lane, Lanes, Logic, Num, Order, Ordered,
-    Part, Prim, Real, Shift, Unary,
+    Arith, Bits, Compare, ComplexPrim, Eval, Function, IntegerPrim, Lane, Lanes, Logic, MinMaxRem, Num,
+    Ordered, Part, Prim, Real, Shift, Unary,
 };
 
-/// The interpretation that computes with [`Function::quick`]: a raw lane is the machine value, and whether some function
-/// on the way to it was asked for more than its quick form can do. A loop runs a block of elements this way and, where one
-/// is in doubt, the block again as [`Eval`]: see [`run_row`](crate::kernel::run_row).
+/// The interpretation that computes with [`Function::fast`]. A raw lane is the value, and whether an argument
+/// of some function on the way to it was out of range of the function's fast path: then the value is in
+/// doubt. A loop evaluates a block of elements this way and, if one is in doubt, evaluates the block again by
+/// [`Eval`]: see [`run_row`](crate::kernel::run_row).
 ///
 /// # Examples
 /// ```
@@ -20,17 +22,17 @@ use super::{
 pub struct FastEval;
 
 impl<P: Prim> Lane<FastEval, P> {
-    /// A number that is not in doubt.
+    /// A value that is not in doubt.
     #[inline(always)]
     pub fn certain(value: P) -> Self {
         Lane((value, false))
     }
-    /// The number, right unless it is in doubt.
+    /// The value, which is right unless it is in doubt.
     #[inline(always)]
     pub fn tried(self) -> P {
         self.0.0
     }
-    /// Whether a quick form did not hold.
+    /// Whether an argument was out of range of a fast path.
     #[inline(always)]
     pub fn in_doubt(self) -> bool {
         self.0.1
@@ -52,7 +54,7 @@ impl Lanes for FastEval {
         (P::negate(a.0), a.1)
     }
     #[inline(always)]
-    fn order<P: Ordered>(op: Order, a: (P, bool), b: (P, bool)) -> (P, bool) {
+    fn order<P: Ordered>(op: MinMaxRem, a: (P, bool), b: (P, bool)) -> (P, bool) {
         (P::order(op, a.0, b.0), a.1 | b.1)
     }
     #[inline(always)]
@@ -105,7 +107,7 @@ impl Lanes for FastEval {
     }
     #[inline(always)]
     fn function<F: Function<N>, P: Real, const N: usize>(x: [(P, bool); N]) -> (P, bool) {
-        let (value, doubt) = F::quick::<Eval, P>(x.map(|x| Lane(x.0)));
+        let (value, doubt) = F::fast::<Eval, P>(x.map(|x| Lane(x.0)));
         (value.0, x.iter().fold(doubt.0, |doubt, x| doubt | x.1))
     }
 }

@@ -1,9 +1,10 @@
-//! Bodies run: a raw lane is the machine value itself, and the compiler's loop vectorizer makes SIMD of the loop around it.
+//! The interpretation that computes: a raw lane is the value itself, and the compiler vectorizes the loop
+//! around a body.
 // Imports: `scalar`'s traits.
 
 use super::{
-    Arith, Bits, Compare, ComplexPrim, Function, IntegerPrim, Lane, Lanes, Logic, Num, Order, Ordered, Part,
-    Prim, Real, Shift, Unary,
+    Arith, Bits, Compare, ComplexPrim, Function, IntegerPrim, Lane, Lanes, Logic, MinMaxRem, Num, Ordered,
+    Part, Prim, Real, Shift, Unary,
 };
 
 /// The interpretation that computes.
@@ -39,7 +40,7 @@ impl Lanes for Eval {
         P::negate(a)
     }
     #[inline(always)]
-    fn order<P: Ordered>(op: Order, a: P, b: P) -> P {
+    fn order<P: Ordered>(op: MinMaxRem, a: P, b: P) -> P {
         P::order(op, a, b)
     }
     #[inline(always)]

@@ -9,7 +9,7 @@ use std::any::TypeId;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 
-/// What is done with an allocation, for one type of device.
+/// The functions of an allocation, for one type of device.
 struct Table {
     device: fn() -> TypeId,
     name: fn() -> &'static str,
@@ -30,8 +30,8 @@ struct Table {
 
 /// A handle on an allocation of some device.
 ///
-/// Invariant 1: `raw` is from `FallibleArc::<Allocation<D>>::into_raw`, for the `D` that `table` was made of, and is given back
-/// when this is dropped.
+/// Invariant 1: `raw` is from `FallibleArc::<Allocation<D>>::into_raw`, for the `D` from which `table` was made,
+/// and is released when this handle is dropped.
 pub(crate) struct Memory {
     raw: NonNull<()>,
     table: &'static Table,
@@ -42,18 +42,18 @@ unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
-/// Looks at the allocation through the handle, which stays where it is.
+/// Inspects the allocation through the handle, which keeps its count.
 ///
 /// # Safety
-/// Invariant 1, for `D`.
+/// `raw` satisfies invariant 1, for `D`.
 unsafe fn peek<D: Device, R>(raw: NonNull<()>, look: impl FnOnce(&FallibleArc<Allocation<D>>) -> R) -> R {
-    // SAFETY: the caller's promise; the handle is not dropped here.
+    // SAFETY: the caller's promise. The handle is not dropped here.
     look(&ManuallyDrop::new(unsafe { FallibleArc::from_raw(raw) }))
 }
 
 impl Table {
     const fn of<D: Device>() -> Table {
-        // SAFETY of each: called with the handle that the table belongs to, by invariant 1.
+        // SAFETY of each function: it is called with a handle to which the table belongs, by invariant 1.
         Table {
             device: TypeId::of::<D>,
             name: std::any::type_name::<D>,
@@ -63,7 +63,7 @@ impl Table {
             },
             // SAFETY: as above.
             share: |raw| unsafe { peek::<D, _>(raw, |memory| std::mem::forget(memory.share())) },
-            // SAFETY: as above; the handle is given up.
+            // SAFETY: as above; the handle is consumed.
             release: |raw| drop(unsafe { FallibleArc::<Allocation<D>>::from_raw(raw) }),
             // SAFETY: as above.
             handles: |raw| unsafe { peek::<D, _>(raw, FallibleArc::handles) },
@@ -87,11 +87,11 @@ impl Table {
             inherit: |raw, before| unsafe {
                 peek::<D, _>(raw, |memory| memory.inherit(FallibleArc::peek(before)))
             },
-            // SAFETY: as above; the caller answers for the slots.
+            // SAFETY: as above; the caller promises the rest for the operands.
             copy: |raw, sizes, to, from| unsafe {
                 peek::<D, _>(raw, |memory| memory.device().copy(sizes, to, from))
             },
-            // SAFETY: as above; the caller answers for the bytes.
+            // SAFETY: as above; the caller promises that the bytes lie inside.
             read: |raw, at, bytes| unsafe {
                 peek::<D, _>(raw, |memory| memory.device().read(memory.ptr().wrapping_add(at), bytes))
             },
@@ -114,7 +114,7 @@ impl Memory {
     /// The typed allocation, if the device is a `D`.
     #[inline]
     pub(crate) fn get<D: Device>(&self) -> Option<&Allocation<D>> {
-        // SAFETY: invariant 1, for `D`; this handle keeps the allocation for as long as it is borrowed.
+        // SAFETY: invariant 1, for `D`. The borrow of this handle keeps the allocation.
         self.is::<D>().then(|| unsafe { FallibleArc::peek(self.raw) })
     }
 
@@ -124,11 +124,11 @@ impl Memory {
         if !self.is::<D>() {
             return Err(self);
         }
-        // SAFETY: invariant 1, for `D`; this handle is given up without being dropped.
+        // SAFETY: invariant 1, for `D`. This handle is forgotten, not dropped.
         Ok(unsafe { FallibleArc::from_raw(ManuallyDrop::new(self).raw) })
     }
 
-    /// Another handle.
+    /// Another handle on the same allocation.
     #[inline]
     pub(crate) fn share(&self) -> Self {
         // SAFETY: invariant 1.
@@ -137,7 +137,7 @@ impl Memory {
     }
 
     pub(crate) fn handles(&self) -> usize {
-        // SAFETY: invariant 1; so below.
+        // SAFETY: invariant 1, also in the functions below.
         unsafe { (self.table.handles)(self.raw) }
     }
     pub(crate) fn address(&self) -> *mut u8 {
@@ -148,8 +148,8 @@ impl Memory {
         // SAFETY: as above.
         unsafe { (self.table.nbytes)(self.raw) }
     }
-    /// How many of them any layout may use.
-    pub(crate) fn room(&self) -> usize {
+    /// The number of bytes that a layout may use.
+    pub(crate) fn usable_bytes(&self) -> usize {
         // SAFETY: as above.
         unsafe { (self.table.room)(self.raw) }
     }
@@ -162,15 +162,15 @@ impl Memory {
         // SAFETY: as above.
         unsafe { (self.table.bump)(self.raw) }
     }
-    /// Fresh memory on the same device.
+    /// New memory on the same device.
     pub(crate) fn fresh(&self, nbytes: usize, fresh: Init) -> Result<Memory> {
         // SAFETY: as above.
         unsafe { (self.table.fresh)(self.raw, nbytes, fresh) }
     }
-    /// Fresh memory of zeros on the same device, which goes on with the history and the policy of this.
+    /// New memory of zeros on the same device, with the history and the resize policy of this one.
     pub(crate) fn successor(&self, nbytes: usize) -> Result<Memory> {
         let memory = self.fresh(nbytes, Init::Zeroed)?;
-        // SAFETY: as above; both are of one table.
+        // SAFETY: as above; both handles have the same table.
         unsafe { (self.table.inherit)(memory.raw, self.raw) };
         Ok(memory)
     }
@@ -187,13 +187,14 @@ impl Memory {
         // SAFETY: as above, and the caller's promise.
         unsafe { (self.table.copy)(self.raw, sizes, to, from) }
     }
-    /// The bytes from byte `at` on, to the host; they lie inside the memory.
+    /// Copies the bytes from byte `at` on to the host. They must lie inside the memory.
     pub(crate) fn read(&self, at: usize, bytes: &mut [MaybeUninit<u8>]) -> Result<()> {
         debug_assert!(at.saturating_add(bytes.len()) <= self.nbytes());
-        // SAFETY: as above; the bytes lie inside, and writing needs the only handle, borrowed exclusively.
+        // SAFETY: as above. The bytes lie inside, and writing would need the only handle, exclusively
+        // borrowed.
         unsafe { (self.table.read)(self.raw, at, bytes) }
     }
-    /// The device as it prints itself.
+    /// The device's `Debug` output.
     pub(crate) fn device(&self) -> String {
         // SAFETY: as above.
         unsafe { (self.table.describe)(self.raw) }
@@ -202,7 +203,7 @@ impl Memory {
     pub(crate) fn device_type(&self) -> &'static str {
         (self.table.name)()
     }
-    /// Whether both are handles on one memory.
+    /// Whether both are handles on the same memory.
     pub(crate) fn is_same(&self, other: &Memory) -> bool {
         self.raw == other.raw
     }
@@ -211,7 +212,7 @@ impl Memory {
 impl Drop for Memory {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: invariant 1; the handle is not used any more.
+        // SAFETY: invariant 1. The handle is not used afterwards.
         unsafe { (self.table.release)(self.raw) };
     }
 }

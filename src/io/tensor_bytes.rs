@@ -1,7 +1,7 @@
-//! What can be written to a file, and what was read from one, before its type is looked at.
+//! A tensor for writing, and the description of a tensor in a file, both without static types.
 // Imports: `error`, `dim`, `layout`, `dtype`, `element`, `device`, `tensor`.
 
-use super::file::{Progress, fill};
+use super::file::{Progress, read_elements};
 use crate::device::{Cpu, Device};
 use crate::dim::Dim;
 use crate::dtype::DType;
@@ -11,17 +11,18 @@ use crate::layout::Layout;
 use crate::tensor::{Tensor, TensorView};
 use std::io::Read;
 
-/// In which order elements stand in a file.
+/// The order of elements in a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
-    /// The last axis is fastest: C, and this crate.
+    /// The last axis varies fastest, as in C and in this crate.
     RowMajor,
-    /// The first axis is fastest: Fortran.
+    /// The first axis varies fastest, as in Fortran.
     ColumnMajor,
 }
 
-/// A tensor that can be written to a file, its type and rank not part of the type: any tensor or view of elements, on any
-/// device. Its bytes come in pieces, so that a strided tensor needs no copy as a whole.
+/// A tensor that can be written to a file, without its element and rank in the type: any tensor or view of
+/// elements, on any device. Its bytes are produced in chunks, so that a strided tensor is never copied as a
+/// whole.
 ///
 /// # Examples
 /// ```
@@ -33,16 +34,18 @@ pub enum Order {
 /// assert_eq!(rows, ["f32 [2, 1]", "u8 [1]"]);
 /// ```
 pub trait TensorBytes {
-    /// The element.
+    /// The element type.
     fn dtype(&self) -> DType;
     /// The sizes, first axis first.
     fn sizes(&self) -> Vec<usize>;
-    /// The order in which the elements stand without gaps; row-major if in none.
+    /// The order in which the elements are contiguous; row-major if they are in neither.
     fn order(&self) -> Order;
-    /// Calls `each` with the bytes of all elements, native and in this order, a piece of whole elements at a time.
+    /// Calls `each` with the bytes of all elements, in native byte order and in this order of elements, a
+    /// chunk of whole elements at a time.
     ///
     /// # Errors
-    /// Those of `each`; [`Error::Unallocated`], [`Error::OutOfMemory`], [`Error::NoData`] on a device without data.
+    /// Those of `each`; [`Error::Unallocated`], [`Error::OutOfMemory`], [`Error::NoData`] on a device without
+    /// data.
     fn for_each_chunk(&self, order: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
 }
 
@@ -98,13 +101,13 @@ impl<X: TensorBytes + ?Sized> TensorBytes for &X {
     }
 }
 
-/// Bytes of all elements, as the sizes say.
+/// The bytes of all elements, by the sizes.
 pub(super) fn nbytes_of(x: &dyn TensorBytes) -> u64 {
     x.sizes().iter().product::<usize>() as u64 * x.dtype().size() as u64
 }
 
-/// Calls `each` with little-endian bytes, which is what files hold; copies on machines of the other order alone. As many as the
-/// sizes say, or it is an error.
+/// Calls `each` with little-endian bytes, as files contain; only big-endian machines copy them. It is an
+/// error if the number of bytes is not that of the sizes.
 pub(super) fn each_little_endian(
     op: &'static str,
     x: &dyn TensorBytes,
@@ -112,7 +115,7 @@ pub(super) fn each_little_endian(
     each: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
     let mut left = nbytes_of(x);
-    let mut turned = Vec::new();
+    let mut reversed = Vec::new();
     x.for_each_chunk(order, &mut |bytes| {
         let wrong = || Error::Value {
             op,
@@ -122,13 +125,13 @@ pub(super) fn each_little_endian(
         if cfg!(target_endian = "little") {
             return each(bytes);
         }
-        turned.clear();
-        turned
+        reversed.clear();
+        reversed
             .try_reserve_exact(bytes.len())
             .map_err(|_| Error::OutOfMemory { op: "write", nbytes: bytes.len() })?;
-        turned.extend_from_slice(bytes);
-        swap(&mut turned, word(x.dtype()));
-        each(&turned)
+        reversed.extend_from_slice(bytes);
+        reverse_units(&mut reversed, unit_size(x.dtype()));
+        each(&reversed)
     })?;
     match left {
         0 => Ok(()),
@@ -139,13 +142,13 @@ pub(super) fn each_little_endian(
     }
 }
 
-/// Bytes of what has a byte order: an element, or one part of a complex number.
-fn word(dtype: DType) -> usize {
+/// The bytes of a unit with a byte order: an element, or one part of a complex number.
+fn unit_size(dtype: DType) -> usize {
     dtype.part().size()
 }
 
-/// Turns the bytes of each word around.
-fn swap(bytes: &mut [u8], word: usize) {
+/// Reverses the bytes of each unit.
+fn reverse_units(bytes: &mut [u8], word: usize) {
     match word {
         2 => bytes.as_chunks_mut::<2>().0.iter_mut().for_each(|word| word.reverse()),
         4 => bytes.as_chunks_mut::<4>().0.iter_mut().for_each(|word| word.reverse()),
@@ -154,18 +157,19 @@ fn swap(bytes: &mut [u8], word: usize) {
     }
 }
 
-/// What a file says of one tensor.
+/// The description of one tensor in a file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Description {
     pub(super) dtype: DType,
     pub(super) size: Vec<usize>,
     pub(super) order: Order,
-    /// Whether the file has the other byte order than this machine.
+    /// Whether the file's byte order is not this machine's.
     pub(super) swapped: bool,
 }
 
 impl Description {
-    /// Bytes of all elements. The limit is over the sizes that are not 0, so that strides can be counted too.
+    /// The bytes of all elements. Their limit applies to the sizes other than 0, so that strides can be
+    /// counted too.
     pub(super) fn nbytes(&self, op: &'static str) -> Result<usize> {
         let element = self.dtype.size();
         let overflow = || Error::Overflow { op, sizes: self.size.as_slice().into(), element };
@@ -174,7 +178,7 @@ impl Description {
         Ok(if self.size.contains(&0) { 0 } else { bytes })
     }
 
-    /// [`Error::Type`] unless these are elements `T` with `RANK` axes.
+    /// The sizes, if these are elements `T` with `RANK` axes; [`Error::Type`] otherwise.
     pub(super) fn wanted<T: Element, const RANK: usize>(&self, op: &'static str) -> Result<Dim<RANK>> {
         match <[usize; RANK]>::try_from(self.size.as_slice()) {
             Ok(size) if self.dtype == T::DTYPE => {
@@ -189,7 +193,7 @@ impl Description {
         }
     }
 
-    /// The elements, read from where they begin.
+    /// Reads the elements, which begin at the reader's position.
     pub(super) fn fill(
         &self,
         op: &'static str,
@@ -200,9 +204,9 @@ impl Description {
         let nbytes = self.nbytes(op)?;
         let mut done = 0;
         let mut progress = progress;
-        fill(op, reader, nbytes, known, &mut |piece| {
+        read_elements(op, reader, nbytes, known, &mut |piece| {
             if self.swapped {
-                swap(piece, word(self.dtype));
+                reverse_units(piece, unit_size(self.dtype));
             }
             done += piece.len() as u64;
             if let Some(progress) = &mut progress {
@@ -211,7 +215,7 @@ impl Description {
         })
     }
 
-    /// Bytes that were read, as the tensor that they are.
+    /// Makes a tensor of bytes from a file.
     pub(super) fn tensor<T: Element, const RANK: usize>(
         &self,
         op: &'static str,

@@ -1,8 +1,8 @@
-//! Which bodies are so short that their loops wait for memory.
+//! Which bodies are cheap, so that their loops are memory-bound.
 // Imports: nothing.
 
-/// Methods of lanes that are one instruction, or two or three.
-const SHORT: &[&str] = &[
+/// Methods of lanes that take one to three instructions.
+const CHEAP_METHODS: &[&str] = &[
     "abs",
     "eq",
     "ge",
@@ -27,25 +27,26 @@ const SHORT: &[&str] = &[
     "square",
     "zero",
 ];
-/// Characters of a body that is still called short: each instruction takes some.
-const LONGEST: usize = 160;
+/// The most characters of a body that counts as cheap, since each instruction takes some.
+const MAX_CHARACTERS: usize = 160;
 
-/// Whether `body`, the text of an operator's body, calls nothing but short methods of lanes, and is short itself.
+/// Whether the operator's body with the text `body` is short and calls only cheap methods of lanes.
 ///
-/// A guess, for speed alone, which does not see loops: what is taken for light, or is not, has the same results.
+/// This is an estimate for speed alone, and it does not see loops. The answer never changes a result.
 #[doc(hidden)]
-pub const fn is_light(body: &str) -> bool {
+pub const fn is_cheap(body: &str) -> bool {
     let text = body.as_bytes();
-    let mut end = if text.len() > LONGEST { return false } else { 0 };
+    let mut end = if text.len() > MAX_CHARACTERS { return false } else { 0 };
     while end < text.len() {
         if text[end] == b'(' {
             let mut start = end;
-            while start > 0 && is_of_name(text[start - 1]) {
+            while start > 0 && is_name_byte(text[start - 1]) {
                 start -= 1;
             }
-            // Behind an operator stands a group, behind a name a call, behind `!` or `>` something else that is called.
+            // After an operator, `(` opens a group; after a name it opens a call; after `!` or `>` it opens
+            // another form of call.
             let is_called = start < end || (start > 0 && matches!(text[start - 1], b'!' | b'>' | b')'));
-            if is_called && !is_short(text, start, end) {
+            if is_called && !is_cheap_method(text, start, end) {
                 return false;
             }
         }
@@ -54,15 +55,15 @@ pub const fn is_light(body: &str) -> bool {
     true
 }
 
-const fn is_of_name(byte: u8) -> bool {
+const fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
 /// Whether the name from `start` to `end` is in the list.
-const fn is_short(text: &[u8], start: usize, end: usize) -> bool {
+const fn is_cheap_method(text: &[u8], start: usize, end: usize) -> bool {
     let mut k = 0;
-    while k < SHORT.len() {
-        let name = SHORT[k].as_bytes();
+    while k < CHEAP_METHODS.len() {
+        let name = CHEAP_METHODS[k].as_bytes();
         let mut same = 0;
         while name.len() == end - start && same < name.len() && name[same] == text[start + same] {
             same += 1;
@@ -77,17 +78,17 @@ const fn is_short(text: &[u8], start: usize, end: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_light;
+    use super::is_cheap;
 
     #[test]
-    fn bodies_of_few_instructions_are_light() {
+    fn bodies_of_few_instructions_are_cheap() {
         for body in [
             "{ x + y }",
             "{ (x + y) * x }",
             "{ x.gt(Lane::zero()).select(x, x * slope) }",
             "{ x * (x * x).max(-(y)) }",
         ] {
-            assert!(is_light(body), "{body}");
+            assert!(is_cheap(body), "{body}");
         }
         for body in [
             "{ x * y + x.sin() }",
@@ -97,8 +98,8 @@ mod tests {
             "{ maximum(x) }",
             "{ pick()(x) }",
         ] {
-            assert!(!is_light(body), "{body}");
+            assert!(!is_cheap(body), "{body}");
         }
-        assert!(!is_light(&format!("{{ {} }}", "x * x + ".repeat(40))));
+        assert!(!is_cheap(&format!("{{ {} }}", "x * x + ".repeat(40))));
     }
 }

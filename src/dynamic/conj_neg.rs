@@ -1,4 +1,4 @@
-//! Lazy views: conjugated and negated elements, computed when they are asked for.
+//! Lazy views: conjugated and negated elements, computed on demand.
 // Imports: `error`, `dtype`, `element`, `device`, `tensor`, `ops`.
 
 use super::named::Elementwise;
@@ -12,7 +12,8 @@ use crate::ops::{Cast, Conj, Neg};
 use crate::tensor::TensorView;
 
 impl DynTensor {
-    /// The complex conjugates, lazily: another handle on the same memory, marked. Of real numbers, the same.
+    /// The complex conjugates, lazily: another handle on the same memory, with a mark. A real tensor is its
+    /// own conjugate.
     ///
     /// # Examples
     /// ```
@@ -32,10 +33,11 @@ impl DynTensor {
         other
     }
 
-    /// The negatives, lazily: another handle on the same memory, marked.
+    /// The negatives, lazily: another handle on the same memory, with a mark.
     ///
     /// # Errors
-    /// [`Error::Type`] for what is no number, and for 8-bit floats, which are numbers to be stored.
+    /// [`Error::Type`] if the elements are not numbers, and for 8-bit floats, which are numbers for storage
+    /// only.
     pub fn negative(&self) -> Result<DynTensor> {
         let narrow = matches!(self.dtype(), DType::Bool | DType::F8E4M3 | DType::F8E5M2);
         if narrow || self.dtype().is_quantized() {
@@ -59,10 +61,11 @@ impl DynTensor {
         self.marks.negative
     }
 
-    /// The elements of a lazy view, computed, in new memory on the device `D` it is on; another handle of any other tensor.
+    /// Computes the elements of a lazy view, in new memory on its device `D`. For any other tensor, another
+    /// handle.
     ///
     /// # Errors
-    /// [`Error::Type`] on another device or for more than 8 axes; those of the operators.
+    /// [`Error::Type`] on another device than `D` or for more than 8 axes; those of the operators.
     pub fn resolved<D: Device>(&self) -> Result<DynTensor> {
         let Marks { conjugate, negative } = self.marks;
         let mut plain = self.share_data();
@@ -84,7 +87,7 @@ impl DynTensor {
         self.at_most(op)
     }
 
-    /// The whole tensor at a rank that is its own or larger: new leading axes have size 1.
+    /// The whole tensor at the rank `N`, which is its own or larger: new leading axes have size 1.
     #[inline]
     pub(crate) fn at_most<T: Element, const RANK: usize, D: Device>(
         &self,
@@ -99,7 +102,7 @@ impl DynTensor {
         self.lifted_ref().ok_or_else(|| unlike::<T, D>(self, op, RANK))
     }
 
-    /// The same numbers as other elements: exactly as a typed [`Cast::cast`].
+    /// Casts the elements to another type, with exactly the results of a typed [`Cast::cast`].
     ///
     /// # Errors
     /// [`Error::Type`] on another device than `D` or for more than 8 axes; those of the operators.
@@ -116,8 +119,8 @@ impl DynTensor {
         fn into<T: Element, U: Element, D: Device>(x: &DynTensor) -> Result<DynTensor> {
             Ok(DynTensor::from(x.at_8::<T, D>("cast")?.cast::<U>()?).with_rank(x.rank()))
         }
-        /// By the widest element of its kind, which holds every number of a narrower one: so kernels are as many as
-        /// elements, not pairs of them.
+        /// The cast goes through the widest element of the kind, which holds every number of a narrower one.
+        /// There are then as many kernels as elements, not as pairs of them.
         fn widened<T: Element, D: Device>(x: &DynTensor) -> Result<DynTensor> {
             match widest(T::DTYPE) {
                 DType::I64 => into::<T, i64, D>(x),

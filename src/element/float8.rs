@@ -1,12 +1,12 @@
-//! 8-bit floats: stored so, read and written as f32.
+//! 8-bit floats: stored in a byte, read and written as f32.
 // Imports: `dtype`, `element`.
 
 use super::Element;
 use crate::dtype::DType;
 use std::fmt;
 
-/// One sort of 8-bit float: `$fraction` bits of fraction, an exponent less `$bias`, the largest finite code and what
-/// stands for more than it.
+/// An 8-bit float type: `$fraction` bits of fraction, the exponent's bias `$bias`, the largest finite code,
+/// and the codes for numbers beyond it and for NaN.
 macro_rules! narrow {
     ($($(#[$doc:meta])* $t:ident $dtype:ident $fraction:literal $bias:literal $largest:literal $beyond:literal $nan:literal $infinity:expr;)*) => { $(
         $(#[$doc])*
@@ -21,20 +21,22 @@ macro_rules! narrow {
             /// Its bits.
             #[inline(always)]
             pub const fn to_bits(self) -> u8 { self.0 }
-            /// The same number.
+            /// The same number as f32.
             #[inline(always)]
             pub fn to_f32(self) -> f32 {
-                // Exponent and fraction, put where an f32 has them, are the number but for the bias, subnormals too.
+                // Exponent and fraction, at the position that f32 has for them, give the number up to the
+                // bias, for subnormals too.
                 let code = u32::from(self.0 & 0x7f);
                 let finite = f32::from_bits(code << (23 - $fraction)) * f32::from_bits((254 - $bias) << 23);
                 let number = if code > $largest { if code == $infinity { f32::INFINITY } else { f32::NAN } } else { finite };
                 f32::from_bits(number.to_bits() | u32::from(self.0 >> 7) << 31)
             }
-            /// The nearest, of two the even one; what rounds beyond the largest is infinite, or NaN where infinity is not.
+            /// The nearest number, ties to even. A number that rounds beyond the largest becomes infinite, or
+            /// NaN in a type without infinity.
             #[inline(always)]
             pub fn from_f32(value: f32) -> Self {
                 let (bits, sign) = (value.to_bits() & 0x7fff_ffff, (value.to_bits() >> 31) << 7);
-                let smallest = (128 - $bias) << 23; // of those with a full fraction
+                let smallest = (128 - $bias) << 23; // the smallest normal number
                 let steps = (f32::from_bits(bits) * f32::from_bits((126 + $bias + $fraction) << 23)).round_ties_even() as u32;
                 let even = bits >> (23 - $fraction) & 1;
                 let rounded = bits.wrapping_add((1 << (22 - $fraction)) - 1 + even) >> (23 - $fraction);
@@ -43,12 +45,12 @@ macro_rules! narrow {
                 $t((sign | if bits > 0x7f80_0000 { $nan } else { code }) as u8)
             }
         }
-        // SAFETY: a transparent u8.
+        // SAFETY: a transparent u8, of which 0 is a value.
         unsafe impl bytemuck::Zeroable for $t {}
-        // SAFETY: a transparent u8, of which every value is a number.
+        // SAFETY: a transparent u8, of which all bits are values.
         unsafe impl bytemuck::Pod for $t {}
-        #[diagnostic::do_not_recommend] // few mean these
-        // SAFETY: a transparent u8: zeros are 0.0, there is no padding.
+        #[diagnostic::do_not_recommend] // few users mean these types
+        // SAFETY: a transparent u8: zero bits are 0.0, and it has no padding.
         unsafe impl Element for $t {
             type Compute = f32;
             const DTYPE: DType = DType::$dtype;
@@ -58,7 +60,7 @@ macro_rules! narrow {
             #[inline(always)]
             fn narrow(value: f32) -> Self { Self::from_f32(value) }
         }
-        /// As of floats: NaN equals nothing, both zeros are one.
+        /// As for floats: NaN equals no number, and both zeros are equal.
         impl PartialEq for $t {
             fn eq(&self, other: &Self) -> bool { self.to_f32() == other.to_f32() }
         }
@@ -71,8 +73,8 @@ macro_rules! narrow {
     )* };
 }
 narrow! {
-    /// An 8-bit float with 4 bits of exponent and 3 of fraction: up to 448, without infinities. For storage: it is cast to
-    /// compute with.
+    /// An 8-bit float with 4 bits of exponent and 3 of fraction: up to 448, without infinities. It is a
+    /// storage type: cast it to compute with it.
     ///
     /// # Examples
     /// ```
@@ -84,8 +86,8 @@ narrow! {
     /// # Source
     /// OCP 8-bit Floating Point Specification, revision 1.0; PyTorch's `float8_e4m3fn`.
     F8E4M3 F8E4M3 3 7 0x7e 0x7f 0x7f 0x100;
-    /// An 8-bit float with 5 bits of exponent and 2 of fraction: up to 57344, the upper half of an `f16`. For storage: it is
-    /// cast to compute with.
+    /// An 8-bit float with 5 bits of exponent and 2 of fraction: up to 57344, the upper half of an `f16`. It
+    /// is a storage type: cast it to compute with it.
     ///
     /// # Source
     /// OCP 8-bit Floating Point Specification, revision 1.0.
@@ -96,7 +98,7 @@ narrow! {
 mod tests {
     use super::*;
 
-    /// The nearest of all codes, of two the even one.
+    /// The nearest of all codes, ties to even.
     fn nearest(value: f32, all: impl Fn(u8) -> f32, beyond: f64) -> f32 {
         let distance = |code: u8| (f64::from(all(code)) - f64::from(value)).abs();
         let finite = (0..=255).filter(|&code| {
@@ -115,7 +117,7 @@ mod tests {
                 four(code).is_nan() == (code & 0x7f == 0x7f) && five(code).is_nan() == (code & 0x7f > 0x7c),
                 "{code:#x}"
             );
-            // An f16 is the same number with zeros behind.
+            // An f16 with the same upper byte and a zero lower byte is the same number.
             let upper = crate::element::f16::from_bits(u16::from(code) << 8).to_f32();
             assert!(five(code).to_bits() == upper.to_bits() || five(code).is_nan(), "{code:#x}");
             for (there, back) in [
@@ -132,7 +134,7 @@ mod tests {
         let mut state = 1u32;
         for step in 0..20_000 {
             state = state.wrapping_mul(1664525).wrapping_add(1013904223);
-            // Every other one is a number of 8 bits with half a step, or a little more, added.
+            // Every other number is an 8-bit float plus half a step, or a little more.
             let value = match step % 2 {
                 0 => f32::from_bits((state & 0x807f_ffff) | (95 + state % 50) << 23),
                 _ => {

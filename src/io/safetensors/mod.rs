@@ -1,4 +1,4 @@
-//! Safetensors: many named tensors in one file, or in several under one index; read one by one, or mapped.
+//! Safetensors: many named tensors in one file, or in several files with an index, read one by one or mapped.
 //!
 //! ```
 //! use rankform::io::safetensors::{self, SafeTensors};
@@ -8,7 +8,8 @@
 //! safetensors::write(&path, &[("weight", &weight), ("bias", &bias)], &[("format", "pt")])?;
 //! let file = SafeTensors::open(&path)?;
 //! assert_eq!(file.metadata()["format"], "pt");
-//! assert_eq!(file.names().collect::<Vec<_>>(), ["bias", "weight"]); // as they stand: the widest elements first
+//! // In the order of the file: the widest elements first.
+//! assert_eq!(file.names().collect::<Vec<_>>(), ["bias", "weight"]);
 //! assert_eq!(file.read::<f32, 2>("weight")?, weight);
 //! # std::fs::remove_file(path).unwrap();
 //! # Ok::<(), rankform::Error>(())
@@ -20,9 +21,10 @@ mod json;
 
 use super::dynamic::converted;
 use super::file::{
-    Progress, about, distinct, exactly, format_error, io_error, no_such, open as open_file, put, save, short,
+    Progress, distinct, format_error, io_error, no_such, open as open_file, read_exactly, read_short,
+    with_name, write_bytes, write_file,
 };
-use super::stored::{Description, Order, TensorBytes, each_little_endian, nbytes_of};
+use super::tensor_bytes::{Description, Order, TensorBytes, each_little_endian, nbytes_of};
 use crate::device::Cpu;
 use crate::dtype::DType;
 use crate::dynamic::DynTensor;
@@ -38,20 +40,21 @@ use std::path::Path;
 const READ: &str = "safetensors::read";
 const WRITE: &str = "safetensors::write";
 
-/// The longest header that is read, as in the format's own library.
-const LONGEST: u64 = 100_000_000;
+/// The largest header that is read, in bytes, as in the format's own library.
+const MAX_HEADER_BYTES: u64 = 100_000_000;
 
-/// One file of tensors, or all files of a model under one index: the headers were read, the elements are when asked for.
+/// One file of tensors, or all files of a model with an index. The headers are read, and elements are read on
+/// demand.
 pub struct SafeTensors {
     shards: Vec<Shard>,
-    /// The tensors and their shards, in the order of their bytes.
+    /// The tensors and the indices of their shards, in the order of their bytes.
     tensors: Vec<(Entry, usize)>,
-    /// Where the tensor of a name stands in `tensors`.
+    /// The position of a name in `tensors`.
     places: BTreeMap<String, usize>,
     metadata: BTreeMap<String, String>,
 }
 
-/// One file: where its elements come from, and where they begin.
+/// One file: the source of its elements, and the position of the first.
 struct Shard {
     source: Source,
     start: u64,
@@ -59,16 +62,16 @@ struct Shard {
 
 enum Source {
     File(File),
-    /// All bytes of the file; tensors are handles on parts of them.
+    /// All bytes of the file. Tensors are handles on parts of them.
     Memory(Tensor<u8, 1, Cpu>),
 }
 
 impl SafeTensors {
-    /// Opens a file, or by the name of its index (`model.safetensors.index.json`) a model in several files beside it.
-    /// Headers are read; every tensor is read into memory of its own when it is asked for.
+    /// Opens a file, or a model of several files by the name of its index (`model.safetensors.index.json`) in
+    /// the same folder. The headers are read. Each tensor is read into its own memory on demand.
     ///
     /// # Errors
-    /// [`Error::Format`] when a header is not valid or does not fit the file, [`Error::Io`].
+    /// [`Error::Format`] if a header is not valid or does not fit the file, [`Error::Io`].
     ///
     /// # Source
     /// Format: <https://huggingface.co/docs/safetensors>.
@@ -82,32 +85,35 @@ impl SafeTensors {
         })
     }
 
-    /// As [`open`](SafeTensors::open), mapping the files: tensors are handles on the mapped memory, without a copy where their
-    /// elements are aligned in the file. What is written into such a tensor stays in this process.
+    /// As [`open`](SafeTensors::open), but maps the files. Tensors are handles on the mapped memory, without
+    /// a copy if their elements are aligned in the file. Writes to a tensor stay in this process.
     ///
     /// # Safety
-    /// While the result or a tensor of it lives, nobody writes or shortens the files, in this process or another: elements would
-    /// change under references to them, and reading beyond a new end stops the process (`SIGBUS`).
+    /// While the result or a tensor of it lives, no process, this one included, writes or shortens the files:
+    /// elements would change under references to them, and a read beyond a new end stops the process
+    /// (`SIGBUS`).
     ///
     /// # Errors
     /// As [`open`](SafeTensors::open).
     pub unsafe fn map(path: impl AsRef<Path>) -> Result<Self> {
         Self::gather(path.as_ref(), &|path| {
             let (file, _) = open_file(READ, path)?;
-            // SAFETY: the caller's promise: nobody changes the file. The mapping is private: writing copies a page.
+            // SAFETY: the caller's promise: no process changes the file. The mapping is private, so a write
+            // copies the page.
             let mut map = unsafe { memmap2::MmapOptions::new().map_copy(&file) }
                 .map_err(|error| io_error(READ, path, error))?;
             let (address, length) = (map.as_mut_ptr(), map.len());
-            // SAFETY: so many bytes, which live until the mapping is dropped, and which nobody else knows.
+            // SAFETY: the mapping has `length` bytes, which live until it is dropped, and no other handle
+            // refers to them.
             let bytes = unsafe { Tensor::from_external(address, [length], &Cpu, move |_, _| drop(map))? };
             Ok((Source::Memory(bytes), length as u64))
         })
     }
 
-    /// A file that is in memory already. Tensors share this memory where their elements are aligned in it.
+    /// Reads a file that is in memory. Tensors share this memory if their elements are aligned in it.
     ///
     /// # Errors
-    /// [`Error::Format`] when the header is not valid or does not fit.
+    /// [`Error::Format`] if the header is not valid or does not fit.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self> {
         let length = bytes.len();
         let mut all = SafeTensors {
@@ -133,18 +139,18 @@ impl SafeTensors {
             return Ok(all);
         }
         let (mut index, length) = open_file(READ, path)?;
-        let Some(length) = length.filter(|&length| length <= LONGEST) else {
+        let Some(length) = length.filter(|&length| length <= MAX_HEADER_BYTES) else {
             return format_error(
                 READ,
-                format_args!("{}: an index has {LONGEST} bytes at most", path.display()),
+                format_args!("{}: an index has {MAX_HEADER_BYTES} bytes at most", path.display()),
             );
         };
-        let files = header::parse_index(READ, &short(READ, &mut index, length as usize)?)?;
+        let files = header::parse_index(READ, &read_short(READ, &mut index, length as usize)?)?;
         let mut shards: Vec<&str> = files.values().map(String::as_str).collect();
         shards.sort_unstable();
         shards.dedup();
         for shard in shards {
-            // The files stand beside the index: a name must not lead elsewhere.
+            // The files are in the folder of the index: a name must not lead to another folder.
             if Path::new(shard).file_name().is_none_or(|name| name != shard) || shard.contains(['/', '\\']) {
                 return format_error(
                     READ,
@@ -162,19 +168,21 @@ impl SafeTensors {
         }
     }
 
-    /// Adds the tensors of one file that are wanted from it.
+    /// Adds the wanted tensors of one file.
     fn shard(&mut self, source: Source, length: u64, wanted: &dyn Fn(&str) -> bool) -> Result<()> {
         let mut reader = source.reader(0, length);
         let mut prefix = [0; 8];
-        exactly(READ, &mut reader, &mut prefix)?;
+        read_exactly(READ, &mut reader, &mut prefix)?;
         let size = u64::from_le_bytes(prefix);
-        if size > LONGEST || size > length - 8 {
+        if size > MAX_HEADER_BYTES || size > length - 8 {
             return format_error(
                 READ,
-                format_args!("a header of {size} bytes in a file of {length}; {LONGEST} are the most"),
+                format_args!(
+                    "a header of {size} bytes in a file of {length}; {MAX_HEADER_BYTES} are the most"
+                ),
             );
         }
-        let text = short(READ, &mut reader, size as usize)?;
+        let text = read_short(READ, &mut reader, size as usize)?;
         let header = header::parse(READ, &text, length - 8 - size)?;
         self.shards.push(Shard { source, start: 8 + size });
         self.metadata.extend(header.metadata);
@@ -187,20 +195,20 @@ impl SafeTensors {
         Ok(())
     }
 
-    /// The names, in the order of the bytes.
+    /// The names of the tensors, in the order of the bytes.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tensors.iter().map(|(entry, _)| entry.name.as_str())
     }
 
-    /// What the file says beside its tensors.
+    /// The metadata of the file, apart from its tensors.
     pub fn metadata(&self) -> &BTreeMap<String, String> {
         &self.metadata
     }
 
-    /// What the header says of one tensor.
+    /// The description of one tensor in the header.
     ///
     /// # Errors
-    /// [`Error::Value`] when there is none of this name.
+    /// [`Error::Value`] if no tensor has this name.
     pub fn about(&self, name: &str) -> Result<TensorInfo<'_>> {
         let (Entry { dtype, size, range, .. }, _) = self.find(name)?;
         Ok(TensorInfo {
@@ -222,20 +230,21 @@ impl SafeTensors {
         }
     }
 
-    /// One tensor, of elements `T` with `RANK` axes.
+    /// Reads one tensor of elements `T` with `RANK` axes.
     ///
     /// # Cost
-    /// Of an opened file: one allocation, and the bytes go there straight. Of a mapped one, or one in memory, nothing: the
-    /// tensor shares it, or is a copy where its elements are not aligned there, or are booleans.
+    /// For an opened file: one allocation, into which the bytes are read directly. For a mapped file or one
+    /// in memory, nothing: the tensor shares that memory. It is copied if its elements are not aligned there,
+    /// or are booleans.
     ///
     /// # Errors
-    /// [`Error::Value`] when there is none of this name, [`Error::Type`] when it holds another element or number of axes,
+    /// [`Error::Value`] if no tensor has this name, [`Error::Type`] if it has another element type or rank,
     /// [`Error::OutOfMemory`], [`Error::Io`].
     pub fn read<T: Element, const RANK: usize>(&self, name: &str) -> Result<Tensor<T, RANK>> {
         self.read_with(name, &mut |_, _| {})
     }
 
-    /// As [`read`](SafeTensors::read), calling `progress` as it goes on.
+    /// As [`read`](SafeTensors::read), and calls `progress` on the way.
     ///
     /// # Errors
     /// As [`read`](SafeTensors::read).
@@ -245,18 +254,18 @@ impl SafeTensors {
         progress: Progress<'_>,
     ) -> Result<Tensor<T, RANK>> {
         let described = self.description(name)?;
-        described.wanted::<T, RANK>(READ).map_err(|error| about(format_args!("{name:?}"), error))?;
+        described.wanted::<T, RANK>(READ).map_err(|error| with_name(format_args!("{name:?}"), error))?;
         described.tensor(READ, self.bytes(name, &described, progress)?)
     }
 
-    /// One tensor with `RANK` axes, its elements converted to `T` where they are others; by the rules of
+    /// Reads one tensor with `RANK` axes. Elements of another type are cast to `T`, by the rules of
     /// [`cast`](crate::ops::Cast::cast).
     ///
     /// # Cost
-    /// As [`read`](SafeTensors::read); where elements are converted two copies more, at most 16 bytes an element.
+    /// As [`read`](SafeTensors::read). A cast makes two more copies, of at most 16 bytes an element.
     ///
     /// # Errors
-    /// As [`read`](SafeTensors::read); [`Error::Type`] for another number of axes alone.
+    /// As [`read`](SafeTensors::read), except that [`Error::Type`] is for another number of axes only.
     ///
     /// # Examples
     /// ```
@@ -271,10 +280,11 @@ impl SafeTensors {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn read_as<T: Element, const RANK: usize>(&self, name: &str) -> Result<Tensor<T, RANK>> {
-        converted(self.read_dyn(name)?).map_err(|error| about(format_args!("{name:?}"), error.with_op(READ)))
+        converted(self.read_dyn(name)?)
+            .map_err(|error| with_name(format_args!("{name:?}"), error.with_op(READ)))
     }
 
-    /// One tensor, whatever its elements and axes are.
+    /// Reads one tensor of any element type and rank.
     ///
     /// # Errors
     /// As [`read`](SafeTensors::read); [`Error::Format`] for elements that no tensor has.
@@ -282,7 +292,7 @@ impl SafeTensors {
         self.read_dyn_with(name, &mut |_, _| {})
     }
 
-    /// As [`read_dyn`](SafeTensors::read_dyn), calling `progress` as it goes on.
+    /// As [`read_dyn`](SafeTensors::read_dyn), and calls `progress` on the way.
     ///
     /// # Errors
     /// As [`read_dyn`](SafeTensors::read_dyn).
@@ -307,7 +317,7 @@ impl SafeTensors {
         })
     }
 
-    /// The bytes of one tensor, in this machine's order.
+    /// The bytes of one tensor, in this machine's byte order.
     fn bytes(&self, name: &str, about: &Description, progress: Progress<'_>) -> Result<Tensor<u8, 1, Cpu>> {
         let (Entry { range, .. }, shard) = self.find(name)?;
         let Shard { source, start } = &self.shards[*shard];
@@ -322,20 +332,20 @@ impl SafeTensors {
     }
 }
 
-/// What the header of a file says of one tensor.
+/// The description of one tensor in a file's header.
 #[derive(Clone, Copy, Debug)]
 pub struct TensorInfo<'a> {
-    /// The element; `None` of one that no tensor has.
+    /// The element type; `None` for elements that no tensor has.
     pub dtype: Option<DType>,
     /// The element's name in the file.
     pub dtype_name: &'a str,
     /// The sizes, first axis first.
     pub sizes: &'a [usize],
-    /// How many bytes the elements take.
+    /// The bytes of the elements.
     pub nbytes: u64,
 }
 
-/// Some bytes of a file, whoever else reads it at the same time.
+/// A range of bytes of a file, whose position is independent of other readers.
 struct Part<'a> {
     source: &'a Source,
     at: u64,
@@ -372,11 +382,12 @@ impl Read for Part<'_> {
     }
 }
 
-/// Writes a file of tensors with names, and of pairs of words, whole or not at all. The widest elements come first, so that
-/// all are aligned when the file is mapped; those of one width in the order of their names.
+/// Writes a file of named tensors and of pairs of strings, completely or not at all. The widest elements come
+/// first, so that all are aligned when the file is mapped. Tensors with elements of the same width are
+/// ordered by name.
 ///
 /// # Errors
-/// [`Error::Value`] when two tensors have one name, or an element has no name in the format; as
+/// [`Error::Value`] if two tensors have the same name, or the format has no name for an element; as
 /// [`npy::write`](super::npy::write()).
 pub fn write(
     path: impl AsRef<Path>,
@@ -386,7 +397,7 @@ pub fn write(
     write_with(path, tensors, metadata, &mut |_, _| {})
 }
 
-/// As [`write()`], calling `progress` as it goes on.
+/// As [`write()`], and calls `progress` on the way.
 ///
 /// # Errors
 /// As [`write()`].
@@ -416,12 +427,12 @@ pub fn write_with(
     }
     let header = header::compose(metadata, &rows);
     let mut done = 0;
-    save(WRITE, path.as_ref(), |file| {
-        put(WRITE, file, &(header.len() as u64).to_le_bytes())?;
-        put(WRITE, file, &header)?;
+    write_file(WRITE, path.as_ref(), |file| {
+        write_bytes(WRITE, file, &(header.len() as u64).to_le_bytes())?;
+        write_bytes(WRITE, file, &header)?;
         for (_, x) in &tensors {
             each_little_endian(WRITE, *x, Order::RowMajor, &mut |bytes| {
-                put(WRITE, file, bytes)?;
+                write_bytes(WRITE, file, bytes)?;
                 done += bytes.len() as u64;
                 progress(done, end);
                 Ok(())

@@ -1,12 +1,12 @@
-//! Bodies are skipped: no step is carried out, and what is left of a body is which operands and numbers it asks for.
+//! The interpretation that skips every step. It leaves the operands and run-time numbers that a body loads.
 // Imports: `scalar`'s traits.
 
 use super::{
-    Arith, Bits, Compare, ComplexPrim, Function, IntegerPrim, Lanes, Logic, Num, Order, Ordered, Part, Prim,
-    Real, Shift, Unary,
+    Arith, Bits, Compare, ComplexPrim, Function, IntegerPrim, Lanes, Logic, MinMaxRem, Num, Ordered, Part,
+    Prim, Real, Shift, Unary,
 };
 
-/// The interpretation that does nothing; a device collects the run-time numbers of a compiled kernel with it.
+/// The interpretation that does nothing. A device collects the run-time numbers of a compiled kernel with it.
 pub struct CollectParams;
 
 impl Lanes for CollectParams {
@@ -18,7 +18,7 @@ impl Lanes for CollectParams {
     #[inline(always)]
     fn negate<P: Num>(_: ()) {}
     #[inline(always)]
-    fn order<P: Ordered>(_: Order, _: (), _: ()) {}
+    fn order<P: Ordered>(_: MinMaxRem, _: (), _: ()) {}
     #[inline(always)]
     fn compare<P: Ordered>(_: Compare, _: (), _: ()) {}
     #[inline(always)]

@@ -1,13 +1,13 @@
-//! What a tensor may hold for numeric work: the type in memory, the machine type it is computed in, and the way between.
+//! Elements of numeric tensors: the type in memory, the compute type, and the conversions between them.
 // Imports: `dtype`, `scalar`.
 
+mod float8;
 mod half;
-mod narrow;
-mod quantized;
+mod quantized_int;
 
+pub use float8::{F8E4M3, F8E5M2};
 pub use half::{bf16, f16};
-pub use narrow::{F8E4M3, F8E5M2};
-pub use quantized::{QInt8, QInt32, QUInt8};
+pub use quantized_int::{QInt8, QInt32, QUInt8};
 
 use crate::dtype::DType;
 use crate::scalar::{Bits, ComplexPrim, IntegerPrim, Lane, Lanes, Num, Ordered, Prim, Real};
@@ -17,10 +17,12 @@ use std::fmt;
 /// A number or boolean that kernels compute with, on every device.
 ///
 /// # Safety
-/// A value of zero bytes is valid, a value has no padding and 16 bytes at most, as has its [`Compute`] type, and `DTYPE`
-/// names the layout of the bytes: size and alignment are those of the crate's own element of that name, and the bytes of
-/// every such element are a value of this one, as the other way round. Kernels pack elements in blocks that are counted for
-/// this. `PLAIN` is set only as it says.
+/// 1. The value of zero bytes is valid. A value has no padding and at most 16 bytes, and the same holds for
+///    its [`Compute`] type.
+/// 2. `DTYPE` names the layout of the bytes: size and alignment are those of the crate's own element of that
+///    name, and the bytes of every element of that name are a value of this type, and the reverse. Kernels
+///    rely on this where they pack elements in blocks.
+/// 3. `PLAIN` is set only if its condition holds.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a numeric element",
     label = "kernels compute with bool, i8…i64, u8…u64, usize, f16, bf16, f32, f64, Complex<f16>, Complex<f32> and Complex<f64>",
@@ -40,25 +42,27 @@ pub unsafe trait Element:
     + bytemuck::Zeroable
     + 'static
 {
-    /// The machine type that bodies compute in: the type itself, or `f32` for 16-bit floats.
+    /// The type in which bodies compute: the type itself, or `f32` for 16-bit floats.
     type Compute: Prim;
-    /// Its name.
+    /// Its name at run time.
     const DTYPE: DType;
-    /// Whether `DTYPE` says all of it: `widen` and `narrow` are the casts between `DTYPE` and the type of that name which
-    /// `Compute` is. A graphics card knows elements by that name alone, and refuses to compute with others
-    /// ([`Error::Value`](crate::Error::Value)).
+    /// Whether `DTYPE` describes it completely: `widen` and `narrow` are the casts between the type that
+    /// `DTYPE` names and its compute type, which is `Compute`. A GPU identifies elements by `DTYPE` alone and
+    /// refuses to compute with others ([`Error::Value`](crate::Error::Value)).
     const PLAIN: bool = false;
-    /// To the machine type, exactly.
+    /// Converts to the compute type, exactly.
     fn widen(self) -> Self::Compute;
-    /// From the machine type, rounded to nearest even. Total, as `widen` is: loops go beyond what they were asked for.
+    /// Converts from the compute type, rounded to nearest even. Like `widen` it must accept every value,
+    /// because loops may process more elements than requested.
     fn narrow(value: Self::Compute) -> Self;
 }
 
-/// The machine type that a body computes an element `T` in.
+/// The compute type of an element `T`.
 pub type Compute<T> = <T as Element>::Compute;
 
-/// An element that has a conjugate and real parts. A real number and a truth value are their own; only a complex number has an
-/// imaginary part that is not 0. So one definition serves all of them.
+/// An element with a conjugate and real parts. A real number and a boolean are their own conjugate and real
+/// part; only a complex number has an imaginary part other than 0. One definition therefore serves all of
+/// them.
 ///
 /// # Examples
 /// ```
@@ -78,7 +82,7 @@ pub type Compute<T> = <T as Element>::Compute;
     note = "an element of one's own has them if it is `Comparable`, or says so: `impl Conjugate for MyElement {{ type Real = Self; }}`"
 )]
 pub trait Conjugate: Element {
-    /// The element of its parts.
+    /// The element type of its parts.
     type Real: Element;
     /// The real part.
     #[inline(always)]
@@ -95,7 +99,7 @@ pub trait Conjugate: Element {
     fn conj<L: Lanes>(x: Lane<L, Compute<Self>>) -> Lane<L, Compute<Self>> {
         x
     }
-    /// The number of which `f` has made each part.
+    /// Applies `f` to each part, and returns the number with the resulting parts.
     #[inline(always)]
     fn each_part<L: Lanes>(
         x: Lane<L, Compute<Self>>,
@@ -112,7 +116,7 @@ pub trait Conjugate: Element {
     note = "numbers and booleans are converted first: `.cast::<f32>()?`"
 )]
 pub trait Inexact: Number + Conjugate<Real = <Self as Inexact>::Part> {
-    /// The element of its parts: its own of a floating-point element.
+    /// The element type of its parts: a floating-point element's own.
     type Part: Float;
 }
 
@@ -123,8 +127,8 @@ pub trait Inexact: Number + Conjugate<Real = <Self as Inexact>::Part> {
     note = "numbers and booleans are converted first: `.cast::<f32>()?`"
 )]
 pub trait Number: Element<Compute: Num> + num_traits::Num {
-    /// What running sums and products are kept in: f64 for floats, its complex numbers for complex ones, the machine type
-    /// for integers.
+    /// The type of running sums and products: f64 for floats, `Complex<f64>` for complex numbers, the compute
+    /// type for integers.
     type Running: Num;
 }
 
@@ -139,7 +143,8 @@ pub trait Comparable: Element<Compute: Ordered> + PartialOrd {}
 pub trait RealNumber: Number + Comparable {}
 impl<T: Number + Comparable> RealNumber for T {}
 
-/// A floating-point element: f16, bf16, f32, f64. In generic code a number is [`T::constant(0.5)`](Float::constant).
+/// A floating-point element: f16, bf16, f32, f64. In generic code a number is
+/// [`T::constant(0.5)`](Float::constant).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a floating-point element",
     label = "this operator needs f16, bf16, f32 or f64, not `{Self}`",
@@ -148,12 +153,15 @@ impl<T: Number + Comparable> RealNumber for T {}
 pub trait Float:
     RealNumber<Compute: Real> + Inexact<Part = Self> + Conjugate<Real = Self> + num_traits::Float
 {
-    /// A number, rounded once to nearest even: a constant in generic code. Bodies of operators need it not: `x * 0.5`.
+    /// A number, rounded once to nearest even: a constant in generic code. In a body of an operator a literal
+    /// suffices: `x * 0.5`.
     ///
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
-    /// fn halved<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {
+    /// fn halved<T: Float, const RANK: usize, D: Device>(
+    ///     x: &Tensor<T, RANK, D>,
+    /// ) -> Result<Tensor<T, RANK, D>> {
     ///     x.mul(T::constant(0.5))
     /// }
     /// assert_eq!(halved(&Tensor::from([3.0_f32, 4.0]))?.to_vec()?, [1.5, 2.0]);
@@ -166,7 +174,7 @@ pub trait Float:
     }
 }
 
-/// An element whose products with the element `LEFT` have a wider element of their own.
+/// An element whose products with the element `LEFT` have their own wider element.
 #[diagnostic::on_unimplemented(
     message = "products of `{LEFT}` and `{Self}` have no wider element",
     label = "there are rows for i8 and u8 in every pair, and for i16, u16, i32, u32, f16, bf16 and f32 with themselves",
@@ -194,7 +202,7 @@ wider! {
     f32, f32 => f64;
 }
 
-/// A whole-number element.
+/// An integer element.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an integer element",
     label = "this operator needs i8…i64 or u8…u64, not `{Self}`",
@@ -202,7 +210,7 @@ wider! {
 )]
 pub trait Integer: RealNumber<Compute: IntegerPrim> {}
 
-/// An element that is a row of bits: integers and booleans.
+/// An element whose values are bits: integers and booleans.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no bits to combine",
     label = "this operator needs integers or booleans, not `{Self}`"
@@ -221,7 +229,8 @@ pub trait ComplexElement:
 
 macro_rules! elements {
     ($($t:ty)*) => { $(
-        // SAFETY: a primitive number or a pair of them: zeros are 0, there is no padding, DTYPE is the type's own.
+        // SAFETY: (1) a primitive number or a pair of them: zero bytes are 0, without padding; (2) `DTYPE` is
+        // the type's own.
         unsafe impl Element for $t {
             type Compute = $t;
             const DTYPE: DType = <$t as Prim>::DTYPE;
@@ -240,7 +249,7 @@ type Pointer = u64;
 #[cfg(target_pointer_width = "32")]
 type Pointer = u32;
 
-// SAFETY: an integer of the size and alignment of a pointer: the one of that width, whose name it has.
+// SAFETY: (1) an integer; (2) it has the size and alignment of the integer type whose name it has.
 unsafe impl Element for usize {
     type Compute = Pointer;
     const DTYPE: DType = <Pointer as Prim>::DTYPE;

@@ -1,4 +1,5 @@
-//! DLPack 1.x, both ways: tensors of NumPy, PyTorch, JAX, CuPy and others, on the host and on CUDA's cards, without a copy.
+//! DLPack 1.x in both directions: tensors of NumPy, PyTorch, JAX, CuPy and others, on the host and on GPUs of
+//! CUDA, without a copy.
 //!
 //! ```
 //! use rankform::interop::dlpack;
@@ -6,7 +7,7 @@
 //! let x = Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]);
 //! let pointer = dlpack::export(x)?.into_raw(); // for a capsule named `dltensor_versioned`
 //! // … through another library, and back …
-//! // SAFETY: it is from a producer that keeps DLPack's contract, and taken once.
+//! // SAFETY: it is from a producer that satisfies DLPack's contract, and is imported once.
 //! let y: Tensor<f32, 2> = unsafe { dlpack::import(pointer) }?.into_tensor()?.try_into()?;
 //! assert_eq!(y, Tensor::from([[1.0, 2.0], [3.0, 4.0]]));
 //! # Ok::<(), rankform::Error>(())
@@ -37,7 +38,7 @@ const IMPORT: &str = "dlpack::import";
 const CPU: i32 = 1;
 const CUDA: i32 = 2;
 
-/// Elements, and their class and bits.
+/// Elements, with their class and bits.
 const CODES: &[(DType, u8, u8)] = &[
     (DType::I8, 0, 8),
     (DType::I16, 0, 16),
@@ -65,7 +66,7 @@ fn refused<T>(op: &'static str, what: std::fmt::Arguments<'_>) -> Result<T> {
 
 // ------------------------------------------------------------ export
 
-/// One of the two structs that manage a tensor.
+/// One of the two structs with a tensor and its deleter.
 pub trait Managed: sealed::Sealed {}
 impl Managed for DLManagedTensorVersioned {}
 impl Managed for DLManagedTensor {}
@@ -73,12 +74,12 @@ impl Managed for DLManagedTensor {}
 mod sealed {
     use super::*;
     pub trait Sealed: Sized {
-        /// The struct of a tensor here, whose deleter frees the `Held` that it stands at the start of.
+        /// The struct of a tensor of this crate. Its deleter frees the `ExportedTensor` that begins with it.
         fn of(dl_tensor: DLTensor, flags: u64) -> Self;
-        /// Calls the deleter, if there is one.
+        /// Calls the deleter, if the struct has one.
         ///
         /// # Safety
-        /// The struct is alive, and its deleter was not called.
+        /// The struct is alive, and its deleter was not called before.
         unsafe fn delete(this: NonNull<Self>);
     }
 
@@ -96,7 +97,7 @@ mod sealed {
         unsafe fn delete(this: NonNull<Self>) {
             // SAFETY: the caller's promise.
             if let Some(deleter) = unsafe { this.as_ref() }.deleter {
-                // SAFETY: as above, once.
+                // SAFETY: as above; the caller calls this once.
                 unsafe { deleter(this.as_ptr()) }
             }
         }
@@ -110,38 +111,39 @@ mod sealed {
         unsafe fn delete(this: NonNull<Self>) {
             // SAFETY: the caller's promise.
             if let Some(deleter) = unsafe { this.as_ref() }.deleter {
-                // SAFETY: as above, once.
+                // SAFETY: as above; the caller calls this once.
                 unsafe { deleter(this.as_ptr()) }
             }
         }
     }
 }
 
-/// What an exported struct stands at the start of: what it points to, and the handle that keeps the memory.
+/// The heap block of an exported struct, which comes first: the arrays to which it points, and the handle
+/// that keeps the memory.
 #[repr(C)]
-struct Held<M> {
+struct ExportedTensor<M> {
     managed: M,
     _tensor: DynTensor,
-    /// Sizes, then strides.
+    /// The sizes, then the strides.
     _numbers: Vec<i64>,
 }
 
 /// # Safety
-/// `managed` stands at the start of a `Held` from [`export_as`], and is given back once.
+/// `managed` is the first field of an `ExportedTensor` from [`export_as`], and this is called once.
 unsafe extern "C" fn free<M>(managed: *mut M) {
     // SAFETY: the caller's promise: a block of the global allocator with this layout, as a `Box` has it.
-    drop(unsafe { Box::from_raw(managed.cast::<Held<M>>()) });
+    drop(unsafe { Box::from_raw(managed.cast::<ExportedTensor<M>>()) });
 }
 
-/// An exported tensor that nobody has taken yet: dropped, it is given back as if somebody had.
+/// An exported tensor without a consumer. Dropping it calls the deleter, as a consumer would.
 #[derive(Debug)]
 pub struct Exported<M: Managed = DLManagedTensorVersioned>(NonNull<M>);
 
-// SAFETY: it owns a handle on the tensor, which is `Send`; nobody else has the struct.
+// SAFETY: it owns a handle on the tensor, which is `Send`, and no other owner has the struct.
 unsafe impl<M: Managed> Send for Exported<M> {}
 
 impl<M: Managed> Exported<M> {
-    /// The struct, for whoever takes it: then its deleter is theirs to call.
+    /// The struct, for its consumer, which must then call the deleter.
     pub fn into_raw(self) -> NonNull<M> {
         std::mem::ManuallyDrop::new(self).0
     }
@@ -150,30 +152,32 @@ impl<M: Managed> Exported<M> {
 impl<M: Managed> std::ops::Deref for Exported<M> {
     type Target = M;
     fn deref(&self) -> &M {
-        // SAFETY: alive until this is dropped or given away.
+        // SAFETY: the struct is alive until this is dropped or converted to a raw pointer.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl<M: Managed> Drop for Exported<M> {
     fn drop(&mut self) {
-        // SAFETY: nobody has taken it.
+        // SAFETY: the struct has no consumer, so its deleter was not called.
         unsafe { M::delete(self.0) }
     }
 }
 
-/// Hands a tensor over, with its strides, whatever they are; the memory lives until the taker has called the deleter.
+/// Exports a tensor with its strides, whatever they are. The memory lives until the consumer has called the
+/// deleter.
 ///
-/// Where other handles share the memory, or one element has several indices, the struct says that it must not be written
-/// ([`READ_ONLY`]); otherwise the taker has the only handle. All work on a card is done when this returns, so that the taker may
-/// use any stream.
+/// If other handles share the memory, or an element has several indices, the struct forbids writing
+/// ([`READ_ONLY`]). Otherwise the consumer has the only handle. All work on a GPU is done when this returns,
+/// so that the consumer may use any stream.
 ///
 /// # Cost
-/// One small heap block; on a card, waiting for it.
+/// One small heap block; on a GPU, a wait for its work.
 ///
 /// # Errors
-/// [`Error::Unallocated`]; [`Error::Type`] for a lazy view; [`Error::Value`] for a quantized element, a device that DLPack has no
-/// number for, or a tensor without access; [`Error::OutOfMemory`]; the tensor is dropped.
+/// [`Error::Unallocated`]; [`Error::Type`] for a lazy view; [`Error::Value`] for a quantized element, a
+/// device without a number in DLPack, or a tensor without access; [`Error::OutOfMemory`]. After an error the
+/// tensor is dropped.
 ///
 /// # Source
 /// <https://dmlc.github.io/dlpack/latest/c_api.html>
@@ -181,10 +185,11 @@ pub fn export(tensor: impl Into<DynTensor>) -> Result<Exported> {
     export_as(tensor.into())
 }
 
-/// As [`export`], for takers from before version 1.0. They cannot be told that they must not write.
+/// As [`export`], for consumers from before version 1.0. The struct cannot forbid them to write.
 ///
 /// # Errors
-/// As [`export`]; [`Error::Shared`] where other handles share the memory, [`Error::Overlap`] where one element has several indices.
+/// As [`export`]; [`Error::Shared`] if other handles share the memory, [`Error::Overlap`] if an element has
+/// several indices.
 pub fn export_unversioned(tensor: impl Into<DynTensor>) -> Result<Exported<DLManagedTensor>> {
     let tensor = tensor.into();
     if tensor.numel() > 0 {
@@ -204,7 +209,7 @@ pub fn export_unversioned(tensor: impl Into<DynTensor>) -> Result<Exported<DLMan
 
 fn export_as<M: Managed>(tensor: DynTensor) -> Result<Exported<M>> {
     if tensor.numel() > 0 {
-        tensor.ready(EXPORT)?;
+        tensor.ensure_allocated(EXPORT)?;
     }
     let Some(&(_, code, bits)) = CODES.iter().find(|row| row.0 == tensor.dtype()) else {
         return refused(EXPORT, format_args!("DLPack has no name for {}", tensor.dtype()));
@@ -227,21 +232,24 @@ fn export_as<M: Managed>(tensor: DynTensor) -> Result<Exported<M>> {
         byte_offset: 0,
     };
     let flags = if tensor.is_unique() && !tensor.may_overlap() { 0 } else { READ_ONLY };
-    let layout = Layout::new::<Held<M>>();
-    // SAFETY: the layout is not empty.
-    let Some(held) = NonNull::new(unsafe { std::alloc::alloc(layout) }.cast::<Held<M>>()) else {
+    let layout = Layout::new::<ExportedTensor<M>>();
+    // SAFETY: the layout is not of size 0.
+    let Some(held) = NonNull::new(unsafe { std::alloc::alloc(layout) }.cast::<ExportedTensor<M>>()) else {
         return Err(out_of_memory(layout.size()));
     };
-    // SAFETY: fresh memory of that layout. The struct stands at its start; what it points to lives as long.
-    unsafe { held.write(Held { managed: M::of(dl_tensor, flags), _tensor: tensor, _numbers: numbers }) };
+    // SAFETY: new memory of that layout. The struct is at its start, and the data to which it points lives as
+    // long.
+    unsafe {
+        held.write(ExportedTensor { managed: M::of(dl_tensor, flags), _tensor: tensor, _numbers: numbers })
+    };
     Ok(Exported(held.cast()))
 }
 
-/// Where a tensor is, in DLPack's numbers; its work is done then.
+/// The device of a tensor in DLPack's numbers, after its work is done.
 fn device_of(tensor: &DynTensor) -> Result<DLDevice> {
     #[cfg(feature = "cuda")]
     if let Some(cuda) = tensor.device::<Cuda>() {
-        Cuda::new(cuda.ordinal())?.synchronize()?; // a handle on a stream of its own waits for that alone
+        Cuda::new(cuda.ordinal())?.synchronize()?; // a handle on its own stream waits for that stream only
         return Ok(DLDevice { device_type: CUDA, device_id: cuda.ordinal() as i32 });
     }
     match tensor.device::<Cpu>() {
@@ -252,29 +260,33 @@ fn device_of(tensor: &DynTensor) -> Result<DLDevice> {
 
 // ------------------------------------------------------------ import
 
-/// A tensor that another library made, in its memory; dropped, or the last handle on it, it is given back.
+/// A tensor in the memory of another library. When it or the last handle on it is dropped, its deleter is
+/// called.
 pub struct Imported {
     tensor: DynTensor,
     flags: u64,
 }
 
-/// Takes a struct over. Its deleter is called once: when the last handle on the memory is gone, or before an error returns.
+/// Imports a struct. Its deleter is called once: when the last handle on the memory is dropped, or before an
+/// error returns.
 ///
 /// # Errors
-/// [`Error::Value`] for another major version, a device or element that is not known here, elements of several numbers,
-/// negative sizes, more than 64 axes, no memory where there should be some, or elements that are not aligned;
-/// [`Error::Overflow`] for sizes that cannot be counted; [`Error::OutOfMemory`]; of a card, those of opening it.
+/// [`Error::Value`] for another major version, an unknown device or element, elements of several numbers,
+/// negative sizes, more than 64 axes, a null address of elements, or elements that are not aligned;
+/// [`Error::Overflow`] for sizes that cannot be counted; [`Error::OutOfMemory`]; for a GPU, the errors of
+/// opening it.
 ///
 /// # Safety
-/// 1. `managed` points to a struct as DLPack 1.x says, whose version and deleter are valid in any version, and which nobody else
-///    takes. Sizes and strides reach elements that are valid until the deleter is called; of booleans, bytes are 0 or 1.
-/// 2. Until then nobody else writes those elements; nobody else reads them either, while they are written here, which only
-///    [`into_tensor`](Imported::into_tensor) makes possible. On a card, the work that makes them is done, or is waited for by the
-///    producer (`stream` in Python's protocol).
+/// 1. `managed` points to a struct as DLPack 1.x defines it, whose version and deleter are valid in any
+///    version, and which has no other consumer. Sizes and strides reach elements that are valid until the
+///    deleter is called; the bytes of booleans are 0 or 1.
+/// 2. Until then nothing else writes those elements. Nothing else reads them either while they are written
+///    here, which only [`into_tensor`](Imported::into_tensor) makes possible. On a GPU, the work that
+///    produces them is done, or the producer has arranged the wait (`stream` in Python's protocol).
 /// 3. The deleter may be called on any thread.
 pub unsafe fn import(managed: NonNull<DLManagedTensorVersioned>) -> Result<Imported> {
     let owner = Owner(managed);
-    // SAFETY: (1): the version stands first in every version.
+    // SAFETY: (1): the version is at the same position in every version.
     let version = unsafe { managed.cast::<DLPackVersion>().read() };
     if version.major != VERSION.major {
         return refused(
@@ -282,13 +294,14 @@ pub unsafe fn import(managed: NonNull<DLManagedTensorVersioned>) -> Result<Impor
             format_args!("version {}.{}, where {}.x is known", version.major, version.minor, VERSION.major),
         );
     }
-    // SAFETY: (1), for this major version; copied, because what it points to is the producer's.
+    // SAFETY: (1), for this major version. The struct is copied, because the original belongs to the
+    // producer.
     let (about, flags) = unsafe { (managed.as_ref().dl_tensor, managed.as_ref().flags) };
     // SAFETY: (1), (2) and (3).
     Ok(Imported { tensor: unsafe { take(about, owner)? }, flags })
 }
 
-/// As [`import`], from producers from before version 1.0. They cannot say that it must not be written.
+/// As [`import`], from producers from before version 1.0. They cannot forbid writing.
 ///
 /// # Errors
 /// As [`import`].
@@ -303,7 +316,7 @@ pub unsafe fn import_unversioned(managed: NonNull<DLManagedTensor>) -> Result<Im
     Ok(Imported { tensor: unsafe { take(about, owner)? }, flags: 0 })
 }
 
-/// Calls the deleter when it is dropped.
+/// Calls the deleter when dropped.
 struct Owner<M: Managed>(NonNull<M>);
 
 // SAFETY: a deleter may be called on any thread.
@@ -311,13 +324,13 @@ unsafe impl<M: Managed> Send for Owner<M> {}
 
 impl<M: Managed> Drop for Owner<M> {
     fn drop(&mut self) {
-        // SAFETY: the struct is ours, and this is the only call.
+        // SAFETY: this owns the struct, and the call is the only one.
         unsafe { M::delete(self.0) }
     }
 }
 
 /// # Safety
-/// As [`import`], for a struct that `owner` gives back.
+/// As [`import`], for a struct that `owner` releases.
 unsafe fn take<M: Managed + 'static>(about: DLTensor, owner: Owner<M>) -> Result<DynTensor> {
     let DLTensor { data, device, ndim, dtype: DLDataType { code, bits, lanes }, byte_offset, .. } = about;
     let Some(&(dtype, ..)) = CODES.iter().find(|row| (row.1, row.2, lanes) == (code, bits, 1)) else {
@@ -331,14 +344,14 @@ unsafe fn take<M: Managed + 'static>(about: DLTensor, owner: Owner<M>) -> Result
     }
     let (mut size, mut stride) = ([0usize; MAX_RANK], [0isize; MAX_RANK]);
     for axis in 0..rank {
-        // SAFETY: `rank` sizes, which need not be aligned for this machine's integers.
+        // SAFETY: the array has `rank` sizes, which need not be aligned for this machine's integers.
         let wide = unsafe { about.shape.wrapping_add(axis).read_unaligned() };
         let Ok(narrow) = usize::try_from(wide) else {
             return refused(IMPORT, format_args!("axis {axis} has size {wide}"));
         };
         size[axis] = narrow;
         if !about.strides.is_null() {
-            // SAFETY: as many strides.
+            // SAFETY: the array has as many strides.
             let wide = unsafe { about.strides.wrapping_add(axis).read_unaligned() };
             let Ok(narrow) = isize::try_from(wide) else {
                 return refused(IMPORT, format_args!("axis {axis} has stride {wide}"));
@@ -354,7 +367,8 @@ unsafe fn take<M: Managed + 'static>(about: DLTensor, owner: Owner<M>) -> Result
     let Ok(offset) = isize::try_from(byte_offset) else {
         return refused(IMPORT, format_args!("an offset of {byte_offset} bytes"));
     };
-    // Where the element with the lowest address stands: axes that run backwards are turned first and back afterwards.
+    // Finds the element with the lowest address. Axes with negative strides are reversed here, and reversed
+    // back afterwards.
     let mut lowest = offset as i128;
     let mut backwards = [false; MAX_RANK];
     for axis in 0..rank {
@@ -376,7 +390,7 @@ unsafe fn take<M: Managed + 'static>(about: DLTensor, owner: Owner<M>) -> Result
             format_args!("elements at {lowest} bytes from {data:?} reach beyond any memory"),
         );
     };
-    // Without elements there is nothing at the address, which may then be anything.
+    // Without elements the address refers to no memory and may have any value.
     let address =
         if empty { std::ptr::without_provenance_mut(64) } else { data.cast::<u8>().wrapping_offset(lowest) };
     let stride = (!about.strides.is_null() && !empty).then_some(&*stride);
@@ -387,7 +401,7 @@ unsafe fn take<M: Managed + 'static>(about: DLTensor, owner: Owner<M>) -> Result
         #[cfg(feature = "cuda")]
         (CUDA, ordinal @ 0..) => {
             let cuda = Cuda::new(ordinal as usize)?;
-            // SAFETY: as above, on that card.
+            // SAFETY: as above, on that GPU.
             unsafe { DynTensor::from_external(dtype, address, size, stride, &cuda, free)? }
         }
         #[cfg(not(feature = "cuda"))]
@@ -405,12 +419,12 @@ unsafe fn take<M: Managed + 'static>(about: DLTensor, owner: Owner<M>) -> Result
 }
 
 impl Imported {
-    /// Whether the producer said that it must not be written.
+    /// Whether the producer forbids writing.
     pub fn is_read_only(&self) -> bool {
         self.flags & READ_ONLY != 0
     }
 
-    /// Whether the producer copied it for this purpose.
+    /// Whether the producer copied the tensor for its consumer.
     pub fn is_copied(&self) -> bool {
         self.flags & IS_COPIED != 0
     }
@@ -425,15 +439,15 @@ impl Imported {
         self.tensor.size()
     }
 
-    /// Borrows it, to be read.
+    /// Borrows it for reading.
     ///
     /// # Errors
-    /// [`Error::Type`] for another element, rank or device.
+    /// [`Error::Type`] for another element type, rank or device.
     pub fn view<T: Element, const RANK: usize, D: Device>(&self) -> Result<TensorView<'_, T, RANK, D>> {
         self.tensor.downcast_ref()
     }
 
-    /// A copy in memory of its own.
+    /// A copy in new memory.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
@@ -441,10 +455,11 @@ impl Imported {
         self.tensor.copy()
     }
 
-    /// The tensor in the producer's memory, which may be written as any tensor may.
+    /// The tensor in the producer's memory, which may be written as any other.
     ///
     /// # Errors
-    /// [`Error::Value`] when it must not be written; [`copy`](Imported::copy) and [`view`](Imported::view) serve.
+    /// [`Error::Value`] if the producer forbids writing; use [`copy`](Imported::copy) or
+    /// [`view`](Imported::view) then.
     pub fn into_tensor(self) -> Result<DynTensor> {
         if self.is_read_only() {
             return refused(

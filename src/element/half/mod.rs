@@ -1,7 +1,8 @@
-//! The 16-bit floats [`f16`] and [`bf16`]: stored in two bytes, computed with as `f32`, rounded to nearest even.
+//! The 16-bit floats [`f16`] and [`bf16`]: stored in two bytes, computed with as `f32`, rounded to nearest
+//! even.
 //!
-//! Conversions are integer steps without branches, which vectorize. The processor's instructions for them convert one
-//! element, or need a feature that is chosen at run time.
+//! Conversions are integer steps without branches, which vectorize. The processor's conversion instructions
+//! take one element, or need a feature that is chosen at run time.
 // Imports: `dtype`, `element`.
 
 mod traits;
@@ -12,7 +13,8 @@ use num_complex::Complex;
 use std::cmp::Ordering;
 use std::num::FpCategory;
 
-/// The exact value of an f16. A normal number is scaled by a power of two, a subnormal one is found by a subtraction.
+/// The exact value of an f16. A normal number is scaled by a power of two, and a subnormal number is found by
+/// a subtraction.
 #[inline(always)]
 const fn widen_f16(bits: u16) -> f32 {
     let word = (bits as u32) << 16;
@@ -24,8 +26,8 @@ const fn widen_f16(bits: u16) -> f32 {
     f32::from_bits((word & 0x8000_0000) | (magnitude & 0x7fff_ffff))
 }
 
-/// The f16 nearest to an f32. A normal number is rounded by adding almost half a unit, a subnormal one by adding 0.5, whose
-/// last place is the smallest subnormal number. A NaN keeps its sign and becomes quiet.
+/// The f16 nearest to an f32. A normal number is rounded by adding almost half a ULP, and a subnormal number
+/// by adding 0.5, whose last place is the smallest subnormal number. A NaN keeps its sign and becomes quiet.
 #[inline(always)]
 const fn narrow_f16(value: f32) -> u16 {
     let (magnitude, sign) = (value.to_bits() & 0x7fff_ffff, value.to_bits() >> 16 & 0x8000);
@@ -44,7 +46,7 @@ const fn widen_bf16(bits: u16) -> f32 {
     f32::from_bits((bits as u32) << 16)
 }
 
-/// The bf16 nearest to an f32, by adding almost half a unit. A NaN keeps its sign and becomes quiet.
+/// The bf16 nearest to an f32, by adding almost half a ULP. A NaN keeps its sign and becomes quiet.
 #[inline(always)]
 const fn narrow_bf16(value: f32) -> u16 {
     let bits = value.to_bits();
@@ -53,7 +55,8 @@ const fn narrow_bf16(value: f32) -> u16 {
     if value.is_nan() { quiet } else { rounded }
 }
 
-/// An f32 that rounds to the same 16-bit float as the f64: rounded to odd, so that the second rounding sees no false tie.
+/// An f32 that rounds to the same 16-bit float as the f64: it is rounded to odd, so that the second rounding
+/// sees no false tie.
 const fn round_to_odd(value: f64) -> f32 {
     let near = value as f32;
     if near as f64 == value || !near.is_finite() || value.is_nan() {
@@ -77,10 +80,10 @@ macro_rules! half_precision {
 
         // SAFETY: a transparent u16; zero bits are 0.0.
         unsafe impl bytemuck::Zeroable for $t {}
-        // SAFETY: a transparent u16, of which any bits are a value.
+        // SAFETY: a transparent u16, of which all bits are values.
         unsafe impl bytemuck::Pod for $t {}
 
-        // SAFETY: a transparent u16: zeros are 0.0, there is no padding.
+        // SAFETY: a transparent u16: zero bits are 0.0, and it has no padding.
         unsafe impl Element for $t {
             type Compute = f32;
             const DTYPE: DType = DType::$dtype;
@@ -120,7 +123,7 @@ macro_rules! half_precision {
             pub const MIN_POSITIVE_SUBNORMAL: Self = Self(1);
             /// The distance from 1 to the next number.
             pub const EPSILON: Self = Self($epsilon);
-            /// The binary digits of a normal number, the leading one included.
+            /// The number of binary digits of a normal number, including the leading one.
             pub const MANTISSA_DIGITS: u32 = $digits;
 
             /// The number with these bits.
@@ -133,7 +136,7 @@ macro_rules! half_precision {
             pub const fn to_bits(self) -> u16 {
                 self.0
             }
-            /// The nearest number; of two equally near the even one. Beyond `MAX`: ±∞.
+            /// The nearest number, ties to even. Beyond `MAX` it is ±∞.
             #[inline]
             pub const fn from_f32(value: f32) -> Self {
                 Self($narrow(value))
@@ -153,12 +156,12 @@ macro_rules! half_precision {
             pub const fn to_f64(self) -> f64 {
                 self.to_f32() as f64
             }
-            /// The bytes, the lower one first.
+            /// The bytes in little-endian order.
             #[inline]
             pub const fn to_le_bytes(self) -> [u8; 2] {
                 self.0.to_le_bytes()
             }
-            /// The number with these bytes, the lower one first.
+            /// The number with these bytes, in little-endian order.
             #[inline]
             pub const fn from_le_bytes(bytes: [u8; 2]) -> Self {
                 Self(u16::from_le_bytes(bytes))
@@ -194,7 +197,7 @@ macro_rules! half_precision {
                     _ => FpCategory::Nan,
                 }
             }
-            /// Whether its sign bit is set, as that of −0 and of some NaNs is.
+            /// Whether its sign bit is set, which −0 and some NaNs have too.
             #[inline]
             pub const fn is_sign_negative(self) -> bool {
                 self.0 & 0x8000 != 0
@@ -220,8 +223,9 @@ macro_rules! half_precision {
 half_precision! {
     /// IEEE 754's binary16: 1 bit of sign, 5 of exponent, 10 of fraction.
     ///
-    /// Arithmetic is that of `f32`, rounded after each operation, which for `+ - * /` and `sqrt` is the correctly rounded
-    /// result. The layout is that of `u16` and of `half::f16`; the feature `half` has conversions.
+    /// Arithmetic is that of `f32`, rounded after each operation, which for `+ - * /` and `sqrt` is the
+    /// correctly rounded result. The layout is that of `u16` and of `half::f16`; the feature `half` has
+    /// conversions.
     ///
     /// # Examples
     /// ```
@@ -237,8 +241,8 @@ half_precision! {
 half_precision! {
     /// The upper 16 bits of an `f32`: 1 bit of sign, 8 of exponent, 7 of fraction ("brain float").
     ///
-    /// Arithmetic is that of `f32`, rounded after each operation. The layout is that of `u16` and of `half::bf16`; the
-    /// feature `half` has conversions.
+    /// Arithmetic is that of `f32`, rounded after each operation. The layout is that of `u16` and of
+    /// `half::bf16`; the feature `half` has conversions.
     ///
     /// # Examples
     /// ```
@@ -250,7 +254,7 @@ half_precision! {
     ONE 0x3f80, INFINITY 0x7f80, NAN 0x7fc0, MAX 0x7f7f, MIN_POSITIVE 0x0080, EPSILON 0x3c00, DIGITS 8
 }
 
-// SAFETY: a pair of transparent u16: zeros are 0.0, there is no padding.
+// SAFETY: a pair of transparent u16: zero bits are 0.0, and it has no padding.
 unsafe impl Element for Complex<f16> {
     type Compute = Complex<f32>;
     const DTYPE: DType = DType::C16;
@@ -269,7 +273,7 @@ unsafe impl Element for Complex<f16> {
 mod tests {
     use super::*;
 
-    /// A number of `fraction` fraction bits whose exponent has the bias `bias`, by its definition.
+    /// The number with `fraction` bits of fraction and the exponent's bias `bias`, by its definition.
     fn by_definition(bits: u16, fraction: u32, bias: i32) -> f64 {
         let (exponent, digits) =
             (((bits & 0x7fff) >> fraction) as i32, (bits & ((1 << fraction) - 1)) as f64);
@@ -283,7 +287,7 @@ mod tests {
         if bits & 0x8000 == 0 { magnitude } else { -magnitude }
     }
 
-    /// The nearest multiple of a unit in the last place, by division and multiplication.
+    /// The nearest multiple of a ULP, by division and multiplication.
     fn nearest(value: f64, fraction: i32, bias: i32, max: f64) -> f64 {
         let exponent = (value.abs().log2().floor() as i32).max(1 - bias);
         let exponent =
@@ -310,7 +314,7 @@ mod tests {
                     if value.is_nan() {
                         let back = $t::from_f32(x.to_f32());
                         assert!(back.is_nan());
-                        // The language leaves open which bits a NaN has.
+                        // Rust does not specify the bits of a NaN.
                         assert!(cfg!(miri) || back.to_bits() == bits | 1 << ($fraction - 1), "{bits:#x}");
                         continue;
                     }
@@ -328,7 +332,7 @@ mod tests {
         for_both!(check);
     }
 
-    /// The middle between two neighbors and numbers beside it, as f32 and as f64; and a sample of all f32.
+    /// The midpoint between two neighbors and numbers near it, as f32 and as f64; and a sample of all f32.
     #[test]
     fn numbers_are_rounded_once_to_the_nearest() {
         macro_rules! check {

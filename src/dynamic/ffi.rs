@@ -1,4 +1,5 @@
-//! Handles for other languages: a tensor as one pointer that is retained and released. `include/rankform.h` declares them.
+//! Handles for other languages: a tensor as one pointer, which is retained and released. `include/rankform.h`
+//! declares the functions.
 // Imports: `error`, `fallible_arc`, `dynamic`.
 
 use super::tensor::DynTensor;
@@ -6,16 +7,17 @@ use crate::error::Result;
 use crate::fallible_arc::FallibleArc;
 use std::ptr::NonNull;
 
-/// A counted handle on a tensor, behind a pointer: what C calls `rankform_tensor`.
+/// A reference-counted handle on a tensor, behind a pointer: the type `rankform_tensor` in C.
 pub struct RawTensor {
     _opaque: [u8; 0],
 }
 
 impl DynTensor {
-    /// This handle as one thin pointer with a count of 1, which other languages keep, retain and release.
+    /// Converts this handle to one thin pointer with a count of 1, which other languages keep, retain and
+    /// release.
     ///
     /// # Cost
-    /// One heap block.
+    /// One allocation on the heap.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory); the handle is dropped.
@@ -23,7 +25,8 @@ impl DynTensor {
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
-    /// use rankform::{DynTensor, dynamic::{rankform_tensor_rank, rankform_tensor_release, rankform_tensor_retain}};
+    /// use rankform::DynTensor;
+    /// use rankform::dynamic::{rankform_tensor_rank, rankform_tensor_release, rankform_tensor_retain};
     /// let raw = DynTensor::from(Tensor::from([[1.0, 2.0]])).into_raw()?;
     /// // SAFETY: a handle from `into_raw`, retained once and released twice, the second time by `from_raw`.
     /// let x = unsafe {
@@ -39,10 +42,11 @@ impl DynTensor {
         Ok(FallibleArc::new(self)?.into_raw().cast())
     }
 
-    /// A handle on the tensor behind a pointer, whose count goes down by one.
+    /// A handle on the tensor behind a pointer. The pointer's count decreases by one.
     ///
     /// # Safety
-    /// `raw` is from [`DynTensor::into_raw`] and not yet released as often as it was retained, this time counted.
+    /// `raw` is from [`DynTensor::into_raw`], and it was released fewer times than it was retained
+    /// (`into_raw` counts as the first time, this call as a release).
     pub unsafe fn from_raw(raw: NonNull<RawTensor>) -> DynTensor {
         // SAFETY: the caller's promise.
         let shared = unsafe { FallibleArc::<DynTensor>::from_raw(raw.cast()) };
@@ -55,17 +59,17 @@ impl DynTensor {
 /// # Safety
 /// `raw` is from [`DynTensor::into_raw`] and lives as long as the borrow.
 unsafe fn tensor<'a>(raw: *mut RawTensor) -> &'a DynTensor {
-    // SAFETY: the caller's promise; such pointers are not null.
+    // SAFETY: the caller's promise. Pointers from `into_raw` are not null.
     unsafe { FallibleArc::peek(NonNull::new_unchecked(raw).cast()) }
 }
 
-/// Counts one more owner; gives the pointer back.
+/// Increases the count by one and returns the pointer.
 ///
 /// # Safety
-/// `raw` is a live pointer from [`DynTensor::into_raw`]; so of every function here.
+/// `raw` is a live pointer from [`DynTensor::into_raw`]. Every function here requires this.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankform_tensor_retain(raw: *mut RawTensor) -> *mut RawTensor {
-    // SAFETY: the caller's promise; the pointer's own owner stays, as does the new one.
+    // SAFETY: the caller's promise. Neither the pointer's own count nor the new one is dropped.
     unsafe {
         let shared = FallibleArc::<DynTensor>::from_raw(NonNull::new_unchecked(raw).cast());
         std::mem::forget(shared.share());
@@ -74,10 +78,10 @@ pub unsafe extern "C" fn rankform_tensor_retain(raw: *mut RawTensor) -> *mut Raw
     raw
 }
 
-/// Counts one owner less; the last one frees the handle, and the memory if no other handle has it.
+/// Decreases the count by one. At 0 the handle is dropped, and with the last handle the memory is freed.
 ///
 /// # Safety
-/// As [`rankform_tensor_retain`]; the pointer is not used after the last release.
+/// As [`rankform_tensor_retain`], and the pointer is not used after the last release.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankform_tensor_release(raw: *mut RawTensor) {
     // SAFETY: the caller's promise.
@@ -90,11 +94,11 @@ pub unsafe extern "C" fn rankform_tensor_release(raw: *mut RawTensor) {
 /// As [`rankform_tensor_retain`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankform_tensor_rank(raw: *mut RawTensor) -> usize {
-    // SAFETY: the caller's promise; so below.
+    // SAFETY: the caller's promise, also in the functions below.
     unsafe { tensor(raw) }.rank()
 }
 
-/// Its sizes, as many as it has axes; they live as long as the handle.
+/// The sizes, one for each axis. The pointer is valid as long as the handle.
 ///
 /// # Safety
 /// As [`rankform_tensor_retain`].
@@ -104,7 +108,7 @@ pub unsafe extern "C" fn rankform_tensor_sizes(raw: *mut RawTensor) -> *const us
     unsafe { tensor(raw) }.size().as_ptr()
 }
 
-/// Its strides, in elements, as many as it has axes; they live as long as the handle.
+/// The strides in elements, one for each axis. The pointer is valid as long as the handle.
 ///
 /// # Safety
 /// As [`rankform_tensor_retain`].
@@ -114,7 +118,8 @@ pub unsafe extern "C" fn rankform_tensor_strides(raw: *mut RawTensor) -> *const 
     unsafe { tensor(raw) }.stride().as_ptr()
 }
 
-/// The name of its element type, `float32`, in `room` bytes at most, with a 0 at the end; says how many bytes the name has.
+/// Writes the name of the element type, as `float32`, with a final 0, to at most `room` bytes. Returns the
+/// length of the whole name.
 ///
 /// # Safety
 /// As [`rankform_tensor_retain`]; `to` has `room` bytes.
@@ -124,7 +129,7 @@ pub unsafe extern "C" fn rankform_tensor_dtype(raw: *mut RawTensor, to: *mut u8,
     let name = unsafe { tensor(raw) }.dtype().name().as_bytes();
     if let Some(last) = room.checked_sub(1) {
         let count = name.len().min(last);
-        // SAFETY: the caller's promise: so many bytes, and one for the 0.
+        // SAFETY: the caller's promise: `room` bytes hold `count` bytes and the 0.
         unsafe {
             to.copy_from_nonoverlapping(name.as_ptr(), count);
             to.wrapping_add(count).write(0);
@@ -133,7 +138,7 @@ pub unsafe extern "C" fn rankform_tensor_dtype(raw: *mut RawTensor, to: *mut u8,
     name.len()
 }
 
-/// The address of the element with index 0, for reading; null for a lazy view and where access is refused.
+/// The address of the element with index 0, for reading; null for a lazy view and if access is forbidden.
 ///
 /// # Safety
 /// As [`rankform_tensor_retain`].
@@ -141,5 +146,5 @@ pub unsafe extern "C" fn rankform_tensor_dtype(raw: *mut RawTensor, to: *mut u8,
 pub unsafe extern "C" fn rankform_tensor_data(raw: *mut RawTensor) -> *const u8 {
     // SAFETY: as above.
     let tensor = unsafe { tensor(raw) };
-    if tensor.ready("data").is_ok() { tensor.raw_ptr() } else { std::ptr::null() }
+    if tensor.ensure_allocated("data").is_ok() { tensor.raw_ptr() } else { std::ptr::null() }
 }

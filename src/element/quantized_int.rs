@@ -1,7 +1,8 @@
-//! Quantized integers: whole numbers that stand for real ones, by a scale and a zero point kept beside them.
+//! Quantized integers: integers that represent real numbers by a scale and a zero point, which the tensor
+//! holds.
 //!
-//! They are elements so that they can be stored, moved and indexed on every device; they are no numbers, since sums and
-//! products of them mean nothing without scale and zero point.
+//! They are elements, so that they can be stored, moved and indexed on every device. They have no arithmetic,
+//! since sums and products need the scale and the zero point.
 // Imports: `dtype`, `element`.
 
 use super::Element;
@@ -15,12 +16,12 @@ macro_rules! quantized {
         #[repr(transparent)]
         pub struct $t(pub $int);
 
-        // SAFETY: a transparent integer.
+        // SAFETY: a transparent integer, of which 0 is a value.
         unsafe impl bytemuck::Zeroable for $t {}
-        // SAFETY: a transparent integer.
+        // SAFETY: a transparent integer, of which all bits are values.
         unsafe impl bytemuck::Pod for $t {}
-        #[diagnostic::do_not_recommend] // few mean these
-        // SAFETY: a transparent integer: zeros are 0, there is no padding.
+        #[diagnostic::do_not_recommend] // few users mean these types
+        // SAFETY: a transparent integer: zero bytes are 0, and it has no padding.
         unsafe impl Element for $t {
             type Compute = $int;
             const DTYPE: DType = DType::$dtype;
@@ -39,10 +40,10 @@ macro_rules! quantized {
     )* };
 }
 quantized! {
-    /// A signed byte that stands for a real number. `cast` gives the integer that is stored.
+    /// An 8-bit signed integer that represents a real number. `cast` gives the stored integer.
     QInt8 i8 QI8;
-    /// A byte that stands for a real number. `cast` gives the integer that is stored.
+    /// An 8-bit unsigned integer that represents a real number. `cast` gives the stored integer.
     QUInt8 u8 QU8;
-    /// A 32-bit integer that stands for a real number. `cast` gives the integer that is stored.
+    /// A 32-bit integer that represents a real number. `cast` gives the stored integer.
     QInt32 i32 QI32;
 }

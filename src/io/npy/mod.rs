@@ -1,11 +1,12 @@
 //! NumPy's `.npy`: one tensor in a file.
 //!
-//! Versions 1.0, 2.0 and 3.0, both byte orders, both orders of axes, and every element that NumPy and this crate share.
-//! A file in Fortran's order is read as it stands, and its tensor has the strides that say so. Python objects, dates, text
-//! and elements with fields are refused in words.
+//! It supports the versions 1.0, 2.0 and 3.0, both byte orders, both orders of axes, and every element that
+//! NumPy and this crate share. A file in Fortran order is read without a reordering, and its tensor has the
+//! strides of that order. Python objects, dates, text and elements with fields are refused with an
+//! explanation.
 //!
-//! NumPy has no name for bfloat16; the package `ml_dtypes` writes it as bytes without a meaning, `V2`. So does this, and
-//! such bytes are read where bf16 is asked for.
+//! NumPy has no name for bfloat16. The package `ml_dtypes` writes it as untyped bytes, `V2`; so does this
+//! module, and it reads them if the caller requests bf16.
 //!
 //! ```
 //! use rankform::io::npy;
@@ -15,7 +16,7 @@
 //! npy::write(&path, &x.transposed())?;
 //! let y = npy::read::<f32, 2>(&path)?;
 //! assert_eq!(y, x.transposed());
-//! assert_eq!(y.stride(), x.transposed().stride()); // in the order in which it was
+//! assert_eq!(y.stride(), x.transposed().stride()); // the order of the file
 //! # std::fs::remove_file(path).unwrap();
 //! # Ok::<(), rankform::Error>(())
 //! ```
@@ -25,8 +26,10 @@ mod header;
 
 #[cfg(feature = "dynamic")]
 use super::dynamic::converted;
-use super::file::{Progress, about, ends, format_error, open as open_file, put, save};
-use super::stored::{Description, Order, TensorBytes, each_little_endian, nbytes_of};
+use super::file::{
+    Progress, expect_end, format_error, open as open_file, with_name, write_bytes, write_file,
+};
+use super::tensor_bytes::{Description, Order, TensorBytes, each_little_endian, nbytes_of};
 use crate::device::Cpu;
 use crate::dtype::DType;
 #[cfg(feature = "dynamic")]
@@ -42,27 +45,28 @@ use std::path::Path;
 /// Reads a file of elements `T` with `RANK` axes.
 ///
 /// # Cost
-/// One allocation, and the bytes go there straight; those of the other byte order are turned on the way.
+/// One allocation, into which the bytes are read directly. Bytes of the other byte order are swapped on the
+/// way.
 ///
 /// # Errors
-/// [`Error::Type`] when it holds another element or another number of axes, [`Error::Format`] when it is not such a file,
+/// [`Error::Type`] if the file has another element type or rank, [`Error::Format`] if it is not in this format, or
 /// is too short or too long, [`Error::Overflow`], [`Error::OutOfMemory`], [`Error::Io`].
 ///
 /// # Source
 /// Format: `numpy.lib.format`.
 pub fn read<T: Element, const RANK: usize>(path: impl AsRef<Path>) -> Result<Tensor<T, RANK>> {
     let name = path.as_ref().display();
-    open(&path)?.read().map_err(|error| about(name, error))
+    open(&path)?.read().map_err(|error| with_name(name, error))
 }
 
-/// Reads a file of `RANK` axes, its elements converted to `T` where they are others; by the rules of
+/// Reads a file of `RANK` axes. Elements of another type are cast to `T`, by the rules of
 /// [`cast`](crate::ops::Cast::cast).
 ///
 /// # Cost
-/// As [`read()`]; where elements are converted two copies more, at most 16 bytes an element.
+/// As [`read()`]. A cast makes two more copies, of at most 16 bytes an element.
 ///
 /// # Errors
-/// As [`read()`]; [`Error::Type`] for another number of axes alone.
+/// As [`read()`], except that [`Error::Type`] is for another number of axes only.
 ///
 /// # Examples
 /// ```
@@ -77,10 +81,10 @@ pub fn read<T: Element, const RANK: usize>(path: impl AsRef<Path>) -> Result<Ten
 #[cfg(feature = "dynamic")]
 pub fn read_as<T: Element, const RANK: usize>(path: impl AsRef<Path>) -> Result<Tensor<T, RANK>> {
     let name = path.as_ref().display();
-    open(&path)?.read_as().map_err(|error| about(name, error))
+    open(&path)?.read_as().map_err(|error| with_name(name, error))
 }
 
-/// Reads a file of elements and axes that are known when it is read.
+/// Reads a file of any element type and rank.
 ///
 /// # Errors
 /// As [`read()`].
@@ -100,10 +104,10 @@ pub fn read_as<T: Element, const RANK: usize>(path: impl AsRef<Path>) -> Result<
 #[cfg(feature = "dynamic")]
 pub fn read_dyn(path: impl AsRef<Path>) -> Result<DynTensor> {
     let name = path.as_ref().display();
-    open(&path)?.read_dyn().map_err(|error| about(name, error))
+    open(&path)?.read_dyn().map_err(|error| with_name(name, error))
 }
 
-/// Opens a file and reads its header: for one whose element is not known, or to see how reading goes on.
+/// Opens a file and reads its header: for a file whose element type is not known, or to observe the progress.
 ///
 /// # Errors
 /// [`Error::Format`], [`Error::Io`].
@@ -124,9 +128,9 @@ pub fn read_dyn(path: impl AsRef<Path>) -> Result<DynTensor> {
 /// ```
 pub fn open(path: impl AsRef<Path>) -> Result<Npy<File>> {
     let (file, length) = open_file(READ, path.as_ref())?;
-    let mut npy = Npy::new(file).map_err(|error| about(path.as_ref().display(), error))?;
+    let mut npy = Npy::new(file).map_err(|error| with_name(path.as_ref().display(), error))?;
     npy.alone = true;
-    // The header has been read: what is left is the rest of the file.
+    // The header is already read, so the rest of the file belongs to the elements.
     if let Some(length) = length {
         let at = std::io::Seek::stream_position(&mut npy.reader)
             .map_err(|error| super::file::io_error(READ, path.as_ref(), error))?;
@@ -135,22 +139,23 @@ pub fn open(path: impl AsRef<Path>) -> Result<Npy<File>> {
     Ok(npy)
 }
 
-/// Writes a file, whole or not at all: under another name beside it first, which then is renamed.
+/// Writes a file, completely or not at all: under another name in the same folder first, which is then
+/// renamed.
 ///
-/// Elements are written little-endian, in Fortran's order where that is the order in memory, else row-major.
+/// Elements are written little-endian, in Fortran order if they are contiguous in it, else row-major.
 ///
 /// # Cost
-/// None but the file's where elements stand without gaps in either order; other tensors are copied 256 KiB at a time. The
-/// data is on the disk when this returns.
+/// No memory if the elements are contiguous in either order; other tensors are copied in chunks of 256 KiB.
+/// The data is on the disk when this returns.
 ///
 /// # Errors
-/// [`Error::Io`], [`Error::Unallocated`], [`Error::NoData`] on a device without data; an old file of this name is then as it
-/// was.
+/// [`Error::Io`], [`Error::Unallocated`], [`Error::NoData`] on a device without data. After an error an old
+/// file of this name is unchanged.
 pub fn write(path: impl AsRef<Path>, x: &(impl TensorBytes + ?Sized)) -> Result<()> {
     write_with(path, x, &mut |_, _| {})
 }
 
-/// As [`write()`], calling `progress` as it goes on.
+/// As [`write()`], and calls `progress` on the way.
 ///
 /// # Errors
 /// As [`write()`].
@@ -159,13 +164,13 @@ pub fn write_with(
     x: &(impl TensorBytes + ?Sized),
     progress: Progress<'_>,
 ) -> Result<()> {
-    save(WRITE, path.as_ref(), |file| put_tensor(file, &x, progress))
+    write_file(WRITE, path.as_ref(), |file| put_tensor(file, &x, progress))
 }
 
-/// Writes to anything that takes bytes. Several tensors may follow each other.
+/// Writes to any writer. Several tensors may follow each other.
 ///
 /// # Errors
-/// As [`write()`]; what was written before an error stays.
+/// As [`write()`]. Bytes written before an error remain.
 pub fn write_to(writer: &mut impl Write, x: &(impl TensorBytes + ?Sized)) -> Result<()> {
     put_tensor(writer, &x, &mut |_, _| {})
 }
@@ -175,11 +180,11 @@ const WRITE: &str = "npy::write";
 
 pub(super) fn put_tensor(writer: &mut dyn Write, x: &dyn TensorBytes, progress: Progress<'_>) -> Result<()> {
     let (dtype, sizes, order) = (x.dtype(), x.sizes(), x.order());
-    put(WRITE, writer, &header::write(WRITE, dtype, &sizes, order)?)?;
+    write_bytes(WRITE, writer, &header::write(WRITE, dtype, &sizes, order)?)?;
     let total = nbytes_of(x);
     let mut done = 0;
     each_little_endian(WRITE, x, order, &mut |bytes| {
-        put(WRITE, writer, bytes)?;
+        write_bytes(WRITE, writer, bytes)?;
         done += bytes.len() as u64;
         progress(done, total);
         Ok(())
@@ -191,28 +196,28 @@ pub(super) fn put_tensor(writer: &mut dyn Write, x: &dyn TensorBytes, progress: 
     })
 }
 
-/// How many bytes there are behind the header.
+/// The number of bytes after the header.
 #[derive(Clone, Copy)]
 enum Left {
     Unknown,
     Exactly(u64),
-    /// An archive says so many, of which as many are believed as could be in it.
+    /// The number that an archive claims, which is trusted up to the number that the archive could contain.
     #[cfg(feature = "npz")]
     Perhaps(u64),
 }
 
-/// A tensor in NumPy's format whose header has been read, and its elements not yet.
+/// A tensor in NumPy's format whose header is read and whose elements are not.
 pub struct Npy<R> {
     reader: R,
     descr: Descr,
     about: Description,
     left: Left,
-    /// Whether nothing may follow the tensor.
+    /// Whether no bytes may follow the tensor.
     alone: bool,
 }
 
 impl<R: Read> Npy<R> {
-    /// Reads the header from anything that gives bytes. The tensor ends where its header says; what follows is left.
+    /// Reads the header from any reader. The tensor ends where its header says, and later bytes are not read.
     ///
     /// # Errors
     /// [`Error::Format`], [`Error::Io`].
@@ -221,13 +226,13 @@ impl<R: Read> Npy<R> {
         Ok(Npy { reader, descr, about: described, left: Left::Unknown, alone: false })
     }
 
-    /// A tensor in an archive, where it stands alone; it is believed to have `limit` bytes.
+    /// A tensor that is a whole member of an archive. At most `limit` bytes of it are trusted to exist.
     #[cfg(feature = "npz")]
     pub(super) fn of_archive(reader: R, limit: u64) -> Result<Self> {
         Ok(Npy { left: Left::Perhaps(limit), alone: true, ..Npy::new(reader)? })
     }
 
-    /// The element; `None` of bytes that NumPy has no name for.
+    /// The element type; `None` for bytes that NumPy has no name for.
     pub fn dtype(&self) -> Option<DType> {
         match self.descr {
             Descr::Known(dtype) => Some(dtype),
@@ -240,7 +245,7 @@ impl<R: Read> Npy<R> {
         &self.about.size
     }
 
-    /// The order in which the elements stand.
+    /// The order of the elements.
     pub fn order(&self) -> Order {
         self.about.order
     }
@@ -253,7 +258,7 @@ impl<R: Read> Npy<R> {
         self.elements::<T, RANK>(None)
     }
 
-    /// As [`read`](Npy::read), calling `progress` as it goes on.
+    /// As [`read`](Npy::read), and calls `progress` on the way.
     ///
     /// # Errors
     /// As [`read()`].
@@ -261,20 +266,20 @@ impl<R: Read> Npy<R> {
         self.elements::<T, RANK>(Some(progress))
     }
 
-    /// Reads the elements and converts them to `T` where they are others.
+    /// Reads the elements. Elements of another type are cast to `T`.
     ///
     /// # Errors
     /// As [`read_as()`].
     #[cfg(feature = "dynamic")]
     pub fn read_as<T: Element, const RANK: usize>(self) -> Result<Tensor<T, RANK>> {
-        // Bytes that NumPy has no name for mean what the caller says they do.
+        // The caller determines the type of bytes that NumPy has no name for.
         if matches!(self.descr, Descr::Void(_)) {
             return self.read();
         }
         converted(self.read_dyn()?).map_err(|error| error.with_op(READ))
     }
 
-    /// Reads the elements, whatever they are.
+    /// Reads the elements, of any type.
     ///
     /// # Errors
     /// As [`read()`]; [`Error::Format`] for bytes that NumPy has no name for.
@@ -283,7 +288,7 @@ impl<R: Read> Npy<R> {
         self.read_dyn_with(&mut |_, _| {})
     }
 
-    /// As [`read_dyn`](Npy::read_dyn), calling `progress` as it goes on.
+    /// As [`read_dyn`](Npy::read_dyn), and calls `progress` on the way.
     ///
     /// # Errors
     /// As [`read_dyn`](Npy::read_dyn).
@@ -298,7 +303,7 @@ impl<R: Read> Npy<R> {
         mut self,
         progress: Option<Progress<'_>>,
     ) -> Result<Tensor<T, RANK>> {
-        // Bytes without a meaning mean what the caller says they do, if NumPy has no name for that.
+        // The caller determines the type of untyped bytes, if NumPy has no name for that type.
         if self.descr == Descr::Void(size_of::<T>()) && header::is_nameless(T::DTYPE) {
             self.about.dtype = T::DTYPE;
             self.descr = Descr::Known(T::DTYPE);
@@ -318,7 +323,7 @@ impl<R: Read> Npy<R> {
         }
     }
 
-    /// The bytes of the elements, in this machine's order.
+    /// The bytes of the elements, in this machine's byte order.
     fn bytes(&mut self, progress: Option<Progress<'_>>) -> Result<Tensor<u8, 1, Cpu>> {
         let nbytes = self.about.nbytes(READ)?;
         let known = match self.left {
@@ -339,7 +344,7 @@ impl<R: Read> Npy<R> {
         };
         let bytes = self.about.fill(READ, &mut self.reader, known, progress)?;
         if self.alone {
-            ends(READ, &mut self.reader)?;
+            expect_end(READ, &mut self.reader)?;
         }
         Ok(bytes)
     }

@@ -1,7 +1,9 @@
-//! Programs as data: what code generators start from.
+//! Programs as data, from which code generators start.
 // Imports: `scalar`, `element`, `kernel`.
 
-use super::{Accumulator, Body, Elements, Io, LaneVisitor, Op, Program, Reducer, Row, SliceFn, Source};
+use super::{
+    Accumulator, Body, ElementTuple, Io, LaneVisitor, Op, Program, Reducer, Row, SliceFn, ValueSource,
+};
 use crate::element::{Compute, Element};
 use crate::scalar::{
     CollectParams, DType, Eval, Graph, Lane, Lanes, Prim, Storage, Trace, given, input, output, param, store,
@@ -10,29 +12,29 @@ use crate::scalar::{
 use std::any::TypeId;
 use std::fmt;
 
-/// A program: what is settled on each row, in order, and what is then done with each element.
+/// A program: the row constants to compute for each row, in order, and then the graph of one element.
 #[derive(Clone, Debug)]
 pub struct KernelIr {
-    /// [`Node::Given`](crate::scalar::Node::Given) in a later graph is the number of one of these.
-    pub settled: Vec<RowConstant>,
+    /// [`Node::Given`](crate::scalar::Node::Given) in a later graph is an index into these.
+    pub row_constants: Vec<RowConstant>,
     /// The loads and stores of one element.
     pub graph: Graph,
 }
 
-/// One thing that is settled on a row, from the values of a body along it.
+/// A constant of a row, computed from the values of a body along it.
 #[derive(Clone, Debug)]
 pub enum RowConstant {
     /// Their reduction: one value for the row.
     Reduced {
         /// The values.
         body: Graph,
-        /// What becomes of them.
+        /// The reducer of the values.
         reducer: Box<ReducerIr>,
-        /// Whether they are the elements of an operand, as they stand in memory.
+        /// Whether the values are the elements of an operand, unchanged in memory.
         is_operand: bool,
     },
-    /// The values themselves, which several later graphs use.
-    Held {
+    /// The values themselves, cached because several later graphs use them.
+    Cached {
         /// The values.
         body: Graph,
     },
@@ -41,7 +43,7 @@ pub enum RowConstant {
 impl KernelIr {
     /// As [`Graph::foreign`], of all its graphs.
     pub fn foreign(&self) -> Option<&'static str> {
-        self.settled.iter().map(RowConstant::body).chain([&self.graph]).find_map(Graph::foreign)
+        self.row_constants.iter().map(RowConstant::body).chain([&self.graph]).find_map(Graph::foreign)
     }
 }
 
@@ -49,42 +51,43 @@ impl RowConstant {
     /// The graph of the values along the row.
     pub fn body(&self) -> &Graph {
         match self {
-            RowConstant::Reduced { body, .. } | RowConstant::Held { body } => body,
+            RowConstant::Reduced { body, .. } | RowConstant::Cached { body } => body,
         }
     }
 }
 
 impl fmt::Display for KernelIr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, settled) in self.settled.iter().enumerate() {
-            match settled {
+        for (number, constant) in self.row_constants.iter().enumerate() {
+            match constant {
                 RowConstant::Reduced { body, reducer, .. } => {
                     write!(f, "given {number}: {} along the row of\n{body}", reducer.name)?
                 }
-                RowConstant::Held { body } => write!(f, "given {number}: held along the row\n{body}")?,
+                RowConstant::Cached { body } => write!(f, "given {number}: held along the row\n{body}")?,
             }
         }
         write!(f, "{}", self.graph)
     }
 }
 
-/// A reduction: its four functions, each with the lanes of a state first ([`Node::Given`](crate::scalar::Node::Given) in
-/// that order) and as outputs.
+/// A reduction as its four functions. In each, the lanes of an accumulator come first, as arguments
+/// ([`Node::Given`](crate::scalar::Node::Given) in that order) and as outputs.
 #[derive(Clone, Debug)]
 pub struct ReducerIr {
     /// Its name.
     pub name: &'static str,
-    /// The types of the lanes of its state.
+    /// The types of the accumulator's lanes.
     pub state: Vec<DType>,
-    /// The state that has absorbed nothing.
+    /// The accumulator of no values.
     pub identity: Graph,
-    /// Of a state, a value and its place.
+    /// Arguments: an accumulator, a value and its position.
     pub accumulate: Graph,
-    /// Of two states.
+    /// Arguments: two accumulators.
     pub combine: Graph,
-    /// Of a state and the number of values: one output, in the machine type of the result.
+    /// Arguments: an accumulator and the number of values. It has one output, in the compute type of the
+    /// result.
     pub finalize: Graph,
-    /// Bytes of a state on the host, by which trees of states go there.
+    /// Bytes of an accumulator on the host. They determine the shape of the tree of accumulators there.
     #[doc(hidden)]
     pub nbytes: usize,
     /// See [`Reducer::accumulate_slice`].
@@ -92,27 +95,28 @@ pub struct ReducerIr {
     pub slice: Option<SliceFn>,
 }
 
-/// The program, written down. `reads[k]` is the operand that its k-th load reads; equal operands are one.
+/// Traces a program. `reads[k]` is the operand that its k-th load reads; equal operands are one.
 pub fn trace_program<P: Program>(program: &P, reads: &[u8]) -> KernelIr {
     if const { P::BY_ROWS } {
         let mut program = *program;
-        let mut rows = RowRecorder { reads, next: 0, settled: Vec::new(), firsts: Vec::new() };
+        let mut rows = RowRecorder { reads, next: 0, row_constants: Vec::new(), firsts: Vec::new() };
         program.prepare_row(&mut rows);
-        let RowRecorder { settled, firsts, .. } = rows;
+        let RowRecorder { row_constants, firsts, .. } = rows;
         let graph = recorded(reads, 0, &firsts, 0, &mut |recorder| program.run::<Trace>(recorder));
-        return KernelIr { settled, graph };
+        return KernelIr { row_constants, graph };
     }
     trace_elements(reads, &mut |recorder| program.run::<Trace>(recorder))
 }
 
-/// As [`trace_program`], of one that is not settled by rows and that runs so.
+/// As [`trace_program`], of a program without row constants, which `run` evaluates.
 #[inline(never)]
 pub(crate) fn trace_elements(reads: &[u8], run: &mut dyn FnMut(&mut Recorder<'_>)) -> KernelIr {
-    KernelIr { settled: Vec::new(), graph: recorded(reads, 0, &[], 0, run) }
+    KernelIr { row_constants: Vec::new(), graph: recorded(reads, 0, &[], 0, run) }
 }
 
-/// The value of a body, in its machine type: what a fused reduction absorbs. What would be settled on a row is taken as the
-/// body has it; of a body that is not settled, which is evaluated nowhere, that is 0.
+/// Traces the value of a body, in its compute type: the values that a fused reduction accumulates. Row
+/// constants are taken as the body has them. In a body that was never prepared for a row, which is evaluated
+/// nowhere, they are 0.
 pub fn trace_body<B: Body>(body: &B, reads: &[u8]) -> Graph {
     recorded(reads, 0, &[], 0, &mut |recorder| value_of(body, recorder))
 }
@@ -121,7 +125,7 @@ fn value_of<B: Body>(body: &B, recorder: &mut Recorder<'_>) {
     store(body.eval::<Trace>(recorder).0, <Compute<B::Out> as Prim>::DTYPE);
 }
 
-/// What a body or program records; see [`Recorder`].
+/// The graph that a body or program records; see [`Recorder`].
 #[inline(never)]
 fn recorded(
     reads: &[u8],
@@ -133,7 +137,7 @@ fn recorded(
     trace(&mut || body(&mut Recorder { reads, next, firsts, from }))
 }
 
-/// The four functions of a reduction of elements `T`, written down.
+/// Traces the four functions of a reduction of elements `T`.
 pub fn trace_reducer<T: Element, R: Reducer<T>>() -> ReducerIr {
     let at = |index: usize| Lane::<Trace, i64>(given(index, DType::I64));
     reducer_of(
@@ -142,16 +146,16 @@ pub fn trace_reducer<T: Element, R: Reducer<T>>() -> ReducerIr {
             R::identity::<Trace>().each(types);
         },
         &|step, count| {
-            let state = |first: usize| R::identity::<Trace>().each(&mut Given(first));
+            let state = |first: usize| R::identity::<Trace>().each(&mut Arguments(first));
             let state = match step {
                 Step::Identity => R::identity::<Trace>(),
-                Step::Absorb => R::accumulate::<Trace>(
+                Step::Accumulate => R::accumulate::<Trace>(
                     state(0),
                     Lane(given(count, <Compute<T> as Prim>::DTYPE)),
                     at(count + 1),
                 ),
                 Step::Combine => R::combine::<Trace>(state(0), state(count)),
-                Step::Finish => {
+                Step::Finalize => {
                     return store(
                         R::finalize::<Trace>(state(0), at(count)).0,
                         <Compute<R::Out> as Prim>::DTYPE,
@@ -167,13 +171,14 @@ pub fn trace_reducer<T: Element, R: Reducer<T>>() -> ReducerIr {
 #[derive(Clone, Copy)]
 enum Step {
     Identity,
-    Absorb,
+    Accumulate,
     Combine,
-    Finish,
+    Finalize,
 }
 
-/// A reducer of a name, bytes of a state, and [`Reducer::accumulate_slice`]: `types` notes the types of a state's lanes, and `record` writes
-/// one of its functions, for a state of as many lanes.
+/// Assembles a reducer from its name, the bytes of its accumulator, and [`Reducer::accumulate_slice`].
+/// `types` collects the types of the accumulator's lanes, and `record` traces one of the functions, for an
+/// accumulator of that many lanes.
 #[inline(never)]
 fn reducer_of(
     (name, nbytes, slice): (&'static str, usize, Option<SliceFn>),
@@ -184,17 +189,19 @@ fn reducer_of(
     trace(&mut || types(&mut state));
     let count = state.0.len();
     let [identity, accumulate, combine, finalize] =
-        [Step::Identity, Step::Absorb, Step::Combine, Step::Finish]
+        [Step::Identity, Step::Accumulate, Step::Combine, Step::Finalize]
             .map(|step| trace(&mut || record(step, count)));
     ReducerIr { name, state: state.0, identity, accumulate, combine, finalize, nbytes, slice }
 }
 
-/// The graph of one operator on elements `IN`.
+/// Traces one operator on elements `IN`.
 ///
 /// # Examples
 /// ```
 /// use rankform::{kernel::trace_op, ops};
-/// assert_eq!(trace_op::<ops::Square, (i32,)>().to_string(), "%0: i32 = input 0\n%1: i32 = Mul %0 %0\n%2: i32 = output 0 %1\n");
+/// let graph = trace_op::<ops::Square, (i32,)>();
+/// let expected = "%0: i32 = input 0\n%1: i32 = Mul %0 %0\n%2: i32 = output 0 %1\n";
+/// assert_eq!(graph.to_string(), expected);
 /// ```
 pub fn trace_op<F: Op<IN>, IN: TraceInputs>() -> Graph {
     recorded(&[0, 1, 2, 3, 4, 5], 0, &[], 0, &mut |io| {
@@ -203,8 +210,8 @@ pub fn trace_op<F: Op<IN>, IN: TraceInputs>() -> Graph {
     })
 }
 
-/// Tuples of elements that can be loaded for a trace.
-pub trait TraceInputs: Elements {
+/// Element tuples that can be loaded for a trace.
+pub trait TraceInputs: ElementTuple {
     #[doc(hidden)]
     fn load(io: &mut impl Io<Trace>) -> Self::Lanes<Trace>;
 }
@@ -224,7 +231,7 @@ trace_inputs! {
     A B C D E F;
 }
 
-// ---------------------------------------------------------------- how a trace is made
+// ---------------------------------------------------------------- how a trace is recorded
 
 fn storage<T: Element>() -> &'static Storage {
     const {
@@ -236,9 +243,9 @@ fn storage<T: Element>() -> &'static Storage {
     }
 }
 
-/// What a body is evaluated with. Things are settled in the order in which they are evaluated, those inside of one before
-/// it: thing `k` and what is inside of it are those from `firsts[k]` on, up to itself. So the next that is evaluated is the
-/// last of those that begin at `from`.
+/// Records the evaluation of a body. Row constants are computed in the order in which they are evaluated, and
+/// those inside a constant come before it: constant `k` and those inside it have the numbers from `firsts[k]`
+/// to `k`. The next constant to be evaluated is therefore the last of those that begin at `from`.
 pub(crate) struct Recorder<'a> {
     reads: &'a [u8],
     next: usize,
@@ -249,14 +256,14 @@ pub(crate) struct Recorder<'a> {
 impl Recorder<'_> {
     /// Records the next load.
     #[inline(never)]
-    fn next(&mut self, storage: &Storage) -> u32 {
+    fn next_load(&mut self, storage: &Storage) -> u32 {
         let operand = self.reads.get(self.next).map_or(self.next, |&k| k as usize);
         self.next += 1;
         input(operand, storage)
     }
-    /// The number of the next thing that was settled.
+    /// The number of the next row constant.
     #[inline(never)]
-    fn found(&mut self) -> Option<usize> {
+    fn next_constant(&mut self) -> Option<usize> {
         let number = self.firsts.iter().rposition(|&first| first == self.from)?;
         self.from = number + 1;
         Some(number)
@@ -265,7 +272,7 @@ impl Recorder<'_> {
 
 impl Io<Trace> for Recorder<'_> {
     fn load<T: Element>(&mut self) -> Lane<Trace, Compute<T>> {
-        Lane(self.next(storage::<T>()))
+        Lane(self.next_load(storage::<T>()))
     }
     fn param<T: Element>(&mut self, _: T) -> Lane<Trace, Compute<T>> {
         Lane(param(storage::<T>()))
@@ -273,14 +280,14 @@ impl Io<Trace> for Recorder<'_> {
     fn store<T: Element>(&mut self, value: Lane<Trace, Compute<T>>) {
         output(value.0, storage::<T>());
     }
-    fn settled<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<Trace, Compute<T>> {
+    fn row_constant<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<Trace, Compute<T>> {
         self.next += loads;
-        Lane(match self.found() {
+        Lane(match self.next_constant() {
             Some(number) => given(number, <Compute<T> as Prim>::DTYPE),
             None => Trace::literal(value),
         })
     }
-    fn held<T: Element>(&mut self, place: usize, loads: usize) -> Option<Lane<Trace, Compute<T>>> {
+    fn cached<T: Element>(&mut self, place: usize, loads: usize) -> Option<Lane<Trace, Compute<T>>> {
         let number = place.checked_sub(1)?;
         self.next += loads;
         self.from = place;
@@ -291,21 +298,22 @@ impl Io<Trace> for Recorder<'_> {
 struct RowRecorder<'a> {
     reads: &'a [u8],
     next: usize,
-    settled: Vec<RowConstant>,
+    row_constants: Vec<RowConstant>,
     firsts: Vec<usize>,
 }
 
 impl RowRecorder<'_> {
-    /// The values of a body that is settled now, whose parts were the last that were; keeps where they begin.
+    /// The graph of a body along the row. The row constants inside the body are the last that were computed;
+    /// the number of the first of them is kept.
     fn values<B: Body>(&mut self, body: &B) -> Graph {
-        let mut inside = Parts { next: 0, count: 0 };
+        let mut inside = ConstantCounter { next: 0, count: 0 };
         let mut copy = *body;
         copy.prepare_row(&mut inside);
-        self.within(inside.count, &mut |recorder| value_of(body, recorder))
+        self.traced(inside.count, &mut |recorder| value_of(body, recorder))
     }
     #[inline(never)]
-    fn within(&mut self, parts: usize, body: &mut dyn FnMut(&mut Recorder<'_>)) -> Graph {
-        let from = self.settled.len() - parts;
+    fn traced(&mut self, parts: usize, body: &mut dyn FnMut(&mut Recorder<'_>)) -> Graph {
+        let from = self.row_constants.len() - parts;
         let graph = recorded(self.reads, self.next, &self.firsts, from, body);
         self.firsts.push(from);
         graph
@@ -318,29 +326,29 @@ impl Row for RowRecorder<'_> {
     }
     fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
         let body = self.values(body);
-        let is_operand =
-            matches!(B::SOURCE, Source::Operand) && TypeId::of::<B::Out>() == TypeId::of::<Compute<B::Out>>();
-        self.settled.push(RowConstant::Reduced {
+        let is_operand = matches!(B::SOURCE, ValueSource::Operand)
+            && TypeId::of::<B::Out>() == TypeId::of::<Compute<B::Out>>();
+        self.row_constants.push(RowConstant::Reduced {
             body,
             reducer: Box::new(trace_reducer::<B::Out, R>()),
             is_operand,
         });
         Default::default()
     }
-    fn hold<B: Body>(&mut self, body: &B) -> usize {
+    fn cache<B: Body>(&mut self, body: &B) -> usize {
         let body = self.values(body);
-        self.settled.push(RowConstant::Held { body });
-        self.settled.len()
+        self.row_constants.push(RowConstant::Cached { body });
+        self.row_constants.len()
     }
 }
 
-/// Counts what is settled inside of a body.
-struct Parts {
+/// Counts the row constants inside a body.
+struct ConstantCounter {
     next: usize,
     count: usize,
 }
 
-impl Row for Parts {
+impl Row for ConstantCounter {
     fn next(&mut self) -> &mut usize {
         &mut self.next
     }
@@ -348,7 +356,7 @@ impl Row for Parts {
         self.count += 1;
         Default::default()
     }
-    fn hold<B: Body>(&mut self, _: &B) -> usize {
+    fn cache<B: Body>(&mut self, _: &B) -> usize {
         self.count += 1;
         self.count
     }
@@ -363,9 +371,9 @@ impl LaneVisitor<Trace> for Types {
     }
 }
 
-/// Lanes that come from outside, numbered from here on.
-struct Given(usize);
-impl LaneVisitor<Trace> for Given {
+/// Lanes that are arguments, numbered from this number on.
+struct Arguments(usize);
+impl LaneVisitor<Trace> for Arguments {
     fn lane<P: Prim>(&mut self, _: Lane<Trace, P>) -> Lane<Trace, P> {
         self.0 += 1;
         Lane(given(self.0 - 1, P::DTYPE))
@@ -383,16 +391,17 @@ impl LaneVisitor<Trace> for Stores {
 
 // ---------------------------------------------------------------- the run-time numbers of a program
 
-/// The bytes of run-time numbers, each in the first of 16.
-pub type Numbers = Vec<[u8; 16]>;
+/// The bytes of run-time numbers, each at the start of an entry of 16 bytes.
+pub type RunTimeNumbers = Vec<[u8; 16]>;
 
-/// The run-time numbers of a program, in the order of its graphs: those of what is settled, one after another, then its own.
-pub fn numbers<P: Program>(program: &P) -> Numbers {
+/// The run-time numbers of a program, in the order of its graphs: those of the row constants, one after
+/// another, then its own.
+pub fn numbers<P: Program>(program: &P) -> RunTimeNumbers {
     if const { P::FIXED } {
         return Vec::new();
     }
     let mut program = *program;
-    let mut collected = Collector { next: 0, settled: 0, numbers: Vec::new() };
+    let mut collected = Collector { next: 0, constants: 0, numbers: Vec::new() };
     if P::BY_ROWS {
         program.prepare_row(&mut collected);
     }
@@ -402,8 +411,8 @@ pub fn numbers<P: Program>(program: &P) -> Numbers {
 
 struct Collector {
     next: usize,
-    settled: usize,
-    numbers: Numbers,
+    constants: usize,
+    numbers: RunTimeNumbers,
 }
 
 impl Io<CollectParams> for Collector {
@@ -417,10 +426,10 @@ impl Io<CollectParams> for Collector {
         Lane(())
     }
     fn store<T: Element>(&mut self, _: Lane<CollectParams, Compute<T>>) {}
-    fn settled<T: Element>(&mut self, _: Compute<T>, _: usize) -> Lane<CollectParams, Compute<T>> {
+    fn row_constant<T: Element>(&mut self, _: Compute<T>, _: usize) -> Lane<CollectParams, Compute<T>> {
         Lane(())
     }
-    fn held<T: Element>(&mut self, place: usize, _: usize) -> Option<Lane<CollectParams, Compute<T>>> {
+    fn cached<T: Element>(&mut self, place: usize, _: usize) -> Option<Lane<CollectParams, Compute<T>>> {
         (place > 0).then_some(Lane(()))
     }
 }
@@ -430,13 +439,13 @@ impl Row for Collector {
         &mut self.next
     }
     fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
-        self.settled += 1;
+        self.constants += 1;
         body.eval::<CollectParams>(self);
         Default::default()
     }
-    fn hold<B: Body>(&mut self, body: &B) -> usize {
-        self.settled += 1;
+    fn cache<B: Body>(&mut self, body: &B) -> usize {
+        self.constants += 1;
         body.eval::<CollectParams>(self);
-        self.settled
+        self.constants
     }
 }

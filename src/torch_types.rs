@@ -1,4 +1,4 @@
-//! PyTorch's registry of tensor types: device × layout × element, by name, and the Rust type of each.
+//! PyTorch's registry of tensor types: device × layout × element, by name, with the Rust type of each.
 // Imports: `error`, `dtype`, `device`, `element`, `tensor`, `sparse`, `dynamic`.
 
 use crate::device::{Cpu, Device};
@@ -13,21 +13,21 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
 
-/// Where the elements of a tensor type are.
+/// The memory of a tensor type's elements.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Location {
     /// On the host.
     Host,
-    /// On a graphics card.
+    /// On a GPU.
     Card,
 }
 
-/// How the elements of a tensor lie.
+/// The storage layout of a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum StorageLayout {
-    /// By strides: [`Tensor`].
+    /// Strided: [`Tensor`].
     Strided,
-    /// Each with its index: [`SparseTensor`].
+    /// Each element with its index: [`SparseTensor`].
     Sparse,
 }
 
@@ -36,7 +36,7 @@ pub enum StorageLayout {
 /// # Examples
 /// ```
 /// use rankform::prelude::*;
-/// use rankform::{DynTensor, registry::TensorType};
+/// use rankform::{DynTensor, torch_types::TensorType};
 /// let kind: TensorType = "cuda.sparse.DoubleTensor".parse()?; // also with "torch." before it
 /// assert_eq!(kind.to_string(), "cuda.sparse.DoubleTensor");
 /// let x = DynTensor::from(Tensor::from([1.0_f32]));
@@ -67,14 +67,18 @@ const ELEMENTS: [DType; 10] = [
 
 thread_local! {
     static DEFAULT: Cell<TensorType> =
-        const { Cell::new(TensorType { place: Location::Host, arrangement: StorageLayout::Strided, dtype: DType::F32 }) };
+        const { Cell::new(TensorType::FLOAT) };
 }
 
 impl TensorType {
-    /// The type of a place, a layout and an element.
+    /// `FloatTensor`.
+    const FLOAT: TensorType =
+        TensorType { place: Location::Host, arrangement: StorageLayout::Strided, dtype: DType::F32 };
+
+    /// The type of a location, a layout and an element.
     ///
     /// # Errors
-    /// [`Error::Value`] for an element that the registry does not have, and for sparse booleans.
+    /// [`Error::Value`] for an element that the registry does not contain, and for sparse booleans.
     pub fn new(place: Location, arrangement: StorageLayout, dtype: DType) -> Result<TensorType> {
         let is_there =
             ELEMENTS.contains(&dtype) && (arrangement, dtype) != (StorageLayout::Sparse, DType::Bool);
@@ -96,24 +100,24 @@ impl TensorType {
         })
     }
 
-    /// Where the elements are.
+    /// The memory of the elements.
     pub fn place(self) -> Location {
         self.place
     }
-    /// How they lie.
+    /// The storage layout.
     pub fn arrangement(self) -> StorageLayout {
         self.arrangement
     }
-    /// What they are.
+    /// The element type.
     pub fn dtype(self) -> DType {
         self.dtype
     }
 
-    /// The type of tensors of element `T` on `D`, if the registry has one.
+    /// The type of tensors of element `T` on `D`, if the registry contains one.
     pub fn of<T: Element, D: Device>() -> Option<TensorType> {
         Self::new(place_of::<D>()?, StorageLayout::Strided, T::DTYPE).ok()
     }
-    /// The type of sparse tensors of element `T` on `D`, if the registry has one.
+    /// The type of sparse tensors of element `T` on `D`, if the registry contains one.
     pub fn of_sparse<T: Element, D: Device>() -> Option<TensorType> {
         Self::new(place_of::<D>()?, StorageLayout::Sparse, T::DTYPE).ok()
     }
@@ -123,19 +127,20 @@ impl TensorType {
         tensor.tensor_type() == Some(self)
     }
 
-    /// The type of tensors of this thread that name none: `FloatTensor`, until another is set.
+    /// The default type of this thread, for tensors created without a type: `FloatTensor`, until another is
+    /// set.
     pub fn default_type() -> TensorType {
         DEFAULT.get()
     }
 
-    /// Sets the type of tensors of this thread that name none, for as long as what it returns is kept.
+    /// Sets the default type of this thread, until the returned guard is dropped.
     ///
     /// # Errors
-    /// [`Error::Value`] unless its elements are floats that lie by strides.
+    /// [`Error::Value`] unless the type is strided and its elements are floats.
     ///
     /// # Examples
     /// ```
-    /// use rankform::{DType, registry::TensorType};
+    /// use rankform::{DType, torch_types::TensorType};
     /// {
     ///     let _kept = "DoubleTensor".parse::<TensorType>()?.set_default()?;
     ///     assert_eq!(TensorType::default_type().zeros(&[2])?.dtype(), DType::F64);
@@ -154,11 +159,11 @@ impl TensorType {
         Ok(DefaultTensorTypeGuard { before: DEFAULT.replace(self), thread: PhantomData })
     }
 
-    /// A tensor of this type, all zeros; on the first card, if it is a card's.
+    /// A tensor of this type, all zeros; on the first GPU, if it is a type of a GPU.
     ///
     /// # Errors
-    /// [`Error::Type`] for a sparse type; [`Error::Unsupported`] for a card's without the feature `cuda`, or why there is no
-    /// card; those of [`DynTensor::zeros`].
+    /// [`Error::Type`] for a sparse type; [`Error::Unsupported`] for a type of a GPU without the feature
+    /// `cuda`, or with the reason why no GPU is available; those of [`DynTensor::zeros`].
     pub fn zeros(self, size: &[usize]) -> Result<DynTensor> {
         if self.arrangement == StorageLayout::Sparse {
             return Err(Error::Type {
@@ -179,11 +184,11 @@ impl TensorType {
     }
 }
 
-/// The default type of a thread while this is kept; the one before comes back when it is dropped.
+/// Keeps the default type of a thread. Dropping it restores the previous one.
 #[must_use = "the type is the default for as long as this is kept"]
 pub struct DefaultTensorTypeGuard {
     before: TensorType,
-    /// It stays on its thread.
+    /// The guard stays on its thread.
     thread: PhantomData<*const ()>,
 }
 impl Drop for DefaultTensorTypeGuard {
@@ -202,9 +207,9 @@ fn place_of<D: Device>() -> Option<Location> {
     (of == std::any::TypeId::of::<Cpu>()).then_some(Location::Host)
 }
 
-/// What has a tensor type.
+/// A tensor with a type of the registry.
 pub trait HasTensorType {
-    /// Its type, if the registry has one.
+    /// Its type, if the registry contains one.
     fn tensor_type(&self) -> Option<TensorType>;
 }
 impl<T: Element, const RANK: usize, D: Device> HasTensorType for Tensor<T, RANK, D> {
@@ -237,7 +242,7 @@ impl fmt::Display for TensorType {
     }
 }
 
-/// From the name, with or without `torch.` before it.
+/// Parses the name, with or without `torch.` before it.
 impl FromStr for TensorType {
     type Err = Error;
     fn from_str(name: &str) -> Result<TensorType> {
@@ -250,7 +255,7 @@ impl FromStr for TensorType {
     }
 }
 
-/// The Rust types by these names, one a module of the registry.
+/// The Rust types by these names, one module for each of the registry's.
 macro_rules! aliases {
     ($tensor:ident, $device:ty; $($name:ident $element:ty;)*) => { $(
         #[doc = concat!("The registry's `", stringify!($name), "`.")]

@@ -1,151 +1,13 @@
-//! The machine types that bodies compute in, and what each class of them can do.
-// Imports: `dtype`, and `scalar`'s step names.
+//! The compute types: the primitive types in which bodies compute, and their steps.
+// Imports: `dtype`, and `scalar`'s step names and classes.
 
-use super::{Arith, Compare, Lane, Lanes, Logic, Order, Part, Shift, Unary};
+use super::classes::{Bits, ComplexPrim, IntegerPrim, Num, Ordered, Prim, Real};
+use super::{Arith, Compare, Lane, Lanes, Logic, MinMaxRem, Part, Shift, Unary};
 use crate::dtype::DType;
 use num_complex::Complex;
-use std::fmt;
 
-/// A machine type that bodies compute in: 16 bytes at most.
-pub trait Prim: Copy + Default + PartialEq + Send + Sync + fmt::Debug + bytemuck::NoUninit + 'static {
-    /// Its name.
-    const DTYPE: DType;
-    /// The same number in another type. Float to integer saturates (NaN gives 0), integer to integer wraps, a complex
-    /// number loses its imaginary part on the way to a real one, and anything but 0 is `true`.
-    fn cast<U: Prim>(self) -> U;
-    /// From a boolean: 0 or 1.
-    fn from_bool(v: bool) -> Self;
-    /// From an integer of at most 64 bits with a sign.
-    fn from_i64(v: i64) -> Self;
-    /// From an integer without a sign.
-    fn from_u64(v: u64) -> Self;
-    /// From a single-precision number.
-    fn from_f32(v: f32) -> Self;
-    /// From a double-precision number.
-    fn from_f64(v: f64) -> Self;
-    /// From a complex number.
-    fn from_complex(v: Complex<f64>) -> Self;
-    /// `a − b`; of booleans whether they differ.
-    fn difference<L: Lanes>(a: Lane<L, Self>, b: Lane<L, Self>) -> Lane<L, Self>;
-}
-
-/// A machine type with arithmetic: integers, reals, complex numbers.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` has no arithmetic",
-    label = "an operator body uses `+ - * /` on `{Self}`",
-    note = "booleans have `& | ^ !` and `select`; `cast` them to a number first"
-)]
-pub trait Num: Prim {
-    /// `+ - * /`.
-    fn arith(op: Arith, a: Self, b: Self) -> Self;
-    /// `-a`.
-    fn negate(a: Self) -> Self;
-}
-
-/// A machine type with an order: integers, reals, and booleans, of which `false` is the smaller.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` has no order",
-    label = "an operator body compares `{Self}` values with `lt`, `max`, …"
-)]
-pub trait Ordered: Prim {
-    /// The largest value: above every other.
-    const HIGHEST: Self;
-    /// The smallest value: below every other.
-    const LOWEST: Self;
-    /// Maximum, minimum, remainder (which no body asks of booleans).
-    fn order(op: Order, a: Self, b: Self) -> Self;
-    /// `a < b`, `a <= b`.
-    fn compare(op: Compare, a: Self, b: Self) -> bool;
-    /// The signed integer of the same width.
-    type Key: IntegerPrim;
-    /// See [`Lane::order_key`].
-    fn order_key<L: Lanes>(x: Lane<L, Self>) -> Lane<L, Self::Key>;
-    /// See [`Lane::of_order_key`].
-    fn of_order_key<L: Lanes>(key: Lane<L, Self::Key>) -> Lane<L, Self>;
-    /// See [`Lane::reverse_key`].
-    fn reverse_key<L: Lanes>(x: Lane<L, Self>) -> Lane<L, Self::Key>;
-    /// See [`Lane::of_reverse_key`].
-    fn of_reverse_key<L: Lanes>(key: Lane<L, Self::Key>) -> Lane<L, Self>;
-    /// The derivative of [`order`](Ordered::order) of `x` and `y` that carry these; of what carries none, any.
-    #[inline(always)]
-    fn order_tangent<L: Lanes>(
-        _: Order,
-        _: [Lane<L, Self>; 3],
-        [dx, _]: [Lane<L, Self>; 2],
-    ) -> Lane<L, Self> {
-        dx
-    }
-    /// `a + b`; of booleans whether either is `true`.
-    fn sum<L: Lanes>(a: Lane<L, Self>, b: Lane<L, Self>) -> Lane<L, Self>;
-    /// `a · b`; of booleans whether both are `true`.
-    fn product<L: Lanes>(a: Lane<L, Self>, b: Lane<L, Self>) -> Lane<L, Self>;
-    /// The same value, with one zero for both: −0 becomes 0.
-    #[inline(always)]
-    fn one_zero<L: Lanes>(x: Lane<L, Self>) -> Lane<L, Self> {
-        x
-    }
-}
-
-/// A machine type that is a row of bits: integers and booleans.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` has no bits to combine",
-    label = "an operator body uses `& | ^ !` on `{Self}`",
-    note = "integers and booleans have them; for the bits of a float use `to_bits`"
-)]
-pub trait Bits: Prim {
-    /// `& | ^`.
-    fn logic(op: Logic, a: Self, b: Self) -> Self;
-    /// Every bit set; `true`.
-    const ONES: Self;
-}
-
-/// A whole number.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not an integer type",
-    label = "an operator body shifts `{Self}` values"
-)]
-pub trait IntegerPrim: Num + Ordered + Bits {
-    /// `<<` and `>>`, by a distance that counts modulo the width.
-    fn shift(op: Shift, a: Self, by: u32) -> Self;
-}
-
-/// A real floating-point number.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a real floating-point type",
-    label = "an operator body uses `exp`, `tanh`, … or a literal such as `0.5` on `{Self}`"
-)]
-pub trait Real: Num + Ordered {
-    /// The unsigned integer of the same width.
-    type Bits: IntegerPrim;
-    /// Bits of the fraction that are stored.
-    const FRACTION: u32;
-    /// What is added to the exponent before it is stored.
-    const BIAS: i32;
-    /// Rounding, absolute value, square root.
-    fn unary(op: Unary, a: Self) -> Self;
-    /// `a · b + c` with one rounding.
-    fn fused(a: Self, b: Self, c: Self) -> Self;
-    /// Its bits.
-    fn bits(self) -> Self::Bits;
-    /// The number with these bits.
-    fn of_bits(bits: Self::Bits) -> Self;
-}
-
-/// A complex number.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a complex type",
-    label = "an operator body takes `{Self}` apart"
-)]
-pub trait ComplexPrim: Num {
-    /// The type of its parts.
-    type Part: Real;
-    /// One part.
-    fn part(part: Part, a: Self) -> Self::Part;
-    /// From its parts.
-    fn complex(re: Self::Part, im: Self::Part) -> Self;
-}
-
-/// Casts into a type: one row a type, `$cast` says which `from_` carries it out of the type.
+/// Casts of a type, one row for each type: `$cast` names the `from_` function of the other type that takes
+/// this one.
 macro_rules! prim {
     (
         $t:ty, $dtype:ident,
@@ -178,13 +40,13 @@ macro_rules! real_prims {
         prim!($t, $dtype, |self| U::$from(self as $via), |b| b as u8 as $t, |v| v as $t, |$v| $from_float, |c| <$t>::from_f64(c.re), |a, b| a - b);
     )* };
 }
-/// `$v as $t`, in steps that vectorize: towards zero, the nearest end for what is beyond it, 0 for NaN.
+/// `$v as $t`, in steps that vectorize: truncated, saturated at the ends of the type, 0 for NaN.
 macro_rules! whole {
     ($v:expr, $t:ty) => {{
         let [value, least, half] = [$v, <$t>::MIN as _, (<$t>::MAX / 2 + 1) as _];
         let beyond = 2.0 * half;
         let inside = if value >= least && value < beyond { value } else { 0.0 };
-        // SAFETY: not NaN, not below the least and below one more than the largest.
+        // SAFETY: the value is not NaN, at least the smallest integer, and less than the largest plus one.
         let number = unsafe { inside.to_int_unchecked::<$t>() };
         if value >= beyond {
             <$t>::MAX
@@ -257,17 +119,18 @@ macro_rules! integers {
             const HIGHEST: $t = $t::MAX;
             const LOWEST: $t = $t::MIN;
             #[inline(always)]
-            fn order(op: Order, a: $t, b: $t) -> $t {
+            fn order(op: MinMaxRem, a: $t, b: $t) -> $t {
                 match op {
-                    Order::Max => if a > b { a } else { b },
-                    Order::Min => if a < b { a } else { b },
-                    Order::Rem => if b == 0 { 0 } else { a.wrapping_rem(b) },
+                    MinMaxRem::Max => if a > b { a } else { b },
+                    MinMaxRem::Min => if a < b { a } else { b },
+                    MinMaxRem::Rem => if b == 0 { 0 } else { a.wrapping_rem(b) },
                 }
             }
             type Key = $key;
             #[inline(always)]
             fn order_key<L: Lanes>(x: Lane<L, $t>) -> Lane<L, $key> {
-                // The upper half of a type without a sign has wrapped below 0; 0 where there is a sign.
+                // The cast wraps the upper half of an unsigned type below 0, and flipping the sign bit
+                // restores the order. A signed type needs no flip.
                 x.cast::<$key>() ^ Lane::literal(if $t::MIN == 0 { $key::MIN } else { 0 })
             }
             #[inline(always)]
@@ -317,11 +180,11 @@ impl Ordered for bool {
     const HIGHEST: bool = true;
     const LOWEST: bool = false;
     #[inline(always)]
-    fn order(op: Order, a: bool, b: bool) -> bool {
+    fn order(op: MinMaxRem, a: bool, b: bool) -> bool {
         match op {
-            Order::Max => a | b,
-            Order::Min => a & b,
-            Order::Rem => false,
+            MinMaxRem::Max => a | b,
+            MinMaxRem::Min => a & b,
+            MinMaxRem::Rem => false,
         }
     }
     type Key = i8;
@@ -384,31 +247,33 @@ macro_rules! reals {
             const HIGHEST: $t = $t::INFINITY;
             const LOWEST: $t = $t::NEG_INFINITY;
             #[inline(always)]
-            fn order(op: Order, a: $t, b: $t) -> $t {
-                // `a` may be the state of a long reduction: only one comparison waits for it. It keeps `a` where `a` is NaN
-                // or equal; zeros of two signs are equal, and a NaN `b` is taken last.
+            fn order(op: MinMaxRem, a: $t, b: $t) -> $t {
+                // `a` may be the accumulator of a long reduction, so the code puts a single comparison on its
+                // dependency chain. It keeps `a` if `a` is NaN or equal to `b`. Zeros of different signs are
+                // equal here. A NaN `b` is chosen last.
                 const SIGN: $bits = 1 << ($bits::BITS - 1);
                 match op {
-                    Order::Max => {
+                    MinMaxRem::Max => {
                         let larger = if b > a { b } else { a };
                         let zero = $bits::from(b.to_bits() == 0) << ($bits::BITS - 1);
                         let signed = $t::from_bits(larger.to_bits() & !zero);
                         if b != b { b } else { signed }
                     }
-                    Order::Min => {
+                    MinMaxRem::Min => {
                         let smaller = if b < a { b } else { a };
                         let zero = $bits::from(b.to_bits() == SIGN) << ($bits::BITS - 1);
                         let signed = $t::from_bits(smaller.to_bits() | zero);
                         if b != b { b } else { signed }
                     }
-                    Order::Rem => a % b,
+                    MinMaxRem::Rem => a % b,
                 }
             }
             type Key = $signed;
             #[inline(always)]
             fn order_key<L: Lanes>(x: Lane<L, $t>) -> Lane<L, $signed> {
-                // Signed bits rise with a positive number and fall with a negative one. NaNs stand above +∞ and, those with a
-                // sign, below −∞: a step down by as many as these are takes them round to the top.
+                // As signed integers, the bits of positive numbers rise with the number, and those of
+                // negative numbers fall. NaNs are above +∞ or, with a sign, below −∞. Subtracting the number
+                // of the latter wraps them to the top.
                 let bits = x.to_bits().cast::<$signed>();
                 (bits ^ (bits.shr($bits::BITS - 1) & Lane::literal($signed::MAX))) - Lane::literal((1 << $fraction) - 1)
             }
@@ -422,7 +287,7 @@ macro_rules! reals {
             #[inline(always)]
             fn of_reverse_key<L: Lanes>(key: Lane<L, $signed>) -> Lane<L, $t> { -Lane::of_order_key(key) }
             #[inline(always)]
-            fn order_tangent<L: Lanes>(op: Order, at: [Lane<L, $t>; 3], tangents: [Lane<L, $t>; 2]) -> Lane<L, $t> {
+            fn order_tangent<L: Lanes>(op: MinMaxRem, at: [Lane<L, $t>; 3], tangents: [Lane<L, $t>; 2]) -> Lane<L, $t> {
                 super::dual::order_tangent(op, at, tangents)
             }
             #[inline(always)]
@@ -474,7 +339,7 @@ macro_rules! complexes {
                     Arith::Add => a + b,
                     Arith::Sub => a - b,
                     Arith::Mul => a * b,
-                    // Smith 1962: no square of a part overflows or vanishes.
+                    // Smith's algorithm (1962): no square of a part overflows or underflows.
                     Arith::Div => {
                         let steep = b.re.abs() < b.im.abs();
                         let (large, small) = if steep { (b.im, b.re) } else { (b.re, b.im) };
@@ -511,7 +376,8 @@ mod tests {
 
     #[test]
     fn floats_become_whole_numbers_as_casts_of_the_language_do() {
-        // Every sign and exponent, with fractions around their ends, and the neighbors of each type's ends.
+        // Every sign and exponent, with fractions at and near their ends, and the neighbors of each integer
+        // type's ends.
         fn casts<F: Prim + std::fmt::Debug>(value: F, expected: [i128; 8]) {
             let [a, b, c, d] = [
                 value.cast::<i8>() as i128,
