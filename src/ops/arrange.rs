@@ -1,7 +1,6 @@
 //! Tensors joined, cut, padded, turned and repeated: copies between views, and nothing else.
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::index::{along, exists, with};
 use crate::device::{Device, MAX_REDUCED, same_device};
 use crate::dim::{Axis, Dim};
 use crate::element::{Compute, Element};
@@ -9,6 +8,7 @@ use crate::error::{Error, Result, text};
 use crate::expr::{IntoView, eval_at};
 use crate::kernel::{Call, Op};
 use crate::layout::Layout;
+use crate::ops::index::{along, exists, with};
 use crate::rank::{InsertAxis, RemoveAxis};
 use crate::scalar::{Lane, Lanes, Prim};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};

@@ -1,8 +1,6 @@
 //! Scaled dot-product attention, block by block of queries: the whole matrix of scores never exists.
 // Imports: `error`, `dim`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
-use super::contract::labelled;
-use super::{Cast as _, Comparisons as _, Reductions as _};
 use crate::device::{Device, same_device};
 use crate::dim::{All, Axis, Dim};
 use crate::element::{Compute, Float};
@@ -11,6 +9,8 @@ use crate::error::{Error, Result, text};
 use crate::expr::{Elementwise as _, IntoView, apply, apply_in_place, apply_into};
 use crate::kernel::{Op, OpMany};
 use crate::layout::Layout;
+use crate::ops::contract::labelled;
+use crate::ops::{Cast as _, Comparisons as _, Reductions as _};
 use crate::scalar::{DType, Lane, Lanes};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 use std::marker::PhantomData;

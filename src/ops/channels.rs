@@ -2,16 +2,16 @@
 //! and space.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
-use super::conv::Conv;
-use super::index::{along, exists};
-use super::windows::windows;
-use super::{Activation as _, Arrange as _, Math as _, Pad};
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Element, Float};
 use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
 use crate::layout::Layout;
+use crate::ops::conv::Conv;
+use crate::ops::index::{along, exists};
+use crate::ops::windows::windows;
+use crate::ops::{Activation as _, Arrange as _, Math as _, Pad};
 use crate::rank::{RemoveAxes, RemoveAxis, Spatial};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 

@@ -1,13 +1,13 @@
 //! Division of integers that refuses what `/` gives a value to.
 // Imports: `error`, `dim`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
-use super::{Cast as _, Div, Reductions as _, Replace};
 use crate::device::Device;
 use crate::dim::All;
 use crate::element::{Compute, Integer};
 use crate::error::{Error, Result, text};
 use crate::expr::{Expr, IntoView, Operand};
 use crate::kernel::{Body, Call, Op};
+use crate::ops::{Cast as _, Div, Reductions as _, Replace};
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 

@@ -2,14 +2,14 @@
 //! powers at equal distances.
 // Imports: `error`, `dim`, `layout`, `scalar`, `element`, `device`, `tensor`, `expr`, `ops`.
 
-use super::index::taken;
-use super::{Cast as _, Indexing as _, Math as _, Triangles as _};
 use crate::device::{Cpu, Device, same_device};
 use crate::dim::Dim;
 use crate::element::{Compute, Element, RealNumber};
 use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
 use crate::layout::Layout;
+use crate::ops::index::taken;
+use crate::ops::{Cast as _, Indexing as _, Math as _, Triangles as _};
 use crate::scalar::Prim;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 

@@ -1,13 +1,13 @@
 //! Comparisons, logic, choices and casts.
 // Imports: `error`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
-use super::functions::sign;
-use super::operators;
 use crate::device::Device;
 use crate::element::{Compute, Element};
 use crate::error::Result;
 use crate::expr::{Elementwise, Expr, Lazy, Operand, eval};
 use crate::kernel::{Body, Call, Op};
+use crate::ops::functions::sign;
+use crate::ops::operators;
 use crate::scalar::{Lane, Lanes, Prim};
 use crate::tensor::{Tensor, TensorView};
 use std::fmt;

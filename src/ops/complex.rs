@@ -1,13 +1,13 @@
 //! Complex numbers: parts, conjugates, absolute values, deviations. Real numbers have parts too, and are their own conjugates.
 // Imports: `dtype`, `scalar`, `element`, `kernel`, `device`, `expr`.
 
-use super::moments::{join, mean_square};
-use super::{SampleStd, SampleVar, Std, Var};
 use crate::device::Device;
 use crate::dtype::Kind;
 use crate::element::{ComplexElement, Compute, Conjugate, Float, Inexact};
 use crate::expr::Elementwise;
 use crate::kernel::{Op, Reducer};
+use crate::ops::moments::{join, mean_square};
+use crate::ops::{SampleStd, SampleVar, Std, Var};
 use crate::scalar::{Lane, Lanes};
 use num_complex::Complex;
 

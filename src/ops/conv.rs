@@ -2,9 +2,6 @@
 //! of the windows.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
-pub use super::windows::Ends;
-use super::windows::{places, windows};
-use super::{Add, Comparisons as _, Reductions as _};
 use crate::device::{Device, same_device};
 use crate::dim::{All, Dim};
 use crate::element::{Compute, Number};
@@ -12,6 +9,9 @@ use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
 use crate::kernel::ContractPlan;
 use crate::layout::Layout;
+pub use crate::ops::windows::Ends;
+use crate::ops::windows::{places, windows};
+use crate::ops::{Add, Comparisons as _, Reductions as _};
 use crate::rank::Spatial;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 

@@ -3,12 +3,12 @@
 //! The literal is read by a `const fn`, so a label that is wrong, and an operand of another rank, do not compile.
 // Imports: `error`, `dim`, `rank`, `element`, `device`, `tensor`, `expr`.
 
-use super::contract::labelled;
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::Number;
 use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
+use crate::ops::contract::labelled;
 use crate::rank::Tensordot;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 

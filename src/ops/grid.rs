@@ -1,9 +1,6 @@
 //! Tensors that know where they stand: triangles, diagonals, grids; and counts by value.
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::index::along;
-use super::scatter::meeting;
-use super::{Add, Replace};
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Compute, Element, Number};
@@ -11,6 +8,9 @@ use crate::error::Result;
 use crate::expr::{IntoView, eval_at};
 use crate::kernel::{Call, Op, Param};
 use crate::layout::Layout;
+use crate::ops::index::along;
+use crate::ops::scatter::meeting;
+use crate::ops::{Add, Replace};
 use crate::rank::{Rank, RemoveAxis};
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};

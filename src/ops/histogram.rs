@@ -1,15 +1,15 @@
 //! Counts of numbers by the part of a range that they fall in, of one dimension and of several.
 // Imports: `error`, `dim`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::index::Line;
-use super::several::Onto;
-use super::{Cast as _, Comparisons as _, Reductions as _};
 use crate::device::{Device, same_device};
 use crate::dim::{All, Dim};
 use crate::element::{Comparable, Compute};
 use crate::error::{Error, Result, text};
 use crate::expr::{IntoView, eval};
 use crate::kernel::{Call, Op, Param};
+use crate::ops::index::Line;
+use crate::ops::several::Onto;
+use crate::ops::{Cast as _, Comparisons as _, Reductions as _};
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Tensor, TensorView};
 

@@ -4,7 +4,6 @@
 //! are `i64` and count from 0; one outside, a negative one too, is [`Error::Index`] and nothing is written.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::{NotEqual, Reductions, Select};
 use crate::device::{Device, MAX_REDUCED, same_device};
 use crate::dim::{All, Axis, Dim};
 use crate::element::Element;
@@ -12,6 +11,7 @@ use crate::error::{Error, Result, text};
 use crate::expr::{IntoView, eval, eval_at};
 use crate::kernel::{Call, GatherPlan, Param};
 use crate::layout::{Layout, joint_size};
+use crate::ops::{NotEqual, Reductions, Select};
 use crate::rank::{Rank, RemoveAxis};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 

@@ -3,15 +3,15 @@
 //! All are compositions of reductions and products.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
-use super::contract::labelled;
-use super::norms::{IsNotZero, NormMax, Unit, order_of};
-use super::{Arithmetic as _, Cast as _, Math as _, Min, Reductions, Sum};
 use crate::device::{Device, same_device};
 use crate::dim::{Axis, Dim};
 use crate::element::{Float, Number};
 use crate::error::{Error, Result};
 use crate::expr::{Elementwise as _, IntoView, Reduce};
 use crate::layout::{Layout, joint_size};
+use crate::ops::contract::labelled;
+use crate::ops::norms::{IsNotZero, NormMax, Unit, order_of};
+use crate::ops::{Arithmetic as _, Cast as _, Math as _, Min, Reductions, Sum};
 use crate::rank::{RemoveAxes, RemoveAxis};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 

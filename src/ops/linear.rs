@@ -1,15 +1,15 @@
 //! Linear layers: a matrix product along the last axis, then a bias and an activation in place on what it gave.
 // Imports: `error`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
-use super::Add;
-use super::contract::labelled;
-use super::index::along;
 use crate::device::{Device, same_device};
 use crate::element::{Compute, Number};
 use crate::error::{Error, Result, text};
 use crate::expr::{IntoView, update_with};
 use crate::kernel::Op;
 use crate::layout::Layout;
+use crate::ops::Add;
+use crate::ops::contract::labelled;
+use crate::ops::index::along;
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 use std::marker::PhantomData;

@@ -2,16 +2,16 @@
 //! pass: `x.lazy().mse_loss(&y).mean(All)`.
 // Imports: `error`, `dim`, `rank`, `element`, `scalar`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::index::{along, gather, with};
-use super::{
-    Arithmetic as _, Cast as _, Comparisons as _, Indexing as _, Math as _, Reductions as _, Sum, operators,
-};
 use crate::device::{Device, same_device};
 use crate::dim::{All, Axis, Dim};
 use crate::element::Float;
 use crate::error::{Error, Result, text};
 use crate::expr::{IntoView, Zip as _};
 use crate::kernel::Op;
+use crate::ops::index::{along, gather, with};
+use crate::ops::{
+    Arithmetic as _, Cast as _, Comparisons as _, Indexing as _, Math as _, Reductions as _, Sum, operators,
+};
 use crate::rank::RemoveAxes;
 use crate::scalar::{Lane, Lanes, Real};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};

@@ -3,9 +3,9 @@
 //! Accuracy stands beside each function in `ops/functions/`. 16-bit floats are computed in f32 and rounded once.
 // Imports: `scalar`, `element`.
 
-use super::functions::{LogitFn, SincFn, sign};
-use super::operators;
 use crate::element::{Compute, Float};
+use crate::ops::functions::{LogitFn, SincFn, sign};
+use crate::ops::operators;
 use crate::scalar::{DType, Lane, Lanes, Real};
 
 /// One step of the element's own format, which for 16-bit floats is not that of the lane.

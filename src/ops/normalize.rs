@@ -3,9 +3,6 @@
 //! Each is one expression and one pass over memory: what is constant along a row is found while the row is in the cache.
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
-use super::functions::ExpDifferenceFn;
-use super::unit_vectors::by_norm;
-use super::{Arithmetic as _, Math as _, MeanF64, NormF64, Reductions as _, Sum};
 use crate::device::Device;
 use crate::dim::{AxisAt, Dim};
 use crate::element::{Compute, Float};
@@ -13,6 +10,9 @@ use crate::error::Result;
 use crate::expr::{Elementwise as _, Expr, IntoView, Lazy, Operand, Reduce as _, Zip as _};
 use crate::kernel::{Body, Op};
 use crate::layout::joint_size;
+use crate::ops::functions::ExpDifferenceFn;
+use crate::ops::unit_vectors::by_norm;
+use crate::ops::{Arithmetic as _, Math as _, MeanF64, NormF64, Reductions as _, Sum};
 use crate::rank::{HasAxes, RemoveAxes};
 use crate::scalar::{DType, Lane, Lanes};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};

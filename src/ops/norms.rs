@@ -1,7 +1,6 @@
 //! Vector norms: their reducers, and methods of tensors, views and lazy expressions.
 // Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::moments::sum_of_squares;
 use crate::device::Device;
 #[cfg(all(not(debug_assertions), feature = "dynamic"))]
 use crate::device::slice_of;
@@ -12,6 +11,7 @@ use crate::expr::Reduce;
 #[cfg(any(debug_assertions, feature = "dynamic"))]
 use crate::kernel::SliceFn;
 use crate::kernel::{Op, PIECE, Reducer};
+use crate::ops::moments::sum_of_squares;
 use crate::rank::RemoveAxes;
 use crate::scalar::{DType, Eval, Lane, Lanes, Prim, Real};
 use crate::tensor::{IntoViewMut, Tensor};
@@ -111,7 +111,7 @@ macro_rules! reducers {
                 state
             }
             #[cfg(debug_assertions)]
-            fn slice() -> Option<SliceFn> { super::slices::$slices(<Compute<T> as Prim>::DTYPE) }
+            fn slice() -> Option<SliceFn> { crate::ops::slices::$slices(<Compute<T> as Prim>::DTYPE) }
             #[cfg(all(not(debug_assertions), feature = "dynamic"))]
             fn slice() -> Option<SliceFn> { Some(slice_of::<T, Self>) })?
         }

@@ -2,7 +2,6 @@
 //! activations. Each may be a number or a tensor.
 // Imports: `error`, `dim`, `dtype`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
-use super::Reductions as _;
 use crate::device::Device;
 use crate::dim::All;
 use crate::dtype::Kind;
@@ -10,6 +9,7 @@ use crate::element::{Comparable, Compute, Conjugate, Float};
 use crate::error::Result;
 use crate::expr::{Expr, Lazy, Operand, apply};
 use crate::kernel::{Body, Call, Op, is_light};
+use crate::ops::Reductions as _;
 use crate::scalar::{DType, Lane, Lanes, Prim, Real};
 use crate::tensor::{Tensor, TensorView};
 

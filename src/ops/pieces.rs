@@ -1,15 +1,15 @@
 //! Tensors taken apart and repeated piece by piece: equal parts, repeats by counts, diagonals, moves along an axis.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
-use super::assign::in_place;
-use super::index::{exists, selected};
-use super::{Add, Arrange as _, Reductions as _, Scans as _};
 use crate::device::{Device, same_device};
 use crate::dim::{All, Axis, Dim};
 use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
 use crate::layout::Layout;
+use crate::ops::assign::in_place;
+use crate::ops::index::{exists, selected};
+use crate::ops::{Add, Arrange as _, Reductions as _, Scans as _};
 use crate::rank::{Rank, RemoveAxis};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 use std::ops::Range;

@@ -4,9 +4,6 @@
 //! long and few, a reduction of each.
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
-use super::conv::{Conv, Ends};
-use super::windows::{places, windows};
-use super::{Add, Cast as _, Div, Max, Maximum};
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::{Comparable, Compute, Element, Float};
@@ -14,6 +11,9 @@ use crate::error::{Error, Result, text};
 use crate::expr::reduce_at;
 use crate::kernel::Reducer;
 use crate::layout::Layout;
+use crate::ops::conv::{Conv, Ends};
+use crate::ops::windows::{places, windows};
+use crate::ops::{Add, Cast as _, Div, Max, Maximum};
 use crate::rank::Spatial;
 use crate::scalar::{Lane, Lanes, Ordered};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};

@@ -1,9 +1,6 @@
 //! Quantiles and medians of the lines along an axis.
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::index::{exists, with};
-use super::sort::{Wanted, ordered};
-use super::{Comparisons as _, Reductions as _, Sorts as _};
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Comparable, Compute, Float};
@@ -11,6 +8,9 @@ use crate::error::{Error, Result, text};
 use crate::expr::{IntoView, apply_into};
 use crate::kernel::Op;
 use crate::layout::Layout;
+use crate::ops::index::{exists, with};
+use crate::ops::sort::{Wanted, ordered};
+use crate::ops::{Comparisons as _, Reductions as _, Sorts as _};
 use crate::rank::{RankMinusOne, RemoveAxis};
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};

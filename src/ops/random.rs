@@ -4,8 +4,6 @@
 //! block an element: no state, no order, hence no difference between one thread and many.
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::Sorts as _;
-use super::index::{exists, selected};
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Compute, Element, Float, Integer};
@@ -13,6 +11,8 @@ use crate::error::{Error, Result, text};
 use crate::expr::{IntoView, eval_into};
 use crate::kernel::{Call, Op, Param};
 use crate::layout::Layout;
+use crate::ops::Sorts as _;
+use crate::ops::index::{exists, selected};
 use crate::rank::RemoveAxis;
 use crate::scalar::{DType, Lane, Lanes, Prim};
 use crate::tensor::{Allocate, Tensor, TensorView, TensorViewMut};

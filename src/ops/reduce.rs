@@ -4,9 +4,6 @@
 //! on the number of threads; see [`Reducer`].
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
-use super::functions::exp_beside_one;
-use super::moments::{Moments, Shifted, distances, join, mean_square, moments, shifted};
-use super::{Cast as _, ComplexParts as _};
 use crate::device::Device;
 #[cfg(all(not(debug_assertions), feature = "dynamic"))]
 use crate::device::slice_of;
@@ -18,6 +15,9 @@ use crate::expr::Reduce;
 use crate::kernel::SliceFn;
 use crate::kernel::{PIECE, Reducer, is_light};
 use crate::layout::Layout;
+use crate::ops::functions::exp_beside_one;
+use crate::ops::moments::{Moments, Shifted, distances, join, mean_square, moments, shifted};
+use crate::ops::{Cast as _, ComplexParts as _};
 use crate::rank::{HasAxes, RankMinusOne, RemoveAxes};
 #[cfg(debug_assertions)]
 use crate::scalar::Prim;
@@ -64,7 +64,7 @@ macro_rules! reducers {
             #[inline(always)]
             fn accumulate_slice($values: &[Compute<$T>], $from: usize) -> Self::State<Eval> { $accumulate_slice }
             #[cfg(debug_assertions)]
-            fn slice() -> Option<SliceFn> { super::slices::$slices(<Compute<$T> as Prim>::DTYPE) }
+            fn slice() -> Option<SliceFn> { crate::ops::slices::$slices(<Compute<$T> as Prim>::DTYPE) }
             #[cfg(all(not(debug_assertions), feature = "dynamic"))]
             fn slice() -> Option<SliceFn> { Some(slice_of::<$T, Self>) })?
         }

@@ -3,15 +3,15 @@
 //! One axis after the other, by positions and weights of that axis: all are separable.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
-use super::index::{along, selected, with};
-use super::pool::{SumF64, each_window, is_few};
-use super::{Add, Cast as _, Comparisons as _, Div, Indexing as _, Max, Maximum};
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::{Comparable, Element, Float};
 use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
 use crate::layout::Layout;
+use crate::ops::index::{along, selected, with};
+use crate::ops::pool::{SumF64, each_window, is_few};
+use crate::ops::{Add, Cast as _, Comparisons as _, Div, Indexing as _, Max, Maximum};
 use crate::rank::Spatial;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 use std::ops::Range;

@@ -1,9 +1,6 @@
 //! Runs of equal neighbors: unique ones where they stand, and the most frequent of each line.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::index::{Line, along, exists, gather, with};
-use super::sort::{Unique, Wanted, ordered};
-use super::{Any, Arithmetic, Cast, Comparisons, Indexing, Replace, Scans, Select, Sorts as _};
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Comparable, Element};
@@ -11,6 +8,9 @@ use crate::error::Result;
 use crate::expr::{IntoView, Reduce, eval};
 use crate::kernel::{Call, Param};
 use crate::layout::Layout;
+use crate::ops::index::{Line, along, exists, gather, with};
+use crate::ops::sort::{Unique, Wanted, ordered};
+use crate::ops::{Any, Arithmetic, Cast, Comparisons, Indexing, Replace, Scans, Select, Sorts as _};
 use crate::rank::{RankMinusOne, RemoveAxis};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 

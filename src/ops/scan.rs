@@ -1,13 +1,13 @@
 //! Running sums, products and extremes along an axis; any other reducer by `scan`.
 // Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
-use super::LogSumExp;
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Comparable, Compute, Float, Number};
 use crate::error::Result;
 use crate::expr::Scan;
 use crate::kernel::Reducer;
+use crate::ops::LogSumExp;
 use crate::rank::RemoveAxis;
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{IntoViewMut, Tensor};

@@ -3,9 +3,6 @@
 //! Indices are `i64` and count from 0; one outside, a negative one too, is [`Error::Index`] and nothing is written.
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::assign::in_place;
-use super::index::{along, count, exists, with};
-use super::{Arithmetic as _, Cast as _, Indexing as _, Scans as _, Select};
 use crate::device::{Device, same_device};
 use crate::dim::{Axis, Dim};
 use crate::element::Element;
@@ -13,6 +10,9 @@ use crate::error::{Error, Result, text};
 use crate::expr::{IntoView, eval};
 use crate::kernel::{Call, GatherPlan, Op};
 use crate::layout::{Layout, joint_size};
+use crate::ops::assign::in_place;
+use crate::ops::index::{along, count, exists, with};
+use crate::ops::{Arithmetic as _, Cast as _, Indexing as _, Scans as _, Select};
 use crate::rank::RemoveAxis;
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};

@@ -2,16 +2,16 @@
 //! stood there.
 // Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::assign::in_place;
-use super::index::{along, exists};
-use super::scatter::meeting;
-use super::{Add, Cast as _, Div, FloorDivide, Maximum, Minimum, Replace};
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Comparable, Element, RealNumber};
 use crate::error::Result;
 use crate::expr::IntoView;
 use crate::kernel::Op;
+use crate::ops::assign::in_place;
+use crate::ops::index::{along, exists};
+use crate::ops::scatter::meeting;
+use crate::ops::{Add, Cast as _, Div, FloorDivide, Maximum, Minimum, Replace};
 use crate::rank::RemoveAxis;
 use crate::scalar::{DType, Lane, Lanes, Ordered, Prim};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};

@@ -1,13 +1,13 @@
 //! Tensors as sets of their elements.
 // Imports: `error`, `dim`, `element`, `device`, `tensor`, `expr`, `ops`.
 
-use super::index::Line;
-use super::{Arithmetic as _, Comparisons as _, Indexing as _, Side, Sorts as _};
 use crate::device::{Device, same_device};
 use crate::dim::Axis;
 use crate::element::Comparable;
 use crate::error::Result;
 use crate::expr::IntoView;
+use crate::ops::index::Line;
+use crate::ops::{Arithmetic as _, Comparisons as _, Indexing as _, Side, Sorts as _};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
 /// Whether each element is one of a set.

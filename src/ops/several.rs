@@ -1,9 +1,6 @@
 //! Elements and parts that several indices name together, read and written.
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::Reductions as _;
-use super::assign::in_place;
-use super::index::exists;
 use crate::device::{Device, same_device};
 use crate::dim::{All, Dim};
 use crate::element::Element;
@@ -11,6 +8,9 @@ use crate::error::{Error, Result};
 use crate::expr::{IntoView, eval};
 use crate::kernel::{Call, GatherPlan, Op, Param};
 use crate::layout::{Layout, joint_size};
+use crate::ops::Reductions as _;
+use crate::ops::assign::in_place;
+use crate::ops::index::exists;
 use crate::rank::{Rank, Without};
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};

@@ -2,9 +2,9 @@
 //! not optimized they would be slow.
 // Imports: `kernel`, `scalar`, `device`.
 
-use super::{ArgMax, ArgMin, LogSumExp, MeanF64, MeanVar, Norm, Var};
 use crate::device::slice_of;
 use crate::kernel::SliceFn;
+use crate::ops::{ArgMax, ArgMin, LogSumExp, MeanF64, MeanVar, Norm, Var};
 use crate::scalar::DType;
 
 macro_rules! slices {

@@ -4,9 +4,6 @@
 //! all NaN are.
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::index::{Line, exists, gather, with};
-use super::runs::{firsts, runs};
-use super::{Add, Indexing, Replace};
 use crate::device::{Device, same_device};
 use crate::dim::{Axis, Dim};
 use crate::element::{Comparable, Compute};
@@ -14,6 +11,9 @@ use crate::error::{Error, Result, text};
 use crate::expr::{IntoView, eval, update_with};
 use crate::kernel::{Call, Op, Param, SortPlan};
 use crate::layout::{Layout, joint_size};
+use crate::ops::index::{Line, exists, gather, with};
+use crate::ops::runs::{firsts, runs};
+use crate::ops::{Add, Indexing, Replace};
 use crate::rank::RemoveAxis;
 use crate::scalar::{Lane, Lanes, Ordered};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};

@@ -1,12 +1,12 @@
 //! Covariances and correlations of the rows of a matrix.
 // Imports: `error`, `dim`, `element`, `device`, `tensor`, `expr`, `ops`.
 
-use super::{Arithmetic as _, Cast as _, Math as _, Reductions as _};
 use crate::device::{Device, same_device};
 use crate::dim::{All, Axis};
 use crate::element::{Element, Float};
 use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
+use crate::ops::{Arithmetic as _, Cast as _, Math as _, Reductions as _};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
 /// How observations count in a [`covariance`](Covariances::cov).

@@ -4,12 +4,12 @@
 //! where sizes may be wrong. On lazy expressions they make a longer expression.
 // Imports: `error`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
-use super::{Add, Arithmetic, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
 use crate::device::Device;
 use crate::element::{Bitwise, Element, Integer, Number, RealNumber};
 use crate::error::Result;
 use crate::expr::{Expr, Lazy, Operand, RightOperand, eval, update_with};
 use crate::kernel::{Body, Call, Op, Param};
+use crate::ops::{Add, Arithmetic, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 use std::ops;
 

@@ -77,7 +77,7 @@ fn slopes_of_two<F: Op<(T, T), Out = T>, L: Lanes, T: Element<Compute = T> + Num
 /// it is called: a hundred operators and their slopes are nothing that other programs should pay for.
 #[inline]
 pub fn built_in() -> Vec<Row> {
-    super::ROWS.concat()
+    crate::ops::ROWS.concat()
 }
 
 /// Something done to operators whose types a list of functions cannot hold: see [`each_operator`].
@@ -106,7 +106,7 @@ pub trait Visit {
 /// assert!(count.0 > 100);
 /// ```
 pub fn each_operator(visit: &mut impl Visit) {
-    super::visit(visit);
+    crate::ops::visit(visit);
 }
 
 /// One word for each element, for the tables.

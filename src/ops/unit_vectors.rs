@@ -1,14 +1,14 @@
 //! Vectors divided by their norm of any order.
 // Imports: `error`, `dim`, `rank`, `element`, `device`, `tensor`, `expr`, `ops`.
 
-use super::normalize::{Divisor, Over, least};
-use super::norms::{IsNotZero, Unit, order_of};
-use super::{Arithmetic as _, Cast as _, Math as _, Min, NormF64, NormMax, Reductions as _};
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::Float;
 use crate::error::Result;
 use crate::expr::{Elementwise as _, Reduce as _, Zip as _};
+use crate::ops::normalize::{Divisor, Over, least};
+use crate::ops::norms::{IsNotZero, Unit, order_of};
+use crate::ops::{Arithmetic as _, Cast as _, Math as _, Min, NormF64, NormMax, Reductions as _};
 use crate::rank::RemoveAxes;
 use crate::tensor::{Destination, TensorView};
 

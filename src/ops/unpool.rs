@@ -1,9 +1,6 @@
 //! Where the largest of each window stands, and the way back: elements put where the largest stood.
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::pool::{Pool, is_few, places_of, result, steps};
-use super::windows::{cut, part, seen};
-use super::{Indexing as _, Max, Replace};
 use crate::device::{Device, same_device};
 use crate::dim::{Axis, Dim};
 use crate::element::{Compute, Element, RealNumber};
@@ -11,6 +8,9 @@ use crate::error::{Error, Result};
 use crate::expr::{IntoView, apply_in_place, reduce_at};
 use crate::kernel::{OpMany, Reducer};
 use crate::layout::Layout;
+use crate::ops::pool::{Pool, is_few, places_of, result, steps};
+use crate::ops::windows::{cut, part, seen};
+use crate::ops::{Indexing as _, Max, Replace};
 use crate::rank::Spatial;
 use crate::scalar::{Lane, Lanes, Ordered};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};

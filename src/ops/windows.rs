@@ -1,10 +1,10 @@
 //! Windows that move over axes: how far axes are padded, how many windows there are, and what each of them sees.
 // Imports: `error`, `dim`, `device`, `tensor`.
 
-use super::conv::Conv;
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::error::{Error, Result, text};
+use crate::ops::conv::Conv;
 use crate::tensor::{TensorView, TensorViewMut};
 use std::ops::Range;
 
