@@ -1,8 +1,8 @@
 //! Activations: plain compositions, written so that their tails keep their digits.
 // Imports: `scalar`.
 
+use crate::ops::define::operators;
 use crate::ops::functions::{SoftsignFn, TanhShrinkFn};
-use crate::ops::operators;
 use crate::scalar::{Lane, Lanes, Num, Ordered, Real};
 
 impl<L: Lanes, P: Num + Ordered> Lane<L, P> {

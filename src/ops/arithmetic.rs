@@ -1,7 +1,7 @@
 //! Sums, products, remainders, extremes, bits.
 // Imports: `scalar`.
 
-use crate::ops::operators;
+use crate::ops::define::operators;
 use crate::scalar::{IntegerPrim, Lane, Lanes, Num, Ordered};
 
 /// Whether a remainder `r` by `y` is on the other side of 0 than `y`.

@@ -8,7 +8,7 @@ use crate::error::{Error, Result, text};
 use crate::expr::{IntoView, eval_at};
 use crate::kernel::{Call, Op};
 use crate::layout::Layout;
-use crate::ops::index::{along, exists, with};
+use crate::ops::axes::{check_axis, sizes_along, with_size};
 use crate::rank::{InsertAxis, RemoveAxis};
 use crate::scalar::{Lane, Lanes, Prim};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
@@ -25,12 +25,12 @@ fn joined<'a, T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, 
         .clone()
         .next()
         .ok_or_else(|| Error::Value { op, what: text(format_args!("there are no parts")) })?;
-    let mut size = with(first.size(), axis, 0);
+    let mut size = with_size(first.size(), axis, 0);
     for part in parts.clone() {
         let (left, right) = (first.size(), part.size());
         same_device(op, first.device(), part.device())?;
         part.ready(op)?;
-        if with(left, axis, 0) != with(right, axis, 0) {
+        if with_size(left, axis, 0) != with_size(right, axis, 0) {
             return Err(Error::Value {
                 op,
                 what: text(format_args!("sizes {left} and {right} differ beside axis {axis}")),
@@ -118,7 +118,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         T: 'a,
         D: 'a,
     {
-        exists(
+        check_axis(
             "concat",
             axis,
             parts.as_ref().first().map_or(Dim([0; RANK]), |part| part.into_view().size()),
@@ -262,7 +262,7 @@ fn paste<T: Element, const RANK: usize, D: Device>(
             part.fill(value)?;
         } else {
             let run = match step {
-                0 => x.slice_axis(axis, from..from + 1, 1)?.broadcast_to(with(x.size(), axis, len))?,
+                0 => x.slice_axis(axis, from..from + 1, 1)?.broadcast_to(with_size(x.size(), axis, len))?,
                 1 => x.slice_axis(axis, from..from + len, 1)?,
                 _ => x.slice_axis(axis, from + 1 - len..from + 1, -1)?,
             };
@@ -341,7 +341,7 @@ fn tiled<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     place: P,
 ) -> Result<P::Done> {
     if RANK > 0 {
-        exists(op, 0, x.size())?;
+        check_axis(op, 0, x.size())?;
     }
     repeated(op, x, times, [1; RANK], place)
 }
@@ -354,7 +354,7 @@ fn rolled<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     shift: isize,
     place: P,
 ) -> Result<P::Done> {
-    exists(op, axis, x.size())?;
+    check_axis(op, axis, x.size())?;
     let n = x.size().0[axis];
     let kept = n - shift.rem_euclid(n.max(1) as isize) as usize;
     joined(
@@ -386,7 +386,7 @@ fn differences<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK,
     axis: usize,
     place: P,
 ) -> Result<P::Done> {
-    exists(op, axis, x.size())?;
+    check_axis(op, axis, x.size())?;
     let n = x.size().0[axis];
     let (after, before) =
         (x.slice_axis(axis, n.min(1)..n, 1)?, x.slice_axis(axis, 0..n.saturating_sub(1), 1)?);
@@ -508,8 +508,8 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK
         T: Element,
     {
         let x = self.into_view();
-        exists("repeat", axis, x.size())?;
-        repeated("repeat", x, [1; RANK], along(axis, times), Allocate)
+        check_axis("repeat", axis, x.size())?;
+        repeated("repeat", x, [1; RANK], sizes_along(axis, times), Allocate)
     }
 
     /// As [`repeat`](Arrange::repeat), into an existing tensor or exclusive view. No allocation.
@@ -528,8 +528,8 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK
         Dim<RANK>: RemoveAxis<A>,
     {
         let (_, x) = (axis, self.into_view());
-        exists("repeat_into", A, x.size())?;
-        repeated("repeat_into", x, [1; RANK], along(A, times), Existing(out))
+        check_axis("repeat_into", A, x.size())?;
+        repeated("repeat_into", x, [1; RANK], sizes_along(A, times), Existing(out))
     }
 
     /// The whole `times[a]` times along each axis `a`.
@@ -591,7 +591,7 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK
         sizes: [usize; N],
     ) -> Result<[TensorView<'a, T, RANK, D>; N]> {
         let x = self.into_view();
-        exists("split", axis, x.size())?;
+        check_axis("split", axis, x.size())?;
         let total = sizes.iter().try_fold(0usize, |sum, &size| sum.checked_add(size));
         if total != Some(x.size().0[axis]) {
             let (parts, sizes) = (Dim(sizes), x.size());

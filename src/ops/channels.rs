@@ -8,8 +8,8 @@ use crate::element::{Element, Float};
 use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
 use crate::layout::Layout;
+use crate::ops::axes::{check_axis, sizes_along};
 use crate::ops::conv::Conv;
-use crate::ops::index::{along, exists};
 use crate::ops::windows::windows;
 use crate::ops::{Activation as _, Arrange as _, Math as _, Pad};
 use crate::rank::{RemoveAxes, RemoveAxis, Spatial};
@@ -71,7 +71,7 @@ fn normed_by<T: Float, const RANK: usize, D: Device, P: Destination<T, RANK, D>>
             return Err(Error::Sizes { op, left: x.size().0.into(), right: line.size().0.into() });
         }
     }
-    let size = along::<RANK>(1, channels);
+    let size = sizes_along::<RANK>(1, channels);
     ((x.lazy() - mean.reshape(size)?) * (var.reshape(size)?.lazy() + epsilon).rsqrt()).eval_at(op, place)
 }
 
@@ -82,7 +82,7 @@ fn gated<T: Float, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     axis: usize,
     place: P,
 ) -> Result<P::Done> {
-    exists(op, axis, x.size())?;
+    check_axis(op, axis, x.size())?;
     let n = x.size().0[axis];
     if !n.is_multiple_of(2) {
         return Err(Error::Value { op, what: text(format_args!("axis {axis} of size {n} has no half")) });

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::expr::{IntoView, eval_at};
 use crate::kernel::{Call, Op, Param};
 use crate::layout::Layout;
-use crate::ops::index::along;
+use crate::ops::axes::sizes_along;
 use crate::ops::scatter::meeting;
 use crate::ops::{Add, Replace};
 use crate::rank::{Rank, RemoveAxis};
@@ -41,8 +41,10 @@ fn triangle<T: Element, const UPPER: bool, const RANK: usize, D: Device, P: Dest
     let (rows, columns) = (x.size().0[RANK - 2], x.size().0[RANK - 1]);
     let numbers = |n: usize| Tensor::arange(0, n as i64, 1, x.device());
     let (row, column) = (numbers(rows)?, numbers(columns)?);
-    let (row, column) =
-        (row.reshape(along::<RANK>(RANK - 2, rows))?, column.reshape(along::<RANK>(RANK - 1, columns))?);
+    let (row, column) = (
+        row.reshape(sizes_along::<RANK>(RANK - 2, rows))?,
+        column.reshape(sizes_along::<RANK>(RANK - 1, columns))?,
+    );
     let call = Call::<Triangle<UPPER>, _>::new((x, row, column, Param(diagonal)));
     eval_at(op, &call, x.device(), place)
 }
@@ -214,7 +216,7 @@ impl<'a, T, D: Device> TensorView<'a, T, 1, D> {
     ) -> Result<[TensorView<'a, T, N, D>; N]> {
         let size = Dim(lines.map(|line| line.numel()));
         size.numel_of("meshgrid", size_of::<T>())?;
-        let axis = |a: usize| lines[a].reshape(along::<N>(a, size.0[a]))?.broadcast_to(size);
+        let axis = |a: usize| lines[a].reshape(sizes_along::<N>(a, size.0[a]))?.broadcast_to(size);
         Ok(std::array::from_fn(|a| {
             axis(a).expect("a line stands along any axis, and the sizes can be counted")
         }))

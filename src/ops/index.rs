@@ -4,40 +4,17 @@
 //! are `i64` and count from 0; one outside, a negative one too, is [`Error::Index`] and nothing is written.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use crate::device::{Device, MAX_REDUCED, same_device};
+use crate::device::{Device, same_device};
 use crate::dim::{All, Axis, Dim};
 use crate::element::Element;
-use crate::error::{Error, Result, text};
+use crate::error::{Error, Result};
 use crate::expr::{IntoView, eval, eval_at};
 use crate::kernel::{Call, GatherPlan, Param};
 use crate::layout::{Layout, joint_size};
-use crate::ops::{NotEqual, Reductions, Select};
+use crate::ops::axes::{check_axis, sizes_along, with_size};
+use crate::ops::{NotEqual, Select};
 use crate::rank::{Rank, RemoveAxis};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
-
-/// Sizes in which axis `axis` has `n` and every other has 1.
-pub(super) fn along<const RANK: usize>(axis: usize, n: usize) -> [usize; RANK] {
-    std::array::from_fn(|a| if a == axis { n } else { 1 })
-}
-
-/// [`Error::Axis`] unless the axis exists; [`Error::Value`] beyond the axes that devices walk.
-pub(super) fn exists<const RANK: usize>(op: &'static str, axis: usize, size: Dim<RANK>) -> Result<()> {
-    if axis >= RANK {
-        return Err(Error::Axis { op, axis, sizes: size.0.into() });
-    }
-    if RANK > MAX_REDUCED {
-        return Err(Error::Value {
-            op,
-            what: text(format_args!("{RANK} axes, of which devices walk at most {MAX_REDUCED}")),
-        });
-    }
-    Ok(())
-}
-
-/// `size` with `n` positions along `axis`.
-pub(super) fn with<const RANK: usize>(size: Dim<RANK>, axis: usize, n: usize) -> Dim<RANK> {
-    Dim(std::array::from_fn(|a| if a == axis { n } else { size.0[a] }))
-}
 
 /// `y[.., i, ..] = x[.., index[.., i, ..], ..]`; beside `axis`, sizes of 1 stretch.
 pub(super) fn gather<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
@@ -47,14 +24,14 @@ pub(super) fn gather<T: Element, const RANK: usize, D: Device, P: Destination<T,
     index: TensorView<'_, i64, RANK, D>,
     place: P,
 ) -> Result<P::Done> {
-    exists(op, axis, x.size())?;
+    check_axis(op, axis, x.size())?;
     same_device(op, x.device(), index.device())?;
     x.ready(op)?;
     index.ready(op)?;
     let n = index.size().0[axis];
-    let size = joint_size(op, with(x.size(), axis, n), index.size())?;
+    let size = joint_size(op, with_size(x.size(), axis, n), index.size())?;
     place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |to| {
-        let from = x.layout().stretched(with(size, axis, x.size().0[axis])).stride();
+        let from = x.layout().stretched(with_size(size, axis, x.size().0[axis])).stride();
         let cells = std::array::from_fn::<_, RANK, _>(|a| if a == axis { 0 } else { from.0[a] });
         let (to_stride, places) = (to.stride(), index.layout().stretched(size).stride());
         let plan = GatherPlan { op, sizes: &size.0, own: 0, step: from.0[axis], bound: x.size().0[axis] };
@@ -77,7 +54,7 @@ pub(super) fn taken<T: Element, const RANK: usize, const N: usize, D: Device, P:
     index.ready(op)?;
     let size = index.size();
     if N > 0 {
-        exists(op, 0, size)?;
+        check_axis(op, 0, size)?;
     }
     place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |to| {
         let line = Line::of(x)?;
@@ -103,7 +80,7 @@ fn embedded<T: Element, const N: usize, const M: usize, D: Device, P: Destinatio
     index.ready(op)?;
     let [rows, columns] = x.size().0;
     let size = Dim(std::array::from_fn(|a| index.size().0.get(a).copied().unwrap_or(columns)));
-    exists(op, 0, size)?;
+    check_axis(op, 0, size)?;
     place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |to| {
         let [step, along] = x.stride().0;
         let cells = std::array::from_fn::<_, M, _>(|a| if a < N { 0 } else { along });
@@ -125,8 +102,8 @@ pub(super) fn selected<T: Element, const RANK: usize, D: Device, P: Destination<
     index: TensorView<'_, i64, 1, D>,
     place: P,
 ) -> Result<P::Done> {
-    exists(op, axis, x.size())?;
-    gather(op, x, axis, index.reshape(along::<RANK>(axis, index.numel()))?, place)
+    check_axis(op, axis, x.size())?;
+    gather(op, x, axis, index.reshape(sizes_along::<RANK>(axis, index.numel()))?, place)
 }
 
 /// `x` where a mask does not hold, `value` where it does.
@@ -440,7 +417,7 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         for axis in 0..RANK {
             let n = x.size().0[axis];
             let numbers = Tensor::arange(0, n as i64, 1, x.device())?;
-            let numbers = numbers.reshape(along::<RANK>(axis, n))?;
+            let numbers = numbers.reshape(sizes_along::<RANK>(axis, n))?;
             let column = out.writable(op)?.slice((.., axis))?;
             compact(numbers.broadcast_to(x.size())?, mask.view(), &mut { column })?;
         }

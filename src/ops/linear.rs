@@ -8,8 +8,8 @@ use crate::expr::{IntoView, update_with};
 use crate::kernel::Op;
 use crate::layout::Layout;
 use crate::ops::Add;
+use crate::ops::axes::sizes_along;
 use crate::ops::contract::labelled;
-use crate::ops::index::along;
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 use std::marker::PhantomData;
@@ -73,7 +73,7 @@ fn layer<T: Number, F: Op<(T, T), Out = T>, const RANK: usize, D: Device, P: Des
     let layout = Layout::row_major_of(op, size, size_of::<T>())?;
     place.put(op, layout, x.device(), |out| {
         labelled(op, [last(LEFT), b"jk", last(OUT)], x, weight, Existing(out.reborrow()))?;
-        update_with::<F, T, T, RANK, D, _>(out, &bias.reshape(along::<RANK>(RANK - 1, bias.numel()))?)
+        update_with::<F, T, T, RANK, D, _>(out, &bias.reshape(sizes_along::<RANK>(RANK - 1, bias.numel()))?)
     })
 }
 

@@ -8,7 +8,8 @@ use crate::element::Float;
 use crate::error::{Error, Result, text};
 use crate::expr::{IntoView, Zip as _};
 use crate::kernel::Op;
-use crate::ops::index::{along, gather, with};
+use crate::ops::axes::{sizes_along, with_size};
+use crate::ops::index::gather;
 use crate::ops::{
     Arithmetic as _, Cast as _, Comparisons as _, Indexing as _, Math as _, Reductions as _, Sum, operators,
 };
@@ -187,7 +188,7 @@ fn class_losses<
 where
     Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
 {
-    let (size, classes) = (with(logs.size(), A, 1), logs.size().0[A]);
+    let (size, classes) = (with_size(logs.size(), A, 1), logs.size().0[A]);
     let kept: [usize; M] = std::array::from_fn(|a| size.0[a + usize::from(a >= A)]);
     if target.size().0 != kept {
         let (x, found) = (logs.size(), target.size());
@@ -218,7 +219,7 @@ where
     let mut losses = picked.lazy().neg().zip(Share, &weights).eval()?;
     if plan.smoothing != 0.0 {
         let line = match plan.weight {
-            Some(weight) => weight.reshape(along::<RANK>(A, classes))?,
+            Some(weight) => weight.reshape(sizes_along::<RANK>(A, classes))?,
             None => ones.reshape([1; RANK])?,
         };
         let all = logs.lazy().zip(Share, line).sum(Axis::<A>)?;
@@ -255,7 +256,7 @@ where
     plan.suits(op, classes, x.device())?;
     let ones = Tensor::<T, 1, D>::ones([1], x.device())?;
     let line = match plan.weight {
-        Some(weight) => weight.reshape(along::<RANK>(A, classes))?,
+        Some(weight) => weight.reshape(sizes_along::<RANK>(A, classes))?,
         None => ones.reshape([1; RANK])?,
     };
     let (kept, share) =

@@ -4,8 +4,8 @@
 // Imports: `scalar`, `element`.
 
 use crate::element::{Compute, Float};
+use crate::ops::define::operators;
 use crate::ops::functions::{LogitFn, SincFn, sign};
-use crate::ops::operators;
 use crate::scalar::{DType, Lane, Lanes, Real};
 
 /// One step of the element's own format, which for 16-bit floats is not that of the lane.

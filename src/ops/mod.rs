@@ -95,6 +95,7 @@ mod arithmetic;
 mod arrange;
 mod assign;
 pub mod attention;
+mod axes;
 mod channels;
 mod checked;
 mod combine;
@@ -102,6 +103,7 @@ mod compare;
 mod complex;
 mod contract;
 pub mod conv;
+mod define;
 pub mod einsum;
 pub mod functions;
 mod grid;
@@ -114,7 +116,8 @@ mod math;
 mod moments;
 mod normalize;
 mod norms;
-mod operator;
+mod per_device;
+
 mod packed;
 mod parametric;
 mod pieces;
@@ -122,6 +125,7 @@ pub mod pool;
 mod quantile;
 mod random;
 mod reduce;
+mod registry;
 pub mod resample;
 mod runs;
 mod scan;
@@ -133,8 +137,7 @@ mod several;
 mod slices;
 mod sort;
 mod statistics;
-mod symbols;
-mod table;
+mod std_ops;
 mod unit_vectors;
 mod unpool;
 mod windows;
@@ -154,13 +157,14 @@ pub use loss::*;
 pub use math::*;
 pub use normalize::CosineSimilarity;
 pub use norms::*;
-pub use operator::{Operator, run};
 pub use packed::Packed;
 pub use parametric::*;
+pub use per_device::{Operator, run};
 pub use pieces::Pieces;
 pub use quantile::{QuantileMethod, Quantiles};
 pub use random::Shuffles;
 pub use reduce::*;
+pub use registry::{Row, Visit, built_in, each_operator};
 pub use resample::Resample;
 pub use runs::{UniqueConsecutive, UniqueSlices};
 pub use scan::*;
@@ -170,7 +174,6 @@ pub use sets::Membership;
 pub use several::{IndexingBySeveral, Indices};
 pub use sort::{Side, Sorts, Unique};
 pub use statistics::{Cov, Covariances};
-pub use table::{Row, Visit, built_in, each_operator};
 pub use unpool::MaxPools;
 
 pub use crate::kernel::Derivative;
@@ -195,165 +198,3 @@ pub use crate::kernel::Derivative;
 pub fn derivative<F, const INDEX: usize>(_: F) -> Derivative<F, INDEX> {
     Derivative::new()
 }
-
-/// Operators of one's own, from their bodies.
-///
-/// A body is Rust over [`Lane`](crate::Lane)s: `+ - * /`, numbers on either side, methods such as `exp`, `max`, `lt`,
-/// and `mask.select(yes, no)` in place of `if`. Arguments may be numbers too: `x.max(0.0)`; a number that stands alone is
-/// `Lane::real(2.0)` or `Lane::int(2)`. The name becomes a value for `x.map(name)`, `x.zip(name, &y)` and
-/// [`apply`](crate::expr::apply), on every device, with [`derivative`].
-///
-/// * The class of elements is [`Float`](crate::Float); another follows the operands: `fn f(x, y) where Number { … }`.
-/// * The result has the operands' element; another follows an arrow: `fn f(x, y) -> bool { … }`. `T` is the operands'
-///   element. A tuple, `-> (T, bool)`, makes an operator with several outputs for
-///   [`apply_many`](crate::expr::apply_many).
-/// * Run-time numbers are operands: `x.zip(scaled, 0.1)`.
-/// * A body calls functions over lanes, `fn f<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P>`, and other operators, which
-///   are not all methods of lanes (`relu`, `square`, `softplus` are, `mish`, `softsign` are not): `<Sigmoid as Op<(T,)>>::call::<L>((x,))`, where `L` is the interpretation.
-///
-/// # Examples
-/// ```
-/// use rankform::prelude::*;
-/// elementwise! {
-///     /// Keeps what is positive, scales the rest.
-///     pub fn leaky(x, slope) { x.gt(0.0).select(x, x * slope) }
-///     /// Whether `x` is a multiple of `n`.
-///     pub fn divides(x, n) -> bool where Integer { (x % n).eq(0) }
-/// }
-/// let x = Tensor::from([-2.0, 3.0]);
-/// assert_eq!(x.zip(leaky, 0.1)?.to_vec()?, [-0.2, 3.0]);
-/// assert_eq!(Tensor::from([4, 5]).zip(divides, 2)?.to_vec()?, [true, false]);
-/// # Ok::<(), rankform::Error>(())
-/// ```
-/// Parts of a body with names of their own:
-/// ```
-/// use rankform::prelude::*;
-/// use rankform::{kernel::Op, ops::Sigmoid, scalar::Real};
-/// fn cubed<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> { x * x * x }
-/// elementwise! {
-///     fn gated(x, beta) { cubed(x) * <Sigmoid as Op<(T,)>>::call::<L>((x * beta,)) }
-/// }
-/// assert_eq!(Tensor::from([2.0]).zip(gated, 0.0)?.to_vec()?, [4.0]);
-/// # Ok::<(), rankform::Error>(())
-/// ```
-#[macro_export]
-macro_rules! elementwise {
-    ($($(#[$meta:meta])* $vis:vis fn $name:ident($($x:ident),+ $(,)?) $(-> $out:tt)? $(where $class:ident)? $body:block)*) => { $(
-        $(#[$meta])*
-        #[allow(non_camel_case_types)]
-        #[derive(Clone, Copy, Debug)]
-        $vis struct $name;
-        $crate::__operator!(@op $name, stringify!($name), ($($x),+), [$($out)?], [$($class)?], $body);
-    )* };
-}
-
-/// The `Op` of a body: the common part of `elementwise!` and of this crate's own tables.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __operator {
-    (@op $F:ident, $name:expr, $x:tt, $out:tt, [], $body:block) => {
-        $crate::__operator!(@op $F, $name, $x, $out, [Float], $body);
-    };
-    (@op $F:ident, $name:expr, $x:tt, [], [$class:ident], $body:block) => {
-        $crate::__operator!(@op $F, $name, $x, [T], [$class], $body);
-    };
-    (@op $F:ident, $name:expr, ($($x:ident),+), [($($out:tt),+ $(,)?)], [$class:ident], $body:block) => {
-        impl<T: $crate::element::$class> $crate::kernel::OpMany<($($crate::__operator!(@element $x),)+)> for $F {
-            const NAME: &'static str = $name;
-            const LIGHT: bool = $crate::kernel::is_light(stringify!($body));
-            type Out = ($($out,)+);
-            #[inline(always)]
-            fn call<L: $crate::scalar::Lanes>(($($x,)+): ($($crate::__operator!(@lane $x),)+)) -> <Self::Out as $crate::kernel::Elements>::Lanes<L> {
-                #[allow(unused_imports)]
-                use $crate::scalar::Lane;
-                $body
-            }
-        }
-    };
-    (@op $F:ident, $name:expr, ($($x:ident),+), [$out:tt], [$class:ident], $body:block) => {
-        impl<T: $crate::element::$class> $crate::kernel::Op<($($crate::__operator!(@element $x),)+)> for $F {
-            const NAME: &'static str = $name;
-            const LIGHT: bool = $crate::kernel::is_light(stringify!($body));
-            type Out = $out;
-            #[inline(always)]
-            fn call<L: $crate::scalar::Lanes>(($($x,)+): ($($crate::__operator!(@lane $x),)+)) -> $crate::scalar::Lane<L, $crate::element::Compute<$out>> {
-                #[allow(unused_imports)]
-                use $crate::scalar::Lane;
-                $body
-            }
-        }
-    };
-    (@element $x:ident) => { T };
-    (@lane $x:ident) => { $crate::scalar::Lane<L, $crate::element::Compute<T>> };
-}
-
-/// Rows of operators: each becomes a type with a body, a method of every receiver, and rows in the tables.
-macro_rules! operators {
-    (
-        $(#[$trait_meta:meta])* pub trait $trait:ident;
-        $($(#[$meta:meta])* fn $name:ident = $F:ident($($x:ident),+) $(-> $out:tt)? where $class:ident $body:block)*
-    ) => {
-        $(
-            #[doc = concat!("The operator of [`", stringify!($trait), "::", stringify!($name), "`].")]
-            #[derive(Clone, Copy, Debug)]
-            pub struct $F;
-            crate::__operator!(@op $F, stringify!($name), ($($x),+), [$($out)?], [$class], $body);
-        )*
-        $(#[$trait_meta])*
-        #[allow(clippy::wrong_self_convention)] // receivers are references and views: small and `Copy`
-        pub trait $trait<T, const RANK: usize, D: crate::device::Device>: crate::expr::Elementwise<T, RANK, D> {
-            $(operators!(@method [$(#[$meta])*] $name $F ($($x),+) $class);)*
-        }
-        impl<X: crate::expr::Elementwise<T, RANK, D>, T, const RANK: usize, D: crate::device::Device> $trait<T, RANK, D> for X {}
-
-        /// Shows every operator of this file, with every element of its class.
-        pub(super) fn visit(visit: &mut impl crate::ops::table::Visit) {
-            $(operators!(@visit visit $F ($($x),+) $class);)*
-        }
-        /// What the tests iterate.
-        pub(super) const ROWS: &[crate::ops::table::Row] = &[$(operators!(@row $name $F ($($x),+) [$($out)?] $class)),*];
-    };
-    (@method [$(#[$meta:meta])*] $name:ident $F:ident ($x:ident) $class:ident) => {
-        $(#[$meta])*
-        fn $name(self) -> Self::Mapped<$F> where T: crate::element::$class {
-            self.map($F)
-        }
-    };
-    (@method [$(#[$meta:meta])*] $name:ident $F:ident ($x:ident, $y:ident) $class:ident) => {
-        $(#[$meta])*
-        fn $name<OTHER>(self, other: OTHER) -> <Self as crate::expr::Zip<T, T, RANK, D, OTHER>>::Zipped<$F>
-        where
-            T: crate::element::$class,
-            Self: crate::expr::Zip<T, T, RANK, D, OTHER>,
-        {
-            self.zip($F, other)
-        }
-    };
-    (@visit $visit:ident $F:ident $x:tt Float) => { operators!(@show $visit $F $x f16 bf16 f32 f64); };
-    (@visit $visit:ident $F:ident $x:tt Integer) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64); };
-    (@visit $visit:ident $F:ident $x:tt Bitwise) => { operators!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64); };
-    (@visit $visit:ident $F:ident $x:tt RealNumber) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64); };
-    (@visit $visit:ident $F:ident $x:tt Comparable) => { operators!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64); };
-    (@visit $visit:ident $F:ident $x:tt Number) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c32 c64); };
-    (@visit $visit:ident $F:ident $x:tt Element) => { operators!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c32 c64); };
-    (@show $visit:ident $F:ident $x:tt $($t:ident)+) => { $(operators!(@shown $visit $F $x $t);)+ };
-    (@shown $visit:ident $F:ident ($x:ident) $t:ident) => { $visit.unary::<$F, crate::ops::table::names::$t>($F); };
-    (@shown $visit:ident $F:ident ($x:ident, $y:ident) $t:ident) => { $visit.binary::<$F, crate::ops::table::names::$t>($F); };
-    (@row $name:ident $F:ident $x:tt [] Integer) => { crate::ops::table::Row::named(stringify!($name)) };
-    (@row $name:ident $F:ident $x:tt [] Bitwise) => { crate::ops::table::Row::named(stringify!($name)) };
-    (@row $name:ident $F:ident $x:tt [] ComplexElement) => { crate::ops::table::Row::named(stringify!($name)) };
-    (@row $name:ident $F:ident ($x:ident) [] $class:ident) => { crate::ops::table::Row::unary::<$F>() };
-    (@row $name:ident $F:ident ($x:ident, $y:ident) [] $class:ident) => { crate::ops::table::Row::binary::<$F>() };
-    (@row $name:ident $F:ident $x:tt [$out:tt] $class:ident) => { crate::ops::table::Row::named(stringify!($name)) };
-}
-use operators;
-
-/// Every file of operators.
-fn visit(to: &mut impl Visit) {
-    arithmetic::visit(to);
-    math::visit(to);
-    activation::visit(to);
-    loss::visit(to);
-    compare::visit(to);
-}
-const ROWS: &[&[Row]] = &[arithmetic::ROWS, math::ROWS, activation::ROWS, loss::ROWS, compare::ROWS];

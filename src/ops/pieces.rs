@@ -8,7 +8,8 @@ use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
 use crate::layout::Layout;
 use crate::ops::assign::in_place;
-use crate::ops::index::{exists, selected};
+use crate::ops::axes::check_axis;
+use crate::ops::index::selected;
 use crate::ops::{Add, Arrange as _, Reductions as _, Scans as _};
 use crate::rank::{Rank, RemoveAxis};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
@@ -21,7 +22,7 @@ fn repeated<T: Element, const RANK: usize, D: Device>(
     axis: usize,
     counts: TensorView<'_, i64, 1, D>,
 ) -> Result<Tensor<T, RANK, D>> {
-    exists(op, axis, x.size())?;
+    check_axis(op, axis, x.size())?;
     same_device(op, x.device(), counts.device())?;
     counts.ready(op)?;
     let n = x.size().0[axis];

@@ -8,7 +8,7 @@ use crate::error::{Error, Result, text};
 use crate::expr::{IntoView, apply_into};
 use crate::kernel::Op;
 use crate::layout::Layout;
-use crate::ops::index::{exists, with};
+use crate::ops::axes::{check_axis, with_size};
 use crate::ops::sort::{Wanted, ordered};
 use crate::ops::{Comparisons as _, Reductions as _, Sorts as _};
 use crate::rank::{RankMinusOne, RemoveAxis};
@@ -80,9 +80,9 @@ fn at_shares<T: Float, const RANK: usize, D: Device, P: Destination<T, RANK, D>>
     axis: usize,
     place: P,
 ) -> Result<P::Done> {
-    exists(op, axis, x.size())?;
+    check_axis(op, axis, x.size())?;
     x.ready(op)?;
-    let beside = with(x.size(), axis, 1);
+    let beside = with_size(x.size(), axis, 1);
     // The lines' own axes, one place on where they stand before the one that goes.
     let size: [usize; RANK] =
         std::array::from_fn(|a| if a == 0 { shares.len() } else { x.size().0[a - usize::from(a <= axis)] });
@@ -122,9 +122,9 @@ fn middle<
 where
     Dim<RANK>: RankMinusOne<Output = Dim<M>>,
 {
-    exists(op, axis, x.size())?;
+    check_axis(op, axis, x.size())?;
     x.ready(op)?;
-    let beside = with(x.size(), axis, 1);
+    let beside = with_size(x.size(), axis, 1);
     let kept: [usize; M] = std::array::from_fn(|a| x.size().0[a + usize::from(a >= axis)]);
     let layout = Layout::row_major(Dim(kept));
     let n = x.size().0[axis];
@@ -167,7 +167,7 @@ fn at_share<T: Float, const RANK: usize, const M: usize, D: Device, P: Destinati
     axis: usize,
     place: P,
 ) -> Result<P::Done> {
-    exists(op, axis, x.size())?;
+    check_axis(op, axis, x.size())?;
     let (low, high, part) = place_of(op, q, between, x.size().0[axis].saturating_sub(1))?;
     x.ready(op)?;
     let kept: [usize; M] = std::array::from_fn(|a| x.size().0[a + usize::from(a >= axis)]);
@@ -182,7 +182,7 @@ fn at_share<T: Float, const RANK: usize, const M: usize, D: Device, P: Destinati
     let sorted = x.sort_axis(axis)?;
     let at = |place: usize| sorted.view().slice_axis(axis, place..place + 1, 1);
     place.put(op, layout, x.device(), |out| {
-        let out = out.reborrow().reshape(with(x.size(), axis, 1))?;
+        let out = out.reborrow().reshape(with_size(x.size(), axis, 1))?;
         apply_into(Point, (at(low)?, at(high)?, at(last)?, part), out)
     })
 }

@@ -12,7 +12,8 @@ use crate::expr::{IntoView, eval_into};
 use crate::kernel::{Call, Op, Param};
 use crate::layout::Layout;
 use crate::ops::Sorts as _;
-use crate::ops::index::{exists, selected};
+use crate::ops::axes::check_axis;
+use crate::ops::index::selected;
 use crate::rank::RemoveAxis;
 use crate::scalar::{DType, Lane, Lanes, Prim};
 use crate::tensor::{Allocate, Tensor, TensorView, TensorViewMut};
@@ -297,7 +298,7 @@ pub trait Shuffles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         T: Element,
     {
         let (op, x) = ("shuffle", self.into_view());
-        exists(op, axis, x.size())?;
+        check_axis(op, axis, x.size())?;
         let order = Tensor::random_permutation(x.size().0[axis], seed, x.device())?;
         selected(op, x, axis, order.view(), Allocate)
     }

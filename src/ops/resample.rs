@@ -9,7 +9,8 @@ use crate::element::{Comparable, Element, Float};
 use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
 use crate::layout::Layout;
-use crate::ops::index::{along, selected, with};
+use crate::ops::axes::{sizes_along, with_size};
+use crate::ops::index::selected;
 use crate::ops::pool::{SumF64, each_window, is_few};
 use crate::ops::{Add, Cast as _, Comparisons as _, Div, Indexing as _, Max, Maximum};
 use crate::rank::Spatial;
@@ -133,7 +134,7 @@ fn separably<T: Element, const RANK: usize, const N: usize, D: Device, P: Destin
     step: impl Fn(usize, TensorView<'_, T, RANK, D>, &mut TensorViewMut<'_, T, RANK, D>) -> Result<()>,
 ) -> Result<P::Done> {
     let layout =
-        |from: Dim<RANK>, k: usize| Layout::row_major_of(op, with(from, k + 2, to[k]), size_of::<T>());
+        |from: Dim<RANK>, k: usize| Layout::row_major_of(op, with_size(from, k + 2, to[k]), size_of::<T>());
     let mut y = None;
     for k in 0..N - 1 {
         let from: TensorView<'_, T, RANK, D> = y.as_ref().map_or(x, Tensor::view);
@@ -159,7 +160,10 @@ fn averaged<T: Float, const RANK: usize, const N: usize, D: Device, P: Destinati
         each_window(SumF64, x, &mut out, &range)?;
         for axis in 0..N {
             let count = |index: [usize; RANK]| range(axis, index[axis + 2]).0.len() as f64;
-            out.zip_in_place(Div, &Tensor::from_fn(along::<RANK>(axis + 2, size[axis]), count, x.device())?)?;
+            out.zip_in_place(
+                Div,
+                &Tensor::from_fn(sizes_along::<RANK>(axis + 2, size[axis]), count, x.device())?,
+            )?;
         }
         return means.lazy().cast::<T>().eval_at(op, place);
     }
@@ -177,8 +181,11 @@ fn averaged<T: Float, const RANK: usize, const N: usize, D: Device, P: Destinati
                     let (start, end) = window(i, n, parts);
                     start + place < end
                 };
-                let inside =
-                    Tensor::from_fn(along::<RANK>(axis, parts), |index| inside(index[axis]), x.device())?;
+                let inside = Tensor::from_fn(
+                    sizes_along::<RANK>(axis, parts),
+                    |index| inside(index[axis]),
+                    x.device(),
+                )?;
                 let next = y.index_select_axis(axis, &of_windows(place, n, parts, x.device())?)?;
                 out.zip_in_place(Add, inside.lazy().select(&next, 0.0))?;
             }
@@ -188,7 +195,7 @@ fn averaged<T: Float, const RANK: usize, const N: usize, D: Device, P: Destinati
             };
             out.zip_in_place(
                 Div,
-                &Tensor::from_fn(along::<RANK>(axis, parts), |index| count(index[axis]), x.device())?,
+                &Tensor::from_fn(sizes_along::<RANK>(axis, parts), |index| count(index[axis]), x.device())?,
             )
         },
     )?;
@@ -266,7 +273,7 @@ fn linear<T: Float, const RANK: usize, const N: usize, D: Device, P: Destination
             let above =
                 y.index_select_axis(axis, &positions(m, |i| (at(i) as usize + 1).min(n - 1), x.device())?)?;
             let weight =
-                Tensor::from_fn(along::<RANK>(axis, m), |index| at(index[axis]).fract(), x.device())?;
+                Tensor::from_fn(sizes_along::<RANK>(axis, m), |index| at(index[axis]).fract(), x.device())?;
             // 0 · ∞ is NaN: a place that stands on another takes nothing of the next.
             let next = weight.lazy().equal(0.0).select(0.0, above.lazy() * &weight);
             (below.lazy() * (1.0 - weight.lazy()) + next).eval_into(out)

@@ -8,7 +8,8 @@ use crate::error::Result;
 use crate::expr::{IntoView, Reduce, eval};
 use crate::kernel::{Call, Param};
 use crate::layout::Layout;
-use crate::ops::index::{Line, along, exists, gather, with};
+use crate::ops::axes::{check_axis, sizes_along, with_size};
+use crate::ops::index::{Line, gather};
 use crate::ops::sort::{Unique, Wanted, ordered};
 use crate::ops::{Any, Arithmetic, Cast, Comparisons, Indexing, Replace, Scans, Select, Sorts as _};
 use crate::rank::{RankMinusOne, RemoveAxis};
@@ -62,13 +63,13 @@ where
     let (n, device) = (x.size().0[axis], x.device());
     // How far each element stands from the start of its run; the first largest distance ends the run sought.
     let numbers = Tensor::arange(0, n as i64, 1, device)?;
-    let numbers = numbers.reshape(along::<RANK>(axis, n))?;
+    let numbers = numbers.reshape(sizes_along::<RANK>(axis, n))?;
     let first = firsts(sorted.view(), axis)?;
     let starts =
         eval(op, &Call::<Select, _>::new((first.view(), numbers, Param(0))), device)?.cummax_axis(axis)?;
     let ends: Tensor<i64, M, D> =
         (numbers.lazy() - &starts).reduce_axis(super::ArgMax, axis).map_err(|error| error.renamed(op))?;
-    let (layout, beside) = (Layout::row_major(ends.size()), with(x.size(), axis, 1));
+    let (layout, beside) = (Layout::row_major(ends.size()), with_size(x.size(), axis, 1));
     let ends = ends.view().reshape(beside)?;
     values.put_with(op, layout, device, |values| {
         positions.put(op, layout, device, |positions| {
@@ -194,7 +195,7 @@ pub trait UniqueConsecutive<'a, T: 'a, const RANK: usize, D: Device>:
         T: Element,
     {
         let (op, x) = ("unique_consecutive", self.into_view());
-        exists(op, axis, x.size())?;
+        check_axis(op, axis, x.size())?;
         x.ready(op)?;
         let order: [usize; RANK] =
             std::array::from_fn(|a| if a == 0 { axis } else { a - usize::from(a <= axis) });
@@ -246,7 +247,7 @@ pub trait UniqueConsecutive<'a, T: 'a, const RANK: usize, D: Device>:
         T: Comparable,
     {
         let (op, x) = ("unique", self.into_view());
-        exists(op, axis, x.size())?;
+        check_axis(op, axis, x.size())?;
         x.ready(op)?;
         // The axis last, the others before it.
         let order: [usize; RANK] =

@@ -11,7 +11,8 @@ use crate::expr::{IntoView, eval};
 use crate::kernel::{Call, GatherPlan, Op};
 use crate::layout::{Layout, joint_size};
 use crate::ops::assign::in_place;
-use crate::ops::index::{along, count, exists, with};
+use crate::ops::axes::{check_axis, sizes_along, with_size};
+use crate::ops::index::count;
 use crate::ops::{Arithmetic as _, Cast as _, Indexing as _, Scans as _, Select};
 use crate::rank::RemoveAxis;
 use crate::scalar::{Lane, Lanes};
@@ -40,18 +41,18 @@ pub(super) fn meeting<T: Element, const RANK: usize, D: Device>(
     index: &TensorView<'_, i64, RANK, D>,
     values: &TensorView<'_, T, RANK, D>,
 ) -> Result<Dim<RANK>> {
-    exists(op, axis, cells.size())?;
+    check_axis(op, axis, cells.size())?;
     same_device(op, cells.device(), index.device())?;
     same_device(op, cells.device(), values.device())?;
     index.ready(op)?;
     values.ready(op)?;
     // Only along the axis may there be other than as many elements as cells.
     let n = joint_size(op, index.size(), values.size())?.0[axis];
-    let size = with(cells.size(), axis, n);
+    let size = with_size(cells.size(), axis, n);
     for operand in [index.size(), values.size()] {
         let joint = joint_size(op, operand, size)?;
         if joint != size {
-            let sizes = with(joint, axis, cells.size().0[axis]).0.into();
+            let sizes = with_size(joint, axis, cells.size().0[axis]).0.into();
             return Err(Error::Output { op, sizes, found: cells.size().0.into() });
         }
     }
@@ -150,8 +151,8 @@ in_place! {
     /// Also [`Error::Axis`].
     fn index_scatter_axis['b, 'c, F: Op<(T, T), Out = T>](operator: F, axis: usize, index: impl IntoView<'b, i64, 1, D>, values: impl IntoView<'c, T, RANK, D>) = |view| {
         let index = index.into_view();
-        exists("index_scatter", axis, view.size())?;
-        let index = index.reshape(along::<RANK>(axis, index.numel()))?;
+        check_axis("index_scatter", axis, view.size())?;
+        let index = index.reshape(sizes_along::<RANK>(axis, index.numel()))?;
         scatter(operator, view, axis, index, values.into_view()).map_err(|error| error.renamed("index_scatter"))
     };
 

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::expr::IntoView;
 use crate::kernel::Op;
 use crate::ops::assign::in_place;
-use crate::ops::index::{along, exists};
+use crate::ops::axes::{check_axis, sizes_along};
 use crate::ops::scatter::meeting;
 use crate::ops::{Add, Cast as _, Div, FloorDivide, Maximum, Minimum, Replace};
 use crate::rank::RemoveAxis;
@@ -166,7 +166,7 @@ in_place! {
     /// # Errors
     /// Also [`Error::Axis`](crate::Error::Axis).
     fn scatter_reduce_axis['b, 'c](meeting: ScatterReduction, axis: usize, index: impl IntoView<'b, i64, RANK, D>, values: impl IntoView<'c, T, RANK, D>, include_self: bool) where T: Comparable = |view| {
-        exists("scatter_reduce", axis, view.size())?;
+        check_axis("scatter_reduce", axis, view.size())?;
         let done = reduce(view, meeting, axis, index.into_view(), values.into_view(), include_self);
         done.map_err(|error| error.renamed("scatter_reduce"))
     };
@@ -195,9 +195,9 @@ in_place! {
     /// # Errors
     /// Also [`Error::Axis`](crate::Error::Axis).
     fn index_reduce_axis['b, 'c](meeting: ScatterReduction, axis: usize, index: impl IntoView<'b, i64, 1, D>, values: impl IntoView<'c, T, RANK, D>, include_self: bool) where T: Comparable = |view| {
-        exists("index_reduce", axis, view.size())?;
+        check_axis("index_reduce", axis, view.size())?;
         let index = index.into_view();
-        let index = index.reshape(along::<RANK>(axis, index.numel()))?;
+        let index = index.reshape(sizes_along::<RANK>(axis, index.numel()))?;
         reduce(view, meeting, axis, index, values.into_view(), include_self).map_err(|error| error.renamed("index_reduce"))
     };
 }

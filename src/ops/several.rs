@@ -10,7 +10,7 @@ use crate::kernel::{Call, GatherPlan, Op, Param};
 use crate::layout::{Layout, joint_size};
 use crate::ops::Reductions as _;
 use crate::ops::assign::in_place;
-use crate::ops::index::exists;
+use crate::ops::axes::check_axis;
 use crate::rank::{Rank, Without};
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
@@ -146,7 +146,7 @@ impl<const M: usize> Plan<M> {
             }
         }
         if M > 0 {
-            exists(op, 0, Dim(size))?;
+            check_axis(op, 0, Dim(size))?;
         }
         Ok(Plan { size: Dim(size), cells, index })
     }

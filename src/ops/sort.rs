@@ -11,7 +11,8 @@ use crate::error::{Error, Result, text};
 use crate::expr::{IntoView, eval, update_with};
 use crate::kernel::{Call, Op, Param, SortPlan};
 use crate::layout::{Layout, joint_size};
-use crate::ops::index::{Line, exists, gather, with};
+use crate::ops::axes::{check_axis, with_size};
+use crate::ops::index::{Line, gather};
 use crate::ops::runs::{firsts, runs};
 use crate::ops::{Add, Indexing, Replace};
 use crate::rank::RemoveAxis;
@@ -46,7 +47,7 @@ impl Wanted {
     /// The sizes of what is wanted of lines.
     fn size<T, const RANK: usize, D: Device>(&self, x: &TensorView<'_, T, RANK, D>) -> Result<Dim<RANK>> {
         let Wanted { op, axis, keep, .. } = *self;
-        exists(op, axis, x.size())?;
+        check_axis(op, axis, x.size())?;
         x.ready(op)?;
         let n = x.size().0[axis];
         match keep {
@@ -54,7 +55,7 @@ impl Wanted {
                 op,
                 what: text(format_args!("{keep} wanted of the {n} elements along axis {axis}")),
             }),
-            keep => Ok(with(x.size(), axis, keep.unwrap_or(n))),
+            keep => Ok(with_size(x.size(), axis, keep.unwrap_or(n))),
         }
     }
 }
@@ -427,12 +428,12 @@ fn searched_along<T: Comparable, const RANK: usize, D: Device, P: Destination<i6
     side: Side,
     place: P,
 ) -> Result<P::Done> {
-    exists(op, axis, lines.size())?;
+    check_axis(op, axis, lines.size())?;
     same_device(op, lines.device(), values.device())?;
     lines.ready(op)?;
     values.ready(op)?;
     let (n, count) = (lines.size().0[axis], values.size().0[axis]);
-    let size = joint_size(op, with(lines.size(), axis, count), values.size())?;
+    let size = joint_size(op, with_size(lines.size(), axis, count), values.size())?;
     let values = values.broadcast_to(size)?;
     place.put(op, Layout::row_major_of(op, size, size_of::<i64>())?, lines.device(), |out| {
         search(op, n, |middle| gather(op, lines, axis, middle.view(), Allocate), values, side, out)

@@ -1,8 +1,9 @@
 //! Every built-in elementwise operator, as the tests see it; the rows are in the operators' own files.
-// Imports: `scalar`, `element`, `kernel`.
+// Imports: `scalar`, `element`, `kernel`, `ops`.
 
 use crate::element::Element;
 use crate::kernel::Op;
+use crate::ops::{activation, arithmetic, compare, loss, math};
 use crate::scalar::{Dual, Eval, Lane, Lanes, Num};
 
 /// One operator, as tests see it: its name, and its value and slopes on f64 where it takes and gives numbers.
@@ -77,7 +78,7 @@ fn slopes_of_two<F: Op<(T, T), Out = T>, L: Lanes, T: Element<Compute = T> + Num
 /// it is called: a hundred operators and their slopes are nothing that other programs should pay for.
 #[inline]
 pub fn built_in() -> Vec<Row> {
-    crate::ops::ROWS.concat()
+    ROWS.concat()
 }
 
 /// Something done to operators whose types a list of functions cannot hold: see [`each_operator`].
@@ -106,8 +107,18 @@ pub trait Visit {
 /// assert!(count.0 > 100);
 /// ```
 pub fn each_operator(visit: &mut impl Visit) {
-    crate::ops::visit(visit);
+    visit_all(visit);
 }
+
+/// Every file of operators.
+fn visit_all(to: &mut impl Visit) {
+    arithmetic::visit(to);
+    math::visit(to);
+    activation::visit(to);
+    loss::visit(to);
+    compare::visit(to);
+}
+const ROWS: &[&[Row]] = &[arithmetic::ROWS, math::ROWS, activation::ROWS, loss::ROWS, compare::ROWS];
 
 /// One word for each element, for the tables.
 #[allow(non_camel_case_types)]

@@ -1,0 +1,154 @@
+//! Operators from their bodies: `elementwise!` for operators of one's own, `operators!` for tables of built-in ones.
+// Imports: `element`, `device`, `expr`, `ops`.
+
+/// Operators of one's own, from their bodies.
+///
+/// A body is Rust over [`Lane`](crate::Lane)s: `+ - * /`, numbers on either side, methods such as `exp`, `max`, `lt`,
+/// and `mask.select(yes, no)` in place of `if`. Arguments may be numbers too: `x.max(0.0)`; a number that stands alone is
+/// `Lane::real(2.0)` or `Lane::int(2)`. The name becomes a value for `x.map(name)`, `x.zip(name, &y)` and
+/// [`apply`](crate::expr::apply), on every device, with [`derivative`].
+///
+/// * The class of elements is [`Float`](crate::Float); another follows the operands: `fn f(x, y) where Number { … }`.
+/// * The result has the operands' element; another follows an arrow: `fn f(x, y) -> bool { … }`. `T` is the operands'
+///   element. A tuple, `-> (T, bool)`, makes an operator with several outputs for
+///   [`apply_many`](crate::expr::apply_many).
+/// * Run-time numbers are operands: `x.zip(scaled, 0.1)`.
+/// * A body calls functions over lanes, `fn f<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P>`, and other operators, which
+///   are not all methods of lanes (`relu`, `square`, `softplus` are, `mish`, `softsign` are not): `<Sigmoid as Op<(T,)>>::call::<L>((x,))`, where `L` is the interpretation.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// elementwise! {
+///     /// Keeps what is positive, scales the rest.
+///     pub fn leaky(x, slope) { x.gt(0.0).select(x, x * slope) }
+///     /// Whether `x` is a multiple of `n`.
+///     pub fn divides(x, n) -> bool where Integer { (x % n).eq(0) }
+/// }
+/// let x = Tensor::from([-2.0, 3.0]);
+/// assert_eq!(x.zip(leaky, 0.1)?.to_vec()?, [-0.2, 3.0]);
+/// assert_eq!(Tensor::from([4, 5]).zip(divides, 2)?.to_vec()?, [true, false]);
+/// # Ok::<(), rankform::Error>(())
+/// ```
+/// Parts of a body with names of their own:
+/// ```
+/// use rankform::prelude::*;
+/// use rankform::{kernel::Op, ops::Sigmoid, scalar::Real};
+/// fn cubed<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> { x * x * x }
+/// elementwise! {
+///     fn gated(x, beta) { cubed(x) * <Sigmoid as Op<(T,)>>::call::<L>((x * beta,)) }
+/// }
+/// assert_eq!(Tensor::from([2.0]).zip(gated, 0.0)?.to_vec()?, [4.0]);
+/// # Ok::<(), rankform::Error>(())
+/// ```
+#[macro_export]
+macro_rules! elementwise {
+    ($($(#[$meta:meta])* $vis:vis fn $name:ident($($x:ident),+ $(,)?) $(-> $out:tt)? $(where $class:ident)? $body:block)*) => { $(
+        $(#[$meta])*
+        #[allow(non_camel_case_types)]
+        #[derive(Clone, Copy, Debug)]
+        $vis struct $name;
+        $crate::__operator!(@op $name, stringify!($name), ($($x),+), [$($out)?], [$($class)?], $body);
+    )* };
+}
+
+/// The `Op` of a body: the common part of `elementwise!` and of this crate's own tables.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __operator {
+    (@op $F:ident, $name:expr, $x:tt, $out:tt, [], $body:block) => {
+        $crate::__operator!(@op $F, $name, $x, $out, [Float], $body);
+    };
+    (@op $F:ident, $name:expr, $x:tt, [], [$class:ident], $body:block) => {
+        $crate::__operator!(@op $F, $name, $x, [T], [$class], $body);
+    };
+    (@op $F:ident, $name:expr, ($($x:ident),+), [($($out:tt),+ $(,)?)], [$class:ident], $body:block) => {
+        impl<T: $crate::element::$class> $crate::kernel::OpMany<($($crate::__operator!(@element $x),)+)> for $F {
+            const NAME: &'static str = $name;
+            const LIGHT: bool = $crate::kernel::is_light(stringify!($body));
+            type Out = ($($out,)+);
+            #[inline(always)]
+            fn call<L: $crate::scalar::Lanes>(($($x,)+): ($($crate::__operator!(@lane $x),)+)) -> <Self::Out as $crate::kernel::Elements>::Lanes<L> {
+                #[allow(unused_imports)]
+                use $crate::scalar::Lane;
+                $body
+            }
+        }
+    };
+    (@op $F:ident, $name:expr, ($($x:ident),+), [$out:tt], [$class:ident], $body:block) => {
+        impl<T: $crate::element::$class> $crate::kernel::Op<($($crate::__operator!(@element $x),)+)> for $F {
+            const NAME: &'static str = $name;
+            const LIGHT: bool = $crate::kernel::is_light(stringify!($body));
+            type Out = $out;
+            #[inline(always)]
+            fn call<L: $crate::scalar::Lanes>(($($x,)+): ($($crate::__operator!(@lane $x),)+)) -> $crate::scalar::Lane<L, $crate::element::Compute<$out>> {
+                #[allow(unused_imports)]
+                use $crate::scalar::Lane;
+                $body
+            }
+        }
+    };
+    (@element $x:ident) => { T };
+    (@lane $x:ident) => { $crate::scalar::Lane<L, $crate::element::Compute<T>> };
+}
+
+/// Rows of operators: each becomes a type with a body, a method of every receiver, and rows in the tables.
+macro_rules! operators {
+    (
+        $(#[$trait_meta:meta])* pub trait $trait:ident;
+        $($(#[$meta:meta])* fn $name:ident = $F:ident($($x:ident),+) $(-> $out:tt)? where $class:ident $body:block)*
+    ) => {
+        $(
+            #[doc = concat!("The operator of [`", stringify!($trait), "::", stringify!($name), "`].")]
+            #[derive(Clone, Copy, Debug)]
+            pub struct $F;
+            crate::__operator!(@op $F, stringify!($name), ($($x),+), [$($out)?], [$class], $body);
+        )*
+        $(#[$trait_meta])*
+        #[allow(clippy::wrong_self_convention)] // receivers are references and views: small and `Copy`
+        pub trait $trait<T, const RANK: usize, D: crate::device::Device>: crate::expr::Elementwise<T, RANK, D> {
+            $(operators!(@method [$(#[$meta])*] $name $F ($($x),+) $class);)*
+        }
+        impl<X: crate::expr::Elementwise<T, RANK, D>, T, const RANK: usize, D: crate::device::Device> $trait<T, RANK, D> for X {}
+
+        /// Shows every operator of this file, with every element of its class.
+        pub(in crate::ops) fn visit(visit: &mut impl crate::ops::registry::Visit) {
+            $(operators!(@visit visit $F ($($x),+) $class);)*
+        }
+        /// What the tests iterate.
+        pub(in crate::ops) const ROWS: &[crate::ops::registry::Row] = &[$(operators!(@row $name $F ($($x),+) [$($out)?] $class)),*];
+    };
+    (@method [$(#[$meta:meta])*] $name:ident $F:ident ($x:ident) $class:ident) => {
+        $(#[$meta])*
+        fn $name(self) -> Self::Mapped<$F> where T: crate::element::$class {
+            self.map($F)
+        }
+    };
+    (@method [$(#[$meta:meta])*] $name:ident $F:ident ($x:ident, $y:ident) $class:ident) => {
+        $(#[$meta])*
+        fn $name<OTHER>(self, other: OTHER) -> <Self as crate::expr::Zip<T, T, RANK, D, OTHER>>::Zipped<$F>
+        where
+            T: crate::element::$class,
+            Self: crate::expr::Zip<T, T, RANK, D, OTHER>,
+        {
+            self.zip($F, other)
+        }
+    };
+    (@visit $visit:ident $F:ident $x:tt Float) => { operators!(@show $visit $F $x f16 bf16 f32 f64); };
+    (@visit $visit:ident $F:ident $x:tt Integer) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64); };
+    (@visit $visit:ident $F:ident $x:tt Bitwise) => { operators!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64); };
+    (@visit $visit:ident $F:ident $x:tt RealNumber) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64); };
+    (@visit $visit:ident $F:ident $x:tt Comparable) => { operators!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64); };
+    (@visit $visit:ident $F:ident $x:tt Number) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c32 c64); };
+    (@visit $visit:ident $F:ident $x:tt Element) => { operators!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c32 c64); };
+    (@show $visit:ident $F:ident $x:tt $($t:ident)+) => { $(operators!(@shown $visit $F $x $t);)+ };
+    (@shown $visit:ident $F:ident ($x:ident) $t:ident) => { $visit.unary::<$F, crate::ops::registry::names::$t>($F); };
+    (@shown $visit:ident $F:ident ($x:ident, $y:ident) $t:ident) => { $visit.binary::<$F, crate::ops::registry::names::$t>($F); };
+    (@row $name:ident $F:ident $x:tt [] Integer) => { crate::ops::registry::Row::named(stringify!($name)) };
+    (@row $name:ident $F:ident $x:tt [] Bitwise) => { crate::ops::registry::Row::named(stringify!($name)) };
+    (@row $name:ident $F:ident $x:tt [] ComplexElement) => { crate::ops::registry::Row::named(stringify!($name)) };
+    (@row $name:ident $F:ident ($x:ident) [] $class:ident) => { crate::ops::registry::Row::unary::<$F>() };
+    (@row $name:ident $F:ident ($x:ident, $y:ident) [] $class:ident) => { crate::ops::registry::Row::binary::<$F>() };
+    (@row $name:ident $F:ident $x:tt [$out:tt] $class:ident) => { crate::ops::registry::Row::named(stringify!($name)) };
+}
+pub(super) use operators;
