@@ -90,21 +90,17 @@
 //! **Adding an elementwise operator** is one row: name, operands, class of elements, body.
 // Imports: `scalar`, `element`, `kernel`, `device`, `expr`.
 
-mod activation;
-mod arithmetic;
 mod arrange;
 mod assign;
 pub mod attention;
 mod axes;
 mod channels;
-mod checked;
 mod combine;
-mod compare;
-mod complex;
 mod contract;
 pub mod conv;
 mod define;
 pub mod einsum;
+mod elementwise;
 pub mod functions;
 mod grid;
 mod histogram;
@@ -112,14 +108,12 @@ mod index;
 mod linalg;
 mod linear;
 mod loss;
-mod math;
 mod moments;
 mod normalize;
 mod norms;
 mod per_device;
 
 mod packed;
-mod parametric;
 mod pieces;
 pub mod pool;
 mod quantile;
@@ -142,23 +136,17 @@ mod unit_vectors;
 mod unpool;
 mod windows;
 
-pub use activation::*;
-pub use arithmetic::*;
 pub use arrange::{Arrange, Pad};
 pub use channels::Channels;
-pub use checked::CheckedDivision;
-pub use compare::*;
-pub use complex::*;
+pub use elementwise::*;
 pub use grid::Triangles;
 pub use histogram::{Bins, Counts, Histogram};
 pub use index::Indexing;
 pub use linear::Linear;
 pub use loss::*;
-pub use math::*;
 pub use normalize::CosineSimilarity;
 pub use norms::*;
 pub use packed::Packed;
-pub use parametric::*;
 pub use per_device::{Operator, run};
 pub use pieces::Pieces;
 pub use quantile::{QuantileMethod, Quantiles};

@@ -3,7 +3,8 @@
 
 use crate::element::Element;
 use crate::kernel::Op;
-use crate::ops::{activation, arithmetic, compare, loss, math};
+use crate::ops::elementwise::{activation, arithmetic, comparison, math};
+use crate::ops::loss;
 use crate::scalar::{Dual, Eval, Lane, Lanes, Num};
 
 /// One operator, as tests see it: its name, and its value and slopes on f64 where it takes and gives numbers.
@@ -116,9 +117,9 @@ fn visit_all(to: &mut impl Visit) {
     math::visit(to);
     activation::visit(to);
     loss::visit(to);
-    compare::visit(to);
+    comparison::visit(to);
 }
-const ROWS: &[&[Row]] = &[arithmetic::ROWS, math::ROWS, activation::ROWS, loss::ROWS, compare::ROWS];
+const ROWS: &[&[Row]] = &[arithmetic::ROWS, math::ROWS, activation::ROWS, loss::ROWS, comparison::ROWS];
 
 /// One word for each element, for the tables.
 #[allow(non_camel_case_types)]

@@ -301,7 +301,7 @@ const PANICS: &[(&str, &str, &str, &str)] = &[
         "in a constant, where it is an error of the compiler with the text of the parser",
     ),
     (
-        "src/ops/symbols.rs",
+        "src/ops/std_ops.rs",
         "panic",
         "{error}",
         "std operators have no Result: they panic with the error's text",
@@ -827,7 +827,7 @@ fn an_operator_below_is_found() {
     assert_eq!(complaints("src/device/cpu/map.rs", "/// exp\nfn expand(x: *mut u8) { x.add(1) }"), 0);
     assert_eq!(complaints("src/device/cpu/map.rs", "fn f() { x.exp() }"), 1);
     assert_eq!(complaints("src/kernel/mod.rs", "struct LogSigmoid; fn gelu_tanh() {}"), 2);
-    assert_eq!(complaints("src/ops/math.rs", "fn exp() {}"), 0);
+    assert_eq!(complaints("src/ops/elementwise/math.rs", "fn exp() {}"), 0);
 }
 
 #[test]
@@ -943,7 +943,7 @@ fn with_the_operator(emit: &str) -> PathBuf {
 #[test]
 fn adding_an_operator_is_a_patch_of_one_file() {
     let patch = read("tests/patches/one_operator.patch");
-    assert_eq!(hunks(&patch).keys().collect::<Vec<_>>(), ["src/ops/activation.rs"]);
+    assert_eq!(hunks(&patch).keys().collect::<Vec<_>>(), ["src/ops/elementwise/activation.rs"]);
     let added = patch.lines().filter(|line| line.starts_with('+') && !line.starts_with("+++")).count();
     assert_eq!(added, 2, "its documentation and its row");
     with_the_operator("metadata");
