@@ -6,9 +6,11 @@
 //! `x` has neighbors that differ by more.
 // Imports: `scalar`.
 
+use super::bits::{clamp, nan, single};
+use super::double_double::Double;
+use super::polynomial::{long_poly, poly};
 use super::power::ln_double;
 use super::trig::{is_far, waves};
-use super::{Double, long_poly, nan, poly, single};
 use crate::scalar::{Function, Lane, Lanes, Real};
 use std::f64::consts::FRAC_2_PI;
 
@@ -319,7 +321,7 @@ const fn second_order(sign: f64) -> [f64; 12] {
 /// `J₂(x)/x` (`sign` −1) or `I₂(x)/x` (1) for `|x| ≤ 2`.
 #[inline(always)]
 pub(super) fn second_over<L: Lanes, P: Real>(x: Lane<L, P>, sign: f64) -> Lane<L, P> {
-    let x = super::clamp(x, Lane::real(-2.0), Lane::real(2.0));
+    let x = clamp(x, Lane::real(-2.0), Lane::real(2.0));
     x * 0.25 * poly(x * x * 0.25, second_order(sign))
 }
 

@@ -4,8 +4,9 @@
 // Imports: `scalar`.
 
 use super::bessel::second_over;
+use super::double_double::Double;
 use super::exp::exp_double;
-use super::{Double, long_poly, poly};
+use super::polynomial::{long_poly, poly};
 use crate::scalar::{Function, Lane, Lanes, Real};
 
 /// `I₀(x)` and `I₁(x)·2/x` in `x²/4`, for `x ≤ 12`: the first coefficients in two words, and the others.

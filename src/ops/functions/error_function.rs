@@ -4,8 +4,10 @@
 //! `e^(−x²)` times a slowly varying factor, in two words, so that its relative error stays small down to the subnormals.
 // Imports: `scalar`.
 
+use super::bits::{clamp, sign, signed, single};
+use super::double_double::Double;
 use super::exp::{Exponent, exp_double, exp_m1_reduced, quotient, reduce};
-use super::{Double, poly, sign, signed, single};
+use super::polynomial::poly;
 use crate::scalar::{Function, Lane, Lanes, Real};
 
 /// Where the two forms of `erf` meet.
@@ -213,7 +215,7 @@ impl Function<1> for ErfFn {
 /// `e^(−x²)`, the slope of `erf` but for a factor; `x` is held where that is 0, so that at ±∞ its own slope is 0.
 #[inline(always)]
 fn bell<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
-    let x = super::clamp(x, Lane::real(-50.0), Lane::real(50.0));
+    let x = clamp(x, Lane::real(-50.0), Lane::real(50.0));
     (-x * x).exp()
 }
 

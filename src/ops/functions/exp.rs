@@ -3,7 +3,9 @@
 //! `e^x = 2^k · e^r` with `k` the integer nearest to `x·log₂e` and `|r| ≤ ln2 / 2`; `e^r = 1 + r + r²·q(r)`, `q` minimax.
 // Imports: `scalar`.
 
-use super::{Double, clamp, pick, poly, power_of_two, shifter, single, word};
+use super::bits::{clamp, pick, power_of_two, shifter, single, word};
+use super::double_double::Double;
+use super::polynomial::poly;
 use crate::scalar::{Function, Lane, Lanes, Real};
 
 /// `ln 2` in two words.

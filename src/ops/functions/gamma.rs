@@ -3,14 +3,16 @@
 //! All are computed in `f64`, `f32` too. Arguments are moved to where Stirling's series holds, `z ≥ 8`, by the recurrence
 //! `Γ(z + 1) = z·Γ(z)`, and negative ones (those of `Γ` below 1/2) are reflected, `Γ(x)·Γ(1 − x) = π / sin πx`. What
 //! cancels is carried in two words. Near the zeros of `lgamma` and `digamma` above 0 polynomials without these zeros keep the
-//! digits; below 0, where zeros are many, `below_zero` computes to 2^-100.
+//! digits; below 0, where zeros are many, `gamma_reflection` computes to 2^-100.
 // Imports: `scalar`.
 
-use super::below_zero::{ln_gamma_below, psi_below};
+use super::bits::{clamp, nan, single};
+use super::double_double::Double;
 use super::exp::{Exponent, exp_double};
+use super::gamma_reflection::{ln_gamma_below, psi_below};
+use super::polynomial::{long_poly, poly};
 use super::power::ln_double;
 use super::trig::{sin_half_turns, sin_near, tan_near};
-use super::{Double, long_poly, nan, poly, single};
 use crate::scalar::{Function, Lane, Lanes, Real};
 use std::f64::consts::PI;
 
@@ -220,7 +222,7 @@ fn is_pole<L: Lanes>(x: Lane<L, f64>) -> Lane<L, bool> {
 fn gamma<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let reflected = x.lt(Lane::real(0.5));
     // Where the result is 0 or ∞ at the latest.
-    let held = super::clamp(x, Lane::real(-190.0), Lane::real(180.0));
+    let held = clamp(x, Lane::real(-190.0), Lane::real(180.0));
     let [z, product] = moved_up(turned(reflected, held));
     let (k, power) = exp_double(stirling(z));
     let value = power.normal().div(product.normal());

@@ -3,9 +3,11 @@
 //! `sinh` and `cosh` by the addition theorem around `k·ln2`, where both are exact; `tanh` from `e^{2|x|} − 1` in two words.
 // Imports: `scalar`.
 
+use super::bits::{pick, sign, signed, single};
+use super::double_double::Double;
 use super::exp::{Exponent, LN_2, half_exp_m1, reduce};
 use super::logistic::LogisticDensityFn;
-use super::{Double, pick, poly, sign, signed, single};
+use super::polynomial::poly;
 use crate::scalar::{Function, Lane, Lanes, Real};
 use std::f64::consts::LOG2_E;
 

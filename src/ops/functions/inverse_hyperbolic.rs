@@ -1,9 +1,10 @@
 //! `asinh`, `acosh`, `atanh`: each the logarithm of `1 + a`, with `a` in two words.
 // Imports: `scalar`.
 
+use super::bits::{nan, pick, sign, signed};
+use super::double_double::Double;
 use super::inverse_trig::one_minus_square;
 use super::log::ln_sum;
-use super::{Double, nan, pick, sign, signed};
 use crate::scalar::{Function, Lane, Lanes, Real};
 
 /// From here on `asinh x` and `acosh x` are `ln 2x`, and squares are not taken.

@@ -4,7 +4,9 @@
 //! `tan π/8`, after another quotient has taken off `π/4`.
 // Imports: `scalar`.
 
-use super::{Double, exponent_mask, pick, poly, sign, signed, single, word};
+use super::bits::{clamp, exponent_mask, pick, sign, signed, single, word};
+use super::double_double::Double;
+use super::polynomial::poly;
 use crate::scalar::{Function, IntoLane, Lane, Lanes, Real};
 
 /// `π` in two words.
@@ -201,7 +203,7 @@ impl Function<1> for AtanFn {
 #[inline(always)]
 fn centered<L: Lanes, P: Real>(num: Lane<L, P>, den: Lane<L, P>) -> [Lane<L, P>; 2] {
     let (zero, one, infinity) = (Lane::zero(), Lane::one(), Lane::highest());
-    let held = super::clamp(den, pick(1e-37, 1e-307), pick(4e37, 4e307));
+    let held = clamp(den, pick(1e-37, 1e-307), pick(4e37, 4e307));
     let exponent = held.to_bits() & word::<L, P>(exponent_mask::<P>());
     let scale = Lane::from_bits(word::<L, P>((2 * P::BIAS as u64) << P::FRACTION) - exponent);
     let edge = den.eq(zero) | den.eq(infinity);

@@ -3,7 +3,9 @@
 //! `x = 2^k · (1 + f)` with `√½ ≤ 1 + f < √2`; `ln(1 + f) = f − f²/2 + …`, where `f` is exact and the rest small beside it.
 // Imports: `scalar`.
 
-use super::{Double, nan, one_bits, pick, poly, single, word};
+use super::bits::{nan, one_bits, pick, power_of_two, single, word};
+use super::double_double::Double;
+use super::polynomial::poly;
 use crate::scalar::{Function, Lane, Lanes, Real};
 
 /// `ln 2`: a first word of so few bits that its product with an exponent is exact, and the rest.
@@ -65,7 +67,7 @@ impl<L: Lanes, P: Real> Parts<L, P> {
     /// `2^(1 − k)`.
     #[inline(always)]
     fn twice_inverse_power(&self) -> Lane<L, P> {
-        super::power_of_two(word::<L, P>(2 * P::BIAS as u64 + 1) - self.biased)
+        power_of_two(word::<L, P>(2 * P::BIAS as u64 + 1) - self.biased)
     }
 }
 

@@ -5,9 +5,11 @@
 //! is large its own error counts `u` times, hence its second word.
 // Imports: `scalar`.
 
+use super::bits::{clamp, pick, single};
+use super::double_double::Double;
 use super::error_function::{erfc_scaled, excess};
 use super::exp::{Exponent, exp_double, exp_m1_reduced, reduce};
-use super::{Double, pick, poly, single};
+use super::polynomial::poly;
 use crate::scalar::{Function, Lane, Lanes, Real};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LOG2_E};
 
@@ -34,7 +36,7 @@ impl<L: Lanes, P: Real> Scale<L, P> {
 #[inline(always)]
 fn over_one_plus_exp<L: Lanes, P: Real>(over: Lane<L, P>, x: Lane<L, P>) -> Lane<L, P> {
     // Beyond these the quotient is `over`, or 0.
-    let x = super::clamp(x, pick(-110.0, -760.0), Lane::real(41.0));
+    let x = clamp(x, pick(-110.0, -760.0), Lane::real(41.0));
     let scale = Scale::of(x.lt(pick(-60.0, -600.0)));
     let (k, power) = if single::<P>() {
         let k = Exponent::nearest(x, -LOG2_E);
@@ -143,7 +145,7 @@ impl Function<1> for SiluFn {
         let s = x.sigmoid();
         // s + x·s·(1 − s); the product has the limit 0 on both sides.
         let bound = pick::<L, P>(1e3, 1e4);
-        [(super::clamp(x, -bound, bound) * s).mul_add((-x).sigmoid(), s)]
+        [(clamp(x, -bound, bound) * s).mul_add((-x).sigmoid(), s)]
     }
 }
 
@@ -229,7 +231,7 @@ impl Function<1> for GeluFn {
     }
     #[inline(always)]
     fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
-        let x = super::clamp(x, Lane::real(-50.0), Lane::real(50.0));
+        let x = clamp(x, Lane::real(-50.0), Lane::real(50.0));
         let density = (x * x * -0.5).exp() * 0.3989422804014327;
         [x.mul_add(density, (x * -FRAC_1_SQRT_2).erfc() * 0.5)]
     }
@@ -289,7 +291,7 @@ impl Function<1> for GeluTanhFn {
     }
     #[inline(always)]
     fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
-        let x = super::clamp(x, Lane::real(-50.0), Lane::real(50.0));
+        let x = clamp(x, Lane::real(-50.0), Lane::real(50.0));
         let square = x * x;
         let u = x * 1.595_769_121_605_731 * (square * 0.044715 + 1.0);
         let du = (square * 0.134145 + 1.0) * 1.595_769_121_605_731;

@@ -1,10 +1,12 @@
 //! `erfinv`, and the normal distribution `ndtr` with its logarithm.
 // Imports: `scalar`.
 
+use super::bits::{clamp, nan, sign, signed, single};
+use super::double_double::Double;
 use super::error_function::{erfc_scaled, erfc_short, excess, tail_words};
 use super::log::ln_sum;
 use super::logistic::{erfc_scaled_words, normal_tail, over_root_2};
-use super::{Double, nan, poly, single};
+use super::polynomial::poly;
 use crate::scalar::{Function, Lane, Lanes, Real};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
@@ -60,7 +62,7 @@ fn erf_inv<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let y = magnitude.lt(Lane::real(1e-9)).select(line, y);
     let y = magnitude.eq(Lane::one()).select(Lane::highest(), y);
     let y = magnitude.le(Lane::one()).select(y, nan());
-    super::signed(y, super::sign(x))
+    signed(y, sign(x))
 }
 
 /// `Φ(x)`; of `f32` in `f64`, by the short form of `erfc`.
@@ -98,7 +100,7 @@ fn ln_normal<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let left = (-0.5 * x).mul_add(x, ln_sum(Lane::zero(), scaled.scale(Lane::real(0.5)), Lane::zero()));
     // (1 + erf(x/√2))/2 around 0.
     let erf = Double::fast_sum(s.hi, s.lo + excess(s.hi));
-    let near = ln_sum(Lane::one(), erf.scale(super::signed(Lane::one(), super::sign(x))), Lane::real(-1.0));
+    let near = ln_sum(Lane::one(), erf.scale(signed(Lane::one(), sign(x))), Lane::real(-1.0));
     let tail = normal_tail(x.abs(), false);
     let right = ln_sum(Lane::one(), tail.scale(Lane::real(-1.0)), Lane::zero());
     let right = tail.hi.lt(Lane::real(1e-17)).select(-tail.value(), right);
@@ -110,7 +112,7 @@ fn ln_normal<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
 /// `φ(x)`; `x` is held where that is 0, so that at ±∞ its slope is 0.
 #[inline(always)]
 fn density<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
-    let x = super::clamp(x, Lane::real(-50.0), Lane::real(50.0));
+    let x = clamp(x, Lane::real(-50.0), Lane::real(50.0));
     (x * x * -0.5).exp() * 0.398_942_280_401_432_7
 }
 
@@ -121,7 +123,7 @@ fn hazard<L: Lanes, P: Real>(x: Lane<L, P>, y: Lane<L, P>) -> Lane<L, P> {
     // Far to the left the exponent is a difference of large numbers; there by e^(s²)·erfc s with s = −x/√2.
     let s = left.select(x, -1.0).cast::<f64>() * -FRAC_1_SQRT_2;
     let far = (0.797_884_560_802_865_4 / erfc_scaled(s).value()).cast();
-    let right = super::clamp(x, Lane::real(-1.0), Lane::real(50.0));
+    let right = clamp(x, Lane::real(-1.0), Lane::real(50.0));
     let near = (-left.select(Lane::zero(), y)).exp() * density(right);
     x.eq(Lane::lowest()).select(-x, left.select(far, near))
 }

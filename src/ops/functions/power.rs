@@ -3,9 +3,11 @@
 //! `x^y = e^(y·ln x)`; the exponent may be 700, so `ln x` is computed in two words, to 2^-64 relative in `f64`.
 // Imports: `scalar`.
 
+use super::bits::{nan, sign, signed, single, word};
+use super::double_double::Double;
 use super::exp::exp_double;
 use super::log::Parts;
-use super::{Double, nan, poly, sign, signed, single, word};
+use super::polynomial::poly;
 use crate::scalar::{Function, IntoLane, Lane, Lanes, Real};
 
 /// `ln x` in two words for a positive finite `x`: `k·ln2 + 2·artanh(s)` with `s = (m − 1) / (m + 1)`.

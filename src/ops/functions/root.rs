@@ -1,9 +1,11 @@
 //! `cbrt`, `hypot`.
 // Imports: `scalar`.
 
+use super::bits::{clamp, exponent_mask, pick, sign, signed, word};
+use super::double_double::Double;
 use super::exp::Exponent;
 use super::log::Parts;
-use super::{Double, pick, poly, sign, signed, word};
+use super::polynomial::poly;
 use crate::scalar::{Function, IntoLane, Lane, Lanes, Real};
 
 /// `∛x`; see [`Lane::cbrt`].
@@ -68,8 +70,8 @@ impl Function<2> for HypotFn {
         let swap = x.lt(y);
         let (large, small) = (swap.select(y, x), swap.select(x, y));
         // Scaled by a power of two near 1 / large, kept where it and its inverse are normal numbers.
-        let held = super::clamp(large, pick(1e-37, 1e-307), pick(4e37, 4e307));
-        let exponent = held.to_bits() & word::<L, P>(super::exponent_mask::<P>());
+        let held = clamp(large, pick(1e-37, 1e-307), pick(4e37, 4e307));
+        let exponent = held.to_bits() & word::<L, P>(exponent_mask::<P>());
         let scale = Lane::from_bits(word::<L, P>((2 * P::BIAS as u64) << P::FRACTION) - exponent);
         let [a, b] = [large * scale, small * scale].map(|x| Double::product(x, x));
         let sum = a.add_smaller(b);

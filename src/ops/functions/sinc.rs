@@ -2,7 +2,7 @@
 // Imports: `scalar`.
 
 use super::gamma::{cos_pi, sin_pi};
-use super::poly;
+use super::polynomial::poly;
 use crate::scalar::{Function, Lane, Lanes, Real};
 use std::f64::consts::PI;
 

@@ -6,7 +6,9 @@
 //! again by both where a number is beyond.
 // Imports: `scalar`.
 
-use super::{Double, poly, shifter, sign, signed, single, word};
+use super::bits::{shifter, sign, signed, single, word};
+use super::double_double::Double;
+use super::polynomial::poly;
 use crate::scalar::{Function, Lane, Lanes, Real};
 
 /// The largest `|x|` of type `f64` that [`quarter`] reduces: 2^45.

@@ -3,6 +3,7 @@
 //! Source: Dekker 1971, Knuth TAOCP 4.2.2, Ogita-Rump-Oishi 2005. Relative error of each step about 2^(2 − 2·precision).
 // Imports: `scalar`.
 
+use super::bits::single;
 use crate::scalar::{Lane, Lanes, Real};
 
 /// `hi + lo`, with `|lo|` at most a few units in the last place of `hi`. Sums and products leave it at that;
@@ -29,7 +30,7 @@ impl<L: Lanes, P: Real> Double<L, P> {
     /// A constant from its two words in each precision.
     #[inline(always)]
     pub(super) fn literal(f32: [f64; 2], f64: [f64; 2]) -> Self {
-        let [hi, lo] = if super::single::<P>() { f32 } else { f64 };
+        let [hi, lo] = if single::<P>() { f32 } else { f64 };
         Double::new(Lane::real(hi), Lane::real(lo))
     }
 

@@ -5,8 +5,9 @@
 //! Stirling's series from 16 on.
 // Imports: `scalar`.
 
+use super::double_double::Double;
 use super::log::Parts;
-use super::{Double, long_poly};
+use super::polynomial::long_poly;
 use crate::scalar::{Lane, Lanes};
 
 /// `sin(πw) / w` in `w²`, for `w ≤ 1/4`: the first coefficients in two words, and the others.
