@@ -152,3 +152,138 @@ macro_rules! operators {
     (@row $name:ident $F:ident $x:tt [$out:tt] $class:ident) => { crate::ops::registry::Row::named(stringify!($name)) };
 }
 pub(super) use operators;
+
+/// Normalizations, each an expression of an expression and axes.
+macro_rules! along_axes {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?) = |$x:ident, $axes:ident| $body:block
+    )*) => {
+        impl<'a, T: Float, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Lazy<'a, T, RANK, D, E> { $(
+            #[doc = concat!("As [`Tensor::", stringify!($name), "`], of an expression, in the same pass. Operators after it are fused as well.")]
+            pub fn $name<AXES: Copy>(self, axes: AXES $(, $arg: $type)?) -> Lazy<'a, T, RANK, D, impl Expr<RANK, D, Body: Body<Out = T>>>
+            where
+                Dim<RANK>: HasAxes<AXES>,
+            {
+                let ($x, $axes) = (self.cached(), axes); // it occurs several times
+                $body
+            }
+
+            #[doc = concat!("As [`", stringify!($name), "`](Lazy::", stringify!($name), "), along an axis known at run time.")]
+            pub fn $of_axis(self, axis: usize $(, $arg: $type)?) -> Lazy<'a, T, RANK, D, impl Expr<RANK, D, Body: Body<Out = T>>> {
+                self.$name(AxisAt(axis) $(, $arg)?)
+            }
+        )* }
+        impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> { $(
+            #[doc = concat!("See [`Tensor::", stringify!($name), "`].")]
+            ///
+            /// # Errors
+            /// As there.
+            pub fn $name<AXES: Copy>(self, axes: AXES $(, $arg: $type)?) -> Result<Tensor<T, RANK, D>>
+            where
+                Dim<RANK>: HasAxes<AXES>,
+            {
+                let ($x, $axes) = (self.lazy(), axes);
+                $body.eval().map_err(|error| error.renamed(stringify!($name)))
+            }
+
+            #[doc = concat!("See [`Tensor::", stringify!($of_axis), "`].")]
+            ///
+            /// # Errors
+            /// As there.
+            pub fn $of_axis(self, axis: usize $(, $arg: $type)?) -> Result<Tensor<T, RANK, D>> {
+                self.$name(AxisAt(axis) $(, $arg)?).map_err(|error| error.renamed(stringify!($of_axis)))
+            }
+
+            #[doc = concat!("See [`Tensor::", stringify!($into), "`].")]
+            ///
+            /// # Errors
+            /// As there.
+            pub fn $into<'o, AXES: Copy>(self, axes: AXES $(, $arg: $type)?, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
+            where
+                Dim<RANK>: HasAxes<AXES>,
+                D: 'o,
+            {
+                let ($x, $axes) = (self.lazy(), axes);
+                $body.eval_at(stringify!($into), Existing(out))
+            }
+        )* }
+        impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory);
+            /// [`Error::Axis`](crate::Error::Axis) for [`Last`](crate::Last) of rank 0.
+            pub fn $name<AXES: Copy>(&self, axes: AXES $(, $arg: $type)?) -> Result<Self>
+            where
+                Dim<RANK>: HasAxes<AXES>,
+            {
+                self.view().$name(axes $(, $arg)?)
+            }
+
+            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), along an axis known at run time.")]
+            ///
+            /// # Errors
+            /// As there; [`Error::Axis`](crate::Error::Axis) when there is no such axis.
+            pub fn $of_axis(&self, axis: usize $(, $arg: $type)?) -> Result<Self> {
+                self.view().$of_axis(axis $(, $arg)?)
+            }
+
+            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), into an existing tensor or exclusive view. No allocation of a result.")]
+            ///
+            /// # Errors
+            /// [`Error::Output`](crate::Error::Output) when `out` has other sizes, [`Error::Device`](crate::Error::Device),
+            /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::Shared`](crate::Error::Shared) when `out` has other handles.
+            pub fn $into<'o, AXES: Copy>(&self, axes: AXES $(, $arg: $type)?, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
+            where
+                Dim<RANK>: HasAxes<AXES>,
+                D: 'o,
+            {
+                self.view().$into(axes $(, $arg)?, out)
+            }
+        )* }
+    };
+}
+pub(super) use along_axes;
+
+/// Methods of views, and of tensors by way of them, each with the one that writes into what is there.
+macro_rules! of_numbers {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident, $into:ident [$($generics:tt)*] ($($arg:ident: $type:ty),*) -> $rank:tt where [$($bound:tt)*]
+        = |$op:ident, $x:ident, $place:ident| $body:expr;
+    )*) => { $(
+        impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+            $(#[$doc])*
+            pub fn $name<$($generics)*>(&self, $($arg: $type),*) -> Result<Tensor<T, $rank, D>> where $($bound)* {
+                self.view().$name($($arg),*)
+            }
+            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), into an existing tensor or exclusive view.")]
+            ///
+            /// # Errors
+            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            pub fn $into<'o, $($generics)*>(&self, $($arg: $type,)* out: impl IntoViewMut<'o, T, $rank, D>) -> Result<()> where D: 'o, $($bound)* {
+                self.view().$into($($arg,)* out)
+            }
+        }
+        impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
+            #[doc = concat!("See [`Tensor::", stringify!($name), "`].")]
+            ///
+            /// # Errors
+            /// As there.
+            pub fn $name<$($generics)*>(self, $($arg: $type),*) -> Result<Tensor<T, $rank, D>> where $($bound)* {
+                let ($op, $x, $place) = (stringify!($name), self, Allocate);
+                $body
+            }
+            #[doc = concat!("See [`Tensor::", stringify!($into), "`].")]
+            ///
+            /// # Errors
+            /// As there.
+            pub fn $into<'o, $($generics)*>(self, $($arg: $type,)* out: impl IntoViewMut<'o, T, $rank, D>) -> Result<()> where D: 'o, $($bound)* {
+                let ($op, $x, $place) = (stringify!($into), self, Existing(out));
+                $body
+            }
+        }
+    )* };
+}
+pub(super) use of_numbers;

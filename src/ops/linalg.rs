@@ -1,102 +1,21 @@
-//! Small linear algebra: norms of any order, dot, outer, cross and Kronecker products, traces, powers of a matrix.
+//! Small linear algebra: dot, outer, cross and Kronecker products, traces, powers of a matrix.
 //!
 //! All are compositions of reductions and products.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::{Device, same_device};
 use crate::dim::{Axis, Dim};
-use crate::element::{Float, Number};
+use crate::element::Number;
 use crate::error::{Error, Result};
-use crate::expr::{Elementwise as _, IntoView, Reduce};
+use crate::expr::{Elementwise as _, IntoView};
 use crate::layout::{Layout, joint_size};
 use crate::ops::contract::labelled;
-use crate::ops::norms::{IsNotZero, NormMax, Unit, order_of};
-use crate::ops::{Arithmetic as _, Cast as _, Math as _, Min, Reductions, Sum};
+use crate::ops::define::of_numbers;
+use crate::ops::{Arithmetic as _, Cast as _, Math as _, Sum};
 use crate::rank::{RemoveAxes, RemoveAxis};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
-/// Methods of views, and of tensors by way of them, each with the one that writes into what is there.
-macro_rules! products {
-    ($(
-        $(#[$doc:meta])*
-        fn $name:ident, $into:ident [$($generics:tt)*] ($($arg:ident: $type:ty),*) -> $rank:tt where [$($bound:tt)*]
-        = |$op:ident, $x:ident, $place:ident| $body:expr;
-    )*) => { $(
-        impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-            $(#[$doc])*
-            pub fn $name<$($generics)*>(&self, $($arg: $type),*) -> Result<Tensor<T, $rank, D>> where $($bound)* {
-                self.view().$name($($arg),*)
-            }
-            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), into an existing tensor or exclusive view.")]
-            ///
-            /// # Errors
-            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
-            pub fn $into<'o, $($generics)*>(&self, $($arg: $type,)* out: impl IntoViewMut<'o, T, $rank, D>) -> Result<()> where D: 'o, $($bound)* {
-                self.view().$into($($arg,)* out)
-            }
-        }
-        impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
-            #[doc = concat!("See [`Tensor::", stringify!($name), "`].")]
-            ///
-            /// # Errors
-            /// As there.
-            pub fn $name<$($generics)*>(self, $($arg: $type),*) -> Result<Tensor<T, $rank, D>> where $($bound)* {
-                let ($op, $x, $place) = (stringify!($name), self, Allocate);
-                $body
-            }
-            #[doc = concat!("See [`Tensor::", stringify!($into), "`].")]
-            ///
-            /// # Errors
-            /// As there.
-            pub fn $into<'o, $($generics)*>(self, $($arg: $type,)* out: impl IntoViewMut<'o, T, $rank, D>) -> Result<()> where D: 'o, $($bound)* {
-                let ($op, $x, $place) = (stringify!($into), self, Existing(out));
-                $body
-            }
-        }
-    )* };
-}
-products! {
-    /// `(Σ |x|^p)^(1/p)` over some axes, in f64 and in units of the largest (for `p < 0` the smallest) magnitude, so that no power overflows.
-    ///
-    /// `p` of ∞ gives the largest magnitude, −∞ the smallest, 0 how many elements are not 0; for 1 and 2 see [`Norms`](super::Norms).
-    /// [`norm_p_into`](Tensor::norm_p_into) allocates the sums.
-    ///
-    /// # Errors
-    /// [`Error::Value`] for a `p` that is no number; those of [`Reductions`].
-    ///
-    /// # Examples
-    /// ```
-    /// use rankform::prelude::*;
-    /// let x = Tensor::from([1.0, -1.0, 1.0, 1.0]);
-    /// let mut y = x.norm_p(4.0, All)?;
-    /// assert!((y.item()? - f64::sqrt(2.0)).abs() < 1e-14);
-    /// x.norm_p_into(1.0, All, &mut y)?;
-    /// assert_eq!(y.item()?, 4.0);
-    /// # Ok::<(), rankform::Error>(())
-    /// ```
-    fn norm_p, norm_p_into [AXES: Copy, const M: usize](p: T, axes: AXES) -> M
-    where [T: Float, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>] = |op, x, place| {
-        let p = order_of(op, p)?;
-        if p == f64::INFINITY {
-            return x.lazy().reduce_at(op, NormMax, axes, place);
-        }
-        if p == f64::NEG_INFINITY {
-            return x.lazy().abs().reduce_at(op, Min, axes, place);
-        }
-        if p == 0.0 {
-            return x.lazy().map(IsNotZero).reduce_at(op, Sum, axes, place);
-        }
-        let magnitude = x.lazy().cast::<f64>().abs();
-        let renamed = |error: Error| error.renamed(op);
-        let (unit, sums) = if p > 0.0 {
-            let sums = (magnitude / magnitude.along(NormMax, axes).map(Unit)).powf(p).sum(axes);
-            (magnitude.reduce(NormMax, axes).map_err(renamed)?, sums.map_err(renamed)?)
-        } else {
-            let sums = (magnitude / magnitude.along(Min, axes).map(Unit)).powf(p).sum(axes);
-            (magnitude.min(axes).map_err(renamed)?, sums.map_err(renamed)?)
-        };
-        (unit.lazy().map(Unit) * sums.lazy().powf(1.0 / p)).cast::<T>().eval_at(op, place)
-    };
+of_numbers! {
 
     /// `Σ x · y` along axis `A`, fused; complex numbers are not conjugated: `x.conj()?.vecdot(…)`.
     ///

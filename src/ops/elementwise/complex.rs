@@ -6,7 +6,7 @@ use crate::dtype::Kind;
 use crate::element::{ComplexElement, Compute, Conjugate, Float, Inexact};
 use crate::expr::Elementwise;
 use crate::kernel::{Op, Reducer};
-use crate::ops::moments::{join, mean_square};
+use crate::ops::reduction::moments::{join, mean_square};
 use crate::ops::{SampleStd, SampleVar, Std, Var};
 use crate::scalar::{Lane, Lanes};
 use num_complex::Complex;

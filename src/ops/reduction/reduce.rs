@@ -16,7 +16,7 @@ use crate::kernel::SliceFn;
 use crate::kernel::{PIECE, Reducer, is_light};
 use crate::layout::Layout;
 use crate::ops::functions::exp_beside_one;
-use crate::ops::moments::{Moments, Shifted, distances, join, mean_square, moments, shifted};
+use crate::ops::reduction::moments::{Moments, Shifted, distances, join, mean_square, moments, shifted};
 use crate::ops::{Cast as _, ComplexParts as _};
 use crate::rank::{HasAxes, RankMinusOne, RemoveAxes};
 #[cfg(debug_assertions)]
@@ -64,7 +64,7 @@ macro_rules! reducers {
             #[inline(always)]
             fn accumulate_slice($values: &[Compute<$T>], $from: usize) -> Self::State<Eval> { $accumulate_slice }
             #[cfg(debug_assertions)]
-            fn slice() -> Option<SliceFn> { crate::ops::slices::$slices(<Compute<$T> as Prim>::DTYPE) }
+            fn slice() -> Option<SliceFn> { super::slice_kernels::$slices(<Compute<$T> as Prim>::DTYPE) }
             #[cfg(all(not(debug_assertions), feature = "dynamic"))]
             fn slice() -> Option<SliceFn> { Some(slice_of::<$T, Self>) })?
         }

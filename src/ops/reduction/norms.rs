@@ -2,6 +2,15 @@
 // Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::Device;
+use crate::dim::{Axis, Dim};
+use crate::element::Float;
+use crate::error::{Error, Result};
+use crate::expr::{Elementwise as _, Reduce};
+use crate::ops::define::of_numbers;
+use crate::ops::{Arithmetic as _, Cast as _, Math as _, Min, Reductions, Sum};
+use crate::rank::RemoveAxes;
+use crate::tensor::{IntoViewMut, Tensor};
+
 #[cfg(all(not(debug_assertions), feature = "dynamic"))]
 use crate::device::slice_of;
 use crate::dim::Dim;
@@ -11,7 +20,7 @@ use crate::expr::Reduce;
 #[cfg(any(debug_assertions, feature = "dynamic"))]
 use crate::kernel::SliceFn;
 use crate::kernel::{Op, PIECE, Reducer};
-use crate::ops::moments::sum_of_squares;
+use crate::ops::reduction::moments::sum_of_squares;
 use crate::rank::RemoveAxes;
 use crate::scalar::{DType, Eval, Lane, Lanes, Prim, Real};
 use crate::tensor::{IntoViewMut, Tensor};
@@ -111,7 +120,7 @@ macro_rules! reducers {
                 state
             }
             #[cfg(debug_assertions)]
-            fn slice() -> Option<SliceFn> { crate::ops::slices::$slices(<Compute<T> as Prim>::DTYPE) }
+            fn slice() -> Option<SliceFn> { super::slice_kernels::$slices(<Compute<T> as Prim>::DTYPE) }
             #[cfg(all(not(debug_assertions), feature = "dynamic"))]
             fn slice() -> Option<SliceFn> { Some(slice_of::<T, Self>) })?
         }
@@ -207,7 +216,7 @@ norms! {
 
 /// What magnitudes are divided by: the number, or 1 where that is 0 or infinite.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Unit;
+pub(in crate::ops) struct Unit;
 
 impl Op<(f64,)> for Unit {
     const NAME: &'static str = "norm_p";
@@ -220,7 +229,7 @@ impl Op<(f64,)> for Unit {
 
 /// 1 but for 0.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct IsNotZero;
+pub(in crate::ops) struct IsNotZero;
 
 impl<T: Float> Op<(T,)> for IsNotZero {
     const NAME: &'static str = "norm_p";
@@ -232,7 +241,51 @@ impl<T: Float> Op<(T,)> for IsNotZero {
 }
 
 /// The order of a norm, which is a number.
-pub(super) fn order_of<T: Float>(op: &'static str, p: T) -> Result<f64> {
+pub(in crate::ops) fn order_of<T: Float>(op: &'static str, p: T) -> Result<f64> {
     let p = num_traits::ToPrimitive::to_f64(&p).filter(|p| !p.is_nan());
     p.ok_or_else(|| Error::Value { op, what: text(format_args!("the norm of p = NaN")) })
+}
+
+of_numbers! {
+    /// `(Σ |x|^p)^(1/p)` over some axes, in f64 and in units of the largest (for `p < 0` the smallest) magnitude, so that no power overflows.
+    ///
+    /// `p` of ∞ gives the largest magnitude, −∞ the smallest, 0 how many elements are not 0; for 1 and 2 see [`Norms`](super::Norms).
+    /// [`norm_p_into`](Tensor::norm_p_into) allocates the sums.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for a `p` that is no number; those of [`Reductions`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([1.0, -1.0, 1.0, 1.0]);
+    /// let mut y = x.norm_p(4.0, All)?;
+    /// assert!((y.item()? - f64::sqrt(2.0)).abs() < 1e-14);
+    /// x.norm_p_into(1.0, All, &mut y)?;
+    /// assert_eq!(y.item()?, 4.0);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn norm_p, norm_p_into [AXES: Copy, const M: usize](p: T, axes: AXES) -> M
+    where [T: Float, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>] = |op, x, place| {
+        let p = order_of(op, p)?;
+        if p == f64::INFINITY {
+            return x.lazy().reduce_at(op, NormMax, axes, place);
+        }
+        if p == f64::NEG_INFINITY {
+            return x.lazy().abs().reduce_at(op, Min, axes, place);
+        }
+        if p == 0.0 {
+            return x.lazy().map(IsNotZero).reduce_at(op, Sum, axes, place);
+        }
+        let magnitude = x.lazy().cast::<f64>().abs();
+        let renamed = |error: Error| error.renamed(op);
+        let (unit, sums) = if p > 0.0 {
+            let sums = (magnitude / magnitude.along(NormMax, axes).map(Unit)).powf(p).sum(axes);
+            (magnitude.reduce(NormMax, axes).map_err(renamed)?, sums.map_err(renamed)?)
+        } else {
+            let sums = (magnitude / magnitude.along(Min, axes).map(Unit)).powf(p).sum(axes);
+            (magnitude.min(axes).map_err(renamed)?, sums.map_err(renamed)?)
+        };
+        (unit.lazy().map(Unit) * sums.lazy().powf(1.0 / p)).cast::<T>().eval_at(op, place)
+    };
 }
