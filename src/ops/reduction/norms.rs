@@ -2,28 +2,21 @@
 // Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::Device;
-use crate::dim::{Axis, Dim};
-use crate::element::Float;
-use crate::error::{Error, Result};
-use crate::expr::{Elementwise as _, Reduce};
-use crate::ops::define::of_numbers;
-use crate::ops::{Arithmetic as _, Cast as _, Math as _, Min, Reductions, Sum};
-use crate::rank::RemoveAxes;
-use crate::tensor::{IntoViewMut, Tensor};
-
 #[cfg(all(not(debug_assertions), feature = "dynamic"))]
 use crate::device::slice_of;
 use crate::dim::Dim;
-use crate::element::{ComplexElement, Compute, Float, Inexact};
+use crate::element::{ComplexElement, Compute, Float, Inexact, Number};
 use crate::error::{Error, Result, text};
-use crate::expr::Reduce;
+use crate::expr::{Elementwise as _, Reduce};
 #[cfg(any(debug_assertions, feature = "dynamic"))]
 use crate::kernel::SliceFn;
 use crate::kernel::{Op, PIECE, Reducer};
+use crate::ops::define::of_numbers;
 use crate::ops::reduction::moments::sum_of_squares;
+use crate::ops::{Arithmetic as _, Cast as _, Math as _, Min, Reductions, Sum};
 use crate::rank::RemoveAxes;
 use crate::scalar::{DType, Eval, Lane, Lanes, Prim, Real};
-use crate::tensor::{IntoViewMut, Tensor};
+use crate::tensor::{Allocate, Existing, IntoViewMut, Tensor, TensorView};
 use num_complex::Complex;
 
 /// `Σ x²` in f64: a unit, and the sum of squares in this unit. It is 1 but for f64, whose squares leave the range of f64: there it is 1 or
