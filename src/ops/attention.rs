@@ -9,7 +9,7 @@ use crate::error::{Error, Result, text};
 use crate::expr::{Elementwise as _, IntoView, apply, apply_in_place, apply_into};
 use crate::kernel::{Op, OpMany};
 use crate::layout::Layout;
-use crate::ops::contract::labelled;
+use crate::ops::linalg::matmul::labelled;
 use crate::ops::{Cast as _, Comparisons as _, Reductions as _};
 use crate::scalar::{DType, Lane, Lanes};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};

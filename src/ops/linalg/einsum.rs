@@ -8,7 +8,7 @@ use crate::dim::Dim;
 use crate::element::Number;
 use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
-use crate::ops::contract::labelled;
+use crate::ops::linalg::matmul::labelled;
 use crate::rank::Tensordot;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 

@@ -360,7 +360,7 @@ struct Joined<const M: usize> {
 /// The product of two operands whose axes have labels: those of the left one, of the right one, of the result.
 ///
 /// A label of the result is one of an operand's and stands in it once. Where both operands have it, a size of 1 stretches.
-pub(super) fn labelled<
+pub(in crate::ops) fn labelled<
     T: Number,
     L: Number,
     R: Number,

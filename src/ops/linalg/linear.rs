@@ -9,7 +9,7 @@ use crate::kernel::Op;
 use crate::layout::Layout;
 use crate::ops::Add;
 use crate::ops::axes::sizes_along;
-use crate::ops::contract::labelled;
+use crate::ops::linalg::matmul::labelled;
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 use std::marker::PhantomData;
