@@ -92,29 +92,22 @@
 
 mod arrange;
 mod assign;
-pub mod attention;
 mod axes;
-mod channels;
 mod combine;
-pub mod conv;
 mod define;
 mod elementwise;
 pub mod functions;
 mod grid;
 mod histogram;
 mod index;
-mod layer_norm;
 mod linalg;
-mod loss;
+mod nn;
 mod per_device;
 mod reduction;
-mod softmax;
 
 mod pieces;
-pub mod pool;
 mod random;
 mod registry;
-pub mod resample;
 mod runs;
 mod scatter;
 mod scatter_reduce;
@@ -122,11 +115,8 @@ mod sets;
 mod several;
 mod sort;
 mod std_ops;
-mod unpool;
-mod windows;
 
 pub use arrange::{Arrange, Pad};
-pub use channels::Channels;
 pub use elementwise::*;
 pub use grid::Triangles;
 pub use histogram::{Bins, Counts, Histogram};
@@ -134,20 +124,18 @@ pub use index::Indexing;
 #[doc(hidden)]
 pub use linalg::einsum;
 pub use linalg::{Linear, Packed};
-pub use loss::*;
+pub use nn::*;
 pub use per_device::{Operator, run};
 pub use pieces::Pieces;
 pub use random::Shuffles;
 pub use reduction::*;
 pub use registry::{Row, Visit, built_in, each_operator};
-pub use resample::Resample;
 pub use runs::{UniqueConsecutive, UniqueSlices};
 pub use scatter::Replace;
 pub use scatter_reduce::ScatterReduction;
 pub use sets::Membership;
 pub use several::{IndexingBySeveral, Indices};
 pub use sort::{Side, Sorts, Unique};
-pub use unpool::MaxPools;
 
 pub use crate::kernel::Derivative;
 

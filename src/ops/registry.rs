@@ -4,7 +4,7 @@
 use crate::element::Element;
 use crate::kernel::Op;
 use crate::ops::elementwise::{activation, arithmetic, comparison, math};
-use crate::ops::loss;
+use crate::ops::nn::loss;
 use crate::scalar::{Dual, Eval, Lane, Lanes, Num};
 
 /// One operator, as tests see it: its name, and its value and slopes on f64 where it takes and gives numbers.

@@ -146,7 +146,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/ops/linalg/prepacked.rs", "hands the addresses of operands to a device"),
     ("src/ops/sort.rs", "hands the addresses of operands to a device"),
     ("src/scalar/prim.rs", "casts floats that are in range, as vectors"),
-    ("src/ops/conv.rs", "hands the addresses of operands to a device"),
+    ("src/ops/nn/conv.rs", "hands the addresses of operands to a device"),
     ("src/shared.rs", "reference counting whose allocation can fail"),
     ("src/tensor/any.rs", "the same memory under another type of device"),
     ("src/tensor/adopt.rs", "vectors, foreign pointers and cells as memory"),

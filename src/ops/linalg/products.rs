@@ -7,7 +7,7 @@ use crate::device::{Device, same_device};
 use crate::dim::{Axis, Dim};
 use crate::element::Number;
 use crate::error::{Error, Result};
-use crate::expr::{Elementwise as _, IntoView};
+use crate::expr::{Elementwise as _, IntoView, Reduce as _};
 use crate::layout::{Layout, joint_size};
 use crate::ops::define::of_numbers;
 use crate::ops::linalg::matmul::labelled;
@@ -16,7 +16,6 @@ use crate::rank::{RemoveAxes, RemoveAxis};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
 of_numbers! {
-
     /// `Σ x · y` along axis `A`, fused; complex numbers are not conjugated: `x.conj()?.vecdot(…)`.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 ///
 /// # Examples
 /// ```
-/// use rankform::ops::attention::Attention;
+/// use rankform::ops::Attention;
 /// let attention = Attention::new().causal(true).scale(0.125);
 /// assert_eq!((attention.causal, attention.scale), (true, Some(0.125)));
 /// ```
@@ -261,7 +261,7 @@ impl<T: AttentionFloat, D: Device> Tensor<T, 4, D> {
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
-    /// use rankform::ops::attention::Attention;
+    /// use rankform::ops::Attention;
     /// let q = Tensor::<f32, 4>::ones([2, 4, 10, 8], &Cpu)?;
     /// let v = Tensor::from_fn([2, 1, 10, 3], |[_, _, key, _]| key as f32, &Cpu)?;
     /// let y = q.attention(&q, &v, None, Attention::new().causal(true))?; // equal scores: the mean of what is seen

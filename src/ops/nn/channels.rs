@@ -2,78 +2,20 @@
 //! and space.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
+use super::Conv;
+use super::group_norm::{flat, grouped, normed, normed_by};
+use super::pixel_shuffle::{shuffled, unshuffled};
+use super::windows::windows;
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Element, Float};
 use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
 use crate::layout::Layout;
-use crate::ops::axes::{check_axis, sizes_along};
-use crate::ops::conv::Conv;
-use crate::ops::windows::windows;
+use crate::ops::axes::check_axis;
 use crate::ops::{Activation as _, Arrange as _, Math as _, Pad};
-use crate::rank::{RemoveAxes, RemoveAxis, Spatial};
+use crate::rank::{RemoveAxis, Spatial};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
-
-/// Each row of `x` in other sizes, along `axes` of these, brought to mean 0 and variance 1: read and written by views where the
-/// elements stand so, by copies elsewhere.
-fn normed<T: Float, AXES: Copy, const RANK: usize, const M: usize, D: Device, P: Destination<T, RANK, D>>(
-    op: &'static str,
-    x: TensorView<'_, T, RANK, D>,
-    (size, axes): ([usize; 3], AXES),
-    epsilon: T,
-    place: P,
-) -> Result<P::Done>
-where
-    Dim<3>: RemoveAxes<AXES, Output = Dim<M>>,
-{
-    x.ready(op)?;
-    let copy;
-    let (from, layout) = match x.reshape(size) {
-        Ok(view) => (view, x.layout().preserved()),
-        Err(_) => {
-            copy = x.to_shape(size).map_err(|error| error.renamed(op))?;
-            (copy.view(), Layout::row_major(x.size()))
-        }
-    };
-    place.put(op, layout, x.device(), |out| match out.reborrow().reshape(size) {
-        Ok(out) => from.layer_norm_into(axes, epsilon, out),
-        Err(_) => out.assign(from.layer_norm(axes, epsilon)?.reshape(x.size())?),
-    })
-}
-
-/// [`Channels::group_norm`], wherever the result is to go.
-fn grouped<T: Float, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
-    op: &'static str,
-    x: TensorView<'_, T, RANK, D>,
-    groups: usize,
-    epsilon: T,
-    place: P,
-) -> Result<P::Done> {
-    let [batch, channels, rest] = flat(x.size());
-    if groups == 0 || !channels.is_multiple_of(groups) {
-        return Err(Error::Value { op, what: text(format_args!("{channels} channels in {groups} groups")) });
-    }
-    normed(op, x, ([batch, groups, (channels / groups).saturating_mul(rest)], Axis::<2>), epsilon, place)
-}
-
-/// [`Channels::batch_norm_by`], wherever the result is to go.
-fn normed_by<T: Float, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
-    op: &'static str,
-    x: TensorView<'_, T, RANK, D>,
-    [mean, var]: [TensorView<'_, T, 1, D>; 2],
-    epsilon: T,
-    place: P,
-) -> Result<P::Done> {
-    let channels = x.size().0[1];
-    for line in [mean, var] {
-        if line.numel() != channels {
-            return Err(Error::Sizes { op, left: x.size().0.into(), right: line.size().0.into() });
-        }
-    }
-    let size = sizes_along::<RANK>(1, channels);
-    ((x.lazy() - mean.reshape(size)?) * (var.reshape(size)?.lazy() + epsilon).rsqrt()).eval_at(op, place)
-}
 
 /// [`Channels::glu`], wherever the result is to go.
 fn gated<T: Float, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
@@ -89,60 +31,6 @@ fn gated<T: Float, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     }
     let (value, gate) = (x.slice_axis(axis, 0..n / 2, 1)?, x.slice_axis(axis, n / 2..n, 1)?);
     (value.lazy() * gate.lazy().sigmoid()).eval_at(op, place)
-}
-
-/// The elements of `x`, whose axes are cut into `cut` and then stand in the order `order`, joined to axes of these sizes.
-fn rearranged<T: Element, const RANK: usize, const N: usize, D: Device, P: Destination<T, N, D>>(
-    op: &'static str,
-    x: TensorView<'_, T, RANK, D>,
-    (cut, order, size): ([usize; 6], [usize; 6], [usize; N]),
-    place: P,
-) -> Result<P::Done> {
-    let parts = x.reshape(cut).map_err(|error| error.renamed(op))?.permuted(order)?;
-    let layout = Layout::row_major_of(op, Dim(size), size_of::<T>())?;
-    place.put(op, layout, x.device(), |out| out.reborrow().reshape(parts.size())?.assign(parts))
-}
-
-/// [`Channels::pixel_shuffle`], wherever the result is to go.
-fn shuffled<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
-    op: &'static str,
-    x: TensorView<'_, T, RANK, D>,
-    factor: usize,
-    place: P,
-) -> Result<P::Done> {
-    x.ready(op)?;
-    let [n, c, h, w] = std::array::from_fn(|a| x.size().0[a]);
-    match factor.checked_mul(factor) {
-        Some(block) if block > 0 && c.is_multiple_of(block) => {
-            let size = [n, c / block, h.saturating_mul(factor), w.saturating_mul(factor)];
-            let cut = [n, c / block, factor, factor, h, w];
-            rearranged(op, x, (cut, [0, 1, 4, 2, 5, 3], std::array::from_fn(|a| size[a])), place)
-        }
-        _ => Err(Error::Value {
-            op,
-            what: text(format_args!("{c} channels are no blocks of {factor} × {factor}")),
-        }),
-    }
-}
-
-/// [`Channels::pixel_unshuffle`], wherever the result is to go.
-fn unshuffled<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
-    op: &'static str,
-    x: TensorView<'_, T, RANK, D>,
-    factor: usize,
-    place: P,
-) -> Result<P::Done> {
-    x.ready(op)?;
-    let [n, c, h, w] = std::array::from_fn(|a| x.size().0[a]);
-    if factor == 0 || !h.is_multiple_of(factor) || !w.is_multiple_of(factor) {
-        return Err(Error::Value {
-            op,
-            what: text(format_args!("{h} × {w} pixels are no blocks of {factor} × {factor}")),
-        });
-    }
-    let size = [n, c.saturating_mul(factor).saturating_mul(factor), h / factor, w / factor];
-    let cut = [n, c, h / factor, factor, w / factor, factor];
-    rearranged(op, x, (cut, [0, 1, 3, 5, 2, 4], std::array::from_fn(|a| size[a])), place)
 }
 
 /// [`Channels::unfold`], wherever the result is to go.
@@ -195,11 +83,6 @@ fn unfolded<T: Element, const RANK: usize, D: Device, P: Destination<T, 3, D>>(
         Dim([n, c.saturating_mul(kernel[0]).saturating_mul(kernel[1]), places[0].saturating_mul(places[1])]);
     let layout = Layout::row_major_of(op, columns, size_of::<T>())?;
     place.put(op, layout, x.device(), |out| out.reborrow().reshape(size)?.assign(seen))
-}
-
-/// `[batch, channels, all the rest]`; sizes whose product has no number are refused where memory is asked for.
-fn flat<const RANK: usize>(size: Dim<RANK>) -> [usize; 3] {
-    [size.0[0], size.0[1], size.0[2..].iter().fold(1, |product, n| product.saturating_mul(*n))]
 }
 
 /// Operators on `[batch, channel, …]`, of tensors and views.
@@ -559,7 +442,7 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
-    /// use rankform::ops::conv::Conv;
+    /// use rankform::ops::Conv;
     /// let x = Tensor::from([[[[1, 2, 3], [4, 5, 6]]]]);
     /// assert_eq!(x.unfold([2, 2], Conv::new())?, Tensor::from([[[1, 2], [2, 3], [4, 5], [5, 6]]]));
     /// # Ok::<(), rankform::Error>(())
@@ -580,7 +463,7 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
-    /// use rankform::ops::conv::Conv;
+    /// use rankform::ops::Conv;
     /// let mut columns = Tensor::<i32, 3>::zeros([1, 4, 2], &Cpu)?;
     /// Tensor::from([[[[1, 2, 3], [4, 5, 6]]]]).unfold_into([2, 2], Conv::new(), &mut columns)?;
     /// assert_eq!(columns, Tensor::from([[[1, 2], [2, 3], [4, 5], [5, 6]]]));

@@ -3,6 +3,7 @@
 //! One axis after the other, by positions and weights of that axis: all are separable.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
+use super::pooling::{SumF64, each_window, is_few};
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::{Comparable, Element, Float};
@@ -11,7 +12,6 @@ use crate::expr::IntoView;
 use crate::layout::Layout;
 use crate::ops::axes::{sizes_along, with_size};
 use crate::ops::index::selected;
-use crate::ops::pool::{SumF64, each_window, is_few};
 use crate::ops::{Add, Cast as _, Comparisons as _, Div, Indexing as _, Max, Maximum};
 use crate::rank::Spatial;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
@@ -21,7 +21,7 @@ use std::ops::Range;
 ///
 /// # Examples
 /// ```
-/// use rankform::ops::resample::Interpolate;
+/// use rankform::ops::Interpolate;
 /// let plan = Interpolate::new([4, 6]).align_corners(true);
 /// assert_eq!((plan.size, plan.align_corners, plan.scale), ([4, 6], true, None));
 /// ```
@@ -388,7 +388,7 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
-    /// use rankform::ops::resample::Interpolate;
+    /// use rankform::ops::Interpolate;
     /// let x = Tensor::from([[[1, 2, 3]]]);
     /// assert_eq!(x.interpolate_nearest(Interpolate::new([6]))?, Tensor::from([[[1, 1, 2, 2, 3, 3]]]));
     /// # Ok::<(), rankform::Error>(())
@@ -412,7 +412,7 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
-    /// use rankform::ops::resample::Interpolate;
+    /// use rankform::ops::Interpolate;
     /// let mut y = Tensor::from([[[0; 6]]]);
     /// Tensor::from([[[1, 2, 3]]]).interpolate_nearest_into(Interpolate::new([6]), &mut y)?;
     /// assert_eq!(y, Tensor::from([[[1, 1, 2, 2, 3, 3]]]));
@@ -443,7 +443,7 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
-    /// use rankform::ops::resample::Interpolate;
+    /// use rankform::ops::Interpolate;
     /// let x = Tensor::from([[[0.0, 4.0]]]);
     /// assert_eq!(x.interpolate_linear(Interpolate::new([4]))?, Tensor::from([[[0.0, 1.0, 3.0, 4.0]]]));
     /// let corners = Interpolate::new([5]).align_corners(true);
@@ -470,7 +470,7 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
-    /// use rankform::ops::resample::Interpolate;
+    /// use rankform::ops::Interpolate;
     /// let mut y = Tensor::from([[[0.0; 4]]]);
     /// Tensor::from([[[0.0, 4.0]]]).interpolate_linear_into(Interpolate::new([4]), &mut y)?;
     /// assert_eq!(y, Tensor::from([[[0.0, 1.0, 3.0, 4.0]]]));

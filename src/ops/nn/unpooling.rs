@@ -1,6 +1,8 @@
 //! Where the largest of each window stands, and the way back: elements put where the largest stood.
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
+use super::pooling::{Pool, is_few, places_of, result, steps};
+use super::windows::{cut, part, seen};
 use crate::device::{Device, same_device};
 use crate::dim::{Axis, Dim};
 use crate::element::{Compute, Element, RealNumber};
@@ -8,8 +10,6 @@ use crate::error::{Error, Result};
 use crate::expr::{IntoView, apply_in_place, reduce_at};
 use crate::kernel::{OpMany, Reducer};
 use crate::layout::Layout;
-use crate::ops::pool::{Pool, is_few, places_of, result, steps};
-use crate::ops::windows::{cut, part, seen};
 use crate::ops::{Indexing as _, Max, Replace};
 use crate::rank::Spatial;
 use crate::scalar::{Lane, Lanes, Ordered};

@@ -2,6 +2,8 @@
 //! of the windows.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
+use super::windows::Ends;
+use super::windows::{places, windows};
 use crate::device::{Device, same_device};
 use crate::dim::{All, Dim};
 use crate::element::{Compute, Number};
@@ -9,8 +11,6 @@ use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
 use crate::kernel::ContractPlan;
 use crate::layout::Layout;
-pub use crate::ops::windows::Ends;
-use crate::ops::windows::{places, windows};
 use crate::ops::{Add, Comparisons as _, Reductions as _};
 use crate::rank::Spatial;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
@@ -19,7 +19,7 @@ use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, Tensor
 ///
 /// # Examples
 /// ```
-/// use rankform::ops::conv::Conv;
+/// use rankform::ops::Conv;
 /// let conv = Conv::<2>::new().stride([2, 2]).padding([1, 1]);
 /// assert_eq!((conv.dilation, conv.groups), ([1, 1], 1));
 /// ```

@@ -1,0 +1,24 @@
+//! Operators of neural networks: convolutions, pooling, interpolation, normalization, attention, losses.
+// Imports: nothing.
+
+mod attention;
+mod channels;
+mod conv;
+mod group_norm;
+mod interpolate;
+mod layer_norm;
+pub(super) mod loss;
+mod pixel_shuffle;
+mod pooling;
+mod softmax;
+mod unpooling;
+mod windows;
+
+pub use attention::{Attention, AttentionFloat};
+pub use channels::Channels;
+pub use conv::Conv;
+pub use interpolate::{Interpolate, Resample};
+pub use loss::*;
+pub use pooling::Pool;
+pub use unpooling::MaxPools;
+pub use windows::Ends;
