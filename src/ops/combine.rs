@@ -8,7 +8,7 @@ use crate::element::{Compute, Element, RealNumber};
 use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
 use crate::layout::Layout;
-use crate::ops::index::taken;
+use crate::ops::indexing::gather::taken;
 use crate::ops::{Cast as _, Indexing as _, Math as _, Triangles as _};
 use crate::scalar::Prim;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};

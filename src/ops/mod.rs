@@ -93,13 +93,14 @@
 mod arrange;
 mod assign;
 mod axes;
+mod bincount;
 mod combine;
 mod define;
 mod elementwise;
 pub mod functions;
 mod grid;
 mod histogram;
-mod index;
+mod indexing;
 mod linalg;
 mod nn;
 mod per_device;
@@ -109,10 +110,7 @@ mod pieces;
 mod random;
 mod registry;
 mod runs;
-mod scatter;
-mod scatter_reduce;
 mod sets;
-mod several;
 mod sort;
 mod std_ops;
 
@@ -120,7 +118,7 @@ pub use arrange::{Arrange, Pad};
 pub use elementwise::*;
 pub use grid::Triangles;
 pub use histogram::{Bins, Counts, Histogram};
-pub use index::Indexing;
+pub use indexing::{Indexing, IndexingBySeveral, Indices, Replace, ScatterReduction};
 #[doc(hidden)]
 pub use linalg::einsum;
 pub use linalg::{Linear, Packed};
@@ -131,10 +129,7 @@ pub use random::Shuffles;
 pub use reduction::*;
 pub use registry::{Row, Visit, built_in, each_operator};
 pub use runs::{UniqueConsecutive, UniqueSlices};
-pub use scatter::Replace;
-pub use scatter_reduce::ScatterReduction;
 pub use sets::Membership;
-pub use several::{IndexingBySeveral, Indices};
 pub use sort::{Side, Sorts, Unique};
 
 pub use crate::kernel::Derivative;

@@ -9,7 +9,7 @@ use crate::expr::IntoView;
 use crate::layout::Layout;
 use crate::ops::assign::in_place;
 use crate::ops::axes::check_axis;
-use crate::ops::index::selected;
+use crate::ops::indexing::gather::selected;
 use crate::ops::{Add, Arrange as _, Reductions as _, Scans as _};
 use crate::rank::{Rank, RemoveAxis};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};

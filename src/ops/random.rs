@@ -13,7 +13,7 @@ use crate::kernel::{Call, Op, Param};
 use crate::layout::Layout;
 use crate::ops::Sorts as _;
 use crate::ops::axes::check_axis;
-use crate::ops::index::selected;
+use crate::ops::indexing::gather::selected;
 use crate::rank::RemoveAxis;
 use crate::scalar::{DType, Lane, Lanes, Prim};
 use crate::tensor::{Allocate, Tensor, TensorView, TensorViewMut};

@@ -9,7 +9,7 @@ use crate::expr::{IntoView, Reduce, eval};
 use crate::kernel::{Call, Param};
 use crate::layout::Layout;
 use crate::ops::axes::{check_axis, sizes_along, with_size};
-use crate::ops::index::{Line, gather};
+use crate::ops::indexing::gather::{Line, gather};
 use crate::ops::sort::{Unique, Wanted, ordered};
 use crate::ops::{Any, Arithmetic, Cast, Comparisons, Indexing, Replace, Scans, Select, Sorts as _};
 use crate::rank::{RankMinusOne, RemoveAxis};

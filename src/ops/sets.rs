@@ -6,7 +6,7 @@ use crate::dim::Axis;
 use crate::element::Comparable;
 use crate::error::Result;
 use crate::expr::IntoView;
-use crate::ops::index::Line;
+use crate::ops::indexing::gather::Line;
 use crate::ops::{Arithmetic as _, Comparisons as _, Indexing as _, Side, Sorts as _};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 

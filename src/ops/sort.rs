@@ -12,7 +12,7 @@ use crate::expr::{IntoView, eval, update_with};
 use crate::kernel::{Call, Op, Param, SortPlan};
 use crate::layout::{Layout, joint_size};
 use crate::ops::axes::{check_axis, with_size};
-use crate::ops::index::{Line, gather};
+use crate::ops::indexing::gather::{Line, gather};
 use crate::ops::runs::{firsts, runs};
 use crate::ops::{Add, Indexing, Replace};
 use crate::rank::RemoveAxis;

@@ -11,7 +11,7 @@ use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
 use crate::layout::Layout;
 use crate::ops::axes::{sizes_along, with_size};
-use crate::ops::index::selected;
+use crate::ops::indexing::gather::selected;
 use crate::ops::{Add, Cast as _, Comparisons as _, Div, Indexing as _, Max, Maximum};
 use crate::rank::Spatial;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};

@@ -9,7 +9,7 @@ use crate::error::{Error, Result, text};
 use crate::expr::{IntoView, Zip as _};
 use crate::kernel::Op;
 use crate::ops::axes::{sizes_along, with_size};
-use crate::ops::index::gather;
+use crate::ops::indexing::gather::gather;
 use crate::ops::{
     Arithmetic as _, Cast as _, Comparisons as _, Indexing as _, Math as _, Reductions as _, Sum, operators,
 };

@@ -46,7 +46,7 @@ indices! {
 
 /// The number of the part that an index more names: `(number so far, index, size)`; −1 where an index is outside.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Onto;
+pub(in crate::ops) struct Onto;
 
 impl Op<(i64, i64, i64)> for Onto {
     const LIGHT: bool = true;

@@ -10,7 +10,7 @@ use crate::expr::IntoView;
 use crate::kernel::Op;
 use crate::ops::assign::in_place;
 use crate::ops::axes::{check_axis, sizes_along};
-use crate::ops::scatter::meeting;
+use crate::ops::indexing::scatter::meeting;
 use crate::ops::{Add, Cast as _, Div, FloorDivide, Maximum, Minimum, Replace};
 use crate::rank::RemoveAxis;
 use crate::scalar::{DType, Lane, Lanes, Ordered, Prim};

@@ -12,7 +12,7 @@ use crate::kernel::{Call, GatherPlan, Op};
 use crate::layout::{Layout, joint_size};
 use crate::ops::assign::in_place;
 use crate::ops::axes::{check_axis, sizes_along, with_size};
-use crate::ops::index::count;
+use crate::ops::indexing::mask::count;
 use crate::ops::{Arithmetic as _, Cast as _, Indexing as _, Scans as _, Select};
 use crate::rank::RemoveAxis;
 use crate::scalar::{Lane, Lanes};
@@ -34,7 +34,7 @@ impl<T: Element> Op<(T, T)> for Replace {
 
 /// The sizes of what is scattered: those of the cells, and along `axis` those of index and values together. Everything that
 /// a scatter can refuse is refused here, but for an index outside.
-pub(super) fn meeting<T: Element, const RANK: usize, D: Device>(
+pub(in crate::ops) fn meeting<T: Element, const RANK: usize, D: Device>(
     op: &'static str,
     cells: &TensorViewMut<'_, T, RANK, D>,
     axis: usize,

@@ -4,20 +4,21 @@
 //! are `i64` and count from 0; one outside, a negative one too, is [`Error::Index`] and nothing is written.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
+use super::mask::{compact, count, masked};
 use crate::device::{Device, same_device};
 use crate::dim::{All, Axis, Dim};
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::expr::{IntoView, eval, eval_at};
+use crate::expr::{IntoView, eval};
 use crate::kernel::{Call, GatherPlan, Param};
 use crate::layout::{Layout, joint_size};
+use crate::ops::NotEqual;
 use crate::ops::axes::{check_axis, sizes_along, with_size};
-use crate::ops::{NotEqual, Select};
 use crate::rank::{Rank, RemoveAxis};
-use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
 /// `y[.., i, ..] = x[.., index[.., i, ..], ..]`; beside `axis`, sizes of 1 stretch.
-pub(super) fn gather<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
+pub(in crate::ops) fn gather<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     axis: usize,
@@ -43,7 +44,13 @@ pub(super) fn gather<T: Element, const RANK: usize, D: Device, P: Destination<T,
 }
 
 /// The elements of `x` with these row-major numbers, in the sizes of `index`.
-pub(super) fn taken<T: Element, const RANK: usize, const N: usize, D: Device, P: Destination<T, N, D>>(
+pub(in crate::ops) fn taken<
+    T: Element,
+    const RANK: usize,
+    const N: usize,
+    D: Device,
+    P: Destination<T, N, D>,
+>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     index: TensorView<'_, i64, N, D>,
@@ -95,7 +102,7 @@ fn embedded<T: Element, const N: usize, const M: usize, D: Device, P: Destinatio
 }
 
 /// The positions `index` of an axis, in that order.
-pub(super) fn selected<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
+pub(in crate::ops) fn selected<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     axis: usize,
@@ -104,43 +111,6 @@ pub(super) fn selected<T: Element, const RANK: usize, D: Device, P: Destination<
 ) -> Result<P::Done> {
     check_axis(op, axis, x.size())?;
     gather(op, x, axis, index.reshape(sizes_along::<RANK>(axis, index.numel()))?, place)
-}
-
-/// `x` where a mask does not hold, `value` where it does.
-fn masked<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
-    op: &'static str,
-    x: TensorView<'_, T, RANK, D>,
-    mask: TensorView<'_, bool, RANK, D>,
-    value: T,
-    place: P,
-) -> Result<P::Done> {
-    eval_at(op, &Call::<Select, _>::new((mask, Param(value), x)), x.device(), place)
-}
-
-/// The elements of `from` where `mask` holds, `count` times, in row-major order, to the positions of `to`.
-fn compact<T: Element, const RANK: usize, D: Device>(
-    from: TensorView<'_, T, RANK, D>,
-    mask: TensorView<'_, bool, RANK, D>,
-    to: &mut TensorViewMut<'_, T, 1, D>,
-) -> Result<()> {
-    let (from_stride, mask_stride, to_stride) = (from.stride(), mask.stride(), to.stride());
-    let (size, count) = (mask.size(), to.numel());
-    let to = to.leaf().slot(&to_stride.0);
-    // SAFETY: private callers: two ready views of one size on one device, and room for as many elements as the mask picks.
-    unsafe {
-        from.device().compact(
-            &size.0,
-            count,
-            to,
-            from.leaf().slot(&from_stride.0),
-            mask.leaf().slot(&mask_stride.0),
-        )
-    }
-}
-
-/// How many times a mask holds.
-pub(super) fn count<const RANK: usize, D: Device>(mask: TensorView<'_, bool, RANK, D>) -> Result<usize> {
-    Ok(mask.count(All)?.item()? as usize)
 }
 
 /// Elements by index and by mask, of tensors and views.
@@ -506,17 +476,17 @@ impl<T: Element, D: Device> Tensor<T, 2, D> {
 }
 
 /// All elements as one axis: a view where they stand in row-major order, a copy elsewhere.
-pub(super) enum Line<'a, T, D: Device> {
+pub(in crate::ops) enum Line<'a, T, D: Device> {
     View(TensorView<'a, T, 1, D>),
     Copy(Tensor<T, 1, D>),
 }
 
 impl<'a, T: Element, D: Device> Line<'a, T, D> {
-    pub(super) fn of<const RANK: usize>(x: TensorView<'a, T, RANK, D>) -> Result<Self> {
+    pub(in crate::ops) fn of<const RANK: usize>(x: TensorView<'a, T, RANK, D>) -> Result<Self> {
         let is_line = RANK == 1 || x.layout().is_contiguous();
         Ok(if is_line { Line::View(x.reshape([x.numel()])?) } else { Line::Copy(x.to_shape([x.numel()])?) })
     }
-    pub(super) fn view(&self) -> TensorView<'_, T, 1, D> {
+    pub(in crate::ops) fn view(&self) -> TensorView<'_, T, 1, D> {
         match self {
             Line::View(line) => *line,
             Line::Copy(copy) => copy.view(),
