@@ -105,13 +105,11 @@ mod linalg;
 mod nn;
 mod per_device;
 mod reduction;
+mod sorting;
 
 mod pieces;
 mod random;
 mod registry;
-mod runs;
-mod sets;
-mod sort;
 mod std_ops;
 
 pub use arrange::{Arrange, Pad};
@@ -128,9 +126,7 @@ pub use pieces::Pieces;
 pub use random::Shuffles;
 pub use reduction::*;
 pub use registry::{Row, Visit, built_in, each_operator};
-pub use runs::{UniqueConsecutive, UniqueSlices};
-pub use sets::Membership;
-pub use sort::{Side, Sorts, Unique};
+pub use sorting::{Membership, Side, Sorts, Unique, UniqueConsecutive, UniqueSlices};
 
 pub use crate::kernel::Derivative;
 

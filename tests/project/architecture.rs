@@ -145,7 +145,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/ops/indexing/multi_index.rs", "hands the addresses of operands to a device"),
     ("src/ops/indexing/scatter.rs", "hands the addresses of operands to a device"),
     ("src/ops/linalg/prepacked.rs", "hands the addresses of operands to a device"),
-    ("src/ops/sort.rs", "hands the addresses of operands to a device"),
+    ("src/ops/sorting/sort.rs", "hands the addresses of operands to a device"),
     ("src/scalar/prim.rs", "casts floats that are in range, as vectors"),
     ("src/ops/nn/conv.rs", "hands the addresses of operands to a device"),
     ("src/shared.rs", "reference counting whose allocation can fail"),

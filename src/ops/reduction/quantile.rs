@@ -9,7 +9,7 @@ use crate::expr::{IntoView, apply_into};
 use crate::kernel::Op;
 use crate::layout::Layout;
 use crate::ops::axes::{check_axis, with_size};
-use crate::ops::sort::{Wanted, ordered};
+use crate::ops::sorting::sort::{Wanted, ordered};
 use crate::ops::{Comparisons as _, Reductions as _, Sorts as _};
 use crate::rank::{RankMinusOne, RemoveAxis};
 use crate::scalar::{Lane, Lanes};

@@ -4,6 +4,7 @@
 //! all NaN are.
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
+use super::groups::{firsts, runs};
 use crate::device::{Device, same_device};
 use crate::dim::{Axis, Dim};
 use crate::element::{Comparable, Compute};
@@ -13,7 +14,6 @@ use crate::kernel::{Call, Op, Param, SortPlan};
 use crate::layout::{Layout, joint_size};
 use crate::ops::axes::{check_axis, with_size};
 use crate::ops::indexing::gather::{Line, gather};
-use crate::ops::runs::{firsts, runs};
 use crate::ops::{Add, Indexing, Replace};
 use crate::rank::RemoveAxis;
 use crate::scalar::{Lane, Lanes, Ordered};
@@ -21,12 +21,12 @@ use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, Tensor
 
 /// What is wanted of sorted lines.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted {
-    pub(super) op: &'static str,
-    pub(super) axis: usize,
+pub(in crate::ops) struct Wanted {
+    pub(in crate::ops) op: &'static str,
+    pub(in crate::ops) axis: usize,
     /// How many of each line; `None` for all.
-    pub(super) keep: Option<usize>,
-    pub(super) descending: bool,
+    pub(in crate::ops) keep: Option<usize>,
+    pub(in crate::ops) descending: bool,
 }
 
 /// A whole number with the order of the element, the highest for NaN.
@@ -81,7 +81,7 @@ fn positions<T: Comparable, const RANK: usize, D: Device, P: Destination<i64, RA
 }
 
 /// The elements of each line in order, and where they stood.
-pub(super) fn ordered<
+pub(in crate::ops) fn ordered<
     T: Comparable,
     const RANK: usize,
     D: Device,

@@ -1,45 +1,20 @@
 //! Runs of equal neighbors: unique ones where they stand, and the most frequent of each line.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
+use super::groups::{firsts, runs};
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Comparable, Element};
 use crate::error::Result;
-use crate::expr::{IntoView, Reduce, eval};
+use crate::expr::{IntoView, eval};
 use crate::kernel::{Call, Param};
 use crate::layout::Layout;
 use crate::ops::axes::{check_axis, sizes_along, with_size};
 use crate::ops::indexing::gather::{Line, gather};
-use crate::ops::sort::{Unique, Wanted, ordered};
-use crate::ops::{Any, Arithmetic, Cast, Comparisons, Indexing, Replace, Scans, Select, Sorts as _};
+use crate::ops::sorting::sort::{Unique, Wanted, ordered};
+use crate::ops::{Any, Indexing, Replace, Select, Sorts as _};
 use crate::rank::{RankMinusOne, RemoveAxis};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
-
-/// Which elements differ from the one before along an axis that exists; the first does.
-pub(super) fn firsts<T: Element, const RANK: usize, D: Device>(
-    x: TensorView<'_, T, RANK, D>,
-    axis: usize,
-) -> Result<Tensor<bool, RANK, D>> {
-    let n = x.size().0[axis];
-    let mut firsts = Tensor::full(x.size(), true, x.device())?;
-    if n > 1 {
-        let differs = x.slice_axis(axis, 1..n, 1)?.lazy().not_equal(x.slice_axis(axis, 0..n - 1, 1)?);
-        differs.eval_into(&mut firsts.writable("unique")?.slice_axis(axis, 1..n, 1)?)?;
-    }
-    Ok(firsts)
-}
-
-/// Where the runs of a line start, how long they are, and which run each element is in; `first` marks their starts.
-pub(super) fn runs<D: Device>(first: &Tensor<bool, 1, D>) -> Result<[Tensor<i64, 1, D>; 3]> {
-    let starts = first.nonzero()?.into_remove_axis(Axis::<1>)?;
-    let end = Tensor::from_slice(&[first.numel() as i64], [1], first.device())?;
-    let kept = starts.numel();
-    let ends =
-        Tensor::concat([starts.slice((kept.min(1)..,))?, end.slice((1 - kept.min(1)..,))?], Axis::<0>)?;
-    let counts = ends.sub(&starts)?;
-    let group = (first.lazy().cast::<i64>()).cumsum(Axis::<0>)?.sub(1)?;
-    Ok([starts, counts, group])
-}
 
 /// The most frequent element of each line, and where the last of these stands.
 fn frequent<
@@ -67,8 +42,9 @@ where
     let first = firsts(sorted.view(), axis)?;
     let starts =
         eval(op, &Call::<Select, _>::new((first.view(), numbers, Param(0))), device)?.cummax_axis(axis)?;
-    let ends: Tensor<i64, M, D> =
-        (numbers.lazy() - &starts).reduce_axis(super::ArgMax, axis).map_err(|error| error.renamed(op))?;
+    let ends: Tensor<i64, M, D> = (numbers.lazy() - &starts)
+        .reduce_axis(crate::ops::ArgMax, axis)
+        .map_err(|error| error.renamed(op))?;
     let (layout, beside) = (Layout::row_major(ends.size()), with_size(x.size(), axis, 1));
     let ends = ends.view().reshape(beside)?;
     values.put_with(op, layout, device, |values| {
