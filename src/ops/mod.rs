@@ -90,42 +90,37 @@
 //! **Adding an elementwise operator** is one row: name, operands, class of elements, body.
 // Imports: `scalar`, `element`, `kernel`, `device`, `expr`.
 
-mod arrange;
 mod assign;
 mod axes;
-mod bincount;
-mod combine;
+mod counting;
 mod define;
 mod elementwise;
 pub mod functions;
-mod grid;
-mod histogram;
 mod indexing;
 mod linalg;
+mod logspace;
 mod nn;
 mod per_device;
 mod reduction;
+mod shape;
 mod sorting;
 
-mod pieces;
 mod random;
 mod registry;
 mod std_ops;
 
-pub use arrange::{Arrange, Pad};
+pub use counting::{Bins, Counts, Histogram};
 pub use elementwise::*;
-pub use grid::Triangles;
-pub use histogram::{Bins, Counts, Histogram};
 pub use indexing::{Indexing, IndexingBySeveral, Indices, Replace, ScatterReduction};
 #[doc(hidden)]
 pub use linalg::einsum;
 pub use linalg::{Linear, Packed};
 pub use nn::*;
 pub use per_device::{Operator, run};
-pub use pieces::Pieces;
 pub use random::Shuffles;
 pub use reduction::*;
 pub use registry::{Row, Visit, built_in, each_operator};
+pub use shape::{Arrange, Pad, Pieces, Triangles};
 pub use sorting::{Membership, Side, Sorts, Unique, UniqueConsecutive, UniqueSlices};
 
 pub use crate::kernel::Derivative;

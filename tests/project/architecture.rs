@@ -138,7 +138,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/interop/shared_memory.rs", "memory of several processes"),
     ("src/io/file.rs", "memory that is written before a reader sees it"),
     ("src/io/safetensors.rs", "maps files"),
-    ("src/ops/arrange.rs", "hands the addresses of operands to a device"),
+    ("src/ops/shape/repeat.rs", "hands the addresses of operands to a device"),
     ("src/ops/linalg/matmul.rs", "hands the addresses of operands to a device"),
     ("src/ops/indexing/mask.rs", "hands the addresses of operands to a device"),
     ("src/ops/indexing/gather.rs", "hands the addresses of operands to a device"),
@@ -290,7 +290,7 @@ const PANICS: &[(&str, &str, &str, &str)] = &[
     ),
     ("src/layout/view.rs", "expect", "the type says that axis A exists", "the bound of the function says so"),
     (
-        "src/ops/grid.rs",
+        "src/ops/shape/meshgrid.rs",
         "expect",
         "a line stands along any axis, and the sizes can be counted",
         "axes of size 1 are a view, and the count is checked",

@@ -7,7 +7,7 @@ use crate::element::Element;
 use crate::error::Result;
 use crate::expr::eval_at;
 use crate::kernel::{Call, Param};
-use crate::ops::Select;
+use crate::ops::{Reductions as _, Select};
 use crate::tensor::{Destination, TensorView, TensorViewMut};
 
 /// `x` where a mask does not hold, `value` where it does.

@@ -5,7 +5,7 @@ use crate::device::Device;
 use crate::dim::Axis;
 use crate::element::Element;
 use crate::error::Result;
-use crate::ops::Sorts as _;
+use crate::ops::{Arithmetic as _, Cast as _, Comparisons as _, Indexing as _, Scans as _};
 use crate::tensor::{Tensor, TensorView};
 
 /// Which elements differ from the one before along an axis that exists; the first does.

@@ -1,49 +1,14 @@
-//! Tensors made of lines and blocks: products and combinations of lines, block-diagonal matrices, indices of triangles,
-//! powers at equal distances.
-// Imports: `error`, `dim`, `layout`, `scalar`, `element`, `device`, `tensor`, `expr`, `ops`.
+//! Combinations of the elements of lines: the Cartesian product of several, subsets of one.
+// Imports: `error`, `dim`, `layout`, `element`, `device`, `tensor`, `ops`.
 
-use crate::device::{Cpu, Device, same_device};
+use crate::device::{Device, same_device};
 use crate::dim::Dim;
-use crate::element::{Compute, Element, RealNumber};
+use crate::element::Element;
 use crate::error::{Error, Result, text};
-use crate::expr::IntoView;
 use crate::layout::Layout;
 use crate::ops::indexing::gather::taken;
 use crate::ops::{Cast as _, Indexing as _, Math as _, Triangles as _};
-use crate::scalar::Prim;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
-
-/// The matrices one after the other along the diagonal.
-fn diagonal_blocks<'a, T: Element, D: Device, P: Destination<T, 2, D>>(
-    op: &'static str,
-    parts: impl Iterator<Item = TensorView<'a, T, 2, D>> + Clone,
-    place: P,
-) -> Result<P::Done> {
-    let first = parts
-        .clone()
-        .next()
-        .ok_or_else(|| Error::Value { op, what: text(format_args!("there are no parts")) })?;
-    for part in parts.clone() {
-        same_device(op, first.device(), part.device())?;
-        part.ready(op)?;
-    }
-    let total = |axis: usize| parts.clone().fold(0usize, |sum, part| sum.saturating_add(part.size().0[axis]));
-    place.put(
-        op,
-        Layout::row_major_of(op, Dim([total(0), total(1)]), size_of::<T>())?,
-        first.device(),
-        |out| {
-            out.fill(T::default())?;
-            let [mut row, mut column] = [0; 2];
-            for part in parts {
-                let [rows, columns] = part.size().0;
-                out.reborrow().slice((row..row + rows, column..column + columns))?.assign(part)?;
-                (row, column) = (row + rows, column + columns);
-            }
-            Ok(())
-        },
-    )
-}
 
 /// All tuples of one element of each line, one a row.
 fn tuples<T: Element, const N: usize, D: Device, P: Destination<T, 2, D>>(
@@ -67,51 +32,6 @@ fn tuples<T: Element, const N: usize, D: Device, P: Destination<T, 2, D>>(
 }
 
 impl<T: Element, D: Device> Tensor<T, 2, D> {
-    /// The matrices, tensors or views, one after the other along the diagonal, 0 elsewhere.
-    ///
-    /// # Errors
-    /// [`Error::Value`] for no matrices at all; [`Error::Overflow`], [`Error::Device`], [`Error::Unallocated`],
-    /// [`Error::OutOfMemory`].
-    ///
-    /// # Examples
-    /// ```
-    /// use rankform::prelude::*;
-    /// let (x, y) = (Tensor::from([[1, 2]]), Tensor::from([[3], [4]]));
-    /// assert_eq!(Tensor::block_diag([&x, &y])?, Tensor::from([[1, 2, 0], [0, 0, 3], [0, 0, 4]]));
-    /// # Ok::<(), rankform::Error>(())
-    /// ```
-    pub fn block_diag<'a, X: IntoView<'a, T, 2, D> + Copy>(parts: impl AsRef<[X]>) -> Result<Self>
-    where
-        T: 'a,
-        D: 'a,
-    {
-        diagonal_blocks("block_diag", parts.as_ref().iter().map(|part| part.into_view()), Allocate)
-    }
-
-    /// As [`block_diag`](Tensor::block_diag), into an existing tensor or exclusive view. No allocation.
-    ///
-    /// # Errors
-    /// As [`block_diag`](Tensor::block_diag); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
-    ///
-    /// # Examples
-    /// ```
-    /// use rankform::prelude::*;
-    /// let (x, mut y) = (Tensor::from([[1, 2]]), Tensor::from([[9; 4]; 2]));
-    /// Tensor::block_diag_into([&x, &x], &mut y)?;
-    /// assert_eq!(y, Tensor::from([[1, 2, 0, 0], [0, 0, 1, 2]]));
-    /// # Ok::<(), rankform::Error>(())
-    /// ```
-    pub fn block_diag_into<'a, 'o, X: IntoView<'a, T, 2, D> + Copy>(
-        parts: impl AsRef<[X]>,
-        out: impl IntoViewMut<'o, T, 2, D>,
-    ) -> Result<()>
-    where
-        T: 'a,
-        D: 'a + 'o,
-    {
-        diagonal_blocks("block_diag_into", parts.as_ref().iter().map(|part| part.into_view()), Existing(out))
-    }
-
     /// All tuples of one element of each line, one a row; the last line varies fastest.
     ///
     /// # Errors
@@ -280,65 +200,5 @@ impl<T: Element, D: Device> Tensor<T, 1, D> {
         D: 'o,
     {
         self.view().combinations_into(r, repeat, out)
-    }
-}
-
-/// A number as an integer, towards 0; the next one where only rounding is between.
-fn whole_part(power: f64) -> f64 {
-    let nearest = power.round();
-    if (power - nearest).abs() <= 8.0 * f64::EPSILON * power.abs() { nearest } else { power.trunc() }
-}
-
-impl<T: RealNumber, D: Device> Tensor<T, 1, D> {
-    /// `base` to the powers of [`linspace`](Tensor::linspace), computed in f64: the first is `base^start`, the last
-    /// `base^end`. Integers are rounded towards 0, and saturate.
-    ///
-    /// # Errors
-    /// As [`linspace`](Tensor::linspace).
-    ///
-    /// # Examples
-    /// ```
-    /// use rankform::prelude::*;
-    /// assert_eq!(Tensor::<f64, 1>::logspace(-1.0, 2.0, 4, 10.0, &Cpu)?.to_vec()?, [0.1, 1.0, 10.0, 100.0]);
-    /// # Ok::<(), rankform::Error>(())
-    /// ```
-    pub fn logspace(start: f64, end: f64, n: usize, base: f64, device: &D) -> Result<Self> {
-        if T::DTYPE.is_discrete() {
-            let powers =
-                Tensor::<f64, 1>::linspace(start, end, n, &Cpu).map_err(|error| error.renamed("logspace"))?;
-            let value =
-                |[i]: [usize; 1]| T::narrow(Compute::<T>::from_f64(whole_part(base.powf(powers[[i]]))));
-            return Self::from_fn([n], value, device);
-        }
-        let powers = Tensor::<f64, 1, D>::linspace(start, end, n, device)
-            .map_err(|error| error.renamed("logspace"))?;
-        let base = Tensor::<f64, 1, D>::full([1], base, device)?;
-        base.lazy().powf(&powers).cast::<T>().eval()
-    }
-}
-
-impl<D: Device> Tensor<i64, 2, D> {
-    /// Rows and columns of what stands on a diagonal or below it, in row-major order: `[2, count]`.
-    ///
-    /// # Errors
-    /// [`Error::Overflow`], [`Error::OutOfMemory`]; [`Error::NoData`] on a device without data.
-    ///
-    /// # Examples
-    /// ```
-    /// use rankform::prelude::*;
-    /// assert_eq!(Tensor::tril_indices(2, 3, 0, &Cpu)?, Tensor::from([[0, 1, 1], [0, 0, 1]]));
-    /// assert_eq!(Tensor::triu_indices(2, 3, 1, &Cpu)?, Tensor::from([[0, 0, 1], [1, 2, 2]]));
-    /// # Ok::<(), rankform::Error>(())
-    /// ```
-    pub fn tril_indices(rows: usize, columns: usize, diagonal: i64, device: &D) -> Result<Self> {
-        Tensor::full([rows, columns], true, device)?.tril(diagonal)?.nonzero()?.transposed().copy()
-    }
-
-    /// Rows and columns of what stands on a diagonal or above it; see [`tril_indices`](Tensor::tril_indices).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn triu_indices(rows: usize, columns: usize, diagonal: i64, device: &D) -> Result<Self> {
-        Tensor::full([rows, columns], true, device)?.triu(diagonal)?.nonzero()?.transposed().copy()
     }
 }

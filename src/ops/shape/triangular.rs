@@ -1,14 +1,14 @@
-//! Tensors that know where they stand: triangles, diagonals, grids.
-// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+//! Triangles of matrices, and their indices.
+// Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use crate::device::Device;
-use crate::dim::{Axis, Dim};
+use crate::device::{Cpu, Device};
+use crate::dim::Dim;
 use crate::element::{Compute, Element};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::expr::{IntoView, eval_at};
 use crate::kernel::{Call, Op, Param};
-use crate::layout::Layout;
 use crate::ops::axes::sizes_along;
+use crate::ops::{Cast as _, Indexing as _, Math as _};
 use crate::rank::{Rank, RemoveAxis};
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
@@ -112,111 +112,28 @@ pub trait Triangles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
 }
 impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Triangles<'a, T, RANK, D> for X {}
 
-/// A square matrix with a line on a diagonal.
-fn diagonal_matrix<T: Element, D: Device, P: Destination<T, 2, D>>(
-    op: &'static str,
-    line: TensorView<'_, T, 1, D>,
-    diagonal: isize,
-    place: P,
-) -> Result<P::Done> {
-    line.ready(op)?;
-    let n = line.numel();
-    let side = n.saturating_add(diagonal.unsigned_abs());
-    place.put(op, Layout::row_major_of(op, Dim([side; 2]), size_of::<T>())?, line.device(), |out| {
-        out.fill(T::default())?;
-        let (down, right) = ((-diagonal).max(0) as usize, diagonal.max(0) as usize);
-        let corner = out.reborrow().slice((down..down + n, right..right + n))?;
-        corner.diagonal(Axis::<0>, Axis::<1>)?.assign(line)
-    })
-}
-
-impl<T: Element, D: Device> TensorView<'_, T, 1, D> {
-    /// A matrix with this line on a diagonal; see [`Tensor::diag`].
+impl<D: Device> Tensor<i64, 2, D> {
+    /// Rows and columns of what stands on a diagonal or below it, in row-major order: `[2, count]`.
     ///
     /// # Errors
-    /// [`Error::Overflow`](crate::Error::Overflow), [`Error::Unallocated`](crate::Error::Unallocated),
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
-    pub fn diag(self, diagonal: isize) -> Result<Tensor<T, 2, D>> {
-        diagonal_matrix("diag", self, diagonal, Allocate)
+    /// [`Error::Overflow`], [`Error::OutOfMemory`]; [`Error::NoData`] on a device without data.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// assert_eq!(Tensor::tril_indices(2, 3, 0, &Cpu)?, Tensor::from([[0, 1, 1], [0, 0, 1]]));
+    /// assert_eq!(Tensor::triu_indices(2, 3, 1, &Cpu)?, Tensor::from([[0, 0, 1], [1, 2, 2]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn tril_indices(rows: usize, columns: usize, diagonal: i64, device: &D) -> Result<Self> {
+        Tensor::full([rows, columns], true, device)?.tril(diagonal)?.nonzero()?.transposed().copy()
     }
 
-    /// As [`diag`](Tensor::diag), into an existing tensor or exclusive view; see [`Tensor::diag_into`].
+    /// Rows and columns of what stands on a diagonal or above it; see [`tril_indices`](Tensor::tril_indices).
     ///
     /// # Errors
     /// As there.
-    pub fn diag_into<'o>(self, diagonal: isize, out: impl IntoViewMut<'o, T, 2, D>) -> Result<()>
-    where
-        D: 'o,
-    {
-        diagonal_matrix("diag_into", self, diagonal, Existing(out))
-    }
-}
-
-impl<T: Element, D: Device> Tensor<T, 1, D> {
-    /// A square matrix with this line on a diagonal, 0 elsewhere; diagonal 0 is the main one, positive ones stand above it.
-    ///
-    /// The other way is [`diagonal`](Tensor::diagonal), a view.
-    ///
-    /// # Errors
-    /// [`Error::Overflow`](crate::Error::Overflow), [`Error::Unallocated`](crate::Error::Unallocated),
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
-    ///
-    /// # Examples
-    /// ```
-    /// use rankform::prelude::*;
-    /// assert_eq!(Tensor::from([1, 2]).diag(0)?, Tensor::from([[1, 0], [0, 2]]));
-    /// assert_eq!(Tensor::from([7]).diag(-1)?, Tensor::from([[0, 0], [7, 0]]));
-    /// # Ok::<(), rankform::Error>(())
-    /// ```
-    pub fn diag(&self, diagonal: isize) -> Result<Tensor<T, 2, D>> {
-        self.view().diag(diagonal)
-    }
-
-    /// As [`diag`](Tensor::diag), into an existing tensor or exclusive view. No allocation.
-    ///
-    /// # Errors
-    /// As [`diag`](Tensor::diag); [`Error::Output`](crate::Error::Output) when `out` has other sizes,
-    /// [`Error::Shared`](crate::Error::Shared) when it has other handles.
-    ///
-    /// # Examples
-    /// ```
-    /// use rankform::prelude::*;
-    /// let mut y = Tensor::from([[9, 9], [9, 9]]);
-    /// Tensor::from([1, 2]).diag_into(0, &mut y)?;
-    /// assert_eq!(y, Tensor::from([[1, 0], [0, 2]]));
-    /// # Ok::<(), rankform::Error>(())
-    /// ```
-    pub fn diag_into<'o>(&self, diagonal: isize, out: impl IntoViewMut<'o, T, 2, D>) -> Result<()>
-    where
-        D: 'o,
-    {
-        self.view().diag_into(diagonal, out)
-    }
-}
-
-impl<'a, T, D: Device> TensorView<'a, T, 1, D> {
-    /// Each line along an axis of its own, stretched along the others: views without memory, as NumPy's `meshgrid` with
-    /// `indexing='ij'`.
-    ///
-    /// # Errors
-    /// [`Error::Overflow`](crate::Error::Overflow) when the grid's elements cannot be counted.
-    ///
-    /// # Examples
-    /// ```
-    /// use rankform::prelude::*;
-    /// let (x, y) = (Tensor::from([1, 2]), Tensor::from([10, 20, 30]));
-    /// let [rows, columns] = TensorView::meshgrid([x.view(), y.view()])?;
-    /// assert_eq!(rows + columns, Tensor::from([[11, 21, 31], [12, 22, 32]]));
-    /// # Ok::<(), rankform::Error>(())
-    /// ```
-    pub fn meshgrid<const N: usize>(
-        lines: [TensorView<'a, T, 1, D>; N],
-    ) -> Result<[TensorView<'a, T, N, D>; N]> {
-        let size = Dim(lines.map(|line| line.numel()));
-        size.numel_of("meshgrid", size_of::<T>())?;
-        let axis = |a: usize| lines[a].reshape(sizes_along::<N>(a, size.0[a]))?.broadcast_to(size);
-        Ok(std::array::from_fn(|a| {
-            axis(a).expect("a line stands along any axis, and the sizes can be counted")
-        }))
+    pub fn triu_indices(rows: usize, columns: usize, diagonal: i64, device: &D) -> Result<Self> {
+        Tensor::full([rows, columns], true, device)?.triu(diagonal)?.nonzero()?.transposed().copy()
     }
 }

@@ -1,79 +1,18 @@
 //! Tensors taken apart and repeated piece by piece: equal parts, repeats by counts, diagonals, moves along an axis.
-// Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `element`, `device`, `tensor`, `expr`, `ops`.
 
-use crate::device::{Device, same_device};
-use crate::dim::{All, Axis, Dim};
+use super::diagonal::embedded;
+use super::repeat::repeated_by_counts;
+use crate::device::Device;
+use crate::dim::{Axis, Dim};
 use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
-use crate::layout::Layout;
 use crate::ops::assign::in_place;
-use crate::ops::axes::check_axis;
-use crate::ops::indexing::gather::selected;
-use crate::ops::{Add, Arrange as _, Reductions as _, Scans as _};
+use crate::ops::{Arrange as _, Reductions as _, Scans as _};
 use crate::rank::{Rank, RemoveAxis};
-use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
+use crate::tensor::{Allocate, Existing, IntoViewMut, Tensor, TensorView};
 use std::ops::Range;
-
-/// Each position of an axis as often as its count says.
-fn repeated<T: Element, const RANK: usize, D: Device>(
-    op: &'static str,
-    x: TensorView<'_, T, RANK, D>,
-    axis: usize,
-    counts: TensorView<'_, i64, 1, D>,
-) -> Result<Tensor<T, RANK, D>> {
-    check_axis(op, axis, x.size())?;
-    same_device(op, x.device(), counts.device())?;
-    counts.ready(op)?;
-    let n = x.size().0[axis];
-    if counts.numel() != n {
-        return Err(Error::Value {
-            op,
-            what: text(format_args!("{} counts for axis {axis} of sizes {}", counts.numel(), x.size())),
-        });
-    }
-    let (least, all) = if n == 0 { (0, 0) } else { (counts.min(All)?.item()?, counts.sum(All)?.item()?) };
-    if least < 0 {
-        return Err(Error::Value { op, what: text(format_args!("a count of {least}")) });
-    }
-    // The ends of the pieces; as many as lie at or before a place is the number of the piece that it is in. A sum that wraps
-    // has an end below 0, since no count leads over all negative numbers at once.
-    let ends = counts.cumsum(Axis::<0>)?;
-    let first = if n == 0 { 0 } else { ends.min(All)?.item()? };
-    let room = usize::try_from(all).ok().filter(|_| first >= 0).and_then(|all| all.checked_add(1));
-    let room = room.ok_or(Error::OutOfMemory { op, nbytes: usize::MAX })?;
-    let mut index = Tensor::<i64, 1, D>::zeros([room], x.device()).map_err(|error| error.renamed(op))?;
-    index
-        .scatter(Add, Axis::<0>, &ends, &Tensor::ones([1], x.device())?)
-        .map_err(|error| error.renamed(op))?;
-    let index = index.cumsum(Axis::<0>)?;
-    selected(op, x, axis, index.view().slice((..room - 1,))?, Allocate)
-}
-
-/// Matrices with the lines of the last axis on a diagonal.
-fn embedded<T: Element, const RANK: usize, const M: usize, D: Device, P: Destination<T, M, D>>(
-    op: &'static str,
-    x: TensorView<'_, T, RANK, D>,
-    diagonal: isize,
-    place: P,
-) -> Result<P::Done>
-where
-    Dim<M>: RemoveAxis<0, Output = Dim<RANK>> + RemoveAxis<1>,
-{
-    x.ready(op)?;
-    let n = x.size().0[RANK - 1];
-    let side = n.saturating_add(diagonal.unsigned_abs());
-    let size: [usize; M] = std::array::from_fn(|axis| if axis + 2 < M { x.size().0[axis] } else { side });
-    place.put(op, Layout::row_major_of(op, Dim(size), size_of::<T>())?, x.device(), |out| {
-        out.fill(T::default())?;
-        let (down, right) = ((-diagonal).max(0) as usize, diagonal.max(0) as usize);
-        let corner =
-            out.reborrow().slice_axis(M - 2, down..down + n, 1)?.slice_axis(M - 1, right..right + n, 1)?;
-        // The two axes first; of a diagonal they are one axis, which is last.
-        let order: [usize; M] = std::array::from_fn(|axis| if axis < 2 { M - 2 + axis } else { axis - 2 });
-        corner.permuted(order)?.diagonal(Axis::<0>, Axis::<1>)?.assign(x)
-    })
-}
 
 /// Tensors and views in pieces.
 pub trait Pieces<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
@@ -153,7 +92,7 @@ pub trait Pieces<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK,
         T: Element,
         D: 'b,
     {
-        repeated("repeat_each", self.into_view(), axis, counts.into_view())
+        repeated_by_counts("repeat_each", self.into_view(), axis, counts.into_view())
     }
 
     /// Square matrices with the lines of the last axis on a diagonal, 0 (or `false`) elsewhere: `y[.., i, i + diagonal] = x[.., i]`.
