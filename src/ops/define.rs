@@ -1,5 +1,5 @@
 //! Operators from their bodies: `elementwise!` for operators of one's own, `operators!` for tables of built-in ones.
-// Imports: `element`, `device`, `expr`, `ops`.
+// Imports: `scalar`, `element`, `kernel`, `device`, `expr`, `ops`.
 
 /// Operators of one's own, from their bodies.
 ///

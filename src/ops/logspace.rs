@@ -1,10 +1,11 @@
 //! Numbers at equal distances on a logarithmic scale.
-// Imports: `error`, `element`, `device`, `tensor`, `ops`.
+// Imports: `error`, `scalar`, `element`, `device`, `tensor`, `ops`.
 
 use crate::device::{Cpu, Device};
 use crate::element::{Compute, RealNumber};
-use crate::error::{Error, Result};
-use crate::ops::{Cast as _, Indexing as _, Math as _, Triangles as _};
+use crate::error::Result;
+use crate::ops::{Cast as _, Math as _};
+use crate::scalar::Prim as _;
 use crate::tensor::Tensor;
 
 /// A number as an integer, towards 0; the next one where only rounding is between.

@@ -42,53 +42,24 @@
 //!
 //! # Where each is written
 //!
-//! One operator is one row in one of these files; it is then there for tensors, views and lazy expressions, on every device, with its
-//! derivative.
-//!
-//! | file | |
+//! | folder | operators |
 //! |---|---|
+//! | `elementwise/` | on each element by itself: arithmetic, functions, comparisons, casts |
 //! | `functions/` | named functions of a real number: value, slope, accuracy |
-//! | `arithmetic.rs` | sums, products, remainders, extremes, bits |
-//! | `checked.rs` | division of integers that refuses 0 |
-//! | `symbols.rs` | `+ - * /`, `+=`, `& | ^`, of Rust |
-//! | `math.rs` | functions of one and two real numbers, rounding |
-//! | `activation.rs` | sigmoid, gelu, softplus, … |
-//! | `parametric.rs` | clamp, nan_to_num, isclose, …: operators with parameters |
-//! | `compare.rs` | comparisons, logic, select, casts |
-//! | `assign.rs` | writing into what exists: assign, fill, operators in place |
-//! | `complex.rs` | parts and conjugates |
-//! | `reduce.rs` | sums, extremes and where they stand, means, variances |
-//! | `slices.rs` | functions of reducers that interpreted programs call |
-//! | `sort.rs` | sort, argsort, topk, unique, searchsorted |
-//! | `runs.rs` | runs of equal neighbors, the most frequent element |
-//! | `scan.rs` | running sums, products, extremes |
-//! | `normalize.rs` `unit_vectors.rs` | softmax, log-softmax, layer norm, RMS norm; vectors of length 1 |
-//! | `channels.rs` | group, instance and batch norm, gates, pixels and windows as channels |
-//! | `loss.rs` | losses, of elements and of classes |
-//! | `arrange.rs` | concat, stack, split, pad, roll, repeat, tile |
-//! | `pieces.rs` | equal parts, repeats by counts, diagonals of matrices, moves along an axis |
-//! | `grid.rs` | triangles, diagonals, grids, one-hot, counts by value |
-//! | `histogram.rs` | counts by parts of a range, of several dimensions |
-//! | `combine.rs` | products and combinations of lines, block-diagonal matrices |
-//! | `index.rs` `scatter.rs` | gather, take, what a mask picks; scatter, what a mask fills |
-//! | `several.rs` | elements and parts by several indices at once |
-//! | `scatter_reduce.rs` | sums, means, extremes by index |
-//! | `contract.rs` | matrix products, and products of labelled axes |
-//! | `linear.rs` | linear layers: a product, a bias, an activation |
-//! | `packed.rs` | matrices packed once for many products |
-//! | `einsum.rs` | `einsum!`, tensordot |
-//! | `norms.rs` `linalg.rs` | norms; dot and outer products, traces, powers |
-//! | `sets.rs` | membership |
-//! | `statistics.rs` `quantile.rs` | covariances, correlations; quantiles, medians |
-//! | `windows.rs` `conv.rs` `pool.rs` `resample.rs` | windows over axes, convolutions, pooling, interpolation |
-//! | `unpool.rs` | where the largest of windows stand, and the way back |
-//! | `attention.rs` | scaled dot-product attention |
-//! | `random.rs` | random numbers, the same on every device |
-//! | `operator.rs` | operators that need code of their own on each device |
-//! | `table.rs` | every elementwise operator, for the tests |
+//! | `reduction/` | along axes: sums, means, extremes, norms, quantiles, statistics, and running ones |
+//! | `linalg/` | products of vectors and matrices |
+//! | `nn/` | neural networks: convolutions, pooling, normalization, attention, losses |
+//! | `indexing/` | elements by index and by mask: read, written, reduced |
+//! | `sorting/` | sorts, distinct elements, membership |
+//! | `shape/` | joins, padding, repetitions, triangles, diagonals |
+//! | `counting/` | counts of elements, and combinations |
+//!
+//! Beside the folders: `define.rs` has the macros that make operators from their bodies, `registry.rs` every elementwise operator as
+//! data, `std_ops.rs` the symbols of Rust (`+ - * /`, `+=`), `assign.rs` the operators in place, `random.rs` random numbers,
+//! `per_device.rs` operators with code of their own for each device.
 //!
 //! **Adding an elementwise operator** is one row: name, operands, class of elements, body.
-// Imports: `scalar`, `element`, `kernel`, `device`, `expr`.
+// Imports: `kernel`.
 
 mod assign;
 mod axes;
@@ -101,12 +72,11 @@ mod linalg;
 mod logspace;
 mod nn;
 mod per_device;
+mod random;
 mod reduction;
+mod registry;
 mod shape;
 mod sorting;
-
-mod random;
-mod registry;
 mod std_ops;
 
 pub use counting::{Bins, Counts, Histogram};

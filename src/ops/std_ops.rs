@@ -2,7 +2,7 @@
 //!
 //! On tensors and views they compute at once and panic with the text of the named functions' errors; use `x.add(&y)?`
 //! where sizes may be wrong. On lazy expressions they make a longer expression.
-// Imports: `error`, `element`, `kernel`, `device`, `tensor`, `expr`.
+// Imports: `error`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::Device;
 use crate::element::{Bitwise, Element, Integer, Number, RealNumber};

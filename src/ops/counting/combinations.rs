@@ -7,7 +7,6 @@ use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::layout::Layout;
 use crate::ops::indexing::gather::taken;
-use crate::ops::{Cast as _, Indexing as _, Math as _, Triangles as _};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
 /// All tuples of one element of each line, one a row.

@@ -1,5 +1,5 @@
 //! Activations: plain compositions, written so that their tails keep their digits.
-// Imports: `scalar`.
+// Imports: `scalar`, `ops`.
 
 use crate::ops::define::operators;
 use crate::ops::functions::{SoftsignFn, TanhShrinkFn};

@@ -1,5 +1,5 @@
 //! Sums, products, remainders, extremes, bits.
-// Imports: `scalar`.
+// Imports: `scalar`, `ops`.
 
 use crate::ops::define::operators;
 use crate::scalar::{IntegerPrim, Lane, Lanes, Num, Ordered};

@@ -1,5 +1,5 @@
 //! Division of integers that refuses what `/` gives a value to.
-// Imports: `error`, `dim`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
+// Imports: `error`, `dim`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::Device;
 use crate::dim::All;

@@ -1,5 +1,5 @@
 //! Comparisons, logic, choices and casts.
-// Imports: `error`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
+// Imports: `error`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::Device;
 use crate::element::{Compute, Element};

@@ -1,5 +1,5 @@
 //! Complex numbers: parts, conjugates, absolute values, deviations. Real numbers have parts too, and are their own conjugates.
-// Imports: `dtype`, `scalar`, `element`, `kernel`, `device`, `expr`.
+// Imports: `dtype`, `scalar`, `element`, `kernel`, `device`, `expr`, `ops`.
 
 use crate::device::Device;
 use crate::dtype::Kind;

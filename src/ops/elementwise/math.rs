@@ -1,7 +1,7 @@
 //! Functions of one and two real numbers, rounding.
 //!
 //! Accuracy stands beside each function in `ops/functions/`. 16-bit floats are computed in f32 and rounded once.
-// Imports: `scalar`, `element`.
+// Imports: `scalar`, `element`, `ops`.
 
 use crate::element::{Compute, Float};
 use crate::ops::define::operators;

@@ -1,6 +1,6 @@
 //! Elementwise operators with operands of their own beside the first: bounds, tolerances, exponents, parameters of
 //! activations. Each may be a number or a tensor.
-// Imports: `error`, `dim`, `dtype`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
+// Imports: `error`, `dim`, `dtype`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::Device;
 use crate::dim::All;

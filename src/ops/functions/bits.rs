@@ -1,7 +1,7 @@
 //! Bits of floats, and literals that depend on the precision.
-// Imports: `scalar`, `ops`.
+// Imports: `scalar`.
 
-use crate::scalar::{DType, Lane, Lanes, Real};
+use crate::scalar::{DType, Lane, Lanes, Prim as _, Real};
 
 /// Whether the body computes in `f32`; a constant in every instance.
 #[inline(always)]

@@ -6,9 +6,9 @@
 
 use super::mask::{compact, count, masked};
 use crate::device::{Device, same_device};
-use crate::dim::{All, Axis, Dim};
+use crate::dim::{Axis, Dim};
 use crate::element::Element;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::expr::{IntoView, eval};
 use crate::kernel::{Call, GatherPlan, Param};
 use crate::layout::{Layout, joint_size};

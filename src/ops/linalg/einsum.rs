@@ -1,7 +1,7 @@
 //! `einsum!`: products, sums, transpositions and diagonals, by labels; and tensordot.
 //!
 //! The literal is read by a `const fn`, so a label that is wrong, and an operand of another rank, do not compile.
-// Imports: `error`, `dim`, `rank`, `element`, `device`, `tensor`, `expr`.
+// Imports: `error`, `dim`, `rank`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::Device;
 use crate::dim::Dim;

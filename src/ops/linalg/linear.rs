@@ -1,5 +1,5 @@
 //! Linear layers: a matrix product along the last axis, then a bias and an activation in place on what it gave.
-// Imports: `error`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
+// Imports: `error`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::{Device, same_device};
 use crate::element::{Compute, Number};

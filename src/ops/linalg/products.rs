@@ -7,11 +7,11 @@ use crate::device::{Device, same_device};
 use crate::dim::{Axis, Dim};
 use crate::element::Number;
 use crate::error::{Error, Result};
-use crate::expr::{Elementwise as _, IntoView, Reduce as _};
+use crate::expr::IntoView;
 use crate::layout::{Layout, joint_size};
+use crate::ops::Sum;
 use crate::ops::define::of_numbers;
 use crate::ops::linalg::matmul::labelled;
-use crate::ops::{Arithmetic as _, Cast as _, Math as _, Sum};
 use crate::rank::{RemoveAxes, RemoveAxis};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 

@@ -1,5 +1,5 @@
 //! Scaled dot-product attention, block by block of queries: the whole matrix of scores never exists.
-// Imports: `error`, `dim`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
+// Imports: `error`, `dim`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::{Device, same_device};
 use crate::dim::{All, Axis, Dim};

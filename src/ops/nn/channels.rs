@@ -13,7 +13,7 @@ use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
 use crate::layout::Layout;
 use crate::ops::axes::check_axis;
-use crate::ops::{Activation as _, Arrange as _, Math as _, Pad};
+use crate::ops::{Activation as _, Arrange as _, Pad};
 use crate::rank::{RemoveAxis, Spatial};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 

@@ -1,6 +1,6 @@
 //! Convolutions over one, two or three axes: a product of strided windows of the input and the weights, without a copy
 //! of the windows.
-// Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`.
+// Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::windows::Ends;
 use super::windows::{places, windows};

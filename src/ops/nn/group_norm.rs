@@ -1,14 +1,13 @@
 //! Group, instance and batch normalization.
-// Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `ops`.
 
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::Float;
 use crate::error::{Error, Result, text};
-use crate::expr::Elementwise as _;
 use crate::layout::Layout;
+use crate::ops::Math as _;
 use crate::ops::axes::sizes_along;
-use crate::ops::{Arithmetic as _, Math as _};
 use crate::rank::RemoveAxes;
 use crate::tensor::{Destination, TensorView};
 

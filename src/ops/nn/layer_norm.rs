@@ -7,7 +7,7 @@ use crate::device::Device;
 use crate::dim::{AxisAt, Dim};
 use crate::element::Float;
 use crate::error::Result;
-use crate::expr::{Elementwise as _, Expr, Lazy, Operand, Reduce as _, Zip as _};
+use crate::expr::{Expr, Lazy, Operand, Reduce as _};
 use crate::kernel::Body;
 use crate::ops::define::along_axes;
 use crate::ops::{Arithmetic as _, Math as _, MeanF64, Reductions as _};

@@ -1,6 +1,6 @@
 //! Losses: what predictions miss targets by. Of each element or each row; a sum or a mean is one more word, in the same
 //! pass: `x.lazy().mse_loss(&y).mean(All)`.
-// Imports: `error`, `dim`, `rank`, `element`, `scalar`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::{Device, same_device};
 use crate::dim::{All, Axis, Dim};
@@ -9,9 +9,10 @@ use crate::error::{Error, Result, text};
 use crate::expr::{IntoView, Zip as _};
 use crate::kernel::Op;
 use crate::ops::axes::{sizes_along, with_size};
+use crate::ops::define::operators;
 use crate::ops::indexing::gather::gather;
 use crate::ops::{
-    Arithmetic as _, Cast as _, Comparisons as _, Indexing as _, Math as _, Reductions as _, Sum, operators,
+    Arithmetic as _, Cast as _, Comparisons as _, Indexing as _, Math as _, Reductions as _, Sum,
 };
 use crate::rank::RemoveAxes;
 use crate::scalar::{Lane, Lanes, Real};

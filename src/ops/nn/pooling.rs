@@ -2,7 +2,7 @@
 //!
 //! One pass over the output for each place in a window, along rows of the input, with no copy of windows or padding; where windows are
 //! long and few, a reduction of each.
-// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
+// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::windows::{places, windows};
 use super::{Conv, Ends};

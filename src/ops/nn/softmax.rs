@@ -7,7 +7,7 @@ use crate::device::Device;
 use crate::dim::{AxisAt, Dim};
 use crate::element::{Compute, Float};
 use crate::error::Result;
-use crate::expr::{Elementwise as _, Expr, Lazy, Reduce as _, Zip as _};
+use crate::expr::{Expr, Lazy, Zip as _};
 use crate::kernel::{Body, Op};
 use crate::ops::define::along_axes;
 use crate::ops::functions::ExpDifferenceFn;

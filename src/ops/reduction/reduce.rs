@@ -2,7 +2,7 @@
 //!
 //! A reducer is written once, over lanes. Sums are combined pairwise from blocks of a fixed size, so they do not depend
 //! on the number of threads; see [`Reducer`].
-// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
+// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::Device;
 #[cfg(all(not(debug_assertions), feature = "dynamic"))]

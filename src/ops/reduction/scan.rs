@@ -1,5 +1,5 @@
 //! Running sums, products and extremes along an axis; any other reducer by `scan`.
-// Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
+// Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::Device;
 use crate::dim::{Axis, Dim};

@@ -1,6 +1,6 @@
 //! Reducers' functions of many values at once, compiled here for builds with debug assertions, which interpret: in a crate that is
 //! not optimized they would be slow.
-// Imports: `kernel`, `scalar`, `device`.
+// Imports: `scalar`, `kernel`, `device`, `ops`.
 
 use crate::device::slice_of;
 use crate::kernel::SliceFn;

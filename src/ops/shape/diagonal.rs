@@ -1,5 +1,5 @@
 //! Matrices made of their diagonals: of a line, of many lines, of blocks.
-// Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`.
 
 use crate::device::{Device, same_device};
 use crate::dim::{Axis, Dim};
@@ -7,9 +7,6 @@ use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
 use crate::layout::Layout;
-use crate::ops::{
-    Arrange as _, Cast as _, Indexing as _, Math as _, Reductions as _, Scans as _, Triangles as _,
-};
 use crate::rank::RemoveAxis;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 

@@ -5,7 +5,7 @@ use crate::device::Device;
 use crate::dim::Dim;
 use crate::error::Result;
 use crate::ops::axes::sizes_along;
-use crate::tensor::{Tensor, TensorView};
+use crate::tensor::TensorView;
 
 impl<'a, T, D: Device> TensorView<'a, T, 1, D> {
     /// Each line along an axis of its own, stretched along the others: views without memory, as NumPy's `meshgrid` with

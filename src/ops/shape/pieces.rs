@@ -8,10 +8,10 @@ use crate::dim::{Axis, Dim};
 use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
+use crate::ops::Arrange as _;
 use crate::ops::assign::in_place;
-use crate::ops::{Arrange as _, Reductions as _, Scans as _};
 use crate::rank::{Rank, RemoveAxis};
-use crate::tensor::{Allocate, Existing, IntoViewMut, Tensor, TensorView};
+use crate::tensor::{Allocate, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 use std::ops::Range;
 
 /// Tensors and views in pieces.

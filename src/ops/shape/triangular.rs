@@ -1,15 +1,15 @@
 //! Triangles of matrices, and their indices.
 // Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use crate::device::{Cpu, Device};
+use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::{Compute, Element};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::expr::{IntoView, eval_at};
 use crate::kernel::{Call, Op, Param};
+use crate::ops::Indexing as _;
 use crate::ops::axes::sizes_along;
-use crate::ops::{Cast as _, Indexing as _, Math as _};
-use crate::rank::{Rank, RemoveAxis};
+use crate::rank::RemoveAxis;
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 

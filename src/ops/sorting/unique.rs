@@ -6,13 +6,13 @@ use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Comparable, Element};
 use crate::error::Result;
-use crate::expr::{IntoView, eval};
+use crate::expr::{IntoView, Reduce as _, eval};
 use crate::kernel::{Call, Param};
 use crate::layout::Layout;
 use crate::ops::axes::{check_axis, sizes_along, with_size};
 use crate::ops::indexing::gather::{Line, gather};
 use crate::ops::sorting::sort::{Unique, Wanted, ordered};
-use crate::ops::{Any, Indexing, Replace, Select, Sorts as _};
+use crate::ops::{Any, Cast as _, Indexing, Replace, Scans as _, Select, Sorts as _};
 use crate::rank::{RankMinusOne, RemoveAxis};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
