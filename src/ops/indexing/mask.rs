@@ -43,8 +43,6 @@ pub(super) fn compact<T: Element, const RANK: usize, D: Device>(
 }
 
 /// How many times a mask holds.
-pub(in crate::ops) fn count<const RANK: usize, D: Device>(
-    mask: TensorView<'_, bool, RANK, D>,
-) -> Result<usize> {
+pub(super) fn count<const RANK: usize, D: Device>(mask: TensorView<'_, bool, RANK, D>) -> Result<usize> {
     Ok(mask.count(All)?.item()? as usize)
 }

@@ -2,6 +2,7 @@
 // Imports: nothing.
 
 mod attention;
+mod attention_scores;
 mod channels;
 mod conv;
 mod group_norm;
@@ -14,7 +15,8 @@ mod softmax;
 mod unpooling;
 mod windows;
 
-pub use attention::{Attention, AttentionFloat};
+pub use attention::Attention;
+pub use attention_scores::AttentionFloat;
 pub use channels::Channels;
 pub use conv::Conv;
 pub use interpolate::{Interpolate, Resample};

@@ -248,7 +248,7 @@ pools! {
 }
 
 /// The layout of the result, as the input's; the pool with its padding as numbers.
-pub(in crate::ops) fn result<T, const RANK: usize, const N: usize, D: Device>(
+pub(super) fn result<T, const RANK: usize, const N: usize, D: Device>(
     op: &'static str,
     x: &TensorView<'_, T, RANK, D>,
     pool: Pool<N>,
@@ -284,12 +284,12 @@ pub(in crate::ops) fn result<T, const RANK: usize, const N: usize, D: Device>(
 }
 
 /// How the windows move.
-pub(in crate::ops) fn steps<const N: usize>(pool: &Pool<N>) -> Conv<N> {
+pub(super) fn steps<const N: usize>(pool: &Pool<N>) -> Conv<N> {
     Conv { ends: pool.ends, ..Conv::new().stride(pool.stride).padding(pool.padding).dilation(pool.dilation) }
 }
 
 /// Whether windows are reduced one by one, and not place by place over all of them: where they are long and few.
-pub(in crate::ops) fn is_few(windows: &[usize], places: &[usize]) -> bool {
+pub(super) fn is_few(windows: &[usize], places: &[usize]) -> bool {
     /// What a reduction costs more than a pass.
     const DEARER: usize = 4;
     let total = |counts: &[usize]| counts.iter().fold(1, |product: usize, n| product.saturating_mul(*n));
@@ -298,7 +298,7 @@ pub(in crate::ops) fn is_few(windows: &[usize], places: &[usize]) -> bool {
 
 /// Reduces every window of the axes from 2 on into its place of `out`: along axis `k` the indices `range(k, window)`, which are there. A
 /// window without any keeps what stands there.
-pub(in crate::ops) fn each_window<Q: Reducer<T>, T: Element, const RANK: usize, D: Device>(
+pub(super) fn each_window<Q: Reducer<T>, T: Element, const RANK: usize, D: Device>(
     reducer: Q,
     x: TensorView<'_, T, RANK, D>,
     out: &mut TensorViewMut<'_, Q::Out, RANK, D>,
@@ -330,7 +330,7 @@ pub(in crate::ops) fn each_window<Q: Reducer<T>, T: Element, const RANK: usize, 
 
 /// A sum in f64.
 #[derive(Clone, Copy)]
-pub(in crate::ops) struct SumF64;
+pub(super) struct SumF64;
 
 impl<T: Float> Reducer<T> for SumF64 {
     const NAME: &'static str = "avg_pool";
@@ -356,7 +356,7 @@ impl<T: Float> Reducer<T> for SumF64 {
 }
 
 /// The places of a window along an axis that lie in the input, and the step between them.
-pub(in crate::ops) fn places_of<const N: usize>(
+pub(super) fn places_of<const N: usize>(
     pool: &Pool<N>,
     axis: usize,
     window: usize,

@@ -34,7 +34,7 @@ pub enum Ends<const N: usize> {
 
 impl<const N: usize> Ends<N> {
     /// What stands before and after an axis that needs `total` places in all.
-    pub(in crate::ops) fn of(self, axis: usize, before: usize, total: usize) -> [usize; 2] {
+    pub(super) fn of(self, axis: usize, before: usize, total: usize) -> [usize; 2] {
         match self {
             Ends::Alike => [before, before],
             Ends::After(after) => [before, after[axis]],
@@ -43,12 +43,7 @@ impl<const N: usize> Ends<N> {
         }
     }
     /// The padding around axes of these sizes, from 2 on, for windows of these lengths: before, and after.
-    pub(in crate::ops) fn found(
-        self,
-        sizes: &[usize],
-        windows: [usize; N],
-        steps: &Conv<N>,
-    ) -> [[usize; N]; 2] {
+    pub(super) fn found(self, sizes: &[usize], windows: [usize; N], steps: &Conv<N>) -> [[usize; N]; 2] {
         let mut found = [[0; N]; 2];
         for axis in 0..N {
             let (n, stride) = (sizes[axis + 2], steps.stride[axis].max(1));
@@ -63,7 +58,7 @@ impl<const N: usize> Ends<N> {
 }
 
 /// How many windows fit an axis.
-pub(in crate::ops) fn windows(
+pub(super) fn windows(
     op: &'static str,
     axis: usize,
     size: usize,
@@ -112,10 +107,10 @@ fn inside<const N: usize>(
 }
 
 /// A part of the axes from 2 on: of the windows, and what these see with a step between.
-pub(in crate::ops) type Cut<const N: usize> = ([Range<usize>; N], [(Range<usize>, usize); N]);
+type Cut<const N: usize> = ([Range<usize>; N], [(Range<usize>, usize); N]);
 
 /// The windows that have a place of theirs inside the input, and what they see there. Padding is that before an axis.
-pub(in crate::ops) fn cut<const RANK: usize, const N: usize>(
+pub(super) fn cut<const RANK: usize, const N: usize>(
     conv: &Conv<N>,
     place: [usize; N],
     windows: Dim<RANK>,
@@ -131,7 +126,7 @@ pub(in crate::ops) fn cut<const RANK: usize, const N: usize>(
 }
 
 /// The part of a view that windows see.
-pub(in crate::ops) fn seen<'x, T, const RANK: usize, D: Device>(
+pub(super) fn seen<'x, T, const RANK: usize, D: Device>(
     mut x: TensorView<'x, T, RANK, D>,
     parts: &[(Range<usize>, usize)],
 ) -> Result<TensorView<'x, T, RANK, D>> {
@@ -142,7 +137,7 @@ pub(in crate::ops) fn seen<'x, T, const RANK: usize, D: Device>(
 }
 
 /// The part of a result that belongs to some of the windows.
-pub(in crate::ops) fn part<'x, T, const RANK: usize, D: Device>(
+pub(super) fn part<'x, T, const RANK: usize, D: Device>(
     mut out: TensorViewMut<'x, T, RANK, D>,
     parts: &[Range<usize>],
 ) -> Result<TensorViewMut<'x, T, RANK, D>> {
@@ -153,7 +148,7 @@ pub(in crate::ops) fn part<'x, T, const RANK: usize, D: Device>(
 }
 
 /// Calls `f` for every place in a window, with the windows that have it inside and the part of the input that they see.
-pub(in crate::ops) fn places<T, U, const RANK: usize, const N: usize, D: Device>(
+pub(super) fn places<T, U, const RANK: usize, const N: usize, D: Device>(
     x: TensorView<'_, T, RANK, D>,
     out: &mut TensorViewMut<'_, U, RANK, D>,
     conv: &Conv<N>,

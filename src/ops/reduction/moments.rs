@@ -4,7 +4,7 @@
 use crate::scalar::{Eval, Lane, Lanes, Real};
 
 /// Count, mean, and sum of squared deviations, in f64: in f32 that would overflow or vanish where its root does not.
-pub(in crate::ops) type Moments<L> = (Lane<L, f64>, Lane<L, f64>, Lane<L, f64>);
+pub(super) type Moments<L> = (Lane<L, f64>, Lane<L, f64>, Lane<L, f64>);
 
 /// The sum of squared deviations over so many values less `fewer`; 0/0 for no more than these.
 #[inline(always)]
@@ -26,7 +26,7 @@ pub(in crate::ops) fn join<L: Lanes>(a: Moments<L>, b: Moments<L>) -> Moments<L>
 /// the first value: where all are equal nothing is left, and the first one standing far off costs digits that f64 has to
 /// spare, but for values that are f64 themselves. Those are summed a second time, as distances to their mean.
 #[inline(always)]
-pub(in crate::ops) fn moments<P: Real>(values: &[P]) -> Moments<Eval> {
+pub(super) fn moments<P: Real>(values: &[P]) -> Moments<Eval> {
     let n = values.len() as f64;
     let mut from = values.first().map_or(0.0, |x| x.cast::<f64>());
     let (mut sum, mut squares) = distances(values, from);
@@ -45,11 +45,11 @@ pub(in crate::ops) fn moments<P: Real>(values: &[P]) -> Moments<Eval> {
 }
 
 /// Count, a first value, and the sum of the distances to it, in f64.
-pub(in crate::ops) type Shifted<L> = (Lane<L, f64>, Lane<L, f64>, Lane<L, f64>);
+pub(super) type Shifted<L> = (Lane<L, f64>, Lane<L, f64>, Lane<L, f64>);
 
 /// The distances of some values to the first of them.
 #[inline(always)]
-pub(in crate::ops) fn shifted<P: Real>(values: &[P]) -> Shifted<Eval> {
+pub(super) fn shifted<P: Real>(values: &[P]) -> Shifted<Eval> {
     let from = values.first().map_or(0.0, |x| x.cast::<f64>());
     let mut sums = [0.0; SUMS];
     let (chunks, rest) = values.as_chunks::<SUMS>();
@@ -66,11 +66,11 @@ pub(in crate::ops) fn shifted<P: Real>(values: &[P]) -> Shifted<Eval> {
 }
 
 /// How many sums there are side by side.
-pub(in crate::ops) const SUMS: usize = 32;
+const SUMS: usize = 32;
 
 /// `Σ (x − from)` and `Σ (x − from)²`.
 #[inline(always)]
-pub(in crate::ops) fn distances<P: Real>(values: &[P], from: f64) -> (f64, f64) {
+pub(super) fn distances<P: Real>(values: &[P], from: f64) -> (f64, f64) {
     let (mut sums, mut squares) = ([0.0; SUMS], [0.0; SUMS]);
     let (chunks, rest) = values.as_chunks::<SUMS>();
     for chunk in chunks {
@@ -91,7 +91,7 @@ pub(in crate::ops) fn distances<P: Real>(values: &[P], from: f64) -> (f64, f64) 
 
 /// `Σ f(x)²`.
 #[inline(always)]
-pub(in crate::ops) fn sum_of_squares<P: Real>(values: &[P], f: impl Fn(f64) -> f64) -> f64 {
+pub(super) fn sum_of_squares<P: Real>(values: &[P], f: impl Fn(f64) -> f64) -> f64 {
     let mut sums = [0.0; SUMS];
     let (chunks, rest) = values.as_chunks::<SUMS>();
     for chunk in chunks {
@@ -110,7 +110,7 @@ pub(in crate::ops) fn sum_of_squares<P: Real>(values: &[P], f: impl Fn(f64) -> f
 
 /// Some sums, added pairwise.
 #[inline(always)]
-pub(in crate::ops) fn joined(sums: &[f64; SUMS]) -> f64 {
+fn joined(sums: &[f64; SUMS]) -> f64 {
     let mut eight = [0.0; 8];
     for j in 0..8 {
         eight[j] = (sums[j] + sums[8 + j]) + (sums[16 + j] + sums[24 + j]);

@@ -209,7 +209,7 @@ norms! {
 
 /// What magnitudes are divided by: the number, or 1 where that is 0 or infinite.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::ops) struct Unit;
+pub(super) struct Unit;
 
 impl Op<(f64,)> for Unit {
     const NAME: &'static str = "norm_p";
@@ -222,7 +222,7 @@ impl Op<(f64,)> for Unit {
 
 /// 1 but for 0.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::ops) struct IsNotZero;
+pub(super) struct IsNotZero;
 
 impl<T: Float> Op<(T,)> for IsNotZero {
     const NAME: &'static str = "norm_p";
@@ -234,7 +234,7 @@ impl<T: Float> Op<(T,)> for IsNotZero {
 }
 
 /// The order of a norm, which is a number.
-pub(in crate::ops) fn order_of<T: Float>(op: &'static str, p: T) -> Result<f64> {
+pub(super) fn order_of<T: Float>(op: &'static str, p: T) -> Result<f64> {
     let p = num_traits::ToPrimitive::to_f64(&p).filter(|p| !p.is_nan());
     p.ok_or_else(|| Error::Value { op, what: text(format_args!("the norm of p = NaN")) })
 }

@@ -11,7 +11,7 @@ macro_rules! slices {
     ($($name:ident $R:ident: $($dtype:ident $t:ty),*;)*) => { $(
         /// The function for values of this machine type.
         #[inline(never)]
-        pub(in crate::ops) fn $name(dtype: DType) -> Option<SliceFn> {
+        pub(super) fn $name(dtype: DType) -> Option<SliceFn> {
             match dtype {
                 $(DType::$dtype => Some(slice_of::<$t, $R>),)*
                 _ => None,
