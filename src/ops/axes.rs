@@ -1,16 +1,16 @@
-//! Axes known at run time: whether they exist, and sizes that differ along one of them.
+//! Checks and sizes for axes that are known at run time.
 // Imports: `error`, `dim`, `device`.
 
 use crate::device::MAX_REDUCED;
 use crate::dim::Dim;
 use crate::error::{Error, Result, text};
 
-/// Sizes in which axis `axis` has `n` and every other has 1.
+/// Sizes that are `n` along axis `axis` and 1 along every other.
 pub(super) fn sizes_along<const RANK: usize>(axis: usize, n: usize) -> [usize; RANK] {
     std::array::from_fn(|a| if a == axis { n } else { 1 })
 }
 
-/// [`Error::Axis`] unless the axis exists; [`Error::Value`] beyond the axes that devices walk.
+/// [`Error::Axis`] unless the axis exists; [`Error::Value`] for more axes than devices support.
 pub(super) fn check_axis<const RANK: usize>(op: &'static str, axis: usize, size: Dim<RANK>) -> Result<()> {
     if axis >= RANK {
         return Err(Error::Axis { op, axis, sizes: size.0.into() });

@@ -1,20 +1,24 @@
-//! Operators from their bodies: `elementwise!` for operators of one's own, `operators!` for tables of built-in ones.
+//! Macros that define operators from their bodies: `elementwise!` for users, the others for built-in
+//! operators.
 // Imports: `scalar`, `element`, `kernel`, `device`, `expr`, `ops`.
 
-/// Operators of one's own, from their bodies.
+/// Defines elementwise operators from their bodies.
 ///
-/// A body is Rust over [`Lane`](crate::Lane)s: `+ - * /`, numbers on either side, methods such as `exp`, `max`, `lt`,
-/// and `mask.select(yes, no)` in place of `if`. Arguments may be numbers too: `x.max(0.0)`; a number that stands alone is
-/// `Lane::real(2.0)` or `Lane::int(2)`. The name becomes a value for `x.map(name)`, `x.zip(name, &y)` and
-/// [`apply`](crate::expr::apply), on every device, with [`derivative`].
+/// A body is Rust over [`Lane`](crate::Lane)s: `+ - * /` with numbers on either side, methods (`exp`, `max`,
+/// `lt`, …), and `mask.select(yes, no)` in place of `if`. Arguments may be numbers too: `x.max(0.0)`. A
+/// number that is not an operand or argument of a method is written `Lane::real(2.0)` or `Lane::int(2)`. The
+/// name becomes a value for `x.map(name)`, `x.zip(name, &y)` and [`apply`](crate::expr::apply), on every
+/// device, with [`derivative`](crate::ops::derivative).
 ///
-/// * The class of elements is [`Float`](crate::Float); another follows the operands: `fn f(x, y) where Number { … }`.
-/// * The result has the operands' element; another follows an arrow: `fn f(x, y) -> bool { … }`. `T` is the operands'
-///   element. A tuple, `-> (T, bool)`, makes an operator with several outputs for
-///   [`apply_many`](crate::expr::apply_many).
-/// * Run-time numbers are operands: `x.zip(scaled, 0.1)`.
-/// * A body calls functions over lanes, `fn f<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P>`, and other operators, which
-///   are not all methods of lanes (`relu`, `square`, `softplus` are, `mish`, `softsign` are not): `<Sigmoid as Op<(T,)>>::call::<L>((x,))`, where `L` is the interpretation.
+/// * The class of elements is [`Float`](crate::Float) by default. Another class follows the operands:
+///   `fn f(x, y) where Number { … }`.
+/// * The result has the element type of the operands by default. Another one follows an arrow:
+///   `fn f(x, y) -> bool { … }`. `T` is the element type of the operands. A tuple, `-> (T, bool)`, makes an
+///   operator with several outputs for [`apply_many`](crate::expr::apply_many).
+/// * Numbers known at run time are operands: `x.zip(scaled, 0.1)`.
+/// * A body can call functions over lanes, `fn f<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P>`, and other
+///   operators. Some operators are methods of lanes (`relu`, `square`, `softplus`), others are not (`mish`,
+///   `softsign`) and are called as `<Sigmoid as Op<(T,)>>::call::<L>((x,))`, where `L` is the interpretation.
 ///
 /// # Examples
 /// ```
@@ -30,7 +34,7 @@
 /// assert_eq!(Tensor::from([4, 5]).zip(divides, 2)?.to_vec()?, [true, false]);
 /// # Ok::<(), rankform::Error>(())
 /// ```
-/// Parts of a body with names of their own:
+/// Parts of a body as functions:
 /// ```
 /// use rankform::prelude::*;
 /// use rankform::{kernel::Op, ops::Sigmoid, scalar::Real};
@@ -52,7 +56,7 @@ macro_rules! elementwise {
     )* };
 }
 
-/// The `Op` of a body: the common part of `elementwise!` and of this crate's own tables.
+/// Implements `Op` for a body: the common part of `elementwise!` and of this crate's own tables.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __operator {
@@ -92,7 +96,8 @@ macro_rules! __operator {
     (@lane $x:ident) => { $crate::scalar::Lane<L, $crate::element::Compute<T>> };
 }
 
-/// Rows of operators: each becomes a type with a body, a method of every receiver, and rows in the tables.
+/// Tables of operators. Each row becomes a type with a body, a method of every receiver, and a row of the
+/// registry.
 macro_rules! operators {
     (
         $(#[$trait_meta:meta])* pub trait $trait:ident;
@@ -105,17 +110,17 @@ macro_rules! operators {
             crate::__operator!(@op $F, stringify!($name), ($($x),+), [$($out)?], [$class], $body);
         )*
         $(#[$trait_meta])*
-        #[allow(clippy::wrong_self_convention)] // receivers are references and views: small and `Copy`
+        #[allow(clippy::wrong_self_convention)] // receivers are small and `Copy`: references and views
         pub trait $trait<T, const RANK: usize, D: crate::device::Device>: crate::expr::Elementwise<T, RANK, D> {
             $(operators!(@method [$(#[$meta])*] $name $F ($($x),+) $class);)*
         }
         impl<X: crate::expr::Elementwise<T, RANK, D>, T, const RANK: usize, D: crate::device::Device> $trait<T, RANK, D> for X {}
 
-        /// Shows every operator of this file, with every element of its class.
+        /// Passes every operator of this file to `visit`, with every element of its class.
         pub(in crate::ops) fn visit(visit: &mut impl crate::ops::registry::Visit) {
             $(operators!(@visit visit $F ($($x),+) $class);)*
         }
-        /// What the tests iterate.
+        /// The rows of the registry.
         pub(in crate::ops) const ROWS: &[crate::ops::registry::Row] = &[$(operators!(@row $name $F ($($x),+) [$($out)?] $class)),*];
     };
     (@method [$(#[$meta:meta])*] $name:ident $F:ident ($x:ident) $class:ident) => {
@@ -153,7 +158,8 @@ macro_rules! operators {
 }
 pub(super) use operators;
 
-/// Normalizations, each an expression of an expression and axes.
+/// Operators along axes that keep the sizes, each defined as an expression of an expression and axes: methods
+/// of lazy expressions, views and tensors.
 macro_rules! along_axes {
     ($(
         $(#[$doc:meta])*
@@ -165,7 +171,7 @@ macro_rules! along_axes {
             where
                 Dim<RANK>: HasAxes<AXES>,
             {
-                let ($x, $axes) = (self.cached(), axes); // it occurs several times
+                let ($x, $axes) = (self.cached(), axes); // the body uses it several times
                 $body
             }
 
@@ -178,7 +184,7 @@ macro_rules! along_axes {
             #[doc = concat!("See [`Tensor::", stringify!($name), "`].")]
             ///
             /// # Errors
-            /// As there.
+            /// As the method of [`Tensor`].
             pub fn $name<AXES: Copy>(self, axes: AXES $(, $arg: $type)?) -> Result<Tensor<T, RANK, D>>
             where
                 Dim<RANK>: HasAxes<AXES>,
@@ -190,7 +196,7 @@ macro_rules! along_axes {
             #[doc = concat!("See [`Tensor::", stringify!($of_axis), "`].")]
             ///
             /// # Errors
-            /// As there.
+            /// As the method of [`Tensor`].
             pub fn $of_axis(self, axis: usize $(, $arg: $type)?) -> Result<Tensor<T, RANK, D>> {
                 self.$name(AxisAt(axis) $(, $arg)?).map_err(|error| error.renamed(stringify!($of_axis)))
             }
@@ -198,7 +204,7 @@ macro_rules! along_axes {
             #[doc = concat!("See [`Tensor::", stringify!($into), "`].")]
             ///
             /// # Errors
-            /// As there.
+            /// As the method of [`Tensor`].
             pub fn $into<'o, AXES: Copy>(self, axes: AXES $(, $arg: $type)?, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
             where
                 Dim<RANK>: HasAxes<AXES>,
@@ -212,8 +218,9 @@ macro_rules! along_axes {
             $(#[$doc])*
             ///
             /// # Errors
-            /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory);
-            /// [`Error::Axis`](crate::Error::Axis) for [`Last`](crate::Last) of rank 0.
+            /// [`Error::Unallocated`](crate::Error::Unallocated),
+            /// [`Error::OutOfMemory`](crate::Error::OutOfMemory); [`Error::Axis`](crate::Error::Axis) for
+            /// [`Last`](crate::Last) of rank 0.
             pub fn $name<AXES: Copy>(&self, axes: AXES $(, $arg: $type)?) -> Result<Self>
             where
                 Dim<RANK>: HasAxes<AXES>,
@@ -224,7 +231,8 @@ macro_rules! along_axes {
             #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), along an axis known at run time.")]
             ///
             /// # Errors
-            /// As there; [`Error::Axis`](crate::Error::Axis) when there is no such axis.
+            /// As the method with axes as a type; [`Error::Axis`](crate::Error::Axis) when the axis does not
+            /// exist.
             pub fn $of_axis(&self, axis: usize $(, $arg: $type)?) -> Result<Self> {
                 self.view().$of_axis(axis $(, $arg)?)
             }
@@ -232,8 +240,9 @@ macro_rules! along_axes {
             #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), into an existing tensor or exclusive view. No allocation of a result.")]
             ///
             /// # Errors
-            /// [`Error::Output`](crate::Error::Output) when `out` has other sizes, [`Error::Device`](crate::Error::Device),
-            /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::Shared`](crate::Error::Shared) when `out` has other handles.
+            /// [`Error::Output`](crate::Error::Output) when `out` has other sizes,
+            /// [`Error::Device`](crate::Error::Device), [`Error::Unallocated`](crate::Error::Unallocated),
+            /// [`Error::Shared`](crate::Error::Shared) when `out` has other handles.
             pub fn $into<'o, AXES: Copy>(&self, axes: AXES $(, $arg: $type)?, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
             where
                 Dim<RANK>: HasAxes<AXES>,
@@ -246,7 +255,8 @@ macro_rules! along_axes {
 }
 pub(super) use along_axes;
 
-/// Methods of views, and of tensors by way of them, each with the one that writes into what is there.
+/// Methods of views over numbers, and of tensors through their views, each with a method that writes into
+/// existing memory.
 macro_rules! of_numbers {
     ($(
         $(#[$doc:meta])*
@@ -261,7 +271,8 @@ macro_rules! of_numbers {
             #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), into an existing tensor or exclusive view.")]
             ///
             /// # Errors
-            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            /// As the method that allocates; [`Error::Output`] when `out` has other sizes, [`Error::Shared`]
+            /// when it has other handles.
             pub fn $into<'o, $($generics)*>(&self, $($arg: $type,)* out: impl IntoViewMut<'o, T, $rank, D>) -> Result<()> where D: 'o, $($bound)* {
                 self.view().$into($($arg,)* out)
             }
@@ -270,7 +281,7 @@ macro_rules! of_numbers {
             #[doc = concat!("See [`Tensor::", stringify!($name), "`].")]
             ///
             /// # Errors
-            /// As there.
+            /// As the method of [`Tensor`].
             pub fn $name<$($generics)*>(self, $($arg: $type),*) -> Result<Tensor<T, $rank, D>> where $($bound)* {
                 let ($op, $x, $place) = (stringify!($name), self, Allocate);
                 $body
@@ -278,7 +289,7 @@ macro_rules! of_numbers {
             #[doc = concat!("See [`Tensor::", stringify!($into), "`].")]
             ///
             /// # Errors
-            /// As there.
+            /// As the method of [`Tensor`].
             pub fn $into<'o, $($generics)*>(self, $($arg: $type,)* out: impl IntoViewMut<'o, T, $rank, D>) -> Result<()> where D: 'o, $($bound)* {
                 let ($op, $x, $place) = (stringify!($into), self, Existing(out));
                 $body

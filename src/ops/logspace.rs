@@ -8,15 +8,15 @@ use crate::ops::{Cast as _, Math as _};
 use crate::scalar::Prim as _;
 use crate::tensor::Tensor;
 
-/// A number as an integer, towards 0; the next one where only rounding is between.
+/// A number as an integer, rounded towards 0; to the nearest integer if only rounding separates them.
 fn whole_part(power: f64) -> f64 {
     let nearest = power.round();
     if (power - nearest).abs() <= 8.0 * f64::EPSILON * power.abs() { nearest } else { power.trunc() }
 }
 
 impl<T: RealNumber, D: Device> Tensor<T, 1, D> {
-    /// `base` to the powers of [`linspace`](Tensor::linspace), computed in f64: the first is `base^start`, the last
-    /// `base^end`. Integers are rounded towards 0, and saturate.
+    /// `base` to the powers of [`linspace`](Tensor::linspace), computed in f64: the first element is
+    /// `base^start`, the last `base^end`. Integers are rounded towards 0, and saturate.
     ///
     /// # Errors
     /// As [`linspace`](Tensor::linspace).

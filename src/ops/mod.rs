@@ -1,8 +1,9 @@
-//! Every operator: what exists, as methods of tensors, views and lazy expressions, on every device.
+//! Operators as methods of tensors, views and lazy expressions, on every device.
 //!
-//! `use rankform::prelude::*;` brings them. Most come in families: `sum` over axes that are a type, `sum_axis` over one known at run
-//! time, `sum_along` inside an expression, `sum_into` into memory that is there; elementwise ones are written into memory by
-//! `x.lazy().exp().eval_into(&mut out)`. What NumPy, PyTorch and ndarray call them: `docs/names.md`.
+//! `use rankform::prelude::*;` brings them into scope. Most operators come in families: `sum` reduces over
+//! axes given as a type, `sum_axis` over an axis known at run time, `sum_along` reduces inside an expression,
+//! and `sum_into` writes into existing memory. Elementwise operators write into existing memory by
+//! `x.lazy().exp().eval_into(&mut out)`. Their names in NumPy, PyTorch and ndarray are in `docs/names.md`.
 //!
 //! | | methods | of |
 //! |---|---|---|
@@ -54,11 +55,12 @@
 //! | `shape/` | joins, padding, repetitions, triangles, diagonals |
 //! | `counting/` | counts of elements, and combinations |
 //!
-//! Beside the folders: `define.rs` has the macros that make operators from their bodies, `registry.rs` every elementwise operator as
-//! data, `std_ops.rs` the symbols of Rust (`+ - * /`, `+=`), `assign.rs` the operators in place, `random.rs` random numbers,
-//! `per_device.rs` operators with code of their own for each device.
+//! The files next to the folders: `define.rs` has the macros that make operators from their bodies.
+//! `registry.rs` lists every elementwise operator as data. `std_ops.rs` implements the symbols of Rust
+//! (`+ - * /`, `+=`). `assign.rs` has the operators in place, `random.rs` random numbers, `per_device.rs`
+//! operators with code of their own for each device.
 //!
-//! **Adding an elementwise operator** is one row: name, operands, class of elements, body.
+//! **To add an elementwise operator**, add one row: name, operands, class of elements, body.
 // Imports: `kernel`.
 
 mod assign;
@@ -95,11 +97,13 @@ pub use sorting::{Membership, Side, Sorts, Unique, UniqueConsecutive, UniqueSlic
 
 pub use crate::kernel::Derivative;
 
-/// The partial derivative of an elementwise operator by its operand `INDEX`, as an operator with the same operands.
+/// The partial derivative of an elementwise operator by its operand `INDEX`, as an operator with the same
+/// operands.
 ///
-/// Found by running the body on dual numbers, to the first order; of a derivative it is the second. The body is differentiated as
-/// it is written: where something on the way overflows, the derivative can be NaN although the value is not. In f32, that of
-/// `x / ((-x).exp() + 1.0)` is NaN at −89 and below, that of `x * x.sigmoid()` is right.
+/// The body is run on dual numbers and gives the first derivative; the derivative of a derivative is the
+/// second. The body is differentiated as it is written: if an intermediate value overflows, the derivative
+/// can be NaN although the value is not. In f32, the derivative of `x / ((-x).exp() + 1.0)` is NaN at −89 and
+/// below; the derivative of `x * x.sigmoid()` is right.
 ///
 /// # Examples
 /// ```

@@ -1,7 +1,7 @@
 //! Operators that need code of their own on each device, checked by type.
 //!
-//! Most operators are bodies (`elementwise!`) or reducers and need none of this. A sort, a filter with a window, a call
-//! of another library does.
+//! Most operators are bodies (`elementwise!`) or reducers and do not need this trait. A sort, a filter with a
+//! window, or a call of another library does.
 // Imports: `error`, `device`.
 
 use crate::device::Device;
@@ -9,8 +9,9 @@ use crate::error::Result;
 
 /// An operator with its own code for device `D`: implement it once for each device that it supports.
 ///
-/// The operands are views *on `D`*, so calling it with operands on two kinds of device, or on a kind it does not
-/// support, does not compile. Two devices of one kind are for `run_on` to check.
+/// The operands are views *on `D`*. A call with operands on two kinds of device, or on an unsupported kind,
+/// does not compile. `run_on` itself has to check that operands on two devices of one kind are on the same
+/// one.
 ///
 /// # Examples
 /// ```
@@ -38,21 +39,21 @@ use crate::error::Result;
     note = "implement `Operator<{D}>` for it, or move the operands to a device that it supports: `.to(&device)`"
 )]
 pub trait Operator<D: Device> {
-    /// What it reads: a view on `D`, or a tuple of them and of numbers.
+    /// The operands: a view on `D`, or a tuple of views and numbers.
     type Inputs<'a>;
-    /// What it makes.
+    /// The result.
     type Output;
-    /// Its code for this device.
+    /// Runs the operator on this device.
     ///
     /// # Errors
-    /// Its own.
+    /// The operator's own errors.
     fn run_on(&self, device: &D, inputs: Self::Inputs<'_>) -> Result<Self::Output>;
 }
 
 /// Runs an operator on a device; see [`Operator`].
 ///
 /// # Errors
-/// Those of the operator.
+/// The operator's errors.
 pub fn run<D: Device, O: Operator<D>>(device: &D, operator: &O, inputs: O::Inputs<'_>) -> Result<O::Output> {
     operator.run_on(device, inputs)
 }

@@ -1,4 +1,5 @@
-//! Every built-in elementwise operator, as the tests see it; the rows are in the operators' own files.
+//! Every built-in elementwise operator as data, for tests and tools. The rows are in the operators' own
+//! files.
 // Imports: `scalar`, `element`, `kernel`, `ops`.
 
 use crate::element::Element;
@@ -7,18 +8,18 @@ use crate::ops::elementwise::{activation, arithmetic, comparison, math};
 use crate::ops::nn::loss;
 use crate::scalar::{Dual, Eval, Lane, Lanes, Num};
 
-/// One operator, as tests see it: its name, and its value and slopes on f64 where it takes and gives numbers.
+/// One operator as data: its name, and its value and derivatives on f64 if it maps numbers to numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// The method's name.
     pub name: &'static str,
-    /// How many operands it has; 0 when it does not compute on f64.
+    /// The number of operands; 0 if the operator does not compute on f64.
     pub operands: usize,
     /// The value at a point.
     pub value: fn([f64; 2]) -> f64,
     /// The partial derivatives at a point.
     pub slope: fn([f64; 2]) -> [f64; 2],
-    /// The same in f32.
+    /// The partial derivatives at a point in f32.
     pub slope_f32: fn([f32; 2]) -> [f32; 2],
     /// The second derivatives at a point, by each operand twice.
     pub curvature: fn([f64; 2]) -> [f64; 2],
@@ -67,7 +68,7 @@ fn slope_of_one<F: Op<(T,), Out = T>, L: Lanes, T: Element<Compute = T> + Num>(x
     F::call::<Dual<L>>((Lane::variable(x),)).tangent()
 }
 
-/// The slope by the first operand at the first point, and by the second at the second.
+/// The derivative by the first operand at the first point, and by the second operand at the second.
 fn slopes_of_two<F: Op<(T, T), Out = T>, L: Lanes, T: Element<Compute = T> + Num>(
     [a, b]: [[Lane<L, T>; 2]; 2],
 ) -> [Lane<L, T>; 2] {
@@ -75,22 +76,22 @@ fn slopes_of_two<F: Op<(T, T), Out = T>, L: Lanes, T: Element<Compute = T> + Num
     [slope(Lane::variable(a[0]), Lane::constant(a[1])), slope(Lane::constant(b[0]), Lane::variable(b[1]))]
 }
 
-/// Every built-in elementwise operator: what the suite iterates, so that a new operator is tested without a new test. Compiled where
-/// it is called: a hundred operators and their slopes are nothing that other programs should pay for.
+/// Every built-in elementwise operator. The test suite iterates over them, and a new operator needs no new
+/// test. `#[inline]` compiles the hundred operators and their derivatives only in crates that call this.
 #[inline]
 pub fn built_in() -> Vec<Row> {
     ROWS.concat()
 }
 
-/// Something done to operators whose types a list of functions cannot hold: see [`each_operator`].
+/// A visitor of operators whose types do not fit into a list of functions; see [`each_operator`].
 pub trait Visit {
-    /// To an operator of one operand.
+    /// Visits an operator of one operand.
     fn unary<F: Op<(T,)>, T: Element>(&mut self, operator: F);
-    /// To an operator of two operands.
+    /// Visits an operator of two operands.
     fn binary<F: Op<(T, T)>, T: Element>(&mut self, operator: F);
 }
 
-/// Shows every built-in elementwise operator to `visit`, once for every element that it takes.
+/// Passes every built-in elementwise operator to `visit`, once for every element type that it takes.
 ///
 /// # Examples
 /// ```
@@ -111,7 +112,7 @@ pub fn each_operator(visit: &mut impl Visit) {
     visit_all(visit);
 }
 
-/// Every file of operators.
+/// Passes the operators of every file.
 fn visit_all(to: &mut impl Visit) {
     arithmetic::visit(to);
     math::visit(to);
@@ -121,7 +122,7 @@ fn visit_all(to: &mut impl Visit) {
 }
 const ROWS: &[&[Row]] = &[arithmetic::ROWS, math::ROWS, activation::ROWS, loss::ROWS, comparison::ROWS];
 
-/// One word for each element, for the tables.
+/// A one-word name for each element type, for the tables.
 #[allow(non_camel_case_types)]
 pub(super) mod names {
     pub(in crate::ops) use crate::element::{bf16, f16};

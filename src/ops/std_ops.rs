@@ -1,7 +1,8 @@
-//! The operators of Rust, `+ - * / %`, `+=`, `& | ^ << >>`, `-x`, `!x`, for tensors, views and lazy expressions.
+//! The operators of Rust, `+ - * / %`, `+=`, `& | ^ << >>`, `-x`, `!x`, for tensors, views and lazy
+//! expressions.
 //!
-//! On tensors and views they compute at once and panic with the text of the named functions' errors; use `x.add(&y)?`
-//! where sizes may be wrong. On lazy expressions they make a longer expression.
+//! On tensors and views they compute at once, and panic with the error text of the named methods; use
+//! `x.add(&y)?` if the sizes may be wrong. On lazy expressions they build a longer expression.
 // Imports: `error`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::Device;
@@ -13,7 +14,7 @@ use crate::ops::{Add, Arithmetic, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 use std::ops;
 
-/// `F(x, other)` in the memory of `x` when nobody else has it and the result fits, in new memory otherwise.
+/// `F(x, other)` in the memory of `x` if it has no other handle and the result fits; in new memory otherwise.
 fn reuse<F, T, const RANK: usize, D, E>(mut x: Tensor<T, RANK, D>, other: E) -> Result<Tensor<T, RANK, D>>
 where
     T: Element,
@@ -21,7 +22,7 @@ where
     F: Op<(T, T), Out = T>,
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
-    // A result is dense and its sizes are free, whatever became of the operand.
+    // The result must be dense and not frozen, whatever the layout of the operand.
     let fits = x.is_non_overlapping_and_dense() && !x.is_frozen();
     let in_place = match x.writable(F::NAME) {
         Ok(mut view) if fits => update_with::<F, T, T, RANK, D, E>(&mut view, &other).is_ok(),
@@ -33,7 +34,8 @@ where
     eval(F::NAME, &Call::<F, _>::new((x.view(), other)), x.device())
 }
 
-/// The value, or a panic with the error's text at the place that called the operator (a closure would be that place).
+/// The value, or a panic with the error's text, at the caller of the operator (a closure would report its own
+/// place).
 #[inline]
 #[track_caller]
 fn sure<T>(result: Result<T>) -> T {
@@ -183,7 +185,7 @@ prefixes! {
     Bitwise: Not not;
 }
 
-/// Numbers on the left: `1.0 - &x`. One row a type, since the operators' traits are not ours.
+/// Numbers on the left: `1.0 - &x`. One row per type, because the traits of `std::ops` are foreign.
 macro_rules! left_numbers {
     ($($t:ty)*) => { $(left_numbers!(@ops $t: Add add Sub sub Mul mul Div div);)* };
     (@ops $t:ty: $($op:ident $method:ident)*) => { $(

@@ -1,4 +1,4 @@
-//! Activations: plain compositions, written so that their tails keep their digits.
+//! Activations as compositions of functions, in forms that stay accurate in the tails.
 // Imports: `scalar`, `ops`.
 
 use crate::ops::define::operators;
@@ -6,7 +6,7 @@ use crate::ops::functions::{SoftsignFn, TanhShrinkFn};
 use crate::scalar::{Lane, Lanes, Num, Ordered, Real};
 
 impl<L: Lanes, P: Num + Ordered> Lane<L, P> {
-    /// max(x, 0), whose slope at 0 is 0; NaN for NaN.
+    /// max(x, 0), with derivative 0 at 0; NaN for NaN.
     #[inline(always)]
     pub fn relu(self) -> Self {
         self.le(Lane::zero()).select(Lane::zero(), self)
@@ -17,7 +17,7 @@ impl<L: Lanes, P: Real> Lane<L, P> {
     /// `ln(1 + eˣ)` without overflow and exact in the left tail.
     #[inline(always)]
     pub fn softplus(self) -> Self {
-        // Not by |x| and max(x, 0): the two sides of 0 are one function, and so are their slopes.
+        // Not composed of |x| and max(x, 0): one formula on both sides of 0 keeps the derivative right there.
         let positive = self.gt(Lane::zero());
         positive.select(self, Lane::zero()) + positive.select(-self, self).exp().ln_1p()
     }
@@ -63,7 +63,7 @@ operators! {
     }
     /// min(max(x, 0), 6).
     fn relu6 = Relu6(x) where Float { x.max(Lane::zero()).min(6.0) }
-    /// x inside [−1, 1], the nearer end outside.
+    /// x clamped to [−1, 1].
     fn hard_tanh = HardTanh(x) where Float { x.max(-1.0).min(1.0) }
     /// x · max(0, min(1, x/6 + 1/2)); −0 at −∞.
     fn hard_swish = HardSwish(x) where Float {
@@ -78,15 +78,15 @@ operators! {
     }
     /// x − tanh(x).
     fn tanh_shrink = TanhShrink(x) where Float { x.call::<TanhShrinkFn>() }
-    /// x beyond ±λ, moved towards 0 by λ, and 0 between; `other` is λ.
+    /// x moved towards 0 by λ outside of ±λ, and 0 between; `other` is λ.
     fn soft_shrink = SoftShrink(x, lambda) where Float {
         x.gt(lambda).select(x - lambda, x.lt(-lambda).select(x + lambda, x * Lane::zero()))
     }
-    /// x beyond ±λ and 0 between; `other` is λ.
+    /// x outside of ±λ and 0 between; `other` is λ.
     fn hard_shrink = HardShrink(x, lambda) where Float { (x.ge(-lambda) & x.le(lambda)).select(Lane::zero(), x) }
     /// x above 0, eˣ − 1 below.
     fn elu = Elu(x) where Float {
-        // Not by min(x, 0), whose slope at 0 is half that of either side here.
+        // Not min(x, 0), whose derivative at 0 is half of the one on either side here.
         let positive = x.gt(Lane::zero());
         positive.select(x, positive.select(Lane::zero(), x).exp_m1())
     }

@@ -1,16 +1,17 @@
-//! Sums, products, remainders, extremes, bits.
+//! Arithmetic: sums, products, remainders, extremes, bits.
 // Imports: `scalar`, `ops`.
 
 use crate::ops::define::operators;
 use crate::scalar::{IntegerPrim, Lane, Lanes, Num, Ordered};
 
-/// Whether a remainder `r` by `y` is on the other side of 0 than `y`.
+/// Whether a remainder `r` by `y` has the other sign than `y`.
 #[inline(always)]
 fn other_side<L: Lanes, P: Num + Ordered>(r: Lane<L, P>, y: Lane<L, P>) -> Lane<L, bool> {
     r.ne(Lane::zero()) & (r.lt(Lane::zero()) ^ y.lt(Lane::zero()))
 }
 
-/// `x` shifted by each power of two in turn that `by` holds: a distance that is an element, of steps that have a fixed one.
+/// `x` shifted by each power of two that `by` contains, one after the other: a variable distance made of
+/// fixed ones.
 #[inline(always)]
 fn shifted<L: Lanes, P: IntegerPrim>(
     x: Lane<L, P>,
@@ -25,19 +26,19 @@ fn shifted<L: Lanes, P: IntegerPrim>(
     shifted
 }
 
-/// Whether a distance is below 0, or the width of the element and more.
+/// Whether a distance is negative, or at least the width of the element.
 #[inline(always)]
 fn beyond<L: Lanes, P: IntegerPrim>(by: Lane<L, P>) -> Lane<L, bool> {
     by.lt(Lane::zero()) | by.ge(Lane::int(8 * size_of::<P>() as i64))
 }
 
-/// Euclid's algorithm, as many steps as the longest pair of the width needs: neighbors in Fibonacci's sequence, of which
-/// fewer than 1.45 fit a bit.
+/// Euclid's algorithm with a fixed number of steps: the longest case of each width is a pair of neighbors in
+/// Fibonacci's sequence, which needs less than 1.45 steps per bit.
 #[inline(always)]
 fn common_divisor<L: Lanes, P: IntegerPrim>(x: Lane<L, P>, y: Lane<L, P>) -> Lane<L, P> {
     let (mut x, mut y) = (x, y);
     for _ in 0..12 * size_of::<P>() {
-        // A divisor of 0 leaves 0; then the result stays where it is.
+        // A divisor of 0 leaves 0, and the result no longer changes.
         let rest = x % y;
         let done = y.eq(Lane::zero());
         (x, y) = (done.select(x, y), rest);
@@ -45,14 +46,15 @@ fn common_divisor<L: Lanes, P: IntegerPrim>(x: Lane<L, P>, y: Lane<L, P>) -> Lan
     magnitude(x)
 }
 
-/// The absolute value; wraps for the smallest integer. An unsigned number is below its own negative.
+/// The absolute value; wraps for the smallest integer. The sign decides, not the larger of x and −x: an
+/// unsigned number can be below its own negative.
 #[inline(always)]
 fn magnitude<L: Lanes, P: Num + Ordered>(x: Lane<L, P>) -> Lane<L, P> {
-    // −0 and NaN take the second way.
+    // −0 and NaN take the second branch.
     x.gt(Lane::zero()).select(x, -x.min(-x))
 }
 
-/// `x` multiplied by itself `n` times, for every bit of `n` in turn.
+/// `x` multiplied by itself `n` times, by squaring for every bit of `n`.
 #[inline(always)]
 fn whole_power<L: Lanes, P: IntegerPrim>(x: Lane<L, P>, n: Lane<L, P>) -> Lane<L, P> {
     let (mut power, mut square) = (Lane::one(), x);
@@ -61,7 +63,8 @@ fn whole_power<L: Lanes, P: IntegerPrim>(x: Lane<L, P>, n: Lane<L, P>) -> Lane<L
         power = wanted.select(power * square, power);
         square = square * square;
     }
-    // Below 0: 1/x^|n|, which is 0 but for 1 and −1, whose powers are those of the positive exponent.
+    // For a negative exponent the power is 1/x^|n|, which is 0 except for 1 and −1, whose powers equal those
+    // of the positive exponent.
     let unit = x.eq(Lane::one()) | (x.eq(Lane::zero() - Lane::one()) & x.lt(Lane::zero()));
     (n.lt(Lane::zero()) & !unit).select(Lane::zero(), power)
 }
@@ -86,19 +89,21 @@ operators! {
     fn sub = Sub(x, y) where Number { x - y }
     /// `x · y`.
     fn mul = Mul(x, y) where Number { x * y }
-    /// `x / y`; truncated for integers, 0 for an integer divisor of 0, which [`checked_div`](super::CheckedDivision::checked_div) refuses.
+    /// `x / y`; truncated for integers, and 0 for an integer divided by 0, an error of
+    /// [`checked_div`](crate::ops::CheckedDivision::checked_div).
     fn div = Div(x, y) where Number { x / y }
     /// The remainder with the sign of `x`, as Rust's `%`; 0 for an integer divisor of 0.
     fn rem = Rem(x, y) where RealNumber { x % y }
     /// The quotient rounded down, as Python's `//`: `−7 // 2` is −4.
     ///
-    /// An integer divided by 0 is 0; a float divided by 0 is as by `/`. It agrees with [`remainder`](Arithmetic::remainder):
-    /// `1.0 // 0.1` is 9, since 0.1 in binary is a little more.
+    /// An integer divided by 0 is 0; a float divided by 0 is as by `/`. It agrees with
+    /// [`remainder`](Arithmetic::remainder): `1.0 // 0.1` is 9, because 0.1 in binary is a little more.
     fn floor_divide = FloorDivide(x, y) where RealNumber {
         let r = x % y;
         let down = other_side(r, y).select(Lane::one(), Lane::zero());
         let quotient = (x - r) / y;
-        // That is a whole number up to rounding. To the nearest: half a unit further out, then towards 0; for integers nothing.
+        // This is an integer up to rounding. To round to the nearest, half a unit is added and the sum is
+        // truncated; integers stay.
         let half = Lane::one() / Lane::int(2);
         let further = quotient + quotient.lt(Lane::zero()).select(-half, half);
         let infinite = quotient.eq(Lane::highest()) | quotient.eq(Lane::lowest());
@@ -109,36 +114,36 @@ operators! {
         let floor = floor.eq(Lane::zero()).select(quotient * Lane::zero(), floor);
         y.eq(Lane::zero()).select(quotient, floor)
     }
-    /// The remainder with the sign of `y`, as Python's `%`: `−7 mod 2` is 1; 0 for an integer divisor of 0. See
-    /// [`rem`](Arithmetic::rem) for the other.
+    /// The remainder with the sign of `y`, as Python's `%`: `−7 mod 2` is 1; 0 for an integer divisor of 0.
+    /// For the sign of `x`, see [`rem`](Arithmetic::rem).
     #[doc(alias = "mod")]
     fn remainder = Remainder(x, y) where RealNumber {
         let r = x % y;
         let value = other_side(r, y).select(r + y, r);
-        // A zero has the sign of `y`; a sum with +0 is never −0, and keeps the slope.
+        // A zero has the sign of `y`. A sum with +0 is never −0, and keeps the derivative.
         y.lt(Lane::zero()).select(-(Lane::zero() - value), value + Lane::zero())
     }
-    /// xⁿ of integers, wrapping. A negative exponent gives 1/x^|n| truncated: 0, but for 1 and −1.
+    /// xⁿ of integers, wrapping. A negative exponent gives 1/x^|n| truncated: 0, except for 1 and −1.
     fn pow = Pow(x, n) where Integer { whole_power(x, n) }
-    /// The larger; NaN if either is, +0 above −0 (IEEE 754-2019 `maximum`).
+    /// The larger of two numbers; NaN if either is NaN, +0 above −0 (IEEE 754-2019 `maximum`).
     #[doc(alias = "max")]
     fn maximum = Maximum(x, y) where Comparable { x.max(y) }
-    /// The smaller; NaN if either is, −0 below +0 (IEEE 754-2019 `minimum`).
+    /// The smaller of two numbers; NaN if either is NaN, −0 below +0 (IEEE 754-2019 `minimum`).
     #[doc(alias = "min")]
     fn minimum = Minimum(x, y) where Comparable { x.min(y) }
-    /// The larger, or the one that is a number where the other is NaN (IEEE 754-2019 `maximumNumber`).
+    /// The larger of two numbers, or the one that is not NaN (IEEE 754-2019 `maximumNumber`).
     fn fmax = Fmax(x, y) where Comparable { x.is_nan().select(y, y.is_nan().select(x, x.max(y))) }
-    /// The smaller, or the one that is a number where the other is NaN (IEEE 754-2019 `minimumNumber`).
+    /// The smaller of two numbers, or the one that is not NaN (IEEE 754-2019 `minimumNumber`).
     fn fmin = Fmin(x, y) where Comparable { x.is_nan().select(y, y.is_nan().select(x, x.min(y))) }
-    /// The step of Heaviside: 0 below 0, 1 above, `other` at 0; NaN for NaN.
+    /// Heaviside's step function: 0 below 0, 1 above, `other` at 0; NaN for NaN.
     fn heaviside = Heaviside(x, at_zero) where RealNumber {
         let step = x.gt(Lane::zero()).select(Lane::one(), Lane::zero());
         x.is_nan().select(x, x.eq(Lane::zero()).select(at_zero, step))
     }
-    /// The greatest common divisor, not below 0; that of 0 and x is |x|. It wraps where it is the magnitude of the
-    /// smallest integer.
+    /// The greatest common divisor, at least 0; that of 0 and x is |x|. It wraps where it is the magnitude of
+    /// the smallest integer.
     fn gcd = Gcd(x, y) where Integer { common_divisor(x, y) }
-    /// The least common multiple, not below 0; 0 where either is 0. It wraps.
+    /// The least common multiple, at least 0; 0 where either is 0. It wraps.
     fn lcm = Lcm(x, y) where Integer { magnitude(x / common_divisor(x, y) * y) }
     /// `−x`; wraps for the smallest integer and for unsigned ones.
     fn neg = Neg(x) where Number { -x }
@@ -162,16 +167,16 @@ operators! {
     fn bit_or = BitOr(x, y) where Bitwise { x | y }
     /// `x ^ y`, bit by bit.
     fn bit_xor = BitXor(x, y) where Bitwise { x ^ y }
-    /// `x << y`; 0 for a distance below 0, or of the width and more.
+    /// `x << y`; 0 for a negative distance, or one of at least the width.
     #[doc(alias = "bitwise_left_shift")]
     fn shl = Shl(x, y) where Integer { beyond(y).select(Lane::zero(), shifted(x, y, |x, by| x.shl(by))) }
-    /// `x >> y`; signed integers keep their sign. For a distance below 0, or of the width and more, what is left in the end:
-    /// −1 for a negative integer, else 0.
+    /// `x >> y`; signed integers keep their sign. For a negative distance, or one of at least the width: −1
+    /// for a negative integer, else 0.
     #[doc(alias = "bitwise_right_shift")]
     fn shr = Shr(x, y) where Integer {
         let sign = x.lt(Lane::zero()).select(Lane::zero() - Lane::one(), Lane::zero());
         beyond(y).select(sign, shifted(x, y, |x, by| x.shr(by)))
     }
-    /// `!x`, bit by bit; the other truth value of a boolean.
+    /// `!x`, bit by bit; the negation of a boolean.
     fn not = Not(x) where Bitwise { !x }
 }

@@ -1,4 +1,4 @@
-//! Division of integers that refuses what `/` gives a value to.
+//! Integer division that reports an error for quotients that do not exist.
 // Imports: `error`, `dim`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::Device;
@@ -11,7 +11,8 @@ use crate::ops::{Cast as _, Div, Reductions as _, Replace};
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
-/// Whether `x / y` is no number of the type: `y` is 0, or `y` is −1 and `x` the smallest.
+/// Whether the quotient `x / y` does not exist in the type: `y` is 0, or `y` is −1 and `x` the smallest
+/// integer.
 #[derive(Clone, Copy, Debug)]
 struct Undefined;
 
@@ -45,7 +46,7 @@ where
     x.lazy().then(|x| Call::<Div, _>::new((x, y))).eval_at(op, place)
 }
 
-/// What was asked for at the first place that has no quotient.
+/// The error with the operands of the first quotient that does not exist.
 #[cold]
 fn refusal<T: Integer, const RANK: usize, D: Device, Y>(
     op: &'static str,
@@ -71,16 +72,18 @@ where
     }
 }
 
-/// Division of integers without the values that `/` makes up, of tensors and views.
+/// Integer division with an error for quotients that do not exist, for tensors and views.
 pub trait CheckedDivision<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
-    /// The quotients of integers, truncated; an error where there is none: for a divisor of 0, which `/` answers with 0, and for the
-    /// smallest integer by −1, which wraps. `other` is a tensor, a number or an expression; sizes of 1 stretch.
+    /// The truncated quotients of integers. The result is an error where a quotient does not exist: for a
+    /// divisor of 0 (0 by `/`) and for the smallest integer divided by −1 (which wraps by `/`). `other` is a
+    /// tensor, a number or an expression; sizes of 1 stretch.
     ///
     /// # Cost
-    /// Two passes, of which the first looks at all operands, and one wait for the device.
+    /// Two passes, the first of them over all operands to check them, and one wait for the device.
     ///
     /// # Errors
-    /// [`Error::Value`] with the first such dividend and divisor and where they stand; those of elementwise operators.
+    /// [`Error::Value`] with the first such dividend and divisor and their index; those of elementwise
+    /// operators.
     ///
     /// # Examples
     /// ```
@@ -98,11 +101,12 @@ pub trait CheckedDivision<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a,
         divided("checked_div", self.into_view(), other.into_expr(), Allocate)
     }
 
-    /// As [`checked_div`](CheckedDivision::checked_div), into an existing tensor or exclusive view, which an error leaves as it is.
-    /// No allocation of a result.
+    /// As [`checked_div`](CheckedDivision::checked_div), into an existing tensor or exclusive view, which
+    /// stays unchanged on an error. No allocation of a result.
     ///
     /// # Errors
-    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// As [`checked_div`](CheckedDivision::checked_div); [`Error::Output`] when `out` has other sizes,
+    /// [`Error::Shared`] when it has other handles.
     ///
     /// # Examples
     /// ```

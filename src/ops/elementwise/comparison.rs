@@ -14,7 +14,8 @@ use std::fmt;
 use std::marker::PhantomData;
 
 operators! {
-    /// Comparisons: tensors of booleans. NaN compares false, and unequal to everything.
+    /// Comparisons, with booleans as results. Comparisons with NaN are false, except that NaN is unequal to
+    /// everything.
     ///
     /// # Examples
     /// ```
@@ -43,20 +44,20 @@ operators! {
     fn is_finite = IsFinite(x) -> bool where Float { x.abs().lt(Lane::highest()) }
     /// Whether it is infinite.
     fn is_infinite = IsInfinite(x) -> bool where Float { x.abs().eq(Lane::highest()) }
-    /// Whether the sign is minus, that of −0 and of a NaN included.
+    /// Whether the sign bit is set, including that of −0 and of a NaN.
     fn sign_bit = SignBit(x) -> bool where Float { sign(x).ne(Lane::zero()) }
-    /// Whether both are other than 0, or `true`. NaN is other than 0.
+    /// Whether both are nonzero, or `true`. NaN counts as nonzero.
     fn logical_and = LogicalAnd(x, y) -> bool where Element { x.cast::<bool>() & y.cast::<bool>() }
-    /// Whether either is other than 0, or `true`.
+    /// Whether either is nonzero, or `true`.
     fn logical_or = LogicalOr(x, y) -> bool where Element { x.cast::<bool>() | y.cast::<bool>() }
-    /// Whether one of them, but not both, is other than 0, or `true`.
+    /// Whether exactly one of them is nonzero, or `true`.
     fn logical_xor = LogicalXor(x, y) -> bool where Element { x.cast::<bool>() ^ y.cast::<bool>() }
     /// Whether it is 0, or `false`.
     fn logical_not = LogicalNot(x) -> bool where Element { !x.cast::<bool>() }
 }
 
-/// `x` as an f32, where it is not exact the one of its two neighbors whose last bit is odd: so that rounding it once more,
-/// to a 16-bit float, gives what rounding once would have.
+/// `x` as an f32, rounded to odd: if it is not exact, the one of its two neighbors whose last bit is 1.
+/// Rounding this f32 to a 16-bit float gives the same as rounding `x` once.
 #[inline(always)]
 fn to_odd<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f32> {
     let nearest: Lane<L, f32> = x.cast();
@@ -65,7 +66,7 @@ fn to_odd<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f32> {
     let one = Lane::<L, u32>::one();
     let below = back.abs().gt(x.abs()).select(bits - one, bits);
     let inexact = back.ne(x) & nearest.abs().lt(Lane::highest());
-    // Added, not put in place, so that the derivative goes on: bits have none.
+    // The last bit is added rather than set, to keep the derivative: bits have none.
     let odd = Lane::from_bits(below | one) - Lane::from_bits(bits);
     inexact.select(nearest + odd, nearest)
 }
@@ -102,9 +103,9 @@ impl<T: Element, U: Element> Op<(T,)> for CastTo<U> {
 pub trait Cast<T, const RANK: usize, D: Device>: Elementwise<T, RANK, D> {
     /// The same numbers as elements `U`.
     ///
-    /// Float to integer saturates and NaN gives 0; integer to integer wraps; a number is `true` unless it is 0; a complex
-    /// number loses its imaginary part on the way to a real one; floats round to nearest even, once (64-bit integers on the
-    /// way to 16-bit floats by way of f64).
+    /// Float to integer saturates and NaN gives 0; integer to integer wraps; a number is `true` unless it is
+    /// 0; a complex number loses its imaginary part when it becomes real; floats round to nearest even, once
+    /// (64-bit integers become 16-bit floats through f64).
     ///
     /// # Examples
     /// ```
@@ -122,7 +123,7 @@ pub trait Cast<T, const RANK: usize, D: Device>: Elementwise<T, RANK, D> {
 }
 impl<X: Elementwise<T, RANK, D>, T, const RANK: usize, D: Device> Cast<T, RANK, D> for X {}
 
-/// The operator of `select`: one of two values by a mask.
+/// The operator of `select`: one of two values, chosen by a mask.
 #[derive(Clone, Copy, Debug)]
 pub struct Select;
 
@@ -139,7 +140,7 @@ impl<T: Element> Op<(bool, T, T)> for Select {
 }
 
 impl<const RANK: usize, D: Device> Tensor<bool, RANK, D> {
-    /// `yes` where the mask holds, `no` elsewhere; sizes of 1 stretch, either may be a number.
+    /// `yes` where the mask holds, `no` elsewhere; sizes of 1 stretch, and either value may be a number.
     ///
     /// # Errors
     /// As every elementwise operator: [`Error::Sizes`](crate::Error::Sizes), …

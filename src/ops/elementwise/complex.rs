@@ -1,4 +1,5 @@
-//! Complex numbers: parts, conjugates, absolute values, deviations. Real numbers have parts too, and are their own conjugates.
+//! Complex numbers: parts, conjugates, absolute values, deviations. Real numbers have parts too, and are
+//! their own conjugates.
 // Imports: `dtype`, `scalar`, `element`, `kernel`, `device`, `expr`, `ops`.
 
 use crate::device::Device;
@@ -26,8 +27,8 @@ macro_rules! parts {
                 }
             }
         )*
-        /// What a complex number is made of. A real number or a truth value is its own real part and conjugate, and its imaginary
-        /// part is 0.
+        /// Parts of complex numbers. A real number or a boolean is its own real part and conjugate, and its
+        /// imaginary part is 0.
         ///
         /// # Examples
         /// ```
@@ -40,7 +41,7 @@ macro_rules! parts {
         /// assert_eq!((z.is_real()?[[0]], x.is_real()?[[0]]), (false, true));
         /// # Ok::<(), rankform::Error>(())
         /// ```
-        #[allow(clippy::wrong_self_convention)] // receivers are references and views: small and `Copy`
+        #[allow(clippy::wrong_self_convention)] // receivers are small and `Copy`: references and views
         pub trait ComplexParts<T, const RANK: usize, D: Device>: Elementwise<T, RANK, D> { $(
             $(#[$doc])*
             fn $name(self) -> Self::Mapped<$F> where T: $class {
@@ -51,7 +52,7 @@ macro_rules! parts {
     };
 }
 parts! {
-    /// The real part. Without a copy it is `z.view_as_real()?` at 0 of the last axis.
+    /// The real part. To read it without a copy, use `z.view_as_real()?` at index 0 of the last axis.
     #[doc(alias = "real")]
     fn re = Re -> T::Real where Conjugate, |x| T::re(x);
     /// The imaginary part.
@@ -60,20 +61,20 @@ parts! {
     /// The conjugate.
     #[doc(alias = "conj_physical")]
     fn conj = Conj -> T where Conjugate, |x| T::conj(x);
-    /// Whether the imaginary part is 0; always so of a real number, NaN too.
+    /// Whether the imaginary part is 0; always true for a real number, NaN included.
     fn is_real = IsReal -> bool where Conjugate, |x| T::im(x).eq(Lane::literal(Default::default()));
     /// The absolute value.
     fn modulus = Modulus -> T::Real where Inexact, |x| {
         if T::DTYPE.kind() == Kind::Complex { T::re(x).hypot(T::im(x)) } else { T::re(x).abs() }
     };
-    /// The angle, in [−π, π]: of a real number 0 or π, π of −0, as of `Complex::new(-0.0, 0.0)`.
+    /// The angle, in [−π, π]. For a real number it is 0 or π, and π for −0, as of `Complex::new(-0.0, 0.0)`.
     fn angle = Angle -> T::Real where Inexact, |x| T::im(x).atan2(T::re(x));
 }
 
-/// Deviations of complex numbers: count, both parts of the mean, and the sum of squared distances to it.
+/// Moments of complex numbers: count, both parts of the mean, and the sum of squared distances to it.
 type PlaneMoments<L> = (Lane<L, f64>, Lane<L, f64>, Lane<L, f64>, Lane<L, f64>);
 
-/// The moments of each part of a complex number, as one: what [`join`] does for each.
+/// Joins the moments of two sets of complex numbers, by [`join`] of each part.
 #[inline(always)]
 fn join_plane<L: Lanes>(a: PlaneMoments<L>, b: PlaneMoments<L>) -> PlaneMoments<L> {
     let (n, re, from_re) = join((a.0, a.1, a.3), (b.0, b.1, b.3));
@@ -81,7 +82,7 @@ fn join_plane<L: Lanes>(a: PlaneMoments<L>, b: PlaneMoments<L>) -> PlaneMoments<
     (n, re, im, from_both)
 }
 
-/// Variances and deviations of complex numbers, real: the mean of `|x − mean|²`.
+/// Variances and deviations of complex numbers, which are real: the mean of `|x − mean|²`.
 macro_rules! of_complex {
     ($($R:ident $name:literal, |$s:ident, $count:ident| $finalize:expr;)*) => { $(
         impl<P: Float> Reducer<Complex<P>> for $R

@@ -1,6 +1,6 @@
-//! Functions of one and two real numbers, rounding.
+//! Functions of one and two real numbers, and rounding.
 //!
-//! Accuracy stands beside each function in `ops/functions/`. 16-bit floats are computed in f32 and rounded once.
+//! `ops/functions/` states the accuracy of each function. 16-bit floats are computed in f32 and rounded once.
 // Imports: `scalar`, `element`, `ops`.
 
 use crate::element::{Compute, Float};
@@ -8,13 +8,13 @@ use crate::ops::define::operators;
 use crate::ops::functions::{LogitFn, SincFn, sign};
 use crate::scalar::{DType, Lane, Lanes, Real};
 
-/// One step of the element's own format, which for 16-bit floats is not that of the lane.
+/// One step of the element's own format, which differs from the lane's for 16-bit floats.
 #[inline(always)]
 fn next_after<L: Lanes, T: Float>(x: Lane<L, Compute<T>>, y: Lane<L, Compute<T>>) -> Lane<L, Compute<T>> {
     let magnitude = x.abs();
     let outward = y.gt(x).eq(x.gt(Lane::zero()));
     let stepped = if T::DTYPE == DType::F16 {
-        // A unit in the last place of the binade that the step crosses; below 2^-14 units are all 2^-24.
+        // A unit in the last place of the binade that the step crosses; below 2^-14 every unit is 2^-24.
         let inside = outward.select(magnitude, magnitude * 0.9998);
         let power = Lane::from_bits(inside.to_bits() & Lane::<L, Compute<T>>::real(f64::INFINITY).to_bits());
         let unit = (power * 2f64.powi(-10)).max(2f64.powi(-24));
@@ -36,22 +36,23 @@ fn next_after<L: Lanes, T: Float>(x: Lane<L, Compute<T>>, y: Lane<L, Compute<T>>
     (x.is_nan() | y.is_nan()).select(x + y, stepped)
 }
 
-/// The larger of two numbers, and the other less that one. Not by max and |x − y|, whose slopes break where both are equal.
+/// The larger of two numbers, and the other minus that one. Not by max and |x − y|, whose derivatives are
+/// wrong where both are equal.
 #[inline(always)]
 fn apart<L: Lanes, P: Real>(x: Lane<L, P>, y: Lane<L, P>) -> (Lane<L, P>, Lane<L, P>) {
-    // The same infinity twice has no difference.
+    // Equal infinities have no difference.
     let same = x.eq(y) & x.abs().eq(Lane::highest());
     let difference = same.select(Lane::zero(), x - y);
     let above = difference.gt(Lane::zero());
     (above.select(x, y), above.select(-difference, difference))
 }
 
-/// `x · log`, a logarithm of `y`; 0 where `x` is 0, but for a NaN.
+/// `x · log`, where `log` is a logarithm of `y`; 0 where `x` is 0 and `y` is not NaN.
 #[inline(always)]
 fn share_of<L: Lanes, P: Real>(x: Lane<L, P>, y: Lane<L, P>, log: Lane<L, P>) -> Lane<L, P> {
     let product = x * log;
     let limit = y.is_nan().select(y, Lane::zero());
-    // Where the logarithm is a number, the product is 0 as well, with a slope.
+    // If the logarithm is a number, the product is 0 as well, with a derivative.
     let at_zero = log.abs().lt(Lane::highest()).select(product + Lane::zero(), limit);
     x.eq(Lane::zero()).select(at_zero, product)
 }
@@ -115,7 +116,7 @@ operators! {
     fn erfc = Erfc(x) where Float { x.erfc() }
     /// The inverse of `erf`; ±∞ at ±1, NaN beyond.
     fn erfinv = ErfInv(x) where Float { x.erfinv() }
-    /// The distribution of the normal law, Φ(x) = erfc(−x/√2) / 2, exact in the left tail.
+    /// The distribution function of the normal distribution, Φ(x) = erfc(−x/√2) / 2, exact in the left tail.
     #[doc(alias = "normal_cdf")]
     fn ndtr = Ndtr(x) where Float { x.ndtr() }
     /// ln Φ(x), exact in the left tail.
@@ -149,13 +150,13 @@ operators! {
     fn sinc = Sinc(x) where Float { x.call::<SincFn>() }
     /// ln(x / (1 − x)), the inverse of `sigmoid`; ±∞ at 1 and 0, NaN outside [0, 1].
     fn logit = Logit(x) where Float { x.call::<LogitFn>() }
-    /// x · ln y; 0 where x is 0, but for a NaN.
+    /// x · ln y; 0 where x is 0 and y is not NaN.
     fn xlogy = Xlogy(x, y) where Float { share_of(x, y, y.ln()) }
-    /// x · ln(1 + y); 0 where x is 0, but for a NaN.
+    /// x · ln(1 + y); 0 where x is 0 and y is not NaN.
     fn xlog1py = Xlog1py(x, y) where Float { share_of(x, y, y.ln_1p()) }
-    /// Radians of degrees.
+    /// Degrees to radians.
     fn to_radians = ToRadians(x) where Float { x * (std::f64::consts::PI / 180.0) }
-    /// Degrees of radians.
+    /// Radians to degrees.
     fn to_degrees = ToDegrees(x) where Float { x * (180.0 / std::f64::consts::PI) }
     /// Square root, correctly rounded; NaN below 0.
     fn sqrt = Sqrt(x) where Float { x.sqrt() }
@@ -165,31 +166,32 @@ operators! {
     fn cbrt = Cbrt(x) where Float { x.cbrt() }
     /// xʸ, C's `pow`.
     fn powf = Powf(x, y) where Float { x.powf(y) }
-    /// √(x² + y²), without overflow on the way.
+    /// √(x² + y²), without intermediate overflow.
     fn hypot = Hypot(x, y) where Float { x.hypot(y) }
     /// Nearest integer, ties to even.
     fn round = Round(x) where Float { x.round() }
-    /// Largest integer not above.
+    /// The largest integer not above.
     fn floor = Floor(x) where Float { x.floor() }
-    /// Smallest integer not below.
+    /// The smallest integer not below.
     fn ceil = Ceil(x) where Float { x.ceil() }
     /// Integer part.
     fn trunc = Trunc(x) where Float { x.trunc() }
-    /// The next number after `self` in the direction of `other`; `self` where they are equal. Its slope is given as 0.
+    /// The next number after `self` in the direction of `other`; `self` where they are equal. Its derivative
+    /// is 0.
     #[doc(alias = "nextafter")]
     fn next_after = NextAfter(x, y) where Float { next_after::<L, T>(x, y) }
-    /// ln(eˣ + eʸ), without overflow on the way.
+    /// ln(eˣ + eʸ), without intermediate overflow.
     #[doc(alias = "logaddexp")]
     fn log_add_exp = LogAddExp(x, y) where Float {
         let (largest, apart) = apart(x, y);
         largest + apart.exp().ln_1p()
     }
-    /// log₂(2ˣ + 2ʸ), without overflow on the way.
+    /// log₂(2ˣ + 2ʸ), without intermediate overflow.
     #[doc(alias = "logaddexp2")]
     fn log_add_exp2 = LogAddExp2(x, y) where Float {
         let (largest, apart) = apart(x, y);
         largest + apart.exp2().ln_1p() * std::f64::consts::LOG2_E
     }
-    /// The magnitude of `self` with the sign of `other`, that of a zero or a NaN included.
+    /// The magnitude of `self` with the sign of `other`, including the sign of a zero or a NaN.
     fn copysign = Copysign(x, y) where Float { sign(y).eq(sign(x.abs())).select(x.abs(), -x.abs()) }
 }

@@ -1,5 +1,5 @@
-//! Elementwise operators with operands of their own beside the first: bounds, tolerances, exponents, parameters of
-//! activations. Each may be a number or a tensor.
+//! Elementwise operators with parameters after the first operand: bounds, tolerances, exponents, parameters
+//! of activations. Each parameter may be a number or a tensor.
 // Imports: `error`, `dim`, `dtype`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::Device;
@@ -13,7 +13,7 @@ use crate::ops::Reductions as _;
 use crate::scalar::{DType, Lane, Lanes, Prim, Real};
 use crate::tensor::{Tensor, TensorView};
 
-/// One operator a block: its type, and a method of tensors, views and lazy expressions.
+/// Operators with parameters. Each block becomes a type, and a method of tensors, views and lazy expressions.
 macro_rules! parametric {
     ($(
         $(#[$meta:meta])*
@@ -50,10 +50,10 @@ macro_rules! parametric {
     )* };
 }
 
-/// `x · 2ⁿ`, rounded once, for whole numbers `n` of any size.
+/// `x · 2ⁿ`, rounded once, for integers `n` of any size.
 #[inline(always)]
 fn scaled<L: Lanes, P: Real>(x: Lane<L, P>, n: Lane<L, i64>) -> Lane<L, P> {
-    // A subnormal number is made normal first.
+    // A subnormal number is scaled to a normal one first.
     let lift = P::FRACTION as i64 + 1;
     let tiny = x.abs().lt(Lane::real(2f64.powi(1 - P::BIAS)));
     let bits = tiny.select(x * 2f64.powi(lift as i32), x).to_bits();
@@ -62,7 +62,8 @@ fn scaled<L: Lanes, P: Real>(x: Lane<L, P>, n: Lane<L, i64>) -> Lane<L, P> {
     let one = Lane::<L, P::Bits>::literal(P::Bits::from_u64((P::BIAS as u64) << P::FRACTION));
     let exponent =
         (bits & mask).shr(P::FRACTION).cast::<i64>() - bias - tiny.select(Lane::int(lift), Lane::zero());
-    // The sign and the fraction, |·| in [1, 2), times two powers of two: the first is exact, the second rounds.
+    // The sign and the fraction, |·| in [1, 2), times two powers of two: the first product is exact, the
+    // second rounds.
     let fraction = Lane::<L, P>::from_bits((bits & !mask) | one);
     let limit = |k: Lane<L, i64>| k.clamp(Lane::int(1 - bias), Lane::int(bias));
     let power = |k: Lane<L, i64>| Lane::<L, P>::from_bits((k + bias).cast::<P::Bits>().shl(P::FRACTION));
@@ -74,8 +75,9 @@ fn scaled<L: Lanes, P: Real>(x: Lane<L, P>, n: Lane<L, i64>) -> Lane<L, P> {
 }
 
 parametric! {
-    /// At least `low` and at most `high`, tensors or numbers; `high` wins where they cross, NaN if any of the three is.
-    /// For one bound alone: [`maximum`](super::Arithmetic::maximum), [`minimum`](super::Arithmetic::minimum).
+    /// The number clamped to at least `low` and at most `high`, which are tensors or numbers. `high` wins
+    /// where they cross; NaN if any of the three is NaN. For a single bound:
+    /// [`maximum`](crate::ops::Arithmetic::maximum), [`minimum`](crate::ops::Arithmetic::minimum).
     ///
     /// # Errors
     /// As every elementwise operator: [`Error::Sizes`](crate::Error::Sizes), …
@@ -92,7 +94,7 @@ parametric! {
     #[doc(alias = "clip")]
     fn clamp = Clamp(x; low LOW: T, high HIGH: T) -> T where Comparable { x.clamp(low, high) }
 
-    /// `nan` for NaN, `positive` for +∞, `negative` for −∞, every other number as it is.
+    /// `nan` for NaN, `positive` for +∞, `negative` for −∞; every other number stays.
     ///
     /// # Errors
     /// As every elementwise operator: [`Error::Sizes`](crate::Error::Sizes), …
@@ -109,10 +111,11 @@ parametric! {
         x.is_nan().select(nan, y)
     }
 
-    /// Whether `|x − other| ≤ absolute + relative · |other|`, or both are equal, infinities included; two NaN are close if
-    /// `equal_nan`. PyTorch's and NumPy's tolerances are 1e-5 and 1e-8.
+    /// Whether `|x − other| ≤ absolute + relative · |other|`, or both are equal, infinities included; two NaN
+    /// are close if `equal_nan`. The tolerances of PyTorch and NumPy are `relative` 1e-5 and `absolute` 1e-8.
     ///
-    /// Differences of integers are exact; everything is compared in f64. The distance of complex numbers is that in the plane.
+    /// Differences of integers are exact; everything is compared in f64. The distance of complex numbers is
+    /// the one in the plane.
     ///
     /// # Errors
     /// As every elementwise operator: [`Error::Sizes`](crate::Error::Sizes), …
@@ -128,7 +131,7 @@ parametric! {
     /// ```
     fn isclose = IsClose(x; other OTHER: T, relative RELATIVE: f64, absolute ABSOLUTE: f64, equal_nan NAN: bool) -> bool where Conjugate {
         let (apart, size) = if T::DTYPE.is_discrete() {
-            // The larger less the smaller is below 2^64.
+            // The larger minus the smaller is below 2^64.
             let sign = if T::DTYPE == DType::U64 { i64::MIN } else { 0 };
             let [x, y] = [x, other].map(|x| x.cast::<i64>() ^ Lane::literal(sign));
             ((x.max(y) - x.min(y)).cast::<u64>().cast::<f64>(), other.cast::<f64>().abs())
@@ -141,7 +144,7 @@ parametric! {
         x.eq(other) | near | (x.ne(x) & other.ne(other) & equal_nan)
     }
 
-    /// `x · 2ⁿ` for a whole number `n`, rounded once; tensors of exponents have `i64` elements.
+    /// `x · 2ⁿ` for an integer `n`, rounded once; tensors of exponents have `i64` elements.
     ///
     /// # Errors
     /// As every elementwise operator: [`Error::Sizes`](crate::Error::Sizes), …
@@ -155,7 +158,8 @@ parametric! {
     /// ```
     fn ldexp = Ldexp(x; n N: i64) -> T where Float { scaled(x, n) }
 
-    /// The loss `(x − y)² / 2β` of a prediction near its target, `|x − y| − β/2` from a distance β on; `|x − y|` for β = 0.
+    /// The loss of a prediction near its target is `(x − y)² / 2β`; from a distance β on it is
+    /// `|x − y| − β/2`. For β = 0 it is `|x − y|`.
     ///
     /// # Errors
     /// As every elementwise operator: [`Error::Sizes`](crate::Error::Sizes), …
@@ -173,8 +177,8 @@ parametric! {
         apart.lt(beta).select(apart * apart * 0.5 / beta, apart - beta * 0.5)
     }
 
-    /// Huber's loss `(x − y)² / 2` of a prediction near its target, `δ · (|x − y| − δ/2)` from a distance δ on: δ times
-    /// [`smooth_l1_loss`](Tensor::smooth_l1_loss).
+    /// Huber's loss. For a prediction near its target it is `(x − y)² / 2`; from a distance δ on it is
+    /// `δ · (|x − y| − δ/2)`. It is δ times [`smooth_l1_loss`](Tensor::smooth_l1_loss).
     ///
     /// # Errors
     /// As every elementwise operator: [`Error::Sizes`](crate::Error::Sizes), …
@@ -183,8 +187,9 @@ parametric! {
         apart.lt(delta).select(apart * apart * 0.5, delta * (apart - delta * 0.5))
     }
 
-    /// [`binary_cross_entropy_with_logits`](super::Losses::binary_cross_entropy_with_logits) whose positive targets count
-    /// `pos_weight` times: `−p · y · ln sigmoid(x) − (1 − y) · ln(1 − sigmoid(x))`, exact in both tails.
+    /// [`binary_cross_entropy_with_logits`](crate::ops::Losses::binary_cross_entropy_with_logits) with
+    /// positive targets weighted by `pos_weight`: `−p · y · ln sigmoid(x) − (1 − y) · ln(1 − sigmoid(x))`,
+    /// exact in both tails.
     ///
     /// # Errors
     /// As every elementwise operator: [`Error::Sizes`](crate::Error::Sizes), …
@@ -213,7 +218,8 @@ parametric! {
         line + (yes + no) * positive.select(-x, x).exp().ln_1p()
     }
 
-    /// The exponential linear unit: x above 0, `alpha · (eˣ − 1)` below. With `alpha` 1 it is [`elu`](super::Activation::elu).
+    /// The exponential linear unit: x above 0, `alpha · (eˣ − 1)` below. With `alpha` 1 it is
+    /// [`elu`](crate::ops::Activation::elu).
     ///
     /// # Errors
     /// As every elementwise operator: [`Error::Sizes`](crate::Error::Sizes), …
@@ -231,7 +237,8 @@ parametric! {
         positive.select(x, alpha * positive.select(Lane::zero(), x).exp_m1())
     }
 
-    /// The exponential linear unit whose slope is continuous: x above 0, `alpha · (e^(x/alpha) − 1)` below.
+    /// The exponential linear unit with a continuous derivative: x above 0, `alpha · (e^(x/alpha) − 1)`
+    /// below.
     ///
     /// # Errors
     /// As every elementwise operator: [`Error::Sizes`](crate::Error::Sizes), …
@@ -253,7 +260,7 @@ impl<T: Conjugate, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// Whether all elements are close; see [`Tensor::allclose`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Tensor::allclose`].
     pub fn allclose(
         self,
         other: impl Operand<T, RANK, D>,
@@ -266,7 +273,8 @@ impl<T: Conjugate, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
 }
 
 impl<T: Conjugate, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// Whether all elements are close, by [`isclose`](Tensor::isclose), in one pass; `true` for no elements.
+    /// Whether all elements are close, by [`isclose`](Tensor::isclose), in one pass; `true` for an empty
+    /// tensor.
     ///
     /// # Errors
     /// As every elementwise operator; [`Error::NoData`](crate::Error::NoData) on a device without data.

@@ -188,8 +188,8 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
 
     /// Each channel brought to mean 0 and variance 1 by its statistics in this batch, as in training.
     ///
-    /// Running statistics are reductions of the same tensor: [`mean`](super::Reductions::mean),
-    /// [`sample_var`](super::Reductions::sample_var).
+    /// Running statistics are reductions of the same tensor: [`mean`](crate::ops::Reductions::mean),
+    /// [`sample_var`](crate::ops::Reductions::sample_var).
     ///
     /// # Errors
     /// [`Error::Unallocated`], [`Error::OutOfMemory`].

@@ -160,10 +160,10 @@ macro_rules! norms {
         /// Vector norms over one axis (`Axis::<1>`), several or all (`All`); of a matrix over both, the Frobenius norm.
         ///
         /// Summed in f64, so that f32 neither overflows nor vanishes on the way. 0 for no elements, NaN if any is NaN. The
-        /// norm of complex numbers is real, that of their [`modulus`](super::ComplexParts::modulus).
+        /// norm of complex numbers is real, that of their [`modulus`](crate::ops::ComplexParts::modulus).
         ///
         /// # Errors
-        /// Those of [`Reductions`](super::Reductions).
+        /// Those of [`Reductions`](crate::ops::Reductions).
         ///
         /// # Examples
         /// ```
@@ -242,7 +242,7 @@ pub(super) fn order_of<T: Float>(op: &'static str, p: T) -> Result<f64> {
 of_numbers! {
     /// `(Σ |x|^p)^(1/p)` over some axes, in f64 and in units of the largest (for `p < 0` the smallest) magnitude, so that no power overflows.
     ///
-    /// `p` of ∞ gives the largest magnitude, −∞ the smallest, 0 how many elements are not 0; for 1 and 2 see [`Norms`](super::Norms).
+    /// `p` of ∞ gives the largest magnitude, −∞ the smallest, 0 how many elements are not 0; for 1 and 2 see [`Norms`](crate::ops::Norms).
     /// [`norm_p_into`](Tensor::norm_p_into) allocates the sums.
     ///
     /// # Errors

@@ -130,7 +130,7 @@ pub trait CosineSimilarity<'a, T: 'a, const RANK: usize, D: Device>:
     /// Sizes of 1 stretch.
     ///
     /// # Errors
-    /// Those of [`Reductions`](super::Reductions).
+    /// Those of [`Reductions`](crate::ops::Reductions).
     ///
     /// # Examples
     /// ```
@@ -189,7 +189,7 @@ pub trait CosineSimilarity<'a, T: 'a, const RANK: usize, D: Device>:
     /// One pass; a power of each element where `p` is not 0, 1, 2 or infinite.
     ///
     /// # Errors
-    /// [`Error::Value`](crate::Error::Value) for a `p` that is no number; those of [`Reductions`](super::Reductions).
+    /// [`Error::Value`](crate::Error::Value) for a `p` that is no number; those of [`Reductions`](crate::ops::Reductions).
     ///
     /// # Examples
     /// ```

@@ -47,7 +47,7 @@ pub trait Pieces<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK,
     }
 
     /// Each position of axis `A` as often as its count says, one after the other: NumPy's `repeat` and PyTorch's
-    /// `repeat_interleave`. With one count for all there is [`repeat`](super::Arrange::repeat).
+    /// `repeat_interleave`. With one count for all there is [`repeat`](crate::ops::Arrange::repeat).
     ///
     /// # Cost
     /// One allocation of the result, two passes over indices, and one wait for the device: how many there are is known only
