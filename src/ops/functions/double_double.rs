@@ -1,13 +1,14 @@
-//! Numbers of twice the precision: an unevaluated sum of two floats, the second the rounding error of the first.
+//! Double-doubles: unevaluated sums of two floats, the second the rounding error of the first.
 //!
-//! Source: Dekker 1971, Knuth TAOCP 4.2.2, Ogita-Rump-Oishi 2005. Relative error of each step about 2^(2 − 2·precision).
+//! Source: Dekker 1971, Knuth TAOCP 4.2.2, Ogita-Rump-Oishi 2005. Relative error of each step about 2^(2 −
+//! 2·precision).
 // Imports: `scalar`.
 
 use super::bits::single;
 use crate::scalar::{Lane, Lanes, Real};
 
-/// `hi + lo`, with `|lo|` at most a few units in the last place of `hi`. Sums and products leave it at that;
-/// [`normal`](Double::normal) makes it half a unit.
+/// `hi + lo`, with `|lo|` at most a few units in the last place of `hi`. Sums and products keep this bound;
+/// [`normal`](Double::normal) reduces it to half a unit.
 pub(super) struct Double<L: Lanes, P: Real> {
     pub(super) hi: Lane<L, P>,
     pub(super) lo: Lane<L, P>,
@@ -55,7 +56,7 @@ impl<L: Lanes, P: Real> Double<L, P> {
         Double::new(hi, b - (hi - a))
     }
 
-    /// `a · b` exactly, short of underflow.
+    /// `a · b` exactly, barring underflow.
     #[inline(always)]
     pub(super) fn product(a: Lane<L, P>, b: Lane<L, P>) -> Self {
         let hi = a * b;
@@ -101,7 +102,7 @@ impl<L: Lanes, P: Real> Double<L, P> {
         Double::new(product.hi, self.lo.mul_add(b, product.lo))
     }
 
-    /// The quotient, by one division: `1/b` once, then a residual.
+    /// The quotient, by a single division: `1/b`, and then a correction by the residual.
     #[inline(always)]
     pub(super) fn div(self, b: Self) -> Self {
         let inverse = 1.0 / b.hi;

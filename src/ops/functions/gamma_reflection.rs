@@ -1,8 +1,9 @@
-//! `lgamma` and `digamma` below 0, where zeros lie between all poles (those of `digamma`) or most: in two words throughout,
-//! to about 2^-100 of the largest term, which is relative accuracy up to the number next to almost every zero.
+//! `lgamma` and `digamma` of negative numbers, with zeros between all poles (`digamma`) or most of them
+//! (`lgamma`). All terms are double-doubles, to about 2^-100 of the largest term: results are relatively
+//! accurate up to the number next to almost every zero.
 //!
-//! Next to the zeros that numbers come nearest to, the tangent and the bend there are left. By reflection as in `gamma`, with
-//! Stirling's series from 16 on.
+//! Next to the zeros that floats come nearest to, the result is computed from the first and second derivative
+//! there. The method is reflection as in `gamma`, with Stirling's series from 16 on.
 // Imports: `scalar`.
 
 use super::double_double::Double;
@@ -10,7 +11,7 @@ use super::log::Parts;
 use super::polynomial::long_poly;
 use crate::scalar::{Lane, Lanes};
 
-/// `sin(πw) / w` in `w²`, for `w ≤ 1/4`: the first coefficients in two words, and the others.
+/// `sin(πw) / w` in `w²`, for `w ≤ 1/4`: the first coefficients as double-doubles, and the others.
 const SIN: [[f64; 2]; 8] = [
     [3.141592653589793, 1.2246467991473532e-16],
     [-5.16771278004997, 2.2665622825789447e-16],
@@ -28,7 +29,7 @@ const SIN_REST: [f64; 5] = [
     -1.0518294794441735e-11,
     1.7203641316475944e-13,
 ];
-/// `cos πw`, likewise.
+/// `cos πw`, in the same form.
 const COS: [[f64; 2]; 9] = [
     [1.0, -4.9789865007449814e-45],
     [-4.934802200544679, -3.1326477543698557e-16],
@@ -48,7 +49,7 @@ const COS_REST: [f64; 6] = [
     -2.0906018249243115e-14,
     2.714850753384392e-16,
 ];
-/// `(2·artanh(s) − 2s) / s³` in `s²`, for `s ≤ 3 − √8`, likewise.
+/// `(2·artanh(s) − 2s) / s³` in `s²`, for `s ≤ 3 − √8`, in the same form.
 const ARTANH: [[f64; 2]; 10] = [
     [0.6666666666666666, 3.700743415417188e-17],
     [0.4, -2.2204460492503132e-17],
@@ -72,7 +73,7 @@ const ARTANH_REST: [f64; 9] = [
     0.051917148247347666,
     0.06710858502708535,
 ];
-/// `z·(lnΓ(z) − (z − ½)·ln z + z − ½·ln 2π)` in `1/z²`, for `z ≥ 16`, likewise.
+/// `z·(lnΓ(z) − (z − ½)·ln z + z − ½·ln 2π)` in `1/z²`, for `z ≥ 16`, in the same form.
 const STIRLING: [[f64; 2]; 5] = [
     [0.08333333333333333, 4.625929269271304e-18],
     [-0.002777777777777778, 1.060108903323886e-19],
@@ -88,7 +89,7 @@ const STIRLING_REST: [f64; 6] = [
     -1.3672311865451239,
     10.53269400958414,
 ];
-/// `z²·(ln z − 1/2z − ψ(z))`, likewise.
+/// `z²·(ln z − 1/2z − ψ(z))`, in the same form.
 const DIGAMMA: [[f64; 2]; 5] = [
     [0.08333333333333333, 4.625929269267411e-18],
     [-0.008333333333333333, -1.1564797924846856e-19],
@@ -104,11 +105,12 @@ const DIGAMMA_REST: [f64; 6] = [
     -25.88691600860217,
     216.3135821186928,
 ];
-/// `ln 2`, `½·ln 2π − ½`, and `π`, in two words.
+/// `ln 2`, `½·ln 2π − ½`, and `π`, as double-doubles.
 const LN_2: [f64; 2] = [std::f64::consts::LN_2, 2.3190468138462996e-17];
 const STIRLING_0: [f64; 2] = [0.4189385332046727, 1.6728209650585413e-17];
 const PI: [f64; 2] = [3.141592653589793, 1.2246467991473532e-16];
-/// Zeros in two words, the slopes there likewise, and by how much of itself the slope changes to the middle of a step of 1.
+/// Zeros and the derivatives there as double-doubles, and the relative change of the derivative to the middle
+/// of a step of 1.
 const LN_GAMMA_ZEROS: [[f64; 5]; 8] = [
     [
         -2.4570247382208006,
@@ -297,7 +299,7 @@ fn add<L: Lanes>(a: Words<L>, b: Words<L>) -> Words<L> {
     Double::new(sum.hi, sum.lo + (a.lo + b.lo)).normal()
 }
 
-/// A polynomial in two words.
+/// A polynomial of double-doubles.
 #[inline(always)]
 fn series<L: Lanes, const K: usize, const N: usize>(
     x: Words<L>,
@@ -331,7 +333,8 @@ fn waves<L: Lanes>(u: Lane<L, f64>) -> [Words<L>; 2] {
     [Double::select(far, cos, sin), Double::select(far, sin, cos)]
 }
 
-/// `v ≥ 1` moved up to 16 by steps of 1, the product of the steps, and that product times the sum of their inverses.
+/// `v ≥ 1` moved up to 16 by steps of 1, the product of the steps, and that product times the sum of their
+/// inverses.
 #[inline(always)]
 fn moved_up<L: Lanes>(v: Words<L>) -> [Words<L>; 3] {
     let (zero, one) = (Lane::zero(), Lane::one());

@@ -1,4 +1,4 @@
-//! `asinh`, `acosh`, `atanh`: each the logarithm of `1 + a`, with `a` in two words.
+//! `asinh`, `acosh`, `atanh`: each the logarithm of `1 + a`, with `a` as a double-double.
 // Imports: `scalar`.
 
 use super::bits::{nan, pick, sign, signed};
@@ -7,7 +7,7 @@ use super::inverse_trig::one_minus_square;
 use super::log::ln_sum;
 use crate::scalar::{Function, Lane, Lanes, Real};
 
-/// From here on `asinh x` and `acosh x` are `ln 2x`, and squares are not taken.
+/// From here on `asinh x` and `acosh x` are `ln 2x`, which avoids the overflow of squares.
 #[inline(always)]
 fn large<L: Lanes, P: Real>() -> Lane<L, P> {
     pick(8192.0, 1_073_741_824.0)

@@ -1,12 +1,13 @@
-//! The named functions of `<math.h>`, each a branch-free body that vectorizes, with its error budget beside it.
+//! The named functions of `<math.h>`: branch-free bodies that vectorize, each with its error budget.
 //!
-//! Every function states `ULP_F32` and `ULP_F64`: the largest error, in units in the last place of the true result, over
-//! all inputs (over the range that its documentation names, where it names one). 16-bit floats are computed in `f32`.
-//! Special values are those of C99 Annex F. Bodies keep what rounding loses in a second word (`Double`), which a fused
-//! multiply-add makes cheap; coefficients are minimax fits (Remez) for the interval left after reduction.
+//! Every function states `ULP_F32` and `ULP_F64`: the largest error, in units in the last place of the true
+//! result, over all inputs, or over the range that its documentation names. 16-bit floats are computed in
+//! `f32`. Special values are those of C99 Annex F. Bodies keep rounding errors in the second word of a
+//! double-double (`Double`), which a fused multiply-add makes cheap. Coefficients are minimax fits (Remez)
+//! for the interval after argument reduction.
 // Imports: nothing.
 
-#![allow(clippy::approx_constant, clippy::excessive_precision)] // words of double-double constants and coefficients
+#![allow(clippy::approx_constant, clippy::excessive_precision)] // constants in two words, and coefficients
 
 mod bessel;
 mod bessel_modified;

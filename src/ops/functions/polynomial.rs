@@ -1,13 +1,14 @@
-//! Polynomials by Horner's rule, in one word and in two.
+//! Polynomials by Horner's rule, in floats and in double-doubles.
 // Imports: `scalar`.
 
 use super::bits::single;
 use super::double_double::Double;
 use crate::scalar::{Lane, Lanes, Real};
 
-/// `c[0] + c[1]·x + c[2]·x² + …` by Horner's rule; in `f64`, where there are many, in steps of two.
+/// `c[0] + c[1]·x + c[2]·x² + …` by Horner's rule. In `f64`, long polynomials take two coefficients per step.
 ///
-/// Pairs do not wait for each other: with fewer lanes in a register, loops wait for results more than they work.
+/// Pairs of coefficients are independent of each other. With few lanes in a register, loops are limited by
+/// latency rather than by throughput, and shorter dependency chains pay.
 #[inline(always)]
 pub(super) fn poly<L: Lanes, P: Real, const N: usize>(x: Lane<L, P>, c: [f64; N]) -> Lane<L, P> {
     let c = |i: usize| Lane::<L, P>::real(c[i]);
@@ -27,7 +28,8 @@ pub(super) fn poly<L: Lanes, P: Real, const N: usize>(x: Lane<L, P>, c: [f64; N]
     sum
 }
 
-/// `lead[0] + lead[1]·x + … + x^K·(rest[0] + …)` in two words, or in one where the result is rounded to `f32`.
+/// `lead[0] + lead[1]·x + … + x^K·(rest[0] + …)` as a double-double, or as a float if the result is rounded
+/// to `f32`.
 #[inline(always)]
 pub(super) fn long_poly<L: Lanes, R: Real, const K: usize, const N: usize>(
     x: Double<L, f64>,
