@@ -1,4 +1,4 @@
-//! Operators along axes: sums, means, extremes, norms, quantiles, statistics, and running ones.
+//! Operators along axes: sums, means, extremes, norms, quantiles, statistics, and scans.
 // Imports: nothing.
 
 pub(super) mod moments;

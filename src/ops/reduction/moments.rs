@@ -1,12 +1,14 @@
-//! Sums of squared deviations from a mean that is not known before, which the reducers of variances and deviations share.
+//! Sums of squared deviations from a mean that is computed in the same pass, for the reducers of variances
+//! and deviations.
 // Imports: `scalar`.
 
 use crate::scalar::{Eval, Lane, Lanes, Real};
 
-/// Count, mean, and sum of squared deviations, in f64: in f32 that would overflow or vanish where its root does not.
+/// Count, mean, and sum of squared deviations, in f64. In f32 the sum could overflow or underflow although
+/// its root does not.
 pub(super) type Moments<L> = (Lane<L, f64>, Lane<L, f64>, Lane<L, f64>);
 
-/// The sum of squared deviations over so many values less `fewer`; 0/0 for no more than these.
+/// The sum of squared deviations divided by the count minus `fewer`; 0/0 if the difference is not positive.
 #[inline(always)]
 pub(in crate::ops) fn mean_square<L: Lanes>(s: Moments<L>, count: Lane<L, i64>, fewer: i64) -> Lane<L, f64> {
     s.2 / (count.cast::<f64>() - fewer).max(Lane::zero())
@@ -18,13 +20,14 @@ pub(in crate::ops) fn join<L: Lanes>(a: Moments<L>, b: Moments<L>) -> Moments<L>
     let n = a.0 + b.0;
     let weight = n.eq(Lane::zero()).select(Lane::zero(), b.0 / n);
     let delta = b.1 - a.1;
-    // The square of a distance may be beyond all numbers where nothing stands on one side.
+    // The square of a distance may overflow while one side is empty: the factor 0 comes first.
     (n, delta.mul_add(weight, a.1), delta.mul_add(a.0 * weight * delta, a.2 + b.2))
 }
 
-/// The moments of some values, from sums in f64 and without the division of Welford's update. The sums are of distances to
-/// the first value: where all are equal nothing is left, and the first one standing far off costs digits that f64 has to
-/// spare, but for values that are f64 themselves. Those are summed a second time, as distances to their mean.
+/// The moments of a slice, from sums in f64 and without the division of Welford's update. The sums are of
+/// distances to the first value. If all values are equal, the sums are exactly 0. A first value far from the
+/// others costs digits, and f64 has enough of them for narrower elements. f64 elements are summed a second
+/// time, as distances to their mean.
 #[inline(always)]
 pub(super) fn moments<P: Real>(values: &[P]) -> Moments<Eval> {
     let n = values.len() as f64;
@@ -38,7 +41,7 @@ pub(super) fn moments<P: Real>(values: &[P]) -> Moments<Eval> {
     let squares = squares - sum * shift;
     let squares = if squares < 0.0 { 0.0 } else { squares };
     if !squares.is_finite() && values.iter().all(|x| x.cast::<f64>().is_finite()) {
-        // Distances of numbers that are beyond all numbers; the mean is not.
+        // The distances of finite numbers overflowed; the mean does not.
         return (Lane(n), Lane(values.iter().map(|x| x.cast::<f64>() / n).sum()), Lane(f64::INFINITY));
     }
     (Lane(n), Lane(from + shift), Lane(squares))
@@ -47,7 +50,7 @@ pub(super) fn moments<P: Real>(values: &[P]) -> Moments<Eval> {
 /// Count, a first value, and the sum of the distances to it, in f64.
 pub(super) type Shifted<L> = (Lane<L, f64>, Lane<L, f64>, Lane<L, f64>);
 
-/// The distances of some values to the first of them.
+/// The sum of the distances of a slice to its first value.
 #[inline(always)]
 pub(super) fn shifted<P: Real>(values: &[P]) -> Shifted<Eval> {
     let from = values.first().map_or(0.0, |x| x.cast::<f64>());
@@ -65,7 +68,7 @@ pub(super) fn shifted<P: Real>(values: &[P]) -> Shifted<Eval> {
     (Lane(values.len() as f64), Lane(from), Lane(joined(&sums) + last))
 }
 
-/// How many sums there are side by side.
+/// The number of independent partial sums.
 const SUMS: usize = 32;
 
 /// `Σ (x − from)` and `Σ (x − from)²`.
@@ -80,7 +83,7 @@ pub(super) fn distances<P: Real>(values: &[P], from: f64) -> (f64, f64) {
             squares[j] += x * x;
         }
     }
-    // Apart: what is indexed by other than constants would put all sums in memory.
+    // A loop of its own: an index that is not a constant would move all partial sums into memory.
     let mut last = (0.0, 0.0);
     for x in rest {
         let x = x.cast::<f64>() - from;
@@ -108,14 +111,15 @@ pub(super) fn sum_of_squares<P: Real>(values: &[P], f: impl Fn(f64) -> f64) -> f
     joined(&sums) + last
 }
 
-/// Some sums, added pairwise.
+/// The pairwise sum of the partial sums.
 #[inline(always)]
 fn joined(sums: &[f64; SUMS]) -> f64 {
     let mut eight = [0.0; 8];
     for j in 0..8 {
         eight[j] = (sums[j] + sums[8 + j]) + (sums[16 + j] + sums[24 + j]);
     }
-    // Written once, as a vector: otherwise the compiler takes the loop over values apart for the sake of what follows here.
+    // Written once, as a vector. Otherwise the compiler scalarizes the loop over the values because of the
+    // steps below.
     std::hint::black_box(&mut eight);
     let [a, b, c, d, e, f, g, h] = eight;
     ((a + e) + (c + g)) + ((b + f) + (d + h))

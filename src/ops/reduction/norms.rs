@@ -19,15 +19,15 @@ use crate::scalar::{DType, Eval, Lane, Lanes, Prim, Real};
 use crate::tensor::{Allocate, Existing, IntoViewMut, Tensor, TensorView};
 use num_complex::Complex;
 
-/// `Σ x²` in f64: a unit, and the sum of squares in this unit. It is 1 but for f64, whose squares leave the range of f64: there it is 1 or
-/// 2^±600, as the numbers are (after Blue 1978).
+/// `Σ x²` in f64: a unit, and the sum of squares in this unit. The unit is 1 except for f64, where squares
+/// can leave the range of f64; there it is 1 or 2^±600, depending on the numbers (after Blue 1978).
 type Squares<L> = (Lane<L, f64>, Lane<L, f64>);
 
 const FAR: f64 = f64::from_bits((1023 + 600) << 52); // 2⁶⁰⁰
-/// Beyond it, or its inverse, numbers have another unit.
+/// Numbers above this bound, or below its inverse, have another unit than 1.
 const END: f64 = f64::from_bits((1023 + 500) << 52); // 2⁵⁰⁰
 
-/// The unit of numbers up to this magnitude.
+/// The unit of a set of numbers with this largest magnitude.
 #[inline(always)]
 fn unit_of<L: Lanes, P: Prim>(largest: Lane<L, f64>) -> Lane<L, f64> {
     if P::DTYPE != DType::F64 {
@@ -36,7 +36,7 @@ fn unit_of<L: Lanes, P: Prim>(largest: Lane<L, f64>) -> Lane<L, f64> {
     largest.gt(END).select(FAR, largest.lt(1.0 / END).select(Lane::real(1.0 / FAR), Lane::one()))
 }
 
-/// `Σ x²` of nothing.
+/// `Σ x²` of no numbers.
 #[inline(always)]
 fn no_squares<L: Lanes, P: Prim>() -> Squares<L> {
     (unit_of::<L, P>(Lane::zero()), Lane::zero())
@@ -48,7 +48,7 @@ fn in_unit<L: Lanes>(x: Lane<L, f64>, unit: Lane<L, f64>) -> Lane<L, f64> {
     x * unit.gt(1.0).select(1.0 / FAR, unit.lt(1.0).select(Lane::real(FAR), Lane::one()))
 }
 
-/// One number more.
+/// Adds the square of one number.
 #[inline(always)]
 fn with_square<L: Lanes, P: Prim>(s: Squares<L>, x: Lane<L, P>) -> Squares<L> {
     let x = x.cast::<f64>();
@@ -71,7 +71,8 @@ fn both_squares<L: Lanes, P: Prim>(a: Squares<L>, b: Squares<L>) -> Squares<L> {
     (unit, a.1 * a_in * a_in + b.1 * b_in * b_in)
 }
 
-/// `Σ x²` of some values: in the unit 1, and once more where that is too large or has lost digits.
+/// `Σ x²` of a slice: in the unit 1, and again in another unit if that sum is out of range or has lost
+/// digits.
 #[inline(always)]
 fn squares<P: Real>(values: &[P]) -> Squares<Eval> {
     let sum = sum_of_squares(values, |x| x);
@@ -84,7 +85,7 @@ fn squares<P: Real>(values: &[P]) -> Squares<Eval> {
     (unit, Lane(sum_of_squares(values, |x| x * inverse)))
 }
 
-/// Reducers of norms. The states are f64.
+/// Reducers of norms, with f64 states.
 macro_rules! reducers {
     ($($(#[$doc:meta])* $R:ident: $name:literal -> $out:ident, state $state:ty, $identity:expr; |$s:ident, $x:ident| $accumulate:expr; |$c:ident, $re:ident, $im:ident| $complex:expr; |$a:ident, $b:ident| $combine:expr; |$f:ident| $finalize:expr; $([by_slice $accumulate_slice:ident, $slices:ident])?)*) => { $(
         $(#[$doc])*
@@ -143,7 +144,7 @@ reducers! {
     /// The reducer of [`Norms::norm`].
     Norm: "norm" -> T, state Squares<L>, no_squares::<L, Compute<T>>();
     |s, x| with_square(s, x); |s, re, im| with_square(with_square(s, re), im); |a, b| both_squares::<L, Compute<T>>(a, b); |s| s.1.sqrt() * s.0; [by_slice squares, norm]
-    /// The same as an f64, which the norm of an f32 may need.
+    /// The same as an f64, because the norm of f32 elements can exceed f32.
     NormF64: "norm" -> f64, state Squares<L>, no_squares::<L, Compute<T>>();
     |s, x| with_square(s, x); |s, re, im| with_square(with_square(s, re), im); |a, b| both_squares::<L, Compute<T>>(a, b); |s| s.1.sqrt() * s.0; [by_slice squares, norm]
     /// The reducer of [`Norms::norm_one`].
@@ -154,13 +155,15 @@ reducers! {
     |s, re, im| s.max(re.cast::<f64>().hypot(im.cast())); |a, b| a.max(b); |s| s;
 }
 
-/// Norms, each a method with one that writes into what is there.
+/// Norms. Each is a method with a second one that writes into existing memory.
 macro_rules! norms {
     ($($(#[$doc:meta])* fn $name:ident, $name_into:ident = $R:ident;)*) => {
-        /// Vector norms over one axis (`Axis::<1>`), several or all (`All`); of a matrix over both, the Frobenius norm.
+        /// Vector norms over one axis (`Axis::<1>`), several, or all (`All`); over both axes of a matrix it
+        /// is the Frobenius norm.
         ///
-        /// Summed in f64, so that f32 neither overflows nor vanishes on the way. 0 for no elements, NaN if any is NaN. The
-        /// norm of complex numbers is real, that of their [`modulus`](crate::ops::ComplexParts::modulus).
+        /// Sums are in f64: f32 elements neither overflow nor underflow in between. 0 for no elements, NaN if
+        /// any is NaN. The norm of complex numbers is real, the norm of their
+        /// [`modulus`](crate::ops::ComplexParts::modulus).
         ///
         /// # Errors
         /// Those of [`Reductions`](crate::ops::Reductions).
@@ -199,7 +202,8 @@ macro_rules! norms {
     };
 }
 norms! {
-    /// `√ Σ x²`: Euclid's, Frobenius'. Neither overflows nor loses digits where the norm itself is a number.
+    /// `√ Σ x²`: the Euclidean or Frobenius norm. It neither overflows nor loses digits if the norm itself is
+    /// a number.
     fn norm, norm_into = Norm;
     /// `Σ |x|`.
     fn norm_one, norm_one_into = NormOne;
@@ -207,7 +211,7 @@ norms! {
     fn norm_max, norm_max_into = NormMax;
 }
 
-/// What magnitudes are divided by: the number, or 1 where that is 0 or infinite.
+/// The divisor of magnitudes: the number, or 1 if it is 0 or infinite.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unit;
 
@@ -220,7 +224,7 @@ impl Op<(f64,)> for Unit {
     }
 }
 
-/// 1 but for 0.
+/// 0 for 0, otherwise 1.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IsNotZero;
 
@@ -233,20 +237,21 @@ impl<T: Float> Op<(T,)> for IsNotZero {
     }
 }
 
-/// The order of a norm, which is a number.
+/// The order of a norm; an error for NaN.
 pub(super) fn order_of<T: Float>(op: &'static str, p: T) -> Result<f64> {
     let p = num_traits::ToPrimitive::to_f64(&p).filter(|p| !p.is_nan());
     p.ok_or_else(|| Error::Value { op, what: text(format_args!("the norm of p = NaN")) })
 }
 
 of_numbers! {
-    /// `(Σ |x|^p)^(1/p)` over some axes, in f64 and in units of the largest (for `p < 0` the smallest) magnitude, so that no power overflows.
+    /// `(Σ |x|^p)^(1/p)` over some axes, in f64. Magnitudes are in units of the largest (for `p < 0` the
+    /// smallest), which keeps the powers from overflowing.
     ///
-    /// `p` of ∞ gives the largest magnitude, −∞ the smallest, 0 how many elements are not 0; for 1 and 2 see [`Norms`](crate::ops::Norms).
-    /// [`norm_p_into`](Tensor::norm_p_into) allocates the sums.
+    /// `p` of ∞ gives the largest magnitude, −∞ the smallest, and 0 the number of nonzero elements; for 1 and
+    /// 2 see [`Norms`](crate::ops::Norms). [`norm_p_into`](Tensor::norm_p_into) allocates the sums.
     ///
     /// # Errors
-    /// [`Error::Value`] for a `p` that is no number; those of [`Reductions`].
+    /// [`Error::Value`] if `p` is NaN; those of [`Reductions`].
     ///
     /// # Examples
     /// ```

@@ -1,4 +1,4 @@
-//! Quantiles and medians of the lines along an axis.
+//! Quantiles and medians along an axis.
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::Device;
@@ -15,22 +15,23 @@ use crate::rank::{RankMinusOne, RemoveAxis};
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
-/// What stands between two neighbors of an order.
+/// How a quantile between two neighbors in sorted order is chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QuantileMethod {
-    /// The point of the line that joins them.
+    /// Linear interpolation.
     Linear,
     /// The lower one.
     Lower,
     /// The higher one.
     Higher,
-    /// The nearer one, of both the one at an even place.
+    /// The nearer one; of two equally near, the one at an even position.
     Nearest,
     /// Their middle.
     Midpoint,
 }
 
-/// A point between two numbers, in f64; NaN if the last of the line is: `(low, high, last, part)`.
+/// Interpolates between two numbers, in f64; NaN if the last element in sorted order is NaN:
+/// `(low, high, last, part)`.
 #[derive(Clone, Copy, Debug)]
 struct Point;
 
@@ -47,15 +48,15 @@ impl<T: Float> Op<(T, T, T, f64)> for Point {
         ),
     ) -> Lane<L, Compute<T>> {
         let (from, to) = (low.cast::<f64>(), high.cast::<f64>());
-        // Two equal infinities have no difference, and an end stays itself.
-        let between = to.mul_add(part, from * (1.0 - part)).cast(); // `to - from` could be beyond all numbers
+        // Two equal infinities have no difference, and at the ends the element itself is the result.
+        let between = to.mul_add(part, from * (1.0 - part)).cast(); // `to - from` could overflow
         let point =
             (low.eq(high) | part.eq(Lane::zero())).select(low, part.eq(Lane::one()).select(high, between));
         last.is_nan().select(last, point)
     }
 }
 
-/// Where the share `q` of a line of `last + 1` elements lies: between two places, and how far on the way.
+/// The position of the quantile `q` among `last + 1` elements: two neighbors, and the fraction between them.
 fn place_of(op: &'static str, q: f64, between: QuantileMethod, last: usize) -> Result<(usize, usize, f64)> {
     if !(0.0..=1.0).contains(&q) {
         return Err(Error::Value { op, what: text(format_args!("a share of {q}, not from 0 to 1")) });
@@ -72,7 +73,7 @@ fn place_of(op: &'static str, q: f64, between: QuantileMethod, last: usize) -> R
     Ok((low as usize, (high as usize).min(last), part))
 }
 
-/// The elements at some shares of each line, along a first axis.
+/// Several quantiles along an axis; the result has them along a first axis.
 fn at_shares<T: Float, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
@@ -83,7 +84,7 @@ fn at_shares<T: Float, const RANK: usize, D: Device, P: Destination<T, RANK, D>>
     check_axis(op, axis, x.size())?;
     x.ready(op)?;
     let beside = with_size(x.size(), axis, 1);
-    // The lines' own axes, one place on where they stand before the one that goes.
+    // Axes before the removed one move one position back, behind the new first axis.
     let size: [usize; RANK] =
         std::array::from_fn(|a| if a == 0 { shares.len() } else { x.size().0[a - usize::from(a <= axis)] });
     let layout = Layout::row_major_of(op, Dim(size), size_of::<T>())?;
@@ -105,7 +106,7 @@ fn at_shares<T: Float, const RANK: usize, D: Device, P: Destination<T, RANK, D>>
     })
 }
 
-/// The lower of the middle elements of each line, and where it stands; the first NaN of a line that has one.
+/// The lower of the middle elements along an axis, and its index; the first NaN if there is one.
 fn middle<
     T: Comparable,
     const RANK: usize,
@@ -159,7 +160,7 @@ where
     })
 }
 
-/// The element at the share `q` of each line.
+/// One quantile along an axis.
 fn at_share<T: Float, const RANK: usize, const M: usize, D: Device, P: Destination<T, M, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
@@ -187,17 +188,17 @@ fn at_share<T: Float, const RANK: usize, const M: usize, D: Device, P: Destinati
     })
 }
 
-/// Quantiles, of tensors and views.
+/// Quantiles, for tensors and views.
 pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
-    /// The element at the share `q` of each line along axis `A` in order: place `q · (n − 1)`, and between two places as
-    /// `between` says. NaN for a line with one. `q = 0.5` is the median.
+    /// The quantile `q` along axis `A`: position `q · (n − 1)` in sorted order, and between two positions the
+    /// value that `between` chooses. NaN if any of the elements is NaN. `q = 0.5` is the median.
     ///
     /// # Cost
-    /// A sort of every line.
+    /// One sort along the axis.
     ///
     /// # Errors
-    /// [`Error::Value`] unless `q` is between 0 and 1; [`Error::Empty`] for lines of no elements; [`Error::Unallocated`],
-    /// [`Error::OutOfMemory`].
+    /// [`Error::Value`] unless `q` is between 0 and 1; [`Error::Empty`] for an axis without elements;
+    /// [`Error::Unallocated`], [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```
@@ -239,11 +240,11 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
         at_share("quantile", self.into_view(), (q, between), axis, Allocate)
     }
 
-    /// The elements at several shares of each line along axis `A`, by one sort: a first axis with one position a share, then
-    /// the axes of the lines. See [`quantile`](Quantiles::quantile).
+    /// Several quantiles along axis `A`, by one sort: a first axis with one position per quantile, then the
+    /// other axes. See [`quantile`](Quantiles::quantile).
     ///
     /// # Errors
-    /// As there.
+    /// As [`quantile`](Quantiles::quantile).
     ///
     /// # Examples
     /// ```
@@ -284,10 +285,12 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
         at_shares("quantiles", self.into_view(), (shares, between), axis, Allocate)
     }
 
-    /// As [`quantiles`](Quantiles::quantiles), into an existing tensor or exclusive view. The lines in order are allocated.
+    /// As [`quantiles`](Quantiles::quantiles), into an existing tensor or exclusive view. The sorted elements
+    /// are allocated.
     ///
     /// # Errors
-    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// As [`quantiles`](Quantiles::quantiles); [`Error::Output`] when `out` has other sizes,
+    /// [`Error::Shared`] when it has other handles.
     ///
     /// # Examples
     /// ```
@@ -314,16 +317,16 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
         at_shares("quantiles_into", self.into_view(), (shares, between), A, Existing(out))
     }
 
-    /// The middle element of each line along axis `A` in order, of two the lower, and where it stands: PyTorch's `median`. A line
-    /// with a NaN has the first NaN.
+    /// The middle element along axis `A` in sorted order, the lower one of two, and its index, as PyTorch's
+    /// `median`. If there are NaNs, the first NaN.
     ///
-    /// NumPy's median is the mean of the two: `quantile(0.5, axis, QuantileMethod::Linear)`.
+    /// NumPy's median is the mean of the two middle elements: `quantile(0.5, axis, QuantileMethod::Linear)`.
     ///
     /// # Cost
-    /// The lower half of every line is sorted.
+    /// A partial sort: the lower half along the axis.
     ///
     /// # Errors
-    /// [`Error::Empty`] for lines of no elements; [`Error::Unallocated`], [`Error::OutOfMemory`].
+    /// [`Error::Empty`] for an axis without elements; [`Error::Unallocated`], [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```
@@ -357,11 +360,12 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
         middle("median", self.into_view(), axis, (Allocate, Allocate))
     }
 
-    /// As [`median`](Quantiles::median), into two existing tensors or exclusive views: the elements, and where they stand. What is
-    /// sorted is allocated.
+    /// As [`median`](Quantiles::median), into two existing tensors or exclusive views: the elements and their
+    /// indices. The sorted elements are allocated.
     ///
     /// # Errors
-    /// As there; [`Error::Output`] when one has other sizes, [`Error::Shared`] when it has other handles.
+    /// As [`median`](Quantiles::median); [`Error::Output`] when one has other sizes, [`Error::Shared`] when
+    /// it has other handles.
     ///
     /// # Examples
     /// ```
@@ -386,10 +390,12 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
         middle("median_into", self.into_view(), A, (Existing(values), Existing(places))).map(|_| ())
     }
 
-    /// As [`quantile`](Quantiles::quantile), into an existing tensor or exclusive view. The lines in order are allocated.
+    /// As [`quantile`](Quantiles::quantile), into an existing tensor or exclusive view. The sorted elements
+    /// are allocated.
     ///
     /// # Errors
-    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// As [`quantile`](Quantiles::quantile); [`Error::Output`] when `out` has other sizes, [`Error::Shared`]
+    /// when it has other handles.
     ///
     /// # Examples
     /// ```

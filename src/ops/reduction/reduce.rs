@@ -1,7 +1,7 @@
-//! Reductions: sums, products, extremes and where they stand, means, variances, any and all.
+//! Reductions: sums, products, extremes and their indices, means, variances, any and all.
 //!
-//! A reducer is written once, over lanes. Sums are combined pairwise from blocks of a fixed size, so they do not depend
-//! on the number of threads; see [`Reducer`].
+//! A reducer is written once, over lanes. Sums are combined pairwise from blocks of a fixed size, and do not
+//! depend on the number of threads; see [`Reducer`].
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::Device;
@@ -25,11 +25,11 @@ use crate::scalar::{Eval, Lane, Lanes, Ordered, Real};
 use crate::tensor::{Allocate, Destination as Put, Existing, IntoViewMut, Tensor};
 use num_complex::Complex;
 
-/// A lane of the machine type of `T`.
+/// A lane of the compute type of `T`.
 type At<L, T> = Lane<L, Compute<T>>;
-/// What ranks a lane of the machine type of `T`.
+/// The order key of a lane of the compute type of `T`.
 type Key<L, T> = Lane<L, <Compute<T> as Ordered>::Key>;
-/// Where a value stands along the reduced axes.
+/// The row-major index of a value along the reduced axes.
 type Place<L> = Lane<L, i64>;
 
 /// Reducers, one block each: name, class of elements, result, state, and the four functions.
@@ -74,28 +74,28 @@ macro_rules! reducers {
 }
 
 reducers! {
-    /// `Σ x`, in the element's machine type: f32 for 16-bit floats, wrapping for integers. 0 for no elements.
+    /// `Σ x`, in the element's compute type: f32 for 16-bit floats, wrapping for integers. 0 for no elements.
     Sum: "sum", <T: Number, L> -> T, state At<L, T>;
     identity Lane::zero();
     accumulate |s, x, _at| s + x;
     combine |a, b| a + b;
     finalize |s, _count| s;
 
-    /// `Π x`, in the element's machine type. 1 for no elements.
+    /// `Π x`, in the element's compute type. 1 for no elements.
     Prod: "prod", <T: Number, L> -> T, state At<L, T>;
     identity Lane::one();
     accumulate |s, x, _at| s * x;
     combine |a, b| a * b;
     finalize |s, _count| s;
 
-    /// The largest; NaN if any is.
+    /// The largest element; NaN if any is NaN.
     Max: "max" needs elements, <T: Comparable, L> -> T, state Key<L, T>;
     identity Lane::lowest();
     accumulate |s, x, _at| s.max(x.order_key());
     combine |a, b| a.max(b);
     finalize |s, _count| Lane::of_order_key(s);
 
-    /// The smallest; NaN if any is.
+    /// The smallest element; NaN if any is NaN.
     Min: "min" needs elements, <T: Comparable, L> -> T, state Key<L, T>;
     identity Lane::lowest();
     accumulate |s, x, _at| s.max(x.reverse_key());
@@ -109,7 +109,7 @@ reducers! {
     combine |a, b| a + b;
     finalize |s, count| T::each_part(s, |part| part / count.cast());
 
-    /// Where the first of the largest stands; the first NaN if there is one.
+    /// The index of the first of the largest elements; that of the first NaN if there is one.
     ArgMax: "argmax" needs elements, <T: Comparable, L> -> i64, state Found<L>;
     identity (Lane::lowest(), Lane::highest());
     accumulate |s, x, at| best(s, Ordered::one_zero(x).order_key().cast(), x.is_nan(), at);
@@ -117,7 +117,7 @@ reducers! {
     accumulate_slice |values, from| find::<T>(values, from, |x| x.order_key(), Lane::of_order_key), largest;
     finalize |s, _count| place(s);
 
-    /// Where the first of the smallest stands; the first NaN if there is one.
+    /// The index of the first of the smallest elements; that of the first NaN if there is one.
     ArgMin: "argmin" needs elements, <T: Comparable, L> -> i64, state Found<L>;
     identity (Lane::lowest(), Lane::highest());
     accumulate |s, x, at| best(s, Ordered::one_zero(x).reverse_key().cast(), x.is_nan(), at);
@@ -125,8 +125,8 @@ reducers! {
     accumulate_slice |values, from| find::<T>(values, from, |x| x.reverse_key(), Lane::of_reverse_key), smallest;
     finalize |s, _count| place(s);
 
-    /// `Σ (x − mean)² / n`, by Welford's update and Chan's combination: no cancellation for a large mean. NaN for no
-    /// elements.
+    /// `Σ (x − mean)² / n`, by Welford's update and Chan's combination: no cancellation for a large mean. NaN
+    /// for no elements.
     Var: "var", <T: Float, L> -> T, state Moments<L>;
     identity (Lane::zero(), Lane::zero(), Lane::zero());
     accumulate |s, x, _at| {
@@ -139,7 +139,8 @@ reducers! {
     accumulate_slice |values, _from| moments(values), moments;
     finalize |s, count| mean_square(s, count, 0).cast();
 
-    /// `Σ (x − mean)² / (n − 1)`: the variance of the population that a sample is from. NaN for fewer than two.
+    /// `Σ (x − mean)² / (n − 1)`: the variance of the population from which the sample comes. NaN for fewer
+    /// than two.
     SampleVar: "sample_var", <T: Float, L> -> T, state Moments<L>;
     identity (Lane::zero(), Lane::zero(), Lane::zero());
     accumulate |s, x, at| <Var as Reducer<T>>::accumulate::<L>(s, x, at);
@@ -163,27 +164,29 @@ reducers! {
     accumulate_slice |values, _from| moments(values), moments;
     finalize |s, count| mean_square(s, count, 1).sqrt().cast();
 
-    /// The mean and `Σ (x − mean)² / n`, as the two parts of a complex number: [`Reductions::mean_var`] takes them apart.
+    /// The mean and `Σ (x − mean)² / n`, as the two parts of a complex number. [`Reductions::mean_var`]
+    /// separates them.
     MeanVar: "mean_var", <T: Float, L> -> Complex<f64>, state (Moments<L>, At<L, T>);
     identity ((Lane::zero(), Lane::zero(), Lane::zero()), Lane::zero());
     accumulate |s, x, at| (<Var as Reducer<T>>::accumulate::<L>(s.0, x, at), s.1 + x);
     combine |a, b| (join(a.0, b.0), a.1 + b.1);
     accumulate_slice |values, _from| {
         let (n, mean, squares) = moments(values);
-        // Distances to an infinity, and those that are one, have no mean: then the sum has it.
+        // Infinite distances, and distances to an infinity, have no mean; then the plain sum gives it.
         let sum = if mean.value().is_finite() { (n * mean).cast() } else { Lane::real(distances(values, 0.0).0) };
         ((n, mean, squares), sum)
     }, moments_and_sum;
     finalize |s, count| {
         let ((_, mean, squares), sum) = s;
         let is_mean = mean.abs().lt(Lane::highest()) & count.gt(Lane::zero());
-        // Both as the element's machine type has them, which `mean` and `var` round to.
+        // Both are rounded to the element's compute type, as by `mean` and `var`.
         let mean = is_mean.select(mean.cast::<Compute<T>>(), sum / count.cast());
         let var = (squares / count.cast::<f64>()).cast::<Compute<T>>();
         Lane::complex(mean.cast::<f64>(), var.cast::<f64>())
     };
 
-    /// `Σ x / n` in f64, from the distances to a first value: the mean of one number, repeated, is that number. NaN for no elements.
+    /// `Σ x / n` in f64, from the distances to a first value. The mean of equal numbers is exactly that
+    /// number. NaN for no elements.
     MeanF64: "mean", <T: Float, L> -> T, state Shifted<L>;
     identity (Lane::zero(), Lane::zero(), Lane::zero());
     accumulate |s, x, _at| {
@@ -228,7 +231,7 @@ reducers! {
     combine |a, b| a & b;
     finalize |s, _count| s;
 
-    /// How many are `true`.
+    /// The number of `true` elements.
     Count: "count", <T: BoolElement, L> -> i64, state Lane<L, i64>;
     identity Lane::zero();
     accumulate |s, x, _at| s + x.cast();
@@ -236,7 +239,8 @@ reducers! {
     finalize |s, _count| s;
 }
 
-/// Joins two sums of powers, each beside its largest exponent, by one power: the larger one's sum stays.
+/// Joins two sums of exponentials, each relative to its largest exponent, by scaling the sum with the smaller
+/// one.
 #[inline(always)]
 fn heap<L: Lanes, P: Real>(
     a: (Lane<L, P>, Lane<L, P>),
@@ -244,21 +248,21 @@ fn heap<L: Lanes, P: Real>(
 ) -> (Lane<L, P>, Lane<L, P>) {
     let largest = a.0.max(b.0);
     let a_leads = b.0.le(a.0);
-    // Infinities of one sign have no difference, and count alike.
+    // The difference of equal infinities is NaN; they count as equal.
     let apart = a.0.eq(b.0).select(Lane::zero(), -(a.0 - b.0).abs());
     let (leader, other) = (a_leads.select(a.1, b.1), a_leads.select(b.1, a.1));
     (largest, other.mul_add(exp_beside_one(apart), leader))
 }
 
-/// Values whose powers are summed side by side.
+/// The number of independent partial sums of exponentials.
 const POWERS: usize = 16;
 
-/// The largest of some values and `Σ e^(x − largest)`: two passes over what the first one brought into the cache.
+/// The largest of a slice and `Σ e^(x − largest)`, in two passes, the second one over cached values.
 #[inline(always)]
 fn powers<P: Real>(values: &[P]) -> (Lane<Eval, P>, Lane<Eval, P>) {
     let (mut keys, mut sums) =
         ([Lane::<Eval, P>::lowest().order_key(); POWERS], [Lane::<Eval, P>::zero(); POWERS]);
-    // Infinities of one sign have no difference, and count alike.
+    // The difference of equal infinities is NaN; they count as equal.
     let power = |x: Lane<Eval, P>, largest: Lane<Eval, P>| {
         exp_beside_one(x.eq(largest).select(Lane::zero(), x - largest))
     };
@@ -266,10 +270,11 @@ fn powers<P: Real>(values: &[P]) -> (Lane<Eval, P>, Lane<Eval, P>) {
         let largest = Lane::of_order_key(values.iter().fold(keys[0], |key, &x| key.max(Lane(x).order_key())));
         return (largest, values.iter().fold(sums[0], |sum, &x| sum + power(Lane(x), largest)));
     }
-    // The last step reaches back over values that have had their turn: apart from the loop it would be computed one by one.
+    // The last step overlaps the step before, and repeated values are masked. A separate tail loop would not
+    // vectorize.
     let (steps, last) = (values.len().div_ceil(POWERS), values.len() - POWERS);
     let step = |k: usize| {
-        std::hint::black_box(()); // vectors along a step, not across
+        std::hint::black_box(()); // vectorizes within a step, not across steps
         let from = (k * POWERS).min(last);
         (*values[from..].first_chunk::<POWERS>().unwrap_or(&[P::LOWEST; POWERS]), k * POWERS - from)
     };
@@ -297,10 +302,12 @@ fn powers<P: Real>(values: &[P]) -> (Lane<Eval, P>, Lane<Eval, P>) {
     (largest, sums[0])
 }
 
-/// A score, and where the first of its kind stands. Both are 64 bits wide: lanes of two widths would not vectorize.
+/// A score, and the index of the first value with this score. Both are 64 bits wide, because lanes of two
+/// widths would not vectorize.
 type Found<L> = (Lane<L, i64>, Place<L>);
 
-/// The state after a value of this score, which stands behind all that it has seen; NaN has the highest score.
+/// The state after another value with this score, at a higher index than all before; NaN has the highest
+/// score.
 #[inline(always)]
 fn best<L: Lanes>(state: Found<L>, score: Lane<L, i64>, is_nan: Lane<L, bool>, at: Place<L>) -> Found<L> {
     let score = is_nan.select(Lane::highest(), score);
@@ -308,15 +315,15 @@ fn best<L: Lanes>(state: Found<L>, score: Lane<L, i64>, is_nan: Lane<L, bool>, a
     (better.select(score, state.0), better.select(at, state.1))
 }
 
-/// Of two states the one with the higher score, of equals the one that stands before.
+/// The one of two states with the higher score, or with the lower index if the scores are equal.
 #[inline(always)]
 fn first<L: Lanes>(a: Found<L>, b: Found<L>) -> Found<L> {
     let better = b.0.gt(a.0) | (b.0.eq(a.0) & b.1.lt(a.1));
     (better.select(b.0, a.0), better.select(b.1, a.1))
 }
 
-/// The best of some values, and then the first that equals it: two quick passes over what the first one brought into the
-/// cache. `key` is higher for the better, highest for NaN, and `of_key` gives the value back.
+/// The best value of a slice and the index of the first value equal to it, in two passes, the second one over
+/// cached values. `key` is higher for better values and highest for NaN, and `of_key` is its inverse.
 #[inline(always)]
 fn find<T: Comparable>(
     values: &[Compute<T>],
@@ -325,7 +332,7 @@ fn find<T: Comparable>(
     of_key: impl Fn(Key<Eval, T>) -> At<Eval, T>,
 ) -> Found<Eval> {
     let top = values.iter().fold(Lane::lowest(), |top: Key<Eval, T>, &x| top.max(key(Lane(x))));
-    // As `accumulate` ranks them: zeros of two signs are equal, and so are all NaNs.
+    // Ranked as by `accumulate`: zeros of both signs are equal, and all NaNs are equal.
     let value = Ordered::one_zero(of_key(top));
     let at = if value.is_nan().value() {
         first_of(values, |x| At::<Eval, T>::is_nan(Lane(x)).value())
@@ -340,14 +347,14 @@ fn find<T: Comparable>(
     )
 }
 
-/// Where the first value stands of which `is` holds; one does.
+/// The index of the first value for which `is` holds; at least one must exist.
 #[inline(always)]
 fn first_of<P: Copy>(values: &[P], is: impl Fn(P) -> bool) -> usize {
     const WIDTH: usize = 64;
     let (chunks, rest) = values.as_chunks::<WIDTH>();
     for (k, chunk) in chunks.iter().enumerate() {
         if chunk.iter().fold(false, |any, &x| any | is(x)) {
-            // Eight marks are a word, whose lowest byte is the first of them.
+            // Eight marks form a word, and the lowest byte of the word is the first of them.
             let mut marks = [0u8; WIDTH];
             for j in 0..WIDTH {
                 marks[j] = is(chunk[j]).into();
@@ -361,13 +368,14 @@ fn first_of<P: Copy>(values: &[P], is: impl Fn(P) -> bool) -> usize {
     chunks.len() * WIDTH + rest.iter().position(|&x| is(x)).unwrap_or(0)
 }
 
-/// Where it stands. If nothing scored above the lowest, then all are equal, and the first of all is it.
+/// The index of the best value. If no score exceeded the lowest one, all values are equal, and the first is
+/// the result.
 #[inline(always)]
 fn place<L: Lanes>(found: Found<L>) -> Place<L> {
     found.1.eq(Lane::highest()).select(Lane::zero(), found.1)
 }
 
-/// Both parts, each in its place.
+/// Writes both parts into their destinations.
 fn parts<T: Float, const M: usize, D: Device, A: Put<T, M, D>, B: Put<T, M, D>>(
     op: &'static str,
     both: &Tensor<Complex<f64>, M, D>,
@@ -382,7 +390,7 @@ fn parts<T: Float, const M: usize, D: Device, A: Put<T, M, D>, B: Put<T, M, D>>(
     })
 }
 
-/// A truth value: `any`, `all` and `count` are of booleans.
+/// The class of booleans, the elements of `any`, `all` and `count`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a truth value",
     label = "this reduction needs booleans, not `{Self}`",
@@ -391,18 +399,19 @@ fn parts<T: Float, const M: usize, D: Device, A: Put<T, M, D>, B: Put<T, M, D>>(
 pub trait BoolElement: Element<Compute = bool> {}
 impl BoolElement for bool {}
 
-/// Methods of reductions: `x.sum(axes)` over axes known at compile time, `x.sum_axis(axis)` over one known at run time, and
-/// `x.sum_into(axes, &mut out)`.
+/// Methods of reductions: `x.sum(axes)` over axes known at compile time, `x.sum_axis(axis)` over one known at
+/// run time, and `x.sum_into(axes, &mut out)`.
 macro_rules! methods {
     ($($(#[$doc:meta])* fn $name:ident, $name_axis:ident, $name_along:ident, $name_along_axis:ident, $name_into:ident = $R:ident where $class:ident $(of $of:ident)?;)*) => {
         /// Reductions over one axis (`Axis::<1>`), several (`(Axis::<0>, Axis::<2>)`) or all (`All`).
         ///
-        /// The axes disappear from the result; `insert_axis` puts one of size 1 back as a view.
+        /// The axes disappear from the result; `insert_axis` adds an axis of size 1 again, as a view.
         ///
         /// # Errors
         /// Those of elementwise operators; [`Error::Empty`](crate::Error::Empty) for extremes of no elements;
         /// [`Error::Axis`](crate::Error::Axis) when an axis known at run time does not exist;
-        /// [`Error::Output`](crate::Error::Output) and [`Error::Shared`](crate::Error::Shared) of an output that is there.
+        /// [`Error::Output`](crate::Error::Output) and [`Error::Shared`](crate::Error::Shared) of an existing
+        /// output.
         ///
         /// # Examples
         /// ```
@@ -465,13 +474,13 @@ macro_rules! methods {
                 self.reduce_into($R, axes, out).map_err(|error| error.renamed(stringify!($name_into)))
             }
         )*
-            /// The mean and the variance, `Σ (x − mean)² / n`, in one pass over the elements. The variance is that of
-            /// [`var`](Reductions::var); the mean may differ from [`mean`](Reductions::mean) by rounding, as it is found with
-            /// it, and stays finite where the sum does not.
+            /// The mean and the variance, `Σ (x − mean)² / n`, in one pass over the elements. The variance
+            /// equals [`var`](Reductions::var). The mean is computed together with it: it may differ from
+            /// [`mean`](Reductions::mean) by rounding, and stays finite if the sum overflows.
             ///
             /// # Cost
-            /// Half the reading of the two one after the other, and two small passes over the results: of long rows and
-            /// columns that pays, of rows of a few elements it does not.
+            /// Reads the elements once instead of twice, and adds two small passes over the results. It is
+            /// faster than two calls for long rows and columns, not for rows of a few elements.
             ///
             /// # Examples
             /// ```
@@ -487,8 +496,8 @@ macro_rules! methods {
             {
                 parts("mean_var", &self.reduce(MeanVar, axes)?, (Allocate, Allocate))
             }
-            /// As [`mean_var`](Reductions::mean_var), into two existing tensors or exclusive views of the sizes that stay: the
-            /// means, then the variances.
+            /// As [`mean_var`](Reductions::mean_var), into two existing tensors or exclusive views of the
+            /// kept sizes: the means, then the variances.
             ///
             /// # Examples
             /// ```
@@ -526,18 +535,18 @@ macro_rules! methods {
     };
 }
 methods! {
-    /// `Σ x`; integers wrap, so sum small ones in a wider type, in the same pass: `x.lazy().cast::<i64>().sum(axes)`.
-    /// 0 for no elements.
+    /// `Σ x`; integers wrap. Sum small integers in a wider type, in the same pass:
+    /// `x.lazy().cast::<i64>().sum(axes)`. 0 for no elements.
     fn sum, sum_axis, sum_along, sum_along_axis, sum_into = Sum where Number;
     /// `Π x`; integers wrap. 1 for no elements.
     fn prod, prod_axis, prod_along, prod_along_axis, prod_into = Prod where Number;
-    /// The largest; NaN if any is.
+    /// The largest element; NaN if any is NaN.
     fn max, max_axis, max_along, max_along_axis, max_into = Max where Comparable;
-    /// The smallest; NaN if any is.
+    /// The smallest element; NaN if any is NaN.
     fn min, min_axis, min_along, min_along_axis, min_into = Min where Comparable;
     /// The arithmetic mean; NaN for no elements.
     fn mean, mean_axis, mean_along, mean_along_axis, mean_into = Mean where Inexact;
-    /// The variance, `Σ |x − mean|² / n`; of complex numbers a real one.
+    /// The variance, `Σ |x − mean|² / n`; real for complex numbers.
     fn var, var_axis, var_along, var_along_axis, var_into = Var where Inexact of T;
     /// The variance with Bessel's correction, `Σ (x − mean)² / (n − 1)`.
     fn sample_var, sample_var_axis, sample_var_along, sample_var_along_axis, sample_var_into = SampleVar where Inexact of T;
@@ -545,16 +554,18 @@ methods! {
     fn std, std_axis, std_along, std_along_axis, std_into = Std where Inexact of T;
     /// The root of [`sample_var`](Reductions::sample_var): the standard deviation with Bessel's correction.
     fn sample_std, sample_std_axis, sample_std_along, sample_std_along_axis, sample_std_into = SampleStd where Inexact of T;
-    /// `ln Σ eˣ`, without overflow on the way; −∞ for no elements, NaN if any is.
+    /// `ln Σ eˣ`, without intermediate overflow; −∞ for no elements, NaN if any is NaN.
     fn logsumexp, logsumexp_axis, logsumexp_along, logsumexp_along_axis, logsumexp_into = LogSumExp where Float;
-    /// Where the first of the largest stands, row-major over the reduced axes; the first NaN if there is one.
+    /// The index of the first of the largest elements, row-major over the reduced axes; that of the first NaN
+    /// if there is one.
     fn argmax, argmax_axis, argmax_along, argmax_along_axis, argmax_into = ArgMax where Comparable;
-    /// Where the first of the smallest stands, row-major over the reduced axes; the first NaN if there is one.
+    /// The index of the first of the smallest elements, row-major over the reduced axes; that of the first
+    /// NaN if there is one.
     fn argmin, argmin_axis, argmin_along, argmin_along_axis, argmin_into = ArgMin where Comparable;
     /// Whether any is `true`.
     fn any, any_axis, any_along, any_along_axis, any_into = Any where BoolElement;
     /// Whether all are `true`.
     fn all, all_axis, all_along, all_along_axis, all_into = AllTrue where BoolElement;
-    /// How many are `true`.
+    /// The number of `true` elements.
     fn count, count_axis, count_along, count_along_axis, count_into = Count where BoolElement;
 }

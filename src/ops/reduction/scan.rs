@@ -1,4 +1,4 @@
-//! Running sums, products and extremes along an axis; any other reducer by `scan`.
+//! Scans: running sums, products and extremes along an axis; any other reducer by `scan`.
 // Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::Device;
@@ -12,7 +12,7 @@ use crate::rank::RemoveAxis;
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{IntoViewMut, Tensor};
 
-/// A lane of the machine type of `T`.
+/// A lane of the compute type of `T`.
 type At<L, T> = Lane<L, Compute<T>>;
 
 /// Scans, one block each: the reducer and its methods.
@@ -43,18 +43,20 @@ macro_rules! scans {
                 fn finalize<$L: Lanes>($f: $state, _: Lane<$L, i64>) -> At<$L, $T> { $finalize }
             }
         )*
-        /// Running reductions along one axis: position `i` of the result holds that of positions `0..=i`.
+        /// Running reductions along one axis: position `i` of the result is the reduction of positions
+        /// `0..=i`.
         ///
-        /// Along an axis in the type (`Axis::<1>`) or, with a name that ends in `_axis`, one known at run time.
-        /// [`scan`](Scan::scan) takes any other reducer, [`scan_exclusive`](Scan::scan_exclusive) leaves each position out
-        /// of itself; of a reversed view they run from the end.
+        /// The axis is a type (`Axis::<1>`) or, in methods with the suffix `_axis`, a number known at run
+        /// time. [`scan`](Scan::scan) takes any other reducer, and [`scan_exclusive`](Scan::scan_exclusive)
+        /// reduces positions `0..i`. Scans of a reversed view run from the end.
         ///
         /// # Cost
         /// One allocation, one pass.
         ///
         /// # Errors
-        /// Those of elementwise operators; [`Error::Axis`](crate::Error::Axis) for an axis known at run time that does
-        /// not exist; [`Error::Output`](crate::Error::Output) and [`Error::Shared`](crate::Error::Shared) of an output that is there.
+        /// Those of elementwise operators; [`Error::Axis`](crate::Error::Axis) for an axis known at run time
+        /// that does not exist; [`Error::Output`](crate::Error::Output) and
+        /// [`Error::Shared`](crate::Error::Shared) of an existing output.
         ///
         /// # Examples
         /// ```
@@ -98,35 +100,35 @@ macro_rules! scans {
 }
 
 scans! {
-    /// `Σ x` so far. Floats are summed in f64 and rounded once a position; integers wrap.
+    /// The running `Σ x`. Floats are summed in f64 and rounded once per position; integers wrap.
     fn cumsum, cumsum_axis, cumsum_into = CumSum, <T: Number, L> state Lane<L, T::Running>;
     identity Lane::zero();
     accumulate |s, x| s + x.cast();
     combine |a, b| a + b;
     finalize |s| s.cast();
 
-    /// `Π x` so far. Floats are multiplied in f64 and rounded once a position; integers wrap.
+    /// The running `Π x`. Floats are multiplied in f64 and rounded once per position; integers wrap.
     fn cumprod, cumprod_axis, cumprod_into = CumProd, <T: Number, L> state Lane<L, T::Running>;
     identity Lane::one();
     accumulate |s, x| s * x.cast();
     combine |a, b| a * b;
     finalize |s| s.cast();
 
-    /// The largest so far; NaN from the first NaN on.
+    /// The running maximum; NaN from the first NaN on.
     fn cummax, cummax_axis, cummax_into = CumMax, <T: Comparable, L> state At<L, T>;
     identity Lane::lowest();
     accumulate |s, x| s.max(x);
     combine |a, b| a.max(b);
     finalize |s| s;
 
-    /// The smallest so far; NaN from the first NaN on.
+    /// The running minimum; NaN from the first NaN on.
     fn cummin, cummin_axis, cummin_into = CumMin, <T: Comparable, L> state At<L, T>;
     identity Lane::highest();
     accumulate |s, x| s.min(x);
     combine |a, b| a.min(b);
     finalize |s| s;
 
-    /// `ln Σ eˣ` so far, without overflow; see [`LogSumExp`].
+    /// The running `ln Σ eˣ`, without intermediate overflow; see [`LogSumExp`].
     fn logcumsumexp, logcumsumexp_axis, logcumsumexp_into = LogCumSumExp, <T: Float, L> state <LogSumExp as Reducer<T>>::State<L>;
     identity <LogSumExp as Reducer<T>>::identity::<L>();
     accumulate |s, x| <LogSumExp as Reducer<T>>::accumulate::<L>(s, x, Lane::zero());

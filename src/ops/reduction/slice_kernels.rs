@@ -1,5 +1,5 @@
-//! Reducers' functions of many values at once, compiled here for builds with debug assertions, which interpret: in a crate that is
-//! not optimized they would be slow.
+//! Functions of reducers that accumulate a slice, compiled in this crate. Builds with debug assertions
+//! interpret programs and call these; compiled in an unoptimized crate they would be slow.
 // Imports: `scalar`, `kernel`, `device`, `ops`.
 
 use crate::device::slice_of;
@@ -9,7 +9,7 @@ use crate::scalar::DType;
 
 macro_rules! slices {
     ($($name:ident $R:ident: $($dtype:ident $t:ty),*;)*) => { $(
-        /// The function for values of this machine type.
+        /// The function for this compute type.
         #[inline(never)]
         pub(super) fn $name(dtype: DType) -> Option<SliceFn> {
             match dtype {

@@ -9,7 +9,7 @@ use crate::expr::IntoView;
 use crate::ops::{Arithmetic as _, Cast as _, Math as _, Reductions as _};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
-/// How observations count in a [`covariance`](Covariances::cov).
+/// How a [`covariance`](Covariances::cov) counts observations.
 ///
 /// # Examples
 /// ```
@@ -21,11 +21,12 @@ use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, Tensor
 /// ```
 #[derive(Clone, Copy)]
 pub struct Cov<'a, T, D: Device> {
-    /// What is taken off the number of observations: 1, Bessel's correction, or 0, as for a whole population.
+    /// The number subtracted from the number of observations: 1, Bessel's correction, or 0 for a whole
+    /// population.
     pub correction: f64,
     /// How often each observation was made.
     pub frequencies: Option<TensorView<'a, i64, 1, D>>,
-    /// How much each observation weighs.
+    /// The weight of each observation.
     pub weights: Option<TensorView<'a, T, 1, D>>,
 }
 
@@ -54,7 +55,7 @@ impl<T, D: Device> Default for Cov<'_, T, D> {
     }
 }
 
-/// A number for each observation of `x`; 1 without.
+/// A number for each observation of `x`, as f64; 1 by default.
 fn observed<T: Element, U: Element, D: Device>(
     op: &'static str,
     x: TensorView<'_, T, 2, D>,
@@ -68,7 +69,7 @@ fn observed<T: Element, U: Element, D: Device>(
         return Err(Error::Sizes { op, left: x.size().0.into(), right: numbers.size().0.into() });
     }
     let numbers = numbers.cast::<f64>()?;
-    // Not asked where there is no data.
+    // The check is skipped on devices without data.
     let least = if n == 0 { 0.0 } else { numbers.min(All)?.item().unwrap_or(0.0) };
     if least < 0.0 {
         return Err(Error::Value { op, what: text(format_args!("{of} of {least}")) });
@@ -81,7 +82,7 @@ fn first_observation<D: Device>(x: TensorView<'_, f64, 2, D>) -> Result<TensorVi
     x.slice_axis(1, 0..x.size().0[1].min(1), 1)
 }
 
-/// The covariance, computed in f64: 16-bit floats would lose the deviations.
+/// The covariance, computed in f64, because 16-bit floats would lose the deviations.
 fn covariance<T: Float, U: Float, D: Device, P: Destination<U, 2, D>>(
     op: &'static str,
     x: TensorView<'_, T, 2, D>,
@@ -94,13 +95,14 @@ fn covariance<T: Float, U: Float, D: Device, P: Destination<U, 2, D>>(
         (observed(op, x, ("a frequency", plan.frequencies))?, observed(op, x, ("a weight", plan.weights))?);
     let shares = frequencies.mul(&weights)?;
     let total = shares.sum(All)?;
-    // Of the correction as much as the weights have of one observation.
+    // The share of the correction that corresponds to the weight of one observation.
     let part = (shares.lazy() * &weights).sum(All)?;
     let below = (total.lazy() - (part.lazy() / &total) * plan.correction).maximum(0.0).eval()?;
     let line = shares.insert_axis(Axis::<0>);
     let x = x.cast::<f64>().map_err(|error| error.renamed(op))?;
-    // Centered twice: what is left over of a mean that was rounded. First by an observation, so that nothing is left of rows of one number,
-    // or by the mean, where an observation may count for nothing.
+    // Centered twice, to remove the rounding error of the mean. Without weights the first step subtracts an
+    // observation, which makes rows of equal numbers exactly 0. With weights it subtracts the mean, because
+    // the observation may have weight 0.
     let mean = |x: &Tensor<f64, 2, D>| (x.lazy() * line).sum(Axis::<1>)?.div(total.lift());
     let near =
         if alike { x.sub(first_observation(x.view())?)? } else { x.sub(mean(&x)?.insert_axis(Axis::<1>))? };
@@ -118,7 +120,8 @@ fn correlation<T: Float, D: Device, P: Destination<T, 2, D>>(
     x.ready(op)?;
     let x = x.cast::<f64>().map_err(|error| error.renamed(op))?;
     let near = x.sub(first_observation(x.view())?)?;
-    // Each row in units of its largest distance, so that no square overflows or underflows; 0/0 in a row of one number.
+    // Each row is divided by its largest distance, which keeps squares in range; 0/0 in a row of equal
+    // numbers.
     let unit = if near.size().0[1] == 0 {
         near
     } else {
@@ -130,14 +133,15 @@ fn correlation<T: Float, D: Device, P: Destination<T, 2, D>>(
     (cov.lazy() / rows / columns).clamp(-1.0, 1.0).cast::<T>().eval_at(op, place)
 }
 
-/// Covariances and correlations, of tensors and views `[variables, observations]`.
+/// Covariances and correlations, for tensors and views `[variables, observations]`.
 pub trait Covariances<'a, T: 'a, D: Device>: IntoView<'a, T, 2, D> + Sized {
     /// The covariance of every pair of rows: `Σ (x − mean)(y − mean) / (n − correction)`, computed in f64.
     ///
-    /// With weights, sums and means are weighted, as in NumPy and PyTorch. Where the divisor is not above 0 it is 0.
+    /// With weights, sums and means are weighted, as in NumPy and PyTorch. A divisor below 0 counts as 0.
     ///
     /// # Errors
-    /// [`Error::Sizes`] for another number of weights than of observations; [`Error::Unallocated`], [`Error::OutOfMemory`].
+    /// [`Error::Sizes`] if the number of weights differs from the number of observations;
+    /// [`Error::Unallocated`], [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```
@@ -154,10 +158,12 @@ pub trait Covariances<'a, T: 'a, D: Device>: IntoView<'a, T, 2, D> + Sized {
         covariance("cov", self.into_view(), plan, Allocate)
     }
 
-    /// As [`cov`](Covariances::cov), into an existing tensor or exclusive view. Deviations and products are allocated, in f64.
+    /// As [`cov`](Covariances::cov), into an existing tensor or exclusive view. Deviations and products are
+    /// allocated, in f64.
     ///
     /// # Errors
-    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// As [`cov`](Covariances::cov); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it
+    /// has other handles.
     ///
     /// # Examples
     /// ```
@@ -176,7 +182,8 @@ pub trait Covariances<'a, T: 'a, D: Device>: IntoView<'a, T, 2, D> + Sized {
         covariance("cov_into", self.into_view(), plan, Existing(out))
     }
 
-    /// The correlation of every pair of rows, their covariance over both deviations, held to −1 … 1; NaN for a constant row.
+    /// The correlation of every pair of rows: their covariance over both deviations, clamped to [−1, 1]; NaN
+    /// for a constant row.
     ///
     /// # Errors
     /// [`Error::Unallocated`], [`Error::OutOfMemory`].
@@ -196,11 +203,12 @@ pub trait Covariances<'a, T: 'a, D: Device>: IntoView<'a, T, 2, D> + Sized {
         correlation("corrcoef", self.into_view(), Allocate)
     }
 
-    /// As [`corrcoef`](Covariances::corrcoef), into an existing tensor or exclusive view. Deviations and products are allocated,
-    /// in f64.
+    /// As [`corrcoef`](Covariances::corrcoef), into an existing tensor or exclusive view. Deviations and
+    /// products are allocated, in f64.
     ///
     /// # Errors
-    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// As [`corrcoef`](Covariances::corrcoef); [`Error::Output`] when `out` has other sizes,
+    /// [`Error::Shared`] when it has other handles.
     ///
     /// # Examples
     /// ```

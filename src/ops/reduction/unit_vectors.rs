@@ -1,4 +1,4 @@
-//! Vectors divided by their norm, of any order, and the cosine of the angle between two.
+//! Vectors divided by their norm, of any order, and the cosine of the angle between two vectors.
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::Device;
@@ -16,7 +16,8 @@ use crate::scalar::{DType, Lane, Lanes};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 use std::marker::PhantomData;
 
-/// What [`Over`] takes for a norm: the norm, or its inverse where elements are not f64. The norm of an f32 may be none.
+/// The divisor of [`Over`]: the norm for f64, its inverse for other elements. The norm is an f64, because
+/// that of f32 elements can exceed f32.
 #[derive(Clone, Copy, Debug)]
 struct Divisor<T>(PhantomData<fn() -> T>);
 
@@ -33,7 +34,7 @@ impl<T: Float> Op<(f64,)> for Divisor<T> {
     }
 }
 
-/// An element over a norm: a quotient in f64, a product rounded once elsewhere.
+/// An element over a norm: a quotient for f64, a product rounded once for other elements.
 #[derive(Clone, Copy, Debug)]
 struct Over;
 
@@ -47,13 +48,13 @@ impl<T: Float> Op<(T, f64)> for Over {
     }
 }
 
-/// The least norm that is divided by.
+/// The lower bound of the divisor.
 fn least<T: Float>(epsilon: T) -> f64 {
     num_traits::ToPrimitive::to_f64(&epsilon).unwrap_or(f64::NAN)
 }
 
 along_axes! {
-    /// `x / max(‖x‖, epsilon)`, Euclid's norm along axes: vectors of length 1.
+    /// `x / max(‖x‖, epsilon)` with the Euclidean norm along axes: vectors of length 1.
     ///
     /// # Examples
     /// ```
@@ -66,7 +67,7 @@ along_axes! {
     }
 }
 
-/// `x / max(‖x‖ₚ, epsilon)`, where `‖x‖ₚ` is that of `norm_p`, one expression for each kind of order.
+/// `x / max(‖x‖ₚ, epsilon)` with the norm of `norm_p`; each kind of order has its own expression.
 fn by_norm<T: Float, AXES: Copy, const RANK: usize, const M: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
@@ -122,12 +123,12 @@ where
         .reduce_at(op, Sum, axes, place)
 }
 
-/// Vectors along axes beside each other, of tensors and views.
+/// Operators on vectors along axes, for tensors and views.
 pub trait CosineSimilarity<'a, T: 'a, const RANK: usize, D: Device>:
     IntoView<'a, T, RANK, D> + Sized
 {
-    /// The cosine of the angle between vectors along axes: `Σ x · y / (max(‖x‖, epsilon) · max(‖y‖, epsilon))`, in one pass.
-    /// Sizes of 1 stretch.
+    /// The cosine of the angle between vectors along axes:
+    /// `Σ x · y / (max(‖x‖, epsilon) · max(‖y‖, epsilon))`, in one pass. Sizes of 1 stretch.
     ///
     /// # Errors
     /// Those of [`Reductions`](crate::ops::Reductions).
@@ -153,11 +154,12 @@ pub trait CosineSimilarity<'a, T: 'a, const RANK: usize, D: Device>:
         cosine("cosine_similarity", (self.into_view(), other.into_view()), axes, epsilon, Allocate)
     }
 
-    /// As [`cosine_similarity`](CosineSimilarity::cosine_similarity), into an existing tensor or exclusive view. No allocation.
+    /// As [`cosine_similarity`](CosineSimilarity::cosine_similarity), into an existing tensor or exclusive
+    /// view. No allocation.
     ///
     /// # Errors
-    /// As there; [`Error::Output`](crate::Error::Output) when `out` has other sizes, [`Error::Shared`](crate::Error::Shared)
-    /// when it has other handles.
+    /// As [`cosine_similarity`](CosineSimilarity::cosine_similarity); [`Error::Output`](crate::Error::Output)
+    /// when `out` has other sizes, [`Error::Shared`](crate::Error::Shared) when it has other handles.
     ///
     /// # Examples
     /// ```
@@ -182,14 +184,14 @@ pub trait CosineSimilarity<'a, T: 'a, const RANK: usize, D: Device>:
         cosine("cosine_similarity_into", (self.into_view(), other.into_view()), axes, epsilon, Existing(out))
     }
 
-    /// `x / max(‖x‖ₚ, epsilon)` along axes: vectors of length 1 by the norm of any order `p`, as
-    /// [`norm_p`](Tensor::norm_p) has it. For Euclid's there is [`normalize`](Tensor::normalize).
+    /// `x / max(‖x‖ₚ, epsilon)` along axes: vectors of length 1 in the norm of any order `p`, as in
+    /// [`norm_p`](Tensor::norm_p). For the Euclidean norm see [`normalize`](Tensor::normalize).
     ///
     /// # Cost
-    /// One pass; a power of each element where `p` is not 0, 1, 2 or infinite.
+    /// One pass, with a power of each element unless `p` is 0, 1, 2 or infinite.
     ///
     /// # Errors
-    /// [`Error::Value`](crate::Error::Value) for a `p` that is no number; those of [`Reductions`](crate::ops::Reductions).
+    /// [`Error::Value`](crate::Error::Value) if `p` is NaN; those of [`Reductions`](crate::ops::Reductions).
     ///
     /// # Examples
     /// ```
@@ -215,11 +217,12 @@ pub trait CosineSimilarity<'a, T: 'a, const RANK: usize, D: Device>:
         by_norm("normalize_p", self.into_view(), p, axes, epsilon, Allocate)
     }
 
-    /// As [`normalize_p`](CosineSimilarity::normalize_p), into an existing tensor or exclusive view. No allocation.
+    /// As [`normalize_p`](CosineSimilarity::normalize_p), into an existing tensor or exclusive view. No
+    /// allocation.
     ///
     /// # Errors
-    /// As there; [`Error::Output`](crate::Error::Output) when `out` has other sizes, [`Error::Shared`](crate::Error::Shared)
-    /// when it has other handles.
+    /// As [`normalize_p`](CosineSimilarity::normalize_p); [`Error::Output`](crate::Error::Output) when `out`
+    /// has other sizes, [`Error::Shared`](crate::Error::Shared) when it has other handles.
     fn normalize_p_into<'o, AXES: Copy, const M: usize>(
         self,
         p: T,
