@@ -118,10 +118,12 @@ macro_rules! operators {
 
         /// Passes every operator of this file to `visit`, with every element of its class.
         pub(in crate::ops) fn visit(visit: &mut impl crate::ops::registry::Visit) {
-            $(operators!(@visit visit $F ($($x),+) $class);)*
+            $(crate::ops::define::operator_visits!(visit $F ($($x),+) $class);)*
         }
         /// The rows of the registry.
-        pub(in crate::ops) const ROWS: &[crate::ops::registry::Row] = &[$(operators!(@row $name $F ($($x),+) [$($out)?] $class)),*];
+        pub(in crate::ops) const ROWS: &[crate::ops::registry::Row] = &[
+            $(crate::ops::define::operator_row!($name $F ($($x),+) [$($out)?] $class)),*
+        ];
     };
     (@method [$(#[$meta:meta])*] $name:ident $F:ident ($x:ident) $class:ident) => {
         $(#[$meta])*
@@ -139,34 +141,63 @@ macro_rules! operators {
             self.zip($F, other)
         }
     };
-    (@visit $visit:ident $F:ident $x:tt Float) => { operators!(@show $visit $F $x f16 bf16 f32 f64); };
-    (@visit $visit:ident $F:ident $x:tt Integer) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64); };
-    (@visit $visit:ident $F:ident $x:tt Bitwise) => { operators!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64); };
-    (@visit $visit:ident $F:ident $x:tt RealNumber) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64); };
-    (@visit $visit:ident $F:ident $x:tt Comparable) => { operators!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64); };
-    (@visit $visit:ident $F:ident $x:tt Number) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c32 c64); };
-    (@visit $visit:ident $F:ident $x:tt Element) => { operators!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c32 c64); };
-    (@show $visit:ident $F:ident $x:tt $($t:ident)+) => { $(operators!(@shown $visit $F $x $t);)+ };
+}
+
+/// Visits an operator with every element of its class.
+macro_rules! operator_visits {
+    (@show $visit:ident $F:ident $x:tt $($t:ident)+) => { $(crate::ops::define::operator_visits!(@shown $visit $F $x $t);)+ };
     (@shown $visit:ident $F:ident ($x:ident) $t:ident) => { $visit.unary::<$F, crate::ops::registry::names::$t>($F); };
     (@shown $visit:ident $F:ident ($x:ident, $y:ident) $t:ident) => { $visit.binary::<$F, crate::ops::registry::names::$t>($F); };
-    (@row $name:ident $F:ident $x:tt [] Integer) => { crate::ops::registry::Row::named(stringify!($name)) };
-    (@row $name:ident $F:ident $x:tt [] Bitwise) => { crate::ops::registry::Row::named(stringify!($name)) };
-    (@row $name:ident $F:ident $x:tt [] ComplexElement) => { crate::ops::registry::Row::named(stringify!($name)) };
-    (@row $name:ident $F:ident ($x:ident) [] $class:ident) => { crate::ops::registry::Row::unary::<$F>() };
-    (@row $name:ident $F:ident ($x:ident, $y:ident) [] $class:ident) => { crate::ops::registry::Row::binary::<$F>() };
-    (@row $name:ident $F:ident $x:tt [$out:tt] $class:ident) => { crate::ops::registry::Row::named(stringify!($name)) };
+    ($visit:ident $F:ident $x:tt Float) => { crate::ops::define::operator_visits!(@show $visit $F $x f16 bf16 f32 f64); };
+    ($visit:ident $F:ident $x:tt Integer) => { crate::ops::define::operator_visits!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64); };
+    ($visit:ident $F:ident $x:tt Bitwise) => { crate::ops::define::operator_visits!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64); };
+    ($visit:ident $F:ident $x:tt RealNumber) => { crate::ops::define::operator_visits!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64); };
+    ($visit:ident $F:ident $x:tt Comparable) => { crate::ops::define::operator_visits!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64); };
+    ($visit:ident $F:ident $x:tt Number) => { crate::ops::define::operator_visits!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c32 c64); };
+    ($visit:ident $F:ident $x:tt Element) => { crate::ops::define::operator_visits!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c32 c64); };
 }
-pub(super) use operators;
+
+/// The row of an operator in the registry; without functions unless it maps f32 and f64 to themselves.
+macro_rules! operator_row {
+    ($name:ident $F:ident $x:tt [] Integer) => {
+        crate::ops::registry::Row::named(stringify!($name))
+    };
+    ($name:ident $F:ident $x:tt [] Bitwise) => {
+        crate::ops::registry::Row::named(stringify!($name))
+    };
+    ($name:ident $F:ident $x:tt [] ComplexElement) => {
+        crate::ops::registry::Row::named(stringify!($name))
+    };
+    ($name:ident $F:ident ($x:ident) [] $class:ident) => {
+        crate::ops::registry::Row::unary::<$F>()
+    };
+    ($name:ident $F:ident ($x:ident, $y:ident) [] $class:ident) => {
+        crate::ops::registry::Row::binary::<$F>()
+    };
+    ($name:ident $F:ident $x:tt [$out:tt] $class:ident) => {
+        crate::ops::registry::Row::named(stringify!($name))
+    };
+}
+pub(super) use {operator_row, operator_visits, operators};
 
 /// Operators along axes that keep the sizes, each defined as an expression of an expression and axes: methods
 /// of lazy expressions, views and tensors.
 macro_rules! along_axes {
+    ($($rows:tt)*) => {
+        crate::ops::define::along_axes_of_lazy! { $($rows)* }
+        crate::ops::define::along_axes_of_views! { $($rows)* }
+        crate::ops::define::along_axes_of_tensors! { $($rows)* }
+    };
+}
+
+/// The methods of lazy expressions.
+macro_rules! along_axes_of_lazy {
     ($(
         $(#[$doc:meta])*
         fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?) = |$x:ident, $axes:ident| $body:block
     )*) => {
         impl<'a, T: Float, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Lazy<'a, T, RANK, D, E> { $(
-            #[doc = concat!("As [`Tensor::", stringify!($name), "`], of an expression, in the same pass. Operators after it are fused as well.")]
+            #[doc = concat!("As [`Tensor::", stringify!($name), "`], of an expression, in the same pass. Operators applied to the result are fused as well.")]
             pub fn $name<AXES: Copy>(self, axes: AXES $(, $arg: $type)?) -> Lazy<'a, T, RANK, D, impl Expr<RANK, D, Body: Body<Out = T>>>
             where
                 Dim<RANK>: HasAxes<AXES>,
@@ -180,6 +211,15 @@ macro_rules! along_axes {
                 self.$name(AxisAt(axis) $(, $arg)?)
             }
         )* }
+    };
+}
+
+/// The methods of views.
+macro_rules! along_axes_of_views {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?) = |$x:ident, $axes:ident| $body:block
+    )*) => {
         impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> { $(
             #[doc = concat!("See [`Tensor::", stringify!($name), "`].")]
             ///
@@ -214,6 +254,15 @@ macro_rules! along_axes {
                 $body.eval_at(stringify!($into), Existing(out))
             }
         )* }
+    };
+}
+
+/// The methods of tensors, which forward to those of views.
+macro_rules! along_axes_of_tensors {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?) = |$x:ident, $axes:ident| $body:block
+    )*) => {
         impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(
             $(#[$doc])*
             ///
@@ -253,7 +302,7 @@ macro_rules! along_axes {
         )* }
     };
 }
-pub(super) use along_axes;
+pub(super) use {along_axes, along_axes_of_lazy, along_axes_of_tensors, along_axes_of_views};
 
 /// Methods of views over numbers, and of tensors through their views, each with a method that writes into
 /// existing memory.

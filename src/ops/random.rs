@@ -4,7 +4,7 @@
 //! The generator is Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2,
 //! 3", SC 2011), one block per element. It has no state, and the numbers do not depend on the order of
 //! evaluation or on the number of threads.
-// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use crate::device::Device;
 use crate::dim::{Axis, Dim};

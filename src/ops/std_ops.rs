@@ -38,7 +38,7 @@ where
 /// place).
 #[inline]
 #[track_caller]
-fn sure<T>(result: Result<T>) -> T {
+fn or_panic<T>(result: Result<T>) -> T {
     match result {
         Ok(value) => value,
         Err(error) => panic!("{error}"),
@@ -48,14 +48,14 @@ fn sure<T>(result: Result<T>) -> T {
 /// `F(x, other)` in new memory.
 #[inline]
 #[track_caller]
-fn both<F, T, const RANK: usize, D, O>(x: TensorView<'_, T, RANK, D>, other: O) -> Tensor<T, RANK, D>
+fn binary<F, T, const RANK: usize, D, O>(x: TensorView<'_, T, RANK, D>, other: O) -> Tensor<T, RANK, D>
 where
     T: Element,
     D: Device,
     F: Op<(T, T), Out = T>,
     O: RightOperand<T, RANK, D>,
 {
-    sure(eval(F::NAME, &Call::<F, _>::new((x, other.expr())), x.device()))
+    or_panic(eval(F::NAME, &Call::<F, _>::new((x, other.expr())), x.device()))
 }
 
 /// `F(x, other)` in the memory of `x`.
@@ -68,53 +68,34 @@ where
     F: Op<(T, T), Out = T>,
     O: RightOperand<T, RANK, D>,
 {
-    sure(update_with::<F, T, T, RANK, D, _>(x, &other.expr()).map_err(|error| error.renamed(op)))
+    or_panic(update_with::<F, T, T, RANK, D, _>(x, &other.expr()).map_err(|error| error.renamed(op)))
 }
 
 /// `F(number, x)`.
 #[inline]
 #[track_caller]
-fn after<F, T, const RANK: usize, D>(number: T, x: TensorView<'_, T, RANK, D>) -> Tensor<T, RANK, D>
+fn with_number_left<F, T, const RANK: usize, D>(
+    number: T,
+    x: TensorView<'_, T, RANK, D>,
+) -> Tensor<T, RANK, D>
 where
     T: Element,
     D: Device,
     F: Op<(T, T), Out = T>,
 {
-    sure(eval(F::NAME, &Call::<F, _>::new((Param(number), x)), x.device()))
+    or_panic(eval(F::NAME, &Call::<F, _>::new((Param(number), x)), x.device()))
 }
 
-macro_rules! symbols {
+/// `x + y`, `x += y` and the like, for every receiver.
+macro_rules! binary_symbols {
     ($($class:ident: $op:ident $method:ident $assign:ident $assign_method:ident;)*) => { $(
-        impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$op<O> for &Tensor<T, RANK, D> {
-            type Output = Tensor<T, RANK, D>;
-            #[inline]
-            #[track_caller]
-            fn $method(self, other: O) -> Self::Output {
-                both::<$op, T, RANK, D, O>(self.view(), other)
-            }
-        }
-        impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$op<O> for TensorView<'_, T, RANK, D> {
-            type Output = Tensor<T, RANK, D>;
-            #[inline]
-            #[track_caller]
-            fn $method(self, other: O) -> Self::Output {
-                both::<$op, T, RANK, D, O>(self, other)
-            }
-        }
-        impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$op<O> for &TensorView<'_, T, RANK, D> {
-            type Output = Tensor<T, RANK, D>;
-            #[inline]
-            #[track_caller]
-            fn $method(self, other: O) -> Self::Output {
-                both::<$op, T, RANK, D, O>(*self, other)
-            }
-        }
+        binary_symbols! { @eager $class $op $method: [&Tensor<T, RANK, D>, |x| x.view()] [TensorView<'_, T, RANK, D>, |x| x] [&TensorView<'_, T, RANK, D>, |x| *x] }
         impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$op<O> for Tensor<T, RANK, D> {
             type Output = Tensor<T, RANK, D>;
             #[inline]
             #[track_caller]
             fn $method(self, other: O) -> Self::Output {
-                sure(reuse::<$op, T, RANK, D, _>(self, other.expr()))
+                or_panic(reuse::<$op, T, RANK, D, _>(self, other.expr()))
             }
         }
         impl<'a, T: $class, const RANK: usize, D: Device, E, O> ops::$op<O> for Lazy<'a, T, RANK, D, E>
@@ -132,7 +113,7 @@ macro_rules! symbols {
             #[inline]
             #[track_caller]
             fn $assign_method(&mut self, other: O) {
-                assign::<$op, T, RANK, D, O>(stringify!($assign_method), &mut sure(self.writable(stringify!($assign_method))), other);
+                assign::<$op, T, RANK, D, O>(stringify!($assign_method), &mut or_panic(self.writable(stringify!($assign_method))), other);
             }
         }
         impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$assign<O> for TensorViewMut<'_, T, RANK, D> {
@@ -143,8 +124,19 @@ macro_rules! symbols {
             }
         }
     )* };
+    (@eager $class:ident $op:ident $method:ident: $([$receiver:ty, |$x:ident| $view:expr])*) => { $(
+        impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$op<O> for $receiver {
+            type Output = Tensor<T, RANK, D>;
+            #[inline]
+            #[track_caller]
+            fn $method(self, other: O) -> Self::Output {
+                let $x = self;
+                binary::<$op, T, RANK, D, O>($view, other)
+            }
+        }
+    )* };
 }
-symbols! {
+binary_symbols! {
     Number: Add add AddAssign add_assign;
     Number: Sub sub SubAssign sub_assign;
     Number: Mul mul MulAssign mul_assign;
@@ -158,9 +150,9 @@ symbols! {
 }
 
 /// `-x` and `!x`.
-macro_rules! prefixes {
+macro_rules! unary_symbols {
     ($($class:ident: $op:ident $method:ident;)*) => { $(
-        prefixes! { @eager $class $op $method: [&Tensor<T, RANK, D>, |x| x] [Tensor<T, RANK, D>, |x| &x] [TensorView<'_, T, RANK, D>, |x| x] [&TensorView<'_, T, RANK, D>, |x| *x] }
+        unary_symbols! { @eager $class $op $method: [&Tensor<T, RANK, D>, |x| x] [Tensor<T, RANK, D>, |x| &x] [TensorView<'_, T, RANK, D>, |x| x] [&TensorView<'_, T, RANK, D>, |x| *x] }
         impl<'a, T: $class, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> ops::$op for Lazy<'a, T, RANK, D, E> {
             type Output = Lazy<'a, T, RANK, D, Call<$op, (E,)>>;
             fn $method(self) -> Self::Output {
@@ -175,12 +167,12 @@ macro_rules! prefixes {
             #[track_caller]
             fn $method(self) -> Self::Output {
                 let $x = self;
-                sure(Arithmetic::$method($view))
+                or_panic(Arithmetic::$method($view))
             }
         }
     )* };
 }
-prefixes! {
+unary_symbols! {
     Number: Neg neg;
     Bitwise: Not not;
 }
@@ -189,42 +181,22 @@ prefixes! {
 macro_rules! left_numbers {
     ($($t:ty)*) => { $(left_numbers!(@ops $t: Add add Sub sub Mul mul Div div);)* };
     (@ops $t:ty: $($op:ident $method:ident)*) => { $(
-        impl<const RANK: usize, D: Device> ops::$op<TensorView<'_, $t, RANK, D>> for $t {
-            type Output = Tensor<$t, RANK, D>;
-            #[inline]
-            #[track_caller]
-            fn $method(self, x: TensorView<'_, $t, RANK, D>) -> Self::Output {
-                after::<$op, $t, RANK, D>(self, x)
-            }
-        }
-        impl<const RANK: usize, D: Device> ops::$op<&TensorView<'_, $t, RANK, D>> for $t {
-            type Output = Tensor<$t, RANK, D>;
-            #[inline]
-            #[track_caller]
-            fn $method(self, x: &TensorView<'_, $t, RANK, D>) -> Self::Output {
-                after::<$op, $t, RANK, D>(self, *x)
-            }
-        }
-        impl<const RANK: usize, D: Device> ops::$op<&Tensor<$t, RANK, D>> for $t {
-            type Output = Tensor<$t, RANK, D>;
-            #[inline]
-            #[track_caller]
-            fn $method(self, x: &Tensor<$t, RANK, D>) -> Self::Output {
-                after::<$op, $t, RANK, D>(self, x.view())
-            }
-        }
-        impl<const RANK: usize, D: Device> ops::$op<Tensor<$t, RANK, D>> for $t {
-            type Output = Tensor<$t, RANK, D>;
-            #[inline]
-            #[track_caller]
-            fn $method(self, x: Tensor<$t, RANK, D>) -> Self::Output {
-                after::<$op, $t, RANK, D>(self, x.view())
-            }
-        }
+        left_numbers! { @eager $t, $op $method: [TensorView<'_, $t, RANK, D>, |x| x] [&TensorView<'_, $t, RANK, D>, |x| *x] [&Tensor<$t, RANK, D>, |x| x.view()] [Tensor<$t, RANK, D>, |x| x.view()] }
         impl<'a, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = $t>>> ops::$op<Lazy<'a, $t, RANK, D, E>> for $t {
             type Output = Lazy<'a, $t, RANK, D, Call<$op, (Param<$t>, E)>>;
             fn $method(self, x: Lazy<'a, $t, RANK, D, E>) -> Self::Output {
                 x.then(|expr| Call::new((Param(self), expr)))
+            }
+        }
+    )* };
+    (@eager $t:ty, $op:ident $method:ident: $([$right:ty, |$x:ident| $view:expr])*) => { $(
+        impl<const RANK: usize, D: Device> ops::$op<$right> for $t {
+            type Output = Tensor<$t, RANK, D>;
+            #[inline]
+            #[track_caller]
+            fn $method(self, x: $right) -> Self::Output {
+                let $x = x;
+                with_number_left::<$op, $t, RANK, D>(self, $view)
             }
         }
     )* };

@@ -157,26 +157,8 @@ reducers! {
 
 /// Norms. Each is a method with a second one that writes into existing memory.
 macro_rules! norms {
-    ($($(#[$doc:meta])* fn $name:ident, $name_into:ident = $R:ident;)*) => {
-        /// Vector norms over one axis (`Axis::<1>`), several, or all (`All`); over both axes of a matrix it
-        /// is the Frobenius norm.
-        ///
-        /// Sums are in f64: f32 elements neither overflow nor underflow in between. 0 for no elements, NaN if
-        /// any is NaN. The norm of complex numbers is real, the norm of their
-        /// [`modulus`](crate::ops::ComplexParts::modulus).
-        ///
-        /// # Errors
-        /// Those of [`Reductions`](crate::ops::Reductions).
-        ///
-        /// # Examples
-        /// ```
-        /// use rankform::prelude::*;
-        /// let x = Tensor::from([[3.0, -4.0], [0.0, 5.0]]);
-        /// assert_eq!(x.norm(Axis::<1>)?.to_vec()?, [5.0, 5.0]);
-        /// assert_eq!(x.norm(All)?.item()?, f64::sqrt(50.0));
-        /// assert_eq!((x.norm_one(Axis::<0>)?.to_vec()?, x.norm_max(All)?.item()?), (vec![3.0, 9.0], 5.0));
-        /// # Ok::<(), rankform::Error>(())
-        /// ```
+    ($(#[$trait_doc:meta])* pub trait Norms; $($(#[$doc:meta])* fn $name:ident, $name_into:ident = $R:ident;)*) => {
+        $(#[$trait_doc])*
         pub trait Norms<T, const RANK: usize, D: Device>: Reduce<T, RANK, D> { $(
             $(#[$doc])*
             fn $name<AXES, const M: usize>(self, axes: AXES) -> Result<Tensor<<$R as Reducer<T>>::Out, M, D>>
@@ -187,7 +169,7 @@ macro_rules! norms {
             {
                 self.reduce($R, axes)
             }
-            #[doc = concat!("As [`", stringify!($name), "`](Norms::", stringify!($name), "), into an existing tensor or exclusive view of the sizes that stay; see [`reduce_into`](Reduce::reduce_into).")]
+            #[doc = concat!("As [`", stringify!($name), "`](Norms::", stringify!($name), "), into an existing tensor or exclusive view of the kept sizes; see [`reduce_into`](Reduce::reduce_into).")]
             fn $name_into<'o, AXES, const M: usize>(self, axes: AXES, out: impl IntoViewMut<'o, <$R as Reducer<T>>::Out, M, D>) -> Result<()>
             where
                 T: Inexact,
@@ -202,6 +184,27 @@ macro_rules! norms {
     };
 }
 norms! {
+    /// Vector norms over one axis (`Axis::<1>`), several, or all (`All`); over both axes of a matrix it
+    /// is the Frobenius norm.
+    ///
+    /// Sums are in f64: f32 elements neither overflow nor underflow in between. 0 for no elements, NaN if
+    /// any is NaN. The norm of complex numbers is real, the norm of their
+    /// [`modulus`](crate::ops::ComplexParts::modulus).
+    ///
+    /// # Errors
+    /// Those of [`Reductions`](crate::ops::Reductions).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([[3.0, -4.0], [0.0, 5.0]]);
+    /// assert_eq!(x.norm(Axis::<1>)?.to_vec()?, [5.0, 5.0]);
+    /// assert_eq!(x.norm(All)?.item()?, f64::sqrt(50.0));
+    /// assert_eq!((x.norm_one(Axis::<0>)?.to_vec()?, x.norm_max(All)?.item()?), (vec![3.0, 9.0], 5.0));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub trait Norms;
+
     /// `√ Σ x²`: the Euclidean or Frobenius norm. It neither overflows nor loses digits if the norm itself is
     /// a number.
     fn norm, norm_into = Norm;

@@ -1,5 +1,5 @@
 //! Quantiles and medians along an axis.
-// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use crate::device::Device;
 use crate::dim::{Axis, Dim};

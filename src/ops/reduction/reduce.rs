@@ -2,7 +2,7 @@
 //!
 //! A reducer is written once, over lanes. Sums are combined pairwise from blocks of a fixed size, and do not
 //! depend on the number of threads; see [`Reducer`].
-// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use crate::device::Device;
 #[cfg(all(not(debug_assertions), feature = "dynamic"))]
@@ -401,32 +401,15 @@ impl BoolElement for bool {}
 
 /// Methods of reductions: `x.sum(axes)` over axes known at compile time, `x.sum_axis(axis)` over one known at
 /// run time, and `x.sum_into(axes, &mut out)`.
-macro_rules! methods {
-    ($($(#[$doc:meta])* fn $name:ident, $name_axis:ident, $name_along:ident, $name_along_axis:ident, $name_into:ident = $R:ident where $class:ident $(of $of:ident)?;)*) => {
-        /// Reductions over one axis (`Axis::<1>`), several (`(Axis::<0>, Axis::<2>)`) or all (`All`).
-        ///
-        /// The axes disappear from the result; `insert_axis` adds an axis of size 1 again, as a view.
-        ///
-        /// # Errors
-        /// Those of elementwise operators; [`Error::Empty`](crate::Error::Empty) for extremes of no elements;
-        /// [`Error::Axis`](crate::Error::Axis) when an axis known at run time does not exist;
-        /// [`Error::Output`](crate::Error::Output) and [`Error::Shared`](crate::Error::Shared) of an existing
-        /// output.
-        ///
-        /// # Examples
-        /// ```
-        /// use rankform::prelude::*;
-        /// let x = Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 9.0]]);
-        /// assert_eq!(x.sum(Axis::<1>)?.to_vec()?, [6.0, 18.0]);
-        /// assert_eq!(x.max(All)?.item()?, 9.0);
-        /// assert_eq!(x.mean_axis(0)?.to_vec()?, [2.5, 3.5, 6.0]);
-        /// let centered = &x - x.mean(Axis::<1>)?.insert_axis(Axis::<1>);
-        /// assert_eq!(centered.sum((Axis::<0>, Axis::<1>))?.item()?, 0.0);
-        /// let mut means = Tensor::zeros([2], &Cpu)?;
-        /// x.mean_into(Axis::<1>, &mut means)?; // no allocation
-        /// assert_eq!(means.to_vec()?, [2.0, 6.0]);
-        /// # Ok::<(), rankform::Error>(())
-        /// ```
+macro_rules! reductions {
+    (
+        $(#[$trait_doc:meta])* pub trait Reductions;
+        $($(#[$doc:meta])*
+        fn $name:ident, $name_axis:ident, $name_along:ident, $name_along_axis:ident, $name_into:ident
+            = $R:ident where $class:ident $(of $of:ident)?;)*
+        also $($also:tt)*
+    ) => {
+        $(#[$trait_doc])*
         pub trait Reductions<T, const RANK: usize, D: Device>: Reduce<T, RANK, D> { $(
             $(#[$doc])*
             fn $name<AXES, const M: usize>(self, axes: AXES) -> Result<Tensor<<$R as Reducer<T>>::Out, M, D>>
@@ -446,7 +429,7 @@ macro_rules! methods {
             {
                 self.reduce_axis($R, axis)
             }
-            #[doc = concat!("As [`", stringify!($name), "`](Reductions::", stringify!($name), "), beside every element that it was made from: an expression of the same sizes.")]
+            #[doc = concat!("As [`", stringify!($name), "`](Reductions::", stringify!($name), "), broadcast back along the reduced axes: an expression with the sizes of the operand.")]
             fn $name_along<AXES>(self, axes: AXES) -> Self::Broadcast<$R>
             where
                 T: $class,
@@ -463,7 +446,7 @@ macro_rules! methods {
             {
                 self.along_axis($R, axis)
             }
-            #[doc = concat!("As [`", stringify!($name), "`](Reductions::", stringify!($name), "), into an existing tensor or exclusive view of the sizes that stay; see [`reduce_into`](Reduce::reduce_into).")]
+            #[doc = concat!("As [`", stringify!($name), "`](Reductions::", stringify!($name), "), into an existing tensor or exclusive view of the kept sizes; see [`reduce_into`](Reduce::reduce_into).")]
             fn $name_into<'o, AXES, const M: usize>(self, axes: AXES, out: impl IntoViewMut<'o, <$R as Reducer<T>>::Out, M, D>) -> Result<()>
             where
                 T: $class,
@@ -474,67 +457,38 @@ macro_rules! methods {
                 self.reduce_into($R, axes, out).map_err(|error| error.renamed(stringify!($name_into)))
             }
         )*
-            /// The mean and the variance, `Σ (x − mean)² / n`, in one pass over the elements. The variance
-            /// equals [`var`](Reductions::var). The mean is computed together with it: it may differ from
-            /// [`mean`](Reductions::mean) by rounding, and stays finite if the sum overflows.
-            ///
-            /// # Cost
-            /// Reads the elements once instead of twice, and adds two small passes over the results. It is
-            /// faster than two calls for long rows and columns, not for rows of a few elements.
-            ///
-            /// # Examples
-            /// ```
-            /// use rankform::prelude::*;
-            /// let (mean, var) = Tensor::from([[1.0, 3.0], [4.0, 10.0]]).mean_var(Axis::<1>)?;
-            /// assert_eq!((mean.to_vec()?, var.to_vec()?), (vec![2.0, 7.0], vec![1.0, 9.0]));
-            /// # Ok::<(), rankform::Error>(())
-            /// ```
-            fn mean_var<AXES, const M: usize>(self, axes: AXES) -> Result<(Tensor<T, M, D>, Tensor<T, M, D>)>
-            where
-                T: Float,
-                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
-            {
-                parts("mean_var", &self.reduce(MeanVar, axes)?, (Allocate, Allocate))
-            }
-            /// As [`mean_var`](Reductions::mean_var), into two existing tensors or exclusive views of the
-            /// kept sizes: the means, then the variances.
-            ///
-            /// # Examples
-            /// ```
-            /// use rankform::prelude::*;
-            /// let (mut mean, mut var) = (Tensor::from([0.0, 0.0]), Tensor::from([0.0, 0.0]));
-            /// Tensor::from([[1.0, 3.0], [4.0, 10.0]]).mean_var_into(Axis::<1>, &mut mean, &mut var)?;
-            /// assert_eq!((mean.to_vec()?, var.to_vec()?), (vec![2.0, 7.0], vec![1.0, 9.0]));
-            /// # Ok::<(), rankform::Error>(())
-            /// ```
-            fn mean_var_into<'o, AXES, const M: usize>(
-                self,
-                axes: AXES,
-                mean: impl IntoViewMut<'o, T, M, D>,
-                var: impl IntoViewMut<'o, T, M, D>,
-            ) -> Result<()>
-            where
-                T: Float,
-                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
-                D: 'o,
-            {
-                let op = "mean_var_into";
-                let both = self.reduce(MeanVar, axes).map_err(|error| error.renamed(op))?;
-                parts(op, &both, (Existing(mean), Existing(var))).map(|_| ())
-            }
-            /// As [`mean_var`](Reductions::mean_var), over an axis known at run time.
-            fn mean_var_axis<const M: usize>(self, axis: usize) -> Result<(Tensor<T, M, D>, Tensor<T, M, D>)>
-            where
-                T: Float,
-                Dim<RANK>: RankMinusOne<Output = Dim<M>>,
-            {
-                parts("mean_var", &self.reduce_axis(MeanVar, axis)?, (Allocate, Allocate))
-            }
+            $($also)*
         }
         impl<X: Reduce<T, RANK, D>, T, const RANK: usize, D: Device> Reductions<T, RANK, D> for X {}
     };
 }
-methods! {
+reductions! {
+    /// Reductions over one axis (`Axis::<1>`), several (`(Axis::<0>, Axis::<2>)`) or all (`All`).
+    ///
+    /// The axes disappear from the result; `insert_axis` adds an axis of size 1 again, as a view.
+    ///
+    /// # Errors
+    /// Those of elementwise operators; [`Error::Empty`](crate::Error::Empty) for extremes of no elements;
+    /// [`Error::Axis`](crate::Error::Axis) when an axis known at run time does not exist;
+    /// [`Error::Output`](crate::Error::Output) and [`Error::Shared`](crate::Error::Shared) of an existing
+    /// output.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 9.0]]);
+    /// assert_eq!(x.sum(Axis::<1>)?.to_vec()?, [6.0, 18.0]);
+    /// assert_eq!(x.max(All)?.item()?, 9.0);
+    /// assert_eq!(x.mean_axis(0)?.to_vec()?, [2.5, 3.5, 6.0]);
+    /// let centered = &x - x.mean(Axis::<1>)?.insert_axis(Axis::<1>);
+    /// assert_eq!(centered.sum((Axis::<0>, Axis::<1>))?.item()?, 0.0);
+    /// let mut means = Tensor::zeros([2], &Cpu)?;
+    /// x.mean_into(Axis::<1>, &mut means)?; // no allocation
+    /// assert_eq!(means.to_vec()?, [2.0, 6.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub trait Reductions;
+
     /// `Σ x`; integers wrap. Sum small integers in a wider type, in the same pass:
     /// `x.lazy().cast::<i64>().sum(axes)`. 0 for no elements.
     fn sum, sum_axis, sum_along, sum_along_axis, sum_into = Sum where Number;
@@ -568,4 +522,62 @@ methods! {
     fn all, all_axis, all_along, all_along_axis, all_into = AllTrue where BoolElement;
     /// The number of `true` elements.
     fn count, count_axis, count_along, count_along_axis, count_into = Count where BoolElement;
+
+    also
+    /// The mean and the variance, `Σ (x − mean)² / n`, in one pass over the elements. The variance
+    /// equals [`var`](Reductions::var). The mean is computed together with it: it may differ from
+    /// [`mean`](Reductions::mean) by rounding, and stays finite if the sum overflows.
+    ///
+    /// # Cost
+    /// Reads the elements once instead of twice, and adds two small passes over the results. It is
+    /// faster than two calls for long rows and columns, not for rows of a few elements.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (mean, var) = Tensor::from([[1.0, 3.0], [4.0, 10.0]]).mean_var(Axis::<1>)?;
+    /// assert_eq!((mean.to_vec()?, var.to_vec()?), (vec![2.0, 7.0], vec![1.0, 9.0]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn mean_var<AXES, const M: usize>(self, axes: AXES) -> Result<(Tensor<T, M, D>, Tensor<T, M, D>)>
+    where
+        T: Float,
+        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+    {
+        parts("mean_var", &self.reduce(MeanVar, axes)?, (Allocate, Allocate))
+    }
+    /// As [`mean_var`](Reductions::mean_var), into two existing tensors or exclusive views of the
+    /// kept sizes: the means, then the variances.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (mut mean, mut var) = (Tensor::from([0.0, 0.0]), Tensor::from([0.0, 0.0]));
+    /// Tensor::from([[1.0, 3.0], [4.0, 10.0]]).mean_var_into(Axis::<1>, &mut mean, &mut var)?;
+    /// assert_eq!((mean.to_vec()?, var.to_vec()?), (vec![2.0, 7.0], vec![1.0, 9.0]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn mean_var_into<'o, AXES, const M: usize>(
+        self,
+        axes: AXES,
+        mean: impl IntoViewMut<'o, T, M, D>,
+        var: impl IntoViewMut<'o, T, M, D>,
+    ) -> Result<()>
+    where
+        T: Float,
+        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+        D: 'o,
+    {
+        let op = "mean_var_into";
+        let both = self.reduce(MeanVar, axes).map_err(|error| error.renamed(op))?;
+        parts(op, &both, (Existing(mean), Existing(var))).map(|_| ())
+    }
+    /// As [`mean_var`](Reductions::mean_var), over an axis known at run time.
+    fn mean_var_axis<const M: usize>(self, axis: usize) -> Result<(Tensor<T, M, D>, Tensor<T, M, D>)>
+    where
+        T: Float,
+        Dim<RANK>: RankMinusOne<Output = Dim<M>>,
+    {
+        parts("mean_var", &self.reduce_axis(MeanVar, axis)?, (Allocate, Allocate))
+    }
 }

@@ -15,60 +15,52 @@ use crate::tensor::{IntoViewMut, Tensor};
 /// A lane of the compute type of `T`.
 type At<L, T> = Lane<L, Compute<T>>;
 
+/// The reducer of a scan.
+macro_rules! scan_reducer {
+    ($name:ident $R:ident <$T:ident: $class:ident, $L:ident> state $state:ty; $identity:expr;
+     |$s:ident, $x:ident| $accumulate:expr; |$a:ident, $b:ident| $combine:expr; |$f:ident| $finalize:expr;) => {
+        #[doc = concat!("The reducer of [`Scans::", stringify!($name), "`].")]
+        #[derive(Clone, Copy, Debug)]
+        pub struct $R;
+        impl<$T: $class> Reducer<$T> for $R {
+            const NAME: &'static str = stringify!($name);
+            type Out = $T;
+            type State<$L: Lanes> = $state;
+            #[inline(always)]
+            fn identity<$L: Lanes>() -> $state {
+                $identity
+            }
+            #[inline(always)]
+            fn accumulate<$L: Lanes>($s: $state, $x: At<$L, $T>, _: Lane<$L, i64>) -> $state {
+                $accumulate
+            }
+            #[inline(always)]
+            fn combine<$L: Lanes>($a: $state, $b: $state) -> $state {
+                $combine
+            }
+            #[inline(always)]
+            fn finalize<$L: Lanes>($f: $state, _: Lane<$L, i64>) -> At<$L, $T> {
+                $finalize
+            }
+        }
+    };
+}
+
 /// Scans, one block each: the reducer and its methods.
 macro_rules! scans {
-    ($(
-        $(#[$doc:meta])*
+    (
+        $(#[$trait_doc:meta])* pub trait Scans;
+        $($(#[$doc:meta])*
         fn $name:ident, $name_axis:ident, $name_into:ident = $R:ident, <$T:ident: $class:ident, $L:ident> state $state:ty;
         identity $identity:expr;
         accumulate |$s:ident, $x:ident| $accumulate:expr;
         combine |$a:ident, $b:ident| $combine:expr;
-        finalize |$f:ident| $finalize:expr;
-    )*) => {
+        finalize |$f:ident| $finalize:expr;)*
+    ) => {
         $(
-            #[doc = concat!("The reducer of [`Scans::", stringify!($name), "`].")]
-            #[derive(Clone, Copy, Debug)]
-            pub struct $R;
-            impl<$T: $class> Reducer<$T> for $R {
-                const NAME: &'static str = stringify!($name);
-                type Out = $T;
-                type State<$L: Lanes> = $state;
-                #[inline(always)]
-                fn identity<$L: Lanes>() -> $state { $identity }
-                #[inline(always)]
-                fn accumulate<$L: Lanes>($s: $state, $x: At<$L, $T>, _: Lane<$L, i64>) -> $state { $accumulate }
-                #[inline(always)]
-                fn combine<$L: Lanes>($a: $state, $b: $state) -> $state { $combine }
-                #[inline(always)]
-                fn finalize<$L: Lanes>($f: $state, _: Lane<$L, i64>) -> At<$L, $T> { $finalize }
-            }
+            scan_reducer! { $name $R <$T: $class, $L> state $state; $identity; |$s, $x| $accumulate; |$a, $b| $combine; |$f| $finalize; }
         )*
-        /// Running reductions along one axis: position `i` of the result is the reduction of positions
-        /// `0..=i`.
-        ///
-        /// The axis is a type (`Axis::<1>`) or, in methods with the suffix `_axis`, a number known at run
-        /// time. [`scan`](Scan::scan) takes any other reducer, and [`scan_exclusive`](Scan::scan_exclusive)
-        /// reduces positions `0..i`. Scans of a reversed view run from the end.
-        ///
-        /// # Cost
-        /// One allocation, one pass.
-        ///
-        /// # Errors
-        /// Those of elementwise operators; [`Error::Axis`](crate::Error::Axis) for an axis known at run time
-        /// that does not exist; [`Error::Output`](crate::Error::Output) and
-        /// [`Error::Shared`](crate::Error::Shared) of an existing output.
-        ///
-        /// # Examples
-        /// ```
-        /// use rankform::prelude::*;
-        /// let x = Tensor::from([[1, 2, 3], [4, 5, 6]]);
-        /// assert_eq!(x.cumsum(Axis::<1>)?, Tensor::from([[1, 3, 6], [4, 9, 15]]));
-        /// assert_eq!(x.cumprod_axis(0)?, Tensor::from([[1, 2, 3], [4, 10, 18]]));
-        /// let squares = (x.lazy() * &x).cumsum(Axis::<1>)?; // fused
-        /// let from_the_end = x.reversed(Axis::<1>).cummax(Axis::<1>)?.into_reversed(Axis::<1>)?;
-        /// assert_eq!((squares[[0, 2]], from_the_end[[1, 0]]), (14, 6));
-        /// # Ok::<(), rankform::Error>(())
-        /// ```
+        $(#[$trait_doc])*
         pub trait Scans<T, const RANK: usize, D: Device>: Scan<T, RANK, D> { $(
             $(#[$doc])*
             fn $name<const A: usize>(self, axis: Axis<A>) -> Result<Tensor<T, RANK, D>>
@@ -100,6 +92,34 @@ macro_rules! scans {
 }
 
 scans! {
+    /// Running reductions along one axis: position `i` of the result is the reduction of positions
+    /// `0..=i`.
+    ///
+    /// The axis is a type (`Axis::<1>`) or, in methods with the suffix `_axis`, a number known at run
+    /// time. [`scan`](Scan::scan) takes any other reducer, and [`scan_exclusive`](Scan::scan_exclusive)
+    /// reduces positions `0..i`. Scans of a reversed view run from the end.
+    ///
+    /// # Cost
+    /// One allocation, one pass.
+    ///
+    /// # Errors
+    /// Those of elementwise operators; [`Error::Axis`](crate::Error::Axis) for an axis known at run time
+    /// that does not exist; [`Error::Output`](crate::Error::Output) and
+    /// [`Error::Shared`](crate::Error::Shared) of an existing output.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([[1, 2, 3], [4, 5, 6]]);
+    /// assert_eq!(x.cumsum(Axis::<1>)?, Tensor::from([[1, 3, 6], [4, 9, 15]]));
+    /// assert_eq!(x.cumprod_axis(0)?, Tensor::from([[1, 2, 3], [4, 10, 18]]));
+    /// let squares = (x.lazy() * &x).cumsum(Axis::<1>)?; // fused
+    /// let from_the_end = x.reversed(Axis::<1>).cummax(Axis::<1>)?.into_reversed(Axis::<1>)?;
+    /// assert_eq!((squares[[0, 2]], from_the_end[[1, 0]]), (14, 6));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub trait Scans;
+
     /// The running `Σ x`. Floats are summed in f64 and rounded once per position; integers wrap.
     fn cumsum, cumsum_axis, cumsum_into = CumSum, <T: Number, L> state Lane<L, T::Running>;
     identity Lane::zero();

@@ -1,5 +1,5 @@
 //! Vectors divided by their norm, of any order, and the cosine of the angle between two vectors.
-// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use crate::device::Device;
 use crate::dim::{AxisAt, Dim};
