@@ -151,9 +151,9 @@ impl<T: Integer> Op<(u64, u64, u64, u64, u64)> for Integers<T> {
 
 /// Random 64-bit numbers: `(block, element in it, seed, _, _)`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Keys;
+pub(super) struct RandomBits;
 
-impl Op<(u64, u64, u64, u64, u64)> for Keys {
+impl Op<(u64, u64, u64, u64, u64)> for RandomBits {
     const NAME: &'static str = "random_permutation";
     type Out = u64;
     #[inline(always)]
@@ -165,9 +165,9 @@ impl Op<(u64, u64, u64, u64, u64)> for Keys {
 
 /// Random events: `(block, element in it, seed, probability, _)`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Event;
+pub(super) struct Bernoulli;
 
-impl Op<(u64, u64, u64, f64, f64)> for Event {
+impl Op<(u64, u64, u64, f64, f64)> for Bernoulli {
     const NAME: &'static str = "random_bernoulli";
     type Out = bool;
     #[inline(always)]
@@ -243,7 +243,7 @@ impl<const RANK: usize, D: Device> Tensor<bool, RANK, D> {
             let what = text(format_args!("a probability of {probability}, not from 0 to 1"));
             return Err(Error::Value { op: "random_bernoulli", what });
         }
-        generate::<Event, f64, bool, RANK, D>(size.into(), seed, [probability; 2], device)
+        generate::<Bernoulli, f64, bool, RANK, D>(size.into(), seed, [probability; 2], device)
     }
 }
 
@@ -268,7 +268,7 @@ impl<D: Device> Tensor<i64, 1, D> {
     /// ```
     #[doc(alias = "randperm")]
     pub fn random_permutation(n: usize, seed: u64, device: &D) -> Result<Self> {
-        generate::<Keys, u64, u64, 1, D>(Dim([n]), seed, [0; 2], device)?.argsort(Axis::<0>)
+        generate::<RandomBits, u64, u64, 1, D>(Dim([n]), seed, [0; 2], device)?.argsort(Axis::<0>)
     }
 }
 
@@ -403,23 +403,23 @@ where
     let parameters = (Param(seed), Param(parameters[0]), Param(parameters[1]));
     let at = Tensor::arange(0, BLOCK.min(numel) as u64, 1, device)?;
     let mut out = Tensor::unwritten(F::NAME, Layout::row_major(Dim([numel])), device)?;
-    let (most, rest) = out.writable(F::NAME)?.split_at_mut(Axis::<0>, whole)?;
+    let (whole_blocks, rest) = out.writable(F::NAME)?.split_at_mut(Axis::<0>, whole)?;
     if whole > 0 {
         let blocks = Tensor::arange(0, whole as u64, BLOCK as u64, device)?;
-        let most = most.reshape([whole / BLOCK, BLOCK])?;
-        fill::<F, P, T, D>(blocks.insert_axis(Axis::<1>), at.lift(), parameters, most)?;
+        let whole_blocks = whole_blocks.reshape([whole / BLOCK, BLOCK])?;
+        fill_blocks::<F, P, T, D>(blocks.insert_axis(Axis::<1>), at.lift(), parameters, whole_blocks)?;
     }
     if numel > whole {
         // The remainder is one more, shorter block, computed by the same kernel.
         let block = Tensor::arange(whole as u64, whole as u64 + 1, 1, device)?;
         let at = at.slice((..numel - whole,))?;
         let rest = rest.reshape([1, numel - whole])?;
-        fill::<F, P, T, D>(block.insert_axis(Axis::<1>), at.lift(), parameters, rest)?;
+        fill_blocks::<F, P, T, D>(block.insert_axis(Axis::<1>), at.lift(), parameters, rest)?;
     }
     out.into_shape(size)
 }
 
-fn fill<F, P, T, D>(
+fn fill_blocks<F, P, T, D>(
     block: TensorView<'_, u64, 2, D>,
     at: TensorView<'_, u64, 2, D>,
     (seed, a, b): (Param<u64>, Param<P>, Param<P>),

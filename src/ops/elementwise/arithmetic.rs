@@ -6,7 +6,7 @@ use crate::scalar::{IntegerPrim, Lane, Lanes, Num, Ordered};
 
 /// Whether a remainder `r` by `y` has the other sign than `y`.
 #[inline(always)]
-fn other_side<L: Lanes, P: Num + Ordered>(r: Lane<L, P>, y: Lane<L, P>) -> Lane<L, bool> {
+fn has_other_sign<L: Lanes, P: Num + Ordered>(r: Lane<L, P>, y: Lane<L, P>) -> Lane<L, bool> {
     r.ne(Lane::zero()) & (r.lt(Lane::zero()) ^ y.lt(Lane::zero()))
 }
 
@@ -20,15 +20,15 @@ fn shifted<L: Lanes, P: IntegerPrim>(
 ) -> Lane<L, P> {
     let mut shifted = x;
     for bit in 0..(8 * size_of::<P>() as u32).trailing_zeros() {
-        let wanted = (by & Lane::int(1 << bit)).ne(Lane::zero());
-        shifted = wanted.select(step(shifted, 1 << bit), shifted);
+        let is_set = (by & Lane::int(1 << bit)).ne(Lane::zero());
+        shifted = is_set.select(step(shifted, 1 << bit), shifted);
     }
     shifted
 }
 
 /// Whether a distance is negative, or at least the width of the element.
 #[inline(always)]
-fn beyond<L: Lanes, P: IntegerPrim>(by: Lane<L, P>) -> Lane<L, bool> {
+fn is_out_of_width<L: Lanes, P: IntegerPrim>(by: Lane<L, P>) -> Lane<L, bool> {
     by.lt(Lane::zero()) | by.ge(Lane::int(8 * size_of::<P>() as i64))
 }
 
@@ -56,11 +56,11 @@ fn magnitude<L: Lanes, P: Num + Ordered>(x: Lane<L, P>) -> Lane<L, P> {
 
 /// `x` multiplied by itself `n` times, by squaring for every bit of `n`.
 #[inline(always)]
-fn whole_power<L: Lanes, P: IntegerPrim>(x: Lane<L, P>, n: Lane<L, P>) -> Lane<L, P> {
+fn integer_power<L: Lanes, P: IntegerPrim>(x: Lane<L, P>, n: Lane<L, P>) -> Lane<L, P> {
     let (mut power, mut square) = (Lane::one(), x);
     for bit in 0..8 * size_of::<P>() as u32 {
-        let wanted = (n.shr(bit) & Lane::one()).ne(Lane::zero());
-        power = wanted.select(power * square, power);
+        let is_set = (n.shr(bit) & Lane::one()).ne(Lane::zero());
+        power = is_set.select(power * square, power);
         square = square * square;
     }
     // For a negative exponent the power is 1/x^|n|, which is 0 except for 1 and −1, whose powers equal those
@@ -100,7 +100,7 @@ operators! {
     /// [`remainder`](Arithmetic::remainder): `1.0 // 0.1` is 9, because 0.1 in binary is a little more.
     fn floor_divide = FloorDivide(x, y) where RealNumber {
         let r = x % y;
-        let down = other_side(r, y).select(Lane::one(), Lane::zero());
+        let down = has_other_sign(r, y).select(Lane::one(), Lane::zero());
         let quotient = (x - r) / y;
         // This is an integer up to rounding. To round to the nearest, half a unit is added and the sum is
         // truncated; integers stay.
@@ -119,12 +119,12 @@ operators! {
     #[doc(alias = "mod")]
     fn remainder = Remainder(x, y) where RealNumber {
         let r = x % y;
-        let value = other_side(r, y).select(r + y, r);
+        let value = has_other_sign(r, y).select(r + y, r);
         // A zero has the sign of `y`. A sum with +0 is never −0, and keeps the derivative.
         y.lt(Lane::zero()).select(-(Lane::zero() - value), value + Lane::zero())
     }
     /// xⁿ of integers, wrapping. A negative exponent gives 1/x^|n| truncated: 0, except for 1 and −1.
-    fn pow = Pow(x, n) where Integer { whole_power(x, n) }
+    fn pow = Pow(x, n) where Integer { integer_power(x, n) }
     /// The larger of two numbers; NaN if either is NaN, +0 above −0 (IEEE 754-2019 `maximum`).
     #[doc(alias = "max")]
     fn maximum = Maximum(x, y) where Comparable { x.max(y) }
@@ -169,13 +169,13 @@ operators! {
     fn bit_xor = BitXor(x, y) where Bitwise { x ^ y }
     /// `x << y`; 0 for a negative distance, or one of at least the width.
     #[doc(alias = "bitwise_left_shift")]
-    fn shl = Shl(x, y) where Integer { beyond(y).select(Lane::zero(), shifted(x, y, |x, by| x.shl(by))) }
+    fn shl = Shl(x, y) where Integer { is_out_of_width(y).select(Lane::zero(), shifted(x, y, |x, by| x.shl(by))) }
     /// `x >> y`; signed integers keep their sign. For a negative distance, or one of at least the width: −1
     /// for a negative integer, else 0.
     #[doc(alias = "bitwise_right_shift")]
     fn shr = Shr(x, y) where Integer {
         let sign = x.lt(Lane::zero()).select(Lane::zero() - Lane::one(), Lane::zero());
-        beyond(y).select(sign, shifted(x, y, |x, by| x.shr(by)))
+        is_out_of_width(y).select(sign, shifted(x, y, |x, by| x.shr(by)))
     }
     /// `!x`, bit by bit; the negation of a boolean.
     fn not = Not(x) where Bitwise { !x }

@@ -7,7 +7,7 @@ use crate::dtype::Kind;
 use crate::element::{ComplexElement, Compute, Conjugate, Float, Inexact};
 use crate::expr::Elementwise;
 use crate::kernel::{Op, Reducer};
-use crate::ops::reduction::moments::{join, mean_square};
+use crate::ops::reduction::moments::{join_moments, mean_square};
 use crate::ops::{SampleStd, SampleVar, Std, Var};
 use crate::scalar::{Lane, Lanes};
 use num_complex::Complex;
@@ -74,11 +74,11 @@ parts! {
 /// Moments of complex numbers: count, both parts of the mean, and the sum of squared distances to it.
 type PlaneMoments<L> = (Lane<L, f64>, Lane<L, f64>, Lane<L, f64>, Lane<L, f64>);
 
-/// Joins the moments of two sets of complex numbers, by [`join`] of each part.
+/// Joins the moments of two sets of complex numbers, by [`join_moments`] of each part.
 #[inline(always)]
 fn join_plane<L: Lanes>(a: PlaneMoments<L>, b: PlaneMoments<L>) -> PlaneMoments<L> {
-    let (n, re, from_re) = join((a.0, a.1, a.3), (b.0, b.1, b.3));
-    let (_, im, from_both) = join((a.0, a.2, from_re), (b.0, b.2, Lane::zero()));
+    let (n, re, from_re) = join_moments((a.0, a.1, a.3), (b.0, b.1, b.3));
+    let (_, im, from_both) = join_moments((a.0, a.2, from_re), (b.0, b.2, Lane::zero()));
     (n, re, im, from_both)
 }
 

@@ -16,7 +16,7 @@ pub(in crate::ops) fn mean_square<L: Lanes>(s: Moments<L>, count: Lane<L, i64>, 
 
 /// Joins the moments of two sets (Chan, Golub, LeVeque 1979).
 #[inline(always)]
-pub(in crate::ops) fn join<L: Lanes>(a: Moments<L>, b: Moments<L>) -> Moments<L> {
+pub(in crate::ops) fn join_moments<L: Lanes>(a: Moments<L>, b: Moments<L>) -> Moments<L> {
     let n = a.0 + b.0;
     let weight = n.eq(Lane::zero()).select(Lane::zero(), b.0 / n);
     let delta = b.1 - a.1;
@@ -29,13 +29,13 @@ pub(in crate::ops) fn join<L: Lanes>(a: Moments<L>, b: Moments<L>) -> Moments<L>
 /// others costs digits, and f64 has enough of them for narrower elements. f64 elements are summed a second
 /// time, as distances to their mean.
 #[inline(always)]
-pub(super) fn moments<P: Real>(values: &[P]) -> Moments<Eval> {
+pub(super) fn moments_of<P: Real>(values: &[P]) -> Moments<Eval> {
     let n = values.len() as f64;
     let mut from = values.first().map_or(0.0, |x| x.cast::<f64>());
-    let (mut sum, mut squares) = distances(values, from);
+    let (mut sum, mut squares) = shifted_sums(values, from);
     if size_of::<P>() > 4 && n > 0.0 {
         from += sum / n;
-        (sum, squares) = distances(values, from);
+        (sum, squares) = shifted_sums(values, from);
     }
     let (shift, n) = if n > 0.0 { (sum / n, n) } else { (0.0, 0.0) };
     let squares = squares - sum * shift;
@@ -48,16 +48,16 @@ pub(super) fn moments<P: Real>(values: &[P]) -> Moments<Eval> {
 }
 
 /// Count, a first value, and the sum of the distances to it, in f64.
-pub(super) type Shifted<L> = (Lane<L, f64>, Lane<L, f64>, Lane<L, f64>);
+pub(super) type ShiftedSum<L> = (Lane<L, f64>, Lane<L, f64>, Lane<L, f64>);
 
 /// The sum of the distances of a slice to its first value.
 #[inline(always)]
-pub(super) fn shifted<P: Real>(values: &[P]) -> Shifted<Eval> {
+pub(super) fn shifted_sum_of<P: Real>(values: &[P]) -> ShiftedSum<Eval> {
     let from = values.first().map_or(0.0, |x| x.cast::<f64>());
-    let mut sums = [0.0; SUMS];
-    let (chunks, rest) = values.as_chunks::<SUMS>();
+    let mut sums = [0.0; PARTIAL_SUMS];
+    let (chunks, rest) = values.as_chunks::<PARTIAL_SUMS>();
     for chunk in chunks {
-        for j in 0..SUMS {
+        for j in 0..PARTIAL_SUMS {
             sums[j] += chunk[j].cast::<f64>() - from;
         }
     }
@@ -65,19 +65,19 @@ pub(super) fn shifted<P: Real>(values: &[P]) -> Shifted<Eval> {
     for x in rest {
         last += x.cast::<f64>() - from;
     }
-    (Lane(values.len() as f64), Lane(from), Lane(joined(&sums) + last))
+    (Lane(values.len() as f64), Lane(from), Lane(pairwise_sum(&sums) + last))
 }
 
 /// The number of independent partial sums.
-const SUMS: usize = 32;
+const PARTIAL_SUMS: usize = 32;
 
 /// `Σ (x − from)` and `Σ (x − from)²`.
 #[inline(always)]
-pub(super) fn distances<P: Real>(values: &[P], from: f64) -> (f64, f64) {
-    let (mut sums, mut squares) = ([0.0; SUMS], [0.0; SUMS]);
-    let (chunks, rest) = values.as_chunks::<SUMS>();
+pub(super) fn shifted_sums<P: Real>(values: &[P], from: f64) -> (f64, f64) {
+    let (mut sums, mut squares) = ([0.0; PARTIAL_SUMS], [0.0; PARTIAL_SUMS]);
+    let (chunks, rest) = values.as_chunks::<PARTIAL_SUMS>();
     for chunk in chunks {
-        for j in 0..SUMS {
+        for j in 0..PARTIAL_SUMS {
             let x = chunk[j].cast::<f64>() - from;
             sums[j] += x;
             squares[j] += x * x;
@@ -89,16 +89,16 @@ pub(super) fn distances<P: Real>(values: &[P], from: f64) -> (f64, f64) {
         let x = x.cast::<f64>() - from;
         last = (last.0 + x, last.1 + x * x);
     }
-    (joined(&sums) + last.0, joined(&squares) + last.1)
+    (pairwise_sum(&sums) + last.0, pairwise_sum(&squares) + last.1)
 }
 
 /// `Σ f(x)²`.
 #[inline(always)]
 pub(super) fn sum_of_squares<P: Real>(values: &[P], f: impl Fn(f64) -> f64) -> f64 {
-    let mut sums = [0.0; SUMS];
-    let (chunks, rest) = values.as_chunks::<SUMS>();
+    let mut sums = [0.0; PARTIAL_SUMS];
+    let (chunks, rest) = values.as_chunks::<PARTIAL_SUMS>();
     for chunk in chunks {
-        for j in 0..SUMS {
+        for j in 0..PARTIAL_SUMS {
             let x = f(chunk[j].cast::<f64>());
             sums[j] += x * x;
         }
@@ -108,12 +108,12 @@ pub(super) fn sum_of_squares<P: Real>(values: &[P], f: impl Fn(f64) -> f64) -> f
         let x = f(x.cast::<f64>());
         last += x * x;
     }
-    joined(&sums) + last
+    pairwise_sum(&sums) + last
 }
 
 /// The pairwise sum of the partial sums.
 #[inline(always)]
-fn joined(sums: &[f64; SUMS]) -> f64 {
+fn pairwise_sum(sums: &[f64; PARTIAL_SUMS]) -> f64 {
     let mut eight = [0.0; 8];
     for j in 0..8 {
         eight[j] = (sums[j] + sums[8 + j]) + (sums[16 + j] + sums[24 + j]);

@@ -23,9 +23,9 @@ use num_complex::Complex;
 /// can leave the range of f64; there it is 1 or 2^±600, depending on the numbers (after Blue 1978).
 type Squares<L> = (Lane<L, f64>, Lane<L, f64>);
 
-const FAR: f64 = f64::from_bits((1023 + 600) << 52); // 2⁶⁰⁰
+const LARGE_UNIT: f64 = f64::from_bits((1023 + 600) << 52); // 2⁶⁰⁰
 /// Numbers above this bound, or below its inverse, have another unit than 1.
-const END: f64 = f64::from_bits((1023 + 500) << 52); // 2⁵⁰⁰
+const UNIT_BOUND: f64 = f64::from_bits((1023 + 500) << 52); // 2⁵⁰⁰
 
 /// The unit of a set of numbers with this largest magnitude.
 #[inline(always)]
@@ -33,7 +33,9 @@ fn unit_of<L: Lanes, P: Prim>(largest: Lane<L, f64>) -> Lane<L, f64> {
     if P::DTYPE != DType::F64 {
         return Lane::one();
     }
-    largest.gt(END).select(FAR, largest.lt(1.0 / END).select(Lane::real(1.0 / FAR), Lane::one()))
+    largest
+        .gt(UNIT_BOUND)
+        .select(LARGE_UNIT, largest.lt(1.0 / UNIT_BOUND).select(Lane::real(1.0 / LARGE_UNIT), Lane::one()))
 }
 
 /// `Σ x²` of no numbers.
@@ -45,7 +47,7 @@ fn no_squares<L: Lanes, P: Prim>() -> Squares<L> {
 /// `x / unit`.
 #[inline(always)]
 fn in_unit<L: Lanes>(x: Lane<L, f64>, unit: Lane<L, f64>) -> Lane<L, f64> {
-    x * unit.gt(1.0).select(1.0 / FAR, unit.lt(1.0).select(Lane::real(FAR), Lane::one()))
+    x * unit.gt(1.0).select(1.0 / LARGE_UNIT, unit.lt(1.0).select(Lane::real(LARGE_UNIT), Lane::one()))
 }
 
 /// Adds the square of one number.
@@ -57,12 +59,12 @@ fn with_square<L: Lanes, P: Prim>(s: Squares<L>, x: Lane<L, P>) -> Squares<L> {
     }
     let unit = unit_of::<L, P>(x.abs());
     let x = in_unit(x, unit);
-    both_squares::<L, P>(s, (unit, x * x))
+    join_squares::<L, P>(s, (unit, x * x))
 }
 
 /// The sum of both, in the larger unit.
 #[inline(always)]
-fn both_squares<L: Lanes, P: Prim>(a: Squares<L>, b: Squares<L>) -> Squares<L> {
+fn join_squares<L: Lanes, P: Prim>(a: Squares<L>, b: Squares<L>) -> Squares<L> {
     if P::DTYPE != DType::F64 {
         return (a.0, a.1 + b.1);
     }
@@ -74,7 +76,7 @@ fn both_squares<L: Lanes, P: Prim>(a: Squares<L>, b: Squares<L>) -> Squares<L> {
 /// `Σ x²` of a slice: in the unit 1, and again in another unit if that sum is out of range or has lost
 /// digits.
 #[inline(always)]
-fn squares<P: Real>(values: &[P]) -> Squares<Eval> {
+fn squares_of<P: Real>(values: &[P]) -> Squares<Eval> {
     let sum = sum_of_squares(values, |x| x);
     if P::DTYPE != DType::F64 || (2f64.powi(-900)..=2f64.powi(900)).contains(&sum) {
         return (Lane(1.0), Lane(sum));
@@ -143,10 +145,10 @@ macro_rules! reducers {
 reducers! {
     /// The reducer of [`Norms::norm`].
     Norm: "norm" -> T, state Squares<L>, no_squares::<L, Compute<T>>();
-    |s, x| with_square(s, x); |s, re, im| with_square(with_square(s, re), im); |a, b| both_squares::<L, Compute<T>>(a, b); |s| s.1.sqrt() * s.0; [by_slice squares, norm]
+    |s, x| with_square(s, x); |s, re, im| with_square(with_square(s, re), im); |a, b| join_squares::<L, Compute<T>>(a, b); |s| s.1.sqrt() * s.0; [by_slice squares_of, norm]
     /// The same as an f64, because the norm of f32 elements can exceed f32.
     NormF64: "norm" -> f64, state Squares<L>, no_squares::<L, Compute<T>>();
-    |s, x| with_square(s, x); |s, re, im| with_square(with_square(s, re), im); |a, b| both_squares::<L, Compute<T>>(a, b); |s| s.1.sqrt() * s.0; [by_slice squares, norm]
+    |s, x| with_square(s, x); |s, re, im| with_square(with_square(s, re), im); |a, b| join_squares::<L, Compute<T>>(a, b); |s| s.1.sqrt() * s.0; [by_slice squares_of, norm]
     /// The reducer of [`Norms::norm_one`].
     NormOne: "norm_one" -> T, state Lane<L, f64>, Lane::zero(); |s, x| s + x.cast::<f64>().abs();
     |s, re, im| s + re.cast::<f64>().hypot(im.cast()); |a, b| a + b; |s| s;
@@ -216,9 +218,9 @@ norms! {
 
 /// The divisor of magnitudes: the number, or 1 if it is 0 or infinite.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Unit;
+pub(super) struct NormUnit;
 
-impl Op<(f64,)> for Unit {
+impl Op<(f64,)> for NormUnit {
     const NAME: &'static str = "norm_p";
     type Out = f64;
     #[inline(always)]
@@ -281,12 +283,12 @@ of_numbers! {
         let magnitude = x.lazy().cast::<f64>().abs();
         let renamed = |error: Error| error.renamed(op);
         let (unit, sums) = if p > 0.0 {
-            let sums = (magnitude / magnitude.along(NormMax, axes).map(Unit)).powf(p).sum(axes);
+            let sums = (magnitude / magnitude.along(NormMax, axes).map(NormUnit)).powf(p).sum(axes);
             (magnitude.reduce(NormMax, axes).map_err(renamed)?, sums.map_err(renamed)?)
         } else {
-            let sums = (magnitude / magnitude.along(Min, axes).map(Unit)).powf(p).sum(axes);
+            let sums = (magnitude / magnitude.along(Min, axes).map(NormUnit)).powf(p).sum(axes);
             (magnitude.min(axes).map_err(renamed)?, sums.map_err(renamed)?)
         };
-        (unit.lazy().map(Unit) * sums.lazy().powf(1.0 / p)).cast::<T>().eval_at(op, place)
+        (unit.lazy().map(NormUnit) * sums.lazy().powf(1.0 / p)).cast::<T>().eval_at(op, place)
     };
 }

@@ -33,9 +33,9 @@ pub enum QuantileMethod {
 /// Interpolates between two numbers, in f64; NaN if the last element in sorted order is NaN:
 /// `(low, high, last, part)`.
 #[derive(Clone, Copy, Debug)]
-struct Point;
+struct Interpolated;
 
-impl<T: Float> Op<(T, T, T, f64)> for Point {
+impl<T: Float> Op<(T, T, T, f64)> for Interpolated {
     const NAME: &'static str = "quantile";
     type Out = T;
     #[inline(always)]
@@ -57,7 +57,12 @@ impl<T: Float> Op<(T, T, T, f64)> for Point {
 }
 
 /// The position of the quantile `q` among `last + 1` elements: two neighbors, and the fraction between them.
-fn place_of(op: &'static str, q: f64, between: QuantileMethod, last: usize) -> Result<(usize, usize, f64)> {
+fn position_of(
+    op: &'static str,
+    q: f64,
+    between: QuantileMethod,
+    last: usize,
+) -> Result<(usize, usize, f64)> {
     if !(0.0..=1.0).contains(&q) {
         return Err(Error::Value { op, what: text(format_args!("a share of {q}, not from 0 to 1")) });
     }
@@ -74,23 +79,25 @@ fn place_of(op: &'static str, q: f64, between: QuantileMethod, last: usize) -> R
 }
 
 /// Several quantiles along an axis; the result has them along a first axis.
-fn at_shares<T: Float, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
+fn quantiles_of<T: Float, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
-    (shares, between): (&[f64], QuantileMethod),
+    (quantiles, between): (&[f64], QuantileMethod),
     axis: usize,
     place: P,
 ) -> Result<P::Done> {
     check_axis(op, axis, x.size())?;
     x.ready(op)?;
-    let beside = with_size(x.size(), axis, 1);
+    let kept_size = with_size(x.size(), axis, 1);
     // Axes before the removed one move one position back, behind the new first axis.
     let size: [usize; RANK] =
-        std::array::from_fn(|a| if a == 0 { shares.len() } else { x.size().0[a - usize::from(a <= axis)] });
+        std::array::from_fn(
+            |a| if a == 0 { quantiles.len() } else { x.size().0[a - usize::from(a <= axis)] },
+        );
     let layout = Layout::row_major_of(op, Dim(size), size_of::<T>())?;
     let last = x.size().0[axis].checked_sub(1);
-    let places: Vec<_> =
-        shares.iter().map(|&q| place_of(op, q, between, last.unwrap_or(0))).collect::<Result<_>>()?;
+    let points: Vec<_> =
+        quantiles.iter().map(|&q| position_of(op, q, between, last.unwrap_or(0))).collect::<Result<_>>()?;
     if size.contains(&0) {
         return place.put(op, layout, x.device(), |_| Ok(()));
     }
@@ -98,16 +105,16 @@ fn at_shares<T: Float, const RANK: usize, D: Device, P: Destination<T, RANK, D>>
     let sorted = x.sort_axis(axis)?;
     let at = |place: usize| sorted.view().slice_axis(axis, place..place + 1, 1);
     place.put(op, layout, x.device(), |out| {
-        for (k, &(low, high, part)) in places.iter().enumerate() {
-            let out = out.reborrow().slice_axis(0, k..k + 1, 1)?.reshape(beside)?;
-            apply_into(Point, (at(low)?, at(high)?, at(last)?, part), out)?;
+        for (k, &(low, high, part)) in points.iter().enumerate() {
+            let out = out.reborrow().slice_axis(0, k..k + 1, 1)?.reshape(kept_size)?;
+            apply_into(Interpolated, (at(low)?, at(high)?, at(last)?, part), out)?;
         }
         Ok(())
     })
 }
 
 /// The lower of the middle elements along an axis, and its index; the first NaN if there is one.
-fn middle<
+fn median_of<
     T: Comparable,
     const RANK: usize,
     const M: usize,
@@ -125,7 +132,7 @@ where
 {
     check_axis(op, axis, x.size())?;
     x.ready(op)?;
-    let beside = with_size(x.size(), axis, 1);
+    let kept_size = with_size(x.size(), axis, 1);
     let kept: [usize; M] = std::array::from_fn(|a| x.size().0[a + usize::from(a >= axis)]);
     let layout = Layout::row_major(Dim(kept));
     let n = x.size().0[axis];
@@ -138,30 +145,30 @@ where
                 return Ok(());
             }
             let (mut values, mut positions) =
-                (values.reborrow().reshape(beside)?, positions.reborrow().reshape(beside)?);
+                (values.reborrow().reshape(kept_size)?, positions.reborrow().reshape(kept_size)?);
             let half = n.div_ceil(2);
-            let (lower, places) =
+            let (lower, indices) =
                 ordered(x, Wanted { op, axis, keep: Some(half), descending: false }, (Allocate, Allocate))?;
             let last = |n: usize| n - 1..n;
-            let (lower, places) = (
+            let (lower, indices) = (
                 lower.view().slice_axis(axis, last(half), 1)?,
-                places.view().slice_axis(axis, last(half), 1)?,
+                indices.view().slice_axis(axis, last(half), 1)?,
             );
             if T::DTYPE.is_discrete() {
                 values.assign(lower)?;
-                return positions.assign(places);
+                return positions.assign(indices);
             }
             let top: Tensor<T, M, D> = x.max_axis(axis)?;
             let first: Tensor<i64, M, D> = x.argmax_axis(axis)?;
-            let (top, first) = (top.view().reshape(beside)?, first.view().reshape(beside)?);
+            let (top, first) = (top.view().reshape(kept_size)?, first.view().reshape(kept_size)?);
             values.assign(top.lazy().is_nan().select(top, lower))?;
-            positions.assign(top.lazy().is_nan().select(first, places))
+            positions.assign(top.lazy().is_nan().select(first, indices))
         })
     })
 }
 
 /// One quantile along an axis.
-fn at_share<T: Float, const RANK: usize, const M: usize, D: Device, P: Destination<T, M, D>>(
+fn quantile_of<T: Float, const RANK: usize, const M: usize, D: Device, P: Destination<T, M, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     (q, between): (f64, QuantileMethod),
@@ -169,7 +176,7 @@ fn at_share<T: Float, const RANK: usize, const M: usize, D: Device, P: Destinati
     place: P,
 ) -> Result<P::Done> {
     check_axis(op, axis, x.size())?;
-    let (low, high, part) = place_of(op, q, between, x.size().0[axis].saturating_sub(1))?;
+    let (low, high, part) = position_of(op, q, between, x.size().0[axis].saturating_sub(1))?;
     x.ready(op)?;
     let kept: [usize; M] = std::array::from_fn(|a| x.size().0[a + usize::from(a >= axis)]);
     let layout = Layout::row_major(Dim(kept));
@@ -184,7 +191,7 @@ fn at_share<T: Float, const RANK: usize, const M: usize, D: Device, P: Destinati
     let at = |place: usize| sorted.view().slice_axis(axis, place..place + 1, 1);
     place.put(op, layout, x.device(), |out| {
         let out = out.reborrow().reshape(with_size(x.size(), axis, 1))?;
-        apply_into(Point, (at(low)?, at(high)?, at(last)?, part), out)
+        apply_into(Interpolated, (at(low)?, at(high)?, at(last)?, part), out)
     })
 }
 
@@ -237,7 +244,7 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
         T: Float,
         Dim<RANK>: RankMinusOne<Output = Dim<M>>,
     {
-        at_share("quantile", self.into_view(), (q, between), axis, Allocate)
+        quantile_of("quantile", self.into_view(), (q, between), axis, Allocate)
     }
 
     /// Several quantiles along axis `A`, by one sort: a first axis with one position per quantile, then the
@@ -257,7 +264,7 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
     /// ```
     fn quantiles<const A: usize>(
         self,
-        shares: &[f64],
+        quantiles: &[f64],
         axis: Axis<A>,
         between: QuantileMethod,
     ) -> Result<Tensor<T, RANK, D>>
@@ -266,7 +273,7 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
         Dim<RANK>: RemoveAxis<A>,
     {
         let _ = axis;
-        self.quantiles_axis(shares, A, between)
+        self.quantiles_axis(quantiles, A, between)
     }
 
     /// As [`quantiles`](Quantiles::quantiles), along an axis known at run time.
@@ -275,14 +282,14 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
     /// Also [`Error::Axis`].
     fn quantiles_axis(
         self,
-        shares: &[f64],
+        quantiles: &[f64],
         axis: usize,
         between: QuantileMethod,
     ) -> Result<Tensor<T, RANK, D>>
     where
         T: Float,
     {
-        at_shares("quantiles", self.into_view(), (shares, between), axis, Allocate)
+        quantiles_of("quantiles", self.into_view(), (quantiles, between), axis, Allocate)
     }
 
     /// As [`quantiles`](Quantiles::quantiles), into an existing tensor or exclusive view. The sorted elements
@@ -303,7 +310,7 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
     /// ```
     fn quantiles_into<'o, const A: usize>(
         self,
-        shares: &[f64],
+        quantiles: &[f64],
         axis: Axis<A>,
         between: QuantileMethod,
         out: impl IntoViewMut<'o, T, RANK, D>,
@@ -314,7 +321,7 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
         Dim<RANK>: RemoveAxis<A>,
     {
         let _ = axis;
-        at_shares("quantiles_into", self.into_view(), (shares, between), A, Existing(out))
+        quantiles_of("quantiles_into", self.into_view(), (quantiles, between), A, Existing(out))
     }
 
     /// The middle element along axis `A` in sorted order, the lower one of two, and its index, as PyTorch's
@@ -332,8 +339,8 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
     /// ```
     /// use rankform::prelude::*;
     /// let x = Tensor::from([[4, 1, 3, 2], [7, 9, 8, 7]]);
-    /// let (values, places) = x.median(Axis::<1>)?;
-    /// assert_eq!((values.to_vec()?, places.to_vec()?), (vec![2, 7], vec![3, 3]));
+    /// let (values, indices) = x.median(Axis::<1>)?;
+    /// assert_eq!((values.to_vec()?, indices.to_vec()?), (vec![2, 7], vec![3, 3]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
     fn median<const A: usize, const M: usize>(
@@ -357,7 +364,7 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
         T: Comparable,
         Dim<RANK>: RankMinusOne<Output = Dim<M>>,
     {
-        middle("median", self.into_view(), axis, (Allocate, Allocate))
+        median_of("median", self.into_view(), axis, (Allocate, Allocate))
     }
 
     /// As [`median`](Quantiles::median), into two existing tensors or exclusive views: the elements and their
@@ -370,16 +377,16 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
-    /// let (mut values, mut places) = (Tensor::from([0]), Tensor::from([0_i64]));
-    /// Tensor::from([[4, 1, 3]]).median_into(Axis::<1>, &mut values, &mut places)?;
-    /// assert_eq!((values.to_vec()?, places.to_vec()?), (vec![3], vec![2]));
+    /// let (mut values, mut indices) = (Tensor::from([0]), Tensor::from([0_i64]));
+    /// Tensor::from([[4, 1, 3]]).median_into(Axis::<1>, &mut values, &mut indices)?;
+    /// assert_eq!((values.to_vec()?, indices.to_vec()?), (vec![3], vec![2]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
     fn median_into<'o, const A: usize, const M: usize>(
         self,
         axis: Axis<A>,
         values: impl IntoViewMut<'o, T, M, D>,
-        places: impl IntoViewMut<'o, i64, M, D>,
+        indices: impl IntoViewMut<'o, i64, M, D>,
     ) -> Result<()>
     where
         T: Comparable,
@@ -387,7 +394,7 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
         Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
     {
         let _ = axis;
-        middle("median_into", self.into_view(), A, (Existing(values), Existing(places))).map(|_| ())
+        median_of("median_into", self.into_view(), A, (Existing(values), Existing(indices))).map(|_| ())
     }
 
     /// As [`quantile`](Quantiles::quantile), into an existing tensor or exclusive view. The sorted elements
@@ -419,7 +426,7 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
         Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
     {
         let _ = axis;
-        at_share("quantile_into", self.into_view(), (q, between), A, Existing(out))
+        quantile_of("quantile_into", self.into_view(), (q, between), A, Existing(out))
     }
 }
 impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Quantiles<'a, T, RANK, D> for X {}

@@ -16,7 +16,9 @@ use crate::kernel::SliceFn;
 use crate::kernel::{PIECE, Reducer, is_light};
 use crate::layout::Layout;
 use crate::ops::functions::exp_beside_one;
-use crate::ops::reduction::moments::{Moments, Shifted, distances, join, mean_square, moments, shifted};
+use crate::ops::reduction::moments::{
+    Moments, ShiftedSum, join_moments, mean_square, moments_of, shifted_sum_of, shifted_sums,
+};
 use crate::ops::{Cast as _, ComplexParts as _};
 use crate::rank::{HasAxes, RankMinusOne, RemoveAxes};
 #[cfg(debug_assertions)]
@@ -26,11 +28,11 @@ use crate::tensor::{Allocate, Destination as Put, Existing, IntoViewMut, Tensor}
 use num_complex::Complex;
 
 /// A lane of the compute type of `T`.
-type At<L, T> = Lane<L, Compute<T>>;
+type ValueLane<L, T> = Lane<L, Compute<T>>;
 /// The order key of a lane of the compute type of `T`.
 type Key<L, T> = Lane<L, <Compute<T> as Ordered>::Key>;
 /// The row-major index of a value along the reduced axes.
-type Place<L> = Lane<L, i64>;
+type Position<L> = Lane<L, i64>;
 
 /// Reducers, one block each: name, class of elements, result, state, and the four functions.
 macro_rules! reducers {
@@ -55,11 +57,11 @@ macro_rules! reducers {
             #[inline(always)]
             fn identity<$L: Lanes>() -> $state { $identity }
             #[inline(always)]
-            fn accumulate<$L: Lanes>($s: $state, $x: At<$L, $T>, $at: Place<$L>) -> $state { $accumulate }
+            fn accumulate<$L: Lanes>($s: $state, $x: ValueLane<$L, $T>, $at: Position<$L>) -> $state { $accumulate }
             #[inline(always)]
             fn combine<$L: Lanes>($a: $state, $b: $state) -> $state { $combine }
             #[inline(always)]
-            fn finalize<$L: Lanes>($f: $state, $count: Place<$L>) -> At<$L, $out> { $finalize }
+            fn finalize<$L: Lanes>($f: $state, $count: Position<$L>) -> ValueLane<$L, $out> { $finalize }
             $(const BY_SLICE: bool = true;
             #[inline(always)]
             fn accumulate_slice($values: &[Compute<$T>], $from: usize) -> Self::State<Eval> { $accumulate_slice }
@@ -75,14 +77,14 @@ macro_rules! reducers {
 
 reducers! {
     /// `Σ x`, in the element's compute type: f32 for 16-bit floats, wrapping for integers. 0 for no elements.
-    Sum: "sum", <T: Number, L> -> T, state At<L, T>;
+    Sum: "sum", <T: Number, L> -> T, state ValueLane<L, T>;
     identity Lane::zero();
     accumulate |s, x, _at| s + x;
     combine |a, b| a + b;
     finalize |s, _count| s;
 
     /// `Π x`, in the element's compute type. 1 for no elements.
-    Prod: "prod", <T: Number, L> -> T, state At<L, T>;
+    Prod: "prod", <T: Number, L> -> T, state ValueLane<L, T>;
     identity Lane::one();
     accumulate |s, x, _at| s * x;
     combine |a, b| a * b;
@@ -103,27 +105,27 @@ reducers! {
     finalize |s, _count| Lane::of_reverse_key(s);
 
     /// `Σ x / n`; NaN for no elements.
-    Mean: "mean", <T: Inexact, L> -> T, state At<L, T>;
+    Mean: "mean", <T: Inexact, L> -> T, state ValueLane<L, T>;
     identity Lane::zero();
     accumulate |s, x, _at| s + x;
     combine |a, b| a + b;
     finalize |s, count| T::each_part(s, |part| part / count.cast());
 
     /// The index of the first of the largest elements; that of the first NaN if there is one.
-    ArgMax: "argmax" needs elements, <T: Comparable, L> -> i64, state Found<L>;
+    ArgMax: "argmax" needs elements, <T: Comparable, L> -> i64, state Best<L>;
     identity (Lane::lowest(), Lane::highest());
-    accumulate |s, x, at| best(s, Ordered::one_zero(x).order_key().cast(), x.is_nan(), at);
-    combine |a, b| first(a, b);
-    accumulate_slice |values, from| find::<T>(values, from, |x| x.order_key(), Lane::of_order_key), largest;
-    finalize |s, _count| place(s);
+    accumulate |s, x, at| with_score(s, Ordered::one_zero(x).order_key().cast(), x.is_nan(), at);
+    combine |a, b| best_of_two(a, b);
+    accumulate_slice |values, from| best_of_slice::<T>(values, from, |x| x.order_key(), Lane::of_order_key), largest;
+    finalize |s, _count| position_of_best(s);
 
     /// The index of the first of the smallest elements; that of the first NaN if there is one.
-    ArgMin: "argmin" needs elements, <T: Comparable, L> -> i64, state Found<L>;
+    ArgMin: "argmin" needs elements, <T: Comparable, L> -> i64, state Best<L>;
     identity (Lane::lowest(), Lane::highest());
-    accumulate |s, x, at| best(s, Ordered::one_zero(x).reverse_key().cast(), x.is_nan(), at);
-    combine |a, b| first(a, b);
-    accumulate_slice |values, from| find::<T>(values, from, |x| x.reverse_key(), Lane::of_reverse_key), smallest;
-    finalize |s, _count| place(s);
+    accumulate |s, x, at| with_score(s, Ordered::one_zero(x).reverse_key().cast(), x.is_nan(), at);
+    combine |a, b| best_of_two(a, b);
+    accumulate_slice |values, from| best_of_slice::<T>(values, from, |x| x.reverse_key(), Lane::of_reverse_key), smallest;
+    finalize |s, _count| position_of_best(s);
 
     /// `Σ (x − mean)² / n`, by Welford's update and Chan's combination: no cancellation for a large mean. NaN
     /// for no elements.
@@ -135,8 +137,8 @@ reducers! {
         let mean = s.1 + delta / n;
         (n, mean, delta.mul_add(x - mean, s.2))
     };
-    combine |a, b| join(a, b);
-    accumulate_slice |values, _from| moments(values), moments;
+    combine |a, b| join_moments(a, b);
+    accumulate_slice |values, _from| moments_of(values), moments;
     finalize |s, count| mean_square(s, count, 0).cast();
 
     /// `Σ (x − mean)² / (n − 1)`: the variance of the population from which the sample comes. NaN for fewer
@@ -144,36 +146,36 @@ reducers! {
     SampleVar: "sample_var", <T: Float, L> -> T, state Moments<L>;
     identity (Lane::zero(), Lane::zero(), Lane::zero());
     accumulate |s, x, at| <Var as Reducer<T>>::accumulate::<L>(s, x, at);
-    combine |a, b| join(a, b);
-    accumulate_slice |values, _from| moments(values), moments;
+    combine |a, b| join_moments(a, b);
+    accumulate_slice |values, _from| moments_of(values), moments;
     finalize |s, count| mean_square(s, count, 1).cast();
 
     /// The root of [`Var`].
     Std: "std", <T: Float, L> -> T, state Moments<L>;
     identity (Lane::zero(), Lane::zero(), Lane::zero());
     accumulate |s, x, at| <Var as Reducer<T>>::accumulate::<L>(s, x, at);
-    combine |a, b| join(a, b);
-    accumulate_slice |values, _from| moments(values), moments;
+    combine |a, b| join_moments(a, b);
+    accumulate_slice |values, _from| moments_of(values), moments;
     finalize |s, count| mean_square(s, count, 0).sqrt().cast();
 
     /// The root of [`SampleVar`].
     SampleStd: "sample_std", <T: Float, L> -> T, state Moments<L>;
     identity (Lane::zero(), Lane::zero(), Lane::zero());
     accumulate |s, x, at| <Var as Reducer<T>>::accumulate::<L>(s, x, at);
-    combine |a, b| join(a, b);
-    accumulate_slice |values, _from| moments(values), moments;
+    combine |a, b| join_moments(a, b);
+    accumulate_slice |values, _from| moments_of(values), moments;
     finalize |s, count| mean_square(s, count, 1).sqrt().cast();
 
     /// The mean and `Σ (x − mean)² / n`, as the two parts of a complex number. [`Reductions::mean_var`]
     /// separates them.
-    MeanVar: "mean_var", <T: Float, L> -> Complex<f64>, state (Moments<L>, At<L, T>);
+    MeanVar: "mean_var", <T: Float, L> -> Complex<f64>, state (Moments<L>, ValueLane<L, T>);
     identity ((Lane::zero(), Lane::zero(), Lane::zero()), Lane::zero());
     accumulate |s, x, at| (<Var as Reducer<T>>::accumulate::<L>(s.0, x, at), s.1 + x);
-    combine |a, b| (join(a.0, b.0), a.1 + b.1);
+    combine |a, b| (join_moments(a.0, b.0), a.1 + b.1);
     accumulate_slice |values, _from| {
-        let (n, mean, squares) = moments(values);
+        let (n, mean, squares) = moments_of(values);
         // Infinite distances, and distances to an infinity, have no mean; then the plain sum gives it.
-        let sum = if mean.value().is_finite() { (n * mean).cast() } else { Lane::real(distances(values, 0.0).0) };
+        let sum = if mean.value().is_finite() { (n * mean).cast() } else { Lane::real(shifted_sums(values, 0.0).0) };
         ((n, mean, squares), sum)
     }, moments_and_sum;
     finalize |s, count| {
@@ -187,7 +189,7 @@ reducers! {
 
     /// `Σ x / n` in f64, from the distances to a first value. The mean of equal numbers is exactly that
     /// number. NaN for no elements.
-    MeanF64: "mean", <T: Float, L> -> T, state Shifted<L>;
+    MeanF64: "mean", <T: Float, L> -> T, state ShiftedSum<L>;
     identity (Lane::zero(), Lane::zero(), Lane::zero());
     accumulate |s, x, _at| {
         let from = s.0.eq(Lane::zero()).select(x.cast::<f64>(), s.1);
@@ -200,21 +202,21 @@ reducers! {
     };
     accumulate_slice |values, _from| {
         let mut state = <Self as Reducer<T>>::identity::<Eval>();
-        for piece in values.chunks(PIECE) { state = <Self as Reducer<T>>::combine::<Eval>(state, shifted(piece)); }
+        for piece in values.chunks(PIECE) { state = <Self as Reducer<T>>::combine::<Eval>(state, shifted_sum_of(piece)); }
         state
     }, shifted;
     finalize |s, count| (s.1 + s.2 / count.cast::<f64>()).cast();
 
     /// `ln Σ eˣ` without overflow: the state is the largest x and `Σ e^(x − largest)`. −∞ for no elements.
-    LogSumExp: "logsumexp", <T: Float, L> -> T, state (At<L, T>, At<L, T>);
+    LogSumExp: "logsumexp", <T: Float, L> -> T, state (ValueLane<L, T>, ValueLane<L, T>);
     identity (Lane::lowest(), Lane::zero());
-    accumulate |s, x, _at| heap(s, (x, Lane::one()));
-    combine |a, b| heap(a, b);
+    accumulate |s, x, _at| join_exp_sums(s, (x, Lane::one()));
+    combine |a, b| join_exp_sums(a, b);
     accumulate_slice |values, _from| {
         let mut state = <Self as Reducer<T>>::identity::<Eval>();
-        for piece in values.chunks(PIECE) { state = heap(state, powers(piece)); }
+        for piece in values.chunks(PIECE) { state = join_exp_sums(state, exp_sum_of(piece)); }
         state
-    }, powers;
+    }, exp_sums;
     finalize |s, _count| s.0 + s.1.ln();
 
     /// Whether any is `true`; `false` for no elements.
@@ -242,7 +244,7 @@ reducers! {
 /// Joins two sums of exponentials, each relative to its largest exponent, by scaling the sum with the smaller
 /// one.
 #[inline(always)]
-fn heap<L: Lanes, P: Real>(
+fn join_exp_sums<L: Lanes, P: Real>(
     a: (Lane<L, P>, Lane<L, P>),
     b: (Lane<L, P>, Lane<L, P>),
 ) -> (Lane<L, P>, Lane<L, P>) {
@@ -255,44 +257,44 @@ fn heap<L: Lanes, P: Real>(
 }
 
 /// The number of independent partial sums of exponentials.
-const POWERS: usize = 16;
+const EXP_SUMS: usize = 16;
 
 /// The largest of a slice and `Σ e^(x − largest)`, in two passes, the second one over cached values.
 #[inline(always)]
-fn powers<P: Real>(values: &[P]) -> (Lane<Eval, P>, Lane<Eval, P>) {
+fn exp_sum_of<P: Real>(values: &[P]) -> (Lane<Eval, P>, Lane<Eval, P>) {
     let (mut keys, mut sums) =
-        ([Lane::<Eval, P>::lowest().order_key(); POWERS], [Lane::<Eval, P>::zero(); POWERS]);
+        ([Lane::<Eval, P>::lowest().order_key(); EXP_SUMS], [Lane::<Eval, P>::zero(); EXP_SUMS]);
     // The difference of equal infinities is NaN; they count as equal.
     let power = |x: Lane<Eval, P>, largest: Lane<Eval, P>| {
         exp_beside_one(x.eq(largest).select(Lane::zero(), x - largest))
     };
-    if values.len() < POWERS {
+    if values.len() < EXP_SUMS {
         let largest = Lane::of_order_key(values.iter().fold(keys[0], |key, &x| key.max(Lane(x).order_key())));
         return (largest, values.iter().fold(sums[0], |sum, &x| sum + power(Lane(x), largest)));
     }
     // The last step overlaps the step before, and repeated values are masked. A separate tail loop would not
     // vectorize.
-    let (steps, last) = (values.len().div_ceil(POWERS), values.len() - POWERS);
+    let (steps, last) = (values.len().div_ceil(EXP_SUMS), values.len() - EXP_SUMS);
     let step = |k: usize| {
         std::hint::black_box(()); // vectorizes within a step, not across steps
-        let from = (k * POWERS).min(last);
-        (*values[from..].first_chunk::<POWERS>().unwrap_or(&[P::LOWEST; POWERS]), k * POWERS - from)
+        let from = (k * EXP_SUMS).min(last);
+        (*values[from..].first_chunk::<EXP_SUMS>().unwrap_or(&[P::LOWEST; EXP_SUMS]), k * EXP_SUMS - from)
     };
     for k in 0..steps {
         let (some, _) = step(k);
-        for j in 0..POWERS {
+        for j in 0..EXP_SUMS {
             keys[j] = keys[j].max(Lane(some[j]).order_key());
         }
     }
     let largest = Lane::of_order_key(keys.into_iter().fold(keys[0], Lane::max));
     for k in 0..steps {
         let (some, again) = step(k);
-        for j in 0..POWERS {
+        for j in 0..EXP_SUMS {
             let sum = sums[j] + power(Lane(some[j]), largest);
             sums[j] = if j as u32 >= again as u32 { sum } else { sums[j] };
         }
     }
-    let mut width = POWERS;
+    let mut width = EXP_SUMS;
     while width > 1 {
         width /= 2;
         for j in 0..width {
@@ -304,12 +306,17 @@ fn powers<P: Real>(values: &[P]) -> (Lane<Eval, P>, Lane<Eval, P>) {
 
 /// A score, and the index of the first value with this score. Both are 64 bits wide, because lanes of two
 /// widths would not vectorize.
-type Found<L> = (Lane<L, i64>, Place<L>);
+type Best<L> = (Lane<L, i64>, Position<L>);
 
 /// The state after another value with this score, at a higher index than all before; NaN has the highest
 /// score.
 #[inline(always)]
-fn best<L: Lanes>(state: Found<L>, score: Lane<L, i64>, is_nan: Lane<L, bool>, at: Place<L>) -> Found<L> {
+fn with_score<L: Lanes>(
+    state: Best<L>,
+    score: Lane<L, i64>,
+    is_nan: Lane<L, bool>,
+    at: Position<L>,
+) -> Best<L> {
     let score = is_nan.select(Lane::highest(), score);
     let better = score.gt(state.0);
     (better.select(score, state.0), better.select(at, state.1))
@@ -317,7 +324,7 @@ fn best<L: Lanes>(state: Found<L>, score: Lane<L, i64>, is_nan: Lane<L, bool>, a
 
 /// The one of two states with the higher score, or with the lower index if the scores are equal.
 #[inline(always)]
-fn first<L: Lanes>(a: Found<L>, b: Found<L>) -> Found<L> {
+fn best_of_two<L: Lanes>(a: Best<L>, b: Best<L>) -> Best<L> {
     let better = b.0.gt(a.0) | (b.0.eq(a.0) & b.1.lt(a.1));
     (better.select(b.0, a.0), better.select(b.1, a.1))
 }
@@ -325,21 +332,21 @@ fn first<L: Lanes>(a: Found<L>, b: Found<L>) -> Found<L> {
 /// The best value of a slice and the index of the first value equal to it, in two passes, the second one over
 /// cached values. `key` is higher for better values and highest for NaN, and `of_key` is its inverse.
 #[inline(always)]
-fn find<T: Comparable>(
+fn best_of_slice<T: Comparable>(
     values: &[Compute<T>],
     from: usize,
-    key: impl Fn(At<Eval, T>) -> Key<Eval, T>,
-    of_key: impl Fn(Key<Eval, T>) -> At<Eval, T>,
-) -> Found<Eval> {
+    key: impl Fn(ValueLane<Eval, T>) -> Key<Eval, T>,
+    of_key: impl Fn(Key<Eval, T>) -> ValueLane<Eval, T>,
+) -> Best<Eval> {
     let top = values.iter().fold(Lane::lowest(), |top: Key<Eval, T>, &x| top.max(key(Lane(x))));
     // Ranked as by `accumulate`: zeros of both signs are equal, and all NaNs are equal.
     let value = Ordered::one_zero(of_key(top));
     let at = if value.is_nan().value() {
-        first_of(values, |x| At::<Eval, T>::is_nan(Lane(x)).value())
+        position_of_first(values, |x| ValueLane::<Eval, T>::is_nan(Lane(x)).value())
     } else {
-        first_of(values, |x| x == value.0)
+        position_of_first(values, |x| x == value.0)
     };
-    best(
+    with_score(
         (Lane::lowest(), Lane::highest()),
         key(value).cast(),
         value.is_nan(),
@@ -349,7 +356,7 @@ fn find<T: Comparable>(
 
 /// The index of the first value for which `is` holds; at least one must exist.
 #[inline(always)]
-fn first_of<P: Copy>(values: &[P], is: impl Fn(P) -> bool) -> usize {
+fn position_of_first<P: Copy>(values: &[P], is: impl Fn(P) -> bool) -> usize {
     const WIDTH: usize = 64;
     let (chunks, rest) = values.as_chunks::<WIDTH>();
     for (k, chunk) in chunks.iter().enumerate() {
@@ -371,12 +378,12 @@ fn first_of<P: Copy>(values: &[P], is: impl Fn(P) -> bool) -> usize {
 /// The index of the best value. If no score exceeded the lowest one, all values are equal, and the first is
 /// the result.
 #[inline(always)]
-fn place<L: Lanes>(found: Found<L>) -> Place<L> {
+fn position_of_best<L: Lanes>(found: Best<L>) -> Position<L> {
     found.1.eq(Lane::highest()).select(Lane::zero(), found.1)
 }
 
 /// Writes both parts into their destinations.
-fn parts<T: Float, const M: usize, D: Device, A: Put<T, M, D>, B: Put<T, M, D>>(
+fn put_mean_var<T: Float, const M: usize, D: Device, A: Put<T, M, D>, B: Put<T, M, D>>(
     op: &'static str,
     both: &Tensor<Complex<f64>, M, D>,
     (mean, var): (A, B),
@@ -544,7 +551,7 @@ reductions! {
         T: Float,
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
     {
-        parts("mean_var", &self.reduce(MeanVar, axes)?, (Allocate, Allocate))
+        put_mean_var("mean_var", &self.reduce(MeanVar, axes)?, (Allocate, Allocate))
     }
     /// As [`mean_var`](Reductions::mean_var), into two existing tensors or exclusive views of the
     /// kept sizes: the means, then the variances.
@@ -570,7 +577,7 @@ reductions! {
     {
         let op = "mean_var_into";
         let both = self.reduce(MeanVar, axes).map_err(|error| error.renamed(op))?;
-        parts(op, &both, (Existing(mean), Existing(var))).map(|_| ())
+        put_mean_var(op, &both, (Existing(mean), Existing(var))).map(|_| ())
     }
     /// As [`mean_var`](Reductions::mean_var), over an axis known at run time.
     fn mean_var_axis<const M: usize>(self, axis: usize) -> Result<(Tensor<T, M, D>, Tensor<T, M, D>)>
@@ -578,6 +585,6 @@ reductions! {
         T: Float,
         Dim<RANK>: RankMinusOne<Output = Dim<M>>,
     {
-        parts("mean_var", &self.reduce_axis(MeanVar, axis)?, (Allocate, Allocate))
+        put_mean_var("mean_var", &self.reduce_axis(MeanVar, axis)?, (Allocate, Allocate))
     }
 }

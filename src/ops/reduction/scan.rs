@@ -13,7 +13,7 @@ use crate::scalar::{Lane, Lanes};
 use crate::tensor::{IntoViewMut, Tensor};
 
 /// A lane of the compute type of `T`.
-type At<L, T> = Lane<L, Compute<T>>;
+type ValueLane<L, T> = Lane<L, Compute<T>>;
 
 /// The reducer of a scan.
 macro_rules! scan_reducer {
@@ -31,7 +31,7 @@ macro_rules! scan_reducer {
                 $identity
             }
             #[inline(always)]
-            fn accumulate<$L: Lanes>($s: $state, $x: At<$L, $T>, _: Lane<$L, i64>) -> $state {
+            fn accumulate<$L: Lanes>($s: $state, $x: ValueLane<$L, $T>, _: Lane<$L, i64>) -> $state {
                 $accumulate
             }
             #[inline(always)]
@@ -39,7 +39,7 @@ macro_rules! scan_reducer {
                 $combine
             }
             #[inline(always)]
-            fn finalize<$L: Lanes>($f: $state, _: Lane<$L, i64>) -> At<$L, $T> {
+            fn finalize<$L: Lanes>($f: $state, _: Lane<$L, i64>) -> ValueLane<$L, $T> {
                 $finalize
             }
         }
@@ -135,14 +135,14 @@ scans! {
     finalize |s| s.cast();
 
     /// The running maximum; NaN from the first NaN on.
-    fn cummax, cummax_axis, cummax_into = CumMax, <T: Comparable, L> state At<L, T>;
+    fn cummax, cummax_axis, cummax_into = CumMax, <T: Comparable, L> state ValueLane<L, T>;
     identity Lane::lowest();
     accumulate |s, x| s.max(x);
     combine |a, b| a.max(b);
     finalize |s| s;
 
     /// The running minimum; NaN from the first NaN on.
-    fn cummin, cummin_axis, cummin_into = CumMin, <T: Comparable, L> state At<L, T>;
+    fn cummin, cummin_axis, cummin_into = CumMin, <T: Comparable, L> state ValueLane<L, T>;
     identity Lane::highest();
     accumulate |s, x| s.min(x);
     combine |a, b| a.min(b);

@@ -26,5 +26,5 @@ slices! {
     moments_and_sum MeanVar: F32 f32, F64 f64;
     norm Norm: F32 f32, F64 f64;
     shifted MeanF64: F32 f32, F64 f64;
-    powers LogSumExp: F32 f32, F64 f64;
+    exp_sums LogSumExp: F32 f32, F64 f64;
 }

@@ -56,7 +56,7 @@ impl<T, D: Device> Default for Cov<'_, T, D> {
 }
 
 /// A number for each observation of `x`, as f64; 1 by default.
-fn observed<T: Element, U: Element, D: Device>(
+fn checked_weights<T: Element, U: Element, D: Device>(
     op: &'static str,
     x: TensorView<'_, T, 2, D>,
     (of, numbers): (&str, Option<TensorView<'_, U, 1, D>>),
@@ -90,9 +90,11 @@ fn covariance<T: Float, U: Float, D: Device, P: Destination<U, 2, D>>(
     place: P,
 ) -> Result<P::Done> {
     x.ready(op)?;
-    let alike = plan.frequencies.is_none() && plan.weights.is_none();
-    let (frequencies, weights) =
-        (observed(op, x, ("a frequency", plan.frequencies))?, observed(op, x, ("a weight", plan.weights))?);
+    let is_unweighted = plan.frequencies.is_none() && plan.weights.is_none();
+    let (frequencies, weights) = (
+        checked_weights(op, x, ("a frequency", plan.frequencies))?,
+        checked_weights(op, x, ("a weight", plan.weights))?,
+    );
     let shares = frequencies.mul(&weights)?;
     let total = shares.sum(All)?;
     // The share of the correction that corresponds to the weight of one observation.
@@ -104,8 +106,11 @@ fn covariance<T: Float, U: Float, D: Device, P: Destination<U, 2, D>>(
     // observation, which makes rows of equal numbers exactly 0. With weights it subtracts the mean, because
     // the observation may have weight 0.
     let mean = |x: &Tensor<f64, 2, D>| (x.lazy() * line).sum(Axis::<1>)?.div(total.lift());
-    let near =
-        if alike { x.sub(first_observation(x.view())?)? } else { x.sub(mean(&x)?.insert_axis(Axis::<1>))? };
+    let near = if is_unweighted {
+        x.sub(first_observation(x.view())?)?
+    } else {
+        x.sub(mean(&x)?.insert_axis(Axis::<1>))?
+    };
     let centered = near.sub(mean(&near)?.insert_axis(Axis::<1>))?;
     let product = centered.mul(line)?.matmul(centered.transposed())?;
     (product.lazy() / below.lift()).cast::<U>().eval_at(op, place)

@@ -9,23 +9,23 @@ use crate::expr::{Elementwise as _, Expr, IntoView, Lazy, Reduce as _, Zip as _}
 use crate::kernel::{Body, Op};
 use crate::layout::joint_size;
 use crate::ops::define::along_axes;
-use crate::ops::reduction::norms::{IsNotZero, Unit, order_of};
+use crate::ops::reduction::norms::{IsNotZero, NormUnit, order_of};
 use crate::ops::{Arithmetic as _, Cast as _, Math as _, Min, NormF64, NormMax, Reductions as _, Sum};
 use crate::rank::{HasAxes, RemoveAxes};
 use crate::scalar::{DType, Lane, Lanes};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 use std::marker::PhantomData;
 
-/// The divisor of [`Over`]: the norm for f64, its inverse for other elements. The norm is an f64, because
+/// The divisor of [`OverNorm`]: the norm for f64, its inverse for other elements. The norm is an f64, because
 /// that of f32 elements can exceed f32.
 #[derive(Clone, Copy, Debug)]
-struct Divisor<T>(PhantomData<fn() -> T>);
+struct NormDivisor<T>(PhantomData<fn() -> T>);
 
-impl<T> Divisor<T> {
-    const NEW: Self = Divisor(PhantomData);
+impl<T> NormDivisor<T> {
+    const NEW: Self = NormDivisor(PhantomData);
 }
 
-impl<T: Float> Op<(f64,)> for Divisor<T> {
+impl<T: Float> Op<(f64,)> for NormDivisor<T> {
     const NAME: &'static str = "normalize";
     type Out = f64;
     #[inline(always)]
@@ -36,9 +36,9 @@ impl<T: Float> Op<(f64,)> for Divisor<T> {
 
 /// An element over a norm: a quotient for f64, a product rounded once for other elements.
 #[derive(Clone, Copy, Debug)]
-struct Over;
+struct OverNorm;
 
-impl<T: Float> Op<(T, f64)> for Over {
+impl<T: Float> Op<(T, f64)> for OverNorm {
     const NAME: &'static str = "normalize";
     type Out = T;
     #[inline(always)]
@@ -49,7 +49,7 @@ impl<T: Float> Op<(T, f64)> for Over {
 }
 
 /// The lower bound of the divisor.
-fn least<T: Float>(epsilon: T) -> f64 {
+fn divisor_bound<T: Float>(epsilon: T) -> f64 {
     num_traits::ToPrimitive::to_f64(&epsilon).unwrap_or(f64::NAN)
 }
 
@@ -63,12 +63,19 @@ along_axes! {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     fn normalize, normalize_axis, normalize_into(epsilon: T) = |x, axes| {
-        x.zip(Over, x.along(NormF64, axes).maximum(least(epsilon)).map(Divisor::<T>::NEW))
+        x.zip(OverNorm, x.along(NormF64, axes).maximum(divisor_bound(epsilon)).map(NormDivisor::<T>::NEW))
     }
 }
 
 /// `x / max(‖x‖ₚ, epsilon)` with the norm of `norm_p`; each kind of order has its own expression.
-fn by_norm<T: Float, AXES: Copy, const RANK: usize, const M: usize, D: Device, P: Destination<T, RANK, D>>(
+fn normalized<
+    T: Float,
+    AXES: Copy,
+    const RANK: usize,
+    const M: usize,
+    D: Device,
+    P: Destination<T, RANK, D>,
+>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     p: T,
@@ -83,7 +90,9 @@ where
     let size = x.lazy().cast::<f64>().abs();
     macro_rules! over {
         ($norm:expr) => {
-            x.lazy().zip(Over, $norm.maximum(least(epsilon)).map(Divisor::<T>::NEW)).eval_at(op, place)
+            x.lazy()
+                .zip(OverNorm, $norm.maximum(divisor_bound(epsilon)).map(NormDivisor::<T>::NEW))
+                .eval_at(op, place)
         };
     }
     if p == 2.0 {
@@ -97,10 +106,10 @@ where
     } else if p == f64::NEG_INFINITY {
         over!(size.along(Min, axes))
     } else if p > 0.0 {
-        let unit = size.along(NormMax, axes).map(Unit);
+        let unit = size.along(NormMax, axes).map(NormUnit);
         over!(unit * (size / unit).powf(p).sum_along(axes).powf(1.0 / p))
     } else {
-        let unit = size.along(Min, axes).map(Unit);
+        let unit = size.along(Min, axes).map(NormUnit);
         over!(unit * (size / unit).powf(p).sum_along(axes).powf(1.0 / p))
     }
 }
@@ -118,8 +127,10 @@ where
 {
     let size = joint_size(op, x.size(), y.size())?;
     let (x, y) = (x.broadcast_to(size)?.lazy(), y.broadcast_to(size)?.lazy());
-    let unit = y.zip(Over, y.along(NormF64, axes).maximum(least(epsilon)).map(Divisor::<T>::NEW));
-    (x.zip(Over, x.along(NormF64, axes).maximum(least(epsilon)).map(Divisor::<T>::NEW)) * unit)
+    let unit =
+        y.zip(OverNorm, y.along(NormF64, axes).maximum(divisor_bound(epsilon)).map(NormDivisor::<T>::NEW));
+    (x.zip(OverNorm, x.along(NormF64, axes).maximum(divisor_bound(epsilon)).map(NormDivisor::<T>::NEW))
+        * unit)
         .reduce_at(op, Sum, axes, place)
 }
 
@@ -214,7 +225,7 @@ pub trait CosineSimilarity<'a, T: 'a, const RANK: usize, D: Device>:
         T: Float,
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
     {
-        by_norm("normalize_p", self.into_view(), p, axes, epsilon, Allocate)
+        normalized("normalize_p", self.into_view(), p, axes, epsilon, Allocate)
     }
 
     /// As [`normalize_p`](CosineSimilarity::normalize_p), into an existing tensor or exclusive view. No
@@ -235,7 +246,7 @@ pub trait CosineSimilarity<'a, T: 'a, const RANK: usize, D: Device>:
         D: 'o,
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
     {
-        by_norm("normalize_p_into", self.into_view(), p, axes, epsilon, Existing(out))
+        normalized("normalize_p_into", self.into_view(), p, axes, epsilon, Existing(out))
     }
 }
 impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> CosineSimilarity<'a, T, RANK, D>
