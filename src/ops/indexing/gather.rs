@@ -1,7 +1,8 @@
 //! Elements by index and by mask: gather, take, nonzero; what puts them there is in `scatter.rs`.
 //!
-//! Everything here is a sum of strides handed to one of two mechanisms of the device: gather, compact. Indices
-//! are `i64` and count from 0; one outside, a negative one too, is [`Error::Index`] and nothing is written.
+//! Everything here is a sum of strides handed to one of two mechanisms of the device: gather, compact.
+//! Indices are `i64` and count from 0; one outside, a negative one too, is
+//! [`Error::Index`](crate::Error::Index) and nothing is written.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::mask::{compact, count, masked};
@@ -37,7 +38,8 @@ pub(in crate::ops) fn gather<T: Element, const RANK: usize, D: Device, P: Destin
         let (to_stride, places) = (to.stride(), index.layout().stretched(size).stride());
         let plan = GatherPlan { op, sizes: &size.0, own: 0, step: from.0[axis], bound: x.size().0[axis] };
         let to = to.leaf().slot(&to_stride.0);
-        // SAFETY: an exclusive view of these sizes; two ready ones stretched to them, the cells beside the axis that indices name.
+        // SAFETY: an exclusive view of these sizes; two ready ones stretched to them, the cells beside the
+        // axis that indices name.
         unsafe { x.device().gather(plan, to, x.leaf().slot(&cells), index.leaf().slot(&places.0)) }
             .map_err(|error| error.outside(Some(axis), &x.size().0))
     })
@@ -95,7 +97,8 @@ fn embedded<T: Element, const N: usize, const M: usize, D: Device, P: Destinatio
         let to_stride = to.stride();
         let plan = GatherPlan { op, sizes: &size.0, own: 0, step, bound: rows };
         let to = to.leaf().slot(&to_stride.0);
-        // SAFETY: an exclusive view of these sizes; a ready index that stands still along rows, and the first row of a ready table.
+        // SAFETY: an exclusive view of these sizes; a ready index that stands still along rows, and the first
+        // row of a ready table.
         unsafe { x.device().gather(plan, to, x.leaf().slot(&cells), index.leaf().slot(&places)) }
             .map_err(|error| error.outside(Some(0), &x.size().0))
     })
@@ -115,8 +118,9 @@ pub(in crate::ops) fn selected<T: Element, const RANK: usize, D: Device, P: Dest
 
 /// Elements by index and by mask, of tensors and views.
 ///
-/// Indices are `i64` and count from 0; they and masks may have any strides. An index that is negative or beyond its axis
-/// is [`Error::Index`]. Tensors of `usize` and of other integers are cast first: `x.take(&places.cast::<i64>()?)`.
+/// Indices are `i64` and count from 0; they and masks may have any strides. An index that is negative or
+/// beyond its axis is [`Error::Index`](crate::Error::Index). Tensors of `usize` and of other integers are
+/// cast first: `x.take(&places.cast::<i64>()?)`.
 ///
 /// # Examples
 /// ```
@@ -137,7 +141,8 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
     /// One allocation; positions along which the elements are contiguous are copied as a whole.
     ///
     /// # Errors
-    /// [`Error::Index`], [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+    /// [`Error::Index`](crate::Error::Index), [`Error::Device`](crate::Error::Device),
+    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     fn index_select<'b, const A: usize>(
         self,
         axis: Axis<A>,
@@ -155,7 +160,7 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
     /// As [`index_select`](Indexing::index_select), along an axis known at run time.
     ///
     /// # Errors
-    /// Also [`Error::Axis`].
+    /// Also [`Error::Axis`](crate::Error::Axis).
     fn index_select_axis<'b>(
         self,
         axis: usize,
@@ -168,10 +173,12 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         selected("index_select", self.into_view(), axis, index.into_view(), Allocate)
     }
 
-    /// As [`index_select`](Indexing::index_select), into an existing tensor or exclusive view. No allocation of a result.
+    /// As [`index_select`](Indexing::index_select), into an existing tensor or exclusive view. No allocation
+    /// of a result.
     ///
     /// # Errors
-    /// As [`index_select`](Indexing::index_select); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// As [`index_select`](Indexing::index_select); [`Error::Output`](crate::Error::Output) when `out` has
+    /// other sizes, [`Error::Shared`](crate::Error::Shared) when it has other handles.
     ///
     /// # Examples
     /// ```
@@ -200,10 +207,13 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
     /// One index an element: `y[.., i, ..] = x[.., index[.., i, ..], ..]`, which undoes what `argsort` found.
     ///
     /// # Shapes
-    /// Beside axis `A` the sizes of `x` and `index` agree or stretch from 1; along it the result has those of `index`.
+    /// Beside axis `A` the sizes of `x` and `index` agree or stretch from 1; along it the result has those of
+    /// `index`.
     ///
     /// # Errors
-    /// [`Error::Index`], [`Error::Sizes`], [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+    /// [`Error::Index`](crate::Error::Index), [`Error::Sizes`](crate::Error::Sizes),
+    /// [`Error::Device`](crate::Error::Device), [`Error::Unallocated`](crate::Error::Unallocated),
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     #[doc(alias = "take_along_axis")]
     fn gather<'b, const A: usize>(
         self,
@@ -222,7 +232,7 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
     /// As [`gather`](Indexing::gather), along an axis known at run time.
     ///
     /// # Errors
-    /// Also [`Error::Axis`].
+    /// Also [`Error::Axis`](crate::Error::Axis).
     fn gather_axis<'b>(
         self,
         axis: usize,
@@ -238,7 +248,8 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
     /// As [`gather`](Indexing::gather), into an existing tensor or exclusive view. No allocation of a result.
     ///
     /// # Errors
-    /// As [`gather`](Indexing::gather); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// As [`gather`](Indexing::gather); [`Error::Output`](crate::Error::Output) when `out` has other sizes,
+    /// [`Error::Shared`](crate::Error::Shared) when it has other handles.
     fn gather_into<'b, 'o, const A: usize>(
         self,
         axis: Axis<A>,
@@ -260,7 +271,8 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
     /// One allocation; one copy more where the elements do not stand in row-major order.
     ///
     /// # Errors
-    /// [`Error::Index`], [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+    /// [`Error::Index`](crate::Error::Index), [`Error::Device`](crate::Error::Device),
+    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     ///
     /// # Examples
     /// ```
@@ -280,7 +292,8 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
     /// As [`take`](Indexing::take), into an existing tensor or exclusive view.
     ///
     /// # Errors
-    /// As [`take`](Indexing::take); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// As [`take`](Indexing::take); [`Error::Output`](crate::Error::Output) when `out` has other sizes,
+    /// [`Error::Shared`](crate::Error::Shared) when it has other handles.
     fn take_into<'b, 'o, const N: usize>(
         self,
         index: impl IntoView<'b, i64, N, D>,
@@ -316,7 +329,8 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
     /// As [`masked_fill`](Indexing::masked_fill), into an existing tensor or exclusive view. No allocation.
     ///
     /// # Errors
-    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// As there; [`Error::Output`](crate::Error::Output) when `out` has other sizes,
+    /// [`Error::Shared`](crate::Error::Shared) when it has other handles.
     ///
     /// # Examples
     /// ```
@@ -345,8 +359,9 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
     /// Two passes over the mask, and one wait for the device: how many there are is known only then.
     ///
     /// # Errors
-    /// [`Error::NoData`] on a device without data; [`Error::Sizes`], [`Error::Device`], [`Error::Unallocated`],
-    /// [`Error::OutOfMemory`].
+    /// [`Error::NoData`](crate::Error::NoData) on a device without data;
+    /// [`Error::Sizes`](crate::Error::Sizes), [`Error::Device`](crate::Error::Device),
+    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     fn masked_select<'b>(self, mask: impl IntoView<'b, bool, RANK, D>) -> Result<Tensor<T, 1, D>>
     where
         T: Element,
@@ -364,7 +379,8 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         Ok(out)
     }
 
-    /// Where the elements that are not 0 (or `false`) stand: one row an element, one column an axis, in row-major order.
+    /// Where the elements that are not 0 (or `false`) stand: one row an element, one column an axis, in
+    /// row-major order.
     ///
     /// # Cost
     /// As [`masked_select`](Indexing::masked_select), once an axis.
@@ -412,7 +428,8 @@ impl<T: Element, D: Device> TensorView<'_, T, 2, D> {
         embedded("embedding", self, index.into_view(), Allocate)
     }
 
-    /// A row of this table for each index, into an existing tensor or exclusive view; see [`Tensor::embedding_into`].
+    /// A row of this table for each index, into an existing tensor or exclusive view; see
+    /// [`Tensor::embedding_into`].
     ///
     /// # Errors
     /// As there.
@@ -457,11 +474,12 @@ impl<T: Element, D: Device> Tensor<T, 2, D> {
         self.view().embedding(index)
     }
 
-    /// As [`embedding`](Tensor::embedding), into an existing tensor or exclusive view. No allocation of a result.
+    /// As [`embedding`](Tensor::embedding), into an existing tensor or exclusive view. No allocation of a
+    /// result.
     ///
     /// # Errors
-    /// As [`embedding`](Tensor::embedding); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other
-    /// handles.
+    /// As [`embedding`](Tensor::embedding); [`Error::Output`](crate::Error::Output) when `out` has other
+    /// sizes, [`Error::Shared`](crate::Error::Shared) when it has other handles.
     pub fn embedding_into<'b, 'o, const N: usize, const M: usize>(
         &self,
         index: impl IntoView<'b, i64, N, D>,

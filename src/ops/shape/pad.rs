@@ -9,7 +9,7 @@ use crate::layout::Layout;
 use crate::ops::axes::with_size;
 use crate::tensor::{Destination, TensorView, TensorViewMut};
 
-/// What stands beyond the ends of an axis; see [`Arrange::pad`].
+/// What stands beyond the ends of an axis; see [`Arrange::pad`](crate::ops::Arrange::pad).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Pad<T> {
     /// This number.
@@ -32,7 +32,8 @@ struct Run {
 }
 
 impl<T> Pad<T> {
-    /// What stands at position `at` (the operand begins at 0) of an axis of `n` ≥ 1 elements, and for how long it goes on.
+    /// What stands at position `at` (the operand begins at 0) of an axis of `n` ≥ 1 elements, and for how
+    /// long it goes on.
     fn run(&self, at: isize, n: usize) -> Run {
         let size = n as isize;
         let place = |period: isize| at.rem_euclid(period) as usize;

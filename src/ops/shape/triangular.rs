@@ -52,8 +52,8 @@ fn triangle<T: Element, const UPPER: bool, const RANK: usize, D: Device, P: Dest
 /// Diagonal 0 is the main one, positive ones stand above it. Rank 1 has none, and does not compile.
 ///
 /// # Errors
-/// Those of elementwise operators; [`Error::Output`](crate::Error::Output) and [`Error::Shared`](crate::Error::Shared) of
-/// an output that is there.
+/// Those of elementwise operators; [`Error::Output`](crate::Error::Output) and
+/// [`Error::Shared`](crate::Error::Shared) of an output that is there.
 ///
 /// # Examples
 /// ```
@@ -116,7 +116,8 @@ impl<D: Device> Tensor<i64, 2, D> {
     /// Rows and columns of what stands on a diagonal or below it, in row-major order: `[2, count]`.
     ///
     /// # Errors
-    /// [`Error::Overflow`], [`Error::OutOfMemory`]; [`Error::NoData`] on a device without data.
+    /// [`Error::Overflow`](crate::Error::Overflow), [`Error::OutOfMemory`](crate::Error::OutOfMemory);
+    /// [`Error::NoData`](crate::Error::NoData) on a device without data.
     ///
     /// # Examples
     /// ```
