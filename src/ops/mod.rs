@@ -41,7 +41,7 @@
 //! | random and spaced numbers | `random_uniform` `random_normal` `random_integers` `random_bernoulli` `random_permutation` `shuffle`; `arange` `linspace` `logspace` | [`Tensor`](crate::Tensor), [`Shuffles`] |
 //! | when it runs | `lazy` `cached` `eval` `eval_into` | [`Lazy`](crate::expr::Lazy) |
 //!
-//! # Where each is written
+//! # Source folders
 //!
 //! | folder | operators |
 //! |---|---|
