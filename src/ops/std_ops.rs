@@ -194,8 +194,8 @@ macro_rules! left_numbers {
             type Output = Tensor<$t, RANK, D>;
             #[inline]
             #[track_caller]
-            fn $method(self, x: $right) -> Self::Output {
-                let $x = x;
+            fn $method(self, right: $right) -> Self::Output {
+                let $x = right;
                 with_number_left::<$op, $t, RANK, D>(self, $view)
             }
         }

@@ -151,7 +151,7 @@ pub(super) fn erfc_scaled<L: Lanes, P: Real>(x: Lane<L, P>) -> Double<L, P> {
 
 /// `erfc x` for `0.45 ≤ x < 27.3` in `f64`, as a double-double if it is a normal number.
 #[inline(always)]
-pub(super) fn tail_words<L: Lanes, P: Real>(x: Lane<L, P>) -> Double<L, P> {
+pub(super) fn tail_double<L: Lanes, P: Real>(x: Lane<L, P>) -> Double<L, P> {
     let square = Double::product(x, x);
     let (k, power) = exp_double(Double::new(-square.hi, -square.lo));
     let value = erfc_scaled(x).mul(power).normal();
@@ -163,7 +163,7 @@ pub(super) fn tail_words<L: Lanes, P: Real>(x: Lane<L, P>) -> Double<L, P> {
 fn tail<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
     let end = Lane::real(27.3);
     let x = end.lt(x).select(end, x);
-    tail_words(x).hi
+    tail_double(x).hi
 }
 
 /// `erfc x` for an `x ≥ 0.45` of type `f32`.

@@ -223,8 +223,8 @@ fn is_pole<L: Lanes>(x: Lane<L, f64>) -> Lane<L, bool> {
 fn gamma<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let reflected = x.lt(Lane::real(0.5));
     // The bounds beyond which the result is 0 or ∞ in any case.
-    let held = clamp(x, Lane::real(-190.0), Lane::real(180.0));
-    let [z, product] = moved_up(turned(reflected, held));
+    let clamped = clamp(x, Lane::real(-190.0), Lane::real(180.0));
+    let [z, product] = moved_up(turned(reflected, clamped));
     let (k, power) = exp_double(stirling(z));
     let value = power.normal().div(product.normal());
     let above = k.scale(value.value());

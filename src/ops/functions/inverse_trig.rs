@@ -188,9 +188,9 @@ impl Function<1> for AtanFn {
         let magnitude = x.abs();
         // Beyond 2^60 the result is π/2, rounded.
         let end = Lane::real(2f64.powi(60));
-        let held = end.lt(magnitude).select(end, magnitude);
+        let clamped = end.lt(magnitude).select(end, magnitude);
         let above = magnitude.gt(one);
-        let angle = atan_quotient(above.select(one, held), above.select(held, one));
+        let angle = atan_quotient(above.select(one, clamped), above.select(clamped, one));
         let factor = above.select(-one, one);
         signed(choose(above, pi(0.5), none()).add_smaller(angle.scale(factor)).value(), sign(x))
     }
@@ -205,8 +205,8 @@ impl Function<1> for AtanFn {
 #[inline(always)]
 fn centered<L: Lanes, P: Real>(num: Lane<L, P>, den: Lane<L, P>) -> [Lane<L, P>; 2] {
     let (zero, one, infinity) = (Lane::zero(), Lane::one(), Lane::highest());
-    let held = clamp(den, pick(1e-37, 1e-307), pick(4e37, 4e307));
-    let exponent = held.to_bits() & word::<L, P>(exponent_mask::<P>());
+    let clamped = clamp(den, pick(1e-37, 1e-307), pick(4e37, 4e307));
+    let exponent = clamped.to_bits() & word::<L, P>(exponent_mask::<P>());
     let scale = Lane::from_bits(word::<L, P>((2 * P::BIAS as u64) << P::FRACTION) - exponent);
     let edge = den.eq(zero) | den.eq(infinity);
     let num = edge.select(num.eq(infinity).select(one, zero), num * scale);

@@ -199,7 +199,7 @@ pub(super) fn over_root_2<L: Lanes, P: Real>(t: Lane<L, P>) -> Double<L, P> {
 
 /// `e^(s²)·erfc s` for `s ≥ 0.45` as a double-double.
 #[inline(always)]
-pub(super) fn erfc_scaled_words<L: Lanes, P: Real>(s: Double<L, P>) -> Double<L, P> {
+pub(super) fn erfc_scaled_double<L: Lanes, P: Real>(s: Double<L, P>) -> Double<L, P> {
     let scaled = erfc_scaled(s.hi);
     let slope = (s.hi + s.hi).mul_add(scaled.hi, Lane::real(-FRAC_2_SQRT_PI));
     Double::new(scaled.hi, s.lo.mul_add(slope, scaled.lo))
@@ -217,7 +217,7 @@ pub(super) fn normal_tail<L: Lanes, P: Real>(t: Lane<L, P>, weighted: bool) -> D
     let near = Double::new(head.hi, head.lo - (excess(s.hi) + s.lo)).mul_float(half);
     let square = Double::product(t, t);
     let (k, power) = exp_double(square.scale(Lane::real(-0.5)));
-    let far = erfc_scaled_words(s).mul(power).mul_float(half).normal();
+    let far = erfc_scaled_double(s).mul(power).mul_float(half).normal();
     Double::select(s.hi.lt(Lane::real(0.5)), near.normal(), Double::new(k.scale(far.hi), k.scale(far.lo)))
 }
 

@@ -3,9 +3,9 @@
 
 use super::bits::{clamp, nan, sign, signed, single};
 use super::double_double::Double;
-use super::error_function::{erfc_scaled, erfc_short, excess, tail_words};
+use super::error_function::{erfc_scaled, erfc_short, excess, tail_double};
 use super::log::ln_sum;
-use super::logistic::{erfc_scaled_words, normal_tail, over_root_2};
+use super::logistic::{erfc_scaled_double, normal_tail, over_root_2};
 use super::polynomial::poly;
 use crate::scalar::{Function, Lane, Lanes, Real};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
@@ -52,7 +52,7 @@ fn erf_inv<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let start = w.lt(Lane::real(5.0)).select(poly(w - 2.5, CENTER), poly(w.sqrt() - 4.0, TAIL)) * magnitude;
     // erf(start) − x. In the tail it is (1 − x) − erfc(start), where 1 − x is exact; the low word counts.
     let middle = Double::sum(start, -magnitude);
-    let tail = tail_words(start);
+    let tail = tail_double(start);
     let error = magnitude
         .lt(Lane::real(0.65))
         .select(middle.hi + (middle.lo + excess(start)), (rest - tail.hi) - tail.lo);
@@ -91,11 +91,11 @@ const SCALED_FAR: [f64; 6] = [
 #[inline(always)]
 fn ln_normal<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let limit = Lane::real(1e150);
-    let held = limit.lt(x.abs()).select(limit, x.abs());
-    let s = over_root_2(held);
+    let clamped = limit.lt(x.abs()).select(limit, x.abs());
+    let s = over_root_2(clamped);
     // Φ(−t) = e^(−t²/2)·(e^(s²)·erfc(s))/2: the square is added to the logarithm and does not pass through
     // the exponential.
-    let scaled = erfc_scaled_words(s);
+    let scaled = erfc_scaled_double(s);
     let far = 1.0 / s.hi;
     let far = far.mul_add(far * far * poly(far * far, SCALED_FAR), far * SCALED_FAR_0);
     let scaled = Double::select(s.hi.gt(Lane::real(24.0)), Double::new(far, Lane::zero()), scaled);

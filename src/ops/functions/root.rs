@@ -71,8 +71,8 @@ impl Function<2> for HypotFn {
         let swap = x.lt(y);
         let (large, small) = (swap.select(y, x), swap.select(x, y));
         // Scaled by a power of two near 1 / large, clamped to where it and its inverse are normal numbers.
-        let held = clamp(large, pick(1e-37, 1e-307), pick(4e37, 4e307));
-        let exponent = held.to_bits() & word::<L, P>(exponent_mask::<P>());
+        let clamped = clamp(large, pick(1e-37, 1e-307), pick(4e37, 4e307));
+        let exponent = clamped.to_bits() & word::<L, P>(exponent_mask::<P>());
         let scale = Lane::from_bits(word::<L, P>((2 * P::BIAS as u64) << P::FRACTION) - exponent);
         let [a, b] = [large * scale, small * scale].map(|x| Double::product(x, x));
         let sum = a.add_smaller(b);

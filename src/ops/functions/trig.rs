@@ -283,9 +283,9 @@ pub(super) fn waves<L: Lanes, R: Real>(x: Lane<L, f64>, anywhere: bool) -> [Doub
 /// exact.
 const HALF_PI_F32: [f64; 3] = [1.5707963705062866, -4.371031536720693e-08, -1.074634630414406e-12];
 /// The largest `x` of type `f32` that [`sin_f32`] takes.
-const QUICK_LIMIT_F32: f64 = 1600.0;
+const FAST_LIMIT_F32: f64 = 1600.0;
 
-/// `sin(x + turns·π/2)` for `0 ≤ x ≤ QUICK_LIMIT_F32` of type `f32`.
+/// `sin(x + turns·π/2)` for `0 ≤ x ≤ FAST_LIMIT_F32` of type `f32`.
 #[inline(always)]
 fn sin_f32<L: Lanes, P: Real>(x: Lane<L, P>, turns: u64) -> Lane<L, P> {
     // x = k·π/2 + r + lost: the first product is subtracted exactly, the second is exact.
@@ -311,9 +311,9 @@ fn sin_f32<L: Lanes, P: Real>(x: Lane<L, P>, turns: u64) -> Lane<L, P> {
 
 /// `sin(x + turns·π/2)` for `x ≥ 0` by the fast path, and whether `x` is outside its range.
 #[inline(always)]
-fn quick<L: Lanes, P: Real>(x: Lane<L, P>, turns: u64) -> (Lane<L, P>, Lane<L, bool>) {
+fn sin_fast<L: Lanes, P: Real>(x: Lane<L, P>, turns: u64) -> (Lane<L, P>, Lane<L, bool>) {
     if single::<P>() {
-        return (sin_f32(x, turns), x.gt(Lane::real(QUICK_LIMIT_F32)));
+        return (sin_f32(x, turns), x.gt(Lane::real(FAST_LIMIT_F32)));
     }
     let (k, r) = quarter(x);
     (sin_quarter(k + word::<L, P>(turns), r), is_far(x))
@@ -322,10 +322,10 @@ fn quick<L: Lanes, P: Real>(x: Lane<L, P>, turns: u64) -> (Lane<L, P>, Lane<L, b
 /// The same for every `x ≥ 0`. Inside the range of the fast path a number has the result of the fast path,
 /// independent of its row and of the loop that computes it.
 #[inline(always)]
-fn full<L: Lanes, P: Real>(x: Lane<L, P>, turns: u64) -> Lane<L, P> {
+fn sin_full<L: Lanes, P: Real>(x: Lane<L, P>, turns: u64) -> Lane<L, P> {
     if single::<P>() {
-        let (y, doubt) = quick(x, turns);
-        return doubt.select(sin_turn(turn(x.cast(), 2.0, 0.25 * turns as f64)).cast(), y);
+        let (y, is_out_of_range) = sin_fast(x, turns);
+        return is_out_of_range.select(sin_turn(turn(x.cast(), 2.0, 0.25 * turns as f64)).cast(), y);
     }
     let (k, r) = quarter_anywhere(x);
     sin_quarter(k + word::<L, P>(turns), r)
@@ -360,7 +360,7 @@ pub(super) fn sin_half_turns<L: Lanes>(x: Lane<L, f64>) -> Double<L, f64> {
 /// derivatives.
 #[inline(always)]
 pub(super) fn sin_near<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
-    signed(quick(x.abs(), 0).0, sign(x))
+    signed(sin_fast(x.abs(), 0).0, sign(x))
 }
 
 /// `tan x` for the same use, of type `f64`.
@@ -384,12 +384,12 @@ impl Function<1> for SinFn {
     const NAME: &'static str = "sin";
     #[inline(always)]
     fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
-        signed(full(x.abs(), 0), sign(x))
+        signed(sin_full(x.abs(), 0), sign(x))
     }
     #[inline(always)]
     fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
-        let (y, doubt) = quick(x.abs(), 0);
-        (signed(y, sign(x)), doubt)
+        let (y, is_out_of_range) = sin_fast(x.abs(), 0);
+        (signed(y, sign(x)), is_out_of_range)
     }
     #[inline(always)]
     fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
@@ -411,11 +411,11 @@ impl Function<1> for CosFn {
     const NAME: &'static str = "cos";
     #[inline(always)]
     fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
-        full(x.abs(), 1)
+        sin_full(x.abs(), 1)
     }
     #[inline(always)]
     fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
-        quick(x.abs(), 1)
+        sin_fast(x.abs(), 1)
     }
     #[inline(always)]
     fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
