@@ -172,7 +172,7 @@ pub use layout::{Layout, MemoryFormat};
 #[doc(hidden)]
 pub use num_complex::Complex;
 #[doc(inline)]
-pub use ops::{BoolElement, Packed, Pad, QuantileMethod, ScatterReduction, Side, attention::AttentionFloat};
+pub use ops::{AttentionFloat, BoolElement, Packed, Pad, QuantileMethod, ScatterReduction, Side};
 #[doc(inline)]
 pub use quantized::{QuantizedElement, QuantizedTensor};
 #[doc(inline)]
@@ -203,10 +203,8 @@ pub mod prelude {
         Linear, Losses, Math, MaxPools, Membership, Norms, Pieces, Quantiles, Reductions, Resample, Scans,
         Shuffles, Sorts, Triangles, UniqueConsecutive, derivative,
     };
+    pub use crate::ops::{Attention, AttentionFloat, Conv, Interpolate, Pool};
     pub use crate::ops::{BoolElement, Packed, Pad};
-    pub use crate::ops::{
-        attention::Attention, attention::AttentionFloat, conv::Conv, pool::Pool, resample::Interpolate,
-    };
     pub use crate::rank::{HasAxes, NewAxis, Spatial, Step, Tensordot, Without};
     pub use crate::rank::{
         InsertAxis, IsRank4, IsRank5, LiftTo, Matmul, Rank, RankMinusOne, RemoveAxes, RemoveAxis,

@@ -1,9 +1,9 @@
 //! Convolutions, pooling and attention against loops over every index.
 
 use crate::value::Random;
-use rankform::ops::attention::Attention;
-use rankform::ops::conv::Conv;
-use rankform::ops::pool::Pool;
+use rankform::ops::Attention;
+use rankform::ops::Conv;
+use rankform::ops::Pool;
 use rankform::prelude::*;
 
 /// Small whole numbers, exact in every element; plain, channels last, or a part of a larger tensor with
@@ -260,10 +260,7 @@ fn attended<T: Number + Into<f64>>(
 
 #[test]
 fn attention_is_a_mean_of_values_by_softmax_of_scores() -> Result<()> {
-    fn run<T: rankform::ops::attention::AttentionFloat + Into<f64>>(
-        bound: f64,
-        of: impl Fn(f64) -> T,
-    ) -> Result<()> {
+    fn run<T: rankform::ops::AttentionFloat + Into<f64>>(bound: f64, of: impl Fn(f64) -> T) -> Result<()> {
         let mut random = Random(6);
         for (case, [b, h, kv, queries, keys, d, e]) in
             [[2, 3, 3, 7, 9, 8, 5], [1, 2, 1, 40, 40, 8, 3], [2, 1, 1, 1, 300, 4, 2], [1, 1, 1, 33, 5, 3, 33]]

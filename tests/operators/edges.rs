@@ -266,7 +266,7 @@ fn norms_of_rows_with_an_outlying_first_value_keep_their_digits() -> Result<()> 
 #[test]
 fn checks_of_values_read_nothing_of_a_device_without_data() -> Result<()> {
     use rankform::Meta;
-    use rankform::ops::{attention::Attention, conv::Conv};
+    use rankform::ops::{Attention, Conv};
     let device = Meta::new();
     let q = Tensor::<f32, 4, Meta>::zeros([2, 3, 5, 4], &device)?;
     let mask = Tensor::<bool, 4, Meta>::full([1, 1, 5, 5], true, &device)?;
@@ -418,7 +418,7 @@ fn norm_p_of_any_p_is_a_documented_value_or_an_error() -> Result<()> {
 
 #[test]
 fn attention_does_not_see_infinities_that_are_hidden() -> Result<()> {
-    use rankform::ops::attention::Attention;
+    use rankform::ops::Attention;
     let n = 40;
     for heads in [1, 1024] {
         let q = Tensor::<f32, 4>::ones([1, heads, n, 4], &Cpu)?;
@@ -448,7 +448,7 @@ fn attention_does_not_see_infinities_that_are_hidden() -> Result<()> {
 
 #[test]
 fn padding_times_an_infinite_weight_is_nan_for_any_number_of_channels() -> Result<()> {
-    use rankform::ops::conv::Conv;
+    use rankform::ops::Conv;
     for channels in [1, 2] {
         let (x, w) = (
             Tensor::<f32, 3>::ones([1, channels, 3], &Cpu)?,
@@ -462,7 +462,7 @@ fn padding_times_an_infinite_weight_is_nan_for_any_number_of_channels() -> Resul
 
 #[test]
 fn few_long_windows_are_pooled_as_many_short_ones() -> Result<()> {
-    use rankform::ops::pool::Pool;
+    use rankform::ops::Pool;
     let x =
         Tensor::from_fn([2, 3, 23, 31], |[a, b, i, j]| ((a * 7 + b * 5 + i * 3 + j * 11) % 17) as f64, &Cpu)?;
     for (window, stride, padding, dilation) in [

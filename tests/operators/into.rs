@@ -1,10 +1,10 @@
 //! Every function that ends in `_into` writes its sibling's result, for any strides, and no other element.
 
 use crate::value::Random;
-use rankform::ops::attention::Attention;
-use rankform::ops::conv::Conv;
-use rankform::ops::pool::Pool;
-use rankform::ops::resample::Interpolate;
+use rankform::ops::Attention;
+use rankform::ops::Conv;
+use rankform::ops::Interpolate;
+use rankform::ops::Pool;
 use rankform::ops::{ClassLoss, Cov, Covariances, CumSum, Pad, QuantileMethod, Side, Sum};
 use rankform::prelude::*;
 use std::fmt::Debug;

@@ -4,9 +4,9 @@
 use crate::arrange::{arranged, read};
 use crate::value::Random;
 use rankform::f16;
-use rankform::ops::conv::Conv;
-use rankform::ops::pool::Pool;
-use rankform::ops::resample::Interpolate;
+use rankform::ops::Conv;
+use rankform::ops::Interpolate;
+use rankform::ops::Pool;
 use rankform::ops::{ClassLoss, Cov};
 use rankform::prelude::*;
 

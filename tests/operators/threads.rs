@@ -71,17 +71,17 @@ fn results_do_not_depend_on_the_number_of_threads() {
     });
     same_on_every_pool("attention", || {
         let q = values([2 * 4 * 120, 32]).into_shape([2, 4, 120, 32]).unwrap();
-        bits(q.attention(&q, &q, None, rankform::ops::attention::Attention::new().causal(true)).unwrap())
+        bits(q.attention(&q, &q, None, rankform::ops::Attention::new().causal(true)).unwrap())
     });
     same_on_every_pool("a depthwise convolution", || {
         let image = values([3 * 10, 30 * 33]).into_shape([3, 10, 30, 33]).unwrap();
         let weights = values([10, 9]).into_shape([10, 1, 3, 3]).unwrap();
-        bits(image.conv2d(&weights, rankform::ops::conv::Conv::new().padding([1, 1]).groups(10)).unwrap())
+        bits(image.conv2d(&weights, rankform::ops::Conv::new().padding([1, 1]).groups(10)).unwrap())
     });
     same_on_every_pool("a convolution", || {
         let image = values([3 * 10, 30 * 33]).into_shape([3, 10, 30, 33]).unwrap();
         let weights = values([20, 10 * 9]).into_shape([20, 10, 3, 3]).unwrap();
-        bits(image.conv2d(&weights, rankform::ops::conv::Conv::new().padding([1, 1])).unwrap())
+        bits(image.conv2d(&weights, rankform::ops::Conv::new().padding([1, 1])).unwrap())
     });
     same_on_every_pool("places", || bits(x.argmax(Axis::<0>).unwrap()));
     same_on_every_pool("running sums of rows", || bits(x.cumsum(Axis::<1>).unwrap()));

@@ -251,6 +251,20 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/fallible_arc.rs", "reference counting whose allocation can fail"),
     ("src/tensor/any_device.rs", "the same memory under another type of device"),
     ("src/tensor/external.rs", "vectors, foreign pointers and cells as memory"),
+    ("src/io/safetensors.rs", "maps files"),
+    ("src/ops/shape/repeat.rs", "hands the addresses of operands to a device"),
+    ("src/ops/linalg/matmul.rs", "hands the addresses of operands to a device"),
+    ("src/ops/indexing/mask.rs", "hands the addresses of operands to a device"),
+    ("src/ops/indexing/gather.rs", "hands the addresses of operands to a device"),
+    ("src/ops/indexing/multi_index.rs", "hands the addresses of operands to a device"),
+    ("src/ops/indexing/scatter.rs", "hands the addresses of operands to a device"),
+    ("src/ops/linalg/prepacked.rs", "hands the addresses of operands to a device"),
+    ("src/ops/sorting/sort.rs", "hands the addresses of operands to a device"),
+    ("src/scalar/prim.rs", "casts floats that are in range, as vectors"),
+    ("src/ops/nn/conv.rs", "hands the addresses of operands to a device"),
+    ("src/shared.rs", "reference counting whose allocation can fail"),
+    ("src/tensor/any.rs", "the same memory under another type of device"),
+    ("src/tensor/adopt.rs", "vectors, foreign pointers and cells as memory"),
     ("src/tensor/bytes.rs", "elements as bytes, and bytes as elements"),
     ("src/tensor/display/mod.rs", "elements as bytes, to be printed"),
     ("src/tensor/create.rs", "fills fresh memory before it has elements"),
@@ -418,19 +432,19 @@ const PANICS: &[(&str, &str, &str, &str)] = &[
         "the bound of the function says so",
     ),
     (
-        "src/ops/grid.rs",
+        "src/ops/shape/meshgrid.rs",
         "expect",
         "a line stands along any axis, and the sizes can be counted",
         "axes of size 1 are a view, and the count is checked",
     ),
     (
-        "src/ops/einsum.rs",
+        "src/ops/linalg/einsum.rs",
         "panic",
         "{}",
         "in a constant, where it is an error of the compiler with the text of the parser",
     ),
     (
-        "src/ops/symbols.rs",
+        "src/ops/std_ops.rs",
         "panic",
         "{error}",
         "std operators have no Result: they panic with the error's text",
@@ -960,7 +974,7 @@ fn an_operator_below_is_found() {
     assert_eq!(complaints("src/device/cpu/map.rs", "/// exp\nfn expand(x: *mut u8) { x.add(1) }"), 0);
     assert_eq!(complaints("src/device/cpu/map.rs", "fn f() { x.exp() }"), 1);
     assert_eq!(complaints("src/kernel/mod.rs", "struct LogSigmoid; fn gelu_tanh() {}"), 2);
-    assert_eq!(complaints("src/ops/math.rs", "fn exp() {}"), 0);
+    assert_eq!(complaints("src/ops/elementwise/math.rs", "fn exp() {}"), 0);
 }
 
 #[test]
@@ -1076,7 +1090,7 @@ fn with_the_operator(emit: &str) -> PathBuf {
 #[test]
 fn adding_an_operator_is_a_patch_of_one_file() {
     let patch = read("tests/patches/one_operator.patch");
-    assert_eq!(hunks(&patch).keys().collect::<Vec<_>>(), ["src/ops/activation.rs"]);
+    assert_eq!(hunks(&patch).keys().collect::<Vec<_>>(), ["src/ops/elementwise/activation.rs"]);
     let added = patch.lines().filter(|line| line.starts_with('+') && !line.starts_with("+++")).count();
     assert_eq!(added, 2, "its documentation and its row");
     with_the_operator("metadata");

@@ -112,7 +112,7 @@ on_both! {
         Ok(parts.concat())
     }
     products_by_labels_and_windows_agree = |x, device| {
-        use rankform::ops::{attention::Attention, conv::Conv, pool::Pool};
+        use rankform::ops::{Attention, Conv, Pool};
         let outer = einsum!("ij,kl->kilj", &x, &x)?;
         let traced = einsum!("ij,ij->", &x, &x)?;
         let wide = x.cast::<i8>()?.matmul_wide(x.cast::<i8>()?.transposed())?.cast::<f64>()?;

@@ -4,8 +4,8 @@ use crate::case::{Case, N, Out, Run, Seen, Stop, axis_of, moved, real_or, unrun}
 use crate::elementwise::float;
 use crate::product::each;
 use crate::{Row, by_rank, by_type};
-use rankform::ops::conv::Conv;
-use rankform::ops::resample::Interpolate;
+use rankform::ops::Conv;
+use rankform::ops::Interpolate;
 use rankform::ops::{BinaryCrossEntropyWithLogits, ClassLoss, KlDiv, KlDivLogTarget};
 use rankform::prelude::*;
 use serde_json::Value;

@@ -4,7 +4,7 @@ use crate::case::{Case, N, Out, Run, Seen, Stop, axis, one, real, real_or, unrun
 use crate::contract::Factor;
 use crate::reduce::Axes;
 use crate::{Row, by_type};
-use rankform::ops::conv::Conv;
+use rankform::ops::Conv;
 use rankform::ops::{Norm, NormMax, NormOne};
 use rankform::prelude::*;
 use serde_json::Value;

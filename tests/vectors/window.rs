@@ -3,8 +3,8 @@
 use crate::case::{Case, Out, Run, Seen, Stop, real_or, unrun};
 use crate::product::each;
 use crate::{Row, by_type};
-use rankform::ops::attention::Attention;
-use rankform::ops::pool::Pool;
+use rankform::ops::Attention;
+use rankform::ops::Pool;
 use rankform::prelude::*;
 use rankform::scalar::DType;
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! A block of a transformer encoder, generic over element and device: attention of several heads, a gated
 //! layer, norms.
 use rankform::Meta;
-use rankform::ops::attention::{Attention, AttentionFloat};
+use rankform::ops::{Attention, AttentionFloat};
 use rankform::prelude::*;
 
 const HEADS: usize = 4;

@@ -306,13 +306,13 @@ fn conv2d(forms: &mut Forms) {
     forms.add("conv2d", || {
         let channels = sizes::IMAGES[1];
         let (x, w) = (tensor(sizes::IMAGES, 1), tensor([channels, channels, 3, 3], 2));
-        move || x.conv2d(&w, rankform::ops::conv::Conv::<2>::new().padding([1, 1])).unwrap()
+        move || x.conv2d(&w, rankform::ops::Conv::<2>::new().padding([1, 1])).unwrap()
     });
     forms.add("conv2d, channels last", || {
         let channels = sizes::IMAGES[1];
         let (x, w) = (tensor(sizes::IMAGES, 1), tensor([channels, channels, 3, 3], 2));
         let (x, w) = (x.to_channels_last().unwrap(), w.to_channels_last().unwrap());
-        move || x.conv2d(&w, rankform::ops::conv::Conv::<2>::new().padding([1, 1])).unwrap()
+        move || x.conv2d(&w, rankform::ops::Conv::<2>::new().padding([1, 1])).unwrap()
     });
 }
 

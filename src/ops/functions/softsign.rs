@@ -3,7 +3,7 @@
 
 use crate::scalar::{Function, Lane, Lanes, Real};
 
-/// `x / (1 + |x|)`; a function, since the quotient rule has no digits left for large `x`.
+/// `x / (1 + |x|)`. It is a function because the quotient rule cancels for large `x`.
 pub struct SoftsignFn;
 
 impl Function<1> for SoftsignFn {
