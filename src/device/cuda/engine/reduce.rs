@@ -156,7 +156,7 @@ fn source<B: Body, R: Reducer<B::Out>>(
     let signature = s.function("body", &graph, plan.params);
     let value = signature.outputs[0];
     s.reducer("", &trace_reducer::<B::Out, R>(), value);
-    begin(&mut s);
+    begin(&mut s, &format!("{THREADS}"));
     s.line(format_args!(
         "  const int along = (int)a.v[{along_at}], across = (int)a.v[{across_at}], by_rows = (int)a.v[{rows_at}];"
     ));
@@ -210,7 +210,8 @@ fn combine_source<T: Element, R: Reducer<T>>(
     let mut s = SourceWriter::new();
     words.declare(&mut s);
     s.reducer("", &trace_reducer::<T, R>(), <Compute<T> as Prim>::DTYPE);
-    begin(&mut s);
+    // A limit of four blocks stops the assembler from spilling to make room for six.
+    begin(&mut s, &format!("{THREADS}, 4"));
     s.line(format_args!("  const i64 parts = a.v[{parts_at}];"));
     s.line(format_args!(
         "  const State* const states = (const State*)a.v[{states_at}] + blockIdx.x * parts;"
@@ -230,8 +231,10 @@ fn combine_source<T: Element, R: Reducer<T>>(
 }
 
 /// Begins a kernel in which each thread has a state in shared memory.
-fn begin(s: &mut SourceWriter) {
-    s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"));
+fn begin(s: &mut SourceWriter, launch_bounds: &str) {
+    s.line(format_args!(
+        "extern \"C\" __global__ void __launch_bounds__({launch_bounds}) kernel(const Args a) {{"
+    ));
     s.line(format_args!("  __shared__ __align__(16) u8 room[sizeof(State) * {THREADS}];\n  State* const shared = (State*)room;"));
 }
 
