@@ -7,7 +7,7 @@ use super::super::pack;
 use super::super::simd::{self, Loop};
 use super::super::walk::{Addresses, Index, Walk};
 use super::accumulators::AccumulatorOf;
-use super::kernel::ReduceCall;
+use super::call::ReduceCall;
 use super::operands::{ColumnStrips, Operands, SCRATCH_BYTES};
 use super::pairwise::ErasedPairwiseSum;
 use crate::device::MAX_OPERANDS;

@@ -8,11 +8,11 @@ mod program;
 pub(super) use accumulate::{ROWS_AT_ONCE, ReduceRun};
 pub(super) use program::{ReduceProgram, constants};
 
-use super::Cache;
+use super::cache::Cache;
+use super::execute::Operand;
 use super::inputs::{ExternalInputs, first_loads, operand_types};
 use super::instructions::CHUNK_ELEMENTS;
-use super::rows::Operand;
-use crate::device::cpu::reduce::kernel::ReduceKernel;
+use crate::device::cpu::reduce::call::ReduceKernel;
 use crate::device::cpu::reduce::operands::{ColumnStrips, EquidistantRows};
 use crate::device::cpu::reduce::{columns, run_job};
 use crate::device::cpu::simd::{self, Loop};
