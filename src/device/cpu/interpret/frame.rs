@@ -75,9 +75,9 @@ impl<'a> Frame<'a> {
         let registers = &self.registers;
         let run = |steps: &[Instruction], rows, chunks| {
             for step in steps {
-                // SAFETY: (1) is the caller's promise, and the program's registers have room for as many chunks;
-                // (2) the output register of an instruction is none of its operands; (3) the loops were chosen
-                // for this processor.
+                // SAFETY: (1) is the caller's promise, and the program's registers have room for as many
+                // chunks; (2) the output register of an instruction is none of its operands; (3) the loops
+                // were chosen for this processor.
                 unsafe { step.run(registers, rows, chunks) };
             }
         };
