@@ -9,7 +9,7 @@ use super::operations;
 
 /// Bytes of all registers of a block together, which are to stay in the L1 cache.
 const REGISTER_BYTES: usize = 32 << 10;
-/// The smallest number of chunks of a block, which keeps the calls of loops cheap, and the largest.
+/// The smallest number of chunks of a block, which amortizes the calls of loops, and the largest.
 const BLOCK_CHUNKS: [usize; 2] = [8, 64];
 /// The register of a value that has none yet.
 const NO_REGISTER: u16 = u16::MAX;

@@ -7,12 +7,13 @@ use super::instructions::{CHUNK_ELEMENTS, ColumnRef, Instruction};
 use super::scratch::{ScratchArena, ScratchMemory, splat};
 use crate::kernel::RunTimeNumbers;
 
+/// The run-time parameters of a program without any.
 pub(super) static NO_NUMBERS: RunTimeNumbers = RunTimeNumbers::new();
 
 /// Bytecode with its registers.
 pub(super) struct Frame<'a> {
     code: &'a Bytecode,
-    places: Vec<ColumnRef>,
+    registers: Vec<ColumnRef>,
     _memory: ScratchMemory,
     /// Chunks of each row of the registers at present.
     chunks: usize,
@@ -33,28 +34,28 @@ impl<'a> Frame<'a> {
             fixed + code.temporaries.iter().map(|&(_, width)| moving(width)).sum::<usize>(),
         );
         let mut room = ScratchArena::new(&mut memory);
-        let mut places = vec![ColumnRef::NONE; code.registers];
-        for &(place, bytes, width) in &code.constants {
+        let mut registers = vec![ColumnRef::NONE; code.registers];
+        for &(register, bytes, width) in &code.constants {
             let at = room.take(one(width));
             // SAFETY: the register has room for a chunk; the constant has `width` bytes.
             unsafe { splat(at, bytes.as_ptr(), width) };
-            places[place as usize].at = at;
+            registers[register as usize].at = at;
         }
-        for &(place, number, width) in &code.params {
+        for &(register, number, width) in &code.params {
             let at = room.take(one(width));
             // SAFETY: the register has room for a chunk; a parameter has `width` bytes.
             unsafe { splat(at, numbers[number].as_ptr(), width) };
-            places[place as usize].at = at;
+            registers[register as usize].at = at;
         }
-        for &(place, width) in &code.uniform {
-            places[place as usize].at = room.take(one(width));
+        for &(register, width) in &code.uniform {
+            registers[register as usize].at = room.take(one(width));
         }
-        for &(place, width) in &code.temporaries {
+        for &(register, width) in &code.temporaries {
             let at = room.take(moving(width));
-            places[place as usize] =
+            registers[register as usize] =
                 ColumnRef { at, chunk_step: (width * CHUNK_ELEMENTS) as isize, row_step: 0 };
         }
-        Frame { code, places, _memory: memory, chunks: 0, is_new: true }
+        Frame { code, registers, _memory: memory, chunks: 0, is_new: true }
     }
 
     /// Runs the bytecode on `rows` rows of `chunks` chunks. `outside` has the addresses of the external
@@ -62,21 +63,22 @@ impl<'a> Frame<'a> {
     /// outputs are not written, or wrong.
     ///
     /// # Safety
-    /// As [`Instruction::run`], for the external inputs and the outputs.
+    /// (1) of [`Instruction::run`], for the external inputs and the outputs.
     pub(super) unsafe fn run(&mut self, outside: &[ColumnRef], rows: usize, chunks: usize) -> bool {
-        self.places[..outside.len()].copy_from_slice(outside);
+        self.registers[..outside.len()].copy_from_slice(outside);
         if self.chunks != chunks {
             self.chunks = chunks;
-            for &(place, width) in &self.code.temporaries {
-                self.places[place as usize].row_step = (width * CHUNK_ELEMENTS * chunks) as isize;
+            for &(register, width) in &self.code.temporaries {
+                self.registers[register as usize].row_step = (width * CHUNK_ELEMENTS * chunks) as isize;
             }
         }
-        let places = &self.places;
+        let registers = &self.registers;
         let run = |steps: &[Instruction], rows, chunks| {
             for step in steps {
-                // SAFETY: (1) and (3) are the caller's promise, and registers have room for as many chunks;
-                // (2) the compiler gives an instruction an output register that is none of its operands.
-                unsafe { step.run(places, rows, chunks) };
+                // SAFETY: (1) is the caller's promise, and the program's registers have room for as many
+                // chunks; (2) the output register of an instruction is none of its operands; (3) the loops
+                // were chosen for this processor.
+                unsafe { step.run(registers, rows, chunks) };
             }
         };
         if std::mem::take(&mut self.is_new) {
@@ -84,10 +86,11 @@ impl<'a> Frame<'a> {
         }
         run(&self.code.instructions, rows, chunks);
         if let Some(out_of_range) = self.code.out_of_range {
-            let place = self.places[out_of_range as usize];
-            let count = if place.chunk_step == 0 { CHUNK_ELEMENTS } else { rows * chunks * CHUNK_ELEMENTS };
+            let register = self.registers[out_of_range as usize];
+            let count =
+                if register.chunk_step == 0 { CHUNK_ELEMENTS } else { rows * chunks * CHUNK_ELEMENTS };
             // SAFETY: a register of booleans, which the instructions above wrote.
-            let marks = unsafe { std::slice::from_raw_parts(place.at.cast::<u8>(), count) };
+            let marks = unsafe { std::slice::from_raw_parts(register.at.cast::<u8>(), count) };
             if marks.iter().fold(0, |any, mark| any | mark) != 0 {
                 return true;
             }
@@ -120,8 +123,8 @@ impl BytecodePair {
     }
 
     /// Whether the program reads the external input of this number.
-    pub(super) fn reads(&self, place: usize) -> bool {
-        self.full.reads[place]
+    pub(super) fn reads(&self, external: usize) -> bool {
+        self.full.reads[external]
     }
 }
 

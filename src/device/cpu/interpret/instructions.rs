@@ -59,27 +59,27 @@ impl Instruction {
     /// 1. The columns have so many rows and chunks, of the types of the loop.
     /// 2. The output is none of the operands.
     /// 3. The processor has the loop's instruction set.
-    pub(super) unsafe fn run(&self, places: &[ColumnRef], mut rows: usize, mut chunks: usize) {
+    pub(super) unsafe fn run(&self, registers: &[ColumnRef], mut rows: usize, mut chunks: usize) {
         // The output, then the operands.
-        let mut all = [places[self.out as usize]; 4];
-        for (place, &arg) in all[1..].iter_mut().zip(&self.args[..self.count as usize]) {
-            *place = places[arg as usize];
+        let mut all = [registers[self.out as usize]; 4];
+        for (column, &arg) in all[1..].iter_mut().zip(&self.args[..self.count as usize]) {
+            *column = registers[arg as usize];
         }
         let all = &mut all[..=self.count as usize];
-        if rows > 1 && all.iter().all(|place| place.row_step == place.chunk_step * chunks as isize) {
+        if rows > 1 && all.iter().all(|column| column.row_step == column.chunk_step * chunks as isize) {
             // In every column the step from row to row continues the step from chunk to chunk.
             (rows, chunks) = (1, rows * chunks);
         } else if rows > 1 && chunks == 1 && all[0].row_step == all[0].chunk_step {
             // Each row is one chunk.
-            all.iter_mut().for_each(|place| place.chunk_step = place.row_step);
+            all.iter_mut().for_each(|column| column.chunk_step = column.row_step);
             (rows, chunks) = (1, rows);
         }
         let nbytes = chunks * CHUNK_ELEMENTS * self.width as usize;
         for row in 0..rows as isize {
-            let at = |place: &ColumnRef| place.at.wrapping_offset(row.wrapping_mul(place.row_step));
+            let at = |column: &ColumnRef| column.at.wrapping_offset(row.wrapping_mul(column.row_step));
             let mut args = [Arg { at: std::ptr::null(), chunk_step: 0 }; 3];
-            for (arg, place) in args.iter_mut().zip(&all[1..]) {
-                *arg = Arg { at: at(place), chunk_step: place.chunk_step };
+            for (arg, column) in args.iter_mut().zip(&all[1..]) {
+                *arg = Arg { at: at(column), chunk_step: column.chunk_step };
             }
             // SAFETY: (1) of the loop by (1); (2) by (3); the slice of the output is exclusive by (2).
             unsafe { (self.run)(std::slice::from_raw_parts_mut(at(&all[0]).cast(), nbytes), &args, self.by) };

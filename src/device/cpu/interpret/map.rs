@@ -1,12 +1,12 @@
 //! Elementwise programs: the interpreted counterpart of the loops in `cpu/map.rs`, with the same strategies.
 // Imports: `error`, `scalar`, `kernel`, `device`.
 
-use super::Cache;
+use super::cache::Cache;
+use super::execute::{Operand, run_rows};
 use super::frame::{BytecodePair, Machine};
 use super::inputs::{ExternalInputs, first_loads, operand_types};
 use super::instructions::CHUNK_ELEMENTS;
 use super::reduce::{ROWS_AT_ONCE, ReduceProgram, ReduceRun};
-use super::rows::{Operand, run_rows};
 use super::scratch::{ScratchArena, ScratchMemory};
 use crate::device::cpu::cursor::NO_OPERAND;
 use crate::device::cpu::elementwise::call::{Loops, RowAdvance, RowsFn};

@@ -1,6 +1,6 @@
 //! The accumulators of a reducer whose type is erased: their size, and how they are initialized, combined and
 //! finalized.
-// Imports: `error`, `element`, `kernel`, `scalar`.
+// Imports: `element`, `kernel`, `scalar`.
 
 use super::super::memory::scratch::CACHE_LINE_BYTES;
 use crate::element::Element;

@@ -8,7 +8,7 @@ use super::super::memory::scratch::{ROUNDING_BYTES, Scratch, StackScratch};
 use super::super::strided::pack;
 use super::super::strided::{IterSpace, Pointers, Position};
 use super::accumulators::AccumulatorOf;
-use super::kernel::ReduceCall;
+use super::call::ReduceCall;
 use super::operands::{ColumnStrips, Operands, SCRATCH_BYTES};
 use super::pairwise::ErasedPairwiseSum;
 use crate::device::MAX_OPERANDS;

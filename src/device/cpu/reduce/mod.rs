@@ -3,12 +3,12 @@
 //! `accumulate.rs` reduces one contiguous row, `rows.rs` finds these rows, `columns.rs` reduces neighboring
 //! columns, and `pairwise.rs` combines the accumulators of blocks as a binary tree. The order of the
 //! additions depends on sizes and strides only, never on the number of threads.
-// Imports: `error`, `element`, `kernel`, `device`.
+// Imports: `error`, `kernel`, `device`.
 
 pub(crate) mod accumulate;
 pub(crate) mod accumulators;
+pub(crate) mod call;
 pub(crate) mod columns;
-pub(crate) mod kernel;
 pub(crate) mod operands;
 pub(crate) mod pairwise;
 mod rows;
@@ -20,8 +20,8 @@ use crate::error::Result;
 use crate::kernel::{Body, Reducer};
 use accumulate::MAX_ACCUMULATORS;
 use accumulators::{AccumulatorFns, COLUMN_ACCUMULATOR_BYTES};
+use call::{ReduceCall, ReduceKernel};
 use columns::STRIP_COLUMNS;
-use kernel::{ReduceCall, ReduceKernel};
 use operands::{EquidistantRows, Operands, Output};
 use pairwise::AccumulatorScratch;
 use std::sync::{Mutex, PoisonError};
@@ -114,9 +114,8 @@ impl ReduceCall<'_> {
                 count.div_ceil(self.kernel.work_unit),
                 if columns { STRIP_COLUMNS } else { 1 },
                 &|part| {
-                    // SAFETY: (1) and (2) the tasks partition the kept axes: each reaches only operands that
-                    // the caller promised, and each output belongs to one task; (3) computed from the whole
-                    // iteration space.
+                    // SAFETY: (1) the caller's promise; (2) the tasks partition the kept axes: each reaches
+                    // only operands that the caller promised, and each output belongs to one task.
                     let done = unsafe { self.run_task(part, inner.as_ref(), count, columns) };
                     if done.is_err() {
                         *result.lock().unwrap_or_else(PoisonError::into_inner) = done;

@@ -11,7 +11,7 @@ use super::super::strided::pack;
 use super::super::strided::{IterSpace, Pointers};
 use super::accumulate::{BLOCK_ELEMENTS, accumulate_block};
 use super::accumulators::{AccumulatorOf, COLUMN_ACCUMULATOR_BYTES, finalize};
-use super::kernel::ReduceCall;
+use super::call::ReduceCall;
 use super::operands::{EquidistantRows, Output, SCRATCH_BYTES};
 use super::pairwise::{AccumulatorScratch, ErasedPairwiseSum, LEVELS, combine_tree};
 use crate::device::{MAX_OPERANDS, OperandRef};
@@ -42,7 +42,7 @@ impl ReduceCall<'_> {
             // SAFETY: (1) and (2) are the caller's promise.
             return unsafe { self.reduce_long_rows(rows) };
         }
-        // SAFETY: (1) and (2) are the caller's promise; the body is the kernel's.
+        // SAFETY: (1) the kernel was made for the body; (2) and (3) are the caller's promise.
         unsafe { (self.kernel.rows)(self.body, rows) };
         Ok(())
     }
@@ -85,7 +85,8 @@ impl ReduceCall<'_> {
                 out: to,
                 prefetch_bytes: rows.prefetch_bytes,
             };
-            // SAFETY: (1) the caller's promise; (2) the scratch has room for the accumulators.
+            // SAFETY: (1) the kernel was made for the body; (2) the caller's promise; (3) the scratch has
+            // room for the accumulators.
             unsafe { (self.kernel.rows)(self.body, &part) };
         };
         for _ in 0..rows.rows {

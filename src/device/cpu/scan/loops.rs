@@ -1,7 +1,7 @@
 //! The typed loops of scans: running accumulators of parallel chains, and of columns.
 //!
 //! `scan/mod.rs` finds the chains and columns, and is compiled once.
-// Imports: `scalar`, `element`, `kernel`, `device`.
+// Imports: `scalar`, `element`, `kernel`.
 
 use super::super::cursor::{By, Mode, value};
 use super::super::isa::{self, Loop};
@@ -255,7 +255,7 @@ impl<B: Body, R: Reducer<B::Out>, const FIRST: bool> ScanColumns<'_, B, R, FIRST
         }
         if (at.wrapping_add(n)) % BLOCK_ELEMENTS == 0 {
             for (carry, local) in carry.iter_mut().zip(local) {
-                // SAFETY: `local` was initialized at the start of the block, `carry` at the end of the first block.
+                // SAFETY: `local` was initialized at the start of the block, `carry` at the end of the first.
                 let (local, carried) =
                     unsafe { (local.assume_init(), (!FIRST).then(|| carry.assume_init())) };
                 carry.write(carried.map_or(local, |carried| R::combine::<Eval>(carried, local)));

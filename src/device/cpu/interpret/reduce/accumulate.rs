@@ -5,9 +5,9 @@
 //! same bits.
 // Imports: `kernel`, `device`.
 
+use super::super::execute::{Operand, run_rows};
 use super::super::frame::{Machine, NO_NUMBERS};
 use super::super::instructions::{CHUNK_ELEMENTS, ColumnRef};
-use super::super::rows::{Operand, run_rows};
 use super::super::scratch::{ScratchArena, ScratchMemory, splat};
 use super::accumulators::{Combiner, Finalizer};
 use super::program::ReduceProgram;

@@ -1,5 +1,5 @@
 //! A reducer over a body, compiled to bytecode.
-// Imports: `scalar`, `kernel`.
+// Imports: `scalar`, `kernel`, `device`.
 
 use super::super::compiler::{Compiler, Value, bytes_of};
 use super::super::frame::{BytecodePair, Machine, NO_NUMBERS};

@@ -1,8 +1,8 @@
 //! Interpreted scans of columns: neighboring columns are computed together, several rows at a time.
 // Imports: `device`.
 
+use super::super::execute::{Operand, run_rows};
 use super::super::instructions::{CHUNK_ELEMENTS, ColumnRef};
-use super::super::rows::{Operand, run_rows};
 use super::super::scratch::{ScratchArena, splat};
 use super::machine::{Columns, Repeat, ScanMachines};
 use super::program::ScanContext;

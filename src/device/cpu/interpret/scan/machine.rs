@@ -1,9 +1,9 @@
 //! The machines of a scan, and their columns of accumulators.
 // Imports: nothing.
 
+use super::super::execute::Operand;
 use super::super::frame::{Machine, NO_NUMBERS};
 use super::super::instructions::{CHUNK_ELEMENTS, ColumnRef};
-use super::super::rows::Operand;
 use super::super::scratch::{ScratchArena, ScratchMemory, splat};
 use super::program::{ScanContext, ScanProgram};
 

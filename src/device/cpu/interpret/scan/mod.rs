@@ -8,7 +8,7 @@ mod machine;
 mod program;
 mod rows;
 
-use super::Cache;
+use super::cache::Cache;
 use crate::device::cpu::scan::call::ScanKernel;
 use crate::device::cpu::scan::run_kernel;
 use crate::device::{Inputs, OperandRef};

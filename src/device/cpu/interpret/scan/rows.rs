@@ -2,8 +2,8 @@
 // Imports: `device`.
 
 use super::super::compiler::bytes_of;
+use super::super::execute::{Operand, run_rows};
 use super::super::instructions::{CHUNK_ELEMENTS, ColumnRef};
-use super::super::rows::{Operand, run_rows};
 use super::super::scratch::{ScratchArena, splat};
 use super::machine::{Columns, Repeat, ScanMachines};
 use super::program::ScanContext;
