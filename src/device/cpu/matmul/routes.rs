@@ -4,6 +4,7 @@
 //! with the conversions of both operands to its units; the first one that this processor has is taken.
 // Imports: `scalar`, `element`.
 
+#[cfg(target_arch = "x86_64")]
 use super::super::simd;
 use super::gemv::{Bf16Pairs, Gemv, Single, row_by_panels};
 use super::kernels::complex::ComplexOf;
@@ -72,10 +73,10 @@ macro_rules! first {
         $row:expr, $T:ty, x86_64 [$($kernel:expr, $L:ty, $R:ty;)*]
         $(any [$portable:expr, $PL:ty, $PR:ty])?
     ) => {{
-        let first: Option<Route> = None;
+        let (first, _row): (Option<Route>, Option<RowByPanelsFn>) = (None, $row);
         #[cfg(target_arch = "x86_64")]
-        let first = first$(.or_else(|| route::<_, $L, $R, $T>($kernel, $row)))*;
-        $(let first = first.or_else(|| route::<_, $PL, $PR, $T>($portable, $row));)?
+        let first = first$(.or_else(|| route::<_, $L, $R, $T>($kernel, _row)))*;
+        $(let first = first.or_else(|| route::<_, $PL, $PR, $T>($portable, _row));)?
         first
     }};
 }
