@@ -89,9 +89,10 @@ impl Loop for IndexRow {
         let bound = self.bound as u64;
         if self.stride == size_of::<i64>() as isize {
             let first = self.first.cast::<i64>();
-            // SAFETY: the constructor promised these indices.
             return (0..self.n).fold(false, |out_of_bounds, i| {
-                out_of_bounds | (unsafe { first.wrapping_add(i).read() } as u64 >= bound)
+                // SAFETY: the constructor promised this index.
+                let index = unsafe { first.wrapping_add(i).read() };
+                out_of_bounds | (index as u64 >= bound)
             });
         }
         (0..self.n).fold(false, |out_of_bounds, i| out_of_bounds | (self.at(i) as u64 >= bound))

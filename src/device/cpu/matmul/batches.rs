@@ -1,5 +1,5 @@
 //! A plan as a batch of products: axes grouped and coalesced, the output's rows contiguous where possible.
-// Imports: `error`, `element`, `kernel`, `device`.
+// Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
 use super::axis_group::AxisGroup;
 use super::problem::GemmProblem;

@@ -4,7 +4,8 @@
 //! with the conversions of both operands to its units; the first one that this processor has is taken.
 // Imports: `scalar`, `element`.
 
-use super::super::isa;
+#[cfg(target_arch = "x86_64")]
+use super::super::simd;
 use super::gemv::{Bf16Pairs, Gemv, Single, row_by_panels};
 use super::kernels::complex::ComplexOf;
 use super::kernels::portable::Portable;
@@ -72,10 +73,10 @@ macro_rules! first {
         $row:expr, $T:ty, x86_64 [$($kernel:expr, $L:ty, $R:ty;)*]
         $(any [$portable:expr, $PL:ty, $PR:ty])?
     ) => {{
-        let first: Option<Route> = None;
+        let (first, _row): (Option<Route>, Option<RowByPanelsFn>) = (None, $row);
         #[cfg(target_arch = "x86_64")]
-        let first = first$(.or_else(|| route::<_, $L, $R, $T>($kernel, $row)))*;
-        $(let first = first.or_else(|| route::<_, $PL, $PR, $T>($portable, $row));)?
+        let first = first$(.or_else(|| route::<_, $L, $R, $T>($kernel, _row)))*;
+        $(let first = first.or_else(|| route::<_, $PL, $PR, $T>($portable, _row));)?
         first
     }};
 }
@@ -107,7 +108,7 @@ fn bf16_products<T: Element>() -> Option<Route> {
     let row: Option<RowByPanelsFn> = Some(row_by_panels::<Bf16AsF32, Bf16Pairs, T>);
     let pairs = first!(row, T, x86_64 [
         Amx::<amx::Bf16>::available(), Bf16x2, Bf16x2;
-        Avx512Bf16::available().filter(|_| isa::multiplies_pairs()), Bf16x2, Bf16x2;
+        Avx512Bf16::available().filter(|_| simd::multiplies_pairs()), Bf16x2, Bf16x2;
     ]);
     pairs.or_else(f32_sums::<Bf16AsF32, Bf16AsF32, T>)
 }

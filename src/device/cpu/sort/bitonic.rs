@@ -39,12 +39,16 @@ macro_rules! networks {
             fn network() -> Option<SortingNetwork<$key>> {
                 use super::super::isa::{Level, level};
                 use vectors::{$narrow, $wide, Matrix, Vector};
+                /// # Safety
+                /// 1. The matrix has `rows` rows.   2. The processor has the instructions.
                 #[target_feature(enable = "avx512f")]
                 unsafe fn wide(keys: *mut $key, rows: usize) {
                     // SAFETY: (1) the caller's promise; (2) `network` returns this function only on
                     // processors with the instructions.
                     unsafe { Matrix::<$wide> { start: keys.cast(), rows }.sort() }
                 }
+                /// # Safety
+                /// 1. The matrix has `rows` rows.   2. The processor has the instructions.
                 #[target_feature(enable = "avx2")]
                 unsafe fn narrow(keys: *mut $key, rows: usize) {
                     // SAFETY: as above.
@@ -79,17 +83,23 @@ mod vectors {
     use std::arch::x86_64::*;
 
     /// A vector of keys.
-    ///
-    /// # Safety of its functions
-    /// The processor has its instructions.
     pub(super) trait Vector: Copy {
         type Key;
         const LANES: usize = size_of::<Self>() / size_of::<Self::Key>();
         /// The lesser and the greater key of each lane.
+        ///
+        /// # Safety
+        /// The processor has the instructions of the vector.
         unsafe fn min_max(self, other: Self) -> [Self; 2];
         /// Lane `i` is lane `i ^ DISTANCE` of `self`.
+        ///
+        /// # Safety
+        /// The processor has the instructions of the vector.
         unsafe fn permuted<const DISTANCE: usize>(self) -> Self;
         /// Lanes whose number has the bit `BIT` come from `high`, the others from `low`.
+        ///
+        /// # Safety
+        /// The processor has the instructions of the vector.
         unsafe fn blended<const BIT: usize>(low: Self, high: Self) -> Self;
     }
 
@@ -111,24 +121,40 @@ mod vectors {
     /// 1. The matrix has `rows` rows.   2. The processor has the instructions.   3. Row indices are less than
     ///    `rows`.
     impl<V: Vector> Matrix<V> {
+        /// Row `row`.
+        ///
+        /// # Safety
+        /// (1) to (3) of the implementation.
         #[inline(always)]
         unsafe fn row(&self, row: usize) -> V {
             // SAFETY: the caller's promise.
             unsafe { self.start.add(row).read_unaligned() }
         }
 
+        /// Writes row `row`.
+        ///
+        /// # Safety
+        /// (1) to (3) of the implementation.
         #[inline(always)]
         unsafe fn set_row(&self, row: usize, to: V) {
             // SAFETY: the caller's promise.
             unsafe { self.start.add(row).write_unaligned(to) }
         }
 
+        /// `N` rows from `first` on, `step` rows apart.
+        ///
+        /// # Safety
+        /// (1) to (3) of the implementation.
         #[inline(always)]
         unsafe fn rows<const N: usize>(&self, first: usize, step: usize) -> [V; N] {
             // SAFETY: the caller's promise.
             std::array::from_fn(|i| unsafe { self.row(first + i * step) })
         }
 
+        /// Writes `N` rows from `first` on, `step` rows apart.
+        ///
+        /// # Safety
+        /// (1) to (3) of the implementation.
         #[inline(always)]
         unsafe fn set_rows<const N: usize>(&self, first: usize, step: usize, to: [V; N]) {
             for (i, row) in to.into_iter().enumerate() {
@@ -139,6 +165,9 @@ mod vectors {
 
         /// Compares and exchanges rows at `distance` in each group of twice as many rows, then rows at half
         /// the distance, and on to neighbors: each group of rows becomes sorted if it was bitonic.
+        ///
+        /// # Safety
+        /// (1) and (2) of the implementation.
         #[inline(always)]
         unsafe fn bitonic_merge(&self, mut distance: usize) {
             // SAFETY: the caller's promise.
@@ -148,7 +177,9 @@ mod vectors {
                     for group in (0..self.rows).step_by(2 * distance) {
                         for row in group..group + step {
                             let mut rows = self.rows::<8>(row, step);
-                            compare_exchange!(rows: 0 4, 1 5, 2 6, 3 7, 0 2, 1 3, 4 6, 5 7, 0 1, 2 3, 4 5, 6 7);
+                            compare_exchange!(
+                                rows: 0 4, 1 5, 2 6, 3 7, 0 2, 1 3, 4 6, 5 7, 0 1, 2 3, 4 5, 6 7
+                            );
                             self.set_rows(row, step, rows);
                         }
                     }
@@ -173,6 +204,9 @@ mod vectors {
         /// Merges columns that are sorted in groups of `HALF` into sorted groups of twice as many. The second
         /// half of each group is compared in reverse order: lane `i` with lane `i ^ MIRROR`, where `MIRROR =
         /// 2·HALF − 1`.
+        ///
+        /// # Safety
+        /// (1) and (2) of the implementation.
         #[inline(always)]
         unsafe fn merge_columns<const HALF: usize, const MIRROR: usize>(&self) {
             if HALF >= V::LANES {
@@ -194,6 +228,9 @@ mod vectors {
         }
 
         /// Compares and exchanges lanes at all powers of two below `HALF`, the greatest first.
+        ///
+        /// # Safety
+        /// (2) of the implementation.
         #[inline(always)]
         unsafe fn merge_lanes<const HALF: usize>(mut row: V) -> V {
             // SAFETY: the caller's promise.
@@ -212,6 +249,9 @@ mod vectors {
         }
 
         /// Compares and exchanges lanes at `DISTANCE`.
+        ///
+        /// # Safety
+        /// (2) of the implementation.
         #[inline(always)]
         unsafe fn exchange_lanes<const DISTANCE: usize>(row: V) -> V {
             // SAFETY: the caller's promise.
@@ -222,6 +262,9 @@ mod vectors {
         }
 
         /// Sorts the matrix by columns.
+        ///
+        /// # Safety
+        /// (1) and (2) of the implementation.
         #[inline(always)]
         pub(super) unsafe fn sort(&self) {
             // SAFETY: the caller's promise.

@@ -1,6 +1,6 @@
 //! Sort keys: unsigned integers in the order of the elements, alone or together with the position of the
 //! element.
-// Imports: `element`, `device`.
+// Imports: `element`.
 
 use super::bitonic::{NetworkKey, SortingNetwork};
 use crate::element::{Element, bf16, f16};

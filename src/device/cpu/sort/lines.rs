@@ -33,11 +33,15 @@ pub(super) struct KeyFns<K: SortKey> {
 
 impl<K: SortKey> KeyFns<K> {
     pub(super) fn of<T: HasSortKey<Key = K>>() -> Self {
+        /// # Safety
+        /// `line` holds as many elements as `keys`, aligned.
         unsafe fn keys<T: HasSortKey>(line: *const u8, keys: &mut [T::Key], descending: bool) {
             // SAFETY: the caller promises as many elements, aligned.
             let line = unsafe { std::slice::from_raw_parts(line.cast::<T>(), keys.len()) };
             isa::dispatch_two(ToKeys { line, keys, descending });
         }
+        /// # Safety
+        /// `to` has room for as many elements as `keys`, aligned.
         unsafe fn elements<T: HasSortKey>(keys: &[T::Key], to: *mut u8, descending: bool) {
             // SAFETY: the caller promises room for as many elements, aligned.
             let to = unsafe { std::slice::from_raw_parts_mut(to.cast::<MaybeUninit<T>>(), keys.len()) };

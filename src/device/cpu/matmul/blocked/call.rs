@@ -1,5 +1,5 @@
 //! One product as its threads share it: the operands, the kernel, and the form in which each operand is read.
-// Imports: `error`.
+// Imports: nothing.
 
 use super::super::kernels::KernelInfo;
 use super::super::panels::{MAX_PANEL_LANES, PanelLayout};

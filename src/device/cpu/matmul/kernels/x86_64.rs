@@ -342,8 +342,8 @@ kernels! {
     /// i16: two products a step, summed in i32.
     Avx512I16 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
         u32, 2, i32, ["vpbroadcastd" ["vpmaddwd" "vpaddd"] "vpaddd" 0];
-    /// i8 · i8: four products a step. The instruction multiplies unsigned by signed; therefore the right panel holds
-    /// b + 128, and the initial value of each row is −128 Σ a.
+    /// i8 · i8: four products a step. The instruction multiplies unsigned by signed; therefore the right
+    /// panel holds b + 128, and the initial value of each row is −128 Σ a.
     Avx512I8I8 ["avx512f" "avx512vnni"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
         u32, 4, i32, ["vpbroadcastd" [right "vpdpbusd"] "vpaddd" 1];
     /// u8 · i8: four products a step.
