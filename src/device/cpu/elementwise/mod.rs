@@ -7,8 +7,8 @@
 //! 3. Rows at equal distances need no iteration space (`equidistant.rs`).
 //! 4. Programs with row constants are computed row by row (`row_fused.rs`).
 //! 5. A contiguous call is shared by threads, unless its outputs are streamed.
-//! 6. Each part of the iteration space replicates short rows (`repeat.rs`), streams chunks (`streaming.rs`), or
-//!    uses tiles (`tiles.rs`).
+//! 6. Each part of the iteration space replicates short rows (`repeat.rs`), streams chunks (`streaming.rs`),
+//!    or uses tiles (`tiles.rs`).
 // Imports: `error`, `kernel`, `device`.
 
 pub(super) mod call;
