@@ -263,8 +263,9 @@ fn find() -> Level {
 }
 
 /// Whether Intel made the processor.
+#[cfg(target_arch = "x86_64")]
 pub(crate) fn is_intel() -> bool {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(not(miri))]
     {
         static IS_INTEL: std::sync::LazyLock<bool> = std::sync::LazyLock::new(|| {
             let name = std::arch::x86_64::__cpuid(0);
@@ -272,7 +273,7 @@ pub(crate) fn is_intel() -> bool {
         });
         *IS_INTEL
     }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    #[cfg(miri)]
     false
 }
 

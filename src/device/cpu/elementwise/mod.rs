@@ -1,7 +1,14 @@
 //! Programs over elements: chooses how a compiled kernel visits its operands.
 //!
-//! A contiguous call runs at once. Otherwise rows at equal distances, replicated rows, streamed chunks and
-//! tiles are tried, in this order.
+//! The first strategy that fits is taken:
+//!
+//! 1. A small contiguous call runs at once, in the calling thread.
+//! 2. A plain copy is a copy between layouts (`strided/copy.rs`).
+//! 3. Rows at equal distances need no iteration space (`equidistant.rs`).
+//! 4. Programs with row constants are computed row by row (`row_fused.rs`).
+//! 5. A contiguous call is shared by threads, unless its outputs are streamed.
+//! 6. Each part of the iteration space replicates short rows (`repeat.rs`), streams chunks (`streaming.rs`),
+//!    or uses tiles (`tiles.rs`).
 // Imports: `error`, `kernel`, `device`.
 
 pub(super) mod call;

@@ -40,8 +40,8 @@ pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, nbytes: usize) {
 #[cfg(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores))))]
 pub(crate) unsafe fn copy_and_prefetch(to: *mut u8, from: *const u8, nbytes: usize, ahead: &[*mut u8]) {
     use std::arch::x86_64::*;
-    /// 256-bit stores, where the processor supports them. With 128-bit stores a cache line takes four, and they
-    /// delay the computation that follows; 512-bit stores are not faster here.
+    /// 256-bit stores, where the processor supports them. With 128-bit stores a cache line takes four, and
+    /// they delay the computation that follows; 512-bit stores are not faster here.
     ///
     /// # Safety
     /// As for [`copy`]; the processor has AVX.

@@ -133,7 +133,8 @@ mod vectors {
     /// Transposes the squares of a range of rows and columns: `$side` vectors are loaded, interleaved round
     /// by round, and stored.
     macro_rules! squares {
-        ($of:ident, $rows:ident, $columns:ident, $side:expr, $vector:ty, |$a:ident, $b:ident| $low:expr, $high:expr) => {
+        ($of:ident, $rows:ident, $columns:ident, $side:expr, $vector:ty,
+         |$a:ident, $b:ident| $low:expr, $high:expr) => {
             let word = size_of::<$vector>() / $side;
             for row in $rows.step_by($side) {
                 for column in $columns.clone().step_by($side) {
