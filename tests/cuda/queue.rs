@@ -115,7 +115,7 @@ on_gpu!(streams_wait_where_they_use_the_same_memory, |gpu| {
     let mut expected = x.copy()?;
     let mut y = x.to(gpu)?;
     for round in 0..6 {
-        // Two streams read memory that a third has written; it writes where they have read; drops come at once.
+        // Two streams read memory that a third has written; it writes where they have read; drops follow.
         let (e, s) = (a.scope(|| y.exp())?, b.scope(|| y.sin())?);
         y = gpu.scope(|| (e.lazy() * 0.0 + &s + &y).eval())?;
         drop(e);
