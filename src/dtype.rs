@@ -94,9 +94,19 @@ struct Row {
 }
 
 macro_rules! rows {
-    ($($dtype:ident $kind:ident $size:literal $rust:literal $name:literal $legacy:expr, $scalar:literal;)*) => {
+    ($(
+        $dtype:ident $kind:ident $size:literal $rust:literal $name:literal $legacy:expr, $scalar:literal;
+    )*) => {
         const ROWS: &[Row] = &[$(
-            Row { dtype: DType::$dtype, kind: Kind::$kind, size: $size, rust: $rust, name: $name, legacy: $legacy, scalar: $scalar },
+            Row {
+                dtype: DType::$dtype,
+                kind: Kind::$kind,
+                size: $size,
+                rust: $rust,
+                name: $name,
+                legacy: $legacy,
+                scalar: $scalar,
+            },
         )*];
         impl DType {
             /// Every element type.

@@ -8,7 +8,10 @@ use std::fmt;
 /// An 8-bit float type: `$fraction` bits of fraction, the exponent's bias `$bias`, the largest finite code,
 /// and the codes for numbers beyond it and for NaN.
 macro_rules! narrow {
-    ($($(#[$doc:meta])* $t:ident $dtype:ident $fraction:literal $bias:literal $largest:literal $beyond:literal $nan:literal $infinity:expr;)*) => { $(
+    ($(
+        $(#[$doc:meta])* $t:ident $dtype:ident $fraction:literal $bias:literal
+        $largest:literal $beyond:literal $nan:literal $infinity:expr;
+    )*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy, Default)]
         #[repr(transparent)]
@@ -28,7 +31,8 @@ macro_rules! narrow {
                 // bias, for subnormals too.
                 let code = u32::from(self.0 & 0x7f);
                 let finite = f32::from_bits(code << (23 - $fraction)) * f32::from_bits((254 - $bias) << 23);
-                let number = if code > $largest { if code == $infinity { f32::INFINITY } else { f32::NAN } } else { finite };
+                let beyond = if code == $infinity { f32::INFINITY } else { f32::NAN };
+                let number = if code > $largest { beyond } else { finite };
                 f32::from_bits(number.to_bits() | u32::from(self.0 >> 7) << 31)
             }
             /// The nearest number, ties to even. A number that rounds beyond the largest becomes infinite, or
@@ -37,10 +41,12 @@ macro_rules! narrow {
             pub fn from_f32(value: f32) -> Self {
                 let (bits, sign) = (value.to_bits() & 0x7fff_ffff, (value.to_bits() >> 31) << 7);
                 let smallest = (128 - $bias) << 23; // the smallest normal number
-                let steps = (f32::from_bits(bits) * f32::from_bits((126 + $bias + $fraction) << 23)).round_ties_even() as u32;
+                let scale = f32::from_bits((126 + $bias + $fraction) << 23);
+                let steps = (f32::from_bits(bits) * scale).round_ties_even() as u32;
                 let even = bits >> (23 - $fraction) & 1;
                 let rounded = bits.wrapping_add((1 << (22 - $fraction)) - 1 + even) >> (23 - $fraction);
-                let code = if bits < smallest { steps } else { rounded.wrapping_sub((127 - $bias) << $fraction) };
+                let normal = rounded.wrapping_sub((127 - $bias) << $fraction);
+                let code = if bits < smallest { steps } else { normal };
                 let code = if code > $largest { $beyond } else { code };
                 $t((sign | if bits > 0x7f80_0000 { $nan } else { code }) as u8)
             }

@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// are equal.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
-/// Bytes that are read at a time: they stay in the cache of one core, and are a multiple of every element's size.
+/// Bytes that are read at a time: they stay in the cache of one core, and are a
+/// multiple of every element's size.
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// Bytes of memory that are taken before the first byte arrives from a source of unknown length.

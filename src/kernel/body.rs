@@ -120,7 +120,9 @@ impl<T: Element> Body for Param<T> {
 
 macro_rules! calls {
     ($($($element:ident $index:tt),*;)*) => { $(
-        impl<FUNCTION: Op<($($element::Out,)*)>, $($element: Body),*> Body for Call<FUNCTION, ($($element,)*)> {
+        impl<FUNCTION: Op<($($element::Out,)*)>, $($element: Body),*> Body
+            for Call<FUNCTION, ($($element,)*)>
+        {
             type Out = FUNCTION::Out;
             const LOADS: usize = 0 $(+ $element::LOADS)*;
             const BY_ROWS: bool = false $(|| $element::BY_ROWS)*;

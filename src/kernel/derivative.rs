@@ -37,7 +37,9 @@ impl<F, const INDEX: usize> Copy for Derivative<F, INDEX> {}
 pub trait HasOperand<const INDEX: usize> {}
 
 macro_rules! has_operands {
-    ($($elements:ty: $($index:literal)+;)*) => { $($(impl<T: Element> HasOperand<$index> for $elements {})+)* };
+    ($($elements:ty: $($index:literal)+;)*) => { $($(
+        impl<T: Element> HasOperand<$index> for $elements {}
+    )+)* };
 }
 has_operands! {
     (T,): 0;
@@ -55,7 +57,8 @@ fn dual<L: Lanes, P: Num>(value: Lane<L, P>, is_variable: bool) -> Lane<Dual<L>,
 
 macro_rules! derivatives {
     ($($($lane:ident $index:tt),+ => ($($t:ident),+);)*) => { $(
-        impl<FUNCTION: Op<($($t,)+)> + Send + Sync, T: Element<Compute: Num>, const INDEX: usize> Op<($($t,)+)> for Derivative<FUNCTION, INDEX>
+        impl<FUNCTION: Op<($($t,)+)> + Send + Sync, T: Element<Compute: Num>, const INDEX: usize> Op<($($t,)+)>
+            for Derivative<FUNCTION, INDEX>
         where
             ($($t,)+): HasOperand<INDEX>,
         {

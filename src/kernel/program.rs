@@ -74,7 +74,9 @@ impl<F, A: Copy> Copy for StoreMany<F, A> {}
 
 macro_rules! stores_of_many {
     ($($($element:ident $index:tt),*;)*) => { $(
-        impl<FUNCTION: OpMany<($($element::Out,)*)>, $($element: Body),*> Program for StoreMany<FUNCTION, ($($element,)*)> {
+        impl<FUNCTION: OpMany<($($element::Out,)*)>, $($element: Body),*> Program
+            for StoreMany<FUNCTION, ($($element,)*)>
+        {
             const OUTPUTS: usize = FUNCTION::Out::COUNT;
             const LOADS: usize = 0 $(+ $element::LOADS)*;
             const BY_ROWS: bool = false $(|| $element::BY_ROWS)*;

@@ -11,8 +11,8 @@ use num_complex::Complex;
 macro_rules! prim {
     (
         $t:ty, $dtype:ident,
-        |$self:ident| $cast:expr, |$b:ident| $from_bool:expr, |$v:ident| $from:expr, |$f:ident| $from_float:expr, |$c:ident| $from_complex:expr,
-        |$x:ident, $y:ident| $difference:expr
+        |$self:ident| $cast:expr, |$b:ident| $from_bool:expr, |$v:ident| $from:expr,
+        |$f:ident| $from_float:expr, |$c:ident| $from_complex:expr, |$x:ident, $y:ident| $difference:expr
     ) => {
         impl Prim for $t {
             const DTYPE: DType = DType::$dtype;
@@ -37,11 +37,14 @@ macro_rules! prim {
 }
 macro_rules! real_prims {
     ($($t:ty, $dtype:ident, $from:ident, $via:ty, |$v:ident| $from_float:expr;)*) => { $(
-        prim!($t, $dtype, |self| U::$from(self as $via), |b| b as u8 as $t, |v| v as $t, |$v| $from_float, |c| <$t>::from_f64(c.re), |a, b| a - b);
+        prim!(
+            $t, $dtype, |self| U::$from(self as $via), |b| b as u8 as $t, |v| v as $t,
+            |$v| $from_float, |c| <$t>::from_f64(c.re), |a, b| a - b
+        );
     )* };
 }
 /// `$v as $t`, in steps that vectorize: truncated, saturated at the ends of the type, 0 for NaN.
-macro_rules! whole {
+macro_rules! saturated {
     ($v:expr, $t:ty) => {{
         let [value, least, half] = [$v, <$t>::MIN as _, (<$t>::MAX / 2 + 1) as _];
         let beyond = 2.0 * half;
@@ -58,14 +61,14 @@ macro_rules! whole {
     }};
 }
 real_prims! {
-    i8, I8, from_i64, i64, |v| whole!(v, i8);
-    i16, I16, from_i64, i64, |v| whole!(v, i16);
-    i32, I32, from_i64, i64, |v| whole!(v, i32);
-    i64, I64, from_i64, i64, |v| whole!(v, i64);
-    u8, U8, from_u64, u64, |v| whole!(v, u8);
-    u16, U16, from_u64, u64, |v| whole!(v, u16);
-    u32, U32, from_u64, u64, |v| whole!(v, u32);
-    u64, U64, from_u64, u64, |v| whole!(v, u64);
+    i8, I8, from_i64, i64, |v| saturated!(v, i8);
+    i16, I16, from_i64, i64, |v| saturated!(v, i16);
+    i32, I32, from_i64, i64, |v| saturated!(v, i32);
+    i64, I64, from_i64, i64, |v| saturated!(v, i64);
+    u8, U8, from_u64, u64, |v| saturated!(v, u8);
+    u16, U16, from_u64, u64, |v| saturated!(v, u16);
+    u32, U32, from_u64, u64, |v| saturated!(v, u32);
+    u64, U64, from_u64, u64, |v| saturated!(v, u64);
     f32, F32, from_f32, f32, |v| v as f32;
     f64, F64, from_f64, f64, |v| v as f64;
 }
@@ -101,7 +104,7 @@ prim!(
 );
 
 macro_rules! integers {
-    ($($t:ident, $key:ident, |$a:ident| $negate:expr;)*) => { $(
+    ($($t:ident)*) => { $(
         impl Num for $t {
             #[inline(always)]
             fn arith(op: Arith, a: $t, b: $t) -> $t {
@@ -113,8 +116,27 @@ macro_rules! integers {
                 }
             }
             #[inline(always)]
-            fn negate($a: $t) -> $t { $negate }
+            fn negate(a: $t) -> $t { a.wrapping_neg() }
         }
+        impl Bits for $t {
+            const ONES: $t = !0;
+            #[inline(always)]
+            fn logic(op: Logic, a: $t, b: $t) -> $t {
+                match op { Logic::And => a & b, Logic::Or => a | b, Logic::Xor => a ^ b }
+            }
+        }
+        impl IntegerPrim for $t {
+            #[inline(always)]
+            fn shift(op: Shift, a: $t, by: u32) -> $t {
+                match op { Shift::Left => a.wrapping_shl(by), Shift::Right => a.wrapping_shr(by) }
+            }
+        }
+    )* };
+}
+integers!(i8 i16 i32 i64 u8 u16 u32 u64);
+
+macro_rules! integer_orders {
+    ($($t:ident $key:ident),*) => { $(
         impl Ordered for $t {
             const HIGHEST: $t = $t::MAX;
             const LOWEST: $t = $t::MIN;
@@ -150,31 +172,9 @@ macro_rules! integers {
                 match op { Compare::Lt => a < b, Compare::Le => a <= b }
             }
         }
-        impl Bits for $t {
-            const ONES: $t = !0;
-            #[inline(always)]
-            fn logic(op: Logic, a: $t, b: $t) -> $t {
-                match op { Logic::And => a & b, Logic::Or => a | b, Logic::Xor => a ^ b }
-            }
-        }
-        impl IntegerPrim for $t {
-            #[inline(always)]
-            fn shift(op: Shift, a: $t, by: u32) -> $t {
-                match op { Shift::Left => a.wrapping_shl(by), Shift::Right => a.wrapping_shr(by) }
-            }
-        }
     )* };
 }
-integers! {
-    i8, i8, |a| a.wrapping_neg();
-    i16, i16, |a| a.wrapping_neg();
-    i32, i32, |a| a.wrapping_neg();
-    i64, i64, |a| a.wrapping_neg();
-    u8, i8, |a| a.wrapping_neg();
-    u16, i16, |a| a.wrapping_neg();
-    u32, i32, |a| a.wrapping_neg();
-    u64, i64, |a| a.wrapping_neg();
-}
+integer_orders!(i8 i8, i16 i16, i32 i32, i64 i64, u8 i8, u16 i16, u32 i32, u64 i64);
 
 impl Ordered for bool {
     const HIGHEST: bool = true;
@@ -234,15 +234,48 @@ impl Bits for bool {
 }
 
 macro_rules! reals {
-    ($($t:ident, $bits:ident, $signed:ident, $fraction:literal, $bias:literal;)*) => { $(
+    ($($t:ident $bits:ident $fraction:literal $bias:literal),*) => { $(
         impl Num for $t {
             #[inline(always)]
             fn arith(op: Arith, a: $t, b: $t) -> $t {
-                match op { Arith::Add => a + b, Arith::Sub => a - b, Arith::Mul => a * b, Arith::Div => a / b }
+                match op {
+                    Arith::Add => a + b,
+                    Arith::Sub => a - b,
+                    Arith::Mul => a * b,
+                    Arith::Div => a / b,
+                }
             }
             #[inline(always)]
             fn negate(a: $t) -> $t { -a }
         }
+        impl Real for $t {
+            type Bits = $bits;
+            const FRACTION: u32 = $fraction;
+            const BIAS: i32 = $bias;
+            #[inline(always)]
+            fn unary(op: Unary, a: $t) -> $t {
+                match op {
+                    Unary::Round => a.round_ties_even(),
+                    Unary::Floor => a.floor(),
+                    Unary::Ceil => a.ceil(),
+                    Unary::Trunc => a.trunc(),
+                    Unary::Abs => a.abs(),
+                    Unary::Sqrt => a.sqrt(),
+                }
+            }
+            #[inline(always)]
+            fn fused(a: $t, b: $t, c: $t) -> $t { a.mul_add(b, c) }
+            #[inline(always)]
+            fn bits(self) -> $bits { self.to_bits() }
+            #[inline(always)]
+            fn of_bits(bits: $bits) -> $t { $t::from_bits(bits) }
+        }
+    )* };
+}
+reals!(f32 u32 23 127, f64 u64 52 1023);
+
+macro_rules! real_orders {
+    ($($t:ident $bits:ident $signed:ident $fraction:literal),*) => { $(
         impl Ordered for $t {
             const HIGHEST: $t = $t::INFINITY;
             const LOWEST: $t = $t::NEG_INFINITY;
@@ -275,7 +308,8 @@ macro_rules! reals {
                 // negative numbers fall. NaNs are above +∞ or, with a sign, below −∞. Subtracting the number
                 // of the latter wraps them to the top.
                 let bits = x.to_bits().cast::<$signed>();
-                (bits ^ (bits.shr($bits::BITS - 1) & Lane::literal($signed::MAX))) - Lane::literal((1 << $fraction) - 1)
+                let rising = bits ^ (bits.shr($bits::BITS - 1) & Lane::literal($signed::MAX));
+                rising - Lane::literal((1 << $fraction) - 1)
             }
             #[inline(always)]
             fn of_order_key<L: Lanes>(key: Lane<L, $signed>) -> Lane<L, $t> {
@@ -287,7 +321,11 @@ macro_rules! reals {
             #[inline(always)]
             fn of_reverse_key<L: Lanes>(key: Lane<L, $signed>) -> Lane<L, $t> { -Lane::of_order_key(key) }
             #[inline(always)]
-            fn order_tangent<L: Lanes>(op: MinMaxRem, at: [Lane<L, $t>; 3], tangents: [Lane<L, $t>; 2]) -> Lane<L, $t> {
+            fn order_tangent<L: Lanes>(
+                op: MinMaxRem,
+                at: [Lane<L, $t>; 3],
+                tangents: [Lane<L, $t>; 2],
+            ) -> Lane<L, $t> {
                 super::dual::order_tangent(op, at, tangents)
             }
             #[inline(always)]
@@ -301,34 +339,9 @@ macro_rules! reals {
                 match op { Compare::Lt => a < b, Compare::Le => a <= b }
             }
         }
-        impl Real for $t {
-            type Bits = $bits;
-            const FRACTION: u32 = $fraction;
-            const BIAS: i32 = $bias;
-            #[inline(always)]
-            fn unary(op: Unary, a: $t) -> $t {
-                match op {
-                    Unary::Round => a.round_ties_even(),
-                    Unary::Floor => a.floor(),
-                    Unary::Ceil => a.ceil(),
-                    Unary::Trunc => a.trunc(),
-                    Unary::Abs => a.abs(),
-                    Unary::Sqrt => a.sqrt(),
-                }
-            }
-            #[inline(always)]
-            fn fused(a: $t, b: $t, c: $t) -> $t { a.mul_add(b, c) }
-            #[inline(always)]
-            fn bits(self) -> $bits { self.to_bits() }
-            #[inline(always)]
-            fn of_bits(bits: $bits) -> $t { $t::from_bits(bits) }
-        }
     )* };
 }
-reals! {
-    f32, u32, i32, 23, 127;
-    f64, u64, i64, 52, 1023;
-}
+real_orders!(f32 u32 i32 23, f64 u64 i64 52);
 
 macro_rules! complexes {
     ($($part:ident)*) => { $(

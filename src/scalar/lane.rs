@@ -313,22 +313,30 @@ macro_rules! arith {
         impl<L: Lanes, P: Real> ops::$op<f64> for Lane<L, P> {
             type Output = Self;
             #[inline(always)]
-            fn $method(self, other: f64) -> Self { Lane(L::arith(Arith::$op, self.0, L::literal(P::from_f64(other)))) }
+            fn $method(self, other: f64) -> Self {
+                Lane(L::arith(Arith::$op, self.0, L::literal(P::from_f64(other))))
+            }
         }
         impl<L: Lanes, P: Real> ops::$op<Lane<L, P>> for f64 {
             type Output = Lane<L, P>;
             #[inline(always)]
-            fn $method(self, other: Lane<L, P>) -> Lane<L, P> { Lane(L::arith(Arith::$op, L::literal(P::from_f64(self)), other.0)) }
+            fn $method(self, other: Lane<L, P>) -> Lane<L, P> {
+                Lane(L::arith(Arith::$op, L::literal(P::from_f64(self)), other.0))
+            }
         }
         impl<L: Lanes, P: Num> ops::$op<i64> for Lane<L, P> {
             type Output = Self;
             #[inline(always)]
-            fn $method(self, other: i64) -> Self { Lane(L::arith(Arith::$op, self.0, L::literal(P::from_i64(other)))) }
+            fn $method(self, other: i64) -> Self {
+                Lane(L::arith(Arith::$op, self.0, L::literal(P::from_i64(other))))
+            }
         }
         impl<L: Lanes, P: Num> ops::$op<Lane<L, P>> for i64 {
             type Output = Lane<L, P>;
             #[inline(always)]
-            fn $method(self, other: Lane<L, P>) -> Lane<L, P> { Lane(L::arith(Arith::$op, L::literal(P::from_i64(self)), other.0)) }
+            fn $method(self, other: Lane<L, P>) -> Lane<L, P> {
+                Lane(L::arith(Arith::$op, L::literal(P::from_i64(self)), other.0))
+            }
         }
     )* };
 }

@@ -436,7 +436,9 @@ impl Lanes for Trace {
     #[inline(always)]
     fn select<P: Prim>(mask: u32, a: u32, b: u32) -> u32 { steps::select(mask, a, b, P::DTYPE) }
     #[inline(always)]
-    fn cast<P: Prim, U: Prim>(a: u32) -> u32 { if P::DTYPE == U::DTYPE { a } else { steps::cast(a, U::DTYPE) } }
+    fn cast<P: Prim, U: Prim>(a: u32) -> u32 { if P::DTYPE == U::DTYPE { a } else {
+        steps::cast(a, U::DTYPE) }
+    }
     #[inline(always)]
     fn to_bits<P: Real>(a: u32) -> u32 { steps::to_bits(a, <P::Bits as Prim>::DTYPE) }
     #[inline(always)]
