@@ -6,6 +6,7 @@
 
 use super::isa::{self, Loop};
 use super::memory::non_temporal;
+use super::memory::prefetch;
 use super::strided::pack;
 use super::strided::{self, AxisOrder, IterSpace};
 use crate::device::{MAX_REDUCED, OperandRef};
@@ -118,7 +119,7 @@ pub(super) unsafe fn gather(
             // SAFETY: the parts of the iteration space stay inside the operands of the caller's promise;
             // every index is in bounds.
             unsafe { gather_part(part, axis_stride, to.element, streams) }
-            pack::fence();
+            non_temporal::fence();
         });
     });
     Ok(())
@@ -144,13 +145,13 @@ unsafe fn gather_part(part: &IterSpace, axis_stride: isize, element: usize, stre
             // row of cells, and both rows are those of the caller's promise.
             unsafe {
                 let next = part.address_at(2, &ahead).cast_const().cast::<i64>().read() as isize;
-                isa::fetch(
+                prefetch::into_l1(
                     part.address_at(1, &ahead).wrapping_offset(next.wrapping_mul(axis_stride)),
                     (n * element).min(MAX_PREFETCH_BYTES),
                 );
                 let from = from.wrapping_offset((index.read() as isize).wrapping_mul(axis_stride));
                 if streams && to_stride == width && from_stride == width {
-                    pack::stream(to, from, n * element);
+                    non_temporal::copy(to, from, n * element);
                 } else {
                     pack::strided(to, to_stride, from, from_stride, n, element);
                 }

@@ -276,12 +276,3 @@ pub(crate) fn is_intel() -> bool {
     #[cfg(miri)]
     false
 }
-
-// Former names, until the engines use the new ones.
-pub(crate) use super::memory::prefetch::{into_l1 as fetch, into_l2 as fetch_early};
-#[cfg(target_arch = "x86_64")]
-pub(crate) use super::tuning::prefers_bf16_dot as multiplies_pairs;
-pub(crate) use super::tuning::{is_worth_prefetching as follows, l2_prefetch_bytes as early};
-#[allow(unused_imports)]
-pub(crate) use dispatch_from_avx2 as dispatch_wide;
-pub(crate) use dispatch_up_to_avx2 as dispatch_two;

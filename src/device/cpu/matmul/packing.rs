@@ -5,6 +5,7 @@
 // Imports: `element`.
 
 use super::super::isa::{self, Loop};
+use super::super::memory::prefetch;
 use super::super::strided::transpose::transpose;
 use super::axis_group::{has_long_spans, span_end};
 use super::panels::{MAX_PANEL_LANES, PANEL_PADDING_BYTES, PackFn, UnpackFn};
@@ -207,7 +208,7 @@ unsafe fn pack<T: Copy + Default, const DEPTH: usize>(
     width: usize,
     to: *mut u8,
 ) {
-    isa::dispatch_two(Panel::<T, DEPTH> { from: from.cast(), lanes, k, width, to: to.cast() });
+    isa::dispatch_up_to_avx2(Panel::<T, DEPTH> { from: from.cast(), lanes, k, width, to: to.cast() });
 }
 
 /// One panel and the elements that it is packed from.
@@ -250,7 +251,10 @@ impl<T: Copy + Default, const DEPTH: usize> Panel<'_, T, DEPTH> {
             for (row, &k) in rows.iter_mut().zip(k) {
                 *row = self.from.wrapping_offset(lanes[0].wrapping_add(k));
                 // The lanes of the next panel.
-                isa::fetch(row.wrapping_add(4 * width.min(MAX_PANEL_LANES)).cast(), n * size_of::<T>());
+                prefetch::into_l1(
+                    row.wrapping_add(4 * width.min(MAX_PANEL_LANES)).cast(),
+                    n * size_of::<T>(),
+                );
             }
             let to = self.to.wrapping_add((unit * width + range.start) * DEPTH);
             let mut lane = 0;

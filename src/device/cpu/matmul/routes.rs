@@ -5,7 +5,7 @@
 // Imports: `scalar`, `element`.
 
 #[cfg(target_arch = "x86_64")]
-use super::super::simd;
+use super::super::tuning;
 use super::gemv::{Bf16Pairs, Gemv, Single, row_by_panels};
 use super::kernels::complex::ComplexOf;
 use super::kernels::portable::Portable;
@@ -108,7 +108,7 @@ fn bf16_products<T: Element>() -> Option<Route> {
     let row: Option<RowByPanelsFn> = Some(row_by_panels::<Bf16AsF32, Bf16Pairs, T>);
     let pairs = first!(row, T, x86_64 [
         Amx::<amx::Bf16>::available(), Bf16x2, Bf16x2;
-        Avx512Bf16::available().filter(|_| simd::multiplies_pairs()), Bf16x2, Bf16x2;
+        Avx512Bf16::available().filter(|_| tuning::prefers_bf16_dot()), Bf16x2, Bf16x2;
     ]);
     pairs.or_else(f32_sums::<Bf16AsF32, Bf16AsF32, T>)
 }

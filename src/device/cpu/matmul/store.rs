@@ -17,7 +17,13 @@ pub(super) unsafe fn store_sums<S: Prim, T: Element>(
     offsets: &[isize],
     contiguous: bool,
 ) {
-    isa::dispatch_two(StoreLoop::<S, T> { sums: sums.cast(), stride, to: to.cast(), offsets, contiguous });
+    isa::dispatch_up_to_avx2(StoreLoop::<S, T> {
+        sums: sums.cast(),
+        stride,
+        to: to.cast(),
+        offsets,
+        contiguous,
+    });
 }
 
 struct StoreLoop<'a, S, T> {

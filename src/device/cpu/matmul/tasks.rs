@@ -20,7 +20,7 @@ pub(super) fn try_for_each(
     }
     let result = Mutex::new(Ok(()));
     let lock = || result.lock().unwrap_or_else(PoisonError::into_inner);
-    parallel::each(count, false, &|task| {
+    parallel::for_each_task(count, false, &|task| {
         if lock().is_ok()
             && let error @ Err(_) = f(task)
         {

@@ -29,10 +29,6 @@ use std::{
     time::Instant,
 };
 
-// A former name, until the engines use the new one.
-#[allow(unused_imports)]
-pub(crate) use for_each_task as each;
-
 /// The number of threads that can share work.
 pub(crate) fn count() -> usize {
     #[cfg(feature = "threads")]

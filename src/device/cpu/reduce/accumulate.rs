@@ -7,7 +7,7 @@
 // Imports: `element`, `kernel`, `device`, `scalar`.
 
 use super::super::cursor::{Mode, value};
-use super::super::isa;
+use super::super::memory::prefetch;
 use super::super::strided::Pointers;
 use super::accumulators::AccumulatorOf;
 use super::pairwise::{LEVELS, PairwiseSum};
@@ -46,7 +46,7 @@ fn lane(at: usize, i: usize) -> Lane<Eval, i64> {
 }
 
 /// The accumulator of a row of `n` values, the first of which has position `at`. The body's first load is
-/// pointer `first`. The loop prefetches memory `prefetch_bytes` ahead ([`isa::early`]), if that is not 0.
+/// pointer `first`. The loop prefetches memory `prefetch_bytes` ahead ([`tuning::l2_prefetch_bytes`]), if that is not 0.
 #[inline(always)]
 pub(crate) fn accumulate_row<B: Body, R: Reducer<B::Out>, M: Mode>(
     body: B,
@@ -293,7 +293,7 @@ fn accumulate_part<B: Body, R: Reducer<B::Out>, M: Mode>(
         // If operands have elements of another width, a smaller or larger part is prefetched.
         for k in 0..if is_cheap && prefetch_bytes > 0 { B::LOADS } else { 0 } {
             let ahead = pointers[first + k].wrapping_add(start * size_of::<B::Out>() + prefetch_bytes);
-            isa::fetch_early(ahead, count * size_of::<B::Out>());
+            prefetch::into_l2(ahead, count * size_of::<B::Out>());
         }
         for j in 0..count {
             let x = value::<B, M>(&body, &here, first, from.wrapping_add(j));

@@ -4,6 +4,7 @@
 
 use super::super::cursor::{By, Mode, value};
 use super::super::isa::{self, Loop};
+use super::super::memory::prefetch;
 use super::super::memory::scratch::{ROUNDING_BYTES, Scratch, StackScratch};
 use super::super::strided::pack;
 use super::super::strided::{IterSpace, Pointers, Position};
@@ -226,7 +227,11 @@ pub(super) unsafe fn accumulate<B: Body, R: Reducer<B::Out>>(body: *const (), st
     let body = unsafe { body.cast::<B>().read() };
     let accumulate = ReduceColumns::<B, R> { body, strips, reducer: PhantomData };
     // Cheap columns are memory-bound, whatever the width of vectors.
-    if const { B::CHEAP && R::CHEAP } { isa::dispatch_two(accumulate) } else { isa::dispatch(accumulate) }
+    if const { B::CHEAP && R::CHEAP } {
+        isa::dispatch_up_to_avx2(accumulate)
+    } else {
+        isa::dispatch(accumulate)
+    }
 }
 
 struct ReduceColumns<'a, B, R> {
@@ -264,7 +269,7 @@ impl<B: Body, R: Reducer<B::Out>> ReduceColumns<'_, B, R> {
                 for k in 0..if prefetch && width >= STRIP_COLUMNS { B::LOADS } else { 0 } {
                     for row in 0..rows {
                         let next = pointers[k].wrapping_offset((row + STRIP_ROWS) as isize * steps[k]);
-                        isa::fetch_early(
+                        prefetch::into_l2(
                             next.wrapping_add(start * size_of::<B::Out>()),
                             STRIP_COLUMNS * size_of::<B::Out>(),
                         );

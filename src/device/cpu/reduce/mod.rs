@@ -13,8 +13,8 @@ pub(crate) mod operands;
 pub(crate) mod pairwise;
 mod rows;
 
-use super::isa;
 use super::strided::{self, AxisOrder, IterSpace};
+use super::tuning;
 use crate::device::{Inputs, MAX_OPERANDS, OperandRef, Reduction};
 use crate::error::Result;
 use crate::kernel::{Body, Reducer};
@@ -76,7 +76,11 @@ pub(super) unsafe fn run_kernel(
 ) -> Result<()> {
     let numel = strided::numel(axes.kept).saturating_mul(strided::numel(axes.reduced));
     let nbytes = inputs.slots.iter().map(|slot| slot.element).sum::<usize>().saturating_mul(numel);
-    let operands = Operands { slots: inputs.slots, reads: inputs.reads, prefetch_bytes: isa::early(nbytes) };
+    let operands = Operands {
+        slots: inputs.slots,
+        reads: inputs.reads,
+        prefetch_bytes: tuning::l2_prefetch_bytes(nbytes),
+    };
     let call = ReduceCall { kernel, body, operands };
     // SAFETY: (1) and (2) are the caller's promise.
     unsafe { call.run(axes, output) }

@@ -17,7 +17,7 @@ pub(crate) struct Operands<'a> {
     /// `slots[reads[k]]` is the operand of the k-th load.
     pub(crate) reads: &'a [u8],
     /// The prefetch distance of contiguous rows in bytes, 0 for none
-    /// ([`isa::early`](super::super::isa::early)).
+    /// ([`tuning::l2_prefetch_bytes`](super::super::tuning::l2_prefetch_bytes)).
     pub(crate) prefetch_bytes: usize,
 }
 

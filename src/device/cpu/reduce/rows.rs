@@ -9,6 +9,7 @@ use super::super::memory::scratch::{Scratch, StackScratch};
 use super::super::parallel;
 use super::super::strided::pack;
 use super::super::strided::{IterSpace, Pointers};
+use super::super::tuning;
 use super::accumulate::{BLOCK_ELEMENTS, accumulate_block};
 use super::accumulators::{AccumulatorOf, COLUMN_ACCUMULATOR_BYTES, finalize};
 use super::call::ReduceCall;
@@ -175,7 +176,7 @@ impl ReduceCall<'_> {
         let (tasks, size) = (count.div_ceil(TASK_ELEMENTS), self.kernel.accumulators.size);
         let Ok(accumulators) = CpuBlock::scratch(tasks * size) else { return Ok(false) };
         let result = Mutex::new(Ok(()));
-        parallel::each(tasks, false, &|k| {
+        parallel::for_each_task(tasks, false, &|k| {
             let at = k * TASK_ELEMENTS;
             // SAFETY: the caller's promise, for this part of the row; each task has an accumulator of its
             // own.
@@ -300,7 +301,7 @@ impl ReduceCall<'_> {
         }
         let follows = |(k, slot): (usize, &OperandRef<'_>)| match outer.inner_step(k + 1) {
             0 => true,
-            down => isa::follows(count.saturating_mul(slot.element), down),
+            down => tuning::is_worth_prefetching(count.saturating_mul(slot.element), down),
         };
         let is_fetched = !packed
             && self.operands.prefetch_bytes > 0

@@ -1,6 +1,7 @@
 //! A call of a scan without its types: the groups of chains and the tiles of columns that its loops receive.
 // Imports: `device`.
 
+use super::super::memory::non_temporal;
 use super::super::memory::scratch::{ROUNDING_BYTES, Scratch, StackScratch};
 use super::super::strided::pack;
 use super::super::strided::{IterSpace, Pointers};
@@ -274,7 +275,7 @@ impl ChainGroups<'_> {
                 let nbytes = n * call.element[0];
                 let to = first.wrapping_offset((chain as isize).wrapping_mul(step));
                 // SAFETY: `n` computed elements; the caller promised their contiguous positions.
-                unsafe { pack::stream(to, room.wrapping_add(chain * nbytes), nbytes) };
+                unsafe { non_temporal::copy(to, room.wrapping_add(chain * nbytes), nbytes) };
             }
         }
         self.at += if self.is_one_row { self.chains * n } else { n };
@@ -380,12 +381,16 @@ impl ColumnTiles<'_> {
                     );
                     for line in 0..self.width {
                         let to = to.wrapping_offset((line as isize).wrapping_mul(across));
-                        pack::stream(to, transposed_output.wrapping_add(line * nbytes), nbytes);
+                        non_temporal::copy(to, transposed_output.wrapping_add(line * nbytes), nbytes);
                     }
                 } else if self.call.streams && across == element as isize {
                     for row in 0..n {
                         let to = to.wrapping_offset((row as isize).wrapping_mul(along));
-                        pack::stream(to, room.wrapping_add(row * self.width * element), self.width * element);
+                        non_temporal::copy(
+                            to,
+                            room.wrapping_add(row * self.width * element),
+                            self.width * element,
+                        );
                     }
                 } else {
                     pack::rectangle(to, [along, across], room, steps, [n, self.width], element);

@@ -14,7 +14,6 @@ pub(crate) mod call;
 mod loops;
 
 use super::memory::non_temporal;
-use super::strided::pack;
 use super::strided::{self, AxisOrder};
 use crate::device::{Inputs, MAX_OPERANDS, OperandRef};
 use crate::error::Result;
@@ -87,7 +86,7 @@ pub(super) unsafe fn run_kernel(
             // SAFETY: the tasks partition the rows: each reaches only operands that the caller promised, and
             // each output belongs to one task.
             unsafe { call.part(part) }
-            pack::fence();
+            non_temporal::fence();
         });
     });
 }

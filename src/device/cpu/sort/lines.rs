@@ -38,14 +38,14 @@ impl<K: SortKey> KeyFns<K> {
         unsafe fn keys<T: HasSortKey>(line: *const u8, keys: &mut [T::Key], descending: bool) {
             // SAFETY: the caller promises as many elements, aligned.
             let line = unsafe { std::slice::from_raw_parts(line.cast::<T>(), keys.len()) };
-            isa::dispatch_two(ToKeys { line, keys, descending });
+            isa::dispatch_up_to_avx2(ToKeys { line, keys, descending });
         }
         /// # Safety
         /// `to` has room for as many elements as `keys`, aligned.
         unsafe fn elements<T: HasSortKey>(keys: &[T::Key], to: *mut u8, descending: bool) {
             // SAFETY: the caller promises room for as many elements, aligned.
             let to = unsafe { std::slice::from_raw_parts_mut(to.cast::<MaybeUninit<T>>(), keys.len()) };
-            isa::dispatch_two(ToElements { keys, to, descending });
+            isa::dispatch_up_to_avx2(ToElements { keys, to, descending });
         }
         KeyFns { nbytes: size_of::<T>(), keys: keys::<T>, elements: elements::<T>, shared: T::SHARED }
     }
@@ -359,7 +359,7 @@ impl<K: SortKey> SortLines<K> {
     fn sort_items(&mut self) {
         let SortLines { fns, keys, spare_keys, items, spare_items, n, keep, .. } = self;
         if is_selective(*n, *keep) {
-            isa::dispatch_two(PartialSelect { keys, keep: *keep, minima: spare_keys, found: items });
+            isa::dispatch_up_to_avx2(PartialSelect { keys, keep: *keep, minima: spare_keys, found: items });
         } else {
             items.clear();
             items.extend(keys.iter().zip(0..).map(|(&key, position)| key.with_position(position)));

@@ -4,7 +4,6 @@
 use super::iteration::{IterSpace, Position};
 use super::transpose::transpose;
 use crate::device::cpu::isa::{self, Loop};
-pub(crate) use crate::device::cpu::memory::non_temporal::{copy as stream, fence};
 use crate::device::cpu::tuning::CONSTANT_STRIDE_ELEMENTS;
 use std::mem::MaybeUninit;
 

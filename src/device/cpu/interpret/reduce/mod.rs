@@ -12,15 +12,15 @@ use super::cache::Cache;
 use super::execute::Operand;
 use super::inputs::{ExternalInputs, first_loads, operand_types};
 use super::instructions::CHUNK_ELEMENTS;
+use crate::device::cpu::isa::{self, Loop};
 use crate::device::cpu::reduce::call::ReduceKernel;
 use crate::device::cpu::reduce::operands::{ColumnStrips, EquidistantRows};
 use crate::device::cpu::reduce::{columns, run_kernel};
-use crate::device::cpu::isa::{self, Loop};
 use crate::device::{Inputs, OperandRef, Reduction};
 use crate::element::{Compute, Element};
 use crate::error::Result;
 use crate::kernel::{
-    Accumulator, Body, Input, LaneVisitor, RunTimeNumbers, Reducer, ReducerIr, Store, numbers, trace_body,
+    Accumulator, Body, Input, LaneVisitor, Reducer, ReducerIr, RunTimeNumbers, Store, numbers, trace_body,
     trace_reducer,
 };
 use crate::scalar::{DType, Eval, Graph, Lane, Prim};

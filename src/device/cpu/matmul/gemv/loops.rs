@@ -3,6 +3,7 @@
 
 use super::super::super::isa::{self, Loop};
 use super::super::super::memory;
+use super::super::super::tuning;
 use super::super::packing::Convert;
 use super::super::problem::GemmProblem;
 use super::task::{GemvTask, ROWS};
@@ -39,7 +40,7 @@ pub(super) unsafe fn three_isas<L: Convert<To: Num>, const LANES: usize>(task: &
 /// # Safety
 /// As [`three_isas`].
 pub(super) unsafe fn avx2_or_wider<L: Convert<To: Num>, const LANES: usize>(task: &GemvTask<'_>) {
-    isa::dispatch_wide(GemvLoop::<L, LANES>(task, PhantomData));
+    isa::dispatch_from_avx2(GemvLoop::<L, LANES>(task, PhantomData));
 }
 
 /// As [`three_isas`], by one of two instruction sets.
@@ -47,7 +48,7 @@ pub(super) unsafe fn avx2_or_wider<L: Convert<To: Num>, const LANES: usize>(task
 /// # Safety
 /// As [`three_isas`].
 pub(super) unsafe fn two_isas<L: Convert<To: Num>, const LANES: usize>(task: &GemvTask<'_>) {
-    isa::dispatch_two(GemvLoop::<L, LANES>(task, PhantomData));
+    isa::dispatch_up_to_avx2(GemvLoop::<L, LANES>(task, PhantomData));
 }
 
 /// The sum of all lanes: pairs at half the distance are added until one is left.
@@ -77,10 +78,10 @@ impl<L: Convert<To: Num>, const LANES: usize> Loop for GemvLoop<'_, L, LANES> {
 }
 
 impl<L: Convert<To: Num>, const LANES: usize> GemvLoop<'_, L, LANES> {
-    /// The prefetch distance in the matrix, in bytes ([`isa::early`]).
+    /// The prefetch distance in the matrix, in bytes ([`tuning::l2_prefetch_bytes`]).
     fn prefetch_distance(&self) -> usize {
         let GemmProblem { m, k, .. } = self.0.problem;
-        isa::early(m.total().saturating_mul(k.total()).saturating_mul(size_of::<L::From>()))
+        tuning::l2_prefetch_bytes(m.total().saturating_mul(k.total()).saturating_mul(size_of::<L::From>()))
     }
 
     #[inline(always)]

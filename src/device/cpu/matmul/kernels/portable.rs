@@ -45,7 +45,7 @@ fn run<P: Num>(tile: &Tile, complex: bool) {
         // On processors with AVX2 only products of i64 use this kernel, and only their loop is compiled for
         // AVX2.
         if P::DTYPE == crate::scalar::DType::I64 || cfg!(not(target_arch = "x86_64")) {
-            isa::dispatch_two(rows)
+            isa::dispatch_up_to_avx2(rows)
         } else {
             rows.run()
         }

@@ -7,6 +7,7 @@
 // Imports: nothing.
 
 use super::super::super::isa::{self, Level};
+use super::super::super::memory::prefetch;
 use super::{ComplexKernel, Kernel, MAX_INITIAL_ROWS, Tile};
 use std::arch::asm;
 use std::arch::x86_64::*;
@@ -406,7 +407,7 @@ unsafe fn bias_correction(panel: *mut u32, units: usize) -> [i32; MAX_INITIAL_RO
 pub(in super::super) unsafe fn transpose_16x16(rows: [*const u32; 16], to: *mut u32, width: usize) {
     let mut a = [_mm512_setzero_si512(); 16];
     for (i, row) in a.iter_mut().enumerate() {
-        isa::fetch(rows[i].wrapping_add(4 * 16).cast(), 64);
+        prefetch::into_l1(rows[i].wrapping_add(4 * 16).cast(), 64);
         // SAFETY: (2) 16 words.
         *row = unsafe { _mm512_loadu_si512(rows[i].cast()) };
     }
