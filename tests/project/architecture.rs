@@ -1014,12 +1014,7 @@ fn tests_of(file: &Source) -> Vec<String> {
 
 #[test]
 fn the_table_of_parity_names_items_and_tests_that_exist_and_leaves_none_out() {
-    let design = read("DESIGN.md");
-    let tables = design
-        .split("## Where each ability of the ancestors is")
-        .nth(1)
-        .expect("the section with the tables");
-    let (files, table) = (sources("src"), rows(tables));
+    let (files, table) = (sources("src"), rows(&read("docs/parity.md")));
     let known: BTreeSet<String> = ["paddle", "caffe2", "c10", "torch"]
         .iter()
         .flat_map(|from| {

@@ -1,4 +1,4 @@
-//! PyTorch's `c10::TensorImpl`, ability by ability; the table of rows is in `DESIGN.md`.
+//! PyTorch's `c10::TensorImpl`, ability by ability; the table of rows is in `docs/parity.md`.
 //!
 //! Where c10 and this crate answer differently the test says so.
 

@@ -1,4 +1,4 @@
-//! Caffe2's `Tensor`, `TensorImpl` and `Storage`, ability by ability; the table of rows is in `DESIGN.md`.
+//! Caffe2's `Tensor`, `TensorImpl` and `Storage`, ability by ability; the table of rows is in `docs/parity.md`.
 
 use num_complex::Complex;
 use rankform::ResizePolicy;

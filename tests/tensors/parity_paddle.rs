@@ -1,4 +1,4 @@
-//! PaddlePaddle's "Tensor Design", ability by ability; the table of rows is in `DESIGN.md`.
+//! PaddlePaddle's "Tensor Design", ability by ability; the table of rows is in `docs/parity.md`.
 //!
 //! Not here because they are compile errors (`tests/compile_fail/`): `x = y` as a copy (a tensor is not `Clone`), an
 //! operator on operands of two kinds of devices.
