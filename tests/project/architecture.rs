@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The modules in reading order: a file imports only from those before its own, and from its own.
-const ORDER: &[&str] = &[
+pub(crate) const ORDER: &[&str] = &[
     "error",
     "shared",
     "dim",
