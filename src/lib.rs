@@ -238,13 +238,36 @@ pub mod prelude {
     pub use crate::{Error, Lane, Lanes, Result, dim, einsum, einsum_into, elementwise};
 }
 
-/// Compiles the programs in the README, and checks those that must not compile.
+/// The programs of a page compile and run, or do not compile, as the page says. (The tests of the project
+/// compile the expressions of `docs/names.md`.)
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
+macro_rules! pages {
+    ($($(#[$on:meta])* $name:ident $path:literal;)*) => { $(
+        $(#[$on])*
+        #[doc = include_str!($path)]
+        struct $name;
+    )* };
+}
 
-/// The same for the page on the compiler's messages. (The tests of the project compile the expressions of
-/// `docs/names.md`.)
 #[cfg(doctest)]
-#[doc = include_str!("../docs/compile_errors.md")]
-struct CompileErrors;
+pages! {
+    Readme "../README.md";
+    CompileErrors "../docs/compile_errors.md";
+    GettingStarted "../docs/book/getting_started.md";
+    FromNdarray "../docs/book/from_ndarray.md";
+    FromPytorch "../docs/book/from_pytorch.md";
+    FromEigen "../docs/book/from_eigen.md";
+    ViewsAndOwnership "../docs/book/views_and_ownership.md";
+    Operators "../docs/book/operators.md";
+    Fusion "../docs/book/fusion.md";
+    Reductions "../docs/book/reductions.md";
+    GenericCode "../docs/book/generic_code.md";
+    Devices "../docs/book/devices.md";
+    Errors "../docs/book/errors.md";
+    Performance "../docs/book/performance.md";
+    Accuracy "../docs/book/accuracy.md";
+    #[cfg(feature = "dynamic")] TypesAtRunTime "../docs/book/types_at_run_time.md";
+    #[cfg(all(feature = "npz", feature = "safetensors"))] Files "../docs/book/files.md";
+    #[cfg(all(feature = "dlpack", feature = "ndarray", feature = "nalgebra", feature = "serde"))]
+    OtherLibraries "../docs/book/other_libraries.md";
+}

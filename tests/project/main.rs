@@ -7,6 +7,7 @@
 //! | `circles.rs` | files that import each other |
 //! | `compile_errors.rs` | wrong programs and their messages |
 //! | `names.rs` | names of other libraries, the index of operators |
+//! | `pages.rs` | links, the summary, sizes of the first pages, the parts of decisions |
 //! | `artifacts.rs` `message.rs` `source.rs` | the libraries that cargo built; a compiler's messages; Rust's source as words |
 
 mod architecture;
@@ -15,4 +16,5 @@ mod circles;
 mod compile_errors;
 mod message;
 mod names;
+mod pages;
 mod source;
