@@ -1,4 +1,5 @@
-//! Caffe2's `Tensor`, `TensorImpl` and `Storage`, ability by ability; the table of rows is in `docs/parity.md`.
+//! Caffe2's `Tensor`, `TensorImpl` and `Storage`, ability by ability; the table of rows is in
+//! `docs/parity.md`.
 
 use num_complex::Complex;
 use rankform::ResizePolicy;
@@ -166,7 +167,7 @@ fn memory_comes_with_the_first_mutable_data() {
 }
 
 #[test]
-fn what_does_not_fit_into_memory_is_an_error_and_changes_nothing() {
+fn a_tensor_beyond_memory_is_an_error_and_changes_nothing() {
     let mut x = tensor([2]);
     x.resize([1 << 60]).unwrap(); // countable: 2⁶² bytes
     assert!(matches!(x.mutable_data(), Err(Error::OutOfMemory { .. })));
@@ -200,14 +201,14 @@ fn raw_access_changes_the_element_type_and_keeps_memory_that_serves() {
         assert!(other.is_allocated() && other.is_unique());
         shared = other;
         assert!(matches!(
-            shared.detach(Metadata::Frozen).into_element::<u32>(),
+            shared.detach(MetadataLock::Frozen).into_element::<u32>(),
             Err(Error::MetadataFrozen { .. })
         ));
         let huge = Tensor::<u8, 1, D>::empty([isize::MAX as usize], device)?;
         assert!(matches!(huge.into_element::<u16>(), Err(Error::Overflow { .. })));
         Ok(())
     }
-    use rankform::Metadata;
+    use rankform::MetadataLock;
     on_devices!(check);
 
     let x = Tensor::<u8, 1>::from_slice(&[7; 8], [8], &Cpu).unwrap();
@@ -239,7 +240,7 @@ fn a_vector_whose_element_type_was_changed_is_given_back_as_a_copy() {
     assert_eq!((back.as_ptr() as usize, back), (start, vec![0; 2]), "of one layout: without a copy");
 }
 
-/// Counts what is alive; panics at the k-th clone or drop.
+/// Counts live values; panics at the k-th clone or drop.
 #[derive(Default)]
 struct World {
     alive: AtomicIsize,
@@ -379,7 +380,7 @@ fn extend_grows_by_percent_of_the_first_axis_and_at_least_by_the_need() {
 }
 
 #[test]
-fn extend_zeroes_what_the_memory_held_before() {
+fn extend_zeroes_the_old_contents_of_the_memory() {
     let mut x = tensor([4, 2]);
     x.shrink_to(1).unwrap();
     x.extend(2, 0).unwrap();
