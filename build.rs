@@ -1,5 +1,6 @@
-//! Says `rankform_unoptimized` where nothing is optimized: loops are then compiled once, not for every instruction set, since
-//! no vectors come of them; that is most of what such a build compiles, in this crate and in its users'.
+//! Sets `rankform_unoptimized` in builds without optimization. Loops are then compiled once and not for every
+//! instruction set: they would not be vectorized, and they are most of the code of an unoptimized build, in
+//! this crate and in its users'.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,8 +1,9 @@
-//! A graphics card: how near its operators come to a copy within it, products beside cuBLAS called directly, what a call
-//! costs. Prints a table in Markdown; `tools/gpu-run` keeps it under `benches/results/`.
+//! A GPU: operators compared with a copy within its memory, products compared with cuBLAS called directly,
+//! the cost of a call. Prints a table in Markdown; `tools/gpu-run` keeps it under `benches/results/`.
 //!
-//! `RANKFORM_BENCH_MIB` is the size of an operand (512), `RANKFORM_BENCH_MATRIX` the side of the square matrices (8192).
-//! `RANKFORM_TORCH` names a file of lines `case<TAB>seconds`, as `benches/cuda_torch.py` prints them.
+//! `RANKFORM_BENCH_MIB` is the size of an operand (512), `RANKFORM_BENCH_MATRIX` the side of the square
+//! matrices (8192). `RANKFORM_TORCH` names a file of lines `case<TAB>seconds`, as `benches/cuda_torch.py`
+//! prints them.
 
 use cudarc::cublas::{result as blas, sys};
 use rankform::prelude::*;
@@ -34,9 +35,9 @@ fn seconds(card: &Cuda, runs: usize, mut run: impl FnMut() -> Result<()>) -> Res
 struct Row {
     case: String,
     seconds: f64,
-    /// What it is set beside, and how long that takes.
+    /// The reference, and its time.
     limit: Option<(&'static str, f64)>,
-    /// What it moves or computes, in its unit.
+    /// The work: bytes or operations, in `unit`.
     amount: f64,
     unit: &'static str,
 }
@@ -84,7 +85,7 @@ fn main() -> Result<()> {
     calls(&card, &torch)
 }
 
-/// Operators that wait for memory, beside a copy of as many bytes.
+/// Memory-bound operators, compared with a copy of as many bytes.
 fn bandwidth(card: &Cuda) -> Result<Vec<Row>> {
     let numel = setting("RANKFORM_BENCH_MIB", 512) << 18;
     let (lines, along) = ((numel / 4096).max(1), 4096);
@@ -95,7 +96,7 @@ fn bandwidth(card: &Cuda) -> Result<Vec<Row>> {
     let (xh, yh) = (x.cast::<Bf16>()?, y.cast::<Bf16>()?);
     let bytes = (lines * along * 4) as f64;
     let runs = 10;
-    // From a device whose kind is known at run time the bytes go by the driver's own copy.
+    // From a device of run-time kind the bytes go by the driver's own copy.
     let any: Tensor<f32, 2, AnyDevice> = x.copy()?.into_any()?;
     let copy = seconds(card, runs, || any.to(card).map(drop))?;
     drop(any);
@@ -129,7 +130,7 @@ fn bandwidth(card: &Cuda) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Products of matrices, beside cuBLAS called directly.
+/// Products of matrices, compared with cuBLAS called directly.
 fn products(card: &Cuda) -> Result<Vec<Row>> {
     let side = setting("RANKFORM_BENCH_MATRIX", 8192);
     let x = Tensor::<f32, 2, Cuda>::random_uniform([side, side], 0.0..1.0, 1, card)?;
@@ -173,7 +174,8 @@ fn direct(
     let one = 1.0f32;
     let zero = 0.0f32;
     let side = side as i32;
-    // SAFETY: the crate has opened cuBLAS for its own product before; matrices of that side, factors of its sum's type.
+    // SAFETY: the crate has opened cuBLAS for its own product before; matrices of that side, factors of its
+    // sum's type.
     unsafe {
         let Ok(handle) = blas::create_handle() else { return Ok(None) };
         let stream =
@@ -206,7 +208,7 @@ fn direct(
     }
 }
 
-/// What calls cost the host: queueing, allocating, replaying.
+/// The host's cost of calls: queueing, allocating, replaying.
 fn calls(card: &Cuda, torch: &BTreeMap<String, f64>) -> Result<()> {
     let x = Tensor::full([64], 1.0f32, card)?;
     let count = setting("RANKFORM_BENCH_CALLS", 2000);

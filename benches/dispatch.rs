@@ -1,5 +1,6 @@
-//! What it costs to know a tensor's types at run time only: the way between `Tensor` and `DynTensor`, and an operator by name
-//! on 4 × 4 f32, beside the typed one. Nanoseconds a call, the least of many runs, and calls of the allocator.
+//! The cost of types known only at run time: conversions between `Tensor` and `DynTensor`, and an operator by
+//! name on 4 × 4 f32, compared with the typed one. Nanoseconds a call, the minimum of many runs, and calls of
+//! the allocator.
 //!
 //! `RAYON_NUM_THREADS=1 cargo bench --bench dispatch`
 

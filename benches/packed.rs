@@ -1,5 +1,5 @@
-//! A product by a matrix that was packed before, beside the plain product: microseconds, the least of many runs, of
-//! `[m, 1024] · [1024, 1024]`, with the matrix in rows and with one that stands in columns, as weights often do.
+//! A product by a prepacked matrix, compared with the plain product: microseconds, the minimum of many runs,
+//! of `[m, 1024] · [1024, 1024]`, with a row-major matrix and with a transposed one, as weights often are.
 //!
 //! `RAYON_NUM_THREADS=1 cargo bench --bench packed`
 
@@ -11,7 +11,7 @@ use std::time::Instant;
 
 const N: usize = 1024;
 
-/// Interleaved, so that what disturbs the machine disturbs all.
+/// Interleaved: a disturbance of the machine then affects all cases.
 fn least(mut runs: [&mut dyn FnMut(); 3]) -> [f64; 3] {
     let mut least = [f64::INFINITY; 3];
     for _ in 0..60 {

@@ -1,5 +1,5 @@
-//! Instructions a call takes on tensors of 4 × 4 f32, counted by `valgrind --tool=callgrind`: the difference between a process
-//! that calls 5000 times and one that does not, divided by 5000.
+//! Instructions a call takes on tensors of 4 × 4 f32, counted by `valgrind --tool=callgrind`: the difference
+//! between a process that calls 5000 times and one that does not, divided by 5000.
 //!
 //! `cargo bench --bench tiny`
 
@@ -24,7 +24,7 @@ const CASES: [&str; 13] = [
 ];
 const CALLS: usize = 5000;
 
-/// Calls a case so often; what every process does once is done before.
+/// Calls a case `calls` times, after the initialization that every process does once.
 fn run(case: usize, calls: usize) -> Result<()> {
     let ones = || Tensor::<f32, 2>::ones([4, 4], &Cpu);
     let (a, b, mut c) = (ones()?, ones()?, ones()?);
@@ -51,7 +51,7 @@ fn run(case: usize, calls: usize) -> Result<()> {
     Ok(())
 }
 
-/// The instructions of a process that calls a case so often, if valgrind is there.
+/// The instructions of a process that calls a case that often, if valgrind is installed.
 fn instructions(case: usize, calls: usize) -> Option<usize> {
     let counted = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])

@@ -1,4 +1,4 @@
-//! Where tensors come from, and how they print.
+//! Creating tensors and printing them.
 //!
 //! `cargo run --release --example 01_create`
 
@@ -27,7 +27,7 @@ pub fn main() -> Result<()> {
     let dice = Tensor::<f64, 2>::random_uniform([2, 6], 1.0..7.0, 42, &Cpu)?.cast::<u8>()?;
     println!("dice, thrown twelve times:\n{dice}\n");
 
-    // From what Rust already has: a slice is copied, a vector is taken over as it is, an iterator is collected.
+    // From Rust's own collections: a slice is copied, a vector is taken over, an iterator is collected.
     let readings = [20.5, 21.0, 19.5, 22.0];
     let copied = Tensor::from_slice(&readings, [2, 2], &Cpu)?;
     let vector = vec![1_u8, 2, 3];
@@ -36,12 +36,12 @@ pub fn main() -> Result<()> {
     let squares = Tensor::from_iter((1..=5).map(|i| i * i))?;
     println!("from a slice:\n{copied}\nfrom a vector: {taken}\nfrom an iterator: {squares}\n");
 
-    // On the CPU an element may be anything, also what no operator computes with.
+    // On the CPU an element may have any type, also one that no operator computes with.
     let squares_of_a_board =
         Tensor::collect_fn([2, 3], |[row, column]| format!("{}{}", ["a", "b", "c"][column], row + 1))?;
     println!("a board has a square {}", squares_of_a_board[[1, 2]]);
 
-    // Printing: `{}` as NumPy does, `{:.2}` with so many digits, `{:?}` with type, sizes and device.
+    // Printing: `{}` as NumPy does, `{:.2}` with two digits, `{:?}` with type, sizes and device.
     let thirds = Tensor::from([1.0, 10.0, 100.0]) / 3.0;
     println!("{thirds}\n{thirds:.2}\n{thirds:?}");
     println!("what is long is cut: {}", Tensor::arange(0, 5000, 1, &Cpu)?);

@@ -8,7 +8,7 @@ pub fn main() -> Result<()> {
     let x = Tensor::from_fn([3, 4], |[row, column]| (10 * row + column) as i32, &Cpu)?;
     println!("x, element = 10 · row + column:\n{x}\n");
 
-    // A slice is a tuple, one entry an axis. An index drops its axis, so the rank is known when this compiles.
+    // A slice is a tuple, one entry an axis. An index drops its axis: the rank is known at compile time.
     let row = x.slice((1, ..))?; // TensorView<i32, 1>
     let corner = x.slice((..2, 2..))?; // TensorView<i32, 2>
     let every_other = x.slice((.., (..).step(2)))?;
@@ -32,7 +32,8 @@ pub fn main() -> Result<()> {
     let tall = row.lift::<2>().broadcast_to([1_000_000, 4])?;
     println!("{} elements in the memory of {}", tall.numel(), row.numel());
 
-    // `lift` adds leading axes and `insert_axis` one anywhere, so that ranks agree; sizes of 1 then stretch by themselves.
+    // `lift` adds leading axes and `insert_axis` one anywhere, until ranks agree; sizes of 1 are then
+    // broadcast.
     let (days, hours) = (Tensor::from([100, 200, 300]), Tensor::from([1, 2, 3, 4]));
     let sums = days.insert_axis(Axis::<1>) + hours.lift(); // (day, 1) + (1, hour)
     println!("days downwards, hours to the right:\n{sums}\n");
@@ -41,7 +42,8 @@ pub fn main() -> Result<()> {
     let diagonal = x.diagonal(Axis::<0>, Axis::<1>)?;
     println!("diagonal: {diagonal}");
 
-    // Other sizes for the same elements are a view where strides can express it, and an error where they cannot.
+    // Other sizes for the same elements are a view where strides can express it, and an error where they
+    // cannot.
     let flat = x.reshape([12])?;
     let refused = turned.reshape([12]).unwrap_err();
     println!("refused: {refused}");

@@ -1,14 +1,15 @@
-//! Who may write: reading needs `&Tensor`, writing needs `&mut Tensor` and the only handle on its memory.
+//! Ownership: reading needs `&Tensor`, writing needs `&mut Tensor` and the only handle on its memory.
 //!
 //! `cargo run --release --example 03_ownership`
 
 use rankform::prelude::*;
-use rankform::{Error, Metadata};
+use rankform::{Error, MetadataLock};
 
 pub fn main() -> Result<()> {
     let mut x = Tensor::from([1.0, 2.0, 3.0]);
 
-    // Two ways to have it twice, and each says which: `copy` makes new memory, `share_data` another handle on the same.
+    // Two ways to have it twice, and each says which: `copy` makes new memory, `share_data` another handle on
+    // the same.
     let deep = x.copy()?;
     let shallow = x.share_data();
     println!(
@@ -21,7 +22,7 @@ pub fn main() -> Result<()> {
     let refused = x.fill(0.0).unwrap_err();
     println!("refused: {refused}");
 
-    // `make_unique` copies if it must, and says so. Then each handle has memory of its own.
+    // `make_unique` copies where it must and returns whether it did. Then each handle has its own memory.
     let copied = x.make_unique()?;
     x.fill(9.0)?;
     println!("copied: {copied}; x is {x}, the other handle still {shallow}");
@@ -44,10 +45,11 @@ pub fn main() -> Result<()> {
 
     // A detached handle counts the writes to its memory from 0, and its sizes may be frozen.
     let w = Tensor::from([0.0; 4]);
-    let mut frozen = w.detach(Metadata::Frozen);
+    let mut frozen = w.detach(MetadataLock::Frozen);
     println!("refused: {}", frozen.resize([2]).unwrap_err());
 
-    // Writing from several places is spelled by the element type, as for slices: cells, or atomics across threads.
+    // Writing from several places is spelled by the element type, as for slices: cells, or atomics across
+    // threads.
     let counts = Tensor::<u32, 1>::zeros([3], &Cpu)?.into_atomics()?;
     std::thread::scope(|scope| {
         for _ in 0..4 {

@@ -1,4 +1,5 @@
-//! Sizes now, memory later: a tensor is resized as often as one likes, and allocates when it is first written.
+//! Sizes now, memory later: a tensor is resized as often as one likes, and allocates when it is first
+//! written.
 //!
 //! `cargo run --release --example 04_resize`
 
@@ -34,7 +35,7 @@ pub fn main() -> Result<()> {
     x.resize([1, 3])?;
     show("smaller, with a limit", &x);
 
-    // A log that grows by rows: room doubles when it is full, so that a row costs the same however many there are.
+    // A log that grows by rows: the capacity doubles when it is full, and the cost of a row stays constant.
     let mut log = Tensor::<f32, 2>::empty([0, 2], &Cpu)?;
     let mut moves = 0;
     for step in 0..1000 {

@@ -1,4 +1,4 @@
-//! Computing at once: every operator is a method that gives a new tensor or says what is wrong.
+//! Computing at once: every operator is a method that returns a new tensor or an error.
 //!
 //! `cargo run --release --example 05_compute`
 
@@ -18,11 +18,11 @@ pub fn main() -> Result<()> {
     let all = marks.mean(All)?.item()?;
     println!("mean of each pupil: {of_pupil:.2}\nbest pupil of each exam: {best}\nmean of all: {all:.2}\n");
 
-    // A column beside a matrix has its axis put back; sizes of 1 stretch.
+    // A column gets its axis back before it meets a matrix; sizes of 1 are broadcast.
     let centered = &marks - of_pupil.insert_axis(Axis::<1>);
     println!("above or below one's own mean:\n{centered:.2}\n");
 
-    // Functions have names; so have the operators, for where sizes may be wrong: an `Err` instead of a panic.
+    // Operators have names too, for sizes that may be wrong: an `Err` instead of a panic.
     let roots = marks.sqrt()?;
     let refused = marks.add(&Tensor::from([[1.0, 2.0]])).unwrap_err();
     println!("refused: {refused}\n");

@@ -24,7 +24,7 @@ pub fn main() -> Result<()> {
     assert_eq!(fused(&x, &center)?.to_vec()?, [5.0, 1.0, 10.0]);
     assert_eq!(eager(&x, &center)?.to_vec()?, fused(&x, &center)?.to_vec()?);
 
-    // What ran? The device `Meta` computes nothing, and keeps every kernel as text.
+    // The kernel that ran: the device `Meta` computes nothing and keeps every kernel as text.
     let kernels_of =
         |run: &dyn Fn(&Tensor<f32, 2, Meta>, &Tensor<f32, 1, Meta>) -> Result<Tensor<f32, 1, Meta>>| {
             let device = Meta::tracing();

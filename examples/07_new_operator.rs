@@ -1,4 +1,5 @@
-//! An operator of one's own: write its body once; it runs vectorized, fuses with the others and differentiates itself.
+//! An operator of one's own: write its body once; it runs vectorized, fuses with the others and
+//! differentiates itself.
 //!
 //! `cargo run --release --example 07_new_operator` fits a line to points of which one is far off.
 
@@ -6,14 +7,16 @@ use rankform::kernel::Reducer;
 use rankform::prelude::*;
 
 elementwise! {
-    /// Huber's loss: a parabola up to `width`, a straight line beyond, so that one wild point does not rule the fit.
+    /// Huber's loss: a parabola up to `width`, a straight line beyond. Outliers then have little influence on
+    /// a fit.
     fn huber(r, width) {
         let size = r.abs();
         size.le(width).select(r * r * 0.5, width * (size - width * 0.5))
     }
 }
 
-/// A reducer of one's own, the root of the mean square: what is carried along, and how it begins, grows, joins and ends.
+/// A user's reducer, the root of the mean square: its accumulator, identity, accumulate, combine and
+/// finalize.
 #[derive(Clone, Copy)]
 struct RootMeanSquare;
 
@@ -54,7 +57,8 @@ pub fn main() -> Result<()> {
     let differences = (up - &down) / (2.0 * h);
     assert!((slope.lazy() - &differences).abs().max(All)?.item()? < 1e-6);
 
-    // A line through points on y = 2x + 1, one of them spoilt, by descent along the gradient of the mean loss.
+    // A line through points on y = 2x + 1, one of them spoilt, by descent along the gradient of the mean
+    // loss.
     let x = Tensor::linspace(0.0, 4.0, 9, &Cpu)?;
     let mut y = &x * 2.0 + 1.0;
     y.view_mut()?[[7]] = 60.0;

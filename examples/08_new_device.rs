@@ -1,10 +1,10 @@
-//! A device of one's own, in one file: memory, a loop, and every operator runs on it unchanged.
+//! A user's device, in one file: memory, a loop, and every operator runs on it unchanged.
 //!
 //! `cargo run --release --example 08_new_device`
 //!
-//! `Ledger` has an address space that the host cannot follow, as a graphics card has, and keeps a ledger of what it
-//! did. Its engine is the plainest one there is: for each index, run the body once. It names no operator; whatever a body
-//! says is interpreted by `Eval`, one element at a time.
+//! `Ledger` has an address space that the host cannot read, as a GPU has, and keeps a ledger of its work. Its
+//! engine is the simplest one possible: for each index, run the body once. It names no operator; `Eval`
+//! interprets the body, one element at a time.
 
 use rankform::device::{Deleter, Init, Inputs, OperandRef, Reduction};
 use rankform::kernel::{Body, ContractPlan, GatherPlan, Io, Op, Program, Reducer, Row, ScanPlan, SortPlan};
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 #[derive(Clone, Default)]
 pub struct Ledger(Arc<Entries>);
 
-/// What it holds now, and what it has done.
+/// The memory in use, and the work done.
 #[derive(Default)]
 pub struct Entries {
     bytes: AtomicUsize,
@@ -60,7 +60,7 @@ impl Ledger {
 const AWAY: usize = 1 << (usize::BITS - 2);
 const ALIGNMENT: usize = 64;
 
-/// What stands at `address` of this device, for the engine alone.
+/// The host's address of `address` of this device, for the engine alone.
 fn here(address: *mut u8) -> *mut u8 {
     address.wrapping_sub(AWAY)
 }
@@ -118,7 +118,7 @@ fn each(sizes: &[usize], mut visit: impl FnMut(&[usize])) {
     }
 }
 
-/// Where the element with this index stands on the host.
+/// The host's address of the element with this index.
 fn at(slot: OperandRef<'_>, index: impl IntoIterator<Item = usize>) -> *mut u8 {
     let steps: isize = index.into_iter().zip(slot.stride).map(|(i, stride)| i as isize * stride).sum();
     here(slot.address).wrapping_offset(steps * slot.element as isize)
@@ -158,7 +158,7 @@ impl Io<Eval> for Cursor<'_> {
         // SAFETY: `Cursor::new`: room for a `T`.
         unsafe { at(slot, self.index.iter().copied()).cast::<T>().write(T::narrow(value.value())) };
     }
-    fn settled<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<Eval, Compute<T>> {
+    fn row_constant<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<Eval, Compute<T>> {
         self.loads += loads;
         Lane::literal(value)
     }
@@ -180,7 +180,7 @@ impl Row for Line<'_> {
         let (mut state, mut count) = (R::identity::<Eval>(), 0);
         each(self.row, |row| {
             let index = [self.outer, row].concat();
-            // SAFETY: the promise of `Device::map` or `Device::reduce`, whose sizes these are.
+            // SAFETY: the promise of `Device::map` or `Device::reduce`, for these sizes.
             let mut cursor = unsafe { Cursor::new(&index, self.inputs, &[]) };
             cursor.loads = self.next;
             state = R::accumulate::<Eval>(state, body.eval::<Eval>(&mut cursor), Lane::literal(count));
@@ -190,8 +190,8 @@ impl Row for Line<'_> {
     }
 }
 
-// SAFETY: (1) `Block` owns its bytes and aligns them to 64; (2) `each` gives the indices inside the sizes, and no others;
-// (3) every call returns when its work is done.
+// SAFETY: (1) `Block` owns its bytes and aligns them to 64; (2) `each` gives the indices inside the sizes,
+// and no others; (3) every call returns when its work is done.
 unsafe impl Device for Ledger {
     type Block = Block;
 
@@ -202,7 +202,7 @@ unsafe impl Device for Ledger {
             return Err(Error::OutOfMemory { op: "allocate", nbytes });
         }
         if fresh == Init::Unspecified {
-            // SAFETY: just allocated. Rubbish, so that an element shows which nobody wrote.
+            // SAFETY: just allocated. The pattern reveals an element that no kernel wrote.
             unsafe { address.write_bytes(0xA5, nbytes) };
         }
         self.0.bytes.fetch_add(nbytes, Relaxed);
@@ -501,7 +501,7 @@ pub fn main() -> Result<()> {
     let here = work(&x)?;
     assert!((there.to(&Cpu)? - &here).abs()?.max(All)?.item()? < 1e-6);
 
-    // Two devices of one kind have one type, so mixing them is found when the program runs, and says so.
+    // Two devices of one kind have one type, and mixing them is an error at run time.
     let other = Ledger::default();
     let refused = there.add(&there.to(&other)?).unwrap_err();
     println!("refused: {refused}");

@@ -1,16 +1,17 @@
-//! Another meaning for the same body: an interpreter says what each step does, here how long one waits for its result.
+//! Another meaning for the same body: an interpretation gives each step a value, here the latency of its
+//! result.
 //!
 //! `cargo run --release --example 09_new_meaning`
 //!
-//! A body is generic over `Lanes`. The CPU computes it, `Meta` writes it down, `derivative` differentiates it; an
-//! interpreter of one's own is one `impl`. This one finds the longest chain of steps that wait for each other, which is
-//! what bounds the speed of a loop whose operands are in registers.
+//! A body is generic over `Lanes`. The CPU computes it, `Meta` writes it down, `derivative` differentiates
+//! it; an interpretation of a user is one `impl`. This one finds the longest chain of dependent steps, which
+//! bounds the speed of a loop with its operands in registers.
 
 use rankform::kernel::Op;
 use rankform::prelude::*;
 use rankform::scalar::{
-    Arith, Bits, Compare, ComplexPrim, Function, IntegerPrim, Logic, Num, Order, Ordered, Part, Prim, Real,
-    Shift, Unary,
+    Arith, Bits, Compare, ComplexPrim, Function, IntegerPrim, Logic, MinMaxRem, Num, Ordered, Part, Prim,
+    Real, Shift, Unary,
 };
 
 elementwise! {
@@ -31,7 +32,7 @@ elementwise! {
     }
 }
 
-/// What stands for a value: the step after which it is known.
+/// A value is the number of the step after which it is known.
 struct Depth;
 
 fn after<const N: usize>(operands: [u32; N]) -> u32 {
@@ -44,7 +45,7 @@ impl Lanes for Depth {
     fn literal<P: Prim>(_: P) -> u32 { 0 }
     fn arith<P: Num>(_: Arith, a: u32, b: u32) -> u32 { after([a, b]) }
     fn negate<P: Num>(a: u32) -> u32 { after([a]) }
-    fn order<P: Ordered>(_: Order, a: u32, b: u32) -> u32 { after([a, b]) }
+    fn order<P: Ordered>(_: MinMaxRem, a: u32, b: u32) -> u32 { after([a, b]) }
     fn compare<P: Ordered>(_: Compare, a: u32, b: u32) -> u32 { after([a, b]) }
     fn equal<P: Prim>(a: u32, b: u32) -> u32 { after([a, b]) }
     fn logic<P: Bits>(_: Logic, a: u32, b: u32) -> u32 { after([a, b]) }

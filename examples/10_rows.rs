@@ -1,5 +1,5 @@
-//! Rows: reductions inside an expression. What is constant along a row is found first, then the row is computed while it
-//! is still in the cache: a normalization is one pass over memory.
+//! Rows: reductions inside an expression. The row constants are computed first, then the row, while it is
+//! still in the cache: a normalization is one pass over memory.
 //!
 //! `cargo run --release --example 10_rows`
 
@@ -35,7 +35,7 @@ pub fn main() -> Result<()> {
     let error = (x.max_along(Axis::<0>) + x.max_along(Axis::<1>)).eval().unwrap_err();
     println!("two ways at once: {error}\n");
 
-    // A loop that is to need no memory says so, and fails where it takes some.
+    // The guard of a loop that must not allocate: an allocation inside it panics.
     let (mut p, mut sums) = (p, Tensor::<f32, 1>::zeros([2], &Cpu)?);
     let steady = Cpu.steady_state();
     for _ in 0..3 {

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release --example 11_move`
 
-use rankform::ops::{Add, conv::Conv};
+use rankform::ops::{Add, Conv};
 use rankform::prelude::*;
 
 pub fn main() -> Result<()> {

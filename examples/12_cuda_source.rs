@@ -1,14 +1,15 @@
-//! A kernel of one's own: rotary embedding in CUDA source, with operands that the compiler checks.
+//! A kernel from CUDA source: rotary embedding, with operands that the compiler checks.
 //!
-//! `cargo run --features cuda --example 12_cuda_source`; without a card it says so. On a machine without one it runs on the
-//! simulator: `tools/cuda-sim/run cargo run --features cuda --example 12_cuda_source`.
+//! `cargo run --features cuda --example 12_cuda_source`. Without a GPU it says that it was skipped. On a
+//! machine without a GPU it runs on the simulator: `tools/cuda-sim/run cargo run --features cuda --example
+//! 12_cuda_source`.
 
 use rankform::Cuda;
-use rankform::cuda::{Grid, In, Out, Source};
+use rankform::cuda::{Input, KernelSource, LaunchConfig, Output};
 use rankform::prelude::*;
 
-/// Each thread turns one pair of one head: `(x₁, x₂) ↦ (x₁ cos − x₂ sin, x₁ sin + x₂ cos)`, where `x₂` stands half a head
-/// behind `x₁` (Su et al. 2021, in the order of pairs that GPT-NeoX uses).
+/// Each thread rotates one pair of one head: `(x₁, x₂) ↦ (x₁ cos − x₂ sin, x₁ sin + x₂ cos)`. `x₂` is half a
+/// head after `x₁` (Su et al. 2021, in the order of pairs that GPT-NeoX uses).
 const ROTARY: &str = "
 __device__ void rotary(const Operands& a) {
   const i64 at = (i64)blockIdx.x * blockDim.x + threadIdx.x;
@@ -22,7 +23,7 @@ __device__ void rotary(const Operands& a) {
 }";
 
 /// Queries or keys `[token, head, 2 · pair]`, angles `[token, pair]`.
-type Rotary = Source<(In<f32, 3>, In<f32, 2>, In<f32, 2>, Out<f32, 3>)>;
+type Rotary = KernelSource<(Input<f32, 3>, Input<f32, 2>, Input<f32, 2>, Output<f32, 3>)>;
 
 /// The same by operators, on any device.
 fn by_operators<D: Device>(
@@ -52,28 +53,31 @@ pub fn main() -> Result<()> {
     let (cos, sin) = (angles.cos()?, angles.sin()?);
     let expected = by_operators(&x, &cos, &sin)?;
 
-    let card = match Cuda::new(0) {
-        Ok(card) => card,
+    let gpu = match Cuda::new(0) {
+        Ok(gpu) => gpu,
         Err(missing) => {
             println!("skipped: {missing}");
             return Ok(());
         }
     };
-    // SAFETY: threads keep to the sizes of `x`, `cos`; `y` and `sin` get the same ones; each writes elements of its own.
-    let rotary: Rotary = unsafe { Source::new("rotary", ["x", "cos", "sin", "y"], ROTARY) };
-    let (x, cos, sin) = (x.to(&card)?, cos.to(&card)?, sin.to(&card)?);
-    let mut y = Tensor::zeros(x.size(), &card)?;
-    rotary.launch(Grid::over(tokens * heads * pairs, 128), (&x, &cos, &sin, &mut y))?;
-    assert_eq!(y.to_vec()?, expected.to_vec()?); // the same steps of IEEE 754: the same bits
+    // SAFETY: (1) threads access only the sizes of `x` and `cos`; the launches give `y` and `sin` the same
+    // sizes; (2) they write only `y`; (3) each writes its own elements, which are valid.
+    let rotary: Rotary = unsafe { KernelSource::new("rotary", ["x", "cos", "sin", "y"], ROTARY) };
+    let (x, cos, sin) = (x.to(&gpu)?, cos.to(&gpu)?, sin.to(&gpu)?);
+    let mut y = Tensor::zeros(x.size(), &gpu)?;
+    rotary.launch(LaunchConfig::over(tokens * heads * pairs, 128), (&x, &cos, &sin, &mut y))?;
+    assert_eq!(y.to_vec()?, expected.to_vec()?); // the same IEEE 754 steps give the same bits
     assert_eq!(by_operators(&x, &cos, &sin)?.to_vec()?, expected.to_vec()?);
 
-    // Views are operands as well: every other token, in memory of the other order.
-    let mut turned = Tensor::zeros([2 * pairs, heads, 19], &card)?;
+    // Views are operands, too: every other token, into a transposed view.
+    let mut transposed = Tensor::zeros([2 * pairs, heads, 19], &gpu)?;
     let (x2, c2, s2) =
         (x.slice(((..).step(2), .., ..))?, cos.slice(((..).step(2), ..))?, sin.slice(((..).step(2), ..))?);
-    rotary
-        .launch(Grid::over(19 * heads * pairs, 128), (x2, c2, s2, turned.view_mut()?.permuted([2, 1, 0])?))?;
-    assert_eq!(turned.permuted([2, 1, 0])?.to_vec()?, expected.slice(((..).step(2), .., ..))?.to_vec()?);
-    println!("rotary: {} pairs turned on {card:?}, the bits of the CPU", tokens * heads * pairs);
+    rotary.launch(
+        LaunchConfig::over(19 * heads * pairs, 128),
+        (x2, c2, s2, transposed.view_mut()?.permuted([2, 1, 0])?),
+    )?;
+    assert_eq!(transposed.permuted([2, 1, 0])?.to_vec()?, expected.slice(((..).step(2), .., ..))?.to_vec()?);
+    println!("rotary: {} pairs rotated on {gpu:?}, the bits of the CPU", tokens * heads * pairs);
     Ok(())
 }

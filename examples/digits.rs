@@ -1,9 +1,9 @@
 //! Handwritten digits, recognized by their neighbors: real data in, an answer and a picture out.
 //!
-//! `cargo run --release --example digits` reads 1 797 images of 8 × 8, learns from the first 1 437 and classifies the
-//! last 360 by the nearest image, by the three nearest, by the nearest mean of a class, and by a layer that is trained. Every
-//! step is a typed tensor expression: the ranks of images, distances and votes are checked when this compiles.
-//! `-- --device cuda:0` computes on a graphics card (with `--features cuda`).
+//! `cargo run --release --example digits` reads 1 797 images of 8 × 8, learns from the first 1 437 and
+//! classifies the last 360 by the nearest image, by the three nearest, by the nearest mean of a class, and by
+//! a layer that is trained. Every step is a typed tensor expression: the ranks of images, distances and votes
+//! are checked when this compiles. `-- --device cuda:0` computes on a graphics card (with `--features cuda`).
 
 use rankform::AnyDevice;
 use rankform::io::npy;
@@ -65,7 +65,7 @@ fn main() -> Result<(), AnyError> {
     Ok(())
 }
 
-/// What `--device` names; the CPU otherwise.
+/// The device that `--device` names; the CPU by default.
 fn chosen_device() -> Result<AnyDevice, AnyError> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.as_slice() {
@@ -139,7 +139,8 @@ fn trained<D: Device>(
                 scores.cross_entropy_mean(Axis::<1>, &labels, ClassLoss::new())?.item()?
             );
         }
-        // What the mean cross entropy is to the scores: probabilities less truth, over the number of images.
+        // The gradient of the mean cross entropy by the scores: (probabilities − one-hot labels) / number of
+        // images.
         let slope = ((scores.softmax(Axis::<1>)?.lazy() - is_class) / n as f32).eval()?;
         let (to_weight, to_bias) = (x.transposed().matmul(&slope)?, slope.sum(Axis::<0>)?);
         apply_in_place(descent, (&mut weight, &mut weight_velocity), (&to_weight, 0.01))?;
@@ -148,7 +149,7 @@ fn trained<D: Device>(
     Ok((weight, bias))
 }
 
-/// Draws the test images `which` beside each other, dark on light, eight times their size.
+/// Draws the test images `which` side by side, dark on light, magnified eight times.
 fn write_contact_sheet(path: &Path, images: &Tensor<u8, 3>, which: &[usize]) -> Result<(), AnyError> {
     const SCALE: usize = 8;
     const FRAME: usize = 4;

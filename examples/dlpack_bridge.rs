@@ -1,4 +1,5 @@
-//! What Python's `ctypes` calls: a tensor is taken and looked at, or given back under another layout of the same memory.
+//! Functions for Python's `ctypes`: a tensor is imported and read, or exported under another layout of the
+//! same memory.
 
 use rankform::DynTensor;
 use rankform::interop::dlpack::{self, DLManagedTensorVersioned};
@@ -14,10 +15,10 @@ fn take(managed: *mut DLManagedTensorVersioned) -> Option<DynTensor> {
     tensor.map_err(|error| println!("{error}")).ok()
 }
 
-/// Takes a tensor and writes its bytes, row-major, to `room`; how many there are, or −1.
+/// Takes a tensor and writes its bytes, row-major, to `room`; returns their number, or −1.
 ///
 /// # Safety
-/// A capsule's struct, taken once, and room for so many bytes.
+/// `managed` comes from a capsule and is passed once; `room` has capacity for the bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bridge_bytes(
     managed: *mut DLManagedTensorVersioned,
@@ -33,8 +34,8 @@ pub unsafe extern "C" fn bridge_bytes(
     bytes.len() as isize
 }
 
-/// Takes a tensor and gives it back: 0 as it is, 1 with its axes in the other order, 2 with every axis backwards, 3 with every
-/// second position of the last axis. Null if it cannot.
+/// Takes a tensor and gives it back: 0 as it is, 1 with its axes in the other order, 2 with every axis
+/// backwards, 3 with every second position of the last axis. Null if it cannot.
 ///
 /// # Safety
 /// A capsule's struct, taken once.

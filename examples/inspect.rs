@@ -1,10 +1,12 @@
-//! What is in a file of tensors: `cargo run --release --example inspect --features npz,safetensors -- FILE…`
+//! Lists the contents of a file of tensors:
+//! `cargo run --release --example inspect --features npz,safetensors -- FILE…`
 //!
-//! For every tensor of an `.npy`, `.npz` or `.safetensors` file, or of a model's index: its name, element, sizes, bytes, smallest and
-//! largest value, mean and standard deviation, and a small picture of a matrix (of more axes, the first). Elements are known
-//! when the file is read, so each is a [`DynTensor`]; numbers are looked at in pieces, as f64.
+//! For every tensor of an `.npy`, `.npz` or `.safetensors` file, or of a model's index: its name, element,
+//! sizes, bytes, smallest and largest value, mean and standard deviation, and a small picture of a matrix (of
+//! more axes, the first). Elements are known only when the file is read: each tensor is a [`DynTensor`];
+//! numbers are read in chunks, as f64.
 //!
-//! `--make MIB FILE` writes an `.npy` file of so many MiB first.
+//! `--make MIB FILE` writes an `.npy` file of that size first.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use rankform::DynTensor;
@@ -99,7 +101,7 @@ fn describe(name: &str, x: &DynTensor, seconds: f64) -> Result<()> {
     picture(x, &numbers)
 }
 
-/// What is known of some numbers; NaN is counted and left out of the rest.
+/// Statistics of some numbers; NaN is counted and excluded from the others.
 struct Numbers {
     count: f64,
     nan: i64,
@@ -214,7 +216,7 @@ fn make(mib: usize, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// The most memory that this process had, where the system says so.
+/// The peak memory of this process, where the system reports it.
 fn peak_memory() -> Option<String> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -1,15 +1,15 @@
-//! Who owns the bytes: `Allocation<D>`, one block of memory on a device.
+//! `Allocation<D>`: the owner of one block of memory on a device.
 //!
 //! ```text
 //!   Tensor ──┐   layout: sizes, strides, offset     (its own)
 //!            ├─▶ Allocation ──▶ block on the device (shared, counted)
 //!   Tensor ──┘   layout: other sizes, other strides (its own)
 //! ```
-// Imports: `error`, `shared`, `device`.
+// Imports: `error`, `fallible_arc`, `device`.
 
 use crate::device::{Cpu, CpuBlock, Deleter, Device, Init, alignment};
 use crate::error::{Error, Result};
-use crate::shared::Shared;
+use crate::fallible_arc::FallibleArc;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -20,7 +20,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// ```
 /// use rankform::{Allocation, Cpu};
 /// let block = Allocation::new(&Cpu, 3000)?;
-/// assert_eq!((block.size(), block.ptr() as usize % 64, block.end() as usize - block.ptr() as usize), (3000, 0, 3000));
+/// let (start, end) = (block.ptr() as usize, block.end() as usize);
+/// assert_eq!((block.size(), start % 64, end - start), (3000, 0, 3000));
 /// assert_eq!(block.device(), &Cpu);
 /// # Ok::<(), rankform::Error>(())
 /// ```
@@ -30,23 +31,25 @@ pub struct Allocation<D: Device> {
     device: D,
     version: AtomicU64,
     max_kept: AtomicUsize,
-    /// Whether bytes between the elements belong to somebody else.
+    /// Whether bytes between the elements belong to another owner.
     gaps: bool,
 }
 
-/// What `resize` does with memory that is more than it needs (Caffe2's keep-on-shrink flags, as a value).
+/// The rule by which `resize` keeps memory that is larger than needed (Caffe2's keep-on-shrink flags, as a
+/// value).
 ///
-/// It belongs to the memory: handles that share the memory share the policy, and new memory of a tensor inherits it.
+/// The policy belongs to the memory: handles that share the memory share the policy, and new memory of a
+/// tensor inherits it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ResizePolicy {
-    /// Whether memory is kept at all when sizes shrink.
+    /// Whether memory is kept when sizes shrink.
     pub keep_on_shrink: bool,
-    /// How many bytes beyond the need are kept at most.
+    /// The largest number of bytes beyond the need that are kept.
     pub max_kept_bytes: usize,
 }
 
 impl Default for ResizePolicy {
-    /// Keeps everything.
+    /// Keeps all memory.
     fn default() -> Self {
         ResizePolicy { keep_on_shrink: true, max_kept_bytes: usize::MAX }
     }
@@ -58,46 +61,52 @@ impl<D: Device> Allocation<D> {
     /// # Errors
     /// [`Error::OutOfMemory`].
     pub fn new(device: &D, nbytes: usize) -> Result<Self> {
-        Ok(Self::of(device.allocate(nbytes, Init::Zeroed)?, nbytes, device.clone()))
+        Ok(Self::from_block(device.allocate(nbytes, Init::Zeroed)?, nbytes, device.clone()))
     }
 
-    /// Fresh memory and the first handle on it, in one heap block where the device allows that.
+    /// New memory and the first handle on it, in one heap block where the device allows that.
     #[inline]
-    pub(crate) fn fresh(device: &D, nbytes: usize, fresh: Init) -> Result<Shared<Self>> {
+    pub(crate) fn fresh(device: &D, nbytes: usize, fresh: Init) -> Result<FallibleArc<Self>> {
         match device.inline_block(nbytes) {
             Some(block) => match Self::inline_block(device, nbytes, fresh, block) {
                 Some(shared) => Ok(shared),
                 None => Err(Error::OutOfMemory { op: "allocate", nbytes }),
             },
-            None => Shared::new(Self::of(device.allocate(nbytes, fresh)?, nbytes, device.clone())),
+            None => {
+                FallibleArc::new(Self::from_block(device.allocate(nbytes, fresh)?, nbytes, device.clone()))
+            }
         }
     }
 
-    /// In one heap block. Its result is a pointer, not a `Result`, which would go through memory.
+    /// Allocates both in one heap block. The result is a pointer: a `Result` would be returned through
+    /// memory.
     fn inline_block(
         device: &D,
         nbytes: usize,
         fresh: Init,
         block: unsafe fn(NonNull<u8>, usize) -> D::Block,
-    ) -> Option<Shared<Self>> {
-        Shared::with_room(nbytes, alignment(nbytes), |room| {
-            // SAFETY: the room has so many bytes, aligned as a device's are, which nobody else knows.
+    ) -> Option<FallibleArc<Self>> {
+        FallibleArc::with_inline_bytes(nbytes, alignment(nbytes), |room| {
+            // SAFETY: the inline bytes have this number and the device's alignment, and no other code knows
+            // their address.
             unsafe {
                 if fresh == Init::Zeroed {
                     room.write_bytes(0, nbytes);
                 }
-                Self::of(block(room, nbytes), nbytes, device.clone())
+                Self::from_block(block(room, nbytes), nbytes, device.clone())
             }
         })
     }
 
-    /// Memory that somebody else owns; `free` gives it back when the last tensor on it is dropped.
+    /// Memory of another owner; `free` returns it when the last tensor on it is dropped.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] on a device without memory, [`Error::OutOfMemory`]; `free` has then run.
+    /// [`Error::Unsupported`] on a device without memory, [`Error::OutOfMemory`]; `free` has then been
+    /// called.
     ///
     /// # Safety
-    /// `nbytes` bytes at `address` stay valid on the device, and nobody else writes them, until `free` is called.
+    /// `nbytes` bytes at `address` stay valid on the device, and no other code writes them, until `free` is
+    /// called.
     pub unsafe fn external(
         device: &D,
         address: *mut u8,
@@ -112,31 +121,31 @@ impl<D: Device> Allocation<D> {
                 return Err(Error::OutOfMemory { op: "external", nbytes: wanted });
             }
         };
-        // SAFETY: the caller's promise is the one asked for.
+        // SAFETY: the caller's promise is the same as `from_external` requires.
         let block = unsafe { device.from_external(address, nbytes, free)? };
-        Ok(Self::of(block, nbytes, device.clone()))
+        Ok(Self::from_block(block, nbytes, device.clone()))
     }
 
     #[inline]
-    fn of(block: D::Block, nbytes: usize, device: D) -> Self {
+    fn from_block(block: D::Block, nbytes: usize, device: D) -> Self {
         let policy = ResizePolicy::default();
         let (version, max_kept) = (AtomicU64::new(0), AtomicUsize::new(policy.max_kept_bytes));
         Allocation { block, nbytes, device, version, max_kept, gaps: false }
     }
 
-    /// Of which the bytes between the elements belong to somebody else: no other layout may use it.
+    /// Marks the bytes between the elements as belonging to another owner: no other layout may use them.
     #[cfg(feature = "dynamic")]
     pub(crate) fn with_gaps(self, gaps: bool) -> Self {
         Allocation { gaps, ..self }
     }
 
-    /// How many bytes any layout may use: all of them, or none.
+    /// The number of bytes that any layout may use: all of them, or none.
     #[inline]
-    pub(crate) fn room(&self) -> usize {
+    pub(crate) fn usable_bytes(&self) -> usize {
         if self.gaps { 0 } else { self.nbytes }
     }
 
-    /// Where it starts, in the device's own address space.
+    /// The address of its first byte, in the device's own address space.
     #[inline]
     pub fn ptr(&self) -> *mut u8 {
         D::address(&self.block)
@@ -164,7 +173,8 @@ impl<D: Device> Allocation<D> {
         self.version.load(Ordering::Relaxed)
     }
 
-    /// Counts one mutable access; who has it is the only one, so nobody counts at the same time.
+    /// Counts one mutable access. The caller has the only handle, therefore nothing else counts at the same
+    /// time.
     #[inline]
     pub(crate) fn bump(&self) {
         self.version.store(self.version().wrapping_add(1), Ordering::Relaxed);
@@ -180,12 +190,12 @@ impl<D: Device> Allocation<D> {
         self.max_kept.store(kept, Ordering::Relaxed);
     }
 
-    /// Goes on with the history and the policy of the memory before it.
+    /// Continues the version and the policy of the previous memory.
     pub(crate) fn inherit(&self, before: &Self) {
-        self.go_on(before.version(), before.policy());
+        self.set_history(before.version(), before.policy());
     }
 
-    pub(crate) fn go_on(&self, version: u64, policy: ResizePolicy) {
+    pub(crate) fn set_history(&self, version: u64, policy: ResizePolicy) {
         self.version.store(version, Ordering::Relaxed);
         self.set_policy(policy);
     }
@@ -193,34 +203,36 @@ impl<D: Device> Allocation<D> {
     /// The memory of the only handle, as a block of another type of device.
     ///
     /// # Errors
-    /// [`Error::Shared`] when there are others, those of `block`, [`Error::OutOfMemory`] for the handle.
+    /// [`Error::Shared`] when there are other handles, those of `block`, [`Error::OutOfMemory`] for the
+    /// handle.
     ///
     /// # Safety
-    /// The block does not stand beside the counter of its handles, and `block` gives the same bytes.
-    pub(crate) unsafe fn moved<E: Device>(
-        memory: Shared<Self>,
+    /// 1. The block is not stored inline next to the reference count.
+    /// 2. `block` returns the same bytes.
+    pub(crate) unsafe fn with_block<E: Device>(
+        memory: FallibleArc<Self>,
         device: E,
         block: impl FnOnce(D::Block) -> Result<E::Block>,
-    ) -> Result<Shared<Allocation<E>>> {
+    ) -> Result<FallibleArc<Allocation<E>>> {
         let handles = memory.handles();
         let Allocation { block: own, nbytes, version, max_kept, gaps, .. } =
             memory.into_value().ok_or(Error::Shared { op: "into_device", handles })?;
-        Shared::new(Allocation { block: block(own)?, nbytes, device, version, max_kept, gaps })
+        FallibleArc::new(Allocation { block: block(own)?, nbytes, device, version, max_kept, gaps })
     }
 }
 
-/// `Box::new`, but giving `free` back when there is no memory for it.
+/// `Box::new`, which returns `free` when there is no memory for the box.
 fn boxed<F: FnOnce(*mut u8, usize) + Send + 'static>(free: F) -> std::result::Result<Deleter, F> {
     let layout = std::alloc::Layout::new::<F>();
     if layout.size() == 0 {
-        return Ok(Box::new(free)); // allocates nothing
+        return Ok(Box::new(free)); // a type of size 0 allocates nothing
     }
     // SAFETY: the layout is not empty.
     let room = unsafe { std::alloc::alloc(layout) }.cast::<F>();
     if room.is_null() {
         return Err(free);
     }
-    // SAFETY: fresh memory from the global allocator with the layout of `F`, as a `Box<F>` has it.
+    // SAFETY: (1) fresh memory from the global allocator, (2) with the layout of `F`, as a `Box<F>` requires.
     Ok(unsafe {
         room.write(free);
         Box::from_raw(room)
@@ -230,14 +242,17 @@ fn boxed<F: FnOnce(*mut u8, usize) + Send + 'static>(free: F) -> std::result::Re
 impl Allocation<Cpu> {
     /// The memory of a `Vec`, without a copy; its elements are dropped with it.
     #[inline]
-    pub(crate) fn from_vec<T: Send + Sync + 'static>(values: Vec<T>) -> Result<Shared<Self>> {
+    pub(crate) fn from_vec<T: Send + Sync + 'static>(values: Vec<T>) -> Result<FallibleArc<Self>> {
         let nbytes = values.len() * size_of::<T>();
-        // Made where it stands, not moved there.
-        let shared = Shared::with_room(0, 1, |_| Self::of(CpuBlock::from_vec(values), nbytes, Cpu));
+        // The value is made in place, not moved there.
+        let shared = FallibleArc::with_inline_bytes(0, 1, |_| {
+            Self::from_block(CpuBlock::from_vec(values), nbytes, Cpu)
+        });
         shared.ok_or(Error::OutOfMemory { op: "handle", nbytes: size_of::<Self>() })
     }
 
-    /// Address, length and capacity of the `Vec` that the memory came from, if it came from one with such elements; none is left here then.
+    /// The address, length and capacity of the `Vec` from which the memory came, if it has such elements. The
+    /// allocation is then empty.
     #[inline]
     pub(crate) fn take_vec(&mut self, element: std::alloc::Layout) -> Option<(NonNull<u8>, usize, usize)> {
         let parts = self.block.take_vec(element)?;
@@ -270,7 +285,7 @@ mod tests {
                 (nbytes, 0),
                 "{nbytes} bytes"
             );
-            // SAFETY: two allocations of so many bytes, and nobody else has them.
+            // SAFETY: two separate allocations of this number of bytes, which no other code uses.
             let (bytes, others) = unsafe {
                 other.ptr().write_bytes(0xFF, nbytes);
                 (

@@ -1,4 +1,4 @@
-//! How many elements an axis has, and how far apart they stand: `Dim`, `Stride`, `Axis`.
+//! Sizes, strides and axes: `Dim`, `Stride`, `Axis`.
 //!
 //! Pure integers: no memory, no device, no `unsafe`.
 // Imports: `error`.   Laws: see each function, checked in `tests/tensors/laws_layout.rs`.
@@ -6,7 +6,7 @@
 use crate::error::{Error, Result};
 use std::fmt;
 
-/// Sizes of a tensor, or an index into it: one number an axis.
+/// Sizes of a tensor, or an index into it: one number for each axis.
 ///
 /// # Examples
 /// ```
@@ -37,10 +37,10 @@ impl<const RANK: usize> Dim<RANK> {
         self.0.iter().try_fold(1usize, |product, &size| product.checked_mul(size))
     }
 
-    /// Number of elements, checked against the byte limit of the machine.
+    /// Number of elements, after a check that their bytes can be counted in an `isize`.
     ///
-    /// Law: the product of the *non-zero* sizes times `element` is at most `isize::MAX`, so that no stride,
-    /// offset or byte count derived from these sizes can overflow, empty axes or not.
+    /// Law: the product of the *non-zero* sizes times `element` is at most `isize::MAX`. No stride, offset or
+    /// byte count derived from these sizes can overflow, whether axes are empty or not.
     ///
     /// # Errors
     /// [`Error::Overflow`] beyond that limit.
@@ -49,7 +49,7 @@ impl<const RANK: usize> Dim<RANK> {
         self.counted(element).ok_or_else(|| Error::Overflow { op, sizes: self.0.into(), element })
     }
 
-    /// [`numel_of`](Dim::numel_of), or `None`.
+    /// As [`numel_of`](Dim::numel_of), with `None` in place of the error.
     #[inline]
     pub(crate) fn counted(&self, element: usize) -> Option<usize> {
         let (mut numel, mut bytes, mut fits) = (1usize, element.max(1), true);
@@ -87,7 +87,8 @@ impl<const RANK: usize> Dim<RANK> {
         Dim(index)
     }
 
-    /// Products of the sizes before each axis: `[1, s₀, s₀·s₁, …]`, wrapping; the strides of a column-major layout.
+    /// Products of the sizes before each axis: `[1, s₀, s₀·s₁, …]`, wrapping; the strides of a column-major
+    /// layout.
     pub fn prefix_products(&self) -> Dim<RANK> {
         let mut product = 1usize;
         Dim(self.0.map(|size| {
@@ -128,7 +129,8 @@ impl<const RANK: usize> Iterator for Indices<RANK> {
     }
 }
 
-/// Steps between neighbors along each axis, in **elements**; 0 repeats an element, negative runs backwards.
+/// Distances between neighbors along each axis, in **elements**; 0 repeats an element, a negative stride runs
+/// backwards.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Stride<const RANK: usize>(pub [isize; RANK]);
@@ -141,7 +143,7 @@ pub struct Axis<const AXIS: usize>;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct All;
 
-/// The last axis: `x.softmax(Last)`, `x.mean_along(Last)`, also where the rank is a parameter.
+/// The last axis: `x.softmax(Last)`, `x.mean_along(Last)`, also when the rank is a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Last;
 

@@ -1,4 +1,5 @@
-//! `DType`: the name of an element type at run time, with its size, kind, names elsewhere and promotion.
+//! `DType`: the name of an element type at run time, with its size, kind, names in other libraries, and
+//! promotion.
 // Imports: `error`.
 
 use crate::error::{Error, Result, text};
@@ -12,18 +13,20 @@ use std::str::FromStr;
 /// | `F32` | `float32` | `float` | `FloatStorage` |
 /// | `C64` | `complex128` | `cdouble` | `ComplexDoubleStorage` |
 ///
-/// The variants of complex numbers count the bits of a part, PyTorch's names those of both.
+/// The variants of complex numbers count the bits of one part; PyTorch's names count those of both.
 ///
 /// # Examples
 /// ```
 /// use rankform::DType;
 /// let kind: DType = "float".parse()?; // also "float32", "f32"
-/// assert_eq!((kind, kind.size(), kind.name(), kind.storage_name()), (DType::F32, 4, "float32", "FloatStorage"));
+/// assert_eq!((kind, kind.size()), (DType::F32, 4));
+/// assert_eq!((kind.name(), kind.storage_name()), ("float32", "FloatStorage"));
 /// assert_eq!(DType::U8.promote(DType::I8)?, DType::I16);
-/// assert_eq!("float31".parse::<DType>().unwrap_err().to_string(), "dtype: \"float31\" is not the name of an element type");
+/// let error = "float31".parse::<DType>().unwrap_err();
+/// assert_eq!(error.to_string(), "dtype: \"float31\" is not the name of an element type");
 /// # Ok::<(), rankform::Error>(())
 /// ```
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)] // the names explain themselves
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DType {
@@ -50,29 +53,29 @@ pub enum DType {
     C32,
     /// Two `F64`.
     C64,
-    /// An `I8` that stands for a real number, by a scale and a zero point kept beside.
+    /// An `I8` that represents a real number, by a scale and a zero point that the tensor holds.
     QI8,
-    /// A `U8` so.
+    /// A `U8` that represents a real number.
     QU8,
-    /// An `I32` so.
+    /// An `I32` that represents a real number.
     QI32,
 }
 
-/// What an element is: the classes that promotion goes by, in rising order.
+/// The classes of elements by which promotion decides, in rising order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Kind {
     /// `true` and `false`.
     Bool,
-    /// Whole numbers from 0.
+    /// Unsigned integers.
     Unsigned,
-    /// Whole numbers of both signs.
+    /// Signed integers.
     Signed,
     /// Floating-point numbers.
     Float,
     /// Pairs of floating-point numbers.
     Complex,
-    /// Whole numbers that stand for real ones.
-    QuantizedElement,
+    /// Integers that represent real numbers.
+    Quantized,
 }
 
 /// One row of names.
@@ -80,20 +83,30 @@ struct Row {
     dtype: DType,
     kind: Kind,
     size: usize,
-    /// In Rust.
+    /// The name in Rust.
     rust: &'static str,
-    /// PyTorch's and, of most, NumPy's.
+    /// The name in PyTorch and, for most, in NumPy.
     name: &'static str,
-    /// PyTorch's older one.
+    /// The older name in PyTorch.
     legacy: Option<&'static str>,
-    /// The scalar type, from which storages and tensor types have their names.
+    /// The scalar type, from which the names of storages and tensor types are made.
     scalar: &'static str,
 }
 
 macro_rules! rows {
-    ($($dtype:ident $kind:ident $size:literal $rust:literal $name:literal $legacy:expr, $scalar:literal;)*) => {
+    ($(
+        $dtype:ident $kind:ident $size:literal $rust:literal $name:literal $legacy:expr, $scalar:literal;
+    )*) => {
         const ROWS: &[Row] = &[$(
-            Row { dtype: DType::$dtype, kind: Kind::$kind, size: $size, rust: $rust, name: $name, legacy: $legacy, scalar: $scalar },
+            Row {
+                dtype: DType::$dtype,
+                kind: Kind::$kind,
+                size: $size,
+                rust: $rust,
+                name: $name,
+                legacy: $legacy,
+                scalar: $scalar,
+            },
         )*];
         impl DType {
             /// Every element type.
@@ -120,18 +133,18 @@ rows! {
     C16 Complex 4 "Complex<f16>" "complex32" Some("chalf"), "ComplexHalf";
     C32 Complex 8 "Complex<f32>" "complex64" Some("cfloat"), "ComplexFloat";
     C64 Complex 16 "Complex<f64>" "complex128" Some("cdouble"), "ComplexDouble";
-    QI8 QuantizedElement 1 "qi8" "qint8" None, "QInt8";
-    QU8 QuantizedElement 1 "qu8" "quint8" None, "QUInt8";
-    QI32 QuantizedElement 4 "qi32" "qint32" None, "QInt32";
+    QI8 Quantized 1 "qi8" "qint8" None, "QInt8";
+    QU8 Quantized 1 "qu8" "quint8" None, "QUInt8";
+    QI32 Quantized 4 "qi32" "qint32" None, "QInt32";
 }
 
-/// A number in a program, which has a kind and no size of its own: it takes the element of the tensor beside it where its
-/// kind allows that. PyTorch's wrapped numbers.
+/// A number in a program, which has a kind but no size: it takes the element type of the tensor that it is
+/// combined with if its kind allows that. PyTorch calls these wrapped numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wrapped {
     /// `true`, `false`.
     Bool,
-    /// A whole number.
+    /// An integer.
     Integer,
     /// A real number.
     Real,
@@ -143,7 +156,7 @@ impl DType {
     const fn row(self) -> &'static Row {
         &ROWS[self as usize]
     }
-    /// Bytes of one element.
+    /// The bytes of one element.
     #[inline]
     pub const fn size(self) -> usize {
         self.row().size
@@ -155,7 +168,7 @@ impl DType {
             size => size,
         }
     }
-    /// What its elements are.
+    /// The kind of its elements.
     pub const fn kind(self) -> Kind {
         self.row().kind
     }
@@ -175,16 +188,16 @@ impl DType {
     pub fn storage_name(self) -> &'static str {
         STORAGES[self as usize]
     }
-    /// The element type with this name of a storage.
+    /// The element type whose storages have this name.
     ///
     /// # Errors
-    /// [`Error::Value`] for a name of none.
+    /// [`Error::Value`] if no storage has this name.
     pub fn of_storage(name: &str) -> Result<DType> {
         let found = STORAGES.iter().position(|&storage| storage == name);
         found.map(|at| ROWS[at].dtype).ok_or_else(|| unknown("of_storage", name, "a storage"))
     }
 
-    /// Whether values are whole numbers or booleans, and mean themselves.
+    /// Whether its values are integers or booleans that represent themselves.
     pub const fn is_discrete(self) -> bool {
         matches!(self.kind(), Kind::Bool | Kind::Unsigned | Kind::Signed)
     }
@@ -198,13 +211,13 @@ impl DType {
     }
     /// Whether it is quantized.
     pub const fn is_quantized(self) -> bool {
-        matches!(self.kind(), Kind::QuantizedElement)
+        matches!(self.kind(), Kind::Quantized)
     }
     /// Whether some of its numbers lose digits in an f32.
     pub const fn is_wider_than_f32(self) -> bool {
         matches!(self, DType::I32 | DType::I64 | DType::U32 | DType::U64 | DType::F64 | DType::C64)
     }
-    /// The real numbers that a complex one is a pair of; any other type itself.
+    /// The type of the parts of a complex type; any other type itself.
     pub const fn part(self) -> DType {
         match self {
             DType::C16 => DType::F16,
@@ -213,7 +226,7 @@ impl DType {
             other => other,
         }
     }
-    /// The complex type of two such floats; of two f32 for floats that no complex type has.
+    /// The complex type of two floats of this type; that of two f32 for a float type without a complex type.
     const fn complex(self) -> DType {
         match self {
             DType::F16 | DType::C16 => DType::C16,
@@ -222,12 +235,13 @@ impl DType {
         }
     }
 
-    /// The element type of a result of two: the table of the Python Array API standard (2024.12). Where that leaves kinds
-    /// apart, the higher kind gives the type, as in PyTorch: `I64` and `F16` are `F16`.
+    /// The element type of the result of two operands: the table of the Python Array API standard (2024.12).
+    /// For kinds that the standard does not combine, the higher kind gives the type, as in PyTorch: `I64` and
+    /// `F16` give `F16`.
     ///
     /// # Errors
-    /// [`Error::Value`] where no type holds both: `U64` with a signed one, an 8-bit float with another float, a quantized
-    /// type with any other.
+    /// [`Error::Value`] if no type holds both: `U64` with a signed type, an 8-bit float with another float, a
+    /// quantized type with any other.
     pub fn promote(self, other: DType) -> Result<DType> {
         use DType::*;
         if self == other {
@@ -246,7 +260,7 @@ impl DType {
                 _ => None,
             },
             (Kind::Float, Kind::Float) if low.is_half() && high.is_half() => Some(F32),
-            // Two bytes of bf16 in a pair of f16 would lose its range.
+            // A pair of f16 does not have the range of bf16.
             (Kind::Float, Kind::Complex) if low == BF16 => Some(C32.max(high)),
             (Kind::Float, Kind::Complex) => Some(low.complex().max(high)),
             (l, h) if l < h => Some(high),
@@ -258,8 +272,9 @@ impl DType {
         })
     }
 
-    /// The element type of a result of a tensor with such elements and a number, as in PyTorch: the tensor's, unless the
-    /// number is of a higher kind; then f32 or, for a complex number, the complex type of the tensor's floats.
+    /// The element type of the result of a tensor of this type and a number, as in PyTorch: the tensor's,
+    /// unless the number is of a higher kind. Then it is f32 or, for a complex number, the complex type of
+    /// the tensor's floats.
     ///
     /// # Errors
     /// [`Error::Value`] for a quantized type.
@@ -274,7 +289,7 @@ impl DType {
     /// ```
     pub fn with_number(self, number: Wrapped) -> Result<DType> {
         match (self.kind(), number) {
-            (Kind::QuantizedElement, _) => Err(Error::Value {
+            (Kind::Quantized, _) => Err(Error::Value {
                 op: "with_number",
                 what: text(format_args!("{self} is dequantized before it meets numbers")),
             }),
@@ -286,7 +301,7 @@ impl DType {
     }
 }
 
-/// The scalar names with `Storage` after them.
+/// The scalar names followed by `Storage`.
 const STORAGES: [&str; ROWS.len()] = [
     "BoolStorage",
     "CharStorage",

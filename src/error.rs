@@ -1,14 +1,14 @@
-//! What can go wrong at run time: sizes, memory, sharing, devices.
+//! Errors at run time: sizes, memory, sharing, devices.
 //!
-//! A wrong rank, device kind or element type never gets here: those programs do not compile.
+//! A wrong rank, device kind or element type is not among them: such programs do not compile.
 // Imports: nothing.
 
 use std::fmt;
 
-/// What the crate's fallible functions return.
+/// The result of the crate's fallible functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Everything that can go wrong while a program runs, with the operation and its operands in the text.
+/// An error of a running program, with the operation and its operands in the text.
 ///
 /// # Examples
 /// ```
@@ -16,26 +16,26 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// let (a, b) = (Tensor::from([[1.0, 2.0]]), Tensor::from([[1.0, 2.0, 3.0]]));
 /// assert_eq!(a.add(&b).unwrap_err().to_string(), "add: sizes [1, 2] and [1, 3] do not broadcast");
 /// ```
-/// `{:?}` is the same text, since that is what `fn main() -> Result<()>` and `unwrap` print.
+/// `{:?}` prints the same text, because `fn main() -> Result<()>` and `unwrap` print that form.
 #[non_exhaustive]
 #[derive(Clone, PartialEq)]
 pub enum Error {
-    /// Two operands whose sizes neither agree nor stretch to each other.
+    /// Two operands whose sizes do not broadcast.
     Sizes {
         /// The operation.
         op: &'static str,
-        /// The sizes of the left operand, or those wanted.
+        /// The sizes of the left operand, or the expected sizes.
         left: SizeList,
-        /// The sizes of the right operand, or those found.
+        /// The sizes of the right operand, or the actual sizes.
         right: SizeList,
     },
-    /// What a result is written into has other sizes: it does not stretch.
+    /// The output has sizes other than the result's; outputs are not broadcast.
     Output {
         /// The operation.
         op: &'static str,
         /// The sizes of the result.
         sizes: SizeList,
-        /// The sizes of what is written.
+        /// The sizes of the output.
         found: SizeList,
     },
     /// A matrix product whose inner sizes differ.
@@ -49,26 +49,26 @@ pub enum Error {
         /// The sizes of the right operand.
         right: SizeList,
     },
-    /// A different number of elements than the sizes call for.
+    /// A number of elements that does not match the sizes.
     Length {
         /// The operation.
         op: &'static str,
         /// The sizes asked for.
         sizes: SizeList,
-        /// How many elements those sizes hold.
+        /// The number of elements of those sizes.
         expected: usize,
-        /// How many there are.
+        /// The actual number of elements.
         found: usize,
-        /// The sizes that they stand in, where they stand in some.
+        /// The sizes of the elements, if they have sizes.
         of: Option<SizeList>,
     },
-    /// A tensor of several elements, or of none, where one is wanted.
+    /// A tensor of several elements, or of none, where exactly one is required.
     NotOne {
         /// The operation.
         op: &'static str,
         /// The sizes of the tensor.
         sizes: SizeList,
-        /// How many elements those sizes hold.
+        /// The number of its elements.
         found: usize,
     },
     /// Sizes whose elements or bytes cannot be counted in an `isize`.
@@ -84,11 +84,11 @@ pub enum Error {
     Index {
         /// The operation.
         op: &'static str,
-        /// The index: one number an axis, one along `axis`, or one among all elements.
+        /// The index: one number for each axis, one along `axis`, or one among all elements.
         index: SizeList,
-        /// The axis it is along, where it is along one.
+        /// The axis of the index, if it is along one axis.
         axis: Option<usize>,
-        /// The sizes it should lie in.
+        /// The sizes that bound it.
         sizes: SizeList,
     },
     /// An axis, known only at run time, that the tensor does not have; or one that is not of size 1.
@@ -104,7 +104,7 @@ pub enum Error {
     Slice {
         /// The operation.
         op: &'static str,
-        /// The entry, its ends filled in.
+        /// The entry, with its ends filled in.
         entry: String,
         /// The axis it was applied to.
         axis: usize,
@@ -128,7 +128,7 @@ pub enum Error {
         strides: SizeList,
         /// The offset asked for, in elements.
         offset: i128,
-        /// How many elements there are.
+        /// The number of elements in the memory.
         len: usize,
     },
     /// A mutable layout in which one element would have two indices.
@@ -155,19 +155,19 @@ pub enum Error {
     Type {
         /// The operation.
         op: &'static str,
-        /// What was asked for: element, rank, device.
+        /// The requested types: element, rank, device.
         expected: String,
-        /// What there is.
+        /// The actual types.
         found: String,
     },
     /// Writing while other handles share the memory.
     Shared {
         /// The operation.
         op: &'static str,
-        /// How many handles there are.
+        /// The number of handles.
         handles: usize,
     },
-    /// Reading a tensor that has sizes and no memory yet.
+    /// Reading a tensor that has sizes but no memory yet.
     Unallocated {
         /// The operation.
         op: &'static str,
@@ -195,7 +195,7 @@ pub enum Error {
         /// The device.
         device: &'static str,
     },
-    /// Something that the device cannot do, by its nature.
+    /// An operation that the device cannot do by its nature.
     Unsupported {
         /// The operation.
         op: &'static str,
@@ -206,49 +206,50 @@ pub enum Error {
     Library {
         /// The operation.
         op: &'static str,
-        /// The library, and what it comes with.
+        /// The library, and the product that installs it.
         library: &'static str,
-        /// Where it was looked for, and why a file there did not do.
+        /// The paths that were tried, and the reason why a file at one of them was not usable.
         tried: String,
     },
-    /// A device of a number that there is not.
+    /// A device ordinal that does not exist.
     NoDevice {
         /// The operation.
         op: &'static str,
-        /// The number asked for, from 0.
+        /// The requested ordinal, from 0.
         ordinal: usize,
-        /// How many there are.
+        /// The number of devices.
         found: usize,
     },
-    /// What a device, its driver or its compiler reports.
+    /// A report of a device, its driver or its compiler.
     Fault {
         /// The operation.
         op: &'static str,
         /// The report.
         what: String,
     },
-    /// Memory that could not be had.
+    /// An allocation that failed.
     OutOfMemory {
         /// The operation.
         op: &'static str,
-        /// How many bytes were asked for.
+        /// The requested number of bytes.
         nbytes: usize,
     },
-    /// A reduction over no elements that has no value for that, such as `max`.
+    /// A reduction over no elements that has no value for them, for example `max`.
     Empty {
         /// The operation.
         op: &'static str,
         /// The sizes of the operand.
         sizes: SizeList,
     },
-    /// One fused expression with too many operands; one that occurs twice counts twice (`x.square()` instead of `x * x`).
+    /// One fused expression with too many operands; an operand that occurs twice counts twice (`x.square()`
+    /// instead of `x * x`).
     Operands {
         /// The operation.
         op: &'static str,
         /// The largest number of operands.
         limit: usize,
     },
-    /// What the system reports about a file, a reader or a writer.
+    /// A report of the system about a file, a reader or a writer.
     Io {
         /// The operation.
         op: &'static str,
@@ -257,18 +258,18 @@ pub enum Error {
         /// The report, with the file's name where it has one.
         what: String,
     },
-    /// Bytes that are not what their format says.
+    /// Bytes that do not follow their format.
     Format {
         /// The operation.
         op: &'static str,
-        /// What is wrong, and where.
+        /// The fault and its place.
         what: String,
     },
     /// A value that the operation does not accept.
     Value {
         /// The operation.
         op: &'static str,
-        /// What is wrong with it.
+        /// The reason.
         what: String,
     },
 }
@@ -280,7 +281,7 @@ impl fmt::Display for Error {
         match self {
             Error::Sizes { op, left, right } => write!(f, "{op}: sizes {left} and {right} do not broadcast"),
             Error::Output { op, sizes, found } => {
-                write!(f, "{op}: a result of sizes {sizes} does not fit what is written, of sizes {found}")
+                write!(f, "{op}: a result of sizes {sizes} does not fit the output, of sizes {found}")
             }
             Error::Inner { op, inner, left, right } => {
                 write!(f, "{op}: inner sizes {} and {} differ: {left} · {right}", inner[0], inner[1])
@@ -322,14 +323,16 @@ impl fmt::Display for Error {
             Error::NeedsCopy { op, sizes, strides, to } => {
                 write!(
                     f,
-                    "{op}: sizes {sizes} with strides {strides} are not a view of sizes {to}; `to_shape` copies"
+                    "{op}: sizes {sizes} with strides {strides} are not a view of sizes {to}; `to_shape` \
+                        copies"
                 )
             }
             Error::Type { op, expected, found } => write!(f, "{op}: expected {expected}, found {found}"),
             Error::Shared { op, handles } => {
                 write!(
                     f,
-                    "{op}: the memory has {handles} handles and writing needs the only one; `make_unique` copies"
+                    "{op}: the memory has {handles} handles and writing needs the only one; `make_unique` \
+                        copies"
                 )
             }
             Error::Unallocated { op, sizes } => {
@@ -352,7 +355,8 @@ impl fmt::Display for Error {
             Error::Empty { op, sizes } => write!(f, "{op}: no elements to reduce in sizes {sizes}"),
             Error::Operands { op, limit } => write!(
                 f,
-                "{op}: an expression reads at most {limit} operands, each counted as often as it occurs; evaluate a part of it first"
+                "{op}: an expression reads at most {limit} operands, each counted as often as it occurs; \
+                    evaluate a part of it first"
             ),
             Error::Io { op, what, .. } => write!(f, "{op}: {what}"),
             Error::Format { op, what } => write!(f, "{op}: {what}"),
@@ -361,7 +365,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// The size that an axis must have for this operation, if only one will do.
+/// The size that an axis must have for this operation, if only one is possible.
 fn only_size(op: &str) -> Option<usize> {
     match op {
         "remove_axis" | "into_remove_axis" | "removed" => Some(1),
@@ -370,7 +374,7 @@ fn only_size(op: &str) -> Option<usize> {
     }
 }
 
-/// The sizes that elements stand in, if any.
+/// The sizes of the elements, if any.
 struct Of<'a>(Option<&'a SizeList>);
 
 impl fmt::Display for Of<'_> {
@@ -402,7 +406,8 @@ impl fmt::Display for Outside<'_> {
 }
 
 impl Error {
-    /// An index that a device found outside, as the caller knows it: along an axis of these sizes, or among all elements.
+    /// An index that a device found outside, in the caller's terms: along an axis of these sizes, or among
+    /// all elements.
     #[cold]
     pub(crate) fn outside(mut self, along: Option<usize>, size: &[usize]) -> Self {
         if let Error::Index { axis, sizes, .. } = &mut self {
@@ -411,8 +416,8 @@ impl Error {
         self
     }
 
-    /// The same error, of the operation that the caller knows by its name: what happened inside another.
-    pub(crate) fn renamed(mut self, op: &'static str) -> Self {
+    /// The same error with the name of the outer operation, by which the caller knows it.
+    pub(crate) fn with_op(mut self, op: &'static str) -> Self {
         match &mut self {
             Error::Sizes { op: before, .. }
             | Error::Output { op: before, .. }
@@ -442,7 +447,8 @@ impl Error {
             | Error::Io { op: before, .. }
             | Error::Format { op: before, .. }
             | Error::Value { op: before, .. } => *before = op,
-            // A device may report late: what failed may be an earlier operation, which it names.
+            // A device may report a deferred error: the operation that failed may be an earlier one, whose
+            // name is kept.
             Error::Fault { .. } => {}
         }
         self
@@ -455,14 +461,15 @@ impl fmt::Debug for Error {
     }
 }
 
-/// Sizes, strides or an index, as they stand in an error: prints as `[2, 3]`.
+/// Sizes, strides or an index in an error; prints as `[2, 3]`.
 ///
-/// An error must not abort for want of memory: where these numbers find none, they print as `[…]`.
+/// An error must not abort when memory runs out: if there is no memory for these numbers, they print as
+/// `[…]`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SizeList(Option<Vec<i128>>);
 
 impl SizeList {
-    /// The numbers themselves; none where memory had run out.
+    /// The numbers; empty if memory had run out.
     pub fn as_slice(&self) -> &[i128] {
         self.0.as_deref().unwrap_or_default()
     }
@@ -526,7 +533,7 @@ impl fmt::Debug for SizeList {
     }
 }
 
-/// Text for an error, cut short where memory runs out: `format!` would abort.
+/// The text of an error, cut short when memory runs out: `format!` would abort.
 pub(crate) fn text(arguments: fmt::Arguments<'_>) -> String {
     by_pointer!(written, arguments)
 }

@@ -1,10 +1,8 @@
 //! Tensors typed by element, rank and device: `Tensor<T, RANK, D>`.
 //!
-//! A tensor is an [`Allocation`] on a device, shared and counted; a [`Layout`] of its own in it; and an element type.
-//!
-//! **Start with** [`Tensor`], [`TensorView`], [`Lazy`]; **every operator** stands in the table of [`ops`]. The page
-//! `docs/names.md` has the names of NumPy, PyTorch and ndarray beside those of this crate. Elements are Rust's numbers,
-//! [`f16`](struct@f16), [`bf16`], and `Complex` of the crate `num-complex`; all are at the root.
+//! A [`Tensor`] has a [`Layout`] (sizes, strides, offset) over an [`Allocation`]: a counted block of memory
+//! on a [`Device`]. Operators are methods. They run at once, or as a [`Lazy`] expression in one pass over
+//! memory.
 //!
 //! ```
 //! use rankform::prelude::*;
@@ -16,75 +14,103 @@
 //!
 //! let x = Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);      // Tensor<f64, 2>, on `Cpu`
 //! let mean = x.mean(Axis::<0>)?;                                 // Tensor<f64, 1>
-//! let y = (x.lazy() - mean.lift()).square().sum(Axis::<1>)?;     // one pass, no tensor in between
-//! let z = x.map(swish)?;                                         // an operator of one's own
+//! let y = (x.lazy() - mean.lift()).square().sum(Axis::<1>)?;     // one pass, no intermediate tensor
+//! let z = x.map(swish)?;                                         // a user-defined operator
 //! let dz = x.map(derivative::<_, 0>(swish))?;                    // its derivative
 //! assert_eq!(y.to_vec()?, [6.75, 6.75]);
 //! # assert_eq!((z.size(), dz.size()), (dim![2, 3], dim![2, 3]));
 //! # Ok::<(), rankform::Error>(())
 //! ```
 //!
-//! # Six things to know
+//! # Types by task
 //!
-//! 1. **What is wrong does not compile.** Rank, device and element are types; `cargo check` finds a forgotten axis. Sizes
-//!    are numbers and give an [`Error`] with both operands in it. Ranks never stretch by themselves: [`Tensor::lift`] and
-//!    [`Tensor::insert_axis`] say where. A size of 1 stretches to any.
-//! 2. **Nothing is copied or moved silently.** [`Tensor::copy`] makes new memory, [`Tensor::share_data`] another handle;
-//!    [`Tensor::to`] goes to another device. Slices, permutations and windows are views, which borrow.
-//! 3. **Writing needs the only handle**: `&mut` and nobody else on the memory; [`Error::Shared`] otherwise. There is no lock
-//!    and no copy-on-write. [`Tensor::make_unique`] copies, if it must.
-//! 4. **An operator is a body over lanes**, by [`elementwise!`]: one definition runs vectorized on the CPU, fused into
-//!    lazy expressions and reductions, on every device, and has its [derivative](ops::derivative).
-//! 5. **Named methods return `Result`**; `+ - * /` and indexing panic with the same text, as everywhere in Rust.
-//! 6. **Integers wrap**, `u8` and `i32` as all others, in sums and products too, and an integer divided by 0 is 0, since a
-//!    kernel does not stop at one element. [`checked_div`](ops::CheckedDivision::checked_div) refuses 0 and quotients that wrap; a wider sum is
-//!    `x.lazy().cast::<i64>().sum(All)?`.
+//! - **Hold elements**: [`Tensor`]; borrowed for reading [`TensorView`], for writing [`TensorViewMut`].
+//! - **Compute**: the methods listed in [`ops`], **every operator by family**; [`Lazy`] fuses several into
+//!   one pass; [`elementwise!`] defines new ones, [`einsum!`] sums products by index.
+//! - **Name sizes and axes**: [`Dim`] and [`dim!`], [`Stride`], [`Axis`], [`All`], [`Last`], [`NewAxis`].
+//! - **Choose elements**: Rust's numbers, `bool`, [`f16`](struct@f16), [`bf16`] and `Complex` of the crate
+//!   `num-complex`; `DType` names them at run time. Other narrow types are in [`element`].
+//! - **Choose a device**: [`Cpu`], [`Meta`] (sizes without data), `Cuda` (feature), [`AnyDevice`] at run
+//!   time.
+//! - **Control memory**: [`Allocation`], [`ResizePolicy`], [`MemoryFormat`], [`Layout`].
+//! - **Write generic code**: [`Element`], [`Number`], [`Float`], [`Operand`], [`IntoView`], [`IntoViewMut`];
+//!   see [functions for any element, rank and device](expr#code-for-any-element-rank-and-device).
+//! - **Handle errors**: [`Error`], [`Result`].
+//! - **Quantized, sparse, dynamically typed**: [`QuantizedTensor`], [`SparseTensor`], `DynTensor` (feature).
+//! - **Read and write files, other libraries**: [`io`], [`interop`].
 //!
-//! Functions for any element, rank and device: [how to type them](expr#code-for-any-element-rank-and-device).
+//! The page `docs/names.md` lists the names of NumPy, PyTorch and ndarray with those of this crate.
 //!
-//! # Reading order
+//! # Six rules
 //!
-//! Modules use only what stands above them.
+//! 1. **Type errors are compile errors.** Rank, device and element are types: `cargo check` finds a forgotten
+//!    axis. Sizes are numbers: a mismatch is an [`Error`] that contains both operands. Ranks never broadcast
+//!    implicitly: [`Tensor::lift`] and [`Tensor::insert_axis`] add axes. A size of 1 broadcasts to any size.
+//! 2. **Copies and moves are explicit.** [`Tensor::copy`] allocates new memory, [`Tensor::share_data`] makes
+//!    another handle; [`Tensor::to`] copies to another device. Slices, permutations and windows are borrowed
+//!    views.
+//! 3. **Writing needs the only handle**: `&mut`, and no other handle on the memory; otherwise it is
+//!    [`Error::Shared`]. Locks and copy-on-write do not exist. [`Tensor::make_unique`] copies if other
+//!    handles exist.
+//! 4. **An operator is a body over lanes**, defined by [`elementwise!`]: one definition runs vectorized on
+//!    the CPU, fused into lazy expressions and reductions, on every device, and has its
+//!    [derivative](ops::derivative).
+//! 5. **Named methods return `Result`**; `+ - * /` and indexing panic with the same text, as usual in Rust.
+//! 6. **Integers wrap**, `u8` and `i32` like all others, also in sums and products. An integer divided by 0
+//!    is 0, because a kernel does not stop at one element. [`checked_div`](ops::CheckedDivision::checked_div)
+//!    refuses 0 and quotients that wrap; a wider sum is `x.lazy().cast::<i64>().sum(All)?`.
 //!
-//! | module | what |
+//! # Modules
+//!
+//! The order is the reading order: a module uses only those above it.
+//!
+//! | module | contents |
 //! |---|---|
-//! | [`error`] | what can go wrong while a program runs |
-//! | [`dim`](mod@dim), [`rank`], [`layout`] | sizes, relations of ranks, from an index to a position: integers only |
+//! | [`error`] | errors at run time |
+//! | [`dim`](mod@dim), [`rank`], [`layout`] | sizes, ranks, positions of elements: integers only |
 //! | [`dtype`] | names of element types at run time, their sizes, kinds and promotion |
-//! | [`scalar`], [`element`] | what an operator's body may say; what a tensor may hold |
-//! | [`kernel`] | what is to be computed: operators, bodies, reducers |
-//! | [`device`] | where bytes live and how kernels run: [`Cpu`], [`Meta`], or your own |
-//! | [`allocation`] | who owns the bytes |
+//! | [`scalar`], [`element`] | the language of operator bodies; the element types |
+//! | [`kernel`] | computations without devices: operators, bodies, programs, reducers |
+//! | [`device`] | memory and mechanisms: [`Cpu`], [`Meta`], or your own device |
+//! | [`allocation`] | ownership of memory |
 //! | [`tensor`] | [`Tensor`], [`TensorView`], [`TensorViewMut`] |
-//! | [`expr`] | operands and lazy expressions |
-//! | [`ops`] | which operators exist |
-//! | `cuda` | with that feature: copies that nobody waits for, graphs, kernels of one's own |
-//! | [`quantized`] | [`QuantizedTensor`]: integers that stand for real numbers |
-//! | [`sparse`] | [`SparseTensor`]: elements with their indices, rows as runs |
-//! | `dynamic` | with that feature: `DynTensor`, whose element, rank and device are known at run time |
-//! | `symbolic` `registry` `dispatch` | with `dynamic`: sizes as expressions of names; PyTorch's tensor types by name; operators by name |
-//! | [`check`] | a device beside the CPU, for those who write one |
+//! | [`expr`] | operands and lazy expressions; generic code |
+//! | [`ops`] | all operators |
+//! | `cuda` | with that feature: asynchronous copies, graphs, user-defined kernels |
+//! | [`quantized`] | [`QuantizedTensor`]: integers that represent real numbers |
+//! | [`sparse`] | [`SparseTensor`]: elements with their indices (COO), compressed rows |
+//! | `symbolic` | with `dynamic`: sizes as expressions of names |
+//! | `dynamic` | with that feature: `DynTensor`, with element, rank and device known at run time |
+//! | `registry` | with `dynamic`: PyTorch's tensor types by name |
+//! | `dispatch` | with `dynamic`: operators by name |
+//! | [`testing`] | differential tests of a device against the CPU, for authors of devices |
 //! | [`io`] | files |
 //! | [`interop`] | other libraries |
 //!
 //! # Features
 //!
-//! `threads` (default): large operations use every core. `rayon`: parallel iterators.
-//! `dynamic`: types known at run time. `npz`, `safetensors`: files of these kinds; `.npy` and raw bytes need no feature.
-//! `compiled`: builds with debug assertions compile loops too, where they would interpret programs.
-//! `dlpack`: tensors of other libraries, without a copy. `ndarray`, `nalgebra`, `faer`, `half`, `image`, `serde`: interop
-//! with these crates.
-//! `shared-memory`: tensors of several processes. `cuda`: NVIDIA's graphics cards.
+//! | feature | effect |
+//! |---|---|
+//! | `threads` (default) | large operations use every core |
+//! | `rayon` | parallel iterators |
+//! | `dynamic` | types known at run time |
+//! | `npz`, `safetensors` | files of these formats; `.npy` and raw bytes need no feature |
+//! | `compiled` | builds with debug assertions compile loops instead of interpreting programs |
+//! | `dlpack` | tensors of other libraries, without a copy |
+//! | `ndarray`, `nalgebra`, `faer`, `half`, `image`, `serde` | conversions for these crates |
+//! | `shared-memory` | tensors of several processes |
+//! | `cuda` | NVIDIA GPUs |
 #![deny(missing_docs)]
-/// Calls a function through a pointer: rustc's inliner for generic code, which visits all that lies below each function, stops there, and
-/// LLVM sees a direct call (`DESIGN.md`, "What a user's build costs").
+/// Calls a function through a pointer. rustc's inliner for generic code visits all code below each function
+/// and stops at the pointer; LLVM sees a direct call (`DESIGN.md`, "What a user's build costs").
 macro_rules! by_pointer {
     (@any $argument:expr) => { _ };
-    ($function:expr, $($argument:expr),+) => { ($function as fn($(by_pointer!(@any $argument)),+) -> _)($($argument),+) };
+    ($function:expr, $($argument:expr),+) => {
+        ($function as fn($(by_pointer!(@any $argument)),+) -> _)($($argument),+)
+    };
 }
 
 pub mod allocation;
-pub mod check;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod device;
@@ -97,6 +123,7 @@ pub mod dynamic;
 pub mod element;
 pub mod error;
 pub mod expr;
+mod fallible_arc;
 pub mod interop;
 pub mod io;
 pub mod kernel;
@@ -104,16 +131,15 @@ pub mod layout;
 pub mod ops;
 pub mod quantized;
 pub mod rank;
-#[cfg(feature = "dynamic")]
-pub mod registry;
 pub mod scalar;
-mod shared;
 pub mod sparse;
 #[cfg(feature = "dynamic")]
 pub mod symbolic;
 pub mod tensor;
+pub mod testing;
 
-// Inlined, so that the first page shows what there is; numbers of 8 and 16 bits and complex ones are shown in `element`.
+// Inlined into the first page of the documentation; `element` shows numbers of 8 and 16 bits and complex
+// ones.
 #[doc(inline)]
 pub use allocation::{Allocation, ResizePolicy};
 #[cfg(feature = "cuda")]
@@ -146,7 +172,7 @@ pub use layout::{Layout, MemoryFormat};
 #[doc(hidden)]
 pub use num_complex::Complex;
 #[doc(inline)]
-pub use ops::{BoolElement, Packed, Pad, QuantileMethod, ScatterReduction, Side, attention::AttentionFloat};
+pub use ops::{AttentionFloat, BoolElement, Packed, Pad, QuantileMethod, ScatterReduction, Side};
 #[doc(inline)]
 pub use quantized::{QuantizedElement, QuantizedTensor};
 #[doc(inline)]
@@ -161,13 +187,13 @@ pub use scalar::{Lane, Lanes};
 #[doc(inline)]
 pub use sparse::SparseTensor;
 #[doc(inline)]
-pub use tensor::{IntoViewMut, Metadata, Tensor, TensorView, TensorViewMut};
+pub use tensor::{IntoViewMut, MetadataLock, Tensor, TensorView, TensorViewMut};
 
 /// Everything that ordinary code uses: `use rankform::prelude::*;`
 ///
-/// Operators are methods of traits, so that one definition serves tensors, views and lazy expressions; without this
-/// line no operator is found. Relations of ranks are here too, since generic code names them in bounds:
-/// `where Dim<RANK>: RemoveAxes<A, Output = Dim<M>>`.
+/// Operators are methods of traits: one definition serves tensors, views and lazy expressions. Without this
+/// line the compiler finds no operator. The relations of ranks are included because generic code names them
+/// in bounds: `where Dim<RANK>: RemoveAxes<A, Output = Dim<M>>`.
 pub mod prelude {
     pub use crate::expr::{Elementwise, IntoView, Lazy, Operand, Reduce, Scan, Zip};
     pub use crate::expr::{apply, apply_in_place, apply_into, apply_many, apply_many_into};
@@ -177,10 +203,8 @@ pub mod prelude {
         Linear, Losses, Math, MaxPools, Membership, Norms, Pieces, Quantiles, Reductions, Resample, Scans,
         Shuffles, Sorts, Triangles, UniqueConsecutive, derivative,
     };
+    pub use crate::ops::{Attention, AttentionFloat, Conv, Interpolate, Pool};
     pub use crate::ops::{BoolElement, Packed, Pad};
-    pub use crate::ops::{
-        attention::Attention, attention::AttentionFloat, conv::Conv, pool::Pool, resample::Interpolate,
-    };
     pub use crate::rank::{HasAxes, NewAxis, Spatial, Step, Tensordot, Without};
     pub use crate::rank::{
         InsertAxis, IsRank4, IsRank5, LiftTo, Matmul, Rank, RankMinusOne, RemoveAxes, RemoveAxis,
@@ -188,10 +212,11 @@ pub mod prelude {
     };
     pub use crate::tensor::IntoViewMut;
     #[doc(hidden)]
-    pub use crate::tensor::names::{
+    pub use crate::tensor::other_names::{
         NamesOfReading as _, NamesOfTensors as _, OtherFunctions as _, OtherNames as _,
     };
-    // Nameless too: a type of one's own called `Linear` or `Activation` hides the name above, but not the methods.
+    // Also without a name: a user's type called `Linear` or `Activation` hides the name above, but not the
+    // methods.
     #[doc(hidden)]
     pub use crate::expr::{Elementwise as _, Reduce as _, Scan as _, Zip as _};
     #[doc(hidden)]
@@ -213,8 +238,8 @@ pub mod prelude {
     pub use crate::{Error, Lane, Lanes, Result, dim, einsum, einsum_into, elementwise};
 }
 
-/// The programs of a page compile and run, or do not compile, as the page says. (The tests of the project compile the
-/// expressions of `docs/names.md`.)
+/// The programs of a page compile and run, or do not compile, as the page says. (The tests of the project
+/// compile the expressions of `docs/names.md`.)
 #[cfg(doctest)]
 macro_rules! pages {
     ($($(#[$on:meta])* $name:ident $path:literal;)*) => { $(

@@ -1,4 +1,4 @@
-//! Quantized tensors: integers that stand for real numbers, `real = (stored − zero point) · scale`.
+//! Quantized tensors: integers that represent real numbers, `real = (stored − zero point) · scale`.
 // Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::Device;
@@ -13,13 +13,13 @@ use crate::scalar::{Lane, Lanes};
 use crate::tensor::Tensor;
 use std::marker::PhantomData;
 
-/// An element that stands for a real number: [`QInt8`], [`QUInt8`], [`QInt32`].
+/// An element that represents a real number: [`QInt8`], [`QUInt8`], [`QInt32`].
 pub trait QuantizedElement: Element {
-    /// The integer that is stored.
+    /// The type of the stored integer.
     type Int: Integer;
     /// The smallest stored integer.
     const LOW: i64;
-    /// The largest.
+    /// The largest stored integer.
     const HIGH: i64;
 }
 macro_rules! quantized {
@@ -37,22 +37,22 @@ quantized! {
     QInt32: i32;
 }
 
-/// How integers stand for real numbers: PyTorch's five schemes.
+/// The mapping from integers to real numbers: PyTorch's five schemes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QuantScheme {
-    /// One scale, one zero point.
+    /// One scale and one zero point.
     PerTensorAffine,
-    /// One scale; 0 stands for 0.
+    /// One scale; the integer 0 represents 0.
     PerTensorSymmetric,
     /// A scale and a zero point for each position of one axis.
     PerChannelAffine,
-    /// A scale for each position of one axis; 0 stands for 0.
+    /// A scale for each position of one axis; the integer 0 represents 0.
     PerChannelSymmetric,
-    /// A scale and a zero point that is itself a real number, for each position of one axis.
+    /// A scale and a real zero point for each position of one axis.
     PerChannelAffineFloat,
 }
 
-/// A scheme with its numbers.
+/// A scheme with its parameters.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Quantization {
     scheme: QuantScheme,
@@ -79,11 +79,12 @@ impl Quantization {
     /// One scale and one zero point.
     ///
     /// # Errors
-    /// [`Error::Value`] for a scale that is not positive and finite; so below.
+    /// [`Error::Value`] for a scale that is not positive and finite. The constructors below return the same
+    /// error.
     pub fn per_tensor(scale: f32, zero_point: i64) -> Result<Self> {
         Self::new(QuantScheme::PerTensorAffine, None, &[scale], vec![zero_point as f64])
     }
-    /// One scale; 0 stands for 0.
+    /// One scale; the integer 0 represents 0.
     ///
     /// # Errors
     /// As [`Quantization::per_tensor`].
@@ -93,7 +94,7 @@ impl Quantization {
     /// A scale and a zero point for each position of `axis`.
     ///
     /// # Errors
-    /// As [`Quantization::per_tensor`], and when there are not as many of both.
+    /// As [`Quantization::per_tensor`], and if the numbers of scales and zero points differ.
     pub fn per_channel(axis: usize, scales: &[f32], zero_points: &[i64]) -> Result<Self> {
         Self::new(
             QuantScheme::PerChannelAffine,
@@ -102,7 +103,7 @@ impl Quantization {
             zero_points.iter().map(|&zero| zero as f64).collect(),
         )
     }
-    /// A scale for each position of `axis`; 0 stands for 0.
+    /// A scale for each position of `axis`; the integer 0 represents 0.
     ///
     /// # Errors
     /// As [`Quantization::per_tensor`].
@@ -122,10 +123,11 @@ impl Quantization {
         )
     }
 
-    /// The affine scheme whose integers reach from the smallest of some numbers, or 0, to the largest, or 0.
+    /// The affine scheme whose integers cover the range from the smallest of the numbers to the largest,
+    /// extended to include 0.
     ///
     /// # Errors
-    /// [`Error::Value`] when one of them is not finite; those of the reduction.
+    /// [`Error::Value`] if one of the numbers is not finite; those of the reduction.
     ///
     /// # Source
     /// ONNX, `DynamicQuantizeLinear`.
@@ -157,7 +159,8 @@ impl Quantization {
     pub fn scales(&self) -> &[f32] {
         &self.scales
     }
-    /// One zero point, or one for each position of the axis; whole numbers but in the scheme of floats.
+    /// One zero point, or one for each position of the axis. They are integers except in the scheme with real
+    /// zero points.
     pub fn zero_points(&self) -> &[f64] {
         &self.zero_points
     }
@@ -166,7 +169,7 @@ impl Quantization {
         self.scheme == QuantScheme::PerChannelAffineFloat
     }
 
-    /// Whether it fits tensors of a size and an element.
+    /// Whether it fits a tensor's sizes and integers.
     fn fits<Q: QuantizedElement>(&self, size: &[usize]) -> Result<()> {
         if let Some(axis) = self.axis
             && size.get(axis) != Some(&self.scales.len())
@@ -185,7 +188,7 @@ impl Quantization {
         }
     }
 
-    /// Scales and zero points as tensors that stretch over one of rank `RANK`.
+    /// Scales and zero points as tensors that broadcast to rank `RANK`.
     fn operands<const RANK: usize, D: Device>(
         &self,
         device: &D,
@@ -201,7 +204,8 @@ impl Quantization {
     }
 }
 
-/// `saturate(round(x / scale) + zero)`, ties to even; a real zero point is added before rounding. NaN is the zero point.
+/// `saturate(round(x / scale) + zero)`, ties to even. A real zero point is added before rounding. NaN gives
+/// the zero point.
 #[derive(Clone, Copy)]
 struct Store<Q, const FLOAT_ZERO: bool>(PhantomData<fn() -> Q>);
 impl<Q: QuantizedElement, const FLOAT_ZERO: bool> Op<(f32, f32, f64)> for Store<Q, FLOAT_ZERO> {
@@ -232,7 +236,7 @@ impl<Q: QuantizedElement> Op<(Q::Int, f32, f64)> for Dequantize<Q> {
     }
 }
 
-/// A sum of products to an integer of the result: `saturate(round(sum · factor) + zero)`, in f64.
+/// Converts a sum of products to an integer of the result: `saturate(round(sum · factor) + zero)`, in f64.
 #[derive(Clone, Copy)]
 struct Rescale<Q>(PhantomData<fn() -> Q>);
 impl<Q: QuantizedElement> Op<(i32, f64, f64)> for Rescale<Q> {
@@ -248,7 +252,7 @@ impl<Q: QuantizedElement> Op<(i32, f64, f64)> for Rescale<Q> {
     }
 }
 
-/// A tensor of integers `Q` that stand for real numbers. Caffe2's int8 tensor is the per-tensor case.
+/// A tensor of integers `Q` that represent real numbers. Caffe2's int8 tensor is the per-tensor case.
 ///
 /// # Examples
 /// ```
@@ -256,21 +260,21 @@ impl<Q: QuantizedElement> Op<(i32, f64, f64)> for Rescale<Q> {
 /// use rankform::{QUInt8, quantized::{Quantization, QuantizedTensor}};
 /// let x = Tensor::from([-1.0_f32, 0.0, 0.26, 300.0]);
 /// let q = QuantizedTensor::<QUInt8, 1>::quantize(&x, Quantization::per_tensor(0.5, 10)?)?;
-/// assert_eq!(q.int_repr().to_vec()?, [8, 10, 11, 255]); // 300 is more than there is
+/// assert_eq!(q.int_repr().to_vec()?, [8, 10, 11, 255]); // 300 is out of range
 /// assert_eq!(q.dequantize()?.to_vec()?, [-1.0, 0.0, 0.5, 122.5]);
 /// # Ok::<(), rankform::Error>(())
 /// ```
 pub struct QuantizedTensor<Q: QuantizedElement, const RANK: usize, D: Device = crate::device::Cpu> {
-    /// The scheme fits these sizes and integers.
+    /// Invariant: the scheme fits these sizes and integers.
     values: Tensor<Q::Int, RANK, D>,
     quantization: Quantization,
 }
 
 impl<Q: QuantizedElement, const RANK: usize, D: Device> QuantizedTensor<Q, RANK, D> {
-    /// The nearest integers, ties to even; what is beyond them saturates, and NaN is the zero point.
+    /// The nearest integers, ties to even. Numbers out of range saturate, and NaN gives the zero point.
     ///
     /// # Errors
-    /// [`Error::Value`] when the scheme does not fit the sizes or the integers; those of operators.
+    /// [`Error::Value`] if the scheme does not fit the sizes or the integers; those of operators.
     pub fn quantize(x: &Tensor<f32, RANK, D>, quantization: Quantization) -> Result<Self> {
         quantization.fits::<Q>(&x.size().0)?;
         let (scale, zero) = quantization.operands(x.device())?;
@@ -281,16 +285,16 @@ impl<Q: QuantizedElement, const RANK: usize, D: Device> QuantizedTensor<Q, RANK,
         Ok(QuantizedTensor { values, quantization })
     }
 
-    /// Of integers that stand for real numbers already.
+    /// From integers that already represent real numbers.
     ///
     /// # Errors
-    /// [`Error::Value`] when the scheme does not fit them.
+    /// [`Error::Value`] if the scheme does not fit them.
     pub fn from_integers(values: Tensor<Q::Int, RANK, D>, quantization: Quantization) -> Result<Self> {
         quantization.fits::<Q>(&values.size().0)?;
         Ok(QuantizedTensor { values, quantization })
     }
 
-    /// The real numbers.
+    /// The represented real numbers.
     ///
     /// # Errors
     /// Those of operators.
@@ -299,7 +303,8 @@ impl<Q: QuantizedElement, const RANK: usize, D: Device> QuantizedTensor<Q, RANK,
         apply(Dequantize::<Q>(PhantomData), (&self.values, &scale, &zero))
     }
 
-    /// The same real numbers, as f32, by another scheme or other integers, as near as they come.
+    /// The represented real numbers, as f32, quantized by another scheme or to other integers, as closely as
+    /// possible.
     ///
     /// # Errors
     /// As [`QuantizedTensor::quantize`].
@@ -310,7 +315,7 @@ impl<Q: QuantizedElement, const RANK: usize, D: Device> QuantizedTensor<Q, RANK,
         QuantizedTensor::quantize(&self.dequantize()?, quantization)
     }
 
-    /// The sum, by a scheme of its own: of the real numbers, saturating. Sizes of 1 stretch.
+    /// The sum of the real numbers, quantized by the scheme `quantization`, saturating. Sizes of 1 broadcast.
     ///
     /// # Errors
     /// As [`QuantizedTensor::quantize`].
@@ -318,7 +323,8 @@ impl<Q: QuantizedElement, const RANK: usize, D: Device> QuantizedTensor<Q, RANK,
         Self::quantize(&self.dequantize()?.add(&other.dequantize()?)?, quantization)
     }
 
-    /// The product, by a scheme of its own: of the real numbers, saturating. Sizes of 1 stretch.
+    /// The product of the real numbers, quantized by the scheme `quantization`, saturating. Sizes of 1
+    /// broadcast.
     ///
     /// # Errors
     /// As [`QuantizedTensor::quantize`].
@@ -326,31 +332,32 @@ impl<Q: QuantizedElement, const RANK: usize, D: Device> QuantizedTensor<Q, RANK,
         Self::quantize(&self.dequantize()?.mul(&other.dequantize()?)?, quantization)
     }
 
-    /// The integers that are stored.
+    /// The stored integers.
     pub fn int_repr(&self) -> &Tensor<Q::Int, RANK, D> {
         &self.values
     }
-    /// How they stand for real numbers.
+    /// The scheme and its parameters.
     pub fn quantization(&self) -> &Quantization {
         &self.quantization
     }
-    /// Sizes.
+    /// The sizes.
     pub fn size(&self) -> Dim<RANK> {
         self.values.size()
     }
 
-    /// `Σ (a − zero_a) · (b − zero_b)`, exactly: the matrix product of the integers that are meant, before scales.
+    /// `Σ (a − zero_a) · (b − zero_b)`, exactly: the matrix product without the scales.
     ///
-    /// The product of the stored integers runs in the processor's dot products where it has them; zero points are taken off
-    /// afterwards, by the sums of rows and columns.
+    /// The product of the stored integers uses the processor's dot-product instructions if it has them. Zero
+    /// points are subtracted afterwards, by the sums of rows and columns.
     ///
     /// # Shapes
-    /// `[.., m, k] · [.., k, n] → [.., m, n]`, for ranks 2 to 4. Zero points may differ along `m` on the left and along `n` on
-    /// the right.
+    /// `[.., m, k] · [.., k, n] → [.., m, n]`, for ranks 2 to 4. Zero points may differ along `m` on the left
+    /// and along `n` on the right.
     ///
     /// # Errors
-    /// Those of [`Tensor::matmul`]; [`Error::Value`] for zero points along another axis, or that are no whole numbers, and where
-    /// a sum may be more than an i32 holds: for integers of more than 8 bits, and for `k` above 32768.
+    /// Those of [`Tensor::matmul`]. [`Error::Value`] for zero points along another axis, for zero points that
+    /// are not integers, and if a sum may exceed i32: for integers of more than 8 bits, and for `k` above
+    /// 32768.
     pub fn matmul_integer<R: QuantizedElement>(
         &self,
         other: &QuantizedTensor<R, RANK, D>,
@@ -382,20 +389,21 @@ impl<Q: QuantizedElement, const RANK: usize, D: Device> QuantizedTensor<Q, RANK,
         size[RANK - 1] = k;
         let ones = Tensor::<i32, RANK, D>::ones(size, device)?;
         if has(right) {
-            // Σ a · zero_b: the rows' sums, as a column.
+            // Σ a · zero_b: the sums of rows, as a column.
             size.swap(RANK - 2, RANK - 1);
             let rows = self.values.cast::<i32>()?.matmul(&Tensor::<i32, RANK, D>::ones(size, device)?)?;
             sum = sum.sub(&rows.mul(&zero_b)?)?;
         }
         if has(left) {
-            // zero_a · Σ (b − zero_b): the columns' sums, as a row.
+            // zero_a · Σ (b − zero_b): the sums of columns, as a row.
             let columns = ones.matmul(&other.values.cast::<i32>()?.sub(&zero_b)?)?;
             sum = sum.sub(&columns.mul(&zero_a)?)?;
         }
         Ok(sum)
     }
 
-    /// The matrix product, by a scheme of its own, per tensor: integers are summed, scaled once, and saturate.
+    /// The matrix product, quantized by the scheme `quantization`, per tensor. Integers are summed, scaled
+    /// once, and saturate.
     ///
     /// # Errors
     /// Those of [`QuantizedTensor::matmul_integer`]; [`Error::Value`] for a scheme per channel.

@@ -1,6 +1,7 @@
-//! Sparse tensors: the elements that are not 0, each with its index (COO), and rows of a matrix as runs (CSR).
+//! Sparse tensors: coordinate format (COO), which stores nonzero elements with their indices, and compressed
+//! rows of a matrix (CSR).
 //!
-//! Indices are put in order on the host; values never leave their device.
+//! Indices are sorted on the host; values never leave their device.
 // Imports: `error`, `dim`, `element`, `device`, `tensor`, `ops`.
 
 use crate::device::{Cpu, Device};
@@ -10,8 +11,8 @@ use crate::error::{Error, Result};
 use crate::ops::{Add, Arithmetic, Indexing};
 use crate::tensor::Tensor;
 
-/// A tensor of which only some elements are kept, each with its index; all others are 0. Several at one index count as
-/// their sum, until [`coalesce`](SparseTensor::coalesce) makes them one.
+/// A tensor that stores only some elements, each with its index; all others are 0. Elements with equal
+/// indices count as their sum, and [`coalesce`](SparseTensor::coalesce) replaces them by it.
 ///
 /// # Examples
 /// ```
@@ -26,16 +27,16 @@ use crate::tensor::Tensor;
 /// # Ok::<(), rankform::Error>(())
 /// ```
 pub struct SparseTensor<T: Element, const RANK: usize, D: Device = Cpu> {
-    /// `[RANK, n]`, each inside `size`, on the host.
+    /// Shape `[RANK, n]`, each index inside `size`, on the host.
     indices: Tensor<i64, 2>,
-    /// `[n]`.
+    /// Shape `[n]`.
     values: Tensor<T, 1, D>,
     size: Dim<RANK>,
-    /// Whether indices rise in row-major order, each once.
+    /// Whether the indices rise in row-major order, without duplicates.
     coalesced: bool,
 }
 
-/// A vector with room for `n`.
+/// An empty vector with the capacity `n`.
 fn room<T>(n: usize) -> Result<Vec<T>> {
     let mut room = Vec::new();
     room.try_reserve_exact(n)
@@ -43,11 +44,11 @@ fn room<T>(n: usize) -> Result<Vec<T>> {
     Ok(room)
 }
 
-/// Numbers in rising order, each once, and the place there of each that was given, which come in the order they had.
+/// The distinct numbers in rising order, and for each given number its position among them.
 pub(crate) fn coalesced(places: &[i64]) -> Result<(Vec<i64>, Vec<i64>)> {
     let mut order: Vec<usize> = room(places.len())?;
     order.extend(0..places.len());
-    order.sort_by_key(|&at| places[at]); // stable
+    order.sort_by_key(|&at| places[at]); // stable: equal numbers keep their order
     let (mut unique, mut cells) = (room::<i64>(places.len())?, room::<i64>(places.len())?);
     cells.resize(places.len(), 0);
     for at in order {
@@ -59,7 +60,7 @@ pub(crate) fn coalesced(places: &[i64]) -> Result<(Vec<i64>, Vec<i64>)> {
     Ok((unique, cells))
 }
 
-/// Where elements with these indices would stand in a dense tensor.
+/// The positions of elements with these indices in a contiguous dense tensor.
 pub(crate) fn places<const RANK: usize>(indices: &Tensor<i64, 2>, size: Dim<RANK>) -> Result<Vec<i64>> {
     let count = indices.size().0[1];
     let mut places = room(count)?;
@@ -69,7 +70,7 @@ pub(crate) fn places<const RANK: usize>(indices: &Tensor<i64, 2>, size: Dim<RANK
     Ok(places)
 }
 
-/// The indices of numbers of elements.
+/// The indices of positions in a contiguous dense tensor.
 pub(crate) fn indices_of<const RANK: usize>(places: &[i64], size: Dim<RANK>) -> Result<Tensor<i64, 2>> {
     Tensor::from_fn(
         [RANK, places.len()],
@@ -79,7 +80,7 @@ pub(crate) fn indices_of<const RANK: usize>(places: &[i64], size: Dim<RANK>) -> 
 }
 
 impl<T: Element, const RANK: usize, D: Device> SparseTensor<T, RANK, D> {
-    /// Of its parts, which fit each other.
+    /// From parts that satisfy the invariants of the fields.
     #[cfg(feature = "dynamic")]
     pub(crate) fn of_parts(
         indices: Tensor<i64, 2>,
@@ -90,11 +91,12 @@ impl<T: Element, const RANK: usize, D: Device> SparseTensor<T, RANK, D> {
         SparseTensor { indices, values, size, coalesced }
     }
 
-    /// Of indices, `[RANK, n]`, and values, `[n]`.
+    /// A sparse tensor of indices `[RANK, n]` and values `[n]`.
     ///
     /// # Errors
-    /// [`Error::Sizes`] when there are not as many of both, [`Error::Index`] for one outside, [`Error::Unallocated`],
-    /// [`Error::Overflow`] when all elements, with the zeros, cannot be counted.
+    /// [`Error::Sizes`] if the numbers of indices and values differ, [`Error::Index`] for an index outside
+    /// the sizes, [`Error::Unallocated`], [`Error::Overflow`] if the elements, zeros included, are too many
+    /// to be counted.
     pub fn new(indices: Tensor<i64, 2>, values: Tensor<T, 1, D>, size: impl Into<Dim<RANK>>) -> Result<Self> {
         let size = size.into();
         size.numel_of("sparse", 1)?;
@@ -105,8 +107,8 @@ impl<T: Element, const RANK: usize, D: Device> SparseTensor<T, RANK, D> {
                 right: indices.size().0.into(),
             });
         }
-        indices.view().ready("sparse")?;
-        values.view().ready("sparse")?;
+        indices.view().ensure_allocated("sparse")?;
+        values.view().ensure_allocated("sparse")?;
         for ([axis, at], &index) in indices.view().indexed_iter() {
             if !usize::try_from(index).is_ok_and(|index| index < size.0[axis]) {
                 let found = std::array::from_fn::<_, RANK, _>(|axis| indices[[axis, at]] as isize);
@@ -141,23 +143,23 @@ impl<T: Element, const RANK: usize, D: Device> SparseTensor<T, RANK, D> {
         Ok(sparse)
     }
 
-    /// Sizes, with the zeros.
+    /// The sizes of the dense tensor.
     pub fn size(&self) -> Dim<RANK> {
         self.size
     }
-    /// How many elements are kept.
+    /// The number of stored elements.
     pub fn kept(&self) -> usize {
         self.values.numel()
     }
-    /// Their indices, `[RANK, n]`.
+    /// The indices of the stored elements, `[RANK, n]`.
     pub fn indices(&self) -> &Tensor<i64, 2> {
         &self.indices
     }
-    /// Their values, `[n]`.
+    /// The values of the stored elements, `[n]`.
     pub fn values(&self) -> &Tensor<T, 1, D> {
         &self.values
     }
-    /// Whether indices rise in row-major order, each once.
+    /// Whether the indices rise in row-major order, without duplicates.
     pub fn is_coalesced(&self) -> bool {
         self.coalesced
     }
@@ -166,10 +168,10 @@ impl<T: Element, const RANK: usize, D: Device> SparseTensor<T, RANK, D> {
         places(&self.indices, self.size)
     }
 
-    /// The same elements at indices that rise, several at one index summed in the order they had.
+    /// The same tensor with rising, distinct indices. Elements with equal indices are summed in their order.
     ///
     /// # Cost
-    /// A sort of the indices on the host, one pass over the values.
+    /// One sort of the indices on the host, one pass over the values.
     ///
     /// # Errors
     /// Those of operators.
@@ -191,7 +193,7 @@ impl<T: Element, const RANK: usize, D: Device> SparseTensor<T, RANK, D> {
         })
     }
 
-    /// All elements, with the zeros.
+    /// The dense tensor, with the zeros.
     ///
     /// # Errors
     /// Those of operators.
@@ -207,7 +209,7 @@ impl<T: Element, const RANK: usize, D: Device> SparseTensor<T, RANK, D> {
         dense.into_shape(self.size)
     }
 
-    /// The axes in another order.
+    /// The tensor with permuted axes.
     ///
     /// # Errors
     /// [`Error::Permutation`], [`Error::OutOfMemory`].
@@ -227,10 +229,10 @@ impl<T: Element, const RANK: usize, D: Device> SparseTensor<T, RANK, D> {
         })
     }
 
-    /// The sum of two sparse tensors of one size, coalesced.
+    /// The sum of two sparse tensors of equal sizes, coalesced.
     ///
     /// # Errors
-    /// [`Error::Sizes`] when their sizes differ; those of operators.
+    /// [`Error::Sizes`] if their sizes differ; those of operators.
     pub fn add(&self, other: &Self) -> Result<Self>
     where
         T: Number,
@@ -243,10 +245,10 @@ impl<T: Element, const RANK: usize, D: Device> SparseTensor<T, RANK, D> {
         SparseTensor { indices, values, size: self.size, coalesced: false }.coalesce()
     }
 
-    /// The product with a dense tensor of the same size, element by element: what is 0 here stays 0.
+    /// The elementwise product with a dense tensor of equal sizes: elements that are not stored stay 0.
     ///
     /// # Errors
-    /// [`Error::Sizes`] when their sizes differ; those of operators.
+    /// [`Error::Sizes`] if their sizes differ; those of operators.
     pub fn mul(&self, dense: &Tensor<T, RANK, D>) -> Result<Self>
     where
         T: Number,
@@ -265,18 +267,20 @@ impl<T: Element, const RANK: usize, D: Device> SparseTensor<T, RANK, D> {
     }
 }
 
-/// The rows of a sparse matrix: row `i` has the elements `starts[i]..starts[i + 1]`, with their columns in rising order.
+/// The rows of a sparse matrix: row `i` has the elements `starts[i]..starts[i + 1]`, with rising column
+/// indices.
 pub struct Rows<T: Element, D: Device = Cpu> {
-    /// `[rows + 1]`, rising from 0 to the number of elements.
+    /// Shape `[rows + 1]`, rising from 0 to the number of elements.
     pub starts: Tensor<i64, 1>,
-    /// `[n]`.
+    /// The column indices. Shape `[n]`.
     pub columns: Tensor<i64, 1>,
-    /// `[n]`.
+    /// The values. Shape `[n]`.
     pub values: Tensor<T, 1, D>,
 }
 
 impl<T: Number, D: Device> SparseTensor<T, 2, D> {
-    /// The rows as runs (CSR), for work row by row. Values are shared with the coalesced tensor.
+    /// The compressed rows (CSR), for algorithms that go row by row. The values are shared with the coalesced
+    /// tensor.
     ///
     /// # Errors
     /// Those of [`SparseTensor::coalesce`].
@@ -305,13 +309,13 @@ impl<T: Number, D: Device> SparseTensor<T, 2, D> {
         Ok(Rows { starts: Tensor::from_vec(starts, [rows])?, columns, values: x.values.share_data() })
     }
 
-    /// The matrix product with a dense matrix, `[m, k] · [k, n] → [m, n]`, which is dense.
+    /// The matrix product with a dense matrix, `[m, k] · [k, n] → [m, n]`. The result is dense.
     ///
     /// # Cost
-    /// One row of `n` for each element that is kept, 4096 at a time.
+    /// One row of `n` elements for each stored element, in blocks of 4096 rows.
     ///
     /// # Errors
-    /// [`Error::Inner`] when the inner sizes differ; those of operators.
+    /// [`Error::Inner`] if the inner sizes differ; those of operators.
     pub fn matmul(&self, dense: &Tensor<T, 2, D>) -> Result<Tensor<T, 2, D>> {
         let ([m, k], [inner, n]) = (self.size.0, dense.size().0);
         if k != inner {

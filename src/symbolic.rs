@@ -1,4 +1,4 @@
-//! Symbolic sizes: expressions of named sizes, solved when numbers are bound to them.
+//! Symbolic sizes: expressions of named sizes, solved when numbers are bound to the names.
 // Imports: `error`.
 
 use crate::error::{Error, Result, text};
@@ -6,25 +6,26 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Add, Div, Mul, Sub};
 
-/// A size that is not a number yet.
+/// A size that is not yet a number.
 ///
 /// # Examples
 /// ```
 /// use rankform::symbolic::{Bindings, Extent};
 /// let (batch, width) = (Extent::named("batch"), Extent::named("width"));
 /// let mut sizes = Bindings::default();
-/// // An image of twice the width and a row for each: the sizes say what `batch` and `width` are.
+/// // An image of twice the width and a row for each: the sizes determine `batch` and `width`.
 /// sizes.bind(&[batch.clone(), width.clone() * 2], &[3, 8])?;
 /// assert_eq!(sizes.get("width"), Some(4));
 /// assert_eq!((batch.clone() * width + 1).eval(&sizes)?, 13);
-/// assert_eq!(sizes.bind(&[batch], &[5]).unwrap_err().to_string(), "bind: batch is 3, and axis 0 of sizes [5] makes it 5");
+/// let error = sizes.bind(&[batch], &[5]).unwrap_err();
+/// assert_eq!(error.to_string(), "bind: batch is 3, and axis 0 of sizes [5] makes it 5");
 /// # Ok::<(), rankform::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Extent {
     /// A number.
     Fixed(usize),
-    /// A name for a number.
+    /// A name whose number is bound later.
     Named(String),
     /// A sum.
     Sum(Box<Extent>, Box<Extent>),
@@ -32,21 +33,21 @@ pub enum Extent {
     Difference(Box<Extent>, Box<Extent>),
     /// A product.
     Product(Box<Extent>, Box<Extent>),
-    /// A quotient without a rest.
+    /// A quotient without a remainder.
     Quotient(Box<Extent>, Box<Extent>),
 }
 
 impl Extent {
-    /// A size by name.
+    /// A size with a name.
     pub fn named(name: &str) -> Extent {
         Extent::Named(name.into())
     }
 
-    /// The number, of names that are bound.
+    /// The value, with the bound numbers of its names.
     ///
     /// # Errors
-    /// [`Error::Value`] for a name that is not bound, a difference below 0, a quotient with a rest, or more than can be
-    /// counted.
+    /// [`Error::Value`] for an unbound name, a difference below 0, a quotient with a remainder, or a value
+    /// that overflows.
     pub fn eval(&self, bindings: &Bindings) -> Result<usize> {
         use Extent::*;
         let refuse = |what: std::fmt::Arguments<'_>| Error::Value { op: "extent", what: text(what) };
@@ -64,7 +65,7 @@ impl Extent {
         number.ok_or_else(|| refuse(format_args!("{self} is no size")))
     }
 
-    /// The name whose number is not known, if it stands here once and is the only one.
+    /// The only unbound name in this expression, if there is exactly one and it occurs once.
     fn open<'a>(&'a self, bindings: &Bindings, found: &mut Vec<&'a str>) {
         match self {
             Extent::Fixed(_) => {}
@@ -77,7 +78,7 @@ impl Extent {
         }
     }
 
-    /// The number of the only open name in this, when this is `value`.
+    /// Solves `self = value` for its only unbound name.
     fn solve(&self, bindings: &Bindings, value: usize) -> Option<(String, usize)> {
         use Extent::*;
         let known = |x: &Extent| x.eval(bindings).ok();
@@ -143,20 +144,20 @@ impl fmt::Display for Extent {
     }
 }
 
-/// What names stand for.
+/// The numbers bound to names.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Bindings(BTreeMap<String, usize>);
 
 impl Bindings {
-    /// The number of a name.
+    /// The number bound to a name.
     pub fn get(&self, name: &str) -> Option<usize> {
         self.0.get(name).copied()
     }
 
-    /// Says what a name stands for.
+    /// Binds a number to a name.
     ///
     /// # Errors
-    /// [`Error::Value`] when it stands for another number.
+    /// [`Error::Value`] if another number is bound to it.
     pub fn set(&mut self, name: &str, number: usize) -> Result<()> {
         match self.get(name) {
             Some(other) if other != number => Err(Error::Value {
@@ -170,12 +171,12 @@ impl Bindings {
         }
     }
 
-    /// Finds what names stand for, from the sizes that there are: axis by axis, until nothing new is found. An axis with one open
-    /// name that occurs once is solved for it; all others are compared.
+    /// Solves for the names, axis by axis, until no new name is bound. An axis with one unbound name that
+    /// occurs once is solved for it; all other axes are compared.
     ///
     /// # Errors
-    /// [`Error::Value`] when the number of axes differs, when a size contradicts what is known or has no solution, or when a
-    /// name stays open; the bindings are then as before.
+    /// [`Error::Value`] if the number of axes differs, a size contradicts the bindings or has no solution, or
+    /// a name stays unbound. The bindings do not change then.
     pub fn bind(&mut self, sizes: &[Extent], found: &[usize]) -> Result<()> {
         let refuse = |what: std::fmt::Arguments<'_>| Error::Value { op: "bind", what: text(what) };
         if sizes.len() != found.len() {

@@ -1,6 +1,7 @@
-//! The pool of host memory under many threads: every block has one owner at a time, and every byte is accounted for.
+//! The pool of host memory under many threads: every block has one owner at a time, and every byte is
+//! accounted for.
 //!
-//! A test program of its own, because it asks for exact counts of what the whole process holds. The checking allocator
+//! A test program of its own, because it asks for exact counts of the whole process. The checking allocator
 //! sees a block that is given back twice or written after it was given back.
 
 #[path = "common/alloc.rs"]
@@ -37,7 +38,7 @@ impl Dice {
     }
 }
 
-/// A tensor of which each element says whose it is.
+/// A tensor with its owner's number in each element.
 struct Marked {
     memory: Tensor<u64, 1>,
     owner: u64,
@@ -93,7 +94,8 @@ fn a_block_has_one_owner_and_every_byte_is_counted_while_threads_take_give_and_c
                         let block = Marked::new(&mut dice, 1 + number as u64 + step * THREADS);
                         taken.fetch_add(u64::from(block.pooled()), SeqCst);
                         match dice.roll(4) {
-                            // Whoever has it next gives it back, on another thread; one that has ended drops it here.
+                            // Whoever has it next gives it back, on another thread; one that has ended drops
+                            // it here.
                             0 => drop(senders[dice.roll(senders.len())].send(block)),
                             _ => held.push(block),
                         }
@@ -134,7 +136,8 @@ fn a_block_has_one_owner_and_every_byte_is_counted_while_threads_take_give_and_c
     assert!(after.reused > before.reused && after.fresh > before.fresh);
     Cpu.set_memory_limit(0);
     assert_eq!(Cpu.memory().kept, 0, "nothing is kept beyond the limit");
-    // Threads and channels leave a few bytes to the standard library, which counts them when it likes; a block is larger.
+    // Threads and channels leave a few bytes to the standard library, which counts them when it likes; a
+    // block is larger.
     assert!(
         (alloc::live() - bytes).unsigned_abs() < POOLED / 8,
         "the system has the blocks back: {} bytes",
@@ -142,11 +145,11 @@ fn a_block_has_one_owner_and_every_byte_is_counted_while_threads_take_give_and_c
     );
 
     Cpu.set_memory_limit(limit);
-    fresh_memory_is_zero_whatever_was_there(POOLED / 8);
-    fresh_memory_is_zero_whatever_was_there((4 << 20) / 8);
+    fresh_memory_is_zero_whatever_it_held(POOLED / 8);
+    fresh_memory_is_zero_whatever_it_held((4 << 20) / 8);
     Cpu.trim();
 
-    // What is kept is exactly what can be freed.
+    // The bytes kept are exactly the bytes that can be freed.
     let blocks: Vec<_> = (1..=20).map(|owner| Marked::new(&mut Dice::new(owner), owner)).collect();
     let live = Cpu.memory().live;
     assert!(live > 0);
@@ -159,7 +162,7 @@ fn a_block_has_one_owner_and_every_byte_is_counted_while_threads_take_give_and_c
     }
 }
 
-/// What operations need meanwhile is kept too. One thread: others take it as they come by.
+/// Scratch of operations is kept too. One thread: other threads would take it.
 fn repeated_steps_take_no_new_memory(n: usize) -> Result<()> {
     let x = Tensor::from_fn([n, n], |[i, j]| ((i * 7 + j * 3) % 11) as f32, &Cpu)?;
     let (mut y, mut sums) = (Tensor::<f32, 2>::zeros([n, n], &Cpu)?, Tensor::<f32, 1>::zeros([n], &Cpu)?);
@@ -202,7 +205,7 @@ fn on_one_thread<R: Send>(work: impl FnOnce() -> R + Send) -> R {
 }
 
 /// Zeros that nobody could write are zeros again for whoever asks next; all others are filled.
-fn fresh_memory_is_zero_whatever_was_there(numel: usize) {
+fn fresh_memory_is_zero_whatever_it_held(numel: usize) {
     let zeros = |numel| Tensor::<u64, 1>::zeros([numel], &Cpu).unwrap();
     let write =
         |tensor: &mut Tensor<u64, 1>| tensor.view_mut().unwrap().as_slice_mut().unwrap().fill(u64::MAX);

@@ -1,9 +1,11 @@
-//! Any numbers as the struct of DLPack that describes a tensor: taken and given back as they were, or refused; and its deleter is
-//! called once. The elements are nowhere, and nobody looks at them.
+//! Any numbers as the struct of DLPack that describes a tensor: taken and given back as they were, or
+//! refused; and its deleter is called once. The elements are nowhere, and nobody looks at them.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rankform::interop::dlpack::{self, DLDataType, DLDevice, DLManagedTensorVersioned, DLPackVersion, DLTensor};
+use rankform::interop::dlpack::{
+    self, DLDataType, DLDevice, DLManagedTensorVersioned, DLPackVersion, DLTensor,
+};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -56,7 +58,13 @@ fuzz_target!(|bytes: &[u8]| {
         byte_offset: if kind & 64 == 0 { 0 } else { numbers.next() as u64 },
     };
     let version = DLPackVersion { major: if kind & 128 == 0 { 1 } else { numbers.next() as u32 }, minor: 0 };
-    let mut managed = DLManagedTensorVersioned { version, manager_ctx: std::ptr::null_mut(), deleter: Some(delete), flags: 0, dl_tensor };
+    let mut managed = DLManagedTensorVersioned {
+        version,
+        manager_ctx: std::ptr::null_mut(),
+        deleter: Some(delete),
+        flags: 0,
+        dl_tensor,
+    };
     DELETED.store(0, Ordering::SeqCst);
     // SAFETY: taken once; the elements are not there, and nothing here reads them.
     let taken = unsafe { dlpack::import(NonNull::new(&raw mut managed).unwrap()) };
@@ -67,12 +75,16 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(exported.dl_tensor.ndim, ndim);
         // SAFETY: sizes and strides of that many axes.
         let (sizes, steps) = unsafe {
-            let numbers = |at: *mut i64| if rank == 0 { &[][..] } else { std::slice::from_raw_parts(at, rank) };
+            let numbers =
+                |at: *mut i64| if rank == 0 { &[][..] } else { std::slice::from_raw_parts(at, rank) };
             (numbers(exported.dl_tensor.shape), numbers(exported.dl_tensor.strides))
         };
         assert_eq!(sizes, &shape[..rank]);
         let dense = sizes.contains(&0) || kind & 32 != 0;
-        assert!(dense || (0..rank).all(|axis| sizes[axis] == 1 || steps[axis] == strides[axis]), "{steps:?} {strides:?}");
+        assert!(
+            dense || (0..rank).all(|axis| sizes[axis] == 1 || steps[axis] == strides[axis]),
+            "{steps:?} {strides:?}"
+        );
         if !sizes.contains(&0) {
             let first = (dl_tensor.data as i128) + dl_tensor.byte_offset as i128;
             assert_eq!(exported.dl_tensor.data as usize, first as usize);

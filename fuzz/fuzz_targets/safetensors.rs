@@ -12,8 +12,15 @@ fuzz_target!(|bytes: &[u8]| {
         total += about.nbytes as usize;
         let _ = file.read::<f32, 2>(name);
         match file.read_dyn(name) {
-            Ok(x) => assert_eq!((x.nbytes() as u64, x.size(), Some(x.dtype())), (about.nbytes, about.sizes, about.dtype)),
-            Err(_) => assert!(about.dtype.is_none_or(|dtype| dtype.name() == "bool") || about.sizes.len() > 8 || about.sizes.contains(&0)),
+            Ok(x) => assert_eq!(
+                (x.nbytes() as u64, x.size(), Some(x.dtype())),
+                (about.nbytes, about.sizes, about.dtype)
+            ),
+            Err(_) => assert!(
+                about.dtype.is_none_or(|dtype| dtype.name() == "bool")
+                    || about.sizes.len() > 8
+                    || about.sizes.contains(&0)
+            ),
         }
     }
     assert!(total < bytes.len());

@@ -1,14 +1,13 @@
-//! What programs for graphics cards need beside operators: memory that cards copy by themselves, and kernels of one's own.
-//!
-//! | file | |
-//! |---|---|
-//! | `transfer.rs` | page-locked tensors of the host, and copies that nobody waits for |
-//! | `source.rs` | CUDA source with typed operands |
+//! Parts of CUDA that programs use in addition to operators: page-locked memory and asynchronous copies,
+//! recorded work, and kernels from CUDA source.
 // Imports: `device`.
 
-mod source;
 mod transfer;
+mod user_kernel;
 
-pub use crate::device::Graph;
-pub use source::{AllGiven, Given, Grid, In, Launching, Operand, Operands, Out, Placed, Source, Value};
+pub use crate::device::CudaGraph;
 pub use transfer::Pending;
+pub use user_kernel::{
+    Argument, Arguments, Input, KernelOperand, KernelOperands, KernelSource, Launch, LaunchConfig, Output,
+    Scalar, StridedArg,
+};

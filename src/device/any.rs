@@ -1,4 +1,4 @@
-//! A device whose kind is chosen while the program runs, as by `--device cuda:0`.
+//! A device whose kind is chosen at run time, as by `--device cuda:0`.
 // Imports: `error`, `element`, `kernel`.
 
 #[cfg(feature = "cuda")]
@@ -11,7 +11,7 @@ use std::fmt;
 use std::mem::MaybeUninit;
 use std::str::FromStr;
 
-/// The same call on whichever device it is.
+/// Evaluates a call on the device, whichever kind it is.
 macro_rules! on {
     ($any:expr, |$device:ident| $call:expr) => {
         match $any {
@@ -21,8 +21,8 @@ macro_rules! on {
         }
     };
 }
-/// The CPU or a graphics card: one type for both, so that the user of a program chooses. What runs on it runs on every
-/// device; tensors on two kinds of it do not mix, which is then [`Error::Device`].
+/// The CPU or a GPU, chosen at run time: programs that use it run on every device. Tensors on devices of
+/// different kinds do not mix, and an operator of both is [`Error::Device`].
 ///
 /// # Examples
 /// ```
@@ -36,18 +36,18 @@ macro_rules! on {
 /// ```
 #[derive(Clone, PartialEq)]
 pub enum AnyDevice {
-    /// The host.
+    /// The CPU.
     Host(Cpu),
-    /// A graphics card.
+    /// A GPU.
     #[cfg(feature = "cuda")]
     Card(Cuda),
 }
 
 /// Memory of an [`AnyDevice`].
 pub enum AnyBlock {
-    /// Of the host.
+    /// Memory of the CPU.
     Host(<Cpu as Device>::Block),
-    /// Of a graphics card.
+    /// Memory of a GPU.
     #[cfg(feature = "cuda")]
     Card(<Cuda as Device>::Block),
 }
@@ -67,10 +67,10 @@ impl From<Cuda> for AnyDevice {
 
 /// A device that an [`AnyDevice`] can be: `Cpu` or `Cuda`.
 pub trait AnyDeviceKind: Device + Into<AnyDevice> {
-    /// Whether a block may be moved out of its handle, which it may not where it can stand beside it.
+    /// Whether a block may be moved out of its handle: not if it may be inside the handle's own allocation.
     #[doc(hidden)]
     const BLOCKS_MOVE: bool;
-    /// The device, if it is one of this type.
+    /// The device, if it is of this type.
     #[doc(hidden)]
     fn of_any(any: &AnyDevice) -> Option<&Self>;
     #[doc(hidden)]
@@ -104,7 +104,7 @@ one_of_any!(Cuda, Card, true);
 impl FromStr for AnyDevice {
     type Err = Error;
 
-    /// From `cpu`, `cuda` (the first card) or `cuda:1`.
+    /// Parses `cpu`, `cuda` (the first GPU) or `cuda:1`.
     fn from_str(name: &str) -> Result<AnyDevice> {
         let unknown = || Error::Value {
             op: "device",
@@ -132,7 +132,7 @@ impl fmt::Debug for AnyDevice {
     }
 }
 
-// SAFETY: each call is one of a device that keeps to the contract.
+// SAFETY: (1), (2) and (3): each call is a call of a device that satisfies them.
 unsafe impl Device for AnyDevice {
     type Block = AnyBlock;
 
@@ -145,7 +145,7 @@ unsafe impl Device for AnyDevice {
     }
 
     unsafe fn from_external(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<AnyBlock> {
-        // SAFETY: the caller's promise; so below.
+        // SAFETY: the caller's promise.
         unsafe {
             match self {
                 AnyDevice::Host(device) => device.from_external(address, nbytes, free).map(AnyBlock::Host),
@@ -164,12 +164,12 @@ unsafe impl Device for AnyDevice {
     }
 
     unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         on!(self, |device| unsafe { device.write(to, bytes) })
     }
 
     unsafe fn read(&self, from: *const u8, bytes: &mut [MaybeUninit<u8>]) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         on!(self, |device| unsafe { device.read(from, bytes) })
     }
 
@@ -181,17 +181,17 @@ unsafe impl Device for AnyDevice {
         nbytes: usize,
     ) -> Result<bool> {
         match (from as &dyn std::any::Any).downcast_ref::<AnyDevice>() {
-            // SAFETY: as above.
+            // SAFETY: the caller's promise.
             Some(from) => {
                 on!(self, |device| on!(from, |from| unsafe { device.copy_from(to, from, address, nbytes) }))
             }
-            // SAFETY: as above.
+            // SAFETY: the caller's promise.
             None => on!(self, |device| unsafe { device.copy_from(to, from, address, nbytes) }),
         }
     }
 
     unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         on!(self, |device| unsafe { device.copy(sizes, to, from) })
     }
 
@@ -203,7 +203,7 @@ unsafe impl Device for AnyDevice {
         outputs: &[OperandRef<'_>],
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         on!(self, |device| unsafe { device.map(program, sizes, row, outputs, inputs) })
     }
 
@@ -215,7 +215,7 @@ unsafe impl Device for AnyDevice {
         outputs: &[OperandRef<'_>],
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         on!(self, |device| unsafe { device.map_apart(program, sizes, row, outputs, inputs) })
     }
 
@@ -227,7 +227,7 @@ unsafe impl Device for AnyDevice {
         output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         on!(self, |device| unsafe { device.reduce(body, reducer, axes, output, inputs) })
     }
 
@@ -238,7 +238,7 @@ unsafe impl Device for AnyDevice {
         outputs: &[OperandRef<'_>],
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         on!(self, |device| unsafe { device.map_by_name(program, sizes, outputs, inputs) })
     }
 
@@ -250,7 +250,7 @@ unsafe impl Device for AnyDevice {
         output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         on!(self, |device| unsafe { device.reduce_by_name(body, reducer, axes, output, inputs) })
     }
 
@@ -261,7 +261,7 @@ unsafe impl Device for AnyDevice {
         left: OperandRef<'_>,
         right: OperandRef<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         on!(self, |device| unsafe { device.contract::<T, L, R>(plan, output, left, right) })
     }
 
@@ -275,7 +275,7 @@ unsafe impl Device for AnyDevice {
         to: *mut u8,
         matrix: OperandRef<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         on!(self, |device| unsafe { device.pack::<T, R>(size, to, matrix) })
     }
 
@@ -285,7 +285,7 @@ unsafe impl Device for AnyDevice {
         to: *mut u8,
         packed: *const u8,
     ) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         on!(self, |device| unsafe { device.unpack::<T, R>(size, to, packed) })
     }
 
@@ -296,7 +296,7 @@ unsafe impl Device for AnyDevice {
         left: OperandRef<'_>,
         packed: *const u8,
     ) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         on!(self, |device| unsafe { device.contract_packed::<T, R>(plan, output, left, packed) })
     }
 
@@ -308,7 +308,7 @@ unsafe impl Device for AnyDevice {
         output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         on!(self, |device| unsafe { device.scan(body, reducer, plan, output, inputs) })
     }
 
@@ -319,7 +319,7 @@ unsafe impl Device for AnyDevice {
         cells: OperandRef<'_>,
         index: OperandRef<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         on!(self, |device| unsafe { device.gather(plan, to, cells, index) })
     }
 
@@ -331,7 +331,7 @@ unsafe impl Device for AnyDevice {
         from: OperandRef<'_>,
         index: OperandRef<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         on!(self, |device| unsafe { device.scatter::<T, F>(operator, plan, cells, from, index) })
     }
 
@@ -343,7 +343,7 @@ unsafe impl Device for AnyDevice {
         from: OperandRef<'_>,
         mask: OperandRef<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         on!(self, |device| unsafe { device.compact(sizes, count, to, from, mask) })
     }
 
@@ -354,7 +354,7 @@ unsafe impl Device for AnyDevice {
         positions: Option<OperandRef<'_>>,
         from: OperandRef<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         on!(self, |device| unsafe { device.sort::<T>(plan, values, positions, from) })
     }
 

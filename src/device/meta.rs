@@ -1,6 +1,7 @@
-//! Shapes only: nothing is stored and nothing computed, and every kernel that would run can be kept as a graph.
+//! A device without data: it stores and computes no elements, and can record every kernel as text.
 //!
-//! Shape inference, the suite without a GPU, and a look at what an expression fuses into.
+//! Its uses are shape inference, tests without a GPU, and a view of the kernels into which an expression is
+//! fused.
 // Imports: `error`, `element`, `kernel`.
 
 use super::{Deleter, Device, Init, Inputs, OperandRef, Reduction};
@@ -33,17 +34,17 @@ pub struct Meta {
 }
 
 impl Meta {
-    /// A device that keeps nothing.
+    /// A device that records no kernels.
     pub fn new() -> Self {
         Meta::default()
     }
 
-    /// A device that keeps every kernel as text; its clones share the list.
+    /// A device that records every kernel as text; its clones share the list.
     pub fn tracing() -> Self {
         Meta { kernels: Some(Arc::default()) }
     }
 
-    /// The kernels that would have run, in order; empty unless made by [`Meta::tracing`].
+    /// The kernels that would have run, in order; empty except for a device made by [`Meta::tracing`].
     pub fn kernels(&self) -> Vec<String> {
         let locked =
             |list: &Arc<Mutex<Vec<String>>>| list.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -59,7 +60,7 @@ impl Meta {
 }
 
 impl PartialEq for Meta {
-    /// There is one meta device: what it keeps is not part of it.
+    /// All meta devices are equal, whatever they record.
     fn eq(&self, _: &Meta) -> bool {
         true
     }
@@ -71,10 +72,12 @@ impl fmt::Debug for Meta {
     }
 }
 
-/// Addresses that no other block has, with nothing behind them: by its address a kernel knows one operand from another.
+/// Addresses for blocks without memory. No two blocks have the same address, because kernels tell operands
+/// apart by it.
 static NEXT: AtomicUsize = AtomicUsize::new(64);
 
-// SAFETY: no memory is owned, no address is followed.
+// SAFETY: (1) blocks have no memory, and `read` reports that; (2) no address is dereferenced; (3) no work is
+// deferred.
 unsafe impl Device for Meta {
     type Block = usize;
 

@@ -1,15 +1,16 @@
-//! A device: where bytes live and how a kernel runs over them. Mechanisms only; no operator is named here.
+//! Devices: memory, and the mechanisms that run kernels over it. No operator is named here.
 //!
-//! | what | where |
+//! | content | file |
 //! |---|---|
-//! | the contract, in some twenty functions | this file |
-//! | the host | `cpu/` |
-//! | NVIDIA's graphics cards | `cuda/`, with the feature `cuda` |
-//! | either, chosen at run time | `any.rs` |
+//! | the trait `Device`, in some twenty functions | this file |
+//! | the CPU | `cpu/` |
+//! | NVIDIA's GPUs | `cuda/`, with the feature `cuda` |
+//! | CPU or GPU, chosen at run time | `any.rs` |
 //! | shapes without data, kernels as text | `meta.rs` |
 //!
-//! **Adding a device** is one folder (or one file: `examples/08_new_device.rs`) with one `unsafe impl Device`. Operands
-//! arrive erased to an address and strides, so an engine is compiled once, not once a rank.
+//! **Adding a device** takes one folder (or one file: `examples/08_new_device.rs`) with one `unsafe impl
+//! Device`. Operands arrive as addresses and strides, without their ranks, so an engine is compiled once for
+//! all ranks.
 // Imports: `error`, `element`, `kernel`.
 
 mod any;
@@ -27,9 +28,9 @@ pub(crate) use cpu::alignment;
 pub(crate) use cpu::slice_of;
 pub use cpu::{Cpu, CpuBlock, MemoryStatistics, NoAllocGuard};
 #[cfg(feature = "cuda")]
-pub use cuda::{Cuda, CudaBlock, CudaStatistics, Graph};
+pub use cuda::{Cuda, CudaBlock, CudaGraph, CudaStatistics};
 #[cfg(feature = "cuda")]
-pub(crate) use cuda::{Queued, SourceKernel, c_name};
+pub(crate) use cuda::{QueuedCopy, UserKernel, c_name};
 pub use meta::Meta;
 
 use crate::element::{Comparable, Element, Number};
@@ -38,132 +39,141 @@ use crate::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPl
 use std::fmt::Debug;
 use std::ptr::NonNull;
 
-/// How much one kernel may read and write: its loads and its outputs together.
+/// The largest number of loads and outputs of one kernel together.
 pub const MAX_OPERANDS: usize = 24;
 
-/// How many axes one reduction goes over, at most.
+/// The largest number of axes of one reduction.
 pub const MAX_REDUCED: usize = 12;
 
-/// What fresh memory holds.
+/// The initial content of allocated memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Init {
     /// Zero bytes.
     Zeroed,
-    /// Anything: the caller writes every byte that is read.
+    /// Unspecified: the caller writes every byte before it is read.
     Unspecified,
 }
 
-/// Gives external memory back: called once, with its address and number of bytes.
+/// Frees external memory. It is called once, with the address and the number of bytes.
 pub type Deleter = Box<dyn FnOnce(*mut u8, usize) + Send>;
 
-/// One operand of a kernel: where its element with index `[0, …, 0]` stands, and the steps from there.
+/// One operand of a kernel: the address of its element with index `[0, …, 0]`, and the strides from there.
 #[derive(Clone, Copy, Debug)]
 pub struct OperandRef<'a> {
-    /// In the device's own address space; only the device may follow it.
+    /// An address in the device's own address space; only the device may dereference it.
     pub address: *mut u8,
-    /// Steps along each axis, in elements.
+    /// The stride along each axis, in elements.
     pub stride: &'a [isize],
     /// Bytes of one element.
     pub element: usize,
 }
 
-// SAFETY: an address and steps; whoever follows the address answers for it (see `Device`, safety 2).
+// SAFETY: an address and strides; code that dereferences the address upholds (2) of `Device`.
 unsafe impl Send for OperandRef<'_> {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for OperandRef<'_> {}
 
-/// The operands that a kernel reads: each different one once, and which of them each load of the program reads.
+/// The operands that a kernel reads, each different one once, and the operand of each load of the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
     /// The operands.
     pub slots: &'a [OperandRef<'a>],
-    /// `slots[reads[k]]` is what the k-th load reads.
+    /// The k-th load reads `slots[reads[k]]`.
     pub reads: &'a [u8],
 }
 
-/// The axes of a reduction: every input's strides are those of `kept`, then those of `reduced`; the output has `kept`.
+/// The axes of a reduction. The strides of every input are those of `kept`, then those of `reduced`; the
+/// output has the axes of `kept`.
 #[derive(Clone, Copy, Debug)]
 pub struct Reduction<'a> {
-    /// Sizes of the axes that stay.
+    /// Sizes of the axes that remain.
     pub kept: &'a [usize],
-    /// Sizes of the axes that go.
+    /// Sizes of the axes that are reduced.
     pub reduced: &'a [usize],
 }
 
-/// Where bytes live and how kernels run over them.
+/// A device: its memory, and kernels over it.
 ///
 /// # Safety
-/// 1. A block from `allocate` or `adopt` owns at least `nbytes` bytes at `address`, aligned to 64 bytes, or to 16 when there are fewer than 1024 (an adopted one:
-///    as given), until it is dropped; fresh memory is zero where [`Init::Zeroed`] was asked for.
-/// 2. Kernels touch only positions that sizes and strides reach, write only outputs, and write each of those.
-/// 3. A call may return before its work is done only if every later call on the same memory is ordered after it.
+/// 1. A block from `allocate` or `from_external` owns at least `nbytes` bytes at `address` until it is
+///    dropped. They are aligned to 64 bytes, or to 16 if they are fewer than 1024 (external memory: as
+///    given). Allocated memory is zero if [`Init::Zeroed`] was requested.
+/// 2. Kernels access only positions that sizes and strides reach, write only outputs, and write every
+///    position of them.
+/// 3. A call may return before its work is finished only if every later call on the same memory is ordered
+///    after it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a device",
     label = "expected `Cpu`, `Meta` or your own type with `unsafe impl Device`",
     note = "elements are converted by `.cast::<f32>()?`; `.to(&device)?` goes to a device"
 )]
 pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
-    /// Memory of this device, freed by its `Drop`.
+    /// Memory of this device; its `Drop` frees it.
     type Block: Send + Sync + 'static;
 
-    /// Whether this is [`Cpu`], so that what was compiled for it in this crate is not compiled again where it is used.
+    /// Whether this is [`Cpu`]. Kernels that this crate compiled for it are then not compiled again in the
+    /// crate that uses them.
     #[doc(hidden)]
     const IS_CPU: bool = false;
 
-    /// Fresh memory.
+    /// Allocates memory.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`].
+    /// [`Error::OutOfMemory`] if the device has too little free memory.
     fn allocate(&self, nbytes: usize, fresh: Init) -> Result<Self::Block>;
 
-    /// How fresh memory of `nbytes` bytes becomes a block that stands in memory of the host, beside the count of its handles
-    /// and freed with it after the block is dropped: a small tensor then takes one block of the heap. `None`, as here, where
-    /// memory is not the host's, or is to come from [`allocate`](Device::allocate).
+    /// The constructor of a block inside the heap allocation of a tensor's reference count. Host devices may
+    /// place small blocks there: a small tensor then takes one heap allocation, which is freed after the
+    /// block is dropped. `None`, the default, means that [`allocate`](Device::allocate) makes the block; it
+    /// is the only choice for memory that is not the host's.
     ///
-    /// What it gives is called with the address and `nbytes`; both are as safety 1 says, and nobody else uses these bytes.
+    /// The constructor is called with the address and `nbytes`, which satisfy (1) of [`Device`], and no other
+    /// code uses these bytes.
     fn inline_block(&self, nbytes: usize) -> Option<unsafe fn(NonNull<u8>, usize) -> Self::Block> {
         let _ = nbytes;
         None
     }
 
-    /// Memory that somebody else owns, given back through `free` when the block is dropped.
+    /// Wraps memory that other code owns, and returns it through `free` when the block is dropped.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the device has no memory of its own; `free` has then run.
+    /// [`Error::Unsupported`] if the device has no memory of its own; `free` was called then.
     ///
     /// # Safety
     /// `nbytes` bytes at `address` stay valid on this device until `free` is called.
     unsafe fn from_external(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<Self::Block>;
 
-    /// Where a block starts, in the device's own address space.
+    /// The address of a block, in the device's own address space.
     fn address(block: &Self::Block) -> *mut u8;
 
-    /// Copies bytes from the host.
+    /// Copies bytes from the host to the device.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Errors that the device reports.
     ///
     /// # Safety
-    /// `to` has room for them and nobody else reads or writes it.
+    /// `to` has room for the bytes, and no other code reads or writes it.
     unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()>;
 
-    /// Copies bytes to the host; waits until they are there.
+    /// Copies bytes to the host, and waits until they have arrived.
     ///
     /// # Errors
-    /// [`Error::NoData`] on a device without data, or what the device reports.
+    /// [`Error::NoData`] on a device without data, or errors that the device reports.
     ///
     /// # Safety
-    /// `from` holds that many bytes and nobody writes them; `bytes` may be uninitialized before.
+    /// `from` holds as many bytes as `bytes`, and no other code writes them. `bytes` may be uninitialized
+    /// before.
     unsafe fn read(&self, from: *const u8, bytes: &mut [std::mem::MaybeUninit<u8>]) -> Result<()>;
 
-    /// Copies bytes from another device, where there is a way that does not lead through the host; says whether it did.
+    /// Copies bytes from another device, if a way exists that does not lead through the host. Returns whether
+    /// it copied them; the default does not.
     ///
     /// # Errors
-    /// What the devices report.
+    /// Errors that the devices report.
     ///
     /// # Safety
-    /// `to` has room for `nbytes` bytes, which nobody else reads or writes; `address` holds as many on the device `from`, and
-    /// nobody writes them.
+    /// 1. `to` has room for `nbytes` bytes, which no other code reads or writes.
+    /// 2. `address` holds as many bytes on the device `from`, and no other code writes them.
     unsafe fn copy_from<E: Device>(
         &self,
         to: *mut u8,
@@ -178,25 +188,30 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// Copies elements of any type between two layouts of the same sizes.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Errors that the device reports.
     ///
     /// # Safety
-    /// Both slots reach inside their memory, the output does not overlap itself or the input, nobody else writes.
+    /// 1. Both operands reach only positions inside their memory.
+    /// 2. The output overlaps neither itself nor the input.
+    /// 3. No other code writes to this memory.
     unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()>;
 
     /// Runs a program once for every index inside `sizes`.
     ///
-    /// The last `row` axes together are a row: a program that asks for it ([`Program::BY_ROWS`]) is settled on each row
-    /// before it runs there. `row` is 0 for every other program.
+    /// The last `row` axes together form a row: a program that prepares rows ([`Program::BY_ROWS`]) computes
+    /// its row constants before it runs on each row. `row` is 0 for every other program.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Errors that the device reports.
     ///
     /// # Safety
-    /// Every slot reaches inside its memory and holds the elements that the program loads and stores there; no output
-    /// overlaps itself, but that it may have stride 0 along a row, where one element is then left; outputs overlap no other
-    /// operand, but that those of a program in place ([`Program::IN_PLACE`]) are the operands of its first loads exactly,
-    /// in order (same address and strides), and of no other; nobody else writes.
+    /// 1. Every operand reaches only positions inside its memory, with the element types of the program's
+    ///    loads and stores.
+    /// 2. No output overlaps itself. The exception is stride 0 along a row, where one element remains.
+    /// 3. Outputs overlap no other operand. The exception is a program in place ([`Program::IN_PLACE`]): its
+    ///    outputs are exactly the operands of its first loads, in order, with the same addresses and strides,
+    ///    and of no other loads.
+    /// 4. No other code writes to this memory.
     unsafe fn map<P: Program>(
         &self,
         program: &P,
@@ -206,13 +221,14 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
         inputs: Inputs<'_>,
     ) -> Result<()>;
 
-    /// As [`map`](Device::map), which the CPU has inlined where small tensors are computed: this is for all others, and is not.
+    /// As [`map`](Device::map), but never inlined. The CPU inlines `map` where small tensors are computed;
+    /// all other calls use this function.
     ///
     /// # Errors
-    /// As there.
+    /// As [`map`](Device::map).
     ///
     /// # Safety
-    /// As there.
+    /// As [`map`](Device::map).
     #[doc(hidden)]
     #[inline(always)]
     unsafe fn map_apart<P: Program>(
@@ -227,14 +243,14 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
         unsafe { self.map(program, sizes, row, outputs, inputs) }
     }
 
-    /// As [`map`](Device::map), of a program that is one of many, chosen by name while this runs: a device that would have to compile
-    /// each may interpret it instead. Programs are not settled.
+    /// As [`map`](Device::map), for one of many programs, which is chosen by name at run time. A device that
+    /// would have to compile each of them may interpret it instead. These programs have no row constants.
     ///
     /// # Errors
-    /// As there.
+    /// As [`map`](Device::map).
     ///
     /// # Safety
-    /// As there.
+    /// As [`map`](Device::map).
     unsafe fn map_by_name<P: Program>(
         &self,
         program: &P,
@@ -246,13 +262,13 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
         unsafe { self.map(program, sizes, 0, outputs, inputs) }
     }
 
-    /// As [`reduce`](Device::reduce), of a reducer that is chosen so.
+    /// As [`reduce`](Device::reduce), for a reducer that is chosen by name at run time.
     ///
     /// # Errors
-    /// As there.
+    /// As [`reduce`](Device::reduce).
     ///
     /// # Safety
-    /// As there.
+    /// As [`reduce`](Device::reduce).
     unsafe fn reduce_by_name<B: Body, R: Reducer<B::Out>>(
         &self,
         body: &B,
@@ -265,13 +281,15 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
         unsafe { self.reduce(body, reducer, axes, output, inputs) }
     }
 
-    /// Reduces the values of a body over the axes `axes.reduced`; a count of 0 gives what `finalize` makes of the identity.
+    /// Reduces the values of a body over the axes `axes.reduced`. If they have no elements, the result is
+    /// `finalize` of the identity.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Errors that the device reports.
     ///
     /// # Safety
-    /// As [`Device::map`]; the output overlaps no input.
+    /// 1. As [`Device::map`].
+    /// 2. The output overlaps no input.
     unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
         &self,
         body: &B,
@@ -281,14 +299,16 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
         inputs: Inputs<'_>,
     ) -> Result<()>;
 
-    /// A product that sums over axes, of elements `L` and `R` into elements `T`; never reads the output.
+    /// Computes a product that sums over axes, of elements `L` and `R` into elements `T`. It never reads the
+    /// output.
     ///
     /// # Errors
-    /// What the device reports; [`Error::OutOfMemory`].
+    /// [`Error::OutOfMemory`] if scratch memory cannot be allocated, or errors that the device reports.
     ///
     /// # Safety
-    /// As [`Device::map`], for these elements; the output overlaps no input; no group of the plan has more than
-    /// [`MAX_GROUP`](crate::kernel::MAX_GROUP) axes.
+    /// 1. As [`Device::map`], for these elements.
+    /// 2. The output overlaps no input.
+    /// 3. No group of the plan has more than [`MAX_GROUP`](crate::kernel::MAX_GROUP) axes.
     unsafe fn contract<T: Number, L: Number, R: Number>(
         &self,
         plan: ContractPlan<'_>,
@@ -297,21 +317,23 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
         right: OperandRef<'_>,
     ) -> Result<()>;
 
-    /// Bytes of a matrix of `R`, of `size` rows and columns, in the layout in which products that sum in `T` read a right
-    /// operand best: panels, tiles, whatever serves the device, which alone can read it. `None`, as here, where a matrix in
-    /// rows serves as well; the other three functions are then not called.
+    /// Bytes of a matrix of `R` with `size` rows and columns in the device's own layout of right operands for
+    /// products that sum in `T`. Only the device can read this layout, for example panels or tiles. `None`,
+    /// the default, means that a matrix in row-major order is as fast; the other three functions are then not
+    /// called.
     fn packed_nbytes<T: Number, R: Number>(&self, size: [usize; 2]) -> Option<usize> {
         let _ = size;
         None
     }
 
-    /// Brings a matrix into that layout.
+    /// Copies a matrix into that layout.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Errors that the device reports.
     ///
     /// # Safety
-    /// As [`Device::copy`]; `to` has room for [`packed_nbytes`](Device::packed_nbytes) of the same types and sizes.
+    /// 1. As [`Device::copy`].
+    /// 2. `to` has room for [`packed_nbytes`](Device::packed_nbytes) of the same types and sizes.
     unsafe fn pack<T: Number, R: Number>(
         &self,
         size: [usize; 2],
@@ -322,13 +344,14 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
         Err(Error::Value { op: "pack", what: text(format_args!("{self:?} has no layout of its own")) })
     }
 
-    /// Brings a matrix back, into rows that stand one after the other.
+    /// Copies a packed matrix back into row-major order.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Errors that the device reports.
     ///
     /// # Safety
-    /// `packed` comes from [`pack`](Device::pack) with the same types and sizes; `to` has room for the elements.
+    /// 1. `packed` comes from [`pack`](Device::pack) with the same types and sizes.
+    /// 2. `to` has room for the elements.
     unsafe fn unpack<T: Number, R: Number>(
         &self,
         size: [usize; 2],
@@ -339,13 +362,15 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
         Err(Error::Value { op: "unpack", what: text(format_args!("{self:?} has no layout of its own")) })
     }
 
-    /// As [`contract`](Device::contract), of operands `R`, where the right one was packed: no batch, one axis in `k` and in `n`.
+    /// As [`contract`](Device::contract), for operands `R` whose right one was packed: no batch axes, and one
+    /// axis in each of `k` and `n`.
     ///
     /// # Errors
-    /// As there.
+    /// As [`contract`](Device::contract).
     ///
     /// # Safety
-    /// As there; `packed` comes from [`pack`](Device::pack) with the same types and the sizes of `k` and `n`.
+    /// 1. As [`contract`](Device::contract).
+    /// 2. `packed` comes from [`pack`](Device::pack) with the same types and the sizes of `k` and `n`.
     unsafe fn contract_packed<T: Number, R: Number>(
         &self,
         plan: ContractPlan<'_>,
@@ -360,13 +385,14 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
         })
     }
 
-    /// The running states of a reducer along one axis, over the values of a body.
+    /// Computes the running results of a reducer along one axis, over the values of a body.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Errors that the device reports.
     ///
     /// # Safety
-    /// As [`Device::map`]; the output overlaps no input.
+    /// 1. As [`Device::map`].
+    /// 2. The output overlaps no input.
     unsafe fn scan<B: Body, R: Reducer<B::Out>>(
         &self,
         body: &B,
@@ -376,14 +402,17 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
         inputs: Inputs<'_>,
     ) -> Result<()>;
 
-    /// Copies addressed cells, `to[p] = cells[p + index[p] · step]`, for elements of any type.
+    /// Copies cells by index, `to[p] = cells[p + index[p] · step]`, for elements of any type.
     ///
     /// # Errors
-    /// [`Error::Index`] for an index outside `0..plan.bound`, which is never followed; what the device reports.
+    /// [`Error::Index`] for an index outside `0..plan.bound`, which is never dereferenced, or errors that the
+    /// device reports.
     ///
     /// # Safety
-    /// Slots reach inside their memory, the cells with every index in bounds; `index` holds `i64`; the output overlaps
-    /// neither itself nor another operand; nobody else writes.
+    /// 1. Operands reach only positions inside their memory, `cells` with every index in bounds.
+    /// 2. `index` holds `i64`.
+    /// 3. The output overlaps neither itself nor another operand.
+    /// 4. No other code writes to this memory.
     unsafe fn gather(
         &self,
         plan: GatherPlan<'_>,
@@ -392,13 +421,14 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
         index: OperandRef<'_>,
     ) -> Result<()>;
 
-    /// Applies an operator to addressed cells, `cell ← F(cell, from[p])`, in row-major order of `p` where several meet.
+    /// Applies an operator to cells by index, `cell ← F(cell, from[p])`, in row-major order of `p` if several
+    /// elements have the same cell.
     ///
     /// # Errors
-    /// As [`Device::gather`]; nothing is written when an index is outside.
+    /// As [`Device::gather`]; an index out of bounds means that no cell is written.
     ///
     /// # Safety
-    /// As [`Device::gather`], with the cells in place of the output, and elements `T`.
+    /// As [`Device::gather`], with the cells as the output, and elements `T`.
     unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
         &self,
         operator: F,
@@ -408,14 +438,15 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
         index: OperandRef<'_>,
     ) -> Result<()>;
 
-    /// Copies the elements of `from` where `mask` holds, in row-major order, to the first `count` places of `to`, which
-    /// has one axis.
+    /// Copies the elements of `from` whose `mask` is true, in row-major order, to the first `count` elements
+    /// of `to`, which has one axis.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Errors that the device reports.
     ///
     /// # Safety
-    /// As [`Device::copy`]; `mask` holds `bool` and holds `count` times.
+    /// 1. As [`Device::copy`].
+    /// 2. `mask` holds `bool`, and is true `count` times.
     unsafe fn compact(
         &self,
         sizes: &[usize],
@@ -425,13 +456,14 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
         mask: OperandRef<'_>,
     ) -> Result<()>;
 
-    /// Sorts lines: the elements in order, where they stood (`i64`), or both.
+    /// Sorts along an axis: the elements in order, their original positions (`i64`), or both.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] for want of scratch memory; what the device reports.
+    /// [`Error::OutOfMemory`] if scratch memory cannot be allocated, or errors that the device reports.
     ///
     /// # Safety
-    /// As [`Device::map`], for elements `T`; outputs have `plan.keep` positions along the axis and overlap no input.
+    /// 1. As [`Device::map`], for elements `T`.
+    /// 2. Outputs have `plan.keep` positions along the axis, and overlap no input.
     unsafe fn sort<T: Comparable>(
         &self,
         plan: SortPlan<'_>,
@@ -440,24 +472,25 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
         from: OperandRef<'_>,
     ) -> Result<()>;
 
-    /// Waits until all work is done.
+    /// Waits until all work is finished.
     ///
     /// # Errors
-    /// Those of the work.
+    /// Errors of that work.
     fn synchronize(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Errors that came after their call had returned, or while dropping.
+    /// Takes the deferred error: one that work reported after its call had returned, or while a block was
+    /// dropped.
     ///
     /// # Errors
-    /// The first of them.
+    /// The first deferred error.
     fn check(&self) -> Result<()> {
         Ok(())
     }
 }
 
-/// [`Error::Device`] unless the two devices are the same.
+/// [`Error::Device`] unless the two devices are equal.
 pub(crate) fn same_device<D: Device>(op: &'static str, left: &D, right: &D) -> Result<()> {
     if left == right {
         return Ok(());

@@ -1,7 +1,8 @@
-//! `Dispatcher`: operators by name, their kernels by key, and what to do where there is none.
+//! `Dispatcher`: operators by name, their kernels by key, and the behavior for a key without a kernel.
 // Imports: `error`, `dtype`, `device`, `dynamic`, `dispatch`.
 
-use super::kernel::{Argument, Class, Kernel, with_tensors};
+use super::context::{Argument, Dispatching, RunWithKeys, keys_of, with_tensors};
+use super::kernel::{Class, Kernel};
 use super::keys::{DispatchKey, DispatchKeySet};
 use crate::device::Device;
 use crate::dtype::{DType, Wrapped};
@@ -10,13 +11,13 @@ use crate::error::{Error, Result, text};
 use std::collections::BTreeMap;
 
 const KEYS: usize = DispatchKey::ALL.len();
-/// One place for each element type, and one for kernels of any.
+/// One list of kernels for each element type, and one for kernels of any type.
 const TYPES: usize = DType::ALL.len() + 1;
 
 /// The kernels of one operator for one key.
 #[derive(Default)]
 struct Entry {
-    /// By the element type of the first tensor.
+    /// The kernels by the element type of the first tensor.
     by_type: Vec<Vec<Kernel>>,
     passes: bool,
 }
@@ -30,15 +31,15 @@ struct Operator {
 /// A function for any operator that has no kernel of its own for a key.
 type Fallback = Box<dyn for<'a> Fn(&Dispatching<'_>, &[Argument<'a>]) -> Result<DynTensor> + Send + Sync>;
 
-/// What to do for a key where an operator has no kernel.
+/// The behavior of a key for operators that have no kernel for it.
 enum Otherwise {
     Fail,
     Pass,
     Run(Fallback),
 }
 
-/// Operators by name. Which kernel runs is found by the keys of the operands, the highest first; a kernel may call those
-/// below it.
+/// Operators by name. The keys of the operands select the kernel, the highest key first. A kernel may call
+/// the kernels of lower keys.
 ///
 /// # Examples
 /// ```
@@ -47,7 +48,8 @@ enum Otherwise {
 /// use rankform::DynTensor;
 /// let dispatcher = Dispatcher::with_arithmetic::<Cpu>()?;
 /// let (x, y) = (DynTensor::from(Tensor::from([[1, 2], [3, 4]])), DynTensor::from(Tensor::from([10, 20])));
-/// let sum: Tensor<i32, 2> = dispatcher.call("add", &[(&x).into(), (&y).into()])?.try_into()?; // ranks stretch here
+/// // Ranks broadcast.
+/// let sum: Tensor<i32, 2> = dispatcher.call("add", &[(&x).into(), (&y).into()])?.try_into()?;
 /// assert_eq!(sum.to_vec()?, [11, 22, 13, 24]);
 /// let total = dispatcher.call("sum", &[(&x).into(), (&[0, 1][..]).into()])?;
 /// assert_eq!(total.downcast::<i32, 0, Cpu>()?.item()?, 10);
@@ -59,38 +61,8 @@ pub struct Dispatcher {
     promotes: Option<Cast>,
 }
 
-/// The same numbers as other elements.
+/// Casts a tensor to another element type.
 type Cast = fn(&DynTensor, DType) -> Result<DynTensor>;
-
-/// A call on its way down the keys.
-pub struct Dispatching<'a> {
-    dispatcher: &'a Dispatcher,
-    name: &'a str,
-    operator: &'a Operator,
-    below: DispatchKeySet,
-}
-
-impl Dispatching<'_> {
-    /// The operator's name.
-    pub fn name(&self) -> &str {
-        self.name
-    }
-    /// Runs the kernel of the next key below, with arguments that may be others.
-    ///
-    /// # Errors
-    /// Those of [`Dispatcher::call`].
-    pub fn below(&self, arguments: &[Argument<'_>]) -> Result<DynTensor> {
-        let possible = arguments
-            .iter()
-            .filter_map(Argument::tensor)
-            .fold(DispatchKeySet::EMPTY, |keys, x| keys.union(x.key_set()));
-        let keys = possible
-            .iter()
-            .filter(|&key| self.below.contains(key))
-            .fold(DispatchKeySet::EMPTY, DispatchKeySet::with);
-        self.dispatcher.run(self.name, self.operator, keys, arguments)
-    }
-}
 
 /// An operator of a [`Dispatcher`]; see [`Dispatcher::operator`].
 #[derive(Clone, Copy)]
@@ -106,10 +78,12 @@ impl Handle<'_> {
     /// # Errors
     /// As [`Dispatcher::call`].
     pub fn call(&self, arguments: &[Argument<'_>]) -> Result<DynTensor> {
-        let keys = arguments
-            .iter()
-            .filter_map(Argument::tensor)
-            .fold(DispatchKeySet::EMPTY, |keys, x| keys.union(x.key_set()));
+        self.dispatcher.run(self.name, self.operator, keys_of(arguments), arguments)
+    }
+}
+
+impl RunWithKeys for Handle<'_> {
+    fn run(&self, keys: DispatchKeySet, arguments: &[Argument<'_>]) -> Result<DynTensor> {
         self.dispatcher.run(self.name, self.operator, keys, arguments)
     }
 }
@@ -125,7 +99,8 @@ fn value(what: String) -> Error {
 }
 
 impl Dispatcher {
-    /// Without operators. Keys of derivatives are passed by until there is a kernel.
+    /// A dispatcher without operators. Keys of derivatives are skipped unless an operator has a kernel for
+    /// them.
     pub fn new() -> Self {
         let otherwise =
             DispatchKey::ALL.map(|key| if key.is_autograd() { Otherwise::Pass } else { Otherwise::Fail });
@@ -137,18 +112,19 @@ impl Dispatcher {
         self.operators.keys().map(String::as_str)
     }
 
-    /// Adds a kernel. The first of a name says what the operator takes: tensors, operands (a tensor or a number), numbers,
-    /// axes, each in its place.
+    /// Adds a kernel. The first kernel of a name defines the operator's parameters: a tensor, an operand (a
+    /// tensor or a number), a number, or axes, in each position.
     ///
     /// # Errors
-    /// [`Error::Value`] when others of that name take something else, or one for these types is there.
+    /// [`Error::Value`] if other kernels of that name have other parameters, or if a kernel for these types
+    /// exists.
     pub fn register(&mut self, name: &str, key: DispatchKey, kernel: Kernel) -> Result<()> {
         let classes: Vec<Class> = kernel.wanted.iter().map(|wanted| wanted.class).collect();
         let operator = self.operators.entry(name.into()).or_insert_with(|| Operator {
             classes: classes.clone(),
             entries: std::array::from_fn(|_| Entry::default()),
         });
-        // Where operators take a tensor or a number, a kernel may take one of these alone.
+        // If the operator takes a tensor or a number, a kernel may take only one of the two.
         let fits = |(&all, &own): (&Class, &Class)| {
             all == own || all == Class::Operand && matches!(own, Class::Tensor | Class::Number)
         };
@@ -171,22 +147,22 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Makes an operator pass a key by, whatever others do.
+    /// Makes an operator skip a key, whatever other operators do.
     ///
     /// # Errors
-    /// [`Error::Value`] for an operator that is not there.
+    /// [`Error::Value`] if no operator has this name.
     pub fn fall_through(&mut self, name: &str, key: DispatchKey) -> Result<()> {
         let unknown = self.unknown(name);
         self.operators.get_mut(name).ok_or(unknown)?.entries[key as usize].passes = true;
         Ok(())
     }
 
-    /// What operators without a kernel do for a key: they pass it by.
+    /// Makes operators without a kernel for a key skip the key.
     pub fn fall_through_all(&mut self, key: DispatchKey) {
         self.otherwise[key as usize] = Otherwise::Pass;
     }
 
-    /// What operators without a kernel do for a key: they run this.
+    /// Makes operators without a kernel for a key run this function.
     pub fn fallback(
         &mut self,
         key: DispatchKey,
@@ -195,12 +171,15 @@ impl Dispatcher {
         self.otherwise[key as usize] = Otherwise::Run(Box::new(run));
     }
 
-    /// Lets operators promote from now on: where an operator has no kernel for elements of several types, or for a number
-    /// beside whole ones, tensors on `D` are cast to one type. It is the one that holds the elements of all of them
-    /// ([`DType::promote`]), and then a number counts by its kind, whatever its value, as in PyTorch ([`DType::with_number`]):
-    /// a real number makes f32 of bool and of every whole type (i64 too, of which f32 keeps 24 bits), a whole number makes i64
-    /// of bool, and any other pair leaves the type as it is. So 300 beside u8 stays an error: cast the tensor first.
-    /// Until it is called nothing is converted, as nowhere in this crate, and such a call is an error that says what there is.
+    /// Lets operators promote from now on. If an operator has no kernel for operands of several element
+    /// types, or for a number and integer elements, the tensors on `D` are cast to one type. This is the type
+    /// that holds the elements of all of them ([`DType::promote`]). Then a number counts by its kind, not by
+    /// its value, as in PyTorch ([`DType::with_number`]): a real number turns bool and every integer type
+    /// into f32 (i64 too, of which f32 keeps 24 bits), an integer turns bool into i64, and any other pair
+    /// keeps the type. The number 300 with a tensor of u8 therefore stays an error: cast the tensor first.
+    ///
+    /// Without this call nothing is converted, as everywhere in this crate, and such a call is an error that
+    /// lists the kernels.
     ///
     /// # Examples
     /// ```
@@ -208,12 +187,15 @@ impl Dispatcher {
     /// use rankform::prelude::*;
     /// use rankform::{DType, DynTensor};
     /// let mut dispatcher = Dispatcher::with_arithmetic::<Cpu>()?;
-    /// let (x, y) = (DynTensor::from(Tensor::from([1_i32, 2])), DynTensor::from(Tensor::from([0.5_f64, 0.25])));
+    /// let x = DynTensor::from(Tensor::from([1_i32, 2]));
+    /// let y = DynTensor::from(Tensor::from([0.5_f64, 0.25]));
     /// assert!(dispatcher.call("add", &[(&x).into(), (&y).into()]).is_err());
     /// dispatcher.promote::<Cpu>();
-    /// assert_eq!(dispatcher.call("add", &[(&x).into(), (&y).into()])?.downcast::<f64, 1, Cpu>()?.to_vec()?, [1.5, 2.25]);
+    /// let sum = dispatcher.call("add", &[(&x).into(), (&y).into()])?;
+    /// assert_eq!(sum.downcast::<f64, 1, Cpu>()?.to_vec()?, [1.5, 2.25]);
     /// assert_eq!(dispatcher.call("mul", &[(&x).into(), 0.5.into()])?.dtype(), DType::F32);
-    /// assert!(dispatcher.call("mul", &[(&x).into(), 3e9.into()]).is_err()); // a whole number, and no i32
+    /// // An integer out of range of i32:
+    /// assert!(dispatcher.call("mul", &[(&x).into(), 3e9.into()]).is_err());
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn promote<D: Device>(&mut self) {
@@ -223,16 +205,16 @@ impl Dispatcher {
     /// Runs an operator.
     ///
     /// # Errors
-    /// [`Error::Value`] for an operator that is not there or has no kernel for these operands, with what there is; those of
-    /// the kernel.
+    /// [`Error::Value`], with a list, if no operator has this name, or if the operator has no kernel for
+    /// these operands; the errors of the kernel.
     pub fn call(&self, name: &str, arguments: &[Argument<'_>]) -> Result<DynTensor> {
         self.operator(name)?.call(arguments)
     }
 
-    /// An operator, found once to be run often.
+    /// Looks up an operator, to run it often.
     ///
     /// # Errors
-    /// [`Error::Value`] for an operator that is not there, with what there is.
+    /// [`Error::Value`], with a list, if no operator has this name.
     pub fn operator(&self, name: &str) -> Result<Handle<'_>> {
         let (name, operator) = self.operators.get_key_value(name).ok_or_else(|| self.unknown(name))?;
         Ok(Handle { dispatcher: self, name, operator })
@@ -252,7 +234,7 @@ impl Dispatcher {
         }
     }
 
-    /// Runs what there is for arguments as they are; `None` where nothing is.
+    /// Runs the kernel for the arguments without casts; `None` if no kernel takes them.
     #[inline]
     fn attempt(
         &self,
@@ -261,11 +243,12 @@ impl Dispatcher {
         keys: DispatchKeySet,
         arguments: &[Argument<'_>],
     ) -> Option<Result<DynTensor>> {
+        let handle = Handle { dispatcher: self, name, operator };
         let mut rest = keys;
         let first = arguments.iter().find_map(Argument::tensor).map_or(TYPES - 1, |x| x.dtype() as usize);
         while let Some(key) = rest.highest() {
             rest = rest.without(key);
-            let call = Dispatching { dispatcher: self, name, operator, below: rest };
+            let call = Dispatching::new(name, &handle, rest);
             let entry = &operator.entries[key as usize];
             let of = |place: usize| entry.by_type.get(place).into_iter().flatten();
             if let Some(kernel) = of(first).chain(of(TYPES - 1)).find(|kernel| kernel.takes(arguments)) {
@@ -283,7 +266,8 @@ impl Dispatcher {
         None
     }
 
-    /// Runs with all tensors as elements of one type, where they have several, or one that a number does not fit.
+    /// Casts all tensors to one element type and runs the kernel for it, if they have several types, or a
+    /// type that a number does not fit.
     #[cold]
     fn promoted(
         &self,
@@ -308,7 +292,7 @@ impl Dispatcher {
             }
         }
         let tensors = || arguments.iter().filter_map(Argument::tensor);
-        // Of what the caller passed, not of what it was cast to.
+        // The error describes the arguments of the caller, not their casts.
         let missing = || Err(self.missing(name, operator, keys, arguments));
         let Some(common) = common.filter(|&common| tensors().any(|x| dense(&x) && x.dtype() != common))
         else {

@@ -1,7 +1,7 @@
-//! Typed functions with their types taken off, so that they stand in one table.
+//! Kernels: typed functions with erased types, which one table can hold.
 // Imports: `error`, `dtype`, `element`, `device`, `tensor`, `quantized`, `sparse`, `dynamic`, `dispatch`.
 
-use super::dispatcher::Dispatching;
+use super::context::{Argument, Dispatching};
 #[cfg(feature = "cuda")]
 use crate::device::Cuda;
 use crate::device::{Cpu, Device, Meta};
@@ -16,65 +16,7 @@ use std::any::TypeId;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// One argument of an operator.
-#[derive(Clone, Copy, Debug)]
-pub enum Argument<'a> {
-    /// A tensor.
-    Tensor(&'a DynTensor),
-    /// A number.
-    Number(f64),
-    /// Axes.
-    Axes(&'a [usize]),
-}
-impl<'a> From<&'a DynTensor> for Argument<'a> {
-    fn from(tensor: &'a DynTensor) -> Self {
-        Argument::Tensor(tensor)
-    }
-}
-impl From<f64> for Argument<'_> {
-    fn from(number: f64) -> Self {
-        Argument::Number(number)
-    }
-}
-impl From<i32> for Argument<'_> {
-    fn from(number: i32) -> Self {
-        Argument::Number(number.into())
-    }
-}
-impl<'a, const N: usize> From<&'a [usize; N]> for Argument<'a> {
-    fn from(axes: &'a [usize; N]) -> Self {
-        Argument::Axes(axes)
-    }
-}
-impl<'a> From<&'a [usize]> for Argument<'a> {
-    fn from(axes: &'a [usize]) -> Self {
-        Argument::Axes(axes)
-    }
-}
-
-impl<'a> Argument<'a> {
-    /// The tensor, if it is one.
-    #[inline]
-    pub fn tensor(&self) -> Option<&'a DynTensor> {
-        match self {
-            Argument::Tensor(tensor) => Some(tensor),
-            _ => None,
-        }
-    }
-    /// What it is, in words.
-    pub(super) fn in_words(&self) -> String {
-        match self {
-            Argument::Tensor(tensor) => match tensor.opaque() {
-                Some(opaque) => text(format_args!("{opaque:?} {}", tensor.kind_in_words())),
-                None => tensor.kind_in_words(),
-            },
-            Argument::Number(number) => text(format_args!("the number {number}")),
-            Argument::Axes(_) => "axes".into(),
-        }
-    }
-}
-
-/// What may stand in one place of an operator, for all of its kernels.
+/// The kind of a parameter of an operator, for all of its kernels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
     /// A tensor.
@@ -87,11 +29,11 @@ pub enum Class {
     Axes,
 }
 
-/// What one kernel takes in one place.
+/// A parameter of one kernel.
 #[derive(Clone)]
 pub(super) struct Wanted {
     pub(super) class: Class,
-    /// The element type, if only one will do.
+    /// The element type, if the kernel takes only one.
     pub(super) dtype: Option<DType>,
     pub(super) words: String,
     fits: fn(&DynTensor) -> bool,
@@ -121,7 +63,8 @@ impl Wanted {
     }
 }
 
-/// Whether a number may stand beside elements of a type: a whole one that there is, for whole numbers.
+/// Whether a number may be combined with elements of a type: for integers it must be an integer of the type's
+/// range.
 fn holds(dtype: DType, number: f64) -> bool {
     let bits = 8 * dtype.size() as i32;
     let (low, high) = match dtype.kind() {
@@ -133,28 +76,32 @@ fn holds(dtype: DType, number: f64) -> bool {
     number.fract() == 0.0 && (low..high).contains(&number)
 }
 
-/// A type that a typed kernel takes: [`View`], [`Sparse`], [`Quantized`], [`Any`] tensor, or `f64`.
+/// The type of a parameter of a typed kernel: [`View`], [`Sparse`], [`Quantized`] or [`Any`] tensor, or
+/// `f64`.
 pub trait Parameter: 'static {
-    /// What the function gets.
+    /// The type of the function's argument.
     type Value<'a>;
-    /// What stands in its place.
+    /// The parameter without its types.
     #[doc(hidden)]
     fn wanted() -> (Class, Option<DType>, String, fn(&DynTensor) -> bool);
-    /// The argument as that type.
+    /// Converts the argument to that type.
     #[doc(hidden)]
     fn take<'a>(argument: Argument<'a>) -> Result<Self::Value<'a>>;
 }
 
-/// A tensor of element `T` and rank `RANK` on device `D`: the function gets a [`TensorView`].
+/// A tensor of element `T` and rank `RANK` on device `D`: the function receives a [`TensorView`].
 pub struct View<T, const RANK: usize, D: Device = Cpu>(PhantomData<fn() -> (T, D)>);
-/// A sparse tensor: the function gets a [`&SparseTensor`](SparseTensor). Its kernels stand under the keys `Sparse…`.
+/// A sparse tensor: the function receives a [`&SparseTensor`](SparseTensor). Its kernels are registered with
+/// the keys `Sparse…`.
 pub struct Sparse<T, const RANK: usize, D: Device = Cpu>(PhantomData<fn() -> (T, D)>);
-/// A quantized tensor: the function gets a [`&QuantizedTensor`](QuantizedTensor). Its kernels stand under the keys `Quantized…`.
+/// A quantized tensor: the function receives a [`&QuantizedTensor`](QuantizedTensor). Its kernels are
+/// registered with the keys `Quantized…`.
 pub struct Quantized<Q, const RANK: usize, D: Device = Cpu>(PhantomData<fn() -> (Q, D)>);
-/// A tensor of any types: the function gets a `&DynTensor`.
+/// A tensor of any types: the function receives a `&DynTensor`.
 pub struct Any;
 
-/// A parameter in words, with its device where a key does not say it: two devices of others have one key.
+/// A parameter's description, with its device if the key does not identify it: all devices of users share one
+/// key.
 fn described<D: Device>(layout: &str, dtype: DType, rank: usize) -> String {
     let device = TypeId::of::<D>();
     let has_key = device == TypeId::of::<Cpu>() || device == TypeId::of::<Meta>();
@@ -222,7 +169,7 @@ impl Parameter for f64 {
     }
 }
 
-/// A function that an operator can run, with what it takes.
+/// A function that an operator can run, with its parameters.
 pub struct Kernel {
     pub(super) wanted: Vec<Wanted>,
     pub(super) run: Box<dyn for<'a> Fn(&Dispatching<'_>, &[Argument<'a>]) -> Result<DynTensor> + Send + Sync>,
@@ -242,7 +189,7 @@ fn argument<'a>(arguments: &[Argument<'a>], at: usize) -> Result<Argument<'a>> {
 }
 
 impl Kernel {
-    /// Of a function of one argument.
+    /// A kernel from a function of one argument.
     ///
     /// # Examples
     /// ```
@@ -252,14 +199,15 @@ impl Kernel {
     /// let mut dispatcher = Dispatcher::new();
     /// let scale = Kernel::of_two::<View<f32, 2>, f64, _>(|x, factor| x.mul(factor as f32));
     /// dispatcher.register("my::scale", DispatchKey::CPU, scale)?;
-    /// // A kernel that does not take what the others take is refused.
+    /// // A kernel with other parameters than the first is refused.
     /// let wrong = Kernel::of_one::<View<f64, 2>, _>(|x| x.neg());
     /// assert!(dispatcher.register("my::scale", DispatchKey::CPU, wrong).is_err());
     ///
     /// let x = DynTensor::from(Tensor::from([[1.0_f32, 2.0]]));
     /// let y = dispatcher.call("my::scale", &[(&x).into(), 10.0.into()])?;
     /// assert_eq!(y.downcast_ref::<f32, 2, Cpu>()?.to_vec()?, [10.0, 20.0]);
-    /// let error = dispatcher.call("my::scale", &[(&DynTensor::from(Tensor::from([1_i8]))).into(), 1.0.into()]).unwrap_err();
+    /// let z = DynTensor::from(Tensor::from([1_i8]));
+    /// let error = dispatcher.call("my::scale", &[(&z).into(), 1.0.into()]).unwrap_err();
     /// assert!(error.to_string().contains("there are: CPU (f32 of rank 2, number)"));
     /// # Ok::<(), rankform::Error>(())
     /// ```
@@ -272,7 +220,7 @@ impl Kernel {
         }
     }
 
-    /// Of a function of two arguments.
+    /// A kernel from a function of two arguments.
     pub fn of_two<A: Parameter, B: Parameter, O: Into<DynTensor>>(
         f: impl for<'a> Fn(A::Value<'a>, B::Value<'a>) -> Result<O> + Send + Sync + 'static,
     ) -> Kernel {
@@ -282,7 +230,7 @@ impl Kernel {
         Kernel { wanted: vec![wanted::<A>(), wanted::<B>()], run: Box::new(run) }
     }
 
-    /// Of a function of three arguments.
+    /// A kernel from a function of three arguments.
     pub fn of_three<A: Parameter, B: Parameter, C: Parameter, O: Into<DynTensor>>(
         f: impl for<'a> Fn(A::Value<'a>, B::Value<'a>, C::Value<'a>) -> Result<O> + Send + Sync + 'static,
     ) -> Kernel {
@@ -292,7 +240,8 @@ impl Kernel {
         Kernel { wanted: vec![wanted::<A>(), wanted::<B>(), wanted::<C>()], run: Box::new(run) }
     }
 
-    /// Of a function that looks at its arguments itself, and may call the kernels below; `classes` says what they are.
+    /// A kernel from a function that inspects its arguments itself and may call the kernels of lower keys.
+    /// `classes` lists the kinds of its parameters.
     pub fn boxed(
         classes: &[Class],
         run: impl for<'a> Fn(&Dispatching<'_>, &[Argument<'a>]) -> Result<DynTensor> + Send + Sync + 'static,
@@ -314,7 +263,7 @@ impl Kernel {
     }
 }
 
-/// What it takes: `(f32 of rank 2, number)`.
+/// Shows the parameters: `(f32 of rank 2, number)`.
 impl fmt::Display for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("(")?;
@@ -323,17 +272,4 @@ impl fmt::Display for Kernel {
         }
         f.write_str(")")
     }
-}
-
-/// Calls with other tensors in the places of these.
-pub(super) fn with_tensors(
-    arguments: &[Argument<'_>],
-    change: impl Fn(&DynTensor) -> Result<DynTensor>,
-    call: impl FnOnce(&[Argument<'_>]) -> Result<DynTensor>,
-) -> Result<DynTensor> {
-    let changed: Vec<Option<DynTensor>> =
-        arguments.iter().map(|x| x.tensor().map(&change).transpose()).collect::<Result<_>>()?;
-    let others: Vec<Argument<'_>> =
-        changed.iter().zip(arguments).map(|(new, &old)| new.as_ref().map_or(old, Argument::Tensor)).collect();
-    call(&others)
 }

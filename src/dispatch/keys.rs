@@ -1,4 +1,4 @@
-//! What decides which kernel runs: a set of 64 bits, the highest first.
+//! The keys that select a kernel: a set of 64 bits, of which the highest decides.
 // Imports: `device`, `dynamic`.
 
 #[cfg(feature = "cuda")]
@@ -10,7 +10,7 @@ use std::fmt;
 /// The keys, in rising order: an enum, and all of them as a constant.
 macro_rules! keys {
     ($($(#[$doc:meta])* $key:ident,)*) => {
-        /// Something about the operands that a kernel may be made for. Of several, the last in this order decides.
+        /// A property of operands for which a kernel may be registered. The last key in this order decides.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u8)]
         #[allow(clippy::upper_case_acronyms)] // PyTorch's names
@@ -27,23 +27,23 @@ macro_rules! keys {
 keys! {
     /// Elements on the host.
     CPU,
-    /// Elements on a graphics card.
+    /// Elements on a GPU.
     CUDA,
     /// Sizes without elements.
     Meta,
-    /// Elements on any other device: one of a user, or one chosen at run time.
+    /// Elements on any other device: a user's, or one chosen at run time.
     OtherDevice,
     /// Quantized elements on the host.
     QuantizedCPU,
-    /// Quantized elements on a graphics card.
+    /// Quantized elements on a GPU.
     QuantizedCUDA,
-    /// Quantized elements elsewhere.
+    /// Quantized elements on another device.
     QuantizedOther,
     /// Indices and values on the host.
     SparseCPU,
-    /// Indices and values on a graphics card.
+    /// Indices and values on a GPU.
     SparseCUDA,
-    /// Indices and values elsewhere.
+    /// Indices and values on another device.
     SparseOther,
     /// Axes with names.
     Named,
@@ -53,19 +53,19 @@ keys! {
     Negative,
     /// Derivatives are recorded, on the host.
     AutogradCPU,
-    /// Derivatives are recorded, on a graphics card.
+    /// Derivatives are recorded, on a GPU.
     AutogradCUDA,
-    /// Derivatives are recorded, elsewhere.
+    /// Derivatives are recorded, on another device.
     AutogradOther,
 }
 
 impl DispatchKey {
-    /// Whether it records derivatives: without a kernel it is passed by.
+    /// Whether it records derivatives: without a kernel for it, the key is skipped.
     pub fn is_autograd(self) -> bool {
         self >= DispatchKey::AutogradCPU
     }
 
-    /// The keys of quantized and of sparse tensors on the device that a key of dense ones is for.
+    /// The keys of quantized and of sparse tensors on the device of a dense key.
     pub(super) fn beside(self) -> [DispatchKey; 2] {
         match self {
             DispatchKey::CPU => [DispatchKey::QuantizedCPU, DispatchKey::SparseCPU],
@@ -81,7 +81,8 @@ impl DispatchKey {
 /// ```
 /// use rankform::dispatch::{DispatchKey, DispatchKeySet};
 /// let keys = DispatchKeySet::of(&[DispatchKey::CPU, DispatchKey::Conjugate]);
-/// assert_eq!((keys.highest(), keys.to_string()), (Some(DispatchKey::Conjugate), "{Conjugate, CPU}".to_string()));
+/// assert_eq!(keys.highest(), Some(DispatchKey::Conjugate));
+/// assert_eq!(keys.to_string(), "{Conjugate, CPU}");
 /// assert_eq!(keys.without(DispatchKey::Conjugate).highest(), Some(DispatchKey::CPU));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -91,7 +92,7 @@ impl DispatchKeySet {
     /// No key.
     pub const EMPTY: DispatchKeySet = DispatchKeySet(0);
 
-    /// Of some keys.
+    /// The set of some keys.
     pub fn of(keys: &[DispatchKey]) -> Self {
         keys.iter().fold(Self::EMPTY, |set, &key| set.with(key))
     }
@@ -105,21 +106,21 @@ impl DispatchKeySet {
     pub const fn without(self, key: DispatchKey) -> Self {
         DispatchKeySet(self.0 & !(1 << key as u8))
     }
-    /// The keys of either.
+    /// The union of two sets.
     #[inline]
     pub const fn union(self, other: Self) -> Self {
         DispatchKeySet(self.0 | other.0)
     }
-    /// Whether a key is there.
+    /// Whether the set contains a key.
     pub const fn contains(self, key: DispatchKey) -> bool {
         self.0 >> key as u8 & 1 == 1
     }
-    /// The key that decides.
+    /// The highest key, which decides.
     #[inline]
     pub fn highest(self) -> Option<DispatchKey> {
         DispatchKey::ALL.get(63usize.wrapping_sub(self.0.leading_zeros() as usize)).copied()
     }
-    /// From the one that decides downwards.
+    /// The keys, from the highest down.
     pub fn iter(self) -> impl Iterator<Item = DispatchKey> {
         let mut rest = self;
         std::iter::from_fn(move || {
@@ -128,7 +129,7 @@ impl DispatchKeySet {
             Some(key)
         })
     }
-    /// The bits, of which number `key as u8` stands for a key.
+    /// The bits. Bit `key as u8` belongs to `key`.
     pub const fn bits(self) -> u64 {
         self.0
     }
@@ -150,7 +151,7 @@ impl fmt::Debug for DispatchKeySet {
 }
 
 impl DynTensor {
-    /// What decides which kernel runs on it. An undefined tensor has no key.
+    /// The keys that select a kernel for it. An undefined tensor has no key.
     pub fn key_set(&self) -> DispatchKeySet {
         let dense = if self.is_on::<Cpu>() {
             DispatchKey::CPU

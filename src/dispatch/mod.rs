@@ -1,20 +1,23 @@
-//! Operators by name, on tensors whose types are known at run time: which kernel runs is found by what the operands are.
+//! Operators by name, on tensors whose types are known at run time. The operands select the kernel.
 //!
 //! | file | |
 //! |---|---|
-//! | `keys.rs` | [`DispatchKey`], [`DispatchKeySet`]: what decides, and in which order |
-//! | `kernel.rs` | [`Kernel`]: typed functions with their types taken off |
+//! | `keys.rs` | [`DispatchKey`], [`DispatchKeySet`]: the keys that select a kernel, and their order |
+//! | `context.rs` | [`Argument`], [`Dispatching`]: a kernel's arguments, and the context of its call |
+//! | `kernel.rs` | [`Kernel`]: typed functions with erased types |
 //! | `dispatcher.rs` | [`Dispatcher`]: names, kernels, fallbacks |
 //! | `operators.rs` | the crate's own operators as kernels |
-//! | `sparse.rs` | those of sparse matrices |
+//! | `sparse.rs` | kernels of sparse matrices |
 // Imports: its own files.
 
+mod context;
 mod dispatcher;
 mod kernel;
 mod keys;
 mod operators;
 mod sparse;
 
-pub use dispatcher::{Dispatcher, Dispatching, Handle};
-pub use kernel::{Any, Argument, Class, Kernel, Parameter, Quantized, Sparse, View};
+pub use context::{Argument, Dispatching};
+pub use dispatcher::{Dispatcher, Handle};
+pub use kernel::{Any, Class, Kernel, Parameter, Quantized, Sparse, View};
 pub use keys::{DispatchKey, DispatchKeySet};

@@ -1,10 +1,12 @@
-//! The crate's own operators as kernels: every row of the tables of elementwise operators, reductions, matrix products.
+//! The crate's own operators as kernels: every row of the tables of elementwise operators, the reductions,
+//! and the matrix products.
 //!
-//! An operator is a graph, traced when it first runs; loops for it are compiled nowhere (`Device::map_by_name`).
+//! An operator is a graph, traced when it first runs. No loops are compiled for it (`Device::map_by_name`).
 // Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `ops`, `quantized`, `dynamic`, `dispatch`.
 
-use super::dispatcher::{Dispatcher, Dispatching};
-use super::kernel::{Argument, Class, Kernel, Quantized, Wanted, with_tensors};
+use super::context::{Argument, Dispatching, with_tensors};
+use super::dispatcher::Dispatcher;
+use super::kernel::{Class, Kernel, Quantized, Wanted};
 use super::keys::DispatchKey;
 use crate::device::{Cpu, Device};
 use crate::dtype::DType;
@@ -21,7 +23,7 @@ use crate::scalar::Prim;
 use num_complex::Complex;
 use std::marker::PhantomData;
 
-/// A kernel of operands with elements of a name on `D`.
+/// A kernel of operands with elements `of` on `D`.
 fn kernel<D: Device>(
     of: DType,
     classes: &[Class],
@@ -42,8 +44,8 @@ fn unlike(op: &'static str, arguments: &[Argument<'_>]) -> Error {
     Error::Type { op, expected: "tensors of one device".into(), found: found.join(", ") }
 }
 
-/// Fills a dispatcher with operators: on all elements, or on those that are used most. A constant, so that no kernel is
-/// compiled for the others.
+/// Fills a dispatcher with operators: for all elements, or for the most common ones. `ALL` is a constant, so
+/// that no kernel is compiled for the other elements.
 struct Fill<'a, D, const ALL: bool> {
     dispatcher: &'a mut Dispatcher,
     key: DispatchKey,
@@ -92,7 +94,7 @@ impl<D: Device, const ALL: bool> Fill<'_, D, ALL> {
         self.add(f.op, kernel::<D>(f.of, &[Class::Tensor, Class::Axes], Box::new(run)));
     }
 
-    /// A reduction over axes; none are no axes.
+    /// A reduction over axes. An empty list reduces no axis.
     fn reduction<R: Reducer<T> + Default, T: Element>(&mut self) {
         self.reducing(Reducing::of::<R, T>());
     }
@@ -157,7 +159,7 @@ impl<D: Device, const ALL: bool> Visit for Fill<'_, D, ALL> {
     }
 }
 
-/// A number as an element of a name.
+/// A number as an element of a dtype.
 fn bytes_of(number: f64, of: DType) -> [u8; 16] {
     fn as_element<T: Element>(number: f64) -> [u8; 16] {
         let mut bytes = [0; 16];
@@ -173,7 +175,7 @@ fn scalar<D: Device>(op: &'static str, of: DType, number: f64, beside: &DynTenso
     scalar.to(beside.device::<D>().ok_or_else(|| unlike(op, &[Argument::Tensor(beside)]))?)
 }
 
-/// The product of vectors, matrices or stacks of them, whose ranks stretch.
+/// The product of vectors, matrices or stacks of matrices, whose ranks broadcast.
 fn matmul<D: Device>(product: Product<D>, x: &DynTensor, y: &DynTensor) -> Result<DynTensor> {
     let op = "matmul";
     if (x.rank(), y.rank()) == (2, 2) {
@@ -212,12 +214,12 @@ fn matmul<D: Device>(product: Product<D>, x: &DynTensor, y: &DynTensor) -> Resul
     if m { product.removed(product.rank() - 1 - usize::from(!n)) } else { Ok(product) }
 }
 
-/// Whether an element is one of those that are used most.
+/// Whether an element type is one of the most common ones.
 const fn is_common(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F64 | DType::I32 | DType::I64)
 }
 
-/// The key of dense tensors on a device, found as those of tensors are.
+/// The key of dense tensors on a device, found through a tensor there.
 fn key_of<D: Device>(device: &D) -> Result<DispatchKey> {
     let keys = DynTensor::empty(DType::F32, &[0], device)?.key_set();
     keys.highest().ok_or_else(|| Error::Value { op: "dispatch", what: "a device without a key".into() })
@@ -227,27 +229,30 @@ impl Dispatcher {
     /// The crate's elementwise operators, reductions and matrix products, for f32, f64, i32 and i64.
     ///
     /// # Cost
-    /// On the CPU they are interpreted, and compiled with rankform: a program that calls this compiles none of them. On other
-    /// devices the graphs of all of them are compiled in the crate that calls this.
+    /// On the CPU the operators are interpreted, and they are compiled with rankform: a program that calls
+    /// this compiles none of them. For other devices the graphs of all operators are compiled in the crate
+    /// that calls this.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
     pub fn with_arithmetic<D: Device + Default>() -> Result<Dispatcher> {
-        // A branch would be looked through by the compiler, with all that it calls.
+        // A function pointer, because the compiler would follow both sides of a branch with all that they
+        // call.
         let fill: fn(&D) -> Result<Dispatcher> =
             const { if D::IS_CPU { |_| Self::on_cpu() } else { Self::filled::<D, false> } };
         fill(&D::default())
     }
 
-    /// Compiled here, once for all programs.
+    /// Compiled with this crate, once for all programs.
     fn on_cpu() -> Result<Dispatcher> {
         Self::filled::<Cpu, false>(&Cpu)
     }
 
-    /// Every elementwise operator of the crate, for every element that it takes, and reductions and matrix products.
+    /// Every elementwise operator of the crate, for every element that it takes, with the reductions and
+    /// matrix products.
     ///
     /// # Cost
-    /// The graphs of all of them are compiled in the crate that calls this, for the CPU too.
+    /// The graphs of all operators are compiled in the crate that calls this, for the CPU too.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
@@ -293,7 +298,7 @@ impl Dispatcher {
     }
 }
 
-/// The real numbers of integers with a scale, by the step of their elements.
+/// The real numbers of quantized integers, by the operator `step` for their elements.
 fn dequantized<D: Device>(
     step: Elementwise<D>,
     values: &DynTensor,
@@ -313,8 +318,8 @@ fn dequantized<D: Device>(
 }
 
 impl Dispatcher {
-    /// Kernels of quantized tensors: `dequantize`, for 1 to 4 axes. Sums and products need a scale of their own: these are a
-    /// user's to register.
+    /// Kernels of quantized tensors: `dequantize`, for 1 to 4 axes. Sums and products need their own scale,
+    /// so a user registers these.
     fn quantized_of<Q: QuantizedElement, D: Device>(&mut self, key: DispatchKey) -> Result<()> {
         self.dequantize::<Q, 1, D>(key)?;
         self.dequantize::<Q, 2, D>(key)?;
@@ -342,7 +347,8 @@ fn without_names(x: &DynTensor) -> Result<DynTensor> {
     x.share_data().with_names(&[])
 }
 
-/// Names of results: those of one operand, without the axes that go; of two operands those of both, which must agree.
+/// The axes' names of a result: for one operand its names without those of the reduced axes, for two operands
+/// the names of both, which must agree.
 fn named(call: &Dispatching<'_>, arguments: &[Argument<'_>]) -> Result<DynTensor> {
     let gone = arguments
         .iter()
@@ -365,7 +371,8 @@ fn named(call: &Dispatching<'_>, arguments: &[Argument<'_>]) -> Result<DynTensor
     if names.len() == result.rank() { result.with_names(&names) } else { Ok(result) }
 }
 
-/// The rows' name of the left matrix, the columns' of the right; the axes summed over must agree, as a stack's must.
+/// The name of the left matrix's rows and of the right matrix's columns. The names of the summed axes must
+/// agree, as must those of a stack.
 fn named_matmul(call: &Dispatching<'_>, arguments: &[Argument<'_>]) -> Result<DynTensor> {
     let [Some(x), Some(y)] = [0, 1].map(|at: usize| arguments.get(at).and_then(Argument::tensor)) else {
         return Err(unlike("matmul", arguments));

@@ -1,9 +1,10 @@
-//! Sparse matrices before a dispatcher: their values as tensors without a type, so that what computes with them is compiled once
-//! for a device, not once for each element.
+//! Kernels of sparse matrices. Their values are tensors without static types, so the code is compiled once
+//! for a device and not once for each element.
 // Imports: `error`, `dim`, `element`, `device`, `dynamic`, `tensor`, `sparse`, `ops`, `dispatch`.
 
+use super::context::Argument;
 use super::dispatcher::Dispatcher;
-use super::kernel::{Argument, Kernel, Sparse, View, Wanted, wanted};
+use super::kernel::{Kernel, Sparse, View, Wanted, wanted};
 use super::keys::DispatchKey;
 use crate::device::Device;
 use crate::dim::Dim;
@@ -14,11 +15,11 @@ use crate::ops::Mul;
 use crate::sparse::{SparseTensor, coalesced, indices_of, places};
 use crate::tensor::Tensor;
 
-/// A sparse matrix without its type.
+/// A sparse matrix without static types.
 struct Matrix {
-    /// `[2, n]`, on the host.
+    /// Shape `[2, n]`, on the host.
     indices: Tensor<i64, 2>,
-    /// `[n]`.
+    /// Shape `[n]`.
     values: DynTensor,
     size: Dim<2>,
     coalesced: bool,
@@ -42,7 +43,7 @@ impl Matrix {
     }
 }
 
-/// Steps on values of one element.
+/// Operators on the values of one element type.
 struct Steps<D> {
     sum: Summing<D>,
     mul: Elementwise<D>,
@@ -163,7 +164,7 @@ fn unlike(op: &'static str, found: &[&DynTensor]) -> Error {
     Error::Type { op, expected: "sparse matrices and dense ones".into(), found: words.join(", ") }
 }
 
-/// A kernel of tensors.
+/// A kernel from a function of tensors.
 fn kernel(wanted: Vec<Wanted>, run: fn(&[&DynTensor]) -> Result<DynTensor>) -> Kernel {
     Kernel {
         wanted,

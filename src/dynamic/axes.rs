@@ -1,28 +1,29 @@
-//! Sizes and strides of a rank known at run time: without heap up to 8 axes.
-// Imports: `error`, `shared`, `dim`, `layout`.
+//! Sizes and strides of a rank known at run time, without heap memory up to 8 axes.
+// Imports: `error`, `fallible_arc`, `dim`, `layout`.
 
 use crate::dim::{Dim, Stride};
 use crate::error::{Error, Result, text};
+use crate::fallible_arc::FallibleArc;
 use crate::layout::Layout;
-use crate::shared::Shared;
 
 /// The most axes of a tensor whose rank is known at run time, as in NumPy and PyTorch.
 pub const MAX_RANK: usize = 64;
-/// Up to so many axes stand in the handle itself.
+/// The most axes that the handle itself holds.
 pub(crate) const FEW: usize = 8;
 
-/// Sizes and strides; together with an offset they keep the invariants of a [`Layout`].
+/// Sizes and strides. Together with an offset they satisfy the invariants of a [`Layout`].
 pub(crate) enum Axes {
     Few { rank: usize, size: [usize; FEW], stride: [isize; FEW] },
-    Many(Shared<(Vec<usize>, Vec<isize>)>),
+    Many(FallibleArc<(Vec<usize>, Vec<isize>)>),
 }
 
 impl Axes {
-    /// One axis of size 0: an undefined tensor's.
+    /// One axis of size 0, as an undefined tensor has.
     pub(crate) const NONE: Axes = Axes::Few { rank: 1, size: [0; FEW], stride: [1; FEW] };
 
     /// # Errors
-    /// [`Error::Value`] for more than [`MAX_RANK`] axes or another number of strides, [`Error::OutOfMemory`].
+    /// [`Error::Value`] for more than [`MAX_RANK`] axes or if the number of strides differs,
+    /// [`Error::OutOfMemory`].
     pub(crate) fn new(op: &'static str, sizes: &[usize], strides: &[isize]) -> Result<Self> {
         let rank = sizes.len();
         if rank > MAX_RANK || strides.len() != rank {
@@ -37,10 +38,10 @@ impl Axes {
             stride[..rank].copy_from_slice(strides);
             return Ok(Axes::Few { rank, size, stride });
         }
-        Ok(Axes::Many(Shared::new((owned(op, sizes)?, owned(op, strides)?))?))
+        Ok(Axes::Many(FallibleArc::new((owned(op, sizes)?, owned(op, strides)?))?))
     }
 
-    /// Of a layout with at most [`FEW`] axes.
+    /// From a layout with at most [`FEW`] axes.
     #[inline]
     pub(crate) fn few<const RANK: usize>(layout: &Layout<RANK>) -> Self {
         const { assert!(RANK <= FEW, "a layout of few axes") };
@@ -50,12 +51,12 @@ impl Axes {
         Axes::Few { rank: RANK, size, stride }
     }
 
-    /// Of the last `rank` axes of a layout.
+    /// From the last `rank` axes of a layout.
     pub(crate) fn last<const N: usize>(op: &'static str, layout: &Layout<N>, rank: usize) -> Result<Self> {
         Axes::new(op, &layout.size().0[N - rank..], &layout.stride().0[N - rank..])
     }
 
-    /// The same axes; many are shared.
+    /// The same axes. More than [`FEW`] axes are shared.
     #[inline]
     pub(crate) fn another(&self) -> Self {
         match self {
@@ -64,7 +65,7 @@ impl Axes {
         }
     }
 
-    /// Drops leading axes of size 1, of few axes, down to a rank.
+    /// Drops leading axes of size 1 down to the rank `wanted`, if there are at most [`FEW`] axes.
     #[inline]
     pub(crate) fn drop_leading(&mut self, wanted: usize) {
         if let Axes::Few { rank, size, stride } = self
@@ -98,13 +99,14 @@ impl Axes {
         self.size().len()
     }
 
-    /// The layout at a constant rank, with new leading axes of size 1 if that is larger; `None` if it is smaller.
+    /// The layout at a constant rank, with new leading axes of size 1 if that rank is larger; `None` if it is
+    /// smaller.
     #[inline]
     pub(crate) fn lifted<const N: usize>(&self, offset: usize) -> Option<Layout<N>> {
         (self.rank() <= N).then(|| self.behind(offset))
     }
 
-    /// The layout with all axes that there can be, the first of size 1.
+    /// The layout at the largest rank, with new leading axes of size 1.
     pub(crate) fn all(&self, offset: usize) -> Layout<MAX_RANK> {
         self.behind(offset)
     }
@@ -115,11 +117,11 @@ impl Axes {
         let (mut size, mut stride) = ([1; N], [0; N]);
         size[N - sizes.len()..].copy_from_slice(sizes);
         stride[N - sizes.len()..].copy_from_slice(strides);
-        Layout::of_parts(Dim(size), Stride(stride), offset)
+        Layout::from_parts(Dim(size), Stride(stride), offset)
     }
 }
 
-/// A vector that may find no memory.
+/// Copies into a vector whose allocation can fail.
 pub(crate) fn owned<T: Copy>(op: &'static str, values: &[T]) -> Result<Vec<T>> {
     let mut copy = Vec::new();
     copy.try_reserve_exact(values.len())
@@ -128,7 +130,8 @@ pub(crate) fn owned<T: Copy>(op: &'static str, values: &[T]) -> Result<Vec<T>> {
     Ok(copy)
 }
 
-/// An expression of a layout of constant rank, with leading axes of size 1: 8 axes for few, [`MAX_RANK`] for many.
+/// Evaluates an expression of a layout of constant rank, with leading axes of size 1: 8 axes for at most 8,
+/// [`MAX_RANK`] for more.
 macro_rules! laid_out {
     ($axes:expr, $offset:expr, |$layout:ident| $value:expr) => {
         match $axes.lifted::<{ $crate::dynamic::axes::FEW }>($offset) {
@@ -141,3 +144,22 @@ macro_rules! laid_out {
     };
 }
 pub(crate) use laid_out;
+
+/// Checks that the bytes of these sizes can be counted, and returns the number of elements.
+pub(super) fn counted(op: &'static str, size: &[usize], element: usize) -> Result<usize> {
+    let nonzero = size.iter().filter(|&&n| n > 0).try_fold(1usize, |all, &n| all.checked_mul(n));
+    let fits = nonzero
+        .and_then(|all| all.checked_mul(element.max(1)))
+        .is_some_and(|nbytes| nbytes <= isize::MAX as usize);
+    if !fits {
+        return Err(Error::Overflow { op, sizes: size.into(), element });
+    }
+    Ok(size.iter().product())
+}
+
+/// Row-major sizes and strides.
+pub(super) fn row_major(op: &'static str, size: &[usize], element: usize) -> Result<Axes> {
+    counted(op, size, element)?;
+    let axes = Axes::new(op, size, &[0; MAX_RANK][..size.len().min(MAX_RANK)])?;
+    laid_out!(axes, 0, |layout| Axes::last(op, &Layout::row_major(layout.size()), size.len()))
+}

@@ -1,38 +1,19 @@
-//! Where tensors of types known at run time come from, and their copies: bytes, foreign memory, other devices.
-// Imports: `error`, `shared`, `layout`, `dtype`, `device`, `allocation`, `tensor`.
+//! Sources of tensors of types known at run time, and their copies: bytes, foreign memory, other devices.
+// Imports: `error`, `fallible_arc`, `layout`, `dtype`, `device`, `allocation`, `tensor`.
 
-use super::axes::{Axes, laid_out};
-use super::memory::Memory;
+use super::axes::{Axes, counted, laid_out, row_major};
+use super::device_memory::Memory;
 use super::tensor::DynTensor;
 use crate::allocation::Allocation;
 use crate::device::{Cpu, Device, Init, OperandRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result, text};
+use crate::fallible_arc::FallibleArc;
 use crate::layout::Layout;
-use crate::shared::Shared;
 use crate::tensor::State;
 
-/// Sizes whose bytes can be counted: how many elements they hold.
-pub(super) fn counted(op: &'static str, size: &[usize], element: usize) -> Result<usize> {
-    let nonzero = size.iter().filter(|&&n| n > 0).try_fold(1usize, |all, &n| all.checked_mul(n));
-    let fits = nonzero
-        .and_then(|all| all.checked_mul(element.max(1)))
-        .is_some_and(|nbytes| nbytes <= isize::MAX as usize);
-    if !fits {
-        return Err(Error::Overflow { op, sizes: size.into(), element });
-    }
-    Ok(size.iter().product())
-}
-
-/// Row-major sizes and strides.
-pub(super) fn row_major(op: &'static str, size: &[usize], element: usize) -> Result<Axes> {
-    counted(op, size, element)?;
-    let axes = Axes::new(op, size, &[0; super::MAX_RANK][..size.len().min(super::MAX_RANK)])?;
-    laid_out!(axes, 0, |layout| Axes::last(op, &Layout::row_major(layout.size()), size.len()))
-}
-
 impl DynTensor {
-    /// All elements 0.
+    /// A tensor of zeros.
     ///
     /// # Errors
     /// [`Error::Overflow`], [`Error::OutOfMemory`]; [`Error::Value`] for more than 64 axes.
@@ -50,27 +31,29 @@ impl DynTensor {
         let axes = row_major(op, size, dtype.size())?;
         let nbytes = counted(op, size, dtype.size())? * dtype.size();
         let memory = Memory::new(Allocation::fresh(device, nbytes, fresh)?);
-        // SAFETY: new memory of as many elements as the sizes hold; zeros are elements, and unspecified bytes are written by
-        // the caller before anybody reads them.
+        // SAFETY: the memory is new and holds as many elements as the sizes. Zeros are elements, and the
+        // caller writes unspecified bytes before they are read.
         Ok(unsafe { DynTensor::assemble(memory, axes, 0, dtype, State::default()) })
     }
 
-    /// Sizes now, memory at the first [`mutable_data`](DynTensor::mutable_data).
+    /// A tensor with sizes, whose memory is allocated by the first [`mutable_data`](DynTensor::mutable_data).
     ///
     /// # Errors
     /// As [`DynTensor::zeros`].
     pub fn empty<D: Device>(dtype: DType, size: &[usize], device: &D) -> Result<DynTensor> {
         let axes = row_major("empty", size, dtype.size())?;
         let memory = Memory::new(Allocation::fresh(device, 0, Init::Zeroed)?);
-        let state = State { pending: !size.contains(&0), ..State::default() };
-        // SAFETY: a tensor that waits for its memory.
+        let state = State { deferred: !size.contains(&0), ..State::default() };
+        // SAFETY: the tensor has no memory yet, which both invariants allow.
         Ok(unsafe { DynTensor::assemble(memory, axes, 0, dtype, state) })
     }
 
-    /// On the CPU, with elements that `fill` writes as bytes: in native order, row-major. They are zeros before.
+    /// A tensor on the CPU, whose elements `fill` writes as bytes: in native order, row-major. They are zeros
+    /// before.
     ///
     /// # Errors
-    /// As [`DynTensor::zeros`]; what `fill` says; [`Error::Value`] for a byte of a boolean that is neither 0 nor 1.
+    /// As [`DynTensor::zeros`]; the errors of `fill`; [`Error::Value`] for a byte of a boolean that is
+    /// neither 0 nor 1.
     ///
     /// # Examples
     /// ```
@@ -91,7 +74,7 @@ impl DynTensor {
         let tensor = Self::fresh(op, dtype, size, &Cpu, Init::Zeroed)?;
         let nbytes = tensor.nbytes();
         if let Some(memory) = tensor.memory() {
-            // SAFETY: so many bytes of memory that was just made, which nobody else knows.
+            // SAFETY: the memory is new and has this many bytes, and no other handle has it.
             let bytes = unsafe { std::slice::from_raw_parts_mut(memory.address(), nbytes) };
             fill(bytes)?;
             if dtype == DType::Bool
@@ -106,10 +89,10 @@ impl DynTensor {
         Ok(tensor)
     }
 
-    /// On the CPU, a copy of elements that stand as bytes, in native order and row-major.
+    /// A tensor on the CPU, a copy of elements given as bytes, in native order and row-major.
     ///
     /// # Errors
-    /// As [`DynTensor::from_bytes_with`]; [`Error::Length`] when their number does not fit.
+    /// As [`DynTensor::from_bytes_with`]; [`Error::Length`] if the number of bytes does not fit.
     pub fn from_bytes(dtype: DType, size: &[usize], bytes: &[u8]) -> Result<DynTensor> {
         let expected = counted("from_bytes", size, dtype.size())?;
         if bytes.len() != expected * dtype.size() {
@@ -122,18 +105,20 @@ impl DynTensor {
         })
     }
 
-    /// In memory that somebody else owns, with any strides, in elements; without `stride`, row-major. `address` is that of
-    /// the element with index 0. `free` gives the memory back when the last handle is gone, exactly once, also when this
-    /// fails; it is called with the address and the number of bytes up to the last element. What lies between elements is not
-    /// touched: where they have gaps, other sizes and other elements take new memory.
+    /// A tensor in foreign memory, with any strides, in elements; without `stride`, row-major. `address` is
+    /// that of the element with index 0.
+    ///
+    /// `free` releases the memory when the last handle is dropped. It is called exactly once, also if this
+    /// function fails, with the address and the number of bytes up to the last element. The bytes between
+    /// elements are never touched: if the elements have gaps, other sizes and other elements take new memory.
     ///
     /// # Errors
-    /// [`Error::Overflow`], [`Error::Unsupported`] on a device without memory, [`Error::Value`] for an address that is not
-    /// aligned for the elements or a negative stride, [`Error::OutOfMemory`].
+    /// [`Error::Overflow`], [`Error::Unsupported`] on a device without memory, [`Error::Value`] for an
+    /// address that is not aligned for the elements or for a negative stride, [`Error::OutOfMemory`].
     ///
     /// # Safety
-    /// The elements that sizes and strides reach from `address` are valid, on `device`, and nobody else writes them, until
-    /// `free` is called.
+    /// The elements that sizes and strides reach from `address` are valid, on `device`, and nothing else
+    /// writes them, until `free` is called.
     pub unsafe fn from_external<D: Device>(
         dtype: DType,
         address: *mut u8,
@@ -183,15 +168,16 @@ impl DynTensor {
             }
         };
         // SAFETY: the caller's promise.
-        let memory =
-            Shared::new(unsafe { Allocation::external(device, address, nbytes, free)? }.with_gaps(gaps))?;
-        // SAFETY: the caller's promise, as many bytes as the layout reaches.
+        let memory = FallibleArc::new(
+            unsafe { Allocation::external(device, address, nbytes, free)? }.with_gaps(gaps),
+        )?;
+        // SAFETY: the caller's promise, for as many bytes as the layout reaches.
         Ok(unsafe { DynTensor::assemble(Memory::new(memory), axes, 0, dtype, State::default()) })
     }
 
     // ------------------------------------------------------------ copies
 
-    /// New memory on the same device with the same elements, in the same format if that is dense, else row-major.
+    /// Copies to new memory on the same device, in the same memory format if that is dense, else row-major.
     ///
     /// # Errors
     /// [`Error::Unallocated`], [`Error::Overflow`], [`Error::OutOfMemory`].
@@ -204,7 +190,7 @@ impl DynTensor {
         self.copied("copy", axes)
     }
 
-    /// New memory on the same device with the same elements, row-major.
+    /// Copies to new memory on the same device, row-major.
     ///
     /// # Errors
     /// [`Error::Unallocated`], [`Error::Overflow`], [`Error::OutOfMemory`].
@@ -212,9 +198,9 @@ impl DynTensor {
         self.copied("to_contiguous", row_major("to_contiguous", self.size(), self.dtype().size())?)
     }
 
-    /// New memory under axes that are dense.
+    /// Copies to new memory, with dense axes.
     fn copied(&self, op: &'static str, axes: Axes) -> Result<DynTensor> {
-        self.ready(op)?;
+        self.ensure_allocated(op)?;
         let nbytes = counted(op, self.size(), self.dtype().size())? * self.dtype().size();
         let Some(memory) = self.memory() else { return Ok(DynTensor::undefined()) };
         let fresh = memory.fresh(nbytes, Init::Unspecified)?;
@@ -222,46 +208,48 @@ impl DynTensor {
             let element = self.dtype().size();
             let to = OperandRef { address: fresh.address(), stride: axes.stride(), element };
             let from = OperandRef { address: self.raw_ptr().cast_mut(), stride: self.stride(), element };
-            // SAFETY: new memory, dense under its axes and as large as they need, and this tensor's elements, which lie
-            // inside its memory by invariant 1; both of the same sizes.
+            // SAFETY: the output is new memory, dense along its axes and as large as they need. The input is
+            // this tensor's elements, which lie inside its memory by invariant 1. Both have the same sizes.
             unsafe { memory.copy(self.size(), to, from)? };
         }
-        // SAFETY: new memory for these axes, which now holds elements of this name.
+        // SAFETY: the memory is new, was allocated for these axes, and now holds elements of this type.
         Ok(unsafe { DynTensor::assemble(fresh, axes, 0, self.dtype(), State::default()) })
     }
 
-    /// The bytes of the elements, row-major and in native order, wherever and however they lie.
+    /// The bytes of the elements, row-major and in native order, on any device and with any strides.
     ///
     /// # Errors
-    /// [`Error::Unallocated`], [`Error::NoData`] on a device without data, [`Error::Overflow`], [`Error::OutOfMemory`].
+    /// [`Error::Unallocated`], [`Error::NoData`] on a device without data, [`Error::Overflow`],
+    /// [`Error::OutOfMemory`].
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let op = "to_bytes";
-        self.ready(op)?;
+        self.ensure_allocated(op)?;
         let nbytes = counted(op, self.size(), self.dtype().size())? * self.dtype().size();
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(nbytes).map_err(|_| Error::OutOfMemory { op, nbytes })?;
         let packed = if self.is_contiguous() { self.share_data() } else { self.to_contiguous()? };
         if let Some(memory) = packed.memory().filter(|_| nbytes > 0) {
             memory.read(packed.offset() * self.dtype().size(), &mut bytes.spare_capacity_mut()[..nbytes])?;
-            // SAFETY: so many bytes were just written.
+            // SAFETY: this many bytes were just written.
             unsafe { bytes.set_len(nbytes) };
         }
         Ok(bytes)
     }
 
-    /// The bytes of the elements, in native order, if they are on the CPU and row-major order is the order of memory.
+    /// The bytes of the elements, in native order, if the elements are on the CPU and contiguous in row-major
+    /// order.
     pub fn as_bytes(&self) -> Option<&[u8]> {
         let memory = self.memory()?.get::<Cpu>()?;
-        if self.ready("as_bytes").is_err() || !self.is_contiguous() {
+        if self.ensure_allocated("as_bytes").is_err() || !self.is_contiguous() {
             return None;
         }
         let start = memory.ptr().wrapping_add(self.offset() * self.dtype().size());
-        // SAFETY: invariant 1: so many elements from there on, without padding; the borrow keeps the memory, and nobody
-        // writes it: writing needs `&mut` and the only handle.
+        // SAFETY: invariant 1: this many elements begin at the address, without padding. The borrow keeps the
+        // memory, and no writer exists, because writing needs `&mut` and the only handle.
         Some(unsafe { std::slice::from_raw_parts(start, self.nbytes()) })
     }
 
-    /// The same elements on another device, in new memory, row-major; on the same device too.
+    /// Copies the elements to a device, in new memory, row-major; also if it is the same device.
     ///
     /// # Errors
     /// Those of [`DynTensor::to_bytes`] and [`DynTensor::zeros`].
@@ -269,7 +257,7 @@ impl DynTensor {
         let bytes = self.to_bytes()?;
         let there = Self::fresh("to", self.dtype(), self.size(), device, Init::Unspecified)?;
         if !bytes.is_empty() {
-            // SAFETY: new memory of exactly so many bytes, which nobody else knows.
+            // SAFETY: the memory is new and has exactly this many bytes, and no other handle has it.
             unsafe { device.write(there.raw_ptr().cast_mut(), &bytes)? };
         }
         Ok(there)

@@ -1,4 +1,4 @@
-//! Printing: `Display` as of the typed tensor, `Debug` with its types.
+//! Printing: `Display` as for typed tensors, `Debug` with the types.
 // Imports: `error`, `device`, `element`, `tensor`, `dynamic`.
 
 use super::tensor::DynTensor;
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::tensor::{Cell, Cells, decode};
 use std::fmt;
 
-/// How printing reads elements of a type.
+/// A function that formats the elements of one type.
 struct Decode;
 impl ElementVisitor for Decode {
     type Output = fn(&[u8]) -> Cell;
@@ -20,12 +20,13 @@ impl ElementVisitor for Decode {
 
 fn print(here: &DynTensor, f: &fmt::Formatter<'_>) -> Result<String> {
     let (op, kind) = ("display", here.dtype());
-    here.ready(op)?;
+    here.ensure_allocated(op)?;
     let elements = here.strided::<Cpu>().ok_or(Error::NoData { op, device: "another device" })?;
     Cells { kind, decode: kind.visit(Decode), elements }.display(f)
 }
 
-/// The elements, as NumPy prints them; they come to the CPU for it. Without elements to print: what the tensor is.
+/// Prints the elements as NumPy does, after a copy to the CPU. A tensor without accessible elements is
+/// described.
 impl fmt::Display for DynTensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let here = if self.is_on::<Cpu>() { Ok(self.share_data()) } else { self.to(&Cpu) };
@@ -36,7 +37,7 @@ impl fmt::Display for DynTensor {
     }
 }
 
-/// What the tensor is, without its elements.
+/// Describes the tensor, without its elements.
 impl fmt::Debug for DynTensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "DynTensor({}, sizes {:?}, on {})", self.dtype(), self.size(), self.device_name())

@@ -1,26 +1,27 @@
-//! What few tensors have, in a box of its own: names of axes, symbolic sizes, data of a backend, an error of access.
-// Imports: `error`, `shared`, `symbolic`, `dynamic`.
+//! Rare properties of a tensor, in a separate heap block: names of axes, symbolic sizes, data of a backend,
+//! an error of access.
+// Imports: `error`, `fallible_arc`, `symbolic`, `dynamic`.
 
 use super::opaque::Opaque;
 use super::tensor::DynTensor;
 use crate::error::{Error, Result, text};
-use crate::shared::Shared;
+use crate::fallible_arc::FallibleArc;
 use crate::symbolic::{Bindings, Extent};
 use std::any::Any;
 use std::sync::Arc;
 
-/// Anything, shared by handles.
+/// Data of any type, shared by handles.
 type Data = Arc<dyn Any + Send + Sync>;
 
-/// The box. Handles share it; a change makes a new one.
+/// The heap block. Handles share it, and a change makes a new one.
 #[derive(Default)]
 pub(crate) struct Extra {
-    /// One a axis, or none; `""` is no name.
+    /// One name for each axis, or none at all; `""` for an axis without a name.
     names: Vec<String>,
     symbols: Vec<Extent>,
     backend: Option<Data>,
     access_error: Option<Arc<str>>,
-    /// The tensor whose sizes these are, when its elements have no strides.
+    /// The sparse or quantized tensor with these sizes, if the elements have no strides.
     opaque: Option<(Opaque, Data)>,
 }
 
@@ -32,14 +33,14 @@ impl Extra {
         Extra { names: Vec::new(), symbols, backend, access_error, opaque }
     }
 
-    /// Why elements are not reached by strides.
+    /// The reason why the elements cannot be reached by strides.
     #[inline]
     fn access_error(&self) -> Option<&str> {
         self.access_error.as_deref().or_else(|| self.opaque.as_ref().map(|(what, _)| what.why()))
     }
 }
 
-/// The error with these words, where there are any.
+/// The error with the reason `refused`, if there is one.
 #[inline]
 fn unless(op: &'static str, refused: Option<&str>) -> Result<()> {
     match refused {
@@ -48,7 +49,7 @@ fn unless(op: &'static str, refused: Option<&str>) -> Result<()> {
     }
 }
 
-/// Words in memory of their own, which may not be there.
+/// Copies words into new memory, whose allocation can fail.
 fn owned_words<'a>(op: &'static str, words: impl Iterator<Item = &'a str>) -> Result<Vec<String>> {
     let mut all = Vec::new();
     for word in words {
@@ -71,7 +72,7 @@ impl DynTensor {
         })
     }
 
-    /// As [`with_extra`](DynTensor::with_extra); compiled once.
+    /// As [`with_extra`](DynTensor::with_extra), but compiled once.
     fn with_changed(mut self, change: &mut dyn FnMut(&mut Extra)) -> Result<DynTensor> {
         let mut extra = match self.extra.as_deref() {
             None => Extra::default(),
@@ -87,23 +88,24 @@ impl DynTensor {
             && backend.is_none()
             && access_error.is_none()
             && opaque.is_none();
-        self.extra = if empty { None } else { Some(Shared::new(extra)?) };
+        self.extra = if empty { None } else { Some(FallibleArc::new(extra)?) };
         Ok(self)
     }
 
-    /// What lies behind the handle, if it is no tensor with strides.
+    /// The kind of tensor behind the handle, if the elements have no strides.
     #[inline]
     pub fn opaque(&self) -> Option<Opaque> {
         self.extra.as_ref()?.opaque.as_ref().map(|(what, _)| *what)
     }
 
-    /// A handle on something without strides: its sizes stay as they are.
+    /// A handle on a tensor without strides. Its sizes can no longer change.
     pub(super) fn made_opaque<X: Any + Send + Sync>(self, what: Opaque, tensor: X) -> Result<DynTensor> {
         let tensor: Arc<dyn Any + Send + Sync> = Arc::new(tensor);
         self.with_extra(|extra| extra.opaque = Some((what, tensor))).map(DynTensor::frozen)
     }
 
-    /// What lies behind the handle, if it is no tensor with strides, of this type, and no lazy view of it.
+    /// The tensor without strides behind the handle, if it has this type and the handle is no lazy view of
+    /// it.
     pub(crate) fn behind<X: Any>(&self) -> Option<&X> {
         if self.is_conjugate() || self.is_negative() {
             return None;
@@ -117,34 +119,36 @@ impl DynTensor {
         unless(op, self.extra.as_ref().and_then(|extra| extra.access_error.as_deref()))
     }
 
-    /// The same, or that there are no elements with strides.
+    /// As `permitted`; also an error if the elements have no strides.
     #[inline]
     pub(crate) fn accessible(&self, op: &'static str) -> Result<()> {
         unless(op, self.extra.as_ref().and_then(|extra| extra.access_error()))
     }
 
-    /// Whether the handle has any of what stands in the box, which is made only then.
+    /// Whether the handle has any of these properties. Their heap block exists only then.
     pub fn has_extra(&self) -> bool {
         self.extra.is_some()
     }
 
     // ------------------------------------------------------------ names
 
-    /// The names of the axes, `""` for one without; empty for a tensor without names.
+    /// The names of the axes, `""` for an axis without a name; empty for a tensor without names.
     pub fn names(&self) -> &[String] {
         self.extra.as_ref().map_or(&[], |extra| &extra.names)
     }
 
-    /// With names for its axes; `""` for one without, no names at all for `&[]`.
+    /// Names the axes: `""` for an axis without a name, `&[]` for no names at all.
     ///
     /// # Errors
-    /// [`Error::Value`] for another number of names than axes, a name twice or one that is no word; [`Error::OutOfMemory`].
+    /// [`Error::Value`] if the number of names is not that of axes, or for a repeated name or one that is no
+    /// word; [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
     /// use rankform::DynTensor;
-    /// let images = DynTensor::from(Tensor::<f32, 3>::zeros([2, 4, 5], &Cpu)?).with_names(&["batch", "row", "column"])?;
+    /// let images = DynTensor::from(Tensor::<f32, 3>::zeros([2, 4, 5], &Cpu)?);
+    /// let images = images.with_names(&["batch", "row", "column"])?;
     /// assert_eq!(images.axis("row")?, 1);
     /// assert_eq!(images.align_to(&["column", "batch", "channel", "row"])?.size(), [5, 2, 1, 4]);
     /// assert!(images.axis("depth").unwrap_err().to_string().contains("batch, row, column"));
@@ -170,7 +174,7 @@ impl DynTensor {
     /// The axis with a name.
     ///
     /// # Errors
-    /// [`Error::Value`], which lists the names that there are.
+    /// [`Error::Value`], which lists the names.
     pub fn axis(&self, name: &str) -> Result<usize> {
         let found = self.names().iter().position(|own| own == name && !name.is_empty());
         found.ok_or_else(|| Error::Value {
@@ -179,10 +183,11 @@ impl DynTensor {
         })
     }
 
-    /// The axes in the order of these names; a name that the tensor does not have is a new axis of size 1.
+    /// The axes in the order of these names. For a name that the tensor does not have, there is a new axis of
+    /// size 1.
     ///
     /// # Errors
-    /// [`Error::Value`] when an axis has no name or its name is missing in `names`.
+    /// [`Error::Value`] if an axis has no name or its name is missing in `names`.
     pub fn align_to(&self, names: &[&str]) -> Result<DynTensor> {
         let op = "align_to";
         let unnamed = self.names().is_empty() && self.rank() > 0;
@@ -208,7 +213,7 @@ impl DynTensor {
         aligned.with_names(names)
     }
 
-    /// The names of a result with the axes `from` of this tensor, in order; `None` is a new axis.
+    /// The names of a result that has the axes `from` of this tensor, in order; `None` is a new axis.
     pub(super) fn names_of(
         &self,
         result: DynTensor,
@@ -236,10 +241,10 @@ impl DynTensor {
         })
     }
 
-    /// The names of the result of an operator on two tensors, whose last axes stand over each other.
+    /// The names of the result of an operator on two tensors, whose axes are aligned at the last one.
     ///
     /// # Errors
-    /// [`Error::Value`] when two axes that meet have different names, or a name would stand in two places.
+    /// [`Error::Value`] if two aligned axes have different names, or a name would occur twice.
     pub fn joint_names(op: &'static str, left: &DynTensor, right: &DynTensor) -> Result<Vec<String>> {
         if left.names().is_empty() && right.names().is_empty() {
             return Ok(Vec::new());
@@ -281,19 +286,20 @@ impl DynTensor {
 
     // ------------------------------------------------------------ symbolic sizes
 
-    /// With expressions for its sizes, one an axis. Views have none.
+    /// Sets expressions for its sizes, one for each axis. Views do not inherit them.
     ///
     /// # Errors
-    /// [`Error::Value`] for another number of them than axes, [`Error::OutOfMemory`].
+    /// [`Error::Value`] if their number is not that of axes, [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
     /// use rankform::symbolic::{Bindings, Extent};
     /// use rankform::{DType, DynTensor};
-    /// // What a program was traced with: a batch of 2, to be any.
+    /// // The example input of a traced program, with a batch of 2 that may become any size.
     /// let batch = Extent::named("batch");
-    /// let input = DynTensor::zeros(DType::F32, &[2, 8], &Meta::new())?.with_symbolic_sizes(vec![batch.clone(), 8.into()])?;
+    /// let input = DynTensor::zeros(DType::F32, &[2, 8], &Meta::new())?;
+    /// let input = input.with_symbolic_sizes(vec![batch.clone(), 8.into()])?;
     /// let mut sizes = Bindings::default();
     /// input.bind(&DynTensor::zeros(DType::F32, &[64, 8], &Cpu)?, &mut sizes)?;
     /// assert_eq!((batch * 3).eval(&sizes)?, 192);
@@ -307,11 +313,11 @@ impl DynTensor {
         }
         self.with_extra(|extra| extra.symbols = sizes)
     }
-    /// The expressions of its sizes; none for most tensors.
+    /// The expressions of its sizes; empty for most tensors.
     pub fn symbolic_sizes(&self) -> &[Extent] {
         self.extra.as_ref().map_or(&[], |extra| &extra.symbols)
     }
-    /// Solves its symbolic sizes for those of another tensor, which stands in its place.
+    /// Solves its symbolic sizes for the sizes of `other`, which takes its place.
     ///
     /// # Errors
     /// [`Error::Value`] as [`Bindings::bind`].
@@ -321,21 +327,22 @@ impl DynTensor {
 
     // ------------------------------------------------------------ backend data, access
 
-    /// With data of a backend beside it, which handles and views share; in the place of what was there. What lies behind the
-    /// handle of a sparse or quantized tensor stays.
+    /// Attaches data of a backend, which handles and views share. It replaces earlier data. A sparse or
+    /// quantized tensor behind the handle stays.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
     pub fn with_backend_data<T: Any + Send + Sync>(self, data: T) -> Result<DynTensor> {
         self.with_extra(|extra| extra.backend = Some(Arc::new(data)))
     }
-    /// The data of a backend, if there is some of this type.
+    /// The data of a backend, if it has this type.
     pub fn backend_data<T: Any + Send + Sync>(&self) -> Option<&T> {
         self.extra.as_ref()?.backend.as_deref()?.downcast_ref()
     }
 
-    /// With elements that must not be reached: whoever tries gets these words as an error, also from
-    /// [`as_sparse`](DynTensor::as_sparse) and [`as_quantized`](DynTensor::as_quantized). Sizes, strides and views stay.
+    /// Forbids access to the elements: each attempt returns an error with these words, also of
+    /// [`as_sparse`](DynTensor::as_sparse) and [`as_quantized`](DynTensor::as_quantized). Sizes, strides and
+    /// views stay available.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
@@ -344,9 +351,11 @@ impl DynTensor {
     /// ```
     /// use rankform::prelude::*;
     /// use rankform::DynTensor;
-    /// let x = DynTensor::from(Tensor::from([1.0, 2.0])).without_access("a placeholder, bound when the graph runs")?;
+    /// let x = DynTensor::from(Tensor::from([1.0, 2.0]));
+    /// let x = x.without_access("a placeholder, bound when the graph runs")?;
     /// assert_eq!(x.reshaped(&[2, 1])?.size(), [2, 1]);
-    /// assert_eq!(x.to_bytes().unwrap_err().to_string(), "to_bytes: a placeholder, bound when the graph runs");
+    /// let error = x.to_bytes().unwrap_err();
+    /// assert_eq!(error.to_string(), "to_bytes: a placeholder, bound when the graph runs");
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn without_access(self, why: &str) -> Result<DynTensor> {

@@ -1,5 +1,5 @@
-//! Operators on tensors whose types are known at run time, one for each element: a graph on devices that interpret
-//! ([`Device::map_by_name`]), so nothing is compiled for an operator but what writes it down.
+//! Operators on tensors whose types are known at run time, one for each element. On devices that interpret
+//! they are graphs ([`Device::map_by_name`]): for an operator only the code that traces it is compiled.
 // Imports: `error`, `dtype`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`, `dynamic`.
 
 use super::tensor::DynTensor;
@@ -14,7 +14,7 @@ use crate::tensor::{Leaf, Tensor};
 use num_complex::Complex;
 use std::marker::PhantomData;
 
-/// A program that carries nothing.
+/// A program without data.
 trait Plain: Program {
     const PROGRAM: Self;
 }
@@ -43,7 +43,7 @@ unsafe fn map_of<P: Plain, D: Device>(
     unsafe { device.map_by_name(&P::PROGRAM, sizes, outputs, inputs) }
 }
 
-/// A tensor of words as wide as elements of a name, as a tensor of these.
+/// Makes a tensor of elements `$dtype` from a tensor of words of the same size.
 macro_rules! by_width {
     ($dtype:expr, $W:ident => $tensor:expr) => {{
         macro_rules! of {
@@ -59,7 +59,7 @@ macro_rules! by_width {
             8 => of!(u64),
             _ => of!(Complex<f64>),
         };
-        // SAFETY: the kernel wrote elements of this name, which are as wide.
+        // SAFETY: the kernel wrote elements of this type, which have the size of the words.
         unsafe { words.renamed($dtype) }
     }};
 }
@@ -76,7 +76,7 @@ fn unlike<D: Device>(op: &'static str, of: DType, x: &DynTensor) -> Error {
     Error::Type { op, expected, found: x.kind_in_words() }
 }
 
-/// An operand at rank 8 or 16, its axes in these places.
+/// An operand at rank 8 or 16, whose axes are at these places.
 fn leaf<'a, const N: usize, D: Device>(
     op: &'static str,
     of: DType,
@@ -89,7 +89,8 @@ fn leaf<'a, const N: usize, D: Device>(
         .ok_or_else(|| unlike::<D>(op, of, x))
 }
 
-/// An elementwise operator: the elements of its operands and of its result, and what runs it on `D`.
+/// An elementwise operator: the types of its operands and of its result, and the function that runs it on
+/// `D`.
 pub(crate) struct Elementwise<D> {
     pub(crate) op: &'static str,
     pub(crate) operands: &'static [DType],
@@ -105,7 +106,7 @@ impl<D> Clone for Elementwise<D> {
 impl<D> Copy for Elementwise<D> {}
 
 impl<D: Device> Elementwise<D> {
-    /// `F` of one operand.
+    /// The operator `F` of one operand.
     pub(crate) const fn of_one<F: Op<(A,)>, A: Element>() -> Self {
         Elementwise {
             op: F::NAME,
@@ -114,21 +115,21 @@ impl<D: Device> Elementwise<D> {
             run: map_of::<Store<Call<F, (Input<A>,)>>, D>,
         }
     }
-    /// `F` of two.
+    /// The operator `F` of two operands.
     pub(crate) const fn of_two<F: Op<(A, B)>, A: Element, B: Element>() -> Self {
         let run: MapFn<D> = map_of::<Store<Call<F, (Input<A>, Input<B>)>>, D>;
         Elementwise { op: F::NAME, operands: &[A::DTYPE, B::DTYPE], out: F::Out::DTYPE, run }
     }
-    /// `F` of three.
+    /// The operator `F` of three operands.
     pub(crate) const fn of_three<F: Op<(A, B, C)>, A: Element, B: Element, C: Element>() -> Self {
         let run: MapFn<D> = map_of::<Store<Call<F, (Input<A>, Input<B>, Input<C>)>>, D>;
         Elementwise { op: F::NAME, operands: &[A::DTYPE, B::DTYPE, C::DTYPE], out: F::Out::DTYPE, run }
     }
 
-    /// Its value, whose ranks stretch; `op` is what errors name.
+    /// Applies it; the operands' ranks broadcast. `op` is the name in errors.
     ///
     /// # Errors
-    /// [`Error::Type`] for other operands than it has, and for more than 8 axes; those of expressions.
+    /// [`Error::Type`] for operands of other types and for more than 8 axes; those of expressions.
     pub(crate) fn call(&self, op: &'static str, operands: &[&DynTensor]) -> Result<DynTensor> {
         if operands.len() != self.operands.len() {
             let what =
@@ -141,7 +142,7 @@ impl<D: Device> Elementwise<D> {
             let new = 8usize.saturating_sub(x.rank());
             leaves.push(leaf::<8, D>(op, of, x, std::array::from_fn(|axis| axis.checked_sub(new)))?);
         }
-        // In the operands' own sizes, which stand at the ends of those of rank 8.
+        // Errors name the operands' own sizes, which are the last of those at rank 8.
         for (k, left) in operands.iter().enumerate() {
             let misfit = |right: &&&DynTensor| {
                 let mut pairs = left.size().iter().rev().zip(right.size().iter().rev());
@@ -160,7 +161,7 @@ impl<D: Device> Elementwise<D> {
             }
             other => other,
         };
-        // SAFETY: the operands have the elements of the operator.
+        // SAFETY: the operands have the operator's element types.
         let out = by_width!(self.out, W => unsafe { eval_named::<W, D>(op, &leaves, device, self.run) }.map_err(of_rank)?);
         Ok(out.with_rank(rank))
     }
@@ -171,7 +172,7 @@ pub(crate) struct Reducing<D> {
     pub(crate) op: &'static str,
     pub(crate) of: DType,
     out: DType,
-    /// Whether no elements have no value.
+    /// Whether an empty reduction has no value.
     needs: bool,
     run: ReduceFn<D>,
 }
@@ -206,10 +207,10 @@ impl<D: Device> Reducing<D> {
         }
     }
 
-    /// Its value over some axes; none are no axes.
+    /// Reduces over some axes. An empty list reduces no axis.
     ///
     /// # Errors
-    /// [`Error::Axis`] for one that is not there or stands twice, and as [`Elementwise::call`].
+    /// [`Error::Axis`] for an axis out of range or twice, and as [`Elementwise::call`].
     pub(crate) fn call(&self, x: &DynTensor, axes: &[usize]) -> Result<DynTensor> {
         let op = self.op;
         let wrong =
@@ -220,7 +221,7 @@ impl<D: Device> Reducing<D> {
         if x.rank() > 8 {
             return Err(unlike::<D>(op, self.of, x));
         }
-        // The axes that stay in places 0 to 7, those that go in 8 to 15.
+        // The kept axes are at the places 0 to 7, the reduced ones at 8 to 15.
         let (mut places, kept) = ([None; 16], x.rank() - axes.len());
         let (mut stay, mut go) = (8 - kept, 16 - axes.len());
         for axis in 0..x.rank() {
@@ -228,20 +229,20 @@ impl<D: Device> Reducing<D> {
             places[*place] = Some(axis);
             *place += 1;
         }
-        x.ready(op)?;
+        x.ensure_allocated(op)?;
         let leaf = leaf::<16, D>(op, self.of, x, places)?;
         let gone = std::array::from_fn(|axis| axis >= 8);
         let of_x = |error| match error {
             Error::Empty { op, .. } => Error::Empty { op, sizes: x.size().into() },
             other => other,
         };
-        // SAFETY: the operand has the elements of the reducer.
+        // SAFETY: the operand has the reducer's element type.
         let out = by_width!(self.out, W => unsafe { reduce_named::<W, D>((op, self.needs), leaf, gone, self.run) }.map_err(of_x)?);
         Ok(out.with_rank(kept))
     }
 }
 
-/// The product of matrices, or of stacks of them, of one element.
+/// The product of matrices, or of stacks of matrices, of one element type.
 pub(crate) struct Product<D> {
     pub(crate) of: DType,
     run: unsafe fn(&D, ContractPlan<'_>, OperandRef<'_>, OperandRef<'_>, OperandRef<'_>) -> Result<()>,
@@ -255,7 +256,7 @@ impl<D> Clone for Product<D> {
 impl<D> Copy for Product<D> {}
 
 impl<D: Device> Product<D> {
-    /// Of elements `T`.
+    /// The product of elements `T`.
     pub(crate) const fn of<T: Number>() -> Self {
         /// # Safety
         /// As [`Device::contract`].
@@ -272,10 +273,11 @@ impl<D: Device> Product<D> {
         Product { of: T::DTYPE, run: run::<T, D> }
     }
 
-    /// The product of tensors of as many axes, two at least, whose batches of 1 stretch.
+    /// The product of two tensors of the same rank, at least 2. Batch axes of size 1 broadcast.
     ///
     /// # Errors
-    /// As those of [`Tensor::matmul`](crate::Tensor::matmul); [`Error::Type`] for other elements, another device or other ranks.
+    /// As those of [`Tensor::matmul`](crate::Tensor::matmul); [`Error::Type`] for elements of another type,
+    /// another device or other ranks.
     pub(crate) fn call(&self, op: &'static str, x: &DynTensor, y: &DynTensor) -> Result<DynTensor> {
         let rank = x.rank();
         for operand in [x, y] {
@@ -288,7 +290,7 @@ impl<D: Device> Product<D> {
                 let expected = text(format_args!("{} of {rank} axes on {}", self.of, name_of::<D>()));
                 return Err(Error::Type { op, expected, found: operand.kind_in_words() });
             }
-            operand.ready(op)?;
+            operand.ensure_allocated(op)?;
         }
         let (Some(device), Some(beside)) = (x.device::<D>(), y.device::<D>()) else {
             return Err(unlike::<D>(op, self.of, x));
@@ -313,7 +315,7 @@ impl<D: Device> Product<D> {
         }
         let out = DynTensor::fresh(op, self.of, &size, device, Init::Unspecified)?;
         let Some(to) = out.strided::<D>() else { return Ok(out) };
-        // A size of 1 stretches by a step of 0.
+        // A size of 1 broadcasts by the stride 0.
         let steps = |own: &[usize], stride: &[isize]| -> Vec<isize> {
             (0..rank)
                 .map(|axis| if axis < batch && own[axis] != size[axis] { 0 } else { stride[axis] })
@@ -326,7 +328,8 @@ impl<D: Device> Product<D> {
             OperandRef { stride: &right_steps, ..right.slot },
         );
         let (m, k, n) = (&left.size[row..=row], &left.size[inner..=inner], &right.size[inner..=inner]);
-        // SAFETY: two ready operands of these elements with the steps of their own axes, or 0, and fresh memory.
+        // SAFETY: two allocated operands of these elements, with the strides of their own axes or 0, and new
+        // memory for the output.
         unsafe {
             (self.run)(
                 device,
@@ -340,7 +343,7 @@ impl<D: Device> Product<D> {
     }
 }
 
-/// The sum of values into cells: [`Device::scatter`] by [`Add`](crate::ops::Add) of one element.
+/// The sum of values into cells: [`Device::scatter`] by [`Add`](crate::ops::Add) for one element type.
 pub(crate) struct Summing<D> {
     pub(crate) of: DType,
     run: unsafe fn(&D, GatherPlan<'_>, OperandRef<'_>, OperandRef<'_>, OperandRef<'_>) -> Result<()>,
@@ -354,7 +357,7 @@ impl<D> Clone for Summing<D> {
 impl<D> Copy for Summing<D> {}
 
 impl<D: Device> Summing<D> {
-    /// Of elements `T`.
+    /// The sum of elements `T`.
     pub(crate) const fn of<T: Number>() -> Self {
         /// # Safety
         /// As [`Device::scatter`].
@@ -371,11 +374,12 @@ impl<D: Device> Summing<D> {
         Summing { of: T::DTYPE, run: run::<T, D> }
     }
 
-    /// Zeros of these sizes, and to the position `index[i]` of the first axis the values at position `i`, for each of several
-    /// such pairs in turn.
+    /// A tensor of zeros with these sizes, to which values are added: for each pair in turn, the values at
+    /// position `i` go to the position `index[i]` of the first axis.
     ///
     /// # Errors
-    /// [`Error::Index`] for one outside, [`Error::Type`] and [`Error::Sizes`] for values that do not fit; [`Error::OutOfMemory`].
+    /// [`Error::Index`] for an index out of range, [`Error::Type`] and [`Error::Sizes`] for values that do
+    /// not fit; [`Error::OutOfMemory`].
     pub(crate) fn sums(
         &self,
         op: &'static str,
@@ -408,7 +412,8 @@ impl<D: Device> Summing<D> {
             let plan = GatherPlan { op, sizes: &wanted, own: size.len() - 1, step, bound: size[0] };
             let index = index.view();
             let to = OperandRef { stride: &stride, ..cells.slot };
-            // SAFETY: fresh memory that nobody else knows, and ready operands of the sizes of the elements.
+            // SAFETY: the memory is new and no other handle has it; the operands are allocated and have the
+            // sizes of the elements.
             unsafe { (self.run)(device, plan, to, from.1.slot, index.leaf().slot(&places)) }
                 .map_err(|error| error.outside(Some(0), size))?;
         }
@@ -417,17 +422,18 @@ impl<D: Device> Summing<D> {
 }
 
 impl DynTensor {
-    /// The positions `index` of the first axis.
+    /// Selects the positions `index` of the first axis.
     ///
     /// # Errors
-    /// [`Error::Index`] for one outside, [`Error::Type`] on another device than `D`; [`Error::Device`], [`Error::OutOfMemory`].
+    /// [`Error::Index`] for an index out of range, [`Error::Type`] on another device than `D`;
+    /// [`Error::Device`], [`Error::OutOfMemory`].
     pub(crate) fn selected<D: Device>(
         &self,
         op: &'static str,
         index: &Tensor<i64, 1, D>,
     ) -> Result<DynTensor> {
         self.accessible(op)?;
-        self.ready(op)?;
+        self.ensure_allocated(op)?;
         let (Some(device), Some(cells)) = (self.device::<D>(), self.strided::<D>()) else {
             return Err(unlike::<D>(op, self.dtype(), self));
         };
@@ -440,7 +446,8 @@ impl DynTensor {
         let Some(to) = out.strided::<D>() else { return Ok(out) };
         let plan = GatherPlan { op, sizes: &size, own: 0, step, bound };
         let index = index.view();
-        // SAFETY: fresh memory of these sizes, and ready operands; cells beside the first axis, which indices name.
+        // SAFETY: the memory is new and has these sizes; the operands are allocated; the cells are those
+        // along the first axis, which the indices address.
         unsafe {
             device.gather(
                 plan,

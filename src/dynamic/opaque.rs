@@ -1,4 +1,4 @@
-//! Tensors that have no strides, behind a handle that says their sizes: sparse and quantized ones, for dispatchers.
+//! Tensors without strides behind a handle that has their sizes: sparse and quantized ones, for dispatchers.
 // Imports: `error`, `dtype`, `element`, `device`, `quantized`, `sparse`, `dynamic`.
 
 use super::tensor::DynTensor;
@@ -9,22 +9,23 @@ use crate::error::{Error, Result, text};
 use crate::quantized::{QuantizedElement, QuantizedTensor};
 use crate::sparse::SparseTensor;
 
-/// What lies behind a handle whose elements have no strides.
+/// The kinds of tensors behind a handle whose elements have no strides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Opaque {
     /// A [`SparseTensor`].
     Sparse,
     /// A [`QuantizedTensor`].
-    QuantizedElement,
+    Quantized,
 }
 
 impl DynTensor {
-    /// A sparse tensor behind a handle: sizes, element and device are known at run time, and handles share it. Its elements are
-    /// reached by [`as_sparse`](DynTensor::as_sparse) alone; whatever else asks for them is told so.
+    /// A sparse tensor behind a handle: sizes, element and device are known at run time, and handles share
+    /// it. Only [`as_sparse`](DynTensor::as_sparse) reaches its elements; every other access to them is an
+    /// error that says this.
     ///
     /// # Errors
-    /// [`Error::Overflow`] when its sizes have more bytes than can be counted, [`Error::Value`] for more than 64 axes,
-    /// [`Error::OutOfMemory`].
+    /// [`Error::Overflow`] if its sizes have more bytes than can be counted, [`Error::Value`] for more than
+    /// 64 axes, [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```
@@ -46,18 +47,19 @@ impl DynTensor {
     /// The sparse tensor behind the handle.
     ///
     /// # Errors
-    /// [`Error::Type`], which says what was expected and what was found; that of [`without_access`](DynTensor::without_access).
+    /// [`Error::Type`], with the expected and the found type; that of
+    /// [`without_access`](DynTensor::without_access).
     pub fn as_sparse<T: Element, const RANK: usize, D: Device>(&self) -> Result<&SparseTensor<T, RANK, D>> {
         self.unmarked("as_sparse")?;
         self.permitted("as_sparse")?;
         self.behind().ok_or_else(|| self.is_no("as_sparse", "sparse", T::DTYPE, RANK))
     }
 
-    /// A quantized tensor behind a handle, as [`from_sparse`](DynTensor::from_sparse). (A `DynTensor` of an element such as
-    /// [`QInt8`](crate::QInt8) holds the integers without their scales.)
+    /// A quantized tensor behind a handle, as [`from_sparse`](DynTensor::from_sparse). (A `DynTensor` of an
+    /// element such as [`QInt8`](crate::QInt8) holds the integers without their scales.)
     ///
     /// # Errors
-    /// As there.
+    /// As [`from_sparse`](DynTensor::from_sparse).
     ///
     /// # Examples
     /// ```
@@ -74,14 +76,14 @@ impl DynTensor {
     pub fn from_quantized<Q: QuantizedElement, const RANK: usize, D: Device>(
         x: QuantizedTensor<Q, RANK, D>,
     ) -> Result<DynTensor> {
-        DynTensor::empty(Q::DTYPE, &x.size().0, x.int_repr().device())?
-            .made_opaque(Opaque::QuantizedElement, x)
+        DynTensor::empty(Q::DTYPE, &x.size().0, x.int_repr().device())?.made_opaque(Opaque::Quantized, x)
     }
 
     /// The quantized tensor behind the handle.
     ///
     /// # Errors
-    /// [`Error::Type`], which says what was expected and what was found; that of [`without_access`](DynTensor::without_access).
+    /// [`Error::Type`], with the expected and the found type; that of
+    /// [`without_access`](DynTensor::without_access).
     pub fn as_quantized<Q: QuantizedElement, const RANK: usize, D: Device>(
         &self,
     ) -> Result<&QuantizedTensor<Q, RANK, D>> {
@@ -107,15 +109,15 @@ impl Opaque {
     fn in_words(self) -> &'static str {
         match self {
             Opaque::Sparse => "a sparse tensor",
-            Opaque::QuantizedElement => "a quantized tensor",
+            Opaque::Quantized => "a quantized tensor",
         }
     }
 
-    /// Why its elements are not reached as those of other tensors.
+    /// The reason why its elements are not reached as those of other tensors.
     pub(super) fn why(self) -> &'static str {
         match self {
             Opaque::Sparse => "a sparse tensor has no elements by strides; `as_sparse` gives it",
-            Opaque::QuantizedElement => {
+            Opaque::Quantized => {
                 "a quantized tensor has a scale beside its integers; `as_quantized` gives it"
             }
         }

@@ -1,23 +1,22 @@
 //! `DynTensor`: a tensor whose element, rank and device are known at run time.
-// Imports: `error`, `shared`, `dim`, `rank`, `layout`, `dtype`, `element`, `device`, `tensor`.
+// Imports: `error`, `fallible_arc`, `dim`, `rank`, `layout`, `dtype`, `element`, `device`, `tensor`.
 
-use super::axes::{Axes, FEW, laid_out};
-use super::create::row_major;
+use super::axes::{Axes, FEW, laid_out, row_major};
+use super::device_memory::Memory;
 use super::extra::Extra;
-use super::memory::Memory;
 use crate::device::{Cpu, Device, Init, OperandRef};
 use crate::dim::Dim;
 use crate::dtype::DType;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
+use crate::fallible_arc::FallibleArc;
 use crate::layout::Layout;
 use crate::rank::Rank;
-use crate::shared::Shared;
 use crate::tensor::{Leaf, Parts, State, Strided, Tensor, TensorView, TensorViewMut};
 
-/// A tensor whose element type, rank and device are known at run time: what files and other libraries bring. It is another
-/// handle on the same memory as a [`Tensor`], under the same rules: nothing is copied on the way from one to the other, and
-/// writing needs the only handle.
+/// A tensor whose element type, rank and device are known at run time, as from files and other libraries. It
+/// is another handle on the same memory as a [`Tensor`], under the same rules: conversions between the two
+/// copy nothing, and writing needs the only handle.
 ///
 /// # Examples
 /// ```
@@ -35,20 +34,21 @@ use crate::tensor::{Leaf, Parts, State, Strided, Tensor, TensorView, TensorViewM
 pub struct DynTensor {
     /// `None` for an undefined tensor, which has no device either.
     memory: Option<Memory>,
-    /// Invariant 1: `axes` and `offset` keep the invariants of a [`Layout`], which lies inside the memory unless the tensor
-    /// waits for it.
+    /// Invariant 1: `axes` and `offset` satisfy the invariants of a [`Layout`], which lies inside the memory
+    /// unless the memory is not yet allocated.
     axes: Axes,
     offset: usize,
-    /// Invariant 2: the memory holds only bytes that are valid elements of this name, and is aligned for them.
+    /// Invariant 2: the memory holds only bytes that are valid elements of this type, and is aligned for
+    /// them.
     dtype: DType,
     state: State,
-    /// What is done to the elements once they are read.
+    /// The operations that a lazy view applies to the elements when they are read.
     pub(super) marks: Marks,
-    /// What few tensors have, shared by handles.
-    pub(super) extra: Option<Shared<Extra>>,
+    /// Rare properties, shared by handles.
+    pub(super) extra: Option<FallibleArc<Extra>>,
 }
 
-/// What a lazy view does to the elements: conjugates them, negates them.
+/// The operations of a lazy view: conjugation, negation.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct Marks {
     pub(super) conjugate: bool,
@@ -63,7 +63,7 @@ fn described(dtype: DType, rank: usize, device: &str) -> String {
     text(format_args!("{dtype} of rank {rank} on {device}"))
 }
 
-/// The last word of a path: `Cpu` of `rankform::device::cpu::Cpu`.
+/// The last segment of a path: `Cpu` of `rankform::device::cpu::Cpu`.
 fn last_word(path: &'static str) -> &'static str {
     path.rsplit("::").next().unwrap_or(path)
 }
@@ -71,7 +71,7 @@ fn last_word(path: &'static str) -> &'static str {
 impl DynTensor {
     /// A tensor without elements, memory or device. Its element type is f32.
     pub const fn undefined() -> DynTensor {
-        let state = State { born: 0, frozen: false, pending: false };
+        let state = State { born: 0, frozen: false, deferred: false };
         DynTensor {
             memory: None,
             axes: Axes::NONE,
@@ -88,7 +88,7 @@ impl DynTensor {
         self.memory.as_ref().is_none_or(|memory| memory.nbytes() == 0) && self.numel() == 0
     }
 
-    /// Of a tensor of any rank: without heap up to 8 axes, and for these there is `From`.
+    /// From a tensor of any rank. Up to 8 axes it needs no heap memory, and `From` does the same.
     ///
     /// # Errors
     /// [`Error::Value`] for more than 64 axes, [`Error::OutOfMemory`] for more than 8.
@@ -97,11 +97,11 @@ impl DynTensor {
     ) -> Result<DynTensor> {
         let (parts, layout) = tensor.into_parts();
         let axes = Axes::new("from_tensor", &layout.size().0, &layout.stride().0)?;
-        Ok(Self::of_parts::<T, D>(parts, axes, layout.offset()))
+        Ok(Self::from_parts::<T, D>(parts, axes, layout.offset()))
     }
 
     #[inline]
-    fn of_parts<T: Element, D: Device>(parts: Parts<D>, axes: Axes, offset: usize) -> DynTensor {
+    fn from_parts<T: Element, D: Device>(parts: Parts<D>, axes: Axes, offset: usize) -> DynTensor {
         DynTensor {
             memory: Some(Memory::new(parts.memory)),
             axes,
@@ -114,7 +114,7 @@ impl DynTensor {
     }
 
     /// # Safety
-    /// Invariants 1 and 2.
+    /// The arguments satisfy invariants 1 and 2.
     pub(super) unsafe fn assemble(
         memory: Memory,
         axes: Axes,
@@ -143,13 +143,13 @@ impl DynTensor {
     pub fn rank(&self) -> usize {
         self.axes.rank()
     }
-    /// Sizes, first axis first.
+    /// The sizes, first axis first.
     #[doc(alias = "shape")]
     #[inline]
     pub fn size(&self) -> &[usize] {
         self.axes.size()
     }
-    /// Strides in elements.
+    /// The strides in elements, first axis first.
     #[inline]
     pub fn stride(&self) -> &[isize] {
         self.axes.stride()
@@ -158,24 +158,25 @@ impl DynTensor {
     pub fn offset(&self) -> usize {
         self.offset
     }
-    /// Number of elements.
+    /// The number of elements.
     #[inline]
     pub fn numel(&self) -> usize {
         self.size().iter().product()
     }
-    /// Number of elements × bytes of one; `usize::MAX` if a broadcast has more than can be counted.
+    /// The number of elements times the bytes of one; `usize::MAX` if a broadcast tensor has more than can be
+    /// counted.
     pub fn nbytes(&self) -> usize {
         self.numel().saturating_mul(self.dtype.size())
     }
-    /// Bytes of the memory; 0 where elements of somebody else lie between these.
+    /// The bytes of the memory; 0 if elements of another owner lie between these.
     pub fn capacity_in_bytes(&self) -> usize {
-        self.memory.as_ref().map_or(0, Memory::room)
+        self.memory.as_ref().map_or(0, Memory::usable_bytes)
     }
-    /// The type of the device, as `rankform::device::cpu::Cpu`; empty for an undefined tensor.
+    /// The name of the device's type, as `rankform::device::cpu::Cpu`; empty for an undefined tensor.
     pub fn device_type(&self) -> &'static str {
         self.memory.as_ref().map_or("", Memory::device_type)
     }
-    /// The device as it prints itself; `undefined` for an undefined tensor.
+    /// The device's `Debug` output; `undefined` for an undefined tensor.
     pub fn device_name(&self) -> String {
         self.memory.as_ref().map_or_else(|| "undefined".into(), Memory::device)
     }
@@ -188,11 +189,11 @@ impl DynTensor {
         let start = self.memory.as_ref().map_or(std::ptr::null_mut(), Memory::address);
         start.wrapping_add(self.offset.wrapping_mul(self.dtype.size()))
     }
-    /// How many handles share the memory; 0 for an undefined tensor.
+    /// The number of handles that share the memory; 0 for an undefined tensor.
     pub fn use_count(&self) -> usize {
         self.memory.as_ref().map_or(0, Memory::handles)
     }
-    /// Whether this is the only handle: then it may be written.
+    /// Whether this is the only handle, which may write.
     pub fn is_unique(&self) -> bool {
         self.use_count() <= 1
     }
@@ -201,29 +202,29 @@ impl DynTensor {
     pub fn is_on<D: Device>(&self) -> bool {
         self.memory.as_ref().is_some_and(Memory::is::<D>)
     }
-    /// Whether both are handles on one memory.
+    /// Whether both are handles on the same memory.
     pub fn shares_memory_with(&self, other: &DynTensor) -> bool {
         self.memory.as_ref().zip(other.memory.as_ref()).is_some_and(|(left, right)| left.is_same(right))
     }
-    /// How many mutable accesses the memory has seen, since this handle was detached.
+    /// The number of mutable accesses to the memory since this handle was detached.
     pub fn version(&self) -> u64 {
         self.memory
             .as_ref()
             .map_or(0, |memory| (memory.version() as u32).wrapping_sub(self.state.born).into())
     }
-    /// Whether the elements have their memory.
+    /// Whether the elements' memory is allocated.
     pub fn is_allocated(&self) -> bool {
-        !self.state.pending && self.capacity_in_bytes() > 0
+        !self.state.deferred && self.capacity_in_bytes() > 0
     }
     /// Whether sizes and strides may no longer change; see [`Tensor::detach`].
     pub fn is_frozen(&self) -> bool {
         self.state.frozen
     }
-    /// Whether row-major order is the order of memory.
+    /// Whether the elements are contiguous in row-major order.
     pub fn is_contiguous(&self) -> bool {
         laid_out!(self.axes, self.offset, |layout| layout.is_contiguous())
     }
-    /// Whether two indices may name one element; see [`Layout::may_overlap`].
+    /// Whether two indices may name the same element; see [`Layout::may_overlap`].
     pub fn may_overlap(&self) -> bool {
         laid_out!(self.axes, self.offset, |layout| !layout.is_contiguous() && layout.may_overlap())
     }
@@ -232,13 +233,13 @@ impl DynTensor {
         laid_out!(self.axes, self.offset, |layout| layout.is_non_overlapping_and_dense())
     }
 
-    /// With sizes and strides that may no longer change.
+    /// Freezes sizes and strides.
     pub(super) fn frozen(mut self) -> DynTensor {
         self.state.frozen = true;
         self
     }
 
-    /// Without leading axes of size 1, down to a rank.
+    /// Drops leading axes of size 1, down to a rank.
     #[inline]
     pub(crate) fn with_rank(mut self, rank: usize) -> DynTensor {
         self.axes.drop_leading(rank);
@@ -250,7 +251,7 @@ impl DynTensor {
         &self.axes
     }
 
-    /// What it is, in words: element, rank, device.
+    /// Its types in words: element, rank, device.
     pub(crate) fn kind_in_words(&self) -> String {
         described(self.dtype, self.rank(), &self.device_name())
     }
@@ -260,18 +261,18 @@ impl DynTensor {
     /// Another handle on the same memory.
     ///
     /// # Cost
-    /// No heap up to 8 axes.
+    /// It needs no heap memory up to 8 axes.
     pub fn share_data(&self) -> DynTensor {
         let DynTensor { offset, dtype, state, marks, .. } = *self;
         let (memory, extra) =
-            (self.memory.as_ref().map(Memory::share), self.extra.as_ref().map(Shared::share));
+            (self.memory.as_ref().map(Memory::share), self.extra.as_ref().map(FallibleArc::share));
         DynTensor { memory, axes: self.axes.another(), offset, dtype, state, marks, extra }
     }
 
     /// Another handle with other axes of the same memory.
     ///
     /// # Safety
-    /// Invariant 1.
+    /// `axes` and `offset` satisfy invariant 1.
     pub(super) unsafe fn another(&self, axes: Axes, offset: usize) -> DynTensor {
         let DynTensor { dtype, state, marks, .. } = *self;
         DynTensor {
@@ -309,13 +310,13 @@ impl DynTensor {
             && self.memory.as_ref().is_some_and(Memory::is::<D>)
     }
 
-    /// The same handle with its types known to the compiler. `Tensor::try_from` and `try_into` do this too.
+    /// Converts to a typed handle. `Tensor::try_from` and `try_into` do this too.
     ///
     /// # Cost
-    /// A few nanoseconds; nothing is allocated or copied.
+    /// Constant time, without allocation or copy.
     ///
     /// # Errors
-    /// [`Error::Type`], which says what was expected and what was found.
+    /// [`Error::Type`], with the expected and the found type.
     #[inline]
     pub fn downcast<T: Element, const RANK: usize, D: Device>(self) -> Result<Tensor<T, RANK, D>> {
         let mismatch = |tensor: &DynTensor| tensor.mismatch::<T, RANK, D>("downcast");
@@ -325,16 +326,17 @@ impl DynTensor {
         self.accessible("downcast")?;
         let DynTensor { memory, state, .. } = self;
         match memory.map(Memory::downcast) {
-            // SAFETY: invariants 1 and 2: the bytes are elements of that name, as those of any `T` of that name.
-            Some(Ok(memory)) => Ok(unsafe { Tensor::of_parts(Parts { memory, state }, layout) }),
+            // SAFETY: invariants 1 and 2: the bytes are elements of that type, and any `T` with that dtype
+            // accepts them.
+            Some(Ok(memory)) => Ok(unsafe { Tensor::from_parts(Parts { memory, state }, layout) }),
             _ => Err(mismatch(&DynTensor::undefined())),
         }
     }
 
-    /// Borrows the whole tensor with its types known to the compiler.
+    /// Borrows the whole tensor as a typed view.
     ///
     /// # Errors
-    /// [`Error::Type`], which says what was expected and what was found.
+    /// [`Error::Type`], with the expected and the found type.
     ///
     /// # Examples
     /// ```
@@ -342,7 +344,8 @@ impl DynTensor {
     /// use rankform::DynTensor;
     /// let x = DynTensor::from(Tensor::from([3, 4]));
     /// assert_eq!(x.downcast_ref::<i32, 1, Cpu>()?.to_vec()?, [3, 4]);
-    /// assert!(x.downcast_ref::<i32, 1, Meta>().unwrap_err().to_string().ends_with("expected i32 of rank 1 on Meta, found i32 of rank 1 on Cpu"));
+    /// let error = x.downcast_ref::<i32, 1, Meta>().unwrap_err().to_string();
+    /// assert!(error.ends_with("expected i32 of rank 1 on Meta, found i32 of rank 1 on Cpu"));
     /// # Ok::<(), rankform::Error>(())
     /// ```
     #[inline]
@@ -365,43 +368,44 @@ impl DynTensor {
         self.laid::<T, RANK, D>(layout)
     }
 
-    /// The elements under a layout that reaches the same positions as this tensor's.
+    /// The elements in a layout that reaches the same positions as this tensor's.
     fn laid<T: Element, const RANK: usize, D: Device>(
         &self,
         layout: Layout<RANK>,
     ) -> Option<TensorView<'_, T, RANK, D>> {
         let typed = self.dtype == T::DTYPE && self.marks == Marks::NONE;
         let memory = self.memory.as_ref().filter(|_| typed)?.get::<D>()?;
-        // SAFETY: invariants 1 and 2, as above, and the private callers keep the positions; the borrow keeps the memory, and nobody writes it: writing needs `&mut`
-        // and the only handle.
-        Some(unsafe { TensorView::new(memory.ptr(), layout, !self.state.pending, memory.device()) })
+        // SAFETY: invariants 1 and 2, as above, and the private callers keep the positions. The borrow keeps
+        // the memory, and no writer exists, because writing needs `&mut` and the only handle.
+        Some(unsafe { TensorView::new(memory.ptr(), layout, !self.state.deferred, memory.device()) })
     }
 
-    /// What a kernel sees of it at rank `N`, whatever its elements are: its axes in any places, each in one; the other places have size 1.
+    /// The operand of a kernel at rank `N`, for any element type. `places` gives the axis at each position;
+    /// each axis is at one, and the other positions have size 1.
     pub(crate) fn leaf<const N: usize, D: Device>(
         &self,
         places: [Option<usize>; N],
     ) -> Option<Leaf<'_, N, D>> {
         let size = places.map(|axis| axis.map_or(1, |axis| self.size()[axis]));
         let stride = places.map(|axis| axis.map_or(0, |axis| self.stride()[axis]));
-        let layout = Layout::of_parts(size.into(), stride.into(), self.offset);
+        let layout = Layout::from_parts(size.into(), stride.into(), self.offset);
         let memory = self.memory.as_ref().filter(|_| self.marks == Marks::NONE)?.get::<D>()?;
-        Some(Leaf::of_width(memory.ptr(), layout, self.dtype.size(), !self.state.pending, memory.device()))
+        Some(Leaf::of_width(memory.ptr(), layout, self.dtype.size(), !self.state.deferred, memory.device()))
     }
 
-    /// With elements of another name.
+    /// Changes the element type without a change of the bytes.
     ///
     /// # Safety
-    /// The elements are as wide, and elements of that name.
+    /// The elements have the size of elements `dtype`, and are valid elements `dtype`.
     pub(crate) unsafe fn renamed(mut self, dtype: DType) -> DynTensor {
         self.dtype = dtype;
         self
     }
 
-    /// The elements, if they are on a device of this type and may be read as they stand.
+    /// The elements, if they are on a device of this type and may be read without a conversion.
     pub(crate) fn strided<D: Device>(&self) -> Option<Strided<'_>> {
         let memory =
-            self.memory.as_ref().filter(|_| self.marks == Marks::NONE && !self.state.pending)?.get::<D>()?;
+            self.memory.as_ref().filter(|_| self.marks == Marks::NONE && !self.state.deferred)?.get::<D>()?;
         let element = self.dtype.size();
         let slot = OperandRef {
             address: memory.ptr().wrapping_add(self.offset * element),
@@ -411,23 +415,24 @@ impl DynTensor {
         Some(Strided { device: memory.device(), size: self.size(), slot })
     }
 
-    /// Bytes that are elements of a type, one after another.
+    /// Checks that bytes are elements of a type, one after another.
     ///
     /// # Errors
-    /// [`Error::Value`] when some are not (a boolean is 0 or 1), [`Error::OutOfMemory`].
+    /// [`Error::Value`] if some are not (a boolean is 0 or 1), [`Error::OutOfMemory`].
     pub(crate) fn of_bytes(op: &'static str, dtype: DType, bytes: Tensor<u8, 1, Cpu>) -> Result<DynTensor> {
         let numel = bytes.numel() / dtype.size();
         let (bytes, first) = bytes.of_elements(op, dtype, &[numel], numel * dtype.size())?;
         let mut tensor = DynTensor::from(bytes);
-        // Elements of this type stand there, as many as there are bytes for: invariants 1 and 2 hold.
+        // The memory holds valid elements of this type, as many as fit: invariants 1 and 2 hold.
         (tensor.dtype, tensor.offset, tensor.axes) = (dtype, first, Axes::new(op, &[numel], &[1])?);
         Ok(tensor)
     }
 
-    /// Borrows the whole tensor for writing, with its types known to the compiler.
+    /// Borrows the whole tensor for writing, as a typed view.
     ///
     /// # Errors
-    /// [`Error::Type`]; [`Error::Shared`], [`Error::Unallocated`], [`Error::Overlap`] as [`Tensor::view_mut`].
+    /// [`Error::Type`]; [`Error::Shared`], [`Error::Unallocated`], [`Error::Overlap`] as
+    /// [`Tensor::view_mut`].
     pub fn downcast_mut<T: Element, const RANK: usize, D: Device>(
         &mut self,
     ) -> Result<TensorViewMut<'_, T, RANK, D>> {
@@ -435,21 +440,23 @@ impl DynTensor {
         if !self.is::<T, RANK, D>() {
             return Err(self.mismatch::<T, RANK, D>(op));
         }
-        self.writable(op)?;
+        self.ensure_writable(op)?;
         let typed =
             self.memory.as_ref().and_then(Memory::get::<D>).zip(self.axes.lifted::<RANK>(self.offset));
         let Some((memory, layout)) = typed else { return Err(self.mismatch::<T, RANK, D>(op)) };
-        // SAFETY: invariants 1 and 2; the only handle, borrowed exclusively; no two indices name one element.
+        // SAFETY: invariants 1 and 2. This is the only handle, borrowed exclusively, and no two indices name
+        // the same element.
         Ok(unsafe { TensorViewMut::new(memory.ptr(), layout, memory.device()) })
     }
 
-    /// [`Error::Shared`], [`Error::Unallocated`] or [`Error::Overlap`] unless the elements may be written; counts the access.
-    pub(super) fn writable(&mut self, op: &'static str) -> Result<()> {
+    /// Checks that the elements may be written, and counts the access: [`Error::Shared`],
+    /// [`Error::Unallocated`] or [`Error::Overlap`] otherwise.
+    pub(super) fn ensure_writable(&mut self, op: &'static str) -> Result<()> {
         self.accessible(op)?;
         if !self.is_unique() {
             return Err(Error::Shared { op, handles: self.use_count() });
         }
-        if self.state.pending {
+        if self.state.deferred {
             return Err(Error::Unallocated { op, sizes: self.size().into() });
         }
         if self.may_overlap() {
@@ -461,12 +468,14 @@ impl DynTensor {
         Ok(())
     }
 
-    /// All of the tensor for writing, as elements `T`: Caffe2's `mutable_data<T>()`. Of another element type before, it
-    /// becomes one of this, all zeros and row-major, in the same memory if that serves. Memory that is missing is allocated.
+    /// Borrows the whole tensor for writing, as elements `T`: Caffe2's `mutable_data<T>()`. A tensor of
+    /// another element type becomes one of this type, all zeros and row-major, in the same memory if it
+    /// suffices. Memory that is not allocated is allocated.
     ///
     /// # Errors
-    /// [`Error::Type`] for another rank or device and for a lazy view, [`Error::Shared`], [`Error::MetadataFrozen`], [`Error::Overflow`],
-    /// [`Error::OutOfMemory`]; the tensor is then as before.
+    /// [`Error::Type`] for another rank or device and for a lazy view, [`Error::Shared`],
+    /// [`Error::MetadataFrozen`], [`Error::Overflow`], [`Error::OutOfMemory`]. After an error the tensor is
+    /// unchanged.
     ///
     /// # Examples
     /// ```
@@ -489,7 +498,7 @@ impl DynTensor {
         let Some(memory) = self.memory.as_ref().filter(|_| typed) else {
             return Err(self.mismatch::<T, RANK, D>(op));
         };
-        if self.dtype != T::DTYPE || self.state.pending {
+        if self.dtype != T::DTYPE || self.state.deferred {
             let changes = self.dtype != T::DTYPE;
             if changes && self.state.frozen {
                 return Err(Error::MetadataFrozen { op });
@@ -498,23 +507,24 @@ impl DynTensor {
                 if changes { row_major(op, self.size(), size_of::<T>())? } else { self.axes.another() };
             let offset = if changes { 0 } else { self.offset };
             let nbytes = laid_out!(axes, offset, |layout| layout.span().end).saturating_mul(size_of::<T>());
-            let serves =
-                self.is_unique() && memory.room() >= nbytes && memory.address().cast::<T>().is_aligned();
+            let serves = self.is_unique()
+                && memory.usable_bytes() >= nbytes
+                && memory.address().cast::<T>().is_aligned();
             match serves {
                 true => {
                     let zero = memory.fresh(1, Init::Zeroed)?;
                     let to = OperandRef { address: memory.address(), stride: &[1], element: 1 };
                     let from = OperandRef { address: zero.address(), stride: &[0], element: 1 };
-                    // SAFETY: all bytes of the memory, whose only handle this is, borrowed exclusively; one byte is read
-                    // over and over. Zeros are elements of any name.
-                    unsafe { memory.copy(&[memory.room()], to, from)? };
+                    // SAFETY: these are all bytes of the memory, whose only handle is borrowed exclusively.
+                    // The input is one byte, broadcast. Zeros are elements of every type.
+                    unsafe { memory.copy(&[memory.usable_bytes()], to, from)? };
                 }
                 false => self.memory = Some(memory.successor(nbytes)?),
             }
             self.axes = axes;
             self.offset = offset;
             self.dtype = T::DTYPE;
-            self.state.pending = false;
+            self.state.deferred = false;
         }
         self.downcast_mut()
     }
@@ -531,11 +541,12 @@ impl DynTensor {
         }
     }
 
-    /// [`Error::Unallocated`] when the elements have no memory yet; errors of lazy views and of tensors without access.
-    pub(crate) fn ready(&self, op: &'static str) -> Result<()> {
+    /// [`Error::Unallocated`] if the memory is not allocated yet; errors of lazy views and of tensors without
+    /// access.
+    pub(crate) fn ensure_allocated(&self, op: &'static str) -> Result<()> {
         self.unmarked(op)?;
         self.accessible(op)?;
-        if self.state.pending { Err(Error::Unallocated { op, sizes: self.size().into() }) } else { Ok(()) }
+        if self.state.deferred { Err(Error::Unallocated { op, sizes: self.size().into() }) } else { Ok(()) }
     }
 }
 
@@ -543,12 +554,12 @@ impl<T: Element, const RANK: usize, D: Device> From<Tensor<T, RANK, D>> for DynT
 where
     Dim<RANK>: Rank,
 {
-    /// The same handle with its types known at run time. A few nanoseconds; nothing is allocated or copied.
+    /// Converts to a handle with types known at run time, in constant time, without allocation or copy.
     #[inline]
     fn from(tensor: Tensor<T, RANK, D>) -> DynTensor {
         const { assert!(RANK <= FEW) };
         let (parts, layout) = tensor.into_parts();
-        DynTensor::of_parts::<T, D>(parts, Axes::few(&layout), layout.offset())
+        DynTensor::from_parts::<T, D>(parts, Axes::few(&layout), layout.offset())
     }
 }
 

@@ -1,18 +1,17 @@
-//! Other axes over the same memory, chosen at run time. Each is another handle: nothing is copied, and none may write until
-//! the others are gone.
+//! Other axes over the same memory, chosen at run time. Each result is another handle: nothing is copied, and
+//! no handle may write until the others are dropped.
 // Imports: `error`, `layout`, `dynamic`.
 
-use super::axes::{Axes, FEW, MAX_RANK, laid_out};
-use super::create::counted;
+use super::axes::{Axes, FEW, MAX_RANK, counted, laid_out};
 use super::tensor::DynTensor;
 use crate::error::{Error, Result, SizeList};
 use crate::layout::Layout;
 
 impl DynTensor {
-    /// Some axes of this tensor's own layout, in `size` and `stride`.
+    /// A handle with some axes of this tensor's own layout, given by `size` and `stride`.
     ///
     /// # Safety
-    /// Every position that they reach from `offset` is one of this tensor's.
+    /// Every position that `size` and `stride` reach from `offset` is one of this tensor's.
     unsafe fn part(
         &self,
         op: &'static str,
@@ -29,7 +28,7 @@ impl DynTensor {
         if axis < self.rank() { Ok(()) } else { Err(Error::Axis { op, axis, sizes: self.size().into() }) }
     }
 
-    /// The axes in another order.
+    /// Permutes the axes.
     ///
     /// # Errors
     /// [`Error::Permutation`].
@@ -61,7 +60,7 @@ impl DynTensor {
         self.names_of(permuted, order.iter().map(|&axis| Some(axis)))
     }
 
-    /// Two axes exchanged.
+    /// Swaps two axes.
     ///
     /// # Errors
     /// [`Error::Axis`].
@@ -73,7 +72,7 @@ impl DynTensor {
         self.permuted(&order[..self.rank()])
     }
 
-    /// Positions `start..end` of an axis, every `step`-th; a negative step runs back from the last.
+    /// The positions `start..end` of an axis, every `step`-th. A negative step runs backwards from the last.
     ///
     /// # Errors
     /// [`Error::Axis`], [`Error::Slice`].
@@ -88,13 +87,13 @@ impl DynTensor {
                 }
                 layout => layout?,
             };
-            // SAFETY: some of the same positions.
+            // SAFETY: the positions are a subset of this tensor's.
             let part = unsafe { self.another(Axes::last(op, &layout, self.rank())?, layout.offset()) };
             self.names_of(part, (0..self.rank()).map(Some))
         })
     }
 
-    /// One position of an axis, which goes.
+    /// The position `index` of an axis; the axis disappears.
     ///
     /// # Errors
     /// [`Error::Axis`], [`Error::Index`].
@@ -113,10 +112,10 @@ impl DynTensor {
         one.without(op, axis)
     }
 
-    /// Without an axis of size 1.
+    /// Removes an axis of size 1.
     ///
     /// # Errors
-    /// [`Error::Axis`] when there is none such.
+    /// [`Error::Axis`] if the axis does not exist or has another size.
     pub fn removed(&self, axis: usize) -> Result<DynTensor> {
         match self.size().get(axis) {
             Some(1) => self.without("removed", axis),
@@ -135,10 +134,10 @@ impl DynTensor {
         self.names_of(rest, (0..rank + 1).filter(|&own| own != axis).map(Some))
     }
 
-    /// With a new axis of size 1 at a place.
+    /// Inserts a new axis of size 1.
     ///
     /// # Errors
-    /// [`Error::Axis`] for a place beyond the last, [`Error::Value`] for more than 64 axes.
+    /// [`Error::Axis`] for a place after the last axis, [`Error::Value`] for more than 64 axes.
     pub fn inserted(&self, axis: usize) -> Result<DynTensor> {
         let op = "inserted";
         if axis > self.rank() {
@@ -149,7 +148,7 @@ impl DynTensor {
             let to = from + usize::from(from >= axis);
             (size[to], stride[to]) = (self.size()[from], self.stride()[from]);
         }
-        // SAFETY: an axis of size 1 reaches nothing more.
+        // SAFETY: an axis of size 1 reaches no further positions.
         let longer = unsafe { self.part(op, &size[..rank], &stride[..rank], self.offset())? };
         self.names_of(
             longer,
@@ -157,7 +156,7 @@ impl DynTensor {
         )
     }
 
-    /// Stretched to other sizes: axes of size 1 to any, and new leading axes, as NumPy broadcasts.
+    /// Broadcasts to other sizes as NumPy does: axes of size 1 to any size, and new leading axes.
     ///
     /// # Errors
     /// [`Error::Sizes`], [`Error::Overflow`].
@@ -176,20 +175,20 @@ impl DynTensor {
                 _ => return Err(differ()),
             }
         }
-        // SAFETY: steps of 0 reach nothing more.
+        // SAFETY: strides of 0 reach no further positions.
         let stretched = unsafe { self.part(op, size, &stride[..size.len()], self.offset())? };
         self.names_of(stretched, (0..size.len()).map(|axis| axis.checked_sub(new)))
     }
 
-    /// The same elements, in row-major order, under other sizes of the same number; never a copy.
+    /// The same elements, in row-major order, with other sizes of the same number; never a copy.
     ///
     /// # Errors
-    /// [`Error::Length`], [`Error::NeedsCopy`] when no strides fit: [`DynTensor::to_contiguous`] first.
+    /// [`Error::Length`], [`Error::NeedsCopy`] if no strides fit: call [`DynTensor::to_contiguous`] first.
     pub fn reshaped(&self, size: &[usize]) -> Result<DynTensor> {
         let op = "reshaped";
         counted(op, size, 1)?;
         let stripped = |error: Error| match error {
-            // The leading axes of size 1 are none of the caller's.
+            // The layout's leading axes of size 1 are not the caller's, so errors omit them.
             Error::Length { expected, found, .. } => {
                 Error::Length { op, sizes: size.into(), expected, found, of: Some(self.size().into()) }
             }
@@ -213,7 +212,7 @@ impl DynTensor {
                 size.len(),
             )?,
         };
-        // SAFETY: the same positions.
+        // SAFETY: the positions are the same.
         let reshaped = unsafe { self.another(axes, offset) };
         self.names_of(reshaped, (0..size.len()).map(|_| None))
     }
@@ -221,7 +220,7 @@ impl DynTensor {
     /// The diagonal of two axes, as a new last axis.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis that is not there, or for one twice.
+    /// [`Error::Axis`] for an axis that does not exist, or for the same axis twice.
     pub fn diagonal(&self, first: usize, second: usize) -> Result<DynTensor> {
         let op = "diagonal";
         self.axis_in(op, first)?;
@@ -238,13 +237,13 @@ impl DynTensor {
             self.size()[first].min(self.size()[second]),
             self.stride()[first].wrapping_add(self.stride()[second]),
         );
-        // SAFETY: some of the same positions.
+        // SAFETY: the positions are a subset of this tensor's.
         let diagonal = unsafe { self.part(op, &size[..rank + 1], &stride[..rank + 1], self.offset())? };
         let stay = (0..self.rank()).filter(|&axis| axis != first && axis != second).map(Some);
         self.names_of(diagonal, stay.chain([None]))
     }
 
-    /// The sizes that two tensors stretch to, with the axes of the shorter one behind new ones of size 1.
+    /// The sizes to which two tensors broadcast, with new leading axes of size 1 for the shorter one.
     ///
     /// # Errors
     /// [`Error::Sizes`].

@@ -1,4 +1,4 @@
-//! Generic code for types that are known at run time: one function serves them all.
+//! Generic code for types known at run time: one function serves all of them.
 // Imports: `error`, `dtype`, `element`, `device`, `tensor`, `dynamic`.
 
 use super::tensor::DynTensor;
@@ -12,7 +12,7 @@ use num_complex::Complex;
 
 /// Code for any element; see [`DType::visit`].
 pub trait ElementVisitor {
-    /// What it gives.
+    /// The type of the result.
     type Output;
     /// Called with the Rust type.
     fn visit<T: Element>(self) -> Self::Output;
@@ -20,7 +20,7 @@ pub trait ElementVisitor {
 
 /// Code for any number; see [`DType::visit_number`].
 pub trait NumberVisitor {
-    /// What it gives.
+    /// The type of the result.
     type Output;
     /// Called with the Rust type.
     fn visit<T: Number>(self) -> Self::Output;
@@ -28,18 +28,18 @@ pub trait NumberVisitor {
 
 /// Code for a tensor of any element and rank; see [`DynTensor::visit`].
 pub trait TensorVisitor<D: Device> {
-    /// What it gives.
+    /// The type of the result.
     type Output;
     /// Called with the tensor.
     fn visit<T: Element, const RANK: usize>(self, tensor: TensorView<'_, T, RANK, D>) -> Self::Output;
 }
 
-/// An expression with `$T` as the Rust type of a name, out of some.
+/// Evaluates an expression in which `$T` is the Rust type of a dtype, for some dtypes.
 macro_rules! by_dtype {
     ($dtype:expr, $T:ident in [$($name:ident)*] => $value:expr, else $other:expr) => {
         match $dtype {
             $($crate::dtype::DType::$name => { type $T = $crate::dynamic::by_dtype!(@ $name); $value })*
-            #[allow(unreachable_patterns)] // where all are listed
+            #[allow(unreachable_patterns)] // unreachable if all dtypes are listed
             _ => $other,
         }
     };
@@ -68,7 +68,7 @@ macro_rules! by_dtype {
 pub(crate) use by_dtype;
 
 impl DType {
-    /// Calls generic code with the Rust type of this name.
+    /// Calls generic code with the Rust type of this dtype.
     ///
     /// # Examples
     /// ```
@@ -109,15 +109,15 @@ impl DType {
         }
     }
 
-    /// Calls generic code with the Rust type of this name, if that is a number: not for booleans, 8-bit floats and quantized
-    /// integers.
+    /// Calls generic code with the Rust type of this dtype if that is a number: not for booleans, 8-bit
+    /// floats and quantized integers.
     pub fn visit_number<V: NumberVisitor>(self, visitor: V) -> Option<V::Output> {
         by_dtype!(self, T in [I8 I16 I32 I64 U8 U16 U32 U64 F16 BF16 F32 F64 C16 C32 C64] => Some(visitor.visit::<T>()), else None)
     }
 }
 
 impl DynTensor {
-    /// Calls generic code with the tensor, its element and rank known to the compiler, on device `D`.
+    /// Calls generic code with the tensor as a typed view on device `D`.
     ///
     /// # Errors
     /// [`Error::Type`] on another device or for more than 8 axes.

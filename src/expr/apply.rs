@@ -1,12 +1,12 @@
 //! Operators on tuples of operands: more than two, or with several outputs.
 // Imports: `error`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
-use super::eval::{Gathered, rows};
+use super::gathered::{Gathered, row_axes};
 use super::operand::{Expr, Leaves, Operand, RowAxes};
 use crate::device::{Device, MAX_OPERANDS};
 use crate::element::Element;
 use crate::error::Result;
-use crate::kernel::{Body, Call, Elements, Input, Op, OpMany, Program, Store, StoreMany};
+use crate::kernel::{Body, Call, ElementTuple, Input, Op, OpMany, Program, Store, StoreMany};
 use crate::layout::Layout;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Leaf, Tensor, TensorView};
 use std::marker::PhantomData;
@@ -21,7 +21,7 @@ pub trait OperandTuple<IN, const RANK: usize, D: Device>: Sized {
     type Exprs: Copy;
     /// The bodies, as a tuple.
     type Bodies: Copy + Send + Sync + 'static;
-    /// They, as expressions.
+    /// The operands as expressions.
     fn into_exprs(self) -> Self::Exprs;
     /// The bodies of the expressions.
     fn bodies(exprs: &Self::Exprs) -> Self::Bodies;
@@ -33,13 +33,13 @@ pub trait OperandTuple<IN, const RANK: usize, D: Device>: Sized {
     fn rows(exprs: &Self::Exprs, rows: &mut RowAxes<RANK>);
 }
 
-/// A tuple of operands of one rank and device, whose first is a tensor or view.
-pub trait Operands<IN: Elements, const RANK: usize, D: Device>: OperandTuple<IN, RANK, D> {
+/// A tuple of operands of one rank and device; the first is a tensor or view.
+pub trait Operands<IN: ElementTuple, const RANK: usize, D: Device>: OperandTuple<IN, RANK, D> {
     #[doc(hidden)]
     fn device(exprs: &Self::Exprs) -> &D;
 }
 
-impl<IN: Elements, O: OperandTuple<IN, RANK, D, Exprs: BeginsWithView<D>>, const RANK: usize, D: Device>
+impl<IN: ElementTuple, O: OperandTuple<IN, RANK, D, Exprs: BeginsWithView<D>>, const RANK: usize, D: Device>
     Operands<IN, RANK, D> for O
 {
     fn device(exprs: &Self::Exprs) -> &D {
@@ -47,7 +47,7 @@ impl<IN: Elements, O: OperandTuple<IN, RANK, D, Exprs: BeginsWithView<D>>, const
     }
 }
 
-/// Expressions of which the first is a view, which knows the device.
+/// Expressions that begin with a view, which gives the device.
 #[diagnostic::on_unimplemented(
     message = "the first operand is not a tensor or view on `{D}`",
     label = "expected a tuple that begins with a tensor or view: `(&x, &y, 0.5)`"
@@ -58,8 +58,10 @@ pub trait BeginsWithView<D> {
 
 macro_rules! operands {
     ($([$($t:ident $operand:ident $index:tt)*];)*) => { $(
-        #[allow(clippy::unused_unit, unused_variables)] // a tuple of none
-        impl<$($t: Element, $operand: Operand<$t, RANK, D>,)* const RANK: usize, D: Device> OperandTuple<($($t,)*), RANK, D> for ($($operand,)*) {
+        #[allow(clippy::unused_unit, unused_variables)] // the empty tuple
+        impl<$($t: Element, $operand: Operand<$t, RANK, D>,)* const RANK: usize, D: Device>
+            OperandTuple<($($t,)*), RANK, D> for ($($operand,)*)
+        {
             type Exprs = ($($operand::Expr,)*);
             type Bodies = ($(<$operand::Expr as Expr<RANK, D>>::Body,)*);
             fn into_exprs(self) -> Self::Exprs {
@@ -81,7 +83,9 @@ macro_rules! operands {
     )* };
     (@first []) => {};
     (@first [$first:ident $($more:ident)*]) => {
-        impl<T, $($more,)* const RANK: usize, D: Device> BeginsWithView<D> for (TensorView<'_, T, RANK, D>, $($more,)*) {
+        impl<T, $($more,)* const RANK: usize, D: Device> BeginsWithView<D>
+            for (TensorView<'_, T, RANK, D>, $($more,)*)
+        {
             fn device(&self) -> &D {
                 self.0.device()
             }
@@ -107,7 +111,7 @@ operands! {
 /// Applies an operator to a tuple of up to twelve operands, tensors and numbers: `apply(f, (&x, &y, 0.5))`.
 ///
 /// # Shapes
-/// Sizes of 1 stretch to the joint size.
+/// Sizes of 1 broadcast to the joint size.
 ///
 /// # Errors
 /// As [`Lazy::eval`](super::Lazy::eval).
@@ -126,19 +130,20 @@ operands! {
 pub fn apply<F, IN, O, const RANK: usize, D>(operator: F, operands: O) -> Result<Tensor<F::Out, RANK, D>>
 where
     F: Op<IN>,
-    IN: Elements,
+    IN: ElementTuple,
     D: Device,
     O: Operands<IN, RANK, D>,
     Call<F, O::Bodies>: Body<Out = F::Out>,
 {
-    by_pointer!(applied_at::<F, IN, O, RANK, D, Allocate>, operator, operands, Allocate)
+    by_pointer!(apply_at::<F, IN, O, RANK, D, Allocate>, operator, operands, Allocate)
 }
 
-/// As [`apply`], into an existing tensor or exclusive view of the joint size: `apply_into(f, (&x, &y, 0.5), &mut z)`. No
-/// allocation.
+/// As [`apply`], into an existing tensor or exclusive view of the joint size:
+/// `apply_into(f, (&x, &y, 0.5), &mut z)`. No allocation.
 ///
 /// # Errors
-/// As [`apply`]; [`Error::Output`](crate::Error::Output) when `out` has other sizes, [`Error::Shared`](crate::Error::Shared) when it has other handles.
+/// As [`apply`]; [`Error::Output`](crate::Error::Output) when `out` has other sizes,
+/// [`Error::Shared`](crate::Error::Shared) when it has other handles.
 ///
 /// # Examples
 /// ```
@@ -158,22 +163,22 @@ pub fn apply_into<'o, F, IN, O, const RANK: usize, D>(
 ) -> Result<()>
 where
     F: Op<IN>,
-    IN: Elements,
+    IN: ElementTuple,
     D: Device + 'o,
     O: Operands<IN, RANK, D>,
     Call<F, O::Bodies>: Body<Out = F::Out>,
 {
-    by_pointer!(applied_at::<F, IN, O, RANK, D, _>, operator, operands, Existing(out))
+    by_pointer!(apply_at::<F, IN, O, RANK, D, _>, operator, operands, Existing(out))
 }
 
-fn applied_at<F, IN, O, const RANK: usize, D, P: Destination<F::Out, RANK, D>>(
+fn apply_at<F, IN, O, const RANK: usize, D, P: Destination<F::Out, RANK, D>>(
     _: F,
     operands: O,
-    place: P,
+    destination: P,
 ) -> Result<P::Done>
 where
     F: Op<IN>,
-    IN: Elements,
+    IN: ElementTuple,
     D: Device,
     O: Operands<IN, RANK, D>,
     Call<F, O::Bodies>: Body<Out = F::Out>,
@@ -183,15 +188,16 @@ where
     let mut gathered = Gathered::<RANK, D, MAX_OPERANDS>::new(F::NAME, device, 1);
     O::leaves(&exprs, &mut gathered);
     let size = gathered.size()?;
-    let rows = rows(Call::<F, O::Bodies>::BY_ROWS, F::NAME, size, |rows| O::rows(&exprs, rows))?;
-    place.put(F::NAME, gathered.preserved(size), device, |out| {
-        // SAFETY: a tuple visits its leaves in the order of its bodies' loads; an exclusive view overlaps neither itself nor an
-        // operand.
+    let rows = row_axes(Call::<F, O::Bodies>::BY_ROWS, F::NAME, size, |rows| O::rows(&exprs, rows))?;
+    destination.put(F::NAME, gathered.output_layout(size), device, |out| {
+        // SAFETY: a tuple visits its leaves in the order of its bodies' loads; an exclusive view overlaps
+        // neither itself nor an operand.
         unsafe { gathered.map(&Store(Call::<F, _>::new(O::bodies(&exprs))), size, rows, &[out.leaf()]) }
     })
 }
 
-/// Applies an operator with several outputs to a tuple of up to twelve operands, tensors and numbers, in one pass.
+/// Applies an operator with several outputs to a tuple of up to twelve operands, tensors and numbers, in one
+/// pass.
 ///
 /// # Errors
 /// As [`Lazy::eval`](super::Lazy::eval).
@@ -213,13 +219,13 @@ pub fn apply_many<F, IN, O, const RANK: usize, D>(
 ) -> Result<<F::Out as Outputs>::Tensors<RANK, D>>
 where
     F: OpMany<IN>,
-    IN: Elements,
+    IN: ElementTuple,
     D: Device,
     O: Operands<IN, RANK, D>,
     F::Out: Outputs,
     StoreMany<F, O::Bodies>: Program,
 {
-    applied_many(operator, operands, |layout, device, run| {
+    apply_many_at(operator, operands, |layout, device, run| {
         <F::Out as Outputs>::make(F::NAME, layout, device, run)
     })
 }
@@ -245,26 +251,27 @@ where
 pub fn apply_many_into<F, IN, O, W, const RANK: usize, D>(operator: F, operands: O, outputs: W) -> Result<()>
 where
     F: OpMany<IN>,
-    IN: Elements,
+    IN: ElementTuple,
     D: Device,
     O: Operands<IN, RANK, D>,
     W: IntoViewsMut<F::Out, RANK, D>,
     StoreMany<F, O::Bodies>: Program,
 {
-    applied_many(operator, operands, |layout, device, run| outputs.write(F::NAME, layout, device, run))
+    apply_many_at(operator, operands, |layout, device, run| outputs.write(F::NAME, layout, device, run))
 }
 
-/// What writes the outputs of a program when it is told where they are.
-pub(super) type Writes<'w, const RANK: usize, D> = &'w mut dyn FnMut(&[Leaf<'_, RANK, D>]) -> Result<()>;
+/// A closure that writes the outputs of a program to the given leaves.
+pub(super) type WriteOutputs<'w, const RANK: usize, D> =
+    &'w mut dyn FnMut(&[Leaf<'_, RANK, D>]) -> Result<()>;
 
-fn applied_many<F, IN, O, R, const RANK: usize, D>(
+fn apply_many_at<F, IN, O, R, const RANK: usize, D>(
     _: F,
     operands: O,
-    place: impl FnOnce(Layout<RANK>, &D, Writes<'_, RANK, D>) -> Result<R>,
+    place: impl FnOnce(Layout<RANK>, &D, WriteOutputs<'_, RANK, D>) -> Result<R>,
 ) -> Result<R>
 where
     F: OpMany<IN>,
-    IN: Elements,
+    IN: ElementTuple,
     D: Device,
     O: Operands<IN, RANK, D>,
     StoreMany<F, O::Bodies>: Program,
@@ -274,18 +281,18 @@ where
     let mut gathered = Gathered::<RANK, D, MAX_OPERANDS>::new(F::NAME, device, F::Out::COUNT);
     O::leaves(&exprs, &mut gathered);
     let size = gathered.size()?;
-    let rows = rows(StoreMany::<F, O::Bodies>::BY_ROWS, F::NAME, size, |rows| O::rows(&exprs, rows))?;
-    place(gathered.preserved(size), device, &mut |outputs| {
-        // SAFETY: as in `applied_at`; the outputs are exclusive views of the program's elements, in order.
+    let rows = row_axes(StoreMany::<F, O::Bodies>::BY_ROWS, F::NAME, size, |rows| O::rows(&exprs, rows))?;
+    place(gathered.output_layout(size), device, &mut |outputs| {
+        // SAFETY: as in `apply_at`; the outputs are exclusive views of the program's elements, in order.
         unsafe { gathered.map(&StoreMany::<F, _>::new(O::bodies(&exprs)), size, rows, outputs) }
     })
 }
 
-/// Tuples of elements whose tensors an operator with several outputs makes.
-pub trait Outputs: Elements {
-    /// One tensor for each.
+/// Tuples of the element types of an operator's outputs.
+pub trait Outputs: ElementTuple {
+    /// One tensor for each output.
     type Tensors<const RANK: usize, D: Device>;
-    /// The bodies that load what is updated.
+    /// The bodies that load the operands that are updated.
     #[doc(hidden)]
     type Loads: Copy + Send + Sync + 'static;
     #[doc(hidden)]
@@ -296,16 +303,16 @@ pub trait Outputs: Elements {
         op: &'static str,
         layout: Layout<RANK>,
         device: &D,
-        run: Writes<'_, RANK, D>,
+        run: WriteOutputs<'_, RANK, D>,
     ) -> Result<Self::Tensors<RANK, D>>;
 }
 
-/// A tuple of what can be written, one for each output of an operator.
+/// A tuple of writable tensors, one for each output of an operator.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` are not the outputs of an operator that gives `{OUT}`, rank {RANK}, on `{D}`",
     label = "expected a tuple of tensors to write: `(&mut x, &mut y)`"
 )]
-pub trait IntoViewsMut<OUT: Elements, const RANK: usize, D: Device> {
+pub trait IntoViewsMut<OUT: ElementTuple, const RANK: usize, D: Device> {
     #[doc(hidden)]
     #[allow(private_interfaces, private_bounds)]
     fn write(
@@ -313,12 +320,12 @@ pub trait IntoViewsMut<OUT: Elements, const RANK: usize, D: Device> {
         op: &'static str,
         layout: Layout<RANK>,
         device: &D,
-        run: Writes<'_, RANK, D>,
+        run: WriteOutputs<'_, RANK, D>,
     ) -> Result<()>;
-    /// As they are, to be updated.
+    /// Updates the tensors in place.
     #[doc(hidden)]
     #[allow(private_interfaces, private_bounds)]
-    fn update(self, op: &'static str, run: Writes<'_, RANK, D>) -> Result<()>;
+    fn update(self, op: &'static str, run: WriteOutputs<'_, RANK, D>) -> Result<()>;
 }
 
 macro_rules! outputs {
@@ -332,23 +339,34 @@ macro_rules! outputs {
                 op: &'static str,
                 layout: Layout<RANK>,
                 device: &DEVICE,
-                run: Writes<'_, RANK, DEVICE>,
+                run: WriteOutputs<'_, RANK, DEVICE>,
             ) -> Result<Self::Tensors<RANK, DEVICE>> {
-                $(let mut $tensor = Tensor::<$element, RANK, DEVICE>::unwritten(op, layout, device)?;)+
-                run(&[$($tensor.writable(op)?.leaf()),+])?;
+                $(let mut $tensor = Tensor::<$element, RANK, DEVICE>::uninit(op, layout, device)?;)+
+                run(&[$($tensor.try_view_mut(op)?.leaf()),+])?;
                 Ok(($($tensor,)+))
             }
         }
-        impl<'a, $($element: Element, $place: IntoViewMut<'a, $element, RANK, DEVICE>,)+ const RANK: usize, DEVICE: Device + 'a>
+        impl<
+            'a,
+            $($element: Element, $place: IntoViewMut<'a, $element, RANK, DEVICE>,)+
+            const RANK: usize,
+            DEVICE: Device + 'a,
+        >
             IntoViewsMut<($($element,)+), RANK, DEVICE> for ($($place,)+)
         {
             #[allow(private_interfaces, private_bounds)]
-            fn write(self, op: &'static str, layout: Layout<RANK>, device: &DEVICE, run: Writes<'_, RANK, DEVICE>) -> Result<()> {
+            fn write(
+                self,
+                op: &'static str,
+                layout: Layout<RANK>,
+                device: &DEVICE,
+                run: WriteOutputs<'_, RANK, DEVICE>,
+            ) -> Result<()> {
                 $(let mut $tensor = Existing(self.$index).open(op, layout, device)?;)+
                 run(&[$($tensor.leaf()),+])
             }
             #[allow(private_interfaces, private_bounds)]
-            fn update(self, op: &'static str, run: Writes<'_, RANK, DEVICE>) -> Result<()> {
+            fn update(self, op: &'static str, run: WriteOutputs<'_, RANK, DEVICE>) -> Result<()> {
                 $(let mut $tensor = self.$index.into_view_mut(op)?;)+
                 run(&[$($tensor.leaf()),+])
             }

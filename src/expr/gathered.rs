@@ -1,9 +1,10 @@
-//! The operands of one kernel: sizes are joined, memory is found, the device is told where everything stands.
+//! The operands of one kernel: joins their sizes, finds their memory and passes their addresses and strides
+//! to the device.
 //!
-//! Nothing here is generic over the expression: it is compiled once for each rank and device.
+//! Most code here is not generic over the expression: it is compiled once for each rank and device.
 // Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
-use super::operand::{Leaves, RowAxes};
+use super::operand::{Expr, Leaves, RowAxes};
 use crate::device::{Device, Inputs, MAX_OPERANDS, OperandRef, same_device};
 use crate::dim::Dim;
 use crate::element::Element;
@@ -12,26 +13,27 @@ use crate::kernel::Program;
 use crate::layout::{Layout, joint_size};
 use crate::tensor::{Leaf, Tensor};
 
-/// How many outputs one program has, at most.
+/// The largest number of outputs of one program.
 const MAX_OUTPUTS: usize = 6;
 
-/// The operands of one kernel, `MOST` of them at most: each different one once, and which of them each load reads.
-pub(super) struct Gathered<'a, const RANK: usize, D: Device, const MOST: usize> {
+/// The operands of one kernel, at most `CAPACITY`: each distinct operand once, and the operand that each load
+/// reads.
+pub(super) struct Gathered<'a, const RANK: usize, D: Device, const CAPACITY: usize> {
     pub(super) op: &'static str,
     pub(super) device: &'a D,
-    leaves: [Option<Leaf<'a, RANK, D>>; MOST],
+    leaves: [Option<Leaf<'a, RANK, D>>; CAPACITY],
     count: usize,
-    reads: [u8; MOST],
+    reads: [u8; CAPACITY],
     loads: usize,
     limit: usize,
     size: Dim<RANK>,
-    /// Whether all of them so far have one size and are row-major.
-    flat: bool,
+    /// Whether all operands added have one size and are row-major.
+    all_contiguous: bool,
     error: Option<Error>,
 }
 
-impl<'a, const RANK: usize, D: Device, const MOST: usize> Leaves<'a, RANK, D>
-    for Gathered<'a, RANK, D, MOST>
+impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> Leaves<'a, RANK, D>
+    for Gathered<'a, RANK, D, CAPACITY>
 {
     #[inline(never)]
     fn add(&mut self, leaf: Leaf<'a, RANK, D>) {
@@ -43,18 +45,18 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Leaves<'a, RANK, D>
     }
 }
 
-impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, MOST> {
+impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> Gathered<'a, RANK, D, CAPACITY> {
     pub(super) fn new(op: &'static str, device: &'a D, outputs: usize) -> Self {
         Gathered {
             op,
             device,
-            leaves: [None; MOST],
+            leaves: [None; CAPACITY],
             count: 0,
-            reads: [0; MOST],
+            reads: [0; CAPACITY],
             loads: 0,
             limit: MAX_OPERANDS - outputs,
             size: Dim([1; RANK]),
-            flat: true,
+            all_contiguous: true,
             error: None,
         }
     }
@@ -62,11 +64,11 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
     fn try_add(&mut self, leaf: Leaf<'a, RANK, D>) -> Result<()> {
         let op = self.op;
         same_device(op, self.device, leaf.device())?;
-        if !leaf.is_ready() {
+        if !leaf.is_allocated() {
             return Err(Error::Unallocated { op, sizes: leaf.layout().size().0.into() });
         }
         let size = leaf.layout().size();
-        self.flat &= leaf.layout().is_contiguous() && (self.count == 0 || self.size == size);
+        self.all_contiguous &= leaf.layout().is_contiguous() && (self.count == 0 || self.size == size);
         if self.size != size {
             self.size = joint_size(op, self.size, size)?;
         }
@@ -90,7 +92,7 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
         self.leaves[..self.count].iter().copied().flatten()
     }
 
-    /// The sizes of the result, or what was wrong with an operand.
+    /// The sizes of the result, or the error of an operand.
     pub(super) fn size(&mut self) -> Result<Dim<RANK>> {
         match self.error.take() {
             Some(error) => Err(error),
@@ -98,15 +100,15 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
         }
     }
 
-    /// The layout of a fresh result of the joint size, or what was wrong with an operand.
+    /// The layout of a new result of the joint size, or the error of an operand.
     pub(super) fn layout(mut self) -> Result<Layout<RANK>> {
         let size = self.size()?;
-        Ok(self.preserved(size))
+        Ok(self.output_layout(size))
     }
 
-    /// The layout of a fresh result: that of the first operand of full size that is dense, row-major otherwise.
-    pub(super) fn preserved(&self, size: Dim<RANK>) -> Layout<RANK> {
-        if self.flat {
+    /// The layout of a new result: that of the first dense operand of full size, row-major if there is none.
+    pub(super) fn output_layout(&self, size: Dim<RANK>) -> Layout<RANK> {
+        if self.all_contiguous {
             return Layout::row_major(size);
         }
         let full = self
@@ -115,12 +117,13 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
         full.map_or(Layout::row_major(size), |leaf| leaf.layout().preserved())
     }
 
-    /// Runs `program` for every index inside `size`, along `rows` if there are any.
+    /// Runs `program` for every index inside `size`, along `rows` if it has row axes.
     ///
     /// # Safety
-    /// The leaves are the loads of `program` in order, and `outputs` its stores, with their element types; the outputs
-    /// have that size, and overlap no input, but that those of a program in place are its first leaves. A program that
-    /// is settled has `rows`.
+    /// 1. The leaves are the loads of `program` in order, and `outputs` its stores, with their element types.
+    /// 2. The outputs have that size and overlap no input; the outputs of a program in place are its first
+    ///    leaves.
+    /// 3. A program that reduces along rows has `rows`.
     pub(super) unsafe fn map<P: Program>(
         &self,
         program: &P,
@@ -128,39 +131,41 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
         rows: Option<[bool; RANK]>,
         outputs: &[Leaf<'_, RANK, D>],
     ) -> Result<()> {
-        // SAFETY: the caller's promise; views reach inside their memory, which their borrows keep and protect.
-        self.mapped(size, rows, outputs, &mut |laid| unsafe {
-            self.device.map_apart(program, laid.sizes, laid.row, laid.outputs, laid.inputs)
+        // SAFETY: (1) to (3) are the caller's promises; views address only their memory, which their borrows
+        // keep and protect.
+        self.launch_map(size, rows, outputs, &mut |args| unsafe {
+            self.device.map_apart(program, args.sizes, args.row, args.outputs, args.inputs)
         })
     }
 
-    /// Tells `run` what a program is to be told of its operands. It is the same for every program, and compiled once.
+    /// Passes the arguments of a program to `launch`. They are the same for every program, and this code is
+    /// compiled once.
     #[inline(never)]
-    fn mapped(
+    fn launch_map(
         &self,
         size: Dim<RANK>,
         rows: Option<[bool; RANK]>,
         outputs: &[Leaf<'_, RANK, D>],
-        run: &mut Run<'_>,
+        launch: &mut Launch<'_>,
     ) -> Result<()> {
-        let mut slots = [NO_SLOT; MAX_OUTPUTS];
+        let mut slots = [NO_OPERAND; MAX_OUTPUTS];
         if rows.is_none()
-            && self.flat
+            && self.all_contiguous
             && self.size == size
             && outputs.iter().all(|out| out.layout().is_contiguous())
         {
-            // One run of memory each: to the device it is one axis.
+            // Every operand is contiguous: the device sees one axis.
             for (slot, out) in slots.iter_mut().zip(outputs) {
                 *slot = out.slot(&[1]);
             }
-            let mut inputs = [NO_SLOT; MOST];
+            let mut inputs = [NO_OPERAND; CAPACITY];
             for k in 0..self.count {
                 if let Some(leaf) = &self.leaves[k] {
                     inputs[k] = leaf.slot(&[1]);
                 }
             }
             let inputs = Inputs { slots: &inputs[..self.count], reads: &self.reads[..self.loads] };
-            return run(Laid {
+            return launch(KernelArgs {
                 sizes: &[Layout::row_major(size).numel()],
                 row: 0,
                 outputs: &slots[..outputs.len()],
@@ -168,62 +173,63 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
             });
         }
         let mut strides = [[0; RANK]; MAX_OUTPUTS];
-        let order = rows.map(last);
+        let order = rows.map(marked_last);
         for (stride, out) in strides.iter_mut().zip(outputs) {
-            *stride = in_order(out.layout().stride().0, order);
+            *stride = reordered(out.layout().stride().0, order);
         }
         for ((slot, stride), out) in slots.iter_mut().zip(&strides).zip(outputs) {
             *slot = out.slot(stride);
         }
         let row = rows.map_or(0, |rows| rows.iter().filter(|&&of_row| of_row).count());
-        self.laid_out(size, order, row, &slots[..outputs.len()], run)
+        self.launch_strided(size, order, row, &slots[..outputs.len()], launch)
     }
 
-    /// Tells `run` where the operands stand for every index inside `size`, whose axes come in this order; so do those of the
-    /// outputs. The last `row` of them are told apart.
+    /// Passes the operands to `launch`, for every index inside `size` with its axes in `order`; the strides
+    /// of the outputs are in that order already. The last `row` axes are those of a row.
     #[inline(never)]
-    pub(super) fn laid_out(
+    pub(super) fn launch_strided(
         &self,
         size: Dim<RANK>,
         order: Option<[usize; RANK]>,
         row: usize,
         outputs: &[OperandRef<'_>],
-        run: &mut Run<'_>,
+        launch: &mut Launch<'_>,
     ) -> Result<()> {
-        // By number: of adapters over all that there may be the compiler makes as many copies.
-        let mut strides = [[0; RANK]; MOST];
+        // An index loop: the compiler would make many copies of iterator adapters.
+        let mut strides = [[0; RANK]; CAPACITY];
         for k in 0..self.count {
             if let Some(leaf) = &self.leaves[k] {
-                strides[k] = in_order(leaf.layout().stretched(size).stride().0, order);
+                strides[k] = reordered(leaf.layout().stretched(size).stride().0, order);
             }
         }
-        let mut slots = [NO_SLOT; MOST];
+        let mut slots = [NO_OPERAND; CAPACITY];
         for k in 0..self.count {
             if let Some(leaf) = &self.leaves[k] {
                 slots[k] = leaf.slot(&strides[k]);
             }
         }
         let inputs = Inputs { slots: &slots[..self.count], reads: &self.reads[..self.loads] };
-        run(Laid { sizes: &in_order(size.0, order), row, outputs, inputs })
+        launch(KernelArgs { sizes: &reordered(size.0, order), row, outputs, inputs })
     }
 
-    /// A fresh tensor of `size`, in the format of the operands, which `run` writes; `rows` as for [`map`](Self::map).
+    /// A new tensor of `size`, in the memory format of the operands, which `launch` writes; `rows` as for
+    /// [`map`](Self::map).
     #[inline(never)]
     pub(super) fn eval<T: Element>(
         &self,
         size: Dim<RANK>,
         rows: Option<[bool; RANK]>,
-        run: &mut Run<'_>,
+        launch: &mut Launch<'_>,
     ) -> Result<Tensor<T, RANK, D>> {
-        let mut out = Tensor::unwritten(self.op, self.preserved(size), self.device)?;
+        let mut out = Tensor::uninit(self.op, self.output_layout(size), self.device)?;
         let leaf = out.fresh_leaf();
-        self.mapped(size, rows, &[leaf], run)?;
+        self.launch_map(size, rows, &[leaf], launch)?;
         Ok(out)
     }
 
-    /// Checks that the joint size stretches to `wanted`.
+    /// Checks that the joint size broadcasts to `wanted`.
     #[inline(never)]
-    pub(super) fn fits_into(&mut self, wanted: Dim<RANK>) -> Result<()> {
+    pub(super) fn check_broadcasts_to(&mut self, wanted: Dim<RANK>) -> Result<()> {
         let size = self.size()?;
         if !joint_size(self.op, size, wanted).is_ok_and(|joint| joint == wanted) {
             return Err(Error::Output { op: self.op, sizes: size.0.into(), found: wanted.0.into() });
@@ -233,7 +239,7 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
 
     /// Checks that the joint size is `wanted`.
     #[inline(never)]
-    pub(super) fn updates(&mut self, wanted: Dim<RANK>) -> Result<()> {
+    pub(super) fn check_size_is(&mut self, wanted: Dim<RANK>) -> Result<()> {
         let size = self.size()?;
         if size != wanted {
             return Err(Error::Output { op: self.op, sizes: size.0.into(), found: wanted.0.into() });
@@ -242,22 +248,22 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
     }
 }
 
-/// What a device is told of a program, reduction or scan, but what it computes.
-pub(super) struct Laid<'a> {
+/// The arguments of a kernel: sizes and operands.
+pub(super) struct KernelArgs<'a> {
     pub(super) sizes: &'a [usize],
-    /// How many of the axes, the last, are those of a row, or are reduced.
+    /// The number of axes, counted from the last, that form a row or are reduced.
     pub(super) row: usize,
     pub(super) outputs: &'a [OperandRef<'a>],
     pub(super) inputs: Inputs<'a>,
 }
 
-/// What hands it to the device, with a kernel.
-pub(super) type Run<'r> = dyn FnMut(Laid<'_>) -> Result<()> + 'r;
+/// A closure that runs a kernel with these arguments.
+pub(super) type Launch<'r> = dyn FnMut(KernelArgs<'_>) -> Result<()> + 'r;
 
-const NO_SLOT: OperandRef<'static> = OperandRef { address: std::ptr::null_mut(), stride: &[], element: 0 };
+const NO_OPERAND: OperandRef<'static> = OperandRef { address: std::ptr::null_mut(), stride: &[], element: 0 };
 
-/// What each axis has, with the axes in this order.
-pub(super) fn in_order<V: Copy + Default, const RANK: usize>(
+/// The values of the axes, in the given order.
+pub(super) fn reordered<V: Copy + Default, const RANK: usize>(
     values: [V; RANK],
     order: Option<[usize; RANK]>,
 ) -> [V; RANK] {
@@ -269,8 +275,8 @@ pub(super) fn in_order<V: Copy + Default, const RANK: usize>(
     ordered
 }
 
-/// The axes, the marked ones last.
-pub(super) fn last<const RANK: usize>(marked: [bool; RANK]) -> [usize; RANK] {
+/// An order of the axes with the marked ones last.
+pub(super) fn marked_last<const RANK: usize>(marked: [bool; RANK]) -> [usize; RANK] {
     let mut order = [0; RANK];
     let mut place = 0;
     for pass in [false, true] {
@@ -282,8 +288,8 @@ pub(super) fn last<const RANK: usize>(marked: [bool; RANK]) -> [usize; RANK] {
     order
 }
 
-/// The axes along which parts of the expression of a program are reduced.
-pub(super) fn rows<const RANK: usize>(
+/// The axes along which parts of a program's expression are reduced.
+pub(super) fn row_axes<const RANK: usize>(
     by_rows: bool,
     op: &'static str,
     size: Dim<RANK>,
@@ -295,4 +301,16 @@ pub(super) fn rows<const RANK: usize>(
     let mut rows = RowAxes::new(op, size);
     tell(&mut rows);
     rows.found()
+}
+
+/// The operands of an expression. Inlined: the struct is large and is built in place.
+#[inline(always)]
+pub(super) fn gather<'a, const RANK: usize, D: Device, E: Expr<RANK, D>, const CAPACITY: usize>(
+    op: &'static str,
+    expr: &'a E,
+    device: &'a D,
+) -> Gathered<'a, RANK, D, CAPACITY> {
+    let mut gathered = Gathered::new(op, device, 1);
+    expr.leaves(&mut gathered);
+    gathered
 }

@@ -2,23 +2,24 @@
 // Imports: `error`, `dim`, `element`, `kernel`, `device`, `tensor`.
 
 use super::apply::{IntoViewsMut, OperandTuple, Outputs};
-use super::eval::{Gathered, rows};
+use super::gathered::{Gathered, row_axes};
 use super::operand::{Leaves, RowAxes};
 use crate::device::{Device, MAX_OPERANDS};
 use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::kernel::{Body, Call, Elements, InPlace, Input, Op, OpMany, Program, Store, StoreMany};
+use crate::kernel::{Body, Call, ElementTuple, InPlace, Input, Op, OpMany, Program, Store, StoreMany};
 use crate::tensor::{Leaf, TensorViewMut};
 use std::marker::PhantomData;
 
-/// Two tuples: what is updated, and what is read beside it. Together they are the operands of an operator on `IN`, and the
-/// first is what it gives.
+/// Two tuples: the tensors to update, and the operands that are only read. Together they are the operands of
+/// an operator on `IN`; its outputs are the new elements of the first tuple.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` are not the operands of an operator from `{IN}` to `{OUT}` in place",
-    label = "expected two tuples, what is updated and what is read beside it: `((&mut p, &mut m), (&g, 0.5))`"
+    label = "expected two tuples, the tensors to update and the operands to read: `((&mut p, &mut m), (&g, \
+        0.5))`"
 )]
-pub trait Updates<IN: Elements, OUT: Elements, const RANK: usize, D: Device> {
+pub trait Updates<IN: ElementTuple, OUT: ElementTuple, const RANK: usize, D: Device> {
     /// The bodies of all operands, as a tuple.
     type Bodies: Copy + Send + Sync + 'static;
     #[doc(hidden)]
@@ -27,13 +28,13 @@ pub trait Updates<IN: Elements, OUT: Elements, const RANK: usize, D: Device> {
         StoreMany<F, Self::Bodies>: Program;
 }
 
-impl<IN, OUT, BESIDE, BODIES, U, O, const RANK: usize, D: Device> Updates<IN, OUT, RANK, D> for (U, O)
+impl<IN, OUT, OTHERS, BODIES, U, O, const RANK: usize, D: Device> Updates<IN, OUT, RANK, D> for (U, O)
 where
-    IN: Elements + Split<OUT, Rest = BESIDE>,
+    IN: ElementTuple + Split<OUT, Rest = OTHERS>,
     OUT: Outputs<Loads: Join<O::Bodies, Joined = BODIES>>,
     BODIES: Copy + Send + Sync + 'static,
     U: IntoViewsMut<OUT, RANK, D>,
-    O: OperandTuple<BESIDE, RANK, D>,
+    O: OperandTuple<OTHERS, RANK, D>,
 {
     type Bodies = BODIES;
     fn run<F: OpMany<IN, Out = OUT>>(self, _: F) -> Result<()>
@@ -46,7 +47,7 @@ where
             let mut gathered = Gathered::new(F::NAME, updated[0].device(), updated.len());
             updated.iter().for_each(|leaf| gathered.add(*leaf));
             O::leaves(&exprs, &mut gathered);
-            // SAFETY: the exclusive views are what the program loads first, with their elements; then come the loads
+            // SAFETY: the program first loads the exclusive views, with their elements; then come the loads
             // of the bodies, in the order of the leaves.
             unsafe { update(F::NAME, &program, gathered, updated, |rows| O::rows(&exprs, rows)) }
         })
@@ -56,26 +57,26 @@ where
 /// A tuple that begins with `FIRST`.
 #[diagnostic::on_unimplemented(
     message = "an operator on `{Self}` does not update `{FIRST}` in place",
-    label = "its first operands are what it updates, at most six of twelve"
+    label = "it updates its first operands, at most six of twelve"
 )]
 pub trait Split<FIRST> {
-    /// What comes after it.
+    /// The rest of the tuple.
     type Rest;
 }
 
-/// A tuple that is followed by another, to one of at most twelve.
+/// A tuple that can be concatenated with another, to at most twelve members.
 #[diagnostic::on_unimplemented(
     message = "`{REST}` is not a tuple of up to eleven operands",
-    label = "expected a tuple of the operands beside it: `(&y, 0.5)`, and `(&y,)` for one"
+    label = "expected a tuple of the other operands: `(&y, 0.5)`, and `(&y,)` for one"
 )]
 pub trait Join<REST> {
-    /// Both.
+    /// The concatenation.
     type Joined;
-    /// One after the other.
+    /// Concatenates both tuples.
     fn join(self, rest: REST) -> Self::Joined;
 }
 
-/// From one list of names: for up to six that come first, any number of others, the next.
+/// Implements both traits for up to six first members and any number of further ones, from one list of names.
 macro_rules! joins {
     (@first [$($first:tt)*] [] [$($name:tt)*]) => {};
     (@first [$($first:tt)*] [$at:tt $($left:tt)*] [$name:tt $($names:tt)*]) => {
@@ -105,27 +106,28 @@ macro_rules! joins {
 joins! { @first [] [0 1 2 3 4 5] [A B C D E F G H I J K M] }
 
 /// # Safety
-/// The leaves that were gathered are the loads of the program, in order; `updated` are the first of them, those of
-/// exclusive views.
+/// 1. The gathered leaves are the loads of the program, in order.
+/// 2. `updated` are the first of them and come from exclusive views.
 unsafe fn update<P: Program, const RANK: usize, D: Device>(
     op: &'static str,
     program: &P,
     mut gathered: Gathered<'_, RANK, D, MAX_OPERANDS>,
     updated: &[Leaf<'_, RANK, D>],
-    settled: impl FnOnce(&mut RowAxes<RANK>),
+    row_axes_of: impl FnOnce(&mut RowAxes<RANK>),
 ) -> Result<()> {
     let wanted: Dim<RANK> = updated[0].layout().size();
     let size = gathered.size()?;
     if let Some(other) = updated.iter().map(|leaf| leaf.layout().size()).find(|&other| other != size) {
         return Err(Error::Output { op, sizes: size.0.into(), found: other.0.into() });
     }
-    let rows = rows(P::BY_ROWS, op, wanted, settled)?;
-    // SAFETY: the caller's promise; the borrow checker keeps exclusive views apart from each other and from the rest.
+    let rows = row_axes(P::BY_ROWS, op, wanted, row_axes_of)?;
+    // SAFETY: (1) and (2) are the caller's promises; the borrow checker keeps exclusive views disjoint from
+    // each other and from the other leaves.
     unsafe { gathered.map(program, wanted, rows, updated) }
 }
 
 /// `out ← F(out, operands…)`, in place.
-pub(crate) fn update_by<F, IN, BESIDE, BODIES, T, O, const RANK: usize, D: Device>(
+pub(crate) fn update_by<F, IN, OTHERS, BODIES, T, O, const RANK: usize, D: Device>(
     _: F,
     out: &mut TensorViewMut<'_, T, RANK, D>,
     operands: O,
@@ -133,8 +135,8 @@ pub(crate) fn update_by<F, IN, BESIDE, BODIES, T, O, const RANK: usize, D: Devic
 where
     T: Element,
     F: Op<IN, Out = T>,
-    IN: Elements + Split<(T,), Rest = BESIDE>,
-    O: OperandTuple<BESIDE, RANK, D>,
+    IN: ElementTuple + Split<(T,), Rest = OTHERS>,
+    O: OperandTuple<OTHERS, RANK, D>,
     (Input<T>,): Join<O::Bodies, Joined = BODIES>,
     Call<F, BODIES>: Body<Out = T>,
 {
@@ -145,27 +147,28 @@ where
     gathered.add(leaf);
     O::leaves(&exprs, &mut gathered);
     let program = InPlace(Store(Call::<F, BODIES>::new(bodies)));
-    // SAFETY: the exclusive view is what the program loads first; then come the loads of the bodies, in the order of the leaves.
+    // SAFETY: (1) the program first loads the exclusive view, then the leaves of the bodies in their order;
+    // (2) `leaf` is that view.
     unsafe { update(F::NAME, &program, gathered, &[leaf], |rows| O::rows(&exprs, rows)) }
 }
 
 /// Updates up to six tensors in place, in one pass, of up to twelve operands in all, tensors and numbers:
 /// `apply_in_place(f, (&mut p, &mut m), (&g, 0.5))`.
 ///
-/// The operator's first operands are the tensors of the first tuple, in order, and its outputs are their new elements; the
-/// second tuple is what it reads beside them, and may be empty: `()`. Operator and operands are those of
-/// [`apply_many`](super::apply_many), which makes new tensors.
+/// The operator's first operands are the tensors of the first tuple, in order, and its outputs are their new
+/// elements. The second tuple has the operands that are only read; it may be empty: `()`. Operator and
+/// operands are those of [`apply_many`](super::apply_many), which makes new tensors.
 ///
 /// # Shapes
-/// What is updated has one size; operands beside it stretch to that.
+/// The updated tensors have one size; the other operands broadcast to it.
 ///
 /// # Cost
 /// One pass over memory; no allocation.
 ///
 /// # Errors
-/// [`Error::Shared`] when other handles share the memory of what is updated, [`Error::Overlap`] when two of its indices
-/// name one element, [`Error::Sizes`] when sizes do not broadcast, [`Error::Output`] when they stretch beyond what is updated.
-/// Nothing is written then.
+/// [`Error::Shared`] when other handles share the memory of an updated tensor, [`Error::Overlap`] when two of
+/// its indices address one element, [`Error::Sizes`] when sizes do not broadcast, [`Error::Output`] when they
+/// broadcast beyond the updated size. In each case nothing is written.
 ///
 /// # Examples
 /// ```
@@ -205,8 +208,8 @@ pub fn apply_in_place<F, IN, OUT, U, O, const RANK: usize, D>(
 ) -> Result<()>
 where
     F: OpMany<IN, Out = OUT>,
-    IN: Elements,
-    OUT: Elements,
+    IN: ElementTuple,
+    OUT: ElementTuple,
     D: Device,
     (U, O): Updates<IN, OUT, RANK, D>,
     StoreMany<F, <(U, O) as Updates<IN, OUT, RANK, D>>::Bodies>: Program,

@@ -2,26 +2,28 @@
 // Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`.
 
 use super::apply::OperandTuple;
-use super::eval::{eval, eval_at, eval_into, reduce, reduce_at, reduce_keepdims, scan};
+use super::eval::{eval, eval_at, eval_into};
 use super::in_place::Join;
-use super::operand::{Expr, Marked, Operand, RightOperand, RowReduceExpr, joint};
-use super::receiver::{Elementwise, Reduce, Scan, Zip, marked, marked_axis};
+use super::methods::{Elementwise, Reduce, Scan, Zip};
+use super::operand::{AxisSet, Expr, Operand, RightOperand, RowReduceExpr, joint, marked_axes, marked_axis};
+use super::reduce::{reduce, reduce_at, reduce_keepdims, scan};
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::Result;
-use crate::kernel::{Body, Cached, Call, Elements, Op, Reducer};
+use crate::kernel::{Body, Cached, Call, ElementTuple, Op, Reducer};
 use crate::rank::{HasAxes, RankMinusOne, RemoveAxes};
-use crate::tensor::names::{NamesOfTensors, OtherNames};
+use crate::tensor::other_names::{NamesOfTensors, OtherNames};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 use std::marker::PhantomData;
 
-/// A tuple of operands that begins with `X`.
-type Beside<X, O> = <(X,) as Join<O>>::Joined;
+/// The tuple `(X, O…)`.
+type Prepended<X, O> = <(X,) as Join<O>>::Joined;
 
-/// An elementwise computation that has not run yet: `eval` or a reduction runs all of it in one pass over memory.
+/// An elementwise computation that has not run yet: `eval` or a reduction runs all of it in one pass over
+/// memory.
 ///
-/// Element, rank and device are part of its type, so that a mismatch is reported at the operator, not at `eval`.
+/// Element, rank and device are part of its type: a mismatch is reported at the operator, not at `eval`.
 ///
 /// # Examples
 /// ```
@@ -32,8 +34,9 @@ type Beside<X, O> = <(X,) as Join<O>>::Joined;
 /// assert_eq!((y.to_vec()?[0], d), (5.0_f64.sqrt(), 27.0));
 /// # Ok::<(), rankform::Error>(())
 /// ```
-/// A function from expressions to an expression fuses with what its caller does; it names them by
-/// [`Expr`](crate::expr::Expr), or takes anything that operators are called on ([`Elementwise`](crate::expr::Elementwise)):
+/// A function from expressions to an expression fuses with the code of its caller. It names them by
+/// [`Expr`](crate::expr::Expr), or takes every receiver of operators
+/// ([`Elementwise`](crate::expr::Elementwise)):
 /// ```
 /// use rankform::expr::{Elementwise, Expr, Lazy};
 /// use rankform::{kernel::Body, ops::Square, prelude::*};
@@ -52,7 +55,8 @@ type Beside<X, O> = <(X,) as Join<O>>::Joined;
 /// }
 /// let x = Tensor::from([0.0_f32, 1.0]);
 /// assert_eq!(bump(x.lazy() - 1.0).sum(All)?.item()?, bump(x.lazy()).sum(All)?.item()?); // one pass each
-/// assert_eq!((squared(&x)?.to_vec()?, squared(x.lazy() + 1.0).eval()?.to_vec()?), (vec![0.0, 1.0], vec![1.0, 4.0]));
+/// assert_eq!(squared(&x)?.to_vec()?, [0.0, 1.0]);
+/// assert_eq!(squared(x.lazy() + 1.0).eval()?.to_vec()?, [1.0, 4.0]);
 /// # Ok::<(), rankform::Error>(())
 /// ```
 #[must_use = "a lazy expression computes nothing until `eval`, `eval_into` or a reduction"]
@@ -89,7 +93,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
 }
 
 impl<'a, T, const RANK: usize, D: Device, E> Lazy<'a, T, RANK, D, E> {
-    /// The expression `make` builds around this one.
+    /// The expression that `make` builds around this one.
     #[inline]
     pub(crate) fn then<U, X>(self, make: impl FnOnce(E) -> X) -> Lazy<'a, U, RANK, D, X> {
         Lazy { expr: make(self.expr), device: self.device, _element: PhantomData }
@@ -99,49 +103,56 @@ impl<'a, T, const RANK: usize, D: Device, E> Lazy<'a, T, RANK, D, E> {
 impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>>
     Lazy<'a, T, RANK, D, E>
 {
-    /// Computes it into a fresh tensor.
+    /// Computes the expression into a new tensor.
     ///
     /// # Cost
     /// One allocation, one pass over the operands, one launch on a device that launches.
     ///
     /// # Errors
     /// [`Error::Sizes`](crate::Error::Sizes), [`Error::Device`](crate::Error::Device),
-    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::Operands`](crate::Error::Operands) beyond 23
-    /// operands (one that occurs twice counts twice, and is loaded once), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::Operands`](crate::Error::Operands) beyond
+    /// 23 operands (one that occurs twice counts twice, and is loaded once),
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     #[inline]
     pub fn eval(self) -> Result<Tensor<T, RANK, D>> {
         eval("eval", &self.expr, self.device)
     }
 
-    /// Computes it wherever it is to go, which has exactly its sizes.
-    pub(crate) fn eval_at<P: Destination<T, RANK, D>>(self, op: &'static str, place: P) -> Result<P::Done> {
-        eval_at(op, &self.expr, self.device, place)
+    /// Computes the expression into any destination of exactly its sizes.
+    pub(crate) fn eval_at<P: Destination<T, RANK, D>>(
+        self,
+        op: &'static str,
+        destination: P,
+    ) -> Result<P::Done> {
+        eval_at(op, &self.expr, self.device, destination)
     }
 
-    /// Reduces it wherever the result is to go; errors are `op`'s.
+    /// Reduces the expression into any destination; errors name `op`.
     pub(crate) fn reduce_at<Q: Reducer<T>, AXES, const M: usize, P: Destination<Q::Out, M, D>>(
         self,
         op: &'static str,
         reducer: Q,
         axes: AXES,
-        place: P,
+        destination: P,
     ) -> Result<P::Done>
     where
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
     {
-        reduce_at(reducer, &self.expr, self.device, marked(axes), place).map_err(|error| error.renamed(op))
+        reduce_at(reducer, &self.expr, self.device, marked_axes(axes), destination)
+            .map_err(|error| error.with_op(op))
     }
 
-    /// Applies an operator of up to twelve operands, this expression and those beside it: tensors, views, expressions, numbers.
+    /// Applies an operator of up to twelve operands: this expression, and further tensors, views, expressions
+    /// and numbers.
     ///
-    /// It fuses with what comes before and after it, into reductions and scans too. [`apply`](super::apply) does the same for a
-    /// tuple of operands, at once.
+    /// It fuses with the operators before and after it, also into reductions and scans.
+    /// [`apply`](super::apply) does the same for a tuple of operands, at once.
     ///
     /// # Shapes
-    /// Sizes of 1 stretch to the joint size.
+    /// Sizes of 1 broadcast to the joint size.
     ///
     /// # Errors
-    /// None here; as [`eval`](Lazy::eval) where it runs.
+    /// None here; those of [`eval`](Lazy::eval) when the expression runs.
     ///
     /// # Examples
     /// ```
@@ -152,25 +163,27 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
     /// }
     /// let (x, y) = (Tensor::from([1.0, 10.0]), Tensor::from([3.0, 20.0]));
     /// assert_eq!(x.lazy().apply(mix, (&y, 0.5)).eval()?.to_vec()?, [2.0, 15.0]);
-    /// assert_eq!((x.lazy() * 2.0).apply(mix, (y.lazy() + 1.0, &x)).sum(All)?.item()?, 4.0 + 30.0); // one pass
+    /// let sum = (x.lazy() * 2.0).apply(mix, (y.lazy() + 1.0, &x)).sum(All)?; // one pass
+    /// assert_eq!(sum.item()?, 4.0 + 30.0);
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn apply<F, IN, O>(
         self,
         _: F,
         operands: O,
-    ) -> Lazy<'a, F::Out, RANK, D, Call<F, <Beside<Self, O> as OperandTuple<IN, RANK, D>>::Exprs>>
+    ) -> Lazy<'a, F::Out, RANK, D, Call<F, <Prepended<Self, O> as OperandTuple<IN, RANK, D>>::Exprs>>
     where
         F: Op<IN>,
-        IN: Elements,
+        IN: ElementTuple,
         (Self,): Join<O, Joined: OperandTuple<IN, RANK, D>>,
     {
         let device = self.device;
         Lazy { expr: Call::new((self,).join(operands).into_exprs()), device, _element: PhantomData }
     }
 
-    /// The same expression, whose values along a row are computed once and held, though it occurs several times: for
-    /// what is dear to compute and is both reduced along the row and used beside the result.
+    /// The same expression, whose values along a row are computed once and cached, even if it occurs several
+    /// times. This pays off for an expression that is expensive, is reduced along the row, and is used again
+    /// with the result.
     ///
     /// # Examples
     /// ```
@@ -185,12 +198,12 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
         self.then(Cached::new)
     }
 
-    /// Computes it into an existing tensor or exclusive view of the same sizes, or of sizes that it stretches to. No
-    /// allocation.
+    /// Computes the expression into an existing tensor or exclusive view of the same sizes, or of sizes to
+    /// which it broadcasts. No allocation.
     ///
     /// # Errors
-    /// As [`Lazy::eval`]; [`Error::Output`](crate::Error::Output) when it does not stretch to the sizes of `out`,
-    /// [`Error::Shared`](crate::Error::Shared) when `out` has other handles.
+    /// As [`Lazy::eval`]; [`Error::Output`](crate::Error::Output) when it does not broadcast to the sizes of
+    /// `out`, [`Error::Shared`](crate::Error::Shared) when `out` has other handles.
     ///
     /// # Examples
     /// ```
@@ -265,13 +278,13 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
     where
         Dim<RANK>: HasAxes<AXES>,
     {
-        self.then(|expr| RowReduceExpr::new(expr, Marked::new(axes)))
+        self.then(|expr| RowReduceExpr::new(expr, AxisSet::new(axes)))
     }
     fn reduce_keepdims<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Result<Tensor<Q::Out, RANK, D>>
     where
         Dim<RANK>: HasAxes<AXES>,
     {
-        reduce_keepdims(reducer, &self.expr, self.device, Marked::new(axes))
+        reduce_keepdims(reducer, &self.expr, self.device, AxisSet::new(axes))
     }
     fn reduce<Q: Reducer<T>, AXES, const M: usize>(
         self,
@@ -281,7 +294,7 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
     where
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
     {
-        reduce(reducer, &self.expr, self.device, marked(axes))
+        reduce(reducer, &self.expr, self.device, marked_axes(axes))
     }
     fn reduce_into<'o, Q: Reducer<T>, AXES, const M: usize>(
         self,

@@ -1,18 +1,16 @@
-//! Expressions: what operators read, what they are called on, and how they are run; how generic code is written.
+//! Expressions: the operands and receivers of operators, lazy evaluation, and generic code over tensors.
 //!
-//! | file | |
-//! |---|---|
-//! | `operand.rs` | `Operand`: what may stand beside a tensor; `Expr`: a tree of operators over tensors and numbers |
-//! | `receiver.rs` | `Elementwise`, `Zip`, `Reduce`, `Scan`: implement `map`, `zip`, `reduce`, `scan`, get every operator |
-//! | `lazy.rs` | `Lazy`: an expression that has not run yet |
-//! | `eval.rs`, `gathered.rs` | one pass over memory for a whole expression; its operands |
-//! | `runs.rs` | the short way of a small tensor |
-//! | `apply.rs` | operators on tuples of operands, with one or several outputs |
-//! | `in_place.rs` | operators that update several tensors |
+//! - [`Operand`] is everything that an operator reads: tensors, views, expressions, numbers. [`Expr`] is a
+//!   tree of operators over them.
+//! - [`Elementwise`], [`Zip`], [`Reduce`] and [`Scan`] are the receivers of operators: a type that implements
+//!   `map`, `zip`, `reduce` and `scan` has every operator.
+//! - [`Lazy`] is an expression that has not run yet: several operators in one pass over memory.
+//! - [`apply`] and [`apply_many`] run an operator on a tuple of operands, with one or several outputs.
+//! - [`apply_in_place`] runs an operator that updates several tensors.
 //!
 //! # Code for any element, rank and device
 //!
-//! Element and device are types with a bound each; the rank is a number without one:
+//! Element and device are types with one bound each; the rank is a number without a bound:
 //!
 //! ```
 //! use rankform::{ops::Sum, prelude::*};
@@ -39,49 +37,62 @@
 //! # Ok::<(), rankform::Error>(())
 //! ```
 //!
-//! | wanted | written |
-//! |---|---|
-//! | an argument that is read | `&Tensor<T, RANK, D>`; tensors and views alike: `impl Into<TensorView<'a, T, RANK, D>>`; expressions and numbers too: `impl` [`Operand`]`<T, RANK, D>` |
-//! | an argument that is written | `&mut Tensor<T, RANK, D>`; parts of tensors too: `impl` [`IntoViewMut`](crate::tensor::IntoViewMut)`<'a, T, RANK, D>` |
-//! | an expression as argument or result | see [`Lazy`] |
-//! | an operator as argument | `F: `[`Op`](crate::kernel::Op)`<(T,), Out = T>`, `<(T, T), …>` |
-//! | a constant | [`T::constant(0.5)`](crate::Float::constant) where `T: Float`, `T::zero()` and `T::one()` where `T: Number`; in bodies of [`elementwise!`](crate::elementwise) a number: `x * 0.5` |
-//! | something over all elements or the last axis, sizes kept | `mean_along(All)`, `mean_along(Last)`, `softmax(Last)`, … |
-//! | the same over an axis known at run time | `mean_along_axis(axis)`, `softmax_axis(axis)`, …; `RANK - 1` is the last |
-//! | the statistic itself | `x.mean(All)?`, of rank 0, whose `.lift()` has any rank; [`reduce_keepdims(Mean, Last)`](Reduce::reduce_keepdims) leaves an axis of size 1 |
-//! | running sums, sorts and all else along an axis | the method that ends in `_axis`: `x.sort_axis(RANK - 1)?` |
+//! Arguments:
 //!
-//! None of these needs a bound on the rank. A change of rank does, since Rust has no arithmetic in types: the new rank is a parameter
-//! `const M: usize`, and a relation in [`rank`](crate::rank) says how both belong together.
+//! - A tensor that is read: `&Tensor<T, RANK, D>`. Tensors and views alike:
+//!   `impl Into<TensorView<'a, T, RANK, D>>`. Expressions and numbers too: `impl` [`Operand`]`<T, RANK, D>`.
+//! - A tensor that is written: `&mut Tensor<T, RANK, D>`. Parts of tensors too:
+//!   `impl` [`IntoViewMut`](crate::tensor::IntoViewMut)`<'a, T, RANK, D>`.
+//! - An expression, as argument or result: see [`Lazy`].
+//! - An operator: `F: `[`Op`](crate::kernel::Op)`<(T,), Out = T>`, `<(T, T), …>`.
+//!
+//! Operations:
+//!
+//! - A constant: [`T::constant(0.5)`](crate::Float::constant) for `T: Float`, `T::zero()` and `T::one()` for
+//!   `T: Number`; in bodies of [`elementwise!`](crate::elementwise) a number: `x * 0.5`.
+//! - A statistic of all elements or along the last axis, sizes kept: `mean_along(All)`, `mean_along(Last)`,
+//!   `softmax(Last)`, …
+//! - The same over an axis known at run time: `mean_along_axis(axis)`, `softmax_axis(axis)`, …; `RANK - 1` is
+//!   the last.
+//! - The statistic itself: `x.mean(All)?` has rank 0, and its `.lift()` has any rank;
+//!   [`reduce_keepdims(Mean, Last)`](Reduce::reduce_keepdims) leaves an axis of size 1.
+//! - Running sums, sorts and other functions along an axis: the method that ends in `_axis`:
+//!   `x.sort_axis(RANK - 1)?`.
+//!
+//! None of these needs a bound on the rank. A change of rank does, because Rust has no arithmetic in types:
+//! the new rank is a parameter `const M: usize`, and a trait of [`rank`](crate::rank) relates both.
 //!
 //! | wanted | bound |
 //! |---|---|
 //! | `x.mean(Last)?: Tensor<T, M, D>` | `Dim<RANK>: RemoveAxes<Last, Output = Dim<M>>` |
 //! | `x.mean_axis(axis)?: Tensor<T, M, D>` | `Dim<RANK>: RankMinusOne<Output = Dim<M>>` |
 //! | `Axis::<A>`, sizes kept | `Dim<RANK>: RemoveAxis<A>` |
-//! | any set of axes, sizes kept | `Dim<RANK>: HasAxes<AXES>`; `softmax` and its kin also `AXES: Copy` |
-//! | a line beside rows, `bias.lift()` | `Dim<1>: LiftTo<RANK>` |
+//! | any set of axes, sizes kept | `Dim<RANK>: HasAxes<AXES>`; also `AXES: Copy` for `softmax` and its kin |
+//! | a line combined with rows, `bias.lift()` | `Dim<1>: LiftTo<RANK>` |
 // Imports: its own files.
 
 mod apply;
+mod contiguous;
+mod eager;
 mod eval;
 mod gathered;
 mod in_place;
 mod lazy;
+mod methods;
 #[cfg(feature = "dynamic")]
 mod named;
 mod operand;
-mod receiver;
-mod runs;
+mod reduce;
 
 pub use apply::{
     IntoViewsMut, OperandTuple, Operands, Outputs, apply, apply_into, apply_many, apply_many_into,
 };
-pub(crate) use eval::{eval, eval_at, eval_into, reduce_at, update, update_with};
+pub(crate) use eval::{eval, eval_at, eval_into, update, update_with};
 pub(crate) use in_place::update_by;
 pub use in_place::{Join, Split, Updates, apply_in_place};
 pub use lazy::Lazy;
+pub use methods::{Elementwise, Reduce, Scan, Zip};
 #[cfg(feature = "dynamic")]
 pub(crate) use named::{MapFn, ReduceFn, eval_named, reduce_named};
 pub use operand::{Expr, IntoView, Operand, RightOperand, RowReduceExpr};
-pub use receiver::{Elementwise, Reduce, Scan, Zip};
+pub(crate) use reduce::reduce_at;

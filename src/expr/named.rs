@@ -1,11 +1,11 @@
-//! Kernels of operators that are chosen by name, over operands without their types: what stands around them is compiled once for
-//! each device, not once for each operator.
+//! Kernels of operators that are chosen by name, over operands without their types. The code around the
+//! kernels is compiled once for each device, not once for each operator.
 // Imports: `error`, `element`, `device`, `tensor`.
 
-use super::eval::Reducing;
-use super::gathered::{Gathered, Laid};
+use super::contiguous::FEW_OPERANDS;
+use super::gathered::{Gathered, KernelArgs};
 use super::operand::Leaves as _;
-use super::runs::FEW;
+use super::reduce::GatheredReduction;
 use crate::device::{Device, Inputs, OperandRef, Reduction};
 use crate::element::Element;
 use crate::error::Result;
@@ -18,42 +18,44 @@ pub(crate) type MapFn<D> =
 pub(crate) type ReduceFn<D> =
     unsafe fn(device: &D, axes: Reduction<'_>, output: OperandRef<'_>, inputs: Inputs<'_>) -> Result<()>;
 
-/// A fresh tensor with the values of an operator, as words `W`.
+/// A new tensor with the values of an operator, in elements `W` of the same width.
 ///
 /// # Safety
-/// `run` takes elements of the leaves, in order, and gives elements as wide as words.
+/// 1. `run` takes elements of the leaves, in order.
+/// 2. Its outputs are as wide as `W`.
 pub(crate) unsafe fn eval_named<W: Element, D: Device>(
     op: &'static str,
     leaves: &[Leaf<'_, 8, D>],
     device: &D,
     run: MapFn<D>,
 ) -> Result<Tensor<W, 8, D>> {
-    let mut gathered = Gathered::<8, D, FEW>::new(op, device, 1);
+    let mut gathered = Gathered::<8, D, FEW_OPERANDS>::new(op, device, 1);
     leaves.iter().for_each(|&leaf| gathered.add(leaf));
     let size = gathered.size()?;
-    // SAFETY: the caller's promise; the output is fresh.
-    gathered.eval(size, None, &mut |laid| unsafe { run(device, laid.sizes, laid.outputs, laid.inputs) })
+    // SAFETY: (1) and (2) are the caller's promises; the output is new.
+    gathered.eval(size, None, &mut |args| unsafe { run(device, args.sizes, args.outputs, args.inputs) })
 }
 
-/// A fresh tensor with an operand reduced over the marked axes, as words `W`; `needs` says that no elements have no value.
+/// A new tensor with an operand reduced over the marked axes, in elements `W` of the same width; `needs`
+/// states that a reduction of no elements has no value.
 ///
 /// # Safety
 /// As [`eval_named`].
 pub(crate) unsafe fn reduce_named<W: Element, D: Device>(
     (op, needs): (&'static str, bool),
     leaf: Leaf<'_, 16, D>,
-    gone: [bool; 16],
+    marked: [bool; 16],
     run: ReduceFn<D>,
 ) -> Result<Tensor<W, 8, D>> {
     let device = leaf.device();
-    let mut gathered = Gathered::<16, D, FEW>::new(op, device, 1);
+    let mut gathered = Gathered::<16, D, FEW_OPERANDS>::new(op, device, 1);
     gathered.add(leaf);
-    let reducing = Reducing::of(gathered, gone, size_of::<W>(), needs)?;
-    // As it is to be called: strides stand in the order of `kept` and `reduced`, and the output is fresh.
-    reducing.eval(&mut |Laid { sizes, row, outputs, inputs }| {
+    let reduction = GatheredReduction::from_operands(gathered, marked, size_of::<W>(), needs)?;
+    // The strides are in the order of `kept` and `reduced`, and the output is new.
+    reduction.eval(&mut |KernelArgs { sizes, row, outputs, inputs }| {
         let (kept, reduced) = sizes.split_at(sizes.len() - row);
         let output = OperandRef { stride: &outputs[0].stride[..kept.len()], ..outputs[0] };
-        // SAFETY: the caller's promise; the output is fresh.
+        // SAFETY: (1) and (2) are the caller's promises; the output is new.
         unsafe { run(device, Reduction { kept, reduced }, output, inputs) }
     })
 }

@@ -1,13 +1,13 @@
-//! What an operator can read: tensors, views, lazy expressions, numbers.
+//! Operands of operators: tensors, views, lazy expressions, numbers.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
 use crate::device::Device;
-use crate::dim::Dim;
+use crate::dim::{AxisAt, Dim};
 use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::kernel::{Body, Cached, Call, Input, Op, Param, Reducer, RowReduce};
 use crate::layout::joint_size;
-use crate::rank::HasAxes;
+use crate::rank::{HasAxes, RemoveAxes};
 use crate::tensor::{Leaf, Tensor, TensorView, TensorViewMut};
 use std::marker::PhantomData;
 
@@ -18,23 +18,23 @@ use sealed::Sealed;
 
 /// A tree of operators over tensors and numbers of one rank and device.
 ///
-/// Law, on which `eval` relies: `leaves` visits operands in the order in which `Body::eval` loads them, each with the
-/// element type that it loads. The trait is sealed to keep it.
+/// Law, on which `eval` relies: `leaves` visits operands in the order in which `Body::eval` loads them, each
+/// with its element type. The trait is sealed to keep it.
 pub trait Expr<const RANK: usize, D: Device>: Copy + Sealed {
     /// The kernel.
     type Body: Body;
-    /// The kernel with its run-time numbers.
+    /// The kernel with its run-time parameters.
     fn body(&self) -> Self::Body;
     #[doc(hidden)]
     #[allow(private_interfaces, private_bounds)]
     fn leaves<'s>(&'s self, visit: &mut impl Leaves<'s, RANK, D>);
-    /// Tells along which axes it is reduced on the way.
+    /// Adds the axes along which parts of the expression are reduced.
     #[doc(hidden)]
     #[allow(private_interfaces, private_bounds)]
     fn rows(&self, _: &mut RowAxes<RANK>) {}
 }
 
-/// Who looks at the operands of an expression, one after the other.
+/// A visitor of the operands of an expression, in order.
 pub(crate) trait Leaves<'a, const RANK: usize, D: Device> {
     fn add(&mut self, leaf: Leaf<'a, RANK, D>);
 }
@@ -45,36 +45,54 @@ impl<'a, const RANK: usize, D: Device, F: FnMut(Leaf<'a, RANK, D>)> Leaves<'a, R
     }
 }
 
-/// A set of axes of a tensor of rank `RANK`, and the one of them that it does not have.
+/// A set of axes of a tensor of rank `RANK`, and a requested axis that it does not have.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Marked<const RANK: usize> {
-    pub(super) gone: [bool; RANK],
+pub(crate) struct AxisSet<const RANK: usize> {
+    pub(super) marked: [bool; RANK],
     pub(super) missing: Option<usize>,
 }
 
-impl<const RANK: usize> Marked<RANK> {
+impl<const RANK: usize> AxisSet<RANK> {
     #[inline(always)]
     pub(super) fn new<AXES>(axes: AXES) -> Self
     where
         Dim<RANK>: HasAxes<AXES>,
     {
-        let mut gone = [false; RANK];
-        let missing = <Dim<RANK> as HasAxes<AXES>>::mark(axes, &mut gone);
-        Marked { gone, missing }
+        let mut marked = [false; RANK];
+        let missing = <Dim<RANK> as HasAxes<AXES>>::mark(axes, &mut marked);
+        AxisSet { marked, missing }
     }
 
     /// # Errors
-    /// When one of them is not there.
+    /// [`Error::Axis`] when an axis does not exist.
     #[inline(always)]
     pub(super) fn found(self, op: &'static str, size: impl FnOnce() -> Dim<RANK>) -> Result<[bool; RANK]> {
         match self.missing {
-            None => Ok(self.gone),
+            None => Ok(self.marked),
             Some(axis) => Err(Error::Axis { op, axis, sizes: size().0.into() }),
         }
     }
 }
 
-/// The joint sizes of the operands of an expression, as far as they join.
+/// The axes of a set, marked.
+#[inline(always)]
+pub(super) fn marked_axes<AXES, const RANK: usize>(axes: AXES) -> [bool; RANK]
+where
+    Dim<RANK>: RemoveAxes<AXES>,
+{
+    AxisSet::new(axes).marked // by its bound, the rank has all of these axes
+}
+
+/// The axis of an operation along one axis known at run time, marked.
+pub(super) fn marked_axis<const RANK: usize>(
+    op: &'static str,
+    axis: usize,
+    size: impl FnOnce() -> Dim<RANK>,
+) -> Result<[bool; RANK]> {
+    AxisSet::new(AxisAt(axis)).found(op, size)
+}
+
+/// The joint sizes of the operands of an expression; an operand that does not broadcast is left out.
 #[inline(never)]
 pub(super) fn joint<const RANK: usize, D: Device, E: Expr<RANK, D>>(expr: &E) -> Dim<RANK> {
     let mut size = Dim([1; RANK]);
@@ -84,7 +102,7 @@ pub(super) fn joint<const RANK: usize, D: Device, E: Expr<RANK, D>>(expr: &E) ->
     size
 }
 
-/// The axes along which the parts of one expression are reduced: there is one set of them, or none.
+/// The axes along which the parts of one expression are reduced: one set, or none.
 pub(crate) struct RowAxes<const RANK: usize> {
     op: &'static str,
     /// The sizes of the whole expression.
@@ -98,13 +116,14 @@ impl<const RANK: usize> RowAxes<RANK> {
     }
 
     /// # Errors
-    /// When two parts are reduced along different axes, or one is not as long as the whole expression.
+    /// [`Error::Value`] when two parts are reduced along different axes, or when a part is shorter than the
+    /// whole expression.
     pub(super) fn found(self) -> Result<Option<[bool; RANK]>> {
         self.found
     }
 
-    /// A part of sizes `size` is reduced along the marked axes.
-    pub(super) fn add(&mut self, along: Marked<RANK>, size: Dim<RANK>) {
+    /// Adds a part of sizes `size`, reduced along the marked axes.
+    pub(super) fn add(&mut self, along: AxisSet<RANK>, size: Dim<RANK>) {
         let Ok(before) = self.found else { return };
         let op = self.op;
         let along = match along.found(op, || size) {
@@ -121,7 +140,8 @@ impl<const RANK: usize> RowAxes<RANK> {
             self.found = Err(Error::Value { op, what });
         } else if (0..RANK).any(|axis| along[axis] && size.0[axis] != self.size.0[axis]) {
             let what = text(format_args!(
-                "a part of sizes {size} is reduced along an axis that has another size in the whole, of sizes {}; evaluate that part first",
+                "a part of sizes {size} is reduced along an axis that has another size in the whole, of \
+                    sizes {}; evaluate that part first",
                 self.size
             ));
             self.found = Err(Error::Value { op, what });
@@ -131,15 +151,15 @@ impl<const RANK: usize> RowAxes<RANK> {
     }
 }
 
-/// The values of an expression, reduced along some axes, beside every element.
+/// An expression reduced along some axes, with the result broadcast to every element.
 #[derive(Debug)]
 pub struct RowReduceExpr<R, E, const RANK: usize> {
     expr: E,
-    axes: Marked<RANK>,
+    axes: AxisSet<RANK>,
     reducer: PhantomData<R>,
 }
 impl<R, E, const RANK: usize> RowReduceExpr<R, E, RANK> {
-    pub(super) fn new(expr: E, axes: Marked<RANK>) -> Self {
+    pub(super) fn new(expr: E, axes: AxisSet<RANK>) -> Self {
         RowReduceExpr { expr, axes, reducer: PhantomData }
     }
 }
@@ -168,7 +188,7 @@ where
     }
     #[allow(private_interfaces, private_bounds)]
     fn rows(&self, rows: &mut RowAxes<RANK>) {
-        // Sizes that do not join were an error when the leaves were gathered.
+        // Gathering the leaves has reported sizes that do not broadcast.
         rows.add(self.axes, joint(&self.expr));
         self.expr.rows(rows);
     }
@@ -258,8 +278,8 @@ calls! {
     A 0, B 1, C 2, E 3, G 4, H 5, I 6, J 7, K 8, M 9, N 10, O 11;
 }
 
-/// What an operator on a tensor of element `T`, rank `RANK` on device `D` can read beside it: `&Tensor`, a view, a lazy
-/// expression, a number.
+/// The right operand of an operator on a tensor of element `T`, rank `RANK` on device `D`: `&Tensor`, a view,
+/// a lazy expression, a number.
 ///
 /// # Examples
 /// ```
@@ -270,22 +290,25 @@ calls! {
 ///     (x.lazy() - y).square().sum(All)?.item()
 /// }
 /// let (x, y) = (Tensor::from([3.0, 4.0]), Tensor::from([0.0, 8.0]));
-/// let found = [squared_distance(&x, &y)?, squared_distance(&x, y.lazy() * 0.5)?, squared_distance(&x, 0.0)?];
-/// assert_eq!(found, [25.0, 9.0, 25.0]);
+/// assert_eq!(squared_distance(&x, &y)?, 25.0);
+/// assert_eq!(squared_distance(&x, y.lazy() * 0.5)?, 9.0);
+/// assert_eq!(squared_distance(&x, 0.0)?, 25.0);
 /// # Ok::<(), rankform::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be combined with a tensor of element `{T}`, rank {RANK}, on `{D}`",
     label = "expected element `{T}`, rank {RANK}, device `{D}`",
     note = "another rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one at place A",
-    note = "another element: `.cast::<{T}>()?`; a number has the element's own type: `2.0`, not `2`, for a float, and `T::constant(2.0)` where it is `T: Float`",
+    note = "another element: `.cast::<{T}>()?`; a number has the element's own type: `2.0`, not `2`, for a \
+        float, and `T::constant(2.0)` where it is `T: Float`",
     note = "another device: `.to(&device)?`",
-    note = "a tensor stands here by reference, `&x`, a view or lazy expression by itself; a `Result` is opened first, with `?`"
+    note = "pass a tensor by reference, `&x`, and a view or lazy expression by value; unwrap a `Result` \
+        first, with `?`"
 )]
 pub trait Operand<T: Element, const RANK: usize, D: Device>: Sized {
-    /// It, as an expression.
+    /// The type of the operand as an expression.
     type Expr: Expr<RANK, D, Body: Body<Out = T>>;
-    /// It, as an expression.
+    /// The operand as an expression.
     fn into_expr(self) -> Self::Expr;
 }
 
@@ -332,21 +355,23 @@ impl<T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for T {
     }
 }
 
-/// What may stand on the right of `+`, `*`, `+=`, … beside a tensor: an [`Operand`], or a tensor by value, such as `&y * 2.0`.
+/// The right operand of `+`, `*`, `+=`, …: an [`Operand`], or a tensor by value, for example `&y * 2.0`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be combined with a tensor of element `{T}`, rank {RANK}, on `{D}`",
     label = "expected element `{T}`, rank {RANK}, device `{D}`",
     note = "another rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one at place A",
-    note = "another element: `.cast::<{T}>()?`; a number has the element's own type: `2.0`, not `2`, for a float, and `T::constant(2.0)` where it is `T: Float`",
+    note = "another element: `.cast::<{T}>()?`; a number has the element's own type: `2.0`, not `2`, for a \
+        float, and `T::constant(2.0)` where it is `T: Float`",
     note = "another device: `.to(&device)?`",
-    note = "a tensor stands here as `&x` or `x`, a view or lazy expression by itself; a `Result` is opened first, with `?`"
+    note = "pass a tensor as `&x` or `x`, and a view or lazy expression by value; unwrap a `Result` first, \
+        with `?`"
 )]
 pub trait RightOperand<T: Element, const RANK: usize, D: Device> {
-    /// It, as an expression.
+    /// The type of the operand as an expression.
     type Expr<'a>: Expr<RANK, D, Body: Body<Out = T>>
     where
         Self: 'a;
-    /// It, as an expression.
+    /// The operand as an expression.
     fn expr(&self) -> Self::Expr<'_>;
 }
 
@@ -389,7 +414,7 @@ impl<T: Element, const RANK: usize, D: Device> RightOperand<T, RANK, D> for Tens
     }
 }
 
-/// A tensor or a view: an operand that has memory, as products, indices and sorts need.
+/// A tensor or a view: an operand with memory, which products, indexing and sorts require.
 ///
 /// # Examples
 /// ```
@@ -408,12 +433,15 @@ impl<T: Element, const RANK: usize, D: Device> RightOperand<T, RANK, D> for Tens
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tensor or view of element `{T}`, rank {RANK}, on `{D}`",
     label = "expected `&Tensor` or a view of element `{T}`, rank {RANK}, on `{D}`",
-    note = "indices are `i64` and masks `bool`; another element: `.cast::<{T}>()?`; another device: `.to(&device)?`",
-    note = "a tensor stands here by reference, `&x`, a view by itself; a lazy expression is evaluated first, with `.eval()?`",
-    note = "`matmul` has products of ranks 1·1, 2·1, 1·2, 2·2, R·2 and, batched, 3·3 and 4·4; `.lift()` makes a matrix on the left a batch of one, which stretches; `einsum!` has all"
+    note = "indices are `i64` and masks `bool`; another element: `.cast::<{T}>()?`; another device: \
+        `.to(&device)?`",
+    note = "pass a tensor by reference, `&x`, and a view by value; evaluate a lazy expression first, with \
+        `.eval()?`",
+    note = "`matmul` has products of ranks 1·1, 2·1, 1·2, 2·2, R·2 and, batched, 3·3 and 4·4; `.lift()` \
+        makes a matrix on the left a batch of one, which stretches; `einsum!` has all"
 )]
 pub trait IntoView<'a, T, const RANK: usize, D: Device> {
-    /// It, borrowed.
+    /// The operand, borrowed.
     fn into_view(self) -> TensorView<'a, T, RANK, D>;
 }
 

@@ -1,11 +1,13 @@
-//! The crate `half`: its `f16` and `bf16` are numbers of the same bits, converted by `From` both ways.
+//! The crate `half`: its `f16` and `bf16` have the bits of this crate's, and `From` converts in both
+//! directions.
 //!
 //! ```
 //! let x: rankform::f16 = half::f16::PI.into();
 //! assert_eq!(x.to_bits(), half::f16::PI.to_bits());
 //! assert_eq!(half::bf16::from(rankform::bf16::ONE), half::bf16::ONE);
 //! ```
-//! Whole slices need no conversion: `bytemuck::cast_slice::<half::f16, rankform::f16>(values)`, with the feature `bytemuck` of `half`.
+//! Whole slices need no conversion: use `bytemuck::cast_slice::<half::f16, rankform::f16>(values)`, with the
+//! feature `bytemuck` of `half`.
 // Imports: `element`.
 
 use crate::element::{bf16, f16};

@@ -1,4 +1,4 @@
-//! image: pictures as tensors `(row, column, channel)` and back, without a copy.
+//! image: images as tensors `(row, column, channel)` and the reverse, without a copy.
 //!
 //! ```
 //! use rankform::interop::image as im;
@@ -16,25 +16,25 @@ use crate::error::{Error, Result, text};
 use crate::tensor::{Tensor, TensorView};
 use image::{ImageBuffer, Pixel};
 
-/// A picture of pixels `P` in a vector.
+/// An image of pixels `P` in a vector.
 pub type Picture<P> = ImageBuffer<P, Vec<<P as Pixel>::Subpixel>>;
 
 fn sizes<P: Pixel>(picture: &Picture<P>) -> [usize; 3] {
     [picture.height() as usize, picture.width() as usize, P::CHANNEL_COUNT.into()]
 }
 
-/// The numbers of a picture, without a copy.
+/// A view of an image's numbers, without a copy.
 ///
 /// # Errors
-/// [`Error::Length`] for a picture that has not as many numbers as it says.
+/// [`Error::Length`] if the image has fewer numbers than its sizes require.
 pub fn view<P: Pixel>(picture: &Picture<P>) -> Result<TensorView<'_, P::Subpixel, 3>> {
     let size = sizes(picture);
     let numbers = picture.as_raw();
-    // A picture may stand in a longer vector.
+    // The vector may be longer than the image.
     TensorView::from_slice(&numbers[..size.iter().product::<usize>().min(numbers.len())], size)
 }
 
-/// A tensor in the memory of a picture.
+/// A tensor in the memory of an image.
 ///
 /// # Errors
 /// [`Error::OutOfMemory`].
@@ -47,11 +47,11 @@ pub fn tensor<P: Pixel<Subpixel: Send + Sync + 'static>>(
     Tensor::from_vec(numbers, size)
 }
 
-/// A picture in the memory of a tensor; a copy where [`Tensor::into_vec`] makes one.
+/// An image in the memory of a tensor, with a copy if [`Tensor::into_vec`] makes one.
 ///
 /// # Errors
-/// [`Error::Value`] when the last axis has another size than a pixel has channels, or another is beyond 2³² − 1;
-/// [`Error::Unallocated`], [`Error::OutOfMemory`].
+/// [`Error::Value`] if the size of the last axis is not the number of channels of a pixel, or another size
+/// exceeds 2³² − 1; [`Error::Unallocated`], [`Error::OutOfMemory`].
 pub fn picture<P: Pixel<Subpixel: Send + Sync + 'static>>(
     tensor: Tensor<P::Subpixel, 3>,
 ) -> Result<Picture<P>> {

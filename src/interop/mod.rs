@@ -1,17 +1,17 @@
-//! Other libraries beside this one: tensors that come from them or go to them, without a copy where that can be.
+//! Conversions from and to other libraries, without a copy if possible.
 //!
 //! | file | feature | |
 //! |---|---|---|
-//! | `dlpack.rs` | `dlpack` | DLPack, which NumPy, PyTorch and others speak |
-//! | `faer.rs` `nalgebra.rs` | of that name | matrices |
+//! | `dlpack/` | `dlpack` | DLPack, the protocol of NumPy, PyTorch and others |
+//! | `faer.rs` `nalgebra.rs` | the same names | matrices |
 //! | `half.rs` | `half` | 16-bit floats |
-//! | `image.rs` | `image` | pictures |
+//! | `image.rs` | `image` | images |
 //! | `ndarray.rs` | `ndarray` | arrays |
 //! | `serde.rs` | `serde` | `Serialize`, `Deserialize` |
-//! | `shared_memory.rs` | `shared-memory` | memory that several processes share, on Linux |
+//! | `shared_memory.rs` | `shared-memory` | memory shared by processes, on Linux |
 //!
-//! The functions that look into another library's memory are called `view` and `view_mut`; `tensor` takes it over. Those of the
-//! other way have the other library's words.
+//! The functions that borrow another library's memory are called `view` and `view_mut`, and `tensor` takes
+//! ownership of it. The functions of the other direction have the names of the other library's types.
 // Imports: its own files.
 
 #[cfg(feature = "dlpack")]

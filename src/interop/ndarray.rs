@@ -1,4 +1,4 @@
-//! ndarray: arrays as tensors and back; views without a copy, whatever their strides.
+//! ndarray: arrays as tensors and the reverse, and views without a copy, whatever their strides.
 //!
 //! ```
 //! use rankform::interop::ndarray as nd;
@@ -17,7 +17,7 @@ use crate::error::{Error, Result, text};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 use ndarray::{Array, ArrayView, ArrayViewMut, Dim, Dimension, ShapeBuilder};
 
-/// The dimension that ndarray has for so many axes: up to 6.
+/// ndarray's dimension type for a rank, up to 6.
 pub type Axes<const RANK: usize> = Dim<[usize; RANK]>;
 
 fn numbers<N: Copy + Default, const RANK: usize>(values: &[N]) -> [N; RANK] {
@@ -33,7 +33,7 @@ where
     axes
 }
 
-/// The elements of an array, without a copy.
+/// A view of an array's elements, without a copy.
 ///
 /// # Errors
 /// None for an array that ndarray made.
@@ -41,11 +41,11 @@ pub fn view<T, const RANK: usize>(array: ArrayView<'_, T, Axes<RANK>>) -> Result
 where
     Axes<RANK>: Dimension,
 {
-    // SAFETY: the elements of the array, borrowed for as long.
+    // SAFETY: these are the elements of the array, which is borrowed as long.
     unsafe { TensorView::from_raw_parts(array.as_ptr(), numbers(array.shape()), numbers(array.strides())) }
 }
 
-/// The elements of an array for writing, without a copy.
+/// A mutable view of an array's elements, without a copy.
 ///
 /// # Errors
 /// None for an array that ndarray made.
@@ -56,11 +56,11 @@ where
     Axes<RANK>: Dimension,
 {
     let (size, stride) = (numbers(array.shape()), numbers(array.strides()));
-    // SAFETY: the elements of the array, borrowed exclusively for as long.
+    // SAFETY: these are the elements of the array, which is exclusively borrowed as long.
     unsafe { TensorViewMut::from_raw_parts(array.as_mut_ptr(), size, stride) }
 }
 
-/// A tensor in the memory of an array; a copy only if that is not in row-major order.
+/// A tensor in the memory of an array, with a copy only if that is not row-major.
 ///
 /// # Errors
 /// [`Error::OutOfMemory`].
@@ -80,7 +80,7 @@ where
     Tensor::from_vec(values, size)
 }
 
-/// An array in the memory of a tensor, row-major; a copy where [`Tensor::into_vec`] makes one.
+/// An array in the memory of a tensor, row-major, with a copy if [`Tensor::into_vec`] makes one.
 ///
 /// # Errors
 /// [`Error::Unallocated`], [`Error::OutOfMemory`].
@@ -94,7 +94,7 @@ where
     Array::from_shape_vec(size, tensor.into_vec()?).map_err(|error| refused("ndarray::array", error))
 }
 
-/// The elements of a tensor as an array, without a copy.
+/// A tensor's elements as an array, without a copy.
 ///
 /// # Errors
 /// [`Error::Unallocated`].
@@ -102,19 +102,20 @@ pub fn array_view<T, const RANK: usize>(view: TensorView<'_, T, RANK>) -> Result
 where
     Axes<RANK>: Dimension,
 {
-    view.ready("ndarray::array_view")?;
+    view.ensure_allocated("ndarray::array_view")?;
     let (size, stride) = (view.size().0, view.stride().0);
     let (first, forwards) = lowest(view.raw_ptr(), size, stride);
-    // SAFETY: from the lowest address on, sizes and strides reach the elements of the view, borrowed for as long.
+    // SAFETY: from the lowest address, sizes and strides reach the elements of the view, which are borrowed
+    // as long.
     let mut array = unsafe { ArrayView::from_shape_ptr(axes(size).strides(axes(forwards)), first) };
     backwards(size, stride).for_each(|axis| array.invert_axis(axis));
     Ok(array)
 }
 
-/// The elements of a tensor as an array for writing, without a copy.
+/// A tensor's elements as a mutable array, without a copy.
 ///
 /// # Errors
-/// None: an exclusive view has its memory.
+/// None: the memory of an exclusive view is allocated.
 pub fn array_view_mut<T, const RANK: usize>(
     mut view: TensorViewMut<'_, T, RANK>,
 ) -> Result<ArrayViewMut<'_, T, Axes<RANK>>>
@@ -123,14 +124,15 @@ where
 {
     let (size, stride) = (view.size().0, view.stride().0);
     let (first, forwards) = lowest(view.raw_ptr(), size, stride);
-    // SAFETY: as above, exclusively; the view is given up, and no two of its indices name one element.
+    // SAFETY: as above, exclusively; the view is consumed, and no two of its indices name the same element.
     let mut array =
         unsafe { ArrayViewMut::from_shape_ptr(axes(size).strides(axes(forwards)), first.cast_mut()) };
     backwards(size, stride).for_each(|axis| array.invert_axis(axis));
     Ok(array)
 }
 
-/// The element with the lowest address, and strides that run forwards from there; without elements, none that reach anything.
+/// The element with the lowest address, and the absolute strides from it; for no elements, strides that reach
+/// no memory.
 fn lowest<T, const RANK: usize>(
     first: *const T,
     size: [usize; RANK],

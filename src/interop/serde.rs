@@ -1,4 +1,4 @@
-//! serde: tensors and views on the host as `{ "size": […], "data": […] }`, elements row-major.
+//! serde: tensors and views on the host as `{ "size": […], "data": […] }`, with the elements row-major.
 //!
 //! ```
 //! use rankform::prelude::*;
@@ -30,7 +30,7 @@ impl<T: Serialize, const RANK: usize> Serialize for Elements<'_, T, RANK> {
 
 impl<T: Serialize, const RANK: usize> Serialize for TensorView<'_, T, RANK> {
     fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
-        self.ready("serialize").map_err(serde::ser::Error::custom)?;
+        self.ensure_allocated("serialize").map_err(serde::ser::Error::custom)?;
         let mut parts = output.serialize_struct("Tensor", 2)?;
         parts.serialize_field("size", &self.size().0[..])?;
         parts.serialize_field("data", &Elements(*self))?;
@@ -84,7 +84,7 @@ impl<'de, T: Deserialize<'de> + Send + Sync + 'static, const RANK: usize> Visito
     }
 }
 
-/// What was read, if sizes and elements agree.
+/// The tensor that was deserialized, if sizes and elements agree.
 fn assembled<T: Send + Sync + 'static, E: Error, const RANK: usize>(
     size: Vec<usize>,
     data: Vec<T>,
@@ -97,7 +97,7 @@ fn assembled<T: Send + Sync + 'static, E: Error, const RANK: usize>(
 
 macro_rules! as_f32 {
     ($($t:ty)*) => { $(
-        /// As the same number in `f32`.
+        /// The same number as `f32`.
         impl Serialize for $t {
             fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
                 output.serialize_f32((*self).into())
@@ -125,7 +125,7 @@ macro_rules! as_f32 {
                         Ok(<$t>::from_f64(x as f64))
                     }
                 }
-                // A format that does not describe itself holds an `f32`.
+                // A format without type information contains an `f32`.
                 input.deserialize_f32(Number)
             }
         }
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
     use serde::forward_to_deserialize_any;
 
-    /// A number in a format that does not describe itself: four bytes, to be asked for as such.
+    /// A number in a format without type information: four bytes, which must be requested as an `f32`.
     struct FourBytes(f32);
 
     impl<'de> Deserializer<'de> for FourBytes {
@@ -150,8 +150,8 @@ mod tests {
             visitor.visit_f32(self.0)
         }
         forward_to_deserialize_any! {
-            bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f64 char str string bytes byte_buf option unit unit_struct newtype_struct
-            seq tuple tuple_struct map struct enum identifier ignored_any
+            bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f64 char str string bytes byte_buf option unit
+            unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
         }
     }
 

@@ -1,4 +1,4 @@
-//! Memory that several processes share, handed over by name or by descriptor (POSIX; on Linux).
+//! Memory shared by processes, which exchange it by name or by descriptor (POSIX; on Linux).
 //!
 //! ```
 //! use rankform::interop::shared_memory::SharedMemory;
@@ -31,23 +31,24 @@ use std::ptr::{NonNull, null_mut};
 
 const OP: &str = "shared_memory";
 
-/// A piece of memory that other processes may map too, mapped into this one. It is zero at first.
+/// Memory that other processes may map too, mapped into this one. It is zero at first.
 ///
-/// It lives until the last process has let go of it, and its name was [unlinked](SharedMemory::unlink) or it had none.
+/// It lives until every process has unmapped it, and its name was [unlinked](SharedMemory::unlink), unless it
+/// has no name.
 #[derive(Debug)]
 pub struct SharedMemory {
     descriptor: OwnedFd,
-    /// Invariant 1: a mapping of `nbytes` bytes that this unmaps.
+    /// Invariant 1: a mapping of `nbytes` bytes, which this unmaps.
     address: NonNull<u8>,
     nbytes: usize,
 }
 
-// SAFETY: a mapping belongs to the process, not to a thread; only its address and size are known here.
+// SAFETY: a mapping belongs to the process, not to a thread, and this struct holds only its address and size.
 unsafe impl Send for SharedMemory {}
 // SAFETY: as above.
 unsafe impl Sync for SharedMemory {}
 
-/// The system's report on what was done last.
+/// The system's error of the last call.
 fn report(what: &str) -> Error {
     let error = std::io::Error::last_os_error();
     Error::Io { op: OP, kind: error.kind(), what: text(format_args!("{what}: {error}")) }
@@ -63,13 +64,14 @@ fn name_of(name: &str) -> Result<CString> {
 }
 
 impl SharedMemory {
-    /// New memory with a name, which begins with `/`; for this user alone.
+    /// New memory with a name, which begins with `/`, for this user only.
     ///
     /// # Errors
-    /// [`Error::Io`] when there is some of this name, or the system has none left; [`Error::Value`] for no bytes or no name.
+    /// [`Error::Io`] if the name exists or the system has no memory left; [`Error::Value`] for 0 bytes or no
+    /// name.
     ///
     /// # Cost
-    /// All of the memory is taken now, as zeros, so that writing cannot fail later.
+    /// The whole memory is allocated now, as zeros, so that later writes cannot fail.
     pub fn create(name: &str, nbytes: usize) -> Result<Self> {
         let c_name = name_of(name)?;
         // SAFETY: a string that ends with 0.
@@ -79,20 +81,20 @@ impl SharedMemory {
         Self::sized(descriptor, nbytes).inspect_err(|_| drop(Self::unlink(name)))
     }
 
-    /// New memory without a name, for processes that are given its [descriptor](AsFd::as_fd).
+    /// New memory without a name, for processes that receive its [descriptor](AsFd::as_fd).
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::Value`] for no bytes.
+    /// [`Error::Io`], [`Error::Value`] for 0 bytes.
     pub fn anonymous(nbytes: usize) -> Result<Self> {
         // SAFETY: a string that ends with 0.
         let descriptor = unsafe { libc::memfd_create(c"rankform".as_ptr(), libc::MFD_CLOEXEC) };
         Self::sized(Self::owned(descriptor, "memfd_create")?, nbytes)
     }
 
-    /// Memory that another process created, by its name.
+    /// Opens the memory of another process by its name.
     ///
     /// # Errors
-    /// [`Error::Io`] when there is none of this name.
+    /// [`Error::Io`] if the name does not exist.
     pub fn open(name: &str) -> Result<Self> {
         let c_name = name_of(name)?;
         // SAFETY: a string that ends with 0.
@@ -100,10 +102,10 @@ impl SharedMemory {
         Self::from_descriptor(Self::owned(descriptor, name)?)
     }
 
-    /// Memory that another process created, by a descriptor that came from it.
+    /// Opens the memory of another process by a descriptor from it.
     ///
     /// # Errors
-    /// [`Error::Io`] when it cannot be mapped, [`Error::Value`] when it has no bytes.
+    /// [`Error::Io`] if it cannot be mapped, [`Error::Value`] if it has 0 bytes.
     pub fn from_descriptor(descriptor: OwnedFd) -> Result<Self> {
         let file = File::from(descriptor);
         let about = file.metadata().map_err(|error| Error::Io {
@@ -115,10 +117,10 @@ impl SharedMemory {
         Self::mapped(file.into(), nbytes)
     }
 
-    /// Takes a name away: who has the memory keeps it, and nobody else finds it any more.
+    /// Removes a name. Processes that have the memory keep it, and no other process can find it any more.
     ///
     /// # Errors
-    /// [`Error::Io`] when there is none of this name.
+    /// [`Error::Io`] if the name does not exist.
     pub fn unlink(name: &str) -> Result<()> {
         let c_name = name_of(name)?;
         // SAFETY: a string that ends with 0.
@@ -129,7 +131,7 @@ impl SharedMemory {
         if descriptor < 0 {
             return Err(report(what));
         }
-        // SAFETY: a fresh descriptor, which nobody else has.
+        // SAFETY: a new descriptor, which has no other owner.
         Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
     }
 
@@ -141,8 +143,8 @@ impl SharedMemory {
             what: text(format_args!("{nbytes} bytes: {error}")),
         };
         file.set_len(nbytes as u64).map_err(failed)?;
-        // A length alone reserves nothing: whoever writes would be stopped where there is no memory.
-        // SAFETY: a file of this length.
+        // Setting the length alone reserves no memory: a later write would stop the process if none is left.
+        // SAFETY: the file has this length.
         let reserve = || unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, nbytes.max(1) as libc::off_t) };
         let mut code = reserve();
         while code == libc::EINTR {
@@ -159,7 +161,7 @@ impl SharedMemory {
             return Err(Error::Value { op: OP, what: text(format_args!("{nbytes} bytes cannot be mapped")) });
         }
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping, where the system likes.
+        // SAFETY: a new mapping, at an address that the system chooses.
         let address =
             unsafe { libc::mmap(null_mut(), nbytes, access, libc::MAP_SHARED, descriptor.as_raw_fd(), 0) };
         match NonNull::new(address.cast::<u8>()) {
@@ -170,20 +172,24 @@ impl SharedMemory {
         }
     }
 
-    /// How many bytes there are.
+    /// The number of bytes.
     pub fn nbytes(&self) -> usize {
         self.nbytes
     }
 
-    /// A tensor in this memory, row-major from its start. The mapping goes when the last handle is gone.
+    /// A tensor in this memory, row-major from its start. The memory is unmapped when the last handle is
+    /// dropped.
     ///
     /// # Errors
-    /// [`Error::Length`] when there are fewer bytes, [`Error::Overflow`], [`Error::Value`] for booleans, of which another process could
-    /// make something else.
+    /// [`Error::Length`] if the memory is too small, [`Error::Overflow`], [`Error::Value`] for booleans,
+    /// which another process could make invalid.
     ///
     /// # Safety
-    /// While this process reads elements, no process writes them, and while it writes them no other reads or writes them:
-    /// processes agree by other means (a pipe, a signal). Nobody shortens the memory.
+    /// 1. While this process reads elements, no process writes them.
+    /// 2. While this process writes elements, no other process reads or writes them.
+    /// 3. No process shortens the memory.
+    ///
+    /// Processes synchronize by other means (a pipe, a signal).
     pub unsafe fn into_tensor<T: Element, const RANK: usize>(
         self,
         size: impl Into<Dim<RANK>>,
@@ -200,13 +206,13 @@ impl SharedMemory {
             return Err(Error::Length { op: OP, sizes: size.0.into(), expected: numel, found, of: None });
         }
         let address = self.address.as_ptr().cast();
-        // SAFETY: the mapping has so many bytes, zeros or what a process wrote, of which any are a `T`; it lives until it is
-        // dropped; the caller's promise.
+        // SAFETY: the mapping has at least these bytes, zeros or bytes that a process wrote, and any bytes
+        // are a `T`. It lives until it is dropped. The rest is the caller's promise.
         unsafe { Tensor::from_external(address, size, &Cpu, move |_, _| drop(self)) }
     }
 }
 
-/// What another process is given: over a socket, or inherited.
+/// The descriptor for another process, sent over a socket or inherited.
 impl AsFd for SharedMemory {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
@@ -215,7 +221,7 @@ impl AsFd for SharedMemory {
 
 impl Drop for SharedMemory {
     fn drop(&mut self) {
-        // SAFETY: invariant 1; no tensor has it any more.
+        // SAFETY: invariant 1. No tensor has the mapping any more.
         unsafe { libc::munmap(self.address.as_ptr().cast(), self.nbytes) };
     }
 }

@@ -1,17 +1,17 @@
-//! Files: what a tensor is outside the program.
+//! Tensors in files.
 //!
 //! | file | |
 //! |---|---|
-//! | `stored.rs` | `TensorBytes`: what can be written; what was read, its type not yet looked at |
-//! | `file.rs` | files that are there whole or not at all; bytes that come in pieces |
+//! | `tensor_bytes.rs` | `TensorBytes`: a tensor for writing; the description of a tensor in a file |
+//! | `file.rs` | files that are written completely or not at all; bytes that are read in chunks |
 //! | `dynamic.rs` | tensors whose types are known when they are read; feature `dynamic` |
-//! | `npy.rs` | NumPy's `.npy` |
+//! | `npy/` | NumPy's `.npy` |
 //! | `npz.rs` | NumPy's `.npz`, an archive of them; feature `npz` |
-//! | `safetensors.rs` | many named tensors in one file, read or mapped; feature `safetensors` |
-//! | `raw.rs` | the bytes alone |
+//! | `safetensors/` | many named tensors in one file, read or mapped; feature `safetensors` |
+//! | `raw.rs` | the bytes without a header |
 //!
-//! Every reader takes bytes from strangers: what a header claims is compared with what is there before anything follows
-//! it, and memory grows with the bytes that came, not with those that were promised.
+//! Every reader takes untrusted bytes: the claims of a header are compared with the file before they are
+//! used, and memory grows with the bytes that arrive, not with those that are claimed.
 // Imports: its own files.
 
 #[cfg(feature = "dynamic")]
@@ -23,7 +23,7 @@ pub mod npz;
 pub mod raw;
 #[cfg(feature = "safetensors")]
 pub mod safetensors;
-mod stored;
+mod tensor_bytes;
 
 pub use file::Progress;
-pub use stored::{Order, TensorBytes};
+pub use tensor_bytes::{Order, TensorBytes};

@@ -1,4 +1,4 @@
-//! NumPy's `.npz`: an archive of tensors with names, stored or deflated, also beyond 4 GiB.
+//! NumPy's `.npz`: an archive of named tensors, stored or deflated, also of more than 4 GiB.
 //!
 //! ```
 //! use rankform::io::npz::{self, Compression, Npz};
@@ -14,9 +14,9 @@
 //! ```
 // Imports: `error`, `element`, `tensor`, `dynamic`, `io`.
 
-use super::file::{Progress, about, distinct, io_error, no_such, open as open_file, save};
+use super::file::{Progress, distinct, io_error, no_such, open as open_file, with_name, write_file};
 use super::npy::{Npy, put_tensor};
-use super::stored::{TensorBytes, nbytes_of};
+use super::tensor_bytes::{TensorBytes, nbytes_of};
 use crate::dynamic::DynTensor;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
@@ -30,21 +30,22 @@ use zip::{CompressionMethod, ZipArchive, ZipWriter};
 const READ: &str = "npz::read";
 const WRITE: &str = "npz::write";
 
-/// The ending that a tensor's name has inside the archive.
+/// The extension of a tensor's name inside the archive.
 const ENDING: &str = ".npy";
 
-/// Whether the tensors of an archive are made smaller.
+/// Whether the tensors of an archive are compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compression {
-    /// As they are: NumPy's `savez`.
+    /// Uncompressed: NumPy's `savez`.
     Stored,
-    /// Smaller and slower: NumPy's `savez_compressed`.
+    /// Deflated, which is smaller and slower: NumPy's `savez_compressed`.
     Deflated,
 }
 
-/// An archive that was opened: names are known, tensors are read when asked for.
+/// An open archive. Its names are known, and tensors are read on demand.
 ///
-/// Of two tensors with one name the last counts. What is in the archive and is no tensor has a name and cannot be read.
+/// Of two tensors with the same name the last counts. A member that is no tensor has a name and cannot be
+/// read.
 pub struct Npz<R = BufReader<File>> {
     archive: ZipArchive<R>,
     names: Vec<String>,
@@ -52,7 +53,7 @@ pub struct Npz<R = BufReader<File>> {
 }
 
 impl Npz {
-    /// Opens a file and reads which tensors there are.
+    /// Opens a file and reads the names of its tensors.
     ///
     /// # Errors
     /// [`Error::Format`], [`Error::Io`].
@@ -68,7 +69,7 @@ impl Npz {
 }
 
 impl<R: Read + Seek> Npz<R> {
-    /// Reads which tensors there are from anything that gives bytes.
+    /// Reads the names of the tensors from any reader that can seek.
     ///
     /// # Errors
     /// [`Error::Format`], [`Error::Io`].
@@ -84,7 +85,7 @@ impl<R: Read + Seek> Npz<R> {
         Ok(Npz { archive, names, length })
     }
 
-    /// The names, in the order of the archive, without `.npy`.
+    /// The names of the tensors, in the order of the archive, without `.npy`.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
     }
@@ -92,13 +93,14 @@ impl<R: Read + Seek> Npz<R> {
     /// Opens one tensor and reads its header.
     ///
     /// # Errors
-    /// [`Error::Value`] when there is none of this name, [`Error::Format`], [`Error::Io`].
+    /// [`Error::Value`] if no tensor has this name, [`Error::Format`], [`Error::Io`].
     pub fn entry(&mut self, name: &str) -> Result<Npy<impl Read>> {
         let Some(at) = self.names.iter().rposition(|known| known == name) else {
             return Err(no_such(READ, name, &self.names));
         };
         let entry = self.archive.by_index(at).map_err(|error| report(READ, error))?;
-        // What the archive says of sizes is believed as far as so many bytes can be in it.
+        // The size that the archive claims is trusted up to the number of bytes that its compressed size can
+        // hold.
         let packed = entry.compressed_size().min(self.length);
         let limit =
             if entry.compression() == CompressionMethod::Stored { packed } else { packed.saturating_mul(16) };
@@ -108,33 +110,33 @@ impl<R: Read + Seek> Npz<R> {
     /// Reads one tensor of elements `T` with `RANK` axes.
     ///
     /// # Errors
-    /// As [`npy::read`](super::npy::read()); [`Error::Value`] when there is none of this name.
+    /// As [`npy::read`](super::npy::read()); [`Error::Value`] if no tensor has this name.
     pub fn read<T: Element, const RANK: usize>(&mut self, name: &str) -> Result<Tensor<T, RANK>> {
-        self.entry(name)?.read().map_err(|error| about(format_args!("{name:?}"), error))
+        self.entry(name)?.read().map_err(|error| with_name(format_args!("{name:?}"), error))
     }
 
-    /// Reads one tensor with `RANK` axes, its elements converted to `T` where they are others; by the rules of
+    /// Reads one tensor with `RANK` axes. Elements of another type are cast to `T`, by the rules of
     /// [`cast`](crate::ops::Cast::cast).
     ///
     /// # Errors
-    /// As [`read`](Npz::read); [`Error::Type`] for another number of axes alone.
+    /// As [`read`](Npz::read), except that [`Error::Type`] is for another number of axes only.
     pub fn read_as<T: Element, const RANK: usize>(&mut self, name: &str) -> Result<Tensor<T, RANK>> {
-        self.entry(name)?.read_as().map_err(|error| about(format_args!("{name:?}"), error))
+        self.entry(name)?.read_as().map_err(|error| with_name(format_args!("{name:?}"), error))
     }
 
-    /// Reads one tensor, whatever its elements and axes are.
+    /// Reads one tensor of any element type and rank.
     ///
     /// # Errors
     /// As [`read`](Npz::read).
     pub fn read_dyn(&mut self, name: &str) -> Result<DynTensor> {
-        self.entry(name)?.read_dyn().map_err(|error| about(format_args!("{name:?}"), error))
+        self.entry(name)?.read_dyn().map_err(|error| with_name(format_args!("{name:?}"), error))
     }
 }
 
-/// Writes an archive of tensors with names, whole or not at all.
+/// Writes an archive of named tensors, completely or not at all.
 ///
 /// # Errors
-/// [`Error::Value`] when two have one name; as [`npy::write`](super::npy::write()).
+/// [`Error::Value`] if two tensors have the same name; as [`npy::write`](super::npy::write()).
 pub fn write(
     path: impl AsRef<Path>,
     tensors: &[(&str, &dyn TensorBytes)],
@@ -143,7 +145,7 @@ pub fn write(
     write_with(path, tensors, compression, &mut |_, _| {})
 }
 
-/// As [`write()`], calling `progress` as it goes on.
+/// As [`write()`], and calls `progress` on the way.
 ///
 /// # Errors
 /// As [`write()`].
@@ -160,10 +162,11 @@ pub fn write_with(
         Compression::Deflated => CompressionMethod::Deflated,
     };
     let mut before = 0;
-    save(WRITE, path.as_ref(), |file| {
+    write_file(WRITE, path.as_ref(), |file| {
         let mut archive = ZipWriter::new(file);
         for (name, x) in tensors {
-            // Room for sizes of 8 bytes where 4 might not do; the header of a tensor and what deflating adds are small.
+            // Sizes get 8 bytes if 4 might not suffice. A tensor's header and the overhead of deflating are
+            // small.
             let large = nbytes_of(*x) > u64::from(u32::MAX) - (64 << 20);
             let options = SimpleFileOptions::default().compression_method(method).large_file(large);
             archive.start_file([*name, ENDING].concat(), options).map_err(|error| report(WRITE, error))?;

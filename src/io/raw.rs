@@ -1,4 +1,4 @@
-//! The bytes of elements alone, without a header: row-major, in this machine's byte order.
+//! The bytes of elements without a header: row-major, in this machine's byte order.
 //!
 //! ```
 //! use rankform::io::raw;
@@ -12,8 +12,8 @@
 //! ```
 // Imports: `error`, `dim`, `element`, `tensor`, `io`.
 
-use super::file::{Progress, ends, format_error, open, put, save};
-use super::stored::{Description, Order, TensorBytes};
+use super::file::{Progress, expect_end, format_error, open, write_bytes, write_file};
+use super::tensor_bytes::{Description, Order, TensorBytes};
 use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::Result;
@@ -23,11 +23,12 @@ use std::path::Path;
 const READ: &str = "raw::read";
 const WRITE: &str = "raw::write";
 
-/// Reads a file that holds exactly the elements of these sizes.
+/// Reads a file that contains exactly the elements of these sizes.
 ///
 /// # Errors
-/// [`Error::Format`](crate::Error::Format) when it is shorter or longer, [`Error::Value`](crate::Error::Value) when some bytes
-/// are no `T`, [`Error::Overflow`](crate::Error::Overflow), [`Error::OutOfMemory`](crate::Error::OutOfMemory),
+/// [`Error::Format`](crate::Error::Format) if the file is shorter or longer,
+/// [`Error::Value`](crate::Error::Value) if some bytes are no `T`,
+/// [`Error::Overflow`](crate::Error::Overflow), [`Error::OutOfMemory`](crate::Error::OutOfMemory),
 /// [`Error::Io`](crate::Error::Io).
 pub fn read<T: Element, const RANK: usize>(
     path: impl AsRef<Path>,
@@ -36,7 +37,7 @@ pub fn read<T: Element, const RANK: usize>(
     read_with(path, size, &mut |_, _| {})
 }
 
-/// As [`read()`], calling `progress` as it goes on.
+/// As [`read()`], and calls `progress` on the way.
 ///
 /// # Errors
 /// As [`read()`].
@@ -57,14 +58,16 @@ pub fn read_with<T: Element, const RANK: usize>(
         );
     }
     let bytes = about.fill(READ, &mut file, length.is_some(), Some(progress))?;
-    ends(READ, &mut file)?;
+    expect_end(READ, &mut file)?;
     about.tensor(READ, bytes)
 }
 
-/// Writes a file, whole or not at all.
+/// Writes a file, completely or not at all.
 ///
 /// # Errors
 /// As [`npy::write`](super::npy::write()).
 pub fn write(path: impl AsRef<Path>, x: &(impl TensorBytes + ?Sized)) -> Result<()> {
-    save(WRITE, path.as_ref(), |file| x.for_each_chunk(Order::RowMajor, &mut |bytes| put(WRITE, file, bytes)))
+    write_file(WRITE, path.as_ref(), |file| {
+        x.for_each_chunk(Order::RowMajor, &mut |bytes| write_bytes(WRITE, file, bytes))
+    })
 }

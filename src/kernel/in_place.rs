@@ -1,4 +1,4 @@
-//! Programs that change their first operands where they stand.
+//! Programs that update their first operands in place.
 // Imports: `scalar`.
 
 use super::{Io, Program, Row};
@@ -6,9 +6,11 @@ use crate::scalar::Lanes;
 
 /// A program whose k-th output is the operand of its k-th load, for every output.
 ///
-/// It is a type of its own because a loop that may write what it reads is another loop: told so, it needs no buffer
-/// between, and a device may leave the outputs' addresses aside. That outputs and loads share addresses, and elements, is for
-/// whoever runs it to promise ([`Device::map`](crate::Device::map) is unsafe); that there is a load for each output is checked.
+/// It has its own type because a loop that may write its inputs is compiled differently. With this knowledge
+/// a device needs no buffer between, and may ignore the outputs' addresses.
+///
+/// The caller promises that outputs and loads share addresses and elements
+/// ([`Device::map`](crate::Device::map) is unsafe). The type checks that each output has a load.
 ///
 /// # Examples
 /// ```
@@ -17,7 +19,7 @@ use crate::scalar::Lanes;
 /// assert_eq!((InPlace::<Doubled>::OUTPUTS, InPlace::<Doubled>::LOADS), (1, 1));
 /// ```
 ///
-/// What loads nothing cannot stand on what it loads:
+/// A program without loads cannot update in place:
 ///
 /// ```compile_fail,E0080
 /// use rankform::kernel::{InPlace, Param, Program, Store};
@@ -34,9 +36,9 @@ impl<P: Program> Program for InPlace<P> {
     const LOADS: usize = P::LOADS;
     const BY_ROWS: bool = P::BY_ROWS;
     const FIXED: bool = P::FIXED;
-    const HELD: usize = P::HELD;
+    const CACHED_BYTES: usize = P::CACHED_BYTES;
     const PLAIN: bool = P::PLAIN;
-    const LIGHT: bool = P::LIGHT;
+    const CHEAP: bool = P::CHEAP;
     const IN_PLACE: bool = true;
     #[inline(always)]
     fn prepare_row(&mut self, row: &mut impl Row) {

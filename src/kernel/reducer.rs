@@ -1,22 +1,23 @@
-//! How many values become one: identity, absorb, combine, finish, over lanes.
+//! Reductions of many values to one, over lanes: identity, accumulate, combine, finalize.
 // Imports: `scalar`, `element`.
 
 use crate::element::{Compute, Element};
 use crate::scalar::{Eval, Lane, Lanes, Prim};
 
-/// What a reduction may carry along: a lane, or a tuple or array of such, so that a device can keep it lane by lane.
+/// The accumulator of a reduction: a lane, or a tuple or array of accumulators. A device can keep it lane by
+/// lane.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the state of a reduction",
     label = "a state is a lane, or a tuple of up to six, or an array of lanes"
 )]
 pub trait Accumulator<L: Lanes>: Copy {
-    /// Shows each lane, in order, and puts what comes back in its place.
+    /// Calls `f` with each lane, in order, and replaces the lane by the result.
     fn each(self, f: &mut impl LaneVisitor<L>) -> Self;
 }
 
-/// What [`Accumulator::each`] shows lanes to.
+/// The visitor of [`Accumulator::each`].
 pub trait LaneVisitor<L: Lanes> {
-    /// A lane; what comes back takes its place.
+    /// Receives a lane and returns its replacement.
     fn lane<P: Prim>(&mut self, lane: Lane<L, P>) -> Lane<L, P>;
 }
 
@@ -32,7 +33,7 @@ impl<L: Lanes, C: Accumulator<L>, const N: usize> Accumulator<L> for [C; N] {
         self.map(|lane| lane.each(f))
     }
 }
-macro_rules! carried {
+macro_rules! accumulators {
     ($($($name:ident $index:tt)+;)*) => { $(
         impl<L: Lanes, $($name: Accumulator<L>),+> Accumulator<L> for ($($name,)+) {
             #[inline(always)]
@@ -40,7 +41,7 @@ macro_rules! carried {
         }
     )* };
 }
-carried! {
+accumulators! {
     A 0;
     A 0 B 1;
     A 0 B 1 C 2;
@@ -49,27 +50,27 @@ carried! {
     A 0 B 1 C 2 D 3 E 4 F 5;
 }
 
-/// Values that [`Reducer::accumulate_slice`] is handed at once, of those that are computed first. A reducer that takes more of them apart
-/// into as many has the same bits of both.
-pub(crate) const PIECE: usize = 1024;
+/// The number of values that [`Reducer::accumulate_slice`] receives at once, where the values are computed
+/// first. A reducer that cuts longer slices into slices of this length has the same bits on both paths.
+pub(crate) const SLICE_ELEMENTS: usize = 1024;
 
-/// [`Reducer::accumulate_slice`] without its types: of `n` values and the number of the first; the lanes of the state go to the last address,
-/// one behind the other.
+/// [`Reducer::accumulate_slice`] without its types: it takes `n` values and the number of the first, and
+/// writes the lanes of the accumulator to the last address, one after another.
 #[doc(hidden)]
 pub type SliceFn = unsafe fn(values: *const u8, n: usize, at: usize, state: *mut u8);
 
 /// A reduction of values of element `T` to one value, written once for every device.
 ///
-/// Laws: `combine` is associative up to rounding, `identity` is its neutral element, and absorbing a value into a
-/// state equals combining the state with one that absorbed only that value. Devices split the values into blocks of a
-/// fixed size and combine the blocks' states pairwise, so results do not depend on the number of threads. Two states that
-/// have absorbed nothing are combined too.
+/// Laws: `combine` is associative up to rounding, and `identity` is its neutral element. Accumulating a value
+/// equals combining with an accumulator of that value alone. Devices cut the values into blocks of a fixed
+/// size and combine the blocks' accumulators pairwise, so that results do not depend on the number of
+/// threads. Two accumulators of no values may be combined too.
 ///
-/// A reduction takes values in any order, so there `combine` must commute too, up to rounding; what depends on the order goes
-/// by the place of each value, as `argmax` does. A scan keeps the order.
+/// A reduction may take values in any order: its `combine` must also commute, up to rounding. A result that
+/// depends on the order, as that of `argmax`, must use the position of each value. A scan keeps the order.
 ///
 /// # Examples
-/// A reducer of one's own, the largest absolute value:
+/// A user's reducer, the largest absolute value:
 /// ```
 /// use rankform::prelude::*;
 /// use rankform::{Lane, Lanes, kernel::Reducer};
@@ -80,7 +81,13 @@ pub type SliceFn = unsafe fn(values: *const u8, n: usize, at: usize, state: *mut
 ///     type Out = T;
 ///     type State<L: Lanes> = Lane<L, Compute<T>>;
 ///     fn identity<L: Lanes>() -> Self::State<L> { Lane::zero() }
-///     fn accumulate<L: Lanes>(state: Self::State<L>, x: Lane<L, Compute<T>>, _: Lane<L, i64>) -> Self::State<L> { state.max(x.abs()) }
+///     fn accumulate<L: Lanes>(
+///         state: Self::State<L>,
+///         x: Lane<L, Compute<T>>,
+///         _: Lane<L, i64>,
+///     ) -> Self::State<L> {
+///         state.max(x.abs())
+///     }
 ///     fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L> { a.max(b) }
 ///     fn finalize<L: Lanes>(state: Self::State<L>, _: Lane<L, i64>) -> Lane<L, Compute<T>> { state }
 /// }
@@ -88,8 +95,8 @@ pub type SliceFn = unsafe fn(values: *const u8, n: usize, at: usize, state: *mut
 /// assert_eq!(x.reduce(MaxAbs, Axis::<1>)?.to_vec()?, [5.0, 3.0]);
 /// # Ok::<(), rankform::Error>(())
 /// ```
-/// A state of several lanes is a tuple. One function calls another as `<Self as Reducer<T>>::combine`, because
-/// `Self::combine` does not say for which element:
+/// An accumulator of several lanes is a tuple. One function calls another as `<Self as Reducer<T>>::combine`,
+/// because `Self::combine` does not determine the element:
 /// ```
 /// use rankform::prelude::*;
 /// use rankform::kernel::Reducer;
@@ -101,7 +108,11 @@ pub type SliceFn = unsafe fn(values: *const u8, n: usize, at: usize, state: *mut
 ///     type Out = T;
 ///     type State<L: Lanes> = (Lane<L, Compute<T>>, Lane<L, Compute<T>>);
 ///     fn identity<L: Lanes>() -> Self::State<L> { (Lane::lowest(), Lane::zero()) }
-///     fn accumulate<L: Lanes>(state: Self::State<L>, x: Lane<L, Compute<T>>, _: Lane<L, i64>) -> Self::State<L> {
+///     fn accumulate<L: Lanes>(
+///         state: Self::State<L>,
+///         x: Lane<L, Compute<T>>,
+///         _: Lane<L, i64>,
+///     ) -> Self::State<L> {
 ///         <Self as Reducer<T>>::combine(state, (x, Lane::one()))
 ///     }
 ///     fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L> {
@@ -110,7 +121,9 @@ pub type SliceFn = unsafe fn(values: *const u8, n: usize, at: usize, state: *mut
 ///         let [a, b] = [a, b].map(|(x, sum)| x.eq(largest).select(sum, sum * (x - largest).exp()));
 ///         (largest, a + b)
 ///     }
-///     fn finalize<L: Lanes>((largest, sum): Self::State<L>, _: Lane<L, i64>) -> Lane<L, Compute<T>> { largest + sum.ln() }
+///     fn finalize<L: Lanes>((largest, sum): Self::State<L>, _: Lane<L, i64>) -> Lane<L, Compute<T>> {
+///         largest + sum.ln()
+///     }
 /// }
 /// let x = Tensor::from([[1000.0, 1000.0], [f64::NEG_INFINITY, 3.0]]);
 /// assert_eq!(x.reduce(LogSumExp, Axis::<1>)?.to_vec()?, [1000.0 + 2f64.ln(), 3.0]);
@@ -119,30 +132,31 @@ pub type SliceFn = unsafe fn(values: *const u8, n: usize, at: usize, state: *mut
 pub trait Reducer<T: Element>: Copy + Send + Sync + 'static {
     /// Its name, in error messages.
     const NAME: &'static str;
-    /// Whether no elements have no value: then such a reduction is [`Error::Empty`](crate::Error::Empty).
+    /// Whether it has no value for no elements: then an empty reduction is
+    /// [`Error::Empty`](crate::Error::Empty).
     const NEEDS_ELEMENTS: bool = false;
-    /// See [`Op::LIGHT`](super::Op::LIGHT): whether absorbing is a few instructions.
-    const LIGHT: bool = false;
-    /// The element of the result.
+    /// See [`Op::CHEAP`](super::Op::CHEAP): whether `accumulate` takes only a few instructions.
+    const CHEAP: bool = false;
+    /// The element type of the result.
     type Out: Element;
-    /// What is carried along: a lane, or a tuple of lanes.
+    /// The accumulator: a lane, or a tuple of lanes.
     type State<L: Lanes>: Accumulator<L>;
-    /// The state that has absorbed nothing.
+    /// The accumulator of no values.
     fn identity<L: Lanes>() -> Self::State<L>;
-    /// Takes in the value `x` that stands at number `at` (row-major over the reduced axes).
+    /// Accumulates the value `x` at position `at` (row-major over the reduced axes).
     fn accumulate<L: Lanes>(
         state: Self::State<L>,
         x: Lane<L, Compute<T>>,
         at: Lane<L, i64>,
     ) -> Self::State<L>;
-    /// Joins two states.
+    /// Combines two accumulators.
     fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L>;
-    /// The result, from the state that has absorbed all `count` values.
+    /// The result, from the accumulator of all `count` values.
     fn finalize<L: Lanes>(state: Self::State<L>, count: Lane<L, i64>) -> Lane<L, Compute<Self::Out>>;
-    /// Whether several values one behind the other are better taken by [`accumulate_slice`](Reducer::accumulate_slice).
+    /// Whether consecutive values are faster by [`accumulate_slice`](Reducer::accumulate_slice).
     #[doc(hidden)]
     const BY_SLICE: bool = false;
-    /// The state that has absorbed some values one behind the other, whose first stands at number `at`.
+    /// The accumulator of consecutive values, of which the first is at position `at`.
     #[doc(hidden)]
     #[inline(always)]
     fn accumulate_slice(values: &[Compute<T>], at: usize) -> Self::State<Eval> {
@@ -151,7 +165,7 @@ pub trait Reducer<T: Element>: Copy + Send + Sync + 'static {
         };
         values.iter().enumerate().fold(Self::identity::<Eval>(), accumulate)
     }
-    /// That function, if several values are better taken by it.
+    /// `accumulate_slice` without its types, if it is the faster way.
     #[doc(hidden)]
     fn slice() -> Option<SliceFn> {
         None

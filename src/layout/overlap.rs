@@ -1,12 +1,14 @@
-//! Whether strides leave gaps, or make two indices name one position. Not generic in the rank, so compiled once.
+//! Whether strides leave gaps, or give two indices one position. The code is not generic in the rank: it is
+//! compiled once.
 //!
-//! An axis is a pair: the absolute value of its stride, and its size, which is not 0. The sign of a stride changes neither answer.
+//! An axis is a pair: the absolute value of its stride, and its size, which is not 0. The sign of a stride
+//! does not affect either answer.
 // Imports: nothing.
 
-/// Up to this many elements [`may_overlap`] compares all positions.
-const EXACT: usize = 4096;
+/// [`may_overlap`] compares all positions up to this number of elements.
+const EXACT_ELEMENTS: usize = 4096;
 
-/// Whether the axes, in some order, leave no gaps.
+/// Whether some order of the axes has no gaps.
 pub(super) fn is_dense(axes: &mut [(usize, usize)]) -> bool {
     sort(axes);
     let mut step = 1;
@@ -17,23 +19,24 @@ pub(super) fn is_dense(axes: &mut [(usize, usize)]) -> bool {
     })
 }
 
-/// Whether two indices may name one position; exact up to [`EXACT`] elements.
+/// Whether two indices may have one position; exact up to [`EXACT_ELEMENTS`] elements.
 pub(super) fn may_overlap(axes: &mut [(usize, usize)]) -> bool {
     sort(axes);
     let (mut nested, mut numel) = (true, 1);
-    let mut reach = 0usize; // the farthest position of the faster axes
+    let mut reach = 0usize; // the farthest position that the faster axes reach
     for &(stride, size) in axes.iter().filter(|(_, size)| *size > 1) {
         nested &= stride > reach;
         reach = reach.saturating_add(stride.saturating_mul(size - 1));
         numel *= size;
     }
-    !nested && (numel > EXACT || meet(axes))
+    !nested && (numel > EXACT_ELEMENTS || meet(axes))
 }
 
-/// Whether two of at most [`EXACT`] positions are one. They are sorted on the stack: this must not allocate.
+/// Whether two of at most [`EXACT_ELEMENTS`] positions are equal. They are sorted on the stack, because this
+/// function must not allocate.
 #[cold]
 fn meet(axes: &[(usize, usize)]) -> bool {
-    let (mut positions, mut count) = ([0; EXACT], 1);
+    let (mut positions, mut count) = ([0; EXACT_ELEMENTS], 1);
     for &(stride, size) in axes {
         for at in 1..size {
             for k in 0..count {
@@ -47,7 +50,7 @@ fn meet(axes: &[(usize, usize)]) -> bool {
     positions.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-/// By rising stride: an insertion sort, since axes are few.
+/// Insertion sort by rising stride; there are few axes.
 fn sort(axes: &mut [(usize, usize)]) {
     for end in 1..axes.len() {
         let mut at = end;

@@ -1,14 +1,14 @@
-//! Writing into what exists: assign, fill, operators in place.
+//! Operators that write into existing tensors: assign, fill, operators in place.
 // Imports: `error`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use crate::device::Device;
 use crate::element::Element;
 use crate::error::Result;
 use crate::expr::{Join, Operand, OperandTuple, Split, eval_into, update, update_by, update_with};
-use crate::kernel::{Body, Call, Elements, Input, Op};
+use crate::kernel::{Body, Call, ElementTuple, Input, Op};
 use crate::tensor::{Tensor, TensorViewMut};
 
-/// In place, through an exclusive view; a tensor does the same through the view of all of it.
+/// Methods of exclusive views, and of tensors through the view of the whole tensor.
 macro_rules! in_place {
     ($(
         $(#[$doc:meta])*
@@ -28,7 +28,7 @@ macro_rules! in_place {
             /// Also [`Error::Shared`](crate::Error::Shared) when other handles share the memory.
             #[inline]
             pub fn $name $(<$($generics)*>)? (&mut self, $($arg: $type),*) -> Result<()> $(where $($bound: $trait),+)? {
-                self.writable(stringify!($name))?.$name($($arg),*)
+                self.try_view_mut(stringify!($name))?.$name($($arg),*)
             }
         )* }
     };
@@ -36,13 +36,13 @@ macro_rules! in_place {
 pub(super) use in_place;
 
 in_place! {
-    /// Writes the values of a tensor, view, expression or number here, stretching sizes of 1.
+    /// Writes the values of a tensor, view, expression or number into this tensor; sizes of 1 stretch.
     ///
     /// # Errors
-    /// [`Error::Output`](crate::Error::Output) when they do not stretch to these sizes.
+    /// [`Error::Output`](crate::Error::Output) when the values do not stretch to the sizes of this tensor.
     fn assign(values: impl Operand<T, RANK, D>) = |view| eval_into("assign", &values.into_expr(), view);
 
-    /// Sets every element.
+    /// Sets every element to a value.
     ///
     /// # Errors
     /// Those of the device.
@@ -53,22 +53,23 @@ in_place! {
     /// # Errors
     /// Those of the device.
     fn map_in_place[F: Op<(T,), Out = T>](operator: F) = |view| {
-        let _ = operator; // its type is the operator
+        let _ = operator; // the operator is its type
         update::<F, T, RANK, D>(view)
     };
 
     /// `self ← operator(self, other)`, in place; `other` stretches to these sizes.
     ///
     /// # Errors
-    /// [`Error::Sizes`](crate::Error::Sizes) when the sizes do not broadcast, [`Error::Output`](crate::Error::Output) when these
-    /// would have to stretch.
+    /// [`Error::Sizes`](crate::Error::Sizes) when the sizes do not broadcast,
+    /// [`Error::Output`](crate::Error::Output) when this tensor would have to stretch.
     fn zip_in_place[F: Op<(T, U), Out = T>, U: Element](operator: F, other: impl Operand<U, RANK, D>) = |view| {
         let _ = operator;
         update_with::<F, T, U, RANK, D, _>(view, &other.into_expr())
     };
 
-    /// `self ← operator(self, operands…)`, in place, by an operator of up to twelve operands: tensors, views, expressions and
-    /// numbers, which stretch to these sizes. Several tensors at once: [`apply_in_place`](crate::expr::apply_in_place), the function.
+    /// `self ← operator(self, operands…)`, in place, by an operator of up to twelve operands: tensors, views,
+    /// expressions and numbers, which stretch to these sizes. For several tensors in place, use the function
+    /// [`apply_in_place`](crate::expr::apply_in_place).
     ///
     /// # Cost
     /// One pass over memory; no allocation.
@@ -90,7 +91,7 @@ in_place! {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     fn apply_in_place[
-        F: Op<IN, Out = T>, IN: Elements + Split<(T,), Rest = BESIDE>, BESIDE, BODIES, O: OperandTuple<BESIDE, RANK, D>
+        F: Op<IN, Out = T>, IN: ElementTuple + Split<(T,), Rest = BESIDE>, BESIDE, BODIES, O: OperandTuple<BESIDE, RANK, D>
     ](operator: F, operands: O) where (Input<T>,): Join<O::Bodies, Joined = BODIES>, Call<F, BODIES>: Body<Out = T> = |view| {
         update_by(operator, view, operands)
     };

@@ -1,8 +1,9 @@
-//! Every operator: what exists, as methods of tensors, views and lazy expressions, on every device.
+//! Operators as methods of tensors, views and lazy expressions, on every device.
 //!
-//! `use rankform::prelude::*;` brings them. Most come in families: `sum` over axes that are a type, `sum_axis` over one known at run
-//! time, `sum_along` inside an expression, `sum_into` into memory that is there; elementwise ones are written into memory by
-//! `x.lazy().exp().eval_into(&mut out)`. What NumPy, PyTorch and ndarray call them: `docs/names.md`.
+//! `use rankform::prelude::*;` brings them into scope. Most operators come in families: `sum` reduces over
+//! axes given as a type, `sum_axis` over an axis known at run time, `sum_along` reduces inside an expression,
+//! and `sum_into` writes into existing memory. Elementwise operators write into existing memory by
+//! `x.lazy().exp().eval_into(&mut out)`. Their names in NumPy, PyTorch and ndarray are in `docs/names.md`.
 //!
 //! | | methods | of |
 //! |---|---|---|
@@ -40,146 +41,69 @@
 //! | random and spaced numbers | `random_uniform` `random_normal` `random_integers` `random_bernoulli` `random_permutation` `shuffle`; `arange` `linspace` `logspace` | [`Tensor`](crate::Tensor), [`Shuffles`] |
 //! | when it runs | `lazy` `cached` `eval` `eval_into` | [`Lazy`](crate::expr::Lazy) |
 //!
-//! # Where each is written
+//! # Source folders
 //!
-//! One operator is one row in one of these files; it is then there for tensors, views and lazy expressions, on every device, with its
-//! derivative.
-//!
-//! | file | |
+//! | folder | operators |
 //! |---|---|
+//! | `elementwise/` | on each element by itself: arithmetic, functions, comparisons, casts |
 //! | `functions/` | named functions of a real number: value, slope, accuracy |
-//! | `arithmetic.rs` | sums, products, remainders, extremes, bits |
-//! | `checked.rs` | division of integers that refuses 0 |
-//! | `symbols.rs` | `+ - * /`, `+=`, `& | ^`, of Rust |
-//! | `math.rs` | functions of one and two real numbers, rounding |
-//! | `activation.rs` | sigmoid, gelu, softplus, … |
-//! | `parametric.rs` | clamp, nan_to_num, isclose, …: operators with parameters |
-//! | `compare.rs` | comparisons, logic, select, casts |
-//! | `assign.rs` | writing into what exists: assign, fill, operators in place |
-//! | `complex.rs` | parts and conjugates |
-//! | `reduce.rs` | sums, extremes and where they stand, means, variances |
-//! | `slices.rs` | functions of reducers that interpreted programs call |
-//! | `sort.rs` | sort, argsort, topk, unique, searchsorted |
-//! | `runs.rs` | runs of equal neighbors, the most frequent element |
-//! | `scan.rs` | running sums, products, extremes |
-//! | `normalize.rs` `unit_vectors.rs` | softmax, log-softmax, layer norm, RMS norm; vectors of length 1 |
-//! | `channels.rs` | group, instance and batch norm, gates, pixels and windows as channels |
-//! | `loss.rs` | losses, of elements and of classes |
-//! | `arrange.rs` | concat, stack, split, pad, roll, repeat, tile |
-//! | `pieces.rs` | equal parts, repeats by counts, diagonals of matrices, moves along an axis |
-//! | `grid.rs` | triangles, diagonals, grids, one-hot, counts by value |
-//! | `histogram.rs` | counts by parts of a range, of several dimensions |
-//! | `combine.rs` | products and combinations of lines, block-diagonal matrices |
-//! | `index.rs` `scatter.rs` | gather, take, what a mask picks; scatter, what a mask fills |
-//! | `several.rs` | elements and parts by several indices at once |
-//! | `scatter_reduce.rs` | sums, means, extremes by index |
-//! | `contract.rs` | matrix products, and products of labelled axes |
-//! | `linear.rs` | linear layers: a product, a bias, an activation |
-//! | `packed.rs` | matrices packed once for many products |
-//! | `einsum.rs` | `einsum!`, tensordot |
-//! | `norms.rs` `linalg.rs` | norms; dot and outer products, traces, powers |
-//! | `sets.rs` | membership |
-//! | `statistics.rs` `quantile.rs` | covariances, correlations; quantiles, medians |
-//! | `windows.rs` `conv.rs` `pool.rs` `resample.rs` | windows over axes, convolutions, pooling, interpolation |
-//! | `unpool.rs` | where the largest of windows stand, and the way back |
-//! | `attention.rs` | scaled dot-product attention |
-//! | `random.rs` | random numbers, the same on every device |
-//! | `operator.rs` | operators that need code of their own on each device |
-//! | `table.rs` | every elementwise operator, for the tests |
+//! | `reduction/` | along axes: sums, means, extremes, norms, quantiles, statistics, and running ones |
+//! | `linalg/` | products of vectors and matrices |
+//! | `nn/` | neural networks: convolutions, pooling, normalization, attention, losses |
+//! | `indexing/` | elements by index and by mask: read, written, reduced |
+//! | `sorting/` | sorts, distinct elements, membership |
+//! | `shape/` | joins, padding, repetitions, triangles, diagonals |
+//! | `counting/` | counts of elements, and combinations |
 //!
-//! **Adding an elementwise operator** is one row: name, operands, class of elements, body.
-// Imports: `scalar`, `element`, `kernel`, `device`, `expr`.
+//! The files next to the folders: `define.rs` has the macros that make operators from their bodies.
+//! `registry.rs` lists every elementwise operator as data. `std_ops.rs` implements the symbols of Rust
+//! (`+ - * /`, `+=`). `assign.rs` has the operators in place, `random.rs` random numbers, `per_device.rs`
+//! operators with code of their own for each device.
+//!
+//! **To add an elementwise operator**, add one row: name, operands, class of elements, body.
+// Imports: `kernel`.
 
-mod activation;
-mod arithmetic;
-mod arrange;
 mod assign;
-pub mod attention;
-mod channels;
-mod checked;
-mod combine;
-mod compare;
-mod complex;
-mod contract;
-pub mod conv;
-pub mod einsum;
+mod axes;
+mod counting;
+mod define;
+mod elementwise;
 pub mod functions;
-mod grid;
-mod histogram;
-mod index;
+mod indexing;
 mod linalg;
-mod linear;
-mod loss;
-mod math;
-mod moments;
-mod normalize;
-mod norms;
-mod operator;
-mod packed;
-mod parametric;
-mod pieces;
-pub mod pool;
-mod quantile;
+mod logspace;
+mod nn;
+mod per_device;
 mod random;
-mod reduce;
-pub mod resample;
-mod runs;
-mod scan;
-mod scatter;
-mod scatter_reduce;
-mod sets;
-mod several;
-#[cfg(debug_assertions)]
-mod slices;
-mod sort;
-mod statistics;
-mod symbols;
-mod table;
-mod unit_vectors;
-mod unpool;
-mod windows;
+mod reduction;
+mod registry;
+mod shape;
+mod sorting;
+mod std_ops;
 
-pub use activation::*;
-pub use arithmetic::*;
-pub use arrange::{Arrange, Pad};
-pub use channels::Channels;
-pub use checked::CheckedDivision;
-pub use compare::*;
-pub use complex::*;
-pub use grid::Triangles;
-pub use histogram::{Bins, Counts, Histogram};
-pub use index::Indexing;
-pub use linear::Linear;
-pub use loss::*;
-pub use math::*;
-pub use normalize::CosineSimilarity;
-pub use norms::*;
-pub use operator::{Operator, run};
-pub use packed::Packed;
-pub use parametric::*;
-pub use pieces::Pieces;
-pub use quantile::{QuantileMethod, Quantiles};
+pub use counting::{Bins, Counts, Histogram};
+pub use elementwise::*;
+pub use indexing::{Indexing, IndexingBySeveral, Indices, Replace, ScatterReduction};
+#[doc(hidden)]
+pub use linalg::einsum;
+pub use linalg::{Linear, Packed};
+pub use nn::*;
+pub use per_device::{Operator, run};
 pub use random::Shuffles;
-pub use reduce::*;
-pub use resample::Resample;
-pub use runs::{UniqueConsecutive, UniqueSlices};
-pub use scan::*;
-pub use scatter::Replace;
-pub use scatter_reduce::ScatterReduction;
-pub use sets::Membership;
-pub use several::{IndexingBySeveral, Indices};
-pub use sort::{Side, Sorts, Unique};
-pub use statistics::{Cov, Covariances};
-pub use table::{Row, Visit, built_in, each_operator};
-pub use unpool::MaxPools;
+pub use reduction::*;
+pub use registry::{Row, Visit, built_in, each_operator};
+pub use shape::{Arrange, Pad, Pieces, Triangles};
+pub use sorting::{Membership, Side, Sorts, Unique, UniqueConsecutive, UniqueSlices};
 
 pub use crate::kernel::Derivative;
 
-/// The partial derivative of an elementwise operator by its operand `INDEX`, as an operator with the same operands.
+/// The partial derivative of an elementwise operator by its operand `INDEX`, as an operator with the same
+/// operands.
 ///
-/// Found by running the body on dual numbers, to the first order; of a derivative it is the second. The body is differentiated as
-/// it is written: where something on the way overflows, the derivative can be NaN although the value is not. In f32, that of
-/// `x / ((-x).exp() + 1.0)` is NaN at −89 and below, that of `x * x.sigmoid()` is right.
+/// The body is run on dual numbers and gives the first derivative; the derivative of a derivative is the
+/// second. The body is differentiated as it is written: if an intermediate value overflows, the derivative
+/// can be NaN although the value is not. In f32, the derivative of `x / ((-x).exp() + 1.0)` is NaN at −89 and
+/// below; the derivative of `x * x.sigmoid()` is right.
 ///
 /// # Examples
 /// ```
@@ -195,165 +119,3 @@ pub use crate::kernel::Derivative;
 pub fn derivative<F, const INDEX: usize>(_: F) -> Derivative<F, INDEX> {
     Derivative::new()
 }
-
-/// Operators of one's own, from their bodies.
-///
-/// A body is Rust over [`Lane`](crate::Lane)s: `+ - * /`, numbers on either side, methods such as `exp`, `max`, `lt`,
-/// and `mask.select(yes, no)` in place of `if`. Arguments may be numbers too: `x.max(0.0)`; a number that stands alone is
-/// `Lane::real(2.0)` or `Lane::int(2)`. The name becomes a value for `x.map(name)`, `x.zip(name, &y)` and
-/// [`apply`](crate::expr::apply), on every device, with [`derivative`].
-///
-/// * The class of elements is [`Float`](crate::Float); another follows the operands: `fn f(x, y) where Number { … }`.
-/// * The result has the operands' element; another follows an arrow: `fn f(x, y) -> bool { … }`. `T` is the operands'
-///   element. A tuple, `-> (T, bool)`, makes an operator with several outputs for
-///   [`apply_many`](crate::expr::apply_many).
-/// * Run-time numbers are operands: `x.zip(scaled, 0.1)`.
-/// * A body calls functions over lanes, `fn f<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P>`, and other operators, which
-///   are not all methods of lanes (`relu`, `square`, `softplus` are, `mish`, `softsign` are not): `<Sigmoid as Op<(T,)>>::call::<L>((x,))`, where `L` is the interpretation.
-///
-/// # Examples
-/// ```
-/// use rankform::prelude::*;
-/// elementwise! {
-///     /// Keeps what is positive, scales the rest.
-///     pub fn leaky(x, slope) { x.gt(0.0).select(x, x * slope) }
-///     /// Whether `x` is a multiple of `n`.
-///     pub fn divides(x, n) -> bool where Integer { (x % n).eq(0) }
-/// }
-/// let x = Tensor::from([-2.0, 3.0]);
-/// assert_eq!(x.zip(leaky, 0.1)?.to_vec()?, [-0.2, 3.0]);
-/// assert_eq!(Tensor::from([4, 5]).zip(divides, 2)?.to_vec()?, [true, false]);
-/// # Ok::<(), rankform::Error>(())
-/// ```
-/// Parts of a body with names of their own:
-/// ```
-/// use rankform::prelude::*;
-/// use rankform::{kernel::Op, ops::Sigmoid, scalar::Real};
-/// fn cubed<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> { x * x * x }
-/// elementwise! {
-///     fn gated(x, beta) { cubed(x) * <Sigmoid as Op<(T,)>>::call::<L>((x * beta,)) }
-/// }
-/// assert_eq!(Tensor::from([2.0]).zip(gated, 0.0)?.to_vec()?, [4.0]);
-/// # Ok::<(), rankform::Error>(())
-/// ```
-#[macro_export]
-macro_rules! elementwise {
-    ($($(#[$meta:meta])* $vis:vis fn $name:ident($($x:ident),+ $(,)?) $(-> $out:tt)? $(where $class:ident)? $body:block)*) => { $(
-        $(#[$meta])*
-        #[allow(non_camel_case_types)]
-        #[derive(Clone, Copy, Debug)]
-        $vis struct $name;
-        $crate::__operator!(@op $name, stringify!($name), ($($x),+), [$($out)?], [$($class)?], $body);
-    )* };
-}
-
-/// The `Op` of a body: the common part of `elementwise!` and of this crate's own tables.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __operator {
-    (@op $F:ident, $name:expr, $x:tt, $out:tt, [], $body:block) => {
-        $crate::__operator!(@op $F, $name, $x, $out, [Float], $body);
-    };
-    (@op $F:ident, $name:expr, $x:tt, [], [$class:ident], $body:block) => {
-        $crate::__operator!(@op $F, $name, $x, [T], [$class], $body);
-    };
-    (@op $F:ident, $name:expr, ($($x:ident),+), [($($out:tt),+ $(,)?)], [$class:ident], $body:block) => {
-        impl<T: $crate::element::$class> $crate::kernel::OpMany<($($crate::__operator!(@element $x),)+)> for $F {
-            const NAME: &'static str = $name;
-            const LIGHT: bool = $crate::kernel::is_light(stringify!($body));
-            type Out = ($($out,)+);
-            #[inline(always)]
-            fn call<L: $crate::scalar::Lanes>(($($x,)+): ($($crate::__operator!(@lane $x),)+)) -> <Self::Out as $crate::kernel::Elements>::Lanes<L> {
-                #[allow(unused_imports)]
-                use $crate::scalar::Lane;
-                $body
-            }
-        }
-    };
-    (@op $F:ident, $name:expr, ($($x:ident),+), [$out:tt], [$class:ident], $body:block) => {
-        impl<T: $crate::element::$class> $crate::kernel::Op<($($crate::__operator!(@element $x),)+)> for $F {
-            const NAME: &'static str = $name;
-            const LIGHT: bool = $crate::kernel::is_light(stringify!($body));
-            type Out = $out;
-            #[inline(always)]
-            fn call<L: $crate::scalar::Lanes>(($($x,)+): ($($crate::__operator!(@lane $x),)+)) -> $crate::scalar::Lane<L, $crate::element::Compute<$out>> {
-                #[allow(unused_imports)]
-                use $crate::scalar::Lane;
-                $body
-            }
-        }
-    };
-    (@element $x:ident) => { T };
-    (@lane $x:ident) => { $crate::scalar::Lane<L, $crate::element::Compute<T>> };
-}
-
-/// Rows of operators: each becomes a type with a body, a method of every receiver, and rows in the tables.
-macro_rules! operators {
-    (
-        $(#[$trait_meta:meta])* pub trait $trait:ident;
-        $($(#[$meta:meta])* fn $name:ident = $F:ident($($x:ident),+) $(-> $out:tt)? where $class:ident $body:block)*
-    ) => {
-        $(
-            #[doc = concat!("The operator of [`", stringify!($trait), "::", stringify!($name), "`].")]
-            #[derive(Clone, Copy, Debug)]
-            pub struct $F;
-            crate::__operator!(@op $F, stringify!($name), ($($x),+), [$($out)?], [$class], $body);
-        )*
-        $(#[$trait_meta])*
-        #[allow(clippy::wrong_self_convention)] // receivers are references and views: small and `Copy`
-        pub trait $trait<T, const RANK: usize, D: crate::device::Device>: crate::expr::Elementwise<T, RANK, D> {
-            $(operators!(@method [$(#[$meta])*] $name $F ($($x),+) $class);)*
-        }
-        impl<X: crate::expr::Elementwise<T, RANK, D>, T, const RANK: usize, D: crate::device::Device> $trait<T, RANK, D> for X {}
-
-        /// Shows every operator of this file, with every element of its class.
-        pub(super) fn visit(visit: &mut impl crate::ops::table::Visit) {
-            $(operators!(@visit visit $F ($($x),+) $class);)*
-        }
-        /// What the tests iterate.
-        pub(super) const ROWS: &[crate::ops::table::Row] = &[$(operators!(@row $name $F ($($x),+) [$($out)?] $class)),*];
-    };
-    (@method [$(#[$meta:meta])*] $name:ident $F:ident ($x:ident) $class:ident) => {
-        $(#[$meta])*
-        fn $name(self) -> Self::Mapped<$F> where T: crate::element::$class {
-            self.map($F)
-        }
-    };
-    (@method [$(#[$meta:meta])*] $name:ident $F:ident ($x:ident, $y:ident) $class:ident) => {
-        $(#[$meta])*
-        fn $name<OTHER>(self, other: OTHER) -> <Self as crate::expr::Zip<T, T, RANK, D, OTHER>>::Zipped<$F>
-        where
-            T: crate::element::$class,
-            Self: crate::expr::Zip<T, T, RANK, D, OTHER>,
-        {
-            self.zip($F, other)
-        }
-    };
-    (@visit $visit:ident $F:ident $x:tt Float) => { operators!(@show $visit $F $x f16 bf16 f32 f64); };
-    (@visit $visit:ident $F:ident $x:tt Integer) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64); };
-    (@visit $visit:ident $F:ident $x:tt Bitwise) => { operators!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64); };
-    (@visit $visit:ident $F:ident $x:tt RealNumber) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64); };
-    (@visit $visit:ident $F:ident $x:tt Comparable) => { operators!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64); };
-    (@visit $visit:ident $F:ident $x:tt Number) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c32 c64); };
-    (@visit $visit:ident $F:ident $x:tt Element) => { operators!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c32 c64); };
-    (@show $visit:ident $F:ident $x:tt $($t:ident)+) => { $(operators!(@shown $visit $F $x $t);)+ };
-    (@shown $visit:ident $F:ident ($x:ident) $t:ident) => { $visit.unary::<$F, crate::ops::table::names::$t>($F); };
-    (@shown $visit:ident $F:ident ($x:ident, $y:ident) $t:ident) => { $visit.binary::<$F, crate::ops::table::names::$t>($F); };
-    (@row $name:ident $F:ident $x:tt [] Integer) => { crate::ops::table::Row::named(stringify!($name)) };
-    (@row $name:ident $F:ident $x:tt [] Bitwise) => { crate::ops::table::Row::named(stringify!($name)) };
-    (@row $name:ident $F:ident $x:tt [] ComplexElement) => { crate::ops::table::Row::named(stringify!($name)) };
-    (@row $name:ident $F:ident ($x:ident) [] $class:ident) => { crate::ops::table::Row::unary::<$F>() };
-    (@row $name:ident $F:ident ($x:ident, $y:ident) [] $class:ident) => { crate::ops::table::Row::binary::<$F>() };
-    (@row $name:ident $F:ident $x:tt [$out:tt] $class:ident) => { crate::ops::table::Row::named(stringify!($name)) };
-}
-use operators;
-
-/// Every file of operators.
-fn visit(to: &mut impl Visit) {
-    arithmetic::visit(to);
-    math::visit(to);
-    activation::visit(to);
-    loss::visit(to);
-    compare::visit(to);
-}
-const ROWS: &[&[Row]] = &[arithmetic::ROWS, math::ROWS, activation::ROWS, loss::ROWS, compare::ROWS];

@@ -1,11 +1,11 @@
-//! Random numbers: each element is a function of the seed and of its row-major number, by the same operator on every device.
+//! Random numbers: each element is a function of the seed and of its row-major number, by the same operator
+//! on every device.
 //!
-//! Generator: Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011), one
-//! block an element: no state, no order, hence no difference between one thread and many.
-// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+//! The generator is Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2,
+//! 3", SC 2011), one block per element. It has no state, and the numbers do not depend on the order of
+//! evaluation or on the number of threads.
+// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
-use super::Sorts as _;
-use super::index::{exists, selected};
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Compute, Element, Float, Integer};
@@ -13,6 +13,9 @@ use crate::error::{Error, Result, text};
 use crate::expr::{IntoView, eval_into};
 use crate::kernel::{Call, Op, Param};
 use crate::layout::Layout;
+use crate::ops::Sorts as _;
+use crate::ops::axes::check_axis;
+use crate::ops::indexing::gather::selected;
 use crate::rank::RemoveAxis;
 use crate::scalar::{DType, Lane, Lanes, Prim};
 use crate::tensor::{Allocate, Tensor, TensorView, TensorViewMut};
@@ -27,7 +30,7 @@ fn low<L: Lanes>(x: Word<L>) -> Word<L> {
     x & Lane::literal(0xffff_ffff)
 }
 
-/// The four 32-bit words of one block, each in a `u64`, from four 32-bit words that count it.
+/// The four 32-bit words of one block, each in a `u64`, from a counter of four 32-bit words.
 #[inline(always)]
 fn philox<L: Lanes>(mut counter: [Word<L>; 4], seed: Word<L>) -> [Word<L>; 4] {
     let word = |value: u64| Word::<L>::literal(value);
@@ -42,13 +45,13 @@ fn philox<L: Lanes>(mut counter: [Word<L>; 4], seed: Word<L>) -> [Word<L>; 4] {
     counter
 }
 
-/// The words of element `number`; `stream` sets the distributions apart.
+/// The words of element `number`; `stream` separates the distributions.
 #[inline(always)]
 fn words<L: Lanes>(number: Word<L>, stream: u64, seed: Word<L>) -> [Word<L>; 4] {
     philox([low(number), number.shr(32), Lane::literal(stream), Lane::literal(0)], seed)
 }
 
-/// Bits of the significand.
+/// The number of bits of the significand.
 const fn digits<T: Element>() -> u32 {
     match T::DTYPE {
         DType::F16 => 11,
@@ -58,14 +61,14 @@ const fn digits<T: Element>() -> u32 {
     }
 }
 
-/// `k / 2^digits`, for the first bits of two words.
+/// `k / 2^digits`, where `k` is the leading bits of two words.
 #[inline(always)]
 fn fraction<L: Lanes, T: Float>(words: [Word<L>; 2]) -> Lane<L, Compute<T>> {
     let whole = (words[0].shl(32) | words[1]).shr(64 - digits::<T>());
     whole.cast::<Compute<T>>() * 0.5f64.powi(digits::<T>() as i32)
 }
 
-/// Between two numbers: `(block, element in it, seed, low, high)`.
+/// Uniform numbers between two bounds: `(block, element in it, seed, low, high)`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Uniform<T>(PhantomData<T>);
 
@@ -82,7 +85,7 @@ impl<T: Float> Op<(u64, u64, u64, T, T)> for Uniform<T> {
     }
 }
 
-/// Normally distributed, by Box and Muller: `(block, element in it, seed, mean, standard deviation)`.
+/// Normally distributed numbers, by Box and Muller: `(block, element in it, seed, mean, standard deviation)`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Normal<T>(PhantomData<T>);
 
@@ -100,7 +103,8 @@ impl<T: Float> Op<(u64, u64, u64, T, T)> for Normal<T> {
         ),
     ) -> Lane<L, Compute<T>> {
         let [a, b, c, d] = words(block + at, 1, seed);
-        // In (0, 1]: the logarithm is finite. f64 has 53 bits of the radius, the others 32, for the sake of the tail.
+        // The radius is in (0, 1], and its logarithm is finite. It has 53 bits in f64 and 32 in the others,
+        // for a longer tail.
         let radius = if digits::<T>() == 53 {
             ((a.shl(32) | b).shr(11) + 1).cast::<Compute<T>>() * 0.5f64.powi(53)
         } else {
@@ -116,7 +120,7 @@ impl<T: Float> Op<(u64, u64, u64, T, T)> for Normal<T> {
     }
 }
 
-/// The product of two 64-bit numbers: its upper and its lower half.
+/// The 128-bit product of two 64-bit numbers: its upper and its lower half.
 #[inline(always)]
 fn wide_product<L: Lanes>(a: Word<L>, b: Word<L>) -> [Word<L>; 2] {
     let ([a1, a0], [b1, b0]) = ([a.shr(32), low(a)], [b.shr(32), low(b)]);
@@ -125,7 +129,7 @@ fn wide_product<L: Lanes>(a: Word<L>, b: Word<L>) -> [Word<L>; 2] {
     [above + across.shr(32) + along.shr(32) + middle.shr(32), middle.shl(32) | low(below)]
 }
 
-/// One of some whole numbers: `(block, element in it, seed, first, how many)`, all modulo 2⁶⁴.
+/// Integers of a range: `(block, element in it, seed, first, count)`, all modulo 2⁶⁴.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Integers<T>(PhantomData<T>);
 
@@ -145,11 +149,11 @@ impl<T: Integer> Op<(u64, u64, u64, u64, u64)> for Integers<T> {
     }
 }
 
-/// All 64-bit numbers: `(block, element in it, seed, _, _)`.
+/// Random 64-bit numbers: `(block, element in it, seed, _, _)`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Keys;
+pub(super) struct RandomBits;
 
-impl Op<(u64, u64, u64, u64, u64)> for Keys {
+impl Op<(u64, u64, u64, u64, u64)> for RandomBits {
     const NAME: &'static str = "random_permutation";
     type Out = u64;
     #[inline(always)]
@@ -159,11 +163,11 @@ impl Op<(u64, u64, u64, u64, u64)> for Keys {
     }
 }
 
-/// Whether an event came about: `(block, element in it, seed, its probability, _)`.
+/// Random events: `(block, element in it, seed, probability, _)`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Event;
+pub(super) struct Bernoulli;
 
-impl Op<(u64, u64, u64, f64, f64)> for Event {
+impl Op<(u64, u64, u64, f64, f64)> for Bernoulli {
     const NAME: &'static str = "random_bernoulli";
     type Out = bool;
     #[inline(always)]
@@ -176,10 +180,11 @@ impl Op<(u64, u64, u64, f64, f64)> for Event {
 }
 
 impl<T: Integer, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// Whole numbers evenly distributed over `low ≤ x < high`; seeded as in [`random_uniform`](Tensor::random_uniform).
+    /// Integers evenly distributed over `low ≤ x < high`; seeded as in
+    /// [`random_uniform`](Tensor::random_uniform).
     ///
-    /// Of the 128 random bits `r` of an element its number is `low + ⌊r · n / 2¹²⁸⌋`, n = `high − low`: no number is more
-    /// probable than another by more than 2⁻⁶⁴ of its probability.
+    /// An element with 128 random bits `r` is `low + ⌊r · n / 2¹²⁸⌋`, where n = `high − low`. The
+    /// probabilities of two numbers differ by at most 2⁻⁶⁴ of themselves.
     ///
     /// # Errors
     /// [`Error::Value`] unless `low < high`; [`Error::Overflow`], [`Error::OutOfMemory`].
@@ -211,13 +216,15 @@ impl<T: Integer, const RANK: usize, D: Device> Tensor<T, RANK, D> {
 }
 
 impl<const RANK: usize, D: Device> Tensor<bool, RANK, D> {
-    /// `true` with this probability, each for itself; seeded as in [`random_uniform`](Tensor::random_uniform). With a
-    /// probability for each element: `Tensor::random_uniform(p.size(), 0.0..1.0, seed, &device)?.less(&p)?`.
+    /// `true` with this probability, each element independently; seeded as in
+    /// [`random_uniform`](Tensor::random_uniform). With a probability for each element:
+    /// `Tensor::random_uniform(p.size(), 0.0..1.0, seed, &device)?.less(&p)?`.
     ///
     /// Probabilities are multiples of 2⁻⁵³, rounded up.
     ///
     /// # Errors
-    /// [`Error::Value`] unless the probability is between 0 and 1; [`Error::Overflow`], [`Error::OutOfMemory`].
+    /// [`Error::Value`] unless the probability is between 0 and 1; [`Error::Overflow`],
+    /// [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```
@@ -236,14 +243,15 @@ impl<const RANK: usize, D: Device> Tensor<bool, RANK, D> {
             let what = text(format_args!("a probability of {probability}, not from 0 to 1"));
             return Err(Error::Value { op: "random_bernoulli", what });
         }
-        generate::<Event, f64, bool, RANK, D>(size.into(), seed, [probability; 2], device)
+        generate::<Bernoulli, f64, bool, RANK, D>(size.into(), seed, [probability; 2], device)
     }
 }
 
 impl<D: Device> Tensor<i64, 1, D> {
-    /// The numbers `0..n`, each once, in a random order: where random keys of 64 bits stand when they are sorted.
+    /// The numbers `0..n`, each once, in random order: the permutation that sorts random 64-bit keys.
     ///
-    /// It depends on the seed and on `n` alone. Two keys are equal, and then in rising order, with a probability of n² / 2⁶⁵.
+    /// The result depends only on the seed and on `n`. With a probability of n² / 2⁶⁵ two keys are equal, and
+    /// their numbers are in rising order.
     ///
     /// # Cost
     /// One sort of `n` numbers.
@@ -260,13 +268,14 @@ impl<D: Device> Tensor<i64, 1, D> {
     /// ```
     #[doc(alias = "randperm")]
     pub fn random_permutation(n: usize, seed: u64, device: &D) -> Result<Self> {
-        generate::<Keys, u64, u64, 1, D>(Dim([n]), seed, [0; 2], device)?.argsort(Axis::<0>)
+        generate::<RandomBits, u64, u64, 1, D>(Dim([n]), seed, [0; 2], device)?.argsort(Axis::<0>)
     }
 }
 
-/// Random orders, of tensors and views.
+/// Random orders, for tensors and views.
 pub trait Shuffles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
-    /// The positions of axis `A` in a [random order](Tensor::random_permutation), the same for all lines along it.
+    /// The positions of axis `A` in a [random order](Tensor::random_permutation), the same for all lines
+    /// along it.
     ///
     /// # Errors
     /// [`Error::Unallocated`], [`Error::OutOfMemory`].
@@ -297,7 +306,7 @@ pub trait Shuffles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         T: Element,
     {
         let (op, x) = ("shuffle", self.into_view());
-        exists(op, axis, x.size())?;
+        check_axis(op, axis, x.size())?;
         let order = Tensor::random_permutation(x.size().0[axis], seed, x.device())?;
         selected(op, x, axis, order.view(), Allocate)
     }
@@ -305,15 +314,16 @@ pub trait Shuffles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
 impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Shuffles<'a, T, RANK, D> for X {}
 
 impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// Numbers evenly distributed over `low ≤ x < high`; `0.0..1.0` gives multiples of 2⁻⁵³ (f32: 2⁻²⁴, f16: 2⁻¹¹,
-    /// bf16: 2⁻⁸). Over other ranges rounding may give `high` itself.
+    /// Numbers evenly distributed over `low ≤ x < high`. The range `0.0..1.0` gives multiples of 2⁻⁵³ (f32:
+    /// 2⁻²⁴, f16: 2⁻¹¹, bf16: 2⁻⁸). Over other ranges rounding may give `high` itself.
     ///
-    /// Seed and row-major number give an element its value (Philox4x32-10): it is the same on every device, for any
-    /// number of threads, and the elements of a longer tensor begin with those of a shorter one. Tensors that shall be
-    /// independent need different seeds.
+    /// The value of an element is a function of the seed and of its row-major number (Philox4x32-10). It is
+    /// the same on every device and for any number of threads, and a longer tensor begins with the elements
+    /// of a shorter one. Tensors that must be independent need different seeds.
     ///
     /// # Errors
-    /// [`Error::Value`] unless both ends are finite and `low < high`; [`Error::Overflow`], [`Error::OutOfMemory`].
+    /// [`Error::Value`] unless both ends are finite and `low < high`; [`Error::Overflow`],
+    /// [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```
@@ -340,11 +350,12 @@ impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> {
 
     /// Normally distributed numbers; seeded as in [`random_uniform`](Tensor::random_uniform).
     ///
-    /// By the method of Box and Muller, one cosine an element: at most 6.7 standard deviations from the mean for f32 and
-    /// narrower, 8.6 for f64.
+    /// The method is Box and Muller's, with one cosine per element. Numbers are at most 6.7 standard
+    /// deviations from the mean for f32 and narrower, 8.6 for f64.
     ///
     /// # Errors
-    /// [`Error::Value`] unless both numbers are finite and `deviation ≥ 0`; [`Error::Overflow`], [`Error::OutOfMemory`].
+    /// [`Error::Value`] unless both numbers are finite and `deviation ≥ 0`; [`Error::Overflow`],
+    /// [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```
@@ -370,7 +381,8 @@ impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     }
 }
 
-/// How many elements share the first number of their block, so that few numbers are stored.
+/// Elements per block. The elements of a block share the number of its first element, which keeps the stored
+/// numbers few.
 const BLOCK: usize = 4096;
 
 /// Element `n` of the result is `F(⌊n / BLOCK⌋ · BLOCK, n % BLOCK, seed, …)`.
@@ -390,24 +402,24 @@ where
     let whole = numel / BLOCK * BLOCK;
     let parameters = (Param(seed), Param(parameters[0]), Param(parameters[1]));
     let at = Tensor::arange(0, BLOCK.min(numel) as u64, 1, device)?;
-    let mut out = Tensor::unwritten(F::NAME, Layout::row_major(Dim([numel])), device)?;
-    let (most, rest) = out.writable(F::NAME)?.split_at_mut(Axis::<0>, whole)?;
+    let mut out = Tensor::uninit(F::NAME, Layout::row_major(Dim([numel])), device)?;
+    let (whole_blocks, rest) = out.try_view_mut(F::NAME)?.split_at_mut(Axis::<0>, whole)?;
     if whole > 0 {
         let blocks = Tensor::arange(0, whole as u64, BLOCK as u64, device)?;
-        let most = most.reshape([whole / BLOCK, BLOCK])?;
-        fill::<F, P, T, D>(blocks.insert_axis(Axis::<1>), at.lift(), parameters, most)?;
+        let whole_blocks = whole_blocks.reshape([whole / BLOCK, BLOCK])?;
+        fill_blocks::<F, P, T, D>(blocks.insert_axis(Axis::<1>), at.lift(), parameters, whole_blocks)?;
     }
     if numel > whole {
-        // As one more block, which is shorter: by the same kernel.
+        // The remainder is one more, shorter block, computed by the same kernel.
         let block = Tensor::arange(whole as u64, whole as u64 + 1, 1, device)?;
         let at = at.slice((..numel - whole,))?;
         let rest = rest.reshape([1, numel - whole])?;
-        fill::<F, P, T, D>(block.insert_axis(Axis::<1>), at.lift(), parameters, rest)?;
+        fill_blocks::<F, P, T, D>(block.insert_axis(Axis::<1>), at.lift(), parameters, rest)?;
     }
     out.into_shape(size)
 }
 
-fn fill<F, P, T, D>(
+fn fill_blocks<F, P, T, D>(
     block: TensorView<'_, u64, 2, D>,
     at: TensorView<'_, u64, 2, D>,
     (seed, a, b): (Param<u64>, Param<P>, Param<P>),
@@ -427,7 +439,7 @@ mod tests {
     use super::*;
     use crate::scalar::Eval;
 
-    /// The known answers that the authors publish with Random123 (`kat_vectors`, philox4x32, 10 rounds).
+    /// The known answers published by the authors with Random123 (`kat_vectors`, philox4x32, 10 rounds).
     #[test]
     fn philox_gives_its_authors_known_answers() {
         let cases: [([u64; 4], u64, [u64; 4]); 3] = [

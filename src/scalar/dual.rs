@@ -1,17 +1,20 @@
-//! Bodies differentiate: a raw lane is a value and its derivative, over any other interpretation.
+//! The interpretation that differentiates: a raw lane is a value and its derivative, over any other
+//! interpretation.
 //!
-//! Forward mode, first order; `Dual<Dual<L>>` is the second. Over [`Trace`](super::Trace) the derivative is a graph again.
+//! Forward mode of first order; `Dual<Dual<L>>` is of second order. Over [`Trace`](super::Trace) the
+//! derivative is a graph again.
 // Imports: `scalar`'s traits.
 
 use super::{
-    Arith, Bits, Compare, ComplexPrim, Function, IntegerPrim, Lane, Lanes, Logic, Num, Order, Ordered, Part,
-    Prim, Real, Shift, Unary,
+    Arith, Bits, Compare, ComplexPrim, Function, IntegerPrim, Lane, Lanes, Logic, MinMaxRem, Num, Ordered,
+    Part, Prim, Real, Shift, Unary,
 };
 use std::marker::PhantomData;
 
 /// The interpretation that carries a derivative along; see [`derivative`](crate::ops::derivative).
 ///
-/// A number that does not depend on the variable has no tangent, and no step multiplies by one: `x * 0.5` has the slope 0.5 at ∞ too.
+/// A number that does not depend on the variable has no tangent, and no step multiplies by a missing one: the
+/// derivative of `x * 0.5` is 0.5 at ∞ too.
 ///
 /// # Examples
 /// ```
@@ -53,7 +56,8 @@ impl<L: Lanes, P: Num> Lane<Dual<L>, P> {
     }
 }
 
-/// A value, and its tangent if it depends on the variable. Which of the two it is never depends on a value, so no branch is left of it.
+/// A value, and its tangent if it depends on the variable. Whether it has a tangent never depends on a value,
+/// so the compiler removes the branch.
 type Pair<L, P> = (<L as Lanes>::Raw<P>, Option<<L as Lanes>::Raw<P>>);
 
 #[inline(always)]
@@ -64,7 +68,8 @@ fn or_zero<L: Lanes, P: Prim>(tangent: Option<L::Raw<P>>) -> L::Raw<P> {
     }
 }
 
-/// The tangent of a step, if its operand has one. A macro, since a closure would be compiled without the instructions of the loop around it.
+/// The tangent of a step, if its operand has one. It is a macro because a closure would be compiled without
+/// the instruction set of the loop around it.
 macro_rules! tangent {
     ($tangent:expr, |$dx:ident: $P:ty| $then:expr) => {
         match $tangent {
@@ -86,15 +91,17 @@ fn plus<L: Lanes, P: Num>(a: Option<L::Raw<P>>, b: Option<L::Raw<P>>) -> Option<
     }
 }
 
-/// `slope · tangent`; 0 where the tangent is 0 and the slope infinite: beyond 6, `x · min(x, 6)` has the slope 6 at ∞ too.
+/// `slope · tangent`, but 0 where the tangent is 0 and the slope infinite: the derivative of `x · min(x, 6)`
+/// is 6 at ∞ too.
 #[inline(always)]
 fn times<L: Lanes, P: Num>(slope: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P> {
-    // An infinite number is one whose product with 0 is not 0; NaN is none that equals itself.
+    // A number is infinite if its product with 0 is not 0 and it equals itself, which NaN does not.
     let is_infinite = (slope * Lane::zero()).ne(Lane::zero()) & slope.eq(slope);
     (is_infinite & tangent.eq(Lane::zero())).select(tangent, slope * tangent)
 }
 
-/// `quotient · tangent` of a divisor; 0 where either is 0 and the other infinite: 1/x² keeps the slope 0 at ∞, where x² is infinitely steep.
+/// `quotient · tangent` for the tangent of a divisor, but 0 where one is 0 and the other infinite: 1/x² keeps
+/// the derivative 0 at ∞, where the derivative of x² is infinite.
 #[inline(always)]
 fn across<L: Lanes, P: Num>(quotient: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P> {
     let product = quotient * tangent;
@@ -102,27 +109,29 @@ fn across<L: Lanes, P: Num>(quotient: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L
     is_limit.select(Lane::zero(), product)
 }
 
-/// As [`times`], and 0 along a tangent of 0 also where the slope has no value: x² has a slope in x at −3, although x^y has none in y there.
+/// As [`times`], and also 0 where the tangent is 0 and the slope is NaN: x² has a derivative in x at −3,
+/// although x^y has none in y there.
 #[inline(always)]
 fn along<L: Lanes, P: Real>(slope: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P> {
     let counts = tangent.ne(Lane::zero()) | slope.abs().lt(Lane::highest());
     counts.select(slope, Lane::zero()) * tangent
 }
 
-/// [`Ordered::order_tangent`] of reals.
+/// [`Ordered::order_tangent`] of real numbers.
 #[inline(always)]
 pub(super) fn order_tangent<L: Lanes, P: Real>(
-    op: Order,
+    op: MinMaxRem,
     [x, y, value]: [Lane<L, P>; 3],
     [dx, dy]: [Lane<L, P>; 2],
 ) -> Lane<L, P> {
-    // At a tie each operand takes half, as PyTorch does: the derivatives of max and min add up to the operands' own.
+    // At a tie each operand takes half, as in PyTorch, so that the derivatives of max and min add up to those
+    // of the operands.
     let half = |a: Lane<L, P>, b: Lane<L, P>| (a + b) / 2;
     match op {
-        Order::Max => x.eq(y).select(half(dx, dy), x.gt(y).select(dx, dy)),
-        Order::Min => x.eq(y).select(half(dx, dy), x.lt(y).select(dx, dy)),
-        // x = q·y + r with q = trunc(x / y) constant; (x − r) / y is q up to rounding.
-        Order::Rem => dx - times((x - value) / y, dy),
+        MinMaxRem::Max => x.eq(y).select(half(dx, dy), x.gt(y).select(dx, dy)),
+        MinMaxRem::Min => x.eq(y).select(half(dx, dy), x.lt(y).select(dx, dy)),
+        // x = q·y + r, where q = trunc(x / y) is locally constant, and (x − r) / y is q up to rounding.
+        MinMaxRem::Rem => dx - times((x - value) / y, dy),
     }
 }
 
@@ -159,14 +168,14 @@ impl<L: Lanes> Lanes for Dual<L> {
         (L::negate(a.0), tangent!(a.1, |dx: P| -dx))
     }
     #[inline(always)]
-    fn order<P: Ordered>(op: Order, a: Pair<L, P>, b: Pair<L, P>) -> Pair<L, P> {
+    fn order<P: Ordered>(op: MinMaxRem, a: Pair<L, P>, b: Pair<L, P>) -> Pair<L, P> {
         let value = L::order(op, a.0, b.0);
         if P::DTYPE.is_discrete() || (a.1.is_none() && b.1.is_none()) {
             return (value, None);
         }
         let (x, y) = (Lane::<L, P>(a.0), Lane::<L, P>(b.0));
         let (dx, dy) = (Lane::<L, P>(or_zero::<L, P>(a.1)), Lane::<L, P>(or_zero::<L, P>(b.1)));
-        let tangent = if op == Order::Rem && b.1.is_none() {
+        let tangent = if op == MinMaxRem::Rem && b.1.is_none() {
             dx
         } else {
             P::order_tangent(op, [x, y, Lane(value)], [dx, dy])
@@ -194,11 +203,11 @@ impl<L: Lanes> Lanes for Dual<L> {
         let value = L::unary(op, a.0);
         let x = Lane::<L, P>(a.0);
         let tangent = match op {
-            // |x| has slope 0 at 0, the middle of its two one-sided slopes.
+            // |x| has the derivative 0 at 0, the mean of its one-sided derivatives.
             Unary::Abs => tangent!(a.1, |dx: P| x
                 .lt(Lane::zero())
                 .select(-dx, x.gt(Lane::zero()).select(dx, x * Lane::zero()))),
-            // The root of 0 is infinitely steep, but not along a tangent that is 0 there.
+            // The root has an infinite derivative at 0, but the result is 0 along a tangent that is 0 there.
             Unary::Sqrt => tangent!(a.1, |dx: P| {
                 let still = x.eq(Lane::zero()) & dx.eq(Lane::zero());
                 dx / still.select(Lane::highest(), Lane(value) * 2.0)
@@ -260,7 +269,7 @@ impl<L: Lanes> Lanes for Dual<L> {
         if x.iter().all(|x| x.1.is_none()) {
             return (value.0, None);
         }
-        let slope = F::slope::<L, P>(x.map(|x| Lane(x.0)), value);
+        let slope = F::derivative::<L, P>(x.map(|x| Lane(x.0)), value);
         let mut tangent = None;
         for i in 0..N {
             tangent = plus::<L, P>(tangent, tangent!(x[i].1, |dx: P| along(slope[i], dx)));

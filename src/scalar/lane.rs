@@ -1,28 +1,13 @@
-//! `Lane<L, P>`: one element's value inside a body, with the operations that its machine type has.
+//! The operations of `Lane<L, P>`, the value of one element inside a body.
 // Imports: `scalar`'s traits.
 
 use super::{
-    Arith, Bits, Compare, ComplexPrim, Function, IntegerPrim, Lanes, Logic, Num, Order, Ordered, Part, Prim,
-    Real, Shift, Unary,
+    Arith, Bits, Compare, ComplexPrim, Function, IntegerPrim, Lane, Lanes, Logic, MinMaxRem, Num, Ordered,
+    Part, Prim, Real, Shift, Unary,
 };
 use std::ops;
 
-/// One element's value inside an operator's body: machine type `P`, in interpretation `L`.
-///
-/// Its operators are there exactly when `P` has them: a boolean has no `+`, a complex number no `<`, an integer no
-/// `exp`. Numbers may be written on either side (`x * 0.5`, `1.0 - x`, `x * 3`) and as arguments
-/// (`x.max(0.0)`); where a number stands alone, it is [`Lane::real`] or [`Lane::int`].
-pub struct Lane<L: Lanes, P: Prim>(pub(crate) L::Raw<P>); // compared by `x.gt(y)`, chosen by `mask.select(yes, no)`
-
-impl<L: Lanes, P: Prim> Clone for Lane<L, P> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<L: Lanes, P: Prim> Copy for Lane<L, P> {}
-
-/// What stands beside a lane as an argument: a lane, or a number written in the body, `f64` or `i64`.
+/// An argument of a method of lanes: a lane, or a number written in the body, `f64` or `i64`.
 ///
 /// # Examples
 /// ```
@@ -40,7 +25,7 @@ impl<L: Lanes, P: Prim> Copy for Lane<L, P> {}
     note = "numbers in a body are `f64` or `i64`, `2.0` or `2`; a number known only at run time is an operand"
 )]
 pub trait IntoLane<L: Lanes, P: Prim> {
-    /// The lane.
+    /// Converts to a lane.
     fn into_lane(self) -> Lane<L, P>;
 }
 impl<L: Lanes, P: Prim> IntoLane<L, P> for Lane<L, P> {
@@ -64,22 +49,22 @@ impl<L: Lanes, P: Num> IntoLane<L, P> for i64 {
 
 #[allow(clippy::should_implement_trait)] // comparisons give lanes, not `bool`
 impl<L: Lanes, P: Prim> Lane<L, P> {
-    /// From what stands for a value in this interpretation; for those who write one.
+    /// From the representation of a value in this interpretation, for implementers of interpretations.
     #[inline(always)]
     pub fn from_raw(raw: L::Raw<P>) -> Self {
         Lane(raw)
     }
-    /// What stands for the value in this interpretation.
+    /// The representation of the value in this interpretation.
     #[inline(always)]
     pub fn raw(self) -> L::Raw<P> {
         self.0
     }
-    /// A number written in the body. A number known only at run time is a parameter of the operator instead.
+    /// A number written in the body. A number known only at run time is an operand instead.
     #[inline(always)]
     pub fn literal(value: P) -> Self {
         Lane(L::literal(value))
     }
-    /// The same number in another machine type; see [`Prim::cast`] for the rules.
+    /// The same number in another compute type; see [`Prim::cast`] for the rules.
     #[inline(always)]
     pub fn cast<U: Prim>(self) -> Lane<L, U> {
         Lane(L::cast::<P, U>(self.0))
@@ -105,7 +90,7 @@ impl<L: Lanes> Lane<L, bool> {
 }
 
 impl<L: Lanes, P: Num> Lane<L, P> {
-    /// A whole number.
+    /// An integer written in the body.
     #[inline(always)]
     pub fn int(value: i64) -> Self {
         Lane(L::literal(P::from_i64(value)))
@@ -128,12 +113,12 @@ impl<L: Lanes, P: Num> Lane<L, P> {
 }
 
 impl<L: Lanes, P: Ordered> Lane<L, P> {
-    /// Above every number: +∞, the largest integer, or `true`.
+    /// The largest value: +∞, the largest integer, or `true`.
     #[inline(always)]
     pub fn highest() -> Self {
         Lane(L::literal(P::HIGHEST))
     }
-    /// Below every number: −∞, the smallest integer, or `false`.
+    /// The smallest value: −∞, the smallest integer, or `false`.
     #[inline(always)]
     pub fn lowest() -> Self {
         Lane(L::literal(P::LOWEST))
@@ -161,19 +146,19 @@ impl<L: Lanes, P: Ordered> Lane<L, P> {
     /// The larger; NaN if either is, +0 above −0 (IEEE 754-2019 `maximum`).
     #[inline(always)]
     pub fn max(self, other: impl IntoLane<L, P>) -> Self {
-        Lane(L::order(Order::Max, self.0, other.into_lane().0))
+        Lane(L::order(MinMaxRem::Max, self.0, other.into_lane().0))
     }
     /// The smaller; NaN if either is, −0 below +0 (IEEE 754-2019 `minimum`).
     #[inline(always)]
     pub fn min(self, other: impl IntoLane<L, P>) -> Self {
-        Lane(L::order(Order::Min, self.0, other.into_lane().0))
+        Lane(L::order(MinMaxRem::Min, self.0, other.into_lane().0))
     }
-    /// At least `low` and at most `high`, which wins where they cross; NaN if any is.
+    /// At least `low` and at most `high`, which wins if `high < low`; NaN if any of the three is.
     #[inline(always)]
     pub fn clamp(self, low: impl IntoLane<L, P>, high: impl IntoLane<L, P>) -> Self {
         self.max(low).min(high)
     }
-    /// A whole number that is larger exactly where this number is. −0 is below +0, and every NaN above all numbers.
+    /// An integer key that rises with the number. −0 is below +0, and every NaN is above all numbers.
     ///
     /// # Examples
     /// ```
@@ -191,7 +176,7 @@ impl<L: Lanes, P: Ordered> Lane<L, P> {
     pub fn of_order_key(key: Lane<L, P::Key>) -> Self {
         P::of_order_key(key)
     }
-    /// A whole number that is larger exactly where this number is smaller. −0 is above +0, and every NaN above all numbers.
+    /// An integer key that falls as the number rises. −0 is above +0, and every NaN is above all numbers.
     #[inline(always)]
     pub fn reverse_key(self) -> Lane<L, P::Key> {
         P::reverse_key(self)
@@ -201,7 +186,7 @@ impl<L: Lanes, P: Ordered> Lane<L, P> {
     pub fn of_reverse_key(key: Lane<L, P::Key>) -> Self {
         P::of_reverse_key(key)
     }
-    /// Whether it is a NaN; never so for an integer.
+    /// Whether it is a NaN; false for every integer.
     #[inline(always)]
     pub fn is_nan(self) -> Lane<L, bool> {
         self.ne(self)
@@ -283,12 +268,12 @@ impl<L: Lanes, P: Real> Lane<L, P> {
     pub fn rsqrt(self) -> Self {
         1.0 / self.sqrt()
     }
-    /// Its bits as an unsigned integer; carries no derivative.
+    /// Its bits as an unsigned integer, without a derivative.
     #[inline(always)]
     pub fn to_bits(self) -> Lane<L, P::Bits> {
         Lane(L::to_bits::<P>(self.0))
     }
-    /// The number with these bits; carries no derivative.
+    /// The number with these bits, without a derivative.
     #[inline(always)]
     pub fn from_bits(bits: Lane<L, P::Bits>) -> Self {
         Lane(L::from_bits::<P>(bits.0))
@@ -328,22 +313,30 @@ macro_rules! arith {
         impl<L: Lanes, P: Real> ops::$op<f64> for Lane<L, P> {
             type Output = Self;
             #[inline(always)]
-            fn $method(self, other: f64) -> Self { Lane(L::arith(Arith::$op, self.0, L::literal(P::from_f64(other)))) }
+            fn $method(self, other: f64) -> Self {
+                Lane(L::arith(Arith::$op, self.0, L::literal(P::from_f64(other))))
+            }
         }
         impl<L: Lanes, P: Real> ops::$op<Lane<L, P>> for f64 {
             type Output = Lane<L, P>;
             #[inline(always)]
-            fn $method(self, other: Lane<L, P>) -> Lane<L, P> { Lane(L::arith(Arith::$op, L::literal(P::from_f64(self)), other.0)) }
+            fn $method(self, other: Lane<L, P>) -> Lane<L, P> {
+                Lane(L::arith(Arith::$op, L::literal(P::from_f64(self)), other.0))
+            }
         }
         impl<L: Lanes, P: Num> ops::$op<i64> for Lane<L, P> {
             type Output = Self;
             #[inline(always)]
-            fn $method(self, other: i64) -> Self { Lane(L::arith(Arith::$op, self.0, L::literal(P::from_i64(other)))) }
+            fn $method(self, other: i64) -> Self {
+                Lane(L::arith(Arith::$op, self.0, L::literal(P::from_i64(other))))
+            }
         }
         impl<L: Lanes, P: Num> ops::$op<Lane<L, P>> for i64 {
             type Output = Lane<L, P>;
             #[inline(always)]
-            fn $method(self, other: Lane<L, P>) -> Lane<L, P> { Lane(L::arith(Arith::$op, L::literal(P::from_i64(self)), other.0)) }
+            fn $method(self, other: Lane<L, P>) -> Lane<L, P> {
+                Lane(L::arith(Arith::$op, L::literal(P::from_i64(self)), other.0))
+            }
         }
     )* };
 }
@@ -380,6 +373,6 @@ impl<L: Lanes, P: Num + Ordered> ops::Rem for Lane<L, P> {
     type Output = Self;
     #[inline(always)]
     fn rem(self, other: Self) -> Self {
-        Lane(L::order(Order::Rem, self.0, other.0))
+        Lane(L::order(MinMaxRem::Rem, self.0, other.0))
     }
 }

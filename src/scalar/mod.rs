@@ -1,26 +1,28 @@
-//! The operator language: what the body of an operator may say about one element.
+//! The operator language, in which an operator's body describes the computation of one element.
 //!
-//! A body is ordinary generic Rust over [`Lane<L, P>`](Lane): one value of machine type `P` in some interpretation `L`.
-//! [`Eval`] carries the steps out, and the compiler turns the loop around them into SIMD code; [`Trace`] writes them
-//! down once, as a graph from which other machines' code is made; [`Dual`] differentiates them. Masks are
-//! `Lane<L, bool>` and not `bool`, so that `if` on an element cannot compile; [`Lane::select`] stands for it.
+//! A body is ordinary generic Rust over [`Lane<L, P>`](Lane): one value of compute type `P` in an
+//! interpretation `L`. [`Eval`] evaluates the steps, and the compiler vectorizes the loop around them.
+//! [`Trace`] records them once as a graph, from which code for other processors is generated. [`Dual`]
+//! differentiates them. A mask is a `Lane<L, bool>` and not a `bool`, so that `if` on an element does not
+//! compile; [`Lane::select`] replaces it.
 // Imports: `dtype`.
 
+mod classes;
+mod compute_type;
 mod dual;
+mod eval;
+mod fast;
 mod lane;
-mod prim;
-mod quick;
-mod run;
-mod skip;
+mod params;
 mod trace;
 
 pub use crate::dtype::DType;
+pub use classes::{Bits, ComplexPrim, IntegerPrim, Num, Ordered, Prim, Real};
 pub use dual::Dual;
-pub use lane::{IntoLane, Lane};
-pub use prim::{Bits, ComplexPrim, IntegerPrim, Num, Ordered, Prim, Real};
-pub use quick::FastEval;
-pub use run::Eval;
-pub use skip::CollectParams;
+pub use eval::Eval;
+pub use fast::FastEval;
+pub use lane::IntoLane;
+pub use params::CollectParams;
 pub use trace::{Definition, Graph, Node, Trace};
 pub(crate) use trace::{Storage, given, input, output, param, store, trace};
 
@@ -38,14 +40,14 @@ pub enum Arith {
 }
 
 impl Arith {
-    /// Each, in order.
+    /// All of them, in order.
     #[cfg(any(debug_assertions, feature = "dynamic"))]
     pub(crate) const ALL: [Arith; 4] = [Arith::Add, Arith::Sub, Arith::Mul, Arith::Div];
 }
 
-/// Choices that need an order.
+/// The operations that need an order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Order {
+pub enum MinMaxRem {
     /// IEEE 754-2019 `maximum`: NaN if either is NaN, +0 above −0.
     Max,
     /// IEEE 754-2019 `minimum`.
@@ -54,10 +56,10 @@ pub enum Order {
     Rem,
 }
 
-impl Order {
-    /// Each, in order.
+impl MinMaxRem {
+    /// All of them, in order.
     #[cfg(any(debug_assertions, feature = "dynamic"))]
-    pub(crate) const ALL: [Order; 3] = [Order::Max, Order::Min, Order::Rem];
+    pub(crate) const ALL: [MinMaxRem; 3] = [MinMaxRem::Max, MinMaxRem::Min, MinMaxRem::Rem];
 }
 
 /// Comparisons; false when an operand is NaN.
@@ -69,23 +71,23 @@ pub enum Compare {
     Le,
 }
 
-/// Bit by bit, on integers and booleans.
+/// Bitwise operations on integers and booleans.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Logic {
-    /// Both.
+    /// Whether both are set.
     And,
-    /// Either.
+    /// Whether either is set.
     Or,
-    /// One but not both.
+    /// Whether exactly one is set.
     Xor,
 }
 
-/// Shifts of integers; the distance counts modulo the width.
+/// Shifts of integers. The distance is taken modulo the width.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Shift {
-    /// Towards the high end.
+    /// Towards the most significant bit.
     Left,
-    /// Towards the low end; signed integers keep their sign.
+    /// Towards the least significant bit. Signed integers keep their sign.
     Right,
 }
 
@@ -94,9 +96,9 @@ pub enum Shift {
 pub enum Unary {
     /// Nearest integer, ties to even.
     Round,
-    /// Largest integer not above.
+    /// The largest integer not above the number.
     Floor,
-    /// Smallest integer not below.
+    /// The smallest integer not below the number.
     Ceil,
     /// Integer part.
     Trunc,
@@ -107,13 +109,13 @@ pub enum Unary {
 }
 
 impl Unary {
-    /// Each, in order.
+    /// All of them, in order.
     #[cfg(any(debug_assertions, feature = "dynamic"))]
     pub(crate) const ALL: [Unary; 6] =
         [Unary::Round, Unary::Floor, Unary::Ceil, Unary::Trunc, Unary::Abs, Unary::Sqrt];
 }
 
-/// One of the two real numbers in a complex one.
+/// A part of a complex number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Part {
     /// The real part.
@@ -122,22 +124,22 @@ pub enum Part {
     Im,
 }
 
-/// An interpretation of the language: how each primitive step is carried out.
+/// An interpretation of the language: the meaning of each primitive step.
 ///
-/// Implement it to give bodies a new meaning (a cost model, an interval arithmetic, another code generator): see
-/// `examples/09_new_meaning.rs`. It lists steps only, never the name of a function; those arrive through
-/// [`Lanes::function`] and can be expanded by [`Function::value`].
+/// Implement it to give bodies a new meaning (a cost model, interval arithmetic, another code generator): see
+/// `examples/09_new_meaning.rs`. The trait lists steps only, and no functions by name: these arrive through
+/// [`Lanes::function`], which may expand them by [`Function::value`].
 pub trait Lanes: Sized + 'static {
-    /// What stands for a value of machine type `P`.
+    /// The representation of a value of compute type `P`.
     type Raw<P: Prim>: Copy;
     /// A number written in the body.
     fn literal<P: Prim>(value: P) -> Self::Raw<P>;
     /// `+ - * /`.
     fn arith<P: Num>(op: Arith, a: Self::Raw<P>, b: Self::Raw<P>) -> Self::Raw<P>;
-    /// `-a`; −0 for 0.
+    /// `-a`; −0 if `a` is 0.
     fn negate<P: Num>(a: Self::Raw<P>) -> Self::Raw<P>;
     /// Maximum, minimum, remainder.
-    fn order<P: Ordered>(op: Order, a: Self::Raw<P>, b: Self::Raw<P>) -> Self::Raw<P>;
+    fn order<P: Ordered>(op: MinMaxRem, a: Self::Raw<P>, b: Self::Raw<P>) -> Self::Raw<P>;
     /// `a < b`, `a <= b`.
     fn compare<P: Ordered>(op: Compare, a: Self::Raw<P>, b: Self::Raw<P>) -> Self::Raw<bool>;
     /// `a == b`.
@@ -152,7 +154,7 @@ pub trait Lanes: Sized + 'static {
     fn mul_add<P: Real>(a: Self::Raw<P>, b: Self::Raw<P>, c: Self::Raw<P>) -> Self::Raw<P>;
     /// `mask ? a : b`, both evaluated.
     fn select<P: Prim>(mask: Self::Raw<bool>, a: Self::Raw<P>, b: Self::Raw<P>) -> Self::Raw<P>;
-    /// The same number in another machine type: see [`Prim::cast`].
+    /// The same number in another compute type: see [`Prim::cast`].
     fn cast<P: Prim, U: Prim>(a: Self::Raw<P>) -> Self::Raw<U>;
     /// The bits of a real number.
     fn to_bits<P: Real>(a: Self::Raw<P>) -> Self::Raw<P::Bits>;
@@ -162,24 +164,41 @@ pub trait Lanes: Sized + 'static {
     fn part<P: ComplexPrim>(part: Part, a: Self::Raw<P>) -> Self::Raw<P::Part>;
     /// A complex number from its parts.
     fn complex<P: ComplexPrim>(re: Self::Raw<P::Part>, im: Self::Raw<P::Part>) -> Self::Raw<P>;
-    /// A named function: run its body, record its name, or apply its slope.
+    /// A named function: evaluate its body, record its name, or apply its derivative.
     fn function<F: Function<N>, P: Real, const N: usize>(x: [Self::Raw<P>; N]) -> Self::Raw<P>;
 }
 
-/// A named function of `N` real variables: the only way a name enters the language.
+/// The value of one element inside an operator's body: compute type `P`, in interpretation `L`.
 ///
-/// The CPU runs `value`, a code generator may call its own `NAME`, and differentiation applies `slope`. Operators that
-/// are plain compositions (`gelu`, `sigmoid`) need none of this: their bodies are enough.
-pub trait Function<const N: usize>: 'static {
-    /// The C name, as in `<math.h>` where it exists there.
-    const NAME: &'static str;
-    /// The value, branch-free, so that a loop over it vectorizes.
-    fn value<L: Lanes, P: Real>(x: [Lane<L, P>; N]) -> Lane<L, P>;
-    /// A cheaper form of `value`, and whether it is in doubt here; [`FastEval`] says who calls it. By default `value` itself.
+/// It has exactly the operators that `P` has: a boolean has no `+`, a complex number no `<`, an integer no
+/// `exp`. Numbers may be written on either side (`x * 0.5`, `1.0 - x`, `x * 3`) and as arguments
+/// (`x.max(0.0)`). A number alone is written as [`Lane::real`] or [`Lane::int`].
+pub struct Lane<L: Lanes, P: Prim>(pub(crate) L::Raw<P>); // compared by `x.gt(y)`, chosen by `mask.select(yes, no)`
+
+impl<L: Lanes, P: Prim> Clone for Lane<L, P> {
     #[inline(always)]
-    fn quick<L: Lanes, P: Real>(x: [Lane<L, P>; N]) -> (Lane<L, P>, Lane<L, bool>) {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<L: Lanes, P: Prim> Copy for Lane<L, P> {}
+
+/// A named function of `N` real variables. No other name enters the language.
+///
+/// The CPU evaluates `value`, a code generator may call its own function `NAME`, and differentiation applies
+/// `derivative`. Operators that are plain compositions (`gelu`, `sigmoid`) need none of this: their bodies
+/// suffice.
+pub trait Function<const N: usize>: 'static {
+    /// The name in C, as in `<math.h>` if the function is part of it.
+    const NAME: &'static str;
+    /// The value, without branches, so that a loop over it vectorizes.
+    fn value<L: Lanes, P: Real>(x: [Lane<L, P>; N]) -> Lane<L, P>;
+    /// The fast path: a cheaper form of `value`, and whether the argument is out of its range; [`FastEval`]
+    /// says where it is used. The default is `value` itself.
+    #[inline(always)]
+    fn fast<L: Lanes, P: Real>(x: [Lane<L, P>; N]) -> (Lane<L, P>, Lane<L, bool>) {
         (Self::value(x), Lane::literal(false))
     }
     /// The partial derivatives at `x`, where the value is `y`.
-    fn slope<L: Lanes, P: Real>(x: [Lane<L, P>; N], y: Lane<L, P>) -> [Lane<L, P>; N];
+    fn derivative<L: Lanes, P: Real>(x: [Lane<L, P>; N], y: Lane<L, P>) -> [Lane<L, P>; N];
 }

@@ -1,18 +1,18 @@
-//! Bodies are written down: a raw lane is the number of a node in the graph of the running trace.
+//! The interpretation that records: a raw lane is the number of a node in the graph of the running trace.
 //!
-//! Equal nodes are one node (hash-consed), so what a body writes twice is computed once.
+//! Equal nodes are one node (hash-consed), so a repeated expression of a body is computed once.
 // Imports: `scalar`'s traits.
 
 use super::{
-    Arith, Bits, Compare, ComplexPrim, DType, Function, IntegerPrim, Lane, Lanes, Logic, Num, Order, Ordered,
-    Part, Prim, Real, Shift, Unary,
+    Arith, Bits, Compare, ComplexPrim, DType, Function, IntegerPrim, Lane, Lanes, Logic, MinMaxRem, Num,
+    Ordered, Part, Prim, Real, Shift, Unary,
 };
 use std::any::TypeId;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 
-/// What one node of a [`Graph`] is.
+/// The step of one node of a [`Graph`].
 #[allow(missing_docs)] // each is the step of `Lanes` of the same name
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -25,16 +25,16 @@ pub enum Node {
     Param {
         index: usize,
     },
-    /// The value `index` of those that come from outside: an argument of a function, a lane of a reduction's state, what
-    /// was settled on a row.
+    /// Argument `index` of the graph: an argument of a function, a lane of a reduction's accumulator, or a
+    /// row constant.
     Given {
         index: usize,
     },
-    /// A number of the body: its bytes, in the machine's order.
+    /// A number written in the body: its bytes, in the machine's order.
     Literal([u8; 16]),
     Arith(Arith),
     Negate,
-    Order(Order),
+    Order(MinMaxRem),
     Compare(Compare),
     Equal,
     Logic(Logic),
@@ -47,9 +47,9 @@ pub enum Node {
     FromBits,
     Part(Part),
     Complex,
-    /// A named function: the definition of this number, see [`Graph::definitions`].
+    /// A named function, and the index of its definition; see [`Graph::definitions`].
     Function(&'static str, usize),
-    /// What is written to output `index`; its type is the one in memory.
+    /// The store to output `index`; its type is the one in memory.
     Output {
         index: usize,
     },
@@ -63,19 +63,19 @@ struct Row {
     dtype: DType,
 }
 
-/// What a named function means: the graph of its value, whose arguments are [`Node::Given`].
+/// The definition of a named function: the graph of its value, whose arguments are [`Node::Given`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct Definition {
-    /// The C name.
+    /// The name in C.
     pub name: &'static str,
     /// The type of its arguments and of its value.
     pub dtype: DType,
-    /// How many arguments it has.
+    /// The number of arguments.
     pub arguments: usize,
     /// The value; its functions are numbered in the graph that this definition belongs to.
     pub value: Graph,
-    /// Its cheaper form, if it has one: the value, and whether it is in doubt.
-    pub quick: Option<Graph>,
+    /// Its fast path, if it has one: the value, and whether the argument is out of range.
+    pub fast: Option<Graph>,
     function: TypeId,
 }
 
@@ -91,29 +91,29 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Number of nodes.
+    /// The number of nodes.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
-    /// Whether there are none.
+    /// Whether it has no nodes.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
-    /// The nodes: what each does, to which earlier nodes, and the type of its value.
+    /// The nodes: the step, the earlier nodes that are its arguments, and the type of the value.
     pub fn nodes(&self) -> impl Iterator<Item = (Node, &[u32], DType)> {
         self.rows.iter().map(|row| (row.node, &row.args[..row.count as usize], row.dtype))
     }
 
-    /// The functions that occur, each after those that it uses.
+    /// The functions that it uses, each after those that its definition uses.
     pub fn definitions(&self) -> &[Definition] {
         &self.definitions
     }
-    /// The name of an element that it loads, stores or is given as a number, and that its nodes do not say all of: one that
-    /// is not [`PLAIN`](crate::Element::PLAIN).
+    /// The name of an element, among those that it loads, stores or takes as numbers, that its nodes do not
+    /// describe completely: one that is not [`PLAIN`](crate::Element::PLAIN).
     pub fn foreign(&self) -> Option<&'static str> {
         self.foreign
     }
-    /// How many run-time numbers it takes.
+    /// The number of run-time numbers that it takes.
     pub fn params(&self) -> usize {
         self.params
     }
@@ -164,7 +164,7 @@ impl fmt::Display for Graph {
     }
 }
 
-/// A literal as text, exactly: enough digits to read back the same number.
+/// A literal as text, with enough digits to read back the same number.
 fn literal(bytes: [u8; 16], dtype: DType) -> String {
     fn of<T: bytemuck::AnyBitPattern + fmt::Debug>(bytes: &[u8; 16]) -> String {
         format!("{:?}", bytemuck::pod_read_unaligned::<T>(&bytes[..size_of::<T>()]))
@@ -188,14 +188,14 @@ fn literal(bytes: [u8; 16], dtype: DType) -> String {
 }
 
 thread_local! {
-    /// The graphs being written, innermost last: tracing inside a trace has its own.
+    /// The graphs being recorded, innermost last: a trace inside a trace has its own graph.
     static GRAPHS: RefCell<Vec<Graph>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs `body` and returns the graph that it wrote.
+/// Runs `body` and returns the graph that it recorded.
 pub(crate) fn trace(body: &mut dyn FnMut()) -> Graph {
     GRAPHS.with_borrow_mut(|graphs| graphs.push(Graph::default()));
-    // A body that panics leaves its graph behind; popping on unwind keeps the enclosing trace whole.
+    // If the body panics, the guard pops its graph, so that the enclosing trace stays whole.
     struct Guard;
     impl Drop for Guard {
         fn drop(&mut self) {
@@ -220,17 +220,17 @@ fn record(node: Node, args: &[u32], dtype: DType) -> u32 {
     with_graph(|graph| graph.push(Row { node, args: all, count: args.len() as u8, dtype }))
 }
 
-/// How an element lies in memory and what it is computed in: what a traced load or store needs to know.
+/// The types of an element in memory and in computation, which a traced load or store needs.
 #[derive(Clone, Copy)]
 pub(crate) struct Storage {
     pub(crate) stored: DType,
     pub(crate) computed: DType,
-    /// The name of an element that the types of nodes do not say whole.
+    /// The name of an element that the types of nodes do not describe completely.
     pub(crate) foreign: Option<fn() -> &'static str>,
 }
 
 impl Storage {
-    /// An element in its machine type.
+    /// An element that is stored in its compute type.
     pub(crate) const fn plain(dtype: DType) -> Storage {
         Storage { stored: dtype, computed: dtype, foreign: None }
     }
@@ -252,16 +252,16 @@ pub(crate) fn input(index: usize, storage: &Storage) -> u32 {
     widened(record(Node::Input { index }, &[], storage.stored), storage)
 }
 
-/// Records the value `index` of those that come from outside.
+/// Records the use of argument `index` of the graph.
 #[inline(never)]
 pub(crate) fn given(index: usize, dtype: DType) -> u32 {
     record(Node::Given { index }, &[], dtype)
 }
 
-/// The number of the definition of `F` in the running trace, which takes it in when it is new.
+/// The index of the definition of `F` in the running trace, which adds the definition if it is new.
 #[inline(never)]
 fn defined<F: Function<N>, P: Real, const N: usize>() -> usize {
-    define(TypeId::of::<F>(), F::NAME, P::DTYPE, N, value_of::<F, P, N>, quick_of::<F, P, N>)
+    define(TypeId::of::<F>(), F::NAME, P::DTYPE, N, value_of::<F, P, N>, fast_of::<F, P, N>)
 }
 
 /// The arguments of a function.
@@ -279,13 +279,13 @@ fn value_of<F: Function<N>, P: Real, const N: usize>() {
     store(F::value::<Trace, P>(arguments()).0, P::DTYPE);
 }
 
-fn quick_of<F: Function<N>, P: Real, const N: usize>() {
-    let (value, doubt) = F::quick::<Trace, P>(arguments());
+fn fast_of<F: Function<N>, P: Real, const N: usize>() {
+    let (value, doubt) = F::fast::<Trace, P>(arguments());
     store(value.0, P::DTYPE);
     store(doubt.0, DType::Bool);
 }
 
-/// Records the next store of a value as it is.
+/// Records the next store of a value, without a conversion.
 #[inline(never)]
 pub(crate) fn store(id: u32, dtype: DType) {
     output(id, &Storage::plain(dtype));
@@ -298,7 +298,7 @@ fn define(
     dtype: DType,
     arguments: usize,
     value: fn(),
-    quick: fn(),
+    fast: fn(),
 ) -> usize {
     let known = |graph: &Graph| {
         graph.definitions.iter().position(|known| known.function == function && known.dtype == dtype)
@@ -306,7 +306,8 @@ fn define(
     if let Some(number) = with_graph(|graph| known(graph)) {
         return number;
     }
-    // The functions that it uses are numbered in the graph that takes it in: they go there first.
+    // The functions that this one uses are numbered in the enclosing graph, so their definitions are added
+    // before it.
     let mut definitions = with_graph(|graph| std::mem::take(&mut graph.definitions));
     let mut within = |body: fn()| {
         let mut graph = trace(&mut || {
@@ -317,14 +318,14 @@ fn define(
         graph
     };
     let value = within(value);
-    let quick = within(quick);
-    // One that is never in doubt is the value itself.
-    let doubt = quick.outputs().nth(1).and_then(|(_, id)| quick.nodes().nth(id as usize));
+    let fast = within(fast);
+    // A fast path that covers every argument is the value itself.
+    let doubt = fast.outputs().nth(1).and_then(|(_, id)| fast.nodes().nth(id as usize));
     let is_certain = matches!(doubt, None | Some((Node::Literal(_), ..)));
     with_graph(|graph| {
         graph.definitions = definitions;
-        let quick = (!is_certain).then_some(quick);
-        graph.definitions.push(Definition { name, dtype, arguments, value, quick, function });
+        let fast = (!is_certain).then_some(fast);
+        graph.definitions.push(Definition { name, dtype, arguments, value, fast, function });
         graph.definitions.len() - 1
     })
 }
@@ -351,21 +352,23 @@ pub(crate) fn output(value: u32, storage: &Storage) {
     record(Node::Output { index }, &[value], storage.stored);
 }
 
-/// The interpretation that writes a graph; usable inside a running trace only.
+/// The interpretation that records a graph. It can be used inside a running trace only.
 ///
 /// # Examples
 /// ```
 /// use rankform::prelude::*;
 /// use rankform::{kernel::trace_op, ops};
 /// let graph = trace_op::<ops::Relu, (f32,)>();
-/// let wanted = "%0: f32 = input 0\n%1: f32 = 0.0\n%2: bool = Le %0 %1\n%3: f32 = Select %2 %1 %0\n%4: f32 = output 0 %3\n";
-/// assert_eq!(graph.to_string(), wanted);
+/// let expected = "%0: f32 = input 0\n%1: f32 = 0.0\n%2: bool = Le %0 %1\n\
+///     %3: f32 = Select %2 %1 %0\n%4: f32 = output 0 %3\n";
+/// assert_eq!(graph.to_string(), expected);
 /// ```
 pub struct Trace;
 
-/// Steps that are recorded, each a call: a body is compiled for every type and operator, and is to be short.
+/// The steps, each a call to a function that records it: a body is compiled for every type and operator, so
+/// its code should be short.
 mod steps {
-    use super::{Arith, Compare, DType, Logic, Node, Order, Part, Shift, Unary, record};
+    use super::{Arith, Compare, DType, Logic, MinMaxRem, Node, Part, Shift, Unary, record};
 
     #[inline(never)]
     pub(super) fn literal(bytes: &[u8], dtype: DType) -> u32 {
@@ -388,7 +391,7 @@ mod steps {
     steps! {
         arith(op: Arith, [a, b]) = Node::Arith(op);
         negate([a]) = Node::Negate;
-        order(op: Order, [a, b]) = Node::Order(op);
+        order(op: MinMaxRem, [a, b]) = Node::Order(op);
         compare(op: Compare, [a, b]) = Node::Compare(op);
         equal([a, b]) = Node::Equal;
         logic(op: Logic, [a, b]) = Node::Logic(op);
@@ -407,7 +410,7 @@ mod steps {
     }
 }
 
-#[rustfmt::skip] // one step a line
+#[rustfmt::skip] // one line a step
 impl Lanes for Trace {
     type Raw<P: Prim> = u32;
     #[inline(always)]
@@ -417,7 +420,7 @@ impl Lanes for Trace {
     #[inline(always)]
     fn negate<P: Num>(a: u32) -> u32 { steps::negate(a, P::DTYPE) }
     #[inline(always)]
-    fn order<P: Ordered>(op: Order, a: u32, b: u32) -> u32 { steps::order(op, a, b, P::DTYPE) }
+    fn order<P: Ordered>(op: MinMaxRem, a: u32, b: u32) -> u32 { steps::order(op, a, b, P::DTYPE) }
     #[inline(always)]
     fn compare<P: Ordered>(op: Compare, a: u32, b: u32) -> u32 { steps::compare(op, a, b, DType::Bool) }
     #[inline(always)]
@@ -433,7 +436,9 @@ impl Lanes for Trace {
     #[inline(always)]
     fn select<P: Prim>(mask: u32, a: u32, b: u32) -> u32 { steps::select(mask, a, b, P::DTYPE) }
     #[inline(always)]
-    fn cast<P: Prim, U: Prim>(a: u32) -> u32 { if P::DTYPE == U::DTYPE { a } else { steps::cast(a, U::DTYPE) } }
+    fn cast<P: Prim, U: Prim>(a: u32) -> u32 { if P::DTYPE == U::DTYPE { a } else {
+        steps::cast(a, U::DTYPE) }
+    }
     #[inline(always)]
     fn to_bits<P: Real>(a: u32) -> u32 { steps::to_bits(a, <P::Bits as Prim>::DTYPE) }
     #[inline(always)]

@@ -1,4 +1,4 @@
-//! Elements as bytes that come and go in pieces: what files and other processes see of a tensor.
+//! Elements as bytes, read in chunks: the contents of files and messages to other processes.
 // Imports: `error`, `layout`, `dtype`, `element`, `device`.
 
 use super::{Tensor, TensorView};
@@ -10,27 +10,27 @@ use crate::layout::Layout;
 use std::any::Any;
 use std::mem::MaybeUninit;
 
-/// How many bytes are copied at a time on the host: what stays in the cache of one core.
-const PIECE: usize = 256 << 10;
-/// How many bytes are fetched at a time from another device.
-const FAR_PIECE: usize = 4 << 20;
+/// Bytes of a chunk that is copied on the host: it stays in the cache of one core.
+const HOST_CHUNK_BYTES: usize = 256 << 10;
+/// Bytes of a chunk that is read from another device.
+const DEVICE_CHUNK_BYTES: usize = 4 << 20;
 
-/// The functions of a device that bring its bytes to the host. As a trait object, so that code which reads elements in
-/// pieces is compiled once, for every element, rank and device.
+/// The functions of a device that bring its bytes to the host. It is a trait object: code that reads elements
+/// in chunks is compiled once, for every element, rank and device.
 pub(crate) trait Readable {
     /// Whether the bytes are the host's own.
     fn is_host(&self) -> bool;
     /// As [`Device::copy`].
     ///
     /// # Safety
-    /// As there.
+    /// As [`Device::copy`].
     unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()>;
     /// As [`Device::read`].
     ///
     /// # Safety
-    /// As there.
+    /// As [`Device::read`].
     unsafe fn read(&self, from: *const u8, bytes: &mut [MaybeUninit<u8>]) -> Result<()>;
-    /// Calls `f` with the address of fresh memory, which is freed afterwards.
+    /// Calls `f` with the address of new memory, which is freed afterwards.
     fn with_memory(&self, nbytes: usize, f: &mut dyn FnMut(*mut u8) -> Result<()>) -> Result<()>;
 }
 
@@ -64,37 +64,39 @@ pub(crate) struct Strided<'a> {
 }
 
 impl Strided<'_> {
-    /// The bytes of all elements in row-major order, native, a piece of whole elements at a time.
+    /// Calls `each` with the bytes of all elements in row-major order, native, in chunks of whole elements.
     ///
     /// # Cost
-    /// On the host nothing is copied where that is the order of memory. Otherwise one piece is, into memory that is used
-    /// again for the next.
+    /// On the host nothing is copied if row-major order is the order of memory. Otherwise each chunk is
+    /// copied into memory that is reused for the next.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::NoData`] on a device without data, and those of `each`.
     ///
     /// # Safety
-    /// The device holds initialized elements without padding at every index, and nobody writes them meanwhile.
-    pub(crate) unsafe fn pieces(&self, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    /// 1. The device holds initialized elements without padding at every index.
+    /// 2. No code writes them meanwhile.
+    pub(crate) unsafe fn for_each_chunk(&self, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let (size, OperandRef { address, stride, element }) = (self.size, self.slot);
         let numel: usize = size.iter().product();
         if numel == 0 {
             return Ok(());
         }
         let near = self.device.is_host();
-        let room = (if near { PIECE } else { FAR_PIECE }) / element; // an element has 16 bytes at most
+        let chunk = if near { HOST_CHUNK_BYTES } else { DEVICE_CHUNK_BYTES };
+        let room = chunk / element; // an element has at most 16 bytes
         let mut fetched = Vec::new();
         if self.is_contiguous() {
             for start in (0..numel).step_by(room) {
                 let nbytes = room.min(numel - start) * element;
-                // SAFETY: `nbytes` bytes of elements that follow each other from the first on.
+                // SAFETY: (1) and (2) for `nbytes` bytes of elements that are contiguous from the first on.
                 each(unsafe {
                     self.fetch(near, address.wrapping_add(start * element), nbytes, &mut fetched)?
                 })?;
             }
             return Ok(());
         }
-        // The axes behind `split` fit a piece as a whole, and `stretch` positions of `split` do.
+        // A chunk holds all positions of the axes after `split`, and `stretch` positions of `split`.
         let (mut split, mut inner) = (size.len() - 1, 1);
         while split > 0 && inner * size[split] <= room {
             inner *= size[split];
@@ -111,8 +113,8 @@ impl Strided<'_> {
                     part[split] = stretch.min(size[split] - start);
                     let first = (line + start as isize * stride[split]) * element as isize;
                     let nbytes = part.iter().product::<usize>() * element;
-                    // SAFETY: a part of these elements, into fresh memory with room for `stretch * inner` of them; then
-                    // those elements, which now are written.
+                    // SAFETY: (1) and (2) for a part of these elements; the destination is new memory for
+                    // `stretch * inner` of them, all of which are written.
                     let bytes = unsafe {
                         let from = OperandRef { address: address.wrapping_offset(first), stride, element };
                         self.device.copy(
@@ -139,10 +141,11 @@ impl Strided<'_> {
         (0..self.size.len()).all(|axis| self.size[axis] == 1 || self.slot.stride[axis] == expected[axis])
     }
 
-    /// Bytes of the device: as they stand if they are `near`, on the host, otherwise copied.
+    /// Bytes of the device: in place if they are `near`, on the host; copied otherwise.
     ///
     /// # Safety
-    /// `nbytes` bytes of elements stand at `from` on the device, and nobody writes them while the result is used.
+    /// 1. `nbytes` bytes of elements without padding lie at `from` on the device.
+    /// 2. No code writes them while the result is used.
     unsafe fn fetch<'s>(
         &self,
         near: bool,
@@ -151,12 +154,13 @@ impl Strided<'_> {
         fetched: &'s mut Vec<u8>,
     ) -> Result<&'s [u8]> {
         if near {
-            // SAFETY: the caller's promise; elements have no padding.
+            // SAFETY: (1) and (2) are the caller's promises.
             return Ok(unsafe { std::slice::from_raw_parts(from, nbytes) });
         }
         fetched.clear();
         fetched.try_reserve_exact(nbytes).map_err(|_| Error::OutOfMemory { op: "fetch", nbytes })?;
-        // SAFETY: the caller's promise, and room for as many bytes, which are then written.
+        // SAFETY: (1) and (2) are the caller's promises; the buffer holds as many bytes, which are then
+        // written.
         unsafe {
             self.device.read(from, &mut fetched.spare_capacity_mut()[..nbytes])?;
             fetched.set_len(nbytes);
@@ -175,12 +179,12 @@ fn row_major(size: &[usize]) -> Vec<isize> {
 }
 
 impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
-    /// Calls `f` with the elements, erased.
+    /// Calls `f` with the elements, their types erased.
     ///
     /// # Errors
     /// [`Error::Unallocated`], and those of `f`.
     pub(crate) fn erased<R>(&self, op: &'static str, f: impl FnOnce(Strided<'_>) -> Result<R>) -> Result<R> {
-        self.ready(op)?;
+        self.ensure_allocated(op)?;
         let (size, stride) = (self.size(), self.stride());
         let slot = OperandRef {
             address: self.address_of(self.layout().offset()),
@@ -190,24 +194,28 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         f(Strided { device: self.device(), size: &size.0, slot })
     }
 
-    /// As [`Strided::pieces`].
+    /// As [`Strided::for_each_chunk`].
     ///
     /// # Errors
-    /// As there; [`Error::Unallocated`].
-    pub(crate) fn pieces(&self, op: &'static str, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        // SAFETY: a view's elements, which it borrows.
-        self.erased(op, |elements| unsafe { elements.pieces(each) })
+    /// Those of [`Strided::for_each_chunk`]; [`Error::Unallocated`].
+    pub(crate) fn for_each_chunk(
+        &self,
+        op: &'static str,
+        each: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        // SAFETY: (1) and (2): the elements of a view, which borrows them.
+        self.erased(op, |elements| unsafe { elements.for_each_chunk(each) })
     }
 }
 
 impl Tensor<u8, 1, Cpu> {
-    /// These bytes as elements `T`, native, under a dense layout that is counted in elements from the first byte on.
-    /// They stay where they are if they are aligned there and are all of their memory, or any bytes would be elements;
-    /// otherwise they are copied.
+    /// These bytes as elements `T`, native, under a dense layout that counts in elements from the first byte.
+    /// They stay in place if they are aligned and are all of their memory, or if any bytes are valid
+    /// elements; otherwise they are copied.
     ///
     /// # Errors
-    /// [`Error::Length`] when there are fewer bytes, [`Error::Value`] when some are no `T` (a boolean is 0 or 1),
-    /// [`Error::OutOfMemory`].
+    /// [`Error::Length`] when there are fewer bytes, [`Error::Value`] when some are not valid for `T` (a
+    /// boolean is 0 or 1), [`Error::OutOfMemory`].
     pub(crate) fn into_elements<T: Element, const RANK: usize>(
         self,
         op: &'static str,
@@ -215,12 +223,13 @@ impl Tensor<u8, 1, Cpu> {
     ) -> Result<Tensor<T, RANK, Cpu>> {
         let wanted = layout.span().end.saturating_mul(size_of::<T>());
         let (bytes, first) = self.of_elements(op, T::DTYPE, &layout.size().0, wanted)?;
-        // SAFETY: the span lies inside the bytes, which are aligned valid elements; so is all their memory.
-        Ok(unsafe { bytes.relay(layout.moved(layout.offset() + first)) })
+        // SAFETY: (1) the span lies inside the bytes, which are aligned; (2) they are valid elements, and all
+        // their memory is.
+        Ok(unsafe { bytes.with_layout(layout.with_offset(layout.offset() + first)) })
     }
 
-    /// The same bytes, or a copy, such that elements of a type can stand there, and the number of the first element.
-    /// The first `wanted` bytes are checked.
+    /// The same bytes, or an aligned copy for elements of a type, and the index of the first element. The
+    /// first `wanted` bytes are checked.
     ///
     /// # Errors
     /// As [`into_elements`](Tensor::into_elements).
@@ -241,7 +250,7 @@ impl Tensor<u8, 1, Cpu> {
                 of: None,
             });
         };
-        // Any bytes are an element of every type but this, as the contract of `Element` says.
+        // By the contract of `Element`, any bytes are valid for every type but this.
         let any = dtype != DType::Bool;
         if let Some(at) = bytes.iter().position(|&byte| !any && byte > 1) {
             return Err(Error::Value {
@@ -249,7 +258,7 @@ impl Tensor<u8, 1, Cpu> {
                 what: text(format_args!("bytes {:?} of element {at} are no {dtype}", &bytes[at..=at])),
             });
         }
-        // A tensor may grow into the rest of its memory, which must then hold elements too.
+        // A tensor may grow into the rest of its memory, which must then hold valid elements too.
         let whole = any || self.allocation().size() == wanted;
         let (first, element) = (self.layout().offset(), dtype.size());
         let aligned =

@@ -1,4 +1,4 @@
-//! Complex numbers as pairs of reals, and pairs as complex numbers: views of the same memory.
+//! Views of complex numbers as pairs of reals, and of pairs as complex numbers, in the same memory.
 // Imports: `error`, `dim`, `layout`, `rank`, `element`, `device`.
 
 use super::{Tensor, TensorView, TensorViewMut};
@@ -20,15 +20,15 @@ fn parts<P, const RANK: usize, const N: usize>(op: &'static str, layout: &Layout
         step.wrapping_mul(2)
     };
     let stride = std::array::from_fn(|axis| if axis < RANK { twice(layout.stride().0[axis]) } else { 1 });
-    // An offset is at most the largest `isize`.
+    // An offset is at most `isize::MAX`.
     let offset = twice(layout.offset() as isize) as usize;
     if !fits {
         return Err(Error::Overflow { op, sizes: size.0.into(), element: size_of::<P>() });
     }
-    Layout::new(size, Stride(stride), offset).map_err(|error| error.renamed(op))
+    Layout::new(size, Stride(stride), offset).map_err(|error| error.with_op(op))
 }
 
-/// The layout of complex numbers whose parts stand side by side along the last axis.
+/// The layout of complex numbers whose parts are contiguous along the last axis.
 fn pairs<const RANK: usize, const M: usize>(op: &'static str, layout: &Layout<RANK>) -> Result<Layout<M>> {
     let (size, stride) = (layout.size().0, layout.stride().0);
     let wrong = |what: std::fmt::Arguments<'_>| Error::Value { op, what: text(what) };
@@ -38,7 +38,7 @@ fn pairs<const RANK: usize, const M: usize>(op: &'static str, layout: &Layout<RA
             layout.size()
         )));
     }
-    // Strides of axes without a second index say nothing.
+    // The stride of an axis with one index does not matter.
     let apart = |axis: usize| size[axis] > 1 && stride[axis] % 2 != 0;
     if stride[RANK - 1] != 1 || !layout.offset().is_multiple_of(2) || (0..RANK - 1).any(apart) {
         let what = format_args!(
@@ -50,7 +50,7 @@ fn pairs<const RANK: usize, const M: usize>(op: &'static str, layout: &Layout<RA
     }
     let size = Dim(std::array::from_fn(|axis| size[axis]));
     Layout::new(size, Stride(std::array::from_fn(|axis| stride[axis] / 2)), layout.offset() / 2)
-        .map_err(|error| error.renamed(op))
+        .map_err(|error| error.with_op(op))
 }
 
 macro_rules! views {
@@ -62,7 +62,8 @@ macro_rules! views {
                 Dim<RANK>: Rank<Next = Dim<N>>,
             {
                 let layout = parts::<P, RANK, N>("view_as_real", self.layout())?;
-                // SAFETY: a complex number is two parts, the real one first; its position times two, and one more, are theirs.
+                // SAFETY: a complex number is two parts, the real one first: twice its position, and the next
+                // one, are its parts.
                 Ok(unsafe { self.retyped(layout) })
             }
         }
@@ -73,7 +74,8 @@ macro_rules! views {
                 Dim<RANK>: RankMinusOne<Output = Dim<M>>,
             {
                 let layout = pairs::<RANK, M>("view_as_complex", self.layout())?;
-                // SAFETY: two parts side by side are a complex number of the same alignment; each pair is one of the view's.
+                // SAFETY: two contiguous parts are a complex number of the same alignment; each pair lies in
+                // the view.
                 Ok(unsafe { self.retyped(layout) })
             }
         }
@@ -89,10 +91,10 @@ views! {
 }
 
 impl<P: Float, const RANK: usize, D: Device> Tensor<Complex<P>, RANK, D> {
-    /// The same memory as real numbers: a new last axis has the real and the imaginary part. No copy.
+    /// The same memory as real numbers: a new last axis holds the real and the imaginary part. No copy.
     ///
     /// # Errors
-    /// [`Error::Overflow`] where a broadcast tensor has too many parts to count.
+    /// [`Error::Overflow`] when a broadcast tensor has too many parts to count.
     ///
     /// # Examples
     /// ```
@@ -113,10 +115,11 @@ impl<P: Float, const RANK: usize, D: Device> Tensor<Complex<P>, RANK, D> {
 }
 
 impl<P: Float, const RANK: usize, D: Device> Tensor<P, RANK, D> {
-    /// The same memory as complex numbers, whose parts stand along the last axis. No copy.
+    /// The same memory as complex numbers, whose parts are the last axis. No copy.
     ///
     /// # Errors
-    /// [`Error::Value`] unless the last axis has size 2 and stride 1, and the other strides and the offset are even.
+    /// [`Error::Value`] unless the last axis has size 2 and stride 1, and the other strides and the offset
+    /// are even.
     ///
     /// # Examples
     /// ```

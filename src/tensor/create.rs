@@ -1,10 +1,10 @@
-//! Where tensors come from: values, slices, arrays, functions, iterators, ranges.
+//! Constructors: values, slices, arrays, functions, iterators, ranges.
 //!
-//! Vectors and foreign memory, taken over without a copy, are in `adopt.rs`.
+//! `external.rs` takes over vectors and foreign memory without a copy.
 // Imports: `error`, `dim`, `layout`, `scalar`, `element`, `kernel`, `device`, `allocation`, `tensor`.
 
 use super::Tensor;
-use super::adopt::checked;
+use super::external::checked_size;
 use crate::allocation::Allocation;
 use crate::device::{Cpu, Device, Init, Inputs};
 use crate::dim::Dim;
@@ -16,19 +16,19 @@ use crate::scalar::{DType, Prim};
 use num_complex::Complex;
 
 impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// Memory for a dense layout that the caller is about to write, every element of it.
+    /// Memory for a dense layout; the caller writes every element before it is read.
     #[inline]
-    pub(crate) fn unwritten(op: &'static str, layout: Layout<RANK>, device: &D) -> Result<Self> {
+    pub(crate) fn uninit(op: &'static str, layout: Layout<RANK>, device: &D) -> Result<Self> {
         Self::fresh(op, layout, device, Init::Unspecified)
     }
 
-    #[inline(always)] // a tensor on its way through memory costs as much as its allocation
+    #[inline(always)] // returning a tensor through memory costs as much as its allocation
     fn fresh(op: &'static str, layout: Layout<RANK>, device: &D, fresh: Init) -> Result<Self> {
         let numel = layout.size().numel_of(op, size_of::<T>())?;
         let memory = Allocation::fresh(device, numel * size_of::<T>(), fresh)?;
-        // SAFETY: a dense layout of `numel` elements; zeros are valid elements, and unspecified bytes are written by the
-        // caller before they are read.
-        Ok(unsafe { Tensor::assemble(memory, layout) })
+        // SAFETY: a dense layout of `numel` elements; zeros are valid elements, and the caller writes
+        // unspecified bytes before they are read.
+        Ok(unsafe { Tensor::from_memory(memory, layout) })
     }
 
     /// All elements 0 (`false` for booleans).
@@ -50,7 +50,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     where
         T: Number,
     {
-        Self::spread("ones", size.into(), T::one(), device)
+        Self::filled("ones", size.into(), T::one(), device)
     }
 
     /// All elements `value`.
@@ -66,15 +66,15 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// ```
     #[inline]
     pub fn full(size: impl Into<Dim<RANK>>, value: T, device: &D) -> Result<Self> {
-        Self::spread("full", size.into(), value, device)
+        Self::filled("full", size.into(), value, device)
     }
 
     #[inline(always)]
-    fn spread(op: &'static str, size: Dim<RANK>, value: T, device: &D) -> Result<Self> {
+    fn filled(op: &'static str, size: Dim<RANK>, value: T, device: &D) -> Result<Self> {
         let numel = size.numel_of(op, size_of::<T>())?;
         let mut tensor = Self::fresh(op, Layout::row_major(size), device, Init::Unspecified)?;
         let to = tensor.fresh_leaf().slot(&[1]);
-        // SAFETY: fresh memory for `numel` elements, one run; the program loads nothing.
+        // SAFETY: new contiguous memory for `numel` elements; the program loads nothing.
         unsafe { device.map(&Store(Param(value)), &[numel], 0, &[to], Inputs { slots: &[], reads: &[] })? };
         Ok(tensor)
     }
@@ -82,21 +82,22 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// The elements of `values`, in row-major order.
     ///
     /// # Errors
-    /// [`Error::Length`] when their number does not fit `size`, [`Error::Overflow`], [`Error::OutOfMemory`].
+    /// [`Error::Length`] when the number of elements does not match `size`, [`Error::Overflow`],
+    /// [`Error::OutOfMemory`].
     pub fn from_slice(values: &[T], size: impl Into<Dim<RANK>>, device: &D) -> Result<Self> {
-        let size = checked("from_slice", size.into(), values.len(), size_of::<T>())?;
-        let mut tensor = Self::unwritten("from_slice", Layout::row_major(size), device)?;
+        let size = checked_size("from_slice", size.into(), values.len(), size_of::<T>())?;
+        let mut tensor = Self::uninit("from_slice", Layout::row_major(size), device)?;
         let to = tensor.fresh_leaf().slot(&[]).address;
-        // SAFETY: fresh memory for exactly these elements.
+        // SAFETY: new memory for exactly these elements.
         unsafe { device.write(to, bytemuck::cast_slice(values))? };
         Ok(tensor)
     }
 
-    /// The element at each index is what `value` gives for it, called once an index in row-major order.
+    /// The element at each index is `value(index)`, which is called once for each index in row-major order.
     ///
     /// # Cost
-    /// The elements are collected on the host and copied to the device; [`collect_fn`](Tensor::collect_fn) saves the copy
-    /// on the CPU.
+    /// The elements are collected on the host and copied to the device; [`collect_fn`](Tensor::collect_fn)
+    /// saves the copy on the CPU.
     ///
     /// # Errors
     /// [`Error::Overflow`], [`Error::OutOfMemory`].
@@ -142,7 +143,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     }
 }
 
-/// What `value` gives for every index, in row-major order. If it panics, what it gave before is dropped.
+/// The values for every index, in row-major order. If `value` panics, the previous values are dropped.
 fn values_of<T, const RANK: usize>(
     op: &'static str,
     size: Dim<RANK>,
@@ -156,9 +157,9 @@ fn values_of<T, const RANK: usize>(
 }
 
 impl<T: Send + Sync + 'static, const RANK: usize> Tensor<T, RANK, Cpu> {
-    /// As [`from_fn`](Tensor::from_fn), for elements of any type, with destructors or without. No copy is made.
+    /// As [`from_fn`](Tensor::from_fn), for any element, with or without a destructor. No copy is made.
     ///
-    /// If `value` panics, what it gave before is dropped.
+    /// If `value` panics, the previous values are dropped.
     ///
     /// # Errors
     /// [`Error::Overflow`], [`Error::OutOfMemory`].
@@ -177,10 +178,10 @@ impl<T: Send + Sync + 'static, const RANK: usize> Tensor<T, RANK, Cpu> {
 }
 
 impl<T: Send + Sync + 'static> Tensor<T, 1, Cpu> {
-    /// The elements that an iterator gives, however many it said there would be.
+    /// The elements of an iterator; its size hint may be wrong.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`]; what was given before is dropped.
+    /// [`Error::OutOfMemory`]; the elements are dropped.
     ///
     /// # Examples
     /// ```
@@ -206,8 +207,8 @@ impl<T: Send + Sync + 'static> Tensor<T, 1, Cpu> {
 
 // ------------------------------------------------------------ ranges
 
-/// An integer, exactly.
-fn whole<T: Element>(value: T) -> i128 {
+/// The value of an integer, exactly.
+fn to_integer<T: Element>(value: T) -> i128 {
     let value = value.widen();
     if T::DTYPE == DType::U64 { value.cast::<u64>().into() } else { value.cast::<i64>().into() }
 }
@@ -223,12 +224,13 @@ fn of_real<T: Element>(value: f64) -> T {
 impl<T: RealNumber, D: Device> Tensor<T, 1, D> {
     /// `start`, `start + step`, `start + 2·step`, … as long as `end` is not reached: NumPy's `arange`.
     ///
-    /// There are `⌈(end − start) / step⌉` elements, or none. Integers are exact; of floats each element is
-    /// `start + i · step` in f64, rounded once more to 32 or 16 bits, and never a running sum. With a float step the
-    /// last element may by rounding be `end`: [`linspace`](Tensor::linspace) has no such doubt.
+    /// There are `⌈(end − start) / step⌉` elements, or none. Integers are exact. A float element is
+    /// `start + i · step` in f64, rounded once more to 32 or 16 bits, and never a running sum. With a float
+    /// step, rounding can make the last element equal to `end`; [`linspace`](Tensor::linspace) avoids that.
     ///
     /// # Errors
-    /// [`Error::Value`] when `step` is 0 or a number is not finite, [`Error::Overflow`], [`Error::OutOfMemory`].
+    /// [`Error::Value`] when `step` is 0 or a number is not finite, [`Error::Overflow`],
+    /// [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```
@@ -248,12 +250,13 @@ impl<T: RealNumber, D: Device> Tensor<T, 1, D> {
             return refused("the step is 0");
         }
         if T::DTYPE.is_discrete() {
-            let (first, step) = (whole(start), whole(step));
-            let way = whole(end) - first;
+            let (first, step) = (to_integer(start), to_integer(step));
+            let way = to_integer(end) - first;
             let count =
                 if (way < 0) == (step < 0) { way.unsigned_abs().div_ceil(step.unsigned_abs()) } else { 0 };
             let count = usize::try_from(count).unwrap_or(usize::MAX);
-            // Every value lies between `start` and `end`, so it is one of `T`, and its 64 low bits are all of it.
+            // Every value lies between `start` and `end`: it is a valid `T`, and its 64 low bits determine
+            // it.
             let value =
                 |[i]: [usize; 1]| T::narrow(Compute::<T>::from_i64((first + i as i128 * step) as i64));
             return Self::from_slice(&values_of("arange", Dim([count]), value)?, [count], device);
@@ -262,7 +265,8 @@ impl<T: RealNumber, D: Device> Tensor<T, 1, D> {
         if ![first, last, step].iter().all(|value| value.is_finite()) {
             return refused("not finite");
         }
-        // A quotient that underflows is still a step on the way, or one away from it. Beyond usize the cast saturates.
+        // A quotient that underflows is still a step towards `end`, or away from it. Beyond usize the cast
+        // saturates.
         let steps = (last - first) / step;
         let count = if steps == 0.0 && first != last {
             steps.is_sign_positive() as usize
@@ -275,20 +279,20 @@ impl<T: RealNumber, D: Device> Tensor<T, 1, D> {
 }
 
 /// The i-th of `spaces + 1` numbers at equal distances.
-fn between(first: f64, last: f64, spaces: f64, i: f64) -> f64 {
+fn interpolated(first: f64, last: f64, spaces: f64, i: f64) -> f64 {
     let step = (last - first) / spaces;
     if step.is_normal() || first == last {
         return first + i * step;
     }
-    // The distance overflows, or a step underflows: weigh the ends instead.
+    // The distance overflows or a step underflows: take the weighted mean of the ends instead.
     first * (1.0 - i / spaces) + last * (i / spaces)
 }
 
 impl<T: Number, D: Device> Tensor<T, 1, D> {
     /// `n` numbers at equal distances, the first `start`, the last exactly `end`; `n = 1` gives `start`.
     ///
-    /// The i-th is `start + i · (end − start) / (n − 1)`, computed in f64, of complex numbers part by part; of integers exactly,
-    /// then rounded towards 0, as in PyTorch.
+    /// The i-th is `start + i · (end − start) / (n − 1)`, computed in f64; complex numbers by parts; integers
+    /// exactly, then rounded towards 0, as in PyTorch.
     ///
     /// # Errors
     /// [`Error::Value`] when an end is not finite, [`Error::Overflow`], [`Error::OutOfMemory`].
@@ -308,7 +312,7 @@ impl<T: Number, D: Device> Tensor<T, 1, D> {
             });
         }
         let spaces = n.saturating_sub(1).max(1);
-        let [low, high] = if T::DTYPE.is_discrete() { [whole(start), whole(end)] } else { [0; 2] };
+        let [low, high] = if T::DTYPE.is_discrete() { [to_integer(start), to_integer(end)] } else { [0; 2] };
         let value = |[i]: [usize; 1]| match i {
             0 => start,
             i if i + 1 == n => end,
@@ -317,7 +321,7 @@ impl<T: Number, D: Device> Tensor<T, 1, D> {
                 T::narrow(Compute::<T>::from_i64((sum / spaces as i128) as i64))
             }
             i => {
-                let part = |first, last| between(first, last, spaces as f64, i as f64);
+                let part = |first, last| interpolated(first, last, spaces as f64, i as f64);
                 T::narrow(Compute::<T>::from_complex(Complex::new(
                     part(first.re, last.re),
                     part(first.im, last.im),
@@ -391,8 +395,10 @@ nested! {
     2: [[T; B]; A], [A, B] = |x| x.as_flattened();
     3: [[[T; C]; B]; A], [A, B, C] = |x| x.as_flattened().as_flattened();
     4: [[[[T; E]; C]; B]; A], [A, B, C, E] = |x| x.as_flattened().as_flattened().as_flattened();
-    5: [[[[[T; F]; E]; C]; B]; A], [A, B, C, E, F] = |x| x.as_flattened().as_flattened().as_flattened().as_flattened();
-    6: [[[[[[T; G]; F]; E]; C]; B]; A], [A, B, C, E, F, G] = |x| x.as_flattened().as_flattened().as_flattened().as_flattened().as_flattened();
+    5: [[[[[T; F]; E]; C]; B]; A], [A, B, C, E, F] =
+        |x| x.as_flattened().as_flattened().as_flattened().as_flattened();
+    6: [[[[[[T; G]; F]; E]; C]; B]; A], [A, B, C, E, F, G] =
+        |x| x.as_flattened().as_flattened().as_flattened().as_flattened().as_flattened();
 }
 
 impl<T: Element> From<T> for Tensor<T, 0, Cpu> {

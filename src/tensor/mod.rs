@@ -1,61 +1,66 @@
-//! Tensors: a shared allocation and a layout of one's own in it; views that borrow; everything but arithmetic.
+//! Tensors and views: creation, layout, ownership, access to elements, conversion. Arithmetic is in
+//! [`ops`](crate::ops).
 //!
-//! | file | |
-//! |---|---|
-//! | `handle.rs` | `Tensor`: the struct, its invariants, its metadata |
-//! | `view.rs` `view_mut.rs` | `TensorView`, `TensorViewMut`: the borrowed forms |
-//! | `layouts.rs` | slice, permute, lift, broadcast, … of all three |
-//! | `share.rs` | copy, share, move between devices, uniqueness, cells |
-//! | `format.rs` | strides and memory formats: set, asked |
-//! | `raw.rs` | handles that cross a language border |
-//! | `any.rs` | the same memory on a device that is a type, or chosen at run time |
-//! | `resize.rs` | lazy allocation, resize, reserve, extend, shrink |
-//! | `create.rs` `adopt.rs` | where tensors come from |
-//! | `place.rs` | where results go: `IntoViewMut`, fresh memory or memory that is there |
-//! | `host.rs` `iter.rs` | elements on the CPU: slices, indexing, iterators |
-//! | `bytes.rs` | elements as bytes, in pieces |
-//! | `display.rs` | printing |
-//! | `complex.rs` | complex numbers as pairs of reals, and back |
-//! | `compare.rs` | equality, exact and approximate; bytes |
-//! | `names.rs` | names that other libraries use, and what to write for them |
+//! - **Create**: [`zeros`](Tensor::zeros), [`ones`](Tensor::ones), [`full`](Tensor::full),
+//!   [`from_fn`](Tensor::from_fn), [`from_slice`](Tensor::from_slice), [`from_array`](Tensor::from_array),
+//!   [`arange`](Tensor::arange), [`linspace`](Tensor::linspace), [`eye`](Tensor::eye).
+//! - **Take over memory**: [`from_vec`](Tensor::from_vec), [`from_external`](Tensor::from_external),
+//!   [`TensorView::from_slice`].
+//! - **View**: [`slice`](Tensor::slice), [`permuted`](Tensor::permuted), [`transposed`](Tensor::transposed),
+//!   [`reshape`](Tensor::reshape), [`lift`](Tensor::lift), [`broadcast_to`](Tensor::broadcast_to),
+//!   [`windows`](Tensor::windows).
+//! - **Write**: [`view_mut`](Tensor::view_mut), [`data_mut`](Tensor::data_mut),
+//!   [`mutable_data`](Tensor::mutable_data).
+//! - **Copy, share, move**: [`copy`](Tensor::copy), [`share_data`](Tensor::share_data),
+//!   [`make_unique`](Tensor::make_unique), [`to`](Tensor::to), [`copy_to`](Tensor::copy_to).
+//! - **Read on the host**: [`to_vec`](Tensor::to_vec), [`item`](Tensor::item),
+//!   [`as_slice`](Tensor::as_slice), [`get`](Tensor::get), [`iter`](Tensor::iter).
+//! - **Resize**: [`resize`](Tensor::resize), [`reserve`](Tensor::reserve), [`extend`](Tensor::extend),
+//!   [`shrink_to`](Tensor::shrink_to).
+//! - **Set the memory format**: [`to_format`](Tensor::to_format), [`restride`](Tensor::restride),
+//!   [`is_contiguous`](Tensor::is_contiguous).
+//! - **Compare**: `==` is exact; the macros of the crate `approx` compare within a tolerance.
+//! - **Exchange bytes and handles**: [`as_bytes`](Tensor::as_bytes), [`from_bytes`](Tensor::from_bytes),
+//!   [`into_raw`](Tensor::into_raw).
 // Imports: its own files.
 
-mod adopt;
-mod any;
+mod any_device;
 mod bytes;
-mod compare;
 mod complex;
+mod cpu_access;
 mod create;
 mod display;
-mod format;
-mod handle;
-mod host;
+mod eq;
+mod external;
+mod ffi;
 mod iter;
-mod layouts;
+mod memory_format;
 #[doc(hidden)]
-pub mod names;
-mod place;
-mod raw;
+pub mod other_names;
+mod output;
+mod ownership;
 mod resize;
-mod share;
+#[allow(clippy::module_inception)] // the struct `Tensor` itself
+mod tensor;
 mod view;
 mod view_mut;
+mod views;
 
-pub use adopt::AsAtomic;
 #[cfg(feature = "dynamic")]
 pub(crate) use bytes::Strided;
 pub use create::NestedArray;
 #[cfg(feature = "dynamic")]
 pub(crate) use display::{Cell, Cells, decode};
-pub use handle::Tensor;
-#[cfg(feature = "dynamic")]
-pub(crate) use handle::{Parts, State};
+pub use external::AsAtomic;
 #[cfg(feature = "rayon")]
 pub use iter::ParElements;
 pub use iter::{Elements, Iter, IterMut, Reference};
-pub use place::IntoViewMut;
-pub(crate) use place::{Allocate, Destination, Existing};
-pub use share::Metadata;
+pub use output::IntoViewMut;
+pub(crate) use output::{Allocate, Destination, Existing};
+pub use ownership::MetadataLock;
+pub use tensor::Tensor;
+#[cfg(feature = "dynamic")]
+pub(crate) use tensor::{Parts, State};
 pub(crate) use view::Leaf;
 pub use view::TensorView;
 pub use view_mut::TensorViewMut;

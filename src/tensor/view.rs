@@ -1,4 +1,4 @@
-//! `TensorView`: a borrowed tensor. `Copy`, strided, a few nanoseconds to make.
+//! `TensorView`: a borrowed, strided tensor; `Copy`.
 // Imports: `error`, `dim`, `layout`, `device`.
 
 use super::Tensor;
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::layout::Layout;
 use std::marker::PhantomData;
 
-/// A borrowed tensor: what slicing, permuting and broadcasting return. Reading only.
+/// A borrowed tensor for reading: the result of slicing, permuting and broadcasting.
 ///
 /// # Examples
 /// A view of a borrowed slice, without a copy:
@@ -20,17 +20,17 @@ use std::marker::PhantomData;
 /// # Ok::<(), rankform::Error>(())
 /// ```
 pub struct TensorView<'a, T, const RANK: usize, D: Device = Cpu> {
-    /// Where position 0 of the layout stands; null while the elements have no memory, see `Tensor::resize`.
+    /// The address of position 0 of the layout; null while the elements have no memory, see `Tensor::resize`.
     base: *mut u8,
-    /// Invariant 1: if `base` is not null, every position of `layout` stands in memory, at `base` and its size times the
-    /// element's.
+    /// Invariant 1: if `base` is not null, every position of `layout` lies in memory, at `base` plus the
+    /// position times the size of an element.
     layout: Layout<RANK>,
     device: &'a D,
-    /// Invariant 2: for `'a` those elements are valid and nobody writes them (but through cells).
+    /// Invariant 2: for `'a` those elements are valid, and no code writes them except through cells.
     _elements: PhantomData<&'a [T]>,
 }
 
-// SAFETY: a view is a `&[T]` with a layout: it may go where `&T` may go.
+// SAFETY: a view is a `&[T]` with a layout: it may be sent wherever `&T` may be.
 unsafe impl<T: Sync, const RANK: usize, D: Device> Send for TensorView<'_, T, RANK, D> {}
 // SAFETY: as above.
 unsafe impl<T: Sync, const RANK: usize, D: Device> Sync for TensorView<'_, T, RANK, D> {}
@@ -42,7 +42,7 @@ impl<T, const RANK: usize, D: Device> Clone for TensorView<'_, T, RANK, D> {
 }
 impl<T, const RANK: usize, D: Device> Copy for TensorView<'_, T, RANK, D> {}
 
-/// The whole tensor: a function of `impl Into<TensorView<'a, T, RANK, D>>` takes tensors and views.
+/// A view of the whole tensor: a function of `impl Into<TensorView<'a, T, RANK, D>>` takes tensors and views.
 ///
 /// ```
 /// use rankform::prelude::*;
@@ -63,10 +63,10 @@ impl<'a, T, const RANK: usize, D: Device> From<&'a Tensor<T, RANK, D>> for Tenso
 
 impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
     /// # Safety
-    /// Invariants 1 and 2.
+    /// `base` and `layout` satisfy invariants 1 and 2.
     #[inline]
     pub(crate) unsafe fn new(base: *mut u8, layout: Layout<RANK>, ready: bool, device: &'a D) -> Self {
-        // A device may say null where no bytes are.
+        // The address of zero bytes may be null.
         let somewhere = if base.is_null() { std::ptr::without_provenance_mut(64) } else { base };
         TensorView {
             base: if ready { somewhere } else { std::ptr::null_mut() },
@@ -79,16 +79,16 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
     /// The same memory under another layout.
     ///
     /// # Safety
-    /// Invariant 1 for `layout`: every position of it is one of this view's memory.
+    /// `layout` satisfies invariant 1: each of its positions lies in this view's memory.
     #[inline]
-    pub(super) unsafe fn relay<const M: usize>(self, layout: Layout<M>) -> TensorView<'a, T, M, D> {
+    pub(super) unsafe fn with_layout<const M: usize>(self, layout: Layout<M>) -> TensorView<'a, T, M, D> {
         TensorView { base: self.base, layout, device: self.device, _elements: PhantomData }
     }
 
     /// The same memory as elements `U`.
     ///
     /// # Safety
-    /// Every position of `layout`, in elements `U`, is valid memory of this view's, and aligned.
+    /// Every position of `layout`, in elements `U`, is a valid, aligned element in this view's memory.
     #[inline]
     pub(super) unsafe fn retyped<U, const M: usize>(self, layout: Layout<M>) -> TensorView<'a, U, M, D> {
         TensorView { base: self.base, layout, device: self.device, _elements: PhantomData }
@@ -96,14 +96,14 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
 
     /// [`Error::Unallocated`] when the elements have no memory yet.
     #[inline]
-    pub(crate) fn ready(&self, op: &'static str) -> Result<()> {
+    pub(crate) fn ensure_allocated(&self, op: &'static str) -> Result<()> {
         if !self.base.is_null() {
             return Ok(());
         }
         Err(Error::Unallocated { op, sizes: self.size().0.into() })
     }
 
-    /// Where the element at a position of the layout stands.
+    /// The address of the element at a position of the layout.
     #[inline]
     pub(super) fn address_of(&self, position: usize) -> *mut u8 {
         self.base.wrapping_add(position.wrapping_mul(size_of::<T>()))
@@ -151,7 +151,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
         self.address_of(self.layout.offset()).cast_const().cast()
     }
 
-    /// The view with its element type erased: what a kernel reads.
+    /// The view with its element type erased, as a kernel reads it.
     #[inline]
     pub(crate) fn leaf(&self) -> Leaf<'a, RANK, D> {
         let address = self.address_of(self.layout.offset());
@@ -165,7 +165,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
     }
 }
 
-/// An operand of a kernel before it is stretched to the kernel's sizes; its element type is known to the kernel.
+/// An operand of a kernel before its strides are broadcast; the kernel has its element type.
 pub(crate) struct Leaf<'a, const RANK: usize, D: Device> {
     address: *mut u8,
     layout: Layout<RANK>,
@@ -182,7 +182,7 @@ impl<const RANK: usize, D: Device> Clone for Leaf<'_, RANK, D> {
 impl<const RANK: usize, D: Device> Copy for Leaf<'_, RANK, D> {}
 
 impl<'a, const RANK: usize, D: Device> Leaf<'a, RANK, D> {
-    /// Elements of `element` bytes, counted from `base` on; `ready` says that they have memory.
+    /// Elements of `element` bytes, with positions counted from `base`; `ready` states that they have memory.
     #[cfg(feature = "dynamic")]
     pub(crate) fn of_width(
         base: *mut u8,
@@ -206,15 +206,15 @@ impl<'a, const RANK: usize, D: Device> Leaf<'a, RANK, D> {
         self.device
     }
     #[inline]
-    pub(crate) fn is_ready(&self) -> bool {
+    pub(crate) fn is_allocated(&self) -> bool {
         self.ready
     }
-    /// Whether both read the same elements in the same way.
+    /// Whether both address the same elements under the same layout.
     #[inline]
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.address == other.address && self.element == other.element && self.layout == other.layout
     }
-    /// As a kernel sees it, with `stride` in place of its own (for axes that are stretched or reordered).
+    /// The operand of a kernel, with `stride` in place of its own (for axes that are broadcast or reordered).
     #[inline]
     pub(crate) fn slot<'s>(&self, stride: &'s [isize]) -> OperandRef<'s> {
         OperandRef { address: self.address, stride, element: self.element }

@@ -1,4 +1,4 @@
-//! `TensorViewMut`: a tensor borrowed for writing, in which every index is an element of its own.
+//! `TensorViewMut`: a tensor borrowed for writing, in which every index has its own element.
 // Imports: `error`, `dim`, `layout`, `device`.
 
 use super::Tensor;
@@ -9,7 +9,8 @@ use crate::error::{Error, Result};
 use crate::layout::Layout;
 use std::marker::PhantomData;
 
-/// A tensor borrowed for writing. Not `Copy`; [`reborrow`](TensorViewMut::reborrow) lends it on.
+/// A tensor borrowed for writing. Not `Copy`; [`reborrow`](TensorViewMut::reborrow) borrows it for a shorter
+/// time.
 ///
 /// # Examples
 /// ```
@@ -20,18 +21,19 @@ use std::marker::PhantomData;
 /// # Ok::<(), rankform::Error>(())
 /// ```
 pub struct TensorViewMut<'a, T, const RANK: usize, D: Device = Cpu> {
-    /// As a view for reading; invariant 1: no two indices name one element.
+    /// The view for reading; invariant 1: no two indices address one element.
     view: TensorView<'a, T, RANK, D>,
-    /// Invariant 2: for `'a` nobody else reads or writes those elements.
+    /// Invariant 2: for `'a` no other code reads or writes those elements.
     _elements: PhantomData<&'a mut [T]>,
 }
 
-// SAFETY: an exclusive view is a `&mut [T]` with a layout: it may go where `&mut T` may go.
+// SAFETY: an exclusive view is a `&mut [T]` with a layout: it may be sent wherever `&mut T` may be.
 unsafe impl<T: Send, const RANK: usize, D: Device> Send for TensorViewMut<'_, T, RANK, D> {}
 // SAFETY: `&TensorViewMut` only reads.
 unsafe impl<T: Sync, const RANK: usize, D: Device> Sync for TensorViewMut<'_, T, RANK, D> {}
 
-/// The whole tensor, for writing; errors are those of [`Tensor::view_mut`], since another handle may share the memory.
+/// The whole tensor, for writing. The errors are those of [`Tensor::view_mut`], because another handle may
+/// share the memory.
 impl<'a, T, const RANK: usize, D: Device> TryFrom<&'a mut Tensor<T, RANK, D>>
     for TensorViewMut<'a, T, RANK, D>
 {
@@ -51,7 +53,8 @@ impl<'a, T, const RANK: usize, D: Device> From<TensorViewMut<'a, T, RANK, D>> fo
 
 impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
     /// # Safety
-    /// Those of [`TensorView::new`], and invariants 1 and 2.
+    /// 1. The promises of [`TensorView::new`].
+    /// 2. Invariants 1 and 2.
     #[inline]
     pub(crate) unsafe fn new(base: *mut u8, layout: Layout<RANK>, device: &'a D) -> Self {
         // SAFETY: the caller's promise.
@@ -61,47 +64,51 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
     /// The same memory under another layout.
     ///
     /// # Safety
-    /// Every position of `layout` is one of this view's, and no two of its indices name one element.
+    /// 1. Every position of `layout` is one of this view's.
+    /// 2. No two of its indices address one element.
     #[inline]
-    pub(super) unsafe fn relay<const M: usize>(self, layout: Layout<M>) -> TensorViewMut<'a, T, M, D> {
-        // SAFETY: the caller's promise.
-        TensorViewMut { view: unsafe { self.view.relay(layout) }, _elements: PhantomData }
+    pub(super) unsafe fn with_layout<const M: usize>(self, layout: Layout<M>) -> TensorViewMut<'a, T, M, D> {
+        // SAFETY: (1) is the caller's promise.
+        TensorViewMut { view: unsafe { self.view.with_layout(layout) }, _elements: PhantomData }
     }
 
     /// The same memory as elements `U`.
     ///
     /// # Safety
-    /// As [`TensorView::retyped`], and no two indices of `layout` name one element; all bytes are valid for both elements.
+    /// 1. The promises of [`TensorView::retyped`].
+    /// 2. No two indices of `layout` address one element.
+    /// 3. All bytes are valid for both elements.
     #[inline]
     pub(super) unsafe fn retyped<U, const M: usize>(self, layout: Layout<M>) -> TensorViewMut<'a, U, M, D> {
-        // SAFETY: the caller's promise.
+        // SAFETY: (1) is the caller's promise.
         TensorViewMut { view: unsafe { self.view.retyped(layout) }, _elements: PhantomData }
     }
 
-    /// Two views at once.
+    /// Splits the view in two.
     ///
     /// # Safety
-    /// As [`TensorViewMut::relay`] for both, and no position is in both.
-    pub(super) unsafe fn part<const M: usize, const N: usize>(
+    /// 1. The promises of [`TensorViewMut::with_layout`] for both layouts.
+    /// 2. No position is in both.
+    pub(super) unsafe fn split_into<const M: usize, const N: usize>(
         self,
         first: Layout<M>,
         second: Layout<N>,
     ) -> (TensorViewMut<'a, T, M, D>, TensorViewMut<'a, T, N, D>) {
         let view = self.view;
-        // SAFETY: the caller's promise; `self` is gone, so each part is exclusive.
+        // SAFETY: (1) is the caller's promise; by (2) each part is exclusive, because `self` is consumed.
         unsafe {
-            let first = TensorViewMut { view: view.relay(first), _elements: PhantomData };
-            (first, TensorViewMut { view: view.relay(second), _elements: PhantomData })
+            let first = TensorViewMut { view: view.with_layout(first), _elements: PhantomData };
+            (first, TensorViewMut { view: view.with_layout(second), _elements: PhantomData })
         }
     }
 
-    /// Reads what it borrows.
+    /// The same elements for reading.
     #[inline]
     pub fn as_view(&self) -> TensorView<'_, T, RANK, D> {
         self.view
     }
 
-    /// Lends it on, for a shorter time.
+    /// Borrows the view for a shorter time.
     #[inline]
     pub fn reborrow(&mut self) -> TensorViewMut<'_, T, RANK, D> {
         TensorViewMut { view: self.view, _elements: PhantomData }
@@ -155,7 +162,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
         self.view.raw_ptr().cast_mut()
     }
 
-    /// The view with its element type erased: what a kernel writes.
+    /// The view with its element type erased, as a kernel writes it.
     #[inline]
     pub(crate) fn leaf(&mut self) -> Leaf<'a, RANK, D> {
         self.view.leaf()

@@ -1,15 +1,20 @@
-//! A global allocator for tests, which checks what the crate gives back and refuses what a test tells it to.
+//! A global allocator for tests, which checks every release of memory and refuses the allocations that a test
+//! chooses.
 //!
-//! * A header before each block keeps its size and alignment, a guard behind it 16 known bytes: a `dealloc` or
-//!   `realloc` with another layout, a second `dealloc`, or a write past the end stops the process with a message.
-//! * Fresh memory is 0xA5, freed memory 0xDD; `realloc` always moves. What reads either shows it.
-//! * Live bytes are counted for the process and for each thread (a block freed on another thread counts negative there).
-//! * [`fail_once`] and [`fail_from`] make one thread's allocations fail, those of `realloc` and `alloc_zeroed` too.
-//! * Requests beyond [`LIMIT`] fail: tests ask for far too much, and Linux would promise some of that.
+//! * A header before each block keeps its size and alignment, a guard behind it 16 known bytes: a `dealloc`
+//!   or `realloc` with another layout, a second `dealloc`, or a write past the end stops the process with a
+//!   message.
+//! * Fresh memory is 0xA5, freed memory 0xDD; `realloc` always moves. A read of either shows the pattern.
+//! * Live bytes are counted for the process and for each thread (a block freed on another thread counts
+//!   negative there).
+//! * [`fail_once`] and [`fail_from`] make one thread's allocations fail, those of `realloc` and
+//!   `alloc_zeroed` too.
+//! * Requests beyond [`LIMIT`] fail: tests ask for far more than a machine has, and Linux would promise some
+//!   of it.
 //!
-//! Include it with `#[path = "common/alloc.rs"] mod alloc;`: that also installs it. Under a sanitizer, which has checks
-//! of its own, compile with `RANKFORM_PLAIN_ALLOC` set: blocks then come straight from the system, still counted and
-//! refused.
+//! Include it with `#[path = "common/alloc.rs"] mod alloc;`: that also installs it. Under a sanitizer, which
+//! has checks of its own, compile with `RANKFORM_PLAIN_ALLOC` set: blocks then come straight from the system,
+//! still counted and refused.
 
 #![allow(dead_code)]
 
@@ -23,7 +28,7 @@ static ALLOCATOR: Checked = Checked;
 /// The allocator.
 pub struct Checked;
 
-/// Whether a sanitizer looks on, so that blocks must come from the system as they are.
+/// Whether a sanitizer is active: blocks then come straight from the system.
 pub const PLAIN: bool = option_env!("RANKFORM_PLAIN_ALLOC").is_some();
 /// The largest request that is served: this test machine has 4 GiB.
 pub const LIMIT: usize = if usize::BITS == 64 { 1 << (usize::BITS / 2) } else { 1 << 31 };
@@ -34,7 +39,7 @@ const ALIVE: usize = 0xA11C_E5ED;
 const DEAD: usize = 0xDEAD_DEAD;
 const GUARD: [u8; 16] = [0x5F; 16];
 
-/// What stands before a block.
+/// The header of a block.
 #[derive(Clone, Copy)]
 struct Header {
     state: usize,
@@ -68,7 +73,7 @@ pub fn live_here() -> isize {
     LIVE_HERE.get()
 }
 
-/// The most bytes beyond those at first that this thread holds at one time while `work` runs; and what it returns.
+/// The peak of this thread's bytes above those at the start while `work` runs, and the result of `work`.
 pub fn peak_here<T>(work: impl FnOnce() -> T) -> (isize, T) {
     let before = live_here();
     PEAK_HERE.set(before);
@@ -85,7 +90,7 @@ pub fn fail_once(n: usize) -> Armed {
     arm(Fail::Once, n)
 }
 
-/// Of this thread's next allocations number `n`, counted from 0, fails, and so do all after it.
+/// Of this thread's next allocations number `n`, counted from 0, fails, and all after it.
 pub fn fail_from(n: usize) -> Armed {
     arm(Fail::From, n)
 }
@@ -135,7 +140,7 @@ fn count(bytes: isize) {
     PEAK_HERE.set(PEAK_HERE.get().max(LIVE_HERE.get()));
 }
 
-/// The layout with header and guard, and where the block stands in it.
+/// The layout with header and guard, and the offset of the block in it.
 fn padded(layout: Layout) -> Option<(Layout, usize)> {
     let front = layout.align().max(size_of::<Header>().next_power_of_two());
     let size = layout.size().checked_add(front)?.checked_add(GUARD.len())?;
@@ -172,7 +177,8 @@ unsafe impl GlobalAlloc for Checked {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller's promise: the new size fits its alignment; both blocks hold the bytes that are copied.
+        // SAFETY: the caller's promise: the new size fits its alignment; both blocks hold the bytes that are
+        // copied.
         unsafe {
             let moved = serve(Layout::from_size_align_unchecked(size, layout.align()), false);
             if !moved.is_null() {
@@ -188,7 +194,8 @@ unsafe fn serve(layout: Layout, zeroed: bool) -> *mut u8 {
     if refuses(layout.size()) {
         return std::ptr::null_mut();
     }
-    // SAFETY: the system's allocator gets a layout that is not empty; everything written lies inside its block.
+    // SAFETY: the system's allocator gets a layout that is not empty; everything written lies inside its
+    // block.
     unsafe {
         let (outer, front) = match padded(layout) {
             _ if PLAIN => (layout, 0),

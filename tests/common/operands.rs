@@ -1,4 +1,5 @@
-//! One operator of each number of operands, in every way in which it can be called, on any device, against plain loops.
+//! One operator of each number of operands, in every way in which it can be called, on any device, against
+//! plain loops.
 
 use rankform::prelude::*;
 
@@ -14,8 +15,8 @@ elementwise! {
 /// Sizes of the results.
 const SIZE: [usize; 2] = [3, 4];
 
-/// Element `[i, j]` of operand `k`: eighths, so that all arithmetic here is exact. Operand 2 is the same in every row, 3 a number, 4
-/// the same in every column.
+/// Element `[i, j]` of operand `k`: eighths, for exact arithmetic. Operand 2 is the same in every row, 3 a
+/// number, 4 the same in every column.
 fn element(k: usize, i: usize, j: usize) -> f64 {
     match k {
         2 => j as f64 * 0.5 - 1.0,
@@ -44,12 +45,13 @@ fn shows<const RANK: usize, D: Device>(
     }
 }
 
-/// What a function of an index gives, in order.
+/// The values of a function of an index, in order.
 fn each(of: impl Fn(usize, usize) -> f64) -> Vec<f64> {
     (0..SIZE[0]).flat_map(|i| (0..SIZE[1]).map(move |j| (i, j))).map(|(i, j)| of(i, j)).collect()
 }
 
-/// The operands: a tensor, a transposed view, a row, a number, an expression of a column, a view that runs backwards.
+/// The operands: a tensor, a transposed view, a row, a number, an expression of a column, a view that runs
+/// backwards.
 struct Operands<D: Device> {
     a: Tensor<f64, 2, D>,
     b: Tensor<f64, 2, D>,
@@ -85,7 +87,7 @@ macro_rules! operators {
 
             shows("apply", &apply($op, together!(&$o.a, $beside))?, SIZE, expected.clone());
             shows("lazy", &$o.a.lazy().apply($op, $beside).eval()?, SIZE, expected.clone());
-            // Fused with what comes before and after.
+            // Fused with operators before and after it.
             let shifted = |i, j| {
                 let mut operands = at(i, j);
                 operands[0] += 1.0;

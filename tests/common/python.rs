@@ -3,13 +3,13 @@
 use std::io::Write as _;
 use std::process::Command;
 
-/// Writes past the harness, which keeps what passing tests print.
+/// Writes past the harness, which captures the output of passing tests.
 pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "python: {text}");
 }
 
-/// A Python that has NumPy: the one that `RANKFORM_PYTHON` names, else `python3` or `python`. Where there is none, says that the
-/// test is skipped.
+/// A Python that has NumPy: the one that `RANKFORM_PYTHON` names, else `python3` or `python`. Where there is
+/// none, says that the test is skipped.
 pub fn python() -> Option<String> {
     let named = std::env::var("RANKFORM_PYTHON").ok();
     let has_numpy = |python: &String| {

@@ -1,4 +1,5 @@
-// Functions for any element, rank and axes that lack a bound: what the message proposes can be written with the prelude alone.
+// Functions for any element, rank and axes that lack a bound: the bound in the message can be written with
+// the prelude alone.
 use rankform::prelude::*;
 
 fn elements<T, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>) {

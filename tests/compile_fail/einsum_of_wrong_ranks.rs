@@ -1,4 +1,4 @@
-// An operand of einsum! whose rank is not the number of its letters.
+// An operand of einsum! with a rank other than the number of its letters.
 use rankform::prelude::*;
 
 fn main() {

@@ -1,4 +1,4 @@
-// Nothing says what the elements are.
+// The type of the elements cannot be inferred.
 use rankform::prelude::*;
 
 fn main() {

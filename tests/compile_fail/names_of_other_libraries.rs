@@ -1,4 +1,5 @@
-// Names of NumPy, PyTorch, ndarray and candle for what has another name here: the message says which.
+// Names of NumPy, PyTorch, ndarray and candle for operators with another name here: the message gives that
+// name.
 use rankform::prelude::*;
 
 fn main() {

@@ -1,4 +1,4 @@
-// Generic code says what its elements can do.
+// Generic code needs a bound for the operators of its elements.
 use rankform::prelude::*;
 
 fn twice<T: Element, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>) -> Tensor<T, RANK, D> {

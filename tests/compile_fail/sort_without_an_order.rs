@@ -1,4 +1,5 @@
-// Sorting what has no order, a running sum along an axis that is not there, a triangle of a line.
+// Sorting elements without an order, a cumulative sum along an axis that does not exist, a triangle of a
+// vector.
 use rankform::{Complex, prelude::*};
 
 fn main() {

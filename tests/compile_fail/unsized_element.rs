@@ -1,4 +1,4 @@
-// An element whose size is not known.
+// An element of unknown size.
 use rankform::prelude::*;
 
 fn takes(_: &Tensor<str, 1>) {}

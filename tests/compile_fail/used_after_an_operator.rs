@@ -1,4 +1,4 @@
-// A tensor that stands by value on the left gives its memory to the result.
+// A tensor by value on the left of an operator gives its memory to the result.
 use rankform::prelude::*;
 
 fn main() {

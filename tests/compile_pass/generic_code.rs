@@ -1,4 +1,4 @@
-// What must compile: generic over element, rank and device with one bound each.
+// Code that must compile: generic over element, rank and device with one bound each.
 use rankform::prelude::*;
 
 fn standardised<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {

@@ -1,4 +1,5 @@
-// What must compile: a program whose types have the names of operators' traits, and which calls the operators.
+// Code that must compile: a program that names its types as operators' traits are named and calls the
+// operators.
 use rankform::prelude::*;
 
 struct Linear {

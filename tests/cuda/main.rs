@@ -1,10 +1,11 @@
-//! CUDA: without a card these tests say that they were skipped, and fail where `RANKFORM_REQUIRE_CUDA` is set.
+//! CUDA: without a GPU these tests say that they were skipped, and fail where `RANKFORM_REQUIRE_CUDA` is
+//! set.
 //!
 //! | file | |
 //! |---|---|
-//! | `operators/operands.rs` | operators of one to six operands, in every way in which they are called |
-//! | `operators.rs` | operators give what they give on the CPU |
-//! | `queue.rs` | memory, order, late errors, graphs, copies, kernels of one's own |
+//! | `operators/operands.rs` | operators of one to six operands, in all forms of calls |
+//! | `operators.rs` | operators agree with the CPU |
+//! | `queue.rs` | memory, order, deferred errors, graphs, copies, kernels from CUDA source |
 
 mod operators;
 mod queue;
@@ -12,10 +13,10 @@ mod queue;
 use rankform::Cuda;
 use std::sync::Mutex;
 
-/// The card of this number; none where there is none.
-pub fn card(ordinal: usize) -> Option<Cuda> {
+/// The GPU of this ordinal, if there is one.
+pub fn gpu(ordinal: usize) -> Option<Cuda> {
     match Cuda::new(ordinal) {
-        Ok(card) => Some(card),
+        Ok(gpu) => Some(gpu),
         Err(missing) => {
             assert!(ordinal > 0 || std::env::var_os("RANKFORM_REQUIRE_CUDA").is_none(), "{missing}");
             println!("skipped: {missing}");
@@ -24,24 +25,24 @@ pub fn card(ordinal: usize) -> Option<Cuda> {
     }
 }
 
-/// Who holds it has the first card for itself, so that its bytes can be counted.
-pub static CARD: Mutex<()> = Mutex::new(());
+/// The holder of this lock has the first GPU for itself, and can count its bytes.
+pub static FIRST_GPU: Mutex<()> = Mutex::new(());
 
-/// A test on the first card, after which nothing is left there.
+/// A test on the first GPU, which must give back all its memory.
 #[macro_export]
-macro_rules! on_card {
-    ($name:ident, |$card:ident| $body:block) => {
+macro_rules! on_gpu {
+    ($name:ident, |$gpu:ident| $body:block) => {
         #[test]
         fn $name() -> Result<()> {
-            let _mine = $crate::CARD.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let Some($card) = $crate::card(0) else { return Ok(()) };
-            fn body($card: &Cuda) -> Result<()> {
+            let _mine = $crate::FIRST_GPU.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let Some($gpu) = $crate::gpu(0) else { return Ok(()) };
+            fn body($gpu: &Cuda) -> Result<()> {
                 $body
                 Ok(())
             }
-            body(&$card)?;
-            $card.synchronize()?;
-            assert_eq!($card.memory().live, 0, "memory of the card that nobody gave back");
+            body(&$gpu)?;
+            $gpu.synchronize()?;
+            assert_eq!($gpu.memory().live, 0, "memory of the GPU that was not given back");
             Ok(())
         }
     };

@@ -1,9 +1,9 @@
-//! Operators on a graphics card give what they give on the CPU. Without a card it says that it was skipped, and fails where
+//! Operators agree on GPU and CPU. Without a GPU the tests say that they were skipped, and fail if
 //! `RANKFORM_REQUIRE_CUDA` is set.
 
 mod operands;
 
-use crate::{numbers, on_card};
+use crate::{numbers, on_gpu};
 use rankform::AnyDevice;
 use rankform::Cuda;
 use rankform::check::Differential;
@@ -11,9 +11,9 @@ use rankform::kernel::Op;
 use rankform::ops::{self, Visit, each_operator};
 use rankform::prelude::*;
 
-on_card!(elementwise, |card| {
+on_gpu!(elementwise, |gpu| {
     let x = Tensor::from_vec(numbers(35), [5, 7])?;
-    let (y, z) = (x.to(card)?, x.exp()?);
+    let (y, z) = (x.to(gpu)?, x.exp()?);
     assert_eq!(y.to_vec()?, x.to_vec()?);
     assert_eq!(y.exp()?.to_vec()?, z.to_vec()?);
     assert_eq!((y.lazy() * &y + 1.5).sin().eval()?.to_vec()?, (x.lazy() * &x + 1.5).sin().eval()?.to_vec()?);
@@ -23,9 +23,9 @@ on_card!(elementwise, |card| {
     assert_eq!(y.greater(0.5)?.to_vec()?, x.greater(0.5)?.to_vec()?);
 });
 
-on_card!(reductions, |card| {
+on_gpu!(reductions, |gpu| {
     let x = Tensor::from_vec(numbers(4200), [60, 70])?;
-    let y = x.to(card)?;
+    let y = x.to(gpu)?;
     assert_eq!(y.max(Axis::<1>)?.to_vec()?, x.max(Axis::<1>)?.to_vec()?);
     assert_eq!(y.argmax(Axis::<0>)?.to_vec()?, x.argmax(Axis::<0>)?.to_vec()?);
     let close =
@@ -39,20 +39,20 @@ on_card!(reductions, |card| {
     assert!(close(y.cumsum(Axis::<0>)?.to_vec()?, x.cumsum(Axis::<0>)?.to_vec()?));
 });
 
-on_card!(moves_and_products, |card| {
+on_gpu!(moves_and_products, |gpu| {
     let x = Tensor::from_vec(numbers(4200), [60, 70])?;
-    let y = x.to(card)?;
+    let y = x.to(gpu)?;
     let close =
         |a: Vec<f32>, b: Vec<f32>| a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= 1e-3 * (1.0 + b.abs()));
     assert!(close(y.matmul(y.transposed())?.to_vec()?, x.matmul(x.transposed())?.to_vec()?));
     let picks = Tensor::from_vec(vec![3i64, 0, 59, 3], [4])?;
     assert_eq!(
-        y.index_select(Axis::<0>, &picks.to(card)?)?.to_vec()?,
+        y.index_select(Axis::<0>, &picks.to(gpu)?)?.to_vec()?,
         x.index_select(Axis::<0>, &picks)?.to_vec()?
     );
     let wrong = Tensor::from_vec(vec![3i64, 60], [2])?;
     assert_eq!(
-        y.index_select(Axis::<0>, &wrong.to(card)?).unwrap_err(),
+        y.index_select(Axis::<0>, &wrong.to(gpu)?).unwrap_err(),
         x.index_select(Axis::<0>, &wrong).unwrap_err()
     );
     assert_eq!(y.sort(Axis::<1>)?.to_vec()?, x.sort(Axis::<1>)?.to_vec()?);
@@ -60,14 +60,14 @@ on_card!(moves_and_products, |card| {
     assert_eq!(y.masked_select(&y.greater(0.0)?)?.to_vec()?, x.masked_select(&x.greater(0.0)?)?.to_vec()?);
 });
 
-on_card!(indices_parts_and_orders, |card| {
+on_gpu!(indices_parts_and_orders, |gpu| {
     let x = Tensor::from_fn([60, 70], |[i, j]| ((i * 37 + j * 11) % 23) as i32, &Cpu)?;
-    let y = x.to(card)?;
+    let y = x.to(gpu)?;
     let (i, j) = (
         Tensor::from_fn([40], |[k]| (k * 7 % 60) as i64, &Cpu)?,
         Tensor::from_fn([40], |[k]| (k * 13 % 4) as i64, &Cpu)?,
     );
-    let (ci, cj) = (i.to(card)?, j.to(card)?);
+    let (ci, cj) = (i.to(gpu)?, j.to(gpu)?);
     assert_eq!(y.index((&ci, &cj))?.to_vec()?, x.index((&i, &j))?.to_vec()?);
     assert_eq!(y.transposed().index((&cj,))?.to_vec()?, x.transposed().index((&j,))?.to_vec()?);
     let (mut a, mut b) = (x.copy()?, y.copy()?);
@@ -81,8 +81,8 @@ on_card!(indices_parts_and_orders, |card| {
         (parts.values.to_vec()?, parts.inverse.to_vec()?),
         (few.values.to_vec()?, few.inverse.to_vec()?)
     );
-    let (lines, on_card) = (x.sort(Axis::<1>)?, y.sort(Axis::<1>)?);
-    let found = on_card.searchsorted_along(Axis::<1>, y.slice((.., ..9))?, ops::Side::Left)?;
+    let (lines, on_gpu) = (x.sort(Axis::<1>)?, y.sort(Axis::<1>)?);
+    let found = on_gpu.searchsorted_along(Axis::<1>, y.slice((.., ..9))?, ops::Side::Left)?;
     assert_eq!(
         found.to_vec()?,
         lines.searchsorted_along(Axis::<1>, x.slice((.., ..9))?, ops::Side::Left)?.to_vec()?
@@ -90,7 +90,7 @@ on_card!(indices_parts_and_orders, |card| {
     assert_eq!(
         y.repeat_each(
             Axis::<0>,
-            &cj.slice((..,))?.index_select(Axis::<0>, &Tensor::arange(0, 60, 1, card)?.minimum(39)?)?
+            &cj.slice((..,))?.index_select(Axis::<0>, &Tensor::arange(0, 60, 1, gpu)?.minimum(39)?)?
         )?
         .to_vec()?,
         x.repeat_each(Axis::<0>, &j.index_select(Axis::<0>, &Tensor::arange(0, 60, 1, &Cpu)?.minimum(39)?)?)?
@@ -127,25 +127,25 @@ on_card!(indices_parts_and_orders, |card| {
         (t.less(&shifted)?.to_vec()?, t.less_equal(&shifted)?.to_vec()?)
     );
     assert_eq!(u.isclose(&v, 0.0, 0.5, false)?.to_vec()?, t.isclose(&shifted, 0.0, 0.5, false)?.to_vec()?);
-    let (mut cells, mut on_card) =
-        (Tensor::<bool, 2>::zeros([4, 70], &Cpu)?, Tensor::<bool, 2, _>::zeros([4, 70], card)?);
+    let (mut cells, mut on_gpu) =
+        (Tensor::<bool, 2>::zeros([4, 70], &Cpu)?, Tensor::<bool, 2, _>::zeros([4, 70], gpu)?);
     cells.index_reduce(ops::ScatterReduction::Sum, Axis::<0>, &j, t.slice((..40, ..))?, true)?;
-    on_card.index_reduce(ops::ScatterReduction::Sum, Axis::<0>, &cj, u.slice((..40, ..))?, true)?;
-    assert_eq!(on_card.to_vec()?, cells.to_vec()?);
+    on_gpu.index_reduce(ops::ScatterReduction::Sum, Axis::<0>, &cj, u.slice((..40, ..))?, true)?;
+    assert_eq!(on_gpu.to_vec()?, cells.to_vec()?);
 
     assert_eq!(
-        Tensor::random_permutation(3000, 5, card)?.to_vec()?,
+        Tensor::random_permutation(3000, 5, gpu)?.to_vec()?,
         Tensor::random_permutation(3000, 5, &Cpu)?.to_vec()?
     );
-    let integers = Tensor::<i16, 1, _>::random_integers([5000], -9..300, 6, card)?;
+    let integers = Tensor::<i16, 1, _>::random_integers([5000], -9..300, 6, gpu)?;
     assert_eq!(integers.to_vec()?, Tensor::<i16, 1>::random_integers([5000], -9..300, 6, &Cpu)?.to_vec()?);
-    let events = Tensor::<bool, 1, _>::random_bernoulli([5000], 0.3, 6, card)?;
+    let events = Tensor::<bool, 1, _>::random_bernoulli([5000], 0.3, 6, gpu)?;
     assert_eq!(events.to_vec()?, Tensor::<bool, 1>::random_bernoulli([5000], 0.3, 6, &Cpu)?.to_vec()?);
 });
 
-on_card!(windows_grouped_queries_and_complex_numbers_are_those_of_the_cpu, |card| {
+on_gpu!(windows_grouped_queries_and_complex_numbers_agree_with_the_cpu, |gpu| {
     let x = Tensor::<f32, 4>::random_normal([2, 3, 9, 10], 0.0, 1.0, 3, &Cpu)?;
-    let y = x.to(card)?;
+    let y = x.to(gpu)?;
     for pool in [Pool::new([3, 2]).stride([2, 2]).padding_ends([1, 0], [0, 1]), Pool::new([9, 10])] {
         let ((a, i), (b, j)) = (x.max_pool2d_with_indices(pool)?, y.max_pool2d_with_indices(pool)?);
         assert_eq!((b.to_vec()?, j.to_vec()?), (a.to_vec()?, i.to_vec()?));
@@ -154,35 +154,36 @@ on_card!(windows_grouped_queries_and_complex_numbers_are_those_of_the_cpu, |card
     let near = |a: Vec<f32>, b: Vec<f32>| a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= 1e-5);
     let w = Tensor::<f32, 4>::random_normal([4, 3, 3, 2], 0.0, 1.0, 4, &Cpu)?;
     let conv = Conv::new().stride([1, 2]).same();
-    assert!(near(y.conv2d(&w.to(card)?, conv)?.to_vec()?, x.conv2d(&w, conv)?.to_vec()?));
+    assert!(near(y.conv2d(&w.to(gpu)?, conv)?.to_vec()?, x.conv2d(&w, conv)?.to_vec()?));
     let q = Tensor::<f32, 4>::random_normal([1, 4, 6, 8], 0.0, 1.0, 5, &Cpu)?;
     let k = Tensor::<f32, 4>::random_normal([2, 2, 6, 8], 0.0, 1.0, 6, &Cpu)?;
     let bias = Tensor::<f32, 4>::random_normal([1, 1, 6, 6], 0.0, 1.0, 7, &Cpu)?;
     let plan = Attention::new().causal(true).softcap(2.0);
-    let on_card = q.to(card)?.attention_biased(&k.to(card)?, &k.to(card)?, &bias.to(card)?, plan)?;
-    assert!(near(on_card.to_vec()?, q.attention_biased(&k, &k, &bias, plan)?.to_vec()?));
+    let on_gpu = q.to(gpu)?.attention_biased(&k.to(gpu)?, &k.to(gpu)?, &bias.to(gpu)?, plan)?;
+    assert!(near(on_gpu.to_vec()?, q.attention_biased(&k, &k, &bias, plan)?.to_vec()?));
     assert!(near(
         y.normalize_p(3.0, Axis::<1>, 1e-12)?.to_vec()?,
         x.normalize_p(3.0, Axis::<1>, 1e-12)?.to_vec()?
     ));
 
     let z = x.view().reshape([27, 10, 2])?.view_as_complex()?;
-    let on_card = y.view().reshape([27, 10, 2])?.view_as_complex()?;
-    assert_eq!(on_card.conj()?.view_as_real()?.to_vec()?, z.conj()?.view_as_real()?.to_vec()?);
+    let on_gpu = y.view().reshape([27, 10, 2])?.view_as_complex()?;
+    assert_eq!(on_gpu.conj()?.view_as_real()?.to_vec()?, z.conj()?.view_as_real()?.to_vec()?);
     assert!(near(
-        on_card.mean(Axis::<0>)?.view_as_real()?.to_vec()?,
+        on_gpu.mean(Axis::<0>)?.view_as_real()?.to_vec()?,
         z.mean(Axis::<0>)?.view_as_real()?.to_vec()?
     ));
-    assert!(near(on_card.std(Axis::<1>)?.to_vec()?, z.std(Axis::<1>)?.to_vec()?));
-    assert!(near(on_card.norm(Axis::<1>)?.to_vec()?, z.norm(Axis::<1>)?.to_vec()?));
-    assert!(on_card.allclose(on_card, 0.0, 0.0, false)?);
+    assert!(near(on_gpu.std(Axis::<1>)?.to_vec()?, z.std(Axis::<1>)?.to_vec()?));
+    assert!(near(on_gpu.norm(Axis::<1>)?.to_vec()?, z.norm(Axis::<1>)?.to_vec()?));
+    assert!(on_gpu.allclose(on_gpu, 0.0, 0.0, false)?);
 });
 
-/// Threads of a sweep. Most of it is compiling: the simulator's compiler takes what many threads ask for at a time as one.
+/// Threads of a sweep. Most of its time is compilation. The simulator compiles the kernels of many threads as
+/// one source.
 const THREADS: usize = 48;
 
-/// Every built-in operator of elements, on every element that it takes: the same bits as on the CPU. Each of [`THREADS`]
-/// visits takes its share of them.
+/// Every built-in elementwise operator, on every element that it takes, has the bits of the CPU. Each of
+/// [`THREADS`] visits takes a share of the operators.
 struct Elementwise {
     differences: Differential<Cuda>,
     wrong: Vec<String>,
@@ -191,7 +192,7 @@ struct Elementwise {
 }
 
 impl Elementwise {
-    /// Whether the next operator is this visit's; what comes of it.
+    /// Compares the next operator, if it belongs to the share of this visit.
     fn next(&mut self, compare: impl FnOnce(&mut Differential<Cuda>) -> Result<()>) {
         self.met += 1;
         if self.met % THREADS == self.share {
@@ -210,10 +211,10 @@ impl Visit for Elementwise {
     }
 }
 
-on_card!(every_operator_has_the_bits_of_the_cpu, |card| {
+on_gpu!(every_operator_has_the_bits_of_the_cpu, |gpu| {
     let visit = |share: usize| {
         let mut visit = Elementwise {
-            differences: Differential::new(card, share as u64),
+            differences: Differential::new(gpu, share as u64),
             wrong: Vec::new(),
             share,
             met: 0,
@@ -239,7 +240,7 @@ on_card!(every_operator_has_the_bits_of_the_cpu, |card| {
     );
 });
 
-on_card!(reductions_and_scans_agree, |card| {
+on_gpu!(reductions_and_scans_agree, |gpu| {
     let compare: Vec<(&str, fn(&mut Differential<Cuda>) -> Result<()>)> = {
         macro_rules! each {
             ($($reducer:ident: $($t:ty)*;)*) => { vec![$($(
@@ -260,7 +261,7 @@ on_card!(reductions_and_scans_agree, |card| {
     };
     let done: Vec<(&str, Result<usize>)> = std::thread::scope(|scope| {
         let one = |seed: usize, compare: fn(&mut Differential<Cuda>) -> Result<()>| {
-            let mut differences = Differential::new(card, seed as u64);
+            let mut differences = Differential::new(gpu, seed as u64);
             compare(&mut differences).map(|()| differences.cases())
         };
         let threads: Vec<_> = compare
@@ -275,39 +276,39 @@ on_card!(reductions_and_scans_agree, |card| {
     assert!(wrong.is_empty(), "{wrong:?}");
 });
 
-on_card!(what_cannot_be_had_is_an_error_with_the_reason, |card| {
+on_gpu!(a_missing_device_or_memory_is_an_error_with_the_reason, |gpu| {
     let nothing = Cuda::new(1000).unwrap_err().to_string();
     assert!(nothing.starts_with("Cuda::new: there is no device 1000; "), "{nothing}");
-    let huge = Tensor::<u8, 1, Cuda>::empty([1 << 46], card)?.mutable_data().err();
-    let Some(Error::OutOfMemory { nbytes, .. }) = Tensor::<u8, 1, Cuda>::zeros([1 << 46], card).err() else {
+    let huge = Tensor::<u8, 1, Cuda>::empty([1 << 46], gpu)?.mutable_data().err();
+    let Some(Error::OutOfMemory { nbytes, .. }) = Tensor::<u8, 1, Cuda>::zeros([1 << 46], gpu).err() else {
         panic!("64 TiB were had: {huge:?}")
     };
     assert_eq!(nbytes, 1 << 46);
-    // The card works on.
+    // The GPU still works.
     assert_eq!(
-        Tensor::full([3], 2.5f32, card)?.exp()?.to_vec()?,
+        Tensor::full([3], 2.5f32, gpu)?.exp()?.to_vec()?,
         Tensor::full([3], 2.5f32, &Cpu)?.exp()?.to_vec()?
     );
-    card.check()?;
+    gpu.check()?;
 });
 
-on_card!(cards_of_two_numbers_do_not_mix, |card| {
+on_gpu!(gpus_of_two_numbers_do_not_mix, |gpu| {
     let Ok(other) = Cuda::new(1) else {
-        println!("skipped: there is one card");
+        println!("skipped: there is one GPU");
         return Ok(());
     };
-    assert_ne!(card, &other);
-    let (a, b) = (Tensor::full([2], 1.0f32, card)?, Tensor::full([2], 1.0f32, &other)?);
+    assert_ne!(gpu, &other);
+    let (a, b) = (Tensor::full([2], 1.0f32, gpu)?, Tensor::full([2], 1.0f32, &other)?);
     assert_eq!(
         a.add(&b).unwrap_err().to_string(),
         "add: operands live on Cuda(0) and Cuda(1); `.to(&device)` moves one"
     );
-    assert_eq!(a.add(&b.to(card)?)?.to_vec()?, [2.0, 2.0]);
+    assert_eq!(a.add(&b.to(gpu)?)?.to_vec()?, [2.0, 2.0]);
 });
 
-on_card!(a_device_that_is_chosen_at_run_time, |card| {
+on_gpu!(a_device_that_is_chosen_at_run_time, |gpu| {
     let chosen: AnyDevice = "cuda:0".parse()?;
-    assert_eq!(chosen, AnyDevice::from(card.clone()));
+    assert_eq!(chosen, AnyDevice::from(gpu.clone()));
     let host: AnyDevice = "cpu".parse()?;
     let x = Tensor::from_vec(numbers(12), [3, 4])?;
     let mixed: Vec<Tensor<f32, 2, AnyDevice>> = vec![x.to(&chosen)?, x.to(&host)?];
@@ -318,24 +319,24 @@ on_card!(a_device_that_is_chosen_at_run_time, |card| {
     assert!(matches!("cuda:77".parse::<AnyDevice>(), Err(Error::NoDevice { ordinal: 77, .. })));
 });
 
-on_card!(work_that_is_queued_outlives_the_tensors_that_it_reads, |card| {
+on_gpu!(work_that_is_queued_outlives_the_tensors_that_it_reads, |gpu| {
     let x = Tensor::from_vec(numbers(1 << 16), [1 << 16])?;
     let y = {
-        let first = x.to(card)?;
+        let first = x.to(gpu)?;
         let second = first.lazy().square().eval()?;
         drop(first);
-        (second.lazy() + 1.0).eval()? // `second` goes before anybody has waited
+        (second.lazy() + 1.0).eval()? // `second` is dropped while its work is queued
     };
     assert_eq!(y.to_vec()?, (x.lazy().square() + 1.0).eval()?.to_vec()?);
 });
 
-on_card!(crosswise_operands_go_through_tiles, |card| {
+on_gpu!(transposed_operands_go_through_tiles, |gpu| {
     let x = Tensor::from_vec(numbers(3 * 70 * 45), [3, 70, 45])?;
-    let y = x.to(card)?;
+    let y = x.to(gpu)?;
     let (t, u) = (x.permuted([0, 2, 1])?, y.permuted([0, 2, 1])?);
     assert_eq!(u.to_contiguous()?.to_vec()?, t.to_contiguous()?.to_vec()?);
     let (row, column) = (Tensor::from_vec(numbers(3 * 45 * 70), [3, 45, 70])?, x.permuted([0, 2, 1])?);
-    assert_eq!(row.to(card)?.add(u)?.to_vec()?, row.add(column)?.to_vec()?);
+    assert_eq!(row.to(gpu)?.add(u)?.to_vec()?, row.add(column)?.to_vec()?);
     assert_eq!(y.permuted([1, 2, 0])?.copy()?.to_vec()?, x.permuted([1, 2, 0])?.copy()?.to_vec()?);
 });
 
@@ -344,8 +345,8 @@ fn bits<T: Element, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>) -> Res
     Ok(x.to_vec()?.iter().flat_map(|x| bytemuck::bytes_of(x).to_vec()).collect())
 }
 
-on_card!(neighbors_and_squares_are_taken_together_where_operands_are_large, |card| {
-    let mut differences = Differential::new(card, 23).large();
+on_gpu!(large_operands_use_vector_accesses_and_tiles, |gpu| {
+    let mut differences = Differential::new(gpu, 23).large();
     macro_rules! each {
         ($($t:ty)*) => { $(
             for _ in 0..4 {
@@ -358,10 +359,10 @@ on_card!(neighbors_and_squares_are_taken_together_where_operands_are_large, |car
     println!("{} cases", differences.cases());
 });
 
-on_card!(long_lines_are_scanned_by_many_blocks, |card| {
+on_gpu!(long_lines_are_scanned_by_many_blocks, |gpu| {
     for n in [1025, 4096 * 3 + 1, 100_000] {
         let x = Tensor::from_fn([2, n], |[i, j]| ((i * 5 + j * j) % 13) as i64 - 6, &Cpu)?;
-        let y = x.to(card)?;
+        let y = x.to(gpu)?;
         assert_eq!(y.cumsum(Axis::<1>)?.to_vec()?, x.cumsum(Axis::<1>)?.to_vec()?, "{n}");
         assert_eq!(
             y.reversed(Axis::<1>).cumsum(Axis::<1>)?.to_vec()?,
@@ -397,17 +398,15 @@ impl rankform::kernel::Reducer<i64> for Last {
     }
 }
 
-on_card!(elements_that_meet_in_one_cell_come_in_order_however_many, |card| {
-    // Floating-point sums tell the order.
+on_gpu!(elements_of_one_cell_are_combined_in_order_however_many, |gpu| {
+    // Floating-point sums depend on the order.
     for (n, cells) in [(40, 3), (5000, 7), (3000, 2500)] {
         let same = |index: &Tensor<i64, 2>, columns: usize| {
             let values = Tensor::from_vec(numbers(n * columns), [n, columns])?;
-            let (mut x, mut y) = (
-                Tensor::full([cells, columns], 0.5f32, &Cpu)?,
-                Tensor::full([cells, columns], 0.5f32, card)?,
-            );
+            let (mut x, mut y) =
+                (Tensor::full([cells, columns], 0.5f32, &Cpu)?, Tensor::full([cells, columns], 0.5f32, gpu)?);
             x.scatter(ops::Add, Axis::<0>, index, &values)?;
-            y.scatter(ops::Add, Axis::<0>, &index.to(card)?, &values.to(card)?)?;
+            y.scatter(ops::Add, Axis::<0>, &index.to(gpu)?, &values.to(gpu)?)?;
             assert_eq!(bits(&y)?, bits(&x)?, "{n} × {columns} in {cells}");
             Ok::<(), Error>(())
         };
@@ -419,24 +418,24 @@ on_card!(elements_that_meet_in_one_cell_come_in_order_however_many, |card| {
     }
 });
 
-on_card!(long_lines_are_sorted_and_equal_elements_stay_in_order, |card| {
+on_gpu!(long_lines_are_sorted_and_equal_elements_stay_in_order, |gpu| {
     let x = Tensor::from_fn([2, 9000], |[i, j]| ((i + j * 7919) % 501) as f32 - 250.0, &Cpu)?;
-    let y = x.to(card)?;
+    let y = x.to(gpu)?;
     assert_eq!(y.sort(Axis::<1>)?.to_vec()?, x.sort(Axis::<1>)?.to_vec()?);
     assert_eq!(y.argsort(Axis::<1>)?.to_vec()?, x.argsort(Axis::<1>)?.to_vec()?);
     assert_eq!(y.argsort_descending(Axis::<1>)?.to_vec()?, x.argsort_descending(Axis::<1>)?.to_vec()?);
 });
 
-on_card!(random_numbers_are_those_of_the_cpu, |card| {
+on_gpu!(random_numbers_have_the_bits_of_the_cpu, |gpu| {
     let x = Tensor::<f32, 2>::random_normal([70, 130], 1.0, 2.0, 9, &Cpu)?;
-    assert!(bits(&Tensor::<f32, 2, Cuda>::random_normal([70, 130], 1.0, 2.0, 9, card)?)? == bits(&x)?, "f32");
+    assert!(bits(&Tensor::<f32, 2, Cuda>::random_normal([70, 130], 1.0, 2.0, 9, gpu)?)? == bits(&x)?, "f32");
     let x = Tensor::<f64, 1>::random_uniform([999], -1.0..3.0, 4, &Cpu)?;
-    assert!(bits(&Tensor::<f64, 1, Cuda>::random_uniform([999], -1.0..3.0, 4, card)?)? == bits(&x)?, "f64");
+    assert!(bits(&Tensor::<f64, 1, Cuda>::random_uniform([999], -1.0..3.0, 4, gpu)?)? == bits(&x)?, "f64");
 });
 
-on_card!(rows_longer_than_a_block_holds_are_settled_too, |card| {
+on_gpu!(rows_longer_than_the_registers_of_a_block_agree_too, |gpu| {
     let x = Tensor::<f32, 2>::random_normal([2, 40_000], 0.0, 3.0, 2, &Cpu)?;
-    let y = x.to(card)?;
+    let y = x.to(gpu)?;
     let close = |a: Vec<f32>, b: Vec<f32>, most: f32| {
         a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= most * b.abs().max(1e-9))
     };

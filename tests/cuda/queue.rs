@@ -1,19 +1,20 @@
-//! What is queued on a graphics card: its memory, its order on several streams, its errors, which come late; graphs, copies
-//! that nobody waits for, kernels of one's own. Without a card it says that it was skipped.
+//! Work that is queued on a GPU: its memory, its order on several streams, its deferred errors; graphs,
+//! asynchronous copies, kernels from CUDA source. Without a GPU the tests say that they were skipped.
 //!
-//! On the simulator every kernel's use of memory is checked for its order beside other streams', and failures are planned
-//! (`cudaSimFail`); a test that loses a card has a card of its own.
+//! The simulator checks the order of every kernel's uses of memory among all streams, and fails where a test
+//! plans it (`cudaSimFail`). A test that loses a GPU has a GPU of its own.
 
-use crate::{card, numbers, on_card};
-use rankform::cuda::{Grid, In, Out, Source, Value};
+use crate::{gpu, numbers, on_gpu};
+use rankform::cuda::{Input, KernelSource, LaunchConfig, Output, Scalar};
 use rankform::kernel::Reducer;
 use rankform::prelude::*;
 use rankform::{AnyDevice, Cuda};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// Plans a failure of the simulator's: of allocations (0), or of kernels when they run (1). False on a real card.
-fn fail(card: &Cuda, kind: i32, skip: usize, times: usize, status: i32) -> bool {
+/// Plans a failure of the simulator's: of allocations (0), or of kernels when they run (1). False on a real
+/// GPU.
+fn fail(gpu: &Cuda, kind: i32, skip: usize, times: usize, status: i32) -> bool {
     // SAFETY: the driver, which is loaded, or the simulator in its place; the function has this type there.
     unsafe {
         let Ok(driver) = libloading::Library::new("libcuda.so.1") else { return false };
@@ -23,7 +24,7 @@ fn fail(card: &Cuda, kind: i32, skip: usize, times: usize, status: i32) -> bool 
             println!("skipped: failures can be planned on the simulator only");
             return false;
         };
-        plan(card.ordinal() as i32, kind, skip, times, status) == 0
+        plan(gpu.ordinal() as i32, kind, skip, times, status) == 0
     }
 }
 const ALLOCATIONS: i32 = 0;
@@ -33,38 +34,38 @@ const LAUNCH_FAILED: i32 = 719;
 
 // ------------------------------------------------------------ memory
 
-on_card!(memory_is_counted_kept_and_given_back, |card| {
-    card.trim()?;
-    let before = card.memory();
+on_gpu!(memory_is_counted_kept_and_given_back, |gpu| {
+    gpu.trim()?;
+    let before = gpu.memory();
     assert_eq!((before.live, before.kept), (0, 0));
-    let x = Tensor::<f32, 1, Cuda>::zeros([1 << 18], card)?;
-    let live = card.memory().live;
+    let x = Tensor::<f32, 1, Cuda>::zeros([1 << 18], gpu)?;
+    let live = gpu.memory().live;
     assert!(live >= 1 << 20, "{live}");
     drop(x);
-    assert_eq!((card.memory().live, card.memory().kept), (0, live));
-    let y = Tensor::<f32, 1, Cuda>::full([1 << 18], 1.0, card)?;
-    let now = card.memory();
+    assert_eq!((gpu.memory().live, gpu.memory().kept), (0, live));
+    let y = Tensor::<f32, 1, Cuda>::full([1 << 18], 1.0, gpu)?;
+    let now = gpu.memory();
     assert_eq!(
         (now.kept, now.fresh - before.fresh, now.reused - before.reused),
         (0, 1, 1),
         "the same block again"
     );
     drop(y);
-    assert_eq!((card.trim()?, card.memory().kept), (live, 0));
+    assert_eq!((gpu.trim()?, gpu.memory().kept), (live, 0));
 });
 
-on_card!(beyond_the_limit_there_is_no_memory_and_what_is_kept_goes_first, |card| {
-    card.trim()?;
-    let x = Tensor::<u8, 1, Cuda>::zeros([1 << 20], card)?;
-    card.set_memory_limit(3 << 20);
-    assert_eq!(card.memory().limit, 3 << 20);
-    let y = Tensor::<u8, 1, Cuda>::zeros([1 << 20], card)?;
+on_gpu!(beyond_the_limit_kept_memory_goes_first_and_then_there_is_none, |gpu| {
+    gpu.trim()?;
+    let x = Tensor::<u8, 1, Cuda>::zeros([1 << 20], gpu)?;
+    gpu.set_memory_limit(3 << 20);
+    assert_eq!(gpu.memory().limit, 3 << 20);
+    let y = Tensor::<u8, 1, Cuda>::zeros([1 << 20], gpu)?;
     drop(y);
-    // The kept megabyte does not serve two, and has to go.
-    let z = Tensor::<u8, 1, Cuda>::zeros([2 << 20], card)?;
-    assert_eq!(card.memory().kept, 0);
-    let beyond = Tensor::<u8, 1, Cuda>::zeros([1], card).err();
-    card.set_memory_limit(usize::MAX);
+    // The kept block of one megabyte does not serve two, and is given back.
+    let z = Tensor::<u8, 1, Cuda>::zeros([2 << 20], gpu)?;
+    assert_eq!(gpu.memory().kept, 0);
+    let beyond = Tensor::<u8, 1, Cuda>::zeros([1], gpu).err();
+    gpu.set_memory_limit(usize::MAX);
     assert_eq!(beyond, Some(Error::OutOfMemory { op: "allocate", nbytes: 1 }));
     assert_eq!(
         (x.add(1)?.sum(All)?.item()?, z.sum(All)?.item()?),
@@ -73,20 +74,20 @@ on_card!(beyond_the_limit_there_is_no_memory_and_what_is_kept_goes_first, |card|
     );
 });
 
-on_card!(each_allocation_that_fails_is_an_error_and_leaves_nothing, |card| {
-    let x = Tensor::from_vec(numbers(300), [3, 100])?.to(card)?;
-    let index = Tensor::from([2i64, 0]).to(card)?;
+on_gpu!(each_allocation_that_fails_is_an_error_and_leaves_nothing, |gpu| {
+    let x = Tensor::from_vec(numbers(300), [3, 100])?.to(gpu)?;
+    let index = Tensor::from([2i64, 0]).to(gpu)?;
     let work = || -> Result<Vec<f32>> {
         let y = x.softmax(Axis::<1>)?.matmul(x.transposed())?;
         y.index_select(Axis::<0>, &index)?.sort(Axis::<1>)?.sum(Axis::<0>)?.to_vec()
     };
     let expected = work()?;
-    let live = card.memory().live;
+    let live = gpu.memory().live;
     let mut failures = 0;
     for n in 0.. {
-        card.trim()?;
-        // The second attempt, after what is kept was given back, fails as well.
-        if !fail(card, ALLOCATIONS, n, 2, OUT_OF_MEMORY) {
+        gpu.trim()?;
+        // The second attempt, after kept memory was given back, fails as well.
+        if !fail(gpu, ALLOCATIONS, n, 2, OUT_OF_MEMORY) {
             return Ok(());
         }
         match work() {
@@ -98,25 +99,25 @@ on_card!(each_allocation_that_fails_is_an_error_and_leaves_nothing, |card| {
             }
         }
         failures += 1;
-        assert_eq!(card.memory().live, live, "allocation {n}");
+        assert_eq!(gpu.memory().live, live, "allocation {n}");
     }
     assert!(failures > 5, "{failures}");
-    while Tensor::<u8, 1, Cuda>::zeros([12345], card).is_err() {}
+    while Tensor::<u8, 1, Cuda>::zeros([12345], gpu).is_err() {}
     assert_eq!(work()?, expected);
 });
 
 // ------------------------------------------------------------ order
 
-on_card!(streams_wait_where_they_meet_in_memory, |card| {
-    let (a, b) = (card.stream()?, card.stream()?);
-    assert_eq!(&a, card);
+on_gpu!(streams_wait_where_they_use_the_same_memory, |gpu| {
+    let (a, b) = (gpu.stream()?, gpu.stream()?);
+    assert_eq!(&a, gpu);
     let x = Tensor::from_vec(numbers(5000), [5000])?;
     let mut expected = x.copy()?;
-    let mut y = x.to(card)?;
+    let mut y = x.to(gpu)?;
     for round in 0..6 {
-        // Read on two streams what a third has written; write where they have read; drop at once.
+        // Two streams read memory that a third has written; it writes where they have read; drops follow.
         let (e, s) = (a.scope(|| y.exp())?, b.scope(|| y.sin())?);
-        y = card.scope(|| (e.lazy() * 0.0 + &s + &y).eval())?;
+        y = gpu.scope(|| (e.lazy() * 0.0 + &s + &y).eval())?;
         drop(e);
         let noise = a.scope(|| Tensor::full([5000], round as f32, &a))?;
         b.scope(|| noise.lazy().abs().eval_into(&mut y.view_mut()?))?;
@@ -130,45 +131,45 @@ on_card!(streams_wait_where_they_meet_in_memory, |card| {
     assert_eq!(z.to_vec()?, y.to_vec()?);
 });
 
-on_card!(fresh_zeros_are_there_before_another_stream_reads_or_writes_them, |card| {
-    let stream = card.stream()?;
+on_gpu!(new_zeros_are_written_before_another_stream_uses_them, |gpu| {
+    let stream = gpu.stream()?;
     for size in [1000, 100_000, 1 << 20] {
-        card.trim()?; // memory of the driver's, which nobody had before
-        let mut x = Tensor::<f32, 1, Cuda>::zeros([size], card)?;
+        gpu.trim()?; // new memory of the driver
+        let mut x = Tensor::<f32, 1, Cuda>::zeros([size], gpu)?;
         let y = stream.scope(|| x.lazy().exp().eval())?;
         stream.scope(|| (y.lazy() + 1.0).eval_into(&mut x.view_mut()?))?;
         assert_eq!((y.max(All)?.item()?, x.min(All)?.item()?), (1.0, 2.0));
     }
 });
 
-on_card!(memory_that_one_stream_gives_back_serves_another_in_order, |card| {
-    card.trim()?;
-    let streams = [card.clone(), card.stream()?, card.stream()?];
-    let x = Tensor::from_vec(numbers(4096), [4096])?.to(card)?;
+on_gpu!(memory_released_by_one_stream_serves_another_in_order, |gpu| {
+    gpu.trim()?;
+    let streams = [gpu.clone(), gpu.stream()?, gpu.stream()?];
+    let x = Tensor::from_vec(numbers(4096), [4096])?.to(gpu)?;
     let expected = x.lazy().square().eval()?.to_vec()?;
-    let before = card.memory();
+    let before = gpu.memory();
     for round in 0..30 {
         let (one, other) = (&streams[round % 3], &streams[(round + 1) % 3]);
         let y = one.scope(|| x.lazy().square().eval())?;
-        // Used on another stream, and dropped with that work queued.
+        // Used on another stream, and dropped while that work is queued.
         let z = other.scope(|| y.copy())?;
         drop(y);
         if round % 5 == 0 {
             assert_eq!(z.to_vec()?, expected);
         }
     }
-    let after = card.memory();
+    let after = gpu.memory();
     assert!(after.reused - before.reused > 50 && after.fresh - before.fresh < 8, "{before:?} {after:?}");
 });
 
-on_card!(threads_with_streams_of_their_own_share_a_card, |card| {
-    let x = Arc::new(Tensor::from_vec(numbers(1000), [1000])?.to(card)?);
+on_gpu!(threads_with_streams_of_their_own_share_a_gpu, |gpu| {
+    let x = Arc::new(Tensor::from_vec(numbers(1000), [1000])?.to(gpu)?);
     let expected = x.exp()?.sum(All)?.item()?;
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            let (x, card) = (x.clone(), card.clone());
+            let (x, gpu) = (x.clone(), gpu.clone());
             scope.spawn(move || {
-                let stream = card.stream().unwrap();
+                let stream = gpu.stream().unwrap();
                 for _ in 0..10 {
                     let y = stream.scope(|| x.exp()).unwrap();
                     assert_eq!(y.sum(All).unwrap().item().unwrap(), expected);
@@ -178,7 +179,7 @@ on_card!(threads_with_streams_of_their_own_share_a_card, |card| {
     });
 });
 
-on_card!(an_adopted_block_is_given_back_once_after_its_work_and_not_in_a_child, |card| {
+on_gpu!(an_adopted_block_is_given_back_once_after_its_work_and_not_in_a_child, |gpu| {
     let given = Arc::new(AtomicUsize::new(0));
     let adopt = |owner: &Tensor<f32, 1, Cuda>| {
         let (given, handle) = (given.clone(), owner.share_data());
@@ -189,10 +190,10 @@ on_card!(an_adopted_block_is_given_back_once_after_its_work_and_not_in_a_child, 
             given.fetch_add(1, SeqCst);
             drop(handle);
         };
-        // SAFETY: the memory of `owner`, whose handle the deleter keeps; nobody writes it.
-        unsafe { Tensor::<f32, 1, Cuda>::from_external(address, [100], card, free) }
+        // SAFETY: the memory of `owner`, whose handle the deleter keeps; it is not written.
+        unsafe { Tensor::<f32, 1, Cuda>::from_external(address, [100], gpu, free) }
     };
-    let owner = Tensor::full([100], 2.0f32, card)?;
+    let owner = Tensor::full([100], 2.0f32, gpu)?;
     let x = adopt(&owner)?;
     let y = x.exp()?;
     std::thread::spawn(move || drop(x)).join().unwrap();
@@ -217,84 +218,84 @@ on_card!(an_adopted_block_is_given_back_once_after_its_work_and_not_in_a_child, 
     drop((owner, y));
 });
 
-// ------------------------------------------------------------ errors that come late
+// ------------------------------------------------------------ deferred errors
 
-/// A card that a test may lose; none on a machine with real ones.
+/// A GPU that a test may lose; `None` on a machine with real GPUs.
 fn losable(ordinal: usize) -> Option<Cuda> {
-    let card = card(ordinal)?;
-    fail(&card, KERNELS, usize::MAX, 1, LAUNCH_FAILED).then_some(card)
+    let gpu = gpu(ordinal)?;
+    fail(&gpu, KERNELS, usize::MAX, 1, LAUNCH_FAILED).then_some(gpu)
 }
 
 #[test]
-fn a_late_error_names_the_operation_that_failed_and_no_other_call_returns_it() -> Result<()> {
-    let Some(card) = losable(2) else { return Ok(()) };
-    let x = Tensor::from_vec(numbers(100), [10, 10])?.to(&card)?;
+fn a_deferred_error_names_the_operation_that_failed_and_no_other_call_returns_it() -> Result<()> {
+    let Some(gpu) = losable(2) else { return Ok(()) };
+    let x = Tensor::from_vec(numbers(100), [10, 10])?.to(&gpu)?;
     let kept = x.sin()?;
-    card.synchronize()?;
-    assert!(fail(&card, KERNELS, 1, 1, LAUNCH_FAILED));
+    gpu.synchronize()?;
+    assert!(fail(&gpu, KERNELS, 1, 1, LAUNCH_FAILED));
     // All three calls return before anything runs; the second kernel fails.
     let y = x.exp()?;
     let z = (y.lazy().cos() + 1.0).eval()?;
     let sum = z.sum(Axis::<0>)?;
-    let late = card.synchronize().unwrap_err();
-    let Error::Fault { op, what } = &late else { panic!("{late}") };
-    assert!(op.contains("cos") && !op.contains("exp") && what.contains("LAUNCH_FAILED"), "{late}");
-    // A call that has nothing to do with it refuses in words of its own.
+    let deferred = gpu.synchronize().unwrap_err();
+    let Error::Fault { op, what } = &deferred else { panic!("{deferred}") };
+    assert!(op.contains("cos") && !op.contains("exp") && what.contains("LAUNCH_FAILED"), "{deferred}");
+    // An unrelated call is refused with an error of its own.
     let refused = kept.add(&kept).unwrap_err();
     let Error::Fault { op: own, what } = &refused else { panic!("{refused}") };
     assert!(!own.contains("cos") && what.contains("earlier operation") && what.contains(op), "{refused}");
-    assert_eq!(card.check().unwrap_err(), late);
-    assert_eq!(sum.to_vec().unwrap_err(), late, "what waits for the work returns its error");
-    // Dropping goes on as ever, and does not hide the error.
+    assert_eq!(gpu.check().unwrap_err(), deferred);
+    assert_eq!(sum.to_vec().unwrap_err(), deferred, "a read of the result returns the error of the work");
+    // Drops still work, and do not hide the error.
     drop((x, y, z, sum, kept));
-    assert_eq!(card.memory().live, 0);
-    assert_eq!(card.check().unwrap_err(), late);
+    assert_eq!(gpu.memory().live, 0);
+    assert_eq!(gpu.check().unwrap_err(), deferred);
     Ok(())
 }
 
 #[test]
-fn a_late_error_of_a_reduction_on_a_stream_comes_where_it_is_waited_for() -> Result<()> {
-    let Some(card) = losable(3) else { return Ok(()) };
-    let stream = card.stream()?;
+fn a_deferred_error_of_a_reduction_on_a_stream_comes_where_it_is_waited_for() -> Result<()> {
+    let Some(gpu) = losable(3) else { return Ok(()) };
+    let stream = gpu.stream()?;
     let x = Tensor::from_vec(numbers(3000), [30, 100])?.to(&stream)?;
-    card.synchronize()?;
-    assert!(fail(&card, KERNELS, 0, 1, LAUNCH_FAILED));
+    gpu.synchronize()?;
+    assert!(fail(&gpu, KERNELS, 0, 1, LAUNCH_FAILED));
     let y = x.max(Axis::<1>)?;
-    let late = y.to_vec().unwrap_err();
-    assert!(matches!(late, Error::Fault { op, .. } if op == "max"), "{late}");
-    assert_eq!(stream.synchronize().unwrap_err(), late);
+    let deferred = y.to_vec().unwrap_err();
+    assert!(matches!(deferred, Error::Fault { op, .. } if op == "max"), "{deferred}");
+    assert_eq!(stream.synchronize().unwrap_err(), deferred);
     Ok(())
 }
 
 #[test]
 fn a_kernel_that_writes_outside_is_named() -> Result<()> {
-    let Some(card) = losable(4) else { return Ok(()) };
-    // SAFETY: none: it writes behind its operand, which the simulator finds.
-    let wrong: Source<(Out<f32, 1>,)> = unsafe {
-        Source::new(
+    let Some(gpu) = losable(4) else { return Ok(()) };
+    // SAFETY: unsound on purpose: it writes past its operand, which the simulator reports.
+    let wrong: KernelSource<(Output<f32, 1>,)> = unsafe {
+        KernelSource::new(
             "wrong",
             ["y"],
             "__device__ void wrong(const Operands& a) { a.y.data[a.y.size[0]] = 1.0f; }",
         )
     };
-    let mut y = Tensor::<f32, 1, Cuda>::zeros([8], &card)?;
-    wrong.launch(Grid::over(1, 1), (&mut y,))?;
-    let z = Tensor::full([8], 1.0f32, &card)?;
-    let late = card.synchronize().unwrap_err();
-    assert!(matches!(late, Error::Fault { op: "wrong", .. }), "{late}");
+    let mut y = Tensor::<f32, 1, Cuda>::zeros([8], &gpu)?;
+    wrong.launch(LaunchConfig::over(1, 1), (&mut y,))?;
+    let z = Tensor::full([8], 1.0f32, &gpu)?;
+    let deferred = gpu.synchronize().unwrap_err();
+    assert!(matches!(deferred, Error::Fault { op: "wrong", .. }), "{deferred}");
     drop(z);
     Ok(())
 }
 
 // ------------------------------------------------------------ graphs
 
-on_card!(a_graph_runs_its_work_again_on_what_stands_in_memory_now, |card| {
-    let mut x = Tensor::from_vec(numbers(60), [6, 10])?.to(card)?;
-    let weights = Tensor::from_vec(numbers(40), [10, 4])?.to(card)?;
+on_gpu!(a_graph_runs_its_work_again_on_the_present_contents_of_memory, |gpu| {
+    let mut x = Tensor::from_vec(numbers(60), [6, 10])?.to(gpu)?;
+    let weights = Tensor::from_vec(numbers(40), [10, 4])?.to(gpu)?;
     let work = |x: &Tensor<f32, 2, Cuda>| x.lazy().exp().eval()?.softmax(Axis::<1>)?.matmul(&weights);
-    let graph = card.capture(|| work(&x))?;
+    let graph = gpu.capture(|| work(&x))?;
     assert_eq!(graph.value().to_vec()?, [0.0; 24], "nothing has run");
-    let launches = card.statistics().launches;
+    let launches = gpu.statistics().launches;
     for round in 0..3 {
         let fresh = Tensor::from_vec(numbers(60), [6, 10])?.mul(round as f32 / 9.0)?;
         fresh.copy_to(&mut x)?;
@@ -302,121 +303,121 @@ on_card!(a_graph_runs_its_work_again_on_what_stands_in_memory_now, |card| {
         let (found, expected) = (graph.value().to_vec()?, work(&x)?.to_vec()?);
         assert_eq!(found, expected, "round {round}");
     }
-    assert!(card.statistics().launches > launches);
+    assert!(gpu.statistics().launches > launches);
 });
 
-on_card!(a_graph_keeps_the_memory_that_it_uses, |card| {
-    card.trim()?;
+on_gpu!(a_graph_keeps_the_memory_that_it_uses, |gpu| {
+    gpu.trim()?;
     let graph = {
-        let x = Tensor::full([1000], 3.0f32, card)?;
-        let mut total = Tensor::full([1000], 0.0f32, card)?;
-        let handle = card.capture(|| {
-            let square = x.lazy().square().eval()?; // goes before the graph does
+        let x = Tensor::full([1000], 3.0f32, gpu)?;
+        let mut total = Tensor::full([1000], 0.0f32, gpu)?;
+        let handle = gpu.capture(|| {
+            let square = x.lazy().square().eval()?; // dropped before the graph
             (total.lazy() + &square).eval()?.copy_to(&mut total)
         })?;
         drop((x, total));
         handle
     };
-    assert!(card.memory().live >= 12_000, "{:?}", card.memory());
-    let other = Tensor::full([1000], 7.0f32, card)?; // takes none of it
+    assert!(gpu.memory().live >= 12_000, "{:?}", gpu.memory());
+    let other = Tensor::full([1000], 7.0f32, gpu)?; // does not reuse its memory
     (0..3).try_for_each(|_| graph.replay())?;
     assert_eq!(other.to_vec()?, [7.0; 1000]);
     drop(graph);
     drop(other);
-    assert_eq!(card.memory().live, 0);
+    assert_eq!(gpu.memory().live, 0);
 });
 
-on_card!(what_a_graph_cannot_hold_is_an_error_and_the_card_goes_on, |card| {
-    let x = Tensor::full([4], 1.0f32, card)?;
-    let waits = card.capture(|| x.exp()?.to_vec()).unwrap_err();
+on_gpu!(work_that_a_graph_cannot_record_is_an_error_and_the_gpu_goes_on, |gpu| {
+    let x = Tensor::full([4], 1.0f32, gpu)?;
+    let waits = gpu.capture(|| x.exp()?.to_vec()).unwrap_err();
     assert!(waits.to_string().contains("cannot") && waits.to_string().contains("graph"), "{waits}");
-    let index = Tensor::from([0i64, 3]).to(card)?;
-    assert!(card.capture(|| x.index_select(Axis::<0>, &index)).is_err());
-    let own = card.capture(|| Err::<(), _>(Error::Empty { op: "mine", sizes: [0usize].into() }));
+    let index = Tensor::from([0i64, 3]).to(gpu)?;
+    assert!(gpu.capture(|| x.index_select(Axis::<0>, &index)).is_err());
+    let own = gpu.capture(|| Err::<(), _>(Error::Empty { op: "mine", sizes: [0usize].into() }));
     assert!(matches!(own.unwrap_err(), Error::Empty { op: "mine", .. }));
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        card.capture(|| -> Result<()> { panic!("as planned") })
+        gpu.capture(|| -> Result<()> { panic!("as planned") })
     }));
     assert!(panicked.is_err());
-    assert!(card.capture(|| card.capture(|| Ok(()))).is_err(), "one in another");
-    card.capture(|| Ok(()))?.replay()?;
+    assert!(gpu.capture(|| gpu.capture(|| Ok(()))).is_err(), "one in another");
+    gpu.capture(|| Ok(()))?.replay()?;
     assert_eq!(x.exp()?.to_vec()?, Tensor::full([4], 1.0f32, &Cpu)?.exp()?.to_vec()?);
 });
 
-on_card!(kernels_are_compiled_beforehand, |card| {
-    let (launches, compiled) = (card.statistics().launches, card.statistics().compiled);
-    let work = |n: usize| Tensor::<f64, 2, Cuda>::zeros([n, 33], card)?.lazy().cosh().sum(Axis::<1>);
-    let nothing = card.warm_up(|| work(17)?.to_vec())?;
-    assert_eq!((nothing, card.statistics().launches), (vec![0.0; 17], launches));
-    let after = card.statistics().compiled;
+on_gpu!(kernels_are_compiled_beforehand, |gpu| {
+    let (launches, compiled) = (gpu.statistics().launches, gpu.statistics().compiled);
+    let work = |n: usize| Tensor::<f64, 2, Cuda>::zeros([n, 33], gpu)?.lazy().cosh().sum(Axis::<1>);
+    let nothing = gpu.warm_up(|| work(17)?.to_vec())?;
+    assert_eq!((nothing, gpu.statistics().launches), (vec![0.0; 17], launches));
+    let after = gpu.statistics().compiled;
     assert!(after > compiled);
     assert_eq!(work(17)?.to_vec()?, [33.0; 17]);
-    assert_eq!(card.statistics().compiled, after);
+    assert_eq!(gpu.statistics().compiled, after);
 });
 
 // ------------------------------------------------------------ copies
 
-on_card!(copies_to_and_from_pinned_memory_are_not_waited_for, |card| {
-    let mut host = Tensor::<f32, 2>::pinned([50, 20], card)?;
+on_gpu!(copies_to_and_from_pinned_memory_are_not_waited_for, |gpu| {
+    let mut host = Tensor::<f32, 2>::pinned([50, 20], gpu)?;
     assert_eq!(host.to_vec()?, [0.0; 1000]);
     host.data_mut()?.copy_from_slice(&numbers(1000));
     let beside = host.share_data();
-    let (x, copied) = host.upload(card)?;
-    // While the copy has a handle, nobody writes.
+    let (x, copied) = host.upload(gpu)?;
+    // The copy holds a handle, and the tensor cannot be written.
     let mut beside = beside;
     assert!(matches!(beside.data_mut(), Err(Error::Shared { .. })));
-    let result = x.exp()?.download(Tensor::pinned([50, 20], card)?)?;
+    let result = x.exp()?.download(Tensor::pinned([50, 20], gpu)?)?;
     drop(x);
     drop(copied.wait()?);
     while !result.is_done()? {}
     let result = result.wait()?;
     assert_eq!(result.to_vec()?, beside.exp()?.to_vec()?);
     // Transposed, of other sizes, empty, dropped without waiting.
-    let x = beside.to(card)?;
+    let x = beside.to(gpu)?;
     let turned = x.share_data().into_transposed()?;
     assert_eq!(
-        turned.download(Tensor::pinned([20, 50], card)?)?.wait()?.to_vec()?,
+        turned.download(Tensor::pinned([20, 50], gpu)?)?.wait()?.to_vec()?,
         beside.transposed().to_vec()?
     );
     assert!(matches!(
-        turned.download(Tensor::pinned([50, 20], card)?),
+        turned.download(Tensor::pinned([50, 20], gpu)?),
         Err(Error::Output { op: "download", .. })
     ));
     assert!(matches!(
-        beside.share_data().into_transposed()?.upload(card),
+        beside.share_data().into_transposed()?.upload(gpu),
         Err(Error::NeedsCopy { op: "upload", .. })
     ));
-    let (empty, none) = Tensor::<f32, 1>::pinned([0], card)?.upload(card)?;
+    let (empty, none) = Tensor::<f32, 1>::pinned([0], gpu)?.upload(gpu)?;
     assert_eq!((empty.to_vec()?.len(), none.wait()?.numel()), (0, 0));
-    let (y, _dropped) = beside.share_data().upload(card)?;
+    let (y, _dropped) = beside.share_data().upload(gpu)?;
     assert_eq!(y.to_vec()?, beside.to_vec()?);
     // Memory that is not pinned is read at once.
-    let (z, _) = Tensor::from_vec(numbers(10), [10])?.upload(card)?;
+    let (z, _) = Tensor::from_vec(numbers(10), [10])?.upload(gpu)?;
     assert_eq!(z.download(Tensor::zeros([10], &Cpu)?)?.wait()?.to_vec()?, numbers(10));
 });
 
-on_card!(cards_copy_to_each_other, |card| {
-    let Some(other) = crate::card(1) else { return Ok(()) };
+on_gpu!(gpus_copy_to_each_other, |gpu| {
+    let Some(other) = crate::gpu(1) else { return Ok(()) };
     let x = Tensor::from_vec(numbers(600), [20, 30])?;
     let stream = other.stream()?;
     for _ in 0..3 {
-        let there = x.to(card)?.exp()?.to(&other)?; // the source goes at once
-        let back = stream.scope(|| there.lazy().ln().eval())?.transposed().to(card)?;
+        let there = x.to(gpu)?.exp()?.to(&other)?; // the source is dropped at once
+        let back = stream.scope(|| there.lazy().ln().eval())?.transposed().to(gpu)?;
         assert_eq!(there.to_vec()?, x.exp()?.to_vec()?);
         assert_eq!(back.size(), [30, 20]);
         assert_eq!(back.to_vec()?, x.exp()?.ln()?.transposed().to_vec()?);
     }
-    let (any, far): (AnyDevice, AnyDevice) = (card.clone().into(), other.clone().into());
-    assert_eq!(x.to(&any)?.to(&other)?.to(&far)?.to(card)?.to_vec()?, x.to_vec()?);
+    let (any, far): (AnyDevice, AnyDevice) = (gpu.clone().into(), other.clone().into());
+    assert_eq!(x.to(&any)?.to(&other)?.to(&far)?.to(gpu)?.to_vec()?, x.to_vec()?);
     other.synchronize()?;
     assert_eq!(other.memory().live, 0);
 });
 
 // ------------------------------------------------------------ AnyDevice
 
-on_card!(a_tensor_changes_the_type_of_its_device_without_a_copy, |card| {
+on_gpu!(a_tensor_changes_the_type_of_its_device_without_a_copy, |gpu| {
     let (x, y) = (Tensor::from_vec(numbers(12), [3, 4])?, Tensor::from_vec(numbers(5000), [50, 100])?);
-    let (there, expected) = (y.to(card)?, y.to_vec()?);
+    let (there, expected) = (y.to(gpu)?, y.to_vec()?);
     let addresses = [x.raw_ptr(), y.raw_ptr(), there.raw_ptr()];
     let mixed: Vec<Tensor<f32, 2, AnyDevice>> = vec![x.into_any()?, y.into_any()?, there.into_any()?];
     for (tensor, address) in mixed.iter().zip(addresses) {
@@ -437,12 +438,12 @@ on_card!(a_tensor_changes_the_type_of_its_device_without_a_copy, |card| {
     assert_eq!(again.to_vec()?, y.add(1.0)?.to_vec()?);
 });
 
-// ------------------------------------------------------------ kernels of one's own
+// ------------------------------------------------------------ kernels from CUDA source
 
-on_card!(a_kernel_from_source_finds_its_operands_in_any_layout, |card| {
-    // SAFETY: it keeps to the sizes of `y`, and calls give `x` and `rows` the same.
-    let scaled: Source<(In<f32, 2>, In<f64, 1>, Value<f32>, Value<bool>, Out<f32, 2>)> = unsafe {
-        Source::new(
+on_gpu!(a_kernel_from_source_finds_its_operands_in_any_layout, |gpu| {
+    // SAFETY: it accesses only the sizes of `y`, and launches give `x` and `rows` the same sizes.
+    let scaled: KernelSource<(Input<f32, 2>, Input<f64, 1>, Scalar<f32>, Scalar<bool>, Output<f32, 2>)> = unsafe {
+        KernelSource::new(
             "scaled",
             ["x", "rows", "by", "negative", "y"],
             "DI f32 sign(bool negative) { return negative ? -1.0f : 1.0f; }
@@ -454,65 +455,71 @@ on_card!(a_kernel_from_source_finds_its_operands_in_any_layout, |card| {
     };
     let x = Tensor::from_vec(numbers(96), [8, 12])?;
     let rows = Tensor::from_fn([6], |[i]| i as f64, &Cpu)?;
-    let there = x.to(card)?;
+    let there = x.to(gpu)?;
     let views = [
         (x.slice((..6, ..8))?, there.slice((..6, ..8))?),
         (x.slice((2.., 4..))?.reversed(Axis::<0>), there.slice((2.., 4..))?.reversed(Axis::<0>)),
     ];
     for (host, view) in views {
-        let mut y = Tensor::<f32, 2, Cuda>::zeros([6, 8], card)?;
-        scaled.launch(Grid::over(48, 32), (view, &rows.to(card)?, 2.0, true, &mut y))?;
+        let mut y = Tensor::<f32, 2, Cuda>::zeros([6, 8], gpu)?;
+        scaled.launch(LaunchConfig::over(48, 32), (view, &rows.to(gpu)?, 2.0, true, &mut y))?;
         let expected = Tensor::from_fn([6, 8], |[i, j]| -(host[[i, j]] * 2.0 + rows[[i]] as f32), &Cpu)?;
         assert_eq!(y.to_vec()?, expected.to_vec()?);
     }
     // Into a transposed view, with an expanded operand.
-    let mut y = Tensor::<f32, 2, Cuda>::zeros([8, 6], card)?;
-    let one = Tensor::full([1, 1], 3.0f32, card)?;
+    let mut y = Tensor::<f32, 2, Cuda>::zeros([8, 6], gpu)?;
+    let one = Tensor::full([1, 1], 3.0f32, gpu)?;
     scaled.launch(
-        Grid::over(48, 64),
-        (one.broadcast_to([6, 8])?, &rows.to(card)?, 1.0, false, y.view_mut()?.transposed()),
+        LaunchConfig::over(48, 64),
+        (one.broadcast_to([6, 8])?, &rows.to(gpu)?, 1.0, false, y.view_mut()?.transposed()),
     )?;
     assert_eq!(y.to_vec()?, Tensor::from_fn([8, 6], |[_, i]| 3.0 + i as f32, &Cpu)?.to_vec()?);
-    // What a launch refuses.
+    // A launch refuses these.
     let shared = y.share_data();
-    let refused =
-        scaled.launch(Grid::over(48, 64), (one.broadcast_to([6, 8])?, &rows.to(card)?, 1.0, false, &mut y));
+    let refused = scaled
+        .launch(LaunchConfig::over(48, 64), (one.broadcast_to([6, 8])?, &rows.to(gpu)?, 1.0, false, &mut y));
     assert!(matches!(refused, Err(Error::Shared { op: "scaled", .. })));
     drop(shared);
-    let mut grid = Grid::over(48, 2000);
+    let mut config = LaunchConfig::over(48, 2000);
     let too_many =
-        scaled.launch(grid, (one.broadcast_to([6, 8])?, &rows.to(card)?, 1.0, false, &mut y)).unwrap_err();
-    assert!(too_many.to_string().starts_with("scaled: no card takes Grid"), "{too_many}");
-    grid.blocks[0] = 0;
-    scaled.launch(grid, (one.broadcast_to([6, 8])?, &rows.to(card)?, 1.0, false, &mut y))?;
-    if let Some(other) = crate::card(1) {
-        let elsewhere = scaled
-            .launch(Grid::over(48, 64), (one.broadcast_to([6, 8])?, &rows.to(&other)?, 1.0, false, &mut y));
+        scaled.launch(config, (one.broadcast_to([6, 8])?, &rows.to(gpu)?, 1.0, false, &mut y)).unwrap_err();
+    assert!(too_many.to_string().starts_with("scaled: no GPU takes LaunchConfig"), "{too_many}");
+    config.blocks[0] = 0;
+    scaled.launch(config, (one.broadcast_to([6, 8])?, &rows.to(gpu)?, 1.0, false, &mut y))?;
+    if let Some(other) = crate::gpu(1) {
+        let elsewhere = scaled.launch(
+            LaunchConfig::over(48, 64),
+            (one.broadcast_to([6, 8])?, &rows.to(&other)?, 1.0, false, &mut y),
+        );
         assert!(matches!(elsewhere, Err(Error::Device { op: "scaled", .. })));
     }
 });
 
-on_card!(source_that_does_not_compile_is_an_error_with_the_compilers_words, |card| {
+on_gpu!(source_that_does_not_compile_is_an_error_with_the_compilers_words, |gpu| {
     // SAFETY: it never runs.
-    let wrong: Source<(Out<i32, 0>,)> = unsafe {
-        Source::new("wrong", ["y"], "__device__ void wrong(const Operands& a) { a.y() = nothing; }")
+    let wrong: KernelSource<(Output<i32, 0>,)> = unsafe {
+        KernelSource::new("wrong", ["y"], "__device__ void wrong(const Operands& a) { a.y() = nothing; }")
     };
-    let mut y = Tensor::<i32, 0, Cuda>::zeros([], card)?;
-    let error = wrong.launch(Grid::over(1, 1), (&mut y,)).unwrap_err().to_string();
+    let mut y = Tensor::<i32, 0, Cuda>::zeros([], gpu)?;
+    let error = wrong.launch(LaunchConfig::over(1, 1), (&mut y,)).unwrap_err().to_string();
     assert!(error.starts_with("nvrtc: ") && error.contains("nothing"), "{error}");
     // SAFETY: it writes its only element.
-    let right: Source<(Out<i32, 0>, Value<i64>)> = unsafe {
-        Source::new("right", ["y", "n"], "__device__ void right(const Operands& a) { a.y() = (i32)a.n; }")
+    let right: KernelSource<(Output<i32, 0>, Scalar<i64>)> = unsafe {
+        KernelSource::new(
+            "right",
+            ["y", "n"],
+            "__device__ void right(const Operands& a) { a.y() = (i32)a.n; }",
+        )
     };
-    right.launch(Grid::over(1, 1), (&mut y, -7))?;
+    right.launch(LaunchConfig::over(1, 1), (&mut y, -7))?;
     assert_eq!(y.item()?, -7);
 });
 
 // ------------------------------------------------------------ operands in any layout
 
-on_card!(operands_that_are_expanded_flipped_or_every_other_give_what_copies_give, |card| {
-    let base = Tensor::from_vec(numbers(7 * 16 * 10), [7, 16, 10])?.to(card)?;
-    let one = Tensor::full([1, 1, 1], 1.25f32, card)?;
+on_gpu!(operands_that_are_expanded_flipped_or_strided_agree_with_copies, |gpu| {
+    let base = Tensor::from_vec(numbers(7 * 16 * 10), [7, 16, 10])?.to(gpu)?;
+    let one = Tensor::full([1, 1, 1], 1.25f32, gpu)?;
     let upstream = [
         ("expanded", one.broadcast_to([7, 8, 5])?),
         ("rows expanded", base.slice((..1, ..8, ..5))?.broadcast_to([7, 8, 5])?),
@@ -577,28 +584,28 @@ impl<const N: usize> Reducer<f32> for Copies<N> {
     }
 }
 
-on_card!(states_that_the_threads_of_a_block_cannot_share_are_refused, |card| {
+on_gpu!(states_that_the_threads_of_a_block_cannot_share_are_refused, |gpu| {
     let x = Tensor::from_fn([3, 500], |[i, j]| (i + j % 4) as f32, &Cpu)?;
-    let there = x.to(card)?;
+    let there = x.to(gpu)?;
     assert_eq!(there.reduce(Copies::<48>, Axis::<1>)?.to_vec()?, x.sum(Axis::<1>)?.to_vec()?);
     assert_eq!(there.scan(Copies::<48>, Axis::<1>)?.to_vec()?, x.cumsum(Axis::<1>)?.to_vec()?);
     let error = Error::Value {
         op: "copies",
-        what: "a state of 196 bytes: 256 threads share 49152 bytes of a card, 192 for each".into(),
+        what: "a state of 196 bytes: 256 threads share 49152 bytes of a GPU, 192 for each".into(),
     };
     assert_eq!(there.reduce(Copies::<49>, Axis::<1>).unwrap_err(), error);
     assert_eq!(there.scan(Copies::<49>, Axis::<1>).unwrap_err(), error);
-    // Rows of 500 are settled by 128 threads, those of 5000 by 1024.
+    // Rows of 500 take 128 threads, rows of 5000 take 1024.
     assert_eq!(
         there.along(Copies::<96>, Axis::<1>).eval()?.to_vec()?,
         x.sum_along(Axis::<1>).eval()?.to_vec()?
     );
     let refused = |what: &str| Error::Value { op: "copies", what: what.into() };
-    let error = refused("a state of 388 bytes: 128 threads share 49152 bytes of a card, 384 for each");
+    let error = refused("a state of 388 bytes: 128 threads share 49152 bytes of a GPU, 384 for each");
     assert_eq!(there.along(Copies::<97>, Axis::<1>).eval().unwrap_err(), error);
-    let long = Tensor::full([2, 5000], 1.0f32, card)?;
+    let long = Tensor::full([2, 5000], 1.0f32, gpu)?;
     assert_eq!(long.along(Copies::<12>, Axis::<1>).eval()?.to_vec()?, vec![5000.0; 10_000]);
-    let error = refused("a state of 52 bytes: 1024 threads share 49152 bytes of a card, 48 for each");
+    let error = refused("a state of 52 bytes: 1024 threads share 49152 bytes of a GPU, 48 for each");
     assert_eq!(long.along(Copies::<13>, Axis::<1>).eval().unwrap_err(), error);
 });
 
@@ -610,16 +617,16 @@ fn with_a_folder_of_kernels() -> Result<()> {
     if std::env::var_os("RANKFORM_TEST_FOLDER").is_none() {
         return Ok(());
     }
-    let Some(card) = card(0) else { return Ok(()) };
-    let x = Tensor::full([3], 2.0f32, &card)?;
+    let Some(gpu) = gpu(0) else { return Ok(()) };
+    let x = Tensor::full([3], 2.0f32, &gpu)?;
     assert_eq!(x.lazy().tanh().eval()?.to_vec()?, Tensor::full([3], 2.0f32, &Cpu)?.tanh()?.to_vec()?);
-    println!("compiled {}.", card.statistics().compiled);
+    println!("compiled {}.", gpu.statistics().compiled);
     Ok(())
 }
 
 #[test]
 fn kernels_are_kept_on_disk_and_a_file_that_is_damaged_is_made_again() {
-    if card(0).is_none() {
+    if gpu(0).is_none() {
         return;
     }
     let folder = std::env::temp_dir().join(format!("rankform-kept-{}", std::process::id()));

@@ -1,11 +1,11 @@
-//! What happens when things go wrong: no memory, sizes that no machine holds, panics in the user's code, threads that
-//! let go at the same moment, and the bugs that other libraries had.
+//! Faults: no memory, sizes beyond any machine, panics in the user's code, threads that release a handle at
+//! the same moment, and the bugs that other libraries had.
 //!
 //! | file | |
 //! |---|---|
-//! | `memory.rs` | every allocation of every operation fails in turn; requests that nothing can serve |
-//! | `sizes.rs` `ownership.rs` | the catalog of other libraries' bugs, one test a row: shapes and strides; who owns and drops |
-//! | `threads.rs` | handles shared and dropped on eight threads; who may go to another thread at all |
+//! | `memory.rs` | every allocation of every operation fails in turn; requests beyond any machine's memory |
+//! | `sizes.rs` `ownership.rs` | the catalog of other libraries' bugs, one test a row: shapes and strides; ownership and drops |
+//! | `threads.rs` | handles shared and dropped on eight threads; types that are `Send` or not |
 //!
 //! All of it runs under the checking allocator of `common/alloc.rs`.
 
@@ -44,7 +44,7 @@ fn caught<T>(work: impl FnOnce() -> T) -> std::thread::Result<T> {
     result
 }
 
-/// Asserts that a result is one kind of error, and says what it was instead.
+/// Asserts that a result is one kind of error, and prints the actual result otherwise.
 #[macro_export]
 macro_rules! refused {
     ($result:expr, $error:pat) => {

@@ -1,17 +1,19 @@
-//! No memory: the n-th allocation of an operation fails, for all n; then requests that are too large at all.
+//! No memory: the n-th allocation of an operation fails, for all n; then requests that are too large for any
+//! machine.
 //!
-//! Two ways to fail: allocation n alone, as when memory is freed elsewhere a moment later; n and all after it, so that
-//! making the error, unwinding the half-done work and dropping it must need no memory either. Every call answers with
-//! [`Error::OutOfMemory`], the bytes in use go back to what they were, the inputs stay as they are.
+//! Two ways to fail: allocation n alone, as when memory is freed elsewhere a moment later; n and all after
+//! it: then making the error, unwinding the partial work and dropping it must need no memory either. Every
+//! call returns [`Error::OutOfMemory`], the number of bytes in use returns to its old value, and the inputs
+//! are unchanged.
 
 use crate::alloc::{Armed, LIMIT, fail_from, fail_once, live_here};
 use crate::{caught, digest, refused};
-use rankform::Metadata;
+use rankform::MetadataLock;
 use rankform::kernel::Reducer;
 use rankform::ops::{self, Operator};
 use rankform::prelude::*;
 
-/// What the operations read.
+/// The operands of the operations.
 struct Inputs {
     a: Tensor<f64, 2>,
     b: Tensor<f64, 2>,
@@ -40,7 +42,7 @@ impl Inputs {
         })
     }
 
-    /// Elements, handles and versions: what no failed call may change.
+    /// Elements, handles and versions, which no failed call may change.
     fn state(&self) -> Result<[u64; 4]> {
         let (row, cube, whole, flags) =
             (digest(&self.row)?, digest(&self.cube)?, digest(&self.whole)?, digest(&self.flags)?);
@@ -132,7 +134,7 @@ const WORKS: &[Work] = works! {
         // SAFETY: from `into_raw`, taken back once.
         digest(&unsafe { Tensor::from_raw(raw) })
     };
-    "detach": |x| digest(&x.a.detach(Metadata::Frozen));
+    "detach": |x| digest(&x.a.detach(MetadataLock::Frozen));
     "make_unique": |x| { let mut y = x.a.share_data(); assert!(y.make_unique()?); digest(&y) };
     "into views": |x| {
         let part = x.cube.share_data().into_permuted([2, 0, 1])?.into_slice((.., 1, ..))?;
@@ -308,7 +310,7 @@ fn fail_each(
     arm: fn(usize) -> Armed,
     work: fn(&Inputs) -> Result<u64>,
 ) -> [usize; 2] {
-    // What an operation needs meanwhile would be kept, and serve the next one.
+    // Otherwise the pool would keep the scratch of one operation for the next one.
     Cpu.set_memory_limit(0);
     let expected = work(inputs).unwrap_or_else(|error| panic!("{name}: {error}"));
     let state = inputs.state().unwrap();
@@ -439,7 +441,7 @@ fn views_handles_and_writing_in_place_ask_for_no_memory() -> Result<()> {
             .chunks(Axis::<2>, 3)?
             .flat_map(|chunk| chunk.axis_iter(Axis::<0>))
             .count();
-        let shared = x.a.share_data().into_shape([6])?.detach(Metadata::Free);
+        let shared = x.a.share_data().into_shape([6])?.detach(MetadataLock::Unlocked);
         assert_eq!((shared.use_count(), shared.get([3])), (2, Some(&3.25)));
         drop(shared);
         y.fill(1.0)?;
@@ -493,12 +495,12 @@ fn an_error_is_made_without_memory() -> Result<()> {
         refused!(turned.view_mut(), Error::Shared { .. });
         refused!(turned.data_mut(), Error::Shared { .. });
         refused!(overlapping.view_mut(), Error::Overlap { .. });
-        refused!(x.a.detach(Metadata::Frozen).into_transposed(), Error::MetadataFrozen { .. });
+        refused!(x.a.detach(MetadataLock::Frozen).into_transposed(), Error::MetadataFrozen { .. });
         refused!(Tensor::<f64, 2>::zeros([1 << 40, 1 << 40], &Cpu), Error::Overflow { .. });
         refused!(Tensor::from_slice(&[1.0], [2], &Cpu), Error::Length { .. });
         refused!(Tensor::arange(0, 1, 0, &Cpu), Error::Value { .. });
         refused!(Tensor::linspace(0.0, f64::NAN, 3, &Cpu), Error::Value { .. });
-        // SAFETY: the address is refused, so nobody follows it.
+        // SAFETY: the address is refused, and no code reads it.
         refused!(unsafe { Tensor::from_external(misaligned, [1], &Cpu, |_, _| ()) }, Error::Value { .. });
         drop(armed);
     }
@@ -513,7 +515,8 @@ fn an_error_is_made_without_memory() -> Result<()> {
 
 const COLD: &str = "RANKFORM_TEST_COLD";
 
-/// In the dev profile the first operation fills the table of compiled kernels. That wants memory, and works without.
+/// In the dev profile the first operation fills the table of compiled kernels. That wants memory, and works
+/// without.
 #[test]
 fn the_first_operation_of_a_process_may_fail_at_any_allocation() {
     if cfg!(miri) {
@@ -585,7 +588,7 @@ fn requests_that_nothing_can_serve_are_errors() {
     assert!(Tensor::<f64, 1, Meta>::zeros([MAX / 8], &Meta::new()).is_ok());
 }
 
-/// Counter and elements stand in one block of the heap, as long as the pool does not keep them.
+/// Counter and elements share one block of the heap, unless the pool keeps them.
 #[test]
 fn a_small_tensor_is_one_block_of_the_heap() -> Result<()> {
     type Work = fn(&Tensor<f32, 2>) -> Result<Tensor<f32, 2>>;

@@ -1,5 +1,5 @@
-//! The catalog of other libraries' bugs, rows 15 to 20: who owns, who frees, who drops, also when something panics.
-//! And elements that most libraries forget: of no size, of huge alignment.
+//! The catalog of other libraries' bugs, rows 15 to 20: ownership, release and drops, also when code panics.
+//! And elements that most libraries forget: of size 0, of huge alignment.
 
 use crate::alloc::live_here;
 use crate::{caught, refused};
@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::SeqCst};
 
-/// Counts what lives and panics at a chosen step.
+/// Counts live elements and panics at a chosen step.
 #[derive(Default)]
 struct Census {
     alive: AtomicIsize,
@@ -48,7 +48,8 @@ impl Drop for Member {
     }
 }
 
-/// Runs `work` with a panic at step 1, 2, … until it gets through: each time all members are gone and no byte is left.
+/// Runs `work` with a panic at step 1, 2, … until it gets through: each time all members are gone and no byte
+/// is left.
 fn panic_everywhere(work: impl Fn(&Arc<Census>)) -> usize {
     for k in 1.. {
         let before = live_here();
@@ -123,7 +124,7 @@ fn row_15_memory_goes_back_with_the_layout_it_came_with() -> Result<()> {
 
 #[test]
 fn row_16_fresh_memory_is_written_before_it_is_read() -> Result<()> {
-    // The allocator hands out 0xA5: what is not written shows.
+    // The allocator fills memory with 0xA5: an unwritten element shows.
     let zeros = Tensor::<u8, 2>::zeros([31, 17], &Cpu)?;
     assert_eq!(zeros.to_vec()?, vec![0; 31 * 17]);
     let a = Tensor::from_fn([33, 5], |[i, j]| (i + j) as f32, &Cpu)?;
@@ -149,7 +150,7 @@ fn row_16_fresh_memory_is_written_before_it_is_read() -> Result<()> {
 }
 
 #[test]
-fn row_18_a_panic_while_elements_are_made_drops_what_was_made_and_nothing_else() {
+fn row_18_a_panic_while_elements_are_made_drops_those_made_and_no_others() {
     let made = |census: &Arc<Census>, n| (0..n).map(|i| Member::new(census, i)).collect::<Vec<_>>();
     let steps = [
         panic_everywhere(|census| {
@@ -174,7 +175,7 @@ fn row_18_a_panic_while_elements_are_made_drops_what_was_made_and_nothing_else()
             let x = Tensor::from_vec(made(census, 4), [4, 1]).unwrap().into_broadcast([4, 3]).unwrap();
             assert_eq!(x.into_vec().unwrap().len(), 12);
         }),
-        // What is refused is dropped.
+        // A refused value is dropped.
         panic_everywhere(|census| refused!(Tensor::from_vec(made(census, 5), [2, 3]), Error::Length { .. })),
         panic_everywhere(|census| {
             refused!(Tensor::from_vec(made(census, 2), [usize::MAX, 2]), Error::Overflow { .. })
@@ -193,7 +194,7 @@ fn row_18_a_panic_while_elements_are_made_drops_what_was_made_and_nothing_else()
     assert_eq!(steps, [12, 0, 9, 6, 10, 10, 16, 5, 2, 0, 6]);
 }
 
-/// An element whose destructor panics at a chosen drop.
+/// An element with a destructor that panics at a chosen drop.
 struct Grenade(Arc<Census>);
 impl Drop for Grenade {
     fn drop(&mut self) {
@@ -243,7 +244,7 @@ fn row_19_a_panic_in_a_destructor_drops_the_others_once_and_frees_the_memory() {
 /// Evaluations of [`Fuse`] that are left until it panics.
 static LEFT: AtomicIsize = AtomicIsize::new(0);
 
-/// A body that panics after so many evaluations, on whichever thread that is.
+/// A body that panics after a given number of evaluations, on any thread.
 #[derive(Clone, Copy)]
 struct Fuse;
 impl Op<(f32,)> for Fuse {
@@ -358,7 +359,7 @@ fn elements_of_no_size_are_counted_viewed_and_dropped_like_others() -> Result<()
     refused!(Tensor::from_vec(vec![(); 12], [3, 5]), Error::Length { .. });
     refused!(TensorView::from_slice(&[(); 12], [usize::MAX, 2]), Error::Overflow { .. });
     assert_eq!(TensorView::from_slice(&[[0_f64; 0]; 7], [7])?.as_slice().map(<[_]>::len), Some(7));
-    // SAFETY: elements of no size may stand at any aligned address.
+    // SAFETY: elements of size 0 may be at any aligned address.
     let external = unsafe {
         Tensor::<(), 1>::from_external(std::ptr::dangling_mut(), [5], &Cpu, |_, nbytes| assert_eq!(nbytes, 0))
     }?;

@@ -1,6 +1,7 @@
 //! The catalog of other libraries' bugs, rows 1 to 14 and 23: sizes, strides, views, overlap.
 //!
-//! Each test has the number and the symptom of its row in its name. Whatever makes or views a tensor goes through it.
+//! Each test has the number and the symptom of its row in its name. Whatever makes or views a tensor goes
+//! through it.
 
 use crate::alloc::live_here;
 use crate::{caught, refused};
@@ -12,7 +13,8 @@ const MAX: usize = isize::MAX as usize;
 /// Sizes, strides and offsets at the edge.
 const EDGES: [usize; 11] = [0, 1, 2, 3, 7, 1 << 31, 1 << 32, 1 << 62, MAX, MAX + 1, usize::MAX];
 
-/// Everything that takes sizes: what each says, in order. `x` has 5 elements and more, for those that need some.
+/// Every function that takes sizes, and its result, in order. `x` has 5 elements or more, for those that need
+/// some.
 fn through_everything<const R: usize>(
     size: [usize; R],
 ) -> Vec<(&'static str, std::result::Result<(), Error>)> {
@@ -69,7 +71,7 @@ fn row_01_element_counts_that_wrap_are_refused_everywhere() {
     let wide = wide.broadcast_to([1 << 62]).unwrap();
     refused!(wide.windows(Axis::<0>, 1 << 61, 1), Error::Overflow { .. });
     refused!(Tensor::<f32, 2>::eye(1 << 32, &Cpu), Error::Overflow { .. });
-    // Two operands whose joint sizes cannot be counted.
+    // Two operands with joint sizes beyond `usize`.
     let (down, along) = (Tensor::from([[1.0]]), Tensor::from([[1.0]]));
     let (down, along) = (down.broadcast_to([1 << 40, 1]).unwrap(), along.broadcast_to([1, 1 << 40]).unwrap());
     refused!(Arithmetic::add(down, along), Error::Overflow { .. });
@@ -109,7 +111,7 @@ fn row_03_the_limit_is_isize_max_bytes_over_the_non_zero_sizes() {
     refused!(Tensor::<f32, 2>::zeros([0, MAX / 4 + 1], &Cpu), Error::Overflow { .. });
     assert!(Tensor::<f32, 2>::zeros([0, MAX / 4], &Cpu).is_ok());
     refused!(Tensor::from_vec(Vec::<[u64; 4]>::new(), [0, 1 << 59]), Error::Overflow { .. });
-    // A view without memory behind it is counted in elements; what would make those elements counts bytes.
+    // A view without memory is counted in elements; a function that would allocate them counts bytes.
     let one = Tensor::from([1.0_f64]);
     refused!(one.broadcast_to([MAX + 1]), Error::Overflow { .. });
     let wide = one.share_data().into_broadcast([MAX]).unwrap();
@@ -130,7 +132,7 @@ fn row_03_the_limit_is_isize_max_bytes_over_the_non_zero_sizes() {
 }
 
 #[test]
-fn row_04_a_size_of_zero_beside_a_huge_one_is_an_empty_tensor() -> Result<()> {
+fn row_04_a_size_of_zero_next_to_a_huge_one_is_an_empty_tensor() -> Result<()> {
     for huge in [(1 << 31) - 1, MAX / 8] {
         for size in [[0, huge], [huge, 0]] {
             let x = Tensor::<f32, 2>::zeros(size, &Cpu)?;
@@ -180,7 +182,7 @@ fn row_05_a_broadcast_that_cannot_be_counted_is_refused() {
 }
 
 #[test]
-fn row_06_as_strided_takes_exactly_what_stays_inside_the_memory() {
+fn row_06_as_strided_takes_exactly_the_layouts_inside_the_memory() {
     let x = Tensor::from([10, 11, 12, 13, 14, 15]);
     let mut seen = [0, 0];
     for (a, b) in (0..4).flat_map(|a| (0..4).map(move |b| (a, b))) {
@@ -226,7 +228,7 @@ fn row_06_as_strided_takes_exactly_what_stays_inside_the_memory() {
 fn row_07_later_index_arithmetic_wraps_on_a_legally_made_huge_stride() -> Result<()> {
     let x = Tensor::from([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     for huge in [isize::MAX, isize::MIN, isize::MIN + 1, 1 << 62, -(1 << 62), (1 << 61) + 1] {
-        // One row whose stride no step may multiply, between two axes that are walked.
+        // One row with a stride that must not be multiplied, between two axes of an iteration.
         let v = x.as_strided([2, 1, 3], [3, huge, 1], 0)?;
         let expected = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
         let shows = |view: TensorView<'_, f64, 3>, values: &[f64]| {
@@ -316,7 +318,7 @@ fn row_08_overlapping_memory_is_never_written() -> Result<()> {
         x.fill(0.0)?;
         assert!(x.layout().is_contiguous());
     }
-    // Beyond what is looked at one by one, doubt is refused too.
+    // Beyond the positions that are checked one by one, an undecided overlap is refused too.
     let mut wide = Tensor::<u8, 1>::zeros([70_000], &Cpu)?.into_windows(Axis::<0>, 3, 2)?;
     refused!(wide.view_mut(), Error::Overlap { .. });
     Ok(())
@@ -376,7 +378,8 @@ fn row_10_the_first_element_is_not_where_the_memory_begins() -> Result<()> {
 
 #[test]
 fn row_11_no_pointer_comes_from_a_reference_to_one_element() -> Result<()> {
-    // What a test can see: pointers of views reach the whole memory, and writing goes through the address of the block.
+    // Visible to a test: pointers of views reach the whole memory, and writes go through the address of the
+    // block.
     let mut x = Tensor::from([[1, 2], [3, 4]]);
     let base = x.allocation().ptr();
     assert_eq!(x.slice((1, 1..)).map(|view| view.raw_ptr().cast::<u8>().addr() - base.addr()), Ok(12));
@@ -384,7 +387,8 @@ fn row_11_no_pointer_comes_from_a_reference_to_one_element() -> Result<()> {
     assert_eq!(view.raw_ptr().cast::<u8>(), base.wrapping_add(8));
     *view.get_mut([0]).unwrap() = 30;
     assert_eq!(x.to_vec()?, [1, 2, 30, 4]);
-    // What a reader must see is a rule about the source: `tests/architecture.rs` searches it for such casts.
+    // The rest is a rule about the source: `tests/project/architecture.rs` searches it for casts of
+    // references.
     Ok(())
 }
 
@@ -398,8 +402,8 @@ fn row_13_misaligned_addresses_are_refused_and_given_back() {
         ($($t:ty)*) => { $(for by in 0..64 {
             let before = FREED.get();
             let address = base.wrapping_add(by).cast::<$t>();
-            // SAFETY: 128 bytes of zeros, of which the elements take less than 24 from the address on; misaligned ones
-            // are refused before they are read.
+            // SAFETY: 128 bytes of zeros, of which the elements take less than 24 from the address on;
+            // misaligned ones are refused before they are read.
             let x = unsafe { Tensor::from_external(address, [2], &Cpu, |_, _| FREED.set(FREED.get() + 1)) };
             match x {
                 Ok(x) => assert_eq!((by % align_of::<$t>(), x.to_vec().unwrap()), (0, vec![<$t>::default(); 2])),
@@ -427,7 +431,8 @@ fn row_14_counts_that_do_not_fit_the_sizes_are_refused_and_nothing_is_written_pa
                 assert_eq!(TensorView::from_slice(&values[..given], [wanted, 1]).is_ok(), fits);
                 if let Ok(x) = made {
                     assert_eq!((x.to_vec()?, x.nbytes()), (values[..given].to_vec(), given * size_of::<T>()));
-                    // Strided copies of every element size end where they should: the guard of the allocator looks on.
+                    // Strided copies of every element size end where they should: the guard of the allocator
+                    // looks on.
                     let twice = x.slice(((..).step(2),))?.copy()?;
                     assert_eq!(
                         twice.to_vec()?,
@@ -566,7 +571,7 @@ fn row_23_no_elements_through_every_operator() -> Result<()> {
 
 #[test]
 fn no_elements_are_no_elements_wherever_they_began() {
-    // Sizes for more than there is, upside down: the first element stands last.
+    // Sizes larger than the memory, with a negative stride: the first element is the last one in memory.
     let mut x = Tensor::<f32, 2>::empty([5, 9], &Cpu).unwrap().into_reversed(Axis::<0>).unwrap();
     x.shrink_to(0).unwrap();
     assert_eq!(x.into_transposed().unwrap().to_vec().unwrap(), []);

@@ -1,9 +1,10 @@
-//! Row 21: what may go to another thread, at compile time. Then handles on eight threads that let go together.
+//! Row 21: types that may go to another thread, at compile time. Then handles that eight threads drop
+//! together.
 
 use crate::alloc::live;
 use rankform::expr::Lazy;
 use rankform::prelude::*;
-use rankform::{Metadata, kernel};
+use rankform::{MetadataLock, kernel};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
@@ -55,13 +56,13 @@ table! {
     Error: Send Sync Clone;
     Layout<3>: Send Sync Copy;
     kernel::Param<f32>: Send Sync Copy;
-    Metadata: Send Sync Copy;
+    MetadataLock: Send Sync Copy;
 }
 
 const THREADS: usize = 8;
 const ROUNDS: usize = 50;
 
-/// Runs `work` on all threads at once, so many rounds.
+/// Runs `work` on all threads at once, for some rounds.
 fn race<T: Send>(prepare: impl Fn() -> Vec<T>, work: impl Fn(usize, T) + Sync) {
     for _ in 0..ROUNDS {
         let barrier = Barrier::new(THREADS);
@@ -111,7 +112,7 @@ fn the_last_handle_frees_once_whichever_thread_has_it() {
     assert_eq!(alive.load(SeqCst), 0);
     race(prepare, |_, x| {
         for _ in 0..20 {
-            let (y, z) = (x.share_data(), x.detach(Metadata::Frozen).share_data());
+            let (y, z) = (x.share_data(), x.detach(MetadataLock::Frozen).share_data());
             assert!(x.use_count() >= 3 && !y.is_unique());
             drop(y);
             assert_eq!(z.numel(), 12);
@@ -137,7 +138,8 @@ fn into_vec_on_all_threads_gives_each_its_own_elements() {
     assert!(moved.load(SeqCst) <= ROUNDS, "two threads took one vector");
 }
 
-/// Whoever finds itself alone writes plain memory: what the others read before they let go must be ordered before.
+/// The only remaining handle writes plain memory: reads by the others, before they were dropped, must be
+/// ordered before it.
 #[test]
 fn the_only_handle_writes_and_no_other_thread_still_reads() {
     let written = AtomicUsize::new(0);

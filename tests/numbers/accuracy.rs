@@ -1,12 +1,14 @@
-//! Every named function stays within its published error budget, is right at special values, and has the slope it says.
+//! Every named function stays within its published error budget, is right at special values, and has the
+//! slope it says.
 //!
-//! The oracle of `f32` is `pxfm` in `f64` (for `pow` and `atan2` the standard library: `pxfm` 0.1.30 has NaN for pow(1e308, -0.5)),
-//! over every 509th bit pattern (every 262 147th in a debug build), and over every pattern where the environment has
-//! `RANKFORM_EXHAUSTIVE=1`; f16 and bf16 over every pattern always. With `RANKFORM_FUNCTIONS="tanh erf"` these tests run for
-//! those functions alone. `f64` is compared with `pxfm` on random inputs, with own oracles in two words where `pxfm` has none
-//! (`silu`, `gelu`, `ndtr`), and with `hard_f64.txt`, where the truth has more digits: the inputs on which these bodies
-//! were found to err most, the numbers next to the zeros of `lgamma` and `digamma`, and some others, evaluated with MPFR to
-//! 160 bits or more, or with Arb to 400; Bessel functions of large numbers to 1300.
+//! The oracle of `f32` is `pxfm` in `f64` (for `pow` and `atan2` the standard library: `pxfm` 0.1.30 has NaN
+//! for pow(1e308, -0.5)), over every 509th bit pattern (every 262 147th in a debug build), and over every
+//! pattern where the environment has `RANKFORM_EXHAUSTIVE=1`; f16 and bf16 over every pattern always. With
+//! `RANKFORM_FUNCTIONS="tanh erf"` these tests run for those functions alone. `f64` is compared with `pxfm`
+//! on random inputs, with own oracles in two words where `pxfm` has none (`silu`, `gelu`, `ndtr`), and with
+//! `hard_f64.txt`, where the truth has more digits: the inputs on which these bodies were found to err most,
+//! the numbers next to the zeros of `lgamma` and `digamma`, and some others, evaluated with MPFR to 160 bits
+//! or more, or with Arb to 400; Bessel functions of large numbers to 1300.
 
 use rankform::kernel::Op;
 use rankform::ops::functions::*;
@@ -37,7 +39,7 @@ struct Case {
     slope: fn(f64) -> f64,
     truth: fn(f64) -> f64,
     budget: [f64; 2],
-    /// What errors are measured by beside the result, where that is larger: the amplitude of what crosses 0.
+    /// The unit of errors where it is larger than the result: the amplitude of a function that crosses 0.
     floor: fn(f64) -> f64,
     /// The `f64` inputs tried: `|x|` from 10^a to 10^b, and evenly from -c to c.
     range: (f64, f64, f64),
@@ -55,7 +57,7 @@ struct Case2 {
     range: (f64, f64, f64),
 }
 
-/// A named function as an operator, so that it runs on the widest instruction set, as it does for everybody.
+/// A named function as an operator, to run on the widest instruction set, as it does for users.
 struct Of<F>(PhantomData<fn() -> F>);
 impl<F> Clone for Of<F> {
     fn clone(&self) -> Self {
@@ -91,12 +93,12 @@ fn apply2<F: Function<2>, P: Float<Compute = P> + Real>(x: &[P], y: &[P]) -> Vec
 
 fn slope<F: Function<1>>(x: f64) -> f64 {
     let x = Lane::<Eval, f64>::from_raw(x);
-    F::slope([x], F::value([x]))[0].value()
+    F::derivative([x], F::value([x]))[0].value()
 }
 
 fn slope2<F: Function<2>>(x: f64, y: f64) -> [f64; 2] {
     let x = [x, y].map(Lane::<Eval, f64>::from_raw);
-    F::slope(x, F::value(x)).map(Lane::value)
+    F::derivative(x, F::value(x)).map(Lane::value)
 }
 
 /// `pxfm` loses the sign of zero here.
@@ -116,7 +118,8 @@ fn product(a: f64, b: f64) -> (f64, f64) {
     (high, a.mul_add(b, -high))
 }
 
-/// `e^(high + low)` for a small `low`, to half a unit in the last place and a little: `pxfm`'s is correctly rounded.
+/// `e^(high + low)` for a small `low`, to half a unit in the last place and a little: `pxfm`'s is correctly
+/// rounded.
 fn exp_sum(high: f64, low: f64) -> f64 {
     let y = pxfm::f_exp(high);
     y + y * low
@@ -199,7 +202,8 @@ fn gelu_tanh(x: f64) -> f64 {
     }
 }
 
-/// `sinh` and others of `pxfm` 0.1.30 lose the sign of zero or the class of special values; here they are put right.
+/// `sinh` and others of `pxfm` 0.1.30 lose the sign of zero or the class of special values; here they are put
+/// right.
 fn gamma(x: f64) -> f64 {
     if x == 0.0 {
         return 1.0 / x;
@@ -322,7 +326,7 @@ const UNARY: [Case; 40] = cases! { Case apply slope;
     "log_ndtr" LogNdtrFn log_ndtr, (-20.0, 10.0, 10.0);
     "tgamma" GammaFn gamma, (-20.0, 2.3, 30.0);
     "lgamma" LgammaFn lgamma, (-20.0, 300.0, 10.0);
-    // The oracle loses digits beside the zeros; the numbers next to them are in hard_f64.txt.
+    // The oracle loses digits near the zeros; hard_f64.txt has the numbers next to them.
     "digamma" DigammaFn digamma, (-20.0, 10.0, 10.0), |x| if x < 0.0 { 0.02 } else { 0.0 };
     "j0" J0Fn pxfm::f_j0, (-10.0, 308.0, 60.0), |x| amplitude(x, 8.0);
     "j1" J1Fn j1, (-10.0, 308.0, 60.0), |x| amplitude(x, 8.0);
@@ -385,8 +389,8 @@ impl Format {
         }
         (y - truth).abs() / self.unit(floor)
     }
-    /// The error of `y` in units in the last place: infinite for a wrong NaN or a wrong sign of zero. An infinity counts as
-    /// the power of two after the largest number.
+    /// The error of `y` in units in the last place: infinite for a wrong NaN or a wrong sign of zero. An
+    /// infinity counts as the power of two after the largest number.
     fn error(&self, y: f64, truth: f64) -> f64 {
         if truth.is_nan() || y.is_nan() || (y == 0.0 && truth == 0.0) {
             let same = truth.is_nan() && y.is_nan()
@@ -414,7 +418,7 @@ impl Worst {
             *self = Worst { error, at };
         }
     }
-    /// Prints it, and says what is beyond the budget.
+    /// Prints it, and reports errors beyond the budget.
     fn report(&self, name: &str, kind: &str, budget: f64) -> Option<String> {
         println!("{name:9} {kind:4} {:.3} ulp of {budget} at {:?}", self.error, self.at);
         (self.error > budget).then(|| format!("{name} {kind}: {} > {budget} at {:?}", self.error, self.at))
@@ -426,7 +430,8 @@ fn assert_none(failures: Vec<Option<String>>) {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// One result a unary case, on as many threads as there are; of the functions named by `RANKFORM_FUNCTIONS` alone, if it is set.
+/// One result a unary case, on as many threads as there are; of the functions named by `RANKFORM_FUNCTIONS`
+/// alone, if it is set.
 fn in_threads(check: impl Fn(&Case) -> Option<String> + Sync) -> Vec<Option<String>> {
     let chosen = std::env::var("RANKFORM_FUNCTIONS").ok();
     let wanted = |case: &&Case| {
@@ -463,7 +468,7 @@ fn every_half<T>(
         let x: Vec<f32> = (0..=u16::MAX).step_by(step).map(|bits| to_f32(of_bits(bits))).collect();
         for (x, y) in x.iter().zip((case.f32)(&x)) {
             let (y, truth) = (to_f32(of_f32(y)) as f64, (case.truth)(*x as f64));
-            // A result that rounds to 0 or ∞ is compared as such.
+            // A result that rounds to 0 or ∞ is compared after rounding.
             let rounded = to_f32(of_f32(truth as f32)) as f64;
             let truth = if rounded == y && (y == 0.0 || y.is_infinite()) { y } else { truth };
             worst.see(format.error_beside(y, truth, (case.floor)(*x as f64)), [*x as f64, 0.0]);
@@ -527,7 +532,7 @@ fn f32_functions_stay_within_their_budgets() {
         let mut see = |x: &[f32]| {
             for (x, y) in x.iter().zip((case.f32)(x)) {
                 let truth = (case.truth)(*x as f64);
-                // A result that rounds to 0 or ∞ is compared as such.
+                // A result that rounds to 0 or ∞ is compared after rounding.
                 let rounded = truth as f32;
                 let truth = if rounded.is_normal() {
                     truth
@@ -633,7 +638,7 @@ fn f64_functions_stay_within_their_budgets_on_hard_inputs() {
 
 #[test]
 fn slopes_agree_with_differences_of_values() {
-    // Where every function of the table is smooth, if it is defined at all.
+    // Numbers at which every function of the table is smooth, if defined.
     let points = [-2.5, -0.75, -0.3, -1e-3, 1e-3, 0.2, 0.6, 0.9, 1.2, 1.7, 3.5];
     // Five-point differences: relative errors of 1e-16 by the step and 1e-12 by rounding.
     let derivative = |f: &dyn Fn(f64) -> f64, x: f64| {
@@ -725,8 +730,8 @@ fn large_numbers_have_the_same_result_alone_and_among_small_ones() {
 }
 
 #[test]
-fn what_is_not_normal_changes_no_neighbor_in_exp_and_log_and_softmax() {
-    // A block with one such value runs in full, a block without does not.
+fn special_values_change_no_neighbor_in_exp_and_log_and_softmax() {
+    // A block with one value outside the fast path runs in full, a block without one does not.
     for case in UNARY.iter().filter(|case| ["exp", "log"].contains(&case.name)) {
         let plain: Vec<f64> = (0..400).map(|i| 0.01 + f64::from(i) * 0.21).collect();
         for special in [f64::INFINITY, f64::NAN, 0.0, 1e-310, 1e-40, 800.0] {
@@ -738,7 +743,7 @@ fn what_is_not_normal_changes_no_neighbor_in_exp_and_log_and_softmax() {
             assert_eq!(alone, among[..400], "{} of f32 beside {special}", case.name);
         }
     }
-    // What adds nothing to a row, but is so far below that the block runs in full.
+    // A term that adds nothing to a row, but is far enough below it that the block takes the full form.
     let row = |last: f32| {
         Tensor::from_fn([1, 300], |[_, i]| if i == 299 { last } else { (i as f32 * 0.37).sin() * 9.0 }, &Cpu)
     };

@@ -1,4 +1,5 @@
-//! Elementwise operators, of large results too, reductions, scans and row programs give the same bits on every instruction set.
+//! Elementwise operators, of large results too, reductions, scans and row programs give the same bits on
+//! every instruction set.
 //!
 //! Matrix products do not promise it: their kernels sum in blocks that fit the registers.
 
@@ -6,7 +7,8 @@ use rankform::prelude::*;
 use std::ops::Range;
 use std::process::Command;
 
-/// So many elements are streamed past the caches; unoptimized builds do so with fewer. Cache lines begin elsewhere in each row.
+/// This many elements take non-temporal stores; unoptimized builds use them from fewer. Cache lines start at
+/// another column in each row.
 const ROWS: usize = if cfg!(rankform_unoptimized) { 129 } else { 2049 };
 const COLUMNS: usize = 2053;
 
@@ -105,7 +107,7 @@ fn the_bits_are_the_same_on_every_instruction_set() {
         let run = Command::new(std::env::current_exe().unwrap())
             .args(["levels::digest", "--exact", "--ignored", "--nocapture"])
             .env("RANKFORM_SIMD", level)
-            // So many write large results past the caches on every processor.
+            // Enough elements for non-temporal stores on every processor.
             .env("RAYON_NUM_THREADS", "4")
             .output()
             .unwrap();

@@ -1,8 +1,8 @@
-//! First and second derivatives of the built-in operators are as accurate as their values: beside `slopes.txt`, which
-//! `slopes.py` computed to 60 digits.
+//! First and second derivatives of the built-in operators are as accurate as their values, by `slopes.txt`,
+//! which `slopes.py` computed to 60 digits.
 //!
-//! An error is measured in units in the last place of the derivative, or in changes of the derivative by half a unit of
-//! the operand, whichever is larger: e^(−x²) far out, for one, changes by hundreds of units there.
+//! An error is measured in units in the last place of the derivative, or in changes of the derivative by half
+//! a unit of the operand, whichever is larger: e^(−x²) far out, for one, changes by hundreds of units there.
 
 use rankform::ops::{Row, built_in};
 use std::collections::BTreeMap;
@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 /// The largest error that an operator may have: first derivative in f32 and f64, second in f64.
 const BUDGET: [f64; 3] = [4.0, 4.0, 8.0];
 
-/// Operators with budgets of their own. The slopes of `i0e` and `i1e` are differences of two functions that agree in
-/// more and more digits as x grows; beyond 128 a series takes their place.
+/// Operators with budgets of their own. The slopes of `i0e` and `i1e` are differences of two functions that
+/// agree in more and more digits as x grows; beyond 128 a series takes their place.
 const BUDGETS: [(&str, [f64; 3]); 4] = [
     ("gelu_tanh", [8.0; 3]),
     ("i0e", [4.0, 64.0, 4096.0]),
@@ -19,7 +19,7 @@ const BUDGETS: [(&str, [f64; 3]); 4] = [
     ("log_ndtr", [4.0, 4.0, 16.0]),
 ];
 
-/// The distance of two neighbors beside `x`, of numbers with so many bits of fraction.
+/// The distance of `x` to its neighbor, for numbers with `bits` bits of fraction.
 fn unit(x: f64, fraction: i32) -> f64 {
     f64::from_bits(x.to_bits() & 0x7ff << 52) * 2f64.powi(-fraction)
 }

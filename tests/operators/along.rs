@@ -32,7 +32,7 @@ macro_rules! agree {
         let held = shifted.cached();
         same(&(held + held.square().sum_along(axes)).eval()?, &expected, kind);
         same(&(held + held.square().cached().sum_along(axes)).eval()?, &expected, kind);
-        // Reduced at last along the same axes, and written into what exists.
+        // Reduced last along the same axes, and written into an existing tensor.
         let $y = held.square().sum(axes)?;
         same(&$keep.copy()?, &squares, kind);
         let mut out = expected.copy()?;
@@ -93,7 +93,7 @@ fn rows_longer_than_a_leaf_and_outputs_past_the_caches_agree_too() -> Result<()>
 }
 
 #[test]
-fn reductions_write_into_what_exists_on_every_layout() -> Result<()> {
+fn reductions_write_into_existing_tensors_of_every_layout() -> Result<()> {
     let mut random = Random(19);
     for arranged in arranged(SIZE, || f64::moderate(&mut random)) {
         let x = &arranged.tensor;
@@ -120,7 +120,7 @@ fn reductions_write_into_what_exists_on_every_layout() -> Result<()> {
     let error = x
         .reduce_into(rankform::ops::Sum, Axis::<0>, &mut Tensor::<f32, 1>::ones([2], &Cpu)?.view_mut()?)
         .unwrap_err();
-    assert_eq!(error.to_string(), "sum: a result of sizes [3] does not fit what is written, of sizes [2]");
+    assert_eq!(error.to_string(), "sum: a result of sizes [3] does not fit the output, of sizes [2]");
     Ok(())
 }
 
@@ -133,7 +133,7 @@ fn equal_parts_of_different_operands_and_numbers_are_told_apart() -> Result<()> 
     let sums =
         (scaled(1.0).sum_along(Axis::<1>) + scaled(100.0).sum_along(Axis::<1>) + scaled(0.5)).eval()?;
     assert_eq!(sums.to_vec()?, [303.5, 304.0, 809.5, 810.5]);
-    // An operand whose rows are all one, and a bias that is one row.
+    // An operand with one row for all, and a bias of one row.
     let bias = Tensor::from([1.0, -1.0]);
     let y = (x.lazy() - x.mean_along(Axis::<1>) + bias.lift()).eval()?;
     assert_eq!(y.to_vec()?, [0.5, -0.5, 0.0, 0.0]);
@@ -159,15 +159,15 @@ fn parts_without_loads_are_found_in_the_order_in_which_they_were_settled() {
         nodes.collect::<Vec<_>>()
     };
     let kinds: Vec<_> =
-        program.settled.iter().map(|settled| matches!(settled, RowConstant::Held { .. })).collect();
+        program.row_constants.iter().map(|settled| matches!(settled, RowConstant::Cached { .. })).collect();
     assert_eq!(kinds, [false, false, false, true, false]);
-    let bodies: Vec<_> = program.settled.iter().map(|settled| given(settled.body())).collect();
+    let bodies: Vec<_> = program.row_constants.iter().map(|settled| given(settled.body())).collect();
     assert_eq!(bodies, [vec![], vec![0], vec![], vec![2], vec![3]]);
     assert_eq!(given(&program.graph), [1, 4]);
 }
 
 #[test]
-fn halves_keep_what_they_were_reduced_to_in_single_precision() -> Result<()> {
+fn halves_keep_their_reduction_in_single_precision() -> Result<()> {
     let x = Tensor::<f16, 1>::ones([5000], &Cpu)?; // 2049 and more are not all halves
     let y = (x.lazy() / x.sum_along(Axis::<0>)).eval()?;
     assert_eq!(y[[4999]], f16::from_f64(1.0 / 5000.0));
@@ -227,7 +227,7 @@ fn an_operand_of_one_element_a_row_is_that_of_its_rows_whatever_their_length() -
 #[test]
 fn parts_that_differ_in_a_number_inside_of_them_are_told_apart() -> Result<()> {
     let x = Tensor::from_fn([3, 70], |[i, j]| ((i * 5 + j * 3) % 13) as f64, &Cpu)?;
-    // The same type, the same loads; the number stands in what is reduced inside of what is held.
+    // The same type and loads; the number is in a reduction inside a cached expression.
     let part = |c: f64| ((x.lazy() * c).max_along(Axis::<1>) - x.lazy()).cached();
     let found = (part(1.0).sum_along(Axis::<1>) + part(3.0) * 2.0 + part(1.0)).eval()?;
     let whole = |c: f64| ((x.lazy() * c).max(Axis::<1>)?.insert_axis(Axis::<1>).lazy() - &x).eval();

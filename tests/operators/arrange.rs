@@ -1,4 +1,5 @@
-//! One set of sizes in many layouts: contiguous, permuted, reversed, sliced with steps and an offset, stretched, and more.
+//! One set of sizes in many layouts: contiguous, permuted, reversed, sliced with steps and an offset,
+//! stretched, and more.
 
 use rankform::prelude::*;
 
@@ -11,7 +12,8 @@ pub struct Arranged<T> {
 /// The sizes of [`arranged`].
 pub const SIZE: [usize; 3] = [5, 6, 7];
 
-/// Tensors of `size` in every kind of layout, and some with axes of size 1 that stretch to it; `next` gives the elements.
+/// Tensors of `size` in every kind of layout, and some with axes of size 1 that stretch to it; `next` gives
+/// the elements.
 pub fn arranged<T: Element>(size: [usize; 3], mut next: impl FnMut() -> T) -> Vec<Arranged<T>> {
     let [a, b, c] = size;
     let mut fresh = |size: [usize; 3]| Tensor::from_fn(size, |_| next(), &Cpu).unwrap();
@@ -52,13 +54,14 @@ pub fn read<T: Element, const RANK: usize>(tensor: &Tensor<T, RANK>, size: [usiz
     Dim(size).indices().map(|index| tensor[at(index)]).collect()
 }
 
-/// So many rows of `columns` elements of this size go past the caches: an odd number of them.
+/// An odd number of rows of `columns` elements of this size, enough for non-temporal stores.
 pub const fn rows_past_caches(columns: usize, element: usize) -> usize {
     let large = if cfg!(rankform_unoptimized) { 1 << 20 } else { 16 << 20 };
     (large / (columns * element) + 1) | 1
 }
 
-/// Runs `work` on as many threads as write large results past the caches on every processor; without the feature `threads`, on this one.
+/// Runs `work` on as many threads as write large results past the caches on every processor; without the
+/// feature `threads`, on this one.
 pub fn on_many_threads<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     on_threads(4, work)
 }

@@ -1,5 +1,5 @@
-//! Booleans in order; parts, pairs of indices, repeats, diagonals, histograms, medians and random orders, against loops over
-//! what the host reads.
+//! Booleans in order; parts, pairs of indices, repeats, diagonals, histograms, medians and random orders,
+//! against loops over vectors on the host.
 
 use crate::arrange::{Arranged, SIZE, arranged};
 use crate::value::{Random, Value, differ};
@@ -269,7 +269,7 @@ fn several_indices_name_elements_and_parts_of_every_layout() -> Result<()> {
             (0..size[2]).for_each(|c| assert_eq!(pairs[[a, b, c]], x[[at[0], at[1], c]], "{kind}"));
             (0..size[1]).for_each(|c| assert_eq!(first[[a, 0, c, 0]], x[[at[0], c, 0]], "{kind}"));
         }
-        // Sums of all that meet, and the last of what is set, against steps one by one.
+        // Sums of colliding elements, and the last of assigned ones, against a loop.
         let places = Tensor::from_fn([40], |_| random.below(2) as i64, &Cpu)?;
         let others = Tensor::from_fn([40], |_| random.below(size[1].min(2)) as i64, &Cpu)?;
         let places = places.minimum(size[0] as i64 - 1)?;
@@ -522,14 +522,14 @@ fn histograms_find_their_ends_weigh_and_have_several_dimensions() -> Result<()> 
         assert!(x.histogram_with(plan).is_err(), "{x:?}");
     }
     assert!(matches!(points.histogramdd(Bins::new([2; 3])), Err(Error::Value { op: "histogramdd", .. })));
-    // What lies outside, or is no number, is not counted where ends are given.
+    // With given ends, values outside and NaN are not counted.
     let x = Tensor::from([f64::NAN, -1.0, 0.0, 0.5, 1.0, 2.0]);
     assert_eq!(x.histogram_with(Bins::new([2]).range([(0.0, 1.0)]))?.values.to_vec()?, [1.0, 2.0]);
     Ok(())
 }
 
 #[test]
-fn whole_and_complex_numbers_stand_at_equal_distances() -> Result<()> {
+fn integers_and_complex_numbers_are_equally_spaced() -> Result<()> {
     for (start, end) in
         [(0_i64, 10), (-5, 5), (7, -8), (i64::MIN, i64::MAX), (3, 3), (i64::MAX - 3, i64::MAX)]
     {
@@ -622,7 +622,7 @@ fn elements_put_by_index_into_a_tensor_of_none_end() -> Result<()> {
 }
 
 #[test]
-fn counts_whose_sum_wraps_repeat_nothing() -> Result<()> {
+fn counts_with_a_sum_that_wraps_repeat_nothing() -> Result<()> {
     let x = Tensor::from([1, 2, 3]);
     for counts in
         [[i64::MAX, i64::MAX, 2], [1 << 62, 1 << 62, 0], [i64::MAX, i64::MAX, i64::MAX], [i64::MAX, 0, 0]]
@@ -645,7 +645,7 @@ fn counts_of_a_histogram_are_those_between_its_edges() -> Result<()> {
     for bins in 1..200 {
         for (low, high) in [(0.0, 1.0), (-0.7, 0.3), (1e-9, 2e-9), (-1e300, 1e300), (1.0, 1.0 + 1e-13)] {
             let edges = Tensor::<f64, 1>::linspace(low, high, bins + 1, &Cpu)?.to_vec()?;
-            // Every edge, and what stands beside it.
+            // Every edge, and its neighbors.
             let points: Vec<f64> =
                 edges.iter().flat_map(|&edge| [edge.next_down(), edge, edge.next_up()]).collect();
             let x = Tensor::from_slice(&points, [points.len()], &Cpu)?;

@@ -1,4 +1,5 @@
-//! Complex numbers where real ones are served: parts, means, deviations, norms, closeness; as pairs without a copy.
+//! Complex numbers where real ones are served: parts, means, deviations, norms, closeness; as pairs without a
+//! copy.
 
 use crate::value::Random;
 use num_complex::Complex;
@@ -84,7 +85,7 @@ fn means_and_deviations_of_complex_numbers_are_those_of_the_plane() -> Result<()
             && none.var(All)?.item()?.is_nan()
             && equal.slice((0..1,))?.sample_var(All)?.item()?.is_nan()
     );
-    // Halves: in single precision, rounded once; single ones whose squares would overflow.
+    // Halves: in single precision, rounded once; f32 with squares that would overflow.
     let halves =
         Tensor::from([Complex::new(1.0, 2.0), Complex::new(3.0, 6.0)]).cast::<Complex<rankform::f16>>()?;
     let (mean, var) = (halves.mean(All)?.item()?, halves.var(All)?.item()?);

@@ -1,6 +1,7 @@
 //! Matrix products of every pair of ranks, every element, every kind of layout, against three loops.
 //!
-//! Floats may be off by the usual bound of a dot product: one unit, times the length, times the magnitudes' product.
+//! Floats may be off by the usual bound of a dot product: one unit, times the length, times the magnitudes'
+//! product.
 
 use crate::value::{Exact, Random, Value};
 use num_complex::Complex;
@@ -120,7 +121,7 @@ fn every_layout<T: Value + Number>() -> Result<()> {
 }
 
 #[test]
-fn products_of_whole_numbers_wrap_and_are_exact_on_every_layout() -> Result<()> {
+fn products_of_integers_wrap_and_are_exact_on_every_layout() -> Result<()> {
     every_layout::<i8>()?;
     every_layout::<i32>()?;
     every_layout::<u64>()?;
@@ -163,8 +164,8 @@ fn long_and_skinny_products_stay_within_their_bound() -> Result<()> {
     Ok(())
 }
 
-/// Products of small whole numbers, which every order of summation gives exactly: tiles of one to four vectors, whole and cut,
-/// sums over several blocks of `k`, operands and results as they stand and in steps.
+/// Products of small whole numbers, which every order of summation gives exactly: tiles of one to four
+/// vectors, whole and partial, sums over several blocks of `k`, contiguous and strided operands and results.
 #[test]
 fn products_of_every_width_are_exact_on_every_layout() -> Result<()> {
     fn width<T: Value + Number>([m, k, n]: [usize; 3], kinds: [usize; 2], strided: bool) -> Result<()> {
@@ -224,10 +225,11 @@ fn products_of_every_width_are_exact_on_every_layout() -> Result<()> {
     Ok(())
 }
 
-/// Products of bytes and of bf16 in wider elements, which are exact here: sizes beside those of tiles (16, 32 and 240 rows, 16 and
-/// 32 columns, 32 and 64 along `k`, blocks of 1024 and 2048), both operands in rows and in columns.
+/// Products of bytes and of bf16 in wider elements, which are exact here: sizes next to those of tiles (16,
+/// 32 and 240 rows, 16 and 32 columns, 32 and 64 along `k`, blocks of 1024 and 2048), both operands in rows
+/// and in columns.
 #[test]
-fn wide_products_are_exact_beside_the_edges_of_tiles() -> Result<()> {
+fn wide_products_are_exact_near_the_edges_of_tiles() -> Result<()> {
     let (rows, columns) = ([1, 2, 15, 16, 17, 31, 32, 33, 50, 241], [2, 15, 16, 17, 31, 32, 33, 50, 65]);
     let deep = [1, 2, 3, 5, 31, 32, 33, 63, 64, 65, 130, 1027, 2051];
     let mut random = Random(43);
@@ -418,7 +420,7 @@ fn operand_of<T: Value>(size: [usize; 2], kind: usize, value: impl Fn(usize) -> 
 }
 
 #[test]
-fn wide_products_of_whole_numbers_hold_every_extreme() {
+fn wide_products_of_integers_hold_every_extreme() {
     let mut random = Random(12);
     wide::<i8, i8>(&mut random);
     wide::<u8, i8>(&mut random);
@@ -445,7 +447,7 @@ fn wide_products_of_floats_are_not_rounded_to_their_factors() -> Result<()> {
 }
 
 #[test]
-fn a_product_never_reads_what_its_memory_held_before() -> Result<()> {
+fn a_product_never_reads_the_old_contents_of_its_memory() -> Result<()> {
     fn soiled<T: Number>(nan: T, size: [usize; 2]) -> Result<()> {
         drop(Tensor::full(size, nan, &Cpu)?); // the memory of the next tensor of this size, most likely
         Ok(())
@@ -482,8 +484,9 @@ fn exact(x: TensorView<f32, 2>, y: TensorView<f32, 2>, found: TensorView<f32, 2>
 }
 
 #[test]
-fn few_rows_and_long_vectors_read_their_matrix_where_it_stands() -> Result<()> {
-    // Beyond what is read as near; whole panels of columns and a rest; one and several tiles of rows, and one more row.
+fn few_rows_and_long_vectors_read_their_matrix_in_place() -> Result<()> {
+    // Beyond the sizes of the tiny kernel; whole panels of columns and a remainder; one and several tiles of
+    // rows, and one more row.
     for [m, k, n] in [
         [16, 530, 300],
         [1, 200, 9001],

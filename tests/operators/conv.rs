@@ -1,12 +1,13 @@
 //! Convolutions, pooling and attention against loops over every index.
 
 use crate::value::Random;
-use rankform::ops::attention::Attention;
-use rankform::ops::conv::Conv;
-use rankform::ops::pool::Pool;
+use rankform::ops::Attention;
+use rankform::ops::Conv;
+use rankform::ops::Pool;
 use rankform::prelude::*;
 
-/// Small whole numbers, exact in every element; plain, channels last, or a part of something larger that runs backwards.
+/// Small whole numbers, exact in every element; plain, channels last, or a part of a larger tensor with
+/// negative strides.
 fn operand<T: Number + From<i8>, const RANK: usize>(
     size: [usize; RANK],
     kind: usize,
@@ -163,7 +164,7 @@ fn many_images_are_convolved_some_at_a_time() -> Result<()> {
 }
 
 #[test]
-fn convolutions_refuse_what_does_not_fit() -> Result<()> {
+fn convolutions_refuse_mismatched_operands() -> Result<()> {
     let (x, w) = (Tensor::<f32, 4>::zeros([1, 4, 5, 5], &Cpu)?, Tensor::<f32, 4>::zeros([2, 4, 3, 3], &Cpu)?);
     let says = |c: Conv<2>, text: &str| assert_eq!(x.conv2d(&w, c).unwrap_err().to_string(), text);
     says(Conv::new().groups(2), "conv2d: weights [2, 4, 3, 3] do not fit 4 channels in 2 groups");
@@ -178,7 +179,7 @@ fn convolutions_refuse_what_does_not_fit() -> Result<()> {
     assert!(x.conv2d(&w, Conv::new().padding([usize::MAX, 0])).is_err());
     assert!(x.conv2d(&w, Conv::new().padding([isize::MAX as usize / 4, 0])).is_err());
     assert!(x.max_pool2d(Pool::new([2, 2]).padding([2, 0])).is_err());
-    // One window, and a stride that no second one could stand at.
+    // One window, and a stride beyond any second one.
     assert_eq!(x.max_pool2d(Pool::new([4, 4]).padding([2, 2]).stride([usize::MAX; 2]))?.size(), [1, 4, 1, 1]);
     let none = Tensor::<f32, 4>::zeros([0, 4, 5, 5], &Cpu)?.conv2d(&w, Conv::new())?;
     assert_eq!(none.size(), [0, 2, 3, 3]);
@@ -188,7 +189,7 @@ fn convolutions_refuse_what_does_not_fit() -> Result<()> {
 }
 
 #[test]
-fn pools_are_the_largest_and_the_mean_of_what_a_window_sees() -> Result<()> {
+fn pools_are_the_maximum_and_the_mean_of_a_window() -> Result<()> {
     let mut random = Random(4);
     let pools = [
         Pool::new([2, 2]),
@@ -259,10 +260,7 @@ fn attended<T: Number + Into<f64>>(
 
 #[test]
 fn attention_is_a_mean_of_values_by_softmax_of_scores() -> Result<()> {
-    fn run<T: rankform::ops::attention::AttentionFloat + Into<f64>>(
-        bound: f64,
-        of: impl Fn(f64) -> T,
-    ) -> Result<()> {
+    fn run<T: rankform::ops::AttentionFloat + Into<f64>>(bound: f64, of: impl Fn(f64) -> T) -> Result<()> {
         let mut random = Random(6);
         for (case, [b, h, kv, queries, keys, d, e]) in
             [[2, 3, 3, 7, 9, 8, 5], [1, 2, 1, 40, 40, 8, 3], [2, 1, 1, 1, 300, 4, 2], [1, 1, 1, 33, 5, 3, 33]]

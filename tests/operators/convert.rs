@@ -6,7 +6,7 @@ use num_complex::Complex;
 use rankform::prelude::*;
 use rankform::{bf16, f16};
 
-/// What a cast should give, by the words of its documentation.
+/// The result of a cast by its documentation.
 fn cast_truth<U: Value>(x: Exact) -> Exact {
     let (re, im) = match x {
         Exact::Real(x) => (x, 0.0),
@@ -168,7 +168,7 @@ fn select_keeps_the_side_that_is_not_taken_out_of_the_result() -> Result<()> {
 }
 
 #[test]
-fn comparisons_with_nan_are_false_but_for_not_equal_also_beside_numbers() -> Result<()> {
+fn comparisons_with_nan_are_false_but_for_not_equal_also_with_scalars() -> Result<()> {
     let (x, y) = (Tensor::from([f32::NAN, 1.0, -0.0]), Tensor::from([f32::NAN, f32::NAN, 0.0]));
     assert_eq!(x.equal(&y)?.to_vec()?, [false, false, true]);
     assert_eq!(x.not_equal(&y)?.to_vec()?, [true, true, false]);

@@ -1,4 +1,4 @@
-//! Slopes where operators are delicate: beside 0, at infinity, where branches meet, and how many digits they keep.
+//! Derivatives at special points: near 0, at infinity, at branch points, and the digits that they keep.
 
 use rankform::ops::{self, Channels, Covariances, Row, built_in};
 use rankform::prelude::*;
@@ -10,7 +10,7 @@ fn near(a: f64, b: f64, relative: f64, absolute: f64) -> bool {
     a == b || (a - b).abs() <= relative * a.abs().max(b.abs()) + absolute
 }
 
-/// An operator along one operand, beside one other.
+/// An operator along one operand, with one fixed other operand.
 struct Line {
     name: String,
     row: Row,
@@ -36,7 +36,8 @@ impl Line {
     }
 }
 
-/// Every operator with numbers for slopes, by every operand, beside every other one. A step in the last place has none.
+/// Every operator with a numeric derivative, by every operand, with every other operand. Operators that step
+/// by one ULP have none.
 fn lines() -> Vec<Line> {
     let mut lines = Vec::new();
     for row in built_in().into_iter().filter(|row| row.operands > 0 && row.name != "next_after") {
@@ -54,7 +55,8 @@ fn lines() -> Vec<Line> {
     lines
 }
 
-/// Points where no derivative exists, or the middle of two sides is another convention than the one that holds there.
+/// Points where no derivative exists, or the middle of two sides is another convention than the one that
+/// holds there.
 const SINGULAR: [(&str, f64); 4] = [
     ("atan2 (x, 0)", 0.0), // no angle at the origin
     ("atan2 (0, y)", 0.0),
@@ -62,11 +64,12 @@ const SINGULAR: [(&str, f64); 4] = [
     ("hard_shrink (x, 0)", 0.0),
 ];
 
-/// Where branches of operators meet, and where exponentials end.
+/// Points where branches of operators meet, and where exponentials overflow.
 const POINTS: [f64; 18] =
     [0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 10.0, 20.0, 30.0, 88.0, 100.0, 710.0];
 
-/// The places, of those that count, where `slope` jumps out of its neighbors, though they agree; at ±∞ out of its limit.
+/// The places, of those that count, where `slope` jumps out of its neighbors, though they agree; at ±∞ out of
+/// its limit.
 fn jumps(line: &Line, slope: impl Fn(f64) -> f64, counts: impl Fn(f64) -> bool, wrong: &mut Vec<String>) {
     for at in POINTS.into_iter().flat_map(|x| [x, -x]) {
         if line.value(at).is_nan() || !counts(at) || SINGULAR.contains(&(&line.name, at.abs())) {
@@ -105,7 +108,7 @@ fn a_slope_at_a_point_is_that_on_both_sides_where_these_agree() {
 fn a_second_derivative_at_a_point_is_that_on_both_sides_where_these_agree() {
     let mut wrong = Vec::new();
     for line in lines() {
-        // Where a slope jumps, or has no end, there is none.
+        // No slope is expected where it jumps or is infinite.
         let is_smooth = |x: f64| {
             let around = [x * (1.0 - 1e-9) - 1e-12, x, x * (1.0 + 1e-9) + 1e-12].map(|x| line.slope(x));
             around.iter().all(|slope| near(*slope, around[1], 1e-4, 1e-4))
@@ -157,7 +160,7 @@ fn slopes_of_f32_keep_their_digits() {
                 }
             }
         }
-        // e^y (y − x + 1) beside x = 1: y − 1 is rounded before 1 is added.
+        // e^y (y − x + 1) near x = 1: y − 1 is rounded before 1 is added.
         if worst.0 > 16.0 && line.name != "kl_div_log_target (1, y)" {
             wrong.push(worst.1);
         }
@@ -218,7 +221,7 @@ fn floor_divide_is_infinite_beyond_all_numbers_and_keeps_the_sign_of_zero() -> R
 }
 
 #[test]
-fn hard_sigmoid_beside_minus_three_keeps_its_digits() -> Result<()> {
+fn hard_sigmoid_near_minus_three_keeps_its_digits() -> Result<()> {
     let x = Tensor::from([-2.999_999_f32]);
     assert_eq!(x.hard_sigmoid()?.item()?, (-2.999_999_f32 + 3.0) / 6.0);
     Ok(())
@@ -244,7 +247,7 @@ fn norms_of_a_row_of_one_number_are_zero() -> Result<()> {
 }
 
 #[test]
-fn norms_of_rows_whose_first_value_stands_far_off_keep_their_digits() -> Result<()> {
+fn norms_of_rows_with_an_outlying_first_value_keep_their_digits() -> Result<()> {
     for (first, n) in [(1e4, 4096), (1e6, 4096), (1e8, 1 << 16)] {
         let x =
             Tensor::from_fn([1, n], |[_, j]| if j == 0 { first } else { 0.2 + (j % 7) as f64 * 0.05 }, &Cpu)?
@@ -261,9 +264,9 @@ fn norms_of_rows_whose_first_value_stands_far_off_keep_their_digits() -> Result<
 }
 
 #[test]
-fn what_looks_at_numbers_asks_nothing_of_a_device_without_data() -> Result<()> {
+fn checks_of_values_read_nothing_of_a_device_without_data() -> Result<()> {
     use rankform::Meta;
-    use rankform::ops::{attention::Attention, conv::Conv};
+    use rankform::ops::{Attention, Conv};
     let device = Meta::new();
     let q = Tensor::<f32, 4, Meta>::zeros([2, 3, 5, 4], &device)?;
     let mask = Tensor::<bool, 4, Meta>::full([1, 1, 5, 5], true, &device)?;
@@ -309,7 +312,8 @@ fn correlations_of_a_constant_row_are_nan_and_of_a_tiny_one_right() -> Result<()
 fn norms_of_large_and_small_numbers_are_numbers() -> Result<()> {
     use rankform::ops::{CosineSimilarity, Norms};
     for scale in [1e-308, 1e-200, 1e-150, 1.0, 1e150, 1.42e152, 1e200, 1e307] {
-        // Long rows and short ones, columns, and all in pieces; small numbers beside a large one count for nothing.
+        // Long rows and short ones, columns, and all in parts; numbers far smaller than the largest do not
+        // count.
         let x = Tensor::from_fn([300, 40], |[i, j]| if (i + j) % 3 == 0 { -scale } else { scale }, &Cpu)?;
         let x =
             x.add(&Tensor::from_fn([300, 40], |[i, _]| if i == 7 { scale * 1e-300 } else { 0.0 }, &Cpu)?)?;
@@ -329,7 +333,7 @@ fn norms_of_large_and_small_numbers_are_numbers() -> Result<()> {
         assert!(unit.to_vec()?.iter().all(|&x| near(x.abs(), 1.0 / 40f64.sqrt(), 1e-14, 0.0)), "{scale}");
         assert!(near(x.norm_p(3.0, All)?.item()?, 12000f64.cbrt() * scale, 1e-13, 0.0), "{scale}");
     }
-    // Leaves whose sums are numbers, and whose total is not.
+    // Blocks with finite sums and an infinite total.
     let row = Tensor::full([20_000], 1.42e152, &Cpu)?;
     assert!(near(row.norm(All)?.item()?, 20_000f64.sqrt() * 1.42e152, 1e-13, 0.0));
     assert!(near(row.normalize(Axis::<0>, 0.0)?[[19_999]], 1.0 / 20_000f64.sqrt(), 1e-13, 0.0));
@@ -414,7 +418,7 @@ fn norm_p_of_any_p_is_a_documented_value_or_an_error() -> Result<()> {
 
 #[test]
 fn attention_does_not_see_infinities_that_are_hidden() -> Result<()> {
-    use rankform::ops::attention::Attention;
+    use rankform::ops::Attention;
     let n = 40;
     for heads in [1, 1024] {
         let q = Tensor::<f32, 4>::ones([1, heads, n, 4], &Cpu)?;
@@ -433,7 +437,7 @@ fn attention_does_not_see_infinities_that_are_hidden() -> Result<()> {
     let v = Tensor::from([[[[5.0_f32], [f32::INFINITY]]]]);
     let mask = Tensor::from([[[[true, false], [true, true]]]]);
     assert_eq!(q.attention(&q, &v, Some(mask.view()), Attention::new())?.to_vec()?, [5.0, f32::INFINITY]);
-    // Products beyond f32 whose scores are not.
+    // Products beyond f32 with scores within it.
     let big = Tensor::<f32, 4>::full([1, 1, 2, 64], 3e18, &Cpu)?;
     assert_eq!(
         big.attention(&big, &Tensor::ones([1, 1, 2, 1], &Cpu)?, None, Attention::new())?.to_vec()?,
@@ -444,7 +448,7 @@ fn attention_does_not_see_infinities_that_are_hidden() -> Result<()> {
 
 #[test]
 fn padding_times_an_infinite_weight_is_nan_for_any_number_of_channels() -> Result<()> {
-    use rankform::ops::conv::Conv;
+    use rankform::ops::Conv;
     for channels in [1, 2] {
         let (x, w) = (
             Tensor::<f32, 3>::ones([1, channels, 3], &Cpu)?,
@@ -458,7 +462,7 @@ fn padding_times_an_infinite_weight_is_nan_for_any_number_of_channels() -> Resul
 
 #[test]
 fn few_long_windows_are_pooled_as_many_short_ones() -> Result<()> {
-    use rankform::ops::pool::Pool;
+    use rankform::ops::Pool;
     let x =
         Tensor::from_fn([2, 3, 23, 31], |[a, b, i, j]| ((a * 7 + b * 5 + i * 3 + j * 11) % 17) as f64, &Cpu)?;
     for (window, stride, padding, dilation) in [

@@ -1,4 +1,4 @@
-//! Products by labels against loops over every index; what is built on them.
+//! Products by labels against loops over every index, and operators built on them.
 
 use crate::value::Random;
 use rankform::prelude::*;
@@ -42,7 +42,7 @@ fn oracle(labels: &str, operands: &[(&[usize], &dyn Fn(&[usize]) -> i64)]) -> Ve
     values
 }
 
-/// Small whole numbers, so that sums of floats are exact too, in a layout chosen at random.
+/// Small integers, with exact sums in floats too, in a layout chosen at random.
 fn operand<T: Number + From<i8>, const RANK: usize>(
     size: [usize; RANK],
     random: &mut Random,
@@ -185,7 +185,7 @@ fn norms_neither_overflow_nor_vanish_in_single_precision() -> Result<()> {
 }
 
 #[test]
-fn small_products_are_what_their_names_say() -> Result<()> {
+fn small_products_follow_their_definitions() -> Result<()> {
     let mut random = Random(9);
     let (x, y) = (operand::<i32, 2>([4, 3], &mut random), operand::<i32, 2>([4, 3], &mut random));
     let cross = x.cross(&y, Axis::<1>)?;

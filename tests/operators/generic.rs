@@ -90,7 +90,8 @@ fn line<T: Float, const RANK: usize>(x: TensorView<T, RANK>, axis: usize, index:
         .collect()
 }
 
-/// How much larger the numbers are than the differences between them, which a rounded mean is to be measured by.
+/// How much larger the numbers are than the differences between them, which a rounded mean is to be measured
+/// by.
 fn condition(x: &[f64]) -> f64 {
     let (least, most) = x.iter().fold((f64::MAX, f64::MIN), |(least, most), &x| (least.min(x), most.max(x)));
     let largest = least.abs().max(most.abs());
@@ -267,7 +268,7 @@ fn no_last_axis_and_axes_out_of_range_are_errors_of_the_call() -> Result<()> {
         Err(Error::Axis { op: "layer_norm_axis", axis: 2, .. })
     ));
     assert!(matches!(x.reduce_keepdims_axis(Sum, 2), Err(Error::Axis { op: "sum", axis: 2, .. })));
-    // Sizes of what is computed are in the text too.
+    // The sizes of a computed operand are in the text too.
     assert_eq!(
         (x.lazy() + 1.0).sum_axis(3).unwrap_err().to_string(),
         "sum: axis 3 does not fit sizes [2, 2]"
@@ -276,7 +277,7 @@ fn no_last_axis_and_axes_out_of_range_are_errors_of_the_call() -> Result<()> {
         (x.lazy() + 1.0).cumsum_axis(2).unwrap_err().to_string(),
         "cumsum: axis 2 does not fit sizes [2, 2]"
     );
-    // A missing axis in a part of an expression, beside one that is there.
+    // A missing axis in a part of an expression, next to one that exists.
     assert!(matches!(
         (x.lazy() - x.mean_along(Last) - x.mean_along_axis(5)).sum(Last),
         Err(Error::Axis { axis: 5, .. })

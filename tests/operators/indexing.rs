@@ -1,4 +1,5 @@
-//! Elements by index and by mask, on every kind of layout of elements, indices and masks, against one loop over indices.
+//! Elements by index and by mask, on every kind of layout of elements, indices and masks, against one loop
+//! over indices.
 
 use crate::arrange::{Arranged, SIZE, arranged, read};
 use crate::value::{Random, Value, differ};

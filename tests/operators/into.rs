@@ -1,10 +1,10 @@
-//! Every function that ends in `_into` writes what its sibling returns, whatever the strides, and nothing beside it.
+//! Every function that ends in `_into` writes its sibling's result, for any strides, and no other element.
 
 use crate::value::Random;
-use rankform::ops::attention::Attention;
-use rankform::ops::conv::Conv;
-use rankform::ops::pool::Pool;
-use rankform::ops::resample::Interpolate;
+use rankform::ops::Attention;
+use rankform::ops::Conv;
+use rankform::ops::Interpolate;
+use rankform::ops::Pool;
 use rankform::ops::{ClassLoss, Cov, Covariances, CumSum, Pad, QuantileMethod, Side, Sum};
 use rankform::prelude::*;
 use std::fmt::Debug;
@@ -12,7 +12,8 @@ use std::fmt::Debug;
 /// No result here has this element.
 const BESIDE: i16 = 7777;
 
-/// The part of a larger tensor that has these sizes: axes in reverse order, every second position, from the end.
+/// The part of a larger tensor that has these sizes: axes in reverse order, every second position, from the
+/// end.
 fn part<T: Element, const RANK: usize>(
     whole: &mut Tensor<T, RANK>,
     size: Dim<RANK>,
@@ -71,7 +72,7 @@ elementwise! {
 }
 
 #[test]
-fn elements_are_moved_into_what_is_there() -> Result<()> {
+fn elements_are_moved_into_existing_tensors() -> Result<()> {
     let random = &mut Random(5);
     let (x, y) = (tensor(random, [5, 7]), tensor(random, [3, 7]));
     let index = Tensor::from([4_i64, 0, 4]);
@@ -104,7 +105,7 @@ fn elements_are_moved_into_what_is_there() -> Result<()> {
     check("embedding of one", x.transposed().embedding(&none.lazy().rem(7).eval()?), |out| {
         x.transposed().embedding_into(&none.lazy().rem(7).eval()?, out)
     });
-    // What fails while it is written leaves an error, and memory that can be read.
+    // A failure during the write gives an error, and memory that can be read.
     let outside = Tensor::from([0_i64, 5]);
     let mut out = Tensor::<f32, 2>::zeros([2, 7], &Cpu)?;
     let error = x.index_select_into(Axis::<0>, &outside, &mut out).unwrap_err();
@@ -113,7 +114,7 @@ fn elements_are_moved_into_what_is_there() -> Result<()> {
 }
 
 #[test]
-fn lines_are_ordered_and_scanned_into_what_is_there() -> Result<()> {
+fn lines_are_sorted_and_scanned_into_existing_tensors() -> Result<()> {
     let random = &mut Random(6);
     for size in [[5, 7], [3, 300], [40, 2], [0, 4]] {
         let x = tensor(random, size);
@@ -148,11 +149,11 @@ fn lines_are_ordered_and_scanned_into_what_is_there() -> Result<()> {
 }
 
 #[test]
-fn values_are_computed_into_what_is_there() -> Result<()> {
+fn values_are_computed_into_existing_tensors() -> Result<()> {
     let random = &mut Random(7);
     for size in [[5, 7], [33, 70], [1, 1]] {
         let (x, y) = (tensor(random, size), tensor(random, size));
-        // What stretches is written to larger sizes too.
+        // A broadcast result is written to larger sizes too.
         if size != [1, 1] {
             check("eval", (x.lazy() * &y + 1.0).eval(), |out| (x.lazy() * &y + 1.0).eval_into(out));
         }
@@ -178,7 +179,7 @@ fn values_are_computed_into_what_is_there() -> Result<()> {
 }
 
 #[test]
-fn windows_are_computed_into_what_is_there() -> Result<()> {
+fn windows_are_computed_into_existing_tensors() -> Result<()> {
     let random = &mut Random(8);
     let (x, w) = (tensor(random, [3, 4, 9, 8]), tensor(random, [6, 2, 3, 3]));
     let conv = Conv::new().stride([2, 1]).padding([1, 2]).groups(2);
@@ -217,7 +218,7 @@ fn windows_are_computed_into_what_is_there() -> Result<()> {
 }
 
 #[test]
-fn what_knows_its_place_is_written_into_what_is_there() -> Result<()> {
+fn results_of_known_sizes_are_written_into_existing_tensors() -> Result<()> {
     let random = &mut Random(9);
     let (x, y) = (tensor(random, [5, 7]), tensor(random, [5, 7]));
     let classes = Tensor::from_fn([3, 4], |[i, j]| ((2 * i + 3 * j) % 6) as i64, &Cpu)?;
@@ -267,7 +268,7 @@ fn what_knows_its_place_is_written_into_what_is_there() -> Result<()> {
     check("mode", Ok(x.mode(Axis::<0>)?.1), |out| {
         x.mode_into(Axis::<0>, &mut Tensor::zeros([7], &Cpu)?, out)
     });
-    // What stands in the output counts for nothing, and an index outside leaves an error.
+    // The old contents of the output have no effect, and an index outside gives an error.
     let mut out = Tensor::full([3, 4, 5], f32::NAN, &Cpu)?;
     let error = classes.one_hot_into(5, &mut out).unwrap_err();
     assert_eq!(error.to_string(), "one_hot_into: class 5 is none of 5, counted from 0");
@@ -275,7 +276,7 @@ fn what_knows_its_place_is_written_into_what_is_there() -> Result<()> {
 }
 
 #[test]
-fn products_of_all_kinds_are_computed_into_what_is_there() -> Result<()> {
+fn products_of_all_kinds_are_computed_into_existing_tensors() -> Result<()> {
     let random = &mut Random(10);
     let (x, y) = (tensor(random, [5, 3]), tensor(random, [5, 3]));
     let (line, other) = (Tensor::from([1.0_f32, -2.0, 0.5]), Tensor::from([3.0_f32, 4.0]));
@@ -301,7 +302,7 @@ fn products_of_all_kinds_are_computed_into_what_is_there() -> Result<()> {
 }
 
 #[test]
-fn statistics_and_losses_are_computed_into_what_is_there() -> Result<()> {
+fn statistics_and_losses_are_computed_into_existing_tensors() -> Result<()> {
     let random = &mut Random(11);
     let (x, y) = (tensor(random, [5, 7]), tensor(random, [5, 7]));
     check("mean_var", Ok(x.mean_var(Axis::<1>)?.0), |out| {
@@ -359,12 +360,12 @@ fn statistics_and_losses_are_computed_into_what_is_there() -> Result<()> {
 }
 
 #[test]
-fn channels_are_computed_into_what_is_there() -> Result<()> {
+fn channels_are_computed_into_existing_tensors() -> Result<()> {
     let random = &mut Random(12);
     let x = tensor(random, [3, 4, 6, 5]);
     let (mean, var) = (Tensor::from([0.5_f32, -1.0, 0.0, 2.0]), Tensor::from([1.0_f32, 4.0, 0.25, 2.0]));
     let padded = Conv::new().stride([2, 1]).padding([1, 0]);
-    // Row-major, channels last, and a part of something larger.
+    // Row-major, channels last, and a part of a larger tensor.
     for x in [
         x.view(),
         x.permuted([0, 2, 3, 1])?.copy()?.permuted([0, 3, 1, 2])?,
@@ -411,7 +412,7 @@ fn channels_last_stay_so() -> Result<()> {
 }
 
 #[test]
-fn what_is_shared_is_not_written() -> Result<()> {
+fn shared_memory_is_not_written() -> Result<()> {
     let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
     let mut y = x.copy()?;
     let mut sums = Tensor::from([5.0, 6.0]);

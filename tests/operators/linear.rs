@@ -9,7 +9,7 @@ elementwise! {
     fn less_one(x) where Number { x * x - 1 }
 }
 
-/// A layer of any rank: no bound beside element and device.
+/// A layer of any rank: bounds on element and device only.
 fn layer<T: Number, const RANK: usize, D: Device>(
     x: TensorView<T, RANK, D>,
     weight: TensorView<T, 2, D>,
@@ -55,7 +55,7 @@ fn every_form<const RANK: usize>(
     let mut out = Tensor::full(size, 99, &Cpu)?;
     x.linear_into(weight, bias, &mut out)?;
     assert_eq!(out.to_vec()?, expected);
-    // Into what stands backwards, every other.
+    // Into a view with stride −2.
     let mut wide = size;
     wide.0[RANK - 1] *= 2;
     let mut wide = Tensor::full(wide, 99, &Cpu)?;

@@ -1,37 +1,40 @@
-//! Every operator, on every element it takes and on every kind of layout, against oracles that share no code with it.
+//! Every operator, on every element it takes and on every kind of layout, against oracles that share no code
+//! with it.
 //!
 //! | file | |
 //! |---|---|
-//! | `value.rs` `arrange.rs` | elements as tests see them: samples, exact values; one set of elements in many layouts |
+//! | `value.rs` `arrange.rs` | samples and exact values of elements; one set of elements in many layouts |
 //! | `table.rs` `truth.rs` | the crate's own table of elementwise operators, row by row: a new operator is tested without a new test |
 //! | `slopes.rs` | derivatives against differences; kinks; the chain rule |
-//! | `reduce.rs` `positions.rs` | reductions over every set of axes; extremes and where they stand, truth values |
+//! | `reduce.rs` `positions.rs` | reductions over every set of axes; extremes and their positions, booleans |
 //! | `contract.rs` | matrix products of every pair of ranks |
-//! | `scans.rs` `ordering.rs` | running reductions; sorts and what stands on them |
+//! | `scans.rs` `ordering.rs` | scans; sorts and operators built on them |
 //! | `indexing.rs` `movement.rs` | elements by index and mask; tensors joined, cut, padded, turned |
-//! | `contract.rs` `einsum.rs` | matrix products of every pair of ranks; products by labels, and what is built on them |
+//! | `contract.rs` `einsum.rs` | matrix products of every pair of ranks; products by labels, and operators built on them |
 //! | `conv.rs` | convolutions, pooling, attention |
-//! | `pooling.rs` | where the largest of windows stand, padding, grouped queries |
+//! | `pooling.rs` | positions of windows' maxima, padding, grouped queries |
 //! | `complex.rs` | parts, means, deviations, norms and closeness of complex numbers |
 //! | `normalize.rs` | softmax, log-softmax, layer norm |
 //! | `neural.rs` | losses, norms over channels, images in other sizes, covariances |
 //! | `parametric.rs` | operators with parameters; sums of powers |
 //! | `runs.rs` | runs, modes, reductions by index, combinations; orders of a user's own elements |
 //! | `convert.rs` | casts, comparisons, choices, complex parts |
-//! | `place.rs` `into.rs` | in place, into memory that is there, operators of Rust, memory that operands give |
+//! | `place.rs` `into.rs` | in place, into existing memory, operators of Rust, memory taken from operands |
 //! | `generic.rs` | functions for any float, rank and device; tensors as views |
 //! | `linear.rs` | linear layers; products of stacks of rows by a matrix |
 //! | `operands.rs` | operators of one to twelve operands, in every way in which they are called |
 //! | `arrays.rs` | booleans in order; pairs of indices, parts, repeats, histograms, medians, random orders |
-//! | `own.rs` | operators of one's own: several outputs, run-time numbers, tuples of operands |
+//! | `own.rs` | users' operators: several outputs, run-time numbers, tuples of operands |
 //! | `packed.rs` | matrices packed before their products |
-//! | `words.rs` | what errors say; division of integers that refuses 0 |
+//! | `words.rs` | texts of errors; division of integers that refuses 0 |
 //! | `threads.rs` | the same bits for any number of threads |
 //! | `random.rs` | random expressions on random views, fused and step by step |
 //!
-//! Under MemorySanitizer (`rankform_plain_stores`) it is half of them: it runs no others, and all need 25 GB to compile.
+//! Under MemorySanitizer (`rankform_plain_stores`) it is half of them: it runs no others, and all need 25 GB
+//! to compile.
 //!
-//! All of it runs under the checking allocator of `common/alloc.rs`, which sees a write past the end of a block.
+//! All of it runs under the checking allocator of `common/alloc.rs`, which sees a write past the end of a
+//! block.
 
 #[path = "../common/alloc.rs"]
 mod alloc;

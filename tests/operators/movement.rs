@@ -1,4 +1,5 @@
-//! Tensors joined, cut, padded, turned, repeated and counted, on every kind of layout, against one loop over indices.
+//! Tensors joined, cut, padded, turned, repeated and counted, on every kind of layout, against one loop over
+//! indices.
 
 use crate::arrange::{SIZE, arranged, on_many_threads, on_one_thread, rows_past_caches};
 use crate::value::{Random, Value, differ};
@@ -7,7 +8,7 @@ use rankform::bf16;
 use rankform::ops::Pad;
 use rankform::prelude::*;
 
-/// `make(x)` of every layout of `x` is the tensor of `size(x)` whose elements `element` reads.
+/// `make(x)` of every layout of `x` is the tensor of `size(x)` with the elements that `element` returns.
 fn each_layout<T: Value>(
     sizes: &[[usize; 3]],
     make: impl Fn(TensorView<T, 3>) -> Result<Tensor<T, 3>>,
@@ -34,7 +35,7 @@ fn each_layout<T: Value>(
 
 const SIZES: &[[usize; 3]] = &[SIZE, [2, 3, 40], [1, 1, 1], [3, 1, 2]];
 
-/// Where the element at a padded place comes from, by the letter of NumPy: one step at a time.
+/// The source of the element at a padded position, by NumPy's definition: one step at a time.
 fn source<T>(pad: Pad<T>, at: isize, n: usize) -> Option<usize> {
     let n = n as isize;
     let mut at = at;
@@ -85,7 +86,7 @@ fn pads<T: Value>(constant: T) {
 }
 
 #[test]
-fn padding_is_what_the_mode_says_however_wide() -> Result<()> {
+fn padding_follows_its_mode_for_any_width() -> Result<()> {
     pads::<f32>(-7.0);
     pads::<u8>(9);
     pads::<Complex<f64>>(Complex::new(1.0, -1.0));
@@ -194,7 +195,7 @@ fn triangles_keep_one_side_of_a_diagonal() -> Result<()> {
     }
     let mask = Tensor::full([3, 3], true, &Cpu)?.tril(0)?;
     assert_eq!(mask.count(All)?.item()?, 6);
-    // What is left out may be anything.
+    // The elements left out may have any value.
     assert_eq!(Tensor::from([[1.0, f64::NAN], [2.0, 3.0]]).tril(0)?, Tensor::from([[1.0, 0.0], [2.0, 3.0]]));
     Ok(())
 }
@@ -286,7 +287,7 @@ fn padding_of_nothing_walks_no_runs() -> Result<()> {
     Ok(())
 }
 
-/// Of each element, an odd rectangle whose results go past the caches, and one of squares that are not.
+/// Of each element, an odd rectangle large enough for non-temporal stores, and a smaller square.
 fn crosswise<T: Value + Comparable>(large: [usize; 2]) -> Result<()> {
     for [m, n] in [large, [70, 131], [33, 5], [5, 64]] {
         let x = Tensor::<i64, 2>::from_fn([m, n], |[i, j]| ((i * 31 + j * 17) % 113) as i64, &Cpu)?
@@ -327,7 +328,7 @@ fn crosswise<T: Value + Comparable>(large: [usize; 2]) -> Result<()> {
 }
 
 #[test]
-fn rows_that_stand_crosswise_are_moved_to_their_places_in_any_width() -> Result<()> {
+fn transposed_rows_are_copied_to_their_places_in_any_width() -> Result<()> {
     on_many_threads(|| crosswise::<f64>(if cfg!(rankform_unoptimized) { [365, 363] } else { [1457, 1451] }))?;
     crosswise::<f32>([300, 301])?;
     crosswise::<bf16>([61, 207])?;
@@ -359,7 +360,7 @@ fn channels_go_to_the_last_axis_and_back() -> Result<()> {
 }
 
 #[test]
-fn inputs_in_steps_stand_beside_large_outputs() -> Result<()> {
+fn strided_inputs_are_read_for_large_outputs() -> Result<()> {
     elementwise! {
         fn mixed(x, y, z) -> (T, bool) where Number { (x * y + z + x, x.eq(z)) }
     }
@@ -383,7 +384,7 @@ fn inputs_in_steps_stand_beside_large_outputs() -> Result<()> {
         // Rows that begin anywhere in a cache line.
         check([rows_past_caches(2049, 16) + 1, 2049], 3)?;
         check([rows_past_caches(33, 16), 33], 2)?;
-        // Elements of one row stand between those of another.
+        // Elements of one row are interleaved with those of another.
         let pairs =
             Tensor::from_fn([rows_past_caches(2, 16), 2], |[i, j]| Complex::new(i as f64, j as f64), &Cpu)?;
         let sum = (pairs.lazy() * Complex::new(2.0, 0.0)).eval()?;
@@ -402,7 +403,7 @@ fn large_results_are_those_of_small_ones() -> Result<()> {
         fn product(x, y) -> (bool, T) where Number { (x.eq(y), x * y) }
     }
     fn check([m, n]: [usize; 2], kinds: &[&str]) -> Result<()> {
-        // Here and there a number whose sine needs the full form.
+        // Some numbers with a sine outside the fast path.
         let at = |i: usize, j: usize| {
             if (i * n + j) % 70_001 == 5 { 1e300 } else { ((i * 31 + j * 17) % 1009) as f64 - 500.0 }
         };
@@ -446,7 +447,7 @@ fn large_results_are_those_of_small_ones() -> Result<()> {
         check([rows_past_caches(128, 8), 128], &["a row"])?;
         check([rows_past_caches(1487, 8), 1487], &["a column"])?;
         check([1, 50 + rows_past_caches(1, 8)], &["itself"])?;
-        // The widest elements, beside the narrowest, which come first.
+        // The widest elements with the narrowest, which come first.
         let rows = rows_past_caches(2050, 16);
         let x =
             Tensor::from_fn([rows, 2050], |[i, j]| Complex::new((i * 7 + j) as f64, (j % 5) as f64), &Cpu)?;
@@ -460,7 +461,7 @@ fn large_results_are_those_of_small_ones() -> Result<()> {
 }
 
 #[test]
-fn a_short_row_that_repeats_gives_what_its_copies_give() -> Result<()> {
+fn a_short_broadcast_row_equals_its_copies() -> Result<()> {
     elementwise! {
         fn both(x, y) -> (T, bool) where Float { (x * y + x, x.lt(y)) }
     }
@@ -468,7 +469,7 @@ fn a_short_row_that_repeats_gives_what_its_copies_give() -> Result<()> {
         let number =
             |index: [usize; RANK]| index.iter().fold(7, |sum, &i| (sum * 31 + i) % 4093) as f64 - 2000.0;
         let (mut x, row) = (Tensor::from_fn(size, number, &Cpu)?, Tensor::from_fn(of_row, number, &Cpu)?);
-        // As it stands, and in steps: every second element, from the last on.
+        // Contiguous, and with stride −2 from the last element.
         let doubled = Tensor::from_fn(of_row.map(|n| 2 * n), |index| number(index) - 1.0, &Cpu)?;
         let mut stepped = doubled.view();
         for (axis, n) in of_row.into_iter().enumerate() {
@@ -557,7 +558,7 @@ fn selected_rows_go_past_the_caches() -> Result<()> {
 }
 
 #[test]
-fn large_outputs_come_with_others_beside_them() -> Result<()> {
+fn large_outputs_come_with_other_outputs() -> Result<()> {
     elementwise! { fn parts(x, y, z) -> (T, bool, T) where Number { (x * y + z, x.eq(y), x - z) } }
     let [m, n] = [rows_past_caches(2050, 4), 2050];
     let x = Tensor::from_fn([m, n], |[i, j]| (i * 7 + j) as i32, &Cpu)?;

@@ -1,11 +1,12 @@
-//! Losses, norms over channels, windows as columns, pooling and interpolation to given sizes, covariances: against loops.
+//! Losses, norms over channels, windows as columns, pooling and interpolation to given sizes, covariances:
+//! against loops.
 
 use crate::arrange::{arranged, read};
 use crate::value::Random;
 use rankform::f16;
-use rankform::ops::conv::Conv;
-use rankform::ops::pool::Pool;
-use rankform::ops::resample::Interpolate;
+use rankform::ops::Conv;
+use rankform::ops::Interpolate;
+use rankform::ops::Pool;
 use rankform::ops::{ClassLoss, Cov};
 use rankform::prelude::*;
 
@@ -16,7 +17,8 @@ fn near(found: f64, truth: f64, what: &str) {
     );
 }
 
-/// Numbers in every kind of layout of a rank-4 tensor: row-major, channels last, part of something larger backwards.
+/// Numbers in every kind of layout of a rank-4 tensor: row-major, channels last, part of a larger tensor with
+/// negative strides.
 fn images(size: [usize; 4], random: &mut Random) -> Vec<Tensor<f64, 4>> {
     let [n, c, h, w] = size;
     let mut fresh = |size: [usize; 4]| Tensor::from_fn(size, |_| random.unit() * 4.0, &Cpu).unwrap();
@@ -146,7 +148,7 @@ fn losses_by_classes_pick_weigh_ignore_and_smooth() -> Result<()> {
 }
 
 #[test]
-fn losses_by_classes_refuse_what_is_no_class() -> Result<()> {
+fn losses_by_classes_refuse_invalid_classes() -> Result<()> {
     let x = Tensor::<f32, 2>::zeros([2, 3], &Cpu)?;
     let wrong = |target: [i64; 2]| x.cross_entropy(Axis::<1>, &Tensor::from(target), ClassLoss::new());
     assert!(matches!(wrong([0, 3]), Err(Error::Index { .. })));
@@ -161,7 +163,7 @@ fn losses_by_classes_refuse_what_is_no_class() -> Result<()> {
         .unwrap_err()
         .to_string();
     assert_eq!(error, "cross_entropy: index 7 is outside axis 1 of size 3, of sizes [2, 3]");
-    // Of no classes only what is left out can be a target.
+    // With no classes only the ignored index can be a target.
     let (none, plan) = (Tensor::<f32, 2>::zeros([2, 0], &Cpu)?, ClassLoss::new().smoothing(0.1));
     let no_weights = Tensor::<f32, 1>::zeros([0], &Cpu)?;
     for plan in [ClassLoss::new(), plan, plan.weight(no_weights.view())] {
@@ -373,7 +375,7 @@ fn windows_without_a_place_inside_are_refused_or_have_the_lowest_number() -> Res
 }
 
 #[test]
-fn interpolation_stands_between_the_nearest_places() -> Result<()> {
+fn interpolation_lies_between_the_nearest_samples() -> Result<()> {
     let mut random = Random(239);
     for x in images([1, 2, 4, 5], &mut random) {
         for to in [[4, 5], [7, 3], [1, 1], [8, 10], [2, 9]] {

@@ -154,7 +154,8 @@ fn normalizations_of_nothing_are_nothing() -> Result<()> {
 
 #[test]
 fn shares_in_the_tail_keep_their_digits() -> Result<()> {
-    // Differences of numbers of other sizes, which f32 rounds by up to 2^-18. Powers, their sum and the quotient round too.
+    // Differences of numbers of other sizes, which f32 rounds by up to 2^-18. Powers, their sum and the
+    // quotient round too.
     let mut random = Random(43);
     let x = Tensor::from_fn([64, 50], |_| (random.unit() * 45.0 - 15.0) as f32, &Cpu)?;
     let y = x.softmax(Axis::<1>)?;
@@ -174,8 +175,9 @@ fn shares_in_the_tail_keep_their_digits() -> Result<()> {
     Ok(())
 }
 
-/// Rows of every length around those at which kernels change, dense or parts of wider ones, beside a row for all or one of their
-/// own, into whole tensors and parts of them: each as one loop has it, and nothing beside it is written.
+/// Rows of every length around those at which kernels change, dense or parts of wider ones, with a row for
+/// all or one for each, into whole tensors and parts of them: each as in one loop, and no other element is
+/// written.
 #[test]
 fn rows_of_any_length_are_normalized_alone() -> Result<()> {
     let mut random = Random(43);
@@ -265,7 +267,7 @@ fn settled_in_place<T: Value + Float>() -> Result<()> {
 }
 
 #[test]
-fn what_is_settled_in_place_has_the_bits_of_what_is_settled_apart() -> Result<()> {
+fn row_programs_in_place_have_the_bits_of_those_into_new_memory() -> Result<()> {
     settled_in_place::<f32>()?;
     settled_in_place::<f64>()?;
     settled_in_place::<f16>()
@@ -275,7 +277,7 @@ fn bits_of<T: Value, const RANK: usize>(x: &Tensor<T, RANK>) -> Vec<u64> {
     x.iter().map(|&x| if real(x).is_nan() { u64::MAX } else { real(x).to_bits() }).collect()
 }
 
-/// Of what is computed in the same pass, with run-time numbers in it, beside tensors that hold the same values.
+/// Operands computed in the same pass, with run-time numbers, against tensors with the same values.
 fn in_expressions<T: Value + Float>() -> Result<()> {
     let mut random = Random(47);
     for size in [[3, 1], [4, 5], [2, 33], [3, 64], [2, 300], [40, 7], [1, 5000], [0, 3], [3, 0]] {

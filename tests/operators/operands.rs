@@ -1,4 +1,5 @@
-//! Operators of one to twelve operands: eager, lazy, inside a reduction and a scan, in place, by derivative, with data and without.
+//! Operators of one to twelve operands: eager, lazy, inside a reduction and a scan, in place, by derivative,
+//! with data and without.
 
 #[path = "../common/operands.rs"]
 mod each;
@@ -36,7 +37,7 @@ elementwise! {
 }
 
 #[test]
-fn an_operator_of_twelve_operands_stands_in_an_expression() -> Result<()> {
+fn an_operator_of_twelve_operands_works_in_an_expression() -> Result<()> {
     let x: Vec<Tensor<i32, 1>> = (0..12)
         .map(|k| Tensor::from_fn([700], |[i]| ((i + 7) * (k + 3) % 13) as i32 - 6, &Cpu))
         .collect::<Result<_>>()?;
@@ -78,7 +79,7 @@ fn operators_of_operators_reductions_and_other_elements_are_one_pass() -> Result
 }
 
 #[test]
-fn operators_of_many_operands_refuse_what_does_not_fit() -> Result<()> {
+fn operators_of_many_operands_refuse_mismatched_sizes() -> Result<()> {
     let (x, y) = (Tensor::<f64, 2>::zeros([3, 4], &Cpu)?, Tensor::<f64, 2>::zeros([3, 5], &Cpu)?);
     let error = x.lazy().apply(mix, (&y, 0.5)).eval().unwrap_err();
     assert_eq!(error.to_string(), "eval: sizes [3, 4] and [3, 5] do not broadcast");

@@ -150,7 +150,7 @@ fn unique_elements_come_with_their_places_counts_and_the_way_back() -> Result<()
 }
 
 #[test]
-fn searches_count_what_is_less_or_not_greater() -> Result<()> {
+fn searches_count_elements_less_or_not_greater() -> Result<()> {
     let mut random = Random(43);
     for n in [0, 1, 2, 3, 4, 5, 7, 8, 9, 100, 1001] {
         let samples = f64::samples();
@@ -177,7 +177,7 @@ fn searches_count_what_is_less_or_not_greater() -> Result<()> {
 }
 
 #[test]
-fn orders_have_their_sizes_without_data_and_refuse_what_is_not_there() -> Result<()> {
+fn sorts_have_their_sizes_without_data_and_refuse_missing_axes() -> Result<()> {
     let device = Meta::tracing();
     let x = Tensor::<f32, 2, _>::zeros([4, 6], &device)?;
     assert_eq!((x.sort(Axis::<0>)?.size(), x.topk(Axis::<1>, 2)?.1.size()), (dim![4, 6], dim![4, 2]));

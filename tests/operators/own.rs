@@ -1,4 +1,5 @@
-//! Operators of one's own: several outputs, run-time numbers, tuples of up to six operands, booleans, equal operands.
+//! Operators of one's own: several outputs, run-time numbers, tuples of up to six operands, booleans, equal
+//! operands.
 
 use crate::arrange::{SIZE, arranged, read};
 use crate::value::{Random, Value, differ};
@@ -92,7 +93,7 @@ fn classes_of_elements_have_their_own_bodies() -> Result<()> {
 }
 
 #[test]
-fn an_operand_that_stands_twice_in_an_expression_is_read_once() -> Result<()> {
+fn an_operand_that_occurs_twice_in_an_expression_is_read_once() -> Result<()> {
     let device = Meta::tracing();
     let x = Tensor::<f32, 2, _>::zeros([3, 4], &device)?;
     let y = (x.lazy() * &x + x.transposed().permuted([1, 0])? - &x).eval()?;

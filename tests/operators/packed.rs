@@ -7,7 +7,7 @@ use rankform::ops::Packed;
 use rankform::prelude::*;
 use rankform::{bf16, f16};
 
-/// Sizes that go each way a product goes: small, vectors, read where they stand, streamed, packed, by several blocks.
+/// Sizes for each strategy of products: tiny, vectors, unpacked, streamed, packed, by several blocks.
 const SIZES: &[[usize; 3]] = &[
     [1, 1, 1],
     [3, 5, 7],
@@ -112,7 +112,7 @@ fn a_wide_product_by_a_packed_matrix_has_the_bits_of_the_plain_product() {
 }
 
 #[test]
-fn a_packed_matrix_serves_any_number_of_axes_and_says_what_does_not_fit() {
+fn a_packed_matrix_takes_any_number_of_axes_and_reports_a_mismatch() {
     let matrix = Tensor::from_vec((0..12).map(f64::from).collect(), [3, 4]).unwrap();
     let packed = matrix.pack().unwrap();
     let x = Tensor::from_vec((0..60).map(f64::from).collect(), [2, 5, 2, 3]).unwrap();
@@ -140,7 +140,7 @@ fn a_packed_matrix_serves_any_number_of_axes_and_says_what_does_not_fit() {
         words.starts_with("Packed f64 [3, 4] for sums in f64, ") && words.ends_with(" bytes on Cpu"),
         "{words}"
     );
-    // One column is read where it stands; a device that is chosen at run time packs as the device does.
+    // One column is read in place; a device that is chosen at run time packs as the device does.
     let column = matrix.slice((.., 1..2)).unwrap().pack().unwrap();
     assert!(!column.is_blocked() && matrix.transposed().matmul_packed(&column).unwrap().size() == dim![4, 1]);
     let any = matrix.to(&rankform::AnyDevice::from(Cpu)).unwrap().pack().unwrap();

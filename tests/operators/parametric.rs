@@ -1,5 +1,5 @@
-//! Operators with parameters, on every kind of layout, against one loop: clamp, nan_to_num, isclose, ldexp, celu, losses
-//! with a distance; and logsumexp over any axes.
+//! Operators with parameters, on every kind of layout, against one loop: clamp, nan_to_num, isclose, ldexp,
+//! celu, losses with a distance; and logsumexp over any axes.
 
 use crate::arrange::{SIZE, arranged, read};
 use crate::value::{Exact, Random, Value, differ};
@@ -87,7 +87,7 @@ fn scaled(x: f64, n: i64) -> f64 {
     let n = n.clamp(-5000, 5000);
     let mut power = exponent - 1075 + n;
     while power < -1074 {
-        // One bit at a time would round often: what falls off sticks to the last.
+        // One bit at a time would round often: lost bits stick to the last one.
         let down = (-1074 - power).min(62) as u32;
         let whole = (fraction as u128) << 64 >> down;
         let (kept, rest) = ((whole >> 64) as u64, whole as u64);
@@ -137,7 +137,7 @@ fn ldexp_rounds_once_for_every_exponent() -> Result<()> {
             found[k]
         );
     }
-    // f32 by f64, where such products are exact; f16 rounds once more, from f32.
+    // f32 by f64, where products are exact; f16 rounds once more, from f32.
     let x: Vec<f32> = (0..4000).map(|_| f32::from_bits(random.bits() as u32)).collect();
     let n: Vec<i64> = (0..x.len()).map(|_| random.below(600) as i64 - 300).collect();
     let found = Tensor::from_slice(&x, [x.len()], &Cpu)?
@@ -289,7 +289,7 @@ fn the_logarithm_of_a_sum_of_powers_neither_overflows_nor_vanishes() -> Result<(
     assert_eq!((found[0], found[1], found[2], found[4]), (infinity, -infinity, 2.0, infinity));
     assert!(found[3].is_nan());
     assert_eq!(Tensor::<f32, 2>::zeros([2, 0], &Cpu)?.logsumexp(Axis::<1>)?.to_vec()?, [-infinity; 2]);
-    // 70 000 equal halves: more than f16 can count. Beside the elements it makes softmax.
+    // 70 000 equal halves: more than f16 can count. Softmax uses it next to its elements.
     let x = Tensor::<f16, 1>::zeros([70_000], &Cpu)?;
     assert_eq!(x.logsumexp(All)?.item()?, f16::from_f64(70_000f64.ln()));
     let x = Tensor::from([[0.0, 3f64.ln()]]);
@@ -303,7 +303,7 @@ fn the_logarithm_of_a_sum_of_powers_neither_overflows_nor_vanishes() -> Result<(
     Ok(())
 }
 
-/// Rows of six kinds, of so many elements, beside the truth.
+/// Rows of six kinds, of `n` elements, with the true values.
 fn sums_of_powers<T: Value + Float>(n: usize, random: &mut Random) -> Result<()> {
     let of = |x: f64| <T as num_traits::NumCast>::from(x).unwrap_or(T::zero());
     let truth = |row: &[T]| {
@@ -311,7 +311,7 @@ fn sums_of_powers<T: Value + Float>(n: usize, random: &mut Random) -> Result<()>
         let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         largest + row.iter().map(|&x| if x == largest { 1.0 } else { (x - largest).exp() }).sum::<f64>().ln()
     };
-    // Largest ones at both ends, values that vanish beside them, −∞, a row of nothing else, any values, and ∞.
+    // The largest at both ends, values negligible next to them, −∞, a row of nothing else, any values, and ∞.
     let mut rows = vec![vec![T::zero(); n]; 6];
     for row in &mut rows {
         row.fill_with(|| of(random.unit() * 8.0));
@@ -330,7 +330,7 @@ fn sums_of_powers<T: Value + Float>(n: usize, random: &mut Random) -> Result<()>
             "{n}: {found}, not {truth}"
         );
     }
-    // The same bits where elements stand apart, where they are computed, and beside every element; a card has an order for each.
+    // The same bits for strided, computed and broadcast elements; a GPU has its own order for each.
     if !cfg!(rankform_through_cuda) {
         let mut apart = Tensor::<T, 3>::zeros([6, n, 2], &Cpu)?;
         apart.view_mut()?.slice((.., .., 1))?.assign(&x)?;
@@ -342,7 +342,7 @@ fn sums_of_powers<T: Value + Float>(n: usize, random: &mut Random) -> Result<()>
             "{n}"
         );
     }
-    // NaN wherever it stands.
+    // NaN at any position.
     let mut row = rows[4].clone();
     row[random.below(n)] = of(f64::NAN);
     assert!(real(Tensor::from_vec(row, [n])?.logsumexp(All)?.item()?).is_nan(), "{n}");
@@ -352,7 +352,7 @@ fn sums_of_powers<T: Value + Float>(n: usize, random: &mut Random) -> Result<()>
 #[test]
 fn rows_of_any_length_have_the_logarithm_of_their_sum_of_powers() -> Result<()> {
     let mut random = Random(97);
-    // Around steps of 16, around what is taken at once, and around a leaf.
+    // Around steps of 16, around a chunk, and around a block of the pairwise sum.
     for n in (1..=70).chain(254..=260).chain(1020..=1030).chain(4090..=4100).chain([
         4096 + 100,
         4096 + 1025,

@@ -1,4 +1,5 @@
-//! In place: assign, fill, operators in place, `+=`; the operators of Rust; whose memory a result takes.
+//! In place: assign, fill, operators in place, `+=`; the operators of Rust; the operand that gives its memory
+//! to the result.
 
 use crate::arrange::{SIZE, arranged};
 use crate::value::{Random, Value, differ};
@@ -43,8 +44,8 @@ const TARGETS: [Target; 5] = [
     },
 ];
 
-/// Writes through every kind of exclusive view, from every kind of operand: what is inside is `expected(old, operand)`,
-/// what is outside stays.
+/// Writes through every kind of exclusive view, from every kind of operand: elements inside are
+/// `expected(old, operand)`, those outside are unchanged.
 fn writes(
     write: impl for<'a> Fn(&mut TensorViewMut<'a, f32, 3>, &Tensor<f32, 3>) -> Result<()>,
     expected: impl Fn(f32, f32) -> f32,
@@ -129,7 +130,7 @@ fn in_place_on_many_blocks_is_the_same_as_into_new_memory() -> Result<()> {
 
 #[test]
 fn parts_of_one_tensor_are_written_from_others() -> Result<()> {
-    // Exclusive views that lie between each other's elements, and right beside each other.
+    // Exclusive views with interleaved elements, and adjacent ones.
     let mut x = Tensor::from_fn([6, 50], |[i, j]| (i * 50 + j) as i32, &Cpu)?;
     let (mut above, below) = x.view_mut()?.split_at_mut(Axis::<0>, 3)?;
     above.assign(below.as_view().reversed(Axis::<0>))?;
@@ -147,7 +148,7 @@ fn writing_refuses_sizes_that_do_not_stretch_to_the_target_and_memory_that_is_sh
     let mut x = Tensor::<f32, 2>::zeros([1, 3], &Cpu)?;
     let larger = Tensor::<f32, 2>::ones([2, 3], &Cpu)?;
     let fits_not =
-        |op: &str| format!("{op}: a result of sizes [2, 3] does not fit what is written, of sizes [1, 3]");
+        |op: &str| format!("{op}: a result of sizes [2, 3] does not fit the output, of sizes [1, 3]");
     assert_eq!(x.assign(&larger).unwrap_err().to_string(), fits_not("assign"));
     assert_eq!(larger.lazy().neg().eval_into(&mut x).unwrap_err().to_string(), fits_not("eval_into"));
     assert_eq!(larger.copy_to(&mut x).unwrap_err().to_string(), fits_not("copy_to"));
@@ -155,9 +156,9 @@ fn writing_refuses_sizes_that_do_not_stretch_to_the_target_and_memory_that_is_sh
     assert_eq!(x.zip_in_place(ops::Add, larger.lazy() + &larger).unwrap_err().to_string(), fits_not("add"));
     let message = catch_unwind(AssertUnwindSafe(|| x += &larger)).unwrap_err();
     assert_eq!(*message.downcast_ref::<String>().unwrap(), fits_not("add_assign"));
-    // What is copied does not stretch either; operands that fit nowhere are said to be at fault.
+    // A copied tensor is not broadcast either; the error names operands that fit nowhere.
     let error = x.copy_to(&mut larger.copy()?).unwrap_err().to_string();
-    assert_eq!(error, "copy_to: a result of sizes [1, 3] does not fit what is written, of sizes [2, 3]");
+    assert_eq!(error, "copy_to: a result of sizes [1, 3] does not fit the output, of sizes [2, 3]");
     let (mut two, four) = (larger.copy()?, Tensor::<f32, 2>::ones([4, 3], &Cpu)?);
     let message = catch_unwind(AssertUnwindSafe(|| two += &four)).unwrap_err();
     assert_eq!(
@@ -252,7 +253,7 @@ fn owned_operands_give_their_memory_when_nobody_else_has_it_and_the_result_fits(
     let z = x * &y - 1.0;
     assert!(z.raw_ptr() != address);
     assert_eq!((z.to_vec()?, other.to_vec()?), (expected, make().to_vec()?));
-    // The operand beside it shares its memory.
+    // The other operand shares its memory.
     let x = make();
     let other = x.share_data();
     assert_eq!((x + &other).to_vec()?, (&make() + &make()).to_vec()?);
@@ -300,14 +301,14 @@ fn the_memory_of_an_operand_is_taken_only_for_a_result_like_any_other() -> Resul
     let x = Tensor::from([1.0, 2.0, 3.0, 4.0]).into_slice(((..).step(2),))? + 1.0;
     assert_eq!((x.stride(), x.as_slice()), (Stride([1]), Some(&[2.0, 4.0][..])), "results are dense");
     let x = Tensor::from([1.0, 2.0]);
-    let frozen = x.detach(rankform::Metadata::Frozen);
+    let frozen = x.detach(rankform::MetadataLock::Frozen);
     drop(x);
     assert!(!(frozen + 1.0).is_frozen(), "and their sizes are free");
     Ok(())
 }
 
 #[test]
-fn concat_takes_empty_parts_views_and_meta_and_says_what_does_not_fit() -> Result<()> {
+fn concat_takes_empty_parts_views_and_meta_and_reports_a_mismatch() -> Result<()> {
     let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
     let none = Tensor::<f64, 2>::zeros([2, 0], &Cpu)?;
     let joined = Tensor::concat([none.view(), x.transposed(), none.view(), x.view()], Axis::<1>)?;
@@ -379,8 +380,9 @@ fn several_tensors_are_updated_in_place_in_one_pass() -> Result<()> {
 }
 
 #[test]
-fn what_is_in_doubt_in_place_is_computed_from_what_was_there() -> Result<()> {
-    // Beyond 1600 the quick forms of sine and cosine do not hold: blocks with and without such a number, in rows and strides.
+fn the_full_form_in_place_reads_the_old_values() -> Result<()> {
+    // Beyond 1600 the fast paths of sine and cosine do not hold: blocks with and without a larger number,
+    // contiguous and strided.
     for every in [1, 7, 3001, 100_000] {
         let make = || {
             Tensor::from_fn(
@@ -405,7 +407,7 @@ fn what_is_in_doubt_in_place_is_computed_from_what_was_there() -> Result<()> {
 }
 
 #[test]
-fn updates_in_place_refuse_what_other_operators_in_place_do_and_write_nothing() -> Result<()> {
+fn updates_in_place_refuse_as_other_operators_in_place_and_write_nothing() -> Result<()> {
     let (mut a, mut b) = (Tensor::from([1.0, 2.0]), Tensor::from([3.0, 4.0]));
     let other = b.share_data();
     let shared = apply_in_place(phase, (&mut a, &mut b), ()).unwrap_err();
@@ -414,14 +416,14 @@ fn updates_in_place_refuse_what_other_operators_in_place_do_and_write_nothing() 
     let longer = Tensor::from([1.0, 2.0, 3.0]);
     let sizes = apply_in_place(turned, (&mut a, &mut b, &mut longer.copy()?), (&longer,)).unwrap_err();
     assert!(matches!(sizes, Error::Sizes { .. }), "{sizes}");
-    // What is updated does not stretch, neither to another tensor that is nor to an operand.
+    // An updated tensor is not broadcast, neither to another updated tensor nor to an operand.
     let (mut one, mut two) = (Tensor::from([1.0]), Tensor::from([1.0]));
     let error = apply_in_place(phase, (&mut a, &mut one), ()).unwrap_err().to_string();
-    assert_eq!(error, "phase: a result of sizes [2] does not fit what is written, of sizes [1]");
+    assert_eq!(error, "phase: a result of sizes [2] does not fit the output, of sizes [1]");
     let error = apply_in_place(turned, (&mut one, &mut two, &mut Tensor::from([0.0])), (&longer,))
         .unwrap_err()
         .to_string();
-    assert_eq!(error, "turned: a result of sizes [3] does not fit what is written, of sizes [1]");
+    assert_eq!(error, "turned: a result of sizes [3] does not fit the output, of sizes [1]");
     let mut once = Tensor::from([5.0, 6.0]);
     once.set_sizes_and_strides([2], [0])?;
     let overlap = apply_in_place(phase, (&mut once, &mut a), ()).unwrap_err();
@@ -461,7 +463,7 @@ fn beside_columns<T: Value + Number>() -> Result<()> {
             ("every second", wider.slice((.., (..).step(2)))?),
             ("one row", whole.slice((..1, ..))?),
         ];
-        // A column of its own, and one whose elements stand apart, and backwards.
+        // A column of its own, a strided one, and one with a negative stride.
         for column in [column.view(), whole.slice((.., 1..2))?, column.reversed(Axis::<0>)] {
             let same = column.broadcast_to([m, n])?.to_contiguous()?;
             for (kind, row) in &rows {
@@ -484,7 +486,7 @@ fn beside_columns<T: Value + Number>() -> Result<()> {
 }
 
 #[test]
-fn a_column_beside_rows_is_read_as_one_element_a_row() -> Result<()> {
+fn a_column_operand_is_read_as_one_element_a_row() -> Result<()> {
     beside_columns::<f32>()?;
     beside_columns::<f64>()?;
     beside_columns::<rankform::f16>()?;

@@ -1,10 +1,12 @@
-//! Where the largest of windows stand and the way back, padding that differs at both ends, other divisors, grouped queries.
+//! Positions of windows' maxima and unpooling, padding that differs at both ends, other divisors, grouped
+//! queries.
 
 use crate::value::Random;
 use rankform::ops::Pad;
 use rankform::prelude::*;
 
-/// The largest of a window and its position in the plane, by PyTorch's rule: of equals the first, of NaNs the last.
+/// The largest of a window and its position in the plane, by PyTorch's rule: of equals the first, of NaNs the
+/// last.
 fn largest_of<T: Comparable>(
     x: &Tensor<T, 4>,
     pool: Pool<2>,
@@ -25,7 +27,7 @@ fn largest_of<T: Comparable>(
 }
 
 #[test]
-fn where_the_largest_stand_is_found_by_the_rule_of_pytorch() -> Result<()> {
+fn positions_of_maxima_follow_the_rule_of_pytorch() -> Result<()> {
     let mut random = Random(11);
     let pools = [
         (Pool::new([2, 2]), [0, 0]),
@@ -68,7 +70,7 @@ fn where_the_largest_stand_is_found_by_the_rule_of_pytorch() -> Result<()> {
 }
 
 #[test]
-fn the_largest_of_whole_numbers_halves_lines_and_cubes_stand_somewhere() -> Result<()> {
+fn positions_of_maxima_of_integers_halves_lines_and_cubes() -> Result<()> {
     let line = Tensor::from([[[i64::MIN, i64::MIN, 3, i64::MAX, i64::MAX]]]);
     let (values, places) = line.max_pool1d_with_indices(Pool::new([2]).stride([1]))?;
     assert_eq!(
@@ -92,7 +94,7 @@ fn the_largest_of_whole_numbers_halves_lines_and_cubes_stand_somewhere() -> Resu
         let [i, j, k] = Dim([4, 3, 5]).delinearize(places[at] as usize).0;
         assert_eq!(cubes[[at[0], at[1], i, j, k]], values[at]);
     }
-    // A window whose gaps step over the input sees nothing.
+    // A dilated window that steps over the input reads no element.
     let gaps = Tensor::from([[[1.0, 2.0]]])
         .max_pool1d_with_indices(Pool::new([2]).stride([1]).padding([2]).dilation([4]))?;
     assert_eq!((gaps.0.to_vec()?, gaps.1.to_vec()?), (vec![f64::NEG_INFINITY; 2], vec![-1; 2]));
@@ -125,7 +127,7 @@ fn max_unpool_puts_the_largest_back_where_they_stood() -> Result<()> {
     }
     assert_eq!(kept, largest.numel());
     assert_eq!(back.max_pool2d(Pool::new([2, 2]))?, largest);
-    // Into a part of something larger, of any strides.
+    // Into a part of a larger tensor, of any strides.
     let mut whole = Tensor::<f64, 4>::full([2, 3, 8, 12], 9.0, &Cpu)?.into_permuted([0, 1, 3, 2])?;
     largest.max_unpool2d_into(
         &indices,
@@ -193,7 +195,7 @@ fn padding_that_differs_at_both_ends_is_that_of_a_padded_input() -> Result<()> {
     let two = Tensor::from([[[1.0, 1.0]]]);
     assert_eq!(line.conv1d(&two, Conv::new().same())?.to_vec()?, [3.0, 6.0, 4.0]);
     assert_eq!(line.conv1d(&two, Conv::new().same_lower())?.to_vec()?, [1.0, 3.0, 6.0]);
-    // Infinite weights beside padding: the product 0 · ∞ is NaN, for one channel as for two.
+    // Infinite weights at padding: the product 0 · ∞ is NaN, for one channel as for two.
     for channels in [1, 2] {
         let x = Tensor::<f32, 3>::ones([1, channels, 3], &Cpu)?;
         let w =
@@ -272,7 +274,7 @@ fn heads_of_queries_share_heads_of_keys() -> Result<()> {
     // One head of queries and several of keys: the queries stretch.
     let (q, k) = (Tensor::<f32, 4>::ones([1, 1, 2, 4], &Cpu)?, Tensor::<f32, 4>::ones([2, 3, 5, 4], &Cpu)?);
     assert_eq!(q.attention(&k, &k, None, Attention::new())?.size(), [2, 3, 2, 4]);
-    // What a group does not see does not reach it.
+    // Elements outside a group do not reach it.
     let v = Tensor::from_fn(
         [1, 2, 2, 1],
         |[_, head, key, _]| if (head, key) == (1, 1) { f32::NAN } else { 1.0 },
@@ -333,7 +335,8 @@ fn a_bias_and_a_cap_shift_and_hold_scores() -> Result<()> {
         q.attention_biased_into(&k, &v, &bias, plan, &mut out)?;
         assert_eq!(out, y);
     }
-    // What a bias of −∞ hides does not reach a result, whatever it is; halves keep a bias beyond their range hidden.
+    // A position hidden by a bias of −∞ does not reach a result, for any value; halves keep a bias beyond
+    // their range hidden.
     let mut poisoned = v.copy()?;
     poisoned.view_mut()?.slice((.., .., 1, ..))?.fill(f64::NAN)?;
     let hide =

@@ -1,4 +1,4 @@
-//! Extremes and where they stand, sums and truth values: ties, NaN, infinities, nothing at all.
+//! Extremes and their positions, sums and booleans: ties, NaN, infinities, empty operands.
 
 use rankform::f16;
 use rankform::prelude::*;
@@ -23,7 +23,7 @@ fn with(x: &Tensor<f32, 2>, at: usize, value: f32) -> Tensor<f32, 2> {
 }
 
 #[test]
-fn a_nan_anywhere_is_every_extreme_and_the_first_one_is_where_it_stands() -> Result<()> {
+fn a_nan_anywhere_is_every_extreme_and_the_first_gives_the_position() -> Result<()> {
     everywhere(|x, at, columns| {
         let y = with(x, at, f32::NAN);
         let y = if at + 1 < x.size()[0] { with(&y, x.size()[0] - 1, f32::NAN) } else { y };

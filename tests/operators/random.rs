@@ -1,19 +1,20 @@
-//! Random expressions of two to four operands on random views of rank 0 to 4: fused into one pass, step by step through
-//! memory, and one element at a time.
+//! Random expressions of two to four operands on random views of rank 0 to 4: fused into one pass, step by
+//! step through memory, and one element at a time.
 //!
-//! A fused expression is a type, so the shapes of trees are a list; what stands at some of their nodes is chosen at run
-//! time, by number. All three ways agree bit for bit.
+//! A fused expression is a type: the shapes of trees are a list; the operators at some of their nodes are
+//! chosen at run time, by number. All three ways agree bit for bit.
 
 use crate::value::{Random, Value, differ};
 use rankform::prelude::*;
 
-/// A random view of `size`, or of sizes of 1 that stretch to it, of fresh memory with an offset, gaps, any order of axes.
+/// A random view of `size`, or of sizes of 1 that stretch to it, of fresh memory with an offset, gaps, any
+/// order of axes.
 fn view<T: Value, const RANK: usize>(size: [usize; RANK], random: &mut Random) -> Tensor<T, RANK> {
     let order = random.shuffled::<RANK>();
     let kept: [usize; RANK] = std::array::from_fn(|axis| if random.chance(6) { 1 } else { size[axis] });
     let steps: [usize; RANK] = std::array::from_fn(|_| 1 + random.below(6) / 4);
     let starts: [usize; RANK] = std::array::from_fn(|_| random.below(6) / 4);
-    // In memory, axis `a` of the view stands at place `order[a]`.
+    // In memory, axis `a` of the view is at place `order[a]`.
     let mut stored = [0; RANK];
     for axis in 0..RANK {
         stored[order[axis]] = starts[axis] + kept[axis] * steps[axis] + random.below(5) / 4;
@@ -32,7 +33,8 @@ fn view<T: Value, const RANK: usize>(size: [usize; RANK], random: &mut Random) -
     x
 }
 
-/// The element of a view that stretches to the index's sizes; anything for an operand that the expression leaves out.
+/// The element of a view that stretches to the index's sizes; anything for an operand that the expression
+/// leaves out.
 fn at<T: Element, const RANK: usize>(x: &Tensor<T, RANK>, index: [usize; RANK]) -> T {
     let index = std::array::from_fn(|axis| if x.size()[axis] == 1 { 0 } else { index[axis] });
     x.get(index).copied().unwrap_or_default()
@@ -48,7 +50,7 @@ elementwise! {
     }
 }
 
-/// What `node` means, in Rust's own words.
+/// The meaning of `node`, in Rust.
 trait Node: Value + RealNumber + num_traits::NumCast {
     fn node(self, y: Self, number: Self) -> Self;
 }
@@ -77,7 +79,7 @@ nodes! {
     i16, |x, y| x.wrapping_add(y), x.wrapping_sub(y), x.wrapping_mul(y), if y == 0 { 0 } else { x.wrapping_div(y) };
 }
 
-/// The shapes of trees; `d` may stand twice.
+/// The shapes of trees; `d` may occur twice.
 const SHAPES: usize = 5;
 
 /// One random case: fused, by steps and one by one.
@@ -153,7 +155,7 @@ fn zeros<T: Number>(x: T, y: T) -> bool {
     x.is_zero() && y.is_zero()
 }
 
-/// The same values, added to what stands in a random part of a larger tensor; the rest of which stays.
+/// The same values, added to a random part of a larger tensor, which is unchanged elsewhere.
 fn into_a_part<T: Node, const RANK: usize>(
     values: &Tensor<T, RANK>,
     random: &mut Random,

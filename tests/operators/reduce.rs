@@ -1,7 +1,8 @@
-//! Reductions over every set of axes of every rank up to 4, on every kind of layout, against one loop over indices.
+//! Reductions over every set of axes of every rank up to 4, on every kind of layout, against one loop over
+//! indices.
 //!
-//! Sums and products of floats may be off by a few units of the sum of magnitudes, as pairwise summation is; all else is
-//! exact. The oracle sums in f64, compensated.
+//! Sums and products of floats may be off by a few units of the sum of magnitudes, as pairwise summation is;
+//! all else is exact. The oracle sums in f64, compensated.
 
 use crate::arrange::{Arranged, arranged, read};
 use crate::value::{Exact, Random, Value};
@@ -27,7 +28,7 @@ fn groups<const RANK: usize>(values: &[Exact], size: [usize; RANK], gone: [bool;
     groups
 }
 
-/// A sum whose error does not grow with the number of terms (Neumaier).
+/// A compensated sum: its error does not grow with the number of terms (Neumaier).
 fn compensated(values: impl Iterator<Item = f64>) -> f64 {
     let (mut sum, mut lost) = (0.0f64, 0.0);
     for x in values {
@@ -38,7 +39,7 @@ fn compensated(values: impl Iterator<Item = f64>) -> f64 {
     if f64::is_finite(lost) { sum + lost } else { sum }
 }
 
-/// Whether `b` takes the place of `a` as the largest (`sign` 1) or the smallest (−1) so far.
+/// Whether `b` takes the place of `a` as the running largest (`sign` 1) or smallest (−1).
 fn better(a: Exact, b: Exact, sign: i128) -> bool {
     match (a, b) {
         (Exact::Real(a), Exact::Real(b)) if a.is_nan() || b.is_nan() => b.is_nan() && !a.is_nan(),
@@ -48,7 +49,7 @@ fn better(a: Exact, b: Exact, sign: i128) -> bool {
     }
 }
 
-/// The truth about one group, and of what size an error is measured in units.
+/// The true value of one group, and the magnitude by which errors are measured in units.
 fn truth(name: &str, group: &[Exact], zero: Exact) -> (Exact, f64) {
     let n = group.len() as f64;
     let real: Vec<f64> =
@@ -280,9 +281,9 @@ fn long_rows_and_columns_are_summed_in_trees_that_lose_nothing_of_note() {
 #[test]
 fn the_variance_of_a_large_mean_keeps_its_digits() -> Result<()> {
     let x = Tensor::from_fn([30_000], |[i]| 1e9 + (i % 5) as f64, &Cpu)?;
-    // The CPU takes distances to the first value of a leaf, which are exact here. A card has Welford's update alone: each of
-    // n values costs κ ulp of the variance at most, κ = mean / deviation (Chan, Golub, LeVeque 1983). There a thread absorbs
-    // 8 values, and two trees of 8 levels combine.
+    // The CPU takes distances to the first value of a leaf, which are exact here. A card has Welford's update
+    // alone: each of n values costs κ ulp of the variance at most, κ = mean / deviation (Chan, Golub, LeVeque
+    // 1983). There a thread absorbs 8 values, and two trees of 8 levels combine.
     let kappa = 1e9 / 2f64.sqrt();
     let bound =
         if cfg!(rankform_through_cuda) { 2.0 * f64::from(8 + 2 * 8) * kappa * f64::EPSILON } else { 1e-9 };
@@ -321,7 +322,7 @@ fn extremes_and_their_places_know_nans_of_both_signs_and_zeros_of_both_signs() -
                     },
                     &Cpu,
                 )?;
-                // What is read backwards is packed, and absorbed value by value.
+                // Operands with a negative stride are packed, and accumulated value by value.
                 let back = x.reversed(Axis::<0>).to_contiguous()?;
                 let [max, min] = [x.max(All)?.item()?, x.min(All)?.item()?];
                 let [max_back, min_back] =
@@ -404,7 +405,7 @@ fn a_mean_and_a_variance_in_one_pass_are_those_of_two() -> Result<()> {
     check::<bf16>()?;
     check::<f32>()?;
     check::<f64>()?;
-    // What has no distances has a mean as elsewhere, in rows and in columns.
+    // Infinite values have a mean, in rows and in columns.
     let inf = f64::INFINITY;
     for pair in [[inf, 1.0], [1.0, inf], [-inf, -inf], [inf, -inf], [f64::NAN, 1.0], [1e308, -1e308]] {
         let x = Tensor::from_fn([40, 2], |[_, j]| pair[j], &Cpu)?;
@@ -445,7 +446,7 @@ fn the_variance_of_equal_values_is_0_and_one_far_off_costs_the_others_nothing() 
 }
 
 #[test]
-fn whole_numbers_wrap_and_a_wider_sum_does_not() -> Result<()> {
+fn integers_wrap_and_a_wider_sum_does_not() -> Result<()> {
     let x = Tensor::full([1000], 100_u8, &Cpu)?;
     assert_eq!(
         (x.sum(All)?.item()?, x.lazy().cast::<i64>().sum(All)?.item()?),
@@ -494,7 +495,7 @@ fn producers_are_fused_into_reductions_on_every_layout() -> Result<()> {
 }
 
 #[test]
-fn an_axis_known_at_run_time_gives_what_the_axis_in_the_type_gives() -> Result<()> {
+fn an_axis_known_at_run_time_equals_the_axis_in_the_type() -> Result<()> {
     let x = Tensor::from_fn([3, 4, 5], |[i, j, k]| ((7 * i + 5 * j + 3 * k) % 11) as f64, &Cpu)?;
     assert_eq!(x.sum_axis(1)?.to_vec()?, x.sum(Axis::<1>)?.to_vec()?);
     assert_eq!(x.transposed().max_axis(0)?.to_vec()?, x.transposed().max(Axis::<0>)?.to_vec()?);
@@ -527,7 +528,7 @@ fn a_reduction_over_more_axes_than_devices_walk_is_refused() -> Result<()> {
 
 #[test]
 fn columns_of_many_strided_operands_fit_their_room() -> Result<()> {
-    // As many f64 as one kernel reads, none of which stands side by side: each row of columns is packed.
+    // As many f64 as one kernel reads, all strided: each row of columns is packed.
     let x: Vec<_> = (0..20)
         .map(|k| Tensor::from_fn([9, 600], |[i, j]| (i * 7 + j * 3 + k) as f64, &Cpu))
         .collect::<Result<_>>()?;
@@ -540,7 +541,7 @@ fn columns_of_many_strided_operands_fit_their_room() -> Result<()> {
     Ok(())
 }
 
-/// Few rows at equal distances take a short way, which gives the same bits as the long one; so do rows in steps.
+/// Few equidistant rows, strided ones too, take a shorter path, which gives the same bits as the general one.
 #[test]
 fn rows_at_equal_distances_are_reduced_as_those_that_are_not() -> Result<()> {
     fn same<T: Value + Float>() -> Result<()> {
@@ -576,9 +577,10 @@ fn rows_at_equal_distances_are_reduced_as_those_that_are_not() -> Result<()> {
     same::<f64>()
 }
 
-/// Variances beside a large mean, and places of extremes, of what is packed first: rows in steps, and parts of a matrix.
+/// Variances with a large mean, and positions of extremes, of packed operands: strided rows, and parts of a
+/// matrix.
 #[test]
-fn what_is_packed_first_is_reduced_by_leaves_as_a_run_is() -> Result<()> {
+fn packed_operands_are_reduced_by_blocks_as_contiguous_ones_are() -> Result<()> {
     let mut random = Random(92);
     for count in [3, 4095, 4096, 4097, 7809, 9000, 20_000] {
         let x = Tensor::from_fn([2, count], |_| 1e3 + f32::moderate(&mut random), &Cpu)?;
@@ -602,7 +604,8 @@ fn what_is_packed_first_is_reduced_by_leaves_as_a_run_is() -> Result<()> {
     Ok(())
 }
 
-/// `combine(a, b)` and `combine(b, a)` of states of random values mean the same, as the laws of [`Reducer`] ask.
+/// `combine(a, b)` and `combine(b, a)` of states of random values mean the same, as the laws of [`Reducer`]
+/// ask.
 #[test]
 fn states_of_every_reducer_commute() {
     fn commutes<T: Value, R: Reducer<T>>(_: R, units: f64) {
@@ -635,9 +638,9 @@ fn states_of_every_reducer_commute() {
     }
 }
 
-/// What no cache holds is fetched while it is read; what is fetched beyond its end is nobody's.
+/// Operands larger than the caches are prefetched; a prefetch beyond their end is harmless.
 #[test]
-fn what_no_cache_holds_is_reduced_as_anything_else() -> Result<()> {
+fn operands_larger_than_the_caches_are_reduced_as_others_are() -> Result<()> {
     let [m, n] = if cfg!(any(rankform_through_cuda, miri)) { [30, 29] } else { [3000, 2900] };
     // Whole numbers that f32 holds, in sums of whichever order.
     let x = Tensor::from_fn([m, n], |[i, j]| (i % 2 + j % 2) as f32, &Cpu)?;

@@ -1,6 +1,5 @@
-//! Runs of equal neighbors, the most frequent elements, reductions by index, members of sets, quantiles, values by mask,
-//! combinations of lines; and orders of elements
-//! of a user's own.
+//! Runs of equal neighbors, the most frequent elements, reductions by index, members of sets, quantiles,
+//! values by mask, combinations of lines; and orders of elements of a user's own.
 
 use crate::arrange::{SIZE, arranged, read};
 use crate::value::{Random, Value, differ};
@@ -113,7 +112,7 @@ fn the_mode_is_the_most_frequent_and_of_several_the_smallest() -> Result<()> {
     Ok(())
 }
 
-/// What meets in a cell, by the definition, in whole numbers.
+/// The reduction of a cell's elements, by the definition, in integers.
 fn meeting(meeting: ScatterReduction, all: &[i128]) -> i128 {
     match meeting {
         ScatterReduction::Sum => all.iter().sum(),
@@ -336,7 +335,7 @@ fn elements_are_members_where_one_of_a_set_equals_them() -> Result<()> {
 }
 
 #[test]
-fn quantiles_stand_between_neighbors_of_the_order() -> Result<()> {
+fn quantiles_lie_between_neighbors_of_the_order() -> Result<()> {
     let mut random = Random(109);
     for x in arranged([3, 8, 5], || random.unit() * 9.0) {
         let x = &x.tensor;
@@ -420,7 +419,7 @@ fn values_fill_the_places_of_a_mask_in_order() -> Result<()> {
 
 // ------------------------------------------------------------ elements of a user's own
 
-/// Strokes in golf: in memory an i32, in kernels its opposite, so that fewer are more.
+/// Strokes in golf: in memory an i32, in kernels its negative: fewer strokes are better.
 #[repr(transparent)]
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Strokes(i32);

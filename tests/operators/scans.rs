@@ -1,4 +1,5 @@
-//! Scans along every axis, on every kind of layout, against one running loop; leaves, fusion, reducers of one's own.
+//! Scans along every axis, on every kind of layout, against one running loop; leaves, fusion, reducers of
+//! one's own.
 
 use crate::arrange::{Arranged, arranged, on_many_threads, rows_past_caches};
 use crate::value::{Exact, Random, Value, differ};
@@ -18,7 +19,7 @@ fn lines<const RANK: usize>(size: [usize; RANK], axis: usize) -> Vec<Vec<[usize;
     others.indices().map(|index| (0..size[axis]).map(|i| along(index, i)).collect()).collect()
 }
 
-/// What a running loop gives for one line; floats in f64.
+/// The result of a loop for one line; floats in f64.
 fn truth(name: &str, line: &[Exact]) -> Vec<Exact> {
     let mut state: Option<Exact> = None;
     let step = |state: Exact, x: Exact| match (name, state, x) {
@@ -47,7 +48,8 @@ fn truth(name: &str, line: &[Exact]) -> Vec<Exact> {
     running.collect()
 }
 
-/// Whether a result is right: rounded once from a sum in f64, whose own error is a little of the largest value on the way.
+/// Whether a result is right: rounded once from a sum in f64, which itself has an error of a fraction of the
+/// largest partial sum.
 fn right<T: Value>(found: T, truth: Exact, largest: f64) -> bool {
     let close = |a: f64, b: f64| {
         let slack = 2f64.powi(-T::FRACTION - 1) * b.abs() * 1.001 + 1e-13 * largest + T::LEAST;
@@ -71,7 +73,7 @@ fn check<T: Value, R: Reducer<T, Out = T>, const RANK: usize>(
     kind: &str,
 ) -> usize {
     let size = x.size().0;
-    // What a reduction of none gives.
+    // The reduction of no elements.
     let of_none = x.slice_axis(0, 0..0, 1).unwrap().reduce(reducer, All).unwrap().item().unwrap();
     for axis in 0..RANK {
         let y = x.scan_by(reducer, axis, false).unwrap();
@@ -224,7 +226,7 @@ fn reducers_with_places_and_counts_are_scanned_too() -> Result<()> {
 }
 
 #[test]
-fn nan_stays_from_where_it_stands() -> Result<()> {
+fn nan_stays_from_its_position_on() -> Result<()> {
     let x = Tensor::from([1.0, f32::NAN, 3.0, -1.0]);
     for y in [x.cummax(Axis::<0>)?, x.cummin(Axis::<0>)?, x.cumsum(Axis::<0>)?, x.cumprod(Axis::<0>)?] {
         let y = y.to_vec()?;

@@ -1,4 +1,5 @@
-//! Derivatives: every operator's against differences of its values, what they are at kinks, and the chain rule.
+//! Derivatives: every operator's against differences of its values, their values at kinks, and the chain
+//! rule.
 
 use crate::arrange::{SIZE, arranged};
 use crate::value::Random;
@@ -17,7 +18,7 @@ fn close(slope: f64, expected: f64) -> bool {
 
 #[test]
 fn the_slope_of_every_operator_is_the_difference_of_its_values() {
-    // No kink, jump or pole of any operator stands here, and no x is a multiple of a y.
+    // No operator has a kink, jump or pole here, and no x is a multiple of a y.
     let xs = [-7.3, -4.45, -2.6, -0.93, -0.35, -1e-3, 2e-3, 0.23, 0.61, 0.97, 1.26, 3.4, 5.7, 19.3];
     let ys = [-3.77, -1.31, -0.41, 0.173, 0.83, 1.87, 2.71];
     let mut compared = 0;
@@ -185,7 +186,7 @@ fn the_chain_rule_holds_through_nested_operators() -> Result<()> {
 }
 
 #[test]
-fn what_does_not_vary_adds_no_slope_even_where_it_has_none() -> Result<()> {
+fn a_constant_adds_no_slope_even_where_the_slope_is_nan() -> Result<()> {
     elementwise! {
         fn squared(x) { x.powf(Lane::real(2.0)) }
         fn by_root(x, y) { x * y.sqrt() }

@@ -1,7 +1,8 @@
 //! The crate's table of elementwise operators, row by row: a new operator is tested without a new test.
 //!
-//! Each operator, on each element it takes: on every pair of layouts the tensor's elements are those of its body, run on
-//! one element at a time (bit for bit); the body's values are those of `truth.rs`; without data the sizes are the same.
+//! Each operator, on each element it takes: on every pair of layouts the tensor's elements are those of its
+//! body, run on one element at a time (bit for bit); the body's values are those of `truth.rs`; without data
+//! the sizes are the same.
 
 use crate::arrange::{SIZE, arranged, read, rows_past_caches};
 use crate::truth::{BoolElement, truth};
@@ -18,13 +19,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Samples in pairs, every one with many others; the length is prime.
 const PAIRS: usize = 601;
 
-/// One operator on one element type; what is generic over the operator is here and small, the tests are below.
+/// One operator on one element type: the small part that is generic over the operator. The tests are below.
 struct Row<T, U> {
     name: &'static str,
     operands: usize,
     scalar: fn(T, T) -> U,
     cpu: Box<dyn Fn(TensorView<T, 3>, TensorView<T, 3>) -> Result<Tensor<U, 3>> + Send + Sync>,
-    /// Beside a number, and without data: for [chosen](is_chosen) elements.
+    /// With a scalar operand, and without data: for [chosen](is_chosen) elements.
     param: Option<Box<Beside<T, U>>>,
     meta: Option<Box<NoData<T, U>>>,
 }
@@ -33,8 +34,8 @@ type Beside<T, U> = dyn Fn(TensorView<T, 3>, T) -> Result<Tensor<U, 3>> + Send +
 type NoData<T, U> =
     dyn Fn(TensorView<T, 3, Meta>, TensorView<T, 3, Meta>) -> Result<Tensor<U, 3, Meta>> + Send + Sync;
 
-/// Whether operators on this element are compiled beside numbers and without data too, which are programs of their own: one
-/// element of a kind and width of computing. `.ci/nightly` has every element.
+/// Whether operators on this element are compiled with scalar operands and without data too, as programs of
+/// their own: one element of a kind and width of computing. `.ci/nightly` has every element.
 const fn is_chosen(dtype: DType) -> bool {
     cfg!(rankform_every_element)
         || matches!(dtype, DType::Bool | DType::I32 | DType::F16 | DType::F32 | DType::C32)
@@ -260,7 +261,8 @@ fn call2<F: Op<(T, T)>, T: Element>(x: T, y: T) -> F::Out {
 struct Cases(Vec<Box<dyn Case>>);
 
 impl Cases {
-    /// Keeps a row: its two element types, which are `Element`s in general and `Value`s in fact, are named here.
+    /// Keeps a row: its two element types, which are `Element`s in general and `Value`s in fact, are named
+    /// here.
     fn keep<T: Element, U: Element>(&mut self, row: Row<T, U>) {
         let row: Box<dyn Any> = Box::new(row);
         macro_rules! find {
@@ -316,12 +318,12 @@ fn cases() -> Vec<Box<dyn Case>> {
 }
 
 #[test]
-fn operators_on_every_pair_of_layouts_give_what_their_bodies_give_one_by_one() {
+fn operators_on_every_pair_of_layouts_equal_their_bodies_one_by_one() {
     cases().iter().for_each(|case| case.layouts());
 }
 
 #[test]
-fn operators_around_the_sizes_of_vectors_and_blocks_give_what_their_bodies_give() {
+fn operators_around_the_sizes_of_vectors_and_blocks_equal_their_bodies() {
     cases().iter().enumerate().for_each(|(number, case)| case.blocks(number % 7 == 0));
 }
 
@@ -370,10 +372,10 @@ fn the_table_holds_every_operator_once_and_its_values_are_those_of_the_bodies() 
     }
 }
 
-/// Short rows and long ones, few and many, in the caches and past them: operands that stand still along rows, are the same in each,
-/// or are parts of larger ones; outputs too.
+/// Short rows and long ones, few and many, in the caches and streamed: operands that are broadcast along rows
+/// or over rows, or are parts of larger ones; outputs too.
 #[test]
-fn rows_of_any_length_give_what_one_loop_gives() -> Result<()> {
+fn rows_of_any_length_equal_one_loop() -> Result<()> {
     let small = [
         [1, 1, 1],
         [2, 2, 2],
@@ -431,9 +433,10 @@ fn rows_of_any_length_give_what_one_loop_gives() -> Result<()> {
     Ok(())
 }
 
-/// Outputs that run backwards or in steps, as wide as a tile of each element, between elements that stay as they are.
+/// Outputs that run backwards or in steps, as wide as a tile of each element, between elements that stay as
+/// they are.
 #[test]
-fn what_is_written_backwards_stays_in_its_place() -> Result<()> {
+fn a_view_with_negative_strides_is_written_in_place() -> Result<()> {
     macro_rules! check {
         ($($t:ty: $($n:literal)*;)*) => { $( for n in [$($n),*] {
             let m = 24;
@@ -454,7 +457,7 @@ fn what_is_written_backwards_stays_in_its_place() -> Result<()> {
                             part += &x;
                         }
                     }
-                    // Element `i` of what lies from `n` to `n + n · |step|`.
+                    // Element `i` of the range from `n` to `n + n · |step|`.
                     let at = |step: isize, n: usize, i: usize| {
                         let far = i * step.unsigned_abs();
                         if step < 0 { n + n * step.unsigned_abs() - 1 - far } else { n + far }

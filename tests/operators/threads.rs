@@ -71,17 +71,17 @@ fn results_do_not_depend_on_the_number_of_threads() {
     });
     same_on_every_pool("attention", || {
         let q = values([2 * 4 * 120, 32]).into_shape([2, 4, 120, 32]).unwrap();
-        bits(q.attention(&q, &q, None, rankform::ops::attention::Attention::new().causal(true)).unwrap())
+        bits(q.attention(&q, &q, None, rankform::ops::Attention::new().causal(true)).unwrap())
     });
     same_on_every_pool("a depthwise convolution", || {
         let image = values([3 * 10, 30 * 33]).into_shape([3, 10, 30, 33]).unwrap();
         let weights = values([10, 9]).into_shape([10, 1, 3, 3]).unwrap();
-        bits(image.conv2d(&weights, rankform::ops::conv::Conv::new().padding([1, 1]).groups(10)).unwrap())
+        bits(image.conv2d(&weights, rankform::ops::Conv::new().padding([1, 1]).groups(10)).unwrap())
     });
     same_on_every_pool("a convolution", || {
         let image = values([3 * 10, 30 * 33]).into_shape([3, 10, 30, 33]).unwrap();
         let weights = values([20, 10 * 9]).into_shape([20, 10, 3, 3]).unwrap();
-        bits(image.conv2d(&weights, rankform::ops::conv::Conv::new().padding([1, 1])).unwrap())
+        bits(image.conv2d(&weights, rankform::ops::Conv::new().padding([1, 1])).unwrap())
     });
     same_on_every_pool("places", || bits(x.argmax(Axis::<0>).unwrap()));
     same_on_every_pool("running sums of rows", || bits(x.cumsum(Axis::<1>).unwrap()));
@@ -113,7 +113,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
 }
 
 #[test]
-fn whole_matrix_products_do_not_depend_on_the_number_of_threads() {
+fn integer_matrix_products_do_not_depend_on_the_number_of_threads() {
     let x = Tensor::from_fn([130, 140], |[i, j]| ((i * 31 + j * 17) % 101) as i32 - 50, &Cpu).unwrap();
     let y = Tensor::from_fn([140, 150], |[i, j]| ((i * 13 + j * 37) % 103) as i32 - 50, &Cpu).unwrap();
     same_on_every_pool("of integers", || bits(x.matmul(&y).unwrap()));
@@ -155,7 +155,7 @@ fn an_operator_called_from_inside_parallel_work_neither_waits_for_ever_nor_errs(
 }
 
 #[test]
-fn an_element_is_the_same_wherever_it_stands_in_a_tensor() -> Result<()> {
+fn an_element_is_the_same_at_any_place_of_a_tensor() -> Result<()> {
     // Alone, in a vector's tail, in a block, in a strided row: the same bits of every function.
     let x = values([1, 2001]);
     let all = (x.lazy().exp() / (x.lazy().sin() + 2.0)).eval()?;
@@ -174,7 +174,7 @@ fn an_element_is_the_same_wherever_it_stands_in_a_tensor() -> Result<()> {
 
 #[test]
 fn few_columns_of_many_rows_sum_to_the_same_bits_on_any_number_of_threads() {
-    // Parts of so few columns were taken for rows, which sum in another order.
+    // Parts of few columns were once taken for rows, which are summed in another order.
     for size in [[20_000, 8], [65_536, 16], [16_384, 40], [3000, 130]] {
         let x = values(size);
         same_on_every_pool("sums of columns", || bits(x.sum(Axis::<0>).unwrap()));
@@ -189,7 +189,8 @@ fn few_columns_of_many_rows_sum_to_the_same_bits_on_any_number_of_threads() {
 fn operators_inside_parallel_work_under_a_lock_or_in_a_cell_finish() {
     use rayon::prelude::*;
     use std::sync::{Mutex, OnceLock};
-    // Large enough for several threads; whoever works for others meanwhile must not come back for the same lock.
+    // Large enough for several threads; whoever works for others meanwhile must not come back for the same
+    // lock.
     let x = values(if cfg!(rankform_through_cuda) { [40, 70] } else { [600, 700] });
     let expected = bits((&x + 1.0).sum(Axis::<1>).unwrap());
     let (locked, once) = (Mutex::new(0), OnceLock::new());

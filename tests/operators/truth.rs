@@ -1,12 +1,12 @@
-//! What each elementwise operator means, written down a second time: in f64 from other libraries for real numbers, in
-//! i128 for whole ones, in words of the standard library for booleans.
+//! The meaning of each elementwise operator, written a second time: in f64 by other libraries for real
+//! numbers, in i128 for integers, by the standard library for booleans.
 //!
 //! An operator without a row here still passes through everything else in `table.rs`.
 
 use crate::value::{Exact, Value, unit};
 use rankform::scalar::DType;
 
-/// What an operator should give: exactly, or within so many units in the last place.
+/// The expected result: exact, or within some units in the last place.
 pub struct BoolElement {
     pub exact: Exact,
     pub ulp: f64,
@@ -152,7 +152,7 @@ fn sigmoid(x: f64) -> f64 {
 fn softplus(x: f64) -> f64 {
     if x > 40.0 { x } else { pxfm::f_log1p(x.exp()) }
 }
-/// `x` times what goes to 0 faster as `x` goes to −∞.
+/// `x` times a factor that goes to 0 faster as `x` goes to −∞.
 fn gated(x: f64, gate: f64) -> f64 {
     if x == f64::NEG_INFINITY { -0.0 } else { x * gate }
 }
@@ -226,7 +226,7 @@ fn function(name: &str, x: f64, y: f64) -> Option<f64> {
     })
 }
 
-/// What is rounded once, or not at all.
+/// A result that is rounded once, or exact.
 fn rounded_once(name: &str, x: f64, y: f64) -> Option<f64> {
     Some(match name {
         "add" => x + y,
@@ -291,7 +291,7 @@ fn real<T: Value>(name: &str, x: f64, y: f64) -> Option<BoolElement> {
         return Some(BoolElement { exact: Exact::Real(truth), ulp: FUNCTION * narrow + at_end });
     }
     let truth = composed(name, x)?;
-    // A body rounds what it passes on: as if `x` were off by some units, and whatever underflows by one.
+    // A body rounds its intermediate values: as if `x` were off by some units, and an underflow by one.
     let step = 1e-6;
     let moved =
         composed(name, x * (1.0 + step)).map_or(0.0, |moved| (moved - truth).abs() / (step * truth.abs()));

@@ -1,4 +1,5 @@
-//! Elements as tests see them: samples with every special value, equality of bits but for NaN, exact value, error in ulp.
+//! Elements as tests see them: samples with every special value, equality of bits but for NaN, exact value,
+//! error in ulp.
 
 use num_complex::Complex;
 use rankform::prelude::*;
@@ -72,7 +73,8 @@ pub trait Value: Element {
                 f64::INFINITY
             };
         }
-        // An infinity counts as the power of two after the largest number; in f64 that is the largest number itself.
+        // An infinity counts as the power of two after the largest number; in f64 that is the largest number
+        // itself.
         let end = (Self::LARGEST + unit::<Self>(Self::LARGEST)).min(f64::MAX);
         (y.clamp(-end, end) - truth.clamp(-end, end)).abs() / unit::<Self>(truth)
     }

@@ -1,4 +1,4 @@
-//! Errors say which operation was called and what is wrong with its operands; division that refuses 0; the plain methods of lanes.
+//! Errors name the operation and its wrong operands; division that refuses 0; the plain methods of lanes.
 
 use rankform::ops::{self, Cov, QuantileMethod, ScatterReduction, Side};
 use rankform::prelude::*;
@@ -125,7 +125,7 @@ fn errors_name_the_operation_that_was_called() -> Result<()> {
 }
 
 #[test]
-fn errors_say_what_is_wrong_in_the_words_of_the_operation() -> Result<()> {
+fn errors_describe_the_fault_in_the_words_of_the_operation() -> Result<()> {
     let x = Tensor::<f32, 2>::ones([2, 3], &Cpu)?;
     let cases = [
         (text(x.remove_axis(Axis::<0>)), "remove_axis: axis 0 of sizes [2, 3] has size 2, not 1"),
@@ -218,7 +218,7 @@ fn checked_division_refuses_zero_and_overflow_and_else_is_division() -> Result<(
     assert_eq!(none.checked_div(&none)?.size(), [0, 3]);
     assert_eq!(Tensor::<i64, 0>::from(9).checked_div(2)?.item()?, 4);
     assert!(Tensor::<i64, 0>::from(9).checked_div(0).is_err());
-    // What is written stays as it was where an element has no quotient.
+    // The output is unchanged where an element has no quotient.
     let mut out = Tensor::from([7_i32, 7]);
     assert!(Tensor::from([4, 6]).checked_div_into(&Tensor::from([2, 0]), &mut out).is_err());
     assert_eq!(out.to_vec()?, [7, 7]);

@@ -1,11 +1,11 @@
-//! What cargo has built for this test program: the library, its dependencies, and how a compiler is asked to use them.
+//! The libraries that cargo has built for this test program, and the arguments by which a compiler uses them.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The libraries beside this test program.
+/// The libraries next to this test program.
 pub struct Artifacts {
     /// The file of each crate's metadata and code, by the crate's name.
     libraries: Vec<(String, PathBuf)>,
@@ -16,7 +16,8 @@ pub struct Artifacts {
 }
 
 impl Artifacts {
-    /// Asks cargo for the files that this program was linked from. Everything is built, so it only compares time stamps.
+    /// Asks cargo for the files that this program was linked from. Everything is built: cargo only compares
+    /// time stamps.
     pub fn find() -> Self {
         let program = std::env::current_exe().expect("the path of this program");
         let folder = program.parent().expect("the folder `deps`");

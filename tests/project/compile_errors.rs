@@ -1,7 +1,8 @@
-//! Wrong programs must not compile, and the compiler must say so in words that a person can act on.
+//! Wrong programs must not compile, and the compiler's message must tell a person how to correct them.
 //!
-//! The expected texts in `compile_fail/*.stderr` are reviewed like prose; `docs/compile_errors.md` explains each. They are
-//! those of the toolchain in `rust-toolchain.toml`; after a change of words, `COMPILE_ERRORS=overwrite cargo test` writes them anew.
+//! The expected texts in `compile_fail/*.stderr` are reviewed like prose; `docs/compile_errors.md` explains
+//! each. They are those of the toolchain in `rust-toolchain.toml`; after a change of words,
+//! `COMPILE_ERRORS=overwrite cargo test` writes them anew.
 
 use crate::artifacts::{Artifacts, in_parallel};
 use crate::message::normalized;
@@ -17,7 +18,8 @@ fn programs(folder: &str) -> Vec<String> {
     programs
 }
 
-/// Compiles each program of a folder; none may compile, and what the compiler prints is in the file beside it.
+/// Compiles each program of a folder; none may compile, and the file with its name and `.stderr` holds the
+/// compiler's output.
 fn none_compiles(folder: &str) {
     let root = env!("CARGO_MANIFEST_DIR");
     let (artifacts, programs) = (Artifacts::find(), programs(folder));
@@ -57,23 +59,23 @@ fn none_compiles(folder: &str) {
     println!("{} programs of {folder} do not compile, with their messages", programs.len());
 }
 
-/// A folder for what compilers write.
+/// A folder for the compiler's output.
 fn room(name: &str) -> std::path::PathBuf {
     let room = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compile_errors").join(name);
     std::fs::create_dir_all(&room).expect("a folder");
     room
 }
 
-// What else would fit is a part of some messages, and cards are one more device.
+// Some messages list other types that fit, and CUDA is one more device.
 #[cfg(not(feature = "cuda"))]
 #[test]
-fn wrong_programs_do_not_compile_and_the_message_says_what_to_do() {
+fn wrong_programs_do_not_compile_and_the_message_helps() {
     none_compiles("tests/compile_fail");
 }
 
 #[cfg(feature = "cuda")]
 #[test]
-fn wrong_programs_for_cards_do_not_compile_and_the_message_says_what_to_do() {
+fn wrong_programs_for_gpus_do_not_compile_and_the_message_helps() {
     none_compiles("tests/compile_fail/cuda");
 }
 
@@ -138,7 +140,7 @@ fn every_case_is_explained_with_its_program_and_its_message() {
     }
 }
 
-/// The text that a message proposes to insert: what stands above `+++`, in `help: consider …`.
+/// The text that a message proposes to insert: the text above `+++`, in `help: consider …`.
 fn proposed(message: &str) -> Vec<String> {
     let lines: Vec<&str> = message.lines().collect();
     let marks = |line: &str| {
@@ -163,7 +165,7 @@ fn paths(text: &str) -> Vec<&str> {
 
 #[cfg(not(feature = "cuda"))]
 #[test]
-fn what_a_message_proposes_can_be_written_with_the_prelude() {
+fn a_bound_in_a_message_can_be_written_with_the_prelude() {
     let mut named = std::collections::BTreeSet::new();
     for case in programs("tests/compile_fail") {
         let message = std::fs::read_to_string(format!("{}.stderr", case.trim_end_matches(".rs")))
@@ -201,7 +203,7 @@ fn what_a_message_proposes_can_be_written_with_the_prelude() {
 }
 
 #[test]
-fn what_a_message_proposes_is_read() {
+fn the_bound_in_a_message_is_read() {
     let message = "help: consider\n  |\n4 | fn f<T: rankform::Float, D>() where Dim<R>: RemoveAxes<A> {\n  |       +++++++++++++++++       +++++++++++++++++++++++++++\n";
     assert_eq!(proposed(message).len(), 1);
     assert_eq!(paths(&proposed(message)[0]), ["rankform::Float", "Dim", "RemoveAxes"]);

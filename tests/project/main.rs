@@ -1,8 +1,10 @@
-//! The project itself: what the compiler says to wrong programs, the rules of the house, the promises of the documents.
+//! The project itself: the compiler's messages for wrong programs, the rules of the house, the promises of
+//! the documents.
 //!
 //! | file | |
 //! |---|---|
-//! | `architecture.rs` | who imports whom, where `unsafe` may stand, and the like; an operator is one file; the table of parity |
+//! | `architecture.rs` | import order, files with `unsafe`, and other rules; an operator is one file; the table of parity |
+//! | `circles.rs` | files that import each other |
 //! | `compile_errors.rs` | wrong programs and their messages |
 //! | `names.rs` | names of other libraries, the index of operators |
 //! | `pages.rs` | links, the summary, sizes of the first pages, the parts of decisions |
@@ -10,6 +12,7 @@
 
 mod architecture;
 mod artifacts;
+mod circles;
 mod compile_errors;
 mod message;
 mod names;

@@ -1,9 +1,11 @@
-//! A compiler's messages as `compile_fail/*.stderr` keep them: the same on every machine, and after changes elsewhere.
+//! A compiler's messages as `compile_fail/*.stderr` keep them: the same on every machine, and after changes
+//! elsewhere.
 //!
-//! Paths begin at the crate or at Rust's sources. Files other than the case have no line numbers. Lines are as far left as
-//! the numbers that remain allow. Of long lists eight lines remain. What is said of the number of errors, and of where more is to read, is left out.
+//! Paths begin at the crate or at Rust's sources. Files other than the case have no line numbers. Lines are
+//! as far left as the numbers that remain allow. Of long lists eight lines remain. The number of errors and
+//! references to further reading are left out.
 
-/// The message of a case: what the compiler printed, the file of the case, the crate's folder.
+/// The message of a case, from the compiler's output, the file of the case and the crate's folder.
 pub fn normalized(printed: &str, case: &str, root: &str) -> String {
     let root = format!("{root}/");
     let mut lines: Vec<String> = Vec::new();
@@ -22,7 +24,7 @@ pub fn normalized(printed: &str, case: &str, root: &str) -> String {
             let line = line.replace(&root, "$DIR/");
             if elsewhere { without_line_number(&line) } else { line }
         };
-        // Messages stand one empty line apart.
+        // One empty line separates messages.
         if !(line.is_empty() && lines.last().is_none_or(|last| last.is_empty())) {
             lines.push(line);
         }
@@ -106,7 +108,8 @@ fn without_their_number(line: String) -> String {
     }
 }
 
-/// The width of the margin of a line that has one: the spaces before its bar, arrow or sign, or around its line number.
+/// The width of the margin of a line that has one: the spaces before its bar, arrow or sign, or around its
+/// line number.
 fn margin(line: &str) -> Option<usize> {
     if let Some(rest) = line.strip_prefix("... ") {
         return rest.trim_start().starts_with('|').then(|| rest.len() - rest.trim_start().len());

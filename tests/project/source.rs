@@ -1,10 +1,13 @@
-//! Rust source as words: what the rules of `architecture.rs` are asked about.
+//! Rust source as words, for the rules of `architecture.rs`.
 //!
-//! Comments and the insides of literals are not code, and code inside a macro is: so this reads words, not syntax trees.
+//! Comments and the insides of literals are not code, and code inside a macro is: this reads words, not
+//! syntax trees.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// One word, number, literal, lifetime or mark (`::` is one mark) of a source text, and its line, counted from 1.
+/// One word, number, literal, lifetime or mark (`::` is one mark) of a source text, and its line, counted
+/// from 1.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Token {
     pub text: String,
@@ -23,7 +26,7 @@ impl Source {
         Source { path: path.into(), text: text.into(), tokens: without_tests(tokens(text)) }
     }
 
-    /// The modules that the file is inside of, its own last: `src/layout/view.rs` is `["layout", "view"]`.
+    /// The modules that the file is inside of, its own last: `src/layout/views.rs` is `["layout", "views"]`.
     pub fn module(&self) -> Vec<String> {
         let path = self.path.trim_start_matches("src/").trim_end_matches(".rs").trim_end_matches("/mod");
         path.split('/').map(String::from).collect()
@@ -120,7 +123,7 @@ pub fn tokens(text: &str) -> Vec<Token> {
     tokens
 }
 
-/// Where the text of a raw string that begins at `i` starts, and how many `#` close it.
+/// The first character of the raw string at `i`, and the number of `#` that close it.
 fn raw_string(chars: &[char], i: usize) -> Option<(usize, usize)> {
     let rest = &chars[i..];
     let prefix = match rest {
@@ -170,8 +173,8 @@ fn without_tests(tokens: Vec<Token>) -> Vec<Token> {
     kept
 }
 
-/// Every path in the file that starts at `crate`, `$crate` or `super`, from the crate's root on, with its line; a `use`
-/// of several is one path each. Macros are followed where they are written.
+/// Every path in the file that starts at `crate`, `$crate` or `super`, from the crate's root on, with its
+/// line; a `use` of several is one path each. Macros are followed where they are written.
 pub fn paths(source: &Source) -> Vec<(Vec<String>, usize)> {
     let tokens = &source.tokens;
     let (mut found, mut inside, mut depth, mut read) = (Vec::new(), Vec::new(), 0, 0);
@@ -204,7 +207,22 @@ pub fn paths(source: &Source) -> Vec<(Vec<String>, usize)> {
     found
 }
 
-/// Reads what follows a `::`: a name, more after it, or several in braces. Gives the place after it.
+/// What a file re-exports or imports of its own `children`: the whole path, and the name that it has here.
+pub fn uses(source: &Source, children: &BTreeSet<String>) -> Vec<(Vec<String>, String)> {
+    let tokens = &source.tokens;
+    let mut all = Vec::new();
+    for i in 0..tokens.len() {
+        if tokens[i].text != "use" || !tokens.get(i + 1).is_some_and(|next| children.contains(&next.text)) {
+            continue;
+        }
+        let mut found = Vec::new();
+        tree(tokens, i + 1, source.module(), &mut found);
+        all.extend(found.into_iter().filter_map(|(path, _)| Some((path.clone(), path.last()?.clone()))));
+    }
+    all
+}
+
+/// Reads the path after a `::`: a name, more after it, or several in braces. Returns the place after it.
 fn tree(
     tokens: &[Token],
     mut i: usize,

@@ -5,7 +5,7 @@ use num_complex::Complex;
 use rankform::prelude::*;
 
 #[test]
-fn equality_compares_sizes_and_elements_whatever_the_layout() -> Result<()> {
+fn equality_compares_sizes_and_elements_in_any_layout() -> Result<()> {
     let x = Tensor::from([[1, 2, 3], [4, 5, 6]]);
     let y = Tensor::from([[1, 4], [2, 5], [3, 6]]);
     assert_eq!(x, y.transposed());
@@ -28,7 +28,7 @@ fn equality_compares_sizes_and_elements_whatever_the_layout() -> Result<()> {
 
 #[test]
 #[should_panic(expected = "no memory yet")]
-fn comparing_what_has_no_memory_panics() {
+fn comparing_tensors_without_memory_panics() {
     let x = Tensor::<f32, 1>::empty([2], &Cpu).unwrap();
     let _ = x == Tensor::from([0.0, 0.0]);
 }

@@ -1,4 +1,5 @@
-//! Where tensors come from: sizes, values, refusals, and that nothing is lost or dropped twice when a closure panics.
+//! Creation of tensors: sizes, values, refusals, and that nothing is lost or dropped twice when a closure
+//! panics.
 
 use num_complex::Complex;
 use rankform::prelude::*;
@@ -140,7 +141,7 @@ fn from_iter_counts_for_itself_when_an_iterator_lies_about_its_length() -> Resul
 }
 
 #[test]
-fn from_iter_drops_what_it_had_when_the_iterator_panics() {
+fn from_iter_drops_its_elements_when_the_iterator_panics() {
     let living = Arc::new(AtomicUsize::new(0));
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         Tensor::from_iter((0..10).map(|i| if i < 7 { Living::new(&living) } else { panic!("at 7") }))
@@ -192,7 +193,7 @@ fn arange_of_floats_counts_as_numpy_and_does_not_accumulate() -> Result<()> {
 }
 
 #[test]
-fn arange_refuses_a_step_of_0_and_what_is_not_finite() {
+fn arange_refuses_a_step_of_0_and_infinite_numbers() {
     assert_eq!(
         Tensor::arange(0, 5, 0, &Cpu).err().unwrap().to_string(),
         "arange: from 0 to 5 by 0: the step is 0"

@@ -1,4 +1,4 @@
-//! Operators by name on tensors whose types are known at run time.
+//! Operators by name on tensors of run-time types.
 
 use num_complex::Complex;
 use rankform::dispatch::{
@@ -20,7 +20,7 @@ fn call(name: &str, arguments: &[Argument<'_>]) -> DynTensor {
 }
 
 #[test]
-fn an_operator_by_name_gives_what_the_typed_one_gives() {
+fn an_operator_by_name_equals_the_typed_one() {
     let x = Tensor::from_vec((0..24).map(|i| i as f32 * 0.5 - 3.0).collect(), [2, 3, 4]).unwrap();
     let y = Tensor::from_vec((0..12).map(|i| 1.5 - i as f32).collect(), [3, 4]).unwrap();
     let (dx, dy) = (DynTensor::from(x.share_data()), DynTensor::from(y.share_data()));
@@ -110,7 +110,7 @@ fn matrix_products_of_every_pair_of_ranks() {
 }
 
 #[test]
-fn what_is_missing_is_said_with_what_there_is() {
+fn a_missing_kernel_is_reported_with_those_that_exist() {
     let (x, y) = (DynTensor::from(Tensor::from([1.0_f32])), DynTensor::from(Tensor::from([1_i32])));
     let error = arithmetic().call("add", &[(&x).into(), (&y).into()]).unwrap_err().to_string();
     let (start, there) = (
@@ -141,7 +141,7 @@ fn what_is_missing_is_said_with_what_there_is() {
 }
 
 #[test]
-fn kernels_stand_by_key_the_highest_first_and_may_call_those_below() {
+fn kernels_are_ordered_by_key_and_may_call_those_below() {
     let mut dispatcher = Dispatcher::with_arithmetic::<Cpu>().unwrap();
     let x = DynTensor::from(Tensor::from([1.0_f32, 2.0]));
     // A kernel above all others sees the call first, then lets it through.
@@ -162,7 +162,7 @@ fn kernels_stand_by_key_the_highest_first_and_may_call_those_below() {
     dispatcher.fall_through("mul", DispatchKey::Named).unwrap();
     let out = dispatcher.call("mul", &[(&named).into(), (&named).into()]).unwrap();
     assert!(out.names().is_empty() && dispatcher.fall_through("no", DispatchKey::Named).is_err());
-    // What is registered must agree with what is there.
+    // A registered kernel must agree with those that exist.
     let one = Kernel::of_one::<View<f32, 1>, _>(|x| x.neg());
     let error = dispatcher.register("add", DispatchKey::CPU, one).unwrap_err().to_string();
     assert_eq!(error, "dispatch: add takes [Operand, Operand], and a kernel (f32 of rank 1) does not");
@@ -300,7 +300,7 @@ fn sparse_and_quantized_tensors_reach_the_kernels_of_their_keys() {
     let scaled = call("mul", &[(&x).into(), (&halves).into()]);
     let whole: Tensor<f32, 2> = call("to_dense", &[(&scaled).into()]).try_into().unwrap();
     assert_eq!(whole, Tensor::from([[0.0, 1.0, 0.0], [1.5, 0.0, 0.0]]));
-    // No kernel: the sparse key decides, and nobody reads what is not there.
+    // No kernel: the sparse key decides, and no missing data is read.
     let error = arithmetic().call("exp", &[(&x).into()]).unwrap_err().to_string();
     assert!(
         error.starts_with(
@@ -324,7 +324,7 @@ fn sparse_and_quantized_tensors_reach_the_kernels_of_their_keys() {
             .to_string()
             .contains("expected a sparse tensor, f64 of rank 2, found a sparse")
     );
-    // Data of a backend stands beside what lies behind a handle, and is never taken for it.
+    // Data of a backend is kept apart from the data behind a handle, and is never taken for it.
     let held = sparse().with_backend_data(7_u8).unwrap();
     assert_eq!(call("add", &[(&held).into(), (&x).into()]).as_sparse::<f32, 2, Cpu>().unwrap().kept(), 2);
     let posing = halves.share_data().with_backend_data(SparseTensor::from_dense(&dense).unwrap()).unwrap();
@@ -333,7 +333,8 @@ fn sparse_and_quantized_tensors_reach_the_kernels_of_their_keys() {
         error.contains("no kernel of add for (Sparse f32 of rank 2 on Cpu, f32 of rank 2 on Cpu)"),
         "{error}"
     );
-    // Another element, or no dense matrix at all, beside a sparse one: no kernel, and which there are.
+    // Another element, or no dense matrix, with a sparse one: no kernel, and the error lists those that
+    // exist.
     let double = DynTensor::zeros(DType::F64, &[2, 3], &Cpu).unwrap();
     for (name, other) in [("mul", &double), ("matmul", &double), ("mul", &x)] {
         let error = arithmetic().call(name, &[(&x).into(), other.into()]).unwrap_err().to_string();
@@ -403,12 +404,12 @@ fn elements_are_promoted_only_where_that_was_asked_for() {
     assert_eq!(out.downcast::<f64, 1, Cpu>().unwrap(), Tensor::from([1.5, 2.25]));
     let out = dispatcher.call("mul", &[(&whole).into(), 0.5.into()]).unwrap();
     assert_eq!(out.downcast::<f32, 1, Cpu>().unwrap(), Tensor::from([0.5, 1.0]));
-    // What no type holds stays an error, and so does what has no kernel in the common type.
+    // A number that no type holds stays an error, as does an operator without a kernel in the common type.
     let wide = |dtype| DynTensor::zeros(dtype, &[2], &Cpu).unwrap();
     let error =
         dispatcher.call("add", &[(&wide(DType::U64)).into(), (&whole).into()]).unwrap_err().to_string();
     assert!(error.contains("no element type holds both"), "{error}");
-    // The error is about what was passed, whatever it was cast to in between.
+    // The error names the operands passed, not the types they were cast to.
     let error = dispatcher
         .call("add", &[(&wide(DType::F16)).into(), (&wide(DType::U8)).into()])
         .unwrap_err()

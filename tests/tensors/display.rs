@@ -1,11 +1,12 @@
-//! Printing, against what NumPy 2.4.6 prints for the same arrays (`str(a)`, `np.array2string(a, precision=p)`), recorded here.
+//! Printing, against NumPy 2.4.6's output for the same arrays (`str(a)`, `np.array2string(a, precision=p)`),
+//! recorded here.
 
 use num_complex::Complex;
 use rankform::DynTensor;
 use rankform::prelude::*;
 use rankform::{bf16, f16};
 
-/// One array, and what NumPy prints for it.
+/// One array, and NumPy's output for it.
 #[derive(Debug)]
 struct Case {
     ours: String,
@@ -415,7 +416,7 @@ fn a_tensor_whose_types_are_known_at_run_time_prints_as_the_typed_one() -> Resul
     );
     assert_eq!(DynTensor::from(Tensor::from(0.1)).to_string(), "0.1");
     assert_eq!(DynTensor::from(Tensor::from([[0_u8; 0]; 2])).to_string(), "[]");
-    // More axes than a typed tensor has, and what has no elements to show.
+    // More axes than a typed tensor has, and tensors without elements.
     let deep = DynTensor::from(Tensor::from([1, 2])).reshaped(&[1, 1, 1, 1, 1, 1, 1, 1, 2])?;
     assert_eq!(deep.to_string(), format!("{}1 2{}", "[".repeat(9), "]".repeat(9)));
     let lazy = DynTensor::from(Tensor::from([Complex::new(1.0_f32, 2.0)])).conjugate();

@@ -1,4 +1,4 @@
-//! Tensors whose types are known at run time: conversion both ways without a copy or an allocation, views, errors.
+//! Tensors of run-time types: conversion both ways without a copy or an allocation, views, errors.
 
 use crate::alloc;
 use num_complex::Complex;
@@ -86,7 +86,7 @@ fn a_conversion_copies_and_allocates_nothing() {
 }
 
 #[test]
-fn errors_name_what_was_expected_and_what_was_found() {
+fn errors_name_the_expected_and_the_found() {
     let x = DynTensor::from(Tensor::<f32, 2>::zeros([2, 3], &Cpu).unwrap());
     let says = |error: Error, text: &str| assert_eq!(error.to_string(), text);
     says(
@@ -249,7 +249,7 @@ fn foreign_memory_with_any_strides_is_given_back_once_also_on_failure() {
 }
 
 #[test]
-fn what_lies_between_foreign_elements_is_neither_read_nor_written() {
+fn gaps_between_foreign_elements_are_neither_read_nor_written() {
     let mut matrix = [1_i32, 2, 3, 4, 5, 6];
     let address = matrix.as_mut_ptr().cast::<u8>();
     // SAFETY: the first column of three rows, which nobody else touches until the tensor is gone.
@@ -283,7 +283,7 @@ fn what_lies_between_foreign_elements_is_neither_read_nor_written() {
 }
 
 #[test]
-fn a_lazy_view_is_not_taken_for_what_lies_in_memory() {
+fn a_lazy_view_is_not_taken_for_the_memory_itself() {
     let mut x = DynTensor::from(Tensor::from([1.0_f32, -2.0])).negative().unwrap();
     assert!(matches!(x.mutable_data::<i32, 1, Cpu>().map(drop), Err(Error::Type { .. })));
     assert_eq!((x.dtype(), x.resolved::<Cpu>().unwrap().to_bytes().unwrap().len()), (DType::F32, 8));
@@ -359,7 +359,7 @@ fn mutable_data_changes_the_element_type_and_keeps_memory_that_serves() {
 }
 
 #[test]
-fn data_of_a_backend_is_never_what_lies_behind_a_handle() {
+fn data_of_a_backend_is_never_the_data_behind_a_handle() {
     let dense = Tensor::from([[0.0_f32, 2.0, 0.0], [3.0, 0.0, 0.0]]);
     let matrix = || SparseTensor::from_dense(&dense).unwrap();
     let held = DynTensor::from_sparse(matrix()).unwrap().with_backend_data(7_u8).unwrap();
@@ -369,7 +369,7 @@ fn data_of_a_backend_is_never_what_lies_behind_a_handle() {
     assert!(posing.opaque().is_none() && posing.to_bytes().is_ok());
     let words = posing.as_sparse::<f32, 2, Cpu>().map(drop).unwrap_err().to_string();
     assert!(words.contains("expected a sparse tensor, f32 of rank 2, found f32 of rank 2"), "{words}");
-    // Words of one's own stand in the place of those of the handle, for what lies behind it too.
+    // A user's texts replace those of the handle, for the data behind it too.
     let hidden = DynTensor::from_sparse(matrix()).unwrap().without_access("a placeholder").unwrap();
     assert_eq!(
         hidden.as_sparse::<f32, 2, Cpu>().map(drop).unwrap_err().to_string(),
@@ -409,7 +409,7 @@ fn names_are_read_and_promotion_is_the_array_apis() {
             (dtype, dtype)
         );
         assert!(dtype.legacy_name().is_none_or(|name| name.parse() == Ok(dtype)));
-        assert_eq!(dtype.is_quantized(), dtype.kind() == Kind::QuantizedElement);
+        assert_eq!(dtype.is_quantized(), dtype.kind() == Kind::Quantized);
     }
     use DType::*;
     // The Array API's table, by rows: integers, then floats and complex numbers.

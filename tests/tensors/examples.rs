@@ -1,4 +1,4 @@
-//! The numbered examples run, and what they assert holds.
+//! The numbered examples run, and their assertions hold.
 
 #[path = "../../examples/05_compute.rs"]
 mod compute;

@@ -1,4 +1,4 @@
-//! Tensors beside other libraries: every layout both ways, at the same address where nothing needs to be copied.
+//! Tensors of other libraries: every layout both ways, at the same address where no copy is needed.
 
 #[cfg(any(
     feature = "ndarray",
@@ -69,7 +69,7 @@ mod nd {
     }
 
     #[test]
-    fn what_is_written_on_one_side_is_seen_on_the_other() {
+    fn a_write_on_one_side_is_seen_on_the_other() {
         let mut x = Tensor::<i32, 2>::zeros([2, 3], &Cpu).unwrap();
         nd::array_view_mut(x.view_mut().unwrap().slice((.., (..).step(-1))).unwrap()).unwrap()[[1, 0]] = 5;
         assert_eq!(x[[1, 2]], 5);
@@ -111,7 +111,7 @@ mod na {
     }
 
     #[test]
-    fn what_is_written_on_one_side_is_seen_on_the_other() {
+    fn a_write_on_one_side_is_seen_on_the_other() {
         let mut x = Tensor::<f32, 2>::zeros([2, 3], &Cpu).unwrap();
         na::matrix_view_mut(x.view_mut().unwrap()).unwrap()[(1, 2)] = 5.0;
         assert_eq!(x[[1, 2]], 5.0);
@@ -138,7 +138,7 @@ mod fa {
     }
 
     #[test]
-    fn what_is_written_on_one_side_is_seen_on_the_other() {
+    fn a_write_on_one_side_is_seen_on_the_other() {
         let mut x = Tensor::<f64, 2>::zeros([2, 3], &Cpu).unwrap();
         fa::mat_mut(x.view_mut().unwrap().slice((.., (..).step(-1))).unwrap()).unwrap()[(1, 0)] = 5.0;
         assert_eq!(x[[1, 2]], 5.0);
@@ -166,7 +166,7 @@ fn pictures_are_tensors_of_rows_columns_and_channels() {
 
 #[cfg(feature = "serde")]
 #[test]
-fn tensors_are_serialized_by_their_elements_and_what_does_not_fit_is_refused() {
+fn tensors_are_serialized_by_their_elements_and_mismatches_are_refused() {
     each_view(|x| {
         let text = serde_json::to_string(&x).unwrap();
         assert_eq!(serde_json::from_str::<Tensor<f64, 2>>(&text).unwrap(), x);
@@ -270,7 +270,7 @@ mod shared {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_shapes_are_refused() {
         for name in ["", "/", "name", "/a/b", "/a\0b"] {
             assert!(matches!(SharedMemory::create(name, 8), Err(Error::Value { .. })), "{name:?}");
         }

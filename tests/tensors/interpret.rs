@@ -1,7 +1,6 @@
-//! Programs that are interpreted, as in builds with debug assertions and by name, beside compiled loops: the same bits.
+//! Interpreted programs, as in builds with debug assertions and by name, have the bits of compiled loops.
 
 use num_complex::Complex;
-use rankform::check::Differential;
 use rankform::device::{Inputs, Interpreted, OperandRef};
 use rankform::kernel::{Call, Input, Op, Program, Store};
 use rankform::ops::{
@@ -10,6 +9,7 @@ use rankform::ops::{
 };
 use rankform::prelude::*;
 use rankform::scalar::Eval;
+use rankform::testing::Differential;
 use rankform::{F8E4M3, F8E5M2, QInt8, bf16, f16};
 use std::marker::PhantomData;
 
@@ -45,7 +45,7 @@ fn values<T: Element>(n: usize, seed: u64) -> Vec<T> {
             2 => (word % 40) as f64 - 20.0,
             _ => f64::from_bits(word << 17 | next()),
         };
-        // Blocks without what is in doubt, and blocks with it.
+        // Blocks within the fast path, and blocks with a value outside it.
         let number = if (k / 600).is_multiple_of(2) { (word % 2000) as f64 / 1000.0 - 1.0 } else { number };
         T::narrow(rankform::scalar::Prim::cast(number))
     };
@@ -291,7 +291,7 @@ fn layouts_numbers_and_fused_expressions() {
     assert_eq!(bits(&b.to_vec().unwrap()), bits(&d.to_vec().unwrap()));
 }
 
-/// What takes many values at once takes those of its own operand, wherever that stands.
+/// A reducer that takes many values at once takes those of its own operand, at any place of the program.
 #[test]
 fn reductions_along_rows_of_other_operands_than_the_first() {
     let (x, y) = (tensor::<f32, 2>([20, 70], 4), tensor::<f32, 2>([20, 70], 5));
@@ -333,7 +333,7 @@ fn programs_in_place() {
 }
 
 #[test]
-fn what_is_shared_by_threads_too() {
+fn memory_shared_by_threads_is_not_written() {
     let (x, y) = (tensor::<f32, 1>([1 << 19], 1), tensor::<f32, 1>([1 << 19], 2));
     same!("large"; x, y; x.mul(&y).unwrap().exp());
     same!("large"; x; x.sum(All));

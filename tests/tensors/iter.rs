@@ -24,7 +24,7 @@ fn counted(size: [usize; 3]) -> Tensor<i32, 3> {
     Tensor::from_fn(size, |index| Dim(size).linearize(index) as i32, &Cpu).unwrap()
 }
 
-/// What an iterator should give.
+/// The expected elements of an iterator.
 fn oracle<const RANK: usize>(view: TensorView<'_, i32, RANK>) -> Vec<([usize; RANK], i32)> {
     view.size().indices().map(|index| (index, view[index])).collect()
 }

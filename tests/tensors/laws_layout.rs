@@ -1,5 +1,6 @@
-//! The laws of `Dim`, `Stride` and `Layout`, checked against the most obvious loop: list every index, compute every
-//! position in `i128`, compare. Ranks 0 to 4, sizes 0 to 4, strides of every kind; then the numbers at the edge of `isize`.
+//! The laws of `Dim`, `Stride` and `Layout`, checked against the most obvious loop: list every index, compute
+//! every position in `i128`, compare. Ranks 0 to 4, sizes 0 to 4, strides of every kind; then the numbers at
+//! the edge of `isize`.
 
 use rankform::layout::joint_size;
 use rankform::rank::{
@@ -59,8 +60,9 @@ fn is_stored_in<const R: usize>(layout: &Layout<R>, order: [usize; R]) -> bool {
     is_consecutive(&places.collect::<Vec<_>>())
 }
 
-/// Asserts that `view` has `size`, that its element at `index` is the element of `base` at `from(index)`, and that it is
-/// a layout that `within` accepts for the memory which `base` spans. Large layouts are looked at in their corners.
+/// Asserts that `view` has `size`, that its element at `index` is the element of `base` at `from(index)`, and
+/// that it is a layout that `within` accepts for the memory which `base` spans. Large layouts are looked at
+/// in their corners.
 #[track_caller]
 fn shows<const N: usize, const R: usize>(
     view: &Layout<N>,
@@ -117,15 +119,15 @@ fn rotating<T: Copy>(all: &[T], number: usize, step: usize) -> impl Iterator<Ite
     all.iter().copied().skip(number % step).step_by(step)
 }
 
-/// A dense layout whose axes are permuted by `order`.
+/// A dense layout with its axes permuted by `order`.
 fn permuted<const R: usize>(size: [usize; R], order: [usize; R]) -> Layout<R> {
     let mut stored = [0; R];
     (0..R).for_each(|axis| stored[order[axis]] = size[axis]);
     Layout::contiguous(stored).unwrap().permuted(order).unwrap()
 }
 
-/// For all sizes: row-major, permuted and reversed on any axes; sliced with offset and steps; broadcast; as-strided.
-/// Rank 4 has all the sizes too, each row-major, permuted and in a rotating choice of the rest.
+/// For all sizes: row-major, permuted and reversed on any axes; sliced with offset and steps; broadcast;
+/// as-strided. Rank 4 has all the sizes too, each row-major, permuted and in a rotating choice of the rest.
 fn bases<const R: usize>() -> Vec<Layout<R>> {
     let orders = orders::<R>();
     let flips: Vec<_> = orders.iter().flat_map(|&order| (0..1 << R).map(move |set| (order, set))).collect();
@@ -385,7 +387,7 @@ fn position_is_the_definition_inside_and_none_outside() {
 }
 
 #[test]
-fn span_contiguity_density_and_overlap_are_what_the_positions_say() {
+fn span_contiguity_density_and_overlap_follow_from_the_positions() {
     fn check<const R: usize>() {
         for layout in bases::<R>() {
             let places = places(&layout);
@@ -670,7 +672,7 @@ fn a_ranged_axis_holds_the_positions_that_the_range_lists() {
     each_rank!(check);
 }
 
-/// What one entry of a slice should do, or `None` when it does not fit its axis.
+/// The expected effect of one entry of a slice, or `None` when it does not fit its axis.
 type Entry = Option<Picked>;
 
 #[derive(Clone)]
@@ -692,7 +694,7 @@ fn range(start: usize, end: usize, step: isize, size: usize) -> Entry {
     picked(start, end, step, size).map(Picked::Range)
 }
 
-/// Asserts that `spec` does what `entries` say, one by one.
+/// Asserts that `spec` has the effect of `entries`, one by one.
 #[track_caller]
 fn slices<S: SliceSpec<Output = Dim<M>>, const R: usize, const M: usize>(
     base: &Layout<R>,
@@ -731,7 +733,7 @@ fn slices<S: SliceSpec<Output = Dim<M>>, const R: usize, const M: usize>(
 }
 
 #[test]
-fn every_form_of_a_slice_entry_picks_what_it_lists() {
+fn every_form_of_a_slice_entry_picks_its_positions() {
     for base in bases::<1>() {
         let size = base.size()[0];
         slices(&base, (..,), &[range(0, size, 1, size)]);
@@ -912,7 +914,8 @@ fn factorings<const N: usize>(numel: usize) -> Vec<[usize; N]> {
     }
 }
 
-/// Whether some strides lead through `places`, in order: only the second place of each axis can be its stride.
+/// Whether some strides lead through `places`, in order: only the second place of each axis can be its
+/// stride.
 fn is_a_view_of<const N: usize>(size: [usize; N], places: &[i128]) -> bool {
     let step = |axis: usize| places[size[axis + 1..].iter().product::<usize>()] - places[0];
     let stride: [i128; N] = std::array::from_fn(|axis| if size[axis] > 1 { step(axis) } else { 0 });
@@ -1044,7 +1047,7 @@ fn the_channels_last_queries_ask_the_positions_and_axes_of_size_1_never_decide()
 // ---------------------------------------------------------------- ranks
 
 #[test]
-fn the_rows_of_a_rank_are_what_its_number_says() {
+fn the_rows_of_a_rank_follow_from_its_number() {
     fn rank<const R: usize>()
     where
         Dim<R>: Rank,
@@ -1090,7 +1093,8 @@ fn the_rows_of_a_rank_are_what_its_number_says() {
 
 // ---------------------------------------------------------------- the edge of isize
 
-/// Products that cannot be counted are errors, everything below is exact; nothing panics, with overflow checks or without.
+/// Products that cannot be counted are errors, everything below is exact; nothing panics, with overflow
+/// checks or without.
 #[test]
 fn elements_are_counted_exactly_or_not_at_all() {
     let edges = [
@@ -1140,7 +1144,7 @@ fn elements_are_counted_exactly_or_not_at_all() {
             Ok(layout) => assert_eq!((counted, layout.span()), (Ok(0), 0..0)),
             Err(error) => assert!(counted.is_err() && matches!(error, Error::Overflow { .. }), "{error}"),
         }
-        // What wraps does not panic.
+        // Wrapping arithmetic does not panic.
         let [a, b, c] = size;
         assert_eq!(Dim(size).prefix_products(), [1, a, a.wrapping_mul(b)]);
         assert_eq!(
@@ -1153,7 +1157,7 @@ fn elements_are_counted_exactly_or_not_at_all() {
 }
 
 #[test]
-fn products_that_wrap_to_something_small_are_refused() {
+fn products_that_wrap_to_a_small_number_are_refused() {
     fn refused<const R: usize>(size: [usize; R], element: usize) {
         let overflow = |op, element| Error::Overflow { op, sizes: size.into(), element };
         assert_eq!(Dim(size).numel_of("test", element), Err(overflow("test", element)));
@@ -1203,7 +1207,7 @@ fn an_unused_stride_may_be_anything_and_never_overflows() {
     }
 }
 
-/// Runs every function of a layout of rank 2 and checks what comes back; by corners where it is large.
+/// Runs every function of a layout of rank 2 and checks the results; by corners where it is large.
 fn everything_holds(base: &Layout<2>) {
     let [m, n] = base.size().0;
     let ends = |n: usize| if n > 1 { vec![0, n - 1] } else { vec![0; n] };

@@ -1,16 +1,16 @@
-//! Tensors: where they come from, what they share, how they are read, written and handed on; and the abilities of the
-//! ancestors, one by one.
+//! Tensors: creation, shared memory, reads, writes, transfers; and the abilities of the ancestors, one by
+//! one.
 //!
 //! | file | |
 //! |---|---|
 //! | `laws_layout.rs` | the laws of sizes, strides and layouts |
-//! | `create.rs` `random.rs` | where tensors come from |
+//! | `create.rs` `random.rs` | creation of tensors |
 //! | `pieces.rs` | two exclusive views of one tensor, moves inside one |
 //! | `compare.rs` `display.rs` `iter.rs` `symbols.rs` | equality, printing, iterators, the operators of Rust |
 //! | `dynamic.rs` `dispatch.rs` `quantized.rs` | types at run time, operators by name, quantized tensors |
-//! | `interpret.rs` | programs that are interpreted, beside compiled loops |
+//! | `interpret.rs` | interpreted programs against compiled loops |
 //! | `io/` `dlpack/` `interop.rs` | files, and other libraries |
-//! | `new_device.rs` `examples.rs` | a device that somebody else wrote; the numbered examples |
+//! | `new_device.rs` `examples.rs` | a user's device; the numbered examples |
 //! | `parity_c10.rs` `parity_caffe2.rs` `parity_paddle.rs` `parity_torch.rs` | a test an ability of the ancestors |
 //!
 //! All of it runs under the checking allocator of `common/alloc.rs`.

@@ -1,8 +1,8 @@
-//! What runs on the CPU runs on a device that somebody else wrote, and gives the same.
+//! Programs for the CPU run on a user's device, with the same results.
 //!
-//! The device is the one of `examples/08_new_device.rs`. Its addresses lead nowhere on the host, so whoever follows one
-//! outside the device crashes; its engine is the most obvious loop, so it is an oracle too. All numbers are small whole
-//! ones, on which the order of sums does not matter.
+//! The device is the one of `examples/08_new_device.rs`. Its addresses are invalid on the host: a read of one
+//! outside the device crashes; its engine is the simplest loop, and therefore an oracle too. All numbers are
+//! small integers, for which the order of sums does not matter.
 
 use crate::examples::new_device::Ledger;
 use rankform::prelude::*;
@@ -14,7 +14,7 @@ fn awkward<D: Device>(device: &D) -> Result<Tensor<f64, 2, D>> {
     x.into_transposed()?.into_slice(((..).step(2), (..).step(-1))) // [3, 4]
 }
 
-/// Each program gives numbers, on both devices the same; what it allocated is given back.
+/// Each program returns numbers, the same on both devices; its allocations are released.
 macro_rules! on_both {
     ($($test:ident = |$x:ident, $device:ident| $body:block)*) => { $(
         #[test]
@@ -112,7 +112,7 @@ on_both! {
         Ok(parts.concat())
     }
     products_by_labels_and_windows_agree = |x, device| {
-        use rankform::ops::{attention::Attention, conv::Conv, pool::Pool};
+        use rankform::ops::{Attention, Conv, Pool};
         let outer = einsum!("ij,kl->kilj", &x, &x)?;
         let traced = einsum!("ij,ij->", &x, &x)?;
         let wide = x.cast::<i8>()?.matmul_wide(x.cast::<i8>()?.transposed())?.cast::<f64>()?;

@@ -1,12 +1,12 @@
 //! PyTorch's `c10::TensorImpl`, ability by ability; the table of rows is in `docs/parity.md`.
 //!
-//! Where c10 and this crate answer differently the test says so.
+//! A test states where c10 and this crate differ.
 
 use crate::alloc;
 use rankform::device::{Deleter, Init, Inputs, OperandRef, Reduction};
 use rankform::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};
 use rankform::prelude::*;
-use rankform::{Metadata, ResizePolicy};
+use rankform::{MetadataLock, ResizePolicy};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -68,7 +68,7 @@ fn views_have_sizes_strides_and_offset_of_their_own_over_shared_storage() {
 
 #[test]
 fn numel_and_contiguity_are_right_after_every_change_of_metadata() {
-    // c10 keeps both beside the sizes and must refresh them; here they are counted from the sizes when asked.
+    // c10 keeps both with the sizes and must refresh them; here they are counted from the sizes when asked.
     fn agree<const RANK: usize, D: Device>(x: &Tensor<i32, RANK, D>, numel: usize, contiguous: bool) {
         assert_eq!(
             (x.numel(), x.is_contiguous(), x.is_empty()),
@@ -115,7 +115,7 @@ fn numel_and_contiguity_are_right_after_every_change_of_metadata() {
 // ---------------------------------------------------------------- formats
 
 #[test]
-fn channels_last_2d_and_3d_and_density_are_what_strides_say() {
+fn channels_last_2d_and_3d_and_density_follow_from_strides() {
     // sizes, strides, contiguous, channels last, non-overlapping and dense: as `TensorImpl` computes them.
     const CASES_2D: &[([usize; 4], [isize; 4], bool, bool, bool)] = &[
         ([2, 3, 4, 5], [60, 20, 5, 1], true, false, true),
@@ -154,7 +154,8 @@ fn channels_last_2d_and_3d_and_density_are_what_strides_say() {
         Ok(())
     }
     on_devices!(check);
-    // Rank 4 and rank 5 are part of the type: another rank does not compile (`tests/compile_fail/channels_last_of_rank_3.rs`).
+    // Rank 4 and rank 5 are part of the type: another rank does not compile
+    // (`tests/compile_fail/channels_last_of_rank_3.rs`).
 }
 
 #[test]
@@ -173,7 +174,8 @@ fn non_overlapping_and_dense_is_asked_of_every_rank() {
         }
         assert!(!x.as_strided([4, 4], [1, 1], 0)?.is_non_overlapping_and_dense(), "overlapping");
         assert!(!x.as_strided([4, 4], [8, 1], 0)?.is_non_overlapping_and_dense(), "gaps");
-        // c10 has no negative strides; here they are not dense, because dense means: stored from the first element on.
+        // c10 has no negative strides; here they are not dense, because dense means: stored from the first
+        // element on.
         assert!(
             !x.reversed(Axis::<0>).is_non_overlapping_and_dense() && !x.reversed(Axis::<0>).may_overlap()
         );
@@ -299,7 +301,7 @@ fn restride_takes_the_strides_of_a_memory_format_and_moves_nothing() {
 fn shallow_copy_and_detach_shares_storage_and_may_freeze_metadata() {
     fn check<D: Device>(device: &D) -> Result<()> {
         let x = Tensor::<f32, 2, D>::zeros([3, 4], device)?.into_slice((1.., ..))?;
-        let mut free = x.detach(Metadata::Free);
+        let mut free = x.detach(MetadataLock::Unlocked);
         assert_eq!((free.raw_ptr(), free.layout(), free.use_count()), (x.raw_ptr(), x.layout(), 2));
         assert!(!free.is_frozen() && !x.is_frozen());
         free.set_sizes_and_strides([1, 4], [-1, -1])?;
@@ -307,7 +309,7 @@ fn shallow_copy_and_detach_shares_storage_and_may_freeze_metadata() {
         free.resize([9, 9])?;
         assert!(x.is_allocated() && !free.is_allocated());
 
-        let mut frozen = x.detach(Metadata::Frozen);
+        let mut frozen = x.detach(MetadataLock::Frozen);
         macro_rules! refused {
             ($($call:expr;)*) => { $(assert!(matches!($call, Err(Error::MetadataFrozen { .. })), stringify!($call));)* };
         }
@@ -392,7 +394,7 @@ fn the_version_counter_is_bumped_by_writing_shared_by_handles_and_new_for_a_deta
         x.set_sizes_and_strides([2], [2])?;
         assert_eq!(x.version(), now, "reading, and changing metadata, are no writes");
         let (y, view, detached) =
-            (x.share_data(), x.share_data().into_slice((1..,))?, x.detach(Metadata::Free));
+            (x.share_data(), x.share_data().into_slice((1..,))?, x.detach(MetadataLock::Unlocked));
         assert_eq!((y.version(), view.version(), detached.version()), (now, now, 0));
         drop((x, y, view));
         let mut detached = detached;
@@ -421,7 +423,7 @@ fn the_version_counter_and_the_policy_go_on_when_memory_is_replaced() {
                 x.fill(1.0)?;
             }
             let sharing = (number == 4).then(|| x.share_data()); // makes `make_unique` copy
-            let mut detached = x.detach(Metadata::Free);
+            let mut detached = x.detach(MetadataLock::Unlocked);
             if number < 4 {
                 drop(x);
             } else {
@@ -444,7 +446,7 @@ fn the_version_counter_and_the_policy_go_on_when_memory_is_replaced() {
 
 #[test]
 fn handles_cross_a_language_border_as_raw_pointers() {
-    /// What a C header would declare: an opaque handle, a question and a deleter.
+    /// The declarations of a C header: an opaque handle, a query and a deleter.
     extern "C" fn numel(handle: *const c_void) -> usize {
         // SAFETY: a handle from `into_raw`, of this type, which is not taken back meanwhile.
         unsafe { handle.cast::<Tensor<i32, 2>>().as_ref() }.map_or(0, Tensor::numel)
@@ -520,7 +522,7 @@ fn sizes_and_strides_of_every_rank_need_no_heap() {
         let mut x = Tensor::<i32, RANK>::zeros([2; RANK], &Cpu)?;
         let armed = alloc::fail_from(0); // from here on every allocation fails; so asserts, which allocate, come after
         let y = x.share_data().into_transposed()?;
-        let z = y.detach(Metadata::Free);
+        let z = y.detach(MetadataLock::Unlocked);
         let lifted: Tensor<i32, 8> = y.share_data().into_lift()?;
         let transposed_twice = *z.view().transposed().layout();
         let broadcast = lifted.view().transposed().broadcast_to([2; 8]).map(|view| view.numel());
@@ -551,8 +553,8 @@ fn sizes_and_strides_of_every_rank_need_no_heap() {
     assert_eq!((armed.refused(), numel), (0, 1));
 }
 
-// The size of the struct, as c10 asserts it of `TensorImpl`: a handle, 2 · rank + 1 words, and one word of flags. The
-// crate checks its own at compile time too (`src/tensor/handle.rs`).
+// The size of the struct, as c10 asserts it of `TensorImpl`: a handle, 2 · rank + 1 words, and one word of
+// flags. The crate checks its own at compile time too (`src/tensor/tensor.rs`).
 const fn most(rank: usize) -> usize {
     (2 * rank + 2) * size_of::<usize>() + 8
 }
@@ -585,7 +587,7 @@ fn the_size_of_the_struct_is_checked_at_compile_time() {
     );
 }
 
-/// A device that keeps its data to itself, and says so.
+/// A device with private data, which its methods report.
 #[derive(Clone, PartialEq, Debug)]
 struct Sealed;
 

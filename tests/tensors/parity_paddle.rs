@@ -1,7 +1,7 @@
 //! PaddlePaddle's "Tensor Design", ability by ability; the table of rows is in `docs/parity.md`.
 //!
-//! Not here because they are compile errors (`tests/compile_fail/`): `x = y` as a copy (a tensor is not `Clone`), an
-//! operator on operands of two kinds of devices.
+//! Not here because they are compile errors (`tests/compile_fail/`): `x = y` as a copy (a tensor is not
+//! `Clone`), an operator on operands of two kinds of devices.
 
 use rankform::device::{Deleter, Init, Inputs, OperandRef, Reduction};
 use rankform::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};

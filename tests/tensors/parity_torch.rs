@@ -3,7 +3,7 @@
 use num_complex::Complex;
 use rankform::prelude::*;
 use rankform::quantized::{QuantScheme, Quantization};
-use rankform::registry::{HasTensorType, Location, StorageLayout, TensorType, types};
+use rankform::torch_types::{HasTensorType, Location, StorageLayout, TensorType, types};
 use rankform::{DType, DynTensor, QInt8, QInt32, QUInt8, QuantizedTensor, SparseTensor};
 use rankform::{bf16, f16};
 
@@ -113,7 +113,7 @@ fn the_layouts_are_strided_and_sparse() {
         SparseTensor::from_dense(&large).unwrap().matmul(&large).unwrap(),
         large.matmul(&large).unwrap()
     );
-    // What does not fit is refused.
+    // A type that does not fit is refused.
     let error = SparseTensor::new(Tensor::from([[0, 3], [0, 1]]), Tensor::from([1, 2]), [3, 3])
         .map(drop)
         .unwrap_err();

@@ -1,4 +1,4 @@
-//! Quantized tensors beside their definition, element by element, in f64.
+//! Quantized tensors against their definition, element by element, in f64.
 
 use rankform::prelude::*;
 use rankform::quantized::{QuantScheme, Quantization, QuantizedElement, QuantizedTensor};

@@ -13,8 +13,8 @@ fn normal<T: Float>(n: usize, seed: u64) -> Vec<f64> {
     x.iter().map(|v| v.to_f64().unwrap()).collect()
 }
 
-/// The largest distance between the distribution of a sample and a distribution function (Kolmogorov and Smirnov), in
-/// units of 1/√n: above 1.95 for one sample in a thousand.
+/// The largest distance between the distribution of a sample and a distribution function (Kolmogorov and
+/// Smirnov), in units of 1/√n: above 1.95 for one sample in a thousand.
 fn distance(mut sample: Vec<f64>, distribution: impl Fn(f64) -> f64) -> f64 {
     sample.sort_by(f64::total_cmp);
     let n = sample.len() as f64;
@@ -95,7 +95,8 @@ fn seed_and_number_of_an_element_give_its_value() -> Result<()> {
     Ok(())
 }
 
-/// These agree with a few lines of another language: Philox4x32-10 of (number, 0, 0, 0) under the key (42, 0).
+/// These agree with a few lines of another language: Philox4x32-10 of (number, 0, 0, 0) under the key (42,
+/// 0).
 const RECORDED_UNIFORM: [f64; 3] = [0.6129598811894158, 0.9877186509145105, 0.8258668271960493];
 const RECORDED_NORMAL: [f32; 3] = [0.3410315, 1.5944732, -1.6351473];
 

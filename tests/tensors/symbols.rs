@@ -1,6 +1,6 @@
 //! The operators of Rust on tensors: every mixture of owned, borrowed, viewed and lazy operands.
 
-#![allow(clippy::op_ref, clippy::needless_borrows_for_generic_args)] // references to views are what is tested
+#![allow(clippy::op_ref, clippy::needless_borrows_for_generic_args)] // references to views are tested
 
 use rankform::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What makes tensors, moves their elements or converts them.
+//! Operators that create tensors, move their elements or convert them.
 
 use crate::case::{Case, Operand, Out, Run, Seen, Stop, axis, moved, number, one, unrun, wholes};
 use crate::views::View;

@@ -31,7 +31,7 @@ pub fn unrun<T>(why: impl Into<String>) -> Result<T, Stop> {
     Err(Stop::Unrun(why.into()))
 }
 
-/// What an operator gave.
+/// An operator's result.
 pub type Run = Result<Vec<Out>, Stop>;
 
 /// An element as the comparison sees it.
@@ -115,7 +115,7 @@ macro_rules! by_rank {
     };
 }
 
-/// Where a tensor of a case lies.
+/// The storage and layout of a tensor of a case.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Spec {
     pub dtype: DType,
@@ -235,7 +235,7 @@ impl<'s> Case<'s> {
             complaint: RefCell::default(),
         }
     }
-    /// Says that something beside the results is wrong, such as a gradient.
+    /// Reports an error outside the results, for example in a gradient.
     pub fn complain(&self, wrong: String) -> Result<(), Stop> {
         *self.complaint.borrow_mut() = Some(wrong);
         Ok(())
@@ -251,7 +251,7 @@ impl<'s> Case<'s> {
     pub fn arg(&self, at: usize) -> &'s Value {
         &self.json[if self.json.get("in").is_some() { "in" } else { "args" }][at]
     }
-    /// How many arguments stand at places.
+    /// The number of positional arguments.
     pub fn args(&self) -> usize {
         self.json["args"].as_array().map_or(0, Vec::len)
     }
@@ -264,7 +264,8 @@ impl<'s> Case<'s> {
     pub fn kw(&self, name: &str) -> &'s Value {
         &self.json[if self.json.get("in").is_some() { "attrs" } else { "kw" }][name]
     }
-    /// Refuses a case with an argument that the row does not read: an error of such a case is not the one meant.
+    /// Refuses a case with an argument that the row does not read: the error of such a case would not be the
+    /// expected one.
     pub fn only(&self, names: &[&str]) -> Result<(), Stop> {
         let kw = self.json.get("kw").or(self.json.get("attrs")).and_then(Value::as_object);
         match kw.and_then(|kw| kw.keys().find(|key| !names.contains(&key.as_str()))) {
@@ -272,11 +273,11 @@ impl<'s> Case<'s> {
             None => Ok(()),
         }
     }
-    /// Where the tensor argument at a place lies.
+    /// The storage and layout of the tensor argument at a place.
     pub fn spec(&self, at: usize) -> Result<Spec, Stop> {
         Spec::of(self.arg(at)).map_or_else(|| unrun("not a tensor"), Ok)
     }
-    /// What the reference gave.
+    /// The reference's result.
     pub fn expected(&self) -> Option<Vec<Option<Spec>>> {
         Some(self.json.get("out")?.as_array()?.iter().map(Spec::of).collect())
     }
@@ -382,7 +383,8 @@ pub fn wholes(value: &Value) -> Option<Vec<i64>> {
         value => Some(vec![value.as_i64()?]),
     }
 }
-/// An axis that counts from the end when negative; one that is not there stays as it is for the crate to refuse.
+/// An axis that counts from the end when negative; one that is not there stays as it is for the crate to
+/// refuse.
 pub fn axis(axis: i64, rank: usize) -> Result<usize, Stop> {
     let from_start = if axis < 0 { axis + rank.max(1) as i64 } else { axis };
     usize::try_from(from_start).map_or_else(|_| unrun("does not compile: an axis below 0"), Ok)
@@ -399,9 +401,10 @@ pub struct Out {
     pub values: Vec<Scalar>,
     /// Strides and offset of a view.
     pub layout: Option<(Vec<isize>, usize)>,
-    /// What rounding is in proportion to, for each value: the sum of the magnitudes that were added.
+    /// The scale of rounding errors for each value: the sum of the magnitudes that were added.
     pub magnitude: Option<Vec<f64>>,
-    /// How often a value was rounded to the element on the way, in units of half a last place of the magnitude.
+    /// How often a value was rounded to the element on the way, in units of half a last place of the
+    /// magnitude.
     pub roundings: f64,
     /// How many units in the last place the function may be off by its own documentation.
     pub budget: f64,
@@ -426,7 +429,7 @@ impl Out {
         let offset = (x.raw_ptr() as usize).wrapping_sub(start) / size_of::<T>();
         Out { layout: Some((x.stride().0.to_vec(), offset)), ..Out::of(x) }
     }
-    /// With what rounding is in proportion to, where its sizes are those of the result.
+    /// With the scale of rounding errors, where its sizes are those of the result.
     pub fn magnitude<const R: usize>(self, magnitude: &Tensor<f64, R>) -> Out {
         Out { magnitude: Some(magnitude.iter().copied().collect()), ..self }
     }
@@ -440,7 +443,7 @@ impl Out {
     pub fn exact(self) -> Out {
         self.budget(0.0)
     }
-    /// With these sizes, for results whose axes were moved or kept.
+    /// With these sizes, for results with moved or kept axes.
     pub fn sized(self, size: Vec<usize>) -> Out {
         assert_eq!(size.iter().product::<usize>(), self.values.len());
         Out { size, ..self }
@@ -450,7 +453,7 @@ impl Out {
 pub fn one<T: Seen, const R: usize>(x: Result<Tensor<T, R>, rankform::Error>) -> Run {
     Ok(vec![Out::of(x?.view())])
 }
-/// One tensor whose elements are moved or chosen, never computed.
+/// One tensor with elements that are moved or chosen, never computed.
 pub fn moved<T: Seen, const R: usize>(x: Result<Tensor<T, R>, rankform::Error>) -> Run {
     Ok(vec![Out::of(x?.view()).exact()])
 }

@@ -8,7 +8,7 @@ use rankform::prelude::*;
 use rankform::scalar::DType;
 use serde_json::Value;
 
-/// An operand of a product, its elements' magnitudes as `f64` beside it.
+/// An operand of a product, and its elements' magnitudes as `f64`.
 pub struct Factor<T> {
     pub values: Operand<T>,
     pub sizes: Operand<f64>,

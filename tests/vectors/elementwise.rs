@@ -33,7 +33,8 @@ type A<T> = Tensor<T, N>;
 type V<'a, T> = TensorView<'a, T, N>;
 type Answer<T> = Result<T, rankform::Error>;
 
-/// The float that a function of real numbers computes in: integers and truth values become `f32` first, as a user casts.
+/// The float that a function of real numbers computes in: integers and truth values become `f32` first, as a
+/// user casts.
 pub fn float(dtype: DType) -> DType {
     if dtype.is_discrete() { DType::F32 } else { dtype }
 }
@@ -49,8 +50,8 @@ pub fn function<F: Float1>(case: &Case, f: F) -> Run {
     })
 }
 
-/// As `function`; where the file has no truth, the reference's own results are off by a rounding of 1 on the way, or of
-/// the larger operand.
+/// As `function`; where the file has no truth, the reference's own results are off by a rounding of 1 on the
+/// way, or of the larger operand.
 fn function_of_sums<F: Float1>(case: &Case, f: F, slope: bool) -> Run {
     case.only(&[])?;
     by_type!(float(case.spec(0)?.dtype), T in [f16 bf16 f32 f64] => {
@@ -150,7 +151,8 @@ fn slopes(case: &Case, derivatives: &[A<f64>]) -> Result<(), Stop> {
         for (index, term) in terms.indexed_iter() {
             let at = std::array::from_fn(|axis| if expected.size().0[axis] == 1 { 0 } else { index[axis] });
             sums[at] += term;
-            // The reference takes slopes from values, 1 − tanh² or 1/(1 − x²) say, and is then off by a rounding of 1.
+            // The reference takes slopes from values, 1 − tanh² or 1/(1 − x²) say, and is then off by a
+            // rounding of 1.
             magnitudes[at] += term.abs() * (1.0 + derivatives[operand][index].abs()) + weights[index].abs();
         }
         for (index, &given) in expected.indexed_iter() {
@@ -407,7 +409,7 @@ composed! {
     number_or_not [f16 bf16 f32 f64] |x, case, T| x.is_nan();
 }
 
-/// The logit of what is held away from 0 and 1.
+/// The logit of a value clamped away from 0 and 1.
 fn held_logit(case: &Case) -> Run {
     by_type!(float(case.spec(0)?.dtype), T in [f16 bf16 f32 f64] => {
         let eps = number::<T>(case.get(1, "eps"))?;
@@ -590,7 +592,7 @@ fn scaled_by_two(case: &Case) -> Run {
     by_type!(float(case.dtype()?), T in [f16 bf16 f32 f64] => {
         let [x, y] = both::<T>(case)?;
         if y.view()?.iter().any(|n| n.scalar().magnitude().fract() != 0.0) {
-            // A power that is no whole number is a product, whose power is rounded first.
+            // A fractional power is a product with a rounded power.
             let out = Out::of((x.view()?.lazy() * y.view()?.lazy().exp2()).eval()?.view());
             let sizes = out.values.iter().map(|x| x.magnitude()).collect();
             return Ok(vec![Out { magnitude: Some(sizes), ..out }.rounded(2.0)]);

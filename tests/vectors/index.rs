@@ -212,7 +212,7 @@ elements! {
         let sizes = vec![largest; out.values.len()];
         Ok(vec![Out { magnitude: Some(sizes), ..out }.rounded(4.0)])
     };
-    // Where a strided view of positions says.
+    // At the positions of a strided view.
     as_strided_scatter [f16 bf16 f32 f64 i64 i32 u8 bool c64] |case, T| {
         let (x, from) = (case.tensor::<T>(case.arg(0))?, case.tensor::<T>(case.arg(1))?);
         let (size, stride) = (wholes(case.get(2, "size")).unwrap_or_default(), wholes(case.get(3, "stride")).unwrap_or_default());
@@ -261,7 +261,7 @@ elements! {
     };
 }
 
-/// Elements written at places of the tensor as one line, or added to what is there.
+/// Elements written at positions of the flattened tensor, or added to its elements.
 fn put(case: &Case) -> Run {
     if case.get(3, "accumulate").as_bool() == Some(true) {
         if case.spec(0)?.dtype == DType::Bool {
@@ -311,7 +311,7 @@ fn index_add(case: &Case) -> Run {
     })
 }
 
-/// Elements written at positions along an axis, by an operator between what is there and what comes.
+/// Elements written at positions along an axis, by an operator between the old and the new element.
 fn scatter(case: &Case) -> Run {
     let (index_at, from_at) =
         if case.op == "ScatterElements" || case.op == "Scatter" { (1, 2) } else { (2, 3) };
@@ -356,12 +356,13 @@ fn scatter(case: &Case) -> Run {
         _ => return unrun("means"),
     }])
 }
-/// What is written where.
+/// The elements written, and their positions.
 struct Scatter<'a> {
     dim: usize,
     index: &'a Value,
     from: &'a Value,
-    /// Without what stands there: the neutral number first, or one of those that come where the operator is an extreme.
+    /// Without the old elements: the identity first, or one of the new elements where the operator is an
+    /// extreme.
     alone: bool,
 }
 impl Scatter<'_> {
@@ -378,7 +379,7 @@ impl Scatter<'_> {
         let index = index.view()?;
         let from = case.operand::<T>(self.from)?;
         let from = from.view()?;
-        // Only the part beside the axis that indices stand for is written to, and only as much is read.
+        // Only the cells of the index axis are written, and only as many are read.
         let from = if from.numel() == 1 { from } else { cut(from, index.size().0, N)? }
             .broadcast_to(index.size())?;
         let [a, b, c, d, e] =
@@ -401,7 +402,7 @@ impl Scatter<'_> {
     }
 }
 
-/// Elements reduced with what comes, with and without what stood there.
+/// Elements reduced with the new ones, with and without the old ones.
 fn reduced(case: &Case) -> Run {
     let spec = case.spec(0)?;
     let word = case.get(4, "reduce").as_str().unwrap_or("");
@@ -532,7 +533,7 @@ pub fn pick(case: &Case, dim: usize, index: &Value) -> Run {
         moved(case.tensor::<T>(case.arg(0))?.view()?.index_select_axis(dim + N - spec.rank(), &index))
     })
 }
-/// What several lists of positions name together, one for each of the first axes, all as sizes say.
+/// The elements at several lists of positions, one for each of the first axes, broadcast against each other.
 pub fn pick_pairs(case: &Case, lists: &[Value]) -> Run {
     let spec = case.spec(0)?;
     let index = lists.iter().zip(&spec.size).map(|(list, &n)| match wholes(list) {
@@ -563,7 +564,7 @@ fn unravelled(case: &Case) -> Run {
     (0..sizes.len()).map(place).collect()
 }
 
-/// Of ONNX: elements and parts whose indices are the last axis of one tensor.
+/// Of ONNX: elements and slices with their indices in the last axis of one tensor.
 fn gather_nd(case: &Case) -> Run {
     let (spec, index) = (case.spec(0)?, case.operand::<i64>(case.arg(1))?);
     let batch = real_or(case.kw("batch_dims"), 0.0)? != 0.0;

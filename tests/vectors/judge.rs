@@ -1,13 +1,16 @@
-//! Whether a result is right: shapes, integers, truth values and what is only moved exactly, floats against the truth.
+//! Whether a result is right: shapes, integers, booleans and moved elements exactly, floats against the true
+//! value.
 //!
-//! A float is right when it is the reference's own, or off the truth by no more than 4 units in the last place, the
-//! operator's documented budget or the reference's own worst error, whichever is most. Sums may be off by a few roundings
-//! of what was added. The truth is the reference's result in double precision where the file has one.
+//! A float is right when it is the reference's own, or off the truth by no more than 4 units in the last
+//! place, the operator's documented budget or the reference's own worst error, whichever is most. Sums may be
+//! off by a few roundings of their terms. The truth is the reference's result in double precision where the
+//! file has one.
 
 use crate::case::{Case, Out, Scalar, Spec};
 use rankform::scalar::DType;
 
-/// Bits of the fraction, and the exponent of the smallest number, of a float or of the parts of a complex number.
+/// Bits of the fraction, and the exponent of the smallest number, of a float or of the parts of a complex
+/// number.
 fn format(dtype: DType) -> (i32, i32) {
     match dtype {
         DType::F16 => (10, -24),
@@ -54,7 +57,7 @@ fn near(dtype: DType, found: f64, given: f64, truth: f64, ulp: f64, magnitude: f
     (found - truth).abs() <= allowed
 }
 
-/// Compares the results of a case with the reference's; says what is wrong.
+/// Compares the results of a case with the reference's; describes the difference.
 pub fn judge(case: &Case, found: &[Out]) -> Result<(), String> {
     let Some(expected) = case.expected() else { return plain(case, found) };
     if expected.len() != found.len() {
@@ -93,7 +96,7 @@ fn compare(case: &Case, out: &Out, spec: &Spec, truth: Option<Vec<Scalar>>) -> R
     }
     let given = case.values(spec);
     let reference = case.json["ulp"].as_f64().unwrap_or(0.0);
-    // Without a truth, 16-bit results may be off by what the reference is, and by their own rounding.
+    // Without a truth, 16-bit results may be off by the reference's error, and by their own rounding.
     let narrow = matches!(spec.dtype, DType::F16 | DType::BF16);
     let ulp = if out.budget == 0.0 {
         0.0

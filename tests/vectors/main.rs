@@ -1,9 +1,9 @@
-//! Reference cases that other projects made, through the typed API: operators of PyTorch with their results, strides,
-//! aliasing, gradients and errors, and the single-operator cases of ONNX.
+//! Reference cases that other projects made, through the typed API: operators of PyTorch with their results,
+//! strides, aliasing, gradients and errors, and the single-operator cases of ONNX.
 //!
-//! `RANKFORM_VECTORS` names the folder with all of them (`torch/` and `onnx/`); `cases/` beside this file holds a few of
-//! each operator, which always run. A case runs, or a line of `unsupported` says why not. `VECTORS=word` runs only the
-//! cases whose name contains the word.
+//! `RANKFORM_VECTORS` names the folder with all of them (`torch/` and `onnx/`); the folder `cases/` holds a
+//! few of each operator, which always run. A case runs, or a line of `unsupported` gives the reason.
+//! `VECTORS=word` runs only the cases with the word in their name.
 //!
 //! | file | |
 //! |---|---|
@@ -13,7 +13,7 @@
 //! | `elementwise.rs` `reduce.rs` `views.rs` `contract.rs` `product.rs` `window.rs` `arrange.rs` `index.rs` `order.rs` `normalize.rs` | a row an operator of PyTorch |
 //! | `neural.rs` | losses, norms over channels, images |
 //! | `onnx.rs` `quantized.rs` | a row an operator of ONNX |
-//! | `select.rs` | how the selection is made |
+//! | `select.rs` | the selection of cases |
 
 mod arrange;
 mod case;
@@ -40,7 +40,7 @@ use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-/// The name that an operator has in the files, and what it is here.
+/// The name of an operator in the files, and its row here.
 type Row = (&'static str, fn(&Case) -> Run);
 
 const TORCH: &[&[Row]] = &[
@@ -71,7 +71,8 @@ const GROUPS: [&str; 9] = [
     "onnx/onnx",
 ];
 
-/// Why cases are not run: a pattern of `source/case: why`, in which `*` stands for anything, and a reason, one a line.
+/// Why cases are not run: a pattern of `source/case: why`, in which `*` matches any text, and a reason, one a
+/// line.
 struct Unsupported {
     lines: Vec<(String, String, usize)>,
 }
@@ -93,7 +94,7 @@ impl Unsupported {
     }
 }
 
-/// Whether a text is what a pattern says.
+/// Whether a text matches a pattern.
 fn matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
@@ -108,7 +109,7 @@ fn here(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors").join(name)
 }
 
-/// What became of the cases of one operator.
+/// The outcomes of the cases of one operator.
 #[derive(Default, Clone, Copy)]
 struct Tally {
     run: usize,
@@ -227,7 +228,7 @@ impl Report {
             self.sum(|tally| if tally.has_row { tally.run } else { 0 }),
             self.sum(|t| if t.has_row { t.run + t.listed } else { 0 }),
         );
-        // Past the capture of the test harness: this line is what the test is for.
+        // Past the capture of the test harness: this line is the purpose of the test.
         let _ = writeln!(
             std::io::stderr(),
             "{what}: {run} run, {listed} listed, {} wrong; of the cases whose operator is here {here} of {of} run",
@@ -320,7 +321,7 @@ fn an_error_above_the_bound_is_found() {
 }
 
 #[test]
-fn a_pattern_matches_what_it_says() {
+fn a_pattern_matches_its_texts() {
     assert!(
         matches("a*c", "abbc") && matches("*", "") && matches("a*b*c", "a-b-b-c") && matches("abc", "abc")
     );

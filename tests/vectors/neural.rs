@@ -4,8 +4,8 @@ use crate::case::{Case, N, Out, Run, Seen, Stop, axis_of, moved, real_or, unrun}
 use crate::elementwise::float;
 use crate::product::each;
 use crate::{Row, by_rank, by_type};
-use rankform::ops::conv::Conv;
-use rankform::ops::resample::Interpolate;
+use rankform::ops::Conv;
+use rankform::ops::Interpolate;
 use rankform::ops::{BinaryCrossEntropyWithLogits, ClassLoss, KlDiv, KlDivLogTarget};
 use rankform::prelude::*;
 use serde_json::Value;
@@ -108,7 +108,7 @@ fn class_loss(case: &Case) -> Run {
         }
         let reduction = case.kw("reduction").as_str().unwrap_or("mean");
         let input = case.tensor::<T>(case.arg(0))?;
-        // A line is one row: an axis in front stands for its batch.
+        // A vector is one row: a leading axis is its batch.
         let rank = x.rank().max(2);
         let size = largest(case, case.arg(0))? * 2.0 + 2.0;
         let scale = size * largest(case, weight_at)?.max(1.0);
@@ -177,7 +177,7 @@ fn by_channel<T: Seen + Float>(case: &Case, y: Tensor<T, N>, weight: &Value, bia
     }
     Ok(vec![rounded(of_rank(Out::of(y.view()), spec.rank()), size + 1.0, 4.0)])
 }
-/// One row of rank `$R`, whose result has leading axes up to `N` again.
+/// One row of rank `$R`; its result has leading axes up to `N` again.
 macro_rules! channels {
     ($case:ident, $x:ident, $T:ident => $body:expr) => {{
         let operand = $case.tensor::<$T>($case.arg(0))?;

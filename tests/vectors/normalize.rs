@@ -31,7 +31,7 @@ pub fn shares_along<T: Seen + Float>(
     }
     let y = if log { x.log_softmax(Axis::<4>)? } else { x.softmax(Axis::<4>)? };
     let mut out = Out::of(y.view().permuted(order)?);
-    // What is raised to a power is rounded: that moves a share by as many units as its logarithm has.
+    // The base of a power is rounded, which moves a share by as many units as its logarithm has.
     let largest = out.values.iter().map(|x| x.magnitude()).filter(|x| x.is_finite()).fold(1.0, f64::max);
     let moved = |x: f64| if log { largest } else { x * (1.0 + x.max(1e-300).ln().abs()) / 4.0 };
     out.magnitude = Some(out.values.iter().map(|x| moved(x.magnitude())).collect());

@@ -1,6 +1,7 @@
 //! The operators of ONNX, a row each.
 //!
-//! Their numbers come from NumPy in the element's own precision, so floats may be off by some roundings there too.
+//! Their numbers come from NumPy in the element's own precision, and floats may be off by some roundings
+//! there too.
 
 use crate::arrange::{concat, whole};
 use crate::case::{
@@ -67,7 +68,7 @@ fn shift(case: &Case) -> Run {
     if case.kw("direction") == "LEFT" { shift_left(case) } else { shift_right(case) }
 }
 
-/// The same operator between each argument and the result so far.
+/// The same operator between each argument and the intermediate result.
 macro_rules! chains {
     ($($name:ident $op:ident [$($t:ident)*];)*) => { $(
         fn $name(case: &Case) -> Run {
@@ -284,7 +285,7 @@ fn place(case: &Case) -> Run {
         Ok(vec![out])
     })
 }
-/// 1 where the first of the largest stands along an axis.
+/// 1 at the first of the largest elements along an axis.
 fn hardmax(case: &Case) -> Run {
     let x = case.tensor::<f32>(case.arg(0))?;
     let along = axis(case.kw("axis").as_i64().unwrap_or(-1), x.spec().rank())? + N - x.spec().rank();

@@ -1,4 +1,4 @@
-//! Scans, sorts and what follows from an order.
+//! Scans, sorts and other operators of ordered elements.
 
 use crate::case::{Case, N, Out, Run, Seen, Stop, axis, moved, one, real_or, unrun};
 use crate::{Row, by_type};
@@ -37,7 +37,7 @@ scans! {
     running_product cumprod_axis [f16 bf16 f32 f64 i64 i32 u8 c64];
     running_logarithm logcumsumexp_axis [f16 bf16 f32 f64];
 }
-/// Running extremes, and the last place so far of one that equals them.
+/// Cumulative extremes, and the last position of an equal element up to each.
 fn running_extreme(case: &Case) -> Run {
     case.only(&["dim"])?;
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => {
@@ -46,7 +46,7 @@ fn running_extreme(case: &Case) -> Run {
         let x = x.view()?;
         let y = if case.op == "cummax" { x.cummax_axis(dim)? } else { x.cummin_axis(dim)? };
         let places = Tensor::<i64, N>::from_fn(x.size(), |at| at[dim] as i64, &Cpu)?;
-        // What is not a number equals nothing, itself neither.
+        // NaN equals no element, not even itself.
         let is = x.equal(&y)?.zip(BitOr, &x.not_equal(x)?)?;
         Ok(vec![Out::of(y.view()).exact(), Out::of(is.select(&places, -1)?.cummax_axis(dim)?.view())])
     })
@@ -243,7 +243,7 @@ fn neighbors(case: &Case) -> Run {
         Ok(out)
     })
 }
-/// The `k`-th smallest of each line, and where it stands.
+/// The `k`-th smallest of each line, and its position.
 fn nth<T: Seen + Comparable>(
     case: &Case,
     x: TensorView<'_, T, N>,
@@ -268,8 +268,8 @@ fn nth<T: Seen + Comparable>(
     }
     Ok(all)
 }
-/// Places along an axis. Where the reference names another place of an equal element, which it may, that is taken for the
-/// one found; no line may name a place twice.
+/// Places along an axis. Where the reference names another place of an equal element, which it may, that is
+/// taken for the one found; no line may name a place twice.
 fn agreed<T: Seen>(
     case: &Case,
     result: usize,

@@ -4,7 +4,7 @@ use crate::case::{Case, N, Out, Run, Seen, Stop, axis, one, real, real_or, unrun
 use crate::contract::Factor;
 use crate::reduce::Axes;
 use crate::{Row, by_type};
-use rankform::ops::conv::Conv;
+use rankform::ops::Conv;
 use rankform::ops::{Norm, NormMax, NormOne};
 use rankform::prelude::*;
 use serde_json::Value;
@@ -14,7 +14,7 @@ fn with_sizes<T: Seen, const R: usize>(x: Tensor<T, R>, sizes: Tensor<f64, R>) -
     Ok(vec![Out::of(x.view()).magnitude(&sizes)])
 }
 
-/// Products whose letters stand in the program, as they must: one row for each that the cases use.
+/// Products by labels, which must be in the program's text: one row for each that the cases use.
 fn einsum(case: &Case) -> Run {
     let onnx = case.op == "Einsum";
     let equation =
@@ -134,7 +134,8 @@ fn norm(case: &Case) -> Run {
         })
     })
 }
-/// The norm of another order. Powers of 16-bit floats leave their range: in single precision, as a user casts.
+/// The norm of another order. Powers of 16-bit floats leave their range: in single precision, as a user
+/// casts.
 fn of_order<T: Seen + Float>(axes: &Axes, x: TensorView<'_, T, N>, order: f64) -> Result<Out, Stop> {
     if size_of::<T>() == 2 {
         let norm = axes.norm_p(order as f32, x.cast::<f32>()?.view())?;
@@ -226,7 +227,7 @@ fn run_conv<const M: usize>(case: &Case, run: impl Fn(&Case, Conv<M>, bool) -> R
         _ => conv,
     };
     let wanted = each::<M>(case.kw("output_shape"), 0)?;
-    // Padding that leaves the sizes wanted, an odd place at the end; what is wanted beyond is `output_padding`.
+    // Padding for the wanted sizes, an odd element at the end; further elements are `output_padding`.
     let conv = if case.kw("output_shape").is_null() {
         conv
     } else {

@@ -20,7 +20,7 @@ fn zeros(case: &Case, at: usize, count: usize) -> Result<Vec<i64>, Stop> {
     }
     by_type!(case.spec(at)?.dtype, T in [i8 u8 i32] => Ok(case.tensor::<T>(case.arg(at))?.view()?.iter().map(|&x| i64::from(x)).collect()))
 }
-/// The scheme that arguments `at` and `at + 1` are, of a tensor with so many axes.
+/// The scheme in arguments `at` and `at + 1`, for a tensor with `rank` axes.
 fn scheme(case: &Case, at: usize, rank: usize) -> Result<Quantization, Stop> {
     if case.kw("block_size").as_i64().unwrap_or(0) != 0 {
         return unrun("a scale a block");

@@ -1,4 +1,4 @@
-//! Reductions over any axes, and what is one view away from them.
+//! Reductions over any axes, and operators that are one view away from them.
 
 use crate::case::{Case, N, Out, Run, Seen, Stop, axis, one, unrun, wholes};
 use crate::elementwise::truth;
@@ -105,7 +105,8 @@ macro_rules! folds {
                     out.budget = 4.0 + x.view()?.numel() as f64;
                     out.magnitude = None;
                     if case.json.get("ulp").is_none() {
-                        // The reference rounds 16-bit floats at every step and does not say how far off that is.
+                        // The reference rounds 16-bit floats at every step and does not say how far off that
+                        // is.
                         let sizes = out.values.iter().map(|x| x.magnitude()).collect();
                         (out.magnitude, out.roundings) = (Some(sizes), x.view()?.numel() as f64);
                     }
@@ -119,7 +120,7 @@ folds!(sum, Sum, [f16 bf16 f32 f64 i64 i32 u8 c64]);
 folds!(product, Prod, [f16 bf16 f32 f64 i64 i32 u8 c64]);
 folds!(mean, Mean, [f16 bf16 f32 f64 c64]);
 
-/// Sums and means of what is not NaN.
+/// Sums and means of the elements other than NaN.
 fn without_nan(case: &Case, mean: bool) -> Run {
     case.only(&["dim", "keepdim"])?;
     let axes = Axes::default(case)?;
@@ -211,7 +212,7 @@ macro_rules! extremes {
 extremes!(max, Max);
 extremes!(min, Min);
 
-/// Where the first extreme stands.
+/// The position of the first extreme.
 macro_rules! places {
     ($name:ident, $op:ident) => {
         fn $name(case: &Case, axes: &Axes) -> Result<Out, Stop> {
@@ -296,7 +297,7 @@ fn covariances(case: &Case) -> Run {
     if case.spec(0)?.rank() > 2 {
         return unrun("does not compile: another rank than 2");
     }
-    // Whole numbers are converted first, to what the reference gives; so are weights of another element.
+    // Integers are converted first to the reference's element; weights of another element too.
     by_type!(crate::elementwise::float(case.dtype()?), T in [f16 bf16 f32 f64] => {
         let x = case.operand::<T>(case.arg(0))?;
         let part = |name: &str| Some(case.kw(name)).filter(|value| !value.is_null());
@@ -304,7 +305,8 @@ fn covariances(case: &Case) -> Run {
             return unrun("does not compile: counts that are no integers");
         }
         let times = part("fweights").map(|value| case.operand::<i64>(value)).transpose()?;
-        // Sums of single-precision weights are the reference's in single precision: too few digits for a result in double.
+        // Sums of single-precision weights are the reference's in single precision: too few digits for a
+        // result in double.
         let weight = |value| if T::DTYPE == DType::F64 { case.tensor::<T>(value) } else { case.operand::<T>(value) };
         let weights = part("aweights").map(weight).transpose()?;
         let mut plan = Cov::new().correction(case.kw("correction").as_f64().unwrap_or(1.0));

@@ -1,5 +1,5 @@
-//! The selection in `cases/`, made from the whole set: of each operator that has a row the smallest case of a float, one
-//! of another element, and one of an error.
+//! The selection in `cases/`, made from the whole set: of each operator that has a row the smallest case of a
+//! float, one of another element, and one of an error.
 
 use crate::case::Case;
 use crate::set::{Set, dtype};
@@ -50,7 +50,7 @@ fn the_selection_is_written() {
                 _ if case.is_error() => 2,
                 None => 0,
                 Some(Some(rankform::scalar::DType::F32)) => 0,
-                // Another element for each operator, so that all occur.
+                // Another element for each operator: all elements occur.
                 Some(kind) => match kind.map(|kind| kind as usize % 3 == case.op.len() % 3) {
                     Some(true) => 1,
                     _ => continue,

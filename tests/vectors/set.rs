@@ -1,7 +1,9 @@
-//! The files of reference cases: pools of elements, one an element type, in one safetensors file; cases as JSON lines beside it.
+//! The files of reference cases: pools of elements, one an element type, in one safetensors file; cases as
+//! JSON lines in another.
 //!
-//! The first line lists the storages, `[pool, first element, number of elements]`; then one case a line. A tensor is
-//! `{"s": storage, "o": offset, "z": sizes, "t": strides, "d": element}`, with strides and offset in elements.
+//! The first line lists the storages, `[pool, first element, number of elements]`; then one case a line. A
+//! tensor is `{"s": storage, "o": offset, "z": sizes, "t": strides, "d": element}`, with strides and offset
+//! in elements.
 
 use rankform::scalar::DType;
 use serde_json::Value;
@@ -95,7 +97,7 @@ impl Set {
         let mut header = serde_json::Map::new();
         let mut data = Vec::new();
         for (name, pool) in pools {
-            // Complex numbers stand as pairs: safetensors has no name for them.
+            // Complex numbers are stored as pairs: safetensors has no name for them.
             let (name_there, width) = match &*name {
                 "c64" => ("F32".to_string(), 4),
                 "c128" => ("F64".to_string(), 8),

@@ -1,6 +1,6 @@
-//! Views: sizes, strides and offset are the reference's, and so are the elements seen through them.
+//! Views: sizes, strides and offset are the reference's, as are the elements read through them.
 //!
-//! Ranks are types, so a view of a rank known at run time is one of seven. An axis known at run time is moved to the
+//! Ranks are types: a view of a run-time rank is one of seven. An axis known at run time is moved to the
 //! front, where it is a constant one, and back.
 
 use crate::case::{Case, Operand, Out, Run, Seen, Stop, axis, axis_of, moved, unrun, wholes};
@@ -136,7 +136,8 @@ impl<'a, T: Seen> View<'a, T> {
         };
         windows.moved(0, axis)
     }
-    /// The diagonal of two axes, as a new last one; it begins `offset` to the right, or below when that is negative.
+    /// The diagonal of two axes, as a new last one; it begins `offset` to the right, or below when that is
+    /// negative.
     pub fn diagonal(self, first: usize, second: usize, offset: i64) -> Result<Self, Stop> {
         if first == second || first.max(second) >= self.rank() {
             return unrun("does not compile: the axes of a diagonal");
@@ -496,7 +497,8 @@ fn as_strided(case: &Case) -> Run {
     })
 }
 
-/// Complex numbers as pairs, and pairs as complex numbers: views of the same memory, whose offsets are in other elements.
+/// Complex numbers as pairs, and pairs as complex numbers: views of the same memory, with offsets in other
+/// elements.
 fn parts_of_complex(case: &Case) -> Run {
     let z = case.tensor::<num_complex::Complex<f32>>(case.arg(0))?;
     by_rank!(z.spec().rank(), R in [0 1 2 3 4 5] => {

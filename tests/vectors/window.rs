@@ -3,8 +3,8 @@
 use crate::case::{Case, Out, Run, Seen, Stop, real_or, unrun};
 use crate::product::each;
 use crate::{Row, by_type};
-use rankform::ops::attention::Attention;
-use rankform::ops::pool::Pool;
+use rankform::ops::Attention;
+use rankform::ops::Pool;
 use rankform::prelude::*;
 use rankform::scalar::DType;
 use serde_json::Value;
@@ -128,7 +128,7 @@ fn in_all<const R: usize>(
     });
     Ok(Tensor::from_vec(values.collect(), all)?)
 }
-/// Elements put back where the largest of an image of one channel stood.
+/// Elements put back at the positions of the maxima of an image of one channel.
 fn unpool(case: &Case) -> Run {
     let expected = case.expected().and_then(|all| all.into_iter().next().flatten());
     let Some(expected) = expected else { return unrun("no sizes") };
@@ -220,7 +220,7 @@ fn attention_by_attributes(case: &Case) -> Run {
         let causal = number("is_causal", 0) == 1;
         let (left, right) = (number("left_window_size", -1), number("right_window_size", -1));
         let bias = Tensor::from_fn([b, h, queries, keys], |[b, h, i, j]| {
-            // Queries stand at the end of what is stored before them.
+            // Queries are at the end of the keys stored before them.
             let before = if case.arg(6).is_null() { keys as i64 - specs[1].size[specs[1].rank() - 2] as i64 } else { lengths[b] - queries as i64 };
             let (i_now, j_now) = (i as i64 + before, j as i64);
             let seen = j_now < lengths[b]

@@ -1,6 +1,7 @@
-//! A block of a transformer encoder, generic over element and device: attention of several heads, a gated layer, norms.
+//! A block of a transformer encoder, generic over element and device: attention of several heads, a gated
+//! layer, norms.
 use rankform::Meta;
-use rankform::ops::attention::{Attention, AttentionFloat};
+use rankform::ops::{Attention, AttentionFloat};
 use rankform::prelude::*;
 
 const HEADS: usize = 4;
@@ -40,7 +41,12 @@ impl<T: AttentionFloat, D: Device> Block<T, D> {
         let heads = |w: &Tensor<T, 2, D>| -> Result<Tensor<T, 4, D>> {
             x.matmul(w)?.reshape([1, n, HEADS, width / HEADS])?.permuted([0, 2, 1, 3])?.to_contiguous()
         };
-        let seen = heads(&self.query)?.attention(&heads(&self.key)?, &heads(&self.value)?, None, Attention::new().causal(true))?;
+        let seen = heads(&self.query)?.attention(
+            &heads(&self.key)?,
+            &heads(&self.value)?,
+            None,
+            Attention::new().causal(true),
+        )?;
         let joined = seen.permuted([0, 2, 1, 3])?.to_shape([n, width])?;
         let x = self.norm(&(x.lazy() + &joined.matmul(&self.out)?).eval()?)?;
         let hidden = x.matmul(&self.up)?.gelu()?;

@@ -52,7 +52,12 @@ fn main() -> Result<()> {
     let black = thresholded(&soft, 128)?;
     for (name, x) in [("soft", &soft), ("lines", &lines), ("light", &light), ("black", &black)] {
         let mean = x.cast::<f64>()?.mean(All)?.item()?;
-        println!("{name}: {:?}, mean {mean:.2}, {} to {}", x.size(), x.min(All)?.item()?, x.max(All)?.item()?);
+        println!(
+            "{name}: {:?}, mean {mean:.2}, {} to {}",
+            x.size(),
+            x.min(All)?.item()?,
+            x.max(All)?.item()?
+        );
     }
     let turned = image.transposed().copy()?;
     let rows = turned.lazy().cast::<i64>().sum(Axis::<1>)?;

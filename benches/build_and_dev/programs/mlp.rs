@@ -1,5 +1,5 @@
-//! A perceptron of two layers with Adam on the handwritten digits; the chain rule by hand. Its argument is the folder of
-//! `digits_images.npy`.
+//! A perceptron of two layers with Adam on the handwritten digits; the chain rule by hand. Its argument is
+//! the folder of `digits_images.npy`.
 use rankform::io::npy;
 use rankform::prelude::*;
 
@@ -42,8 +42,10 @@ struct Mlp {
 
 impl Mlp {
     fn new(inputs: usize) -> Result<Self> {
-        let w1 = Tensor::<f32, 2>::random_normal([inputs, HIDDEN], 0.0, (2.0 / inputs as f32).sqrt(), 1, &Cpu)?;
-        let w2 = Tensor::<f32, 2>::random_normal([HIDDEN, CLASSES], 0.0, (1.0 / HIDDEN as f32).sqrt(), 2, &Cpu)?;
+        let w1 =
+            Tensor::<f32, 2>::random_normal([inputs, HIDDEN], 0.0, (2.0 / inputs as f32).sqrt(), 1, &Cpu)?;
+        let w2 =
+            Tensor::<f32, 2>::random_normal([HIDDEN, CLASSES], 0.0, (1.0 / HIDDEN as f32).sqrt(), 2, &Cpu)?;
         Ok(Mlp {
             w1: Parameter::new(w1)?,
             b1: Parameter::new(Tensor::zeros([HIDDEN], &Cpu)?)?,
@@ -57,7 +59,13 @@ impl Mlp {
     fn scores(&self, hidden: &Tensor<f32, 2>) -> Result<Tensor<f32, 2>> {
         Ok(hidden.matmul(&self.w2.value)? + self.b2.value.lift())
     }
-    fn step(&mut self, x: &Tensor<f32, 2>, labels: &Tensor<i64, 1>, truth: &Tensor<f32, 2>, t: i32) -> Result<f32> {
+    fn step(
+        &mut self,
+        x: &Tensor<f32, 2>,
+        labels: &Tensor<i64, 1>,
+        truth: &Tensor<f32, 2>,
+        t: i32,
+    ) -> Result<f32> {
         let n = x.size()[0] as f32;
         let hidden = self.hidden(x)?;
         let scores = self.scores(&hidden)?;

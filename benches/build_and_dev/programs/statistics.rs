@@ -1,4 +1,5 @@
-//! Generic statistics over f32 and f64: standardisation, covariance, correlation, histograms, moving averages.
+//! Generic statistics over f32 and f64: standardisation, covariance, correlation, histograms, moving
+//! averages.
 use rankform::prelude::*;
 
 fn zscore<T: Float, const R: usize, D: Device>(x: &Tensor<T, R, D>) -> Result<Tensor<T, R, D>> {

@@ -1,5 +1,6 @@
-//! burn on its `flex` backend, with SIMD and threads: operators on tensors. A `clone` is a handle, not a copy; an operator
-//! may write into the memory of the last handle, so inputs that must stay are cloned.
+//! burn on its `flex` backend, with SIMD and threads: operators on tensors. A `clone` is a handle, not a
+//! copy; an operator may write into the memory of the last handle, and inputs that must stay are therefore
+//! cloned.
 
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, FloatDType, Int, Tensor, TensorData, activation, module, s};
@@ -13,8 +14,12 @@ fn main() {
 fn cases(case: Case<'_>, forms: &mut Forms) {
     let n = case.n;
     match case.name {
-        "create/zeros" => forms.add("zeros", move || with_device(move |device| Tensor::<2>::zeros([n, n], device))),
-        "create/full" => forms.add("full", move || with_device(move |device| Tensor::<2>::full([n, n], black_box(1.5), device))),
+        "create/zeros" => {
+            forms.add("zeros", move || with_device(move |device| Tensor::<2>::zeros([n, n], device)))
+        }
+        "create/full" => forms.add("full", move || {
+            with_device(move |device| Tensor::<2>::full([n, n], black_box(1.5), device))
+        }),
         "view/slice" => unary(n, forms, move |x| x.slice(s![1..n / 2, 2..n / 2])),
         "view/transpose" => unary(n, forms, |x| x.transpose()),
         "view/permute4" => of_rank_4([2, 3, 4, 5], forms, |x| x.permute([0, 2, 3, 1])),
@@ -92,7 +97,12 @@ fn of_rank_4<R: 'static>(size: [usize; 4], forms: &mut Forms, f: impl Fn(Tensor<
     });
 }
 
-fn binary(a: [usize; 2], b: [usize; 2], forms: &mut Forms, f: impl Fn(Tensor<2>, Tensor<2>) -> Tensor<2> + 'static) {
+fn binary(
+    a: [usize; 2],
+    b: [usize; 2],
+    forms: &mut Forms,
+    f: impl Fn(Tensor<2>, Tensor<2>) -> Tensor<2> + 'static,
+) {
     forms.add("ops", move || {
         let (a, b) = (tensor(a, 1), tensor(b, 2));
         move || f(a.clone(), b.clone())
@@ -129,7 +139,8 @@ fn ratio(n: usize, forms: &mut Forms) {
 
 fn step_of_adamw(n: usize, forms: &mut Forms) {
     forms.add("inplace", move || {
-        let (mut p, mut m, mut v, g) = (tensor([n, n], 1), tensor([n, n], 2), above_zero(n, 3), tensor([n, n], 4));
+        let (mut p, mut m, mut v, g) =
+            (tensor([n, n], 1), tensor([n, n], 2), above_zero(n, 3), tensor([n, n], 4));
         move || {
             m.inplace(|m| m * adamw::BETA1 + g.clone() * (1.0 - adamw::BETA1));
             v.inplace(|v| v * adamw::BETA2 + g.clone() * g.clone() * (1.0 - adamw::BETA2));
@@ -157,7 +168,10 @@ fn gather(forms: &mut Forms) {
     forms.add("select", || {
         let (taken, rows, len) = sizes::GATHER;
         let at: Vec<i64> = places(taken, rows as u32, 7).into_iter().map(i64::from).collect();
-        let (x, at) = (tensor([rows, len], 1), Tensor::<1, Int>::from_data(TensorData::new(at, [taken]), &Device::flex()));
+        let (x, at) = (
+            tensor([rows, len], 1),
+            Tensor::<1, Int>::from_data(TensorData::new(at, [taken]), &Device::flex()),
+        );
         move || x.clone().select(0, at.clone())
     });
 }

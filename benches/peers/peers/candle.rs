@@ -1,4 +1,5 @@
-//! candle: its own operators (`ops`), its fused functions in candle-nn, and custom operators over elements (`CustomOp2`).
+//! candle: its own operators (`ops`), its fused functions in candle-nn, and custom operators over elements
+//! (`CustomOp2`).
 
 use candle_core::{CpuStorage, CustomOp2, DType, Device, InplaceOp2, Layout, Shape, Tensor};
 use peers::{Case, Forms, adamw, bodies, places, positive, serve, sizes, uniform};
@@ -15,8 +16,12 @@ fn cases(case: Case<'_>, forms: &mut Forms) {
     let n = case.n;
     match case.name {
         "create/zeros" => forms.add("zeros", move || move || Tensor::zeros((n, n), DType::F32, CPU).unwrap()),
-        "create/full" => forms.add("full", move || move || Tensor::full(black_box(1.5_f32), (n, n), CPU).unwrap().contiguous().unwrap()),
-        "view/slice" => unary(forms, move || matrix(n, 1), move |x| x.narrow(0, 1, n / 2 - 1)?.narrow(1, 2, n / 2 - 2)),
+        "create/full" => forms.add("full", move || {
+            move || Tensor::full(black_box(1.5_f32), (n, n), CPU).unwrap().contiguous().unwrap()
+        }),
+        "view/slice" => {
+            unary(forms, move || matrix(n, 1), move |x| x.narrow(0, 1, n / 2 - 1)?.narrow(1, 2, n / 2 - 2))
+        }
         "view/transpose" => unary(forms, move || matrix(n, 1), |x| x.t()),
         "view/permute4" => unary(forms, || tensor(&[2, 3, 4, 5], 1), |x| x.permute((0, 2, 3, 1))),
         "view/broadcast" => unary(forms, move || tensor(&[1, n], 1), move |x| x.broadcast_as((n, n))),
@@ -80,14 +85,23 @@ fn above_zero(n: usize, seed: u32) -> Tensor {
     Tensor::from_vec(positive(n * n, seed), (n, n), CPU).unwrap()
 }
 
-fn unary<R: 'static>(forms: &mut Forms, make: impl Fn() -> Tensor + 'static, f: impl Fn(&Tensor) -> Result<R> + 'static) {
+fn unary<R: 'static>(
+    forms: &mut Forms,
+    make: impl Fn() -> Tensor + 'static,
+    f: impl Fn(&Tensor) -> Result<R> + 'static,
+) {
     forms.add("ops", move || {
         let x = make();
         move || f(black_box(&x)).unwrap()
     });
 }
 
-fn binary(forms: &mut Forms, a: [usize; 2], b: [usize; 2], f: impl Fn(&Tensor, &Tensor) -> Result<Tensor> + 'static) {
+fn binary(
+    forms: &mut Forms,
+    a: [usize; 2],
+    b: [usize; 2],
+    f: impl Fn(&Tensor, &Tensor) -> Result<Tensor> + 'static,
+) {
     forms.add("ops", move || {
         let (a, b) = (tensor(&a, 1), tensor(&b, 2));
         move || f(&a, &b).unwrap()
@@ -109,7 +123,13 @@ impl<F: Fn(f32, f32) -> f32 + Send + Sync> CustomOp2 for Own<F> {
     fn name(&self) -> &'static str {
         "own"
     }
-    fn cpu_fwd(&self, a: &CpuStorage, layout: &Layout, b: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
+    fn cpu_fwd(
+        &self,
+        a: &CpuStorage,
+        layout: &Layout,
+        b: &CpuStorage,
+        _: &Layout,
+    ) -> Result<(CpuStorage, Shape)> {
         let (a, b) = slices(a, b);
         Ok((CpuStorage::F32(a.iter().zip(b).map(|(&a, &b)| self.0(a, b)).collect()), layout.shape().clone()))
     }
@@ -160,7 +180,8 @@ fn step_of_adamw(n: usize, forms: &mut Forms) {
     });
 }
 fn adamw_of(p: &Tensor, m: &Tensor, v: &Tensor, g: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
-    let [rate, beta1, beta2, epsilon, decay] = [adamw::RATE, adamw::BETA1, adamw::BETA2, adamw::EPSILON, adamw::DECAY].map(f64::from);
+    let [rate, beta1, beta2, epsilon, decay] =
+        [adamw::RATE, adamw::BETA1, adamw::BETA2, adamw::EPSILON, adamw::DECAY].map(f64::from);
     let m = ((m * beta1)? + (g * (1.0 - beta1))?)?;
     let v = ((v * beta2)? + (g.sqr()? * (1.0 - beta2))?)?;
     let step = ((&m * rate)? / (v.sqrt()? + epsilon)?)?;
@@ -185,7 +206,8 @@ fn product(a: &[usize], b: &[usize], element: DType, forms: &mut Forms) {
 fn gather(forms: &mut Forms) {
     forms.add("index_select", || {
         let (taken, rows, len) = sizes::GATHER;
-        let (x, at) = (tensor(&[rows, len], 1), Tensor::from_vec(places(taken, rows as u32, 7), taken, CPU).unwrap());
+        let (x, at) =
+            (tensor(&[rows, len], 1), Tensor::from_vec(places(taken, rows as u32, 7), taken, CPU).unwrap());
         move || x.index_select(&at, 0).unwrap()
     });
 }

@@ -104,7 +104,13 @@ fn sum(n: usize, forms: &mut Forms) {
     });
 }
 
-fn product<T: faer::traits::ComplexField + Copy + 'static>(m: usize, k: usize, n: usize, forms: &mut Forms, convert: fn(f32) -> T) {
+fn product<T: faer::traits::ComplexField + Copy + 'static>(
+    m: usize,
+    k: usize,
+    n: usize,
+    forms: &mut Forms,
+    convert: fn(f32) -> T,
+) {
     forms.add("matmul, kept", move || {
         let (a, b) = (array(m, k, &uniform(m * k, 1), convert), array(k, n, &uniform(k * n, 2), convert));
         let mut c = Mat::<T>::zeros(m, n);

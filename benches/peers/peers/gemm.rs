@@ -1,4 +1,5 @@
-//! The gemm crate: matrix products alone, into memory that is there. Also the engine under several of the others.
+//! The gemm crate: matrix products alone, into memory that is there. Also the engine under several of the
+//! others.
 
 use gemm::{Parallelism, f16, gemm};
 use peers::{Case, Forms, serve, sizes, threads, uniform};
@@ -27,7 +28,8 @@ fn product<T: Copy + 'static>(batch: usize, [m, k, n]: [usize; 3], forms: &mut F
         let parallelism = if threads() > 1 { Parallelism::Rayon(threads()) } else { Parallelism::None };
         move || {
             for i in 0..batch {
-                let (a, b, c) = (&a[i * m * k..][..m * k], &b[i * k * n..][..k * n], &mut c[i * m * n..][..m * n]);
+                let (a, b, c) =
+                    (&a[i * m * k..][..m * k], &b[i * k * n..][..k * n], &mut c[i * m * n..][..m * n]);
                 let (rows, inner) = (n as isize, k as isize);
                 let (zero, one) = (convert(0.0), convert(1.0));
                 // SAFETY: three row-major matrices of these sizes; `c` is exclusive.

@@ -1,4 +1,5 @@
-//! mdarray: arrays with expressions over their elements, computed in one pass (`expr`). One thread; no matrix products.
+//! mdarray: arrays with expressions over their elements, computed in one pass (`expr`). One thread; no matrix
+//! products.
 
 use mdarray::DArray;
 use mdarray::expr::Expression;
@@ -72,7 +73,12 @@ fn add_row(n: usize, forms: &mut Forms) {
     });
 }
 
-fn unary(n: usize, make: fn(usize, u32) -> Matrix, forms: &mut Forms, f: impl Fn(f32) -> f32 + Copy + 'static) {
+fn unary(
+    n: usize,
+    make: fn(usize, u32) -> Matrix,
+    forms: &mut Forms,
+    f: impl Fn(f32) -> f32 + Copy + 'static,
+) {
     forms.add("expr, new", move || {
         let x = make(n, 1);
         move || x.expr().map(|x| f(*x)).eval()
@@ -96,7 +102,9 @@ fn ratio(n: usize, forms: &mut Forms) {
 fn step_of_adamw(n: usize, forms: &mut Forms) {
     forms.add("expr_mut", move || {
         let (mut p, mut m, mut v, g) = (matrix(n, 1), matrix(n, 2), above_zero(n, 3), matrix(n, 4));
-        move || p.expr_mut().zip(&mut m).zip(&mut v).zip(&g).for_each(|(((p, m), v), g)| adamw::step(p, m, v, *g))
+        move || {
+            p.expr_mut().zip(&mut m).zip(&mut v).zip(&g).for_each(|(((p, m), v), g)| adamw::step(p, m, v, *g))
+        }
     });
 }
 

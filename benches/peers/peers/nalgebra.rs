@@ -1,5 +1,5 @@
-//! nalgebra: matrices on the heap, stored by columns; of 4 × 4 also those on the stack (`static`). One thread.
-//! A case of rows is one of columns here, so that memory is read in the same order.
+//! nalgebra: matrices on the heap, stored by columns; of 4 × 4 also those on the stack (`static`). One
+//! thread. A case of rows is one of columns here: memory is then read in the same order.
 
 use nalgebra::{DMatrix, DVector, SMatrix, Scalar};
 use peers::{Case, Forms, adamw, bodies, positive, serve, sizes, uniform};
@@ -16,7 +16,9 @@ fn cases(case: Case<'_>, forms: &mut Forms) {
     let n = case.n;
     match case.name {
         "create/zeros" => create_zeros(n, forms),
-        "create/full" => forms.add("from_element", move || move || Matrix::from_element(n, n, black_box(1.5))),
+        "create/full" => {
+            forms.add("from_element", move || move || Matrix::from_element(n, n, black_box(1.5)))
+        }
         "create/from_vec" => from_vec(n, forms),
         "view/slice" => view(n, forms, move |x| _ = black_box(x.view((1, 2), (n / 2 - 1, n / 2 - 2)))),
         "ew/add" => add(n, forms),
@@ -34,7 +36,9 @@ fn cases(case: Case<'_>, forms: &mut Forms) {
         "red/sum0" => reduced(n, forms, |x| x.column_sum()),
         "red/sum1" => reduced(n, forms, |x| x.row_sum()),
         "red/max1" => reduced(n, forms, |x| x.column_iter().map(|column| column.max()).collect::<Vec<_>>()),
-        "red/argmax1" => reduced(n, forms, |x| x.column_iter().map(|column| column.imax()).collect::<Vec<_>>()),
+        "red/argmax1" => {
+            reduced(n, forms, |x| x.column_iter().map(|column| column.imax()).collect::<Vec<_>>())
+        }
         "red/meanvar1" => reduced(n, forms, |x| (x.row_mean(), x.row_variance())),
         "mm/f32" => product(n, n, n, forms, |x| x),
         "mm/f64" => product(n, n, n, forms, f64::from),
@@ -113,7 +117,12 @@ fn add_t(n: usize, forms: &mut Forms) {
     });
 }
 
-fn unary(n: usize, make: fn(usize, u32) -> Matrix, forms: &mut Forms, f: impl Fn(f32) -> f32 + Copy + 'static) {
+fn unary(
+    n: usize,
+    make: fn(usize, u32) -> Matrix,
+    forms: &mut Forms,
+    f: impl Fn(f32) -> f32 + Copy + 'static,
+) {
     forms.add("map", move || {
         let x = make(n, 1);
         move || x.map(f)
@@ -132,7 +141,9 @@ fn step_of_adamw(n: usize, forms: &mut Forms) {
         let (mut p, mut m, mut v, g) = (matrix(n, 1), matrix(n, 2), above_zero(n, 3), matrix(n, 4));
         move || {
             let moments = m.iter_mut().zip(v.iter_mut());
-            for (((p, g), m), v) in p.iter_mut().zip(g.iter()).zip(moments).map(|((p, g), (m, v))| (((p, g), m), v)) {
+            for (((p, g), m), v) in
+                p.iter_mut().zip(g.iter()).zip(moments).map(|((p, g), (m, v))| (((p, g), m), v))
+            {
                 adamw::step(p, m, v, *g);
             }
         }
@@ -150,7 +161,13 @@ fn array<T: Scalar>(rows: usize, columns: usize, seed: u32, convert: fn(f32) -> 
     DMatrix::from_vec(rows, columns, uniform(rows * columns, seed).into_iter().map(convert).collect())
 }
 
-fn product<T: nalgebra::RealField + Copy>(m: usize, k: usize, n: usize, forms: &mut Forms, convert: fn(f32) -> T) {
+fn product<T: nalgebra::RealField + Copy>(
+    m: usize,
+    k: usize,
+    n: usize,
+    forms: &mut Forms,
+    convert: fn(f32) -> T,
+) {
     forms.add("mul_to, kept", move || {
         let (a, b, mut c) = (array(m, k, 1, convert), array(k, n, 2, convert), array(m, n, 3, convert));
         move || a.mul_to(&b, &mut c)
@@ -163,7 +180,8 @@ fn product<T: nalgebra::RealField + Copy>(m: usize, k: usize, n: usize, forms: &
 
 fn gemv(n: usize, forms: &mut Forms) {
     forms.add("gemv", move || {
-        let (a, x, mut y) = (matrix(n, 1), DVector::from_vec(uniform(n, 2)), DVector::from_vec(uniform(n, 3)));
+        let (a, x, mut y) =
+            (matrix(n, 1), DVector::from_vec(uniform(n, 2)), DVector::from_vec(uniform(n, 3)));
         move || y.gemv(1.0, &a, &x, 0.0)
     });
 }

@@ -1,5 +1,5 @@
-//! ndarray, with its rayon and matrixmultiply features. Operators on arrays (`ops`), and closures over elements in one
-//! pass (`zip`, `azip`), parallel where there are threads (`par`).
+//! ndarray, with its rayon and matrixmultiply features. Operators on arrays (`ops`), and closures over
+//! elements in one pass (`zip`, `azip`), parallel where there are threads (`par`).
 
 use ndarray::parallel::prelude::*;
 use ndarray::prelude::*;
@@ -21,9 +21,13 @@ fn cases(case: Case<'_>, forms: &mut Forms) {
         "create/from_vec" => from_vec(n, forms),
         "view/slice" => view(forms, matrix(n, 1), move |x| _ = black_box(x.slice(s![1..n / 2, 2..n / 2]))),
         "view/transpose" => view(forms, matrix(n, 1), |x| _ = black_box(x.t())),
-        "view/permute4" => view(forms, Array4::<f32>::zeros((2, 3, 4, 5)), |x| _ = black_box(x.view().permuted_axes([0, 2, 3, 1]))),
+        "view/permute4" => view(forms, Array4::<f32>::zeros((2, 3, 4, 5)), |x| {
+            _ = black_box(x.view().permuted_axes([0, 2, 3, 1]))
+        }),
         "view/broadcast" => view(forms, row(n, 1), move |x| _ = black_box(x.broadcast((n, n)))),
-        "view/reshape" => view(forms, matrix(n, 1), move |x| _ = black_box(x.view().into_shape_with_order((n / 2, n * 2)).unwrap())),
+        "view/reshape" => view(forms, matrix(n, 1), move |x| {
+            _ = black_box(x.view().into_shape_with_order((n / 2, n * 2)).unwrap())
+        }),
         "ew/add" => add(n, forms),
         "ew/add_inplace" => add_inplace(n, forms),
         "ew/add_row" => stretched(n, forms, row),
@@ -42,7 +46,9 @@ fn cases(case: Case<'_>, forms: &mut Forms) {
         "red/sum" => sum(n, forms),
         "red/sum0" => reduced(n, forms, |x| x.sum_axis(Axis(0))),
         "red/sum1" => reduced(n, forms, |x| x.sum_axis(Axis(1))),
-        "red/max1" => reduced(n, forms, |x| x.map_axis(Axis(1), |row| row.fold(f32::NEG_INFINITY, |a, &b| a.max(b)))),
+        "red/max1" => {
+            reduced(n, forms, |x| x.map_axis(Axis(1), |row| row.fold(f32::NEG_INFINITY, |a, &b| a.max(b))))
+        }
         "red/argmax1" => reduced(n, forms, |x| x.map_axis(Axis(1), argmax)),
         "red/meanvar1" => reduced(n, forms, |x| (x.mean_axis(Axis(1)), x.var_axis(Axis(1), 0.0))),
         "red/softmax" => reduced(n, forms, softmax),
@@ -93,7 +99,12 @@ fn from_vec(n: usize, forms: &mut Forms) {
     });
 }
 
-fn unary(n: usize, make: fn(usize, u32) -> Matrix, forms: &mut Forms, f: impl Fn(f32) -> f32 + Copy + Send + Sync + 'static) {
+fn unary(
+    n: usize,
+    make: fn(usize, u32) -> Matrix,
+    forms: &mut Forms,
+    f: impl Fn(f32) -> f32 + Copy + Send + Sync + 'static,
+) {
     forms.add("mapv", move || {
         let x = make(n, 1);
         move || x.mapv(f)
@@ -264,7 +275,8 @@ fn layer_norm(n: usize, forms: &mut Forms) {
         let (x, weight, bias) = (matrix(n, 1), row(n, 2), row(n, 3));
         move || {
             let mean = x.mean_axis(Axis(1)).unwrap().insert_axis(Axis(1));
-            let scale = x.var_axis(Axis(1), 0.0).insert_axis(Axis(1)).mapv_into(|var| 1.0 / (var + 1e-5).sqrt());
+            let scale =
+                x.var_axis(Axis(1), 0.0).insert_axis(Axis(1)).mapv_into(|var| 1.0 / (var + 1e-5).sqrt());
             (&x - &mean) * &scale * &weight + &bias
         }
     });
@@ -280,14 +292,17 @@ fn product<T: LinalgScalar>(m: usize, k: usize, n: usize, forms: &mut Forms, con
         move || a.dot(&b)
     });
     forms.add("general_mat_mul, kept", move || {
-        let (a, b, mut c) = (array((m, k), 1, convert), array((k, n), 2, convert), Array2::<T>::zeros((m, n)));
+        let (a, b, mut c) =
+            (array((m, k), 1, convert), array((k, n), 2, convert), Array2::<T>::zeros((m, n)));
         move || general_mat_mul(T::one(), &a, &b, T::zero(), &mut c)
     });
 }
 
 fn product_of_integers(n: usize, forms: &mut Forms) {
     forms.add("dot, of i32", move || {
-        let integers = |seed| Array2::from_shape_vec((n, n), bytes(n * n, seed).into_iter().map(i32::from).collect()).unwrap();
+        let integers = |seed| {
+            Array2::from_shape_vec((n, n), bytes(n * n, seed).into_iter().map(i32::from).collect()).unwrap()
+        };
         let (a, b) = (integers(1), integers(2));
         move || a.dot(&b)
     });

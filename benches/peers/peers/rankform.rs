@@ -1,6 +1,6 @@
-//! rankform: default features, the default target, and what a user would write. One function a case.
+//! rankform: default features, the default target, and a user's natural code. One function a case.
 //!
-//! `new` makes its result, `kept` writes it into memory that is there.
+//! `new` allocates its result, `kept` writes it into existing memory.
 
 use peers::{Case, Forms, adamw, positive, serve, sizes, uniform};
 use rankform::prelude::*;
@@ -16,13 +16,19 @@ fn cases(case: Case<'_>, forms: &mut Forms) {
     let n = case.n;
     match case.name {
         "create/zeros" => forms.add("zeros", move || move || Matrix::zeros([n, n], &Cpu).unwrap()),
-        "create/full" => forms.add("full", move || move || Matrix::full([n, n], black_box(1.5), &Cpu).unwrap()),
+        "create/full" => {
+            forms.add("full", move || move || Matrix::full([n, n], black_box(1.5), &Cpu).unwrap())
+        }
         "create/from_vec" => from_vec(n, forms),
-        "view/slice" => view(n, forms, |x| _ = black_box(x.slice((1..x.size()[0] / 2, 2..x.size()[0] / 2)).unwrap())),
+        "view/slice" => {
+            view(n, forms, |x| _ = black_box(x.slice((1..x.size()[0] / 2, 2..x.size()[0] / 2)).unwrap()))
+        }
         "view/transpose" => view(n, forms, |x| _ = black_box(x.transposed())),
         "view/permute4" => permute4(forms),
         "view/broadcast" => broadcast(n, forms),
-        "view/reshape" => view(n, forms, |x| _ = black_box(x.reshape([x.size()[0] / 2, x.size()[0] * 2]).unwrap())),
+        "view/reshape" => {
+            view(n, forms, |x| _ = black_box(x.reshape([x.size()[0] / 2, x.size()[0] * 2]).unwrap()))
+        }
         "ew/add" => add(n, forms),
         "ew/add_inplace" => add_inplace(n, forms),
         "ew/add_row" => add_row(n, forms),
@@ -69,8 +75,8 @@ fn cases(case: Case<'_>, forms: &mut Forms) {
     }
 }
 
-/// In rankform's own memory, as NumPy's and PyTorch's numbers are in theirs: large blocks stand on huge pages there, and the
-/// memory of a vector, which `from_vec` takes over, does not.
+/// In rankform's own memory, as NumPy's and PyTorch's numbers are in theirs: large blocks are on huge pages
+/// there, and the memory of a vector, which `from_vec` takes over, is not.
 fn ours<T: Element, const RANK: usize>(values: Vec<T>, size: [usize; RANK]) -> Tensor<T, RANK> {
     Tensor::from_vec(values, size).unwrap().copy().unwrap()
 }
@@ -198,7 +204,10 @@ fn step2(n: usize, forms: &mut Forms) {
     });
     forms.add("kept", move || {
         let (a, b, mut c) = (matrix(n, 1), matrix(n, 2), tensor([n, n / 2], 3));
-        move || c.assign(a.slice((.., (..).step(2))).unwrap().lazy() + b.slice((.., (..).step(2))).unwrap()).unwrap()
+        move || {
+            c.assign(a.slice((.., (..).step(2))).unwrap().lazy() + b.slice((.., (..).step(2))).unwrap())
+                .unwrap()
+        }
     });
 }
 
@@ -274,7 +283,12 @@ fn layer_norm(n: usize, forms: &mut Forms) {
 }
 
 /// A product of matrices with `rows` and n rows, of the element that `convert` makes.
-fn product<T: Number>(rows: usize, n: usize, forms: &mut Forms, convert: fn(&Matrix) -> Result<Tensor<T, 2>>) {
+fn product<T: Number>(
+    rows: usize,
+    n: usize,
+    forms: &mut Forms,
+    convert: fn(&Matrix) -> Result<Tensor<T, 2>>,
+) {
     forms.add("matmul", move || {
         let (a, b) = (convert(&tensor([rows, n], 1)).unwrap(), convert(&matrix(n, 2)).unwrap());
         move || a.matmul(&b).unwrap()
@@ -292,13 +306,13 @@ fn conv2d(forms: &mut Forms) {
     forms.add("conv2d", || {
         let channels = sizes::IMAGES[1];
         let (x, w) = (tensor(sizes::IMAGES, 1), tensor([channels, channels, 3, 3], 2));
-        move || x.conv2d(&w, rankform::ops::conv::Conv::<2>::new().padding([1, 1])).unwrap()
+        move || x.conv2d(&w, rankform::ops::Conv::<2>::new().padding([1, 1])).unwrap()
     });
     forms.add("conv2d, channels last", || {
         let channels = sizes::IMAGES[1];
         let (x, w) = (tensor(sizes::IMAGES, 1), tensor([channels, channels, 3, 3], 2));
         let (x, w) = (x.to_channels_last().unwrap(), w.to_channels_last().unwrap());
-        move || x.conv2d(&w, rankform::ops::conv::Conv::<2>::new().padding([1, 1])).unwrap()
+        move || x.conv2d(&w, rankform::ops::Conv::<2>::new().padding([1, 1])).unwrap()
     });
 }
 

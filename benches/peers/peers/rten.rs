@@ -1,4 +1,5 @@
-//! rten's building blocks: its vectorized functions (`vecmath`) into memory that is there, and its integer product.
+//! rten's building blocks: its vectorized functions (`vecmath`) into memory that is there, and its integer
+//! product.
 
 use peers::{Case, Forms, bytes, serve, uniform};
 use rten_gemm::{GemmExecutor, GemmInputA, GemmInputB, GemmUninitOptions};

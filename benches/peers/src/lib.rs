@@ -1,8 +1,9 @@
-//! What the programs of all peers share: the inputs, the clock, and the lines they exchange with the driver.
+//! The common part of all peers' programs: the inputs, the clock, and the lines they exchange with the
+//! driver.
 //!
-//! A peer's program lives as long as the benchmark. It reads one case a line, `ew/add/256`, and for each way its library
-//! has of computing that case, a *form*, answers one line, `form <TAB> ns,ns,…`; then `end`. Where nothing is said, the
-//! library cannot do the case.
+//! A peer's program lives as long as the benchmark. It reads one case a line, `ew/add/256`, and for each way
+//! its library has of computing that case, a *form*, answers one line, `form <TAB> ns,ns,…`; then `end`. A
+//! case without a form is one that the library does not have.
 
 use std::hint::black_box;
 use std::io::{BufRead, Write, stdin, stdout};
@@ -18,13 +19,14 @@ pub struct Case<'a> {
 
 type Run = Box<dyn FnMut()>;
 
-/// The forms of one case: each a name and what makes its inputs and returns the function to be timed.
+/// The forms of one case: each a name and a function that makes the inputs and returns the function to be
+/// timed.
 #[derive(Default)]
 pub struct Forms(Vec<(String, Box<dyn FnOnce() -> Run>)>);
 
 impl Forms {
-    /// One form. What the timed function returns is dropped while the clock runs: making and freeing a result is part of
-    /// computing it.
+    /// One form. The result of the timed function is dropped while the clock runs: its allocation and release
+    /// are part of the computation.
     pub fn add<R, F: FnMut() -> R + 'static>(&mut self, form: &str, setup: impl FnOnce() -> F + 'static) {
         let setup = move || -> Run {
             let mut run = setup();
@@ -66,7 +68,11 @@ pub fn serve(cases: impl Fn(Case<'_>, &mut Forms)) {
 }
 
 fn text(panic: &(dyn std::any::Any + Send)) -> &str {
-    panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied()).unwrap_or("panic")
+    panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or(panic.downcast_ref::<&str>().copied())
+        .unwrap_or("panic")
 }
 
 /// A sample is the mean of as many runs as fill this time.

@@ -1,91 +1,56 @@
-//! The host: aligned memory, one contiguous inner loop a kernel and instruction set, matrix products.
+//! The CPU: aligned memory of the host, vectorized loops for several instruction sets, threads.
 //!
-//! | file | |
-//! |---|---|
-//! | `memory.rs` | blocks: owned, from a `Vec`, external |
-//! | `pool.rs` | large blocks, kept and used again |
-//! | `simd.rs` | run-time dispatch to the widest instruction set |
-//! | `threads.rs`, `board.rs` | parts of one operation on several threads |
-//! | `walk.rs` | from many axes and strides to few: joint coalescing, tiles |
-//! | `pack.rs` | strided elements to contiguous ones and back |
-//! | `turn.rs` | transposition |
-//! | `copy.rs` | copies between layouts |
-//! | `io.rs` | one position of contiguous operands |
-//! | `interpret/` | programs without loops of their own |
-//! | `fold.rs` | a contiguous row, reduced |
-//! | `map.rs` | programs over elements |
-//! | `drive.rs` | what feeds them |
-//! | `past.rs` | outputs written past the caches |
-//! | `join.rs` | short rows, of which an operand is the same in each |
-//! | `rows.rs` | programs over rows |
-//! | `reduce.rs` | reducers over axes |
-//! | `states.rs` | what they carry along |
-//! | `scan.rs`, `chains.rs` | running states along an axis |
-//! | `index.rs` | moves by index and by mask |
-//! | `sort.rs`, `keys.rs`, `network.rs` | lines in order |
-//! | `contract/` | products that sum over axes |
+//! Each mechanism of [`Device`] has a module or a folder. `memory`, `parallel` and `strided` serve all of
+//! them, `isa` chooses an instruction set, and `tuning` holds the thresholds.
 //!
-//! Only the innermost loops are generic over the kernel; everything around them is compiled once, here.
+//! Only the innermost loops are generic over the kernel. The code around them is compiled once, in this
+//! crate.
 // Imports: `error`, `element`, `kernel`.
 
-#[cfg(feature = "threads")]
-mod board;
-mod chains;
-mod columns;
-mod contract;
-mod copy;
-mod drive;
-mod fold;
-mod index;
+mod cursor;
+mod elementwise;
+mod gather_scatter;
 #[cfg(any(debug_assertions, feature = "dynamic"))]
 mod interpret;
-mod io;
-mod join;
-mod keys;
-mod map;
+mod isa;
+mod matmul;
 mod memory;
-mod network;
-mod pack;
-mod past;
-mod pool;
+mod parallel;
 mod reduce;
-mod rows;
 mod scan;
-mod simd;
 mod sort;
-mod states;
-mod threads;
+mod strided;
 #[cfg(rankform_through_cuda)]
-mod through_cuda;
-mod turn;
-mod walk;
+mod test_on_cuda;
+mod tuning;
 
 #[cfg(feature = "dynamic")]
 #[doc(hidden)]
 pub use interpret::Interpreted;
 #[cfg(any(debug_assertions, feature = "dynamic"))]
 pub(crate) use interpret::slice_of;
-pub use memory::CpuBlock;
-pub(crate) use pool::alignment;
-pub use pool::{MemoryStatistics, NoAllocGuard};
+pub(crate) use memory::alignment;
+pub use memory::{CpuBlock, MemoryStatistics, NoAllocGuard};
 
 use super::{Deleter, Device, Init, Inputs, OperandRef, Reduction};
 use crate::element::{Comparable, Element, Number};
 use crate::error::Result;
 use crate::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};
+use memory::pool;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 /// The host's processor and memory.
 ///
-/// Instruction sets are found at run time; `RANKFORM_SIMD=avx2` (or `baseline`) in the environment keeps to narrower ones.
-/// With the feature `threads`, operations on 2¹⁵ elements and more are shared with the threads of rayon's pool
-/// (`RAYON_NUM_THREADS`), which look for more for 500 µs afterwards. Results do not depend on the number of threads.
+/// The instruction set is chosen at run time; `RANKFORM_SIMD=avx2` (or `baseline`) in the environment limits
+/// the choice. With the feature `threads`, the threads of rayon's pool (`RAYON_NUM_THREADS`) share operations
+/// on 2¹⁵ elements and more. After such an operation they spin for 500 µs in search of further work. Results
+/// do not depend on the number of threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cpu;
 
-/// The memory pool: blocks of 32 KiB and more are kept when they are freed, and used again; there is one pool, as there is
-/// one host.
+/// The memory pool. It keeps freed blocks of 32 KiB and more and uses them again. There is one pool, because
+/// there is one host.
 ///
 /// # Examples
 /// ```
@@ -98,23 +63,26 @@ pub struct Cpu;
 /// # Ok::<(), rankform::Error>(())
 /// ```
 impl Cpu {
-    /// What the pool holds now.
+    /// The present state of the pool.
     pub fn memory(&self) -> MemoryStatistics {
         pool::statistics()
     }
 
-    /// How many bytes of free memory the pool keeps at most; 1 GiB at first. Beyond, what was kept longest is given back.
+    /// Sets how many bytes of free memory the pool keeps at most; 1 GiB at first. Beyond the limit, the pool
+    /// frees the blocks that it has kept for the longest time.
     pub fn set_memory_limit(&self, nbytes: usize) {
         pool::set_limit(nbytes);
     }
 
-    /// A guard that panics when it is dropped, if this thread took new memory from the system meanwhile: for tests of loops
-    /// that should need none.
+    /// Returns a guard that panics on drop if this thread has taken new memory from the system since its
+    /// creation. It serves tests of loops that should need none.
     ///
-    /// What makes a tensor takes a block; from 32 KiB on it is one that the pool kept, if the step ran once before, and so is
-    /// what operations need meanwhile. Smaller tensors are new memory each time: write into those that are there, by
-    /// `eval_into`, `reduce_into`, `matmul_into` and whatever else ends in `_into`, by `apply_in_place`, `assign`, `copy_to` or
-    /// the operators in place. What other threads take on behalf of an operation is not counted; it is kept likewise.
+    /// Each new tensor takes a block. A block of 32 KiB or more comes from the pool if the same step has run
+    /// before; the scratch memory of operations does as well. A smaller tensor takes new memory each time. To
+    /// avoid that, write into existing tensors: by `eval_into`, `reduce_into`, `matmul_into` and the other
+    /// functions that end in `_into`, by `apply_in_place`, `assign`, `copy_to` or the operators in place. The
+    /// guard does not count memory that other threads take on behalf of an operation; the pool keeps that
+    /// memory too.
     ///
     /// # Examples
     /// ```
@@ -140,14 +108,15 @@ impl Cpu {
         NoAllocGuard::new()
     }
 
-    /// Gives all free memory back to the system; how many bytes that were.
+    /// Gives all free memory back to the system. Returns the number of bytes freed.
     pub fn trim(&self) -> usize {
         pool::trim()
     }
 }
 
-/// Of two functions of one type the interpreter's, where programs are interpreted and this one can be. Chosen in a constant:
-/// the compiler looks through both sides of a branch, and through all that they call.
+/// Chooses between two functions of one type: the interpreted one, if programs are interpreted and this one
+/// can be, otherwise the compiled one. The choice is a constant, because the compiler would otherwise compile
+/// both branches and all functions that they call.
 #[cfg(not(rankform_through_cuda))]
 macro_rules! chosen {
     ($Function:ty, $can:expr, $interpreted:expr, $compiled:expr) => {{
@@ -166,8 +135,8 @@ type ReduceFn<B> = unsafe fn(&B, Reduction<'_>, OperandRef<'_>, Inputs<'_>) -> R
 #[cfg(debug_assertions)]
 type ScanFn<B> = unsafe fn(&B, ScanPlan<'_>, OperandRef<'_>, Inputs<'_>) -> Result<()>;
 
-// SAFETY: (1) `CpuBlock` owns its bytes and the pool aligns them; (2) the engines walk exactly the indices inside the sizes;
-// (3) every call returns when its work is done.
+// SAFETY: (1) `CpuBlock` owns its bytes and the pool aligns them; (2) the engines reach exactly the indices
+// inside the sizes; (3) every call returns after its work is done.
 #[cfg(not(rankform_through_cuda))]
 unsafe impl Device for Cpu {
     type Block = CpuBlock;
@@ -179,8 +148,8 @@ unsafe impl Device for Cpu {
 
     #[inline]
     fn inline_block(&self, nbytes: usize) -> Option<unsafe fn(NonNull<u8>, usize) -> CpuBlock> {
-        // Larger ones are kept by the pool.
-        if nbytes < pool::POOLED { Some(CpuBlock::inline_block) } else { None }
+        // The pool keeps larger blocks.
+        if nbytes < pool::POOLED_BYTES { Some(CpuBlock::inline_block) } else { None }
     }
 
     unsafe fn from_external(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CpuBlock> {
@@ -193,7 +162,8 @@ unsafe impl Device for Cpu {
     }
 
     unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
-        // SAFETY: the caller promises room and exclusive use; a borrowed slice cannot overlap memory in exclusive use.
+        // SAFETY: the caller promises room and exclusive use; a borrowed slice cannot overlap memory in
+        // exclusive use.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
         Ok(())
     }
@@ -206,7 +176,7 @@ unsafe impl Device for Cpu {
 
     unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { copy::copy(sizes, to, from) };
+        unsafe { strided::copy::copy(sizes, to, from) };
         Ok(())
     }
 
@@ -219,7 +189,7 @@ unsafe impl Device for Cpu {
         outputs: &[OperandRef<'_>],
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        let run = chosen!(MapFn<P>, P::PLAIN, interpret::map::<P>, map::run::<P>);
+        let run = chosen!(MapFn<P>, P::PLAIN, interpret::map::<P>, elementwise::run::<P>);
         // SAFETY: the caller's promise is the one asked for.
         unsafe { run(program, sizes, row, outputs, inputs) }
     }
@@ -233,7 +203,7 @@ unsafe impl Device for Cpu {
         outputs: &[OperandRef<'_>],
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        let run = chosen!(MapFn<P>, P::PLAIN, interpret::map::<P>, map::run_apart::<P>);
+        let run = chosen!(MapFn<P>, P::PLAIN, interpret::map::<P>, elementwise::run_apart::<P>);
         // SAFETY: the caller's promise is the one asked for.
         unsafe { run(program, sizes, row, outputs, inputs) }
     }
@@ -246,7 +216,7 @@ unsafe impl Device for Cpu {
         outputs: &[OperandRef<'_>],
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        let run: MapFn<P> = const { if P::PLAIN { interpret::map } else { map::run } };
+        let run: MapFn<P> = const { if P::PLAIN { interpret::map } else { elementwise::run } };
         // SAFETY: the caller's promise is the one asked for.
         unsafe { run(program, sizes, 0, outputs, inputs) }
     }
@@ -297,11 +267,11 @@ unsafe impl Device for Cpu {
         right: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { contract::run::<T, L, R>(plan, output, left, right) }
+        unsafe { matmul::run::<T, L, R>(plan, output, left, right) }
     }
 
     fn packed_nbytes<T: Number, R: Number>(&self, size: [usize; 2]) -> Option<usize> {
-        contract::packed_nbytes::<T, R>(size)
+        matmul::packed_nbytes::<T, R>(size)
     }
 
     unsafe fn pack<T: Number, R: Number>(
@@ -311,7 +281,7 @@ unsafe impl Device for Cpu {
         matrix: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { contract::pack::<T, R>(size, to, matrix) }
+        unsafe { matmul::pack::<T, R>(size, to, matrix) }
     }
 
     unsafe fn unpack<T: Number, R: Number>(
@@ -321,7 +291,7 @@ unsafe impl Device for Cpu {
         packed: *const u8,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { contract::unpack::<T, R>(size, to, packed) }
+        unsafe { matmul::unpack::<T, R>(size, to, packed) }
     }
 
     unsafe fn contract_packed<T: Number, R: Number>(
@@ -332,7 +302,7 @@ unsafe impl Device for Cpu {
         packed: *const u8,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { contract::run_packed::<T, R>(plan, output, left, packed) }
+        unsafe { matmul::run_packed::<T, R>(plan, output, left, packed) }
     }
 
     unsafe fn scan<B: Body, R: Reducer<B::Out>>(
@@ -361,7 +331,7 @@ unsafe impl Device for Cpu {
         index: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { index::gather(plan, to, cells, index) }
+        unsafe { gather_scatter::gather(plan, to, cells, index) }
     }
 
     unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
@@ -373,7 +343,7 @@ unsafe impl Device for Cpu {
         index: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { index::scatter::<T, F>(plan, cells, from, index) }
+        unsafe { gather_scatter::scatter::<T, F>(plan, cells, from, index) }
     }
 
     unsafe fn compact(
@@ -385,7 +355,7 @@ unsafe impl Device for Cpu {
         mask: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { index::compact(sizes, count, to, from, mask) };
+        unsafe { gather_scatter::compact(sizes, count, to, from, mask) };
         Ok(())
     }
 

@@ -1,228 +1,207 @@
-//! NVIDIA's graphics cards, through `cudarc`: bodies are traced, written as CUDA C++ and compiled when they first run.
+//! NVIDIA's GPUs, through `cudarc`: programs are traced, written as CUDA C++, and compiled when they first
+//! run.
 //!
-//! | file | |
+//! | folder | contents |
 //! |---|---|
-//! | `library.rs` `compile.rs` | finding NVIDIA's libraries; from source to machine code, kept on disk |
-//! | `card.rs` `pool.rs` `memory.rs` | one card: its kernels, late errors; its memory |
-//! | `stream.rs` `here.rs` `graph.rs` | a stream and its order beside others; what this thread does; recorded work |
-//! | `emit.rs` `prelude.cuh` `geometry.rs` | from graphs to source; what sources begin with; index arithmetic |
-//! | `map.rs` `tiles.rs` `rows.rs` `reduce.rs` `scan.rs` | kernels of bodies |
-//! | `index.rs` `sort.rs` | moves, orders |
-//! | `contract.rs` `blas.rs` | products: of any axes, of plain matrices |
-//! | `source.rs` | kernels whose source a program brings |
+//! | `driver` | NVIDIA's libraries, the context of a GPU, compilation, the kernel cache |
+//! | `memory` | blocks, the pool, copies of bytes, page-locked memory |
+//! | `stream` | queues, their order, recorded work |
+//! | `codegen` | CUDA C++ from programs |
+//! | `engine` | one file for each mechanism |
 //!
-//! Work of a card is queued on one stream, unless a program asks for more, and done in the order of the calls. Steps of floating-point numbers are
-//! those of IEEE 754, as on the CPU, never contracted: what is computed element by element has the same bits there, but for NaN.
+//! The work of a GPU goes to one stream, unless a program asks for more, and is done in the order of the
+//! calls. Steps of floating-point numbers are those of IEEE 754, as on the CPU, and are never contracted:
+//! elementwise results have the same bits as on the CPU, except for the bits of NaN.
 // Imports: `error`, `element`, `kernel`, `device`.
 
-mod blas;
-mod card;
-mod compile;
-mod contract;
-mod emit;
-mod geometry;
-mod graph;
-mod here;
-mod index;
-mod library;
-mod map;
+mod codegen;
+mod driver;
+mod engine;
 mod memory;
-mod pool;
-mod reduce;
-mod rows;
-mod scan;
-mod sort;
-mod source;
 mod stream;
-mod tiles;
 
-pub(crate) use emit::c_type as c_name;
-pub use graph::Graph;
-pub use memory::CudaBlock;
-pub(crate) use memory::Queued;
-pub(crate) use source::SourceKernel;
+pub(crate) use codegen::types::c_type as c_name;
+pub(crate) use engine::user_kernel::UserKernel;
+pub use memory::block::CudaBlock;
+pub(crate) use memory::byte_copies::QueuedCopy;
+pub use stream::graph::CudaGraph;
 
 use super::{Deleter, Device, Init, Inputs, MemoryStatistics, OperandRef, Reduction};
 use crate::element::{Comparable, Element, Number};
-use crate::error::{Result, text};
+use crate::error::{Error, Result};
 use crate::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};
-use card::Card;
+use driver::lock::locked;
+use driver::{context, loading, nvrtc, thread_state};
+use engine::user_kernel::LaunchDims;
+use engine::{copy, cublas, gather_scatter, map, matmul, reduce, rows, scan, sort, user_kernel};
+use memory::{block, byte_copies, pinned};
 use std::any::type_name;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use stream::{Stream, locked};
+use stream::current::{current_stream, on_stream};
+use stream::graph;
+use stream::lease::StreamLease;
+use stream::ordering::run_ordered;
+use stream::queue::{Gpu, Stream};
 
-/// A graphics card of NVIDIA's.
+/// A GPU of NVIDIA's.
 ///
-/// Nothing of CUDA is needed to build; the driver and NVRTC are looked for when the first card is asked for. Clones are the
-/// same card; cards of two ordinals are of one type, and mixing them is [`Error::Device`](crate::Error::Device).
+/// A build needs nothing of CUDA: the driver and NVRTC are searched when the first GPU is opened. Clones are
+/// the same GPU. GPUs of two ordinals have one type, and an operation on both is
+/// [`Error::Device`](crate::Error::Device).
 ///
 /// # Examples
 /// ```
 /// use rankform::prelude::*;
 /// use rankform::Cuda;
-/// let card = match Cuda::new(0) {
-///     Ok(card) => card,
-///     Err(missing) => return Ok::<(), rankform::Error>(println!("no card: {missing}")),
+/// let gpu = match Cuda::new(0) {
+///     Ok(gpu) => gpu,
+///     Err(missing) => return Ok::<(), rankform::Error>(println!("no GPU: {missing}")),
 /// };
-/// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]).to(&card)?;
+/// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]).to(&gpu)?;
 /// assert_eq!((x.lazy() * 2.0).sum(Axis::<1>)?.to_vec()?, [6.0, 14.0]);
 /// # Ok(())
 /// ```
 ///
-/// # Order, waiting, errors
-/// Calls queue work and return; reading (`to_vec`, `item`) waits for it. Work is done in the order of the calls, and work
-/// of two [streams](Cuda::stream) in that order wherever it meets in memory. What goes wrong on the card itself comes later
-/// than the call: [`check`](Device::check), [`synchronize`](Device::synchronize) and reading return it, with the name of
-/// the operation that failed. Such an error ends the process's use of the card; other calls then refuse, and say why.
+/// # Order, synchronization, errors
+/// Calls queue work and return; reading (`to_vec`, `item`) waits for it. Work is done in the order of the
+/// calls. Work of two [streams](Cuda::stream) keeps that order wherever they use the same memory. An error on
+/// the GPU itself is deferred: [`check`](Device::check), [`synchronize`](Device::synchronize) and reading
+/// return it, with the name of the operation that failed. After such an error the process cannot use the GPU
+/// any more. Other calls are then refused, with that reason.
 #[derive(Clone)]
 pub struct Cuda {
     stream: Arc<Stream>,
-    /// Of a stream that is somebody's own.
-    lease: Option<Arc<Lease>>,
+    /// The lease of a stream that is not the main one.
+    lease: Option<Arc<StreamLease>>,
 }
 
-/// A stream that is lent again when this is dropped.
-struct Lease(Arc<Stream>);
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        if !self.0.card.is_forked() {
-            locked(&self.0.card.idle).push(self.0.clone());
-        }
-    }
-}
-
-/// What a card has done; see [`Cuda::statistics`].
+/// Counts of the work of a GPU; see [`Cuda::statistics`].
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CudaStatistics {
-    /// Kernels that were queued, graphs not counted.
+    /// Kernels that were queued, without those of graphs.
     pub launches: usize,
     /// Kernels that were compiled, and not found on disk.
     pub compiled: usize,
 }
 
-/// What the driver reports, in words.
-fn report(error: &cudarc::driver::result::DriverError) -> String {
-    text(format_args!("the CUDA driver reports {error:?}"))
-}
-
 impl Cuda {
-    /// The card of this number, from 0.
+    /// Opens the GPU of this ordinal, from 0.
     ///
     /// # Errors
-    /// [`Error::Library`](crate::Error::Library) without a driver, [`Error::NoDevice`](crate::Error::NoDevice) where there
-    /// are fewer cards, [`Error::Fault`](crate::Error::Fault) with what the driver reports.
+    /// [`Error::Library`](crate::Error::Library) without a driver;
+    /// [`Error::NoDevice`](crate::Error::NoDevice) if there are fewer GPUs;
+    /// [`Error::Fault`](crate::Error::Fault) with the report of the driver.
     pub fn new(ordinal: usize) -> Result<Cuda> {
-        Card::of(ordinal).map(|stream| Cuda { stream, lease: None })
+        Gpu::main_stream(ordinal).map(|stream| Cuda { stream, lease: None })
     }
 
-    /// How many cards there are.
+    /// The number of GPUs.
     ///
     /// # Errors
-    /// As [`Cuda::new`]; no card is 0 and no error.
+    /// As [`Cuda::new`], but no GPU is 0 and not an error.
     pub fn count() -> Result<usize> {
-        card::count()
+        context::count()
     }
 
-    /// Whether there is a card to use.
+    /// Whether there is a GPU.
     pub fn is_available() -> bool {
         Cuda::count().is_ok_and(|count| count > 0)
     }
 
-    /// The number of this card.
+    /// The ordinal of this GPU.
     pub fn ordinal(&self) -> usize {
-        self.stream.card.ordinal
+        self.stream.gpu.context.ordinal
     }
 
-    /// The same card with a stream of its own: what is queued on tensors of this device runs beside other streams' work.
+    /// The same GPU with a stream of its own, whose work can run at the same time as that of other streams.
     ///
-    /// A tensor's work goes to the stream of its device, an operator's to that of its first operand; tensors of all streams
-    /// of a card mix. Where two streams meet in memory the later one waits, on the card, for what the earlier had queued: to
-    /// read what it wrote, to write what it read, to use memory again that it has given back. So results do not depend on
-    /// streams; what runs at the same time does. The stream begins after all that was queued on the main one when it was
-    /// made, and is used again when its last handle is gone.
+    /// The work of a tensor goes to the stream of its device, that of an operator to the stream of its first
+    /// operand. Tensors of all streams of a GPU can be combined. If two streams use the same memory, the
+    /// later work waits, on the GPU, for the earlier: before it reads written elements, writes elements that
+    /// were read, or reuses freed memory. Results therefore do not depend on streams. The stream begins after
+    /// all work that the main stream had queued when the stream was made, and is reused after its last handle
+    /// is dropped.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// The report of the driver.
     ///
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
     /// use rankform::Cuda;
-    /// let Ok(card) = Cuda::new(0) else { return Ok::<(), rankform::Error>(()) };
-    /// let beside = card.stream()?;
-    /// let x = Tensor::full([1000], 1.0f32, &card)?;
-    /// let y = beside.scope(|| x.exp())?; // on the stream `beside`, after `x` is there
-    /// assert_eq!(x.add(&y)?.to_vec()?, x.exp()?.add(&x)?.to_vec()?); // on that of `x`, after `y` is there
+    /// let Ok(gpu) = Cuda::new(0) else { return Ok::<(), rankform::Error>(()) };
+    /// let second = gpu.stream()?;
+    /// let x = Tensor::full([1000], 1.0f32, &gpu)?;
+    /// let y = second.scope(|| x.exp())?; // on the stream of `second`, after `x` is written
+    /// assert_eq!(x.add(&y)?.to_vec()?, x.exp()?.add(&x)?.to_vec()?); // on that of `x`, after `y` is written
     /// # Ok(())
     /// ```
     pub fn stream(&self) -> Result<Cuda> {
-        let stream = Stream::lend(self.stream.card)?;
-        Ok(Cuda { stream: stream.clone(), lease: Some(Arc::new(Lease(stream))) })
+        let lease = StreamLease::checkout(self.stream.gpu)?;
+        Ok(Cuda { stream: lease.stream().clone(), lease: Some(Arc::new(lease)) })
     }
 
-    /// Runs `work`, whose operations on this card, from this thread, go to this handle's stream.
+    /// Runs `work`. Its operations on this GPU, from this thread, go to the stream of this handle.
     pub fn scope<T>(&self, work: impl FnOnce() -> T) -> T {
-        here::on_stream(self.stream.clone(), work)
+        on_stream(self.stream.clone(), work)
     }
 
-    /// Runs `work` without its kernels: those that this card has not met are compiled and loaded, so that none is compiled
-    /// later. Memory is allocated and not written; what is read is zeros.
+    /// Runs `work` without running its kernels. Kernels that are new to this GPU are compiled and loaded, so
+    /// that none is compiled later. Memory is allocated but not written, and reads give zeros.
     ///
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
     /// use rankform::Cuda;
-    /// let Ok(card) = Cuda::new(0) else { return Ok::<(), rankform::Error>(()) };
-    /// card.warm_up(|| Tensor::<f32, 2, Cuda>::zeros([64, 64], &card)?.softmax(Axis::<1>).map(|_| ()))?;
-    /// let y = Tensor::full([64, 64], 1.0f32, &card)?.softmax(Axis::<1>)?; // at once
+    /// let Ok(gpu) = Cuda::new(0) else { return Ok::<(), rankform::Error>(()) };
+    /// gpu.warm_up(|| Tensor::<f32, 2, Cuda>::zeros([64, 64], &gpu)?.softmax(Axis::<1>).map(|_| ()))?;
+    /// let y = Tensor::full([64, 64], 1.0f32, &gpu)?.softmax(Axis::<1>)?; // compiles nothing
     /// assert_eq!(y.to_vec()?[0], 1.0 / 64.0);
     /// # Ok(())
     /// ```
     pub fn warm_up<T>(&self, work: impl FnOnce() -> T) -> T {
-        here::dry(work)
+        thread_state::compile_only(work)
     }
 
-    /// What it has done in this process.
+    /// Counts of this GPU's work in this process.
     pub fn statistics(&self) -> CudaStatistics {
-        let count = |counter: &std::sync::atomic::AtomicUsize| counter.load(Ordering::Relaxed);
-        CudaStatistics {
-            launches: count(&self.stream.card.launches),
-            compiled: count(&self.stream.card.compiled),
-        }
+        let gpu = self.stream.gpu;
+        CudaStatistics { launches: gpu.launches.load(Ordering::Relaxed), compiled: gpu.kernels.compiled() }
     }
 
-    /// What the pool of this card's memory holds now. Blocks of every size are kept when they are given back.
+    /// The bytes that the memory pool of this GPU holds now. Released blocks of every size are kept.
     pub fn memory(&self) -> MemoryStatistics {
-        locked(&self.stream.card.memory).statistics
+        locked(&self.stream.gpu.pool).statistics
     }
 
-    /// How many bytes of this card's memory the process holds at most, in use and kept; no limit at first.
+    /// Limits the bytes of this GPU's memory that the process holds, in use and kept. At first there is no
+    /// limit.
     ///
-    /// An allocation beyond it gives back what is kept, and is [`Error::OutOfMemory`](crate::Error::OutOfMemory) if that
-    /// does not do. What is in use stays, and what is kept stays until then; [`trim`](Cuda::trim) gives it back now.
+    /// An allocation beyond the limit gives kept blocks back to the driver first, and is
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if that does not suffice. Blocks in use stay. Kept
+    /// blocks stay until then; [`trim`](Cuda::trim) gives them back now.
     pub fn set_memory_limit(&self, nbytes: usize) {
-        locked(&self.stream.card.memory).statistics.limit = nbytes;
+        locked(&self.stream.gpu.pool).statistics.limit = nbytes;
     }
 
-    /// Gives all free memory back to the driver; how many bytes that were. Waits for all work.
+    /// Gives all kept memory back to the driver, and returns the number of its bytes. Waits for all work.
     ///
     /// # Errors
     /// Those of the work.
     pub fn trim(&self) -> Result<usize> {
-        self.stream.card.trim()
+        block::trim(self.stream.gpu)
     }
 
-    /// The stream that this thread's work goes to.
-    fn stream_here(&self) -> Arc<Stream> {
-        here::stream_of(self.ordinal()).unwrap_or_else(|| self.stream.clone())
+    /// The stream to which the work of this thread goes.
+    fn current_stream(&self) -> Arc<Stream> {
+        current_stream(self.ordinal()).unwrap_or_else(|| self.stream.clone())
     }
 
-    /// Runs an operation on the stream that this thread's work goes to, in the order that its operands ask for.
+    /// Runs an operation on the current stream, after all work on its operands that must come before it.
     fn run<T>(
         &self,
         name: &'static str,
@@ -230,46 +209,124 @@ impl Cuda {
         reads: &[OperandRef<'_>],
         work: impl FnOnce(&Arc<Stream>) -> Result<T>,
     ) -> Result<T> {
-        let stream = self.stream_here();
-        stream.ordered(name, writes, reads, || work(&stream))
+        let stream = self.current_stream();
+        run_ordered(&stream, name, writes, reads, || work(&stream))
     }
 
-    /// Page-locked memory of the host; not empty.
+    /// Allocates page-locked host memory; `nbytes` is not 0.
     pub(crate) fn host_memory(&self, nbytes: usize) -> Result<*mut u8> {
-        self.stream.host_memory(nbytes)
+        pinned::allocate(&self.stream, nbytes)
     }
 
-    /// Gives back what `host_memory` gave.
+    /// Gives back the memory of `host_memory`.
     ///
     /// # Safety
-    /// Nobody uses it, and it is given back once.
-    pub(crate) unsafe fn free_host(&self, room: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe { self.stream.free_host(room) }
+    /// 1. The memory is not used any more.   2. It is given back once.
+    pub(crate) unsafe fn free_host(&self, address: *mut u8) {
+        // SAFETY: (1) and (2) are the caller's promises.
+        unsafe { pinned::free(&self.stream, address) }
     }
 
-    /// Queues a copy of bytes from the host.
+    /// Queues a copy of bytes from page-locked host memory.
     ///
     /// # Safety
-    /// As [`Device::write`]; the bytes stay as they are until the copy is done.
-    pub(crate) unsafe fn write_later(&self, to: *mut u8, from: *const u8, nbytes: usize) -> Result<Queued> {
-        // SAFETY: the caller's promise.
-        self.run("upload", &[bytes_at(to)], &[], |stream| unsafe { stream.write_later(to, from, nbytes) })
-    }
-
-    /// Queues a copy of bytes to the host.
-    ///
-    /// # Safety
-    /// As [`Device::read`]; nobody looks at `to` until the copy is done.
-    pub(crate) unsafe fn read_later(&self, from: *const u8, to: *mut u8, nbytes: usize) -> Result<Queued> {
-        // SAFETY: the caller's promise.
-        self.run("download", &[], &[bytes_at(from.cast_mut())], |stream| unsafe {
-            stream.read_later(from, to, nbytes)
+    /// 1. As [`Device::write`].   2. The bytes do not change until the copy is complete.
+    pub(crate) unsafe fn queue_write(
+        &self,
+        to: *mut u8,
+        from: *const u8,
+        nbytes: usize,
+    ) -> Result<QueuedCopy> {
+        // SAFETY: (1) and (2) are the caller's promises.
+        self.run("upload", &[bytes_at(to)], &[], |stream| unsafe {
+            byte_copies::queue_write(stream, to, from, nbytes)
         })
+    }
+
+    /// Queues a copy of bytes to page-locked host memory.
+    ///
+    /// # Safety
+    /// 1. As [`Device::read`].   2. The bytes at `to` are not used until the copy is complete.
+    pub(crate) unsafe fn queue_read(
+        &self,
+        from: *const u8,
+        to: *mut u8,
+        nbytes: usize,
+    ) -> Result<QueuedCopy> {
+        // SAFETY: (1) and (2) are the caller's promises.
+        self.run("download", &[], &[bytes_at(from.cast_mut())], |stream| unsafe {
+            byte_copies::queue_read(stream, from, to, nbytes)
+        })
+    }
+
+    /// Queues a kernel from CUDA source: the numbers of its blocks and threads, the words of its argument,
+    /// the memory that it writes and reads.
+    ///
+    /// # Safety
+    /// 1. The words are those that the source takes.   2. With them it accesses only the memory named here.
+    pub(crate) unsafe fn launch_source(
+        &self,
+        op: &'static str,
+        kernel: &UserKernel,
+        dims: LaunchDims,
+        words: &[i64],
+        writes: &[*mut u8],
+        reads: &[*mut u8],
+    ) -> Result<()> {
+        user_kernel::ensure_words_fit(op, words)?;
+        let (writes, reads): (Vec<_>, Vec<_>) =
+            (writes.iter().map(|&at| bytes_at(at)).collect(), reads.iter().map(|&at| bytes_at(at)).collect());
+        // SAFETY: (1) and (2) are the caller's promises.
+        self.run(op, &writes, &reads, |stream| unsafe { user_kernel::run(stream, op, kernel, dims, words) })
+    }
+
+    /// Records the operations that the closure queues on this GPU, without running them.
+    /// [`CudaGraph::replay`] runs them.
+    ///
+    /// The closure runs once, on this thread, and its work goes to a stream of its own. Memory that it
+    /// allocates, reads or writes stays allocated until the graph is dropped. Each replay repeats writes in
+    /// place, which all owners of the tensor see. Kernels are compiled while recording.
+    ///
+    /// # Errors
+    /// Those of the closure. An operation that waits for the GPU (`to_vec`, `item`, every check of indices)
+    /// is [`Error::Fault`] with that reason. Memory of another owner ([`Tensor::from_external`]) is
+    /// [`Error::Value`]. The report of the driver.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::Cuda;
+    /// let Ok(gpu) = Cuda::new(0) else { return Ok::<(), rankform::Error>(()) };
+    /// let mut x = Tensor::full([2], 1.0f32, &gpu)?;
+    /// let graph = gpu.capture(|| (x.lazy().exp() + 1.0).sum(All))?;
+    /// graph.replay()?;
+    /// assert!((graph.value().item()? - 7.4366).abs() < 1e-3);
+    /// Tensor::from([0.0f32, 0.0]).copy_to(&mut x)?;
+    /// graph.replay()?;
+    /// assert_eq!(graph.value().item()?, 4.0);
+    /// # Ok(())
+    /// ```
+    ///
+    /// [`Tensor::from_external`]: crate::Tensor::from_external
+    pub fn capture<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<CudaGraph<T>> {
+        self.stream.ensure_not_capturing("capture")?;
+        if current_stream(self.ordinal()).is_some_and(|stream| locked(&stream.capture).is_some()) {
+            return Err(Error::Value { op: "capture", what: "this thread already records a graph".into() });
+        }
+        graph::capture(self.stream.gpu, open_libraries, work)
     }
 }
 
-/// Bytes as an operand.
+/// Opens the libraries that cannot be opened while a graph is recorded: NVRTC and cuBLAS.
+fn open_libraries(stream: &Stream) -> Result<()> {
+    nvrtc::version()?;
+    if loading::open("cublas").is_ok() {
+        cublas::open(stream)?;
+    }
+    Ok(())
+}
+
+/// Bytes as an operand: only its address matters to the order of work.
 fn bytes_at(address: *mut u8) -> OperandRef<'static> {
     OperandRef { address, stride: &[], element: 1 }
 }
@@ -286,18 +343,19 @@ impl fmt::Debug for Cuda {
     }
 }
 
-// SAFETY: blocks come from the driver, aligned to 256 bytes; kernels keep to the sizes and strides that they are given; the
-// work of one stream is in order, and that of several wherever they meet (`Stream::ordered`).
+// SAFETY: blocks come from the driver, aligned to 256 bytes. Kernels access only the elements of their sizes
+// and strides. The work of one stream is in order, and that of several wherever they use the same memory
+// (`stream/ordering.rs`).
 unsafe impl Device for Cuda {
     type Block = CudaBlock;
 
-    fn allocate(&self, nbytes: usize, fresh: Init) -> Result<CudaBlock> {
-        CudaBlock::fresh(&self.stream_here(), nbytes, fresh)
+    fn allocate(&self, nbytes: usize, init: Init) -> Result<CudaBlock> {
+        CudaBlock::allocate(&self.current_stream(), nbytes, init)
     }
 
     unsafe fn from_external(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CudaBlock> {
         // SAFETY: the caller's promise.
-        Ok(unsafe { CudaBlock::from_external(&self.stream_here(), address, nbytes, free) })
+        Ok(unsafe { CudaBlock::from_external(&self.current_stream(), address, nbytes, free) })
     }
 
     fn address(block: &CudaBlock) -> *mut u8 {
@@ -305,13 +363,15 @@ unsafe impl Device for Cuda {
     }
 
     unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
-        // SAFETY: the caller's promise; so below.
-        self.run("write", &[bytes_at(to)], &[], |stream| unsafe { stream.write(to, bytes) })
+        // SAFETY: the caller's promise, as in all functions below.
+        self.run("write", &[bytes_at(to)], &[], |stream| unsafe { byte_copies::write(stream, to, bytes) })
     }
 
     unsafe fn read(&self, from: *const u8, bytes: &mut [MaybeUninit<u8>]) -> Result<()> {
         // SAFETY: as above.
-        self.run("read", &[], &[bytes_at(from.cast_mut())], |stream| unsafe { stream.read(from, bytes) })
+        self.run("read", &[], &[bytes_at(from.cast_mut())], |stream| unsafe {
+            byte_copies::read(stream, from, bytes)
+        })
     }
 
     unsafe fn copy_from<E: Device>(
@@ -325,25 +385,26 @@ unsafe impl Device for Cuda {
         if other == self {
             // SAFETY: as above.
             self.run("to", &[bytes_at(to)], &[bytes_at(address.cast_mut())], |stream| unsafe {
-                stream.copy_bytes(to, address, nbytes)
+                byte_copies::copy_within(stream, to, address, nbytes)
             })?;
             return Ok(true);
         }
-        // On the other card's side it is a use of these bytes: after what wrote them, and before what writes them next.
-        let from = other.stream_here();
-        let using = || from.ordered("to", &[], &[bytes_at(address.cast_mut())], || Ok(()));
-        using()?;
+        // On the other GPU the copy is a use of these bytes: after their last write, and before their next
+        // one.
+        let from = other.current_stream();
+        let record_read = || run_ordered(&from, "to", &[], &[bytes_at(address.cast_mut())], || Ok(()));
+        record_read()?;
         // SAFETY: as above.
         self.run("to", &[bytes_at(to)], &[], |stream| unsafe {
-            stream.copy_across(to, &from, address, nbytes)
+            byte_copies::copy_across(stream, to, &from, address, nbytes)
         })?;
-        using()?;
+        record_read()?;
         Ok(true)
     }
 
     unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()> {
         // SAFETY: as above.
-        self.run("copy", &[to], &[from], |stream| unsafe { stream.copy(sizes, to, from) })
+        self.run("copy", &[to], &[from], |stream| unsafe { copy::run(stream, sizes, to, from) })
     }
 
     unsafe fn map<P: Program>(
@@ -357,8 +418,8 @@ unsafe impl Device for Cuda {
         // SAFETY: as above.
         self.run(type_name::<P>(), outputs, inputs.slots, |stream| unsafe {
             match P::BY_ROWS {
-                true => stream.rows(program, sizes, row, outputs, inputs),
-                false => stream.map(program, sizes, outputs, inputs),
+                true => rows::run(stream, program, sizes, row, outputs, inputs),
+                false => map::run(stream, program, sizes, outputs, inputs),
             }
         })
     }
@@ -373,7 +434,7 @@ unsafe impl Device for Cuda {
     ) -> Result<()> {
         // SAFETY: as above.
         self.run(type_name::<(R, B)>(), &[output], inputs.slots, |stream| unsafe {
-            stream.reduce::<B, R>(body, axes, output, inputs)
+            reduce::run::<B, R>(stream, body, axes, output, inputs)
         })
     }
 
@@ -386,7 +447,7 @@ unsafe impl Device for Cuda {
     ) -> Result<()> {
         // SAFETY: as above.
         self.run("contract", &[output], &[left, right], |stream| unsafe {
-            stream.contract::<T, L, R>(plan, output, left, right)
+            matmul::run::<T, L, R>(stream, plan, output, left, right)
         })
     }
 
@@ -400,7 +461,7 @@ unsafe impl Device for Cuda {
     ) -> Result<()> {
         // SAFETY: as above.
         self.run(type_name::<(R, B)>(), &[output], inputs.slots, |stream| unsafe {
-            stream.scan::<B, R>(body, plan, output, inputs)
+            scan::run::<B, R>(stream, body, plan, output, inputs)
         })
     }
 
@@ -412,7 +473,9 @@ unsafe impl Device for Cuda {
         index: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
-        self.run(plan.op, &[to], &[cells, index], |stream| unsafe { stream.gather(plan, to, cells, index) })
+        self.run(plan.op, &[to], &[cells, index], |stream| unsafe {
+            gather_scatter::gather(stream, plan, to, cells, index)
+        })
     }
 
     unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
@@ -425,7 +488,7 @@ unsafe impl Device for Cuda {
     ) -> Result<()> {
         // SAFETY: as above.
         self.run(plan.op, &[cells], &[from, index], |stream| unsafe {
-            stream.scatter::<T, F>(plan, cells, from, index)
+            gather_scatter::scatter::<T, F>(stream, plan, cells, from, index)
         })
     }
 
@@ -438,7 +501,9 @@ unsafe impl Device for Cuda {
         mask: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
-        self.run("compact", &[to], &[from, mask], |stream| unsafe { stream.compact(sizes, to, from, mask) })
+        self.run("compact", &[to], &[from, mask], |stream| unsafe {
+            gather_scatter::compact(stream, sizes, to, from, mask)
+        })
     }
 
     unsafe fn sort<T: Comparable>(
@@ -451,22 +516,22 @@ unsafe impl Device for Cuda {
         let writes: Vec<_> = values.into_iter().chain(positions).collect();
         // SAFETY: as above.
         self.run("sort", &writes, &[from], |stream| unsafe {
-            stream.sort::<T>(plan, values, positions, from)
+            sort::run::<T>(stream, plan, values, positions, from)
         })
     }
 
-    /// Waits for the work of this handle's stream; the card's main handle waits for all streams.
+    /// Waits for the work of this handle's stream. The main handle of a GPU waits for all streams.
     fn synchronize(&self) -> Result<()> {
-        let stream = self.stream_here();
-        stream.reachable("synchronize")?;
+        let stream = self.current_stream();
+        stream.ensure_not_capturing("synchronize")?;
         match self.lease {
             Some(_) => stream.synchronize()?,
-            None => self.stream.card.synchronize()?,
+            None => self.stream.gpu.synchronize()?,
         }
         self.check()
     }
 
     fn check(&self) -> Result<()> {
-        self.stream.card.check()
+        self.stream.gpu.context.check()
     }
 }

@@ -1,4 +1,4 @@
-//! The traits of a number for 16-bit floats: comparison, formatting, arithmetic, and those of `num-traits`.
+//! The traits of numbers for 16-bit floats: comparison, formatting, arithmetic, and those of `num-traits`.
 // Imports: its own files.
 
 use super::{bf16, f16};
@@ -237,7 +237,7 @@ macro_rules! number_traits {
             }
             #[inline]
             fn mul_add(self, a: Self, b: Self) -> Self {
-                // The product is exact in f64; so is the sum for f16. That of bf16 may be rounded twice.
+                // The product is exact in f64, and for f16 the sum is too. That of bf16 may be rounded twice.
                 Self::from_f64(self.to_f64().mul_add(a.to_f64(), b.to_f64()))
             }
             #[inline]
@@ -278,7 +278,7 @@ macro_rules! number_traits {
     (@same $($name:ident $out:ty),*) => { $(
         #[inline]
         fn $name(self) -> $out {
-            // An inherent method comes before one of the trait.
+            // An inherent method takes precedence over a method of a trait.
             self.$name()
         }
     )* };
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn integers_and_texts_are_rounded_once() {
-        // Halfway between two bf16, and a little more, which an f64 does not hold.
+        // Halfway between two bf16 and a little more, which an f64 cannot represent.
         let tie = (1i64 << 62) + (1 << 54);
         assert_eq!(bf16::from_i64(tie).unwrap().to_f64(), 2f64.powi(62));
         assert_eq!(bf16::from_i64(tie + 1).unwrap().to_f64(), 2f64.powi(62) + 2f64.powi(55));

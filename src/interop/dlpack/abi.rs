@@ -1,91 +1,92 @@
-//! The structs of DLPack 1.x as C lays them out. What comes from outside is integers here, and matched before it is believed.
+//! The structs of DLPack 1.x in C's layout. Fields of foreign structs are integers here, which are matched
+//! before they are used.
 // Imports: nothing.
 
 use std::ffi::c_void;
 
-/// The version of the structs; a reader of one major version reads all its minor ones.
+/// The version of the structs. A reader of a major version can read all of its minor versions.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DLPackVersion {
-    /// Structs of another major version look different.
+    /// Structs of different major versions differ in layout.
     pub major: u32,
-    /// What was added since.
+    /// Minor versions add to it.
     pub minor: u32,
 }
 
-/// Where memory is: 1 is the host, 2 a card of CUDA's.
+/// The device of memory: 1 is the host, 2 a GPU of CUDA.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DLDevice {
     /// The kind of device.
     pub device_type: i32,
-    /// Which of them.
+    /// The number of the device among those of its kind.
     pub device_id: i32,
 }
 
-/// An element: its class, bits, and how many of them one element is.
+/// The type of an element: its class, the bits of a number, and the numbers of an element.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DLDataType {
     /// Signed 0, unsigned 1, float 2, bf16 4, complex 5, boolean 6, 8-bit floats from 7 on.
     pub code: u8,
-    /// Bits of a number.
+    /// The bits of a number.
     pub bits: u8,
-    /// Numbers of an element.
+    /// The numbers of an element.
     pub lanes: u16,
 }
 
-/// A tensor that somebody else owns.
+/// A tensor without its owner.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DLTensor {
-    /// The memory; may be null when there are no elements.
+    /// The memory; may be null if the tensor has no elements.
     pub data: *mut c_void,
-    /// Where it is.
+    /// The device of the memory.
     pub device: DLDevice,
-    /// How many axes.
+    /// The number of axes.
     pub ndim: i32,
-    /// The element.
+    /// The type of the elements.
     pub dtype: DLDataType,
     /// `ndim` sizes.
     pub shape: *mut i64,
-    /// `ndim` steps in elements; null for row-major ones.
+    /// `ndim` strides in elements; null for row-major ones.
     pub strides: *mut i64,
     /// Bytes from `data` to the element with index 0.
     pub byte_offset: u64,
 }
 
-/// A tensor and how its owner gets it back, since version 1.0.
+/// A tensor with its owner's deleter, since version 1.0.
 #[repr(C)]
 #[derive(Debug)]
 pub struct DLManagedTensorVersioned {
-    /// The version that the producer wrote; it and `deleter` stand where they are in all versions.
+    /// The producer's version. It and `deleter` are at the same position in all versions.
     pub version: DLPackVersion,
-    /// The producer's own.
+    /// Data of the producer.
     pub manager_ctx: *mut c_void,
-    /// Called once, from any thread, by who does not need the tensor any more; may be null.
+    /// Called once, from any thread, by the consumer that no longer needs the tensor; may be null.
     pub deleter: Option<unsafe extern "C" fn(*mut DLManagedTensorVersioned)>,
-    /// [`READ_ONLY`] and others.
+    /// [`READ_ONLY`] and other flags.
     pub flags: u64,
     /// The tensor.
     pub dl_tensor: DLTensor,
 }
 
-/// As before version 1.0.
+/// A tensor with its owner's deleter, before version 1.0.
 #[repr(C)]
 #[derive(Debug)]
 pub struct DLManagedTensor {
     /// The tensor.
     pub dl_tensor: DLTensor,
-    /// The producer's own.
+    /// Data of the producer.
     pub manager_ctx: *mut c_void,
-    /// Called once, from any thread, by who does not need the tensor any more; may be null.
+    /// Called once, from any thread, by the consumer that no longer needs the tensor; may be null.
     pub deleter: Option<unsafe extern "C" fn(*mut DLManagedTensor)>,
 }
 
-/// Whoever takes the tensor must not write it.
+/// The consumer of the tensor must not write it.
 pub const READ_ONLY: u64 = 1;
-/// The tensor was copied for whoever takes it.
+/// The tensor was copied for its consumer.
 pub const IS_COPIED: u64 = 2;
 
 /// The version that this crate writes.

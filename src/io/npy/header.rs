@@ -1,45 +1,47 @@
-//! The header of an `.npy` file: a dictionary, as Python writes it, of three entries.
+//! The header of an `.npy` file: a dictionary of three entries, as Python writes it.
 //!
 //! ```text
-//! \x93NUMPY  major minor  length (2 bytes in version 1, else 4)  {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  ␠…\n
+//! \x93NUMPY  major minor  length (2 bytes in version 1, else 4)
+//! {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  ␠…\n
 //! ```
 // Imports: `error`, `dtype`, `io`.
 
 use crate::dtype::DType;
 use crate::error::{Error, Result, text};
-use crate::io::file::{exactly, format_error, short};
-use crate::io::stored::{Description, Order};
+use crate::io::file::{format_error, read_exactly, read_short};
+use crate::io::tensor_bytes::{Description, Order};
 use std::io::Read;
 
 const MAGIC: [u8; 6] = *b"\x93NUMPY";
 
-/// The longest header that is read; NumPy itself refuses more than 10 000 bytes.
-const LONGEST: usize = 1 << 20;
+/// The largest header that is read, in bytes; NumPy itself refuses more than 10 000.
+const MAX_HEADER_BYTES: usize = 1 << 20;
 
-/// What a header says of the elements.
+/// The elements, by the header.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Descr {
     Known(DType),
-    /// So many bytes without a meaning: NumPy's name for what it does not know, such as bfloat16 and 8-bit floats.
+    /// Untyped bytes of this size, which NumPy writes for elements that it does not know, like bfloat16 and
+    /// 8-bit floats.
     Void(usize),
 }
 
 /// Reads a header, up to the first element.
 pub(super) fn read(op: &'static str, reader: &mut dyn Read) -> Result<(Descr, Description)> {
     let mut start = [0; 8];
-    exactly(op, reader, &mut start)?;
+    read_exactly(op, reader, &mut start)?;
     if start[..6] != MAGIC {
         return format_error(op, format_args!("not an npy file: it begins with {:02x?}", &start[..6]));
     }
     let length = match start[6..] {
         [1, 0] => {
             let mut length = [0; 2];
-            exactly(op, reader, &mut length)?;
+            read_exactly(op, reader, &mut length)?;
             u16::from_le_bytes(length).into()
         }
         [2 | 3, 0] => {
             let mut length = [0; 4];
-            exactly(op, reader, &mut length)?;
+            read_exactly(op, reader, &mut length)?;
             u32::from_le_bytes(length) as usize
         }
         _ => {
@@ -49,16 +51,17 @@ pub(super) fn read(op: &'static str, reader: &mut dyn Read) -> Result<(Descr, De
             );
         }
     };
-    if length > LONGEST {
-        return format_error(op, format_args!("a header of {length} bytes; {LONGEST} are the most"));
+    if length > MAX_HEADER_BYTES {
+        return format_error(op, format_args!("a header of {length} bytes; {MAX_HEADER_BYTES} are the most"));
     }
-    let header = short(op, reader, length)?;
-    // Version 3 is UTF-8, the others Latin-1; but for names of fields, which are refused, all three are ASCII.
+    let header = read_short(op, reader, length)?;
+    // Version 3 is UTF-8, the others are Latin-1. Apart from names of fields, which are refused, all three
+    // are ASCII.
     let mut parser = Parser { op, text: &header, at: 0 };
     parser.header()
 }
 
-/// The bytes of a header for elements that follow in this order, little-endian.
+/// The bytes of a header for little-endian elements in this order.
 pub(super) fn write(op: &'static str, dtype: DType, size: &[usize], order: Order) -> Result<Vec<u8>> {
     let Some(descr) = descr(dtype) else {
         return Err(Error::Value { op, what: text(format_args!("npy has no name for {dtype}")) });
@@ -69,12 +72,13 @@ pub(super) fn write(op: &'static str, dtype: DType, size: &[usize], order: Order
         shape.push_str(&format!("{size}, "));
     }
     if size.len() > 1 {
-        shape.truncate(shape.len() - 2); // `(2, 3)`, but `(2,)`
+        shape.truncate(shape.len() - 2); // Python writes `(2, 3)`, but `(2,)`
     } else if size.len() == 1 {
         shape.pop();
     }
     let mut header = format!("{{'descr': '{descr}', 'fortran_order': {column}, 'shape': ({shape}), }}");
-    // Room for the first axis to grow in place, as NumPy leaves it; then up to a multiple of 64 with the end of the line.
+    // Padding, which leaves space for the first axis to grow in place, as in NumPy's files, and which ends
+    // the header at a multiple of 64 bytes, with the end of the line.
     let grown = size.first().map_or(0, |first| 21usize.saturating_sub(first.to_string().len()));
     let before = if header.len() + grown + 64 > u16::MAX.into() { 12 } else { 10 };
     let total = (before + header.len() + grown + 1).next_multiple_of(64);
@@ -95,7 +99,8 @@ fn descr(dtype: DType) -> Option<&'static str> {
     NAMES.iter().find(|row| row.0 == dtype).map(|row| row.1)
 }
 
-/// Elements and their names; what NumPy itself does not know it writes as bytes without a meaning, as `ml_dtypes` does.
+/// Elements and their names. Elements unknown to NumPy are written as untyped bytes, as the package
+/// `ml_dtypes` does.
 const NAMES: &[(DType, &str)] = &[
     (DType::Bool, "|b1"),
     (DType::I8, "|i1"),
@@ -116,12 +121,12 @@ const NAMES: &[(DType, &str)] = &[
     (DType::C64, "<c16"),
 ];
 
-/// Whether NumPy has no name for it, so that it is read where it is asked for only.
+/// Whether NumPy has no name for an element, which is then read only on demand.
 pub(super) fn is_nameless(dtype: DType) -> bool {
     matches!(dtype, DType::BF16 | DType::F8E4M3 | DType::F8E5M2)
 }
 
-/// The element that a name stands for, and whether it has the other byte order than this machine.
+/// The element with a name, and whether its byte order is not this machine's.
 fn element(op: &'static str, name: &[u8]) -> Result<(Descr, bool)> {
     let refused = |why: &str| format_error(op, format_args!("elements {:?} are {why}", Text(name)));
     let (order, rest) = match name {
@@ -146,7 +151,7 @@ fn element(op: &'static str, name: &[u8]) -> Result<(Descr, bool)> {
         [b'O', ..] => refused("Python objects; they are pickled code, which is never run"),
         [b'M' | b'm', ..] => refused("dates or durations; in NumPy, `.view('i8')` makes them integers"),
         [b'S' | b'a' | b'U' | b'T', ..] => refused("text, not numbers"),
-        b"f1" => Ok((Descr::Void(1), false)), // what `ml_dtypes` calls one of its 8-bit floats
+        b"f1" => Ok((Descr::Void(1), false)), // the name of an 8-bit float in `ml_dtypes`
         [b'f' | b'c', ..] => refused("floats of a size that no element has"),
         [b'V', digits @ ..] => {
             match std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()) {
@@ -158,7 +163,7 @@ fn element(op: &'static str, name: &[u8]) -> Result<(Descr, bool)> {
     }
 }
 
-/// Bytes that should be text, in an error.
+/// Bytes that should be text, for an error.
 struct Text<'a>(&'a [u8]);
 impl std::fmt::Debug for Text<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -166,7 +171,7 @@ impl std::fmt::Debug for Text<'_> {
     }
 }
 
-/// A parser of the literals that may stand in a header.
+/// A parser of the literals that a header may contain.
 struct Parser<'a> {
     op: &'static str,
     text: &'a [u8],
@@ -189,7 +194,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Whether this byte comes next; it is then gone.
+    /// Consumes this byte if it is the next one, and returns whether it was.
     fn takes(&mut self, byte: u8) -> bool {
         self.space();
         let found = self.text.get(self.at) == Some(&byte);
@@ -249,7 +254,7 @@ impl<'a> Parser<'a> {
         let order = if column { Order::ColumnMajor } else { Order::RowMajor };
         let dtype = match descr {
             Descr::Known(dtype) => dtype,
-            Descr::Void(_) => DType::U8, // until the caller says what the bytes mean
+            Descr::Void(_) => DType::U8, // until the caller determines the type of the bytes
         };
         Ok((descr, Description { dtype, size, order, swapped }))
     }
@@ -279,7 +284,7 @@ impl<'a> Parser<'a> {
         self.wrong("`True` or `False`")
     }
 
-    /// A tuple of sizes; Python 2 wrote `10L`.
+    /// A tuple of sizes. Python 2 wrote `10L`.
     fn sizes(&mut self) -> Result<Vec<usize>> {
         let mut sizes = Vec::new();
         self.wants(b'(', "`(`")?;

@@ -1,4 +1,5 @@
-//! The header of a safetensors file, and the index of a model in several: JSON, checked before it is believed.
+//! The header of a safetensors file, and the index of a model in several files: JSON, which is checked before
+//! it is used.
 // Imports: `error`, `dtype`, `io`.
 
 use super::json::{Json, quoted};
@@ -7,7 +8,8 @@ use crate::error::Result;
 use crate::io::file::format_error;
 use std::collections::BTreeMap;
 
-/// Elements, their names in a file, and bits of one: also of those that no tensor here has, so that a file can be listed.
+/// Elements, their names in a file, and the bits of one. Elements that no tensor of this crate has are
+/// included, so that every file can be listed.
 const NAMES: &[(&str, Option<DType>, u64)] = &[
     ("BOOL", Some(DType::Bool), 8),
     ("U8", Some(DType::U8), 8),
@@ -31,23 +33,23 @@ const NAMES: &[(&str, Option<DType>, u64)] = &[
     ("F6_E3M2", None, 6),
 ];
 
-/// The name that an element has in a file.
+/// The name of an element in a file.
 pub(super) fn name_of(dtype: DType) -> Option<&'static str> {
     NAMES.iter().find(|row| row.1 == Some(dtype)).map(|row| row.0)
 }
 
-/// The element that a name stands for.
+/// The element with a name.
 pub(super) fn element(name: &str) -> Option<DType> {
     NAMES.iter().find(|row| row.0 == name).and_then(|row| row.1)
 }
 
-/// What a header says of one tensor.
+/// The entry of one tensor in a header.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) name: String,
     pub(super) dtype: String,
     pub(super) size: Vec<usize>,
-    /// From the first byte after the header on.
+    /// Relative to the first byte after the header.
     pub(super) range: std::ops::Range<u64>,
 }
 
@@ -56,7 +58,7 @@ pub(super) struct Header {
     pub(super) tensors: Vec<Entry>,
 }
 
-/// Reads a header, and checks that its tensors follow each other without gaps and fill `length` bytes.
+/// Reads a header. Checks that its tensors follow each other without gaps and fill `length` bytes.
 pub(super) fn parse(op: &'static str, text: &[u8], length: u64) -> Result<Header> {
     let (mut metadata, mut tensors) = (None, Vec::new());
     let mut json = Json::new(op, text)?;
@@ -102,7 +104,7 @@ pub(super) fn parse(op: &'static str, text: &[u8], length: u64) -> Result<Header
     Ok(Header { metadata: metadata.unwrap_or_default(), tensors })
 }
 
-/// The files of the tensors of a model, by the name of the tensor.
+/// The files that contain the tensors of a model, by the name of the tensor.
 pub(super) fn parse_index(op: &'static str, text: &[u8]) -> Result<BTreeMap<String, String>> {
     let mut map = None;
     let mut json = Json::new(op, text)?;
@@ -117,7 +119,7 @@ pub(super) fn parse_index(op: &'static str, text: &[u8]) -> Result<BTreeMap<Stri
     }
 }
 
-/// What may occur once.
+/// Sets a value that may occur once only.
 fn once<T>(op: &'static str, key: &str, place: &mut Option<T>, value: T) -> Result<()> {
     match place.replace(value) {
         Some(_) => format_error(op, format_args!("{key:?} occurs twice")),
@@ -167,7 +169,7 @@ fn entry(op: &'static str, json: &mut Json<'_>, name: String) -> Result<Entry> {
     }
 }
 
-/// The text of a header: tensors in the order of their bytes.
+/// The text of a header, with the tensors in the order of their bytes.
 pub(super) fn compose(
     metadata: &[(&str, &str)],
     tensors: &[(&str, &'static str, Vec<usize>, std::ops::Range<u64>)],
@@ -189,6 +191,6 @@ pub(super) fn compose(
         ));
     }
     let mut text = format!("{{{}}}", parts.join(",")).into_bytes();
-    text.resize(text.len().next_multiple_of(8), b' '); // so that elements are aligned in a mapped file
+    text.resize(text.len().next_multiple_of(8), b' '); // aligns the elements in a mapped file
     text
 }

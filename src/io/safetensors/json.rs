@@ -1,16 +1,16 @@
-//! The part of JSON that headers need: objects, strings, whole numbers; the rest is stepped over.
+//! The part of JSON that headers need: objects, strings and integers. Other values are skipped.
 //!
-//! A parser of one's own sees names that occur twice, takes no memory but for what it returns, and is shorter than what
-//! a general one needs to be told.
+//! This parser detects names that occur twice, and allocates only the values that it returns. It is shorter
+//! than the adaptation of a general parser.
 // Imports: `error`, `io`.
 
 use crate::error::{Error, Result};
 use crate::io::file::format_error;
 
-/// How deep values may stand inside each other.
+/// The deepest nesting of values.
 const DEEPEST: usize = 64;
 
-/// A reader of one text.
+/// A parser of one text.
 pub(super) struct Json<'a> {
     op: &'static str,
     text: &'a str,
@@ -40,7 +40,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// The next byte that is no space, which stays.
+    /// The next byte that is not white space, without consuming it.
     fn peek(&mut self) -> Option<u8> {
         self.space();
         self.text.as_bytes().get(self.at).copied()
@@ -56,7 +56,7 @@ impl<'a> Json<'a> {
         if self.takes(byte) { Ok(()) } else { self.wrong(name) }
     }
 
-    /// Nothing may follow.
+    /// Checks that the text is at its end.
     pub(super) fn end(&mut self) -> Result<()> {
         match self.peek() {
             None => Ok(()),
@@ -64,7 +64,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Parts between brackets, with commas between them.
+    /// Parses items between brackets, separated by commas.
     fn list(&mut self, close: u8, mut each: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
         if self.takes(close) {
             return Ok(());
@@ -78,7 +78,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// An object, whose values `each` reads.
+    /// Parses an object, whose values `each` parses.
     pub(super) fn object(&mut self, mut each: impl FnMut(&mut Self, String) -> Result<()>) -> Result<()> {
         self.wants(b'{', "`{`")?;
         self.list(b'}', |json| {
@@ -88,7 +88,7 @@ impl<'a> Json<'a> {
         })
     }
 
-    /// An array of whole numbers.
+    /// Parses an array of integers.
     pub(super) fn numbers(&mut self) -> Result<Vec<u64>> {
         let mut numbers = Vec::new();
         self.wants(b'[', "`[`")?;
@@ -130,7 +130,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// A character after a backslash.
+    /// Parses the character after a backslash.
     fn escape(&mut self) -> Result<char> {
         let Some(&kind) = self.text.as_bytes().get(self.at + 1) else { return self.wrong("an escape") };
         let plain = match kind {
@@ -147,7 +147,7 @@ impl<'a> Json<'a> {
         Ok(plain)
     }
 
-    /// `\uXXXX`, or two of them that are one character.
+    /// Parses `\uXXXX`, or two of them that are one character.
     fn unicode(&mut self) -> Result<char> {
         let high = self.hex()?;
         let code = match high {
@@ -177,7 +177,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Any value, which nobody wants.
+    /// Skips a value.
     pub(super) fn skip(&mut self) -> Result<()> {
         self.skip_below(DEEPEST)
     }
@@ -200,7 +200,8 @@ impl<'a> Json<'a> {
                     .take_while(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte))
                     .count();
                 let digits =
-                    rest[..word].bytes().all(|byte| byte.is_ascii_digit() || b"eE+-.".contains(&byte)); // not `inf`
+                    // Not `inf`:
+                    rest[..word].bytes().all(|byte| byte.is_ascii_digit() || b"eE+-.".contains(&byte));
                 let number = digits && rest[..word].parse::<f64>().is_ok();
                 if !number && !matches!(&rest[..word], "true" | "false" | "null") {
                     return self.wrong("a value");

@@ -1,23 +1,27 @@
 //! Bessel functions `J₀`, `J₁`, `Y₀`, `Y₁`.
 //!
-//! All are computed in `f64`, `f32` too. Up to 8 polynomials in `x²`, those of `J` with their zeros taken out; beyond, from
-//! modulus and phase, `√(2/πx)·(P·cos χ − Q·sin χ)` with `χ = x − (2n + 1)·π/4`, `P` and `Q` polynomials in `1/x²`. What
-//! cancels is carried in two words. Beyond 8 errors are those of the amplitude `√(2/πx)`: at a zero of the function every
-//! `x` has neighbors that differ by more.
+//! All are computed in `f64`, also for `f32`. Up to 8 they are polynomials in `x²`, with the zeros of `J`
+//! factored out. From 8 on they are computed from modulus and phase, `√(2/πx)·(P·cos χ − Q·sin χ)` with
+//! `χ = x − (2n + 1)·π/4`, where `P` and `Q` are polynomials in `1/x²`. Terms that cancel are double-doubles.
+//! From 8 on errors are relative to the amplitude `√(2/πx)`: at a zero of the function, the values at
+//! neighboring `x` differ by more.
 // Imports: `scalar`.
 
+use super::bits::{clamp, nan, single};
+use super::double_double::Double;
+use super::polynomial::{long_poly, poly};
 use super::power::ln_double;
 use super::trig::{is_far, waves};
-use super::{Double, long_poly, nan, poly, single};
 use crate::scalar::{Function, Lane, Lanes, Real};
 use std::f64::consts::FRAC_2_PI;
 
-/// The first zeros of `J₀` and `J₁`, each in two words.
+/// The first zeros of `J₀` and `J₁`, as double-doubles.
 const ZEROS: [[[f64; 2]; 2]; 2] = [
     [[2.404825557695773, -1.176691651530894e-16], [5.520078110286311, 8.088597146146722e-17]],
     [[3.8317059702075125, -1.5269184090088067e-16], [7.015586669815619, -9.414165653410389e-17]],
 ];
-/// `J₀(x)` and `J₁(x)/x` without these zeros, in `x²/32 − 1`: the first coefficients in two words, and the others.
+/// `J₀(x)` and `J₁(x)/x` without these zeros, in `x²/32 − 1`: the first coefficients as double-doubles, and
+/// the others.
 const J: [[[f64; 2]; 7]; 2] = [
     [
         [0.0011434937743762545, 5.3372653576439715e-20],
@@ -62,7 +66,7 @@ const J_REST: [[f64; 9]; 2] = [
         -3.1618386969569665e-19,
     ],
 ];
-/// `Y₀ − 2/π·ln x·J₀` and `(Y₁ − 2/π·(ln x·J₁ − 1/x)) / x`, likewise.
+/// `Y₀ − 2/π·ln x·J₀` and `(Y₁ − 2/π·(ln x·J₁ − 1/x)) / x`, in the same form.
 const Y: [[[f64; 2]; 10]; 2] = [
     [
         [-0.382250654459425, 4.821480680857738e-18],
@@ -111,7 +115,7 @@ const Y_REST: [[f64; 8]; 2] = [
         7.338090945282559e-16,
     ],
 ];
-/// `P − 1` in `(8/x)²`, by which it is multiplied.
+/// `P − 1` over `(8/x)²`, in `(8/x)²`.
 const P: [[f64; 11]; 2] = [
     [
         -0.0010986328124947843,
@@ -172,11 +176,11 @@ const Q: [[f64; 12]; 2] = [
     ],
 ];
 
-/// `1/√π` and `2/π`, in two words.
+/// `1/√π` and `2/π`, as double-doubles.
 const ROOT: [f64; 2] = [0.5641895835477563, 7.66772980658294e-18];
 const TWO_OVER_PI: [f64; 2] = [0.6366197723675814, -3.935735335036497e-17];
 
-/// `(x − z)·(x + z)` for a zero `z` in two words.
+/// `(x − z)·(x + z)` for a double-double zero `z`.
 #[inline(always)]
 fn around_zero<L: Lanes>(x: Lane<L, f64>, [high, low]: [f64; 2]) -> Double<L, f64> {
     let (below, above) = (Double::sum(x, Lane::real(-high)), Double::sum(x, Lane::real(high)));
@@ -229,7 +233,7 @@ fn far<L: Lanes, R: Real>(x: Lane<L, f64>, n: usize, anywhere: bool) -> [Lane<L,
     [of(cos, -(q * sin.hi)), of(sin, q * cos.hi)]
 }
 
-/// `[J, Y]` of order `n` at `x ≥ 0`; where it is not `anywhere`, at `x` that are not large.
+/// `[J, Y]` of order `n` at `x ≥ 0`; if it is not `anywhere`, at an `x` in the range of the fast path.
 #[inline(always)]
 fn both<L: Lanes, R: Real>(x: Lane<L, f64>, n: usize, anywhere: bool) -> [Lane<L, f64>; 2] {
     let eight = Lane::real(8.0);
@@ -249,7 +253,7 @@ fn j<L: Lanes, R: Real>(x: Lane<L, f64>, n: usize, anywhere: bool) -> Lane<L, f6
     if n == 0 {
         return y;
     }
-    // x/2 where its square is nothing beside 1.
+    // x/2 where its square is negligible against 1.
     let y = magnitude.lt(Lane::real(1e-9)).select(magnitude * 0.5, y);
     x.lt(Lane::zero()).select(-y, x.eq(Lane::zero()).select(x, y))
 }
@@ -258,7 +262,7 @@ fn j<L: Lanes, R: Real>(x: Lane<L, f64>, n: usize, anywhere: bool) -> Lane<L, f6
 #[inline(always)]
 fn y<L: Lanes, R: Real>(x: Lane<L, f64>, n: usize, anywhere: bool) -> Lane<L, f64> {
     let [_, y] = both::<L, R>(x, n, anywhere);
-    // All but the pole is nothing there.
+    // All but the pole is negligible there.
     let y = if n == 0 { y } else { x.lt(Lane::real(1e-9)).select(-FRAC_2_PI / x, y) };
     let y = x.ge(Lane::zero()).select(y, nan());
     x.eq(Lane::zero()).select(Lane::lowest(), y)
@@ -271,7 +275,7 @@ macro_rules! bessel {
         impl $F {
             /// Error budget for `f32`, in units of the larger of the result and the amplitude.
             pub const ULP_F32: f64 = $f32;
-            /// Error budget for `f64`, likewise.
+            /// Error budget for `f64`, in the same units.
             pub const ULP_F64: f64 = $f64;
         }
         impl Function<1> for $F {
@@ -281,14 +285,14 @@ macro_rules! bessel {
                 $body::<L, P>(x.cast(), $n, true).cast()
             }
             #[inline(always)]
-            fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
+            fn fast<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
                 if single::<P>() {
                     return (Self::value([x]), Lane::literal(false));
                 }
                 ($body::<L, P>(x.cast(), $n, false).cast(), is_far(x.abs()))
             }
             #[inline(always)]
-            fn slope<L: Lanes, P: Real>([$x]: [Lane<L, P>; 1], $y: Lane<L, P>) -> [Lane<L, P>; 1] {
+            fn derivative<L: Lanes, P: Real>([$x]: [Lane<L, P>; 1], $y: Lane<L, P>) -> [Lane<L, P>; 1] {
                 [$slope]
             }
         }
@@ -305,7 +309,8 @@ bessel! {
     Y1Fn "y1" y 1 [1.0 1.5], |x, y| x.y0() - y / x;
 }
 
-/// `1 / (k! (k + 2)!)` for `k = 0, 1, …` with the signs that `sign` begins: `J₂` and `I₂` near 0 (DLMF 10.2.2).
+/// `1 / (k! (k + 2)!)` for `k = 0, 1, …` with the signs that `sign` begins: `J₂` and `I₂` near 0 (DLMF
+/// 10.2.2).
 const fn second_order(sign: f64) -> [f64; 12] {
     let (mut series, mut term, mut k) = ([0.0; 12], 0.5, 0);
     while k < 12 {
@@ -319,11 +324,11 @@ const fn second_order(sign: f64) -> [f64; 12] {
 /// `J₂(x)/x` (`sign` −1) or `I₂(x)/x` (1) for `|x| ≤ 2`.
 #[inline(always)]
 pub(super) fn second_over<L: Lanes, P: Real>(x: Lane<L, P>, sign: f64) -> Lane<L, P> {
-    let x = super::clamp(x, Lane::real(-2.0), Lane::real(2.0));
+    let x = clamp(x, Lane::real(-2.0), Lane::real(2.0));
     x * 0.25 * poly(x * x * 0.25, second_order(sign))
 }
 
-/// `J₁(x)/x`; a function, since the quotient rule has no digits left near 0.
+/// `J₁(x)/x`. It is a function because the quotient rule cancels near 0.
 struct J1OverFn;
 
 impl Function<1> for J1OverFn {
@@ -333,15 +338,16 @@ impl Function<1> for J1OverFn {
         x.eq(Lane::zero()).select(Lane::real(0.5), x.j1() / x)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
         // −J₂(x)/x, and J₂ = 2·J₁/x − J₀.
         [-x.abs().lt(2.0).select(second_over(x, -1.0), (y * 2.0 - x.j0()) / x)]
     }
 }
 
 impl<L: Lanes, P: Real> Lane<L, P> {
-    /// The Bessel function `J₀`, to 1 (`f32`) or 1.5 (`f64`) units in the last place, from 8 on (`Y` from 1/4 on) of the larger of
-    /// it and `√(2/πx)`, since near a zero any rounding of `x` moves it.
+    /// The Bessel function `J₀`, to 1 (`f32`) or 1.5 (`f64`) units in the last place. From 8 on (`Y` from 1/4
+    /// on) the unit is that of the larger of the result and `√(2/πx)`, because near a zero any rounding of
+    /// `x` changes the result by more.
     #[inline(always)]
     pub fn j0(self) -> Self {
         self.call::<J0Fn>()

@@ -1,14 +1,16 @@
 //! Modified Bessel functions `I₀`, `I₁`, and their products with `e^(−|x|)`.
 //!
-//! All are computed in `f64`, `f32` too: up to 12 a polynomial in `x²`, beyond `e^x/√x` times one in `1/x`, in two words.
+//! All are computed in `f64`, also for `f32`: up to 12 as a polynomial in `x²`, from 12 on as `e^x/√x` times
+//! a polynomial in `1/x`, with double-doubles.
 // Imports: `scalar`.
 
 use super::bessel::second_over;
+use super::double_double::Double;
 use super::exp::exp_double;
-use super::{Double, long_poly, poly};
+use super::polynomial::{long_poly, poly};
 use crate::scalar::{Function, Lane, Lanes, Real};
 
-/// `I₀(x)` and `I₁(x)·2/x` in `x²/4`, for `x ≤ 12`: the first coefficients in two words, and the others.
+/// `I₀(x)` and `I₁(x)·2/x` in `x²/4`, for `x ≤ 12`: the first coefficients as double-doubles, and the others.
 const NEAR: [[[f64; 2]; 10]; 2] = [
     [
         [1.0, 0.0],
@@ -63,7 +65,7 @@ const NEAR_REST: [[f64; 11]; 2] = [
         1.239168674351126e-38,
     ],
 ];
-/// `1/√2π` in two words.
+/// `1/√2π` as a double-double.
 const ROOT: [f64; 2] = [0.3989422804014327, -2.49232720227773e-17];
 /// `(e^(−x)·√x·I − 1/√2π)·x` in `1/x`, for `x ≥ 12`.
 const FAR: [[f64; 17]; 2] = [
@@ -150,14 +152,14 @@ macro_rules! bessel {
                 i::<L, P>(x.cast(), $n, $scaled).cast()
             }
             #[inline(always)]
-            fn slope<L: Lanes, P: Real>([$x]: [Lane<L, P>; 1], $y: Lane<L, P>) -> [Lane<L, P>; 1] {
+            fn derivative<L: Lanes, P: Real>([$x]: [Lane<L, P>; 1], $y: Lane<L, P>) -> [Lane<L, P>; 1] {
                 [$slope]
             }
         }
     )* };
 }
 
-/// `I₁(x)/x`, by `e^(−|x|)` if it is scaled; a function, since the quotient rule has no digits left near 0.
+/// `I₁(x)/x`, times `e^(−|x|)` if it is scaled. It is a function because the quotient rule cancels near 0.
 struct I1OverFn<const SCALED: bool>;
 
 impl<const SCALED: bool> Function<1> for I1OverFn<SCALED> {
@@ -168,8 +170,8 @@ impl<const SCALED: bool> Function<1> for I1OverFn<SCALED> {
         x.eq(Lane::zero()).select(Lane::real(0.5), y / x)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
-        // I₂(x)/x, and I₂ = I₀ − 2·I₁/x; e^(−|x|) has its own part.
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
+        // I₂(x)/x with I₂ = I₀ − 2·I₁/x; the derivative of e^(−|x|) is a term of its own.
         let near = second_over(x, 1.0);
         let (near, zeroth) = if SCALED { (near * (-x.abs()).exp(), x.i0e()) } else { (near, x.i0()) };
         let slope = x.abs().lt(2.0).select(near, (zeroth - y * 2.0) / x);
@@ -196,7 +198,8 @@ const GAP: [f64; 9] = [
     51.629357010824606,
 ];
 
-/// `e^(−|x|)·(I₀(x) − I₁(|x|))`, computed in `f64`. Beyond 128 by its own series, since the two functions agree in more and more digits.
+/// `e^(−|x|)·(I₀(x) − I₁(|x|))`, computed in `f64`. Beyond 128 it has its own series, because the two
+/// functions agree in more and more digits.
 #[inline(always)]
 fn gap<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
     let magnitude = x.abs().cast::<f64>();

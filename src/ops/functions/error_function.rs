@@ -1,14 +1,17 @@
 //! `erf`, `erfc`.
 //!
-//! Near 0 `erf` is an odd polynomial; further out `1 − e^l(x)` with `l` a polynomial for `ln erfc`. The tail of `erfc` is
-//! `e^(−x²)` times a slowly varying factor, in two words, so that its relative error stays small down to the subnormals.
+//! Near 0 `erf` is an odd polynomial; further out it is `1 − e^l(x)`, where `l` is a polynomial for
+//! `ln erfc`. The tail of `erfc` is `e^(−x²)` times a slowly varying factor, as double-doubles, which keeps
+//! the relative error small down to the subnormals.
 // Imports: `scalar`.
 
+use super::bits::{clamp, sign, signed, single};
+use super::double_double::Double;
 use super::exp::{Exponent, exp_double, exp_m1_reduced, quotient, reduce};
-use super::{Double, poly, sign, signed, single};
+use super::polynomial::poly;
 use crate::scalar::{Function, Lane, Lanes, Real};
 
-/// Where the two forms of `erf` meet.
+/// The point at which the two forms of `erf` meet.
 const JOIN: f64 = 0.875;
 
 /// `erf(x) − x` for `|x| < JOIN`.
@@ -146,9 +149,9 @@ pub(super) fn erfc_scaled<L: Lanes, P: Real>(x: Lane<L, P>) -> Double<L, P> {
     over.div(Double::sum(Lane::one(), x + x))
 }
 
-/// `erfc x` for `0.45 ≤ x < 27.3` in `f64`, in two words where it is a normal number.
+/// `erfc x` for `0.45 ≤ x < 27.3` in `f64`, as a double-double if it is a normal number.
 #[inline(always)]
-pub(super) fn tail_words<L: Lanes, P: Real>(x: Lane<L, P>) -> Double<L, P> {
+pub(super) fn tail_double<L: Lanes, P: Real>(x: Lane<L, P>) -> Double<L, P> {
     let square = Double::product(x, x);
     let (k, power) = exp_double(Double::new(-square.hi, -square.lo));
     let value = erfc_scaled(x).mul(power).normal();
@@ -160,7 +163,7 @@ pub(super) fn tail_words<L: Lanes, P: Real>(x: Lane<L, P>) -> Double<L, P> {
 fn tail<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
     let end = Lane::real(27.3);
     let x = end.lt(x).select(end, x);
-    tail_words(x).hi
+    tail_double(x).hi
 }
 
 /// `erfc x` for an `x ≥ 0.45` of type `f32`.
@@ -205,15 +208,16 @@ impl Function<1> for ErfFn {
         signed(magnitude.lt(Lane::real(JOIN)).select(near, far(magnitude)), sign(x))
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [bell(x) * std::f64::consts::FRAC_2_SQRT_PI]
     }
 }
 
-/// `e^(−x²)`, the slope of `erf` but for a factor; `x` is held where that is 0, so that at ±∞ its own slope is 0.
+/// `e^(−x²)`, the derivative of `erf` up to a factor. `x` is clamped in the range where the result is 0: its
+/// own derivative at ±∞ is then 0.
 #[inline(always)]
 fn bell<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
-    let x = super::clamp(x, Lane::real(-50.0), Lane::real(50.0));
+    let x = clamp(x, Lane::real(-50.0), Lane::real(50.0));
     (-x * x).exp()
 }
 
@@ -239,7 +243,7 @@ impl Function<1> for ErfcFn {
         magnitude.lt(Lane::real(0.5)).select(near, far)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [bell(x) * -std::f64::consts::FRAC_2_SQRT_PI]
     }
 }
@@ -250,7 +254,8 @@ impl<L: Lanes, P: Real> Lane<L, P> {
     pub fn erf(self) -> Self {
         self.call::<ErfFn>()
     }
-    /// `1 − erf x` without the cancellation, to 1 (`f32`) or 1.5 (`f64`) units in the last place, subnormal results included.
+    /// `1 − erf x` without cancellation, to 1 (`f32`) or 1.5 (`f64`) units in the last place, subnormal
+    /// results included.
     #[inline(always)]
     pub fn erfc(self) -> Self {
         self.call::<ErfcFn>()

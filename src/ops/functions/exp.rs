@@ -1,12 +1,15 @@
 //! `exp`, `exp2`, `exp_m1`.
 //!
-//! `e^x = 2^k · e^r` with `k` the integer nearest to `x·log₂e` and `|r| ≤ ln2 / 2`; `e^r = 1 + r + r²·q(r)`, `q` minimax.
+//! `e^x = 2^k · e^r` with `k` the integer nearest to `x·log₂e` and `|r| ≤ ln2 / 2`; `e^r = 1 + r + r²·q(r)`,
+//! `q` minimax.
 // Imports: `scalar`.
 
-use super::{Double, clamp, pick, poly, power_of_two, shifter, single, word};
+use super::bits::{clamp, pick, power_of_two, shifter, single, word};
+use super::double_double::Double;
+use super::polynomial::poly;
 use crate::scalar::{Function, Lane, Lanes, Real};
 
-/// `ln 2` in two words.
+/// `ln 2` as a double-double.
 pub(super) const LN_2: [[f64; 2]; 2] =
     [[0.6931471824645996, -1.904654323148236e-9], [std::f64::consts::LN_2, 2.3190468138462996e-17]];
 
@@ -35,7 +38,7 @@ pub(super) fn quotient<L: Lanes, P: Real>(r: Lane<L, P>) -> Lane<L, P> {
     }
 }
 
-/// An integer `k` as a float, and `k + 2·BIAS` in the low bits of a word.
+/// An integer `k` as a float, and `k + 2·BIAS` in the low bits of an integer.
 pub(super) struct Exponent<L: Lanes, P: Real> {
     pub(super) float: Lane<L, P>,
     biased: Lane<L, P::Bits>,
@@ -48,7 +51,7 @@ impl<L: Lanes, P: Real> Exponent<L, P> {
         Self::product(x, Lane::real(by))
     }
 
-    /// The integer nearest to `x · by`, where `by` is computed.
+    /// The integer nearest to `x · by`, where `by` is a lane.
     #[inline(always)]
     pub(super) fn product(x: Lane<L, P>, by: Lane<L, P>) -> Self {
         let shifter = shifter::<P>() + 2.0 * P::BIAS as f64;
@@ -62,7 +65,7 @@ impl<L: Lanes, P: Real> Exponent<L, P> {
         power_of_two(self.biased + (offset - P::BIAS as i64))
     }
 
-    /// `2^(k + offset)`, likewise, by an integer that is computed.
+    /// `2^(k + offset)`, where that is a normal number and `offset` is a lane.
     #[inline(always)]
     pub(super) fn power_by(&self, offset: Lane<L, P::Bits>) -> Lane<L, P> {
         power_of_two(self.biased + (offset - P::BIAS as i64))
@@ -82,7 +85,7 @@ impl<L: Lanes, P: Real> Exponent<L, P> {
     }
 }
 
-/// `x = k·ln2 + r`, `r` in two words.
+/// `x = k·ln2 + r`, with `r` as a double-double.
 #[inline(always)]
 pub(super) fn reduce<L: Lanes, P: Real>(x: Lane<L, P>) -> (Exponent<L, P>, Double<L, P>) {
     let k = Exponent::nearest(x, std::f64::consts::LOG2_E);
@@ -98,7 +101,7 @@ pub(super) fn exp_m1_reduced<L: Lanes, P: Real>(r: Double<L, P>) -> Lane<L, P> {
     r.hi + (sum * sum).mul_add(quotient(sum), r.lo)
 }
 
-/// As [`exp_m1_reduced`], to 2^-28 of `e^r` in `f32`, so that 1 can be added.
+/// As [`exp_m1_reduced`], in `f32` to 2^-28 of `e^r`, which is enough if 1 is added.
 #[inline(always)]
 pub(super) fn exp_m1_short<L: Lanes, P: Real>(r: Double<L, P>) -> Lane<L, P> {
     let sum = r.value();
@@ -110,14 +113,15 @@ pub(super) fn exp_m1_short<L: Lanes, P: Real>(r: Double<L, P>) -> Lane<L, P> {
     r.hi + (sum * sum).mul_add(quotient, r.lo)
 }
 
-/// `e^r − 1 − hi` for `r = hi + lo`, with a `lo` of any weight.
+/// `e^r − 1 − hi` for `r = hi + lo`, with a `lo` of any size.
 #[inline(always)]
 fn exp_m1_tail<L: Lanes, P: Real>(r: Double<L, P>) -> Lane<L, P> {
     let tail = r.hi * r.hi * quotient(r.hi);
     r.lo.mul_add(r.hi + tail, r.lo) + tail
 }
 
-/// `e^x` of a two-word `x` as `2^k` and two words. Beyond the limits of the type `x` is cut, and `k` overflows or underflows.
+/// `e^x` of a double-double `x` as `2^k` and a double-double. Outside of the range of the type `x` is
+/// clamped, and `k` overflows or underflows.
 #[inline(always)]
 pub(super) fn exp_double<L: Lanes, P: Real>(x: Double<L, P>) -> (Exponent<L, P>, Double<L, P>) {
     let limit = pick::<L, P>(120.0, 800.0);
@@ -128,13 +132,14 @@ pub(super) fn exp_double<L: Lanes, P: Real>(x: Double<L, P>) -> (Exponent<L, P>,
     (k, Double::new(head.hi, head.lo + exp_m1_tail(r)))
 }
 
-/// Whether `e^x`, and every power of 2 on the way to it, is a normal number.
+/// Whether `e^x`, and every intermediate power of 2, is a normal number.
 #[inline(always)]
 fn is_plain<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, bool> {
     x.abs().lt(pick(87.0, 708.0))
 }
 
-/// `e^x` of a reduced `x`, and whether it is in doubt. What vanishes is not: masks of −∞ or −1e9 ask for that.
+/// `e^x` of a reduced `x`, and whether it is outside the range of the fast path. Results that underflow to 0
+/// are inside, because masks of −∞ or −1e9 produce them.
 #[inline(always)]
 fn quick_power<L: Lanes, P: Real>(
     x: Lane<L, P>,
@@ -146,7 +151,8 @@ fn quick_power<L: Lanes, P: Real>(
     (vanishes.select(Lane::zero(), power), !(is_plain(x) | vanishes))
 }
 
-/// `e^x` for `x ≤ 0` beside a 1: below −80 it is `e^−80`, of which 10¹⁸ add nothing to a 1. Quick, as nothing underflows; NaN stays.
+/// `e^x` for `x ≤ 0` as a term next to a 1. Below −80 it is `e^−80`, and 10¹⁸ of these do not change a 1. It
+/// is fast because nothing underflows; NaN stays.
 #[inline(always)]
 pub(in crate::ops) fn exp_beside_one<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
     let least = Lane::real(-80.0);
@@ -154,7 +160,8 @@ pub(in crate::ops) fn exp_beside_one<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L
     (exp_m1_short(r) + 1.0) * k.power(0)
 }
 
-/// `e^(x − y)`, with what rounding takes off the difference: in the left tail of a softmax that is many units of the result.
+/// `e^(x − y)` with the rounding error of the difference, which in the left tail of a softmax is many units
+/// of the result.
 pub(in crate::ops) struct ExpDifferenceFn;
 
 impl Function<2> for ExpDifferenceFn {
@@ -162,26 +169,27 @@ impl Function<2> for ExpDifferenceFn {
     #[inline(always)]
     fn value<L: Lanes, P: Real>([x, y]: [Lane<L, P>; 2]) -> Lane<L, P> {
         let difference = Double::sum(x, -y);
-        // What an infinity loses is NaN.
+        // The rounding error of an infinity is NaN.
         let inside = difference.hi.abs().lt(pick(120.0, 800.0));
         let (k, r) = reduce(clamp(difference.hi, pick(-104.0, -746.0), pick(89.0, 710.0)));
         let r = Double::new(r.hi, r.lo + inside.select(difference.lo, Lane::zero()));
         k.scale(exp_m1_short(r) + 1.0)
     }
     #[inline(always)]
-    fn quick<L: Lanes, P: Real>([x, y]: [Lane<L, P>; 2]) -> (Lane<L, P>, Lane<L, bool>) {
+    fn fast<L: Lanes, P: Real>([x, y]: [Lane<L, P>; 2]) -> (Lane<L, P>, Lane<L, bool>) {
         let difference = Double::sum(x, -y);
         let (k, r) = reduce(difference.hi);
         let r = Double::new(r.hi, r.lo + difference.lo);
         quick_power(difference.hi, k, r)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>(_: [Lane<L, P>; 2], z: Lane<L, P>) -> [Lane<L, P>; 2] {
+    fn derivative<L: Lanes, P: Real>(_: [Lane<L, P>; 2], z: Lane<L, P>) -> [Lane<L, P>; 2] {
         [z, -z]
     }
 }
 
-/// `(e^x − 1) / 2` in two words, for `x` up to where `e^x` ends; what 1/2 loses beside a large `2^k` comes third.
+/// `(e^x − 1) / 2` as a double-double, for `x` up to the overflow of `e^x`. The third term is the rounding
+/// error of 1/2 against a large `2^k`.
 #[inline(always)]
 pub(super) fn half_exp_m1<L: Lanes, P: Real>(x: Lane<L, P>) -> (Double<L, P>, Lane<L, P>) {
     let (k, r) = reduce(x);
@@ -209,12 +217,12 @@ impl Function<1> for ExpFn {
         k.scale(exp_m1_short(r) + 1.0)
     }
     #[inline(always)]
-    fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
+    fn fast<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
         let (k, r) = reduce(x);
         quick_power(x, k, r)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>(_: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>(_: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
         [y]
     }
 }
@@ -239,7 +247,7 @@ impl Function<1> for Exp2Fn {
         k.scale(exp_m1_reduced(ln_2.mul_float(x - k.float)) + 1.0)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>(_: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>(_: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
         [y * std::f64::consts::LN_2]
     }
 }
@@ -260,12 +268,12 @@ impl Function<1> for ExpM1Fn {
     fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
         let (half, lost) = half_exp_m1(clamp(x, pick(-20.0, -40.0), pick(89.0, 710.0)));
         let half = half.hi + (half.lo + lost);
-        // Halving would lose the last bit of a subnormal, and the sign of a zero.
+        // Halving would drop the last bit of a subnormal, and the sign of a zero.
         x.abs().lt(pick(1e-10, 1e-20)).select(x, half + half)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
-        [x.exp()] // y + 1 has no digits left below 0
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+        [x.exp()] // y + 1 cancels below 0
     }
 }
 
@@ -280,7 +288,7 @@ impl<L: Lanes, P: Real> Lane<L, P> {
     pub fn exp2(self) -> Self {
         self.call::<Exp2Fn>()
     }
-    /// `e^x − 1` without the cancellation near 0, to 1 unit in the last place.
+    /// `e^x − 1` without cancellation near 0, to 1 unit in the last place.
     #[inline(always)]
     pub fn exp_m1(self) -> Self {
         self.call::<ExpM1Fn>()

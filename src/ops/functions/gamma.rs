@@ -1,20 +1,23 @@
 //! `gamma`, `lgamma`, `digamma`, `trigamma`.
 //!
-//! All are computed in `f64`, `f32` too. Arguments are moved to where Stirling's series holds, `z ≥ 8`, by the recurrence
-//! `Γ(z + 1) = z·Γ(z)`, and negative ones (those of `Γ` below 1/2) are reflected, `Γ(x)·Γ(1 − x) = π / sin πx`. What
-//! cancels is carried in two words. Near the zeros of `lgamma` and `digamma` above 0 polynomials without these zeros keep the
-//! digits; below 0, where zeros are many, `below_zero` computes to 2^-100.
+//! All are computed in `f64`, also for `f32`. Arguments are moved to the range of Stirling's series, `z ≥ 8`,
+//! by the recurrence `Γ(z + 1) = z·Γ(z)`. Negative arguments (for `Γ` those below 1/2) are reflected,
+//! `Γ(x)·Γ(1 − x) = π / sin πx`. Terms that cancel are double-doubles. Near the positive zeros of `lgamma`
+//! and `digamma`, polynomials with these zeros factored out keep the relative accuracy. Below 0, where there
+//! are many zeros, `gamma_reflection` computes to 2^-100.
 // Imports: `scalar`.
 
-use super::below_zero::{ln_gamma_below, psi_below};
+use super::bits::{clamp, nan, single};
+use super::double_double::Double;
 use super::exp::{Exponent, exp_double};
+use super::gamma_reflection::{ln_gamma_below, psi_below};
+use super::polynomial::{long_poly, poly};
 use super::power::ln_double;
 use super::trig::{sin_half_turns, sin_near, tan_near};
-use super::{Double, long_poly, nan, poly, single};
 use crate::scalar::{Function, Lane, Lanes, Real};
 use std::f64::consts::PI;
 
-/// Where Stirling's series begins.
+/// The start of the range of Stirling's series.
 const SERIES: f64 = 8.0;
 
 /// `z·(lnΓ(z) − (z − ½)·ln z + z − ½·ln 2π)` in `1/z²`, for `z ≥ 8`.
@@ -30,7 +33,7 @@ const STIRLING: [f64; 9] = [
     0.1101878704318341,
 ];
 
-/// `z²·(ln z − 1/2z − ψ(z))` likewise.
+/// `z²·(ln z − 1/2z − ψ(z))`, in the same form.
 const DIGAMMA: [f64; 9] = [
     0.08333333333333333,
     -0.008333333333333276,
@@ -43,7 +46,7 @@ const DIGAMMA: [f64; 9] = [
     1.7756995978476946,
 ];
 
-/// `z³·(ψ′(z) − 1/z − 1/2z²)` likewise.
+/// `z³·(ψ′(z) − 1/z − 1/2z²)`, in the same form.
 const TRIGAMMA: [f64; 9] = [
     0.16666666666666666,
     -0.033333333333332264,
@@ -56,7 +59,7 @@ const TRIGAMMA: [f64; 9] = [
     30.23062719382508,
 ];
 
-/// `lnΓ(1 + e) / e` for `−0.3 ≤ e ≤ 0.5`: the first coefficients in two words, and the others.
+/// `lnΓ(1 + e) / e` for `−0.3 ≤ e ≤ 0.5`: the first coefficients as double-doubles, and the others.
 const NEAR_1: [[f64; 2]; 3] = [
     [-0.5772156649015329, 5.2575323411293235e-18],
     [0.8224670334241132, 1.0564792869912821e-17],
@@ -85,7 +88,7 @@ const NEAR_1_REST: [f64; 21] = [
     -0.03450550353611872,
     0.010016839662016665,
 ];
-/// `lnΓ(2 + e) / e` for `|e| ≤ 0.5`, likewise.
+/// `lnΓ(2 + e) / e` for `|e| ≤ 0.5`, in the same form.
 const NEAR_2: [[f64; 2]; 3] = [
     [0.42278433509846713, 4.998234382459033e-18],
     [0.3224670334241132, 1.5176930390577985e-17],
@@ -110,7 +113,7 @@ const NEAR_2_REST: [f64; 17] = [
     -1.3412819758517287e-07,
     6.379047507619774e-08,
 ];
-/// The zero of `ψ`, in two words, and `ψ(t + 1.5) / (t + 1.5 − zero)` for `|t| ≤ 0.5`, likewise.
+/// The zero of `ψ` as a double-double, and `ψ(t + 1.5) / (t + 1.5 − zero)` for `|t| ≤ 0.5`, in the same form.
 const ZERO: [f64; 2] = [1.4616321449683622, 9.549995429965697e-17];
 const NEAR_ZERO: [[f64; 2]; 3] = [
     [0.9510558760318328, 4.292118102788199e-17],
@@ -141,7 +144,7 @@ const NEAR_ZERO_REST: [f64; 21] = [
     -8.153978973309418e-05,
 ];
 
-/// `z` moved up to `SERIES`, and the product of the steps, each in two words.
+/// `z` moved up to `SERIES`, and the product of the steps, as double-doubles.
 #[inline(always)]
 fn moved_up<L: Lanes>(start: Double<L, f64>) -> [Double<L, f64>; 2] {
     let mut z = start;
@@ -155,7 +158,7 @@ fn moved_up<L: Lanes>(start: Double<L, f64>) -> [Double<L, f64>; 2] {
     [z, product]
 }
 
-/// `lnΓ(z)` in two words for `z ≥ SERIES`.
+/// `lnΓ(z)` as a double-double for `z ≥ SERIES`.
 #[inline(always)]
 fn stirling<L: Lanes>(z: Double<L, f64>) -> Double<L, f64> {
     let inverse = 1.0 / z.hi;
@@ -163,15 +166,15 @@ fn stirling<L: Lanes>(z: Double<L, f64>) -> Double<L, f64> {
     let less = Double::sum(log.hi, Lane::real(-1.0));
     let less = Double::new(less.hi, less.lo + log.lo).normal();
     let main = less.mul_float(z.hi - 0.5);
-    // ½·ln 2π − ½, in two words.
+    // ½·ln 2π − ½, as a double-double.
     let sum = Double::sum(main.hi, Lane::real(0.4189385332046727));
     let series = inverse.mul_add(poly(inverse * inverse, STIRLING), Lane::real(1.6728209650585413e-17));
-    // The slope of lnΓ is about ln z − 1/2z.
+    // The derivative of lnΓ is about ln z − 1/2z.
     let moved = z.lo * inverse.mul_add(Lane::real(-0.5), log.hi);
     Double::sum(sum.hi, sum.lo + (main.lo + (series + moved)))
 }
 
-/// `sin πx` with its sign, to a few units in the last place of itself: `x` less the nearest integer is exact.
+/// `sin πx` with its sign, to a few units in its last place: `x` less the nearest integer is exact.
 #[inline(always)]
 pub(super) fn sin_pi<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
     let (angle, even) = half_turns(x);
@@ -187,7 +190,7 @@ pub(super) fn cos_pi<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
     even.select(cosine, -cosine)
 }
 
-/// [`sin_pi`] inside a function, whose slope says what its derivative is.
+/// [`sin_pi`] for use inside another function, which defines its own derivative.
 #[inline(always)]
 fn sin_pi_inside<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let (angle, even) = half_turns(x);
@@ -195,7 +198,7 @@ fn sin_pi_inside<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     even.select(sine, -sine)
 }
 
-/// `π·x` less the nearest half turns, and whether these are even.
+/// `π·x` less the nearest multiple of half a turn, and whether that multiple is even.
 #[inline(always)]
 fn half_turns<L: Lanes, P: Real>(x: Lane<L, P>) -> (Lane<L, P>, Lane<L, bool>) {
     let near = x.round();
@@ -203,7 +206,7 @@ fn half_turns<L: Lanes, P: Real>(x: Lane<L, P>) -> (Lane<L, P>, Lane<L, bool>) {
     ((x - near) * PI, half.eq(half.round()))
 }
 
-/// `1 − x` where it is reflected, in two words, or else `x`.
+/// `1 − x` if it is reflected, else `x`, as a double-double.
 #[inline(always)]
 fn turned<L: Lanes>(reflected: Lane<L, bool>, x: Lane<L, f64>) -> Double<L, f64> {
     let other = Double::sum(Lane::one(), -x);
@@ -219,9 +222,9 @@ fn is_pole<L: Lanes>(x: Lane<L, f64>) -> Lane<L, bool> {
 #[inline(always)]
 fn gamma<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let reflected = x.lt(Lane::real(0.5));
-    // Where the result is 0 or ∞ at the latest.
-    let held = super::clamp(x, Lane::real(-190.0), Lane::real(180.0));
-    let [z, product] = moved_up(turned(reflected, held));
+    // The bounds beyond which the result is 0 or ∞ in any case.
+    let clamped = clamp(x, Lane::real(-190.0), Lane::real(180.0));
+    let [z, product] = moved_up(turned(reflected, clamped));
     let (k, power) = exp_double(stirling(z));
     let value = power.normal().div(product.normal());
     let above = k.scale(value.value());
@@ -234,7 +237,7 @@ fn gamma<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     x.abs().lt(Lane::real(1e-20)).select(1.0 / x, y)
 }
 
-/// `e · p(e)` in two words.
+/// `e · p(e)` as a double-double.
 #[inline(always)]
 fn factor<L: Lanes, R: Real, const K: usize, const N: usize>(
     e: Double<L, f64>,
@@ -244,10 +247,10 @@ fn factor<L: Lanes, R: Real, const K: usize, const N: usize>(
     long_poly::<L, R, K, N>(e, lead, rest).mul(e)
 }
 
-/// `lnΓ(v)` for `v > 0` in two words, to about 2^-58 for results of type `f64`.
+/// `lnΓ(v)` for `v > 0` as a double-double, to about 2^-58 for results of type `f64`.
 #[inline(always)]
 fn ln_gamma_above<L: Lanes, R: Real>(v: Double<L, f64>) -> Double<L, f64> {
-    // Around 1 and 2 without these zeros.
+    // Around 1 and 2, with these zeros factored out.
     let [e, f] = [-1.0, -2.0].map(|end| Double::fast_sum(v.hi + end, v.lo));
     let near = Double::select(
         e.hi.lt(Lane::real(0.5)),
@@ -273,20 +276,20 @@ fn ln_gamma<L: Lanes, R: Real>(x: Lane<L, f64>) -> Lane<L, f64> {
     } else {
         negative.select(ln_gamma_below(x), ln_gamma_above::<L, R>(Double::new(x, Lane::zero())).value())
     };
-    // There 1/x, and what is too small for the steps on the way.
-    let y = x.abs().lt(Lane::real(1e-20)).select(-x.abs().ln(), y) + 0.0; // −0 is nowhere
+    // There the result is 1/x, or x is too small for the intermediate steps.
+    let y = x.abs().lt(Lane::real(1e-20)).select(-x.abs().ln(), y) + 0.0; // + 0.0: no result is −0
     let y = (is_pole(x) | x.abs().gt(Lane::real(2.5563e305))).select(Lane::highest(), y);
     x.is_nan().select(x, y)
 }
 
-/// `ln |Γ(x)|` for `x > 0`, and whether it is not.
+/// `ln |Γ(x)|` for `x > 0`, and whether `x` is outside that range.
 #[inline(always)]
 fn ln_gamma_quick<L: Lanes, R: Real>(x: Lane<L, f64>) -> (Lane<L, f64>, Lane<L, bool>) {
     let y = ln_gamma_above::<L, R>(Double::new(x, Lane::zero())).value() + 0.0;
     (y, !(x.gt(Lane::real(1e-20)) & x.lt(Lane::real(2.5563e305))))
 }
 
-/// `ψ(v)` for `v > 0` in two words, to about 2^-58 for results of type `f64`.
+/// `ψ(v)` for `v > 0` as a double-double, to about 2^-58 for results of type `f64`.
 #[inline(always)]
 fn psi_above<L: Lanes, R: Real>(v: Double<L, f64>) -> Double<L, f64> {
     let zero = ZERO.map(Lane::<L, f64>::real);
@@ -330,7 +333,7 @@ fn psi<L: Lanes, R: Real>(x: Lane<L, f64>) -> Lane<L, f64> {
     x.eq(Lane::highest()).select(x, y)
 }
 
-/// `ψ(x)` for `x > 0`, and whether it is not.
+/// `ψ(x)` for `x > 0`, and whether `x` is outside that range.
 #[inline(always)]
 fn psi_quick<L: Lanes, R: Real>(x: Lane<L, f64>) -> (Lane<L, f64>, Lane<L, bool>) {
     (
@@ -353,7 +356,7 @@ fn psi_1<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let square = inverse * inverse;
     let above =
         steps + (inverse + square.mul_add(Lane::real(0.5), square * inverse * poly(square, TRIGAMMA)));
-    // Not by `sin_pi_inside`: this is differentiated for second derivatives.
+    // Not by `sin_pi_inside`, because second derivatives differentiate this.
     let ratio = PI / sin_pi(x);
     let y = reflected.select(ratio * ratio - above, above);
     let y = is_pole(x).select(Lane::highest(), y);
@@ -378,13 +381,13 @@ macro_rules! gamma_functions {
                 $body.cast()
             }
             #[inline(always)]
-            fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
+            fn fast<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
                 let $q = x.cast::<f64>();
                 let (y, doubt) = $quick;
                 (y.cast(), doubt)
             }
             #[inline(always)]
-            fn slope<L: Lanes, P: Real>([$x]: [Lane<L, P>; 1], $y: Lane<L, P>) -> [Lane<L, P>; 1] {
+            fn derivative<L: Lanes, P: Real>([$x]: [Lane<L, P>; 1], $y: Lane<L, P>) -> [Lane<L, P>; 1] {
                 [$slope]
             }
         }
@@ -400,7 +403,8 @@ gamma_functions! {
 }
 
 impl<L: Lanes, P: Real> Lane<L, P> {
-    /// `Γ(x)`, to 1 (`f32`) or 1.5 (`f64`) units in the last place. NaN at negative integers and −∞, ±∞ at ±0.
+    /// `Γ(x)`, to 1 (`f32`) or 1.5 (`f64`) units in the last place. NaN at negative integers and −∞, ±∞ at
+    /// ±0.
     #[inline(always)]
     pub fn gamma(self) -> Self {
         self.call::<GammaFn>()
@@ -410,12 +414,13 @@ impl<L: Lanes, P: Real> Lane<L, P> {
     pub fn lgamma(self) -> Self {
         self.call::<LgammaFn>()
     }
-    /// `ψ(x) = Γ′(x)/Γ(x)`, to 1 unit in the last place, near its zeros too. ∓∞ at ±0, NaN at negative integers and −∞.
+    /// `ψ(x) = Γ′(x)/Γ(x)`, to 1 unit in the last place, near its zeros too. ∓∞ at ±0, NaN at negative
+    /// integers and −∞.
     #[inline(always)]
     pub fn digamma(self) -> Self {
         self.call::<DigammaFn>()
     }
-    /// `ψ′(x)`, the slope of [`digamma`](Lane::digamma): to about 4 units in the last place for `x > 0`.
+    /// `ψ′(x)`, the derivative of [`digamma`](Lane::digamma): to about 4 units in the last place for `x > 0`.
     #[inline(always)]
     pub(crate) fn trigamma(self) -> Self {
         psi_1(self.cast()).cast()

@@ -1,18 +1,21 @@
 //! `sinh`, `cosh`, `tanh`.
 //!
-//! `sinh` and `cosh` by the addition theorem around `k·ln2`, where both are exact; `tanh` from `e^{2|x|} − 1` in two words.
+//! `sinh` and `cosh` use the addition theorem around `k·ln2`, where both are exact; `tanh` uses
+//! `e^{2|x|} − 1` as a double-double.
 // Imports: `scalar`.
 
+use super::bits::{pick, sign, signed, single};
+use super::double_double::Double;
 use super::exp::{Exponent, LN_2, half_exp_m1, reduce};
 use super::logistic::LogisticDensityFn;
-use super::{Double, pick, poly, sign, signed, single};
+use super::polynomial::poly;
 use crate::scalar::{Function, Lane, Lanes, Real};
 use std::f64::consts::LOG2_E;
 
-/// `sinh x / 2` and `cosh x / 2` for `x ≥ 0`, so that they overflow only where the result does.
+/// `sinh x / 2` and `cosh x / 2` for `x ≥ 0`. The halves overflow only where the result does.
 #[inline(always)]
 fn half_sinh_cosh<L: Lanes, P: Real>(x: Lane<L, P>) -> [Lane<L, P>; 2] {
-    // The result is infinite there, and 2^(k − 2) still a number.
+    // The result is infinite there, and 2^(k − 2) is still a number.
     let end = pick::<L, P>(89.5, 710.6);
     let (k, r) = reduce(end.lt(x).select(end, x));
     let sum = r.value();
@@ -44,7 +47,7 @@ fn half_sinh_cosh<L: Lanes, P: Real>(x: Lane<L, P>) -> [Lane<L, P>; 2] {
     let up = k.power(-2);
     let down = k.float.lt(Lane::real(100.0)).select(k.inverse_power(-2), Lane::zero());
     let (cosh, sinh) = (Double::fast_sum(up, down), Double::fast_sum(up, -down));
-    // a·cosh r + b·sinh r, with a + b·r the bulk of it.
+    // a·cosh r + b·sinh r, of which a + b·r is the largest part.
     let combine = |a: Double<L, P>, b: Double<L, P>| {
         let bulk = a.add_smaller(b.mul_float(r.hi));
         bulk.hi + a.hi.mul_add(even, b.hi.mul_add(odd, bulk.lo))
@@ -68,12 +71,12 @@ impl Function<1> for SinhFn {
     fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
         let magnitude = x.abs();
         let [half, _] = half_sinh_cosh(magnitude);
-        // Halving would lose the last bit of a subnormal.
+        // Halving would drop the last bit of a subnormal.
         let tiny = magnitude.lt(pick(1e-10, 1e-20));
         signed(tiny.select(magnitude, half + half), sign(x))
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [x.cosh()]
     }
 }
@@ -96,12 +99,12 @@ impl Function<1> for CoshFn {
         half + half
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [x.sinh()]
     }
 }
 
-/// `tanh x` for an `x ≥ 0` of type `f32`: near 0 an odd polynomial, further out `1 − 2/(e^{2x} + 1)`.
+/// `tanh x` for an `x ≥ 0` of type `f32`: an odd polynomial near 0, `1 − 2/(e^{2x} + 1)` further out.
 #[inline(always)]
 fn tanh_f32<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
     let square = x * x;
@@ -110,7 +113,7 @@ fn tanh_f32<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
         [-0.33333322, 0.13332981, -0.053929474, 0.021664094, -0.008265465, 0.0025834409, -0.00045571788],
     );
     let near = (x * square).mul_add(bend, x);
-    // x = k·ln2/2 + r, where large k need no more digits; then (e^{2r} − 1)/2.
+    // x = k·ln2/2 + r, where a large k needs no second word; then (e^{2r} − 1)/2.
     let end = Lane::real(9.1);
     let limited = end.lt(x).select(end, x);
     let k = Exponent::nearest(limited, 2.0 * LOG2_E);
@@ -143,19 +146,19 @@ impl Function<1> for TanhFn {
         let limited = bound.lt(magnitude).select(bound, magnitude);
         // With h = (e^{2|x|} − 1) / 2:  tanh = h / (h + 1).
         let (half, _) = half_exp_m1(limited + limited);
-        // Where 1 is too small beside `half` for a fast sum, the quotient is 1 all the same.
+        // If 1 is too small against `half` for a fast sum, the quotient is 1 anyway.
         let below = Double::fast_sum(Lane::one(), half.hi);
         let y = half.div(Double::new(below.hi, below.lo + half.lo)).value();
         signed(y, sign(x))
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
-        // 1/cosh² x; 1 − y² has no digits left in the tails.
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+        // 1/cosh² x; 1 − y² cancels in the tails.
         [(x * 2.0).call::<LogisticDensityFn>() * 4.0]
     }
 }
 
-/// `x − tanh x`; a function, since a difference of slopes has no digits left near 0.
+/// `x − tanh x`. It is a function because a difference of derivatives cancels near 0.
 pub struct TanhShrinkFn;
 
 impl Function<1> for TanhShrinkFn {
@@ -165,7 +168,7 @@ impl Function<1> for TanhShrinkFn {
         x - x.tanh()
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         let y = x.tanh();
         [y * y]
     }

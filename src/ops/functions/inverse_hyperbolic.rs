@@ -1,12 +1,13 @@
-//! `asinh`, `acosh`, `atanh`: each the logarithm of `1 + a`, with `a` in two words.
+//! `asinh`, `acosh`, `atanh`: each the logarithm of `1 + a`, with `a` as a double-double.
 // Imports: `scalar`.
 
+use super::bits::{nan, pick, sign, signed};
+use super::double_double::Double;
 use super::inverse_trig::one_minus_square;
 use super::log::ln_sum;
-use super::{Double, nan, pick, sign, signed};
 use crate::scalar::{Function, Lane, Lanes, Real};
 
-/// From here on `asinh x` and `acosh x` are `ln 2x`, and squares are not taken.
+/// From here on `asinh x` and `acosh x` are `ln 2x`, which avoids the overflow of squares.
 #[inline(always)]
 fn large<L: Lanes, P: Real>() -> Lane<L, P> {
     pick(8192.0, 1_073_741_824.0)
@@ -37,20 +38,20 @@ impl Function<1> for AsinhFn {
     #[inline(always)]
     fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
         let magnitude = x.abs();
-        let held = large().lt(magnitude).select(large(), magnitude);
+        let clamped = large().lt(magnitude).select(large(), magnitude);
         // a = x + x² / (1 + √(1 + x²)).
-        let square = Double::product(held, held);
+        let square = Double::product(clamped, clamped);
         let below = Double::sum(Lane::one(), square.hi);
         let root = Double::new(below.hi, below.lo + square.lo).sqrt();
         let below = Double::fast_sum(root.hi, Lane::one());
-        let a = Double::new(held, Lane::zero())
+        let a = Double::new(clamped, Lane::zero())
             .add_smaller(square.div(Double::new(below.hi, below.lo + root.lo)));
         let y = ln_1p_or_twice(magnitude, a);
         let tiny = magnitude.lt(pick(1e-5, 1e-10));
         signed(tiny.select(magnitude, y), sign(x))
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [1.0 / x.hypot(Lane::one())]
     }
 }
@@ -69,16 +70,16 @@ impl Function<1> for AcoshFn {
     const NAME: &'static str = "acosh";
     #[inline(always)]
     fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
-        let held = large().lt(x).select(large(), x);
+        let clamped = large().lt(x).select(large(), x);
         // a = t + √(t·(t + 2)) with t = x − 1.
-        let t = Double::fast_sum(held, Lane::real(-1.0));
-        let root = t.mul(Double::fast_sum(held, Lane::one())).sqrt();
+        let t = Double::fast_sum(clamped, Lane::real(-1.0));
+        let root = t.mul(Double::fast_sum(clamped, Lane::one())).sqrt();
         let y = ln_1p_or_twice(x, root.add_smaller(t));
         let y = x.eq(Lane::one()).select(Lane::zero(), y);
         x.lt(Lane::one()).select(nan(), y)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [1.0 / ((x - 1.0).sqrt() * (x + 1.0).sqrt())]
     }
 }
@@ -108,7 +109,7 @@ impl Function<1> for AtanhFn {
         signed(magnitude.gt(one).select(nan(), y), sign(x))
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [1.0 / one_minus_square(x)]
     }
 }

@@ -1,41 +1,44 @@
 //! `asin`, `acos`, `atan`, `atan2`.
 //!
-//! `asin` by an odd polynomial up to 1/2 and by half angles above; `atan` of a quotient that is at most
-//! `tan π/8`, after another quotient has taken off `π/4`.
+//! `asin` is an odd polynomial up to 1/2 and uses half angles above. `atan` takes a quotient that is at most
+//! `tan π/8`, after another quotient has removed `π/4`.
 // Imports: `scalar`.
 
-use super::{Double, exponent_mask, pick, poly, sign, signed, single, word};
+use super::bits::{clamp, exponent_mask, pick, sign, signed, single, word};
+use super::double_double::Double;
+use super::polynomial::poly;
 use crate::scalar::{Function, IntoLane, Lane, Lanes, Real};
 
-/// `π` in two words.
+/// `π` as a double-double.
 const PI: [[f64; 2]; 2] =
     [[3.1415927410125732, -8.742277657347586e-08], [std::f64::consts::PI, 1.2246467991473532e-16]];
 
-/// `π · part` in two words, for a power of two.
+/// `π · part` as a double-double, for a power of two.
 #[inline(always)]
 fn pi<L: Lanes, P: Real>(part: f64) -> Double<L, P> {
     Double::literal(PI[0].map(|x| x * part), PI[1].map(|x| x * part))
 }
 
-/// `mask ? a : b`, of both words.
+/// `mask ? a : b`, for both words.
 #[inline(always)]
 fn choose<L: Lanes, P: Real>(mask: Lane<L, bool>, a: Double<L, P>, b: Double<L, P>) -> Double<L, P> {
     Double::new(mask.select(a.hi, b.hi), mask.select(a.lo, b.lo))
 }
 
-/// Two words that are 0.
+/// The double-double 0.
 #[inline(always)]
 fn none<L: Lanes, P: Real>() -> Double<L, P> {
     Double::new(Lane::zero(), Lane::zero())
 }
 
-/// `asin |x|` for `|x| < 1/2`, above that `asin √((1 − |x|) / 2)`, half of `acos |x|`; and whether it is the latter.
+/// `asin |x|` for `|x| < 1/2`, above that `asin √((1 − |x|) / 2)`, half of `acos |x|`; and whether it is the
+/// latter.
 #[inline(always)]
 fn asin_or_half_acos<L: Lanes, P: Real>(magnitude: Lane<L, P>) -> (Lane<L, bool>, Double<L, P>) {
     let high = magnitude.ge(Lane::real(0.5));
     let z = high.select((1.0 - magnitude) * 0.5, magnitude * magnitude);
     let w = high.select(z.sqrt(), magnitude);
-    // What the root loses; the small number keeps 0 / 0 away.
+    // The rounding error of the root; the small number prevents 0 / 0.
     let lost = high.select((-w).mul_add(w, z) / (w + w + 1e-30), Lane::zero());
     let cubic = if single::<P>() {
         poly(z, [0.16666754, 0.074952416, 0.045477103, 0.024147572, 0.042218618])
@@ -62,7 +65,7 @@ fn asin_or_half_acos<L: Lanes, P: Real>(magnitude: Lane<L, P>) -> (Lane<L, bool>
     (high, Double::new(w, (w * z).mul_add(cubic, lost)))
 }
 
-/// `atan(num / den)` for `0 ≤ num ≤ den` in the middle of the range of `P`, two words.
+/// `atan(num / den)` as a double-double, for `0 ≤ num ≤ den` in the middle of the range of `P`.
 #[inline(always)]
 fn atan_quotient<L: Lanes, P: Real>(num: Lane<L, P>, den: Lane<L, P>) -> Double<L, P> {
     let turn = num.gt(den * 0.41421356237309503);
@@ -114,12 +117,12 @@ impl Function<1> for AsinFn {
         signed(y, sign(x))
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [1.0 / one_minus_square(x).sqrt()]
     }
 }
 
-/// `1 − x²`; a function, since the product rule has no digits left near 0.
+/// `1 − x²`. It is a function because the product rule cancels near 0.
 struct OneMinusSquareFn;
 
 impl Function<1> for OneMinusSquareFn {
@@ -129,12 +132,12 @@ impl Function<1> for OneMinusSquareFn {
         (1.0 - x) * (1.0 + x)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [x * -2.0]
     }
 }
 
-/// `1 − x²`, with all digits near ±1.
+/// `1 − x²`, accurate near ±1.
 #[inline(always)]
 pub(super) fn one_minus_square<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
     x.call::<OneMinusSquareFn>()
@@ -162,7 +165,7 @@ impl Function<1> for AcosFn {
         base.add_smaller(angle.scale(factor)).value()
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [-1.0 / one_minus_square(x).sqrt()]
     }
 }
@@ -185,31 +188,32 @@ impl Function<1> for AtanFn {
         let magnitude = x.abs();
         // Beyond 2^60 the result is π/2, rounded.
         let end = Lane::real(2f64.powi(60));
-        let held = end.lt(magnitude).select(end, magnitude);
+        let clamped = end.lt(magnitude).select(end, magnitude);
         let above = magnitude.gt(one);
-        let angle = atan_quotient(above.select(one, held), above.select(held, one));
+        let angle = atan_quotient(above.select(one, clamped), above.select(clamped, one));
         let factor = above.select(-one, one);
         signed(choose(above, pi(0.5), none()).add_smaller(angle.scale(factor)).value(), sign(x))
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [1.0 / x.mul_add(x, Lane::one())]
     }
 }
 
-/// `num / den` of `atan2`, `0 ≤ num ≤ den`, moved to the middle of the range: 0/0 as 0/1, ∞/∞ as 1/1, x/∞ as 0/1.
+/// `num / den` of `atan2`, `0 ≤ num ≤ den`, scaled to the middle of the range: 0/0 as 0/1, ∞/∞ as 1/1, x/∞ as
+/// 0/1.
 #[inline(always)]
 fn centered<L: Lanes, P: Real>(num: Lane<L, P>, den: Lane<L, P>) -> [Lane<L, P>; 2] {
     let (zero, one, infinity) = (Lane::zero(), Lane::one(), Lane::highest());
-    let held = super::clamp(den, pick(1e-37, 1e-307), pick(4e37, 4e307));
-    let exponent = held.to_bits() & word::<L, P>(exponent_mask::<P>());
+    let clamped = clamp(den, pick(1e-37, 1e-307), pick(4e37, 4e307));
+    let exponent = clamped.to_bits() & word::<L, P>(exponent_mask::<P>());
     let scale = Lane::from_bits(word::<L, P>((2 * P::BIAS as u64) << P::FRACTION) - exponent);
     let edge = den.eq(zero) | den.eq(infinity);
     let num = edge.select(num.eq(infinity).select(one, zero), num * scale);
     [num, edge.select(one, den * scale)]
 }
 
-/// `atan2(y, x)` short of NaN and the sign of `y`.
+/// `atan2(y, x)` without the case of NaN and the sign of `y`.
 #[inline(always)]
 fn angle<L: Lanes, P: Real>(y: Lane<L, P>, x: Lane<L, P>) -> Lane<L, P> {
     let (a, b) = (y.abs(), x.abs());
@@ -240,7 +244,7 @@ impl Function<2> for Atan2Fn {
         (x.is_nan() | y.is_nan()).select(x + y, signed(magnitude, sign(y)))
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([y, x]: [Lane<L, P>; 2], _: Lane<L, P>) -> [Lane<L, P>; 2] {
+    fn derivative<L: Lanes, P: Real>([y, x]: [Lane<L, P>; 2], _: Lane<L, P>) -> [Lane<L, P>; 2] {
         let radius = x.hypot(y);
         [x / radius / radius, -y / radius / radius]
     }
@@ -262,8 +266,8 @@ impl<L: Lanes, P: Real> Lane<L, P> {
     pub fn atan(self) -> Self {
         self.call::<AtanFn>()
     }
-    /// The angle of the point `(x, self)`, from −π to π, to 1 unit in the last place: `y.atan2(x)`. Zeros and infinities
-    /// as in C.
+    /// The angle of the point `(x, self)`, from −π to π, to 1 unit in the last place: `y.atan2(x)`. Zeros and
+    /// infinities as in C.
     #[inline(always)]
     pub fn atan2(self, x: impl IntoLane<L, P>) -> Self {
         self.call2::<Atan2Fn>(x.into_lane())

@@ -1,21 +1,24 @@
 //! `ln`, `log2`, `log10`, `ln_1p`.
 //!
-//! `x = 2^k · (1 + f)` with `√½ ≤ 1 + f < √2`; `ln(1 + f) = f − f²/2 + …`, where `f` is exact and the rest small beside it.
+//! `x = 2^k · (1 + f)` with `√½ ≤ 1 + f < √2`; `ln(1 + f) = f − f²/2 + …`, where `f` is exact and the
+//! remaining terms are small against it.
 // Imports: `scalar`.
 
-use super::{Double, nan, one_bits, pick, poly, single, word};
+use super::bits::{nan, one_bits, pick, power_of_two, single, word};
+use super::double_double::Double;
+use super::polynomial::poly;
 use crate::scalar::{Function, Lane, Lanes, Real};
 
-/// `ln 2`: a first word of so few bits that its product with an exponent is exact, and the rest.
+/// `ln 2`: a first word with few enough bits that its product with an exponent is exact, and the remainder.
 const LN_2: [[f64; 2]; 2] =
     [[0.693145751953125, 1.428606765330187e-06], [0.6931471805601177, -1.7239444525614835e-13]];
-/// `log₁₀ 2`, likewise.
+/// `log₁₀ 2`, in the same form.
 const LOG10_2: [[f64; 2]; 2] =
     [[0.301025390625, 4.605039066518657e-06], [0.3010299956640665, -8.532344317057107e-14]];
-/// `1 / ln 2` in two words.
+/// `1 / ln 2` as a double-double.
 const LOG2_E: [[f64; 2]; 2] =
     [[1.4426950216293335, 1.925963033500011e-08], [std::f64::consts::LOG2_E, 2.0355273740931033e-17]];
-/// `1 / ln 10` in two words.
+/// `1 / ln 10` as a double-double.
 const LOG10_E: [[f64; 2]; 2] =
     [[0.4342944920063019, -1.0103049952192578e-08], [std::f64::consts::LOG10_E, 1.098319650216765e-17]];
 
@@ -36,12 +39,12 @@ pub(super) struct Parts<L: Lanes, P: Real> {
 }
 
 impl<L: Lanes, P: Real> Parts<L, P> {
-    /// Of a positive normal number.
+    /// The parts of a positive normal number.
     #[inline(always)]
     pub(super) fn normal(x: Lane<L, P>) -> Self {
         let bits = x.to_bits() + word::<L, P>(one_bits::<P>() - sqrt_half::<P>());
         let biased = bits.shr(P::FRACTION);
-        // Below 2^FRACTION integers are the low bits of floats.
+        // Integers below 2^FRACTION are the low bits of floats.
         let ulp_one = 2f64.powi(P::FRACTION as i32);
         let fraction = word::<L, P>((1 << P::FRACTION) - 1);
         let carrier = word::<L, P>(((P::BIAS as u64) + P::FRACTION as u64) << P::FRACTION);
@@ -52,7 +55,8 @@ impl<L: Lanes, P: Real> Parts<L, P> {
         }
     }
 
-    /// Of any positive finite number, subnormal ones too; `biased` is not corrected for these.
+    /// The parts of any positive finite number, subnormal numbers included; `biased` is not corrected for
+    /// these.
     #[inline(always)]
     pub(super) fn of(x: Lane<L, P>) -> Self {
         let small = x.lt(pick(f32::MIN_POSITIVE as f64, f64::MIN_POSITIVE));
@@ -65,7 +69,7 @@ impl<L: Lanes, P: Real> Parts<L, P> {
     /// `2^(1 − k)`.
     #[inline(always)]
     fn twice_inverse_power(&self) -> Lane<L, P> {
-        super::power_of_two(word::<L, P>(2 * P::BIAS as u64 + 1) - self.biased)
+        power_of_two(word::<L, P>(2 * P::BIAS as u64 + 1) - self.biased)
     }
 }
 
@@ -117,7 +121,7 @@ fn finalize<L: Lanes, P: Real>(k: Lane<L, P>, f: Lane<L, P>, tail: Lane<L, P>) -
     head.hi + (head.lo + k.mul_add(ln_2.lo, tail))
 }
 
-/// The value at 0, below 0, at ∞ and for NaN, or else `y`.
+/// The special values at 0, below 0, at ∞ and for NaN, or else `y`.
 #[inline(always)]
 fn with_edges<L: Lanes, P: Real>(x: Lane<L, P>, y: Lane<L, P>) -> Lane<L, P> {
     let y = x.lt(Lane::highest()).select(y, x);
@@ -125,7 +129,7 @@ fn with_edges<L: Lanes, P: Real>(x: Lane<L, P>, y: Lane<L, P>) -> Lane<L, P> {
     x.eq(Lane::zero()).select(Lane::lowest(), y)
 }
 
-/// `log_b x` from `log_b e` and `log_b 2`, each in two words.
+/// `log_b x` from `log_b e` and `log_b 2`, both double-doubles.
 #[inline(always)]
 fn other_base<L: Lanes, P: Real>(x: Lane<L, P>, e: Double<L, P>, two: Double<L, P>) -> Lane<L, P> {
     let parts = Parts::of(x);
@@ -135,14 +139,15 @@ fn other_base<L: Lanes, P: Real>(x: Lane<L, P>, e: Double<L, P>, two: Double<L, 
     with_edges(x, head.hi + (head.lo + parts.exponent.mul_add(two.lo, ln.lo)))
 }
 
-/// `ln(base + a) + k·ln2` for a positive sum, `a` in two words: with `base = 1` relatively accurate near 0.
+/// `ln(base + a) + k·ln2` for a positive sum and a double-double `a`; with `base = 1` relatively accurate
+/// near 0.
 #[inline(always)]
 pub(super) fn ln_sum<L: Lanes, P: Real>(base: Lane<L, P>, a: Double<L, P>, k: Lane<L, P>) -> Lane<L, P> {
     let sum = Double::sum(base, a.hi);
     let parts = Parts::normal(sum.hi);
     let f = parts.mantissa - 1.0;
     let f_lo = (sum.lo + a.lo) * 0.5 * parts.twice_inverse_power();
-    // What rounding f + f_lo loses counts with the slope there, about -f.
+    // The rounding error of f + f_lo counts with the derivative there, about -f.
     let whole = f + f_lo;
     let lost = (f - whole) + f_lo;
     finalize(parts.exponent + k, f, (-whole).mul_add(lost, f_lo) + beyond_linear(whole))
@@ -167,14 +172,14 @@ impl Function<1> for LnFn {
         with_edges(x, finalize(parts.exponent, f, beyond_linear(f)))
     }
     #[inline(always)]
-    fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
+    fn fast<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
         let parts = Parts::normal(x);
         let f = parts.mantissa - 1.0;
         let is_normal = x.gt(pick(f32::MIN_POSITIVE as f64, f64::MIN_POSITIVE)) & x.lt(Lane::highest());
         (finalize(parts.exponent, f, beyond_linear(f)), !is_normal)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [1.0 / x]
     }
 }
@@ -196,7 +201,7 @@ impl Function<1> for Log2Fn {
         other_base(x, Double::literal(LOG2_E[0], LOG2_E[1]), Double::new(Lane::one(), Lane::zero()))
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [std::f64::consts::LOG2_E / x]
     }
 }
@@ -218,7 +223,7 @@ impl Function<1> for Log10Fn {
         other_base(x, Double::literal(LOG10_E[0], LOG10_E[1]), Double::literal(LOG10_2[0], LOG10_2[1]))
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [std::f64::consts::LOG10_E / x]
     }
 }
@@ -238,14 +243,14 @@ impl Function<1> for Ln1pFn {
     #[inline(always)]
     fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
         let y = ln_sum(Lane::one(), Double::new(x, Lane::zero()), Lane::zero());
-        // Below half a unit of 1, `x` itself: keeps subnormals and the sign of zero.
+        // Below half a unit of 1 the result is `x` itself, which keeps subnormals and the sign of zero.
         let y = x.abs().lt(pick(1e-8, 1e-17)).select(x, y);
         let y = x.lt(Lane::highest()).select(y, x);
         let y = x.lt(Lane::real(-1.0)).select(nan(), y);
         x.eq(Lane::real(-1.0)).select(Lane::lowest(), y)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [1.0 / (x + 1.0)]
     }
 }
@@ -266,7 +271,7 @@ impl<L: Lanes, P: Real> Lane<L, P> {
     pub fn log10(self) -> Self {
         self.call::<Log10Fn>()
     }
-    /// `ln(1 + x)` without the cancellation near 0, to 1 unit in the last place.
+    /// `ln(1 + x)` without cancellation near 0, to 1 unit in the last place.
     #[inline(always)]
     pub fn ln_1p(self) -> Self {
         self.call::<Ln1pFn>()

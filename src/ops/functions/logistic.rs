@@ -1,25 +1,27 @@
-//! `sigmoid`, `silu` and `gelu`, which multiply by it.
+//! `sigmoid`, and `silu` and `gelu`, which multiply by a sigmoid.
 //!
-//! All are `n / (1 + e^u)` or close to it: numerator and denominator are scaled by one power of two, chosen so that
-//! neither leaves the range of normal numbers; so the one division rounds results down to the subnormals. Where `u`
-//! is large its own error counts `u` times, hence its second word.
+//! All have the form `n / (1 + e^u)` or a similar one. Numerator and denominator are scaled by one power of
+//! two, chosen to keep both in the range of normal numbers; the only division then rounds results down to the
+//! subnormals. An error of a large `u` counts `u` times, hence the second word of `u`.
 // Imports: `scalar`.
 
+use super::bits::{clamp, pick, single};
+use super::double_double::Double;
 use super::error_function::{erfc_scaled, excess};
 use super::exp::{Exponent, exp_double, exp_m1_reduced, reduce};
-use super::{Double, pick, poly, single};
+use super::polynomial::poly;
 use crate::scalar::{Function, Lane, Lanes, Real};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LOG2_E};
 
-/// What numerator and denominator are multiplied by: 1, or a small power of two where `e^u` may overflow.
+/// The scale of numerator and denominator: 1, or a small power of two where `e^u` may overflow.
 struct Scale<L: Lanes, P: Real> {
     factor: Lane<L, P>,
-    /// Added to the exponent of `e^u`.
+    /// The term added to the exponent of `e^u`.
     offset: Lane<L, P::Bits>,
 }
 
 impl<L: Lanes, P: Real> Scale<L, P> {
-    /// The small one where `large` holds.
+    /// The small scale where `large` holds.
     #[inline(always)]
     fn of(large: Lane<L, bool>) -> Self {
         let small: i64 = if single::<P>() { -64 } else { -512 };
@@ -30,11 +32,11 @@ impl<L: Lanes, P: Real> Scale<L, P> {
     }
 }
 
-/// `(1 + e^(−x))` and a number, both scaled.
+/// A number over `1 + e^(−x)`, both scaled.
 #[inline(always)]
 fn over_one_plus_exp<L: Lanes, P: Real>(over: Lane<L, P>, x: Lane<L, P>) -> Lane<L, P> {
-    // Beyond these the quotient is `over`, or 0.
-    let x = super::clamp(x, pick(-110.0, -760.0), Lane::real(41.0));
+    // Outside of these bounds the quotient is `over`, or 0.
+    let x = clamp(x, pick(-110.0, -760.0), Lane::real(41.0));
     let scale = Scale::of(x.lt(pick(-60.0, -600.0)));
     let (k, power) = if single::<P>() {
         let k = Exponent::nearest(x, -LOG2_E);
@@ -53,7 +55,7 @@ const EXP: [f64; 7] = [1.0, 1.0, 0.5, 0.16666487, 0.04166555, 0.008372415, 0.001
 /// `2^r` for `|r| ≤ 1/2`, to 2^-27.
 const EXP2: [f64; 7] = [1.0, 0.69314724, 0.24022655, 0.055502728, 0.009617064, 0.0013418492, 0.0001581804];
 
-/// `2^r − 1` likewise.
+/// `2^r − 1` for `|r| ≤ 1/2`, to 2^-27.
 const EXP2_M1: [f64; 7] = {
     let mut c = EXP2;
     c[0] = 0.0;
@@ -77,12 +79,13 @@ impl Function<1> for SigmoidFn {
         over_one_plus_exp(Lane::one(), x)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [x.call::<LogisticDensityFn>()]
     }
 }
 
-/// `e^(−x) / (1 + e^(−x))²`, the slope of `sigmoid`; a function, since the product rule has no digits left near 0.
+/// `e^(−x) / (1 + e^(−x))²`, the derivative of `sigmoid`. It is a function because the product rule cancels
+/// near 0.
 pub(super) struct LogisticDensityFn;
 
 impl Function<1> for LogisticDensityFn {
@@ -95,7 +98,7 @@ impl Function<1> for LogisticDensityFn {
         small / (below * below)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
         [-y * (x * 0.5).tanh()]
     }
 }
@@ -107,14 +110,14 @@ impl Function<1> for LogitFn {
     const NAME: &'static str = "logit";
     #[inline(always)]
     fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
-        // Around 1/2, where it is 0, by a quotient that is exact there.
+        // Around 1/2, where the result is 0, by a quotient that is exact there.
         let small = x.lt(0.25);
         let quotient = small.select(-x, (x * 2.0 - 1.0) / (1.0 - x));
         let log = quotient.ln_1p();
         small.select(x.ln() - log, log)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
         [y.is_nan().select(y, 1.0 / (x * (1.0 - x)))]
     }
 }
@@ -133,17 +136,17 @@ impl Function<1> for SiluFn {
     const NAME: &'static str = "silu";
     #[inline(always)]
     fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
-        // −∞ · 0 has no value, and the limit is −0: below the range x stands still too.
+        // −∞ · 0 has no value, and the limit is −0: below the range the factor x is clamped as well.
         let end = pick::<L, P>(-110.0, -760.0);
         let x = end.gt(x).select(end, x);
         over_one_plus_exp(x, x)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         let s = x.sigmoid();
         // s + x·s·(1 − s); the product has the limit 0 on both sides.
         let bound = pick::<L, P>(1e3, 1e4);
-        [(super::clamp(x, -bound, bound) * s).mul_add((-x).sigmoid(), s)]
+        [(clamp(x, -bound, bound) * s).mul_add((-x).sigmoid(), s)]
     }
 }
 
@@ -157,8 +160,8 @@ impl GeluFn {
     pub const ULP_F64: f64 = 1.5;
 }
 
-/// `Φ(−t)·e^(t²/2)·(t + 2.5)` to 2^-25 for `0 ≤ t ≤ 14.6`, in `1 − u·17.1/14.6` with `u = t / (t + 2.5)`: at the end of
-/// the tail, where all else errs most, only the first term counts.
+/// `Φ(−t)·e^(t²/2)·(t + 2.5)` to 2^-25 for `0 ≤ t ≤ 14.6`, in `1 − u·17.1/14.6` with `u = t / (t + 2.5)`. At
+/// the end of the tail, where the other factors have their largest errors, only the first term counts.
 const MILLS: [f64; 10] = [
     0.4650924315994994,
     0.4359204643933783,
@@ -177,7 +180,7 @@ const MILLS: [f64; 10] = [
 fn weighted_tail_f32<L: Lanes, P: Real>(t: Lane<L, P>) -> Lane<L, P> {
     let end = Lane::real(14.6);
     let t = end.lt(t).select(end, t);
-    // e^(−t²/2) = 2^(k + r); the rounding errors of the square and of the constant count in r.
+    // e^(−t²/2) = 2^(k + r); r includes the rounding errors of the square and of the constant.
     let [high, low] = [-0.7213475108146667, -9.629815167500055e-09].map(Lane::real);
     let square = Double::product(t, t);
     let k = Exponent::nearest(square.hi, -0.7213475108146667);
@@ -187,23 +190,23 @@ fn weighted_tail_f32<L: Lanes, P: Real>(t: Lane<L, P>) -> Lane<L, P> {
     k.scale(y.mul_add(poly(r, EXP2_M1), y))
 }
 
-/// `t/√2` in two words.
+/// `t/√2` as a double-double.
 #[inline(always)]
 pub(super) fn over_root_2<L: Lanes, P: Real>(t: Lane<L, P>) -> Double<L, P> {
     let s = Double::product(t, Lane::real(FRAC_1_SQRT_2));
     Double::new(s.hi, t.mul_add(Lane::real(-4.833646656726457e-17), s.lo))
 }
 
-/// `e^(s²)·erfc s` for `s ≥ 0.45` in two words.
+/// `e^(s²)·erfc s` for `s ≥ 0.45` as a double-double.
 #[inline(always)]
-pub(super) fn erfc_scaled_words<L: Lanes, P: Real>(s: Double<L, P>) -> Double<L, P> {
+pub(super) fn erfc_scaled_double<L: Lanes, P: Real>(s: Double<L, P>) -> Double<L, P> {
     let scaled = erfc_scaled(s.hi);
     let slope = (s.hi + s.hi).mul_add(scaled.hi, Lane::real(-FRAC_2_SQRT_PI));
     Double::new(scaled.hi, s.lo.mul_add(slope, scaled.lo))
 }
 
-/// `Φ(−t)`, or `t·Φ(−t)` if `weighted`, for `t ≥ 0` of type `f64`, in two words: the tail of the normal distribution, down to
-/// the subnormals.
+/// `Φ(−t)`, or `t·Φ(−t)` if `weighted`, for `t ≥ 0` of type `f64`, as a double-double: the tail of the normal
+/// distribution, down to the subnormals.
 #[inline(always)]
 pub(super) fn normal_tail<L: Lanes, P: Real>(t: Lane<L, P>, weighted: bool) -> Double<L, P> {
     let end = Lane::real(38.7);
@@ -214,7 +217,7 @@ pub(super) fn normal_tail<L: Lanes, P: Real>(t: Lane<L, P>, weighted: bool) -> D
     let near = Double::new(head.hi, head.lo - (excess(s.hi) + s.lo)).mul_float(half);
     let square = Double::product(t, t);
     let (k, power) = exp_double(square.scale(Lane::real(-0.5)));
-    let far = erfc_scaled_words(s).mul(power).mul_float(half).normal();
+    let far = erfc_scaled_double(s).mul(power).mul_float(half).normal();
     Double::select(s.hi.lt(Lane::real(0.5)), near.normal(), Double::new(k.scale(far.hi), k.scale(far.lo)))
 }
 
@@ -228,8 +231,8 @@ impl Function<1> for GeluFn {
         x.lt(Lane::zero()).select(-Lane::zero(), x) - tail
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
-        let x = super::clamp(x, Lane::real(-50.0), Lane::real(50.0));
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+        let x = clamp(x, Lane::real(-50.0), Lane::real(50.0));
         let density = (x * x * -0.5).exp() * 0.3989422804014327;
         [x.mul_add(density, (x * -FRAC_1_SQRT_2).erfc() * 0.5)]
     }
@@ -245,7 +248,8 @@ impl GeluTanhFn {
     pub const ULP_F64: f64 = 3.0;
 }
 
-/// `first + second·x²` in two words; `first` has so few bits that the rounding error of the sum is exact.
+/// `first + second·x²` as a double-double; `first` has few enough bits that the rounding error of the sum is
+/// exact.
 #[inline(always)]
 fn quadratic<L: Lanes, P: Real>(x: Lane<L, P>, first: [f64; 2], second: [f64; 2]) -> Double<L, P> {
     let [first, second] = [first, second].map(|c| c.map(Lane::<L, P>::real));
@@ -288,8 +292,8 @@ impl Function<1> for GeluTanhFn {
         x * scale.factor / power.mul_add(k.power_by(scale.offset), scale.factor)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
-        let x = super::clamp(x, Lane::real(-50.0), Lane::real(50.0));
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+        let x = clamp(x, Lane::real(-50.0), Lane::real(50.0));
         let square = x * x;
         let u = x * 1.595_769_121_605_731 * (square * 0.044715 + 1.0);
         let du = (square * 0.134145 + 1.0) * 1.595_769_121_605_731;
@@ -308,12 +312,14 @@ impl<L: Lanes, P: Real> Lane<L, P> {
     pub fn silu(self) -> Self {
         self.call::<SiluFn>()
     }
-    /// `x·Φ(x)` with the normal distribution `Φ`, to 4 (`f32`) or 1.5 (`f64`) units in the last place, tails included; −0 at −∞.
+    /// `x·Φ(x)` with the normal distribution `Φ`, to 4 (`f32`) or 1.5 (`f64`) units in the last place, tails
+    /// included; −0 at −∞.
     #[inline(always)]
     pub fn gelu(self) -> Self {
         self.call::<GeluFn>()
     }
-    /// The tanh form of [`gelu`](Lane::gelu), `x·sigmoid(2·√(2/π)·(x + 0.044715·x³))`, to 3 units in the last place.
+    /// The tanh form of [`gelu`](Lane::gelu), `x·sigmoid(2·√(2/π)·(x + 0.044715·x³))`, to 3 units in the last
+    /// place.
     #[inline(always)]
     pub fn gelu_tanh(self) -> Self {
         self.call::<GeluTanhFn>()

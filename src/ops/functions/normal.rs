@@ -1,14 +1,16 @@
 //! `erfinv`, and the normal distribution `ndtr` with its logarithm.
 // Imports: `scalar`.
 
-use super::error_function::{erfc_scaled, erfc_short, excess, tail_words};
+use super::bits::{clamp, nan, sign, signed, single};
+use super::double_double::Double;
+use super::error_function::{erfc_scaled, erfc_short, excess, tail_double};
 use super::log::ln_sum;
-use super::logistic::{erfc_scaled_words, normal_tail, over_root_2};
-use super::{Double, nan, poly, single};
+use super::logistic::{erfc_scaled_double, normal_tail, over_root_2};
+use super::polynomial::poly;
 use crate::scalar::{Function, Lane, Lanes, Real};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
-/// `erfinv(x)/x` to 2^-23 in `w − 2.5` with `w = −ln(1 − x²) ≤ 5`; form of Giles 2010.
+/// `erfinv(x)/x` to 2^-23 in `w − 2.5` with `w = −ln(1 − x²) ≤ 5`, in the form of Giles 2010.
 const CENTER: [f64; 9] = [
     1.5014094218180831,
     0.24664072652481964,
@@ -37,19 +39,20 @@ const TAIL: [f64; 13] = [
     -3.5357128934629356e-07,
 ];
 
-/// `√π/2` in two words.
+/// `√π/2` as a double-double.
 const HALF_ROOT_PI: [f64; 2] = [0.886226925452758, -3.8332932499128993e-17];
 
-/// The inverse of `erf` in `f64`: a start, and one step of Halley's method, which cubes its error.
+/// The inverse of `erf` in `f64`: a first approximation, and one step of Halley's method, which cubes its
+/// error.
 #[inline(always)]
 fn erf_inv<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let magnitude = x.abs();
     let rest = 1.0 - magnitude;
     let w = -(rest * (magnitude + 1.0)).ln();
     let start = w.lt(Lane::real(5.0)).select(poly(w - 2.5, CENTER), poly(w.sqrt() - 4.0, TAIL)) * magnitude;
-    // erf(start) − x, in the tail by what is missing to 1, which is exact there; what rounding takes off counts.
+    // erf(start) − x. In the tail it is (1 − x) − erfc(start), where 1 − x is exact; the low word counts.
     let middle = Double::sum(start, -magnitude);
-    let tail = tail_words(start);
+    let tail = tail_double(start);
     let error = magnitude
         .lt(Lane::real(0.65))
         .select(middle.hi + (middle.lo + excess(start)), (rest - tail.hi) - tail.lo);
@@ -60,10 +63,10 @@ fn erf_inv<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let y = magnitude.lt(Lane::real(1e-9)).select(line, y);
     let y = magnitude.eq(Lane::one()).select(Lane::highest(), y);
     let y = magnitude.le(Lane::one()).select(y, nan());
-    super::signed(y, super::sign(x))
+    signed(y, sign(x))
 }
 
-/// `Φ(x)`; of `f32` in `f64`, by the short form of `erfc`.
+/// `Φ(x)`; for `f32` it is computed in `f64`, by the short form of `erfc`.
 #[inline(always)]
 fn normal<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
     if single::<P>() {
@@ -88,17 +91,18 @@ const SCALED_FAR: [f64; 6] = [
 #[inline(always)]
 fn ln_normal<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let limit = Lane::real(1e150);
-    let held = limit.lt(x.abs()).select(limit, x.abs());
-    let s = over_root_2(held);
-    // Φ(−t) = e^(−t²/2)·(e^(s²)·erfc(s))/2: the square goes beside the logarithm, not through the exponential.
-    let scaled = erfc_scaled_words(s);
+    let clamped = limit.lt(x.abs()).select(limit, x.abs());
+    let s = over_root_2(clamped);
+    // Φ(−t) = e^(−t²/2)·(e^(s²)·erfc(s))/2: the square is added to the logarithm and does not pass through
+    // the exponential.
+    let scaled = erfc_scaled_double(s);
     let far = 1.0 / s.hi;
     let far = far.mul_add(far * far * poly(far * far, SCALED_FAR), far * SCALED_FAR_0);
     let scaled = Double::select(s.hi.gt(Lane::real(24.0)), Double::new(far, Lane::zero()), scaled);
     let left = (-0.5 * x).mul_add(x, ln_sum(Lane::zero(), scaled.scale(Lane::real(0.5)), Lane::zero()));
     // (1 + erf(x/√2))/2 around 0.
     let erf = Double::fast_sum(s.hi, s.lo + excess(s.hi));
-    let near = ln_sum(Lane::one(), erf.scale(super::signed(Lane::one(), super::sign(x))), Lane::real(-1.0));
+    let near = ln_sum(Lane::one(), erf.scale(signed(Lane::one(), sign(x))), Lane::real(-1.0));
     let tail = normal_tail(x.abs(), false);
     let right = ln_sum(Lane::one(), tail.scale(Lane::real(-1.0)), Lane::zero());
     let right = tail.hi.lt(Lane::real(1e-17)).select(-tail.value(), right);
@@ -107,10 +111,10 @@ fn ln_normal<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     x.eq(Lane::lowest()).select(x, y)
 }
 
-/// `φ(x)`; `x` is held where that is 0, so that at ±∞ its slope is 0.
+/// `φ(x)`. `x` is clamped in the range where the result is 0: its derivative at ±∞ is then 0.
 #[inline(always)]
 fn density<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
-    let x = super::clamp(x, Lane::real(-50.0), Lane::real(50.0));
+    let x = clamp(x, Lane::real(-50.0), Lane::real(50.0));
     (x * x * -0.5).exp() * 0.398_942_280_401_432_7
 }
 
@@ -118,10 +122,11 @@ fn density<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
 #[inline(always)]
 fn hazard<L: Lanes, P: Real>(x: Lane<L, P>, y: Lane<L, P>) -> Lane<L, P> {
     let left = x.lt(-1.0);
-    // Far to the left the exponent is a difference of large numbers; there by e^(s²)·erfc s with s = −x/√2.
+    // Far to the left the exponent is a difference of large numbers; there e^(s²)·erfc s with s = −x/√2 is
+    // used.
     let s = left.select(x, -1.0).cast::<f64>() * -FRAC_1_SQRT_2;
     let far = (0.797_884_560_802_865_4 / erfc_scaled(s).value()).cast();
-    let right = super::clamp(x, Lane::real(-1.0), Lane::real(50.0));
+    let right = clamp(x, Lane::real(-1.0), Lane::real(50.0));
     let near = (-left.select(Lane::zero(), y)).exp() * density(right);
     x.eq(Lane::lowest()).select(-x, left.select(far, near))
 }
@@ -143,7 +148,7 @@ macro_rules! normal {
                 $value
             }
             #[inline(always)]
-            fn slope<L: Lanes, P: Real>([$x]: [Lane<L, P>; 1], $y: Lane<L, P>) -> [Lane<L, P>; 1] {
+            fn derivative<L: Lanes, P: Real>([$x]: [Lane<L, P>; 1], $y: Lane<L, P>) -> [Lane<L, P>; 1] {
                 [$slope]
             }
         }
@@ -164,12 +169,13 @@ impl<L: Lanes, P: Real> Lane<L, P> {
     pub fn erfinv(self) -> Self {
         self.call::<ErfInvFn>()
     }
-    /// The normal distribution `Φ(x) = erfc(−x/√2)/2`, to 1 (`f32`) or 1.5 (`f64`) units in the last place, tails included.
+    /// The normal distribution `Φ(x) = erfc(−x/√2)/2`, to 1 (`f32`) or 1.5 (`f64`) units in the last place,
+    /// tails included.
     #[inline(always)]
     pub fn ndtr(self) -> Self {
         self.call::<NdtrFn>()
     }
-    /// `ln Φ(x)`, to 1 (`f32`) or 1.5 (`f64`) units in the last place, in the left tail as accurate as elsewhere.
+    /// `ln Φ(x)`, to 1 (`f32`) or 1.5 (`f64`) units in the last place, also in the left tail.
     #[inline(always)]
     pub fn log_ndtr(self) -> Self {
         self.call::<LogNdtrFn>()

@@ -1,21 +1,24 @@
 //! `powf`.
 //!
-//! `x^y = e^(y·ln x)`; the exponent may be 700, so `ln x` is computed in two words, to 2^-64 relative in `f64`.
+//! `x^y = e^(y·ln x)`. The exponent may be 700; `ln x` is therefore computed as a double-double, to 2^-64
+//! relative in `f64`.
 // Imports: `scalar`.
 
+use super::bits::{nan, sign, signed, single, word};
+use super::double_double::Double;
 use super::exp::exp_double;
 use super::log::Parts;
-use super::{Double, nan, poly, sign, signed, single, word};
+use super::polynomial::poly;
 use crate::scalar::{Function, IntoLane, Lane, Lanes, Real};
 
-/// `ln x` in two words for a positive finite `x`: `k·ln2 + 2·artanh(s)` with `s = (m − 1) / (m + 1)`.
+/// `ln x` as a double-double for a positive finite `x`: `k·ln2 + 2·artanh(s)` with `s = (m − 1) / (m + 1)`.
 #[inline(always)]
 pub(super) fn ln_double<L: Lanes, P: Real>(x: Lane<L, P>) -> Double<L, P> {
     let parts = Parts::of(x);
     let f = parts.mantissa - 1.0;
     let s = Double::new(f, Lane::zero()).div(Double::fast_sum(Lane::real(2.0), f));
     let z = s.mul(s);
-    // 2·artanh(s) = 2s + s·z·(2/3 + z·(2/5 + z·…)): only the first two coefficients weigh enough to need two words.
+    // 2·artanh(s) = 2s + s·z·(2/3 + z·(2/5 + z·…)): only the first two coefficients need two words.
     let rest = if single::<P>() {
         poly(z.hi, [0.4, 0.285716, 0.22198105, 0.19268574])
     } else {
@@ -62,7 +65,7 @@ impl Function<2> for PowFn {
         let magnitude = x.abs();
         let (k, power) = exp_double(ln_double(magnitude).mul_float(y));
         let finite = k.scale(power.value());
-        // 0, ∞, or an infinite exponent: 0 or ∞, by which side of 1 and of 0 the operands are on.
+        // 0, ∞, or an infinite exponent give 0 or ∞, depending on the side of 1 and of 0 of the operands.
         let grows = !(magnitude.gt(one) ^ y.gt(zero));
         let edge = magnitude.eq(zero) | magnitude.eq(infinity) | y.abs().eq(infinity);
         let size = edge.select(grows.select(infinity, zero), finite);
@@ -78,8 +81,8 @@ impl Function<2> for PowFn {
         (x.eq(one) | y.eq(zero)).select(one, value)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x, y]: [Lane<L, P>; 2], value: Lane<L, P>) -> [Lane<L, P>; 2] {
-        // x^0 does not change with x, nor 0^y with y, whatever the other factor is.
+    fn derivative<L: Lanes, P: Real>([x, y]: [Lane<L, P>; 2], value: Lane<L, P>) -> [Lane<L, P>; 2] {
+        // The derivatives of x^0 by x and of 0^y by y are 0, whatever the other factor is.
         let by_base = y * (x.powf(y - 1.0));
         let by_exponent = value * x.ln();
         [
@@ -90,8 +93,8 @@ impl Function<2> for PowFn {
 }
 
 impl<L: Lanes, P: Real> Lane<L, P> {
-    /// `self^exponent`, to 1 unit in the last place; special values as C's `pow` (1 for an exponent 0, NaN for a fractional
-    /// power of a negative number).
+    /// `self^exponent`, to 1 unit in the last place; special values as C's `pow` (1 for an exponent 0, NaN
+    /// for a fractional power of a negative number).
     #[inline(always)]
     pub fn powf(self, exponent: impl IntoLane<L, P>) -> Self {
         self.call2::<PowFn>(exponent.into_lane())

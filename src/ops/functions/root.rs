@@ -1,9 +1,11 @@
 //! `cbrt`, `hypot`.
 // Imports: `scalar`.
 
+use super::bits::{clamp, exponent_mask, pick, sign, signed, word};
+use super::double_double::Double;
 use super::exp::Exponent;
 use super::log::Parts;
-use super::{Double, pick, poly, sign, signed, word};
+use super::polynomial::poly;
 use crate::scalar::{Function, IntoLane, Lane, Lanes, Real};
 
 /// `∛x`; see [`Lane::cbrt`].
@@ -34,7 +36,8 @@ impl Function<1> for CbrtFn {
                 parts.mantissa,
                 [1.730709575930584, -1.2857315726780902, 0.7133402959126967, -0.15853966621368548],
             );
-        // m^(−1/3) to 2^-12; a step of third order takes it to 2^-33, and the last, for ∛m itself, squares that.
+        // m^(−1/3) to 2^-12; a step of third order improves it to 2^-33, and the last step, for ∛m itself,
+        // squares that.
         let error = (-m * root).mul_add(root * root, Lane::one());
         let root = root.mul_add(error * error.mul_add(Lane::real(2.0 / 9.0), Lane::real(1.0 / 3.0)), root);
         let square = root * root;
@@ -45,7 +48,7 @@ impl Function<1> for CbrtFn {
         (magnitude.gt(Lane::zero()) & magnitude.lt(Lane::highest())).select(signed(y, sign(x)), x)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>(_: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>(_: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
         [1.0 / (3.0 * y * y)]
     }
 }
@@ -67,9 +70,9 @@ impl Function<2> for HypotFn {
         let (x, y) = (x.abs(), y.abs());
         let swap = x.lt(y);
         let (large, small) = (swap.select(y, x), swap.select(x, y));
-        // Scaled by a power of two near 1 / large, kept where it and its inverse are normal numbers.
-        let held = super::clamp(large, pick(1e-37, 1e-307), pick(4e37, 4e307));
-        let exponent = held.to_bits() & word::<L, P>(super::exponent_mask::<P>());
+        // Scaled by a power of two near 1 / large, clamped to where it and its inverse are normal numbers.
+        let clamped = clamp(large, pick(1e-37, 1e-307), pick(4e37, 4e307));
+        let exponent = clamped.to_bits() & word::<L, P>(exponent_mask::<P>());
         let scale = Lane::from_bits(word::<L, P>((2 * P::BIAS as u64) << P::FRACTION) - exponent);
         let [a, b] = [large * scale, small * scale].map(|x| Double::product(x, x));
         let sum = a.add_smaller(b);
@@ -82,10 +85,10 @@ impl Function<2> for HypotFn {
         (x.eq(infinity) | y.eq(infinity)).select(infinity, value)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x, y]: [Lane<L, P>; 2], value: Lane<L, P>) -> [Lane<L, P>; 2] {
-        // At the origin, where every direction has slope 1, the middle: 0.
+    fn derivative<L: Lanes, P: Real>([x, y]: [Lane<L, P>; 2], value: Lane<L, P>) -> [Lane<L, P>; 2] {
+        // At the origin the derivative is 1 in every direction; the result is the middle, 0.
         let origin = value.eq(Lane::zero());
-        // Towards infinity the slope is that of |x|, beside a number.
+        // If x is infinite and y is a number, the derivative is that of |x|.
         let infinity = Lane::literal(P::HIGHEST);
         let along = |x: Lane<L, P>, other: Lane<L, P>| {
             let sign = x.lt(Lane::zero()).select(Lane::real(-1.0), Lane::one());
@@ -97,7 +100,8 @@ impl Function<2> for HypotFn {
     }
 }
 
-/// `x / √(x² + y²)`, the slope of `hypot`; a function, since the quotient rule has no digits left where `y` is small.
+/// `x / √(x² + y²)`, the derivative of `hypot`. It is a function because the quotient rule cancels where `y`
+/// is small.
 struct CosineFn;
 
 impl Function<2> for CosineFn {
@@ -107,7 +111,7 @@ impl Function<2> for CosineFn {
         x / x.hypot(y)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x, y]: [Lane<L, P>; 2], cosine: Lane<L, P>) -> [Lane<L, P>; 2] {
+    fn derivative<L: Lanes, P: Real>([x, y]: [Lane<L, P>; 2], cosine: Lane<L, P>) -> [Lane<L, P>; 2] {
         let radius = x.hypot(y);
         let sine = y / radius;
         [sine * sine / radius, -(sine * cosine) / radius]
@@ -120,7 +124,8 @@ impl<L: Lanes, P: Real> Lane<L, P> {
     pub fn cbrt(self) -> Self {
         self.call::<CbrtFn>()
     }
-    /// `√(x² + y²)`, to 0.6 units in the last place, without overflow on the way; ∞ if either is, even beside a NaN.
+    /// `√(x² + y²)`, to 0.6 units in the last place, without intermediate overflow; ∞ if either is infinite,
+    /// even if the other is NaN.
     #[inline(always)]
     pub fn hypot(self, other: impl IntoLane<L, P>) -> Self {
         self.call2::<HypotFn>(other.into_lane())

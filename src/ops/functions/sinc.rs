@@ -2,11 +2,11 @@
 // Imports: `scalar`.
 
 use super::gamma::{cos_pi, sin_pi};
-use super::poly;
+use super::polynomial::poly;
 use crate::scalar::{Function, Lane, Lanes, Real};
 use std::f64::consts::PI;
 
-/// The slope over `x`, in `x²`, for `|x| ≤ 1/2`: Taylor's `(−1)ᵏ π²ᵏ · 2k / (2k + 1)!`.
+/// The derivative over `x`, in `x²`, for `|x| ≤ 1/2`: Taylor's `(−1)ᵏ π²ᵏ · 2k / (2k + 1)!`.
 const SLOPE: [f64; 12] = [
     -3.289868133696453,
     3.2469697011334144,
@@ -22,7 +22,7 @@ const SLOPE: [f64; 12] = [
     1.3217901389162318e-12,
 ];
 
-/// `sin(πx) / (πx)`, 1 at 0; a function, since the quotient rule has no digits left near 0.
+/// `sin(πx) / (πx)`, 1 at 0. It is a function because the quotient rule cancels near 0.
 pub struct SincFn;
 
 impl Function<1> for SincFn {
@@ -34,7 +34,7 @@ impl Function<1> for SincFn {
         x.eq(Lane::zero()).select(Lane::one(), quotient)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         let is_near = x.abs().le(0.5);
         let (near, far) = (is_near.select(x, Lane::zero()), is_near.select(Lane::one(), x));
         let outside = (cos_pi(far) - sin_pi(far) / (far * PI)) / far;

@@ -3,7 +3,7 @@
 
 use crate::scalar::{Function, Lane, Lanes, Real};
 
-/// `x / (1 + |x|)`; a function, since the quotient rule has no digits left for large `x`.
+/// `x / (1 + |x|)`. It is a function because the quotient rule cancels for large `x`.
 pub struct SoftsignFn;
 
 impl Function<1> for SoftsignFn {
@@ -13,7 +13,7 @@ impl Function<1> for SoftsignFn {
         x / (x.abs() + 1.0)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         let below = 1.0 / (x.abs() + 1.0);
         [below * below]
     }

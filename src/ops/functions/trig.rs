@@ -1,18 +1,21 @@
 //! `sin`, `cos`, `tan`.
 //!
-//! `f32` is computed in `f64`, where three words of `1/2π` reduce every finite `f32` by whole turns without a table. `f64`
-//! subtracts multiples of `π/2` in three words (Cody and Waite), right for `|x| ≤ 2^45`; beyond, it multiplies by `1/2π` in six
-//! words that depend on the exponent (Payne and Hanek), each product less its whole turns. Rows run by the first form, and
-//! again by both where a number is beyond.
+//! `f32` is computed in `f64`: three words of `1/2π` reduce every finite `f32` by whole turns without a
+//! table. `f64` subtracts multiples of `π/2` in three words (Cody and Waite), which is right for
+//! `|x| ≤ 2^45`. For larger numbers it multiplies by six words of `1/2π` chosen by the exponent (Payne and
+//! Hanek), each product less its whole turns. Rows are computed by the first form, and again by both if they
+//! have a larger number.
 // Imports: `scalar`.
 
-use super::{Double, poly, shifter, sign, signed, single, word};
+use super::bits::{shifter, sign, signed, single, word};
+use super::double_double::Double;
+use super::polynomial::poly;
 use crate::scalar::{Function, Lane, Lanes, Real};
 
 /// The largest `|x|` of type `f64` that [`quarter`] reduces: 2^45.
 pub(super) const NEAR: f64 = 35_184_372_088_832.0;
 
-/// Where an `f32` is on the circle: `whole` parts and `rest` of a turn.
+/// The position of an `f32` on the circle: `whole` parts and `rest` of a turn.
 struct Turn<L: Lanes> {
     rest: Lane<L, f64>,
     whole: Lane<L, u64>,
@@ -33,11 +36,11 @@ fn turn<L: Lanes>(x: Lane<L, f64>, parts: f64, shift: f64) -> Turn<L> {
     Turn { rest: ((a + whole) + b) + c, whole: nearest.to_bits() }
 }
 
-/// Three numbers, the third small, whose sum is `x/2π` less whole turns, for any value `x ≥ 0` of type `f32`.
+/// Three numbers, the third small. Their sum is `x/2π` less whole turns, for any value `x ≥ 0` of type `f32`.
 ///
-/// Each product with a word of `1/2π` is exact in two floats, and loses its whole turns before they are added: what rounding
-/// then does is at most 2^-56, next to the closest that an `f32` comes to a multiple of a quarter turn, 2^-33. From 2^100 on
-/// `x` is a multiple of 2^77, which moves into the constant.
+/// Each product with a word of `1/2π` is exact in two floats, and loses its whole turns before the sum. The
+/// rounding error is then at most 2^-56; the closest that an `f32` comes to a multiple of a quarter turn is
+/// 2^-33. From 2^100 on `x` is a multiple of 2^77, which moves into the constant.
 #[inline(always)]
 fn fractions<L: Lanes>(x: Lane<L, f64>) -> [Lane<L, f64>; 3] {
     let high = x.ge(Lane::real(2f64.powi(100)));
@@ -64,7 +67,7 @@ fn sin_turn<L: Lanes>(turn: Turn<L>) -> Lane<L, f64> {
     signed(turn.rest * poly(z, c), turn.whole.shl(63))
 }
 
-/// `tan 2πt` from `|t| ≤ 1/8` and the quarter it is in.
+/// `tan 2πt` from `|t| ≤ 1/8` and the number of its quarter.
 #[inline(always)]
 fn tan_turn<L: Lanes>(turn: Turn<L>) -> Lane<L, f64> {
     let z = turn.rest * turn.rest;
@@ -85,7 +88,7 @@ fn tan_turn<L: Lanes>(turn: Turn<L>) -> Lane<L, f64> {
 /// `π/2` in three words.
 const HALF_PI: [f64; 3] = [std::f64::consts::FRAC_PI_2, 6.123233995736766e-17, -1.4973849048591698e-33];
 
-/// `x = k·π/2 + r`: `r` in two words, and the low bits of `k`.
+/// `x = k·π/2 + r`, with `r` as a double-double and the low bits of `k`.
 #[inline(always)]
 fn quarter<L: Lanes, P: Real>(x: Lane<L, P>) -> (Lane<L, P::Bits>, Double<L, P>) {
     let shifted = x.mul_add(Lane::real(std::f64::consts::FRAC_2_PI), Lane::real(shifter::<P>()));
@@ -96,8 +99,8 @@ fn quarter<L: Lanes, P: Real>(x: Lane<L, P>) -> (Lane<L, P::Bits>, Double<L, P>)
     (shifted.to_bits(), Double::new(rest.hi, (-k).mul_add(third, rest.lo - product.lo)).normal())
 }
 
-/// `2^128k/2π` without its whole turns in six words, for `k` from 0: enough for numbers below `2^(180 + 128k)`, of which
-/// none comes nearer to a multiple of a quarter turn than 2^-61.
+/// `2^128k/2π` without its whole turns in six words, for `k` from 0. This is enough for numbers below
+/// `2^(180 + 128k)`, none of which comes nearer to a multiple of a quarter turn than 2^-61.
 const FAR_TURNS: [[f64; 6]; 8] = [
     [
         0.15915494309189535,
@@ -177,7 +180,7 @@ fn quarter_far<L: Lanes, P: Real>(x: Lane<L, P>) -> (Lane<L, P::Bits>, Double<L,
         turns = std::array::from_fn(|i| far.select(Lane::<L, P>::real(words[i]), turns[i]));
     }
     let x = x * scale;
-    // Each product is exact in two floats; they lose their whole turns and are added in three words.
+    // Each product is exact in two floats. These lose their whole turns and are added in three words.
     let fraction = |t: Lane<L, P>| t - t.round();
     let mut sum = [Lane::<L, P>::zero(); 3];
     let mut add = |term: Lane<L, P>| {
@@ -200,20 +203,20 @@ fn quarter_far<L: Lanes, P: Real>(x: Lane<L, P>) -> (Lane<L, P::Bits>, Double<L,
     (shifted.to_bits(), rest.mul(half_pi).normal())
 }
 
-/// Whether `x ≥ 0` is beyond [`quarter`].
+/// Whether `x ≥ 0` is outside the range of [`quarter`].
 #[inline(always)]
 pub(super) fn is_far<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, bool> {
     x.gt(Lane::real(NEAR))
 }
 
-/// By [`quarter`] where that holds, by [`quarter_far`] beyond.
+/// By [`quarter`] inside its range, by [`quarter_far`] outside.
 #[inline(always)]
 fn quarter_anywhere<L: Lanes, P: Real>(x: Lane<L, P>) -> (Lane<L, P::Bits>, Double<L, P>) {
     let (far, (k, r), (far_k, far_r)) = (is_far(x), quarter(x), quarter_far(x));
     (far.select(far_k, k), Double::new(far.select(far_r.hi, r.hi), far.select(far_r.lo, r.lo)))
 }
 
-/// `sin r` and `cos r` for `|r| ≤ π/4`, each in two words.
+/// `sin r` and `cos r` for `|r| ≤ π/4`, as double-doubles.
 #[inline(always)]
 fn sin_cos<L: Lanes, P: Real>(r: Double<L, P>) -> [Double<L, P>; 2] {
     let z = Double::product(r.hi, r.hi);
@@ -249,7 +252,7 @@ fn sin_quarter<L: Lanes, P: Real>(k: Lane<L, P::Bits>, r: Double<L, P>) -> Lane<
     signed(odd.select(cos, sin), k.shr(1).shl(sign_place::<P>()))
 }
 
-/// `sin(k·π/2 + r)` in two words, from those of `sin r` and `cos r`.
+/// `sin(k·π/2 + r)` as a double-double, from `sin r` and `cos r`.
 #[inline(always)]
 fn sin_of<L: Lanes, P: Real>([sin, cos]: [Double<L, P>; 2], k: Lane<L, P::Bits>) -> Double<L, P> {
     let odd = (k & word::<L, P>(1)).ne(Lane::zero());
@@ -257,14 +260,14 @@ fn sin_of<L: Lanes, P: Real>([sin, cos]: [Double<L, P>; 2], k: Lane<L, P::Bits>)
     Double::new(signed(odd.select(cos.hi, sin.hi), sign), signed(odd.select(cos.lo, sin.lo), sign))
 }
 
-/// The number of the sign bit.
+/// The index of the sign bit.
 #[inline(always)]
 fn sign_place<P: Real>() -> u32 {
     8 * size_of::<P>() as u32 - 1
 }
 
-/// `sin x` and `cos x` for `x ≥ 0`, each in two words, for results of type `R`; where it is not `anywhere`, of `x` that are
-/// not large.
+/// `sin x` and `cos x` for `x ≥ 0` as double-doubles, for results of type `R`; if it is not `anywhere`, for
+/// an `x` in the range of the fast path.
 #[inline(always)]
 pub(super) fn waves<L: Lanes, R: Real>(x: Lane<L, f64>, anywhere: bool) -> [Double<L, f64>; 2] {
     if single::<R>() {
@@ -276,12 +279,13 @@ pub(super) fn waves<L: Lanes, R: Real>(x: Lane<L, f64>, anywhere: bool) -> [Doub
     [sin_of(parts, k), sin_of(parts, k + word::<L, f64>(1))]
 }
 
-/// `π/2` for `f32` in three words, the second so short that its product with 1024 quarter turns is exact.
+/// `π/2` for `f32` in three words; the second is short enough that its product with 1024 quarter turns is
+/// exact.
 const HALF_PI_F32: [f64; 3] = [1.5707963705062866, -4.371031536720693e-08, -1.074634630414406e-12];
 /// The largest `x` of type `f32` that [`sin_f32`] takes.
-const QUICK_LIMIT_F32: f64 = 1600.0;
+const FAST_LIMIT_F32: f64 = 1600.0;
 
-/// `sin(x + turns·π/2)` for `0 ≤ x ≤ QUICK_LIMIT_F32` of type `f32`.
+/// `sin(x + turns·π/2)` for `0 ≤ x ≤ FAST_LIMIT_F32` of type `f32`.
 #[inline(always)]
 fn sin_f32<L: Lanes, P: Real>(x: Lane<L, P>, turns: u64) -> Lane<L, P> {
     // x = k·π/2 + r + lost: the first product is subtracted exactly, the second is exact.
@@ -305,22 +309,23 @@ fn sin_f32<L: Lanes, P: Real>(x: Lane<L, P>, turns: u64) -> Lane<L, P> {
     signed(odd.select(cos, sin), turns.shr(1).shl(sign_place::<P>()))
 }
 
-/// `sin(x + turns·π/2)` for `x ≥ 0` by the form for numbers that are not large, and where it is in doubt.
+/// `sin(x + turns·π/2)` for `x ≥ 0` by the fast path, and whether `x` is outside its range.
 #[inline(always)]
-fn quick<L: Lanes, P: Real>(x: Lane<L, P>, turns: u64) -> (Lane<L, P>, Lane<L, bool>) {
+fn sin_fast<L: Lanes, P: Real>(x: Lane<L, P>, turns: u64) -> (Lane<L, P>, Lane<L, bool>) {
     if single::<P>() {
-        return (sin_f32(x, turns), x.gt(Lane::real(QUICK_LIMIT_F32)));
+        return (sin_f32(x, turns), x.gt(Lane::real(FAST_LIMIT_F32)));
     }
     let (k, r) = quarter(x);
     (sin_quarter(k + word::<L, P>(turns), r), is_far(x))
 }
 
-/// The same for every `x ≥ 0`. Where the quick form holds a number has its result, wherever and however it is computed.
+/// The same for every `x ≥ 0`. Inside the range of the fast path a number has the result of the fast path,
+/// independent of its row and of the loop that computes it.
 #[inline(always)]
-fn full<L: Lanes, P: Real>(x: Lane<L, P>, turns: u64) -> Lane<L, P> {
+fn sin_full<L: Lanes, P: Real>(x: Lane<L, P>, turns: u64) -> Lane<L, P> {
     if single::<P>() {
-        let (y, doubt) = quick(x, turns);
-        return doubt.select(sin_turn(turn(x.cast(), 2.0, 0.25 * turns as f64)).cast(), y);
+        let (y, is_out_of_range) = sin_fast(x, turns);
+        return is_out_of_range.select(sin_turn(turn(x.cast(), 2.0, 0.25 * turns as f64)).cast(), y);
     }
     let (k, r) = quarter_anywhere(x);
     sin_quarter(k + word::<L, P>(turns), r)
@@ -337,10 +342,11 @@ fn tan_quarter<L: Lanes, P: Real>(k: Lane<L, P::Bits>, r: Double<L, P>) -> Lane<
     signed(over.normal().div(under.normal()).value(), odd)
 }
 
-/// `sin πx` in two words.
+/// `sin πx` as a double-double.
 #[inline(always)]
 pub(super) fn sin_half_turns<L: Lanes>(x: Lane<L, f64>) -> Double<L, f64> {
-    // Whole turns go first, so that the number of quarters is small; all these differences are exact.
+    // Whole turns are removed first, which keeps the number of quarters small; all these differences are
+    // exact.
     let x = x - (x * 0.5).round() * 2.0;
     let shifted = (x + x) + shifter::<f64>();
     let u = x - (shifted - shifter::<f64>()) * 0.5;
@@ -350,13 +356,14 @@ pub(super) fn sin_half_turns<L: Lanes>(x: Lane<L, f64>) -> Double<L, f64> {
     sin_of(parts, shifted.to_bits())
 }
 
-/// `sin x` for an `x` that is not large, inside other functions: their slopes say what their derivatives are.
+/// `sin x` for an `x` in the range of the fast path, for use inside other functions, which define their own
+/// derivatives.
 #[inline(always)]
 pub(super) fn sin_near<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
-    signed(quick(x.abs(), 0).0, sign(x))
+    signed(sin_fast(x.abs(), 0).0, sign(x))
 }
 
-/// `tan x` likewise, of type `f64`.
+/// `tan x` for the same use, of type `f64`.
 #[inline(always)]
 pub(super) fn tan_near<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let (k, r) = quarter(x.abs());
@@ -377,15 +384,15 @@ impl Function<1> for SinFn {
     const NAME: &'static str = "sin";
     #[inline(always)]
     fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
-        signed(full(x.abs(), 0), sign(x))
+        signed(sin_full(x.abs(), 0), sign(x))
     }
     #[inline(always)]
-    fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
-        let (y, doubt) = quick(x.abs(), 0);
-        (signed(y, sign(x)), doubt)
+    fn fast<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
+        let (y, is_out_of_range) = sin_fast(x.abs(), 0);
+        (signed(y, sign(x)), is_out_of_range)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [x.cos()]
     }
 }
@@ -404,14 +411,14 @@ impl Function<1> for CosFn {
     const NAME: &'static str = "cos";
     #[inline(always)]
     fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
-        full(x.abs(), 1)
+        sin_full(x.abs(), 1)
     }
     #[inline(always)]
-    fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
-        quick(x.abs(), 1)
+    fn fast<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
+        sin_fast(x.abs(), 1)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [-x.sin()]
     }
 }
@@ -440,7 +447,7 @@ impl Function<1> for TanFn {
         signed(y, sign(x))
     }
     #[inline(always)]
-    fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
+    fn fast<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
         if single::<P>() {
             return (Self::value([x]), Lane::literal(false));
         }
@@ -448,7 +455,7 @@ impl Function<1> for TanFn {
         (signed(tan_quarter(k, r), sign(x)), is_far(x.abs()))
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>(_: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
+    fn derivative<L: Lanes, P: Real>(_: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
         [y.mul_add(y, Lane::one())]
     }
 }

@@ -1,7 +1,7 @@
 //! Elements and axes on all cores, as rayon's parallel iterators (feature `rayon`).
 // Imports: `dim`, `rank`, `device`, `tensor`, its sequential iterators.
 
-use super::{Elements, Reference, Walk};
+use super::{Elements, Reference, Traversal};
 use crate::device::{Cpu, Device};
 use crate::dim::{Axis, Dim};
 use crate::rank::RemoveAxis;
@@ -29,14 +29,14 @@ where
 
     fn split_at(self, at: usize) -> (Self, Self) {
         match (self.0).0 {
-            Walk::Slice(slice) => {
+            Traversal::Slice(slice) => {
                 let (first, second) = REF::split(slice, at);
-                (Part(Elements(Walk::Slice(first))), Part(Elements(Walk::Slice(second))))
+                (Part(Elements(Traversal::Slice(first))), Part(Elements(Traversal::Slice(second))))
             }
-            Walk::Strided(base, positions, _) => {
-                // Invariant 1 holds for each: every position that was left is in one part, and in one only.
+            Traversal::Strided(base, positions, _) => {
+                // Invariant 1 holds for both: every remaining position is in exactly one part.
                 let (first, second) = positions.split_at(at);
-                let part = |positions| Part(Elements(Walk::Strided(base, positions, PhantomData)));
+                let part = |positions| Part(Elements(Traversal::Strided(base, positions, PhantomData)));
                 (part(first), part(second))
             }
         }
@@ -119,7 +119,7 @@ impl<'a, T: Sync, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
         // SAFETY: a part of this view.
         (0..self.size().0[A])
             .into_par_iter()
-            .map(move |at| unsafe { self.relay(self.layout().indexed(A, at)) })
+            .map(move |at| unsafe { self.with_layout(self.layout().indexed(A, at)) })
     }
 }
 
@@ -135,8 +135,8 @@ impl<'a, T: Send + Sync, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK
         let whole = self;
         (0..whole.size().0[A]).into_par_iter().map(move |at| {
             let (base, layout) = (whole.as_view().address_of(0), whole.layout().indexed(A, at));
-            // SAFETY: a part of this exclusive view, which is given up; each position of the axis comes once, and two of
-            // them share no index, hence no element.
+            // SAFETY: a part of this exclusive view, which is consumed; each position of the axis is returned
+            // once, and two of them share no index, hence no element.
             unsafe { TensorViewMut::new(base, layout, whole.device()) }
         })
     }

@@ -1,15 +1,16 @@
-//! The indices and positions of a layout in row-major order, from both ends, cut in two at will. No memory, no `unsafe`.
+//! The indices and positions of a layout in row-major order, from both ends; they can be split. No memory, no
+//! `unsafe`.
 // Imports: `layout`.
 
 use crate::layout::Layout;
 
 /// Every index of a layout with its position.
 ///
-/// Law: all parts that are split off give together each index of the layout exactly once.
+/// Law: all parts that are split off return together each index of the layout exactly once.
 #[derive(Clone, Debug)]
 pub struct Positions<const RANK: usize> {
     layout: Layout<RANK>,
-    /// The next from the front and from the back; meaningless when none is left.
+    /// The next index from the front and from the back; unspecified at the end.
     front: Cursor<RANK>,
     back: Cursor<RANK>,
     left: usize,
@@ -62,7 +63,7 @@ impl<const RANK: usize> Positions<RANK> {
         Positions { layout, front, back, left }
     }
 
-    /// The first `at` of those that are left, and the others; `at` is at most their number.
+    /// The first `at` of the remaining indices, and the others; `at` is at most their number.
     #[cfg(feature = "rayon")]
     pub(super) fn split_at(self, at: usize) -> (Self, Self) {
         let Positions { layout, front, back, left } = self;
@@ -88,7 +89,7 @@ impl<const RANK: usize> Iterator for Positions<RANK> {
         (self.left, Some(self.left))
     }
 
-    /// One loop a row.
+    /// One loop for each row.
     #[inline]
     fn fold<B, F: FnMut(B, Self::Item) -> B>(self, init: B, mut f: F) -> B {
         let Positions { layout, mut front, mut left, .. } = self;

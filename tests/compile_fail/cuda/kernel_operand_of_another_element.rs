@@ -1,12 +1,12 @@
 // A kernel of f32, given f64.
 use rankform::Cuda;
-use rankform::cuda::{Grid, In, Out, Source, Value};
+use rankform::cuda::{Input, KernelSource, LaunchConfig, Output, Scalar};
 use rankform::prelude::*;
 
-type Axpy = Source<(Value<f32>, In<f32, 1>, Out<f32, 1>)>;
+type Axpy = KernelSource<(Scalar<f32>, Input<f32, 1>, Output<f32, 1>)>;
 
 fn run(axpy: &Axpy, x: &Tensor<f64, 1, Cuda>, y: &mut Tensor<f32, 1, Cuda>) -> Result<()> {
-    axpy.launch(Grid::over(x.numel(), 128), (2.0, x, y))
+    axpy.launch(LaunchConfig::over(x.numel(), 128), (2.0, x, y))
 }
 
 fn main() {}

@@ -1,28 +1,29 @@
-//! Operators of one to six operands on a graphics card: eager, lazy, inside a reduction and a scan, in place, by derivative.
+//! Operators of one to six operands on a GPU: eager, lazy, inside a reduction and a scan, in place,
+//! by derivative.
 
 #[path = "../../common/operands.rs"]
 mod each;
 
-use crate::{numbers, on_card};
+use crate::{numbers, on_gpu};
 use rankform::Cuda;
 use rankform::ops::{Norm, Tanh};
 use rankform::prelude::*;
 
-on_card!(an_operator_of_one_operand, |card| { each::an_operator_of_one_operand(card)? });
-on_card!(an_operator_of_two_operands, |card| { each::an_operator_of_two_operands(card)? });
-on_card!(an_operator_of_three_operands, |card| { each::an_operator_of_three_operands(card)? });
-on_card!(an_operator_of_four_operands, |card| { each::an_operator_of_four_operands(card)? });
-on_card!(an_operator_of_five_operands, |card| { each::an_operator_of_five_operands(card)? });
-on_card!(an_operator_of_six_operands, |card| { each::an_operator_of_six_operands(card)? });
-on_card!(maps_and_zips, |card| { each::maps_and_zips(card)? });
+on_gpu!(an_operator_of_one_operand, |gpu| { each::an_operator_of_one_operand(gpu)? });
+on_gpu!(an_operator_of_two_operands, |gpu| { each::an_operator_of_two_operands(gpu)? });
+on_gpu!(an_operator_of_three_operands, |gpu| { each::an_operator_of_three_operands(gpu)? });
+on_gpu!(an_operator_of_four_operands, |gpu| { each::an_operator_of_four_operands(gpu)? });
+on_gpu!(an_operator_of_five_operands, |gpu| { each::an_operator_of_five_operands(gpu)? });
+on_gpu!(an_operator_of_six_operands, |gpu| { each::an_operator_of_six_operands(gpu)? });
+on_gpu!(maps_and_zips, |gpu| { each::maps_and_zips(gpu)? });
 
-on_card!(norms_in_expressions_and_linear_layers_agree, |card| {
+on_gpu!(norms_in_expressions_and_linear_layers_agree, |gpu| {
     let close = |found: Vec<f32>, wanted: Vec<f32>| {
         found.iter().zip(&wanted).all(|(a, b)| (a - b).abs() <= 1e-4 * b.abs().max(1.0))
     };
     let x = Tensor::from_vec(numbers(2 * 30 * 40), [2, 30, 40])?;
     let (bias, weight) = (Tensor::from_vec(numbers(40), [40])?, Tensor::from_vec(numbers(7 * 40), [7, 40])?);
-    let (y, c, w) = (x.to(card)?, bias.to(card)?, weight.to(card)?);
+    let (y, c, w) = (x.to(gpu)?, bias.to(gpu)?, weight.to(gpu)?);
     let fused = (y.lazy() * 0.5 + c.lift()).softmax(Last).eval()?;
     assert!(close(fused.to_vec()?, (x.lazy() * 0.5 + bias.lift()).softmax(Last).eval()?.to_vec()?));
     let fused = (y.lazy() * 0.5 + c.lift()).layer_norm_affine(Last, c.lift(), 0.25, 1e-3).eval()?;
@@ -37,7 +38,7 @@ on_card!(norms_in_expressions_and_linear_layers_agree, |card| {
     ));
     assert!(close(y.reduce_keepdims(Norm, Last)?.to_vec()?, x.reduce_keepdims(Norm, Last)?.to_vec()?));
     let outputs = Tensor::from_vec(numbers(7), [7])?;
-    let layer = y.linear_with(&w, &outputs.to(card)?, Tanh)?;
+    let layer = y.linear_with(&w, &outputs.to(gpu)?, Tanh)?;
     assert!(close(layer.to_vec()?, x.linear_with(&weight, &outputs, Tanh)?.to_vec()?));
     assert!(close(y.matmul(w.transposed())?.to_vec()?, x.matmul(weight.transposed())?.to_vec()?));
 });

@@ -9,10 +9,10 @@ macro_rules! models {
         #[allow(dead_code)]
         mod $code {
             use super::*;
-            use crate::$code::Board;
+            use crate::$code::JobSlot;
 
             /// Does two parts on the board, or alone where it is taken.
-            fn work(board: &Board) {
+            fn work(board: &JobSlot) {
                 let parts = [Plain::new(), Plain::new()];
                 if !board.run(parts.len(), &|part| parts[part].write(), || ()) {
                     parts.iter().for_each(Plain::write);
@@ -22,7 +22,7 @@ macro_rules! models {
             }
 
             pub fn a_helper_comes_at_any_time() {
-                let board = Arc::new(Board::new());
+                let board = Arc::new(JobSlot::new());
                 let helper = thread::spawn({
                     let board = board.clone();
                     move || _ = board.help()
@@ -33,7 +33,7 @@ macro_rules! models {
             }
 
             pub fn two_owners_meet() {
-                let board = Arc::new(Board::new());
+                let board = Arc::new(JobSlot::new());
                 let other = thread::spawn({
                     let board = board.clone();
                     move || work(&board)

@@ -1,5 +1,6 @@
-//! Models of the crate's reference counter, memory pool and work of several threads: `loom` runs each on every order of its
-//! threads' steps, and on every value that the memory model lets a load see. `build.rs` makes the modules from the crate's own sources.
+//! Models of the crate's reference counter, memory pool and work of several threads: `loom` runs each on
+//! every order of its threads' steps, and on every value that the memory model lets a load see. `build.rs`
+//! makes the modules from the crate's own sources.
 
 #![cfg(test)]
 
@@ -10,6 +11,12 @@ mod board_models;
 mod memory;
 mod pool_models;
 mod shared_models;
+
+// The macro of `src/lib.rs`, which `error.rs` uses.
+macro_rules! by_pointer {
+    (@any $argument:expr) => { _ };
+    ($function:expr, $($argument:expr),+) => { ($function as fn($(by_pointer!(@any $argument)),+) -> _)($($argument),+) };
+}
 
 /// A module of the crate, or of it with one mistake.
 macro_rules! source {
@@ -24,7 +31,8 @@ source! { error shared shared_without_fence shared_without_release shared_withou
 board board_without_release board_without_acquire board_that_never_closes board_without_waiting
 board_left_without_release board_owned_without_acquire }
 
-/// Runs `model` on every order of its threads: how many there were, or what went wrong in the first that fails.
+/// Runs `model` on every order of its threads: the number of orders, or the failure of the first one that
+/// fails.
 fn explore(model: impl Fn() + Send + Sync + 'static) -> Result<usize, String> {
     let orders = Arc::new(AtomicUsize::new(0));
     let count = orders.clone();
@@ -36,12 +44,12 @@ fn explore(model: impl Fn() + Send + Sync + 'static) -> Result<usize, String> {
             memory::end();
         })
     };
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(all)).map(|()| orders.load(SeqCst)).map_err(|panic| {
-        match panic.downcast::<String>() {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(all)).map(|()| orders.load(SeqCst)).map_err(
+        |panic| match panic.downcast::<String>() {
             Ok(text) => *text,
             Err(panic) => panic.downcast_ref::<&str>().unwrap_or(&"a panic").to_string(),
-        }
-    })
+        },
+    )
 }
 
 /// A model of the crate's code holds, and fails on each version with a mistake, with this in its message.

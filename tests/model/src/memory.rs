@@ -1,5 +1,5 @@
-//! Memory of the models: values that no lock guards, and the allocator, which knows which blocks are live and what was done
-//! with them, in the order that `loom` sees.
+//! Memory of the models: values that no lock guards, and the allocator, which tracks live blocks and their
+//! uses, in the order that `loom` sees.
 
 pub use std::alloc::Layout;
 
@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Stands for the bytes of a block: `loom` reports two uses of it that no order separates.
+/// Represents the bytes of a block: `loom` reports two uses of it that no order separates.
 type Bytes = Rc<UnsafeCell<()>>;
 
 thread_local! {
@@ -32,7 +32,8 @@ pub fn end() {
 pub unsafe fn alloc(layout: Layout) -> *mut u8 {
     // SAFETY: the caller's promise.
     let block = unsafe { std::alloc::alloc(layout) };
-    let known = LIVE.with_borrow_mut(|live| live.insert(block as usize, (layout, Rc::new(UnsafeCell::new(())))));
+    let known =
+        LIVE.with_borrow_mut(|live| live.insert(block as usize, (layout, Rc::new(UnsafeCell::new(())))));
     assert!(known.is_none(), "the system gave a live block");
     block
 }
@@ -47,9 +48,10 @@ pub unsafe fn dealloc(block: *mut u8, layout: Layout) {
     unsafe { std::alloc::dealloc(block, layout) }
 }
 
-/// What the owner of a block does with its bytes.
+/// The owner's use of a block's bytes.
 pub fn write(block: *mut u8) {
-    let bytes = LIVE.with_borrow(|live| live.get(&(block as usize)).expect("used after it was freed").1.clone());
+    let bytes =
+        LIVE.with_borrow(|live| live.get(&(block as usize)).expect("used after it was freed").1.clone());
     bytes.with_mut(|_| loom::thread::yield_now());
 }
 
@@ -60,11 +62,11 @@ impl Plain {
         Plain(UnsafeCell::new(7))
     }
     pub fn read(&self) -> u32 {
-        // SAFETY: `loom` stops the model when this is not so.
+        // SAFETY: `loom` stops the model if another thread uses it.
         self.0.with(|value| unsafe { *value })
     }
     pub fn write(&self) {
-        // SAFETY: `loom` stops the model when this is not so.
+        // SAFETY: `loom` stops the model if another thread uses it.
         self.0.with_mut(|value| unsafe { *value += 1 })
     }
 }

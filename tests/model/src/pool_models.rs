@@ -26,7 +26,7 @@ macro_rules! models {
                 unsafe { pool::give(block) }
             }
 
-            /// Every block has been given back: what is counted is what there is.
+            /// Every block has been given back: the counts equal the contents.
             fn settle(takes: u64) {
                 let statistics = pool::statistics();
                 assert_eq!((statistics.live, statistics.fresh + statistics.reused), (0, takes));

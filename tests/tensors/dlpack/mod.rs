@@ -1,4 +1,4 @@
-//! DLPack both ways: who gives memory back, how often and when; what a stranger's struct may say; and NumPy and PyTorch on the
+//! DLPack both ways: the release of memory, once and in time; hostile structs; and NumPy and PyTorch on the
 //! other side, through `examples/dlpack_bridge.rs`, a library that Python opens, and `check.py`.
 
 use crate::with_python::{python, say};
@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A producer of another library: its struct, what that points to, and how often its deleter was called.
+/// A producer of another library: its struct, the data of that, and the calls of its deleter.
 struct Foreign {
     managed: DLManagedTensorVersioned,
     shape: Vec<i64>,
@@ -23,12 +23,13 @@ struct Foreign {
 }
 
 unsafe extern "C" fn delete(managed: *mut DLManagedTensorVersioned) {
-    // SAFETY: the context is the `Foreign` that the struct stands in, boxed by `give`.
+    // SAFETY: the context is the `Foreign` that contains the struct, boxed by `give`.
     let foreign = unsafe { Box::from_raw((*managed).manager_ctx.cast::<Foreign>()) };
     foreign.deleted.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Hands over `0.0, 1.0, …` under some sizes and strides, after `change` was made to the struct; and the counter of its deleter.
+/// Hands over `0.0, 1.0, …` under some sizes and strides, after `change` was made to the struct; and the
+/// counter of its deleter.
 fn give(
     shape: &[i64],
     strides: Option<&[i64]>,
@@ -75,7 +76,8 @@ fn give(
 }
 
 fn import(managed: NonNull<DLManagedTensorVersioned>) -> Result<Imported> {
-    // SAFETY: from `give` or `export`, and taken once; where the struct is wrong on purpose, it is refused before it is followed.
+    // SAFETY: from `give` or `export`, and taken once; where the struct is wrong on purpose, it is refused
+    // before it is followed.
     unsafe { dlpack::import(managed) }
 }
 
@@ -192,7 +194,7 @@ fn a_deleter_that_is_null_is_not_called() {
 }
 
 #[test]
-fn what_must_not_be_written_is_viewed_or_copied() {
+fn read_only_tensors_are_viewed_or_copied() {
     let (managed, deleted) = give(&[3], None, |managed| managed.flags = READ_ONLY | dlpack::IS_COPIED);
     let x = import(managed).unwrap();
     assert!(x.is_read_only() && x.is_copied());
@@ -282,7 +284,7 @@ fn memory_that_runs_out_gives_everything_back() {
 // ------------------------------------------------------------ Python
 
 #[test]
-fn numpy_and_pytorch_take_what_is_given_and_give_what_is_taken() {
+fn numpy_and_pytorch_import_and_export_tensors() {
     let Some(python) = python() else { return };
     let cargo = std::env::var("CARGO").unwrap_or("cargo".into());
     let mut build = Command::new(cargo);

@@ -1,4 +1,5 @@
-//! Files of strangers, and readers and writers that fail or lie: rows 12, 13, 17 and 29 of the catalog of bugs.
+//! Files of strangers, and readers and writers that fail or lie: rows 12, 13, 17 and 29 of the catalog of
+//! bugs.
 
 use super::npy_bytes;
 use crate::{alloc, refused};
@@ -108,10 +109,10 @@ fn memory_grows_with_the_bytes_that_came_not_with_those_promised() {
     }
 }
 
-/// A deflated tensor may be a thousand times as large as its archive: memory grows with what comes out.
+/// A deflated tensor may be a thousand times as large as its archive: memory grows with the output.
 #[cfg(feature = "npz")]
 #[test]
-fn an_archive_that_promises_more_than_it_holds_takes_what_it_holds() {
+fn an_archive_with_a_too_large_size_takes_only_its_contents() {
     let room = super::room("hostile_bomb");
     let zeros = Tensor::<u8, 1>::zeros([4 << 20], &Cpu).unwrap();
     rankform::io::npz::write(room.join("x.npz"), &[("x", &zeros)], rankform::io::npz::Compression::Deflated)
@@ -127,7 +128,7 @@ fn an_archive_that_promises_more_than_it_holds_takes_what_it_holds() {
     assert!(peak < 3 * (4 << 20), "{peak} bytes");
 }
 
-/// Row 17: a reader that looks at what it is given, gives it in small parts with interruptions, and may lie.
+/// Row 17: a reader that inspects its buffer, fills it in small parts with interruptions, and may lie.
 struct Curious<'a> {
     bytes: &'a [u8],
     lies: bool,
@@ -136,7 +137,8 @@ struct Curious<'a> {
 
 impl Read for Curious<'_> {
     fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
-        // Fresh memory of the checking allocator is 0xA5: whoever sees a row of it sees memory that nobody wrote.
+        // Fresh memory of the checking allocator is 0xA5: whoever sees a row of it sees memory that nobody
+        // wrote.
         assert!(!room.windows(16).any(|part| part == [0xA5; 16]), "memory that nobody wrote");
         self.calls += 1;
         if self.calls.is_multiple_of(3) {

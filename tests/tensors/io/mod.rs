@@ -1,4 +1,4 @@
-//! Files: what is written comes back, what others wrote is read, and what a stranger sends does no harm.
+//! Files: written tensors are read back, files of other programs are read, and hostile files do no harm.
 //!
 //! | file | |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | `npz.rs` | archives of it |
 //! | `safetensors.rs` | many tensors in one file, read and mapped |
 //! | `hostile.rs` | every prefix and every changed byte of valid files; readers and writers that fail or lie |
-//! | `python.rs` | both ways beside NumPy and the package of safetensors |
+//! | `python.rs` | both ways with NumPy and the package of safetensors |
 
 mod hostile;
 mod npy;

@@ -74,7 +74,7 @@ fn every_element_comes_back_in_both_byte_orders() {
 }
 
 #[test]
-fn the_header_is_what_numpy_writes() {
+fn the_header_equals_numpys() {
     for (bytes, expected) in [
         (written(&Tensor::<f64, 0>::from(1.0)), "{'descr': '<f8', 'fortran_order': False, 'shape': (), }"),
         (written(&Tensor::from([1_u8, 2])), "{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }"),
@@ -174,7 +174,7 @@ fn headers_of_all_versions_and_spellings_are_read() {
     reads([2, 0], &long);
 }
 
-/// One element with so many axes of size 1, from outside the crate.
+/// One element with many axes of size 1, from outside the crate.
 struct Deep(usize);
 impl TensorBytes for Deep {
     fn dtype(&self) -> rankform::DType {
@@ -202,7 +202,7 @@ fn a_header_of_more_than_64_kib_is_written_in_version_2() {
 }
 
 #[test]
-fn what_is_no_header_is_refused_in_words() {
+fn an_invalid_header_is_refused_with_a_reason() {
     let read = |header: &str| of_bytes::<f32, 1>(&npy_bytes([1, 0], header, &[0; 64])).map(drop);
     for (header, words) in [
         ("", "expected `{`"),

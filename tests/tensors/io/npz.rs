@@ -92,7 +92,7 @@ fn two_tensors_of_one_name_are_refused_and_an_empty_archive_is_not() {
 }
 
 #[test]
-fn what_is_no_archive_is_refused() {
+fn a_file_that_is_no_archive_is_refused() {
     refused!(Npz::new(Cursor::new(b"not a zip".to_vec())).map(drop), Error::Format { .. }, "");
     refused!(Npz::new(Cursor::new(Vec::new())).map(drop), Error::Format { .. }, "");
 }

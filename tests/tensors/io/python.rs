@@ -1,6 +1,6 @@
-//! Both ways beside NumPy and the package of safetensors, for every element and layout that NumPy has. The other side is
-//! `round_trip.py`. `RANKFORM_PYTHON` names a Python with NumPy, else `python3` or `python` is asked; without one the test
-//! says that it was skipped.
+//! Both ways with NumPy and the package of safetensors, for every element and layout that NumPy has. The
+//! other side is `round_trip.py`. `RANKFORM_PYTHON` names a Python with NumPy, else `python3` or `python` is
+//! asked; without one the test says that it was skipped.
 
 use crate::with_python::{python, say};
 use num_complex::Complex;
@@ -26,7 +26,7 @@ struct Array<'a> {
     expected: Vec<u8>,
 }
 
-/// What is done with each array once its element and rank are known.
+/// The checks of each array once its element and rank are known.
 type Found = Vec<(String, Box<dyn TensorBytes>)>;
 
 impl Array<'_> {
@@ -106,7 +106,7 @@ impl Array<'_> {
 }
 
 #[test]
-fn numpy_and_safetensors_read_what_is_written_here_and_the_other_way_round() {
+fn numpy_and_safetensors_read_files_written_here_and_the_reverse() {
     let Some(python) = python() else { return };
     let room: PathBuf = super::room("python");
     say(&script(&python, "write", &room));

@@ -7,7 +7,7 @@ use rankform::bf16;
 use rankform::io::safetensors::{self, SafeTensors};
 use rankform::prelude::*;
 
-/// A file with this header and so many bytes of data.
+/// A file with this header and this number of bytes of data.
 fn file(header: &str, data: usize) -> Vec<u8> {
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
     bytes.extend(header.as_bytes());
@@ -84,7 +84,7 @@ fn tensors_come_back_read_mapped_and_from_memory() {
 }
 
 #[test]
-fn a_mapped_tensor_shares_the_mapping_and_what_is_written_stays_here() {
+fn a_mapped_tensor_shares_the_mapping_and_writes_stay_private() {
     let room = room("safetensors_map");
     let path = room.join("x.safetensors");
     let x = Tensor::from([1.0_f32, 2.0]);

@@ -1,33 +1,41 @@
-//! What rankform calls of cuBLAS: one product of batches of matrices, counted by columns.
+//! The function of cuBLAS that rankform calls: a product of batches of column-major matrices.
 
 use std::ffi::c_int;
 
-/// One operand: address, the number of its type in `cudaDataType`, and its steps.
+/// One operand: its address, the number of its type in `cudaDataType`, and its strides.
 #[derive(Clone)]
 pub struct Matrix {
     pub address: usize,
     pub kind: c_int,
-    pub turned: bool,
+    pub transposed: bool,
     pub pitch: i64,
     pub matrix: i64,
 }
 
 impl Matrix {
     fn at(&self, batch: i64, row: i64, column: i64) -> i64 {
-        let (row, column) = if self.turned { (column, row) } else { (row, column) };
+        let (row, column) = if self.transposed { (column, row) } else { (row, column) };
         batch * self.matrix + row + column * self.pitch
     }
 
-    /// The element as a complex number.
+    /// The element at a position, as a complex number.
+    ///
+    /// # Safety
+    /// The operand has an element at this position.
     unsafe fn read(&self, at: i64) -> Option<[f64; 2]> {
         let at = at as usize;
-        // SAFETY: the caller's operand holds an element there.
+        // SAFETY: the caller promises an element at this position.
         unsafe {
             Some(match self.kind {
                 0 => [f64::from((self.address as *const f32).add(at).read_unaligned()), 0.0],
                 1 => [(self.address as *const f64).add(at).read_unaligned(), 0.0],
                 2 => [half(u32::from((self.address as *const u16).add(at).read_unaligned())), 0.0],
-                14 => [f64::from(f32::from_bits(u32::from((self.address as *const u16).add(at).read_unaligned()) << 16)), 0.0],
+                14 => [
+                    f64::from(f32::from_bits(
+                        u32::from((self.address as *const u16).add(at).read_unaligned()) << 16,
+                    )),
+                    0.0,
+                ],
                 4 => (self.address as *const [f32; 2]).add(at).read_unaligned().map(f64::from),
                 5 => (self.address as *const [f64; 2]).add(at).read_unaligned(),
                 _ => return None,
@@ -35,6 +43,10 @@ impl Matrix {
         }
     }
 
+    /// Writes an element from a complex number.
+    ///
+    /// # Safety
+    /// The operand has an element at this position, which no other thread uses.
     unsafe fn write(&self, at: i64, value: [f64; 2]) -> Option<()> {
         let at = at as usize;
         // SAFETY: as above.
@@ -79,10 +91,14 @@ fn to_half(value: f64) -> u16 {
 
 fn to_bfloat(value: f32) -> u16 {
     let bits = value.to_bits();
-    if value.is_nan() { 0x7fff } else { ((u64::from(bits) + 0x7fff + u64::from(bits >> 16 & 1)) >> 16) as u16 }
+    if value.is_nan() {
+        0x7fff
+    } else {
+        ((u64::from(bits) + 0x7fff + u64::from(bits >> 16 & 1)) >> 16) as u16
+    }
 }
 
-/// How many bytes each operand reaches over; none where a type is not known.
+/// The number of bytes that each operand spans. `None` for an unknown type.
 pub fn bytes(batch: i64, [m, n, k]: [i64; 3], a: &Matrix, b: &Matrix, c: &Matrix) -> Option<[usize; 3]> {
     let of = |matrix: &Matrix, rows: i64, columns: i64| {
         let element = match matrix.kind {
@@ -98,10 +114,10 @@ pub fn bytes(batch: i64, [m, n, k]: [i64; 3], a: &Matrix, b: &Matrix, c: &Matrix
     Some([of(a, m, k)?, of(b, k, n)?, of(c, m, n)?])
 }
 
-/// `c = a · b`, `m` rows, `n` columns, `k` products each; none where a type is not known.
+/// `c = a · b`, with `m` rows, `n` columns, and sums of `k` products. `None` for an unknown type.
 ///
 /// # Safety
-/// The operands are there.
+/// The operands are valid for their sizes: `a` and `b` for reads, `c` for writes.
 pub unsafe fn product(batch: i64, [m, n, k]: [i64; 3], a: &Matrix, b: &Matrix, c: &Matrix) -> Option<()> {
     for batch in 0..batch {
         for row in 0..m {
@@ -109,7 +125,8 @@ pub unsafe fn product(batch: i64, [m, n, k]: [i64; 3], a: &Matrix, b: &Matrix, c
                 let mut sum = [0.0; 2];
                 for along in 0..k {
                     // SAFETY: the caller's promise.
-                    let (x, y) = unsafe { (a.read(a.at(batch, row, along))?, b.read(b.at(batch, along, column))?) };
+                    let (x, y) =
+                        unsafe { (a.read(a.at(batch, row, along))?, b.read(b.at(batch, along, column))?) };
                     sum = [sum[0] + x[0] * y[0] - x[1] * y[1], sum[1] + x[0] * y[1] + x[1] * y[0]];
                 }
                 // SAFETY: the caller's promise.

@@ -1,7 +1,9 @@
-//! A kernel's blocks, one after another; the threads of a block are fibres where they wait for each other.
+//! Runs the blocks of a kernel one after another. The threads of a block are fibers if the kernel has a
+//! barrier.
 //!
-//! A card promises no order: blocks, and threads between two barriers, run in a shuffled one. With `CUDA_SIM_TWICE` a kernel
-//! runs in their own order first, and what is then in memory must be the same: threads that race for a value are found.
+//! A GPU promises no order. Blocks, and threads between two barriers, therefore run in a shuffled order. With
+//! `CUDA_SIM_TWICE` a kernel runs in ascending order first, and both runs must leave the same memory: this
+//! finds threads that race for a value.
 
 use crate::memory;
 use std::ffi::{c_int, c_void};
@@ -28,7 +30,7 @@ struct Thread {
     index: Dim,
 }
 
-/// What `host.h` calls `Sim`, and after it what only this file sees.
+/// `Sim` of `host.h`, followed by fields that only this file uses.
 #[repr(C)]
 pub struct Sim {
     thread: *mut Thread,
@@ -37,7 +39,7 @@ pub struct Sim {
     blocks: Dim,
     dynamic: *mut u8,
     barrier: unsafe extern "C" fn(*mut Sim, c_int),
-    fibres: *mut Fibres,
+    fibers: *mut Fibers,
 }
 
 pub type Entry = unsafe extern "C" fn(*mut Sim, *mut *mut c_void);
@@ -46,11 +48,11 @@ pub type Entry = unsafe extern "C" fn(*mut Sim, *mut *mut c_void);
 pub struct Kernel {
     pub name: String,
     pub entry: Entry,
-    /// Fills shared memory with what no program should read.
+    /// Fills shared memory with bytes that no program should read.
     pub forget: unsafe extern "C" fn(),
-    /// Whether its threads wait for each other.
+    /// Whether its threads have a barrier.
     pub waits: bool,
-    /// Bytes of its argument, and of shared memory that its source names.
+    /// Bytes of its argument, and of its static shared memory.
     pub arguments: usize,
     pub shared: usize,
 }
@@ -58,13 +60,13 @@ pub struct Kernel {
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum State {
     Ready,
-    /// At the barrier of this line.
+    /// At the barrier in this line of the source.
     Waits(c_int),
     Done,
 }
 
-struct Fibres {
-    /// Where the scheduler's stack stands while a fibre runs, and the fibres' while they wait.
+struct Fibers {
+    /// The stack pointer of the scheduler while a fiber runs, and those of the fibers while they wait.
     scheduler: *mut u8,
     stacks: Vec<*mut u8>,
     states: Vec<State>,
@@ -75,7 +77,7 @@ struct Fibres {
 
 #[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(
-    // Keeps the registers that a call keeps, then goes on with another stack.
+    // Saves the callee-saved registers, then switches to another stack.
     ".globl cuda_sim_switch",
     "cuda_sim_switch:",
     "push rbp",
@@ -93,7 +95,7 @@ std::arch::global_asm!(
     "pop rbx",
     "pop rbp",
     "ret",
-    // Where a fresh fibre begins: r13 is what it runs, r12 its argument.
+    // The entry of a new fiber: r13 is its function, r12 the argument.
     ".globl cuda_sim_begin",
     "cuda_sim_begin:",
     "mov rdi, r12",
@@ -106,58 +108,72 @@ unsafe extern "C" {
     fn cuda_sim_begin();
 }
 
+/// Bytes of the stack of a fiber.
 const STACK: usize = 256 << 10;
-/// Stacks that begin at equal distances would share a few lines of the cache.
+/// Stacks at equal distances would share a few cache sets.
 const SKEW: usize = 17 * 64;
-/// The most threads of a block.
-const MOST: usize = 1024;
-/// The most bytes of shared memory without asking for more, which rankform does not; and of a kernel's argument.
+/// The largest number of threads of a block.
+const MAX_THREADS: usize = 1024;
+/// The largest number of bytes of shared memory without an opt-in, which rankform does not use.
 const SHARED: usize = 48 << 10;
+/// The largest number of bytes of a kernel's argument.
 const ARGUMENTS: usize = 4 << 10;
 
-unsafe extern "C" fn run_fibre(sim: *mut Sim) {
-    // SAFETY: the scheduler below made it for this.
+/// The function of every fiber.
+///
+/// # Safety
+/// The scheduler of `sim` made the fiber.
+unsafe extern "C" fn run_fiber(sim: *mut Sim) {
+    // SAFETY: the caller's promise.
     unsafe {
-        let fibres = (*sim).fibres;
-        ((*fibres).entry)(sim, (*fibres).arguments);
+        let fibers = (*sim).fibers;
+        ((*fibers).entry)(sim, (*fibers).arguments);
         leave(sim, State::Done);
     }
 }
 
+/// Switches from a fiber to the scheduler.
+///
+/// # Safety
+/// The fiber `now` of `sim` calls it.
 unsafe fn leave(sim: *mut Sim, state: State) {
-    // SAFETY: the fibre that runs is that of `now`; it goes on when the scheduler comes back to it.
+    // SAFETY: the caller's promise; the fiber continues when the scheduler switches to it.
     unsafe {
-        let fibres = (*sim).fibres;
-        let now = (*fibres).now;
-        (*(&raw mut (*fibres).states)).as_mut_ptr().add(now).write(state);
-        let save = (*(&raw mut (*fibres).stacks)).as_mut_ptr().add(now);
-        cuda_sim_switch(save, (*fibres).scheduler);
+        let fibers = (*sim).fibers;
+        let now = (*fibers).now;
+        (*(&raw mut (*fibers).states)).as_mut_ptr().add(now).write(state);
+        let save = (*(&raw mut (*fibers).stacks)).as_mut_ptr().add(now);
+        cuda_sim_switch(save, (*fibers).scheduler);
     }
 }
 
+/// `__syncthreads` of a kernel.
+///
+/// # Safety
+/// A fiber of `sim` calls it.
 unsafe extern "C" fn barrier(sim: *mut Sim, line: c_int) {
-    // SAFETY: called by a kernel, in a fibre.
+    // SAFETY: the caller's promise.
     unsafe { leave(sim, State::Waits(line)) }
 }
 
 /// The kernel that runs, for reports.
 pub static NOW: Mutex<String> = Mutex::new(String::new());
 
-/// What a launch can end with.
+/// The result of a launch.
 #[derive(PartialEq, Debug)]
 pub enum Outcome {
     Done,
-    /// Numbers of blocks, threads or bytes that no card takes.
+    /// Numbers of blocks, threads or bytes that no GPU takes.
     Refused,
-    /// Threads wait for others that do not come.
+    /// Threads wait at a barrier that others do not reach.
     Stuck,
-    /// Something wrote beside an allocation.
+    /// A write just outside an allocation.
     Marred,
-    /// Another order of blocks and threads gave something else.
+    /// Another order of blocks and threads gave another result.
     Races,
 }
 
-/// An order of `0..count`: shuffled (Fisher and Yates 1938) by a number, or as it is where that is 0.
+/// Shuffles orders (Fisher and Yates 1938) with a random state, or keeps them if the state is 0.
 struct Orders(u64);
 
 impl Orders {
@@ -175,10 +191,10 @@ impl Orders {
     }
 }
 
-/// Why no card takes such a launch.
+/// The reason for which no GPU takes a launch, if there is one.
 pub fn refused(kernel: &Kernel, blocks: Dim, threads: Dim, shared: usize) -> Option<String> {
     let count = threads.count();
-    if count == 0 || count > MOST || threads.z > 64 {
+    if count == 0 || count > MAX_THREADS || threads.z > 64 {
         return Some(format!("{count} threads in a block"));
     }
     if blocks.count() == 0 || blocks.x > i32::MAX as u32 || blocks.y > 65535 || blocks.z > 65535 {
@@ -190,14 +206,21 @@ pub fn refused(kernel: &Kernel, blocks: Dim, threads: Dim, shared: usize) -> Opt
     (kernel.arguments > ARGUMENTS).then(|| format!("{} bytes of arguments", kernel.arguments))
 }
 
-/// Runs a kernel, whose arguments point into the blocks of memory at `reached`.
+/// Runs a kernel. Its arguments point into the blocks of memory at `reached`.
 ///
 /// # Safety
 /// `arguments` are those of the kernel.
-pub unsafe fn run(kernel: &Kernel, blocks: Dim, threads: Dim, shared: usize, arguments: *mut *mut c_void, reached: &[usize]) -> Outcome {
+pub unsafe fn run(
+    kernel: &Kernel,
+    blocks: Dim,
+    threads: Dim,
+    shared: usize,
+    arguments: *mut *mut c_void,
+    reached: &[usize],
+) -> Outcome {
     static LAUNCHES: AtomicU64 = AtomicU64::new(1);
     let seed = LAUNCHES.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    // SAFETY: the caller's promise; memory is put back between.
+    // SAFETY: the caller's promise; memory is restored between the two runs.
     unsafe {
         if std::env::var_os("CUDA_SIM_TWICE").is_none() {
             return once(kernel, blocks, threads, shared, arguments, reached, Orders(seed));
@@ -211,7 +234,10 @@ pub unsafe fn run(kernel: &Kernel, blocks: Dim, threads: Dim, shared: usize, arg
         memory::restore(&before);
         match once(kernel, blocks, threads, shared, arguments, reached, Orders(seed)) {
             Outcome::Done if memory::contents(reached) != after => {
-                eprintln!("cuda-sim: {}: another order of {blocks:?} and {threads:?} gives another result", kernel.name);
+                eprintln!(
+                    "cuda-sim: {}: another order of {blocks:?} and {threads:?} gives another result",
+                    kernel.name
+                );
                 Outcome::Races
             }
             outcome => outcome,
@@ -219,6 +245,10 @@ pub unsafe fn run(kernel: &Kernel, blocks: Dim, threads: Dim, shared: usize, arg
     }
 }
 
+/// Runs a kernel once, in an order of `orders`.
+///
+/// # Safety
+/// As [`run`].
 unsafe fn once(
     kernel: &Kernel,
     blocks: Dim,
@@ -235,19 +265,19 @@ unsafe fn once(
     if std::env::var_os("CUDA_SIM_TRACE").is_some() {
         eprintln!("cuda-sim: {} {blocks:?} {threads:?}", kernel.name);
     }
-    /// The stacks of fibres; whoever holds them runs.
+    /// The stacks of the fibers. A kernel holds the lock while it runs.
     static STACKS: Mutex<Vec<u8>> = Mutex::new(Vec::new());
     let mut stacks = STACKS.lock().unwrap_or_else(PoisonError::into_inner);
     if kernel.waits && stacks.is_empty() {
-        // Pages that nobody writes take no memory.
-        *stacks = vec![0; MOST * STACK];
+        // Pages that are not written take no memory.
+        *stacks = vec![0; MAX_THREADS * STACK];
     }
     NOW.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&kernel.name);
     let (x, y) = (threads.x as usize, threads.y as usize);
     let index = |t: usize| Dim { x: (t % x) as u32, y: (t / x % y) as u32, z: (t / (x * y)) as u32 };
     let mut all: Vec<Thread> = (0..count).map(|t| Thread { index: index(t) }).collect();
     let mut dynamic = vec![0u128; shared.div_ceil(16)];
-    let mut fibres = Fibres {
+    let mut fibers = Fibers {
         scheduler: std::ptr::null_mut(),
         stacks: vec![std::ptr::null_mut(); count],
         states: vec![State::Done; count],
@@ -262,9 +292,10 @@ unsafe fn once(
         blocks,
         dynamic: dynamic.as_mut_ptr().cast(),
         barrier,
-        fibres: &raw mut fibres,
+        fibers: &raw mut fibers,
     };
-    let (mut sequence, mut order): (Vec<usize>, Vec<usize>) = ((0..blocks.count()).collect(), (0..count).collect());
+    let (mut sequence, mut order): (Vec<usize>, Vec<usize>) =
+        ((0..blocks.count()).collect(), (0..count).collect());
     orders.shuffle(&mut sequence);
     for number in sequence {
         let (x, y) = (blocks.x as usize, blocks.y as usize);
@@ -289,23 +320,42 @@ unsafe fn once(
     match memory::marred(reached) {
         None => Outcome::Done,
         Some(nbytes) => {
-            eprintln!("cuda-sim: {}: wrote beside an allocation of {nbytes} bytes", kernel.name);
+            eprintln!("cuda-sim: {}: wrote just outside an allocation of {nbytes} bytes", kernel.name);
             Outcome::Marred
         }
     }
 }
 
-/// Runs the fibres of one block in turn until all are done; false where they wait in vain.
-unsafe fn block(kernel: &Kernel, sim: *mut Sim, all: &mut [Thread], stacks: *mut u8, order: &mut [usize], orders: &mut Orders) -> bool {
-    // SAFETY: `run` made all of it; each fibre has a stack of its own.
+/// Runs the fibers of one block until all are done. Returns false if some wait at a barrier that others do
+/// not reach.
+///
+/// # Safety
+/// 1. `sim` is complete, with fibers for all threads.   2. `stacks` has a stack for each.
+unsafe fn block(
+    kernel: &Kernel,
+    sim: *mut Sim,
+    all: &mut [Thread],
+    stacks: *mut u8,
+    order: &mut [usize],
+    orders: &mut Orders,
+) -> bool {
+    // SAFETY: (1) and (2) are the caller's promises; each fiber uses its own stack.
     unsafe {
-        let fibres = (*sim).fibres;
-        let states = (*(&raw mut (*fibres).states)).as_mut_ptr();
-        let tops = (*(&raw mut (*fibres).stacks)).as_mut_ptr();
+        let fibers = (*sim).fibers;
+        let states = (*(&raw mut (*fibers).states)).as_mut_ptr();
+        let tops = (*(&raw mut (*fibers).stacks)).as_mut_ptr();
         for t in 0..all.len() {
-            // Popped by the first switch: r15 r14 r13 r12 rbx rbp, then where to go.
+            // The first switch pops r15 r14 r13 r12 rbx rbp, then the return address.
             let top = (stacks.add((t + 1) * STACK - t * SKEW % (STACK / 4)) as usize & !63) as *mut usize;
-            let first = [0, 0, run_fibre as *const () as usize, sim as usize, 0, 0, cuda_sim_begin as *const () as usize];
+            let first = [
+                0,
+                0,
+                run_fiber as *const () as usize,
+                sim as usize,
+                0,
+                0,
+                cuda_sim_begin as *const () as usize,
+            ];
             let start = top.sub(16);
             for (k, word) in first.into_iter().enumerate() {
                 start.add(k).write(word);
@@ -317,9 +367,9 @@ unsafe fn block(kernel: &Kernel, sim: *mut Sim, all: &mut [Thread], stacks: *mut
             orders.shuffle(order);
             for &t in &*order {
                 if states.add(t).read() == State::Ready {
-                    (*fibres).now = t;
+                    (*fibers).now = t;
                     (*sim).thread = &raw mut all[t];
-                    cuda_sim_switch(&raw mut (*fibres).scheduler, tops.add(t).read());
+                    cuda_sim_switch(&raw mut (*fibers).scheduler, tops.add(t).read());
                 }
             }
             let state = |t: usize| states.add(t).read();

@@ -1,5 +1,5 @@
-// What CUDA C++ has, for a compiler of plain C++. The scheduler of a block is reached through `sim`.
-// No header is included: those of the C++ library take four times as long to read as a kernel takes to compile.
+// The language of CUDA C++ for a compiler of plain C++. `sim` gives access to the scheduler of a block.
+// No header is included: those of the C++ library take longer to read than a kernel takes to compile.
 #pragma once
 #define RANKFORM_HOST 1
 extern "C" {
@@ -12,7 +12,7 @@ void* memcpy(void*, const void*, unsigned long); void* memset(void*, int, unsign
 struct SimDim { unsigned x, y, z; };
 struct SimThread { SimDim index; };
 struct Sim {
-  SimThread* thread; // the one that runs
+  SimThread* thread; // the running thread
   SimDim block, threads, blocks;
   unsigned char* dynamic;
   void (*barrier)(Sim*, int line);
@@ -44,7 +44,7 @@ static inline float __uint_as_float(unsigned x) { return sim_bits<float>(x); }
 static inline unsigned __float_as_uint(float x) { return sim_bits<unsigned>(x); }
 static inline double __longlong_as_double(long long x) { return sim_bits<double>(x); }
 static inline long long __double_as_longlong(double x) { return sim_bits<long long>(x); }
-// Blocks run one after another, and a thread is not interrupted.
+// Plain steps suffice: blocks run one after another, and a thread is not interrupted.
 template <class T> static inline T atomicExch(T* at, T value) { const T old = *at; *at = value; return old; }
 template <class T> static inline T atomicAdd(T* at, T value) { const T old = *at; *at = old + value; return old; }
 template <class T> static inline T atomicMax(T* at, T value) { const T old = *at; if (value > old) *at = value; return old; }
@@ -61,15 +61,15 @@ static inline unsigned short to_f16(float value) {
   const float magnitude = fabsf(value);
   if (value != value) return 0x7fff;
   if (magnitude >= 65520.0f) return (unsigned short)(sign | 0x7c00);
-  // In units of the last place of the half: 2^-24 for the small ones.
+  // The magnitude in ULP of the half: 2^-24 for subnormal numbers.
   int exponent = magnitude == 0.0f ? -14 : ilogbf(magnitude);
   if (exponent < -14) exponent = -14;
   const unsigned units = (unsigned)rintf(ldexpf(magnitude, 10 - exponent));
   return (unsigned short)(sign | (units + ((unsigned)(exponent + 14) << 10)));
 }
 
-// Of each source the simulator fills the shared memory that it names, and asks for its size. Of each kernel it calls `name__sim`
-// and asks for the size of its only argument.
+// For each source the simulator fills the static shared memory, and asks for its size. For each kernel it calls
+// `name__sim`, and asks for the size of the only argument.
 #define SIM_SHARED(name, start, stop) \
   extern "C" unsigned char start[] __attribute__((weak)), stop[] __attribute__((weak)); \
   extern "C" unsigned long name##__size() { return start ? stop - start : 0; } \

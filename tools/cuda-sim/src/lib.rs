@@ -1,4 +1,5 @@
-//! The names of NVIDIA's driver, NVRTC and cuBLAS, as far as rankform calls them. Work is done when somebody waits for it.
+//! The functions of NVIDIA's driver, NVRTC and cuBLAS that rankform calls. Queued work runs when a call waits
+//! for it.
 #![allow(non_snake_case, clippy::missing_safety_doc)]
 
 mod blas;
@@ -16,7 +17,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::Once;
 
-/// The results that are used, by the numbers of `CUresult` and `nvrtcResult`.
+/// The used results, with the numbers of `CUresult` and `nvrtcResult`.
 type Status = c_int;
 const SUCCESS: Status = 0;
 const INVALID_VALUE: Status = 1;
@@ -30,11 +31,11 @@ const COMPILATION: Status = 6;
 const CUBLAS_INVALID_VALUE: Status = 7;
 const CUBLAS_EXECUTION_FAILED: Status = 13;
 
-/// The number of the first device's context.
+/// The handle of the first device's context.
 const CONTEXT: usize = 0x1000;
 
 thread_local! {
-    /// Whose context is current.
+    /// The device whose context is current.
     static DEVICE: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -43,7 +44,7 @@ fn freed(found: Freed) -> Status {
         Freed::Fine => SUCCESS,
         Freed::Unknown => INVALID_VALUE,
         Freed::Marred => {
-            eprintln!("cuda-sim: something wrote beside an allocation");
+            eprintln!("cuda-sim: a write just outside an allocation");
             ILLEGAL_ADDRESS
         }
     }
@@ -53,19 +54,22 @@ fn setting(name: &str, otherwise: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// What a kernel's access outside memory leads to: a report, and the end.
+/// Handles an access of a kernel outside memory: reports it, and aborts.
 extern "C" fn on_fault(_: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     // SAFETY: the system gives this to a handler of SIGSEGV.
     let address = unsafe { (*info).si_addr() } as usize;
     let kernel = block::NOW.try_lock().map(|name| name.clone()).unwrap_or_default();
-    eprintln!("cuda-sim: illegal access at {address:#x} in or after `{kernel}`: {}", memory::near(address).unwrap_or_default());
+    eprintln!(
+        "cuda-sim: illegal access at {address:#x} in or after `{kernel}`: {}",
+        memory::near(address).unwrap_or_default()
+    );
     std::process::abort()
 }
 
 fn report_faults() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: a handler that only reports; on a stack of its own, because fibres have small ones.
+        // SAFETY: the handler only reports. It has its own stack, because those of fibers are small.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_fault as *const () as usize;
@@ -79,7 +83,8 @@ macro_rules! calls {
     ($(fn $name:ident($($argument:ident: $type:ty),*) $body:block)*) => { $(
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> Status {
-            // SAFETY: the caller keeps to the driver's contract: pointers to what the call reads and writes.
+            // SAFETY: the caller keeps the driver's contract: the pointers are valid for the reads and writes
+            // of the call.
             #[allow(unused_unsafe)]
             unsafe { $body }
         }
@@ -88,19 +93,21 @@ macro_rules! calls {
 
 struct Module {
     library: *mut c_void,
+    /// Whether the threads of its kernels have a barrier.
     waits: bool,
     /// The name of its source.
     source: String,
 }
 
-/// An NVRTC program: its source, the image, and what the compiler said.
+/// An NVRTC program: its source, the image, and the compiler's report.
 struct Program {
     source: String,
     image: Vec<u8>,
     log: String,
 }
 
-/// How an image begins; whether its kernels wait, the name of its source and the path of a library follow.
+/// The beginning of an image. After it come whether its kernels have barriers, the name of its source, and
+/// the path of a library.
 const MAGIC: &str = "cuda-sim ";
 
 calls! {
@@ -121,9 +128,9 @@ calls! {
     }
     fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _device: c_int) {
         *value = match attribute {
-            75 => 9,  // major version of what it can do
-            76 => 0,  // minor
-            16 => 4,  // multiprocessors: few, so that a test is soon over
+            75 => 9, // major compute capability
+            76 => 0, // minor
+            16 => 4, // multiprocessors: few, so that tests are short
             _ => 0,
         };
         SUCCESS
@@ -267,8 +274,8 @@ calls! {
         machine().push(stream, Action::Copy { to: to as usize, from: from as usize, nbytes })
     }
 
-    // What is no name of NVIDIA's: failures for tests. `kind` 0: the allocation after the next `skip`, and `times - 1` more;
-    // 1: kernels in the same way, when they run.
+    // Not a function of NVIDIA's: plans failures for tests. Kind 0: after `skip` allocations, the next
+    // `times` fail. Kind 1: the same for kernels, when they run.
     fn cudaSimFail(device: c_int, kind: c_int, skip: usize, times: usize, status: c_int) {
         machine().plan(device as usize, kind, skip, times, status);
         SUCCESS
@@ -399,12 +406,12 @@ calls! {
     }
     fn cublasSetMathMode(_handle: usize, _mode: c_uint) { SUCCESS }
     fn cublasGemmStridedBatchedEx(
-        handle: usize, turn_a: c_int, turn_b: c_int, m: c_int, n: c_int, k: c_int, _alpha: *const c_void, a: usize, a_kind: c_int,
+        handle: usize, transpose_a: c_int, transpose_b: c_int, m: c_int, n: c_int, k: c_int, _alpha: *const c_void, a: usize, a_kind: c_int,
         a_pitch: c_int, a_matrix: i64, b: usize, b_kind: c_int, b_pitch: c_int, b_matrix: i64, _beta: *const c_void, c: usize,
         c_kind: c_int, c_pitch: c_int, c_matrix: i64, batch: c_int, _sum: c_int, _algorithm: c_int
     ) {
-        let matrix = |address, kind, turn: c_int, pitch: c_int, matrix| Matrix { address, kind, turned: turn != 0, pitch: pitch.into(), matrix };
-        let (a, b) = (matrix(a, a_kind, turn_a, a_pitch, a_matrix), matrix(b, b_kind, turn_b, b_pitch, b_matrix));
+        let matrix = |address, kind, transpose: c_int, pitch: c_int, matrix| Matrix { address, kind, transposed: transpose != 0, pitch: pitch.into(), matrix };
+        let (a, b) = (matrix(a, a_kind, transpose_a, a_pitch, a_matrix), matrix(b, b_kind, transpose_b, b_pitch, b_matrix));
         let c = matrix(c, c_kind, 0, c_pitch, c_matrix);
         let ([m, n, k], batch) = ([m, n, k].map(i64::from), i64::from(batch));
         let Some(bytes) = blas::bytes(batch, [m, n, k], &a, &b, &c) else { return CUBLAS_INVALID_VALUE };

@@ -1,7 +1,7 @@
-//! From CUDA C++ to a library of this machine: `host.h`, sources, and an entry for each kernel.
+//! Compiles CUDA C++ to a library for the host: `host.h`, sources, and an entry for each kernel.
 //!
-//! A compiler needs longer to start and to read what every source begins with than for a kernel. So sources that several
-//! threads ask for at a time are compiled as one, each in a namespace of its own.
+//! The start of the compiler and the common head of every source take longer than one kernel. Sources that
+//! several threads request at a time are therefore compiled as one, each in a namespace of its own.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -9,9 +9,10 @@ use std::process::Command;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 const HOST: &str = include_str!("host.h");
-/// What the sources that rankform generates begin with.
-const PRELUDE: &str = include_str!("../../../src/device/cuda/prelude.cuh");
-/// Steps of floating-point numbers stay as they are written; no optimization, which takes longer than kernels of tests.
+/// The head of every source that rankform generates.
+const PRELUDE: &str = include_str!("../../../src/device/cuda/codegen/prelude.cuh");
+/// Floating-point steps are not contracted. Optimization is off, because it takes longer than the kernels of
+/// tests.
 const OPTIONS: &[&str] = &[
     "-std=c++17",
     "-O0",
@@ -26,8 +27,8 @@ const OPTIONS: &[&str] = &[
     "-ffp-contract=off",
     "-march=native",
 ];
-/// Sources that are compiled as one, at most.
-pub const TOGETHER: usize = 64;
+/// The largest number of sources that are compiled as one.
+pub const MAX_JOINED: usize = 64;
 
 /// The names of the kernels in a source.
 fn kernels(source: &str) -> Vec<String> {
@@ -36,10 +37,12 @@ fn kernels(source: &str) -> Vec<String> {
         None => text.trim_start().to_string(),
     };
     let declared = source.split("__global__").skip(1).filter_map(|text| text.split_once("void"));
-    declared.filter_map(|(_, text)| after_bounds(text).split_once('(').map(|(name, _)| name.trim().to_string())).collect()
+    declared
+        .filter_map(|(_, text)| after_bounds(text).split_once('(').map(|(name, _)| name.trim().to_string()))
+        .collect()
 }
 
-/// A source and what it is known by.
+/// A source and its name.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Source {
     pub name: String,
@@ -51,35 +54,39 @@ impl Source {
         Source { name: name(text, entries), text: text.to_string() }
     }
 
-    /// Whether it may stand beside others behind one prelude: it says nothing to the preprocessor that others would hear.
-    pub fn is_sociable(&self) -> bool {
+    /// Whether it can be compiled together with others after one prelude: it has no preprocessor directive
+    /// that changes the meaning of others.
+    pub fn is_joinable(&self) -> bool {
         let own = self.text.strip_prefix(PRELUDE);
-        own.is_some_and(|own| own.lines().all(|line| !line.trim_start().starts_with('#') || line.starts_with("#pragma unroll")))
+        own.is_some_and(|own| {
+            own.lines().all(|line| !line.trim_start().starts_with('#') || line.starts_with("#pragma unroll"))
+        })
     }
 
-    /// Whether the threads of its kernels wait for each other.
+    /// Whether its kernels have a barrier.
     pub fn waits(&self) -> bool {
         self.text.contains("__syncthreads()")
     }
 
-    /// The name of one of its kernels beside those of others.
+    /// The name of one of its kernels among those of other sources.
     pub fn symbol(&self, kernel: &str) -> String {
         format!("{kernel}_{}", self.name)
     }
 }
 
-/// What a source is known by: a hash of all that its library is compiled from, alone and beside others, with `each` after it.
-/// A change here of what is generated gives other names, and no library of before is taken for one of now.
+/// The name of a source: a hash of the whole text from which its library is compiled, alone and together with
+/// others, with the text of `each` after it. A change of the generated text changes the name, and older
+/// libraries are not used.
 fn name(text: &str, each: impl Fn(&Source, &[String], bool) -> String) -> String {
     let nameless = Source { name: String::new(), text: text.to_string() };
     let alone = joined(std::slice::from_ref(&nameless), |source, kernels| each(source, kernels, false));
-    let beside = joined(&[nameless.clone(), nameless], |source, kernels| each(source, kernels, true));
+    let with_others = joined(&[nameless.clone(), nameless], |source, kernels| each(source, kernels, true));
     let mut hasher = DefaultHasher::new();
-    (alone, beside, HOST, OPTIONS).hash(&mut hasher);
+    (alone, with_others, HOST, OPTIONS).hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }
 
-/// One source of several; `each` says what follows each of them, outside its namespace.
+/// Joins several sources to one. `each` returns the text after each of them, outside its namespace.
 pub fn joined(sources: &[Source], each: impl Fn(&Source, &[String]) -> String) -> String {
     let together = sources.len() > 1;
     let prelude = if together { PRELUDE } else { "" };
@@ -87,7 +94,11 @@ pub fn joined(sources: &[Source], each: impl Fn(&Source, &[String]) -> String) -
     for source in sources {
         let (own, names) = (source.text.strip_prefix(prelude).unwrap_or(&source.text), kernels(&source.text));
         names.iter().for_each(|name| text += &format!("#define {name} {}\n", source.symbol(name)));
-        let [open, close] = if together { [format!("namespace of_{} {{", source.name), "}".into()] } else { Default::default() };
+        let [open, close] = if together {
+            [format!("namespace of_{} {{", source.name), "}".into()]
+        } else {
+            Default::default()
+        };
         text += &format!("#undef SOURCE\n#define SOURCE \"{}\"\n{open}\n{own}\n{close}\n", source.name);
         names.iter().for_each(|name| text += &format!("#undef {name}\n"));
         text += &each(source, &names);
@@ -95,10 +106,11 @@ pub fn joined(sources: &[Source], each: impl Fn(&Source, &[String]) -> String) -
     text
 }
 
-/// How the simulator reaches the kernels of a source, and the shared memory that they name.
+/// The functions by which the simulator calls the kernels of a source, and fills their static shared memory.
 fn entries(source: &Source, kernels: &[String], together: bool) -> String {
     let (own, space) = (&source.name, if together { format!("of_{}::", source.name) } else { String::new() });
-    let mut text = format!("SIM_SHARED(sim_shared_{own}, __start_sim_shared_{own}, __stop_sim_shared_{own})\n");
+    let mut text =
+        format!("SIM_SHARED(sim_shared_{own}, __start_sim_shared_{own}, __stop_sim_shared_{own})\n");
     for kernel in kernels {
         let name = source.symbol(kernel);
         text += &format!("SIM_ENTRY({name}, {space}{name})\n");
@@ -110,33 +122,39 @@ fn folder() -> PathBuf {
     std::env::var_os("CUDA_SIM_CACHE").map_or_else(|| std::env::temp_dir().join("cuda-sim"), PathBuf::from)
 }
 
-fn place(source: &Source) -> PathBuf {
+fn library_path(source: &Source) -> PathBuf {
     folder().join(&source.name).with_extension("so")
 }
 
-/// Sources that nobody compiles yet, how many compilers run, and what came of others until it is asked for.
+/// Sources that wait for a compiler, the number of running compilers, and errors that were not yet returned.
 struct Waiting {
     sources: Vec<Source>,
     compilers: usize,
     failed: Vec<(Source, String)>,
 }
 
-static WAITING: Mutex<Waiting> = Mutex::new(Waiting { sources: Vec::new(), compilers: 0, failed: Vec::new() });
+static WAITING: Mutex<Waiting> =
+    Mutex::new(Waiting { sources: Vec::new(), compilers: 0, failed: Vec::new() });
 static DONE: Condvar = Condvar::new();
 
 fn waiting() -> MutexGuard<'static, Waiting> {
     WAITING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Compiles a source, unless it was before, with others that are asked for meanwhile; the path of the library, or the
-/// compiler's words.
+/// Compiles a source, if it has no library yet, together with others that are requested at the same time.
+/// Returns the path of the library, or the compiler's report.
 pub fn compile(source: &Source) -> Result<PathBuf, String> {
-    // For whoever wants to see them, or compile them with the real NVRTC: those that are none (tests have such) go again.
-    let shown = std::env::var_os("CUDA_SIM_SOURCES").map(|sources| PathBuf::from(sources).join(&source.name).with_extension("cu"));
+    // Sources are written for readers, and for the real NVRTC. A source that does not compile (tests have
+    // some) is removed again.
+    let shown = std::env::var_os("CUDA_SIM_SOURCES")
+        .map(|sources| PathBuf::from(sources).join(&source.name).with_extension("cu"));
     if let Some(shown) = &shown {
-        let _ = shown.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(shown, &source.text));
+        let _ = shown
+            .parent()
+            .map_or(Ok(()), std::fs::create_dir_all)
+            .and_then(|()| std::fs::write(shown, &source.text));
     }
-    let library = place(source);
+    let library = library_path(source);
     if library.exists() {
         return Ok(library);
     }
@@ -155,16 +173,16 @@ pub fn compile(source: &Source) -> Result<PathBuf, String> {
             waiting = DONE.wait(waiting).unwrap_or_else(PoisonError::into_inner);
             continue;
         }
-        // This thread compiles what has come together, its own source or others'.
-        waiting.sources.retain(|source| !place(source).exists());
+        // This thread compiles the waiting sources, its own or those of others.
+        waiting.sources.retain(|source| !library_path(source).exists());
         if waiting.sources.is_empty() {
             continue;
         }
-        let alone = waiting.sources.iter().position(|source| !source.is_sociable());
+        let alone = waiting.sources.iter().position(|source| !source.is_joinable());
         let sources = match alone {
             Some(at) => vec![waiting.sources.swap_remove(at)],
             None => {
-                let count = waiting.sources.len().min(TOGETHER);
+                let count = waiting.sources.len().min(MAX_JOINED);
                 waiting.sources.drain(..count).collect()
             }
         };
@@ -178,12 +196,13 @@ pub fn compile(source: &Source) -> Result<PathBuf, String> {
     }
 }
 
-/// Builds sources as one, or each by itself if that fails; those that do not compile, with the compiler's words.
+/// Builds sources as one, or each by itself if that fails. Returns those that do not compile, with the
+/// compiler's report.
 fn build_each(sources: &[Source]) -> Vec<(Source, String)> {
     let mut sources = sources.to_vec();
     sources.sort_by(|a, b| a.name.cmp(&b.name));
     let mut failed = Vec::new();
-    // Two threads may want the same one, and each of them what came of it.
+    // Two threads can request the same source, and each needs the result.
     let mut different = sources.clone();
     different.dedup();
     if different.len() > 1 && build(&different).is_ok() {
@@ -191,50 +210,65 @@ fn build_each(sources: &[Source]) -> Vec<(Source, String)> {
     }
     for source in &different {
         if let Err(words) = build(std::slice::from_ref(source)) {
-            failed.extend(sources.iter().filter(|other| *other == source).map(|source| (source.clone(), words.clone())));
+            failed.extend(
+                sources.iter().filter(|other| *other == source).map(|source| (source.clone(), words.clone())),
+            );
         }
     }
     failed
 }
 
-/// A file that goes when this does, unless it was renamed before.
-struct Fleeting(PathBuf);
+/// A file that the drop removes, unless it was renamed before.
+struct TemporaryFile(PathBuf);
 
-impl Drop for Fleeting {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// A name in the folder that no other thread uses.
+/// A path in the folder that no other thread uses.
 fn own(source: &Source, extension: &str) -> PathBuf {
-    folder().join(format!("{}-{}-{:?}.{extension}", source.name, std::process::id(), std::thread::current().id()))
+    folder().join(format!(
+        "{}-{}-{:?}.{extension}",
+        source.name,
+        std::process::id(),
+        std::thread::current().id()
+    ))
 }
 
-/// Gives a file another name at once and whole, unless there is one: by `link`, or by a copy where files have one name only.
-fn put(fresh: &Path, place: &Path, copy: PathBuf, link: impl Fn(&Path, &Path) -> std::io::Result<()>) -> Result<(), String> {
+/// Gives a file a second name in one step, unless that name exists: by `link`, or by a copy on file systems
+/// without links.
+fn put(
+    fresh: &Path,
+    place: &Path,
+    copy: PathBuf,
+    link: impl Fn(&Path, &Path) -> std::io::Result<()>,
+) -> Result<(), String> {
     match link(fresh, place) {
         Ok(()) => return Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
         Err(_) => {}
     }
-    let copy = Fleeting(copy);
+    let copy = TemporaryFile(copy);
     let done = std::fs::copy(fresh, &copy.0).and_then(|_| std::fs::rename(&copy.0, place));
     done.map_err(|error| format!("{}: {error}", place.display()))
 }
 
-/// Builds one library of these sources, and puts it where each of them is looked for.
+/// Builds one library of these sources, and puts it at the path of each.
 fn build(sources: &[Source]) -> Result<(), String> {
     let folder = folder();
     let own = |extension: &str| own(&sources[0], extension);
-    let (code, fresh) = (own("cpp"), Fleeting(own("new")));
-    let write = |path: &Path, text: &str| std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()));
+    let (code, fresh) = (own("cpp"), TemporaryFile(own("new")));
+    let write = |path: &Path, text: &str| {
+        std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+    };
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     let header = folder.join("host.h");
     if std::fs::read_to_string(&header).ok().as_deref() != Some(HOST) {
-        let beside = Fleeting(own("h"));
-        write(&beside.0, HOST)?;
-        std::fs::rename(&beside.0, &header).map_err(|error| error.to_string())?;
+        let temporary = TemporaryFile(own("h"));
+        write(&temporary.0, HOST)?;
+        std::fs::rename(&temporary.0, &header).map_err(|error| error.to_string())?;
     }
     let text = joined(sources, |source, kernels| entries(source, kernels, sources.len() > 1));
     write(&code, &format!("#include \"host.h\"\n{text}"))?;
@@ -245,7 +279,9 @@ fn build(sources: &[Source]) -> Result<(), String> {
         return Err(format!("{}\n{}", code.display(), String::from_utf8_lossy(&done.stderr)));
     }
     let _ = std::fs::remove_file(&code);
-    sources.iter().try_for_each(|source| put(&fresh.0, &place(source), own("copy"), |from, to| std::fs::hard_link(from, to)))
+    sources.iter().try_for_each(|source| {
+        put(&fresh.0, &library_path(source), own("copy"), |from, to| std::fs::hard_link(from, to))
+    })
 }
 
 #[cfg(test)]
@@ -253,11 +289,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_library_gets_its_place_also_where_files_have_one_name_only() {
+    fn a_library_gets_its_path_also_on_file_systems_without_links() {
         let folder = std::env::temp_dir().join(format!("cuda-sim-put-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let at = |name: &str| folder.join(name);
-        let put = |place: &str, link: fn(&Path, &Path) -> std::io::Result<()>| put(&at("fresh"), &at(place), at("copy"), link);
+        let put = |place: &str, link: fn(&Path, &Path) -> std::io::Result<()>| {
+            put(&at("fresh"), &at(place), at("copy"), link)
+        };
         let refused = |_: &Path, _: &Path| Err(std::io::ErrorKind::Unsupported.into());
         std::fs::write(at("fresh"), "library").unwrap();
         put("linked", |from, to| std::fs::hard_link(from, to)).unwrap();
@@ -265,7 +303,7 @@ mod tests {
         for place in ["linked", "copied"] {
             assert_eq!(std::fs::read_to_string(at(place)).unwrap(), "library", "{place}");
         }
-        // What is there stays, and what fails leaves nothing behind.
+        // An existing file stays, and a failure leaves no file.
         std::fs::write(at("fresh"), "another").unwrap();
         put("copied", |_, _| Err(std::io::ErrorKind::AlreadyExists.into())).unwrap();
         assert_eq!(std::fs::read_to_string(at("copied")).unwrap(), "library");
@@ -275,11 +313,17 @@ mod tests {
     }
 
     #[test]
-    fn a_name_covers_the_text_and_what_is_generated_of_it() {
+    fn a_name_covers_the_source_and_the_text_generated_from_it() {
         let text = "__global__ void kernel(int* out) { *out = 1; }";
         assert_eq!(name(text, entries), Source::new(text).name);
         assert_ne!(name(text, entries), name(&text.replace('1', "2"), entries));
-        assert_ne!(name(text, entries), name(text, |source, kernels, together| entries(source, kernels, together) + "// other\n"));
-        assert_ne!(name(text, entries), name(text, |source, kernels, together| entries(source, kernels, !together)));
+        assert_ne!(
+            name(text, entries),
+            name(text, |source, kernels, together| entries(source, kernels, together) + "// other\n")
+        );
+        assert_ne!(
+            name(text, entries),
+            name(text, |source, kernels, together| entries(source, kernels, !together))
+        );
     }
 }

@@ -1,8 +1,8 @@
-//! Streams: work is kept until somebody waits for it, and checked for what it must come after.
+//! Streams: work is kept until a call waits for it. The order of its uses of memory is checked.
 //!
-//! Each piece of work knows, as a vector clock, what it was ordered behind when it was queued: by its own stream, by events,
-//! and by what the host had waited for. Whoever touches a block of memory beside work that touches it too, unordered, and
-//! one of them writes, has lost a race that a card would decide by chance: here it is a fault.
+//! Each piece of work has a vector clock: the work that was ordered before it when it was queued, by its
+//! stream, by events, and by waits of the host. Two uses of one block of memory, of which one is a write,
+//! must be ordered. If they are not, a GPU would decide their order by chance. The simulator reports a fault.
 
 use crate::block::{self, Dim, Kernel, Outcome};
 use crate::memory::{self, Access, Freed};
@@ -17,10 +17,10 @@ pub const CAPTURE_INVALIDATED: Status = 901;
 pub const CAPTURE_UNMATCHED: Status = 903;
 pub const CAPTURE_ISOLATION: Status = 905;
 
-/// More than this is not kept.
-const LONGEST: usize = 4096;
+/// The largest number of pending actions of a stream.
+const MAX_PENDING: usize = 4096;
 
-/// How far each stream has come.
+/// A position in each stream.
 pub type Clock = BTreeMap<usize, u64>;
 
 fn join(clock: &mut Clock, other: &Clock) {
@@ -30,7 +30,7 @@ fn join(clock: &mut Clock, other: &Clock) {
     }
 }
 
-/// What a stream is asked to do.
+/// Work of a stream.
 #[derive(Clone)]
 pub enum Action {
     Launch {
@@ -55,7 +55,7 @@ pub enum Action {
         from: usize,
         nbytes: usize,
     },
-    /// Bytes of the host that were read when the copy was queued.
+    /// A copy of bytes that were read from the host when it was queued.
     Write {
         to: usize,
         bytes: Vec<u8>,
@@ -69,7 +69,7 @@ pub enum Action {
     Free {
         address: usize,
     },
-    /// Another stream must have come so far.
+    /// A wait for a position of another stream.
     Wait {
         stream: usize,
         tick: u64,
@@ -112,10 +112,10 @@ pub struct Machine {
     streams: BTreeMap<usize, Stream>,
     events: BTreeMap<usize, Event>,
     graphs: BTreeMap<usize, Vec<Action>>,
-    /// What the host has waited for.
+    /// The positions for which the host has waited.
     host: Clock,
     next: usize,
-    /// By device: what ended all work there.
+    /// For each device, the error that ended all work on it.
     faults: BTreeMap<usize, Status>,
     allocations: BTreeMap<usize, Planned>,
     launches: BTreeMap<usize, Planned>,
@@ -123,7 +123,7 @@ pub struct Machine {
 
 static MACHINE: Mutex<Option<Machine>> = Mutex::new(None);
 
-/// The one machine; work that it does runs while it is held.
+/// The lock of the one machine. Work runs while it is held.
 pub struct Held(MutexGuard<'static, Option<Machine>>);
 
 pub fn machine() -> Held {
@@ -168,7 +168,7 @@ impl Machine {
         plans.insert(device, Planned { skip, times: times.max(1), status });
     }
 
-    /// What ended all work of a device.
+    /// The error that ended all work on a device, or success.
     pub fn fault(&self, device: usize) -> Status {
         self.faults.get(&device).copied().unwrap_or(SUCCESS)
     }
@@ -183,7 +183,7 @@ impl Machine {
         stream
     }
 
-    /// Queues work; the null stream, which waits for all others, is not simulated.
+    /// Queues work. The null stream, which waits for all others, is not simulated.
     pub fn push(&mut self, stream: usize, action: Action) -> Status {
         let host = self.host.clone();
         let Some(queue) = self.streams.get_mut(&stream) else { return INVALID_VALUE };
@@ -199,14 +199,14 @@ impl Machine {
         queue.tick += 1;
         queue.clock.insert(stream, queue.tick);
         queue.pending.push_back(Work { tick: queue.tick, clock: queue.clock.clone(), action });
-        if queue.pending.len() > LONGEST {
-            let half = queue.tick - LONGEST as u64 / 2;
+        if queue.pending.len() > MAX_PENDING {
+            let half = queue.tick - MAX_PENDING as u64 / 2;
             self.run(stream, half);
         }
         SUCCESS
     }
 
-    /// Whether a stream records a graph; such work cannot be waited for.
+    /// An error if a stream records a graph: such work cannot be waited for.
     pub fn refuse_recording(&mut self, stream: usize) -> Status {
         match self.streams.get_mut(&stream) {
             Some(queue) if queue.recording.is_some() => {
@@ -218,7 +218,7 @@ impl Machine {
         }
     }
 
-    /// Does the work of a stream up to a tick.
+    /// Runs the work of a stream up to a tick.
     fn run(&mut self, stream: usize, tick: u64) {
         loop {
             let Some(queue) = self.streams.get_mut(&stream) else { return };
@@ -235,9 +235,13 @@ impl Machine {
             if self.faults.contains_key(&device) {
                 continue;
             }
-            let planned = if matches!(work.action, Action::Launch { .. }) { planned(&mut self.launches, device) } else { None };
+            let planned = if matches!(work.action, Action::Launch { .. }) {
+                planned(&mut self.launches, device)
+            } else {
+                None
+            };
             let status = planned.unwrap_or_else(|| perform(stream, &work));
-            // A kernel that fails has begun.
+            // A kernel with a planned failure has begun.
             if let (Some(_), Action::Launch { arguments, .. }) = (planned, &work.action) {
                 begin(arguments);
             }
@@ -260,10 +264,11 @@ impl Machine {
         self.fault(device)
     }
 
-    /// Waits for all streams of a device but those that record.
+    /// Waits for all streams of a device, except those that record.
     pub fn synchronize_all(&mut self, device: usize) -> Status {
         let own = |queue: &Stream| queue.device == device && queue.recording.is_none();
-        let streams: Vec<usize> = self.streams.iter().filter(|(_, queue)| own(queue)).map(|(&stream, _)| stream).collect();
+        let streams: Vec<usize> =
+            self.streams.iter().filter(|(_, queue)| own(queue)).map(|(&stream, _)| stream).collect();
         let statuses: Vec<Status> = streams.into_iter().map(|stream| self.synchronize(stream)).collect();
         statuses.into_iter().find(|&status| status != SUCCESS).unwrap_or(SUCCESS)
     }
@@ -294,7 +299,9 @@ impl Machine {
     }
 
     pub fn wait(&mut self, stream: usize, event: usize) -> Status {
-        let Some(Event { stream: other, tick, clock }) = self.events.get(&event).cloned() else { return INVALID_VALUE };
+        let Some(Event { stream: other, tick, clock }) = self.events.get(&event).cloned() else {
+            return INVALID_VALUE;
+        };
         let Some(queue) = self.streams.get_mut(&stream) else { return INVALID_VALUE };
         if queue.recording.is_some() {
             queue.invalidated = true;
@@ -305,16 +312,20 @@ impl Machine {
     }
 
     pub fn synchronize_event(&mut self, event: usize) -> Status {
-        let Some(Event { stream, tick, clock }) = self.events.get(&event).cloned() else { return INVALID_VALUE };
+        let Some(Event { stream, tick, clock }) = self.events.get(&event).cloned() else {
+            return INVALID_VALUE;
+        };
         self.run(stream, tick);
         join(&mut self.host, &clock);
         let device = self.streams.get(&stream).map_or(0, |queue| queue.device);
         self.fault(device)
     }
 
-    /// Asks for an event; a little work is done meanwhile.
+    /// Queries an event. If it is not reached, runs one piece of work.
     pub fn query(&mut self, event: usize) -> Status {
-        let Some(Event { stream, tick, clock }) = self.events.get(&event).cloned() else { return INVALID_VALUE };
+        let Some(Event { stream, tick, clock }) = self.events.get(&event).cloned() else {
+            return INVALID_VALUE;
+        };
         let Some(queue) = self.streams.get(&stream) else { return SUCCESS };
         if queue.done >= tick {
             let device = queue.device;
@@ -356,42 +367,52 @@ impl Machine {
 
     pub fn launch_graph(&mut self, graph: usize, stream: usize) -> Status {
         let Some(actions) = self.graphs.get(&graph).cloned() else { return INVALID_VALUE };
-        actions.into_iter().map(|action| self.push(stream, action)).find(|&status| status != SUCCESS).unwrap_or(SUCCESS)
+        actions
+            .into_iter()
+            .map(|action| self.push(stream, action))
+            .find(|&status| status != SUCCESS)
+            .unwrap_or(SUCCESS)
     }
 
-    /// Whether work that waits touches these bytes.
+    /// Whether pending work uses these bytes.
     pub fn is_pending(&self, address: usize, nbytes: usize) -> bool {
         let touches = |action: &Action| match *action {
-            Action::Copy { to, from, nbytes: count } => [to, from].iter().any(|&at| at < address + nbytes && address < at + count),
+            Action::Copy { to, from, nbytes: count } => {
+                [to, from].iter().any(|&at| at < address + nbytes && address < at + count)
+            }
             _ => false,
         };
         self.streams.values().any(|queue| queue.pending.iter().any(|work| touches(&work.action)))
     }
 }
 
-/// What the first thread of a kernel does: it says which operation has begun.
+/// Writes the number of the operation, as the first thread of a kernel does.
 fn begin(arguments: &[u64]) {
     if let [at, operation, ..] = *arguments
         && memory::is_host(at as usize)
     {
-        // SAFETY: page-locked memory of the host, which is there.
+        // SAFETY: the address lies in page-locked memory that is allocated.
         unsafe { (at as *mut u64).write_volatile(operation) };
     }
 }
 
-/// Does a piece of work, and notes what it touched.
+/// Runs a piece of work, and records its uses of memory.
 fn perform(stream: usize, work: &Work) -> Status {
     let name = |kernel: usize| {
-        // SAFETY: a kernel that `cuModuleGetFunction` made, which stays.
+        // SAFETY: `cuModuleGetFunction` made the kernel, and it is never freed.
         unsafe { &*(kernel as *const Kernel) }
     };
     let touched = |address: usize, write| Access { address, write, stream, tick: work.tick };
-    // What is touched, as far as it is known before.
+    // The uses that are known before the work runs.
     let mut accesses: Vec<Access> = match &work.action {
         Action::Launch { .. } | Action::Wait { .. } => Vec::new(),
-        Action::Set { to, .. } | Action::Set32 { to, .. } | Action::Write { to, .. } => vec![touched(*to, true)],
+        Action::Set { to, .. } | Action::Set32 { to, .. } | Action::Write { to, .. } => {
+            vec![touched(*to, true)]
+        }
         Action::Copy { to, from, .. } => vec![touched(*from, false), touched(*to, true)],
-        Action::Product { operands, .. } => operands.iter().enumerate().map(|(k, operand)| touched(operand.address, k == 2)).collect(),
+        Action::Product { operands, .. } => {
+            operands.iter().enumerate().map(|(k, operand)| touched(operand.address, k == 2)).collect()
+        }
         Action::Free { address } => vec![touched(*address, true)],
     };
     let ranges: Vec<(usize, usize)> = match &work.action {
@@ -399,13 +420,17 @@ fn perform(stream: usize, work: &Work) -> Status {
         Action::Set32 { to, count, .. } => vec![(*to, count * 4)],
         Action::Write { to, bytes } => vec![(*to, bytes.len())],
         Action::Copy { to, from, nbytes } => vec![(*from, *nbytes), (*to, *nbytes)],
-        Action::Product { operands, bytes, .. } => operands.iter().zip(bytes).map(|(operand, &nbytes)| (operand.address, nbytes)).collect(),
+        Action::Product { operands, bytes, .. } => {
+            operands.iter().zip(bytes).map(|(operand, &nbytes)| (operand.address, nbytes)).collect()
+        }
         _ => Vec::new(),
     };
     let words = if let Action::Launch { arguments, .. } = &work.action { &arguments[..] } else { &[] };
     let used = words.iter().map(|&word| word as usize).chain(ranges.iter().map(|&(address, _)| address));
     let late = used.into_iter().find_map(memory::gone);
-    if let Some(complaint) = late.or_else(|| ranges.iter().find_map(|&(address, nbytes)| memory::outside(address, nbytes))) {
+    if let Some(complaint) =
+        late.or_else(|| ranges.iter().find_map(|&(address, nbytes)| memory::outside(address, nbytes)))
+    {
         eprintln!("cuda-sim: {complaint}");
         return ILLEGAL_ADDRESS;
     }
@@ -415,16 +440,21 @@ fn perform(stream: usize, work: &Work) -> Status {
             let blocks_of: Vec<usize> = memory::blocks_of(arguments);
             let before: Vec<u64> = blocks_of.iter().map(|&block| memory::digest(block)).collect();
             let mut pointers = [arguments.as_ptr().cast_mut().cast::<c_void>()];
-            // SAFETY: the arguments that were given with the launch, whose size the kernel says.
-            let outcome = unsafe { block::run(kernel, *blocks, *threads, *shared, pointers.as_mut_ptr(), &blocks_of) };
-            accesses = blocks_of.iter().zip(before).map(|(&block, before)| touched(block, memory::digest(block) != before)).collect();
+            // SAFETY: these are the arguments of the launch, in the size that the kernel states.
+            let outcome =
+                unsafe { block::run(kernel, *blocks, *threads, *shared, pointers.as_mut_ptr(), &blocks_of) };
+            accesses = blocks_of
+                .iter()
+                .zip(before)
+                .map(|(&block, before)| touched(block, memory::digest(block) != before))
+                .collect();
             match outcome {
                 Outcome::Done => SUCCESS,
                 Outcome::Stuck | Outcome::Races => LAUNCH_FAILED,
                 Outcome::Refused | Outcome::Marred => ILLEGAL_ADDRESS,
             }
         }
-        // SAFETY: ranges that were checked, as far as they are the card's; the caller answers for the host's.
+        // SAFETY: ranges on the device were checked above; the caller promises those on the host.
         Action::Set { to, byte, nbytes } => unsafe {
             std::ptr::write_bytes(*to as *mut u8, *byte, *nbytes);
             SUCCESS
@@ -454,8 +484,11 @@ fn perform(stream: usize, work: &Work) -> Status {
     };
     for access in &accesses {
         if let Some(complaint) = memory::touch(*access, &work.clock) {
-            let what =
-                if let Action::Launch { kernel, .. } = &work.action { name(*kernel).name.clone() } else { "a copy or a free".into() };
+            let what = if let Action::Launch { kernel, .. } = &work.action {
+                name(*kernel).name.clone()
+            } else {
+                "a copy or a free".into()
+            };
             eprintln!("cuda-sim: {what} of stream {stream:#x}: {complaint}");
             return ILLEGAL_ADDRESS;
         }

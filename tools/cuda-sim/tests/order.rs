@@ -1,11 +1,11 @@
-//! The simulator finds work that is not ordered: a free before the last use, a read beside a write.
+//! The simulator finds work that is not ordered: a free before the last use, a read concurrent with a write.
 
 use cuda_sim::*;
 use std::ffi::{CStr, c_void};
 
 const ILLEGAL_ADDRESS: i32 = 700;
 
-/// Two streams of a device that nobody else uses, and memory.
+/// Two streams of a device of its own, and memory.
 struct Case {
     streams: [usize; 2],
     memory: u64,
@@ -15,7 +15,7 @@ struct Case {
 impl Case {
     fn new(device: usize) -> Case {
         let mut case = Case { streams: [0; 2], memory: 0, event: 0 };
-        // SAFETY: places for what is made.
+        // SAFETY: the outputs are valid for writes.
         unsafe {
             assert_eq!(cuCtxSetCurrent(0x1000 + device), 0);
             case.streams.iter_mut().for_each(|stream| assert_eq!(cuStreamCreate(stream, 1), 0));
@@ -24,32 +24,33 @@ impl Case {
         case
     }
     fn write(&self, stream: usize) {
-        // SAFETY: the memory of this case.
+        // SAFETY: the memory belongs to this case.
         assert_eq!(unsafe { cuMemsetD8Async(self.memory, 7, 64, self.streams[stream]) }, 0);
     }
     fn read(&self, stream: usize) {
         let mut other = 0;
-        // SAFETY: memory of the same size.
+        // SAFETY: both allocations have the same size.
         unsafe {
             assert_eq!(cuMemAlloc_v2(&mut other, 64), 0);
             assert_eq!(cuMemcpyDtoDAsync_v2(other, self.memory, 64, self.streams[stream]), 0);
         }
     }
     fn free(&self, stream: usize) {
-        // SAFETY: the memory of this case, freed once.
+        // SAFETY: the memory belongs to this case, and is freed once.
         assert_eq!(unsafe { cuMemFreeAsync(self.memory, self.streams[stream]) }, 0);
     }
-    /// The second stream goes on after the first.
+    /// Makes the second stream wait for the first.
     fn order(&self) {
-        // SAFETY: streams and event of this case.
+        // SAFETY: the streams and the event belong to this case.
         unsafe {
             assert_eq!(cuEventRecord(self.event, self.streams[0]), 0);
             assert_eq!(cuStreamWaitEvent(self.streams[1], self.event, 0), 0);
         }
     }
-    /// What waiting for both gives, the second first: work of the first is done as late as can be.
+    /// Waits for both streams, the second first: work of the first runs as late as possible. Returns the
+    /// worse result.
     fn end(&self) -> i32 {
-        // SAFETY: streams of this case.
+        // SAFETY: the streams belong to this case.
         let [first, second] = [1, 0].map(|stream| unsafe { cuStreamSynchronize(self.streams[stream]) });
         first.max(second)
     }
@@ -75,7 +76,7 @@ fn a_free_that_is_recorded_before_the_last_use_is_found() {
 }
 
 #[test]
-fn a_use_beside_a_write_is_found_and_two_reads_are_none() {
+fn an_unordered_use_and_write_are_found_and_two_reads_are_allowed() {
     for (device, first_writes, second_writes, ordered, expected) in [
         (110, true, false, false, ILLEGAL_ADDRESS),
         (111, false, true, false, ILLEGAL_ADDRESS),
@@ -93,18 +94,22 @@ fn a_use_beside_a_write_is_found_and_two_reads_are_none() {
         touch(1, second_writes);
         assert_eq!(case.end(), expected, "{first_writes} {second_writes} {ordered}");
     }
-    // The host has waited in between.
+    // Here the host waits between the two uses.
     let case = Case::new(116);
     case.write(0);
-    // SAFETY: a stream of this case.
+    // SAFETY: the stream belongs to this case.
     assert_eq!(unsafe { cuStreamSynchronize(case.streams[0]) }, 0);
     case.write(1);
     assert_eq!(case.end(), 0);
 }
 
 #[test]
-fn kernels_are_known_by_what_they_change_and_limits_are_those_of_a_card() {
-    if std::process::Command::new(std::env::var_os("CUDA_SIM_CXX").unwrap_or_else(|| "g++".into())).arg("--version").output().is_err() {
+fn writes_of_kernels_are_found_and_limits_are_those_of_a_gpu() {
+    if std::process::Command::new(std::env::var_os("CUDA_SIM_CXX").unwrap_or_else(|| "g++".into()))
+        .arg("--version")
+        .output()
+        .is_err()
+    {
         return println!("skipped: no compiler of C++");
     }
     let source = c"struct Args { long long begun, operation; float* x; };
@@ -113,10 +118,23 @@ fn kernels_are_known_by_what_they_change_and_limits_are_those_of_a_card() {
         extern \"C\" __global__ void kernel(const Args a) { __shared__ float s[12289]; s[0] = 2.0f; a.x[threadIdx.x] = s[0]; }";
     let load = |source: &CStr| {
         let (mut program, mut nbytes, mut module, mut function) = (0, 0, 0, 0);
-        // SAFETY: texts that end with a zero, places for what is made.
+        // SAFETY: texts end with a zero, and the outputs are valid for writes.
         unsafe {
-            assert_eq!(nvrtcCreateProgram(&mut program, source.as_ptr(), std::ptr::null(), 0, std::ptr::null(), std::ptr::null()), 0);
-            assert_eq!((nvrtcCompileProgram(program, 0, std::ptr::null()), nvrtcGetCUBINSize(program, &mut nbytes)), (0, 0));
+            assert_eq!(
+                nvrtcCreateProgram(
+                    &mut program,
+                    source.as_ptr(),
+                    std::ptr::null(),
+                    0,
+                    std::ptr::null(),
+                    std::ptr::null()
+                ),
+                0
+            );
+            assert_eq!(
+                (nvrtcCompileProgram(program, 0, std::ptr::null()), nvrtcGetCUBINSize(program, &mut nbytes)),
+                (0, 0)
+            );
             let mut image = vec![0u8; nbytes];
             assert_eq!(nvrtcGetCUBIN(program, image.as_mut_ptr()), 0);
             assert_eq!(cuModuleLoadData(&mut module, image.as_ptr().cast()), 0);
@@ -127,20 +145,32 @@ fn kernels_are_known_by_what_they_change_and_limits_are_those_of_a_card() {
     let launch = |case: &Case, function, blocks, threads, shared| {
         let mut words = [0u64, 1, case.memory];
         let mut arguments = [words.as_mut_ptr().cast::<c_void>()];
-        // SAFETY: the kernel's argument.
+        // SAFETY: the argument is that of the kernel.
         unsafe {
-            cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, shared, case.streams[0], arguments.as_mut_ptr(), std::ptr::null_mut())
+            cuLaunchKernel(
+                function,
+                blocks,
+                1,
+                1,
+                threads,
+                1,
+                1,
+                shared,
+                case.streams[0],
+                arguments.as_mut_ptr(),
+                std::ptr::null_mut(),
+            )
         }
     };
     let (small, big) = (load(source), load(big));
     let case = Case::new(120);
     assert_eq!(launch(&case, big, 1, 4, 0), 1, "48 KiB and a word");
-    assert_eq!(launch(&case, small, 1, 4, 48 << 10), 1, "48 KiB beside its own");
+    assert_eq!(launch(&case, small, 1, 4, 48 << 10), 1, "48 KiB in addition to its own");
     assert_eq!(launch(&case, small, 1 << 31, 1, 0), 1, "blocks");
     assert_eq!(launch(&case, small, 1, 1025, 0), 1, "threads");
     assert_eq!(launch(&case, small, 1, 16, 0), 0);
     case.read(1);
-    assert_eq!(case.end(), ILLEGAL_ADDRESS, "the kernel writes what is read beside it");
+    assert_eq!(case.end(), ILLEGAL_ADDRESS, "the kernel writes memory that is read concurrently");
     let case = Case::new(121);
     assert_eq!(launch(&case, small, 1, 16, 0), 0);
     case.order();

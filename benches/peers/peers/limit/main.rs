@@ -1,8 +1,8 @@
-//! The physical limits: for each case the time in which this machine moves just the bytes that the case must move, or
-//! does just its multiplications. Not a library; a bound on every library.
+//! The physical limits: for each case the time in which this machine moves just the bytes that the case must
+//! move, or does just its multiplications. Not a library; a bound on every library.
 //!
-//! Built for the machine it runs on. Memory lies in huge pages and is there before the clock runs; stores are tried
-//! both ways, into the caches and past them.
+//! Built for the machine it runs on. Memory lies in huge pages and is there before the clock runs; stores are
+//! tried both ways, into the caches and past them.
 
 mod pages;
 mod peak;

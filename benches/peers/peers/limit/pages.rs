@@ -6,7 +6,8 @@ pub struct Pages {
     mapped: (*mut libc::c_void, usize),
 }
 
-// SAFETY: an address of memory that this value alone owns; who shares it says so where it writes.
+// SAFETY: an address of memory that this value alone owns; each shared use has its own argument where it
+// writes.
 unsafe impl Send for Pages {}
 // SAFETY: as above; `&Pages` gives an address only.
 unsafe impl Sync for Pages {}
@@ -16,7 +17,8 @@ const HUGE: usize = 2 << 20;
 impl Pages {
     /// Zeros.
     pub fn new(len: usize) -> Self {
-        let (read_write, private) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let (read_write, private) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         let bytes = len * 4;
         let mapped = bytes + HUGE;
         // SAFETY: a new mapping at an address of the system's choice.

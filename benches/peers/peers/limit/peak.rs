@@ -4,7 +4,8 @@ use super::team::Team;
 use peers::{Forms, threads};
 use std::hint::black_box;
 
-/// Chains that depend on themselves alone: latency × instructions a cycle is 8 to 10 on the machines of today.
+/// Chains that depend on themselves alone: latency × instructions a cycle is 8 to 10 on the machines of
+/// today.
 const CHAINS: usize = 12;
 
 /// A form that does `flops` with a step which does `each` in every chain.
@@ -31,8 +32,8 @@ fn form<V: Copy + Send + Sync + 'static>(
     });
 }
 
-/// Multiplication and addition of vectors, by the instruction; elsewhere as the compiler makes it. Vectors of 512 bits have a
-/// higher peak on some machines, and lower the clock of others: both are tried.
+/// Multiplication and addition of vectors, by the instruction; elsewhere as the compiler makes it. Vectors of
+/// 512 bits have a higher peak on some machines, and lower the clock of others: both are tried.
 macro_rules! multiply_add {
     ($($name:ident: $element:ty, $($lanes:literal $set:ident $multiply_add:ident $feature:literal),*;)*) => { $(
         pub fn $name(flops: f64, forms: &mut Forms) {
@@ -65,7 +66,8 @@ multiply_add! {
 pub fn bf16(flops: f64, forms: &mut Forms) {
     use std::arch::x86_64::{_mm512_cvtne2ps_pbh, _mm512_dpbf16_ps, _mm512_set1_ps};
     // SAFETY: this program is built for these instructions.
-    let (x, sum) = unsafe { (_mm512_cvtne2ps_pbh(_mm512_set1_ps(0.5), _mm512_set1_ps(0.25)), _mm512_set1_ps(1.0)) };
+    let (x, sum) =
+        unsafe { (_mm512_cvtne2ps_pbh(_mm512_set1_ps(0.5), _mm512_set1_ps(0.25)), _mm512_set1_ps(1.0)) };
     // SAFETY: as above.
     form("dot products of pairs", flops, 64.0, sum, move |sum| unsafe { _mm512_dpbf16_ps(sum, x, x) }, forms);
 }
@@ -80,7 +82,14 @@ pub fn i8(flops: f64, forms: &mut Forms) {
     // SAFETY: this program is built for these instructions.
     let (x, y, sum) = unsafe { (_mm512_set1_epi8(3), _mm512_set1_epi8(-2), _mm512_setzero_si512()) };
     // SAFETY: as above.
-    form("dot products of fours", flops, 128.0, sum, move |sum| unsafe { _mm512_dpbusd_epi32(sum, x, y) }, forms);
+    form(
+        "dot products of fours",
+        flops,
+        128.0,
+        sum,
+        move |sum| unsafe { _mm512_dpbusd_epi32(sum, x, y) },
+        forms,
+    );
 }
 #[cfg(not(all(target_arch = "x86_64", target_feature = "avx512vnni")))]
 pub fn i8(_: f64, _: &mut Forms) {}

@@ -13,9 +13,12 @@ const TURN: usize = 8;
 /// Every part begins and ends at a whole turn of the loop.
 const BLOCK: usize = TURN * LANES;
 
-/// The forms of a case that reads `R` arrays and writes `W`, of `len` elements each; `STEP` elements are read for one
-/// that is written. `IN_PLACE`: what is written are the first `W` of those that are read.
-pub fn stream<const R: usize, const W: usize, const STEP: usize, const IN_PLACE: bool>(len: usize, forms: &mut Forms) {
+/// The forms of a case that reads `R` arrays and writes `W`, of `len` elements each; `STEP` elements are read
+/// for one that is written. `IN_PLACE`: the outputs are the first `W` of the inputs.
+pub fn stream<const R: usize, const W: usize, const STEP: usize, const IN_PLACE: bool>(
+    len: usize,
+    forms: &mut Forms,
+) {
     forms.add("stores", move || run::<R, W, STEP, IN_PLACE, false, false>(len));
     if R > 0 {
         forms.add("stores, fetched ahead", move || run::<R, W, STEP, IN_PLACE, false, true>(len));
@@ -23,21 +26,33 @@ pub fn stream<const R: usize, const W: usize, const STEP: usize, const IN_PLACE:
     if W > 0 && !IN_PLACE {
         forms.add("stores past the caches", move || run::<R, W, STEP, IN_PLACE, true, false>(len));
         if R > 0 {
-            forms.add("stores past the caches, fetched ahead", move || run::<R, W, STEP, IN_PLACE, true, true>(len));
+            forms.add("stores past the caches, fetched ahead", move || {
+                run::<R, W, STEP, IN_PLACE, true, true>(len)
+            });
         }
     }
 }
 
-fn run<const R: usize, const W: usize, const STEP: usize, const IN_PLACE: bool, const PAST: bool, const AHEAD: bool>(
+fn run<
+    const R: usize,
+    const W: usize,
+    const STEP: usize,
+    const IN_PLACE: bool,
+    const PAST: bool,
+    const AHEAD: bool,
+>(
     len: usize,
 ) -> impl FnMut() {
     let blocks = len.div_ceil(BLOCK);
     let from: [Pages; R] = std::array::from_fn(|_| Pages::new(blocks * BLOCK * STEP));
-    let to: [Pages; W] = std::array::from_fn(|_| if IN_PLACE { Pages::new(0) } else { Pages::new(blocks * BLOCK) });
+    let to: [Pages; W] =
+        std::array::from_fn(|_| if IN_PLACE { Pages::new(0) } else { Pages::new(blocks * BLOCK) });
     let team = Team::new(move |part| {
         let (begin, end) = (blocks * part / threads() * BLOCK, blocks * (part + 1) / threads() * BLOCK);
         let read = std::array::from_fn(|r| from[r].start().wrapping_add(begin * STEP).cast_const());
-        let write = std::array::from_fn(|w| if IN_PLACE { from[w].start() } else { to[w].start() }.wrapping_add(begin));
+        let write = std::array::from_fn(|w| {
+            if IN_PLACE { from[w].start() } else { to[w].start() }.wrapping_add(begin)
+        });
         // SAFETY: the arrays have `blocks` blocks, and parts do not overlap.
         black_box(unsafe { move_bytes::<R, W, STEP, PAST, AHEAD>(read, write, end - begin) });
     });
@@ -59,7 +74,13 @@ fn fetch(line: *const f32) {
 /// # Safety
 /// `from` have `len · STEP` elements and `to` have `len`, a multiple of `BLOCK`; nobody else writes either.
 #[inline(never)]
-unsafe fn move_bytes<const R: usize, const W: usize, const STEP: usize, const PAST: bool, const AHEAD: bool>(
+unsafe fn move_bytes<
+    const R: usize,
+    const W: usize,
+    const STEP: usize,
+    const PAST: bool,
+    const AHEAD: bool,
+>(
     from: [*const f32; R],
     to: [*mut f32; W],
     len: usize,
@@ -74,15 +95,21 @@ unsafe fn move_bytes<const R: usize, const W: usize, const STEP: usize, const PA
             for from in from {
                 for step in 0..STEP {
                     if AHEAD {
-                        fetch(from.wrapping_add(place * STEP + step * LANES).wrapping_byte_add(if W == 0 { 4096 } else { 2048 }));
+                        fetch(from.wrapping_add(place * STEP + step * LANES).wrapping_byte_add(if W == 0 {
+                            4096
+                        } else {
+                            2048
+                        }));
                     }
-                    // SAFETY: `place` is below `len`, and so is the end of its vector.
+                    // SAFETY: `place` and the end of its vector are below `len`.
                     sum = add(sum, unsafe { from.add(place * STEP + step * LANES).cast::<V>().read() });
                 }
             }
             for to in to {
                 // SAFETY: as above.
-                unsafe { if PAST { write_past(to.add(place), sum) } else { to.add(place).cast::<V>().write(sum) } };
+                unsafe {
+                    if PAST { write_past(to.add(place), sum) } else { to.add(place).cast::<V>().write(sum) }
+                };
             }
             *total = sum;
         }

@@ -1,4 +1,5 @@
-//! Threads that start together: helpers spin while a case is measured, so that starting costs a cache line, not a call.
+//! Threads that start together: workers spin while a case is measured; a start costs one cache line and no
+//! system call.
 
 use peers::threads;
 use std::hint::spin_loop;

@@ -1,4 +1,4 @@
-//! Every case: its name, its sizes, and what is computed, of f32 unless it says otherwise.
+//! Every case: its name, its sizes, and its computation, in f32 unless stated otherwise.
 
 /// Cases of one computation.
 pub struct Family {
@@ -11,7 +11,7 @@ const fn of(name: &'static str, sizes: &'static [usize], what: &'static str) -> 
     Family { name, sizes, what }
 }
 
-/// A size n stands for n × n elements, 0 for sizes that the text says.
+/// A size n means n × n elements, 0 the sizes in the text.
 pub const FAMILIES: &[Family] = &[
     of("ew/add", &[4, 64, 256, 4096], "a + b"),
     of("ew/add_inplace", &[4, 256, 4096], "a ← a + b"),
@@ -65,18 +65,24 @@ pub const FAMILIES: &[Family] = &[
     of("view/reshape", &[64], "a view of other sizes"),
 ];
 
-/// The names of the cases that begin with one of `prefixes`, or all; of several threads those that threads can help.
+/// The names of the cases that begin with one of `prefixes`, or all; of several threads those that threads
+/// can help.
 pub fn chosen(threads: usize, prefixes: &[String]) -> Vec<String> {
     let name = |family: &Family, size: &usize| format!("{}/{size}", family.name);
     let all = FAMILIES.iter().flat_map(|family| family.sizes.iter().map(move |size| name(family, size)));
     let help = |case: &String| {
-        threads == 1 || !(case.starts_with("view/") || case.starts_with("create/") || case.ends_with("/4") || case == "ew/add/64")
+        threads == 1
+            || !(case.starts_with("view/")
+                || case.starts_with("create/")
+                || case.ends_with("/4")
+                || case == "ew/add/64")
     };
-    let wanted = |case: &String| prefixes.is_empty() || prefixes.iter().any(|prefix| case.starts_with(prefix));
+    let wanted =
+        |case: &String| prefixes.is_empty() || prefixes.iter().any(|prefix| case.starts_with(prefix));
     all.filter(|case| help(case) && wanted(case)).collect()
 }
 
-/// What the case computes.
+/// The computation.
 pub fn what(case: &str) -> &'static str {
     let name = case.rsplit_once('/').map_or(case, |(name, _)| name);
     FAMILIES.iter().find(|family| family.name == name).map_or("", |family| family.what)
@@ -84,6 +90,16 @@ pub fn what(case: &str) -> &'static str {
 
 /// Whether the limit of a case is memory: as many bytes as it must move, and little to compute.
 pub fn is_bound_by_memory(case: &str) -> bool {
-    let few = ["fused/ratio", "fused/adamw", "red/sum", "red/max1", "mm/gemv", "dm/transpose", "dm/nhwc", "dm/concat", "create/full"];
+    let few = [
+        "fused/ratio",
+        "fused/adamw",
+        "red/sum",
+        "red/max1",
+        "mm/gemv",
+        "dm/transpose",
+        "dm/nhwc",
+        "dm/concat",
+        "create/full",
+    ];
     case.starts_with("ew/") || few.iter().any(|name| case.starts_with(name))
 }

@@ -1,4 +1,5 @@
-//! The chart: for each case a bar from the best peer's speed to ours, and a mark at the limit, on a logarithmic axis.
+//! The chart: for each case a bar from the best peer's speed to ours, and a mark at the limit, on a
+//! logarithmic axis.
 
 use crate::report::time;
 use crate::samples::{Measured, Standing, TIE};
@@ -13,7 +14,7 @@ const RIGHT: f64 = 360.0;
 /// Speeds relative to the best peer at the ends of the axis.
 const ENDS: (f64, f64) = (0.1, 100.0);
 
-/// Where a speed stands; beyond the ends, at the end.
+/// The position of a speed on the axis, clamped to its ends.
 fn place(speed: f64) -> f64 {
     let (low, high) = (ENDS.0.log10(), ENDS.1.log10());
     LEFT + WIDTH * ((speed.log10() - low) / (high - low)).clamp(0.0, 1.0)
@@ -101,7 +102,11 @@ pub fn draw(cases: &[String], measured: &BTreeMap<String, Measured>, threads: us
         }
         if let Some(limit) = of.limit() {
             let x = place(peer.ns / limit.ns);
-            put(format_args!("<line class=\"limit\" x1=\"{x:.1}\" y1=\"{}\" x2=\"{x:.1}\" y2=\"{}\"/>", y + 2.0, y + ROW - 2.0));
+            put(format_args!(
+                "<line class=\"limit\" x1=\"{x:.1}\" y1=\"{}\" x2=\"{x:.1}\" y2=\"{}\"/>",
+                y + 2.0,
+                y + ROW - 2.0
+            ));
         }
         put(format_args!("<text x=\"{}\" y=\"{middle}\">{ours}</text>", LEFT + WIDTH + 12.0));
         put(format_args!(

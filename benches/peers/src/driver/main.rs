@@ -1,8 +1,8 @@
-//! Measures every peer, and tells.
+//! Measures every peer, and reports.
 //!
-//! `driver measure THREADS [PREFIX ...]`: one case at a time goes to each peer in turn, in rounds that alternate their
-//! order, so that what disturbs the machine disturbs all of them alike. Samples are appended to a file.
-//! `driver report`: the tables and charts of the samples.
+//! `driver measure THREADS [PREFIX ...]`: one case at a time goes to each peer in turn, in rounds that
+//! alternate their order: a disturbance of the machine then affects all of them alike. Samples are appended
+//! to a file. `driver report`: the tables and charts of the samples.
 
 mod cases;
 mod causes;
@@ -18,7 +18,7 @@ use std::time::Instant;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Where this project lies, and where results go.
+/// The project's folder, and that of the results.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -47,7 +47,8 @@ fn measure(threads: usize, prefixes: &[String]) -> Result<()> {
         }
     }
     std::fs::create_dir_all(results())?;
-    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(results().join("samples.tsv"))?;
+    let mut file =
+        std::fs::OpenOptions::new().create(true).append(true).open(results().join("samples.tsv"))?;
     let cases = cases::chosen(threads, prefixes);
     let start = Instant::now();
     for (i, case) in cases.iter().enumerate() {
@@ -61,7 +62,12 @@ fn measure(threads: usize, prefixes: &[String]) -> Result<()> {
                 }
             }
         }
-        eprintln!("[{:4.0} s] {threads} thread(s), {} of {}: {case}", start.elapsed().as_secs_f64(), i + 1, cases.len());
+        eprintln!(
+            "[{:4.0} s] {threads} thread(s), {} of {}: {case}",
+            start.elapsed().as_secs_f64(),
+            i + 1,
+            cases.len()
+        );
     }
     peers.iter_mut().for_each(Peer::stop);
     Ok(())

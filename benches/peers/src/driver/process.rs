@@ -37,7 +37,8 @@ impl Peer {
             process: None,
         };
         if ["numpy", "torch", "jax"].contains(&name) {
-            let imported = Command::new(python).args(["-c", &format!("import {name}")]).stderr(Stdio::null()).status();
+            let imported =
+                Command::new(python).args(["-c", &format!("import {name}")]).stderr(Stdio::null()).status();
             if !imported.is_ok_and(|status| status.success()) {
                 return Err(format!("{python} cannot import it").into());
             }
@@ -57,7 +58,8 @@ impl Peer {
 
     fn start(&self, threads: usize) -> Result<(Child, Receiver<String>)> {
         // One thread stays on one core; where there is no `taskset`, the system decides.
-        let pin = threads == 1 && Command::new("taskset").arg("--version").stdout(Stdio::null()).status().is_ok();
+        let pin =
+            threads == 1 && Command::new("taskset").arg("--version").stdout(Stdio::null()).status().is_ok();
         let mut words = self.command.clone();
         if pin {
             let last = std::thread::available_parallelism().map_or(0, |cores| cores.get() - 1);
@@ -65,7 +67,8 @@ impl Peer {
         }
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        for variable in ["PEER", "RAYON_NUM", "OMP_NUM", "MKL_NUM", "OPENBLAS_NUM", "MATMUL_NUM", "RTEN_NUM"] {
+        for variable in ["PEER", "RAYON_NUM", "OMP_NUM", "MKL_NUM", "OPENBLAS_NUM", "MATMUL_NUM", "RTEN_NUM"]
+        {
             command.env(format!("{variable}_THREADS"), threads.to_string());
         }
         if threads == 1 {
@@ -75,7 +78,10 @@ impl Peer {
         let (sender, lines) = channel();
         if let Some(output) = child.stdout.take() {
             std::thread::spawn(move || {
-                BufReader::new(output).lines().map_while(std::result::Result::ok).all(|line| sender.send(line).is_ok())
+                BufReader::new(output)
+                    .lines()
+                    .map_while(std::result::Result::ok)
+                    .all(|line| sender.send(line).is_ok())
             });
         }
         Ok((child, lines))
@@ -92,7 +98,10 @@ impl Peer {
             }
         }
         let Some((child, lines)) = &mut self.process else { return answers };
-        let asked = child.stdin.as_mut().is_some_and(|input| writeln!(input, "{case}").and_then(|()| input.flush()).is_ok());
+        let asked = child
+            .stdin
+            .as_mut()
+            .is_some_and(|input| writeln!(input, "{case}").and_then(|()| input.flush()).is_ok());
         let deadline = Instant::now() + PATIENCE;
         let ended = asked
             && loop {
@@ -124,9 +133,11 @@ impl Peer {
     }
 }
 
-/// Waits until the threads of a process sleep: those of some pools spin after work, on a core that the next peer needs.
+/// Waits until the threads of a process sleep: those of some pools spin after work, on a core that the next
+/// peer needs.
 fn until_asleep(process: u32) {
-    // Time in the program and in the system, in ticks; the name before them may have spaces, and ends with the last bracket.
+    // Time in the program and in the system, in ticks; the name before them may have spaces, and ends with
+    // the last bracket.
     let used = || {
         let line = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
         let words: Vec<&str> = line.rsplit_once(')')?.1.split_whitespace().collect();

@@ -1,4 +1,4 @@
-//! The tables: ours beside the best peer and the limit, then everybody.
+//! The tables: ours next to the best peer and the limit, then all peers.
 
 use crate::cases::{chosen, is_bound_by_memory, what};
 use crate::causes::{cause, cause_of_limit};
@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Prints `peers.md` and writes it, and a chart for each number of threads, into the directory of the samples.
+/// Prints `peers.md` and writes it, and a chart for each number of threads, into the directory of the
+/// samples.
 pub fn write(directory: &Path) -> Result<()> {
     let mut text = String::new();
     let mut peers = BTreeSet::new();
@@ -19,12 +20,14 @@ pub fn write(directory: &Path) -> Result<()> {
             continue;
         }
         peers.extend(measured.values().flat_map(|of| of.best.keys().cloned()));
-        let cases: Vec<String> = chosen(1, &[]).into_iter().filter(|case| measured.contains_key(case)).collect();
+        let cases: Vec<String> =
+            chosen(1, &[]).into_iter().filter(|case| measured.contains_key(case)).collect();
         writeln!(text, "## {threads} thread{}, {}\n", if threads > 1 { "s" } else { "" }, statistic.name())?;
         text += &summary(&cases, &measured, threads)?;
         text += &ours(&cases, &measured)?;
         text += &everybody(&cases, &measured)?;
-        let name = if threads == 1 { "peers.svg".to_string() } else { format!("peers_{threads}_threads.svg") };
+        let name =
+            if threads == 1 { "peers.svg".to_string() } else { format!("peers_{threads}_threads.svg") };
         std::fs::write(directory.join(name), chart::draw(&cases, &measured, threads))?;
     }
     let text = format!(
@@ -62,7 +65,7 @@ fn cell(best: Option<&Best>) -> String {
     best.map_or(String::new(), |best| time(best.ns))
 }
 
-/// The libraries whose versions the lock file has, by the names of their peers.
+/// The libraries with a version in the lock file, by the names of their peers.
 const LIBRARIES: &[(&str, &str)] = &[
     ("ndarray", "ndarray"),
     ("nalgebra", "nalgebra"),
@@ -77,18 +80,35 @@ const LIBRARIES: &[(&str, &str)] = &[
 /// The processor, and the versions of the peers that were measured.
 fn machine(peers: &BTreeSet<String>) -> String {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let cpu =
-        cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':')).map_or("unknown processor", |(_, name)| name.trim());
+    let cpu = cpu
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(':'))
+        .map_or("unknown processor", |(_, name)| name.trim());
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let lock = std::fs::read_to_string(root().join("Cargo.lock")).unwrap_or_default();
     let version = |name: &str| {
-        let of = |package: &str| package.split_once(&format!("name = \"{name}\"\nversion = \""))?.1.split('"').next().map(str::to_string);
+        let of = |package: &str| {
+            package
+                .split_once(&format!("name = \"{name}\"\nversion = \""))?
+                .1
+                .split('"')
+                .next()
+                .map(str::to_string)
+        };
         lock.split("\n\n").filter_map(of).last().map(|version| format!("{name} {version}"))
     };
-    let mut libraries: Vec<String> =
-        LIBRARIES.iter().filter(|(peer, _)| peers.contains(*peer)).filter_map(|(_, name)| version(name)).collect();
+    let mut libraries: Vec<String> = LIBRARIES
+        .iter()
+        .filter(|(peer, _)| peers.contains(*peer))
+        .filter_map(|(_, name)| version(name))
+        .collect();
     let python = std::env::var("PYTHON_VERSIONS").unwrap_or_default();
-    libraries.extend(python.split(", ").filter(|of| of.split_once(' ').is_some_and(|(name, _)| peers.contains(name))).map(str::to_string));
+    libraries.extend(
+        python
+            .split(", ")
+            .filter(|of| of.split_once(' ').is_some_and(|(name, _)| peers.contains(name)))
+            .map(str::to_string),
+    );
     format!("{cpu}, {cores} cores. {}.", libraries.join(", "))
 }
 
@@ -96,29 +116,46 @@ fn summary(cases: &[String], measured: &BTreeMap<String, Measured>, threads: usi
     let mut text = String::new();
     let Standing { cases: all, first, mean, ceiling } = Standing::of(cases, measured);
     writeln!(text, "* {all} cases with a peer: rankform is first or within 3 % of the first in {first}.")?;
-    let touched: Vec<String> = cases.iter().filter(|case| !case.starts_with("create/zeros/")).cloned().collect();
+    let touched: Vec<String> =
+        cases.iter().filter(|case| !case.starts_with("create/zeros/")).cloned().collect();
     let without = Standing::of(&touched, measured).mean;
-    writeln!(text, "* Geometric mean of best peer ÷ rankform: {mean:.2}; {without:.2} without the zeros, which nobody reads or writes.")?;
+    writeln!(
+        text,
+        "* Geometric mean of best peer ÷ rankform: {mean:.2}; {without:.2} without the zeros, which nobody reads or writes."
+    )?;
     writeln!(
         text,
         "* If rankform reached the limit in every case that has one, with no time for arithmetic, that mean would be {ceiling:.2}."
     )?;
-    let bound: Vec<f64> = cases.iter().filter(|case| is_bound_by_memory(case)).filter_map(|case| measured[case].of_limit()).collect();
+    let bound: Vec<f64> = cases
+        .iter()
+        .filter(|case| is_bound_by_memory(case))
+        .filter_map(|case| measured[case].of_limit())
+        .collect();
     writeln!(
         text,
         "* Of {} cases that memory bounds, {} reach {NEAR_LIMIT} of the limit.",
         bound.len(),
         bound.iter().filter(|of| **of >= NEAR_LIMIT).count()
     )?;
-    let disturbed: Vec<&str> = cases.iter().filter(|case| measured[*case].is_disturbed()).map(String::as_str).collect();
+    let disturbed: Vec<&str> =
+        cases.iter().filter(|case| measured[*case].is_disturbed()).map(String::as_str).collect();
     if !disturbed.is_empty() {
-        writeln!(text, "* Left out, because somebody was a tenth faster: the limits of {}.", disturbed.join(", "))?;
+        writeln!(
+            text,
+            "* Left out, because somebody was a tenth faster: the limits of {}.",
+            disturbed.join(", ")
+        )?;
     }
-    let not_yet: Vec<&str> = cases.iter().filter(|case| measured[*case].ours().is_none()).map(String::as_str).collect();
+    let not_yet: Vec<&str> =
+        cases.iter().filter(|case| measured[*case].ours().is_none()).map(String::as_str).collect();
     if !not_yet.is_empty() {
         writeln!(text, "* Not yet in rankform: {}.", not_yet.join(", "))?;
     }
-    let behind = cases.iter().filter_map(|case| Some((case, 1.0 / measured[case].advantage()?))).filter(|(_, times)| *times > TIE);
+    let behind = cases
+        .iter()
+        .filter_map(|case| Some((case, 1.0 / measured[case].advantage()?)))
+        .filter(|(_, times)| *times > TIE);
     text.push('\n');
     let behind: Vec<_> = behind.collect();
     if !behind.is_empty() {
@@ -129,10 +166,16 @@ fn summary(cases: &[String], measured: &BTreeMap<String, Measured>, threads: usi
         }
         text.push('\n');
     }
-    let far = cases.iter().filter(|case| is_bound_by_memory(case)).filter_map(|case| Some((case, measured[case].of_limit()?)));
+    let far = cases
+        .iter()
+        .filter(|case| is_bound_by_memory(case))
+        .filter_map(|case| Some((case, measured[case].of_limit()?)));
     let far: Vec<_> = far.filter(|(_, of)| *of < NEAR_LIMIT).collect();
     if !far.is_empty() {
-        writeln!(text, "| bound by memory, below {NEAR_LIMIT} of the limit | of the limit | because |\n|---|---:|---|")?;
+        writeln!(
+            text,
+            "| bound by memory, below {NEAR_LIMIT} of the limit | of the limit | because |\n|---|---:|---|"
+        )?;
         for (case, of) in far {
             let cause = cause_of_limit(case, threads).unwrap_or("not yet known");
             writeln!(text, "| {case} | {of:.3} | {cause} |")?;
@@ -156,7 +199,11 @@ fn ours(cases: &[String], measured: &BTreeMap<String, Measured>) -> Result<Strin
         });
         let of_limit = of.of_limit().map_or(String::new(), |of| format!("{of:.2}"));
         let (best, limit) = (cell(of.peer()), cell(of.limit()));
-        writeln!(text, "| {case} | {} | {ours} | {form} | {best} | {peer} | {advantage} | {limit} | {of_limit} |", what(case))?;
+        writeln!(
+            text,
+            "| {case} | {} | {ours} | {form} | {best} | {peer} | {advantage} | {limit} | {of_limit} |",
+            what(case)
+        )?;
     }
     text.push('\n');
     Ok(text)
@@ -164,13 +211,20 @@ fn ours(cases: &[String], measured: &BTreeMap<String, Measured>) -> Result<Strin
 
 /// The best form of every peer; the fastest is bold.
 fn everybody(cases: &[String], measured: &BTreeMap<String, Measured>) -> Result<String> {
-    let peers: BTreeSet<&String> =
-        measured.values().flat_map(|of| of.best.keys()).filter(|peer| *peer != "limit" && *peer != "rankform").collect();
+    let peers: BTreeSet<&String> = measured
+        .values()
+        .flat_map(|of| of.best.keys())
+        .filter(|peer| *peer != "limit" && *peer != "rankform")
+        .collect();
     let names: Vec<&str> = std::iter::once("rankform").chain(peers.into_iter().map(String::as_str)).collect();
     let mut text = format!("| case | {} |\n|---|{}\n", names.join(" | "), "---:|".repeat(names.len()));
     for case in cases {
         let of = &measured[case];
-        let first = names.iter().filter_map(|name| of.best.get(*name)).map(|best| best.ns).fold(f64::INFINITY, f64::min);
+        let first = names
+            .iter()
+            .filter_map(|name| of.best.get(*name))
+            .map(|best| best.ns)
+            .fold(f64::INFINITY, f64::min);
         let cells = names.iter().map(|name| match of.best.get(*name) {
             Some(best) if best.ns == first => format!(" **{}** |", time(best.ns)),
             best => format!(" {} |", cell(best)),
@@ -178,8 +232,10 @@ fn everybody(cases: &[String], measured: &BTreeMap<String, Measured>) -> Result<
         writeln!(text, "| {case} |{}", cells.collect::<String>())?;
     }
     text.push('\n');
-    let failed: Vec<String> =
-        cases.iter().flat_map(|case| measured[case].failed.iter().map(move |why| format!("* {case}: {why}\n"))).collect();
+    let failed: Vec<String> = cases
+        .iter()
+        .flat_map(|case| measured[case].failed.iter().map(move |why| format!("* {case}: {why}\n")))
+        .collect();
     if !failed.is_empty() {
         write!(text, "Failed:\n\n{}\n", failed.concat())?;
     }

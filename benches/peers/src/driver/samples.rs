@@ -1,10 +1,10 @@
-//! What was measured, by threads, case, peer and form.
+//! The samples, by threads, case, peer and form.
 
 use crate::Result;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Who is fastest in one case: nanoseconds, the peer, and the form.
+/// The fastest in one case: nanoseconds, the peer, and the form.
 #[derive(Clone, Debug)]
 pub struct Best {
     pub ns: f64,
@@ -12,7 +12,7 @@ pub struct Best {
     pub form: String,
 }
 
-/// One case: every peer's best form, and what failed.
+/// One case: every peer's best form, and the failures.
 #[derive(Default)]
 pub struct Measured {
     pub best: BTreeMap<String, Best>,
@@ -27,7 +27,8 @@ impl Measured {
     pub fn limit(&self) -> Option<&Best> {
         self.best.get("limit").filter(|_| !self.is_disturbed())
     }
-    /// Whether somebody was a tenth faster than the limit: then something else ran while it was measured.
+    /// Whether a peer was a tenth faster than the limit: then another process disturbed the measurement of
+    /// the limit.
     pub fn is_disturbed(&self) -> bool {
         let limit = self.best.get("limit").map_or(0.0, |limit| limit.ns);
         self.best.values().any(|best| best.ns * 1.1 < limit)
@@ -50,14 +51,14 @@ impl Measured {
 /// Within this of the first counts as first.
 pub const TIE: f64 = 1.03;
 
-/// How ours stands over the cases that have a peer.
+/// Our ratio to the best peer over the cases that have one.
 pub struct Standing {
     pub cases: usize,
     /// In how many it is first, or within 3 % of the first.
     pub first: usize,
     /// The geometric mean of the best peer's time over ours.
     pub mean: f64,
-    /// What that mean would be if ours ran at the limit of every case that has one.
+    /// That mean if ours ran at the limit of every case that has one.
     pub ceiling: f64,
 }
 
@@ -67,7 +68,12 @@ impl Standing {
         let first = advantages.iter().filter(|advantage| **advantage * TIE >= 1.0).count();
         let at_limit = |of: &Measured| Some(of.advantage()? / of.of_limit().unwrap_or(1.0).min(1.0));
         let ceilings: Vec<f64> = cases.iter().filter_map(|case| at_limit(&measured[case])).collect();
-        Self { cases: advantages.len(), first, mean: geometric_mean(&advantages), ceiling: geometric_mean(&ceilings) }
+        Self {
+            cases: advantages.len(),
+            first,
+            mean: geometric_mean(&advantages),
+            ceiling: geometric_mean(&ceilings),
+        }
     }
 }
 
@@ -83,8 +89,8 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// `STATISTIC`, or the median of one thread; of several the minimum, because pools of threads that wait by spinning
-    /// lose milliseconds whenever the system takes one of their cores.
+    /// `STATISTIC`, or the median of one thread; of several the minimum, because pools of threads that wait
+    /// by spinning lose milliseconds whenever the system takes one of their cores.
     pub fn of(threads: usize) -> Self {
         match std::env::var("STATISTIC").as_deref() {
             Ok("median") => Self::Median,

@@ -1,4 +1,5 @@
-//! The host with every program interpreted, whatever the build: for tests, beside the host whose loops are compiled.
+//! The CPU with every program interpreted, in every build: tests compare it with the CPU whose loops are
+//! compiled.
 // Imports: `error`, `element`, `kernel`, `device`.
 
 use super::{map, reduce, scan};
@@ -8,11 +9,12 @@ use crate::error::Result;
 use crate::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};
 use std::mem::MaybeUninit;
 
-/// The host with every program interpreted.
+/// The CPU with every program interpreted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Interpreted;
 
-// SAFETY: the host's own memory; calls are the host's, or an interpreted program's, which keeps to the same promises.
+// SAFETY: (1) the memory is that of `Cpu`; (2) and (3) calls are those of `Cpu` or of interpreted programs,
+// which keep the same promises.
 unsafe impl Device for Interpreted {
     type Block = CpuBlock;
 
@@ -20,22 +22,22 @@ unsafe impl Device for Interpreted {
         Cpu.allocate(nbytes, fresh)
     }
     unsafe fn from_external(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CpuBlock> {
-        // SAFETY: the caller's promise; so below.
+        // SAFETY: the caller's promise.
         unsafe { Cpu.from_external(address, nbytes, free) }
     }
     fn address(block: &CpuBlock) -> *mut u8 {
         Cpu::address(block)
     }
     unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         unsafe { Cpu.write(to, bytes) }
     }
     unsafe fn read(&self, from: *const u8, bytes: &mut [MaybeUninit<u8>]) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         unsafe { Cpu.read(from, bytes) }
     }
     unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         unsafe { Cpu.copy(sizes, to, from) }
     }
     unsafe fn map<P: Program>(
@@ -46,7 +48,7 @@ unsafe impl Device for Interpreted {
         outputs: &[OperandRef<'_>],
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         unsafe { map(program, sizes, row, outputs, inputs) }
     }
     unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
@@ -57,7 +59,7 @@ unsafe impl Device for Interpreted {
         output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         unsafe { reduce::<B, R>(body, axes, output, inputs) }
     }
     unsafe fn contract<T: Number, L: Number, R: Number>(
@@ -67,7 +69,7 @@ unsafe impl Device for Interpreted {
         left: OperandRef<'_>,
         right: OperandRef<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         unsafe { Cpu.contract::<T, L, R>(plan, output, left, right) }
     }
     unsafe fn scan<B: Body, R: Reducer<B::Out>>(
@@ -78,7 +80,7 @@ unsafe impl Device for Interpreted {
         output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         unsafe { scan::<B, R>(body, plan, output, inputs) }
     }
     unsafe fn gather(
@@ -88,7 +90,7 @@ unsafe impl Device for Interpreted {
         cells: OperandRef<'_>,
         index: OperandRef<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         unsafe { Cpu.gather(plan, to, cells, index) }
     }
     unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
@@ -99,7 +101,7 @@ unsafe impl Device for Interpreted {
         from: OperandRef<'_>,
         index: OperandRef<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         unsafe { Cpu.scatter(operator, plan, cells, from, index) }
     }
     unsafe fn compact(
@@ -110,7 +112,7 @@ unsafe impl Device for Interpreted {
         from: OperandRef<'_>,
         mask: OperandRef<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         unsafe { Cpu.compact(sizes, count, to, from, mask) }
     }
     unsafe fn sort<T: Comparable>(
@@ -120,7 +122,7 @@ unsafe impl Device for Interpreted {
         positions: Option<OperandRef<'_>>,
         from: OperandRef<'_>,
     ) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         unsafe { Cpu.sort::<T>(plan, values, positions, from) }
     }
 }

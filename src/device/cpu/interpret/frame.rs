@@ -1,349 +1,172 @@
-//! A program that runs: its places, the memory of its registers, and rows that it goes over.
+//! The register machine: bytecode with the addresses and memory of its registers.
 // Imports: `kernel`.
 
-use super::code::{Code, Value, Writer};
-use super::steps::{Place, Step, WIDTH};
-use crate::kernel::Numbers;
-use std::cell::RefCell;
+use super::bytecode::Bytecode;
+use super::compiler::{Compiler, Value};
+use super::instructions::{CHUNK_ELEMENTS, ColumnRef, Instruction};
+use super::scratch::{ScratchArena, ScratchMemory, splat};
+use crate::kernel::RunTimeNumbers;
 
-/// A cache line.
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-struct Line {
-    _bytes: [u8; 64],
-}
+/// The run-time parameters of a program without any.
+pub(super) static NO_NUMBERS: RunTimeNumbers = RunTimeNumbers::new();
 
-thread_local! {
-    /// Memory of frames that are done.
-    static SPARE: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Memory that a thread keeps for the next time.
-pub(super) struct Memory(Vec<Line>);
-
-impl Memory {
-    pub(super) fn new(nbytes: usize) -> Memory {
-        let mut lines = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
-        let wanted = nbytes.div_ceil(64);
-        if lines.len() < wanted {
-            lines.resize(wanted, Line { _bytes: [0; 64] });
-        }
-        Memory(lines)
-    }
-    pub(super) fn start(&mut self) -> *mut u8 {
-        self.0.as_mut_ptr().cast()
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        let lines = std::mem::take(&mut self.0);
-        // What is large is not kept.
-        if lines.len() <= 1 << 14 {
-            let _ = SPARE.try_with(|spare| spare.borrow_mut().push(lines));
-        }
-    }
-}
-
-/// Room that is taken piece by piece, each from a cache line on.
-pub(super) struct Room {
-    next: *mut u8,
-    left: usize,
-}
-impl Room {
-    /// All of this memory.
-    pub(super) fn new(memory: &mut Memory) -> Room {
-        Room { next: memory.start(), left: memory.0.len() * size_of::<Line>() }
-    }
-    pub(super) fn take(&mut self, nbytes: usize) -> *mut u8 {
-        let (at, taken) = (self.next, nbytes.next_multiple_of(size_of::<Line>()));
-        assert!(taken <= self.left, "room was counted for every piece");
-        (self.next, self.left) = (at.wrapping_add(taken), self.left - taken);
-        at
-    }
-}
-
-/// Writes a value of `width` bytes to every place of a chunk.
-///
-/// # Safety
-/// There is room for a chunk, and a value at `from`.
-pub(super) unsafe fn splat(to: *mut u8, from: *const u8, width: usize) {
-    macro_rules! of {
-        ($t:ty) => {
-            // SAFETY: the caller's promise.
-            unsafe { to.cast::<[$t; WIDTH]>().write_unaligned([from.cast::<$t>().read_unaligned(); WIDTH]) }
-        };
-    }
-    match width {
-        1 => of!(u8),
-        2 => of!(u16),
-        4 => of!(u32),
-        8 => of!(u64),
-        _ => of!([u64; 2]),
-    }
-}
-
-/// A program with its places.
+/// Bytecode with its registers.
 pub(super) struct Frame<'a> {
-    code: &'a Code,
-    places: Vec<Place>,
-    _memory: Memory,
-    /// The chunks that a row of registers has now.
+    code: &'a Bytecode,
+    registers: Vec<ColumnRef>,
+    _memory: ScratchMemory,
+    /// Chunks of each row of the registers at present.
     chunks: usize,
     is_new: bool,
 }
 
 impl<'a> Frame<'a> {
-    /// Places for blocks of at most `chunks` chunks, all rows together.
-    pub(super) fn new(code: &'a Code, numbers: &Numbers, chunks: usize) -> Frame<'a> {
-        let one = |width: usize| (width * WIDTH).next_multiple_of(64);
+    /// Registers for blocks of at most `chunks` chunks in all rows together.
+    pub(super) fn new(code: &'a Bytecode, numbers: &RunTimeNumbers, chunks: usize) -> Frame<'a> {
+        let one = |width: usize| (width * CHUNK_ELEMENTS).next_multiple_of(64);
         let fixed = code.constants.iter().map(|&(_, _, width)| one(width)).sum::<usize>()
             + code.params.iter().map(|&(_, _, width)| one(width)).sum::<usize>()
             + code.uniform.iter().map(|&(_, width)| one(width)).sum::<usize>();
-        // A line between registers: columns that begin at one place of a cache's sets would drive each other out.
-        let moving = |width: usize| (width * WIDTH * chunks + 64).next_multiple_of(64);
-        let mut memory =
-            Memory::new(fixed + code.registers.iter().map(|&(_, width)| moving(width)).sum::<usize>());
-        let mut room = Room::new(&mut memory);
-        let mut places = vec![Place::NONE; code.places];
-        for &(place, bytes, width) in &code.constants {
+        // A cache line separates the registers: columns that start in the same set of a cache would evict
+        // each other.
+        let moving = |width: usize| (width * CHUNK_ELEMENTS * chunks + 64).next_multiple_of(64);
+        let mut memory = ScratchMemory::new(
+            fixed + code.temporaries.iter().map(|&(_, width)| moving(width)).sum::<usize>(),
+        );
+        let mut room = ScratchArena::new(&mut memory);
+        let mut registers = vec![ColumnRef::NONE; code.registers];
+        for &(register, bytes, width) in &code.constants {
             let at = room.take(one(width));
-            // SAFETY: room for a chunk; the bytes are a value.
+            // SAFETY: the register has room for a chunk; the constant has `width` bytes.
             unsafe { splat(at, bytes.as_ptr(), width) };
-            places[place as usize].at = at;
+            registers[register as usize].at = at;
         }
-        for &(place, number, width) in &code.params {
+        for &(register, number, width) in &code.params {
             let at = room.take(one(width));
-            // SAFETY: as above.
+            // SAFETY: the register has room for a chunk; a parameter has `width` bytes.
             unsafe { splat(at, numbers[number].as_ptr(), width) };
-            places[place as usize].at = at;
+            registers[register as usize].at = at;
         }
-        for &(place, width) in &code.uniform {
-            places[place as usize].at = room.take(one(width));
+        for &(register, width) in &code.uniform {
+            registers[register as usize].at = room.take(one(width));
         }
-        for &(place, width) in &code.registers {
+        for &(register, width) in &code.temporaries {
             let at = room.take(moving(width));
-            places[place as usize] = Place { at, along: (width * WIDTH) as isize, down: 0 };
+            registers[register as usize] =
+                ColumnRef { at, chunk_step: (width * CHUNK_ELEMENTS) as isize, row_step: 0 };
         }
-        Frame { code, places, _memory: memory, chunks: 0, is_new: true }
+        Frame { code, registers, _memory: memory, chunks: 0, is_new: true }
     }
 
-    /// Runs the program on `rows` rows of `chunks` chunks; `outside` are the places from outside and the outputs. Says whether
-    /// a value was in doubt: then outputs are not written, or wrong.
+    /// Runs the bytecode on `rows` rows of `chunks` chunks. `outside` has the addresses of the external
+    /// inputs and of the outputs. Returns whether a value was outside the domain of a fast path: then the
+    /// outputs are not written, or wrong.
     ///
     /// # Safety
-    /// That of the steps, for the places from outside and outputs.
-    pub(super) unsafe fn run(&mut self, outside: &[Place], rows: usize, chunks: usize) -> bool {
-        self.places[..outside.len()].copy_from_slice(outside);
+    /// (1) of [`Instruction::run`], for the external inputs and the outputs.
+    pub(super) unsafe fn run(&mut self, outside: &[ColumnRef], rows: usize, chunks: usize) -> bool {
+        self.registers[..outside.len()].copy_from_slice(outside);
         if self.chunks != chunks {
             self.chunks = chunks;
-            for &(place, width) in &self.code.registers {
-                self.places[place as usize].down = (width * WIDTH * chunks) as isize;
+            for &(register, width) in &self.code.temporaries {
+                self.registers[register as usize].row_step = (width * CHUNK_ELEMENTS * chunks) as isize;
             }
         }
-        let places = &self.places;
-        let run = |steps: &[Step], rows, chunks| {
+        let registers = &self.registers;
+        let run = |steps: &[Instruction], rows, chunks| {
             for step in steps {
-                // SAFETY: the caller's promise; registers have room for as many chunks, and none is written that its step reads.
-                unsafe { step.run(places, rows, chunks) };
+                // SAFETY: (1) is the caller's promise, and the program's registers have room for as many
+                // chunks; (2) the output register of an instruction is none of its operands; (3) the loops
+                // were chosen for this processor.
+                unsafe { step.run(registers, rows, chunks) };
             }
         };
         if std::mem::take(&mut self.is_new) {
-            run(&self.code.once, 1, 1);
+            run(&self.code.prologue, 1, 1);
         }
-        run(&self.code.steps, rows, chunks);
-        if let Some(doubt) = self.code.doubt {
-            let place = self.places[doubt as usize];
-            let count = if place.along == 0 { WIDTH } else { rows * chunks * WIDTH };
-            // SAFETY: a register of truths, written just now.
-            let marks = unsafe { std::slice::from_raw_parts(place.at.cast::<u8>(), count) };
+        run(&self.code.instructions, rows, chunks);
+        if let Some(out_of_range) = self.code.out_of_range {
+            let register = self.registers[out_of_range as usize];
+            let count =
+                if register.chunk_step == 0 { CHUNK_ELEMENTS } else { rows * chunks * CHUNK_ELEMENTS };
+            // SAFETY: a register of booleans, which the instructions above wrote.
+            let marks = unsafe { std::slice::from_raw_parts(register.at.cast::<u8>(), count) };
             if marks.iter().fold(0, |any, mark| any | mark) != 0 {
                 return true;
             }
         }
-        run(&self.code.copies, rows, chunks);
+        run(&self.code.epilogue, rows, chunks);
         false
     }
 }
 
-/// A program by quick forms of its functions, if there are any, and in full.
-pub(super) struct Both {
-    quick: Option<Code>,
-    full: Code,
+/// A program in two forms: with the fast paths of its functions, if some have one, and with their full forms.
+pub(super) struct BytecodePair {
+    fast: Option<Bytecode>,
+    full: Bytecode,
 }
 
-impl Both {
-    /// What `write` writes, and says to be the outputs; `direct` as [`Writer::finalize`] has it.
-    pub(super) fn new(direct: bool, write: &dyn Fn(&mut Writer) -> Option<Vec<Value>>) -> Option<Both> {
-        let code = |quick: bool| {
-            let mut writer = Writer::new(quick);
-            let outputs = write(&mut writer)?;
-            writer.finalize(&outputs, direct)
+impl BytecodePair {
+    /// Compiles both forms. `write` compiles the program and returns its outputs; `in_order` as in
+    /// [`Compiler::finalize`].
+    pub(super) fn new(
+        in_order: bool,
+        write: &dyn Fn(&mut Compiler) -> Option<Vec<Value>>,
+    ) -> Option<BytecodePair> {
+        let code = |fast: bool| {
+            let mut compiler = Compiler::new(fast);
+            let outputs = write(&mut compiler)?;
+            compiler.finalize(&outputs, in_order)
         };
-        let quick = code(true)?;
-        Some(Both { quick: quick.doubt.is_some().then_some(quick), full: code(false)? })
+        let fast = code(true)?;
+        Some(BytecodePair { fast: fast.out_of_range.is_some().then_some(fast), full: code(false)? })
     }
 
-    /// Whether it reads the place from outside with this number.
-    pub(super) fn reads(&self, place: usize) -> bool {
-        self.full.reads[place]
+    /// Whether the program reads the external input of this number.
+    pub(super) fn reads(&self, external: usize) -> bool {
+        self.full.reads[external]
     }
 }
 
-/// Such a program with its places.
-pub(super) struct Running<'a> {
-    both: &'a Both,
-    numbers: &'a Numbers,
-    quick: Option<Frame<'a>>,
+/// A machine that runs a program in two forms.
+pub(super) struct Machine<'a> {
+    pair: &'a BytecodePair,
+    numbers: &'a RunTimeNumbers,
+    fast: Option<Frame<'a>>,
     full: Option<Frame<'a>>,
-    /// Chunks of a block, at most.
+    /// The largest number of chunks of a block.
     pub(super) chunks: usize,
 }
 
-impl<'a> Running<'a> {
-    /// For blocks of at most `most` chunks, or fewer if they would fill the cache.
-    pub(super) fn new(both: &'a Both, numbers: &'a Numbers, most: usize) -> Self {
-        let chunks = both
-            .quick
-            .as_ref()
-            .map_or(both.full.chunks, |quick| quick.chunks)
-            .min(both.full.chunks)
-            .min(most);
-        Self::exactly(both, numbers, chunks)
+impl<'a> Machine<'a> {
+    /// A machine for blocks of at most `most` chunks, or fewer if their registers would not fit into the
+    /// cache.
+    pub(super) fn new(pair: &'a BytecodePair, numbers: &'a RunTimeNumbers, most: usize) -> Self {
+        let chunks =
+            pair.fast.as_ref().map_or(pair.full.chunks, |fast| fast.chunks).min(pair.full.chunks).min(most);
+        Self::exactly(pair, numbers, chunks)
     }
 
-    /// For blocks of at most `chunks` chunks.
-    pub(super) fn exactly(both: &'a Both, numbers: &'a Numbers, chunks: usize) -> Self {
-        let quick = both.quick.as_ref().map(|code| Frame::new(code, numbers, chunks));
-        Running { both, numbers, quick, full: None, chunks }
+    /// A machine for blocks of at most `chunks` chunks.
+    pub(super) fn exactly(pair: &'a BytecodePair, numbers: &'a RunTimeNumbers, chunks: usize) -> Self {
+        let fast = pair.fast.as_ref().map(|code| Frame::new(code, numbers, chunks));
+        Machine { pair, numbers, fast, full: None, chunks }
     }
 
+    /// Runs the fast form, and the full form if a value is outside the domain of a fast path.
+    ///
     /// # Safety
-    /// That of [`Frame::run`], for at most `chunks` chunks in all.
-    pub(super) unsafe fn run(&mut self, outside: &[Place], rows: usize, chunks: usize) {
-        assert!(rows * chunks <= self.chunks, "a block has its room");
-        if let Some(quick) = &mut self.quick {
+    /// As [`Frame::run`].
+    pub(super) unsafe fn run(&mut self, outside: &[ColumnRef], rows: usize, chunks: usize) {
+        assert!(rows * chunks <= self.chunks, "a block fits into the registers");
+        if let Some(fast) = &mut self.fast {
             // SAFETY: the caller's promise.
-            if !unsafe { quick.run(outside, rows, chunks) } {
+            if !unsafe { fast.run(outside, rows, chunks) } {
                 return;
             }
         }
-        let full = self.full.get_or_insert_with(|| Frame::new(&self.both.full, self.numbers, self.chunks));
+        let full = self.full.get_or_insert_with(|| Frame::new(&self.pair.full, self.numbers, self.chunks));
         // SAFETY: the caller's promise.
         unsafe { full.run(outside, rows, chunks) };
-    }
-}
-
-/// Rows of elements: where the first begins, the bytes from one to the next, bytes of an element, and whether a row has one
-/// element for all positions.
-#[derive(Clone, Copy)]
-pub(super) struct Operand {
-    pub(super) at: *mut u8,
-    pub(super) down: isize,
-    pub(super) width: usize,
-    pub(super) still: bool,
-}
-
-impl Operand {
-    /// The row with this number.
-    pub(super) fn row(&self, row: usize) -> *mut u8 {
-        self.at.wrapping_offset((row as isize).wrapping_mul(self.down))
-    }
-
-    /// Its rows from this one on.
-    pub(super) fn from(&self, row: usize) -> Operand {
-        Operand { at: self.row(row), ..*self }
-    }
-
-    /// The same rows without their first `n` elements.
-    pub(super) fn after(&self, n: usize) -> Operand {
-        Operand { at: if self.still { self.at } else { self.at.wrapping_add(n * self.width) }, ..*self }
-    }
-
-    /// Brings the first `n` elements of some rows into `chunks` chunks each, from element `from` on; the others are the first
-    /// element.
-    ///
-    /// # Safety
-    /// There are as many elements, and room for the chunks at `to`.
-    pub(super) unsafe fn gather(&self, to: *mut u8, rows: usize, n: usize, from: usize, chunks: usize) {
-        for row in 0..rows {
-            let (at, to) = (self.row(row), to.wrapping_add(row * chunks * WIDTH * self.width));
-            for chunk in 0..chunks {
-                // SAFETY: the caller's promise: a row has an element, and its chunks have room.
-                unsafe { splat(to.wrapping_add(chunk * WIDTH * self.width), at, self.width) };
-            }
-            if !self.still {
-                // SAFETY: as above.
-                unsafe {
-                    std::ptr::copy_nonoverlapping(at, to.wrapping_add(from * self.width), n * self.width)
-                };
-            }
-        }
-    }
-}
-
-/// Runs a program over rows of `n` elements; `operands` are what comes from outside and then `outputs` outputs.
-///
-/// # Safety
-/// Every operand has its elements, of the types that the program was written for; outputs overlap no other operand, or only those
-/// of a program that writes when all is read, exactly.
-pub(super) unsafe fn sweep(
-    running: &mut Running<'_>,
-    operands: &[Operand],
-    outputs: usize,
-    rows: usize,
-    n: usize,
-) {
-    let (most, inputs, count) = (running.chunks, operands.len() - outputs, operands.len());
-    let (full, tail) = (n / WIDTH, n % WIDTH);
-    let has_rooms = tail > 0 || operands.iter().any(|operand| operand.still);
-    let room_of = |operand: &Operand| if has_rooms { operand.width * WIDTH * most } else { 0 };
-    let mut memory = Memory::new(operands.iter().map(|operand| room_of(operand) + 64).sum());
-    let mut room = Room::new(&mut memory);
-    let rooms: Vec<*mut u8> = operands.iter().map(|operand| room.take(room_of(operand))).collect();
-    let mut outside = vec![Place::NONE; count];
-    // Whole chunks: of one row, some at a time, or of several rows.
-    let side = most.checked_div(full).unwrap_or(0).max(1);
-    for row in (0..if full > 0 { rows } else { 0 }).step_by(side) {
-        let some = side.min(rows - row);
-        for (k, operand) in operands.iter().enumerate() {
-            let (here, step) = (operand.from(row), operand.width * WIDTH);
-            outside[k] = Place { at: here.at, along: step as isize, down: operand.down };
-            if operand.still {
-                // SAFETY: the caller's promise; there is room for a chunk of each row.
-                unsafe { here.gather(rooms[k], some, 0, 0, 1) };
-                outside[k] = Place { at: rooms[k], along: 0, down: step as isize };
-            }
-        }
-        for start in (0..full).step_by(most) {
-            // SAFETY: whole chunks of every operand, by the caller's promise.
-            unsafe { running.run(&outside, some, most.min(full - start)) };
-            for place in &mut outside {
-                place.at = place.at.wrapping_offset(place.along * most as isize);
-            }
-        }
-    }
-    // What is left of each row, in a chunk of its own.
-    for row in (0..if tail > 0 { rows } else { 0 }).step_by(most) {
-        let some = most.min(rows - row);
-        for (k, operand) in operands.iter().enumerate() {
-            outside[k] = Place { at: rooms[k], along: (operand.width * WIDTH) as isize, down: 0 };
-            if k < inputs {
-                // SAFETY: `tail` elements of each row, and room for a chunk of each.
-                unsafe { operand.from(row).after(full * WIDTH).gather(rooms[k], some, tail, 0, 1) };
-            }
-        }
-        // SAFETY: chunks of every operand.
-        unsafe { running.run(&outside, 1, some) };
-        for (k, operand) in operands.iter().enumerate().skip(inputs) {
-            for of in 0..some {
-                let (to, from) = (
-                    operand.after(full * WIDTH).row(row + of),
-                    rooms[k].wrapping_add(of * operand.width * WIDTH),
-                );
-                // SAFETY: `tail` elements of a row, computed just now.
-                unsafe { std::ptr::copy_nonoverlapping(from, to, tail * operand.width) };
-            }
-        }
     }
 }

@@ -1,33 +1,36 @@
-//! Programs over elements, interpreted: the counterpart of the loops in `cpu/map.rs`, and fed as they are.
+//! Elementwise programs: the interpreted counterpart of the loops in `cpu/elementwise`, with the same strategies.
 // Imports: `error`, `scalar`, `kernel`, `device`.
 
-use super::Cache;
-use super::code::{Value, Writer};
-use super::fold::{Fold, Folded, LINES};
-use super::frame::{Both, Memory, Operand, Room, Running, sweep};
-use super::steps::WIDTH;
-use crate::device::cpu::drive::{Down, Loops, RowsFn};
-use crate::device::cpu::fold::LEAF;
-use crate::device::cpu::io::NONE;
-use crate::device::cpu::map::{MapKernel, run_job};
-use crate::device::cpu::past;
-use crate::device::cpu::reduce::Output;
-use crate::device::cpu::simd::Level;
+use super::cache::Cache;
+use super::execute::{Operand, run_rows};
+use super::frame::{BytecodePair, Machine};
+use super::inputs::{ExternalInputs, first_loads, operand_types};
+use super::instructions::CHUNK_ELEMENTS;
+use super::reduce::{ROWS_AT_ONCE, ReduceProgram, ReduceRun};
+use super::scratch::{ScratchArena, ScratchMemory};
+use crate::device::cpu::cursor::NO_OPERAND;
+use crate::device::cpu::elementwise::call::{Loops, RowAdvance, RowsFn};
+use crate::device::cpu::elementwise::kernel::MapKernel;
+use crate::device::cpu::elementwise::{run_kernel, stream_target};
+use crate::device::cpu::isa::Level;
+use crate::device::cpu::reduce::accumulate::BLOCK_ELEMENTS;
+use crate::device::cpu::reduce::operands::Output;
 use crate::device::{Inputs, OperandRef};
 use crate::error::Result;
 use crate::kernel::{
-    KernelIr, Numbers, Program, Recorder, ReducerIr, RowConstant, numbers, trace_elements, trace_program,
+    KernelIr, Program, Recorder, ReducerIr, RowConstant, RunTimeNumbers, numbers, trace_elements,
+    trace_program,
 };
-use crate::scalar::{self, DType, Graph, Node};
+use crate::scalar::{self, Graph, Node};
 use std::any::TypeId;
 
-/// A program over elements, written for columns.
-pub(super) struct Mapped {
-    /// What is settled on a row, in order.
-    settled: Vec<Settle>,
-    /// Of operands, then of what is settled.
-    program: Both,
-    /// For each operand the first load that reads it, and bytes of an element.
+/// An elementwise program in bytecode.
+pub(super) struct MapProgram {
+    /// The programs of row constants, in order.
+    row_constants: Vec<RowConstantProgram>,
+    /// The program of operands and row constants.
+    program: BytecodePair,
+    /// For each operand the first load that reads it, and the bytes of an element.
     inputs: Vec<(usize, usize)>,
     /// Bytes of an element of each output.
     outputs: Vec<usize>,
@@ -36,21 +39,22 @@ pub(super) struct Mapped {
     in_place: bool,
 }
 
-/// One thing that is settled on a row, and bytes of its value, or of each.
-enum Settle {
-    Reduced(Box<Folded>, usize),
-    Held(Box<Both>, usize),
+/// The program of a row constant, and the bytes of its value, or of each of its values.
+enum RowConstantProgram {
+    Reduced(Box<ReduceProgram>, usize),
+    Held(Box<BytecodePair>, usize),
 }
 
-static WRITTEN: Cache<Mapped> = Cache::new();
+static PROGRAMS: Cache<MapProgram> = Cache::new();
 
 /// Runs a program as [`Device::map`](crate::Device::map) does.
 ///
 /// # Errors
-/// What that reports.
+/// As [`Device::map`](crate::Device::map); [`Error::Value`](crate::Error::Value) if the interpreter lacks a
+/// step of the program.
 ///
 /// # Safety
-/// As there.
+/// As [`Device::map`](crate::Device::map).
 pub(in crate::device::cpu) unsafe fn map<P: Program>(
     program: &P,
     sizes: &[usize],
@@ -58,50 +62,53 @@ pub(in crate::device::cpu) unsafe fn map<P: Program>(
     outputs: &[OperandRef<'_>],
     inputs: Inputs<'_>,
 ) -> Result<()> {
-    let known = const { &Known::of::<P>() };
-    // SAFETY: the caller's promise; what is known is of this program.
+    let known = const { &ErasedProgram::of::<P>() };
+    // SAFETY: the caller's promise; the description is of this program's type.
     unsafe { run(known, std::ptr::from_ref(program).cast(), sizes, row, outputs, inputs) }
 }
 
-/// What is known of a program without its type.
-struct Known {
+/// The description of a program whose type is erased.
+struct ErasedProgram {
     id: TypeId,
     kernel: MapKernel,
     trace: Trace,
-    /// [`numbers`] of a program of this type, if it has some.
-    numbers: Option<unsafe fn(*const ()) -> Numbers>,
+    /// [`numbers`] of a program of this type, if it has run-time parameters.
+    numbers: Option<unsafe fn(*const ()) -> RunTimeNumbers>,
 }
 
-impl Known {
-    const fn of<P: Program>() -> Known {
+impl ErasedProgram {
+    const fn of<P: Program>() -> ErasedProgram {
         let first: Option<RowsFn> = if P::IN_PLACE { None } else { Some(rows::<0>) };
-        let numbers: Option<unsafe fn(*const ()) -> Numbers> =
+        let numbers: Option<unsafe fn(*const ()) -> RunTimeNumbers> =
             if P::FIXED { None } else { Some(numbers_of::<P>) };
         let kernel = MapKernel::by::<P>(Loops {
-            rows: rows::<NONE>,
-            still: [first, Some(rows::<1>)],
-            past: past::takes::<P>(),
+            rows: rows::<NO_OPERAND>,
+            broadcast_row: [first, Some(rows::<1>)],
+            streaming: stream_target::can_stream::<P>(),
         });
         let trace = if P::BY_ROWS { Trace::ByRows(trace_of::<P>) } else { Trace::Elements(run_of::<P>) };
-        Known { id: TypeId::of::<P>(), kernel, trace, numbers }
+        ErasedProgram { id: TypeId::of::<P>(), kernel, trace, numbers }
     }
 }
 
-/// How a program is written down: by [`trace_program`], or as it runs, which is shorter.
+/// The way to trace a program: by [`trace_program`] if it prepares rows, by a run of the program otherwise,
+/// which compiles to less code.
 enum Trace {
     ByRows(unsafe fn(*const (), &[u8]) -> KernelIr),
     Elements(unsafe fn(*const (), &mut Recorder<'_>)),
 }
 
 impl Trace {
+    /// Traces a program.
+    ///
     /// # Safety
-    /// `program` points to one of the type that this is of.
+    /// `program` points to a program of the described type.
     unsafe fn write(&self, program: *const (), reads: &[u8]) -> KernelIr {
         match self {
-            // SAFETY: the caller's promise; so below.
+            // SAFETY: the caller's promise.
             Trace::ByRows(trace) => unsafe { trace(program, reads) },
             Trace::Elements(run) => trace_elements(reads, &mut |recorder| {
-                // SAFETY: as above.
+                // SAFETY: the caller's promise.
                 unsafe { run(program, recorder) };
             }),
         }
@@ -109,103 +116,101 @@ impl Trace {
 }
 
 /// # Safety
-/// `program` points to a `P`; so below.
+/// `program` points to a `P`.
 unsafe fn trace_of<P: Program>(program: *const (), reads: &[u8]) -> KernelIr {
     // SAFETY: the caller's promise.
     trace_program(unsafe { &*program.cast::<P>() }, reads)
 }
 
 /// # Safety
-/// As above.
+/// `program` points to a `P`.
 unsafe fn run_of<P: Program>(program: *const (), recorder: &mut Recorder<'_>) {
     // SAFETY: the caller's promise.
     unsafe { &*program.cast::<P>() }.run::<scalar::Trace>(recorder);
 }
 
 /// # Safety
-/// As above.
-unsafe fn numbers_of<P: Program>(program: *const ()) -> Numbers {
+/// `program` points to a `P`.
+unsafe fn numbers_of<P: Program>(program: *const ()) -> RunTimeNumbers {
     // SAFETY: the caller's promise.
     numbers(unsafe { &*program.cast::<P>() })
 }
 
+/// Runs a program whose type is erased.
+///
 /// # Safety
-/// As [`map`], of the program that is known.
+/// 1. As [`map`].
+/// 2. `program` points to a program of the described type.
 #[inline(never)]
 unsafe fn run(
-    known: &Known,
+    known: &ErasedProgram,
     program: *const (),
     sizes: &[usize],
     row: usize,
     outputs: &[OperandRef<'_>],
     inputs: Inputs<'_>,
 ) -> Result<()> {
-    let Known { id, kernel, trace, numbers } = known;
-    let mapped = WRITTEN.get("map", *id, inputs.reads, &mut || {
-        // SAFETY: the program is of the type that is known; so below.
-        Mapped::new(&unsafe { trace.write(program, inputs.reads) }, inputs.reads, kernel.in_place)
+    let ErasedProgram { id, kernel, trace, numbers } = known;
+    let mapped = PROGRAMS.get("map", *id, inputs.reads, &mut || {
+        // SAFETY: (2).
+        MapProgram::new(&unsafe { trace.write(program, inputs.reads) }, inputs.reads, kernel.in_place)
     })?;
-    // SAFETY: as above.
-    let handed =
-        Handed { mapped, numbers: numbers.map_or_else(Numbers::new, |numbers| unsafe { numbers(program) }) };
-    // SAFETY: the caller's promise; the kernel is that of what it is handed.
-    unsafe { run_job(kernel, std::ptr::from_ref(&handed).cast(), sizes, row, outputs, inputs) }
+    // SAFETY: (2).
+    let context = MapContext {
+        mapped,
+        numbers: numbers.map_or_else(RunTimeNumbers::new, |numbers| unsafe { numbers(program) }),
+    };
+    // SAFETY: (1); the kernel was made for a `MapContext`.
+    unsafe { run_kernel(kernel, std::ptr::from_ref(&context).cast(), sizes, row, outputs, inputs) }
 }
 
-/// The type of each operand's elements, as graphs read them.
-pub(super) fn operands<'a>(graphs: impl Iterator<Item = &'a Graph>, reads: &[u8]) -> Vec<DType> {
-    let mut types = vec![DType::Bool; reads.iter().map(|&read| read as usize + 1).max().unwrap_or(0)];
-    for (node, _, dtype) in graphs.flat_map(Graph::nodes) {
-        if let Node::Input { index } = node {
-            types[index] = dtype;
-        }
-    }
-    types
-}
-
-impl Mapped {
-    fn new(traced: &KernelIr, reads: &[u8], in_place: bool) -> Option<Mapped> {
-        let types = operands(traced.settled.iter().map(RowConstant::body).chain([&traced.graph]), reads);
-        // Operands, then what is settled, as far as it is; what is settled twice is one thing.
+impl MapProgram {
+    fn new(traced: &KernelIr, reads: &[u8], in_place: bool) -> Option<MapProgram> {
+        let types =
+            operand_types(traced.row_constants.iter().map(RowConstant::body).chain([&traced.graph]), reads);
+        // Operands, then the earlier row constants. Equal row constants are computed once.
         let mut outside = types.clone();
-        let (mut settled, mut param, mut things) = (Vec::new(), 0, Vec::new());
-        let write = |body: &Graph, outside: &Outside<'_>, param: usize, direct: bool| {
-            Both::new(direct, &|writer| {
-                let (inputs, given) = outside.values(writer);
-                writer.graph(body, &inputs, &given, param)
+        let (mut row_constants, mut param, mut known_constants) = (Vec::new(), 0, Vec::new());
+        let write = |body: &Graph, outside: &ExternalInputs<'_>, param: usize, direct: bool| {
+            BytecodePair::new(direct, &|compiler| {
+                let (inputs, given) = outside.values(compiler);
+                compiler.graph(body, &inputs, &given, param)
             })
         };
-        for (number, one) in traced.settled.iter().enumerate() {
-            let before = traced.settled[..number]
+        for (number, one) in traced.row_constants.iter().enumerate() {
+            let before = traced.row_constants[..number]
                 .iter()
-                .position(|known| one.body().params() == 0 && is_same(known, one, &things));
+                .position(|known| one.body().params() == 0 && is_same(known, one, &known_constants));
             if let Some(at) = before {
-                things.push(things[at]);
+                known_constants.push(known_constants[at]);
                 continue;
             }
-            let here = Outside { types: &outside, operands: types.len(), things: &things };
-            let (thing, dtype) = match one {
-                RowConstant::Held { body } => {
+            let here = ExternalInputs { types: &outside, operands: types.len(), constants: &known_constants };
+            let (constant, dtype) = match one {
+                RowConstant::Cached { body } => {
                     let dtype = body.outputs().next()?.0;
-                    (Settle::Held(Box::new(write(body, &here, param, true)?), dtype.size()), dtype)
+                    (
+                        RowConstantProgram::Held(Box::new(write(body, &here, param, true)?), dtype.size()),
+                        dtype,
+                    )
                 }
                 RowConstant::Reduced { body, reducer, is_operand } => {
                     let dtype = reducer.finalize.outputs().next()?.0;
-                    let folded = Folded::new(body, reducer, &here, param, dtype, *is_operand)?;
-                    (Settle::Reduced(Box::new(folded), dtype.size()), dtype)
+                    let reduction = ReduceProgram::new(body, reducer, &here, param, dtype, *is_operand)?;
+                    (RowConstantProgram::Reduced(Box::new(reduction), dtype.size()), dtype)
                 }
             };
             param += one.body().params();
-            things.push(settled.len());
-            settled.push(thing);
+            known_constants.push(row_constants.len());
+            row_constants.push(constant);
             outside.push(dtype);
         }
-        let all = Outside { types: &outside, operands: types.len(), things: &things };
+        let all = ExternalInputs { types: &outside, operands: types.len(), constants: &known_constants };
         let program = write(&traced.graph, &all, param, !in_place)?;
-        Some(Mapped {
-            settled,
+        Some(MapProgram {
+            row_constants,
             program,
-            inputs: loads(&types, reads),
+            inputs: first_loads(&types, reads),
             outputs: traced.graph.outputs().map(|(dtype, _)| dtype.size()).collect(),
             reads: reads.to_vec(),
             in_place,
@@ -213,26 +218,10 @@ impl Mapped {
     }
 }
 
-/// What comes from outside: operands, then what a row has settled; and which of that each number is.
-pub(super) struct Outside<'a> {
-    pub(super) types: &'a [DType],
-    pub(super) operands: usize,
-    pub(super) things: &'a [usize],
-}
-
-impl Outside<'_> {
-    /// The operands as values, and what is given.
-    pub(super) fn values(&self, writer: &mut Writer) -> (Vec<Value>, Vec<Value>) {
-        let mut inputs: Vec<Value> = self.types.iter().map(|&dtype| writer.outside(dtype, false)).collect();
-        let things = inputs.split_off(self.operands);
-        (inputs, self.things.iter().map(|&thing| things[thing]).collect())
-    }
-}
-
-/// Whether two things that are settled on a row are one; `things` are those before.
-fn is_same(a: &RowConstant, b: &RowConstant, things: &[usize]) -> bool {
+/// Whether two row constants are equal; `known_constants` maps the earlier ones to their programs.
+fn is_same(a: &RowConstant, b: &RowConstant, known_constants: &[usize]) -> bool {
     let given = |node: Node| match node {
-        Node::Given { index } => Node::Given { index: things[index] },
+        Node::Given { index } => Node::Given { index: known_constants[index] },
         other => other,
     };
     let (left, right) = (a.body(), b.body());
@@ -240,7 +229,7 @@ fn is_same(a: &RowConstant, b: &RowConstant, things: &[usize]) -> bool {
     let same = nodes.eq(right.nodes().map(|(node, args, dtype)| (given(node), args, dtype)))
         && left.definitions() == right.definitions();
     same && match (a, b) {
-        (RowConstant::Held { .. }, RowConstant::Held { .. }) => true,
+        (RowConstant::Cached { .. }, RowConstant::Cached { .. }) => true,
         (
             RowConstant::Reduced { reducer: a, is_operand: x, .. },
             RowConstant::Reduced { reducer: b, is_operand: y, .. },
@@ -254,88 +243,93 @@ fn is_same(a: &RowConstant, b: &RowConstant, things: &[usize]) -> bool {
     }
 }
 
-/// For each operand the first load that reads it, and bytes of an element.
-pub(super) fn loads(types: &[DType], reads: &[u8]) -> Vec<(usize, usize)> {
-    let first = |k: usize| reads.iter().position(|&read| read as usize == k).unwrap_or(0);
-    types.iter().enumerate().map(|(k, dtype)| (first(k), dtype.size())).collect()
+/// The argument of the loops: a program and its run-time parameters.
+struct MapContext {
+    mapped: &'static MapProgram,
+    numbers: RunTimeNumbers,
 }
 
-/// A program and its run-time numbers: what the loops are handed.
-struct Handed {
-    mapped: &'static Mapped,
-    numbers: Numbers,
-}
-
-/// The loop of an interpreted program, as a compiled one is: see [`RowsFn`](crate::device::cpu::drive::RowsFn).
+/// The loop of an interpreted program, in place of a compiled one: see
+/// [`RowsFn`](crate::device::cpu::elementwise::call::RowsFn).
 ///
 /// # Safety
-/// `program` points to a [`Handed`]; the rest as there.
+/// 1. `program` points to a [`MapContext`].
+/// 2. As for every loop of this type.
 unsafe fn rows<const STILL: usize>(
     _: Level,
     program: *const (),
     rows: usize,
     n: usize,
     pointers: *const *mut u8,
-    down: *const Down,
+    down: *const RowAdvance,
 ) {
-    // SAFETY: the caller's promise.
-    let Handed { mapped, numbers } = unsafe { &*program.cast::<Handed>() };
-    let Mapped { settled, program, inputs, outputs, reads, in_place } = *mapped;
+    // SAFETY: (1).
+    let MapContext { mapped, numbers } = unsafe { &*program.cast::<MapContext>() };
+    let MapProgram { row_constants, program, inputs, outputs, reads, in_place } = *mapped;
     let first = if *in_place { 0 } else { outputs.len() };
-    let still = reads.get(STILL).map_or(NONE, |&operand| operand as usize);
-    // SAFETY: the caller's promise: a pointer and a step for each output and load; in place the first loads are the outputs.
-    let of = |k: usize, width: usize, still: bool| unsafe {
-        Operand { at: *pointers.add(k), down: (*down).steps[k], width, still }
+    let broadcast_operand = reads.get(STILL).map_or(NO_OPERAND, |&operand| operand as usize);
+    // SAFETY: (2) gives a pointer and a step for each output and load; in place the first loads are the
+    // outputs.
+    let of = |k: usize, width: usize, is_broadcast: bool| unsafe {
+        Operand { at: *pointers.add(k), row_step: (*down).steps[k], width, is_broadcast }
     };
-    let read = inputs.iter().enumerate().map(|(k, &(load, width))| of(first + load, width, k == still));
+    let read =
+        inputs.iter().enumerate().map(|(k, &(load, width))| of(first + load, width, k == broadcast_operand));
     let operands: Vec<Operand> =
         read.chain(outputs.iter().enumerate().map(|(k, &width)| of(k, width, false))).collect();
-    if settled.is_empty() {
-        let mut running = Running::new(program, numbers, rows.saturating_mul(n / WIDTH).max(rows));
-        // SAFETY: the caller's promise.
-        if let Some(past) = unsafe { (*down).past.as_ref() } {
+    if row_constants.is_empty() {
+        let mut running = Machine::new(program, numbers, rows.saturating_mul(n / CHUNK_ELEMENTS).max(rows));
+        // SAFETY: (2).
+        if let Some(stream) = unsafe { (*down).stream.as_ref() } {
             let tiles: Vec<*mut u8> = operands[inputs.len()..].iter().map(|output| output.at).collect();
             for row in 0..rows {
                 let here: Vec<Operand> = operands.iter().map(|operand| operand.from(row)).collect();
-                // SAFETY: the caller's promise; the row is in its tiles.
+                // SAFETY: (2); the row was written to its tiles.
                 unsafe {
-                    sweep(&mut running, &here, outputs.len(), 1, n);
-                    past.put(false, outputs.len(), row, &tiles);
+                    run_rows(&mut running, &here, outputs.len(), 1, n);
+                    stream.store_row(false, outputs.len(), row, &tiles);
                 }
             }
             return;
         }
-        // SAFETY: the caller's promise.
-        return unsafe { sweep(&mut running, &operands, outputs.len(), rows, n) };
+        // SAFETY: (2).
+        return unsafe { run_rows(&mut running, &operands, outputs.len(), rows, n) };
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: (2).
     unsafe { by_rows(mapped, numbers, &operands, rows, n) };
 }
 
-/// A part of a program by rows that runs.
+/// A machine for a row constant.
 enum RowPreparation<'a> {
-    Reduced(Box<Fold<'a>>),
-    Held(Running<'a>),
+    Reduced(Box<ReduceRun<'a>>),
+    Held(Machine<'a>),
 }
 
-/// Rows on each of which something is settled before the program runs there, some side by side.
+/// Runs a program with row constants, which are computed for several rows at a time before the program runs
+/// on these rows.
 ///
 /// # Safety
-/// That of [`sweep`], for the program's operands and outputs.
-unsafe fn by_rows(mapped: &Mapped, numbers: &Numbers, operands: &[Operand], rows: usize, n: usize) {
-    let side = if n <= LEAF { LINES } else { 1 };
+/// As [`run_rows`], for the program's operands and outputs.
+unsafe fn by_rows(
+    mapped: &MapProgram,
+    numbers: &RunTimeNumbers,
+    operands: &[Operand],
+    rows: usize,
+    n: usize,
+) {
+    let side = if n <= BLOCK_ELEMENTS { ROWS_AT_ONCE } else { 1 };
     let (inputs, outputs) = operands.split_at(mapped.inputs.len());
     let mut widths: Vec<usize> = inputs.iter().map(|operand| operand.width).collect();
     let mut total = 0;
-    let mut parts = Vec::with_capacity(mapped.settled.len());
-    for one in &mapped.settled {
+    let mut parts = Vec::with_capacity(mapped.row_constants.len());
+    for one in &mapped.row_constants {
         let (part, width, nbytes) = match one {
-            Settle::Reduced(folded, width) => {
-                let fold = Fold::new(folded, numbers, &widths, folded.chunks_of(LINES));
-                (RowPreparation::Reduced(Box::new(fold)), *width, side * 16)
+            RowConstantProgram::Reduced(reduction, width) => {
+                let run = ReduceRun::new(reduction, numbers, &widths, reduction.chunks_for(ROWS_AT_ONCE));
+                (RowPreparation::Reduced(Box::new(run)), *width, side * 16)
             }
-            Settle::Held(program, width) => (
-                RowPreparation::Held(Running::new(program, numbers, side * (n / WIDTH).max(1))),
+            RowConstantProgram::Held(program, width) => (
+                RowPreparation::Held(Machine::new(program, numbers, side * (n / CHUNK_ELEMENTS).max(1))),
                 *width,
                 side * (n * width + 64),
             ),
@@ -344,47 +338,48 @@ unsafe fn by_rows(mapped: &Mapped, numbers: &Numbers, operands: &[Operand], rows
         widths.push(width);
         total += nbytes + 64;
     }
-    let mut program = Running::new(&mapped.program, numbers, side * (n / WIDTH).max(1));
-    let mut memory = Memory::new(total);
+    let mut program = Machine::new(&mapped.program, numbers, side * (n / CHUNK_ELEMENTS).max(1));
+    let mut memory = ScratchMemory::new(total);
     for row in (0..rows).step_by(side) {
         let some = side.min(rows - row);
-        let mut room = Room::new(&mut memory);
+        let mut room = ScratchArena::new(&mut memory);
         let mut here: Vec<Operand> = inputs.iter().map(|operand| operand.from(row)).collect();
-        for (part, one) in parts.iter_mut().zip(&mapped.settled) {
+        for (part, one) in parts.iter_mut().zip(&mapped.row_constants) {
             let made = match (part, one) {
-                (RowPreparation::Reduced(fold), Settle::Reduced(_, width)) => {
-                    let made = Operand { at: room.take(side * 16), down: 16, width: *width, still: true };
-                    // SAFETY: the caller's promise, and room for a value of each row.
+                (RowPreparation::Reduced(run), RowConstantProgram::Reduced(_, width)) => {
+                    let made =
+                        Operand { at: room.take(side * 16), row_step: 16, width: *width, is_broadcast: true };
+                    // SAFETY: the caller's promise; the scratch has room for a value of each row.
                     unsafe {
-                        fold.whole_rows(
+                        run.whole_rows(
                             &here,
                             some,
                             n,
-                            Output { address: made.at, step: made.down, is_state: false },
+                            Output { address: made.at, step: made.row_step, is_accumulator: false },
                         )
                     };
                     made
                 }
-                (RowPreparation::Held(running), Settle::Held(_, width)) => {
+                (RowPreparation::Held(running), RowConstantProgram::Held(_, width)) => {
                     let pitch = (n * width).next_multiple_of(64);
                     let made = Operand {
                         at: room.take(side * pitch),
-                        down: pitch as isize,
+                        row_step: pitch as isize,
                         width: *width,
-                        still: false,
+                        is_broadcast: false,
                     };
                     here.push(made);
-                    // SAFETY: as above, of each element.
-                    unsafe { sweep(running, &here, 1, some, n) };
+                    // SAFETY: the caller's promise; the scratch has room for each element.
+                    unsafe { run_rows(running, &here, 1, some, n) };
                     here.pop();
                     made
                 }
-                _ => unreachable!("parts were made of these"),
+                _ => unreachable!("each machine was made for its program"),
             };
             here.push(made);
         }
         here.extend(outputs.iter().map(|operand| operand.from(row)));
-        // SAFETY: as above.
-        unsafe { sweep(&mut program, &here, outputs.len(), some, n) };
+        // SAFETY: the caller's promise; the row constants were computed above.
+        unsafe { run_rows(&mut program, &here, outputs.len(), some, n) };
     }
 }

@@ -1,17 +1,27 @@
-//! Compiles every kernel of a folder with NVIDIA's NVRTC, for real cards and without one, and says what they need.
+//! Compiles every kernel of a folder with NVIDIA's NVRTC, for real GPUs but without one, and reports the
+//! registers and memory that they need.
 //!
-//! `nvrtc_check LIBNVRTC FOLDER ARCHITECTURE…`: the sources are those that the simulator wrote (`CUDA_SIM_SOURCES`). Many are
-//! compiled as one, each in a namespace of its own: most of the time goes into what every source begins with. Fails where one
-//! does not compile, spills more than `SPILLED`, or needs more than 64 registers, but for those of `EXCEPTIONS`, which say why.
+//! `nvrtc_check LIBNVRTC FOLDER ARCHITECTURE…`: the sources are those that the simulator wrote
+//! (`CUDA_SIM_SOURCES`). Many are compiled as one, each in a namespace of its own, because the common head of
+//! the sources takes most of the time. Fails if a kernel does not compile, spills more than
+//! `MAX_SPILLED_BYTES`, or needs more than `MAX_REGISTERS`. `EXCEPTIONS` lists kernels that may need more,
+//! with reasons.
 
-use cuda_sim::module::{Source, TOGETHER, joined};
+use cuda_sim::module::{MAX_JOINED, Source, joined};
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 
 /// The functions of NVRTC that are called, as `nvrtc.h` declares them.
 struct Nvrtc {
-    create: unsafe extern "C" fn(*mut *mut c_void, *const c_char, *const c_char, c_int, *const c_void, *const c_void) -> c_int,
+    create: unsafe extern "C" fn(
+        *mut *mut c_void,
+        *const c_char,
+        *const c_char,
+        c_int,
+        *const c_void,
+        *const c_void,
+    ) -> c_int,
     compile: unsafe extern "C" fn(*mut c_void, c_int, *const *const c_char) -> c_int,
     log_size: unsafe extern "C" fn(*mut c_void, *mut usize) -> c_int,
     log: unsafe extern "C" fn(*mut c_void, *mut u8) -> c_int,
@@ -24,11 +34,11 @@ impl Nvrtc {
         let folder = PathBuf::from(path).parent().map(PathBuf::from).unwrap_or_default();
         let open = |path: &str| {
             let name = CString::new(path).map_err(|error| error.to_string())?;
-            // SAFETY: a library of NVIDIA's.
+            // SAFETY: the library is NVIDIA's.
             let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
             if library.is_null() { Err(format!("{path} cannot be opened")) } else { Ok(library) }
         };
-        // NVRTC opens this one by its plain name, and does not find it by itself.
+        // NVRTC opens this library by its plain name, and does not find it by itself.
         for file in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             if file.file_name().to_string_lossy().starts_with("libnvrtc-builtins.so") {
                 open(&file.path().to_string_lossy())?;
@@ -37,7 +47,7 @@ impl Nvrtc {
         let library = open(path)?;
         macro_rules! function {
             ($name:literal) => {{
-                // SAFETY: a function of that library, by the type that its header gives it.
+                // SAFETY: the function belongs to that library, and has the type of its header.
                 let found = unsafe { libc::dlsym(library, $name.as_ptr()) };
                 if found.is_null() {
                     return Err(format!("{path} has no {:?}", $name));
@@ -56,17 +66,28 @@ impl Nvrtc {
         })
     }
 
-    /// What NVRTC says of a source, or why it does not compile, with the options of the crate and the report of its assembler.
+    /// Compiles a source with the options of the crate. Returns the report of the assembler, or the errors.
     fn compile(&self, source: &str, architecture: &str) -> Result<String, String> {
         let source = CString::new(source).map_err(|error| error.to_string())?;
-        let options =
-            [format!("--gpu-architecture={architecture}"), "--std=c++17".into(), "--fmad=false".into(), "--ptxas-options=-v".into()];
+        let options = [
+            format!("--gpu-architecture={architecture}"),
+            "--std=c++17".into(),
+            "--fmad=false".into(),
+            "--ptxas-options=-v".into(),
+        ];
         let options: Vec<_> = options.into_iter().filter_map(|option| CString::new(option).ok()).collect();
         let pointers: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
         let mut program = std::ptr::null_mut();
-        // SAFETY: texts that end with a zero, room for what is written, a program that is destroyed once.
+        // SAFETY: texts end with a zero, outputs are large enough, and the program is destroyed once.
         unsafe {
-            (self.create)(&mut program, source.as_ptr(), c"kernel.cu".as_ptr(), 0, std::ptr::null(), std::ptr::null());
+            (self.create)(
+                &mut program,
+                source.as_ptr(),
+                c"kernel.cu".as_ptr(),
+                0,
+                std::ptr::null(),
+                std::ptr::null(),
+            );
             let done = (self.compile)(program, pointers.len() as c_int, pointers.as_ptr());
             let (mut nbytes, mut image) = (0, 0);
             (self.log_size)(program, &mut nbytes);
@@ -80,13 +101,13 @@ impl Nvrtc {
     }
 }
 
-/// What the assembler says of one kernel.
+/// The report of the assembler about one kernel.
 #[derive(Clone, Copy, Default, Debug)]
 struct Needs {
     registers: usize,
-    /// Bytes that are written to memory for want of registers.
+    /// Bytes of spilled registers.
     spilled: usize,
-    /// Bytes of an array that stands in memory.
+    /// Bytes of the stack frame.
     stack: usize,
 }
 
@@ -95,7 +116,7 @@ fn number(line: &str, word: &str) -> Option<usize> {
     line.split_once(word)?.0.split_whitespace().last()?.parse().ok()
 }
 
-/// What a log says of each kernel, by its name.
+/// The reports in a log, by the name of the kernel.
 fn needs(log: &str) -> BTreeMap<String, Needs> {
     let mut all: BTreeMap<String, Needs> = BTreeMap::new();
     let mut now = Needs::default();
@@ -114,7 +135,7 @@ fn needs(log: &str) -> BTreeMap<String, Needs> {
     all
 }
 
-/// A kernel: its source, where that stands, and what it is by the comment behind its head.
+/// A kernel: its source, the path of the source, and its mechanism by the comment after its head.
 struct Kernel {
     source: Source,
     path: PathBuf,
@@ -124,7 +145,11 @@ struct Kernel {
 impl Kernel {
     fn read(path: &Path) -> Result<Kernel, String> {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let kind = text.split_once("kernel(const Args a) { // ").and_then(|(_, rest)| rest.lines().next()).unwrap_or("source").to_string();
+        let kind = text
+            .split_once("kernel(const Args a) { // ")
+            .and_then(|(_, rest)| rest.lines().next())
+            .unwrap_or("source")
+            .to_string();
         Ok(Kernel { source: Source::new(&text), path: path.to_path_buf(), kind })
     }
 
@@ -144,30 +169,54 @@ impl Kernel {
     }
 }
 
-/// Compiles kernels as one; what each of them needs.
-fn compile<'a>(nvrtc: &Nvrtc, batch: &[&'a Kernel], architecture: &str) -> Result<Vec<(&'a Kernel, Needs)>, String> {
+/// Compiles kernels as one source. Returns the needs of each.
+fn compile<'a>(
+    nvrtc: &Nvrtc,
+    batch: &[&'a Kernel],
+    architecture: &str,
+) -> Result<Vec<(&'a Kernel, Needs)>, String> {
     let sources: Vec<Source> = batch.iter().map(|kernel| kernel.source.clone()).collect();
     let all = needs(&nvrtc.compile(&joined(&sources, |_, _| String::new()), architecture)?);
     let of = |kernel: &&'a Kernel| {
-        let (_, needs) = all.iter().find(|(name, _)| name.ends_with(&kernel.source.name)).ok_or("NVRTC does not report its kernel")?;
+        let (_, needs) = all
+            .iter()
+            .find(|(name, _)| name.ends_with(&kernel.source.name))
+            .ok_or("NVRTC does not report its kernel")?;
         Ok((*kernel, *needs))
     };
     batch.iter().map(of).collect()
 }
 
-/// The most registers of a thread: four blocks of 256 then share the 65,536 of a multiprocessor, which are half of the threads
-/// that it takes, and enough to hide what memory takes.
-const REGISTERS: usize = 64;
+/// The largest number of registers of a thread. Four blocks of 256 threads then share the 65,536 registers of
+/// a multiprocessor: half of its maximum of threads, which is enough to hide the latency of memory.
+const MAX_REGISTERS: usize = 64;
 
-/// The bytes that a thread may keep in memory for want of registers: the assembler does so with one to four numbers where one
-/// block more then has room, as at 32, 40, 48, 64 and 80 registers, and the first cache serves them. Each such kernel is named.
-const SPILLED: usize = 16;
+/// The largest number of spilled bytes of a thread. The assembler spills one to four numbers where one more
+/// block then fits, as at 32, 40, 48, 64 and 80 registers, and L1 serves them. Each of these kernels is
+/// named.
+const MAX_SPILLED_BYTES: usize = 16;
 
-/// Kernels that may need more registers: their kind (none for all), a piece of their source, how many, and why.
+/// Kernels that may need more registers: their mechanism (empty for all), a part of their source, the number,
+/// and the reason.
 const EXCEPTIONS: &[(&str, &str, usize, &str)] = &[
-    ("rows", "f32 s95;", 160, "a test's state of 384 bytes, the largest that a block of 128 threads shares: 96 registers for itself"),
-    ("", "f32 s47;", 128, "a test's state of 192 bytes, the largest that a block of 256 threads shares: 48 registers for itself"),
-    ("", "typedef i64 idx;", 80, "positions of 64 bits, for operands of 2^30 elements and more, take two registers each: three blocks"),
+    (
+        "rows",
+        "f32 s95;",
+        160,
+        "a test's state of 384 bytes, the largest that a block of 128 threads shares: 96 registers for itself",
+    ),
+    (
+        "",
+        "f32 s47;",
+        128,
+        "a test's state of 192 bytes, the largest that a block of 256 threads shares: 48 registers for itself",
+    ),
+    (
+        "",
+        "typedef i64 idx;",
+        80,
+        "positions of 64 bits, for operands of 2^30 elements and more, take two registers each: three blocks",
+    ),
     ("", " x16,", 128, "a program of more than 16 operands, with an address for each: two blocks"),
     (
         "map",
@@ -175,30 +224,44 @@ const EXCEPTIONS: &[(&str, &str, usize, &str)] = &[
         72,
         "a test's sines of two f64 at a time, which are compared after: three blocks",
     ),
-    ("contract", "", 128, "a thread keeps a square of sums, whose factors come from shared memory: two blocks keep it busy"),
+    (
+        "contract",
+        "",
+        128,
+        "a thread keeps a square of sums, whose factors come from shared memory: two blocks keep it busy",
+    ),
     ("scan", "", 80, "four states, that of the thread and that of all before, in each thread: three blocks"),
 ];
 
 impl Kernel {
-    /// Whether it needs no more than it may.
+    /// Whether its needs are within the limits.
     fn keeps_within(&self, needs: Needs) -> bool {
-        let about =
-            |(kind, word, _, _): &&(&str, &str, usize, &str)| (kind.is_empty() || self.kind == *kind) && self.source.text.contains(word);
-        let registers = EXCEPTIONS.iter().find(about).map_or(REGISTERS, |&(_, _, registers, _)| registers);
-        needs.registers <= registers && needs.spilled <= SPILLED
+        let about = |(kind, word, _, _): &&(&str, &str, usize, &str)| {
+            (kind.is_empty() || self.kind == *kind) && self.source.text.contains(word)
+        };
+        let registers =
+            EXCEPTIONS.iter().find(about).map_or(MAX_REGISTERS, |&(_, _, registers, _)| registers);
+        needs.registers <= registers && needs.spilled <= MAX_SPILLED_BYTES
     }
 }
 
 fn main() -> Result<(), String> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [library, folder, architectures @ ..] = arguments.as_slice() else { return Err("LIBNVRTC FOLDER ARCHITECTURE…".into()) };
+    let [library, folder, architectures @ ..] = arguments.as_slice() else {
+        return Err("LIBNVRTC FOLDER ARCHITECTURE…".into());
+    };
     let nvrtc = Nvrtc::open(library)?;
-    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).map_err(|error| error.to_string())?.flatten().map(|file| file.path()).collect();
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
+        .map_err(|error| error.to_string())?
+        .flatten()
+        .map(|file| file.path())
+        .collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "cu"));
     paths.sort();
     let kernels = paths.iter().map(|path| Kernel::read(path)).collect::<Result<Vec<_>, _>>()?;
-    let (sociable, alone): (Vec<&Kernel>, Vec<&Kernel>) = kernels.iter().partition(|kernel| kernel.source.is_sociable());
-    let batches: Vec<&[&Kernel]> = sociable.chunks(TOGETHER).chain(alone.chunks(1)).collect();
+    let (joinable, alone): (Vec<&Kernel>, Vec<&Kernel>) =
+        kernels.iter().partition(|kernel| kernel.source.is_joinable());
+    let batches: Vec<&[&Kernel]> = joinable.chunks(MAX_JOINED).chain(alone.chunks(1)).collect();
     let mut wrong = 0;
     for architecture in architectures {
         let mut found: Vec<(&Kernel, Needs)> = Vec::new();
@@ -207,7 +270,7 @@ fn main() -> Result<(), String> {
                 found.extend(all);
                 continue;
             }
-            // Each by itself: the words about it are then of it alone.
+            // Each kernel by itself: the report is then about this kernel alone.
             for &kernel in *batch {
                 match compile(&nvrtc, &[kernel], architecture) {
                     Ok(one) => found.extend(one),
@@ -234,11 +297,14 @@ fn main() -> Result<(), String> {
         for (kind, registers) in &mut kinds {
             registers.sort_unstable();
             let (middle, most) = (registers[registers.len() / 2], registers[registers.len() - 1]);
-            println!("{architecture} {kind}: {} kernels, {middle} registers in the middle, {most} at most", registers.len());
+            println!(
+                "{architecture} {kind}: {} kernels, {middle} registers in the middle, {most} at most",
+                registers.len()
+            );
         }
-        let (most, spilling) = found
-            .iter()
-            .fold((0, 0), |(most, spilling), (_, needs)| (needs.registers.max(most), spilling + usize::from(needs.spilled > 0)));
+        let (most, spilling) = found.iter().fold((0, 0), |(most, spilling), (_, needs)| {
+            (needs.registers.max(most), spilling + usize::from(needs.spilled > 0))
+        });
         println!(
             "{architecture}: {} of {} kernels compiled by NVRTC, {most} registers at most, {spilling} spill",
             found.len(),

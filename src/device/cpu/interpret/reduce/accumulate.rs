@@ -1,0 +1,466 @@
+//! Interpreted reduction of rows, of blocks of one row, and of columns.
+//!
+//! The order of additions is that of compiled loops: 64 accumulators of a row (32 wide ones), which are
+//! combined by halves after a block, and blocks that are combined pairwise. The results therefore have the
+//! same bits.
+// Imports: `kernel`, `device`.
+
+use super::super::execute::{Operand, run_rows};
+use super::super::frame::{Machine, NO_NUMBERS};
+use super::super::instructions::{CHUNK_ELEMENTS, ColumnRef};
+use super::super::scratch::{ScratchArena, ScratchMemory, splat};
+use super::accumulators::{Combiner, Finalizer};
+use super::program::ReduceProgram;
+use crate::device::cpu::reduce::accumulate::BLOCK_ELEMENTS;
+use crate::device::cpu::reduce::columns::{self, strip_start};
+use crate::device::cpu::reduce::operands::{ColumnStrips, Output};
+use crate::device::cpu::reduce::pairwise::{ErasedPairwiseSum, LEVELS};
+use crate::kernel::{RunTimeNumbers, SLICE_ELEMENTS, SliceFn};
+
+/// Rows that are reduced at the same time.
+pub(crate) const ROWS_AT_ONCE: usize = 16;
+/// Blocks of one row that are reduced at the same time. More of them would start in the same set of a cache.
+const BLOCKS_AT_ONCE: usize = 8;
+
+/// A reduction that runs: the machines, and the accumulators of some rows.
+pub(crate) struct ReduceRun<'a> {
+    of: &'a ReduceProgram,
+    accumulate: Machine<'a>,
+    combine: Machine<'a>,
+    finalize: Finalizer<'a>,
+    /// For a reducer that accumulates slices: the machine of the values, a buffer for a piece of them, and
+    /// the combination of accumulators.
+    pieces: Option<(Machine<'a>, *mut u8, Combiner<'a>)>,
+    /// The largest number of rows.
+    lines: usize,
+    /// Columns of the lanes of accumulators, and of their next values: a chunk of each row, then, for 64
+    /// accumulators, a second chunk of each row.
+    accumulators: Vec<*mut u8>,
+    next: Vec<*mut u8>,
+    /// A column of positions, columns of gathered operands, and the finished accumulators of rows.
+    numbers: *mut u8,
+    aside: Vec<*mut u8>,
+    done: *mut u8,
+    outside: Vec<ColumnRef>,
+    _memory: ScratchMemory,
+}
+
+impl<'a> ReduceRun<'a> {
+    /// A reduction over operands of these widths, with at most `chunks` chunks of accumulators.
+    pub(crate) fn new(
+        of: &'a ReduceProgram,
+        numbers: &'a RunTimeNumbers,
+        widths: &[usize],
+        chunks: usize,
+    ) -> ReduceRun<'a> {
+        let column = |width: usize| (width * CHUNK_ELEMENTS * (chunks + 1)).next_multiple_of(64);
+        let piece = if of.values.is_some() { SLICE_ELEMENTS * 16 } else { 0 };
+        let accumulators: usize = of.widths.iter().map(|&width| 2 * column(width)).sum();
+        let aside: usize = widths.iter().map(|&width| column(width)).sum();
+        // The buffer of a piece and the accumulators of rows are aligned to a cache line each.
+        let mut memory =
+            ScratchMemory::new(accumulators + aside + column(8) + piece + (ROWS_AT_ONCE + 1) * of.size + 128);
+        let mut room = ScratchArena::new(&mut memory);
+        let mut columns = |widths: &[usize]| -> Vec<*mut u8> {
+            widths.iter().map(|&width| room.take(column(width))).collect()
+        };
+        let (accumulators, next, aside) = (columns(&of.widths), columns(&of.widths), columns(widths));
+        // Chunks are read beyond the accumulators. These elements must be valid booleans where the
+        // accumulators are booleans.
+        for (&at, &width) in accumulators
+            .iter()
+            .chain(&next)
+            .zip(of.widths.iter().chain(&of.widths))
+            .filter(|(_, width)| **width == 1)
+        {
+            // SAFETY: the column has room for as many bytes.
+            unsafe { std::ptr::write_bytes(at, 0, column(width)) };
+        }
+        let pieces = of.values.as_ref().map(|values| {
+            let run = Machine::new(values, numbers, SLICE_ELEMENTS / CHUNK_ELEMENTS);
+            (run, room.take(SLICE_ELEMENTS * 16), Combiner::new(of))
+        });
+        ReduceRun {
+            of,
+            accumulate: Machine::exactly(&of.accumulate, numbers, chunks),
+            combine: Machine::exactly(&of.combine, &NO_NUMBERS, chunks),
+            finalize: Finalizer::new(of),
+            pieces,
+            lines: chunks * CHUNK_ELEMENTS / of.accumulators_per_row,
+            accumulators,
+            next,
+            aside,
+            numbers: room.take(column(8)),
+            // One more accumulator, which is combined with another.
+            done: room.take((ROWS_AT_ONCE + 1) * of.size),
+            outside: Vec::new(),
+            _memory: memory,
+        }
+    }
+
+    /// Sets the accumulators of some rows to the identity.
+    fn begin(&mut self, lines: usize) {
+        for half in 0..self.of.accumulators_per_row / CHUNK_ELEMENTS {
+            self.clear(half * self.lines, lines);
+        }
+    }
+
+    /// Sets some chunks of accumulators to the identity.
+    fn clear(&mut self, from: usize, chunks: usize) {
+        for ((&to, bytes), &width) in self.accumulators.iter().zip(&self.of.identity).zip(&self.of.widths) {
+            for chunk in from..from + chunks {
+                // SAFETY: the column has room for these chunks.
+                unsafe { splat(to.wrapping_add(chunk * width * CHUNK_ELEMENTS), bytes.as_ptr(), width) };
+            }
+        }
+    }
+
+    /// Accumulates the values at `places` into the accumulators from chunk `from` on, `rows` rows of `chunks`
+    /// chunks; `number` is the column of positions. The results are in `next`.
+    ///
+    /// # Safety
+    /// As [`Machine::run`].
+    unsafe fn accumulate_chunks(
+        &mut self,
+        places: &[ColumnRef],
+        number: ColumnRef,
+        from: usize,
+        rows: usize,
+        chunks: usize,
+    ) {
+        let place = |(&at, &width): (&*mut u8, &usize)| ColumnRef {
+            at: at.wrapping_add(from * width * CHUNK_ELEMENTS),
+            chunk_step: (width * CHUNK_ELEMENTS) as isize,
+            row_step: (width * CHUNK_ELEMENTS * chunks) as isize,
+        };
+        self.outside.clear();
+        self.outside.extend_from_slice(places);
+        self.outside.extend(self.accumulators.iter().zip(&self.of.widths).map(place));
+        self.outside.push(number);
+        self.outside.extend(self.next.iter().zip(&self.of.widths).map(place));
+        // SAFETY: the caller's promise; the accumulators have room for as many chunks.
+        unsafe { self.accumulate.run(&self.outside, rows, chunks) };
+    }
+
+    /// Accumulates one value of each accumulator of some rows; the first value of row `l` has position `at +
+    /// l · step`.
+    ///
+    /// # Safety
+    /// The columns at `places` have a value for each accumulator.
+    unsafe fn accumulate_step(&mut self, places: &mut [ColumnRef], lines: usize, (at, step): (usize, usize)) {
+        let number = ColumnRef {
+            at: self.numbers,
+            chunk_step: (8 * CHUNK_ELEMENTS) as isize,
+            row_step: (8 * CHUNK_ELEMENTS) as isize,
+        };
+        for half in 0..self.of.accumulators_per_row / CHUNK_ELEMENTS {
+            for k in 0..if self.of.counts { lines * CHUNK_ELEMENTS } else { 0 } {
+                let value =
+                    at.wrapping_add(k / CHUNK_ELEMENTS * step)
+                        .wrapping_add(half * CHUNK_ELEMENTS + k % CHUNK_ELEMENTS) as i64;
+                // SAFETY: the column of positions has room for a chunk of each row.
+                unsafe { self.numbers.cast::<i64>().add(k).write(value) };
+            }
+            // SAFETY: the caller's promise.
+            unsafe { self.accumulate_chunks(places, number, half * self.lines, lines, 1) };
+            for place in &mut *places {
+                place.at = place.at.wrapping_offset(place.chunk_step);
+            }
+        }
+    }
+
+    /// Accumulates `n` values of some rows, a block of each at most; the first value of row `l` has position
+    /// `at + l · step`.
+    ///
+    /// # Safety
+    /// The rows have `n` elements of every operand.
+    unsafe fn accumulate(
+        &mut self,
+        operands: &[Operand],
+        lines: usize,
+        n: usize,
+        (at, step): (usize, usize),
+    ) {
+        let (per_row, chunks) = (self.of.accumulators_per_row, self.of.accumulators_per_row / CHUNK_ELEMENTS);
+        let mut places = vec![ColumnRef::NONE; operands.len()];
+        for (k, operand) in operands.iter().enumerate() {
+            let step = (operand.width * CHUNK_ELEMENTS) as isize;
+            places[k] = ColumnRef { at: operand.at, chunk_step: step, row_step: operand.row_step };
+            if operand.is_broadcast {
+                // SAFETY: each row has an element; the column has room for a chunk of each row.
+                unsafe { operand.gather(self.aside[k], lines, 0, 0, 1) };
+                places[k] = ColumnRef { at: self.aside[k], chunk_step: 0, row_step: step };
+            }
+        }
+        for start in (0..n / per_row * per_row).step_by(per_row) {
+            // SAFETY: the caller's promise.
+            unsafe { self.accumulate_step(&mut places, lines, (at.wrapping_add(start), step)) };
+            std::mem::swap(&mut self.accumulators, &mut self.next);
+        }
+        let rest = n % per_row;
+        if rest == 0 {
+            return;
+        }
+        // The remainder of a row without a whole group goes to the first accumulators, any other goes to the
+        // last ones.
+        let from = if n < per_row && at == 0 { 0 } else { per_row - rest };
+        for (k, operand) in operands.iter().enumerate().filter(|(_, operand)| !operand.is_broadcast) {
+            if n >= per_row {
+                places[k].at =
+                    operand.at.wrapping_add(n * operand.width).wrapping_sub(per_row * operand.width);
+            } else {
+                // SAFETY: each row has `rest` elements; the column has room for the chunks of all rows.
+                unsafe { operand.after(n - rest).gather(self.aside[k], lines, rest, from, chunks) };
+                places[k] = ColumnRef {
+                    at: self.aside[k],
+                    chunk_step: (operand.width * CHUNK_ELEMENTS) as isize,
+                    row_step: (operand.width * per_row) as isize,
+                };
+            }
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.accumulate_step(&mut places, lines, (at.wrapping_add(n - rest).wrapping_sub(from), step))
+        };
+        // The accumulators without a value in the remainder keep their value.
+        for ((&to, &new), &width) in self.accumulators.iter().zip(&self.next).zip(&self.of.widths) {
+            for half in 0..chunks {
+                let (first, end) = (
+                    from.max(half * CHUNK_ELEMENTS),
+                    (from + rest).min(half * CHUNK_ELEMENTS + CHUNK_ELEMENTS),
+                );
+                for line in 0..if first < end { lines } else { 0 } {
+                    let place =
+                        ((half * self.lines + line) * CHUNK_ELEMENTS + first % CHUNK_ELEMENTS) * width;
+                    // SAFETY: the elements are inside both columns.
+                    unsafe {
+                        std::ptr::copy_nonoverlapping(
+                            new.wrapping_add(place),
+                            to.wrapping_add(place),
+                            (end - first) * width,
+                        )
+                    };
+                }
+            }
+        }
+    }
+
+    /// Combines the accumulators of each row, each half with the other; the result is the first of each row.
+    fn combine_all(&mut self, lines: usize) {
+        let mut width = self.of.accumulators_per_row;
+        while width > 1 {
+            width /= 2;
+            // The second half of 64 accumulators is in the second chunks.
+            let other = if width < CHUNK_ELEMENTS { width } else { self.lines * CHUNK_ELEMENTS };
+            let place = |(&at, &bytes): (&*mut u8, &usize), from: usize| ColumnRef {
+                at: at.wrapping_add(from * bytes),
+                chunk_step: (bytes * CHUNK_ELEMENTS) as isize,
+                row_step: (bytes * CHUNK_ELEMENTS) as isize,
+            };
+            self.outside.clear();
+            self.outside.extend(self.accumulators.iter().zip(&self.of.widths).map(|of| place(of, 0)));
+            self.outside.extend(self.accumulators.iter().zip(&self.of.widths).map(|of| place(of, other)));
+            self.outside.extend(self.next.iter().zip(&self.of.widths).map(|of| place(of, 0)));
+            // SAFETY: the columns have one more chunk than rows.
+            unsafe { self.combine.run(&self.outside, lines, 1) };
+            std::mem::swap(&mut self.accumulators, &mut self.next);
+        }
+    }
+
+    /// The accumulator of one row of `n` values, a block at most, by the reducer's slice function; the first
+    /// value has position `at`.
+    ///
+    /// # Safety
+    /// 1. The operands' first rows have `n` elements.
+    /// 2. `accumulator` has room for one.
+    unsafe fn accumulate_slice(
+        &mut self,
+        slice: SliceFn,
+        operands: &[Operand],
+        n: usize,
+        at: usize,
+        accumulator: *mut u8,
+    ) {
+        // SAFETY: (2).
+        unsafe { self.of.accumulator_fns().identity(accumulator, 1) };
+        if n == 0 {
+            return;
+        }
+        let Some((values, piece, joining)) = &mut self.pieces else {
+            // SAFETY: (1): the values are the elements of this operand; (2).
+            return unsafe { slice(operands[self.of.operand].at, n, at, accumulator) };
+        };
+        let found = self.done.wrapping_add(ROWS_AT_ONCE * self.of.size);
+        for start in (0..n).step_by(SLICE_ELEMENTS) {
+            let len = SLICE_ELEMENTS.min(n - start);
+            let mut here: Vec<Operand> = operands.iter().map(|operand| operand.after(start)).collect();
+            here.push(Operand { at: *piece, row_step: 0, width: self.of.value, is_broadcast: false });
+            // SAFETY: (1); (2); the buffers have room for a piece of values and for an accumulator.
+            unsafe {
+                run_rows(values, &here, 1, 1, len);
+                slice(*piece, len, at.wrapping_add(start), found);
+                joining.join(accumulator, found, 1);
+                std::ptr::copy_nonoverlapping(found, accumulator, self.of.size);
+            }
+        }
+    }
+
+    /// Reduces `rows` rows of `n` values each, a block at most; the first value of row `r` has position
+    /// `at[0] + r · at[1]`.
+    ///
+    /// # Safety
+    /// 1. The rows have `n` elements of every operand.
+    /// 2. The output has room for a result, or an accumulator, of each row.
+    pub(crate) unsafe fn rows(
+        &mut self,
+        operands: &[Operand],
+        rows: usize,
+        n: usize,
+        at: [usize; 2],
+        out: Output,
+    ) {
+        let size = self.of.size;
+        let side = if at[1] == 0 { ROWS_AT_ONCE } else { BLOCKS_AT_ONCE }.min(self.lines);
+        for row in (0..rows).step_by(side) {
+            let lines = side.min(rows - row);
+            let here: Vec<Operand> = operands.iter().map(|operand| operand.from(row)).collect();
+            let first = |line: usize| at[0].wrapping_add((row + line).wrapping_mul(at[1]));
+            if let Some(slice) = self.of.slice {
+                for line in 0..lines {
+                    let one: Vec<Operand> = here.iter().map(|operand| operand.from(line)).collect();
+                    // SAFETY: (1); the scratch has room for the accumulators of all rows.
+                    unsafe {
+                        self.accumulate_slice(
+                            slice,
+                            &one,
+                            n,
+                            first(line),
+                            self.done.wrapping_add(line * size),
+                        )
+                    };
+                }
+            } else {
+                self.begin(lines);
+                // SAFETY: (1).
+                unsafe { self.accumulate(&here, lines, n, (first(0), at[1])) };
+                self.combine_all(lines);
+                // SAFETY: the scratch has room for the accumulators of all rows.
+                unsafe { self.of.collect(&self.accumulators, CHUNK_ELEMENTS, lines, self.done) };
+            }
+            let to = out.address.wrapping_offset((row as isize).wrapping_mul(out.step));
+            // SAFETY: (2); the accumulators were written above.
+            unsafe {
+                if out.is_accumulator {
+                    for line in 0..lines {
+                        let to = to.wrapping_offset((line as isize).wrapping_mul(out.step));
+                        std::ptr::copy_nonoverlapping(self.done.wrapping_add(line * size), to, size);
+                    }
+                } else {
+                    self.finalize.write(self.done, lines, n, to, out.step);
+                }
+            }
+        }
+    }
+
+    /// As [`rows`](Self::rows), for rows of any length, from position 0 on, with results as outputs.
+    ///
+    /// # Safety
+    /// As [`rows`](Self::rows).
+    pub(crate) unsafe fn whole_rows(&mut self, operands: &[Operand], rows: usize, n: usize, out: Output) {
+        if n <= BLOCK_ELEMENTS {
+            // SAFETY: the caller's promise.
+            return unsafe { self.rows(operands, rows, n, [0; 2], out) };
+        }
+        let (accumulators, size) = (self.of.accumulator_fns(), self.of.size);
+        let mut memory = ScratchMemory::new((BLOCKS_AT_ONCE + LEVELS) * size);
+        let blocks = memory.start();
+        let place = |block: usize| blocks.wrapping_add(block * size);
+        for row in 0..rows {
+            let mut sum = ErasedPairwiseSum::over(&accumulators, place(BLOCKS_AT_ONCE), LEVELS, 1);
+            for start in (0..n).step_by(BLOCKS_AT_ONCE * BLOCK_ELEMENTS) {
+                let (some, ends) = (
+                    (n - start).min(BLOCKS_AT_ONCE * BLOCK_ELEMENTS),
+                    start + BLOCKS_AT_ONCE * BLOCK_ELEMENTS >= n,
+                );
+                let (whole, rest) = (some / BLOCK_ELEMENTS, some % BLOCK_ELEMENTS);
+                let blocks_of = |block: usize| -> Vec<Operand> {
+                    let row_step = |operand: &Operand| {
+                        if operand.is_broadcast { 0 } else { (BLOCK_ELEMENTS * operand.width) as isize }
+                    };
+                    let here = |operand: &Operand| Operand {
+                        row_step: row_step(operand),
+                        ..operand.from(row).after(start + block * BLOCK_ELEMENTS)
+                    };
+                    operands.iter().map(here).collect()
+                };
+                let to = |block: usize| Output {
+                    address: place(block),
+                    step: size as isize,
+                    is_accumulator: true,
+                };
+                // SAFETY: the caller's promise; the scratch has room for the accumulators of the blocks and
+                // of the levels.
+                unsafe {
+                    self.rows(&blocks_of(0), whole, BLOCK_ELEMENTS, [start, BLOCK_ELEMENTS], to(0));
+                    if rest > 0 {
+                        self.rows(&blocks_of(whole), 1, rest, [start + whole * BLOCK_ELEMENTS, 0], to(whole));
+                    }
+                    let count = whole + usize::from(rest > 0);
+                    (0..count - usize::from(ends)).for_each(|block| sum.push(place(block)));
+                    if ends {
+                        sum.join(place(count - 1));
+                        let to = out.address.wrapping_offset((row as isize).wrapping_mul(out.step));
+                        self.finalize.write(place(count - 1), 1, n, to, 0);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Accumulates some rows of columns, each value into the accumulator of its column.
+    ///
+    /// # Safety
+    /// 1. The operands have `n` rows of the columns.
+    /// 2. The strips have their accumulators.
+    /// 3. The columns of accumulators have room for the chunks of the strips.
+    pub(crate) unsafe fn columns(&mut self, operands: &[Operand], strips: &ColumnStrips) {
+        let ColumnStrips { n, width, at, accumulators, .. } = *strips;
+        let (used, per_strip) =
+            (width.div_ceil(columns::STRIP_COLUMNS), columns::STRIP_COLUMNS / CHUNK_ELEMENTS);
+        let full = width / columns::STRIP_COLUMNS;
+        // SAFETY: (2) and (3).
+        unsafe { self.of.spread(accumulators, used * columns::STRIP_COLUMNS, &self.accumulators) };
+        let number = ColumnRef { at: self.numbers, chunk_step: 0, row_step: 0 };
+        let mut places = vec![ColumnRef::NONE; operands.len()];
+        for row in 0..n {
+            if self.of.counts {
+                // SAFETY: the column of positions has room for a chunk.
+                unsafe { splat(self.numbers, ((at + row) as i64).to_ne_bytes().as_ptr(), 8) };
+            }
+            let chunk_step = |operand: &Operand| (operand.width * CHUNK_ELEMENTS) as isize;
+            if full > 0 {
+                for (place, operand) in places.iter_mut().zip(operands) {
+                    *place = ColumnRef { at: operand.row(row), chunk_step: chunk_step(operand), row_step: 0 };
+                }
+                // SAFETY: (1) for whole strips; (3).
+                unsafe { self.accumulate_chunks(&places, number, 0, 1, full * per_strip) };
+            }
+            if full < used {
+                for (k, operand) in operands.iter().enumerate() {
+                    let mut from = operand.from(row).after(strip_start(full, width)).at;
+                    if full == 0 {
+                        // SAFETY: (1); the column has room for the chunks of a strip.
+                        unsafe { operand.from(row).gather(self.aside[k], 1, width, 0, per_strip) };
+                        from = self.aside[k];
+                    }
+                    places[k] = ColumnRef { at: from, chunk_step: chunk_step(operand), row_step: 0 };
+                }
+                // SAFETY: (1) for the last strip; (3).
+                unsafe { self.accumulate_chunks(&places, number, full * per_strip, 1, per_strip) };
+            }
+            std::mem::swap(&mut self.accumulators, &mut self.next);
+        }
+        // SAFETY: (2).
+        unsafe { self.of.collect(&self.accumulators, 1, used * columns::STRIP_COLUMNS, accumulators) };
+    }
+}

@@ -1,0 +1,244 @@
+//! The accumulators of an interpreted reducer, in the layout of compiled ones: their lanes follow each other
+//! in memory.
+// Imports: `device`.
+
+use super::super::frame::{Machine, NO_NUMBERS};
+use super::super::instructions::{CHUNK_ELEMENTS, ColumnRef};
+use super::super::scratch::{ScratchArena, ScratchMemory, splat};
+use super::program::ReduceProgram;
+use crate::device::cpu::reduce::accumulators::AccumulatorFns;
+
+impl ReduceProgram {
+    /// The functions on accumulators, which interpret the reducer.
+    pub(crate) fn accumulator_fns(&self) -> AccumulatorFns {
+        AccumulatorFns {
+            size: self.size,
+            reducer: std::ptr::from_ref(self).cast(),
+            identity,
+            combine,
+            finalize,
+        }
+    }
+
+    /// The offset of each lane in an accumulator, and its bytes.
+    fn places(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.widths.iter().scan(0, |next, &width| {
+            *next += width;
+            Some((*next - width, width))
+        })
+    }
+
+    /// Copies the lanes of `n` accumulators to columns. The first accumulator fills the rest of the last
+    /// chunks.
+    ///
+    /// # Safety
+    /// 1. `accumulators` holds `n` accumulators.
+    /// 2. The columns have room for their chunks.
+    pub(crate) unsafe fn spread(&self, accumulators: *const u8, n: usize, columns: &[*mut u8]) {
+        for ((at, width), &to) in self.places().zip(columns) {
+            // SAFETY: (1) and (2).
+            unsafe {
+                if !n.is_multiple_of(CHUNK_ELEMENTS) {
+                    splat(
+                        to.wrapping_add(n / CHUNK_ELEMENTS * CHUNK_ELEMENTS * width),
+                        accumulators.wrapping_add(at),
+                        width,
+                    );
+                }
+                strided(to, width, accumulators.wrapping_add(at), self.size, n, width);
+            }
+        }
+    }
+
+    /// Copies columns to `n` accumulators, which are `apart` elements from each other in the columns.
+    ///
+    /// # Safety
+    /// 1. `accumulators` has room for `n` accumulators.
+    /// 2. The columns hold them.
+    pub(crate) unsafe fn collect(&self, columns: &[*mut u8], apart: usize, n: usize, accumulators: *mut u8) {
+        for ((at, width), &from) in self.places().zip(columns) {
+            // SAFETY: (1) and (2).
+            unsafe { strided(accumulators.wrapping_add(at), self.size, from, apart * width, n, width) };
+        }
+    }
+}
+
+/// Copies `n` equidistant values of `width` bytes.
+///
+/// # Safety
+/// 1. `from` holds the values, `from_step` bytes apart.
+/// 2. `to` has room for them, `to_step` bytes apart.
+unsafe fn strided(to: *mut u8, to_step: usize, from: *const u8, from_step: usize, n: usize, width: usize) {
+    if to_step == width && from_step == width {
+        // SAFETY: (1) and (2).
+        return unsafe { std::ptr::copy_nonoverlapping(from, to, n * width) };
+    }
+    macro_rules! of {
+        ($t:ty) => {
+            for k in 0..n {
+                // SAFETY: (1) and (2).
+                unsafe {
+                    let value = from.wrapping_add(k * from_step).cast::<$t>().read_unaligned();
+                    to.wrapping_add(k * to_step).cast::<$t>().write_unaligned(value);
+                }
+            }
+        };
+    }
+    match width {
+        1 => of!(u8),
+        2 => of!(u16),
+        4 => of!(u32),
+        8 => of!(u64),
+        _ => of!([u64; 2]),
+    }
+}
+
+/// # Safety
+/// 1. `reducer` points to a [`ReduceProgram`].
+/// 2. As [`AccumulatorFns::identity`].
+unsafe fn identity(reducer: *const (), to: *mut u8, n: usize) {
+    // SAFETY: (1).
+    let of = unsafe { &*reducer.cast::<ReduceProgram>() };
+    if n == 0 {
+        return;
+    }
+    for ((at, width), bytes) in of.places().zip(&of.identity) {
+        // SAFETY: (2).
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.wrapping_add(at), width) };
+    }
+    let mut done = 1;
+    while done < n {
+        let more = done.min(n - done);
+        // SAFETY: (2); the accumulators that are written are copied behind themselves.
+        unsafe { std::ptr::copy_nonoverlapping(to, to.wrapping_add(done * of.size), more * of.size) };
+        done += more;
+    }
+}
+
+/// # Safety
+/// 1. `reducer` points to a [`ReduceProgram`].
+/// 2. As [`AccumulatorFns::combine`].
+unsafe fn combine(reducer: *const (), earlier: *const u8, later: *mut u8, n: usize) {
+    // SAFETY: (1).
+    let of = unsafe { &*reducer.cast::<ReduceProgram>() };
+    // SAFETY: (2).
+    unsafe { Combiner::new(of).join(earlier, later, n) };
+}
+
+/// # Safety
+/// 1. `reducer` points to a [`ReduceProgram`].
+/// 2. As [`AccumulatorFns::finalize`].
+unsafe fn finalize(
+    reducer: *const (),
+    accumulators: *const u8,
+    n: usize,
+    count: usize,
+    out: *mut u8,
+    step: isize,
+) {
+    // SAFETY: (1).
+    let of = unsafe { &*reducer.cast::<ReduceProgram>() };
+    // SAFETY: (2).
+    unsafe { Finalizer::new(of).write(accumulators, n, count, out, step) };
+}
+
+/// Combines accumulators by a machine.
+pub(crate) struct Combiner<'a> {
+    of: &'a ReduceProgram,
+    combine: Machine<'a>,
+    /// A chunk of each lane of both operands and of the result.
+    chunks: Vec<*mut u8>,
+    places: Vec<ColumnRef>,
+    _memory: ScratchMemory,
+}
+
+impl<'a> Combiner<'a> {
+    pub(crate) fn new(of: &'a ReduceProgram) -> Combiner<'a> {
+        let mut memory = ScratchMemory::new(3 * of.widths.len() * 16 * CHUNK_ELEMENTS);
+        let mut room = ScratchArena::new(&mut memory);
+        let chunks: Vec<*mut u8> = (0..3 * of.widths.len()).map(|_| room.take(16 * CHUNK_ELEMENTS)).collect();
+        let places = chunks.iter().map(|&at| ColumnRef { at, chunk_step: 0, row_step: 0 }).collect();
+        Combiner {
+            of,
+            combine: Machine::exactly(&of.combine, &NO_NUMBERS, 1),
+            chunks,
+            places,
+            _memory: memory,
+        }
+    }
+
+    /// Combines each of `n` accumulators with a later one; the result replaces the later one.
+    ///
+    /// # Safety
+    /// `earlier` and `later` hold `n` accumulators each.
+    pub(crate) unsafe fn join(&mut self, earlier: *const u8, later: *mut u8, n: usize) {
+        let lanes = self.of.widths.len();
+        for start in (0..n).step_by(CHUNK_ELEMENTS) {
+            let (some, at) = (CHUNK_ELEMENTS.min(n - start), start * self.of.size);
+            // SAFETY: the caller's promise; each lane has a chunk.
+            unsafe {
+                self.of.spread(earlier.wrapping_add(at), some, &self.chunks[..lanes]);
+                self.of.spread(later.wrapping_add(at), some, &self.chunks[lanes..2 * lanes]);
+                self.combine.run(&self.places, 1, 1);
+                self.of.collect(&self.chunks[2 * lanes..], 1, some, later.wrapping_add(at));
+            }
+        }
+    }
+}
+
+/// Writes the results of accumulators by a machine.
+pub(crate) struct Finalizer<'a> {
+    of: &'a ReduceProgram,
+    finalize: Machine<'a>,
+    /// A chunk of each lane, of the number of values, and of the results.
+    chunks: Vec<*mut u8>,
+    places: Vec<ColumnRef>,
+    _memory: ScratchMemory,
+}
+
+impl<'a> Finalizer<'a> {
+    pub(crate) fn new(of: &'a ReduceProgram) -> Finalizer<'a> {
+        let mut memory = ScratchMemory::new((of.widths.len() + 2) * 16 * CHUNK_ELEMENTS);
+        let mut room = ScratchArena::new(&mut memory);
+        let chunks: Vec<*mut u8> = (0..of.widths.len() + 2).map(|_| room.take(16 * CHUNK_ELEMENTS)).collect();
+        let places = chunks.iter().map(|&at| ColumnRef { at, chunk_step: 0, row_step: 0 }).collect();
+        Finalizer {
+            of,
+            finalize: Machine::exactly(&of.finalize, &NO_NUMBERS, 1),
+            chunks,
+            places,
+            _memory: memory,
+        }
+    }
+
+    /// Writes the results of `n` accumulators of `count` values each, `step` bytes apart.
+    ///
+    /// # Safety
+    /// 1. `accumulators` holds `n` accumulators.
+    /// 2. Each output has room for one result.
+    pub(crate) unsafe fn write(
+        &mut self,
+        accumulators: *const u8,
+        n: usize,
+        count: usize,
+        out: *mut u8,
+        step: isize,
+    ) {
+        let lanes = self.of.widths.len();
+        let [number, results] = [self.chunks[lanes], self.chunks[lanes + 1]];
+        // SAFETY: the chunk of the number of values has room.
+        unsafe { splat(number, (count as i64).to_ne_bytes().as_ptr(), 8) };
+        for start in (0..n).step_by(CHUNK_ELEMENTS) {
+            let some = CHUNK_ELEMENTS.min(n - start);
+            // SAFETY: (1) and (2); each lane has a chunk.
+            unsafe {
+                self.of.spread(accumulators.wrapping_add(start * self.of.size), some, &self.chunks[..lanes]);
+                self.finalize.run(&self.places, 1, 1);
+                for k in 0..some {
+                    let to = out.wrapping_offset(((start + k) as isize).wrapping_mul(step));
+                    std::ptr::copy_nonoverlapping(results.wrapping_add(k * self.of.out), to, self.of.out);
+                }
+            }
+        }
+    }
+}

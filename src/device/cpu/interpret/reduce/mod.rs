@@ -1,0 +1,213 @@
+//! Interpreted reductions: the kernels that `cpu/reduce` calls, and the slice function of a reducer.
+// Imports: `error`, `element`, `scalar`, `kernel`, `device`.
+
+mod accumulate;
+mod accumulators;
+mod program;
+
+pub(super) use accumulate::{ROWS_AT_ONCE, ReduceRun};
+pub(super) use program::{ReduceProgram, constants};
+
+use super::cache::Cache;
+use super::execute::Operand;
+use super::inputs::{ExternalInputs, first_loads, operand_types};
+use super::instructions::CHUNK_ELEMENTS;
+use crate::device::cpu::isa::{self, Loop};
+use crate::device::cpu::reduce::call::ReduceKernel;
+use crate::device::cpu::reduce::operands::{ColumnStrips, EquidistantRows};
+use crate::device::cpu::reduce::{columns, run_kernel};
+use crate::device::{Inputs, OperandRef, Reduction};
+use crate::element::{Compute, Element};
+use crate::error::Result;
+use crate::kernel::{
+    Accumulator, Body, Input, LaneVisitor, Reducer, ReducerIr, RunTimeNumbers, Store, numbers, trace_body,
+    trace_reducer,
+};
+use crate::scalar::{DType, Eval, Graph, Lane, Prim};
+use std::any::TypeId;
+
+/// The [`SliceFn`](crate::kernel::SliceFn) of a reducer that accumulates slices.
+///
+/// # Safety
+/// 1. `values` holds `n` values of the compute type of `T`.
+/// 2. `accumulator` has room for all lanes of an accumulator.
+pub(crate) unsafe fn slice_of<T: Element, R: Reducer<T>>(
+    values: *const u8,
+    n: usize,
+    at: usize,
+    accumulator: *mut u8,
+) {
+    struct Slice<'a, T: Element, R>(&'a [Compute<T>], usize, std::marker::PhantomData<R>);
+    impl<T: Element, R: Reducer<T>> Loop for Slice<'_, T, R> {
+        type Output = R::State<Eval>;
+        #[inline(always)]
+        fn run(self) -> R::State<Eval> {
+            R::accumulate_slice(self.0, self.1)
+        }
+    }
+    struct Lanes(*mut u8);
+    impl LaneVisitor<Eval> for Lanes {
+        fn lane<P: Prim>(&mut self, lane: Lane<Eval, P>) -> Lane<Eval, P> {
+            // SAFETY: (2) of `slice_of`.
+            unsafe { self.0.cast::<P>().write_unaligned(lane.value()) };
+            self.0 = self.0.wrapping_add(size_of::<P>());
+            lane
+        }
+    }
+    // SAFETY: (1).
+    let values = unsafe { std::slice::from_raw_parts(values.cast::<Compute<T>>(), n) };
+    isa::dispatch(Slice::<T, R>(values, at, std::marker::PhantomData)).each(&mut Lanes(accumulator));
+}
+
+/// The description of a reducer over a body whose types are erased.
+struct ErasedReduction {
+    id: TypeId,
+    work_unit: usize,
+    out: DType,
+    /// Whether the values of the body are the elements of an operand, as stored in memory.
+    in_memory: bool,
+    trace: unsafe fn(*const (), &[u8]) -> (Graph, ReducerIr),
+    numbers: Option<unsafe fn(*const ()) -> RunTimeNumbers>,
+}
+
+impl ErasedReduction {
+    fn of<B: Body, R: Reducer<B::Out>>() -> ErasedReduction {
+        let numbers: Option<unsafe fn(*const ()) -> RunTimeNumbers> =
+            if B::FIXED { None } else { Some(numbers_of::<B>) };
+        ErasedReduction {
+            id: TypeId::of::<(B, R)>(),
+            work_unit: ReduceKernel::work_unit_elements::<B, R>(),
+            out: R::Out::DTYPE,
+            in_memory: TypeId::of::<B>() == TypeId::of::<Input<Compute<B::Out>>>(),
+            trace: trace_of::<B, R>,
+            numbers,
+        }
+    }
+}
+
+/// # Safety
+/// `body` points to a `B`.
+unsafe fn trace_of<B: Body, R: Reducer<B::Out>>(body: *const (), reads: &[u8]) -> (Graph, ReducerIr) {
+    // SAFETY: the caller's promise.
+    (trace_body(unsafe { &*body.cast::<B>() }, reads), trace_reducer::<B::Out, R>())
+}
+
+/// # Safety
+/// `body` points to a `B`.
+unsafe fn numbers_of<B: Body>(body: *const ()) -> RunTimeNumbers {
+    // SAFETY: the caller's promise.
+    numbers(&Store(unsafe { *body.cast::<B>() }))
+}
+
+/// A reducer over a body, with the loads of its operands.
+struct Reduced {
+    program: ReduceProgram,
+    /// For each operand the first load that reads it, and the bytes of an element.
+    inputs: Vec<(usize, usize)>,
+}
+
+/// The argument of the kernels.
+struct ReduceContext {
+    reduced: &'static Reduced,
+    numbers: RunTimeNumbers,
+}
+
+static PROGRAMS: Cache<Reduced> = Cache::new();
+
+/// Reduces as [`Device::reduce`](crate::Device::reduce) does.
+///
+/// # Errors
+/// As [`Device::reduce`](crate::Device::reduce); [`Error::Value`](crate::Error::Value) if the interpreter
+/// lacks a step of the program.
+///
+/// # Safety
+/// As [`Device::reduce`](crate::Device::reduce).
+pub(in crate::device::cpu) unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
+    body: &B,
+    axes: Reduction<'_>,
+    output: OperandRef<'_>,
+    inputs: Inputs<'_>,
+) -> Result<()> {
+    // SAFETY: the caller's promise; the description is of this body and reducer.
+    unsafe { run(&ErasedReduction::of::<B, R>(), std::ptr::from_ref(body).cast(), axes, output, inputs) }
+}
+
+/// Reduces a body whose type is erased.
+///
+/// # Safety
+/// 1. As [`reduce`].
+/// 2. `body` points to a body of the described type.
+#[inline(never)]
+unsafe fn run(
+    known: &ErasedReduction,
+    body: *const (),
+    axes: Reduction<'_>,
+    output: OperandRef<'_>,
+    inputs: Inputs<'_>,
+) -> Result<()> {
+    let reduced = PROGRAMS.get("reduce", known.id, inputs.reads, &mut || {
+        // SAFETY: (2).
+        let (body, reducer) = unsafe { (known.trace)(body, inputs.reads) };
+        let types = operand_types([&body].into_iter(), inputs.reads);
+        let outside = ExternalInputs { types: &types, operands: types.len(), constants: &[] };
+        let program = ReduceProgram::new(&body, &reducer, &outside, 0, known.out, known.in_memory)?;
+        Some(Reduced { program, inputs: first_loads(&types, inputs.reads) })
+    })?;
+    // SAFETY: (2).
+    let context = ReduceContext {
+        reduced,
+        numbers: known.numbers.map_or_else(RunTimeNumbers::new, |numbers| unsafe { numbers(body) }),
+    };
+    let kernel = ReduceKernel {
+        rows,
+        columns: columns_of,
+        accumulators: reduced.program.accumulator_fns(),
+        work_unit: known.work_unit,
+    };
+    // SAFETY: (1); the kernel was made for a `ReduceContext`.
+    unsafe { run_kernel(&kernel, std::ptr::from_ref(&context).cast(), axes, output, inputs) }
+}
+
+impl ReduceContext {
+    fn reduction(&self, chunks: usize) -> ReduceRun<'_> {
+        let widths: Vec<usize> = self.reduced.inputs.iter().map(|&(_, width)| width).collect();
+        ReduceRun::new(&self.reduced.program, &self.numbers, &widths, chunks)
+    }
+
+    /// The operands, from the pointers and steps of the loads.
+    fn operands(&self, pointers: &[*mut u8], steps: &[isize]) -> Vec<Operand> {
+        let of = |&(load, width): &(usize, usize)| Operand {
+            at: pointers[load],
+            row_step: steps[load],
+            width,
+            is_broadcast: false,
+        };
+        self.reduced.inputs.iter().map(of).collect()
+    }
+}
+
+/// # Safety
+/// 1. `context` points to a [`ReduceContext`].
+/// 2. As for the kernel of rows.
+unsafe fn rows(context: *const (), rows: &EquidistantRows) {
+    // SAFETY: (1).
+    let context = unsafe { &*context.cast::<ReduceContext>() };
+    let mut reduction =
+        context.reduction(context.reduced.program.chunks_for(rows.rows.clamp(1, ROWS_AT_ONCE)));
+    let operands = context.operands(&rows.pointers, &rows.steps);
+    // SAFETY: (2).
+    unsafe { reduction.rows(&operands, rows.rows, rows.count, rows.at, rows.out) };
+}
+
+/// # Safety
+/// 1. `context` points to a [`ReduceContext`].
+/// 2. As for the kernel of columns.
+unsafe fn columns_of(context: *const (), strips: &ColumnStrips) {
+    // SAFETY: (1).
+    let context = unsafe { &*context.cast::<ReduceContext>() };
+    let mut reduction = context
+        .reduction(strips.width.div_ceil(columns::STRIP_COLUMNS) * columns::STRIP_COLUMNS / CHUNK_ELEMENTS);
+    let operands = context.operands(&strips.pointers, &strips.steps);
+    // SAFETY: (2).
+    unsafe { reduction.columns(&operands, strips) };
+}

@@ -1,0 +1,247 @@
+//! Products by blocks and packed panels: the five loops around a microkernel of K. Goto and R. van de Geijn
+//! ("Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34 (3), 2008) and of BLIS (F. G. Van Zee
+//! and R. van de Geijn, "BLIS: A Framework for Rapidly Instantiating BLAS Functionality", ACM TOMS 41 (3),
+//! 2015).
+//!
+//! | loop of BLIS | steps over | where |
+//! |---|---|---|
+//! | 5 | columns, by the part of the right operand that is packed together | `run_packed` |
+//! | 3 | rows, by MC: the tasks of threads | `run_packed`, `run_in_place` |
+//! | 4 | `k`, by KC | `GemmCall::rows` |
+//! | – | columns, by NC: the part of the packed right operand that stays in L2 | `RowBlock::k_block` |
+//! | 1 | rows, by MR | `RowBlock::k_block` |
+//! | 2 | columns, by NR | `RowBlock::tile_row` |
+//!
+//! With respect to BLIS, loops 3 and 4 are exchanged, because a task computes all of `k` for its rows, and so
+//! are loops 1 and 2: one panel of the left operand meets all panels of a block of the right operand. Either
+//! operand is read in place where packing it would cost more than it saves.
+//!
+//! The blocks along `k` of every sum do not depend on the number of threads, nor do the results.
+// Imports: `error`.
+
+mod call;
+mod row_block;
+mod sizes;
+
+use super::super::parallel;
+use super::kernels::KernelInfo;
+use super::panels::{PanelBuffer, PanelLayout};
+use super::problem::{GemmProblem, PackFns};
+use super::tasks::{PARALLEL_MULTIPLY_ADDS, SyncPtr, try_for_each};
+use crate::error::Result;
+use call::{GemmCall, RightPanels};
+use sizes::*;
+
+/// Packs the whole right operand.
+///
+/// # Safety
+/// 1. The right operand holds the elements of `fns` at every index.   2. `to` has room for its panels and
+///    [`PANEL_PADDING_BYTES`](super::panels::PANEL_PADDING_BYTES) bytes.
+pub(super) unsafe fn pack_all(
+    kernel: KernelInfo,
+    problem: &GemmProblem,
+    fns: PackFns,
+    layout: PanelLayout,
+    to: SyncPtr<*mut u8>,
+) -> Result<()> {
+    let columns = problem.n.total();
+    let call = GemmCall::new(kernel, problem, fns, layout, false);
+    let parallel = layout.units.saturating_mul(columns) >= PARALLEL_MULTIPLY_ADDS / 16;
+    try_for_each(layout.units.div_ceil(PACK_STRIP_UNITS), parallel, &|strip| {
+        // SAFETY: (1), (2) the caller's promise; each strip writes its own units.
+        unsafe { call.pack_strip(0..columns, 0, layout.units, strip * PACK_STRIP_UNITS, to.get()) };
+        Ok(())
+    })
+}
+
+/// Computes a product with `k > 0`. `prepacked` are the panels of its right operand, if they were packed
+/// before; the sums then have the bits of a product whose right operand has the strides of the problem, and
+/// its address is not read.
+///
+/// # Safety
+/// 1. The operands hold the elements of `fns` at every index.   2. The output overlaps neither of the others.
+///    3. The panels are those of [`pack_all`].
+pub(super) unsafe fn run(
+    kernel: KernelInfo,
+    problem: &GemmProblem,
+    fns: PackFns,
+    prepacked: Option<*const u8>,
+) -> Result<()> {
+    let (n, k) = (problem.n.total(), problem.k.total());
+    let layout = kernel.panel_layout(k, n);
+    let mut call = GemmCall::new(kernel, problem, fns, layout, prepacked.is_some());
+    // All tiles cost nearly the same: threads pay off at half of the work that other algorithms need.
+    let parallel = problem.work() >= PARALLEL_MULTIPLY_ADDS / 2;
+    let prepacked = prepacked.map(|panels| call.packed(panels));
+    // One thread takes all rows at once, if they are read in place and no sums wait in a buffer.
+    let alone = !parallel || parallel::count() == 1;
+    let direct_output = fns.sums_are_elements
+        && problem.m.as_single_axis().is_some()
+        && matches!(problem.n.as_single_axis(), Some([1, _]));
+    let is_tall = alone
+        && call.reads_left_in_place()
+        && (direct_output || layout.units <= K_BLOCK_BYTES / kernel.unit_nbytes);
+    let row_block = if is_tall { TALL_ROW_BLOCK } else { ROW_BLOCK };
+    // SAFETY: (1) to (3) the caller's promise.
+    let done = unsafe { run_in_place(&mut call, prepacked, parallel, alone, row_block)? };
+    if done == n {
+        return Ok(());
+    }
+    // SAFETY: as above.
+    unsafe { run_packed(&mut call, prepacked, parallel, row_block, done) }
+}
+
+impl GemmCall<'_> {
+    /// Packed panels as the microkernel reads them.
+    fn packed(&self, panels: *const u8) -> RightPanels {
+        let PanelLayout { width, units, .. } = self.layout;
+        RightPanels { start: panels, unit_stride: width as isize, panel_stride: units.saturating_mul(width) }
+    }
+
+    /// Whether the right operand is small enough to be read in place.
+    fn reads_right_in_place(&self, parallel: bool) -> bool {
+        let GemmCall { kernel, problem, .. } = *self;
+        let (m, n, k) = (problem.m.total(), problem.n.total(), problem.k.total());
+        let unit_nbytes = kernel.unit_nbytes;
+        // Rows whose vectors would cross cache lines are packed from a smaller size on. The bits of products
+        // of few rows must not depend on an address.
+        let aligned = |stride: isize| {
+            (problem.right as usize | (stride as usize).wrapping_mul(unit_nbytes)).is_multiple_of(64)
+        };
+        let most = match problem.k.as_single_axis() {
+            _ if m <= MAX_STREAMING_ROWS && (!parallel || kernel.is_512_bits()) => {
+                FEW_ROWS_RIGHT_IN_PLACE_BYTES
+            }
+            Some([_, stride]) if m > MAX_STREAMING_ROWS && aligned(stride) => {
+                ALIGNED_RIGHT_IN_PLACE_BYTES[usize::from(kernel.is_512_bits())]
+            }
+            _ => RIGHT_IN_PLACE_BYTES[usize::from(kernel.is_512_bits() && m > MAX_STREAMING_ROWS)],
+        };
+        k.saturating_mul(n).saturating_mul(unit_nbytes) <= most
+    }
+}
+
+/// Computes the first columns of a product from a right operand that is read in place, if that is faster than
+/// packing it; returns their number.
+///
+/// # Safety
+/// As [`run`].
+unsafe fn run_in_place(
+    call: &mut GemmCall<'_>,
+    prepacked: Option<RightPanels>,
+    parallel: bool,
+    alone: bool,
+    row_block: usize,
+) -> Result<usize> {
+    let GemmCall { kernel, problem, fns, layout: PanelLayout { width, .. }, .. } = *call;
+    let (m, n) = (problem.m.total(), problem.n.total());
+    let (true, Some([1, 1]), Some([_, stride])) =
+        (kernel.depth == 1 && fns.units_are_elements, problem.n.as_single_axis(), problem.k.as_single_axis())
+    else {
+        return Ok(0);
+    };
+    let in_place = RightPanels { start: problem.right, unit_stride: stride, panel_stride: width };
+    let right = prepacked.unwrap_or(in_place);
+    if call.reads_right_in_place(parallel) && (prepacked.is_some() || n >= kernel.lanes) {
+        let columns = if prepacked.is_some() { n } else { n / kernel.lanes * kernel.lanes };
+        // Equal shares, at least one for each thread.
+        let tasks = m.div_ceil(row_block).max(if alone { 1 } else { parallel::count() });
+        let share = m.div_ceil(tasks).next_multiple_of(kernel.mr);
+        let call = &*call;
+        try_for_each(m.div_ceil(share), parallel, &|task| {
+            let (first, rows) = (task * share, share.min(m - task * share));
+            // SAFETY: the caller's promise; the right operand has contiguous rows, of which whole vectors are
+            // read, or it is packed.
+            unsafe { call.rows(Some(&right), first, rows, 0..columns) }
+        })?;
+        return Ok(columns);
+    }
+    if m > MAX_STREAMING_ROWS || n < width {
+        return Ok(0);
+    }
+    let columns = n / width * width;
+    call.streams = true;
+    let streaming = &*call;
+    let tasks = if parallel { 2 * parallel::count() } else { 1 };
+    let most = (STREAMING_SUM_BYTES / (m * kernel.unit_nbytes)).max(columns.div_ceil(64));
+    let share = columns.div_ceil(tasks).min(most).next_multiple_of(width);
+    try_for_each(columns.div_ceil(share), parallel, &|task| {
+        let here = task * share..columns.min((task + 1) * share);
+        // SAFETY: as above, of whole panels.
+        unsafe { streaming.rows(Some(&right), 0, m, here) }
+    })?;
+    call.streams = false;
+    Ok(columns)
+}
+
+/// The right operand of a product that is not read in place.
+enum RightOperand {
+    Prepacked(RightPanels),
+    /// Packed before the rows use it.
+    Packed(PanelBuffer),
+    /// Packed by the task that uses it, panel by panel.
+    PackedByTask,
+}
+
+/// Computes the columns from `done` on by packed panels of the right operand.
+///
+/// # Safety
+/// As [`run`].
+unsafe fn run_packed(
+    call: &mut GemmCall<'_>,
+    prepacked: Option<RightPanels>,
+    parallel: bool,
+    row_block: usize,
+    done: usize,
+) -> Result<()> {
+    let GemmCall { kernel, problem, layout: PanelLayout { width, units, .. }, .. } = *call;
+    let KernelInfo { unit_nbytes, mr, .. } = kernel;
+    let (m, n) = (problem.m.total(), problem.n.total());
+    let highest = row_block / mr * mr;
+    let blocks = m.div_ceil(highest);
+    // If all rows are one block or belong to one thread, panels are packed just before they are used.
+    let by_task = prepacked.is_none() && (blocks == 1 || row_block == TALL_ROW_BLOCK);
+    let all = (n - done).next_multiple_of(width);
+    let together = PACKED_RIGHT_BYTES / units.saturating_mul(unit_nbytes).max(1) / width * width;
+    let columns = if by_task { all } else { together.clamp(width, all) };
+    let operand = match prepacked {
+        Some(right) => RightOperand::Prepacked(right),
+        None if by_task => RightOperand::PackedByTask,
+        None => RightOperand::Packed(PanelBuffer::new(units, columns, unit_nbytes)?),
+    };
+    for first in (done..n).step_by(columns) {
+        (call.first, call.columns) = (first, columns.min(n - first));
+        let call = &*call;
+        let panels = call.columns.div_ceil(width);
+        let right = match &operand {
+            RightOperand::Prepacked(right) => {
+                let start = right.start.wrapping_add(first / width * right.panel_stride * unit_nbytes);
+                Some(RightPanels { start, ..*right })
+            }
+            RightOperand::PackedByTask => None,
+            RightOperand::Packed(buffer) => {
+                try_for_each(units.div_ceil(PACK_STRIP_UNITS), parallel, &|strip| {
+                    let done = strip * PACK_STRIP_UNITS;
+                    // SAFETY: the caller's promise; the buffer has room for all units, and each strip writes
+                    // its own.
+                    unsafe { call.pack_strip(0..call.columns, 0, units, done, buffer.start()) };
+                    Ok(())
+                })?;
+                Some(call.packed(buffer.start()))
+            }
+        };
+        // If there are few blocks of rows, groups of panels are tasks as well.
+        let groups = if parallel { (4 * parallel::count()).div_ceil(blocks).min(panels) } else { 1 };
+        let (height, share) = (m.div_ceil(blocks).next_multiple_of(mr), panels.div_ceil(groups) * width);
+        try_for_each(m.div_ceil(height) * groups, parallel, &|task| {
+            let (row, column) = (task / groups * height, task % groups * share);
+            if column >= call.columns {
+                return Ok(());
+            }
+            let here = column..(column + share).min(call.columns);
+            // SAFETY: the caller's promise; the right operand is packed, or the task packs it.
+            unsafe { call.rows(right.as_ref(), row, height.min(m - row), here) }
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,365 @@
+//! Reductions across memory: neighboring columns are reduced together, because a kept axis has the smallest
+//! strides.
+// Imports: `scalar`, `kernel`, `device`.
+
+use super::super::cursor::{By, Mode, value};
+use super::super::isa::{self, Loop};
+use super::super::memory::prefetch;
+use super::super::memory::scratch::{ROUNDING_BYTES, Scratch, StackScratch};
+use super::super::strided::pack;
+use super::super::strided::{IterSpace, Pointers, Position};
+use super::accumulators::AccumulatorOf;
+use super::call::ReduceCall;
+use super::operands::{ColumnStrips, Operands, SCRATCH_BYTES};
+use super::pairwise::ErasedPairwiseSum;
+use crate::device::MAX_OPERANDS;
+use crate::kernel::{Body, Reducer};
+use crate::scalar::{Eval, Lane};
+use std::marker::PhantomData;
+
+/// Columns of a strip, whose accumulators are kept in registers.
+pub(crate) const STRIP_COLUMNS: usize = 64;
+/// The largest number of strips that are read together, some rows at a time, so that memory is read in longer
+/// contiguous spans.
+const MAX_STRIPS: usize = 16;
+/// Bytes of stack memory for accumulators: those of each strip's current block, and those of each level of
+/// its tree.
+const ACCUMULATOR_BYTES: usize = 48 << 10;
+/// Rows that one strip accumulates before the next strip does. They are as many concurrent streams of reads.
+const STRIP_ROWS: usize = 8;
+/// Rows of a tile in which narrow elements are transposed.
+const TRANSPOSE_SIDE: usize = 16;
+/// Rows of one block of the pairwise sum.
+const BLOCK_ROWS: usize = 128;
+
+impl ReduceCall<'_> {
+    /// Reduces by columns.
+    ///
+    /// # Safety
+    /// The iteration spaces reach only elements and outputs that the caller of `run` promised.
+    pub(super) unsafe fn by_columns(&self, outer: &IterSpace, inner: &IterSpace, count: usize) {
+        let mut words = StackScratch::<{ SCRATCH_BYTES / 8 }>::uninit();
+        let room = Scratch::over(&mut words);
+        let mut scratch = [None; MAX_OPERANDS];
+        let slots = self.operands.slots;
+        let packed = || (0..slots.len()).filter(|&k| outer.inner_step(k + 1) != slots[k].element as isize);
+        let ((mut strips, _), mut rows) =
+            (strips_and_levels(count, self.kernel.accumulators.size), BLOCK_ROWS);
+        let widths: usize = packed().map(|k| slots[k].element).sum();
+        if let Some(elements) = (SCRATCH_BYTES - ROUNDING_BYTES).checked_div(widths) {
+            // Tiles are transposed where the operand's rows are transposed. Their shape then comes first,
+            // otherwise the length of the contiguous spans does.
+            let transposed = packed().any(|k| inner.inner_step(k) == slots[k].element as isize);
+            let block = elements / STRIP_COLUMNS;
+            strips = strips
+                .min(block / count.clamp(1, if transposed { 2 * TRANSPOSE_SIDE } else { STRIP_ROWS }))
+                .max(1);
+            rows = (block / strips).clamp(1, BLOCK_ROWS);
+            rows -= if transposed && rows > TRANSPOSE_SIDE { rows % TRANSPOSE_SIDE } else { 0 };
+        }
+        let most = strips * STRIP_COLUMNS;
+        for k in packed() {
+            scratch[k] = Some(room.take(rows * most * slots[k].element));
+        }
+        let (mut index, mut done) = (outer.index_of(0), 0);
+        while done < outer.numel() {
+            let width = outer.left_in_row(&index).min(most);
+            let walk = inner.from(self.operands.addresses(outer, &index));
+            let mut tiles = PackedColumns {
+                operands: &self.operands,
+                outer,
+                walk,
+                index: inner.index_of(0),
+                left: count,
+                width,
+                most,
+                rows,
+                scratch,
+            };
+            // SAFETY: the caller's promise, for `width` outputs along the fastest kept axis.
+            unsafe {
+                self.reduce_columns(&mut tiles, count, outer.address_at(0, &index), outer.inner_step(0))
+            };
+            outer.advance(&mut index, width);
+            done += width;
+        }
+    }
+
+    /// Reduces several columns to as many outputs, `out_step` bytes apart.
+    ///
+    /// # Safety
+    /// 1. `tiles` gives elements of the operands.
+    /// 2. Each output has room for one element.
+    unsafe fn reduce_columns(
+        &self,
+        tiles: &mut PackedColumns<'_>,
+        count: usize,
+        out: *mut u8,
+        out_step: isize,
+    ) {
+        let (accumulators, width) = (&self.kernel.accumulators, tiles.width);
+        let (used, strip) = (width.div_ceil(STRIP_COLUMNS), STRIP_COLUMNS * accumulators.size);
+        let levels = strips_and_levels(count, accumulators.size).1;
+        let mut room = StackScratch::<{ ACCUMULATOR_BYTES / 8 }>::uninit();
+        // First the accumulators of the current block, strip by strip, then the levels of each strip.
+        let current = room.as_mut_ptr().cast::<u8>();
+        let mut sums: [ErasedPairwiseSum<'_>; MAX_STRIPS] = std::array::from_fn(|k| {
+            ErasedPairwiseSum::over(
+                accumulators,
+                current.wrapping_add((used + k * levels) * strip),
+                levels,
+                STRIP_COLUMNS,
+            )
+        });
+        let prefetch = self.operands.prefetch_bytes > 0 && tiles.scratch.iter().all(Option::is_none);
+        let mut at = 0;
+        loop {
+            // SAFETY: the stack memory has room for these accumulators.
+            unsafe { accumulators.identity(current, used * STRIP_COLUMNS) };
+            let mut filled = 0;
+            while filled < BLOCK_ROWS && at < count {
+                let (pointers, steps, n) = tiles.next(BLOCK_ROWS - filled);
+                // SAFETY: (1) the caller's promise; the accumulators were written above.
+                unsafe {
+                    (self.kernel.columns)(
+                        self.body,
+                        &ColumnStrips { pointers, steps, n, width, at, prefetch, accumulators: current },
+                    )
+                };
+                at += n;
+                filled += n;
+            }
+            if at == count {
+                break;
+            }
+            for (k, sum) in sums[..used].iter_mut().enumerate() {
+                // SAFETY: the accumulators of one strip; its levels have room ([`strips_and_levels`]).
+                unsafe { sum.push(current.add(k * strip)) };
+            }
+        }
+        for (k, sum) in sums[..used].iter().enumerate() {
+            let start = strip_start(k, width);
+            // SAFETY: the accumulators of one strip; its levels were written; (2) is the caller's promise.
+            unsafe {
+                let last = current.add(k * strip);
+                sum.join(last);
+                accumulators.finalize(
+                    last,
+                    STRIP_COLUMNS.min(width - start),
+                    count,
+                    out.wrapping_offset(start as isize * out_step),
+                    out_step,
+                );
+            }
+        }
+    }
+}
+
+/// The number of strips of columns of `count` values that are read together, and the levels of their trees.
+/// `accumulator` is the size of one accumulator in bytes, at most
+/// [`COLUMN_ACCUMULATOR_BYTES`](super::accumulators::COLUMN_ACCUMULATOR_BYTES).
+fn strips_and_levels(count: usize, accumulator: usize) -> (usize, usize) {
+    let accumulators = ACCUMULATOR_BYTES / (STRIP_COLUMNS * accumulator.max(1));
+    let levels = (count.div_ceil(BLOCK_ROWS).max(1).ilog2() as usize + 1).min(accumulators - 1);
+    ((accumulators / (levels + 1)).clamp(1, MAX_STRIPS), levels)
+}
+
+/// The values of neighboring columns, some rows at a time, packed where an operand is not contiguous across
+/// the columns.
+pub(super) struct PackedColumns<'a> {
+    operands: &'a Operands<'a>,
+    outer: &'a IterSpace,
+    walk: IterSpace,
+    index: Position,
+    left: usize,
+    width: usize,
+    /// Columns of a packed row, at most.
+    most: usize,
+    rows: usize,
+    scratch: [Option<*mut u8>; MAX_OPERANDS],
+}
+
+impl PackedColumns<'_> {
+    /// The next rows, at most `most`: the pointers of the first row, the steps from row to row in bytes, and
+    /// the number of rows, which is 0 at the end.
+    fn next(&mut self, most: usize) -> (Pointers, [isize; MAX_OPERANDS], usize) {
+        let n = self.left.min(self.rows).min(most).min(self.walk.left_in_row(&self.index));
+        let mut base = [std::ptr::null_mut(); MAX_OPERANDS + 1];
+        let mut step = [0; MAX_OPERANDS];
+        for (k, slot) in self.operands.slots.iter().enumerate() {
+            let from = self.walk.address_at(k, &self.index);
+            let Some(tile) = self.scratch[k] else {
+                (base[k], step[k]) = (from, self.walk.inner_step(k));
+                continue;
+            };
+            (base[k], step[k]) = (tile, (self.most * slot.element) as isize);
+            let to = [step[k], slot.element as isize];
+            let steps = [self.walk.inner_step(k), self.outer.inner_step(k + 1)];
+            // SAFETY: `n` rows of `width` elements across the kept axis, which the caller of `by_columns`
+            // promised; the tile has room.
+            unsafe { pack::rectangle(tile, to, from, steps, [n, self.width], slot.element) };
+        }
+        self.walk.advance(&mut self.index, n);
+        self.left -= n;
+        let mut steps = [0; MAX_OPERANDS];
+        for (to, &read) in steps.iter_mut().zip(self.operands.reads) {
+            *to = step[read as usize];
+        }
+        (self.operands.expand_loads(&base), steps, n)
+    }
+}
+
+/// The first column of a strip. The last of several strips ends with the columns: the part that it shares
+/// with the previous strip is computed twice, with the same result.
+#[inline(always)]
+pub(crate) fn strip_start(strip: usize, width: usize) -> usize {
+    (strip * STRIP_COLUMNS).min(width.saturating_sub(STRIP_COLUMNS))
+}
+
+/// Accumulates some rows of neighboring columns.
+///
+/// # Safety
+/// 1. `body` points to a `B`.
+/// 2. The strips hold elements of its operands.
+/// 3. Each strip has initialized accumulators.
+pub(super) unsafe fn accumulate<B: Body, R: Reducer<B::Out>>(body: *const (), strips: &ColumnStrips) {
+    // SAFETY: (1); bodies are `Copy`.
+    let body = unsafe { body.cast::<B>().read() };
+    let accumulate = ReduceColumns::<B, R> { body, strips, reducer: PhantomData };
+    // Cheap columns are memory-bound, whatever the width of vectors.
+    if const { B::CHEAP && R::CHEAP } {
+        isa::dispatch_up_to_avx2(accumulate)
+    } else {
+        isa::dispatch(accumulate)
+    }
+}
+
+struct ReduceColumns<'a, B, R> {
+    body: B,
+    strips: &'a ColumnStrips,
+    reducer: PhantomData<R>,
+}
+
+impl<B: Body, R: Reducer<B::Out>> Loop for ReduceColumns<'_, B, R> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        self.each::<By<false, false>>();
+    }
+    #[inline(always)]
+    fn run_plain(self) {
+        self.each::<By<false, true>>();
+    }
+}
+
+impl<B: Body, R: Reducer<B::Out>> ReduceColumns<'_, B, R> {
+    #[inline(always)]
+    fn each<M: Mode>(self) {
+        let (body, ColumnStrips { mut pointers, steps, n, width, at, prefetch, accumulators }) =
+            (self.body, *self.strips);
+        // Accumulators of several lanes do not form vectors, so they stay in memory, as those of few columns
+        // do.
+        let in_memory =
+            width < STRIP_COLUMNS || const { size_of::<AccumulatorOf<B, R>>() > size_of::<u64>() };
+        let turn = if width < STRIP_COLUMNS { n } else { STRIP_ROWS };
+        for from in (0..n).step_by(turn.max(1)) {
+            let rows = turn.min(n - from);
+            for strip in 0..width.div_ceil(STRIP_COLUMNS) {
+                let start = strip_start(strip, width);
+                for k in 0..if prefetch && width >= STRIP_COLUMNS { B::LOADS } else { 0 } {
+                    for row in 0..rows {
+                        let next = pointers[k].wrapping_offset((row + STRIP_ROWS) as isize * steps[k]);
+                        prefetch::into_l2(
+                            next.wrapping_add(start * size_of::<B::Out>()),
+                            STRIP_COLUMNS * size_of::<B::Out>(),
+                        );
+                    }
+                }
+                let accumulators =
+                    accumulators.cast::<[AccumulatorOf<B, R>; STRIP_COLUMNS]>().wrapping_add(strip);
+                // SAFETY: (3) of `accumulate`.
+                unsafe {
+                    if in_memory {
+                        let accumulators =
+                            std::slice::from_raw_parts_mut(accumulators.cast(), width.min(STRIP_COLUMNS));
+                        accumulate_in_memory::<B, R, M>(
+                            body,
+                            pointers,
+                            steps,
+                            rows,
+                            at + from,
+                            start,
+                            accumulators,
+                        );
+                    } else {
+                        accumulators.write(accumulate_strip::<B, R, M>(
+                            body,
+                            pointers,
+                            steps,
+                            rows,
+                            at + from,
+                            start,
+                            accumulators.read(),
+                        ));
+                    }
+                }
+            }
+            for k in 0..B::LOADS {
+                pointers[k] = pointers[k].wrapping_offset(rows as isize * steps[k]);
+            }
+        }
+    }
+}
+
+/// Accumulates some rows of one strip, whose first column is `start`; returns the accumulators.
+#[inline(always)]
+fn accumulate_strip<B: Body, R: Reducer<B::Out>, M: Mode>(
+    body: B,
+    mut pointers: Pointers,
+    steps: [isize; MAX_OPERANDS],
+    rows: usize,
+    at: usize,
+    start: usize,
+    mut accumulators: [AccumulatorOf<B, R>; STRIP_COLUMNS],
+) -> [AccumulatorOf<B, R>; STRIP_COLUMNS] {
+    for row in 0..rows {
+        let (at, here) = (Lane((at + row) as i64), pointers);
+        for j in 0..STRIP_COLUMNS {
+            accumulators[j] = R::accumulate::<Eval>(
+                accumulators[j],
+                value::<B, M>(&body, &here, 0, start.wrapping_add(j)),
+                at,
+            );
+        }
+        for k in 0..B::LOADS {
+            pointers[k] = pointers[k].wrapping_offset(steps[k]);
+        }
+    }
+    accumulators
+}
+
+/// Accumulates some rows of columns, the first of which is `start`; the accumulators stay in memory.
+#[inline(always)]
+fn accumulate_in_memory<B: Body, R: Reducer<B::Out>, M: Mode>(
+    body: B,
+    mut pointers: Pointers,
+    steps: [isize; MAX_OPERANDS],
+    rows: usize,
+    at: usize,
+    start: usize,
+    accumulators: &mut [AccumulatorOf<B, R>],
+) {
+    for row in 0..rows {
+        let (at, here) = (Lane((at + row) as i64), pointers);
+        for (j, accumulator) in accumulators.iter_mut().enumerate() {
+            *accumulator = R::accumulate::<Eval>(
+                *accumulator,
+                value::<B, M>(&body, &here, 0, start.wrapping_add(j)),
+                at,
+            );
+        }
+        for k in 0..B::LOADS {
+            pointers[k] = pointers[k].wrapping_offset(steps[k]);
+        }
+    }
+}

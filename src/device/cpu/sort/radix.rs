@@ -1,0 +1,105 @@
+//! Sorts of items: by a sorting network, by comparisons, or by digits (LSD radix sort: D. E. Knuth, *The Art
+//! of Computer Programming*, volume 3, §5.2.5).
+// Imports: nothing.
+
+use super::super::strided::pack;
+use super::bitonic::SortingNetwork;
+use super::keys::SortItem;
+use std::ops::Range;
+
+/// Up to this many items the standard library sorts by insertion, which is faster than the network.
+const MAX_INSERTION_ITEMS: usize = 20;
+/// From this many items on, passes over four digits are faster than comparisons.
+const MIN_RADIX_ITEMS: usize = 192;
+
+/// The network, if it sorts `n` items faster than a radix sort over that many digits.
+fn network<I: SortItem>(n: usize, digits: usize) -> Option<SortingNetwork<I>> {
+    // The time of a radix sort is proportional to the digits; that of the network grows slowly with the
+    // number of items.
+    let most =
+        |network: &SortingNetwork<I>| network.max_keys * digits * digits / (size_of::<I>() * size_of::<I>());
+    I::network().filter(|network| n > MAX_INSERTION_ITEMS && n <= most(network))
+}
+
+/// The capacity that [`sort`] needs for `n` items that differ in that many digits.
+pub(super) fn capacity<I: SortItem>(n: usize, digits: usize) -> usize {
+    network::<I>(n, digits).map_or(n, |network| network.padded(n))
+}
+
+/// Sorts `items`, which differ only in these digits or are in order in all others. Both vectors have the
+/// [`capacity`]; `spare` is scratch.
+pub(super) fn sort<I: SortItem>(items: &mut Vec<I>, spare: &mut Vec<I>, digits: Range<usize>) {
+    // The digits become constants.
+    match (size_of::<I>(), digits.start, digits.len()) {
+        (4, 0, 1) => sort_by(items, spare, 0..1),
+        (4, 0, 2) => sort_by(items, spare, 0..2),
+        (4, ..) => sort_by(items, spare, 0..4),
+        (8, 4, 1) => sort_by(items, spare, 4..5),
+        (8, 4, 2) => sort_by(items, spare, 4..6),
+        (8, 4, _) => sort_by(items, spare, 4..8),
+        _ => sort_by(items, spare, 0..8),
+    }
+}
+
+#[inline(always)]
+fn sort_by<I: SortItem>(items: &mut Vec<I>, spare: &mut Vec<I>, digits: Range<usize>) {
+    let n = items.len();
+    if let Some(network) = network::<I>(n, digits.len()) {
+        let SortingNetwork { lanes, sort, .. } = network;
+        items.resize(network.padded(n), I::HIGHEST);
+        spare.resize(items.len(), I::HIGHEST);
+        let (rows, width) = (items.len() / lanes, size_of::<I>());
+        let [column, row, item] = [rows * width, lanes * width, width].map(|stride| stride as isize);
+        // SAFETY: `items` holds `rows` rows of the network, and `spare` has room for their transpose.
+        unsafe {
+            sort(items.as_mut_ptr(), rows);
+            pack::rectangle(
+                spare.as_mut_ptr().cast(),
+                [column, item],
+                items.as_ptr().cast(),
+                [item, row],
+                [lanes, rows],
+                width,
+            );
+        }
+        std::mem::swap(items, spare);
+        items.truncate(n);
+    } else if n < MIN_RADIX_ITEMS * digits.len() / 4 {
+        items.sort_unstable();
+    } else {
+        spare.resize(n, I::default());
+        if radix_sort(items, spare, digits) {
+            std::mem::swap(items, spare);
+        }
+    }
+}
+
+/// Sorts `items` by these digits, from the least significant to the most significant; returns whether the
+/// result is in `spare`, which has the same length.
+#[inline(always)]
+fn radix_sort<I: SortItem>(items: &mut [I], spare: &mut [I], digits: Range<usize>) -> bool {
+    let mut counts = [[0u32; 256]; 8];
+    for item in items.iter() {
+        for (counts, digit) in counts.iter_mut().zip(digits.clone()) {
+            counts[item.digit(digit)] += 1;
+        }
+    }
+    let mut swapped = false;
+    for (counts, digit) in counts.iter_mut().zip(digits) {
+        if counts[items[0].digit(digit)] as usize == items.len() {
+            continue; // all items have this digit
+        }
+        let mut start = 0;
+        for count in counts.iter_mut() {
+            start += std::mem::replace(count, start);
+        }
+        let (from, to): (&[I], &mut [I]) = if swapped { (spare, items) } else { (items, spare) };
+        for &item in from {
+            let position = &mut counts[item.digit(digit)];
+            to[*position as usize] = item;
+            *position += 1;
+        }
+        swapped = !swapped;
+    }
+    swapped
+}

@@ -1,0 +1,371 @@
+//! Copies between strided and contiguous memory. Elements of any type are copied as words of their size.
+// Imports: nothing.
+
+use super::iteration::{IterSpace, Position};
+use super::transpose::transpose;
+use crate::device::cpu::isa::{self, Loop};
+use crate::device::cpu::tuning::CONSTANT_STRIDE_ELEMENTS;
+use std::mem::MaybeUninit;
+
+/// Gathers `n` elements of operand `k` from `index` on into contiguous memory at `to`.
+///
+/// # Safety
+/// 1. The operand has `n` readable elements from `index` on.
+/// 2. `to` has room for `n` elements and does not overlap them.
+pub(crate) unsafe fn gather(
+    space: &IterSpace,
+    k: usize,
+    mut index: Position,
+    n: usize,
+    element: usize,
+    to: *mut u8,
+) {
+    let mut done = 0;
+    while done < n {
+        let row = space.left_in_row(&index).min(n - done);
+        // SAFETY: (1) `row` elements of this row are readable; (2) `to` has room for them.
+        unsafe {
+            strided(
+                to.add(done * element),
+                element as isize,
+                space.address_at(k, &index),
+                space.inner_step(k),
+                row,
+                element,
+            )
+        };
+        space.advance(&mut index, row);
+        done += row;
+    }
+}
+
+/// Scatters `n` contiguous elements at `from` to operand `k` from `index` on.
+///
+/// # Safety
+/// 1. The operand has `n` writable elements from `index` on.
+/// 2. `from` holds `n` elements and does not overlap them.
+pub(crate) unsafe fn scatter(
+    space: &IterSpace,
+    k: usize,
+    mut index: Position,
+    n: usize,
+    element: usize,
+    from: *const u8,
+) {
+    let mut done = 0;
+    while done < n {
+        let row = space.left_in_row(&index).min(n - done);
+        // SAFETY: (1) `row` elements of this row are writable; (2) `from` holds them.
+        unsafe {
+            strided(
+                space.address_at(k, &index),
+                space.inner_step(k),
+                from.add(done * element).cast_mut(),
+                element as isize,
+                row,
+                element,
+            )
+        };
+        space.advance(&mut index, row);
+        done += row;
+    }
+}
+
+/// Copies `n` elements between two strided rows; the strides are in bytes.
+///
+/// # Safety
+/// 1. Both rows are valid, `from` for reads and `to` for writes.
+/// 2. They do not overlap.
+/// 3. Elements are `element` bytes.
+pub(crate) unsafe fn strided(
+    to: *mut u8,
+    to_step: isize,
+    from: *const u8,
+    from_step: isize,
+    n: usize,
+    element: usize,
+) {
+    let width = element as isize;
+    if to_step == width && from_step == width {
+        // SAFETY: (1), (2), (3) by the caller's promise; both rows are contiguous.
+        return unsafe { std::ptr::copy_nonoverlapping(from, to, n * element) };
+    }
+    // SAFETY: (1), (2), (3) by the caller's promise. Each element moves as a whole, as bytes that may hold
+    // any type.
+    unsafe {
+        match element {
+            1 => copy_words::<u8>(to, to_step, from, from_step, n),
+            2 => copy_words::<u16>(to, to_step, from, from_step, n),
+            4 => copy_words::<u32>(to, to_step, from, from_step, n),
+            8 => copy_words::<u64>(to, to_step, from, from_step, n),
+            _ => {
+                for i in 0..n as isize {
+                    std::ptr::copy_nonoverlapping(
+                        from.offset(i * from_step),
+                        to.offset(i * to_step),
+                        element,
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Copies `n` words, each as wide as an element. Words may be uninitialized, as padding is, and at any
+/// address.
+///
+/// # Safety
+/// As for [`strided`].
+unsafe fn copy_words<WORD: Copy>(to: *mut u8, to_step: isize, from: *const u8, from_step: isize, n: usize) {
+    let (to, from) = (to.cast::<MaybeUninit<WORD>>(), from.cast::<MaybeUninit<WORD>>());
+    if n as isize >= CONSTANT_STRIDE_ELEMENTS && to_step == size_of::<WORD>() as isize {
+        let row = (to, from, n);
+        match from_step / to_step {
+            _ if from_step % to_step != 0 => {}
+            -1 => return isa::dispatch_up_to_avx2(ConstantStride::<WORD, -1>(row)),
+            0 => return isa::dispatch_up_to_avx2(ConstantStride::<WORD, 0>(row)),
+            2 => return isa::dispatch_up_to_avx2(ConstantStride::<WORD, 2>(row)),
+            3 => return isa::dispatch_up_to_avx2(ConstantStride::<WORD, 3>(row)),
+            4 => return isa::dispatch_up_to_avx2(ConstantStride::<WORD, 4>(row)),
+            _ => {}
+        }
+    }
+    if from_step == 0 {
+        // SAFETY: (1) by the caller's promise: the row has one element.
+        let value = unsafe { from.read_unaligned() };
+        for i in 0..n as isize {
+            // SAFETY: (1), (2) by the caller's promise.
+            unsafe { to.byte_offset(i * to_step).write_unaligned(value) };
+        }
+        return;
+    }
+    for i in 0..n as isize {
+        // SAFETY: (1), (2) by the caller's promise.
+        unsafe {
+            to.byte_offset(i * to_step).write_unaligned(from.byte_offset(i * from_step).read_unaligned())
+        };
+    }
+}
+
+/// Copies a row of words with a constant stride to contiguous memory. A loop with a constant stride
+/// vectorizes.
+struct ConstantStride<WORD: Copy, const STEP: isize>(
+    (*mut MaybeUninit<WORD>, *const MaybeUninit<WORD>, usize),
+);
+
+impl<WORD: Copy, const STEP: isize> Loop for ConstantStride<WORD, STEP> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let (to, from, n) = self.0;
+        // SAFETY: as for [`strided`]: `n` words at both ends. The first word is read once if it is the only
+        // one.
+        unsafe {
+            let first = from.read_unaligned();
+            for i in 0..n {
+                let value = if STEP == 0 { first } else { from.offset(i as isize * STEP).read_unaligned() };
+                to.add(i).write_unaligned(value);
+            }
+        }
+    }
+}
+
+/// Copies a rectangle of elements. Each end has its strides from row to row and from column to column, in
+/// bytes.
+///
+/// If one end is transposed (contiguous from row to row) and the other is contiguous along rows, squares are
+/// transposed in registers. Other transposed rectangles are copied column by column, a whole cache line at a
+/// time. If the destination has stride 0 along an axis, it keeps the last element.
+///
+/// # Safety
+/// 1. Both rectangles are valid, `from` for reads and `to` for writes.
+/// 2. They do not overlap.
+/// 3. Elements are `element` bytes.
+pub(crate) unsafe fn rectangle(
+    to: *mut u8,
+    to_steps: [isize; 2],
+    mut from: *const u8,
+    from_steps: [isize; 2],
+    mut size: [usize; 2],
+    element: usize,
+) {
+    for axis in 0..2 {
+        // Squares write their edges in another order, so only the last element is copied.
+        if to_steps[axis] == 0 && size[axis] > 1 {
+            from = from.wrapping_offset((size[axis] as isize - 1).wrapping_mul(from_steps[axis]));
+            size[axis] = 1;
+        }
+    }
+    let [rows, columns] = size;
+    let width = element as isize;
+    let broadcast = from_steps[1] == 0; // one element for each row, not a column
+    if from_steps[0] == width && to_steps[1] == width && !broadcast {
+        // SAFETY: (1), (2), (3) by the caller's promise.
+        if unsafe { transpose_words(to, to_steps[0], from, from_steps[1], [rows, columns], element) } {
+            return;
+        }
+    }
+    if to_steps[0] == width && from_steps[1] == width {
+        // SAFETY: (1), (2), (3) by the caller's promise.
+        if unsafe { transpose_words(to, to_steps[1], from, from_steps[0], [columns, rows], element) } {
+            return;
+        }
+    }
+    if [to_steps[0], from_steps[0]].contains(&width) && !broadcast {
+        // SAFETY: (1), (2), (3) by the caller's promise.
+        return unsafe { copy_columns(to, to_steps, from, from_steps, [rows, columns], element) };
+    }
+    for r in 0..rows as isize {
+        // SAFETY: (1), (2), (3) by the caller's promise, for one row.
+        unsafe {
+            strided(
+                to.offset(r * to_steps[0]),
+                to_steps[1],
+                from.offset(r * from_steps[0]),
+                from_steps[1],
+                columns,
+                element,
+            )
+        };
+    }
+}
+
+/// Transposes a rectangle. Returns whether there are words of this width.
+///
+/// # Safety
+/// As for [`transpose`], with words of `element` bytes.
+unsafe fn transpose_words(
+    to: *mut u8,
+    to_pitch: isize,
+    from: *const u8,
+    from_pitch: isize,
+    size: [usize; 2],
+    element: usize,
+) -> bool {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        match element {
+            1 => transpose::<u8>(to, to_pitch, from, from_pitch, size),
+            2 => transpose::<u16>(to, to_pitch, from, from_pitch, size),
+            4 => transpose::<u32>(to, to_pitch, from, from_pitch, size),
+            8 => transpose::<u64>(to, to_pitch, from, from_pitch, size),
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// Copies a rectangle column by column; the strides are from row to row and from column to column.
+///
+/// # Safety
+/// As for [`rectangle`].
+unsafe fn copy_columns(
+    to: *mut u8,
+    to_steps: [isize; 2],
+    from: *const u8,
+    from_steps: [isize; 2],
+    [rows, columns]: [usize; 2],
+    element: usize,
+) {
+    // SAFETY: (1), (2), (3) by the caller's promise.
+    unsafe {
+        match element {
+            1 => columns_of_words::<u8, 64>(to, to_steps, from, from_steps, [rows, columns]),
+            2 => columns_of_words::<u16, 32>(to, to_steps, from, from_steps, [rows, columns]),
+            4 => columns_of_words::<u32, 16>(to, to_steps, from, from_steps, [rows, columns]),
+            8 => columns_of_words::<u64, 8>(to, to_steps, from, from_steps, [rows, columns]),
+            16 => columns_of_words::<u128, 4>(to, to_steps, from, from_steps, [rows, columns]),
+            _ => {
+                for c in 0..columns as isize {
+                    let (to, from) = (to.offset(c * to_steps[1]), from.offset(c * from_steps[1]));
+                    strided(to, to_steps[0], from, from_steps[0], rows, element);
+                }
+            }
+        }
+    }
+}
+
+/// Copies columns of words; `LINE` words fill a cache line.
+///
+/// # Safety
+/// As for [`rectangle`].
+unsafe fn columns_of_words<WORD: Copy, const LINE: usize>(
+    to: *mut u8,
+    to_steps: [isize; 2],
+    from: *const u8,
+    from_steps: [isize; 2],
+    [rows, columns]: [usize; 2],
+) {
+    for c in 0..columns as isize {
+        // SAFETY: (1), (2), (3) by the caller's promise.
+        unsafe {
+            let (to, from) = (to.offset(c * to_steps[1]), from.offset(c * from_steps[1]));
+            let one = |r: isize| {
+                let word = from.offset(r * from_steps[0]).cast::<MaybeUninit<WORD>>().read_unaligned();
+                to.offset(r * to_steps[0]).cast::<MaybeUninit<WORD>>().write_unaligned(word);
+            };
+            if rows == LINE {
+                // The count is constant: the compiler unrolls the loop and takes the contiguous end by one
+                // wide access.
+                for r in 0..LINE as isize {
+                    one(r);
+                }
+            } else {
+                for r in 0..rows as isize {
+                    one(r);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Compares all kinds of strides at both ends with the plain loop.
+    fn copies<WORD: Copy + PartialEq + std::fmt::Debug>(word: impl Fn(usize) -> WORD) {
+        let size = size_of::<WORD>() as isize;
+        for (rows, columns) in [(0, 3), (1, 1), (3, 1), (1, 40), (17, 33), (35, 50), (64, 16)] {
+            let (across, down) = (rows as isize, columns as isize);
+            let steps = [[down, 1], [1, across], [0, 1], [1, 0], [0, 0], [2 * down, 2], [2, 2 * across]];
+            let from: Vec<WORD> = (0..4 * rows * columns + 1).map(&word).collect();
+            for to_steps in steps {
+                for from_steps in steps {
+                    let mut to = vec![word(0); 4 * rows * columns + 1];
+                    let mut expected = to.clone();
+                    for r in 0..rows as isize {
+                        for c in 0..columns as isize {
+                            expected[(r * to_steps[0] + c * to_steps[1]) as usize] =
+                                from[(r * from_steps[0] + c * from_steps[1]) as usize];
+                        }
+                    }
+                    let [to_bytes, from_bytes] =
+                        [to_steps, from_steps].map(|steps| steps.map(|step| step * size));
+                    // SAFETY: (1), (2), (3): the rectangles are inside two different vectors.
+                    unsafe {
+                        rectangle(
+                            to.as_mut_ptr().cast(),
+                            to_bytes,
+                            from.as_ptr().cast(),
+                            from_bytes,
+                            [rows, columns],
+                            size as usize,
+                        )
+                    };
+                    assert_eq!(to, expected, "{rows} × {columns}, {from_steps:?} to {to_steps:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rectangles_are_copied_in_order_for_all_steps_zero_too() {
+        copies(|i| i as u8);
+        copies(|i| i as u16);
+        copies(|i| i as u32);
+        copies(|i| i as u64);
+        copies(|i| i as u128);
+        copies(|i| [i as u8; 3]);
+    }
+}

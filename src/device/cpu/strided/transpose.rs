@@ -1,0 +1,281 @@
+//! Transposition of words of 1, 2, 4 and 8 bytes, by squares that are transposed in registers.
+//!
+//! A square of `SIDE` vectors of `SIDE` words takes log₂ `SIDE` rounds. A round interleaves vector `i` with
+//! vector `i + SIDE/2`. If the number of a word is written as the bits of its row followed by those of its
+//! column, a round moves the first bit to the end. After all rounds row and column have changed places.
+// Imports: nothing.
+
+#[cfg(target_arch = "x86_64")]
+use crate::device::cpu::isa::{self, Level};
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+/// Computes `to[i][j] = from[j][i]` for lines of words. The pitches are the bytes from line to line; `to` has
+/// `rows` lines of `columns` words.
+///
+/// # Safety
+/// 1. Both ends are valid, `from` for reads and `to` for writes. Words may hold any bytes, at any address.
+/// 2. They do not overlap.
+pub(crate) unsafe fn transpose<WORD: Copy>(
+    to: *mut u8,
+    to_pitch: isize,
+    from: *const u8,
+    from_pitch: isize,
+    [rows, columns]: [usize; 2],
+) {
+    let part = Transpose { to, to_pitch, from, from_pitch };
+    // SAFETY: (1), (2) by the caller's promise.
+    unsafe { part.part::<WORD>(0..rows, 0..columns, VectorWidth::Widest) }
+}
+
+/// The vectors in use, the widest first. Narrower ones transpose the edges.
+#[derive(Clone, Copy)]
+enum VectorWidth {
+    Widest,
+    Narrow,
+    Words,
+}
+
+struct Transpose {
+    to: *mut u8,
+    to_pitch: isize,
+    from: *const u8,
+    from_pitch: isize,
+}
+
+impl Transpose {
+    /// Transposes a part by vectors of one width, and its edges by narrower ones.
+    ///
+    /// # Safety
+    /// As for [`transpose`], for these rows and columns.
+    unsafe fn part<WORD: Copy>(&self, rows: Range<usize>, columns: Range<usize>, width: VectorWidth) {
+        let (side, next) = match width {
+            VectorWidth::Widest => (widest(size_of::<WORD>()), VectorWidth::Narrow),
+            VectorWidth::Narrow => (narrow(size_of::<WORD>()), VectorWidth::Words),
+            // SAFETY: (1), (2) by the caller's promise.
+            VectorWidth::Words => return unsafe { self.words::<WORD>(rows, columns) },
+        };
+        let whole = |range: &Range<usize>| range.start + (range.end - range.start) / side.max(1) * side;
+        let (bottom, right) = (whole(&rows), whole(&columns));
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: (1), (2) by the caller's promise. `widest` returns 0 where the processor lacks the
+        // instructions, and every x86-64 processor has the narrow vectors.
+        unsafe {
+            let (rows, columns) = (rows.start..bottom, columns.start..right);
+            match (width, size_of::<WORD>()) {
+                _ if rows.is_empty() || columns.is_empty() => {}
+                (VectorWidth::Widest, 4) => self.squares_of_16(rows, columns),
+                (VectorWidth::Widest, _) => self.squares_of_8(rows, columns),
+                (_, 1) => self.narrow_squares::<16>(rows, columns),
+                (_, 2) => self.narrow_squares::<8>(rows, columns),
+                (_, 4) => self.narrow_squares::<4>(rows, columns),
+                _ => self.narrow_squares::<2>(rows, columns),
+            }
+        }
+        // SAFETY: (1), (2) by the caller's promise, for the part below the squares and the part to their
+        // right.
+        unsafe {
+            self.part::<WORD>(bottom..rows.end, columns.start..columns.end, next);
+            self.part::<WORD>(rows.start..bottom, right..columns.end, next);
+        }
+    }
+
+    /// The address in `to` of the word at `row` and `column`.
+    fn place(&self, row: usize, column: usize, word: usize) -> *mut u8 {
+        self.to.wrapping_offset((row as isize).wrapping_mul(self.to_pitch)).wrapping_add(column * word)
+    }
+
+    /// The address in `from` of that word.
+    fn source(&self, row: usize, column: usize, word: usize) -> *const u8 {
+        self.from.wrapping_offset((column as isize).wrapping_mul(self.from_pitch)).wrapping_add(row * word)
+    }
+
+    /// Transposes a part word by word.
+    ///
+    /// # Safety
+    /// As for [`transpose`], for these rows and columns.
+    unsafe fn words<WORD: Copy>(&self, rows: Range<usize>, columns: Range<usize>) {
+        let size = size_of::<WORD>();
+        for row in rows {
+            for column in columns.clone() {
+                let (to, from) = (self.place(row, column, size), self.source(row, column, size));
+                // SAFETY: (1), (2) by the caller's promise.
+                unsafe {
+                    to.cast::<MaybeUninit<WORD>>()
+                        .write_unaligned(from.cast::<MaybeUninit<WORD>>().read_unaligned())
+                };
+            }
+        }
+    }
+}
+
+/// The side of the widest squares, or 0 without them.
+fn widest(word: usize) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if isa::level() == Level::Avx512 && (word == 4 || word == 8) {
+        return 64 / word;
+    }
+    let _ = word;
+    0
+}
+
+/// The side of the squares of 16-byte vectors.
+fn narrow(word: usize) -> usize {
+    if cfg!(target_arch = "x86_64") { 16 / word } else { 0 }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod vectors {
+    use super::Transpose;
+    use std::arch::x86_64::*;
+    use std::ops::Range;
+
+    /// Transposes the squares of a range of rows and columns: `$side` vectors are loaded, interleaved round
+    /// by round, and stored.
+    macro_rules! squares {
+        ($of:ident, $rows:ident, $columns:ident, $side:expr, $vector:ty,
+         |$a:ident, $b:ident| $low:expr, $high:expr) => {
+            let word = size_of::<$vector>() / $side;
+            for row in $rows.step_by($side) {
+                for column in $columns.clone().step_by($side) {
+                    let mut lines: [$vector; $side] = std::array::from_fn(|i| {
+                        // SAFETY: (1), (2) by the caller's promise: a line of the square.
+                        unsafe { $of.source(row, column + i, word).cast::<$vector>().read_unaligned() }
+                    });
+                    let mut done = 1;
+                    while done < $side {
+                        let before = lines;
+                        for i in 0..$side / 2 {
+                            let ($a, $b) = (before[i], before[i + $side / 2]);
+                            (lines[2 * i], lines[2 * i + 1]) = ($low, $high);
+                        }
+                        done *= 2;
+                    }
+                    for (i, line) in lines.into_iter().enumerate() {
+                        // SAFETY: as above.
+                        unsafe { $of.place(row + i, column, word).cast::<$vector>().write_unaligned(line) };
+                    }
+                }
+            }
+        };
+    }
+
+    impl Transpose {
+        /// Transposes squares of 4-byte words.
+        ///
+        /// # Safety
+        /// As for [`transpose`](super::transpose), for these rows and columns; the processor has AVX-512F.
+        #[target_feature(enable = "avx512f")]
+        pub(crate) unsafe fn squares_of_16(&self, rows: Range<usize>, columns: Range<usize>) {
+            let low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+            let high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+            squares!(
+                self,
+                rows,
+                columns,
+                16,
+                __m512i,
+                |a, b| _mm512_permutex2var_epi32(a, low, b),
+                _mm512_permutex2var_epi32(a, high, b)
+            );
+        }
+
+        /// Transposes squares of 8-byte words.
+        ///
+        /// # Safety
+        /// As for [`transpose`](super::transpose), for these rows and columns; the processor has AVX-512F.
+        #[target_feature(enable = "avx512f")]
+        pub(crate) unsafe fn squares_of_8(&self, rows: Range<usize>, columns: Range<usize>) {
+            let low = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
+            let high = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
+            squares!(
+                self,
+                rows,
+                columns,
+                8,
+                __m512i,
+                |a, b| _mm512_permutex2var_epi64(a, low, b),
+                _mm512_permutex2var_epi64(a, high, b)
+            );
+        }
+
+        /// Transposes squares of words of 16 / `SIDE` bytes.
+        ///
+        /// # Safety
+        /// As for [`transpose`](super::transpose), for these rows and columns.
+        pub(crate) unsafe fn narrow_squares<const SIDE: usize>(
+            &self,
+            rows: Range<usize>,
+            columns: Range<usize>,
+        ) {
+            squares!(self, rows, columns, SIDE, __m128i, |a, b| low_of::<SIDE>(a, b), high_of::<SIDE>(a, b));
+        }
+    }
+
+    /// Interleaves the first halves of two vectors of `SIDE` words.
+    #[inline(always)]
+    fn low_of<const SIDE: usize>(a: __m128i, b: __m128i) -> __m128i {
+        // SAFETY: every x86-64 processor has these instructions.
+        unsafe {
+            match SIDE {
+                16 => _mm_unpacklo_epi8(a, b),
+                8 => _mm_unpacklo_epi16(a, b),
+                4 => _mm_unpacklo_epi32(a, b),
+                _ => _mm_unpacklo_epi64(a, b),
+            }
+        }
+    }
+
+    /// Interleaves the second halves.
+    #[inline(always)]
+    fn high_of<const SIDE: usize>(a: __m128i, b: __m128i) -> __m128i {
+        // SAFETY: as above.
+        unsafe {
+            match SIDE {
+                16 => _mm_unpackhi_epi8(a, b),
+                8 => _mm_unpackhi_epi16(a, b),
+                4 => _mm_unpackhi_epi32(a, b),
+                _ => _mm_unpackhi_epi64(a, b),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Transposes all kinds of squares and edges. The gaps between the lines of the destination stay
+    /// unchanged.
+    fn turns<WORD: Copy + PartialEq + std::fmt::Debug>(word: impl Fn(usize) -> WORD) {
+        let size = size_of::<WORD>() as isize;
+        for (rows, columns) in
+            [(0, 3), (1, 1), (1, 40), (16, 16), (17, 33), (31, 15), (35, 50), (64, 8), (100, 7)]
+        {
+            let from: Vec<WORD> = (0..columns * (rows + 3)).map(&word).collect();
+            let mut to = vec![word(0); rows * (columns + 5) + 1];
+            let there = to.as_mut_ptr().cast::<u8>();
+            let (to_pitch, from_pitch) = ((columns as isize + 5) * size, (rows as isize + 3) * size);
+            // SAFETY: (1), (2): the lines are inside two different vectors.
+            unsafe { transpose::<WORD>(there, to_pitch, from.as_ptr().cast(), from_pitch, [rows, columns]) };
+            for row in 0..rows {
+                for column in 0..columns + 5 {
+                    let expected = if column < columns { from[column * (rows + 3) + row] } else { word(0) };
+                    assert_eq!(
+                        to[row * (columns + 5) + column],
+                        expected,
+                        "{rows} × {columns}, at {row}, {column}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn words_of_every_width_are_transposed() {
+        turns(|i| (i * 7 + 1) as u8);
+        turns(|i| (i * 7 + 1) as u16);
+        turns(|i| (i * 7 + 1) as u32);
+        turns(|i| (i * 7 + 1) as u64);
+    }
+}

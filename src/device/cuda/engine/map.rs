@@ -1,0 +1,225 @@
+//! `map` of programs without row constants: each thread loads, computes and stores one element, or a few
+//! neighbors.
+//!
+//! Axes are coalesced first. In large operands a thread takes a few neighbors along the fastest axis. An
+//! operand that is contiguous there is read by one access of up to 16 bytes, a broadcast operand once, any
+//! other one element by element. All small operands, and large ones of other layouts, share one kernel with
+//! one element a thread. Large transposed operands go to `transpose_map.rs`. All inputs of an element are
+//! read before its output is written. An output may therefore be an input.
+// Imports: `error`, `scalar`, `kernel`, `device`.
+
+use crate::device::cuda::codegen::args::{ArgBlock, AxesArgs, Word};
+use crate::device::cuda::codegen::axes::{Axes, is_wide};
+use crate::device::cuda::codegen::operands::{arguments, outputs_then_inputs, pointers, read_class};
+use crate::device::cuda::codegen::source::{Signature, SourceWriter};
+use crate::device::cuda::codegen::types::{c_type, ensure_computable};
+use crate::device::cuda::driver::kernel_cache::KernelKey;
+use crate::device::cuda::engine::map_body::MapBody;
+use crate::device::cuda::engine::transpose_map;
+use crate::device::cuda::stream::queue::{LaunchShape, Stream, block_count};
+use crate::device::{Inputs, OperandRef};
+use crate::error::Result;
+use crate::kernel::{Program, trace_program};
+use crate::scalar::DType;
+use std::any::TypeId;
+use std::sync::Arc;
+
+/// Threads of a block.
+const THREADS: usize = 256;
+/// From this number of elements on, the layout of the operands may select a specialized kernel. For fewer
+/// elements the compilation takes longer than the kernel saves.
+const SPECIALIZE_FROM_ELEMENTS: usize = 8192;
+
+/// The stride class of an operand along the fastest axis.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Inner {
+    Broadcast,
+    Contiguous,
+    Strided,
+}
+
+impl Inner {
+    fn of(stride: isize) -> Inner {
+        match stride {
+            0 => Inner::Broadcast,
+            1 => Inner::Contiguous,
+            _ => Inner::Strided,
+        }
+    }
+}
+
+/// The number of neighbors that one access can take: up to 16 bytes, where sizes, strides and addresses are
+/// multiples.
+fn vector_width(axes: &Axes, slots: &[OperandRef<'_>]) -> usize {
+    let widest = slots.iter().map(|slot| slot.element).max().unwrap_or(16).max(1);
+    let mut most = (16 / widest).max(1);
+    let inner = axes.sizes.last().copied().unwrap_or(1);
+    let fits = |most: usize| {
+        let whole_rows = axes.rank() <= 1 || inner.is_multiple_of(most);
+        whole_rows
+            && slots.iter().enumerate().filter(|&(k, _)| axes.inner_stride(k) == 1).all(|(k, slot)| {
+                let outer = &axes.strides[k][..axes.rank() - 1];
+                slot.address.addr().is_multiple_of(most * slot.element)
+                    && outer.iter().all(|step| step % most as isize == 0)
+            })
+    };
+    while most > 1 && (axes.numel() < SPECIALIZE_FROM_ELEMENTS || inner < most || !fits(most)) {
+        most /= 2;
+    }
+    most
+}
+
+/// Queues a program without row constants.
+///
+/// # Errors
+/// [`Error::Value`](crate::Error::Value) for elements that kernels cannot compute with; those of the launch.
+///
+/// # Safety
+/// As [`Device::map`](crate::device::Device::map), for a program without row constants.
+pub(in crate::device::cuda) unsafe fn run<P: Program>(
+    stream: &Arc<Stream>,
+    program: &P,
+    sizes: &[usize],
+    outputs: &[OperandRef<'_>],
+    inputs: Inputs<'_>,
+) -> Result<()> {
+    if sizes.contains(&0) {
+        return Ok(());
+    }
+    let slots = outputs_then_inputs(outputs, inputs.slots);
+    let graph = || trace_program(program, inputs.reads).graph;
+    let body = MapBody { types: [TypeId::of::<P>(); 2], class: &read_class(inputs), graph: &graph, program };
+    let axes = Axes::of(sizes, &slots, true);
+    if axes.numel() >= SPECIALIZE_FROM_ELEMENTS
+        && let Some(transposed) = transpose_map::transposed_operands(&axes, &slots, outputs.len())
+    {
+        // SAFETY: the caller's promise.
+        return unsafe { transpose_map::run(stream, &body, axes, outputs.len(), &slots, transposed) };
+    }
+    let count = vector_width(&axes, &slots);
+    let mut words = ArgBlock::new(is_wide(&[&axes], 0));
+    words.class.extend_from_slice(body.class);
+    words.depends([count, outputs.len(), slots.len()]);
+    let operands = words.operands(&slots);
+    // A position is a chunk of `count` neighbors.
+    let (mut chunks, inner) = (axes.clone(), axes.clone().pop());
+    if count > 1 {
+        chunks.sizes.iter_mut().rev().take(1).for_each(|size| *size = size.div_ceil(count));
+        chunks
+            .strides
+            .iter_mut()
+            .flat_map(|steps| steps.last_mut())
+            .for_each(|step| *step = step.wrapping_mul(count as isize));
+        words.depends(inner.strides.iter().map(|steps| Inner::of(steps[0]) as usize));
+    }
+    let total = chunks.numel();
+    let total_at = words.push(total);
+    let chunk_args = words.axes(&chunks);
+    let kinds: Vec<Inner> = inner.strides.iter().map(|steps| Inner::of(steps[0])).collect();
+    let steps = (count > 1).then(|| (words.axes(&inner), kinds));
+    let params = words.params(program);
+    let key = KernelKey { mechanism: "map", types: body.types, class: words.class.clone() };
+    let kernel = stream.kernel(key, || {
+        let mut s = SourceWriter::new();
+        words.declare(&mut s);
+        let graph = graph();
+        ensure_computable("map", graph.foreign())?;
+        let signature = s.function("body", &graph, params);
+        s.line(format_args!(
+            "extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"
+        ));
+        s.line(format_args!(
+            "  const idx chunk = (idx)blockIdx.x * {THREADS} + threadIdx.x;\n  if (chunk >= {}) return;",
+            Word(total_at)
+        ));
+        let types = pointers(&mut s, &signature, outputs.len(), slots.len(), operands, chunk_args, "chunk");
+        match &steps {
+            None => scalar_body(&mut s, &signature, outputs.len(), &|_| "0".to_string()),
+            Some((inner, kinds)) => vector_body(
+                &mut s,
+                &signature,
+                &types,
+                outputs.len(),
+                count,
+                kinds,
+                *inner,
+                chunks.rank() == 1,
+            ),
+        }
+        s.line(format_args!("}}"));
+        Ok(s.text())
+    })?;
+    let shape =
+        LaunchShape { blocks: (block_count(total.div_ceil(THREADS)), 1), threads: THREADS as u32, shared: 0 };
+    // SAFETY: (1) the words are those of this source; (2) is the caller's promise.
+    unsafe { stream.launch("map", kernel, shape, &words.list) }
+}
+
+/// Computes and stores one element, which lies at `at(k)` from the pointer of operand `k`.
+fn scalar_body(s: &mut SourceWriter, signature: &Signature, outputs: usize, at: &dyn Fn(usize) -> String) {
+    for (index, dtype) in signature.outputs.iter().enumerate() {
+        s.line(format_args!("    {} y{index};", c_type(*dtype)));
+    }
+    let x = |k: usize| format!("p{}[{}]", outputs + k, at(outputs + k));
+    s.line(format_args!("    body({});", arguments(signature, &x, &|index| format!("y{index}"))));
+    for index in 0..outputs {
+        s.line(format_args!("    p{index}[{}] = y{index};", at(index)));
+    }
+}
+
+/// Computes `count` neighbors at once, and the remainder of a single axis one by one.
+#[allow(clippy::too_many_arguments)]
+fn vector_body(
+    s: &mut SourceWriter,
+    signature: &Signature,
+    types: &[Option<DType>],
+    outputs: usize,
+    count: usize,
+    kinds: &[Inner],
+    inner: AxesArgs,
+    single: bool,
+) {
+    // With several axes the size of the fastest is a multiple of `count`. Only a single axis can end within a
+    // chunk.
+    let left = if single { format!("{} - chunk * {count}", inner.size()) } else { count.to_string() };
+    s.line(format_args!("  const idx left = {left};\n  if (left >= {count}) {{"));
+    for (&index, &dtype) in &signature.inputs {
+        let (k, c) = (outputs + index, c_type(dtype));
+        match kinds[k] {
+            Inner::Broadcast => s.line(format_args!("    const {c} x{index} = *p{k};")),
+            Inner::Contiguous => {
+                s.line(format_args!("    {c} x{index}[{count}]; load<{c}, {count}>(x{index}, p{k});"))
+            }
+            Inner::Strided => {
+                let step = inner.stride(k);
+                s.line(format_args!("    {c} x{index}[{count}];\n#pragma unroll"));
+                s.line(format_args!("    for (int j = 0; j < {count}; j++) x{index}[j] = p{k}[j * {step}];"));
+            }
+        }
+    }
+    for (index, dtype) in signature.outputs.iter().enumerate() {
+        s.line(format_args!("    {} y{index}[{count}];", c_type(*dtype)));
+    }
+    s.line(format_args!("#pragma unroll\n    for (int j = 0; j < {count}; j++) {{"));
+    let x = |index: usize| {
+        if kinds[outputs + index] == Inner::Broadcast { format!("x{index}") } else { format!("x{index}[j]") }
+    };
+    s.line(format_args!(
+        "      body({});\n    }}",
+        arguments(signature, &x, &|index| format!("y{index}[j]"))
+    ));
+    for (index, dtype) in types[..outputs].iter().enumerate() {
+        let Some(c) = dtype.map(c_type) else { continue };
+        if kinds[index] == Inner::Contiguous {
+            s.line(format_args!("    store<{c}, {count}>(p{index}, y{index});"));
+        } else {
+            let step = inner.stride(index);
+            s.line(format_args!(
+                "#pragma unroll\n    for (int j = 0; j < {count}; j++) p{index}[j * {step}] = y{index}[j];"
+            ));
+        }
+    }
+    s.line(format_args!("  }} else for (idx j = 0; j < left; j++) {{"));
+    scalar_body(s, signature, outputs, &|k| format!("j * {}", inner.stride(k)));
+    s.line(format_args!("  }}"));
+}

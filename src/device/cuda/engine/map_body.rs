@@ -1,0 +1,15 @@
+//! The body of an elementwise kernel, which `map.rs` and `transpose_map.rs` share.
+// Imports: `scalar`.
+
+use crate::scalar::Graph;
+use std::any::TypeId;
+
+/// A program that runs for each element, with its graph and the key of its kernel.
+pub(in crate::device::cuda) struct MapBody<'a, P> {
+    /// The types of the kernel's key.
+    pub(in crate::device::cuda) types: [TypeId; 2],
+    /// The numbers of the key, in addition to those of the layout.
+    pub(in crate::device::cuda) class: &'a [u32],
+    pub(in crate::device::cuda) graph: &'a dyn Fn() -> Graph,
+    pub(in crate::device::cuda) program: &'a P,
+}

@@ -1,0 +1,26 @@
+//! The mechanisms of a GPU, one file each: a plan, a generated source, a launch.
+//!
+//! | file | mechanism |
+//! |---|---|
+//! | `map.rs`, `transpose_map.rs`, `rows.rs` | `map`, by the layout and the kind of the program |
+//! | `copy.rs` | `copy` |
+//! | `reduce.rs`, `scan.rs` | `reduce`, `scan` |
+//! | `gather_scatter.rs` | `gather`, `scatter`, `compact` |
+//! | `sort.rs`, `key_pairs.rs` | `sort`, and the sorting of keys that `scatter` shares |
+//! | `matmul.rs`, `cublas.rs` | `contract`: any axes; plain matrices by cuBLAS |
+//! | `user_kernel.rs` | kernels from CUDA source |
+// Imports: nothing.
+
+pub(super) mod copy;
+pub(super) mod cublas;
+pub(super) mod gather_scatter;
+mod key_pairs;
+pub(super) mod map;
+mod map_body;
+pub(super) mod matmul;
+pub(super) mod reduce;
+pub(super) mod rows;
+pub(super) mod scan;
+pub(super) mod sort;
+mod transpose_map;
+pub(super) mod user_kernel;

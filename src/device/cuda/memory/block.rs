@@ -1,0 +1,233 @@
+//! Blocks of a GPU's memory, and their allocation in the order of a stream.
+// Imports: `error`, `device`.
+
+use crate::device::cuda::driver::lock::locked;
+use crate::device::cuda::driver::thread_state::is_compile_only;
+use crate::device::cuda::memory::pool::Pool;
+use crate::device::cuda::stream::ordering::{next_position, run_ordered, wait_for};
+use crate::device::cuda::stream::queue::{Capture, Gpu, Stream};
+use crate::device::{Deleter, Init, OperandRef};
+use crate::error::{Error, Result};
+use cudarc::driver::result;
+use std::sync::{Arc, Mutex};
+
+/// Memory of a [`Cuda`](crate::Cuda). Its drop gives it back; queued work may still use it.
+pub struct CudaBlock {
+    stream: Arc<Stream>,
+    address: *mut u8,
+    nbytes: usize,
+    /// The deleter of memory that another owner gave.
+    free: Mutex<Option<Deleter>>,
+}
+// SAFETY: the block owns its bytes, and gives out their address only.
+unsafe impl Send for CudaBlock {}
+// SAFETY: as above.
+unsafe impl Sync for CudaBlock {}
+
+impl CudaBlock {
+    /// Allocates a block of `nbytes` bytes, which may be 0.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`]; the report of the driver.
+    pub(in crate::device::cuda) fn allocate(
+        stream: &Arc<Stream>,
+        nbytes: usize,
+        init: Init,
+    ) -> Result<CudaBlock> {
+        let mut block = CudaBlock {
+            stream: stream.clone(),
+            address: std::ptr::null_mut(),
+            nbytes: 0,
+            free: Mutex::new(None),
+        };
+        if nbytes > 0 {
+            (block.address, block.nbytes) = (allocate(stream, nbytes)?, nbytes);
+            // In compile-only mode no kernel writes the block, but bytes that are read must be valid
+            // elements. Debug builds fill reused memory with bytes that are NaN as floats, so that a read
+            // before a write shows.
+            let zeroed = init == Init::Zeroed || is_compile_only();
+            if let Some(byte) = if zeroed { Some(0) } else { cfg!(debug_assertions).then_some(0xff) } {
+                let at = block.address.addr() as u64;
+                let whole = OperandRef { address: block.address, stride: &[1], element: 1 };
+                // SAFETY: the bytes were just allocated.
+                run_ordered(stream, "zero", &[whole], &[], || unsafe {
+                    stream.with("zero", |raw| result::memset_d8_async(at, byte, nbytes, raw))
+                })?;
+            }
+        }
+        Ok(block)
+    }
+
+    /// Scratch memory for the duration of a few kernels. It may be dropped as soon as they are queued.
+    pub(in crate::device::cuda) fn scratch(stream: &Arc<Stream>, nbytes: usize) -> Result<CudaBlock> {
+        CudaBlock::allocate(stream, nbytes, Init::Unspecified)
+    }
+
+    /// A block of memory of another owner.
+    ///
+    /// # Safety
+    /// As [`Device::from_external`](crate::device::Device::from_external).
+    pub(in crate::device::cuda) unsafe fn from_external(
+        stream: &Arc<Stream>,
+        address: *mut u8,
+        nbytes: usize,
+        free: Deleter,
+    ) -> CudaBlock {
+        // If it is a part of another block, its uses are recorded there.
+        let is_new = nbytes > 0 && locked(&stream.gpu.pool).insert_external(address.addr(), nbytes);
+        CudaBlock {
+            stream: stream.clone(),
+            address,
+            nbytes: if is_new { nbytes } else { 0 },
+            free: Mutex::new(Some(with_nbytes(nbytes, free))),
+        }
+    }
+
+    pub(in crate::device::cuda) fn address(&self) -> *mut u8 {
+        self.address
+    }
+}
+
+/// The deleter, which is always called with the number of bytes of the external memory.
+fn with_nbytes(nbytes: usize, free: Deleter) -> Deleter {
+    Box::new(move |address, _| free(address, nbytes))
+}
+
+impl Drop for CudaBlock {
+    fn drop(&mut self) {
+        // A forked child has the handle without the GPU. The owner's deleter runs in the parent only.
+        if self.stream.gpu.context.is_forked() {
+            std::mem::forget(take_in_child(&self.free));
+            return;
+        }
+        match locked(&self.free).take() {
+            Some(free) => {
+                // The owner may use the memory as soon as the deleter is called.
+                if let Err(error) = self.stream.gpu.synchronize() {
+                    self.stream.gpu.context.defer(error);
+                }
+                if self.nbytes > 0 {
+                    release(&self.stream, self.address);
+                }
+                free(self.address, self.nbytes);
+            }
+            None if self.nbytes > 0 => release(&self.stream, self.address),
+            None => {}
+        }
+    }
+}
+
+/// The deleter of a block in a forked process, where only the current thread runs.
+fn take_in_child(free: &Mutex<Option<Deleter>>) -> Option<Deleter> {
+    free.try_lock().ok().and_then(|mut free| free.take())
+}
+
+/// Allocates bytes for use on a stream; `nbytes` is not 0, which the driver refuses.
+fn allocate(stream: &Stream, nbytes: usize) -> Result<*mut u8> {
+    let at = |address: usize| std::ptr::without_provenance_mut::<u8>(address);
+    if let Some(capture) = &mut *locked(&stream.capture) {
+        return allocate_captured(stream, capture, nbytes).map(at);
+    }
+    let found = locked(&stream.gpu.pool).reuse(nbytes, stream.id);
+    let block = match found {
+        None => allocate_new(stream, nbytes)?,
+        Some((block, uses)) => {
+            let waited = uses.before(true).try_for_each(|position| wait_for(stream, position));
+            let position = next_position(stream);
+            let mut pool = locked(&stream.gpu.pool);
+            pool.record_use(block, position, true);
+            if let Err(error) = waited {
+                pool.release(block);
+                return Err(error);
+            }
+            block
+        }
+    };
+    Ok(at(block))
+}
+
+/// Allocates bytes for a graph that is being recorded. The graph keeps the block.
+fn allocate_captured(stream: &Stream, capture: &mut Capture, nbytes: usize) -> Result<usize> {
+    let mut pool = locked(&stream.gpu.pool);
+    if let Some(block) = pool.reuse_captured(&capture.own, nbytes) {
+        return Ok(block);
+    }
+    let found = pool.reuse(nbytes, stream.id);
+    drop(pool);
+    let block = found.map_or_else(
+        || allocate_new(stream, nbytes),
+        |(block, uses)| {
+            // Each replay of the graph waits for the last uses of the block.
+            let mut pool = locked(&stream.gpu.pool);
+            uses.before(true).for_each(|position| pool.record_use(block, position, false));
+            Ok(block)
+        },
+    )?;
+    locked(&stream.gpu.pool).pin(block);
+    capture.blocks.insert(block, true);
+    capture.own.insert(block);
+    Ok(block)
+}
+
+/// Allocates a block from the driver, within the limit of the pool.
+fn allocate_new(stream: &Stream, nbytes: usize) -> Result<usize> {
+    let missing = || Error::OutOfMemory { op: "allocate", nbytes };
+    let capacity = Pool::capacity(nbytes).ok_or_else(missing)?;
+    // Kept blocks are given back if memory is short. The work of a graph cannot wait for that.
+    let trim =
+        || if is_free_and_empty(&stream.capture) { trim(stream.gpu).map(|_| ()) } else { Err(missing()) };
+    if !locked(&stream.gpu.pool).allows(capacity) {
+        trim()?;
+        if !locked(&stream.gpu.pool).allows(capacity) {
+            return Err(missing());
+        }
+    }
+    // SAFETY: the call only allocates memory.
+    let ask = || unsafe { stream.with("allocate", |_| result::malloc_sync(capacity)) };
+    let block = match ask() {
+        Err(Error::OutOfMemory { .. }) => {
+            trim()?;
+            ask()
+        }
+        done => done,
+    };
+    let block = block
+        .map_err(|error| if matches!(error, Error::OutOfMemory { .. }) { missing() } else { error })?
+        as usize;
+    locked(&stream.gpu.pool).insert(block, nbytes, capacity);
+    Ok(block)
+}
+
+/// Whether a lock can be taken at once, and holds no value.
+fn is_free_and_empty<T>(mutex: &Mutex<Option<T>>) -> bool {
+    mutex.try_lock().is_ok_and(|held| held.is_none())
+}
+
+/// Gives a block of [`allocate`] back to the pool. The next user waits, on the GPU, for the work queued on
+/// it.
+fn release(stream: &Stream, address: *mut u8) {
+    // Scratch memory is used by work that does not record its uses.
+    let position =
+        (stream.gpu.is_tracking() && locked(&stream.capture).is_none()).then(|| next_position(stream));
+    let mut pool = locked(&stream.gpu.pool);
+    if let Some(position) = position {
+        pool.record_use(address.addr(), position, false);
+    }
+    pool.release(address.addr());
+}
+
+/// Gives all kept blocks back to the driver, and returns the number of their bytes. Waits for all work.
+///
+/// # Errors
+/// Those of the work; the report of the driver.
+pub(in crate::device::cuda) fn trim(gpu: &Gpu) -> Result<usize> {
+    // After this no allocation gets these blocks. Work queued on them is waited for.
+    let (blocks, nbytes) = locked(&gpu.pool).drain();
+    let mut done = gpu.synchronize();
+    for block in blocks {
+        // SAFETY: the driver gave the block, and it has no owner. All work is complete, or the GPU is lost.
+        let freed = unsafe { gpu.context.with("trim", || result::free_sync(block as u64)) };
+        done = done.and(freed);
+    }
+    done.map(|()| nbytes)
+}

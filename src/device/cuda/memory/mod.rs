@@ -1,0 +1,7 @@
+//! Memory of a GPU: blocks and their pool, copies of bytes, page-locked memory of the host.
+// Imports: nothing.
+
+pub(super) mod block;
+pub(super) mod byte_copies;
+pub(super) mod pinned;
+pub(super) mod pool;

@@ -1,0 +1,451 @@
+//! Programs as data, from which code generators start.
+// Imports: `scalar`, `element`, `kernel`.
+
+use super::{
+    Accumulator, Body, ElementTuple, Io, LaneVisitor, Op, Program, Reducer, Row, SliceFn, ValueSource,
+};
+use crate::element::{Compute, Element};
+use crate::scalar::{
+    CollectParams, DType, Eval, Graph, Lane, Lanes, Prim, Storage, Trace, given, input, output, param, store,
+    trace,
+};
+use std::any::TypeId;
+use std::fmt;
+
+/// A program: the row constants to compute for each row, in order, and then the graph of one element.
+#[derive(Clone, Debug)]
+pub struct KernelIr {
+    /// [`Node::Given`](crate::scalar::Node::Given) in a later graph is an index into these.
+    pub row_constants: Vec<RowConstant>,
+    /// The loads and stores of one element.
+    pub graph: Graph,
+}
+
+/// A constant of a row, computed from the values of a body along it.
+#[derive(Clone, Debug)]
+pub enum RowConstant {
+    /// Their reduction: one value for the row.
+    Reduced {
+        /// The values.
+        body: Graph,
+        /// The reducer of the values.
+        reducer: Box<ReducerIr>,
+        /// Whether the values are the elements of an operand, unchanged in memory.
+        is_operand: bool,
+    },
+    /// The values themselves, cached because several later graphs use them.
+    Cached {
+        /// The values.
+        body: Graph,
+    },
+}
+
+impl KernelIr {
+    /// As [`Graph::foreign`], of all its graphs.
+    pub fn foreign(&self) -> Option<&'static str> {
+        self.row_constants.iter().map(RowConstant::body).chain([&self.graph]).find_map(Graph::foreign)
+    }
+}
+
+impl RowConstant {
+    /// The graph of the values along the row.
+    pub fn body(&self) -> &Graph {
+        match self {
+            RowConstant::Reduced { body, .. } | RowConstant::Cached { body } => body,
+        }
+    }
+}
+
+impl fmt::Display for KernelIr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, constant) in self.row_constants.iter().enumerate() {
+            match constant {
+                RowConstant::Reduced { body, reducer, .. } => {
+                    write!(f, "given {number}: {} along the row of\n{body}", reducer.name)?
+                }
+                RowConstant::Cached { body } => write!(f, "given {number}: held along the row\n{body}")?,
+            }
+        }
+        write!(f, "{}", self.graph)
+    }
+}
+
+/// A reduction as its four functions. In each, the lanes of an accumulator come first, as arguments
+/// ([`Node::Given`](crate::scalar::Node::Given) in that order) and as outputs.
+#[derive(Clone, Debug)]
+pub struct ReducerIr {
+    /// Its name.
+    pub name: &'static str,
+    /// The types of the accumulator's lanes.
+    pub state: Vec<DType>,
+    /// The accumulator of no values.
+    pub identity: Graph,
+    /// Arguments: an accumulator, a value and its position.
+    pub accumulate: Graph,
+    /// Arguments: two accumulators.
+    pub combine: Graph,
+    /// Arguments: an accumulator and the number of values. It has one output, in the compute type of the
+    /// result.
+    pub finalize: Graph,
+    /// Bytes of an accumulator on the host. They determine the shape of the tree of accumulators there.
+    #[doc(hidden)]
+    pub nbytes: usize,
+    /// See [`Reducer::accumulate_slice`].
+    #[doc(hidden)]
+    pub slice: Option<SliceFn>,
+}
+
+/// Traces a program. `reads[k]` is the operand that its k-th load reads; equal operands are one.
+pub fn trace_program<P: Program>(program: &P, reads: &[u8]) -> KernelIr {
+    if const { P::BY_ROWS } {
+        let mut program = *program;
+        let mut rows = RowRecorder { reads, next: 0, row_constants: Vec::new(), firsts: Vec::new() };
+        program.prepare_row(&mut rows);
+        let RowRecorder { row_constants, firsts, .. } = rows;
+        let graph = recorded(reads, 0, &firsts, 0, &mut |recorder| program.run::<Trace>(recorder));
+        return KernelIr { row_constants, graph };
+    }
+    trace_elements(reads, &mut |recorder| program.run::<Trace>(recorder))
+}
+
+/// As [`trace_program`], of a program without row constants, which `run` evaluates.
+#[inline(never)]
+pub(crate) fn trace_elements(reads: &[u8], run: &mut dyn FnMut(&mut Recorder<'_>)) -> KernelIr {
+    KernelIr { row_constants: Vec::new(), graph: recorded(reads, 0, &[], 0, run) }
+}
+
+/// Traces the value of a body, in its compute type: the values that a fused reduction accumulates. Row
+/// constants are taken as the body has them. In a body that was never prepared for a row, which is evaluated
+/// nowhere, they are 0.
+pub fn trace_body<B: Body>(body: &B, reads: &[u8]) -> Graph {
+    recorded(reads, 0, &[], 0, &mut |recorder| value_of(body, recorder))
+}
+
+fn value_of<B: Body>(body: &B, recorder: &mut Recorder<'_>) {
+    store(body.eval::<Trace>(recorder).0, <Compute<B::Out> as Prim>::DTYPE);
+}
+
+/// The graph that a body or program records; see [`Recorder`].
+#[inline(never)]
+fn recorded(
+    reads: &[u8],
+    next: usize,
+    firsts: &[usize],
+    from: usize,
+    body: &mut dyn FnMut(&mut Recorder<'_>),
+) -> Graph {
+    trace(&mut || body(&mut Recorder { reads, next, firsts, from }))
+}
+
+/// Traces the four functions of a reduction of elements `T`.
+pub fn trace_reducer<T: Element, R: Reducer<T>>() -> ReducerIr {
+    let at = |index: usize| Lane::<Trace, i64>(given(index, DType::I64));
+    reducer_of(
+        (R::NAME, size_of::<R::State<Eval>>(), R::slice()),
+        &|types| {
+            R::identity::<Trace>().each(types);
+        },
+        &|step, count| {
+            let state = |first: usize| R::identity::<Trace>().each(&mut Arguments(first));
+            let state = match step {
+                Step::Identity => R::identity::<Trace>(),
+                Step::Accumulate => R::accumulate::<Trace>(
+                    state(0),
+                    Lane(given(count, <Compute<T> as Prim>::DTYPE)),
+                    at(count + 1),
+                ),
+                Step::Combine => R::combine::<Trace>(state(0), state(count)),
+                Step::Finalize => {
+                    return store(
+                        R::finalize::<Trace>(state(0), at(count)).0,
+                        <Compute<R::Out> as Prim>::DTYPE,
+                    );
+                }
+            };
+            state.each(&mut Stores);
+        },
+    )
+}
+
+/// A function of a reducer.
+#[derive(Clone, Copy)]
+enum Step {
+    Identity,
+    Accumulate,
+    Combine,
+    Finalize,
+}
+
+/// Assembles a reducer from its name, the bytes of its accumulator, and [`Reducer::accumulate_slice`].
+/// `types` collects the types of the accumulator's lanes, and `record` traces one of the functions, for an
+/// accumulator of that many lanes.
+#[inline(never)]
+fn reducer_of(
+    (name, nbytes, slice): (&'static str, usize, Option<SliceFn>),
+    types: &dyn Fn(&mut Types),
+    record: &dyn Fn(Step, usize),
+) -> ReducerIr {
+    let mut state = Types(Vec::new());
+    trace(&mut || types(&mut state));
+    let count = state.0.len();
+    let [identity, accumulate, combine, finalize] =
+        [Step::Identity, Step::Accumulate, Step::Combine, Step::Finalize]
+            .map(|step| trace(&mut || record(step, count)));
+    ReducerIr { name, state: state.0, identity, accumulate, combine, finalize, nbytes, slice }
+}
+
+/// Traces one operator on elements `IN`.
+///
+/// # Examples
+/// ```
+/// use rankform::{kernel::trace_op, ops};
+/// let graph = trace_op::<ops::Square, (i32,)>();
+/// let expected = "%0: i32 = input 0\n%1: i32 = Mul %0 %0\n%2: i32 = output 0 %1\n";
+/// assert_eq!(graph.to_string(), expected);
+/// ```
+pub fn trace_op<F: Op<IN>, IN: TraceInputs>() -> Graph {
+    recorded(&[0, 1, 2, 3, 4, 5], 0, &[], 0, &mut |io| {
+        let value = F::call::<Trace>(IN::load(io));
+        io.store::<F::Out>(value);
+    })
+}
+
+/// Element tuples that can be loaded for a trace.
+pub trait TraceInputs: ElementTuple {
+    #[doc(hidden)]
+    fn load(io: &mut impl Io<Trace>) -> Self::Lanes<Trace>;
+}
+macro_rules! trace_inputs {
+    ($($($element:ident)+;)*) => { $(
+        impl<$($element: Element),+> TraceInputs for ($($element,)+) {
+            fn load(io: &mut impl Io<Trace>) -> Self::Lanes<Trace> { ($(io.load::<$element>(),)+) }
+        }
+    )* };
+}
+trace_inputs! {
+    A;
+    A B;
+    A B C;
+    A B C D;
+    A B C D E;
+    A B C D E F;
+}
+
+// ---------------------------------------------------------------- how a trace is recorded
+
+fn storage<T: Element>() -> &'static Storage {
+    const {
+        &Storage {
+            stored: T::DTYPE,
+            computed: <Compute<T> as Prim>::DTYPE,
+            foreign: if T::PLAIN { None } else { Some(std::any::type_name::<T>) },
+        }
+    }
+}
+
+/// Records the evaluation of a body. Row constants are computed in the order in which they are evaluated, and
+/// those inside a constant come before it: constant `k` and those inside it have the numbers from `firsts[k]`
+/// to `k`. The next constant to be evaluated is therefore the last of those that begin at `from`.
+pub(crate) struct Recorder<'a> {
+    reads: &'a [u8],
+    next: usize,
+    firsts: &'a [usize],
+    from: usize,
+}
+
+impl Recorder<'_> {
+    /// Records the next load.
+    #[inline(never)]
+    fn next_load(&mut self, storage: &Storage) -> u32 {
+        let operand = self.reads.get(self.next).map_or(self.next, |&k| k as usize);
+        self.next += 1;
+        input(operand, storage)
+    }
+    /// The number of the next row constant.
+    #[inline(never)]
+    fn next_constant(&mut self) -> Option<usize> {
+        let number = self.firsts.iter().rposition(|&first| first == self.from)?;
+        self.from = number + 1;
+        Some(number)
+    }
+}
+
+impl Io<Trace> for Recorder<'_> {
+    fn load<T: Element>(&mut self) -> Lane<Trace, Compute<T>> {
+        Lane(self.next_load(storage::<T>()))
+    }
+    fn param<T: Element>(&mut self, _: T) -> Lane<Trace, Compute<T>> {
+        Lane(param(storage::<T>()))
+    }
+    fn store<T: Element>(&mut self, value: Lane<Trace, Compute<T>>) {
+        output(value.0, storage::<T>());
+    }
+    fn row_constant<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<Trace, Compute<T>> {
+        self.next += loads;
+        Lane(match self.next_constant() {
+            Some(number) => given(number, <Compute<T> as Prim>::DTYPE),
+            None => Trace::literal(value),
+        })
+    }
+    fn cached<T: Element>(&mut self, place: usize, loads: usize) -> Option<Lane<Trace, Compute<T>>> {
+        let number = place.checked_sub(1)?;
+        self.next += loads;
+        self.from = place;
+        Some(Lane(given(number, <Compute<T> as Prim>::DTYPE)))
+    }
+}
+
+struct RowRecorder<'a> {
+    reads: &'a [u8],
+    next: usize,
+    row_constants: Vec<RowConstant>,
+    firsts: Vec<usize>,
+}
+
+impl RowRecorder<'_> {
+    /// The graph of a body along the row. The row constants inside the body are the last that were computed;
+    /// the number of the first of them is kept.
+    fn values<B: Body>(&mut self, body: &B) -> Graph {
+        let mut inside = ConstantCounter { next: 0, count: 0 };
+        let mut copy = *body;
+        copy.prepare_row(&mut inside);
+        self.traced(inside.count, &mut |recorder| value_of(body, recorder))
+    }
+    #[inline(never)]
+    fn traced(&mut self, parts: usize, body: &mut dyn FnMut(&mut Recorder<'_>)) -> Graph {
+        let from = self.row_constants.len() - parts;
+        let graph = recorded(self.reads, self.next, &self.firsts, from, body);
+        self.firsts.push(from);
+        graph
+    }
+}
+
+impl Row for RowRecorder<'_> {
+    fn next(&mut self) -> &mut usize {
+        &mut self.next
+    }
+    fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
+        let body = self.values(body);
+        let is_operand = matches!(B::SOURCE, ValueSource::Operand)
+            && TypeId::of::<B::Out>() == TypeId::of::<Compute<B::Out>>();
+        self.row_constants.push(RowConstant::Reduced {
+            body,
+            reducer: Box::new(trace_reducer::<B::Out, R>()),
+            is_operand,
+        });
+        Default::default()
+    }
+    fn cache<B: Body>(&mut self, body: &B) -> usize {
+        let body = self.values(body);
+        self.row_constants.push(RowConstant::Cached { body });
+        self.row_constants.len()
+    }
+}
+
+/// Counts the row constants inside a body.
+struct ConstantCounter {
+    next: usize,
+    count: usize,
+}
+
+impl Row for ConstantCounter {
+    fn next(&mut self) -> &mut usize {
+        &mut self.next
+    }
+    fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, _: &B) -> Compute<R::Out> {
+        self.count += 1;
+        Default::default()
+    }
+    fn cache<B: Body>(&mut self, _: &B) -> usize {
+        self.count += 1;
+        self.count
+    }
+}
+
+/// The types of lanes.
+struct Types(Vec<DType>);
+impl LaneVisitor<Trace> for Types {
+    fn lane<P: Prim>(&mut self, lane: Lane<Trace, P>) -> Lane<Trace, P> {
+        self.0.push(P::DTYPE);
+        lane
+    }
+}
+
+/// Lanes that are arguments, numbered from this number on.
+struct Arguments(usize);
+impl LaneVisitor<Trace> for Arguments {
+    fn lane<P: Prim>(&mut self, _: Lane<Trace, P>) -> Lane<Trace, P> {
+        self.0 += 1;
+        Lane(given(self.0 - 1, P::DTYPE))
+    }
+}
+
+/// Stores each lane to the next output.
+struct Stores;
+impl LaneVisitor<Trace> for Stores {
+    fn lane<P: Prim>(&mut self, lane: Lane<Trace, P>) -> Lane<Trace, P> {
+        store(lane.0, P::DTYPE);
+        lane
+    }
+}
+
+// ---------------------------------------------------------------- the run-time numbers of a program
+
+/// The bytes of run-time numbers, each at the start of an entry of 16 bytes.
+pub type RunTimeNumbers = Vec<[u8; 16]>;
+
+/// The run-time numbers of a program, in the order of its graphs: those of the row constants, one after
+/// another, then its own.
+pub fn numbers<P: Program>(program: &P) -> RunTimeNumbers {
+    if const { P::FIXED } {
+        return Vec::new();
+    }
+    let mut program = *program;
+    let mut collected = Collector { next: 0, constants: 0, numbers: Vec::new() };
+    if P::BY_ROWS {
+        program.prepare_row(&mut collected);
+    }
+    program.run::<CollectParams>(&mut collected);
+    collected.numbers
+}
+
+struct Collector {
+    next: usize,
+    constants: usize,
+    numbers: RunTimeNumbers,
+}
+
+impl Io<CollectParams> for Collector {
+    fn load<T: Element>(&mut self) -> Lane<CollectParams, Compute<T>> {
+        Lane(())
+    }
+    fn param<T: Element>(&mut self, value: T) -> Lane<CollectParams, Compute<T>> {
+        let mut bytes = [0; 16];
+        bytes[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&value));
+        self.numbers.push(bytes);
+        Lane(())
+    }
+    fn store<T: Element>(&mut self, _: Lane<CollectParams, Compute<T>>) {}
+    fn row_constant<T: Element>(&mut self, _: Compute<T>, _: usize) -> Lane<CollectParams, Compute<T>> {
+        Lane(())
+    }
+    fn cached<T: Element>(&mut self, place: usize, _: usize) -> Option<Lane<CollectParams, Compute<T>>> {
+        (place > 0).then_some(Lane(()))
+    }
+}
+
+impl Row for Collector {
+    fn next(&mut self) -> &mut usize {
+        &mut self.next
+    }
+    fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
+        self.constants += 1;
+        body.eval::<CollectParams>(self);
+        Default::default()
+    }
+    fn cache<B: Body>(&mut self, body: &B) -> usize {
+        self.constants += 1;
+        body.eval::<CollectParams>(self);
+        self.constants
+    }
+}

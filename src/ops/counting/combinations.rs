@@ -1,0 +1,203 @@
+//! Combinations of the elements of lines: the Cartesian product of several, subsets of one.
+// Imports: `error`, `dim`, `layout`, `element`, `device`, `tensor`, `ops`.
+
+use crate::device::{Device, same_device};
+use crate::dim::Dim;
+use crate::element::Element;
+use crate::error::{Error, Result, text};
+use crate::layout::Layout;
+use crate::ops::indexing::gather::taken;
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
+
+/// All tuples of one element of each line, one a row.
+fn tuples<T: Element, const N: usize, D: Device, P: Destination<T, 2, D>>(
+    op: &'static str,
+    lines: [TensorView<'_, T, 1, D>; N],
+    place: P,
+) -> Result<P::Done> {
+    let first =
+        *lines.first().ok_or_else(|| Error::Value { op, what: text(format_args!("there are no lines")) })?;
+    for line in lines {
+        same_device(op, first.device(), line.device())?;
+        line.ensure_allocated(op)?;
+    }
+    let rows = Dim(lines.map(|line| line.numel())).numel_of(op, size_of::<T>())?;
+    place.put(op, Layout::row_major_of(op, Dim([rows, N]), size_of::<T>())?, first.device(), |out| {
+        for (k, grid) in TensorView::meshgrid(lines)?.into_iter().enumerate() {
+            out.reborrow().slice((.., k))?.reshape(grid.size())?.assign(grid)?;
+        }
+        Ok(())
+    })
+}
+
+impl<T: Element, D: Device> Tensor<T, 2, D> {
+    /// All tuples of one element of each line, one a row; the last line varies fastest.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for no lines; [`Error::Overflow`], [`Error::Device`], [`Error::Unallocated`],
+    /// [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (x, y) = (Tensor::from([1, 2]), Tensor::from([3, 4]));
+    /// assert_eq!(Tensor::cartesian_prod([x.view(), y.view()])?, Tensor::from([[1, 3], [1, 4], [2, 3], [2, 4]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn cartesian_prod<const N: usize>(lines: [TensorView<'_, T, 1, D>; N]) -> Result<Self> {
+        tuples("cartesian_prod", lines, Allocate)
+    }
+
+    /// As [`cartesian_prod`](Tensor::cartesian_prod), into an existing tensor or exclusive view. No allocation.
+    ///
+    /// # Errors
+    /// As [`cartesian_prod`](Tensor::cartesian_prod); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has
+    /// other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (x, mut y) = (Tensor::from([1, 2]), Tensor::from([[0; 2]; 4]));
+    /// Tensor::cartesian_prod_into([x.view(), x.view()], &mut y)?;
+    /// assert_eq!(y, Tensor::from([[1, 1], [1, 2], [2, 1], [2, 2]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn cartesian_prod_into<'o, const N: usize>(
+        lines: [TensorView<'_, T, 1, D>; N],
+        out: impl IntoViewMut<'o, T, 2, D>,
+    ) -> Result<()>
+    where
+        D: 'o,
+    {
+        tuples("cartesian_prod_into", lines, Existing(out))
+    }
+}
+
+/// The places of all combinations of `r` of `n`, row by row; `None` where memory has run out.
+fn places(n: usize, r: usize, repeat: bool, rows: usize) -> Option<Vec<i64>> {
+    if rows == 0 {
+        return Some(Vec::new());
+    }
+    let mut all = Vec::new();
+    all.try_reserve_exact(rows.checked_mul(r)?).ok()?;
+    let mut now = Vec::new();
+    now.try_reserve_exact(r).ok()?;
+    now.extend((0..r).map(|k| if repeat { 0 } else { k }));
+    // The last place that may move on does so, and those after it follow as close as they may.
+    let last = |k: usize| if repeat { n - 1 } else { n - r + k };
+    for row in 0..rows {
+        if row > 0
+            && let Some(k) = (0..r).rev().find(|&k| now[k] < last(k))
+        {
+            let start = now[k] + 1;
+            now[k..]
+                .iter_mut()
+                .enumerate()
+                .for_each(|(i, place)| *place = if repeat { start } else { start + i });
+        }
+        all.extend(now.iter().map(|&place| place as i64));
+    }
+    Some(all)
+}
+
+/// How many combinations there are.
+fn count(n: usize, r: usize, repeat: bool) -> Option<usize> {
+    let from = if repeat { n.checked_add(r)?.saturating_sub(usize::from(r > 0)) } else { n };
+    if r > from {
+        return Some(0);
+    }
+    // Every step divides evenly.
+    (0..r.min(from - r))
+        .try_fold(1usize, |ways, k| usize::try_from(ways as u128 * (from - k) as u128 / (k as u128 + 1)).ok())
+}
+
+/// All combinations of `r` elements of a line, one a row.
+fn combined<T: Element, D: Device, P: Destination<T, 2, D>>(
+    op: &'static str,
+    line: TensorView<'_, T, 1, D>,
+    r: usize,
+    repeat: bool,
+    place: P,
+) -> Result<P::Done> {
+    let n = line.numel();
+    let too_many = || Error::Value {
+        op,
+        what: text(format_args!("more combinations of {r} of {n} elements than can be counted")),
+    };
+    let size = Dim([count(n, r, repeat).ok_or_else(too_many)?, r]);
+    let numel = size.numel_of(op, size_of::<i64>())?;
+    let picked = places(n, r, repeat, size.0[0])
+        .ok_or(Error::OutOfMemory { op, nbytes: numel.saturating_mul(size_of::<i64>()) })?;
+    taken(op, line, Tensor::from_slice(&picked, size, line.device())?.view(), place)
+}
+
+impl<T: Element, D: Device> TensorView<'_, T, 1, D> {
+    /// All combinations of `r` elements; see [`Tensor::combinations`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn combinations(self, r: usize, repeat: bool) -> Result<Tensor<T, 2, D>> {
+        combined("combinations", self, r, repeat, Allocate)
+    }
+
+    /// All combinations of `r` elements, into an existing tensor or exclusive view; see [`Tensor::combinations_into`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn combinations_into<'o>(
+        self,
+        r: usize,
+        repeat: bool,
+        out: impl IntoViewMut<'o, T, 2, D>,
+    ) -> Result<()>
+    where
+        D: 'o,
+    {
+        combined("combinations_into", self, r, repeat, Existing(out))
+    }
+}
+
+impl<T: Element, D: Device> Tensor<T, 1, D> {
+    /// All combinations of `r` elements, one a row, in the order of the line; with `repeat` an element may come again.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for more than can be counted; [`Error::Unallocated`], [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([1, 2, 3]);
+    /// assert_eq!(x.combinations(2, false)?, Tensor::from([[1, 2], [1, 3], [2, 3]]));
+    /// assert_eq!(x.combinations(2, true)?.size(), [6, 2]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn combinations(&self, r: usize, repeat: bool) -> Result<Tensor<T, 2, D>> {
+        self.view().combinations(r, repeat)
+    }
+
+    /// As [`combinations`](Tensor::combinations), into an existing tensor or exclusive view. Their places are allocated.
+    ///
+    /// # Errors
+    /// As [`combinations`](Tensor::combinations); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has
+    /// other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut pairs = Tensor::from([[0; 2]; 3]);
+    /// Tensor::from([1, 2, 3]).combinations_into(2, false, &mut pairs)?;
+    /// assert_eq!(pairs, Tensor::from([[1, 2], [1, 3], [2, 3]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn combinations_into<'o>(
+        &self,
+        r: usize,
+        repeat: bool,
+        out: impl IntoViewMut<'o, T, 2, D>,
+    ) -> Result<()>
+    where
+        D: 'o,
+    {
+        self.view().combinations_into(r, repeat, out)
+    }
+}

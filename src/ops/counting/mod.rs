@@ -1,0 +1,8 @@
+//! Counts of elements, and combinations of them.
+// Imports: nothing.
+
+mod bincount;
+mod combinations;
+mod histogram;
+
+pub use histogram::{Bins, Counts, Histogram};

@@ -1,0 +1,349 @@
+//! Macros that define operators from their bodies: `elementwise!` for users, the others for built-in
+//! operators.
+// Imports: `scalar`, `element`, `kernel`, `device`, `expr`, `ops`.
+
+/// Defines elementwise operators from their bodies.
+///
+/// A body is Rust over [`Lane`](crate::Lane)s: `+ - * /` with numbers on either side, methods (`exp`, `max`,
+/// `lt`, …), and `mask.select(yes, no)` in place of `if`. Arguments may be numbers too: `x.max(0.0)`. A
+/// number that is not an operand or argument of a method is written `Lane::real(2.0)` or `Lane::int(2)`. The
+/// name becomes a value for `x.map(name)`, `x.zip(name, &y)` and [`apply`](crate::expr::apply), on every
+/// device, with [`derivative`](crate::ops::derivative).
+///
+/// * The class of elements is [`Float`](crate::Float) by default. Another class follows the operands:
+///   `fn f(x, y) where Number { … }`.
+/// * The result has the element type of the operands by default. Another one follows an arrow:
+///   `fn f(x, y) -> bool { … }`. `T` is the element type of the operands. A tuple, `-> (T, bool)`, makes an
+///   operator with several outputs for [`apply_many`](crate::expr::apply_many).
+/// * Numbers known at run time are operands: `x.zip(scaled, 0.1)`.
+/// * A body can call functions over lanes, `fn f<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P>`, and other
+///   operators. Some operators are methods of lanes (`relu`, `square`, `softplus`), others are not (`mish`,
+///   `softsign`) and are called as `<Sigmoid as Op<(T,)>>::call::<L>((x,))`, where `L` is the interpretation.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// elementwise! {
+///     /// Keeps what is positive, scales the rest.
+///     pub fn leaky(x, slope) { x.gt(0.0).select(x, x * slope) }
+///     /// Whether `x` is a multiple of `n`.
+///     pub fn divides(x, n) -> bool where Integer { (x % n).eq(0) }
+/// }
+/// let x = Tensor::from([-2.0, 3.0]);
+/// assert_eq!(x.zip(leaky, 0.1)?.to_vec()?, [-0.2, 3.0]);
+/// assert_eq!(Tensor::from([4, 5]).zip(divides, 2)?.to_vec()?, [true, false]);
+/// # Ok::<(), rankform::Error>(())
+/// ```
+/// Parts of a body as functions:
+/// ```
+/// use rankform::prelude::*;
+/// use rankform::{kernel::Op, ops::Sigmoid, scalar::Real};
+/// fn cubed<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> { x * x * x }
+/// elementwise! {
+///     fn gated(x, beta) { cubed(x) * <Sigmoid as Op<(T,)>>::call::<L>((x * beta,)) }
+/// }
+/// assert_eq!(Tensor::from([2.0]).zip(gated, 0.0)?.to_vec()?, [4.0]);
+/// # Ok::<(), rankform::Error>(())
+/// ```
+#[macro_export]
+macro_rules! elementwise {
+    ($($(#[$meta:meta])* $vis:vis fn $name:ident($($x:ident),+ $(,)?) $(-> $out:tt)? $(where $class:ident)? $body:block)*) => { $(
+        $(#[$meta])*
+        #[allow(non_camel_case_types)]
+        #[derive(Clone, Copy, Debug)]
+        $vis struct $name;
+        $crate::__operator!(@op $name, stringify!($name), ($($x),+), [$($out)?], [$($class)?], $body);
+    )* };
+}
+
+/// Implements `Op` for a body: the common part of `elementwise!` and of this crate's own tables.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __operator {
+    (@op $F:ident, $name:expr, $x:tt, $out:tt, [], $body:block) => {
+        $crate::__operator!(@op $F, $name, $x, $out, [Float], $body);
+    };
+    (@op $F:ident, $name:expr, $x:tt, [], [$class:ident], $body:block) => {
+        $crate::__operator!(@op $F, $name, $x, [T], [$class], $body);
+    };
+    (@op $F:ident, $name:expr, ($($x:ident),+), [($($out:tt),+ $(,)?)], [$class:ident], $body:block) => {
+        impl<T: $crate::element::$class> $crate::kernel::OpMany<($($crate::__operator!(@element $x),)+)> for $F {
+            const NAME: &'static str = $name;
+            const CHEAP: bool = $crate::kernel::is_cheap(stringify!($body));
+            type Out = ($($out,)+);
+            #[inline(always)]
+            fn call<L: $crate::scalar::Lanes>(($($x,)+): ($($crate::__operator!(@lane $x),)+)) -> <Self::Out as $crate::kernel::Elements>::Lanes<L> {
+                #[allow(unused_imports)]
+                use $crate::scalar::Lane;
+                $body
+            }
+        }
+    };
+    (@op $F:ident, $name:expr, ($($x:ident),+), [$out:tt], [$class:ident], $body:block) => {
+        impl<T: $crate::element::$class> $crate::kernel::Op<($($crate::__operator!(@element $x),)+)> for $F {
+            const NAME: &'static str = $name;
+            const CHEAP: bool = $crate::kernel::is_cheap(stringify!($body));
+            type Out = $out;
+            #[inline(always)]
+            fn call<L: $crate::scalar::Lanes>(($($x,)+): ($($crate::__operator!(@lane $x),)+)) -> $crate::scalar::Lane<L, $crate::element::Compute<$out>> {
+                #[allow(unused_imports)]
+                use $crate::scalar::Lane;
+                $body
+            }
+        }
+    };
+    (@element $x:ident) => { T };
+    (@lane $x:ident) => { $crate::scalar::Lane<L, $crate::element::Compute<T>> };
+}
+
+/// Tables of operators. Each row becomes a type with a body, a method of every receiver, and a row of the
+/// registry.
+macro_rules! operators {
+    (
+        $(#[$trait_meta:meta])* pub trait $trait:ident;
+        $($(#[$meta:meta])* fn $name:ident = $F:ident($($x:ident),+) $(-> $out:tt)? where $class:ident $body:block)*
+    ) => {
+        $(
+            #[doc = concat!("The operator of [`", stringify!($trait), "::", stringify!($name), "`].")]
+            #[derive(Clone, Copy, Debug)]
+            pub struct $F;
+            crate::__operator!(@op $F, stringify!($name), ($($x),+), [$($out)?], [$class], $body);
+        )*
+        $(#[$trait_meta])*
+        #[allow(clippy::wrong_self_convention)] // receivers are small and `Copy`: references and views
+        pub trait $trait<T, const RANK: usize, D: crate::device::Device>: crate::expr::Elementwise<T, RANK, D> {
+            $(operators!(@method [$(#[$meta])*] $name $F ($($x),+) $class);)*
+        }
+        impl<X: crate::expr::Elementwise<T, RANK, D>, T, const RANK: usize, D: crate::device::Device> $trait<T, RANK, D> for X {}
+
+        /// Passes every operator of this file to `visit`, with every element of its class.
+        pub(in crate::ops) fn visit(visit: &mut impl crate::ops::registry::Visit) {
+            $(crate::ops::define::operator_visits!(visit $F ($($x),+) $class);)*
+        }
+        /// The rows of the registry.
+        pub(in crate::ops) const ROWS: &[crate::ops::registry::Row] = &[
+            $(crate::ops::define::operator_row!($name $F ($($x),+) [$($out)?] $class)),*
+        ];
+    };
+    (@method [$(#[$meta:meta])*] $name:ident $F:ident ($x:ident) $class:ident) => {
+        $(#[$meta])*
+        fn $name(self) -> Self::Mapped<$F> where T: crate::element::$class {
+            self.map($F)
+        }
+    };
+    (@method [$(#[$meta:meta])*] $name:ident $F:ident ($x:ident, $y:ident) $class:ident) => {
+        $(#[$meta])*
+        fn $name<OTHER>(self, other: OTHER) -> <Self as crate::expr::Zip<T, T, RANK, D, OTHER>>::Zipped<$F>
+        where
+            T: crate::element::$class,
+            Self: crate::expr::Zip<T, T, RANK, D, OTHER>,
+        {
+            self.zip($F, other)
+        }
+    };
+}
+
+/// Visits an operator with every element of its class.
+macro_rules! operator_visits {
+    (@show $visit:ident $F:ident $x:tt $($t:ident)+) => { $(crate::ops::define::operator_visits!(@shown $visit $F $x $t);)+ };
+    (@shown $visit:ident $F:ident ($x:ident) $t:ident) => { $visit.unary::<$F, crate::ops::registry::names::$t>($F); };
+    (@shown $visit:ident $F:ident ($x:ident, $y:ident) $t:ident) => { $visit.binary::<$F, crate::ops::registry::names::$t>($F); };
+    ($visit:ident $F:ident $x:tt Float) => { crate::ops::define::operator_visits!(@show $visit $F $x f16 bf16 f32 f64); };
+    ($visit:ident $F:ident $x:tt Integer) => { crate::ops::define::operator_visits!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64); };
+    ($visit:ident $F:ident $x:tt Bitwise) => { crate::ops::define::operator_visits!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64); };
+    ($visit:ident $F:ident $x:tt RealNumber) => { crate::ops::define::operator_visits!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64); };
+    ($visit:ident $F:ident $x:tt Comparable) => { crate::ops::define::operator_visits!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64); };
+    ($visit:ident $F:ident $x:tt Number) => { crate::ops::define::operator_visits!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c32 c64); };
+    ($visit:ident $F:ident $x:tt Element) => { crate::ops::define::operator_visits!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c32 c64); };
+}
+
+/// The row of an operator in the registry; without functions unless it maps f32 and f64 to themselves.
+macro_rules! operator_row {
+    ($name:ident $F:ident $x:tt [] Integer) => {
+        crate::ops::registry::Row::named(stringify!($name))
+    };
+    ($name:ident $F:ident $x:tt [] Bitwise) => {
+        crate::ops::registry::Row::named(stringify!($name))
+    };
+    ($name:ident $F:ident $x:tt [] ComplexElement) => {
+        crate::ops::registry::Row::named(stringify!($name))
+    };
+    ($name:ident $F:ident ($x:ident) [] $class:ident) => {
+        crate::ops::registry::Row::unary::<$F>()
+    };
+    ($name:ident $F:ident ($x:ident, $y:ident) [] $class:ident) => {
+        crate::ops::registry::Row::binary::<$F>()
+    };
+    ($name:ident $F:ident $x:tt [$out:tt] $class:ident) => {
+        crate::ops::registry::Row::named(stringify!($name))
+    };
+}
+pub(super) use {operator_row, operator_visits, operators};
+
+/// Operators along axes that keep the sizes, each defined as an expression of an expression and axes: methods
+/// of lazy expressions, views and tensors.
+macro_rules! along_axes {
+    ($($rows:tt)*) => {
+        crate::ops::define::along_axes_of_lazy! { $($rows)* }
+        crate::ops::define::along_axes_of_views! { $($rows)* }
+        crate::ops::define::along_axes_of_tensors! { $($rows)* }
+    };
+}
+
+/// The methods of lazy expressions.
+macro_rules! along_axes_of_lazy {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?) = |$x:ident, $axes:ident| $body:block
+    )*) => {
+        impl<'a, T: Float, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Lazy<'a, T, RANK, D, E> { $(
+            #[doc = concat!("As [`Tensor::", stringify!($name), "`], of an expression, in the same pass. Operators applied to the result are fused as well.")]
+            pub fn $name<AXES: Copy>(self, axes: AXES $(, $arg: $type)?) -> Lazy<'a, T, RANK, D, impl Expr<RANK, D, Body: Body<Out = T>>>
+            where
+                Dim<RANK>: HasAxes<AXES>,
+            {
+                let ($x, $axes) = (self.cached(), axes); // the body uses it several times
+                $body
+            }
+
+            #[doc = concat!("As [`", stringify!($name), "`](Lazy::", stringify!($name), "), along an axis known at run time.")]
+            pub fn $of_axis(self, axis: usize $(, $arg: $type)?) -> Lazy<'a, T, RANK, D, impl Expr<RANK, D, Body: Body<Out = T>>> {
+                self.$name(AxisAt(axis) $(, $arg)?)
+            }
+        )* }
+    };
+}
+
+/// The methods of views.
+macro_rules! along_axes_of_views {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?) = |$x:ident, $axes:ident| $body:block
+    )*) => {
+        impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> { $(
+            #[doc = concat!("See [`Tensor::", stringify!($name), "`].")]
+            ///
+            /// # Errors
+            /// As the method of [`Tensor`].
+            pub fn $name<AXES: Copy>(self, axes: AXES $(, $arg: $type)?) -> Result<Tensor<T, RANK, D>>
+            where
+                Dim<RANK>: HasAxes<AXES>,
+            {
+                let ($x, $axes) = (self.lazy(), axes);
+                $body.eval().map_err(|error| error.with_op(stringify!($name)))
+            }
+
+            #[doc = concat!("See [`Tensor::", stringify!($of_axis), "`].")]
+            ///
+            /// # Errors
+            /// As the method of [`Tensor`].
+            pub fn $of_axis(self, axis: usize $(, $arg: $type)?) -> Result<Tensor<T, RANK, D>> {
+                self.$name(AxisAt(axis) $(, $arg)?).map_err(|error| error.with_op(stringify!($of_axis)))
+            }
+
+            #[doc = concat!("See [`Tensor::", stringify!($into), "`].")]
+            ///
+            /// # Errors
+            /// As the method of [`Tensor`].
+            pub fn $into<'o, AXES: Copy>(self, axes: AXES $(, $arg: $type)?, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
+            where
+                Dim<RANK>: HasAxes<AXES>,
+                D: 'o,
+            {
+                let ($x, $axes) = (self.lazy(), axes);
+                $body.eval_at(stringify!($into), Existing(out))
+            }
+        )* }
+    };
+}
+
+/// The methods of tensors, which forward to those of views.
+macro_rules! along_axes_of_tensors {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?) = |$x:ident, $axes:ident| $body:block
+    )*) => {
+        impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            /// [`Error::Unallocated`](crate::Error::Unallocated),
+            /// [`Error::OutOfMemory`](crate::Error::OutOfMemory); [`Error::Axis`](crate::Error::Axis) for
+            /// [`Last`](crate::Last) of rank 0.
+            pub fn $name<AXES: Copy>(&self, axes: AXES $(, $arg: $type)?) -> Result<Self>
+            where
+                Dim<RANK>: HasAxes<AXES>,
+            {
+                self.view().$name(axes $(, $arg)?)
+            }
+
+            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), along an axis known at run time.")]
+            ///
+            /// # Errors
+            /// As the method with axes as a type; [`Error::Axis`](crate::Error::Axis) when the axis does not
+            /// exist.
+            pub fn $of_axis(&self, axis: usize $(, $arg: $type)?) -> Result<Self> {
+                self.view().$of_axis(axis $(, $arg)?)
+            }
+
+            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), into an existing tensor or exclusive view. No allocation of a result.")]
+            ///
+            /// # Errors
+            /// [`Error::Output`](crate::Error::Output) when `out` has other sizes,
+            /// [`Error::Device`](crate::Error::Device), [`Error::Unallocated`](crate::Error::Unallocated),
+            /// [`Error::Shared`](crate::Error::Shared) when `out` has other handles.
+            pub fn $into<'o, AXES: Copy>(&self, axes: AXES $(, $arg: $type)?, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
+            where
+                Dim<RANK>: HasAxes<AXES>,
+                D: 'o,
+            {
+                self.view().$into(axes $(, $arg)?, out)
+            }
+        )* }
+    };
+}
+pub(super) use {along_axes, along_axes_of_lazy, along_axes_of_tensors, along_axes_of_views};
+
+/// Methods of views over numbers, and of tensors through their views, each with a method that writes into
+/// existing memory.
+macro_rules! of_numbers {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident, $into:ident [$($generics:tt)*] ($($arg:ident: $type:ty),*) -> $rank:tt where [$($bound:tt)*]
+        = |$op:ident, $x:ident, $place:ident| $body:expr;
+    )*) => { $(
+        impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+            $(#[$doc])*
+            pub fn $name<$($generics)*>(&self, $($arg: $type),*) -> Result<Tensor<T, $rank, D>> where $($bound)* {
+                self.view().$name($($arg),*)
+            }
+            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), into an existing tensor or exclusive view.")]
+            ///
+            /// # Errors
+            /// As the method that allocates; [`Error::Output`] when `out` has other sizes, [`Error::Shared`]
+            /// when it has other handles.
+            pub fn $into<'o, $($generics)*>(&self, $($arg: $type,)* out: impl IntoViewMut<'o, T, $rank, D>) -> Result<()> where D: 'o, $($bound)* {
+                self.view().$into($($arg,)* out)
+            }
+        }
+        impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
+            #[doc = concat!("See [`Tensor::", stringify!($name), "`].")]
+            ///
+            /// # Errors
+            /// As the method of [`Tensor`].
+            pub fn $name<$($generics)*>(self, $($arg: $type),*) -> Result<Tensor<T, $rank, D>> where $($bound)* {
+                let ($op, $x, $place) = (stringify!($name), self, Allocate);
+                $body
+            }
+            #[doc = concat!("See [`Tensor::", stringify!($into), "`].")]
+            ///
+            /// # Errors
+            /// As the method of [`Tensor`].
+            pub fn $into<'o, $($generics)*>(self, $($arg: $type,)* out: impl IntoViewMut<'o, T, $rank, D>) -> Result<()> where D: 'o, $($bound)* {
+                let ($op, $x, $place) = (stringify!($into), self, Existing(out));
+                $body
+            }
+        }
+    )* };
+}
+pub(super) use of_numbers;

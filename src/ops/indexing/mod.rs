@@ -1,0 +1,14 @@
+//! Elements by index and by mask: read, written, reduced.
+// Imports: nothing.
+
+pub(super) mod gather;
+mod mask;
+pub(super) mod multi_index;
+mod one_hot;
+pub(super) mod scatter;
+mod scatter_reduce;
+
+pub use gather::Indexing;
+pub use multi_index::{IndexingBySeveral, Indices};
+pub use scatter::Replace;
+pub use scatter_reduce::ScatterReduction;

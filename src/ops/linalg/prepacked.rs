@@ -1,0 +1,310 @@
+//! A matrix in the layout that matrix products read, made once for many of them: opaque, blocked, read by its own kernels
+//! alone, by type.
+// Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`.
+
+use crate::device::{Cpu, Device, same_device};
+use crate::dim::Dim;
+use crate::element::{Number, WideningMul};
+use crate::error::{Error, Result, text};
+use crate::expr::IntoView;
+use crate::kernel::{ContractPlan, MAX_GROUP};
+use crate::layout::Layout;
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// A matrix of `T`, packed to stand on the right of matrix products that sum in `OUT`; see [`Tensor::pack`].
+///
+/// Its elements lie as the device's kernels read them: on the CPU in panels, a cache line of columns wide, of the processor's
+/// own units. No index leads to an element, so there is no view of it; [`unpack`](Packed::unpack) brings the matrix back.
+///
+/// # Source
+/// oneDNN calls such a layout opaque and the step to it a reordering, MKL (`gemm_pack`) and FBGEMM (`PackBMatrix`) packing.
+pub struct Packed<T: Number, D: Device = Cpu, OUT: Number = T> {
+    store: Store<T, D>,
+    size: Dim<2>,
+    _out: PhantomData<fn() -> OUT>,
+}
+
+enum Store<T: Number, D: Device> {
+    /// As the device's kernels for `OUT` read it.
+    Blocked(Tensor<u8, 1, D>),
+    /// In rows, where the device reads these as well.
+    Rows(Tensor<T, 2, D>),
+}
+
+impl<T: Number, D: Device, OUT: Number> fmt::Debug for Packed<T, D, OUT> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let layout = if self.is_blocked() { "blocked" } else { "in rows" };
+        let (size, device, nbytes) = (self.size, self.device(), self.nbytes());
+        write!(
+            f,
+            "Packed {} {size} for sums in {}, {layout}, {nbytes} bytes on {device:?}",
+            T::DTYPE,
+            OUT::DTYPE
+        )
+    }
+}
+
+impl<T: Number, D: Device, OUT: Number> Packed<T, D, OUT> {
+    fn new<'b>(op: &'static str, matrix: impl IntoView<'b, T, 2, D>) -> Result<Self>
+    where
+        D: 'b,
+        T: 'b,
+    {
+        let matrix = matrix.into_view();
+        matrix.ensure_allocated(op)?;
+        let (size, device) = (matrix.size(), matrix.device());
+        let Some(nbytes) = device.packed_nbytes::<OUT, T>(size.0) else {
+            return Ok(Packed { store: Store::Rows(matrix.to_contiguous()?), size, _out: PhantomData });
+        };
+        let mut panels = Tensor::<u8, 1, D>::uninit(op, Layout::row_major_of(op, Dim([nbytes]), 1)?, device)?;
+        let (to, leaf, stride) = (panels.try_view_mut(op)?.raw_ptr(), matrix.leaf(), matrix.stride().0);
+        // SAFETY: a ready view with its own strides, and fresh memory of as many bytes as the device asked for.
+        unsafe { device.pack::<OUT, T>(size.0, to.cast(), leaf.slot(&stride))? };
+        Ok(Packed { store: Store::Blocked(panels), size, _out: PhantomData })
+    }
+
+    /// Rows and columns of the matrix.
+    pub fn size(&self) -> Dim<2> {
+        self.size
+    }
+    /// The device.
+    pub fn device(&self) -> &D {
+        match &self.store {
+            Store::Blocked(panels) => panels.device(),
+            Store::Rows(matrix) => matrix.device(),
+        }
+    }
+    /// Bytes that it takes: those of the matrix, with few columns filled up to 64, and two to four times as many where the
+    /// processor multiplies wider numbers than the elements are (16-bit floats, small integers, `pack_wide`).
+    pub fn nbytes(&self) -> usize {
+        match &self.store {
+            Store::Blocked(panels) => panels.nbytes(),
+            Store::Rows(matrix) => matrix.nbytes(),
+        }
+    }
+    /// Whether it is in a layout of the device; if not, the device reads plain rows as well, and these are kept.
+    pub fn is_blocked(&self) -> bool {
+        matches!(self.store, Store::Blocked(_))
+    }
+
+    /// The matrix, in rows: the same elements, copied; NaNs come back as NaNs, quiet ones where 16-bit floats were widened.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn unpack(&self) -> Result<Tensor<T, 2, D>> {
+        let op = "unpack";
+        match &self.store {
+            Store::Rows(matrix) => matrix.copy(),
+            Store::Blocked(panels) => {
+                let layout = Layout::row_major_of(op, self.size, size_of::<T>())?;
+                let mut matrix = Tensor::<T, 2, D>::uninit(op, layout, panels.device())?;
+                let to = matrix.try_view_mut(op)?.raw_ptr();
+                // SAFETY: memory of all elements, in rows; panels of these types and sizes.
+                unsafe { panels.device().unpack::<OUT, T>(self.size.0, to.cast(), panels.raw_ptr().cast())? };
+                Ok(matrix)
+            }
+        }
+    }
+
+    /// `left · self`, for any number of axes before the last.
+    fn product<const RANK: usize, P: Destination<OUT, RANK, D>>(
+        &self,
+        op: &'static str,
+        left: TensorView<'_, T, RANK, D>,
+        place: P,
+    ) -> Result<P::Done> {
+        same_device(op, left.device(), self.device())?;
+        left.ensure_allocated(op)?;
+        let sizes = left.size().0;
+        let [k, n] = self.size.0;
+        let Some((&inner, rows)) = sizes.split_last().filter(|(_, rows)| rows.len() <= MAX_GROUP) else {
+            return Err(Error::Value {
+                op,
+                what: text(format_args!("an operand of rank {RANK}, not 1 to {}", MAX_GROUP + 1)),
+            });
+        };
+        if inner != k {
+            return Err(Error::Inner {
+                op,
+                inner: [inner, k],
+                left: sizes.into(),
+                right: self.size.0.into(),
+            });
+        }
+        let size = Dim(std::array::from_fn(|axis| if axis + 1 == RANK { n } else { sizes[axis] }));
+        place.put(op, Layout::row_major_of(op, size, size_of::<OUT>())?, left.device(), |out| {
+            let (leaf, left_leaf) = (out.leaf(), left.leaf());
+            let (stride, left_stride) = (leaf.layout().stride().0, left.stride().0);
+            let plan = ContractPlan { batch: &[], m: rows, k: &[k], n: &[n] };
+            let (to, from) = (leaf.slot(&stride), left_leaf.slot(&left_stride));
+            match &self.store {
+                Store::Blocked(panels) => {
+                    // SAFETY: a ready view and an exclusive one, with their own strides; panels of these types and sizes.
+                    unsafe {
+                        left.device().contract_packed::<OUT, T>(plan, to, from, panels.raw_ptr().cast())
+                    }
+                }
+                Store::Rows(matrix) => {
+                    let matrix = matrix.view();
+                    let (right, stride) = (matrix.leaf(), matrix.stride().0);
+                    // SAFETY: two ready views and an exclusive one, with their own strides.
+                    unsafe { left.device().contract::<OUT, T, T>(plan, to, from, right.slot(&stride)) }
+                }
+            }
+        })
+    }
+}
+
+impl<T: Number, D: Device> TensorView<'_, T, 2, D> {
+    /// The matrix, packed for the right of many products; see [`Tensor::pack`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn pack(self) -> Result<Packed<T, D>> {
+        Packed::new("pack", self)
+    }
+
+    /// The matrix, packed for products in a wider element; see [`Tensor::pack_wide`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn pack_wide(self) -> Result<Packed<T, D, T::Wide>>
+    where
+        T: WideningMul<T>,
+    {
+        Packed::new("pack_wide", self)
+    }
+}
+
+impl<T: Number, D: Device> Tensor<T, 2, D> {
+    /// The matrix, packed for the right of many products: [`matmul_packed`](Tensor::matmul_packed) then begins with the sums,
+    /// where [`matmul`](Tensor::matmul) brings the matrix into this order each time.
+    ///
+    /// # Shapes
+    /// `[k, n]`, of any strides: weights that stand as `[n, k]` are packed by `weights.transposed().pack()`.
+    ///
+    /// # Cost
+    /// One allocation and one pass. A [`Packed`] is a copy; the matrix may go.
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`], [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let weights = Tensor::from_vec((0..12).map(|i| i as f32).collect(), [3, 4])?;
+    /// let packed = weights.pack()?;
+    /// for row in [[1.0, 0.0, 0.0], [0.0, 2.0, 1.0]] {
+    ///     let x = Tensor::from([row]);
+    ///     assert_eq!(x.matmul_packed(&packed)?, x.matmul(&weights)?); // the same bits
+    /// }
+    /// assert_eq!(packed.unpack()?, weights);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn pack(&self) -> Result<Packed<T, D>> {
+        self.view().pack()
+    }
+
+    /// The matrix, packed for products that sum in a wider element, as [`matmul_wide`](Tensor::matmul_wide) does.
+    ///
+    /// # Errors
+    /// As [`pack`](Tensor::pack).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let packed = Tensor::full([1000, 3], -100_i8, &Cpu)?.pack_wide()?;
+    /// assert_eq!(Tensor::full([2, 1000], 100_i8, &Cpu)?.matmul_packed(&packed)?[[1, 2]], -10_000_000_i32);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn pack_wide(&self) -> Result<Packed<T, D, T::Wide>>
+    where
+        T: WideningMul<T>,
+    {
+        self.view().pack_wide()
+    }
+}
+
+impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
+    /// The product by a packed matrix; see [`Tensor::matmul_packed`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn matmul_packed<OUT: Number>(self, right: &Packed<T, D, OUT>) -> Result<Tensor<OUT, RANK, D>> {
+        right.product("matmul_packed", self, Allocate)
+    }
+
+    /// The product by a packed matrix, into an existing tensor or exclusive view; see [`Tensor::matmul_packed_into`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn matmul_packed_into<'o, OUT: Number>(
+        self,
+        right: &Packed<T, D, OUT>,
+        out: impl IntoViewMut<'o, OUT, RANK, D>,
+    ) -> Result<()>
+    where
+        D: 'o,
+    {
+        right.product("matmul_packed_into", self, Existing(out))
+    }
+}
+
+impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+    /// The matrix product by a matrix that was packed before, by [`pack`](Tensor::pack).
+    ///
+    /// The bits are those of [`matmul`](Tensor::matmul) by [`unpack`](Packed::unpack), for any number of rows.
+    ///
+    /// # Shapes
+    /// `[.., k] · [k, n] → [.., n]`, for 1 to 9 axes.
+    ///
+    /// # Cost
+    /// One allocation of the result. On the CPU the matrix is not brought into another order, except for products of at most 16 rows,
+    /// columns and terms, which read rows.
+    ///
+    /// # Errors
+    /// [`Error::Inner`] when the inner sizes differ; [`Error::Value`] for rank 0 or more than 9; [`Error::Device`],
+    /// [`Error::Unallocated`], [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let packed = Tensor::from([[1, 2], [3, 4]]).pack()?;
+    /// let x = Tensor::from([[[1, 0]], [[0, 1]], [[1, 1]]]); // three matrices of one row
+    /// assert_eq!(x.matmul_packed(&packed)?.to_vec()?, [1, 2, 3, 4, 4, 6]);
+    /// let error = Tensor::from([1, 2, 3]).matmul_packed(&packed).unwrap_err();
+    /// assert_eq!(error.to_string(), "matmul_packed: inner sizes 3 and 2 differ: [3] · [2, 2]");
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn matmul_packed<OUT: Number>(&self, right: &Packed<T, D, OUT>) -> Result<Tensor<OUT, RANK, D>> {
+        self.view().matmul_packed(right)
+    }
+
+    /// As [`matmul_packed`](Tensor::matmul_packed), into an existing tensor or exclusive view. No allocation of a result.
+    ///
+    /// # Errors
+    /// As [`matmul_packed`](Tensor::matmul_packed); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has
+    /// other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let packed = Tensor::from([[1, 2], [3, 4]]).pack()?;
+    /// let mut y = Tensor::from([[0, 0]]);
+    /// Tensor::from([[1, 1]]).matmul_packed_into(&packed, &mut y)?;
+    /// assert_eq!(y, Tensor::from([[4, 6]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn matmul_packed_into<'o, OUT: Number>(
+        &self,
+        right: &Packed<T, D, OUT>,
+        out: impl IntoViewMut<'o, OUT, RANK, D>,
+    ) -> Result<()>
+    where
+        D: 'o,
+    {
+        self.view().matmul_packed_into(right, out)
+    }
+}

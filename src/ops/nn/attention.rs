@@ -1,0 +1,465 @@
+//! Scaled dot-product attention, block by block of queries: the whole matrix of scores never exists.
+// Imports: `error`, `dim`, `layout`, `scalar`, `device`, `tensor`, `expr`, `ops`.
+
+use super::attention_scores::{
+    AndInfinite, AttentionFloat, Biased, Capped, FiniteOrZero, IsBeyond, IsVisible, Seen, Share, Weight,
+};
+use crate::device::{Device, same_device};
+use crate::dim::{All, Axis, Dim};
+use crate::error::{Error, Result, text};
+use crate::expr::{Elementwise as _, IntoView, apply, apply_in_place, apply_into};
+use crate::layout::Layout;
+use crate::ops::linalg::matmul::labelled;
+use crate::ops::{Cast as _, Comparisons as _, Reductions as _};
+use crate::scalar::DType;
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
+use std::marker::PhantomData;
+
+/// How attention scales its scores and what it may see.
+///
+/// # Examples
+/// ```
+/// use rankform::ops::Attention;
+/// let attention = Attention::new().causal(true).scale(0.125);
+/// assert_eq!((attention.causal, attention.scale), (true, Some(0.125)));
+/// ```
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Attention {
+    /// What scores are multiplied by, a positive number; `1/√d` when it is `None`.
+    pub scale: Option<f64>,
+    /// Whether query `i` sees only keys up to `i`.
+    pub causal: bool,
+    /// What scaled scores are held inside of, on both sides of 0, smoothly: `cap · tanh(score / cap)`.
+    pub softcap: Option<f64>,
+}
+
+impl Attention {
+    /// Scores scaled by `1/√d`, every key visible.
+    pub const fn new() -> Self {
+        Attention { scale: None, causal: false, softcap: None }
+    }
+    /// With another scale.
+    pub const fn scale(self, scale: f64) -> Self {
+        Attention { scale: Some(scale), ..self }
+    }
+    /// Whether query `i` sees only keys up to `i`.
+    pub const fn causal(self, causal: bool) -> Self {
+        Attention { causal, ..self }
+    }
+    /// With scaled scores held inside ±`cap`, a positive number.
+    pub const fn softcap(self, cap: f64) -> Self {
+        Attention { softcap: Some(cap), ..self }
+    }
+}
+
+/// Values of which some are infinite or NaN: the others, and where these are, to be added for the queries that see them.
+struct Infinities<T, D: Device> {
+    finite: Tensor<T, 4, D>,
+    above: Tensor<f32, 4, D>,
+    below: Tensor<f32, 4, D>,
+}
+
+impl<T: AttentionFloat, D: Device> Infinities<T, D> {
+    fn of(v: TensorView<'_, T, 4, D>) -> Result<Self> {
+        Ok(Infinities {
+            finite: v.map(FiniteOrZero)?,
+            above: v.map(IsBeyond::<1>)?,
+            below: v.map(IsBeyond::<-1>)?,
+        })
+    }
+
+    /// Adds those of the first `seen` keys to the rows of queries that see them.
+    fn add(
+        &self,
+        op: &'static str,
+        visible: &Tensor<f32, 5, D>,
+        seen: usize,
+        out: &mut TensorViewMut<'_, T, 5, D>,
+    ) -> Result<()> {
+        let count = |ones: &Tensor<f32, 4, D>| -> Result<Tensor<f32, 5, D>> {
+            labelled(
+                op,
+                [b"bhgqk", b"bhke", b"bhgqe"],
+                visible.view(),
+                ones.slice_axis(2, 0..seen, 1)?,
+                Allocate,
+            )
+        };
+        out.zip_in_place(AndInfinite::<1>, &count(&self.above)?)?;
+        out.zip_in_place(AndInfinite::<-1>, &count(&self.below)?)
+    }
+}
+
+/// Scores that are held at once, at most, where a block of queries has more than `FEWEST`.
+const SCORES: usize = 1 << 20;
+const FEWEST: usize = 16;
+
+impl<T: AttentionFloat, D: Device> Tensor<T, 4, D> {
+    /// Scaled dot-product attention: `softmax(scale · q · kᵀ) · v` for every batch and head.
+    ///
+    /// Stable: the largest score of each query is taken off before `exp`. Scores and sums are f32 (f64 for f64); 16-bit
+    /// weights are rounded once before they multiply `v`. A query that sees no key gives 0. Infinities and NaN
+    /// in values that a query does not see do not reach it; one that it sees counts, however small its weight.
+    ///
+    /// # Shapes
+    /// `q [b, h, queries, d]`, `k [b, g, keys, d]`, `v [b, g, keys, e]` → `[b, h, queries, e]`; sizes of 1 of `b`, `h` and `g`
+    /// stretch, in any operand. Where `h` is a multiple of `g`, `h / g` heads of queries that follow each other share a head of keys
+    /// and values: grouped-query attention. `mask [b, h, queries, keys]`, `true` where a query sees a key; sizes of 1 stretch.
+    ///
+    /// # Cost
+    /// Two products, and a look at the result where keys are hidden, which waits for the device. Queries go in blocks, whose scores alone are held: memory grows with the number of keys, not with
+    /// its product with the queries. With `causal`, keys that no query of a block sees are left out.
+    ///
+    /// # Errors
+    /// [`Error::Inner`] when `d` differs, [`Error::Sizes`] for other sizes, [`Error::Value`] unless the scale is positive,
+    /// [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::Attention;
+    /// let q = Tensor::<f32, 4>::ones([2, 4, 10, 8], &Cpu)?;
+    /// let v = Tensor::from_fn([2, 1, 10, 3], |[_, _, key, _]| key as f32, &Cpu)?;
+    /// let y = q.attention(&q, &v, None, Attention::new().causal(true))?; // equal scores: the mean of what is seen
+    /// assert_eq!((y.size(), y[[0, 0, 0, 0]], y[[1, 3, 9, 2]]), (dim![2, 4, 10, 3], 0.0, 4.5));
+    ///
+    /// let (k, v) = (Tensor::ones([2, 2, 10, 8], &Cpu)?, Tensor::from_fn([1, 2, 10, 1], |[_, head, ..]| head as f32, &Cpu)?);
+    /// let y = q.attention(&k, &v, None, Attention::new())?; // two heads of keys for four of queries
+    /// assert_eq!(y.slice((1, .., 0, 0))?.to_vec()?, [0.0, 0.0, 1.0, 1.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    ///
+    /// # Source
+    /// Vaswani et al. 2017; Ainslie et al. 2023 for grouped queries; Milakov, Gimelshein 2018 for the blocks.
+    pub fn attention<'b>(
+        &self,
+        keys: impl IntoView<'b, T, 4, D>,
+        values: impl IntoView<'b, T, 4, D>,
+        mask: Option<TensorView<'_, bool, 4, D>>,
+        attention: Attention,
+    ) -> Result<Self>
+    where
+        T: 'b,
+        D: 'b,
+    {
+        self.view().attention(keys, values, mask, attention)
+    }
+
+    /// As [`attention`](Tensor::attention), into an existing tensor or exclusive view, of any strides.
+    ///
+    /// # Errors
+    /// As [`attention`](Tensor::attention); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    pub fn attention_into<'b, 'o>(
+        &self,
+        keys: impl IntoView<'b, T, 4, D>,
+        values: impl IntoView<'b, T, 4, D>,
+        mask: Option<TensorView<'_, bool, 4, D>>,
+        attention: Attention,
+        out: impl IntoViewMut<'o, T, 4, D>,
+    ) -> Result<()>
+    where
+        T: 'b + 'o,
+        D: 'b + 'o,
+    {
+        self.view().attention_into(keys, values, mask, attention, out)
+    }
+
+    /// [`attention`](Tensor::attention) with a number added to each scaled score: `softmax(scale · q · kᵀ + bias) · v`, for
+    /// positions that count relative to each other. A bias of −∞ hides a key.
+    ///
+    /// # Shapes
+    /// As there; `bias [b, h, queries, keys]`, of which sizes of 1 stretch.
+    ///
+    /// # Cost
+    /// As there, and one pass over the scores.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let q = Tensor::<f64, 4>::zeros([1, 1, 1, 4], &Cpu)?;
+    /// let v = Tensor::from([[[[1.0], [5.0], [9.0]]]]);
+    /// let bias = Tensor::from([[[[0.0, f64::ln(3.0), f64::NEG_INFINITY]]]]);
+    /// let y = q.attention_biased(&Tensor::zeros([1, 1, 3, 4], &Cpu)?, &v, &bias, Attention::new())?;
+    /// assert!((y.item()? - 4.0).abs() < 1e-14); // (1 · 1 + 3 · 5) / 4
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    ///
+    /// # Source
+    /// PyTorch's `attn_mask` of numbers; Press et al. 2022.
+    #[doc(alias = "attn_mask")]
+    pub fn attention_biased<'b>(
+        &self,
+        keys: impl IntoView<'b, T, 4, D>,
+        values: impl IntoView<'b, T, 4, D>,
+        bias: impl IntoView<'b, T, 4, D>,
+        attention: Attention,
+    ) -> Result<Self>
+    where
+        T: 'b,
+        D: 'b,
+    {
+        self.view().attention_biased(keys, values, bias, attention)
+    }
+
+    /// As [`attention_biased`](Tensor::attention_biased), into an existing tensor or exclusive view, of any strides.
+    ///
+    /// # Errors
+    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    pub fn attention_biased_into<'b, 'o>(
+        &self,
+        keys: impl IntoView<'b, T, 4, D>,
+        values: impl IntoView<'b, T, 4, D>,
+        bias: impl IntoView<'b, T, 4, D>,
+        attention: Attention,
+        out: impl IntoViewMut<'o, T, 4, D>,
+    ) -> Result<()>
+    where
+        T: 'b + 'o,
+        D: 'b + 'o,
+    {
+        self.view().attention_biased_into(keys, values, bias, attention, out)
+    }
+}
+
+impl<T: AttentionFloat, D: Device> TensorView<'_, T, 4, D> {
+    /// Scaled dot-product attention; see [`Tensor::attention`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn attention<'b>(
+        self,
+        keys: impl IntoView<'b, T, 4, D>,
+        values: impl IntoView<'b, T, 4, D>,
+        mask: Option<TensorView<'_, bool, 4, D>>,
+        attention: Attention,
+    ) -> Result<Tensor<T, 4, D>>
+    where
+        T: 'b,
+        D: 'b,
+    {
+        attend("attention", [self, keys.into_view(), values.into_view()], (mask, None), attention, Allocate)
+    }
+
+    /// Attention into an existing tensor or exclusive view; see [`Tensor::attention_into`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn attention_into<'b, 'o>(
+        self,
+        keys: impl IntoView<'b, T, 4, D>,
+        values: impl IntoView<'b, T, 4, D>,
+        mask: Option<TensorView<'_, bool, 4, D>>,
+        attention: Attention,
+        out: impl IntoViewMut<'o, T, 4, D>,
+    ) -> Result<()>
+    where
+        T: 'b + 'o,
+        D: 'b + 'o,
+    {
+        attend(
+            "attention_into",
+            [self, keys.into_view(), values.into_view()],
+            (mask, None),
+            attention,
+            Existing(out),
+        )
+    }
+
+    /// Attention with a bias of its scores; see [`Tensor::attention_biased`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn attention_biased<'b>(
+        self,
+        keys: impl IntoView<'b, T, 4, D>,
+        values: impl IntoView<'b, T, 4, D>,
+        bias: impl IntoView<'b, T, 4, D>,
+        attention: Attention,
+    ) -> Result<Tensor<T, 4, D>>
+    where
+        T: 'b,
+        D: 'b,
+    {
+        attend(
+            "attention_biased",
+            [self, keys.into_view(), values.into_view()],
+            (None, Some(bias.into_view())),
+            attention,
+            Allocate,
+        )
+    }
+
+    /// Attention with a bias into an existing tensor or exclusive view; see [`Tensor::attention_biased_into`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn attention_biased_into<'b, 'o>(
+        self,
+        keys: impl IntoView<'b, T, 4, D>,
+        values: impl IntoView<'b, T, 4, D>,
+        bias: impl IntoView<'b, T, 4, D>,
+        attention: Attention,
+        out: impl IntoViewMut<'o, T, 4, D>,
+    ) -> Result<()>
+    where
+        T: 'b + 'o,
+        D: 'b + 'o,
+    {
+        let op = "attention_biased_into";
+        attend(
+            op,
+            [self, keys.into_view(), values.into_view()],
+            (None, Some(bias.into_view())),
+            attention,
+            Existing(out),
+        )
+    }
+}
+
+/// What stands beside the scores, by groups of heads.
+fn beside_scores<'x, T, D: Device>(
+    op: &'static str,
+    x: TensorView<'x, T, 4, D>,
+    device: &D,
+    whole: Dim<4>,
+    parts: Dim<5>,
+) -> Result<TensorView<'x, T, 5, D>> {
+    same_device(op, device, x.device())?;
+    x.ensure_allocated(op)?;
+    x.broadcast_to(whole).and_then(|x| x.reshape(parts)).map_err(|error| error.with_op(op))
+}
+
+fn attend<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
+    op: &'static str,
+    [q, k, v]: [TensorView<'_, T, 4, D>; 3],
+    (mask, bias): (Option<TensorView<'_, bool, 4, D>>, Option<TensorView<'_, T, 4, D>>),
+    attention: Attention,
+    place: P,
+) -> Result<P::Done> {
+    same_device(op, q.device(), k.device())?;
+    same_device(op, q.device(), v.device())?;
+    for operand in [q, k, v] {
+        operand.ensure_allocated(op)?;
+    }
+    let (Dim([qb, qh, queries, d]), Dim([kb, kh, count, kd]), Dim([vb, vh, vcount, e])) =
+        (q.size(), k.size(), v.size());
+    if kd != d {
+        return Err(Error::Inner { op, inner: [d, kd], left: q.size().0.into(), right: k.size().0.into() });
+    }
+    let apart = |left: Dim<4>, right: Dim<4>| Error::Sizes { op, left: left.0.into(), right: right.0.into() };
+    let joint = |a: usize, b: usize| if a == b || b == 1 { Some(a) } else { (a == 1).then_some(b) };
+    let both = (joint(kb, vb), joint(kh, vh), vcount == count);
+    let (Some(stored), Some(heads), true) = both else { return Err(apart(k.size(), v.size())) };
+    // Each head of keys and values serves as many heads of queries.
+    let group = if qh == 1 || heads == 0 { 1 } else { qh / heads };
+    let (Some(b), true) = (joint(qb, stored), qh == 1 || qh == group * heads) else {
+        return Err(apart(q.size(), if kb == stored && kh == heads { k.size() } else { v.size() }));
+    };
+    let h = group * heads;
+    let whole = Dim([b, h, queries, count]);
+    let parts = Dim([b, heads, group, queries, count]);
+    let mask = mask.map(|mask| beside_scores(op, mask, q.device(), whole, parts)).transpose()?;
+    let bias = bias.map(|bias| beside_scores(op, bias, q.device(), whole, parts)).transpose()?;
+    let q = q.broadcast_to([b, h, queries, d])?.reshape([b, heads, group, queries, d])?;
+    let (k, v) = (k.broadcast_to([b, heads, count, d])?, v.broadcast_to([b, heads, count, e])?);
+    let scale = attention.scale.unwrap_or(1.0 / (d.max(1) as f64).sqrt());
+    if !(scale > 0.0 && scale.is_finite()) {
+        return Err(Error::Value {
+            op,
+            what: text(format_args!("the scale {scale} is not a positive number")),
+        });
+    }
+    if let Some(cap) = attention.softcap.filter(|cap| !(*cap > 0.0 && cap.is_finite())) {
+        return Err(Error::Value { op, what: text(format_args!("the cap {cap} is not a positive number")) });
+    }
+    // A power of two goes to the queries, exactly but for subnormal numbers, so that no score overflows which its scale would bring back.
+    let power = 2f64.powi(scale.log2().floor() as i32).clamp(f64::from(f32::MIN_POSITIVE), 1.0);
+    // The scores of f16 are far inside f32.
+    let power = if T::DTYPE == DType::F16 { 1.0 } else { power };
+    // What is beyond the numbers of scores is their largest or smallest: 0 · ∞ and 0 / 0 would be NaN.
+    let (least, most) =
+        (<T::Score as num_traits::Float>::min_positive_value(), <T::Score as num_traits::Float>::max_value());
+    let number =
+        |x: f64| num_traits::clamp(<T::Score as num_traits::NumCast>::from(x).unwrap_or(most), least, most);
+    let cap = attention.softcap.map(number).filter(|cap| *cap < most);
+    let (scale, power_of_queries) =
+        (number(scale / power), <T as num_traits::NumCast>::from(power).unwrap_or_else(num_traits::One::one));
+    let size = Dim([b, h, queries, e]);
+    // Called at one place, so that it is compiled once.
+    let attend = |out: &mut TensorViewMut<'_, T, 5, D>, hidden: &Option<Infinities<T, D>>| -> Result<()> {
+        let finite = hidden.as_ref().map_or(v, |hidden| hidden.finite.view());
+        let row = b.saturating_mul(h).saturating_mul(count).max(1);
+        let block = (SCORES / row).max(FEWEST);
+        for first in (0..queries).step_by(block) {
+            let end = queries.min(first + block);
+            let seen = if attention.causal { count.min(end) } else { count };
+            let (q, k, v) = (
+                q.slice_axis(3, first..end, 1)?,
+                k.slice_axis(2, 0..seen, 1)?,
+                finite.slice_axis(2, 0..seen, 1)?,
+            );
+            let scaled = if power < 1.0 { Some((q.lazy() * power_of_queries).eval()?) } else { None };
+            let q = scaled.as_ref().map_or(q, Tensor::view);
+            let mut scores: Tensor<T::Score, 5, D> =
+                labelled(op, [b"bhgqd", b"bhkd", b"bhgqk"], q, k, Allocate)?;
+            let mut scale = scale;
+            if let Some(cap) = cap {
+                apply_in_place(Capped, (&mut scores,), (scale, cap))?;
+                scale = number(1.0);
+            }
+            if let Some(bias) = bias {
+                let bias = bias.slice_axis(3, first..end, 1)?.slice_axis(4, 0..seen, 1)?;
+                apply_in_place(Biased::<T>(PhantomData), (&mut scores,), (bias, scale))?;
+                scale = number(1.0);
+            }
+            if let Some(mask) = mask {
+                scores.zip_in_place(Seen, mask.slice_axis(3, first..end, 1)?.slice_axis(4, 0..seen, 1)?)?;
+            }
+            if attention.causal && seen > first {
+                let index = |from: usize, to: usize| Tensor::arange(from as i64, to as i64, 1, q.device());
+                let (rows, columns) = (index(first, end)?, index(0, seen)?);
+                let rows = rows.insert_axis(Axis::<1>);
+                scores.zip_in_place(Seen, columns.lift::<5>().lazy().less_equal(rows.lift()))?;
+            }
+            let largest = scores.max(Axis::<4>)?;
+            let visible = hidden.as_ref().map(|_| scores.map(IsVisible)).transpose()?;
+            let weights: Tensor<T, 5, D> =
+                apply(Weight::<T>(PhantomData), (&scores, largest.insert_axis(Axis::<4>), scale))?;
+            drop(scores);
+            let total = weights.lazy().cast::<T::Score>().sum(Axis::<4>)?;
+            let sums: Tensor<T::Score, 5, D> =
+                labelled(op, [b"bhgqk", b"bhke", b"bhgqe"], weights.view(), v, Allocate)?;
+            let part = out.reborrow().slice_axis(3, first..end, 1)?;
+            apply_into(Share::<T>(PhantomData), (&sums, total.insert_axis(Axis::<4>)), part)?;
+            if let (Some(hidden), Some(visible)) = (hidden, visible) {
+                hidden.add(op, &visible, seen, &mut out.reborrow().slice_axis(3, first..end, 1)?)?;
+            }
+        }
+        Ok(())
+    };
+    place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, q.device(), |out| {
+        if count == 0 {
+            return out.fill(T::zero());
+        }
+        let (hides, mut hidden) = (mask.is_some() || bias.is_some() || attention.causal, None);
+        let mut out = out.reborrow().reshape([b, heads, group, queries, e])?;
+        loop {
+            attend(&mut out, &hidden)?;
+            // The product takes 0 · ∞ for what is hidden, which is NaN: then once more, with infinities apart.
+            if hidden.is_some() || !hides || all_finite(out.as_view())? || all_finite(v)? {
+                return Ok(());
+            }
+            hidden = Some(Infinities::of(v)?);
+        }
+    })
+}
+
+/// Whether all elements are finite numbers; taken for true where that cannot be asked: there is no data, or a graph is recorded.
+fn all_finite<T: AttentionFloat, const RANK: usize, D: Device>(
+    x: TensorView<'_, T, RANK, D>,
+) -> Result<bool> {
+    Ok(x.lazy().is_finite().all(All)?.item().unwrap_or(true))
+}

@@ -1,0 +1,152 @@
+//! Operators on the scores, weights and values of attention.
+// Imports: `scalar`, `element`, `kernel`.
+
+use crate::element::{Compute, Float};
+use crate::element::{bf16, f16};
+use crate::kernel::{Op, OpMany};
+use crate::scalar::{Lane, Lanes};
+use std::marker::PhantomData;
+
+/// An element that attention works on, and what its scores are kept in: f32, or f64 for f64.
+pub trait AttentionFloat: Float {
+    /// The element of scores.
+    type Score: Float;
+}
+impl AttentionFloat for f16 {
+    type Score = f32;
+}
+impl AttentionFloat for bf16 {
+    type Score = f32;
+}
+impl AttentionFloat for f32 {
+    type Score = f32;
+}
+impl AttentionFloat for f64 {
+    type Score = f64;
+}
+
+/// `cap · tanh(score · scale / cap)`.
+#[derive(Clone, Copy)]
+pub(super) struct Capped;
+impl<S: Float> OpMany<(S, S, S)> for Capped {
+    const NAME: &'static str = "attention";
+    type Out = (S,);
+    #[inline(always)]
+    fn call<L: Lanes>(
+        (score, scale, cap): (Lane<L, Compute<S>>, Lane<L, Compute<S>>, Lane<L, Compute<S>>),
+    ) -> (Lane<L, Compute<S>>,) {
+        ((score * scale / cap).tanh() * cap,)
+    }
+}
+
+/// `score · scale + bias`.
+#[derive(Clone, Copy)]
+pub(super) struct Biased<T>(pub(super) PhantomData<fn() -> T>);
+impl<T: AttentionFloat> OpMany<(T::Score, T, T::Score)> for Biased<T> {
+    const NAME: &'static str = "attention";
+    type Out = (T::Score,);
+    #[inline(always)]
+    fn call<L: Lanes>(
+        (score, bias, scale): (Lane<L, Compute<T::Score>>, Lane<L, Compute<T>>, Lane<L, Compute<T::Score>>),
+    ) -> (Lane<L, Compute<T::Score>>,) {
+        let bias = bias.cast();
+        // What is hidden is so whatever its score, which may be infinite or NaN.
+        (bias.eq(Lane::lowest()).select(bias, score.mul_add(scale, bias)),)
+    }
+}
+
+/// A score that is not to be seen becomes −∞.
+#[derive(Clone, Copy)]
+pub(super) struct Seen;
+impl<S: Float> Op<(S, bool)> for Seen {
+    const NAME: &'static str = "attention";
+    type Out = S;
+    #[inline(always)]
+    fn call<L: Lanes>((score, seen): (Lane<L, Compute<S>>, Lane<L, bool>)) -> Lane<L, Compute<S>> {
+        seen.select(score, Lane::lowest())
+    }
+}
+
+/// 1 for a score that is seen, 0 for −∞.
+#[derive(Clone, Copy)]
+pub(super) struct IsVisible;
+impl<S: Float> Op<(S,)> for IsVisible {
+    const NAME: &'static str = "attention";
+    type Out = f32;
+    #[inline(always)]
+    fn call<L: Lanes>((score,): (Lane<L, Compute<S>>,)) -> Lane<L, f32> {
+        score.eq(Lane::lowest()).select(Lane::zero(), Lane::one())
+    }
+}
+
+/// `e^((score − largest) · scale)`, as an element `T`; 0 where nothing is seen.
+#[derive(Clone, Copy)]
+pub(super) struct Weight<T>(pub(super) PhantomData<fn() -> T>);
+impl<T: AttentionFloat> Op<(T::Score, T::Score, T::Score)> for Weight<T> {
+    const NAME: &'static str = "attention";
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>(
+        (score, largest, scale): (
+            Lane<L, Compute<T::Score>>,
+            Lane<L, Compute<T::Score>>,
+            Lane<L, Compute<T::Score>>,
+        ),
+    ) -> Lane<L, Compute<T>> {
+        let nothing = largest.eq(Lane::lowest());
+        ((score - nothing.select(Lane::zero(), largest)) * scale).exp().cast()
+    }
+}
+
+/// A sum over the sum of its weights; 0 where nothing is seen.
+#[derive(Clone, Copy)]
+pub(super) struct Share<T>(pub(super) PhantomData<fn() -> T>);
+impl<T: AttentionFloat> Op<(T::Score, T::Score)> for Share<T> {
+    const NAME: &'static str = "attention";
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>(
+        (sum, weights): (Lane<L, Compute<T::Score>>, Lane<L, Compute<T::Score>>),
+    ) -> Lane<L, Compute<T>> {
+        let nothing = weights.eq(Lane::zero());
+        (sum / nothing.select(Lane::one(), weights)).cast()
+    }
+}
+
+/// A number; 0 for infinities and NaN.
+#[derive(Clone, Copy)]
+pub(super) struct FiniteOrZero;
+impl<T: Float> Op<(T,)> for FiniteOrZero {
+    const NAME: &'static str = "attention";
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>((x,): (Lane<L, Compute<T>>,)) -> Lane<L, Compute<T>> {
+        x.abs().lt(Lane::highest()).select(x, Lane::zero())
+    }
+}
+
+/// 1 for an infinity of this sign and for NaN, 0 for others.
+#[derive(Clone, Copy)]
+pub(super) struct IsBeyond<const SIGN: i64>;
+impl<T: Float, const SIGN: i64> Op<(T,)> for IsBeyond<SIGN> {
+    const NAME: &'static str = "attention";
+    type Out = f32;
+    #[inline(always)]
+    fn call<L: Lanes>((x,): (Lane<L, Compute<T>>,)) -> Lane<L, f32> {
+        let beyond = (x * SIGN).eq(Lane::highest()) | x.is_nan();
+        beyond.select(Lane::one(), Lane::zero())
+    }
+}
+
+/// A sum, and so many infinities of this sign more.
+#[derive(Clone, Copy)]
+pub(super) struct AndInfinite<const SIGN: i64>;
+impl<T: Float, const SIGN: i64> Op<(T, f32)> for AndInfinite<SIGN> {
+    const NAME: &'static str = "attention";
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>((x, count): (Lane<L, Compute<T>>, Lane<L, f32>)) -> Lane<L, Compute<T>> {
+        let infinity = Lane::<L, Compute<T>>::highest() * SIGN;
+        count.gt(Lane::zero()).select(x + infinity, x)
+    }
+}

@@ -1,0 +1,566 @@
+//! Losses: what predictions miss targets by. Of each element or each row; a sum or a mean is one more word, in the same
+//! pass: `x.lazy().mse_loss(&y).mean(All)`.
+// Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+
+use crate::device::{Device, same_device};
+use crate::dim::{All, Axis, Dim};
+use crate::element::Float;
+use crate::error::{Error, Result, text};
+use crate::expr::{IntoView, Zip as _};
+use crate::kernel::Op;
+use crate::ops::axes::{sizes_along, with_size};
+use crate::ops::define::operators;
+use crate::ops::indexing::gather::gather;
+use crate::ops::{
+    Arithmetic as _, Cast as _, Comparisons as _, Indexing as _, Math as _, Reductions as _, Sum,
+};
+use crate::rank::RemoveAxes;
+use crate::scalar::{Lane, Lanes, Real};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
+
+/// `−(share of the target) · ln p` of one side, where a logarithm counts as −100 at least, as PyTorch has it.
+#[inline(always)]
+fn held<L: Lanes, P: Real>(log: Lane<L, P>) -> Lane<L, P> {
+    log.lt(-100.0).select(-100.0, log)
+}
+
+operators! {
+    /// Losses of predictions and targets, elementwise; `self` is the prediction.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (x, y) = (Tensor::from([1.0, 2.0, 5.0]), Tensor::from([1.0, 4.0, 4.0]));
+    /// assert_eq!(x.mse_loss(&y)?.to_vec()?, [0.0, 4.0, 1.0]);
+    /// assert_eq!(x.lazy().l1_loss(&y).mean(All)?.item()?, 1.0);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub trait Losses;
+    /// `(x − y)²`.
+    fn mse_loss = MseLoss(x, y) where Float { (x - y) * (x - y) }
+    /// `|x − y|`.
+    fn l1_loss = L1Loss(x, y) where Float { (x - y).abs() }
+    /// `−y · ln x − (1 − y) · ln(1 − x)` of a probability `x`; a logarithm counts as −100 at least.
+    fn binary_cross_entropy = BinaryCrossEntropy(x, y) where Float {
+        (y - 1.0) * held((-x).ln_1p()) - y * held(x.ln())
+    }
+    /// The same of `sigmoid(x)`, exact in both tails: `max(x, 0) − x · y + ln(1 + e^(−|x|))`.
+    fn binary_cross_entropy_with_logits = BinaryCrossEntropyWithLogits(x, y) where Float {
+        // Both sides of 0 are one function, and so are their slopes, as |x| and max(x, 0) have none there.
+        let positive = x.gt(Lane::zero());
+        let share = positive.select(1.0 - y, -y);
+        // 0 · ∞ is the limit 0 here.
+        let limit = share.eq(Lane::zero()) & x.abs().eq(Lane::highest());
+        let line = limit.select(Lane::zero(), share * x);
+        line + positive.select(-x, x).exp().ln_1p()
+    }
+    /// The term of Kullback and Leibler's divergence, `y · (ln y − x)`, of a log-probability `x`; 0 where `y` is 0.
+    fn kl_div = KlDiv(x, y) where Float { y.eq(Lane::zero()).select(Lane::zero(), y * (y.ln() - x)) }
+    /// The same of a target that is a log-probability too: `e^y · (y − x)`.
+    fn kl_div_log_target = KlDivLogTarget(x, y) where Float {
+        let share = y.exp();
+        share.eq(Lane::zero()).select(Lane::zero(), share * (y - x))
+    }
+}
+
+/// A share of a value: 0 where the share is 0, of infinity too, which is the limit of every `y · ln p`.
+#[derive(Clone, Copy, Debug)]
+struct Share;
+
+impl<T: Float> Op<(T, T)> for Share {
+    const NAME: &'static str = "share";
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>((value, share): (Lane<L, T::Compute>, Lane<L, T::Compute>)) -> Lane<L, T::Compute> {
+        share.eq(Lane::zero()).select(Lane::zero(), value * share)
+    }
+}
+
+/// How losses by classes count: weights of the classes, a class that is left out, smoothed labels.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// use rankform::ops::ClassLoss;
+/// let weight = Tensor::from([1.0, 2.0]);
+/// let plan = ClassLoss::new().weight(weight.view()).ignore(-1).smoothing(0.1);
+/// assert_eq!((plan.ignore, plan.smoothing), (-1, 0.1));
+/// ```
+#[derive(Clone, Copy)]
+pub struct ClassLoss<'a, T, D: Device> {
+    /// One weight a class; 1 each without.
+    pub weight: Option<TensorView<'a, T, 1, D>>,
+    /// The target that counts for nothing.
+    pub ignore: i64,
+    /// The share of a target that goes to all classes alike.
+    pub smoothing: f64,
+}
+
+impl<'a, T, D: Device> ClassLoss<'a, T, D> {
+    /// No weights, no smoothing; −100 is left out.
+    pub const fn new() -> Self {
+        ClassLoss { weight: None, ignore: -100, smoothing: 0.0 }
+    }
+    /// With a weight for each class.
+    pub fn weight(self, weight: TensorView<'a, T, 1, D>) -> Self {
+        ClassLoss { weight: Some(weight), ..self }
+    }
+    /// With another target that is left out.
+    pub fn ignore(self, ignore: i64) -> Self {
+        ClassLoss { ignore, ..self }
+    }
+    /// With smoothed labels.
+    pub fn smoothing(self, smoothing: f64) -> Self {
+        ClassLoss { smoothing, ..self }
+    }
+    /// Whether it is a plan for so many classes.
+    fn suits(&self, op: &'static str, classes: usize, device: &D) -> Result<()> {
+        if let Some(weight) = self.weight {
+            same_device(op, device, weight.device())?;
+            weight.ensure_allocated(op)?;
+            if weight.numel() != classes {
+                return Err(Error::Value {
+                    op,
+                    what: text(format_args!("{} weights of {classes} classes", weight.numel())),
+                });
+            }
+        }
+        if !(0.0..=1.0).contains(&self.smoothing) {
+            return Err(Error::Value {
+                op,
+                what: text(format_args!("a smoothing of {}, not from 0 to 1", self.smoothing)),
+            });
+        }
+        Ok(())
+    }
+}
+
+impl<T, D: Device> Default for ClassLoss<'_, T, D> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The mean of the losses of log-probabilities: `Σ loss / Σ weight`, in f64.
+fn mean_loss<
+    T: Float,
+    const A: usize,
+    const RANK: usize,
+    const M: usize,
+    D: Device,
+    P: Destination<T, 0, D>,
+>(
+    op: &'static str,
+    logs: TensorView<'_, T, RANK, D>,
+    target: TensorView<'_, i64, M, D>,
+    plan: ClassLoss<'_, T, D>,
+    place: P,
+) -> Result<P::Done>
+where
+    Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+{
+    let (losses, weights): (Tensor<T, M, D>, _) =
+        class_losses::<T, A, RANK, M, D, _>(op, logs, target, plan, Allocate)?;
+    let total = losses.lazy().cast::<f64>().sum(All)?;
+    let weight = weights.lazy().cast::<f64>().sum(All)?;
+    (total.lazy() / &weight).cast::<T>().eval_at(op, place)
+}
+
+/// A number as an element.
+fn number<T: Float>(value: f64) -> T {
+    T::from(value).unwrap_or(T::zero())
+}
+
+/// The losses of log-probabilities, classes along axis `A`, and what each weighs.
+fn class_losses<
+    T: Float,
+    const A: usize,
+    const RANK: usize,
+    const M: usize,
+    D: Device,
+    P: Destination<T, M, D>,
+>(
+    op: &'static str,
+    logs: TensorView<'_, T, RANK, D>,
+    target: TensorView<'_, i64, M, D>,
+    plan: ClassLoss<'_, T, D>,
+    place: P,
+) -> Result<(P::Done, Tensor<T, M, D>)>
+where
+    Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+{
+    let (size, classes) = (with_size(logs.size(), A, 1), logs.size().0[A]);
+    let kept: [usize; M] = std::array::from_fn(|a| size.0[a + usize::from(a >= A)]);
+    if target.size().0 != kept {
+        let (x, found) = (logs.size(), target.size());
+        return Err(Error::Value {
+            op,
+            what: text(format_args!(
+                "targets of sizes {found:?}; {x:?} with classes along axis {A} want {kept:?}"
+            )),
+        });
+    }
+    plan.suits(op, classes, logs.device())?;
+    same_device(op, logs.device(), target.device())?;
+    logs.ensure_allocated(op)?;
+    target.ensure_allocated(op)?;
+    let ones = Tensor::<T, 1, D>::ones([1], logs.device())?;
+    let counts = target.not_equal(plan.ignore)?;
+    if classes == 0 && counts.any(All)?.item().is_ok_and(|any| !any) {
+        // There is nothing to pick, and nothing that asks for it.
+        let weights = Tensor::zeros(kept, logs.device())?;
+        return Ok((weights.lazy().eval_at(op, place)?, weights));
+    }
+    let target = counts.select(target, 0)?;
+    let picked = gather(op, logs, A, target.view().reshape(size)?, Allocate)?.into_shape(Dim(kept))?;
+    let weights = match plan.weight {
+        Some(weight) => counts.select(&weight.take(&target)?, T::zero())?,
+        None => counts.cast::<T>()?,
+    };
+    let mut losses = picked.lazy().neg().zip(Share, &weights).eval()?;
+    if plan.smoothing != 0.0 {
+        let line = match plan.weight {
+            Some(weight) => weight.reshape(sizes_along::<RANK>(A, classes))?,
+            None => ones.reshape([1; RANK])?,
+        };
+        let all = logs.lazy().zip(Share, line).sum(Axis::<A>)?;
+        let share = number::<T>(-plan.smoothing / classes.max(1) as f64);
+        losses = (losses.lazy().zip(Share, number::<T>(1.0 - plan.smoothing)) + all.lazy() * share).eval()?;
+    }
+    // What is left out is 0, whatever stood there.
+    Ok((counts.lazy().select(&losses, T::zero()).eval_at(op, place)?, weights))
+}
+
+/// The cross entropy of targets that are probabilities.
+fn soft_losses<
+    T: Float,
+    const A: usize,
+    const RANK: usize,
+    const M: usize,
+    D: Device,
+    P: Destination<T, M, D>,
+>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    target: TensorView<'_, T, RANK, D>,
+    axis: Axis<A>,
+    plan: ClassLoss<'_, T, D>,
+    place: P,
+) -> Result<P::Done>
+where
+    Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+{
+    let classes = x.size().0[A];
+    if x.size() != target.size() {
+        return Err(Error::Sizes { op, left: x.size().0.into(), right: target.size().0.into() });
+    }
+    plan.suits(op, classes, x.device())?;
+    let ones = Tensor::<T, 1, D>::ones([1], x.device())?;
+    let line = match plan.weight {
+        Some(weight) => weight.reshape(sizes_along::<RANK>(A, classes))?,
+        None => ones.reshape([1; RANK])?,
+    };
+    let (kept, share) =
+        (number::<T>(1.0 - plan.smoothing), number::<T>(plan.smoothing / classes.max(1) as f64));
+    let shifted = x.lazy() - x.max_along(axis);
+    let logs = shifted - shifted.exp().sum_along(axis).ln();
+    logs.zip(Share, (target.lazy() * kept + share) * line).neg().reduce_at(op, Sum, axis, place)
+}
+
+/// Losses by classes, of tensors and views. Classes stand along axis `A`; targets are numbers of classes, of the sizes
+/// without that axis.
+///
+/// # Errors
+/// [`Error::Index`] for a target that is no class and not left out; [`Error::Value`] for targets of other sizes, for
+/// weights of another number of classes, and for a smoothing that is not from 0 to 1; [`Error::Sizes`] where targets are probabilities and sizes differ; [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`];
+/// [`Error::Output`] and [`Error::Shared`] of an output that is there.
+///
+/// # Source
+/// PyTorch's `nll_loss` and `cross_entropy`.
+pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
+    /// `−weight[y] · x[.., y, ..]` of log-probabilities, for each target `y`; 0 for one that is left out.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::ClassLoss;
+    /// let logs = Tensor::from([[-0.5, -1.0], [-2.0, -0.25]]);
+    /// let y = Tensor::from([1_i64, -100]);
+    /// assert_eq!(logs.nll_loss(Axis::<1>, &y, ClassLoss::new())?.to_vec()?, [1.0, 0.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn nll_loss<'b, const A: usize, const M: usize>(
+        self,
+        axis: Axis<A>,
+        target: impl IntoView<'b, i64, M, D>,
+        plan: ClassLoss<'_, T, D>,
+    ) -> Result<Tensor<T, M, D>>
+    where
+        T: Float,
+        D: 'b,
+        Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+    {
+        let _ = axis;
+        Ok(class_losses::<T, A, RANK, M, D, _>(
+            "nll_loss",
+            self.into_view(),
+            target.into_view(),
+            plan,
+            Allocate,
+        )?
+        .0)
+    }
+
+    /// The mean of [`nll_loss`](ClassLosses::nll_loss), weighted by the classes; NaN where nothing counts.
+    fn nll_loss_mean<'b, const A: usize, const M: usize>(
+        self,
+        axis: Axis<A>,
+        target: impl IntoView<'b, i64, M, D>,
+        plan: ClassLoss<'_, T, D>,
+    ) -> Result<Tensor<T, 0, D>>
+    where
+        T: Float,
+        D: 'b,
+        Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+    {
+        let _ = axis;
+        mean_loss::<T, A, RANK, M, D, _>(
+            "nll_loss_mean",
+            self.into_view(),
+            target.into_view(),
+            plan,
+            Allocate,
+        )
+    }
+
+    /// [`nll_loss`](ClassLosses::nll_loss) of [`log_softmax`](Tensor::log_softmax); smoothed labels give a share of each
+    /// target to all classes.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::ClassLoss;
+    /// let scores = Tensor::from([[0.0, 0.0], [1000.0, 0.0]]);
+    /// let loss = scores.cross_entropy(Axis::<1>, &Tensor::from([1_i64, 0]), ClassLoss::new())?;
+    /// assert_eq!(loss.to_vec()?, [2f64.ln(), 0.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn cross_entropy<'b, const A: usize, const M: usize>(
+        self,
+        axis: Axis<A>,
+        target: impl IntoView<'b, i64, M, D>,
+        plan: ClassLoss<'_, T, D>,
+    ) -> Result<Tensor<T, M, D>>
+    where
+        T: Float,
+        D: 'b,
+        Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+    {
+        let op = "cross_entropy";
+        let logs = self.into_view().log_softmax(axis).map_err(|error| error.with_op(op))?;
+        Ok(class_losses::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, Allocate)?.0)
+    }
+
+    /// The mean of [`cross_entropy`](ClassLosses::cross_entropy), weighted by the classes; NaN where nothing counts.
+    fn cross_entropy_mean<'b, const A: usize, const M: usize>(
+        self,
+        axis: Axis<A>,
+        target: impl IntoView<'b, i64, M, D>,
+        plan: ClassLoss<'_, T, D>,
+    ) -> Result<Tensor<T, 0, D>>
+    where
+        T: Float,
+        D: 'b,
+        Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+    {
+        let op = "cross_entropy_mean";
+        let logs = self.into_view().log_softmax(axis).map_err(|error| error.with_op(op))?;
+        mean_loss::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, Allocate)
+    }
+
+    /// The cross entropy of targets that are probabilities of the classes, `−Σ weight · y · log_softmax(x)`, in one pass.
+    /// No class is left out here.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::ClassLoss;
+    /// let loss = Tensor::from([[0.0, 0.0]]).soft_cross_entropy(Axis::<1>, &Tensor::from([[0.25, 0.75]]), ClassLoss::new())?;
+    /// assert_eq!(loss.to_vec()?, [2f64.ln()]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn soft_cross_entropy<'b, const A: usize, const M: usize>(
+        self,
+        axis: Axis<A>,
+        target: impl IntoView<'b, T, RANK, D>,
+        plan: ClassLoss<'_, T, D>,
+    ) -> Result<Tensor<T, M, D>>
+    where
+        T: Float + 'b,
+        D: 'b,
+        Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+    {
+        soft_losses("soft_cross_entropy", self.into_view(), target.into_view(), axis, plan, Allocate)
+    }
+
+    /// As [`nll_loss`](ClassLosses::nll_loss), into an existing tensor or exclusive view; weights of the targets are allocated.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::ClassLoss;
+    /// let (logs, mut loss) = (Tensor::from([[-0.5, -1.0], [-2.0, -0.25]]), Tensor::from([9.0, 9.0]));
+    /// logs.nll_loss_into(Axis::<1>, &Tensor::from([1_i64, -100]), ClassLoss::new(), &mut loss)?;
+    /// assert_eq!(loss.to_vec()?, [1.0, 0.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn nll_loss_into<'b, 'o, const A: usize, const M: usize>(
+        self,
+        axis: Axis<A>,
+        target: impl IntoView<'b, i64, M, D>,
+        plan: ClassLoss<'_, T, D>,
+        out: impl IntoViewMut<'o, T, M, D>,
+    ) -> Result<()>
+    where
+        T: Float,
+        D: 'b + 'o,
+        Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+    {
+        let _ = axis;
+        class_losses::<T, A, RANK, M, D, _>(
+            "nll_loss_into",
+            self.into_view(),
+            target.into_view(),
+            plan,
+            Existing(out),
+        )
+        .map(|_| ())
+    }
+
+    /// As [`nll_loss_mean`](ClassLosses::nll_loss_mean), into an existing tensor or exclusive view of rank 0.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::ClassLoss;
+    /// let (logs, mut losses) = (Tensor::from([[-0.5, -1.0], [-2.0, -0.25]]), Tensor::from([9.0, 9.0]));
+    /// let loss = losses.view_mut()?.slice((1,))?; // one step of a record
+    /// logs.nll_loss_mean_into(Axis::<1>, &Tensor::from([1_i64, 0]), ClassLoss::new(), loss)?;
+    /// assert_eq!(losses.to_vec()?, [9.0, 1.5]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn nll_loss_mean_into<'b, 'o, const A: usize, const M: usize>(
+        self,
+        axis: Axis<A>,
+        target: impl IntoView<'b, i64, M, D>,
+        plan: ClassLoss<'_, T, D>,
+        out: impl IntoViewMut<'o, T, 0, D>,
+    ) -> Result<()>
+    where
+        T: Float,
+        D: 'b + 'o,
+        Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+    {
+        let _ = axis;
+        mean_loss::<T, A, RANK, M, D, _>(
+            "nll_loss_mean_into",
+            self.into_view(),
+            target.into_view(),
+            plan,
+            Existing(out),
+        )
+    }
+
+    /// As [`cross_entropy`](ClassLosses::cross_entropy), into an existing tensor or exclusive view; logarithms are allocated.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::ClassLoss;
+    /// let (scores, mut loss) = (Tensor::from([[0.0, 0.0], [1000.0, 0.0]]), Tensor::from([9.0, 9.0]));
+    /// scores.cross_entropy_into(Axis::<1>, &Tensor::from([1_i64, 0]), ClassLoss::new(), &mut loss)?;
+    /// assert_eq!(loss.to_vec()?, [2f64.ln(), 0.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn cross_entropy_into<'b, 'o, const A: usize, const M: usize>(
+        self,
+        axis: Axis<A>,
+        target: impl IntoView<'b, i64, M, D>,
+        plan: ClassLoss<'_, T, D>,
+        out: impl IntoViewMut<'o, T, M, D>,
+    ) -> Result<()>
+    where
+        T: Float,
+        D: 'b + 'o,
+        Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+    {
+        let op = "cross_entropy_into";
+        let logs = self.into_view().log_softmax(axis).map_err(|error| error.with_op(op))?;
+        class_losses::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, Existing(out))
+            .map(|_| ())
+    }
+
+    /// As [`cross_entropy_mean`](ClassLosses::cross_entropy_mean), into an existing tensor or exclusive view of rank 0.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::ClassLoss;
+    /// let mut losses = Tensor::from([9.0, 9.0]);
+    /// let (scores, loss) = (Tensor::from([[0.0, 0.0]]), losses.view_mut()?.slice((1,))?);
+    /// scores.cross_entropy_mean_into(Axis::<1>, &Tensor::from([1_i64]), ClassLoss::new(), loss)?;
+    /// assert_eq!(losses.to_vec()?, [9.0, 2f64.ln()]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn cross_entropy_mean_into<'b, 'o, const A: usize, const M: usize>(
+        self,
+        axis: Axis<A>,
+        target: impl IntoView<'b, i64, M, D>,
+        plan: ClassLoss<'_, T, D>,
+        out: impl IntoViewMut<'o, T, 0, D>,
+    ) -> Result<()>
+    where
+        T: Float,
+        D: 'b + 'o,
+        Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+    {
+        let op = "cross_entropy_mean_into";
+        let logs = self.into_view().log_softmax(axis).map_err(|error| error.with_op(op))?;
+        mean_loss::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, Existing(out))
+    }
+
+    /// As [`soft_cross_entropy`](ClassLosses::soft_cross_entropy), into an existing tensor or exclusive view; one element is
+    /// allocated.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::ClassLoss;
+    /// let (x, y, mut loss) = (Tensor::from([[0.0, 0.0]]), Tensor::from([[0.25, 0.75]]), Tensor::from([9.0]));
+    /// x.soft_cross_entropy_into(Axis::<1>, &y, ClassLoss::new(), &mut loss)?;
+    /// assert_eq!(loss.to_vec()?, [2f64.ln()]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn soft_cross_entropy_into<'b, 'o, const A: usize, const M: usize>(
+        self,
+        axis: Axis<A>,
+        target: impl IntoView<'b, T, RANK, D>,
+        plan: ClassLoss<'_, T, D>,
+        out: impl IntoViewMut<'o, T, M, D>,
+    ) -> Result<()>
+    where
+        T: Float + 'b,
+        D: 'b + 'o,
+        Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+    {
+        soft_losses(
+            "soft_cross_entropy_into",
+            self.into_view(),
+            target.into_view(),
+            axis,
+            plan,
+            Existing(out),
+        )
+    }
+}
+impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> ClassLosses<'a, T, RANK, D> for X {}

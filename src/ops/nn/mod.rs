@@ -1,0 +1,26 @@
+//! Operators of neural networks: convolutions, pooling, interpolation, normalization, attention, losses.
+// Imports: nothing.
+
+mod attention;
+mod attention_scores;
+mod channels;
+mod conv;
+mod group_norm;
+mod interpolate;
+mod layer_norm;
+pub(super) mod loss;
+mod pixel_shuffle;
+mod pooling;
+mod softmax;
+mod unpooling;
+mod windows;
+
+pub use attention::Attention;
+pub use attention_scores::AttentionFloat;
+pub use channels::Channels;
+pub use conv::Conv;
+pub use interpolate::{Interpolate, Resample};
+pub use loss::*;
+pub use pooling::Pool;
+pub use unpooling::MaxPools;
+pub use windows::Ends;

@@ -1,0 +1,444 @@
+//! Pooling: the largest, or the mean, of the windows of an input.
+//!
+//! One pass over the output for each place in a window, along rows of the input, with no copy of windows or padding; where windows are
+//! long and few, a reduction of each.
+// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+
+use super::windows::{places, windows};
+use super::{Conv, Ends};
+use crate::device::Device;
+use crate::dim::Dim;
+use crate::element::{Comparable, Compute, Element, Float};
+use crate::error::{Error, Result, text};
+use crate::expr::reduce_at;
+use crate::kernel::Reducer;
+use crate::layout::Layout;
+use crate::ops::{Add, Cast as _, Div, Max, Maximum};
+use crate::rank::Spatial;
+use crate::scalar::{Lane, Lanes, Ordered};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
+use std::ops::Range;
+
+/// Which windows are pooled, over `N` axes.
+///
+/// # Examples
+/// ```
+/// use rankform::ops::Pool;
+/// let pool = Pool::new([3, 3]).stride([2, 2]).padding([1, 1]);
+/// assert_eq!((pool.window, Pool::new([2]).stride), ([3, 3], [2]));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pool<const N: usize> {
+    /// The sizes of a window.
+    pub window: [usize; N],
+    /// From window to window.
+    pub stride: [usize; N],
+    /// Places before the first index of each axis, at most half of what a window reaches over.
+    pub padding: [usize; N],
+    /// Places after the last index of each axis, at most as many.
+    pub ends: Ends<N>,
+    /// From element to element inside a window.
+    pub dilation: [usize; N],
+    /// Whether a mean counts the padding, as zeros.
+    pub count_padding: bool,
+    /// What the sum of every window is divided by for its mean, in place of the number of its places.
+    pub divisor: Option<i64>,
+    /// Whether a last window that starts inside, but leaves the input and its padding, counts too; what is beyond the
+    /// padding is never counted.
+    pub ceil: bool,
+}
+
+impl<const N: usize> Pool<N> {
+    /// Windows side by side, no padding.
+    pub const fn new(window: [usize; N]) -> Self {
+        let (padding, ends, dilation) = ([0; N], Ends::Alike, [1; N]);
+        Pool {
+            window,
+            stride: window,
+            padding,
+            ends,
+            dilation,
+            count_padding: true,
+            divisor: None,
+            ceil: false,
+        }
+    }
+    /// With another stride.
+    pub const fn stride(self, stride: [usize; N]) -> Self {
+        Pool { stride, ..self }
+    }
+    /// With padding, as much at the end of an axis as at its start: −∞ for a largest, 0 for a mean.
+    pub const fn padding(self, padding: [usize; N]) -> Self {
+        Pool { padding, ends: Ends::Alike, ..self }
+    }
+    /// With padding that differs at both ends: before the first index of each axis, and after the last.
+    pub const fn padding_ends(self, before: [usize; N], after: [usize; N]) -> Self {
+        Pool { padding: before, ends: Ends::After(after), ..self }
+    }
+    /// With padding to `size / stride` windows, rounded up, an odd place at the end: ONNX's `SAME_UPPER`.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([[[1, 5, 2, 3, 4]]]);
+    /// assert_eq!(x.max_pool1d(Pool::new([2]).same())?.to_vec()?, [5, 3, 4]);
+    /// assert_eq!(x.max_pool1d(Pool::new([2]).same_lower())?.to_vec()?, [1, 5, 4]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub const fn same(self) -> Self {
+        Pool { ends: Ends::SameUpper, ..self }
+    }
+    /// As [`same`](Pool::same), an odd place at the start: ONNX's `SAME_LOWER`.
+    pub const fn same_lower(self) -> Self {
+        Pool { ends: Ends::SameLower, ..self }
+    }
+    /// With another divisor of each window's sum for its mean, PyTorch's `divisor_override`.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let sums = Tensor::from([[[1.0, 2.0, 4.0]]]).avg_pool1d(Pool::new([2]).stride([1]).divisor(1))?;
+    /// assert_eq!(sums.to_vec()?, [3.0, 6.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub const fn divisor(self, divisor: i64) -> Self {
+        Pool { divisor: Some(divisor), ..self }
+    }
+    /// With gaps inside the windows.
+    pub const fn dilation(self, dilation: [usize; N]) -> Self {
+        Pool { dilation, ..self }
+    }
+    /// With a last window that leaves the input, PyTorch's `ceil_mode`.
+    pub const fn ceil(self, ceil: bool) -> Self {
+        Pool { ceil, ..self }
+    }
+    /// Whether a mean counts the padding.
+    pub const fn count_padding(self, count_padding: bool) -> Self {
+        Pool { count_padding, ..self }
+    }
+}
+
+macro_rules! pools {
+    ($($max:ident $max_into:ident $avg:ident $avg_into:ident $n:literal;)*) => { $(
+        impl<T: Comparable, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+            /// The largest of each window; NaN if any is. A window with gaps may have no place inside the input: its largest
+            /// is the lowest number, −∞ of floats.
+            ///
+            /// # Shapes
+            /// `[batch, channel, n, …] → [batch, channel, n', …]`,
+            /// `n' = (n + padding at both ends − dilation · (window − 1) − 1) / stride + 1`; with `ceil` the quotient is rounded up
+            /// where that window starts inside.
+            ///
+            /// # Cost
+            /// One allocation; as many passes over it as a window has places, or a reduction of each window where they are long and few.
+            ///
+            /// # Errors
+            /// [`Error::Value`] when a window does not fit, the padding is more than half of what it reaches over, or an axis
+            /// has no places; [`Error::Unallocated`], [`Error::OutOfMemory`].
+            ///
+            /// # Source
+            /// PyTorch's `max_pool1d` … `max_pool3d`.
+            pub fn $max(&self, pool: Pool<$n>) -> Result<Self>
+            where
+                Dim<RANK>: Spatial<$n>,
+            {
+                self.view().$max(pool)
+            }
+
+            #[doc = concat!("As [`", stringify!($max), "`](Tensor::", stringify!($max), "), into an existing tensor or exclusive view.")]
+            ///
+            /// # Errors
+            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            pub fn $max_into<'o>(&self, pool: Pool<$n>, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
+            where
+                T: 'o,
+                D: 'o,
+                Dim<RANK>: Spatial<$n>,
+            {
+                self.view().$max_into(pool, out)
+            }
+        }
+        impl<T: Comparable, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
+            #[doc = concat!("The largest of each window; see [`Tensor::", stringify!($max), "`].")]
+            ///
+            /// # Errors
+            /// As there.
+            pub fn $max(self, pool: Pool<$n>) -> Result<Tensor<T, RANK, D>>
+            where
+                Dim<RANK>: Spatial<$n>,
+            {
+                largest(stringify!($max), self, pool, Allocate)
+            }
+
+            #[doc = concat!("As [`", stringify!($max), "`](Tensor::", stringify!($max), "), into an existing tensor or exclusive view.")]
+            ///
+            /// # Errors
+            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            pub fn $max_into<'o>(self, pool: Pool<$n>, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
+            where
+                T: 'o,
+                D: 'o,
+                Dim<RANK>: Spatial<$n>,
+            {
+                largest(stringify!($max_into), self, pool, Existing(out))
+            }
+        }
+        impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+            /// The mean of each window, summed in f64. Padding counts as zeros unless `count_padding` is false; then a window
+            /// with no place inside the input, as gaps allow, gives NaN.
+            ///
+            /// Shapes, cost and errors are those of the largest; one more allocation, of f64.
+            ///
+            /// # Errors
+            /// As there.
+            ///
+            /// # Source
+            /// PyTorch's `avg_pool1d` … `avg_pool3d`; `count_padding` is `count_include_pad`, `divisor` is `divisor_override`.
+            pub fn $avg(&self, pool: Pool<$n>) -> Result<Self>
+            where
+                Dim<RANK>: Spatial<$n>,
+            {
+                self.view().$avg(pool)
+            }
+
+            #[doc = concat!("As [`", stringify!($avg), "`](Tensor::", stringify!($avg), "), into an existing tensor or exclusive view.")]
+            ///
+            /// # Errors
+            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            pub fn $avg_into<'o>(&self, pool: Pool<$n>, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
+            where
+                T: 'o,
+                D: 'o,
+                Dim<RANK>: Spatial<$n>,
+            {
+                self.view().$avg_into(pool, out)
+            }
+        }
+        impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
+            #[doc = concat!("The mean of each window; see [`Tensor::", stringify!($avg), "`].")]
+            ///
+            /// # Errors
+            /// As there.
+            pub fn $avg(self, pool: Pool<$n>) -> Result<Tensor<T, RANK, D>>
+            where
+                Dim<RANK>: Spatial<$n>,
+            {
+                average(stringify!($avg), self, pool, Allocate)
+            }
+
+            #[doc = concat!("As [`", stringify!($avg), "`](Tensor::", stringify!($avg), "), into an existing tensor or exclusive view.")]
+            ///
+            /// # Errors
+            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            pub fn $avg_into<'o>(self, pool: Pool<$n>, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
+            where
+                T: 'o,
+                D: 'o,
+                Dim<RANK>: Spatial<$n>,
+            {
+                average(stringify!($avg_into), self, pool, Existing(out))
+            }
+        }
+    )* };
+}
+pools! {
+    max_pool1d max_pool1d_into avg_pool1d avg_pool1d_into 1;
+    max_pool2d max_pool2d_into avg_pool2d avg_pool2d_into 2;
+    max_pool3d max_pool3d_into avg_pool3d avg_pool3d_into 3;
+}
+
+/// The layout of the result, as the input's; the pool with its padding as numbers.
+pub(super) fn result<T, const RANK: usize, const N: usize, D: Device>(
+    op: &'static str,
+    x: &TensorView<'_, T, RANK, D>,
+    pool: Pool<N>,
+) -> Result<(Layout<RANK>, Pool<N>)> {
+    let mut size = x.size().0;
+    let [before, after] = pool.ends.found(&size, pool.window, &steps(&pool));
+    for axis in 0..N {
+        let (window, padding) = (pool.window[axis], before[axis].max(after[axis]));
+        let reach = window.saturating_sub(1).saturating_mul(pool.dilation[axis]).saturating_add(1);
+        if padding > reach / 2 {
+            let what = format_args!(
+                "axis {}: padding {padding} is more than half a window that reaches over {reach}",
+                axis + 2
+            );
+            return Err(Error::Value { op, what: text(what) });
+        }
+        if size[axis + 2] == 0 {
+            return Err(Error::Value {
+                op,
+                what: text(format_args!("axis {} of sizes {} has no places", axis + 2, x.size())),
+            });
+        }
+        let (n, stride) = (size[axis + 2], pool.stride[axis]);
+        let count =
+            windows(op, axis + 2, n, window, [stride, before[axis], after[axis], pool.dilation[axis]])?;
+        let (room, start) = (n + before[axis] + after[axis] - reach, count.saturating_mul(stride));
+        size[axis + 2] =
+            count + usize::from(pool.ceil && !room.is_multiple_of(stride) && start < n + before[axis]);
+    }
+    let last = x.layout().is_dense_with_channel_fastest() && !x.layout().is_contiguous();
+    let layout = if last { Layout::with_channel_fastest(Dim(size)) } else { Layout::row_major(Dim(size)) };
+    Ok((layout, pool.padding_ends(before, after)))
+}
+
+/// How the windows move.
+pub(super) fn steps<const N: usize>(pool: &Pool<N>) -> Conv<N> {
+    Conv { ends: pool.ends, ..Conv::new().stride(pool.stride).padding(pool.padding).dilation(pool.dilation) }
+}
+
+/// Whether windows are reduced one by one, and not place by place over all of them: where they are long and few.
+pub(super) fn is_few(windows: &[usize], places: &[usize]) -> bool {
+    /// What a reduction costs more than a pass.
+    const DEARER: usize = 4;
+    let total = |counts: &[usize]| counts.iter().fold(1, |product: usize, n| product.saturating_mul(*n));
+    total(windows).saturating_mul(DEARER) <= total(places)
+}
+
+/// Reduces every window of the axes from 2 on into its place of `out`: along axis `k` the indices `range(k, window)`, which are there. A
+/// window without any keeps what stands there.
+pub(super) fn each_window<Q: Reducer<T>, T: Element, const RANK: usize, D: Device>(
+    reducer: Q,
+    x: TensorView<'_, T, RANK, D>,
+    out: &mut TensorViewMut<'_, Q::Out, RANK, D>,
+    range: impl Fn(usize, usize) -> (Range<usize>, usize),
+) -> Result<()> {
+    let size = out.size();
+    let mut windows = size;
+    windows.0[..2].fill(1);
+    for index in windows.indices() {
+        let (mut seen, mut part) = (x, out.reborrow());
+        for axis in 2..RANK {
+            let (range, step) = range(axis - 2, index[axis]);
+            seen = seen.slice_axis(axis, range, step as isize)?;
+            part = part.slice_axis(axis, index[axis]..index[axis] + 1, 1)?;
+        }
+        if seen.numel() > 0 {
+            let part = part.reshape([size.0[0], size.0[1]])?;
+            reduce_at::<Q, RANK, 2, D, _, _>(
+                reducer,
+                &seen,
+                x.device(),
+                std::array::from_fn(|axis| axis >= 2),
+                Existing(part),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// A sum in f64.
+#[derive(Clone, Copy)]
+pub(super) struct SumF64;
+
+impl<T: Float> Reducer<T> for SumF64 {
+    const NAME: &'static str = "avg_pool";
+    const NEEDS_ELEMENTS: bool = false;
+    type Out = f64;
+    type State<L: Lanes> = Lane<L, f64>;
+    #[inline(always)]
+    fn identity<L: Lanes>() -> Lane<L, f64> {
+        Lane::zero()
+    }
+    #[inline(always)]
+    fn accumulate<L: Lanes>(sum: Lane<L, f64>, x: Lane<L, Compute<T>>, _: Lane<L, i64>) -> Lane<L, f64> {
+        sum + x.cast()
+    }
+    #[inline(always)]
+    fn combine<L: Lanes>(a: Lane<L, f64>, b: Lane<L, f64>) -> Lane<L, f64> {
+        a + b
+    }
+    #[inline(always)]
+    fn finalize<L: Lanes>(sum: Lane<L, f64>, _: Lane<L, i64>) -> Lane<L, f64> {
+        sum
+    }
+}
+
+/// The places of a window along an axis that lie in the input, and the step between them.
+pub(super) fn places_of<const N: usize>(
+    pool: &Pool<N>,
+    axis: usize,
+    window: usize,
+    n: usize,
+) -> (Range<usize>, usize) {
+    let (step, start) = (pool.dilation[axis], window * pool.stride[axis]);
+    let padding = pool.padding[axis];
+    // Places before the input are left out, and those behind it.
+    let first = padding.saturating_sub(start).div_ceil(step);
+    let from = start + first * step;
+    let last = start + pool.window[axis].saturating_sub(1) * step;
+    let end = (last + 1).min(n + padding);
+    if first >= pool.window[axis] || from >= end { (0..0, 1) } else { (from - padding..end - padding, step) }
+}
+
+fn largest<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    pool: Pool<N>,
+    place: P,
+) -> Result<P::Done> {
+    x.ensure_allocated(op)?;
+    let (layout, pool) = result(op, &x, pool)?;
+    layout.size().numel_of(op, size_of::<T>())?;
+    place.put(op, layout, x.device(), |out| {
+        out.fill(T::narrow(Ordered::LOWEST))?;
+        if is_few(&layout.size().0[2..], &pool.window) {
+            return each_window(Max, x, out, |axis, window| {
+                places_of(&pool, axis, window, x.size().0[axis + 2])
+            });
+        }
+        places(x, out, &steps(&pool), pool.window, |_, mut part, seen| part.zip_in_place(Maximum, seen))
+    })
+}
+
+fn average<T: Float, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    pool: Pool<N>,
+    place: P,
+) -> Result<P::Done> {
+    x.ensure_allocated(op)?;
+    if pool.divisor == Some(0) {
+        return Err(Error::Value { op, what: text(format_args!("a divisor of 0")) });
+    }
+    let (layout, pool) = result(op, &x, pool)?;
+    let size = layout.size();
+    size.numel_of(op, size_of::<f64>())?;
+    place.put(op, layout, x.device(), |out| {
+        let mut sums = Tensor::<f64, RANK, D>::uninit(op, layout, x.device())?;
+        sums.fill(0.0)?;
+        let add = |_, mut part: TensorViewMut<'_, f64, RANK, D>, seen: TensorView<'_, T, RANK, D>| {
+            part.zip_in_place(Add, seen.lazy().cast::<f64>())
+        };
+        if is_few(&size.0[2..], &pool.window) {
+            let range = |axis, window| places_of(&pool, axis, window, x.size().0[axis + 2]);
+            each_window(SumF64, x, &mut sums.try_view_mut(op)?, range)?;
+        } else {
+            places(x, &mut sums.try_view_mut(op)?, &steps(&pool), pool.window, add)?;
+        }
+        if let Some(divisor) = pool.divisor {
+            return (sums.lazy() / divisor as f64).cast::<T>().eval_into(out);
+        }
+        // Along each axis one divisor for every window: the places that count.
+        let Ends::After(after) = pool.ends else { return Ok(()) };
+        for axis in 0..N {
+            let (n, windows) = (x.size().0[axis + 2], size.0[axis + 2]);
+            let mut line = [1; RANK];
+            line[axis + 2] = windows;
+            let places = |window: usize| {
+                let (start, step) = (window * pool.stride[axis], pool.dilation[axis]);
+                let padded = (n + pool.padding[axis] + after[axis])
+                    .saturating_sub(start)
+                    .div_ceil(step)
+                    .min(pool.window[axis]);
+                let (range, step) = places_of(&pool, axis, window, n);
+                if pool.count_padding { padded as f64 } else { range.len().div_ceil(step) as f64 }
+            };
+            let divisors =
+                Tensor::<f64, RANK, D>::from_fn(line, |index| places(index[axis + 2]), x.device())?;
+            sums.zip_in_place(Div, &divisors)?;
+        }
+        sums.lazy().cast::<T>().eval_into(out)
+    })
+}

@@ -1,0 +1,19 @@
+//! Operators along axes: sums, means, extremes, norms, quantiles, statistics, and scans.
+// Imports: nothing.
+
+pub(super) mod moments;
+mod norms;
+mod quantile;
+mod reduce;
+mod scan;
+#[cfg(debug_assertions)]
+mod slice_kernels;
+mod statistics;
+mod unit_vectors;
+
+pub use norms::*;
+pub use quantile::{QuantileMethod, Quantiles};
+pub use reduce::*;
+pub use scan::*;
+pub use statistics::{Cov, Covariances};
+pub use unit_vectors::CosineSimilarity;

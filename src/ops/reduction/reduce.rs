@@ -1,0 +1,590 @@
+//! Reductions: sums, products, extremes and their indices, means, variances, any and all.
+//!
+//! A reducer is written once, over lanes. Sums are combined pairwise from blocks of a fixed size, and do not
+//! depend on the number of threads; see [`Reducer`].
+// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
+
+use crate::device::Device;
+#[cfg(all(not(debug_assertions), feature = "dynamic"))]
+use crate::device::slice_of;
+use crate::dim::Dim;
+use crate::element::{Comparable, Compute, Element, Float, Inexact, Number};
+use crate::error::Result;
+use crate::expr::Reduce;
+#[cfg(any(debug_assertions, feature = "dynamic"))]
+use crate::kernel::SliceFn;
+use crate::kernel::{Reducer, SLICE_ELEMENTS, is_cheap};
+use crate::layout::Layout;
+use crate::ops::functions::exp_beside_one;
+use crate::ops::reduction::moments::{
+    Moments, ShiftedSum, join_moments, mean_square, moments_of, shifted_sum_of, shifted_sums,
+};
+use crate::ops::{Cast as _, ComplexParts as _};
+use crate::rank::{HasAxes, RankMinusOne, RemoveAxes};
+#[cfg(debug_assertions)]
+use crate::scalar::Prim;
+use crate::scalar::{Eval, Lane, Lanes, Ordered, Real};
+use crate::tensor::{Allocate, Destination as Put, Existing, IntoViewMut, Tensor};
+use num_complex::Complex;
+
+/// A lane of the compute type of `T`.
+type ValueLane<L, T> = Lane<L, Compute<T>>;
+/// The order key of a lane of the compute type of `T`.
+type Key<L, T> = Lane<L, <Compute<T> as Ordered>::Key>;
+/// The row-major index of a value along the reduced axes.
+type Position<L> = Lane<L, i64>;
+
+/// Reducers, one block each: name, class of elements, result, state, and the four functions.
+macro_rules! reducers {
+    ($(
+        $(#[$doc:meta])*
+        $R:ident: $name:literal $(needs $needs:ident)?, <$T:ident: $class:ident, $L:ident> -> $out:ty, state $state:ty;
+        identity $identity:expr;
+        accumulate |$s:ident, $x:ident, $at:ident| $accumulate:expr;
+        combine |$a:ident, $b:ident| $combine:expr;
+        $(accumulate_slice |$values:ident, $from:ident| $accumulate_slice:expr, $slices:ident;)?
+        finalize |$f:ident, $count:ident| $finalize:expr;
+    )*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct $R;
+        impl<$T: $class> Reducer<$T> for $R {
+            const NAME: &'static str = $name;
+            const NEEDS_ELEMENTS: bool = reducers!(@needs $($needs)?);
+            const CHEAP: bool = is_cheap(stringify!($accumulate));
+            type Out = $out;
+            type State<$L: Lanes> = $state;
+            #[inline(always)]
+            fn identity<$L: Lanes>() -> $state { $identity }
+            #[inline(always)]
+            fn accumulate<$L: Lanes>($s: $state, $x: ValueLane<$L, $T>, $at: Position<$L>) -> $state { $accumulate }
+            #[inline(always)]
+            fn combine<$L: Lanes>($a: $state, $b: $state) -> $state { $combine }
+            #[inline(always)]
+            fn finalize<$L: Lanes>($f: $state, $count: Position<$L>) -> ValueLane<$L, $out> { $finalize }
+            $(const BY_SLICE: bool = true;
+            #[inline(always)]
+            fn accumulate_slice($values: &[Compute<$T>], $from: usize) -> Self::State<Eval> { $accumulate_slice }
+            #[cfg(debug_assertions)]
+            fn slice() -> Option<SliceFn> { super::slice_kernels::$slices(<Compute<$T> as Prim>::DTYPE) }
+            #[cfg(all(not(debug_assertions), feature = "dynamic"))]
+            fn slice() -> Option<SliceFn> { Some(slice_of::<$T, Self>) })?
+        }
+    )* };
+    (@needs) => { false };
+    (@needs elements) => { true };
+}
+
+reducers! {
+    /// `Σ x`, in the element's compute type: f32 for 16-bit floats, wrapping for integers. 0 for no elements.
+    Sum: "sum", <T: Number, L> -> T, state ValueLane<L, T>;
+    identity Lane::zero();
+    accumulate |s, x, _at| s + x;
+    combine |a, b| a + b;
+    finalize |s, _count| s;
+
+    /// `Π x`, in the element's compute type. 1 for no elements.
+    Prod: "prod", <T: Number, L> -> T, state ValueLane<L, T>;
+    identity Lane::one();
+    accumulate |s, x, _at| s * x;
+    combine |a, b| a * b;
+    finalize |s, _count| s;
+
+    /// The largest element; NaN if any is NaN.
+    Max: "max" needs elements, <T: Comparable, L> -> T, state Key<L, T>;
+    identity Lane::lowest();
+    accumulate |s, x, _at| s.max(x.order_key());
+    combine |a, b| a.max(b);
+    finalize |s, _count| Lane::of_order_key(s);
+
+    /// The smallest element; NaN if any is NaN.
+    Min: "min" needs elements, <T: Comparable, L> -> T, state Key<L, T>;
+    identity Lane::lowest();
+    accumulate |s, x, _at| s.max(x.reverse_key());
+    combine |a, b| a.max(b);
+    finalize |s, _count| Lane::of_reverse_key(s);
+
+    /// `Σ x / n`; NaN for no elements.
+    Mean: "mean", <T: Inexact, L> -> T, state ValueLane<L, T>;
+    identity Lane::zero();
+    accumulate |s, x, _at| s + x;
+    combine |a, b| a + b;
+    finalize |s, count| T::each_part(s, |part| part / count.cast());
+
+    /// The index of the first of the largest elements; that of the first NaN if there is one.
+    ArgMax: "argmax" needs elements, <T: Comparable, L> -> i64, state Best<L>;
+    identity (Lane::lowest(), Lane::highest());
+    accumulate |s, x, at| with_score(s, Ordered::one_zero(x).order_key().cast(), x.is_nan(), at);
+    combine |a, b| best_of_two(a, b);
+    accumulate_slice |values, from| best_of_slice::<T>(values, from, |x| x.order_key(), Lane::of_order_key), largest;
+    finalize |s, _count| position_of_best(s);
+
+    /// The index of the first of the smallest elements; that of the first NaN if there is one.
+    ArgMin: "argmin" needs elements, <T: Comparable, L> -> i64, state Best<L>;
+    identity (Lane::lowest(), Lane::highest());
+    accumulate |s, x, at| with_score(s, Ordered::one_zero(x).reverse_key().cast(), x.is_nan(), at);
+    combine |a, b| best_of_two(a, b);
+    accumulate_slice |values, from| best_of_slice::<T>(values, from, |x| x.reverse_key(), Lane::of_reverse_key), smallest;
+    finalize |s, _count| position_of_best(s);
+
+    /// `Σ (x − mean)² / n`, by Welford's update and Chan's combination: no cancellation for a large mean. NaN
+    /// for no elements.
+    Var: "var", <T: Float, L> -> T, state Moments<L>;
+    identity (Lane::zero(), Lane::zero(), Lane::zero());
+    accumulate |s, x, _at| {
+        let (n, x) = (s.0 + 1, x.cast::<f64>());
+        let delta = x - s.1;
+        let mean = s.1 + delta / n;
+        (n, mean, delta.mul_add(x - mean, s.2))
+    };
+    combine |a, b| join_moments(a, b);
+    accumulate_slice |values, _from| moments_of(values), moments;
+    finalize |s, count| mean_square(s, count, 0).cast();
+
+    /// `Σ (x − mean)² / (n − 1)`: the variance of the population from which the sample comes. NaN for fewer
+    /// than two.
+    SampleVar: "sample_var", <T: Float, L> -> T, state Moments<L>;
+    identity (Lane::zero(), Lane::zero(), Lane::zero());
+    accumulate |s, x, at| <Var as Reducer<T>>::accumulate::<L>(s, x, at);
+    combine |a, b| join_moments(a, b);
+    accumulate_slice |values, _from| moments_of(values), moments;
+    finalize |s, count| mean_square(s, count, 1).cast();
+
+    /// The root of [`Var`].
+    Std: "std", <T: Float, L> -> T, state Moments<L>;
+    identity (Lane::zero(), Lane::zero(), Lane::zero());
+    accumulate |s, x, at| <Var as Reducer<T>>::accumulate::<L>(s, x, at);
+    combine |a, b| join_moments(a, b);
+    accumulate_slice |values, _from| moments_of(values), moments;
+    finalize |s, count| mean_square(s, count, 0).sqrt().cast();
+
+    /// The root of [`SampleVar`].
+    SampleStd: "sample_std", <T: Float, L> -> T, state Moments<L>;
+    identity (Lane::zero(), Lane::zero(), Lane::zero());
+    accumulate |s, x, at| <Var as Reducer<T>>::accumulate::<L>(s, x, at);
+    combine |a, b| join_moments(a, b);
+    accumulate_slice |values, _from| moments_of(values), moments;
+    finalize |s, count| mean_square(s, count, 1).sqrt().cast();
+
+    /// The mean and `Σ (x − mean)² / n`, as the two parts of a complex number. [`Reductions::mean_var`]
+    /// separates them.
+    MeanVar: "mean_var", <T: Float, L> -> Complex<f64>, state (Moments<L>, ValueLane<L, T>);
+    identity ((Lane::zero(), Lane::zero(), Lane::zero()), Lane::zero());
+    accumulate |s, x, at| (<Var as Reducer<T>>::accumulate::<L>(s.0, x, at), s.1 + x);
+    combine |a, b| (join_moments(a.0, b.0), a.1 + b.1);
+    accumulate_slice |values, _from| {
+        let (n, mean, squares) = moments_of(values);
+        // Infinite distances, and distances to an infinity, have no mean; then the plain sum gives it.
+        let sum = if mean.value().is_finite() { (n * mean).cast() } else { Lane::real(shifted_sums(values, 0.0).0) };
+        ((n, mean, squares), sum)
+    }, moments_and_sum;
+    finalize |s, count| {
+        let ((_, mean, squares), sum) = s;
+        let is_mean = mean.abs().lt(Lane::highest()) & count.gt(Lane::zero());
+        // Both are rounded to the element's compute type, as by `mean` and `var`.
+        let mean = is_mean.select(mean.cast::<Compute<T>>(), sum / count.cast());
+        let var = (squares / count.cast::<f64>()).cast::<Compute<T>>();
+        Lane::complex(mean.cast::<f64>(), var.cast::<f64>())
+    };
+
+    /// `Σ x / n` in f64, from the distances to a first value. The mean of equal numbers is exactly that
+    /// number. NaN for no elements.
+    MeanF64: "mean", <T: Float, L> -> T, state ShiftedSum<L>;
+    identity (Lane::zero(), Lane::zero(), Lane::zero());
+    accumulate |s, x, _at| {
+        let from = s.0.eq(Lane::zero()).select(x.cast::<f64>(), s.1);
+        (s.0 + 1, from, s.2 + (x.cast::<f64>() - from))
+    };
+    combine |a, b| {
+        let from = a.0.eq(Lane::zero()).select(b.1, a.1);
+        let apart = b.0.eq(Lane::zero()).select(Lane::zero(), b.1 - from);
+        (a.0 + b.0, from, a.2 + apart.mul_add(b.0, b.2))
+    };
+    accumulate_slice |values, _from| {
+        let mut state = <Self as Reducer<T>>::identity::<Eval>();
+        for piece in values.chunks(SLICE_ELEMENTS) { state = <Self as Reducer<T>>::combine::<Eval>(state, shifted_sum_of(piece)); }
+        state
+    }, shifted;
+    finalize |s, count| (s.1 + s.2 / count.cast::<f64>()).cast();
+
+    /// `ln Σ eˣ` without overflow: the state is the largest x and `Σ e^(x − largest)`. −∞ for no elements.
+    LogSumExp: "logsumexp", <T: Float, L> -> T, state (ValueLane<L, T>, ValueLane<L, T>);
+    identity (Lane::lowest(), Lane::zero());
+    accumulate |s, x, _at| join_exp_sums(s, (x, Lane::one()));
+    combine |a, b| join_exp_sums(a, b);
+    accumulate_slice |values, _from| {
+        let mut state = <Self as Reducer<T>>::identity::<Eval>();
+        for piece in values.chunks(SLICE_ELEMENTS) { state = join_exp_sums(state, exp_sum_of(piece)); }
+        state
+    }, exp_sums;
+    finalize |s, _count| s.0 + s.1.ln();
+
+    /// Whether any is `true`; `false` for no elements.
+    Any: "any", <T: BoolElement, L> -> bool, state Lane<L, bool>;
+    identity Lane::literal(false);
+    accumulate |s, x, _at| s | x.cast();
+    combine |a, b| a | b;
+    finalize |s, _count| s;
+
+    /// Whether all are `true`; `true` for no elements.
+    AllTrue: "all", <T: BoolElement, L> -> bool, state Lane<L, bool>;
+    identity Lane::literal(true);
+    accumulate |s, x, _at| s & x.cast();
+    combine |a, b| a & b;
+    finalize |s, _count| s;
+
+    /// The number of `true` elements.
+    Count: "count", <T: BoolElement, L> -> i64, state Lane<L, i64>;
+    identity Lane::zero();
+    accumulate |s, x, _at| s + x.cast();
+    combine |a, b| a + b;
+    finalize |s, _count| s;
+}
+
+/// Joins two sums of exponentials, each relative to its largest exponent, by scaling the sum with the smaller
+/// one.
+#[inline(always)]
+fn join_exp_sums<L: Lanes, P: Real>(
+    a: (Lane<L, P>, Lane<L, P>),
+    b: (Lane<L, P>, Lane<L, P>),
+) -> (Lane<L, P>, Lane<L, P>) {
+    let largest = a.0.max(b.0);
+    let a_leads = b.0.le(a.0);
+    // The difference of equal infinities is NaN; they count as equal.
+    let apart = a.0.eq(b.0).select(Lane::zero(), -(a.0 - b.0).abs());
+    let (leader, other) = (a_leads.select(a.1, b.1), a_leads.select(b.1, a.1));
+    (largest, other.mul_add(exp_beside_one(apart), leader))
+}
+
+/// The number of independent partial sums of exponentials.
+const EXP_SUMS: usize = 16;
+
+/// The largest of a slice and `Σ e^(x − largest)`, in two passes, the second one over cached values.
+#[inline(always)]
+fn exp_sum_of<P: Real>(values: &[P]) -> (Lane<Eval, P>, Lane<Eval, P>) {
+    let (mut keys, mut sums) =
+        ([Lane::<Eval, P>::lowest().order_key(); EXP_SUMS], [Lane::<Eval, P>::zero(); EXP_SUMS]);
+    // The difference of equal infinities is NaN; they count as equal.
+    let power = |x: Lane<Eval, P>, largest: Lane<Eval, P>| {
+        exp_beside_one(x.eq(largest).select(Lane::zero(), x - largest))
+    };
+    if values.len() < EXP_SUMS {
+        let largest = Lane::of_order_key(values.iter().fold(keys[0], |key, &x| key.max(Lane(x).order_key())));
+        return (largest, values.iter().fold(sums[0], |sum, &x| sum + power(Lane(x), largest)));
+    }
+    // The last step overlaps the step before, and repeated values are masked. A separate tail loop would not
+    // vectorize.
+    let (steps, last) = (values.len().div_ceil(EXP_SUMS), values.len() - EXP_SUMS);
+    let step = |k: usize| {
+        std::hint::black_box(()); // vectorizes within a step, not across steps
+        let from = (k * EXP_SUMS).min(last);
+        (*values[from..].first_chunk::<EXP_SUMS>().unwrap_or(&[P::LOWEST; EXP_SUMS]), k * EXP_SUMS - from)
+    };
+    for k in 0..steps {
+        let (some, _) = step(k);
+        for j in 0..EXP_SUMS {
+            keys[j] = keys[j].max(Lane(some[j]).order_key());
+        }
+    }
+    let largest = Lane::of_order_key(keys.into_iter().fold(keys[0], Lane::max));
+    for k in 0..steps {
+        let (some, again) = step(k);
+        for j in 0..EXP_SUMS {
+            let sum = sums[j] + power(Lane(some[j]), largest);
+            sums[j] = if j as u32 >= again as u32 { sum } else { sums[j] };
+        }
+    }
+    let mut width = EXP_SUMS;
+    while width > 1 {
+        width /= 2;
+        for j in 0..width {
+            sums[j] = sums[j] + sums[j + width];
+        }
+    }
+    (largest, sums[0])
+}
+
+/// A score, and the index of the first value with this score. Both are 64 bits wide, because lanes of two
+/// widths would not vectorize.
+type Best<L> = (Lane<L, i64>, Position<L>);
+
+/// The state after another value with this score, at a higher index than all before; NaN has the highest
+/// score.
+#[inline(always)]
+fn with_score<L: Lanes>(
+    state: Best<L>,
+    score: Lane<L, i64>,
+    is_nan: Lane<L, bool>,
+    at: Position<L>,
+) -> Best<L> {
+    let score = is_nan.select(Lane::highest(), score);
+    let better = score.gt(state.0);
+    (better.select(score, state.0), better.select(at, state.1))
+}
+
+/// The one of two states with the higher score, or with the lower index if the scores are equal.
+#[inline(always)]
+fn best_of_two<L: Lanes>(a: Best<L>, b: Best<L>) -> Best<L> {
+    let better = b.0.gt(a.0) | (b.0.eq(a.0) & b.1.lt(a.1));
+    (better.select(b.0, a.0), better.select(b.1, a.1))
+}
+
+/// The best value of a slice and the index of the first value equal to it, in two passes, the second one over
+/// cached values. `key` is higher for better values and highest for NaN, and `of_key` is its inverse.
+#[inline(always)]
+fn best_of_slice<T: Comparable>(
+    values: &[Compute<T>],
+    from: usize,
+    key: impl Fn(ValueLane<Eval, T>) -> Key<Eval, T>,
+    of_key: impl Fn(Key<Eval, T>) -> ValueLane<Eval, T>,
+) -> Best<Eval> {
+    let top = values.iter().fold(Lane::lowest(), |top: Key<Eval, T>, &x| top.max(key(Lane(x))));
+    // Ranked as by `accumulate`: zeros of both signs are equal, and all NaNs are equal.
+    let value = Ordered::one_zero(of_key(top));
+    let at = if value.is_nan().value() {
+        position_of_first(values, |x| ValueLane::<Eval, T>::is_nan(Lane(x)).value())
+    } else {
+        position_of_first(values, |x| x == value.0)
+    };
+    with_score(
+        (Lane::lowest(), Lane::highest()),
+        key(value).cast(),
+        value.is_nan(),
+        Lane(from.wrapping_add(at) as i64),
+    )
+}
+
+/// The index of the first value for which `is` holds; at least one must exist.
+#[inline(always)]
+fn position_of_first<P: Copy>(values: &[P], is: impl Fn(P) -> bool) -> usize {
+    const WIDTH: usize = 64;
+    let (chunks, rest) = values.as_chunks::<WIDTH>();
+    for (k, chunk) in chunks.iter().enumerate() {
+        if chunk.iter().fold(false, |any, &x| any | is(x)) {
+            // Eight marks form a word, and the lowest byte of the word is the first of them.
+            let mut marks = [0u8; WIDTH];
+            for j in 0..WIDTH {
+                marks[j] = is(chunk[j]).into();
+            }
+            let words = marks.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).enumerate();
+            return words.rev().fold(0, |at, (w, word)| {
+                if word != 0 { 8 * w + word.trailing_zeros() as usize / 8 } else { at }
+            }) + k * WIDTH;
+        }
+    }
+    chunks.len() * WIDTH + rest.iter().position(|&x| is(x)).unwrap_or(0)
+}
+
+/// The index of the best value. If no score exceeded the lowest one, all values are equal, and the first is
+/// the result.
+#[inline(always)]
+fn position_of_best<L: Lanes>(found: Best<L>) -> Position<L> {
+    found.1.eq(Lane::highest()).select(Lane::zero(), found.1)
+}
+
+/// Writes both parts into their destinations.
+fn put_mean_var<T: Float, const M: usize, D: Device, A: Put<T, M, D>, B: Put<T, M, D>>(
+    op: &'static str,
+    both: &Tensor<Complex<f64>, M, D>,
+    (mean, var): (A, B),
+) -> Result<(A::Done, B::Done)> {
+    let layout = Layout::row_major(both.size());
+    mean.put_with(op, layout, both.device(), |mean| {
+        var.put(op, layout, both.device(), |var| {
+            both.lazy().re().cast().eval_into(&mut *mean)?;
+            both.lazy().im().cast().eval_into(var)
+        })
+    })
+}
+
+/// The class of booleans, the elements of `any`, `all` and `count`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a truth value",
+    label = "this reduction needs booleans, not `{Self}`",
+    note = "compare first: `.not_equal(0)`, `.greater(x)`, …"
+)]
+pub trait BoolElement: Element<Compute = bool> {}
+impl BoolElement for bool {}
+
+/// Methods of reductions: `x.sum(axes)` over axes known at compile time, `x.sum_axis(axis)` over one known at
+/// run time, and `x.sum_into(axes, &mut out)`.
+macro_rules! reductions {
+    (
+        $(#[$trait_doc:meta])* pub trait Reductions;
+        $($(#[$doc:meta])*
+        fn $name:ident, $name_axis:ident, $name_along:ident, $name_along_axis:ident, $name_into:ident
+            = $R:ident where $class:ident $(of $of:ident)?;)*
+        also $($also:tt)*
+    ) => {
+        $(#[$trait_doc])*
+        pub trait Reductions<T, const RANK: usize, D: Device>: Reduce<T, RANK, D> { $(
+            $(#[$doc])*
+            fn $name<AXES, const M: usize>(self, axes: AXES) -> Result<Tensor<<$R as Reducer<T>>::Out, M, D>>
+            where
+                T: $class,
+                $($R: Reducer<$of>,)?
+                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+            {
+                self.reduce($R, axes)
+            }
+            #[doc = concat!("As [`", stringify!($name), "`](Reductions::", stringify!($name), "), over an axis known at run time.")]
+            fn $name_axis<const M: usize>(self, axis: usize) -> Result<Tensor<<$R as Reducer<T>>::Out, M, D>>
+            where
+                T: $class,
+                $($R: Reducer<$of>,)?
+                Dim<RANK>: RankMinusOne<Output = Dim<M>>,
+            {
+                self.reduce_axis($R, axis)
+            }
+            #[doc = concat!("As [`", stringify!($name), "`](Reductions::", stringify!($name), "), broadcast back along the reduced axes: an expression with the sizes of the operand.")]
+            fn $name_along<AXES>(self, axes: AXES) -> Self::Broadcast<$R>
+            where
+                T: $class,
+                $($R: Reducer<$of>,)?
+                Dim<RANK>: HasAxes<AXES>,
+            {
+                self.along($R, axes)
+            }
+            #[doc = concat!("As [`", stringify!($name_along), "`](Reductions::", stringify!($name_along), "), over an axis known at run time; see [`along_axis`](Reduce::along_axis).")]
+            fn $name_along_axis(self, axis: usize) -> Self::Broadcast<$R>
+            where
+                T: $class,
+                $($R: Reducer<$of>,)?
+            {
+                self.along_axis($R, axis)
+            }
+            #[doc = concat!("As [`", stringify!($name), "`](Reductions::", stringify!($name), "), into an existing tensor or exclusive view of the kept sizes; see [`reduce_into`](Reduce::reduce_into).")]
+            fn $name_into<'o, AXES, const M: usize>(self, axes: AXES, out: impl IntoViewMut<'o, <$R as Reducer<T>>::Out, M, D>) -> Result<()>
+            where
+                T: $class,
+                $($R: Reducer<$of>,)?
+                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+                D: 'o,
+            {
+                self.reduce_into($R, axes, out).map_err(|error| error.with_op(stringify!($name_into)))
+            }
+        )*
+            $($also)*
+        }
+        impl<X: Reduce<T, RANK, D>, T, const RANK: usize, D: Device> Reductions<T, RANK, D> for X {}
+    };
+}
+reductions! {
+    /// Reductions over one axis (`Axis::<1>`), several (`(Axis::<0>, Axis::<2>)`) or all (`All`).
+    ///
+    /// The axes disappear from the result; `insert_axis` adds an axis of size 1 again, as a view.
+    ///
+    /// # Errors
+    /// Those of elementwise operators; [`Error::Empty`](crate::Error::Empty) for extremes of no elements;
+    /// [`Error::Axis`](crate::Error::Axis) when an axis known at run time does not exist;
+    /// [`Error::Output`](crate::Error::Output) and [`Error::Shared`](crate::Error::Shared) of an existing
+    /// output.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 9.0]]);
+    /// assert_eq!(x.sum(Axis::<1>)?.to_vec()?, [6.0, 18.0]);
+    /// assert_eq!(x.max(All)?.item()?, 9.0);
+    /// assert_eq!(x.mean_axis(0)?.to_vec()?, [2.5, 3.5, 6.0]);
+    /// let centered = &x - x.mean(Axis::<1>)?.insert_axis(Axis::<1>);
+    /// assert_eq!(centered.sum((Axis::<0>, Axis::<1>))?.item()?, 0.0);
+    /// let mut means = Tensor::zeros([2], &Cpu)?;
+    /// x.mean_into(Axis::<1>, &mut means)?; // no allocation
+    /// assert_eq!(means.to_vec()?, [2.0, 6.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub trait Reductions;
+
+    /// `Σ x`; integers wrap. Sum small integers in a wider type, in the same pass:
+    /// `x.lazy().cast::<i64>().sum(axes)`. 0 for no elements.
+    fn sum, sum_axis, sum_along, sum_along_axis, sum_into = Sum where Number;
+    /// `Π x`; integers wrap. 1 for no elements.
+    fn prod, prod_axis, prod_along, prod_along_axis, prod_into = Prod where Number;
+    /// The largest element; NaN if any is NaN.
+    fn max, max_axis, max_along, max_along_axis, max_into = Max where Comparable;
+    /// The smallest element; NaN if any is NaN.
+    fn min, min_axis, min_along, min_along_axis, min_into = Min where Comparable;
+    /// The arithmetic mean; NaN for no elements.
+    fn mean, mean_axis, mean_along, mean_along_axis, mean_into = Mean where Inexact;
+    /// The variance, `Σ |x − mean|² / n`; real for complex numbers.
+    fn var, var_axis, var_along, var_along_axis, var_into = Var where Inexact of T;
+    /// The variance with Bessel's correction, `Σ (x − mean)² / (n − 1)`.
+    fn sample_var, sample_var_axis, sample_var_along, sample_var_along_axis, sample_var_into = SampleVar where Inexact of T;
+    /// The standard deviation, `√(Σ (x − mean)² / n)`.
+    fn std, std_axis, std_along, std_along_axis, std_into = Std where Inexact of T;
+    /// The root of [`sample_var`](Reductions::sample_var): the standard deviation with Bessel's correction.
+    fn sample_std, sample_std_axis, sample_std_along, sample_std_along_axis, sample_std_into = SampleStd where Inexact of T;
+    /// `ln Σ eˣ`, without intermediate overflow; −∞ for no elements, NaN if any is NaN.
+    fn logsumexp, logsumexp_axis, logsumexp_along, logsumexp_along_axis, logsumexp_into = LogSumExp where Float;
+    /// The index of the first of the largest elements, row-major over the reduced axes; that of the first NaN
+    /// if there is one.
+    fn argmax, argmax_axis, argmax_along, argmax_along_axis, argmax_into = ArgMax where Comparable;
+    /// The index of the first of the smallest elements, row-major over the reduced axes; that of the first
+    /// NaN if there is one.
+    fn argmin, argmin_axis, argmin_along, argmin_along_axis, argmin_into = ArgMin where Comparable;
+    /// Whether any is `true`.
+    fn any, any_axis, any_along, any_along_axis, any_into = Any where BoolElement;
+    /// Whether all are `true`.
+    fn all, all_axis, all_along, all_along_axis, all_into = AllTrue where BoolElement;
+    /// The number of `true` elements.
+    fn count, count_axis, count_along, count_along_axis, count_into = Count where BoolElement;
+
+    also
+    /// The mean and the variance, `Σ (x − mean)² / n`, in one pass over the elements. The variance
+    /// equals [`var`](Reductions::var). The mean is computed together with it: it may differ from
+    /// [`mean`](Reductions::mean) by rounding, and stays finite if the sum overflows.
+    ///
+    /// # Cost
+    /// Reads the elements once instead of twice, and adds two small passes over the results. It is
+    /// faster than two calls for long rows and columns, not for rows of a few elements.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (mean, var) = Tensor::from([[1.0, 3.0], [4.0, 10.0]]).mean_var(Axis::<1>)?;
+    /// assert_eq!((mean.to_vec()?, var.to_vec()?), (vec![2.0, 7.0], vec![1.0, 9.0]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn mean_var<AXES, const M: usize>(self, axes: AXES) -> Result<(Tensor<T, M, D>, Tensor<T, M, D>)>
+    where
+        T: Float,
+        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+    {
+        put_mean_var("mean_var", &self.reduce(MeanVar, axes)?, (Allocate, Allocate))
+    }
+    /// As [`mean_var`](Reductions::mean_var), into two existing tensors or exclusive views of the
+    /// kept sizes: the means, then the variances.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (mut mean, mut var) = (Tensor::from([0.0, 0.0]), Tensor::from([0.0, 0.0]));
+    /// Tensor::from([[1.0, 3.0], [4.0, 10.0]]).mean_var_into(Axis::<1>, &mut mean, &mut var)?;
+    /// assert_eq!((mean.to_vec()?, var.to_vec()?), (vec![2.0, 7.0], vec![1.0, 9.0]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn mean_var_into<'o, AXES, const M: usize>(
+        self,
+        axes: AXES,
+        mean: impl IntoViewMut<'o, T, M, D>,
+        var: impl IntoViewMut<'o, T, M, D>,
+    ) -> Result<()>
+    where
+        T: Float,
+        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+        D: 'o,
+    {
+        let op = "mean_var_into";
+        let both = self.reduce(MeanVar, axes).map_err(|error| error.with_op(op))?;
+        put_mean_var(op, &both, (Existing(mean), Existing(var))).map(|_| ())
+    }
+    /// As [`mean_var`](Reductions::mean_var), over an axis known at run time.
+    fn mean_var_axis<const M: usize>(self, axis: usize) -> Result<(Tensor<T, M, D>, Tensor<T, M, D>)>
+    where
+        T: Float,
+        Dim<RANK>: RankMinusOne<Output = Dim<M>>,
+    {
+        put_mean_var("mean_var", &self.reduce_axis(MeanVar, axis)?, (Allocate, Allocate))
+    }
+}

@@ -1,0 +1,571 @@
+//! Views of tensors: slice, permute, lift, broadcast, …, for borrowed, exclusive and owned tensors alike.
+//!
+//! Each applies a function of layouts.
+// Imports: `error`, `dim`, `rank`, `layout`, `device`.
+
+use super::{Tensor, TensorView, TensorViewMut};
+use crate::device::Device;
+use crate::dim::{Axis, Dim, Stride};
+use crate::error::{Error, Result, text};
+use crate::layout::Layout;
+use crate::rank::{InsertAxis, LiftTo, Rank, RemoveAxis, SliceOfRank, SliceSpec};
+use std::ops::Range;
+
+/// One row for each view: the same function of the layout for a view, an exclusive view and an owned tensor.
+macro_rules! views {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident, $into:ident $([$($generics:tt)*])? ($($arg:ident: $type:ty),*) -> $out:tt
+        $(where $($bound:ty: $trait:path),+)?
+        = |$layout:ident| $body:expr;
+    )*) => {
+        impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> { $(
+            $(#[$doc])*
+            #[inline]
+            pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*)
+                -> Result<TensorView<'a, T, $out, D>>
+                $(where $($bound: $trait),+)? {
+                let $layout = *self.layout();
+                let layout = $body?;
+                // SAFETY: the layout of a view has only positions of this one.
+                Ok(unsafe { self.with_layout(layout) })
+            }
+        )* }
+        impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(
+            $(#[$doc])*
+            #[inline]
+            pub fn $name $(<$($generics)*>)? (&self, $($arg: $type),*)
+                -> Result<TensorView<'_, T, $out, D>>
+                $(where $($bound: $trait),+)? {
+                self.view().$name($($arg),*)
+            }
+            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), keeping \
+                the memory alive instead of borrowing it.")]
+            #[inline]
+            pub fn $into $(<$($generics)*>)? (self, $($arg: $type),*)
+                -> Result<Tensor<T, $out, D>>
+                $(where $($bound: $trait),+)? {
+                self.ensure_unfrozen(stringify!($into))?;
+                let $layout = *self.layout();
+                let layout = $body.map_err(|error| error.with_op(stringify!($into)))?;
+                // SAFETY: the layout of a view has only positions of this one.
+                Ok(unsafe { self.with_layout(layout) })
+            }
+        )* }
+    };
+}
+
+/// The views that give each index its own element, for exclusive views.
+macro_rules! exclusive_views {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident $([$($generics:tt)*])? ($($arg:ident: $type:ty),*) -> $out:tt
+        $(where $($bound:ty: $trait:path),+)?
+        = |$layout:ident| $body:expr;
+    )*) => {
+        impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> { $(
+            $(#[$doc])*
+            #[inline]
+            pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*)
+                -> Result<TensorViewMut<'a, T, $out, D>>
+                $(where $($bound: $trait),+)? {
+                let $layout = *self.layout();
+                let layout = $body?;
+                // SAFETY: (1) the layout has only positions of this view, (2) and gives each of them one
+                // index.
+                Ok(unsafe { self.with_layout(layout) })
+            }
+        )* }
+    };
+}
+
+views! {
+    /// The part that a tuple selects: an index drops its axis, a range keeps it, `NewAxis` adds one.
+    ///
+    /// # Shapes
+    /// One entry for each axis; the types of the entries determine the rank of the result.
+    ///
+    /// # Errors
+    /// [`Error::Slice`] when an entry leaves its axis or a step is 0.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([[1, 2, 3, 4], [5, 6, 7, 8]]);
+    /// assert_eq!(x.slice((1, 1..3))?.to_vec()?, [6, 7]);
+    /// assert_eq!(x.slice((.., (..).step(-2)))?.to_vec()?, [4, 2, 8, 6]);
+    /// assert_eq!(x.slice((0, NewAxis, ..))?.size(), [1, 4]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn slice, into_slice[S: SliceSpec<Output = Dim<M>>, const M: usize](spec: S) -> M
+        where S::Reads: SliceOfRank<RANK>
+        = |layout| layout.sliced(&spec);
+
+    /// Axis `a` of the result is axis `order[a]` of this tensor.
+    ///
+    /// # Errors
+    /// [`Error::Permutation`] unless `order` names every axis once.
+    #[doc(alias = "permute")]
+    fn permuted, into_permuted(order: [usize; RANK]) -> RANK = |layout| layout.permuted(order);
+
+    /// Broadcasts axes of size 1 to `size`, without memory: by a stride of 0.
+    ///
+    /// # Errors
+    /// [`Error::Sizes`] when another axis differs, [`Error::Overflow`] when the elements cannot be counted.
+    fn broadcast_to, into_broadcast(size: impl Into<Dim<RANK>>) -> RANK = |layout| layout.broadcast_to(size);
+
+    /// Drops axis `A`, which has size 1.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] when it has another size.
+    #[doc(alias = "squeeze")]
+    fn remove_axis, into_remove_axis[const A: usize, const M: usize](_axis: Axis<A>) -> M
+        where Dim<RANK>: RemoveAxis<A, Output = Dim<M>>
+        = |layout| layout.removed(A);
+
+    /// Other sizes for the same elements in row-major order, as a view; [`to_shape`](Tensor::to_shape) copies
+    /// instead.
+    ///
+    /// # Errors
+    /// [`Error::Length`] when the numbers of elements differ, [`Error::NeedsCopy`] when no strides fit.
+    fn reshape, into_shape[const N: usize](size: impl Into<Dim<N>>) -> N = |layout| layout.reshaped(size);
+
+    /// Windows of `len` positions of axis `A`, `step` apart; the new last axis runs inside a window.
+    ///
+    /// # Errors
+    /// [`Error::Slice`] when `len` or `step` is 0 or the window is longer than the axis.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([1, 2, 3, 4]);
+    /// assert_eq!(x.windows(Axis::<0>, 3, 1)?.to_vec()?, [1, 2, 3, 2, 3, 4]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    /// A reduction over windows loops along each window, which is slow when windows are short. One expression
+    /// over slices loops along the rows instead and is much faster for small windows.
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([1.0, 2.0, 3.0, 7.0]);
+    /// let n = x.numel() - 2;
+    /// let at = |i| x.slice((i..i + n,));
+    /// let mean = ((at(0)?.lazy() + at(1)? + at(2)?) / 3.0).eval()?;
+    /// assert_eq!(mean, x.windows(Axis::<0>, 3, 1)?.mean(Axis::<1>)?);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    #[doc(alias = "unfold")]
+    fn windows, into_windows[const A: usize, const N: usize](_axis: Axis<A>, len: usize, step: usize) -> N
+        where Dim<RANK>: RemoveAxis<A>, Dim<RANK>: Rank<Next = Dim<N>>
+        = |layout| layout.windowed(A, len, step);
+
+    /// The elements whose indices along axes `A` and `B` are equal, as a new last axis.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] when `A` is `B`.
+    fn diagonal, into_diagonal[const A: usize, const B: usize, const M: usize](
+        _first: Axis<A>, _second: Axis<B>
+    ) -> M
+        where Dim<RANK>: RemoveAxis<A, Output = Dim<M>>, Dim<RANK>: RemoveAxis<B>
+        = |layout| layout.diagonal(A, B);
+
+    /// Axis `axis`, known at run time, read backwards.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] when there is no such axis.
+    fn reversed_axis, into_reversed_axis(axis: usize) -> RANK
+        = |layout| layout.reversed(axis).map_err(|error| error.with_op("reversed_axis"));
+
+    /// Positions `range` of axis `axis`, known at run time, every `step`-th, from the last when the step is
+    /// negative.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] when there is no such axis, [`Error::Slice`] when the range leaves it or the step is
+    /// 0.
+    fn slice_axis, into_slice_axis(axis: usize, range: Range<usize>, step: isize) -> RANK
+        = |layout| layout.ranged("slice_axis", axis, range.start, range.end, step);
+}
+
+exclusive_views! {
+    /// The part that a tuple selects; see [`Tensor::slice`].
+    ///
+    /// # Errors
+    /// [`Error::Slice`] when an entry leaves its axis or a step is 0.
+    fn slice[S: SliceSpec<Output = Dim<M>>, const M: usize](spec: S) -> M
+        where S::Reads: SliceOfRank<RANK>
+        = |layout| layout.sliced(&spec);
+
+    /// Axis `a` of the result is axis `order[a]` of this tensor.
+    ///
+    /// # Errors
+    /// [`Error::Permutation`] unless `order` names every axis once.
+    fn permuted(order: [usize; RANK]) -> RANK = |layout| layout.permuted(order);
+
+    /// Drops axis `A`, which has size 1.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] when it has another size.
+    fn remove_axis[const A: usize, const M: usize](_axis: Axis<A>) -> M
+        where Dim<RANK>: RemoveAxis<A, Output = Dim<M>>
+        = |layout| layout.removed(A);
+
+    /// Other sizes for the same elements in row-major order.
+    ///
+    /// # Errors
+    /// [`Error::Length`] when the numbers of elements differ, [`Error::NeedsCopy`] when no strides fit.
+    fn reshape[const N: usize](size: impl Into<Dim<N>>) -> N = |layout| layout.reshaped(size);
+
+    /// The elements whose indices along axes `A` and `B` are equal, as a new last axis.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] when `A` is `B`.
+    fn diagonal[const A: usize, const B: usize, const M: usize](_first: Axis<A>, _second: Axis<B>) -> M
+        where Dim<RANK>: RemoveAxis<A, Output = Dim<M>>, Dim<RANK>: RemoveAxis<B>
+        = |layout| layout.diagonal(A, B);
+
+    /// Axis `axis`, known at run time, read backwards.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] when there is no such axis.
+    fn reversed_axis(axis: usize) -> RANK
+        = |layout| layout.reversed(axis).map_err(|error| error.with_op("reversed_axis"));
+
+    /// Positions `range` of axis `axis`, known at run time, every `step`-th, from the last when the step is
+    /// negative.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] when there is no such axis, [`Error::Slice`] when the range leaves it or the step is
+    /// 0.
+    fn slice_axis(axis: usize, range: Range<usize>, step: isize) -> RANK
+        = |layout| layout.ranged("slice_axis", axis, range.start, range.end, step);
+}
+
+/// Views that cannot fail, by their types.
+macro_rules! sure_views {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident, $into:ident $([$($generics:tt)*])? ($($arg:ident: $type:ty),*) -> $out:tt
+        $(where $($bound:ty: $trait:path),+)?
+        = |$layout:ident| $body:expr;
+    )*) => {
+        impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> { $(
+            $(#[$doc])*
+            #[inline]
+            pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*)
+                -> TensorView<'a, T, $out, D>
+                $(where $($bound: $trait),+)? {
+                let $layout = *self.layout();
+                let layout = $body;
+                // SAFETY: the layout of a view has only positions of this one.
+                unsafe { self.with_layout(layout) }
+            }
+        )* }
+        impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> { $(
+            $(#[$doc])*
+            #[inline]
+            pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*)
+                -> TensorViewMut<'a, T, $out, D>
+                $(where $($bound: $trait),+)? {
+                let $layout = *self.layout();
+                let layout = $body;
+                // SAFETY: (1) the layout has only positions of this view, (2) and gives each of them one
+                // index.
+                unsafe { self.with_layout(layout) }
+            }
+        )* }
+        impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(
+            $(#[$doc])*
+            #[inline]
+            pub fn $name $(<$($generics)*>)? (&self, $($arg: $type),*)
+                -> TensorView<'_, T, $out, D>
+                $(where $($bound: $trait),+)? {
+                self.view().$name($($arg),*)
+            }
+            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), keeping \
+                the memory alive instead of borrowing it.")]
+            ///
+            /// # Errors
+            /// [`Error::MetadataFrozen`] on a handle whose metadata is frozen.
+            #[inline]
+            pub fn $into $(<$($generics)*>)? (self, $($arg: $type),*)
+                -> Result<Tensor<T, $out, D>>
+                $(where $($bound: $trait),+)? {
+                self.ensure_unfrozen(stringify!($into))?;
+                let $layout = *self.layout();
+                let layout = $body;
+                // SAFETY: the layout of a view has only positions of this one.
+                Ok(unsafe { self.with_layout(layout) })
+            }
+        )* }
+    };
+}
+
+sure_views! {
+    /// All axes in reverse order: the transpose of a matrix.
+    #[doc(alias = "t", alias = "transpose")]
+    fn transposed, into_transposed() -> RANK = |layout| layout.transposed();
+
+    /// New leading axes of size 1; the rank is inferred: `&matrix + row.lift()`.
+    fn lift, into_lift[const N: usize]() -> N where Dim<RANK>: LiftTo<N> = |layout| layout.lifted();
+
+    /// A new axis of size 1 at place `A`.
+    #[doc(alias = "unsqueeze")]
+    fn insert_axis, into_insert_axis[const A: usize, const N: usize](_axis: Axis<A>) -> N
+        where Dim<RANK>: InsertAxis<A, Output = Dim<N>>
+        = |layout| layout.grown(A);
+
+    /// Axis `A` read backwards.
+    #[doc(alias = "flip")]
+    fn reversed, into_reversed[const A: usize](_axis: Axis<A>) -> RANK
+        where Dim<RANK>: RemoveAxis<A>
+        = |layout| layout.reversed_at::<A>();
+}
+
+impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
+    /// The part before position `at` of axis `A`, and the part from there on.
+    ///
+    /// # Errors
+    /// [`Error::Slice`] when `at` is beyond the axis.
+    pub fn split_at<const A: usize>(self, axis: Axis<A>, at: usize) -> Result<(Self, Self)>
+    where
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        let (first, second) = halves(self.layout(), axis, at)?;
+        // SAFETY: parts of this view.
+        Ok(unsafe { (self.with_layout(first), self.with_layout(second)) })
+    }
+
+    /// Consecutive parts of `len` along axis `A`; the last may be shorter.
+    ///
+    /// # Errors
+    /// [`Error::Slice`] when `len` is 0.
+    pub fn chunks<const A: usize>(
+        self,
+        _: Axis<A>,
+        len: usize,
+    ) -> Result<impl ExactSizeIterator<Item = TensorView<'a, T, RANK, D>>>
+    where
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        let size = self.size().0[A];
+        if len == 0 {
+            return Err(Error::Slice {
+                op: "chunks",
+                entry: text(format_args!("chunks of 0")),
+                axis: A,
+                size,
+            });
+        }
+        let starts = 0..size.div_ceil(len);
+        Ok(starts.map(move |i| {
+            let layout = self.layout().ranged("chunks", A, i * len, (i * len + len).min(size), 1);
+            // SAFETY: a part of this view.
+            unsafe { self.with_layout(layout.expect("a chunk lies inside its axis")) }
+        }))
+    }
+
+    /// The tensor at each position of axis `A`, in order.
+    pub fn axis_iter<const A: usize, const M: usize>(
+        self,
+        _: Axis<A>,
+    ) -> impl ExactSizeIterator<Item = TensorView<'a, T, M, D>> + DoubleEndedIterator
+    where
+        Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
+    {
+        // SAFETY: a part of this view.
+        (0..self.size().0[A]).map(move |at| unsafe { self.with_layout(self.layout().indexed(A, at)) })
+    }
+}
+
+impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
+    /// The part before position `at` of axis `A`, and the part from there on: two exclusive views.
+    ///
+    /// # Errors
+    /// [`Error::Slice`] when `at` is beyond the axis.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut x = Tensor::from([1, 2, 3, 4]);
+    /// let (mut low, high) = x.view_mut()?.split_at_mut(Axis::<0>, 2)?;
+    /// low.assign(high.as_view())?;
+    /// assert_eq!(x.to_vec()?, [3, 4, 3, 4]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn split_at_mut<const A: usize>(self, axis: Axis<A>, at: usize) -> Result<(Self, Self)>
+    where
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        let (first, second) = halves(self.layout(), axis, at)?;
+        // SAFETY: (1) parts of this view; (2) they share no index, hence no element.
+        Ok(unsafe { self.split_into(first, second) })
+    }
+
+    /// Two slices without a common element, as two exclusive views; they may be interleaved. Slices of the
+    /// results give more.
+    ///
+    /// # Errors
+    /// [`Error::Slice`] when an entry leaves its axis or a step is 0, [`Error::Value`] when the slices share
+    /// an element.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut x = Tensor::from([[1, 2, 3, 4], [5, 6, 7, 8]]);
+    /// let (mut even, odd) = x.view_mut()?.multi_slice_mut((.., (..).step(2)), (.., (1..).step(2)))?;
+    /// even.assign(odd.as_view())?;
+    /// assert_eq!(x, Tensor::from([[2, 2, 4, 4], [6, 6, 8, 8]]));
+    /// assert!(x.view_mut()?.multi_slice_mut((0, ..), (.., 1..3)).is_err());
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn multi_slice_mut<A, B, const M: usize, const N: usize>(
+        self,
+        first: A,
+        second: B,
+    ) -> Result<(TensorViewMut<'a, T, M, D>, TensorViewMut<'a, T, N, D>)>
+    where
+        A: SliceSpec<Output = Dim<M>, Reads: SliceOfRank<RANK>>,
+        B: SliceSpec<Output = Dim<N>, Reads: SliceOfRank<RANK>>,
+    {
+        let (one, other) = (self.layout().sliced(&first)?, self.layout().sliced(&second)?);
+        if !self.layout().are_apart(&first, &second) {
+            let what = text(format_args!(
+                "two slices, of sizes {} and {}, share elements",
+                one.size(),
+                other.size()
+            ));
+            return Err(Error::Value { op: "multi_slice_mut", what });
+        }
+        // SAFETY: (1) slices of this view; (2) they share no index, hence no element.
+        Ok(unsafe { self.split_into(one, other) })
+    }
+
+    /// Consecutive exclusive parts of `len` along axis `A`; the last may be shorter.
+    ///
+    /// # Errors
+    /// [`Error::Slice`] when `len` is 0.
+    pub fn chunks_mut<const A: usize>(
+        self,
+        _: Axis<A>,
+        len: usize,
+    ) -> Result<impl Iterator<Item = TensorViewMut<'a, T, RANK, D>>>
+    where
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        let size = self.size().0[A];
+        if len == 0 {
+            return Err(Error::Slice {
+                op: "chunks_mut",
+                entry: text(format_args!("chunks of 0")),
+                axis: A,
+                size,
+            });
+        }
+        let mut rest = Some(self);
+        Ok(std::iter::from_fn(move || {
+            let view = rest.take()?;
+            let left = view.size().0[A];
+            if left == 0 {
+                return None;
+            }
+            let (chunk, after) =
+                view.split_at_mut(Axis::<A>, len.min(left)).expect("a chunk lies inside its axis");
+            rest = Some(after);
+            Some(chunk)
+        }))
+    }
+
+    /// The exclusive tensor at each position of axis `A`, in order.
+    pub fn axis_iter_mut<const A: usize, const M: usize>(
+        self,
+        _: Axis<A>,
+    ) -> impl Iterator<Item = TensorViewMut<'a, T, M, D>>
+    where
+        Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
+    {
+        let chunks = self.chunks_mut(Axis::<A>, 1).expect("chunks of 1");
+        chunks.map(|chunk| {
+            let layout = chunk.layout().indexed(A, 0);
+            // SAFETY: the only position of the axis: the same elements.
+            unsafe { chunk.with_layout(layout) }
+        })
+    }
+}
+
+fn halves<const A: usize, const RANK: usize>(
+    layout: &Layout<RANK>,
+    _: Axis<A>,
+    at: usize,
+) -> Result<(Layout<RANK>, Layout<RANK>)> {
+    let size = layout.size().0[A];
+    if at > size {
+        return Err(Error::Slice {
+            op: "split_at",
+            entry: text(format_args!("a split at {at}")),
+            axis: A,
+            size,
+        });
+    }
+    Ok((layout.ranged("split_at", A, 0, at, 1)?, layout.ranged("split_at", A, at, size, 1)?))
+}
+
+impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+    /// The part before position `at` of axis `A`, and the part from there on.
+    ///
+    /// # Errors
+    /// [`Error::Slice`] when `at` is beyond the axis.
+    pub fn split_at<const A: usize>(
+        &self,
+        axis: Axis<A>,
+        at: usize,
+    ) -> Result<(TensorView<'_, T, RANK, D>, TensorView<'_, T, RANK, D>)>
+    where
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        self.view().split_at(axis, at)
+    }
+
+    /// Any sizes, strides and offset (in elements, from the start of the memory) that stay inside the memory.
+    ///
+    /// # Errors
+    /// [`Error::Bounds`] when a position would lie outside, [`Error::Overflow`] when the elements cannot be
+    /// counted, [`Error::Unallocated`] when there is no memory yet.
+    pub fn as_strided<const N: usize>(
+        &self,
+        size: impl Into<Dim<N>>,
+        stride: impl Into<Stride<N>>,
+        offset: usize,
+    ) -> Result<TensorView<'_, T, N, D>> {
+        let view = self.view();
+        view.ensure_allocated("as_strided")?;
+        let layout =
+            Layout::within("as_strided", size.into(), stride.into(), offset as i128, self.capacity())?;
+        // SAFETY: the layout was checked against the memory, all of which this handle may read.
+        Ok(unsafe { view.with_layout(layout) })
+    }
+
+    /// The tensor at each position of axis `A`, in order.
+    pub fn axis_iter<const A: usize, const M: usize>(
+        &self,
+        axis: Axis<A>,
+    ) -> impl ExactSizeIterator<Item = TensorView<'_, T, M, D>> + DoubleEndedIterator
+    where
+        Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
+    {
+        self.view().axis_iter(axis)
+    }
+
+    /// Consecutive parts of `len` along axis `A`; the last may be shorter.
+    ///
+    /// # Errors
+    /// [`Error::Slice`] when `len` is 0.
+    pub fn chunks<const A: usize>(
+        &self,
+        axis: Axis<A>,
+        len: usize,
+    ) -> Result<impl ExactSizeIterator<Item = TensorView<'_, T, RANK, D>>>
+    where
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        self.view().chunks(axis, len)
+    }
+}
