@@ -10,7 +10,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 
 /// The functions of an allocation, for one type of device.
-struct Vtable {
+struct Table {
     device: fn() -> TypeId,
     name: fn() -> &'static str,
     describe: unsafe fn(NonNull<()>) -> String,
@@ -30,11 +30,11 @@ struct Vtable {
 
 /// A handle on an allocation of some device.
 ///
-/// Invariant 1: `raw` is from `Shared::<Allocation<D>>::into_raw`, for the `D` from which `vtable` was made,
+/// Invariant 1: `raw` is from `Shared::<Allocation<D>>::into_raw`, for the `D` from which `table` was made,
 /// and is released when this handle is dropped.
 pub(crate) struct Memory {
     raw: NonNull<()>,
-    vtable: &'static Vtable,
+    table: &'static Table,
 }
 
 // SAFETY: `Shared<Allocation<D>>` is Send, as a device and its blocks are Send and Sync.
@@ -51,10 +51,10 @@ unsafe fn peek<D: Device, R>(raw: NonNull<()>, look: impl FnOnce(&Shared<Allocat
     look(&ManuallyDrop::new(unsafe { Shared::from_raw(raw) }))
 }
 
-impl Vtable {
-    const fn of<D: Device>() -> Vtable {
-        // SAFETY of each function: it is called with a handle to which the vtable belongs, by invariant 1.
-        Vtable {
+impl Table {
+    const fn of<D: Device>() -> Table {
+        // SAFETY of each function: it is called with a handle to which the table belongs, by invariant 1.
+        Table {
             device: TypeId::of::<D>,
             name: std::any::type_name::<D>,
             // SAFETY: as above.
@@ -102,13 +102,13 @@ impl Vtable {
 impl Memory {
     #[inline]
     pub(crate) fn new<D: Device>(memory: Shared<Allocation<D>>) -> Self {
-        Memory { raw: memory.into_raw(), vtable: const { &Vtable::of::<D>() } }
+        Memory { raw: memory.into_raw(), table: const { &Table::of::<D>() } }
     }
 
     /// Whether the device is a `D`.
     #[inline]
     pub(crate) fn is<D: Device>(&self) -> bool {
-        (self.vtable.device)() == TypeId::of::<D>()
+        (self.table.device)() == TypeId::of::<D>()
     }
 
     /// The typed allocation, if the device is a `D`.
@@ -132,46 +132,46 @@ impl Memory {
     #[inline]
     pub(crate) fn share(&self) -> Self {
         // SAFETY: invariant 1.
-        unsafe { (self.vtable.share)(self.raw) };
-        Memory { raw: self.raw, vtable: self.vtable }
+        unsafe { (self.table.share)(self.raw) };
+        Memory { raw: self.raw, table: self.table }
     }
 
     pub(crate) fn handles(&self) -> usize {
         // SAFETY: invariant 1, also in the functions below.
-        unsafe { (self.vtable.handles)(self.raw) }
+        unsafe { (self.table.handles)(self.raw) }
     }
     pub(crate) fn address(&self) -> *mut u8 {
         // SAFETY: as above.
-        unsafe { (self.vtable.address)(self.raw) }
+        unsafe { (self.table.address)(self.raw) }
     }
     pub(crate) fn nbytes(&self) -> usize {
         // SAFETY: as above.
-        unsafe { (self.vtable.nbytes)(self.raw) }
+        unsafe { (self.table.nbytes)(self.raw) }
     }
     /// The number of bytes that a layout may use.
     pub(crate) fn room(&self) -> usize {
         // SAFETY: as above.
-        unsafe { (self.vtable.room)(self.raw) }
+        unsafe { (self.table.room)(self.raw) }
     }
     pub(crate) fn version(&self) -> u64 {
         // SAFETY: as above.
-        unsafe { (self.vtable.version)(self.raw) }
+        unsafe { (self.table.version)(self.raw) }
     }
     /// Counts one mutable access.
     pub(crate) fn bump(&self) {
         // SAFETY: as above.
-        unsafe { (self.vtable.bump)(self.raw) }
+        unsafe { (self.table.bump)(self.raw) }
     }
     /// New memory on the same device.
     pub(crate) fn fresh(&self, nbytes: usize, fresh: Init) -> Result<Memory> {
         // SAFETY: as above.
-        unsafe { (self.vtable.fresh)(self.raw, nbytes, fresh) }
+        unsafe { (self.table.fresh)(self.raw, nbytes, fresh) }
     }
     /// New memory of zeros on the same device, with the history and the resize policy of this one.
     pub(crate) fn successor(&self, nbytes: usize) -> Result<Memory> {
         let memory = self.fresh(nbytes, Init::Zeroed)?;
-        // SAFETY: as above; both handles have the same vtable.
-        unsafe { (self.vtable.inherit)(memory.raw, self.raw) };
+        // SAFETY: as above; both handles have the same table.
+        unsafe { (self.table.inherit)(memory.raw, self.raw) };
         Ok(memory)
     }
     /// Copies elements between two layouts on the device.
@@ -185,23 +185,23 @@ impl Memory {
         from: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: as above, and the caller's promise.
-        unsafe { (self.vtable.copy)(self.raw, sizes, to, from) }
+        unsafe { (self.table.copy)(self.raw, sizes, to, from) }
     }
     /// Copies the bytes from byte `at` on to the host. They must lie inside the memory.
     pub(crate) fn read(&self, at: usize, bytes: &mut [MaybeUninit<u8>]) -> Result<()> {
         debug_assert!(at.saturating_add(bytes.len()) <= self.nbytes());
         // SAFETY: as above. The bytes lie inside, and writing would need the only handle, exclusively
         // borrowed.
-        unsafe { (self.vtable.read)(self.raw, at, bytes) }
+        unsafe { (self.table.read)(self.raw, at, bytes) }
     }
     /// The device's `Debug` output.
     pub(crate) fn device(&self) -> String {
         // SAFETY: as above.
-        unsafe { (self.vtable.describe)(self.raw) }
+        unsafe { (self.table.describe)(self.raw) }
     }
     /// The type of the device.
     pub(crate) fn device_type(&self) -> &'static str {
-        (self.vtable.name)()
+        (self.table.name)()
     }
     /// Whether both are handles on the same memory.
     pub(crate) fn is_same(&self, other: &Memory) -> bool {
@@ -213,6 +213,6 @@ impl Drop for Memory {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: invariant 1. The handle is not used afterwards.
-        unsafe { (self.vtable.release)(self.raw) };
+        unsafe { (self.table.release)(self.raw) };
     }
 }
