@@ -13,7 +13,10 @@ const ALLOWED: &[(&[&str], &str)] = &[
         &["dynamic::extra", "dynamic::opaque", "dynamic::tensor"],
         "a `DynTensor` and its parts, which hold tensors themselves",
     ),
-    (&["tensor::tensor", "tensor::view", "tensor::view_mut"], "three handles, each of which makes the others"),
+    (
+        &["tensor::tensor", "tensor::view", "tensor::view_mut"],
+        "three handles, each of which makes the others",
+    ),
     (
         &[
             "ops::define",
