@@ -157,7 +157,7 @@ fn a_model_in_several_files_is_one() {
         refused!(
             read(&format!(r#"{{"weight_map": {{"z": "{outside}"}}}}"#)),
             Error::Format { .. },
-            "beside it"
+            "in its folder"
         );
     }
     refused!(read(r#"{"metadata": {}}"#), Error::Format { .. }, "no `weight_map`");
