@@ -1,4 +1,5 @@
-//! The fast path of small tensors: all operands are contiguous and have one size.
+//! The path of contiguous operands of one size, whatever the number of elements. Its overhead is small enough
+//! for small tensors.
 // Imports: `error`, `dim`, `kernel`, `device`, `tensor`.
 
 use super::operand::{Expr, Leaves};
@@ -8,16 +9,15 @@ use crate::error::Result;
 use crate::kernel::{Body, Program};
 use crate::tensor::Leaf;
 
-/// The number of operands that most kernels do not exceed. A small tensor does not pay for the arrays of a
-/// large program.
+/// The number of operands that most programs do not exceed. The arrays of a larger program would cost too
+/// much time for a small tensor.
 pub(super) const FEW_OPERANDS: usize = 4;
 
-/// The operands of a small kernel, as long as they are different, row-major and of one size. The device then
-/// sees one axis: no sizes are joined, broadcast or iterated. If an operand does not qualify, `eval.rs`
-/// gathers the operands again and reports the reason.
+/// The operands of a program with few operands, as long as they are different, row-major and of one size. The
+/// device then sees one axis: no sizes are joined, broadcast or iterated. If an operand does not qualify,
+/// `eval.rs` gathers the operands again and reports the reason.
 ///
-/// All functions are inlined. The fast path is then a few comparisons, which a tensor of a few elements can
-/// afford.
+/// All functions are inlined. The path is then a few comparisons, which a tensor of a few elements can afford.
 pub(super) struct ContiguousOperands<'a, const RANK: usize, D: Device> {
     device: &'a D,
     /// The size of the first operand.

@@ -5,7 +5,7 @@ use super::contiguous::FEW_OPERANDS;
 use super::eval::eval;
 use super::gathered::{Gathered, KernelArgs, Launch, gather, marked_last, reordered};
 use super::operand::{AxisSet, Expr, RowAxes, joint};
-use crate::device::{Device, Inputs, MAX_OPERANDS, MAX_REDUCED, OperandRef, Reduction};
+use crate::device::{Device, Inputs, MAX_AXES, MAX_OPERANDS, OperandRef, Reduction};
 use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
@@ -55,8 +55,8 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> GatheredReduction<
         let size = gathered.size()?;
         size.numel_of(op, nbytes)?;
         let reduced = marked.iter().filter(|&&marked| marked).count();
-        if reduced > MAX_REDUCED {
-            let what = text(format_args!("{reduced} axes, of which at most {MAX_REDUCED} go at once"));
+        if reduced > MAX_AXES {
+            let what = text(format_args!("{reduced} axes, of which at most {MAX_AXES} go at once"));
             return Err(Error::Value { op, what });
         }
         let is_empty = |of_marked: bool| (0..RANK).any(|axis| marked[axis] == of_marked && size.0[axis] == 0);
