@@ -48,7 +48,7 @@ pub(crate) unsafe fn run<P: Program>(
     unsafe { run_kernel(kernel, std::ptr::from_ref(program).cast(), sizes, row, outputs, inputs) }
 }
 
-/// As [`run`], for calls that are not small: none of it is inlined.
+/// As [`run`], for large calls: none of it is inlined.
 ///
 /// # Safety
 /// As for [`Device::map`](crate::device::Device::map).

@@ -211,7 +211,7 @@ impl Compiler {
     pub(super) fn finalize(mut self, outputs: &[Value], in_order: bool) -> Option<Bytecode> {
         let mut outputs = outputs.to_vec();
         for output in outputs.iter_mut().filter(|_| !in_order) {
-            // An output of another number may overlap the operand, and is written first.
+            // The operand is copied: an output with a different index may overlap it and be written first.
             if matches!(self.code.values[output.id as usize].source, Source::External(_)) {
                 *output =
                     self.instruction(operations::copy(output.dtype.size())?, [*output], 0, output.dtype);
@@ -225,7 +225,7 @@ impl Compiler {
     }
 }
 
-/// The bytes at the start of 16.
+/// The bytes, padded with zeros to 16.
 pub(super) fn bytes_of(bytes: &[u8]) -> [u8; 16] {
     let mut all = [0; 16];
     all[..bytes.len()].copy_from_slice(bytes);

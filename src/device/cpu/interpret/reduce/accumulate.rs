@@ -22,7 +22,7 @@ pub(crate) const ROWS_AT_ONCE: usize = 16;
 /// Blocks of one row that are reduced at the same time. More of them would start in the same set of a cache.
 const BLOCKS_AT_ONCE: usize = 8;
 
-/// A reduction that runs: the machines, and the accumulators of some rows.
+/// The state of a reduction: the machines, and the accumulators of some rows.
 pub(crate) struct ReduceRun<'a> {
     of: &'a ReduceProgram,
     accumulate: Machine<'a>,
@@ -142,8 +142,8 @@ impl<'a> ReduceRun<'a> {
         unsafe { self.accumulate.run(&self.outside, rows, chunks) };
     }
 
-    /// Accumulates one value of each accumulator of some rows; the first value of row `l` has position `at +
-    /// l · step`.
+    /// Accumulates one value into each accumulator of some rows; the first value of row `l` has position `at
+    /// + l · step`.
     ///
     /// # Safety
     /// The columns at `places` have a value for each accumulator.

@@ -30,7 +30,8 @@ pub(super) unsafe fn rows(context: *const (), groups: &mut ChainGroups<'_>) {
     }
 }
 
-/// A scan of chains that runs. A chain is an element of a chunk, and its positions are consecutive chunks.
+/// The state of a scan over chains. A chain is an element of a chunk, and its positions are consecutive
+/// chunks.
 struct ChainScan<'a> {
     context: &'a ScanContext,
     machines: ScanMachines<'a>,
