@@ -1,7 +1,7 @@
 //! Reduces or scans the values of an expression in one pass.
 // Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
-use super::contiguous::FEW_OPERANDS;
+use super::contiguous::CONTIGUOUS_OPERANDS;
 use super::eval::eval;
 use super::gathered::{Gathered, KernelArgs, Launch, gather, marked_last, reordered};
 use super::operand::{AxisSet, Expr, RowAxes, joint};
@@ -171,8 +171,8 @@ where
     Q: Reducer<<E::Body as Body>::Out>,
 {
     let reduce: fn(_, _, _, _) -> _ = const {
-        if E::Body::LOADS <= FEW_OPERANDS {
-            reduce_gathered::<Q, RANK, M, D, E, FEW_OPERANDS>
+        if E::Body::LOADS <= CONTIGUOUS_OPERANDS {
+            reduce_gathered::<Q, RANK, M, D, E, CONTIGUOUS_OPERANDS>
         } else {
             reduce_gathered::<Q, RANK, M, D, E, MAX_OPERANDS>
         }
@@ -209,8 +209,8 @@ where
     Q: Reducer<<E::Body as Body>::Out>,
 {
     let reduce: fn(_, _, _, _) -> _ = const {
-        if E::Body::LOADS <= FEW_OPERANDS {
-            reduce_keepdims_gathered::<Q, RANK, D, E, FEW_OPERANDS>
+        if E::Body::LOADS <= CONTIGUOUS_OPERANDS {
+            reduce_keepdims_gathered::<Q, RANK, D, E, CONTIGUOUS_OPERANDS>
         } else {
             reduce_keepdims_gathered::<Q, RANK, D, E, MAX_OPERANDS>
         }
@@ -248,8 +248,8 @@ where
     Q: Reducer<<E::Body as Body>::Out>,
 {
     let reduce: fn(_, _, _, _, _) -> _ = const {
-        if E::Body::LOADS <= FEW_OPERANDS {
-            reduce_at_gathered::<Q, RANK, M, D, E, P, FEW_OPERANDS>
+        if E::Body::LOADS <= CONTIGUOUS_OPERANDS {
+            reduce_at_gathered::<Q, RANK, M, D, E, P, CONTIGUOUS_OPERANDS>
         } else {
             reduce_at_gathered::<Q, RANK, M, D, E, P, MAX_OPERANDS>
         }
@@ -299,8 +299,8 @@ where
     Q: Reducer<<E::Body as Body>::Out>,
 {
     let scan: fn(_, _, _, _, _) -> _ = const {
-        if E::Body::LOADS <= FEW_OPERANDS {
-            scan_gathered::<Q, RANK, D, E, P, FEW_OPERANDS>
+        if E::Body::LOADS <= CONTIGUOUS_OPERANDS {
+            scan_gathered::<Q, RANK, D, E, P, CONTIGUOUS_OPERANDS>
         } else {
             scan_gathered::<Q, RANK, D, E, P, MAX_OPERANDS>
         }

@@ -24,7 +24,7 @@ pub(in crate::device::cuda) struct KernelKey {
     /// none.
     pub(in crate::device::cuda) types: [TypeId; 2],
     /// The numbers that the source depends on.
-    pub(in crate::device::cuda) class: Vec<u32>,
+    pub(in crate::device::cuda) key_numbers: Vec<u32>,
 }
 
 /// A kernel that is loaded. It stays for the rest of the process.
