@@ -17,7 +17,7 @@ macro_rules! on {
         match $any {
             AnyDevice::Host($device) => $call,
             #[cfg(feature = "cuda")]
-            AnyDevice::Card($device) => $call,
+            AnyDevice::Gpu($device) => $call,
         }
     };
 }
@@ -40,7 +40,7 @@ pub enum AnyDevice {
     Host(Cpu),
     /// A GPU.
     #[cfg(feature = "cuda")]
-    Card(Cuda),
+    Gpu(Cuda),
 }
 
 /// Memory of an [`AnyDevice`].
@@ -49,7 +49,7 @@ pub enum AnyBlock {
     Host(<Cpu as Device>::Block),
     /// Memory of a GPU.
     #[cfg(feature = "cuda")]
-    Card(<Cuda as Device>::Block),
+    Gpu(<Cuda as Device>::Block),
 }
 
 impl From<Cpu> for AnyDevice {
@@ -61,7 +61,7 @@ impl From<Cpu> for AnyDevice {
 #[cfg(feature = "cuda")]
 impl From<Cuda> for AnyDevice {
     fn from(device: Cuda) -> AnyDevice {
-        AnyDevice::Card(device)
+        AnyDevice::Gpu(device)
     }
 }
 
@@ -99,7 +99,7 @@ macro_rules! one_of_any {
 }
 one_of_any!(Cpu, Host, false);
 #[cfg(feature = "cuda")]
-one_of_any!(Cuda, Card, true);
+one_of_any!(Cuda, Gpu, true);
 
 impl FromStr for AnyDevice {
     type Err = Error;
@@ -115,7 +115,7 @@ impl FromStr for AnyDevice {
         match kind {
             "cpu" if ordinal == 0 => Ok(AnyDevice::Host(Cpu)),
             #[cfg(feature = "cuda")]
-            "cuda" => Cuda::new(ordinal).map(AnyDevice::Card),
+            "cuda" => Cuda::new(ordinal).map(AnyDevice::Gpu),
             #[cfg(not(feature = "cuda"))]
             "cuda" => Err(Error::Value {
                 op: "device",
@@ -140,7 +140,7 @@ unsafe impl Device for AnyDevice {
         match self {
             AnyDevice::Host(device) => device.allocate(nbytes, fresh).map(AnyBlock::Host),
             #[cfg(feature = "cuda")]
-            AnyDevice::Card(device) => device.allocate(nbytes, fresh).map(AnyBlock::Card),
+            AnyDevice::Gpu(device) => device.allocate(nbytes, fresh).map(AnyBlock::Gpu),
         }
     }
 
@@ -150,7 +150,7 @@ unsafe impl Device for AnyDevice {
             match self {
                 AnyDevice::Host(device) => device.external_block(address, nbytes, free).map(AnyBlock::Host),
                 #[cfg(feature = "cuda")]
-                AnyDevice::Card(device) => device.external_block(address, nbytes, free).map(AnyBlock::Card),
+                AnyDevice::Gpu(device) => device.external_block(address, nbytes, free).map(AnyBlock::Gpu),
             }
         }
     }
@@ -159,7 +159,7 @@ unsafe impl Device for AnyDevice {
         match block {
             AnyBlock::Host(block) => Cpu::address(block),
             #[cfg(feature = "cuda")]
-            AnyBlock::Card(block) => Cuda::address(block),
+            AnyBlock::Gpu(block) => Cuda::address(block),
         }
     }
 

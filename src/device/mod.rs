@@ -42,8 +42,8 @@ use std::ptr::NonNull;
 /// The largest number of loads and outputs of one kernel together.
 pub const MAX_OPERANDS: usize = 24;
 
-/// The largest number of axes of one reduction.
-pub const MAX_REDUCED: usize = 12;
+/// The largest number of axes of one iteration space.
+pub const MAX_AXES: usize = 12;
 
 /// The initial content of allocated memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

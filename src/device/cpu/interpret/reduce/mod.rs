@@ -149,8 +149,8 @@ unsafe fn run(
         // SAFETY: (2).
         let (body, reducer) = unsafe { (known.trace)(body, inputs.reads) };
         let types = operand_types([&body].into_iter(), inputs.reads);
-        let outside = ExternalInputs { types: &types, operands: types.len(), constants: &[] };
-        let program = ReduceProgram::new(&body, &reducer, &outside, 0, known.out, known.in_memory)?;
+        let external = ExternalInputs { types: &types, operands: types.len(), constants: &[] };
+        let program = ReduceProgram::new(&body, &reducer, &external, 0, known.out, known.in_memory)?;
         Some(Reduced { program, inputs: first_loads(&types, inputs.reads) })
     })?;
     // SAFETY: (2).
