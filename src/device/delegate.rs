@@ -28,9 +28,9 @@
 ///     fn allocate(&self, nbytes: usize, fresh: Init) -> Result<Self::Block> {
 ///         Cpu.allocate(nbytes, fresh)
 ///     }
-///     unsafe fn from_external(&self, at: *mut u8, nbytes: usize, free: Deleter) -> Result<Self::Block> {
+///     unsafe fn external_block(&self, at: *mut u8, nbytes: usize, free: Deleter) -> Result<Self::Block> {
 ///         // SAFETY: the caller's promise.
-///         unsafe { Cpu.from_external(at, nbytes, free) }
+///         unsafe { Cpu.external_block(at, nbytes, free) }
 ///     }
 ///     fn address(block: &Self::Block) -> *mut u8 {
 ///         Cpu::address(block)
