@@ -1,6 +1,6 @@
 //! Mechanisms of a device by calls of another device: a table of the signatures of
 //! [`Device`](super::Device)'s functions.
-// Imports: nothing.
+// Imports: `error`, `element`, `kernel`, `device`.
 
 /// Writes mechanisms into an `unsafe impl Device` that call the same mechanism of another device.
 ///

@@ -514,8 +514,8 @@ impl<'a, D: HostAddressable> ReferenceEngine<'a, D> {
             order.sort_by(|&i, &j| {
                 let (x, y) = (element(i), element(j));
                 // NaN, which equals nothing, comes after every number.
-                let is_nan = |x: T| x.partial_cmp(&x).is_none();
-                let rising = x.partial_cmp(&y).unwrap_or(is_nan(x).cmp(&is_nan(y)));
+                let unordered = |x: T| x.partial_cmp(&x).is_none();
+                let rising = x.partial_cmp(&y).unwrap_or(unordered(x).cmp(&unordered(y)));
                 if plan.descending { rising.reverse() } else { rising }
             });
             for (i, &position) in order[..plan.keep].iter().enumerate() {
