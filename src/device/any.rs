@@ -169,10 +169,10 @@ unsafe impl Device for AnyDevice {
         nbytes: usize,
     ) -> Result<bool> {
         match (from as &dyn std::any::Any).downcast_ref::<AnyDevice>() {
-            // SAFETY: the caller's promise.
-            Some(from) => {
-                on!(self, |device| on!(from, |from| unsafe { device.copy_from(to, from, address, nbytes) }))
-            }
+            Some(from) => on!(self, |device| on!(from, |from| {
+                // SAFETY: the caller's promise.
+                unsafe { device.copy_from(to, from, address, nbytes) }
+            })),
             // SAFETY: the caller's promise.
             None => on!(self, |device| unsafe { device.copy_from(to, from, address, nbytes) }),
         }

@@ -156,10 +156,8 @@ unsafe fn run(
         MapProgram::new(&unsafe { trace.write(program, inputs.reads) }, inputs.reads, kernel.in_place)
     })?;
     // SAFETY: (2).
-    let context = MapContext {
-        mapped,
-        numbers: numbers.map_or_else(RunTimeNumbers::new, |numbers| unsafe { numbers(program) }),
-    };
+    let numbers = numbers.map_or_else(RunTimeNumbers::new, |numbers| unsafe { numbers(program) });
+    let context = MapContext { mapped, numbers };
     // SAFETY: (1); the kernel was made for a `MapContext`.
     unsafe { run_kernel(kernel, std::ptr::from_ref(&context).cast(), sizes, row, outputs, inputs) }
 }

@@ -154,10 +154,8 @@ unsafe fn run(
         Some(Reduced { program, inputs: first_loads(&types, inputs.reads) })
     })?;
     // SAFETY: (2).
-    let context = ReduceContext {
-        reduced,
-        numbers: known.numbers.map_or_else(RunTimeNumbers::new, |numbers| unsafe { numbers(body) }),
-    };
+    let numbers = known.numbers.map_or_else(RunTimeNumbers::new, |numbers| unsafe { numbers(body) });
+    let context = ReduceContext { reduced, numbers };
     let kernel = ReduceKernel {
         rows,
         columns: columns_of,

@@ -114,8 +114,8 @@ pub(crate) fn constants(program: &BytecodePair, types: &[DType]) -> Vec<[u8; 16]
         .collect();
     // SAFETY: each output has room for a chunk.
     unsafe { Machine::exactly(program, &NO_NUMBERS, 1).run(&places, 1, 1) };
-    // SAFETY: the program wrote the first value of each output above.
     let first = |(place, dtype): (&ColumnRef, &DType)| {
+        // SAFETY: the program wrote the first value of each output above.
         bytes_of(unsafe { std::slice::from_raw_parts(place.at, dtype.size()) })
     };
     places.iter().zip(types).map(first).collect()
