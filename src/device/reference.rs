@@ -20,7 +20,8 @@ use crate::kernel::{Body, ContractPlan, GatherPlan, Io, Op, Program, Reducer, Ro
 use crate::scalar::{Eval, Lane};
 use std::mem::MaybeUninit;
 
-/// A device whose memory the host can address: [`ReferenceEngine`] computes on it.
+/// A device whose memory the host can address: [`ReferenceEngine`] computes on it. The example is at
+/// [`reference_engine!`](crate::reference_engine).
 ///
 /// # Safety
 /// For each block of the device, with `nbytes` bytes at `address`:
@@ -223,7 +224,7 @@ impl<D: HostAddressable> Row for Line<'_, D> {
 
 /// Each mechanism of [`Device`] by the method of the same name.
 ///
-/// Every operand reaches only positions inside its memory, by the caller's promise, and [`each`] gives the
+/// Every operand reaches only positions inside its memory, by the caller's promise, and `each` gives the
 /// indices inside the sizes. `HostAddressable` makes the pointers to these positions valid on the host.
 #[allow(clippy::missing_errors_doc)] // As for the methods of `Device`.
 impl<'a, D: HostAddressable> ReferenceEngine<'a, D> {
