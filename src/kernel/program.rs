@@ -17,11 +17,13 @@ pub trait Program: Copy + Send + Sync + 'static {
     const FIXED: bool;
     /// Bytes that it caches for each element of a row.
     const CACHED_BYTES: usize;
-    /// Whether all its elements are [`Element::PLAIN`]: then its trace describes it completely.
+    /// Whether all its elements are [`Element::PLAIN`](crate::element::Element::PLAIN): then its trace
+    /// describes it completely.
     const PLAIN: bool;
     /// See [`Body::CHEAP`].
     const CHEAP: bool;
-    /// Whether its k-th output is the operand of its k-th load, for every output; see [`InPlace`].
+    /// Whether its k-th output is the operand of its k-th load, for every output; see
+    /// [`InPlace`](super::InPlace).
     const IN_PLACE: bool = false;
     /// Whether it stores exactly the elements that it loads: a copy.
     const COPY: bool = false;

@@ -289,7 +289,7 @@ impl Cuda {
     ///
     /// # Errors
     /// Those of the closure. An operation that waits for the GPU (`to_vec`, `item`, every check of indices)
-    /// is [`Error::Fault`] with that reason. Memory of another owner ([`Tensor::external_block`]) is
+    /// is [`Error::Fault`] with that reason. Memory of another owner ([`Tensor::from_external`]) is
     /// [`Error::Value`]. The report of the driver.
     ///
     /// # Examples
@@ -307,7 +307,7 @@ impl Cuda {
     /// # Ok(())
     /// ```
     ///
-    /// [`Tensor::external_block`]: crate::Tensor::external_block
+    /// [`Tensor::from_external`]: crate::Tensor::from_external
     pub fn capture<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<CudaGraph<T>> {
         self.stream.ensure_not_capturing("capture")?;
         if current_stream(self.ordinal()).is_some_and(|stream| locked(&stream.capture).is_some()) {
