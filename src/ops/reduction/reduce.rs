@@ -8,7 +8,7 @@ use crate::device::Device;
 #[cfg(all(not(debug_assertions), feature = "dynamic"))]
 use crate::device::slice_of;
 use crate::dim::Dim;
-use crate::element::{Comparable, Compute, Element, Float, Inexact, Number};
+use crate::element::{Comparable, Compute, Element, Float, Inexact, Number, bf16, f16};
 use crate::error::Result;
 use crate::expr::Reduce;
 #[cfg(any(debug_assertions, feature = "dynamic"))]
@@ -406,6 +406,42 @@ fn put_mean_var<T: Float, const M: usize, D: Device, A: Put<T, M, D>, B: Put<T, 
 pub trait BoolElement: Element<Compute = bool> {}
 impl BoolElement for bool {}
 
+/// A visitor of reductions; see [`each_reduction`].
+pub trait VisitReductions {
+    /// Visits a reduction of elements `T`.
+    fn reduction<R: Reducer<T> + Default, T: Element>(&mut self);
+}
+
+/// Passes every reduction of [`Reductions`] that has one result to `visit`, once for each element type that
+/// it takes: numbers, floats and booleans as in the table of methods. Means and variances are not passed for
+/// complex numbers.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// use rankform::kernel::Reducer;
+/// use rankform::ops::{VisitReductions, each_reduction};
+/// #[derive(Default)]
+/// struct Names(Vec<&'static str>);
+/// impl VisitReductions for Names {
+///     fn reduction<R: Reducer<T> + Default, T: Element>(&mut self) { self.0.push(R::NAME) }
+/// }
+/// let mut names = Names::default();
+/// each_reduction(&mut names);
+/// assert!(names.0.contains(&"sum") && names.0.contains(&"all"));
+/// ```
+pub fn each_reduction(visit: &mut impl VisitReductions) {
+    macro_rules! each {
+        ($($f:ident: $($t:ty)*;)*) => { $($($f::<$t>(visit);)*)* };
+    }
+    each! {
+        of_numbers: f32 f64 i32 i64 f16 bf16 i8 i16 u8 u16 u32 u64 Complex<f16> Complex<f32> Complex<f64>;
+        of_comparables: f32 f64 i32 i64 f16 bf16 i8 i16 u8 u16 u32 u64;
+        of_floats: f32 f64 f16 bf16;
+    }
+    of_bools(visit);
+}
+
 /// Methods of reductions: `x.sum(axes)` over axes known at compile time, `x.sum_axis(axis)` over one known at
 /// run time, and `x.sum_into(axes, &mut out)`.
 macro_rules! reductions {
@@ -467,7 +503,20 @@ macro_rules! reductions {
             $($also)*
         }
         impl<X: Reduce<T, RANK, D>, T, const RANK: usize, D: Device> Reductions<T, RANK, D> for X {}
+
+        fn of_numbers<T: Number>(_to: &mut impl VisitReductions) { $(reductions!(@ Number, $class $R _to);)* }
+        fn of_comparables<T: Comparable>(_to: &mut impl VisitReductions) { $(reductions!(@ Comparable, $class $R _to);)* }
+        fn of_floats<T: Float>(_to: &mut impl VisitReductions) { $(reductions!(@ Float, $class $R _to);)* }
+        fn of_bools(_to: &mut impl VisitReductions) { type T = bool; $(reductions!(@ BoolElement, $class $R _to);)* }
     };
+    // Visits a reduction if its class of elements is the one of the function. The reductions of `Inexact` are
+    // visited for floats.
+    (@ Number, Number $R:ident $to:ident) => { $to.reduction::<$R, T>() };
+    (@ Comparable, Comparable $R:ident $to:ident) => { $to.reduction::<$R, T>() };
+    (@ Float, Float $R:ident $to:ident) => { $to.reduction::<$R, T>() };
+    (@ Float, Inexact $R:ident $to:ident) => { $to.reduction::<$R, T>() };
+    (@ BoolElement, BoolElement $R:ident $to:ident) => { $to.reduction::<$R, T>() };
+    (@ $($_other:tt)*) => {};
 }
 reductions! {
     /// Reductions over one axis (`Axis::<1>`), several (`(Axis::<0>, Axis::<2>)`) or all (`All`).
