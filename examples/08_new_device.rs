@@ -209,7 +209,7 @@ unsafe impl Device for Ledger {
         Ok(Block { address: address.wrapping_add(AWAY), nbytes, owner: Owner::Ledger(self.0.clone()) })
     }
 
-    unsafe fn from_external(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<Block> {
+    unsafe fn external_block(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<Block> {
         Ok(Block { address, nbytes, owner: Owner::Somebody(Some(free)) })
     }
 

@@ -121,8 +121,8 @@ impl<D: Device> Allocation<D> {
                 return Err(Error::OutOfMemory { op: "external", nbytes: wanted });
             }
         };
-        // SAFETY: the caller's promise is the same as `from_external` requires.
-        let block = unsafe { device.from_external(address, nbytes, free)? };
+        // SAFETY: the caller's promise is the same as `external_block` requires.
+        let block = unsafe { device.external_block(address, nbytes, free)? };
         Ok(Self::from_block(block, nbytes, device.clone()))
     }
 

@@ -81,7 +81,7 @@
 //! | [`sparse`] | [`SparseTensor`]: elements with their indices (COO), compressed rows |
 //! | `symbolic` | with `dynamic`: sizes as expressions of names |
 //! | `dynamic` | with that feature: `DynTensor`, with element, rank and device known at run time |
-//! | `registry` | with `dynamic`: PyTorch's tensor types by name |
+//! | `torch_types` | with `dynamic`: PyTorch's tensor types by name |
 //! | `dispatch` | with `dynamic`: operators by name |
 //! | [`testing`] | differential tests of a device against the CPU, for authors of devices |
 //! | [`io`] | files |
@@ -137,6 +137,8 @@ pub mod sparse;
 pub mod symbolic;
 pub mod tensor;
 pub mod testing;
+#[cfg(feature = "dynamic")]
+pub mod torch_types;
 
 // Inlined into the first page of the documentation; `element` shows numbers of 8 and 16 bits and complex
 // ones.

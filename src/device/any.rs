@@ -144,13 +144,13 @@ unsafe impl Device for AnyDevice {
         }
     }
 
-    unsafe fn from_external(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<AnyBlock> {
+    unsafe fn external_block(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<AnyBlock> {
         // SAFETY: the caller's promise.
         unsafe {
             match self {
-                AnyDevice::Host(device) => device.from_external(address, nbytes, free).map(AnyBlock::Host),
+                AnyDevice::Host(device) => device.external_block(address, nbytes, free).map(AnyBlock::Host),
                 #[cfg(feature = "cuda")]
-                AnyDevice::Card(device) => device.from_external(address, nbytes, free).map(AnyBlock::Card),
+                AnyDevice::Card(device) => device.external_block(address, nbytes, free).map(AnyBlock::Card),
             }
         }
     }

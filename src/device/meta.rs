@@ -85,7 +85,7 @@ unsafe impl Device for Meta {
         Ok(NEXT.fetch_add((nbytes | 63).wrapping_add(1), Ordering::Relaxed))
     }
 
-    unsafe fn from_external(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<usize> {
+    unsafe fn external_block(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<usize> {
         free(address, nbytes);
         Err(Error::Unsupported { op: "adopt", device: "Meta" })
     }

@@ -95,7 +95,7 @@ pub struct Reduction<'a> {
 /// A device: its memory, and kernels over it.
 ///
 /// # Safety
-/// 1. A block from `allocate` or `from_external` owns at least `nbytes` bytes at `address` until it is
+/// 1. A block from `allocate` or `external_block` owns at least `nbytes` bytes at `address` until it is
 ///    dropped. They are aligned to 64 bytes, or to 16 if they are fewer than 1024 (external memory: as
 ///    given). Allocated memory is zero if [`Init::Zeroed`] was requested.
 /// 2. Kernels access only positions that sizes and strides reach, write only outputs, and write every
@@ -141,7 +141,7 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     ///
     /// # Safety
     /// `nbytes` bytes at `address` stay valid on this device until `free` is called.
-    unsafe fn from_external(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<Self::Block>;
+    unsafe fn external_block(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<Self::Block>;
 
     /// The address of a block, in the device's own address space.
     fn address(block: &Self::Block) -> *mut u8;

@@ -10,31 +10,31 @@ use crate::dynamic::DynTensor;
 use crate::error::{Error, Result, text};
 use std::collections::BTreeMap;
 
-const KEYS: usize = DispatchKey::ALL.len();
+const KEY_COUNT: usize = DispatchKey::ALL.len();
 /// One list of kernels for each element type, and one for kernels of any type.
-const TYPES: usize = DType::ALL.len() + 1;
+const LIST_COUNT: usize = DType::ALL.len() + 1;
 
 /// The kernels of one operator for one key.
 #[derive(Default)]
 struct Entry {
     /// The kernels by the element type of the first tensor.
     by_type: Vec<Vec<Kernel>>,
-    passes: bool,
+    skips: bool,
 }
 
 /// One operator.
 struct Operator {
     classes: Vec<Class>,
-    entries: [Entry; KEYS],
+    entries: [Entry; KEY_COUNT],
 }
 
 /// A function for any operator that has no kernel of its own for a key.
 type Fallback = Box<dyn for<'a> Fn(&Dispatching<'_>, &[Argument<'a>]) -> Result<DynTensor> + Send + Sync>;
 
 /// The behavior of a key for operators that have no kernel for it.
-enum Otherwise {
+enum WithoutKernel {
     Fail,
-    Pass,
+    Skip,
     Run(Fallback),
 }
 
@@ -57,7 +57,7 @@ enum Otherwise {
 /// ```
 pub struct Dispatcher {
     operators: BTreeMap<String, Operator>,
-    otherwise: [Otherwise; KEYS],
+    without_kernel: [WithoutKernel; KEY_COUNT],
     promotes: Option<Cast>,
 }
 
@@ -102,9 +102,9 @@ impl Dispatcher {
     /// A dispatcher without operators. Keys of derivatives are skipped unless an operator has a kernel for
     /// them.
     pub fn new() -> Self {
-        let otherwise =
-            DispatchKey::ALL.map(|key| if key.is_autograd() { Otherwise::Pass } else { Otherwise::Fail });
-        Dispatcher { operators: BTreeMap::new(), otherwise, promotes: None }
+        let without_kernel = DispatchKey::ALL
+            .map(|key| if key.is_autograd() { WithoutKernel::Skip } else { WithoutKernel::Fail });
+        Dispatcher { operators: BTreeMap::new(), without_kernel, promotes: None }
     }
 
     /// The names of the operators, in order.
@@ -136,9 +136,9 @@ impl Dispatcher {
         }
         let first =
             kernel.wanted.iter().find(|wanted| matches!(wanted.class, Class::Tensor | Class::Operand));
-        let place = first.and_then(|wanted| wanted.dtype).map_or(TYPES - 1, |dtype| dtype as usize);
+        let place = first.and_then(|wanted| wanted.dtype).map_or(LIST_COUNT - 1, |dtype| dtype as usize);
         let entry = &mut operator.entries[key as usize];
-        entry.by_type.resize_with(TYPES, Vec::new);
+        entry.by_type.resize_with(LIST_COUNT, Vec::new);
         let words = kernel.to_string();
         if entry.by_type[place].iter().any(|other| other.to_string() == words) {
             return Err(value(text(format_args!("{name} has a kernel {kernel} for {key:?}"))));
@@ -153,13 +153,13 @@ impl Dispatcher {
     /// [`Error::Value`] if no operator has this name.
     pub fn fall_through(&mut self, name: &str, key: DispatchKey) -> Result<()> {
         let unknown = self.unknown(name);
-        self.operators.get_mut(name).ok_or(unknown)?.entries[key as usize].passes = true;
+        self.operators.get_mut(name).ok_or(unknown)?.entries[key as usize].skips = true;
         Ok(())
     }
 
     /// Makes operators without a kernel for a key skip the key.
     pub fn fall_through_all(&mut self, key: DispatchKey) {
-        self.otherwise[key as usize] = Otherwise::Pass;
+        self.without_kernel[key as usize] = WithoutKernel::Skip;
     }
 
     /// Makes operators without a kernel for a key run this function.
@@ -168,7 +168,7 @@ impl Dispatcher {
         key: DispatchKey,
         run: impl for<'a> Fn(&Dispatching<'_>, &[Argument<'a>]) -> Result<DynTensor> + Send + Sync + 'static,
     ) {
-        self.otherwise[key as usize] = Otherwise::Run(Box::new(run));
+        self.without_kernel[key as usize] = WithoutKernel::Run(Box::new(run));
     }
 
     /// Lets operators promote from now on. If an operator has no kernel for operands of several element
@@ -245,22 +245,23 @@ impl Dispatcher {
     ) -> Option<Result<DynTensor>> {
         let handle = Handle { dispatcher: self, name, operator };
         let mut rest = keys;
-        let first = arguments.iter().find_map(Argument::tensor).map_or(TYPES - 1, |x| x.dtype() as usize);
+        let first =
+            arguments.iter().find_map(Argument::tensor).map_or(LIST_COUNT - 1, |x| x.dtype() as usize);
         while let Some(key) = rest.highest() {
             rest = rest.without(key);
             let call = Dispatching::new(name, &handle, rest);
             let entry = &operator.entries[key as usize];
             let of = |place: usize| entry.by_type.get(place).into_iter().flatten();
-            if let Some(kernel) = of(first).chain(of(TYPES - 1)).find(|kernel| kernel.takes(arguments)) {
+            if let Some(kernel) = of(first).chain(of(LIST_COUNT - 1)).find(|kernel| kernel.takes(arguments)) {
                 return Some((kernel.run)(&call, arguments));
             }
-            if entry.passes {
+            if entry.skips {
                 continue;
             }
-            match &self.otherwise[key as usize] {
-                Otherwise::Pass => continue,
-                Otherwise::Run(run) => return Some(run(&call, arguments)),
-                Otherwise::Fail => break,
+            match &self.without_kernel[key as usize] {
+                WithoutKernel::Skip => continue,
+                WithoutKernel::Run(run) => return Some(run(&call, arguments)),
+                WithoutKernel::Fail => break,
             }
         }
         None

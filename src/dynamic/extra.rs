@@ -42,7 +42,7 @@ impl Extra {
 
 /// The error with the reason `refused`, if there is one.
 #[inline]
-fn unless(op: &'static str, refused: Option<&str>) -> Result<()> {
+fn fail_if(op: &'static str, refused: Option<&str>) -> Result<()> {
     match refused {
         Some(why) => Err(Error::Value { op, what: text(format_args!("{why}")) }),
         None => Ok(()),
@@ -116,13 +116,13 @@ impl DynTensor {
     /// The error of [`without_access`](DynTensor::without_access), if it was called.
     #[inline]
     pub(super) fn permitted(&self, op: &'static str) -> Result<()> {
-        unless(op, self.extra.as_ref().and_then(|extra| extra.access_error.as_deref()))
+        fail_if(op, self.extra.as_ref().and_then(|extra| extra.access_error.as_deref()))
     }
 
     /// As `permitted`; also an error if the elements have no strides.
     #[inline]
     pub(crate) fn accessible(&self, op: &'static str) -> Result<()> {
-        unless(op, self.extra.as_ref().and_then(|extra| extra.access_error()))
+        fail_if(op, self.extra.as_ref().and_then(|extra| extra.access_error()))
     }
 
     /// Whether the handle has any of these properties. Their heap block exists only then.

@@ -118,7 +118,7 @@ impl Opaque {
         match self {
             Opaque::Sparse => "a sparse tensor has no elements by strides; `as_sparse` gives it",
             Opaque::Quantized => {
-                "a quantized tensor has a scale beside its integers; `as_quantized` gives it"
+                "a quantized tensor has a scale apart from its integers; `as_quantized` gives it"
             }
         }
     }

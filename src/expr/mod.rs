@@ -53,7 +53,7 @@
 //! - A statistic of all elements or along the last axis, sizes kept: `mean_along(All)`, `mean_along(Last)`,
 //!   `softmax(Last)`, …
 //! - The same over an axis known at run time: `mean_along_axis(axis)`, `softmax_axis(axis)`, …; `RANK - 1` is
-//!   the last.
+//!   the last. An expression is lazy: `eval` returns the error of a missing axis.
 //! - The statistic itself: `x.mean(All)?` has rank 0, and its `.lift()` has any rank;
 //!   [`reduce_keepdims(Mean, Last)`](Reduce::reduce_keepdims) leaves an axis of size 1.
 //! - Running sums, sorts and other functions along an axis: the method that ends in `_axis`:

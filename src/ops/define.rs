@@ -72,7 +72,7 @@ macro_rules! __operator {
             const CHEAP: bool = $crate::kernel::is_cheap(stringify!($body));
             type Out = ($($out,)+);
             #[inline(always)]
-            fn call<L: $crate::scalar::Lanes>(($($x,)+): ($($crate::__operator!(@lane $x),)+)) -> <Self::Out as $crate::kernel::Elements>::Lanes<L> {
+            fn call<L: $crate::scalar::Lanes>(($($x,)+): ($($crate::__operator!(@lane $x),)+)) -> <Self::Out as $crate::kernel::ElementTuple>::Lanes<L> {
                 #[allow(unused_imports)]
                 use $crate::scalar::Lane;
                 $body

@@ -1,5 +1,4 @@
-// Functions for any element, rank and axes that lack a bound: the bound in the message can be written with
-// the prelude alone.
+// Functions for any element, rank and axes that lack a bound: the prelude has the bound of the message.
 use rankform::prelude::*;
 
 fn elements<T, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>) {

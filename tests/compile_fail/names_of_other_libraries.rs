@@ -1,5 +1,4 @@
-// Names of NumPy, PyTorch, ndarray and candle for operators with another name here: the message gives that
-// name.
+// Names of NumPy, PyTorch, ndarray and candle for operators with another name here: the message gives it.
 use rankform::prelude::*;
 
 fn main() {

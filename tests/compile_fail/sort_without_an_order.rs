@@ -1,5 +1,4 @@
-// Sorting elements without an order, a cumulative sum along an axis that does not exist, a triangle of a
-// vector.
+// Sorting elements without an order, a cumulative sum along a missing axis, a triangle of a vector.
 use rankform::{Complex, prelude::*};
 
 fn main() {

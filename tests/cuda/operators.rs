@@ -6,10 +6,10 @@ mod operands;
 use crate::{numbers, on_gpu};
 use rankform::AnyDevice;
 use rankform::Cuda;
-use rankform::check::Differential;
 use rankform::kernel::Op;
 use rankform::ops::{self, Visit, each_operator};
 use rankform::prelude::*;
+use rankform::testing::Differential;
 
 on_gpu!(elementwise, |gpu| {
     let x = Tensor::from_vec(numbers(35), [5, 7])?;

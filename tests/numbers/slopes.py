@@ -96,7 +96,7 @@ ONE = {
     "softsign": (lambda x: x / (1 + abs(x)), (-15, 10, 3)),
 }
 
-# Of two operands; the other operands that each is tried beside.
+# Functions of two operands, with the values of the other operand.
 TWO = {
     "add": (lambda x, y: x + y, (-15, 15, 3), [0.25, 7.0]),
     "sub": (lambda x, y: x - y, (-15, 15, 3), [0.25, 7.0]),

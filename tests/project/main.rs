@@ -3,6 +3,7 @@
 //!
 //! | file | |
 //! |---|---|
+//! | `api.rs` | the public interface, recorded in `public_api.txt` |
 //! | `architecture.rs` | import order, files with `unsafe`, and other rules; the table of parity |
 //! | `circles.rs` | files that import each other |
 //! | `compile_errors.rs` | wrong programs and their messages |
@@ -11,6 +12,7 @@
 //! | `pages.rs` | links, the summary, sizes of the first pages, the parts of decisions |
 //! | `artifacts.rs` `message.rs` `source.rs` | the libraries that cargo built; a compiler's messages; Rust's source as words |
 
+mod api;
 mod architecture;
 mod artifacts;
 mod circles;

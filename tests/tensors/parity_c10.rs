@@ -603,7 +603,7 @@ unsafe impl Device for Sealed {
     fn allocate(&self, _: usize, _: Init) -> Result<()> {
         Ok(())
     }
-    unsafe fn from_external(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<()> {
+    unsafe fn external_block(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<()> {
         free(address, nbytes);
         Sealed::refuse("adopt")
     }

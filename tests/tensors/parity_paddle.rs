@@ -47,9 +47,9 @@ unsafe impl Device for Numbered {
         self.blocks.fetch_add(1, Ordering::SeqCst);
         Ok(Block(block, self.blocks.clone()))
     }
-    unsafe fn from_external(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<Block> {
+    unsafe fn external_block(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<Block> {
         // SAFETY: the caller's promise.
-        let block = unsafe { Cpu.from_external(address, nbytes, free)? };
+        let block = unsafe { Cpu.external_block(address, nbytes, free)? };
         self.blocks.fetch_add(1, Ordering::SeqCst);
         Ok(Block(block, self.blocks.clone()))
     }

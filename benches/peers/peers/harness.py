@@ -1,4 +1,4 @@
-"""What the peers of Python share: the same numbers as the other programs, the clock, and the lines of the driver.
+"""The common part of the peers in Python: the same numbers as the other programs, the clock, and the lines of the driver.
 
 Asked for a case, `ew/add/256`, a program answers a line for each way of computing it, `form <TAB> ns,ns,...`, then `end`.
 """
@@ -108,7 +108,7 @@ def measure(run):
 
 
 def serve(forms):
-    """Answers the driver; `forms(case, n)` gives names and functions that return what is to be timed."""
+    """Answers the driver; `forms(case, n)` gives names and functions that return the function to be timed."""
     for line in sys.stdin:
         case, _, n = line.strip().rpartition("/")
         for form, setup in forms(case, int(n)):

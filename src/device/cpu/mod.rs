@@ -152,7 +152,7 @@ unsafe impl Device for Cpu {
         if nbytes < pool::POOLED_BYTES { Some(CpuBlock::inline_block) } else { None }
     }
 
-    unsafe fn from_external(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CpuBlock> {
+    unsafe fn external_block(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CpuBlock> {
         Ok(CpuBlock::external(address, nbytes, free))
     }
 

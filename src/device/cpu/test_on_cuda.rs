@@ -21,7 +21,7 @@ unsafe impl Device for Cpu {
         CpuBlock::new(nbytes, fresh)
     }
 
-    unsafe fn from_external(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CpuBlock> {
+    unsafe fn external_block(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CpuBlock> {
         Ok(CpuBlock::external(address, nbytes, free))
     }
 

@@ -289,7 +289,7 @@ impl Cuda {
     ///
     /// # Errors
     /// Those of the closure. An operation that waits for the GPU (`to_vec`, `item`, every check of indices)
-    /// is [`Error::Fault`] with that reason. Memory of another owner ([`Tensor::from_external`]) is
+    /// is [`Error::Fault`] with that reason. Memory of another owner ([`Tensor::external_block`]) is
     /// [`Error::Value`]. The report of the driver.
     ///
     /// # Examples
@@ -307,7 +307,7 @@ impl Cuda {
     /// # Ok(())
     /// ```
     ///
-    /// [`Tensor::from_external`]: crate::Tensor::from_external
+    /// [`Tensor::external_block`]: crate::Tensor::external_block
     pub fn capture<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<CudaGraph<T>> {
         self.stream.ensure_not_capturing("capture")?;
         if current_stream(self.ordinal()).is_some_and(|stream| locked(&stream.capture).is_some()) {
@@ -353,9 +353,9 @@ unsafe impl Device for Cuda {
         CudaBlock::allocate(&self.current_stream(), nbytes, init)
     }
 
-    unsafe fn from_external(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CudaBlock> {
+    unsafe fn external_block(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CudaBlock> {
         // SAFETY: the caller's promise.
-        Ok(unsafe { CudaBlock::from_external(&self.current_stream(), address, nbytes, free) })
+        Ok(unsafe { CudaBlock::external_block(&self.current_stream(), address, nbytes, free) })
     }
 
     fn address(block: &CudaBlock) -> *mut u8 {

@@ -385,7 +385,7 @@ unsafe fn take<M: Managed + 'static>(about: DLTensor, owner: Owner<M>) -> Result
         }
         #[cfg(not(feature = "cuda"))]
         (CUDA, _) => {
-            return refused(IMPORT, format_args!("a tensor on a card, which needs the feature `cuda`"));
+            return refused(IMPORT, format_args!("a tensor on a GPU, which needs the feature `cuda`"));
         }
         (kind, number) => {
             return refused(IMPORT, format_args!("no device is of kind {kind}, number {number}"));

@@ -49,8 +49,8 @@ use std::path::Path;
 /// way.
 ///
 /// # Errors
-/// [`Error::Type`] if the file has another element type or rank, [`Error::Format`] if it is not in this format, or
-/// is too short or too long, [`Error::Overflow`], [`Error::OutOfMemory`], [`Error::Io`].
+/// [`Error::Type`] if the file has another element type or rank, [`Error::Format`] if it is not in this
+/// format, or is too short or too long, [`Error::Overflow`], [`Error::OutOfMemory`], [`Error::Io`].
 ///
 /// # Source
 /// Format: `numpy.lib.format`.

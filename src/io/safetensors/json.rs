@@ -96,7 +96,7 @@ impl<'a> Json<'a> {
             json.space();
             let digits = json.text[json.at..].bytes().take_while(u8::is_ascii_digit).count();
             let Ok(number) = json.text[json.at..json.at + digits].parse() else {
-                return json.wrong("a whole number from 0");
+                return json.wrong("an integer from 0");
             };
             if digits > 1 && json.text.as_bytes()[json.at] == b'0' {
                 return json.wrong("a number without leading zeros");

@@ -154,7 +154,7 @@ impl SafeTensors {
             if Path::new(shard).file_name().is_none_or(|name| name != shard) || shard.contains(['/', '\\']) {
                 return format_error(
                     READ,
-                    format_args!("the index names {shard:?}, which is not the name of a file beside it"),
+                    format_args!("the index names {shard:?}, which is not the name of a file in its folder"),
                 );
             }
             let (source, length) = open(&path.with_file_name(shard))?;

@@ -8,26 +8,26 @@ use crate::error::Result;
 use crate::expr::IntoView;
 use crate::layout::Layout;
 use crate::ops::Add;
-use crate::ops::indexing::scatter::meeting;
+use crate::ops::indexing::scatter::scatter_size;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
-/// The sum of the weights of each of the numbers `0..bins`.
+/// The sum of the weights of each number in `0..bins`.
 fn counted<T: Number, D: Device, P: Destination<T, 1, D>>(
     op: &'static str,
     numbers: TensorView<'_, i64, 1, D>,
     weights: TensorView<'_, T, 1, D>,
     bins: usize,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
-    place.put(op, Layout::row_major_of(op, Dim([bins]), size_of::<T>())?, numbers.device(), |out| {
-        meeting(op, out, 0, &numbers, &weights)?;
+    destination.put(op, Layout::row_major_of(op, Dim([bins]), size_of::<T>())?, numbers.device(), |out| {
+        scatter_size(op, out, 0, &numbers, &weights)?;
         out.fill(T::zero())?;
         out.index_scatter(Add, Axis::<0>, numbers, weights).map_err(|error| error.with_op(op))
     })
 }
 
 impl<D: Device> TensorView<'_, i64, 1, D> {
-    /// How often each number occurs; see [`Tensor::bincount`].
+    /// The number of occurrences of each number; see [`Tensor::bincount`].
     ///
     /// # Errors
     /// As [`Tensor::bincount`].
@@ -35,7 +35,8 @@ impl<D: Device> TensorView<'_, i64, 1, D> {
         counted("bincount", self, Tensor::ones([1], self.device())?.view(), bins, Allocate)
     }
 
-    /// As [`bincount`](Tensor::bincount), into an existing tensor or exclusive view; see [`Tensor::bincount_into`].
+    /// As [`bincount`](Tensor::bincount), into an existing tensor or exclusive view; see
+    /// [`Tensor::bincount_into`].
     ///
     /// # Errors
     /// As there.
@@ -61,7 +62,8 @@ impl<D: Device> TensorView<'_, i64, 1, D> {
         counted("bincount_of", self, weights.into_view(), bins, Allocate)
     }
 
-    /// As [`bincount_of`](Tensor::bincount_of), into an existing tensor or exclusive view; see [`Tensor::bincount_of_into`].
+    /// As [`bincount_of`](Tensor::bincount_of), into an existing tensor or exclusive view; see
+    /// [`Tensor::bincount_of_into`].
     ///
     /// # Errors
     /// As there.
@@ -79,11 +81,11 @@ impl<D: Device> TensorView<'_, i64, 1, D> {
 }
 
 impl<D: Device> Tensor<i64, 1, D> {
-    /// How often each of the numbers `0..bins` occurs.
+    /// The number of occurrences of each number in `0..bins`.
     ///
     /// # Errors
-    /// [`Error::Index`](crate::Error::Index) for a number outside; [`Error::Unallocated`](crate::Error::Unallocated),
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    /// [`Error::Index`](crate::Error::Index) for a number outside `0..bins`;
+    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     ///
     /// # Examples
     /// ```
@@ -97,7 +99,8 @@ impl<D: Device> Tensor<i64, 1, D> {
         self.view().bincount(bins)
     }
 
-    /// As [`bincount`](Tensor::bincount), into an existing tensor or exclusive view of `bins` elements, set anew.
+    /// As [`bincount`](Tensor::bincount), into an existing tensor or exclusive view of `bins` elements, which
+    /// are overwritten.
     ///
     /// # Errors
     /// As [`bincount`](Tensor::bincount); [`Error::Output`](crate::Error::Output) when `out` has other sizes,
@@ -119,11 +122,12 @@ impl<D: Device> Tensor<i64, 1, D> {
         self.view().bincount_into(bins, out)
     }
 
-    /// The sum of the weights of each of the numbers `0..bins`, in the order in which they stand.
+    /// The sum of the weights of each number in `0..bins`, added in the order of the elements.
     ///
     /// # Errors
-    /// [`Error::Index`](crate::Error::Index) for a number outside; [`Error::Sizes`](crate::Error::Sizes),
-    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    /// [`Error::Index`](crate::Error::Index) for a number outside `0..bins`;
+    /// [`Error::Sizes`](crate::Error::Sizes), [`Error::Unallocated`](crate::Error::Unallocated),
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     pub fn bincount_of<'b, T: Number>(
         &self,
         weights: impl IntoView<'b, T, 1, D>,
@@ -135,12 +139,12 @@ impl<D: Device> Tensor<i64, 1, D> {
         self.view().bincount_of(weights, bins)
     }
 
-    /// As [`bincount_of`](Tensor::bincount_of), into an existing tensor or exclusive view of `bins` elements, set anew.
+    /// As [`bincount_of`](Tensor::bincount_of), into an existing tensor or exclusive view of `bins` elements,
+    /// which are overwritten.
     ///
     /// # Errors
-    /// As [`bincount_of`](Tensor::bincount_of); [`Error::Output`](crate::Error::Output) when `out` has other sizes,
-    /// [`Error::Shared`](crate::Error::Shared) when it has
-    /// other handles.
+    /// As [`bincount_of`](Tensor::bincount_of); [`Error::Output`](crate::Error::Output) when `out` has other
+    /// sizes, [`Error::Shared`](crate::Error::Shared) when it has other handles.
     ///
     /// # Examples
     /// ```

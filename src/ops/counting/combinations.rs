@@ -1,4 +1,4 @@
-//! Combinations of the elements of lines: the Cartesian product of several, subsets of one.
+//! Combinations of the elements of vectors: the Cartesian product of several, subsets of one.
 // Imports: `error`, `dim`, `layout`, `element`, `device`, `tensor`, `ops`.
 
 use crate::device::{Device, same_device};
@@ -9,11 +9,11 @@ use crate::layout::Layout;
 use crate::ops::indexing::gather::taken;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
-/// All tuples of one element of each line, one a row.
+/// All tuples of one element of each vector, one per row.
 fn tuples<T: Element, const N: usize, D: Device, P: Destination<T, 2, D>>(
     op: &'static str,
     lines: [TensorView<'_, T, 1, D>; N],
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     let first =
         *lines.first().ok_or_else(|| Error::Value { op, what: text(format_args!("there are no lines")) })?;
@@ -22,7 +22,7 @@ fn tuples<T: Element, const N: usize, D: Device, P: Destination<T, 2, D>>(
         line.ensure_allocated(op)?;
     }
     let rows = Dim(lines.map(|line| line.numel())).numel_of(op, size_of::<T>())?;
-    place.put(op, Layout::row_major_of(op, Dim([rows, N]), size_of::<T>())?, first.device(), |out| {
+    destination.put(op, Layout::row_major_of(op, Dim([rows, N]), size_of::<T>())?, first.device(), |out| {
         for (k, grid) in TensorView::meshgrid(lines)?.into_iter().enumerate() {
             out.reborrow().slice((.., k))?.reshape(grid.size())?.assign(grid)?;
         }
@@ -31,28 +31,30 @@ fn tuples<T: Element, const N: usize, D: Device, P: Destination<T, 2, D>>(
 }
 
 impl<T: Element, D: Device> Tensor<T, 2, D> {
-    /// All tuples of one element of each line, one a row; the last line varies fastest.
+    /// All tuples of one element of each vector, one per row; the last element varies fastest.
     ///
     /// # Errors
-    /// [`Error::Value`] for no lines; [`Error::Overflow`], [`Error::Device`], [`Error::Unallocated`],
+    /// [`Error::Value`] for an empty list; [`Error::Overflow`], [`Error::Device`], [`Error::Unallocated`],
     /// [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
     /// let (x, y) = (Tensor::from([1, 2]), Tensor::from([3, 4]));
-    /// assert_eq!(Tensor::cartesian_prod([x.view(), y.view()])?, Tensor::from([[1, 3], [1, 4], [2, 3], [2, 4]]));
+    /// let pairs = Tensor::cartesian_prod([x.view(), y.view()])?;
+    /// assert_eq!(pairs, Tensor::from([[1, 3], [1, 4], [2, 3], [2, 4]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn cartesian_prod<const N: usize>(lines: [TensorView<'_, T, 1, D>; N]) -> Result<Self> {
         tuples("cartesian_prod", lines, Allocate)
     }
 
-    /// As [`cartesian_prod`](Tensor::cartesian_prod), into an existing tensor or exclusive view. No allocation.
+    /// As [`cartesian_prod`](Tensor::cartesian_prod), into an existing tensor or exclusive view. No
+    /// allocation.
     ///
     /// # Errors
-    /// As [`cartesian_prod`](Tensor::cartesian_prod); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has
-    /// other handles.
+    /// As [`cartesian_prod`](Tensor::cartesian_prod); [`Error::Output`] when `out` has other sizes,
+    /// [`Error::Shared`] when it has other handles.
     ///
     /// # Examples
     /// ```
@@ -73,8 +75,8 @@ impl<T: Element, D: Device> Tensor<T, 2, D> {
     }
 }
 
-/// The places of all combinations of `r` of `n`, row by row; `None` where memory has run out.
-fn places(n: usize, r: usize, repeat: bool, rows: usize) -> Option<Vec<i64>> {
+/// The positions of all combinations of `r` of `n`, row by row; `None` if memory is exhausted.
+fn positions(n: usize, r: usize, repeat: bool, rows: usize) -> Option<Vec<i64>> {
     if rows == 0 {
         return Some(Vec::new());
     }
@@ -83,7 +85,7 @@ fn places(n: usize, r: usize, repeat: bool, rows: usize) -> Option<Vec<i64>> {
     let mut now = Vec::new();
     now.try_reserve_exact(r).ok()?;
     now.extend((0..r).map(|k| if repeat { 0 } else { k }));
-    // The last place that may move on does so, and those after it follow as close as they may.
+    // Advances the last position that can advance, and resets those after it to the smallest ones allowed.
     let last = |k: usize| if repeat { n - 1 } else { n - r + k };
     for row in 0..rows {
         if row > 0
@@ -93,31 +95,31 @@ fn places(n: usize, r: usize, repeat: bool, rows: usize) -> Option<Vec<i64>> {
             now[k..]
                 .iter_mut()
                 .enumerate()
-                .for_each(|(i, place)| *place = if repeat { start } else { start + i });
+                .for_each(|(i, position)| *position = if repeat { start } else { start + i });
         }
-        all.extend(now.iter().map(|&place| place as i64));
+        all.extend(now.iter().map(|&position| position as i64));
     }
     Some(all)
 }
 
-/// How many combinations there are.
+/// The number of combinations.
 fn count(n: usize, r: usize, repeat: bool) -> Option<usize> {
     let from = if repeat { n.checked_add(r)?.saturating_sub(usize::from(r > 0)) } else { n };
     if r > from {
         return Some(0);
     }
-    // Every step divides evenly.
+    // Every intermediate quotient is an integer.
     (0..r.min(from - r))
         .try_fold(1usize, |ways, k| usize::try_from(ways as u128 * (from - k) as u128 / (k as u128 + 1)).ok())
 }
 
-/// All combinations of `r` elements of a line, one a row.
+/// All combinations of `r` elements of a vector, one per row.
 fn combined<T: Element, D: Device, P: Destination<T, 2, D>>(
     op: &'static str,
     line: TensorView<'_, T, 1, D>,
     r: usize,
     repeat: bool,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     let n = line.numel();
     let too_many = || Error::Value {
@@ -126,9 +128,9 @@ fn combined<T: Element, D: Device, P: Destination<T, 2, D>>(
     };
     let size = Dim([count(n, r, repeat).ok_or_else(too_many)?, r]);
     let numel = size.numel_of(op, size_of::<i64>())?;
-    let picked = places(n, r, repeat, size.0[0])
+    let picked = positions(n, r, repeat, size.0[0])
         .ok_or(Error::OutOfMemory { op, nbytes: numel.saturating_mul(size_of::<i64>()) })?;
-    taken(op, line, Tensor::from_slice(&picked, size, line.device())?.view(), place)
+    taken(op, line, Tensor::from_slice(&picked, size, line.device())?.view(), destination)
 }
 
 impl<T: Element, D: Device> TensorView<'_, T, 1, D> {
@@ -140,7 +142,8 @@ impl<T: Element, D: Device> TensorView<'_, T, 1, D> {
         combined("combinations", self, r, repeat, Allocate)
     }
 
-    /// All combinations of `r` elements, into an existing tensor or exclusive view; see [`Tensor::combinations_into`].
+    /// All combinations of `r` elements, into an existing tensor or exclusive view; see
+    /// [`Tensor::combinations_into`].
     ///
     /// # Errors
     /// As there.
@@ -158,10 +161,12 @@ impl<T: Element, D: Device> TensorView<'_, T, 1, D> {
 }
 
 impl<T: Element, D: Device> Tensor<T, 1, D> {
-    /// All combinations of `r` elements, one a row, in the order of the line; with `repeat` an element may come again.
+    /// All combinations of `r` elements, one per row, in the order of the vector; with `repeat` an element
+    /// can be chosen more than once.
     ///
     /// # Errors
-    /// [`Error::Value`] for more than can be counted; [`Error::Unallocated`], [`Error::OutOfMemory`].
+    /// [`Error::Value`] when the number of combinations overflows; [`Error::Unallocated`],
+    /// [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```
@@ -175,11 +180,12 @@ impl<T: Element, D: Device> Tensor<T, 1, D> {
         self.view().combinations(r, repeat)
     }
 
-    /// As [`combinations`](Tensor::combinations), into an existing tensor or exclusive view. Their places are allocated.
+    /// As [`combinations`](Tensor::combinations), into an existing tensor or exclusive view. The positions
+    /// are allocated.
     ///
     /// # Errors
-    /// As [`combinations`](Tensor::combinations); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has
-    /// other handles.
+    /// As [`combinations`](Tensor::combinations); [`Error::Output`] when `out` has other sizes,
+    /// [`Error::Shared`] when it has other handles.
     ///
     /// # Examples
     /// ```

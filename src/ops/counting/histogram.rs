@@ -1,4 +1,4 @@
-//! Counts of numbers by the part of a range that they fall in, of one dimension and of several.
+//! Histograms of one and several dimensions.
 // Imports: `error`, `dim`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::{Device, same_device};
@@ -8,16 +8,17 @@ use crate::error::{Error, Result, text};
 use crate::expr::{IntoView, eval};
 use crate::kernel::{Call, Op, Param};
 use crate::ops::indexing::gather::Line;
-use crate::ops::indexing::multi_index::Onto;
+use crate::ops::indexing::multi_index::LinearIndex;
 use crate::ops::{Cast as _, Comparisons as _, Reductions as _};
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Tensor, TensorView};
 
-/// Which of `bins` equal parts of a range a number falls in, `bins` for those outside: `(x, low, high, bins)`.
+/// The index of the bin of a number among `bins` equal bins of a range, or `bins` if it is outside:
+/// `(x, low, high, bins)`.
 #[derive(Clone, Copy, Debug)]
-struct Bin;
+struct BinIndex;
 
-impl<T: Comparable> Op<(T, f64, f64, f64)> for Bin {
+impl<T: Comparable> Op<(T, f64, f64, f64)> for BinIndex {
     const NAME: &'static str = "histogram";
     type Out = i64;
     #[inline(always)]
@@ -30,12 +31,12 @@ impl<T: Comparable> Op<(T, f64, f64, f64)> for Bin {
     }
 }
 
-/// The part of the range whose ends, as `linspace` gives them `step` apart, an element stands between; as many as there are bins
-/// for one outside. A step of NaN has no ends to look at.
+/// The index of the bin of an element by its edges, which are those of `linspace`, `step` apart; the number
+/// of bins for an element outside. With a step of NaN there are no edges to compare with.
 #[derive(Clone, Copy, Debug)]
-struct BinBetween;
+struct BinByEdges;
 
-impl<T: Comparable> Op<(T, f64, f64, f64, f64)> for BinBetween {
+impl<T: Comparable> Op<(T, f64, f64, f64, f64)> for BinByEdges {
     const NAME: &'static str = "histogram";
     type Out = i64;
     #[inline(always)]
@@ -50,14 +51,14 @@ impl<T: Comparable> Op<(T, f64, f64, f64, f64)> for BinBetween {
     ) -> Lane<L, i64> {
         let (x, last) = (x.cast::<f64>(), bins - 1.0);
         let bin = ((x - low) / (high - low) * bins).floor().min(last);
-        // The quotient is rounded, and so are the ends.
+        // The quotient and the edges are rounded; compare with the edges.
         let (before, behind) = (x.lt(low + bin * step), x.ge(low + (bin + 1.0) * step) & bin.lt(last));
         let bin = bin - before.cast::<f64>() + behind.cast::<f64>();
         (x.ge(low) & x.le(high)).select(bin, bins).cast()
     }
 }
 
-/// How a histogram of `K` dimensions is taken: see [`Histogram::histogram_with`].
+/// The parameters of a histogram of `K` dimensions: see [`Histogram::histogram_with`].
 ///
 /// # Examples
 /// ```
@@ -69,22 +70,22 @@ impl<T: Comparable> Op<(T, f64, f64, f64, f64)> for BinBetween {
 /// ```
 #[derive(Clone, Copy)]
 pub struct Bins<'a, const K: usize, D: Device> {
-    /// How many equal parts along each dimension.
+    /// The number of equal bins along each dimension.
     pub bins: [usize; K],
-    /// The ends along each; without them the smallest and the largest element.
+    /// The range along each dimension; `None` is the smallest and the largest element.
     pub range: Option<[(f64, f64); K]>,
-    /// How much each sample counts; without them 1.
+    /// The weight of each sample; `None` is 1 for all.
     pub weights: Option<TensorView<'a, f64, 1, D>>,
-    /// Whether counts are divided by their sum and by the size of a part, so that their integral is 1.
+    /// Whether counts are divided by their sum and by the size of a bin: their integral is then 1.
     pub density: bool,
 }
 
 impl<'a, const K: usize, D: Device> Bins<'a, K, D> {
-    /// So many equal parts, from the smallest element to the largest.
+    /// Equal bins from the smallest element to the largest.
     pub const fn new(bins: [usize; K]) -> Self {
         Bins { bins, range: None, weights: None, density: false }
     }
-    /// Between these ends, both of which belong to it.
+    /// With this range, which includes both ends.
     pub fn range(self, range: [(f64, f64); K]) -> Self {
         Bins { range: Some(range), ..self }
     }
@@ -98,16 +99,17 @@ impl<'a, const K: usize, D: Device> Bins<'a, K, D> {
     }
 }
 
-/// What [`Histogram::histogram_with`] and [`Histogram::histogramdd`] find.
+/// The result of [`Histogram::histogram_with`] and [`Histogram::histogramdd`].
 pub struct Counts<const K: usize, D: Device> {
-    /// How many samples fall into each part, or their weights, or the density.
+    /// The number of samples in each bin, or the sum of their weights, or the density.
     pub values: Tensor<f64, K, D>,
-    /// The ends of the parts along each dimension, one more than there are parts.
+    /// The edges of the bins along each dimension: one more than the number of bins.
     pub edges: [Tensor<f64, 1, D>; K],
 }
 
-/// The smallest and the largest element; a unit around it where they are one, 0 and 1 where there is none.
-fn ends<T: Comparable, const RANK: usize, D: Device>(
+/// The smallest and the largest element. If they are equal, a range of length 1 around them; 0 and 1 if there
+/// are no elements.
+fn element_range<T: Comparable, const RANK: usize, D: Device>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
 ) -> Result<(f64, f64)> {
@@ -124,7 +126,7 @@ fn ends<T: Comparable, const RANK: usize, D: Device>(
     Ok(if low == high { (low - 0.5, high + 0.5) } else { (low, high) })
 }
 
-/// Samples counted by their coordinates: one view a dimension, all of one size.
+/// Counts samples by their coordinates: one view per dimension, all of the same size.
 fn counted<T: Comparable, const RANK: usize, const K: usize, D: Device>(
     op: &'static str,
     device: &D,
@@ -148,26 +150,26 @@ fn counted<T: Comparable, const RANK: usize, const K: usize, D: Device>(
     for (k, x) in of.into_iter().enumerate() {
         let (low, high) = match plan.range {
             Some(range) => range[k],
-            None => ends(op, x)?,
+            None => element_range(op, x)?,
         };
         ranges[k] = (low, high);
         let bins = plan.bins[k];
-        refused(op, bins, low, high)?;
+        check_range(op, bins, low, high)?;
         let step = (high - low) / bins as f64;
         let step = if step.is_normal() { step } else { f64::NAN };
-        let bin = Call::<BinBetween, _>::new((x, Param(low), Param(high), Param(bins as f64), Param(step)));
-        // Outside is as many as there are bins, which is one too many.
+        let bin = Call::<BinByEdges, _>::new((x, Param(low), Param(high), Param(bins as f64), Param(step)));
+        // An index equal to the number of bins means outside.
         numbers = Some(match &numbers {
-            None => eval(op, &Call::<Onto, _>::new((Param(0_i64), bin, Param(bins as i64))), device)?,
+            None => eval(op, &Call::<LinearIndex, _>::new((Param(0_i64), bin, Param(bins as i64))), device)?,
             Some(numbers) => {
-                eval(op, &Call::<Onto, _>::new((numbers.view(), bin, Param(bins as i64))), device)?
+                eval(op, &Call::<LinearIndex, _>::new((numbers.view(), bin, Param(bins as i64))), device)?
             }
         });
     }
     let Some(numbers) = numbers else {
         return Err(Error::Value { op, what: text(format_args!("of no dimension")) });
     };
-    // What falls outside is counted behind the last part, and left there.
+    // Samples outside are counted in an extra cell after the last one, which is discarded.
     let numbers = numbers.lazy().less(0).select(cells as i64, &numbers).eval()?;
     let line = Line::of(numbers.view())?;
     let sums = match plan.weights {
@@ -194,22 +196,25 @@ fn counted<T: Comparable, const RANK: usize, const K: usize, D: Device>(
     Ok(Counts { values: values.into_shape(plan.bins)?, edges })
 }
 
-/// [`Error::Value`] unless so many bins have these ends.
-fn refused(op: &'static str, bins: usize, low: f64, high: f64) -> Result<()> {
+/// [`Error::Value`] unless there are bins and the ends form a range.
+fn check_range(op: &'static str, bins: usize, low: f64, high: f64) -> Result<()> {
     if bins == 0 || !(high - low).is_finite() || low >= high {
         return Err(Error::Value { op, what: text(format_args!("{bins} bins from {low} to {high}")) });
     }
     Ok(())
 }
 
-/// How often numbers fall into each part of a range, of tensors and views.
+/// Histograms of tensors and views.
 pub trait Histogram<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
-    /// How many elements fall into each of `bins` equal parts of `low ..= high`, the last of which has both its ends.
+    /// The number of elements in each of `bins` equal bins of `low ..= high`; the last bin includes both its
+    /// ends.
     ///
-    /// Part `⌊(x − low) / (high − low) · bins⌋`, computed in f64. NaN and what is outside the range is not counted.
+    /// The bin of `x` is `⌊(x − low) / (high − low) · bins⌋`, computed in f64. NaN and elements outside the
+    /// range are not counted.
     ///
     /// # Errors
-    /// [`Error::Value`] for no bins or ends that are no range; [`Error::Unallocated`], [`Error::OutOfMemory`].
+    /// [`Error::Value`] for no bins or ends that form no range; [`Error::Unallocated`],
+    /// [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```
@@ -223,10 +228,13 @@ pub trait Histogram<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
         T: Comparable,
     {
         let (op, x) = ("histogram", self.into_view());
-        refused(op, bins, low, high)?;
-        let parts =
-            eval(op, &Call::<Bin, _>::new((x, Param(low), Param(high), Param(bins as f64))), x.device())?;
-        // What falls outside is counted behind the last bin, and left there.
+        check_range(op, bins, low, high)?;
+        let parts = eval(
+            op,
+            &Call::<BinIndex, _>::new((x, Param(low), Param(high), Param(bins as f64))),
+            x.device(),
+        )?;
+        // Elements outside are counted in an extra bin after the last one, which is discarded.
         let counts = Line::of(parts.view())?
             .view()
             .bincount(bins.saturating_add(1))
@@ -234,18 +242,20 @@ pub trait Histogram<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
         counts.into_slice((..bins,))?.view().copy()
     }
 
-    /// As [`histogram`](Histogram::histogram), with ends found from the elements or given, weights, as a density; and the ends
-    /// of all parts, between which each element stands: `edges[i] ≤ x < edges[i + 1]`, as in NumPy and `torch.histogram`.
+    /// As [`histogram`](Histogram::histogram), with a given range or that of the elements, weights, and an
+    /// optional density. It also returns the edges of all bins; each element is in the bin with
+    /// `edges[i] ≤ x < edges[i + 1]`, as in NumPy and `torch.histogram`.
     ///
-    /// Without ends these are the smallest and the largest element, half a unit around it where they are one.
+    /// Without a range it is that from the smallest to the largest element; if these are equal, from ½ below
+    /// to ½ above.
     ///
     /// # Cost
-    /// Without ends a wait for the device.
+    /// Without a range, one synchronization with the device.
     ///
     /// # Errors
-    /// [`Error::Value`] for no bins, ends that are no range, elements without a finite range, or other than one weight an
-    /// element; [`Error::NoData`] on a device without data where ends are to be found; [`Error::Device`],
-    /// [`Error::Unallocated`], [`Error::OutOfMemory`].
+    /// [`Error::Value`] for no bins, ends that form no range, elements without a finite range, or another
+    /// number of weights than elements; [`Error::NoData`] on a device without data if no range is given;
+    /// [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```
@@ -253,7 +263,8 @@ pub trait Histogram<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
     /// use rankform::ops::Bins;
     /// let x = Tensor::from([1.0, 2.0, 2.5, 5.0]);
     /// let found = x.histogram_with(Bins::new([4]))?;
-    /// assert_eq!((found.values.to_vec()?, found.edges[0].to_vec()?), (vec![1.0, 2.0, 0.0, 1.0], vec![1.0, 2.0, 3.0, 4.0, 5.0]));
+    /// assert_eq!(found.values.to_vec()?, [1.0, 2.0, 0.0, 1.0]);
+    /// assert_eq!(found.edges[0].to_vec()?, [1.0, 2.0, 3.0, 4.0, 5.0]);
     /// let weights = Tensor::from([4.0, 1.0, 1.0, 2.0]);
     /// let density = x.histogram_with(Bins::new([2]).range([(0.0, 5.0)]).weights(weights.view()).density())?;
     /// assert_eq!(density.values.to_vec()?, [5.0 / 8.0 / 2.5, 3.0 / 8.0 / 2.5]);
@@ -268,10 +279,12 @@ pub trait Histogram<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
         counted(op, x.device(), [x], plan)
     }
 
-    /// How many samples fall into each cell of a grid of `K` dimensions: the last axis holds the `K` coordinates of a sample.
+    /// The number of samples in each cell of a grid of `K` dimensions; the last axis holds the `K`
+    /// coordinates of a sample.
     ///
     /// # Errors
-    /// As [`histogram_with`](Histogram::histogram_with); [`Error::Value`] for other than `K` coordinates.
+    /// As [`histogram_with`](Histogram::histogram_with); [`Error::Value`] unless samples have `K`
+    /// coordinates.
     ///
     /// # Examples
     /// ```

@@ -1,8 +1,8 @@
-//! Elements by index and by mask: gather, take, nonzero; what puts them there is in `scatter.rs`.
+//! Elements read by index and by mask: gather, take, nonzero. Writes by index are in `scatter.rs`.
 //!
-//! Everything here is a sum of strides handed to one of two mechanisms of the device: gather, compact.
-//! Indices are `i64` and count from 0; one outside, a negative one too, is
-//! [`Error::Index`](crate::Error::Index) and nothing is written.
+//! Every operator sets up strides for one of two mechanisms of the device: gather or compact. Indices are
+//! `i64` and count from 0. A negative index or one beyond its axis is [`Error::Index`](crate::Error::Index),
+//! and nothing is written.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::mask::{compact, count, masked};
@@ -18,13 +18,13 @@ use crate::ops::axes::{check_axis, sizes_along, with_size};
 use crate::rank::{Rank, RemoveAxis};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
-/// `y[.., i, ..] = x[.., index[.., i, ..], ..]`; beside `axis`, sizes of 1 stretch.
+/// `y[.., i, ..] = x[.., index[.., i, ..], ..]`; on the other axes, sizes of 1 stretch.
 pub(in crate::ops) fn gather<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     axis: usize,
     index: TensorView<'_, i64, RANK, D>,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     check_axis(op, axis, x.size())?;
     same_device(op, x.device(), index.device())?;
@@ -32,20 +32,20 @@ pub(in crate::ops) fn gather<T: Element, const RANK: usize, D: Device, P: Destin
     index.ensure_allocated(op)?;
     let n = index.size().0[axis];
     let size = joint_size(op, with_size(x.size(), axis, n), index.size())?;
-    place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |to| {
+    destination.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |to| {
         let from = x.layout().stretched(with_size(size, axis, x.size().0[axis])).stride();
         let cells = std::array::from_fn::<_, RANK, _>(|a| if a == axis { 0 } else { from.0[a] });
         let (to_stride, places) = (to.stride(), index.layout().stretched(size).stride());
         let plan = GatherPlan { op, sizes: &size.0, own: 0, step: from.0[axis], bound: x.size().0[axis] };
         let to = to.leaf().slot(&to_stride.0);
-        // SAFETY: an exclusive view of these sizes; two ready ones stretched to them, the cells beside the
-        // axis that indices name.
+        // SAFETY: an exclusive view of these sizes, and two allocated views stretched to them; `cells` leaves out
+        // the indexed axis, whose stride and size the plan has as `step` and `bound`.
         unsafe { x.device().gather(plan, to, x.leaf().slot(&cells), index.leaf().slot(&places.0)) }
             .map_err(|error| error.outside(Some(axis), &x.size().0))
     })
 }
 
-/// The elements of `x` with these row-major numbers, in the sizes of `index`.
+/// The elements of `x` at these row-major positions, in the sizes of `index`.
 pub(in crate::ops) fn taken<
     T: Element,
     const RANK: usize,
@@ -56,7 +56,7 @@ pub(in crate::ops) fn taken<
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     index: TensorView<'_, i64, N, D>,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     same_device(op, x.device(), index.device())?;
     x.ensure_allocated(op)?;
@@ -65,24 +65,24 @@ pub(in crate::ops) fn taken<
     if N > 0 {
         check_axis(op, 0, size)?;
     }
-    place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |to| {
+    destination.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |to| {
         let line = Line::of(x)?;
         let line = line.view();
         let (to_stride, places) = (to.stride(), index.stride());
         let plan = GatherPlan { op, sizes: &size.0, own: 0, step: line.stride().0[0], bound: line.numel() };
         let to = to.leaf().slot(&to_stride.0);
-        // SAFETY: an exclusive view of the index's sizes; a ready line, each of whose cells is one element.
+        // SAFETY: an exclusive view of the index's sizes; an allocated line with one element per cell.
         unsafe { x.device().gather(plan, to, line.leaf().slot(&[0; N]), index.leaf().slot(&places.0)) }
             .map_err(|error| error.outside(None, &x.size().0))
     })
 }
 
 /// A row of the table `x` for each index.
-fn embedded<T: Element, const N: usize, const M: usize, D: Device, P: Destination<T, M, D>>(
+fn embedding_rows<T: Element, const N: usize, const M: usize, D: Device, P: Destination<T, M, D>>(
     op: &'static str,
     x: TensorView<'_, T, 2, D>,
     index: TensorView<'_, i64, N, D>,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     same_device(op, x.device(), index.device())?;
     x.ensure_allocated(op)?;
@@ -90,15 +90,15 @@ fn embedded<T: Element, const N: usize, const M: usize, D: Device, P: Destinatio
     let [rows, columns] = x.size().0;
     let size = Dim(std::array::from_fn(|a| index.size().0.get(a).copied().unwrap_or(columns)));
     check_axis(op, 0, size)?;
-    place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |to| {
+    destination.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |to| {
         let [step, along] = x.stride().0;
         let cells = std::array::from_fn::<_, M, _>(|a| if a < N { 0 } else { along });
         let places = std::array::from_fn::<_, M, _>(|a| index.stride().0.get(a).copied().unwrap_or(0));
         let to_stride = to.stride();
         let plan = GatherPlan { op, sizes: &size.0, own: 0, step, bound: rows };
         let to = to.leaf().slot(&to_stride.0);
-        // SAFETY: an exclusive view of these sizes; a ready index that stands still along rows, and the first
-        // row of a ready table.
+        // SAFETY: an exclusive view of these sizes; an allocated index, broadcast along rows, and the first
+        // row of an allocated table.
         unsafe { x.device().gather(plan, to, x.leaf().slot(&cells), index.leaf().slot(&places)) }
             .map_err(|error| error.outside(Some(0), &x.size().0))
     })
@@ -110,17 +110,17 @@ pub(in crate::ops) fn selected<T: Element, const RANK: usize, D: Device, P: Dest
     x: TensorView<'_, T, RANK, D>,
     axis: usize,
     index: TensorView<'_, i64, 1, D>,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     check_axis(op, axis, x.size())?;
-    gather(op, x, axis, index.reshape(sizes_along::<RANK>(axis, index.numel()))?, place)
+    gather(op, x, axis, index.reshape(sizes_along::<RANK>(axis, index.numel()))?, destination)
 }
 
-/// Elements by index and by mask, of tensors and views.
+/// Elements selected by index and by mask, of tensors and views.
 ///
-/// Indices are `i64` and count from 0; they and masks may have any strides. An index that is negative or
-/// beyond its axis is [`Error::Index`](crate::Error::Index). Tensors of `usize` and of other integers are
-/// cast first: `x.take(&places.cast::<i64>()?)`.
+/// Indices are `i64` and count from 0; they and masks may have any strides. A negative index or one beyond
+/// its axis is [`Error::Index`](crate::Error::Index). Tensors of `usize` and of other integers are cast
+/// first: `x.take(&places.cast::<i64>()?)`.
 ///
 /// # Examples
 /// ```
@@ -204,11 +204,12 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         selected("index_select_into", self.into_view(), A, index.into_view(), Existing(out))
     }
 
-    /// One index an element: `y[.., i, ..] = x[.., index[.., i, ..], ..]`, which undoes what `argsort` found.
+    /// One index for each element: `y[.., i, ..] = x[.., index[.., i, ..], ..]`. With the result of `argsort`
+    /// it sorts.
     ///
     /// # Shapes
-    /// Beside axis `A` the sizes of `x` and `index` agree or stretch from 1; along it the result has those of
-    /// `index`.
+    /// On the other axes, the sizes of `x` and `index` agree or stretch from 1; along axis `A` the result has
+    /// the size of `index`.
     ///
     /// # Errors
     /// [`Error::Index`](crate::Error::Index), [`Error::Sizes`](crate::Error::Sizes),
@@ -265,10 +266,10 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         gather("gather_into", self.into_view(), A, index.into_view(), Existing(out))
     }
 
-    /// The elements with these row-major numbers, in the sizes of `index`.
+    /// The elements at these row-major positions, in the sizes of `index`.
     ///
     /// # Cost
-    /// One allocation; one copy more where the elements do not stand in row-major order.
+    /// One allocation; one more copy if the elements are not in row-major order.
     ///
     /// # Errors
     /// [`Error::Index`](crate::Error::Index), [`Error::Device`](crate::Error::Device),
@@ -306,7 +307,7 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         taken("take_into", self.into_view(), index.into_view(), Existing(out))
     }
 
-    /// `self` where the mask does not hold, `value` where it does; sizes of 1 stretch.
+    /// `value` for elements whose mask is `true`, `self` for the others; sizes of 1 stretch.
     ///
     /// # Errors
     /// Those of elementwise operators.
@@ -353,10 +354,10 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         masked("masked_fill_into", self.into_view(), mask.into_view(), value, Existing(out))
     }
 
-    /// The elements where the mask holds, in row-major order; sizes of 1 stretch.
+    /// The elements whose mask is `true`, in row-major order; sizes of 1 stretch.
     ///
     /// # Cost
-    /// Two passes over the mask, and one wait for the device: how many there are is known only then.
+    /// Two passes over the mask, and one synchronization with the device, to read the number of elements.
     ///
     /// # Errors
     /// [`Error::NoData`](crate::Error::NoData) on a device without data;
@@ -379,11 +380,11 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         Ok(out)
     }
 
-    /// Where the elements that are not 0 (or `false`) stand: one row an element, one column an axis, in
-    /// row-major order.
+    /// The positions of the elements that are not 0 (or `false`): one row per element, one column per axis,
+    /// in row-major order.
     ///
     /// # Cost
-    /// As [`masked_select`](Indexing::masked_select), once an axis.
+    /// As [`masked_select`](Indexing::masked_select), once for each axis.
     ///
     /// # Errors
     /// As [`masked_select`](Indexing::masked_select).
@@ -422,7 +423,7 @@ impl<T: Element, D: Device> TensorView<'_, T, 2, D> {
         D: 'b,
         Dim<N>: Rank<Next = Dim<M>>,
     {
-        embedded("embedding", self, index.into_view(), Allocate)
+        embedding_rows("embedding", self, index.into_view(), Allocate)
     }
 
     /// A row of this table for each index, into an existing tensor or exclusive view; see
@@ -439,7 +440,7 @@ impl<T: Element, D: Device> TensorView<'_, T, 2, D> {
         D: 'b + 'o,
         Dim<N>: Rank<Next = Dim<M>>,
     {
-        embedded("embedding_into", self, index.into_view(), Existing(out))
+        embedding_rows("embedding_into", self, index.into_view(), Existing(out))
     }
 }
 
@@ -490,7 +491,7 @@ impl<T: Element, D: Device> Tensor<T, 2, D> {
     }
 }
 
-/// All elements as one axis: a view where they stand in row-major order, a copy elsewhere.
+/// All elements as one axis: a view if they are in row-major order, otherwise a copy.
 pub(in crate::ops) enum Line<'a, T, D: Device> {
     View(TensorView<'a, T, 1, D>),
     Copy(Tensor<T, 1, D>),

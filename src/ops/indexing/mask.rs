@@ -1,4 +1,4 @@
-//! Elements that a mask picks.
+//! Elements selected by a mask.
 // Imports: `error`, `dim`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::Device;
@@ -10,18 +10,18 @@ use crate::kernel::{Call, Param};
 use crate::ops::{Reductions as _, Select};
 use crate::tensor::{Destination, TensorView, TensorViewMut};
 
-/// `x` where a mask does not hold, `value` where it does.
+/// `value` for elements whose mask is `true`, `x` for the others.
 pub(super) fn masked<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     mask: TensorView<'_, bool, RANK, D>,
     value: T,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
-    eval_at(op, &Call::<Select, _>::new((mask, Param(value), x)), x.device(), place)
+    eval_at(op, &Call::<Select, _>::new((mask, Param(value), x)), x.device(), destination)
 }
 
-/// The elements of `from` where `mask` holds, `count` times, in row-major order, to the positions of `to`.
+/// Copies the elements of `from` whose `mask` is `true`, in row-major order, to `to`, which has space for them.
 pub(super) fn compact<T: Element, const RANK: usize, D: Device>(
     from: TensorView<'_, T, RANK, D>,
     mask: TensorView<'_, bool, RANK, D>,
@@ -30,7 +30,8 @@ pub(super) fn compact<T: Element, const RANK: usize, D: Device>(
     let (from_stride, mask_stride, to_stride) = (from.stride(), mask.stride(), to.stride());
     let (size, count) = (mask.size(), to.numel());
     let to = to.leaf().slot(&to_stride.0);
-    // SAFETY: private callers: two ready views of one size on one device, and room for as many elements as the mask picks.
+    // SAFETY: the callers are private: they pass two allocated views of one size on one device, and space for
+    // as many elements as the mask selects.
     unsafe {
         from.device().compact(
             &size.0,
@@ -42,7 +43,7 @@ pub(super) fn compact<T: Element, const RANK: usize, D: Device>(
     }
 }
 
-/// How many times a mask holds.
+/// The number of `true` elements of a mask.
 pub(super) fn count<const RANK: usize, D: Device>(mask: TensorView<'_, bool, RANK, D>) -> Result<usize> {
     Ok(mask.count(All)?.item()? as usize)
 }

@@ -1,4 +1,4 @@
-//! ElementTuple and parts that several indices name together, read and written.
+//! Elements and slices selected by several indices together: read and written.
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::{Device, same_device};
@@ -15,14 +15,15 @@ use crate::rank::{Rank, Without};
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 
-/// Indices along the first `K` axes, one tensor or view of `i64` for each, all of rank `N`: a tuple of one to four.
+/// Indices along the first `K` axes, one tensor or view of `i64` for each, all of rank `N`: a tuple of one to
+/// four.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tuple of tensors of indices",
     label = "expected one to four tensors or views of `i64`, of one rank: `(&rows, &columns)`",
     note = "other integers are cast first: `.cast::<i64>()?`; a smaller rank is lifted: `.lift()`"
 )]
 pub trait Indices<'a, const K: usize, const N: usize, D: Device> {
-    /// They, borrowed.
+    /// The indices as views.
     fn views(self) -> [TensorView<'a, i64, N, D>; K];
 }
 
@@ -44,11 +45,11 @@ indices! {
     4: I J K L;
 }
 
-/// The number of the part that an index more names: `(number so far, index, size)`; −1 where an index is outside.
+/// One step of the linear index: `(linear index so far, index, size)`; −1 if an index is out of range.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::ops) struct Onto;
+pub(in crate::ops) struct LinearIndex;
 
-impl Op<(i64, i64, i64)> for Onto {
+impl Op<(i64, i64, i64)> for LinearIndex {
     const CHEAP: bool = true;
     const NAME: &'static str = "index";
     type Out = i64;
@@ -59,8 +60,9 @@ impl Op<(i64, i64, i64)> for Onto {
     }
 }
 
-/// The row-major number of what each set of indices names among the first axes of a tensor of these sizes.
-fn numbers<const K: usize, const N: usize, D: Device>(
+/// The row-major position, among the first axes of a tensor of these sizes, that each tuple of indices
+/// selects.
+fn linear_indices<const K: usize, const N: usize, D: Device>(
     op: &'static str,
     indices: &[TensorView<'_, i64, N, D>; K],
     sizes: &[usize],
@@ -70,18 +72,18 @@ fn numbers<const K: usize, const N: usize, D: Device>(
         same_device(op, device, index.device())?;
         index.ensure_allocated(op)?;
     }
-    let onto = |number, axis: usize| (number, indices[axis], Param(sizes[axis] as i64));
-    let mut numbers = eval(op, &Call::<Onto, _>::new(onto(Param(0), 0)), device)?;
+    let step = |number, axis: usize| (number, indices[axis], Param(sizes[axis] as i64));
+    let mut numbers = eval(op, &Call::<LinearIndex, _>::new(step(Param(0), 0)), device)?;
     for axis in 1..K {
-        let (_, index, size) = onto(Param(0), axis);
-        numbers = eval(op, &Call::<Onto, _>::new((numbers.view(), index, size)), device)?;
+        let (_, index, size) = step(Param(0), axis);
+        numbers = eval(op, &Call::<LinearIndex, _>::new((numbers.view(), index, size)), device)?;
     }
     Ok(numbers)
 }
 
-/// Which index it was that a device found outside.
+/// The index that the device found out of range.
 #[cold]
-fn outside<const K: usize, const N: usize, D: Device>(
+fn index_error<const K: usize, const N: usize, D: Device>(
     error: Error,
     indices: &[TensorView<'_, i64, N, D>; K],
     sizes: &[usize],
@@ -103,11 +105,12 @@ fn outside<const K: usize, const N: usize, D: Device>(
     error
 }
 
-/// How many parts the first `count` axes have, and the step from one to the next; `None` where there is no such step.
-fn merged<const RANK: usize>(layout: &Layout<RANK>, count: usize) -> Option<(usize, isize)> {
+/// The number of slices along the first `count` axes, and the stride between neighbors; `None` if the strides
+/// are not equal.
+fn coalesced<const RANK: usize>(layout: &Layout<RANK>, count: usize) -> Option<(usize, isize)> {
     let (size, stride) = (layout.size().0, layout.stride().0);
     if size.contains(&0) {
-        // Parts of no element, or none: no step leads anywhere.
+        // Slices without elements, or no slices: the stride is never used.
         return Some((size[..count].iter().fold(1, |parts: usize, &n| parts.saturating_mul(n)), 0));
     }
     let (mut parts, mut step, mut next) = (1_usize, 0, None);
@@ -123,14 +126,15 @@ fn merged<const RANK: usize>(layout: &Layout<RANK>, count: usize) -> Option<(usi
     Some((parts, step))
 }
 
-/// Sizes and steps of indices and of what they name: `M` axes, of which the first `N` are those of the indices.
-struct Plan<const M: usize> {
+/// Sizes and strides of the indices and of the selected slices: `M` axes, the first `N` of which are those of
+/// the indices.
+struct IndexPlan<const M: usize> {
     size: Dim<M>,
     cells: [isize; M],
     index: [isize; M],
 }
 
-impl<const M: usize> Plan<M> {
+impl<const M: usize> IndexPlan<M> {
     fn new<const N: usize, const RANK: usize, D: Device>(
         op: &'static str,
         numbers: &Tensor<i64, N, D>,
@@ -141,18 +145,18 @@ impl<const M: usize> Plan<M> {
             if axis < N {
                 (size[axis], index[axis]) = (numbers.size().0[axis], numbers.stride().0[axis]);
             } else {
-                let of_x = axis + RANK - M; // as far from the last axis
+                let of_x = axis + RANK - M; // the same distance from the last axis
                 (size[axis], cells[axis]) = (x.size().0[of_x], x.stride().0[of_x]);
             }
         }
         if M > 0 {
             check_axis(op, 0, Dim(size))?;
         }
-        Ok(Plan { size: Dim(size), cells, index })
+        Ok(IndexPlan { size: Dim(size), cells, index })
     }
 }
 
-/// What the indices name.
+/// The elements or slices that the indices select.
 fn indexed<
     T: Element,
     const RANK: usize,
@@ -165,13 +169,13 @@ fn indexed<
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     indices: [TensorView<'_, i64, N, D>; K],
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     x.ensure_allocated(op)?;
-    let numbers = numbers(op, &indices, &x.size().0, x.device())?;
-    let size = Plan::<M>::new(op, &numbers, x.layout())?.size;
-    place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |to| {
-        let (copy, (bound, step)) = match merged(x.layout(), K) {
+    let numbers = linear_indices(op, &indices, &x.size().0, x.device())?;
+    let size = IndexPlan::<M>::new(op, &numbers, x.layout())?.size;
+    destination.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |to| {
+        let (copy, (bound, step)) = match coalesced(x.layout(), K) {
             Some(parts) => (None, parts),
             None => {
                 let [first, rest] =
@@ -180,19 +184,19 @@ fn indexed<
             }
         };
         let x = copy.as_ref().map_or(x, |copy| copy.view());
-        let Plan { size, cells, index } = Plan::<M>::new(op, &numbers, x.layout())?;
+        let IndexPlan { size, cells, index } = IndexPlan::<M>::new(op, &numbers, x.layout())?;
         let to_stride = to.stride();
         let plan = GatherPlan { op, sizes: &size.0, own: 0, step, bound };
         let to = to.leaf().slot(&to_stride.0);
-        // SAFETY: an exclusive view of these sizes; a ready index that stands still along the axes of a part, and the first part
-        // of a ready view, which the others follow at equal steps.
+        // SAFETY: an exclusive view of these sizes; an allocated index, broadcast along the axes of a slice,
+        // and the first slice of an allocated view, which the others follow at equal strides.
         unsafe { x.device().gather(plan, to, x.leaf().slot(&cells), numbers.view().leaf().slot(&index)) }
-            .map_err(|error| outside(error, &indices, &x.size().0))
+            .map_err(|error| index_error(error, &indices, &x.size().0))
     })
 }
 
-/// What the indices name ← F(that, values).
-fn put<
+/// Replaces the selected elements by `F(element, value)`.
+fn apply_at<
     F: Op<(T, T), Out = T>,
     T: Element,
     const RANK: usize,
@@ -209,21 +213,21 @@ fn put<
     let op = "index_put";
     same_device(op, x.device(), values.device())?;
     values.ensure_allocated(op)?;
-    let numbers = numbers(op, &indices, &x.size().0, x.device())?;
-    let Some((bound, step)) = merged(x.layout(), K) else {
+    let numbers = linear_indices(op, &indices, &x.size().0, x.device())?;
+    let Some((bound, step)) = coalesced(x.layout(), K) else {
         let mut copy = x.as_view().to_contiguous()?;
-        put(operator, &mut copy.try_view_mut(op)?, indices, values)?;
+        apply_at(operator, &mut copy.try_view_mut(op)?, indices, values)?;
         return x.assign(&copy);
     };
-    let Plan { size, cells, index } = Plan::<M>::new(op, &numbers, x.layout())?;
+    let IndexPlan { size, cells, index } = IndexPlan::<M>::new(op, &numbers, x.layout())?;
     if joint_size(op, values.size(), size)? != size {
         return Err(Error::Output { op, sizes: values.size().0.into(), found: size.0.into() });
     }
     let from = values.layout().stretched(size).stride();
     let plan = GatherPlan { op, sizes: &size.0, own: M - N, step, bound };
     let to = x.leaf().slot(&cells);
-    // SAFETY: an exclusive view, whose parts follow each other at equal steps, and two ready ones apart from it, stretched to
-    // the sizes of the elements.
+    // SAFETY: an exclusive view, whose slices follow each other at equal strides, and two allocated views
+    // that do not overlap it, stretched to the sizes of the elements.
     unsafe {
         x.device().scatter(
             operator,
@@ -233,23 +237,25 @@ fn put<
             numbers.view().leaf().slot(&index),
         )
     }
-    .map_err(|error| outside(error, &indices, &x.size().0))
+    .map_err(|error| index_error(error, &indices, &x.size().0))
 }
 
-/// ElementTuple and parts by several indices, of tensors and views.
+/// Elements and slices selected by several indices, of tensors and views.
 pub trait IndexingBySeveral<'a, T: 'a, const RANK: usize, D: Device>:
     IntoView<'a, T, RANK, D> + Sized
 {
-    /// The elements that indices name together, one along each of the first axes: `y[p.., ..] = x[i[p..], j[p..], ..]`.
+    /// The elements that the indices select together, one index along each of the first axes:
+    /// `y[p.., ..] = x[i[p..], j[p..], ..]`.
     ///
     /// Indices are `i64` and count from 0.
     ///
     /// # Shapes
-    /// The indices, of one rank, stretch to common sizes; the result has these, then those of the axes without an index.
+    /// The indices have one rank and broadcast to common sizes. The result has these sizes, then those of the
+    /// axes without an index.
     ///
     /// # Cost
-    /// One allocation, one pass over the indices for each; one copy of the operand more where the first axes do not follow each
-    /// other in memory.
+    /// One allocation and one pass over each index; one more copy of the operand if its first axes do not
+    /// merge into one.
     ///
     /// # Errors
     /// [`Error::Index`]; [`Error::Sizes`], [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
@@ -279,7 +285,8 @@ pub trait IndexingBySeveral<'a, T: 'a, const RANK: usize, D: Device>:
         indexed("index", self.into_view(), indices.views(), Allocate)
     }
 
-    /// As [`index`](IndexingBySeveral::index), into an existing tensor or exclusive view. No allocation of a result.
+    /// As [`index`](IndexingBySeveral::index), into an existing tensor or exclusive view. No allocation of a
+    /// result.
     ///
     /// # Errors
     /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
@@ -312,21 +319,23 @@ impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Index
 }
 
 in_place! {
-    /// Applies an operator to the elements that indices name together, one along each of the first axes:
-    /// `self[i[p..], j[p..], ..] ← operator(that, values[p.., ..])`.
+    /// Applies an operator to the elements that the indices select together, one index along each of the
+    /// first axes: `self[i[p..], j[p..], ..] ← operator(self[i[p..], j[p..], ..], values[p.., ..])`.
     ///
-    /// `ops::Replace` sets, `ops::Add` sums. Where several indices name one element, their values come in the order of the
-    /// indices, for any number of threads: the last one set stays.
+    /// `ops::Replace` sets, `ops::Add` sums. If several indices select one element, their values are applied
+    /// in the order of the indices, for any number of threads: the last one set stays.
     ///
     /// # Shapes
-    /// As [`index`](crate::ops::IndexingBySeveral::index), which reads them; sizes of 1 of `values` stretch to what that gives.
+    /// As [`index`](crate::ops::IndexingBySeveral::index), which reads them; `values` broadcast to the sizes
+    /// of its result.
     ///
     /// # Cost
     /// As [`index`](crate::ops::IndexingBySeveral::index).
     ///
     /// # Errors
-    /// [`Error::Index`], and nothing is written; [`Error::Sizes`] when sizes do not broadcast, [`Error::Output`] when what the
-    /// indices name would have to stretch; [`Error::Device`], [`Error::Unallocated`].
+    /// [`Error::Index`], and nothing is written; [`Error::Sizes`] when sizes do not broadcast,
+    /// [`Error::Output`] when the selected elements would have to stretch; [`Error::Device`],
+    /// [`Error::Unallocated`].
     ///
     /// # Examples
     /// ```
@@ -339,6 +348,6 @@ in_place! {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     fn index_put['b, 'c, F: Op<(T, T), Out = T>, const K: usize, const N: usize, const M: usize](operator: F, indices: impl Indices<'b, K, N, D>, values: impl IntoView<'c, T, M, D>) where Dim<N>: Rank, Dim<RANK>: Without<K, Output: Rank<Plus<Dim<N>> = Dim<M>>> = |view| {
-        put(operator, view, indices.views(), values.into_view())
+        apply_at(operator, view, indices.views(), values.into_view())
     };
 }

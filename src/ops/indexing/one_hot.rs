@@ -10,17 +10,17 @@ use crate::ops::Replace;
 use crate::rank::Rank;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
-/// 1 at the place of each class along a new last axis.
+/// Writes 1 at the position of each class along a new last axis.
 fn encoded<T: Number, const RANK: usize, const N: usize, D: Device, P: Destination<T, N, D>>(
     op: &'static str,
     index: TensorView<'_, i64, RANK, D>,
     classes: usize,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     index.ensure_allocated(op)?;
     let sizes = |last: usize| std::array::from_fn(|a| index.size().0.get(a).copied().unwrap_or(last));
     let (device, column) = (index.device(), index.reshape::<N>(sizes(1))?);
-    place.put(op, Layout::row_major_of(op, Dim(sizes(classes)), size_of::<T>())?, device, |out| {
+    destination.put(op, Layout::row_major_of(op, Dim(sizes(classes)), size_of::<T>())?, device, |out| {
         out.fill(T::zero())?;
         let one = Tensor::<T, N, D>::ones([1; N], device)?;
         out.scatter_axis(Replace, N - 1, column, &one)
@@ -29,7 +29,7 @@ fn encoded<T: Number, const RANK: usize, const N: usize, D: Device, P: Destinati
 }
 
 impl<const RANK: usize, D: Device> TensorView<'_, i64, RANK, D> {
-    /// 1 at the place of each class, 0 elsewhere; see [`Tensor::one_hot`].
+    /// 1 at the position of each class, 0 elsewhere; see [`Tensor::one_hot`].
     ///
     /// # Errors
     /// As [`Tensor::one_hot`].
@@ -40,7 +40,8 @@ impl<const RANK: usize, D: Device> TensorView<'_, i64, RANK, D> {
         encoded("one_hot", self, classes, Allocate)
     }
 
-    /// As [`one_hot`](Tensor::one_hot), into an existing tensor or exclusive view; see [`Tensor::one_hot_into`].
+    /// As [`one_hot`](Tensor::one_hot), into an existing tensor or exclusive view; see
+    /// [`Tensor::one_hot_into`].
     ///
     /// # Errors
     /// As there.
@@ -58,17 +59,19 @@ impl<const RANK: usize, D: Device> TensorView<'_, i64, RANK, D> {
 }
 
 impl<const RANK: usize, D: Device> Tensor<i64, RANK, D> {
-    /// 1 at the place of each class along a new last axis of `classes`, 0 elsewhere; `T` is the element of the result.
+    /// 1 at the position of each class along a new last axis of size `classes`, 0 elsewhere; `T` is the
+    /// element of the result.
     ///
     /// # Errors
-    /// [`Error::Index`](crate::Error::Index) for a class outside `0..classes`; [`Error::Overflow`](crate::Error::Overflow),
-    /// [`Error::Unallocated`](crate::Error::Unallocated),
+    /// [`Error::Index`](crate::Error::Index) for a class outside `0..classes`;
+    /// [`Error::Overflow`](crate::Error::Overflow), [`Error::Unallocated`](crate::Error::Unallocated),
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     ///
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
-    /// assert_eq!(Tensor::from([2, 0]).one_hot::<f32, _>(3)?, Tensor::from([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]));
+    /// let y = Tensor::from([2, 0]).one_hot::<f32, _>(3)?;
+    /// assert_eq!(y, Tensor::from([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn one_hot<T: Number, const N: usize>(&self, classes: usize) -> Result<Tensor<T, N, D>>

@@ -1,6 +1,7 @@
-//! Elements put where indices and masks say: scatter with any operator, masked scatter.
+//! Elements written by index and by mask: scatter with any operator, masked scatter.
 //!
-//! Indices are `i64` and count from 0; one outside, a negative one too, is [`Error::Index`] and nothing is written.
+//! Indices are `i64` and count from 0. A negative index or one beyond its axis is [`Error::Index`], and
+//! nothing is written.
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::{Device, same_device};
@@ -18,7 +19,7 @@ use crate::rank::RemoveAxis;
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
-/// The operator that takes the new value: what [`Tensor::scatter`] does without another.
+/// The operator that returns the new value: a plain write for [`Tensor::scatter`].
 #[derive(Clone, Copy, Debug)]
 pub struct Replace;
 
@@ -32,9 +33,9 @@ impl<T: Element> Op<(T, T)> for Replace {
     }
 }
 
-/// The sizes of what is scattered: those of the cells, and along `axis` those of index and values together. Everything that
-/// a scatter can refuse is refused here, but for an index outside.
-pub(in crate::ops) fn meeting<T: Element, const RANK: usize, D: Device>(
+/// The sizes of the scattered elements: those of the cells, and along `axis` the joint size of index and
+/// values. Checks every error condition of a scatter, except for indices out of range.
+pub(in crate::ops) fn scatter_size<T: Element, const RANK: usize, D: Device>(
     op: &'static str,
     cells: &TensorViewMut<'_, T, RANK, D>,
     axis: usize,
@@ -46,7 +47,7 @@ pub(in crate::ops) fn meeting<T: Element, const RANK: usize, D: Device>(
     same_device(op, cells.device(), values.device())?;
     index.ensure_allocated(op)?;
     values.ensure_allocated(op)?;
-    // Only along the axis may there be other than as many elements as cells.
+    // The number of elements may differ from that of the cells along this axis only.
     let n = joint_size(op, index.size(), values.size())?.0[axis];
     let size = with_size(cells.size(), axis, n);
     for operand in [index.size(), values.size()] {
@@ -59,7 +60,8 @@ pub(in crate::ops) fn meeting<T: Element, const RANK: usize, D: Device>(
     Ok(size)
 }
 
-/// `cells[.., index[.., i, ..], ..] ← F(that, values[.., i, ..])`, in the order of `i`.
+/// `cells[.., j, ..] ← F(cells[.., j, ..], values[.., i, ..])` with `j = index[.., i, ..]`, in the order of
+/// `i`.
 fn scatter<F: Op<(T, T), Out = T>, T: Element, const RANK: usize, D: Device>(
     operator: F,
     cells: &mut TensorViewMut<'_, T, RANK, D>,
@@ -68,8 +70,8 @@ fn scatter<F: Op<(T, T), Out = T>, T: Element, const RANK: usize, D: Device>(
     values: TensorView<'_, T, RANK, D>,
 ) -> Result<()> {
     let op = "scatter";
-    let size = meeting(op, cells, axis, &index, &values)?;
-    // The axis along which elements may meet, then those of the cells.
+    let size = scatter_size(op, cells, axis, &index, &values)?;
+    // First the axis along which several elements may write to one cell, then the other axes.
     let order: [usize; RANK] =
         std::array::from_fn(|a| if a == 0 { axis } else { a - usize::from(a <= axis) });
     let mut stride = cells.layout().reordered(order).stride();
@@ -79,7 +81,8 @@ fn scatter<F: Op<(T, T), Out = T>, T: Element, const RANK: usize, D: Device>(
     let (places, from) = (steps(index.layout()), steps(values.layout()));
     let plan = GatherPlan { op, sizes: &sizes, own: RANK - 1, step, bound };
     let to = cells.leaf().slot(&stride.0);
-    // SAFETY: an exclusive view, and two ready ones apart from it, stretched to the sizes of the elements.
+    // SAFETY: an exclusive view, and two allocated views that do not overlap it, stretched to the sizes of
+    // the elements.
     let done = unsafe {
         cells.device().scatter(operator, plan, to, values.leaf().slot(&from.0), index.leaf().slot(&places.0))
     };
@@ -87,18 +90,20 @@ fn scatter<F: Op<(T, T), Out = T>, T: Element, const RANK: usize, D: Device>(
 }
 
 in_place! {
-    /// Applies an operator to the elements that indices name: `self[.., index[.., i, ..], ..] ← operator(that, values[.., i, ..])`.
+    /// Applies an operator to the elements that indices select:
+    /// `self[.., j, ..] ← operator(self[.., j, ..], values[.., i, ..])` with `j = index[.., i, ..]`.
     ///
-    /// `ops::Replace` sets, `ops::Add` sums, `ops::Maximum`, `ops::Minimum`, `ops::Mul` and one's own do what they say. Where
-    /// several indices name one element, their values come in the order of `i`, for any number of threads: the last one set
-    /// stays.
+    /// `ops::Replace` sets, `ops::Add` sums, `ops::Maximum`, `ops::Minimum`, `ops::Mul` and custom operators
+    /// work alike. If several indices select one element, their values are applied in the order of `i`, for
+    /// any number of threads: the last one set stays.
     ///
     /// # Shapes
-    /// Beside axis `A`, `index` and `values` have these sizes, or 1; along it they agree, or one has 1.
+    /// On the other axes, `index` and `values` have the sizes of `self`, or 1; along axis `A` they agree, or
+    /// one has 1.
     ///
     /// # Errors
-    /// [`Error::Index`], and nothing is written; [`Error::Sizes`] when sizes do not broadcast, [`Error::Output`] when these would
-    /// have to stretch; [`Error::Device`], [`Error::Unallocated`].
+    /// [`Error::Index`], and nothing is written; [`Error::Sizes`] when sizes do not broadcast,
+    /// [`Error::Output`] when `self` would have to stretch; [`Error::Device`], [`Error::Unallocated`].
     ///
     /// # Examples
     /// ```
@@ -123,7 +128,8 @@ in_place! {
         scatter(operator, view, axis, index.into_view(), values.into_view())
     };
 
-    /// Applies an operator to the positions `index` of axis `A`: `self[.., index[i], ..] ← operator(that, values[.., i, ..])`.
+    /// Applies an operator to the positions `index` of axis `A`:
+    /// `self[.., j, ..] ← operator(self[.., j, ..], values[.., i, ..])` with `j = index[i]`.
     ///
     /// As [`scatter`](Tensor::scatter), with one index for all elements of a position.
     ///
@@ -135,7 +141,8 @@ in_place! {
     /// use rankform::prelude::*;
     /// use rankform::ops;
     /// let mut x = Tensor::<f32, 2>::zeros([3, 2], &Cpu)?;
-    /// x.index_scatter(ops::Add, Axis::<0>, &Tensor::from([2, 0, 2]), &Tensor::from([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))?;
+    /// let values = Tensor::from([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]);
+    /// x.index_scatter(ops::Add, Axis::<0>, &Tensor::from([2, 0, 2]), &values)?;
     /// assert_eq!(x, Tensor::from([[3.0, 4.0], [0.0, 0.0], [6.0, 8.0]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
@@ -156,14 +163,15 @@ in_place! {
         scatter(operator, view, axis, index, values.into_view()).map_err(|error| error.with_op("index_scatter"))
     };
 
-    /// Writes values, in row-major order, where the mask holds; the mask stretches to these sizes.
+    /// Writes values, in row-major order, to the elements whose mask is `true`; the mask broadcasts to the
+    /// sizes of `self`.
     ///
     /// # Cost
-    /// Three passes, and one wait for the device: how many values are wanted is known only then.
+    /// Three passes, and one synchronization with the device, to read the number of values.
     ///
     /// # Errors
-    /// [`Error::Value`] for fewer values than places, and nothing is written; [`Error::Sizes`], [`Error::Device`],
-    /// [`Error::Unallocated`], [`Error::NoData`] on a device without data.
+    /// [`Error::Value`] for fewer values than selected elements, and nothing is written; [`Error::Sizes`],
+    /// [`Error::Device`], [`Error::Unallocated`], [`Error::NoData`] on a device without data.
     ///
     /// # Examples
     /// ```
@@ -183,7 +191,8 @@ in_place! {
         if wanted == 0 {
             return Ok(());
         }
-        // How many places come before each, and what is not wanted reads any value.
+        // The number of selected elements before each one; elements that are not selected read an arbitrary
+        // value.
         let line = mask.to_shape([mask.numel()])?;
         let before = line.lazy().cast::<i64>().cumsum(Axis::<0>)?;
         let index = (before.lazy() - 1).maximum(0).eval()?.into_shape(size)?;

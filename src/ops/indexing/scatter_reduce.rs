@@ -1,5 +1,5 @@
-//! Elements that indices name, reduced with all values that come: sums, products, means, extremes, with or without what
-//! stood there.
+//! Scatter with a reduction: sums, products, means and extremes of all values written to an element, with or
+//! without its previous value.
 // Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::Device;
@@ -10,32 +10,32 @@ use crate::expr::IntoView;
 use crate::kernel::Op;
 use crate::ops::assign::in_place;
 use crate::ops::axes::{check_axis, sizes_along};
-use crate::ops::indexing::scatter::meeting;
+use crate::ops::indexing::scatter::scatter_size;
 use crate::ops::{Add, Cast as _, Div, FloorDivide, Maximum, Minimum, Replace};
 use crate::rank::RemoveAxis;
 use crate::scalar::{DType, Lane, Lanes, Ordered, Prim};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
-/// How values that meet in one element become one.
+/// The reduction of values that are scattered to one element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ScatterReduction {
-    /// Their sum; of booleans whether any is `true`.
+    /// Their sum; for booleans, whether any is `true`.
     Sum,
-    /// Their product; of booleans whether all are `true`.
+    /// Their product; for booleans, whether all are `true`.
     Prod,
     /// Their mean: in f64 for floats, rounded down for integers and booleans.
     Mean,
-    /// The largest; NaN if any is.
+    /// The largest; NaN if any value is.
     Max,
-    /// The smallest; NaN if any is.
+    /// The smallest; NaN if any value is.
     Min,
 }
 
-/// The sum of two; of booleans whether either is.
+/// The sum of two elements; for booleans, the logical or.
 #[derive(Clone, Copy, Debug)]
-struct Either;
+struct ScatterSum;
 
-impl<T: Comparable> Op<(T, T)> for Either {
+impl<T: Comparable> Op<(T, T)> for ScatterSum {
     const CHEAP: bool = true;
     const NAME: &'static str = "scatter sum";
     type Out = T;
@@ -45,11 +45,11 @@ impl<T: Comparable> Op<(T, T)> for Either {
     }
 }
 
-/// The product of two; of booleans whether both are.
+/// The product of two elements; for booleans, the logical and.
 #[derive(Clone, Copy, Debug)]
-struct Both;
+struct ScatterProduct;
 
-impl<T: Comparable> Op<(T, T)> for Both {
+impl<T: Comparable> Op<(T, T)> for ScatterProduct {
     const CHEAP: bool = true;
     const NAME: &'static str = "scatter product";
     type Out = T;
@@ -59,12 +59,16 @@ impl<T: Comparable> Op<(T, T)> for Both {
     }
 }
 
-/// One value for every element.
-fn everywhere<T: Element, const RANK: usize, D: Device>(value: T, device: &D) -> Result<Tensor<T, RANK, D>> {
+/// A tensor of one value, broadcast.
+fn broadcast_value<T: Element, const RANK: usize, D: Device>(
+    value: T,
+    device: &D,
+) -> Result<Tensor<T, RANK, D>> {
     Tensor::full([1; RANK], value, device)
 }
 
-/// The mean of what stands there, if it counts, and of what comes, summed in `S` and divided by `operator`.
+/// The mean of the previous values, if they count, and of the scattered values, summed in `S` and divided by
+/// `operator`.
 fn mean<S: RealNumber, T: Comparable, F: Op<(S, S), Out = S>, const RANK: usize, D: Device>(
     operator: F,
     cells: &mut TensorViewMut<'_, T, RANK, D>,
@@ -76,10 +80,10 @@ fn mean<S: RealNumber, T: Comparable, F: Op<(S, S), Out = S>, const RANK: usize,
     let mut counts =
         Tensor::full(cells.size(), if include_self { S::one() } else { S::zero() }, cells.device())?;
     if !include_self {
-        sums.scatter_axis(Replace, axis, index, &everywhere(S::zero(), cells.device())?)?;
+        sums.scatter_axis(Replace, axis, index, &broadcast_value(S::zero(), cells.device())?)?;
     }
     sums.scatter_axis(Add, axis, index, &values.cast::<S>()?)?;
-    counts.scatter_axis(Add, axis, index, &everywhere(S::one(), cells.device())?)?;
+    counts.scatter_axis(Add, axis, index, &broadcast_value(S::one(), cells.device())?)?;
     counts.zip_in_place(Maximum, S::one())?;
     sums.zip_in_place(operator, &counts)?;
     cells.assign(sums.lazy().cast::<T>())
@@ -87,23 +91,24 @@ fn mean<S: RealNumber, T: Comparable, F: Op<(S, S), Out = S>, const RANK: usize,
 
 fn reduce<T: Comparable, const RANK: usize, D: Device>(
     cells: &mut TensorViewMut<'_, T, RANK, D>,
-    how: ScatterReduction,
+    reduction: ScatterReduction,
     axis: usize,
     index: TensorView<'_, i64, RANK, D>,
     values: TensorView<'_, T, RANK, D>,
     include_self: bool,
 ) -> Result<()> {
-    // As many indices as values, so that each step below meets the same cells; and nothing is written if one of them cannot.
-    let size = meeting("scatter", cells, axis, &index, &values)?;
+    // As many indices as values: each step below then writes to the same cells, and nothing is written if one
+    // of them fails.
+    let size = scatter_size("scatter", cells, axis, &index, &values)?;
     let index = index.broadcast_to(size)?;
     if matches!(T::DTYPE, DType::F16 | DType::BF16)
-        && matches!(how, ScatterReduction::Sum | ScatterReduction::Prod)
+        && matches!(reduction, ScatterReduction::Sum | ScatterReduction::Prod)
     {
-        // A sum of 16 bits stops at 2048 ones.
+        // In f16, a sum of ones would stop at 2048.
         let mut wide = cells.as_view().cast::<f32>()?;
         reduce(
             &mut wide.try_view_mut("scatter")?,
-            how,
+            reduction,
             axis,
             index,
             values.cast::<f32>()?.view(),
@@ -111,12 +116,12 @@ fn reduce<T: Comparable, const RANK: usize, D: Device>(
         )?;
         return cells.assign(wide.lazy().cast::<T>());
     }
-    let neutral = match how {
+    let identity = match reduction {
         ScatterReduction::Sum => T::narrow(Prim::from_bool(false)),
         ScatterReduction::Prod => T::narrow(Prim::from_bool(true)),
         ScatterReduction::Max => T::narrow(Ordered::LOWEST),
         ScatterReduction::Min => T::narrow(Ordered::HIGHEST),
-        // Sums of integers in 64 bits, those of u64 in its own.
+        // Integers are summed in i64, u64 in u64.
         ScatterReduction::Mean if !T::DTYPE.is_discrete() => {
             return mean::<f64, T, _, RANK, D>(Div, cells, (axis, index), values, include_self);
         }
@@ -128,22 +133,23 @@ fn reduce<T: Comparable, const RANK: usize, D: Device>(
         }
     };
     if !include_self {
-        cells.scatter_axis(Replace, axis, index, &everywhere(neutral, cells.device())?)?;
+        cells.scatter_axis(Replace, axis, index, &broadcast_value(identity, cells.device())?)?;
     }
-    match how {
-        ScatterReduction::Prod => cells.scatter_axis(Both, axis, index, values),
+    match reduction {
+        ScatterReduction::Prod => cells.scatter_axis(ScatterProduct, axis, index, values),
         ScatterReduction::Max => cells.scatter_axis(Maximum, axis, index, values),
         ScatterReduction::Min => cells.scatter_axis(Minimum, axis, index, values),
-        ScatterReduction::Sum | ScatterReduction::Mean => cells.scatter_axis(Either, axis, index, values),
+        ScatterReduction::Sum | ScatterReduction::Mean => cells.scatter_axis(ScatterSum, axis, index, values),
     }
 }
 
 in_place! {
-    /// Each element that an index names becomes the sum, product, mean or extreme of all values that come to it, and of
-    /// what stood there if `include_self`: `self[.., index[.., i, ..], ..] ← values[.., i, ..]`. The others stay.
+    /// Each element that an index selects becomes the sum, product, mean or extreme of all values scattered
+    /// to it, and of its previous value if `include_self`:
+    /// `self[.., index[.., i, ..], ..] ← values[.., i, ..]`. The other elements stay.
     ///
-    /// Values come in the order of `i`, for any number of threads; 16-bit floats are summed in f32, means in f64. For one's own operator, step
-    /// by step, see [`scatter`](Tensor::scatter).
+    /// Values are reduced in the order of `i`, for any number of threads; 16-bit floats are summed in f32,
+    /// means in f64. For a custom operator, applied value by value, see [`scatter`](Tensor::scatter).
     ///
     /// # Shapes
     /// As [`scatter`](Tensor::scatter).
@@ -163,22 +169,23 @@ in_place! {
     /// assert_eq!(x.to_vec()?, [5.0, 20.0, 7.0]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn scatter_reduce['b, 'c, const A: usize](meeting: ScatterReduction, axis: Axis<A>, index: impl IntoView<'b, i64, RANK, D>, values: impl IntoView<'c, T, RANK, D>, include_self: bool) where Dim<RANK>: RemoveAxis<A>, T: Comparable = |view| {
+    fn scatter_reduce['b, 'c, const A: usize](reduction: ScatterReduction, axis: Axis<A>, index: impl IntoView<'b, i64, RANK, D>, values: impl IntoView<'c, T, RANK, D>, include_self: bool) where Dim<RANK>: RemoveAxis<A>, T: Comparable = |view| {
         let _ = axis;
-        view.scatter_reduce_axis(meeting, A, index, values, include_self)
+        view.scatter_reduce_axis(reduction, A, index, values, include_self)
     };
 
     /// As [`scatter_reduce`](Tensor::scatter_reduce), along an axis known at run time.
     ///
     /// # Errors
     /// Also [`Error::Axis`](crate::Error::Axis).
-    fn scatter_reduce_axis['b, 'c](meeting: ScatterReduction, axis: usize, index: impl IntoView<'b, i64, RANK, D>, values: impl IntoView<'c, T, RANK, D>, include_self: bool) where T: Comparable = |view| {
+    fn scatter_reduce_axis['b, 'c](reduction: ScatterReduction, axis: usize, index: impl IntoView<'b, i64, RANK, D>, values: impl IntoView<'c, T, RANK, D>, include_self: bool) where T: Comparable = |view| {
         check_axis("scatter_reduce", axis, view.size())?;
-        let done = reduce(view, meeting, axis, index.into_view(), values.into_view(), include_self);
+        let done = reduce(view, reduction, axis, index.into_view(), values.into_view(), include_self);
         done.map_err(|error| error.with_op("scatter_reduce"))
     };
 
-    /// As [`scatter_reduce`](Tensor::scatter_reduce), with one index for all elements of a position of axis `A`.
+    /// As [`scatter_reduce`](Tensor::scatter_reduce), with one index for all elements of a position of axis
+    /// `A`.
     ///
     /// # Errors
     /// As [`scatter`](Tensor::scatter).
@@ -188,23 +195,24 @@ in_place! {
     /// use rankform::prelude::*;
     /// use rankform::ops::ScatterReduction;
     /// let mut x = Tensor::from([[1, 2], [3, 4]]);
-    /// x.index_reduce(ScatterReduction::Prod, Axis::<0>, &Tensor::from([1, 1]), &Tensor::from([[2, 3], [5, 1]]), true)?;
+    /// let (index, values) = (Tensor::from([1, 1]), Tensor::from([[2, 3], [5, 1]]));
+    /// x.index_reduce(ScatterReduction::Prod, Axis::<0>, &index, &values, true)?;
     /// assert_eq!(x, Tensor::from([[1, 2], [30, 12]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn index_reduce['b, 'c, const A: usize](meeting: ScatterReduction, axis: Axis<A>, index: impl IntoView<'b, i64, 1, D>, values: impl IntoView<'c, T, RANK, D>, include_self: bool) where Dim<RANK>: RemoveAxis<A>, T: Comparable = |view| {
+    fn index_reduce['b, 'c, const A: usize](reduction: ScatterReduction, axis: Axis<A>, index: impl IntoView<'b, i64, 1, D>, values: impl IntoView<'c, T, RANK, D>, include_self: bool) where Dim<RANK>: RemoveAxis<A>, T: Comparable = |view| {
         let _ = axis;
-        view.index_reduce_axis(meeting, A, index, values, include_self)
+        view.index_reduce_axis(reduction, A, index, values, include_self)
     };
 
     /// As [`index_reduce`](Tensor::index_reduce), along an axis known at run time.
     ///
     /// # Errors
     /// Also [`Error::Axis`](crate::Error::Axis).
-    fn index_reduce_axis['b, 'c](meeting: ScatterReduction, axis: usize, index: impl IntoView<'b, i64, 1, D>, values: impl IntoView<'c, T, RANK, D>, include_self: bool) where T: Comparable = |view| {
+    fn index_reduce_axis['b, 'c](reduction: ScatterReduction, axis: usize, index: impl IntoView<'b, i64, 1, D>, values: impl IntoView<'c, T, RANK, D>, include_self: bool) where T: Comparable = |view| {
         check_axis("index_reduce", axis, view.size())?;
         let index = index.into_view();
         let index = index.reshape(sizes_along::<RANK>(axis, index.numel()))?;
-        reduce(view, meeting, axis, index, values.into_view(), include_self).map_err(|error| error.with_op("index_reduce"))
+        reduce(view, reduction, axis, index, values.into_view(), include_self).map_err(|error| error.with_op("index_reduce"))
     };
 }

@@ -1,6 +1,6 @@
 //! `einsum!`: products, sums, transpositions and diagonals, by labels; and tensordot.
 //!
-//! The literal is read by a `const fn`, so a label that is wrong, and an operand of another rank, do not compile.
+//! A `const fn` parses the literal: wrong labels, and operands of another rank, do not compile.
 // Imports: `error`, `dim`, `rank`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::Device;
@@ -14,20 +14,22 @@ use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, Tensor
 
 /// A product of one or two tensors by labels, as in NumPy: `einsum!("bij,bjk->bik", &a, &b)?`.
 ///
-/// Each operand has one letter an axis, then `->`, then the letters of the result in any order. A letter that is not in
-/// the result is summed over; a letter twice in one operand takes its diagonal. Spaces are ignored.
+/// Each operand has one letter per axis; after `->` come the letters of the result in any order. A letter
+/// that is absent from the result is summed over; a letter that occurs twice in one operand takes its
+/// diagonal. Spaces are ignored.
 ///
 /// # Shapes
-/// Axes of one letter have one size; where both operands and the result have it, a size of 1 stretches. The letters are
-/// read when the program is compiled, and so are the ranks: a missing letter or an operand of another rank does not
-/// compile.
+/// Axes with the same letter have the same size; if both operands and the result have the letter, a size of 1
+/// stretches. Letters and ranks are checked at compile time: a missing letter or an operand of another rank
+/// does not compile.
 ///
 /// # Cost
-/// One allocation of the result. Operands are read as they stand, whatever the order of their axes; the sum runs where
-/// [`matmul`](crate::Tensor::matmul) runs. Three operands are two calls.
+/// One allocation of the result. Operands are read in place, for any order of their axes; the sum uses the
+/// kernels of [`matmul`](crate::Tensor::matmul). Three operands take two calls.
 ///
 /// # Errors
-/// [`Error::Value`](crate::Error::Value) when the sizes of a letter differ, and names it; [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+/// [`Error::Value`](crate::Error::Value), which names the letter, when its sizes differ;
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 ///
 /// # Examples
 /// ```
@@ -57,12 +59,12 @@ macro_rules! einsum {
     };
 }
 
-/// As [`einsum!`](crate::einsum), into an existing tensor or exclusive view: `einsum_into!("bij,bjk->bik", &a, &b, &mut c)?`. No
-/// allocation of a result.
+/// As [`einsum!`](crate::einsum), into an existing tensor or exclusive view:
+/// `einsum_into!("bij,bjk->bik", &a, &b, &mut c)?`. No allocation of a result.
 ///
 /// # Errors
-/// As there; [`Error::Output`](crate::Error::Output) when what is written has other sizes, [`Error::Shared`](crate::Error::Shared)
-/// when it has other handles.
+/// As there; [`Error::Output`](crate::Error::Output) when the output has other sizes,
+/// [`Error::Shared`](crate::Error::Shared) when it has other handles.
 ///
 /// # Examples
 /// ```
@@ -89,27 +91,27 @@ macro_rules! einsum_into {
     };
 }
 
-/// What the letters of a literal say: those of two operands and of the result.
+/// The parsed labels of a literal: those of two operands and of the result.
 struct Labels {
-    letters: [[u8; MOST]; 3],
+    letters: [[u8; MAX_LETTERS]; 3],
     count: [usize; 3],
 }
 
-/// Letters of one operand.
-const MOST: usize = 8;
-/// Where the result stands among the parts.
+/// The most letters of one operand.
+const MAX_LETTERS: usize = 8;
+/// The index of the result among the parts.
 const RESULT: usize = 2;
 
-/// What is wrong with the letters, and with which, or 0.
-struct Wrong(u8, &'static str);
+/// An error of the labels: the letter, or 0, and the message.
+struct LabelError(u8, &'static str);
 
-impl Wrong {
-    /// Room for the words and a letter.
-    const MOST: usize = 120;
+impl LabelError {
+    /// The capacity of a message with its letter, in bytes.
+    const CAPACITY_BYTES: usize = 120;
 
-    /// The words, and how many bytes they take.
-    const fn text(&self) -> ([u8; Self::MOST], usize) {
-        let (mut text, mut len, letter) = ([0; Self::MOST], 0, [self.0]);
+    /// The message and its length in bytes.
+    const fn text(&self) -> ([u8; Self::CAPACITY_BYTES], usize) {
+        let (mut text, mut len, letter) = ([0; Self::CAPACITY_BYTES], 0, [self.0]);
         let parts: [&[u8]; 4] = [b"the letter `", &letter, b"` ", self.1.as_bytes()];
         let mut part = if self.0 == 0 { 3 } else { 0 };
         while part < parts.len() {
@@ -124,10 +126,10 @@ impl Wrong {
     }
 }
 
-/// Reads the letters for some number of operands, or says what is wrong with them.
-const fn parse(labels: &str, operands: usize) -> Result<Labels, Wrong> {
+/// Parses the labels of this number of operands.
+const fn parse(labels: &str, operands: usize) -> Result<Labels, LabelError> {
     let text = labels.as_bytes();
-    let mut read = Labels { letters: [[0; MOST]; 3], count: [0; 3] };
+    let mut read = Labels { letters: [[0; MAX_LETTERS]; 3], count: [0; 3] };
     let (mut part, mut at) = (0, 0);
     while at < text.len() {
         let letter = text[at];
@@ -135,16 +137,16 @@ const fn parse(labels: &str, operands: usize) -> Result<Labels, Wrong> {
             b' ' => {}
             b',' => {
                 if part + 1 >= operands {
-                    return Err(Wrong(0, "more operands in the letters than tensors beside them"));
+                    return Err(LabelError(0, "more operands in the letters than tensors beside them"));
                 }
                 part += 1;
             }
             b'-' => {
                 if at + 1 == text.len() || text[at + 1] != b'>' {
-                    return Err(Wrong(0, "`-` stands only in `->`"));
+                    return Err(LabelError(0, "`-` stands only in `->`"));
                 }
                 if part + 1 != operands {
-                    return Err(Wrong(
+                    return Err(LabelError(
                         0,
                         "fewer operands in the letters than tensors beside them, or two arrows",
                     ));
@@ -154,16 +156,16 @@ const fn parse(labels: &str, operands: usize) -> Result<Labels, Wrong> {
             }
             _ => {
                 if !letter.is_ascii_alphabetic() {
-                    return Err(Wrong(0, "labels are letters, one an axis, as in `ij,jk->ik`"));
+                    return Err(LabelError(0, "labels are letters, one an axis, as in `ij,jk->ik`"));
                 }
-                if read.count[part] == MOST {
-                    return Err(Wrong(0, "an operand has at most 8 axes"));
+                if read.count[part] == MAX_LETTERS {
+                    return Err(LabelError(0, "an operand has at most 8 axes"));
                 }
                 if part == RESULT && has(&read, RESULT, letter) {
-                    return Err(Wrong(letter, "stands twice in the result"));
+                    return Err(LabelError(letter, "stands twice in the result"));
                 }
                 if part == RESULT && !has(&read, 0, letter) && !has(&read, 1, letter) {
-                    return Err(Wrong(letter, "of the result is in no operand"));
+                    return Err(LabelError(letter, "of the result is in no operand"));
                 }
                 read.letters[part][read.count[part]] = letter;
                 read.count[part] += 1;
@@ -174,7 +176,7 @@ const fn parse(labels: &str, operands: usize) -> Result<Labels, Wrong> {
     if part == RESULT {
         Ok(read)
     } else {
-        Err(Wrong(0, "the result is missing: write `->` and its letters, or none for a single number"))
+        Err(LabelError(0, "the result is missing: write `->` and its letters, or none for a single number"))
     }
 }
 
@@ -189,10 +191,10 @@ const fn has(labels: &Labels, part: usize, letter: u8) -> bool {
     false
 }
 
-/// How many letters the operands and the result have, for [`einsum!`](crate::einsum).
+/// The numbers of letters of the operands and of the result, for [`einsum!`](crate::einsum).
 ///
 /// # Panics
-/// Where the letters are wrong; in a constant, as the macro has it, that is an error of the compiler.
+/// If the labels are wrong. The macro calls it in a constant, which makes this a compile error.
 #[doc(hidden)]
 pub const fn ranks(labels: &str, operands: usize) -> [usize; 3] {
     match parse(labels, operands) {
@@ -242,11 +244,11 @@ fn of_one<const A: usize, const M: usize, T: Number, D: Device, P: Destination<T
     op: &'static str,
     labels: &str,
     x: TensorView<'_, T, A, D>,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     let labels = read(labels, 1)?;
     let unit = Tensor::<T, 0, D>::ones([], x.device())?;
-    labelled(op, [&labels.letters[0][..A], &[], &labels.letters[RESULT][..M]], x, unit.view(), place)
+    labelled(op, [&labels.letters[0][..A], &[], &labels.letters[RESULT][..M]], x, unit.view(), destination)
 }
 
 /// [`einsum!`](crate::einsum) of two operands.
@@ -290,7 +292,7 @@ fn of_two<const A: usize, const B: usize, const M: usize, T: Number, D: Device, 
     labels: &str,
     x: TensorView<'_, T, A, D>,
     y: TensorView<'_, T, B, D>,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     let labels = read(labels, 2)?;
     labelled(
@@ -298,22 +300,24 @@ fn of_two<const A: usize, const B: usize, const M: usize, T: Number, D: Device, 
         [&labels.letters[0][..A], &labels.letters[1][..B], &labels.letters[RESULT][..M]],
         x,
         y,
-        place,
+        destination,
     )
 }
 
 impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// The product summed over pairs of axes, one of each operand; the other axes of `self`, then those of `other`, stay.
+    /// The product summed over pairs of axes, one of each operand. The result has the other axes of `self`,
+    /// then those of `other`.
     ///
     /// # Shapes
-    /// `K` pairs of ranks A · B give rank A + B − 2 K, for ranks 1 to 4; [`einsum!`](crate::einsum) has no such limit.
+    /// `K` pairs of ranks A · B give rank A + B − 2 K, for ranks 1 to 4; [`einsum!`](crate::einsum) has no
+    /// such limit.
     ///
     /// # Cost
     /// As [`matmul`](Tensor::matmul); no operand is copied or transposed.
     ///
     /// # Errors
-    /// [`Error::Inner`] when the sizes of a pair differ, [`Error::Axis`] when there is no such axis, [`Error::Value`] when
-    /// one is named twice, and those of [`matmul`](Tensor::matmul).
+    /// [`Error::Inner`] when the sizes of a pair differ, [`Error::Axis`] for an axis that does not exist,
+    /// [`Error::Value`] when one is named twice, and those of [`matmul`](Tensor::matmul).
     ///
     /// # Examples
     /// ```
@@ -337,11 +341,12 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         self.view().tensordot(other, pairs)
     }
 
-    /// As [`tensordot`](Tensor::tensordot), into an existing tensor or exclusive view. No allocation of a result.
+    /// As [`tensordot`](Tensor::tensordot), into an existing tensor or exclusive view. No allocation of a
+    /// result.
     ///
     /// # Errors
-    /// As [`tensordot`](Tensor::tensordot); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other
-    /// handles.
+    /// As [`tensordot`](Tensor::tensordot); [`Error::Output`] when `out` has other sizes, [`Error::Shared`]
+    /// when it has other handles.
     ///
     /// # Examples
     /// ```
@@ -384,7 +389,8 @@ impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         paired("tensordot", self, other.into_view(), pairs, Allocate)
     }
 
-    /// The product summed over pairs of axes, into an existing tensor or exclusive view; see [`Tensor::tensordot_into`].
+    /// The product summed over pairs of axes, into an existing tensor or exclusive view; see
+    /// [`Tensor::tensordot_into`].
     ///
     /// # Errors
     /// As there.
@@ -416,9 +422,10 @@ fn paired<
     x: TensorView<'_, T, A, D>,
     y: TensorView<'_, T, B, D>,
     pairs: [(usize, usize); K],
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
-    // Letters from `A` and `a` on for what stays, one of the left operand's for both axes of a pair.
+    // Letters from `A` and `a` on for the axes of the result; both axes of a pair have the left operand's
+    // letter.
     let left: [u8; A] = std::array::from_fn(|axis| b'A' + axis as u8);
     let mut right: [u8; B] = std::array::from_fn(|axis| b'a' + axis as u8);
     let mut out = [0; M];
@@ -447,5 +454,5 @@ fn paired<
             *last = letter;
         }
     }
-    labelled(op, [&left, &right, &out], x, y, place)
+    labelled(op, [&left, &right, &out], x, y, destination)
 }

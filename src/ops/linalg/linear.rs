@@ -1,4 +1,4 @@
-//! Linear layers: a matrix product along the last axis, then a bias and an activation in place on what it gave.
+//! Linear layers: a matrix product along the last axis, then a bias and an activation in place on the result.
 // Imports: `error`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::{Device, same_device};
@@ -34,26 +34,26 @@ impl<T: Number, F: Op<(T,), Out = T>> Op<(T, T)> for Biased<F> {
     }
 }
 
-/// The product along the last axis, and the operator of it and the bias in place.
+/// The product along the last axis; then the operator is applied in place to the result and the bias.
 fn layer<T: Number, F: Op<(T, T), Out = T>, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     _: F,
     x: TensorView<'_, T, RANK, D>,
     (weight, bias): (TensorView<'_, T, 2, D>, TensorView<'_, T, 1, D>),
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
-    const LEFT: &[u8] = b"abcdefghk";
-    const OUT: &[u8] = b"abcdefghj";
+    const LEFT_LABELS: &[u8] = b"abcdefghk";
+    const OUT_LABELS: &[u8] = b"abcdefghj";
     if RANK == 0 {
         return Err(Error::Axis { op, axis: 0, sizes: x.size().0.into() });
     }
-    if RANK > LEFT.len() {
+    if RANK > LEFT_LABELS.len() {
         return Err(Error::Value {
             op,
             what: text(format_args!(
                 "{RANK} axes, of sizes {}; products have at most {}",
                 x.size(),
-                LEFT.len()
+                LEFT_LABELS.len()
             )),
         });
     }
@@ -71,8 +71,8 @@ fn layer<T: Number, F: Op<(T, T), Out = T>, const RANK: usize, D: Device, P: Des
     size.0[RANK - 1] = outputs;
     let last = |labels: &'static [u8]| &labels[labels.len() - RANK..];
     let layout = Layout::row_major_of(op, size, size_of::<T>())?;
-    place.put(op, layout, x.device(), |out| {
-        labelled(op, [last(LEFT), b"jk", last(OUT)], x, weight, Existing(out.reborrow()))?;
+    destination.put(op, layout, x.device(), |out| {
+        labelled(op, [last(LEFT_LABELS), b"jk", last(OUT_LABELS)], x, weight, Existing(out.reborrow()))?;
         update_with::<F, T, T, RANK, D, _>(out, &bias.reshape(sizes_along::<RANK>(RANK - 1, bias.numel()))?)
     })
 }
@@ -82,21 +82,23 @@ pub trait Linear<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK,
     /// `x · weightᵀ + bias` along the last axis; a weight is `[outputs, inputs]`, as in PyTorch and ONNX.
     ///
     /// # Shapes
-    /// `x: [.., inputs]`, `weight: [outputs, inputs]`, `bias: [outputs]` or `[1]` → `[.., outputs]`, of any rank from 1 to 9.
+    /// `x: [.., inputs]`, `weight: [outputs, inputs]`, `bias: [outputs]` or `[1]` → `[.., outputs]`, of any
+    /// rank from 1 to 9.
     ///
     /// # Cost
-    /// One allocation; one product of all leading axes together, without a copy of an operand; one pass in place over the result
-    /// for the bias. 16-bit floats are rounded after the product and after the bias.
+    /// One allocation; one product of all leading axes together, without a copy of an operand; one pass in
+    /// place over the result for the bias. 16-bit floats are rounded after the product and after the bias.
     ///
     /// # Errors
-    /// [`Error::Inner`] when the last axis and the weight's inputs differ, [`Error::Sizes`] for a bias of another length,
-    /// [`Error::Axis`] for a tensor of rank 0, [`Error::Value`] for more than 9 axes, [`Error::Device`],
-    /// [`Error::Unallocated`], [`Error::OutOfMemory`].
+    /// [`Error::Inner`] when the last axis and the weight's inputs differ, [`Error::Sizes`] for a bias of
+    /// another length, [`Error::Axis`] for a tensor of rank 0, [`Error::Value`] for more than 9 axes,
+    /// [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
-    /// let (weight, bias) = (Tensor::from([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), Tensor::from([0.0, 0.0, 10.0]));
+    /// let weight = Tensor::from([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]);
+    /// let bias = Tensor::from([0.0, 0.0, 10.0]);
     /// assert_eq!(Tensor::from([[1.0, 2.0]]).linear(&weight, &bias)?, Tensor::from([[1.0, 2.0, 13.0]]));
     /// assert_eq!(Tensor::from([1.0, 2.0]).linear(&weight, &bias)?, Tensor::from([1.0, 2.0, 13.0]));
     /// # Ok::<(), rankform::Error>(())
@@ -130,7 +132,8 @@ pub trait Linear<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK,
         layer("linear_into", Add, self.into_view(), (weight.into_view(), bias.into_view()), Existing(out))
     }
 
-    /// As [`linear`](Linear::linear), then an operator of one operand in the pass of the bias: `activation(x · weightᵀ + bias)`.
+    /// As [`linear`](Linear::linear), then an operator of one operand in the pass of the bias:
+    /// `activation(x · weightᵀ + bias)`.
     ///
     /// # Errors
     /// As [`linear`](Linear::linear).
@@ -141,7 +144,8 @@ pub trait Linear<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK,
     /// let (weight, bias) = (Tensor::from([[1.0, -1.0], [1.0, 1.0]]), Tensor::from([0.0, 0.5]));
     /// assert_eq!(Tensor::from([[1.0, 2.0]]).linear_with(&weight, &bias, Relu)?, Tensor::from([[0.0, 3.5]]));
     /// elementwise! { fn squared(x) { x * x } }
-    /// assert_eq!(Tensor::from([[1.0, 2.0]]).linear_with(&weight, &bias, squared)?, Tensor::from([[1.0, 12.25]]));
+    /// let y = Tensor::from([[1.0, 2.0]]).linear_with(&weight, &bias, squared)?;
+    /// assert_eq!(y, Tensor::from([[1.0, 12.25]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
     fn linear_with<'b, F: Op<(T,), Out = T>>(
@@ -164,7 +168,8 @@ pub trait Linear<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK,
         )
     }
 
-    /// As [`linear_with`](Linear::linear_with), into an existing tensor or exclusive view. No allocation of a result.
+    /// As [`linear_with`](Linear::linear_with), into an existing tensor or exclusive view. No allocation of a
+    /// result.
     ///
     /// # Errors
     /// As [`linear_into`](Linear::linear_into).

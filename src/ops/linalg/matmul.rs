@@ -1,7 +1,9 @@
-//! Products that sum over axes: matrix products of every pair of ranks that has one, and the general form behind them.
+//! Products that sum over axes: matrix products for all supported pairs of ranks, and the general form by
+//! labels.
 //!
-//! Axes have labels, as in `einsum`: `ik, kj -> ij` is the matrix product. What both operands and the result have is the
-//! batch, what only the operands have is summed over; the device finds the rest.
+//! Axes have labels, as in `einsum`: `ik, kj -> ij` is the matrix product. Labels of both operands and the
+//! result are the batch; labels of the operands alone are summed over; labels of one operand and the result
+//! are rows and columns.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use crate::device::{Device, same_device};
@@ -85,8 +87,8 @@ impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
 }
 
 impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// The matrix product of `self` and `other`, accumulated in the element's machine type (f32 for 16-bit floats; integers
-    /// wrap, [`matmul_wide`](Tensor::matmul_wide) gives wider ones).
+    /// The matrix product of `self` and `other`, accumulated in the element's compute type: f32 for 16-bit
+    /// floats. Integers wrap; [`matmul_wide`](Tensor::matmul_wide) gives wider ones.
     ///
     /// # Shapes
     /// | ranks | sizes |
@@ -101,10 +103,10 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// Other ranks do not compile. `k = 0` gives zeros.
     ///
     /// # Cost
-    /// One allocation of the result; operands are read as they stand, transposed or not, packed in blocks. The order of
-    /// every sum depends on sizes alone: results do not depend on the number of threads, but may differ in the last bits
-    /// between instruction sets. Where the processor multiplies bf16 itself (`avx512bf16`, `amx-bf16`), its subnormal factors and
-    /// sums may count as 0.
+    /// One allocation of the result. Operands, transposed or not, are read in place and packed in blocks. The
+    /// order of every sum depends only on the sizes: results do not depend on the number of threads, but may
+    /// differ in the last bits between instruction sets. If the processor multiplies bf16 natively
+    /// (`avx512bf16`, `amx-bf16`), it may treat subnormal factors and sums as 0.
     ///
     /// # Errors
     /// [`Error::Inner`] when the inner sizes differ, [`Error::Sizes`] when the batches do not broadcast,
@@ -133,11 +135,12 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     {
         product("matmul", self.view(), other.into_view())
     }
-    /// The matrix product in a wider element: i8 and u8 give i32 or u32, 16 bits 32, 32 bits 64, f16 and bf16 give f32,
-    /// f32 gives f64. The factors are widened before they are multiplied, so nothing wraps that fits the result.
+    /// The matrix product in a wider element: i8 and u8 give i32 or u32, integers of 16 bits 32 bits, of 32
+    /// bits 64 bits; f16 and bf16 give f32, f32 gives f64. The factors are widened before they are
+    /// multiplied; only a sum that exceeds the wider element wraps.
     ///
-    /// Shapes, cost and errors are those of [`matmul`](Tensor::matmul); 8-bit integers take the processor's dot products
-    /// of four where it has them.
+    /// Shapes, cost and errors are those of [`matmul`](Tensor::matmul); 8-bit integers use the processor's
+    /// four-way dot products if it has them.
     ///
     /// # Errors
     /// As [`matmul`](Tensor::matmul).
@@ -161,17 +164,19 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         product("matmul_wide", self.view(), other.into_view())
     }
 
-    /// The matrix product, written to memory that is there; what it held is not read.
+    /// The matrix product, written to an existing tensor or view; its previous elements are not read.
     ///
     /// # Shapes
-    /// Those of [`matmul`](Tensor::matmul); `out`, a tensor or an exclusive view, has the sizes of the result and any layout.
+    /// Those of [`matmul`](Tensor::matmul); `out`, a tensor or an exclusive view, has the sizes of the result
+    /// and any layout.
     ///
     /// # Cost
-    /// As `matmul`, without the allocation of a result. Panels of operands are blocks that the device keeps.
+    /// As `matmul`, without the allocation of a result. Panels of operands are scratch blocks that the device
+    /// reuses.
     ///
     /// # Errors
-    /// [`Error::Output`] when `out` has other sizes than the result, [`Error::Shared`] when it has other handles, and those of
-    /// `matmul`.
+    /// [`Error::Output`] when `out` has other sizes than the result, [`Error::Shared`] when it has other
+    /// handles, and those of `matmul`.
     ///
     /// # Examples
     /// ```
@@ -195,8 +200,8 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         self.view().matmul_into(other, out)
     }
 
-    /// The matrix product in a wider element, written to memory that is there; see [`matmul_wide`](Tensor::matmul_wide) and
-    /// [`matmul_into`](Tensor::matmul_into).
+    /// The matrix product in a wider element, written to an existing tensor or view; see
+    /// [`matmul_wide`](Tensor::matmul_wide) and [`matmul_into`](Tensor::matmul_into).
     ///
     /// # Errors
     /// As [`matmul_into`](Tensor::matmul_into).
@@ -230,13 +235,13 @@ fn product<T: Number, L: Number, R: Number, const RANK: usize, const N: usize, c
     right: TensorView<'_, R, N, D>,
 ) -> Result<Tensor<T, M, D>> {
     if RANK == 2 && N == 2 && M == 2 {
-        return matrices(op, left, right);
+        return matrix_product(op, left, right);
     }
     labelled(op, labels::<RANK, N, M>(), left, right, Allocate)
 }
 
-/// The labels of a matrix product: the last ones of a stack of matrices; a vector has no row on the left and no column on
-/// the right.
+/// The labels of a matrix product: the last two axes of a stack of matrices are rows and columns. A vector
+/// has no row label on the left and no column label on the right.
 fn labels<const RANK: usize, const N: usize, const M: usize>() -> [&'static [u8]; 3] {
     let left: &[u8] = if RANK == 1 { b"k" } else { b"abcdefik" };
     let right: &[u8] = if N == 1 { b"k" } else { b"abcdefkj" };
@@ -250,8 +255,16 @@ fn labels<const RANK: usize, const N: usize, const M: usize>() -> [&'static [u8]
     [last(left, RANK), last(right, N), last(out, M)]
 }
 
-/// The product of two matrices, whose axes need no labels.
-fn matrices<T: Number, L: Number, R: Number, const RANK: usize, const N: usize, const M: usize, D: Device>(
+/// The product of two matrices, without labels.
+fn matrix_product<
+    T: Number,
+    L: Number,
+    R: Number,
+    const RANK: usize,
+    const N: usize,
+    const M: usize,
+    D: Device,
+>(
     op: &'static str,
     left: TensorView<'_, L, RANK, D>,
     right: TensorView<'_, R, N, D>,
@@ -274,7 +287,7 @@ fn matrices<T: Number, L: Number, R: Number, const RANK: usize, const N: usize, 
     let (leaf, left_leaf, right_leaf) = (out.fresh_leaf(), left.leaf(), right.leaf());
     let (stride, left_stride, right_stride) = (leaf.layout().stride().0, left.stride().0, right.stride().0);
     let plan = ContractPlan { batch: &[], m: &sizes[..1], k: &sizes[1..2], n: &others[1..2] };
-    // SAFETY: two ready views and fresh memory, which overlaps neither, with their own strides.
+    // SAFETY: two allocated views and fresh memory, which overlaps neither, with their own strides.
     unsafe {
         left.device().contract::<T, L, R>(
             plan,
@@ -288,7 +301,7 @@ fn matrices<T: Number, L: Number, R: Number, const RANK: usize, const N: usize, 
 
 // ------------------------------------------------------------ labels
 
-/// One label: its size, and its steps in the output, the left and the right operand, 0 where they do not have it.
+/// One label: its size, and its strides in the output, the left and the right operand, 0 in those without it.
 #[derive(Clone, Copy, Default)]
 struct Label {
     size: usize,
@@ -303,16 +316,16 @@ struct Group {
 }
 
 impl Group {
-    const NONE: Group = Group { labels: [Label { size: 1, step: [0; 3] }; MAX_GROUP], count: 0 };
+    const EMPTY: Group = Group { labels: [Label { size: 1, step: [0; 3] }; MAX_GROUP], count: 0 };
 
     fn push(&mut self, op: &'static str, label: Label) -> Result<()> {
-        let Some(place) = self.labels.get_mut(self.count) else {
+        let Some(free) = self.labels.get_mut(self.count) else {
             return Err(Error::Value {
                 op,
                 what: text(format_args!("more than {MAX_GROUP} axes are summed over")),
             });
         };
-        (*place, self.count) = (label, self.count + 1);
+        (*free, self.count) = (label, self.count + 1);
         Ok(())
     }
 
@@ -321,7 +334,7 @@ impl Group {
     }
 }
 
-/// The size of a label in an operand, and its step: axes of one label are their diagonal.
+/// The size of a label in an operand, and its stride: several axes of one label are their diagonal.
 fn find<T, const RANK: usize, D: Device>(
     op: &'static str,
     x: &TensorView<'_, T, RANK, D>,
@@ -347,19 +360,22 @@ fn find<T, const RANK: usize, D: Device>(
     Ok(found)
 }
 
-/// What an axis of the result is in each operand: its size there and its step.
+/// An axis of the result in each operand: its size and stride there.
 type Found = [Option<(usize, isize)>; 2];
 
-/// What two labelled operands make: the sizes of the result, where its axes stand in the operands, and what is summed over.
+/// The plan of a product of two labelled operands: the sizes of the result, its axes in the operands, and the
+/// summed labels.
 struct Joined<const M: usize> {
     size: [usize; M],
     found: [Found; M],
     k: Group,
 }
 
-/// The product of two operands whose axes have labels: those of the left one, of the right one, of the result.
+/// The product of two operands with labelled axes: `labels` are those of the left operand, the right one and
+/// the result.
 ///
-/// A label of the result is one of an operand's and stands in it once. Where both operands have it, a size of 1 stretches.
+/// A label of the result occurs in an operand, and once in the result. If both operands have it, a size of 1
+/// stretches.
 pub(in crate::ops) fn labelled<
     T: Number,
     L: Number,
@@ -374,11 +390,11 @@ pub(in crate::ops) fn labelled<
     labels: [&[u8]; 3],
     left: TensorView<'_, L, A, D>,
     right: TensorView<'_, R, B, D>,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     let joined = join::<L, R, A, B, M, D>(op, labels, &left, &right)?;
     let layout = Layout::row_major_of(op, Dim(joined.size), size_of::<T>())?;
-    place.put(op, layout, left.device(), |out| write(op, &joined, out, left, right))
+    destination.put(op, layout, left.device(), |out| write(op, &joined, out, left, right))
 }
 
 fn join<L: Number, R: Number, const A: usize, const B: usize, const M: usize, D: Device>(
@@ -390,7 +406,7 @@ fn join<L: Number, R: Number, const A: usize, const B: usize, const M: usize, D:
     same_device(op, left.device(), right.device())?;
     left.ensure_allocated(op)?;
     right.ensure_allocated(op)?;
-    // Letters of `einsum!` are the caller's; those of others are made up.
+    // Only `einsum!` has letters of the caller; those of other products are internal.
     let of_letter = |label: u8, [size, other]: [usize; 2]| {
         let (letter, left, right) = (char::from(label), left.size(), right.size());
         op.starts_with("einsum").then(|| Error::Value {
@@ -401,8 +417,8 @@ fn join<L: Number, R: Number, const A: usize, const B: usize, const M: usize, D:
         })
     };
     let sizes = || Error::Sizes { op, left: left.size().0.into(), right: right.size().0.into() };
-    let mut k = Group::NONE;
-    // Summed labels first: what does not fit inside is said before what does not fit outside.
+    let mut k = Group::EMPTY;
+    // Summed labels first: an error of inner sizes takes precedence over one of outer sizes.
     for (at, &label) in left_labels.iter().chain(right_labels).enumerate() {
         let before = left_labels.iter().chain(right_labels).take(at);
         if out_labels.contains(&label) || before.into_iter().any(|&other| other == label) {
@@ -447,7 +463,7 @@ fn join<L: Number, R: Number, const A: usize, const B: usize, const M: usize, D:
     Ok(Joined { size, found, k })
 }
 
-/// Computes what was joined into `out`, which has its sizes.
+/// Computes the joined product into `out`, which has its sizes.
 fn write<T: Number, L: Number, R: Number, const A: usize, const B: usize, const M: usize, D: Device>(
     op: &'static str,
     Joined { size, found, k }: &Joined<M>,
@@ -455,10 +471,10 @@ fn write<T: Number, L: Number, R: Number, const A: usize, const B: usize, const 
     left: TensorView<'_, L, A, D>,
     right: TensorView<'_, R, B, D>,
 ) -> Result<()> {
-    let [mut batch, mut m, mut n] = [Group::NONE; 3];
+    let [mut batch, mut m, mut n] = [Group::EMPTY; 3];
     let stride = out.stride().0;
     for axis in 0..M {
-        // A size of 1 stretches by a step of 0.
+        // A size of 1 stretches by a stride of 0.
         let step = |(own, step): (usize, isize)| if own == size[axis] { step } else { 0 };
         let label = |a, b| Label { size: size[axis], step: [stride[axis], a, b] };
         match found[axis] {
@@ -468,20 +484,21 @@ fn write<T: Number, L: Number, R: Number, const A: usize, const B: usize, const 
             [None, None] => {}
         }
     }
-    // SAFETY: two ready views and memory of the sizes that they make, with the steps of their own axes or 0; an exclusive view
-    // overlaps neither itself nor an operand.
+    // SAFETY: (1) two allocated views and an output of the sizes of their product, with the strides of their
+    // own axes or 0; (2) an exclusive view overlaps neither itself nor an operand.
     unsafe { run(out, left, right, [&batch, &m, k, &n]) }
 }
 
 /// # Safety
-/// The labels' steps stay inside the operands, and reach every element of the output once.
+/// 1. The labels' strides stay inside the operands.
+/// 2. They reach every element of the output once, and it overlaps no operand.
 unsafe fn run<T: Number, L: Number, R: Number, const A: usize, const B: usize, const M: usize, D: Device>(
     out: &mut TensorViewMut<'_, T, M, D>,
     left: TensorView<'_, L, A, D>,
     right: TensorView<'_, R, B, D>,
     [batch, m, k, n]: [&Group; 4],
 ) -> Result<()> {
-    // The steps of one operand, of its groups in turn.
+    // The strides of one operand, group after group.
     let steps = |operand: usize, groups: [&Group; 3]| {
         let (mut steps, mut count) = ([0; 3 * MAX_GROUP], 0);
         for label in groups.into_iter().flat_map(|group| &group.labels[..group.count]) {
@@ -498,9 +515,9 @@ unsafe fn run<T: Number, L: Number, R: Number, const A: usize, const B: usize, c
         k: &sizes[2][..k.count],
         n: &sizes[3][..n.count],
     };
-    let out_slot = out.leaf().slot(&out_steps);
-    let left_slot = left.leaf().slot(&left_steps);
-    let right_slot = right.leaf().slot(&right_steps);
-    // SAFETY: the caller's promise; the output overlaps no input.
-    unsafe { left.device().contract::<T, L, R>(plan, out_slot, left_slot, right_slot) }
+    let out_ref = out.leaf().slot(&out_steps);
+    let left_ref = left.leaf().slot(&left_steps);
+    let right_ref = right.leaf().slot(&right_steps);
+    // SAFETY: (1) and (2), which the caller guarantees.
+    unsafe { left.device().contract::<T, L, R>(plan, out_ref, left_ref, right_ref) }
 }

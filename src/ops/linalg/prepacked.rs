@@ -1,5 +1,4 @@
-//! A matrix in the layout that matrix products read, made once for many of them: opaque, blocked, read by its own kernels
-//! alone, by type.
+//! A matrix packed once for many products: an opaque, blocked layout that only the kernels of its type read.
 // Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use crate::device::{Cpu, Device, same_device};
@@ -13,13 +12,15 @@ use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, Tensor
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A matrix of `T`, packed to stand on the right of matrix products that sum in `OUT`; see [`Tensor::pack`].
+/// A matrix of `T`, packed as the right operand of matrix products that sum in `OUT`; see [`Tensor::pack`].
 ///
-/// Its elements lie as the device's kernels read them: on the CPU in panels, a cache line of columns wide, of the processor's
-/// own units. No index leads to an element, so there is no view of it; [`unpack`](Packed::unpack) brings the matrix back.
+/// Its elements are in the order in which the device's kernels read them: on the CPU, in panels whose width
+/// is a cache line of columns, in the units that the processor multiplies. Elements have no index, hence it
+/// has no views; [`unpack`](Packed::unpack) returns the matrix.
 ///
 /// # Source
-/// oneDNN calls such a layout opaque and the step to it a reordering, MKL (`gemm_pack`) and FBGEMM (`PackBMatrix`) packing.
+/// oneDNN calls such a layout opaque and the step to it a reordering, MKL (`gemm_pack`) and FBGEMM
+/// (`PackBMatrix`) packing.
 pub struct Packed<T: Number, D: Device = Cpu, OUT: Number = T> {
     store: Store<T, D>,
     size: Dim<2>,
@@ -27,9 +28,9 @@ pub struct Packed<T: Number, D: Device = Cpu, OUT: Number = T> {
 }
 
 enum Store<T: Number, D: Device> {
-    /// As the device's kernels for `OUT` read it.
+    /// In the order in which the device's kernels for `OUT` read it.
     Blocked(Tensor<u8, 1, D>),
-    /// In rows, where the device reads these as well.
+    /// In rows, if the device reads them directly.
     Rows(Tensor<T, 2, D>),
 }
 
@@ -60,7 +61,8 @@ impl<T: Number, D: Device, OUT: Number> Packed<T, D, OUT> {
         };
         let mut panels = Tensor::<u8, 1, D>::uninit(op, Layout::row_major_of(op, Dim([nbytes]), 1)?, device)?;
         let (to, leaf, stride) = (panels.try_view_mut(op)?.raw_ptr(), matrix.leaf(), matrix.stride().0);
-        // SAFETY: a ready view with its own strides, and fresh memory of as many bytes as the device asked for.
+        // SAFETY: an allocated view with its own strides, and fresh memory of as many bytes as the device
+        // asked for.
         unsafe { device.pack::<OUT, T>(size.0, to.cast(), leaf.slot(&stride))? };
         Ok(Packed { store: Store::Blocked(panels), size, _out: PhantomData })
     }
@@ -76,20 +78,23 @@ impl<T: Number, D: Device, OUT: Number> Packed<T, D, OUT> {
             Store::Rows(matrix) => matrix.device(),
         }
     }
-    /// Bytes that it takes: those of the matrix, with few columns filled up to 64, and two to four times as many where the
-    /// processor multiplies wider numbers than the elements are (16-bit floats, small integers, `pack_wide`).
+    /// Its size in bytes: that of the matrix, with fewer than 64 columns padded to 64; two to four times as
+    /// many if the processor multiplies wider numbers than the elements (16-bit floats, small integers,
+    /// `pack_wide`).
     pub fn nbytes(&self) -> usize {
         match &self.store {
             Store::Blocked(panels) => panels.nbytes(),
             Store::Rows(matrix) => matrix.nbytes(),
         }
     }
-    /// Whether it is in a layout of the device; if not, the device reads plain rows as well, and these are kept.
+    /// Returns whether it is in a blocked layout of the device. If not, the device reads plain rows, and the
+    /// matrix is stored in rows.
     pub fn is_blocked(&self) -> bool {
         matches!(self.store, Store::Blocked(_))
     }
 
-    /// The matrix, in rows: the same elements, copied; NaNs come back as NaNs, quiet ones where 16-bit floats were widened.
+    /// A copy of the matrix in rows, with the same elements. NaNs stay NaNs; those of 16-bit floats that were
+    /// widened become quiet.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
@@ -113,7 +118,7 @@ impl<T: Number, D: Device, OUT: Number> Packed<T, D, OUT> {
         &self,
         op: &'static str,
         left: TensorView<'_, T, RANK, D>,
-        place: P,
+        destination: P,
     ) -> Result<P::Done> {
         same_device(op, left.device(), self.device())?;
         left.ensure_allocated(op)?;
@@ -134,14 +139,15 @@ impl<T: Number, D: Device, OUT: Number> Packed<T, D, OUT> {
             });
         }
         let size = Dim(std::array::from_fn(|axis| if axis + 1 == RANK { n } else { sizes[axis] }));
-        place.put(op, Layout::row_major_of(op, size, size_of::<OUT>())?, left.device(), |out| {
+        destination.put(op, Layout::row_major_of(op, size, size_of::<OUT>())?, left.device(), |out| {
             let (leaf, left_leaf) = (out.leaf(), left.leaf());
             let (stride, left_stride) = (leaf.layout().stride().0, left.stride().0);
             let plan = ContractPlan { batch: &[], m: rows, k: &[k], n: &[n] };
             let (to, from) = (leaf.slot(&stride), left_leaf.slot(&left_stride));
             match &self.store {
                 Store::Blocked(panels) => {
-                    // SAFETY: a ready view and an exclusive one, with their own strides; panels of these types and sizes.
+                    // SAFETY: an allocated view and an exclusive one, with their own strides; panels of these
+                    // types and sizes.
                     unsafe {
                         left.device().contract_packed::<OUT, T>(plan, to, from, panels.raw_ptr().cast())
                     }
@@ -149,7 +155,7 @@ impl<T: Number, D: Device, OUT: Number> Packed<T, D, OUT> {
                 Store::Rows(matrix) => {
                     let matrix = matrix.view();
                     let (right, stride) = (matrix.leaf(), matrix.stride().0);
-                    // SAFETY: two ready views and an exclusive one, with their own strides.
+                    // SAFETY: two allocated views and an exclusive one, with their own strides.
                     unsafe { left.device().contract::<OUT, T, T>(plan, to, from, right.slot(&stride)) }
                 }
             }
@@ -158,7 +164,7 @@ impl<T: Number, D: Device, OUT: Number> Packed<T, D, OUT> {
 }
 
 impl<T: Number, D: Device> TensorView<'_, T, 2, D> {
-    /// The matrix, packed for the right of many products; see [`Tensor::pack`].
+    /// The matrix, packed as the right operand of many products; see [`Tensor::pack`].
     ///
     /// # Errors
     /// As there.
@@ -179,14 +185,14 @@ impl<T: Number, D: Device> TensorView<'_, T, 2, D> {
 }
 
 impl<T: Number, D: Device> Tensor<T, 2, D> {
-    /// The matrix, packed for the right of many products: [`matmul_packed`](Tensor::matmul_packed) then begins with the sums,
-    /// where [`matmul`](Tensor::matmul) brings the matrix into this order each time.
+    /// The matrix, packed as the right operand of many products: [`matmul_packed`](Tensor::matmul_packed)
+    /// skips the packing that [`matmul`](Tensor::matmul) repeats in each call.
     ///
     /// # Shapes
-    /// `[k, n]`, of any strides: weights that stand as `[n, k]` are packed by `weights.transposed().pack()`.
+    /// `[k, n]`, of any strides: weights stored as `[n, k]` are packed by `weights.transposed().pack()`.
     ///
     /// # Cost
-    /// One allocation and one pass. A [`Packed`] is a copy; the matrix may go.
+    /// One allocation and one pass. A [`Packed`] is a copy; the matrix can be dropped.
     ///
     /// # Errors
     /// [`Error::Unallocated`], [`Error::OutOfMemory`].
@@ -207,7 +213,8 @@ impl<T: Number, D: Device> Tensor<T, 2, D> {
         self.view().pack()
     }
 
-    /// The matrix, packed for products that sum in a wider element, as [`matmul_wide`](Tensor::matmul_wide) does.
+    /// The matrix, packed for products that sum in a wider element, as [`matmul_wide`](Tensor::matmul_wide)
+    /// does.
     ///
     /// # Errors
     /// As [`pack`](Tensor::pack).
@@ -236,7 +243,8 @@ impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         right.product("matmul_packed", self, Allocate)
     }
 
-    /// The product by a packed matrix, into an existing tensor or exclusive view; see [`Tensor::matmul_packed_into`].
+    /// The product by a packed matrix, into an existing tensor or exclusive view; see
+    /// [`Tensor::matmul_packed_into`].
     ///
     /// # Errors
     /// As there.
@@ -253,20 +261,21 @@ impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
 }
 
 impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// The matrix product by a matrix that was packed before, by [`pack`](Tensor::pack).
+    /// The matrix product by a matrix packed by [`pack`](Tensor::pack).
     ///
-    /// The bits are those of [`matmul`](Tensor::matmul) by [`unpack`](Packed::unpack), for any number of rows.
+    /// The bits are those of [`matmul`](Tensor::matmul) by [`unpack`](Packed::unpack), for any number of
+    /// rows.
     ///
     /// # Shapes
     /// `[.., k] · [k, n] → [.., n]`, for 1 to 9 axes.
     ///
     /// # Cost
-    /// One allocation of the result. On the CPU the matrix is not brought into another order, except for products of at most 16 rows,
-    /// columns and terms, which read rows.
+    /// One allocation of the result. On the CPU the matrix is not repacked, except for products of at most 16
+    /// rows, columns and terms, which read rows.
     ///
     /// # Errors
-    /// [`Error::Inner`] when the inner sizes differ; [`Error::Value`] for rank 0 or more than 9; [`Error::Device`],
-    /// [`Error::Unallocated`], [`Error::OutOfMemory`].
+    /// [`Error::Inner`] when the inner sizes differ; [`Error::Value`] for rank 0 or more than 9;
+    /// [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```
@@ -282,11 +291,12 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         self.view().matmul_packed(right)
     }
 
-    /// As [`matmul_packed`](Tensor::matmul_packed), into an existing tensor or exclusive view. No allocation of a result.
+    /// As [`matmul_packed`](Tensor::matmul_packed), into an existing tensor or exclusive view. No allocation
+    /// of a result.
     ///
     /// # Errors
-    /// As [`matmul_packed`](Tensor::matmul_packed); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has
-    /// other handles.
+    /// As [`matmul_packed`](Tensor::matmul_packed); [`Error::Output`] when `out` has other sizes,
+    /// [`Error::Shared`] when it has other handles.
     ///
     /// # Examples
     /// ```

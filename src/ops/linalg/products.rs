@@ -33,8 +33,8 @@ of_numbers! {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     fn vecdot, vecdot_into ['b, const A: usize, const M: usize](other: impl IntoView<'b, T, RANK, D>, axis: Axis<A>) -> M
-    where [T: 'b, D: 'b, Dim<RANK>: RemoveAxis<A> + RemoveAxes<Axis<A>, Output = Dim<M>>] = |op, x, place| {
-        (x.lazy() * other.into_view()).reduce_at(op, Sum, axis, place)
+    where [T: 'b, D: 'b, Dim<RANK>: RemoveAxis<A> + RemoveAxes<Axis<A>, Output = Dim<M>>] = |op, x, destination| {
+        (x.lazy() * other.into_view()).reduce_at(op, Sum, axis, destination)
     };
 
     /// The vector product along axis `A`, which has size 3.
@@ -54,19 +54,19 @@ of_numbers! {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     fn cross, cross_into ['b, const A: usize](other: impl IntoView<'b, T, RANK, D>, axis: Axis<A>) -> RANK
-    where [T: 'b, D: 'b, Dim<RANK>: RemoveAxis<A>] = |op, x, place| {
+    where [T: 'b, D: 'b, Dim<RANK>: RemoveAxis<A>] = |op, x, destination| {
         let _ = axis;
-        crossed(op, x, other.into_view(), A, place)
+        cross_product(op, x, other.into_view(), A, destination)
     };
 }
 
-/// The vector product along an axis that exists.
-fn crossed<T: Number, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
+/// The vector product along an existing axis.
+fn cross_product<T: Number, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     y: TensorView<'_, T, RANK, D>,
     axis: usize,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     for sizes in [x.size().0, y.size().0] {
         if sizes[axis] != 3 {
@@ -77,7 +77,7 @@ fn crossed<T: Number, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     same_device(op, x.device(), y.device())?;
     x.ensure_allocated(op)?;
     y.ensure_allocated(op)?;
-    place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |out| {
+    destination.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |out| {
         let (x, y) = (|i: usize| x.slice_axis(axis, i..i + 1, 1), |i: usize| y.slice_axis(axis, i..i + 1, 1));
         for (i, j, k) in [(0, 1, 2), (1, 2, 0), (2, 0, 1)] {
             let part = out.reborrow().slice_axis(axis, i..i + 1, 1)?;
@@ -91,9 +91,9 @@ fn crossed<T: Number, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
 fn diagonal_sum<T: Number, D: Device, P: Destination<T, 0, D>>(
     op: &'static str,
     x: TensorView<'_, T, 2, D>,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
-    x.diagonal(Axis::<0>, Axis::<1>)?.lazy().reduce_at(op, Sum, Axis::<0>, place)
+    x.diagonal(Axis::<0>, Axis::<1>)?.lazy().reduce_at(op, Sum, Axis::<0>, destination)
 }
 
 /// Kronecker's product.
@@ -101,22 +101,22 @@ fn kronecker<T: Number, D: Device, P: Destination<T, 2, D>>(
     op: &'static str,
     x: TensorView<'_, T, 2, D>,
     y: TensorView<'_, T, 2, D>,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     let (Dim([m, n]), Dim([p, q])) = (x.size(), y.size());
     let size = Dim([m.saturating_mul(p), n.saturating_mul(q)]);
-    place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |out| {
+    destination.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |out| {
         let blocks = out.reborrow().reshape([m, p, n, q]).map_err(|error| error.with_op(op))?;
         labelled(op, [b"ij", b"kl", b"ikjl"], x, y, Existing(blocks))
     })
 }
 
-/// A square matrix times itself, `n` factors.
+/// The `n`-th power of a square matrix.
 fn power<T: Number, D: Device, P: Destination<T, 2, D>>(
     op: &'static str,
     x: TensorView<'_, T, 2, D>,
     n: u32,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     x.ensure_allocated(op)?;
     let (sizes, device) = (x.size().0, x.device());
@@ -128,12 +128,13 @@ fn power<T: Number, D: Device, P: Destination<T, 2, D>>(
             right: sizes.into(),
         });
     }
-    place.put(op, Layout::row_major_of(op, x.size(), size_of::<T>())?, device, |out| {
+    destination.put(op, Layout::row_major_of(op, x.size(), size_of::<T>())?, device, |out| {
         if n == 0 {
             out.fill(T::zero())?;
             return out.reborrow().diagonal(Axis::<0>, Axis::<1>)?.fill(T::one());
         }
-        // Squares for the bits of `n`, the product of those that are set; the last product of all goes to `out`.
+        // Repeated squaring: one square for each bit of `n`, multiplied for the bits that are set; the last
+        // product goes to `out`.
         let (mut square, mut product): (Option<Tensor<T, 2, D>>, Option<Tensor<T, 2, D>>) = (None, None);
         for bit in 0..n.ilog2() {
             let last = square.as_ref().map_or(x, Tensor::view);
@@ -165,7 +166,8 @@ impl<T: Number, D: Device> Tensor<T, 1, D> {
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
-    /// assert_eq!(Tensor::from([1, 2]).outer(&Tensor::from([3, 4, 5]))?, Tensor::from([[3, 4, 5], [6, 8, 10]]));
+    /// let y = Tensor::from([1, 2]).outer(&Tensor::from([3, 4, 5]))?;
+    /// assert_eq!(y, Tensor::from([[3, 4, 5], [6, 8, 10]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn outer<'b>(&self, other: impl IntoView<'b, T, 1, D>) -> Result<Tensor<T, 2, D>>
@@ -179,7 +181,8 @@ impl<T: Number, D: Device> Tensor<T, 1, D> {
     /// As [`outer`](Tensor::outer), into an existing tensor or exclusive view. No allocation of a result.
     ///
     /// # Errors
-    /// As [`outer`](Tensor::outer); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// As [`outer`](Tensor::outer); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it
+    /// has other handles.
     ///
     /// # Examples
     /// ```
@@ -264,7 +267,8 @@ impl<T: Number, D: Device> Tensor<T, 2, D> {
     /// As [`kron`](Tensor::kron), into an existing tensor or exclusive view. No allocation of a result.
     ///
     /// # Errors
-    /// As [`kron`](Tensor::kron); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// As [`kron`](Tensor::kron); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has
+    /// other handles.
     ///
     /// # Examples
     /// ```
@@ -286,7 +290,7 @@ impl<T: Number, D: Device> Tensor<T, 2, D> {
         kronecker("kron_into", self.view(), other.into_view(), Existing(out))
     }
 
-    /// The matrix times itself, `n` factors, by squaring; the unit matrix for 0.
+    /// The `n`-th power of the matrix, by repeated squaring; the identity matrix for 0.
     ///
     /// # Errors
     /// [`Error::Inner`] when the matrix is not square, and those of [`matmul`](Tensor::matmul).
@@ -302,11 +306,12 @@ impl<T: Number, D: Device> Tensor<T, 2, D> {
         power("matrix_power", self.view(), n, Allocate)
     }
 
-    /// As [`matrix_power`](Tensor::matrix_power), into an existing tensor or exclusive view. Powers on the way are allocated.
+    /// As [`matrix_power`](Tensor::matrix_power), into an existing tensor or exclusive view. Intermediate
+    /// powers are allocated.
     ///
     /// # Errors
-    /// As [`matrix_power`](Tensor::matrix_power); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has
-    /// other handles.
+    /// As [`matrix_power`](Tensor::matrix_power); [`Error::Output`] when `out` has other sizes,
+    /// [`Error::Shared`] when it has other handles.
     ///
     /// # Examples
     /// ```

@@ -1,8 +1,9 @@
-//! Scaled dot-product attention, block by block of queries: the whole matrix of scores never exists.
+//! Scaled dot-product attention in blocks of queries; the full matrix of scores is never allocated.
 // Imports: `error`, `dim`, `layout`, `scalar`, `device`, `tensor`, `expr`, `ops`.
 
 use super::attention_scores::{
-    AndInfinite, AttentionFloat, Biased, Capped, FiniteOrZero, IsBeyond, IsVisible, Seen, Share, Weight,
+    AddInfinity, AttentionFloat, Biased, Capped, FiniteOrZero, IsInfinityOrNan, IsVisible, Masked,
+    Normalized, Weight,
 };
 use crate::device::{Device, same_device};
 use crate::dim::{All, Axis, Dim};
@@ -15,7 +16,7 @@ use crate::scalar::DType;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 use std::marker::PhantomData;
 
-/// How attention scales its scores and what it may see.
+/// The parameters of attention: scale, causal mask, soft cap.
 ///
 /// # Examples
 /// ```
@@ -25,11 +26,11 @@ use std::marker::PhantomData;
 /// ```
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Attention {
-    /// What scores are multiplied by, a positive number; `1/√d` when it is `None`.
+    /// The factor of scores, a positive number; `None` is `1/√d`.
     pub scale: Option<f64>,
-    /// Whether query `i` sees only keys up to `i`.
+    /// Whether query `i` attends only to keys up to `i`.
     pub causal: bool,
-    /// What scaled scores are held inside of, on both sides of 0, smoothly: `cap · tanh(score / cap)`.
+    /// The bound of the absolute value of scaled scores, applied smoothly: `cap · tanh(score / cap)`.
     pub softcap: Option<f64>,
 }
 
@@ -42,17 +43,18 @@ impl Attention {
     pub const fn scale(self, scale: f64) -> Self {
         Attention { scale: Some(scale), ..self }
     }
-    /// Whether query `i` sees only keys up to `i`.
+    /// Whether query `i` attends only to keys up to `i`.
     pub const fn causal(self, causal: bool) -> Self {
         Attention { causal, ..self }
     }
-    /// With scaled scores held inside ±`cap`, a positive number.
+    /// With scaled scores bounded to ±`cap`, a positive number.
     pub const fn softcap(self, cap: f64) -> Self {
         Attention { softcap: Some(cap), ..self }
     }
 }
 
-/// Values of which some are infinite or NaN: the others, and where these are, to be added for the queries that see them.
+/// Values of which some are infinite or NaN, split: the finite ones, and masks of the others, which are added
+/// for the queries that attend to them.
 struct Infinities<T, D: Device> {
     finite: Tensor<T, 4, D>,
     above: Tensor<f32, 4, D>,
@@ -63,12 +65,12 @@ impl<T: AttentionFloat, D: Device> Infinities<T, D> {
     fn of(v: TensorView<'_, T, 4, D>) -> Result<Self> {
         Ok(Infinities {
             finite: v.map(FiniteOrZero)?,
-            above: v.map(IsBeyond::<1>)?,
-            below: v.map(IsBeyond::<-1>)?,
+            above: v.map(IsInfinityOrNan::<1>)?,
+            below: v.map(IsInfinityOrNan::<-1>)?,
         })
     }
 
-    /// Adds those of the first `seen` keys to the rows of queries that see them.
+    /// Adds the infinities of the first `seen` keys to the rows of queries that attend to them.
     fn add(
         &self,
         op: &'static str,
@@ -85,34 +87,38 @@ impl<T: AttentionFloat, D: Device> Infinities<T, D> {
                 Allocate,
             )
         };
-        out.zip_in_place(AndInfinite::<1>, &count(&self.above)?)?;
-        out.zip_in_place(AndInfinite::<-1>, &count(&self.below)?)
+        out.zip_in_place(AddInfinity::<1>, &count(&self.above)?)?;
+        out.zip_in_place(AddInfinity::<-1>, &count(&self.below)?)
     }
 }
 
-/// Scores that are held at once, at most, where a block of queries has more than `FEWEST`.
-const SCORES: usize = 1 << 20;
-const FEWEST: usize = 16;
+/// The most scores of a block of queries, unless the block has only `MIN_BLOCK_QUERIES`.
+const SCORES_PER_BLOCK: usize = 1 << 20;
+const MIN_BLOCK_QUERIES: usize = 16;
 
 impl<T: AttentionFloat, D: Device> Tensor<T, 4, D> {
     /// Scaled dot-product attention: `softmax(scale · q · kᵀ) · v` for every batch and head.
     ///
-    /// Stable: the largest score of each query is taken off before `exp`. Scores and sums are f32 (f64 for f64); 16-bit
-    /// weights are rounded once before they multiply `v`. A query that sees no key gives 0. Infinities and NaN
-    /// in values that a query does not see do not reach it; one that it sees counts, however small its weight.
+    /// Numerically stable: the largest score of each query is subtracted before `exp`. Scores and sums are
+    /// f32 (f64 for f64); 16-bit weights are rounded once before they multiply `v`. The result of a query
+    /// with no visible key is 0. Infinities and NaN in values hidden from a query do not reach its result;
+    /// those of a visible key do, however small its weight.
     ///
     /// # Shapes
-    /// `q [b, h, queries, d]`, `k [b, g, keys, d]`, `v [b, g, keys, e]` → `[b, h, queries, e]`; sizes of 1 of `b`, `h` and `g`
-    /// stretch, in any operand. Where `h` is a multiple of `g`, `h / g` heads of queries that follow each other share a head of keys
-    /// and values: grouped-query attention. `mask [b, h, queries, keys]`, `true` where a query sees a key; sizes of 1 stretch.
+    /// `q [b, h, queries, d]`, `k [b, g, keys, d]`, `v [b, g, keys, e]` → `[b, h, queries, e]`; sizes of 1 of
+    /// `b`, `h` and `g` stretch, in any operand. If `h` is a multiple of `g`, each head of keys and values is
+    /// shared by `h / g` consecutive heads of queries: grouped-query attention. `mask [b, h, queries, keys]`
+    /// is `true` for visible keys; its sizes of 1 stretch.
     ///
     /// # Cost
-    /// Two products, and a look at the result where keys are hidden, which waits for the device. Queries go in blocks, whose scores alone are held: memory grows with the number of keys, not with
-    /// its product with the queries. With `causal`, keys that no query of a block sees are left out.
+    /// Two products. If keys are hidden, a check of the result, which synchronizes with the device. Queries
+    /// are processed in blocks, and only the scores of one block are allocated: memory grows with the number
+    /// of keys, not with the product of keys and queries. With `causal`, keys that no query of a block
+    /// attends to are skipped.
     ///
     /// # Errors
-    /// [`Error::Inner`] when `d` differs, [`Error::Sizes`] for other sizes, [`Error::Value`] unless the scale is positive,
-    /// [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+    /// [`Error::Inner`] when `d` differs, [`Error::Sizes`] for other sizes, [`Error::Value`] unless the scale
+    /// is positive, [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```
@@ -120,10 +126,11 @@ impl<T: AttentionFloat, D: Device> Tensor<T, 4, D> {
     /// use rankform::ops::Attention;
     /// let q = Tensor::<f32, 4>::ones([2, 4, 10, 8], &Cpu)?;
     /// let v = Tensor::from_fn([2, 1, 10, 3], |[_, _, key, _]| key as f32, &Cpu)?;
-    /// let y = q.attention(&q, &v, None, Attention::new().causal(true))?; // equal scores: the mean of what is seen
+    /// let y = q.attention(&q, &v, None, Attention::new().causal(true))?; // the mean of the visible keys
     /// assert_eq!((y.size(), y[[0, 0, 0, 0]], y[[1, 3, 9, 2]]), (dim![2, 4, 10, 3], 0.0, 4.5));
     ///
-    /// let (k, v) = (Tensor::ones([2, 2, 10, 8], &Cpu)?, Tensor::from_fn([1, 2, 10, 1], |[_, head, ..]| head as f32, &Cpu)?);
+    /// let k = Tensor::ones([2, 2, 10, 8], &Cpu)?;
+    /// let v = Tensor::from_fn([1, 2, 10, 1], |[_, head, ..]| head as f32, &Cpu)?;
     /// let y = q.attention(&k, &v, None, Attention::new())?; // two heads of keys for four of queries
     /// assert_eq!(y.slice((1, .., 0, 0))?.to_vec()?, [0.0, 0.0, 1.0, 1.0]);
     /// # Ok::<(), rankform::Error>(())
@@ -148,7 +155,8 @@ impl<T: AttentionFloat, D: Device> Tensor<T, 4, D> {
     /// As [`attention`](Tensor::attention), into an existing tensor or exclusive view, of any strides.
     ///
     /// # Errors
-    /// As [`attention`](Tensor::attention); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// As [`attention`](Tensor::attention); [`Error::Output`] when `out` has other sizes, [`Error::Shared`]
+    /// when it has other handles.
     pub fn attention_into<'b, 'o>(
         &self,
         keys: impl IntoView<'b, T, 4, D>,
@@ -164,11 +172,11 @@ impl<T: AttentionFloat, D: Device> Tensor<T, 4, D> {
         self.view().attention_into(keys, values, mask, attention, out)
     }
 
-    /// [`attention`](Tensor::attention) with a number added to each scaled score: `softmax(scale · q · kᵀ + bias) · v`, for
-    /// positions that count relative to each other. A bias of −∞ hides a key.
+    /// [`attention`](Tensor::attention) with a number added to each scaled score:
+    /// `softmax(scale · q · kᵀ + bias) · v`, for relative positions. A bias of −∞ hides a key.
     ///
     /// # Shapes
-    /// As there; `bias [b, h, queries, keys]`, of which sizes of 1 stretch.
+    /// As there; `bias [b, h, queries, keys]`, whose sizes of 1 stretch.
     ///
     /// # Cost
     /// As there, and one pass over the scores.
@@ -204,7 +212,8 @@ impl<T: AttentionFloat, D: Device> Tensor<T, 4, D> {
         self.view().attention_biased(keys, values, bias, attention)
     }
 
-    /// As [`attention_biased`](Tensor::attention_biased), into an existing tensor or exclusive view, of any strides.
+    /// As [`attention_biased`](Tensor::attention_biased), into an existing tensor or exclusive view, of any
+    /// strides.
     ///
     /// # Errors
     /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
@@ -292,7 +301,8 @@ impl<T: AttentionFloat, D: Device> TensorView<'_, T, 4, D> {
         )
     }
 
-    /// Attention with a bias into an existing tensor or exclusive view; see [`Tensor::attention_biased_into`].
+    /// Attention with a bias into an existing tensor or exclusive view; see
+    /// [`Tensor::attention_biased_into`].
     ///
     /// # Errors
     /// As there.
@@ -319,8 +329,8 @@ impl<T: AttentionFloat, D: Device> TensorView<'_, T, 4, D> {
     }
 }
 
-/// What stands beside the scores, by groups of heads.
-fn beside_scores<'x, T, D: Device>(
+/// A mask or bias, broadcast to the sizes of the scores and split into groups of heads.
+fn broadcast_to_scores<'x, T, D: Device>(
     op: &'static str,
     x: TensorView<'x, T, 4, D>,
     device: &D,
@@ -337,7 +347,7 @@ fn attend<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
     [q, k, v]: [TensorView<'_, T, 4, D>; 3],
     (mask, bias): (Option<TensorView<'_, bool, 4, D>>, Option<TensorView<'_, T, 4, D>>),
     attention: Attention,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     same_device(op, q.device(), k.device())?;
     same_device(op, q.device(), v.device())?;
@@ -349,20 +359,21 @@ fn attend<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
     if kd != d {
         return Err(Error::Inner { op, inner: [d, kd], left: q.size().0.into(), right: k.size().0.into() });
     }
-    let apart = |left: Dim<4>, right: Dim<4>| Error::Sizes { op, left: left.0.into(), right: right.0.into() };
+    let sizes_error =
+        |left: Dim<4>, right: Dim<4>| Error::Sizes { op, left: left.0.into(), right: right.0.into() };
     let joint = |a: usize, b: usize| if a == b || b == 1 { Some(a) } else { (a == 1).then_some(b) };
     let both = (joint(kb, vb), joint(kh, vh), vcount == count);
-    let (Some(stored), Some(heads), true) = both else { return Err(apart(k.size(), v.size())) };
-    // Each head of keys and values serves as many heads of queries.
+    let (Some(stored), Some(heads), true) = both else { return Err(sizes_error(k.size(), v.size())) };
+    // The number of heads of queries that share one head of keys and values.
     let group = if qh == 1 || heads == 0 { 1 } else { qh / heads };
     let (Some(b), true) = (joint(qb, stored), qh == 1 || qh == group * heads) else {
-        return Err(apart(q.size(), if kb == stored && kh == heads { k.size() } else { v.size() }));
+        return Err(sizes_error(q.size(), if kb == stored && kh == heads { k.size() } else { v.size() }));
     };
     let h = group * heads;
     let whole = Dim([b, h, queries, count]);
     let parts = Dim([b, heads, group, queries, count]);
-    let mask = mask.map(|mask| beside_scores(op, mask, q.device(), whole, parts)).transpose()?;
-    let bias = bias.map(|bias| beside_scores(op, bias, q.device(), whole, parts)).transpose()?;
+    let mask = mask.map(|mask| broadcast_to_scores(op, mask, q.device(), whole, parts)).transpose()?;
+    let bias = bias.map(|bias| broadcast_to_scores(op, bias, q.device(), whole, parts)).transpose()?;
     let q = q.broadcast_to([b, h, queries, d])?.reshape([b, heads, group, queries, d])?;
     let (k, v) = (k.broadcast_to([b, heads, count, d])?, v.broadcast_to([b, heads, count, e])?);
     let scale = attention.scale.unwrap_or(1.0 / (d.max(1) as f64).sqrt());
@@ -375,11 +386,13 @@ fn attend<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
     if let Some(cap) = attention.softcap.filter(|cap| !(*cap > 0.0 && cap.is_finite())) {
         return Err(Error::Value { op, what: text(format_args!("the cap {cap} is not a positive number")) });
     }
-    // A power of two goes to the queries, exactly but for subnormal numbers, so that no score overflows which its scale would bring back.
+    // The power of two in the scale multiplies the queries, which is exact except for subnormal numbers: then
+    // no score overflows that its scale would bring back into range.
     let power = 2f64.powi(scale.log2().floor() as i32).clamp(f64::from(f32::MIN_POSITIVE), 1.0);
-    // The scores of f16 are far inside f32.
+    // Scores of f16 operands cannot overflow f32.
     let power = if T::DTYPE == DType::F16 { 1.0 } else { power };
-    // What is beyond the numbers of scores is their largest or smallest: 0 · ∞ and 0 / 0 would be NaN.
+    // Numbers out of the range of scores are clamped to the largest or smallest: 0 · ∞ and 0 / 0 would be
+    // NaN.
     let (least, most) =
         (<T::Score as num_traits::Float>::min_positive_value(), <T::Score as num_traits::Float>::max_value());
     let number =
@@ -388,11 +401,11 @@ fn attend<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
     let (scale, power_of_queries) =
         (number(scale / power), <T as num_traits::NumCast>::from(power).unwrap_or_else(num_traits::One::one));
     let size = Dim([b, h, queries, e]);
-    // Called at one place, so that it is compiled once.
+    // The closure has a single call site, hence it is compiled once.
     let attend = |out: &mut TensorViewMut<'_, T, 5, D>, hidden: &Option<Infinities<T, D>>| -> Result<()> {
         let finite = hidden.as_ref().map_or(v, |hidden| hidden.finite.view());
         let row = b.saturating_mul(h).saturating_mul(count).max(1);
-        let block = (SCORES / row).max(FEWEST);
+        let block = (SCORES_PER_BLOCK / row).max(MIN_BLOCK_QUERIES);
         for first in (0..queries).step_by(block) {
             let end = queries.min(first + block);
             let seen = if attention.causal { count.min(end) } else { count };
@@ -416,13 +429,13 @@ fn attend<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
                 scale = number(1.0);
             }
             if let Some(mask) = mask {
-                scores.zip_in_place(Seen, mask.slice_axis(3, first..end, 1)?.slice_axis(4, 0..seen, 1)?)?;
+                scores.zip_in_place(Masked, mask.slice_axis(3, first..end, 1)?.slice_axis(4, 0..seen, 1)?)?;
             }
             if attention.causal && seen > first {
                 let index = |from: usize, to: usize| Tensor::arange(from as i64, to as i64, 1, q.device());
                 let (rows, columns) = (index(first, end)?, index(0, seen)?);
                 let rows = rows.insert_axis(Axis::<1>);
-                scores.zip_in_place(Seen, columns.lift::<5>().lazy().less_equal(rows.lift()))?;
+                scores.zip_in_place(Masked, columns.lift::<5>().lazy().less_equal(rows.lift()))?;
             }
             let largest = scores.max(Axis::<4>)?;
             let visible = hidden.as_ref().map(|_| scores.map(IsVisible)).transpose()?;
@@ -433,23 +446,24 @@ fn attend<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
             let sums: Tensor<T::Score, 5, D> =
                 labelled(op, [b"bhgqk", b"bhke", b"bhgqe"], weights.view(), v, Allocate)?;
             let part = out.reborrow().slice_axis(3, first..end, 1)?;
-            apply_into(Share::<T>(PhantomData), (&sums, total.insert_axis(Axis::<4>)), part)?;
+            apply_into(Normalized::<T>(PhantomData), (&sums, total.insert_axis(Axis::<4>)), part)?;
             if let (Some(hidden), Some(visible)) = (hidden, visible) {
                 hidden.add(op, &visible, seen, &mut out.reborrow().slice_axis(3, first..end, 1)?)?;
             }
         }
         Ok(())
     };
-    place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, q.device(), |out| {
+    destination.put(op, Layout::row_major_of(op, size, size_of::<T>())?, q.device(), |out| {
         if count == 0 {
             return out.fill(T::zero());
         }
-        let (hides, mut hidden) = (mask.is_some() || bias.is_some() || attention.causal, None);
+        let (may_hide, mut hidden) = (mask.is_some() || bias.is_some() || attention.causal, None);
         let mut out = out.reborrow().reshape([b, heads, group, queries, e])?;
         loop {
             attend(&mut out, &hidden)?;
-            // The product takes 0 · ∞ for what is hidden, which is NaN: then once more, with infinities apart.
-            if hidden.is_some() || !hides || all_finite(out.as_view())? || all_finite(v)? {
+            // The product multiplies hidden infinities by 0, which gives NaN; then it is repeated with the
+            // infinities split off.
+            if hidden.is_some() || !may_hide || all_finite(out.as_view())? || all_finite(v)? {
                 return Ok(());
             }
             hidden = Some(Infinities::of(v)?);
@@ -457,7 +471,8 @@ fn attend<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
     })
 }
 
-/// Whether all elements are finite numbers; taken for true where that cannot be asked: there is no data, or a graph is recorded.
+/// Returns whether all elements are finite; `true` if the data cannot be read, because the device has none or
+/// a graph is being recorded.
 fn all_finite<T: AttentionFloat, const RANK: usize, D: Device>(
     x: TensorView<'_, T, RANK, D>,
 ) -> Result<bool> {

@@ -7,7 +7,7 @@ use crate::kernel::{Op, OpMany};
 use crate::scalar::{Lane, Lanes};
 use std::marker::PhantomData;
 
-/// An element that attention works on, and what its scores are kept in: f32, or f64 for f64.
+/// An element of attention, and the element of its scores: f32, or f64 for f64.
 pub trait AttentionFloat: Float {
     /// The element of scores.
     type Score: Float;
@@ -50,24 +50,24 @@ impl<T: AttentionFloat> OpMany<(T::Score, T, T::Score)> for Biased<T> {
         (score, bias, scale): (Lane<L, Compute<T::Score>>, Lane<L, Compute<T>>, Lane<L, Compute<T::Score>>),
     ) -> (Lane<L, Compute<T::Score>>,) {
         let bias = bias.cast();
-        // What is hidden is so whatever its score, which may be infinite or NaN.
+        // A hidden key stays hidden for any score, also infinite or NaN.
         (bias.eq(Lane::lowest()).select(bias, score.mul_add(scale, bias)),)
     }
 }
 
-/// A score that is not to be seen becomes −∞.
+/// A masked score becomes −∞.
 #[derive(Clone, Copy)]
-pub(super) struct Seen;
-impl<S: Float> Op<(S, bool)> for Seen {
+pub(super) struct Masked;
+impl<S: Float> Op<(S, bool)> for Masked {
     const NAME: &'static str = "attention";
     type Out = S;
     #[inline(always)]
-    fn call<L: Lanes>((score, seen): (Lane<L, Compute<S>>, Lane<L, bool>)) -> Lane<L, Compute<S>> {
-        seen.select(score, Lane::lowest())
+    fn call<L: Lanes>((score, visible): (Lane<L, Compute<S>>, Lane<L, bool>)) -> Lane<L, Compute<S>> {
+        visible.select(score, Lane::lowest())
     }
 }
 
-/// 1 for a score that is seen, 0 for −∞.
+/// 1 for a visible score, 0 for −∞.
 #[derive(Clone, Copy)]
 pub(super) struct IsVisible;
 impl<S: Float> Op<(S,)> for IsVisible {
@@ -79,7 +79,7 @@ impl<S: Float> Op<(S,)> for IsVisible {
     }
 }
 
-/// `e^((score − largest) · scale)`, as an element `T`; 0 where nothing is seen.
+/// `e^((score − largest) · scale)`, as an element `T`; 0 if no key is visible.
 #[derive(Clone, Copy)]
 pub(super) struct Weight<T>(pub(super) PhantomData<fn() -> T>);
 impl<T: AttentionFloat> Op<(T::Score, T::Score, T::Score)> for Weight<T> {
@@ -98,10 +98,10 @@ impl<T: AttentionFloat> Op<(T::Score, T::Score, T::Score)> for Weight<T> {
     }
 }
 
-/// A sum over the sum of its weights; 0 where nothing is seen.
+/// A weighted sum divided by the sum of its weights; 0 if no key is visible.
 #[derive(Clone, Copy)]
-pub(super) struct Share<T>(pub(super) PhantomData<fn() -> T>);
-impl<T: AttentionFloat> Op<(T::Score, T::Score)> for Share<T> {
+pub(super) struct Normalized<T>(pub(super) PhantomData<fn() -> T>);
+impl<T: AttentionFloat> Op<(T::Score, T::Score)> for Normalized<T> {
     const NAME: &'static str = "attention";
     type Out = T;
     #[inline(always)]
@@ -125,10 +125,10 @@ impl<T: Float> Op<(T,)> for FiniteOrZero {
     }
 }
 
-/// 1 for an infinity of this sign and for NaN, 0 for others.
+/// 1 for an infinity of this sign and for NaN, 0 for other numbers.
 #[derive(Clone, Copy)]
-pub(super) struct IsBeyond<const SIGN: i64>;
-impl<T: Float, const SIGN: i64> Op<(T,)> for IsBeyond<SIGN> {
+pub(super) struct IsInfinityOrNan<const SIGN: i64>;
+impl<T: Float, const SIGN: i64> Op<(T,)> for IsInfinityOrNan<SIGN> {
     const NAME: &'static str = "attention";
     type Out = f32;
     #[inline(always)]
@@ -138,10 +138,10 @@ impl<T: Float, const SIGN: i64> Op<(T,)> for IsBeyond<SIGN> {
     }
 }
 
-/// A sum, and so many infinities of this sign more.
+/// A sum, plus an infinity of this sign if `count` is positive.
 #[derive(Clone, Copy)]
-pub(super) struct AndInfinite<const SIGN: i64>;
-impl<T: Float, const SIGN: i64> Op<(T, f32)> for AndInfinite<SIGN> {
+pub(super) struct AddInfinity<const SIGN: i64>;
+impl<T: Float, const SIGN: i64> Op<(T, f32)> for AddInfinity<SIGN> {
     const NAME: &'static str = "attention";
     type Out = T;
     #[inline(always)]

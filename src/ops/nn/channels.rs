@@ -1,11 +1,11 @@
-//! Operators that know channels: normalizations by groups, instances and batches, gates, and pixels moved between channels
-//! and space.
+//! Operators on channels: group, instance and batch normalization, gates, pixel shuffles, and windows as
+//! columns.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use super::Conv;
-use super::group_norm::{flat, grouped, normed, normed_by};
+use super::group_norm::{flat, group_normalized, normalized, normalized_by};
 use super::pixel_shuffle::{shuffled, unshuffled};
-use super::windows::windows;
+use super::windows::window_count;
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Element, Float};
@@ -17,12 +17,12 @@ use crate::ops::{Activation as _, Arrange as _, Pad};
 use crate::rank::{RemoveAxis, Spatial};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
-/// [`Channels::glu`], wherever the result is to go.
-fn gated<T: Float, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
+/// [`Channels::glu`] for any destination.
+fn gated_linear_unit<T: Float, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     axis: usize,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     check_axis(op, axis, x.size())?;
     let n = x.size().0[axis];
@@ -30,16 +30,16 @@ fn gated<T: Float, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
         return Err(Error::Value { op, what: text(format_args!("axis {axis} of size {n} has no half")) });
     }
     let (value, gate) = (x.slice_axis(axis, 0..n / 2, 1)?, x.slice_axis(axis, n / 2..n, 1)?);
-    (value.lazy() * gate.lazy().sigmoid()).eval_at(op, place)
+    (value.lazy() * gate.lazy().sigmoid()).eval_at(op, destination)
 }
 
-/// [`Channels::unfold`], wherever the result is to go.
-fn unfolded<T: Element, const RANK: usize, D: Device, P: Destination<T, 3, D>>(
+/// [`Channels::unfold`] for any destination.
+fn window_columns<T: Element, const RANK: usize, D: Device, P: Destination<T, 3, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     kernel: [usize; 2],
     conv: Conv<2>,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     x.ensure_allocated(op)?;
     if conv.groups != 1 {
@@ -49,9 +49,9 @@ fn unfolded<T: Element, const RANK: usize, D: Device, P: Destination<T, 3, D>>(
         });
     }
     let [n, c, h, w] = std::array::from_fn(|a| x.size().0[a]);
-    let [before, after] = conv.ends.found(&x.size().0, kernel, &conv);
+    let [before, after] = conv.ends.resolve(&x.size().0, kernel, &conv);
     let count = |axis: usize, size: usize| {
-        windows(
+        window_count(
             op,
             axis + 2,
             size,
@@ -59,8 +59,8 @@ fn unfolded<T: Element, const RANK: usize, D: Device, P: Destination<T, 3, D>>(
             [conv.stride[axis], before[axis], after[axis], conv.dilation[axis]],
         )
     };
-    let places = [count(0, h)?, count(1, w)?];
-    let size = Dim([n, c, kernel[0], kernel[1], places[0], places[1]]);
+    let counts = [count(0, h)?, count(1, w)?];
+    let size = Dim([n, c, kernel[0], kernel[1], counts[0], counts[1]]);
     size.numel_of(op, size_of::<T>())?;
     let widths = std::array::from_fn(|a| match a {
         0 | 1 => (0, 0),
@@ -68,7 +68,7 @@ fn unfolded<T: Element, const RANK: usize, D: Device, P: Destination<T, 3, D>>(
     });
     let padded = x.pad(widths, Pad::Constant(T::default()))?;
     let step = padded.stride().0;
-    // Windows that fit have steps that fit.
+    // The strides of windows that fit do not overflow.
     let times = |count: usize, axis: usize| (count as isize).wrapping_mul(step[axis]);
     let steps = [
         step[0],
@@ -80,19 +80,20 @@ fn unfolded<T: Element, const RANK: usize, D: Device, P: Destination<T, 3, D>>(
     ];
     let seen = padded.as_strided(size, steps, 0)?;
     let columns =
-        Dim([n, c.saturating_mul(kernel[0]).saturating_mul(kernel[1]), places[0].saturating_mul(places[1])]);
+        Dim([n, c.saturating_mul(kernel[0]).saturating_mul(kernel[1]), counts[0].saturating_mul(counts[1])]);
     let layout = Layout::row_major_of(op, columns, size_of::<T>())?;
-    place.put(op, layout, x.device(), |out| out.reborrow().reshape(size)?.assign(seen))
+    destination.put(op, layout, x.device(), |out| out.reborrow().reshape(size)?.assign(seen))
 }
 
 /// Operators on `[batch, channel, …]`, of tensors and views.
 pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
-    /// Each group of channels of each batch brought to mean 0 and variance 1: `(x − mean) / √(var + epsilon)`.
+    /// Normalizes each group of channels of each batch to mean 0 and variance 1:
+    /// `(x − mean) / √(var + epsilon)`.
     ///
-    /// A weight and a bias for each channel are one more expression.
+    /// A weight and a bias for each channel are a separate expression.
     ///
     /// # Cost
-    /// One allocation, one pass; one copy more where the elements do not stand in row-major order.
+    /// One allocation, one pass; one more copy if the elements are not in row-major order.
     ///
     /// # Errors
     /// [`Error::Value`] when the channels cannot be cut into that many groups; [`Error::Unallocated`],
@@ -111,11 +112,11 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         T: Float,
         Dim<RANK>: RemoveAxis<1>,
     {
-        grouped("group_norm", self.into_view(), groups, epsilon, Allocate)
+        group_normalized("group_norm", self.into_view(), groups, epsilon, Allocate)
     }
 
-    /// As [`group_norm`](Channels::group_norm), into an existing tensor or exclusive view; one copy more where its elements do
-    /// not stand in row-major order either.
+    /// As [`group_norm`](Channels::group_norm), into an existing tensor or exclusive view; one more copy if
+    /// the elements of `out` are not in row-major order.
     ///
     /// # Errors
     /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
@@ -139,10 +140,11 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         D: 'o,
         Dim<RANK>: RemoveAxis<1>,
     {
-        grouped("group_norm_into", self.into_view(), groups, epsilon, Existing(out))
+        group_normalized("group_norm_into", self.into_view(), groups, epsilon, Existing(out))
     }
 
-    /// Each channel of each batch brought to mean 0 and variance 1; [`group_norm`](Channels::group_norm) with groups of one.
+    /// Normalizes each channel of each batch to mean 0 and variance 1: [`group_norm`](Channels::group_norm)
+    /// with groups of one.
     ///
     /// # Errors
     /// As there.
@@ -160,7 +162,7 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         Dim<RANK>: RemoveAxis<1>,
     {
         let x = self.into_view();
-        grouped("instance_norm", x, x.size().0[1].max(1), epsilon, Allocate)
+        group_normalized("instance_norm", x, x.size().0[1].max(1), epsilon, Allocate)
     }
 
     /// As [`instance_norm`](Channels::instance_norm), into an existing tensor or exclusive view.
@@ -183,10 +185,10 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         Dim<RANK>: RemoveAxis<1>,
     {
         let x = self.into_view();
-        grouped("instance_norm_into", x, x.size().0[1].max(1), epsilon, Existing(out))
+        group_normalized("instance_norm_into", x, x.size().0[1].max(1), epsilon, Existing(out))
     }
 
-    /// Each channel brought to mean 0 and variance 1 by its statistics in this batch, as in training.
+    /// Normalizes each channel to mean 0 and variance 1 by its statistics in this batch, as in training.
     ///
     /// Running statistics are reductions of the same tensor: [`mean`](crate::ops::Reductions::mean),
     /// [`sample_var`](crate::ops::Reductions::sample_var).
@@ -207,7 +209,7 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         Dim<RANK>: RemoveAxis<1>,
     {
         let x = self.into_view();
-        normed("batch_norm", x, (flat(x.size()), (Axis::<0>, Axis::<2>)), epsilon, Allocate)
+        normalized("batch_norm", x, (flat(x.size()), (Axis::<0>, Axis::<2>)), epsilon, Allocate)
     }
 
     /// As [`batch_norm`](Channels::batch_norm), into an existing tensor or exclusive view.
@@ -230,10 +232,10 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         Dim<RANK>: RemoveAxis<1>,
     {
         let x = self.into_view();
-        normed("batch_norm_into", x, (flat(x.size()), (Axis::<0>, Axis::<2>)), epsilon, Existing(out))
+        normalized("batch_norm_into", x, (flat(x.size()), (Axis::<0>, Axis::<2>)), epsilon, Existing(out))
     }
 
-    /// `(x − mean) / √(var + epsilon)` by a mean and a variance for each channel, as outside training.
+    /// `(x − mean) / √(var + epsilon)` by a given mean and variance for each channel, as in inference.
     ///
     /// # Errors
     /// [`Error::Sizes`] for another number of channels; those of elementwise operators.
@@ -242,7 +244,8 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
     /// ```
     /// use rankform::prelude::*;
     /// let (mean, var) = (Tensor::from([2.0, 20.0]), Tensor::from([1.0, 100.0]));
-    /// assert_eq!(Tensor::from([[1.0, 10.0]]).batch_norm_by(&mean, &var, 0.0)?, Tensor::from([[-1.0, -1.0]]));
+    /// let y = Tensor::from([[1.0, 10.0]]).batch_norm_by(&mean, &var, 0.0)?;
+    /// assert_eq!(y, Tensor::from([[-1.0, -1.0]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
     fn batch_norm_by<'b>(
@@ -256,10 +259,17 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         D: 'b,
         Dim<RANK>: RemoveAxis<1>,
     {
-        normed_by("batch_norm_by", self.into_view(), [mean.into_view(), var.into_view()], epsilon, Allocate)
+        normalized_by(
+            "batch_norm_by",
+            self.into_view(),
+            [mean.into_view(), var.into_view()],
+            epsilon,
+            Allocate,
+        )
     }
 
-    /// As [`batch_norm_by`](Channels::batch_norm_by), into an existing tensor or exclusive view. No allocation.
+    /// As [`batch_norm_by`](Channels::batch_norm_by), into an existing tensor or exclusive view. No
+    /// allocation.
     ///
     /// # Errors
     /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
@@ -267,7 +277,8 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
-    /// let (mean, var, mut y) = (Tensor::from([2.0, 20.0]), Tensor::from([1.0, 100.0]), Tensor::from([[0.0, 0.0]]));
+    /// let (mean, var) = (Tensor::from([2.0, 20.0]), Tensor::from([1.0, 100.0]));
+    /// let mut y = Tensor::from([[0.0, 0.0]]);
     /// Tensor::from([[1.0, 10.0]]).batch_norm_by_into(&mean, &var, 0.0, &mut y)?;
     /// assert_eq!(y, Tensor::from([[-1.0, -1.0]]));
     /// # Ok::<(), rankform::Error>(())
@@ -284,7 +295,7 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         D: 'b + 'o,
         Dim<RANK>: RemoveAxis<1>,
     {
-        normed_by(
+        normalized_by(
             "batch_norm_by_into",
             self.into_view(),
             [mean.into_view(), var.into_view()],
@@ -293,10 +304,10 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         )
     }
 
-    /// The first half along axis `A`, times the sigmoid of the second.
+    /// The gated linear unit: the first half along axis `A`, times the sigmoid of the second.
     ///
     /// # Errors
-    /// [`Error::Value`] for an axis that has no half; those of elementwise operators.
+    /// [`Error::Value`] for an axis of odd size; those of elementwise operators.
     ///
     /// # Examples
     /// ```
@@ -334,7 +345,7 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         Dim<RANK>: RemoveAxis<A>,
     {
         let _ = axis;
-        gated("glu_into", self.into_view(), A, Existing(out))
+        gated_linear_unit("glu_into", self.into_view(), A, Existing(out))
     }
 
     /// As [`glu`](Channels::glu), along an axis known at run time.
@@ -345,13 +356,14 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
     where
         T: Float,
     {
-        gated("glu", self.into_view(), axis, Allocate)
+        gated_linear_unit("glu", self.into_view(), axis, Allocate)
     }
 
     /// Blocks of `factor²` channels become blocks of pixels: `[n, c · f², h, w] → [n, c, h · f, w · f]`.
     ///
     /// # Errors
-    /// [`Error::Value`] when the channels are not blocks; [`Error::Unallocated`], [`Error::OutOfMemory`].
+    /// [`Error::Value`] when the channels are not a multiple of `factor²`; [`Error::Unallocated`],
+    /// [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```
@@ -370,7 +382,8 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         shuffled("pixel_shuffle", self.into_view(), factor, Allocate)
     }
 
-    /// As [`pixel_shuffle`](Channels::pixel_shuffle), into an existing tensor or exclusive view. No allocation.
+    /// As [`pixel_shuffle`](Channels::pixel_shuffle), into an existing tensor or exclusive view. No
+    /// allocation.
     ///
     /// # Errors
     /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
@@ -392,11 +405,12 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         shuffled("pixel_shuffle_into", self.into_view(), factor, Existing(out))
     }
 
-    /// Blocks of pixels become channels: `[n, c, h · f, w · f] → [n, c · f², h, w]`, as undoes
+    /// Blocks of pixels become channels: `[n, c, h · f, w · f] → [n, c · f², h, w]`, the inverse of
     /// [`pixel_shuffle`](Channels::pixel_shuffle).
     ///
     /// # Errors
-    /// [`Error::Value`] when an axis is not made of blocks; [`Error::Unallocated`], [`Error::OutOfMemory`].
+    /// [`Error::Value`] when a spatial axis is not a multiple of `factor`; [`Error::Unallocated`],
+    /// [`Error::OutOfMemory`].
     fn pixel_unshuffle(self, factor: usize) -> Result<Tensor<T, RANK, D>>
     where
         T: Element,
@@ -405,7 +419,8 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         unshuffled("pixel_unshuffle", self.into_view(), factor, Allocate)
     }
 
-    /// As [`pixel_unshuffle`](Channels::pixel_unshuffle), into an existing tensor or exclusive view. No allocation.
+    /// As [`pixel_unshuffle`](Channels::pixel_unshuffle), into an existing tensor or exclusive view. No
+    /// allocation.
     ///
     /// # Errors
     /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
@@ -427,17 +442,17 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         unshuffled("pixel_unshuffle_into", self.into_view(), factor, Existing(out))
     }
 
-    /// The windows of a convolution as columns: `[n, c, h, w] → [n, c · kh · kw, windows]`, also known as im2col. Outside
-    /// the input stands 0.
+    /// The windows of a convolution as columns: `[n, c, h, w] → [n, c · kh · kw, windows]`, also known as
+    /// im2col. Elements outside the input are 0.
     ///
-    /// [`conv2d`](Tensor::conv2d) needs no such copy.
+    /// [`conv2d`](Tensor::conv2d) needs no copy.
     ///
     /// # Cost
     /// Two allocations and copies: the input with its padding, and the columns.
     ///
     /// # Errors
-    /// [`Error::Value`] when a window does not fit, or for groups; [`Error::Overflow`], [`Error::Unallocated`],
-    /// [`Error::OutOfMemory`].
+    /// [`Error::Value`] when a window does not fit, or for groups; [`Error::Overflow`],
+    /// [`Error::Unallocated`], [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```
@@ -452,10 +467,11 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         T: Element,
         Dim<RANK>: Spatial<2>,
     {
-        unfolded("unfold", self.into_view(), kernel, conv, Allocate)
+        window_columns("unfold", self.into_view(), kernel, conv, Allocate)
     }
 
-    /// As [`unfold`](Channels::unfold), into an existing tensor or exclusive view. The input with its padding is allocated.
+    /// As [`unfold`](Channels::unfold), into an existing tensor or exclusive view. The input with its padding
+    /// is allocated.
     ///
     /// # Errors
     /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
@@ -480,7 +496,7 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         D: 'o,
         Dim<RANK>: Spatial<2>,
     {
-        unfolded("unfold_into", self.into_view(), kernel, conv, Existing(out))
+        window_columns("unfold_into", self.into_view(), kernel, conv, Existing(out))
     }
 }
 impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Channels<'a, T, RANK, D> for X {}

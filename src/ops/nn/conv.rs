@@ -1,9 +1,8 @@
-//! Convolutions over one, two or three axes: a product of strided windows of the input and the weights, without a copy
-//! of the windows.
+//! Convolutions over one, two or three axes: one product of the weights and the strided windows of the input,
+//! which are not copied.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::windows::Ends;
-use super::windows::{places, windows};
+use super::windows::{Conv, for_each_tap, window_count};
 use crate::device::{Device, same_device};
 use crate::dim::{All, Dim};
 use crate::element::{Compute, Number};
@@ -15,112 +14,29 @@ use crate::ops::{Add, Comparisons as _, Reductions as _};
 use crate::rank::Spatial;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 
-/// How the windows of a convolution over `N` axes move, and how channels are grouped.
-///
-/// # Examples
-/// ```
-/// use rankform::ops::Conv;
-/// let conv = Conv::<2>::new().stride([2, 2]).padding([1, 1]);
-/// assert_eq!((conv.dilation, conv.groups), ([1, 1], 1));
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Conv<const N: usize> {
-    /// From window to window.
-    pub stride: [usize; N],
-    /// Zeros before the first index of each axis.
-    pub padding: [usize; N],
-    /// Zeros after the last index of each axis.
-    pub ends: Ends<N>,
-    /// From element to element inside a window.
-    pub dilation: [usize; N],
-    /// Into how many groups the channels are cut; each group of outputs sees one group of inputs.
-    pub groups: usize,
-}
-
-impl<const N: usize> Conv<N> {
-    /// Windows one apart, no padding, one group.
-    pub const fn new() -> Self {
-        Conv { stride: [1; N], padding: [0; N], ends: Ends::Alike, dilation: [1; N], groups: 1 }
-    }
-    /// With another stride.
-    pub const fn stride(self, stride: [usize; N]) -> Self {
-        Conv { stride, ..self }
-    }
-    /// With padding by zeros, as much at the end of an axis as at its start.
-    pub const fn padding(self, padding: [usize; N]) -> Self {
-        Conv { padding, ends: Ends::Alike, ..self }
-    }
-    /// With padding by zeros that differs at both ends: before the first index of each axis, and after the last.
-    ///
-    /// # Examples
-    /// ```
-    /// use rankform::prelude::*;
-    /// // Causal: no element of the result sees what comes later.
-    /// let (x, ones) = (Tensor::from([[[1, 2, 3, 4]]]), Tensor::from([[[1, 1, 1]]]));
-    /// let y = x.conv1d(&ones, Conv::new().padding_ends([2], [0]))?;
-    /// assert_eq!(y.to_vec()?, [1, 3, 6, 9]);
-    /// # Ok::<(), rankform::Error>(())
-    /// ```
-    pub const fn padding_ends(self, before: [usize; N], after: [usize; N]) -> Self {
-        Conv { padding: before, ends: Ends::After(after), ..self }
-    }
-    /// With padding by zeros to `size / stride` windows, rounded up: half at each end, an odd place at the end.
-    /// A transposed convolution gives `size · stride`.
-    ///
-    /// # Examples
-    /// ```
-    /// use rankform::prelude::*;
-    /// let (x, w) = (Tensor::<f32, 4>::ones([1, 1, 5, 6], &Cpu)?, Tensor::ones([1, 1, 3, 2], &Cpu)?);
-    /// assert_eq!(x.conv2d(&w, Conv::new().same())?.size(), x.size());
-    /// assert_eq!(x.conv2d(&w, Conv::new().stride([2, 2]).same())?.size(), dim![1, 1, 3, 3]);
-    /// # Ok::<(), rankform::Error>(())
-    /// ```
-    ///
-    /// # Source
-    /// PyTorch's `padding='same'`, with a stride of 1; ONNX's `SAME_UPPER`.
-    pub const fn same(self) -> Self {
-        Conv { ends: Ends::SameUpper, ..self }
-    }
-    /// As [`same`](Conv::same), an odd place at the start: ONNX's `SAME_LOWER`.
-    pub const fn same_lower(self) -> Self {
-        Conv { ends: Ends::SameLower, ..self }
-    }
-    /// With gaps inside the windows.
-    pub const fn dilation(self, dilation: [usize; N]) -> Self {
-        Conv { dilation, ..self }
-    }
-    /// With grouped channels.
-    pub const fn groups(self, groups: usize) -> Self {
-        Conv { groups, ..self }
-    }
-}
-
-impl<const N: usize> Default for Conv<N> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 macro_rules! convolutions {
     ($($name:ident $into:ident $transposed:ident $transposed_into:ident $n:literal $sizes:literal;)*) => { $(
         impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-            /// A convolution, as neural networks call it: the weights are not flipped.
+            /// A convolution in the sense of neural networks: the weights are not flipped.
             ///
-            /// `y[b, o, p] = Σ x[b, c, stride · p + dilation · q − padding] · w[o, c, q]`, over the channels `c` of the
-            /// group of `o` and the positions `q` in a window; outside, `x` is 0. A bias is one more expression.
+            /// `y[b, o, p] = Σ x[b, c, stride · p + dilation · q − padding] · w[o, c, q]`, over the channels
+            /// `c` of the group of `o` and the positions `q` in a window; `x` is 0 outside its sizes. A bias
+            /// is a separate expression.
             ///
             /// # Shapes
             #[doc = $sizes]
             ///
             /// # Cost
-            /// One product, which reads the windows where they stand; when there is padding, or the windows are larger than 1
-            /// and the channels not last, images are copied first, channels last, about 1 MiB at a time. The output is channels
-            /// last when the input is. Sums as in [`matmul`](Tensor::matmul); depthwise (groups of one channel in and out), one
-            /// pass over the output for each place of a window, without a copy; outside the input nothing is added, whatever the weight.
+            /// One product, which reads the windows in place. When there is padding, or the windows are
+            /// larger than 1 and the channels not last, images are first copied, channels last, about 1 MiB
+            /// at a time. The output is channels last when the input is. The order of sums is that of
+            /// [`matmul`](Tensor::matmul). A depthwise convolution (groups of one channel in and out) takes
+            /// one pass over the output for each element of a window, without a copy; outside the input
+            /// nothing is added, for any weight.
             ///
             /// # Errors
-            /// [`Error::Value`] when channels, groups or windows do not fit, [`Error::Device`], [`Error::Unallocated`],
-            /// [`Error::Overflow`], [`Error::OutOfMemory`].
+            /// [`Error::Value`] when channels, groups or windows do not fit, [`Error::Device`],
+            /// [`Error::Unallocated`], [`Error::Overflow`], [`Error::OutOfMemory`].
             ///
             /// # Source
             /// PyTorch's `conv1d`, `conv2d`, `conv3d`.
@@ -133,11 +49,18 @@ macro_rules! convolutions {
                 self.view().$name(weight, conv)
             }
 
-            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), into an existing tensor or exclusive view, of any strides.")]
+            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "),")]
+            /// into an existing tensor or exclusive view, of any strides.
             ///
             /// # Errors
-            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
-            pub fn $into<'w, 'o>(&self, weight: impl IntoView<'w, T, RANK, D>, conv: Conv<$n>, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
+            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other
+            /// handles.
+            pub fn $into<'w, 'o>(
+                &self,
+                weight: impl IntoView<'w, T, RANK, D>,
+                conv: Conv<$n>,
+                out: impl IntoViewMut<'o, T, RANK, D>,
+            ) -> Result<()>
             where
                 T: 'w + 'o,
                 D: 'w + 'o,
@@ -146,22 +69,28 @@ macro_rules! convolutions {
                 self.view().$into(weight, conv, out)
             }
 
-            /// The transposed convolution: the gradient by its input of the convolution with the same weights, which
-            /// spreads every element of the input over a window of the output.
+            /// The transposed convolution: the gradient of the convolution with the same weights with respect
+            /// to its input. It adds every element of the input, times the weights, to a window of the
+            /// output.
             ///
             /// # Shapes
             /// The weights are `[inputs, outputs / groups, …]`; an axis of `n` becomes
-            /// `(n − 1) · stride − padding at both ends + dilation · (k − 1) + 1`, and `extra` more at its end.
+            /// `(n − 1) · stride − padding at both ends + dilation · (k − 1) + 1`, plus `extra` at its end.
             ///
             /// # Cost
-            /// A copy of the input with zeros in between, and a convolution of it.
+            /// A copy of the input with zeros between its elements, and a convolution of that copy.
             ///
             /// # Errors
             /// As the convolution; [`Error::Value`] unless `extra` is below the stride or the dilation.
             ///
             /// # Source
             /// PyTorch's `conv_transpose1d` … `conv_transpose3d`; `extra` is `output_padding`.
-            pub fn $transposed<'w>(&self, weight: impl IntoView<'w, T, RANK, D>, conv: Conv<$n>, extra: [usize; $n]) -> Result<Self>
+            pub fn $transposed<'w>(
+                &self,
+                weight: impl IntoView<'w, T, RANK, D>,
+                conv: Conv<$n>,
+                extra: [usize; $n],
+            ) -> Result<Self>
             where
                 T: 'w,
                 D: 'w,
@@ -170,10 +99,12 @@ macro_rules! convolutions {
                 self.view().$transposed(weight, conv, extra)
             }
 
-            #[doc = concat!("As [`", stringify!($transposed), "`](Tensor::", stringify!($transposed), "), into an existing tensor or exclusive view, of any strides.")]
+            #[doc = concat!("As [`", stringify!($transposed), "`](Tensor::", stringify!($transposed), "),")]
+            /// into an existing tensor or exclusive view, of any strides.
             ///
             /// # Errors
-            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other
+            /// handles.
             pub fn $transposed_into<'w, 'o>(
                 &self,
                 weight: impl IntoView<'w, T, RANK, D>,
@@ -194,7 +125,11 @@ macro_rules! convolutions {
             ///
             /// # Errors
             /// As there.
-            pub fn $name<'w>(self, weight: impl IntoView<'w, T, RANK, D>, conv: Conv<$n>) -> Result<Tensor<T, RANK, D>>
+            pub fn $name<'w>(
+                self,
+                weight: impl IntoView<'w, T, RANK, D>,
+                conv: Conv<$n>,
+            ) -> Result<Tensor<T, RANK, D>>
             where
                 T: 'w,
                 D: 'w,
@@ -203,11 +138,17 @@ macro_rules! convolutions {
                 convolve(stringify!($name), self, weight.into_view(), conv, Allocate)
             }
 
-            #[doc = concat!("A convolution into an existing tensor or exclusive view; see [`Tensor::", stringify!($into), "`].")]
+            /// A convolution into an existing tensor or exclusive view; see
+            #[doc = concat!("[`Tensor::", stringify!($into), "`].")]
             ///
             /// # Errors
             /// As there.
-            pub fn $into<'w, 'o>(self, weight: impl IntoView<'w, T, RANK, D>, conv: Conv<$n>, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
+            pub fn $into<'w, 'o>(
+                self,
+                weight: impl IntoView<'w, T, RANK, D>,
+                conv: Conv<$n>,
+                out: impl IntoViewMut<'o, T, RANK, D>,
+            ) -> Result<()>
             where
                 T: 'w + 'o,
                 D: 'w + 'o,
@@ -220,16 +161,22 @@ macro_rules! convolutions {
             ///
             /// # Errors
             /// As there.
-            pub fn $transposed<'w>(self, weight: impl IntoView<'w, T, RANK, D>, conv: Conv<$n>, extra: [usize; $n]) -> Result<Tensor<T, RANK, D>>
+            pub fn $transposed<'w>(
+                self,
+                weight: impl IntoView<'w, T, RANK, D>,
+                conv: Conv<$n>,
+                extra: [usize; $n],
+            ) -> Result<Tensor<T, RANK, D>>
             where
                 T: 'w,
                 D: 'w,
                 Dim<RANK>: Spatial<$n>,
             {
-                spread(stringify!($transposed), self, weight.into_view(), conv, extra, Allocate)
+                convolve_transposed(stringify!($transposed), self, weight.into_view(), conv, extra, Allocate)
             }
 
-            #[doc = concat!("A transposed convolution into an existing tensor or exclusive view; see [`Tensor::", stringify!($transposed_into), "`].")]
+            /// A transposed convolution into an existing tensor or exclusive view; see
+            #[doc = concat!("[`Tensor::", stringify!($transposed_into), "`].")]
             ///
             /// # Errors
             /// As there.
@@ -245,7 +192,7 @@ macro_rules! convolutions {
                 D: 'w + 'o,
                 Dim<RANK>: Spatial<$n>,
             {
-                spread(stringify!($transposed_into), self, weight.into_view(), conv, extra, Existing(out))
+                convolve_transposed(stringify!($transposed_into), self, weight.into_view(), conv, extra, Existing(out))
             }
         }
     )* };
@@ -256,13 +203,14 @@ convolutions! {
     conv3d conv3d_into conv_transpose3d conv_transpose3d_into 3 "`[batch, inputs, d, h, w] * [outputs, inputs / groups, kd, kh, kw] → [batch, outputs, d', h', w']`; each axis as in [`conv1d`](Tensor::conv1d).";
 }
 
-/// Whether the channels of `[batch, channel, …]` are the fastest axis.
+/// Returns whether the channels of `[batch, channel, …]` are the innermost axis in memory.
 fn is_channels_last<const RANK: usize>(layout: &Layout<RANK>) -> bool {
     layout.size().0[1] > 1 && layout.stride().0[1] == 1 && !layout.is_contiguous()
 }
 
-/// A copy with the channels last, in the middle of zeros; every `step`-th place of an axis is one of `x`.
-fn framed<T: Number, const RANK: usize, const N: usize, D: Device>(
+/// A channels-last copy surrounded by zeros: along each axis, the elements of `x` are `steps` apart, from
+/// `starts` on.
+fn padded_channels_last<T: Number, const RANK: usize, const N: usize, D: Device>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     sizes: [usize; N],
@@ -277,19 +225,19 @@ fn framed<T: Number, const RANK: usize, const N: usize, D: Device>(
         view.fill(T::zero())?;
     }
     for axis in 0..N {
-        let last = starts[axis] + (x.size().0[axis + 2].max(1) - 1) * steps[axis];
-        let end = if x.size().0[axis + 2] == 0 { starts[axis] } else { last + 1 };
+        let last_index = starts[axis] + (x.size().0[axis + 2].max(1) - 1) * steps[axis];
+        let end = if x.size().0[axis + 2] == 0 { starts[axis] } else { last_index + 1 };
         view = view.slice_axis(axis + 2, starts[axis]..end, steps[axis] as isize)?;
     }
     view.assign(x)?;
     Ok(out)
 }
 
-/// Bytes of images that are convolved together, where something is made for them or they are read many times.
-const NEAR: usize = 1 << 20;
+/// The size of a block of images that are convolved together, when they are copied or read many times.
+const IMAGE_BLOCK_BYTES: usize = 1 << 20;
 
-/// That weights do not fit so many channels.
-fn misfit(op: &'static str, weights: &[usize], channels: usize, groups: usize) -> Error {
+/// The error of weights that do not fit the number of channels.
+fn channels_error(op: &'static str, weights: &[usize], channels: usize, groups: usize) -> Error {
     let s = if groups == 1 { "" } else { "s" };
     Error::Value {
         op,
@@ -302,7 +250,7 @@ fn convolve<T: Number, const RANK: usize, const N: usize, D: Device, P: Destinat
     x: TensorView<'_, T, RANK, D>,
     w: TensorView<'_, T, RANK, D>,
     conv: Conv<N>,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     same_device(op, x.device(), w.device())?;
     x.ensure_allocated(op)?;
@@ -310,72 +258,80 @@ fn convolve<T: Number, const RANK: usize, const N: usize, D: Device, P: Destinat
     let (size, kernel) = (x.size().0, w.size().0);
     let groups = conv.groups;
     if groups == 0 || size[1] != kernel[1].saturating_mul(groups) || !kernel[0].is_multiple_of(groups) {
-        return Err(misfit(op, &kernel, size[1], groups));
+        return Err(channels_error(op, &kernel, size[1], groups));
     }
     let mut out_size = [size[0]; RANK];
     out_size[1] = kernel[0];
     let window: [usize; N] = std::array::from_fn(|axis| kernel[axis + 2]);
-    let [before, after] = conv.ends.found(&size, window, &conv);
+    let [before, after] = conv.ends.resolve(&size, window, &conv);
     let conv = conv.padding_ends(before, after);
     let mut padded = [0; N];
     for axis in 0..N {
         let (n, steps) =
             (size[axis + 2], [conv.stride[axis], before[axis], after[axis], conv.dilation[axis]]);
-        out_size[axis + 2] = windows(op, axis + 2, n, window[axis], steps)?;
+        out_size[axis + 2] = window_count(op, axis + 2, n, window[axis], steps)?;
         padded[axis] = n + before[axis] + after[axis];
     }
     let is_padded = padded != size[2..];
     Dim(out_size).numel_of(op, size_of::<T>())?;
-    let last = is_channels_last(x.layout());
-    let layout =
-        if last { Layout::with_channel_fastest(Dim(out_size)) } else { Layout::row_major(Dim(out_size)) };
-    // One channel in and one out: sums over the places of a window, where elements are what is summed in.
+    let channels_last = is_channels_last(x.layout());
+    let layout = if channels_last {
+        Layout::with_channel_fastest(Dim(out_size))
+    } else {
+        Layout::row_major(Dim(out_size))
+    };
+    // One channel in and one out: sums over the taps of a window, if elements are their own accumulators.
     let depthwise = kernel[1] == 1 && kernel[0] == groups && size_of::<T>() == size_of::<Compute<T>>();
-    // Sums over places leave padding out, whose product with an infinite weight is NaN.
+    // Sums over taps skip the padding, whose product with an infinite weight would be NaN.
     let depthwise = depthwise && (!is_padded || all_finite(w)?);
-    let point = kernel[2..].iter().all(|&len| len == 1);
-    let frames = !depthwise && (is_padded || !point && x.stride().0[1] != 1);
-    // Images go through the caches in turn, each with what is made for it.
-    let image =
+    let is_pointwise = kernel[2..].iter().all(|&len| len == 1);
+    let frames = !depthwise && (is_padded || !is_pointwise && x.stride().0[1] != 1);
+    // A block of images and its copy fit in the cache together.
+    let image_bytes =
         padded.iter().fold(size_of::<T>().saturating_mul(size[1]), |bytes, &n| bytes.saturating_mul(n));
-    let together = if depthwise || frames { (NEAR / image.max(1)).max(1) } else { size[0].max(1) };
-    place.put(op, layout, x.device(), |whole| {
-        for first in (0..size[0]).step_by(together) {
-            let images = first..size[0].min(first + together);
+    let images_per_block =
+        if depthwise || frames { (IMAGE_BLOCK_BYTES / image_bytes.max(1)).max(1) } else { size[0].max(1) };
+    destination.put(op, layout, x.device(), |whole| {
+        for first in (0..size[0]).step_by(images_per_block) {
+            let images = first..size[0].min(first + images_per_block);
             let (mut out, x) =
                 (whole.reborrow().slice_axis(0, images.clone(), 1)?, x.slice_axis(0, images, 1)?);
             if depthwise {
                 out.fill(T::zero())?;
-                places(x, &mut out, &conv, window, |place: [usize; N], mut part, seen| {
+                for_each_tap(x, &mut out, &conv, window, |tap: [usize; N], mut part, input| {
                     let mut w = w;
                     for axis in 0..N {
-                        w = w.slice_axis(axis + 2, place[axis]..place[axis] + 1, 1)?;
+                        w = w.slice_axis(axis + 2, tap[axis]..tap[axis] + 1, 1)?;
                     }
                     let mut order: [usize; RANK] = std::array::from_fn(|axis| axis);
                     order.swap(0, 1);
-                    part.zip_in_place(Add, seen.lazy() * w.permuted(order)?)
+                    part.zip_in_place(Add, input.lazy() * w.permuted(order)?)
                 })?;
                 continue;
             }
-            let frame = if frames { Some(framed(op, x, padded, before, [1; N])?) } else { None };
+            let frame =
+                if frames { Some(padded_channels_last(op, x, padded, before, [1; N])?) } else { None };
             let x = frame.as_ref().map_or(x, |frame| frame.view());
-            // SAFETY: windows that fit the padded input; channels that are cut into groups without a rest; an exclusive output.
+            // SAFETY: (1) `window_count` checked that the windows fit the padded input; (2) the channels were
+            // checked against the weights and the groups; the output is exclusive.
             unsafe { product(&mut out, x, w, conv, kernel)? };
         }
         Ok(())
     })
 }
 
-/// Whether every weight is a finite number; taken for true where that cannot be asked: there is no data, or a graph is recorded.
+/// Returns whether every weight is finite; `true` if the data cannot be read, because the device has none or
+/// a graph is being recorded.
 fn all_finite<T: Number, const RANK: usize, D: Device>(w: TensorView<'_, T, RANK, D>) -> Result<bool> {
     Ok(T::DTYPE.is_discrete() || (w.lazy() * T::zero()).equal(T::zero()).all(All)?.item().unwrap_or(true))
 }
 
-/// The product of the windows of `x` and the weights: the batch is the groups, `m` the places of windows, `k` what is in
-/// one, `n` the outputs.
+/// The product of the windows of `x` and the weights: the batch is the groups, `m` the positions of windows,
+/// `k` the elements of a window, `n` the outputs.
 ///
 /// # Safety
-/// Every window lies inside `x`; the channels of `x`, `w` and `out` fit each other and the groups.
+/// 1. Every window lies inside `x`.
+/// 2. The channels of `x`, `w` and `out` agree with each other and the groups.
 unsafe fn product<T: Number, const RANK: usize, const N: usize, D: Device>(
     out: &mut TensorViewMut<'_, T, RANK, D>,
     x: TensorView<'_, T, RANK, D>,
@@ -386,43 +342,49 @@ unsafe fn product<T: Number, const RANK: usize, const N: usize, D: Device>(
     let (size, stride) = (out.size().0, out.stride().0);
     let (xs, ws) = (x.stride().0, w.stride().0);
     let outputs = kernel[0] / conv.groups;
-    // Batch and the places of windows; the channels of a group and the places inside a window.
+    // `m`: batch and positions of windows; `k`: channels of a group and positions inside a window.
     let (mut m, mut k) = (size, kernel);
     (m[1], k[0]) = (1, 1);
     let times = |count: usize, step: isize| (count as isize).wrapping_mul(step);
-    let (mut out_steps, mut x_steps, mut w_steps) = ([0; 20], [0; 20], [0; 20]);
-    (out_steps[0], x_steps[0], w_steps[0]) =
+    let (mut out_strides, mut x_strides, mut w_strides) = ([0; 20], [0; 20], [0; 20]);
+    (out_strides[0], x_strides[0], w_strides[0]) =
         (times(outputs, stride[1]), times(kernel[1], xs[1]), times(outputs, ws[0]));
     for axis in 0..RANK {
         let spatial = axis.checked_sub(2);
-        out_steps[1 + axis] = stride[axis];
-        x_steps[1 + axis] = spatial.map_or(xs[axis], |at| times(conv.stride[at], xs[axis]));
-        x_steps[1 + RANK + axis] = spatial.map_or(xs[axis], |at| times(conv.dilation[at], xs[axis]));
-        w_steps[1 + axis] = ws[axis];
+        out_strides[1 + axis] = stride[axis];
+        x_strides[1 + axis] = spatial.map_or(xs[axis], |at| times(conv.stride[at], xs[axis]));
+        x_strides[1 + RANK + axis] = spatial.map_or(xs[axis], |at| times(conv.dilation[at], xs[axis]));
+        w_strides[1 + axis] = ws[axis];
     }
-    out_steps[1 + RANK] = stride[1];
-    w_steps[1 + RANK] = ws[0];
+    out_strides[1 + RANK] = stride[1];
+    w_strides[1 + RANK] = ws[0];
     let plan = ContractPlan { batch: &[conv.groups], m: &m, k: &k, n: &[outputs] };
-    let out_slot = out.leaf().slot(&out_steps);
-    let x_slot = x.leaf().slot(&x_steps);
-    let w_slot = w.leaf().slot(&w_steps);
-    // SAFETY: the caller's promise.
-    unsafe { x.device().contract::<T, T, T>(plan, out_slot, x_slot, w_slot) }
+    let out_ref = out.leaf().slot(&out_strides);
+    let x_ref = x.leaf().slot(&x_strides);
+    let w_ref = w.leaf().slot(&w_strides);
+    // SAFETY: (1) and (2) keep every step of the plan inside the operands; `out` is an exclusive view.
+    unsafe { x.device().contract::<T, T, T>(plan, out_ref, x_ref, w_ref) }
 }
 
-fn spread<T: Number, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
+fn convolve_transposed<
+    T: Number,
+    const RANK: usize,
+    const N: usize,
+    D: Device,
+    P: Destination<T, RANK, D>,
+>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     w: TensorView<'_, T, RANK, D>,
     conv: Conv<N>,
     extra: [usize; N],
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     let (size, kernel) = (x.size().0, w.size().0);
     let groups = conv.groups;
     let wrong = |what: std::fmt::Arguments<'_>| Error::Value { op, what: text(what) };
     if groups == 0 || size[1] != kernel[0] || !kernel[0].is_multiple_of(groups) {
-        return Err(misfit(op, &kernel, size[1], groups));
+        return Err(channels_error(op, &kernel, size[1], groups));
     }
     same_device(op, x.device(), w.device())?;
     x.ensure_allocated(op)?;
@@ -446,10 +408,13 @@ fn spread<T: Number, const RANK: usize, const N: usize, D: Device, P: Destinatio
             let reach = (len - 1).checked_mul(dilation)?;
             let spread = (n - 1).checked_mul(stride)?.checked_add(1)?;
             let whole = spread.checked_add(reach)?.checked_add(extra[axis])?;
-            // Zeros around: the reach of a window on both sides; what padding takes off comes off the result.
+            // Zeros on both sides, as many as a window reaches over; padding shortens the result.
             let framed = whole.checked_add(reach)?;
-            let [before, after] =
-                conv.ends.of(axis, conv.padding[axis], whole.saturating_sub(n.checked_mul(stride)?));
+            let [before, after] = conv.ends.split_padding(
+                axis,
+                conv.padding[axis],
+                whole.saturating_sub(n.checked_mul(stride)?),
+            );
             Some((reach, framed, before, whole.checked_sub(before.checked_add(after)?)?))
         };
         let Some((reach, framed, before, left)) = numbers() else {
@@ -460,21 +425,25 @@ fn spread<T: Number, const RANK: usize, const N: usize, D: Device, P: Destinatio
             )));
         };
         (sizes[axis], starts[axis], out_size[axis + 2]) = (framed, reach, left);
-        // As many windows as there are places of the result.
+        // One window for each element of the result.
         crops[axis] = before..before + left + reach;
         flipped = flipped.reversed_axis(axis + 2)?;
     }
     Dim(out_size).numel_of(op, size_of::<T>())?;
-    let last = is_channels_last(x.layout());
-    let layout =
-        if last { Layout::with_channel_fastest(Dim(out_size)) } else { Layout::row_major(Dim(out_size)) };
-    place.put(op, layout, x.device(), |out| {
-        let frame = framed(op, x, sizes, starts, conv.stride)?;
+    let channels_last = is_channels_last(x.layout());
+    let layout = if channels_last {
+        Layout::with_channel_fastest(Dim(out_size))
+    } else {
+        Layout::row_major(Dim(out_size))
+    };
+    destination.put(op, layout, x.device(), |out| {
+        let frame = padded_channels_last(op, x, sizes, starts, conv.stride)?;
         let mut windows = frame.view();
         for axis in 0..N {
             windows = windows.slice_axis(axis + 2, crops[axis].clone(), 1)?;
         }
-        // Group by group, since the weights have the inputs first: `[inputs, outputs / groups, …]`.
+        // One group after the other, because the weights have the inputs first:
+        // `[inputs, outputs / groups, …]`.
         let (inputs, outputs) = (kernel[0] / groups, kernel[1]);
         let mut order: [usize; RANK] = std::array::from_fn(|axis| axis);
         order.swap(0, 1);

@@ -1,6 +1,6 @@
-//! Other numbers of places along the spatial axes: pooling to given sizes, nearest and linear interpolation.
+//! Resampling along the spatial axes: adaptive pooling to given sizes, nearest and linear interpolation.
 //!
-//! One axis after the other, by positions and weights of that axis: all are separable.
+//! All of them are separable: each axis is processed on its own, by its positions and weights.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use super::pooling::{SumF64, each_window, is_few};
@@ -17,7 +17,7 @@ use crate::rank::Spatial;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 use std::ops::Range;
 
-/// Where an interpolation looks, over `N` axes.
+/// The parameters of an interpolation over `N` axes.
 ///
 /// # Examples
 /// ```
@@ -29,14 +29,14 @@ use std::ops::Range;
 pub struct Interpolate<const N: usize> {
     /// The sizes of the result.
     pub size: [usize; N],
-    /// How many places of the result one of the input becomes; the ratio of the sizes without.
+    /// Elements of the result for one of the input, along each axis; without it, the ratio of the sizes.
     pub scale: Option<[f64; N]>,
-    /// Whether the first and last places of both stand on each other, for linear interpolation.
+    /// Whether the first and last elements of input and result coincide, for linear interpolation.
     pub align_corners: bool,
 }
 
 impl<const N: usize> Interpolate<N> {
-    /// To these sizes; places are parts of the axis, whose ends stand on each other.
+    /// To these sizes; the edges of the first and last elements coincide, not their centers.
     pub const fn new(size: [usize; N]) -> Self {
         Interpolate { size, scale: None, align_corners: false }
     }
@@ -44,7 +44,7 @@ impl<const N: usize> Interpolate<N> {
     pub const fn scale(self, scale: [f64; N]) -> Self {
         Interpolate { scale: Some(scale), ..self }
     }
-    /// With the first and last places on each other.
+    /// With the first and last elements of input and result aligned, or not.
     pub const fn align_corners(self, align_corners: bool) -> Self {
         Interpolate { align_corners, ..self }
     }
@@ -55,8 +55,8 @@ fn positions<D: Device>(n: usize, at: impl Fn(usize) -> usize, device: &D) -> Re
     Tensor::from_fn([n], |[i]| at(i) as i64, device)
 }
 
-/// [`Error::Value`] for an axis of nothing that something is wanted of, or a scale that is none.
-fn wanted<const RANK: usize, const N: usize>(
+/// [`Error::Value`] for an empty axis whose result is not empty, or a scale that is not positive and finite.
+fn check_sizes<const RANK: usize, const N: usize>(
     op: &'static str,
     size: Dim<RANK>,
     to: [usize; N],
@@ -83,38 +83,44 @@ fn part(i: usize, n: usize, parts: usize) -> usize {
     (i as u128 * n as u128 / parts as u128) as usize
 }
 
-/// Where each of `parts` windows along an axis of `n` places starts and ends.
+/// The start and end of window `i` of `parts` along an axis of `n` elements.
 fn window(i: usize, n: usize, parts: usize) -> (usize, usize) {
     let end = (i as u128 + 1) * n as u128;
     (part(i, n, parts), end.div_ceil(parts as u128) as usize)
 }
 
-/// Place `place` of each window as a position, the last where it has fewer places.
-fn of_windows<D: Device>(place: usize, n: usize, parts: usize, device: &D) -> Result<Tensor<i64, 1, D>> {
+/// The position of element `tap` of each window, or of its last element if the window is shorter.
+fn positions_in_windows<D: Device>(
+    tap: usize,
+    n: usize,
+    parts: usize,
+    device: &D,
+) -> Result<Tensor<i64, 1, D>> {
     let at = |i: usize| {
         let (start, end) = window(i, n, parts);
-        (start + place).min(end - 1)
+        (start + tap).min(end - 1)
     };
     positions(parts, at, device)
 }
 
-/// How many places the longest window has.
-fn longest(n: usize, parts: usize) -> usize {
+/// The length of the longest window.
+fn longest_window(n: usize, parts: usize) -> usize {
     (0..parts).map(|i| window(i, n, parts)).map(|(start, end)| end - start).max().unwrap_or(0)
 }
 
-/// Whether so many windows of an input are few enough to be reduced one by one.
+/// Returns whether the windows of an input are few enough to be reduced one by one.
 fn are_few<const RANK: usize, const N: usize>(x: Dim<RANK>, size: [usize; N]) -> bool {
-    is_few(&size, &std::array::from_fn::<usize, N, _>(|k| longest(x.0[k + 2], size[k])))
+    is_few(&size, &std::array::from_fn::<usize, N, _>(|k| longest_window(x.0[k + 2], size[k])))
 }
 
-/// The sizes of an input with so many windows along its spatial axes.
+/// The sizes of an input after its spatial axes are replaced by `size` windows.
 fn pooled<const RANK: usize, const N: usize>(mut x: Dim<RANK>, size: [usize; N]) -> Dim<RANK> {
     x.0[2..].copy_from_slice(&size);
     x
 }
 
-/// The places of a window along a spatial axis, and the step between them, as [`each_window`] asks for them.
+/// The positions of a window along a spatial axis, and the step between them, in the form that
+/// [`each_window`] takes.
 fn range_of<const RANK: usize, const N: usize>(
     x: Dim<RANK>,
     size: [usize; N],
@@ -125,12 +131,13 @@ fn range_of<const RANK: usize, const N: usize>(
     }
 }
 
-/// One spatial axis after the other: what `step` writes of axis `k`, which gets the size `to[k]`; of the last, in its place.
+/// Applies `step` to one spatial axis after the other. Step `k` gives axis `k` the size `to[k]`; the last one
+/// writes to the destination.
 fn separably<T: Element, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     to: [usize; N],
-    place: P,
+    destination: P,
     step: impl Fn(usize, TensorView<'_, T, RANK, D>, &mut TensorViewMut<'_, T, RANK, D>) -> Result<()>,
 ) -> Result<P::Done> {
     let layout =
@@ -141,17 +148,17 @@ fn separably<T: Element, const RANK: usize, const N: usize, D: Device, P: Destin
         y = Some(Allocate.put(op, layout(from.size(), k)?, x.device(), |out| step(k, from, out))?);
     }
     let from = y.as_ref().map_or(x, Tensor::view);
-    place.put(op, layout(from.size(), N - 1)?, x.device(), |out| step(N - 1, from, out))
+    destination.put(op, layout(from.size(), N - 1)?, x.device(), |out| step(N - 1, from, out))
 }
 
-/// [`Resample::adaptive_avg_pool`], wherever the result is to go.
-fn averaged<T: Float, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
+/// [`Resample::adaptive_avg_pool`] for any destination.
+fn adaptive_average<T: Float, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     size: [usize; N],
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
-    wanted(op, x.size(), size, None)?;
+    check_sizes(op, x.size(), size, None)?;
     if are_few(x.size(), size) {
         x.ensure_allocated(op)?;
         let range = range_of(x.size(), size);
@@ -165,7 +172,7 @@ fn averaged<T: Float, const RANK: usize, const N: usize, D: Device, P: Destinati
                 &Tensor::from_fn(sizes_along::<RANK>(axis + 2, size[axis]), count, x.device())?,
             )?;
         }
-        return means.lazy().cast::<T>().eval_at(op, place);
+        return means.lazy().cast::<T>().eval_at(op, destination);
     }
     let means = separably(
         op,
@@ -174,19 +181,25 @@ fn averaged<T: Float, const RANK: usize, const N: usize, D: Device, P: Destinati
         Allocate,
         |k, y, out| {
             let (axis, n, parts) = (k + 2, y.size().0[k + 2], size[k]);
-            selected(op, y, axis, of_windows(0, n, parts, x.device())?.view(), Existing(&mut *out))?;
-            for place in 1..longest(n, parts) {
-                // 0 · ∞ is NaN: what a shorter window lacks is chosen away.
+            selected(
+                op,
+                y,
+                axis,
+                positions_in_windows(0, n, parts, x.device())?.view(),
+                Existing(&mut *out),
+            )?;
+            for tap in 1..longest_window(n, parts) {
+                // Elements beyond a shorter window are replaced by `select`, because 0 · ∞ is NaN.
                 let inside = |i: usize| {
                     let (start, end) = window(i, n, parts);
-                    start + place < end
+                    start + tap < end
                 };
                 let inside = Tensor::from_fn(
                     sizes_along::<RANK>(axis, parts),
                     |index| inside(index[axis]),
                     x.device(),
                 )?;
-                let next = y.index_select_axis(axis, &of_windows(place, n, parts, x.device())?)?;
+                let next = y.index_select_axis(axis, &positions_in_windows(tap, n, parts, x.device())?)?;
                 out.zip_in_place(Add, inside.lazy().select(&next, 0.0))?;
             }
             let count = |i: usize| {
@@ -199,44 +212,51 @@ fn averaged<T: Float, const RANK: usize, const N: usize, D: Device, P: Destinati
             )
         },
     )?;
-    means.lazy().cast::<T>().eval_at(op, place)
+    means.lazy().cast::<T>().eval_at(op, destination)
 }
 
-/// [`Resample::adaptive_max_pool`], wherever the result is to go.
-fn largest<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
+/// [`Resample::adaptive_max_pool`] for any destination.
+fn adaptive_largest<
+    T: Comparable,
+    const RANK: usize,
+    const N: usize,
+    D: Device,
+    P: Destination<T, RANK, D>,
+>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     size: [usize; N],
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
-    wanted(op, x.size(), size, None)?;
+    check_sizes(op, x.size(), size, None)?;
     if are_few(x.size(), size) {
         x.ensure_allocated(op)?;
         let layout = Layout::row_major_of(op, pooled(x.size(), size), size_of::<T>())?;
-        return place.put(op, layout, x.device(), |out| each_window(Max, x, out, range_of(x.size(), size)));
+        return destination
+            .put(op, layout, x.device(), |out| each_window(Max, x, out, range_of(x.size(), size)));
     }
-    separably(op, x, size, place, |k, y, out| {
+    separably(op, x, size, destination, |k, y, out| {
         let (axis, n, parts) = (k + 2, y.size().0[k + 2], size[k]);
-        selected(op, y, axis, of_windows(0, n, parts, x.device())?.view(), Existing(&mut *out))?;
-        for place in 1..longest(n, parts) {
+        selected(op, y, axis, positions_in_windows(0, n, parts, x.device())?.view(), Existing(&mut *out))?;
+        for tap in 1..longest_window(n, parts) {
             out.zip_in_place(
                 Maximum,
-                &y.index_select_axis(axis, &of_windows(place, n, parts, x.device())?)?,
+                &y.index_select_axis(axis, &positions_in_windows(tap, n, parts, x.device())?)?,
             )?;
         }
         Ok(())
     })
 }
 
-/// [`Resample::interpolate_nearest`], wherever the result is to go.
+/// [`Resample::interpolate_nearest`] for any destination.
 fn nearest<T: Element, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     plan: Interpolate<N>,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
-    wanted(op, x.size(), plan.size, plan.scale)?;
-    separably(op, x, plan.size, place, |k, y, out| {
+    check_sizes(op, x.size(), plan.size, plan.scale)?;
+    separably(op, x, plan.size, destination, |k, y, out| {
         let (n, m) = (y.size().0[k + 2], plan.size[k]);
         let at = |i: usize| match plan.scale {
             Some(scale) => ((i as f64 / scale[k]).floor() as usize).min(n - 1),
@@ -246,15 +266,15 @@ fn nearest<T: Element, const RANK: usize, const N: usize, D: Device, P: Destinat
     })
 }
 
-/// [`Resample::interpolate_linear`], wherever the result is to go.
+/// [`Resample::interpolate_linear`] for any destination.
 fn linear<T: Float, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     plan: Interpolate<N>,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
-    wanted(op, x.size(), plan.size, plan.scale)?;
-    let between = separably(
+    check_sizes(op, x.size(), plan.size, plan.scale)?;
+    let interpolated = separably(
         op,
         x.cast::<f64>().map_err(|error| error.with_op(op))?.view(),
         plan.size,
@@ -262,37 +282,39 @@ fn linear<T: Float, const RANK: usize, const N: usize, D: Device, P: Destination
         |k, y, out| {
             let (axis, n, m) = (k + 2, y.size().0[k + 2], plan.size[k]);
             let at = |i: usize| {
-                let place = match (plan.align_corners, plan.scale) {
+                let position = match (plan.align_corners, plan.scale) {
                     (true, _) => i as f64 * n.saturating_sub(1) as f64 / m.saturating_sub(1).max(1) as f64,
                     (false, Some(scale)) => (i as f64 + 0.5) / scale[k] - 0.5,
                     (false, None) => (i as f64 + 0.5) * n as f64 / m as f64 - 0.5,
                 };
-                place.clamp(0.0, n.saturating_sub(1) as f64)
+                position.clamp(0.0, n.saturating_sub(1) as f64)
             };
             let below = y.index_select_axis(axis, &positions(m, |i| at(i) as usize, x.device())?)?;
             let above =
                 y.index_select_axis(axis, &positions(m, |i| (at(i) as usize + 1).min(n - 1), x.device())?)?;
             let weight =
                 Tensor::from_fn(sizes_along::<RANK>(axis, m), |index| at(index[axis]).fract(), x.device())?;
-            // 0 · ∞ is NaN: a place that stands on another takes nothing of the next.
+            // A position at an element takes nothing of the next one, by `select`, because 0 · ∞ is NaN.
             let next = weight.lazy().equal(0.0).select(0.0, above.lazy() * &weight);
             (below.lazy() * (1.0 - weight.lazy()) + next).eval_into(out)
         },
     )?;
-    between.lazy().cast::<T>().eval_at(op, place)
+    interpolated.lazy().cast::<T>().eval_at(op, destination)
 }
 
-/// Sizes changed by pooling and interpolation, of tensors and views `[batch, channel, …]` with `N` spatial axes, which the
-/// rank must have.
+/// Adaptive pooling and interpolation of tensors and views `[batch, channel, …]` with `N` spatial axes; the
+/// rank is `N + 2`.
 pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
-    /// The mean of each of `size` windows, which cut each axis into parts as equal as can be: place `i` of `m` is the mean of
-    /// places `⌊i · n / m⌋` to `⌈(i + 1) · n / m⌉ − 1` of `n`. Summed in f64.
+    /// The mean of each of `size` windows, which divide each axis as equally as possible: element `i` of `m`
+    /// is the mean of elements `⌊i · n / m⌋` to `⌈(i + 1) · n / m⌉ − 1` of `n`. Summed in f64.
     ///
     /// # Cost
-    /// As many gathers along each axis as its windows have places; a reduction of each where windows are long and few.
+    /// As many gathers along each axis as its longest window has elements; one reduction per window if
+    /// windows are long and few.
     ///
     /// # Errors
-    /// [`Error::Value`] for an axis of nothing; [`Error::Overflow`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+    /// [`Error::Value`] for an empty axis; [`Error::Overflow`], [`Error::Unallocated`],
+    /// [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```
@@ -310,10 +332,11 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         T: Float,
         Dim<RANK>: Spatial<N>,
     {
-        averaged("adaptive_avg_pool", self.into_view(), size, Allocate)
+        adaptive_average("adaptive_avg_pool", self.into_view(), size, Allocate)
     }
 
-    /// As [`adaptive_avg_pool`](Resample::adaptive_avg_pool), into an existing tensor or exclusive view. Sums are allocated.
+    /// As [`adaptive_avg_pool`](Resample::adaptive_avg_pool), into an existing tensor or exclusive view. The
+    /// sums are allocated.
     ///
     /// # Errors
     /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
@@ -336,11 +359,11 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         D: 'o,
         Dim<RANK>: Spatial<N>,
     {
-        averaged("adaptive_avg_pool_into", self.into_view(), size, Existing(out))
+        adaptive_average("adaptive_avg_pool_into", self.into_view(), size, Existing(out))
     }
 
-    /// The largest of each of `size` windows, which are those of [`adaptive_avg_pool`](Resample::adaptive_avg_pool); NaN if
-    /// any is.
+    /// The largest element of each of `size` windows, the same as in
+    /// [`adaptive_avg_pool`](Resample::adaptive_avg_pool); NaN if any element is.
     ///
     /// # Errors
     /// As there.
@@ -349,11 +372,11 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         T: Comparable,
         Dim<RANK>: Spatial<N>,
     {
-        largest("adaptive_max_pool", self.into_view(), size, Allocate)
+        adaptive_largest("adaptive_max_pool", self.into_view(), size, Allocate)
     }
 
-    /// As [`adaptive_max_pool`](Resample::adaptive_max_pool), into an existing tensor or exclusive view. What a place in each
-    /// window has is allocated.
+    /// As [`adaptive_max_pool`](Resample::adaptive_max_pool), into an existing tensor or exclusive view. The
+    /// gathered elements are allocated.
     ///
     /// # Errors
     /// As [`adaptive_avg_pool_into`](Resample::adaptive_avg_pool_into).
@@ -376,14 +399,15 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         D: 'o,
         Dim<RANK>: Spatial<N>,
     {
-        largest("adaptive_max_pool_into", self.into_view(), size, Existing(out))
+        adaptive_largest("adaptive_max_pool_into", self.into_view(), size, Existing(out))
     }
 
-    /// For each place of the result the element at `⌊i · n / m⌋` along each axis; with a scale, at `⌊i / scale⌋`.
+    /// Nearest-neighbor interpolation: element `i` of the result is the element at `⌊i · n / m⌋` along each
+    /// axis; with a scale, at `⌊i / scale⌋`.
     ///
     /// # Errors
-    /// [`Error::Value`] for an axis of nothing or a scale that is none; [`Error::Overflow`], [`Error::Unallocated`],
-    /// [`Error::OutOfMemory`].
+    /// [`Error::Value`] for an empty axis or a scale that is not positive and finite; [`Error::Overflow`],
+    /// [`Error::Unallocated`], [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```
@@ -431,14 +455,14 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         nearest("interpolate_nearest_into", self.into_view(), plan, Existing(out))
     }
 
-    /// Between the two nearest places along each axis, by distance, in f64: linear, bilinear, trilinear.
+    /// Linear, bilinear or trilinear interpolation between the two nearest elements along each axis, in f64.
     ///
-    /// Place `i` of `m` stands at `(i + ½) · n / m − ½` of `n`, not before the first place; with `align_corners` at
-    /// `i · (n − 1) / (m − 1)`, with a scale at `(i + ½) / scale − ½`.
+    /// Element `i` of `m` is at position `(i + ½) · n / m − ½` of `n`, clamped to the axis; with
+    /// `align_corners` at `i · (n − 1) / (m − 1)`, with a scale at `(i + ½) / scale − ½`.
     ///
     /// # Errors
-    /// [`Error::Value`] for an axis of nothing or a scale that is none; [`Error::Overflow`], [`Error::Unallocated`],
-    /// [`Error::OutOfMemory`].
+    /// [`Error::Value`] for an empty axis or a scale that is not positive and finite; [`Error::Overflow`],
+    /// [`Error::Unallocated`], [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```
@@ -461,8 +485,8 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
         linear("interpolate_linear", self.into_view(), plan, Allocate)
     }
 
-    /// As [`interpolate_linear`](Resample::interpolate_linear), into an existing tensor or exclusive view. What stands between
-    /// is allocated, in f64.
+    /// As [`interpolate_linear`](Resample::interpolate_linear), into an existing tensor or exclusive view.
+    /// Intermediate results are allocated, in f64.
     ///
     /// # Errors
     /// As [`interpolate_nearest_into`](Resample::interpolate_nearest_into).

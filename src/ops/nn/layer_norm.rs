@@ -1,6 +1,6 @@
 //! Layer norm and RMS norm along axes.
 //!
-//! Each is one expression and one pass over memory: what is constant along a row is found while the row is in the cache.
+//! Each is one expression and one pass over memory: row constants are computed while the row is in the cache.
 // Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::Device;
@@ -15,16 +15,17 @@ use crate::rank::HasAxes;
 use crate::tensor::{Existing, IntoViewMut, Tensor, TensorView};
 
 along_axes! {
-    /// `(x − mean) / √(var + epsilon)` along axes: one (`Axis::<1>`, `Last`), several together, or `All`, the variance from the
-    /// centered values; a weight and a bias are one more expression: `x.layer_norm(Axis::<1>, 1e-5)? * weight.lift() + bias.lift()`.
+    /// `(x − mean) / √(var + epsilon)` along axes: one (`Axis::<1>`, `Last`), several together, or `All`. The
+    /// variance is that of the centered values. A weight and a bias are a separate expression:
+    /// `x.layer_norm(Axis::<1>, 1e-5)? * weight.lift() + bias.lift()`.
     fn layer_norm, layer_norm_axis, layer_norm_into(epsilon: T) = |x, axes| {
-        // The sum of one number, repeated, is rounded in f32, and its mean would be another number.
+        // In f32, the sum of a repeated number is rounded, and the mean would differ from that number.
         let centered = x - x.along(MeanF64, axes);
         centered * (centered.square().mean_along(axes) + epsilon).rsqrt()
     }
 
-    /// `x / √(mean of x² + epsilon)` along axes: one (`Axis::<1>`, `Last`), several together, or `All`; a weight is one more
-    /// expression.
+    /// `x / √(mean of x² + epsilon)` along axes: one (`Axis::<1>`, `Last`), several together, or `All`. A
+    /// weight is a separate expression.
     ///
     /// # Examples
     /// ```
@@ -40,14 +41,16 @@ along_axes! {
 impl<'a, T: Float, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>>
     Lazy<'a, T, RANK, D, E>
 {
-    /// As [`Tensor::layer_norm_affine`], of an expression, in the same pass. Operators after it are fused as well.
+    /// As [`Tensor::layer_norm_affine`], of an expression, in the same pass. Operators after it are fused as
+    /// well.
     ///
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
     /// let (x, residual) = (Tensor::from([[1.0, 3.0], [0.0, 8.0]]), Tensor::from([[0.0, 0.0], [2.0, 0.0]]));
     /// let (weight, bias) = (Tensor::from([1.0, 2.0]), Tensor::from([0.0, 10.0]));
-    /// let y = (x.lazy() + &residual).layer_norm_affine(Last, weight.lift(), bias.lift(), 0.0).eval()?; // one pass
+    /// let sum = x.lazy() + &residual;
+    /// let y = sum.layer_norm_affine(Last, weight.lift(), bias.lift(), 0.0).eval()?; // one pass
     /// assert_eq!(y, Tensor::from([[-1.0, 12.0], [-1.0, 12.0]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
@@ -86,11 +89,12 @@ impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
 }
 
 impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// [`layer_norm`](Tensor::layer_norm) times a weight plus a bias, in the same pass. Both have the rank of the tensor and
-    /// stretch: `weight.lift()`.
+    /// [`layer_norm`](Tensor::layer_norm) times a weight plus a bias, in the same pass. Both have the rank of
+    /// the tensor and stretch: `weight.lift()`.
     ///
     /// # Errors
-    /// As [`layer_norm`](Tensor::layer_norm); [`Error::Sizes`](crate::Error::Sizes) when weight or bias do not broadcast.
+    /// As [`layer_norm`](Tensor::layer_norm); [`Error::Sizes`](crate::Error::Sizes) when weight or bias do
+    /// not broadcast.
     ///
     /// # Examples
     /// ```

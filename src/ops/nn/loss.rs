@@ -1,5 +1,5 @@
-//! Losses: what predictions miss targets by. Of each element or each row; a sum or a mean is one more word, in the same
-//! pass: `x.lazy().mse_loss(&y).mean(All)`.
+//! Losses of predictions and targets, for each element or each row. A sum or a mean fuses into the same pass:
+//! `x.lazy().mse_loss(&y).mean(All)`.
 // Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::{Device, same_device};
@@ -18,9 +18,9 @@ use crate::rank::RemoveAxes;
 use crate::scalar::{Lane, Lanes, Real};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
-/// `−(share of the target) · ln p` of one side, where a logarithm counts as −100 at least, as PyTorch has it.
+/// A logarithm, clamped to at least −100 as in PyTorch.
 #[inline(always)]
-fn held<L: Lanes, P: Real>(log: Lane<L, P>) -> Lane<L, P> {
+fn clamped_log<L: Lanes, P: Real>(log: Lane<L, P>) -> Lane<L, P> {
     log.lt(-100.0).select(-100.0, log)
 }
 
@@ -40,30 +40,33 @@ operators! {
     fn mse_loss = MseLoss(x, y) where Float { (x - y) * (x - y) }
     /// `|x − y|`.
     fn l1_loss = L1Loss(x, y) where Float { (x - y).abs() }
-    /// `−y · ln x − (1 − y) · ln(1 − x)` of a probability `x`; a logarithm counts as −100 at least.
+    /// `−y · ln x − (1 − y) · ln(1 − x)` of a probability `x`; logarithms are clamped to at least −100.
     fn binary_cross_entropy = BinaryCrossEntropy(x, y) where Float {
-        (y - 1.0) * held((-x).ln_1p()) - y * held(x.ln())
+        (y - 1.0) * clamped_log((-x).ln_1p()) - y * clamped_log(x.ln())
     }
     /// The same of `sigmoid(x)`, exact in both tails: `max(x, 0) − x · y + ln(1 + e^(−|x|))`.
     fn binary_cross_entropy_with_logits = BinaryCrossEntropyWithLogits(x, y) where Float {
-        // Both sides of 0 are one function, and so are their slopes, as |x| and max(x, 0) have none there.
+        // |x| and max(x, 0) have no derivative at 0; this form has, and its two branches agree in value and
+        // derivative.
         let positive = x.gt(Lane::zero());
         let share = positive.select(1.0 - y, -y);
-        // 0 · ∞ is the limit 0 here.
+        // The limit of 0 · ∞ is 0 here.
         let limit = share.eq(Lane::zero()) & x.abs().eq(Lane::highest());
         let line = limit.select(Lane::zero(), share * x);
         line + positive.select(-x, x).exp().ln_1p()
     }
-    /// The term of Kullback and Leibler's divergence, `y · (ln y − x)`, of a log-probability `x`; 0 where `y` is 0.
+    /// The term of Kullback and Leibler's divergence, `y · (ln y − x)`, of a log-probability `x`; 0 where `y`
+    /// is 0.
     fn kl_div = KlDiv(x, y) where Float { y.eq(Lane::zero()).select(Lane::zero(), y * (y.ln() - x)) }
-    /// The same of a target that is a log-probability too: `e^y · (y − x)`.
+    /// The same for a target that is also a log-probability: `e^y · (y − x)`.
     fn kl_div_log_target = KlDivLogTarget(x, y) where Float {
         let share = y.exp();
         share.eq(Lane::zero()).select(Lane::zero(), share * (y - x))
     }
 }
 
-/// A share of a value: 0 where the share is 0, of infinity too, which is the limit of every `y · ln p`.
+/// A value times a share. A share of 0 gives 0 for any value, also for an infinite one: the limit of
+/// `y · ln p`.
 #[derive(Clone, Copy, Debug)]
 struct Share;
 
@@ -76,7 +79,7 @@ impl<T: Float> Op<(T, T)> for Share {
     }
 }
 
-/// How losses by classes count: weights of the classes, a class that is left out, smoothed labels.
+/// The parameters of losses by classes: class weights, an ignored target, label smoothing.
 ///
 /// # Examples
 /// ```
@@ -88,16 +91,16 @@ impl<T: Float> Op<(T, T)> for Share {
 /// ```
 #[derive(Clone, Copy)]
 pub struct ClassLoss<'a, T, D: Device> {
-    /// One weight a class; 1 each without.
+    /// One weight for each class; `None` is 1 for all.
     pub weight: Option<TensorView<'a, T, 1, D>>,
-    /// The target that counts for nothing.
+    /// The target that is ignored.
     pub ignore: i64,
-    /// The share of a target that goes to all classes alike.
+    /// Label smoothing: the share of a target that is spread evenly over all classes.
     pub smoothing: f64,
 }
 
 impl<'a, T, D: Device> ClassLoss<'a, T, D> {
-    /// No weights, no smoothing; −100 is left out.
+    /// No weights, no smoothing; targets of −100 are ignored.
     pub const fn new() -> Self {
         ClassLoss { weight: None, ignore: -100, smoothing: 0.0 }
     }
@@ -105,7 +108,7 @@ impl<'a, T, D: Device> ClassLoss<'a, T, D> {
     pub fn weight(self, weight: TensorView<'a, T, 1, D>) -> Self {
         ClassLoss { weight: Some(weight), ..self }
     }
-    /// With another target that is left out.
+    /// With another ignored target.
     pub fn ignore(self, ignore: i64) -> Self {
         ClassLoss { ignore, ..self }
     }
@@ -113,8 +116,8 @@ impl<'a, T, D: Device> ClassLoss<'a, T, D> {
     pub fn smoothing(self, smoothing: f64) -> Self {
         ClassLoss { smoothing, ..self }
     }
-    /// Whether it is a plan for so many classes.
-    fn suits(&self, op: &'static str, classes: usize, device: &D) -> Result<()> {
+    /// Checks the weights and the smoothing for this number of classes.
+    fn check(&self, op: &'static str, classes: usize, device: &D) -> Result<()> {
         if let Some(weight) = self.weight {
             same_device(op, device, weight.device())?;
             weight.ensure_allocated(op)?;
@@ -154,7 +157,7 @@ fn mean_loss<
     logs: TensorView<'_, T, RANK, D>,
     target: TensorView<'_, i64, M, D>,
     plan: ClassLoss<'_, T, D>,
-    place: P,
+    destination: P,
 ) -> Result<P::Done>
 where
     Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
@@ -163,15 +166,15 @@ where
         class_losses::<T, A, RANK, M, D, _>(op, logs, target, plan, Allocate)?;
     let total = losses.lazy().cast::<f64>().sum(All)?;
     let weight = weights.lazy().cast::<f64>().sum(All)?;
-    (total.lazy() / &weight).cast::<T>().eval_at(op, place)
+    (total.lazy() / &weight).cast::<T>().eval_at(op, destination)
 }
 
-/// A number as an element.
-fn number<T: Float>(value: f64) -> T {
+/// A number, converted to an element.
+fn to_element<T: Float>(value: f64) -> T {
     T::from(value).unwrap_or(T::zero())
 }
 
-/// The losses of log-probabilities, classes along axis `A`, and what each weighs.
+/// The losses of log-probabilities, classes along axis `A`, and the weight of each.
 fn class_losses<
     T: Float,
     const A: usize,
@@ -184,7 +187,7 @@ fn class_losses<
     logs: TensorView<'_, T, RANK, D>,
     target: TensorView<'_, i64, M, D>,
     plan: ClassLoss<'_, T, D>,
-    place: P,
+    destination: P,
 ) -> Result<(P::Done, Tensor<T, M, D>)>
 where
     Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
@@ -200,16 +203,16 @@ where
             )),
         });
     }
-    plan.suits(op, classes, logs.device())?;
+    plan.check(op, classes, logs.device())?;
     same_device(op, logs.device(), target.device())?;
     logs.ensure_allocated(op)?;
     target.ensure_allocated(op)?;
     let ones = Tensor::<T, 1, D>::ones([1], logs.device())?;
     let counts = target.not_equal(plan.ignore)?;
     if classes == 0 && counts.any(All)?.item().is_ok_and(|any| !any) {
-        // There is nothing to pick, and nothing that asks for it.
+        // No class exists, and every target is ignored.
         let weights = Tensor::zeros(kept, logs.device())?;
-        return Ok((weights.lazy().eval_at(op, place)?, weights));
+        return Ok((weights.lazy().eval_at(op, destination)?, weights));
     }
     let target = counts.select(target, 0)?;
     let picked = gather(op, logs, A, target.view().reshape(size)?, Allocate)?.into_shape(Dim(kept))?;
@@ -224,11 +227,12 @@ where
             None => ones.reshape([1; RANK])?,
         };
         let all = logs.lazy().zip(Share, line).sum(Axis::<A>)?;
-        let share = number::<T>(-plan.smoothing / classes.max(1) as f64);
-        losses = (losses.lazy().zip(Share, number::<T>(1.0 - plan.smoothing)) + all.lazy() * share).eval()?;
+        let share = to_element::<T>(-plan.smoothing / classes.max(1) as f64);
+        losses =
+            (losses.lazy().zip(Share, to_element::<T>(1.0 - plan.smoothing)) + all.lazy() * share).eval()?;
     }
-    // What is left out is 0, whatever stood there.
-    Ok((counts.lazy().select(&losses, T::zero()).eval_at(op, place)?, weights))
+    // The loss of an ignored target is 0, also if the prediction is NaN.
+    Ok((counts.lazy().select(&losses, T::zero()).eval_at(op, destination)?, weights))
 }
 
 /// The cross entropy of targets that are probabilities.
@@ -245,7 +249,7 @@ fn soft_losses<
     target: TensorView<'_, T, RANK, D>,
     axis: Axis<A>,
     plan: ClassLoss<'_, T, D>,
-    place: P,
+    destination: P,
 ) -> Result<P::Done>
 where
     Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
@@ -254,31 +258,32 @@ where
     if x.size() != target.size() {
         return Err(Error::Sizes { op, left: x.size().0.into(), right: target.size().0.into() });
     }
-    plan.suits(op, classes, x.device())?;
+    plan.check(op, classes, x.device())?;
     let ones = Tensor::<T, 1, D>::ones([1], x.device())?;
     let line = match plan.weight {
         Some(weight) => weight.reshape(sizes_along::<RANK>(A, classes))?,
         None => ones.reshape([1; RANK])?,
     };
     let (kept, share) =
-        (number::<T>(1.0 - plan.smoothing), number::<T>(plan.smoothing / classes.max(1) as f64));
+        (to_element::<T>(1.0 - plan.smoothing), to_element::<T>(plan.smoothing / classes.max(1) as f64));
     let shifted = x.lazy() - x.max_along(axis);
     let logs = shifted - shifted.exp().sum_along(axis).ln();
-    logs.zip(Share, (target.lazy() * kept + share) * line).neg().reduce_at(op, Sum, axis, place)
+    logs.zip(Share, (target.lazy() * kept + share) * line).neg().reduce_at(op, Sum, axis, destination)
 }
 
-/// Losses by classes, of tensors and views. Classes stand along axis `A`; targets are numbers of classes, of the sizes
-/// without that axis.
+/// Losses by classes, of tensors and views. Classes are along axis `A`; targets are indices of classes, and
+/// have the sizes without that axis.
 ///
 /// # Errors
-/// [`Error::Index`] for a target that is no class and not left out; [`Error::Value`] for targets of other sizes, for
-/// weights of another number of classes, and for a smoothing that is not from 0 to 1; [`Error::Sizes`] where targets are probabilities and sizes differ; [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`];
-/// [`Error::Output`] and [`Error::Shared`] of an output that is there.
+/// [`Error::Index`] for a target that is neither a class nor ignored; [`Error::Value`] for targets of other
+/// sizes, for weights of another number of classes, and for a smoothing outside 0 to 1; [`Error::Sizes`] if
+/// targets are probabilities and sizes differ; [`Error::Device`], [`Error::Unallocated`],
+/// [`Error::OutOfMemory`]; [`Error::Output`] and [`Error::Shared`] of an existing output.
 ///
 /// # Source
 /// PyTorch's `nll_loss` and `cross_entropy`.
 pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
-    /// `−weight[y] · x[.., y, ..]` of log-probabilities, for each target `y`; 0 for one that is left out.
+    /// `−weight[y] · x[.., y, ..]` of log-probabilities, for each target `y`; 0 for an ignored one.
     ///
     /// # Examples
     /// ```
@@ -311,7 +316,8 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         .0)
     }
 
-    /// The mean of [`nll_loss`](ClassLosses::nll_loss), weighted by the classes; NaN where nothing counts.
+    /// The mean of [`nll_loss`](ClassLosses::nll_loss), weighted by the classes; NaN if all targets are
+    /// ignored.
     fn nll_loss_mean<'b, const A: usize, const M: usize>(
         self,
         axis: Axis<A>,
@@ -333,8 +339,8 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         )
     }
 
-    /// [`nll_loss`](ClassLosses::nll_loss) of [`log_softmax`](Tensor::log_softmax); smoothed labels give a share of each
-    /// target to all classes.
+    /// [`nll_loss`](ClassLosses::nll_loss) of [`log_softmax`](Tensor::log_softmax); label smoothing spreads a
+    /// share of each target over all classes.
     ///
     /// # Examples
     /// ```
@@ -361,7 +367,8 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         Ok(class_losses::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, Allocate)?.0)
     }
 
-    /// The mean of [`cross_entropy`](ClassLosses::cross_entropy), weighted by the classes; NaN where nothing counts.
+    /// The mean of [`cross_entropy`](ClassLosses::cross_entropy), weighted by the classes; NaN if all targets
+    /// are ignored.
     fn cross_entropy_mean<'b, const A: usize, const M: usize>(
         self,
         axis: Axis<A>,
@@ -378,14 +385,15 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         mean_loss::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, Allocate)
     }
 
-    /// The cross entropy of targets that are probabilities of the classes, `−Σ weight · y · log_softmax(x)`, in one pass.
-    /// No class is left out here.
+    /// The cross entropy of targets that are probabilities of the classes, `−Σ weight · y · log_softmax(x)`,
+    /// in one pass. No target is ignored here.
     ///
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
     /// use rankform::ops::ClassLoss;
-    /// let loss = Tensor::from([[0.0, 0.0]]).soft_cross_entropy(Axis::<1>, &Tensor::from([[0.25, 0.75]]), ClassLoss::new())?;
+    /// let (x, y) = (Tensor::from([[0.0, 0.0]]), Tensor::from([[0.25, 0.75]]));
+    /// let loss = x.soft_cross_entropy(Axis::<1>, &y, ClassLoss::new())?;
     /// assert_eq!(loss.to_vec()?, [2f64.ln()]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
@@ -403,7 +411,8 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         soft_losses("soft_cross_entropy", self.into_view(), target.into_view(), axis, plan, Allocate)
     }
 
-    /// As [`nll_loss`](ClassLosses::nll_loss), into an existing tensor or exclusive view; weights of the targets are allocated.
+    /// As [`nll_loss`](ClassLosses::nll_loss), into an existing tensor or exclusive view; the weights of the
+    /// targets are allocated.
     ///
     /// # Examples
     /// ```
@@ -471,7 +480,8 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         )
     }
 
-    /// As [`cross_entropy`](ClassLosses::cross_entropy), into an existing tensor or exclusive view; logarithms are allocated.
+    /// As [`cross_entropy`](ClassLosses::cross_entropy), into an existing tensor or exclusive view; the
+    /// log-probabilities are allocated.
     ///
     /// # Examples
     /// ```
@@ -500,7 +510,8 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
             .map(|_| ())
     }
 
-    /// As [`cross_entropy_mean`](ClassLosses::cross_entropy_mean), into an existing tensor or exclusive view of rank 0.
+    /// As [`cross_entropy_mean`](ClassLosses::cross_entropy_mean), into an existing tensor or exclusive view
+    /// of rank 0.
     ///
     /// # Examples
     /// ```
@@ -529,14 +540,15 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         mean_loss::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, Existing(out))
     }
 
-    /// As [`soft_cross_entropy`](ClassLosses::soft_cross_entropy), into an existing tensor or exclusive view; one element is
-    /// allocated.
+    /// As [`soft_cross_entropy`](ClassLosses::soft_cross_entropy), into an existing tensor or exclusive view;
+    /// one element is allocated.
     ///
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
     /// use rankform::ops::ClassLoss;
-    /// let (x, y, mut loss) = (Tensor::from([[0.0, 0.0]]), Tensor::from([[0.25, 0.75]]), Tensor::from([9.0]));
+    /// let (x, y) = (Tensor::from([[0.0, 0.0]]), Tensor::from([[0.25, 0.75]]));
+    /// let mut loss = Tensor::from([9.0]);
     /// x.soft_cross_entropy_into(Axis::<1>, &y, ClassLoss::new(), &mut loss)?;
     /// assert_eq!(loss.to_vec()?, [2f64.ln()]);
     /// # Ok::<(), rankform::Error>(())

@@ -1,10 +1,10 @@
-//! Pooling: the largest, or the mean, of the windows of an input.
+//! Max and average pooling over windows of an input.
 //!
-//! One pass over the output for each place in a window, along rows of the input, with no copy of windows or padding; where windows are
-//! long and few, a reduction of each.
+//! One pass over the output for each element of a window, along rows of the input, without a copy of windows
+//! or padding. If windows are long and few, each is reduced on its own.
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::windows::{places, windows};
+use super::windows::{for_each_tap, window_count};
 use super::{Conv, Ends};
 use crate::device::Device;
 use crate::dim::Dim;
@@ -19,7 +19,7 @@ use crate::scalar::{Lane, Lanes, Ordered};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 use std::ops::Range;
 
-/// Which windows are pooled, over `N` axes.
+/// The windows of a pooling over `N` axes.
 ///
 /// # Examples
 /// ```
@@ -31,25 +31,25 @@ use std::ops::Range;
 pub struct Pool<const N: usize> {
     /// The sizes of a window.
     pub window: [usize; N],
-    /// From window to window.
+    /// The distance between neighboring windows, in elements.
     pub stride: [usize; N],
-    /// Places before the first index of each axis, at most half of what a window reaches over.
+    /// Padding before the first index of each axis, in elements: at most half the extent of a window.
     pub padding: [usize; N],
-    /// Places after the last index of each axis, at most as many.
+    /// Padding after the last index of each axis, with the same bound.
     pub ends: Ends<N>,
-    /// From element to element inside a window.
+    /// The distance between neighboring elements of a window.
     pub dilation: [usize; N],
     /// Whether a mean counts the padding, as zeros.
     pub count_padding: bool,
-    /// What the sum of every window is divided by for its mean, in place of the number of its places.
+    /// The divisor of every window's sum, instead of the number of its elements.
     pub divisor: Option<i64>,
-    /// Whether a last window that starts inside, but leaves the input and its padding, counts too; what is beyond the
-    /// padding is never counted.
+    /// Whether a last window counts that starts inside the input but extends beyond its padding. Elements
+    /// beyond the padding are never counted.
     pub ceil: bool,
 }
 
 impl<const N: usize> Pool<N> {
-    /// Windows side by side, no padding.
+    /// Adjacent windows (the stride is the window), no padding.
     pub const fn new(window: [usize; N]) -> Self {
         let (padding, ends, dilation) = ([0; N], Ends::Alike, [1; N]);
         Pool {
@@ -67,15 +67,16 @@ impl<const N: usize> Pool<N> {
     pub const fn stride(self, stride: [usize; N]) -> Self {
         Pool { stride, ..self }
     }
-    /// With padding, as much at the end of an axis as at its start: −∞ for a largest, 0 for a mean.
+    /// With padding, the same at both ends of an axis: −∞ for the maximum, 0 for the mean.
     pub const fn padding(self, padding: [usize; N]) -> Self {
         Pool { padding, ends: Ends::Alike, ..self }
     }
-    /// With padding that differs at both ends: before the first index of each axis, and after the last.
+    /// With padding that differs between the ends: before the first index of each axis, and after the last.
     pub const fn padding_ends(self, before: [usize; N], after: [usize; N]) -> Self {
         Pool { padding: before, ends: Ends::After(after), ..self }
     }
-    /// With padding to `size / stride` windows, rounded up, an odd place at the end: ONNX's `SAME_UPPER`.
+    /// With padding to `size / stride` windows, rounded up, with the odd element at the end: ONNX's
+    /// `SAME_UPPER`.
     ///
     /// # Examples
     /// ```
@@ -88,11 +89,11 @@ impl<const N: usize> Pool<N> {
     pub const fn same(self) -> Self {
         Pool { ends: Ends::SameUpper, ..self }
     }
-    /// As [`same`](Pool::same), an odd place at the start: ONNX's `SAME_LOWER`.
+    /// As [`same`](Pool::same), with the odd element at the start: ONNX's `SAME_LOWER`.
     pub const fn same_lower(self) -> Self {
         Pool { ends: Ends::SameLower, ..self }
     }
-    /// With another divisor of each window's sum for its mean, PyTorch's `divisor_override`.
+    /// With a fixed divisor of each window's sum, PyTorch's `divisor_override`.
     ///
     /// # Examples
     /// ```
@@ -104,11 +105,11 @@ impl<const N: usize> Pool<N> {
     pub const fn divisor(self, divisor: i64) -> Self {
         Pool { divisor: Some(divisor), ..self }
     }
-    /// With gaps inside the windows.
+    /// With another dilation: gaps inside the windows.
     pub const fn dilation(self, dilation: [usize; N]) -> Self {
         Pool { dilation, ..self }
     }
-    /// With a last window that leaves the input, PyTorch's `ceil_mode`.
+    /// With a last window that extends beyond the padded input, PyTorch's `ceil_mode`.
     pub const fn ceil(self, ceil: bool) -> Self {
         Pool { ceil, ..self }
     }
@@ -121,20 +122,21 @@ impl<const N: usize> Pool<N> {
 macro_rules! pools {
     ($($max:ident $max_into:ident $avg:ident $avg_into:ident $n:literal;)*) => { $(
         impl<T: Comparable, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-            /// The largest of each window; NaN if any is. A window with gaps may have no place inside the input: its largest
-            /// is the lowest number, −∞ of floats.
+            /// The largest element of each window; NaN if any element is. A dilated window may have no
+            /// element inside the input; then the result is the lowest number, −∞ for floats.
             ///
             /// # Shapes
             /// `[batch, channel, n, …] → [batch, channel, n', …]`,
-            /// `n' = (n + padding at both ends − dilation · (window − 1) − 1) / stride + 1`; with `ceil` the quotient is rounded up
-            /// where that window starts inside.
+            /// `n' = (n + padding at both ends − dilation · (window − 1) − 1) / stride + 1`; with `ceil` the
+            /// quotient is rounded up if that window starts inside.
             ///
             /// # Cost
-            /// One allocation; as many passes over it as a window has places, or a reduction of each window where they are long and few.
+            /// One allocation; one pass over it for each element of a window, or one reduction per window if
+            /// they are long and few.
             ///
             /// # Errors
-            /// [`Error::Value`] when a window does not fit, the padding is more than half of what it reaches over, or an axis
-            /// has no places; [`Error::Unallocated`], [`Error::OutOfMemory`].
+            /// [`Error::Value`] when a window does not fit, the padding is more than half its extent, or an
+            /// axis is empty; [`Error::Unallocated`], [`Error::OutOfMemory`].
             ///
             /// # Source
             /// PyTorch's `max_pool1d` … `max_pool3d`.
@@ -145,10 +147,12 @@ macro_rules! pools {
                 self.view().$max(pool)
             }
 
-            #[doc = concat!("As [`", stringify!($max), "`](Tensor::", stringify!($max), "), into an existing tensor or exclusive view.")]
+            #[doc = concat!("As [`", stringify!($max), "`](Tensor::", stringify!($max), "),")]
+            /// into an existing tensor or exclusive view.
             ///
             /// # Errors
-            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other
+            /// handles.
             pub fn $max_into<'o>(&self, pool: Pool<$n>, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
             where
                 T: 'o,
@@ -167,33 +171,36 @@ macro_rules! pools {
             where
                 Dim<RANK>: Spatial<$n>,
             {
-                largest(stringify!($max), self, pool, Allocate)
+                max_pool(stringify!($max), self, pool, Allocate)
             }
 
-            #[doc = concat!("As [`", stringify!($max), "`](Tensor::", stringify!($max), "), into an existing tensor or exclusive view.")]
+            #[doc = concat!("As [`", stringify!($max), "`](Tensor::", stringify!($max), "),")]
+            /// into an existing tensor or exclusive view.
             ///
             /// # Errors
-            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other
+            /// handles.
             pub fn $max_into<'o>(self, pool: Pool<$n>, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
             where
                 T: 'o,
                 D: 'o,
                 Dim<RANK>: Spatial<$n>,
             {
-                largest(stringify!($max_into), self, pool, Existing(out))
+                max_pool(stringify!($max_into), self, pool, Existing(out))
             }
         }
         impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-            /// The mean of each window, summed in f64. Padding counts as zeros unless `count_padding` is false; then a window
-            /// with no place inside the input, as gaps allow, gives NaN.
+            /// The mean of each window, summed in f64. Padding counts as zeros unless `count_padding` is
+            /// false; then a dilated window with no element inside the input gives NaN.
             ///
-            /// Shapes, cost and errors are those of the largest; one more allocation, of f64.
+            /// Shapes, cost and errors are those of max pooling; one more allocation, of f64.
             ///
             /// # Errors
             /// As there.
             ///
             /// # Source
-            /// PyTorch's `avg_pool1d` … `avg_pool3d`; `count_padding` is `count_include_pad`, `divisor` is `divisor_override`.
+            /// PyTorch's `avg_pool1d` … `avg_pool3d`; `count_padding` is `count_include_pad`, `divisor` is
+            /// `divisor_override`.
             pub fn $avg(&self, pool: Pool<$n>) -> Result<Self>
             where
                 Dim<RANK>: Spatial<$n>,
@@ -201,10 +208,12 @@ macro_rules! pools {
                 self.view().$avg(pool)
             }
 
-            #[doc = concat!("As [`", stringify!($avg), "`](Tensor::", stringify!($avg), "), into an existing tensor or exclusive view.")]
+            #[doc = concat!("As [`", stringify!($avg), "`](Tensor::", stringify!($avg), "),")]
+            /// into an existing tensor or exclusive view.
             ///
             /// # Errors
-            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other
+            /// handles.
             pub fn $avg_into<'o>(&self, pool: Pool<$n>, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
             where
                 T: 'o,
@@ -223,20 +232,22 @@ macro_rules! pools {
             where
                 Dim<RANK>: Spatial<$n>,
             {
-                average(stringify!($avg), self, pool, Allocate)
+                avg_pool(stringify!($avg), self, pool, Allocate)
             }
 
-            #[doc = concat!("As [`", stringify!($avg), "`](Tensor::", stringify!($avg), "), into an existing tensor or exclusive view.")]
+            #[doc = concat!("As [`", stringify!($avg), "`](Tensor::", stringify!($avg), "),")]
+            /// into an existing tensor or exclusive view.
             ///
             /// # Errors
-            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other
+            /// handles.
             pub fn $avg_into<'o>(self, pool: Pool<$n>, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
             where
                 T: 'o,
                 D: 'o,
                 Dim<RANK>: Spatial<$n>,
             {
-                average(stringify!($avg_into), self, pool, Existing(out))
+                avg_pool(stringify!($avg_into), self, pool, Existing(out))
             }
         }
     )* };
@@ -247,14 +258,14 @@ pools! {
     max_pool3d max_pool3d_into avg_pool3d avg_pool3d_into 3;
 }
 
-/// The layout of the result, as the input's; the pool with its padding as numbers.
-pub(super) fn result<T, const RANK: usize, const N: usize, D: Device>(
+/// The layout of the result, which follows the input's, and the pool with its padding in numbers.
+pub(super) fn output_layout<T, const RANK: usize, const N: usize, D: Device>(
     op: &'static str,
     x: &TensorView<'_, T, RANK, D>,
     pool: Pool<N>,
 ) -> Result<(Layout<RANK>, Pool<N>)> {
     let mut size = x.size().0;
-    let [before, after] = pool.ends.found(&size, pool.window, &steps(&pool));
+    let [before, after] = pool.ends.resolve(&size, pool.window, &window_geometry(&pool));
     for axis in 0..N {
         let (window, padding) = (pool.window[axis], before[axis].max(after[axis]));
         let reach = window.saturating_sub(1).saturating_mul(pool.dilation[axis]).saturating_add(1);
@@ -273,31 +284,32 @@ pub(super) fn result<T, const RANK: usize, const N: usize, D: Device>(
         }
         let (n, stride) = (size[axis + 2], pool.stride[axis]);
         let count =
-            windows(op, axis + 2, n, window, [stride, before[axis], after[axis], pool.dilation[axis]])?;
-        let (room, start) = (n + before[axis] + after[axis] - reach, count.saturating_mul(stride));
+            window_count(op, axis + 2, n, window, [stride, before[axis], after[axis], pool.dilation[axis]])?;
+        let (slack, start) = (n + before[axis] + after[axis] - reach, count.saturating_mul(stride));
         size[axis + 2] =
-            count + usize::from(pool.ceil && !room.is_multiple_of(stride) && start < n + before[axis]);
+            count + usize::from(pool.ceil && !slack.is_multiple_of(stride) && start < n + before[axis]);
     }
-    let last = x.layout().is_dense_with_channel_fastest() && !x.layout().is_contiguous();
-    let layout = if last { Layout::with_channel_fastest(Dim(size)) } else { Layout::row_major(Dim(size)) };
+    let channels_last = x.layout().is_dense_with_channel_fastest() && !x.layout().is_contiguous();
+    let layout =
+        if channels_last { Layout::with_channel_fastest(Dim(size)) } else { Layout::row_major(Dim(size)) };
     Ok((layout, pool.padding_ends(before, after)))
 }
 
-/// How the windows move.
-pub(super) fn steps<const N: usize>(pool: &Pool<N>) -> Conv<N> {
+/// The geometry of the windows as that of a convolution.
+pub(super) fn window_geometry<const N: usize>(pool: &Pool<N>) -> Conv<N> {
     Conv { ends: pool.ends, ..Conv::new().stride(pool.stride).padding(pool.padding).dilation(pool.dilation) }
 }
 
-/// Whether windows are reduced one by one, and not place by place over all of them: where they are long and few.
+/// Returns whether windows are long and few: then each is reduced on its own, instead of one pass per tap.
 pub(super) fn is_few(windows: &[usize], places: &[usize]) -> bool {
-    /// What a reduction costs more than a pass.
-    const DEARER: usize = 4;
+    /// The cost of a reduction, in passes over as many elements.
+    const REDUCTION_PASSES: usize = 4;
     let total = |counts: &[usize]| counts.iter().fold(1, |product: usize, n| product.saturating_mul(*n));
-    total(windows).saturating_mul(DEARER) <= total(places)
+    total(windows).saturating_mul(REDUCTION_PASSES) <= total(places)
 }
 
-/// Reduces every window of the axes from 2 on into its place of `out`: along axis `k` the indices `range(k, window)`, which are there. A
-/// window without any keeps what stands there.
+/// Reduces every window of the axes from 2 on into its element of `out`. Its indices along axis `k` are
+/// `range(k, window)`, which must exist. The element of an empty window is not written.
 pub(super) fn each_window<Q: Reducer<T>, T: Element, const RANK: usize, D: Device>(
     reducer: Q,
     x: TensorView<'_, T, RANK, D>,
@@ -328,7 +340,7 @@ pub(super) fn each_window<Q: Reducer<T>, T: Element, const RANK: usize, D: Devic
     Ok(())
 }
 
-/// A sum in f64.
+/// The sum of the elements in f64.
 #[derive(Clone, Copy)]
 pub(super) struct SumF64;
 
@@ -355,8 +367,8 @@ impl<T: Float> Reducer<T> for SumF64 {
     }
 }
 
-/// The places of a window along an axis that lie in the input, and the step between them.
-pub(super) fn places_of<const N: usize>(
+/// The positions of a window along an axis that lie in the input, and the step between them.
+pub(super) fn positions_of_window<const N: usize>(
     pool: &Pool<N>,
     axis: usize,
     window: usize,
@@ -364,7 +376,7 @@ pub(super) fn places_of<const N: usize>(
 ) -> (Range<usize>, usize) {
     let (step, start) = (pool.dilation[axis], window * pool.stride[axis]);
     let padding = pool.padding[axis];
-    // Places before the input are left out, and those behind it.
+    // Positions before and after the input are skipped.
     let first = padding.saturating_sub(start).div_ceil(step);
     let from = start + first * step;
     let last = start + pool.window[axis].saturating_sub(1) * step;
@@ -372,71 +384,72 @@ pub(super) fn places_of<const N: usize>(
     if first >= pool.window[axis] || from >= end { (0..0, 1) } else { (from - padding..end - padding, step) }
 }
 
-fn largest<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
+fn max_pool<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     pool: Pool<N>,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     x.ensure_allocated(op)?;
-    let (layout, pool) = result(op, &x, pool)?;
+    let (layout, pool) = output_layout(op, &x, pool)?;
     layout.size().numel_of(op, size_of::<T>())?;
-    place.put(op, layout, x.device(), |out| {
+    destination.put(op, layout, x.device(), |out| {
         out.fill(T::narrow(Ordered::LOWEST))?;
         if is_few(&layout.size().0[2..], &pool.window) {
             return each_window(Max, x, out, |axis, window| {
-                places_of(&pool, axis, window, x.size().0[axis + 2])
+                positions_of_window(&pool, axis, window, x.size().0[axis + 2])
             });
         }
-        places(x, out, &steps(&pool), pool.window, |_, mut part, seen| part.zip_in_place(Maximum, seen))
+        for_each_tap(x, out, &window_geometry(&pool), pool.window, |_, mut part, seen| {
+            part.zip_in_place(Maximum, seen)
+        })
     })
 }
 
-fn average<T: Float, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
+fn avg_pool<T: Float, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     pool: Pool<N>,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     x.ensure_allocated(op)?;
     if pool.divisor == Some(0) {
         return Err(Error::Value { op, what: text(format_args!("a divisor of 0")) });
     }
-    let (layout, pool) = result(op, &x, pool)?;
+    let (layout, pool) = output_layout(op, &x, pool)?;
     let size = layout.size();
     size.numel_of(op, size_of::<f64>())?;
-    place.put(op, layout, x.device(), |out| {
+    destination.put(op, layout, x.device(), |out| {
         let mut sums = Tensor::<f64, RANK, D>::uninit(op, layout, x.device())?;
         sums.fill(0.0)?;
         let add = |_, mut part: TensorViewMut<'_, f64, RANK, D>, seen: TensorView<'_, T, RANK, D>| {
             part.zip_in_place(Add, seen.lazy().cast::<f64>())
         };
         if is_few(&size.0[2..], &pool.window) {
-            let range = |axis, window| places_of(&pool, axis, window, x.size().0[axis + 2]);
+            let range = |axis, window| positions_of_window(&pool, axis, window, x.size().0[axis + 2]);
             each_window(SumF64, x, &mut sums.try_view_mut(op)?, range)?;
         } else {
-            places(x, &mut sums.try_view_mut(op)?, &steps(&pool), pool.window, add)?;
+            for_each_tap(x, &mut sums.try_view_mut(op)?, &window_geometry(&pool), pool.window, add)?;
         }
         if let Some(divisor) = pool.divisor {
             return (sums.lazy() / divisor as f64).cast::<T>().eval_into(out);
         }
-        // Along each axis one divisor for every window: the places that count.
+        // One divisor for every window along each axis: the number of elements that count.
         let Ends::After(after) = pool.ends else { return Ok(()) };
         for axis in 0..N {
             let (n, windows) = (x.size().0[axis + 2], size.0[axis + 2]);
             let mut line = [1; RANK];
             line[axis + 2] = windows;
-            let places = |window: usize| {
+            let count = |window: usize| {
                 let (start, step) = (window * pool.stride[axis], pool.dilation[axis]);
                 let padded = (n + pool.padding[axis] + after[axis])
                     .saturating_sub(start)
                     .div_ceil(step)
                     .min(pool.window[axis]);
-                let (range, step) = places_of(&pool, axis, window, n);
+                let (range, step) = positions_of_window(&pool, axis, window, n);
                 if pool.count_padding { padded as f64 } else { range.len().div_ceil(step) as f64 }
             };
-            let divisors =
-                Tensor::<f64, RANK, D>::from_fn(line, |index| places(index[axis + 2]), x.device())?;
+            let divisors = Tensor::<f64, RANK, D>::from_fn(line, |index| count(index[axis + 2]), x.device())?;
             sums.zip_in_place(Div, &divisors)?;
         }
         sums.lazy().cast::<T>().eval_into(out)

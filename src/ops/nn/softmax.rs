@@ -1,6 +1,6 @@
 //! Softmax and log-softmax along axes.
 //!
-//! Each is one expression and one pass over memory: what is constant along a row is found while the row is in the cache.
+//! Each is one expression and one pass over memory: row constants are computed while the row is in the cache.
 // Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::Device;
@@ -16,7 +16,7 @@ use crate::rank::HasAxes;
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Existing, IntoViewMut, Tensor, TensorView};
 
-/// `e^(x − y)` to a unit in the last place, whatever rounding takes off the difference.
+/// `e^(x − y)` to one ULP, independent of the rounding of the difference.
 #[derive(Clone, Copy, Debug)]
 struct ExpDifference;
 
@@ -32,7 +32,7 @@ impl<T: Float> Op<(T, T)> for ExpDifference {
 along_axes! {
     /// `e^(x − max) / Σ e^(x − max)` along axes: one (`Axis::<1>`, `Last`), several together, or `All`.
     ///
-    /// A row of −∞ alone gives NaN, and so does a row with +∞ or NaN.
+    /// A row that consists of −∞ gives NaN, as does a row with +∞ or NaN.
     ///
     /// # Examples
     /// ```
@@ -47,12 +47,12 @@ along_axes! {
     /// ```
     fn softmax, softmax_axis, softmax_into() = |x, axes| {
         let powers = x.zip(ExpDifference, x.max_along(axes)).cached();
-        // One division a row: a product costs a tenth of a quotient.
+        // One division per row, because a multiplication is much cheaper than a division.
         powers * powers.sum_along(axes).recip()
     }
 
-    /// `x − max − ln Σ e^(x − max)` along axes: one (`Axis::<1>`, `Last`), several together, or `All`: the logarithm of
-    /// [`softmax`](Tensor::softmax), exact where that would be 0.
+    /// `x − max − ln Σ e^(x − max)` along axes: one (`Axis::<1>`, `Last`), several together, or `All`: the
+    /// logarithm of [`softmax`](Tensor::softmax), exact even if the softmax underflows to 0.
     fn log_softmax, log_softmax_axis, log_softmax_into() = |x, axes| {
         let shifted = x - x.max_along(axes);
         shifted - shifted.exp().sum_along(axes).ln()

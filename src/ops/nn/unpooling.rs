@@ -1,8 +1,9 @@
-//! Where the largest of each window stands, and the way back: elements put where the largest stood.
+//! Max pooling with the positions of the largest elements, and its inverse, which writes elements to these
+//! positions.
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::pooling::{Pool, is_few, places_of, result, steps};
-use super::windows::{cut, part, seen};
+use super::pooling::{Pool, is_few, output_layout, positions_of_window, window_geometry};
+use super::windows::{input_part, output_part, tap_ranges};
 use crate::device::{Device, same_device};
 use crate::dim::{Axis, Dim};
 use crate::element::{Compute, Element, RealNumber};
@@ -15,11 +16,12 @@ use crate::rank::Spatial;
 use crate::scalar::{Lane, Lanes, Ordered};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 
-/// The larger of two elements, and where it stands: of equals the first, of NaNs the last. `(best, its position, x, its position)`.
+/// The larger of two elements and its position: the first of equal ones, the last of NaNs.
+/// `(best, its position, x, its position)`.
 #[derive(Clone, Copy, Debug)]
-struct Larger;
+struct KeepLarger;
 
-impl<T: RealNumber> OpMany<(T, i64, T, i64)> for Larger {
+impl<T: RealNumber> OpMany<(T, i64, T, i64)> for KeepLarger {
     const NAME: &'static str = "max_pool";
     type Out = (T, i64);
     #[inline(always)]
@@ -31,11 +33,11 @@ impl<T: RealNumber> OpMany<(T, i64, T, i64)> for Larger {
     }
 }
 
-/// Where the largest stands, by the same rule; −1 for no elements. A NaN has the highest score.
+/// The position of the largest element, by the same rule; −1 for no elements. A NaN has the highest score.
 #[derive(Clone, Copy, Debug)]
-struct LargestAt;
+struct PositionOfLargest;
 
-impl<T: RealNumber> Reducer<T> for LargestAt {
+impl<T: RealNumber> Reducer<T> for PositionOfLargest {
     const NAME: &'static str = "max_pool";
     type Out = i64;
     type State<L: Lanes> = (Lane<L, i64>, Lane<L, i64>);
@@ -49,7 +51,7 @@ impl<T: RealNumber> Reducer<T> for LargestAt {
         x: Lane<L, Compute<T>>,
         at: Lane<L, i64>,
     ) -> Self::State<L> {
-        // Zeros of two signs are equal.
+        // Adding 0 turns −0 into 0: they are equal.
         let score = x.is_nan().select(Lane::highest(), (x + Lane::zero()).order_key().cast());
         <Self as Reducer<T>>::combine(state, (score, at))
     }
@@ -66,8 +68,8 @@ impl<T: RealNumber> Reducer<T> for LargestAt {
     }
 }
 
-/// The largest of each window, and where it stands in the plane of its batch and channel.
-fn largest<T, const RANK: usize, const N: usize, D: Device, A, B>(
+/// The largest element of each window, and its position in the plane of its batch and channel.
+fn largest_with_positions<T, const RANK: usize, const N: usize, D: Device, A, B>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     pool: Pool<N>,
@@ -79,7 +81,7 @@ where
     B: Destination<i64, RANK, D>,
 {
     x.ensure_allocated(op)?;
-    let (layout, pool) = result(op, &x, pool)?;
+    let (layout, pool) = output_layout(op, &x, pool)?;
     layout.size().numel_of(op, size_of::<i64>())?;
     let plane = Dim(std::array::from_fn(|axis| if axis < 2 { 1 } else { x.size().0[axis] }));
     let positions =
@@ -89,13 +91,18 @@ where
         values.fill(T::narrow(Ordered::LOWEST))?;
         indices.fill(-1)?;
         if is_few(&layout.size().0[2..], &pool.window) {
-            return one_by_one(x, positions.view(), values, indices, &pool);
+            return reduce_each_window(x, positions.view(), values, indices, &pool);
         }
-        let conv = steps(&pool);
-        for place in Dim(pool.window).indices() {
-            let (own, other) = cut(&conv, place, layout.size(), x.size());
-            let updated = (part(values.reborrow(), &own)?, part(indices.reborrow(), &own)?);
-            apply_in_place(Larger, updated, (seen(x, &other)?, seen(positions.view(), &other)?))?;
+        let conv = window_geometry(&pool);
+        for tap in Dim(pool.window).indices() {
+            let (windows, inputs) = tap_ranges(&conv, tap, layout.size(), x.size());
+            let updated =
+                (output_part(values.reborrow(), &windows)?, output_part(indices.reborrow(), &windows)?);
+            apply_in_place(
+                KeepLarger,
+                updated,
+                (input_part(x, &inputs)?, input_part(positions.view(), &inputs)?),
+            )?;
         }
         Ok(())
     };
@@ -104,8 +111,8 @@ where
     })
 }
 
-/// As [`largest`], where windows are long and few: two reductions of each.
-fn one_by_one<T: RealNumber, const RANK: usize, const N: usize, D: Device>(
+/// As [`largest_with_positions`] for windows that are long and few: two reductions of each.
+fn reduce_each_window<T: RealNumber, const RANK: usize, const N: usize, D: Device>(
     x: TensorView<'_, T, RANK, D>,
     positions: TensorView<'_, i64, RANK, D>,
     values: &mut TensorViewMut<'_, T, RANK, D>,
@@ -116,36 +123,37 @@ fn one_by_one<T: RealNumber, const RANK: usize, const N: usize, D: Device>(
     windows.0[..2].fill(1);
     let plane = std::array::from_fn(|axis| axis >= 2);
     for window in windows.indices() {
-        let inside: [_; N] =
-            std::array::from_fn(|axis| places_of(pool, axis, window[axis + 2], x.size().0[axis + 2]));
-        let own: [_; N] = std::array::from_fn(|axis| window[axis + 2]..window[axis + 2] + 1);
-        let x = seen(x, &inside)?;
+        let inside: [_; N] = std::array::from_fn(|axis| {
+            positions_of_window(pool, axis, window[axis + 2], x.size().0[axis + 2])
+        });
+        let windows: [_; N] = std::array::from_fn(|axis| window[axis + 2]..window[axis + 2] + 1);
+        let x = input_part(x, &inside)?;
         if x.numel() == 0 {
             continue;
         }
-        let line = seen(positions, &inside)?;
+        let line = input_part(positions, &inside)?;
         let line = line.to_shape([line.numel()])?;
-        let at: Tensor<i64, 2, D> = reduce_at(LargestAt, &x, x.device(), plane, Allocate)?;
+        let at: Tensor<i64, 2, D> = reduce_at(PositionOfLargest, &x, x.device(), plane, Allocate)?;
         let flat = [x.size().0[0], x.size().0[1]];
-        part(indices.reborrow(), &own)?.reshape(flat)?.assign(&line.take(&at)?)?;
+        output_part(indices.reborrow(), &windows)?.reshape(flat)?.assign(&line.take(&at)?)?;
         reduce_at::<_, RANK, 2, D, _, _>(
             Max,
             &x,
             x.device(),
             plane,
-            Existing(part(values.reborrow(), &own)?.reshape(flat)?),
+            Existing(output_part(values.reborrow(), &windows)?.reshape(flat)?),
         )?;
     }
     Ok(())
 }
 
-/// Zeros of this size, and the elements of `x` at `indices` in the plane of each batch and channel.
+/// Zeros of this size, with the elements of `x` written to `indices` in the plane of each batch and channel.
 fn unpooled<T: Element, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     indices: TensorView<'_, i64, RANK, D>,
     size: [usize; N],
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     same_device(op, x.device(), indices.device())?;
     x.ensure_allocated(op)?;
@@ -160,7 +168,7 @@ fn unpooled<T: Element, const RANK: usize, const N: usize, D: Device, P: Destina
         [batch, channels, size.0[2..].iter().fold(1, |product: usize, n| product.saturating_mul(*n))]
     };
     let (x, indices) = (x.to_shape(plane(x.size()))?, indices.to_shape(plane(indices.size()))?);
-    place.put(op, layout, x.device(), |out| {
+    destination.put(op, layout, x.device(), |out| {
         out.fill(T::default())?;
         let put = |cells: &mut TensorViewMut<'_, T, 3, D>| {
             cells.scatter(Replace, Axis::<2>, &indices, &x).map_err(|error| error.with_op(op))
@@ -168,7 +176,7 @@ fn unpooled<T: Element, const RANK: usize, const N: usize, D: Device, P: Destina
         if let Ok(mut cells) = out.reborrow().reshape(plane(whole)) {
             return put(&mut cells);
         }
-        // The result stands where no strides make a plane one axis.
+        // The strides of the result do not merge a plane into one axis.
         let mut cells = Tensor::zeros(plane(whole), x.device())?;
         put(&mut cells.try_view_mut(op)?)?;
         out.assign(cells.reshape(whole)?)
@@ -177,25 +185,26 @@ fn unpooled<T: Element, const RANK: usize, const N: usize, D: Device, P: Destina
 
 macro_rules! pools {
     ($($max:ident $max_into:ident $unpool:ident $unpool_into:ident $pool:ident $n:literal;)*) => {
-        /// Largest of windows with where they stand, and the way back, of tensors and views `[batch, channel, n, …]`.
+        /// Max pooling with positions, and its inverse, of tensors and views `[batch, channel, n, …]`.
         ///
         /// # Examples
         /// ```
         /// use rankform::prelude::*;
         /// let x = Tensor::from([[[[1, 2, 0, 5], [9, 4, 5, 0]]]]);
         /// let (largest, indices) = x.max_pool2d_with_indices(Pool::new([2, 2]))?;
-        /// assert_eq!((largest.to_vec()?, indices.to_vec()?), (vec![9, 5], vec![4, 3])); // row-major in the plane; of equals the first
-        /// assert_eq!(largest.max_unpool2d(&indices, [2, 4])?, Tensor::from([[[[0, 0, 0, 5], [9, 0, 0, 0]]]]));
+        /// assert_eq!((largest.to_vec()?, indices.to_vec()?), (vec![9, 5], vec![4, 3])); // row-major
+        /// let y = largest.max_unpool2d(&indices, [2, 4])?;
+        /// assert_eq!(y, Tensor::from([[[[0, 0, 0, 5], [9, 0, 0, 0]]]]));
         /// # Ok::<(), rankform::Error>(())
         /// ```
         pub trait MaxPools<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized { $(
-            #[doc = concat!("[`", stringify!($pool), "`](Tensor::", stringify!($pool), "), and the position of each largest element in the")]
-            /// plane of its batch and channel, counted row by row. Of equal elements it is the first, of several NaNs the last.
-            /// A window with no place inside the input has position −1.
+            #[doc = concat!("[`", stringify!($pool), "`](Tensor::", stringify!($pool), "), and the position of")]
+            /// each largest element in the plane of its batch and channel, counted row by row: the first of equal
+            /// elements, the last of several NaNs. A window with no element inside the input has position −1.
             ///
             /// # Cost
-            /// Two allocations, and one of the positions of a plane; as many passes over the results as a window has
-            /// places, or two reductions of each window where they are long and few.
+            /// Two allocations, and one of the positions of a plane; one pass over the results for each
+            /// element of a window, or two reductions of each window if they are long and few.
             ///
             /// # Errors
             #[doc = concat!("Those of [`", stringify!($pool), "`](Tensor::", stringify!($pool), ").")]
@@ -207,13 +216,15 @@ macro_rules! pools {
                 T: RealNumber,
                 Dim<RANK>: Spatial<$n>,
             {
-                largest(stringify!($max), self.into_view(), pool, (Allocate, Allocate))
+                largest_with_positions(stringify!($max), self.into_view(), pool, (Allocate, Allocate))
             }
 
-            #[doc = concat!("As [`", stringify!($max), "`](MaxPools::", stringify!($max), "), into two existing tensors or exclusive views: the largest, then the positions.")]
+            #[doc = concat!("As [`", stringify!($max), "`](MaxPools::", stringify!($max), "),")]
+            /// into two existing tensors or exclusive views: the largest, then the positions.
             ///
             /// # Errors
-            /// As there; [`Error::Output`] when one has other sizes, [`Error::Shared`] when it has other handles.
+            /// As there; [`Error::Output`] when one has other sizes, [`Error::Shared`] when it has other
+            /// handles.
             fn $max_into<'o>(
                 self,
                 pool: Pool<$n>,
@@ -225,22 +236,28 @@ macro_rules! pools {
                 D: 'o,
                 Dim<RANK>: Spatial<$n>,
             {
-                self::largest(stringify!($max_into), self.into_view(), pool, (Existing(largest), Existing(indices))).map(|_| ())
+                largest_with_positions(stringify!($max_into), self.into_view(), pool, (Existing(largest), Existing(indices))).map(|_| ())
             }
 
-            #[doc = concat!("A tensor of zeros with these elements where `indices` say, positions in a plane of `size` as [`", stringify!($max), "`](MaxPools::", stringify!($max), ") gives them.")]
-            /// Of elements with one position the last stays.
+            /// A tensor of zeros with these elements at `indices`: positions in a plane of `size`, as given by
+            #[doc = concat!("[`", stringify!($max), "`](MaxPools::", stringify!($max), ").")]
+            /// If several elements have one position, the last one stays.
             ///
             /// # Shapes
-            /// `[batch, channel, n, …] → [batch, channel, size, …]`; the indices have the sizes of the elements.
+            /// `[batch, channel, n, …] → [batch, channel, size, …]`; the indices have the sizes of the
+            /// elements.
             ///
             /// # Errors
-            /// [`Error::Sizes`] when the indices have other sizes, [`Error::Index`] when one lies outside the plane, as −1 does;
-            /// [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+            /// [`Error::Sizes`] when the indices have other sizes, [`Error::Index`] when one is outside the
+            /// plane, for example −1; [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
             ///
             /// # Source
             /// PyTorch's `max_unpool1d` … `max_unpool3d`; `size` is `output_size`.
-            fn $unpool<'b>(self, indices: impl IntoView<'b, i64, RANK, D>, size: [usize; $n]) -> Result<Tensor<T, RANK, D>>
+            fn $unpool<'b>(
+                self,
+                indices: impl IntoView<'b, i64, RANK, D>,
+                size: [usize; $n],
+            ) -> Result<Tensor<T, RANK, D>>
             where
                 T: Element,
                 D: 'b,
@@ -249,10 +266,12 @@ macro_rules! pools {
                 unpooled(stringify!($unpool), self.into_view(), indices.into_view(), size, Allocate)
             }
 
-            #[doc = concat!("As [`", stringify!($unpool), "`](MaxPools::", stringify!($unpool), "), into an existing tensor or exclusive view.")]
+            #[doc = concat!("As [`", stringify!($unpool), "`](MaxPools::", stringify!($unpool), "),")]
+            /// into an existing tensor or exclusive view.
             ///
             /// # Errors
-            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other
+            /// handles.
             fn $unpool_into<'b, 'o>(
                 self,
                 indices: impl IntoView<'b, i64, RANK, D>,

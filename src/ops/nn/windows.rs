@@ -1,14 +1,102 @@
-//! Windows that move over axes: how far axes are padded, how many windows there are, and what each of them sees.
+//! Sliding windows over the spatial axes: padding, the number of windows, and the input elements of each
+//! window.
 // Imports: `error`, `dim`, `device`, `tensor`.
 
-use super::Conv;
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::error::{Error, Result, text};
 use crate::tensor::{TensorView, TensorViewMut};
 use std::ops::Range;
 
-/// The padding at the end of each axis, beside `padding` at its start.
+/// The geometry of a convolution over `N` axes: stride, padding and dilation of its windows, and groups of
+/// channels.
+///
+/// # Examples
+/// ```
+/// use rankform::ops::Conv;
+/// let conv = Conv::<2>::new().stride([2, 2]).padding([1, 1]);
+/// assert_eq!((conv.dilation, conv.groups), ([1, 1], 1));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Conv<const N: usize> {
+    /// The distance between neighboring windows, in elements.
+    pub stride: [usize; N],
+    /// Zeros before the first index of each axis.
+    pub padding: [usize; N],
+    /// Zeros after the last index of each axis.
+    pub ends: Ends<N>,
+    /// The distance between neighboring elements of a window.
+    pub dilation: [usize; N],
+    /// The number of groups of channels; each group of outputs depends on one group of inputs.
+    pub groups: usize,
+}
+
+impl<const N: usize> Conv<N> {
+    /// Stride 1, no padding, dilation 1, one group.
+    pub const fn new() -> Self {
+        Conv { stride: [1; N], padding: [0; N], ends: Ends::Alike, dilation: [1; N], groups: 1 }
+    }
+    /// With another stride.
+    pub const fn stride(self, stride: [usize; N]) -> Self {
+        Conv { stride, ..self }
+    }
+    /// With padding by zeros, the same at both ends of an axis.
+    pub const fn padding(self, padding: [usize; N]) -> Self {
+        Conv { padding, ends: Ends::Alike, ..self }
+    }
+    /// With padding by zeros that differs between the ends: before the first index of each axis, and after
+    /// the last.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// // Causal: no element of the result depends on later ones.
+    /// let (x, ones) = (Tensor::from([[[1, 2, 3, 4]]]), Tensor::from([[[1, 1, 1]]]));
+    /// let y = x.conv1d(&ones, Conv::new().padding_ends([2], [0]))?;
+    /// assert_eq!(y.to_vec()?, [1, 3, 6, 9]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub const fn padding_ends(self, before: [usize; N], after: [usize; N]) -> Self {
+        Conv { padding: before, ends: Ends::After(after), ..self }
+    }
+    /// With padding by zeros to `size / stride` windows, rounded up: half at each end, the odd element at the
+    /// end. A transposed convolution gives `size · stride`.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (x, w) = (Tensor::<f32, 4>::ones([1, 1, 5, 6], &Cpu)?, Tensor::ones([1, 1, 3, 2], &Cpu)?);
+    /// assert_eq!(x.conv2d(&w, Conv::new().same())?.size(), x.size());
+    /// assert_eq!(x.conv2d(&w, Conv::new().stride([2, 2]).same())?.size(), dim![1, 1, 3, 3]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    ///
+    /// # Source
+    /// PyTorch's `padding='same'`, with a stride of 1; ONNX's `SAME_UPPER`.
+    pub const fn same(self) -> Self {
+        Conv { ends: Ends::SameUpper, ..self }
+    }
+    /// As [`same`](Conv::same), with the odd element at the start: ONNX's `SAME_LOWER`.
+    pub const fn same_lower(self) -> Self {
+        Conv { ends: Ends::SameLower, ..self }
+    }
+    /// With another dilation: gaps inside the windows.
+    pub const fn dilation(self, dilation: [usize; N]) -> Self {
+        Conv { dilation, ..self }
+    }
+    /// With another number of groups of channels.
+    pub const fn groups(self, groups: usize) -> Self {
+        Conv { groups, ..self }
+    }
+}
+
+impl<const N: usize> Default for Conv<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The padding at the end of each axis; the padding at its start is `padding`.
 ///
 /// # Examples
 /// ```
@@ -20,21 +108,21 @@ use std::ops::Range;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ends<const N: usize> {
-    /// As much as at the start.
+    /// As many elements as at the start.
     Alike,
-    /// So many places.
+    /// This number of elements on each axis.
     After([usize; N]),
-    /// Padding found from the sizes, half at each end, an odd place at the end: there are `size / stride` windows, rounded up.
-    /// A transposed convolution gives `size · stride`, or as many as its windows reach over where these are fewer. `padding` is not
-    /// read.
+    /// Padding computed from the sizes: half at each end, the odd element at the end. The number of windows
+    /// is `size / stride`, rounded up. A transposed convolution gives `size · stride` elements, or the extent
+    /// of its windows if that is smaller. `padding` is not read.
     SameUpper,
-    /// As `SameUpper`, an odd place at the start.
+    /// As `SameUpper`, with the odd element at the start.
     SameLower,
 }
 
 impl<const N: usize> Ends<N> {
-    /// What stands before and after an axis that needs `total` places in all.
-    pub(super) fn of(self, axis: usize, before: usize, total: usize) -> [usize; 2] {
+    /// The padding before and after an axis that needs `total` elements of padding.
+    pub(super) fn split_padding(self, axis: usize, before: usize, total: usize) -> [usize; 2] {
         match self {
             Ends::Alike => [before, before],
             Ends::After(after) => [before, after[axis]],
@@ -42,23 +130,22 @@ impl<const N: usize> Ends<N> {
             Ends::SameLower => [total.div_ceil(2), total / 2],
         }
     }
-    /// The padding around axes of these sizes, from 2 on, for windows of these lengths: before, and after.
-    pub(super) fn found(self, sizes: &[usize], windows: [usize; N], steps: &Conv<N>) -> [[usize; N]; 2] {
+    /// The padding before and after the axes of `sizes` from axis 2 on, for windows of these lengths.
+    pub(super) fn resolve(self, sizes: &[usize], windows: [usize; N], conv: &Conv<N>) -> [[usize; N]; 2] {
         let mut found = [[0; N]; 2];
         for axis in 0..N {
-            let (n, stride) = (sizes[axis + 2], steps.stride[axis].max(1));
-            let reach =
-                windows[axis].saturating_sub(1).saturating_mul(steps.dilation[axis]).saturating_add(1);
+            let (n, stride) = (sizes[axis + 2], conv.stride[axis].max(1));
+            let reach = windows[axis].saturating_sub(1).saturating_mul(conv.dilation[axis]).saturating_add(1);
             let wanted = n.div_ceil(stride).saturating_sub(1).saturating_mul(stride).saturating_add(reach);
             let total = if n == 0 { 0 } else { wanted.saturating_sub(n) };
-            [found[0][axis], found[1][axis]] = self.of(axis, steps.padding[axis], total);
+            [found[0][axis], found[1][axis]] = self.split_padding(axis, conv.padding[axis], total);
         }
         found
     }
 }
 
-/// How many windows fit an axis.
-pub(super) fn windows(
+/// The number of windows that fit an axis.
+pub(super) fn window_count(
     op: &'static str,
     axis: usize,
     size: usize,
@@ -90,8 +177,9 @@ pub(super) fn windows(
     }
 }
 
-/// Along one axis, the windows whose place `at` lies in the input: their range, and where the first of them is.
-fn inside<const N: usize>(
+/// The windows along one axis whose element `at` lies inside the input: their range, and the input index of
+/// that element for the first of them.
+fn windows_inside<const N: usize>(
     conv: &Conv<N>,
     axis: usize,
     at: usize,
@@ -102,31 +190,32 @@ fn inside<const N: usize>(
     let padding = conv.padding[axis];
     let first = padding.saturating_sub(shift).div_ceil(stride).min(windows);
     let end = (size + padding).saturating_sub(shift).div_ceil(stride).min(windows).max(first);
-    // Where no window is left, a stride that is too large for the axis may be too large to count with.
+    // If the range is empty, the product with a stride larger than the axis could overflow.
     (first, end, if first < end { first * stride + shift - padding } else { 0 })
 }
 
-/// A part of the axes from 2 on: of the windows, and what these see with a step between.
-type Cut<const N: usize> = ([Range<usize>; N], [(Range<usize>, usize); N]);
+/// Ranges along the axes from 2 on: of the windows, and of the input with its step.
+type TapRanges<const N: usize> = ([Range<usize>; N], [(Range<usize>, usize); N]);
 
-/// The windows that have a place of theirs inside the input, and what they see there. Padding is that before an axis.
-pub(super) fn cut<const RANK: usize, const N: usize>(
+/// The windows whose element `tap` lies inside the input, and the input elements at that tap. The padding is
+/// the one before each axis.
+pub(super) fn tap_ranges<const RANK: usize, const N: usize>(
     conv: &Conv<N>,
-    place: [usize; N],
+    tap: [usize; N],
     windows: Dim<RANK>,
     size: Dim<RANK>,
-) -> Cut<N> {
+) -> TapRanges<N> {
     let parts: [_; N] = std::array::from_fn(|axis| {
         let (size, windows) = (size.0[axis + 2], windows.0[axis + 2]);
-        let (first, end, from) = inside(conv, axis, place[axis], windows, size);
+        let (first, end, from) = windows_inside(conv, axis, tap[axis], windows, size);
         let last = if end > first { from + (end - first - 1) * conv.stride[axis] + 1 } else { from };
         (first..end, (from.min(size)..last.min(size), conv.stride[axis]))
     });
     (std::array::from_fn(|axis| parts[axis].0.clone()), std::array::from_fn(|axis| parts[axis].1.clone()))
 }
 
-/// The part of a view that windows see.
-pub(super) fn seen<'x, T, const RANK: usize, D: Device>(
+/// The part of a view that windows read, from axis 2 on.
+pub(super) fn input_part<'x, T, const RANK: usize, D: Device>(
     mut x: TensorView<'x, T, RANK, D>,
     parts: &[(Range<usize>, usize)],
 ) -> Result<TensorView<'x, T, RANK, D>> {
@@ -136,8 +225,8 @@ pub(super) fn seen<'x, T, const RANK: usize, D: Device>(
     Ok(x)
 }
 
-/// The part of a result that belongs to some of the windows.
-pub(super) fn part<'x, T, const RANK: usize, D: Device>(
+/// The part of a result that belongs to these windows.
+pub(super) fn output_part<'x, T, const RANK: usize, D: Device>(
     mut out: TensorViewMut<'x, T, RANK, D>,
     parts: &[Range<usize>],
 ) -> Result<TensorViewMut<'x, T, RANK, D>> {
@@ -147,17 +236,18 @@ pub(super) fn part<'x, T, const RANK: usize, D: Device>(
     Ok(out)
 }
 
-/// Calls `f` for every place in a window, with the windows that have it inside and the part of the input that they see.
-pub(super) fn places<T, U, const RANK: usize, const N: usize, D: Device>(
+/// Calls `f` for every tap of a window, with the results of the windows whose tap lies inside the input and
+/// the part of the input at that tap.
+pub(super) fn for_each_tap<T, U, const RANK: usize, const N: usize, D: Device>(
     x: TensorView<'_, T, RANK, D>,
     out: &mut TensorViewMut<'_, U, RANK, D>,
     conv: &Conv<N>,
     window: [usize; N],
     mut f: impl FnMut([usize; N], TensorViewMut<'_, U, RANK, D>, TensorView<'_, T, RANK, D>) -> Result<()>,
 ) -> Result<()> {
-    for place in Dim(window).indices() {
-        let (own, other) = cut(conv, place, out.size(), x.size());
-        f(place, part(out.reborrow(), &own)?, seen(x, &other)?)?;
+    for tap in Dim(window).indices() {
+        let (own, other) = tap_ranges(conv, tap, out.size(), x.size());
+        f(tap, output_part(out.reborrow(), &own)?, input_part(x, &other)?)?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::expr::{IntoView, apply_into};
 use crate::kernel::Op;
 use crate::layout::Layout;
 use crate::ops::axes::{check_axis, with_size};
-use crate::ops::sorting::sort::{Wanted, ordered};
+use crate::ops::sorting::sort::{SortRequest, ordered};
 use crate::ops::{Comparisons as _, Reductions as _, Sorts as _};
 use crate::rank::{RankMinusOne, RemoveAxis};
 use crate::scalar::{Lane, Lanes};
@@ -147,8 +147,11 @@ where
             let (mut values, mut positions) =
                 (values.reborrow().reshape(kept_size)?, positions.reborrow().reshape(kept_size)?);
             let half = n.div_ceil(2);
-            let (lower, indices) =
-                ordered(x, Wanted { op, axis, keep: Some(half), descending: false }, (Allocate, Allocate))?;
+            let (lower, indices) = ordered(
+                x,
+                SortRequest { op, axis, keep: Some(half), descending: false },
+                (Allocate, Allocate),
+            )?;
             let last = |n: usize| n - 1..n;
             let (lower, indices) = (
                 lower.view().slice_axis(axis, last(half), 1)?,

@@ -1,4 +1,4 @@
-//! Tensors joined, cut, padded, turned and repeated: copies between views, and nothing else.
+//! Tensors padded, rolled, repeated, tiled, split, and differences of neighbors.
 // Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::join::joined;
@@ -16,13 +16,13 @@ use crate::scalar::{Lane, Lanes, Prim};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 use std::ops::Range;
 
-/// Each element `shift` positions further along an axis.
+/// Rolls an axis by `shift` positions.
 fn rolled<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     axis: usize,
     shift: isize,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     check_axis(op, axis, x.size())?;
     let n = x.size().0[axis];
@@ -31,11 +31,11 @@ fn rolled<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
         op,
         [x.slice_axis(axis, kept.min(n)..n, 1)?, x.slice_axis(axis, 0..kept.min(n), 1)?].into_iter(),
         axis,
-        place,
+        destination,
     )
 }
 
-/// `x − y`; of booleans whether they differ.
+/// `x − y`; for booleans, whether they differ.
 #[derive(Clone, Copy, Debug)]
 struct Difference;
 
@@ -54,17 +54,17 @@ fn differences<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK,
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     axis: usize,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     check_axis(op, axis, x.size())?;
     let n = x.size().0[axis];
     let (after, before) =
         (x.slice_axis(axis, n.min(1)..n, 1)?, x.slice_axis(axis, 0..n.saturating_sub(1), 1)?);
-    eval_at(op, &Call::<Difference, _>::new((after, before)), x.device(), place)
+    eval_at(op, &Call::<Difference, _>::new((after, before)), x.device(), destination)
 }
 
-/// Tensors and views padded, turned, repeated and cut, in new memory or, by the functions that end in `_into`, in memory that
-/// is there.
+/// Tensors and views padded, rolled, repeated and split. The functions that end in `_into` write to an
+/// existing output, the others allocate it.
 ///
 /// # Examples
 /// ```
@@ -80,14 +80,14 @@ fn differences<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK,
 /// # Ok::<(), rankform::Error>(())
 /// ```
 pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
-    /// `widths[a].0` elements more before axis `a` and `widths[a].1` after it.
+    /// Adds `widths[a].0` elements before axis `a` and `widths[a].1` after it.
     ///
     /// # Cost
-    /// One allocation; each element is written once, in runs.
+    /// One allocation; each element is written once, in contiguous spans.
     ///
     /// # Errors
-    /// [`Error::Value`] where an empty axis would have to be repeated; [`Error::Overflow`], [`Error::Unallocated`],
-    /// [`Error::OutOfMemory`].
+    /// [`Error::Value`] if an empty axis would have to be repeated; [`Error::Overflow`],
+    /// [`Error::Unallocated`], [`Error::OutOfMemory`].
     fn pad(self, widths: [(usize, usize); RANK], pad: Pad<T>) -> Result<Tensor<T, RANK, D>>
     where
         T: Element,
@@ -98,7 +98,8 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK
     /// As [`pad`](Arrange::pad), into an existing tensor or exclusive view. No allocation.
     ///
     /// # Errors
-    /// As [`pad`](Arrange::pad); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// As [`pad`](Arrange::pad); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has
+    /// other handles.
     fn pad_into<'o>(
         self,
         widths: [(usize, usize); RANK],
@@ -112,7 +113,8 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK
         padded("pad_into", self.into_view(), widths, pad, Existing(out))
     }
 
-    /// Each element `shift` positions further along axis `A`; what leaves one end enters at the other.
+    /// Moves each element by `shift` positions along axis `A`; elements that leave one end enter at the
+    /// other.
     ///
     /// # Errors
     /// [`Error::Unallocated`], [`Error::OutOfMemory`].
@@ -155,7 +157,7 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK
         rolled("roll_into", self.into_view(), A, shift, Existing(out))
     }
 
-    /// Each position of axis `A` `times` times, one after the other.
+    /// Repeats each position of axis `A` `times` times in sequence.
     ///
     /// # Errors
     /// [`Error::Overflow`], [`Error::Unallocated`], [`Error::OutOfMemory`].
@@ -202,7 +204,7 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK
         repeated("repeat_into", x, [1; RANK], sizes_along(A, times), Existing(out))
     }
 
-    /// The whole `times[a]` times along each axis `a`.
+    /// Repeats the whole tensor `times[a]` times along each axis `a`.
     ///
     /// # Errors
     /// [`Error::Overflow`], [`Error::Unallocated`], [`Error::OutOfMemory`].
@@ -228,7 +230,7 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK
     /// Consecutive parts along axis `A`, of these sizes: views.
     ///
     /// # Errors
-    /// [`Error::Value`] unless the sizes make up the axis.
+    /// [`Error::Value`] unless the sizes add up to that of the axis.
     ///
     /// # Examples
     /// ```
@@ -236,7 +238,8 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK
     /// let x = Tensor::from([[1, 2, 3], [4, 5, 6]]);
     /// let [left, right] = x.split(Axis::<1>, [1, 2])?;
     /// assert_eq!((left.to_vec()?, right.to_vec()?), (vec![1, 4], vec![2, 3, 5, 6]));
-    /// assert_eq!(x.split(Axis::<0>, [1, 2]).unwrap_err().to_string(), "split: parts of [1, 2] do not make up axis 0 of sizes [2, 3]");
+    /// let error = x.split(Axis::<0>, [1, 2]).unwrap_err();
+    /// assert_eq!(error.to_string(), "split: parts of [1, 2] do not make up axis 0 of sizes [2, 3]");
     /// # Ok::<(), rankform::Error>(())
     /// ```
     fn split<const A: usize, const N: usize>(
@@ -279,8 +282,8 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK
         Ok(parts)
     }
 
-    /// The differences of neighbors along axis `A`: `y[.., i, ..] = x[.., i + 1, ..] − x[.., i, ..]`, one position less; of booleans whether they
-    /// differ.
+    /// The differences of neighbors along axis `A`: `y[.., i, ..] = x[.., i + 1, ..] − x[.., i, ..]`, one
+    /// position fewer; for booleans, whether they differ.
     ///
     /// # Errors
     /// Those of elementwise operators.

@@ -1,4 +1,4 @@
-//! Matrices made of their diagonals: of a line, of many lines, of blocks.
+//! Matrices built from their diagonals: from one vector, from many, from blocks.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`.
 
 use crate::device::{Device, same_device};
@@ -10,17 +10,17 @@ use crate::layout::Layout;
 use crate::rank::RemoveAxis;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
-/// A square matrix with a line on a diagonal.
+/// A square matrix with a vector on a diagonal.
 fn diagonal_matrix<T: Element, D: Device, P: Destination<T, 2, D>>(
     op: &'static str,
     line: TensorView<'_, T, 1, D>,
     diagonal: isize,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     line.ensure_allocated(op)?;
     let n = line.numel();
     let side = n.saturating_add(diagonal.unsigned_abs());
-    place.put(op, Layout::row_major_of(op, Dim([side; 2]), size_of::<T>())?, line.device(), |out| {
+    destination.put(op, Layout::row_major_of(op, Dim([side; 2]), size_of::<T>())?, line.device(), |out| {
         out.fill(T::default())?;
         let (down, right) = ((-diagonal).max(0) as usize, diagonal.max(0) as usize);
         let corner = out.reborrow().slice((down..down + n, right..right + n))?;
@@ -29,7 +29,7 @@ fn diagonal_matrix<T: Element, D: Device, P: Destination<T, 2, D>>(
 }
 
 impl<T: Element, D: Device> TensorView<'_, T, 1, D> {
-    /// A matrix with this line on a diagonal; see [`Tensor::diag`].
+    /// A matrix with this vector on a diagonal; see [`Tensor::diag`].
     ///
     /// # Errors
     /// [`Error::Overflow`](crate::Error::Overflow), [`Error::Unallocated`](crate::Error::Unallocated),
@@ -51,9 +51,10 @@ impl<T: Element, D: Device> TensorView<'_, T, 1, D> {
 }
 
 impl<T: Element, D: Device> Tensor<T, 1, D> {
-    /// A square matrix with this line on a diagonal, 0 elsewhere; diagonal 0 is the main one, positive ones stand above it.
+    /// A square matrix with this vector on a diagonal, 0 elsewhere; diagonal 0 is the main one, positive ones
+    /// are above it.
     ///
-    /// The other way is [`diagonal`](Tensor::diagonal), a view.
+    /// The inverse is [`diagonal`](Tensor::diagonal), a view.
     ///
     /// # Errors
     /// [`Error::Overflow`](crate::Error::Overflow), [`Error::Unallocated`](crate::Error::Unallocated),
@@ -92,12 +93,18 @@ impl<T: Element, D: Device> Tensor<T, 1, D> {
     }
 }
 
-/// Matrices with the lines of the last axis on a diagonal.
-pub(super) fn embedded<T: Element, const RANK: usize, const M: usize, D: Device, P: Destination<T, M, D>>(
+/// Matrices with the vectors along the last axis on a diagonal.
+pub(super) fn diagonal_embedding<
+    T: Element,
+    const RANK: usize,
+    const M: usize,
+    D: Device,
+    P: Destination<T, M, D>,
+>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     diagonal: isize,
-    place: P,
+    destination: P,
 ) -> Result<P::Done>
 where
     Dim<M>: RemoveAxis<0, Output = Dim<RANK>> + RemoveAxis<1>,
@@ -106,22 +113,22 @@ where
     let n = x.size().0[RANK - 1];
     let side = n.saturating_add(diagonal.unsigned_abs());
     let size: [usize; M] = std::array::from_fn(|axis| if axis + 2 < M { x.size().0[axis] } else { side });
-    place.put(op, Layout::row_major_of(op, Dim(size), size_of::<T>())?, x.device(), |out| {
+    destination.put(op, Layout::row_major_of(op, Dim(size), size_of::<T>())?, x.device(), |out| {
         out.fill(T::default())?;
         let (down, right) = ((-diagonal).max(0) as usize, diagonal.max(0) as usize);
         let corner =
             out.reborrow().slice_axis(M - 2, down..down + n, 1)?.slice_axis(M - 1, right..right + n, 1)?;
-        // The two axes first; of a diagonal they are one axis, which is last.
+        // The two axes of the matrices come first; the diagonal merges them into one axis, which is last.
         let order: [usize; M] = std::array::from_fn(|axis| if axis < 2 { M - 2 + axis } else { axis - 2 });
         corner.permuted(order)?.diagonal(Axis::<0>, Axis::<1>)?.assign(x)
     })
 }
 
-/// The matrices one after the other along the diagonal.
+/// The matrices in sequence along the diagonal.
 fn diagonal_blocks<'a, T: Element, D: Device, P: Destination<T, 2, D>>(
     op: &'static str,
     parts: impl Iterator<Item = TensorView<'a, T, 2, D>> + Clone,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     let first = parts
         .clone()
@@ -132,7 +139,7 @@ fn diagonal_blocks<'a, T: Element, D: Device, P: Destination<T, 2, D>>(
         part.ensure_allocated(op)?;
     }
     let total = |axis: usize| parts.clone().fold(0usize, |sum, part| sum.saturating_add(part.size().0[axis]));
-    place.put(
+    destination.put(
         op,
         Layout::row_major_of(op, Dim([total(0), total(1)]), size_of::<T>())?,
         first.device(),
@@ -150,10 +157,10 @@ fn diagonal_blocks<'a, T: Element, D: Device, P: Destination<T, 2, D>>(
 }
 
 impl<T: Element, D: Device> Tensor<T, 2, D> {
-    /// The matrices, tensors or views, one after the other along the diagonal, 0 elsewhere.
+    /// The matrices, tensors or views, in sequence along the diagonal, 0 elsewhere.
     ///
     /// # Errors
-    /// [`Error::Value`] for no matrices at all; [`Error::Overflow`], [`Error::Device`], [`Error::Unallocated`],
+    /// [`Error::Value`] for an empty list; [`Error::Overflow`], [`Error::Device`], [`Error::Unallocated`],
     /// [`Error::OutOfMemory`].
     ///
     /// # Examples
@@ -174,7 +181,8 @@ impl<T: Element, D: Device> Tensor<T, 2, D> {
     /// As [`block_diag`](Tensor::block_diag), into an existing tensor or exclusive view. No allocation.
     ///
     /// # Errors
-    /// As [`block_diag`](Tensor::block_diag); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// As [`block_diag`](Tensor::block_diag); [`Error::Output`] when `out` has other sizes, [`Error::Shared`]
+    /// when it has other handles.
     ///
     /// # Examples
     /// ```

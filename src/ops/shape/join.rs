@@ -11,12 +11,12 @@ use crate::ops::axes::{check_axis, with_size};
 use crate::rank::{InsertAxis, RemoveAxis};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
-/// The parts one after the other along an axis that exists.
+/// The parts in sequence along an existing axis.
 pub(super) fn joined<'a, T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     parts: impl Iterator<Item = TensorView<'a, T, RANK, D>> + Clone,
     axis: usize,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     let first = parts
         .clone()
@@ -35,7 +35,7 @@ pub(super) fn joined<'a, T: Element, const RANK: usize, D: Device, P: Destinatio
         }
         size.0[axis] = size.0[axis].saturating_add(right.0[axis]);
     }
-    place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, first.device(), |out| {
+    destination.put(op, Layout::row_major_of(op, size, size_of::<T>())?, first.device(), |out| {
         let mut start = 0;
         for part in parts {
             let end = start + part.size().0[axis];
@@ -59,7 +59,7 @@ fn stacked<
     op: &'static str,
     parts: &[impl IntoView<'a, T, RANK, D> + Copy],
     axis: Axis<A>,
-    place: P,
+    destination: P,
 ) -> Result<P::Done>
 where
     Dim<RANK>: InsertAxis<A, Output = Dim<N>>,
@@ -70,15 +70,15 @@ where
     {
         return Err(Error::Value { op, what: text(format_args!("sizes {first} and {other} differ")) });
     }
-    joined(op, parts.iter().map(|part| part.into_view().insert_axis(axis)), A, place)
+    joined(op, parts.iter().map(|part| part.into_view().insert_axis(axis)), A, destination)
 }
 
 impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// The parts, tensors or views, one after the other along axis `A`, in new memory.
+    /// The parts, tensors or views, in sequence along axis `A`, in new memory.
     ///
     /// # Errors
-    /// [`Error::Value`] for no parts at all, or parts whose sizes differ along another axis;
-    /// [`Error::OutOfMemory`], and those of the device.
+    /// [`Error::Value`] for an empty list, or if the sizes along other axes differ; [`Error::OutOfMemory`],
+    /// and those of the device.
     ///
     /// # Examples
     /// ```
@@ -126,7 +126,8 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// As [`concat`](Tensor::concat), into an existing tensor or exclusive view. No allocation.
     ///
     /// # Errors
-    /// As [`concat`](Tensor::concat); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// As [`concat`](Tensor::concat); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it
+    /// has other handles.
     ///
     /// # Examples
     /// ```
@@ -151,7 +152,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         joined("concat_into", parts.as_ref().iter().map(|part| part.into_view()), A, Existing(out))
     }
 
-    /// The parts, all of one size, along a new axis at place `A`, in new memory.
+    /// The parts, all of the same sizes, along a new axis at index `A`, in new memory.
     ///
     /// # Errors
     /// As [`concat`](Tensor::concat).

@@ -1,4 +1,4 @@
-//! Grids of lines: views without memory.
+//! Coordinate grids: views without memory of their own.
 // Imports: `error`, `dim`, `device`, `tensor`, `ops`.
 
 use crate::device::Device;
@@ -8,11 +8,11 @@ use crate::ops::axes::sizes_along;
 use crate::tensor::TensorView;
 
 impl<'a, T, D: Device> TensorView<'a, T, 1, D> {
-    /// Each line along an axis of its own, stretched along the others: views without memory, as NumPy's `meshgrid` with
-    /// `indexing='ij'`.
+    /// Each vector along its own axis, broadcast along the others: views without memory, as NumPy's
+    /// `meshgrid` with `indexing='ij'`.
     ///
     /// # Errors
-    /// [`Error::Overflow`](crate::Error::Overflow) when the grid's elements cannot be counted.
+    /// [`Error::Overflow`](crate::Error::Overflow) when the number of elements of the grid overflows.
     ///
     /// # Examples
     /// ```

@@ -1,7 +1,7 @@
-//! Tensors taken apart and repeated piece by piece: equal parts, repeats by counts, diagonals, moves along an axis.
+//! Equal parts, repetitions by counts, diagonal embeddings, and copies within an axis.
 // Imports: `error`, `dim`, `rank`, `element`, `device`, `tensor`, `expr`, `ops`.
 
-use super::diagonal::embedded;
+use super::diagonal::diagonal_embedding;
 use super::repeat::repeated_by_counts;
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
@@ -14,13 +14,13 @@ use crate::rank::{Rank, RemoveAxis};
 use crate::tensor::{Allocate, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 use std::ops::Range;
 
-/// Tensors and views in pieces.
+/// Operators on parts of tensors and views.
 pub trait Pieces<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
-    /// `N` equal parts along axis `A`, one after the other: views. For a number known at run time, or a last part that is
-    /// shorter, there is `chunks`.
+    /// `N` equal parts along axis `A`, in sequence: views. `chunks` takes a number known at run time and
+    /// allows a shorter last part.
     ///
     /// # Errors
-    /// [`Error::Value`] unless `N` parts of one size make up the axis.
+    /// [`Error::Value`] unless the size of the axis is a multiple of `N`.
     ///
     /// # Examples
     /// ```
@@ -46,16 +46,17 @@ pub trait Pieces<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK,
         x.split_axis(A, [n / N; N])
     }
 
-    /// Each position of axis `A` as often as its count says, one after the other: NumPy's `repeat` and PyTorch's
-    /// `repeat_interleave`. With one count for all there is [`repeat`](crate::ops::Arrange::repeat).
+    /// Repeats each position of axis `A` by its own count, in sequence: NumPy's `repeat` and PyTorch's
+    /// `repeat_interleave`. With one count for all positions it is [`repeat`](crate::ops::Arrange::repeat).
     ///
     /// # Cost
-    /// One allocation of the result, two passes over indices, and one wait for the device: how many there are is known only
-    /// then.
+    /// One allocation of the result, two passes over indices, and one synchronization with the device, to
+    /// read the size of the result.
     ///
     /// # Errors
-    /// [`Error::Value`] for a count below 0, or other than one count a position; [`Error::NoData`] on a device without data;
-    /// [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+    /// [`Error::Value`] for a negative count, or if the number of counts is not the size of the axis;
+    /// [`Error::NoData`] on a device without data; [`Error::Device`], [`Error::Unallocated`],
+    /// [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```
@@ -95,8 +96,8 @@ pub trait Pieces<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK,
         repeated_by_counts("repeat_each", self.into_view(), axis, counts.into_view())
     }
 
-    /// Square matrices with the lines of the last axis on a diagonal, 0 (or `false`) elsewhere: `y[.., i, i + diagonal] = x[.., i]`.
-    /// Of one line it is [`diag`](Tensor::diag).
+    /// Square matrices with the vectors along the last axis on a diagonal, 0 (or `false`) elsewhere:
+    /// `y[.., i, i + diagonal] = x[.., i]`. For one vector it is [`diag`](Tensor::diag).
     ///
     /// # Shapes
     /// `x: [.., n]` → `y: [.., m, m]` with m = n + |diagonal|.
@@ -118,7 +119,7 @@ pub trait Pieces<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK,
         Dim<RANK>: Rank<Next = Dim<M>>,
         Dim<M>: RemoveAxis<0, Output = Dim<RANK>> + RemoveAxis<1>,
     {
-        embedded("diag_embed", self.into_view(), diagonal, Allocate)
+        diagonal_embedding("diag_embed", self.into_view(), diagonal, Allocate)
     }
 
     /// As [`diag_embed`](Pieces::diag_embed), into an existing tensor or exclusive view. No allocation.
@@ -145,13 +146,14 @@ pub trait Pieces<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK,
         Dim<RANK>: Rank<Next = Dim<M>>,
         Dim<M>: RemoveAxis<0, Output = Dim<RANK>> + RemoveAxis<1>,
     {
-        embedded("diag_embed_into", self.into_view(), diagonal, Existing(out))
+        diagonal_embedding("diag_embed_into", self.into_view(), diagonal, Existing(out))
     }
 }
 impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Pieces<'a, T, RANK, D> for X {}
 
 in_place! {
-    /// Copies positions `from` of axis `A` to those that begin at `to`, as if all were read before any is written.
+    /// Copies positions `from` of axis `A` to the positions from `to` on, as if all elements were read before
+    /// any is written.
     ///
     /// # Cost
     /// One copy; two where the ranges overlap.

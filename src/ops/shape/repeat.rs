@@ -1,4 +1,4 @@
-//! Repetitions: of whole axes, of each element, by counts.
+//! Repetitions of whole axes and of each position, by one count or by a count for each position.
 // Imports: `error`, `dim`, `layout`, `element`, `device`, `tensor`, `ops`.
 
 use crate::device::{Device, MAX_REDUCED, same_device};
@@ -17,15 +17,15 @@ pub(super) fn repeated<T: Element, const RANK: usize, D: Device, P: Destination<
     x: TensorView<'_, T, RANK, D>,
     whole: [usize; RANK],
     each: [usize; RANK],
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     x.ensure_allocated(op)?;
     let size = Dim(std::array::from_fn(|a| x.size().0[a].saturating_mul(whole[a]).saturating_mul(each[a])));
-    place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |to| {
+    destination.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |to| {
         if size.0.contains(&0) {
             return Ok(());
         }
-        // Each axis becomes three: the repetitions of all, the elements, the repetitions of one.
+        // Each axis becomes three: repetitions of the whole axis, its elements, repetitions of each element.
         let (mut sizes, mut steps, mut axes) = ([1; 3 * MAX_REDUCED], [[0; 3 * MAX_REDUCED]; 2], 0);
         for a in 0..RANK {
             let (n, step) = (x.size().0[a], to.stride().0[a]);
@@ -43,25 +43,26 @@ pub(super) fn repeated<T: Element, const RANK: usize, D: Device, P: Destination<
         }
         let to = to.leaf().slot(&steps[0][..axes]);
         let from = x.leaf().slot(&steps[1][..axes]);
-        // SAFETY: every index of the exclusive view is whole · (n · each) + i · each + j of one axis, for an `i` of the ready one.
+        // SAFETY: along each axis, every index of the exclusive view is `whole · (n · each) + i · each + j`
+        // for an index `i` of the allocated view.
         unsafe { x.device().copy(&sizes[..axes], to, from) }
     })
 }
 
-/// The whole `times[a]` times along each axis `a`.
+/// Repeats the whole tensor `times[a]` times along each axis `a`.
 pub(super) fn tiled<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     times: [usize; RANK],
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     if RANK > 0 {
         check_axis(op, 0, x.size())?;
     }
-    repeated(op, x, times, [1; RANK], place)
+    repeated(op, x, times, [1; RANK], destination)
 }
 
-/// Each position of an axis as often as its count says.
+/// Repeats each position of an axis by its own count.
 pub(super) fn repeated_by_counts<T: Element, const RANK: usize, D: Device>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
@@ -82,8 +83,8 @@ pub(super) fn repeated_by_counts<T: Element, const RANK: usize, D: Device>(
     if least < 0 {
         return Err(Error::Value { op, what: text(format_args!("a count of {least}")) });
     }
-    // The ends of the pieces; as many as lie at or before a place is the number of the piece that it is in. A sum that wraps
-    // has an end below 0, since no count leads over all negative numbers at once.
+    // The ends of the repetitions. The source of a result position is the number of ends at or before it. If
+    // the cumulative sum wraps, an end is negative, because one count cannot step over all negative numbers.
     let ends = counts.cumsum(Axis::<0>)?;
     let first = if n == 0 { 0 } else { ends.min(All)?.item()? };
     let room = usize::try_from(all).ok().filter(|_| first >= 0).and_then(|all| all.checked_add(1));

@@ -34,7 +34,7 @@ fn triangle<T: Element, const UPPER: bool, const RANK: usize, D: Device, P: Dest
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     diagonal: i64,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     let (rows, columns) = (x.size().0[RANK - 2], x.size().0[RANK - 1]);
     let numbers = |n: usize| Tensor::arange(0, n as i64, 1, x.device());
@@ -44,16 +44,16 @@ fn triangle<T: Element, const UPPER: bool, const RANK: usize, D: Device, P: Dest
         column.reshape(sizes_along::<RANK>(RANK - 1, columns))?,
     );
     let call = Call::<Triangle<UPPER>, _>::new((x, row, column, Param(diagonal)));
-    eval_at(op, &call, x.device(), place)
+    eval_at(op, &call, x.device(), destination)
 }
 
 /// Triangles of the matrices in the last two axes, of tensors and views.
 ///
-/// Diagonal 0 is the main one, positive ones stand above it. Rank 1 has none, and does not compile.
+/// Diagonal 0 is the main one, positive ones are above it. Rank 1 has no diagonal and does not compile.
 ///
 /// # Errors
 /// Those of elementwise operators; [`Error::Output`](crate::Error::Output) and
-/// [`Error::Shared`](crate::Error::Shared) of an output that is there.
+/// [`Error::Shared`](crate::Error::Shared) of an existing output.
 ///
 /// # Examples
 /// ```
@@ -67,7 +67,7 @@ fn triangle<T: Element, const UPPER: bool, const RANK: usize, D: Device, P: Dest
 /// # Ok::<(), rankform::Error>(())
 /// ```
 pub trait Triangles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
-    /// What stands on the diagonal or below it; 0 above.
+    /// The elements on the diagonal or below it; 0 above.
     fn tril(self, diagonal: i64) -> Result<Tensor<T, RANK, D>>
     where
         T: Element,
@@ -88,7 +88,7 @@ pub trait Triangles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
     {
         triangle::<T, false, RANK, D, _>("tril_into", self.into_view(), diagonal, Existing(out))
     }
-    /// What stands on the diagonal or above it; 0 below.
+    /// The elements on the diagonal or above it; 0 below.
     fn triu(self, diagonal: i64) -> Result<Tensor<T, RANK, D>>
     where
         T: Element,
@@ -113,7 +113,7 @@ pub trait Triangles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
 impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Triangles<'a, T, RANK, D> for X {}
 
 impl<D: Device> Tensor<i64, 2, D> {
-    /// Rows and columns of what stands on a diagonal or below it, in row-major order: `[2, count]`.
+    /// Rows and columns of the elements on a diagonal or below it, in row-major order: `[2, count]`.
     ///
     /// # Errors
     /// [`Error::Overflow`](crate::Error::Overflow), [`Error::OutOfMemory`](crate::Error::OutOfMemory);
@@ -130,7 +130,8 @@ impl<D: Device> Tensor<i64, 2, D> {
         Tensor::full([rows, columns], true, device)?.tril(diagonal)?.nonzero()?.transposed().copy()
     }
 
-    /// Rows and columns of what stands on a diagonal or above it; see [`tril_indices`](Tensor::tril_indices).
+    /// Rows and columns of the elements on a diagonal or above it; see
+    /// [`tril_indices`](Tensor::tril_indices).
     ///
     /// # Errors
     /// As there.

@@ -8,8 +8,8 @@ use crate::error::Result;
 use crate::ops::{Arithmetic as _, Cast as _, Comparisons as _, Indexing as _, Scans as _};
 use crate::tensor::{Tensor, TensorView};
 
-/// Which elements differ from the one before along an axis that exists; the first does.
-pub(super) fn firsts<T: Element, const RANK: usize, D: Device>(
+/// Marks the elements that differ from the previous one along an existing axis; the first element is marked.
+pub(super) fn group_starts<T: Element, const RANK: usize, D: Device>(
     x: TensorView<'_, T, RANK, D>,
     axis: usize,
 ) -> Result<Tensor<bool, RANK, D>> {
@@ -22,8 +22,9 @@ pub(super) fn firsts<T: Element, const RANK: usize, D: Device>(
     Ok(firsts)
 }
 
-/// Where the runs of a line start, how long they are, and which run each element is in; `first` marks their starts.
-pub(super) fn runs<D: Device>(first: &Tensor<bool, 1, D>) -> Result<[Tensor<i64, 1, D>; 3]> {
+/// The starts of the groups of a vector, their lengths, and the group of each element; `first` marks the
+/// starts.
+pub(super) fn groups<D: Device>(first: &Tensor<bool, 1, D>) -> Result<[Tensor<i64, 1, D>; 3]> {
     let starts = first.nonzero()?.into_remove_axis(Axis::<1>)?;
     let end = Tensor::from_slice(&[first.numel() as i64], [1], first.device())?;
     let kept = starts.numel();

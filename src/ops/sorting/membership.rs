@@ -1,4 +1,4 @@
-//! Tensors as sets of their elements.
+//! Membership of elements in a set.
 // Imports: `error`, `dim`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::{Device, same_device};
@@ -10,30 +10,30 @@ use crate::ops::indexing::gather::Line;
 use crate::ops::{Arithmetic as _, Comparisons as _, Indexing as _, Side, Sorts as _};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
-/// Whether each element is one of a set.
-fn among<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Destination<bool, RANK, D>>(
+/// Returns whether each element is in the set.
+fn is_member<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Destination<bool, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     set: TensorView<'_, T, N, D>,
-    place: P,
+    destination: P,
 ) -> Result<P::Done> {
     same_device(op, x.device(), set.device())?;
     x.ensure_allocated(op)?;
     set.ensure_allocated(op)?;
     let Some(last) = set.numel().checked_sub(1) else {
-        return x.lazy().not_equal(x).bit_and(false).eval_at(op, place);
+        return x.lazy().not_equal(x).bit_and(false).eval_at(op, destination);
     };
     let sorted = Line::of(set)?.view().sort(Axis::<0>)?;
     let at = sorted.searchsorted(x, Side::Left)?.minimum(last as i64)?;
-    sorted.take(&at)?.lazy().equal(x).eval_at(op, place)
+    sorted.take(&at)?.lazy().equal(x).eval_at(op, destination)
 }
 
 /// Membership, of tensors and views.
 pub trait Membership<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
-    /// Whether each element is one of `set`; a NaN never is.
+    /// Returns whether each element is in `set`; a NaN never is.
     ///
     /// # Cost
-    /// A sort of the set, and as many gathers as its length has bits.
+    /// One sort of the set, and one gather for each bit of its length.
     ///
     /// # Errors
     /// [`Error::Device`](crate::Error::Device), [`Error::Unallocated`](crate::Error::Unallocated),
@@ -51,14 +51,14 @@ pub trait Membership<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, R
         T: Comparable + 'b,
         D: 'b,
     {
-        among("isin", self.into_view(), set.into_view(), Allocate)
+        is_member("isin", self.into_view(), set.into_view(), Allocate)
     }
 
     /// As [`isin`](Membership::isin), into an existing tensor or exclusive view. No allocation of a result.
     ///
     /// # Errors
-    /// As there; [`Error::Output`](crate::Error::Output) when `out` has other sizes, [`Error::Shared`](crate::Error::Shared)
-    /// when it has other handles.
+    /// As there; [`Error::Output`](crate::Error::Output) when `out` has other sizes,
+    /// [`Error::Shared`](crate::Error::Shared) when it has other handles.
     ///
     /// # Examples
     /// ```
@@ -77,7 +77,7 @@ pub trait Membership<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, R
         T: Comparable + 'b,
         D: 'b + 'o,
     {
-        among("isin_into", self.into_view(), set.into_view(), Existing(out))
+        is_member("isin_into", self.into_view(), set.into_view(), Existing(out))
     }
 }
 impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Membership<'a, T, RANK, D> for X {}

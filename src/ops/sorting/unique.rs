@@ -1,7 +1,7 @@
-//! Runs of equal neighbors: unique ones where they stand, and the most frequent of each line.
+//! Groups of equal neighbors, unique slices, and the most frequent element of each line.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::groups::{firsts, runs};
+use super::groups::{group_starts, groups};
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Comparable, Element};
@@ -11,13 +11,13 @@ use crate::kernel::{Call, Param};
 use crate::layout::Layout;
 use crate::ops::axes::{check_axis, sizes_along, with_size};
 use crate::ops::indexing::gather::{Line, gather};
-use crate::ops::sorting::sort::{Unique, Wanted, ordered};
+use crate::ops::sorting::sort::{SortRequest, Unique, ordered};
 use crate::ops::{Any, Cast as _, Indexing, Replace, Scans as _, Select, Sorts as _};
 use crate::rank::{RankMinusOne, RemoveAxis};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
-/// The most frequent element of each line, and where the last of these stands.
-fn frequent<
+/// The most frequent element of each line, and the position of its last occurrence.
+fn most_frequent<
     T: Comparable,
     const RANK: usize,
     const M: usize,
@@ -34,12 +34,13 @@ where
     Dim<RANK>: RankMinusOne<Output = Dim<M>>,
 {
     let (sorted, places) =
-        ordered(x, Wanted { op, axis, keep: None, descending: false }, (Allocate, Allocate))?;
+        ordered(x, SortRequest { op, axis, keep: None, descending: false }, (Allocate, Allocate))?;
     let (n, device) = (x.size().0[axis], x.device());
-    // How far each element stands from the start of its run; the first largest distance ends the run sought.
+    // The distance of each element from the start of its group; the first largest distance is at the end of
+    // the longest group.
     let numbers = Tensor::arange(0, n as i64, 1, device)?;
     let numbers = numbers.reshape(sizes_along::<RANK>(axis, n))?;
-    let first = firsts(sorted.view(), axis)?;
+    let first = group_starts(sorted.view(), axis)?;
     let starts =
         eval(op, &Call::<Select, _>::new((first.view(), numbers, Param(0))), device)?.cummax_axis(axis)?;
     let ends: Tensor<i64, M, D> = (numbers.lazy() - &starts)
@@ -55,20 +56,20 @@ where
     })
 }
 
-/// Of each element how many different ones of its line, a line being a row, stand before it in order.
+/// The rank of each element in its row: the number of distinct smaller elements.
 fn ranks<T: Comparable, D: Device>(
     op: &'static str,
     x: TensorView<'_, T, 2, D>,
 ) -> Result<Tensor<i64, 2, D>> {
     let (sorted, order) =
-        ordered(x, Wanted { op, axis: 1, keep: None, descending: false }, (Allocate, Allocate))?;
-    let group = firsts(sorted.view(), 1)?.lazy().cast::<i64>().cumsum(Axis::<1>)?;
+        ordered(x, SortRequest { op, axis: 1, keep: None, descending: false }, (Allocate, Allocate))?;
+    let group = group_starts(sorted.view(), 1)?.lazy().cast::<i64>().cumsum(Axis::<1>)?;
     let mut ranks = Tensor::<i64, 2, D>::zeros(x.size(), x.device())?;
     ranks.scatter(Replace, Axis::<1>, &order, &group)?;
     Ok(ranks)
 }
 
-/// A number for each column of a matrix, in the lexicographic order of the columns.
+/// A number for each column of a matrix; the numbers have the lexicographic order of the columns.
 fn column_numbers<T: Comparable, D: Device>(
     op: &'static str,
     x: TensorView<'_, T, 2, D>,
@@ -78,7 +79,8 @@ fn column_numbers<T: Comparable, D: Device>(
         return Tensor::zeros([n], x.device());
     }
     let mut numbers = ranks(op, x)?;
-    // Two rows become one, half as many at a time: (a, b) is a · (n + 1) + b, and its rank is again at most n.
+    // Two rows become one, half as many at a time: (a, b) is a · (n + 1) + b, and its rank is again at most
+    // n.
     while numbers.size().0[0] > 1 {
         let rows = numbers.size().0[0];
         let [first, second] =
@@ -93,23 +95,24 @@ fn column_numbers<T: Comparable, D: Device>(
     numbers.into_shape([n])
 }
 
-/// What [`UniqueConsecutive::unique_consecutive_slices`] and [`UniqueConsecutive::unique_slices`] find.
+/// The result of [`UniqueConsecutive::unique_consecutive_slices`] and [`UniqueConsecutive::unique_slices`].
 pub struct UniqueSlices<T, const RANK: usize, D: Device> {
-    /// One part of each run, or of those that are equal.
+    /// One slice of each group of equal ones.
     pub values: Tensor<T, RANK, D>,
-    /// Where the first such part stands.
+    /// The position of the first slice of each group.
     pub positions: Tensor<i64, 1, D>,
-    /// Which of `values` each part is.
+    /// The index in `values` of each slice.
     pub inverse: Tensor<i64, 1, D>,
-    /// How many parts there are of each.
+    /// The number of slices in each group.
     pub counts: Tensor<i64, 1, D>,
 }
 
-/// Runs of equal elements, of tensors and views. A NaN equals nothing and is a run of its own.
+/// Groups of equal elements, of tensors and views. A NaN equals no element and forms its own group.
 pub trait UniqueConsecutive<'a, T: 'a, const RANK: usize, D: Device>:
     IntoView<'a, T, RANK, D> + Sized
 {
-    /// One element of each run of equal neighbors, in row-major order, with its place, its length and the way back.
+    /// One element of each group of equal neighbors, in row-major order, with the position and length of the
+    /// group, and the inverse.
     ///
     /// # Errors
     /// Those of [`masked_select`](Indexing::masked_select).
@@ -120,7 +123,8 @@ pub trait UniqueConsecutive<'a, T: 'a, const RANK: usize, D: Device>:
     /// let x = Tensor::from([7, 7, 3, 3, 3, 7]);
     /// let runs = x.unique_consecutive()?;
     /// assert_eq!((runs.values.to_vec()?, runs.counts.to_vec()?), (vec![7, 3, 7], vec![2, 3, 1]));
-    /// assert_eq!((runs.positions.to_vec()?, runs.inverse.to_vec()?), (vec![0, 2, 5], vec![0, 0, 1, 1, 1, 2]));
+    /// assert_eq!(runs.positions.to_vec()?, [0, 2, 5]);
+    /// assert_eq!(runs.inverse.to_vec()?, [0, 0, 1, 1, 1, 2]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
     fn unique_consecutive(self) -> Result<Unique<T, RANK, D>>
@@ -129,8 +133,8 @@ pub trait UniqueConsecutive<'a, T: 'a, const RANK: usize, D: Device>:
     {
         let x = self.into_view();
         let line = Line::of(x)?;
-        let first = firsts(line.view(), 0)?;
-        let [positions, counts, inverse] = runs(&first)?;
+        let first = group_starts(line.view(), 0)?;
+        let [positions, counts, inverse] = groups(&first)?;
         Ok(Unique {
             values: line.view().masked_select(&first)?,
             positions,
@@ -139,7 +143,8 @@ pub trait UniqueConsecutive<'a, T: 'a, const RANK: usize, D: Device>:
         })
     }
 
-    /// As [`unique_consecutive`](UniqueConsecutive::unique_consecutive), of whole parts: the positions of axis `A`.
+    /// As [`unique_consecutive`](UniqueConsecutive::unique_consecutive), of whole slices: the positions of
+    /// axis `A`.
     ///
     /// # Errors
     /// Those of [`masked_select`](Indexing::masked_select).
@@ -162,7 +167,8 @@ pub trait UniqueConsecutive<'a, T: 'a, const RANK: usize, D: Device>:
         self.unique_consecutive_axis(A)
     }
 
-    /// As [`unique_consecutive_slices`](UniqueConsecutive::unique_consecutive_slices), along an axis known at run time.
+    /// As [`unique_consecutive_slices`](UniqueConsecutive::unique_consecutive_slices), along an axis known at
+    /// run time.
     ///
     /// # Errors
     /// Also [`Error::Axis`](crate::Error::Axis).
@@ -175,22 +181,23 @@ pub trait UniqueConsecutive<'a, T: 'a, const RANK: usize, D: Device>:
         x.ensure_allocated(op)?;
         let order: [usize; RANK] =
             std::array::from_fn(|a| if a == 0 { axis } else { a - usize::from(a <= axis) });
-        let differs = firsts(x, axis)?;
+        let differs = group_starts(x, axis)?;
         let n = x.size().0[axis];
         let first = match x.numel() {
-            // No part has an element to differ in.
+            // Slices without elements are all equal.
             0 => Tensor::from_fn([n], |[i]| i == 0, x.device())?,
             numel => differs.permuted(order)?.to_shape([n, numel / n])?.reduce(Any, Axis::<1>)?,
         };
-        let [positions, counts, inverse] = runs(&first)?;
+        let [positions, counts, inverse] = groups(&first)?;
         Ok(UniqueSlices { values: x.index_select_axis(axis, &positions)?, positions, inverse, counts })
     }
 
-    /// The different parts of the tensor along axis `A`, in lexicographic order, with the place of the first of each, how often
-    /// it occurs and the way back. A part with a NaN equals no other.
+    /// The distinct slices of the tensor along axis `A`, in lexicographic order, with the position of the
+    /// first of each, their counts and the inverse. A slice with a NaN equals no other.
     ///
     /// # Cost
-    /// `m` parts of `n` elements each: `2·n` sorts of `m` elements, in about log₂ n steps, and one wait for the device.
+    /// `m` slices of `n` elements each: `2·n` sorts of `m` elements, in about log₂ n steps, and one
+    /// synchronization with the device.
     ///
     /// # Errors
     /// Those of [`masked_select`](Indexing::masked_select).
@@ -235,14 +242,15 @@ pub trait UniqueConsecutive<'a, T: 'a, const RANK: usize, D: Device>:
         Ok(UniqueSlices { values: x.index_select_axis(axis, &positions)?, positions, inverse, counts })
     }
 
-    /// The element of each line along axis `A` that occurs most often, the smallest of several, and where the last such
-    /// element stands.
+    /// The most frequent element of each line along axis `A`, the smallest of several, and the position of
+    /// its last occurrence.
     ///
     /// # Cost
-    /// A sort of every line, and three passes over it.
+    /// One sort of every line, and three passes over it.
     ///
     /// # Errors
-    /// [`Error::Empty`](crate::Error::Empty) for lines of no elements; [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    /// [`Error::Empty`](crate::Error::Empty) for empty lines;
+    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     ///
     /// # Examples
     /// ```
@@ -273,15 +281,15 @@ pub trait UniqueConsecutive<'a, T: 'a, const RANK: usize, D: Device>:
         T: Comparable,
         Dim<RANK>: RankMinusOne<Output = Dim<M>>,
     {
-        frequent("mode", self.into_view(), axis, (Allocate, Allocate))
+        most_frequent("mode", self.into_view(), axis, (Allocate, Allocate))
     }
 
-    /// As [`mode`](UniqueConsecutive::mode), into two existing tensors or exclusive views: the elements, and where they stand. The lines in
-    /// order are allocated.
+    /// As [`mode`](UniqueConsecutive::mode), into two existing tensors or exclusive views: the elements and
+    /// their positions. The sorted lines are allocated.
     ///
     /// # Errors
-    /// As there; [`Error::Output`](crate::Error::Output) when one has other sizes, [`Error::Shared`](crate::Error::Shared) when
-    /// it has other handles.
+    /// As there; [`Error::Output`](crate::Error::Output) when one has other sizes,
+    /// [`Error::Shared`](crate::Error::Shared) when it has other handles.
     ///
     /// # Examples
     /// ```
@@ -303,7 +311,7 @@ pub trait UniqueConsecutive<'a, T: 'a, const RANK: usize, D: Device>:
         Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
     {
         let _ = axis;
-        frequent("mode_into", self.into_view(), A, (Existing(values), Existing(places))).map(|_| ())
+        most_frequent("mode_into", self.into_view(), A, (Existing(values), Existing(places))).map(|_| ())
     }
 }
 impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> UniqueConsecutive<'a, T, RANK, D>

@@ -21,9 +21,9 @@ unsafe impl Device for Interpreted {
     fn allocate(&self, nbytes: usize, fresh: Init) -> Result<CpuBlock> {
         Cpu.allocate(nbytes, fresh)
     }
-    unsafe fn from_external(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CpuBlock> {
+    unsafe fn external_block(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CpuBlock> {
         // SAFETY: the caller's promise.
-        unsafe { Cpu.from_external(address, nbytes, free) }
+        unsafe { Cpu.external_block(address, nbytes, free) }
     }
     fn address(block: &CpuBlock) -> *mut u8 {
         Cpu::address(block)

@@ -114,10 +114,10 @@ impl<const N: usize> AxisGroup<N> {
             }
             return;
         }
-        let (mut index, mut remainder, mut offset) = ([0; MAX_AXES], from, 0isize);
+        let (mut index, mut quotient, mut offset) = ([0; MAX_AXES], from, 0isize);
         for axis in (0..self.count).rev() {
-            index[axis] = remainder % self.size[axis];
-            remainder /= self.size[axis];
+            index[axis] = quotient % self.size[axis];
+            quotient /= self.size[axis];
             offset = offset.wrapping_add((index[axis] as isize).wrapping_mul(self.stride[axis][operand]));
         }
         for to in to {

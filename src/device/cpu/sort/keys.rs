@@ -39,11 +39,11 @@ macro_rules! integer_items {
                 let lowest = counts.len() as Self - 1;
                 let highest = items.first().map_or(0, |item| item & !lowest);
                 items.iter().for_each(|item| counts[(item & lowest) as usize] += 1);
-                let mut remainder = items;
+                let mut tail = items;
                 for (lowest, &count) in counts.iter().enumerate() {
-                    let (same, others) = remainder.split_at_mut(count as usize);
+                    let (same, others) = tail.split_at_mut(count as usize);
                     same.fill(highest | lowest as Self);
-                    remainder = others;
+                    tail = others;
                 }
             }
         }

@@ -41,7 +41,7 @@ impl<K: SortKey> Loop for PartialSelect<'_, K> {
     #[inline(always)]
     fn run(self) {
         let PartialSelect { keys, keep, minima, found } = self;
-        let (chunks, remainder) = keys.as_chunks::<CHUNK_KEYS>();
+        let (chunks, tail) = keys.as_chunks::<CHUNK_KEYS>();
         minima.clear();
         minima.extend(chunks.iter().map(|chunk| chunk.iter().fold(K::HIGHEST, |least, &key| least.min(key))));
         let limit = *minima.select_nth_unstable(keep - 1).1;
@@ -60,6 +60,6 @@ impl<K: SortKey> Loop for PartialSelect<'_, K> {
                 scan(chunk, start);
             }
         }
-        scan(remainder, keys.len() - remainder.len());
+        scan(tail, keys.len() - tail.len());
     }
 }

@@ -66,8 +66,8 @@ impl CudaBlock {
     /// A block of memory of another owner.
     ///
     /// # Safety
-    /// As [`Device::from_external`](crate::device::Device::from_external).
-    pub(in crate::device::cuda) unsafe fn from_external(
+    /// As [`Device::external_block`](crate::device::Device::external_block).
+    pub(in crate::device::cuda) unsafe fn external_block(
         stream: &Arc<Stream>,
         address: *mut u8,
         nbytes: usize,
