@@ -19,14 +19,14 @@ fn setting(name: &str, otherwise: usize) -> usize {
 }
 
 /// The least seconds of one run, of several rounds of several runs.
-fn seconds(card: &Cuda, runs: usize, mut run: impl FnMut() -> Result<()>) -> Result<f64> {
+fn seconds(gpu: &Cuda, runs: usize, mut run: impl FnMut() -> Result<()>) -> Result<f64> {
     run()?;
     let mut least = f64::INFINITY;
     for _ in 0..7 {
-        card.synchronize()?;
+        gpu.synchronize()?;
         let start = Instant::now();
         (0..runs).try_for_each(|_| run())?;
-        card.synchronize()?;
+        gpu.synchronize()?;
         least = least.min(start.elapsed().as_secs_f64() / runs as f64);
     }
     Ok(least)
@@ -43,8 +43,8 @@ struct Row {
 }
 
 fn main() -> Result<()> {
-    let card = match Cuda::new(0) {
-        Ok(card) => card,
+    let gpu = match Cuda::new(0) {
+        Ok(gpu) => gpu,
         Err(missing) => {
             assert!(std::env::var_os("RANKFORM_REQUIRE_CUDA").is_none(), "{missing}");
             println!("skipped: {missing}");
@@ -61,8 +61,8 @@ fn main() -> Result<()> {
                 .and_then(|(case, seconds)| Some((case.to_string(), seconds.trim().parse().ok()?)))
         })
         .collect();
-    let mut rows = bandwidth(&card)?;
-    rows.extend(products(&card)?);
+    let mut rows = bandwidth(&gpu)?;
+    rows.extend(products(&gpu)?);
     println!("| case | time | rate | beside | of it | torch | torch ÷ ours |\n|---|---|---|---|---|---|---|");
     for Row { case, seconds, limit, amount, unit } in &rows {
         let micro = |seconds: f64| format!("{:.1} µs", seconds * 1e6);
@@ -82,15 +82,15 @@ fn main() -> Result<()> {
             amount / seconds
         );
     }
-    calls(&card, &torch)
+    calls(&gpu, &torch)
 }
 
 /// Memory-bound operators, compared with a copy of as many bytes.
-fn bandwidth(card: &Cuda) -> Result<Vec<Row>> {
+fn bandwidth(gpu: &Cuda) -> Result<Vec<Row>> {
     let numel = setting("RANKFORM_BENCH_MIB", 512) << 18;
     let (lines, along) = ((numel / 4096).max(1), 4096);
     let of = |scale: f32| -> Result<Tensor<f32, 2, Cuda>> {
-        Tensor::<f32, 2, Cuda>::random_uniform([lines, along], 0.0..1.0, 7, card)?.mul(scale)
+        Tensor::<f32, 2, Cuda>::random_uniform([lines, along], 0.0..1.0, 7, gpu)?.mul(scale)
     };
     let (x, y, z) = (of(1.0)?, of(0.5)?, of(0.25)?);
     let (xh, yh) = (x.cast::<Bf16>()?, y.cast::<Bf16>()?);
@@ -98,13 +98,13 @@ fn bandwidth(card: &Cuda) -> Result<Vec<Row>> {
     let runs = 10;
     // From a device of run-time kind the bytes go by the driver's own copy.
     let any: Tensor<f32, 2, AnyDevice> = x.copy()?.into_any()?;
-    let copy = seconds(card, runs, || any.to(card).map(drop))?;
+    let copy = seconds(gpu, runs, || any.to(gpu).map(drop))?;
     drop(any);
     // A copy moves the bytes twice.
     let rate = 2.0 * bytes / copy;
     let mut rows = Vec::new();
     let mut row = |case: &str, moved: f64, run: &mut dyn FnMut() -> Result<()>| -> Result<()> {
-        let seconds = seconds(card, runs, run)?;
+        let seconds = seconds(gpu, runs, run)?;
         rows.push(Row {
             case: case.into(),
             seconds,
@@ -131,19 +131,19 @@ fn bandwidth(card: &Cuda) -> Result<Vec<Row>> {
 }
 
 /// Products of matrices, compared with cuBLAS called directly.
-fn products(card: &Cuda) -> Result<Vec<Row>> {
+fn products(gpu: &Cuda) -> Result<Vec<Row>> {
     let side = setting("RANKFORM_BENCH_MATRIX", 8192);
-    let x = Tensor::<f32, 2, Cuda>::random_uniform([side, side], 0.0..1.0, 1, card)?;
+    let x = Tensor::<f32, 2, Cuda>::random_uniform([side, side], 0.0..1.0, 1, gpu)?;
     let xh = x.cast::<Bf16>()?;
     let operations = 2.0 * (side as f64).powi(3) / 1e12;
     let mut rows = Vec::new();
     macro_rules! product {
         ($case:literal, $x:expr, $kind:ident) => {{
-            let ours = seconds(card, 5, || $x.matmul(&$x).map(drop))?;
+            let ours = seconds(gpu, 5, || $x.matmul(&$x).map(drop))?;
             let out = $x.copy()?;
-            card.synchronize()?;
+            gpu.synchronize()?;
             let direct = direct(
-                card,
+                gpu,
                 $x.raw_ptr().cast(),
                 out.raw_ptr().cast_mut().cast(),
                 side,
@@ -165,7 +165,7 @@ fn products(card: &Cuda) -> Result<Vec<Row>> {
 
 /// The square of a matrix by cuBLAS on a stream of the driver's; none without the library.
 fn direct(
-    card: &Cuda,
+    gpu: &Cuda,
     x: *const c_void,
     out: *mut c_void,
     side: usize,
@@ -203,24 +203,24 @@ fn direct(
             }
             least = least.min(start.elapsed().as_secs_f64() / 5.0);
         }
-        card.synchronize()?;
+        gpu.synchronize()?;
         Ok(Some(least))
     }
 }
 
 /// The host's cost of calls: queueing, allocating, replaying.
-fn calls(card: &Cuda, torch: &BTreeMap<String, f64>) -> Result<()> {
-    let x = Tensor::full([64], 1.0f32, card)?;
+fn calls(gpu: &Cuda, torch: &BTreeMap<String, f64>) -> Result<()> {
+    let x = Tensor::full([64], 1.0f32, gpu)?;
     let count = setting("RANKFORM_BENCH_CALLS", 2000);
     let queueing = |run: &mut dyn FnMut() -> Result<()>| -> Result<f64> {
         let mut least = f64::INFINITY;
         for _ in 0..7 {
-            card.synchronize()?;
+            gpu.synchronize()?;
             let start = Instant::now();
             (0..count).try_for_each(|_| run())?;
             least = least.min(start.elapsed().as_secs_f64() / count as f64);
         }
-        card.synchronize()?;
+        gpu.synchronize()?;
         Ok(least)
     };
     println!("\n| call | host | torch | torch ÷ ours |\n|---|---|---|---|");
@@ -236,9 +236,9 @@ fn calls(card: &Cuda, torch: &BTreeMap<String, f64>) -> Result<()> {
     row("launch and result", queueing(&mut || x.abs().map(drop))?);
     row(
         "allocate and free",
-        queueing(&mut || Tensor::<u8, 1, Cuda>::empty([1 << 16], card)?.mutable_data().map(drop))?,
+        queueing(&mut || Tensor::<u8, 1, Cuda>::empty([1 << 16], gpu)?.mutable_data().map(drop))?,
     );
-    let graph = card.capture(|| {
+    let graph = gpu.capture(|| {
         let mut y = x.abs()?;
         for _ in 0..19 {
             y = y.abs()?;

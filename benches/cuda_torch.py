@@ -6,7 +6,7 @@ import time
 import torch
 
 if not torch.cuda.is_available():
-    sys.exit("no card")
+    sys.exit("no GPU")
 numel = int(os.environ.get("RANKFORM_BENCH_MIB", 512)) << 18
 side = int(os.environ.get("RANKFORM_BENCH_MATRIX", 8192))
 x, y, z = (torch.rand(max(numel // 4096, 1), 4096, device="cuda") for _ in range(3))

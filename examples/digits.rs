@@ -3,7 +3,7 @@
 //! `cargo run --release --example digits` reads 1 797 images of 8 × 8, learns from the first 1 437 and
 //! classifies the last 360 by the nearest image, by the three nearest, by the nearest mean of a class, and by
 //! a layer that is trained. Every step is a typed tensor expression: the ranks of images, distances and votes
-//! are checked when this compiles. `-- --device cuda:0` computes on a graphics card (with `--features cuda`).
+//! are checked when this compiles. `-- --device cuda:0` computes on a GPU (with `--features cuda`).
 
 use rankform::AnyDevice;
 use rankform::io::npy;

@@ -102,7 +102,7 @@
 //! | `cuda` | NVIDIA GPUs |
 #![deny(missing_docs)]
 /// Calls a function through a pointer. rustc's inliner for generic code visits all code below each function
-/// and stops at the pointer; LLVM sees a direct call (`DESIGN.md`, "What a user's build costs").
+/// and stops at the pointer; LLVM sees a direct call (`docs/decisions/0094-calls-through-pointers.md`).
 macro_rules! by_pointer {
     (@any $argument:expr) => { _ };
     ($function:expr, $($argument:expr),+) => {

@@ -19,7 +19,7 @@ pub enum Location {
     /// On the host.
     Host,
     /// On a GPU.
-    Card,
+    Gpu,
 }
 
 /// The storage layout of a tensor.
@@ -46,8 +46,8 @@ pub enum StorageLayout {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct TensorType {
-    place: Location,
-    arrangement: StorageLayout,
+    location: Location,
+    storage_layout: StorageLayout,
     dtype: DType,
 }
 
@@ -73,40 +73,40 @@ thread_local! {
 impl TensorType {
     /// `FloatTensor`.
     const FLOAT: TensorType =
-        TensorType { place: Location::Host, arrangement: StorageLayout::Strided, dtype: DType::F32 };
+        TensorType { location: Location::Host, storage_layout: StorageLayout::Strided, dtype: DType::F32 };
 
     /// The type of a location, a layout and an element.
     ///
     /// # Errors
     /// [`Error::Value`] for an element that the registry does not contain, and for sparse booleans.
-    pub fn new(place: Location, arrangement: StorageLayout, dtype: DType) -> Result<TensorType> {
+    pub fn new(location: Location, storage_layout: StorageLayout, dtype: DType) -> Result<TensorType> {
         let is_there =
-            ELEMENTS.contains(&dtype) && (arrangement, dtype) != (StorageLayout::Sparse, DType::Bool);
+            ELEMENTS.contains(&dtype) && (storage_layout, dtype) != (StorageLayout::Sparse, DType::Bool);
         let none = || Error::Value {
             op: "TensorType",
-            what: text(format_args!("no {arrangement:?} tensor type of {dtype} on {place:?}")),
+            what: text(format_args!("no {storage_layout:?} tensor type of {dtype} on {location:?}")),
         };
-        if is_there { Ok(TensorType { place, arrangement, dtype }) } else { Err(none()) }
+        if is_there { Ok(TensorType { location, storage_layout, dtype }) } else { Err(none()) }
     }
 
     /// All of them.
     pub fn all() -> impl Iterator<Item = TensorType> {
-        let places = [Location::Host, Location::Card].into_iter();
-        let backends = places.flat_map(|place| {
-            [StorageLayout::Strided, StorageLayout::Sparse].map(|arrangement| (place, arrangement))
+        let locations = [Location::Host, Location::Gpu].into_iter();
+        let backends = locations.flat_map(|location| {
+            [StorageLayout::Strided, StorageLayout::Sparse].map(|storage_layout| (location, storage_layout))
         });
-        backends.flat_map(|(place, arrangement)| {
-            ELEMENTS.into_iter().filter_map(move |dtype| Self::new(place, arrangement, dtype).ok())
+        backends.flat_map(|(location, storage_layout)| {
+            ELEMENTS.into_iter().filter_map(move |dtype| Self::new(location, storage_layout, dtype).ok())
         })
     }
 
     /// The memory of the elements.
-    pub fn place(self) -> Location {
-        self.place
+    pub fn location(self) -> Location {
+        self.location
     }
     /// The storage layout.
-    pub fn arrangement(self) -> StorageLayout {
-        self.arrangement
+    pub fn storage_layout(self) -> StorageLayout {
+        self.storage_layout
     }
     /// The element type.
     pub fn dtype(self) -> DType {
@@ -115,11 +115,11 @@ impl TensorType {
 
     /// The type of tensors of element `T` on `D`, if the registry contains one.
     pub fn of<T: Element, D: Device>() -> Option<TensorType> {
-        Self::new(place_of::<D>()?, StorageLayout::Strided, T::DTYPE).ok()
+        Self::new(location_of::<D>()?, StorageLayout::Strided, T::DTYPE).ok()
     }
     /// The type of sparse tensors of element `T` on `D`, if the registry contains one.
     pub fn of_sparse<T: Element, D: Device>() -> Option<TensorType> {
-        Self::new(place_of::<D>()?, StorageLayout::Sparse, T::DTYPE).ok()
+        Self::new(location_of::<D>()?, StorageLayout::Sparse, T::DTYPE).ok()
     }
 
     /// Whether a tensor is of this type: PyTorch's `isinstance`.
@@ -150,7 +150,7 @@ impl TensorType {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn set_default(self) -> Result<DefaultTensorTypeGuard> {
-        if self.arrangement == StorageLayout::Sparse || self.dtype.is_discrete() {
+        if self.storage_layout == StorageLayout::Sparse || self.dtype.is_discrete() {
             return Err(Error::Value {
                 op: "set_default",
                 what: text(format_args!("{self} has no strided floats")),
@@ -165,19 +165,19 @@ impl TensorType {
     /// [`Error::Type`] for a sparse type; [`Error::Unsupported`] for a type of a GPU without the feature
     /// `cuda`, or with the reason why no GPU is available; those of [`DynTensor::zeros`].
     pub fn zeros(self, size: &[usize]) -> Result<DynTensor> {
-        if self.arrangement == StorageLayout::Sparse {
+        if self.storage_layout == StorageLayout::Sparse {
             return Err(Error::Type {
                 op: "zeros",
                 expected: "a strided tensor type".into(),
                 found: text(format_args!("{self}")),
             });
         }
-        match self.place {
+        match self.location {
             Location::Host => DynTensor::zeros(self.dtype, size, &Cpu),
             #[cfg(feature = "cuda")]
-            Location::Card => DynTensor::zeros(self.dtype, size, &crate::device::Cuda::new(0)?),
+            Location::Gpu => DynTensor::zeros(self.dtype, size, &crate::device::Cuda::new(0)?),
             #[cfg(not(feature = "cuda"))]
-            Location::Card => {
+            Location::Gpu => {
                 Err(Error::Unsupported { op: "zeros", device: "rankform without the feature `cuda`" })
             }
         }
@@ -198,11 +198,11 @@ impl Drop for DefaultTensorTypeGuard {
     }
 }
 
-fn place_of<D: Device>() -> Option<Location> {
+fn location_of<D: Device>() -> Option<Location> {
     let of = std::any::TypeId::of::<D>();
     #[cfg(feature = "cuda")]
     if of == std::any::TypeId::of::<crate::device::Cuda>() {
-        return Some(Location::Card);
+        return Some(Location::Gpu);
     }
     (of == std::any::TypeId::of::<Cpu>()).then_some(Location::Host)
 }
@@ -226,7 +226,7 @@ impl HasTensorType for DynTensor {
     fn tensor_type(&self) -> Option<TensorType> {
         #[cfg(feature = "cuda")]
         if self.is_on::<crate::device::Cuda>() {
-            return TensorType::new(Location::Card, StorageLayout::Strided, self.dtype()).ok();
+            return TensorType::new(Location::Gpu, StorageLayout::Strided, self.dtype()).ok();
         }
         self.is_on::<Cpu>()
             .then(|| TensorType::new(Location::Host, StorageLayout::Strided, self.dtype()).ok())?
@@ -236,9 +236,9 @@ impl HasTensorType for DynTensor {
 /// The name: `FloatTensor`, `cuda.sparse.DoubleTensor`.
 impl fmt::Display for TensorType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = if self.place == Location::Card { "cuda." } else { "" };
-        let layout = if self.arrangement == StorageLayout::Sparse { "sparse." } else { "" };
-        write!(f, "{place}{layout}{}Tensor", self.dtype.scalar_name())
+        let location = if self.location == Location::Gpu { "cuda." } else { "" };
+        let layout = if self.storage_layout == StorageLayout::Sparse { "sparse." } else { "" };
+        write!(f, "{location}{layout}{}Tensor", self.dtype.scalar_name())
     }
 }
 

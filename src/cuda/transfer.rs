@@ -100,7 +100,7 @@ impl<T: Element, const RANK: usize> Tensor<T, RANK, Cpu> {
     /// ```
     pub fn upload(self, gpu: &Cuda) -> Result<(Tensor<T, RANK, Cuda>, Pending<Self>)> {
         self.view().ensure_allocated("upload")?;
-        dense("upload", &self)?;
+        ensure_contiguous("upload", &self)?;
         let mut copy = Tensor::<T, RANK, Cuda>::uninit("upload", Layout::row_major(self.size()), gpu)?;
         let to = copy.try_view_mut("upload")?.raw_ptr().cast();
         // SAFETY: (1) new memory for exactly these elements; (2) `Pending` holds the host tensor, which is
@@ -131,7 +131,7 @@ impl<T: Element, const RANK: usize> Tensor<T, RANK, Cuda> {
         if !self.layout().is_contiguous() {
             return self.to_contiguous()?.download(into);
         }
-        dense("download", &into)?;
+        ensure_contiguous("download", &into)?;
         let nbytes = into.nbytes();
         let to = into.try_view_mut("download")?.raw_ptr().cast();
         // SAFETY: (1) the elements are contiguous, and `into` has as many; (2) `Pending` holds `into` alone.
@@ -141,7 +141,7 @@ impl<T: Element, const RANK: usize> Tensor<T, RANK, Cuda> {
 }
 
 /// [`Error::NeedsCopy`] unless the elements are contiguous.
-fn dense<T, const RANK: usize>(op: &'static str, x: &Tensor<T, RANK, Cpu>) -> Result<()> {
+fn ensure_contiguous<T, const RANK: usize>(op: &'static str, x: &Tensor<T, RANK, Cpu>) -> Result<()> {
     if x.layout().is_contiguous() {
         return Ok(());
     }

@@ -1,14 +1,12 @@
 //! A device whose kind is chosen at run time, as by `--device cuda:0`.
-// Imports: `error`, `element`, `kernel`.
+// Imports: `error`, `element`.
 
 #[cfg(feature = "cuda")]
 use super::Cuda;
-use super::{Cpu, Deleter, Device, Init, Inputs, OperandRef, Reduction};
-use crate::element::{Comparable, Element, Number};
+use super::{Cpu, Deleter, Device, Init};
+use crate::element::Number;
 use crate::error::{Error, Result, text};
-use crate::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};
 use std::fmt;
-use std::mem::MaybeUninit;
 use std::str::FromStr;
 
 /// Evaluates a call on the device, whichever kind it is.
@@ -17,7 +15,7 @@ macro_rules! on {
         match $any {
             AnyDevice::Host($device) => $call,
             #[cfg(feature = "cuda")]
-            AnyDevice::Card($device) => $call,
+            AnyDevice::Gpu($device) => $call,
         }
     };
 }
@@ -40,7 +38,7 @@ pub enum AnyDevice {
     Host(Cpu),
     /// A GPU.
     #[cfg(feature = "cuda")]
-    Card(Cuda),
+    Gpu(Cuda),
 }
 
 /// Memory of an [`AnyDevice`].
@@ -49,7 +47,7 @@ pub enum AnyBlock {
     Host(<Cpu as Device>::Block),
     /// Memory of a GPU.
     #[cfg(feature = "cuda")]
-    Card(<Cuda as Device>::Block),
+    Gpu(<Cuda as Device>::Block),
 }
 
 impl From<Cpu> for AnyDevice {
@@ -61,7 +59,7 @@ impl From<Cpu> for AnyDevice {
 #[cfg(feature = "cuda")]
 impl From<Cuda> for AnyDevice {
     fn from(device: Cuda) -> AnyDevice {
-        AnyDevice::Card(device)
+        AnyDevice::Gpu(device)
     }
 }
 
@@ -99,7 +97,7 @@ macro_rules! one_of_any {
 }
 one_of_any!(Cpu, Host, false);
 #[cfg(feature = "cuda")]
-one_of_any!(Cuda, Card, true);
+one_of_any!(Cuda, Gpu, true);
 
 impl FromStr for AnyDevice {
     type Err = Error;
@@ -115,7 +113,7 @@ impl FromStr for AnyDevice {
         match kind {
             "cpu" if ordinal == 0 => Ok(AnyDevice::Host(Cpu)),
             #[cfg(feature = "cuda")]
-            "cuda" => Cuda::new(ordinal).map(AnyDevice::Card),
+            "cuda" => Cuda::new(ordinal).map(AnyDevice::Gpu),
             #[cfg(not(feature = "cuda"))]
             "cuda" => Err(Error::Value {
                 op: "device",
@@ -140,7 +138,7 @@ unsafe impl Device for AnyDevice {
         match self {
             AnyDevice::Host(device) => device.allocate(nbytes, fresh).map(AnyBlock::Host),
             #[cfg(feature = "cuda")]
-            AnyDevice::Card(device) => device.allocate(nbytes, fresh).map(AnyBlock::Card),
+            AnyDevice::Gpu(device) => device.allocate(nbytes, fresh).map(AnyBlock::Gpu),
         }
     }
 
@@ -150,7 +148,7 @@ unsafe impl Device for AnyDevice {
             match self {
                 AnyDevice::Host(device) => device.external_block(address, nbytes, free).map(AnyBlock::Host),
                 #[cfg(feature = "cuda")]
-                AnyDevice::Card(device) => device.external_block(address, nbytes, free).map(AnyBlock::Card),
+                AnyDevice::Gpu(device) => device.external_block(address, nbytes, free).map(AnyBlock::Gpu),
             }
         }
     }
@@ -159,18 +157,8 @@ unsafe impl Device for AnyDevice {
         match block {
             AnyBlock::Host(block) => Cpu::address(block),
             #[cfg(feature = "cuda")]
-            AnyBlock::Card(block) => Cuda::address(block),
+            AnyBlock::Gpu(block) => Cuda::address(block),
         }
-    }
-
-    unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
-        // SAFETY: the caller's promise.
-        on!(self, |device| unsafe { device.write(to, bytes) })
-    }
-
-    unsafe fn read(&self, from: *const u8, bytes: &mut [MaybeUninit<u8>]) -> Result<()> {
-        // SAFETY: the caller's promise.
-        on!(self, |device| unsafe { device.read(from, bytes) })
     }
 
     unsafe fn copy_from<E: Device>(
@@ -181,181 +169,22 @@ unsafe impl Device for AnyDevice {
         nbytes: usize,
     ) -> Result<bool> {
         match (from as &dyn std::any::Any).downcast_ref::<AnyDevice>() {
-            // SAFETY: the caller's promise.
-            Some(from) => {
-                on!(self, |device| on!(from, |from| unsafe { device.copy_from(to, from, address, nbytes) }))
-            }
+            Some(from) => on!(self, |device| on!(from, |from| {
+                // SAFETY: the caller's promise.
+                unsafe { device.copy_from(to, from, address, nbytes) }
+            })),
             // SAFETY: the caller's promise.
             None => on!(self, |device| unsafe { device.copy_from(to, from, address, nbytes) }),
         }
     }
 
-    unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()> {
-        // SAFETY: the caller's promise.
-        on!(self, |device| unsafe { device.copy(sizes, to, from) })
-    }
-
-    unsafe fn map<P: Program>(
-        &self,
-        program: &P,
-        sizes: &[usize],
-        row: usize,
-        outputs: &[OperandRef<'_>],
-        inputs: Inputs<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        on!(self, |device| unsafe { device.map(program, sizes, row, outputs, inputs) })
-    }
-
-    unsafe fn map_apart<P: Program>(
-        &self,
-        program: &P,
-        sizes: &[usize],
-        row: usize,
-        outputs: &[OperandRef<'_>],
-        inputs: Inputs<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        on!(self, |device| unsafe { device.map_apart(program, sizes, row, outputs, inputs) })
-    }
-
-    unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
-        &self,
-        body: &B,
-        reducer: R,
-        axes: Reduction<'_>,
-        output: OperandRef<'_>,
-        inputs: Inputs<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        on!(self, |device| unsafe { device.reduce(body, reducer, axes, output, inputs) })
-    }
-
-    unsafe fn map_by_name<P: Program>(
-        &self,
-        program: &P,
-        sizes: &[usize],
-        outputs: &[OperandRef<'_>],
-        inputs: Inputs<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        on!(self, |device| unsafe { device.map_by_name(program, sizes, outputs, inputs) })
-    }
-
-    unsafe fn reduce_by_name<B: Body, R: Reducer<B::Out>>(
-        &self,
-        body: &B,
-        reducer: R,
-        axes: Reduction<'_>,
-        output: OperandRef<'_>,
-        inputs: Inputs<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        on!(self, |device| unsafe { device.reduce_by_name(body, reducer, axes, output, inputs) })
-    }
-
-    unsafe fn contract<T: Number, L: Number, R: Number>(
-        &self,
-        plan: ContractPlan<'_>,
-        output: OperandRef<'_>,
-        left: OperandRef<'_>,
-        right: OperandRef<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        on!(self, |device| unsafe { device.contract::<T, L, R>(plan, output, left, right) })
+    crate::delegate_device! {
+        on: write read copy map map_apart map_by_name reduce reduce_by_name contract pack unpack
+            contract_packed scan gather scatter compact sort
     }
 
     fn packed_nbytes<T: Number, R: Number>(&self, size: [usize; 2]) -> Option<usize> {
         on!(self, |device| device.packed_nbytes::<T, R>(size))
-    }
-
-    unsafe fn pack<T: Number, R: Number>(
-        &self,
-        size: [usize; 2],
-        to: *mut u8,
-        matrix: OperandRef<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        on!(self, |device| unsafe { device.pack::<T, R>(size, to, matrix) })
-    }
-
-    unsafe fn unpack<T: Number, R: Number>(
-        &self,
-        size: [usize; 2],
-        to: *mut u8,
-        packed: *const u8,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        on!(self, |device| unsafe { device.unpack::<T, R>(size, to, packed) })
-    }
-
-    unsafe fn contract_packed<T: Number, R: Number>(
-        &self,
-        plan: ContractPlan<'_>,
-        output: OperandRef<'_>,
-        left: OperandRef<'_>,
-        packed: *const u8,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        on!(self, |device| unsafe { device.contract_packed::<T, R>(plan, output, left, packed) })
-    }
-
-    unsafe fn scan<B: Body, R: Reducer<B::Out>>(
-        &self,
-        body: &B,
-        reducer: R,
-        plan: ScanPlan<'_>,
-        output: OperandRef<'_>,
-        inputs: Inputs<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        on!(self, |device| unsafe { device.scan(body, reducer, plan, output, inputs) })
-    }
-
-    unsafe fn gather(
-        &self,
-        plan: GatherPlan<'_>,
-        to: OperandRef<'_>,
-        cells: OperandRef<'_>,
-        index: OperandRef<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        on!(self, |device| unsafe { device.gather(plan, to, cells, index) })
-    }
-
-    unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
-        &self,
-        operator: F,
-        plan: GatherPlan<'_>,
-        cells: OperandRef<'_>,
-        from: OperandRef<'_>,
-        index: OperandRef<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        on!(self, |device| unsafe { device.scatter::<T, F>(operator, plan, cells, from, index) })
-    }
-
-    unsafe fn compact(
-        &self,
-        sizes: &[usize],
-        count: usize,
-        to: OperandRef<'_>,
-        from: OperandRef<'_>,
-        mask: OperandRef<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        on!(self, |device| unsafe { device.compact(sizes, count, to, from, mask) })
-    }
-
-    unsafe fn sort<T: Comparable>(
-        &self,
-        plan: SortPlan<'_>,
-        values: Option<OperandRef<'_>>,
-        positions: Option<OperandRef<'_>>,
-        from: OperandRef<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        on!(self, |device| unsafe { device.sort::<T>(plan, values, positions, from) })
     }
 
     fn synchronize(&self) -> Result<()> {

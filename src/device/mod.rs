@@ -7,17 +7,22 @@
 //! | NVIDIA's GPUs | `cuda/`, with the feature `cuda` |
 //! | CPU or GPU, chosen at run time | `any.rs` |
 //! | shapes without data, kernels as text | `meta.rs` |
+//! | every mechanism as a plain loop, for a user's device | `reference.rs` |
+//! | mechanisms by calls of another device | `delegate.rs` |
 //!
 //! **Adding a device** takes one folder (or one file: `examples/08_new_device.rs`) with one `unsafe impl
-//! Device`. Operands arrive as addresses and strides, without their ranks, so an engine is compiled once for
-//! all ranks.
+//! Device`. A device whose memory the host can address begins with its memory alone:
+//! [`reference_engine!`](crate::reference_engine) supplies the mechanisms. Operands arrive as addresses and
+//! strides, without their ranks, so an engine is compiled once for all ranks.
 // Imports: `error`, `element`, `kernel`.
 
 mod any;
 mod cpu;
 #[cfg(feature = "cuda")]
 mod cuda;
+mod delegate;
 mod meta;
+mod reference;
 
 pub use any::{AnyBlock, AnyDevice, AnyDeviceKind};
 #[cfg(feature = "dynamic")]
@@ -32,6 +37,7 @@ pub use cuda::{Cuda, CudaBlock, CudaGraph, CudaStatistics};
 #[cfg(feature = "cuda")]
 pub(crate) use cuda::{QueuedCopy, UserKernel, c_name};
 pub use meta::Meta;
+pub use reference::{HostAddressable, ReferenceEngine};
 
 use crate::element::{Comparable, Element, Number};
 use crate::error::{Error, Result, text};
@@ -42,8 +48,8 @@ use std::ptr::NonNull;
 /// The largest number of loads and outputs of one kernel together.
 pub const MAX_OPERANDS: usize = 24;
 
-/// The largest number of axes of one reduction.
-pub const MAX_REDUCED: usize = 12;
+/// The largest number of axes of one iteration space.
+pub const MAX_AXES: usize = 12;
 
 /// The initial content of allocated memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,4 +1,5 @@
-//! The fast path of small tensors: all operands are contiguous and have one size.
+//! The path of contiguous operands of one size, whatever the number of elements. Its overhead is small enough
+//! for small tensors.
 // Imports: `error`, `dim`, `kernel`, `device`, `tensor`.
 
 use super::operand::{Expr, Leaves};
@@ -8,22 +9,21 @@ use crate::error::Result;
 use crate::kernel::{Body, Program};
 use crate::tensor::Leaf;
 
-/// The number of operands that most kernels do not exceed. A small tensor does not pay for the arrays of a
-/// large program.
-pub(super) const FEW_OPERANDS: usize = 4;
+/// The number of operands that most programs do not exceed. The arrays of a larger program would cost too
+/// much time for a small tensor.
+pub(super) const CONTIGUOUS_OPERANDS: usize = 4;
 
-/// The operands of a small kernel, as long as they are different, row-major and of one size. The device then
-/// sees one axis: no sizes are joined, broadcast or iterated. If an operand does not qualify, `eval.rs`
-/// gathers the operands again and reports the reason.
+/// The operands of a program with few operands, as long as they are different, row-major and of one size. The
+/// device then sees one axis: no sizes are joined, broadcast or iterated. If an operand does not qualify,
+/// `eval.rs` gathers the operands again and reports the reason.
 ///
-/// All functions are inlined. The fast path is then a few comparisons, which a tensor of a few elements can
-/// afford.
+/// All functions are inlined. The path is then a few comparisons, which a tensor of a few elements can afford.
 pub(super) struct ContiguousOperands<'a, const RANK: usize, D: Device> {
     device: &'a D,
     /// The size of the first operand.
     pub(super) size: Option<Dim<RANK>>,
     pub(super) fits: bool,
-    slots: [OperandRef<'static>; FEW_OPERANDS],
+    slots: [OperandRef<'static>; CONTIGUOUS_OPERANDS],
     loads: usize,
 }
 
@@ -50,13 +50,13 @@ impl<'a, const RANK: usize, D: Device> ContiguousOperands<'a, RANK, D> {
     #[inline(always)]
     pub(super) fn new(device: &'a D) -> Self {
         let none = OperandRef { address: std::ptr::null_mut(), stride: UNIT_STRIDE, element: 0 };
-        ContiguousOperands { device, size: None, fits: true, slots: [none; FEW_OPERANDS], loads: 0 }
+        ContiguousOperands { device, size: None, fits: true, slots: [none; CONTIGUOUS_OPERANDS], loads: 0 }
     }
 
     #[inline(always)]
     pub(super) fn add_expr<E: Expr<RANK, D>>(&mut self, expr: &E) {
         // One place is reserved for the operand that is updated in place.
-        if const { E::Body::LOADS < FEW_OPERANDS && !E::Body::BY_ROWS } {
+        if const { E::Body::LOADS < CONTIGUOUS_OPERANDS && !E::Body::BY_ROWS } {
             expr.leaves(self);
         } else {
             self.fits = false;

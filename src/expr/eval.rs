@@ -1,7 +1,7 @@
 //! Runs an expression in one pass: joins the sizes, allocates the result, calls the device.
 // Imports: `error`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
-use super::contiguous::{ContiguousOperands, FEW_OPERANDS};
+use super::contiguous::{CONTIGUOUS_OPERANDS, ContiguousOperands};
 use super::gathered::{Gathered, gather, row_axes};
 use super::operand::{Expr, Leaves};
 use crate::device::{Device, MAX_OPERANDS};
@@ -46,8 +46,8 @@ where
         return Ok(out);
     }
     let eval: fn(_, _, _) -> _ = const {
-        if E::Body::LOADS <= FEW_OPERANDS {
-            eval_gathered::<T, RANK, D, E, FEW_OPERANDS>
+        if E::Body::LOADS <= CONTIGUOUS_OPERANDS {
+            eval_gathered::<T, RANK, D, E, CONTIGUOUS_OPERANDS>
         } else {
             eval_gathered::<T, RANK, D, E, MAX_OPERANDS>
         }
@@ -89,8 +89,8 @@ where
     contiguous.add_expr(expr);
     let layout = match contiguous.size {
         Some(size) if contiguous.fits => Layout::row_major(size),
-        _ if const { E::Body::LOADS <= FEW_OPERANDS } => {
-            gather::<RANK, D, E, FEW_OPERANDS>(op, expr, device).layout()?
+        _ if const { E::Body::LOADS <= CONTIGUOUS_OPERANDS } => {
+            gather::<RANK, D, E, CONTIGUOUS_OPERANDS>(op, expr, device).layout()?
         }
         _ => gather::<RANK, D, E, MAX_OPERANDS>(op, expr, device).layout()?,
     };
@@ -128,8 +128,8 @@ where
         return unsafe { contiguous.map(&Store(expr.body()), &out.leaf()) };
     }
     let eval: fn(_, _, &mut _) -> _ = const {
-        if E::Body::LOADS <= FEW_OPERANDS {
-            eval_gathered_into::<T, RANK, D, E, FEW_OPERANDS>
+        if E::Body::LOADS <= CONTIGUOUS_OPERANDS {
+            eval_gathered_into::<T, RANK, D, E, CONTIGUOUS_OPERANDS>
         } else {
             eval_gathered_into::<T, RANK, D, E, MAX_OPERANDS>
         }
@@ -176,7 +176,7 @@ fn update_contiguous<F: Op<(T,), Out = T>, T: Element, const RANK: usize, D: Dev
         // SAFETY: the program loads and stores `out` alone, at the same index.
         return unsafe { contiguous.map(&program, &leaf) };
     }
-    let mut gathered = Gathered::<RANK, D, FEW_OPERANDS>::new(F::NAME, leaf.device(), 1);
+    let mut gathered = Gathered::<RANK, D, CONTIGUOUS_OPERANDS>::new(F::NAME, leaf.device(), 1);
     gathered.add(leaf);
     gathered.size()?;
     // SAFETY: as above.
@@ -222,8 +222,8 @@ where
             contiguous.map(&InPlace(Store(Call::<F, _>::new((Input::<T>(PhantomData), other.body())))), &leaf)
         };
     }
-    if const { E::Body::LOADS < FEW_OPERANDS } {
-        update_gathered_with::<F, T, U, RANK, D, E, FEW_OPERANDS>(out, *other)
+    if const { E::Body::LOADS < CONTIGUOUS_OPERANDS } {
+        update_gathered_with::<F, T, U, RANK, D, E, CONTIGUOUS_OPERANDS>(out, *other)
     } else {
         update_gathered_with::<F, T, U, RANK, D, E, MAX_OPERANDS>(out, *other)
     }

@@ -67,7 +67,7 @@
 //! | `x.mean(Last)?: Tensor<T, M, D>` | `Dim<RANK>: RemoveAxes<Last, Output = Dim<M>>` |
 //! | `x.mean_axis(axis)?: Tensor<T, M, D>` | `Dim<RANK>: RankMinusOne<Output = Dim<M>>` |
 //! | `Axis::<A>`, sizes kept | `Dim<RANK>: RemoveAxis<A>` |
-//! | any set of axes, sizes kept | `Dim<RANK>: HasAxes<AXES>`; also `AXES: Copy` for `softmax` and its kin |
+//! | any set of axes, sizes kept | `Dim<RANK>: HasAxes<AXES>`; also `AXES: Copy` for operators over axes such as `softmax` |
 //! | a line combined with rows, `bias.lift()` | `Dim<1>: LiftTo<RANK>` |
 // Imports: its own files.
 

@@ -2,7 +2,7 @@
 //! kernels is compiled once for each device, not once for each operator.
 // Imports: `error`, `element`, `device`, `tensor`.
 
-use super::contiguous::FEW_OPERANDS;
+use super::contiguous::CONTIGUOUS_OPERANDS;
 use super::gathered::{Gathered, KernelArgs};
 use super::operand::Leaves as _;
 use super::reduce::GatheredReduction;
@@ -29,7 +29,7 @@ pub(crate) unsafe fn eval_named<W: Element, D: Device>(
     device: &D,
     run: MapFn<D>,
 ) -> Result<Tensor<W, 8, D>> {
-    let mut gathered = Gathered::<8, D, FEW_OPERANDS>::new(op, device, 1);
+    let mut gathered = Gathered::<8, D, CONTIGUOUS_OPERANDS>::new(op, device, 1);
     leaves.iter().for_each(|&leaf| gathered.add(leaf));
     let size = gathered.size()?;
     // SAFETY: (1) and (2) are the caller's promises; the output is new.
@@ -48,7 +48,7 @@ pub(crate) unsafe fn reduce_named<W: Element, D: Device>(
     run: ReduceFn<D>,
 ) -> Result<Tensor<W, 8, D>> {
     let device = leaf.device();
-    let mut gathered = Gathered::<16, D, FEW_OPERANDS>::new(op, device, 1);
+    let mut gathered = Gathered::<16, D, CONTIGUOUS_OPERANDS>::new(op, device, 1);
     gathered.add(leaf);
     let reduction = GatheredReduction::from_operands(gathered, marked, size_of::<W>(), needs)?;
     // The strides are in the order of `kept` and `reduced`, and the output is new.

@@ -1,11 +1,11 @@
 //! Reduces or scans the values of an expression in one pass.
 // Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
-use super::contiguous::FEW_OPERANDS;
+use super::contiguous::CONTIGUOUS_OPERANDS;
 use super::eval::eval;
 use super::gathered::{Gathered, KernelArgs, Launch, gather, marked_last, reordered};
 use super::operand::{AxisSet, Expr, RowAxes, joint};
-use crate::device::{Device, Inputs, MAX_OPERANDS, MAX_REDUCED, OperandRef, Reduction};
+use crate::device::{Device, Inputs, MAX_AXES, MAX_OPERANDS, OperandRef, Reduction};
 use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
@@ -55,8 +55,8 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> GatheredReduction<
         let size = gathered.size()?;
         size.numel_of(op, nbytes)?;
         let reduced = marked.iter().filter(|&&marked| marked).count();
-        if reduced > MAX_REDUCED {
-            let what = text(format_args!("{reduced} axes, of which at most {MAX_REDUCED} go at once"));
+        if reduced > MAX_AXES {
+            let what = text(format_args!("{reduced} axes, of which at most {MAX_AXES} go at once"));
             return Err(Error::Value { op, what });
         }
         let is_empty = |of_marked: bool| (0..RANK).any(|axis| marked[axis] == of_marked && size.0[axis] == 0);
@@ -171,8 +171,8 @@ where
     Q: Reducer<<E::Body as Body>::Out>,
 {
     let reduce: fn(_, _, _, _) -> _ = const {
-        if E::Body::LOADS <= FEW_OPERANDS {
-            reduce_gathered::<Q, RANK, M, D, E, FEW_OPERANDS>
+        if E::Body::LOADS <= CONTIGUOUS_OPERANDS {
+            reduce_gathered::<Q, RANK, M, D, E, CONTIGUOUS_OPERANDS>
         } else {
             reduce_gathered::<Q, RANK, M, D, E, MAX_OPERANDS>
         }
@@ -209,8 +209,8 @@ where
     Q: Reducer<<E::Body as Body>::Out>,
 {
     let reduce: fn(_, _, _, _) -> _ = const {
-        if E::Body::LOADS <= FEW_OPERANDS {
-            reduce_keepdims_gathered::<Q, RANK, D, E, FEW_OPERANDS>
+        if E::Body::LOADS <= CONTIGUOUS_OPERANDS {
+            reduce_keepdims_gathered::<Q, RANK, D, E, CONTIGUOUS_OPERANDS>
         } else {
             reduce_keepdims_gathered::<Q, RANK, D, E, MAX_OPERANDS>
         }
@@ -248,8 +248,8 @@ where
     Q: Reducer<<E::Body as Body>::Out>,
 {
     let reduce: fn(_, _, _, _, _) -> _ = const {
-        if E::Body::LOADS <= FEW_OPERANDS {
-            reduce_at_gathered::<Q, RANK, M, D, E, P, FEW_OPERANDS>
+        if E::Body::LOADS <= CONTIGUOUS_OPERANDS {
+            reduce_at_gathered::<Q, RANK, M, D, E, P, CONTIGUOUS_OPERANDS>
         } else {
             reduce_at_gathered::<Q, RANK, M, D, E, P, MAX_OPERANDS>
         }
@@ -299,8 +299,8 @@ where
     Q: Reducer<<E::Body as Body>::Out>,
 {
     let scan: fn(_, _, _, _, _) -> _ = const {
-        if E::Body::LOADS <= FEW_OPERANDS {
-            scan_gathered::<Q, RANK, D, E, P, FEW_OPERANDS>
+        if E::Body::LOADS <= CONTIGUOUS_OPERANDS {
+            scan_gathered::<Q, RANK, D, E, P, CONTIGUOUS_OPERANDS>
         } else {
             scan_gathered::<Q, RANK, D, E, P, MAX_OPERANDS>
         }

@@ -37,8 +37,8 @@ impl<const RANK: usize> Layout<RANK> {
         }
     }
 
-    /// Replaces every stride of −1 by the row-major stride of its axis: the size of the next axis (at least
-    /// 1) times its stride, and 1 for the last axis. `None` when a derived stride overflows. The other
+    /// Replaces every stride of −1 by the row-major stride of its axis: the size of the next axis, at
+    /// least 1, times its stride, and 1 for the last axis. `None` when a derived stride overflows. The other
     /// strides are kept.
     pub(crate) fn derived_strides(size: Dim<RANK>, stride: Stride<RANK>) -> Option<Stride<RANK>> {
         let mut derived = stride.0;

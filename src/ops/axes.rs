@@ -1,7 +1,7 @@
 //! Checks and sizes for axes that are known at run time.
 // Imports: `error`, `dim`, `device`.
 
-use crate::device::MAX_REDUCED;
+use crate::device::MAX_AXES;
 use crate::dim::Dim;
 use crate::error::{Error, Result, text};
 
@@ -15,10 +15,10 @@ pub(super) fn check_axis<const RANK: usize>(op: &'static str, axis: usize, size:
     if axis >= RANK {
         return Err(Error::Axis { op, axis, sizes: size.0.into() });
     }
-    if RANK > MAX_REDUCED {
+    if RANK > MAX_AXES {
         return Err(Error::Value {
             op,
-            what: text(format_args!("{RANK} axes, of which devices walk at most {MAX_REDUCED}")),
+            what: text(format_args!("{RANK} axes, of which devices walk at most {MAX_AXES}")),
         });
     }
     Ok(())

@@ -101,17 +101,17 @@ fn main() {
             &[("fetch_sub(WORKER, Ordering::Release)", "fetch_sub(WORKER, Ordering::Relaxed)")],
         ),
     );
-    // A helper has not seen the job.
+    // A worker has not seen the job.
     write(
         "board_without_acquire.rs",
         &replaced(&board, &[("fetch_update(Ordering::Acquire", "fetch_update(Ordering::Relaxed")]),
     );
-    // A helper enters where the owner has begun to leave.
+    // A worker enters where the owner has begun to leave.
     write(
         "board_that_never_closes.rs",
         &replaced(&board, &[("(state & OPEN != 0)", "(state & OWNED != 0)")]),
     );
-    // The next owner begins while a helper of the last one is inside.
+    // The next owner begins while a worker of the last one is inside.
     write(
         "board_without_waiting.rs",
         &replaced(&board, &[("while slot.state.load(Ordering::Acquire) != OWNED {", "while false {")]),

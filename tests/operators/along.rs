@@ -79,7 +79,7 @@ fn rows_longer_than_a_leaf_and_outputs_past_the_caches_agree_too() -> Result<()>
     let expected = (x.lazy() - x.mean(Axis::<1>)?.insert_axis(Axis::<1>)).eval()?;
     let found = (x.lazy() - x.mean_along(Axis::<1>)).eval()?;
     if cfg!(rankform_through_cuda) {
-        // A card shares out a row in another way where it is settled than where it is reduced.
+        // A GPU shares out a row in another way where it is settled than where it is reduced.
         assert!(found.sub(&expected)?.abs()?.max(All)?.item()? < 1e-6);
     } else {
         assert_eq!(found, expected); // one tree for a row, whoever climbs it

@@ -181,7 +181,7 @@ fn shares_in_the_tail_keep_their_digits() -> Result<()> {
 #[test]
 fn rows_of_any_length_are_normalized_alone() -> Result<()> {
     let mut random = Random(43);
-    // A card takes rows of any length alike, and its simulator is slow.
+    // A GPU takes rows of any length alike, and its simulator is slow.
     let (lengths, many) = if cfg!(rankform_through_cuda) { (17, 100) } else { (1, 40_000) };
     for count in (1..=70).step_by(lengths).chain([100, 127, 129, 200, 4100]) {
         // Shared by threads around the widths of vectors, and where rows are longer than all of them.
@@ -256,7 +256,7 @@ fn settled_in_place<T: Value + Float>() -> Result<()> {
         let mut y = x.copy()?;
         apply_in_place(raised, (&mut y,), (x.sum_along(Axis::<1>), x.along(Spread, Axis::<1>)))?;
         assert_eq!(y.to_vec()?, apart, "{} in rows of {count}", T::DTYPE);
-        // A card reduces by itself, in blocks, in another order than along a row.
+        // A GPU reduces by itself, in blocks, in another order than along a row.
         if size_of::<T>() > 2 && !cfg!(rankform_through_cuda) {
             let reduced = x.reduce(Spread, Axis::<1>)?;
             let apart = (&x + x.sum_along(Axis::<1>) * reduced.insert_axis(Axis::<1>)).to_vec()?;
@@ -319,7 +319,7 @@ fn in_expressions<T: Value + Float>() -> Result<()> {
         let (sums, apart) =
             ((fused.softmax(Last) * &r).sum(Last)?, (x.softmax(Last)?.lazy() * &r).sum(Last)?);
         if cfg!(rankform_through_cuda) {
-            // A card shares out a row in another way where it is settled than where it is reduced.
+            // A GPU shares out a row in another way where it is settled than where it is reduced.
             let most = (x.softmax(Last)?.lazy() * &r).abs().sum(Last)?;
             let far = (sums.lazy() - &apart)
                 .abs()

@@ -281,7 +281,7 @@ fn long_rows_and_columns_are_summed_in_trees_that_lose_nothing_of_note() {
 #[test]
 fn the_variance_of_a_large_mean_keeps_its_digits() -> Result<()> {
     let x = Tensor::from_fn([30_000], |[i]| 1e9 + (i % 5) as f64, &Cpu)?;
-    // The CPU takes distances to the first value of a leaf, which are exact here. A card has Welford's update
+    // The CPU takes distances to the first value of a leaf, which are exact here. A GPU has Welford's update
     // alone: each of n values costs κ ulp of the variance at most, κ = mean / deviation (Chan, Golub, LeVeque
     // 1983). There a thread absorbs 8 values, and two trees of 8 levels combine.
     let kappa = 1e9 / 2f64.sqrt();
@@ -598,7 +598,7 @@ fn packed_operands_are_reduced_by_blocks_as_contiguous_ones_are() -> Result<()> 
     assert_eq!(part.sample_var(All)?.item()?, copied.sample_var(All)?.item()?);
     assert_eq!(part.argmin(All)?.item()?, copied.argmin(All)?.item()?);
     let exact = copied.cast::<f64>()?.var(All)?.item()?;
-    // A card's threads keep f32 where the CPU's leaves keep f64.
+    // A GPU's threads keep f32 where the CPU's leaves keep f64.
     let bound = if cfg!(rankform_through_cuda) { 1e-5 } else { 1e-6 };
     assert!((f64::from(part.var(All)?.item()?) / exact - 1.0).abs() < bound);
     Ok(())

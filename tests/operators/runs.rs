@@ -486,7 +486,7 @@ impl Comparable for Strokes {}
 #[test]
 fn elements_of_a_users_own_are_sorted_by_their_own_order() -> Result<()> {
     if cfg!(rankform_through_cuda) {
-        // Their conversions are the host's code: a card knows elements by their name, and refuses others.
+        // Their conversions are the host's code: a GPU knows elements by their name, and refuses others.
         let error = Tensor::from_slice(&[Strokes(3), Strokes(-3)], [2], &Cpu)?.max(All).unwrap_err();
         assert!(matches!(&error, Error::Value { op: "max", what } if what.contains("Strokes")), "{error}");
         return Ok(());

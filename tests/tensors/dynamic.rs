@@ -252,8 +252,8 @@ fn foreign_memory_with_any_strides_is_given_back_once_also_on_failure() {
 fn gaps_between_foreign_elements_are_neither_read_nor_written() {
     let mut matrix = [1_i32, 2, 3, 4, 5, 6];
     let address = matrix.as_mut_ptr().cast::<u8>();
-    // SAFETY: the first column of three rows, which nobody else touches until the tensor is gone.
     let column = || {
+        // SAFETY: the first column of three rows, which no other code uses until the tensor is gone.
         unsafe { DynTensor::from_external(DType::I32, address, &[3], Some(&[2]), &Cpu, |_, _| {}) }.unwrap()
     };
     let typed = || Tensor::<i32, 1>::try_from(column()).unwrap();

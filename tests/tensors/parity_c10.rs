@@ -3,12 +3,10 @@
 //! A test states where c10 and this crate differ.
 
 use crate::alloc;
-use rankform::device::{Deleter, Init, Inputs, OperandRef, Reduction};
-use rankform::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};
+use rankform::device::{Deleter, Init};
 use rankform::prelude::*;
-use rankform::{MetadataLock, ResizePolicy};
+use rankform::{MetadataLock, ResizePolicy, delegate_device};
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 /// The same claims on every device.
@@ -597,6 +595,13 @@ impl Sealed {
     }
 }
 
+/// Refuses a call of a mechanism, by its name.
+macro_rules! refused {
+    ($own:expr, |$device:ident| unsafe { $_device:ident.$mechanism:ident $($call:tt)* }) => {
+        Sealed::refuse(stringify!($mechanism))
+    };
+}
+
 // SAFETY: no memory is owned, no address is followed.
 unsafe impl Device for Sealed {
     type Block = ();
@@ -610,92 +615,7 @@ unsafe impl Device for Sealed {
     fn address(_: &()) -> *mut u8 {
         std::ptr::null_mut()
     }
-    unsafe fn write(&self, _: *mut u8, _: &[u8]) -> Result<()> {
-        Sealed::refuse("write")
-    }
-    unsafe fn read(&self, _: *const u8, _: &mut [MaybeUninit<u8>]) -> Result<()> {
-        Sealed::refuse("read")
-    }
-    unsafe fn copy(&self, _: &[usize], _: OperandRef<'_>, _: OperandRef<'_>) -> Result<()> {
-        Sealed::refuse("copy")
-    }
-    unsafe fn map<P: Program>(
-        &self,
-        _: &P,
-        _: &[usize],
-        _: usize,
-        _: &[OperandRef<'_>],
-        _: Inputs<'_>,
-    ) -> Result<()> {
-        Sealed::refuse("map")
-    }
-    unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
-        &self,
-        _: &B,
-        _: R,
-        _: Reduction<'_>,
-        _: OperandRef<'_>,
-        _: Inputs<'_>,
-    ) -> Result<()> {
-        Sealed::refuse("reduce")
-    }
-    unsafe fn contract<T: Number, L: Number, R: Number>(
-        &self,
-        _: ContractPlan<'_>,
-        _: OperandRef<'_>,
-        _: OperandRef<'_>,
-        _: OperandRef<'_>,
-    ) -> Result<()> {
-        Sealed::refuse("contract")
-    }
-    unsafe fn scan<B: Body, R: Reducer<B::Out>>(
-        &self,
-        _: &B,
-        _: R,
-        _: ScanPlan<'_>,
-        _: OperandRef<'_>,
-        _: Inputs<'_>,
-    ) -> Result<()> {
-        Sealed::refuse("scan")
-    }
-    unsafe fn gather(
-        &self,
-        _: GatherPlan<'_>,
-        _: OperandRef<'_>,
-        _: OperandRef<'_>,
-        _: OperandRef<'_>,
-    ) -> Result<()> {
-        Sealed::refuse("gather")
-    }
-    unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
-        &self,
-        _: F,
-        _: GatherPlan<'_>,
-        _: OperandRef<'_>,
-        _: OperandRef<'_>,
-        _: OperandRef<'_>,
-    ) -> Result<()> {
-        Sealed::refuse("scatter")
-    }
-    unsafe fn compact(
-        &self,
-        _: &[usize],
-        _: usize,
-        _: OperandRef<'_>,
-        _: OperandRef<'_>,
-        _: OperandRef<'_>,
-    ) -> Result<()> {
-        Sealed::refuse("compact")
-    }
-    unsafe fn sort<T: Comparable>(
-        &self,
-        _: SortPlan<'_>,
-        _: Option<OperandRef<'_>>,
-        _: Option<OperandRef<'_>>,
-        _: OperandRef<'_>,
-    ) -> Result<()> {
-        Sealed::refuse("sort")
-    }
+    delegate_device! { refused: write read copy map reduce contract scan gather scatter compact sort }
 }
 
 #[test]

@@ -3,10 +3,8 @@
 //! Not here because they are compile errors (`tests/compile_fail/`): `x = y` as a copy (a tensor is not
 //! `Clone`), an operator on operands of two kinds of devices.
 
-use rankform::device::{Deleter, Init, Inputs, OperandRef, Reduction};
-use rankform::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};
-use rankform::prelude::*;
-use std::mem::MaybeUninit;
+use rankform::device::{Deleter, Init};
+use rankform::{delegate_device, prelude::*};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -39,6 +37,14 @@ impl Drop for Block {
     }
 }
 
+/// Evaluates a call on the CPU.
+macro_rules! on_cpu {
+    ($numbered:expr, |$cpu:ident| $call:expr) => {{
+        let $cpu = Cpu;
+        $call
+    }};
+}
+
 // SAFETY: everything is done by `Cpu`, which keeps the contract.
 unsafe impl Device for Numbered {
     type Block = Block;
@@ -56,103 +62,7 @@ unsafe impl Device for Numbered {
     fn address(block: &Block) -> *mut u8 {
         Cpu::address(&block.0)
     }
-    unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { Cpu.write(to, bytes) }
-    }
-    unsafe fn read(&self, from: *const u8, bytes: &mut [MaybeUninit<u8>]) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { Cpu.read(from, bytes) }
-    }
-    unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { Cpu.copy(sizes, to, from) }
-    }
-    unsafe fn map<P: Program>(
-        &self,
-        program: &P,
-        sizes: &[usize],
-        row: usize,
-        outputs: &[OperandRef<'_>],
-        inputs: Inputs<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { Cpu.map(program, sizes, row, outputs, inputs) }
-    }
-    unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
-        &self,
-        body: &B,
-        reducer: R,
-        axes: Reduction<'_>,
-        output: OperandRef<'_>,
-        inputs: Inputs<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { Cpu.reduce(body, reducer, axes, output, inputs) }
-    }
-    unsafe fn contract<T: Number, L: Number, R: Number>(
-        &self,
-        plan: ContractPlan<'_>,
-        output: OperandRef<'_>,
-        left: OperandRef<'_>,
-        right: OperandRef<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { Cpu.contract::<T, L, R>(plan, output, left, right) }
-    }
-    unsafe fn scan<B: Body, R: Reducer<B::Out>>(
-        &self,
-        body: &B,
-        reducer: R,
-        plan: ScanPlan<'_>,
-        output: OperandRef<'_>,
-        inputs: Inputs<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { Cpu.scan(body, reducer, plan, output, inputs) }
-    }
-    unsafe fn gather(
-        &self,
-        plan: GatherPlan<'_>,
-        to: OperandRef<'_>,
-        cells: OperandRef<'_>,
-        index: OperandRef<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { Cpu.gather(plan, to, cells, index) }
-    }
-    unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
-        &self,
-        operator: F,
-        plan: GatherPlan<'_>,
-        cells: OperandRef<'_>,
-        from: OperandRef<'_>,
-        index: OperandRef<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { Cpu.scatter(operator, plan, cells, from, index) }
-    }
-    unsafe fn compact(
-        &self,
-        sizes: &[usize],
-        count: usize,
-        to: OperandRef<'_>,
-        from: OperandRef<'_>,
-        mask: OperandRef<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { Cpu.compact(sizes, count, to, from, mask) }
-    }
-    unsafe fn sort<T: Comparable>(
-        &self,
-        plan: SortPlan<'_>,
-        values: Option<OperandRef<'_>>,
-        positions: Option<OperandRef<'_>>,
-        from: OperandRef<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { Cpu.sort::<T>(plan, values, positions, from) }
-    }
+    delegate_device! { on_cpu: write read copy map reduce contract scan gather scatter compact sort }
 }
 
 /// Ambiguous, hence a compile error, for a type that is `Clone`.

@@ -172,7 +172,7 @@ fn the_thirty_eight_tensor_types_have_their_names() {
     assert_eq!(names.len(), 38);
     for (name, kind) in names.iter().zip(TensorType::all()) {
         assert_eq!((name.parse(), format!("torch.{name}").parse()), (Ok(kind), Ok(kind)));
-        assert_eq!(TensorType::new(kind.place(), kind.arrangement(), kind.dtype()), Ok(kind));
+        assert_eq!(TensorType::new(kind.location(), kind.storage_layout(), kind.dtype()), Ok(kind));
     }
     let error = "sparse.BoolTensor".parse::<TensorType>().unwrap_err();
     assert_eq!(error.to_string(), "TensorType: \"sparse.BoolTensor\" is not the name of a tensor type");
@@ -198,7 +198,7 @@ fn a_tensor_is_an_instance_of_its_type_and_each_type_has_a_rust_type() {
     let complex = DynTensor::zeros(DType::C32, &[1], &Cpu).unwrap();
     assert!(complex.tensor_type().is_none() && TensorType::all().all(|kind| !kind.is_instance(&complex)));
     for kind in TensorType::all()
-        .filter(|kind| (kind.place(), kind.arrangement()) == (Location::Host, StorageLayout::Strided))
+        .filter(|kind| (kind.location(), kind.storage_layout()) == (Location::Host, StorageLayout::Strided))
     {
         let zeros = kind.zeros(&[2, 3]).unwrap();
         assert!(kind.is_instance(&zeros) && zeros.size() == [2, 3]);

@@ -18,13 +18,13 @@ pub(crate) trait Mode: Copy {
     /// Whether the loop proceeds element by element, in few instructions. It is the version for x86-64
     /// processors without AVX2: they are rare, and full copies of every loop for them would cost as much
     /// compile time as the other copies.
-    const PLAIN: bool;
+    const SCALAR: bool;
 
-    /// Blocks vectorization and unrolling of a plain loop, because the compiler cannot look through a
+    /// Blocks vectorization and unrolling of a scalar loop, because the compiler cannot look through a
     /// `black_box`.
     #[inline(always)]
-    fn keep_plain() {
-        if Self::PLAIN {
+    fn keep_scalar() {
+        if Self::SCALAR {
             std::hint::black_box(());
         }
     }
@@ -32,11 +32,11 @@ pub(crate) trait Mode: Copy {
 
 /// A [`Mode`], given by constants.
 #[derive(Clone, Copy)]
-pub(crate) struct By<const HELD: bool, const PLAIN: bool>;
+pub(crate) struct By<const HELD: bool, const SCALAR: bool>;
 
-impl<const HELD: bool, const PLAIN: bool> Mode for By<HELD, PLAIN> {
+impl<const HELD: bool, const SCALAR: bool> Mode for By<HELD, SCALAR> {
     const HELD: bool = HELD;
-    const PLAIN: bool = PLAIN;
+    const SCALAR: bool = SCALAR;
 }
 
 /// One position of contiguous operands.
@@ -65,7 +65,7 @@ impl<'a, M: Mode> Cursor<'a, M> {
     /// Position `i` of operands, of which the one at `broadcast` has one element for all positions.
     #[inline(always)]
     pub(crate) fn with_broadcast(pointers: &'a Pointers, next: usize, broadcast: usize, i: usize) -> Self {
-        M::keep_plain();
+        M::keep_scalar();
         Cursor { pointers, next, broadcast, output: 0, i, mode: PhantomData }
     }
 }

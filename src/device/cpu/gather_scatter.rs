@@ -9,7 +9,7 @@ use super::memory::non_temporal;
 use super::memory::prefetch;
 use super::strided::pack;
 use super::strided::{self, AxisOrder, IterSpace};
-use crate::device::{MAX_REDUCED, OperandRef};
+use crate::device::{MAX_AXES, OperandRef};
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::kernel::{GatherPlan, Op};
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 /// `index` holds `i64` at every index inside the sizes.
 unsafe fn check(plan: GatherPlan<'_>, index: OperandRef<'_>) -> Result<()> {
     // An axis along which the index is broadcast is checked once.
-    let mut sizes = [1; MAX_REDUCED];
+    let mut sizes = [1; MAX_AXES];
     for (axis, size) in sizes[..plan.sizes.len()].iter_mut().enumerate() {
         *size = if index.stride[axis] == 0 { plan.sizes[axis].min(1) } else { plan.sizes[axis] };
     }

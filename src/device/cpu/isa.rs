@@ -24,7 +24,7 @@ pub(crate) trait Loop {
     /// The loop for x86-64 processors without AVX2, if it differs: a version of few instructions.
     #[cfg_attr(any(rankform_unoptimized, not(target_arch = "x86_64")), allow(dead_code))]
     #[inline(always)]
-    fn run_plain(self) -> Self::Output
+    fn run_scalar(self) -> Self::Output
     where
         Self: Sized,
     {
@@ -51,7 +51,7 @@ pub(crate) fn dispatch<L: Loop>(body: L) -> L::Output {
         Level::Avx512 => unsafe { avx512(body) },
         // SAFETY: as above.
         Level::Avx2 => unsafe { avx2(body) },
-        Level::Baseline => body.run_plain(),
+        Level::Baseline => body.run_scalar(),
     }
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn dispatch_up_to_avx2<L: Loop>(body: L) -> L::Output {
         body.run()
     }
     match level() {
-        Level::Baseline => body.run_plain(),
+        Level::Baseline => body.run_scalar(),
         // SAFETY: `level` detected every feature that the function is compiled for.
         _ => unsafe { avx2(body) },
     }
@@ -112,12 +112,12 @@ pub(crate) trait Call<A, B, C> {
     /// Whether the loop has a copy for AVX-512. A loop without one is not called at that level.
     #[cfg_attr(any(rankform_unoptimized, not(target_arch = "x86_64")), allow(dead_code))]
     const HAS_AVX512: bool;
-    /// The loop, inlined into each of its copies. `wide` says whether it may use AVX-512. `PLAIN` selects the
-    /// version of [`Loop::run_plain`].
+    /// The loop, inlined into each of its copies. `wide` says whether it may use AVX-512. `SCALAR` selects
+    /// the version of [`Loop::run_scalar`].
     ///
     /// # Safety
     /// The implementation states the obligations of its caller.
-    unsafe fn call<const PLAIN: bool>(wide: bool, a: A, m: usize, n: usize, b: B, c: C);
+    unsafe fn call<const SCALAR: bool>(wide: bool, a: A, m: usize, n: usize, b: B, c: C);
 }
 
 /// Runs the copy of a loop for `level`.

@@ -44,8 +44,8 @@ use std::ptr::NonNull;
 ///
 /// The instruction set is chosen at run time; `RANKFORM_SIMD=avx2` (or `baseline`) in the environment limits
 /// the choice. With the feature `threads`, the threads of rayon's pool (`RAYON_NUM_THREADS`) share operations
-/// on 2¹⁵ elements and more. After such an operation they spin for 500 µs in search of further work. Results
-/// do not depend on the number of threads.
+/// on 2¹⁸ elements and more, and on 2¹⁵ and more if calls follow each other closely. After such an operation
+/// they spin for 500 µs in search of further work. Results do not depend on the number of threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cpu;
 

@@ -127,7 +127,7 @@ pub(crate) const STREAM_PIECE_BYTES: usize = 4096;
 // ---- elementwise kernels ----
 
 /// Outputs and loads of most programs.
-pub(crate) const FEW_OPERANDS: usize = 6;
+pub(crate) const STACK_OPERANDS: usize = 6;
 /// Bytes of an operand that one step of the longest vector loop takes, at most. An output that begins less
 /// than this after an input would be taken for an overlap.
 pub(crate) const ALIAS_WINDOW_BYTES: usize = 256;

@@ -1,5 +1,5 @@
 //! Scaled dot-product attention in blocks of queries; the full matrix of scores is never allocated.
-// Imports: `error`, `dim`, `layout`, `scalar`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `layout`, `scalar`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use super::attention_scores::{
     AddInfinity, AttentionFloat, Biased, Capped, FiniteOrZero, IsInfinityOrNan, IsVisible, Masked,
@@ -7,6 +7,7 @@ use super::attention_scores::{
 };
 use crate::device::{Device, same_device};
 use crate::dim::{All, Axis, Dim};
+use crate::element::Float;
 use crate::error::{Error, Result, text};
 use crate::expr::{Elementwise as _, IntoView, apply, apply_in_place, apply_into};
 use crate::layout::Layout;
@@ -342,6 +343,66 @@ fn broadcast_to_scores<'x, T, D: Device>(
     x.broadcast_to(whole).and_then(|x| x.reshape(parts)).map_err(|error| error.with_op(op))
 }
 
+/// Masks the scores of the keys after each query, for queries `first..end` and the first `seen` keys.
+fn mask_later_keys<S: Float, D: Device>(
+    scores: &mut Tensor<S, 5, D>,
+    first: usize,
+    end: usize,
+    seen: usize,
+) -> Result<()> {
+    let index = |from: usize, to: usize| Tensor::arange(from as i64, to as i64, 1, scores.device());
+    let (rows, columns) = (index(first, end)?, index(0, seen)?);
+    let rows = rows.insert_axis(Axis::<1>);
+    scores.zip_in_place(Masked, columns.lift::<5>().lazy().less_equal(rows.lift()))
+}
+
+/// The scale and the cap of the scores. A part of the scale multiplies the queries.
+struct Scaling<T: AttentionFloat> {
+    /// The power of two in the scale, if it is below 1.
+    query_factor: Option<T>,
+    scale: T::Score,
+    cap: Option<T::Score>,
+}
+
+impl<T: AttentionFloat> Scaling<T> {
+    /// The scaling of queries and keys of `d` elements.
+    fn new(op: &'static str, attention: Attention, d: usize) -> Result<Self> {
+        let scale = attention.scale.unwrap_or(1.0 / (d.max(1) as f64).sqrt());
+        if !(scale > 0.0 && scale.is_finite()) {
+            return Err(Error::Value {
+                op,
+                what: text(format_args!("the scale {scale} is not a positive number")),
+            });
+        }
+        if let Some(cap) = attention.softcap.filter(|cap| !(*cap > 0.0 && cap.is_finite())) {
+            return Err(Error::Value {
+                op,
+                what: text(format_args!("the cap {cap} is not a positive number")),
+            });
+        }
+        // The power of two in the scale multiplies the queries, which is exact except for subnormal numbers:
+        // then no score overflows that its scale would bring back into range.
+        let power = 2f64.powi(scale.log2().floor() as i32).clamp(f64::from(f32::MIN_POSITIVE), 1.0);
+        // Scores of f16 operands cannot overflow f32.
+        let power = if T::DTYPE == DType::F16 { 1.0 } else { power };
+        let factor = <T as num_traits::NumCast>::from(power).unwrap_or_else(num_traits::One::one);
+        let most = <T::Score as num_traits::Float>::max_value();
+        Ok(Scaling {
+            query_factor: (power < 1.0).then_some(factor),
+            scale: Self::number(scale / power),
+            cap: attention.softcap.map(Self::number).filter(|cap| *cap < most),
+        })
+    }
+
+    /// A positive number as a score. Numbers out of range are clamped to the largest or smallest: 0 · ∞ and
+    /// 0 / 0 would be NaN.
+    fn number(x: f64) -> T::Score {
+        let least = <T::Score as num_traits::Float>::min_positive_value();
+        let most = <T::Score as num_traits::Float>::max_value();
+        num_traits::clamp(<T::Score as num_traits::NumCast>::from(x).unwrap_or(most), least, most)
+    }
+}
+
 fn attend<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
     op: &'static str,
     [q, k, v]: [TensorView<'_, T, 4, D>; 3],
@@ -370,36 +431,12 @@ fn attend<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
         return Err(sizes_error(q.size(), if kb == stored && kh == heads { k.size() } else { v.size() }));
     };
     let h = group * heads;
-    let whole = Dim([b, h, queries, count]);
-    let parts = Dim([b, heads, group, queries, count]);
+    let (whole, parts) = (Dim([b, h, queries, count]), Dim([b, heads, group, queries, count]));
     let mask = mask.map(|mask| broadcast_to_scores(op, mask, q.device(), whole, parts)).transpose()?;
     let bias = bias.map(|bias| broadcast_to_scores(op, bias, q.device(), whole, parts)).transpose()?;
     let q = q.broadcast_to([b, h, queries, d])?.reshape([b, heads, group, queries, d])?;
     let (k, v) = (k.broadcast_to([b, heads, count, d])?, v.broadcast_to([b, heads, count, e])?);
-    let scale = attention.scale.unwrap_or(1.0 / (d.max(1) as f64).sqrt());
-    if !(scale > 0.0 && scale.is_finite()) {
-        return Err(Error::Value {
-            op,
-            what: text(format_args!("the scale {scale} is not a positive number")),
-        });
-    }
-    if let Some(cap) = attention.softcap.filter(|cap| !(*cap > 0.0 && cap.is_finite())) {
-        return Err(Error::Value { op, what: text(format_args!("the cap {cap} is not a positive number")) });
-    }
-    // The power of two in the scale multiplies the queries, which is exact except for subnormal numbers: then
-    // no score overflows that its scale would bring back into range.
-    let power = 2f64.powi(scale.log2().floor() as i32).clamp(f64::from(f32::MIN_POSITIVE), 1.0);
-    // Scores of f16 operands cannot overflow f32.
-    let power = if T::DTYPE == DType::F16 { 1.0 } else { power };
-    // Numbers out of the range of scores are clamped to the largest or smallest: 0 · ∞ and 0 / 0 would be
-    // NaN.
-    let (least, most) =
-        (<T::Score as num_traits::Float>::min_positive_value(), <T::Score as num_traits::Float>::max_value());
-    let number =
-        |x: f64| num_traits::clamp(<T::Score as num_traits::NumCast>::from(x).unwrap_or(most), least, most);
-    let cap = attention.softcap.map(number).filter(|cap| *cap < most);
-    let (scale, power_of_queries) =
-        (number(scale / power), <T as num_traits::NumCast>::from(power).unwrap_or_else(num_traits::One::one));
+    let Scaling { query_factor, scale, cap } = Scaling::<T>::new(op, attention, d)?;
     let size = Dim([b, h, queries, e]);
     // The closure has a single call site, hence it is compiled once.
     let attend = |out: &mut TensorViewMut<'_, T, 5, D>, hidden: &Option<Infinities<T, D>>| -> Result<()> {
@@ -414,28 +451,25 @@ fn attend<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
                 k.slice_axis(2, 0..seen, 1)?,
                 finite.slice_axis(2, 0..seen, 1)?,
             );
-            let scaled = if power < 1.0 { Some((q.lazy() * power_of_queries).eval()?) } else { None };
+            let scaled = query_factor.map(|factor| (q.lazy() * factor).eval()).transpose()?;
             let q = scaled.as_ref().map_or(q, Tensor::view);
             let mut scores: Tensor<T::Score, 5, D> =
                 labelled(op, [b"bhgqd", b"bhkd", b"bhgqk"], q, k, Allocate)?;
             let mut scale = scale;
             if let Some(cap) = cap {
                 apply_in_place(Capped, (&mut scores,), (scale, cap))?;
-                scale = number(1.0);
+                scale = Scaling::<T>::number(1.0);
             }
             if let Some(bias) = bias {
                 let bias = bias.slice_axis(3, first..end, 1)?.slice_axis(4, 0..seen, 1)?;
                 apply_in_place(Biased::<T>(PhantomData), (&mut scores,), (bias, scale))?;
-                scale = number(1.0);
+                scale = Scaling::<T>::number(1.0);
             }
             if let Some(mask) = mask {
                 scores.zip_in_place(Masked, mask.slice_axis(3, first..end, 1)?.slice_axis(4, 0..seen, 1)?)?;
             }
             if attention.causal && seen > first {
-                let index = |from: usize, to: usize| Tensor::arange(from as i64, to as i64, 1, q.device());
-                let (rows, columns) = (index(first, end)?, index(0, seen)?);
-                let rows = rows.insert_axis(Axis::<1>);
-                scores.zip_in_place(Masked, columns.lift::<5>().lazy().less_equal(rows.lift()))?;
+                mask_later_keys(&mut scores, first, end, seen)?;
             }
             let largest = scores.max(Axis::<4>)?;
             let visible = hidden.as_ref().map(|_| scores.map(IsVisible)).transpose()?;

@@ -406,25 +406,25 @@ fn convolve_transposed<
         }
         let numbers = || {
             let reach = (len - 1).checked_mul(dilation)?;
-            let spread = (n - 1).checked_mul(stride)?.checked_add(1)?;
-            let whole = spread.checked_add(reach)?.checked_add(extra[axis])?;
+            let dilated_size = (n - 1).checked_mul(stride)?.checked_add(1)?;
+            let whole = dilated_size.checked_add(reach)?.checked_add(extra[axis])?;
             // Zeros on both sides, as many as a window reaches over; padding shortens the result.
-            let framed = whole.checked_add(reach)?;
+            let padded_size = whole.checked_add(reach)?;
             let [before, after] = conv.ends.split_padding(
                 axis,
                 conv.padding[axis],
                 whole.saturating_sub(n.checked_mul(stride)?),
             );
-            Some((reach, framed, before, whole.checked_sub(before.checked_add(after)?)?))
+            Some((reach, padded_size, before, whole.checked_sub(before.checked_add(after)?)?))
         };
-        let Some((reach, framed, before, left)) = numbers() else {
+        let Some((reach, padded_size, before, left)) = numbers() else {
             let padding = conv.padding[axis];
             return Err(wrong(format_args!(
                 "axis {}: padding {padding} leaves nothing of {n} windows of {len}",
                 axis + 2
             )));
         };
-        (sizes[axis], starts[axis], out_size[axis + 2]) = (framed, reach, left);
+        (sizes[axis], starts[axis], out_size[axis + 2]) = (padded_size, reach, left);
         // One window for each element of the result.
         crops[axis] = before..before + left + reach;
         flipped = flipped.reversed_axis(axis + 2)?;

@@ -1,7 +1,7 @@
 //! Repetitions of whole axes and of each position, by one count or by a count for each position.
 // Imports: `error`, `dim`, `layout`, `element`, `device`, `tensor`, `ops`.
 
-use crate::device::{Device, MAX_REDUCED, same_device};
+use crate::device::{Device, MAX_AXES, same_device};
 use crate::dim::{All, Axis, Dim};
 use crate::element::Element;
 use crate::error::{Error, Result, text};
@@ -26,7 +26,7 @@ pub(super) fn repeated<T: Element, const RANK: usize, D: Device, P: Destination<
             return Ok(());
         }
         // Each axis becomes three: repetitions of the whole axis, its elements, repetitions of each element.
-        let (mut sizes, mut steps, mut axes) = ([1; 3 * MAX_REDUCED], [[0; 3 * MAX_REDUCED]; 2], 0);
+        let (mut sizes, mut steps, mut axes) = ([1; 3 * MAX_AXES], [[0; 3 * MAX_AXES]; 2], 0);
         for a in 0..RANK {
             let (n, step) = (x.size().0[a], to.stride().0[a]);
             let inner = step.wrapping_mul(each[a] as isize);

@@ -1,4 +1,4 @@
-// A kernel for a card, given a tensor of the host.
+// A kernel for a GPU, given a tensor of the host.
 use rankform::Cuda;
 use rankform::cuda::{Input, KernelSource, LaunchConfig, Output, Scalar};
 use rankform::prelude::*;

@@ -1,4 +1,4 @@
-// An operand on the host and one on a card.
+// An operand on the host and one on a GPU.
 use rankform::Cuda;
 use rankform::prelude::*;
 

@@ -1,4 +1,4 @@
-// An operator with its own code for the CPU, called on a card.
+// An operator with its own code for the CPU, called on a GPU.
 use rankform::Cuda;
 use rankform::ops::{Operator, run};
 use rankform::prelude::*;

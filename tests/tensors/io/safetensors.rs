@@ -20,9 +20,9 @@ fn tensors_are_read_as_the_element_that_is_asked_for() -> Result<()> {
     let path = room("safetensors_as").join("x.safetensors");
     let x = Tensor::from([bf16::ONE, bf16::NEG_ONE]);
     safetensors::write(&path, &[("x", &x), ("flags", &Tensor::from([[true, false]]))], &[])?;
-    // SAFETY: nobody else has the file.
     for file in [
         SafeTensors::open(&path)?,
+        // SAFETY: no other process has the file.
         unsafe { SafeTensors::map(&path)? },
         SafeTensors::from_bytes(std::fs::read(&path).unwrap())?,
     ] {
@@ -157,7 +157,7 @@ fn a_model_in_several_files_is_one() {
         refused!(
             read(&format!(r#"{{"weight_map": {{"z": "{outside}"}}}}"#)),
             Error::Format { .. },
-            "beside it"
+            "in its folder"
         );
     }
     refused!(read(r#"{"metadata": {}}"#), Error::Format { .. }, "no `weight_map`");

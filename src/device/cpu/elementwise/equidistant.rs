@@ -12,8 +12,8 @@ use crate::device::{MAX_OPERANDS, OperandRef};
 
 impl KernelCall<'_> {
     /// Runs a program over rows at equal distances, if the caches hold them; each operand is contiguous along
-    /// rows, or one is broadcast. Returns whether the operands have that form. It needs no iteration space,
-    /// which would dominate the cost of a few elements.
+    /// rows, or one is broadcast. Returns whether it ran. It needs no iteration space, which would dominate
+    /// the cost of a few elements.
     ///
     /// # Safety
     /// The obligations of the kernel, for every index of `sizes`.

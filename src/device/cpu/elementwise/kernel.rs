@@ -49,7 +49,7 @@ impl MapKernel {
         Self::by::<P>(Loops {
             rows: run_rows_of::<P, NO_OPERAND>,
             broadcast_row: [first, second],
-            streaming: stream_target::can_stream::<P>(),
+            streaming: stream_target::program_can_stream::<P>(),
         })
     }
 
@@ -107,7 +107,7 @@ impl<P: Program, const BROADCAST: usize> Call<*const (), *const *mut u8, *const 
 {
     const HAS_AVX512: bool = BROADCAST == NO_OPERAND;
     #[inline(always)]
-    unsafe fn call<const PLAIN: bool>(
+    unsafe fn call<const SCALAR: bool>(
         wide: bool,
         program: *const (),
         rows: usize,
@@ -139,8 +139,8 @@ impl<P: Program, const BROADCAST: usize> Call<*const (), *const *mut u8, *const 
                 pointers[MAX_OPERANDS] = unsafe { *from.add(MAX_OPERANDS) };
             }
             if !P::BY_ROWS {
-                compute_row::<P, By<false, PLAIN>>(&program, n, &pointers, first, broadcast);
-                if const { stream_target::can_stream::<P>() && BROADCAST == NO_OPERAND && !PLAIN } {
+                compute_row::<P, By<false, SCALAR>>(&program, n, &pointers, first, broadcast);
+                if const { stream_target::program_can_stream::<P>() && BROADCAST == NO_OPERAND && !SCALAR } {
                     // This is tested in each row: the compiler would make two loops of a condition outside.
                     // SAFETY: by the caller's promise, `advance` is valid.
                     if let Some(stream) = unsafe { (*advance).stream.as_ref() } {
@@ -148,14 +148,14 @@ impl<P: Program, const BROADCAST: usize> Call<*const (), *const *mut u8, *const 
                         unsafe { stream.store_row(wide, P::OUTPUTS, row, &pointers) };
                     }
                 }
-            } else if !PLAIN && row_constants::is_short(n, P::IN_PLACE) {
-                padded_row::<P, By<true, PLAIN>>(program, n, &pointers, first);
+            } else if !SCALAR && row_constants::is_short(n, P::IN_PLACE) {
+                padded_row::<P, By<true, SCALAR>>(program, n, &pointers, first);
             } else {
                 let mut memo = [None; 8];
-                program.prepare_row(&mut RowPreparation::<By<true, PLAIN>, false>::new(
+                program.prepare_row(&mut RowPreparation::<By<true, SCALAR>, false>::new(
                     &pointers, first, n, &mut memo,
                 ));
-                compute_row::<P, By<true, PLAIN>>(&program, n, &pointers, first, broadcast);
+                compute_row::<P, By<true, SCALAR>>(&program, n, &pointers, first, broadcast);
             }
         }
     }
@@ -184,7 +184,7 @@ fn compute_row<P: Program, M: Mode>(
     broadcast: usize,
 ) {
     let at = |i| Cursor::<M>::with_broadcast(pointers, next, broadcast, i);
-    if const { M::PLAIN || P::CHEAP } {
+    if const { M::SCALAR || P::CHEAP } {
         // The full form only: the fast path would have the same bits where it holds, and cheap programs have
         // no fast path.
         for i in 0..n {

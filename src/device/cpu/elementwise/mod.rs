@@ -24,7 +24,7 @@ mod tiles;
 use super::isa;
 use super::memory::non_temporal;
 use super::strided::{self, AxisOrder};
-use super::tuning::{self, FEW_OPERANDS, SHARED_ELEMENTS};
+use super::tuning::{self, SHARED_ELEMENTS, STACK_OPERANDS};
 use crate::device::{Inputs, MAX_OPERANDS, OperandRef};
 use crate::error::Result;
 use crate::kernel::Program;
@@ -48,7 +48,7 @@ pub(crate) unsafe fn run<P: Program>(
     unsafe { run_kernel(kernel, std::ptr::from_ref(program).cast(), sizes, row, outputs, inputs) }
 }
 
-/// As [`run`], for calls that are not small: none of it is inlined.
+/// As [`run`], for large calls: none of it is inlined.
 ///
 /// # Safety
 /// As for [`Device::map`](crate::device::Device::map).
@@ -82,13 +82,13 @@ pub(crate) unsafe fn run_kernel(
     let one_axis = |slot: &OperandRef<'_>| matches!(slot.stride, [1]);
     if let [n @ 0..SHARED_ELEMENTS] = *sizes
         && !kernel.by_rows
-        && kernel.operands <= FEW_OPERANDS
+        && kernel.operands <= STACK_OPERANDS
         && outputs.iter().all(one_axis)
         && inputs.slots.iter().all(one_axis)
     {
         let (call, apart) = kernel_call(kernel, program, outputs, inputs);
         // SAFETY: (1), (2) by the caller's promise; every operand has `n` contiguous elements.
-        unsafe { call.run_contiguous::<FEW_OPERANDS>(n, apart, inputs.slots) };
+        unsafe { call.run_contiguous::<STACK_OPERANDS>(n, apart, inputs.slots) };
         return Ok(());
     }
     // SAFETY: (1), (2) by the caller's promise.

@@ -152,7 +152,7 @@ impl<M: Mode, const SHORT: bool> Row for RowPreparation<'_, M, SHORT> {
             // line.
             unsafe { *room.wrapping_add(i) = value };
         };
-        if const { M::PLAIN || B::CHEAP } {
+        if const { M::SCALAR || B::CHEAP } {
             for i in 0..n {
                 put(i, body.eval::<Eval>(&mut at(i)).value());
             }

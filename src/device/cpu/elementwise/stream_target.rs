@@ -27,7 +27,7 @@ pub(crate) struct StreamTarget {
 }
 
 /// Whether the loop of a program can stream its outputs.
-pub(crate) const fn can_stream<P: Program>() -> bool {
+pub(crate) const fn program_can_stream<P: Program>() -> bool {
     let here = cfg!(all(target_arch = "x86_64", not(miri)));
     here && !P::IN_PLACE && !P::BY_ROWS && !P::COPY && P::OUTPUTS <= STREAMED_OUTPUTS
 }

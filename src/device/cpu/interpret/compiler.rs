@@ -1,5 +1,5 @@
-//! Compiles graphs of the operator language to code over columns: functions are inlined, and equal constants
-//! are shared.
+//! Compiles graphs of the operator language to code over registers: functions are inlined, and equal
+//! constants are shared.
 // Imports: `scalar`.
 
 use super::bytecode::{Bytecode, Source, ValueInfo, VirtualCode, VirtualInstruction};
@@ -86,7 +86,7 @@ impl Compiler {
             Cast::Clamp([least, most]) => {
                 let number = self.cast(from, DType::I32)?;
                 let [least, most] =
-                    [least, most].map(|end| self.constant(bytes_of(&end.to_ne_bytes()), DType::I32));
+                    [least, most].map(|end| self.constant(padded_to_16(&end.to_ne_bytes()), DType::I32));
                 let number = self.instruction(
                     operations::find(Node::Order(MinMaxRem::Max), DType::I32)?,
                     [number, least],
@@ -109,7 +109,7 @@ impl Compiler {
     }
 
     fn not(&mut self, mask: Value) -> Option<Value> {
-        let ones = self.constant(bytes_of(&[1]), DType::Bool);
+        let ones = self.constant(padded_to_16(&[1]), DType::Bool);
         Some(self.instruction(
             operations::find(Node::Logic(Logic::Xor), DType::Bool)?,
             [mask, ones],
@@ -211,7 +211,7 @@ impl Compiler {
     pub(super) fn finalize(mut self, outputs: &[Value], in_order: bool) -> Option<Bytecode> {
         let mut outputs = outputs.to_vec();
         for output in outputs.iter_mut().filter(|_| !in_order) {
-            // An output of another number may overlap the operand, and is written first.
+            // The operand is copied: an output with a different index may overlap it and be written first.
             if matches!(self.code.values[output.id as usize].source, Source::External(_)) {
                 *output =
                     self.instruction(operations::copy(output.dtype.size())?, [*output], 0, output.dtype);
@@ -225,8 +225,8 @@ impl Compiler {
     }
 }
 
-/// The bytes at the start of 16.
-pub(super) fn bytes_of(bytes: &[u8]) -> [u8; 16] {
+/// The bytes, padded with zeros to 16.
+pub(super) fn padded_to_16(bytes: &[u8]) -> [u8; 16] {
     let mut all = [0; 16];
     all[..bytes.len()].copy_from_slice(bytes);
     all

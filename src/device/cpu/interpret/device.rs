@@ -1,17 +1,23 @@
 //! The CPU with every program interpreted, in every build: tests compare it with the CPU whose loops are
 //! compiled.
-// Imports: `error`, `element`, `kernel`, `device`.
+// Imports: `error`, `kernel`, `device`.
 
 use super::{map, reduce, scan};
 use crate::device::{Cpu, CpuBlock, Deleter, Device, Init, Inputs, OperandRef, Reduction};
-use crate::element::{Comparable, Element, Number};
 use crate::error::Result;
-use crate::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};
-use std::mem::MaybeUninit;
+use crate::kernel::{Body, Program, Reducer, ScanPlan};
 
 /// The CPU with every program interpreted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Interpreted;
+
+/// Evaluates a call on the CPU.
+macro_rules! on_cpu {
+    ($own:expr, |$cpu:ident| $call:expr) => {{
+        let $cpu = Cpu;
+        $call
+    }};
+}
 
 // SAFETY: (1) the memory is that of `Cpu`; (2) and (3) calls are those of `Cpu` or of interpreted programs,
 // which keep the same promises.
@@ -28,18 +34,7 @@ unsafe impl Device for Interpreted {
     fn address(block: &CpuBlock) -> *mut u8 {
         Cpu::address(block)
     }
-    unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { Cpu.write(to, bytes) }
-    }
-    unsafe fn read(&self, from: *const u8, bytes: &mut [MaybeUninit<u8>]) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { Cpu.read(from, bytes) }
-    }
-    unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { Cpu.copy(sizes, to, from) }
-    }
+    crate::delegate_device! { on_cpu: write read copy contract gather scatter compact sort }
     unsafe fn map<P: Program>(
         &self,
         program: &P,
@@ -62,16 +57,6 @@ unsafe impl Device for Interpreted {
         // SAFETY: the caller's promise.
         unsafe { reduce::<B, R>(body, axes, output, inputs) }
     }
-    unsafe fn contract<T: Number, L: Number, R: Number>(
-        &self,
-        plan: ContractPlan<'_>,
-        output: OperandRef<'_>,
-        left: OperandRef<'_>,
-        right: OperandRef<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { Cpu.contract::<T, L, R>(plan, output, left, right) }
-    }
     unsafe fn scan<B: Body, R: Reducer<B::Out>>(
         &self,
         body: &B,
@@ -82,47 +67,5 @@ unsafe impl Device for Interpreted {
     ) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { scan::<B, R>(body, plan, output, inputs) }
-    }
-    unsafe fn gather(
-        &self,
-        plan: GatherPlan<'_>,
-        to: OperandRef<'_>,
-        cells: OperandRef<'_>,
-        index: OperandRef<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { Cpu.gather(plan, to, cells, index) }
-    }
-    unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
-        &self,
-        operator: F,
-        plan: GatherPlan<'_>,
-        cells: OperandRef<'_>,
-        from: OperandRef<'_>,
-        index: OperandRef<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { Cpu.scatter(operator, plan, cells, from, index) }
-    }
-    unsafe fn compact(
-        &self,
-        sizes: &[usize],
-        count: usize,
-        to: OperandRef<'_>,
-        from: OperandRef<'_>,
-        mask: OperandRef<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { Cpu.compact(sizes, count, to, from, mask) }
-    }
-    unsafe fn sort<T: Comparable>(
-        &self,
-        plan: SortPlan<'_>,
-        values: Option<OperandRef<'_>>,
-        positions: Option<OperandRef<'_>>,
-        from: OperandRef<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { Cpu.sort::<T>(plan, values, positions, from) }
     }
 }

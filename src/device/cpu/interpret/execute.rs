@@ -2,7 +2,7 @@
 // Imports: nothing.
 
 use super::frame::Machine;
-use super::instructions::{CHUNK_ELEMENTS, ColumnRef};
+use super::instructions::{CHUNK_ELEMENTS, RegisterRef};
 use super::scratch::{ScratchArena, ScratchMemory, splat};
 
 /// Rows of elements: the address of the first row, the bytes from row to row, the bytes of an element, and
@@ -77,25 +77,26 @@ pub(super) unsafe fn run_rows(
     let mut memory = ScratchMemory::new(operands.iter().map(|operand| room_of(operand) + 64).sum());
     let mut room = ScratchArena::new(&mut memory);
     let rooms: Vec<*mut u8> = operands.iter().map(|operand| room.take(room_of(operand))).collect();
-    let mut outside = vec![ColumnRef::NONE; count];
+    let mut external = vec![RegisterRef::NONE; count];
     // Whole chunks: some chunks of one row, or several rows.
     let side = most.checked_div(full).unwrap_or(0).max(1);
     for row in (0..if full > 0 { rows } else { 0 }).step_by(side) {
         let some = side.min(rows - row);
         for (k, operand) in operands.iter().enumerate() {
             let (here, step) = (operand.from(row), operand.width * CHUNK_ELEMENTS);
-            outside[k] = ColumnRef { at: here.at, chunk_step: step as isize, row_step: operand.row_step };
+            external[k] =
+                RegisterRef { address: here.at, chunk_step: step as isize, row_step: operand.row_step };
             if operand.is_broadcast {
                 // SAFETY: (1); the scratch has room for a chunk of each row.
                 unsafe { here.gather(rooms[k], some, 0, 0, 1) };
-                outside[k] = ColumnRef { at: rooms[k], chunk_step: 0, row_step: step as isize };
+                external[k] = RegisterRef { address: rooms[k], chunk_step: 0, row_step: step as isize };
             }
         }
         for start in (0..full).step_by(most) {
             // SAFETY: (1) whole chunks of every operand; (2) is the caller's promise.
-            unsafe { running.run(&outside, some, most.min(full - start)) };
-            for place in &mut outside {
-                place.at = place.at.wrapping_offset(place.chunk_step * most as isize);
+            unsafe { running.run(&external, some, most.min(full - start)) };
+            for place in &mut external {
+                place.address = place.address.wrapping_offset(place.chunk_step * most as isize);
             }
         }
     }
@@ -103,8 +104,8 @@ pub(super) unsafe fn run_rows(
     for row in (0..if tail > 0 { rows } else { 0 }).step_by(most) {
         let some = most.min(rows - row);
         for (k, operand) in operands.iter().enumerate() {
-            outside[k] = ColumnRef {
-                at: rooms[k],
+            external[k] = RegisterRef {
+                address: rooms[k],
                 chunk_step: (operand.width * CHUNK_ELEMENTS) as isize,
                 row_step: 0,
             };
@@ -114,7 +115,7 @@ pub(super) unsafe fn run_rows(
             }
         }
         // SAFETY: every operand has its chunks in scratch.
-        unsafe { running.run(&outside, 1, some) };
+        unsafe { running.run(&external, 1, some) };
         for (k, operand) in operands.iter().enumerate().skip(inputs) {
             for of in 0..some {
                 let (to, from) = (

@@ -3,7 +3,7 @@
 
 use super::bytecode::Bytecode;
 use super::compiler::{Compiler, Value};
-use super::instructions::{CHUNK_ELEMENTS, ColumnRef, Instruction};
+use super::instructions::{CHUNK_ELEMENTS, Instruction, RegisterRef};
 use super::scratch::{ScratchArena, ScratchMemory, splat};
 use crate::kernel::RunTimeNumbers;
 
@@ -13,7 +13,7 @@ pub(super) static NO_NUMBERS: RunTimeNumbers = RunTimeNumbers::new();
 /// Bytecode with its registers.
 pub(super) struct Frame<'a> {
     code: &'a Bytecode,
-    registers: Vec<ColumnRef>,
+    registers: Vec<RegisterRef>,
     _memory: ScratchMemory,
     /// Chunks of each row of the registers at present.
     chunks: usize,
@@ -27,45 +27,45 @@ impl<'a> Frame<'a> {
         let fixed = code.constants.iter().map(|&(_, _, width)| one(width)).sum::<usize>()
             + code.params.iter().map(|&(_, _, width)| one(width)).sum::<usize>()
             + code.uniform.iter().map(|&(_, width)| one(width)).sum::<usize>();
-        // A cache line separates the registers: columns that start in the same set of a cache would evict
+        // A cache line separates the registers: registers that start in the same set of a cache would evict
         // each other.
         let moving = |width: usize| (width * CHUNK_ELEMENTS * chunks + 64).next_multiple_of(64);
         let mut memory = ScratchMemory::new(
             fixed + code.temporaries.iter().map(|&(_, width)| moving(width)).sum::<usize>(),
         );
         let mut room = ScratchArena::new(&mut memory);
-        let mut registers = vec![ColumnRef::NONE; code.registers];
+        let mut registers = vec![RegisterRef::NONE; code.registers];
         for &(register, bytes, width) in &code.constants {
             let at = room.take(one(width));
             // SAFETY: the register has room for a chunk; the constant has `width` bytes.
             unsafe { splat(at, bytes.as_ptr(), width) };
-            registers[register as usize].at = at;
+            registers[register as usize].address = at;
         }
         for &(register, number, width) in &code.params {
             let at = room.take(one(width));
             // SAFETY: the register has room for a chunk; a parameter has `width` bytes.
             unsafe { splat(at, numbers[number].as_ptr(), width) };
-            registers[register as usize].at = at;
+            registers[register as usize].address = at;
         }
         for &(register, width) in &code.uniform {
-            registers[register as usize].at = room.take(one(width));
+            registers[register as usize].address = room.take(one(width));
         }
         for &(register, width) in &code.temporaries {
             let at = room.take(moving(width));
             registers[register as usize] =
-                ColumnRef { at, chunk_step: (width * CHUNK_ELEMENTS) as isize, row_step: 0 };
+                RegisterRef { address: at, chunk_step: (width * CHUNK_ELEMENTS) as isize, row_step: 0 };
         }
         Frame { code, registers, _memory: memory, chunks: 0, is_new: true }
     }
 
-    /// Runs the bytecode on `rows` rows of `chunks` chunks. `outside` has the addresses of the external
+    /// Runs the bytecode on `rows` rows of `chunks` chunks. `external` has the addresses of the external
     /// inputs and of the outputs. Returns whether a value was outside the domain of a fast path: then the
     /// outputs are not written, or wrong.
     ///
     /// # Safety
     /// (1) of [`Instruction::run`], for the external inputs and the outputs.
-    pub(super) unsafe fn run(&mut self, outside: &[ColumnRef], rows: usize, chunks: usize) -> bool {
-        self.registers[..outside.len()].copy_from_slice(outside);
+    pub(super) unsafe fn run(&mut self, external: &[RegisterRef], rows: usize, chunks: usize) -> bool {
+        self.registers[..external.len()].copy_from_slice(external);
         if self.chunks != chunks {
             self.chunks = chunks;
             for &(register, width) in &self.code.temporaries {
@@ -90,7 +90,7 @@ impl<'a> Frame<'a> {
             let count =
                 if register.chunk_step == 0 { CHUNK_ELEMENTS } else { rows * chunks * CHUNK_ELEMENTS };
             // SAFETY: a register of booleans, which the instructions above wrote.
-            let marks = unsafe { std::slice::from_raw_parts(register.at.cast::<u8>(), count) };
+            let marks = unsafe { std::slice::from_raw_parts(register.address.cast::<u8>(), count) };
             if marks.iter().fold(0, |any, mark| any | mark) != 0 {
                 return true;
             }
@@ -157,16 +157,16 @@ impl<'a> Machine<'a> {
     ///
     /// # Safety
     /// As [`Frame::run`].
-    pub(super) unsafe fn run(&mut self, outside: &[ColumnRef], rows: usize, chunks: usize) {
+    pub(super) unsafe fn run(&mut self, external: &[RegisterRef], rows: usize, chunks: usize) {
         assert!(rows * chunks <= self.chunks, "a block fits into the registers");
         if let Some(fast) = &mut self.fast {
             // SAFETY: the caller's promise.
-            if !unsafe { fast.run(outside, rows, chunks) } {
+            if !unsafe { fast.run(external, rows, chunks) } {
                 return;
             }
         }
         let full = self.full.get_or_insert_with(|| Frame::new(&self.pair.full, self.numbers, self.chunks));
         // SAFETY: the caller's promise.
-        unsafe { full.run(outside, rows, chunks) };
+        unsafe { full.run(external, rows, chunks) };
     }
 }

@@ -1,7 +1,7 @@
-//! The instructions of the register machine: loops over columns, compiled once for each operation, compute
+//! The instructions of the register machine: loops over registers, compiled once for each operation, compute
 //! type and instruction set.
 //!
-//! A column consists of chunks of 32 values. An instruction processes some rows of some chunks. An operand
+//! A register consists of chunks of 32 values. An instruction processes some rows of some chunks. An operand
 //! with the same value everywhere has one chunk, whose step is 0. Loops process whole chunks only: the ends
 //! of rows are copied into chunks first.
 // Imports: nothing.
@@ -12,17 +12,18 @@ use std::mem::MaybeUninit;
 /// Values of a chunk.
 pub(super) const CHUNK_ELEMENTS: usize = 32;
 
-/// The address of a column: its first chunk, the bytes from chunk to chunk (a chunk's size, or 0), and from
+/// The address of a register: its first chunk, the bytes from chunk to chunk (a chunk's size, or 0), and from
 /// row to row.
 #[derive(Clone, Copy)]
-pub(super) struct ColumnRef {
-    pub(super) at: *mut u8,
+pub(super) struct RegisterRef {
+    pub(super) address: *mut u8,
     pub(super) chunk_step: isize,
     pub(super) row_step: isize,
 }
 
-impl ColumnRef {
-    pub(super) const NONE: ColumnRef = ColumnRef { at: std::ptr::null_mut(), chunk_step: 0, row_step: 0 };
+impl RegisterRef {
+    pub(super) const NONE: RegisterRef =
+        RegisterRef { address: std::ptr::null_mut(), chunk_step: 0, row_step: 0 };
 }
 
 /// An operand of a loop: the first chunk, and the bytes from chunk to chunk.
@@ -56,30 +57,32 @@ impl Instruction {
     /// Runs the instruction over `rows` rows of `chunks` chunks.
     ///
     /// # Safety
-    /// 1. The columns have so many rows and chunks, of the types of the loop.
+    /// 1. The registers have so many rows and chunks, of the types of the loop.
     /// 2. The output is none of the operands.
     /// 3. The processor has the loop's instruction set.
-    pub(super) unsafe fn run(&self, registers: &[ColumnRef], mut rows: usize, mut chunks: usize) {
+    pub(super) unsafe fn run(&self, registers: &[RegisterRef], mut rows: usize, mut chunks: usize) {
         // The output, then the operands.
         let mut all = [registers[self.out as usize]; 4];
-        for (column, &arg) in all[1..].iter_mut().zip(&self.args[..self.count as usize]) {
-            *column = registers[arg as usize];
+        for (register, &arg) in all[1..].iter_mut().zip(&self.args[..self.count as usize]) {
+            *register = registers[arg as usize];
         }
         let all = &mut all[..=self.count as usize];
-        if rows > 1 && all.iter().all(|column| column.row_step == column.chunk_step * chunks as isize) {
-            // In every column the step from row to row continues the step from chunk to chunk.
+        if rows > 1 && all.iter().all(|register| register.row_step == register.chunk_step * chunks as isize) {
+            // In every register the step from row to row continues the step from chunk to chunk.
             (rows, chunks) = (1, rows * chunks);
         } else if rows > 1 && chunks == 1 && all[0].row_step == all[0].chunk_step {
             // Each row is one chunk.
-            all.iter_mut().for_each(|column| column.chunk_step = column.row_step);
+            all.iter_mut().for_each(|register| register.chunk_step = register.row_step);
             (rows, chunks) = (1, rows);
         }
         let nbytes = chunks * CHUNK_ELEMENTS * self.width as usize;
         for row in 0..rows as isize {
-            let at = |column: &ColumnRef| column.at.wrapping_offset(row.wrapping_mul(column.row_step));
+            let at = |register: &RegisterRef| {
+                register.address.wrapping_offset(row.wrapping_mul(register.row_step))
+            };
             let mut args = [Arg { at: std::ptr::null(), chunk_step: 0 }; 3];
-            for (arg, column) in args.iter_mut().zip(&all[1..]) {
-                *arg = Arg { at: at(column), chunk_step: column.chunk_step };
+            for (arg, register) in args.iter_mut().zip(&all[1..]) {
+                *arg = Arg { at: at(register), chunk_step: register.chunk_step };
             }
             // SAFETY: (1) of the loop by (1); (2) by (3); the slice of the output is exclusive by (2).
             unsafe { (self.run)(std::slice::from_raw_parts_mut(at(&all[0]).cast(), nbytes), &args, self.by) };

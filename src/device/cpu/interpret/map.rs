@@ -84,7 +84,7 @@ impl ErasedProgram {
         let kernel = MapKernel::by::<P>(Loops {
             rows: rows::<NO_OPERAND>,
             broadcast_row: [first, Some(rows::<1>)],
-            streaming: stream_target::can_stream::<P>(),
+            streaming: stream_target::program_can_stream::<P>(),
         });
         let trace = if P::BY_ROWS { Trace::ByRows(trace_of::<P>) } else { Trace::Elements(run_of::<P>) };
         ErasedProgram { id: TypeId::of::<P>(), kernel, trace, numbers }
@@ -156,10 +156,8 @@ unsafe fn run(
         MapProgram::new(&unsafe { trace.write(program, inputs.reads) }, inputs.reads, kernel.in_place)
     })?;
     // SAFETY: (2).
-    let context = MapContext {
-        mapped,
-        numbers: numbers.map_or_else(RunTimeNumbers::new, |numbers| unsafe { numbers(program) }),
-    };
+    let numbers = numbers.map_or_else(RunTimeNumbers::new, |numbers| unsafe { numbers(program) });
+    let context = MapContext { mapped, numbers };
     // SAFETY: (1); the kernel was made for a `MapContext`.
     unsafe { run_kernel(kernel, std::ptr::from_ref(&context).cast(), sizes, row, outputs, inputs) }
 }
@@ -169,11 +167,11 @@ impl MapProgram {
         let types =
             operand_types(traced.row_constants.iter().map(RowConstant::body).chain([&traced.graph]), reads);
         // Operands, then the earlier row constants. Equal row constants are computed once.
-        let mut outside = types.clone();
+        let mut external = types.clone();
         let (mut row_constants, mut param, mut known_constants) = (Vec::new(), 0, Vec::new());
-        let write = |body: &Graph, outside: &ExternalInputs<'_>, param: usize, direct: bool| {
+        let write = |body: &Graph, external: &ExternalInputs<'_>, param: usize, direct: bool| {
             BytecodePair::new(direct, &|compiler| {
-                let (inputs, given) = outside.values(compiler);
+                let (inputs, given) = external.values(compiler);
                 compiler.graph(body, &inputs, &given, param)
             })
         };
@@ -185,7 +183,8 @@ impl MapProgram {
                 known_constants.push(known_constants[at]);
                 continue;
             }
-            let here = ExternalInputs { types: &outside, operands: types.len(), constants: &known_constants };
+            let here =
+                ExternalInputs { types: &external, operands: types.len(), constants: &known_constants };
             let (constant, dtype) = match one {
                 RowConstant::Cached { body } => {
                     let dtype = body.outputs().next()?.0;
@@ -203,9 +202,9 @@ impl MapProgram {
             param += one.body().params();
             known_constants.push(row_constants.len());
             row_constants.push(constant);
-            outside.push(dtype);
+            external.push(dtype);
         }
-        let all = ExternalInputs { types: &outside, operands: types.len(), constants: &known_constants };
+        let all = ExternalInputs { types: &external, operands: types.len(), constants: &known_constants };
         let program = write(&traced.graph, &all, param, !in_place)?;
         Some(MapProgram {
             row_constants,

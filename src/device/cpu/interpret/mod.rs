@@ -1,4 +1,4 @@
-//! An interpreter of traced programs: a register machine whose instructions are loops over columns.
+//! An interpreter of traced programs: a register machine whose instructions are loops over registers.
 //!
 //! A traced program is compiled to bytecode once, and runs block by block. The loops were compiled with this
 //! crate, so nothing is compiled for a program in the crate that uses it. `compiler.rs` inlines a graph into

@@ -35,8 +35,8 @@ impl<P: Num> UnaryLoop for Negated<P> {
         P::negate(a)
     }
 }
-struct Chosen<P, const OP: usize>(PhantomData<P>);
-impl<P: Ordered, const OP: usize> BinaryLoop for Chosen<P, OP> {
+struct MinMaxRemLoop<P, const OP: usize>(PhantomData<P>);
+impl<P: Ordered, const OP: usize> BinaryLoop for MinMaxRemLoop<P, OP> {
     type A = P;
     type Out = P;
     #[inline(always)]
@@ -53,8 +53,8 @@ impl<P: Ordered, const OP: usize> BinaryLoop for Compared<P, OP> {
         P::compare(const { COMPARE[OP] }, a, b)
     }
 }
-struct Same<P>(PhantomData<P>);
-impl<P: Prim> BinaryLoop for Same<P> {
+struct Equal<P>(PhantomData<P>);
+impl<P: Prim> BinaryLoop for Equal<P> {
     type A = P;
     type Out = bool;
     #[inline(always)]
@@ -80,8 +80,8 @@ impl<P: IntegerPrim, const LEFT: bool> UnaryLoop for Shifted<P, LEFT> {
         P::shift(if LEFT { Shift::Left } else { Shift::Right }, a, by)
     }
 }
-struct Exact<P, const OP: usize>(PhantomData<P>);
-impl<P: Real, const OP: usize> UnaryLoop for Exact<P, OP> {
+struct UnaryOp<P, const OP: usize>(PhantomData<P>);
+impl<P: Real, const OP: usize> UnaryLoop for UnaryOp<P, OP> {
     type A = P;
     type Out = P;
     #[inline(always)]
@@ -215,7 +215,7 @@ pub(super) fn find(node: Node, of: DType) -> Option<InstructionFn> {
         Node::Order(op) => with_type!(
             of,
             [Bool bool, I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64],
-            |P| by_op!(binary Chosen [0, 1, 2] op as usize, P)
+            |P| by_op!(binary MinMaxRemLoop [0, 1, 2] op as usize, P)
         ),
         Node::Compare(op) => with_type!(
             of,
@@ -225,7 +225,7 @@ pub(super) fn find(node: Node, of: DType) -> Option<InstructionFn> {
         Node::Equal => with_type!(
             if of == DType::Bool { DType::U8 } else { unsigned(of) },
             [U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64, C32 Complex<f32>, C64 Complex<f64>],
-            |P| binary::<Same<P>>()
+            |P| binary::<Equal<P>>()
         ),
         Node::Logic(op) => with_type!(
             if of == DType::Bool { DType::U8 } else { unsigned(of) },
@@ -241,7 +241,7 @@ pub(super) fn find(node: Node, of: DType) -> Option<InstructionFn> {
             |P| unary::<Shifted<P, false>>()
         ),
         Node::Unary(op) => {
-            with_type!(of, [F32 f32, F64 f64], |P| by_op!(unary Exact [0, 1, 2, 3, 4, 5] op as usize, P))
+            with_type!(of, [F32 f32, F64 f64], |P| by_op!(unary UnaryOp [0, 1, 2, 3, 4, 5] op as usize, P))
         }
         Node::MulAdd => with_type!(of, [F32 f32, F64 f64], |P| ternary::<Fused<P>>()),
         Node::Part(Part::Re) => {

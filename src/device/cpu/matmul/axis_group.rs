@@ -6,20 +6,20 @@ use crate::kernel::MAX_GROUP;
 use std::ops::Range;
 
 /// The most axes of a group: its own, and those of the batch that are moved into it.
-const MAX_AXES: usize = 2 * MAX_GROUP;
+const GROUP_AXES: usize = 2 * MAX_GROUP;
 
 /// Sizes of some axes, from the outermost to the innermost, and their strides in each of `N` operands, in
 /// elements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AxisGroup<const N: usize> {
     count: usize,
-    size: [usize; MAX_AXES],
-    stride: [[isize; N]; MAX_AXES],
+    size: [usize; GROUP_AXES],
+    stride: [[isize; N]; GROUP_AXES],
 }
 
 impl<const N: usize> AxisGroup<N> {
     pub(super) fn new() -> Self {
-        AxisGroup { count: 0, size: [1; MAX_AXES], stride: [[0; N]; MAX_AXES] }
+        AxisGroup { count: 0, size: [1; GROUP_AXES], stride: [[0; N]; GROUP_AXES] }
     }
 
     /// Adds an axis as the innermost. An axis of size 1 is left out.
@@ -114,7 +114,7 @@ impl<const N: usize> AxisGroup<N> {
             }
             return;
         }
-        let (mut index, mut quotient, mut offset) = ([0; MAX_AXES], from, 0isize);
+        let (mut index, mut quotient, mut offset) = ([0; GROUP_AXES], from, 0isize);
         for axis in (0..self.count).rev() {
             index[axis] = quotient % self.size[axis];
             quotient /= self.size[axis];

@@ -14,8 +14,9 @@ pub(crate) fn exceeds_caches(sizes: &[usize], output: &OperandRef<'_>) -> bool {
     nbytes >= tuning::UNCACHED_OUTPUT_BYTES
 }
 
-/// Whether an output is written by non-temporal stores: it exceeds the caches, and either they are faster on
-/// this processor or the number of writing threads makes memory the limit.
+/// Whether non-temporal stores pay off for an output: it exceeds the caches, and either they are faster on
+/// this processor or the number of writing threads makes memory the limit. Each engine decides for its own
+/// outputs, programs in `elementwise::choose`.
 pub(crate) fn pays_off(sizes: &[usize], output: &OperandRef<'_>) -> bool {
     exceeds_caches(sizes, output)
         && (parallel::count() >= tuning::MANY_WRITERS_THREADS || tuning::prefers_non_temporal())

@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The alignment of every block that is not small: a cache line, which is also the widest vector register.
+/// The alignment of blocks of 1 KiB and more: a cache line, which is also the widest vector register.
 const ALIGNMENT_BYTES: usize = 64;
 /// Blocks with fewer bytes are aligned for the widest element only, which allocators do without extra work.
 const SMALL_BYTES: usize = 1 << 10;

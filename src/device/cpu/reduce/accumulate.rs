@@ -152,7 +152,7 @@ fn combine_all<B: Body, R: Reducer<B::Out>, M: Mode>(
     while width > STEP_ELEMENTS {
         width /= 2;
         for j in 0..width {
-            M::keep_plain();
+            M::keep_scalar();
             accumulators[j] = R::combine::<Eval>(accumulators[j], accumulators[j + width]);
         }
     }
@@ -183,7 +183,7 @@ fn combine_step<B: Body, R: Reducer<B::Out>, M: Mode>(
     while width > 1 {
         width /= 2;
         for j in 0..width {
-            M::keep_plain();
+            M::keep_scalar();
             accumulators[j] = R::combine::<Eval>(accumulators[j], accumulators[j + width]);
         }
     }
@@ -262,7 +262,7 @@ fn accumulate_part<B: Body, R: Reducer<B::Out>, M: Mode>(
     let in_memory =
         const { matches!((B::SOURCE, M::HELD), (ValueSource::Operand, _) | (ValueSource::Cached, true)) };
     let is_cheap = const { B::CHEAP && R::CHEAP };
-    if M::PLAIN {
+    if M::SCALAR {
         let (length, whole) = (n - start, (n - start) / count * count);
         let first_of_row = n < count && at.wrapping_add(start.wrapping_add(whole)) == 0;
         for i in 0..length {

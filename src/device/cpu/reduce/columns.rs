@@ -247,7 +247,7 @@ impl<B: Body, R: Reducer<B::Out>> Loop for ReduceColumns<'_, B, R> {
         self.each::<By<false, false>>();
     }
     #[inline(always)]
-    fn run_plain(self) {
+    fn run_scalar(self) {
         self.each::<By<false, true>>();
     }
 }

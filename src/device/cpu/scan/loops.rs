@@ -83,7 +83,7 @@ impl<B: Body, R: Reducer<B::Out>> Loop for ScanRows<'_, B, R> {
         self.each::<By<false, false>>();
     }
     #[inline(always)]
-    fn run_plain(self) {
+    fn run_scalar(self) {
         self.each::<By<false, true>>();
     }
 }
@@ -216,7 +216,7 @@ impl<B: Body, R: Reducer<B::Out>, const FIRST: bool> Loop for ScanColumns<'_, B,
         self.each::<By<false, false>>();
     }
     #[inline(always)]
-    fn run_plain(self) {
+    fn run_scalar(self) {
         self.each::<By<false, true>>();
     }
 }

@@ -5,12 +5,12 @@
 //! operations end with a single axis.
 // Imports: `device`.
 
-use crate::device::{MAX_OPERANDS, MAX_REDUCED, OperandRef};
+use crate::device::{MAX_AXES, MAX_OPERANDS, OperandRef};
 use std::ops::Range;
 
 /// The axes that an iteration space holds. [`for_each_space`] loops over any further axes one index at a
 /// time.
-const AXES: usize = MAX_REDUCED;
+const AXES: usize = MAX_AXES;
 
 /// One address for each operand; the last points to the cached values of a row.
 pub(crate) type Pointers = [*mut u8; MAX_OPERANDS + 1];

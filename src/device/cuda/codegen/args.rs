@@ -28,14 +28,14 @@ fn divisor(size: usize) -> i64 {
 pub(in crate::device::cuda) struct ArgBlock {
     pub(in crate::device::cuda) list: Vec<i64>,
     /// The numbers that the source depends on, in addition to the types of its key.
-    pub(in crate::device::cuda) class: Vec<u32>,
+    pub(in crate::device::cuda) key_numbers: Vec<u32>,
     pub(in crate::device::cuda) wide: bool,
 }
 
 impl ArgBlock {
     /// A block without words; positions have 64 bits if `wide`.
     pub(in crate::device::cuda) fn new(wide: bool) -> ArgBlock {
-        ArgBlock { list: Vec::new(), class: vec![u32::from(wide)], wide }
+        ArgBlock { list: Vec::new(), key_numbers: vec![u32::from(wide)], wide }
     }
 
     /// Adds a word, and returns its index.
@@ -52,7 +52,7 @@ impl ArgBlock {
 
     /// Adds numbers that the source depends on.
     pub(in crate::device::cuda) fn depends(&mut self, on: impl IntoIterator<Item = usize>) {
-        self.class.extend(on.into_iter().map(|n| n as u32));
+        self.key_numbers.extend(on.into_iter().map(|n| n as u32));
     }
 
     /// Adds axes. Their number is rounded up, so that one source serves two to four axes, another five to

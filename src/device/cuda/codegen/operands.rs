@@ -16,7 +16,7 @@ pub(in crate::device::cuda) fn outputs_then_inputs<'a>(
 }
 
 /// The operand that each load reads, as numbers of a key.
-pub(in crate::device::cuda) fn read_class(inputs: Inputs<'_>) -> Vec<u32> {
+pub(in crate::device::cuda) fn read_key_numbers(inputs: Inputs<'_>) -> Vec<u32> {
     inputs.reads.iter().map(|&read| u32::from(read)).chain([u32::MAX]).collect()
 }
 

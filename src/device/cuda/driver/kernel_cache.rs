@@ -1,7 +1,7 @@
 //! Loaded kernels by key: a kernel is generated, compiled and loaded once in a process.
 //!
-//! The key is the mechanism, the types of body and reducer, and the numbers that the source depends on.
-//! Machine code is also kept on disk, by the text of the source (`nvrtc.rs`).
+//! The key is the mechanism, the types and the numbers that the source depends on. Machine code is also kept
+//! on disk, by the text of the source (`nvrtc.rs`).
 // Imports: `error`.
 
 use crate::device::cuda::driver::context::Context;
@@ -20,10 +20,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(in crate::device::cuda) struct KernelKey {
     pub(in crate::device::cuda) mechanism: &'static str,
-    /// The types of body and reducer.
+    /// The types that determine the source: a program (twice), a body and a reducer, or elements; `()` if
+    /// none.
     pub(in crate::device::cuda) types: [TypeId; 2],
     /// The numbers that the source depends on.
-    pub(in crate::device::cuda) class: Vec<u32>,
+    pub(in crate::device::cuda) key_numbers: Vec<u32>,
 }
 
 /// A kernel that is loaded. It stays for the rest of the process.

@@ -68,7 +68,11 @@ unsafe fn check_indices(stream: &Arc<Stream>, plan: GatherPlan<'_>, index: Opera
     let [numel, bound, report] =
         [axes.numel(), plan.bound, found.address().addr()].map(|word| words.push(word));
     let (at, index_args) = (words.operands(&[index]), words.axes(&axes));
-    let key = KernelKey { mechanism: "check", types: [TypeId::of::<()>(); 2], class: words.class.clone() };
+    let key = KernelKey {
+        mechanism: "check",
+        types: [TypeId::of::<()>(); 2],
+        key_numbers: words.key_numbers.clone(),
+    };
     let kernel = stream.kernel(key, || {
         let mut s = SourceWriter::new();
         words.declare(&mut s);
@@ -136,7 +140,11 @@ pub(in crate::device::cuda) unsafe fn gather(
     let (numel, step) =
         (words.push(axes.numel()), words.push(plan.step.wrapping_mul(count as isize) as usize));
     let (operands, gather_args) = (words.operands(&[to, cells, index]), words.axes(&axes));
-    let key = KernelKey { mechanism: "gather", types: [TypeId::of::<()>(); 2], class: words.class.clone() };
+    let key = KernelKey {
+        mechanism: "gather",
+        types: [TypeId::of::<()>(); 2],
+        key_numbers: words.key_numbers.clone(),
+    };
     let kernel = stream.kernel(key, || {
         let (mut s, c) = (SourceWriter::new(), word_type(bytes));
         words.declare(&mut s);
@@ -211,7 +219,7 @@ pub(in crate::device::cuda) unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>
             let key = KernelKey {
                 mechanism: part,
                 types: [TypeId::of::<F>(), TypeId::of::<T>()],
-                class: words.class.clone(),
+                key_numbers: words.key_numbers.clone(),
             };
             let kernel = stream.kernel(key, || {
                 let mut s = SourceWriter::new();
@@ -312,8 +320,8 @@ pub(in crate::device::cuda) unsafe fn compact(
     words.operands(&[to, from, mask]);
     let mask_args = words.axes(&axes);
     let pass = |pass: u32| {
-        let class = words.class.iter().copied().chain([pass]).collect();
-        let key = KernelKey { mechanism: "compact", types: [TypeId::of::<()>(); 2], class };
+        let key_numbers = words.key_numbers.iter().copied().chain([pass]).collect();
+        let key = KernelKey { mechanism: "compact", types: [TypeId::of::<()>(); 2], key_numbers };
         stream.kernel(key, || Ok(compact_source(pass, mask_args, &words, word_type(bytes))))
     };
     let shape =

@@ -70,8 +70,11 @@ impl KeyPairs {
         words.list.extend([0, 0]);
         let mut launch = |part: &'static str, blocks: usize, from: usize, to: usize| {
             words.list[5..].copy_from_slice(&[from as i64, to as i64]);
-            let key =
-                KernelKey { mechanism: part, types: [TypeId::of::<()>(); 2], class: words.class.clone() };
+            let key = KernelKey {
+                mechanism: part,
+                types: [TypeId::of::<()>(); 2],
+                key_numbers: words.key_numbers.clone(),
+            };
             let kernel = stream.kernel(key, || {
                 let mut s = SourceWriter::new();
                 words.declare(&mut s);

@@ -10,7 +10,7 @@
 
 use crate::device::cuda::codegen::args::{ArgBlock, AxesArgs, Word};
 use crate::device::cuda::codegen::axes::{Axes, is_wide};
-use crate::device::cuda::codegen::operands::{arguments, outputs_then_inputs, pointers, read_class};
+use crate::device::cuda::codegen::operands::{arguments, outputs_then_inputs, pointers, read_key_numbers};
 use crate::device::cuda::codegen::source::{Signature, SourceWriter};
 use crate::device::cuda::codegen::types::{c_type, ensure_computable};
 use crate::device::cuda::driver::kernel_cache::KernelKey;
@@ -88,7 +88,12 @@ pub(in crate::device::cuda) unsafe fn run<P: Program>(
     }
     let slots = outputs_then_inputs(outputs, inputs.slots);
     let graph = || trace_program(program, inputs.reads).graph;
-    let body = MapBody { types: [TypeId::of::<P>(); 2], class: &read_class(inputs), graph: &graph, program };
+    let body = MapBody {
+        types: [TypeId::of::<P>(); 2],
+        key_numbers: &read_key_numbers(inputs),
+        graph: &graph,
+        program,
+    };
     let axes = Axes::of(sizes, &slots, true);
     if axes.numel() >= SPECIALIZE_FROM_ELEMENTS
         && let Some(transposed) = transpose_map::transposed_operands(&axes, &slots, outputs.len())
@@ -98,7 +103,7 @@ pub(in crate::device::cuda) unsafe fn run<P: Program>(
     }
     let count = vector_width(&axes, &slots);
     let mut words = ArgBlock::new(is_wide(&[&axes], 0));
-    words.class.extend_from_slice(body.class);
+    words.key_numbers.extend_from_slice(body.key_numbers);
     words.depends([count, outputs.len(), slots.len()]);
     let operands = words.operands(&slots);
     // A position is a chunk of `count` neighbors.
@@ -118,7 +123,7 @@ pub(in crate::device::cuda) unsafe fn run<P: Program>(
     let kinds: Vec<Inner> = inner.strides.iter().map(|steps| Inner::of(steps[0])).collect();
     let steps = (count > 1).then(|| (words.axes(&inner), kinds));
     let params = words.params(program);
-    let key = KernelKey { mechanism: "map", types: body.types, class: words.class.clone() };
+    let key = KernelKey { mechanism: "map", types: body.types, key_numbers: words.key_numbers.clone() };
     let kernel = stream.kernel(key, || {
         let mut s = SourceWriter::new();
         words.declare(&mut s);

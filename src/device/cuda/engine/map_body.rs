@@ -9,7 +9,7 @@ pub(in crate::device::cuda) struct MapBody<'a, P> {
     /// The types of the kernel's key.
     pub(in crate::device::cuda) types: [TypeId; 2],
     /// The numbers of the key, in addition to those of the layout.
-    pub(in crate::device::cuda) class: &'a [u32],
+    pub(in crate::device::cuda) key_numbers: &'a [u32],
     pub(in crate::device::cuda) graph: &'a dyn Fn() -> Graph,
     pub(in crate::device::cuda) program: &'a P,
 }

@@ -72,7 +72,7 @@ pub(in crate::device::cuda) unsafe fn run<T: Number, L: Number, R: Number>(
     let key = KernelKey {
         mechanism: "contract",
         types: [TypeId::of::<T>(), TypeId::of::<(L, R)>()],
-        class: words.class.clone(),
+        key_numbers: words.key_numbers.clone(),
     };
     let kernel = stream.kernel(key, || {
         Ok(source([T::DTYPE, <Compute<T> as Prim>::DTYPE, L::DTYPE, R::DTYPE], &words, plan))

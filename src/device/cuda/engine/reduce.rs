@@ -9,7 +9,7 @@
 
 use crate::device::cuda::codegen::args::{ArgBlock, AxesArgs, Word, all, names};
 use crate::device::cuda::codegen::axes::{Axes, is_wide};
-use crate::device::cuda::codegen::operands::{arguments, outputs_then_inputs, read_class};
+use crate::device::cuda::codegen::operands::{arguments, outputs_then_inputs, read_key_numbers};
 use crate::device::cuda::codegen::source::SourceWriter;
 use crate::device::cuda::codegen::types::{
     c_type, ensure_computable, ensure_states_fit, state_size, unsupported,
@@ -82,7 +82,7 @@ pub(in crate::device::cuda) unsafe fn run<B: Body, R: Reducer<B::Out>>(
     };
     let states = scratch.as_ref().map_or(0, |scratch| scratch.address().addr());
     let mut words = ArgBlock::new(is_wide(&[&kept, &reduced], 0));
-    words.class.extend(read_class(inputs));
+    words.key_numbers.extend(read_key_numbers(inputs));
     let [outputs_at, count_at, share_at, parts_at, states_at] =
         [outputs, count, count.div_ceil(parts), parts, states].map(|word| words.push(word));
     let plan = Plan {
@@ -98,7 +98,7 @@ pub(in crate::device::cuda) unsafe fn run<B: Body, R: Reducer<B::Out>>(
         params: words.params(&Store(*body)),
     };
     let types = [TypeId::of::<B>(), TypeId::of::<R>()];
-    let key = KernelKey { mechanism: "reduce", types, class: words.class.clone() };
+    let key = KernelKey { mechanism: "reduce", types, key_numbers: words.key_numbers.clone() };
     let kernel = stream.kernel(key, || source::<B, R>(body, inputs, &words, plan))?;
     let shape =
         LaunchShape { blocks: (block_count(blocks), parts as u32), threads: THREADS as u32, shared: 0 };
@@ -112,7 +112,7 @@ pub(in crate::device::cuda) unsafe fn run<B: Body, R: Reducer<B::Out>>(
     let [count_at, parts_at, states_at] = [count, parts, states].map(|word| words.push(word));
     let to = words.operands(&slots[..1]);
     let to_args = words.axes(&Axes { sizes: kept.sizes, strides: vec![kept.strides[0].clone()] });
-    let key = KernelKey { mechanism: "join", types, class: words.class.clone() };
+    let key = KernelKey { mechanism: "join", types, key_numbers: words.key_numbers.clone() };
     let combine = stream.kernel(key, || {
         Ok(combine_source::<B::Out, R>(&words, [count_at, parts_at, states_at, to], to_args))
     })?;

@@ -7,7 +7,7 @@
 
 use crate::device::cuda::codegen::args::{ArgBlock, AxesArgs, Word, names};
 use crate::device::cuda::codegen::axes::{Axes, is_wide};
-use crate::device::cuda::codegen::operands::{arguments, outputs_then_inputs, pointers, read_class};
+use crate::device::cuda::codegen::operands::{arguments, outputs_then_inputs, pointers, read_key_numbers};
 use crate::device::cuda::codegen::source::{Signature, SourceWriter};
 use crate::device::cuda::codegen::types::{c_type, ensure_computable, ensure_states_fit, size_of_fields};
 use crate::device::cuda::driver::kernel_cache::KernelKey;
@@ -55,7 +55,7 @@ pub(in crate::device::cuda) unsafe fn run<P: Program>(
     let each = count.div_ceil(threads).next_power_of_two().max(*ELEMENTS_PER_THREAD.start());
     let each = if ELEMENTS_PER_THREAD.contains(&each) { each } else { 0 };
     let mut words = ArgBlock::new(is_wide(&[&outer, &line], 0));
-    words.class.extend(read_class(inputs));
+    words.key_numbers.extend(read_key_numbers(inputs));
     words.depends([outputs.len(), slots.len(), threads, each]);
     let plan = Plan {
         outputs: outputs.len(),
@@ -67,7 +67,11 @@ pub(in crate::device::cuda) unsafe fn run<P: Program>(
         line: words.axes(&line),
         params: words.params(program),
     };
-    let key = KernelKey { mechanism: "rows", types: [TypeId::of::<P>(); 2], class: words.class.clone() };
+    let key = KernelKey {
+        mechanism: "rows",
+        types: [TypeId::of::<P>(); 2],
+        key_numbers: words.key_numbers.clone(),
+    };
     let kernel = stream.kernel(key, || {
         let traced = trace_program(program, inputs.reads);
         ensure_computable("rows", traced.foreign())?;

@@ -8,7 +8,7 @@
 
 use crate::device::cuda::codegen::args::{ArgBlock, AxesArgs, Word, all, names};
 use crate::device::cuda::codegen::axes::{Axes, is_wide};
-use crate::device::cuda::codegen::operands::{arguments, outputs_then_inputs, read_class};
+use crate::device::cuda::codegen::operands::{arguments, outputs_then_inputs, read_key_numbers};
 use crate::device::cuda::codegen::source::SourceWriter;
 use crate::device::cuda::codegen::types::{
     c_type, ensure_computable, ensure_states_fit, state_size, unsupported,
@@ -105,7 +105,7 @@ pub(in crate::device::cuda) unsafe fn run<B: Body, R: Reducer<B::Out>>(
         None
     };
     let mut words = ArgBlock::new(is_wide(&[&lines, &along], 0));
-    words.class.extend(read_class(inputs));
+    words.key_numbers.extend(read_key_numbers(inputs));
     let plan = Plan {
         lines: words.push(count),
         along: words.push(plan.along),
@@ -119,9 +119,9 @@ pub(in crate::device::cuda) unsafe fn run<B: Body, R: Reducer<B::Out>>(
         params: words.params(&Store(*body)),
     };
     let launch = |pass: Pass, blocks: usize, parts: usize| {
-        let mut class = words.class.clone();
-        class.push(pass as u32);
-        let key = KernelKey { mechanism: "scan", types: [TypeId::of::<B>(), TypeId::of::<R>()], class };
+        let mut key_numbers = words.key_numbers.clone();
+        key_numbers.push(pass as u32);
+        let key = KernelKey { mechanism: "scan", types: [TypeId::of::<B>(), TypeId::of::<R>()], key_numbers };
         let kernel = stream.kernel(key, || source::<B, R>(body, inputs, pass, &words, plan))?;
         let shape =
             LaunchShape { blocks: (block_count(blocks), parts as u32), threads: THREADS as u32, shared: 0 };

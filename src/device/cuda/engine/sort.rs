@@ -55,7 +55,11 @@ pub(in crate::device::cuda) unsafe fn run<T: Comparable>(
     words.list.extend(slots.map(|slot| slot.stride[rank] as i64));
     let place = words.axes(&lines);
     let launch = |part: &'static str, blocks: usize| {
-        let key = KernelKey { mechanism: part, types: [TypeId::of::<T>(); 2], class: words.class.clone() };
+        let key = KernelKey {
+            mechanism: part,
+            types: [TypeId::of::<T>(); 2],
+            key_numbers: words.key_numbers.clone(),
+        };
         let kernel = stream.kernel(key, || {
             let mut s = SourceWriter::new();
             words.declare(&mut s);

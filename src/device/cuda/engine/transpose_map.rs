@@ -64,7 +64,7 @@ pub(in crate::device::cuda) unsafe fn run<P: Program>(
     (axis, transposed): (usize, Vec<usize>),
 ) -> Result<()> {
     let mut words = ArgBlock::new(is_wide(&[&outer], 0));
-    words.class.extend_from_slice(body.class);
+    words.key_numbers.extend_from_slice(body.key_numbers);
     words.depends([outputs, slots.len(), transposed.len()]);
     words.depends(transposed.iter().copied());
     // The contiguous axis of the transposed operands becomes the second fastest.
@@ -78,7 +78,7 @@ pub(in crate::device::cuda) unsafe fn run<P: Program>(
     let (outer_args, rows, columns) =
         (words.axes(&outer), words.axes(&along_rows), words.axes(&along_columns));
     let params = words.params(body.program);
-    let key = KernelKey { mechanism: "tiles", types: body.types, class: words.class.clone() };
+    let key = KernelKey { mechanism: "tiles", types: body.types, key_numbers: words.key_numbers.clone() };
     let kernel = stream.kernel(key, || {
         let mut s = SourceWriter::new();
         words.declare(&mut s);

@@ -16,7 +16,7 @@ const MAX_WORDS: usize = 510;
 pub(crate) struct UserKernel {
     source: String,
     /// A hash of the source, as numbers of the kernel's key.
-    class: Vec<u32>,
+    key_numbers: Vec<u32>,
 }
 
 impl UserKernel {
@@ -26,9 +26,9 @@ impl UserKernel {
             (seed, &source).hash(&mut hasher);
             hasher.finish()
         };
-        let class =
+        let key_numbers =
             [hash(1), hash(2)].into_iter().flat_map(|hash| [hash as u32, (hash >> 32) as u32]).collect();
-        UserKernel { source, class }
+        UserKernel { source, key_numbers }
     }
 }
 
@@ -61,7 +61,11 @@ pub(in crate::device::cuda) unsafe fn run(
     (blocks, threads, shared): LaunchDims,
     words: &[i64],
 ) -> Result<()> {
-    let key = KernelKey { mechanism: "source", types: [TypeId::of::<()>(); 2], class: kernel.class.clone() };
+    let key = KernelKey {
+        mechanism: "source",
+        types: [TypeId::of::<()>(); 2],
+        key_numbers: kernel.key_numbers.clone(),
+    };
     let loaded = stream.kernel(key, || Ok(format!("{PRELUDE}{}", kernel.source)))?;
     // SAFETY: (1) and (2) are the caller's promises.
     unsafe { stream.launch_grid(op, loaded, blocks, threads, shared, words) }

@@ -128,8 +128,8 @@ pub(in crate::device::cuda) unsafe fn read(
 /// Queues a copy from page-locked host memory.
 ///
 /// # Safety
-/// 1. As [`Device::write`](crate::device::Device::write).   2. The bytes do not change until the copy is
-/// complete.
+/// 1. As [`Device::write`](crate::device::Device::write).
+/// 2. The bytes do not change until the copy is complete.
 pub(in crate::device::cuda) unsafe fn queue_write(
     stream: &Arc<Stream>,
     to: *mut u8,
@@ -147,8 +147,8 @@ pub(in crate::device::cuda) unsafe fn queue_write(
 /// Queues a copy to page-locked host memory.
 ///
 /// # Safety
-/// 1. As [`Device::read`](crate::device::Device::read).   2. The bytes at `to` are not used until the copy is
-/// complete.
+/// 1. As [`Device::read`](crate::device::Device::read).
+/// 2. The bytes at `to` are not used until the copy is complete.
 pub(in crate::device::cuda) unsafe fn queue_read(
     stream: &Arc<Stream>,
     from: *const u8,

@@ -253,8 +253,8 @@ impl Stream {
     /// [`Error::Fault`] for more blocks than a GPU counts; the report of the driver.
     ///
     /// # Safety
-    /// 1. The words are those that the kernel's source takes.   2. With them it accesses only memory that is
-    /// allocated.
+    /// 1. The words are those that the kernel's source takes.
+    /// 2. With them it accesses only memory that is allocated.
     pub(in crate::device::cuda) unsafe fn launch(
         &self,
         op: &'static str,

@@ -7,7 +7,7 @@
 
 use super::super::execute::{Operand, run_rows};
 use super::super::frame::{Machine, NO_NUMBERS};
-use super::super::instructions::{CHUNK_ELEMENTS, ColumnRef};
+use super::super::instructions::{CHUNK_ELEMENTS, RegisterRef};
 use super::super::scratch::{ScratchArena, ScratchMemory, splat};
 use super::accumulators::{Combiner, Finalizer};
 use super::program::ReduceProgram;
@@ -22,9 +22,9 @@ pub(crate) const ROWS_AT_ONCE: usize = 16;
 /// Blocks of one row that are reduced at the same time. More of them would start in the same set of a cache.
 const BLOCKS_AT_ONCE: usize = 8;
 
-/// A reduction that runs: the machines, and the accumulators of some rows.
+/// The state of a reduction: the machines, and the accumulators of some rows.
 pub(crate) struct ReduceRun<'a> {
-    of: &'a ReduceProgram,
+    program: &'a ReduceProgram,
     accumulate: Machine<'a>,
     combine: Machine<'a>,
     finalize: Finalizer<'a>,
@@ -32,139 +32,148 @@ pub(crate) struct ReduceRun<'a> {
     /// the combination of accumulators.
     pieces: Option<(Machine<'a>, *mut u8, Combiner<'a>)>,
     /// The largest number of rows.
-    lines: usize,
-    /// Columns of the lanes of accumulators, and of their next values: a chunk of each row, then, for 64
+    max_rows: usize,
+    /// Registers of the lanes of accumulators, and of their next values: a chunk of each row, then, for 64
     /// accumulators, a second chunk of each row.
     accumulators: Vec<*mut u8>,
     next: Vec<*mut u8>,
-    /// A column of positions, columns of gathered operands, and the finished accumulators of rows.
+    /// A register of positions, registers of gathered operands, and the finished accumulators of rows.
     numbers: *mut u8,
-    aside: Vec<*mut u8>,
+    gathered: Vec<*mut u8>,
     done: *mut u8,
-    outside: Vec<ColumnRef>,
+    external: Vec<RegisterRef>,
     _memory: ScratchMemory,
 }
 
 impl<'a> ReduceRun<'a> {
     /// A reduction over operands of these widths, with at most `chunks` chunks of accumulators.
     pub(crate) fn new(
-        of: &'a ReduceProgram,
+        program: &'a ReduceProgram,
         numbers: &'a RunTimeNumbers,
         widths: &[usize],
         chunks: usize,
     ) -> ReduceRun<'a> {
         let column = |width: usize| (width * CHUNK_ELEMENTS * (chunks + 1)).next_multiple_of(64);
-        let piece = if of.values.is_some() { SLICE_ELEMENTS * 16 } else { 0 };
-        let accumulators: usize = of.widths.iter().map(|&width| 2 * column(width)).sum();
-        let aside: usize = widths.iter().map(|&width| column(width)).sum();
+        let piece = if program.values.is_some() { SLICE_ELEMENTS * 16 } else { 0 };
+        let accumulators: usize = program.widths.iter().map(|&width| 2 * column(width)).sum();
+        let gathered: usize = widths.iter().map(|&width| column(width)).sum();
         // The buffer of a piece and the accumulators of rows are aligned to a cache line each.
-        let mut memory =
-            ScratchMemory::new(accumulators + aside + column(8) + piece + (ROWS_AT_ONCE + 1) * of.size + 128);
+        let mut memory = ScratchMemory::new(
+            accumulators + gathered + column(8) + piece + (ROWS_AT_ONCE + 1) * program.size + 128,
+        );
         let mut room = ScratchArena::new(&mut memory);
         let mut columns = |widths: &[usize]| -> Vec<*mut u8> {
             widths.iter().map(|&width| room.take(column(width))).collect()
         };
-        let (accumulators, next, aside) = (columns(&of.widths), columns(&of.widths), columns(widths));
+        let (accumulators, next, gathered) =
+            (columns(&program.widths), columns(&program.widths), columns(widths));
         // Chunks are read beyond the accumulators. These elements must be valid booleans where the
         // accumulators are booleans.
         for (&at, &width) in accumulators
             .iter()
             .chain(&next)
-            .zip(of.widths.iter().chain(&of.widths))
+            .zip(program.widths.iter().chain(&program.widths))
             .filter(|(_, width)| **width == 1)
         {
-            // SAFETY: the column has room for as many bytes.
+            // SAFETY: the register has room for as many bytes.
             unsafe { std::ptr::write_bytes(at, 0, column(width)) };
         }
-        let pieces = of.values.as_ref().map(|values| {
+        let pieces = program.values.as_ref().map(|values| {
             let run = Machine::new(values, numbers, SLICE_ELEMENTS / CHUNK_ELEMENTS);
-            (run, room.take(SLICE_ELEMENTS * 16), Combiner::new(of))
+            (run, room.take(SLICE_ELEMENTS * 16), Combiner::new(program))
         });
         ReduceRun {
-            of,
-            accumulate: Machine::exactly(&of.accumulate, numbers, chunks),
-            combine: Machine::exactly(&of.combine, &NO_NUMBERS, chunks),
-            finalize: Finalizer::new(of),
+            program,
+            accumulate: Machine::exactly(&program.accumulate, numbers, chunks),
+            combine: Machine::exactly(&program.combine, &NO_NUMBERS, chunks),
+            finalize: Finalizer::new(program),
             pieces,
-            lines: chunks * CHUNK_ELEMENTS / of.accumulators_per_row,
+            max_rows: chunks * CHUNK_ELEMENTS / program.accumulators_per_row,
             accumulators,
             next,
-            aside,
+            gathered,
             numbers: room.take(column(8)),
             // One more accumulator, which is combined with another.
-            done: room.take((ROWS_AT_ONCE + 1) * of.size),
-            outside: Vec::new(),
+            done: room.take((ROWS_AT_ONCE + 1) * program.size),
+            external: Vec::new(),
             _memory: memory,
         }
     }
 
     /// Sets the accumulators of some rows to the identity.
-    fn begin(&mut self, lines: usize) {
-        for half in 0..self.of.accumulators_per_row / CHUNK_ELEMENTS {
-            self.clear(half * self.lines, lines);
+    fn begin(&mut self, rows: usize) {
+        for half in 0..self.program.accumulators_per_row / CHUNK_ELEMENTS {
+            self.clear(half * self.max_rows, rows);
         }
     }
 
     /// Sets some chunks of accumulators to the identity.
     fn clear(&mut self, from: usize, chunks: usize) {
-        for ((&to, bytes), &width) in self.accumulators.iter().zip(&self.of.identity).zip(&self.of.widths) {
+        for ((&to, bytes), &width) in
+            self.accumulators.iter().zip(&self.program.identity).zip(&self.program.widths)
+        {
             for chunk in from..from + chunks {
-                // SAFETY: the column has room for these chunks.
+                // SAFETY: the register has room for these chunks.
                 unsafe { splat(to.wrapping_add(chunk * width * CHUNK_ELEMENTS), bytes.as_ptr(), width) };
             }
         }
     }
 
     /// Accumulates the values at `places` into the accumulators from chunk `from` on, `rows` rows of `chunks`
-    /// chunks; `number` is the column of positions. The results are in `next`.
+    /// chunks; `number` is the register of positions. The results are in `next`.
     ///
     /// # Safety
     /// As [`Machine::run`].
     unsafe fn accumulate_chunks(
         &mut self,
-        places: &[ColumnRef],
-        number: ColumnRef,
+        places: &[RegisterRef],
+        number: RegisterRef,
         from: usize,
         rows: usize,
         chunks: usize,
     ) {
-        let place = |(&at, &width): (&*mut u8, &usize)| ColumnRef {
-            at: at.wrapping_add(from * width * CHUNK_ELEMENTS),
+        let place = |(&at, &width): (&*mut u8, &usize)| RegisterRef {
+            address: at.wrapping_add(from * width * CHUNK_ELEMENTS),
             chunk_step: (width * CHUNK_ELEMENTS) as isize,
             row_step: (width * CHUNK_ELEMENTS * chunks) as isize,
         };
-        self.outside.clear();
-        self.outside.extend_from_slice(places);
-        self.outside.extend(self.accumulators.iter().zip(&self.of.widths).map(place));
-        self.outside.push(number);
-        self.outside.extend(self.next.iter().zip(&self.of.widths).map(place));
+        self.external.clear();
+        self.external.extend_from_slice(places);
+        self.external.extend(self.accumulators.iter().zip(&self.program.widths).map(place));
+        self.external.push(number);
+        self.external.extend(self.next.iter().zip(&self.program.widths).map(place));
         // SAFETY: the caller's promise; the accumulators have room for as many chunks.
-        unsafe { self.accumulate.run(&self.outside, rows, chunks) };
+        unsafe { self.accumulate.run(&self.external, rows, chunks) };
     }
 
-    /// Accumulates one value of each accumulator of some rows; the first value of row `l` has position `at +
-    /// l · step`.
+    /// Accumulates one value into each accumulator of some rows; the first value of row `l` has position `at
+    /// + l · step`.
     ///
     /// # Safety
-    /// The columns at `places` have a value for each accumulator.
-    unsafe fn accumulate_step(&mut self, places: &mut [ColumnRef], lines: usize, (at, step): (usize, usize)) {
-        let number = ColumnRef {
-            at: self.numbers,
+    /// The registers at `places` have a value for each accumulator.
+    unsafe fn accumulate_step(
+        &mut self,
+        places: &mut [RegisterRef],
+        rows: usize,
+        (at, step): (usize, usize),
+    ) {
+        let number = RegisterRef {
+            address: self.numbers,
             chunk_step: (8 * CHUNK_ELEMENTS) as isize,
             row_step: (8 * CHUNK_ELEMENTS) as isize,
         };
-        for half in 0..self.of.accumulators_per_row / CHUNK_ELEMENTS {
-            for k in 0..if self.of.counts { lines * CHUNK_ELEMENTS } else { 0 } {
+        for half in 0..self.program.accumulators_per_row / CHUNK_ELEMENTS {
+            for k in 0..if self.program.counts { rows * CHUNK_ELEMENTS } else { 0 } {
                 let value =
                     at.wrapping_add(k / CHUNK_ELEMENTS * step)
                         .wrapping_add(half * CHUNK_ELEMENTS + k % CHUNK_ELEMENTS) as i64;
-                // SAFETY: the column of positions has room for a chunk of each row.
+                // SAFETY: the register of positions has room for a chunk of each row.
                 unsafe { self.numbers.cast::<i64>().add(k).write(value) };
             }
             // SAFETY: the caller's promise.
-            unsafe { self.accumulate_chunks(places, number, half * self.lines, lines, 1) };
+            unsafe { self.accumulate_chunks(places, number, half * self.max_rows, rows, 1) };
             for place in &mut *places {
-                place.at = place.at.wrapping_offset(place.chunk_step);
+                place.address = place.address.wrapping_offset(place.chunk_step);
             }
         }
     }
@@ -174,27 +183,22 @@ impl<'a> ReduceRun<'a> {
     ///
     /// # Safety
     /// The rows have `n` elements of every operand.
-    unsafe fn accumulate(
-        &mut self,
-        operands: &[Operand],
-        lines: usize,
-        n: usize,
-        (at, step): (usize, usize),
-    ) {
-        let (per_row, chunks) = (self.of.accumulators_per_row, self.of.accumulators_per_row / CHUNK_ELEMENTS);
-        let mut places = vec![ColumnRef::NONE; operands.len()];
+    unsafe fn accumulate(&mut self, operands: &[Operand], rows: usize, n: usize, (at, step): (usize, usize)) {
+        let (per_row, chunks) =
+            (self.program.accumulators_per_row, self.program.accumulators_per_row / CHUNK_ELEMENTS);
+        let mut places = vec![RegisterRef::NONE; operands.len()];
         for (k, operand) in operands.iter().enumerate() {
             let step = (operand.width * CHUNK_ELEMENTS) as isize;
-            places[k] = ColumnRef { at: operand.at, chunk_step: step, row_step: operand.row_step };
+            places[k] = RegisterRef { address: operand.at, chunk_step: step, row_step: operand.row_step };
             if operand.is_broadcast {
-                // SAFETY: each row has an element; the column has room for a chunk of each row.
-                unsafe { operand.gather(self.aside[k], lines, 0, 0, 1) };
-                places[k] = ColumnRef { at: self.aside[k], chunk_step: 0, row_step: step };
+                // SAFETY: each row has an element; the register has room for a chunk of each row.
+                unsafe { operand.gather(self.gathered[k], rows, 0, 0, 1) };
+                places[k] = RegisterRef { address: self.gathered[k], chunk_step: 0, row_step: step };
             }
         }
         for start in (0..n / per_row * per_row).step_by(per_row) {
             // SAFETY: the caller's promise.
-            unsafe { self.accumulate_step(&mut places, lines, (at.wrapping_add(start), step)) };
+            unsafe { self.accumulate_step(&mut places, rows, (at.wrapping_add(start), step)) };
             std::mem::swap(&mut self.accumulators, &mut self.next);
         }
         let rest = n % per_row;
@@ -206,13 +210,13 @@ impl<'a> ReduceRun<'a> {
         let from = if n < per_row && at == 0 { 0 } else { per_row - rest };
         for (k, operand) in operands.iter().enumerate().filter(|(_, operand)| !operand.is_broadcast) {
             if n >= per_row {
-                places[k].at =
+                places[k].address =
                     operand.at.wrapping_add(n * operand.width).wrapping_sub(per_row * operand.width);
             } else {
-                // SAFETY: each row has `rest` elements; the column has room for the chunks of all rows.
-                unsafe { operand.after(n - rest).gather(self.aside[k], lines, rest, from, chunks) };
-                places[k] = ColumnRef {
-                    at: self.aside[k],
+                // SAFETY: each row has `rest` elements; the register has room for the chunks of all rows.
+                unsafe { operand.after(n - rest).gather(self.gathered[k], rows, rest, from, chunks) };
+                places[k] = RegisterRef {
+                    address: self.gathered[k],
                     chunk_step: (operand.width * CHUNK_ELEMENTS) as isize,
                     row_step: (operand.width * per_row) as isize,
                 };
@@ -220,19 +224,19 @@ impl<'a> ReduceRun<'a> {
         }
         // SAFETY: the caller's promise.
         unsafe {
-            self.accumulate_step(&mut places, lines, (at.wrapping_add(n - rest).wrapping_sub(from), step))
+            self.accumulate_step(&mut places, rows, (at.wrapping_add(n - rest).wrapping_sub(from), step))
         };
         // The accumulators without a value in the remainder keep their value.
-        for ((&to, &new), &width) in self.accumulators.iter().zip(&self.next).zip(&self.of.widths) {
+        for ((&to, &new), &width) in self.accumulators.iter().zip(&self.next).zip(&self.program.widths) {
             for half in 0..chunks {
                 let (first, end) = (
                     from.max(half * CHUNK_ELEMENTS),
                     (from + rest).min(half * CHUNK_ELEMENTS + CHUNK_ELEMENTS),
                 );
-                for line in 0..if first < end { lines } else { 0 } {
+                for row in 0..if first < end { rows } else { 0 } {
                     let place =
-                        ((half * self.lines + line) * CHUNK_ELEMENTS + first % CHUNK_ELEMENTS) * width;
-                    // SAFETY: the elements are inside both columns.
+                        ((half * self.max_rows + row) * CHUNK_ELEMENTS + first % CHUNK_ELEMENTS) * width;
+                    // SAFETY: the elements are inside both registers.
                     unsafe {
                         std::ptr::copy_nonoverlapping(
                             new.wrapping_add(place),
@@ -246,23 +250,25 @@ impl<'a> ReduceRun<'a> {
     }
 
     /// Combines the accumulators of each row, each half with the other; the result is the first of each row.
-    fn combine_all(&mut self, lines: usize) {
-        let mut width = self.of.accumulators_per_row;
+    fn combine_all(&mut self, rows: usize) {
+        let mut width = self.program.accumulators_per_row;
         while width > 1 {
             width /= 2;
             // The second half of 64 accumulators is in the second chunks.
-            let other = if width < CHUNK_ELEMENTS { width } else { self.lines * CHUNK_ELEMENTS };
-            let place = |(&at, &bytes): (&*mut u8, &usize), from: usize| ColumnRef {
-                at: at.wrapping_add(from * bytes),
+            let other = if width < CHUNK_ELEMENTS { width } else { self.max_rows * CHUNK_ELEMENTS };
+            let place = |(&at, &bytes): (&*mut u8, &usize), from: usize| RegisterRef {
+                address: at.wrapping_add(from * bytes),
                 chunk_step: (bytes * CHUNK_ELEMENTS) as isize,
                 row_step: (bytes * CHUNK_ELEMENTS) as isize,
             };
-            self.outside.clear();
-            self.outside.extend(self.accumulators.iter().zip(&self.of.widths).map(|of| place(of, 0)));
-            self.outside.extend(self.accumulators.iter().zip(&self.of.widths).map(|of| place(of, other)));
-            self.outside.extend(self.next.iter().zip(&self.of.widths).map(|of| place(of, 0)));
-            // SAFETY: the columns have one more chunk than rows.
-            unsafe { self.combine.run(&self.outside, lines, 1) };
+            self.external.clear();
+            self.external
+                .extend(self.accumulators.iter().zip(&self.program.widths).map(|lane| place(lane, 0)));
+            self.external
+                .extend(self.accumulators.iter().zip(&self.program.widths).map(|lane| place(lane, other)));
+            self.external.extend(self.next.iter().zip(&self.program.widths).map(|lane| place(lane, 0)));
+            // SAFETY: the registers have one more chunk than rows.
+            unsafe { self.combine.run(&self.external, rows, 1) };
             std::mem::swap(&mut self.accumulators, &mut self.next);
         }
     }
@@ -282,25 +288,25 @@ impl<'a> ReduceRun<'a> {
         accumulator: *mut u8,
     ) {
         // SAFETY: (2).
-        unsafe { self.of.accumulator_fns().identity(accumulator, 1) };
+        unsafe { self.program.accumulator_fns().identity(accumulator, 1) };
         if n == 0 {
             return;
         }
-        let Some((values, piece, joining)) = &mut self.pieces else {
+        let Some((values, piece, combiner)) = &mut self.pieces else {
             // SAFETY: (1): the values are the elements of this operand; (2).
-            return unsafe { slice(operands[self.of.operand].at, n, at, accumulator) };
+            return unsafe { slice(operands[self.program.operand].at, n, at, accumulator) };
         };
-        let found = self.done.wrapping_add(ROWS_AT_ONCE * self.of.size);
+        let found = self.done.wrapping_add(ROWS_AT_ONCE * self.program.size);
         for start in (0..n).step_by(SLICE_ELEMENTS) {
             let len = SLICE_ELEMENTS.min(n - start);
             let mut here: Vec<Operand> = operands.iter().map(|operand| operand.after(start)).collect();
-            here.push(Operand { at: *piece, row_step: 0, width: self.of.value, is_broadcast: false });
+            here.push(Operand { at: *piece, row_step: 0, width: self.program.value, is_broadcast: false });
             // SAFETY: (1); (2); the buffers have room for a piece of values and for an accumulator.
             unsafe {
                 run_rows(values, &here, 1, 1, len);
                 slice(*piece, len, at.wrapping_add(start), found);
-                joining.join(accumulator, found, 1);
-                std::ptr::copy_nonoverlapping(found, accumulator, self.of.size);
+                combiner.join(accumulator, found, 1);
+                std::ptr::copy_nonoverlapping(found, accumulator, self.program.size);
             }
         }
     }
@@ -319,44 +325,38 @@ impl<'a> ReduceRun<'a> {
         at: [usize; 2],
         out: Output,
     ) {
-        let size = self.of.size;
-        let side = if at[1] == 0 { ROWS_AT_ONCE } else { BLOCKS_AT_ONCE }.min(self.lines);
+        let size = self.program.size;
+        let side = if at[1] == 0 { ROWS_AT_ONCE } else { BLOCKS_AT_ONCE }.min(self.max_rows);
         for row in (0..rows).step_by(side) {
-            let lines = side.min(rows - row);
+            let group_rows = side.min(rows - row);
             let here: Vec<Operand> = operands.iter().map(|operand| operand.from(row)).collect();
-            let first = |line: usize| at[0].wrapping_add((row + line).wrapping_mul(at[1]));
-            if let Some(slice) = self.of.slice {
-                for line in 0..lines {
-                    let one: Vec<Operand> = here.iter().map(|operand| operand.from(line)).collect();
+            let first = |k: usize| at[0].wrapping_add((row + k).wrapping_mul(at[1]));
+            if let Some(slice) = self.program.slice {
+                for k in 0..group_rows {
+                    let one: Vec<Operand> = here.iter().map(|operand| operand.from(k)).collect();
                     // SAFETY: (1); the scratch has room for the accumulators of all rows.
                     unsafe {
-                        self.accumulate_slice(
-                            slice,
-                            &one,
-                            n,
-                            first(line),
-                            self.done.wrapping_add(line * size),
-                        )
+                        self.accumulate_slice(slice, &one, n, first(k), self.done.wrapping_add(k * size))
                     };
                 }
             } else {
-                self.begin(lines);
+                self.begin(group_rows);
                 // SAFETY: (1).
-                unsafe { self.accumulate(&here, lines, n, (first(0), at[1])) };
-                self.combine_all(lines);
+                unsafe { self.accumulate(&here, group_rows, n, (first(0), at[1])) };
+                self.combine_all(group_rows);
                 // SAFETY: the scratch has room for the accumulators of all rows.
-                unsafe { self.of.collect(&self.accumulators, CHUNK_ELEMENTS, lines, self.done) };
+                unsafe { self.program.collect(&self.accumulators, CHUNK_ELEMENTS, group_rows, self.done) };
             }
             let to = out.address.wrapping_offset((row as isize).wrapping_mul(out.step));
             // SAFETY: (2); the accumulators were written above.
             unsafe {
                 if out.is_accumulator {
-                    for line in 0..lines {
-                        let to = to.wrapping_offset((line as isize).wrapping_mul(out.step));
-                        std::ptr::copy_nonoverlapping(self.done.wrapping_add(line * size), to, size);
+                    for k in 0..group_rows {
+                        let to = to.wrapping_offset((k as isize).wrapping_mul(out.step));
+                        std::ptr::copy_nonoverlapping(self.done.wrapping_add(k * size), to, size);
                     }
                 } else {
-                    self.finalize.write(self.done, lines, n, to, out.step);
+                    self.finalize.write(self.done, group_rows, n, to, out.step);
                 }
             }
         }
@@ -371,7 +371,7 @@ impl<'a> ReduceRun<'a> {
             // SAFETY: the caller's promise.
             return unsafe { self.rows(operands, rows, n, [0; 2], out) };
         }
-        let (accumulators, size) = (self.of.accumulator_fns(), self.of.size);
+        let (accumulators, size) = (self.program.accumulator_fns(), self.program.size);
         let mut memory = ScratchMemory::new((BLOCKS_AT_ONCE + LEVELS) * size);
         let blocks = memory.start();
         let place = |block: usize| blocks.wrapping_add(block * size);
@@ -422,25 +422,29 @@ impl<'a> ReduceRun<'a> {
     /// # Safety
     /// 1. The operands have `n` rows of the columns.
     /// 2. The strips have their accumulators.
-    /// 3. The columns of accumulators have room for the chunks of the strips.
+    /// 3. The registers of accumulators have room for the chunks of the strips.
     pub(crate) unsafe fn columns(&mut self, operands: &[Operand], strips: &ColumnStrips) {
         let ColumnStrips { n, width, at, accumulators, .. } = *strips;
         let (used, per_strip) =
             (width.div_ceil(columns::STRIP_COLUMNS), columns::STRIP_COLUMNS / CHUNK_ELEMENTS);
         let full = width / columns::STRIP_COLUMNS;
         // SAFETY: (2) and (3).
-        unsafe { self.of.spread(accumulators, used * columns::STRIP_COLUMNS, &self.accumulators) };
-        let number = ColumnRef { at: self.numbers, chunk_step: 0, row_step: 0 };
-        let mut places = vec![ColumnRef::NONE; operands.len()];
+        unsafe { self.program.spread(accumulators, used * columns::STRIP_COLUMNS, &self.accumulators) };
+        let number = RegisterRef { address: self.numbers, chunk_step: 0, row_step: 0 };
+        let mut places = vec![RegisterRef::NONE; operands.len()];
         for row in 0..n {
-            if self.of.counts {
-                // SAFETY: the column of positions has room for a chunk.
+            if self.program.counts {
+                // SAFETY: the register of positions has room for a chunk.
                 unsafe { splat(self.numbers, ((at + row) as i64).to_ne_bytes().as_ptr(), 8) };
             }
             let chunk_step = |operand: &Operand| (operand.width * CHUNK_ELEMENTS) as isize;
             if full > 0 {
                 for (place, operand) in places.iter_mut().zip(operands) {
-                    *place = ColumnRef { at: operand.row(row), chunk_step: chunk_step(operand), row_step: 0 };
+                    *place = RegisterRef {
+                        address: operand.row(row),
+                        chunk_step: chunk_step(operand),
+                        row_step: 0,
+                    };
                 }
                 // SAFETY: (1) for whole strips; (3).
                 unsafe { self.accumulate_chunks(&places, number, 0, 1, full * per_strip) };
@@ -449,11 +453,11 @@ impl<'a> ReduceRun<'a> {
                 for (k, operand) in operands.iter().enumerate() {
                     let mut from = operand.from(row).after(strip_start(full, width)).at;
                     if full == 0 {
-                        // SAFETY: (1); the column has room for the chunks of a strip.
-                        unsafe { operand.from(row).gather(self.aside[k], 1, width, 0, per_strip) };
-                        from = self.aside[k];
+                        // SAFETY: (1); the register has room for the chunks of a strip.
+                        unsafe { operand.from(row).gather(self.gathered[k], 1, width, 0, per_strip) };
+                        from = self.gathered[k];
                     }
-                    places[k] = ColumnRef { at: from, chunk_step: chunk_step(operand), row_step: 0 };
+                    places[k] = RegisterRef { address: from, chunk_step: chunk_step(operand), row_step: 0 };
                 }
                 // SAFETY: (1) for the last strip; (3).
                 unsafe { self.accumulate_chunks(&places, number, full * per_strip, 1, per_strip) };
@@ -461,6 +465,6 @@ impl<'a> ReduceRun<'a> {
             std::mem::swap(&mut self.accumulators, &mut self.next);
         }
         // SAFETY: (2).
-        unsafe { self.of.collect(&self.accumulators, 1, used * columns::STRIP_COLUMNS, accumulators) };
+        unsafe { self.program.collect(&self.accumulators, 1, used * columns::STRIP_COLUMNS, accumulators) };
     }
 }

@@ -3,7 +3,7 @@
 // Imports: `device`.
 
 use super::super::frame::{Machine, NO_NUMBERS};
-use super::super::instructions::{CHUNK_ELEMENTS, ColumnRef};
+use super::super::instructions::{CHUNK_ELEMENTS, RegisterRef};
 use super::super::scratch::{ScratchArena, ScratchMemory, splat};
 use super::program::ReduceProgram;
 use crate::device::cpu::reduce::accumulators::AccumulatorFns;
@@ -28,12 +28,12 @@ impl ReduceProgram {
         })
     }
 
-    /// Copies the lanes of `n` accumulators to columns. The first accumulator fills the rest of the last
+    /// Copies the lanes of `n` accumulators to registers. The first accumulator fills the rest of the last
     /// chunks.
     ///
     /// # Safety
     /// 1. `accumulators` holds `n` accumulators.
-    /// 2. The columns have room for their chunks.
+    /// 2. The registers have room for their chunks.
     pub(crate) unsafe fn spread(&self, accumulators: *const u8, n: usize, columns: &[*mut u8]) {
         for ((at, width), &to) in self.places().zip(columns) {
             // SAFETY: (1) and (2).
@@ -50,11 +50,11 @@ impl ReduceProgram {
         }
     }
 
-    /// Copies columns to `n` accumulators, which are `apart` elements from each other in the columns.
+    /// Copies registers to `n` accumulators, which are `apart` elements from each other in the registers.
     ///
     /// # Safety
     /// 1. `accumulators` has room for `n` accumulators.
-    /// 2. The columns hold them.
+    /// 2. The registers hold them.
     pub(crate) unsafe fn collect(&self, columns: &[*mut u8], apart: usize, n: usize, accumulators: *mut u8) {
         for ((at, width), &from) in self.places().zip(columns) {
             // SAFETY: (1) and (2).
@@ -144,23 +144,25 @@ unsafe fn finalize(
 
 /// Combines accumulators by a machine.
 pub(crate) struct Combiner<'a> {
-    of: &'a ReduceProgram,
+    program: &'a ReduceProgram,
     combine: Machine<'a>,
     /// A chunk of each lane of both operands and of the result.
     chunks: Vec<*mut u8>,
-    places: Vec<ColumnRef>,
+    places: Vec<RegisterRef>,
     _memory: ScratchMemory,
 }
 
 impl<'a> Combiner<'a> {
-    pub(crate) fn new(of: &'a ReduceProgram) -> Combiner<'a> {
-        let mut memory = ScratchMemory::new(3 * of.widths.len() * 16 * CHUNK_ELEMENTS);
+    pub(crate) fn new(program: &'a ReduceProgram) -> Combiner<'a> {
+        let mut memory = ScratchMemory::new(3 * program.widths.len() * 16 * CHUNK_ELEMENTS);
         let mut room = ScratchArena::new(&mut memory);
-        let chunks: Vec<*mut u8> = (0..3 * of.widths.len()).map(|_| room.take(16 * CHUNK_ELEMENTS)).collect();
-        let places = chunks.iter().map(|&at| ColumnRef { at, chunk_step: 0, row_step: 0 }).collect();
+        let chunks: Vec<*mut u8> =
+            (0..3 * program.widths.len()).map(|_| room.take(16 * CHUNK_ELEMENTS)).collect();
+        let places =
+            chunks.iter().map(|&at| RegisterRef { address: at, chunk_step: 0, row_step: 0 }).collect();
         Combiner {
-            of,
-            combine: Machine::exactly(&of.combine, &NO_NUMBERS, 1),
+            program,
+            combine: Machine::exactly(&program.combine, &NO_NUMBERS, 1),
             chunks,
             places,
             _memory: memory,
@@ -172,15 +174,15 @@ impl<'a> Combiner<'a> {
     /// # Safety
     /// `earlier` and `later` hold `n` accumulators each.
     pub(crate) unsafe fn join(&mut self, earlier: *const u8, later: *mut u8, n: usize) {
-        let lanes = self.of.widths.len();
+        let lanes = self.program.widths.len();
         for start in (0..n).step_by(CHUNK_ELEMENTS) {
-            let (some, at) = (CHUNK_ELEMENTS.min(n - start), start * self.of.size);
+            let (some, at) = (CHUNK_ELEMENTS.min(n - start), start * self.program.size);
             // SAFETY: the caller's promise; each lane has a chunk.
             unsafe {
-                self.of.spread(earlier.wrapping_add(at), some, &self.chunks[..lanes]);
-                self.of.spread(later.wrapping_add(at), some, &self.chunks[lanes..2 * lanes]);
+                self.program.spread(earlier.wrapping_add(at), some, &self.chunks[..lanes]);
+                self.program.spread(later.wrapping_add(at), some, &self.chunks[lanes..2 * lanes]);
                 self.combine.run(&self.places, 1, 1);
-                self.of.collect(&self.chunks[2 * lanes..], 1, some, later.wrapping_add(at));
+                self.program.collect(&self.chunks[2 * lanes..], 1, some, later.wrapping_add(at));
             }
         }
     }
@@ -188,23 +190,25 @@ impl<'a> Combiner<'a> {
 
 /// Writes the results of accumulators by a machine.
 pub(crate) struct Finalizer<'a> {
-    of: &'a ReduceProgram,
+    program: &'a ReduceProgram,
     finalize: Machine<'a>,
     /// A chunk of each lane, of the number of values, and of the results.
     chunks: Vec<*mut u8>,
-    places: Vec<ColumnRef>,
+    places: Vec<RegisterRef>,
     _memory: ScratchMemory,
 }
 
 impl<'a> Finalizer<'a> {
-    pub(crate) fn new(of: &'a ReduceProgram) -> Finalizer<'a> {
-        let mut memory = ScratchMemory::new((of.widths.len() + 2) * 16 * CHUNK_ELEMENTS);
+    pub(crate) fn new(program: &'a ReduceProgram) -> Finalizer<'a> {
+        let mut memory = ScratchMemory::new((program.widths.len() + 2) * 16 * CHUNK_ELEMENTS);
         let mut room = ScratchArena::new(&mut memory);
-        let chunks: Vec<*mut u8> = (0..of.widths.len() + 2).map(|_| room.take(16 * CHUNK_ELEMENTS)).collect();
-        let places = chunks.iter().map(|&at| ColumnRef { at, chunk_step: 0, row_step: 0 }).collect();
+        let chunks: Vec<*mut u8> =
+            (0..program.widths.len() + 2).map(|_| room.take(16 * CHUNK_ELEMENTS)).collect();
+        let places =
+            chunks.iter().map(|&at| RegisterRef { address: at, chunk_step: 0, row_step: 0 }).collect();
         Finalizer {
-            of,
-            finalize: Machine::exactly(&of.finalize, &NO_NUMBERS, 1),
+            program,
+            finalize: Machine::exactly(&program.finalize, &NO_NUMBERS, 1),
             chunks,
             places,
             _memory: memory,
@@ -224,7 +228,7 @@ impl<'a> Finalizer<'a> {
         out: *mut u8,
         step: isize,
     ) {
-        let lanes = self.of.widths.len();
+        let lanes = self.program.widths.len();
         let [number, results] = [self.chunks[lanes], self.chunks[lanes + 1]];
         // SAFETY: the chunk of the number of values has room.
         unsafe { splat(number, (count as i64).to_ne_bytes().as_ptr(), 8) };
@@ -232,11 +236,19 @@ impl<'a> Finalizer<'a> {
             let some = CHUNK_ELEMENTS.min(n - start);
             // SAFETY: (1) and (2); each lane has a chunk.
             unsafe {
-                self.of.spread(accumulators.wrapping_add(start * self.of.size), some, &self.chunks[..lanes]);
+                self.program.spread(
+                    accumulators.wrapping_add(start * self.program.size),
+                    some,
+                    &self.chunks[..lanes],
+                );
                 self.finalize.run(&self.places, 1, 1);
                 for k in 0..some {
                     let to = out.wrapping_offset(((start + k) as isize).wrapping_mul(step));
-                    std::ptr::copy_nonoverlapping(results.wrapping_add(k * self.of.out), to, self.of.out);
+                    std::ptr::copy_nonoverlapping(
+                        results.wrapping_add(k * self.program.out),
+                        to,
+                        self.program.out,
+                    );
                 }
             }
         }

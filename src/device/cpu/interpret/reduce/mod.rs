@@ -149,15 +149,13 @@ unsafe fn run(
         // SAFETY: (2).
         let (body, reducer) = unsafe { (known.trace)(body, inputs.reads) };
         let types = operand_types([&body].into_iter(), inputs.reads);
-        let outside = ExternalInputs { types: &types, operands: types.len(), constants: &[] };
-        let program = ReduceProgram::new(&body, &reducer, &outside, 0, known.out, known.in_memory)?;
+        let external = ExternalInputs { types: &types, operands: types.len(), constants: &[] };
+        let program = ReduceProgram::new(&body, &reducer, &external, 0, known.out, known.in_memory)?;
         Some(Reduced { program, inputs: first_loads(&types, inputs.reads) })
     })?;
     // SAFETY: (2).
-    let context = ReduceContext {
-        reduced,
-        numbers: known.numbers.map_or_else(RunTimeNumbers::new, |numbers| unsafe { numbers(body) }),
-    };
+    let numbers = known.numbers.map_or_else(RunTimeNumbers::new, |numbers| unsafe { numbers(body) });
+    let context = ReduceContext { reduced, numbers };
     let kernel = ReduceKernel {
         rows,
         columns: columns_of,

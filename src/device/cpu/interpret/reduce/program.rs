@@ -1,10 +1,10 @@
 //! A reducer over a body, compiled to bytecode.
 // Imports: `scalar`, `kernel`, `device`.
 
-use super::super::compiler::{Compiler, Value, bytes_of};
+use super::super::compiler::{Compiler, Value, padded_to_16};
 use super::super::frame::{BytecodePair, Machine, NO_NUMBERS};
 use super::super::inputs::ExternalInputs;
-use super::super::instructions::{CHUNK_ELEMENTS, ColumnRef};
+use super::super::instructions::{CHUNK_ELEMENTS, RegisterRef};
 use super::super::scratch::{ScratchArena, ScratchMemory};
 use crate::device::cpu::reduce::accumulate::accumulator_count_of;
 use crate::kernel::{ReducerIr, SliceFn};
@@ -42,7 +42,7 @@ impl ReduceProgram {
     pub(crate) fn new(
         body: &Graph,
         reducer: &ReducerIr,
-        outside: &ExternalInputs<'_>,
+        external: &ExternalInputs<'_>,
         param: usize,
         out: DType,
         in_memory: bool,
@@ -52,7 +52,7 @@ impl ReduceProgram {
             reducer.state.iter().map(|&dtype| compiler.external(dtype, false)).collect()
         };
         let values = |compiler: &mut Compiler| -> Option<Value> {
-            let (inputs, given) = outside.values(compiler);
+            let (inputs, given) = external.values(compiler);
             compiler.graph(body, &inputs, &given, param)?.first().copied()
         };
         let one = BytecodePair::new(false, &|compiler| compiler.graph(&reducer.identity, &[], &[], 0))?;
@@ -65,7 +65,7 @@ impl ReduceProgram {
             compiler.graph(&reducer.accumulate, &[], &given, 0)
         })?;
         Some(ReduceProgram {
-            counts: accumulate.reads(outside.types.len() + reducer.state.len()),
+            counts: accumulate.reads(external.types.len() + reducer.state.len()),
             accumulate,
             combine: BytecodePair::new(true, &|compiler| {
                 let mut given = accumulator(compiler);
@@ -108,15 +108,15 @@ impl ReduceProgram {
 pub(crate) fn constants(program: &BytecodePair, types: &[DType]) -> Vec<[u8; 16]> {
     let mut memory = ScratchMemory::new(types.len() * 16 * CHUNK_ELEMENTS);
     let mut room = ScratchArena::new(&mut memory);
-    let places: Vec<ColumnRef> = types
+    let places: Vec<RegisterRef> = types
         .iter()
-        .map(|_| ColumnRef { at: room.take(16 * CHUNK_ELEMENTS), chunk_step: 0, row_step: 0 })
+        .map(|_| RegisterRef { address: room.take(16 * CHUNK_ELEMENTS), chunk_step: 0, row_step: 0 })
         .collect();
     // SAFETY: each output has room for a chunk.
     unsafe { Machine::exactly(program, &NO_NUMBERS, 1).run(&places, 1, 1) };
-    // SAFETY: the program wrote the first value of each output above.
-    let first = |(place, dtype): (&ColumnRef, &DType)| {
-        bytes_of(unsafe { std::slice::from_raw_parts(place.at, dtype.size()) })
+    let first = |(place, dtype): (&RegisterRef, &DType)| {
+        // SAFETY: the program wrote the first value of each output above.
+        padded_to_16(unsafe { std::slice::from_raw_parts(place.address, dtype.size()) })
     };
     places.iter().zip(types).map(first).collect()
 }

@@ -2,9 +2,9 @@
 // Imports: `device`.
 
 use super::super::execute::{Operand, run_rows};
-use super::super::instructions::{CHUNK_ELEMENTS, ColumnRef};
+use super::super::instructions::{CHUNK_ELEMENTS, RegisterRef};
 use super::super::scratch::{ScratchArena, splat};
-use super::machine::{Columns, Repeat, ScanMachines};
+use super::machine::{LaneRegisters, Repeat, ScanMachines};
 use super::program::ScanContext;
 use crate::device::cpu::scan::call::{BLOCK_ELEMENTS, ColumnTile, ColumnTiles};
 
@@ -38,12 +38,12 @@ struct ColumnScan<'a> {
     /// Rows that are computed together.
     side: usize,
     /// Accumulators before these rows and after each of them, and these combined with `carry`.
-    accumulators: Columns,
-    combined: Columns,
+    accumulators: LaneRegisters,
+    combined: LaneRegisters,
     /// Accumulators of the current block, of the earlier blocks, and space for their combination.
-    local: Columns,
-    carry: Columns,
-    spare: Columns,
+    local: LaneRegisters,
+    carry: LaneRegisters,
+    spare: LaneRegisters,
     values: *mut u8,
     results: *mut u8,
     /// A chunk of positions, and of numbers of values, for each row.
@@ -62,12 +62,12 @@ impl<'a> ColumnScan<'a> {
         let total = total + (program.value + program.out) * most + 8 * (2 * side + 2);
         let mut machines = ScanMachines::new(context, most, total * CHUNK_ELEMENTS + 1024);
         let mut room = ScratchArena::new(&mut machines.memory);
-        let [accumulators, combined] = [(); 2].map(|()| machines.columns(&mut room, most + widest));
-        let [local, carry, spare] = [(); 3].map(|()| machines.columns(&mut room, widest));
+        let [accumulators, combined] = [(); 2].map(|()| machines.registers(&mut room, most + widest));
+        let [local, carry, spare] = [(); 3].map(|()| machines.registers(&mut room, widest));
         let values = room.take(program.value * CHUNK_ELEMENTS * most);
         let results = room.take(program.out * CHUNK_ELEMENTS * most);
         let [positions, counts] = [(); 2].map(|()| room.take(8 * CHUNK_ELEMENTS * side));
-        // SAFETY: the column has room for as many bytes. Chunks are read beyond the values, where every
+        // SAFETY: the register has room for as many bytes. Chunks are read beyond the values, where every
         // element must be valid, also a boolean.
         unsafe { std::ptr::write_bytes(values, 0, program.value * CHUNK_ELEMENTS * most) };
         ColumnScan {
@@ -106,7 +106,7 @@ impl<'a> ColumnScan<'a> {
                 self.machines.copy(&self.carry, (&self.local, 0), chunks);
             } else {
                 let carry = (&self.carry, Repeat::Row);
-                // SAFETY: the columns have these chunks.
+                // SAFETY: the registers have these chunks.
                 unsafe { self.machines.combine(carry, (&self.local, 0), &self.spare, 1, chunks) };
                 std::mem::swap(&mut self.carry, &mut self.spare);
             }
@@ -133,38 +133,42 @@ impl<'a> ColumnScan<'a> {
             is_broadcast: false,
         });
         let (n, length) = if joint { (1, rows * width) } else { (rows, width) };
-        // SAFETY: (1); the column of values has room for as many chunks.
+        // SAFETY: (1); the register of values has room for as many chunks.
         unsafe { run_rows(&mut self.machines.values, &here, 1, n, length) };
         for k in 0..if program.uses_position || program.uses_count { rows } else { 0 } {
             let position = at.wrapping_add(row + k);
             let count = position.wrapping_add(usize::from(!exclusive));
             for (to, value) in [(self.positions, position), (self.counts, count)] {
                 let bytes = (value as i64).to_ne_bytes();
-                // SAFETY: the column has room for a chunk of each row.
+                // SAFETY: the register has room for a chunk of each row.
                 unsafe { splat(to.wrapping_add(k * 8 * CHUNK_ELEMENTS), bytes.as_ptr(), 8) };
             }
         }
         self.machines.copy(&self.accumulators, (&self.local, 0), chunks);
         for k in 0..rows {
-            let value = ColumnRef {
-                at: self.values.wrapping_add(k * pitch),
+            let value = RegisterRef {
+                address: self.values.wrapping_add(k * pitch),
                 chunk_step: (program.value * CHUNK_ELEMENTS) as isize,
                 row_step: 0,
             };
             let at = self.positions.wrapping_add(k * 8 * CHUNK_ELEMENTS);
-            let position = ColumnRef { at, chunk_step: 0, row_step: 0 };
+            let position = RegisterRef { address: at, chunk_step: 0, row_step: 0 };
             let [from, to] = [k, k + 1].map(|k| (&self.accumulators, k * chunks));
-            // SAFETY: the columns have room for the chunks of all rows. If a row ends within a chunk, the
+            // SAFETY: the registers have room for the chunks of all rows. If a row ends within a chunk, the
             // memory after it is initialized.
             unsafe { self.machines.accumulate(value, position, from, to, chunks) };
         }
         self.machines.copy(&self.local, (&self.accumulators, rows * chunks), chunks);
         let accumulators = (&self.accumulators, if exclusive { 0 } else { chunks });
-        let count = ColumnRef { at: self.counts, chunk_step: 0, row_step: (8 * CHUNK_ELEMENTS) as isize };
+        let count =
+            RegisterRef { address: self.counts, chunk_step: 0, row_step: (8 * CHUNK_ELEMENTS) as isize };
         let step = program.out * CHUNK_ELEMENTS;
-        let result =
-            ColumnRef { at: self.results, chunk_step: step as isize, row_step: (step * chunks) as isize };
-        // SAFETY: the columns have room for the chunks of all rows; (2).
+        let result = RegisterRef {
+            address: self.results,
+            chunk_step: step as isize,
+            row_step: (step * chunks) as isize,
+        };
+        // SAFETY: the registers have room for the chunks of all rows; (2).
         unsafe {
             if at < BLOCK_ELEMENTS {
                 self.machines.finalize(accumulators, count, result, rows, chunks);

@@ -1,14 +1,14 @@
-//! The machines of a scan, and their columns of accumulators.
+//! The machines of a scan, and their registers of accumulators.
 // Imports: nothing.
 
 use super::super::execute::Operand;
 use super::super::frame::{Machine, NO_NUMBERS};
-use super::super::instructions::{CHUNK_ELEMENTS, ColumnRef};
+use super::super::instructions::{CHUNK_ELEMENTS, RegisterRef};
 use super::super::scratch::{ScratchArena, ScratchMemory, splat};
 use super::program::{ScanContext, ScanProgram};
 
-/// The columns of an accumulator's lanes.
-pub(super) type Columns = Vec<*mut u8>;
+/// The registers of an accumulator's lanes.
+pub(super) type LaneRegisters = Vec<*mut u8>;
 
 /// How an operand of an instruction repeats.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(super) struct ScanMachines<'a> {
     accumulate: Machine<'a>,
     combine: Machine<'a>,
     finalize: Machine<'a>,
-    outside: Vec<ColumnRef>,
+    external: Vec<RegisterRef>,
     pub(super) memory: ScratchMemory,
 }
 
@@ -42,13 +42,13 @@ impl<'a> ScanMachines<'a> {
             accumulate: Machine::exactly(&program.accumulate, &NO_NUMBERS, chunks),
             combine: Machine::exactly(&program.combine, &NO_NUMBERS, chunks),
             finalize: Machine::exactly(&program.finalize, &NO_NUMBERS, chunks),
-            outside: Vec::new(),
+            external: Vec::new(),
             memory: ScratchMemory::new(nbytes),
         }
     }
 
-    /// Columns for `chunks` chunks of accumulators.
-    pub(super) fn columns(&self, room: &mut ScratchArena, chunks: usize) -> Columns {
+    /// Registers for `chunks` chunks of accumulators.
+    pub(super) fn registers(&self, room: &mut ScratchArena, chunks: usize) -> LaneRegisters {
         self.program.widths.iter().map(|&width| room.take(width * CHUNK_ELEMENTS * chunks)).collect()
     }
 
@@ -63,94 +63,94 @@ impl<'a> ScanMachines<'a> {
         self.program.inputs.iter().map(of).collect()
     }
 
-    /// Adds columns of accumulators to the operands of the next run: from a chunk on, in rows of `chunks`
+    /// Adds registers of accumulators to the operands of the next run: from a chunk on, in rows of `chunks`
     /// chunks.
-    fn push(&mut self, (columns, chunk): (&Columns, usize), repeat: Repeat, chunks: usize) {
+    fn push(&mut self, (columns, chunk): (&LaneRegisters, usize), repeat: Repeat, chunks: usize) {
         for (&at, &width) in columns.iter().zip(&self.program.widths) {
             let step = (width * CHUNK_ELEMENTS) as isize;
-            self.outside.push(ColumnRef {
-                at: at.wrapping_offset(chunk as isize * step),
+            self.external.push(RegisterRef {
+                address: at.wrapping_offset(chunk as isize * step),
                 chunk_step: if repeat == Repeat::Chunk { 0 } else { step },
                 row_step: if repeat == Repeat::No { step * chunks as isize } else { 0 },
             });
         }
     }
 
-    /// Sets the first chunks of columns to the identity.
-    pub(super) fn reset(&self, columns: &Columns, chunks: usize) {
+    /// Sets the first chunks of registers to the identity.
+    pub(super) fn reset(&self, columns: &LaneRegisters, chunks: usize) {
         for ((&to, bytes), &width) in columns.iter().zip(&self.program.identity).zip(&self.program.widths) {
             for chunk in 0..chunks {
-                // SAFETY: the column has room for these chunks.
+                // SAFETY: the register has room for these chunks.
                 unsafe { splat(to.wrapping_add(chunk * width * CHUNK_ELEMENTS), bytes.as_ptr(), width) };
             }
         }
     }
 
-    /// `to ← accumulate(from, value)`; accumulators are given as columns and their first chunk.
+    /// `to ← accumulate(from, value)`; accumulators are given as registers and their first chunk.
     ///
     /// # Safety
-    /// All columns have `chunks` chunks.
+    /// All registers have `chunks` chunks.
     pub(super) unsafe fn accumulate(
         &mut self,
-        value: ColumnRef,
-        position: ColumnRef,
-        from: (&Columns, usize),
-        to: (&Columns, usize),
+        value: RegisterRef,
+        position: RegisterRef,
+        from: (&LaneRegisters, usize),
+        to: (&LaneRegisters, usize),
         chunks: usize,
     ) {
-        self.outside.clear();
-        self.outside.push(value);
+        self.external.clear();
+        self.external.push(value);
         self.push(from, Repeat::No, chunks);
-        self.outside.push(position);
+        self.external.push(position);
         self.push(to, Repeat::No, chunks);
         // SAFETY: the caller's promise.
-        unsafe { self.accumulate.run(&self.outside, 1, chunks) };
+        unsafe { self.accumulate.run(&self.external, 1, chunks) };
     }
 
     /// `to ← combine(earlier, later)`; `earlier` may repeat.
     ///
     /// # Safety
-    /// All columns have `rows` rows of `chunks` chunks, except for the repeated ones.
+    /// All registers have `rows` rows of `chunks` chunks, except for the repeated ones.
     pub(super) unsafe fn combine(
         &mut self,
-        (earlier, repeat): (&Columns, Repeat),
-        later: (&Columns, usize),
-        to: &Columns,
+        (earlier, repeat): (&LaneRegisters, Repeat),
+        later: (&LaneRegisters, usize),
+        to: &LaneRegisters,
         rows: usize,
         chunks: usize,
     ) {
-        self.outside.clear();
+        self.external.clear();
         self.push((earlier, 0), repeat, chunks);
         self.push(later, Repeat::No, chunks);
         self.push((to, 0), Repeat::No, chunks);
         // SAFETY: the caller's promise.
-        unsafe { self.combine.run(&self.outside, rows, chunks) };
+        unsafe { self.combine.run(&self.external, rows, chunks) };
     }
 
     /// Writes the results of accumulators of `count` values each.
     ///
     /// # Safety
-    /// All columns have `rows` rows of `chunks` chunks.
+    /// All registers have `rows` rows of `chunks` chunks.
     pub(super) unsafe fn finalize(
         &mut self,
-        accumulators: (&Columns, usize),
-        count: ColumnRef,
-        out: ColumnRef,
+        accumulators: (&LaneRegisters, usize),
+        count: RegisterRef,
+        out: RegisterRef,
         rows: usize,
         chunks: usize,
     ) {
-        self.outside.clear();
+        self.external.clear();
         self.push(accumulators, Repeat::No, chunks);
-        self.outside.extend([count, out]);
+        self.external.extend([count, out]);
         // SAFETY: the caller's promise.
-        unsafe { self.finalize.run(&self.outside, rows, chunks) };
+        unsafe { self.finalize.run(&self.external, rows, chunks) };
     }
 
     /// Copies some chunks of accumulators.
-    pub(super) fn copy(&self, to: &Columns, (from, chunk): (&Columns, usize), chunks: usize) {
+    pub(super) fn copy(&self, to: &LaneRegisters, (from, chunk): (&LaneRegisters, usize), chunks: usize) {
         for ((&to, &from), &width) in to.iter().zip(from).zip(&self.program.widths) {
             let bytes = width * CHUNK_ELEMENTS;
-            // SAFETY: both columns have these chunks.
+            // SAFETY: both registers have these chunks.
             unsafe { std::ptr::copy_nonoverlapping(from.wrapping_add(chunk * bytes), to, chunks * bytes) };
         }
     }

@@ -1,11 +1,11 @@
 //! Interpreted scans of rows: eight rows, or eight blocks of one row, are transposed and computed as columns.
 // Imports: `device`.
 
-use super::super::compiler::bytes_of;
+use super::super::compiler::padded_to_16;
 use super::super::execute::{Operand, run_rows};
-use super::super::instructions::{CHUNK_ELEMENTS, ColumnRef};
+use super::super::instructions::{CHUNK_ELEMENTS, RegisterRef};
 use super::super::scratch::{ScratchArena, splat};
-use super::machine::{Columns, Repeat, ScanMachines};
+use super::machine::{LaneRegisters, Repeat, ScanMachines};
 use super::program::ScanContext;
 use crate::device::cpu::scan::call::{BLOCK_ELEMENTS, CHAINS, ChainGroup, ChainGroups};
 use crate::device::cpu::strided::pack;
@@ -30,20 +30,21 @@ pub(super) unsafe fn rows(context: *const (), groups: &mut ChainGroups<'_>) {
     }
 }
 
-/// A scan of chains that runs. A chain is an element of a chunk, and its positions are consecutive chunks.
+/// The state of a scan over chains. A chain is an element of a chunk, and its positions are consecutive
+/// chunks.
 struct ChainScan<'a> {
     context: &'a ScanContext,
     machines: ScanMachines<'a>,
     /// Accumulators before the piece and after each position, and these combined with those of earlier
     /// blocks.
-    accumulators: Columns,
-    combined: Columns,
+    accumulators: LaneRegisters,
+    combined: LaneRegisters,
     /// One chunk each: accumulators of the current block, of the earlier blocks of each row, of the earlier
     /// blocks of each chain, and space for one more.
-    local: Columns,
-    carry: Columns,
-    earlier: Columns,
-    one: Columns,
+    local: LaneRegisters,
+    carry: LaneRegisters,
+    earlier: LaneRegisters,
+    one: LaneRegisters,
     /// The values of the chains, one chain after the other and transposed.
     straight: *mut u8,
     transposed: *mut u8,
@@ -62,8 +63,8 @@ impl<'a> ChainScan<'a> {
         let nbytes = per_chunk * (BLOCK_ELEMENTS + 1) + straight + small + 8192;
         let mut machines = ScanMachines::new(context, BLOCK_ELEMENTS, nbytes);
         let mut room = ScratchArena::new(&mut machines.memory);
-        let [accumulators, combined] = [(); 2].map(|()| machines.columns(&mut room, BLOCK_ELEMENTS + 1));
-        let [local, carry, earlier, one] = [(); 4].map(|()| machines.columns(&mut room, 1));
+        let [accumulators, combined] = [(); 2].map(|()| machines.registers(&mut room, BLOCK_ELEMENTS + 1));
+        let [local, carry, earlier, one] = [(); 4].map(|()| machines.registers(&mut room, 1));
         let transposed = room.take(program.value * CHUNK_ELEMENTS * BLOCK_ELEMENTS);
         let results = room.take(program.out * CHUNK_ELEMENTS * BLOCK_ELEMENTS);
         let straight = room.take(straight);
@@ -72,7 +73,7 @@ impl<'a> ChainScan<'a> {
             machines.reset(columns, 1);
         }
         if program.value == 1 {
-            // SAFETY: the column has room for as many bytes. Chunks are read beyond the chains, where every
+            // SAFETY: the register has room for as many bytes. Chunks are read beyond the chains, where every
             // element must be a valid boolean.
             unsafe { std::ptr::write_bytes(transposed, 0, CHUNK_ELEMENTS * BLOCK_ELEMENTS) };
         }
@@ -133,7 +134,7 @@ impl<'a> ChainScan<'a> {
                 self.machines.copy(&self.carry, (&self.local, 0), 1);
             } else {
                 let earlier = (&self.earlier, Repeat::Chunk);
-                // SAFETY: the columns have one chunk each.
+                // SAFETY: the registers have one chunk each.
                 unsafe { self.machines.combine(earlier, (&self.local, 0), &self.one, 1, 1) };
                 self.machines.copy(&self.carry, (&self.one, 0), 1);
             }
@@ -162,14 +163,14 @@ impl<'a> ChainScan<'a> {
         }
         self.machines.copy(&self.accumulators, (&self.local, 0), 1);
         for i in 0..n {
-            let chunk = |at: *mut u8, width: usize| ColumnRef {
-                at: at.wrapping_add(i * CHUNK_ELEMENTS * width),
+            let chunk = |at: *mut u8, width: usize| RegisterRef {
+                address: at.wrapping_add(i * CHUNK_ELEMENTS * width),
                 chunk_step: 0,
                 row_step: 0,
             };
             let (value, position) = (chunk(self.transposed, width), chunk(self.numbers, 8));
             let [from, to] = [i, i + 1].map(|i| (&self.accumulators, i));
-            // SAFETY: every column has these chunks.
+            // SAFETY: every register has these chunks.
             unsafe { self.machines.accumulate(value, position, from, to, 1) };
         }
         self.machines.copy(&self.local, (&self.accumulators, n), 1);
@@ -180,7 +181,7 @@ impl<'a> ChainScan<'a> {
         for i in 0..group.n {
             for chain in 0..group.chains {
                 let number = first(group, chain).wrapping_add(i + add) as i64;
-                // SAFETY: the column has room for the numbers of a block.
+                // SAFETY: the register has room for the numbers of a block.
                 unsafe { self.numbers.cast::<i64>().add(i * CHUNK_ELEMENTS + chain).write(number) };
             }
         }
@@ -194,10 +195,11 @@ impl<'a> ChainScan<'a> {
         let &ChainGroup { n, out, out_chain, out_step, .. } = group;
         let width = self.context.program.out;
         let accumulators = (&self.accumulators, usize::from(!self.context.exclusive));
-        let count = ColumnRef { at: self.numbers, chunk_step: (8 * CHUNK_ELEMENTS) as isize, row_step: 0 };
+        let count =
+            RegisterRef { address: self.numbers, chunk_step: (8 * CHUNK_ELEMENTS) as isize, row_step: 0 };
         let step = (width * CHUNK_ELEMENTS) as isize;
-        let result = ColumnRef { at: self.results, chunk_step: step, row_step: 0 };
-        // SAFETY: every column has the chunks of all positions; the caller promised room for the results.
+        let result = RegisterRef { address: self.results, chunk_step: step, row_step: 0 };
+        // SAFETY: every register has the chunks of all positions; the caller promised room for the results.
         unsafe {
             if is_combined {
                 let earlier = (&self.earlier, Repeat::Chunk);
@@ -229,11 +231,11 @@ impl<'a> ChainScan<'a> {
                 let offset = chain * width;
                 // SAFETY: the first element of a chunk, and the chain's element of another chunk.
                 unsafe {
-                    let value = bytes_of(std::slice::from_raw_parts(self.carry[k], width));
+                    let value = padded_to_16(std::slice::from_raw_parts(self.carry[k], width));
                     let to = self.earlier[k].wrapping_add(offset);
                     std::ptr::copy_nonoverlapping(value.as_ptr(), to, width);
                     let local = self.local[k].wrapping_add(offset);
-                    let of_chain = bytes_of(std::slice::from_raw_parts(local, width));
+                    let of_chain = padded_to_16(std::slice::from_raw_parts(local, width));
                     splat(self.one[k], of_chain.as_ptr(), width);
                 }
             }
@@ -241,7 +243,7 @@ impl<'a> ChainScan<'a> {
                 self.machines.copy(&self.carry, (&self.one, 0), 1);
             } else {
                 let carry = (&self.carry, Repeat::Chunk);
-                // SAFETY: the columns have one chunk each, and the result is none of the operands.
+                // SAFETY: the registers have one chunk each, and the result is none of the operands.
                 unsafe { self.machines.combine(carry, (&self.one, 0), &self.combined, 1, 1) };
                 self.machines.copy(&self.carry, (&self.combined, 0), 1);
             }

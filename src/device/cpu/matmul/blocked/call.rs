@@ -14,8 +14,9 @@ pub(super) struct GemmCall<'a> {
     pub(super) fns: PackFns,
     /// How the right operand is packed.
     pub(super) layout: PanelLayout,
-    /// The first of the columns that are packed together, and their number.
+    /// The first of the columns that are packed together.
     pub(super) first: usize,
+    /// The number of these columns.
     pub(super) columns: usize,
     /// Whether the right operand is streamed: read once, in place or from panels that were packed before.
     pub(super) streams: bool,
