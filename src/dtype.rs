@@ -145,15 +145,19 @@ rows! {
     U16 Unsigned 2 "u16" "uint16" None, "UInt16" | "u16" Some("<u2"), Some("U16"), Some((1, 16));
     U32 Unsigned 4 "u32" "uint32" None, "UInt32" | "u32" Some("<u4"), Some("U32"), Some((1, 32));
     U64 Unsigned 8 "u64" "uint64" None, "UInt64" | "u64" Some("<u8"), Some("U64"), Some((1, 64));
-    F8E4M3 Float 1 "f8e4m3" "float8_e4m3fn" None, "Float8_e4m3fn" | "f8e4m3" Some("<V1"), Some("F8_E4M3"), Some((10, 8));
-    F8E5M2 Float 1 "f8e5m2" "float8_e5m2" None, "Float8_e5m2" | "f8e5m2" Some("<V1"), Some("F8_E5M2"), Some((12, 8));
+    F8E4M3 Float 1 "f8e4m3" "float8_e4m3fn" None, "Float8_e4m3fn"
+        | "f8e4m3" Some("<V1"), Some("F8_E4M3"), Some((10, 8));
+    F8E5M2 Float 1 "f8e5m2" "float8_e5m2" None, "Float8_e5m2"
+        | "f8e5m2" Some("<V1"), Some("F8_E5M2"), Some((12, 8));
     F16 Float 2 "f16" "float16" Some("half"), "Half" | "f16" Some("<f2"), Some("F16"), Some((2, 16));
     BF16 Float 2 "bf16" "bfloat16" None, "BFloat16" | "bf16" Some("<V2"), Some("BF16"), Some((4, 16));
     F32 Float 4 "f32" "float32" Some("float"), "Float" | "f32" Some("<f4"), Some("F32"), Some((2, 32));
     F64 Float 8 "f64" "float64" Some("double"), "Double" | "f64" Some("<f8"), Some("F64"), Some((2, 64));
     C16 Complex 4 "Complex<f16>" "complex32" Some("chalf"), "ComplexHalf" | "c16" None, None, Some((5, 32));
-    C32 Complex 8 "Complex<f32>" "complex64" Some("cfloat"), "ComplexFloat" | "c32" Some("<c8"), Some("C64"), Some((5, 64));
-    C64 Complex 16 "Complex<f64>" "complex128" Some("cdouble"), "ComplexDouble" | "c64" Some("<c16"), None, Some((5, 128));
+    C32 Complex 8 "Complex<f32>" "complex64" Some("cfloat"), "ComplexFloat"
+        | "c32" Some("<c8"), Some("C64"), Some((5, 64));
+    C64 Complex 16 "Complex<f64>" "complex128" Some("cdouble"), "ComplexDouble"
+        | "c64" Some("<c16"), None, Some((5, 128));
     QI8 Quantized 1 "qi8" "qint8" None, "QInt8" | "i8" None, None, None;
     QU8 Quantized 1 "qu8" "quint8" None, "QUInt8" | "u8" None, None, None;
     QI32 Quantized 4 "qi32" "qint32" None, "QInt32" | "i32" None, None, None;
