@@ -89,7 +89,8 @@ fn compile_patched_crate(emit: &str) -> PathBuf {
     let compile = |name: &str, from: &Path, kind: &str, into: &Path, extern_: Option<&Path>| {
         let mut rustc = artifacts.rustc(&["approx", "bytemuck", "num_complex", "num_traits", "typenum"]);
         rustc
-            .args(["--crate-name", name, "--crate-type", kind, "--emit", emit, "--cap-lints=allow", "-o"])
+            .args(["--crate-name", name, "--crate-type", kind, "--emit", emit])
+            .args(["--cfg=rankform_unoptimized", "--cap-lints=allow", "-o"]) // as `build.rs` says
             .arg(into)
             .arg(from);
         rustc.args(extern_.map(|file| format!("--extern=rankform={}", file.display())));
