@@ -91,11 +91,26 @@ struct Row {
     legacy: Option<&'static str>,
     /// The scalar type, from which the names of storages and tensor types are made.
     scalar: &'static str,
+    /// The name of a storage.
+    storage: &'static str,
+    /// The name in the language of generated CUDA kernels (`prelude.cuh`).
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
+    cuda: &'static str,
+    /// The type string in `.npy` files: untyped bytes (`V`) for elements that NumPy does not know, as the
+    /// package `ml_dtypes` writes them.
+    npy: Option<&'static str>,
+    /// The name in the header of a safetensors file.
+    #[cfg_attr(not(feature = "safetensors"), allow(dead_code))]
+    safetensors: Option<&'static str>,
+    /// The type code and the bits in DLPack.
+    #[cfg_attr(not(feature = "dlpack"), allow(dead_code))]
+    dlpack: Option<(u8, u8)>,
 }
 
 macro_rules! rows {
     ($(
-        $dtype:ident $kind:ident $size:literal $rust:literal $name:literal $legacy:expr, $scalar:literal;
+        $dtype:ident $kind:ident $size:literal $rust:literal $name:literal $legacy:expr, $scalar:literal
+        | $cuda:literal $npy:expr, $safetensors:expr, $dlpack:expr;
     )*) => {
         const ROWS: &[Row] = &[$(
             Row {
@@ -106,6 +121,11 @@ macro_rules! rows {
                 name: $name,
                 legacy: $legacy,
                 scalar: $scalar,
+                storage: concat!($scalar, "Storage"),
+                cuda: $cuda,
+                npy: $npy,
+                safetensors: $safetensors,
+                dlpack: $dlpack,
             },
         )*];
         impl DType {
@@ -115,28 +135,46 @@ macro_rules! rows {
     };
 }
 rows! {
-    Bool Bool 1 "bool" "bool" None, "Bool";
-    I8 Signed 1 "i8" "int8" None, "Char";
-    I16 Signed 2 "i16" "int16" Some("short"), "Short";
-    I32 Signed 4 "i32" "int32" Some("int"), "Int";
-    I64 Signed 8 "i64" "int64" Some("long"), "Long";
-    U8 Unsigned 1 "u8" "uint8" None, "Byte";
-    U16 Unsigned 2 "u16" "uint16" None, "UInt16";
-    U32 Unsigned 4 "u32" "uint32" None, "UInt32";
-    U64 Unsigned 8 "u64" "uint64" None, "UInt64";
-    F8E4M3 Float 1 "f8e4m3" "float8_e4m3fn" None, "Float8_e4m3fn";
-    F8E5M2 Float 1 "f8e5m2" "float8_e5m2" None, "Float8_e5m2";
-    F16 Float 2 "f16" "float16" Some("half"), "Half";
-    BF16 Float 2 "bf16" "bfloat16" None, "BFloat16";
-    F32 Float 4 "f32" "float32" Some("float"), "Float";
-    F64 Float 8 "f64" "float64" Some("double"), "Double";
-    C16 Complex 4 "Complex<f16>" "complex32" Some("chalf"), "ComplexHalf";
-    C32 Complex 8 "Complex<f32>" "complex64" Some("cfloat"), "ComplexFloat";
-    C64 Complex 16 "Complex<f64>" "complex128" Some("cdouble"), "ComplexDouble";
-    QI8 Quantized 1 "qi8" "qint8" None, "QInt8";
-    QU8 Quantized 1 "qu8" "quint8" None, "QUInt8";
-    QI32 Quantized 4 "qi32" "qint32" None, "QInt32";
+    // dtype, kind, bytes | Rust, PyTorch, PyTorch's older name, scalar | CUDA, NumPy, safetensors, DLPack
+    Bool Bool 1 "bool" "bool" None, "Bool" | "bool" Some("|b1"), Some("BOOL"), Some((6, 8));
+    I8 Signed 1 "i8" "int8" None, "Char" | "i8" Some("|i1"), Some("I8"), Some((0, 8));
+    I16 Signed 2 "i16" "int16" Some("short"), "Short" | "i16" Some("<i2"), Some("I16"), Some((0, 16));
+    I32 Signed 4 "i32" "int32" Some("int"), "Int" | "i32" Some("<i4"), Some("I32"), Some((0, 32));
+    I64 Signed 8 "i64" "int64" Some("long"), "Long" | "i64" Some("<i8"), Some("I64"), Some((0, 64));
+    U8 Unsigned 1 "u8" "uint8" None, "Byte" | "u8" Some("|u1"), Some("U8"), Some((1, 8));
+    U16 Unsigned 2 "u16" "uint16" None, "UInt16" | "u16" Some("<u2"), Some("U16"), Some((1, 16));
+    U32 Unsigned 4 "u32" "uint32" None, "UInt32" | "u32" Some("<u4"), Some("U32"), Some((1, 32));
+    U64 Unsigned 8 "u64" "uint64" None, "UInt64" | "u64" Some("<u8"), Some("U64"), Some((1, 64));
+    F8E4M3 Float 1 "f8e4m3" "float8_e4m3fn" None, "Float8_e4m3fn"
+        | "f8e4m3" Some("<V1"), Some("F8_E4M3"), Some((10, 8));
+    F8E5M2 Float 1 "f8e5m2" "float8_e5m2" None, "Float8_e5m2"
+        | "f8e5m2" Some("<V1"), Some("F8_E5M2"), Some((12, 8));
+    F16 Float 2 "f16" "float16" Some("half"), "Half" | "f16" Some("<f2"), Some("F16"), Some((2, 16));
+    BF16 Float 2 "bf16" "bfloat16" None, "BFloat16" | "bf16" Some("<V2"), Some("BF16"), Some((4, 16));
+    F32 Float 4 "f32" "float32" Some("float"), "Float" | "f32" Some("<f4"), Some("F32"), Some((2, 32));
+    F64 Float 8 "f64" "float64" Some("double"), "Double" | "f64" Some("<f8"), Some("F64"), Some((2, 64));
+    C16 Complex 4 "Complex<f16>" "complex32" Some("chalf"), "ComplexHalf" | "c16" None, None, Some((5, 32));
+    C32 Complex 8 "Complex<f32>" "complex64" Some("cfloat"), "ComplexFloat"
+        | "c32" Some("<c8"), Some("C64"), Some((5, 64));
+    C64 Complex 16 "Complex<f64>" "complex128" Some("cdouble"), "ComplexDouble"
+        | "c64" Some("<c16"), None, Some((5, 128));
+    QI8 Quantized 1 "qi8" "qint8" None, "QInt8" | "i8" None, None, None;
+    QU8 Quantized 1 "qu8" "quint8" None, "QUInt8" | "u8" None, None, None;
+    QI32 Quantized 4 "qi32" "qint32" None, "QInt32" | "i32" None, None, None;
 }
+
+/// Passes the variants of [`DType`], as a list in brackets, to a macro.
+#[cfg(any(test, feature = "dynamic"))]
+macro_rules! each_dtype {
+    ($then:ident $($with:tt)*) => {
+        $then! {
+            [Bool I8 I16 I32 I64 U8 U16 U32 U64 F8E4M3 F8E5M2 F16 BF16 F32 F64 C16 C32 C64 QI8 QU8 QI32]
+            $($with)*
+        }
+    };
+}
+#[cfg(any(test, feature = "dynamic"))]
+pub(crate) use each_dtype;
 
 /// A number in a program, which has a kind but no size: it takes the element type of the tensor that it is
 /// combined with if its kind allows that. PyTorch calls these wrapped numbers.
@@ -186,15 +224,15 @@ impl DType {
     }
     /// The name of a storage of such elements: `FloatStorage`.
     pub fn storage_name(self) -> &'static str {
-        STORAGES[self as usize]
+        self.row().storage
     }
     /// The element type whose storages have this name.
     ///
     /// # Errors
     /// [`Error::Value`] if no storage has this name.
     pub fn of_storage(name: &str) -> Result<DType> {
-        let found = STORAGES.iter().position(|&storage| storage == name);
-        found.map(|at| ROWS[at].dtype).ok_or_else(|| unknown("of_storage", name, "a storage"))
+        let found = ROWS.iter().find(|row| row.storage == name);
+        found.map(|row| row.dtype).ok_or_else(|| unknown("of_storage", name, "a storage"))
     }
 
     /// Whether its values are integers or booleans that represent themselves.
@@ -204,6 +242,29 @@ impl DType {
     /// Whether it is a 16-bit float.
     pub const fn is_half(self) -> bool {
         matches!(self, DType::F16 | DType::BF16)
+    }
+    /// Whether it is an 8-bit float.
+    pub(crate) const fn is_float8(self) -> bool {
+        matches!(self.kind(), Kind::Float) && self.size() == 1
+    }
+    /// Its name in the language of generated CUDA kernels.
+    #[cfg(feature = "cuda")]
+    pub(crate) const fn cuda_name(self) -> &'static str {
+        self.row().cuda
+    }
+    /// Its type string in `.npy` files, if it has one.
+    pub(crate) const fn npy_name(self) -> Option<&'static str> {
+        self.row().npy
+    }
+    /// Its name in safetensors files, if it has one.
+    #[cfg(feature = "safetensors")]
+    pub(crate) const fn safetensors_name(self) -> Option<&'static str> {
+        self.row().safetensors
+    }
+    /// Its type code and bits in DLPack, if it has them.
+    #[cfg(feature = "dlpack")]
+    pub(crate) const fn dlpack_code(self) -> Option<(u8, u8)> {
+        self.row().dlpack
     }
     /// Whether it is a pair of floats.
     pub const fn is_complex(self) -> bool {
@@ -248,10 +309,9 @@ impl DType {
             return Ok(self);
         }
         let (low, high) = if self.kind() <= other.kind() { (self, other) } else { (other, self) };
-        let narrow = |dtype: DType| matches!(dtype, F8E4M3 | F8E5M2);
         let found = match (low.kind(), high.kind()) {
-            _ if narrow(low) || low.is_quantized() || high.is_quantized() => None,
-            _ if narrow(high) => (low.kind() < Kind::Float).then_some(high),
+            _ if low.is_float8() || low.is_quantized() || high.is_quantized() => None,
+            _ if high.is_float8() => (low.kind() < Kind::Float).then_some(high),
             (Kind::Unsigned, Kind::Signed) if low.size() < high.size() => Some(high),
             (Kind::Unsigned, Kind::Signed) => match low {
                 U8 => Some(I16),
@@ -301,31 +361,6 @@ impl DType {
     }
 }
 
-/// The scalar names followed by `Storage`.
-const STORAGES: [&str; ROWS.len()] = [
-    "BoolStorage",
-    "CharStorage",
-    "ShortStorage",
-    "IntStorage",
-    "LongStorage",
-    "ByteStorage",
-    "UInt16Storage",
-    "UInt32Storage",
-    "UInt64Storage",
-    "Float8_e4m3fnStorage",
-    "Float8_e5m2Storage",
-    "HalfStorage",
-    "BFloat16Storage",
-    "FloatStorage",
-    "DoubleStorage",
-    "ComplexHalfStorage",
-    "ComplexFloatStorage",
-    "ComplexDoubleStorage",
-    "QInt8Storage",
-    "QUInt8Storage",
-    "QInt32Storage",
-];
-
 fn unknown(op: &'static str, name: &str, what: &str) -> Error {
     Error::Value { op, what: text(format_args!("{name:?} is not the name of {what}")) }
 }
@@ -354,10 +389,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_stand_in_the_order_of_the_variants_and_storages_have_the_names_of_scalars() {
+    fn rows_are_in_the_order_of_the_variants_and_the_list_names_all() {
         for (at, row) in ROWS.iter().enumerate() {
             assert_eq!((row.dtype as usize, DType::ALL[at]), (at, row.dtype));
-            assert_eq!(STORAGES[at], format!("{}Storage", row.scalar));
         }
+        macro_rules! names {
+            ([$($name:ident)*]) => { [$(DType::$name),*] };
+        }
+        assert_eq!(each_dtype!(names), DType::ALL);
     }
 }

@@ -156,13 +156,15 @@ pub use dtype::DType;
 #[cfg(feature = "dynamic")]
 #[doc(inline)]
 pub use dynamic::DynTensor;
+#[doc(hidden)]
+pub use element::float8::*;
 #[doc(inline)]
 pub use element::{
     Bitwise, Comparable, ComplexElement, Compute, Conjugate, Element, Float, Inexact, Integer, Number,
     RealNumber, WideningMul,
 };
 #[doc(hidden)]
-pub use element::{F8E4M3, F8E5M2, QInt8, QInt32, QUInt8, bf16, f16};
+pub use element::{QInt8, QInt32, QUInt8, bf16, f16};
 #[doc(inline)]
 pub use error::{Error, Result};
 #[doc(inline)]

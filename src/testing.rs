@@ -6,6 +6,7 @@
 
 use crate::device::{Cpu, Device};
 use crate::dim::{All, Axis};
+use crate::element::float8::Float8;
 use crate::element::{Compute, Element};
 use crate::error::{Error, Result, text};
 use crate::expr::{Elementwise, Reduce, Scan, Zip};
@@ -331,14 +332,16 @@ fn is_close<T: Element>(a: T, b: T, units: u32) -> bool {
     if a == b {
         return true;
     }
+    let float8 = Float8::of(T::DTYPE).map(|float8| 2f64.powi(-float8.fraction_bits));
     let unit = match T::DTYPE {
-        DType::F8E4M3 => 0.125,
-        DType::F8E5M2 => 0.25,
         DType::F16 | DType::C16 => f64::from(crate::element::f16::EPSILON),
         DType::BF16 => f64::from(crate::element::bf16::EPSILON),
         DType::F32 | DType::C32 => f64::from(f32::EPSILON),
         DType::F64 | DType::C64 => f64::EPSILON,
-        _ => return false,
+        _ => match float8 {
+            Some(unit) => unit,
+            None => return false,
+        },
     };
     let parts = |x: T| {
         let x: Complex<f64> = x.widen().cast();

@@ -11,13 +11,11 @@ use super::keys::DispatchKey;
 use crate::device::{Cpu, Device};
 use crate::dtype::DType;
 use crate::dynamic::{DynTensor, Elementwise, MAX_RANK, Product, Reducing, by_dtype};
-use crate::element::{Compute, Element, Float, Number, QInt8, QInt32, QUInt8, RealNumber};
+use crate::element::{Compute, Element, QInt8, QInt32, QUInt8};
 use crate::element::{bf16, f16};
 use crate::error::{Error, Result, text};
 use crate::kernel::{Op, Reducer};
-use crate::ops::{
-    ArgMax, ArgMin, LogSumExp, Max, Mean, Min, Prod, SampleStd, SampleVar, Std, Sum, Var, Visit,
-};
+use crate::ops::{Visit, VisitReductions};
 use crate::quantized::{Dequantize, Quantization, QuantizedElement, QuantizedTensor};
 use crate::scalar::Prim;
 use num_complex::Complex;
@@ -95,7 +93,7 @@ impl<D: Device, const ALL: bool> Fill<'_, D, ALL> {
     }
 
     /// A reduction over axes. An empty list reduces no axis.
-    fn reduction<R: Reducer<T> + Default, T: Element>(&mut self) {
+    fn reduced<R: Reducer<T> + Default, T: Element>(&mut self) {
         self.reducing(Reducing::of::<R, T>());
     }
 
@@ -107,42 +105,15 @@ impl<D: Device, const ALL: bool> Fill<'_, D, ALL> {
         self.add("matmul", kernel::<D>(f.of, &[Class::Tensor, Class::Tensor], Box::new(run)));
     }
 
-    fn others(&mut self) {
-        self.floats::<f16>();
-        self.floats::<bf16>();
-        self.comparables::<i8>();
-        self.comparables::<i16>();
-        self.comparables::<u8>();
-        self.comparables::<u16>();
-        self.comparables::<u32>();
-        self.comparables::<u64>();
-        self.numbers::<Complex<f16>>();
-        self.numbers::<Complex<f32>>();
-        self.numbers::<Complex<f64>>();
-    }
-
-    fn numbers<T: Number>(&mut self) {
-        self.reduction::<Sum, T>();
-        self.reduction::<Prod, T>();
-        self.product(Product::of::<T>());
-    }
-
-    fn comparables<T: RealNumber>(&mut self) {
-        self.numbers::<T>();
-        self.reduction::<Max, T>();
-        self.reduction::<Min, T>();
-        self.reduction::<ArgMax, T>();
-        self.reduction::<ArgMin, T>();
-    }
-
-    fn floats<T: Float>(&mut self) {
-        self.comparables::<T>();
-        self.reduction::<Mean, T>();
-        self.reduction::<Var, T>();
-        self.reduction::<SampleVar, T>();
-        self.reduction::<Std, T>();
-        self.reduction::<SampleStd, T>();
-        self.reduction::<LogSumExp, T>();
+    /// The matrix products.
+    fn products(&mut self) {
+        macro_rules! products {
+            ($($t:ty)*) => { $(self.product(Product::of::<$t>());)* };
+        }
+        products!(f32 f64 i32 i64);
+        if const { ALL } {
+            products!(f16 bf16 i8 i16 u8 u16 u32 u64 Complex<f16> Complex<f32> Complex<f64>);
+        }
     }
 }
 
@@ -155,6 +126,17 @@ impl<D: Device, const ALL: bool> Visit for Fill<'_, D, ALL> {
     fn binary<F: Op<(T, T)>, T: Element>(&mut self, _: F) {
         let add: fn(&mut Self) =
             const { if ALL || is_common(T::DTYPE) { Self::two::<F, T> } else { Self::nothing } };
+        add(self);
+    }
+}
+
+impl<D: Device, const ALL: bool> VisitReductions for Fill<'_, D, ALL> {
+    fn reduction<R: Reducer<T> + Default, T: Element>(&mut self) {
+        let add: fn(&mut Self) = const {
+            // Booleans have no kernels here.
+            let is_wanted = if ALL { T::DTYPE as u8 != DType::Bool as u8 } else { is_common(T::DTYPE) };
+            if is_wanted { Self::reduced::<R, T> } else { Self::nothing }
+        };
         add(self);
     }
 }
@@ -266,13 +248,8 @@ impl Dispatcher {
         let mut fill =
             Fill::<D, ALL> { dispatcher: &mut dispatcher, key, result: Ok(()), device: PhantomData };
         crate::ops::each_operator(&mut fill);
-        fill.floats::<f32>();
-        fill.floats::<f64>();
-        fill.comparables::<i32>();
-        fill.comparables::<i64>();
-        if const { ALL } {
-            fill.others();
-        }
+        crate::ops::each_reduction(&mut fill);
+        fill.products();
         fill.result?;
         let [quantized, sparse] = key.beside();
         dispatcher.sparse_of::<f32, D>(sparse)?;

@@ -39,8 +39,7 @@ impl DynTensor {
     /// [`Error::Type`] if the elements are not numbers, and for 8-bit floats, which are numbers for storage
     /// only.
     pub fn negative(&self) -> Result<DynTensor> {
-        let narrow = matches!(self.dtype(), DType::Bool | DType::F8E4M3 | DType::F8E5M2);
-        if narrow || self.dtype().is_quantized() {
+        if self.dtype() == DType::Bool || self.dtype().is_float8() || self.dtype().is_quantized() {
             return Err(Error::Type {
                 op: "negative",
                 expected: "numbers".into(),
@@ -144,14 +143,12 @@ impl DynTensor {
         let wide = if x.dtype() == widest(x.dtype()) {
             x
         } else {
-            by_dtype!(x.dtype(), T in [Bool I8 I16 I32 I64 U8 U16 U32 U64 F8E4M3 F8E5M2 F16 BF16 F32 F64 C16 C32 C64 QI8 QU8 QI32]
-                => widened::<T, D>(&x), else unreached(&x))?
+            by_dtype!(x.dtype(), T in all => widened::<T, D>(&x))?
         };
         if wide.dtype() == to {
             return Ok(wide);
         }
-        by_dtype!(to, U in [Bool I8 I16 I32 I64 U8 U16 U32 U64 F8E4M3 F8E5M2 F16 BF16 F32 F64 C16 C32 C64 QI8 QU8 QI32]
-            => narrowed::<U, D>(&wide), else unreached(&wide))
+        by_dtype!(to, U in all => narrowed::<U, D>(&wide))
     }
 }
 

@@ -4,11 +4,9 @@
 use super::tensor::DynTensor;
 use crate::device::Device;
 use crate::dtype::DType;
-use crate::element::{Element, F8E4M3, F8E5M2, Number, QInt8, QInt32, QUInt8};
-use crate::element::{bf16, f16};
+use crate::element::{Element, Number};
 use crate::error::{Error, Result};
 use crate::tensor::TensorView;
-use num_complex::Complex;
 
 /// Code for any element; see [`DType::visit`].
 pub trait ElementVisitor {
@@ -34,12 +32,20 @@ pub trait TensorVisitor<D: Device> {
     fn visit<T: Element, const RANK: usize>(self, tensor: TensorView<'_, T, RANK, D>) -> Self::Output;
 }
 
-/// Evaluates an expression in which `$T` is the Rust type of a dtype, for some dtypes.
+/// Evaluates an expression in which `$T` is the Rust type of a dtype, for some dtypes or for `all`. An 8-bit
+/// float has the same name as its dtype.
 macro_rules! by_dtype {
+    ([$($name:ident)*] $dtype:expr, $T:ident => $value:expr) => {
+        match $dtype {
+            $($crate::dtype::DType::$name => { type $T = $crate::dynamic::by_dtype!(@ $name); $value })*
+        }
+    };
+    ($dtype:expr, $T:ident in all => $value:expr) => {
+        $crate::dtype::each_dtype! { by_dtype $dtype, $T => $value }
+    };
     ($dtype:expr, $T:ident in [$($name:ident)*] => $value:expr, else $other:expr) => {
         match $dtype {
             $($crate::dtype::DType::$name => { type $T = $crate::dynamic::by_dtype!(@ $name); $value })*
-            #[allow(unreachable_patterns)] // unreachable if all dtypes are listed
             _ => $other,
         }
     };
@@ -52,8 +58,6 @@ macro_rules! by_dtype {
     (@ U16) => { u16 };
     (@ U32) => { u32 };
     (@ U64) => { u64 };
-    (@ F8E4M3) => { $crate::element::F8E4M3 };
-    (@ F8E5M2) => { $crate::element::F8E5M2 };
     (@ F16) => { crate::element::f16 };
     (@ BF16) => { crate::element::bf16 };
     (@ F32) => { f32 };
@@ -64,6 +68,7 @@ macro_rules! by_dtype {
     (@ QI8) => { $crate::element::QInt8 };
     (@ QU8) => { $crate::element::QUInt8 };
     (@ QI32) => { $crate::element::QInt32 };
+    (@ $float8:ident) => { $crate::element::float8::$float8 };
 }
 pub(crate) use by_dtype;
 
@@ -84,29 +89,7 @@ impl DType {
     /// assert!(DType::ALL.iter().all(|dtype| dtype.visit(Bytes) == dtype.size()));
     /// ```
     pub fn visit<V: ElementVisitor>(self, visitor: V) -> V::Output {
-        match self {
-            DType::Bool => visitor.visit::<bool>(),
-            DType::I8 => visitor.visit::<i8>(),
-            DType::I16 => visitor.visit::<i16>(),
-            DType::I32 => visitor.visit::<i32>(),
-            DType::I64 => visitor.visit::<i64>(),
-            DType::U8 => visitor.visit::<u8>(),
-            DType::U16 => visitor.visit::<u16>(),
-            DType::U32 => visitor.visit::<u32>(),
-            DType::U64 => visitor.visit::<u64>(),
-            DType::F8E4M3 => visitor.visit::<F8E4M3>(),
-            DType::F8E5M2 => visitor.visit::<F8E5M2>(),
-            DType::F16 => visitor.visit::<f16>(),
-            DType::BF16 => visitor.visit::<bf16>(),
-            DType::F32 => visitor.visit::<f32>(),
-            DType::F64 => visitor.visit::<f64>(),
-            DType::C16 => visitor.visit::<Complex<f16>>(),
-            DType::C32 => visitor.visit::<Complex<f32>>(),
-            DType::C64 => visitor.visit::<Complex<f64>>(),
-            DType::QI8 => visitor.visit::<QInt8>(),
-            DType::QU8 => visitor.visit::<QUInt8>(),
-            DType::QI32 => visitor.visit::<QInt32>(),
-        }
+        by_dtype!(self, T in all => visitor.visit::<T>())
     }
 
     /// Calls generic code with the Rust type of this dtype if that is a number: not for booleans, 8-bit

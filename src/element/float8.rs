@@ -5,13 +5,40 @@ use super::Element;
 use crate::dtype::DType;
 use std::fmt;
 
+/// An 8-bit float type as data.
+pub(crate) struct Float8 {
+    pub(crate) dtype: DType,
+    /// Bits of the fraction.
+    pub(crate) fraction_bits: i32,
+    /// The nearest number of this type.
+    pub(crate) rounded: fn(f32) -> f32,
+}
+
+impl Float8 {
+    /// The 8-bit float type of this name.
+    pub(crate) fn of(dtype: DType) -> Option<&'static Float8> {
+        FLOAT8.iter().find(|float8| float8.dtype == dtype)
+    }
+}
+
+/// Passes the names of the 8-bit floats, as a list in brackets, to a macro.
+#[cfg(any(debug_assertions, feature = "dynamic"))]
+macro_rules! each_float8 {
+    ($then:ident) => {
+        $then! { [F8E4M3 F8E5M2] }
+    };
+}
+#[cfg(any(debug_assertions, feature = "dynamic"))]
+pub(crate) use each_float8;
+
 /// An 8-bit float type: `$fraction` bits of fraction, the exponent's bias `$bias`, the largest finite code,
 /// and the codes for numbers beyond it and for NaN.
 macro_rules! narrow {
     ($(
         $(#[$doc:meta])* $t:ident $dtype:ident $fraction:literal $bias:literal
         $largest:literal $beyond:literal $nan:literal $infinity:expr;
-    )*) => { $(
+    )*) => {
+        $(
         $(#[$doc])*
         #[derive(Clone, Copy, Default)]
         #[repr(transparent)]
@@ -76,7 +103,16 @@ macro_rules! narrow {
         impl fmt::Debug for $t {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { fmt::Debug::fmt(&self.to_f32(), f) }
         }
-    )* };
+    )*
+        /// The 8-bit floats.
+        pub(crate) const FLOAT8: &[Float8] = &[$(
+            Float8 {
+                dtype: DType::$dtype,
+                fraction_bits: $fraction,
+                rounded: |value| $t::from_f32(value).to_f32(),
+            },
+        )*];
+    };
 }
 narrow! {
     /// An 8-bit float with 4 bits of exponent and 3 of fraction: up to 448, without infinities. It is a

@@ -1,11 +1,11 @@
 //! Elements of numeric tensors: the type in memory, the compute type, and the conversions between them.
 // Imports: `dtype`, `scalar`.
 
-mod float8;
+pub(crate) mod float8;
 mod half;
 mod quantized_int;
 
-pub use float8::{F8E4M3, F8E5M2};
+pub use float8::*;
 pub use half::{bf16, f16};
 pub use quantized_int::{QInt8, QInt32, QUInt8};
 

@@ -175,7 +175,6 @@ fn literal(bytes: [u8; 16], dtype: DType) -> String {
         DType::I16 => of::<i16>(&bytes),
         DType::I32 | DType::QI32 => of::<i32>(&bytes),
         DType::I64 => of::<i64>(&bytes),
-        DType::U8 | DType::QU8 | DType::F8E4M3 | DType::F8E5M2 => of::<u8>(&bytes),
         DType::U16 | DType::F16 | DType::BF16 => of::<u16>(&bytes),
         DType::U32 => of::<u32>(&bytes),
         DType::U64 => of::<u64>(&bytes),
@@ -184,6 +183,7 @@ fn literal(bytes: [u8; 16], dtype: DType) -> String {
         DType::C16 => of::<[u16; 2]>(&bytes),
         DType::C32 => of::<[f32; 2]>(&bytes),
         DType::C64 => of::<[f64; 2]>(&bytes),
+        _ => of::<u8>(&bytes), // U8, QU8 and 8-bit floats
     }
 }
 

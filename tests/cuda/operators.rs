@@ -4,12 +4,11 @@
 mod operands;
 
 use crate::{numbers, on_gpu};
-use rankform::AnyDevice;
-use rankform::Cuda;
-use rankform::kernel::Op;
-use rankform::ops::{self, Visit, each_operator};
+use rankform::kernel::{Op, Reducer};
+use rankform::ops::{self, Visit, VisitReductions, each_operator, each_reduction};
 use rankform::prelude::*;
 use rankform::testing::Differential;
+use rankform::{AnyDevice, Cuda, DType, Element};
 
 on_gpu!(elementwise, |gpu| {
     let x = Tensor::from_vec(numbers(35), [5, 7])?;
@@ -240,26 +239,45 @@ on_gpu!(every_operator_has_the_bits_of_the_cpu, |gpu| {
     );
 });
 
+/// A comparison of a reduction or scan with the CPU.
+type Comparison = fn(&mut Differential<Cuda>) -> Result<()>;
+
+/// Comparisons of reductions, with their names.
+#[derive(Default)]
+struct Compared(Vec<(String, Comparison)>);
+
+impl Compared {
+    fn add<R: Reducer<T> + Default, T: Element>(&mut self) {
+        let name = |kind: &str| format!("{} {kind} {}", R::NAME, T::DTYPE);
+        self.0.push((name("of"), |differences| differences.reduce::<_, T>(R::default(), 0)));
+        self.0.push((name("along"), |differences| differences.scan::<_, T>(R::default(), 0)));
+    }
+    fn skip(&mut self) {}
+}
+
+/// A few elements for which the results are exact: integers and booleans, and floats if no sum is formed.
+impl VisitReductions for Compared {
+    fn reduction<R: Reducer<T> + Default, T: Element>(&mut self) {
+        let add: fn(&mut Self) = const {
+            match T::DTYPE {
+                DType::U8 | DType::I64 | DType::Bool => Self::add::<R, T>,
+                DType::F32 if R::NEEDS_ELEMENTS => Self::add::<R, T>,
+                _ => Self::skip,
+            }
+        };
+        add(self);
+    }
+}
+
 on_gpu!(reductions_and_scans_agree, |gpu| {
-    let compare: Vec<(&str, fn(&mut Differential<Cuda>) -> Result<()>)> = {
-        macro_rules! each {
-            ($($reducer:ident: $($t:ty)*;)*) => { vec![$($(
-                (concat!(stringify!($reducer), " of ", stringify!($t)), |differences| differences.reduce::<_, $t>(ops::$reducer, 0)),
-                (concat!(stringify!($reducer), " along ", stringify!($t)), |differences| differences.scan::<_, $t>(ops::$reducer, 0)),
-            )*)*] };
-        }
-        each! {
-            Sum: i32 u8 i64 u64;
-            Prod: i16 u32;
-            Max: f32 f64 i8 u64;
-            Min: f32 f64 i32;
-            ArgMax: f32 f64 i16;
-            ArgMin: f32 u8;
-            Any: bool;
-            AllTrue: bool;
-        }
-    };
-    let done: Vec<(&str, Result<usize>)> = std::thread::scope(|scope| {
+    let mut compared = Compared::default();
+    each_reduction(&mut compared);
+    compared.add::<ops::Sum, u64>();
+    compared.add::<ops::Prod, i16>();
+    compared.add::<ops::Prod, u32>();
+    compared.add::<ops::Max, f64>();
+    let compare = compared.0;
+    let done: Vec<(&String, Result<usize>)> = std::thread::scope(|scope| {
         let one = |seed: usize, compare: fn(&mut Differential<Cuda>) -> Result<()>| {
             let mut differences = Differential::new(gpu, seed as u64);
             compare(&mut differences).map(|()| differences.cases())
@@ -267,7 +285,7 @@ on_gpu!(reductions_and_scans_agree, |gpu| {
         let threads: Vec<_> = compare
             .iter()
             .enumerate()
-            .map(|(seed, &(name, compare))| (name, scope.spawn(move || one(seed, compare))))
+            .map(|(seed, (name, compare))| (name, scope.spawn(move || one(seed, *compare))))
             .collect();
         threads.into_iter().map(|(name, thread)| (name, thread.join().unwrap())).collect()
     });

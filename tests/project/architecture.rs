@@ -1,9 +1,7 @@
 //! The rules of the house that a compiler does not check: import order, the files with `unsafe`, no
 //! operator's name below `ops`, and others. Each rule is a function from source text to complaints, and each
-//! is shown to complain. Then two promises about the project: an operator is one file, and the table of
-//! parity is true.
+//! is shown to complain. Then a promise about the project: the table of parity is true.
 
-use crate::artifacts::Artifacts;
 use crate::source::{Source, Token, paths, reads, sources, tokens};
 use rankform::ops::built_in;
 use std::collections::{BTreeMap, BTreeSet};
@@ -657,11 +655,11 @@ fn closure(lock: &str, roots: &BTreeSet<String>) -> BTreeSet<String> {
 
 // ------------------------------------------------------------ the crate keeps them
 
-fn root(path: &str) -> PathBuf {
+pub(crate) fn root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-fn read(path: &str) -> String {
+pub(crate) fn read(path: &str) -> String {
     std::fs::read_to_string(root(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
@@ -943,95 +941,6 @@ fn a_dependency_that_is_new_or_calls_a_c_compiler_is_found() {
     let lock = "[[package]]\nname = \"a\"\ndependencies = [\n \"f 1.0\",\n]\n[[package]]\nname = \"f\"\ndependencies = [\n \"cc\",\n]\n[[package]]\nname = \"e\"\ndependencies = [\n \"cmake\",\n]";
     let all = closure(lock, &found);
     assert!(all.contains("cc") && !all.contains("cmake"));
-}
-
-// ------------------------------------------------------------ one operator is one file
-
-/// The files that a patch changes, each with the old and new lines of its hunks.
-fn hunks(patch: &str) -> BTreeMap<String, Vec<[String; 2]>> {
-    let mut files: BTreeMap<String, Vec<[String; 2]>> = BTreeMap::new();
-    let mut file = String::new();
-    for line in patch.lines() {
-        if let Some(path) = line.strip_prefix("+++ b/") {
-            file = path.to_string();
-        } else if line.starts_with("@@") {
-            files.entry(file.clone()).or_default().push([String::new(), String::new()]);
-        } else if let Some([before, after]) = files.get_mut(&file).and_then(|hunks| hunks.last_mut()) {
-            let (kind, text) = line.split_at(line.len().min(1));
-            let text = format!("{text}\n");
-            match kind {
-                "-" if !line.starts_with("---") => before.push_str(&text),
-                "+" => after.push_str(&text),
-                " " | "" => [before, after].into_iter().for_each(|side| side.push_str(&text)),
-                _ => {}
-            }
-        }
-    }
-    files
-}
-
-/// A text with the hunks applied, each where its lines are found.
-fn patched(mut text: String, hunks: &[[String; 2]]) -> String {
-    for [before, after] in hunks {
-        assert_eq!(text.matches(before).count(), 1, "the patch no longer fits:\n{before}");
-        text = text.replacen(before, after, 1);
-    }
-    text
-}
-
-/// Compiles the crate with the patch, and a program that uses the operator: either looks for mistakes alone
-/// (`metadata`), or makes code (`link`). Gives the program.
-fn with_the_operator(emit: &str) -> PathBuf {
-    let files = hunks(&read("tests/patches/one_operator.patch"));
-    let room = Path::new(env!("CARGO_TARGET_TMPDIR")).join("one_operator").join(emit);
-    let _ = std::fs::remove_dir_all(&room);
-    for original in sources("src") {
-        let hunks = files.get(&original.path).map_or(&[][..], |hunks| hunks);
-        let path = room.join(&original.path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, patched(original.text, hunks)).unwrap();
-    }
-    let artifacts = Artifacts::find();
-    let compile = |name: &str, from: &Path, kind: &str, into: &Path, extern_: Option<&Path>| {
-        let mut rustc = artifacts.rustc(&["approx", "bytemuck", "num_complex", "num_traits", "typenum"]);
-        rustc
-            .args(["--crate-name", name, "--crate-type", kind, "--emit", emit, "--cap-lints=allow", "-o"])
-            .arg(into)
-            .arg(from);
-        rustc.args(extern_.map(|file| format!("--extern=rankform={}", file.display())));
-        let output = rustc.output().unwrap();
-        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
-    };
-    let library = room.join(if emit == "link" { "librankform.rlib" } else { "librankform.rmeta" });
-    compile("rankform", &room.join("src/lib.rs"), "lib", &library, None);
-    let program = room.join("user");
-    compile("user", &root("tests/patches/one_operator.rs"), "bin", &program, Some(&library));
-    program
-}
-
-#[test]
-fn adding_an_operator_is_a_patch_of_one_file() {
-    let patch = read("tests/patches/one_operator.patch");
-    assert_eq!(hunks(&patch).keys().collect::<Vec<_>>(), ["src/ops/elementwise/activation.rs"]);
-    let added = patch.lines().filter(|line| line.starts_with('+') && !line.starts_with("+++")).count();
-    assert_eq!(added, 2, "its documentation and its row");
-    with_the_operator("metadata");
-}
-
-#[test]
-#[ignore = "compiles the crate again; `.ci/run` runs it"]
-fn an_added_operator_computes() {
-    let output = std::process::Command::new(with_the_operator("link")).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-#[test]
-fn a_patch_of_two_files_or_one_that_does_not_fit_is_found() {
-    let patch = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@ y\n a\n-b\n+c\n@@ -9 +9,2 @@\n d\n+e\n--- a/z\n+++ b/z\n@@ -1 +1 @@\n+f\n";
-    let files = hunks(patch);
-    assert_eq!(files.len(), 2);
-    assert_eq!(patched("a\nb\n?\nd\n".into(), &files["x"]), "a\nc\n?\nd\ne\n");
-    assert!(std::panic::catch_unwind(|| patched("a\nd\n".into(), &files["x"])).is_err());
 }
 
 // ------------------------------------------------------------ the table of parity

@@ -38,28 +38,6 @@ const IMPORT: &str = "dlpack::import";
 const CPU: i32 = 1;
 const CUDA: i32 = 2;
 
-/// Elements, with their class and bits.
-const CODES: &[(DType, u8, u8)] = &[
-    (DType::I8, 0, 8),
-    (DType::I16, 0, 16),
-    (DType::I32, 0, 32),
-    (DType::I64, 0, 64),
-    (DType::U8, 1, 8),
-    (DType::U16, 1, 16),
-    (DType::U32, 1, 32),
-    (DType::U64, 1, 64),
-    (DType::F16, 2, 16),
-    (DType::F32, 2, 32),
-    (DType::F64, 2, 64),
-    (DType::BF16, 4, 16),
-    (DType::C16, 5, 32),
-    (DType::C32, 5, 64),
-    (DType::C64, 5, 128),
-    (DType::Bool, 6, 8),
-    (DType::F8E4M3, 10, 8),
-    (DType::F8E5M2, 12, 8),
-];
-
 fn refused<T>(op: &'static str, what: std::fmt::Arguments<'_>) -> Result<T> {
     Err(Error::Value { op, what: text(what) })
 }
@@ -211,7 +189,7 @@ fn export_as<M: Managed>(tensor: DynTensor) -> Result<Exported<M>> {
     if tensor.numel() > 0 {
         tensor.ensure_allocated(EXPORT)?;
     }
-    let Some(&(_, code, bits)) = CODES.iter().find(|row| row.0 == tensor.dtype()) else {
+    let Some((code, bits)) = tensor.dtype().dlpack_code() else {
         return refused(EXPORT, format_args!("DLPack has no name for {}", tensor.dtype()));
     };
     let device = device_of(&tensor)?;
@@ -333,7 +311,8 @@ impl<M: Managed> Drop for Owner<M> {
 /// As [`import`], for a struct that `owner` releases.
 unsafe fn take<M: Managed + 'static>(about: DLTensor, owner: Owner<M>) -> Result<DynTensor> {
     let DLTensor { data, device, ndim, dtype: DLDataType { code, bits, lanes }, byte_offset, .. } = about;
-    let Some(&(dtype, ..)) = CODES.iter().find(|row| (row.1, row.2, lanes) == (code, bits, 1)) else {
+    let found = DType::ALL.iter().find(|dtype| dtype.dlpack_code() == Some((code, bits)));
+    let Some(&dtype) = found.filter(|_| lanes == 1) else {
         return refused(IMPORT, format_args!("no element has code {code}, {bits} bits and {lanes} lanes"));
     };
     let Some(rank) = usize::try_from(ndim).ok().filter(|&rank| rank <= MAX_RANK) else {

@@ -63,7 +63,7 @@ pub(super) fn read(op: &'static str, reader: &mut dyn Read) -> Result<(Descr, De
 
 /// The bytes of a header for little-endian elements in this order.
 pub(super) fn write(op: &'static str, dtype: DType, size: &[usize], order: Order) -> Result<Vec<u8>> {
-    let Some(descr) = descr(dtype) else {
+    let Some(descr) = dtype.npy_name() else {
         return Err(Error::Value { op, what: text(format_args!("npy has no name for {dtype}")) });
     };
     let column = if order == Order::ColumnMajor { "True" } else { "False" };
@@ -94,36 +94,9 @@ pub(super) fn write(op: &'static str, dtype: DType, size: &[usize], order: Order
     Ok(bytes)
 }
 
-/// NumPy's name of an element that is written little-endian.
-fn descr(dtype: DType) -> Option<&'static str> {
-    NAMES.iter().find(|row| row.0 == dtype).map(|row| row.1)
-}
-
-/// Elements and their names. Elements unknown to NumPy are written as untyped bytes, as the package
-/// `ml_dtypes` does.
-const NAMES: &[(DType, &str)] = &[
-    (DType::Bool, "|b1"),
-    (DType::I8, "|i1"),
-    (DType::I16, "<i2"),
-    (DType::I32, "<i4"),
-    (DType::I64, "<i8"),
-    (DType::U8, "|u1"),
-    (DType::U16, "<u2"),
-    (DType::U32, "<u4"),
-    (DType::U64, "<u8"),
-    (DType::F16, "<f2"),
-    (DType::BF16, "<V2"),
-    (DType::F8E4M3, "<V1"),
-    (DType::F8E5M2, "<V1"),
-    (DType::F32, "<f4"),
-    (DType::F64, "<f8"),
-    (DType::C32, "<c8"),
-    (DType::C64, "<c16"),
-];
-
 /// Whether NumPy has no name for an element, which is then read only on demand.
 pub(super) fn is_nameless(dtype: DType) -> bool {
-    matches!(dtype, DType::BF16 | DType::F8E4M3 | DType::F8E5M2)
+    dtype.npy_name().is_some_and(|name| name.contains('V'))
 }
 
 /// The element with a name, and whether its byte order is not this machine's.
@@ -138,14 +111,15 @@ fn element(op: &'static str, name: &[u8]) -> Result<(Descr, bool)> {
         b'>' => cfg!(target_endian = "little"),
         _ => false,
     };
-    if let Some((dtype, known)) = NAMES.iter().find(|row| row.1.as_bytes()[1..] == *rest) {
-        if is_nameless(*dtype) {
+    let mut names = DType::ALL.iter().filter_map(|&dtype| Some((dtype, dtype.npy_name()?)));
+    if let Some((dtype, known)) = names.find(|(_, name)| name.as_bytes()[1..] == *rest) {
+        if is_nameless(dtype) {
             return Ok((Descr::Void(dtype.size()), swapped && dtype.size() > 1));
         }
         if order == b'|' && !known.starts_with('|') {
             return refused("of several bytes and have no byte order");
         }
-        return Ok((Descr::Known(*dtype), swapped && !known.starts_with('|')));
+        return Ok((Descr::Known(dtype), swapped && !known.starts_with('|')));
     }
     match rest {
         [b'O', ..] => refused("Python objects; they are pickled code, which is never run"),

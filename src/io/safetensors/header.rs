@@ -8,39 +8,23 @@ use crate::error::Result;
 use crate::io::file::format_error;
 use std::collections::BTreeMap;
 
-/// Elements, their names in a file, and the bits of one. Elements that no tensor of this crate has are
-/// included, so that every file can be listed.
-const NAMES: &[(&str, Option<DType>, u64)] = &[
-    ("BOOL", Some(DType::Bool), 8),
-    ("U8", Some(DType::U8), 8),
-    ("I8", Some(DType::I8), 8),
-    ("I16", Some(DType::I16), 16),
-    ("U16", Some(DType::U16), 16),
-    ("F16", Some(DType::F16), 16),
-    ("BF16", Some(DType::BF16), 16),
-    ("I32", Some(DType::I32), 32),
-    ("U32", Some(DType::U32), 32),
-    ("F32", Some(DType::F32), 32),
-    ("I64", Some(DType::I64), 64),
-    ("U64", Some(DType::U64), 64),
-    ("F64", Some(DType::F64), 64),
-    ("C64", Some(DType::C32), 64),
-    ("F8_E4M3", Some(DType::F8E4M3), 8),
-    ("F8_E5M2", Some(DType::F8E5M2), 8),
-    ("F8_E8M0", None, 8),
-    ("F4", None, 4),
-    ("F6_E2M3", None, 6),
-    ("F6_E3M2", None, 6),
-];
+/// Elements of files that no tensor of this crate has, and the bits of one: files with them can be listed.
+const UNSUPPORTED: &[(&str, u64)] = &[("F8_E8M0", 8), ("F4", 4), ("F6_E2M3", 6), ("F6_E3M2", 6)];
+
+/// The bits of an element with a known name.
+fn bits_of(name: &str) -> Option<u64> {
+    let unsupported = || UNSUPPORTED.iter().find(|row| row.0 == name).map(|row| row.1);
+    element(name).map(|dtype| 8 * dtype.size() as u64).or_else(unsupported)
+}
 
 /// The name of an element in a file.
 pub(super) fn name_of(dtype: DType) -> Option<&'static str> {
-    NAMES.iter().find(|row| row.1 == Some(dtype)).map(|row| row.0)
+    dtype.safetensors_name()
 }
 
 /// The element with a name.
 pub(super) fn element(name: &str) -> Option<DType> {
-    NAMES.iter().find(|row| row.0 == name).and_then(|row| row.1)
+    DType::ALL.iter().copied().find(|dtype| dtype.safetensors_name() == Some(name))
 }
 
 /// The entry of one tensor in a header.
@@ -82,9 +66,9 @@ pub(super) fn parse(op: &'static str, text: &[u8], length: u64) -> Result<Header
             );
         }
         end = range.end;
-        if let Some((.., bits)) = NAMES.iter().find(|row| row.0 == dtype) {
+        if let Some(bits) = bits_of(dtype) {
             let count = size.iter().try_fold(1u64, |product, &size| product.checked_mul(size as u64));
-            let bits = count.and_then(|count| count.checked_mul(*bits));
+            let bits = count.and_then(|count| count.checked_mul(bits));
             if bits != (range.end - range.start).checked_mul(8) {
                 return format_error(
                     op,

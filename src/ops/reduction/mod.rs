@@ -1,6 +1,7 @@
 //! Operators along axes: sums, means, extremes, norms, quantiles, statistics, and scans.
 // Imports: nothing.
 
+mod exp_sums;
 pub(super) mod moments;
 mod norms;
 mod quantile;

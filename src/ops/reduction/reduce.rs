@@ -8,14 +8,14 @@ use crate::device::Device;
 #[cfg(all(not(debug_assertions), feature = "dynamic"))]
 use crate::device::slice_of;
 use crate::dim::Dim;
-use crate::element::{Comparable, Compute, Element, Float, Inexact, Number};
+use crate::element::{Comparable, Compute, Element, Float, Inexact, Number, bf16, f16};
 use crate::error::Result;
 use crate::expr::Reduce;
 #[cfg(any(debug_assertions, feature = "dynamic"))]
 use crate::kernel::SliceFn;
 use crate::kernel::{Reducer, SLICE_ELEMENTS, is_cheap};
 use crate::layout::Layout;
-use crate::ops::functions::exp_beside_one;
+use crate::ops::reduction::exp_sums::{exp_sum_of, join_exp_sums};
 use crate::ops::reduction::moments::{
     Moments, ShiftedSum, join_moments, mean_square, moments_of, shifted_sum_of, shifted_sums,
 };
@@ -23,7 +23,7 @@ use crate::ops::{Cast as _, ComplexParts as _};
 use crate::rank::{HasAxes, RankMinusOne, RemoveAxes};
 #[cfg(debug_assertions)]
 use crate::scalar::Prim;
-use crate::scalar::{Eval, Lane, Lanes, Ordered, Real};
+use crate::scalar::{Eval, Lane, Lanes, Ordered};
 use crate::tensor::{Allocate, Destination as Put, Existing, IntoViewMut, Tensor};
 use num_complex::Complex;
 
@@ -241,69 +241,6 @@ reducers! {
     finalize |s, _count| s;
 }
 
-/// Joins two sums of exponentials, each relative to its largest exponent, by scaling the sum with the smaller
-/// one.
-#[inline(always)]
-fn join_exp_sums<L: Lanes, P: Real>(
-    a: (Lane<L, P>, Lane<L, P>),
-    b: (Lane<L, P>, Lane<L, P>),
-) -> (Lane<L, P>, Lane<L, P>) {
-    let largest = a.0.max(b.0);
-    let a_leads = b.0.le(a.0);
-    // The difference of equal infinities is NaN; they count as equal.
-    let apart = a.0.eq(b.0).select(Lane::zero(), -(a.0 - b.0).abs());
-    let (leader, other) = (a_leads.select(a.1, b.1), a_leads.select(b.1, a.1));
-    (largest, other.mul_add(exp_beside_one(apart), leader))
-}
-
-/// The number of independent partial sums of exponentials.
-const EXP_SUMS: usize = 16;
-
-/// The largest of a slice and `Σ e^(x − largest)`, in two passes, the second one over cached values.
-#[inline(always)]
-fn exp_sum_of<P: Real>(values: &[P]) -> (Lane<Eval, P>, Lane<Eval, P>) {
-    let (mut keys, mut sums) =
-        ([Lane::<Eval, P>::lowest().order_key(); EXP_SUMS], [Lane::<Eval, P>::zero(); EXP_SUMS]);
-    // The difference of equal infinities is NaN; they count as equal.
-    let power = |x: Lane<Eval, P>, largest: Lane<Eval, P>| {
-        exp_beside_one(x.eq(largest).select(Lane::zero(), x - largest))
-    };
-    if values.len() < EXP_SUMS {
-        let largest = Lane::of_order_key(values.iter().fold(keys[0], |key, &x| key.max(Lane(x).order_key())));
-        return (largest, values.iter().fold(sums[0], |sum, &x| sum + power(Lane(x), largest)));
-    }
-    // The last step overlaps the step before, and repeated values are masked. A separate tail loop would not
-    // vectorize.
-    let (steps, last) = (values.len().div_ceil(EXP_SUMS), values.len() - EXP_SUMS);
-    let step = |k: usize| {
-        std::hint::black_box(()); // vectorizes within a step, not across steps
-        let from = (k * EXP_SUMS).min(last);
-        (*values[from..].first_chunk::<EXP_SUMS>().unwrap_or(&[P::LOWEST; EXP_SUMS]), k * EXP_SUMS - from)
-    };
-    for k in 0..steps {
-        let (some, _) = step(k);
-        for j in 0..EXP_SUMS {
-            keys[j] = keys[j].max(Lane(some[j]).order_key());
-        }
-    }
-    let largest = Lane::of_order_key(keys.into_iter().fold(keys[0], Lane::max));
-    for k in 0..steps {
-        let (some, again) = step(k);
-        for j in 0..EXP_SUMS {
-            let sum = sums[j] + power(Lane(some[j]), largest);
-            sums[j] = if j as u32 >= again as u32 { sum } else { sums[j] };
-        }
-    }
-    let mut width = EXP_SUMS;
-    while width > 1 {
-        width /= 2;
-        for j in 0..width {
-            sums[j] = sums[j] + sums[j + width];
-        }
-    }
-    (largest, sums[0])
-}
-
 /// A score, and the index of the first value with this score. Both are 64 bits wide, because lanes of two
 /// widths would not vectorize.
 type Best<L> = (Lane<L, i64>, Position<L>);
@@ -406,6 +343,42 @@ fn put_mean_var<T: Float, const M: usize, D: Device, A: Put<T, M, D>, B: Put<T, 
 pub trait BoolElement: Element<Compute = bool> {}
 impl BoolElement for bool {}
 
+/// A visitor of reductions; see [`each_reduction`].
+pub trait VisitReductions {
+    /// Visits a reduction of elements `T`.
+    fn reduction<R: Reducer<T> + Default, T: Element>(&mut self);
+}
+
+/// Passes every reduction of [`Reductions`] that has one result to `visit`, once for each element type that
+/// it takes: numbers, floats and booleans as in the table of methods. Means and variances are not passed for
+/// complex numbers.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// use rankform::kernel::Reducer;
+/// use rankform::ops::{VisitReductions, each_reduction};
+/// #[derive(Default)]
+/// struct Names(Vec<&'static str>);
+/// impl VisitReductions for Names {
+///     fn reduction<R: Reducer<T> + Default, T: Element>(&mut self) { self.0.push(R::NAME) }
+/// }
+/// let mut names = Names::default();
+/// each_reduction(&mut names);
+/// assert!(names.0.contains(&"sum") && names.0.contains(&"all"));
+/// ```
+pub fn each_reduction(visit: &mut impl VisitReductions) {
+    macro_rules! each {
+        ($($f:ident: $($t:ty)*;)*) => { $($($f::<$t>(visit);)*)* };
+    }
+    each! {
+        of_numbers: f32 f64 i32 i64 f16 bf16 i8 i16 u8 u16 u32 u64 Complex<f16> Complex<f32> Complex<f64>;
+        of_comparables: f32 f64 i32 i64 f16 bf16 i8 i16 u8 u16 u32 u64;
+        of_floats: f32 f64 f16 bf16;
+    }
+    of_bools(visit);
+}
+
 /// Methods of reductions: `x.sum(axes)` over axes known at compile time, `x.sum_axis(axis)` over one known at
 /// run time, and `x.sum_into(axes, &mut out)`.
 macro_rules! reductions {
@@ -467,7 +440,20 @@ macro_rules! reductions {
             $($also)*
         }
         impl<X: Reduce<T, RANK, D>, T, const RANK: usize, D: Device> Reductions<T, RANK, D> for X {}
+
+        fn of_numbers<T: Number>(_to: &mut impl VisitReductions) { $(reductions!(@ Number, $class $R _to);)* }
+        fn of_comparables<T: Comparable>(_to: &mut impl VisitReductions) { $(reductions!(@ Comparable, $class $R _to);)* }
+        fn of_floats<T: Float>(_to: &mut impl VisitReductions) { $(reductions!(@ Float, $class $R _to);)* }
+        fn of_bools(_to: &mut impl VisitReductions) { type T = bool; $(reductions!(@ BoolElement, $class $R _to);)* }
     };
+    // Visits a reduction if its class of elements is the one of the function. The reductions of `Inexact` are
+    // visited for floats.
+    (@ Number, Number $R:ident $to:ident) => { $to.reduction::<$R, T>() };
+    (@ Comparable, Comparable $R:ident $to:ident) => { $to.reduction::<$R, T>() };
+    (@ Float, Float $R:ident $to:ident) => { $to.reduction::<$R, T>() };
+    (@ Float, Inexact $R:ident $to:ident) => { $to.reduction::<$R, T>() };
+    (@ BoolElement, BoolElement $R:ident $to:ident) => { $to.reduction::<$R, T>() };
+    (@ $($_other:tt)*) => {};
 }
 reductions! {
     /// Reductions over one axis (`Axis::<1>`), several (`(Axis::<0>, Axis::<2>)`) or all (`All`).

@@ -6,7 +6,8 @@
 
 use super::Cell;
 use crate::dtype::DType;
-use crate::element::{F8E4M3, F8E5M2, bf16, f16};
+use crate::element::float8::Float8;
+use crate::element::{bf16, f16};
 
 /// The elements of one array as strings of the same width.
 pub(super) fn aligned(kind: DType, values: &[Cell], precision: usize) -> Vec<String> {
@@ -76,7 +77,7 @@ fn not_finite(value: f64, plus: bool) -> String {
 /// The number of decimal digits that every number of this kind keeps.
 fn decimals(kind: DType) -> i32 {
     match kind {
-        DType::F8E4M3 | DType::F8E5M2 => 1,
+        float8 if float8.is_float8() => 1,
         DType::BF16 => 2,
         DType::F16 | DType::C16 => 3,
         DType::F32 | DType::C32 => 6,
@@ -92,12 +93,10 @@ fn limit(kind: DType) -> f64 {
 /// The nearest number of this kind.
 fn rounded(kind: DType, value: f64) -> f64 {
     match kind {
-        DType::F8E4M3 => F8E4M3::from_f32(value as f32).to_f32().into(),
-        DType::F8E5M2 => F8E5M2::from_f32(value as f32).to_f32().into(),
         DType::F16 | DType::C16 => f16::from_f64(value).into(),
         DType::BF16 => bf16::from_f64(value).into(),
         DType::F32 | DType::C32 => value as f32 as f64,
-        _ => value,
+        other => Float8::of(other).map_or(value, |float8| (float8.rounded)(value as f32).into()),
     }
 }
 

@@ -5,6 +5,7 @@
 // Imports: `scalar`, `element`.
 
 use super::instructions::{BinaryLoop, InstructionFn, TernaryLoop, UnaryLoop, binary, ternary, unary};
+use crate::element::float8::each_float8;
 use crate::element::{self, Element, bf16, f16};
 use crate::scalar::{
     Arith, Bits, Compare, ComplexPrim, DType, IntegerPrim, Logic, MinMaxRem, Node, Num, Ordered, Part, Prim,
@@ -296,6 +297,20 @@ pub(super) enum Cast {
     WithZero,
 }
 
+/// The cast from an 8-bit float to `f32`, or back.
+fn cast_float8(from: DType, to: DType) -> Option<Cast> {
+    macro_rules! casts {
+        ([$($t:ident)*]) => {
+            match (from, to) {
+                $((DType::$t, DType::F32) => Some(Cast::Loop(unary::<Widened<element::$t>>(), to)),
+                (DType::F32, DType::$t) => Some(Cast::Loop(unary::<Narrowed<element::$t>>(), to)),)*
+                _ => None,
+            }
+        };
+    }
+    each_float8!(casts)
+}
+
 /// The first step of a cast from type `from` to type `to`; the cast continues from its result.
 ///
 /// Storage types are cast from and to the compute types that they are computed in.
@@ -317,13 +332,10 @@ pub(super) fn cast(from: DType, to: DType) -> Option<Cast> {
         // From storage types to compute types, and back.
         (F16, F32) => Cast::Loop(unary::<Widened<f16>>(), F32),
         (BF16, F32) => Cast::Loop(unary::<Widened<bf16>>(), F32),
-        (F8E4M3, F32) => Cast::Loop(unary::<Widened<element::F8E4M3>>(), F32),
-        (F8E5M2, F32) => Cast::Loop(unary::<Widened<element::F8E5M2>>(), F32),
+        (float8, F32) | (F32, float8) if float8.is_float8() => return cast_float8(from, to),
         (C16, C32) => Cast::Loop(unary::<Widened<Complex<f16>>>(), C32),
         (F32, F16) => Cast::Loop(unary::<Narrowed<f16>>(), F16),
         (F32, BF16) => Cast::Loop(unary::<Narrowed<bf16>>(), BF16),
-        (F32, F8E4M3) => Cast::Loop(unary::<Narrowed<element::F8E4M3>>(), F8E4M3),
-        (F32, F8E5M2) => Cast::Loop(unary::<Narrowed<element::F8E5M2>>(), F8E5M2),
         (C32, C16) => Cast::Loop(unary::<Narrowed<Complex<f16>>>(), C16),
         (QI8, I8) | (I8, QI8) | (QU8, U8) | (U8, QU8) | (QI32, I32) | (I32, QI32) => Cast::Nothing,
         // A boolean is 0 or 1.

@@ -30,41 +30,12 @@ pub(in crate::device::cuda) fn unsupported<T: Element>() -> Option<&'static str>
 
 /// The name of an element's type in C++.
 pub(crate) fn c_type(dtype: DType) -> &'static str {
-    match dtype {
-        DType::Bool => "bool",
-        DType::I8 | DType::QI8 => "i8",
-        DType::I16 => "i16",
-        DType::I32 | DType::QI32 => "i32",
-        DType::I64 => "i64",
-        DType::U8 | DType::QU8 => "u8",
-        DType::U16 => "u16",
-        DType::U32 => "u32",
-        DType::U64 => "u64",
-        DType::F16 => "f16",
-        DType::BF16 => "bf16",
-        DType::F32 => "f32",
-        DType::F64 => "f64",
-        DType::F8E4M3 => "f8e4m3",
-        DType::F8E5M2 => "f8e5m2",
-        DType::C16 => "c16",
-        DType::C32 => "c32",
-        DType::C64 => "c64",
-    }
+    dtype.cuda_name()
 }
 
 /// Bytes of a value in C++, and its alignment.
 pub(in crate::device::cuda) fn c_size(dtype: DType) -> (usize, usize) {
-    match dtype {
-        DType::Bool | DType::I8 | DType::U8 | DType::QI8 | DType::QU8 | DType::F8E4M3 | DType::F8E5M2 => {
-            (1, 1)
-        }
-        DType::I16 | DType::U16 | DType::F16 | DType::BF16 => (2, 2),
-        DType::I32 | DType::U32 | DType::F32 | DType::QI32 => (4, 4),
-        DType::C16 => (4, 2),
-        DType::I64 | DType::U64 | DType::F64 => (8, 8),
-        DType::C32 => (8, 4),
-        DType::C64 => (16, 8),
-    }
+    (dtype.size(), dtype.part().size())
 }
 
 /// A constant of a body, with the same bits.
@@ -80,7 +51,7 @@ pub(in crate::device::cuda) fn literal(bytes: [u8; 16], dtype: DType) -> String 
         DType::F64 => f64_at(0),
         DType::C32 => format!("Complex({}, {})", f32_at(0), f32_at(4)),
         DType::C64 => format!("Complex({}, {})", f64_at(0), f64_at(8)),
-        DType::F8E4M3 | DType::F8E5M2 => format!("{}{{(u8)0x{:02x}}}", c_type(dtype), bytes[0]),
+        float8 if float8.is_float8() => format!("{}{{(u8)0x{:02x}}}", c_type(dtype), bytes[0]),
         DType::C16 => format!("c16{{(u16)0x{:04x}, (u16)0x{:04x}}}", word(0, 2), word(2, 2)),
         DType::F16 | DType::BF16 => format!("{}{{(u16)0x{:04x}}}", c_type(dtype), word(0, 2)),
         integer => format!("({})0x{:x}ull", c_type(integer), word(0, c_size(integer).0)),
