@@ -88,7 +88,8 @@ impl Drop for Block {
     }
 }
 
-// SAFETY: (1) `allocate` adds `AWAY` to the host's pointer; (2) the distance is the same for all addresses.
+// SAFETY: (1) `allocate` adds `AWAY` to the host's pointer; (2) the distance is the same for all addresses;
+// (3) it is a multiple of 64.
 unsafe impl HostAddressable for Ledger {
     fn host(&self, address: *mut u8) -> *mut u8 {
         address.wrapping_sub(AWAY)

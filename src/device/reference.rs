@@ -25,16 +25,17 @@ use std::mem::MaybeUninit;
 ///
 /// # Safety
 /// For each block of the device, with `nbytes` bytes at `address`:
-/// 1. `host(address)` is a pointer of the host to the same bytes. It is valid for reads and writes until the
-///    block is dropped.
+/// 1. `host(address)` is a pointer of the host to the same bytes. It is valid for reads and writes of the whole
+///    block, before and after `address`, until the block is dropped.
 /// 2. `host(address + n)` is `host(address) + n` for each `n` up to `nbytes`.
+/// 3. `host(address)` has the alignment of `address`, up to 64 bytes.
 pub unsafe trait HostAddressable: Device {
     /// The host's pointer to the byte at an address of the device. For an address outside every block it may
     /// return any pointer, which the engine does not dereference.
     fn host(&self, address: *mut u8) -> *mut u8;
 
-    /// Called before the engine runs a mechanism, with its name and the number of positions that it visits. A
-    /// device can count or record its work here. The default does nothing.
+    /// Called before the engine runs a mechanism other than `read` and `write`, with its name and the number of
+    /// positions that it visits. A device can count or record its work here. The default does nothing.
     fn enter(&self, mechanism: &'static str, positions: usize) {
         let _ = (mechanism, positions);
     }
@@ -53,7 +54,7 @@ pub unsafe trait HostAddressable: Device {
 /// #[derive(Clone, PartialEq, Debug)]
 /// struct Plain;
 ///
-/// // SAFETY: (1) and (2): addresses of the device are addresses of the host.
+/// // SAFETY: (1) to (3): addresses of the device are addresses of the host.
 /// unsafe impl HostAddressable for Plain {
 ///     fn host(&self, address: *mut u8) -> *mut u8 {
 ///         address
@@ -133,7 +134,7 @@ fn each(sizes: &[usize], mut visit: impl FnMut(&[usize])) {
 
 /// The number of positions inside both groups of sizes.
 fn positions(outer: &[usize], inner: &[usize]) -> usize {
-    outer.iter().chain(inner).product()
+    outer.iter().chain(inner).fold(1, |product: usize, &size| product.saturating_mul(size))
 }
 
 /// Positions the loads and stores of a body at one index: loads come in order, then stores.

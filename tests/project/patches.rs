@@ -45,7 +45,7 @@ fn hunks(patch: &str) -> Hunks {
     files
 }
 
-/// A text with the hunks applied, each at the lines that it names.
+/// A text with the hunks applied, each where its lines occur, which must be once. Line numbers are not read.
 fn patched(mut text: String, hunks: &[[String; 2]]) -> String {
     for [before, after] in hunks {
         assert_eq!(text.matches(before).count(), 1, "the patch no longer fits:\n{before}");

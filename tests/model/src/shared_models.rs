@@ -8,10 +8,10 @@ macro_rules! models {
         #[allow(dead_code)]
         mod $code {
             use super::*;
-            use crate::$code::Shared;
+            use crate::$code::FallibleArc;
 
-            fn shared() -> Shared<Plain> {
-                Shared::new(Plain::new()).unwrap_or_else(|_| panic!("no memory"))
+            fn shared() -> FallibleArc<Plain> {
+                FallibleArc::new(Plain::new()).unwrap_or_else(|_| panic!("no memory"))
             }
 
             pub fn the_last_of_three_handles_drops_once_and_after_the_others() {
@@ -42,7 +42,7 @@ macro_rules! models {
             pub fn one_of_two_threads_has_the_value_alone() {
                 let first = shared();
                 let second = first.share();
-                let take = |mut handle: Shared<Plain>| match handle.get_mut() {
+                let take = |mut handle: FallibleArc<Plain>| match handle.get_mut() {
                     Some(value) => {
                         value.write();
                         true

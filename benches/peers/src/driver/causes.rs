@@ -154,7 +154,7 @@ const KEPT: &str = "what is updated in place is not fetched ahead";
 
 const STEPS: &str = "every second element is packed, a piece at a time, before it is added: two passes through the first cache";
 
-/// Measured with and without, on two machines: `simd::early`.
+/// Measured with and without, on two machines: `tuning::l2_prefetch_bytes`.
 const EARLY: &str =
     "rows are fetched early: of two machines of Zen 4 one gains a seventh by that, and the other loses one";
 
