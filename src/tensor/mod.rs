@@ -59,8 +59,9 @@ pub use output::IntoViewMut;
 pub(crate) use output::{Allocate, Destination, Existing};
 pub use ownership::MetadataLock;
 pub use tensor::Tensor;
+pub(crate) use tensor::Parts;
 #[cfg(feature = "dynamic")]
-pub(crate) use tensor::{Parts, State};
+pub(crate) use tensor::State;
 pub(crate) use view::Leaf;
 pub use view::TensorView;
 pub use view_mut::TensorViewMut;
