@@ -174,7 +174,8 @@ impl<D: Device> Backward<D> {
             return Ok(());
         }
         let kept: Vec<usize> = (0..spot.stride.len()).filter(|&axis| spot.stride[axis] != 0).collect();
-        let (sizes, stride): (Vec<_>, Vec<_>) = kept.iter().map(|&axis| (sizes[axis], spot.stride[axis])).unzip();
+        let (sizes, stride): (Vec<_>, Vec<_>) =
+            kept.iter().map(|&axis| (sizes[axis], spot.stride[axis])).unzip();
         let slot = OperandRef { stride: &stride, ..slot };
         let inputs = Inputs { slots: &[], reads: &[] };
         // SAFETY: (1) the gradient has the layout of the block; (2) axes of stride 0 are left out; (3) there
@@ -247,9 +248,12 @@ impl<D: Device> Backward<D> {
                 to_step += index * spot.stride[axis];
                 from_step += index * from.stride[axis];
             }
-            let at = |slot: OperandRef<'_>, step: isize| slot.address.wrapping_offset(step * base.element as isize);
+            let at = |slot: OperandRef<'_>, step: isize| {
+                slot.address.wrapping_offset(step * base.element as isize)
+            };
             let to = OperandRef { address: at(base, to_step), stride: &to_stride, element: base.element };
-            let from = OperandRef { address: at(from, from_step), stride: &from_stride, element: base.element };
+            let from =
+                OperandRef { address: at(from, from_step), stride: &from_stride, element: base.element };
             let inputs = Inputs { slots: &[to, from], reads: &[0, 1] };
             // SAFETY: (1) the gradient has the layout of the block; (2) the axes of one call do not overlap;
             // (3) the program updates its first load in place; (4) the pass owns its gradients.
@@ -351,7 +355,8 @@ impl<D: Device> Backward<D> {
                 self.give(Target::Spot(spot), sizes, row, &mut |inner, to| write(inner, is_imaginary, to))
             }),
             Target::Rows(place, dtype) => {
-                let what = text(format_args!("{dtype} numbers that are reduced along a row have no gradient"));
+                let what =
+                    text(format_args!("{dtype} numbers that are reduced along a row have no gradient"));
                 let _ = place;
                 Err(Error::Value { op: "backward", what })
             }

@@ -32,7 +32,8 @@ pub(super) unsafe fn record<T: Number, L: Number, R: Number, D: Device>(
         let axes = groups.iter().map(|group| group.len()).sum();
         Axes::new(&slot.stride[..axes])
     };
-    let strides = [strided(output, [batch, m, n]), strided(left, [batch, m, k]), strided(right, [batch, k, n])];
+    let strides =
+        [strided(output, [batch, m, n]), strided(left, [batch, m, k]), strided(right, [batch, k, n])];
     let sizes = [batch, m, n].concat();
     let [to, left, right] = [(output, 0), (left, 1), (right, 2)]
         .map(|(slot, which)| OperandRef { stride: &strides[which], ..slot });

@@ -1,9 +1,9 @@
 //! Operators with a derivative of their own, and parts of a program that are computed again.
 // Imports: `error`, `device`, `tensor`, `autograd`.
 
-use super::{Differentiable, Gradients, Tape, Var};
 use super::backward::Backward;
 use super::state::{Before, Node, Output, Spot, Step};
+use super::{Differentiable, Gradients, Tape, Var};
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::error::Result;
@@ -197,7 +197,9 @@ impl<D: Device> Backward<D> {
     ) -> Result<Tensor<T, RANK, D>> {
         match self.memory_of(spot.id) {
             // SAFETY: a gradient has as many bytes as its block, and its layout.
-            Some(memory) => Ok(unsafe { Tensor::from_parts(Parts { memory, state: Default::default() }, layout) }),
+            Some(memory) => {
+                Ok(unsafe { Tensor::from_parts(Parts { memory, state: Default::default() }, layout) })
+            }
             None => Tensor::zeros(size, &self.inner),
         }
     }

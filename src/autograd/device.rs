@@ -16,9 +16,7 @@ use crate::dtype::DType;
 use crate::element::{Comparable, Element, Number};
 use crate::error::{Error, Result, text};
 use crate::fallible_arc::FallibleArc;
-use crate::kernel::{
-    Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, Slope, SortPlan,
-};
+use crate::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, Slope, SortPlan};
 use std::mem::MaybeUninit;
 
 impl<D: Device> Tape<D> {
@@ -299,7 +297,8 @@ unsafe impl<D: Device> Device for Tape<D> {
         let outputs = [(slot, OutputType::Is(DType::U8))];
         let begun = self.begin("write", &[bytes.len()], &[], &outputs, &mut |_| Ok(Flow::default()))?;
         if !begun.step.outputs.is_empty() {
-            let what = "bytes of the host would replace elements that have a gradient; assign a tensor instead";
+            let what =
+                "bytes of the host would replace elements that have a gradient; assign a tensor instead";
             return Err(Error::Value { op: "write", what: what.into() });
         }
         // SAFETY: the caller's promise.

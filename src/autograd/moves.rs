@@ -94,14 +94,16 @@ pub(super) unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>, D: Device>(
     from: OperandRef<'_>,
     index: OperandRef<'_>,
 ) -> Result<()> {
-    let (is_sum, replaces) = (TypeId::of::<F>() == TypeId::of::<Add>(), TypeId::of::<F>() == TypeId::of::<Replace>());
+    let (is_sum, replaces) =
+        (TypeId::of::<F>() == TypeId::of::<Add>(), TypeId::of::<F>() == TypeId::of::<Replace>());
     let is_smooth = has_gradient(T::DTYPE);
     let outputs = [(cells, OutputType::Is(T::DTYPE))];
     let begun = tape.begin(plan.op, plan.sizes, &[from, index, cells], &outputs, &mut |active| {
         let to = |active: Option<DType>| active.filter(|_| is_smooth);
         let flow = Flow { to: vec![to(active[0]), None, to(active[2])], reads: 0b10 };
         if !is_sum && !replaces && flow.to.iter().any(Option::is_some) {
-            let what = text(format_args!("scatter with `{}` has no derivative; `Add` and `Replace` have", F::NAME));
+            let what =
+                text(format_args!("scatter with `{}` has no derivative; `Add` and `Replace` have", F::NAME));
             return Err(Error::Value { op: plan.op, what });
         }
         Ok(flow)

@@ -19,7 +19,12 @@ use std::ops::Range;
 trait Part<D: Device>: Send {
     fn facts(&self) -> &'static Facts;
     /// The values of all rows.
-    fn forward(&self, b: &Backward<D>, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Buffer<D>>;
+    fn forward(
+        &self,
+        b: &Backward<D>,
+        sizes: (&[usize], usize),
+        slots: &[OperandRef<'_>],
+    ) -> Result<Buffer<D>>;
     /// Adds the gradients by the loads of each target.
     fn backward(
         &self,
@@ -181,7 +186,8 @@ impl<D: Device> Parts<D> {
         step: &Step<D>,
         facts: &Facts,
     ) -> Vec<(usize, Vec<usize>)> {
-        let is_inside = |load: usize| constants.iter().any(|&constant| self.parts[constant].loads.contains(&load));
+        let is_inside =
+            |load: usize| constants.iter().any(|&constant| self.parts[constant].loads.contains(&load));
         let start = loads.start;
         let mut found = variables(reads, loads, step, facts);
         found.iter_mut().for_each(|(_, ks)| ks.retain(|k| !is_inside(start + k)));

@@ -2,7 +2,7 @@
 // Imports: `error`, `element`, `fallible_arc`, `device`, `allocation`, `tensor`, `ops`, `autograd`.
 
 use super::backward::Backward;
-use super::state::{Memory, Shared, Spot, State, TapeBlock};
+use super::state::{Memory, Shared, Spot, TapeBlock};
 use super::{Differentiable, Var};
 use crate::allocation::Allocation;
 use crate::device::{Cpu, Device, OperandRef};
@@ -227,7 +227,6 @@ impl<D: Device> Tape<D> {
         // SAFETY: the block has the memory for which the layout was made.
         Ok(unsafe { Tensor::from_parts(Parts { memory, state: Default::default() }, layout) })
     }
-
 }
 
 /// The gradients of one backward pass.
@@ -242,7 +241,10 @@ impl<D: Device> Gradients<D> {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`]. If `x` is a part of a larger tensor, its gradient is copied.
-    pub fn of<T: Differentiable, const RANK: usize>(&self, x: &Var<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {
+    pub fn of<T: Differentiable, const RANK: usize>(
+        &self,
+        x: &Var<T, RANK, D>,
+    ) -> Result<Tensor<T, RANK, D>> {
         let Some(memory) = self.gradients.get(&x.allocation().block().id()) else {
             return Tensor::zeros(x.size(), &self.device);
         };
