@@ -170,7 +170,7 @@ impl<D: Device> Backward<D> {
     /// Sets the gradient of an operand to 0.
     pub(super) fn clear(&mut self, spot: &Spot, sizes: &[usize]) -> Result<()> {
         let Some(slot) = self.gradient(spot) else { return Ok(()) };
-        if sizes.contains(&0) || !has_gradient(spot.dtype) {
+        if sizes.contains(&0) {
             return Ok(());
         }
         let kept: Vec<usize> = (0..spot.stride.len()).filter(|&axis| spot.stride[axis] != 0).collect();
@@ -178,11 +178,21 @@ impl<D: Device> Backward<D> {
             kept.iter().map(|&axis| (sizes[axis], spot.stride[axis])).unzip();
         let slot = OperandRef { stride: &stride, ..slot };
         let inputs = Inputs { slots: &[], reads: &[] };
-        // SAFETY: (1) the gradient has the layout of the block; (2) axes of stride 0 are left out; (3) there
-        // are no inputs; (4) the pass owns its gradients.
-        with_element!(spot.dtype, T => unsafe {
-            self.inner.map(&Store(Param::<T>(T::default())), &sizes, 0, &[slot], inputs)
-        })
+        /// Stores zero bytes of the size of `T`.
+        macro_rules! store {
+            ($T:ty) => {
+                // SAFETY: (1) the gradient has the layout of the block; (2) axes of stride 0 are left out;
+                // (3) there are no inputs; (4) the pass owns its gradients.
+                unsafe { self.inner.map(&Store(Param::<$T>(Default::default())), &sizes, 0, &[slot], inputs) }
+            };
+        }
+        match (has_gradient(spot.dtype), spot.dtype.size()) {
+            (true, _) => with_element!(spot.dtype, T => store!(T)),
+            (false, 8) => store!(u64),
+            (false, 4) => store!(u32),
+            (false, 2) => store!(u16),
+            _ => store!(u8),
+        }
     }
 
     /// Adds what `write` writes to the gradient of an operand.

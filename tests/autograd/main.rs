@@ -1,0 +1,6 @@
+//! Gradients, against differences of values and by their laws.
+
+#[path = "../common/alloc.rs"]
+mod alloc;
+mod check;
+mod writes;
