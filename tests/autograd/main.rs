@@ -3,4 +3,5 @@
 #[path = "../common/alloc.rs"]
 mod alloc;
 mod check;
+mod laws;
 mod writes;
