@@ -5,9 +5,10 @@ use super::backward::Backward;
 use super::state::{Memory, Shared, Spot, TapeBlock};
 use super::{Differentiable, Var};
 use crate::allocation::Allocation;
-use crate::device::{Cpu, Device, OperandRef};
+use crate::device::{Cpu, Device, OperandRef, same_device};
+use crate::dim::Dim;
 use crate::element::Element;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, text};
 use crate::fallible_arc::FallibleArc;
 use crate::layout::Layout;
 use crate::tensor::{Parts, Tensor};
@@ -91,8 +92,10 @@ impl<D: Device> Tape<D> {
     /// While the result exists, `x` cannot be written. A write to the result moves it to memory of its own.
     ///
     /// # Errors
-    /// [`Error::Unallocated`] if `x` has no memory yet; [`Error::OutOfMemory`] for the handle.
+    /// [`Error::Device`] if `x` is not on the inner device; [`Error::Unallocated`] if it has no memory yet;
+    /// [`Error::OutOfMemory`] for the handle.
     pub fn constant<T: Element, const RANK: usize>(&self, x: &Tensor<T, RANK, D>) -> Result<Var<T, RANK, D>> {
+        same_device("constant", self.inner(), x.device())?;
         x.view().ensure_allocated("constant")?;
         let block = TapeBlock::new(&self.0, x.memory_handle(), true)?;
         self.tensor_of(block, *x.layout())
@@ -163,16 +166,14 @@ impl<D: Device> Tape<D> {
     /// `Re(Σ conj(gradient) · y)`. The recording ends.
     ///
     /// # Errors
-    /// [`Error::Output`] if the sizes differ, and as [`backward`](Tape::backward).
+    /// [`Error::Output`] if the sizes differ, [`Error::Device`] if `gradient` is not on the inner device, and as
+    /// [`backward`](Tape::backward).
     pub fn pull<T: Differentiable, const RANK: usize>(
         &self,
         y: &Var<T, RANK, D>,
         gradient: &Tensor<T, RANK, D>,
     ) -> Result<Gradients<D>> {
-        if y.size() != gradient.size() {
-            let (sizes, found) = (y.size().0.into(), gradient.size().0.into());
-            return Err(Error::Output { op: "pull", sizes, found });
-        }
+        fits("pull", self.inner(), y.size(), gradient)?;
         let spot = self.spot_of("backward", y)?;
         let (nodes, retained) = self.0.lock().take();
         let Some(spot) = spot else {
@@ -181,9 +182,10 @@ impl<D: Device> Tape<D> {
             return Err(Error::Value { op: "backward", what: what.into() });
         };
         let mut b = Backward::new(self.inner())?;
-        b.add_tensor(&spot, gradient)?;
+        b.add_tensor("pull", &spot, y.size(), gradient)?;
         b.run(nodes, &retained)?;
-        Ok(Gradients { gradients: b.into_gradients(), device: self.inner().clone() })
+        let tape = self.0.number;
+        Ok(Gradients { gradients: b.into_gradients(), device: self.inner().clone(), tape })
     }
 
     /// Ends the recording without a backward pass.
@@ -197,7 +199,7 @@ impl<D: Device> Tape<D> {
         op: &'static str,
         y: &Var<T, RANK, D>,
     ) -> Result<()> {
-        crate::device::same_device(op, self, y.device())
+        same_device(op, self, y.device())
     }
 
     /// The place of a tensor, if it depends on a variable.
@@ -233,6 +235,23 @@ impl<D: Device> Tape<D> {
 pub struct Gradients<D: Device = Cpu> {
     gradients: HashMap<u64, Memory<D>>,
     device: D,
+    /// The number of the tape.
+    tape: u64,
+}
+
+/// [`Error::Output`] unless a gradient has the sizes of its operand; [`Error::Device`] unless it is on the
+/// inner device.
+fn fits<T, const RANK: usize, D: Device>(
+    op: &'static str,
+    device: &D,
+    size: Dim<RANK>,
+    gradient: &Tensor<T, RANK, D>,
+) -> Result<()> {
+    same_device(op, device, gradient.device())?;
+    if size == gradient.size() {
+        return Ok(());
+    }
+    Err(Error::Output { op, sizes: size.0.into(), found: gradient.size().0.into() })
 }
 
 impl<D: Device> Gradients<D> {
@@ -240,11 +259,16 @@ impl<D: Device> Gradients<D> {
     /// does not depend on it. Each call returns another handle on the same memory.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`]. If `x` is a part of a larger tensor, its gradient is copied.
+    /// [`Error::Device`] if `x` is on another tape; [`Error::OutOfMemory`]. If `x` is a part of a larger tensor,
+    /// its gradient is copied.
     pub fn of<T: Differentiable, const RANK: usize>(
         &self,
         x: &Var<T, RANK, D>,
     ) -> Result<Tensor<T, RANK, D>> {
+        if x.device().0.number != self.tape {
+            let left = text(format_args!("Tape({:?}, number {})", self.device, self.tape));
+            return Err(Error::Device { op: "of", left, right: text(format_args!("{:?}", x.device())) });
+        }
         let Some(memory) = self.gradients.get(&x.allocation().block().id()) else {
             return Tensor::zeros(x.size(), &self.device);
         };
@@ -263,12 +287,15 @@ impl<D: Device> fmt::Debug for Gradients<D> {
 }
 
 impl<D: Device> Backward<D> {
-    /// Adds a tensor to the gradient of an operand of its sizes.
+    /// Adds a tensor to the gradient of an operand of these sizes.
     pub(super) fn add_tensor<T: Element, const RANK: usize>(
         &mut self,
+        op: &'static str,
         spot: &Spot,
+        size: Dim<RANK>,
         gradient: &Tensor<T, RANK, D>,
     ) -> Result<()> {
+        fits(op, &self.inner, size, gradient)?;
         let stride = gradient.stride();
         let address = gradient.raw_ptr().cast_mut().cast();
         let from = OperandRef { address, stride: &stride.0, element: size_of::<T>() };

@@ -4,4 +4,5 @@
 mod alloc;
 mod check;
 mod laws;
+mod sharing;
 mod writes;
