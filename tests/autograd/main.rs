@@ -2,6 +2,7 @@
 
 #[path = "../common/alloc.rs"]
 mod alloc;
+mod branches;
 mod check;
 mod laws;
 mod sharing;
