@@ -4,13 +4,14 @@
 use super::backward::{Backward, Buffer, with_element};
 use super::state::{Before, Begun, Flow, OutputType, Spot, Step, has_gradient};
 use super::tape::Tape;
-use crate::device::{Device, Init, OperandRef};
+use crate::device::{Device, Init, Inputs, OperandRef};
 use crate::dtype::DType;
 use crate::element::{Comparable, Element};
 use crate::error::{Error, Result, text};
-use crate::kernel::{GatherPlan, Op, SortPlan};
-use crate::ops::{Add, Replace};
+use crate::kernel::{Call, GatherPlan, Input, Op, SortPlan, Store};
+use crate::ops::{Add, Equal, Replace, Select};
 use std::any::TypeId;
+use std::marker::PhantomData;
 
 /// The rule of a copy: the gradient goes back to the elements that were copied.
 pub(super) fn copy_backward<D: Device>(b: &mut Backward<D>, step: &Step<D>) -> Result<()> {
@@ -121,9 +122,28 @@ pub(super) unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>, D: Device>(
             let plan = addressing.plan(&step.sizes);
             if let Some(spot) = &step.inputs[0].spot {
                 // SAFETY: (1) to (4): the operands of the forward pass, with the output in new memory.
-                b.add(spot, &step.sizes, &mut |inner, to| unsafe {
-                    inner.gather(plan, to, gradient, index.slot())
-                })?;
+                let gather =
+                    |inner: &D, to: OperandRef<'_>| unsafe { inner.gather(plan, to, gradient, index.slot()) };
+                match replaces {
+                    false => b.add(spot, &step.sizes, &mut |inner, to| gather(inner, to))?,
+                    true => {
+                        let found = Buffer::<D>::new(&b.inner, &step.sizes, gradient.element)?;
+                        gather(&b.inner, found.slot())?;
+                        let is_last = last_of_each_cell(b, plan, &step.outputs[0].spot, index.slot())?;
+                        let slots = [is_last.slot(), found.slot(), b.zeros(step.sizes.len())];
+                        b.add(spot, &step.sizes, &mut |inner, to| {
+                            let inputs = Inputs { slots: &slots, reads: &[0, 1, 2] };
+                            let body = (
+                                Input::<bool>(PhantomData),
+                                Input::<T>(PhantomData),
+                                Input::<T>(PhantomData),
+                            );
+                            let program = Store(Call::<Select, _>::new(body));
+                            // SAFETY: (1) booleans and gradients of the sizes, and zeros; (2) and (3) new memory.
+                            unsafe { inner.map(&program, &step.sizes, 0, &[to], inputs) }
+                        })?;
+                    }
+                }
             }
             if replaces {
                 let zeros = OperandRef { element: gradient.element, ..b.zeros(step.sizes.len()) };
@@ -134,6 +154,38 @@ pub(super) unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>, D: Device>(
         })
     });
     Ok(())
+}
+
+/// For each element of a scatter by replacement, whether its cell has kept it: of several elements with one
+/// cell, the last.
+fn last_of_each_cell<D: Device>(
+    b: &Backward<D>,
+    plan: GatherPlan<'_>,
+    cells: &Spot,
+    index: OperandRef<'_>,
+) -> Result<Buffer<D>> {
+    let numel: usize = plan.sizes.iter().product();
+    let numbers = Buffer::<D>::new(&b.inner, plan.sizes, size_of::<i64>())?;
+    let owners = Buffer::<D>::new(&b.inner, plan.sizes, size_of::<i64>())?;
+    let is_last = Buffer::<D>::new(&b.inner, plan.sizes, size_of::<bool>())?;
+    // A number for each cell, in the layout of the cells.
+    let element = cells.dtype.size();
+    let all = Buffer::<D>::new(&b.inner, &[cells.nbytes / element], size_of::<i64>())?;
+    let address = all.slot().address.wrapping_add(cells.offset / element * size_of::<i64>());
+    let numbered = OperandRef { address, stride: &cells.stride, element: size_of::<i64>() };
+    let values: Vec<i64> = (0..numel as i64).collect();
+    let slots = [numbers.slot(), owners.slot()];
+    let program = Store(Call::<Equal, _>::new((Input::<i64>(PhantomData), Input::<i64>(PhantomData))));
+    // SAFETY: (1) the numbers are in new memory; the cells have as many places as the block has elements, with
+    // its layout; (2) the indices were checked in the forward pass; (3) and (4) no other code uses the memory.
+    unsafe {
+        b.inner.write(numbers.slot().address, bytemuck::cast_slice(&values))?;
+        b.inner.scatter::<i64, Replace>(Replace, plan, numbered, numbers.slot(), index)?;
+        b.inner.gather(plan, owners.slot(), numbered, index)?;
+        let inputs = Inputs { slots: &slots, reads: &[0, 1] };
+        b.inner.map(&program, plan.sizes, 0, &[is_last.slot()], inputs)?;
+    }
+    Ok(is_last)
 }
 
 /// # Safety

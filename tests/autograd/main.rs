@@ -5,5 +5,6 @@ mod alloc;
 mod branches;
 mod check;
 mod laws;
+mod movement;
 mod sharing;
 mod writes;
