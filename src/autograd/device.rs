@@ -80,7 +80,7 @@ impl<D: Device> Tape<D> {
         if const { P::BY_ROWS } {
             let mut parts = Parts::new();
             if is_recorded {
-                parts.collect(program)?;
+                parts.collect(program, &step, inputs.reads)?;
             }
             self.end(step, is_recorded, outputs, || {
                 let reads = reads.to_vec();

@@ -6,10 +6,10 @@ use super::backward::{Backward, Buffer, Target, VjpOf};
 use super::device::{no_slope, saved_slots, variables};
 use super::facts::{Facts, facts_of_reduction};
 use super::reduce::{Reduced, extra_of};
-use super::state::{Spot, Step};
+use super::state::{Spot, Step, has_gradient};
 use super::vjp::ConstantsAsLoads;
 use crate::device::{Device, Inputs, OperandRef, Reduction};
-use crate::element::Compute;
+use crate::element::{Compute, Element};
 use crate::error::Result;
 use crate::kernel::{Body, Program, Reducer, Row, Slope};
 use std::marker::PhantomData;
@@ -88,6 +88,8 @@ struct Placed<D: Device> {
     loads: Range<usize>,
     /// The constants that stand directly inside of this one.
     children: Vec<usize>,
+    /// The name of its reducer, if that states no slope for values that have gradients.
+    without_slope: Option<&'static str>,
 }
 
 impl<D: Device> Placed<D> {
@@ -103,7 +105,6 @@ pub(super) struct Parts<D: Device> {
     parts: Vec<Placed<D>>,
     /// The constants that are inside of no other.
     outer: Vec<usize>,
-    without_slope: Option<&'static str>,
 }
 
 struct ConstantCounter {
@@ -132,29 +133,44 @@ impl<D: Device> Row for Parts<D> {
         let from = self.parts.len() - inside.count;
         let (children, outer) = self.outer.iter().partition(|&&part| part >= from);
         self.outer = outer;
-        if matches!(R::SLOPE, Slope::None) {
-            self.without_slope = Some(R::NAME);
-        }
+        let is_refused = matches!(R::SLOPE, Slope::None) && has_gradient(R::Out::DTYPE);
+        let without_slope = is_refused.then_some(R::NAME);
         self.outer.push(self.parts.len());
         let loads = self.next..self.next + B::LOADS;
         let part = Box::new(PartOf::<B, R>(ConstantsAsLoads(*body), PhantomData));
-        self.parts.push(Placed { part, loads, children });
+        self.parts.push(Placed { part, loads, children, without_slope });
         Default::default()
     }
 }
 
 impl<D: Device> Parts<D> {
     pub(super) fn new() -> Self {
-        Parts { next: 0, parts: Vec::new(), outer: Vec::new(), without_slope: None }
+        Parts { next: 0, parts: Vec::new(), outer: Vec::new() }
     }
 
     /// Collects the row constants of a program.
     ///
     /// # Errors
-    /// [`Error::Value`](crate::Error::Value) if a reducer states no slope.
-    pub(super) fn collect<P: Program>(&mut self, mut program: P) -> Result<()> {
+    /// [`Error::Value`](crate::Error::Value) if a reducer states no slope and reduces values that depend on a
+    /// variable.
+    pub(super) fn collect<P: Program>(&mut self, mut program: P, step: &Step<D>, reads: &[u8]) -> Result<()> {
         program.prepare_row(self);
-        self.without_slope.map_or(Ok(()), |name| Err(no_slope(name)))
+        // Inner constants come before outer ones.
+        let mut depends: Vec<bool> = Vec::new();
+        for placed in &self.parts {
+            let slopes = &placed.part.facts().slopes;
+            let of_child = |&child: &usize| {
+                depends[child] && slopes[self.parts[child].load(placed.loads.start)].is_some()
+            };
+            let variables =
+                self.variables(reads, placed.loads.clone(), &placed.children, step, placed.part.facts());
+            let is_active = !variables.is_empty() || placed.children.iter().any(of_child);
+            match placed.without_slope {
+                Some(name) if is_active => return Err(no_slope(name)),
+                _ => depends.push(is_active),
+            }
+        }
+        Ok(())
     }
 
     /// Some of the loads, with the values of row constants in place of the loads from which they were

@@ -6,5 +6,6 @@ mod branches;
 mod check;
 mod laws;
 mod movement;
+mod reductions;
 mod sharing;
 mod writes;
