@@ -6,6 +6,8 @@ mod branches;
 mod check;
 mod laws;
 mod movement;
+mod neural;
+mod products;
 mod reductions;
 mod sharing;
 mod writes;
