@@ -36,8 +36,8 @@
 /// let mut optimizer = Adam::new(0.1);
 /// for _ in 0..300 {
 ///     let (_, gradients) = value_and_grad(&line, |line, tape| {
-///         let error = line.at(&tape.constant(&x)?)?.lazy() - &tape.constant(&y)?;
-///         error.square().mean(All)
+///         let (x, y) = (tape.constant(&x)?, tape.constant(&y)?);
+///         (line.at(&x)?.lazy() - &y).square().mean(All)
 ///     })?;
 ///     optimizer.step(&mut line, &gradients)?;
 /// }

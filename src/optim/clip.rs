@@ -46,7 +46,7 @@ updates! {
 /// ```
 /// use rankform::optim::clip_norm;
 /// use rankform::prelude::*;
-/// let mut gradients = (Tensor::from([3.0, 0.0]), Tensor::from(4.0));
+/// let mut gradients = (Tensor::from([3.0_f64, 0.0]), Tensor::from(4.0_f64));
 /// assert_eq!(clip_norm(&mut gradients, 1.0)?, 5.0);
 /// assert!((gradients.0[[0]] - 0.6).abs() < 1e-6);
 /// # Ok::<(), rankform::Error>(())

@@ -5,12 +5,12 @@
 //! use rankform::optim::{Adam, clip_norm, schedule};
 //! use rankform::prelude::*;
 //! let (x, y) = (Tensor::from([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), Tensor::from([1.0, 3.0, 5.0]));
-//! let mut w = Tensor::from([0.0, 0.0]);
+//! let mut w = Tensor::from([0.0_f64, 0.0]);
 //! let mut optimizer = Adam::new(0.1);
 //! for step in 0..400 {
 //!     let (_, mut gradient) = value_and_grad(&w, |w, tape| {
-//!         let error = tape.constant(&x)?.matmul(w)?.lazy() - &tape.constant(&y)?;
-//!         error.square().mean(All)
+//!         let (x, y) = (tape.constant(&x)?, tape.constant(&y)?);
+//!         (x.matmul(w)?.lazy() - &y).square().mean(All)
 //!     })?;
 //!     clip_norm(&mut gradient, 10.0)?;
 //!     optimizer.set_learning_rate(0.1 * schedule::cosine(step, 400, 0.01));
@@ -105,7 +105,7 @@ pub type Sgd = Optimizer<rules::Sgd>;
 /// ```
 /// use rankform::optim::Adam;
 /// use rankform::prelude::*;
-/// let (mut w, gradient) = (Tensor::from([1.0, 2.0]), Tensor::from([0.5, -4.0]));
+/// let (mut w, gradient) = (Tensor::from([1.0_f64, 2.0]), Tensor::from([0.5, -4.0]));
 /// let mut optimizer = Adam::new(0.25).betas(0.8, 0.99);
 /// for _ in 0..3 {
 ///     optimizer.step(&mut w, &gradient)?; // the same gradient: steps of the rate, against its sign
@@ -158,7 +158,7 @@ pub type AdamW = Optimizer<rules::AdamW>;
 /// ```
 /// use rankform::optim::RmsProp;
 /// use rankform::prelude::*;
-/// let mut w = Tensor::from([1.0]);
+/// let mut w = Tensor::from([1.0_f64]);
 /// RmsProp::new(0.01).alpha(0.75).step(&mut w, &Tensor::from([3.0]))?;
 /// assert!((w[[0]] - 0.98).abs() < 1e-9); // v = 0.25 · g², g / √v = 2
 /// # Ok::<(), rankform::Error>(())
