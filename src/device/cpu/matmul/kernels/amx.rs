@@ -137,6 +137,128 @@ pub(in super::super) struct Pass {
     out_stride: isize,
 }
 
+/// Loads the initial sums of one or two halves of the rows and one or two vectors.
+macro_rules! load_sums {
+    ($lower:literal, $second:literal) => {
+        concat!(
+            "tileloadd tmm0, [{sums} + {sums_stride}]\n",
+            ".if ",
+            $second,
+            "\n",
+            "tileloadd tmm1, [{sums} + {sums_stride} + 64]\n",
+            ".endif\n",
+            ".if ",
+            $lower,
+            "\n",
+            "mov {sums}, [{pass} + {lower_initial}]\n",
+            "tileloadd tmm2, [{sums} + {sums_stride}]\n",
+            ".if ",
+            $second,
+            "\n",
+            "tileloadd tmm3, [{sums} + {sums_stride} + 64]\n",
+            ".endif\n",
+            ".endif",
+        )
+    };
+}
+
+/// Adds the products of a block. Left factors are read only once for each panel; they are loaded with a hint
+/// that keeps the right factors in L1.
+macro_rules! add_products {
+    ($multiply:literal, $lower:literal, $second:literal) => {
+        concat!(
+            "tileloaddt1 tmm4, [{left} + {left_stride}]\n",
+            "tileloadd tmm6, [{right} + {right_stride}]\n",
+            $multiply,
+            " tmm0, tmm4, tmm6\n",
+            ".if ",
+            $second,
+            "\n",
+            "tileloadd tmm7, [{right} + {right_stride} + 64]\n",
+            $multiply,
+            " tmm1, tmm4, tmm7\n",
+            ".endif\n",
+            ".if ",
+            $lower,
+            "\n",
+            "tileloaddt1 tmm5, [{lower} + {left_stride}]\n",
+            $multiply,
+            " tmm2, tmm5, tmm6\n",
+            "add {lower}, {left_block_stride}\n",
+            ".if ",
+            $second,
+            "\n",
+            $multiply,
+            " tmm3, tmm5, tmm7\n",
+            ".endif\n",
+            ".endif",
+        )
+    };
+}
+
+/// Stores the sums.
+macro_rules! store_sums {
+    ($lower:literal, $second:literal) => {
+        concat!(
+            "mov {sums}, [{pass} + {upper_out}]\n",
+            "mov {sums_stride}, [{pass} + {out_stride}]\n",
+            "tilestored [{sums} + {sums_stride}], tmm0\n",
+            ".if ",
+            $second,
+            "\n",
+            "tilestored [{sums} + {sums_stride} + 64], tmm1\n",
+            ".endif\n",
+            ".if ",
+            $lower,
+            "\n",
+            "mov {sums}, [{pass} + {lower_out}]\n",
+            "tilestored [{sums} + {sums_stride}], tmm2\n",
+            ".if ",
+            $second,
+            "\n",
+            "tilestored [{sums} + {sums_stride} + 64], tmm3\n",
+            ".endif\n",
+            ".endif",
+        )
+    };
+}
+
+/// The loop over blocks, for one or two halves of the rows and one or two vectors.
+macro_rules! pass {
+    ($pass:ident, $multiply:literal, $lower:literal, $second:literal) => {
+        asm!(
+            "ldtilecfg [{pass}]",
+            load_sums!($lower, $second),
+            "2:",
+            add_products!($multiply, $lower, $second),
+            "add {left}, {left_block_stride}",
+            "add {right}, {right_block_stride}",
+            "dec {blocks}",
+            "jnz 2b",
+            store_sums!($lower, $second),
+            "tilerelease",
+            pass = in(reg) $pass,
+            lower_initial = const offset_of!(Pass, initial) + 8,
+            upper_out = const offset_of!(Pass, out),
+            lower_out = const offset_of!(Pass, out) + 8,
+            out_stride = const offset_of!(Pass, out_stride),
+            sums = inout(reg) $pass.initial[0] => _,
+            sums_stride = inout(reg) $pass.initial_stride => _,
+            blocks = inout(reg) $pass.blocks => _,
+            left = inout(reg) $pass.left[0] => _,
+            lower = inout(reg) $pass.left[1] => _,
+            left_stride = in(reg) $pass.left_stride,
+            left_block_stride = in(reg) $pass.left_block_stride,
+            right = inout(reg) $pass.right => _,
+            right_stride = in(reg) $pass.right_stride,
+            right_block_stride = in(reg) SIDE as isize * $pass.right_stride,
+            options(nostack),
+        )
+    };
+}
+
+/// Defines factors. A row lists the type of the sums, the factors of a unit, the bit of CPUID and the
+/// instruction.
 macro_rules! factors {
     ($(#[$doc:meta] $Name:ident: $Sum:ty, $depth:literal, $bit:literal, $multiply:literal;)*) => { $(
         #[$doc]
@@ -149,84 +271,13 @@ macro_rules! factors {
             const BIT: u32 = $bit;
 
             unsafe fn run(pass: &Pass, lower: bool, second: bool) {
-                /// The loop over blocks, for one or two halves of the rows and one or two vectors. Left
-                /// factors are read only once for each panel; they are loaded with a hint that keeps the
-                /// right factors in L1.
-                macro_rules! pass {
-                    ($lower:literal, $second:literal) => {
-                        asm!(
-                            "ldtilecfg [{pass}]",
-                            "tileloadd tmm0, [{sums} + {sums_stride}]",
-                            concat!(".if ", $second),
-                            "tileloadd tmm1, [{sums} + {sums_stride} + 64]",
-                            ".endif",
-                            concat!(".if ", $lower),
-                            "mov {sums}, [{pass} + {lower_initial}]",
-                            "tileloadd tmm2, [{sums} + {sums_stride}]",
-                            ".endif",
-                            concat!(".if ", $lower, " * ", $second),
-                            "tileloadd tmm3, [{sums} + {sums_stride} + 64]",
-                            ".endif",
-                            "2:",
-                            "tileloaddt1 tmm4, [{left} + {left_stride}]",
-                            "tileloadd tmm6, [{right} + {right_stride}]",
-                            concat!($multiply, " tmm0, tmm4, tmm6"),
-                            concat!(".if ", $second),
-                            "tileloadd tmm7, [{right} + {right_stride} + 64]",
-                            concat!($multiply, " tmm1, tmm4, tmm7"),
-                            ".endif",
-                            concat!(".if ", $lower),
-                            "tileloaddt1 tmm5, [{lower} + {left_stride}]",
-                            concat!($multiply, " tmm2, tmm5, tmm6"),
-                            "add {lower}, {left_block_stride}",
-                            ".endif",
-                            concat!(".if ", $lower, " * ", $second),
-                            concat!($multiply, " tmm3, tmm5, tmm7"),
-                            ".endif",
-                            "add {left}, {left_block_stride}",
-                            "add {right}, {right_block_stride}",
-                            "dec {blocks}",
-                            "jnz 2b",
-                            "mov {sums}, [{pass} + {upper_out}]",
-                            "mov {sums_stride}, [{pass} + {out_stride}]",
-                            "tilestored [{sums} + {sums_stride}], tmm0",
-                            concat!(".if ", $second),
-                            "tilestored [{sums} + {sums_stride} + 64], tmm1",
-                            ".endif",
-                            concat!(".if ", $lower),
-                            "mov {sums}, [{pass} + {lower_out}]",
-                            "tilestored [{sums} + {sums_stride}], tmm2",
-                            ".endif",
-                            concat!(".if ", $lower, " * ", $second),
-                            "tilestored [{sums} + {sums_stride} + 64], tmm3",
-                            ".endif",
-                            "tilerelease",
-                            pass = in(reg) pass,
-                            lower_initial = const offset_of!(Pass, initial) + 8,
-                            upper_out = const offset_of!(Pass, out),
-                            lower_out = const offset_of!(Pass, out) + 8,
-                            out_stride = const offset_of!(Pass, out_stride),
-                            sums = inout(reg) pass.initial[0] => _,
-                            sums_stride = inout(reg) pass.initial_stride => _,
-                            blocks = inout(reg) pass.blocks => _,
-                            left = inout(reg) pass.left[0] => _,
-                            lower = inout(reg) pass.left[1] => _,
-                            left_stride = in(reg) pass.left_stride,
-                            left_block_stride = in(reg) pass.left_block_stride,
-                            right = inout(reg) pass.right => _,
-                            right_stride = in(reg) pass.right_stride,
-                            right_block_stride = in(reg) SIDE as isize * pass.right_stride,
-                            options(nostack),
-                        )
-                    };
-                }
                 // SAFETY: (1), (2) the caller's promise; the shapes are the first field of the pass.
                 unsafe {
                     match (lower, second) {
-                        (false, false) => pass!(0, 0),
-                        (false, true) => pass!(0, 1),
-                        (true, false) => pass!(1, 0),
-                        (true, true) => pass!(1, 1),
+                        (false, false) => pass!(pass, $multiply, 0, 0),
+                        (false, true) => pass!(pass, $multiply, 0, 1),
+                        (true, false) => pass!(pass, $multiply, 1, 0),
+                        (true, true) => pass!(pass, $multiply, 1, 1),
                     }
                 }
             }
