@@ -7,12 +7,13 @@
 // Imports: nothing.
 
 use super::super::super::isa::{self, Level};
+use super::super::super::memory::prefetch;
+use super::super::super::strided::transpose::transpose_16x16;
 use super::super::packing::bits;
 use super::super::panels::PackFn;
-use super::x86_64::transpose_16x16;
 use super::{Kernel, MAX_INITIAL_ROWS, Tile};
 use std::arch::asm;
-use std::arch::x86_64::__cpuid_count;
+use std::arch::x86_64::{__cpuid_count, _mm512_loadu_si512, _mm512_setzero_si512, _mm512_storeu_si512};
 use std::marker::PhantomData;
 use std::mem::offset_of;
 use std::sync::LazyLock;
@@ -298,6 +299,26 @@ factors! {
     I8U8: i32, 4, 25, "tdpbsud";
 }
 
+/// Transposes 16 rows of 16 words. Row `i` of the result is written at `to + i · width`, in order; if `width`
+/// is less than 16, the next row overwrites the words beyond it.
+///
+/// # Safety
+/// 1. The processor has AVX-512.   2. Each row has 16 words.   3. `to` has room for 15 rows of `width` words
+///    and 16 words more.
+#[target_feature(enable = "avx512f")]
+unsafe fn transpose_rows(rows: [*const u32; SIDE], to: *mut u32, width: usize) {
+    let mut lines = [_mm512_setzero_si512(); SIDE];
+    for (line, row) in lines.iter_mut().zip(rows) {
+        prefetch::into_l1(row.wrapping_add(4 * SIDE).cast(), 64);
+        // SAFETY: (2) 16 words.
+        *line = unsafe { _mm512_loadu_si512(row.cast()) };
+    }
+    for (i, line) in transpose_16x16(lines).into_iter().enumerate() {
+        // SAFETY: (3) 16 words from the beginning of row `i` on.
+        unsafe { _mm512_storeu_si512(to.add(i * width).cast(), line) };
+    }
+}
+
 impl<F: Factors> Kernel for Amx<F> {
     type Unit = u32;
     type Sum = F::Sum;
@@ -324,7 +345,7 @@ impl<F: Factors> Kernel for Amx<F> {
                 let at = panel.wrapping_add(unit * MR + half);
                 // SAFETY: (1) the kernel's processors have AVX-512; (2) 16 units of 16 lanes, all read before
                 // they are written.
-                unsafe { transpose_16x16(rows(at), at, MR) };
+                unsafe { transpose_rows(rows(at), at, MR) };
             }
         }
         if whole < units {
@@ -336,7 +357,7 @@ impl<F: Factors> Kernel for Amx<F> {
                     if half == 0 {
                         last.copy_to_nonoverlapping(copy.as_mut_ptr(), rest * MR);
                     }
-                    transpose_16x16(rows(copy.as_ptr().add(half * SIDE)), last.add(half * SIDE * rest), rest);
+                    transpose_rows(rows(copy.as_ptr().add(half * SIDE)), last.add(half * SIDE * rest), rest);
                 }
             }
         }

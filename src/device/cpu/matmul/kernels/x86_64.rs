@@ -7,7 +7,6 @@
 // Imports: nothing.
 
 use super::super::super::isa::{self, Level};
-use super::super::super::memory::prefetch;
 use super::{ComplexKernel, Kernel, MAX_INITIAL_ROWS, Tile};
 use std::arch::asm;
 use std::arch::x86_64::*;
@@ -455,48 +454,4 @@ unsafe fn bias_correction(panel: *mut u32, units: usize) -> [i32; MAX_INITIAL_RO
         start[row] = rows[row].wrapping_mul(-128);
     }
     start
-}
-
-/// Transposes 16 rows of 16 words. Row `i` of the result is written at `to + i · width`, in order; if `width`
-/// is less than 16, the next row overwrites the words beyond it.
-///
-/// # Safety
-/// 1. The processor has AVX-512.   2. Each row has 16 words.   3. `to` has room for 15 rows of `width` words
-///    and 16 words more.
-#[target_feature(enable = "avx512f")]
-pub(in super::super) unsafe fn transpose_16x16(rows: [*const u32; 16], to: *mut u32, width: usize) {
-    let mut a = [_mm512_setzero_si512(); 16];
-    for (i, row) in a.iter_mut().enumerate() {
-        prefetch::into_l1(rows[i].wrapping_add(4 * 16).cast(), 64);
-        // SAFETY: (2) 16 words.
-        *row = unsafe { _mm512_loadu_si512(rows[i].cast()) };
-    }
-    let mut b = a;
-    for i in 0..8 {
-        b[2 * i] = _mm512_unpacklo_epi32(a[2 * i], a[2 * i + 1]);
-        b[2 * i + 1] = _mm512_unpackhi_epi32(a[2 * i], a[2 * i + 1]);
-    }
-    for i in 0..4 {
-        a[4 * i] = _mm512_unpacklo_epi64(b[4 * i], b[4 * i + 2]);
-        a[4 * i + 1] = _mm512_unpackhi_epi64(b[4 * i], b[4 * i + 2]);
-        a[4 * i + 2] = _mm512_unpacklo_epi64(b[4 * i + 1], b[4 * i + 3]);
-        a[4 * i + 3] = _mm512_unpackhi_epi64(b[4 * i + 1], b[4 * i + 3]);
-    }
-    // a[4 i + c] holds columns c, c + 4, c + 8 and c + 12 of rows 4 i … 4 i + 3, one in each quarter.
-    for c in 0..4 {
-        b[c] = _mm512_shuffle_i32x4::<0x88>(a[c], a[c + 4]);
-        b[c + 4] = _mm512_shuffle_i32x4::<0xdd>(a[c], a[c + 4]);
-        b[c + 8] = _mm512_shuffle_i32x4::<0x88>(a[c + 8], a[c + 12]);
-        b[c + 12] = _mm512_shuffle_i32x4::<0xdd>(a[c + 8], a[c + 12]);
-    }
-    for c in 0..4 {
-        a[c] = _mm512_shuffle_i32x4::<0x88>(b[c], b[c + 8]);
-        a[4 + c] = _mm512_shuffle_i32x4::<0x88>(b[c + 4], b[c + 12]);
-        a[8 + c] = _mm512_shuffle_i32x4::<0xdd>(b[c], b[c + 8]);
-        a[12 + c] = _mm512_shuffle_i32x4::<0xdd>(b[c + 4], b[c + 12]);
-    }
-    for (i, &row) in a.iter().enumerate() {
-        // SAFETY: (3) 16 words from the beginning of row `i` on.
-        unsafe { _mm512_storeu_si512(to.add(i * width).cast(), row) };
-    }
 }
