@@ -294,9 +294,9 @@ macro_rules! along_axes_of_tensors {
 }
 pub(super) use {along_axes, along_axes_of_lazy, along_axes_of_tensors, along_axes_of_views};
 
-/// Methods of tensors and views, each with one that writes into an existing tensor or exclusive view: one call
-/// with an operator's name, a view and a destination. The header has the generics of the receiver, its element
-/// and rank, and the element of the results; a row has the rank of its result.
+/// Methods of tensors and views, each with one that writes into an existing tensor or exclusive view: one
+/// call with an operator's name, a view and a destination. The header has the generics of the receiver, its
+/// element and rank, and the element of the results; a row has the rank of its result.
 macro_rules! methods_with_into {
     ($header:tt $($rows:tt)*) => {
         crate::ops::define::methods_of_tensors! { $header $($rows)* }

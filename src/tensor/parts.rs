@@ -1,5 +1,5 @@
-//! Parts of a tensor along an axis: splits, chunks, the tensor at each position, and slices for writing without
-//! a common element.
+//! Parts of a tensor along an axis: splits, chunks, the tensor at each position, and slices for writing
+//! without a common element.
 // Imports: `error`, `dim`, `rank`, `layout`, `device`.
 
 use super::{Tensor, TensorView, TensorViewMut};
