@@ -11,6 +11,7 @@ use crate::element::Float;
 use crate::error::{Error, Result, text};
 use crate::expr::{Elementwise as _, IntoView, apply, apply_in_place, apply_into};
 use crate::layout::Layout;
+use crate::ops::define::methods_with_into;
 use crate::ops::linalg::matmul::labelled;
 use crate::ops::{Cast as _, Comparisons as _, Reductions as _};
 use crate::scalar::DType;
@@ -97,7 +98,8 @@ impl<T: AttentionFloat, D: Device> Infinities<T, D> {
 const SCORES_PER_BLOCK: usize = 1 << 20;
 const MIN_BLOCK_QUERIES: usize = 16;
 
-impl<T: AttentionFloat, D: Device> Tensor<T, 4, D> {
+methods_with_into! {
+    [[T: AttentionFloat,] T, 4 -> T]
     /// Scaled dot-product attention: `softmax(scale · q · kᵀ) · v` for every batch and head.
     ///
     /// Numerically stable: the largest score of each query is subtracted before `exp`. Scores and sums are
@@ -139,39 +141,14 @@ impl<T: AttentionFloat, D: Device> Tensor<T, 4, D> {
     ///
     /// # Source
     /// Vaswani et al. 2017; Ainslie et al. 2023 for grouped queries; Milakov, Gimelshein 2018 for the blocks.
-    pub fn attention<'b>(
-        &self,
+    fn attention, attention_into ['b](
         keys: impl IntoView<'b, T, 4, D>,
         values: impl IntoView<'b, T, 4, D>,
         mask: Option<TensorView<'_, bool, 4, D>>,
-        attention: Attention,
-    ) -> Result<Self>
-    where
-        T: 'b,
-        D: 'b,
-    {
-        self.view().attention(keys, values, mask, attention)
-    }
-
-    /// As [`attention`](Tensor::attention), into an existing tensor or exclusive view, of any strides.
-    ///
-    /// # Errors
-    /// As [`attention`](Tensor::attention); [`Error::Output`] when `out` has other sizes, [`Error::Shared`]
-    /// when it has other handles.
-    pub fn attention_into<'b, 'o>(
-        &self,
-        keys: impl IntoView<'b, T, 4, D>,
-        values: impl IntoView<'b, T, 4, D>,
-        mask: Option<TensorView<'_, bool, 4, D>>,
-        attention: Attention,
-        out: impl IntoViewMut<'o, T, 4, D>,
-    ) -> Result<()>
-    where
-        T: 'b + 'o,
-        D: 'b + 'o,
-    {
-        self.view().attention_into(keys, values, mask, attention, out)
-    }
+        attention: Attention
+    ) -> 4
+    where [T: 'b, D: 'b]
+    = |op, x, place| attend(op, [x, keys.into_view(), values.into_view()], (mask, None), attention, place);
 
     /// [`attention`](Tensor::attention) with a number added to each scaled score:
     /// `softmax(scale · q · kᵀ + bias) · v`, for relative positions. A bias of −∞ hides a key.
@@ -199,135 +176,17 @@ impl<T: AttentionFloat, D: Device> Tensor<T, 4, D> {
     /// # Source
     /// PyTorch's `attn_mask` of numbers; Press et al. 2022.
     #[doc(alias = "attn_mask")]
-    pub fn attention_biased<'b>(
-        &self,
+    fn attention_biased, attention_biased_into ['b](
         keys: impl IntoView<'b, T, 4, D>,
         values: impl IntoView<'b, T, 4, D>,
         bias: impl IntoView<'b, T, 4, D>,
-        attention: Attention,
-    ) -> Result<Self>
-    where
-        T: 'b,
-        D: 'b,
-    {
-        self.view().attention_biased(keys, values, bias, attention)
-    }
-
-    /// As [`attention_biased`](Tensor::attention_biased), into an existing tensor or exclusive view, of any
-    /// strides.
-    ///
-    /// # Errors
-    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
-    pub fn attention_biased_into<'b, 'o>(
-        &self,
-        keys: impl IntoView<'b, T, 4, D>,
-        values: impl IntoView<'b, T, 4, D>,
-        bias: impl IntoView<'b, T, 4, D>,
-        attention: Attention,
-        out: impl IntoViewMut<'o, T, 4, D>,
-    ) -> Result<()>
-    where
-        T: 'b + 'o,
-        D: 'b + 'o,
-    {
-        self.view().attention_biased_into(keys, values, bias, attention, out)
-    }
-}
-
-impl<T: AttentionFloat, D: Device> TensorView<'_, T, 4, D> {
-    /// Scaled dot-product attention; see [`Tensor::attention`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn attention<'b>(
-        self,
-        keys: impl IntoView<'b, T, 4, D>,
-        values: impl IntoView<'b, T, 4, D>,
-        mask: Option<TensorView<'_, bool, 4, D>>,
-        attention: Attention,
-    ) -> Result<Tensor<T, 4, D>>
-    where
-        T: 'b,
-        D: 'b,
-    {
-        attend("attention", [self, keys.into_view(), values.into_view()], (mask, None), attention, Allocate)
-    }
-
-    /// Attention into an existing tensor or exclusive view; see [`Tensor::attention_into`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn attention_into<'b, 'o>(
-        self,
-        keys: impl IntoView<'b, T, 4, D>,
-        values: impl IntoView<'b, T, 4, D>,
-        mask: Option<TensorView<'_, bool, 4, D>>,
-        attention: Attention,
-        out: impl IntoViewMut<'o, T, 4, D>,
-    ) -> Result<()>
-    where
-        T: 'b + 'o,
-        D: 'b + 'o,
-    {
-        attend(
-            "attention_into",
-            [self, keys.into_view(), values.into_view()],
-            (mask, None),
-            attention,
-            Existing(out),
-        )
-    }
-
-    /// Attention with a bias of its scores; see [`Tensor::attention_biased`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn attention_biased<'b>(
-        self,
-        keys: impl IntoView<'b, T, 4, D>,
-        values: impl IntoView<'b, T, 4, D>,
-        bias: impl IntoView<'b, T, 4, D>,
-        attention: Attention,
-    ) -> Result<Tensor<T, 4, D>>
-    where
-        T: 'b,
-        D: 'b,
-    {
-        attend(
-            "attention_biased",
-            [self, keys.into_view(), values.into_view()],
-            (None, Some(bias.into_view())),
-            attention,
-            Allocate,
-        )
-    }
-
-    /// Attention with a bias into an existing tensor or exclusive view; see
-    /// [`Tensor::attention_biased_into`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn attention_biased_into<'b, 'o>(
-        self,
-        keys: impl IntoView<'b, T, 4, D>,
-        values: impl IntoView<'b, T, 4, D>,
-        bias: impl IntoView<'b, T, 4, D>,
-        attention: Attention,
-        out: impl IntoViewMut<'o, T, 4, D>,
-    ) -> Result<()>
-    where
-        T: 'b + 'o,
-        D: 'b + 'o,
-    {
-        let op = "attention_biased_into";
-        attend(
-            op,
-            [self, keys.into_view(), values.into_view()],
-            (None, Some(bias.into_view())),
-            attention,
-            Existing(out),
-        )
-    }
+        attention: Attention
+    ) -> 4
+    where [T: 'b, D: 'b]
+    = |op, x, place| {
+        let operands = [x, keys.into_view(), values.into_view()];
+        attend(op, operands, (None, Some(bias.into_view())), attention, place)
+    };
 }
 
 /// A mask or bias, broadcast to the sizes of the scores and split into groups of heads.

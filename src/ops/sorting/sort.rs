@@ -13,6 +13,7 @@ use crate::expr::{IntoView, eval, update_with};
 use crate::kernel::{Call, Op, Param, SortPlan};
 use crate::layout::{Layout, joint_size};
 use crate::ops::axes::{check_axis, with_size};
+use crate::ops::define::methods_with_into;
 use crate::ops::indexing::gather::{Line, gather};
 use crate::ops::{Add, Indexing, Replace};
 use crate::rank::RemoveAxis;
@@ -487,43 +488,8 @@ fn search_line<T: Comparable, const N: usize, D: Device, P: Destination<i64, N, 
     })
 }
 
-impl<T: Comparable, D: Device> TensorView<'_, T, 1, D> {
-    /// The insertion position of each of `values` in this ascending line; see [`Tensor::searchsorted`].
-    ///
-    /// # Errors
-    /// [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
-    pub fn searchsorted<'b, const N: usize>(
-        self,
-        values: impl IntoView<'b, T, N, D>,
-        side: Side,
-    ) -> Result<Tensor<i64, N, D>>
-    where
-        T: 'b,
-        D: 'b,
-    {
-        search_line("searchsorted", self, values.into_view(), side, Allocate)
-    }
-
-    /// The insertion position of each of `values` in this ascending line, into an existing tensor or
-    /// exclusive view; see [`Tensor::searchsorted_into`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn searchsorted_into<'b, 'o, const N: usize>(
-        self,
-        values: impl IntoView<'b, T, N, D>,
-        side: Side,
-        out: impl IntoViewMut<'o, i64, N, D>,
-    ) -> Result<()>
-    where
-        T: 'b,
-        D: 'b + 'o,
-    {
-        search_line("searchsorted_into", self, values.into_view(), side, Existing(out))
-    }
-}
-
-impl<T: Comparable, D: Device> Tensor<T, 1, D> {
+methods_with_into! {
+    [[T: Comparable,] T, 1 -> i64]
     /// The insertion position of each of `values` that keeps this line ascending: the number of elements that
     /// are less (`Side::Left`), or not greater (`Side::Right`).
     ///
@@ -543,24 +509,7 @@ impl<T: Comparable, D: Device> Tensor<T, 1, D> {
     /// assert_eq!(line.searchsorted(&x, Side::Right)?, Tensor::from([[3, 0], [4, 3]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn searchsorted<'b, const N: usize>(
-        &self,
-        values: impl IntoView<'b, T, N, D>,
-        side: Side,
-    ) -> Result<Tensor<i64, N, D>>
-    where
-        T: 'b,
-        D: 'b,
-    {
-        self.view().searchsorted(values, side)
-    }
-
-    /// As [`searchsorted`](Tensor::searchsorted), into an existing tensor or exclusive view. No allocation of
-    /// a result.
-    ///
-    /// # Errors
-    /// As [`searchsorted`](Tensor::searchsorted); [`Error::Output`] when `out` has other sizes,
-    /// [`Error::Shared`] when it has other handles.
+    fn searchsorted,
     ///
     /// # Examples
     /// ```
@@ -572,16 +521,7 @@ impl<T: Comparable, D: Device> Tensor<T, 1, D> {
     /// assert_eq!(places.to_vec()?, [1, 4]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn searchsorted_into<'b, 'o, const N: usize>(
-        &self,
-        values: impl IntoView<'b, T, N, D>,
-        side: Side,
-        out: impl IntoViewMut<'o, i64, N, D>,
-    ) -> Result<()>
-    where
-        T: 'b,
-        D: 'b + 'o,
-    {
-        self.view().searchsorted_into(values, side, out)
-    }
+    searchsorted_into ['b, const N: usize](values: impl IntoView<'b, T, N, D>, side: Side) -> N
+    where [T: 'b, D: 'b]
+    = |op, x, place| search_line(op, x, values.into_view(), side, place);
 }
