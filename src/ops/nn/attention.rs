@@ -262,6 +262,25 @@ impl<T: AttentionFloat> Scaling<T> {
     }
 }
 
+/// The joint size of the batch, the number of heads of keys and values, and the number of heads of queries
+/// that share one of them.
+fn joint_heads(op: &'static str, q: Dim<4>, k: Dim<4>, v: Dim<4>) -> Result<[usize; 3]> {
+    let (Dim([qb, qh, _, d]), Dim([kb, kh, count, kd]), Dim([vb, vh, vcount, _])) = (q, k, v);
+    if kd != d {
+        return Err(Error::Inner { op, inner: [d, kd], left: q.0.into(), right: k.0.into() });
+    }
+    let sizes_error =
+        |left: Dim<4>, right: Dim<4>| Error::Sizes { op, left: left.0.into(), right: right.0.into() };
+    let joint = |a: usize, b: usize| if a == b || b == 1 { Some(a) } else { (a == 1).then_some(b) };
+    let both = (joint(kb, vb), joint(kh, vh), vcount == count);
+    let (Some(stored), Some(heads), true) = both else { return Err(sizes_error(k, v)) };
+    let group = if qh == 1 || heads == 0 { 1 } else { qh / heads };
+    let (Some(b), true) = (joint(qb, stored), qh == 1 || qh == group * heads) else {
+        return Err(sizes_error(q, if kb == stored && kh == heads { k } else { v }));
+    };
+    Ok([b, heads, group])
+}
+
 fn attend<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
     op: &'static str,
     [q, k, v]: [TensorView<'_, T, 4, D>; 3],
@@ -274,22 +293,8 @@ fn attend<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
     for operand in [q, k, v] {
         operand.ensure_allocated(op)?;
     }
-    let (Dim([qb, qh, queries, d]), Dim([kb, kh, count, kd]), Dim([vb, vh, vcount, e])) =
-        (q.size(), k.size(), v.size());
-    if kd != d {
-        return Err(Error::Inner { op, inner: [d, kd], left: q.size().0.into(), right: k.size().0.into() });
-    }
-    let sizes_error =
-        |left: Dim<4>, right: Dim<4>| Error::Sizes { op, left: left.0.into(), right: right.0.into() };
-    let joint = |a: usize, b: usize| if a == b || b == 1 { Some(a) } else { (a == 1).then_some(b) };
-    let both = (joint(kb, vb), joint(kh, vh), vcount == count);
-    let (Some(stored), Some(heads), true) = both else { return Err(sizes_error(k.size(), v.size())) };
-    // The number of heads of queries that share one head of keys and values.
-    let group = if qh == 1 || heads == 0 { 1 } else { qh / heads };
-    let (Some(b), true) = (joint(qb, stored), qh == 1 || qh == group * heads) else {
-        return Err(sizes_error(q.size(), if kb == stored && kh == heads { k.size() } else { v.size() }));
-    };
-    let h = group * heads;
+    let [b, heads, group] = joint_heads(op, q.size(), k.size(), v.size())?;
+    let (h, Dim([.., queries, d]), Dim([.., count, e])) = (group * heads, q.size(), v.size());
     let (whole, parts) = (Dim([b, h, queries, count]), Dim([b, heads, group, queries, count]));
     let mask = mask.map(|mask| broadcast_to_scores(op, mask, q.device(), whole, parts)).transpose()?;
     let bias = bias.map(|bias| broadcast_to_scores(op, bias, q.device(), whole, parts)).transpose()?;
