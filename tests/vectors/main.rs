@@ -33,7 +33,8 @@ mod set;
 mod views;
 mod window;
 
-use case::{Case, Run, Stop};
+use case::{Case, CaseDevice, Run, Stop};
+use rankform::prelude::*;
 use set::Set;
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -41,22 +42,38 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 /// The name of an operator in the files, and its row here.
-type Row = (&'static str, fn(&Case) -> Run);
+type Row<D = Cpu> = (&'static str, fn(&Case<D>) -> Run);
 
-const TORCH: &[&[Row]] = &[
-    elementwise::REALS,
-    elementwise::ROWS,
-    reduce::ROWS,
-    views::ROWS,
-    contract::ROWS,
-    product::ROWS,
-    window::ROWS,
-    arrange::ROWS,
-    index::ROWS,
-    order::ROWS,
-    normalize::ROWS,
-    neural::ROWS,
+/// The rows of operators of PyTorch that have gradients.
+fn differentiable<D: CaseDevice>() -> Vec<Row<D>> {
+    [
+        elementwise::reals(),
+        elementwise::rows(),
+        reduce::rows(),
+        views::rows(),
+        contract::rows(),
+        product::rows(),
+        window::rows(),
+        arrange::rows(),
+        index::rows(),
+        order::rows(),
+        normalize::rows(),
+        neural::rows(),
+    ]
+    .concat()
+}
+/// The rows of operators of PyTorch that have none.
+const DISCRETE: &[&[Row]] = &[
+    elementwise::DISCRETE_REALS,
+    elementwise::DISCRETE,
+    reduce::DISCRETE,
+    views::DISCRETE,
+    arrange::DISCRETE,
+    index::DISCRETE,
+    order::DISCRETE,
 ];
+const ONNX: &[&[Row]] =
+    &[onnx::ROWS, quantized::ROWS, index::ONNX, order::ONNX, product::ONNX, window::ONNX, neural::ONNX];
 
 /// The groups of files in a folder.
 const GROUPS: [&str; 9] = [
@@ -127,17 +144,16 @@ struct Report {
 
 /// The rows of a source, by the name of the operator.
 fn rows(source: &str) -> BTreeMap<&'static str, fn(&Case) -> Run> {
-    let all = if source == "torch" {
-        TORCH
-    } else {
-        &[onnx::ROWS, quantized::ROWS, index::ONNX, order::ONNX, product::ONNX, window::ONNX, neural::ONNX]
-    };
-    let rows: BTreeMap<_, _> = all.iter().flat_map(|rows| rows.iter().copied()).collect();
-    assert_eq!(
-        rows.len(),
-        all.iter().map(|rows| rows.len()).sum::<usize>(),
-        "an operator of {source} has two rows"
-    );
+    let mut all = if source == "torch" { DISCRETE } else { ONNX }.concat();
+    if source == "torch" {
+        all.extend(differentiable::<Cpu>());
+    }
+    table(source, all)
+}
+/// Rows by the name of their operator, which has one.
+fn table<D: CaseDevice>(source: &str, all: Vec<Row<D>>) -> BTreeMap<&'static str, fn(&Case<D>) -> Run> {
+    let rows: BTreeMap<_, _> = all.iter().copied().collect();
+    assert_eq!(rows.len(), all.len(), "an operator of {source} has two rows");
     rows
 }
 
