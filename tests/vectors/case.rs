@@ -60,10 +60,26 @@ pub trait Seen: Element {
     fn from_parts(re: f64, _im: f64) -> Option<Self> {
         (_im == 0.0).then(|| Self::from_f64(re))
     }
+    /// Elements one after the other, complex ones as pairs; nothing of elements without a gradient.
+    fn line<D: Device, const R: usize>(_: TensorView<'_, Self, R, D>) -> Option<Line<D>> {
+        None
+    }
+}
+/// Elements one after the other.
+pub type Line<D> = Result<Tensor<f64, 1, D>, rankform::Error>;
+fn reals<T: Seen, D: Device, const R: usize>(x: TensorView<'_, T, R, D>) -> Line<D> {
+    x.to_shape([x.numel()])?.cast::<f64>()
+}
+fn pairs<P: Float, D: Device, const R: usize>(x: TensorView<'_, Complex<P>, R, D>) -> Line<D>
+where
+    Complex<P>: Element,
+{
+    x.to_shape([x.numel()])?.view_as_real()?.to_shape([2 * x.numel()])?.cast::<f64>()
 }
 macro_rules! seen {
-    ($($t:ty: |$x:ident| $scalar:expr, |$v:ident| $from:expr $(, |$re:ident, $im:ident| $parts:expr)?;)*) => { $(
+    ($($t:ty: |$x:ident| $scalar:expr, |$v:ident| $from:expr $(, |$re:ident, $im:ident| $parts:expr)? $(=> $line:ident)?;)*) => { $(
         impl Seen for $t {
+            $(fn line<D: Device, const R: usize>(x: TensorView<'_, Self, R, D>) -> Option<Line<D>> { Some($line(x)) })?
             $(fn from_parts($re: f64, $im: f64) -> Option<Self> { Some($parts) })?
             fn scalar(self) -> Scalar { let $x = self; $scalar }
             fn from_f64($v: f64) -> Self { $from }
@@ -80,12 +96,12 @@ seen! {
     u16: |x| Scalar::Integer(x as i128), |v| v as i128 as u16;
     u32: |x| Scalar::Integer(x as i128), |v| v as i128 as u32;
     u64: |x| Scalar::Integer(x as i128), |v| v as i128 as u64;
-    f16: |x| Scalar::Real(x.to_f64()), |v| f16::from_f64(v);
-    bf16: |x| Scalar::Real(x.to_f64()), |v| bf16::from_f64(v);
-    f32: |x| Scalar::Real(x as f64), |v| v as f32;
-    f64: |x| Scalar::Real(x), |v| v;
-    Complex<f32>: |x| Scalar::Complex(x.re as f64, x.im as f64), |v| Complex::new(v as f32, 0.0), |re, im| Complex::new(re as f32, im as f32);
-    Complex<f64>: |x| Scalar::Complex(x.re, x.im), |v| Complex::new(v, 0.0), |re, im| Complex::new(re, im);
+    f16: |x| Scalar::Real(x.to_f64()), |v| f16::from_f64(v) => reals;
+    bf16: |x| Scalar::Real(x.to_f64()), |v| bf16::from_f64(v) => reals;
+    f32: |x| Scalar::Real(x as f64), |v| v as f32 => reals;
+    f64: |x| Scalar::Real(x), |v| v => reals;
+    Complex<f32>: |x| Scalar::Complex(x.re as f64, x.im as f64), |v| Complex::new(v as f32, 0.0), |re, im| Complex::new(re as f32, im as f32) => pairs;
+    Complex<f64>: |x| Scalar::Complex(x.re, x.im), |v| Complex::new(v, 0.0), |re, im| Complex::new(re, im) => pairs;
 }
 
 /// A device that cases run on.
@@ -93,13 +109,22 @@ pub trait CaseDevice: Device {
     /// Whether rows run with every element, rather than with `f64` alone.
     const EVERY_ELEMENT: bool;
 
-    /// The memory of an argument on this device.
-    fn place<T: Seen>(&self, argument: &Value, memory: Tensor<T, 1>) -> Result<Tensor<T, 1, Self>, Stop>;
+    /// Memory on this device.
+    fn constant<T: Seen>(&self, memory: Tensor<T, 1>) -> Result<Tensor<T, 1, Self>, Stop>;
+    /// Memory on this device whose gradient is wanted.
+    fn variable(&self, memory: Tensor<f64, 1>) -> Result<Tensor<f64, 1, Self>, Stop>;
+    /// What is kept of a result, to find gradients from it.
+    fn keep<T: Seen, const R: usize>(_: TensorView<'_, T, R, Self>) -> Option<Line<Self>> {
+        None
+    }
 }
 impl CaseDevice for Cpu {
     const EVERY_ELEMENT: bool = true;
 
-    fn place<T: Seen>(&self, _: &Value, memory: Tensor<T, 1>) -> Result<Tensor<T, 1>, Stop> {
+    fn constant<T: Seen>(&self, memory: Tensor<T, 1>) -> Result<Tensor<T, 1>, Stop> {
+        Ok(memory)
+    }
+    fn variable(&self, memory: Tensor<f64, 1>) -> Result<Tensor<f64, 1>, Stop> {
         Ok(memory)
     }
 }
@@ -213,10 +238,7 @@ impl<T: Seen, D: CaseDevice> Operand<T, D> {
         let stride =
             (0..size.len()).map(|axis| size[axis + 1..].iter().product::<usize>() as isize).collect();
         let spec = Spec { dtype: T::DTYPE, size: size.to_vec(), stride, offset: 0, storage: usize::MAX };
-        Ok(Operand {
-            memory: device.place(&Value::Null, Tensor::from_vec(values, [size.iter().product()])?)?,
-            spec,
-        })
+        Ok(Operand { memory: device.constant(Tensor::from_vec(values, [size.iter().product()])?)?, spec })
     }
     /// The only element.
     pub fn item(&self) -> Result<T, Stop> {
@@ -270,6 +292,8 @@ pub struct Case<'s, D: CaseDevice = Cpu> {
     pub op: &'s str,
     pub id: &'s str,
     pub device: D,
+    /// The arguments whose gradients are wanted; with their memory, once a row has asked for it.
+    pub variables: RefCell<Vec<(&'s Value, Option<Tensor<f64, 1, D>>)>>,
     shared: RefCell<HashMap<usize, Box<dyn Any>>>,
     complaint: RefCell<Option<String>>,
 }
@@ -289,6 +313,7 @@ impl<'s, D: CaseDevice> Case<'s, D> {
             op: word("op"),
             id: word("id"),
             device,
+            variables: RefCell::default(),
             shared: RefCell::default(),
             complaint: RefCell::default(),
         }
@@ -359,11 +384,33 @@ impl<'s, D: CaseDevice> Case<'s, D> {
         shared.insert(storage, Box::new(memory.share_data()));
         Ok(memory)
     }
+    /// The memory of an argument whose gradient is wanted.
+    fn variable<T: Seen>(
+        &self,
+        value: &Value,
+        memory: &Tensor<T, 1>,
+    ) -> Result<Option<Tensor<T, 1, D>>, Stop> {
+        let mut variables = self.variables.borrow_mut();
+        let Some((_, known)) = variables.iter_mut().find(|row| std::ptr::eq(row.0, value)) else {
+            return Ok(None);
+        };
+        let Some(memory) = (memory as &dyn Any).downcast_ref::<Tensor<f64, 1>>() else { return Ok(None) };
+        if known.is_none() {
+            // Other arguments may share the storage, and have gradients of their own.
+            *known = Some(self.device.variable(memory.copy()?)?);
+        }
+        let share = known.as_ref().map(|known| Box::new(known.share_data()) as Box<dyn Any>);
+        Ok(share.and_then(|share| share.downcast::<Tensor<T, 1, D>>().ok()).map(|share| *share))
+    }
     /// A tensor argument of element `T`.
     pub fn tensor<T: Seen>(&self, value: &Value) -> Result<Operand<T, D>, Stop> {
         match Spec::of(value) {
             Some(spec) if spec.dtype == T::DTYPE => {
-                let memory = self.device.place(value, self.memory(spec.storage)?)?;
+                let memory = self.memory(spec.storage)?;
+                let memory = match self.variable(value, &memory)? {
+                    Some(variable) => variable,
+                    None => self.device.constant(memory)?,
+                };
                 Ok(Operand { memory, spec })
             }
             Some(spec) => unrun(format!("{} beside {}", spec.dtype, T::DTYPE)),
@@ -374,14 +421,15 @@ impl<'s, D: CaseDevice> Case<'s, D> {
     pub fn operand<T: Seen>(&self, value: &Value) -> Result<Operand<T, D>, Stop> {
         match Spec::of(value) {
             Some(spec) if spec.dtype == T::DTYPE => self.tensor(value),
+            Some(spec) if spec.dtype == DType::F64 => {
+                Ok(Operand::dense(self.tensor::<f64>(value)?.view()?.cast::<T>()?)?.reshaped(spec.size))
+            }
             Some(spec) => {
-                let mut cast = by_type!(spec.dtype, any U in [bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c64 c128] => {
-                    Operand::dense(self.tensor::<U>(value)?.view()?.cast::<T>()?)
+                let host = self.on_cpu();
+                let values = by_type!(spec.dtype, any U in [bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 c64 c128] => {
+                    Ok(host.tensor::<U>(value)?.view()?.cast::<T>()?.to_vec()?)
                 })?;
-                let new = N - spec.rank();
-                cast.spec.size.drain(..new);
-                cast.spec.stride.drain(..new);
-                Ok(cast)
+                Operand::new(values, &spec.size, &self.device)
             }
             None => {
                 let mut one = Operand::dense(Tensor::full([1], number::<T>(value)?, &self.device)?)?;
@@ -483,10 +531,13 @@ pub struct Out {
     pub roundings: f64,
     /// How many units in the last place the function may be off by its own documentation.
     pub budget: f64,
+    /// What the device keeps of it.
+    pub kept: Option<Box<dyn Any>>,
 }
 
 impl Out {
     pub fn of<T: Seen, const R: usize, D: CaseDevice>(x: TensorView<'_, T, R, D>) -> Out {
+        let kept = D::keep(x).map(|line| Box::new(line) as Box<dyn Any>);
         let values = x.to_vec().expect("a result can be read").into_iter().map(Seen::scalar).collect();
         Out {
             dtype: T::DTYPE,
@@ -496,6 +547,7 @@ impl Out {
             magnitude: None,
             roundings: 0.0,
             budget: 4.0,
+            kept,
         }
     }
     /// A view of the storage of an operand.
