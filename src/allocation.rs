@@ -127,7 +127,7 @@ impl<D: Device> Allocation<D> {
     }
 
     #[inline]
-    fn from_block(block: D::Block, nbytes: usize, device: D) -> Self {
+    pub(crate) fn from_block(block: D::Block, nbytes: usize, device: D) -> Self {
         let policy = ResizePolicy::default();
         let (version, max_kept) = (AtomicU64::new(0), AtomicUsize::new(policy.max_kept_bytes));
         Allocation { block, nbytes, device, version, max_kept, gaps: false }
@@ -160,6 +160,12 @@ impl<D: Device> Allocation<D> {
     #[inline]
     pub fn size(&self) -> usize {
         self.nbytes
+    }
+
+    /// Its block of memory.
+    #[inline]
+    pub(crate) fn block(&self) -> &D::Block {
+        &self.block
     }
 
     /// The device it is on.

@@ -111,6 +111,7 @@ macro_rules! by_pointer {
 }
 
 pub mod allocation;
+pub mod autograd;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod device;

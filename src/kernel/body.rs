@@ -20,6 +20,8 @@ pub trait Body: Copy + Send + Sync + 'static {
     const CACHED_BYTES: usize;
     /// Whether all its elements are [`Element::PLAIN`]: then its trace describes it completely.
     const PLAIN: bool;
+    /// Whether an element that it loads is a complex number.
+    const COMPLEX: bool;
     /// Whether all its operators and reducers are cheap ([`Op::CHEAP`]), and its elements have the same size
     /// in memory as in computation.
     const CHEAP: bool;
@@ -91,6 +93,7 @@ impl<T: Element> Body for Input<T> {
     const FIXED: bool = true;
     const CACHED_BYTES: usize = 0;
     const PLAIN: bool = T::PLAIN;
+    const COMPLEX: bool = T::DTYPE.is_complex();
     const CHEAP: bool = size_of::<T>() == size_of::<Compute<T>>();
     #[inline(always)]
     fn prepare_row(&mut self, row: &mut impl Row) {
@@ -109,6 +112,7 @@ impl<T: Element> Body for Param<T> {
     const FIXED: bool = false;
     const CACHED_BYTES: usize = 0;
     const PLAIN: bool = T::PLAIN;
+    const COMPLEX: bool = false;
     const CHEAP: bool = true;
     #[inline(always)]
     fn prepare_row(&mut self, _: &mut impl Row) {}
@@ -129,6 +133,7 @@ macro_rules! calls {
             const FIXED: bool = true $(&& $element::FIXED)*;
             const CACHED_BYTES: usize = 0 $(+ $element::CACHED_BYTES)*;
             const PLAIN: bool = FUNCTION::Out::PLAIN $(&& $element::PLAIN)*;
+            const COMPLEX: bool = false $(|| $element::COMPLEX)*;
             const CHEAP: bool = FUNCTION::CHEAP $(&& $element::CHEAP)*;
             #[inline(always)]
             fn prepare_row(&mut self, row: &mut impl Row) {

@@ -38,6 +38,7 @@ impl<P: Program> Program for InPlace<P> {
     const FIXED: bool = P::FIXED;
     const CACHED_BYTES: usize = P::CACHED_BYTES;
     const PLAIN: bool = P::PLAIN;
+    const COMPLEX: bool = P::COMPLEX;
     const CHEAP: bool = P::CHEAP;
     const IN_PLACE: bool = true;
     #[inline(always)]

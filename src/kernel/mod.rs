@@ -33,5 +33,5 @@ pub use op::{ElementTuple, Io, Op, OpMany};
 pub use plans::{ContractPlan, GatherPlan, MAX_GROUP, ScanPlan, SortPlan};
 pub use program::{Program, Store, StoreMany};
 pub(crate) use reducer::SLICE_ELEMENTS;
-pub use reducer::{Accumulator, LaneVisitor, Reducer, SliceFn};
+pub use reducer::{Accumulator, ExtraVisitor, LaneVisitor, Reducer, SliceFn, Slope};
 pub use row::{Cached, RowReduce};

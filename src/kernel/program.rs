@@ -20,6 +20,8 @@ pub trait Program: Copy + Send + Sync + 'static {
     /// Whether all its elements are [`Element::PLAIN`](crate::element::Element::PLAIN): then its trace
     /// describes it completely.
     const PLAIN: bool;
+    /// See [`Body::COMPLEX`].
+    const COMPLEX: bool;
     /// See [`Body::CHEAP`].
     const CHEAP: bool;
     /// Whether its k-th output is the operand of its k-th load, for every output; see
@@ -44,6 +46,7 @@ impl<B: Body> Program for Store<B> {
     const FIXED: bool = B::FIXED;
     const CACHED_BYTES: usize = B::CACHED_BYTES;
     const PLAIN: bool = B::PLAIN;
+    const COMPLEX: bool = B::COMPLEX;
     const CHEAP: bool = B::CHEAP;
     const COPY: bool = matches!(B::SOURCE, ValueSource::Operand);
     #[inline(always)]
@@ -85,6 +88,7 @@ macro_rules! stores_of_many {
             const FIXED: bool = true $(&& $element::FIXED)*;
             const CACHED_BYTES: usize = 0 $(+ $element::CACHED_BYTES)*;
             const PLAIN: bool = FUNCTION::Out::PLAIN $(&& $element::PLAIN)*;
+            const COMPLEX: bool = false $(|| $element::COMPLEX)*;
             const CHEAP: bool = FUNCTION::CHEAP $(&& $element::CHEAP)*;
             #[inline(always)]
             fn prepare_row(&mut self, row: &mut impl Row) {

@@ -59,6 +59,30 @@ pub(crate) const SLICE_ELEMENTS: usize = 1024;
 #[doc(hidden)]
 pub type SliceFn = unsafe fn(values: *const u8, n: usize, at: usize, state: *mut u8);
 
+/// What the [`slope`](Reducer::slope) of a reducer depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slope {
+    /// There is no slope: the result is discrete, or the reducer does not say it.
+    None,
+    /// The number of values alone. Values, result and extra result are not read.
+    Constant,
+    /// The value, the result, the extra result and the number of values.
+    Values,
+    /// As `Values`, for slopes that are 0 or 1, and the values of slope 1 share: the derivative is the slope
+    /// over the sum of all slopes. Equal largest values share so.
+    Shared,
+}
+
+/// The visitor of [`Reducer::extra`].
+pub trait ExtraVisitor<T: Element> {
+    /// What the visitor returns.
+    type Result;
+    /// The slope reads no extra result.
+    fn none(self) -> Self::Result;
+    /// The slope reads the result of this reducer.
+    fn reducer<Q: Reducer<T, Out = T>>(self, reducer: Q) -> Self::Result;
+}
+
 /// A reduction of values of element `T` to one value, written once for every device.
 ///
 /// Laws: `combine` is associative up to rounding, and `identity` is its neutral element. Accumulating a value
@@ -129,6 +153,41 @@ pub type SliceFn = unsafe fn(values: *const u8, n: usize, at: usize, state: *mut
 /// assert_eq!(x.reduce(LogSumExp, Axis::<1>)?.to_vec()?, [1000.0 + 2f64.ln(), 3.0]);
 /// # Ok::<(), rankform::Error>(())
 /// ```
+/// The derivative of a reducer is its [`slope`](Reducer::slope), and [`SLOPE`](Reducer::SLOPE) says what it
+/// reads. A reducer without both works everywhere but in gradients:
+/// ```
+/// use rankform::prelude::*;
+/// use rankform::kernel::{Reducer, Slope};
+/// use rankform::scalar::Eval;
+/// #[derive(Clone, Copy)]
+/// struct SumSquares;
+/// impl<T: Float> Reducer<T> for SumSquares {
+///     const NAME: &'static str = "sum_squares";
+///     type Out = T;
+///     type State<L: Lanes> = Lane<L, Compute<T>>;
+///     fn identity<L: Lanes>() -> Self::State<L> { Lane::zero() }
+///     fn accumulate<L: Lanes>(
+///         state: Self::State<L>,
+///         x: Lane<L, Compute<T>>,
+///         _: Lane<L, i64>,
+///     ) -> Self::State<L> {
+///         state + x * x
+///     }
+///     fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L> { a + b }
+///     fn finalize<L: Lanes>(state: Self::State<L>, _: Lane<L, i64>) -> Lane<L, Compute<T>> { state }
+///     const SLOPE: Slope = Slope::Values;
+///     fn slope<L: Lanes>(
+///         x: Lane<L, Compute<T>>,
+///         _result: Lane<L, Compute<T>>,
+///         _extra: Lane<L, Compute<T>>,
+///         _count: Lane<L, f64>,
+///     ) -> Lane<L, Compute<T>> {
+///         x * 2.0
+///     }
+/// }
+/// let [x, y, n] = [3.0, 25.0, 2.0].map(Lane::<Eval, f64>::literal);
+/// assert_eq!(<SumSquares as Reducer<f64>>::slope(x, y, Lane::zero(), n).value(), 6.0);
+/// ```
 pub trait Reducer<T: Element>: Copy + Send + Sync + 'static {
     /// Its name, in error messages.
     const NAME: &'static str;
@@ -153,6 +212,27 @@ pub trait Reducer<T: Element>: Copy + Send + Sync + 'static {
     fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L>;
     /// The result, from the accumulator of all `count` values.
     fn finalize<L: Lanes>(state: Self::State<L>, count: Lane<L, i64>) -> Lane<L, Compute<Self::Out>>;
+    /// What [`slope`](Reducer::slope) depends on.
+    const SLOPE: Slope = Slope::None;
+    /// How the result changes with one value: `∂result/∂x` at a value `x`, where `result` is that of all `count`
+    /// values and `extra` is that of the [`extra`](Reducer::extra) reducer.
+    ///
+    /// Of complex values, the result changes by `slope · dx`; a real result, by the real part of it. A gradient
+    /// is therefore multiplied by the conjugate of the slope.
+    #[inline(always)]
+    fn slope<L: Lanes>(
+        _x: Lane<L, Compute<T>>,
+        _result: Lane<L, Compute<Self::Out>>,
+        _extra: Lane<L, Compute<T>>,
+        _count: Lane<L, f64>,
+    ) -> Lane<L, Compute<T>> {
+        Lane::literal(Default::default())
+    }
+    /// Passes the reducer over the same values whose result [`slope`](Reducer::slope) reads as `extra`, if there
+    /// is one, to `visitor`.
+    fn extra<V: ExtraVisitor<T>>(visitor: V) -> V::Result {
+        visitor.none()
+    }
     /// Whether consecutive values are faster by [`accumulate_slice`](Reducer::accumulate_slice).
     #[doc(hidden)]
     const BY_SLICE: bool = false;

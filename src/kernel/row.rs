@@ -32,6 +32,7 @@ impl<R: Reducer<B::Out>, B: Body> Body for RowReduce<R, B> {
     const FIXED: bool = B::FIXED;
     const CACHED_BYTES: usize = B::CACHED_BYTES;
     const PLAIN: bool = B::PLAIN && R::Out::PLAIN;
+    const COMPLEX: bool = B::COMPLEX;
     const CHEAP: bool = R::CHEAP && B::CHEAP;
     #[inline(always)]
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<R::Out>> {
@@ -78,6 +79,7 @@ impl<B: Body> Body for Cached<B> {
     const CACHED_BYTES: usize =
         B::CACHED_BYTES + if Self::IS_OPERAND { 0 } else { size_of::<Compute<B::Out>>() };
     const PLAIN: bool = B::PLAIN;
+    const COMPLEX: bool = B::COMPLEX;
     const CHEAP: bool = B::CHEAP;
     #[inline(always)]
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<B::Out>> {

@@ -13,6 +13,7 @@ mod dual;
 mod eval;
 mod fast;
 mod lane;
+mod needs;
 mod params;
 mod trace;
 
@@ -22,6 +23,7 @@ pub use dual::Dual;
 pub use eval::Eval;
 pub use fast::FastEval;
 pub use lane::IntoLane;
+pub use needs::{Need, Needs};
 pub use params::CollectParams;
 pub use trace::{Definition, Graph, Node, Trace};
 pub(crate) use trace::{Storage, given, input, output, param, store, trace};

@@ -58,9 +58,10 @@ pub use iter::{Elements, Iter, IterMut, Reference};
 pub use output::IntoViewMut;
 pub(crate) use output::{Allocate, Destination, Existing};
 pub use ownership::MetadataLock;
-pub use tensor::Tensor;
+pub(crate) use tensor::Parts;
 #[cfg(feature = "dynamic")]
-pub(crate) use tensor::{Parts, State};
+pub(crate) use tensor::State;
+pub use tensor::Tensor;
 pub(crate) use view::Leaf;
 pub use view::TensorView;
 pub use view_mut::TensorViewMut;

@@ -153,6 +153,11 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         &self.memory
     }
 
+    /// Another handle on the memory alone.
+    pub(crate) fn memory_handle(&self) -> FallibleArc<Allocation<D>> {
+        self.memory.share()
+    }
+
     #[inline]
     pub(super) fn into_memory(self) -> (FallibleArc<Allocation<D>>, Layout<RANK>) {
         (self.memory, self.layout)

@@ -8,7 +8,8 @@ use crate::element::{ComplexElement, Compute, Conjugate, Float, Inexact};
 use crate::expr::Elementwise;
 use crate::kernel::{Op, Reducer};
 use crate::ops::reduction::moments::{join_moments, mean_square};
-use crate::ops::{SampleStd, SampleVar, Std, Var};
+use crate::ops::reduction::slopes::{of_std, of_var, slope};
+use crate::ops::{Mean, SampleStd, SampleVar, Std, Var};
 use crate::scalar::{Lane, Lanes};
 use num_complex::Complex;
 
@@ -84,7 +85,7 @@ fn join_plane<L: Lanes>(a: PlaneMoments<L>, b: PlaneMoments<L>) -> PlaneMoments<
 
 /// Variances and deviations of complex numbers, which are real: the mean of `|x − mean|²`.
 macro_rules! of_complex {
-    ($($R:ident $name:literal, |$s:ident, $count:ident| $finalize:expr;)*) => { $(
+    ($($R:ident $name:literal, |$s:ident, $count:ident| $finalize:expr; |$x:ident, $y:ident, $mean:ident, $n:ident| $slope:expr;)*) => { $(
         impl<P: Float> Reducer<Complex<P>> for $R
         where
             Complex<P>: ComplexElement + Inexact<Part = P>,
@@ -113,12 +114,13 @@ macro_rules! of_complex {
                 let $s = (s.0, s.1, s.3);
                 $finalize
             }
+            slope! { <Complex<P>> Values beside Mean |$x, $y, $mean, $n| $slope }
         }
     )* };
 }
 of_complex! {
-    Var "var", |s, count| mean_square(s, count, 0).cast();
-    SampleVar "sample_var", |s, count| mean_square(s, count, 1).cast();
-    Std "std", |s, count| mean_square(s, count, 0).sqrt().cast();
-    SampleStd "sample_std", |s, count| mean_square(s, count, 1).sqrt().cast();
+    Var "var", |s, count| mean_square(s, count, 0).cast(); |x, _y, mean, n| of_var::<Complex<P>, L>(x, mean, n);
+    SampleVar "sample_var", |s, count| mean_square(s, count, 1).cast(); |x, _y, mean, n| of_var::<Complex<P>, L>(x, mean, n - 1);
+    Std "std", |s, count| mean_square(s, count, 0).sqrt().cast(); |x, y, mean, n| of_std::<Complex<P>, L>(x, y, mean, n);
+    SampleStd "sample_std", |s, count| mean_square(s, count, 1).sqrt().cast(); |x, y, mean, n| of_std::<Complex<P>, L>(x, y, mean, n - 1);
 }

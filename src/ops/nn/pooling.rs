@@ -13,6 +13,7 @@ use crate::error::{Error, Result, text};
 use crate::expr::reduce_at;
 use crate::kernel::Reducer;
 use crate::layout::Layout;
+use crate::ops::reduction::slopes::slope;
 use crate::ops::{Add, Cast as _, Div, Max, Maximum};
 use crate::rank::Spatial;
 use crate::scalar::{Lane, Lanes, Ordered};
@@ -365,6 +366,7 @@ impl<T: Float> Reducer<T> for SumF64 {
     fn finalize<L: Lanes>(sum: Lane<L, f64>, _: Lane<L, i64>) -> Lane<L, f64> {
         sum
     }
+    slope! { <T> Constant |_, _, _, _| Lane::one() }
 }
 
 /// The positions of a window along an axis that lie in the input, and the step between them.

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::expr::{IntoView, apply_in_place, reduce_at};
 use crate::kernel::{OpMany, Reducer};
 use crate::layout::Layout;
+use crate::ops::reduction::slopes::slope;
 use crate::ops::{Indexing as _, Max, Replace};
 use crate::rank::Spatial;
 use crate::scalar::{Lane, Lanes, Ordered};
@@ -66,6 +67,7 @@ impl<T: RealNumber> Reducer<T> for PositionOfLargest {
     fn finalize<L: Lanes>(state: Self::State<L>, _: Lane<L, i64>) -> Lane<L, i64> {
         state.1
     }
+    slope! { <T> None }
 }
 
 /// The largest element of each window, and its position in the plane of its batch and channel.

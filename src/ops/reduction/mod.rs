@@ -2,6 +2,7 @@
 // Imports: nothing.
 
 mod exp_sums;
+mod extremes;
 pub(super) mod moments;
 mod norms;
 mod quantile;
@@ -9,6 +10,7 @@ mod reduce;
 mod scan;
 #[cfg(debug_assertions)]
 mod slice_kernels;
+pub(super) mod slopes;
 mod statistics;
 mod unit_vectors;
 

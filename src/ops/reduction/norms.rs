@@ -13,6 +13,7 @@ use crate::kernel::SliceFn;
 use crate::kernel::{Op, Reducer, SLICE_ELEMENTS};
 use crate::ops::define::of_numbers;
 use crate::ops::reduction::moments::sum_of_squares;
+use crate::ops::reduction::slopes::{LargestTies, of_norm, of_norm_max, of_norm_one, slope};
 use crate::ops::{Arithmetic as _, Cast as _, Math as _, Min, Reductions, Sum};
 use crate::rank::RemoveAxes;
 use crate::scalar::{DType, Eval, Lane, Lanes, Prim, Real};
@@ -89,7 +90,7 @@ fn squares_of<P: Real>(values: &[P]) -> Squares<Eval> {
 
 /// Reducers of norms, with f64 states.
 macro_rules! reducers {
-    ($($(#[$doc:meta])* $R:ident: $name:literal -> $out:ident, state $state:ty, $identity:expr; |$s:ident, $x:ident| $accumulate:expr; |$c:ident, $re:ident, $im:ident| $complex:expr; |$a:ident, $b:ident| $combine:expr; |$f:ident| $finalize:expr; $([by_slice $accumulate_slice:ident, $slices:ident])?)*) => { $(
+    ($($(#[$doc:meta])* $R:ident: $name:literal -> $out:ident, state $state:ty, $identity:expr; |$s:ident, $x:ident| $accumulate:expr; |$c:ident, $re:ident, $im:ident| $complex:expr; |$a:ident, $b:ident| $combine:expr; |$f:ident| $finalize:expr; $([by_slice $accumulate_slice:ident, $slices:ident])? slope $slope:ident $(beside $Extra:ident)?;)*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub struct $R;
@@ -119,6 +120,7 @@ macro_rules! reducers {
             fn slice() -> Option<SliceFn> { super::slice_kernels::$slices(<Compute<T> as Prim>::DTYPE) }
             #[cfg(all(not(debug_assertions), feature = "dynamic"))]
             fn slice() -> Option<SliceFn> { Some(slice_of::<T, Self>) })?
+            slope! { <T> Values $(beside $Extra)? |x, y, extra, _| $slope::<T, L>(x, y, extra) }
         }
         impl<T: Float> Reducer<Complex<T>> for $R
         where
@@ -139,22 +141,23 @@ macro_rules! reducers {
             fn combine<L: Lanes>($a: $state, $b: $state) -> $state { $combine }
             #[inline(always)]
             fn finalize<L: Lanes>($f: $state, _: Lane<L, i64>) -> Lane<L, Compute<$out>> { ($finalize).cast() }
+            slope! { <Complex<T>> Values $(beside $Extra)? |x, y, extra, _| $slope::<Complex<T>, L>(x, y, extra) }
         }
     )* };
 }
 reducers! {
     /// The reducer of [`Norms::norm`].
     Norm: "norm" -> T, state Squares<L>, no_squares::<L, Compute<T>>();
-    |s, x| with_square(s, x); |s, re, im| with_square(with_square(s, re), im); |a, b| join_squares::<L, Compute<T>>(a, b); |s| s.1.sqrt() * s.0; [by_slice squares_of, norm]
+    |s, x| with_square(s, x); |s, re, im| with_square(with_square(s, re), im); |a, b| join_squares::<L, Compute<T>>(a, b); |s| s.1.sqrt() * s.0; [by_slice squares_of, norm] slope of_norm;
     /// The same as an f64, because the norm of f32 elements can exceed f32.
     NormF64: "norm" -> f64, state Squares<L>, no_squares::<L, Compute<T>>();
-    |s, x| with_square(s, x); |s, re, im| with_square(with_square(s, re), im); |a, b| join_squares::<L, Compute<T>>(a, b); |s| s.1.sqrt() * s.0; [by_slice squares_of, norm]
+    |s, x| with_square(s, x); |s, re, im| with_square(with_square(s, re), im); |a, b| join_squares::<L, Compute<T>>(a, b); |s| s.1.sqrt() * s.0; [by_slice squares_of, norm] slope of_norm;
     /// The reducer of [`Norms::norm_one`].
     NormOne: "norm_one" -> T, state Lane<L, f64>, Lane::zero(); |s, x| s + x.cast::<f64>().abs();
-    |s, re, im| s + re.cast::<f64>().hypot(im.cast()); |a, b| a + b; |s| s;
+    |s, re, im| s + re.cast::<f64>().hypot(im.cast()); |a, b| a + b; |s| s; slope of_norm_one;
     /// The reducer of [`Norms::norm_max`].
     NormMax: "norm_max" -> T, state Lane<L, f64>, Lane::zero(); |s, x| s.max(x.cast::<f64>().abs());
-    |s, re, im| s.max(re.cast::<f64>().hypot(im.cast())); |a, b| a.max(b); |s| s;
+    |s, re, im| s.max(re.cast::<f64>().hypot(im.cast())); |a, b| a.max(b); |s| s; slope of_norm_max beside LargestTies;
 }
 
 /// Norms. Each is a method with a second one that writes into existing memory.

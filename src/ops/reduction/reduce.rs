@@ -16,8 +16,12 @@ use crate::kernel::SliceFn;
 use crate::kernel::{Reducer, SLICE_ELEMENTS, is_cheap};
 use crate::layout::Layout;
 use crate::ops::reduction::exp_sums::{exp_sum_of, join_exp_sums};
+use crate::ops::reduction::extremes::{Best, best_of_slice, best_of_two, position_of_best, with_score};
 use crate::ops::reduction::moments::{
     Moments, ShiftedSum, join_moments, mean_square, moments_of, shifted_sum_of, shifted_sums,
+};
+use crate::ops::reduction::slopes::{
+    AllButOneZero, of_exp_sum, of_extreme, of_product, of_std, of_var, slope,
 };
 use crate::ops::{Cast as _, ComplexParts as _};
 use crate::rank::{HasAxes, RankMinusOne, RemoveAxes};
@@ -44,6 +48,7 @@ macro_rules! reducers {
         combine |$a:ident, $b:ident| $combine:expr;
         $(accumulate_slice |$values:ident, $from:ident| $accumulate_slice:expr, $slices:ident;)?
         finalize |$f:ident, $count:ident| $finalize:expr;
+        slope $kind:ident $(beside $Extra:ident)? $(|$v:pat_param, $y:pat_param, $extra:pat_param, $n:pat_param| $slope:expr)?;
     )*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default)]
@@ -69,10 +74,10 @@ macro_rules! reducers {
             fn slice() -> Option<SliceFn> { super::slice_kernels::$slices(<Compute<$T> as Prim>::DTYPE) }
             #[cfg(all(not(debug_assertions), feature = "dynamic"))]
             fn slice() -> Option<SliceFn> { Some(slice_of::<$T, Self>) })?
+            slope! { <$T> $kind $(beside $Extra)? $(|$v, $y, $extra, $n| $slope)? }
         }
     )* };
-    (@needs) => { false };
-    (@needs elements) => { true };
+    (@needs) => { false }; (@needs elements) => { true };
 }
 
 reducers! {
@@ -82,6 +87,7 @@ reducers! {
     accumulate |s, x, _at| s + x;
     combine |a, b| a + b;
     finalize |s, _count| s;
+    slope Constant |_, _, _, _| Lane::one();
 
     /// `Π x`, in the element's compute type. 1 for no elements.
     Prod: "prod", <T: Number, L> -> T, state ValueLane<L, T>;
@@ -89,6 +95,7 @@ reducers! {
     accumulate |s, x, _at| s * x;
     combine |a, b| a * b;
     finalize |s, _count| s;
+    slope Values beside AllButOneZero |x, y, others, _| of_product(x, y, others);
 
     /// The largest element; NaN if any is NaN.
     Max: "max" needs elements, <T: Comparable, L> -> T, state Key<L, T>;
@@ -96,6 +103,7 @@ reducers! {
     accumulate |s, x, _at| s.max(x.order_key());
     combine |a, b| a.max(b);
     finalize |s, _count| Lane::of_order_key(s);
+    slope Shared |x, y, _, _| of_extreme(x, y);
 
     /// The smallest element; NaN if any is NaN.
     Min: "min" needs elements, <T: Comparable, L> -> T, state Key<L, T>;
@@ -103,6 +111,7 @@ reducers! {
     accumulate |s, x, _at| s.max(x.reverse_key());
     combine |a, b| a.max(b);
     finalize |s, _count| Lane::of_reverse_key(s);
+    slope Shared |x, y, _, _| of_extreme(x, y);
 
     /// `Σ x / n`; NaN for no elements.
     Mean: "mean", <T: Inexact, L> -> T, state ValueLane<L, T>;
@@ -110,6 +119,7 @@ reducers! {
     accumulate |s, x, _at| s + x;
     combine |a, b| a + b;
     finalize |s, count| T::each_part(s, |part| part / count.cast());
+    slope Constant |_, _, _, n| (1.0 / n).cast();
 
     /// The index of the first of the largest elements; that of the first NaN if there is one.
     ArgMax: "argmax" needs elements, <T: Comparable, L> -> i64, state Best<L>;
@@ -118,6 +128,7 @@ reducers! {
     combine |a, b| best_of_two(a, b);
     accumulate_slice |values, from| best_of_slice::<T>(values, from, |x| x.order_key(), Lane::of_order_key), largest;
     finalize |s, _count| position_of_best(s);
+    slope None;
 
     /// The index of the first of the smallest elements; that of the first NaN if there is one.
     ArgMin: "argmin" needs elements, <T: Comparable, L> -> i64, state Best<L>;
@@ -126,6 +137,7 @@ reducers! {
     combine |a, b| best_of_two(a, b);
     accumulate_slice |values, from| best_of_slice::<T>(values, from, |x| x.reverse_key(), Lane::of_reverse_key), smallest;
     finalize |s, _count| position_of_best(s);
+    slope None;
 
     /// `Σ (x − mean)² / n`, by Welford's update and Chan's combination: no cancellation for a large mean. NaN
     /// for no elements.
@@ -140,6 +152,7 @@ reducers! {
     combine |a, b| join_moments(a, b);
     accumulate_slice |values, _from| moments_of(values), moments;
     finalize |s, count| mean_square(s, count, 0).cast();
+    slope Values beside MeanF64 |x, _, mean, n| of_var::<T, L>(x, mean, n);
 
     /// `Σ (x − mean)² / (n − 1)`: the variance of the population from which the sample comes. NaN for fewer
     /// than two.
@@ -149,6 +162,7 @@ reducers! {
     combine |a, b| join_moments(a, b);
     accumulate_slice |values, _from| moments_of(values), moments;
     finalize |s, count| mean_square(s, count, 1).cast();
+    slope Values beside MeanF64 |x, _, mean, n| of_var::<T, L>(x, mean, n - 1);
 
     /// The root of [`Var`].
     Std: "std", <T: Float, L> -> T, state Moments<L>;
@@ -157,6 +171,7 @@ reducers! {
     combine |a, b| join_moments(a, b);
     accumulate_slice |values, _from| moments_of(values), moments;
     finalize |s, count| mean_square(s, count, 0).sqrt().cast();
+    slope Values beside MeanF64 |x, y, mean, n| of_std::<T, L>(x, y, mean, n);
 
     /// The root of [`SampleVar`].
     SampleStd: "sample_std", <T: Float, L> -> T, state Moments<L>;
@@ -165,6 +180,7 @@ reducers! {
     combine |a, b| join_moments(a, b);
     accumulate_slice |values, _from| moments_of(values), moments;
     finalize |s, count| mean_square(s, count, 1).sqrt().cast();
+    slope Values beside MeanF64 |x, y, mean, n| of_std::<T, L>(x, y, mean, n - 1);
 
     /// The mean and `Σ (x − mean)² / n`, as the two parts of a complex number. [`Reductions::mean_var`]
     /// separates them.
@@ -186,6 +202,7 @@ reducers! {
         let var = (squares / count.cast::<f64>()).cast::<Compute<T>>();
         Lane::complex(mean.cast::<f64>(), var.cast::<f64>())
     };
+    slope None;
 
     /// `Σ x / n` in f64, from the distances to a first value. The mean of equal numbers is exactly that
     /// number. NaN for no elements.
@@ -206,6 +223,7 @@ reducers! {
         state
     }, shifted;
     finalize |s, count| (s.1 + s.2 / count.cast::<f64>()).cast();
+    slope Constant |_, _, _, n| (1.0 / n).cast();
 
     /// `ln Σ eˣ` without overflow: the state is the largest x and `Σ e^(x − largest)`. −∞ for no elements.
     LogSumExp: "logsumexp", <T: Float, L> -> T, state (ValueLane<L, T>, ValueLane<L, T>);
@@ -218,6 +236,7 @@ reducers! {
         state
     }, exp_sums;
     finalize |s, _count| s.0 + s.1.ln();
+    slope Values |x, y, _, _| of_exp_sum(x, y);
 
     /// Whether any is `true`; `false` for no elements.
     Any: "any", <T: BoolElement, L> -> bool, state Lane<L, bool>;
@@ -225,6 +244,7 @@ reducers! {
     accumulate |s, x, _at| s | x.cast();
     combine |a, b| a | b;
     finalize |s, _count| s;
+    slope None;
 
     /// Whether all are `true`; `true` for no elements.
     AllTrue: "all", <T: BoolElement, L> -> bool, state Lane<L, bool>;
@@ -232,6 +252,7 @@ reducers! {
     accumulate |s, x, _at| s & x.cast();
     combine |a, b| a & b;
     finalize |s, _count| s;
+    slope None;
 
     /// The number of `true` elements.
     Count: "count", <T: BoolElement, L> -> i64, state Lane<L, i64>;
@@ -239,84 +260,7 @@ reducers! {
     accumulate |s, x, _at| s + x.cast();
     combine |a, b| a + b;
     finalize |s, _count| s;
-}
-
-/// A score, and the index of the first value with this score. Both are 64 bits wide, because lanes of two
-/// widths would not vectorize.
-type Best<L> = (Lane<L, i64>, Position<L>);
-
-/// The state after another value with this score, at a higher index than all before; NaN has the highest
-/// score.
-#[inline(always)]
-fn with_score<L: Lanes>(
-    state: Best<L>,
-    score: Lane<L, i64>,
-    is_nan: Lane<L, bool>,
-    at: Position<L>,
-) -> Best<L> {
-    let score = is_nan.select(Lane::highest(), score);
-    let better = score.gt(state.0);
-    (better.select(score, state.0), better.select(at, state.1))
-}
-
-/// The one of two states with the higher score, or with the lower index if the scores are equal.
-#[inline(always)]
-fn best_of_two<L: Lanes>(a: Best<L>, b: Best<L>) -> Best<L> {
-    let better = b.0.gt(a.0) | (b.0.eq(a.0) & b.1.lt(a.1));
-    (better.select(b.0, a.0), better.select(b.1, a.1))
-}
-
-/// The best value of a slice and the index of the first value equal to it, in two passes, the second one over
-/// cached values. `key` is higher for better values and highest for NaN, and `of_key` is its inverse.
-#[inline(always)]
-fn best_of_slice<T: Comparable>(
-    values: &[Compute<T>],
-    from: usize,
-    key: impl Fn(ValueLane<Eval, T>) -> Key<Eval, T>,
-    of_key: impl Fn(Key<Eval, T>) -> ValueLane<Eval, T>,
-) -> Best<Eval> {
-    let top = values.iter().fold(Lane::lowest(), |top: Key<Eval, T>, &x| top.max(key(Lane(x))));
-    // Ranked as by `accumulate`: zeros of both signs are equal, and all NaNs are equal.
-    let value = Ordered::one_zero(of_key(top));
-    let at = if value.is_nan().value() {
-        position_of_first(values, |x| ValueLane::<Eval, T>::is_nan(Lane(x)).value())
-    } else {
-        position_of_first(values, |x| x == value.0)
-    };
-    with_score(
-        (Lane::lowest(), Lane::highest()),
-        key(value).cast(),
-        value.is_nan(),
-        Lane(from.wrapping_add(at) as i64),
-    )
-}
-
-/// The index of the first value for which `is` holds; at least one must exist.
-#[inline(always)]
-fn position_of_first<P: Copy>(values: &[P], is: impl Fn(P) -> bool) -> usize {
-    const WIDTH: usize = 64;
-    let (chunks, rest) = values.as_chunks::<WIDTH>();
-    for (k, chunk) in chunks.iter().enumerate() {
-        if chunk.iter().fold(false, |any, &x| any | is(x)) {
-            // Eight marks form a word, and the lowest byte of the word is the first of them.
-            let mut marks = [0u8; WIDTH];
-            for j in 0..WIDTH {
-                marks[j] = is(chunk[j]).into();
-            }
-            let words = marks.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).enumerate();
-            return words.rev().fold(0, |at, (w, word)| {
-                if word != 0 { 8 * w + word.trailing_zeros() as usize / 8 } else { at }
-            }) + k * WIDTH;
-        }
-    }
-    chunks.len() * WIDTH + rest.iter().position(|&x| is(x)).unwrap_or(0)
-}
-
-/// The index of the best value. If no score exceeded the lowest one, all values are equal, and the first is
-/// the result.
-#[inline(always)]
-fn position_of_best<L: Lanes>(found: Best<L>) -> Position<L> {
-    found.1.eq(Lane::highest()).select(Lane::zero(), found.1)
+    slope None;
 }
 
 /// Writes both parts into their destinations.

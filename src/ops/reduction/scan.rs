@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::expr::Scan;
 use crate::kernel::Reducer;
 use crate::ops::LogSumExp;
+use crate::ops::reduction::slopes::{AllButOneZero, of_exp_sum, of_extreme, of_product, slope};
 use crate::rank::RemoveAxis;
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{IntoViewMut, Tensor};
@@ -18,7 +19,8 @@ type ValueLane<L, T> = Lane<L, Compute<T>>;
 /// The reducer of a scan.
 macro_rules! scan_reducer {
     ($name:ident $R:ident <$T:ident: $class:ident, $L:ident> state $state:ty; $identity:expr;
-     |$s:ident, $x:ident| $accumulate:expr; |$a:ident, $b:ident| $combine:expr; |$f:ident| $finalize:expr;) => {
+     |$s:ident, $x:ident| $accumulate:expr; |$a:ident, $b:ident| $combine:expr; |$f:ident| $finalize:expr;
+     $kind:ident $(beside $Extra:ident)? |$v:ident, $y:ident, $extra:ident| $slope:expr;) => {
         #[doc = concat!("The reducer of [`Scans::", stringify!($name), "`].")]
         #[derive(Clone, Copy, Debug)]
         pub struct $R;
@@ -42,6 +44,7 @@ macro_rules! scan_reducer {
             fn finalize<$L: Lanes>($f: $state, _: Lane<$L, i64>) -> ValueLane<$L, $T> {
                 $finalize
             }
+            slope! { <$T> $kind $(beside $Extra)? |$v, $y, $extra, _| $slope }
         }
     };
 }
@@ -55,10 +58,11 @@ macro_rules! scans {
         identity $identity:expr;
         accumulate |$s:ident, $x:ident| $accumulate:expr;
         combine |$a:ident, $b:ident| $combine:expr;
-        finalize |$f:ident| $finalize:expr;)*
+        finalize |$f:ident| $finalize:expr;
+        slope $kind:ident $(beside $Extra:ident)? |$v:ident, $y:ident, $extra:ident| $slope:expr;)*
     ) => {
         $(
-            scan_reducer! { $name $R <$T: $class, $L> state $state; $identity; |$s, $x| $accumulate; |$a, $b| $combine; |$f| $finalize; }
+            scan_reducer! { $name $R <$T: $class, $L> state $state; $identity; |$s, $x| $accumulate; |$a, $b| $combine; |$f| $finalize; $kind $(beside $Extra)? |$v, $y, $extra| $slope; }
         )*
         $(#[$trait_doc])*
         pub trait Scans<T, const RANK: usize, D: Device>: Scan<T, RANK, D> { $(
@@ -126,6 +130,7 @@ scans! {
     accumulate |s, x| s + x.cast();
     combine |a, b| a + b;
     finalize |s| s.cast();
+    slope Constant |_x, _y, _extra| Lane::one();
 
     /// The running `Π x`. Floats are multiplied in f64 and rounded once per position; integers wrap.
     fn cumprod, cumprod_axis, cumprod_into = CumProd, <T: Number, L> state Lane<L, T::Running>;
@@ -133,6 +138,7 @@ scans! {
     accumulate |s, x| s * x.cast();
     combine |a, b| a * b;
     finalize |s| s.cast();
+    slope Values beside AllButOneZero |x, y, others| of_product(x, y, others);
 
     /// The running maximum; NaN from the first NaN on.
     fn cummax, cummax_axis, cummax_into = CumMax, <T: Comparable, L> state ValueLane<L, T>;
@@ -140,6 +146,7 @@ scans! {
     accumulate |s, x| s.max(x);
     combine |a, b| a.max(b);
     finalize |s| s;
+    slope Shared |x, y, _extra| of_extreme(x, y);
 
     /// The running minimum; NaN from the first NaN on.
     fn cummin, cummin_axis, cummin_into = CumMin, <T: Comparable, L> state ValueLane<L, T>;
@@ -147,6 +154,7 @@ scans! {
     accumulate |s, x| s.min(x);
     combine |a, b| a.min(b);
     finalize |s| s;
+    slope Shared |x, y, _extra| of_extreme(x, y);
 
     /// The running `ln Σ eˣ`, without intermediate overflow; see [`LogSumExp`].
     fn logcumsumexp, logcumsumexp_axis, logcumsumexp_into = LogCumSumExp, <T: Float, L> state <LogSumExp as Reducer<T>>::State<L>;
@@ -154,4 +162,5 @@ scans! {
     accumulate |s, x| <LogSumExp as Reducer<T>>::accumulate::<L>(s, x, Lane::zero());
     combine |a, b| <LogSumExp as Reducer<T>>::combine::<L>(a, b);
     finalize |s| <LogSumExp as Reducer<T>>::finalize::<L>(s, Lane::zero());
+    slope Values |x, y, _extra| of_exp_sum(x, y);
 }

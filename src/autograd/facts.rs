@@ -1,0 +1,126 @@
+//! The facts about a program on which its backward pass depends, found once for each program.
+// Imports: `dtype`, `scalar`, `element`, `kernel`.
+
+use super::state::has_gradient;
+use super::vjp::ConstantsAsLoads;
+use crate::dtype::DType;
+use crate::element::{Compute, Element};
+use crate::kernel::{Body, Io, Program, Reducer, Slope, Store};
+use crate::scalar::{Dual, Lane, Need, Needs};
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::{LazyLock, PoisonError, RwLock};
+
+/// The element types of a program, and what its derivatives read.
+#[derive(Debug)]
+pub(super) struct Facts {
+    pub(super) loads: Vec<DType>,
+    pub(super) outputs: Vec<DType>,
+    /// For each load: the dependencies of the derivatives of the outputs by it; `None` if no output has one.
+    pub(super) slopes: Vec<Option<Need>>,
+}
+
+impl Facts {
+    /// The loads on which the derivatives by the loads `ks` depend.
+    pub(super) fn reads(&self, ks: &[usize]) -> u64 {
+        ks.iter().filter_map(|&k| self.slopes[k]).fold(0, |reads, slope| reads | slope.loads)
+    }
+}
+
+/// Records the loads and stores of a program that runs under `Dual<Needs>`, with load `k` as the variable.
+struct FactsIo {
+    k: usize,
+    next: usize,
+    loads: Vec<DType>,
+    outputs: Vec<DType>,
+    slope: Option<Need>,
+}
+
+impl Io<Dual<Needs>> for FactsIo {
+    fn load<T: Element>(&mut self) -> Lane<Dual<Needs>, Compute<T>> {
+        let k = self.next;
+        self.next += 1;
+        self.loads.push(T::DTYPE);
+        let seed = (k == self.k && has_gradient(T::DTYPE)).then_some(Need::ONE);
+        Lane::from_raw((Need::load(k), seed))
+    }
+    fn param<T: Element>(&mut self, _: T) -> Lane<Dual<Needs>, Compute<T>> {
+        Lane::from_raw((Need::RUN_TIME, None))
+    }
+    fn store<T: Element>(&mut self, value: Lane<Dual<Needs>, Compute<T>>) {
+        self.outputs.push(T::DTYPE);
+        let tangent = value.raw().1.filter(|_| has_gradient(T::DTYPE));
+        self.slope = match (self.slope, tangent) {
+            (Some(a), Some(b)) => Some(a.union(b)),
+            (a, b) => a.or(b),
+        };
+    }
+    fn row_constant<T: Element>(&mut self, _: Compute<T>, loads: usize) -> Lane<Dual<Needs>, Compute<T>> {
+        self.next += loads;
+        Lane::from_raw((Need::RUN_TIME, None))
+    }
+}
+
+fn find<P: Program>(program: &P) -> Facts {
+    let with_variable = |k| {
+        let mut io = FactsIo { k, next: 0, loads: Vec::new(), outputs: Vec::new(), slope: None };
+        program.run::<Dual<Needs>>(&mut io);
+        io
+    };
+    let first = with_variable(0);
+    let slopes = (0..first.loads.len()).map(|k| with_variable(k).slope).collect();
+    Facts { loads: first.loads, outputs: first.outputs, slopes }
+}
+
+/// A hash that takes the number that it is given: a `TypeId` is a hash already.
+#[derive(Default)]
+struct Identity(u64);
+impl Hasher for Identity {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.0 = self.0.rotate_left(8) ^ u64::from_ne_bytes(word);
+        }
+    }
+    fn write_u64(&mut self, value: u64) {
+        self.0 ^= value;
+    }
+}
+
+type Table = HashMap<TypeId, &'static Facts, BuildHasherDefault<Identity>>;
+
+/// The facts of the programs of this process. Each program type adds one entry, which stays.
+static TABLE: LazyLock<RwLock<Table>> = LazyLock::new(RwLock::default);
+
+#[inline(never)]
+fn cached(key: TypeId, find: &dyn Fn() -> Facts) -> &'static Facts {
+    if let Some(facts) = TABLE.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        return facts;
+    }
+    let facts: &'static Facts = Box::leak(Box::new(find()));
+    TABLE.write().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(facts)
+}
+
+/// The facts of a program, whose row constants count as loads.
+pub(super) fn facts_of<P: Program>(program: &P) -> &'static Facts {
+    cached(TypeId::of::<P>(), &|| find(&ConstantsAsLoads(*program)))
+}
+
+/// The facts of a reduction of a body.
+pub(super) fn facts_of_reduction<B: Body, R: Reducer<B::Out>>(body: &B) -> &'static Facts {
+    cached(TypeId::of::<(B, R)>(), &|| {
+        let mut facts = find(&Store(ConstantsAsLoads(*body)));
+        facts.outputs = vec![R::Out::DTYPE];
+        if !matches!(R::SLOPE, Slope::Constant) {
+            // The slope depends on the value of the body, so on every load.
+            let all = Need { loads: u64::MAX, literal: None };
+            facts.slopes.iter_mut().flatten().for_each(|slope| *slope = all);
+        }
+        facts
+    })
+}

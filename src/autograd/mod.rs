@@ -1,0 +1,81 @@
+//! Gradients of tensor programs.
+//!
+//! A [`Tape`] is a device. A tensor on a tape is an ordinary [`Tensor`], and every operator, expression, view and
+//! update in place works on it. Code that is generic over its device is therefore differentiable as it is:
+//!
+//! ```
+//! use rankform::autograd::value_and_grad;
+//! use rankform::prelude::*;
+//!
+//! /// The scores of a linear model, on any device.
+//! fn scores<D: Device>(x: &Tensor<f64, 2, D>, w: &Tensor<f64, 1, D>) -> Result<Tensor<f64, 1, D>> {
+//!     x.matmul(w)
+//! }
+//!
+//! let (x, y) = (Tensor::from([[1.0, 2.0], [3.0, 4.0]]), Tensor::from([1.0, 1.0]));
+//! let w = Tensor::from([0.5, -0.5]);
+//! let (loss, gradient) = value_and_grad(&w, |w, tape| {
+//!     let distance = scores(&tape.constant(&x)?, w)?.lazy() - &tape.constant(&y)?;
+//!     distance.square().mean(All)
+//! })?;
+//! assert_eq!((loss.item()?, gradient.to_vec()?), (2.25, vec![-6.0, -9.0]));
+//! # Ok::<(), rankform::Error>(())
+//! ```
+//!
+//! | task | function |
+//! |---|---|
+//! | a value and its gradients | [`value_and_grad`], [`grad`] |
+//! | step by step | [`Tape::watch`], [`Tape::constant`], [`Tape::backward`], [`Gradients::of`] |
+//! | a vector-Jacobian product | [`Tape::pull`] |
+//! | the product of a Hessian and a vector | [`hvp`] |
+//! | an operator with its own derivative | [`Tape::custom`] |
+//! | less memory for more time | [`Tape::checkpoint`] |
+//! | a comparison with finite differences | [`gradient_error`] |
+// Imports: `element`, `device`, `tensor`.
+
+mod axes;
+mod backward;
+mod contract;
+mod custom;
+mod device;
+mod facts;
+mod functions;
+mod moves;
+mod parameters;
+mod reduce;
+mod rows;
+mod scan;
+mod state;
+mod sums;
+mod tape;
+mod vjp;
+
+pub use custom::Inputs;
+pub use functions::{grad, gradient_error, hvp, value_and_grad};
+pub use parameters::Parameters;
+pub use state::TapeBlock;
+pub use tape::{Gradients, Tape};
+
+use crate::device::Cpu;
+use crate::element::{Number, bf16, f16};
+use crate::tensor::Tensor;
+use num_complex::Complex;
+
+/// A tensor on a tape.
+pub type Var<T, const RANK: usize, D = Cpu> = Tensor<T, RANK, Tape<D>>;
+
+/// An element whose tensors have gradients: floats and complex numbers.
+///
+/// The gradient with respect to a complex number `a + bi` is `∂L/∂a + i ∂L/∂b`, as in PyTorch.
+#[diagnostic::on_unimplemented(
+    message = "tensors of `{Self}` have no gradient",
+    label = "a variable has elements f16, bf16, f32, f64, Complex<f32> or Complex<f64>",
+    note = "integers, masks and indices are constants: `tape.constant(&x)?`; `.cast::<f32>()?` makes floats"
+)]
+pub trait Differentiable: Number {}
+impl Differentiable for f16 {}
+impl Differentiable for bf16 {}
+impl Differentiable for f32 {}
+impl Differentiable for f64 {}
+impl Differentiable for Complex<f32> {}
+impl Differentiable for Complex<f64> {}

@@ -1,0 +1,269 @@
+//! The backward pass of programs with row constants: each row constant is a reduction, and an operand of the
+//! bodies that use it.
+// Imports: `error`, `dtype`, `element`, `kernel`, `device`, `autograd`.
+
+use super::backward::{Backward, Buffer, Target, VjpOf};
+use super::device::{no_slope, saved_slots, variables};
+use super::facts::{Facts, facts_of_reduction};
+use super::reduce::{Reduced, extra_of};
+use super::state::{Spot, Step};
+use super::vjp::ConstantsAsLoads;
+use crate::device::{Device, Inputs, OperandRef, Reduction};
+use crate::element::Compute;
+use crate::error::Result;
+use crate::kernel::{Body, Program, Reducer, Row, Slope};
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// A row constant, with its types erased.
+trait Part<D: Device>: Send {
+    fn facts(&self) -> &'static Facts;
+    /// The values of all rows.
+    fn forward(
+        &self,
+        b: &Backward<D>,
+        sizes: (&[usize], usize),
+        slots: &[OperandRef<'_>],
+    ) -> Result<Buffer<D>>;
+    /// Adds the gradients by the loads of each target.
+    fn backward(
+        &self,
+        b: &mut Backward<D>,
+        sizes: (&[usize], usize),
+        slots: &[OperandRef<'_>],
+        value_and_gradient: [OperandRef<'_>; 2],
+        targets: Vec<(Vec<usize>, Target<'_, D>)>,
+    ) -> Result<()>;
+}
+
+struct PartOf<B, R>(ConstantsAsLoads<B>, PhantomData<R>);
+
+impl<D: Device, B: Body, R: Reducer<B::Out>> Part<D> for PartOf<B, R> {
+    fn facts(&self) -> &'static Facts {
+        facts_of_reduction::<_, R>(&self.0)
+    }
+    fn forward(
+        &self,
+        b: &Backward<D>,
+        (sizes, row): (&[usize], usize),
+        slots: &[OperandRef<'_>],
+    ) -> Result<Buffer<D>> {
+        let (kept, reduced) = sizes.split_at(sizes.len() - row);
+        let out = Buffer::new(&b.inner, kept, size_of::<R::Out>())?;
+        let reads: Vec<u8> = (0..slots.len() as u8).collect();
+        let (axes, inputs) = (Reduction { kept, reduced }, Inputs { slots, reads: &reads });
+        // SAFETY: (1) the operands of the part at the sizes of the program; (2) new memory.
+        unsafe { b.inner.reduce::<_, R>(&self.0, reducer_value::<R>(), axes, out.slot(), inputs)? };
+        Ok(out)
+    }
+    fn backward(
+        &self,
+        b: &mut Backward<D>,
+        sizes: (&[usize], usize),
+        slots: &[OperandRef<'_>],
+        [value, gradient]: [OperandRef<'_>; 2],
+        targets: Vec<(Vec<usize>, Target<'_, D>)>,
+    ) -> Result<()> {
+        let facts = facts_of_reduction::<_, R>(&self.0);
+        let reduced = Reduced::<_, R, false>::new(self.0);
+        let extra = extra_of(b, &reduced, sizes, slots, value)?;
+        for (ks, target) in targets {
+            let numbers = [value, extra.slot(b, sizes.0.len()), gradient];
+            reduced.vjp(b, facts, &ks, sizes, slots, numbers, target)?;
+        }
+        Ok(())
+    }
+}
+
+/// The value of a reducer, a type without state.
+fn reducer_value<R: Copy>() -> R {
+    const { assert!(size_of::<R>() == 0, "a reducer has no state") };
+    // SAFETY: a `Copy` type of size 0 has one value, which has no bytes.
+    unsafe { std::mem::zeroed() }
+}
+
+/// A row constant of a program, and its place among the loads.
+struct Placed<D: Device> {
+    part: Box<dyn Part<D>>,
+    loads: Range<usize>,
+    /// The constants that stand directly inside of this one.
+    children: Vec<usize>,
+}
+
+impl<D: Device> Placed<D> {
+    /// The constant as a load of the body or program whose loads begin at `start`.
+    fn load(&self, start: usize) -> usize {
+        self.loads.start - start
+    }
+}
+
+/// The row constants of a program, inner ones before outer ones.
+pub(super) struct Parts<D: Device> {
+    next: usize,
+    parts: Vec<Placed<D>>,
+    /// The constants that are inside of no other.
+    outer: Vec<usize>,
+    without_slope: Option<&'static str>,
+}
+
+struct ConstantCounter {
+    next: usize,
+    count: usize,
+}
+
+impl Row for ConstantCounter {
+    fn next(&mut self) -> &mut usize {
+        &mut self.next
+    }
+    fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, _: &B) -> Compute<R::Out> {
+        self.count += 1;
+        Default::default()
+    }
+}
+
+impl<D: Device> Row for Parts<D> {
+    fn next(&mut self) -> &mut usize {
+        &mut self.next
+    }
+    fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
+        let mut inside = ConstantCounter { next: 0, count: 0 };
+        let mut copy = *body;
+        copy.prepare_row(&mut inside);
+        let from = self.parts.len() - inside.count;
+        let (children, outer) = self.outer.iter().partition(|&&part| part >= from);
+        self.outer = outer;
+        if matches!(R::SLOPE, Slope::None) {
+            self.without_slope = Some(R::NAME);
+        }
+        self.outer.push(self.parts.len());
+        let loads = self.next..self.next + B::LOADS;
+        let part = Box::new(PartOf::<B, R>(ConstantsAsLoads(*body), PhantomData));
+        self.parts.push(Placed { part, loads, children });
+        Default::default()
+    }
+}
+
+impl<D: Device> Parts<D> {
+    pub(super) fn new() -> Self {
+        Parts { next: 0, parts: Vec::new(), outer: Vec::new(), without_slope: None }
+    }
+
+    /// Collects the row constants of a program.
+    ///
+    /// # Errors
+    /// [`Error::Value`](crate::Error::Value) if a reducer states no slope.
+    pub(super) fn collect<P: Program>(&mut self, mut program: P) -> Result<()> {
+        program.prepare_row(self);
+        self.without_slope.map_or(Ok(()), |name| Err(no_slope(name)))
+    }
+
+    /// Some of the loads, with the values of row constants in place of the loads from which they were
+    /// computed.
+    fn with_constants<'s>(
+        &self,
+        all: &[OperandRef<'s>],
+        loads: Range<usize>,
+        constants: &[usize],
+        values: &'s [Buffer<D>],
+        zeros: OperandRef<'s>,
+    ) -> Vec<OperandRef<'s>> {
+        let mut slots = all[loads.clone()].to_vec();
+        for &constant in constants {
+            let part = &self.parts[constant];
+            let inside = part.load(loads.start)..part.loads.end - loads.start;
+            slots[inside.clone()].fill(zeros);
+            slots[inside.start] = values[constant].slot();
+        }
+        slots
+    }
+
+    /// The operands that receive a gradient through the loads that are not inside of a constant.
+    fn variables(
+        &self,
+        reads: &[u8],
+        loads: Range<usize>,
+        constants: &[usize],
+        step: &Step<D>,
+        facts: &Facts,
+    ) -> Vec<(usize, Vec<usize>)> {
+        let is_inside =
+            |load: usize| constants.iter().any(|&constant| self.parts[constant].loads.contains(&load));
+        let start = loads.start;
+        let mut found = variables(reads, loads, step, facts);
+        found.iter_mut().for_each(|(_, ks)| ks.retain(|k| !is_inside(start + k)));
+        found.retain(|(_, ks)| !ks.is_empty());
+        found
+    }
+}
+
+/// The rule of a program with row constants.
+pub(super) fn rows_backward<P: Program, D: Device>(
+    b: &mut Backward<D>,
+    step: &Step<D>,
+    program: &P,
+    facts: &'static Facts,
+    parts: &Parts<D>,
+    row: usize,
+    reads: &[u8],
+) -> Result<()> {
+    let program = VjpOf::<_, false>(ConstantsAsLoads(*program));
+    let sizes = &step.sizes[..];
+    let (kept, reduced) = sizes.split_at(sizes.len() - row);
+    let zeros = b.zeros(sizes.len());
+    let operands = saved_slots(b, step);
+    let all: Vec<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
+    let mut values: Vec<Buffer<D>> = Vec::new();
+    for placed in &parts.parts {
+        let slots = parts.with_constants(&all, placed.loads.clone(), &placed.children, &values, zeros);
+        let value = placed.part.forward(b, (sizes, row), &slots)?;
+        values.push(value.broadcast(row));
+    }
+    // The gradients of the constants.
+    let mut gradients: Vec<Option<Buffer<D>>> = parts.parts.iter().map(|_| None).collect();
+    // An output with stride 0 along the row is one value for each row.
+    let is_constant = |spot: &Spot| {
+        spot.stride[kept.len()..].iter().zip(reduced).all(|(&stride, &size)| stride == 0 || size == 1)
+    };
+    let one_value = row > 0 && step.outputs.iter().all(|output| is_constant(&output.spot));
+    let (main, main_row) = if one_value { (kept, 0) } else { (sizes, row) };
+    let mut slots = parts.with_constants(&all, 0..reads.len(), &parts.outer, &values, zeros);
+    slots.extend(step.outputs.iter().map(|output| b.gradient(&output.spot).unwrap_or(zeros)));
+    slots.iter_mut().for_each(|slot| slot.stride = &slot.stride[..main.len()]);
+    for (operand, ks) in parts.variables(reads, 0..reads.len(), &parts.outer, step, facts) {
+        if let Some(spot) = &step.inputs[operand].spot {
+            let spot = Spot { stride: super::axes::Axes::new(&spot.stride[..main.len()]), ..spot.clone() };
+            b.vjp(&program, facts, &ks, (main, 0), &slots, Target::Spot(&spot))?;
+        }
+    }
+    for &constant in &parts.outer {
+        let k = parts.parts[constant].load(0);
+        if facts.slopes[k].is_some() {
+            let target = Target::Rows(&mut gradients[constant], facts.loads[k]);
+            b.vjp(&program, facts, &[k], (main, main_row), &slots, target)?;
+        }
+    }
+    // Outer constants first: they contribute to the gradients of inner ones.
+    for constant in (0..parts.parts.len()).rev() {
+        let Some(gradient) = gradients[constant].take() else { continue };
+        let gradient = gradient.broadcast(row);
+        let placed = &parts.parts[constant];
+        let (loads, children) = (placed.loads.clone(), &placed.children);
+        let facts = placed.part.facts();
+        let slots = parts.with_constants(&all, loads.clone(), children, &values, zeros);
+        let mut targets: Vec<(Vec<usize>, Target<'_, D>)> = Vec::new();
+        for (operand, ks) in parts.variables(reads, loads.clone(), children, step, facts) {
+            if let Some(spot) = &step.inputs[operand].spot {
+                targets.push((ks, Target::Spot(spot)));
+            }
+        }
+        for (child, place) in gradients.iter_mut().enumerate().filter(|(child, _)| children.contains(child)) {
+            let k = parts.parts[child].load(loads.start);
+            if facts.slopes[k].is_some() {
+                targets.push((vec![k], Target::Rows(place, facts.loads[k])));
+            }
+        }
+        let numbers = [values[constant].slot(), gradient.slot()];
+        placed.part.backward(b, (sizes, row), &slots, numbers, targets)?;
+    }
+    Ok(())
+}

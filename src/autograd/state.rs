@@ -1,0 +1,516 @@
+//! The state of a tape: its blocks of memory, the ones that depend on a variable, and the recorded steps.
+//!
+//! A block of a tape has an address of its own: the block's number and an offset. The memory behind it is an
+//! allocation of the inner device, which other handles can share. A write to shared memory moves the block to
+//! a copy first, so the values that a step has saved never change.
+// Imports: `error`, `fallible_arc`, `dtype`, `device`, `allocation`, `autograd`.
+
+use super::axes::Axes;
+use super::backward::Backward;
+use crate::allocation::Allocation;
+use crate::device::{Device, Init, OperandRef};
+use crate::dtype::DType;
+use crate::error::{Error, Result, text};
+use crate::fallible_arc::FallibleArc;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A handle on memory of the inner device.
+pub(super) type Memory<D> = FallibleArc<Allocation<D>>;
+
+/// The bits of an address that count bytes inside a block. The bits above are the number of the block, which
+/// is not 0.
+const OFFSET_BITS: u32 = usize::BITS / 8 * 5;
+
+/// The number of a block, from an address inside it.
+fn number_of(address: *const u8) -> usize {
+    address.addr() >> OFFSET_BITS
+}
+
+/// Bytes from the start of the block.
+fn offset_of(address: *const u8) -> usize {
+    address.addr() & ((1 << OFFSET_BITS) - 1)
+}
+
+/// Whether elements of this type have gradients.
+pub(super) fn has_gradient(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::C32 | DType::C64)
+}
+
+/// One block of a tape.
+pub(super) struct Entry<D: Device> {
+    memory: Memory<D>,
+    /// Identifies the block among all blocks that the tape ever had.
+    id: u64,
+    /// The element type of its values, if they depend on a variable.
+    active: Option<DType>,
+    is_variable: bool,
+    /// The recording in which it came to depend on a variable.
+    recording: u64,
+    /// Whether a kernel or the host has written to it.
+    is_written: bool,
+}
+
+/// A strided operand of a recorded step, by the block's id. It keeps no memory.
+#[derive(Clone, Debug)]
+pub(super) struct Spot {
+    pub(super) id: u64,
+    /// Bytes of the block.
+    pub(super) nbytes: usize,
+    /// Bytes from the start of the block to the element with index `[0, …, 0]`.
+    pub(super) offset: usize,
+    pub(super) stride: Axes<isize>,
+    pub(super) dtype: DType,
+}
+
+/// The values of an operand, for the backward pass.
+pub(super) struct Saved<D: Device> {
+    memory: Memory<D>,
+    version: u64,
+    offset: usize,
+    stride: Axes<isize>,
+    element: usize,
+}
+
+impl<D: Device> Saved<D> {
+    pub(super) fn slot(&self) -> OperandRef<'_> {
+        OperandRef {
+            address: self.memory.ptr().wrapping_add(self.offset),
+            stride: &self.stride,
+            element: self.element,
+        }
+    }
+    /// [`Error::Value`] if the values were written after the step `op` read them.
+    fn check(&self, op: &'static str, k: usize) -> Result<()> {
+        let version = self.memory.version();
+        if version == self.version {
+            return Ok(());
+        }
+        let what = text(format_args!(
+            "operand {k} of `{op}` was saved at version {} of its memory, which is now at version {version}: it \
+             was written outside of the tape after `{op}` had read it; copy it before: `x.copy()?`",
+            self.version
+        ));
+        Err(Error::Value { op: "backward", what })
+    }
+}
+
+/// An operand that a recorded step read.
+pub(super) struct Input<D: Device> {
+    /// Where its gradient is, if it depends on a variable.
+    pub(super) spot: Option<Spot>,
+    /// Its values, if the backward pass reads them.
+    pub(super) saved: Option<Saved<D>>,
+}
+
+/// The content of an output before a step wrote it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Before {
+    /// New memory: no earlier step writes it.
+    Nothing,
+    /// Earlier values, which the step replaces.
+    Replaced,
+    /// Earlier values, which the step reads and updates in place.
+    Updated,
+}
+
+/// An operand that a recorded step wrote.
+#[derive(Clone, Debug)]
+pub(super) struct Output {
+    pub(super) spot: Spot,
+    pub(super) before: Before,
+    /// Whether the block depended on a variable before the step.
+    was_active: bool,
+}
+
+impl Output {
+    pub(super) fn new(spot: Spot, before: Before) -> Self {
+        Output { spot, before, was_active: false }
+    }
+}
+
+/// The backward pass of one step.
+pub(super) type Rule<D> = Box<dyn FnOnce(&mut Backward<D>, &Step<D>) -> Result<()> + Send>;
+
+/// A recorded kernel.
+pub(super) struct Step<D: Device> {
+    pub(super) op: &'static str,
+    pub(super) sizes: Axes<usize>,
+    pub(super) inputs: Vec<Input<D>>,
+    pub(super) outputs: Vec<Output>,
+}
+
+impl<D: Device> Step<D> {
+    /// Checks that no saved operand was written since.
+    pub(super) fn check_versions(&self) -> Result<()> {
+        let saved = |(k, input): (usize, &Input<D>)| match &input.saved {
+            Some(saved) => saved.check(self.op, k),
+            None => Ok(()),
+        };
+        self.inputs.iter().enumerate().try_for_each(saved)
+    }
+}
+
+/// A step with its rule.
+pub(super) struct Node<D: Device> {
+    pub(super) step: Step<D>,
+    pub(super) rule: Rule<D>,
+}
+
+/// The result of [`State::begin`].
+pub(super) struct Begun<'a, D: Device> {
+    /// The operands, in the address space of the inner device.
+    pub(super) inputs: Vec<OperandRef<'a>>,
+    pub(super) outputs: Vec<OperandRef<'a>>,
+    /// The step, before its kernel runs.
+    pub(super) step: Step<D>,
+    /// Whether an output depends on a variable.
+    pub(super) is_recorded: bool,
+}
+
+/// The operands to which a gradient flows, with their elements, and those whose values the backward pass
+/// reads.
+#[derive(Default)]
+pub(super) struct Flow {
+    pub(super) to: Vec<Option<DType>>,
+    /// Bit `k`: operand `k`.
+    pub(super) reads: u64,
+}
+
+/// The element type of an output; mechanisms that move bytes take that of the first operand.
+#[derive(Clone, Copy)]
+pub(super) enum OutputType {
+    Is(DType),
+    OfFirstOperand,
+}
+
+pub(super) struct State<D: Device> {
+    entries: Vec<Option<Entry<D>>>,
+    free: Vec<usize>,
+    next_id: u64,
+    pub(super) nodes: Vec<Node<D>>,
+    pub(super) paused: usize,
+    /// The number of recordings that are finished.
+    recording: u64,
+    /// The blocks whose gradients are kept although they are no variables.
+    pub(super) retained: Vec<u64>,
+}
+
+impl<D: Device> State<D> {
+    fn new() -> Self {
+        State {
+            entries: Vec::new(),
+            free: Vec::new(),
+            next_id: 1,
+            nodes: Vec::new(),
+            paused: 0,
+            recording: 0,
+            retained: Vec::new(),
+        }
+    }
+
+    /// Adds a block, and returns its number and its id.
+    pub(super) fn add(&mut self, memory: Memory<D>, is_written: bool) -> Result<(usize, u64)> {
+        let nbytes = memory.size();
+        let no_room = || Error::OutOfMemory { op: "tape", nbytes };
+        let id = self.next_id;
+        let entry = Entry { memory, id, active: None, is_variable: false, recording: 0, is_written };
+        let number = match self.free.pop() {
+            Some(number) => number,
+            None => {
+                self.entries.try_reserve(1).map_err(|_| no_room())?;
+                self.free.try_reserve(self.entries.len() + 1).map_err(|_| no_room())?;
+                self.entries.push(None);
+                self.entries.len()
+            }
+        };
+        if nbytes >= 1 << OFFSET_BITS || number >= 1 << (usize::BITS - OFFSET_BITS) {
+            self.free.push(number);
+            return Err(no_room());
+        }
+        self.entries[number - 1] = Some(entry);
+        self.next_id += 1;
+        Ok((number, id))
+    }
+
+    /// Removes a block. Its memory is dropped after the lock on the state is released.
+    fn remove(&mut self, number: usize) -> Option<Entry<D>> {
+        self.free.push(number);
+        self.entries[number - 1].take()
+    }
+
+    pub(super) fn entry(&mut self, number: usize) -> Option<&mut Entry<D>> {
+        self.entries.get_mut(number.wrapping_sub(1))?.as_mut()
+    }
+
+    fn entry_at(&mut self, address: *const u8) -> Option<&mut Entry<D>> {
+        self.entry(number_of(address))
+    }
+
+    /// The address of the inner device.
+    pub(super) fn inner_address(&mut self, address: *const u8) -> *mut u8 {
+        match self.entry_at(address) {
+            Some(entry) => entry.memory.ptr().wrapping_add(offset_of(address)),
+            None => address.cast_mut(),
+        }
+    }
+
+    fn inner_slot<'a>(&mut self, slot: &OperandRef<'a>) -> OperandRef<'a> {
+        OperandRef { address: self.inner_address(slot.address), ..*slot }
+    }
+
+    /// The element type of an operand that depends on a variable.
+    ///
+    /// # Errors
+    /// [`Error::Value`] if the steps between the variable and the operand were pulled back already.
+    pub(super) fn active(&mut self, op: &'static str, slot: &OperandRef<'_>) -> Result<Option<DType>> {
+        let recording = self.recording;
+        let Some(entry) = self.entry_at(slot.address) else { return Ok(None) };
+        let Some(dtype) = entry.active else { return Ok(None) };
+        if !entry.is_variable && entry.recording != recording {
+            let what = "an operand was made before the tape was pulled back, so no steps lead from it to a \
+                        variable; make it again, or take its value: `tape.value(&y)?`";
+            return Err(Error::Value { op, what: what.into() });
+        }
+        Ok(element_of(dtype, slot.element))
+    }
+
+    pub(super) fn spot(&mut self, slot: &OperandRef<'_>, dtype: DType) -> Option<Spot> {
+        let entry = self.entry_at(slot.address)?;
+        let (id, nbytes) = (entry.id, entry.memory.size());
+        Some(Spot { id, nbytes, offset: offset_of(slot.address), stride: Axes::new(slot.stride), dtype })
+    }
+
+    pub(super) fn save(&mut self, slot: &OperandRef<'_>) -> Option<Saved<D>> {
+        let entry = self.entry_at(slot.address)?;
+        Some(Saved {
+            memory: entry.memory.share(),
+            version: entry.memory.version(),
+            offset: offset_of(slot.address),
+            stride: Axes::new(slot.stride),
+            element: slot.element,
+        })
+    }
+
+    /// Prepares a write to an operand: moves its block to a copy if other handles share the memory. Returns
+    /// whether the block was written before, and whether it depends on a variable.
+    pub(super) fn before_write(&mut self, inner: &D, slot: &OperandRef<'_>) -> Result<(bool, bool)> {
+        let Some(entry) = self.entry_at(slot.address) else { return Ok((false, false)) };
+        if entry.memory.handles() > 1 {
+            let nbytes = entry.memory.size();
+            let copy = Allocation::fresh(inner, nbytes, Init::Unspecified)?;
+            // The copy moves elements and not bytes, because an inner tape records it.
+            for (element, start, count) in [
+                (slot.element, 0, nbytes / slot.element),
+                (1, nbytes / slot.element * slot.element, nbytes % slot.element),
+            ] {
+                let at = |address: *mut u8| OperandRef {
+                    address: address.wrapping_add(start),
+                    stride: &[1],
+                    element,
+                };
+                if count > 0 {
+                    // SAFETY: (1) two blocks of as many bytes; (2) the copy is new; (3) the caller of the
+                    // kernel has the only access to an operand that it writes.
+                    unsafe { inner.copy(&[count], at(copy.ptr()), at(entry.memory.ptr()))? };
+                }
+            }
+            entry.memory = copy;
+        }
+        Ok((std::mem::replace(&mut entry.is_written, true), entry.active.is_some()))
+    }
+
+    /// Looks at the operands of a kernel before it runs. `flow` receives the element types of the inputs that
+    /// depend on a variable.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for an operand whose steps were pulled back; [`Error::OutOfMemory`].
+    pub(super) fn begin<'a>(
+        &mut self,
+        inner: &D,
+        op: &'static str,
+        sizes: &[usize],
+        inputs: &[OperandRef<'a>],
+        outputs: &[(OperandRef<'a>, OutputType)],
+        flow: &mut dyn FnMut(&[Option<DType>]) -> Result<Flow>,
+    ) -> Result<Begun<'a, D>> {
+        let mut step = Step { op, sizes: Axes::new(&[]), inputs: Vec::new(), outputs: Vec::new() };
+        let mut first = None;
+        let mut is_recorded = false;
+        if self.paused == 0 {
+            let mut active = Axes::new(&[]);
+            let mut any = false;
+            for slot in inputs {
+                let dtype = self.active(op, slot)?;
+                any |= dtype.is_some();
+                active.push(dtype);
+            }
+            first = active.first().copied().flatten();
+            let flows = |dtype: OutputType| match dtype {
+                OutputType::Is(dtype) => has_gradient(dtype),
+                OutputType::OfFirstOperand => first.is_some(),
+            };
+            if any && outputs.iter().any(|(_, dtype)| flows(*dtype)) {
+                let flow = flow(&active)?;
+                is_recorded = flow.to.iter().any(Option::is_some);
+                if is_recorded {
+                    step.inputs.reserve_exact(inputs.len());
+                    for (k, slot) in inputs.iter().enumerate() {
+                        let spot = match flow.to[k] {
+                            Some(dtype) => self.spot(slot, dtype),
+                            None => None,
+                        };
+                        let saved = if flow.reads >> k & 1 == 1 { self.save(slot) } else { None };
+                        step.inputs.push(Input { spot, saved });
+                    }
+                }
+            }
+        }
+        if is_recorded {
+            step.sizes = Axes::new(sizes);
+        }
+        let mut out = Vec::with_capacity(outputs.len());
+        for (slot, dtype) in outputs {
+            let (is_written, was_active) = self.before_write(inner, slot)?;
+            let dtype = match dtype {
+                OutputType::Is(dtype) => *dtype,
+                OutputType::OfFirstOperand => first.unwrap_or(DType::U8),
+            };
+            if self.paused == 0
+                && (is_recorded || was_active)
+                && let Some(spot) = self.spot(slot, dtype)
+            {
+                let before = if is_written { Before::Replaced } else { Before::Nothing };
+                step.outputs.push(Output { spot, before, was_active });
+            }
+            out.push(self.inner_slot(slot));
+        }
+        if !is_recorded && !step.outputs.is_empty() {
+            step.sizes = Axes::new(sizes);
+        }
+        let inputs = inputs.iter().map(|slot| self.inner_slot(slot)).collect();
+        Ok(Begun { inputs, outputs: out, step, is_recorded })
+    }
+
+    /// Records a step after its kernel has run. Outputs depend on a variable now; where the step only replaced
+    /// values that depended on one, no gradient flows to those.
+    pub(super) fn end(
+        &mut self,
+        mut step: Step<D>,
+        is_recorded: bool,
+        outputs: &[*mut u8],
+        rule: impl FnOnce() -> Rule<D>,
+    ) {
+        let recording = self.recording;
+        if is_recorded {
+            for (output, address) in step.outputs.iter().zip(outputs) {
+                if has_gradient(output.spot.dtype)
+                    && let Some(entry) = self.entry_at(*address)
+                {
+                    (entry.active, entry.recording) = (Some(output.spot.dtype), recording);
+                }
+            }
+            self.nodes.push(Node { step, rule: rule() });
+            return;
+        }
+        step.outputs.retain(|output| output.was_active);
+        if !step.outputs.is_empty() {
+            self.nodes.push(Node { step, rule: Box::new(|_, _| Ok(())) });
+        }
+    }
+
+    /// Makes a block a variable.
+    pub(super) fn watch(&mut self, number: usize, dtype: DType) {
+        if let Some(entry) = self.entry(number) {
+            (entry.active, entry.is_variable, entry.is_written) = (Some(dtype), true, true);
+        }
+    }
+
+    /// Marks a block as depending on a variable, by a step that is about to be recorded.
+    pub(super) fn activate(&mut self, number: usize, dtype: DType) {
+        let recording = self.recording;
+        if let Some(entry) = self.entry(number) {
+            (entry.active, entry.recording) = (Some(dtype), recording);
+        }
+    }
+
+    /// Ends the recording, and returns its steps and the blocks whose gradients are kept.
+    pub(super) fn take(&mut self) -> (Vec<Node<D>>, Vec<u64>) {
+        self.recording += 1;
+        (std::mem::take(&mut self.nodes), std::mem::take(&mut self.retained))
+    }
+}
+
+impl<D: Device> Entry<D> {
+    pub(super) fn memory(&self) -> &Memory<D> {
+        &self.memory
+    }
+}
+
+/// The type of elements of `element` bytes in a block of `dtype`: `dtype`, or a part or a pair of it.
+fn element_of(dtype: DType, element: usize) -> Option<DType> {
+    match (dtype, element) {
+        _ if dtype.size() == element => Some(dtype),
+        (DType::C32, 4) => Some(DType::F32),
+        (DType::C64, 8) => Some(DType::F64),
+        (DType::F32, 8) => Some(DType::C32),
+        (DType::F64, 16) => Some(DType::C64),
+        _ => None,
+    }
+}
+
+/// The tape itself, which its clones and its blocks share.
+pub(super) struct Shared<D: Device> {
+    pub(super) inner: D,
+    pub(super) number: u64,
+    state: Mutex<State<D>>,
+}
+
+impl<D: Device> Shared<D> {
+    pub(super) fn new(inner: D, number: u64) -> Self {
+        Shared { inner, number, state: Mutex::new(State::new()) }
+    }
+    pub(super) fn lock(&self) -> MutexGuard<'_, State<D>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A block of memory of a tape.
+pub struct TapeBlock<D: Device> {
+    shared: std::sync::Arc<Shared<D>>,
+    number: usize,
+    id: u64,
+}
+
+impl<D: Device> TapeBlock<D> {
+    pub(super) fn new(
+        shared: &std::sync::Arc<Shared<D>>,
+        memory: Memory<D>,
+        is_written: bool,
+    ) -> Result<Self> {
+        let (number, id) = shared.lock().add(memory, is_written)?;
+        Ok(TapeBlock { shared: shared.clone(), number, id })
+    }
+    pub(super) fn number(&self) -> usize {
+        self.number
+    }
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+    pub(super) fn address(&self) -> *mut u8 {
+        std::ptr::without_provenance_mut(self.number << OFFSET_BITS)
+    }
+}
+
+impl<D: Device> Drop for TapeBlock<D> {
+    fn drop(&mut self) {
+        // The memory is dropped without the lock: its deleter may use the tape.
+        let entry = self.shared.lock().remove(self.number);
+        drop(entry);
+    }
+}
+
+impl<D: Device> std::fmt::Debug for TapeBlock<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TapeBlock").field("number", &self.number).field("id", &self.id).finish()
+    }
+}

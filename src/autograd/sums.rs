@@ -1,0 +1,106 @@
+//! Sums of products of gradients and tangents.
+// Imports: `dtype`, `scalar`.
+
+use crate::dtype::DType;
+use crate::scalar::{Lane, Lanes, Num, Prim};
+use num_complex::Complex;
+
+/// `gradient · tangent`, and 0 where the gradient is 0, whatever the tangent: no gradient flows to a branch
+/// that was not taken.
+#[inline(always)]
+fn product<L: Lanes, P: Num>(gradient: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P> {
+    gradient.eq(Lane::zero()).select(Lane::zero(), gradient * tangent)
+}
+
+/// A sum of real numbers, in single and in double precision. The types of a program determine which of the
+/// two it uses, so the compiler removes the other.
+pub(super) struct RealSum<L: Lanes> {
+    single: Option<Lane<L, f32>>,
+    double: Option<Lane<L, f64>>,
+}
+
+/// `sum + x`, of a sum that may have no terms yet.
+#[inline(always)]
+fn plus<L: Lanes, P: Num>(sum: Option<Lane<L, P>>, x: Lane<L, P>) -> Option<Lane<L, P>> {
+    match sum {
+        Some(sum) => Some(sum + x),
+        None => Some(x),
+    }
+}
+
+impl<L: Lanes> RealSum<L> {
+    #[inline(always)]
+    pub(super) fn new() -> Self {
+        RealSum { single: None, double: None }
+    }
+
+    /// Adds `Re(conj(gradient) · tangent)`, for real and for complex numbers.
+    #[inline(always)]
+    pub(super) fn add_product<P: Prim>(&mut self, gradient: Lane<L, P>, tangent: Lane<L, P>) {
+        match P::DTYPE {
+            DType::F32 => {
+                self.single = plus(self.single, product(gradient.cast::<f32>(), tangent.cast::<f32>()));
+            }
+            DType::F64 => {
+                self.double = plus(self.double, product(gradient.cast::<f64>(), tangent.cast::<f64>()));
+            }
+            DType::C32 => {
+                let (g, t) = (gradient.cast::<Complex<f32>>(), tangent.cast::<Complex<f32>>());
+                self.single = plus(self.single, product(g.re(), t.re()) + product(g.im(), t.im()));
+            }
+            DType::C64 => {
+                let (g, t) = (gradient.cast::<Complex<f64>>(), tangent.cast::<Complex<f64>>());
+                self.double = plus(self.double, product(g.re(), t.re()) + product(g.im(), t.im()));
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds `Re(conj(gradient) · slope · tangent)`, divided by `share` if values share the gradient.
+    #[inline(always)]
+    pub(super) fn add_product_with<P: Prim>(
+        &mut self,
+        gradient: Lane<L, P>,
+        slope: Lane<L, P>,
+        tangent: Lane<L, P>,
+        share: Option<Lane<L, P>>,
+    ) {
+        macro_rules! scaled {
+            ($P:ty) => {{
+                let flow = slope.cast::<$P>() * tangent.cast::<$P>();
+                let flow = match share {
+                    Some(share) => flow / share.cast::<$P>(),
+                    None => flow,
+                };
+                self.add_product::<$P>(gradient.cast(), flow);
+            }};
+        }
+        match P::DTYPE {
+            DType::F32 => scaled!(f32),
+            DType::F64 => scaled!(f64),
+            DType::C32 => scaled!(Complex<f32>),
+            DType::C64 => scaled!(Complex<f64>),
+            _ => {}
+        }
+    }
+
+    /// The sum, as a number of type `P`.
+    #[inline(always)]
+    pub(super) fn get<P: Prim>(&self) -> Lane<L, P> {
+        match (self.single, self.double) {
+            (Some(x), None) => x.cast(),
+            (None, Some(x)) => x.cast(),
+            (Some(x), Some(y)) => (x.cast::<f64>() + y).cast(),
+            (None, None) => Lane::literal(P::default()),
+        }
+    }
+
+    /// The sum as the real part, or as the imaginary part if `direction` is the imaginary unit.
+    #[inline(always)]
+    pub(super) fn along<P: Prim>(&self, direction: Lane<L, P>) -> Lane<L, P> {
+        let direction = direction.cast::<Complex<f64>>();
+        let sum = self.get::<f64>();
+        let part = |along: Lane<L, f64>| along.eq(Lane::zero()).select(Lane::zero(), sum);
+        Lane::<L, Complex<f64>>::complex(part(direction.re()), part(direction.im())).cast()
+    }
+}

@@ -1,0 +1,280 @@
+//! The tape: the methods with which a program records and takes gradients.
+// Imports: `error`, `element`, `fallible_arc`, `device`, `allocation`, `tensor`, `ops`, `autograd`.
+
+use super::backward::Backward;
+use super::state::{Memory, Shared, Spot, TapeBlock};
+use super::{Differentiable, Var};
+use crate::allocation::Allocation;
+use crate::device::{Cpu, Device, OperandRef};
+use crate::element::Element;
+use crate::error::{Error, Result};
+use crate::fallible_arc::FallibleArc;
+use crate::layout::Layout;
+use crate::tensor::{Parts, Tensor};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A device that records kernels, so that gradients can be computed.
+///
+/// Every kernel runs on the inner device `D`. The tape records those of which an operand depends on a variable,
+/// a tensor that was [watched](Tape::watch). Clones are the same tape.
+///
+/// # Examples
+/// ```
+/// use rankform::autograd::Tape;
+/// use rankform::prelude::*;
+/// let tape = Tape::new(&Cpu);
+/// let x = tape.watch(&Tensor::from([1.0, 2.0, 3.0]))?;
+/// let loss = (x.lazy() * &x).sum(All)?;
+/// let gradients = tape.backward(&loss)?;
+/// assert_eq!(gradients.of(&x)?.to_vec()?, [2.0, 4.0, 6.0]);
+/// # Ok::<(), rankform::Error>(())
+/// ```
+///
+/// # Threads
+/// Several threads may use one tape. Each kernel takes a lock twice; the kernels themselves run in parallel.
+/// The recording is one sequence.
+pub struct Tape<D: Device = Cpu>(pub(super) Arc<Shared<D>>);
+
+impl<D: Device> Clone for Tape<D> {
+    fn clone(&self) -> Self {
+        Tape(self.0.clone())
+    }
+}
+impl<D: Device> PartialEq for Tape<D> {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+impl<D: Device> fmt::Debug for Tape<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tape({:?}, number {})", self.0.inner, self.0.number)
+    }
+}
+
+/// The number of tapes that were made: the number of the next one.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// Ends a pause when it is dropped, also by a panic.
+struct Pause<'a, D: Device>(&'a Tape<D>);
+impl<D: Device> Drop for Pause<'_, D> {
+    fn drop(&mut self) {
+        self.0.0.lock().paused -= 1;
+    }
+}
+
+impl<D: Device> Tape<D> {
+    /// An empty tape that computes on `device`.
+    pub fn new(device: &D) -> Self {
+        Tape(Arc::new(Shared::new(device.clone(), NEXT.fetch_add(1, Ordering::Relaxed))))
+    }
+
+    /// The inner device.
+    pub fn inner(&self) -> &D {
+        &self.0.inner
+    }
+
+    /// The number of recorded steps.
+    pub fn len(&self) -> usize {
+        self.0.lock().nodes.len()
+    }
+
+    /// Whether no step is recorded.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A tensor of this tape in the memory of `x`, which does not depend on a variable. No element is copied.
+    ///
+    /// While the result exists, `x` cannot be written. A write to the result moves it to memory of its own.
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`] if `x` has no memory yet; [`Error::OutOfMemory`] for the handle.
+    pub fn constant<T: Element, const RANK: usize>(&self, x: &Tensor<T, RANK, D>) -> Result<Var<T, RANK, D>> {
+        x.view().ensure_allocated("constant")?;
+        let block = TapeBlock::new(&self.0, x.memory_handle(), true)?;
+        self.tensor_of(block, *x.layout())
+    }
+
+    /// A variable with the values of `x`: gradients are computed with respect to it. It is in the memory of
+    /// `x`; see [`constant`](Tape::constant).
+    ///
+    /// # Errors
+    /// As [`constant`](Tape::constant).
+    pub fn watch<T: Differentiable, const RANK: usize>(
+        &self,
+        x: &Tensor<T, RANK, D>,
+    ) -> Result<Var<T, RANK, D>> {
+        let variable = self.constant(x)?;
+        self.0.lock().watch(variable.allocation().block().number(), T::DTYPE);
+        Ok(variable)
+    }
+
+    /// The values of `y` on the inner device, without its history. No element is copied: both are in the same
+    /// memory until one of them is written.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if `y` is on another tape; [`Error::Unallocated`] if it has no memory yet.
+    pub fn value<T: Element, const RANK: usize>(&self, y: &Var<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {
+        self.ensure_own("value", y)?;
+        y.view().ensure_allocated("value")?;
+        let memory = self.0.lock().entry(y.allocation().block().number()).map(|entry| entry.memory().share());
+        let Some(memory) = memory else { return Err(Error::NoData { op: "value", device: "Tape" }) };
+        // SAFETY: the memory of the block, under the layout that has its elements.
+        Ok(unsafe { Tensor::from_parts(Parts { memory, state: Default::default() }, *y.layout()) })
+    }
+
+    /// Whether `y` depends on a variable: c10's `requires_grad`.
+    pub fn depends_on_variable<T: Element, const RANK: usize>(&self, y: &Var<T, RANK, D>) -> bool {
+        matches!(self.spot_of("depends_on_variable", y), Ok(Some(_)))
+    }
+
+    /// Keeps the gradient of a tensor that is not a variable, for [`Gradients::of`].
+    ///
+    /// # Errors
+    /// [`Error::Device`] if `y` is on another tape.
+    pub fn retain<T: Differentiable, const RANK: usize>(&self, y: &Var<T, RANK, D>) -> Result<()> {
+        self.ensure_own("retain", y)?;
+        self.0.lock().retained.push(y.allocation().block().id());
+        Ok(())
+    }
+
+    /// Runs `f` without recording, on any thread, until it returns.
+    pub fn paused<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.0.lock().paused += 1;
+        let _pause = Pause(self);
+        f()
+    }
+
+    /// The gradients of one number with respect to all variables. The recording ends: results that were made
+    /// before depend on no variable afterwards.
+    ///
+    /// # Errors
+    /// [`Error::Value`] if the number depends on no variable; errors of the inner device. The recording has
+    /// ended then too.
+    pub fn backward<T: Differentiable>(&self, loss: &Var<T, 0, D>) -> Result<Gradients<D>> {
+        let one = Tensor::full([], T::one(), self.inner())?;
+        self.pull(loss, &one)
+    }
+
+    /// The gradients of `Σ gradient · y`: a vector-Jacobian product. For complex numbers it is
+    /// `Re(Σ conj(gradient) · y)`. The recording ends.
+    ///
+    /// # Errors
+    /// [`Error::Output`] if the sizes differ, and as [`backward`](Tape::backward).
+    pub fn pull<T: Differentiable, const RANK: usize>(
+        &self,
+        y: &Var<T, RANK, D>,
+        gradient: &Tensor<T, RANK, D>,
+    ) -> Result<Gradients<D>> {
+        if y.size() != gradient.size() {
+            let (sizes, found) = (y.size().0.into(), gradient.size().0.into());
+            return Err(Error::Output { op: "pull", sizes, found });
+        }
+        let spot = self.spot_of("backward", y)?;
+        let (nodes, retained) = self.0.lock().take();
+        let Some(spot) = spot else {
+            let what = "the result depends on no variable of this tape: it was not made from watched tensors, or \
+                        while the tape was paused, or before the last backward pass";
+            return Err(Error::Value { op: "backward", what: what.into() });
+        };
+        let mut b = Backward::new(self.inner())?;
+        b.add_tensor(&spot, gradient)?;
+        b.run(nodes, &retained)?;
+        Ok(Gradients { gradients: b.into_gradients(), device: self.inner().clone() })
+    }
+
+    /// Ends the recording without a backward pass.
+    pub fn clear(&self) {
+        let recording = self.0.lock().take();
+        drop(recording); // after the lock is released
+    }
+
+    pub(super) fn ensure_own<T, const RANK: usize>(
+        &self,
+        op: &'static str,
+        y: &Var<T, RANK, D>,
+    ) -> Result<()> {
+        crate::device::same_device(op, self, y.device())
+    }
+
+    /// The place of a tensor, if it depends on a variable.
+    pub(super) fn spot_of<T: Element, const RANK: usize>(
+        &self,
+        op: &'static str,
+        y: &Var<T, RANK, D>,
+    ) -> Result<Option<Spot>> {
+        self.ensure_own(op, y)?;
+        let stride = y.stride();
+        let slot =
+            OperandRef { address: y.raw_ptr().cast_mut().cast(), stride: &stride.0, element: size_of::<T>() };
+        let mut state = self.0.lock();
+        Ok(match state.active(op, &slot)? {
+            Some(_) => state.spot(&slot, T::DTYPE),
+            None => None,
+        })
+    }
+
+    fn tensor_of<T: Element, const RANK: usize>(
+        &self,
+        block: TapeBlock<D>,
+        layout: Layout<RANK>,
+    ) -> Result<Var<T, RANK, D>> {
+        let nbytes = self.0.lock().entry(block.number()).map_or(0, |entry| entry.memory().size());
+        let memory = FallibleArc::new(Allocation::from_block(block, nbytes, self.clone()))?;
+        // SAFETY: the block has the memory for which the layout was made.
+        Ok(unsafe { Tensor::from_parts(Parts { memory, state: Default::default() }, layout) })
+    }
+}
+
+/// The gradients of one backward pass.
+pub struct Gradients<D: Device = Cpu> {
+    gradients: HashMap<u64, Memory<D>>,
+    device: D,
+}
+
+impl<D: Device> Gradients<D> {
+    /// The gradient with respect to `x`, a variable or a [retained](Tape::retain) tensor: zeros if the result
+    /// does not depend on it. Each call returns another handle on the same memory.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`]. If `x` is a part of a larger tensor, its gradient is copied.
+    pub fn of<T: Differentiable, const RANK: usize>(
+        &self,
+        x: &Var<T, RANK, D>,
+    ) -> Result<Tensor<T, RANK, D>> {
+        let Some(memory) = self.gradients.get(&x.allocation().block().id()) else {
+            return Tensor::zeros(x.size(), &self.device);
+        };
+        // SAFETY: a gradient has as many bytes as its block, and its layout.
+        let gradient: Tensor<T, RANK, D> = unsafe {
+            Tensor::from_parts(Parts { memory: memory.share(), state: Default::default() }, *x.layout())
+        };
+        if gradient.layout().is_contiguous() { Ok(gradient) } else { gradient.to_contiguous() }
+    }
+}
+
+impl<D: Device> fmt::Debug for Gradients<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Gradients({} blocks, {:?})", self.gradients.len(), self.device)
+    }
+}
+
+impl<D: Device> Backward<D> {
+    /// Adds a tensor to the gradient of an operand of its sizes.
+    pub(super) fn add_tensor<T: Element, const RANK: usize>(
+        &mut self,
+        spot: &Spot,
+        gradient: &Tensor<T, RANK, D>,
+    ) -> Result<()> {
+        let stride = gradient.stride();
+        let address = gradient.raw_ptr().cast_mut().cast();
+        let from = OperandRef { address, stride: &stride.0, element: size_of::<T>() };
+        if gradient.is_empty() {
+            return self.ensure_gradient(spot);
+        }
+        self.add_values(spot, &gradient.size().0, from)
+    }
+}
