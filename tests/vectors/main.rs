@@ -13,12 +13,14 @@
 //! | `elementwise.rs` `reduce.rs` `views.rs` `contract.rs` `product.rs` `window.rs` `arrange.rs` `index.rs` `order.rs` `normalize.rs` | a row an operator of PyTorch |
 //! | `neural.rs` | losses, norms over channels, images |
 //! | `onnx.rs` `quantized.rs` | a row an operator of ONNX |
+//! | `gradients.rs` | the same rows on a tape |
 //! | `select.rs` | the selection of cases |
 
 mod arrange;
 mod case;
 mod contract;
 mod elementwise;
+mod gradients;
 mod index;
 mod judge;
 mod neural;
@@ -233,6 +235,51 @@ fn run_all(folder: &Path, unsupported: &mut Unsupported) -> Report {
     report
 }
 
+/// Runs the cases with recorded gradients on a tape.
+fn run_gradients(folder: &Path, unsupported: &mut Unsupported) -> Report {
+    let rows = table("torch", differentiable::<gradients::OnTape>());
+    let wanted = std::env::var("VECTORS").unwrap_or_default();
+    let mut report = Report::default();
+    for group in GROUPS.into_iter().filter(|group| group.starts_with("torch")) {
+        let set = Set::read(&folder.join(group));
+        for json in set.cases.iter().filter(|json| !json["grad"].is_null()) {
+            let (op, id) = (json["op"].as_str().unwrap(), json["id"].as_str().unwrap());
+            let name = format!("gradient/{id}");
+            if !name.contains(&wanted) {
+                continue;
+            }
+            let tally = report.operators.entry(format!("gradient/{op}")).or_default();
+            tally.has_row = true;
+            let found = match rows.get_key_value(op) {
+                None => case::unrun("no operator"),
+                Some((&op, &row)) => {
+                    let run = || gradients::check(&set, json, (op, row));
+                    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Ok(Err("panics".into())))
+                }
+            };
+            let (wrong, unrun) = match found {
+                Ok(Ok(())) => (None, None),
+                Ok(Err(wrong)) => (Some(wrong), None),
+                Err(Stop::Error(error)) => (Some(error.to_string()), None),
+                Err(Stop::Unrun(why)) => (None, Some(why)),
+            };
+            report.wrong.extend(wrong.map(|wrong| format!("{name}: {wrong}")));
+            match unrun {
+                None => tally.run += 1,
+                Some(why) => {
+                    tally.listed += 1;
+                    let said = format!("{name}: {why}");
+                    if !unsupported.explains(&said) {
+                        report.unlisted.push(said);
+                    }
+                    *report.reasons.entry(format!("gradient/{op}: {why}")).or_default() += 1;
+                }
+            }
+        }
+    }
+    report
+}
+
 impl Report {
     fn sum(&self, of: impl Fn(&Tally) -> usize) -> usize {
         self.operators.values().map(of).sum()
@@ -255,7 +302,8 @@ impl Report {
             reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
             reasons.iter().for_each(|(reason, count)| println!("{count:6} {reason}"));
         }
-        let few = |lines: &[String]| lines.iter().take(60).cloned().collect::<Vec<_>>().join("\n");
+        let most = if std::env::var_os("VECTORS_REASONS").is_some() { usize::MAX } else { 60 };
+        let few = |lines: &[String]| lines.iter().take(most).cloned().collect::<Vec<_>>().join("\n");
         assert!(self.wrong.is_empty(), "{} wrong:\n{}", self.wrong.len(), few(&self.wrong));
         assert!(
             self.unlisted.is_empty(),
@@ -274,6 +322,7 @@ fn results_are_those_of_pytorch_and_onnx() {
         Some(folder) => {
             let report = run_all(Path::new(&folder), &mut unsupported);
             report.check("all cases");
+            run_gradients(Path::new(&folder), &mut unsupported).check("gradients on a tape");
             if std::env::var_os("VECTORS").is_none() {
                 let idle: Vec<_> =
                     unsupported.lines.iter().filter(|line| line.2 == 0).map(|line| &line.0).collect();
