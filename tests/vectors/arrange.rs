@@ -98,10 +98,11 @@ fn linspace<D: CaseDevice>(case: &Case<D>) -> Run {
 
 /// Conversions to another element.
 fn cast<D: CaseDevice>(case: &Case<D>) -> Run {
-    by_type!(case.dtype()?, T in [bool i8 i16 i32 i64 u8 f16 bf16 f32 f64 c64 c128] => {
-        let x = case.operand::<T>(case.arg(0))?;
-        moved(x.view()?.copy())
-    })
+    let dtype = case.dtype()?;
+    if dtype.is_discrete() {
+        return by_type!(dtype, T in [bool i8 i16 i32 i64 u8] => moved(case.operand::<T>(case.arg(0))?.view()?.copy()));
+    }
+    by_type!(dtype, any T in [f16 bf16 f32 f64 c64 c128] => moved(case.operand::<T>(case.arg(0))?.view()?.copy()))
 }
 fn copy<D: CaseDevice>(case: &Case<D>) -> Run {
     by_type!(case.dtype()?, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {

@@ -350,7 +350,8 @@ fn quantile<D: CaseDevice>(case: &Case<D>) -> Run {
         let x = case.tensor::<T>(case.arg(0))?;
         let largest = case.magnitude(case.arg(0))?.iter().copied().filter(|x| x.is_finite()).fold(0.0, f64::max);
         let Some(q) = crate::case::real(case.arg(1)) else {
-            let shares: Vec<f64> = case.operand::<T>(case.arg(1))?.to_vec()?.into_iter().map(|q| q.scalar().magnitude()).collect();
+            let Some(shares) = crate::case::Spec::of(case.arg(1)) else { return unrun("no shares") };
+            let shares: Vec<f64> = case.values(&shares).into_iter().map(|q| q.magnitude()).collect();
             let keep = case.kw("keepdim").as_bool() == Some(true);
             let (out, mut size) = match case.kw("dim").as_i64() {
                 None => {
