@@ -156,8 +156,8 @@ pub(super) struct Node {
 /// The result of [`State::begin`].
 pub(super) struct Begun<'a> {
     /// The operands, in the address space of the inner device.
-    pub(super) inputs: Vec<OperandRef<'a>>,
-    pub(super) outputs: Vec<OperandRef<'a>>,
+    pub(super) inputs: Axes<OperandRef<'a>>,
+    pub(super) outputs: Axes<OperandRef<'a>>,
     /// The step, before its kernel runs.
     pub(super) step: Step,
     /// Whether an output depends on a variable.
@@ -168,15 +168,16 @@ pub(super) struct Begun<'a> {
 /// reads.
 #[derive(Default)]
 pub(super) struct Flow {
-    pub(super) to: Vec<Option<DType>>,
+    pub(super) to: Axes<Option<DType>>,
     /// Bit `k`: operand `k`.
     pub(super) reads: u64,
 }
 
 /// The element type of an output; mechanisms that move bytes take that of the first operand.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) enum OutputType {
     Is(DType),
+    #[default]
     OfFirstOperand,
 }
 
@@ -367,7 +368,7 @@ impl State {
         if is_recorded {
             step.sizes = Axes::new(sizes);
         }
-        let mut out = Vec::with_capacity(outputs.len());
+        let mut out = Axes::new(&[]);
         for (slot, dtype) in outputs {
             let (is_written, before) = self.before_write(inner, slot)?;
             let was_active = before.is_some();

@@ -2,6 +2,7 @@
 // Imports: `error`, `element`, `fallible_arc`, `device`, `allocation`, `tensor`, `ops`, `autograd`.
 
 use super::backward::Backward;
+use super::facts::Identity;
 use super::inner::inner_of;
 use super::state::{Shared, Spot, TapeBlock};
 use super::{Differentiable, Var};
@@ -16,6 +17,7 @@ use crate::layout::Layout;
 use crate::tensor::{Parts, Tensor};
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -240,7 +242,7 @@ impl<D: Device> Tape<D> {
 
 /// The gradients of one backward pass.
 pub struct Gradients<D: Device = Cpu> {
-    gradients: HashMap<u64, Memory>,
+    gradients: HashMap<u64, Memory, BuildHasherDefault<Identity>>,
     device: D,
     /// The number of the tape.
     tape: u64,
