@@ -4,9 +4,11 @@
 mod alloc;
 mod branches;
 mod check;
+mod complex;
 mod laws;
 mod movement;
 mod neural;
+mod precision;
 mod products;
 mod reductions;
 mod sharing;
