@@ -439,10 +439,14 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Ends the recording, and returns its steps and the blocks whose gradients are kept.
+    /// Ends the recording, and returns its steps and the blocks whose gradients are kept: the variables and the
+    /// retained ones.
     pub(super) fn take(&mut self) -> (Vec<Node<D>>, Vec<u64>) {
         self.recording += 1;
-        (std::mem::take(&mut self.nodes), std::mem::take(&mut self.retained))
+        let mut kept = std::mem::take(&mut self.retained);
+        let variables = self.entries.iter().flatten().filter(|entry| entry.is_variable);
+        kept.extend(variables.map(|entry| entry.id));
+        (std::mem::take(&mut self.nodes), kept)
     }
 }
 

@@ -175,7 +175,7 @@ impl<D: Device> Tape<D> {
     ) -> Result<Gradients<D>> {
         fits("pull", self.inner(), y.size(), gradient)?;
         let spot = self.spot_of("backward", y)?;
-        let (nodes, retained) = self.0.lock().take();
+        let (nodes, kept) = self.0.lock().take();
         let Some(spot) = spot else {
             let what = "the result depends on no variable of this tape: it was not made from watched tensors, or \
                         while the tape was paused, or before the last backward pass";
@@ -183,7 +183,7 @@ impl<D: Device> Tape<D> {
         };
         let mut b = Backward::new(self.inner())?;
         b.add_tensor("pull", &spot, y.size(), gradient)?;
-        b.run(nodes, &retained)?;
+        b.run(nodes, &kept)?;
         let tape = self.0.number;
         Ok(Gradients { gradients: b.into_gradients(), device: self.inner().clone(), tape })
     }
