@@ -39,7 +39,7 @@
 //! - **Quantized, sparse, dynamically typed**: [`QuantizedTensor`], [`SparseTensor`], `DynTensor` (feature).
 //! - **Read and write files, other libraries**: [`io`], [`interop`].
 //!
-//! The page `docs/names.md` lists the names of NumPy, PyTorch and ndarray with those of this crate.
+//! The page `docs/names.md` lists the names of NumPy, PyTorch, ndarray and MATLAB with those of this crate.
 //!
 //! # Six rules
 //!
@@ -111,6 +111,7 @@ macro_rules! by_pointer {
 }
 
 pub mod allocation;
+#[cfg(feature = "autograd")]
 pub mod autograd;
 #[cfg(feature = "cuda")]
 pub mod cuda;
@@ -122,6 +123,8 @@ pub mod dtype;
 #[cfg(feature = "dynamic")]
 pub mod dynamic;
 pub mod element;
+#[cfg(any(feature = "autograd", feature = "dynamic"))]
+mod erased_memory;
 pub mod error;
 pub mod expr;
 mod fallible_arc;
@@ -130,6 +133,7 @@ pub mod io;
 pub mod kernel;
 pub mod layout;
 pub mod ops;
+pub mod optim;
 pub mod quantized;
 pub mod rank;
 pub mod scalar;
@@ -222,6 +226,7 @@ pub mod prelude {
     };
     // Also without a name: a user's type called `Linear` or `Activation` hides the name above, but not the
     // methods.
+    pub use crate::autograd::ParameterTree;
     #[doc(hidden)]
     pub use crate::expr::{Elementwise as _, Reduce as _, Scan as _, Zip as _};
     #[doc(hidden)]
@@ -240,7 +245,7 @@ pub mod prelude {
         Bitwise, Comparable, ComplexElement, Compute, Conjugate, Element, Float, Inexact, Integer, Number,
         RealNumber, WideningMul,
     };
-    pub use crate::{Error, Lane, Lanes, Result, dim, einsum, einsum_into, elementwise};
+    pub use crate::{Error, Lane, Lanes, Result, dim, einsum, einsum_into, elementwise, parameters};
 }
 
 /// The programs of a page compile and run, or do not compile, as the page says. (The tests of the project

@@ -3,19 +3,16 @@
 //! A block of a tape has an address of its own: the block's number and an offset. The memory behind it is an
 //! allocation of the inner device, which other handles can share. A write to shared memory moves the block to
 //! a copy first, so the values that a step has saved never change.
-// Imports: `error`, `fallible_arc`, `dtype`, `device`, `allocation`, `autograd`.
+// Imports: `error`, `dtype`, `device`, `erased_memory`.
 
 use super::axes::Axes;
 use super::backward::Backward;
-use crate::allocation::Allocation;
-use crate::device::{Device, Init, OperandRef};
+use super::inner::Inner;
+use crate::device::{Init, OperandRef};
 use crate::dtype::DType;
+use crate::erased_memory::Memory;
 use crate::error::{Error, Result, text};
-use crate::fallible_arc::FallibleArc;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// A handle on memory of the inner device.
-pub(super) type Memory<D> = FallibleArc<Allocation<D>>;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The bits of an address that count bytes inside a block. The bits above are the number of the block, which
 /// is not 0.
@@ -37,8 +34,8 @@ pub(super) fn has_gradient(dtype: DType) -> bool {
 }
 
 /// One block of a tape.
-pub(super) struct Entry<D: Device> {
-    memory: Memory<D>,
+pub(super) struct Entry {
+    memory: Memory,
     /// Identifies the block among all blocks that the tape ever had.
     id: u64,
     /// The element type of its values, if they depend on a variable.
@@ -63,18 +60,18 @@ pub(super) struct Spot {
 }
 
 /// The values of an operand, for the backward pass.
-pub(super) struct Saved<D: Device> {
-    memory: Memory<D>,
+pub(super) struct Saved {
+    memory: Memory,
     version: u64,
     offset: usize,
     stride: Axes<isize>,
     element: usize,
 }
 
-impl<D: Device> Saved<D> {
+impl Saved {
     pub(super) fn slot(&self) -> OperandRef<'_> {
         OperandRef {
-            address: self.memory.ptr().wrapping_add(self.offset),
+            address: self.memory.address().wrapping_add(self.offset),
             stride: &self.stride,
             element: self.element,
         }
@@ -95,11 +92,11 @@ impl<D: Device> Saved<D> {
 }
 
 /// An operand that a recorded step read.
-pub(super) struct Input<D: Device> {
+pub(super) struct Input {
     /// Where its gradient is, if it depends on a variable.
     pub(super) spot: Option<Spot>,
     /// Its values, if the backward pass reads them.
-    pub(super) saved: Option<Saved<D>>,
+    pub(super) saved: Option<Saved>,
 }
 
 /// The content of an output before a step wrote it.
@@ -129,20 +126,20 @@ impl Output {
 }
 
 /// The backward pass of one step.
-pub(super) type Rule<D> = Box<dyn FnOnce(&mut Backward<D>, &Step<D>) -> Result<()> + Send>;
+pub(super) type Rule = Box<dyn FnOnce(&mut Backward, &Step) -> Result<()> + Send>;
 
 /// A recorded kernel.
-pub(super) struct Step<D: Device> {
+pub(super) struct Step {
     pub(super) op: &'static str,
     pub(super) sizes: Axes<usize>,
-    pub(super) inputs: Vec<Input<D>>,
+    pub(super) inputs: Vec<Input>,
     pub(super) outputs: Vec<Output>,
 }
 
-impl<D: Device> Step<D> {
+impl Step {
     /// Checks that no saved operand was written since.
     pub(super) fn check_versions(&self) -> Result<()> {
-        let saved = |(k, input): (usize, &Input<D>)| match &input.saved {
+        let saved = |(k, input): (usize, &Input)| match &input.saved {
             Some(saved) => saved.check(self.op, k),
             None => Ok(()),
         };
@@ -151,18 +148,18 @@ impl<D: Device> Step<D> {
 }
 
 /// A step with its rule.
-pub(super) struct Node<D: Device> {
-    pub(super) step: Step<D>,
-    pub(super) rule: Rule<D>,
+pub(super) struct Node {
+    pub(super) step: Step,
+    pub(super) rule: Rule,
 }
 
 /// The result of [`State::begin`].
-pub(super) struct Begun<'a, D: Device> {
+pub(super) struct Begun<'a> {
     /// The operands, in the address space of the inner device.
     pub(super) inputs: Vec<OperandRef<'a>>,
     pub(super) outputs: Vec<OperandRef<'a>>,
     /// The step, before its kernel runs.
-    pub(super) step: Step<D>,
+    pub(super) step: Step,
     /// Whether an output depends on a variable.
     pub(super) is_recorded: bool,
 }
@@ -183,11 +180,11 @@ pub(super) enum OutputType {
     OfFirstOperand,
 }
 
-pub(super) struct State<D: Device> {
-    entries: Vec<Option<Entry<D>>>,
+pub(super) struct State {
+    entries: Vec<Option<Entry>>,
     free: Vec<usize>,
     next_id: u64,
-    pub(super) nodes: Vec<Node<D>>,
+    pub(super) nodes: Vec<Node>,
     pub(super) paused: usize,
     /// The number of recordings that are finished.
     recording: u64,
@@ -195,7 +192,7 @@ pub(super) struct State<D: Device> {
     pub(super) retained: Vec<u64>,
 }
 
-impl<D: Device> State<D> {
+impl State {
     fn new() -> Self {
         State {
             entries: Vec::new(),
@@ -209,8 +206,8 @@ impl<D: Device> State<D> {
     }
 
     /// Adds a block, and returns its number and its id.
-    pub(super) fn add(&mut self, memory: Memory<D>, is_written: bool) -> Result<(usize, u64)> {
-        let nbytes = memory.size();
+    pub(super) fn add(&mut self, memory: Memory, is_written: bool) -> Result<(usize, u64)> {
+        let nbytes = memory.nbytes();
         let no_room = || Error::OutOfMemory { op: "tape", nbytes };
         let id = self.next_id;
         let entry = Entry { memory, id, active: None, is_variable: false, recording: 0, is_written };
@@ -233,23 +230,23 @@ impl<D: Device> State<D> {
     }
 
     /// Removes a block. Its memory is dropped after the lock on the state is released.
-    fn remove(&mut self, number: usize) -> Option<Entry<D>> {
+    fn remove(&mut self, number: usize) -> Option<Entry> {
         self.free.push(number);
         self.entries[number - 1].take()
     }
 
-    pub(super) fn entry(&mut self, number: usize) -> Option<&mut Entry<D>> {
+    pub(super) fn entry(&mut self, number: usize) -> Option<&mut Entry> {
         self.entries.get_mut(number.wrapping_sub(1))?.as_mut()
     }
 
-    fn entry_at(&mut self, address: *const u8) -> Option<&mut Entry<D>> {
+    fn entry_at(&mut self, address: *const u8) -> Option<&mut Entry> {
         self.entry(number_of(address))
     }
 
     /// The address of the inner device.
     pub(super) fn inner_address(&mut self, address: *const u8) -> *mut u8 {
         match self.entry_at(address) {
-            Some(entry) => entry.memory.ptr().wrapping_add(offset_of(address)),
+            Some(entry) => entry.memory.address().wrapping_add(offset_of(address)),
             None => address.cast_mut(),
         }
     }
@@ -276,11 +273,11 @@ impl<D: Device> State<D> {
 
     pub(super) fn spot(&mut self, slot: &OperandRef<'_>, dtype: DType) -> Option<Spot> {
         let entry = self.entry_at(slot.address)?;
-        let (id, nbytes) = (entry.id, entry.memory.size());
+        let (id, nbytes) = (entry.id, entry.memory.nbytes());
         Some(Spot { id, nbytes, offset: offset_of(slot.address), stride: Axes::new(slot.stride), dtype })
     }
 
-    pub(super) fn save(&mut self, slot: &OperandRef<'_>) -> Option<Saved<D>> {
+    pub(super) fn save(&mut self, slot: &OperandRef<'_>) -> Option<Saved> {
         let entry = self.entry_at(slot.address)?;
         Some(Saved {
             memory: entry.memory.share(),
@@ -293,11 +290,11 @@ impl<D: Device> State<D> {
 
     /// Prepares a write to an operand: moves its block to a copy if other handles share the memory. Returns
     /// whether the block was written before, and the type of its elements if they depend on a variable.
-    fn before_write(&mut self, inner: &D, slot: &OperandRef<'_>) -> Result<(bool, Option<DType>)> {
+    fn before_write(&mut self, inner: &dyn Inner, slot: &OperandRef<'_>) -> Result<(bool, Option<DType>)> {
         let Some(entry) = self.entry_at(slot.address) else { return Ok((false, None)) };
         if entry.memory.handles() > 1 {
-            let nbytes = entry.memory.size();
-            let copy = Allocation::fresh(inner, nbytes, Init::Unspecified)?;
+            let nbytes = entry.memory.nbytes();
+            let copy = inner.fresh(nbytes, Init::Unspecified)?;
             // The copy moves elements and not bytes, because an inner tape records it.
             for (element, start, count) in [
                 (slot.element, 0, nbytes / slot.element),
@@ -311,7 +308,7 @@ impl<D: Device> State<D> {
                 if count > 0 {
                     // SAFETY: (1) two blocks of as many bytes; (2) the copy is new; (3) the caller of the
                     // kernel has the only access to an operand that it writes.
-                    unsafe { inner.copy(&[count], at(copy.ptr()), at(entry.memory.ptr()))? };
+                    unsafe { inner.copy(&[count], at(copy.address()), at(entry.memory.address()))? };
                 }
             }
             entry.memory = copy;
@@ -321,6 +318,21 @@ impl<D: Device> State<D> {
         Ok((std::mem::replace(&mut entry.is_written, true), before))
     }
 
+    /// Whether a step that is not recorded replaces all values of a block that were made before the tape was
+    /// pulled back. The block depends on no variable then.
+    fn forgets(&mut self, slot: &OperandRef<'_>, sizes: &[usize]) -> bool {
+        let recording = self.recording;
+        let Some(entry) = self.entry_at(slot.address) else { return false };
+        let is_old = !entry.is_variable && entry.recording != recording;
+        let axes = sizes.iter().zip(slot.stride).filter(|(_, stride)| **stride != 0);
+        let bytes = axes.map(|(size, _)| size).product::<usize>() * slot.element;
+        let forgets = is_old && bytes == entry.memory.size();
+        if forgets {
+            entry.active = None;
+        }
+        forgets
+    }
+
     /// Looks at the operands of a kernel before it runs. `flow` receives the element types of the inputs that
     /// depend on a variable.
     ///
@@ -328,13 +340,13 @@ impl<D: Device> State<D> {
     /// [`Error::Value`] for an operand whose steps were pulled back; [`Error::OutOfMemory`].
     pub(super) fn begin<'a>(
         &mut self,
-        inner: &D,
+        inner: &dyn Inner,
         op: &'static str,
         sizes: &[usize],
         inputs: &[OperandRef<'a>],
         outputs: &[(OperandRef<'a>, OutputType)],
         flow: &mut dyn FnMut(&[Option<DType>]) -> Result<Flow>,
-    ) -> Result<Begun<'a, D>> {
+    ) -> Result<Begun<'a>> {
         let mut step = Step { op, sizes: Axes::new(&[]), inputs: Vec::new(), outputs: Vec::new() };
         let mut first = None;
         let mut is_recorded = false;
@@ -373,7 +385,7 @@ impl<D: Device> State<D> {
         let mut out = Vec::with_capacity(outputs.len());
         for (slot, dtype) in outputs {
             let (is_written, before) = self.before_write(inner, slot)?;
-            let was_active = before.is_some();
+            let was_active = before.is_some() && (is_recorded || !self.forgets(slot, sizes));
             let dtype = match dtype {
                 OutputType::Is(dtype) => *dtype,
                 // Moved values that depend on no variable have the type of those that they replace.
@@ -395,27 +407,22 @@ impl<D: Device> State<D> {
         Ok(Begun { inputs, outputs: out, step, is_recorded })
     }
 
-    /// Records a step after its kernel has run. Outputs depend on a variable now; where the step only replaced
-    /// values that depended on one, no gradient flows to those.
-    pub(super) fn end(
-        &mut self,
-        mut step: Step<D>,
-        is_recorded: bool,
-        outputs: &[*mut u8],
-        rule: impl FnOnce() -> Rule<D>,
-    ) {
+    /// Records a step after its kernel has run: its outputs depend on a variable now.
+    pub(super) fn end(&mut self, step: Step, outputs: &[OperandRef<'_>], rule: Rule) {
         let recording = self.recording;
-        if is_recorded {
-            for (output, address) in step.outputs.iter().zip(outputs) {
-                if has_gradient(output.spot.dtype)
-                    && let Some(entry) = self.entry_at(*address)
-                {
-                    (entry.active, entry.recording) = (Some(output.spot.dtype), recording);
-                }
+        for (output, slot) in step.outputs.iter().zip(outputs) {
+            if has_gradient(output.spot.dtype)
+                && let Some(entry) = self.entry_at(slot.address)
+            {
+                (entry.active, entry.recording) = (Some(output.spot.dtype), recording);
             }
-            self.nodes.push(Node { step, rule: rule() });
-            return;
         }
+        self.nodes.push(Node { step, rule });
+    }
+
+    /// After a kernel of which no output depends on a variable. No gradient flows to the values that it
+    /// replaced.
+    pub(super) fn end_unrecorded(&mut self, mut step: Step) {
         step.outputs.retain(|output| output.was_active);
         // A step in place without a derivative replaces the values too.
         step.outputs.iter_mut().for_each(|output| output.before = Before::Replaced);
@@ -441,7 +448,7 @@ impl<D: Device> State<D> {
 
     /// Ends the recording, and returns its steps and the blocks whose gradients are kept: the variables and the
     /// retained ones.
-    pub(super) fn take(&mut self) -> (Vec<Node<D>>, Vec<u64>) {
+    pub(super) fn take(&mut self) -> (Vec<Node>, Vec<u64>) {
         self.recording += 1;
         let mut kept = std::mem::take(&mut self.retained);
         let variables = self.entries.iter().flatten().filter(|entry| entry.is_variable);
@@ -450,8 +457,8 @@ impl<D: Device> State<D> {
     }
 }
 
-impl<D: Device> Entry<D> {
-    pub(super) fn memory(&self) -> &Memory<D> {
+impl Entry {
+    pub(super) fn memory(&self) -> &Memory {
         &self.memory
     }
 }
@@ -479,34 +486,30 @@ fn bytes_of(element: usize) -> DType {
 }
 
 /// The tape itself, which its clones and its blocks share.
-pub(super) struct Shared<D: Device> {
-    pub(super) inner: D,
+pub(super) struct Shared {
+    pub(super) inner: Arc<dyn Inner>,
     pub(super) number: u64,
-    state: Mutex<State<D>>,
+    state: Mutex<State>,
 }
 
-impl<D: Device> Shared<D> {
-    pub(super) fn new(inner: D, number: u64) -> Self {
+impl Shared {
+    pub(super) fn new(inner: Arc<dyn Inner>, number: u64) -> Self {
         Shared { inner, number, state: Mutex::new(State::new()) }
     }
-    pub(super) fn lock(&self) -> MutexGuard<'_, State<D>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A block of memory of a tape.
-pub struct TapeBlock<D: Device> {
-    shared: std::sync::Arc<Shared<D>>,
+pub struct TapeBlock {
+    shared: Arc<Shared>,
     number: usize,
     id: u64,
 }
 
-impl<D: Device> TapeBlock<D> {
-    pub(super) fn new(
-        shared: &std::sync::Arc<Shared<D>>,
-        memory: Memory<D>,
-        is_written: bool,
-    ) -> Result<Self> {
+impl TapeBlock {
+    pub(super) fn new(shared: &Arc<Shared>, memory: Memory, is_written: bool) -> Result<Self> {
         let (number, id) = shared.lock().add(memory, is_written)?;
         Ok(TapeBlock { shared: shared.clone(), number, id })
     }
@@ -521,7 +524,7 @@ impl<D: Device> TapeBlock<D> {
     }
 }
 
-impl<D: Device> Drop for TapeBlock<D> {
+impl Drop for TapeBlock {
     fn drop(&mut self) {
         // The memory is dropped without the lock: its deleter may use the tape.
         let entry = self.shared.lock().remove(self.number);
@@ -529,7 +532,7 @@ impl<D: Device> Drop for TapeBlock<D> {
     }
 }
 
-impl<D: Device> std::fmt::Debug for TapeBlock<D> {
+impl std::fmt::Debug for TapeBlock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TapeBlock").field("number", &self.number).field("id", &self.id).finish()
     }

@@ -39,6 +39,7 @@ mod memory_format;
 pub mod other_names;
 mod output;
 mod ownership;
+mod parts;
 mod resize;
 #[allow(clippy::module_inception)] // the struct `Tensor` itself
 mod tensor;
@@ -58,6 +59,7 @@ pub use iter::{Elements, Iter, IterMut, Reference};
 pub use output::IntoViewMut;
 pub(crate) use output::{Allocate, Destination, Existing};
 pub use ownership::MetadataLock;
+#[cfg(any(feature = "autograd", feature = "dynamic"))]
 pub(crate) use tensor::Parts;
 #[cfg(feature = "dynamic")]
 pub(crate) use tensor::State;

@@ -161,7 +161,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/device/reference.rs", "plain loops over addresses of devices that the host can address"),
     ("src/kernel/reducer.rs", "the type of a function over addresses"),
     ("src/dynamic/create.rs", "memory from outside and from bytes"),
-    ("src/dynamic/device_memory.rs", "handles on memory whose device is known at run time"),
+    ("src/erased_memory.rs", "handles on memory whose device is known at run time"),
     ("src/dynamic/named.rs", "hands operands to kernels without their types"),
     ("src/dynamic/ffi.rs", "handles as pointers, for other languages"),
     ("src/dynamic/tensor.rs", "the invariants of a tensor whose types are known at run time"),
@@ -208,6 +208,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/tensor/iter/parallel.rs", "references to elements on the CPU, on several threads"),
     ("src/tensor/complex.rs", "complex numbers as pairs of reals, and back"),
     ("src/tensor/views.rs", "other layouts over the same memory"),
+    ("src/tensor/parts.rs", "parts of the same memory"),
     ("src/tensor/ffi.rs", "handles as pointers"),
     ("src/tensor/resize.rs", "changes memory under a layout"),
     ("src/tensor/ownership.rs", "handles on the same memory; copies"),
@@ -386,8 +387,8 @@ const PANICS: &[(&str, &str, &str, &str)] = &[
         "its positions are some of the layout's",
     ),
     ("src/tensor/iter/mod.rs", "panic", "{error}", "iterators have no Result; documented under Panics"),
-    ("src/tensor/views.rs", "expect", "a chunk lies inside its axis", "both ends are cut to the axis"),
-    ("src/tensor/views.rs", "expect", "chunks of 1", "only chunks of 0 are refused"),
+    ("src/tensor/parts.rs", "expect", "a chunk lies inside its axis", "both ends are cut to the axis"),
+    ("src/tensor/parts.rs", "expect", "chunks of 1", "only chunks of 0 are refused"),
     ("src/tensor/ownership.rs", "assert", "the caller has compared", "private callers, which compare"),
 ];
 
