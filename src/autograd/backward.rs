@@ -112,7 +112,7 @@ impl Backward {
 
     /// Runs the rules of the steps, the last step first. The gradient of a block is freed after the step that
     /// wrote the block first.
-    pub(super) fn run(&mut self, nodes: Vec<Node>, retained: &[u64]) -> Result<()> {
+    pub(super) fn run(&mut self, nodes: Vec<Node>, kept: &[u64]) -> Result<()> {
         for Node { step, rule } in nodes.into_iter().rev() {
             let reached = |id: &u64| self.gradients.contains_key(id);
             if !step.outputs.iter().any(|output| reached(&output.spot.id)) {
@@ -124,7 +124,7 @@ impl Backward {
             }
             for output in &step.outputs {
                 match output.before {
-                    Before::Nothing if !retained.contains(&output.spot.id) => {
+                    Before::Nothing if !kept.contains(&output.spot.id) => {
                         self.gradients.remove(&output.spot.id);
                     }
                     Before::Replaced => self.clear(&output.spot, &step.sizes)?,
@@ -132,6 +132,8 @@ impl Backward {
                 }
             }
         }
+        // Those of blocks that constants wrote first.
+        self.gradients.retain(|id, _| kept.contains(id));
         Ok(())
     }
 

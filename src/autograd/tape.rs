@@ -184,7 +184,7 @@ impl<D: Device> Tape<D> {
     ) -> Result<Gradients<D>> {
         ensure_fits("pull", self.inner(), y.size(), gradient)?;
         let spot = self.spot_of("backward", y)?;
-        let (nodes, retained) = self.shared.lock().take();
+        let (nodes, kept) = self.shared.lock().take();
         let Some(spot) = spot else {
             let what = "the result depends on no variable of this tape: it was not made from watched tensors, or \
                         while the tape was paused, or before the last backward pass";
@@ -192,7 +192,7 @@ impl<D: Device> Tape<D> {
         };
         let mut b = Backward::new(&self.shared.inner)?;
         b.add_gradient(&spot, gradient)?;
-        b.run(nodes, &retained)?;
+        b.run(nodes, &kept)?;
         let tape = self.shared.number;
         Ok(Gradients { gradients: b.into_gradients(), device: self.inner().clone(), tape })
     }
