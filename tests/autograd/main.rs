@@ -12,6 +12,7 @@ mod laws;
 mod movement;
 mod neural;
 mod precision;
+mod optim;
 mod products;
 mod reductions;
 mod sharing;
