@@ -46,6 +46,7 @@ mod parameters;
 mod record;
 mod reduce;
 mod rows;
+mod scan;
 mod state;
 mod sums;
 mod tape;

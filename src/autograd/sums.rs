@@ -8,7 +8,7 @@ use num_complex::Complex;
 /// `gradient · tangent`, and 0 where the gradient is 0, whatever the tangent: no gradient flows to a branch
 /// that was not taken.
 #[inline(always)]
-fn product<L: Lanes, P: Num>(gradient: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P> {
+pub(super) fn product<L: Lanes, P: Num>(gradient: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P> {
     gradient.eq(Lane::zero()).select(Lane::zero(), gradient * tangent)
 }
 

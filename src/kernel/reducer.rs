@@ -233,6 +233,17 @@ pub trait Reducer<T: Element>: Copy + Send + Sync + 'static {
     fn extra<V: ExtraVisitor<T>>(visitor: V) -> V::Result {
         visitor.none()
     }
+    /// Whether a result can stand for its values: the result of some values and of `x` is
+    /// [`fold`](Reducer::fold) of the result of these values and `x`. It can for products and extremes, and not
+    /// for means. Scans by such a reducer have gradients.
+    const FOLDS: bool = false;
+    /// The result of the values of `result` and of the value `x`, which is later. Its derivatives are those of a
+    /// scan. A reducer that [folds](Reducer::FOLDS) has the elements of its values.
+    #[inline(always)]
+    fn fold<L: Lanes>(result: Lane<L, Compute<T>>, x: Lane<L, Compute<T>>) -> Lane<L, Compute<T>> {
+        let first = Self::accumulate(Self::identity::<L>(), result, Lane::literal(0));
+        Self::finalize(Self::accumulate(first, x, Lane::literal(1)), Lane::literal(2)).cast()
+    }
     /// Whether consecutive values are faster by [`accumulate_slice`](Reducer::accumulate_slice).
     #[doc(hidden)]
     const BY_SLICE: bool = false;

@@ -21,7 +21,8 @@ use crate::ops::reduction::moments::{
     Moments, ShiftedSum, join_moments, mean_square, moments_of, shifted_sum_of, shifted_sums,
 };
 use crate::ops::reduction::slopes::{
-    AllButOneZero, of_exp_sum, of_extreme, of_product, of_std, of_var, slope,
+    AllButOneZero, fold, fold_exp_sums, last_of_largest, last_of_smallest, of_exp_sum, of_extreme,
+    of_product, of_std, of_var, slope,
 };
 use crate::ops::{Cast as _, ComplexParts as _};
 use crate::rank::{HasAxes, RankMinusOne, RemoveAxes};
@@ -48,7 +49,7 @@ macro_rules! reducers {
         combine |$a:ident, $b:ident| $combine:expr;
         $(accumulate_slice |$values:ident, $from:ident| $accumulate_slice:expr, $slices:ident;)?
         finalize |$f:ident, $count:ident| $finalize:expr;
-        slope $kind:ident $(beside $Extra:ident)? $(|$v:pat_param, $y:pat_param, $extra:pat_param, $n:pat_param| $slope:expr)?;
+        slope $kind:ident $(beside $Extra:ident)? $(|$v:pat_param, $y:pat_param, $extra:pat_param, $n:pat_param| $slope:expr)? $(, fold |$p:ident, $l:ident| $fold:expr)?;
     )*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default)]
@@ -75,6 +76,7 @@ macro_rules! reducers {
             #[cfg(all(not(debug_assertions), feature = "dynamic"))]
             fn slice() -> Option<SliceFn> { Some(slice_of::<$T, Self>) })?
             slope! { <$T> $kind $(beside $Extra)? $(|$v, $y, $extra, $n| $slope)? }
+            fold! { <$T> $(|$p, $l| $fold)? }
         }
     )* };
     (@needs) => { false }; (@needs elements) => { true };
@@ -95,7 +97,8 @@ reducers! {
     accumulate |s, x, _at| s * x;
     combine |a, b| a * b;
     finalize |s, _count| s;
-    slope Values beside AllButOneZero |x, y, others, _| of_product(x, y, others);
+    slope Values beside AllButOneZero |x, y, others, _| of_product(x, y, others),
+    fold |product, x| product * x;
 
     /// The largest element; NaN if any is NaN.
     Max: "max" needs elements, <T: Comparable, L> -> T, state Key<L, T>;
@@ -103,7 +106,8 @@ reducers! {
     accumulate |s, x, _at| s.max(x.order_key());
     combine |a, b| a.max(b);
     finalize |s, _count| Lane::of_order_key(s);
-    slope Shared |x, y, _, _| of_extreme(x, y);
+    slope Shared |x, y, _, _| of_extreme(x, y),
+    fold |largest, x| last_of_largest(largest, x);
 
     /// The smallest element; NaN if any is NaN.
     Min: "min" needs elements, <T: Comparable, L> -> T, state Key<L, T>;
@@ -111,7 +115,8 @@ reducers! {
     accumulate |s, x, _at| s.max(x.reverse_key());
     combine |a, b| a.max(b);
     finalize |s, _count| Lane::of_reverse_key(s);
-    slope Shared |x, y, _, _| of_extreme(x, y);
+    slope Shared |x, y, _, _| of_extreme(x, y),
+    fold |smallest, x| last_of_smallest(smallest, x);
 
     /// `Σ x / n`; NaN for no elements.
     Mean: "mean", <T: Inexact, L> -> T, state ValueLane<L, T>;
@@ -236,7 +241,8 @@ reducers! {
         state
     }, exp_sums;
     finalize |s, _count| s.0 + s.1.ln();
-    slope Values |x, y, _, _| of_exp_sum(x, y);
+    slope Values |x, y, _, _| of_exp_sum(x, y),
+    fold |sum, x| fold_exp_sums(sum, x);
 
     /// Whether any is `true`; `false` for no elements.
     Any: "any", <T: BoolElement, L> -> bool, state Lane<L, bool>;

@@ -5,7 +5,7 @@ use crate::dtype::Kind;
 use crate::element::{Compute, Conjugate, Inexact, Number};
 use crate::kernel::Reducer;
 use crate::ops::functions::ExpDifferenceFn;
-use crate::scalar::{Lane, Lanes, Num, Prim, Real};
+use crate::scalar::{Lane, Lanes, Num, Ordered, Prim, Real};
 
 /// A lane of the compute type of `T`.
 type ValueLane<L, T> = Lane<L, Compute<T>>;
@@ -33,6 +33,41 @@ macro_rules! slope {
     };
 }
 pub(in crate::ops) use slope;
+
+/// The derivative of a scan by a reducer, in its `impl`: the result of an earlier result and a later value.
+macro_rules! fold {
+    (<$T:ty>) => {};
+    (<$T:ty> |$result:ident, $x:ident| $fold:expr) => {
+        const FOLDS: bool = true;
+        #[inline(always)]
+        fn fold<L: Lanes>($result: Lane<L, Compute<$T>>, $x: Lane<L, Compute<$T>>) -> Lane<L, Compute<$T>> {
+            $fold
+        }
+    };
+}
+pub(in crate::ops) use fold;
+
+/// The larger number; the later one, with its derivative, if they are equal or `x` is NaN.
+#[inline(always)]
+pub(super) fn last_of_largest<L: Lanes, P: Ordered>(earlier: Lane<L, P>, x: Lane<L, P>) -> Lane<L, P> {
+    (x.ge(earlier) | x.ne(x)).select(x, earlier)
+}
+
+/// The smaller number; the later one, with its derivative, if they are equal or `x` is NaN.
+#[inline(always)]
+pub(super) fn last_of_smallest<L: Lanes, P: Ordered>(earlier: Lane<L, P>, x: Lane<L, P>) -> Lane<L, P> {
+    (x.le(earlier) | x.ne(x)).select(x, earlier)
+}
+
+/// `ln(eᵃ + eᵇ)`, with exact derivatives of every order.
+#[inline(always)]
+pub(super) fn fold_exp_sums<L: Lanes, P: Real>(a: Lane<L, P>, b: Lane<L, P>) -> Lane<L, P> {
+    // The bits of a number have no derivative, and the result does not depend on the shift.
+    let largest = Lane::from_bits(a.max(b).to_bits());
+    let shift = largest.eq(Lane::lowest()).select(Lane::zero(), largest);
+    let sum = (a - shift).exp() + (b - shift).exp();
+    shift + sum.ln()
+}
 
 /// `yes` where the mask holds, 0 elsewhere.
 #[inline(always)]
