@@ -127,7 +127,7 @@ impl Shared {
         reduce: Box<dyn ReduceRule + Send>,
     ) {
         let result = match slope {
-            Slope::Values | Slope::Shared => self.lock().save(&output),
+            Slope::Values | Slope::Shared | Slope::Parts => self.lock().save(&output),
             Slope::None | Slope::Constant => None,
         };
         let reads = reads.to_vec();

@@ -71,6 +71,9 @@ pub enum Slope {
     /// The value and the result alone. The slope is 0 or 1, and the values of slope 1 share: the derivative is
     /// the slope over the sum of all slopes. Equal largest values share so.
     Shared,
+    /// As `Values`, for a complex result of real values. The slope is that of its real part, and
+    /// [`imaginary_slope`](Reducer::imaginary_slope) that of its imaginary part.
+    Parts,
 }
 
 /// The visitor of [`Reducer::extra`].
@@ -221,6 +224,16 @@ pub trait Reducer<T: Element>: Copy + Send + Sync + 'static {
     /// is therefore multiplied by the conjugate of the slope.
     #[inline(always)]
     fn slope<L: Lanes>(
+        _x: Lane<L, Compute<T>>,
+        _result: Lane<L, Compute<Self::Out>>,
+        _extra: Lane<L, Compute<T>>,
+        _count: Lane<L, f64>,
+    ) -> Lane<L, Compute<T>> {
+        Lane::literal(Default::default())
+    }
+    /// The slope of the imaginary part of the result, if the reducer has [`Slope::Parts`].
+    #[inline(always)]
+    fn imaginary_slope<L: Lanes>(
         _x: Lane<L, Compute<T>>,
         _result: Lane<L, Compute<Self::Out>>,
         _extra: Lane<L, Compute<T>>,

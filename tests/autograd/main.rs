@@ -9,5 +9,6 @@ mod movement;
 mod neural;
 mod products;
 mod reductions;
+mod scans;
 mod sharing;
 mod writes;

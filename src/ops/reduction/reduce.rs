@@ -49,7 +49,9 @@ macro_rules! reducers {
         combine |$a:ident, $b:ident| $combine:expr;
         $(accumulate_slice |$values:ident, $from:ident| $accumulate_slice:expr, $slices:ident;)?
         finalize |$f:ident, $count:ident| $finalize:expr;
-        slope $kind:ident $(beside $Extra:ident)? $(|$v:pat_param, $y:pat_param, $extra:pat_param, $n:pat_param| $slope:expr)? $(, fold |$p:ident, $l:ident| $fold:expr)?;
+        slope $kind:ident $(beside $Extra:ident)? $(|$v:pat_param, $y:pat_param, $extra:pat_param, $n:pat_param| $slope:expr
+            $(, imaginary |$vi:pat_param, $yi:pat_param, $ei:pat_param, $ni:pat_param| $imaginary:expr)?)?
+            $(, fold |$p:ident, $l:ident| $fold:expr)?;
     )*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default)]
@@ -75,7 +77,7 @@ macro_rules! reducers {
             fn slice() -> Option<SliceFn> { super::slice_kernels::$slices(<Compute<$T> as Prim>::DTYPE) }
             #[cfg(all(not(debug_assertions), feature = "dynamic"))]
             fn slice() -> Option<SliceFn> { Some(slice_of::<$T, Self>) })?
-            slope! { <$T> $kind $(beside $Extra)? $(|$v, $y, $extra, $n| $slope)? }
+            slope! { <$T> $kind $(beside $Extra)? $(|$v, $y, $extra, $n| $slope $(, imaginary |$vi, $yi, $ei, $ni| $imaginary)?)? }
             fold! { <$T> $(|$p, $l| $fold)? }
         }
     )* };
@@ -207,7 +209,8 @@ reducers! {
         let var = (squares / count.cast::<f64>()).cast::<Compute<T>>();
         Lane::complex(mean.cast::<f64>(), var.cast::<f64>())
     };
-    slope None;
+    slope Parts beside MeanF64 |_, _, _, n| (1.0 / n).cast(),
+    imaginary |x, _, mean, n| of_var::<T, L>(x, mean, n);
 
     /// `Σ x / n` in f64, from the distances to a first value. The mean of equal numbers is exactly that
     /// number. NaN for no elements.

@@ -13,10 +13,12 @@ type ValueLane<L, T> = Lane<L, Compute<T>>;
 type PartLane<L, T> = Lane<L, Compute<<T as Conjugate>::Real>>;
 
 /// The slope of a reducer, in its `impl`: the elements, what it depends on, the extra reducer if there is one,
-/// and its value from `x`, the result, the extra result and the number of values.
+/// and its value from `x`, the result, the extra result and the number of values. For `Parts`, that of
+/// the imaginary part comes after it.
 macro_rules! slope {
     (<$T:ty> None) => {};
-    (<$T:ty> $kind:ident $(beside $Extra:ident)? |$x:pat_param, $y:pat_param, $extra:pat_param, $count:pat_param| $slope:expr) => {
+    (<$T:ty> $kind:ident $(beside $Extra:ident)? |$x:pat_param, $y:pat_param, $extra:pat_param, $count:pat_param| $slope:expr 
+     $(, imaginary |$x_im:pat_param, $y_im:pat_param, $extra_im:pat_param, $count_im:pat_param| $imaginary:expr)?) => {
         const SLOPE: $crate::kernel::Slope = $crate::kernel::Slope::$kind;
         #[inline(always)]
         fn slope<L: Lanes>(
@@ -27,6 +29,15 @@ macro_rules! slope {
         ) -> Lane<L, Compute<$T>> {
             $slope
         }
+        $(#[inline(always)]
+        fn imaginary_slope<L: Lanes>(
+            $x_im: Lane<L, Compute<$T>>,
+            $y_im: Lane<L, Compute<Self::Out>>,
+            $extra_im: Lane<L, Compute<$T>>,
+            $count_im: Lane<L, f64>,
+        ) -> Lane<L, Compute<$T>> {
+            $imaginary
+        })?
         $(fn extra<V: $crate::kernel::ExtraVisitor<$T>>(visitor: V) -> V::Result {
             visitor.reducer($Extra)
         })?
