@@ -8,10 +8,10 @@
 use super::backward::VjpOf;
 use super::contract::ContractOf;
 use super::facts::{facts_of, facts_of_reduction};
-use super::moves::Moves;
 use super::reduce::Reduced;
 use super::rows::Parts;
 use super::scan::{ScanKind, facts_of_scan, rule_of};
+use super::scatter::Moves;
 use super::state::{Begun, TapeBlock};
 use super::tape::Tape;
 use super::vjp::ConstantsAsLoads;

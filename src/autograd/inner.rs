@@ -3,9 +3,10 @@
 //!
 //! The recording and the backward pass depend on neither the device nor the program. They are compiled once, and
 //! not in each crate that uses them.
-// Imports: `error`, `dtype`, `element`, `kernel`, `device`, `allocation`, `erased_memory`, `ops`, `autograd`.
+// Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `allocation`, `erased_memory`, `ops`, `autograd`.
 
 use super::scan::{AffineMaps, Recurrence};
+use super::scatter::CellKernels;
 use crate::allocation::Allocation;
 use crate::device::{Cpu, Device, Init, Inputs, MAX_AXES, OperandRef, Reduction};
 use crate::dtype::DType;
@@ -14,6 +15,7 @@ use crate::erased_memory::Memory;
 use crate::error::{Error, Result, text};
 use crate::kernel::{Call, GatherPlan, InPlace, Input, Op, Param, ScanPlan, Store};
 use crate::ops::{Add, Conj, CumSum, Equal, Mul, Replace, Select, Sum};
+use crate::scalar::Prim;
 use num_complex::Complex;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -27,11 +29,11 @@ pub(super) fn no_gradient(dtype: DType) -> Error {
 ///
 /// # Safety
 /// Implementations run the mechanisms of a [`Device`], with its promises.
-pub(super) unsafe trait Inner: Send + Sync {
+pub(super) unsafe trait Inner: CellKernels + Send + Sync {
     /// New memory.
     fn fresh(&self, nbytes: usize, init: Init) -> Result<Memory>;
-    /// Memory that holds the real number 1.
-    fn one(&self, dtype: DType) -> Result<Memory>;
+    /// Memory that holds one real number.
+    fn number(&self, dtype: DType, value: f64) -> Result<Memory>;
     /// # Safety
     /// As [`Device::write`].
     unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()>;
@@ -196,7 +198,8 @@ fn cpu() -> Arc<dyn Inner> {
     Arc::new(Typed(Cpu))
 }
 
-struct Typed<D>(D);
+/// A device with its type.
+pub(super) struct Typed<D>(pub(super) D);
 
 /// Runs code for the real element type of a gradient. Complex numbers are pairs of real ones.
 macro_rules! with_real {
@@ -312,11 +315,11 @@ unsafe impl<D: Device> Inner for Typed<D> {
     fn fresh(&self, nbytes: usize, init: Init) -> Result<Memory> {
         Ok(Memory::new(Allocation::fresh(&self.0, nbytes, init)?))
     }
-    fn one(&self, dtype: DType) -> Result<Memory> {
+    fn number(&self, dtype: DType, value: f64) -> Result<Memory> {
         let memory = self.fresh(dtype.size(), Init::Unspecified)?;
         // SAFETY: new memory of one element.
         with_real!(dtype, T => unsafe {
-            self.0.write(memory.address(), bytemuck::bytes_of(&<T as num_traits::One>::one()))
+            self.0.write(memory.address(), bytemuck::bytes_of(&T::narrow(Prim::from_f64(value))))
         })?;
         Ok(memory)
     }

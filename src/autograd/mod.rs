@@ -52,6 +52,7 @@ mod record;
 mod reduce;
 mod rows;
 mod scan;
+mod scatter;
 mod state;
 mod sums;
 mod tape;

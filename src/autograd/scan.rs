@@ -275,7 +275,7 @@ fn fold_from_the_end(
         scan.vjp().run(earlier, variable, sizes, to.slot(), inputs)?;
         Ok::<_, Error>(to)
     };
-    let one = b.inner.one(dtype)?;
+    let one = b.inner.number(dtype, 1.0)?;
     let stride = vec![0; sizes.len()];
     let a = by_earlier(OperandRef { address: one.address(), stride: &stride, element: dtype.size() })?;
     if exclusive {
