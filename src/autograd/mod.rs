@@ -51,6 +51,8 @@ mod parameters;
 mod record;
 mod reduce;
 mod rows;
+mod scan;
+mod scatter;
 mod state;
 mod sums;
 mod tape;
