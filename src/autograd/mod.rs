@@ -35,6 +35,7 @@
 
 mod axes;
 mod backward;
+mod blocks;
 mod contract;
 mod custom;
 mod device;

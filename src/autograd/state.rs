@@ -7,6 +7,7 @@
 
 use super::axes::Axes;
 use super::backward::Backward;
+use super::blocks::{Blocks, address_of, offset_of};
 use crate::allocation::Allocation;
 use crate::device::{Device, Init, OperandRef};
 use crate::dtype::DType;
@@ -16,20 +17,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A handle on memory of the inner device.
 pub(super) type Memory<D> = FallibleArc<Allocation<D>>;
-
-/// The bits of an address that count bytes inside a block. The bits above are the number of the block, which
-/// is not 0.
-const OFFSET_BITS: u32 = usize::BITS / 8 * 5;
-
-/// The number of a block, from an address inside it.
-fn number_of(address: *const u8) -> usize {
-    address.addr() >> OFFSET_BITS
-}
-
-/// Bytes from the start of the block.
-fn offset_of(address: *const u8) -> usize {
-    address.addr() & ((1 << OFFSET_BITS) - 1)
-}
 
 /// Whether elements of this type have gradients.
 pub(super) fn has_gradient(dtype: DType) -> bool {
@@ -184,8 +171,7 @@ pub(super) enum OutputType {
 }
 
 pub(super) struct State<D: Device> {
-    entries: Vec<Option<Entry<D>>>,
-    free: Vec<usize>,
+    blocks: Blocks<Entry<D>>,
     next_id: u64,
     pub(super) nodes: Vec<Node<D>>,
     pub(super) paused: usize,
@@ -198,8 +184,7 @@ pub(super) struct State<D: Device> {
 impl<D: Device> State<D> {
     fn new() -> Self {
         State {
-            entries: Vec::new(),
-            free: Vec::new(),
+            blocks: Blocks::new(),
             next_id: 1,
             nodes: Vec::new(),
             paused: 0,
@@ -210,40 +195,19 @@ impl<D: Device> State<D> {
 
     /// Adds a block, and returns its number and its id.
     pub(super) fn add(&mut self, memory: Memory<D>, is_written: bool) -> Result<(usize, u64)> {
-        let nbytes = memory.size();
-        let no_room = || Error::OutOfMemory { op: "tape", nbytes };
-        let id = self.next_id;
+        let (nbytes, id) = (memory.size(), self.next_id);
         let entry = Entry { memory, id, active: None, is_variable: false, recording: 0, is_written };
-        let number = match self.free.pop() {
-            Some(number) => number,
-            None => {
-                self.entries.try_reserve(1).map_err(|_| no_room())?;
-                self.free.try_reserve(self.entries.len() + 1).map_err(|_| no_room())?;
-                self.entries.push(None);
-                self.entries.len()
-            }
-        };
-        if nbytes >= 1 << OFFSET_BITS || number >= 1 << (usize::BITS - OFFSET_BITS) {
-            self.free.push(number);
-            return Err(no_room());
-        }
-        self.entries[number - 1] = Some(entry);
+        let number = self.blocks.add("tape", nbytes, entry)?;
         self.next_id += 1;
         Ok((number, id))
     }
 
-    /// Removes a block. Its memory is dropped after the lock on the state is released.
-    fn remove(&mut self, number: usize) -> Option<Entry<D>> {
-        self.free.push(number);
-        self.entries[number - 1].take()
-    }
-
     pub(super) fn entry(&mut self, number: usize) -> Option<&mut Entry<D>> {
-        self.entries.get_mut(number.wrapping_sub(1))?.as_mut()
+        self.blocks.get(number)
     }
 
     fn entry_at(&mut self, address: *const u8) -> Option<&mut Entry<D>> {
-        self.entry(number_of(address))
+        self.blocks.at(address)
     }
 
     /// The address of the inner device.
@@ -497,14 +461,14 @@ impl<D: Device> TapeBlock<D> {
         self.id
     }
     pub(super) fn address(&self) -> *mut u8 {
-        std::ptr::without_provenance_mut(self.number << OFFSET_BITS)
+        address_of(self.number)
     }
 }
 
 impl<D: Device> Drop for TapeBlock<D> {
     fn drop(&mut self) {
         // The memory is dropped without the lock: its deleter may use the tape.
-        let entry = self.shared.lock().remove(self.number);
+        let entry = self.shared.lock().blocks.remove(self.number);
         drop(entry);
     }
 }
