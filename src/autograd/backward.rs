@@ -44,7 +44,7 @@ macro_rules! with_element {
                 type $T = num_complex::Complex<f64>;
                 $run
             }
-            dtype => Err(super::backward::no_gradient(dtype)),
+            dtype => Err(crate::autograd::backward::no_gradient(dtype)),
         }
     };
 }
@@ -173,16 +173,8 @@ impl<D: Device> Backward<D> {
         if sizes.contains(&0) || !has_gradient(spot.dtype) {
             return Ok(());
         }
-        let kept: Vec<usize> = (0..spot.stride.len()).filter(|&axis| spot.stride[axis] != 0).collect();
-        let (sizes, stride): (Vec<_>, Vec<_>) =
-            kept.iter().map(|&axis| (sizes[axis], spot.stride[axis])).unzip();
-        let slot = OperandRef { stride: &stride, ..slot };
-        let inputs = Inputs { slots: &[], reads: &[] };
-        // SAFETY: (1) the gradient has the layout of the block; (2) axes of stride 0 are left out; (3) there
-        // are no inputs; (4) the pass owns its gradients.
-        with_element!(spot.dtype, T => unsafe {
-            self.inner.map(&Store(Param::<T>(T::default())), &sizes, 0, &[slot], inputs)
-        })
+        // SAFETY: (1) the gradient has the layout of the block; (2) the pass owns its gradients.
+        unsafe { fill_with_zeros(&self.inner, spot.dtype, sizes, slot) }
     }
 
     /// Adds what `write` writes to the gradient of an operand.
@@ -484,7 +476,32 @@ fn is_injective(stride: &[isize], sizes: &[usize], axes: &[usize]) -> bool {
 
 /// Whether an operand is all of its block, each element once.
 fn covers_block(spot: &Spot, sizes: &[usize]) -> bool {
+    covers(&spot.stride, sizes, spot.dtype.size(), spot.nbytes)
+}
+
+/// Whether a strided operand is all of a block of `nbytes` bytes, each element once.
+pub(super) fn covers(stride: &[isize], sizes: &[usize], element: usize, nbytes: usize) -> bool {
     let axes: Vec<usize> = (0..sizes.len()).collect();
-    sizes.iter().product::<usize>() * spot.dtype.size() == spot.nbytes
-        && is_injective(&spot.stride, sizes, &axes)
+    sizes.iter().product::<usize>() * element == nbytes && is_injective(stride, sizes, &axes)
+}
+
+/// Sets an operand of elements `dtype` to 0.
+///
+/// # Safety
+/// 1. The operand reaches only positions inside its memory.
+/// 2. No other code uses this memory.
+pub(super) unsafe fn fill_with_zeros<D: Device>(
+    inner: &D,
+    dtype: DType,
+    sizes: &[usize],
+    to: OperandRef<'_>,
+) -> Result<()> {
+    let kept: Vec<usize> = (0..sizes.len()).filter(|&axis| to.stride[axis] != 0).collect();
+    let (sizes, stride): (Vec<_>, Vec<_>) = kept.iter().map(|&axis| (sizes[axis], to.stride[axis])).unzip();
+    let to = OperandRef { stride: &stride, ..to };
+    let inputs = Inputs { slots: &[], reads: &[] };
+    // SAFETY: (1) and (4) are the caller's promises; (2) axes of stride 0 are left out; (3) there are no inputs.
+    with_element!(dtype, T => unsafe {
+        inner.map(&Store(Param::<T>(T::default())), &sizes, 0, &[to], inputs)
+    })
 }

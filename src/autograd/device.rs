@@ -7,7 +7,7 @@ use super::contract;
 use super::facts::{Facts, facts_of, facts_of_reduction};
 use super::moves;
 use super::reduce::{Reduced, extra_of};
-use super::rows::{Parts, rows_backward};
+use super::rows::{Part, Parts, rows_backward};
 use super::state::{Before, Begun, Flow, Input, OutputType, Rule, Step, TapeBlock};
 use super::tape::Tape;
 use crate::allocation::Allocation;
@@ -78,7 +78,7 @@ impl<D: Device> Tape<D> {
         run()?;
         let (program, reads) = (*program, inputs.reads);
         if const { P::BY_ROWS } {
-            let mut parts = Parts::new();
+            let mut parts = Parts::<dyn Part<D>>::new();
             if is_recorded {
                 parts.collect(program)?;
             }
@@ -177,7 +177,10 @@ pub(super) fn no_slope(name: &'static str) -> Error {
 }
 
 /// The outputs of a program, with their element types.
-fn typed_outputs<'a>(outputs: &[OperandRef<'a>], facts: &Facts) -> Vec<(OperandRef<'a>, OutputType)> {
+pub(super) fn typed_outputs<'a>(
+    outputs: &[OperandRef<'a>],
+    facts: &Facts,
+) -> Vec<(OperandRef<'a>, OutputType)> {
     outputs.iter().zip(&facts.outputs).map(|(slot, dtype)| (*slot, OutputType::Is(*dtype))).collect()
 }
 

@@ -27,7 +27,8 @@
 //! | a value and its gradients | [`value_and_grad`], [`grad`] |
 //! | step by step | [`Tape::watch`], [`Tape::constant`], [`Tape::backward`], [`Gradients::of`] |
 //! | a vector-Jacobian product | [`Tape::pull`] |
-//! | the product of a Hessian and a vector | [`hvp`] |
+//! | a derivative along one direction | [`jvp`], the device [`Jvp`] |
+//! | the product of a Hessian and a vector | [`hvp`], [`grad_and_hvp`] |
 //! | an operator with its own derivative | [`Tape::custom`] |
 //! | less memory for more time | [`Tape::checkpoint`] |
 //! | a comparison with finite differences | [`gradient_error`] |
@@ -40,6 +41,7 @@ mod contract;
 mod custom;
 mod device;
 mod facts;
+mod forward;
 mod functions;
 mod moves;
 mod parameters;
@@ -52,6 +54,7 @@ mod tape;
 mod vjp;
 
 pub use custom::Inputs;
+pub use forward::{Jvp, JvpBlock, Primals, grad_and_hvp, jvp};
 pub use functions::{grad, gradient_error, hvp, value_and_grad};
 pub use parameters::Parameters;
 pub use state::TapeBlock;

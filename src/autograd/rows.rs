@@ -15,8 +15,14 @@ use crate::kernel::{Body, Program, Reducer, Row, Slope};
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// A row constant, with its types erased.
-trait Part<D: Device>: Send {
+/// A kind of row constant, with the types of its body and its reducer erased.
+pub(super) trait Erased {
+    /// The constant that is the reduction of `body` by `R`.
+    fn new<B: Body, R: Reducer<B::Out>>(body: ConstantsAsLoads<B>) -> Box<Self>;
+}
+
+/// A row constant with its backward pass.
+pub(super) trait Part<D: Device>: Send {
     fn facts(&self) -> &'static Facts;
     /// The values of all rows.
     fn forward(
@@ -38,6 +44,28 @@ trait Part<D: Device>: Send {
 
 struct PartOf<B, R>(ConstantsAsLoads<B>, PhantomData<R>);
 
+impl<D: Device> Erased for dyn Part<D> {
+    fn new<B: Body, R: Reducer<B::Out>>(body: ConstantsAsLoads<B>) -> Box<Self> {
+        Box::new(PartOf::<B, R>(body, PhantomData))
+    }
+}
+
+/// The values of a row constant in all rows: the reduction of a body, of which `slots` are the operands.
+pub(super) fn values_of_rows<B: Body, R: Reducer<B::Out>, D: Device>(
+    b: &Backward<D>,
+    body: &ConstantsAsLoads<B>,
+    (sizes, row): (&[usize], usize),
+    slots: &[OperandRef<'_>],
+) -> Result<Buffer<D>> {
+    let (kept, reduced) = sizes.split_at(sizes.len() - row);
+    let out = Buffer::new(&b.inner, kept, size_of::<R::Out>())?;
+    let reads: Vec<u8> = (0..slots.len() as u8).collect();
+    let (axes, inputs) = (Reduction { kept, reduced }, Inputs { slots, reads: &reads });
+    // SAFETY: (1) the operands of the part at the sizes of the program; (2) new memory.
+    unsafe { b.inner.reduce::<_, R>(body, reducer_value::<R>(), axes, out.slot(), inputs)? };
+    Ok(out)
+}
+
 impl<D: Device, B: Body, R: Reducer<B::Out>> Part<D> for PartOf<B, R> {
     fn facts(&self) -> &'static Facts {
         facts_of_reduction::<_, R>(&self.0)
@@ -45,16 +73,10 @@ impl<D: Device, B: Body, R: Reducer<B::Out>> Part<D> for PartOf<B, R> {
     fn forward(
         &self,
         b: &Backward<D>,
-        (sizes, row): (&[usize], usize),
+        sizes: (&[usize], usize),
         slots: &[OperandRef<'_>],
     ) -> Result<Buffer<D>> {
-        let (kept, reduced) = sizes.split_at(sizes.len() - row);
-        let out = Buffer::new(&b.inner, kept, size_of::<R::Out>())?;
-        let reads: Vec<u8> = (0..slots.len() as u8).collect();
-        let (axes, inputs) = (Reduction { kept, reduced }, Inputs { slots, reads: &reads });
-        // SAFETY: (1) the operands of the part at the sizes of the program; (2) new memory.
-        unsafe { b.inner.reduce::<_, R>(&self.0, reducer_value::<R>(), axes, out.slot(), inputs)? };
-        Ok(out)
+        values_of_rows::<B, R, D>(b, &self.0, sizes, slots)
     }
     fn backward(
         &self,
@@ -83,26 +105,26 @@ fn reducer_value<R: Copy>() -> R {
 }
 
 /// A row constant of a program, and its place among the loads.
-struct Placed<D: Device> {
-    part: Box<dyn Part<D>>,
-    loads: Range<usize>,
+pub(super) struct Placed<K: ?Sized> {
+    pub(super) part: Box<K>,
+    pub(super) loads: Range<usize>,
     /// The constants that stand directly inside of this one.
-    children: Vec<usize>,
+    pub(super) children: Vec<usize>,
 }
 
-impl<D: Device> Placed<D> {
+impl<K: ?Sized> Placed<K> {
     /// The constant as a load of the body or program whose loads begin at `start`.
-    fn load(&self, start: usize) -> usize {
+    pub(super) fn load(&self, start: usize) -> usize {
         self.loads.start - start
     }
 }
 
 /// The row constants of a program, inner ones before outer ones.
-pub(super) struct Parts<D: Device> {
+pub(super) struct Parts<K: ?Sized> {
     next: usize,
-    parts: Vec<Placed<D>>,
+    pub(super) parts: Vec<Placed<K>>,
     /// The constants that are inside of no other.
-    outer: Vec<usize>,
+    pub(super) outer: Vec<usize>,
     without_slope: Option<&'static str>,
 }
 
@@ -121,7 +143,7 @@ impl Row for ConstantCounter {
     }
 }
 
-impl<D: Device> Row for Parts<D> {
+impl<K: Erased + ?Sized> Row for Parts<K> {
     fn next(&mut self) -> &mut usize {
         &mut self.next
     }
@@ -137,13 +159,13 @@ impl<D: Device> Row for Parts<D> {
         }
         self.outer.push(self.parts.len());
         let loads = self.next..self.next + B::LOADS;
-        let part = Box::new(PartOf::<B, R>(ConstantsAsLoads(*body), PhantomData));
+        let part = K::new::<B, R>(ConstantsAsLoads(*body));
         self.parts.push(Placed { part, loads, children });
         Default::default()
     }
 }
 
-impl<D: Device> Parts<D> {
+impl<K: Erased + ?Sized> Parts<K> {
     pub(super) fn new() -> Self {
         Parts { next: 0, parts: Vec::new(), outer: Vec::new(), without_slope: None }
     }
@@ -159,7 +181,7 @@ impl<D: Device> Parts<D> {
 
     /// Some of the loads, with the values of row constants in place of the loads from which they were
     /// computed.
-    fn with_constants<'s>(
+    pub(super) fn with_constants<'s, D: Device>(
         &self,
         all: &[OperandRef<'s>],
         loads: Range<usize>,
@@ -178,7 +200,7 @@ impl<D: Device> Parts<D> {
     }
 
     /// The operands that receive a gradient through the loads that are not inside of a constant.
-    fn variables(
+    fn variables<D: Device>(
         &self,
         reads: &[u8],
         loads: Range<usize>,
@@ -202,7 +224,7 @@ pub(super) fn rows_backward<P: Program, D: Device>(
     step: &Step<D>,
     program: &P,
     facts: &'static Facts,
-    parts: &Parts<D>,
+    parts: &Parts<dyn Part<D>>,
     row: usize,
     reads: &[u8],
 ) -> Result<()> {

@@ -7,9 +7,9 @@
 
 use super::axes::Axes;
 use super::backward::Backward;
-use super::blocks::{Blocks, address_of, offset_of};
+use super::blocks::{Blocks, address_of, copy_of, offset_of};
 use crate::allocation::Allocation;
-use crate::device::{Device, Init, OperandRef};
+use crate::device::{Device, OperandRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result, text};
 use crate::fallible_arc::FallibleArc;
@@ -260,25 +260,7 @@ impl<D: Device> State<D> {
     pub(super) fn before_write(&mut self, inner: &D, slot: &OperandRef<'_>) -> Result<(bool, bool)> {
         let Some(entry) = self.entry_at(slot.address) else { return Ok((false, false)) };
         if entry.memory.handles() > 1 {
-            let nbytes = entry.memory.size();
-            let copy = Allocation::fresh(inner, nbytes, Init::Unspecified)?;
-            // The copy moves elements and not bytes, because an inner tape records it.
-            for (element, start, count) in [
-                (slot.element, 0, nbytes / slot.element),
-                (1, nbytes / slot.element * slot.element, nbytes % slot.element),
-            ] {
-                let at = |address: *mut u8| OperandRef {
-                    address: address.wrapping_add(start),
-                    stride: &[1],
-                    element,
-                };
-                if count > 0 {
-                    // SAFETY: (1) two blocks of as many bytes; (2) the copy is new; (3) the caller of the
-                    // kernel has the only access to an operand that it writes.
-                    unsafe { inner.copy(&[count], at(copy.ptr()), at(entry.memory.ptr()))? };
-                }
-            }
-            entry.memory = copy;
+            entry.memory = copy_of(inner, &entry.memory, slot.element)?;
         }
         Ok((std::mem::replace(&mut entry.is_written, true), entry.active.is_some()))
     }
@@ -411,7 +393,7 @@ impl<D: Device> Entry<D> {
 }
 
 /// The type of elements of `element` bytes in a block of `dtype`: `dtype`, or a part or a pair of it.
-fn element_of(dtype: DType, element: usize) -> Option<DType> {
+pub(super) fn element_of(dtype: DType, element: usize) -> Option<DType> {
     match (dtype, element) {
         _ if dtype.size() == element => Some(dtype),
         (DType::C32, 4) => Some(DType::F32),

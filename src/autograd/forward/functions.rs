@@ -1,0 +1,142 @@
+//! Derivatives of functions along a direction.
+// Imports: `error`, `device`, `tensor`, `autograd`.
+
+use super::jvp::Jvp;
+use crate::autograd::{Differentiable, Tape, Var};
+use crate::device::Device;
+use crate::error::Result;
+use crate::tensor::Tensor;
+
+/// Arguments with respect to which a function is differentiated along a direction: `&Tensor`, or a tuple, array
+/// or vector of arguments, on one device.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` are not arguments on `{D}`",
+    label = "expected `&Tensor`, or a tuple, array or `Vec` of arguments",
+    note = "arguments and tangents are passed by reference: `jvp((&w, &b), (&dw, &db), |(w, b), device| …)`"
+)]
+pub trait Primals<D: Device> {
+    /// The arguments as dual tensors.
+    type Dual;
+    /// The device that holds the arguments.
+    fn device(&self) -> &D;
+    /// Makes them dual tensors with these tangents.
+    ///
+    /// # Errors
+    /// Those of [`Jvp::dual`].
+    fn dual(&self, tangents: &Self, device: &Jvp<D>) -> Result<Self::Dual>;
+}
+
+impl<T: Differentiable, const RANK: usize, D: Device> Primals<D> for &Tensor<T, RANK, D> {
+    type Dual = Tensor<T, RANK, Jvp<D>>;
+    fn device(&self) -> &D {
+        Tensor::device(self)
+    }
+    fn dual(&self, tangents: &Self, device: &Jvp<D>) -> Result<Self::Dual> {
+        device.dual(self, tangents)
+    }
+}
+
+macro_rules! tuples {
+    ($($($name:ident $index:tt)+;)*) => { $(
+        impl<$($name: Primals<D>,)+ D: Device> Primals<D> for ($($name,)+) {
+            type Dual = ($($name::Dual,)+);
+            fn device(&self) -> &D {
+                self.0.device()
+            }
+            fn dual(&self, tangents: &Self, device: &Jvp<D>) -> Result<Self::Dual> {
+                Ok(($(self.$index.dual(&tangents.$index, device)?,)+))
+            }
+        }
+    )* };
+}
+tuples! {
+    A 0;
+    A 0 B 1;
+    A 0 B 1 C 2;
+    A 0 B 1 C 2 E 3;
+    A 0 B 1 C 2 E 3 F 4;
+    A 0 B 1 C 2 E 3 F 4 G 5;
+    A 0 B 1 C 2 E 3 F 4 G 5 H 6;
+    A 0 B 1 C 2 E 3 F 4 G 5 H 6 I 7;
+}
+
+/// The value of `f` and its derivative along a direction: the Jacobian-vector product.
+///
+/// `f` receives the arguments `x` with the tangents `v` on a new [`Jvp`] device, and the device, by which it
+/// makes other tensors [constants](Jvp::constant).
+///
+/// # Cost
+/// About two evaluations of `f`. No intermediate result is kept.
+///
+/// # Errors
+/// The errors of `f`; [`Error::Sizes`](crate::Error::Sizes) if the sizes of an argument and its tangent differ.
+///
+/// # Examples
+/// ```
+/// use rankform::autograd::jvp;
+/// use rankform::prelude::*;
+/// let (w, b) = (Tensor::from([1.0, 2.0]), Tensor::from(3.0));
+/// let (dw, db) = (Tensor::from([1.0, 0.0]), Tensor::from(1.0));
+/// let (value, derivative) = jvp((&w, &b), (&dw, &db), |(w, b), _| {
+///     (w.lazy() * w).sum(All)?.mul(b)
+/// })?;
+/// // d(Σw²·b) = 2·Σ(w·dw)·b + Σw²·db.
+/// assert_eq!((value.item()?, derivative.item()?), (15.0, 11.0));
+/// # Ok::<(), rankform::Error>(())
+/// ```
+/// A second derivative along the direction twice:
+/// ```
+/// use rankform::autograd::jvp;
+/// use rankform::prelude::*;
+/// let (x, v) = (Tensor::from([1.0, 2.0]), Tensor::from([1.0, 1.0]));
+/// let (first, second) = jvp(&x, &v, |x, device| {
+///     let v = device.constant(&v)?;
+///     Ok(jvp(x, &v, |x, _| (x.lazy() * x * x).eval())?.1)
+/// })?;
+/// assert_eq!((first.to_vec()?, second.to_vec()?), (vec![3.0, 12.0], vec![6.0, 12.0]));
+/// # Ok::<(), rankform::Error>(())
+/// ```
+pub fn jvp<P: Primals<D>, T: Differentiable, const RANK: usize, D: Device>(
+    x: P,
+    v: P,
+    f: impl FnOnce(&P::Dual, &Jvp<D>) -> Result<Tensor<T, RANK, Jvp<D>>>,
+) -> Result<(Tensor<T, RANK, D>, Tensor<T, RANK, D>)> {
+    let device = Jvp::new(x.device());
+    let dual = x.dual(&v, &device)?;
+    let y = f(&dual, &device)?;
+    Ok((device.value(&y)?, device.tangent(&y)?))
+}
+
+/// The gradient of `f` at `x`, and the product of its Hessian and a vector `v`, in one pass: a tape that computes
+/// on a [`Jvp`] device records the gradient, whose tangent is the product.
+///
+/// `f` receives `x` on the tape, and the tape. A constant is brought onto both devices:
+/// `tape.constant(&tape.inner().constant(&c)?)?`.
+///
+/// # Cost
+/// About twice the time and the memory of the gradient. [`hvp`](crate::autograd::hvp) records two tapes, one
+/// inside the other.
+///
+/// # Errors
+/// As [`grad`](crate::autograd::grad); [`Error::Sizes`](crate::Error::Sizes) if the sizes of `x` and `v` differ.
+///
+/// # Examples
+/// ```
+/// use rankform::autograd::grad_and_hvp;
+/// use rankform::prelude::*;
+/// let (x, v) = (Tensor::from([1.0, 2.0]), Tensor::from([1.0, 0.0]));
+/// // f = x₀²·x₁: the first column of its Hessian is (2·x₁, 2·x₀).
+/// let (gradient, product) = grad_and_hvp(&x, &v, |x, _| {
+///     let [a, b] = [x.index_axis(Axis::<0>, 0)?, x.index_axis(Axis::<0>, 1)?];
+///     (a.lazy() * a * b).eval()
+/// })?;
+/// assert_eq!((gradient.to_vec()?, product.to_vec()?), (vec![4.0, 1.0], vec![4.0, 2.0]));
+/// # Ok::<(), rankform::Error>(())
+/// ```
+pub fn grad_and_hvp<T: Differentiable, const RANK: usize, D: Device>(
+    x: &Tensor<T, RANK, D>,
+    v: &Tensor<T, RANK, D>,
+    f: impl FnOnce(&Var<T, RANK, Jvp<D>>, &Tape<Jvp<D>>) -> Result<Var<T, 0, Jvp<D>>>,
+) -> Result<(Tensor<T, RANK, D>, Tensor<T, RANK, D>)> {
+    jvp(x, v, |x, _| crate::autograd::grad(x, f))
+}
