@@ -4,7 +4,7 @@
 use super::jvp::Jvp;
 use crate::autograd::{Differentiable, Tape, Var};
 use crate::device::Device;
-use crate::error::Result;
+use crate::error::{Error, Result, text};
 use crate::tensor::Tensor;
 
 /// Arguments with respect to which a function is differentiated along a direction: `&Tensor`, or a tuple, array
@@ -18,7 +18,10 @@ pub trait Primals<D: Device> {
     /// The arguments as dual tensors.
     type Dual;
     /// The device that holds the arguments.
-    fn device(&self) -> &D;
+    ///
+    /// # Errors
+    /// [`Error::Value`] if there are none.
+    fn device(&self) -> Result<&D>;
     /// Makes them dual tensors with these tangents.
     ///
     /// # Errors
@@ -28,11 +31,39 @@ pub trait Primals<D: Device> {
 
 impl<T: Differentiable, const RANK: usize, D: Device> Primals<D> for &Tensor<T, RANK, D> {
     type Dual = Tensor<T, RANK, Jvp<D>>;
-    fn device(&self) -> &D {
-        Tensor::device(self)
+    fn device(&self) -> Result<&D> {
+        Ok(Tensor::device(self))
     }
     fn dual(&self, tangents: &Self, device: &Jvp<D>) -> Result<Self::Dual> {
         device.dual(self, tangents)
+    }
+}
+
+impl<P: Primals<D>, D: Device> Primals<D> for Vec<P> {
+    type Dual = Vec<P::Dual>;
+    fn device(&self) -> Result<&D> {
+        let none = Error::Value { op: "jvp", what: "no arguments".into() };
+        self.first().ok_or(none)?.device()
+    }
+    fn dual(&self, tangents: &Self, device: &Jvp<D>) -> Result<Self::Dual> {
+        if self.len() != tangents.len() {
+            let what = text(format_args!("{} arguments with {} tangents", self.len(), tangents.len()));
+            return Err(Error::Value { op: "jvp", what });
+        }
+        self.iter().zip(tangents).map(|(x, v)| x.dual(v, device)).collect()
+    }
+}
+
+impl<P: Primals<D>, const N: usize, D: Device> Primals<D> for [P; N] {
+    type Dual = [P::Dual; N];
+    fn device(&self) -> Result<&D> {
+        let none = Error::Value { op: "jvp", what: "no arguments".into() };
+        self.first().ok_or(none)?.device()
+    }
+    fn dual(&self, tangents: &Self, device: &Jvp<D>) -> Result<Self::Dual> {
+        let dual = self.iter().zip(tangents).map(|(x, v)| x.dual(v, device)).collect::<Result<Vec<_>>>()?;
+        let other = |_| Error::Value { op: "jvp", what: "as many results as arguments".into() };
+        dual.try_into().map_err(other)
     }
 }
 
@@ -40,7 +71,7 @@ macro_rules! tuples {
     ($($($name:ident $index:tt)+;)*) => { $(
         impl<$($name: Primals<D>,)+ D: Device> Primals<D> for ($($name,)+) {
             type Dual = ($($name::Dual,)+);
-            fn device(&self) -> &D {
+            fn device(&self) -> Result<&D> {
                 self.0.device()
             }
             fn dual(&self, tangents: &Self, device: &Jvp<D>) -> Result<Self::Dual> {
@@ -101,7 +132,7 @@ pub fn jvp<P: Primals<D>, T: Differentiable, const RANK: usize, D: Device>(
     v: P,
     f: impl FnOnce(&P::Dual, &Jvp<D>) -> Result<Tensor<T, RANK, Jvp<D>>>,
 ) -> Result<(Tensor<T, RANK, D>, Tensor<T, RANK, D>)> {
-    let device = Jvp::new(x.device());
+    let device = Jvp::new(x.device()?);
     let dual = x.dual(&v, &device)?;
     let y = f(&dual, &device)?;
     Ok((device.value(&y)?, device.tangent(&y)?))

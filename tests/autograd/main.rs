@@ -1,0 +1,3 @@
+//! Gradients, against differences of values and by their laws.
+
+mod forward;
