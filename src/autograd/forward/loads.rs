@@ -1,46 +1,52 @@
-//! The operands of the loads of a kernel with their tangents, as many at once as a kernel has room for.
+//! The operands of the loads of a kernel with their tangents, and the kernels for them.
 // Imports: `error`, `dtype`, `kernel`, `device`, `ops`, `autograd`.
 
-use super::programs::has_tangent;
+use super::programs::{MAX_WINDOWS, WINDOW, has_tangent, is_wide, room};
 use super::state::Operands;
-use crate::autograd::backward::{Buffer, distinct, with_element};
+use crate::autograd::axes::Axes;
+use crate::autograd::backward::{Buffer, with_element};
 use crate::autograd::facts::Facts;
 use crate::autograd::state::has_gradient;
-use crate::device::{Device, Inputs, MAX_OPERANDS, OperandRef};
+use crate::device::{Device, Inputs, OperandRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernel::{Call, InPlace, Input, Store};
 use crate::ops::Add;
 use std::marker::PhantomData;
 
-/// Runs code for the mask of the loads that have tangents: for one or two loads, which are compiled for each
-/// mask, and for more loads, of which all have tangents, some of them zeros.
+/// Runs code for the mask of the loads that have tangents. Kernels of one or two loads are compiled for each
+/// mask. In kernels of more loads all have tangents, some of them zeros; in kernels without room for that, the
+/// loads of a window.
 macro_rules! with_mask {
-    ($loads:expr, $first:expr, $mask:expr, $MASK:ident => $run:expr) => {
-        if const { $loads == 1 } {
-            const $MASK: u64 = 1;
-            $run
-        } else if const { $loads == 2 && !$first } && $mask == 2 {
-            const $MASK: u64 = 2;
-            $run
-        } else if const { $loads == 2 } && $mask == 1 {
-            const $MASK: u64 = 1;
-            $run
-        } else if const { $loads == 2 } {
-            const $MASK: u64 = 3;
-            $run
-        } else if const { $loads > 2 } {
-            const $MASK: u64 = $crate::autograd::forward::programs::ALL;
-            $run
-        } else {
+    ($loads:expr, $others:expr, $in_place:expr, $mask:expr, $MASK:ident => $run:expr) => {{
+        use $crate::autograd::forward::programs::{ALL, WINDOW, is_wide};
+        if const { $loads == 0 } {
             Ok(())
+        } else if const { is_wide($loads, $others) } {
+            match $mask - WINDOW {
+                0 => with_mask!($MASK = WINDOW => $run),
+                1 => with_mask!($MASK = WINDOW + 1 => $run),
+                2 => with_mask!($MASK = WINDOW + 2 => $run),
+                _ => with_mask!($MASK = WINDOW + 3 => $run),
+            }
+        } else if const { $loads > 2 } {
+            with_mask!($MASK = ALL => $run)
+        } else if const { $loads == 1 } || $mask == 1 {
+            with_mask!($MASK = 1 => $run)
+        } else if const { !$in_place } && $mask == 2 {
+            with_mask!($MASK = 2 => $run)
+        } else {
+            with_mask!($MASK = 3 => $run)
         }
-    };
+    }};
+    ($MASK:ident = $mask:expr => $run:expr) => {{
+        const $MASK: u64 = $mask;
+        $run
+    }};
 }
 pub(super) use with_mask;
 
 /// The operands of the loads of a kernel.
-#[derive(Clone)]
 pub(super) struct Loads<'a> {
     pub(super) values: Vec<OperandRef<'a>>,
     pub(super) tangents: Vec<Option<OperandRef<'a>>>,
@@ -77,76 +83,69 @@ impl<'a> Loads<'a> {
         self.tangents.iter().any(Option::is_some)
     }
 
-    /// The mask of the tangents that are there.
-    pub(super) fn mask(&self) -> u64 {
+    /// The masks of the kernels that compute with all these tangents: one, unless a kernel with `others` other
+    /// operands has no room for all.
+    ///
+    /// # Errors
+    /// [`Error::Operands`] if the loads leave too little room.
+    pub(super) fn masks(&self, others: usize) -> Result<Axes<u64>> {
+        let loads = self.values.len();
         let bit = |(k, tangent): (usize, &Option<OperandRef<'_>>)| u64::from(tangent.is_some()) << k.min(63);
-        self.tangents.iter().enumerate().map(bit).fold(0, |mask, bit| mask | bit)
+        if !is_wide(loads, others) {
+            return Ok(Axes::new(&[self
+                .tangents
+                .iter()
+                .enumerate()
+                .map(bit)
+                .fold(0, |mask, bit| mask | bit)]));
+        }
+        let room = room(loads, others);
+        if room * MAX_WINDOWS < loads {
+            return Err(Error::Operands { op: "jvp", limit: loads - 1 });
+        }
+        let mut masks = Axes::new(&[]);
+        for (window, tangents) in self.tangents.chunks(room).enumerate() {
+            if tangents.iter().any(Option::is_some) {
+                masks.push(WINDOW + window as u64);
+            }
+        }
+        Ok(masks)
     }
 
-    /// The operands of a kernel whose loads with a tangent are those of `mask`: each value, followed by its
-    /// tangent, or by `zeros`.
-    pub(super) fn slots(&self, mask: u64, zeros: OperandRef<'a>) -> Vec<OperandRef<'a>> {
+    /// The operands of a kernel with this mask and `others` other operands: each value, followed by its tangent
+    /// if the mask has one, which may be `zeros`.
+    pub(super) fn slots(&self, mask: u64, others: usize, zeros: OperandRef<'a>) -> Vec<OperandRef<'a>> {
+        let room = room(self.values.len(), others);
         let mut slots = Vec::with_capacity(2 * self.values.len());
         for (k, (value, tangent)) in self.values.iter().zip(&self.tangents).enumerate() {
             slots.push(*value);
-            if has_tangent(mask, k) {
+            if has_tangent(mask, room, k) {
                 slots.push(tangent.unwrap_or(OperandRef { element: value.element, ..zeros }));
             }
         }
         slots
     }
-
-    /// The loads with as many of their tangents at once as fit into one kernel, whose other operands are
-    /// `others`.
-    ///
-    /// # Errors
-    /// [`Error::Operands`] if the values leave no room for a tangent.
-    pub(super) fn groups(&self, others: usize, zeros: OperandRef<'a>) -> Result<Vec<Loads<'a>>> {
-        let none = || Loads { values: self.values.clone(), tangents: vec![None; self.values.len()] };
-        let fits = |group: &Loads<'a>| {
-            let slots = group.slots(super::programs::ALL, zeros);
-            distinct(&slots).is_ok_and(|(slots, _)| slots.len() + others <= MAX_OPERANDS)
-        };
-        if fits(self) {
-            return Ok(vec![self.clone()]);
-        }
-        let (mut groups, mut group) = (Vec::new(), none());
-        for (k, tangent) in self.tangents.iter().enumerate().filter(|(_, tangent)| tangent.is_some()) {
-            group.tangents[k] = *tangent;
-            if !fits(&group) {
-                group.tangents[k] = None;
-                groups.push(std::mem::replace(&mut group, none()));
-                group.tangents[k] = *tangent;
-            }
-            if !fits(&group) {
-                return Err(Error::Operands { op: "jvp", limit: MAX_OPERANDS - 1 });
-            }
-        }
-        groups.push(group);
-        groups.retain(Loads::has_tangents);
-        Ok(groups)
-    }
 }
 
-/// Calls `run` with each group of tangents and adds what it writes to outputs of these elements. The calls
-/// after the first one write to memory of their own.
-pub(super) fn sum_of_groups<'a, D: Device>(
+/// Calls `run` with each mask, and adds what it writes to outputs of these elements. The calls after the first
+/// one write to memory of their own.
+pub(super) fn sum_over_masks<D: Device>(
     inner: &D,
-    groups: &[Loads<'a>],
+    masks: &[u64],
     sizes: &[usize],
     outputs: &[(OperandRef<'_>, DType)],
-    run: &mut dyn FnMut(&Loads<'a>, &[OperandRef<'_>]) -> Result<()>,
+    run: &mut dyn FnMut(u64, &[OperandRef<'_>]) -> Result<()>,
 ) -> Result<()> {
     let own: Vec<OperandRef<'_>> = outputs.iter().map(|(slot, _)| *slot).collect();
-    for (number, group) in groups.iter().enumerate() {
+    for (number, &mask) in masks.iter().enumerate() {
         if number == 0 {
-            run(group, &own)?;
+            run(mask, &own)?;
             continue;
         }
         let buffer = |slot: &OperandRef<'_>| Buffer::<D>::new(inner, sizes, slot.element);
         let buffers = own.iter().map(buffer).collect::<Result<Vec<_>>>()?;
         let slots: Vec<OperandRef<'_>> = buffers.iter().map(Buffer::slot).collect();
-        run(group, &slots)?;
+        run(mask, &slots)?;
         for ((to, dtype), from) in outputs.iter().zip(&slots).filter(|((_, dtype), _)| has_gradient(*dtype)) {
             // SAFETY: (1) both have these sizes; (2) the output of a kernel overlaps neither itself nor new
             // memory; (3) the caller of the kernel has the only access to its outputs.

@@ -2,14 +2,15 @@
 // Imports: `error`, `dtype`, `kernel`, `device`, `autograd`.
 
 use super::jvp::Jvp;
-use super::loads::{Loads, depends, sum_of_groups, with_mask};
-use super::programs::{ALL, JvpMap};
+use super::loads::{Loads, depends, sum_over_masks, with_mask};
+use super::programs::{JvpMap, is_wide};
 use super::rows;
 use super::state::{Operands, Write};
-use crate::autograd::backward::{Backward, Buffer, distinct};
+use crate::autograd::backward::{Backward, Buffer, distinct, fill_with_zeros};
 use crate::autograd::device::typed_outputs;
 use crate::autograd::facts::{Facts, facts_of};
-use crate::device::{Device, Init, Inputs, MAX_OPERANDS, OperandRef};
+use crate::autograd::state::has_gradient;
+use crate::device::{Device, Init, Inputs, OperandRef};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::Program;
@@ -79,13 +80,28 @@ pub(super) fn tangents_only<P: Program, D: Device, const BY_NAME: bool>(
     outputs: &[(OperandRef<'_>, DType)],
 ) -> Result<()> {
     let (inner, zeros) = (&pass.inner, pass.zeros(sizes.len()));
-    let groups = loads.groups(P::OUTPUTS, zeros)?;
-    sum_of_groups(inner, &groups, sizes, outputs, &mut |group, to| {
-        let program = JvpMap::<P, ALL, false>(*program);
-        // SAFETY: (1) the operands of the program and their tangents, at its sizes; (2) to (4) the outputs are
-        // tangents of outputs of the program, or new memory.
-        unsafe { run::<_, _, BY_NAME>(inner, &program, sizes, to, &group.slots(ALL, zeros)) }
+    let masks = loads.masks(P::OUTPUTS)?;
+    if masks.iter().all(|&mask| mask == 0) {
+        return fill(inner, sizes, outputs);
+    }
+    sum_over_masks(inner, &masks, sizes, outputs, &mut |mask, to| {
+        with_mask!(P::LOADS, P::OUTPUTS, false, mask, MASK => {
+            let program = JvpMap::<P, MASK, false>(*program);
+            let slots = loads.slots(MASK, P::OUTPUTS, zeros);
+            // SAFETY: (1) the operands of the program and their tangents, at its sizes; (2) to (4) the outputs
+            // are tangents of outputs of the program, or new memory.
+            unsafe { run::<_, _, BY_NAME>(inner, &program, sizes, to, &slots) }
+        })
     })
+}
+
+/// Sets the tangents of outputs to 0.
+fn fill<D: Device>(inner: &D, sizes: &[usize], outputs: &[(OperandRef<'_>, DType)]) -> Result<()> {
+    for (slot, dtype) in outputs.iter().filter(|(_, dtype)| has_gradient(*dtype)) {
+        // SAFETY: (1) tangents of these sizes; (2) the caller of the kernel has the only access to its outputs.
+        unsafe { fill_with_zeros(inner, *dtype, sizes, *slot)? };
+    }
+    Ok(())
 }
 
 impl<D: Device> Jvp<D> {
@@ -125,9 +141,7 @@ impl<D: Device> Jvp<D> {
             return rows::run(pass, program, facts, (sizes, row), &loads, &operands, &values);
         }
         let loads = Loads::new(&operands, inputs.reads, facts);
-        if const { 2 * (P::LOADS + P::OUTPUTS) > MAX_OPERANDS }
-            && loads.groups(2 * P::OUTPUTS, pass.zeros(sizes.len()))?.len() > 1
-        {
+        if const { is_wide(P::LOADS, 2 * P::OUTPUTS) } {
             return separately::<P, D, BY_NAME>(pass, program, facts, sizes, &loads, &operands, &values);
         }
         together::<P, D, BY_NAME>(pass, program, sizes, loads, &operands)
@@ -161,12 +175,14 @@ fn together<P: Program, D: Device, const BY_NAME: bool>(
     for j in 0..if P::IN_PLACE { P::OUTPUTS } else { 0 } {
         loads.tangents[j] = Some(outputs[2 * j + 1]);
     }
-    with_mask!(P::LOADS, P::IN_PLACE, loads.mask(), MASK => {
+    let mask = loads.masks(2 * P::OUTPUTS)?[0];
+    with_mask!(P::LOADS, 2 * P::OUTPUTS, P::IN_PLACE, mask, MASK => {
         let program = JvpMap::<P, MASK, true>(*program);
+        let slots = loads.slots(MASK, 2 * P::OUTPUTS, zeros);
         // SAFETY: (1) the operands of the program and their tangents, at its sizes; (2) and (3) tangents have
         // the layouts of the operands, in memory of their own, and those that a program in place updates follow
         // the operand, as its outputs do; (4) the caller of the kernel has the only access to its outputs.
-        unsafe { run::<_, _, BY_NAME>(&pass.inner, &program, sizes, &outputs, &loads.slots(MASK, zeros)) }
+        unsafe { run::<_, _, BY_NAME>(&pass.inner, &program, sizes, &outputs, &slots) }
     })
 }
 

@@ -1,7 +1,8 @@
 //! Kernels of forward mode, made from those of the values: Jacobian-vector products. Each is a program or body
 //! again, so every device runs it, and it can be differentiated again.
-// Imports: `dtype`, `scalar`, `element`, `kernel`.
+// Imports: `dtype`, `scalar`, `element`, `kernel`, `device`.
 
+use crate::device::MAX_OPERANDS;
 use crate::dtype::DType;
 use crate::element::{Compute, Element};
 use crate::kernel::{Body, Io, Program, Reducer, Row, Slope};
@@ -12,16 +13,37 @@ use std::marker::PhantomData;
 /// The mask of a kernel in which every load has a tangent.
 pub(super) const ALL: u64 = u64::MAX;
 
-/// Whether load `k` has a tangent: bit `k` of the mask.
-pub(super) const fn has_tangent(mask: u64, k: usize) -> bool {
-    mask == ALL || k < 64 && mask >> k & 1 == 1
+/// `WINDOW + i` is the mask of the loads `i · room .. (i + 1) · room`, where `room` is the number of loads for
+/// which a kernel has room beside the others.
+pub(super) const WINDOW: u64 = 1 << 62;
+
+/// The largest number of windows for which kernels are compiled.
+pub(super) const MAX_WINDOWS: usize = 4;
+
+/// The number of tangents for which a kernel of `loads` loads and `others` other operands has room.
+pub(super) const fn room(loads: usize, others: usize) -> usize {
+    MAX_OPERANDS.saturating_sub(loads + others)
 }
 
-/// The number of loads of a kernel with `loads` loads and the tangents of a mask.
-const fn loads_of(mask: u64, loads: usize) -> usize {
+/// Whether a kernel has no room for the tangents of all its loads.
+pub(super) const fn is_wide(loads: usize, others: usize) -> bool {
+    room(loads, others) < loads
+}
+
+/// Whether load `k` has a tangent, in a kernel with this mask and this room.
+pub(super) const fn has_tangent(mask: u64, room: usize, k: usize) -> bool {
+    match mask {
+        ALL => true,
+        WINDOW.. => room > 0 && k / room == (mask - WINDOW) as usize,
+        _ => mask >> k & 1 == 1,
+    }
+}
+
+/// The number of loads with tangents, of a kernel with this mask, of `loads` loads and `others` other operands.
+const fn loads_of(mask: u64, loads: usize, others: usize) -> usize {
     let (mut count, mut k) = (loads, 0);
     while k < loads {
-        count += has_tangent(mask, k) as usize;
+        count += has_tangent(mask, room(loads, others), k) as usize;
         k += 1;
     }
     count
@@ -32,6 +54,7 @@ const fn loads_of(mask: u64, loads: usize) -> usize {
 struct WithTangents<'a, IO, const MASK: u64, const VALUES: bool> {
     io: &'a mut IO,
     next: usize,
+    room: usize,
 }
 
 impl<L: Lanes, IO: Io<L>, const MASK: u64, const VALUES: bool> Io<Dual<L>>
@@ -42,7 +65,7 @@ impl<L: Lanes, IO: Io<L>, const MASK: u64, const VALUES: bool> Io<Dual<L>>
         let value = self.io.load::<T>();
         let k = self.next;
         self.next += 1;
-        if !has_tangent(MASK, k) {
+        if !has_tangent(MASK, self.room, k) {
             return Lane::constant(value);
         }
         let tangent = self.io.load::<T>();
@@ -75,7 +98,7 @@ pub(super) struct JvpMap<P, const MASK: u64, const VALUES: bool>(pub(super) P);
 
 impl<P: Program, const MASK: u64, const VALUES: bool> Program for JvpMap<P, MASK, VALUES> {
     const OUTPUTS: usize = if VALUES { 2 * P::OUTPUTS } else { P::OUTPUTS };
-    const LOADS: usize = loads_of(MASK, P::LOADS);
+    const LOADS: usize = loads_of(MASK, P::LOADS, Self::OUTPUTS);
     const BY_ROWS: bool = false;
     const FIXED: bool = P::FIXED;
     const CACHED_BYTES: usize = 0;
@@ -87,7 +110,8 @@ impl<P: Program, const MASK: u64, const VALUES: bool> Program for JvpMap<P, MASK
     fn prepare_row(&mut self, _: &mut impl Row) {}
     #[inline(always)]
     fn run<L: Lanes>(&self, io: &mut impl Io<L>) {
-        self.0.run::<Dual<L>>(&mut WithTangents::<_, MASK, VALUES> { io, next: 0 });
+        let room = const { room(P::LOADS, Self::OUTPUTS) };
+        self.0.run::<Dual<L>>(&mut WithTangents::<_, MASK, VALUES> { io, next: 0, room });
     }
 }
 
@@ -97,7 +121,7 @@ pub(super) struct JvpBody<B, const MASK: u64>(pub(super) B);
 
 impl<B: Body, const MASK: u64> Body for JvpBody<B, MASK> {
     type Out = B::Out;
-    const LOADS: usize = loads_of(MASK, B::LOADS);
+    const LOADS: usize = loads_of(MASK, B::LOADS, 1);
     const BY_ROWS: bool = false;
     const FIXED: bool = B::FIXED;
     const CACHED_BYTES: usize = 0;
@@ -108,7 +132,8 @@ impl<B: Body, const MASK: u64> Body for JvpBody<B, MASK> {
     fn prepare_row(&mut self, _: &mut impl Row) {}
     #[inline(always)]
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<B::Out>> {
-        self.0.eval::<Dual<L>>(&mut WithTangents::<_, MASK, false> { io, next: 0 }).tangent()
+        let room = const { room(B::LOADS, 1) };
+        self.0.eval::<Dual<L>>(&mut WithTangents::<_, MASK, false> { io, next: 0, room }).tangent()
     }
 }
 
@@ -130,9 +155,15 @@ impl<B: Clone, R, const MASK: u64> Clone for JvpReduce<B, R, MASK> {
 }
 impl<B: Copy, R, const MASK: u64> Copy for JvpReduce<B, R, MASK> {}
 
+/// The number of operands of a reduction besides the loads of its body: the numbers that the slope reads, and
+/// the output.
+pub(super) const fn others_of(slope: Slope) -> usize {
+    if matches!(slope, Slope::Constant) { 1 } else { 3 }
+}
+
 impl<B: Body, R: Reducer<B::Out>, const MASK: u64> Body for JvpReduce<B, R, MASK> {
     type Out = R::Out;
-    const LOADS: usize = loads_of(MASK, B::LOADS) + if matches!(R::SLOPE, Slope::Constant) { 0 } else { 2 };
+    const LOADS: usize = loads_of(MASK, B::LOADS, others_of(R::SLOPE)) + others_of(R::SLOPE) - 1;
     const BY_ROWS: bool = false;
     const FIXED: bool = false;
     const CACHED_BYTES: usize = 0;
@@ -143,7 +174,8 @@ impl<B: Body, R: Reducer<B::Out>, const MASK: u64> Body for JvpReduce<B, R, MASK
     fn prepare_row(&mut self, _: &mut impl Row) {}
     #[inline(always)]
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<R::Out>> {
-        let mut tangents = WithTangents::<_, MASK, false> { io, next: 0 };
+        let room = const { room(B::LOADS, others_of(R::SLOPE)) };
+        let mut tangents = WithTangents::<_, MASK, false> { io, next: 0, room };
         let (value, tangent) = self.body.eval::<Dual<L>>(&mut tangents).raw();
         let WithTangents { io, .. } = tangents;
         let (result, extra) = match R::SLOPE {

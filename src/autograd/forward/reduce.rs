@@ -3,8 +3,8 @@
 // Imports: `error`, `kernel`, `device`, `autograd`.
 
 use super::jvp::Jvp;
-use super::loads::{Loads, depends, sum_of_groups, with_mask};
-use super::programs::{JvpBody, JvpReduce, TangentSum};
+use super::loads::{Loads, depends, sum_over_masks, with_mask};
+use super::programs::{JvpBody, JvpReduce, TangentSum, others_of};
 use super::state::Write;
 use crate::autograd::backward::{Backward, distinct};
 use crate::autograd::device::no_slope;
@@ -35,12 +35,12 @@ pub(super) fn reduce_tangents<B: Body, R: Reducer<B::Out>, D: Device, const BY_N
     let extra = OperandRef { element: size_of::<B::Out>(), ..extra.slot(pass, sizes.len()) };
     let numbers = if matches!(R::SLOPE, Slope::Constant) { vec![] } else { vec![result, extra] };
     let zeros = pass.zeros(sizes.len());
-    let groups = loads.groups(numbers.len() + 1, zeros)?;
+    let masks = loads.masks(others_of(R::SLOPE))?;
     let outputs = [(to, R::Out::DTYPE)];
-    sum_of_groups(&pass.inner, &groups, kept, &outputs, &mut |group, to| {
-        with_mask!(B::LOADS, false, group.mask(), MASK => {
+    sum_over_masks(&pass.inner, &masks, kept, &outputs, &mut |mask, to| {
+        with_mask!(B::LOADS, others_of(R::SLOPE), false, mask, MASK => {
             let body = JvpReduce::<B, R, MASK> { body: *body, count, reducer: PhantomData };
-            let mut slots = group.slots(MASK, zeros);
+            let mut slots = loads.slots(MASK, others_of(R::SLOPE), zeros);
             slots.extend(&numbers);
             let (slots, reads) = distinct(&slots)?;
             let inputs = Inputs { slots: &slots, reads: &reads };
@@ -135,12 +135,12 @@ impl<D: Device> Jvp<D> {
         // A sum is linear: the tangents have the same sums.
         let loads = Loads::new(&operands, inputs.reads, facts);
         let zeros = self.0.pass()?.zeros(sizes.len());
-        let groups = loads.groups(1, zeros)?;
+        let masks = loads.masks(1)?;
         let outputs = [(tangent, R::Out::DTYPE)];
-        sum_of_groups(inner, &groups, &sizes, &outputs, &mut |group, to| {
-            with_mask!(B::LOADS, false, group.mask(), MASK => {
+        sum_over_masks(inner, &masks, &sizes, &outputs, &mut |mask, to| {
+            with_mask!(B::LOADS, 1, false, mask, MASK => {
                 let body = JvpBody::<B, MASK>(*body);
-                let (slots, reads) = distinct(&group.slots(MASK, zeros))?;
+                let (slots, reads) = distinct(&loads.slots(MASK, 1, zeros))?;
                 let inputs = Inputs { slots: &slots, reads: &reads };
                 // SAFETY: (1) the operands of the body and their tangents; (2) the output is the tangent of the
                 // scan's output, or new memory.
