@@ -163,6 +163,7 @@ impl<D: Device> Allocation<D> {
     }
 
     /// Its block of memory.
+    #[cfg(feature = "autograd")]
     #[inline]
     pub(crate) fn block(&self) -> &D::Block {
         &self.block

@@ -113,7 +113,7 @@ impl<T> FallibleArc<T> {
     }
 
     /// This handle as a pointer, for [`FallibleArc::from_raw`].
-    #[cfg(feature = "dynamic")]
+    #[cfg(any(feature = "autograd", feature = "dynamic"))]
     #[inline]
     pub(crate) fn into_raw(self) -> NonNull<()> {
         std::mem::ManuallyDrop::new(self).inner.cast()
@@ -124,7 +124,7 @@ impl<T> FallibleArc<T> {
     /// # Safety
     /// 1. `raw` comes from `into_raw` of a `FallibleArc<T>`.
     /// 2. It is taken back once.
-    #[cfg(feature = "dynamic")]
+    #[cfg(any(feature = "autograd", feature = "dynamic"))]
     #[inline]
     pub(crate) unsafe fn from_raw(raw: NonNull<()>) -> Self {
         FallibleArc { inner: raw.cast(), _owns: PhantomData }
@@ -135,7 +135,7 @@ impl<T> FallibleArc<T> {
     /// # Safety
     /// 1. As [`FallibleArc::from_raw`].
     /// 2. The handle is taken back only after `'a`.
-    #[cfg(feature = "dynamic")]
+    #[cfg(any(feature = "autograd", feature = "dynamic"))]
     #[inline]
     pub(crate) unsafe fn peek<'a>(raw: NonNull<()>) -> &'a T {
         // SAFETY: (1) invariant 1 of the handle; (2) the handle keeps the value alive for `'a`.

@@ -111,6 +111,7 @@ macro_rules! by_pointer {
 }
 
 pub mod allocation;
+#[cfg(feature = "autograd")]
 pub mod autograd;
 #[cfg(feature = "cuda")]
 pub mod cuda;
@@ -122,6 +123,8 @@ pub mod dtype;
 #[cfg(feature = "dynamic")]
 pub mod dynamic;
 pub mod element;
+#[cfg(any(feature = "autograd", feature = "dynamic"))]
+mod erased_memory;
 pub mod error;
 pub mod expr;
 mod fallible_arc;

@@ -2,85 +2,51 @@
 //!
 //! A gradient belongs to a block of memory and has its layout. A view of a tensor is therefore a view of its
 //! gradient: an operand with stride 0 receives a sum, and overlapping windows are added one by one.
-// Imports: `error`, `dtype`, `element`, `kernel`, `device`, `allocation`, `ops`, `autograd`.
+// Imports: `error`, `dtype`, `kernel`, `device`, `erased_memory`.
 
 use super::facts::Facts;
-use super::state::{Before, Memory, Node, Spot, has_gradient};
+use super::inner::Inner;
+use super::state::{Before, Node, Spot};
 use super::vjp::{MASKED, Variable, VjpMap};
-use crate::allocation::Allocation;
 use crate::device::{Device, Init, Inputs, MAX_OPERANDS, OperandRef, Reduction};
 use crate::dtype::DType;
+use crate::erased_memory::Memory;
 use crate::error::{Error, Result, text};
-use crate::kernel::{Call, InPlace, Input, Param, Program, Store};
-use crate::ops::{Add, Sum};
+use crate::kernel::Program;
 use std::collections::HashMap;
-use std::marker::PhantomData;
-
-/// Runs code for the element type of a gradient.
-macro_rules! with_element {
-    ($dtype:expr, $T:ident => $run:expr) => {
-        match $dtype {
-            crate::dtype::DType::F32 => {
-                type $T = f32;
-                $run
-            }
-            crate::dtype::DType::F64 => {
-                type $T = f64;
-                $run
-            }
-            crate::dtype::DType::F16 => {
-                type $T = crate::element::f16;
-                $run
-            }
-            crate::dtype::DType::BF16 => {
-                type $T = crate::element::bf16;
-                $run
-            }
-            crate::dtype::DType::C32 => {
-                type $T = num_complex::Complex<f32>;
-                $run
-            }
-            crate::dtype::DType::C64 => {
-                type $T = num_complex::Complex<f64>;
-                $run
-            }
-            dtype => Err(crate::autograd::backward::no_gradient(dtype)),
-        }
-    };
-}
-pub(super) use with_element;
-
-/// The error for elements that have no gradients.
-pub(super) fn no_gradient(dtype: DType) -> Error {
-    Error::Value { op: "backward", what: text(format_args!("elements {dtype} have no gradient")) }
-}
+use std::sync::Arc;
 
 /// Strides of an operand that is one element.
 static ZERO_STRIDES: [isize; 64] = [0; 64];
 
 /// Row-major memory of the backward pass.
-pub(super) struct Buffer<D: Device> {
-    memory: Memory<D>,
+pub(super) struct Buffer {
+    memory: Memory,
     stride: Vec<isize>,
     element: usize,
 }
 
-impl<D: Device> Buffer<D> {
-    pub(super) fn new(device: &D, sizes: &[usize], element: usize) -> Result<Self> {
+impl Buffer {
+    pub(super) fn new(device: &dyn Inner, sizes: &[usize], element: usize) -> Result<Self> {
         Buffer::with_content(device, sizes, element, Init::Unspecified)
     }
-    pub(super) fn with_content(device: &D, sizes: &[usize], element: usize, init: Init) -> Result<Self> {
+    pub(super) fn with_content(
+        device: &dyn Inner,
+        sizes: &[usize],
+        element: usize,
+        init: Init,
+    ) -> Result<Self> {
         let mut stride = vec![0; sizes.len()];
         let mut step = 1usize;
         for axis in (0..sizes.len()).rev() {
             stride[axis] = step as isize;
             step = step.saturating_mul(sizes[axis]);
         }
-        let memory = Allocation::fresh(device, step.saturating_mul(element), init)?;
+        let memory = device.fresh(step.saturating_mul(element), init)?;
         Ok(Buffer { memory, stride, element })
     }
     pub(super) fn slot(&self) -> OperandRef<'_> {
-        OperandRef { address: self.memory.ptr(), stride: &self.stride, element: self.element }
+        OperandRef { address: self.memory.address(), stride: &self.stride, element: self.element }
     }
     /// The buffer with more axes at the end, along which it is broadcast.
     pub(super) fn broadcast(mut self, axes: usize) -> Self {
@@ -90,53 +56,53 @@ impl<D: Device> Buffer<D> {
 }
 
 /// The gradients of the blocks of a tape during a backward pass.
-pub struct Backward<D: Device> {
-    pub(super) inner: D,
-    gradients: HashMap<u64, Memory<D>>,
-    zero: Memory<D>,
+pub struct Backward {
+    pub(super) inner: Arc<dyn Inner>,
+    gradients: HashMap<u64, Memory>,
+    zero: Memory,
 }
 
 /// The destination of a contribution.
-pub(super) enum Target<'a, D: Device> {
+pub(super) enum Target<'a> {
     Spot(&'a Spot),
     /// A buffer of one value for each row, for an operand that is constant along the last axes.
-    Rows(&'a mut Option<Buffer<D>>, DType),
+    Rows(&'a mut Option<Buffer>, DType),
 }
 
 /// Writes a contribution into a strided operand of the inner device.
-pub(super) type Write<'a, D> = dyn FnMut(&D, OperandRef<'_>) -> Result<()> + 'a;
+pub(super) type Write<'a> = dyn FnMut(OperandRef<'_>) -> Result<()> + 'a;
 
-impl<D: Device> Backward<D> {
-    pub(super) fn new(inner: &D) -> Result<Self> {
-        let zero = Allocation::fresh(inner, 64, Init::Zeroed)?;
+impl Backward {
+    pub(super) fn new(inner: &Arc<dyn Inner>) -> Result<Self> {
+        let zero = inner.fresh(64, Init::Zeroed)?;
         Ok(Backward { inner: inner.clone(), gradients: HashMap::new(), zero })
     }
 
     /// The gradient of an operand, if any contribution has reached its block.
     pub(super) fn gradient<'s>(&self, spot: &'s Spot) -> Option<OperandRef<'s>> {
         let memory = self.gradients.get(&spot.id)?;
-        let address = memory.ptr().wrapping_add(spot.offset);
+        let address = memory.address().wrapping_add(spot.offset);
         Some(OperandRef { address, stride: &spot.stride, element: spot.dtype.size() })
     }
 
     /// Another handle on the gradient of a block.
-    pub(super) fn memory_of(&self, id: u64) -> Option<Memory<D>> {
-        self.gradients.get(&id).map(Memory::<D>::share)
+    pub(super) fn memory_of(&self, id: u64) -> Option<Memory> {
+        self.gradients.get(&id).map(Memory::share)
     }
 
-    pub(super) fn into_gradients(self) -> HashMap<u64, Memory<D>> {
+    pub(super) fn into_gradients(self) -> HashMap<u64, Memory> {
         self.gradients
     }
 
     /// An operand of zeros, for loads whose values no result depends on.
     pub(super) fn zeros(&self, axes: usize) -> OperandRef<'static> {
-        OperandRef { address: self.zero.ptr(), stride: &ZERO_STRIDES[..axes], element: 1 }
+        OperandRef { address: self.zero.address(), stride: &ZERO_STRIDES[..axes], element: 1 }
     }
 
     /// Makes the gradient of a block, if no contribution has reached it.
     pub(super) fn ensure_gradient(&mut self, spot: &Spot) -> Result<()> {
         if !self.gradients.contains_key(&spot.id) {
-            let memory = Allocation::fresh(&self.inner, spot.nbytes, Init::Zeroed)?;
+            let memory = self.inner.fresh(spot.nbytes, Init::Zeroed)?;
             self.gradients.insert(spot.id, memory);
         }
         Ok(())
@@ -144,7 +110,7 @@ impl<D: Device> Backward<D> {
 
     /// Runs the rules of the steps, the last step first. The gradient of a block is freed after the step that
     /// wrote the block first.
-    pub(super) fn run(&mut self, nodes: Vec<Node<D>>, retained: &[u64]) -> Result<()> {
+    pub(super) fn run(&mut self, nodes: Vec<Node>, retained: &[u64]) -> Result<()> {
         for Node { step, rule } in nodes.into_iter().rev() {
             let reached = |id: &u64| self.gradients.contains_key(id);
             if !step.outputs.iter().any(|output| reached(&output.spot.id)) {
@@ -170,25 +136,31 @@ impl<D: Device> Backward<D> {
     /// Sets the gradient of an operand to 0.
     pub(super) fn clear(&mut self, spot: &Spot, sizes: &[usize]) -> Result<()> {
         let Some(slot) = self.gradient(spot) else { return Ok(()) };
-        if sizes.contains(&0) || !has_gradient(spot.dtype) {
+        if sizes.contains(&0) {
             return Ok(());
         }
-        // SAFETY: (1) the gradient has the layout of the block; (2) the pass owns its gradients.
-        unsafe { fill_with_zeros(&self.inner, spot.dtype, sizes, slot) }
+        let kept: Vec<usize> = (0..spot.stride.len()).filter(|&axis| spot.stride[axis] != 0).collect();
+        let (sizes, stride): (Vec<_>, Vec<_>) =
+            kept.iter().map(|&axis| (sizes[axis], spot.stride[axis])).unzip();
+        let slot = OperandRef { stride: &stride, ..slot };
+        let zeros = OperandRef { element: slot.element, ..self.zeros(sizes.len()) };
+        // SAFETY: (1) the gradient has the layout of the block; (2) axes of stride 0 are left out; (3) the pass
+        // owns its gradients.
+        unsafe { self.inner.copy(&sizes, slot, zeros) }
     }
 
     /// Adds what `write` writes to the gradient of an operand.
-    pub(super) fn add(&mut self, spot: &Spot, sizes: &[usize], write: &mut Write<'_, D>) -> Result<()> {
+    pub(super) fn add(&mut self, spot: &Spot, sizes: &[usize], write: &mut Write<'_>) -> Result<()> {
         if !self.gradients.contains_key(&spot.id) && covers_block(spot, sizes) {
-            let memory = Allocation::fresh(&self.inner, spot.nbytes, Init::Unspecified)?;
-            let address = memory.ptr().wrapping_add(spot.offset);
+            let memory = self.inner.fresh(spot.nbytes, Init::Unspecified)?;
+            let address = memory.address().wrapping_add(spot.offset);
             let to = OperandRef { address, stride: &spot.stride, element: spot.dtype.size() };
-            write(&self.inner, to)?;
+            write(to)?;
             self.gradients.insert(spot.id, memory);
             return Ok(());
         }
-        let buffer = Buffer::<D>::new(&self.inner, sizes, spot.dtype.size())?;
-        write(&self.inner, buffer.slot())?;
+        let buffer = Buffer::new(&*self.inner, sizes, spot.dtype.size())?;
+        write(buffer.slot())?;
         self.add_values(spot, sizes, buffer.slot())
     }
 
@@ -206,14 +178,12 @@ impl<D: Device> Backward<D> {
         }
         steps.extend(pick(&summed, from.stride));
         let from = OperandRef { stride: &steps, ..from };
-        self.add(&here, &kept_sizes, &mut |inner, to| {
-            let inputs = Inputs { slots: &[from], reads: &[0] };
+        let inner = self.inner.clone();
+        self.add(&here, &kept_sizes, &mut |to| {
             let axes = Reduction { kept: &kept_sizes, reduced: &summed_sizes };
             // SAFETY: (1) values of the element, with strides for both groups of axes; (2) new memory, or a
             // buffer of the pass.
-            with_element!(spot.dtype, T => unsafe {
-                inner.reduce(&Input::<T>(PhantomData), Sum, axes, to, inputs)
-            })
+            unsafe { inner.sum(spot.dtype, axes, to, from) }
         })
     }
 
@@ -222,7 +192,8 @@ impl<D: Device> Backward<D> {
         if !self.gradients.contains_key(&spot.id) {
             if covers_block(spot, sizes) {
                 // SAFETY: (1) values of these sizes; (2) `add` passes new memory; (3) the pass owns both.
-                return self.add(spot, sizes, &mut |inner, to| unsafe { inner.copy(sizes, to, from) });
+                let inner = self.inner.clone();
+                return self.add(spot, sizes, &mut |to| unsafe { inner.copy(sizes, to, from) });
             }
             self.ensure_gradient(spot)?;
         }
@@ -246,14 +217,9 @@ impl<D: Device> Backward<D> {
             let to = OperandRef { address: at(base, to_step), stride: &to_stride, element: base.element };
             let from =
                 OperandRef { address: at(from, from_step), stride: &from_stride, element: base.element };
-            let inputs = Inputs { slots: &[to, from], reads: &[0, 1] };
             // SAFETY: (1) the gradient has the layout of the block; (2) the axes of one call do not overlap;
-            // (3) the program updates its first load in place; (4) the pass owns its gradients.
-            with_element!(spot.dtype, T => unsafe {
-                let program =
-                    InPlace(Store(Call::<Add, _>::new((Input::<T>(PhantomData), Input::<T>(PhantomData)))));
-                self.inner.map(&program, &free_sizes, 0, &[to], inputs)
-            })?;
+            // (3) the sum is in place; (4) the pass owns its gradients.
+            unsafe { self.inner.add(spot.dtype, &free_sizes, to, from)? };
         }
         Ok(())
     }
@@ -261,24 +227,21 @@ impl<D: Device> Backward<D> {
     /// Gives what `write` writes to a target; the last `row` axes are those of a row.
     pub(super) fn give(
         &mut self,
-        target: Target<'_, D>,
+        target: Target<'_>,
         sizes: &[usize],
         row: usize,
-        write: &mut Write<'_, D>,
+        write: &mut Write<'_>,
     ) -> Result<()> {
         match target {
             Target::Spot(spot) => self.add(spot, sizes, write),
             Target::Rows(place, dtype) => {
-                let all = Buffer::<D>::new(&self.inner, sizes, dtype.size())?;
-                write(&self.inner, all.slot())?;
+                let all = Buffer::new(&*self.inner, sizes, dtype.size())?;
+                write(all.slot())?;
                 let (kept, reduced) = sizes.split_at(sizes.len() - row);
-                let sums = Buffer::<D>::new(&self.inner, kept, dtype.size())?;
-                let inputs = Inputs { slots: &[all.slot()], reads: &[0] };
+                let sums = Buffer::new(&*self.inner, kept, dtype.size())?;
+                let axes = Reduction { kept, reduced };
                 // SAFETY: (1) values of the element; (2) new memory of the sizes that are kept.
-                with_element!(dtype, T => unsafe {
-                    let axes = Reduction { kept, reduced };
-                    self.inner.reduce(&Input::<T>(PhantomData), Sum, axes, sums.slot(), inputs)
-                })?;
+                unsafe { self.inner.sum(dtype, axes, sums.slot(), all.slot())? };
                 *place = Some(sums);
                 Ok(())
             }
@@ -289,12 +252,12 @@ impl<D: Device> Backward<D> {
     /// operands of all loads, then the gradients of all outputs.
     pub(super) fn vjp(
         &mut self,
-        program: &dyn Vjp<D>,
+        program: &dyn Vjp,
         facts: &Facts,
         ks: &[usize],
         (sizes, row): (&[usize], usize),
         slots: &[OperandRef<'_>],
-        target: Target<'_, D>,
+        target: Target<'_>,
     ) -> Result<()> {
         if ks.len() > 1
             && !program.has_mask()
@@ -323,8 +286,8 @@ impl<D: Device> Backward<D> {
         let inputs = Inputs { slots: &distinct, reads: &reads };
         let mask = ks.iter().fold(0, |mask, &k| mask | 1u64 << k);
         let target = &mut Some(target);
-        self.each_direction(facts.loads[ks[0]], sizes, row, target, &mut |inner, is_imaginary, to| {
-            program.run(inner, ks[0], Variable { mask, is_imaginary }, sizes, to, inputs)
+        self.each_direction(facts.loads[ks[0]], sizes, row, target, &mut |is_imaginary, to| {
+            program.run(ks[0], Variable { mask, is_imaginary }, sizes, to, inputs)
         })
     }
 
@@ -335,16 +298,16 @@ impl<D: Device> Backward<D> {
         dtype: DType,
         sizes: &[usize],
         row: usize,
-        target: &mut Option<Target<'_, D>>,
-        write: &mut dyn FnMut(&D, bool, OperandRef<'_>) -> Result<()>,
+        target: &mut Option<Target<'_>>,
+        write: &mut dyn FnMut(bool, OperandRef<'_>) -> Result<()>,
     ) -> Result<()> {
         let Some(target) = target.take() else { return Ok(()) };
         if !dtype.is_complex() {
-            return self.give(target, sizes, row, &mut |inner, to| write(inner, false, to));
+            return self.give(target, sizes, row, &mut |to| write(false, to));
         }
         match target {
             Target::Spot(spot) => [false, true].into_iter().try_for_each(|is_imaginary| {
-                self.give(Target::Spot(spot), sizes, row, &mut |inner, to| write(inner, is_imaginary, to))
+                self.give(Target::Spot(spot), sizes, row, &mut |to| write(is_imaginary, to))
             }),
             Target::Rows(place, dtype) => {
                 let what =
@@ -378,13 +341,12 @@ pub(super) fn distinct<'a>(slots: &[OperandRef<'a>]) -> Result<(Vec<OperandRef<'
 }
 
 /// The kernels of the backward pass of a program, with its type erased.
-pub(super) trait Vjp<D: Device> {
+pub(super) trait Vjp {
     /// Whether one kernel serves several loads of one operand.
     fn has_mask(&self) -> bool;
     /// Runs the kernel of a variable, whose first load is `k`.
     fn run(
         &self,
-        inner: &D,
         k: usize,
         variable: Variable,
         sizes: &[usize],
@@ -393,22 +355,21 @@ pub(super) trait Vjp<D: Device> {
     ) -> Result<()>;
 }
 
-/// A program and the way in which the device runs it.
-pub(super) struct VjpOf<P, const BY_NAME: bool>(pub(super) P);
+/// A program, its device, and the way in which the device runs it.
+pub(super) struct VjpOf<P, D, const BY_NAME: bool>(pub(super) P, pub(super) D);
 
-impl<P: Program, const BY_NAME: bool> VjpOf<P, BY_NAME> {
+impl<P: Program, D: Device, const BY_NAME: bool> VjpOf<P, D, BY_NAME> {
     /// One kernel for all variables: for complex elements, which need run-time directions, and for many
     /// loads, of which each would need a kernel.
     const HAS_MASK: bool = P::COMPLEX || P::LOADS > 2;
 }
 
-impl<P: Program, const BY_NAME: bool, D: Device> Vjp<D> for VjpOf<P, BY_NAME> {
+impl<P: Program, D: Device, const BY_NAME: bool> Vjp for VjpOf<P, D, BY_NAME> {
     fn has_mask(&self) -> bool {
         Self::HAS_MASK
     }
     fn run(
         &self,
-        inner: &D,
         k: usize,
         variable: Variable,
         sizes: &[usize],
@@ -422,8 +383,8 @@ impl<P: Program, const BY_NAME: bool, D: Device> Vjp<D> for VjpOf<P, BY_NAME> {
                 // output is new memory for the element of the variable; (4) the pass owns it.
                 unsafe {
                     match BY_NAME {
-                        true => inner.map_by_name(&program, sizes, &[to], inputs),
-                        false => inner.map_apart(&program, sizes, 0, &[to], inputs),
+                        true => self.1.map_by_name(&program, sizes, &[to], inputs),
+                        false => self.1.map_apart(&program, sizes, 0, &[to], inputs),
                     }
                 }
             }};
@@ -483,25 +444,4 @@ fn covers_block(spot: &Spot, sizes: &[usize]) -> bool {
 pub(super) fn covers(stride: &[isize], sizes: &[usize], element: usize, nbytes: usize) -> bool {
     let axes: Vec<usize> = (0..sizes.len()).collect();
     sizes.iter().product::<usize>() * element == nbytes && is_injective(stride, sizes, &axes)
-}
-
-/// Sets an operand of elements `dtype` to 0.
-///
-/// # Safety
-/// 1. The operand reaches only positions inside its memory.
-/// 2. No other code uses this memory.
-pub(super) unsafe fn fill_with_zeros<D: Device>(
-    inner: &D,
-    dtype: DType,
-    sizes: &[usize],
-    to: OperandRef<'_>,
-) -> Result<()> {
-    let kept: Vec<usize> = (0..sizes.len()).filter(|&axis| to.stride[axis] != 0).collect();
-    let (sizes, stride): (Vec<_>, Vec<_>) = kept.iter().map(|&axis| (sizes[axis], to.stride[axis])).unzip();
-    let to = OperandRef { stride: &stride, ..to };
-    let inputs = Inputs { slots: &[], reads: &[] };
-    // SAFETY: (1) and (4) are the caller's promises; (2) axes of stride 0 are left out; (3) there are no inputs.
-    with_element!(dtype, T => unsafe {
-        inner.map(&Store(Param::<T>(T::default())), &sizes, 0, &[to], inputs)
-    })
 }

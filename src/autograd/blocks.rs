@@ -2,11 +2,11 @@
 //!
 //! The address of a block is its number, and an offset in the bits below. It points to no memory: the entry of
 //! the block knows where that is.
-// Imports: `error`, `device`, `allocation`, `autograd`.
+// Imports: `error`, `device`, `erased_memory`.
 
-use super::state::Memory;
-use crate::allocation::Allocation;
-use crate::device::{Device, Init, OperandRef};
+use super::inner::Inner;
+use crate::device::{Init, OperandRef};
+use crate::erased_memory::Memory;
 use crate::error::{Error, Result};
 
 /// The bits of an address that count bytes inside a block. The bits above are the number of the block, which
@@ -79,9 +79,9 @@ impl<E> Blocks<E> {
 
 /// A copy of memory that holds elements of `element` bytes. It moves elements and not bytes, because an inner
 /// tape records it. The caller has the only right to write to the memory.
-pub(super) fn copy_of<D: Device>(inner: &D, memory: &Memory<D>, element: usize) -> Result<Memory<D>> {
-    let nbytes = memory.size();
-    let copy = Allocation::fresh(inner, nbytes, Init::Unspecified)?;
+pub(super) fn copy_of(inner: &dyn Inner, memory: &Memory, element: usize) -> Result<Memory> {
+    let nbytes = memory.nbytes();
+    let copy = inner.fresh(nbytes, Init::Unspecified)?;
     let whole = nbytes / element * element;
     for (element, start, count) in [(element, 0, nbytes / element), (1, whole, nbytes - whole)] {
         let at =
@@ -89,7 +89,7 @@ pub(super) fn copy_of<D: Device>(inner: &D, memory: &Memory<D>, element: usize) 
         if count > 0 {
             // SAFETY: (1) two blocks of as many bytes; (2) the copy is new; (3) nothing else writes to the
             // memory.
-            unsafe { inner.copy(&[count], at(copy.ptr()), at(memory.ptr()))? };
+            unsafe { inner.copy(&[count], at(copy.address()), at(memory.address()))? };
         }
     }
     Ok(copy)

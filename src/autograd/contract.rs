@@ -1,90 +1,146 @@
 //! The rule of contractions: the gradient of each operand is a contraction of the other operand with the
 //! gradient of the output.
-// Imports: `error`, `dtype`, `element`, `kernel`, `device`, `autograd`.
+// Imports: `error`, `dtype`, `element`, `kernel`, `device`.
 
 use super::axes::Axes;
-use super::backward::{Backward, Buffer, no_gradient};
-use super::state::{Begun, Flow, OutputType, Saved, Step, has_gradient};
-use super::tape::Tape;
-use crate::device::{Device, Inputs, OperandRef};
+use super::backward::{Backward, Buffer};
+use super::inner::part_of;
+use super::state::{Begun, Flow, OutputType, Rule, Saved, Shared, Step, has_gradient};
+use crate::device::{Device, OperandRef};
 use crate::dtype::DType;
-use crate::element::{Element, Number};
+use crate::element::Number;
 use crate::error::Result;
-use crate::kernel::{Call, ContractPlan, Input, Store};
-use crate::ops::Conj;
-use num_complex::Complex;
+use crate::kernel::ContractPlan;
 use std::marker::PhantomData;
 
-/// Runs a contraction and records it.
+/// The three contractions of a product, with its types erased.
 ///
 /// # Safety
-/// As [`Device::contract`].
-pub(super) unsafe fn record<T: Number, L: Number, R: Number, D: Device>(
-    tape: &Tape<D>,
-    plan: ContractPlan<'_>,
-    output: OperandRef<'_>,
-    left: OperandRef<'_>,
-    right: OperandRef<'_>,
-) -> Result<()> {
-    let ContractPlan { batch, m, k, n } = plan;
-    // Operands may have more strides than the plan has axes.
-    let strided = |slot: OperandRef<'_>, groups: [&[usize]; 3]| {
-        let axes = groups.iter().map(|group| group.len()).sum();
-        Axes::new(&slot.stride[..axes])
-    };
-    let strides =
-        [strided(output, [batch, m, n]), strided(left, [batch, m, k]), strided(right, [batch, k, n])];
-    let sizes = [batch, m, n].concat();
-    let [to, left, right] = [(output, 0), (left, 1), (right, 2)]
-        .map(|(slot, which)| OperandRef { stride: &strides[which], ..slot });
-    let are_smooth = [T::DTYPE, L::DTYPE, R::DTYPE].into_iter().all(has_gradient);
-    let outputs = [(to, OutputType::Is(T::DTYPE))];
-    let begun = tape.begin("contract", &sizes, &[left, right], &outputs, &mut |active| {
-        let [l, r] = [active[0].is_some() && are_smooth, active[1].is_some() && are_smooth];
-        // The gradient of each operand reads the other one.
-        let reads = u64::from(r) | u64::from(l) << 1;
-        Ok(Flow { to: vec![l.then_some(L::DTYPE), r.then_some(R::DTYPE)], reads })
-    })?;
-    let Begun { inputs, outputs: inner_output, step, is_recorded } = begun;
-    // SAFETY: (1) to (3) are the caller's promises; the operands are the same memory of the inner device.
-    unsafe { tape.0.inner.contract::<T, L, R>(plan, inner_output[0], inputs[0], inputs[1])? };
-    tape.end(step, is_recorded, &[to], || {
-        let groups = [batch, m, k, n].map(Axes::new);
-        Box::new(move |b, step| backward::<T, L, R, D>(b, step, &groups))
-    });
-    Ok(())
+/// Implementations run [`Device::contract`], with its promises.
+pub(super) unsafe trait Contract {
+    /// The element types of the output, the left operand and the right operand.
+    fn dtypes(&self) -> [DType; 3];
+    /// Runs a contraction for the output, the left operand or the right operand: the operand `of` of the
+    /// product from the two others, in order.
+    ///
+    /// # Safety
+    /// As [`Device::contract`].
+    unsafe fn run(&self, of: Operand, plan: ContractPlan<'_>, operands: [OperandRef<'_>; 3]) -> Result<()>;
 }
 
-fn backward<T: Number, L: Number, R: Number, D: Device>(
-    b: &mut Backward<D>,
-    step: &Step<D>,
+/// An operand of a product.
+#[derive(Clone, Copy)]
+pub(super) enum Operand {
+    Output,
+    Left,
+    Right,
+}
+
+/// A contraction of elements `L` and `R` into elements `T` on a device.
+pub(super) struct ContractOf<T, L, R, D>(D, PhantomData<fn(T, L, R)>);
+
+impl<T, L, R, D: Device> ContractOf<T, L, R, D> {
+    pub(super) fn new(device: &D) -> Self {
+        ContractOf(device.clone(), PhantomData)
+    }
+}
+
+// SAFETY: each function is a contraction of the device.
+unsafe impl<T: Number, L: Number, R: Number, D: Device> Contract for ContractOf<T, L, R, D> {
+    fn dtypes(&self) -> [DType; 3] {
+        [T::DTYPE, L::DTYPE, R::DTYPE]
+    }
+    unsafe fn run(&self, of: Operand, plan: ContractPlan<'_>, [to, a, b]: [OperandRef<'_>; 3]) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match of {
+                Operand::Output => self.0.contract::<T, L, R>(plan, to, a, b),
+                Operand::Left => self.0.contract::<L, T, R>(plan, to, a, b),
+                Operand::Right => self.0.contract::<R, L, T>(plan, to, a, b),
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Runs a contraction and records it.
+    ///
+    /// # Safety
+    /// As [`Device::contract`].
+    pub(super) unsafe fn contract(
+        &self,
+        contract: Box<dyn Contract + Send>,
+        plan: ContractPlan<'_>,
+        output: OperandRef<'_>,
+        left: OperandRef<'_>,
+        right: OperandRef<'_>,
+    ) -> Result<()> {
+        let ContractPlan { batch, m, k, n } = plan;
+        // Operands may have more strides than the plan has axes.
+        let strides = |slot: OperandRef<'_>, groups: [&[usize]; 3]| {
+            let axes = groups.iter().map(|group| group.len()).sum();
+            Axes::new(&slot.stride[..axes])
+        };
+        let strides =
+            [strides(output, [batch, m, n]), strides(left, [batch, m, k]), strides(right, [batch, k, n])];
+        let [to, left, right] = [(output, 0), (left, 1), (right, 2)]
+            .map(|(slot, which)| OperandRef { stride: &strides[which], ..slot });
+        let dtypes = contract.dtypes();
+        let are_smooth = dtypes.into_iter().all(has_gradient);
+        let sizes = [batch, m, n].concat();
+        let outputs = [(to, OutputType::Is(dtypes[0]))];
+        let begun = self.begin("contract", &sizes, &[left, right], &outputs, &mut |active| {
+            let [l, r] = [active[0].is_some() && are_smooth, active[1].is_some() && are_smooth];
+            // The gradient of each operand reads the other one.
+            let reads = u64::from(r) | u64::from(l) << 1;
+            Ok(Flow { to: vec![l.then_some(dtypes[1]), r.then_some(dtypes[2])], reads })
+        })?;
+        let Begun { inputs, outputs, step, is_recorded } = begun;
+        // SAFETY: the caller's promises; the operands are the same memory of the inner device.
+        unsafe { contract.run(Operand::Output, plan, [outputs[0], inputs[0], inputs[1]])? };
+        if !is_recorded {
+            self.end_unrecorded(step);
+            return Ok(());
+        }
+        let groups = [batch, m, k, n].map(Axes::new);
+        let rule: Rule = Box::new(move |b, step| backward(b, step, &*contract, &groups));
+        self.end(step, &[to], rule);
+        Ok(())
+    }
+}
+
+fn backward(
+    b: &mut Backward,
+    step: &Step,
+    contract: &dyn Contract,
     [batch, m, k, n]: &[Axes<usize>; 4],
 ) -> Result<()> {
     let Some(gradient) = b.gradient(&step.outputs[0].spot) else { return Ok(()) };
     if k.contains(&0) {
         return Ok(()); // An operand without elements has no gradient to add to.
     }
+    let dtypes = contract.dtypes();
     if let (Some(spot), Some(right)) = (&step.inputs[0].spot, &step.inputs[1].saved) {
         let sizes = [&batch[..], k, n].concat();
-        let right = Conjugated::new(b, right, &sizes, R::DTYPE)?;
+        let right = Conjugated::new(b, right, &sizes, dtypes[2])?;
         let stride = swapped(right.slot().stride, batch.len(), k.len());
         let right = OperandRef { stride: &stride, ..right.slot() };
         let plan = ContractPlan { batch, m, k: n, n: k };
         // SAFETY: (1) the gradient has the layout of the output, and the axes of the other operand are
         // swapped; (2) the output is new memory; (3) the groups are those of the forward plan.
-        b.add(spot, &[&batch[..], m, k].concat(), &mut |inner, to| unsafe {
-            inner.contract::<L, T, R>(plan, to, gradient, right)
+        b.add(spot, &[&batch[..], m, k].concat(), &mut |to| unsafe {
+            contract.run(Operand::Left, plan, [to, gradient, right])
         })?;
     }
     if let (Some(spot), Some(left)) = (&step.inputs[1].spot, &step.inputs[0].saved) {
         let sizes = [&batch[..], m, k].concat();
-        let left = Conjugated::new(b, left, &sizes, L::DTYPE)?;
+        let left = Conjugated::new(b, left, &sizes, dtypes[1])?;
         let stride = swapped(left.slot().stride, batch.len(), m.len());
         let left = OperandRef { stride: &stride, ..left.slot() };
         let plan = ContractPlan { batch, m: k, k: m, n };
         // SAFETY: as above.
-        b.add(spot, &[&batch[..], k, n].concat(), &mut |inner, to| unsafe {
-            inner.contract::<R, L, T>(plan, to, left, gradient)
+        b.add(spot, &[&batch[..], k, n].concat(), &mut |to| unsafe {
+            contract.run(Operand::Right, plan, [to, left, gradient])
         })?;
     }
     Ok(())
@@ -98,19 +154,21 @@ fn swapped(stride: &[isize], batch: usize, first: usize) -> Vec<isize> {
 }
 
 /// The conjugate of a saved operand: the operand itself if it is real.
-enum Conjugated<'s, D: Device> {
-    Real(&'s Saved<D>),
-    Complex(Buffer<D>),
+enum Conjugated<'s> {
+    Real(&'s Saved),
+    Complex(Buffer),
 }
 
-impl<'s, D: Device> Conjugated<'s, D> {
-    fn new(b: &Backward<D>, saved: &'s Saved<D>, sizes: &[usize], dtype: DType) -> Result<Self> {
-        match dtype {
-            DType::C32 => conjugate::<Complex<f32>, D>(b, saved, sizes),
-            DType::C64 => conjugate::<Complex<f64>, D>(b, saved, sizes),
-            dtype if has_gradient(dtype) => Ok(Conjugated::Real(saved)),
-            dtype => Err(no_gradient(dtype)),
+impl<'s> Conjugated<'s> {
+    fn new(b: &Backward, saved: &'s Saved, sizes: &[usize], dtype: DType) -> Result<Self> {
+        if part_of(dtype).is_none() {
+            return Ok(Conjugated::Real(saved));
         }
+        let buffer = Buffer::new(&*b.inner, sizes, dtype.size())?;
+        // SAFETY: (1) the saved operand at its sizes; (2) and (3) the output is new memory; (4) the pass owns
+        // it.
+        unsafe { b.inner.conjugate(dtype, sizes, buffer.slot(), saved.slot())? };
+        Ok(Conjugated::Complex(buffer))
     }
     fn slot(&self) -> OperandRef<'_> {
         match self {
@@ -118,20 +176,4 @@ impl<'s, D: Device> Conjugated<'s, D> {
             Conjugated::Complex(buffer) => buffer.slot(),
         }
     }
-}
-
-fn conjugate<'s, T: Element, D: Device>(
-    b: &Backward<D>,
-    saved: &'s Saved<D>,
-    sizes: &[usize],
-) -> Result<Conjugated<'s, D>>
-where
-    Conj: crate::kernel::Op<(T,), Out = T>,
-{
-    let buffer = Buffer::new(&b.inner, sizes, size_of::<T>())?;
-    let program = Store(Call::<Conj, _>::new((Input::<T>(PhantomData),)));
-    let inputs = Inputs { slots: &[saved.slot()], reads: &[0] };
-    // SAFETY: (1) the saved operand at its sizes; (2) and (3) the output is new memory; (4) the pass owns it.
-    unsafe { b.inner.map(&program, sizes, 0, &[buffer.slot()], inputs)? };
-    Ok(Conjugated::Complex(buffer))
 }

@@ -3,11 +3,12 @@
 
 use super::backward::Backward;
 use super::state::{Before, Node, Output, Spot, Step};
+use super::tape::tensor_in;
 use super::{Differentiable, Gradients, Tape, Var};
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::error::Result;
-use crate::tensor::{Parts, Tensor};
+use crate::tensor::Tensor;
 
 /// The operands of a custom operator: a tuple of up to six `&Var`.
 pub trait Inputs<D: Device> {
@@ -28,7 +29,12 @@ pub trait Inputs<D: Device> {
     fn of(on_tape: &Self::OnTape, gradients: &Gradients<D>) -> Result<Self::Inner>;
     #[doc(hidden)]
     #[allow(private_interfaces)]
-    fn add(b: &mut Backward<D>, spots: &[Option<Spot>], gradients: &Self::Inner) -> Result<()>;
+    fn add(
+        b: &mut Backward,
+        spots: &[Option<Spot>],
+        inner: &Self::Inner,
+        gradients: &Self::Inner,
+    ) -> Result<()>;
 }
 
 macro_rules! inputs {
@@ -53,9 +59,14 @@ macro_rules! inputs {
                 Ok(($(gradients.of(&on_tape.$index)?,)+))
             }
             #[allow(private_interfaces)]
-            fn add(b: &mut Backward<D>, spots: &[Option<Spot>], gradients: &Self::Inner) -> Result<()> {
+            fn add(
+                b: &mut Backward,
+                spots: &[Option<Spot>],
+                inner: &Self::Inner,
+                gradients: &Self::Inner,
+            ) -> Result<()> {
                 $(if let Some(spot) = &spots[$index] {
-                    b.add_tensor(spot, &gradients.$index)?;
+                    b.add_tensor("custom", spot, &inner.$index, &gradients.$index)?;
                 })+
                 Ok(())
             }
@@ -78,7 +89,8 @@ impl<D: Device> Tape<D> {
     ///
     /// # Errors
     /// The errors of `forward`; [`Error::Device`](crate::Error::Device) if an operand is on another tape.
-    /// [`Tape::backward`] returns the errors of `backward`.
+    /// [`Tape::backward`] returns the errors of `backward`, and [`Error::Output`](crate::Error::Output) if the
+    /// sizes of a gradient are not those of its operand.
     ///
     /// # Examples
     /// A gradient that is clipped on its way back:
@@ -111,7 +123,7 @@ impl<D: Device> Tape<D> {
         let saved = result.share_data();
         self.result("custom", result, spots, move |b, spots, gradient| {
             let gradients = backward(&inner, &saved, gradient)?;
-            I::add(b, spots, &gradients)
+            I::add(b, spots, &inner, &gradients)
         })
     }
 
@@ -153,7 +165,7 @@ impl<D: Device> Tape<D> {
             let tape = Tape::new(&device);
             let on_tape = I::watch(&inner, &tape)?;
             let gradients = tape.pull(&f(&on_tape)?, gradient)?;
-            I::add(b, spots, &I::of(&on_tape, &gradients)?)
+            I::add(b, spots, &inner, &I::of(&on_tape, &gradients)?)
         })
     }
 
@@ -163,44 +175,44 @@ impl<D: Device> Tape<D> {
         op: &'static str,
         result: Tensor<T, RANK, D>,
         spots: Vec<Option<Spot>>,
-        rule: impl FnOnce(&mut Backward<D>, &[Option<Spot>], &Tensor<T, RANK, D>) -> Result<()> + Send + 'static,
+        rule: impl FnOnce(&mut Backward, &[Option<Spot>], &Tensor<T, RANK, D>) -> Result<()> + Send + 'static,
     ) -> Result<Var<T, RANK, D>> {
         // Memory that nothing lies between: the gradient has the layout of the result.
         let result = if result.layout().is_contiguous() { result } else { result.to_contiguous()? };
         let (y, layout, size) = (self.constant(&result)?, *result.layout(), result.size());
         drop(result);
-        if spots.iter().all(Option::is_none) || self.0.lock().paused > 0 {
+        if spots.iter().all(Option::is_none) || self.shared.lock().paused > 0 {
             return Ok(y);
         }
         let number = y.allocation().block().number();
-        self.0.lock().activate(number, T::DTYPE);
+        self.shared.lock().activate(number, T::DTYPE);
         let Some(spot) = self.spot_of(op, &y)? else { return Ok(y) };
         let output = Output::new(spot.clone(), Before::Nothing);
         let sizes = super::axes::Axes::new(&size.0);
         let step = Step { op, sizes, inputs: Vec::new(), outputs: vec![output] };
-        let rule = move |b: &mut Backward<D>, _: &Step<D>| {
-            let gradient = b.share_gradient(&spot, layout, size)?;
+        let device = self.device.clone();
+        let rule = move |b: &mut Backward, _: &Step| {
+            let gradient = b.share_gradient(&spot, layout, size, &device)?;
             rule(b, &spots, &gradient)
         };
-        self.0.lock().nodes.push(Node { step, rule: Box::new(rule) });
+        self.shared.lock().nodes.push(Node { step, rule: Box::new(rule) });
         Ok(y)
     }
 }
 
-impl<D: Device> Backward<D> {
+impl Backward {
     /// The gradient of a whole block, as a tensor.
-    fn share_gradient<T: Differentiable, const RANK: usize>(
+    fn share_gradient<T: Differentiable, const RANK: usize, D: Device>(
         &self,
         spot: &Spot,
         layout: crate::layout::Layout<RANK>,
         size: Dim<RANK>,
+        device: &D,
     ) -> Result<Tensor<T, RANK, D>> {
         match self.memory_of(spot.id) {
             // SAFETY: a gradient has as many bytes as its block, and its layout.
-            Some(memory) => {
-                Ok(unsafe { Tensor::from_parts(Parts { memory, state: Default::default() }, layout) })
-            }
-            None => Tensor::zeros(size, &self.inner),
+            Some(memory) => unsafe { tensor_in(memory, layout, device) },
+            None => Tensor::zeros(size, device),
         }
     }
 }

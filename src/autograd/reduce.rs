@@ -11,44 +11,63 @@ use crate::kernel::{Body, ExtraVisitor, Reducer, Slope};
 use crate::scalar::{Lane, Need, Needs};
 use std::marker::PhantomData;
 
-/// A reduced body with its reducer.
-pub(super) struct Reduced<B, R, const BY_NAME: bool> {
+/// A reduced body with its reducer, on its device.
+pub(super) struct Reduced<B, R, D, const BY_NAME: bool> {
     body: B,
+    device: D,
     reducer: PhantomData<R>,
 }
 
-/// The extra number of a reducer's slope for each result, or nothing.
-pub(super) struct Extra<D: Device>(Option<Buffer<D>>);
+/// The backward pass of a reduction, with its types erased.
+pub(super) trait ReduceRule {
+    /// The extra number of the reducer's slope for each result, broadcast along the reduced axes: the result of
+    /// its extra reducer, or the sum of the slopes if the values share the gradient.
+    fn extra(
+        &self,
+        b: &Backward,
+        sizes: (&[usize], usize),
+        loads: &[OperandRef<'_>],
+        result: OperandRef<'_>,
+    ) -> Result<Option<Buffer>>;
 
-impl<D: Device> Extra<D> {
-    /// The operand, along all `axes`.
-    pub(super) fn slot(&self, b: &Backward<D>, axes: usize) -> OperandRef<'_> {
-        self.0.as_ref().map_or(b.zeros(axes), Buffer::slot)
-    }
+    /// Adds the gradient by the loads `ks` of one operand. `loads` are the operands of the body, and `numbers`
+    /// the result, the extra number and the gradient, broadcast along the reduced axes, which are the last ones.
+    #[allow(clippy::too_many_arguments)]
+    fn vjp(
+        &self,
+        b: &mut Backward,
+        facts: &Facts,
+        ks: &[usize],
+        sizes: (&[usize], usize),
+        loads: &[OperandRef<'_>],
+        numbers: [OperandRef<'_>; 3],
+        target: Target<'_>,
+    ) -> Result<()>;
 }
 
-impl<B: Body, R: Reducer<B::Out>, const BY_NAME: bool> Reduced<B, R, BY_NAME> {
-    pub(super) fn new(body: B) -> Self {
-        Reduced { body, reducer: PhantomData }
+impl<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> Reduced<B, R, D, BY_NAME> {
+    pub(super) fn new(body: B, device: D) -> Self {
+        Reduced { body, device, reducer: PhantomData }
     }
 
     /// Reduces `body`, or the slopes of its reducer, by another reducer.
-    fn reduce_by<C: Body, Q: Reducer<C::Out>, D: Device>(
-        b: &Backward<D>,
+    fn reduce_by<C: Body, Q: Reducer<C::Out>>(
+        &self,
+        b: &Backward,
         body: &C,
         reducer: Q,
         (sizes, row): (&[usize], usize),
         slots: &[OperandRef<'_>],
-    ) -> Result<Buffer<D>> {
+    ) -> Result<Buffer> {
         let (kept, reduced) = sizes.split_at(sizes.len() - row);
-        let out = Buffer::new(&b.inner, kept, size_of::<Q::Out>())?;
+        let out = Buffer::new(&*b.inner, kept, size_of::<Q::Out>())?;
         let (distinct, reads) = distinct(slots)?;
         let (axes, inputs) = (Reduction { kept, reduced }, Inputs { slots: &distinct, reads: &reads });
         // SAFETY: (1) the operands of the body at its sizes; (2) new memory of the sizes that are kept.
         unsafe {
             match BY_NAME {
-                true => b.inner.reduce_by_name(body, reducer, axes, out.slot(), inputs)?,
-                false => b.inner.reduce(body, reducer, axes, out.slot(), inputs)?,
+                true => self.device.reduce_by_name(body, reducer, axes, out.slot(), inputs)?,
+                false => self.device.reduce(body, reducer, axes, out.slot(), inputs)?,
             }
         }
         Ok(out)
@@ -60,18 +79,37 @@ impl<B: Body, R: Reducer<B::Out>, const BY_NAME: bool> Reduced<B, R, BY_NAME> {
         matches!(R::SLOPE, Slope::Constant)
             && R::slope::<Needs>(Lane(any), Lane(any), Lane(any), Lane(any)).raw().literal == Some(1.0)
     }
+}
 
-    /// Adds the gradient by the loads `ks` of one operand. `loads` are the operands of the body, and
-    /// `numbers` the result, the extra number and the gradient, broadcast along the reduced axes.
-    pub(super) fn vjp<D: Device>(
+impl<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> ReduceRule for Reduced<B, R, D, BY_NAME> {
+    fn extra(
         &self,
-        b: &mut Backward<D>,
+        b: &Backward,
+        sizes: (&[usize], usize),
+        loads: &[OperandRef<'_>],
+        result: OperandRef<'_>,
+    ) -> Result<Option<Buffer>> {
+        let buffer = match R::SLOPE {
+            Slope::None | Slope::Constant => None,
+            Slope::Values => R::extra(ReduceExtra { b, reduced: self, sizes, loads })?,
+            Slope::Shared => {
+                let slots: Vec<OperandRef<'_>> = loads.iter().copied().chain([result]).collect();
+                let slopes = SlopeOf::<B, R>(self.body, PhantomData);
+                Some(self.reduce_by(b, &slopes, Total, sizes, &slots)?)
+            }
+        };
+        Ok(buffer.map(|buffer| buffer.broadcast(sizes.1)))
+    }
+
+    fn vjp(
+        &self,
+        b: &mut Backward,
         facts: &Facts,
         ks: &[usize],
         (sizes, row): (&[usize], usize),
         loads: &[OperandRef<'_>],
         numbers: [OperandRef<'_>; 3],
-        target: Target<'_, D>,
+        target: Target<'_>,
     ) -> Result<()> {
         if let ([k], Target::Spot(spot), true) = (ks, &target, Self::is_sum())
             && facts.slopes[*k].is_some_and(|slope| slope.literal == Some(1.0))
@@ -91,7 +129,7 @@ impl<B: Body, R: Reducer<B::Out>, const BY_NAME: bool> Reduced<B, R, BY_NAME> {
         let mask = ks.iter().fold(0, |mask, &k| mask | 1u64 << k);
         let count = sizes[sizes.len() - row..].iter().product::<usize>() as f64;
         let target = &mut Some(target);
-        b.each_direction(facts.loads[ks[0]], sizes, row, target, &mut |inner, is_imaginary, to| {
+        b.each_direction(facts.loads[ks[0]], sizes, row, target, &mut |is_imaginary, to| {
             let variable = Variable { mask, is_imaginary };
             let program = VjpReduce::<B, R> { body: self.body, variable, count, reducer: PhantomData };
             // SAFETY: (1) the operands of the body and three numbers for each result, at the sizes of the
@@ -99,8 +137,8 @@ impl<B: Body, R: Reducer<B::Out>, const BY_NAME: bool> Reduced<B, R, BY_NAME> {
             // owns it.
             unsafe {
                 match BY_NAME {
-                    true => inner.map_by_name(&program, sizes, &[to], inputs),
-                    false => inner.map_apart(&program, sizes, 0, &[to], inputs),
+                    true => self.device.map_by_name(&program, sizes, &[to], inputs),
+                    false => self.device.map_apart(&program, sizes, 0, &[to], inputs),
                 }
             }
         })
@@ -109,8 +147,8 @@ impl<B: Body, R: Reducer<B::Out>, const BY_NAME: bool> Reduced<B, R, BY_NAME> {
 
 /// Reduces the body by the extra reducer.
 struct ReduceExtra<'a, B, R, D: Device, const BY_NAME: bool> {
-    b: &'a Backward<D>,
-    reduced: &'a Reduced<B, R, BY_NAME>,
+    b: &'a Backward,
+    reduced: &'a Reduced<B, R, D, BY_NAME>,
     sizes: (&'a [usize], usize),
     loads: &'a [OperandRef<'a>],
 }
@@ -118,33 +156,12 @@ struct ReduceExtra<'a, B, R, D: Device, const BY_NAME: bool> {
 impl<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> ExtraVisitor<B::Out>
     for ReduceExtra<'_, B, R, D, BY_NAME>
 {
-    type Result = Result<Option<Buffer<D>>>;
+    type Result = Result<Option<Buffer>>;
     fn none(self) -> Self::Result {
         Ok(None)
     }
     fn reducer<Q: Reducer<B::Out, Out = B::Out>>(self, reducer: Q) -> Self::Result {
         let ReduceExtra { b, reduced, sizes, loads } = self;
-        Reduced::<B, R, BY_NAME>::reduce_by(b, &reduced.body, reducer, sizes, loads).map(Some)
+        reduced.reduce_by(b, &reduced.body, reducer, sizes, loads).map(Some)
     }
-}
-
-/// The extra number of the reducer's slope: the result of its extra reducer, or the sum of the slopes if the
-/// values share the gradient.
-pub(super) fn extra_of<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool>(
-    b: &Backward<D>,
-    reduced: &Reduced<B, R, BY_NAME>,
-    sizes: (&[usize], usize),
-    loads: &[OperandRef<'_>],
-    result: OperandRef<'_>,
-) -> Result<Extra<D>> {
-    let buffer = match R::SLOPE {
-        Slope::None | Slope::Constant => None,
-        Slope::Values => R::extra(ReduceExtra { b, reduced, sizes, loads })?,
-        Slope::Shared => {
-            let slots: Vec<OperandRef<'_>> = loads.iter().copied().chain([result]).collect();
-            let slopes = SlopeOf::<B, R>(reduced.body, PhantomData);
-            Some(Reduced::<B, R, BY_NAME>::reduce_by(b, &slopes, Total, sizes, &slots)?)
-        }
-    };
-    Ok(Extra(buffer.map(|buffer| buffer.broadcast(sizes.1))))
 }

@@ -2,95 +2,87 @@
 //! bodies that use it.
 // Imports: `error`, `dtype`, `element`, `kernel`, `device`, `autograd`.
 
-use super::backward::{Backward, Buffer, Target, VjpOf};
-use super::device::{no_slope, saved_slots, variables};
+use super::backward::{Backward, Buffer, Target, Vjp};
 use super::facts::{Facts, facts_of_reduction};
-use super::reduce::{Reduced, extra_of};
-use super::state::{Spot, Step};
+use super::record::{no_slope, saved_slots, variables};
+use super::reduce::{ReduceRule as _, Reduced};
+use super::state::{Spot, Step, has_gradient};
 use super::vjp::ConstantsAsLoads;
 use crate::device::{Device, Inputs, OperandRef, Reduction};
-use crate::element::Compute;
+use crate::element::{Compute, Element};
 use crate::error::Result;
 use crate::kernel::{Body, Program, Reducer, Row, Slope};
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// A kind of row constant, with the types of its body and its reducer erased.
-pub(super) trait Erased {
+/// A kind of row constant, with the types of its body, its reducer and its device erased.
+pub(super) trait Erased<D> {
     /// The constant that is the reduction of `body` by `R`.
-    fn new<B: Body, R: Reducer<B::Out>>(body: ConstantsAsLoads<B>) -> Box<Self>;
+    fn new<B: Body, R: Reducer<B::Out>>(body: ConstantsAsLoads<B>, device: D) -> Box<Self>;
 }
 
 /// A row constant with its backward pass.
-pub(super) trait Part<D: Device>: Send {
+pub(super) trait Part: Send {
     fn facts(&self) -> &'static Facts;
     /// The values of all rows.
-    fn forward(
-        &self,
-        b: &Backward<D>,
-        sizes: (&[usize], usize),
-        slots: &[OperandRef<'_>],
-    ) -> Result<Buffer<D>>;
+    fn forward(&self, b: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Buffer>;
     /// Adds the gradients by the loads of each target.
     fn backward(
         &self,
-        b: &mut Backward<D>,
+        b: &mut Backward,
         sizes: (&[usize], usize),
         slots: &[OperandRef<'_>],
         value_and_gradient: [OperandRef<'_>; 2],
-        targets: Vec<(Vec<usize>, Target<'_, D>)>,
+        targets: Vec<(Vec<usize>, Target<'_>)>,
     ) -> Result<()>;
 }
 
-struct PartOf<B, R>(ConstantsAsLoads<B>, PhantomData<R>);
+struct PartOf<B, R, D>(ConstantsAsLoads<B>, D, PhantomData<R>);
 
-impl<D: Device> Erased for dyn Part<D> {
-    fn new<B: Body, R: Reducer<B::Out>>(body: ConstantsAsLoads<B>) -> Box<Self> {
-        Box::new(PartOf::<B, R>(body, PhantomData))
+impl<D: Device> Erased<D> for dyn Part {
+    fn new<B: Body, R: Reducer<B::Out>>(body: ConstantsAsLoads<B>, device: D) -> Box<Self> {
+        Box::new(PartOf::<B, R, D>(body, device, PhantomData))
     }
 }
 
 /// The values of a row constant in all rows: the reduction of a body, of which `slots` are the operands.
 pub(super) fn values_of_rows<B: Body, R: Reducer<B::Out>, D: Device>(
-    b: &Backward<D>,
+    b: &Backward,
+    device: &D,
     body: &ConstantsAsLoads<B>,
     (sizes, row): (&[usize], usize),
     slots: &[OperandRef<'_>],
-) -> Result<Buffer<D>> {
+) -> Result<Buffer> {
     let (kept, reduced) = sizes.split_at(sizes.len() - row);
-    let out = Buffer::new(&b.inner, kept, size_of::<R::Out>())?;
+    let out = Buffer::new(&*b.inner, kept, size_of::<R::Out>())?;
     let reads: Vec<u8> = (0..slots.len() as u8).collect();
     let (axes, inputs) = (Reduction { kept, reduced }, Inputs { slots, reads: &reads });
     // SAFETY: (1) the operands of the part at the sizes of the program; (2) new memory.
-    unsafe { b.inner.reduce::<_, R>(body, reducer_value::<R>(), axes, out.slot(), inputs)? };
+    unsafe { device.reduce::<_, R>(body, reducer_value::<R>(), axes, out.slot(), inputs)? };
     Ok(out)
 }
 
-impl<D: Device, B: Body, R: Reducer<B::Out>> Part<D> for PartOf<B, R> {
+impl<D: Device, B: Body, R: Reducer<B::Out>> Part for PartOf<B, R, D> {
     fn facts(&self) -> &'static Facts {
         facts_of_reduction::<_, R>(&self.0)
     }
-    fn forward(
-        &self,
-        b: &Backward<D>,
-        sizes: (&[usize], usize),
-        slots: &[OperandRef<'_>],
-    ) -> Result<Buffer<D>> {
-        values_of_rows::<B, R, D>(b, &self.0, sizes, slots)
+    fn forward(&self, b: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Buffer> {
+        values_of_rows::<B, R, D>(b, &self.1, &self.0, sizes, slots)
     }
     fn backward(
         &self,
-        b: &mut Backward<D>,
+        b: &mut Backward,
         sizes: (&[usize], usize),
         slots: &[OperandRef<'_>],
         [value, gradient]: [OperandRef<'_>; 2],
-        targets: Vec<(Vec<usize>, Target<'_, D>)>,
+        targets: Vec<(Vec<usize>, Target<'_>)>,
     ) -> Result<()> {
         let facts = facts_of_reduction::<_, R>(&self.0);
-        let reduced = Reduced::<_, R, false>::new(self.0);
-        let extra = extra_of(b, &reduced, sizes, slots, value)?;
+        let reduced = Reduced::<_, R, D, false>::new(self.0, self.1.clone());
+        let extra = reduced.extra(b, sizes, slots, value)?;
+        let extra = extra.as_ref().map_or(b.zeros(sizes.0.len()), Buffer::slot);
         for (ks, target) in targets {
-            let numbers = [value, extra.slot(b, sizes.0.len()), gradient];
+            let numbers = [value, extra, gradient];
             reduced.vjp(b, facts, &ks, sizes, slots, numbers, target)?;
         }
         Ok(())
@@ -108,8 +100,10 @@ fn reducer_value<R: Copy>() -> R {
 pub(super) struct Placed<K: ?Sized> {
     pub(super) part: Box<K>,
     pub(super) loads: Range<usize>,
-    /// The constants that stand directly inside of this one.
+    /// The constants that are directly inside of this one.
     pub(super) children: Vec<usize>,
+    /// The name of its reducer, if that states no slope for values that have gradients.
+    without_slope: Option<&'static str>,
 }
 
 impl<K: ?Sized> Placed<K> {
@@ -120,12 +114,11 @@ impl<K: ?Sized> Placed<K> {
 }
 
 /// The row constants of a program, inner ones before outer ones.
-pub(super) struct Parts<K: ?Sized> {
+pub(super) struct Parts<K: ?Sized = dyn Part> {
     next: usize,
     pub(super) parts: Vec<Placed<K>>,
     /// The constants that are inside of no other.
     pub(super) outer: Vec<usize>,
-    without_slope: Option<&'static str>,
 }
 
 struct ConstantCounter {
@@ -143,50 +136,47 @@ impl Row for ConstantCounter {
     }
 }
 
-impl<K: Erased + ?Sized> Row for Parts<K> {
+/// Collects the row constants of a program that runs on `D`.
+pub(super) struct Collect<'a, K: ?Sized, D>(pub(super) &'a mut Parts<K>, pub(super) &'a D);
+
+impl<K: Erased<D> + ?Sized, D: Device> Row for Collect<'_, K, D> {
     fn next(&mut self) -> &mut usize {
-        &mut self.next
+        &mut self.0.next
     }
     fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
+        let Collect(parts, device) = self;
         let mut inside = ConstantCounter { next: 0, count: 0 };
         let mut copy = *body;
         copy.prepare_row(&mut inside);
-        let from = self.parts.len() - inside.count;
-        let (children, outer) = self.outer.iter().partition(|&&part| part >= from);
-        self.outer = outer;
-        if matches!(R::SLOPE, Slope::None) {
-            self.without_slope = Some(R::NAME);
-        }
-        self.outer.push(self.parts.len());
-        let loads = self.next..self.next + B::LOADS;
-        let part = K::new::<B, R>(ConstantsAsLoads(*body));
-        self.parts.push(Placed { part, loads, children });
+        let is_refused = matches!(R::SLOPE, Slope::None) && has_gradient(R::Out::DTYPE);
+        let part = K::new::<B, R>(ConstantsAsLoads(*body), device.clone());
+        parts.push(part, B::LOADS, inside.count, is_refused.then_some(R::NAME));
         Default::default()
     }
 }
 
-impl<K: Erased + ?Sized> Parts<K> {
+impl<K: ?Sized> Parts<K> {
     pub(super) fn new() -> Self {
-        Parts { next: 0, parts: Vec::new(), outer: Vec::new(), without_slope: None }
+        Parts { next: 0, parts: Vec::new(), outer: Vec::new() }
     }
 
-    /// Collects the row constants of a program.
-    ///
-    /// # Errors
-    /// [`Error::Value`](crate::Error::Value) if a reducer states no slope.
-    pub(super) fn collect<P: Program>(&mut self, mut program: P) -> Result<()> {
-        program.prepare_row(self);
-        self.without_slope.map_or(Ok(()), |name| Err(no_slope(name)))
+    /// Adds a constant of `loads` loads, which has `inside` constants inside of it.
+    fn push(&mut self, part: Box<K>, loads: usize, inside: usize, without_slope: Option<&'static str>) {
+        let from = self.parts.len() - inside;
+        let (children, outer) = self.outer.iter().partition(|&&part| part >= from);
+        self.outer = outer;
+        self.outer.push(self.parts.len());
+        self.parts.push(Placed { part, loads: self.next..self.next + loads, children, without_slope });
     }
 
     /// Some of the loads, with the values of row constants in place of the loads from which they were
     /// computed.
-    pub(super) fn with_constants<'s, D: Device>(
+    pub(super) fn with_constants<'s>(
         &self,
         all: &[OperandRef<'s>],
         loads: Range<usize>,
         constants: &[usize],
-        values: &'s [Buffer<D>],
+        values: &'s [Buffer],
         zeros: OperandRef<'s>,
     ) -> Vec<OperandRef<'s>> {
         let mut slots = all[loads.clone()].to_vec();
@@ -198,14 +188,50 @@ impl<K: Erased + ?Sized> Parts<K> {
         }
         slots
     }
+}
+
+impl Parts {
+    /// Collects the row constants of a program.
+    ///
+    /// # Errors
+    /// [`Error::Value`](crate::Error::Value) if a reducer states no slope and reduces values that depend on a
+    /// variable.
+    pub(super) fn collect<P: Program, D: Device>(
+        &mut self,
+        mut program: P,
+        device: &D,
+        step: &Step,
+        reads: &[u8],
+    ) -> Result<()> {
+        program.prepare_row(&mut Collect(self, device));
+        self.ensure_slopes(step, reads)
+    }
+
+    fn ensure_slopes(&self, step: &Step, reads: &[u8]) -> Result<()> {
+        // Inner constants come before outer ones.
+        let mut depends: Vec<bool> = Vec::new();
+        for placed in &self.parts {
+            let facts = placed.part.facts();
+            let of_child = |&child: &usize| {
+                depends[child] && facts.slopes[self.parts[child].load(placed.loads.start)].is_some()
+            };
+            let variables = self.variables(reads, placed.loads.clone(), &placed.children, step, facts);
+            let is_active = !variables.is_empty() || placed.children.iter().any(of_child);
+            match placed.without_slope {
+                Some(name) if is_active => return Err(no_slope(name)),
+                _ => depends.push(is_active),
+            }
+        }
+        Ok(())
+    }
 
     /// The operands that receive a gradient through the loads that are not inside of a constant.
-    fn variables<D: Device>(
+    fn variables(
         &self,
         reads: &[u8],
         loads: Range<usize>,
         constants: &[usize],
-        step: &Step<D>,
+        step: &Step,
         facts: &Facts,
     ) -> Vec<(usize, Vec<usize>)> {
         let is_inside =
@@ -219,29 +245,28 @@ impl<K: Erased + ?Sized> Parts<K> {
 }
 
 /// The rule of a program with row constants.
-pub(super) fn rows_backward<P: Program, D: Device>(
-    b: &mut Backward<D>,
-    step: &Step<D>,
-    program: &P,
+pub(super) fn rows_backward(
+    b: &mut Backward,
+    step: &Step,
+    program: &dyn Vjp,
     facts: &'static Facts,
-    parts: &Parts<dyn Part<D>>,
+    parts: &Parts,
     row: usize,
     reads: &[u8],
 ) -> Result<()> {
-    let program = VjpOf::<_, false>(ConstantsAsLoads(*program));
     let sizes = &step.sizes[..];
     let (kept, reduced) = sizes.split_at(sizes.len() - row);
     let zeros = b.zeros(sizes.len());
     let operands = saved_slots(b, step);
     let all: Vec<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
-    let mut values: Vec<Buffer<D>> = Vec::new();
+    let mut values: Vec<Buffer> = Vec::new();
     for placed in &parts.parts {
         let slots = parts.with_constants(&all, placed.loads.clone(), &placed.children, &values, zeros);
         let value = placed.part.forward(b, (sizes, row), &slots)?;
         values.push(value.broadcast(row));
     }
     // The gradients of the constants.
-    let mut gradients: Vec<Option<Buffer<D>>> = parts.parts.iter().map(|_| None).collect();
+    let mut gradients: Vec<Option<Buffer>> = parts.parts.iter().map(|_| None).collect();
     // An output with stride 0 along the row is one value for each row.
     let is_constant = |spot: &Spot| {
         spot.stride[kept.len()..].iter().zip(reduced).all(|(&stride, &size)| stride == 0 || size == 1)
@@ -254,14 +279,14 @@ pub(super) fn rows_backward<P: Program, D: Device>(
     for (operand, ks) in parts.variables(reads, 0..reads.len(), &parts.outer, step, facts) {
         if let Some(spot) = &step.inputs[operand].spot {
             let spot = Spot { stride: super::axes::Axes::new(&spot.stride[..main.len()]), ..spot.clone() };
-            b.vjp(&program, facts, &ks, (main, 0), &slots, Target::Spot(&spot))?;
+            b.vjp(program, facts, &ks, (main, 0), &slots, Target::Spot(&spot))?;
         }
     }
     for &constant in &parts.outer {
         let k = parts.parts[constant].load(0);
         if facts.slopes[k].is_some() {
             let target = Target::Rows(&mut gradients[constant], facts.loads[k]);
-            b.vjp(&program, facts, &[k], (main, main_row), &slots, target)?;
+            b.vjp(program, facts, &[k], (main, main_row), &slots, target)?;
         }
     }
     // Outer constants first: they contribute to the gradients of inner ones.
@@ -272,7 +297,7 @@ pub(super) fn rows_backward<P: Program, D: Device>(
         let (loads, children) = (placed.loads.clone(), &placed.children);
         let facts = placed.part.facts();
         let slots = parts.with_constants(&all, loads.clone(), children, &values, zeros);
-        let mut targets: Vec<(Vec<usize>, Target<'_, D>)> = Vec::new();
+        let mut targets: Vec<(Vec<usize>, Target<'_>)> = Vec::new();
         for (operand, ks) in parts.variables(reads, loads.clone(), children, step, facts) {
             if let Some(spot) = &step.inputs[operand].spot {
                 targets.push((ks, Target::Spot(spot)));

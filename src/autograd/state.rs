@@ -3,20 +3,17 @@
 //! A block of a tape has an address of its own: the block's number and an offset. The memory behind it is an
 //! allocation of the inner device, which other handles can share. A write to shared memory moves the block to
 //! a copy first, so the values that a step has saved never change.
-// Imports: `error`, `fallible_arc`, `dtype`, `device`, `allocation`, `autograd`.
+// Imports: `error`, `dtype`, `device`, `erased_memory`.
 
 use super::axes::Axes;
 use super::backward::Backward;
 use super::blocks::{Blocks, address_of, copy_of, offset_of};
-use crate::allocation::Allocation;
-use crate::device::{Device, OperandRef};
+use super::inner::Inner;
+use crate::device::OperandRef;
 use crate::dtype::DType;
+use crate::erased_memory::Memory;
 use crate::error::{Error, Result, text};
-use crate::fallible_arc::FallibleArc;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// A handle on memory of the inner device.
-pub(super) type Memory<D> = FallibleArc<Allocation<D>>;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Whether elements of this type have gradients.
 pub(super) fn has_gradient(dtype: DType) -> bool {
@@ -24,8 +21,8 @@ pub(super) fn has_gradient(dtype: DType) -> bool {
 }
 
 /// One block of a tape.
-pub(super) struct Entry<D: Device> {
-    memory: Memory<D>,
+pub(super) struct Entry {
+    memory: Memory,
     /// Identifies the block among all blocks that the tape ever had.
     id: u64,
     /// The element type of its values, if they depend on a variable.
@@ -50,18 +47,18 @@ pub(super) struct Spot {
 }
 
 /// The values of an operand, for the backward pass.
-pub(super) struct Saved<D: Device> {
-    memory: Memory<D>,
+pub(super) struct Saved {
+    memory: Memory,
     version: u64,
     offset: usize,
     stride: Axes<isize>,
     element: usize,
 }
 
-impl<D: Device> Saved<D> {
+impl Saved {
     pub(super) fn slot(&self) -> OperandRef<'_> {
         OperandRef {
-            address: self.memory.ptr().wrapping_add(self.offset),
+            address: self.memory.address().wrapping_add(self.offset),
             stride: &self.stride,
             element: self.element,
         }
@@ -82,11 +79,11 @@ impl<D: Device> Saved<D> {
 }
 
 /// An operand that a recorded step read.
-pub(super) struct Input<D: Device> {
+pub(super) struct Input {
     /// Where its gradient is, if it depends on a variable.
     pub(super) spot: Option<Spot>,
     /// Its values, if the backward pass reads them.
-    pub(super) saved: Option<Saved<D>>,
+    pub(super) saved: Option<Saved>,
 }
 
 /// The content of an output before a step wrote it.
@@ -116,20 +113,20 @@ impl Output {
 }
 
 /// The backward pass of one step.
-pub(super) type Rule<D> = Box<dyn FnOnce(&mut Backward<D>, &Step<D>) -> Result<()> + Send>;
+pub(super) type Rule = Box<dyn FnOnce(&mut Backward, &Step) -> Result<()> + Send>;
 
 /// A recorded kernel.
-pub(super) struct Step<D: Device> {
+pub(super) struct Step {
     pub(super) op: &'static str,
     pub(super) sizes: Axes<usize>,
-    pub(super) inputs: Vec<Input<D>>,
+    pub(super) inputs: Vec<Input>,
     pub(super) outputs: Vec<Output>,
 }
 
-impl<D: Device> Step<D> {
+impl Step {
     /// Checks that no saved operand was written since.
     pub(super) fn check_versions(&self) -> Result<()> {
-        let saved = |(k, input): (usize, &Input<D>)| match &input.saved {
+        let saved = |(k, input): (usize, &Input)| match &input.saved {
             Some(saved) => saved.check(self.op, k),
             None => Ok(()),
         };
@@ -138,18 +135,18 @@ impl<D: Device> Step<D> {
 }
 
 /// A step with its rule.
-pub(super) struct Node<D: Device> {
-    pub(super) step: Step<D>,
-    pub(super) rule: Rule<D>,
+pub(super) struct Node {
+    pub(super) step: Step,
+    pub(super) rule: Rule,
 }
 
 /// The result of [`State::begin`].
-pub(super) struct Begun<'a, D: Device> {
+pub(super) struct Begun<'a> {
     /// The operands, in the address space of the inner device.
     pub(super) inputs: Vec<OperandRef<'a>>,
     pub(super) outputs: Vec<OperandRef<'a>>,
     /// The step, before its kernel runs.
-    pub(super) step: Step<D>,
+    pub(super) step: Step,
     /// Whether an output depends on a variable.
     pub(super) is_recorded: bool,
 }
@@ -170,10 +167,10 @@ pub(super) enum OutputType {
     OfFirstOperand,
 }
 
-pub(super) struct State<D: Device> {
-    blocks: Blocks<Entry<D>>,
+pub(super) struct State {
+    blocks: Blocks<Entry>,
     next_id: u64,
-    pub(super) nodes: Vec<Node<D>>,
+    pub(super) nodes: Vec<Node>,
     pub(super) paused: usize,
     /// The number of recordings that are finished.
     recording: u64,
@@ -181,7 +178,7 @@ pub(super) struct State<D: Device> {
     pub(super) retained: Vec<u64>,
 }
 
-impl<D: Device> State<D> {
+impl State {
     fn new() -> Self {
         State {
             blocks: Blocks::new(),
@@ -194,26 +191,26 @@ impl<D: Device> State<D> {
     }
 
     /// Adds a block, and returns its number and its id.
-    pub(super) fn add(&mut self, memory: Memory<D>, is_written: bool) -> Result<(usize, u64)> {
-        let (nbytes, id) = (memory.size(), self.next_id);
+    pub(super) fn add(&mut self, memory: Memory, is_written: bool) -> Result<(usize, u64)> {
+        let (nbytes, id) = (memory.nbytes(), self.next_id);
         let entry = Entry { memory, id, active: None, is_variable: false, recording: 0, is_written };
         let number = self.blocks.add("tape", nbytes, entry)?;
         self.next_id += 1;
         Ok((number, id))
     }
 
-    pub(super) fn entry(&mut self, number: usize) -> Option<&mut Entry<D>> {
+    pub(super) fn entry(&mut self, number: usize) -> Option<&mut Entry> {
         self.blocks.get(number)
     }
 
-    fn entry_at(&mut self, address: *const u8) -> Option<&mut Entry<D>> {
+    fn entry_at(&mut self, address: *const u8) -> Option<&mut Entry> {
         self.blocks.at(address)
     }
 
     /// The address of the inner device.
     pub(super) fn inner_address(&mut self, address: *const u8) -> *mut u8 {
         match self.entry_at(address) {
-            Some(entry) => entry.memory.ptr().wrapping_add(offset_of(address)),
+            Some(entry) => entry.memory.address().wrapping_add(offset_of(address)),
             None => address.cast_mut(),
         }
     }
@@ -240,11 +237,11 @@ impl<D: Device> State<D> {
 
     pub(super) fn spot(&mut self, slot: &OperandRef<'_>, dtype: DType) -> Option<Spot> {
         let entry = self.entry_at(slot.address)?;
-        let (id, nbytes) = (entry.id, entry.memory.size());
+        let (id, nbytes) = (entry.id, entry.memory.nbytes());
         Some(Spot { id, nbytes, offset: offset_of(slot.address), stride: Axes::new(slot.stride), dtype })
     }
 
-    pub(super) fn save(&mut self, slot: &OperandRef<'_>) -> Option<Saved<D>> {
+    pub(super) fn save(&mut self, slot: &OperandRef<'_>) -> Option<Saved> {
         let entry = self.entry_at(slot.address)?;
         Some(Saved {
             memory: entry.memory.share(),
@@ -256,13 +253,15 @@ impl<D: Device> State<D> {
     }
 
     /// Prepares a write to an operand: moves its block to a copy if other handles share the memory. Returns
-    /// whether the block was written before, and whether it depends on a variable.
-    pub(super) fn before_write(&mut self, inner: &D, slot: &OperandRef<'_>) -> Result<(bool, bool)> {
-        let Some(entry) = self.entry_at(slot.address) else { return Ok((false, false)) };
+    /// whether the block was written before, and the type of its elements if they depend on a variable.
+    fn before_write(&mut self, inner: &dyn Inner, slot: &OperandRef<'_>) -> Result<(bool, Option<DType>)> {
+        let Some(entry) = self.entry_at(slot.address) else { return Ok((false, None)) };
         if entry.memory.handles() > 1 {
             entry.memory = copy_of(inner, &entry.memory, slot.element)?;
         }
-        Ok((std::mem::replace(&mut entry.is_written, true), entry.active.is_some()))
+        let element = |dtype| element_of(dtype, slot.element).unwrap_or(bytes_of(slot.element));
+        let before = entry.active.map(element);
+        Ok((std::mem::replace(&mut entry.is_written, true), before))
     }
 
     /// Looks at the operands of a kernel before it runs. `flow` receives the element types of the inputs that
@@ -272,13 +271,13 @@ impl<D: Device> State<D> {
     /// [`Error::Value`] for an operand whose steps were pulled back; [`Error::OutOfMemory`].
     pub(super) fn begin<'a>(
         &mut self,
-        inner: &D,
+        inner: &dyn Inner,
         op: &'static str,
         sizes: &[usize],
         inputs: &[OperandRef<'a>],
         outputs: &[(OperandRef<'a>, OutputType)],
         flow: &mut dyn FnMut(&[Option<DType>]) -> Result<Flow>,
-    ) -> Result<Begun<'a, D>> {
+    ) -> Result<Begun<'a>> {
         let mut step = Step { op, sizes: Axes::new(&[]), inputs: Vec::new(), outputs: Vec::new() };
         let mut first = None;
         let mut is_recorded = false;
@@ -316,10 +315,12 @@ impl<D: Device> State<D> {
         }
         let mut out = Vec::with_capacity(outputs.len());
         for (slot, dtype) in outputs {
-            let (is_written, was_active) = self.before_write(inner, slot)?;
+            let (is_written, before) = self.before_write(inner, slot)?;
+            let was_active = before.is_some();
             let dtype = match dtype {
                 OutputType::Is(dtype) => *dtype,
-                OutputType::OfFirstOperand => first.unwrap_or(DType::U8),
+                // Moved values that depend on no variable have the type of those that they replace.
+                OutputType::OfFirstOperand => first.or(before).unwrap_or(bytes_of(slot.element)),
             };
             if self.paused == 0
                 && (is_recorded || was_active)
@@ -337,28 +338,25 @@ impl<D: Device> State<D> {
         Ok(Begun { inputs, outputs: out, step, is_recorded })
     }
 
-    /// Records a step after its kernel has run. Outputs depend on a variable now; where the step only replaced
-    /// values that depended on one, no gradient flows to those.
-    pub(super) fn end(
-        &mut self,
-        mut step: Step<D>,
-        is_recorded: bool,
-        outputs: &[*mut u8],
-        rule: impl FnOnce() -> Rule<D>,
-    ) {
+    /// Records a step after its kernel has run: its outputs depend on a variable now.
+    pub(super) fn end(&mut self, step: Step, outputs: &[OperandRef<'_>], rule: Rule) {
         let recording = self.recording;
-        if is_recorded {
-            for (output, address) in step.outputs.iter().zip(outputs) {
-                if has_gradient(output.spot.dtype)
-                    && let Some(entry) = self.entry_at(*address)
-                {
-                    (entry.active, entry.recording) = (Some(output.spot.dtype), recording);
-                }
+        for (output, slot) in step.outputs.iter().zip(outputs) {
+            if has_gradient(output.spot.dtype)
+                && let Some(entry) = self.entry_at(slot.address)
+            {
+                (entry.active, entry.recording) = (Some(output.spot.dtype), recording);
             }
-            self.nodes.push(Node { step, rule: rule() });
-            return;
         }
+        self.nodes.push(Node { step, rule });
+    }
+
+    /// After a kernel of which no output depends on a variable. No gradient flows to the values that it
+    /// replaced.
+    pub(super) fn end_unrecorded(&mut self, mut step: Step) {
         step.outputs.retain(|output| output.was_active);
+        // A step in place without a derivative replaces the values too.
+        step.outputs.iter_mut().for_each(|output| output.before = Before::Replaced);
         if !step.outputs.is_empty() {
             self.nodes.push(Node { step, rule: Box::new(|_, _| Ok(())) });
         }
@@ -380,14 +378,14 @@ impl<D: Device> State<D> {
     }
 
     /// Ends the recording, and returns its steps and the blocks whose gradients are kept.
-    pub(super) fn take(&mut self) -> (Vec<Node<D>>, Vec<u64>) {
+    pub(super) fn take(&mut self) -> (Vec<Node>, Vec<u64>) {
         self.recording += 1;
         (std::mem::take(&mut self.nodes), std::mem::take(&mut self.retained))
     }
 }
 
-impl<D: Device> Entry<D> {
-    pub(super) fn memory(&self) -> &Memory<D> {
+impl Entry {
+    pub(super) fn memory(&self) -> &Memory {
         &self.memory
     }
 }
@@ -404,35 +402,41 @@ pub(super) fn element_of(dtype: DType, element: usize) -> Option<DType> {
     }
 }
 
-/// The tape itself, which its clones and its blocks share.
-pub(super) struct Shared<D: Device> {
-    pub(super) inner: D,
-    pub(super) number: u64,
-    state: Mutex<State<D>>,
+/// A type of elements of `element` bytes without gradients, for elements of which only the bytes are known.
+fn bytes_of(element: usize) -> DType {
+    match element {
+        8 => DType::U64,
+        4 => DType::U32,
+        2 => DType::U16,
+        _ => DType::U8,
+    }
 }
 
-impl<D: Device> Shared<D> {
-    pub(super) fn new(inner: D, number: u64) -> Self {
+/// The tape itself, which its clones and its blocks share.
+pub(super) struct Shared {
+    pub(super) inner: Arc<dyn Inner>,
+    pub(super) number: u64,
+    state: Mutex<State>,
+}
+
+impl Shared {
+    pub(super) fn new(inner: Arc<dyn Inner>, number: u64) -> Self {
         Shared { inner, number, state: Mutex::new(State::new()) }
     }
-    pub(super) fn lock(&self) -> MutexGuard<'_, State<D>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A block of memory of a tape.
-pub struct TapeBlock<D: Device> {
-    shared: std::sync::Arc<Shared<D>>,
+pub struct TapeBlock {
+    shared: Arc<Shared>,
     number: usize,
     id: u64,
 }
 
-impl<D: Device> TapeBlock<D> {
-    pub(super) fn new(
-        shared: &std::sync::Arc<Shared<D>>,
-        memory: Memory<D>,
-        is_written: bool,
-    ) -> Result<Self> {
+impl TapeBlock {
+    pub(super) fn new(shared: &Arc<Shared>, memory: Memory, is_written: bool) -> Result<Self> {
         let (number, id) = shared.lock().add(memory, is_written)?;
         Ok(TapeBlock { shared: shared.clone(), number, id })
     }
@@ -447,7 +451,7 @@ impl<D: Device> TapeBlock<D> {
     }
 }
 
-impl<D: Device> Drop for TapeBlock<D> {
+impl Drop for TapeBlock {
     fn drop(&mut self) {
         // The memory is dropped without the lock: its deleter may use the tape.
         let entry = self.shared.lock().blocks.remove(self.number);
@@ -455,7 +459,7 @@ impl<D: Device> Drop for TapeBlock<D> {
     }
 }
 
-impl<D: Device> std::fmt::Debug for TapeBlock<D> {
+impl std::fmt::Debug for TapeBlock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TapeBlock").field("number", &self.number).field("id", &self.id).finish()
     }

@@ -2,12 +2,15 @@
 // Imports: `error`, `element`, `fallible_arc`, `device`, `allocation`, `tensor`, `ops`, `autograd`.
 
 use super::backward::Backward;
-use super::state::{Memory, Shared, Spot, TapeBlock};
+use super::inner::inner_of;
+use super::state::{Shared, Spot, TapeBlock};
 use super::{Differentiable, Var};
 use crate::allocation::Allocation;
-use crate::device::{Cpu, Device, OperandRef};
+use crate::device::{Cpu, Device, OperandRef, same_device};
+use crate::dim::Dim;
 use crate::element::Element;
-use crate::error::{Error, Result};
+use crate::erased_memory::Memory;
+use crate::error::{Error, Result, text};
 use crate::fallible_arc::FallibleArc;
 use crate::layout::Layout;
 use crate::tensor::{Parts, Tensor};
@@ -36,21 +39,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// # Threads
 /// Several threads may use one tape. Each kernel takes a lock twice; the kernels themselves run in parallel.
 /// The recording is one sequence.
-pub struct Tape<D: Device = Cpu>(pub(super) Arc<Shared<D>>);
+pub struct Tape<D: Device = Cpu> {
+    pub(super) device: D,
+    pub(super) shared: Arc<Shared>,
+}
 
 impl<D: Device> Clone for Tape<D> {
     fn clone(&self) -> Self {
-        Tape(self.0.clone())
+        Tape { device: self.device.clone(), shared: self.shared.clone() }
     }
 }
 impl<D: Device> PartialEq for Tape<D> {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.shared, &other.shared)
     }
 }
 impl<D: Device> fmt::Debug for Tape<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tape({:?}, number {})", self.0.inner, self.0.number)
+        write!(f, "Tape({:?}, number {})", self.device, self.shared.number)
     }
 }
 
@@ -58,27 +64,28 @@ impl<D: Device> fmt::Debug for Tape<D> {
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// Ends a pause when it is dropped, also by a panic.
-struct Pause<'a, D: Device>(&'a Tape<D>);
-impl<D: Device> Drop for Pause<'_, D> {
+struct Pause<'a>(&'a Shared);
+impl Drop for Pause<'_> {
     fn drop(&mut self) {
-        self.0.0.lock().paused -= 1;
+        self.0.lock().paused -= 1;
     }
 }
 
 impl<D: Device> Tape<D> {
     /// An empty tape that computes on `device`.
     pub fn new(device: &D) -> Self {
-        Tape(Arc::new(Shared::new(device.clone(), NEXT.fetch_add(1, Ordering::Relaxed))))
+        let shared = Shared::new(inner_of(device), NEXT.fetch_add(1, Ordering::Relaxed));
+        Tape { device: device.clone(), shared: Arc::new(shared) }
     }
 
     /// The inner device.
     pub fn inner(&self) -> &D {
-        &self.0.inner
+        &self.device
     }
 
     /// The number of recorded steps.
     pub fn len(&self) -> usize {
-        self.0.lock().nodes.len()
+        self.shared.lock().nodes.len()
     }
 
     /// Whether no step is recorded.
@@ -91,10 +98,12 @@ impl<D: Device> Tape<D> {
     /// While the result exists, `x` cannot be written. A write to the result moves it to memory of its own.
     ///
     /// # Errors
-    /// [`Error::Unallocated`] if `x` has no memory yet; [`Error::OutOfMemory`] for the handle.
+    /// [`Error::Device`] if `x` is not on the inner device; [`Error::Unallocated`] if it has no memory yet;
+    /// [`Error::OutOfMemory`] for the handle.
     pub fn constant<T: Element, const RANK: usize>(&self, x: &Tensor<T, RANK, D>) -> Result<Var<T, RANK, D>> {
+        same_device("constant", self.inner(), x.device())?;
         x.view().ensure_allocated("constant")?;
-        let block = TapeBlock::new(&self.0, x.memory_handle(), true)?;
+        let block = TapeBlock::new(&self.shared, Memory::new(x.memory_handle()), true)?;
         self.tensor_of(block, *x.layout())
     }
 
@@ -108,7 +117,7 @@ impl<D: Device> Tape<D> {
         x: &Tensor<T, RANK, D>,
     ) -> Result<Var<T, RANK, D>> {
         let variable = self.constant(x)?;
-        self.0.lock().watch(variable.allocation().block().number(), T::DTYPE);
+        self.shared.lock().watch(variable.allocation().block().number(), T::DTYPE);
         Ok(variable)
     }
 
@@ -120,10 +129,11 @@ impl<D: Device> Tape<D> {
     pub fn value<T: Element, const RANK: usize>(&self, y: &Var<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {
         self.ensure_own("value", y)?;
         y.view().ensure_allocated("value")?;
-        let memory = self.0.lock().entry(y.allocation().block().number()).map(|entry| entry.memory().share());
+        let memory =
+            self.shared.lock().entry(y.allocation().block().number()).map(|entry| entry.memory().share());
         let Some(memory) = memory else { return Err(Error::NoData { op: "value", device: "Tape" }) };
         // SAFETY: the memory of the block, under the layout that has its elements.
-        Ok(unsafe { Tensor::from_parts(Parts { memory, state: Default::default() }, *y.layout()) })
+        unsafe { tensor_in(memory, *y.layout(), &self.device) }
     }
 
     /// Whether `y` depends on a variable: c10's `requires_grad`.
@@ -137,14 +147,14 @@ impl<D: Device> Tape<D> {
     /// [`Error::Device`] if `y` is on another tape.
     pub fn retain<T: Differentiable, const RANK: usize>(&self, y: &Var<T, RANK, D>) -> Result<()> {
         self.ensure_own("retain", y)?;
-        self.0.lock().retained.push(y.allocation().block().id());
+        self.shared.lock().retained.push(y.allocation().block().id());
         Ok(())
     }
 
     /// Runs `f` without recording, on any thread, until it returns.
     pub fn paused<R>(&self, f: impl FnOnce() -> R) -> R {
-        self.0.lock().paused += 1;
-        let _pause = Pause(self);
+        self.shared.lock().paused += 1;
+        let _pause = Pause(&self.shared);
         f()
     }
 
@@ -163,32 +173,31 @@ impl<D: Device> Tape<D> {
     /// `Re(Σ conj(gradient) · y)`. The recording ends.
     ///
     /// # Errors
-    /// [`Error::Output`] if the sizes differ, and as [`backward`](Tape::backward).
+    /// [`Error::Output`] if the sizes differ, [`Error::Device`] if `gradient` is not on the inner device, and as
+    /// [`backward`](Tape::backward).
     pub fn pull<T: Differentiable, const RANK: usize>(
         &self,
         y: &Var<T, RANK, D>,
         gradient: &Tensor<T, RANK, D>,
     ) -> Result<Gradients<D>> {
-        if y.size() != gradient.size() {
-            let (sizes, found) = (y.size().0.into(), gradient.size().0.into());
-            return Err(Error::Output { op: "pull", sizes, found });
-        }
+        ensure_fits("pull", self.inner(), y.size(), gradient)?;
         let spot = self.spot_of("backward", y)?;
-        let (nodes, retained) = self.0.lock().take();
+        let (nodes, retained) = self.shared.lock().take();
         let Some(spot) = spot else {
             let what = "the result depends on no variable of this tape: it was not made from watched tensors, or \
                         while the tape was paused, or before the last backward pass";
             return Err(Error::Value { op: "backward", what: what.into() });
         };
-        let mut b = Backward::new(self.inner())?;
-        b.add_tensor(&spot, gradient)?;
+        let mut b = Backward::new(&self.shared.inner)?;
+        b.add_gradient(&spot, gradient)?;
         b.run(nodes, &retained)?;
-        Ok(Gradients { gradients: b.into_gradients(), device: self.inner().clone() })
+        let tape = self.shared.number;
+        Ok(Gradients { gradients: b.into_gradients(), device: self.inner().clone(), tape })
     }
 
     /// Ends the recording without a backward pass.
     pub fn clear(&self) {
-        let recording = self.0.lock().take();
+        let recording = self.shared.lock().take();
         drop(recording); // after the lock is released
     }
 
@@ -197,7 +206,7 @@ impl<D: Device> Tape<D> {
         op: &'static str,
         y: &Var<T, RANK, D>,
     ) -> Result<()> {
-        crate::device::same_device(op, self, y.device())
+        same_device(op, self, y.device())
     }
 
     /// The place of a tensor, if it depends on a variable.
@@ -210,7 +219,7 @@ impl<D: Device> Tape<D> {
         let stride = y.stride();
         let slot =
             OperandRef { address: y.raw_ptr().cast_mut().cast(), stride: &stride.0, element: size_of::<T>() };
-        let mut state = self.0.lock();
+        let mut state = self.shared.lock();
         Ok(match state.active(op, &slot)? {
             Some(_) => state.spot(&slot, T::DTYPE),
             None => None,
@@ -219,10 +228,10 @@ impl<D: Device> Tape<D> {
 
     fn tensor_of<T: Element, const RANK: usize>(
         &self,
-        block: TapeBlock<D>,
+        block: TapeBlock,
         layout: Layout<RANK>,
     ) -> Result<Var<T, RANK, D>> {
-        let nbytes = self.0.lock().entry(block.number()).map_or(0, |entry| entry.memory().size());
+        let nbytes = self.shared.lock().entry(block.number()).map_or(0, |entry| entry.memory().nbytes());
         let memory = FallibleArc::new(Allocation::from_block(block, nbytes, self.clone()))?;
         // SAFETY: the block has the memory for which the layout was made.
         Ok(unsafe { Tensor::from_parts(Parts { memory, state: Default::default() }, layout) })
@@ -231,8 +240,10 @@ impl<D: Device> Tape<D> {
 
 /// The gradients of one backward pass.
 pub struct Gradients<D: Device = Cpu> {
-    gradients: HashMap<u64, Memory<D>>,
+    gradients: HashMap<u64, Memory>,
     device: D,
+    /// The number of the tape.
+    tape: u64,
 }
 
 impl<D: Device> Gradients<D> {
@@ -240,18 +251,21 @@ impl<D: Device> Gradients<D> {
     /// does not depend on it. Each call returns another handle on the same memory.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`]. If `x` is a part of a larger tensor, its gradient is copied.
+    /// [`Error::Device`] if `x` is on another tape; [`Error::OutOfMemory`]. If `x` is a part of a larger tensor,
+    /// its gradient is copied.
     pub fn of<T: Differentiable, const RANK: usize>(
         &self,
         x: &Var<T, RANK, D>,
     ) -> Result<Tensor<T, RANK, D>> {
+        if x.device().shared.number != self.tape {
+            let left = text(format_args!("Tape({:?}, number {})", self.device, self.tape));
+            return Err(Error::Device { op: "of", left, right: text(format_args!("{:?}", x.device())) });
+        }
         let Some(memory) = self.gradients.get(&x.allocation().block().id()) else {
             return Tensor::zeros(x.size(), &self.device);
         };
         // SAFETY: a gradient has as many bytes as its block, and its layout.
-        let gradient: Tensor<T, RANK, D> = unsafe {
-            Tensor::from_parts(Parts { memory: memory.share(), state: Default::default() }, *x.layout())
-        };
+        let gradient: Tensor<T, RANK, D> = unsafe { tensor_in(memory.share(), *x.layout(), &self.device)? };
         if gradient.layout().is_contiguous() { Ok(gradient) } else { gradient.to_contiguous() }
     }
 }
@@ -262,9 +276,53 @@ impl<D: Device> fmt::Debug for Gradients<D> {
     }
 }
 
-impl<D: Device> Backward<D> {
+/// [`Error::Output`] unless a gradient has the sizes of its operand; [`Error::Device`] unless it is on the
+/// inner device.
+fn ensure_fits<T, const RANK: usize, D: Device>(
+    op: &'static str,
+    device: &D,
+    size: Dim<RANK>,
+    gradient: &Tensor<T, RANK, D>,
+) -> Result<()> {
+    same_device(op, device, gradient.device())?;
+    if size == gradient.size() {
+        return Ok(());
+    }
+    Err(Error::Output { op, sizes: size.0.into(), found: gradient.size().0.into() })
+}
+
+/// A tensor in memory of the inner device.
+///
+/// # Safety
+/// The memory has valid elements `T` at the positions of the layout.
+pub(super) unsafe fn tensor_in<T, const RANK: usize, D: Device>(
+    memory: Memory,
+    layout: Layout<RANK>,
+    device: &D,
+) -> Result<Tensor<T, RANK, D>> {
+    let Ok(memory) = memory.downcast::<D>() else {
+        let (left, right) = (text(format_args!("{device:?}")), "another device".into());
+        return Err(Error::Device { op: "tape", left, right });
+    };
+    // SAFETY: the caller's promise.
+    Ok(unsafe { Tensor::from_parts(Parts { memory, state: Default::default() }, layout) })
+}
+
+impl Backward {
+    /// Adds a tensor to the gradient of an operand of the sizes of `of`.
+    pub(super) fn add_tensor<T: Element, const RANK: usize, D: Device>(
+        &mut self,
+        op: &'static str,
+        spot: &Spot,
+        of: &Tensor<T, RANK, D>,
+        gradient: &Tensor<T, RANK, D>,
+    ) -> Result<()> {
+        ensure_fits(op, of.device(), of.size(), gradient)?;
+        self.add_gradient(spot, gradient)
+    }
+
     /// Adds a tensor to the gradient of an operand of its sizes.
-    pub(super) fn add_tensor<T: Element, const RANK: usize>(
+    fn add_gradient<T: Element, const RANK: usize, D: Device>(
         &mut self,
         spot: &Spot,
         gradient: &Tensor<T, RANK, D>,

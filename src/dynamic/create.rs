@@ -2,11 +2,11 @@
 // Imports: `error`, `fallible_arc`, `layout`, `dtype`, `device`, `allocation`, `tensor`.
 
 use super::axes::{Axes, counted, laid_out, row_major};
-use super::device_memory::Memory;
 use super::tensor::DynTensor;
 use crate::allocation::Allocation;
 use crate::device::{Cpu, Device, Init, OperandRef};
 use crate::dtype::DType;
+use crate::erased_memory::Memory;
 use crate::error::{Error, Result, text};
 use crate::fallible_arc::FallibleArc;
 use crate::layout::Layout;

@@ -4,7 +4,6 @@
 //! | file | |
 //! |---|---|
 //! | `axes.rs` | sizes and strides of any rank |
-//! | `device_memory.rs` | handles on memory of any device |
 //! | `tensor.rs` | [`DynTensor`] |
 //! | `create.rs` | sources of tensors, copies |
 //! | `views.rs` | other axes over the same memory |
@@ -20,7 +19,6 @@
 pub(crate) mod axes;
 mod conj_neg;
 mod create;
-mod device_memory;
 mod display;
 mod extra;
 mod ffi;

@@ -2,12 +2,12 @@
 // Imports: `error`, `fallible_arc`, `dim`, `rank`, `layout`, `dtype`, `element`, `device`, `tensor`.
 
 use super::axes::{Axes, FEW, laid_out, row_major};
-use super::device_memory::Memory;
 use super::extra::Extra;
 use crate::device::{Cpu, Device, Init, OperandRef};
 use crate::dim::Dim;
 use crate::dtype::DType;
 use crate::element::Element;
+use crate::erased_memory::Memory;
 use crate::error::{Error, Result, text};
 use crate::fallible_arc::FallibleArc;
 use crate::layout::Layout;

@@ -68,8 +68,8 @@ pub enum Slope {
     Constant,
     /// The value, the result, the extra result and the number of values.
     Values,
-    /// As `Values`, for slopes that are 0 or 1, and the values of slope 1 share: the derivative is the slope
-    /// over the sum of all slopes. Equal largest values share so.
+    /// The value and the result alone. The slope is 0 or 1, and the values of slope 1 share: the derivative is
+    /// the slope over the sum of all slopes. Equal largest values share so.
     Shared,
 }
 

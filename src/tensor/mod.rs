@@ -58,6 +58,7 @@ pub use iter::{Elements, Iter, IterMut, Reference};
 pub use output::IntoViewMut;
 pub(crate) use output::{Allocate, Destination, Existing};
 pub use ownership::MetadataLock;
+#[cfg(any(feature = "autograd", feature = "dynamic"))]
 pub(crate) use tensor::Parts;
 #[cfg(feature = "dynamic")]
 pub(crate) use tensor::State;

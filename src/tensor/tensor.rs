@@ -154,6 +154,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     }
 
     /// Another handle on the memory alone.
+    #[cfg(feature = "autograd")]
     pub(crate) fn memory_handle(&self) -> FallibleArc<Allocation<D>> {
         self.memory.share()
     }

@@ -344,6 +344,13 @@ fn derivatives_of_second_order() -> Result<()> {
     for (found, expected) in second.to_vec()?.iter().zip(difference(1e-3, along)) {
         assert!((found - expected).abs() < 1e-9, "{found}, not {expected}");
     }
+    // A reducer whose slopes are 0 has a second derivative.
+    let (x, v) = (Tensor::from([2.0, 2.0]), Tensor::from([1.0, 3.0]));
+    let (first, second) = jvp(&x, &v, |x, device| {
+        let v = device.constant(&v)?;
+        Ok(jvp(x, &v, |x, _| x.var(All))?.1)
+    })?;
+    assert_eq!((first.item()?, second.item()?), (0.0, 2.0));
     // d/dx x · (d/dy (x + y)) = 1: the levels have types, so they cannot be confused.
     let (_, slope) = jvp(&Tensor::from(1.0), &Tensor::from(1.0), |x, device| {
         let one = device.constant(&Tensor::from(1.0))?;

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `value.rs` `arrange.rs` | samples and exact values of elements; one set of elements in many layouts |
 //! | `table.rs` `truth.rs` | the crate's own table of elementwise operators, row by row: a new operator is tested without a new test |
-//! | `slopes.rs` | derivatives against differences; kinks; the chain rule |
+//! | `slopes.rs` `reducer_slopes.rs` | derivatives of operators and of reductions against differences; kinks; the chain rule |
 //! | `reduce.rs` `positions.rs` | reductions over every set of axes; extremes and their positions, booleans |
 //! | `contract.rs` | matrix products of every pair of ranks |
 //! | `scans.rs` `ordering.rs` | scans; sorts and operators built on them |
@@ -75,6 +75,8 @@ mod positions;
 #[cfg(not(rankform_plain_stores))]
 mod random;
 mod reduce;
+#[cfg(not(rankform_plain_stores))]
+mod reducer_slopes;
 #[cfg(not(rankform_plain_stores))]
 mod runs;
 mod scans;

@@ -1,6 +1,7 @@
 //! The forward-mode device: it runs every mechanism on the inner device, and once more for tangents where an
 //! operand has one.
-// Imports: `error`, `element`, `fallible_arc`, `kernel`, `device`, `allocation`, `autograd`.
+// Imports: `error`, `fallible_arc`, `dtype`, `element`, `kernel`, `device`, `allocation`, `erased_memory`,
+// `autograd`.
 
 use super::jvp::Jvp;
 use super::state::{JvpBlock, Write};
@@ -9,6 +10,7 @@ use crate::autograd::state::OutputType;
 use crate::device::{Deleter, Device, Init, Inputs, OperandRef, Reduction};
 use crate::dtype::DType;
 use crate::element::{Comparable, Element, Number};
+use crate::erased_memory::Memory;
 use crate::error::Result;
 use crate::fallible_arc::FallibleArc;
 use crate::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};
@@ -18,38 +20,39 @@ use std::mem::MaybeUninit;
 // (2) and (3) kernels run on the inner device, on the operands that the caller promised; those of tangents have
 // the layouts of these operands, in memory of the same sizes.
 unsafe impl<D: Device> Device for Jvp<D> {
-    type Block = JvpBlock<D>;
+    type Block = JvpBlock;
 
-    fn allocate(&self, nbytes: usize, fresh: Init) -> Result<JvpBlock<D>> {
-        JvpBlock::new(&self.0, Allocation::fresh(&self.0.inner, nbytes, fresh)?, None)
+    fn allocate(&self, nbytes: usize, fresh: Init) -> Result<JvpBlock> {
+        JvpBlock::new(&self.shared, Memory::new(Allocation::fresh(&self.device, nbytes, fresh)?), None)
     }
 
-    unsafe fn external_block(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<JvpBlock<D>> {
+    unsafe fn external_block(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<JvpBlock> {
         // SAFETY: the caller's promise.
-        let memory = unsafe { Allocation::external(&self.0.inner, address, nbytes, free)? };
-        JvpBlock::new(&self.0, FallibleArc::new(memory)?, None)
+        let memory = unsafe { Allocation::external(&self.device, address, nbytes, free)? };
+        JvpBlock::new(&self.shared, Memory::new(FallibleArc::new(memory)?), None)
     }
 
-    fn address(block: &JvpBlock<D>) -> *mut u8 {
+    fn address(block: &JvpBlock) -> *mut u8 {
         block.address()
     }
 
     unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
         let slot = OperandRef { address: to, stride: &[1], element: 1 };
         let outputs = [(slot, OutputType::Is(DType::U8))];
-        let operands = self.0.prepare(&[bytes.len()], &[], &outputs, Write::Replaced, &mut |_| Ok(false))?;
+        let operands =
+            self.shared.prepare(&[bytes.len()], &[], &outputs, Write::Replaced, &mut |_| Ok(false))?;
         // SAFETY: the caller's promise.
-        unsafe { self.0.inner.write(operands.outputs[0].address, bytes) }
+        unsafe { self.device.write(operands.outputs[0].address, bytes) }
     }
 
     unsafe fn read(&self, from: *const u8, bytes: &mut [MaybeUninit<u8>]) -> Result<()> {
         // SAFETY: the caller's promise.
-        unsafe { self.0.inner.read(self.0.inner_address(from), bytes) }
+        unsafe { self.device.read(self.shared.inner_address(from), bytes) }
     }
 
     unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()> {
         // SAFETY: the caller's promise.
-        unsafe { self.copy_with_tangents(sizes, to, from) }
+        unsafe { self.shared.copy(sizes, to, from) }
     }
 
     unsafe fn map<P: Program>(
@@ -130,7 +133,7 @@ unsafe impl<D: Device> Device for Jvp<D> {
         index: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise.
-        unsafe { self.gather_with_tangents(plan, to, cells, index) }
+        unsafe { self.shared.gather(plan, to, cells, index) }
     }
 
     unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
@@ -154,7 +157,7 @@ unsafe impl<D: Device> Device for Jvp<D> {
         mask: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise.
-        unsafe { self.compact_with_tangents(sizes, count, to, from, mask) }
+        unsafe { self.shared.compact(sizes, count, to, from, mask) }
     }
 
     unsafe fn sort<T: Comparable>(
@@ -169,10 +172,10 @@ unsafe impl<D: Device> Device for Jvp<D> {
     }
 
     fn synchronize(&self) -> Result<()> {
-        self.0.inner.synchronize()
+        self.device.synchronize()
     }
 
     fn check(&self) -> Result<()> {
-        self.0.inner.check()
+        self.device.check()
     }
 }

@@ -1,11 +1,15 @@
 //! The forward-mode device: the methods with which a program makes dual tensors and takes their tangents.
-// Imports: `error`, `element`, `fallible_arc`, `layout`, `device`, `allocation`, `tensor`, `ops`, `autograd`.
+// Imports: `error`, `fallible_arc`, `layout`, `element`, `device`, `allocation`, `erased_memory`, `tensor`,
+// `autograd`.
 
 use super::state::{JvpBlock, Shared, Tangent};
 use crate::allocation::Allocation;
 use crate::autograd::Differentiable;
+use crate::autograd::inner::inner_of;
+use crate::autograd::tape::tensor_in;
 use crate::device::{Cpu, Device, Init, OperandRef, same_device};
 use crate::element::Element;
+use crate::erased_memory::Memory;
 use crate::error::{Error, Result};
 use crate::fallible_arc::FallibleArc;
 use crate::layout::Layout;
@@ -40,21 +44,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 ///
 /// # Threads
 /// Several threads may use one device. Each kernel takes a lock once; the kernels themselves run in parallel.
-pub struct Jvp<D: Device = Cpu>(pub(super) Arc<Shared<D>>);
+pub struct Jvp<D: Device = Cpu> {
+    pub(super) device: D,
+    pub(super) shared: Arc<Shared>,
+}
 
 impl<D: Device> Clone for Jvp<D> {
     fn clone(&self) -> Self {
-        Jvp(self.0.clone())
+        Jvp { device: self.device.clone(), shared: self.shared.clone() }
     }
 }
 impl<D: Device> PartialEq for Jvp<D> {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.shared, &other.shared)
     }
 }
 impl<D: Device> fmt::Debug for Jvp<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Jvp({:?}, number {})", self.0.inner, self.0.number)
+        write!(f, "Jvp({:?}, number {})", self.device, self.shared.number)
     }
 }
 
@@ -64,12 +71,13 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 impl<D: Device> Jvp<D> {
     /// A forward-mode device that computes on `device`.
     pub fn new(device: &D) -> Self {
-        Jvp(Arc::new(Shared::new(device.clone(), NEXT.fetch_add(1, Ordering::Relaxed))))
+        let shared = Shared::new(inner_of(device), NEXT.fetch_add(1, Ordering::Relaxed));
+        Jvp { device: device.clone(), shared: Arc::new(shared) }
     }
 
     /// The inner device.
     pub fn inner(&self) -> &D {
-        &self.0.inner
+        &self.device
     }
 
     /// A tensor of this device in the memory of `x`, without a tangent. No element is copied.
@@ -77,14 +85,16 @@ impl<D: Device> Jvp<D> {
     /// While the result exists, `x` cannot be written. A write to the result moves it to memory of its own.
     ///
     /// # Errors
-    /// [`Error::Unallocated`] if `x` has no memory yet; [`Error::OutOfMemory`] for the handle.
+    /// [`Error::Device`] if `x` is not on the inner device; [`Error::Unallocated`] if it has no memory yet;
+    /// [`Error::OutOfMemory`] for the handle.
     pub fn constant<T: Element, const RANK: usize>(
         &self,
         x: &Tensor<T, RANK, D>,
     ) -> Result<Tensor<T, RANK, Jvp<D>>> {
+        same_device("constant", self.inner(), x.device())?;
         x.view().ensure_allocated("constant")?;
-        let block = JvpBlock::new(&self.0, x.memory_handle(), None)?;
-        self.tensor_of(block, x.memory_handle().size(), *x.layout())
+        let block = JvpBlock::new(&self.shared, Memory::new(x.memory_handle()), None)?;
+        self.tensor_of(block, x.allocation().size(), *x.layout())
     }
 
     /// A tensor with the values of `x` and this tangent: results are differentiated along it. It is in the
@@ -104,11 +114,12 @@ impl<D: Device> Jvp<D> {
             let (left, right) = (x.size().0.into(), tangent.size().0.into());
             return Err(Error::Sizes { op: "dual", left, right });
         }
+        same_device("dual", self.inner(), x.device())?;
+        same_device("dual", self.inner(), tangent.device())?;
         x.view().ensure_allocated("dual")?;
         tangent.view().ensure_allocated("dual")?;
         let x = if x.layout().is_contiguous() { x.share_data() } else { x.to_contiguous()? };
-        let (value, layout) = (x.memory_handle(), *x.layout());
-        let nbytes = value.size();
+        let (nbytes, layout) = (x.allocation().size(), *x.layout());
         let mut memory = tangent.memory_handle();
         if *tangent.layout() != layout || memory.size() != nbytes {
             memory = Allocation::fresh(self.inner(), nbytes, Init::Zeroed)?;
@@ -126,7 +137,8 @@ impl<D: Device> Jvp<D> {
                 unsafe { self.inner().copy(&x.size().0, to, from)? };
             }
         }
-        let block = JvpBlock::new(&self.0, value, Some(Tangent { memory, dtype: T::DTYPE }))?;
+        let tangent = Tangent { memory: Memory::new(memory), dtype: T::DTYPE };
+        let block = JvpBlock::new(&self.shared, Memory::new(x.memory_handle()), Some(tangent))?;
         self.tensor_of(block, nbytes, layout)
     }
 
@@ -141,10 +153,10 @@ impl<D: Device> Jvp<D> {
     ) -> Result<Tensor<T, RANK, D>> {
         same_device("value", self, y.device())?;
         y.view().ensure_allocated("value")?;
-        let memory = self.0.lock().get(y.allocation().block().number()).map(|entry| entry.value.share());
+        let memory = self.shared.lock().get(y.allocation().block().number()).map(|entry| entry.value.share());
         let Some(memory) = memory else { return Err(Error::NoData { op: "value", device: "Jvp" }) };
         // SAFETY: the memory of the block, under the layout that has its elements.
-        Ok(unsafe { Tensor::from_parts(Parts { memory, state: Default::default() }, *y.layout()) })
+        unsafe { tensor_in(memory, *y.layout(), self.inner()) }
     }
 
     /// The tangent of `y` on the inner device: zeros if it depends on no dual tensor. No element of a tangent is
@@ -159,25 +171,29 @@ impl<D: Device> Jvp<D> {
         same_device("tangent", self, y.device())?;
         y.view().ensure_allocated("tangent")?;
         let memory = self
-            .0
+            .shared
             .lock()
             .get(y.allocation().block().number())
             .and_then(|entry| entry.tangent.as_ref().map(|tangent| tangent.memory.share()));
         let Some(memory) = memory else { return Tensor::zeros(y.size(), self.inner()) };
         // SAFETY: a tangent has as many bytes as its block, and its layout.
-        Ok(unsafe { Tensor::from_parts(Parts { memory, state: Default::default() }, *y.layout()) })
+        unsafe { tensor_in(memory, *y.layout(), self.inner()) }
     }
 
     /// Whether `y` has a tangent: whether its memory depends on a dual tensor.
     pub fn has_tangent<T: Element, const RANK: usize>(&self, y: &Tensor<T, RANK, Jvp<D>>) -> bool {
         self == y.device()
             && y.view().ensure_allocated("has_tangent").is_ok()
-            && self.0.lock().get(y.allocation().block().number()).is_some_and(|entry| entry.tangent.is_some())
+            && self
+                .shared
+                .lock()
+                .get(y.allocation().block().number())
+                .is_some_and(|entry| entry.tangent.is_some())
     }
 
     fn tensor_of<T: Element, const RANK: usize>(
         &self,
-        block: JvpBlock<D>,
+        block: JvpBlock,
         nbytes: usize,
         layout: Layout<RANK>,
     ) -> Result<Tensor<T, RANK, Jvp<D>>> {

@@ -1,18 +1,15 @@
 //! The operands of the loads of a kernel with their tangents, and the kernels for them.
-// Imports: `error`, `dtype`, `kernel`, `device`, `ops`, `autograd`.
+// Imports: `error`, `dtype`, `device`, `autograd`.
 
-use super::programs::{MAX_WINDOWS, WINDOW, has_tangent, is_wide, room};
+use super::programs::{ALL, MAX_WINDOWS, WINDOW, has_tangent, is_wide, room};
 use super::state::Operands;
 use crate::autograd::axes::Axes;
-use crate::autograd::backward::{Buffer, with_element};
+use crate::autograd::backward::{Backward, Buffer, distinct};
 use crate::autograd::facts::Facts;
 use crate::autograd::state::has_gradient;
-use crate::device::{Device, Inputs, OperandRef};
+use crate::device::{Inputs, OperandRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::kernel::{Call, InPlace, Input, Store};
-use crate::ops::Add;
-use std::marker::PhantomData;
 
 /// Runs code for the mask of the loads that have tangents. Kernels of one or two loads are compiled for each
 /// mask. In kernels of more loads all have tangents, some of them zeros; in kernels without room for that, the
@@ -84,26 +81,25 @@ impl<'a> Loads<'a> {
     }
 
     /// The masks of the kernels that compute with all these tangents: one, unless a kernel with `others` other
-    /// operands has no room for all.
+    /// operands has no room for all; none, if there are no tangents.
     ///
     /// # Errors
     /// [`Error::Operands`] if the loads leave too little room.
     pub(super) fn masks(&self, others: usize) -> Result<Axes<u64>> {
-        let loads = self.values.len();
-        let bit = |(k, tangent): (usize, &Option<OperandRef<'_>>)| u64::from(tangent.is_some()) << k.min(63);
+        let (loads, mut masks) = (self.values.len(), Axes::new(&[]));
+        if !self.has_tangents() {
+            return Ok(masks);
+        }
         if !is_wide(loads, others) {
-            return Ok(Axes::new(&[self
-                .tangents
-                .iter()
-                .enumerate()
-                .map(bit)
-                .fold(0, |mask, bit| mask | bit)]));
+            // More than two loads all have tangents.
+            let bits = self.tangents.iter().enumerate().filter(|(_, tangent)| tangent.is_some());
+            masks.push(if loads > 2 { ALL } else { bits.map(|(k, _)| 1 << k).sum() });
+            return Ok(masks);
         }
         let room = room(loads, others);
         if room * MAX_WINDOWS < loads {
             return Err(Error::Operands { op: "jvp", limit: loads - 1 });
         }
-        let mut masks = Axes::new(&[]);
         for (window, tangents) in self.tangents.chunks(room).enumerate() {
             if tangents.iter().any(Option::is_some) {
                 masks.push(WINDOW + window as u64);
@@ -127,49 +123,50 @@ impl<'a> Loads<'a> {
     }
 }
 
-/// Calls `run` with each mask, and adds what it writes to outputs of these elements. The calls after the first
-/// one write to memory of their own.
-pub(super) fn sum_over_masks<D: Device>(
-    inner: &D,
-    masks: &[u64],
+/// A kernel whose program is erased: it runs for a mask, at these sizes, on outputs and inputs.
+pub(super) type Kernel<'a> = dyn Fn(u64, &[usize], &[OperandRef<'_>], Inputs<'_>) -> Result<()> + 'a;
+
+/// Runs a kernel on each different operand once.
+pub(super) fn run(
+    kernel: &Kernel<'_>,
+    mask: u64,
     sizes: &[usize],
-    outputs: &[(OperandRef<'_>, DType)],
-    run: &mut dyn FnMut(u64, &[OperandRef<'_>]) -> Result<()>,
+    outputs: &[OperandRef<'_>],
+    slots: &[OperandRef<'_>],
 ) -> Result<()> {
+    let (slots, reads) = distinct(slots)?;
+    kernel(mask, sizes, outputs, Inputs { slots: &slots, reads: &reads })
+}
+
+/// Runs a kernel that writes tangents, with each mask, and adds what it writes to outputs of these sizes. The
+/// calls after the first one write to memory of their own. `numbers` are operands after those of the loads.
+pub(super) fn run_each_mask(
+    pass: &Backward,
+    kernel: &Kernel<'_>,
+    loads: &Loads<'_>,
+    numbers: &[OperandRef<'_>],
+    (sizes, written): (&[usize], &[usize]),
+    outputs: &[(OperandRef<'_>, DType)],
+) -> Result<()> {
+    let others = numbers.len() + outputs.len();
+    let zeros = pass.zeros(sizes.len());
     let own: Vec<OperandRef<'_>> = outputs.iter().map(|(slot, _)| *slot).collect();
-    for (number, &mask) in masks.iter().enumerate() {
+    for (number, &mask) in loads.masks(others)?.iter().enumerate() {
+        let mut slots = loads.slots(mask, others, zeros);
+        slots.extend(numbers);
         if number == 0 {
-            run(mask, &own)?;
+            run(kernel, mask, sizes, &own, &slots)?;
             continue;
         }
-        let buffer = |slot: &OperandRef<'_>| Buffer::<D>::new(inner, sizes, slot.element);
+        let buffer = |slot: &OperandRef<'_>| Buffer::new(&*pass.inner, written, slot.element);
         let buffers = own.iter().map(buffer).collect::<Result<Vec<_>>>()?;
-        let slots: Vec<OperandRef<'_>> = buffers.iter().map(Buffer::slot).collect();
-        run(mask, &slots)?;
-        for ((to, dtype), from) in outputs.iter().zip(&slots).filter(|((_, dtype), _)| has_gradient(*dtype)) {
+        let terms: Vec<OperandRef<'_>> = buffers.iter().map(Buffer::slot).collect();
+        run(kernel, mask, sizes, &terms, &slots)?;
+        for ((to, dtype), term) in outputs.iter().zip(&terms).filter(|((_, dtype), _)| has_gradient(*dtype)) {
             // SAFETY: (1) both have these sizes; (2) the output of a kernel overlaps neither itself nor new
             // memory; (3) the caller of the kernel has the only access to its outputs.
-            unsafe { add_in_place(inner, *dtype, sizes, *to, *from)? };
+            unsafe { pass.inner.add(*dtype, written, *to, *term)? };
         }
     }
     Ok(())
-}
-
-/// `to += from`, for elements `dtype`.
-///
-/// # Safety
-/// As [`Device::map`].
-pub(super) unsafe fn add_in_place<D: Device>(
-    inner: &D,
-    dtype: DType,
-    sizes: &[usize],
-    to: OperandRef<'_>,
-    from: OperandRef<'_>,
-) -> Result<()> {
-    let inputs = Inputs { slots: &[to, from], reads: &[0, 1] };
-    // SAFETY: the caller's promise; the program updates its first load in place.
-    with_element!(dtype, T => unsafe {
-        let program = InPlace(Store(Call::<Add, _>::new((Input::<T>(PhantomData), Input::<T>(PhantomData)))));
-        inner.map(&program, sizes, 0, &[to], inputs)
-    })
 }

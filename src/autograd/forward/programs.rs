@@ -190,10 +190,13 @@ impl<B: Body, R: Reducer<B::Out>, const MASK: u64> Body for JvpReduce<B, R, MASK
     }
 }
 
-/// `slope · tangent`, and 0 where one of them is 0, whatever the other.
+/// `slope · tangent`, and 0 where one is 0 and the other infinite or NaN. Where both are finite it is a product,
+/// whose derivative by one of them is the other.
 #[inline(always)]
 fn product<L: Lanes, P: Num>(slope: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P> {
-    (slope.eq(Lane::zero()) | tangent.eq(Lane::zero())).select(Lane::zero(), slope * tangent)
+    let product = slope * tangent;
+    let is_zero = slope.eq(Lane::zero()) | tangent.eq(Lane::zero());
+    (is_zero & product.ne(product)).select(Lane::zero(), product)
 }
 
 /// `slope · tangent / share`, as a number of type `Q`: its real part if `Q` is real.

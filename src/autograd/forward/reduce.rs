@@ -1,59 +1,93 @@
 //! Forward mode of reductions and scans: the tangent of a reduction is the sum of the slopes of its reducer
 //! times the tangents of its values.
-// Imports: `error`, `kernel`, `device`, `autograd`.
+// Imports: `error`, `dtype`, `element`, `kernel`, `device`, `autograd`.
 
 use super::jvp::Jvp;
-use super::loads::{Loads, depends, sum_over_masks, with_mask};
+use super::loads::{Loads, depends, run_each_mask, with_mask};
 use super::programs::{JvpBody, JvpReduce, TangentSum, others_of};
-use super::state::Write;
-use crate::autograd::backward::{Backward, distinct};
-use crate::autograd::device::no_slope;
-use crate::autograd::facts::{facts_of, facts_of_reduction};
-use crate::autograd::reduce::{Reduced, extra_of};
+use super::state::{Operands, Shared, Write};
+use crate::autograd::backward::Backward;
+use crate::autograd::facts::{Facts, facts_of, facts_of_reduction};
+use crate::autograd::record::no_slope;
+use crate::autograd::reduce::{ReduceRule as _, Reduced};
 use crate::autograd::state::OutputType;
 use crate::autograd::vjp::ConstantsAsLoads;
 use crate::device::{Device, Inputs, OperandRef, Reduction};
+use crate::dtype::DType;
 use crate::element::Element;
 use crate::error::Result;
 use crate::kernel::{Body, Reducer, ScanPlan, Slope, Store};
 use std::marker::PhantomData;
 
-/// Writes the tangents of a reduction over the last `row` axes to `to`. `result` is what was reduced, along all
-/// axes.
-pub(super) fn reduce_tangents<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool>(
-    pass: &Backward<D>,
-    body: &B,
-    (sizes, row): (&[usize], usize),
-    loads: &Loads<'_>,
-    result: OperandRef<'_>,
-    to: OperandRef<'_>,
-) -> Result<()> {
-    let (kept, reduced) = sizes.split_at(sizes.len() - row);
-    let axes = Reduction { kept, reduced };
-    let count = reduced.iter().product::<usize>() as f64;
-    let extra = extra_of(pass, &Reduced::<B, R, BY_NAME>::new(*body), (sizes, row), &loads.values, result)?;
-    let extra = OperandRef { element: size_of::<B::Out>(), ..extra.slot(pass, sizes.len()) };
-    let numbers = if matches!(R::SLOPE, Slope::Constant) { vec![] } else { vec![result, extra] };
-    let zeros = pass.zeros(sizes.len());
-    let masks = loads.masks(others_of(R::SLOPE))?;
-    let outputs = [(to, R::Out::DTYPE)];
-    sum_over_masks(&pass.inner, &masks, kept, &outputs, &mut |mask, to| {
-        with_mask!(B::LOADS, others_of(R::SLOPE), false, mask, MASK => {
-            let body = JvpReduce::<B, R, MASK> { body: *body, count, reducer: PhantomData };
-            let mut slots = loads.slots(MASK, others_of(R::SLOPE), zeros);
-            slots.extend(&numbers);
-            let (slots, reads) = distinct(&slots)?;
-            let inputs = Inputs { slots: &slots, reads: &reads };
-            // SAFETY: (1) the operands of the body and their tangents, and two numbers for each result; (2) the
-            // output is the tangent of the reduction's output, or new memory.
-            unsafe {
-                match BY_NAME {
-                    true => pass.inner.reduce_by_name(&body, TangentSum, axes, to[0], inputs),
-                    false => pass.inner.reduce(&body, TangentSum, axes, to[0], inputs),
+/// The kernels of a reduced body and its reducer, on a device.
+pub(super) struct ReduceKernels<'a, B, R, D, const BY_NAME: bool> {
+    body: &'a B,
+    device: &'a D,
+    reducer: PhantomData<R>,
+}
+
+impl<'a, B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> ReduceKernels<'a, B, R, D, BY_NAME> {
+    pub(super) fn new(body: &'a B, device: &'a D) -> Self {
+        ReduceKernels { body, device, reducer: PhantomData }
+    }
+
+    /// Writes the tangents of the reduction over the last `row` axes to `to`. `result` is what was reduced, along
+    /// all axes.
+    pub(super) fn tangents(
+        &self,
+        pass: &Backward,
+        (sizes, row): (&[usize], usize),
+        loads: &Loads<'_>,
+        result: OperandRef<'_>,
+        to: OperandRef<'_>,
+    ) -> Result<()> {
+        let kept = sizes.len() - row;
+        let count = sizes[kept..].iter().product::<usize>() as f64;
+        let reduced = Reduced::<B, R, D, BY_NAME>::new(*self.body, self.device.clone());
+        let extra = reduced.extra(pass, (sizes, row), &loads.values, result)?;
+        let zeros = OperandRef { element: size_of::<B::Out>(), ..pass.zeros(sizes.len()) };
+        let numbers = [result, extra.as_ref().map_or(zeros, |extra| extra.slot())];
+        let numbers = if matches!(R::SLOPE, Slope::Constant) { &[] } else { &numbers[..] };
+        let kernel = |mask: u64, sizes: &[usize], to: &[OperandRef<'_>], inputs: Inputs<'_>| {
+            let axes = Reduction { kept: &sizes[..kept], reduced: &sizes[kept..] };
+            with_mask!(B::LOADS, others_of(R::SLOPE), false, mask, MASK => {
+                let body = JvpReduce::<B, R, MASK> { body: *self.body, count, reducer: PhantomData };
+                // SAFETY: (1) the operands of the body and their tangents, and two numbers for each result; (2)
+                // the output is the tangent of the reduction's output, or new memory.
+                unsafe {
+                    match BY_NAME {
+                        true => self.device.reduce_by_name(&body, TangentSum, axes, to[0], inputs),
+                        false => self.device.reduce(&body, TangentSum, axes, to[0], inputs),
+                    }
                 }
-            }
+            })
+        };
+        let outputs = [(to, R::Out::DTYPE)];
+        run_each_mask(pass, &kernel, loads, numbers, (sizes, &sizes[..kept]), &outputs)
+    }
+}
+
+impl Shared {
+    /// Prepares a reduction or a scan. It has tangents if its slope is one of `known`.
+    fn prepare_one<'a>(
+        &self,
+        (op, dtype): (&'static str, DType),
+        has_slope: bool,
+        facts: &Facts,
+        sizes: &[usize],
+        output: OperandRef<'a>,
+        inputs: Inputs<'a>,
+    ) -> Result<Operands<'a>> {
+        let outputs = [(output, OutputType::Is(dtype))];
+        self.prepare(sizes, inputs.slots, &outputs, Write::Replaced, &mut |active| match depends(
+            facts,
+            inputs.reads,
+            active,
+        ) {
+            true if !has_slope => Err(no_slope(op)),
+            flows => Ok(flows),
         })
-    })
+    }
 }
 
 impl<D: Device> Jvp<D> {
@@ -67,26 +101,17 @@ impl<D: Device> Jvp<D> {
         output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        let facts = facts_of_reduction::<B, R>(body);
-        let outputs = [(output, OutputType::Is(R::Out::DTYPE))];
-        let operands =
-            self.0.prepare(
-                axes.kept,
-                inputs.slots,
-                &outputs,
-                Write::Replaced,
-                &mut |active| match depends(facts, inputs.reads, active) {
-                    true if matches!(R::SLOPE, Slope::None) => Err(no_slope(R::NAME)),
-                    flows => Ok(flows),
-                },
-            )?;
-        let (inner, to) = (&self.0.inner, operands.outputs[0]);
+        let (facts, shared) = (facts_of_reduction::<B, R>(body), &*self.shared);
+        let has_slope = !matches!(R::SLOPE, Slope::None);
+        let named = (R::NAME, R::Out::DTYPE);
+        let operands = shared.prepare_one(named, has_slope, facts, axes.kept, output, inputs)?;
+        let to = operands.outputs[0];
         let inner_inputs = Inputs { slots: &operands.inputs, reads: inputs.reads };
         // SAFETY: (1) and (2) are the caller's promises; the operands are the same memory of the inner device.
         unsafe {
             match BY_NAME {
-                true => inner.reduce_by_name(body, reducer, axes, to, inner_inputs)?,
-                false => inner.reduce(body, reducer, axes, to, inner_inputs)?,
+                true => self.device.reduce_by_name(body, reducer, axes, to, inner_inputs)?,
+                false => self.device.reduce(body, reducer, axes, to, inner_inputs)?,
             }
         }
         let Some(tangent) = operands.output_tangents[0] else { return Ok(()) };
@@ -98,8 +123,8 @@ impl<D: Device> Jvp<D> {
         stride.resize(sizes.len(), 0);
         let result = OperandRef { stride: &stride, ..to };
         let loads = Loads::new(&operands, inputs.reads, facts);
-        let sizes = (&sizes[..], axes.reduced.len());
-        reduce_tangents::<B, R, D, BY_NAME>(self.0.pass()?, body, sizes, &loads, result, tangent)
+        let kernels = ReduceKernels::<B, R, D, BY_NAME>::new(body, &self.device);
+        kernels.tangents(shared.pass()?, (&sizes, axes.reduced.len()), &loads, result, tangent)
     }
 
     /// # Safety
@@ -112,40 +137,29 @@ impl<D: Device> Jvp<D> {
         output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        let facts = facts_of(&Store(ConstantsAsLoads(*body)));
+        let (facts, shared) = (facts_of(&Store(ConstantsAsLoads(*body))), &*self.shared);
+        let has_slope = matches!(R::SLOPE, Slope::Constant);
         let sizes = [plan.lines, &[plan.along]].concat();
-        let outputs = [(output, OutputType::Is(R::Out::DTYPE))];
-        let operands =
-            self.0.prepare(&sizes, inputs.slots, &outputs, Write::Replaced, &mut |active| match depends(
-                facts,
-                inputs.reads,
-                active,
-            ) {
-                true if !matches!(R::SLOPE, Slope::Constant) => Err(no_slope(R::NAME)),
-                flows => Ok(flows),
-            })?;
-        let (inner, to) = (&self.0.inner, operands.outputs[0]);
+        let named = (R::NAME, R::Out::DTYPE);
+        let operands = shared.prepare_one(named, has_slope, facts, &sizes, output, inputs)?;
         let inner_inputs = Inputs { slots: &operands.inputs, reads: inputs.reads };
         // SAFETY: the caller's promise; the operands are the same memory of the inner device.
-        unsafe { inner.scan(body, reducer, plan, to, inner_inputs)? };
+        unsafe { self.device.scan(body, reducer, plan, operands.outputs[0], inner_inputs)? };
         let Some(tangent) = operands.output_tangents[0] else { return Ok(()) };
         if const { !matches!(R::SLOPE, Slope::Constant) } {
             return Ok(());
         }
         // A sum is linear: the tangents have the same sums.
-        let loads = Loads::new(&operands, inputs.reads, facts);
-        let zeros = self.0.pass()?.zeros(sizes.len());
-        let masks = loads.masks(1)?;
-        let outputs = [(tangent, R::Out::DTYPE)];
-        sum_over_masks(inner, &masks, &sizes, &outputs, &mut |mask, to| {
+        let kernel = |mask: u64, _: &[usize], to: &[OperandRef<'_>], inputs: Inputs<'_>| {
             with_mask!(B::LOADS, 1, false, mask, MASK => {
                 let body = JvpBody::<B, MASK>(*body);
-                let (slots, reads) = distinct(&loads.slots(MASK, 1, zeros))?;
-                let inputs = Inputs { slots: &slots, reads: &reads };
                 // SAFETY: (1) the operands of the body and their tangents; (2) the output is the tangent of the
                 // scan's output, or new memory.
-                unsafe { inner.scan(&body, reducer, plan, to[0], inputs) }
+                unsafe { self.device.scan(&body, reducer, plan, to[0], inputs) }
             })
-        })
+        };
+        let loads = Loads::new(&operands, inputs.reads, facts);
+        let outputs = [(tangent, R::Out::DTYPE)];
+        run_each_mask(shared.pass()?, &kernel, &loads, &[], (&sizes, &sizes), &outputs)
     }
 }

@@ -1,67 +1,57 @@
 //! Forward mode of programs with row constants: the tangent of each row constant is a reduction, and an operand
 //! of the bodies that use it.
-// Imports: `error`, `kernel`, `device`, `autograd`.
+// Imports: `error`, `element`, `kernel`, `device`, `autograd`.
 
-use super::loads::Loads;
+use super::loads::{Kernel, Loads};
 use super::map::{Beside, tangents_only};
-use super::reduce::reduce_tangents;
+use super::reduce::ReduceKernels;
 use super::state::Operands;
 use crate::autograd::backward::{Backward, Buffer};
-use crate::autograd::device::no_slope;
 use crate::autograd::facts::{Facts, facts_of_reduction};
+use crate::autograd::record::no_slope;
 use crate::autograd::rows::{Erased, Parts, values_of_rows};
 use crate::autograd::state::has_gradient;
 use crate::autograd::vjp::ConstantsAsLoads;
 use crate::device::{Device, OperandRef};
 use crate::element::Element;
 use crate::error::Result;
-use crate::kernel::{Body, Program, Reducer, Slope};
+use crate::kernel::{Body, Reducer, Slope};
 use std::marker::PhantomData;
 use std::ops::Range;
 
 /// A row constant with its tangent.
-pub(super) trait TangentPart<D: Device> {
+pub(super) trait TangentPart {
     /// The values of all rows.
-    fn values(
-        &self,
-        pass: &Backward<D>,
-        sizes: (&[usize], usize),
-        slots: &[OperandRef<'_>],
-    ) -> Result<Buffer<D>>;
+    fn values(&self, pass: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Buffer>;
     /// The tangents of all rows, if the constant depends on a tangent.
     fn tangents(
         &self,
-        pass: &Backward<D>,
+        pass: &Backward,
         sizes: (&[usize], usize),
         loads: Loads<'_>,
         values: OperandRef<'_>,
-    ) -> Result<Option<Buffer<D>>>;
+    ) -> Result<Option<Buffer>>;
 }
 
-struct PartOf<B, R>(ConstantsAsLoads<B>, PhantomData<R>);
+struct PartOf<B, R, D>(ConstantsAsLoads<B>, D, PhantomData<R>);
 
-impl<D: Device> Erased for dyn TangentPart<D> {
-    fn new<B: Body, R: Reducer<B::Out>>(body: ConstantsAsLoads<B>) -> Box<Self> {
-        Box::new(PartOf::<B, R>(body, PhantomData))
+impl<D: Device> Erased<D> for dyn TangentPart {
+    fn new<B: Body, R: Reducer<B::Out>>(body: ConstantsAsLoads<B>, device: D) -> Box<Self> {
+        Box::new(PartOf::<B, R, D>(body, device, PhantomData))
     }
 }
 
-impl<D: Device, B: Body, R: Reducer<B::Out>> TangentPart<D> for PartOf<B, R> {
-    fn values(
-        &self,
-        pass: &Backward<D>,
-        sizes: (&[usize], usize),
-        slots: &[OperandRef<'_>],
-    ) -> Result<Buffer<D>> {
-        values_of_rows::<B, R, D>(pass, &self.0, sizes, slots)
+impl<D: Device, B: Body, R: Reducer<B::Out>> TangentPart for PartOf<B, R, D> {
+    fn values(&self, pass: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Buffer> {
+        values_of_rows::<B, R, D>(pass, &self.1, &self.0, sizes, slots)
     }
     fn tangents(
         &self,
-        pass: &Backward<D>,
+        pass: &Backward,
         (sizes, row): (&[usize], usize),
         mut loads: Loads<'_>,
         values: OperandRef<'_>,
-    ) -> Result<Option<Buffer<D>>> {
+    ) -> Result<Option<Buffer>> {
         loads.keep(facts_of_reduction::<_, R>(&self.0));
         if !has_gradient(R::Out::DTYPE) || !loads.has_tangents() {
             return Ok(None);
@@ -69,20 +59,21 @@ impl<D: Device, B: Body, R: Reducer<B::Out>> TangentPart<D> for PartOf<B, R> {
         if const { matches!(R::SLOPE, Slope::None) } {
             return Err(no_slope(R::NAME));
         }
-        let out = Buffer::new(&pass.inner, &sizes[..sizes.len() - row], size_of::<R::Out>())?;
-        reduce_tangents::<_, R, D, false>(pass, &self.0, (sizes, row), &loads, values, out.slot())?;
+        let out = Buffer::new(&*pass.inner, &sizes[..sizes.len() - row], size_of::<R::Out>())?;
+        let kernels = ReduceKernels::<_, R, D, false>::new(&self.0, &self.1);
+        kernels.tangents(pass, (sizes, row), &loads, values, out.slot())?;
         Ok(Some(out))
     }
 }
 
 /// The row constants of a program, with the values and tangents of those that were computed.
-struct Constants<D: Device> {
-    parts: Parts<dyn TangentPart<D>>,
-    values: Vec<Buffer<D>>,
-    tangents: Vec<Option<Buffer<D>>>,
+struct Constants {
+    parts: Parts<dyn TangentPart>,
+    values: Vec<Buffer>,
+    tangents: Vec<Option<Buffer>>,
 }
 
-impl<D: Device> Constants<D> {
+impl Constants {
     /// Some of the loads, with constants in place of the loads from which they were computed.
     fn loads<'s>(
         &'s self,
@@ -102,20 +93,18 @@ impl<D: Device> Constants<D> {
         Loads { values, tangents }
     }
 
-    /// Computes all row constants of a program and their tangents.
-    fn compute<P: Program>(
-        pass: &Backward<D>,
-        program: &P,
+    /// Computes all row constants and their tangents.
+    fn compute(
+        pass: &Backward,
+        parts: Parts<dyn TangentPart>,
         (sizes, row): (&[usize], usize),
         all: &Loads<'_>,
     ) -> Result<Self> {
-        let mut parts = Parts::new();
-        let mut copy = *program;
-        copy.prepare_row(&mut parts);
         let mut constants = Constants { parts, values: Vec::new(), tangents: Vec::new() };
         for number in 0..constants.parts.parts.len() {
             let placed = &constants.parts.parts[number];
-            let loads = constants.loads(all, placed.loads.clone(), &placed.children, pass.zeros(sizes.len()));
+            let zeros = pass.zeros(sizes.len());
+            let loads = constants.loads(all, placed.loads.clone(), &placed.children, zeros);
             let values = placed.part.values(pass, (sizes, row), &loads.values)?.broadcast(row);
             let tangents = placed.part.tangents(pass, (sizes, row), loads, values.slot())?;
             constants.values.push(values);
@@ -126,16 +115,18 @@ impl<D: Device> Constants<D> {
 }
 
 /// Writes the tangents of a program with row constants, and lets `values` write its values.
-pub(super) fn run<P: Program, D: Device>(
-    pass: &Backward<D>,
-    program: &P,
+#[allow(clippy::too_many_arguments)]
+pub(super) fn run(
+    pass: &Backward,
+    kernel: &Kernel<'_>,
+    parts: Parts<dyn TangentPart>,
     facts: &Facts,
     (sizes, row): (&[usize], usize),
     all: &Loads<'_>,
     operands: &Operands<'_>,
     values: &dyn Fn() -> Result<()>,
 ) -> Result<()> {
-    let constants = Constants::compute(pass, program, (sizes, row), all)?;
+    let constants = Constants::compute(pass, parts, (sizes, row), all)?;
     let (kept, reduced) = sizes.split_at(sizes.len() - row);
     // An output with stride 0 along the row is one value for each row.
     let is_constant = |slot: &OperandRef<'_>| {
@@ -152,10 +143,9 @@ pub(super) fn run<P: Program, D: Device>(
     let mut tangents = operands.output_tangents.clone();
     tangents.iter_mut().flatten().for_each(cut);
     // The tangents are computed from the values before a program in place replaces these.
-    let beside = Beside::new(&pass.inner, main, &operands.outputs)?;
-    let outputs: Vec<_> = beside.slots().into_iter().zip(facts.outputs.iter().copied()).collect();
-    tangents_only::<_, D, false>(pass, &ConstantsAsLoads(*program), main, &loads, &outputs)?;
+    let beside = Beside::new(&*pass.inner, main, &operands.outputs)?;
+    tangents_only(pass, kernel, main, &loads, &beside.outputs(facts))?;
     values()?;
     // SAFETY: the tangents have the layouts of the outputs, to which the caller has the only access.
-    unsafe { beside.copy_to(&pass.inner, main, &tangents) }
+    unsafe { beside.copy_to(&*pass.inner, main, &tangents) }
 }

@@ -1,36 +1,37 @@
 //! The blocks of a forward-mode device, each with its values and perhaps a tangent, and the operands of a
-//! kernel on the inner device.
-// Imports: `error`, `dtype`, `device`, `allocation`, `autograd`.
+//! kernel on the inner device. Nothing here depends on the inner device's type.
+// Imports: `error`, `dtype`, `device`, `erased_memory`, `autograd`.
 
-use crate::allocation::Allocation;
-use crate::autograd::backward::{Backward, covers, fill_with_zeros};
+use crate::autograd::backward::{Backward, covers};
 use crate::autograd::blocks::{Blocks, address_of, copy_of, offset_of};
-use crate::autograd::state::{Memory, OutputType, element_of, has_gradient};
-use crate::device::{Device, Init, OperandRef};
+use crate::autograd::inner::Inner;
+use crate::autograd::state::{OutputType, element_of, has_gradient};
+use crate::device::{Init, OperandRef};
 use crate::dtype::DType;
+use crate::erased_memory::Memory;
 use crate::error::Result;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The derivative of the values of a block, in memory of the same size.
-pub(super) struct Tangent<D: Device> {
-    pub(super) memory: Memory<D>,
+pub(super) struct Tangent {
+    pub(super) memory: Memory,
     pub(super) dtype: DType,
 }
 
-pub(super) struct Entry<D: Device> {
-    pub(super) value: Memory<D>,
-    pub(super) tangent: Option<Tangent<D>>,
+pub(super) struct Entry {
+    pub(super) value: Memory,
+    pub(super) tangent: Option<Tangent>,
 }
 
-impl<D: Device> Entry<D> {
+impl Entry {
     /// The address of the values on the inner device.
     fn value_at(&self, address: *const u8) -> *mut u8 {
-        self.value.ptr().wrapping_add(offset_of(address))
+        self.value.address().wrapping_add(offset_of(address))
     }
     /// The tangent of an operand on the inner device.
     fn tangent_of<'a>(&self, slot: &OperandRef<'a>) -> Option<OperandRef<'a>> {
         let memory = &self.tangent.as_ref()?.memory;
-        Some(OperandRef { address: memory.ptr().wrapping_add(offset_of(slot.address)), ..*slot })
+        Some(OperandRef { address: memory.address().wrapping_add(offset_of(slot.address)), ..*slot })
     }
 }
 
@@ -58,24 +59,24 @@ pub(super) struct Operands<'a> {
 }
 
 /// The device itself, which its clones and its blocks share.
-pub(super) struct Shared<D: Device> {
-    pub(super) inner: D,
+pub(super) struct Shared {
+    pub(super) inner: Arc<dyn Inner>,
     pub(super) number: u64,
-    blocks: Mutex<Blocks<Entry<D>>>,
+    blocks: Mutex<Blocks<Entry>>,
     /// A backward pass without gradients: it has zeros, and computes what the slopes of reducers read.
-    pass: OnceLock<Backward<D>>,
+    pass: OnceLock<Backward>,
 }
 
-impl<D: Device> Shared<D> {
-    pub(super) fn new(inner: D, number: u64) -> Self {
+impl Shared {
+    pub(super) fn new(inner: Arc<dyn Inner>, number: u64) -> Self {
         Shared { inner, number, blocks: Mutex::new(Blocks::new()), pass: OnceLock::new() }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Blocks<Entry<D>>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Blocks<Entry>> {
         self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn pass(&self) -> Result<&Backward<D>> {
+    pub(super) fn pass(&self) -> Result<&Backward> {
         match self.pass.get() {
             Some(pass) => Ok(pass),
             None => {
@@ -149,17 +150,17 @@ impl<D: Device> Shared<D> {
     /// and makes a tangent of elements `dtype`, or clears that of the operand.
     fn before_write(
         &self,
-        entry: &mut Entry<D>,
+        entry: &mut Entry,
         slot: &OperandRef<'_>,
         sizes: &[usize],
         write: Write,
         dtype: Option<DType>,
     ) -> Result<()> {
-        let nbytes = entry.value.size();
+        let nbytes = entry.value.nbytes();
         let is_replaced = write == Write::Replaced && covers(slot.stride, sizes, slot.element, nbytes);
-        let unshared = |memory: &Memory<D>| match is_replaced {
-            true => Allocation::fresh(&self.inner, nbytes, Init::Unspecified),
-            false => copy_of(&self.inner, memory, slot.element),
+        let unshared = |memory: &Memory| match is_replaced {
+            true => self.inner.fresh(nbytes, Init::Unspecified),
+            false => copy_of(&*self.inner, memory, slot.element),
         };
         if entry.value.handles() > 1 {
             entry.value = unshared(&entry.value)?;
@@ -170,55 +171,51 @@ impl<D: Device> Shared<D> {
             (Some(_), None) if is_replaced => entry.tangent = None,
             (None, Some(dtype)) => {
                 let init = if is_replaced { Init::Unspecified } else { Init::Zeroed };
-                let memory = Allocation::fresh(&self.inner, nbytes, init)?;
-                entry.tangent = Some(Tangent { memory, dtype });
+                entry.tangent = Some(Tangent { memory: self.inner.fresh(nbytes, init)?, dtype });
             }
             (Some(tangent), dtype) => {
                 if tangent.memory.handles() > 1 {
                     tangent.memory = unshared(&tangent.memory)?;
                 }
                 if dtype.is_none() {
-                    let address = tangent.memory.ptr().wrapping_add(offset_of(slot.address));
-                    let to = OperandRef { address, ..*slot };
-                    let dtype = element_of(tangent.dtype, slot.element);
-                    self.clear(dtype, sizes, to)?;
+                    let address = tangent.memory.address().wrapping_add(offset_of(slot.address));
+                    // SAFETY: (1) the tangent has the layout of the operand; (2) the caller of the kernel has the
+                    // only access to an operand that it writes.
+                    unsafe { self.clear(sizes, OperandRef { address, ..*slot })? };
                 }
             }
         }
         Ok(())
     }
 
-    /// Sets the tangent of an operand to 0.
-    fn clear(&self, dtype: Option<DType>, sizes: &[usize], to: OperandRef<'_>) -> Result<()> {
+    /// Sets a tangent to 0.
+    ///
+    /// # Safety
+    /// 1. The operand reaches only positions inside its memory.
+    /// 2. No other code uses this memory.
+    pub(super) unsafe fn clear(&self, sizes: &[usize], to: OperandRef<'_>) -> Result<()> {
         if sizes.contains(&0) {
             return Ok(());
         }
-        match dtype {
-            // SAFETY: (1) the tangent has the layout of the operand; (2) the caller of the kernel has the only
-            // access to an operand that it writes.
-            Some(dtype) => unsafe { fill_with_zeros(&self.inner, dtype, sizes, to) },
-            None => {
-                let zeros = OperandRef { element: to.element, ..self.pass()?.zeros(sizes.len()) };
-                // SAFETY: (1) and (2) as above, and zeros are one element; (3) both are different memory.
-                unsafe { self.inner.copy(sizes, to, zeros) }
-            }
-        }
+        let kept = || (0..sizes.len()).filter(|&axis| to.stride[axis] != 0);
+        let stride: Vec<isize> = kept().map(|axis| to.stride[axis]).collect();
+        let sizes: Vec<usize> = kept().map(|axis| sizes[axis]).collect();
+        let zeros = OperandRef { element: to.element, ..self.pass()?.zeros(sizes.len()) };
+        // SAFETY: (1) the caller's promise, and zeros are one element; (2) axes of stride 0 are left out, and
+        // zeros are memory of their own; (3) the caller's promise.
+        unsafe { self.inner.copy(&sizes, OperandRef { stride: &stride, ..to }, zeros) }
     }
 }
 
 /// A block of memory of a forward-mode device.
-pub struct JvpBlock<D: Device> {
-    shared: Arc<Shared<D>>,
+pub struct JvpBlock {
+    shared: Arc<Shared>,
     number: usize,
 }
 
-impl<D: Device> JvpBlock<D> {
-    pub(super) fn new(
-        shared: &Arc<Shared<D>>,
-        value: Memory<D>,
-        tangent: Option<Tangent<D>>,
-    ) -> Result<Self> {
-        let nbytes = value.size();
+impl JvpBlock {
+    pub(super) fn new(shared: &Arc<Shared>, value: Memory, tangent: Option<Tangent>) -> Result<Self> {
+        let nbytes = value.nbytes();
         let number = shared.lock().add("jvp", nbytes, Entry { value, tangent })?;
         Ok(JvpBlock { shared: shared.clone(), number })
     }
@@ -230,7 +227,7 @@ impl<D: Device> JvpBlock<D> {
     }
 }
 
-impl<D: Device> Drop for JvpBlock<D> {
+impl Drop for JvpBlock {
     fn drop(&mut self) {
         // The memory is dropped without the lock: its deleter may use the device.
         let entry = self.shared.lock().remove(self.number);
@@ -238,7 +235,7 @@ impl<D: Device> Drop for JvpBlock<D> {
     }
 }
 
-impl<D: Device> std::fmt::Debug for JvpBlock<D> {
+impl std::fmt::Debug for JvpBlock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("JvpBlock").field("number", &self.number).finish()
     }

@@ -60,7 +60,9 @@ pub(super) fn of_product<L: Lanes, P: Num>(
 /// `e^(x − sum)`, where `sum` is `ln Σ eˣ`; 0 where all values are −∞, and 1 at +∞.
 #[inline(always)]
 pub(super) fn of_exp_sum<L: Lanes, P: Real>(x: Lane<L, P>, sum: Lane<L, P>) -> Lane<L, P> {
-    let share = x.eq(sum).select(Lane::one(), x.call2::<ExpDifferenceFn>(sum));
+    // The difference of equal infinities is NaN.
+    let both_infinite = x.eq(Lane::highest()) & sum.eq(Lane::highest());
+    let share = both_infinite.select(Lane::one(), x.call2::<ExpDifferenceFn>(sum));
     only_where(sum.ne(Lane::lowest()), share)
 }
 

@@ -1,5 +1,7 @@
-//! A handle on memory whose device is known at run time: `FallibleArc<Allocation<D>>` without `D`.
+//! Handles on memory whose device is known at run time only: `FallibleArc<Allocation<D>>` without `D`.
 // Imports: `error`, `fallible_arc`, `device`, `allocation`.
+
+#![cfg_attr(not(feature = "dynamic"), allow(dead_code))] // a tape uses a part of the functions
 
 use crate::allocation::Allocation;
 use crate::device::{Device, Init, OperandRef};

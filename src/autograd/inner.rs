@@ -1,0 +1,472 @@
+//! The inner device of a tape without its type, and the mechanisms of the backward pass for element types that
+//! are known at run time only.
+//!
+//! The recording and the backward pass depend on neither the device nor the program. They are compiled once, and
+//! not in each crate that uses them.
+// Imports: `error`, `dtype`, `element`, `kernel`, `device`, `allocation`, `erased_memory`, `ops`.
+
+use crate::allocation::Allocation;
+use crate::device::{Cpu, Device, Init, Inputs, MAX_AXES, OperandRef, Reduction};
+use crate::dtype::DType;
+use crate::element::{Element, bf16, f16};
+use crate::erased_memory::Memory;
+use crate::error::{Error, Result, text};
+use crate::kernel::{Call, GatherPlan, InPlace, Input, Op, Param, ScanPlan, Store};
+use crate::ops::{Add, Conj, CumSum, Equal, Replace, Select, Sum};
+use num_complex::Complex;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// The error for elements that have no gradients.
+pub(super) fn no_gradient(dtype: DType) -> Error {
+    Error::Value { op: "backward", what: text(format_args!("elements {dtype} have no gradient")) }
+}
+
+/// A device without its type. Element types are those of gradients.
+///
+/// # Safety
+/// Implementations run the mechanisms of a [`Device`], with its promises.
+pub(super) unsafe trait Inner: Send + Sync {
+    /// New memory.
+    fn fresh(&self, nbytes: usize, init: Init) -> Result<Memory>;
+    /// # Safety
+    /// As [`Device::write`].
+    unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()>;
+    /// # Safety
+    /// As [`Device::copy`].
+    unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()>;
+    /// # Safety
+    /// As [`Device::gather`].
+    unsafe fn gather(
+        &self,
+        plan: GatherPlan<'_>,
+        to: OperandRef<'_>,
+        cells: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()>;
+    /// # Safety
+    /// As [`Device::compact`].
+    unsafe fn compact(
+        &self,
+        sizes: &[usize],
+        count: usize,
+        to: OperandRef<'_>,
+        from: OperandRef<'_>,
+        mask: OperandRef<'_>,
+    ) -> Result<()>;
+    /// `to ← to + from`.
+    ///
+    /// # Safety
+    /// As [`Device::map`], for a program in place.
+    unsafe fn add(
+        &self,
+        dtype: DType,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        from: OperandRef<'_>,
+    ) -> Result<()>;
+    /// `to ← Σ from` over the reduced axes.
+    ///
+    /// # Safety
+    /// As [`Device::reduce`].
+    unsafe fn sum(
+        &self,
+        dtype: DType,
+        axes: Reduction<'_>,
+        to: OperandRef<'_>,
+        from: OperandRef<'_>,
+    ) -> Result<()>;
+    /// Running sums along the axis of the plan.
+    ///
+    /// # Safety
+    /// As [`Device::scan`].
+    unsafe fn running_sum(
+        &self,
+        dtype: DType,
+        plan: ScanPlan<'_>,
+        to: OperandRef<'_>,
+        from: OperandRef<'_>,
+    ) -> Result<()>;
+    /// Adds elements to cells by index.
+    ///
+    /// # Safety
+    /// As [`Device::scatter`].
+    unsafe fn scatter_add(
+        &self,
+        dtype: DType,
+        plan: GatherPlan<'_>,
+        cells: OperandRef<'_>,
+        from: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()>;
+    /// Replaces cells by elements, by index.
+    ///
+    /// # Safety
+    /// As [`Device::scatter`].
+    unsafe fn scatter_replace(
+        &self,
+        dtype: DType,
+        plan: GatherPlan<'_>,
+        cells: OperandRef<'_>,
+        from: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()>;
+    /// Replaces cells of `i64`, by index.
+    ///
+    /// # Safety
+    /// As [`Device::scatter`].
+    unsafe fn scatter_numbers(
+        &self,
+        plan: GatherPlan<'_>,
+        cells: OperandRef<'_>,
+        from: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()>;
+    /// `to ← a = b`, of `i64`.
+    ///
+    /// # Safety
+    /// As [`Device::map`].
+    unsafe fn equal_numbers(
+        &self,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        a: OperandRef<'_>,
+        b: OperandRef<'_>,
+    ) -> Result<()>;
+    /// `to ← from` where `mask` is true, 0 elsewhere.
+    ///
+    /// # Safety
+    /// As [`Device::map`].
+    unsafe fn keep_where(
+        &self,
+        dtype: DType,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        mask: OperandRef<'_>,
+        from: OperandRef<'_>,
+    ) -> Result<()>;
+    /// `to ← conj(from)` of complex numbers.
+    ///
+    /// # Safety
+    /// As [`Device::map`].
+    unsafe fn conjugate(
+        &self,
+        dtype: DType,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        from: OperandRef<'_>,
+    ) -> Result<()>;
+}
+
+/// The inner device of a tape.
+pub(super) fn inner_of<D: Device>(device: &D) -> Arc<dyn Inner> {
+    // The mechanisms of the CPU are compiled with this crate.
+    let inner: fn(&D) -> Arc<dyn Inner> =
+        const { if D::IS_CPU { |_| cpu() } else { |d| Arc::new(Typed(d.clone())) } };
+    inner(device)
+}
+
+#[inline(never)]
+fn cpu() -> Arc<dyn Inner> {
+    Arc::new(Typed(Cpu))
+}
+
+struct Typed<D>(D);
+
+/// Runs code for the real element type of a gradient. Complex numbers are pairs of real ones.
+macro_rules! with_real {
+    ($dtype:expr, $T:ident => $run:expr) => {
+        match $dtype {
+            DType::F32 => {
+                type $T = f32;
+                $run
+            }
+            DType::F64 => {
+                type $T = f64;
+                $run
+            }
+            DType::F16 => {
+                type $T = f16;
+                $run
+            }
+            DType::BF16 => {
+                type $T = bf16;
+                $run
+            }
+            dtype => Err(no_gradient(dtype)),
+        }
+    };
+}
+
+/// An operand of complex numbers as one of real numbers, with the two parts along one more axis, which comes at
+/// `at`.
+struct Parts {
+    stride: [isize; MAX_AXES + 1],
+    axes: usize,
+}
+
+impl Parts {
+    fn new(slot: OperandRef<'_>, at: usize) -> Self {
+        let (axes, mut stride) = (slot.stride.len() + 1, [0; MAX_AXES + 1]);
+        for (axis, stride) in stride[..axes].iter_mut().enumerate() {
+            *stride = match axis.cmp(&at) {
+                std::cmp::Ordering::Less => slot.stride[axis] * 2,
+                std::cmp::Ordering::Equal => 1,
+                std::cmp::Ordering::Greater => slot.stride[axis - 1] * 2,
+            };
+        }
+        Parts { stride, axes }
+    }
+    fn slot(&self, slot: OperandRef<'_>) -> OperandRef<'_> {
+        OperandRef { address: slot.address, stride: &self.stride[..self.axes], element: slot.element / 2 }
+    }
+}
+
+/// The element type of the parts of complex numbers.
+pub(super) fn part_of(dtype: DType) -> Option<DType> {
+    match dtype {
+        DType::C32 => Some(DType::F32),
+        DType::C64 => Some(DType::F64),
+        _ => None,
+    }
+}
+
+impl<D: Device> Typed<D> {
+    /// Applies an operator to cells by index.
+    ///
+    /// # Safety
+    /// As [`Device::scatter`].
+    unsafe fn scatter<F>(
+        &self,
+        operator: F,
+        dtype: DType,
+        plan: GatherPlan<'_>,
+        cells: OperandRef<'_>,
+        from: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()>
+    where
+        F: Op<(f32, f32), Out = f32> + Op<(f64, f64), Out = f64>,
+        F: Op<(f16, f16), Out = f16> + Op<(bf16, bf16), Out = bf16>,
+    {
+        if let Some(part) = part_of(dtype) {
+            let axes = plan.sizes.len();
+            let (cell_parts, from_parts) = (Parts::new(cells, axes), Parts::new(from, axes));
+            let sizes = [plan.sizes, &[2]].concat();
+            let stride = [index.stride, &[0]].concat();
+            let index = OperandRef { stride: &stride, ..index };
+            let plan = GatherPlan { sizes: &sizes, own: plan.own + 1, step: plan.step * 2, ..plan };
+            // SAFETY: as above; the parts of the same elements.
+            return unsafe {
+                self.scatter(operator, part, plan, cell_parts.slot(cells), from_parts.slot(from), index)
+            };
+        }
+        // SAFETY: the caller's promise.
+        with_real!(dtype, T => unsafe { self.0.scatter::<T, F>(operator, plan, cells, from, index) })
+    }
+
+    /// # Safety
+    /// As [`Device::map`].
+    unsafe fn conjugate_of<T: Element>(
+        &self,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        from: OperandRef<'_>,
+    ) -> Result<()>
+    where
+        Conj: Op<(T,), Out = T>,
+    {
+        let program = Store(Call::<Conj, _>::new((Input::<T>(PhantomData),)));
+        // SAFETY: the caller's promise.
+        unsafe { self.0.map_apart(&program, sizes, 0, &[to], Inputs { slots: &[from], reads: &[0] }) }
+    }
+}
+
+// SAFETY: each function is a mechanism of the device.
+unsafe impl<D: Device> Inner for Typed<D> {
+    fn fresh(&self, nbytes: usize, init: Init) -> Result<Memory> {
+        Ok(Memory::new(Allocation::fresh(&self.0, nbytes, init)?))
+    }
+    unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
+        // SAFETY: the caller's promise, also in the functions below.
+        unsafe { self.0.write(to, bytes) }
+    }
+    unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { self.0.copy(sizes, to, from) }
+    }
+    unsafe fn gather(
+        &self,
+        plan: GatherPlan<'_>,
+        to: OperandRef<'_>,
+        cells: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { self.0.gather(plan, to, cells, index) }
+    }
+    unsafe fn compact(
+        &self,
+        sizes: &[usize],
+        count: usize,
+        to: OperandRef<'_>,
+        from: OperandRef<'_>,
+        mask: OperandRef<'_>,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { self.0.compact(sizes, count, to, from, mask) }
+    }
+
+    unsafe fn add(
+        &self,
+        dtype: DType,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        from: OperandRef<'_>,
+    ) -> Result<()> {
+        if let Some(part) = part_of(dtype) {
+            let (to_parts, from_parts) = (Parts::new(to, sizes.len()), Parts::new(from, sizes.len()));
+            let sizes = [sizes, &[2]].concat();
+            // SAFETY: as above; the parts of the same elements.
+            return unsafe { self.add(part, &sizes, to_parts.slot(to), from_parts.slot(from)) };
+        }
+        let inputs = Inputs { slots: &[to, from], reads: &[0, 1] };
+        with_real!(dtype, T => {
+            let two = (Input::<T>(PhantomData), Input::<T>(PhantomData));
+            let program = InPlace(Store(Call::<Add, _>::new(two)));
+            // SAFETY: as above.
+            unsafe { self.0.map_apart(&program, sizes, 0, &[to], inputs) }
+        })
+    }
+
+    unsafe fn sum(
+        &self,
+        dtype: DType,
+        axes: Reduction<'_>,
+        to: OperandRef<'_>,
+        from: OperandRef<'_>,
+    ) -> Result<()> {
+        let Reduction { kept, reduced } = axes;
+        if let Some(part) = part_of(dtype) {
+            let (to_parts, from_parts) = (Parts::new(to, kept.len()), Parts::new(from, kept.len()));
+            let kept = [kept, &[2]].concat();
+            let axes = Reduction { kept: &kept, reduced };
+            // SAFETY: as above; the parts of the same elements.
+            return unsafe { self.sum(part, axes, to_parts.slot(to), from_parts.slot(from)) };
+        }
+        let inputs = Inputs { slots: &[from], reads: &[0] };
+        // SAFETY: as above.
+        with_real!(dtype, T => unsafe { self.0.reduce(&Input::<T>(PhantomData), Sum, axes, to, inputs) })
+    }
+
+    unsafe fn running_sum(
+        &self,
+        dtype: DType,
+        plan: ScanPlan<'_>,
+        to: OperandRef<'_>,
+        from: OperandRef<'_>,
+    ) -> Result<()> {
+        if let Some(part) = part_of(dtype) {
+            let (to_parts, from_parts) =
+                (Parts::new(to, plan.lines.len()), Parts::new(from, plan.lines.len()));
+            let lines = [plan.lines, &[2]].concat();
+            let plan = ScanPlan { lines: &lines, ..plan };
+            // SAFETY: as above; the parts of the same elements.
+            return unsafe { self.running_sum(part, plan, to_parts.slot(to), from_parts.slot(from)) };
+        }
+        let inputs = Inputs { slots: &[from], reads: &[0] };
+        // SAFETY: as above.
+        with_real!(dtype, T => unsafe { self.0.scan(&Input::<T>(PhantomData), CumSum, plan, to, inputs) })
+    }
+
+    unsafe fn scatter_add(
+        &self,
+        dtype: DType,
+        plan: GatherPlan<'_>,
+        cells: OperandRef<'_>,
+        from: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { self.scatter(Add, dtype, plan, cells, from, index) }
+    }
+
+    unsafe fn scatter_replace(
+        &self,
+        dtype: DType,
+        plan: GatherPlan<'_>,
+        cells: OperandRef<'_>,
+        from: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { self.scatter(Replace, dtype, plan, cells, from, index) }
+    }
+
+    unsafe fn scatter_numbers(
+        &self,
+        plan: GatherPlan<'_>,
+        cells: OperandRef<'_>,
+        from: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { self.0.scatter::<i64, Replace>(Replace, plan, cells, from, index) }
+    }
+
+    unsafe fn equal_numbers(
+        &self,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        a: OperandRef<'_>,
+        b: OperandRef<'_>,
+    ) -> Result<()> {
+        let two = (Input::<i64>(PhantomData), Input::<i64>(PhantomData));
+        let program = Store(Call::<Equal, _>::new(two));
+        let inputs = Inputs { slots: &[a, b], reads: &[0, 1] };
+        // SAFETY: as above.
+        unsafe { self.0.map_apart(&program, sizes, 0, &[to], inputs) }
+    }
+
+    unsafe fn keep_where(
+        &self,
+        dtype: DType,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        mask: OperandRef<'_>,
+        from: OperandRef<'_>,
+    ) -> Result<()> {
+        if let Some(part) = part_of(dtype) {
+            let (to_parts, from_parts) = (Parts::new(to, sizes.len()), Parts::new(from, sizes.len()));
+            let sizes = [sizes, &[2]].concat();
+            let stride = [mask.stride, &[0]].concat();
+            let mask = OperandRef { stride: &stride, ..mask };
+            // SAFETY: as above; the parts of the same elements.
+            return unsafe { self.keep_where(part, &sizes, to_parts.slot(to), mask, from_parts.slot(from)) };
+        }
+        let inputs = Inputs { slots: &[mask, from], reads: &[0, 1] };
+        with_real!(dtype, T => {
+            let body = (Input::<bool>(PhantomData), Input::<T>(PhantomData), Param::<T>(T::default()));
+            let program = Store(Call::<Select, _>::new(body));
+            // SAFETY: as above.
+            unsafe { self.0.map_apart(&program, sizes, 0, &[to], inputs) }
+        })
+    }
+
+    unsafe fn conjugate(
+        &self,
+        dtype: DType,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        from: OperandRef<'_>,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        unsafe {
+            match dtype {
+                DType::C32 => self.conjugate_of::<Complex<f32>>(sizes, to, from),
+                DType::C64 => self.conjugate_of::<Complex<f64>>(sizes, to, from),
+                dtype => Err(no_gradient(dtype)),
+            }
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! The recording of maps, reductions and scans, for programs of any type.
+// Imports: `error`, `dtype`, `kernel`, `device`.
+
+use super::axes::Axes;
+use super::backward::{Backward, Buffer, Target, Vjp};
+use super::facts::Facts;
+use super::reduce::ReduceRule;
+use super::rows::{Parts, rows_backward};
+use super::state::{Before, Begun, Flow, Input, OutputType, Rule, Shared, Step};
+use crate::device::{Inputs, OperandRef, Reduction};
+use crate::dtype::DType;
+use crate::error::{Error, Result, text};
+use crate::kernel::{ScanPlan, Slope};
+use std::ops::Range;
+
+/// The facts of a program, and the operand of each of its loads.
+type Loads<'a> = (&'static Facts, &'a [u8]);
+
+impl Shared {
+    /// See [`State::begin`](super::state::State::begin).
+    pub(super) fn begin<'a>(
+        &self,
+        op: &'static str,
+        sizes: &[usize],
+        inputs: &[OperandRef<'a>],
+        outputs: &[(OperandRef<'a>, OutputType)],
+        flow: &mut dyn FnMut(&[Option<DType>]) -> Result<Flow>,
+    ) -> Result<Begun<'a>> {
+        self.lock().begin(&*self.inner, op, sizes, inputs, outputs, flow)
+    }
+
+    /// Records a step after its kernel has run.
+    pub(super) fn end(&self, step: Step, outputs: &[OperandRef<'_>], rule: Rule) {
+        self.lock().end(step, outputs, rule);
+    }
+
+    /// After a kernel of which no output depends on a variable.
+    pub(super) fn end_unrecorded(&self, step: Step) {
+        if !step.outputs.is_empty() {
+            self.lock().end_unrecorded(step);
+        }
+    }
+
+    pub(super) fn begin_write(&self, to: *mut u8, nbytes: usize) -> Result<*mut u8> {
+        let outputs = [(OperandRef { address: to, stride: &[1], element: 1 }, OutputType::Is(DType::U8))];
+        let begun = self.begin("write", &[nbytes], &[], &outputs, &mut |_| Ok(Flow::default()))?;
+        if !begun.step.outputs.is_empty() {
+            let what =
+                "bytes of the host would replace elements that have a gradient; assign a tensor instead";
+            return Err(Error::Value { op: "write", what: what.into() });
+        }
+        Ok(begun.outputs[0].address)
+    }
+
+    pub(super) fn begin_map<'a>(
+        &self,
+        facts: &'static Facts,
+        by_rows: bool,
+        sizes: &[usize],
+        outputs: &[OperandRef<'a>],
+        inputs: Inputs<'a>,
+    ) -> Result<Begun<'a>> {
+        let typed = |(slot, dtype): (&OperandRef<'a>, &DType)| (*slot, OutputType::Is(*dtype));
+        let outputs: Vec<_> = outputs.iter().zip(&facts.outputs).map(typed).collect();
+        self.begin("map", sizes, inputs.slots, &outputs, &mut |active| match by_rows {
+            false => Ok(flow_of(facts, inputs.reads, active)),
+            // The parts of a row program have derivatives of their own, which may read every operand.
+            true => Ok(Flow { to: active.to_vec(), reads: u64::MAX }),
+        })
+    }
+
+    pub(super) fn end_map(
+        &self,
+        mut step: Step,
+        outputs: &[OperandRef<'_>],
+        (facts, reads): Loads<'_>,
+        in_place: bool,
+        vjp: Box<dyn Vjp + Send>,
+    ) {
+        if in_place {
+            step.outputs.iter_mut().for_each(|output| output.before = Before::Updated);
+        }
+        let reads = reads.to_vec();
+        let rule: Rule = Box::new(move |b, step| map_backward(b, step, &*vjp, facts, &reads, in_place));
+        self.end(step, outputs, rule);
+    }
+
+    pub(super) fn end_rows(
+        &self,
+        step: Step,
+        outputs: &[OperandRef<'_>],
+        (facts, reads): Loads<'_>,
+        parts: Parts,
+        row: usize,
+        vjp: Box<dyn Vjp + Send>,
+    ) {
+        let reads = reads.to_vec();
+        let rule: Rule = Box::new(move |b, step| rows_backward(b, step, &*vjp, facts, &parts, row, &reads));
+        self.end(step, outputs, rule);
+    }
+
+    pub(super) fn begin_reduce<'a>(
+        &self,
+        (op, slope): (&'static str, Slope),
+        facts: &'static Facts,
+        axes: Reduction<'_>,
+        output: OperandRef<'a>,
+        inputs: Inputs<'a>,
+    ) -> Result<Begun<'a>> {
+        let sizes = [axes.kept, axes.reduced].concat();
+        let outputs = [(output, OutputType::Is(facts.outputs[0]))];
+        self.begin(op, &sizes, inputs.slots, &outputs, &mut |active| {
+            let flow = flow_of(facts, inputs.reads, active);
+            if matches!(slope, Slope::None) && flow.to.iter().any(Option::is_some) {
+                return Err(no_slope(op));
+            }
+            Ok(flow)
+        })
+    }
+
+    pub(super) fn end_reduce(
+        &self,
+        step: Step,
+        output: OperandRef<'_>,
+        (facts, reads): Loads<'_>,
+        kept: usize,
+        slope: Slope,
+        reduce: Box<dyn ReduceRule + Send>,
+    ) {
+        let result = match slope {
+            Slope::Values | Slope::Shared => self.lock().save(&output),
+            Slope::None | Slope::Constant => None,
+        };
+        let reads = reads.to_vec();
+        let rule: Rule = Box::new(move |b, step| {
+            let Some(gradient) = b.gradient(&step.outputs[0].spot) else { return Ok(()) };
+            let operands = saved_slots(b, step);
+            let loads: Vec<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
+            let axes = step.sizes.len();
+            let broadcast = |stride: &[isize]| {
+                let mut stride = stride[..kept].to_vec();
+                stride.resize(axes, 0);
+                stride
+            };
+            let result = result.as_ref().map_or(b.zeros(axes), |saved| saved.slot());
+            let strides = [broadcast(result.stride), broadcast(gradient.stride)];
+            let result = OperandRef { stride: &strides[0], ..result };
+            let gradient = OperandRef { stride: &strides[1], ..gradient };
+            let sizes = (&step.sizes[..], axes - kept);
+            let extra = reduce.extra(b, sizes, &loads, result)?;
+            let extra = extra.as_ref().map_or(b.zeros(axes), Buffer::slot);
+            for (operand, ks) in variables(&reads, 0..loads.len(), step, facts) {
+                if let Some(spot) = &step.inputs[operand].spot {
+                    let numbers = [result, extra, gradient];
+                    reduce.vjp(b, facts, &ks, sizes, &loads, numbers, Target::Spot(spot))?;
+                }
+            }
+            Ok(())
+        });
+        self.end(step, &[output], rule);
+    }
+
+    pub(super) fn begin_scan<'a>(
+        &self,
+        (op, dtype, slope): (&'static str, DType, Slope),
+        facts: &'static Facts,
+        plan: ScanPlan<'_>,
+        output: OperandRef<'a>,
+        inputs: Inputs<'a>,
+    ) -> Result<Begun<'a>> {
+        let sizes = [plan.lines, &[plan.along]].concat();
+        let outputs = [(output, OutputType::Is(dtype))];
+        self.begin(op, &sizes, inputs.slots, &outputs, &mut |active| {
+            let flow = flow_of(facts, inputs.reads, active);
+            if !matches!(slope, Slope::Constant) && flow.to.iter().any(Option::is_some) {
+                return Err(no_slope(op));
+            }
+            Ok(flow)
+        })
+    }
+
+    pub(super) fn end_scan(
+        &self,
+        step: Step,
+        output: OperandRef<'_>,
+        (facts, reads): Loads<'_>,
+        exclusive: bool,
+        vjp: Box<dyn Vjp + Send>,
+    ) {
+        let reads = reads.to_vec();
+        let rule: Rule = Box::new(move |b, step| {
+            // A value contributes to all later sums: a scan in the reverse order.
+            let Some(gradient) = b.gradient(&step.outputs[0].spot) else { return Ok(()) };
+            let last = step.sizes.len() - 1;
+            let along = step.sizes[last];
+            let sums = Buffer::new(&*b.inner, &step.sizes, gradient.element)?;
+            let (from_stride, to_stride) = (reversed(gradient, last), reversed(sums.slot(), last));
+            let from = at_end(gradient, along, &from_stride);
+            let to = at_end(sums.slot(), along, &to_stride);
+            let plan = ScanPlan { lines: &step.sizes[..last], along, exclusive };
+            // SAFETY: (1) both operands begin at their last element along the axis, with its stride reversed;
+            // (2) the output is new memory.
+            unsafe { b.inner.running_sum(step.outputs[0].spot.dtype, plan, to, from)? };
+            let operands = saved_slots(b, step);
+            let mut slots: Vec<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
+            slots.push(sums.slot());
+            for (operand, ks) in variables(&reads, 0..reads.len(), step, facts) {
+                if let Some(spot) = &step.inputs[operand].spot {
+                    b.vjp(&*vjp, facts, &ks, (&step.sizes, 0), &slots, Target::Spot(spot))?;
+                }
+            }
+            Ok(())
+        });
+        self.end(step, &[output], rule);
+    }
+}
+
+/// The error for a reducer that states no slope.
+pub(super) fn no_slope(name: &'static str) -> Error {
+    let what = text(format_args!("`{name}` has no derivative: its reducer states no `slope`"));
+    Error::Value { op: name, what }
+}
+
+/// From loads to operands: those to which a gradient flows, and those that the backward pass reads.
+fn flow_of(facts: &Facts, reads: &[u8], active: &[Option<DType>]) -> Flow {
+    let mut flow = Flow { to: vec![None; active.len()], reads: 0 };
+    let mut loads = 0;
+    for (k, &operand) in reads.iter().enumerate() {
+        if active[operand as usize].is_some()
+            && let Some(slope) = facts.slopes[k]
+        {
+            flow.to[operand as usize] = Some(facts.loads[k]);
+            loads |= slope.loads;
+        }
+    }
+    for (k, &operand) in reads.iter().enumerate() {
+        flow.reads |= (loads >> k & 1) << operand;
+    }
+    flow
+}
+
+/// The saved operands of a step; zeros where nothing was saved.
+pub(super) fn saved_slots<'s>(b: &Backward, step: &'s Step) -> Vec<OperandRef<'s>> {
+    let slot = |input: &'s Input| match &input.saved {
+        Some(saved) => saved.slot(),
+        None => b.zeros(step.sizes.len()),
+    };
+    step.inputs.iter().map(slot).collect()
+}
+
+/// The operands that receive a gradient through some of the loads, each with these loads.
+pub(super) fn variables(
+    reads: &[u8],
+    loads: Range<usize>,
+    step: &Step,
+    facts: &Facts,
+) -> Vec<(usize, Vec<usize>)> {
+    let mut variables: Vec<(usize, Vec<usize>)> = Vec::new();
+    for load in loads.clone() {
+        let (k, operand) = (load - loads.start, reads[load] as usize);
+        if step.inputs[operand].spot.is_none() || facts.slopes[k].is_none() {
+            continue;
+        }
+        match variables.iter_mut().find(|(known, _)| *known == operand) {
+            Some((_, ks)) => ks.push(k),
+            None => variables.push((operand, vec![k])),
+        }
+    }
+    variables
+}
+
+/// The rule of a program without row constants: one kernel for each operand.
+fn map_backward(
+    b: &mut Backward,
+    step: &Step,
+    program: &dyn Vjp,
+    facts: &Facts,
+    reads: &[u8],
+    in_place: bool,
+) -> Result<()> {
+    let sizes = &step.sizes[..];
+    let operands = saved_slots(b, step);
+    let mut slots: Vec<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
+    // The gradient of an output that was updated in place is at the address of the operand's gradient: it is
+    // copied first.
+    let mut copies: Vec<Option<Buffer>> = Vec::new();
+    for output in &step.outputs {
+        copies.push(match b.gradient(&output.spot) {
+            Some(gradient) if in_place => {
+                let copy = Buffer::new(&*b.inner, sizes, gradient.element)?;
+                // SAFETY: (1) the gradient has the layout of the output, the copy has its sizes; (2) the copy
+                // is new; (3) the pass owns both.
+                unsafe { b.inner.copy(sizes, copy.slot(), gradient)? };
+                Some(copy)
+            }
+            _ => None,
+        });
+    }
+    if in_place {
+        step.outputs.iter().try_for_each(|output| b.clear(&output.spot, sizes))?;
+    }
+    for (output, copy) in step.outputs.iter().zip(&copies) {
+        slots.push(match copy {
+            Some(copy) => copy.slot(),
+            None => b.gradient(&output.spot).unwrap_or(b.zeros(sizes.len())),
+        });
+    }
+    for (operand, ks) in variables(reads, 0..reads.len(), step, facts) {
+        if let Some(spot) = &step.inputs[operand].spot {
+            b.vjp(program, facts, &ks, (sizes, 0), &slots, Target::Spot(spot))?;
+        }
+    }
+    Ok(())
+}
+
+/// The strides with the one of `axis` reversed.
+fn reversed(slot: OperandRef<'_>, axis: usize) -> Axes<isize> {
+    let mut stride = slot.stride.to_vec();
+    stride[axis] = -stride[axis];
+    Axes::new(&stride)
+}
+
+/// The operand from its last element along the last axis, of `along` elements, with reversed strides.
+fn at_end<'a>(slot: OperandRef<'_>, along: usize, reversed: &'a [isize]) -> OperandRef<'a> {
+    let bytes = reversed[reversed.len() - 1] * (1 - along as isize) * slot.element as isize;
+    OperandRef { address: slot.address.wrapping_offset(bytes), stride: reversed, element: slot.element }
+}
