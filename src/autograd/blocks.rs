@@ -1,7 +1,7 @@
 //! The blocks of a device that computes on another one, and their addresses.
 //!
-//! The address of a block is its number, and an offset in the bits below. It points to no memory: the entry of
-//! the block knows where that is.
+//! The address of a block is its number, and an offset in the bits below. It points to no memory: the entry
+//! of the block knows where that is.
 // Imports: `error`, `device`, `erased_memory`.
 
 use super::inner::Inner;

@@ -115,11 +115,23 @@ fn programs_of_elements() {
         "a user's operator": x, |x| x.map(gelu_by_tanh);
         "eager steps": x, |x| x.exp()?.sin();
         "one kernel": x, |x| ((x.lazy() * x + 1.0).sqrt() / (x.lazy().exp() + 2.0)).eval();
-        "with a constant": x, |x| { let c = x.device().bring(&random([3, 4], 2))?; ((x.lazy() * &c).tanh() - x.lazy()).eval() };
-        "constant first": x, |x| { let c = x.device().bring(&random([3, 4], 3))?; (c.lazy() / (x.lazy() + 3.0)).eval() };
-        "three operands": x, |x| { let c = x.device().bring(&random([3, 4], 4))?; apply(blend, (x, &c, &x.exp()?)) };
+        "with a constant": x, |x| {
+            let c = x.device().bring(&random([3, 4], 2))?;
+            ((x.lazy() * &c).tanh() - x.lazy()).eval()
+        };
+        "constant first": x, |x| {
+            let c = x.device().bring(&random([3, 4], 3))?;
+            (c.lazy() / (x.lazy() + 3.0)).eval()
+        };
+        "three operands": x, |x| {
+            let c = x.device().bring(&random([3, 4], 4))?;
+            apply(blend, (x, &c, &x.exp()?))
+        };
         "a broadcast row": x, |x| (x.lazy() - x.mean(Axis::<0>)?.lift()).square().eval();
-        "a broadcast column": x, |x| { let c = x.sum(Axis::<1>)?; (x.lazy() * c.insert_axis(Axis::<1>)).eval() };
+        "a broadcast column": x, |x| {
+            let c = x.sum(Axis::<1>)?;
+            (x.lazy() * c.insert_axis(Axis::<1>)).eval()
+        };
         "pow": positive([5], 5), |x| x.powf(x);
         "atan2": x, |x| { let c = x.device().bring(&positive([3, 4], 6))?; x.atan2(&c) };
         "max of two": x, |x| { let c = x.device().bring(&random([3, 4], 7))?; x.maximum(&c) };
@@ -129,9 +141,22 @@ fn programs_of_elements() {
         "clamp": x, |x| (x.lazy().clamp(-0.45, 0.45) * x).eval();
         "a cast there and back": x, |x| (x.lazy().cast::<i64>().cast::<f64>() + x.lazy().square()).eval();
         "in place": x, |x| { let mut y = x.exp()?; y += x; y *= &x.sin()?; Ok(y) };
-        "in place with a constant": x, |x| { let mut y = x.device().bring(&random([3, 4], 9))?.copy()?; y += x; y *= 3.0; Ok(y) };
-        "in place after use": x, |x| { let mut y = x.exp()?; let z = y.square()?; y *= x; (z.lazy() + &y).eval() };
-        "two outputs": x, |x| { let (a, b) = apply_many(sum_and_product, (x, &x.exp()?))?; (a.lazy().sin() * &b).eval() };
+        "in place with a constant": x, |x| {
+            let mut y = x.device().bring(&random([3, 4], 9))?.copy()?;
+            y += x;
+            y *= 3.0;
+            Ok(y)
+        };
+        "in place after use": x, |x| {
+            let mut y = x.exp()?;
+            let z = y.square()?;
+            y *= x;
+            (z.lazy() + &y).eval()
+        };
+        "two outputs": x, |x| {
+            let (a, b) = apply_many(sum_and_product, (x, &x.exp()?))?;
+            (a.lazy().sin() * &b).eval()
+        };
     }
 }
 
@@ -145,10 +170,19 @@ fn rows_and_reductions() {
         "layer_norm": x, |x| x.layer_norm(Axis::<1>, 1e-5);
         "rms_norm": x, |x| x.rms_norm(Axis::<0>, 1e-5);
         "normalize": x, |x| x.normalize(Axis::<1>, 1e-12);
-        "cosine similarity": x, |x| { let c = x.device().bring(&random([3, 4], 12))?; x.cosine_similarity(&c, Axis::<1>, 1e-8) };
-        "a fused row": x, |x| { let c = x.device().bring(&random([3, 4], 13))?; ((x.lazy() * &c - x.lazy().square().mean_along(Axis::<1>)) * x.lazy().max_along(Axis::<1>)).eval() };
+        "cosine similarity": x, |x| {
+            let c = x.device().bring(&random([3, 4], 12))?;
+            x.cosine_similarity(&c, Axis::<1>, 1e-8)
+        };
+        "a fused row": x, |x| {
+            let c = x.device().bring(&random([3, 4], 13))?;
+            ((x.lazy() * &c - x.lazy().square().mean_along(Axis::<1>)) * x.lazy().max_along(Axis::<1>)).eval()
+        };
         "a row in place": x, |x| { let mut y = x.exp()?; let z = y.softmax(Axis::<1>)?; y += &z; Ok(y) };
-        "cross entropy": x, |x| { let labels = x.device().bring(&Tensor::from([1_i64, 3, 0]))?; x.cross_entropy_mean(Axis::<1>, &labels, ClassLoss::new()) };
+        "cross entropy": x, |x| {
+            let labels = x.device().bring(&Tensor::from([1_i64, 3, 0]))?;
+            x.cross_entropy_mean(Axis::<1>, &labels, ClassLoss::new())
+        };
         "sum": x, |x| x.sum(Axis::<0>);
         "a fused sum": x, |x| (x.lazy().exp() * x).sum(All);
         "mean": x, |x| x.mean(Axis::<1>);
@@ -159,7 +193,10 @@ fn rows_and_reductions() {
         "norm": x, |x| x.norm(Axis::<1>);
         "var": x, |x| x.var(Axis::<1>);
         "sample_std": x, |x| x.sample_std(Axis::<0>);
-        "a sum of two operands": x, |x| { let c = x.device().bring(&random([3, 4], 14))?; (x.lazy() * &c).sum(Axis::<1>) };
+        "a sum of two operands": x, |x| {
+            let c = x.device().bring(&random([3, 4], 14))?;
+            (x.lazy() * &c).sum(Axis::<1>)
+        };
         "group_norm": random([1, 6, 2, 2], 15), |x| x.group_norm(3, 1e-5);
     }
 }
@@ -172,13 +209,21 @@ fn products_and_networks() {
         "matmul on the right": x, |x| { let c = x.device().bring(&random([2, 3], 24))?; c.matmul(x) };
         "matmul with itself": x, |x| x.matmul(x.transposed());
         "einsum": random([2, 2, 3, 4], 25), |q| einsum!("bhqd,bhkd->bhqk", q, &q.sin()?);
-        "conv2d": image, |x| { let k = x.device().bring(&random([4, 3, 3, 3], 26))?; x.conv2d(&k, Conv::new().padding([1, 1]).stride([2, 1])) };
-        "conv2d by its kernel": random([4, 3, 3, 3], 27), |k| { let x = k.device().bring(&random([1, 3, 5, 5], 28))?; x.conv2d(k, Conv::new().padding([1, 0])) };
+        "conv2d": image, |x| {
+            let k = x.device().bring(&random([4, 3, 3, 3], 26))?;
+            x.conv2d(&k, Conv::new().padding([1, 1]).stride([2, 1]))
+        };
+        "conv2d by its kernel": random([4, 3, 3, 3], 27), |k| {
+            let x = k.device().bring(&random([1, 3, 5, 5], 28))?;
+            x.conv2d(k, Conv::new().padding([1, 0]))
+        };
         "max_pool2d": image, |x| x.max_pool2d(Pool::new([2, 2]));
         "avg_pool2d": image, |x| x.avg_pool2d(Pool::new([3, 2]).stride([1, 1]));
         "interpolate": image, |x| x.interpolate_linear(Interpolate::new([9, 7]));
         "attention": random([1, 2, 3, 4], 29), |q| q.attention(q, &q.sin()?, None, Attention::new());
-        "causal attention": random([1, 2, 3, 4], 30), |q| q.attention(&q.cos()?, q, None, Attention::new().causal(true));
+        "causal attention": random([1, 2, 3, 4], 30), |q| {
+            q.attention(&q.cos()?, q, None, Attention::new().causal(true))
+        };
     }
 }
 
@@ -187,21 +232,33 @@ fn movements_and_writes() {
     let x = random([3, 4], 31);
     compare! {
         "a slice": x, |x| x.slice((1.., (..).step(-2)))?.sin();
-        "reshape and permute": x, |x| { let y = x.reshape([2, 6])?.permuted([1, 0])?.exp()?; (y.lazy() * &y).eval() };
+        "reshape and permute": x, |x| {
+            let y = x.reshape([2, 6])?.permuted([1, 0])?.exp()?;
+            (y.lazy() * &y).eval()
+        };
         "windows": x, |x| x.windows(Axis::<1>, 2, 1)?.sin();
         "to_shape of a transpose": x, |x| x.transposed().to_shape([12])?.sin();
         "concat": x, |x| Tensor::concat(&[x.view(), x.exp()?.view()], Axis::<1>);
         "stack": x, |x| Tensor::stack(&[x.view(), x.exp()?.view()], Axis::<0>);
         "pad": x, |x| x.pad([(1, 0), (2, 1)], Pad::Reflect)?.square();
         "roll, repeat, tile": x, |x| x.roll(Axis::<0>, 1)?.repeat(Axis::<1>, 2)?.tile([2, 1])?.square();
-        "gather": x, |x| { let i = x.device().bring(&Tensor::from([[0_i64, 0], [3, 1], [2, 2]]))?; x.gather(Axis::<1>, &i)?.square() };
-        "index_select": x, |x| { let i = x.device().bring(&Tensor::from([2_i64, 0, 2]))?; x.index_select(Axis::<0>, &i)?.exp() };
+        "gather": x, |x| {
+            let i = x.device().bring(&Tensor::from([[0_i64, 0], [3, 1], [2, 2]]))?;
+            x.gather(Axis::<1>, &i)?.square()
+        };
+        "index_select": x, |x| {
+            let i = x.device().bring(&Tensor::from([2_i64, 0, 2]))?;
+            x.index_select(Axis::<0>, &i)?.exp()
+        };
         "masked_select": x, |x| x.masked_select(&x.greater(0.1)?)?.square();
         "sort": x, |x| x.sort(Axis::<1>);
         "sort down a column": x, |x| x.exp()?.sort(Axis::<0>);
         "topk": x, |x| Ok(x.topk(Axis::<1>, 2)?.0);
         "cumsum": x, |x| x.cumsum(Axis::<1>);
-        "a fused cumsum": x, |x| { let c = x.device().bring(&random([3, 4], 32))?; (x.lazy() * &c).cumsum(Axis::<0>) };
+        "a fused cumsum": x, |x| {
+            let c = x.device().bring(&random([3, 4], 32))?;
+            (x.lazy() * &c).cumsum(Axis::<0>)
+        };
         "tril": x, |x| x.exp()?.tril(0);
         "scatter with Add": x, |x| {
             let i = x.device().bring(&Tensor::from([[0_i64, 0], [3, 1], [2, 2]]))?;

@@ -12,8 +12,8 @@ use crate::error::Result;
 use crate::kernel::ContractPlan;
 
 impl Shared {
-    /// Runs `contract` on the output and both operands of the inner device, of the element types `dtypes`, and
-    /// for the tangents.
+    /// Runs `contract` on the output and both operands of the inner device, of the element types `dtypes`,
+    /// and for the tangents.
     fn contract(
         &self,
         dtypes: [DType; 3],
@@ -37,8 +37,8 @@ impl Shared {
                 contract(tangent, left_tangent, right)?;
                 let term = Buffer::new(&*self.inner, &sizes, output.element)?;
                 contract(term.slot(), left, right_tangent)?;
-                // SAFETY: (1) both have these sizes; (2) and (3) the output of a kernel overlaps neither itself
-                // nor new memory; (4) the caller of the kernel has the only access to its output.
+                // SAFETY: (1) both have these sizes; (2) and (3) the output of a kernel overlaps neither
+                // itself nor new memory; (4) the caller of the kernel has the only access to its output.
                 unsafe { self.inner.add(dtypes[0], &sizes, tangent, term.slot()) }
             }
             [Some(left_tangent), None] => contract(tangent, left_tangent, right),
@@ -60,8 +60,8 @@ impl<D: Device> Jvp<D> {
     ) -> Result<()> {
         let dtypes = [T::DTYPE, L::DTYPE, R::DTYPE];
         self.shared.contract(dtypes, plan, [output, left, right], &|output, left, right| {
-            // SAFETY: (1) to (3) are the caller's promises; the operands are the same memory of the inner device,
-            // or tangents, which have the layouts of the operands in memory of their own.
+            // SAFETY: (1) to (3) are the caller's promises; the operands are the same memory of the inner
+            // device, or tangents, which have the layouts of the operands in memory of their own.
             unsafe { self.device.contract::<T, L, R>(plan, output, left, right) }
         })
     }

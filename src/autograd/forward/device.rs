@@ -17,8 +17,8 @@ use crate::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPl
 use std::mem::MaybeUninit;
 
 // SAFETY: (1) a block is an allocation of the inner device, under an address of its own, until it is dropped;
-// (2) and (3) kernels run on the inner device, on the operands that the caller promised; those of tangents have
-// the layouts of these operands, in memory of the same sizes.
+// (2) and (3) kernels run on the inner device, on the operands that the caller promised; those of tangents
+// have the layouts of these operands, in memory of the same sizes.
 unsafe impl<D: Device> Device for Jvp<D> {
     type Block = JvpBlock;
 

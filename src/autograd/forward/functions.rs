@@ -7,8 +7,8 @@ use crate::device::Device;
 use crate::error::{Error, Result, text};
 use crate::tensor::Tensor;
 
-/// Arguments with respect to which a function is differentiated along a direction: `&Tensor`, or a tuple, array
-/// or vector of arguments, on one device.
+/// Arguments with respect to which a function is differentiated along a direction: `&Tensor`, or a tuple,
+/// array or vector of arguments, on one device.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` are not arguments on `{D}`",
     label = "expected `&Tensor`, or a tuple, array or `Vec` of arguments",
@@ -100,7 +100,8 @@ tuples! {
 /// About two evaluations of `f`. No intermediate result is kept.
 ///
 /// # Errors
-/// The errors of `f`; [`Error::Sizes`](crate::Error::Sizes) if the sizes of an argument and its tangent differ.
+/// The errors of `f`; [`Error::Sizes`](crate::Error::Sizes) if the sizes of an argument and its tangent
+/// differ.
 ///
 /// # Examples
 /// ```
@@ -138,8 +139,8 @@ pub fn jvp<P: Primals<D>, T: Differentiable, const RANK: usize, D: Device>(
     Ok((device.value(&y)?, device.tangent(&y)?))
 }
 
-/// The gradient of `f` at `x`, and the product of its Hessian and a vector `v`, in one pass: a tape that computes
-/// on a [`Jvp`] device records the gradient, whose tangent is the product.
+/// The gradient of `f` at `x`, and the product of its Hessian and a vector `v`, in one pass: a tape that
+/// computes on a [`Jvp`] device records the gradient, whose tangent is the product.
 ///
 /// `f` receives `x` on the tape, and the tape. A constant is brought onto both devices:
 /// `tape.constant(&tape.inner().constant(&c)?)?`.
@@ -149,7 +150,8 @@ pub fn jvp<P: Primals<D>, T: Differentiable, const RANK: usize, D: Device>(
 /// inside the other.
 ///
 /// # Errors
-/// As [`grad`](crate::autograd::grad); [`Error::Sizes`](crate::Error::Sizes) if the sizes of `x` and `v` differ.
+/// As [`grad`](crate::autograd::grad); [`Error::Sizes`](crate::Error::Sizes) if the sizes of `x` and `v`
+/// differ.
 ///
 /// # Examples
 /// ```

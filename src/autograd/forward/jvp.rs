@@ -20,13 +20,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A device that computes derivatives along one direction beside the values: forward mode.
 ///
-/// A tensor on it has values and, if they depend on a [dual](Jvp::dual) tensor, a tangent of the same sizes: the
-/// product of the Jacobian matrix and the direction. Programs compute both in one kernel. Clones are the same
-/// device.
+/// A tensor on it has values and, if they depend on a [dual](Jvp::dual) tensor, a tangent of the same sizes:
+/// the product of the Jacobian matrix and the direction. Programs compute both in one kernel. Clones are the
+/// same device.
 ///
 /// One forward pass gives the derivative of every result along one direction; one backward pass of a
-/// [`Tape`](crate::autograd::Tape) gives the derivative of one result along every direction. Forward mode keeps
-/// no intermediate results.
+/// [`Tape`](crate::autograd::Tape) gives the derivative of one result along every direction. Forward mode
+/// keeps no intermediate results.
 ///
 /// # Examples
 /// ```
@@ -39,8 +39,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// assert_eq!(device.tangent(&y)?.to_vec()?, [2.0, 2.0]); // 2·x·dx
 /// # Ok::<(), rankform::Error>(())
 /// ```
-/// A device inside a device has derivatives of higher order, and `Tape<Jvp<D>>` the product of a Hessian and a
-/// vector; see [`grad_and_hvp`](crate::autograd::grad_and_hvp).
+/// A device inside a device has derivatives of higher order, and `Tape<Jvp<D>>` the product of a Hessian and
+/// a vector; see [`grad_and_hvp`](crate::autograd::grad_and_hvp).
 ///
 /// # Threads
 /// Several threads may use one device. Each kernel takes a lock once; the kernels themselves run in parallel.
@@ -159,8 +159,8 @@ impl<D: Device> Jvp<D> {
         unsafe { tensor_in(memory, *y.layout(), self.inner()) }
     }
 
-    /// The tangent of `y` on the inner device: zeros if it depends on no dual tensor. No element of a tangent is
-    /// copied; see [`value`](Jvp::value).
+    /// The tangent of `y` on the inner device: zeros if it depends on no dual tensor. No element of a tangent
+    /// is copied; see [`value`](Jvp::value).
     ///
     /// # Errors
     /// As [`value`](Jvp::value); [`Error::OutOfMemory`] for zeros.

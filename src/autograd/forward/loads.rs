@@ -12,8 +12,8 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 
 /// Runs code for the mask of the loads that have tangents. Kernels of one or two loads are compiled for each
-/// mask. In kernels of more loads all have tangents, some of them zeros; in kernels without room for that, the
-/// loads of a window.
+/// mask. In kernels of more loads all have tangents, some of them zeros; in kernels without room for that,
+/// the loads of a window.
 macro_rules! with_mask {
     ($loads:expr, $others:expr, $in_place:expr, $mask:expr, $MASK:ident => $run:expr) => {{
         use $crate::autograd::forward::programs::{ALL, WINDOW, is_wide};
@@ -80,8 +80,8 @@ impl<'a> Loads<'a> {
         self.tangents.iter().any(Option::is_some)
     }
 
-    /// The masks of the kernels that compute with all these tangents: one, unless a kernel with `others` other
-    /// operands has no room for all; none, if there are no tangents.
+    /// The masks of the kernels that compute with all these tangents: one, unless a kernel with `others`
+    /// other operands has no room for all; none, if there are no tangents.
     ///
     /// # Errors
     /// [`Error::Operands`] if the loads leave too little room.
@@ -108,8 +108,8 @@ impl<'a> Loads<'a> {
         Ok(masks)
     }
 
-    /// The operands of a kernel with this mask and `others` other operands: each value, followed by its tangent
-    /// if the mask has one, which may be `zeros`.
+    /// The operands of a kernel with this mask and `others` other operands: each value, followed by its
+    /// tangent if the mask has one, which may be `zeros`.
     pub(super) fn slots(&self, mask: u64, others: usize, zeros: OperandRef<'a>) -> Vec<OperandRef<'a>> {
         let room = room(self.values.len(), others);
         let mut slots = Vec::with_capacity(2 * self.values.len());

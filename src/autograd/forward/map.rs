@@ -64,8 +64,8 @@ pub(super) fn tangents_only(
     }
     for (slot, _) in outputs {
         let zeros = OperandRef { element: slot.element, ..pass.zeros(sizes.len()) };
-        // SAFETY: (1) outputs of these sizes, and zeros are one element; (2) and (3) the caller passes memory of
-        // its own.
+        // SAFETY: (1) outputs of these sizes, and zeros are one element; (2) and (3) the caller passes memory
+        // of its own.
         unsafe { pass.inner.copy(sizes, *slot, zeros)? };
     }
     Ok(())
@@ -126,8 +126,8 @@ impl Shared {
         Ok(())
     }
 
-    /// The tangents, of some loads at a time, and then the values: for programs of so many loads that a kernel
-    /// has no room for all tangents.
+    /// The tangents, of some loads at a time, and then the values: for programs of so many loads that a
+    /// kernel has no room for all tangents.
     fn separately(
         &self,
         kernel: &Kernel<'_>,
@@ -203,10 +203,10 @@ impl<D: Device> Jvp<D> {
         let kernel = |mask: u64, sizes: &[usize], to: &[OperandRef<'_>], inputs: Inputs<'_>| {
             with_mask!(P::LOADS, 2 * P::OUTPUTS, P::IN_PLACE, mask, MASK => {
                 let program = JvpMap::<P, MASK, true>(*program);
-                // SAFETY: (1) the operands of the program and their tangents, at its sizes; (2) and (3) tangents
-                // have the layouts of the operands, in memory of their own, and those that a program in place
-                // updates follow the operand, as its outputs do; (4) the caller of the kernel has the only
-                // access to its outputs.
+                // SAFETY: (1) the operands of the program and their tangents, at its sizes; (2) and (3)
+                // tangents have the layouts of the operands, in memory of their own, and those that a program
+                // in place updates follow the operand, as its outputs do; (4) the caller of the kernel has
+                // the only access to its outputs.
                 unsafe { self.run_program::<_, BY_NAME>(&program, sizes, to, inputs) }
             })
         };
@@ -242,8 +242,8 @@ impl<D: Device> Jvp<D> {
     ) -> Result<()> {
         with_mask!(P::LOADS, P::OUTPUTS, false, mask, MASK => {
             let program = JvpMap::<P, MASK, false>(*program);
-            // SAFETY: (1) the operands of the program and their tangents, at its sizes; (2) to (4) the outputs
-            // are new memory.
+            // SAFETY: (1) the operands of the program and their tangents, at its sizes; (2) to (4) the
+            // outputs are new memory.
             unsafe { self.run_program::<_, BY_NAME>(&program, sizes, outputs, inputs) }
         })
     }

@@ -23,8 +23,8 @@ impl Shared {
     ) -> Result<()> {
         let outputs = [(to, OutputType::OfFirstOperand)];
         let operands = self.prepare(sizes, &[from], &outputs, Write::Replaced, &mut |_| Ok(true))?;
-        // SAFETY: (1) to (3) are the caller's promises, on the same memory of the inner device; tangents have the
-        // layouts of the operands, in memory of their own.
+        // SAFETY: (1) to (3) are the caller's promises, on the same memory of the inner device; tangents have
+        // the layouts of the operands, in memory of their own.
         unsafe {
             self.inner.copy(sizes, operands.outputs[0], operands.inputs[0])?;
             match (operands.output_tangents[0], operands.tangents[0]) {
@@ -150,8 +150,8 @@ impl Shared {
         let step = std::mem::replace(&mut stride[sizes.len() - 1], 0);
         let cells = OperandRef { stride: &stride, ..tangent };
         let gather = GatherPlan { op: "sort", sizes: &sizes, own: 0, step, bound: plan.along };
-        // SAFETY: (1) and (2) the positions are inside the lines; (3) the tangent of the output is memory of its
-        // own; (4) the caller of the kernel has the only access to its outputs.
+        // SAFETY: (1) and (2) the positions are inside the lines; (3) the tangent of the output is memory of
+        // its own; (4) the caller of the kernel has the only access to its outputs.
         unsafe { self.inner.gather(gather, to, cells, index) }
     }
 }
@@ -168,8 +168,8 @@ impl<D: Device> Jvp<D> {
         index: OperandRef<'_>,
     ) -> Result<()> {
         let run = |[cells, from, index]: [OperandRef<'_>; 3]| {
-            // SAFETY: the caller's promise, on the same memory of the inner device; tangents have the layouts of
-            // the operands, in memory of their own.
+            // SAFETY: the caller's promise, on the same memory of the inner device; tangents have the layouts
+            // of the operands, in memory of their own.
             unsafe { self.device.scatter(operator, plan, cells, from, index) }
         };
         self.shared.scatter(Moves::named::<T, F>(), &run, plan, [cells, from, index])
@@ -186,8 +186,8 @@ impl<D: Device> Jvp<D> {
     ) -> Result<()> {
         let run =
             |values: Option<OperandRef<'_>>, positions: Option<OperandRef<'_>>, from: OperandRef<'_>| {
-                // SAFETY: the caller's promise, on the same memory of the inner device; other positions are new
-                // memory.
+                // SAFETY: the caller's promise, on the same memory of the inner device; other positions are
+                // new memory.
                 unsafe { self.device.sort::<T>(plan, values, positions, from) }
             };
         self.shared.sort(T::DTYPE, &run, plan, (values, positions), from)

@@ -1,5 +1,5 @@
-//! Kernels of forward mode, made from those of the values: Jacobian-vector products. Each is a program or body
-//! again, so every device runs it, and it can be differentiated again.
+//! Kernels of forward mode, made from those of the values: Jacobian-vector products. Each is a program or
+//! body again, so every device runs it, and it can be differentiated again.
 // Imports: `dtype`, `scalar`, `element`, `kernel`, `device`.
 
 use crate::device::MAX_OPERANDS;
@@ -13,8 +13,8 @@ use std::marker::PhantomData;
 /// The mask of a kernel in which every load has a tangent.
 pub(super) const ALL: u64 = u64::MAX;
 
-/// `WINDOW + i` is the mask of the loads `i · room .. (i + 1) · room`, where `room` is the number of loads for
-/// which a kernel has room beside the others.
+/// `WINDOW + i` is the mask of the loads `i · room .. (i + 1) · room`, where `room` is the number of loads
+/// for which a kernel has room beside the others.
 pub(super) const WINDOW: u64 = 1 << 62;
 
 /// The largest number of windows for which kernels are compiled.
@@ -39,7 +39,8 @@ pub(super) const fn has_tangent(mask: u64, room: usize, k: usize) -> bool {
     }
 }
 
-/// The number of loads with tangents, of a kernel with this mask, of `loads` loads and `others` other operands.
+/// The number of loads with tangents, of a kernel with this mask, of `loads` loads and `others` other
+/// operands.
 const fn loads_of(mask: u64, loads: usize, others: usize) -> usize {
     let (mut count, mut k) = (loads, 0);
     while k < loads {
@@ -49,8 +50,8 @@ const fn loads_of(mask: u64, loads: usize, others: usize) -> usize {
     count
 }
 
-/// Runs a program with tangents. The tangent of a load is the next load, and that of a stored value is the next
-/// output.
+/// Runs a program with tangents. The tangent of a load is the next load, and that of a stored value is the
+/// next output.
 struct WithTangents<'a, IO, const MASK: u64, const VALUES: bool> {
     io: &'a mut IO,
     next: usize,
@@ -190,8 +191,8 @@ impl<B: Body, R: Reducer<B::Out>, const MASK: u64> Body for JvpReduce<B, R, MASK
     }
 }
 
-/// `slope · tangent`, and 0 where one is 0 and the other infinite or NaN. Where both are finite it is a product,
-/// whose derivative by one of them is the other.
+/// `slope · tangent`, and 0 where one is 0 and the other infinite or NaN. Where both are finite it is a
+/// product, whose derivative by one of them is the other.
 #[inline(always)]
 fn product<L: Lanes, P: Num>(slope: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P> {
     let product = slope * tangent;

@@ -31,8 +31,8 @@ impl<'a, B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> ReduceKern
         ReduceKernels { body, device, reducer: PhantomData }
     }
 
-    /// Writes the tangents of the reduction over the last `row` axes to `to`. `result` is what was reduced, along
-    /// all axes.
+    /// Writes the tangents of the reduction over the last `row` axes to `to`. `result` is what was reduced,
+    /// along all axes.
     pub(super) fn tangents(
         &self,
         pass: &Backward,
@@ -52,8 +52,8 @@ impl<'a, B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> ReduceKern
             let axes = Reduction { kept: &sizes[..kept], reduced: &sizes[kept..] };
             with_mask!(B::LOADS, others_of(R::SLOPE), false, mask, MASK => {
                 let body = JvpReduce::<B, R, MASK> { body: *self.body, count, reducer: PhantomData };
-                // SAFETY: (1) the operands of the body and their tangents, and two numbers for each result; (2)
-                // the output is the tangent of the reduction's output, or new memory.
+                // SAFETY: (1) the operands of the body and their tangents, and two numbers for each result;
+                // (2) the output is the tangent of the reduction's output, or new memory.
                 unsafe {
                     match BY_NAME {
                         true => self.device.reduce_by_name(&body, TangentSum, axes, to[0], inputs),
@@ -107,7 +107,8 @@ impl<D: Device> Jvp<D> {
         let operands = shared.prepare_one(named, has_slope, facts, axes.kept, output, inputs)?;
         let to = operands.outputs[0];
         let inner_inputs = Inputs { slots: &operands.inputs, reads: inputs.reads };
-        // SAFETY: (1) and (2) are the caller's promises; the operands are the same memory of the inner device.
+        // SAFETY: (1) and (2) are the caller's promises; the operands are the same memory of the inner
+        // device.
         unsafe {
             match BY_NAME {
                 true => self.device.reduce_by_name(body, reducer, axes, to, inner_inputs)?,
@@ -153,8 +154,8 @@ impl<D: Device> Jvp<D> {
         let kernel = |mask: u64, _: &[usize], to: &[OperandRef<'_>], inputs: Inputs<'_>| {
             with_mask!(B::LOADS, 1, false, mask, MASK => {
                 let body = JvpBody::<B, MASK>(*body);
-                // SAFETY: (1) the operands of the body and their tangents; (2) the output is the tangent of the
-                // scan's output, or new memory.
+                // SAFETY: (1) the operands of the body and their tangents; (2) the output is the tangent of
+                // the scan's output, or new memory.
                 unsafe { self.device.scan(&body, reducer, plan, to[0], inputs) }
             })
         };

@@ -1,5 +1,5 @@
-//! Forward mode of programs with row constants: the tangent of each row constant is a reduction, and an operand
-//! of the bodies that use it.
+//! Forward mode of programs with row constants: the tangent of each row constant is a reduction, and an
+//! operand of the bodies that use it.
 // Imports: `error`, `element`, `kernel`, `device`, `autograd`.
 
 use super::loads::{Kernel, Loads};

@@ -94,8 +94,8 @@ impl Shared {
         }
     }
 
-    /// Looks at the operands of a kernel before it runs, and prepares the outputs. `flows` receives the element
-    /// types of the inputs that have a tangent, and says whether the outputs depend on one.
+    /// Looks at the operands of a kernel before it runs, and prepares the outputs. `flows` receives the
+    /// element types of the inputs that have a tangent, and says whether the outputs depend on one.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory); errors of `flows` and of the inner device.
@@ -107,6 +107,8 @@ impl Shared {
         write: Write,
         flows: &mut dyn FnMut(&[Option<DType>]) -> Result<bool>,
     ) -> Result<Operands<'a>> {
+        // Memory that a write moves away from is dropped after the lock: its deleter may use the device.
+        let mut dropped = Vec::new();
         let mut blocks = self.lock();
         let mut active = Vec::with_capacity(inputs.len());
         for slot in inputs {
@@ -123,7 +125,7 @@ impl Shared {
             active.iter().any(Option::is_some) && dtypes.iter().any(Option::is_some) && flows(&active)?;
         for ((slot, _), dtype) in outputs.iter().zip(&dtypes) {
             if let Some(entry) = blocks.at(slot.address) {
-                self.before_write(entry, slot, sizes, write, dtype.filter(|_| flows))?;
+                self.before_write(entry, slot, sizes, (write, dtype.filter(|_| flows)), &mut dropped)?;
             }
         }
         let mut inner = |slot: &OperandRef<'a>| match blocks.at(slot.address) {
@@ -146,15 +148,16 @@ impl Shared {
         Ok(Operands { inputs, tangents, outputs, output_tangents, flows })
     }
 
-    /// Prepares a write to an operand of a block: moves the block to a copy if other handles share its memory,
-    /// and makes a tangent of elements `dtype`, or clears that of the operand.
+    /// Prepares a write to an operand of a block: moves the block to a copy if other handles share its
+    /// memory, and makes a tangent of elements `dtype`, or clears that of the operand. Other handles on the
+    /// memory go to `dropped`.
     fn before_write(
         &self,
         entry: &mut Entry,
         slot: &OperandRef<'_>,
         sizes: &[usize],
-        write: Write,
-        dtype: Option<DType>,
+        (write, dtype): (Write, Option<DType>),
+        dropped: &mut Vec<Memory>,
     ) -> Result<()> {
         let nbytes = entry.value.nbytes();
         let is_replaced = write == Write::Replaced && covers(slot.stride, sizes, slot.element, nbytes);
@@ -163,24 +166,28 @@ impl Shared {
             false => copy_of(&*self.inner, memory, slot.element),
         };
         if entry.value.handles() > 1 {
-            entry.value = unshared(&entry.value)?;
+            let own = unshared(&entry.value)?;
+            dropped.push(std::mem::replace(&mut entry.value, own));
         }
         match (&mut entry.tangent, dtype) {
             (None, None) => {}
             (Some(_), None) if write == Write::Indexed => {}
-            (Some(_), None) if is_replaced => entry.tangent = None,
+            (Some(_), None) if is_replaced => {
+                dropped.extend(entry.tangent.take().map(|tangent| tangent.memory));
+            }
             (None, Some(dtype)) => {
                 let init = if is_replaced { Init::Unspecified } else { Init::Zeroed };
                 entry.tangent = Some(Tangent { memory: self.inner.fresh(nbytes, init)?, dtype });
             }
             (Some(tangent), dtype) => {
                 if tangent.memory.handles() > 1 {
-                    tangent.memory = unshared(&tangent.memory)?;
+                    let own = unshared(&tangent.memory)?;
+                    dropped.push(std::mem::replace(&mut tangent.memory, own));
                 }
                 if dtype.is_none() {
                     let address = tangent.memory.address().wrapping_add(offset_of(slot.address));
-                    // SAFETY: (1) the tangent has the layout of the operand; (2) the caller of the kernel has the
-                    // only access to an operand that it writes.
+                    // SAFETY: (1) the tangent has the layout of the operand; (2) the caller of the kernel has
+                    // the only access to an operand that it writes.
                     unsafe { self.clear(sizes, OperandRef { address, ..*slot })? };
                 }
             }
