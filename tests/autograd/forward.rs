@@ -449,6 +449,10 @@ fn products_with_the_hessian_in_both_orders() -> Result<()> {
     Ok(())
 }
 
+parameters! {
+    struct Line<D> { w: Tensor<f64, 2, D>, b: Option<Tensor<f64, 1, D>> }
+}
+
 #[test]
 fn several_arguments() -> Result<()> {
     let (x, w, b) = (random([5, 3], 71), random([3, 2], 72), random([2], 73));
@@ -461,6 +465,14 @@ fn several_arguments() -> Result<()> {
     for (found, expected) in tangent.to_vec()?.iter().zip(expected.to_vec()?) {
         assert!((found - expected).abs() < 1e-14);
     }
+    let refused = jvp(vec![&b], vec![&db, &b], |x, _| x[0].sum(All)).unwrap_err().to_string();
+    assert!(refused.contains("different lengths"), "{refused}");
+    let (net, direction) = (Line { w, b: Some(b.share_data()) }, Line { w: dw, b: Some(db.share_data()) });
+    let (_, of_struct) = jvp(&net, &direction, |net, device| {
+        let b = net.b.as_ref().map(|b| b.lift());
+        (device.constant(&x)?.matmul(&net.w)?.lazy() + b.unwrap()).tanh().eval()
+    })?;
+    assert_eq!(of_struct.to_vec()?, tangent.to_vec()?);
     let parts = [&b, &db];
     let (_, sum) = jvp(parts, parts, |[a, b], _| (a.lazy() * b).sum(All))?;
     assert!((sum.item()? - 2.0 * dot(&b.to_vec()?, &db.to_vec()?)).abs() < 1e-15);

@@ -1,69 +1,102 @@
 //! Derivatives of functions along a direction.
-// Imports: `error`, `device`, `tensor`, `autograd`.
+// Imports: `error`, `element`, `device`, `tensor`, `autograd`.
 
 use super::jvp::Jvp;
-use crate::autograd::{Differentiable, Tape, Var};
+use crate::autograd::containers::{array, other_form};
+use crate::autograd::{Differentiable, Name, ParameterTree, Tape, TensorMap, TensorVisitor, Var};
 use crate::device::Device;
-use crate::error::{Error, Result, text};
+use crate::element::Element;
+use crate::error::{Error, Result};
 use crate::tensor::Tensor;
+use std::any::Any;
+use std::collections::VecDeque;
 
-/// Arguments with respect to which a function is differentiated along a direction: `&Tensor`, or a tuple,
-/// array or vector of arguments, on one device.
+/// Arguments with respect to which a function is differentiated along a direction, on one device: a reference
+/// to a [tree of parameters](ParameterTree), for example `&Tensor` or a reference to a struct of
+/// [`parameters!`](crate::parameters), or a tuple, an array or a vector of arguments.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` are not arguments on `{D}`",
-    label = "expected `&Tensor`, or a tuple, array or `Vec` of arguments",
+    label = "expected a reference to a tensor or to a struct of `parameters!`, or a tuple, array or `Vec` of \
+             references",
     note = "arguments and tangents are passed by reference: `jvp((&w, &b), (&dw, &db), |(w, b), device| …)`"
 )]
 pub trait Primals<D: Device> {
     /// The arguments as dual tensors.
     type Dual;
-    /// The device that holds the arguments.
+    /// The device of the first tensor; `None` if there is no tensor.
+    fn device(&self) -> Option<&D>;
+    /// Makes them dual tensors with these tangents. Buffers are constants.
     ///
     /// # Errors
-    /// [`Error::Value`] if there are none.
-    fn device(&self) -> Result<&D>;
-    /// Makes them dual tensors with these tangents.
-    ///
-    /// # Errors
-    /// Those of [`Jvp::dual`].
+    /// Those of [`Jvp::dual`]; [`Error::Value`] if arguments and tangents have different forms.
     fn dual(&self, tangents: &Self, device: &Jvp<D>) -> Result<Self::Dual>;
 }
 
-impl<T: Differentiable, const RANK: usize, D: Device> Primals<D> for &Tensor<T, RANK, D> {
-    type Dual = Tensor<T, RANK, Jvp<D>>;
-    fn device(&self) -> Result<&D> {
-        Ok(Tensor::device(self))
-    }
-    fn dual(&self, tangents: &Self, device: &Jvp<D>) -> Result<Self::Dual> {
-        device.dual(self, tangents)
+/// Dual tensors of each argument, in order, without their types.
+struct Duals<'a, D: Device>(&'a Jvp<D>, VecDeque<Box<dyn Any>>);
+
+impl<D: Device> TensorVisitor<D, 0, 2> for Duals<'_, D> {
+    fn tensor<T: Differentiable, const RANK: usize>(
+        &mut self,
+        _: Name<'_>,
+        _: [&mut Tensor<T, RANK, D>; 0],
+        [x, tangent]: [&Tensor<T, RANK, D>; 2],
+    ) -> Result<()> {
+        self.1.push_back(Box::new(self.0.dual(x, tangent)?));
+        Ok(())
     }
 }
 
-impl<P: Primals<D>, D: Device> Primals<D> for Vec<P> {
-    type Dual = Vec<P::Dual>;
-    fn device(&self) -> Result<&D> {
-        let none = Error::Value { op: "jvp", what: "no arguments".into() };
-        self.first().ok_or(none)?.device()
+impl<D: Device> TensorMap<D, Jvp<D>> for Duals<'_, D> {
+    fn tensor<T: Differentiable, const RANK: usize>(
+        &mut self,
+        name: Name<'_>,
+        _: &Tensor<T, RANK, D>,
+    ) -> Result<Tensor<T, RANK, Jvp<D>>> {
+        let dual = self.1.pop_front().and_then(|dual| dual.downcast().ok());
+        dual.map_or(Err(other_form(name, "tensors")), |dual| Ok(*dual))
+    }
+    fn buffer<T: Element, const RANK: usize>(
+        &mut self,
+        _: Name<'_>,
+        x: &Tensor<T, RANK, D>,
+    ) -> Result<Tensor<T, RANK, Jvp<D>>> {
+        self.0.constant(x)
+    }
+}
+
+impl<P: ParameterTree<D>, D: Device> Primals<D> for &P {
+    type Dual = P::On<Jvp<D>>;
+    fn device(&self) -> Option<&D> {
+        self.device_of_tensors()
     }
     fn dual(&self, tangents: &Self, device: &Jvp<D>) -> Result<Self::Dual> {
-        if self.len() != tangents.len() {
-            let what = text(format_args!("{} arguments with {} tangents", self.len(), tangents.len()));
-            return Err(Error::Value { op: "jvp", what });
-        }
-        self.iter().zip(tangents).map(|(x, v)| x.dual(v, device)).collect()
+        let mut duals = Duals(device, VecDeque::new());
+        P::walk([], [self, tangents], Name::ROOT, &mut duals)?;
+        self.map_tensors(Name::ROOT, &mut duals)
     }
 }
 
 impl<P: Primals<D>, const N: usize, D: Device> Primals<D> for [P; N] {
     type Dual = [P::Dual; N];
-    fn device(&self) -> Result<&D> {
-        let none = Error::Value { op: "jvp", what: "no arguments".into() };
-        self.first().ok_or(none)?.device()
+    fn device(&self) -> Option<&D> {
+        self.iter().find_map(P::device)
     }
     fn dual(&self, tangents: &Self, device: &Jvp<D>) -> Result<Self::Dual> {
-        let dual = self.iter().zip(tangents).map(|(x, v)| x.dual(v, device)).collect::<Result<Vec<_>>>()?;
-        let other = |_| Error::Value { op: "jvp", what: "as many results as arguments".into() };
-        dual.try_into().map_err(other)
+        array(std::array::from_fn(|k| self[k].dual(&tangents[k], device)))
+    }
+}
+
+impl<P: Primals<D>, D: Device> Primals<D> for Vec<P> {
+    type Dual = Vec<P::Dual>;
+    fn device(&self) -> Option<&D> {
+        self.iter().find_map(P::device)
+    }
+    fn dual(&self, tangents: &Self, device: &Jvp<D>) -> Result<Self::Dual> {
+        if self.len() != tangents.len() {
+            return Err(other_form(Name::ROOT, "lengths"));
+        }
+        self.iter().zip(tangents).map(|(x, tangent)| x.dual(tangent, device)).collect()
     }
 }
 
@@ -71,8 +104,8 @@ macro_rules! tuples {
     ($($($name:ident $index:tt)+;)*) => { $(
         impl<$($name: Primals<D>,)+ D: Device> Primals<D> for ($($name,)+) {
             type Dual = ($($name::Dual,)+);
-            fn device(&self) -> Result<&D> {
-                self.0.device()
+            fn device(&self) -> Option<&D> {
+                None$(.or_else(|| self.$index.device()))+
             }
             fn dual(&self, tangents: &Self, device: &Jvp<D>) -> Result<Self::Dual> {
                 Ok(($(self.$index.dual(&tangents.$index, device)?,)+))
@@ -100,8 +133,7 @@ tuples! {
 /// About two evaluations of `f`. No intermediate result is kept.
 ///
 /// # Errors
-/// The errors of `f`; [`Error::Sizes`](crate::Error::Sizes) if the sizes of an argument and its tangent
-/// differ.
+/// The errors of `f`; [`Error::Sizes`] if the sizes of an argument and its tangent differ.
 ///
 /// # Examples
 /// ```
@@ -133,7 +165,10 @@ pub fn jvp<P: Primals<D>, T: Differentiable, const RANK: usize, D: Device>(
     v: P,
     f: impl FnOnce(&P::Dual, &Jvp<D>) -> Result<Tensor<T, RANK, Jvp<D>>>,
 ) -> Result<(Tensor<T, RANK, D>, Tensor<T, RANK, D>)> {
-    let device = Jvp::new(x.device()?);
+    let Some(device) = x.device() else {
+        return Err(Error::Value { op: "jvp", what: "no argument is a tensor".into() });
+    };
+    let device = Jvp::new(device);
     let dual = x.dual(&v, &device)?;
     let y = f(&dual, &device)?;
     Ok((device.value(&y)?, device.tangent(&y)?))
@@ -150,7 +185,7 @@ pub fn jvp<P: Primals<D>, T: Differentiable, const RANK: usize, D: Device>(
 /// inside the other.
 ///
 /// # Errors
-/// As [`grad`](crate::autograd::grad); [`Error::Sizes`](crate::Error::Sizes) if the sizes of `x` and `v`
+/// As [`grad`](crate::autograd::grad); [`Error::Sizes`] if the sizes of `x` and `v`
 /// differ.
 ///
 /// # Examples
