@@ -5,6 +5,7 @@ mod alloc;
 mod branches;
 mod check;
 mod forward;
+mod forward_laws;
 mod laws;
 mod movement;
 mod neural;
