@@ -16,7 +16,7 @@ use crate::error::{Error, Result, text};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Whether elements of this type have gradients.
-pub(super) fn has_gradient(dtype: DType) -> bool {
+pub(super) const fn has_gradient(dtype: DType) -> bool {
     matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::C32 | DType::C64)
 }
 

@@ -7,11 +7,12 @@
 //! | functions that make the device | `functions.rs` |
 //! | the blocks, and the operands of a kernel | `state.rs` |
 //! | a rule for each mechanism | `map.rs`, `rows.rs`, `reduce.rs`, `moves.rs`, `contract.rs` |
-//! | the kernels | `programs.rs` |
+//! | the kernels | `programs.rs`, `dual_reducer.rs` |
 // Imports: its own files.
 
 mod contract;
 mod device;
+mod dual_reducer;
 mod functions;
 mod jvp;
 mod loads;

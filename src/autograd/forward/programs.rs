@@ -52,10 +52,18 @@ const fn loads_of(mask: u64, loads: usize, others: usize) -> usize {
 
 /// Runs a program with tangents. The tangent of a load is the next load, and that of a stored value is the
 /// next output.
-struct WithTangents<'a, IO, const MASK: u64, const VALUES: bool> {
+pub(super) struct WithTangents<'a, IO, const MASK: u64, const VALUES: bool> {
     io: &'a mut IO,
     next: usize,
     room: usize,
+}
+
+impl<'a, IO, const MASK: u64> WithTangents<'a, IO, MASK, false> {
+    /// For a body of `loads` loads, in a kernel with `others` other operands.
+    #[inline(always)]
+    pub(super) fn new(io: &'a mut IO, loads: usize, others: usize) -> Self {
+        WithTangents { io, next: 0, room: room(loads, others) }
+    }
 }
 
 impl<L: Lanes, IO: Io<L>, const MASK: u64, const VALUES: bool> Io<Dual<L>>
