@@ -8,6 +8,8 @@ mod complex;
 mod counted;
 mod devices;
 mod faults;
+mod forward;
+mod forward_laws;
 mod laws;
 mod movement;
 mod neural;
