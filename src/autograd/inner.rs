@@ -3,14 +3,20 @@
 //!
 //! The recording and the backward pass depend on neither the device nor the program. They are compiled once, and
 //! not in each crate that uses them.
-// Imports: `error`, `dtype`, `element`, `kernel`, `device`, `allocation`, `erased_memory`, `ops`.
+// Imports: `error`, `fallible_arc`, `dtype`, `element`, `kernel`, `device`, `allocation`, `erased_memory`, `ops`.
 
+#[cfg(feature = "dynamic")]
+use super::state::{Shared, TapeBlock};
+#[cfg(feature = "dynamic")]
+use super::tape::Tape;
 use crate::allocation::Allocation;
 use crate::device::{Cpu, Device, Init, Inputs, MAX_AXES, OperandRef, Reduction};
 use crate::dtype::DType;
 use crate::element::{Element, bf16, f16};
 use crate::erased_memory::Memory;
 use crate::error::{Error, Result, text};
+#[cfg(feature = "dynamic")]
+use crate::fallible_arc::FallibleArc;
 use crate::kernel::{Call, GatherPlan, InPlace, Input, Op, ScanPlan, Store};
 use crate::ops::{Add, Conj, CumSum, Replace, Sum};
 use num_complex::Complex;
@@ -29,6 +35,12 @@ pub(super) fn no_gradient(dtype: DType) -> Error {
 pub(super) unsafe trait Inner: Send + Sync {
     /// New memory.
     fn fresh(&self, nbytes: usize, init: Init) -> Result<Memory>;
+    /// Memory of this device as memory of a tape on it.
+    ///
+    /// # Errors
+    /// [`Error::Device`] for memory of another device.
+    #[cfg(feature = "dynamic")]
+    fn on_tape(&self, shared: &Arc<Shared>, memory: Memory) -> Result<Memory>;
     /// # Safety
     /// As [`Device::write`].
     unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()>;
@@ -252,6 +264,17 @@ impl<D: Device> Typed<D> {
 unsafe impl<D: Device> Inner for Typed<D> {
     fn fresh(&self, nbytes: usize, init: Init) -> Result<Memory> {
         Ok(Memory::new(Allocation::fresh(&self.0, nbytes, init)?))
+    }
+    #[cfg(feature = "dynamic")]
+    fn on_tape(&self, shared: &Arc<Shared>, memory: Memory) -> Result<Memory> {
+        if memory.get::<D>().is_none_or(|own| own.device() != &self.0) {
+            let (left, right) = (text(format_args!("{:?}", self.0)), memory.device());
+            return Err(Error::Device { op: "tape", left, right });
+        }
+        let nbytes = memory.nbytes();
+        let tape = Tape { device: self.0.clone(), shared: shared.clone() };
+        let block = TapeBlock::new(shared, memory, true)?;
+        Ok(Memory::new(FallibleArc::new(Allocation::from_block(block, nbytes, tape))?))
     }
     unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
         // SAFETY: the caller's promise, also in the functions below.

@@ -49,6 +49,8 @@ mod rows;
 mod state;
 mod sums;
 mod tape;
+#[cfg(feature = "dynamic")]
+mod untyped;
 mod vjp;
 
 pub use custom::Inputs;

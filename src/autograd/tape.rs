@@ -181,6 +181,15 @@ impl<D: Device> Tape<D> {
             return Err(Error::Output { op: "pull", sizes, found });
         }
         let spot = self.spot_of("backward", y)?;
+        self.run_back(spot, &mut |b, spot| b.add_tensor(spot, gradient))
+    }
+
+    /// Ends the recording with a backward pass from an operand, whose gradient `start` adds.
+    pub(super) fn run_back(
+        &self,
+        spot: Option<Spot>,
+        start: &mut dyn FnMut(&mut Backward, &Spot) -> Result<()>,
+    ) -> Result<Gradients<D>> {
         let (nodes, retained) = self.shared.lock().take();
         let Some(spot) = spot else {
             let what = "the result depends on no variable of this tape: it was not made from watched tensors, or \
@@ -188,9 +197,10 @@ impl<D: Device> Tape<D> {
             return Err(Error::Value { op: "backward", what: what.into() });
         };
         let mut b = Backward::new(&self.shared.inner)?;
-        b.add_tensor(&spot, gradient)?;
+        start(&mut b, &spot)?;
         b.run(nodes, &retained)?;
-        Ok(Gradients { gradients: b.into_gradients(), device: self.inner().clone() })
+        let (gradients, device) = (b.into_gradients(), self.inner().clone());
+        Ok(Gradients { gradients, device, tape: self.shared.number })
     }
 
     /// Ends the recording without a backward pass.
@@ -238,8 +248,10 @@ impl<D: Device> Tape<D> {
 
 /// The gradients of one backward pass.
 pub struct Gradients<D: Device = Cpu> {
-    gradients: HashMap<u64, Memory>,
-    device: D,
+    pub(super) gradients: HashMap<u64, Memory>,
+    pub(super) device: D,
+    /// The number of the tape.
+    pub(super) tape: u64,
 }
 
 impl<D: Device> Gradients<D> {
@@ -247,17 +259,28 @@ impl<D: Device> Gradients<D> {
     /// does not depend on it. Each call returns another handle on the same memory.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`]. If `x` is a part of a larger tensor, its gradient is copied.
+    /// [`Error::Value`] if `x` is on another tape; [`Error::OutOfMemory`]. If `x` is a part of a larger tensor,
+    /// its gradient is copied.
     pub fn of<T: Differentiable, const RANK: usize>(
         &self,
         x: &Var<T, RANK, D>,
     ) -> Result<Tensor<T, RANK, D>> {
-        let Some(memory) = self.gradients.get(&x.allocation().block().id()) else {
+        let Some(memory) = self.memory_of(x.allocation().block())? else {
             return Tensor::zeros(x.size(), &self.device);
         };
         // SAFETY: a gradient has as many bytes as its block, and its layout.
-        let gradient: Tensor<T, RANK, D> = unsafe { tensor_in(memory.share(), *x.layout(), &self.device)? };
+        let gradient: Tensor<T, RANK, D> = unsafe { tensor_in(memory, *x.layout(), &self.device)? };
         if gradient.layout().is_contiguous() { Ok(gradient) } else { gradient.to_contiguous() }
+    }
+
+    /// The gradient of a block; `None` if no contribution has reached it.
+    pub(super) fn memory_of(&self, block: &TapeBlock) -> Result<Option<Memory>> {
+        if block.shared.number != self.tape {
+            let (own, other) = (self.tape, block.shared.number);
+            let what = text(format_args!("gradients of tape number {own}, and a tensor on tape number {other}"));
+            return Err(Error::Value { op: "gradients", what });
+        }
+        Ok(self.gradients.get(&block.id()).map(Memory::share))
     }
 }
 
