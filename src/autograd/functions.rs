@@ -4,7 +4,7 @@
 use super::{Differentiable, Parameters, Tape, Var};
 use crate::device::Device;
 use crate::dim::All;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ops::Reductions as _;
 use crate::tensor::Tensor;
 
@@ -31,7 +31,13 @@ pub fn value_and_grad<P: Parameters<D>, T: Differentiable, D: Device>(
     parameters: P,
     f: impl FnOnce(&P::OnTape, &Tape<D>) -> Result<Var<T, 0, D>>,
 ) -> Result<(Tensor<T, 0, D>, P::Gradients)> {
-    let tape = Tape::new(parameters.device());
+    let Some(device) = parameters.device() else {
+        return Err(Error::Value {
+            op: "value_and_grad",
+            what: "there is no tensor among the parameters".into(),
+        });
+    };
+    let tape = Tape::new(device);
     let on_tape = parameters.watch(&tape)?;
     let loss = f(&on_tape, &tape)?;
     let gradients = tape.backward(&loss)?;
@@ -89,10 +95,14 @@ pub fn hvp<T: Differentiable, const RANK: usize, D: Device>(
     v: &Tensor<T, RANK, D>,
     f: impl FnOnce(&Var<T, RANK, Tape<D>>, &Tape<Tape<D>>) -> Result<Var<T, 0, Tape<D>>>,
 ) -> Result<Tensor<T, RANK, D>> {
-    grad(x, |x, tape| {
-        let slope = grad(x, f)?;
-        (slope.lazy() * &tape.constant(v)?).sum(All)
-    })
+    let tape = Tape::new(x.device());
+    let on_tape = tape.watch(x)?;
+    let slope = grad(&on_tape, f)?;
+    let product = (slope.lazy() * &tape.constant(v)?).sum(All)?;
+    if !tape.depends_on_variable(&product) {
+        return Tensor::zeros(x.size(), x.device()); // the gradient of a linear function is a constant
+    }
+    tape.backward(&product)?.of(&on_tape)
 }
 
 /// The largest error of the gradient of `f` at `x`, compared with central differences of width `step`, relative

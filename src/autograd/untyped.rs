@@ -98,8 +98,8 @@ impl<D: Device> Tape<D> {
 }
 
 impl<D: Device> Gradients<D> {
-    /// The device of the gradients, and the gradient of a block.
-    pub(crate) fn of_block(&self, block: &TapeBlock) -> Result<(&D, Option<Memory>)> {
-        Ok((&self.device, self.memory_of(block)?))
+    /// The device of the gradients, and the gradient of a block of a tape.
+    pub(crate) fn of_block(&self, tape: &Tape<D>, block: &TapeBlock) -> Result<(&D, Option<Memory>)> {
+        Ok((&self.device, self.memory_of(tape, block)?))
     }
 }

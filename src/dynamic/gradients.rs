@@ -187,13 +187,14 @@ impl<D: Device> Gradients<D> {
     /// As [`of`](Gradients::of), for a tensor whose types are known at run time: c10's `grad`.
     ///
     /// # Errors
-    /// [`Error::Value`] for a tensor that is on no tape on `D` or on another one; [`Error::Type`] for a lazy
-    /// view; as [`of`](Gradients::of).
+    /// [`Error::Value`] for a tensor that is on no tape on `D`, [`Error::Type`] for a lazy view; as
+    /// [`of`](Gradients::of).
     pub fn of_dyn(&self, x: &DynTensor) -> Result<DynTensor> {
         let op = "gradients";
         x.ensure_allocated(op)?;
-        let block = x.block_of(op)?;
-        let (device, memory) = self.of_block(block)?;
+        let own = x.device::<Tape<D>>().zip(x.tape_block());
+        let (tape, block) = own.ok_or_else(|| x.on_no_tape(op))?;
+        let (device, memory) = self.of_block(tape, block)?;
         let Some(memory) = memory else { return DynTensor::zeros(x.dtype(), x.size(), device) };
         // SAFETY: a gradient has as many bytes as its block, and its layout.
         let gradient =
