@@ -60,6 +60,8 @@ mod state;
 mod sums;
 mod tape;
 mod tree;
+#[cfg(feature = "dynamic")]
+mod untyped;
 mod vjp;
 
 pub use containers::Buffer;

@@ -378,6 +378,25 @@ impl State {
         }
     }
 
+    /// Whether a block depends on a variable, and whether it is one.
+    #[cfg(feature = "dynamic")]
+    pub(super) fn dependence(&mut self, number: usize) -> (bool, bool) {
+        let recording = self.recording;
+        let of = |entry: &mut Entry| {
+            let is_current = entry.is_variable || entry.recording == recording;
+            (entry.active.is_some() && is_current, entry.is_variable)
+        };
+        self.entry(number).map_or((false, false), of)
+    }
+
+    /// Makes a block a constant.
+    #[cfg(feature = "dynamic")]
+    pub(super) fn unwatch(&mut self, number: usize) {
+        if let Some(entry) = self.entry(number) {
+            (entry.active, entry.is_variable) = (None, false);
+        }
+    }
+
     /// Makes a block a variable.
     pub(super) fn watch(&mut self, number: usize, dtype: DType) {
         if let Some(entry) = self.entry(number) {
@@ -450,7 +469,7 @@ impl Shared {
 
 /// A block of memory of a tape.
 pub struct TapeBlock {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     number: usize,
     id: u64,
 }
