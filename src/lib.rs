@@ -133,6 +133,7 @@ pub mod io;
 pub mod kernel;
 pub mod layout;
 pub mod ops;
+pub mod optim;
 pub mod quantized;
 pub mod rank;
 pub mod scalar;
@@ -225,6 +226,7 @@ pub mod prelude {
     };
     // Also without a name: a user's type called `Linear` or `Activation` hides the name above, but not the
     // methods.
+    pub use crate::autograd::ParameterTree;
     #[doc(hidden)]
     pub use crate::expr::{Elementwise as _, Reduce as _, Scan as _, Zip as _};
     #[doc(hidden)]
@@ -243,7 +245,7 @@ pub mod prelude {
         Bitwise, Comparable, ComplexElement, Compute, Conjugate, Element, Float, Inexact, Integer, Number,
         RealNumber, WideningMul,
     };
-    pub use crate::{Error, Lane, Lanes, Result, dim, einsum, einsum_into, elementwise};
+    pub use crate::{Error, Lane, Lanes, Result, dim, einsum, einsum_into, elementwise, parameters};
 }
 
 /// The programs of a page compile and run, or do not compile, as the page says. (The tests of the project

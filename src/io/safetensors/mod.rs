@@ -18,6 +18,9 @@
 
 mod header;
 mod json;
+mod parameters;
+
+pub use parameters::{load, save};
 
 use super::dynamic::converted;
 use super::file::{
