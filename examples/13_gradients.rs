@@ -28,16 +28,16 @@ pub fn main() -> Result<()> {
     let (mut speed, mut gravity) = (Tensor::from(5.0), Tensor::from(5.0));
 
     // A function of two parameters has a value and two gradients. The data are constants.
-    for step in 0..=400 {
+    for step in 0..=1600 {
         let (error, (by_speed, by_gravity)) = value_and_grad((&speed, &gravity), |(speed, gravity), tape| {
             let computed = height(&tape.constant(&time)?, speed, gravity)?;
             tape.constant(&measured)?.lazy().zip(distance, &computed).sum(All)
         })?;
-        if step % 100 == 0 {
-            println!("step {step:3}: error {error:.6}, speed {speed:.3}, gravity {gravity:.3}");
+        if step % 400 == 0 {
+            println!("step {step:4}: error {error:.6}, speed {speed:.4}, gravity {gravity:.4}");
         }
-        speed -= by_speed * 0.03;
-        gravity -= by_gravity * 0.03;
+        speed -= by_speed * 0.05;
+        gravity -= by_gravity * 0.05;
     }
     assert!((speed.item()? - 10.0).abs() < 1e-3 && (gravity.item()? - 9.8).abs() < 1e-3);
 
