@@ -6,7 +6,7 @@
 
 use super::facts::Facts;
 use super::inner::Inner;
-use super::state::{Before, Node, Spot, has_gradient};
+use super::state::{Before, Node, Spot};
 use super::vjp::{MASKED, Variable, VjpMap};
 use crate::device::{Device, Init, Inputs, MAX_OPERANDS, OperandRef, Reduction};
 use crate::dtype::DType;
@@ -136,7 +136,7 @@ impl Backward {
     /// Sets the gradient of an operand to 0.
     pub(super) fn clear(&mut self, spot: &Spot, sizes: &[usize]) -> Result<()> {
         let Some(slot) = self.gradient(spot) else { return Ok(()) };
-        if sizes.contains(&0) || !has_gradient(spot.dtype) {
+        if sizes.contains(&0) {
             return Ok(());
         }
         let kept: Vec<usize> = (0..spot.stride.len()).filter(|&axis| spot.stride[axis] != 0).collect();

@@ -29,7 +29,12 @@ pub trait Inputs<D: Device> {
     fn of(on_tape: &Self::OnTape, gradients: &Gradients<D>) -> Result<Self::Inner>;
     #[doc(hidden)]
     #[allow(private_interfaces)]
-    fn add(b: &mut Backward, spots: &[Option<Spot>], gradients: &Self::Inner) -> Result<()>;
+    fn add(
+        b: &mut Backward,
+        spots: &[Option<Spot>],
+        inner: &Self::Inner,
+        gradients: &Self::Inner,
+    ) -> Result<()>;
 }
 
 macro_rules! inputs {
@@ -54,9 +59,14 @@ macro_rules! inputs {
                 Ok(($(gradients.of(&on_tape.$index)?,)+))
             }
             #[allow(private_interfaces)]
-            fn add(b: &mut Backward, spots: &[Option<Spot>], gradients: &Self::Inner) -> Result<()> {
+            fn add(
+                b: &mut Backward,
+                spots: &[Option<Spot>],
+                inner: &Self::Inner,
+                gradients: &Self::Inner,
+            ) -> Result<()> {
                 $(if let Some(spot) = &spots[$index] {
-                    b.add_tensor(spot, &gradients.$index)?;
+                    b.add_tensor("custom", spot, &inner.$index, &gradients.$index)?;
                 })+
                 Ok(())
             }
@@ -79,7 +89,8 @@ impl<D: Device> Tape<D> {
     ///
     /// # Errors
     /// The errors of `forward`; [`Error::Device`](crate::Error::Device) if an operand is on another tape.
-    /// [`Tape::backward`] returns the errors of `backward`.
+    /// [`Tape::backward`] returns the errors of `backward`, and [`Error::Output`](crate::Error::Output) if the
+    /// sizes of a gradient are not those of its operand.
     ///
     /// # Examples
     /// A gradient that is clipped on its way back:
@@ -112,7 +123,7 @@ impl<D: Device> Tape<D> {
         let saved = result.share_data();
         self.result("custom", result, spots, move |b, spots, gradient| {
             let gradients = backward(&inner, &saved, gradient)?;
-            I::add(b, spots, &gradients)
+            I::add(b, spots, &inner, &gradients)
         })
     }
 
@@ -154,7 +165,7 @@ impl<D: Device> Tape<D> {
             let tape = Tape::new(&device);
             let on_tape = I::watch(&inner, &tape)?;
             let gradients = tape.pull(&f(&on_tape)?, gradient)?;
-            I::add(b, spots, &I::of(&on_tape, &gradients)?)
+            I::add(b, spots, &inner, &I::of(&on_tape, &gradients)?)
         })
     }
 

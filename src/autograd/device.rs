@@ -40,7 +40,7 @@ impl<D: Device> Tape<D> {
         let inner_inputs = Inputs { slots: &slots, reads: inputs.reads };
         let mut parts = Parts::new();
         if const { P::BY_ROWS } && is_recorded {
-            parts.collect(*program, &self.device)?;
+            parts.collect(*program, &self.device, &step, inputs.reads)?;
         }
         // SAFETY: (1) to (4) are the caller's promises; the operands are the same memory of the inner device.
         unsafe {

@@ -95,10 +95,14 @@ pub fn hvp<T: Differentiable, const RANK: usize, D: Device>(
     v: &Tensor<T, RANK, D>,
     f: impl FnOnce(&Var<T, RANK, Tape<D>>, &Tape<Tape<D>>) -> Result<Var<T, 0, Tape<D>>>,
 ) -> Result<Tensor<T, RANK, D>> {
-    grad(x, |x, tape| {
-        let slope = grad(x, f)?;
-        (slope.lazy() * &tape.constant(v)?).sum(All)
-    })
+    let tape = Tape::new(x.device());
+    let on_tape = tape.watch(x)?;
+    let slope = grad(&on_tape, f)?;
+    let product = (slope.lazy() * &tape.constant(v)?).sum(All)?;
+    if !tape.depends_on_variable(&product) {
+        return Tensor::zeros(x.size(), x.device()); // the gradient of a linear function is a constant
+    }
+    tape.backward(&product)?.of(&on_tape)
 }
 
 /// The largest error of the gradient of `f` at `x`, compared with central differences of width `step`, relative

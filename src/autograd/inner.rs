@@ -11,8 +11,8 @@ use crate::dtype::DType;
 use crate::element::{Element, bf16, f16};
 use crate::erased_memory::Memory;
 use crate::error::{Error, Result, text};
-use crate::kernel::{Call, GatherPlan, InPlace, Input, Op, ScanPlan, Store};
-use crate::ops::{Add, Conj, CumSum, Replace, Sum};
+use crate::kernel::{Call, GatherPlan, InPlace, Input, Op, Param, ScanPlan, Store};
+use crate::ops::{Add, Conj, CumSum, Equal, Replace, Select, Sum};
 use num_complex::Complex;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -110,6 +110,40 @@ pub(super) unsafe trait Inner: Send + Sync {
         cells: OperandRef<'_>,
         from: OperandRef<'_>,
         index: OperandRef<'_>,
+    ) -> Result<()>;
+    /// Replaces cells of `i64`, by index.
+    ///
+    /// # Safety
+    /// As [`Device::scatter`].
+    unsafe fn scatter_numbers(
+        &self,
+        plan: GatherPlan<'_>,
+        cells: OperandRef<'_>,
+        from: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()>;
+    /// `to ← a = b`, of `i64`.
+    ///
+    /// # Safety
+    /// As [`Device::map`].
+    unsafe fn equal_numbers(
+        &self,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        a: OperandRef<'_>,
+        b: OperandRef<'_>,
+    ) -> Result<()>;
+    /// `to ← from` where `mask` is true, 0 elsewhere.
+    ///
+    /// # Safety
+    /// As [`Device::map`].
+    unsafe fn keep_where(
+        &self,
+        dtype: DType,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        mask: OperandRef<'_>,
+        from: OperandRef<'_>,
     ) -> Result<()>;
     /// `to ← conj(from)` of complex numbers.
     ///
@@ -367,6 +401,56 @@ unsafe impl<D: Device> Inner for Typed<D> {
     ) -> Result<()> {
         // SAFETY: as above.
         unsafe { self.scatter(Replace, dtype, plan, cells, from, index) }
+    }
+
+    unsafe fn scatter_numbers(
+        &self,
+        plan: GatherPlan<'_>,
+        cells: OperandRef<'_>,
+        from: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { self.0.scatter::<i64, Replace>(Replace, plan, cells, from, index) }
+    }
+
+    unsafe fn equal_numbers(
+        &self,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        a: OperandRef<'_>,
+        b: OperandRef<'_>,
+    ) -> Result<()> {
+        let two = (Input::<i64>(PhantomData), Input::<i64>(PhantomData));
+        let program = Store(Call::<Equal, _>::new(two));
+        let inputs = Inputs { slots: &[a, b], reads: &[0, 1] };
+        // SAFETY: as above.
+        unsafe { self.0.map_apart(&program, sizes, 0, &[to], inputs) }
+    }
+
+    unsafe fn keep_where(
+        &self,
+        dtype: DType,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        mask: OperandRef<'_>,
+        from: OperandRef<'_>,
+    ) -> Result<()> {
+        if let Some(part) = part_of(dtype) {
+            let (to_parts, from_parts) = (Parts::new(to, sizes.len()), Parts::new(from, sizes.len()));
+            let sizes = [sizes, &[2]].concat();
+            let stride = [mask.stride, &[0]].concat();
+            let mask = OperandRef { stride: &stride, ..mask };
+            // SAFETY: as above; the parts of the same elements.
+            return unsafe { self.keep_where(part, &sizes, to_parts.slot(to), mask, from_parts.slot(from)) };
+        }
+        let inputs = Inputs { slots: &[mask, from], reads: &[0, 1] };
+        with_real!(dtype, T => {
+            let body = (Input::<bool>(PhantomData), Input::<T>(PhantomData), Param::<T>(T::default()));
+            let program = Store(Call::<Select, _>::new(body));
+            // SAFETY: as above.
+            unsafe { self.0.map_apart(&program, sizes, 0, &[to], inputs) }
+        })
     }
 
     unsafe fn conjugate(

@@ -149,10 +149,21 @@ impl Shared {
             let plan = addressing.plan(&step.sizes);
             let inner = b.inner.clone();
             if let Some(spot) = &step.inputs[0].spot {
-                // SAFETY: the operands of the forward pass, with the output in new memory.
-                b.add(spot, &step.sizes, &mut |to| unsafe {
-                    inner.gather(plan, to, gradient, index.slot())
-                })?;
+                let gather = |to: OperandRef<'_>| {
+                    // SAFETY: the operands of the forward pass, with the output in new memory.
+                    unsafe { inner.gather(plan, to, gradient, index.slot()) }
+                };
+                if replaces {
+                    let found = Buffer::new(&*inner, &step.sizes, gradient.element)?;
+                    gather(found.slot())?;
+                    let is_last = last_of_each_cell(b, plan, &step.outputs[0].spot, index.slot())?;
+                    b.add(spot, &step.sizes, &mut |to| {
+                        // SAFETY: (1) booleans and gradients of the sizes; (2) and (3) new memory.
+                        unsafe { inner.keep_where(dtype, &step.sizes, to, is_last.slot(), found.slot()) }
+                    })?;
+                } else {
+                    b.add(spot, &step.sizes, &mut |to| gather(to))?;
+                }
             }
             if replaces {
                 let zeros = OperandRef { element: gradient.element, ..b.zeros(step.sizes.len()) };
@@ -256,6 +267,35 @@ fn scatter_add(
     // SAFETY: (1) the gradient of the cells has their layout; (2) the indices were checked in the forward
     // pass; (3) gradients and indices are different memory; (4) the pass owns its gradients.
     unsafe { b.inner.scatter_add(cells.dtype, plan, to, gradient, index) }
+}
+
+/// For each element of a scatter by replacement, whether its cell has kept it: of several elements with one
+/// cell, the last.
+fn last_of_each_cell(
+    b: &Backward,
+    plan: GatherPlan<'_>,
+    cells: &Spot,
+    index: OperandRef<'_>,
+) -> Result<Buffer> {
+    let numel: usize = plan.sizes.iter().product();
+    let numbers = Buffer::new(&*b.inner, plan.sizes, size_of::<i64>())?;
+    let owners = Buffer::new(&*b.inner, plan.sizes, size_of::<i64>())?;
+    let is_last = Buffer::new(&*b.inner, plan.sizes, size_of::<bool>())?;
+    // A number for each cell, in the layout of the cells.
+    let element = cells.dtype.size();
+    let all = Buffer::new(&*b.inner, &[cells.nbytes / element], size_of::<i64>())?;
+    let address = all.slot().address.wrapping_add(cells.offset / element * size_of::<i64>());
+    let numbered = OperandRef { address, stride: &cells.stride, element: size_of::<i64>() };
+    let values: Vec<i64> = (0..numel as i64).collect();
+    // SAFETY: (1) the numbers are in new memory; the cells have as many places as the block has elements, with
+    // its layout; (2) the indices were checked in the forward pass; (3) and (4) no other code uses the memory.
+    unsafe {
+        b.inner.write(numbers.slot().address, bytemuck::cast_slice(&values))?;
+        b.inner.scatter_numbers(plan, numbered, numbers.slot(), index)?;
+        b.inner.gather(plan, owners.slot(), numbered, index)?;
+        b.inner.equal_numbers(plan.sizes, is_last.slot(), numbers.slot(), owners.slot())?;
+    }
+    Ok(is_last)
 }
 
 /// The rule of a compaction: the numbers of the elements that were kept, and a sum of the gradients by number.

@@ -6,10 +6,10 @@ use super::backward::{Backward, Buffer, Target, Vjp};
 use super::facts::{Facts, facts_of_reduction};
 use super::record::{no_slope, saved_slots, variables};
 use super::reduce::{ReduceRule as _, Reduced};
-use super::state::{Spot, Step};
+use super::state::{Spot, Step, has_gradient};
 use super::vjp::ConstantsAsLoads;
 use crate::device::{Device, Inputs, OperandRef, Reduction};
-use crate::element::Compute;
+use crate::element::{Compute, Element};
 use crate::error::Result;
 use crate::kernel::{Body, Program, Reducer, Row, Slope};
 use std::marker::PhantomData;
@@ -82,8 +82,10 @@ fn reducer_value<R: Copy>() -> R {
 struct Placed {
     part: Box<dyn Part>,
     loads: Range<usize>,
-    /// The constants that stand directly inside of this one.
+    /// The constants that are directly inside of this one.
     children: Vec<usize>,
+    /// The name of its reducer, if that states no slope for values that have gradients.
+    without_slope: Option<&'static str>,
 }
 
 impl Placed {
@@ -99,7 +101,6 @@ pub(super) struct Parts {
     parts: Vec<Placed>,
     /// The constants that are inside of no other.
     outer: Vec<usize>,
-    without_slope: Option<&'static str>,
 }
 
 struct ConstantCounter {
@@ -129,36 +130,65 @@ impl<D: Device> Row for Collect<'_, D> {
         let mut inside = ConstantCounter { next: 0, count: 0 };
         let mut copy = *body;
         copy.prepare_row(&mut inside);
-        if matches!(R::SLOPE, Slope::None) {
-            parts.without_slope = Some(R::NAME);
-        }
+        let is_refused = matches!(R::SLOPE, Slope::None) && has_gradient(R::Out::DTYPE);
         let part = PartOf::<B, R, D>(ConstantsAsLoads(*body), device.clone(), PhantomData);
-        parts.push(Box::new(part), B::LOADS, inside.count);
+        parts.push(Box::new(part), B::LOADS, inside.count, is_refused.then_some(R::NAME));
         Default::default()
     }
 }
 
 impl Parts {
     pub(super) fn new() -> Self {
-        Parts { next: 0, parts: Vec::new(), outer: Vec::new(), without_slope: None }
+        Parts { next: 0, parts: Vec::new(), outer: Vec::new() }
     }
 
     /// Collects the row constants of a program.
     ///
     /// # Errors
-    /// [`Error::Value`](crate::Error::Value) if a reducer states no slope.
-    pub(super) fn collect<P: Program, D: Device>(&mut self, mut program: P, device: &D) -> Result<()> {
+    /// [`Error::Value`](crate::Error::Value) if a reducer states no slope and reduces values that depend on a
+    /// variable.
+    pub(super) fn collect<P: Program, D: Device>(
+        &mut self,
+        mut program: P,
+        device: &D,
+        step: &Step,
+        reads: &[u8],
+    ) -> Result<()> {
         program.prepare_row(&mut Collect(self, device));
-        self.without_slope.map_or(Ok(()), |name| Err(no_slope(name)))
+        self.ensure_slopes(step, reads)
+    }
+
+    fn ensure_slopes(&self, step: &Step, reads: &[u8]) -> Result<()> {
+        // Inner constants come before outer ones.
+        let mut depends: Vec<bool> = Vec::new();
+        for placed in &self.parts {
+            let facts = placed.part.facts();
+            let of_child = |&child: &usize| {
+                depends[child] && facts.slopes[self.parts[child].load(placed.loads.start)].is_some()
+            };
+            let variables = self.variables(reads, placed.loads.clone(), &placed.children, step, facts);
+            let is_active = !variables.is_empty() || placed.children.iter().any(of_child);
+            match placed.without_slope {
+                Some(name) if is_active => return Err(no_slope(name)),
+                _ => depends.push(is_active),
+            }
+        }
+        Ok(())
     }
 
     /// Adds a constant of `loads` loads, which has `inside` constants inside of it.
-    fn push(&mut self, part: Box<dyn Part>, loads: usize, inside: usize) {
+    fn push(
+        &mut self,
+        part: Box<dyn Part>,
+        loads: usize,
+        inside: usize,
+        without_slope: Option<&'static str>,
+    ) {
         let from = self.parts.len() - inside;
         let (children, outer) = self.outer.iter().partition(|&&part| part >= from);
         self.outer = outer;
         self.outer.push(self.parts.len());
-        self.parts.push(Placed { part, loads: self.next..self.next + loads, children });
+        self.parts.push(Placed { part, loads: self.next..self.next + loads, children, without_slope });
     }
 
     /// Some of the loads, with the values of row constants in place of the loads from which they were

@@ -289,9 +289,9 @@ impl State {
     }
 
     /// Prepares a write to an operand: moves its block to a copy if other handles share the memory. Returns
-    /// whether the block was written before, and whether it depends on a variable.
-    pub(super) fn before_write(&mut self, inner: &dyn Inner, slot: &OperandRef<'_>) -> Result<(bool, bool)> {
-        let Some(entry) = self.entry_at(slot.address) else { return Ok((false, false)) };
+    /// whether the block was written before, and the type of its elements if they depend on a variable.
+    fn before_write(&mut self, inner: &dyn Inner, slot: &OperandRef<'_>) -> Result<(bool, Option<DType>)> {
+        let Some(entry) = self.entry_at(slot.address) else { return Ok((false, None)) };
         if entry.memory.handles() > 1 {
             let nbytes = entry.memory.nbytes();
             let copy = inner.fresh(nbytes, Init::Unspecified)?;
@@ -313,7 +313,9 @@ impl State {
             }
             entry.memory = copy;
         }
-        Ok((std::mem::replace(&mut entry.is_written, true), entry.active.is_some()))
+        let element = |dtype| element_of(dtype, slot.element).unwrap_or(bytes_of(slot.element));
+        let before = entry.active.map(element);
+        Ok((std::mem::replace(&mut entry.is_written, true), before))
     }
 
     /// Looks at the operands of a kernel before it runs. `flow` receives the element types of the inputs that
@@ -367,10 +369,12 @@ impl State {
         }
         let mut out = Vec::with_capacity(outputs.len());
         for (slot, dtype) in outputs {
-            let (is_written, was_active) = self.before_write(inner, slot)?;
+            let (is_written, before) = self.before_write(inner, slot)?;
+            let was_active = before.is_some();
             let dtype = match dtype {
                 OutputType::Is(dtype) => *dtype,
-                OutputType::OfFirstOperand => first.unwrap_or(DType::U8),
+                // Moved values that depend on no variable have the type of those that they replace.
+                OutputType::OfFirstOperand => first.or(before).unwrap_or(bytes_of(slot.element)),
             };
             if self.paused == 0
                 && (is_recorded || was_active)
@@ -405,6 +409,8 @@ impl State {
     /// replaced.
     pub(super) fn end_unrecorded(&mut self, mut step: Step) {
         step.outputs.retain(|output| output.was_active);
+        // A step in place without a derivative replaces the values too.
+        step.outputs.iter_mut().for_each(|output| output.before = Before::Replaced);
         if !step.outputs.is_empty() {
             self.nodes.push(Node { step, rule: Box::new(|_, _| Ok(())) });
         }
@@ -447,6 +453,16 @@ fn element_of(dtype: DType, element: usize) -> Option<DType> {
         (DType::F32, 8) => Some(DType::C32),
         (DType::F64, 16) => Some(DType::C64),
         _ => None,
+    }
+}
+
+/// A type of elements of `element` bytes without gradients, for elements of which only the bytes are known.
+fn bytes_of(element: usize) -> DType {
+    match element {
+        8 => DType::U64,
+        4 => DType::U32,
+        2 => DType::U16,
+        _ => DType::U8,
     }
 }
 

@@ -5,11 +5,13 @@ use crate::dtype::DType;
 use crate::scalar::{Lane, Lanes, Num, Prim};
 use num_complex::Complex;
 
-/// `gradient · tangent`, and 0 where the gradient is 0, whatever the tangent: no gradient flows to a branch
-/// that was not taken.
+/// `gradient · tangent`, and 0 where the gradient is 0 and the tangent infinite or NaN: no gradient flows to a
+/// branch that was not taken. Where the tangent is finite it is a product, whose derivative by a gradient that
+/// is 0 is the tangent.
 #[inline(always)]
 fn product<L: Lanes, P: Num>(gradient: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P> {
-    gradient.eq(Lane::zero()).select(Lane::zero(), gradient * tangent)
+    let product = gradient * tangent;
+    (gradient.eq(Lane::zero()) & product.ne(product)).select(Lane::zero(), product)
 }
 
 /// A sum of real numbers, in single and in double precision. The types of a program determine which of the

@@ -6,7 +6,8 @@ use super::inner::inner_of;
 use super::state::{Shared, Spot, TapeBlock};
 use super::{Differentiable, Var};
 use crate::allocation::Allocation;
-use crate::device::{Cpu, Device, OperandRef};
+use crate::device::{Cpu, Device, OperandRef, same_device};
+use crate::dim::Dim;
 use crate::element::Element;
 use crate::erased_memory::Memory;
 use crate::error::{Error, Result, text};
@@ -97,8 +98,10 @@ impl<D: Device> Tape<D> {
     /// While the result exists, `x` cannot be written. A write to the result moves it to memory of its own.
     ///
     /// # Errors
-    /// [`Error::Unallocated`] if `x` has no memory yet; [`Error::OutOfMemory`] for the handle.
+    /// [`Error::Device`] if `x` is not on the inner device; [`Error::Unallocated`] if it has no memory yet;
+    /// [`Error::OutOfMemory`] for the handle.
     pub fn constant<T: Element, const RANK: usize>(&self, x: &Tensor<T, RANK, D>) -> Result<Var<T, RANK, D>> {
+        same_device("constant", self.inner(), x.device())?;
         x.view().ensure_allocated("constant")?;
         let block = TapeBlock::new(&self.shared, Memory::new(x.memory_handle()), true)?;
         self.tensor_of(block, *x.layout())
@@ -170,16 +173,14 @@ impl<D: Device> Tape<D> {
     /// `Re(Σ conj(gradient) · y)`. The recording ends.
     ///
     /// # Errors
-    /// [`Error::Output`] if the sizes differ, and as [`backward`](Tape::backward).
+    /// [`Error::Output`] if the sizes differ, [`Error::Device`] if `gradient` is not on the inner device, and as
+    /// [`backward`](Tape::backward).
     pub fn pull<T: Differentiable, const RANK: usize>(
         &self,
         y: &Var<T, RANK, D>,
         gradient: &Tensor<T, RANK, D>,
     ) -> Result<Gradients<D>> {
-        if y.size() != gradient.size() {
-            let (sizes, found) = (y.size().0.into(), gradient.size().0.into());
-            return Err(Error::Output { op: "pull", sizes, found });
-        }
+        ensure_fits("pull", self.inner(), y.size(), gradient)?;
         let spot = self.spot_of("backward", y)?;
         let (nodes, retained) = self.shared.lock().take();
         let Some(spot) = spot else {
@@ -188,9 +189,10 @@ impl<D: Device> Tape<D> {
             return Err(Error::Value { op: "backward", what: what.into() });
         };
         let mut b = Backward::new(&self.shared.inner)?;
-        b.add_tensor(&spot, gradient)?;
+        b.add_gradient(&spot, gradient)?;
         b.run(nodes, &retained)?;
-        Ok(Gradients { gradients: b.into_gradients(), device: self.inner().clone() })
+        let tape = self.shared.number;
+        Ok(Gradients { gradients: b.into_gradients(), device: self.inner().clone(), tape })
     }
 
     /// Ends the recording without a backward pass.
@@ -204,7 +206,7 @@ impl<D: Device> Tape<D> {
         op: &'static str,
         y: &Var<T, RANK, D>,
     ) -> Result<()> {
-        crate::device::same_device(op, self, y.device())
+        same_device(op, self, y.device())
     }
 
     /// The place of a tensor, if it depends on a variable.
@@ -240,6 +242,8 @@ impl<D: Device> Tape<D> {
 pub struct Gradients<D: Device = Cpu> {
     gradients: HashMap<u64, Memory>,
     device: D,
+    /// The number of the tape.
+    tape: u64,
 }
 
 impl<D: Device> Gradients<D> {
@@ -247,11 +251,16 @@ impl<D: Device> Gradients<D> {
     /// does not depend on it. Each call returns another handle on the same memory.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`]. If `x` is a part of a larger tensor, its gradient is copied.
+    /// [`Error::Device`] if `x` is on another tape; [`Error::OutOfMemory`]. If `x` is a part of a larger tensor,
+    /// its gradient is copied.
     pub fn of<T: Differentiable, const RANK: usize>(
         &self,
         x: &Var<T, RANK, D>,
     ) -> Result<Tensor<T, RANK, D>> {
+        if x.device().shared.number != self.tape {
+            let left = text(format_args!("Tape({:?}, number {})", self.device, self.tape));
+            return Err(Error::Device { op: "of", left, right: text(format_args!("{:?}", x.device())) });
+        }
         let Some(memory) = self.gradients.get(&x.allocation().block().id()) else {
             return Tensor::zeros(x.size(), &self.device);
         };
@@ -265,6 +274,21 @@ impl<D: Device> fmt::Debug for Gradients<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Gradients({} blocks, {:?})", self.gradients.len(), self.device)
     }
+}
+
+/// [`Error::Output`] unless a gradient has the sizes of its operand; [`Error::Device`] unless it is on the
+/// inner device.
+fn ensure_fits<T, const RANK: usize, D: Device>(
+    op: &'static str,
+    device: &D,
+    size: Dim<RANK>,
+    gradient: &Tensor<T, RANK, D>,
+) -> Result<()> {
+    same_device(op, device, gradient.device())?;
+    if size == gradient.size() {
+        return Ok(());
+    }
+    Err(Error::Output { op, sizes: size.0.into(), found: gradient.size().0.into() })
 }
 
 /// A tensor in memory of the inner device.
@@ -285,8 +309,20 @@ pub(super) unsafe fn tensor_in<T, const RANK: usize, D: Device>(
 }
 
 impl Backward {
-    /// Adds a tensor to the gradient of an operand of its sizes.
+    /// Adds a tensor to the gradient of an operand of the sizes of `of`.
     pub(super) fn add_tensor<T: Element, const RANK: usize, D: Device>(
+        &mut self,
+        op: &'static str,
+        spot: &Spot,
+        of: &Tensor<T, RANK, D>,
+        gradient: &Tensor<T, RANK, D>,
+    ) -> Result<()> {
+        ensure_fits(op, of.device(), of.size(), gradient)?;
+        self.add_gradient(spot, gradient)
+    }
+
+    /// Adds a tensor to the gradient of an operand of its sizes.
+    fn add_gradient<T: Element, const RANK: usize, D: Device>(
         &mut self,
         spot: &Spot,
         gradient: &Tensor<T, RANK, D>,

@@ -91,26 +91,32 @@ fn plus<L: Lanes, P: Num>(a: Option<L::Raw<P>>, b: Option<L::Raw<P>>) -> Option<
     }
 }
 
-/// `slope · tangent`, but 0 where the tangent is 0 and the slope infinite: the derivative of `x · min(x, 6)`
-/// is 6 at ∞ too.
+/// `slope · tangent`, but 0 where the tangent is 0 and the slope infinite or NaN: the derivative of
+/// `x · min(x, 6)` is 6 at ∞ too.
 #[inline(always)]
 fn times<L: Lanes, P: Num>(slope: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P> {
-    // A number is infinite if its product with 0 is not 0 and it equals itself, which NaN does not.
-    let is_infinite = (slope * Lane::zero()).ne(Lane::zero()) & slope.eq(slope);
-    (is_infinite & tangent.eq(Lane::zero())).select(tangent, slope * tangent)
+    // A number is finite if its product with 0 is 0.
+    let is_finite = (slope * Lane::zero()).eq(Lane::zero());
+    (is_finite | tangent.ne(Lane::zero())).select(slope * tangent, tangent)
 }
 
-/// `quotient · tangent` for the tangent of a divisor, but 0 where one is 0 and the other infinite: 1/x² keeps
-/// the derivative 0 at ∞, where the derivative of x² is infinite.
+/// `tangent / y`, but 0 where the tangent is 0 and 1 / y infinite or NaN.
+#[inline(always)]
+fn divided<L: Lanes, P: Num>(tangent: Lane<L, P>, y: Lane<L, P>) -> Lane<L, P> {
+    let quotient = tangent / y;
+    (quotient.eq(quotient) | tangent.ne(Lane::zero())).select(quotient, tangent)
+}
+
+/// `quotient · tangent` for the tangent of a divisor, but 0 where one is 0 and the other infinite, and where the
+/// tangent is 0: 1/x² keeps the derivative 0 at ∞, where the derivative of x² is infinite.
 #[inline(always)]
 fn across<L: Lanes, P: Num>(quotient: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P> {
     let product = quotient * tangent;
-    let is_limit = product.ne(product) & quotient.eq(quotient) & tangent.eq(tangent);
-    is_limit.select(Lane::zero(), product)
+    let is_limit = tangent.eq(Lane::zero()) | (quotient.eq(quotient) & tangent.eq(tangent));
+    (product.ne(product) & is_limit).select(Lane::zero(), product)
 }
 
-/// As [`times`], and also 0 where the tangent is 0 and the slope is NaN: x² has a derivative in x at −3,
-/// although x^y has none in y there.
+/// As [`times`], for real numbers: x² has a derivative in x at −3, although x^y has none in y there.
 #[inline(always)]
 fn along<L: Lanes, P: Real>(slope: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P> {
     let counts = tangent.ne(Lane::zero()) | slope.abs().lt(Lane::highest());
@@ -156,9 +162,9 @@ impl<L: Lanes> Lanes for Dual<L> {
                 (dx, dy) => plus::<L, P>(tangent!(dx, |dx: P| dx * y), tangent!(dy, |dy: P| x * dy)),
             },
             Arith::Div => match (a.1, b.1) {
-                (dx, None) => tangent!(dx, |dx: P| dx / y),
-                (None, Some(dy)) => Some((-across(Lane(value), Lane(dy)) / y).0),
-                (Some(dx), Some(dy)) => Some(((Lane::<L, P>(dx) - across(Lane(value), Lane(dy))) / y).0),
+                (dx, None) => tangent!(dx, |dx: P| divided(dx, y)),
+                (None, Some(dy)) => Some((-divided(across(Lane(value), Lane(dy)), y)).0),
+                (Some(dx), Some(dy)) => Some(divided(Lane::<L, P>(dx) - across(Lane(value), Lane(dy)), y).0),
             },
         };
         (value, tangent)
@@ -204,12 +210,13 @@ impl<L: Lanes> Lanes for Dual<L> {
         let x = Lane::<L, P>(a.0);
         let tangent = match op {
             // |x| has the derivative 0 at 0, the mean of its one-sided derivatives.
-            Unary::Abs => tangent!(a.1, |dx: P| x
-                .lt(Lane::zero())
-                .select(-dx, x.gt(Lane::zero()).select(dx, x * Lane::zero()))),
+            Unary::Abs => tangent!(a.1, |dx: P| x.lt(Lane::zero()).select(
+                -dx,
+                x.gt(Lane::zero()).select(dx, dx.ne(Lane::zero()).select(x * Lane::zero(), Lane::zero()))
+            )),
             // The root has an infinite derivative at 0, but the result is 0 along a tangent that is 0 there.
             Unary::Sqrt => tangent!(a.1, |dx: P| {
-                let still = x.eq(Lane::zero()) & dx.eq(Lane::zero());
+                let still = !x.gt(Lane::zero()) & dx.eq(Lane::zero());
                 dx / still.select(Lane::highest(), Lane(value) * 2.0)
             }),
             Unary::Round | Unary::Floor | Unary::Ceil | Unary::Trunc => None,

@@ -71,7 +71,12 @@ fn scaled<L: Lanes, P: Real>(x: Lane<L, P>, n: Lane<L, i64>) -> Lane<L, P> {
     let first = limit(total);
     let y = fraction * power(first) * power(limit(total - first));
     let whole = x.eq(Lane::zero()) | x.is_nan() | x.abs().eq(Lane::highest());
-    whole.select(x, y)
+    let by_bits = Lane::<L, P>::from_bits(x.to_bits());
+    // Bits have no derivative. Subtracting this 0, whose derivative is −2ⁿ, changes no value, −0 included.
+    let exponent = n.clamp(Lane::int(-4 * bias), Lane::int(4 * bias));
+    let first = limit(exponent);
+    let slope = (by_bits - x) * power(first) * power(limit(exponent - first));
+    whole.select(by_bits, y) - x.abs().lt(Lane::highest()).select(slope, Lane::zero())
 }
 
 parametric! {

@@ -1,0 +1,13 @@
+//! Gradients, against differences of values and by their laws.
+
+#[path = "../common/alloc.rs"]
+mod alloc;
+mod branches;
+mod check;
+mod laws;
+mod movement;
+mod neural;
+mod products;
+mod reductions;
+mod sharing;
+mod writes;
