@@ -1,6 +1,6 @@
 //! Gradients: a tape is a device that records, so a function of tensors on any device is differentiable as it is.
 //!
-//! `cargo run --release --example 13_gradients --features autograd`
+//! `cargo run --release --example 13_gradients`
 
 use rankform::autograd::{Tape, grad, gradient_error, hvp, value_and_grad};
 use rankform::prelude::*;

@@ -1,6 +1,6 @@
 //! A small convolutional net that learns to read handwritten digits.
 //!
-//! `cargo run --release --example digits_conv --features autograd` trains on four fifths of the 1 797 images of
+//! `cargo run --release --example digits_conv` trains on four fifths of the 1 797 images of
 //! 8 × 8 and classifies the others, every fifth one. `-- --device cuda:0` computes on a GPU (with
 //! `--features cuda`), `-- --epochs 2` stops early.
 //!

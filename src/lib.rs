@@ -93,6 +93,7 @@
 //! |---|---|
 //! | `threads` (default) | large operations use every core |
 //! | `rayon` | parallel iterators |
+//! | `autograd` | gradients of tensor programs, optimizers |
 //! | `dynamic` | types known at run time |
 //! | `npz`, `safetensors` | files of these formats; `.npy` and raw bytes need no feature |
 //! | `compiled` | builds with debug assertions compile loops instead of interpreting programs |
@@ -276,6 +277,7 @@ pages! {
     Errors "../docs/book/errors.md";
     Performance "../docs/book/performance.md";
     Accuracy "../docs/book/accuracy.md";
+    #[cfg(feature = "autograd")] Gradients "../docs/book/gradients.md";
     #[cfg(feature = "dynamic")] TypesAtRunTime "../docs/book/types_at_run_time.md";
     #[cfg(all(feature = "npz", feature = "safetensors"))] Files "../docs/book/files.md";
     #[cfg(all(feature = "dlpack", feature = "ndarray", feature = "nalgebra", feature = "serde"))]

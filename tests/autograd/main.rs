@@ -7,6 +7,7 @@ mod check;
 mod laws;
 mod movement;
 mod neural;
+mod operands;
 mod products;
 mod reductions;
 mod sharing;
