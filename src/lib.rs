@@ -39,7 +39,7 @@
 //! - **Quantized, sparse, dynamically typed**: [`QuantizedTensor`], [`SparseTensor`], `DynTensor` (feature).
 //! - **Read and write files, other libraries**: [`io`], [`interop`].
 //!
-//! The page `docs/names.md` lists the names of NumPy, PyTorch and ndarray with those of this crate.
+//! The page `docs/names.md` lists the names of NumPy, PyTorch, ndarray and MATLAB with those of this crate.
 //!
 //! # Six rules
 //!

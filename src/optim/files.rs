@@ -72,7 +72,7 @@ impl<R: UpdateRule> Optimizer<R> {
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let mut counts = Vec::new();
         let mut tensors = Vec::new();
-        for slot in &self.slots {
+        for slot in self.slots.iter().filter(|slot| slot.count > 0) {
             let count = i64::try_from(slot.count).unwrap_or(i64::MAX);
             counts.push((joined(&slot.name, "step"), Tensor::full([], count, &Cpu)?));
             for (name, tensor) in slot.state_names.iter().zip(slot.tensors()) {

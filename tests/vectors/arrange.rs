@@ -1,6 +1,6 @@
 //! Operators that create tensors, move their elements or convert them.
 
-use crate::case::{Case, Operand, Out, Run, Seen, Stop, axis, moved, number, one, unrun, wholes};
+use crate::case::{Case, CaseDevice, Operand, Out, Run, Seen, Stop, axis, moved, number, one, unrun, wholes};
 use crate::views::View;
 use crate::{Row, by_rank, by_type, each_rank};
 use rankform::prelude::*;
@@ -8,7 +8,7 @@ use rankform::scalar::DType;
 use serde_json::Value;
 
 /// The element that an argument asks for, or that the result has.
-fn wanted(case: &Case) -> Result<DType, Stop> {
+fn wanted<D: CaseDevice>(case: &Case<D>) -> Result<DType, Stop> {
     case.kw("dtype")
         .get("dt")
         .and_then(|name| crate::set::dtype(name.as_str()?))
@@ -16,7 +16,7 @@ fn wanted(case: &Case) -> Result<DType, Stop> {
 }
 
 /// Tensors of given sizes.
-fn made(case: &Case, value: Option<&Value>) -> Run {
+fn made<D: CaseDevice>(case: &Case<D>, value: Option<&Value>) -> Run {
     let Some(size) = wholes(case.arg(0)) else { return unrun("not sizes") };
     by_type!(wanted(case)?, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => by_rank!(size.len(), R in [0 1 2 3 4] => {
         let size: [usize; R] = std::array::from_fn(|axis| size[axis] as usize);
@@ -24,15 +24,15 @@ fn made(case: &Case, value: Option<&Value>) -> Run {
     }))
 }
 /// Tensors as large as another.
-fn alike(case: &Case, value: Option<&Value>) -> Run {
+fn alike<D: CaseDevice>(case: &Case<D>, value: Option<&Value>) -> Run {
     by_type!(wanted(case)?, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
         let x = case.operand::<T>(case.arg(0))?;
         let x = x.view()?;
-        moved(value.map_or_else(|| Ok(x.copy()?.zeros_like()), |value| Ok::<_, Stop>(Tensor::full(x.size(), number::<T>(value)?, &Cpu)))?)
+        moved(value.map_or_else(|| Ok(x.copy()?.zeros_like()), |value| Ok::<_, Stop>(Tensor::full(x.size(), number::<T>(value)?, &case.device)))?)
     })
 }
 
-fn eye(case: &Case) -> Run {
+fn eye<D: CaseDevice>(case: &Case<D>) -> Run {
     let (Some(n), m) = (case.arg(0).as_u64(), case.get(1, "m")) else {
         return unrun("does not compile: a size below 0");
     };
@@ -48,7 +48,7 @@ fn eye(case: &Case) -> Run {
     }
     by_type!(wanted(case)?, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => moved(Tensor::<T, 2>::eye(n as usize, &Cpu)))
 }
-fn arange(case: &Case) -> Run {
+fn arange<D: CaseDevice>(case: &Case<D>) -> Run {
     let bounds: Vec<&Value> = (0..case.args()).map(|at| case.arg(at)).collect();
     let (start, end, step) = match bounds[..] {
         [start] if !case.kw("end").is_null() => (start, case.kw("end"), &Value::from(1)),
@@ -83,7 +83,7 @@ fn arange(case: &Case) -> Run {
         one(Tensor::<T, 1>::arange(start, end, step, &Cpu))
     })
 }
-fn linspace(case: &Case) -> Run {
+fn linspace<D: CaseDevice>(case: &Case<D>) -> Run {
     let Some(n) = case.get(2, "steps").as_u64() else {
         return unrun("does not compile: a count that is none");
     };
@@ -97,13 +97,14 @@ fn linspace(case: &Case) -> Run {
 }
 
 /// Conversions to another element.
-fn cast(case: &Case) -> Run {
-    by_type!(case.dtype()?, T in [bool i8 i16 i32 i64 u8 f16 bf16 f32 f64 c64 c128] => {
-        let x = case.operand::<T>(case.arg(0))?;
-        moved(x.view()?.copy())
-    })
+fn cast<D: CaseDevice>(case: &Case<D>) -> Run {
+    let dtype = case.dtype()?;
+    if dtype.is_discrete() {
+        return by_type!(dtype, T in [bool i8 i16 i32 i64 u8] => moved(case.operand::<T>(case.arg(0))?.view()?.copy()));
+    }
+    by_type!(dtype, any T in [f16 bf16 f32 f64 c64 c128] => moved(case.operand::<T>(case.arg(0))?.view()?.copy()))
 }
-fn copy(case: &Case) -> Run {
+fn copy<D: CaseDevice>(case: &Case<D>) -> Run {
     by_type!(case.dtype()?, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
         let x = case.tensor::<T>(case.arg(0))?;
         moved(if case.op == "clone" { x.view()?.copy() } else { x.view()?.to_contiguous() })
@@ -111,7 +112,7 @@ fn copy(case: &Case) -> Run {
 }
 
 /// Parts one after the other along an axis: the axis goes to the front, where it is a constant one, and back.
-pub fn concat<T: Seen>(parts: &[View<T>], axis: usize) -> Result<Operand<T>, Stop> {
+pub fn concat<T: Seen, D: CaseDevice>(parts: &[View<T, D>], axis: usize) -> Result<Operand<T, D>, Stop> {
     let Some(first) = parts.first() else { return unrun("does not compile: no parts, of no rank") };
     if parts.iter().any(|part| part.rank() != first.rank()) {
         return unrun("does not compile: parts of different ranks");
@@ -122,7 +123,7 @@ pub fn concat<T: Seen>(parts: &[View<T>], axis: usize) -> Result<Operand<T>, Sto
             match parts[0] {
                 $(View::$R(_) => {
                     let parts: Vec<_> = parts.iter().map(|part| if let View::$R(x) = part { *x } else { unreachable!() }).collect();
-                    let whole = Tensor::<T, $rank>::concat(&parts, Axis::<0>)?;
+                    let whole = Tensor::<T, $rank, D>::concat(&parts, Axis::<0>)?;
                     let back = View::$R(whole.view()).moved(0, axis)?;
                     each_rank!(back, |x| Operand::dense(x.copy()?))
                 })*
@@ -134,16 +135,19 @@ pub fn concat<T: Seen>(parts: &[View<T>], axis: usize) -> Result<Operand<T>, Sto
 }
 
 /// The parts with a new axis each.
-fn grown<'a, T: Seen>(views: Vec<View<'a, T>>, axis: usize) -> Result<Vec<View<'a, T>>, Stop> {
+fn grown<'a, T: Seen, D: CaseDevice>(
+    views: Vec<View<'a, T, D>>,
+    axis: usize,
+) -> Result<Vec<View<'a, T, D>>, Stop> {
     views.into_iter().map(|view| view.insert(axis)).collect()
 }
 
 /// All of an operand as the result.
-pub fn whole<T: Seen>(x: Operand<T>) -> Run {
+pub fn whole<T: Seen, D: CaseDevice>(x: Operand<T, D>) -> Run {
     Ok(vec![each_rank!(x.any()?, |x| Out::of(x)).exact()])
 }
 
-fn joined(case: &Case) -> Run {
+fn joined<D: CaseDevice>(case: &Case<D>) -> Run {
     let Some(parts) = case.arg(0).as_array() else { return unrun("not a list") };
     if parts.is_empty() {
         return unrun("does not compile: no parts, of no rank");
@@ -153,7 +157,7 @@ fn joined(case: &Case) -> Run {
         crate::case::Spec::of(&parts[0]).map_or_else(|| unrun("not a tensor"), |spec| Ok(spec.dtype))
     })?;
     by_type!(dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
-        let operands = parts.iter().map(|part| case.tensor::<T>(part)).collect::<Result<Vec<Operand<T>>, _>>()?;
+        let operands = parts.iter().map(|part| case.tensor::<T>(part)).collect::<Result<Vec<Operand<T, D>>, _>>()?;
         let mut views = operands.iter().map(|part| part.any()).collect::<Result<Vec<_>, _>>()?;
         if case.op == "cat" && !case.is_error() && views.iter().any(|view| view.size() != [0]) {
             views.retain(|view| view.size() != [0]); // the reference skips what is empty, of whatever rank
@@ -182,7 +186,7 @@ fn joined(case: &Case) -> Run {
 }
 
 /// A diagonal: read from a matrix, or written into zeros.
-fn diag(case: &Case) -> Run {
+fn diag<D: CaseDevice>(case: &Case<D>) -> Run {
     let spec = case.spec(0)?;
     let embed = case.op == "diag_embed";
     let offset = case.get(1, if case.op == "diag" { "diagonal" } else { "offset" }).as_i64().unwrap_or(0);
@@ -196,7 +200,7 @@ fn diag(case: &Case) -> Run {
             ("diag" | "diagflat", _) => {
                 let line = x.view()?.to_shape([spec.numel()])?;
                 let n = spec.numel() + skip;
-                let mut out = Tensor::<T, 2>::zeros([n, n], &Cpu)?;
+                let mut out = Tensor::<T, 2, D>::zeros([n, n], &case.device)?;
                 out.view_mut()?.slice((rows..n - columns, columns..n - rows))?.diagonal(Axis::<0>, Axis::<1>)?.assign(&line)?;
                 moved(Ok(out))
             }
@@ -229,11 +233,11 @@ fn diag(case: &Case) -> Run {
 /// Views of the first argument, copied.
 macro_rules! copies {
     ($($name:ident |$case:ident, $x:ident| $body:expr;)*) => { $(
-        fn $name($case: &Case) -> Run {
+        fn $name<D: CaseDevice>($case: &Case<D>) -> Run {
             by_type!($case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
                 let operand = $case.tensor::<T>($case.arg(0))?;
                 let $x = operand.any()?;
-                let view: View<T> = $body;
+                let view: View<T, D> = $body;
                 each_rank!(view, |x| moved(x.copy()))
             })
         }
@@ -298,7 +302,7 @@ copies! {
 }
 
 /// A part by positions and ranges, or positions of one axis by a list or a mask.
-fn get_item(case: &Case) -> Run {
+fn get_item<D: CaseDevice>(case: &Case<D>) -> Run {
     let alone = [case.arg(1).clone()];
     // A list of numbers alone is positions of the first axis.
     let is_list = |entry: &Value| entry.is_array() || entry.get("T").is_some();
@@ -324,7 +328,7 @@ fn get_item(case: &Case) -> Run {
 }
 
 /// A part of a copy overwritten.
-fn scatter(case: &Case) -> Run {
+fn scatter<D: CaseDevice>(case: &Case<D>) -> Run {
     let spec = case.spec(0)?;
     let rank = spec.rank();
     by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
@@ -386,7 +390,7 @@ fn scatter(case: &Case) -> Run {
 }
 
 /// Powers at equal distances.
-fn logspace(case: &Case) -> Run {
+fn logspace<D: CaseDevice>(case: &Case<D>) -> Run {
     by_type!(case.dtype()?, T in [f16 bf16 f32 f64 i64 i32 u8] => {
         let part = |at: usize, name: &str, default: f64| crate::case::real_or(case.get(at, name), default);
         let (start, end, base) = (part(0, "start", 0.0)?, part(1, "end", 0.0)?, part(3, "base", 10.0)?);
@@ -399,7 +403,7 @@ fn logspace(case: &Case) -> Run {
         Ok(vec![Out { magnitude: Some(sizes), ..out }.rounded(2.0)])
     })
 }
-fn combinations(case: &Case) -> Run {
+fn combinations<D: CaseDevice>(case: &Case<D>) -> Run {
     case.only(&["r", "with_replacement"])?;
     let (r, again) =
         (case.get(1, "r").as_u64().unwrap_or(2), case.get(2, "with_replacement").as_bool() == Some(true));
@@ -407,7 +411,7 @@ fn combinations(case: &Case) -> Run {
         moved(case.tensor::<T>(case.arg(0))?.at::<1>()?.combinations(r as usize, again))
     })
 }
-fn triangle_indices(case: &Case) -> Run {
+fn triangle_indices<D: CaseDevice>(case: &Case<D>) -> Run {
     let part = |at: usize, name: &str| case.get(at, name).as_i64();
     let (Some(rows), Some(columns), offset) =
         (part(0, "row"), part(1, "col"), part(2, "offset").unwrap_or(0))
@@ -423,9 +427,9 @@ fn triangle_indices(case: &Case) -> Run {
     by_type!(case.dtype()?, T in [i64 i32] => moved(both.cast::<T>()))
 }
 /// Several arguments, each a tensor.
-fn blocks(case: &Case) -> Run {
+fn blocks<D: CaseDevice>(case: &Case<D>) -> Run {
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
-        let parts = (0..case.args()).map(|at| case.tensor::<T>(case.arg(at))).collect::<Result<Vec<Operand<T>>, _>>()?;
+        let parts = (0..case.args()).map(|at| case.tensor::<T>(case.arg(at))).collect::<Result<Vec<Operand<T, D>>, _>>()?;
         if case.op == "block_diag" {
             let views = parts.iter().map(|part| part.at::<2>()).collect::<Result<Vec<_>, _>>()?;
             return moved(Tensor::block_diag(&views));
@@ -444,13 +448,46 @@ fn blocks(case: &Case) -> Run {
     })
 }
 
-pub const ROWS: &[Row] = &[
+/// Rows of operators with gradients.
+pub fn rows<D: CaseDevice>() -> Vec<Row<D>> {
+    let rows: &[Row<D>] = &[
+        ("combinations", combinations),
+        ("block_diag", blocks),
+        ("cartesian_prod", blocks),
+        ("to", cast),
+        ("float", cast),
+        ("double", cast),
+        ("half", cast),
+        ("bfloat16", cast),
+        ("cfloat", cast),
+        ("cdouble", cast),
+        ("clone", copy),
+        ("contiguous", copy),
+        ("cat", joined),
+        ("stack", joined),
+        ("hstack", joined),
+        ("vstack", joined),
+        ("dstack", joined),
+        ("column_stack", joined),
+        ("flip", flip),
+        ("fliplr", flip),
+        ("flipud", flip),
+        ("rot90", turn),
+        ("diag", diag),
+        ("diagflat", diag),
+        ("diag_embed", diag),
+        ("__getitem__", get_item),
+        ("select_scatter", scatter),
+        ("slice_scatter", scatter),
+        ("diagonal_scatter", scatter),
+    ];
+    rows.to_vec()
+}
+/// Rows of operators without.
+pub const DISCRETE: &[Row] = &[
     ("logspace", logspace),
-    ("combinations", combinations),
     ("tril_indices", triangle_indices),
     ("triu_indices", triangle_indices),
-    ("block_diag", blocks),
-    ("cartesian_prod", blocks),
     ("zeros", |c| made(c, None)),
     ("ones", |c| made(c, Some(&1.into()))),
     ("full", |c| made(c, Some(c.arg(1)))),
@@ -460,36 +497,10 @@ pub const ROWS: &[Row] = &[
     ("eye", eye),
     ("arange", arange),
     ("linspace", linspace),
-    ("to", cast),
-    ("float", cast),
-    ("double", cast),
-    ("half", cast),
-    ("bfloat16", cast),
     ("int", cast),
     ("long", cast),
     ("short", cast),
     ("char", cast),
     ("byte", cast),
     ("bool", cast),
-    ("cfloat", cast),
-    ("cdouble", cast),
-    ("clone", copy),
-    ("contiguous", copy),
-    ("cat", joined),
-    ("stack", joined),
-    ("hstack", joined),
-    ("vstack", joined),
-    ("dstack", joined),
-    ("column_stack", joined),
-    ("flip", flip),
-    ("fliplr", flip),
-    ("flipud", flip),
-    ("rot90", turn),
-    ("diag", diag),
-    ("diagflat", diag),
-    ("diag_embed", diag),
-    ("__getitem__", get_item),
-    ("select_scatter", scatter),
-    ("slice_scatter", scatter),
-    ("diagonal_scatter", scatter),
 ];

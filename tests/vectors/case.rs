@@ -60,10 +60,26 @@ pub trait Seen: Element {
     fn from_parts(re: f64, _im: f64) -> Option<Self> {
         (_im == 0.0).then(|| Self::from_f64(re))
     }
+    /// Elements one after the other, complex ones as pairs; nothing of elements without a gradient.
+    fn line<D: Device, const R: usize>(_: TensorView<'_, Self, R, D>) -> Option<Line<D>> {
+        None
+    }
+}
+/// Elements one after the other.
+pub type Line<D> = Result<Tensor<f64, 1, D>, rankform::Error>;
+fn reals<T: Seen, D: Device, const R: usize>(x: TensorView<'_, T, R, D>) -> Line<D> {
+    x.to_shape([x.numel()])?.cast::<f64>()
+}
+fn pairs<P: Float, D: Device, const R: usize>(x: TensorView<'_, Complex<P>, R, D>) -> Line<D>
+where
+    Complex<P>: Element,
+{
+    x.to_shape([x.numel()])?.view_as_real()?.to_shape([2 * x.numel()])?.cast::<f64>()
 }
 macro_rules! seen {
-    ($($t:ty: |$x:ident| $scalar:expr, |$v:ident| $from:expr $(, |$re:ident, $im:ident| $parts:expr)?;)*) => { $(
+    ($($t:ty: |$x:ident| $scalar:expr, |$v:ident| $from:expr $(, |$re:ident, $im:ident| $parts:expr)? $(=> $line:ident)?;)*) => { $(
         impl Seen for $t {
+            $(fn line<D: Device, const R: usize>(x: TensorView<'_, Self, R, D>) -> Option<Line<D>> { Some($line(x)) })?
             $(fn from_parts($re: f64, $im: f64) -> Option<Self> { Some($parts) })?
             fn scalar(self) -> Scalar { let $x = self; $scalar }
             fn from_f64($v: f64) -> Self { $from }
@@ -80,18 +96,59 @@ seen! {
     u16: |x| Scalar::Integer(x as i128), |v| v as i128 as u16;
     u32: |x| Scalar::Integer(x as i128), |v| v as i128 as u32;
     u64: |x| Scalar::Integer(x as i128), |v| v as i128 as u64;
-    f16: |x| Scalar::Real(x.to_f64()), |v| f16::from_f64(v);
-    bf16: |x| Scalar::Real(x.to_f64()), |v| bf16::from_f64(v);
-    f32: |x| Scalar::Real(x as f64), |v| v as f32;
-    f64: |x| Scalar::Real(x), |v| v;
-    Complex<f32>: |x| Scalar::Complex(x.re as f64, x.im as f64), |v| Complex::new(v as f32, 0.0), |re, im| Complex::new(re as f32, im as f32);
-    Complex<f64>: |x| Scalar::Complex(x.re, x.im), |v| Complex::new(v, 0.0), |re, im| Complex::new(re, im);
+    f16: |x| Scalar::Real(x.to_f64()), |v| f16::from_f64(v) => reals;
+    bf16: |x| Scalar::Real(x.to_f64()), |v| bf16::from_f64(v) => reals;
+    f32: |x| Scalar::Real(x as f64), |v| v as f32 => reals;
+    f64: |x| Scalar::Real(x), |v| v => reals;
+    Complex<f32>: |x| Scalar::Complex(x.re as f64, x.im as f64), |v| Complex::new(v as f32, 0.0), |re, im| Complex::new(re as f32, im as f32) => pairs;
+    Complex<f64>: |x| Scalar::Complex(x.re, x.im), |v| Complex::new(v, 0.0), |re, im| Complex::new(re, im) => pairs;
 }
 
-/// Runs an expression with `$T` as the type of an element known at run time.
+/// A device that cases run on.
+pub trait CaseDevice: Device {
+    /// Whether rows run with every element, rather than with `f64` alone.
+    const EVERY_ELEMENT: bool;
+
+    /// Memory on this device.
+    fn constant<T: Seen>(&self, memory: Tensor<T, 1>) -> Result<Tensor<T, 1, Self>, Stop>;
+    /// Memory on this device whose gradient is wanted.
+    fn variable(&self, memory: Tensor<f64, 1>) -> Result<Tensor<f64, 1, Self>, Stop>;
+    /// What is kept of a result, to find gradients from it.
+    fn keep<T: Seen, const R: usize>(_: TensorView<'_, T, R, Self>) -> Option<Line<Self>> {
+        None
+    }
+}
+impl CaseDevice for Cpu {
+    const EVERY_ELEMENT: bool = true;
+
+    fn constant<T: Seen>(&self, memory: Tensor<T, 1>) -> Result<Tensor<T, 1>, Stop> {
+        Ok(memory)
+    }
+    fn variable(&self, memory: Tensor<f64, 1>) -> Result<Tensor<f64, 1>, Stop> {
+        Ok(memory)
+    }
+}
+/// Whether rows run with an element on a device.
+pub const fn takes<T: Element, D: CaseDevice>() -> bool {
+    D::EVERY_ELEMENT || matches!(T::DTYPE, DType::F64)
+}
+
+/// Runs an expression with `$T` as the type of an element known at run time, one of those that the device `D`
+/// of the case takes; nothing is compiled for others. With `any` for those that the device does not take too.
 #[macro_export]
 macro_rules! by_type {
     ($dtype:expr, $T:ident in [$($t:ident)*] => $run:expr) => {
+        match $dtype {
+            $(<by_type!(@ty $t) as rankform::Element>::DTYPE
+                if const { $crate::case::takes::<by_type!(@ty $t), D>() } =>
+            {
+                type $T = by_type!(@ty $t);
+                $run
+            })*
+            other => $crate::case::unrun(format!("no {other}")),
+        }
+    };
+    ($dtype:expr, any $T:ident in [$($t:ident)*] => $run:expr) => {
         match $dtype {
             $(<by_type!(@ty $t) as rankform::Element>::DTYPE => { type $T = by_type!(@ty $t); $run })*
             other => $crate::case::unrun(format!("no {other}")),
@@ -156,18 +213,18 @@ impl Spec {
 }
 
 /// A typed operand: a storage, which other operands of the case may share, and where the operand lies in it.
-pub struct Operand<T> {
-    memory: Tensor<T, 1>,
+pub struct Operand<T, D: CaseDevice = Cpu> {
+    memory: Tensor<T, 1, D>,
     spec: Spec,
 }
 
-impl<T: Seen> Operand<T> {
+impl<T: Seen, D: CaseDevice> Operand<T, D> {
     /// It, with new leading axes up to the rank of elementwise operators.
-    pub fn view(&self) -> Result<TensorView<'_, T, N>, Stop> {
+    pub fn view(&self) -> Result<TensorView<'_, T, N, D>, Stop> {
         self.at::<N>()
     }
     /// It, with new leading axes up to rank `R`.
-    pub fn at<const R: usize>(&self) -> Result<TensorView<'_, T, R>, Stop> {
+    pub fn at<const R: usize>(&self) -> Result<TensorView<'_, T, R, D>, Stop> {
         let Some(new) = R.checked_sub(self.spec.rank()) else {
             return unrun(format!("rank {}", self.spec.rank()));
         };
@@ -177,27 +234,42 @@ impl<T: Seen> Operand<T> {
         Ok(self.memory.as_strided(size, stride, self.spec.offset)?)
     }
     /// A row-major operand of a rank known at run time.
-    pub fn new(values: Vec<T>, size: &[usize]) -> Result<Operand<T>, Stop> {
+    pub fn new(values: Vec<T>, size: &[usize], device: &D) -> Result<Operand<T, D>, Stop> {
         let stride =
             (0..size.len()).map(|axis| size[axis + 1..].iter().product::<usize>() as isize).collect();
         let spec = Spec { dtype: T::DTYPE, size: size.to_vec(), stride, offset: 0, storage: usize::MAX };
-        Ok(Operand { memory: Tensor::from_vec(values, [size.iter().product()])?, spec })
+        Ok(Operand { memory: device.constant(Tensor::from_vec(values, [size.iter().product()])?)?, spec })
+    }
+    /// The only element.
+    pub fn item(&self) -> Result<T, Stop> {
+        Ok(self.view()?.item()?)
+    }
+    /// The elements, row-major.
+    pub fn to_vec(&self) -> Result<Vec<T>, Stop> {
+        Ok(self.view()?.to_vec()?)
     }
     /// All of the storage.
-    pub fn memory(&self) -> &Tensor<T, 1> {
+    pub fn memory(&self) -> &Tensor<T, 1, D> {
         &self.memory
     }
     pub fn spec(&self) -> &Spec {
         &self.spec
     }
+    /// Dense elements under other sizes of the same number of elements.
+    pub fn reshaped(mut self, size: Vec<usize>) -> Operand<T, D> {
+        self.spec.stride =
+            (0..size.len()).map(|axis| size[axis + 1..].iter().product::<usize>() as isize).collect();
+        self.spec.size = size;
+        self
+    }
     /// With two axes swapped.
-    pub fn swapped(mut self, a: usize, b: usize) -> Operand<T> {
+    pub fn swapped(mut self, a: usize, b: usize) -> Operand<T, D> {
         self.spec.size.swap(a, b);
         self.spec.stride.swap(a, b);
         self
     }
     /// A dense operand with these values.
-    pub fn dense<const R: usize>(values: Tensor<T, R>) -> Result<Operand<T>, Stop> {
+    pub fn dense<const R: usize>(values: Tensor<T, R, D>) -> Result<Operand<T, D>, Stop> {
         let size = values.size().0;
         let values = values.to_contiguous()?;
         let layout = *values.layout();
@@ -214,26 +286,41 @@ impl<T: Seen> Operand<T> {
 }
 
 /// One case of a set.
-pub struct Case<'s> {
+pub struct Case<'s, D: CaseDevice = Cpu> {
     pub set: &'s Set,
     pub json: &'s Value,
     pub op: &'s str,
     pub id: &'s str,
+    pub device: D,
+    /// The arguments whose gradients are wanted; with their memory, once a row has asked for it.
+    pub variables: RefCell<Vec<(&'s Value, Option<Tensor<f64, 1, D>>)>>,
     shared: RefCell<HashMap<usize, Box<dyn Any>>>,
     complaint: RefCell<Option<String>>,
 }
 
 impl<'s> Case<'s> {
     pub fn new(set: &'s Set, json: &'s Value) -> Self {
+        Case::on(Cpu, set, json)
+    }
+}
+impl<'s, D: CaseDevice> Case<'s, D> {
+    /// A case whose operands are on a device.
+    pub fn on(device: D, set: &'s Set, json: &'s Value) -> Self {
         let word = |key: &str| json[key].as_str().unwrap();
         Case {
             set,
             json,
             op: word("op"),
             id: word("id"),
+            device,
+            variables: RefCell::default(),
             shared: RefCell::default(),
             complaint: RefCell::default(),
         }
+    }
+    /// The same case with its operands on the CPU.
+    pub fn on_cpu(&self) -> Case<'s> {
+        Case::new(self.set, self.json)
     }
     /// Reports an error outside the results, for example in a gradient.
     pub fn complain(&self, wrong: String) -> Result<(), Stop> {
@@ -287,6 +374,7 @@ impl<'s> Case<'s> {
         first.map_or_else(|| Ok(self.spec(0)?.dtype), Ok)
     }
 
+    /// A storage, which several arguments may share.
     fn memory<T: Seen>(&self, storage: usize) -> Result<Tensor<T, 1>, Stop> {
         let mut shared = self.shared.borrow_mut();
         if let Some(known) = shared.get(&storage).and_then(|known| known.downcast_ref::<Tensor<T, 1>>()) {
@@ -296,33 +384,68 @@ impl<'s> Case<'s> {
         shared.insert(storage, Box::new(memory.share_data()));
         Ok(memory)
     }
+    /// The memory of an argument whose gradient is wanted.
+    fn variable<T: Seen>(
+        &self,
+        value: &Value,
+        memory: &Tensor<T, 1>,
+    ) -> Result<Option<Tensor<T, 1, D>>, Stop> {
+        let mut variables = self.variables.borrow_mut();
+        let Some((_, known)) = variables.iter_mut().find(|row| std::ptr::eq(row.0, value)) else {
+            return Ok(None);
+        };
+        let Some(memory) = (memory as &dyn Any).downcast_ref::<Tensor<f64, 1>>() else { return Ok(None) };
+        if known.is_none() {
+            // Other arguments may share the storage, and have gradients of their own.
+            *known = Some(self.device.variable(memory.copy()?)?);
+        }
+        let share = known.as_ref().map(|known| Box::new(known.share_data()) as Box<dyn Any>);
+        Ok(share.and_then(|share| share.downcast::<Tensor<T, 1, D>>().ok()).map(|share| *share))
+    }
     /// A tensor argument of element `T`.
-    pub fn tensor<T: Seen>(&self, value: &Value) -> Result<Operand<T>, Stop> {
+    pub fn tensor<T: Seen>(&self, value: &Value) -> Result<Operand<T, D>, Stop> {
         match Spec::of(value) {
-            Some(spec) if spec.dtype == T::DTYPE => Ok(Operand { memory: self.memory(spec.storage)?, spec }),
+            Some(spec) if spec.dtype == T::DTYPE => {
+                let memory = self.memory(spec.storage)?;
+                let memory = match self.variable(value, &memory)? {
+                    Some(variable) => variable,
+                    None => self.device.constant(memory)?,
+                };
+                Ok(Operand { memory, spec })
+            }
             Some(spec) => unrun(format!("{} beside {}", spec.dtype, T::DTYPE)),
             None => unrun("not a tensor"),
         }
     }
     /// A tensor argument converted to element `T`, or a number as a tensor of one element.
-    pub fn operand<T: Seen>(&self, value: &Value) -> Result<Operand<T>, Stop> {
+    pub fn operand<T: Seen>(&self, value: &Value) -> Result<Operand<T, D>, Stop> {
         match Spec::of(value) {
             Some(spec) if spec.dtype == T::DTYPE => self.tensor(value),
+            Some(spec) if spec.dtype == DType::F64 => {
+                Ok(Operand::dense(self.tensor::<f64>(value)?.view()?.cast::<T>()?)?.reshaped(spec.size))
+            }
             Some(spec) => {
-                let mut cast = by_type!(spec.dtype, U in [bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c64 c128] => {
-                    Operand::dense(self.tensor::<U>(value)?.view()?.cast::<T>()?)
+                let host = self.on_cpu();
+                let values = by_type!(spec.dtype, any U in [bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 c64 c128] => {
+                    Ok(host.tensor::<U>(value)?.view()?.cast::<T>()?.to_vec()?)
                 })?;
-                let new = N - spec.rank();
-                cast.spec.size.drain(..new);
-                cast.spec.stride.drain(..new);
-                Ok(cast)
+                Operand::new(values, &spec.size, &self.device)
             }
             None => {
-                let mut one = Operand::dense(Tensor::full([1], number::<T>(value)?, &Cpu)?)?;
+                let mut one = Operand::dense(Tensor::full([1], number::<T>(value)?, &self.device)?)?;
                 (one.spec.size, one.spec.stride) = (vec![], vec![]);
                 Ok(one)
             }
         }
+    }
+    /// Whole numbers of a tensor argument, row-major.
+    pub fn integers(&self, value: &Value) -> Result<Vec<i64>, Stop> {
+        let Some(spec) = Spec::of(value) else { return unrun("not a tensor") };
+        let integer = |x: Scalar| match x {
+            Scalar::Integer(x) => x as i64,
+            x => x.magnitude() as i64,
+        };
+        Ok(self.values(&spec).into_iter().map(integer).collect())
     }
     /// The magnitudes of an argument, for bounds of rounding.
     pub fn magnitude(&self, value: &Value) -> Result<Tensor<f64, N>, Stop> {
@@ -335,12 +458,12 @@ impl<'s> Case<'s> {
     }
     /// The values of a tensor in a file, row-major.
     pub fn values(&self, spec: &Spec) -> Vec<Scalar> {
-        fn read<T: Seen>(case: &Case, spec: &Spec) -> Result<Vec<Scalar>, Stop> {
+        fn read<T: Seen, D: CaseDevice>(case: &Case<D>, spec: &Spec) -> Result<Vec<Scalar>, Stop> {
             let memory = case.memory::<T>(spec.storage)?;
             let memory = memory.as_slice().unwrap_or(&[]);
             Ok(spec.positions().into_iter().map(|at| memory[at].scalar()).collect())
         }
-        by_type!(spec.dtype, T in [bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c64 c128] => read::<T>(self, spec)).unwrap()
+        by_type!(spec.dtype, any T in [bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c64 c128] => read::<T, D>(self, spec)).unwrap()
     }
 }
 
@@ -408,11 +531,14 @@ pub struct Out {
     pub roundings: f64,
     /// How many units in the last place the function may be off by its own documentation.
     pub budget: f64,
+    /// What the device keeps of it.
+    pub kept: Option<Box<dyn Any>>,
 }
 
 impl Out {
-    pub fn of<T: Seen, const R: usize>(x: TensorView<'_, T, R>) -> Out {
-        let values = x.iter().map(|x| x.scalar()).collect();
+    pub fn of<T: Seen, const R: usize, D: CaseDevice>(x: TensorView<'_, T, R, D>) -> Out {
+        let kept = D::keep(x).map(|line| Box::new(line) as Box<dyn Any>);
+        let values = x.to_vec().expect("a result can be read").into_iter().map(Seen::scalar).collect();
         Out {
             dtype: T::DTYPE,
             size: x.size().0.to_vec(),
@@ -421,10 +547,14 @@ impl Out {
             magnitude: None,
             roundings: 0.0,
             budget: 4.0,
+            kept,
         }
     }
     /// A view of the storage of an operand.
-    pub fn view<T: Seen, const R: usize>(x: TensorView<'_, T, R>, of: &Operand<T>) -> Out {
+    pub fn view<T: Seen, const R: usize, D: CaseDevice>(
+        x: TensorView<'_, T, R, D>,
+        of: &Operand<T, D>,
+    ) -> Out {
         let start = of.memory().raw_ptr() as usize;
         let offset = (x.raw_ptr() as usize).wrapping_sub(start) / size_of::<T>();
         Out { layout: Some((x.stride().0.to_vec(), offset)), ..Out::of(x) }
@@ -450,10 +580,10 @@ impl Out {
     }
 }
 /// One tensor as the result.
-pub fn one<T: Seen, const R: usize>(x: Result<Tensor<T, R>, rankform::Error>) -> Run {
+pub fn one<T: Seen, const R: usize, D: CaseDevice>(x: Result<Tensor<T, R, D>, rankform::Error>) -> Run {
     Ok(vec![Out::of(x?.view())])
 }
 /// One tensor with elements that are moved or chosen, never computed.
-pub fn moved<T: Seen, const R: usize>(x: Result<Tensor<T, R>, rankform::Error>) -> Run {
+pub fn moved<T: Seen, const R: usize, D: CaseDevice>(x: Result<Tensor<T, R, D>, rankform::Error>) -> Run {
     Ok(vec![Out::of(x?.view()).exact()])
 }

@@ -1,6 +1,6 @@
 //! Products of vectors, matrices and stacks of matrices.
 
-use crate::case::{Case, Operand, Out, Run, Seen, Stop, number, size_of_number, unrun};
+use crate::case::{Case, CaseDevice, Operand, Out, Run, Seen, Stop, number, size_of_number, unrun};
 use crate::{Row, by_type};
 use num_complex::Complex;
 use rankform::ops::{Mul, Sum};
@@ -9,23 +9,23 @@ use rankform::scalar::DType;
 use serde_json::Value;
 
 /// An operand of a product, and its elements' magnitudes as `f64`.
-pub struct Factor<T> {
-    pub values: Operand<T>,
-    pub sizes: Operand<f64>,
+pub struct Factor<T, D: CaseDevice = Cpu> {
+    pub values: Operand<T, D>,
+    pub sizes: Operand<f64, Cpu>,
 }
 
-impl<T: Seen + Number> Factor<T> {
-    pub fn of(case: &Case, value: &Value) -> Result<Self, Stop> {
+impl<T: Seen + Number, D: CaseDevice> Factor<T, D> {
+    pub fn of(case: &Case<D>, value: &Value) -> Result<Self, Stop> {
         let values = case.tensor::<T>(value)?;
         let magnitudes = case.values(values.spec()).into_iter().map(|x| x.magnitude()).collect();
-        let sizes = Operand::new(magnitudes, &values.spec().size)?;
+        let sizes = Operand::new(magnitudes, &values.spec().size, &Cpu)?;
         Ok(Factor { values, sizes })
     }
     fn rank(&self) -> usize {
         self.values.spec().rank()
     }
     /// The product, and the sums of the products of magnitudes.
-    pub fn times(&self, other: &Factor<T>) -> Result<Factor<T>, Stop> {
+    pub fn times(&self, other: &Factor<T, D>) -> Result<Factor<T, D>, Stop> {
         Ok(Factor {
             values: product(&self.values, &other.values)?,
             sizes: product(&self.sizes, &other.sizes)?,
@@ -46,7 +46,7 @@ impl<T: Seen + Number> Factor<T> {
     }
     /// With the last two axes swapped.
     pub fn transposed(self) -> Result<Self, Stop> {
-        fn swap<T: Seen>(x: Operand<T>) -> Result<Operand<T>, Stop> {
+        fn swap<T: Seen, D: CaseDevice>(x: Operand<T, D>) -> Result<Operand<T, D>, Stop> {
             let rank = x.spec().rank();
             if rank < 2 { Ok(x) } else { Ok(x.swapped(rank - 2, rank - 1)) }
         }
@@ -59,8 +59,11 @@ impl<T: Seen + Number> Factor<T> {
 }
 
 /// The product of operands of any ranks: those that have one as they are, others as stacks of rank 4.
-fn product<T: Seen + Number>(x: &Operand<T>, y: &Operand<T>) -> Result<Operand<T>, Stop> {
-    fn result<T: Seen, const R: usize>(z: Tensor<T, R>) -> Result<Operand<T>, Stop> {
+fn product<T: Seen + Number, D: CaseDevice>(
+    x: &Operand<T, D>,
+    y: &Operand<T, D>,
+) -> Result<Operand<T, D>, Stop> {
+    fn result<T: Seen, D: CaseDevice, const R: usize>(z: Tensor<T, R, D>) -> Result<Operand<T, D>, Stop> {
         Operand::dense(z)
     }
     let (left, right) = (x.spec().rank(), y.spec().rank());
@@ -86,7 +89,7 @@ fn product<T: Seen + Number>(x: &Operand<T>, y: &Operand<T>) -> Result<Operand<T
             if right == 1 {
                 size.pop();
             }
-            Operand::new(z.to_vec()?, &size)
+            Ok(Operand::dense(z)?.reshaped(size))
         }
     }
 }
@@ -94,7 +97,7 @@ fn product<T: Seen + Number>(x: &Operand<T>, y: &Operand<T>) -> Result<Operand<T
 /// The same for every element that products have.
 macro_rules! products {
     ($($name:ident |$case:ident, $T:ident| $body:expr;)*) => { $(
-        fn $name($case: &Case) -> Run {
+        fn $name<D: CaseDevice>($case: &Case<D>) -> Run {
             by_type!($case.spec(0).or_else(|_| $case.spec(1)).map_or_else(|_| $case.dtype(), |spec| Ok(spec.dtype))?, $T in [f16 bf16 f32 f64 i64 i32 u8 c64] => $body)
         }
     )* };
@@ -103,10 +106,10 @@ macro_rules! products {
 products! {
     matmul |case, T| {
         case.only(&[])?;
-        Ok(vec![Factor::<T>::of(case, case.arg(0))?.times(&Factor::of(case, case.arg(1))?)?.out()?])
+        Ok(vec![Factor::<T, D>::of(case, case.arg(0))?.times(&Factor::of(case, case.arg(1))?)?.out()?])
     };
     inner |case, T| {
-        let (x, y) = (Factor::<T>::of(case, case.arg(0))?, Factor::of(case, case.arg(1))?);
+        let (x, y) = (Factor::<T, D>::of(case, case.arg(0))?, Factor::of(case, case.arg(1))?);
         Ok(vec![x.times(&y.transposed()?)?.out()?])
     };
     outer |case, T| {
@@ -114,13 +117,13 @@ products! {
         Ok(vec![Out::of(x.at::<1>()?.insert_axis(Axis::<1>).mul(y.at::<2>()?)?.view())])
     };
     linear |case, T| {
-        let (x, w) = (Factor::<T>::of(case, case.arg(0))?, Factor::of(case, case.arg(1))?);
+        let (x, w) = (Factor::<T, D>::of(case, case.arg(0))?, Factor::of(case, case.arg(1))?);
         let z = x.rows()?.times(&w.transposed()?)?;
         let size = case.expected().and_then(|out| out.into_iter().next().flatten()).map_or(vec![], |spec| spec.size);
         Ok(vec![if case.get(2, "bias").is_null() { z.out()?.sized(size) } else { plus(case, case.get(2, "bias"), z, &Value::Null, &Value::Null)? }])
     };
     chain |case, T| {
-        let mut parts = case.arg(0).as_array().unwrap().iter().map(|part| Factor::<T>::of(case, part)).collect::<Result<Vec<_>, _>>()?.into_iter();
+        let mut parts = case.arg(0).as_array().unwrap().iter().map(|part| Factor::<T, D>::of(case, part)).collect::<Result<Vec<_>, _>>()?.into_iter();
         let mut all = parts.next().unwrap();
         for part in parts {
             all = all.times(&part)?;
@@ -129,12 +132,12 @@ products! {
     };
     added |case, T| {
         case.only(&["alpha", "beta"])?;
-        let (x, y) = (Factor::<T>::of(case, case.arg(1))?, Factor::of(case, case.arg(2))?);
+        let (x, y) = (Factor::<T, D>::of(case, case.arg(1))?, Factor::of(case, case.arg(2))?);
         Ok(vec![plus(case, case.arg(0), x.times(&y)?, case.kw("beta"), case.kw("alpha"))?])
     };
     added_batches |case, T| {
         case.only(&["alpha", "beta"])?;
-        let (x, y) = (Factor::<T>::of(case, case.arg(1))?, Factor::of(case, case.arg(2))?);
+        let (x, y) = (Factor::<T, D>::of(case, case.arg(1))?, Factor::of(case, case.arg(2))?);
         let z = x.times(&y)?;
         let sum = Operand::dense(z.values.at::<3>()?.reduce_axis(Sum, 0)?)?;
         let sizes = Operand::dense(z.sizes.at::<3>()?.reduce_axis(Sum, 0)?)?;
@@ -142,8 +145,8 @@ products! {
     };
     added_outer |case, T| {
         case.only(&["alpha", "beta"])?;
-        let factor = |x: Tensor<T, 2>, sizes: Tensor<f64, 2>| Ok::<_, Stop>(Factor { values: Operand::dense(x)?, sizes: Operand::dense(sizes)? });
-        let (x, y) = (Factor::<T>::of(case, case.arg(1))?, Factor::<T>::of(case, case.arg(2))?);
+        let factor = |x: Tensor<T, 2, D>, sizes: Tensor<f64, 2>| Ok::<_, Stop>(Factor { values: Operand::dense(x)?, sizes: Operand::dense(sizes)? });
+        let (x, y) = (Factor::<T, D>::of(case, case.arg(1))?, Factor::<T, D>::of(case, case.arg(2))?);
         let z = x.values.at::<1>()?.insert_axis(Axis::<1>).mul(y.values.at::<2>()?)?;
         let sizes = x.sizes.at::<1>()?.insert_axis(Axis::<1>).mul(y.sizes.at::<2>()?)?;
         Ok(vec![plus(case, case.arg(0), factor(z, sizes)?, case.kw("beta"), case.kw("alpha"))?])
@@ -151,10 +154,10 @@ products! {
 }
 
 /// `beta · x + alpha · product`.
-pub fn plus<T: Seen + Number>(
-    case: &Case,
+pub fn plus<T: Seen + Number, D: CaseDevice>(
+    case: &Case<D>,
     x: &Value,
-    product: Factor<T>,
+    product: Factor<T, D>,
     beta: &Value,
     alpha: &Value,
 ) -> Result<Out, Stop> {
@@ -173,7 +176,7 @@ pub fn plus<T: Seen + Number>(
     Ok(if fits { out.sized(expected) } else { out })
 }
 
-fn conjugate_dot(case: &Case) -> Run {
+fn conjugate_dot<D: CaseDevice>(case: &Case<D>) -> Run {
     if case.spec(0)?.dtype != DType::C32 {
         return matmul(case);
     }
@@ -182,10 +185,10 @@ fn conjugate_dot(case: &Case) -> Run {
 }
 
 /// A power of square matrices, by products.
-fn power(case: &Case) -> Run {
+fn power<D: CaseDevice>(case: &Case<D>) -> Run {
     let Some(n) = case.get(1, "n").as_u64() else { return unrun("inverses") };
     by_type!(case.spec(0)?.dtype, T in [f32 f64 c64] => {
-        let x = Factor::<T>::of(case, case.arg(0))?;
+        let x = Factor::<T, D>::of(case, case.arg(0))?;
         if x.rank() == 2 {
             let power = |n: u32| Ok::<_, Stop>((x.values.at::<2>()?.copy()?.matrix_power(n)?, x.sizes.at::<2>()?.copy()?.matrix_power(n)?));
             let (power, sizes) = power(n as u32)?;
@@ -202,21 +205,25 @@ fn power(case: &Case) -> Run {
     })
 }
 
-pub const ROWS: &[Row] = &[
-    ("matmul", matmul),
-    ("mm", matmul),
-    ("bmm", matmul),
-    ("mv", matmul),
-    ("dot", matmul),
-    ("vdot", conjugate_dot),
-    ("inner", inner),
-    ("outer", outer),
-    ("nn.functional.linear", linear),
-    ("linalg.multi_dot", chain),
-    ("linalg.matrix_power", power),
-    ("addmm", added),
-    ("addmv", added),
-    ("baddbmm", added),
-    ("addbmm", added_batches),
-    ("addr", added_outer),
-];
+/// Rows of operators with gradients.
+pub fn rows<D: CaseDevice>() -> Vec<Row<D>> {
+    let rows: &[Row<D>] = &[
+        ("matmul", matmul),
+        ("mm", matmul),
+        ("bmm", matmul),
+        ("mv", matmul),
+        ("dot", matmul),
+        ("vdot", conjugate_dot),
+        ("inner", inner),
+        ("outer", outer),
+        ("nn.functional.linear", linear),
+        ("linalg.multi_dot", chain),
+        ("linalg.matrix_power", power),
+        ("addmm", added),
+        ("addmv", added),
+        ("baddbmm", added),
+        ("addbmm", added_batches),
+        ("addr", added_outer),
+    ];
+    rows.to_vec()
+}

@@ -1,8 +1,8 @@
 //! Elements by index and by mask; padding, rolling, repeating, triangles.
 
 use crate::case::{
-    Case, N, Operand, Out, Run, Seen, Stop, axis, axis_of, moved, number, one, real_or, size_of_number,
-    unrun, wholes,
+    Case, CaseDevice, N, Operand, Out, Run, Seen, Spec, Stop, axis, axis_of, moved, number, one, real_or,
+    size_of_number, unrun, wholes,
 };
 use crate::{Row, by_rank, by_type};
 use rankform::kernel::Op;
@@ -13,25 +13,21 @@ use rankform::{bf16, f16};
 use serde_json::Value;
 
 /// Positions along an axis of `n` elements: those below 0 count from the end there, and from the start here.
-pub fn positions(case: &Case, value: &Value, n: usize) -> Result<Operand<i64>, Stop> {
-    let positions = case.operand::<i64>(value)?;
-    let size = positions.spec().size.clone();
-    let from_start = positions
-        .view()?
-        .iter()
-        .map(|&at| if at < 0 && !case.is_error() { at + n as i64 } else { at })
-        .collect();
-    Operand::new(from_start, &size)
+pub fn positions<D: CaseDevice>(case: &Case<D>, value: &Value, n: usize) -> Result<Operand<i64, D>, Stop> {
+    let Some(spec) = Spec::of(value) else { return unrun("not a tensor") };
+    let from_start = |at: i64| if at < 0 && !case.is_error() { at + n as i64 } else { at };
+    let positions = case.integers(value)?.into_iter().map(from_start).collect();
+    Operand::new(positions, &spec.size, &case.device)
 }
 /// The axis that an argument names, among those of rank `N`.
 fn axis_in(value: &Value, rank: usize) -> Result<usize, Stop> {
     Ok(axis_of(value, rank)? + N - rank.max(1))
 }
-fn cut<'a, T: Seen>(
-    x: TensorView<'a, T, N>,
+fn cut<'a, T: Seen, D: CaseDevice>(
+    x: TensorView<'a, T, N, D>,
     size: [usize; N],
     but: usize,
-) -> Result<TensorView<'a, T, N>, Stop> {
+) -> Result<TensorView<'a, T, N, D>, Stop> {
     let mut x = x;
     for (axis, n) in size.into_iter().enumerate() {
         if axis != but && n < x.size()[axis] {
@@ -70,7 +66,7 @@ sums! {
 /// The same for every element.
 macro_rules! elements {
     ($($name:ident [$($t:ident)*] |$case:ident, $T:ident| $body:expr;)*) => { $(
-        fn $name($case: &Case) -> Run {
+        fn $name<D: CaseDevice>($case: &Case<D>) -> Run {
             by_type!($case.spec(0)?.dtype, $T in [$($t)*] => $body)
         }
     )* };
@@ -82,7 +78,7 @@ elements! {
         let rank = x.spec().rank();
         let dim = if case.op == "GatherElements" { axis(case.kw("axis").as_i64().unwrap_or(0), rank)? + N - rank } else { axis_in(case.get(1, "dim"), rank)? };
         let index = case.arg(if case.op == "GatherElements" { 1 } else { 2 });
-        if crate::case::Spec::of(index).is_some_and(|spec| spec.rank() != rank && case.is_error()) {
+        if Spec::of(index).is_some_and(|spec| spec.rank() != rank && case.is_error()) {
             return unrun("does not compile: an index of another rank");
         }
         let index = positions(case, index, x.view()?.size()[dim])?;
@@ -169,24 +165,24 @@ elements! {
         let diagonal = match case.get(1, "diagonal") {
             Value::Null => 0,
             Value::Number(n) => n.as_i64().unwrap_or(0),
-            tensor => case.tensor::<i64>(tensor)?.view()?[[0; N]],
+            tensor => case.tensor::<i64>(tensor)?.item()?,
         };
         let upper = case.op == "triu" || case.op == "Trilu" && case.kw("upper") != 0;
         moved(if upper { x.view()?.triu(diagonal) } else { x.view()?.tril(diagonal) })
     };
     index_copy [f16 bf16 f32 f64 i64 i32 u8 bool c64] |case, T| {
         let from = case.tensor::<T>(case.get(3, "source"))?;
-        index_written::<T, _>(case, Replace, from.view()?)
+        index_written::<T, _, D>(case, Replace, from.view()?)
     };
     index_fill [f16 bf16 f32 f64 i64 i32 u8 bool c64] |case, T| {
         let value = case.operand::<T>(case.get(3, "value"))?;
-        index_written::<T, _>(case, Replace, value.view()?)
+        index_written::<T, _, D>(case, Replace, value.view()?)
     };
     index_put [f16 bf16 f32 f64 i64 i32 u8 bool c64] |case, T| {
         let x = case.tensor::<T>(case.arg(0))?;
         let places = case.arg(1).as_array().unwrap();
         let Ok([rows, columns]) = <[usize; 2]>::try_from(x.spec().size.clone()) else { return unrun("another rank") };
-        let index = match crate::case::Spec::of(&places[0]).map(|spec| spec.dtype) {
+        let index = match Spec::of(&places[0]).map(|spec| spec.dtype) {
             Some(DType::Bool) => case.tensor::<bool>(&places[0])?.at::<1>()?.nonzero()?.into_slice((.., 0))?.to_contiguous()?,
             _ => positions(case, &places[0], rows)?.at::<1>()?.copy()?,
         };
@@ -219,7 +215,7 @@ elements! {
         let Some(new) = N.checked_sub(size.len()) else { return unrun(format!("rank {}", size.len())) };
         let [size, stride] = [(size, 1), (stride, 0)].map(|(numbers, none)| std::array::from_fn::<_, N, _>(|axis| if axis < new { none } else { numbers[axis - new] as isize }));
         let mut cells = x.memory().copy()?;
-        let all = Tensor::<i64, 1>::arange(0, cells.numel() as i64, 1, &Cpu)?;
+        let all = Tensor::<i64, 1, D>::arange(0, cells.numel() as i64, 1, &case.device)?;
         let places = all.as_strided(size.map(|n| n as usize), stride, case.get(4, "storage_offset").as_u64().unwrap_or(0) as usize)?;
         cells.scatter(Replace, Axis::<0>, &places.to_shape([places.numel()])?, &from.view()?.to_shape([from.spec().numel()])?)?;
         let (size, stride) = (x.view()?.size(), x.view()?.stride());
@@ -227,11 +223,14 @@ elements! {
     };
     tiled [f16 bf16 f32 f64 i64 i32 u8 bool c64] |case, T| {
         let x = case.tensor::<T>(case.arg(0))?;
-        let times = if case.op == "Tile" { case.operand::<i64>(case.arg(1))?.view()?.iter().copied().collect() } else { wholes(case.arg(1)).unwrap_or_default() };
+        let times = if case.op == "Tile" { case.integers(case.arg(1))? } else { wholes(case.arg(1)).unwrap_or_default() };
         moved(x.view()?.tile(std::array::from_fn(|axis| (axis + times.len()).checked_sub(N).map_or(1, |axis| times[axis] as usize))))
     };
     embedding [f16 bf16 f32 f64] |case, T| {
         case.only(&["padding_idx", "scale_grad_by_freq", "sparse"])?;
+        if !D::EVERY_ELEMENT && (!case.kw("padding_idx").is_null() || case.kw("scale_grad_by_freq") == true) {
+            return unrun("a gradient other than that of the function");
+        }
         if case.spec(0)?.rank() != 2 {
             return unrun("does not compile: a table of another rank than 2");
         }
@@ -241,14 +240,14 @@ elements! {
     one_hot [i64] |case, T| {
         let index = case.tensor::<T>(case.arg(0))?;
         let classes = case.get(1, "num_classes").as_i64().unwrap_or(-1);
-        let classes = if classes < 0 { index.view()?.iter().max().map_or(0, |last| last + 1) } else { classes };
+        let classes = if classes < 0 { case.integers(case.arg(0))?.into_iter().max().map_or(0, |last| last + 1) } else { classes };
         by_rank!(index.spec().rank(), R in [0 1 2 3] => moved(index.at::<R>()?.one_hot::<i64, _>(classes as usize)))
     };
     bincount [i64 i32 u8] |case, T| {
         let _ = T::DTYPE;
         let index = case.operand::<i64>(case.arg(0))?;
         let index = index.at::<1>()?;
-        let bins = index.iter().max().map_or(0, |last| last + 1).max(case.kw("minlength").as_i64().unwrap_or(0)) as usize;
+        let bins = case.integers(case.arg(0))?.into_iter().max().map_or(0, |last| last + 1).max(case.kw("minlength").as_i64().unwrap_or(0)) as usize;
         if case.kw("weights").is_null() {
             return one(index.bincount(bins));
         }
@@ -262,21 +261,21 @@ elements! {
 }
 
 /// Elements written at positions of the flattened tensor, or added to its elements.
-fn put(case: &Case) -> Run {
+fn put<D: CaseDevice>(case: &Case<D>) -> Run {
     if case.get(3, "accumulate").as_bool() == Some(true) {
         if case.spec(0)?.dtype == DType::Bool {
-            return Ok(vec![put_by::<bool, _>(case, ops::BitOr)?.exact()]);
+            return Ok(vec![put_by::<bool, _, D>(case, ops::BitOr)?.exact()]);
         }
         return by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => {
             let largest = case.magnitude(case.arg(0))?.iter().copied().fold(0.0, f64::max) + case.magnitude(case.arg(2))?.iter().sum::<f64>();
-            let out = put_by::<T, _>(case, ops::Add)?;
+            let out = put_by::<T, _, D>(case, ops::Add)?;
             let sizes = vec![largest; out.values.len()];
             Ok(vec![Out { magnitude: Some(sizes), ..out }.rounded(4.0)])
         });
     }
-    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => Ok(vec![put_by::<T, _>(case, Replace)?.exact()]))
+    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => Ok(vec![put_by::<T, _, D>(case, Replace)?.exact()]))
 }
-fn put_by<T: Seen, F: Op<(T, T), Out = T>>(case: &Case, f: F) -> Result<Out, Stop> {
+fn put_by<T: Seen, F: Op<(T, T), Out = T>, D: CaseDevice>(case: &Case<D>, f: F) -> Result<Out, Stop> {
     let (x, from) = (case.tensor::<T>(case.arg(0))?, case.tensor::<T>(case.arg(2))?);
     let index = positions(case, case.arg(1), x.spec().numel())?;
     let index = index.view()?.to_shape([index.spec().numel()])?;
@@ -286,7 +285,11 @@ fn put_by<T: Seen, F: Op<(T, T), Out = T>>(case: &Case, f: F) -> Result<Out, Sto
 }
 
 /// A copy of the first argument with `values` written, by an operator, at positions of an axis.
-fn index_written<T: Seen, F: Op<(T, T), Out = T>>(case: &Case, f: F, values: TensorView<'_, T, N>) -> Run {
+fn index_written<T: Seen, F: Op<(T, T), Out = T>, D: CaseDevice>(
+    case: &Case<D>,
+    f: F,
+    values: TensorView<'_, T, N, D>,
+) -> Run {
     let x = case.tensor::<T>(case.arg(0))?;
     let dim = axis_in(case.get(1, "dim"), x.spec().rank())?;
     let mut cells = x.view()?.copy()?;
@@ -294,29 +297,29 @@ fn index_written<T: Seen, F: Op<(T, T), Out = T>>(case: &Case, f: F, values: Ten
     cells.index_scatter_axis(f, dim, index.at::<1>()?, values)?;
     Ok(vec![Out::of(cells.view())])
 }
-fn index_add(case: &Case) -> Run {
+fn index_add<D: CaseDevice>(case: &Case<D>) -> Run {
     if case.spec(0)?.dtype == DType::Bool {
         let values = case.tensor::<bool>(case.get(3, "source"))?;
         let values = values.view()?.zip(ops::BitAnd, case.kw("alpha").as_bool() != Some(false))?;
-        return index_written::<bool, _>(case, ops::BitOr, values.view());
+        return index_written::<bool, _, D>(case, ops::BitOr, values.view());
     }
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => {
         let alpha = if case.kw("alpha").is_null() { T::from_f64(1.0) } else { number::<T>(case.kw("alpha"))? };
         let values = case.tensor::<T>(case.get(3, "source"))?.view()?.zip(ops::Mul, alpha)?;
         let total = case.magnitude(case.get(3, "source"))?.iter().sum::<f64>() * size_of_number(case.kw("alpha"));
         let largest = case.magnitude(case.arg(0))?.iter().copied().fold(0.0, f64::max) + total;
-        let out = index_written::<T, _>(case, ops::Add, values.view())?.remove(0);
+        let out = index_written::<T, _, D>(case, ops::Add, values.view())?.remove(0);
         let sizes = vec![largest; out.values.len()];
         Ok(vec![Out { magnitude: Some(sizes), ..out }.rounded(4.0)])
     })
 }
 
 /// Elements written at positions along an axis, by an operator between the old and the new element.
-fn scatter(case: &Case) -> Run {
+fn scatter<D: CaseDevice>(case: &Case<D>) -> Run {
     let (index_at, from_at) =
         if case.op == "ScatterElements" || case.op == "Scatter" { (1, 2) } else { (2, 3) };
     let spec = case.spec(0)?;
-    let others = [crate::case::Spec::of(case.arg(index_at)), crate::case::Spec::of(case.arg(from_at))];
+    let others = [Spec::of(case.arg(index_at)), Spec::of(case.arg(from_at))];
     if others.iter().flatten().any(|other| other.rank() != spec.rank() && case.is_error()) {
         return unrun("does not compile: an index of another rank");
     }
@@ -338,21 +341,21 @@ fn scatter(case: &Case) -> Run {
     let plan = Scatter { dim, index: case.arg(index_at), from: case.arg(from_at), alone };
     // Sums and products of 16-bit floats are rounded at every step.
     Ok(vec![match &*kind {
-        "none" => by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => plan.run::<T, _>(case, Replace, None))?.exact(),
-        "add" | "sum" if spec.dtype == DType::Bool => plan.run::<bool, _>(case, ops::BitOr, Some(0.0))?.exact(),
-        "multiply" | "prod" | "mul" if spec.dtype == DType::Bool => plan.run::<bool, _>(case, ops::BitAnd, Some(1.0))?.exact(),
+        "none" => by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => plan.run::<T, _, D>(case, Replace, None))?.exact(),
+        "add" | "sum" if spec.dtype == DType::Bool => plan.run::<bool, _, D>(case, ops::BitOr, Some(0.0))?.exact(),
+        "multiply" | "prod" | "mul" if spec.dtype == DType::Bool => plan.run::<bool, _, D>(case, ops::BitAnd, Some(1.0))?.exact(),
         "add" | "sum" => {
-            let out = by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => plan.run::<T, _>(case, ops::Add, Some(0.0)))?;
+            let out = by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => plan.run::<T, _, D>(case, ops::Add, Some(0.0)))?;
             let sizes = vec![largest; out.values.len()];
             Out { magnitude: Some(sizes), ..out }.rounded(8.0)
         }
         "multiply" | "prod" | "mul" => {
-            let out = by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => plan.run::<T, _>(case, ops::Mul, Some(1.0)))?;
+            let out = by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => plan.run::<T, _, D>(case, ops::Mul, Some(1.0)))?;
             let sizes = out.values.iter().map(|x| x.magnitude() * 2.0).collect();
             Out { magnitude: Some(sizes), ..out }.rounded(8.0)
         }
-        "amin" | "min" => by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => plan.run::<T, _>(case, Minimum, None))?.exact(),
-        "amax" | "max" => by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => plan.run::<T, _>(case, Maximum, None))?.exact(),
+        "amin" | "min" => by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => plan.run::<T, _, D>(case, Minimum, None))?.exact(),
+        "amax" | "max" => by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => plan.run::<T, _, D>(case, Maximum, None))?.exact(),
         _ => return unrun("means"),
     }])
 }
@@ -366,9 +369,9 @@ struct Scatter<'a> {
     alone: bool,
 }
 impl Scatter<'_> {
-    fn run<T: Seen, F: Op<(T, T), Out = T>>(
+    fn run<T: Seen, F: Op<(T, T), Out = T>, D: CaseDevice>(
         &self,
-        case: &Case,
+        case: &Case<D>,
         f: F,
         neutral: Option<f64>,
     ) -> Result<Out, Stop> {
@@ -391,7 +394,7 @@ impl Scatter<'_> {
                     Replace,
                     self.dim,
                     index,
-                    Tensor::full(index.size(), T::from_f64(neutral), &Cpu)?.view(),
+                    Tensor::full(index.size(), T::from_f64(neutral), &case.device)?.view(),
                 )?;
             }
             None if self.alone => cells.scatter_axis(Replace, self.dim, index, from)?,
@@ -403,7 +406,7 @@ impl Scatter<'_> {
 }
 
 /// Elements reduced with the new ones, with and without the old ones.
-fn reduced(case: &Case) -> Run {
+fn reduced<D: CaseDevice>(case: &Case<D>) -> Run {
     let spec = case.spec(0)?;
     let word = case.get(4, "reduce").as_str().unwrap_or("");
     let meeting = match word {
@@ -442,7 +445,7 @@ fn reduced(case: &Case) -> Run {
 }
 
 /// Values in order where a mask holds.
-fn masked_scatter(case: &Case) -> Run {
+fn masked_scatter<D: CaseDevice>(case: &Case<D>) -> Run {
     let specs = [case.spec(0)?, case.spec(1)?];
     if specs[1].dtype != DType::Bool {
         return unrun("does not compile: a mask of numbers");
@@ -456,7 +459,7 @@ fn masked_scatter(case: &Case) -> Run {
         moved(Ok(cells))
     })
 }
-fn members(case: &Case) -> Run {
+fn members<D: CaseDevice>(case: &Case<D>) -> Run {
     case.only(&["assume_unique", "invert"])?;
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => {
         one(case.tensor::<T>(case.arg(0))?.view()?.isin(case.tensor::<T>(case.arg(1))?.view()?))
@@ -464,14 +467,11 @@ fn members(case: &Case) -> Run {
 }
 
 /// More elements at the ends of axes; fewer where a width is below 0.
-fn pad(case: &Case) -> Run {
+fn pad<D: CaseDevice>(case: &Case<D>) -> Run {
     let onnx = case.op == "Pad";
     let spec = case.spec(0)?;
-    let widths: Vec<i64> = if onnx {
-        case.operand::<i64>(case.arg(1))?.view()?.iter().copied().collect()
-    } else {
-        wholes(case.get(1, "pad")).unwrap_or_default()
-    };
+    let widths: Vec<i64> =
+        if onnx { case.integers(case.arg(1))? } else { wholes(case.get(1, "pad")).unwrap_or_default() };
     if onnx && !case.arg(3).is_null() {
         return unrun("named axes");
     }
@@ -502,7 +502,7 @@ fn pad(case: &Case) -> Run {
     by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
         let x = case.tensor::<T>(case.arg(0))?;
         let mut x = x.view()?;
-        let constant = if value.is_null() { T::default() } else { case.operand::<T>(value)?.view()?[[0; N]] };
+        let constant = if value.is_null() { T::default() } else { case.operand::<T>(value)?.item()? };
         for (axis, (before, after)) in ends.iter().enumerate() {
             let n = x.size()[axis] as i64;
             let (start, end) = ((-before).max(0), n - (-after).max(0));
@@ -519,26 +519,31 @@ fn pad(case: &Case) -> Run {
     })
 }
 
+/// Integers as a line on the device of the case.
+fn line<D: CaseDevice>(case: &Case<D>, integers: Vec<i64>) -> Result<Tensor<i64, 1, D>, Stop> {
+    let size = [integers.len()];
+    Ok(Operand::new(integers, &size, &case.device)?.at::<1>()?.copy()?)
+}
 /// Positions of one axis, by a list, a tensor or a mask.
-pub fn pick(case: &Case, dim: usize, index: &Value) -> Run {
+pub fn pick<D: CaseDevice>(case: &Case<D>, dim: usize, index: &Value) -> Run {
     let spec = case.spec(0)?;
-    let index = match crate::case::Spec::of(index).map(|spec| spec.dtype) {
+    let index = match Spec::of(index).map(|spec| spec.dtype) {
         Some(DType::Bool) => {
             case.tensor::<bool>(index)?.at::<1>()?.nonzero()?.into_slice((.., 0))?.to_contiguous()?
         }
         Some(_) => positions(case, index, spec.size[dim])?.at::<1>()?.copy()?,
-        None => Tensor::from_iter(wholes(index).unwrap_or_default())?,
+        None => line(case, wholes(index).unwrap_or_default())?,
     };
     by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
         moved(case.tensor::<T>(case.arg(0))?.view()?.index_select_axis(dim + N - spec.rank(), &index))
     })
 }
 /// The elements at several lists of positions, one for each of the first axes, broadcast against each other.
-pub fn pick_pairs(case: &Case, lists: &[Value]) -> Run {
+pub fn pick_pairs<D: CaseDevice>(case: &Case<D>, lists: &[Value]) -> Run {
     let spec = case.spec(0)?;
     let index = lists.iter().zip(&spec.size).map(|(list, &n)| match wholes(list) {
         Some(list) => {
-            Ok(Tensor::from_iter(list.into_iter().map(|at| if at < 0 { at + n as i64 } else { at }))?)
+            line(case, list.into_iter().map(|at| if at < 0 { at + n as i64 } else { at }).collect())
         }
         None => Ok::<_, Stop>(positions(case, list, n)?.at::<1>()?.copy()?),
     });
@@ -554,7 +559,7 @@ pub fn pick_pairs(case: &Case, lists: &[Value]) -> Run {
     })
 }
 /// The place on each axis of sizes, from a position counted through all of them.
-fn unravelled(case: &Case) -> Run {
+fn unravelled<D: CaseDevice>(case: &Case<D>) -> Run {
     let index = case.operand::<i64>(case.arg(0))?;
     let Some(sizes) = wholes(case.get(1, "shape")) else { return unrun("sizes in a tensor") };
     let place = |axis: usize| {
@@ -565,7 +570,7 @@ fn unravelled(case: &Case) -> Run {
 }
 
 /// Of ONNX: elements and slices with their indices in the last axis of one tensor.
-fn gather_nd(case: &Case) -> Run {
+fn gather_nd<D: CaseDevice>(case: &Case<D>) -> Run {
     let (spec, index) = (case.spec(0)?, case.operand::<i64>(case.arg(1))?);
     let batch = real_or(case.kw("batch_dims"), 0.0)? != 0.0;
     by_type!(spec.dtype, T in [i32 f32] => {
@@ -580,15 +585,15 @@ fn gather_nd(case: &Case) -> Run {
                 moved(x.at::<3>()?.index((all.slice((.., .., 0))?, all.slice((.., .., 1))?)))
             }
             (3, &[n, 1], true) => {
-                let first = Tensor::arange(0, n as i64, 1, &Cpu)?;
+                let first = Tensor::arange(0, n as i64, 1, &case.device)?;
                 moved(x.at::<3>()?.index((&first, index.at::<2>()?.slice((.., 0))?)))
             }
             _ => unrun("other ranks"),
         }
     })
 }
-fn scatter_nd(case: &Case) -> Run {
-    fn run<F: Op<(f32, f32), Out = f32>>(case: &Case, f: F) -> Run {
+fn scatter_nd<D: CaseDevice>(case: &Case<D>) -> Run {
+    fn run<F: Op<(f32, f32), Out = f32>, D: CaseDevice>(case: &Case<D>, f: F) -> Run {
         let (x, from, index) = (
             case.tensor::<f32>(case.arg(0))?,
             case.tensor::<f32>(case.arg(2))?,
@@ -619,7 +624,7 @@ fn scatter_nd(case: &Case) -> Run {
 }
 
 /// Of ONNX: rows by an index of any rank.
-fn rows(case: &Case) -> Run {
+fn rows_by_index<D: CaseDevice>(case: &Case<D>) -> Run {
     let spec = case.spec(0)?;
     let dim = axis(real_or(case.kw("axis"), 0.0)? as i64, spec.rank())?;
     by_type!(spec.dtype, T in [f32] => {
@@ -632,7 +637,7 @@ fn rows(case: &Case) -> Run {
     })
 }
 /// Of ONNX: positions of an axis, or elements, where a line of truth values holds.
-fn compress(case: &Case) -> Run {
+fn compress<D: CaseDevice>(case: &Case<D>) -> Run {
     let spec = case.spec(0)?;
     by_type!(spec.dtype, T in [f32 bf16] => {
         let (x, mask) = (case.tensor::<T>(case.arg(0))?, case.tensor::<bool>(case.arg(1))?);
@@ -646,7 +651,7 @@ fn compress(case: &Case) -> Run {
 
 pub const ONNX: &[Row] = &[
     ("Pad", pad),
-    ("Gather", rows),
+    ("Gather", rows_by_index),
     ("GatherElements", gather),
     ("ScatterElements", scatter),
     ("Scatter", scatter),
@@ -658,46 +663,53 @@ pub const ONNX: &[Row] = &[
     ("ScatterND", scatter_nd),
 ];
 
-pub const ROWS: &[Row] = &[
-    ("gather", gather),
-    ("take_along_dim", take_along),
-    ("take", take),
-    ("index_select", index_select),
-    ("masked_select", masked_select),
+/// Rows of operators with gradients.
+pub fn rows<D: CaseDevice>() -> Vec<Row<D>> {
+    let rows: &[Row<D>] = &[
+        ("gather", gather),
+        ("take_along_dim", take_along),
+        ("take", take),
+        ("index_select", index_select),
+        ("masked_select", masked_select),
+        ("put", put),
+        ("scatter", scatter),
+        ("scatter_add", scatter),
+        ("scatter_reduce.sum", scatter),
+        ("scatter_reduce.prod", scatter),
+        ("scatter_reduce.amin", scatter),
+        ("scatter_reduce.amax", scatter),
+        ("scatter_reduce.mean", reduced),
+        ("index_reduce.mean", reduced),
+        ("index_reduce.prod", reduced),
+        ("index_reduce.amin", reduced),
+        ("index_reduce.amax", reduced),
+        ("masked_scatter", masked_scatter),
+        ("index_add", index_add),
+        ("index_copy", index_copy),
+        ("index_fill", index_fill),
+        ("as_strided_scatter", as_strided_scatter),
+        ("index_put", index_put),
+        ("roll", roll),
+        ("repeat_interleave", repeat_interleave),
+        ("repeat", tiled),
+        ("tile", tiled),
+        ("tril", triangle),
+        ("triu", triangle),
+        ("nn.functional.pad.constant", pad),
+        ("nn.functional.pad.reflect", pad),
+        ("nn.functional.pad.replicate", pad),
+        ("nn.functional.pad.circular", pad),
+        ("constant_pad_nd", pad),
+        ("nn.functional.embedding", embedding),
+    ];
+    rows.to_vec()
+}
+/// Rows of operators without.
+pub const DISCRETE: &[Row] = &[
     ("nonzero", nonzero),
     ("argwhere", nonzero),
-    ("put", put),
-    ("scatter", scatter),
-    ("scatter_add", scatter),
-    ("scatter_reduce.sum", scatter),
-    ("scatter_reduce.prod", scatter),
-    ("scatter_reduce.amin", scatter),
-    ("scatter_reduce.amax", scatter),
-    ("scatter_reduce.mean", reduced),
-    ("index_reduce.mean", reduced),
-    ("index_reduce.prod", reduced),
-    ("index_reduce.amin", reduced),
-    ("index_reduce.amax", reduced),
-    ("masked_scatter", masked_scatter),
     ("isin", members),
-    ("index_add", index_add),
-    ("index_copy", index_copy),
-    ("index_fill", index_fill),
-    ("as_strided_scatter", as_strided_scatter),
     ("unravel_index", unravelled),
-    ("index_put", index_put),
-    ("roll", roll),
-    ("repeat_interleave", repeat_interleave),
-    ("repeat", tiled),
-    ("tile", tiled),
-    ("tril", triangle),
-    ("triu", triangle),
-    ("nn.functional.pad.constant", pad),
-    ("nn.functional.pad.reflect", pad),
-    ("nn.functional.pad.replicate", pad),
-    ("nn.functional.pad.circular", pad),
-    ("constant_pad_nd", pad),
-    ("nn.functional.embedding", embedding),
     ("nn.functional.one_hot", one_hot),
     ("bincount", bincount),
 ];

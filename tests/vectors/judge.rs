@@ -6,7 +6,7 @@
 //! off by a few roundings of their terms. The truth is the reference's result in double precision where the
 //! file has one.
 
-use crate::case::{Case, Out, Scalar, Spec};
+use crate::case::{Case, CaseDevice, Out, Scalar, Spec};
 use rankform::scalar::DType;
 
 /// Bits of the fraction, and the exponent of the smallest number, of a float or of the parts of a complex
@@ -58,7 +58,7 @@ fn near(dtype: DType, found: f64, given: f64, truth: f64, ulp: f64, magnitude: f
 }
 
 /// Compares the results of a case with the reference's; describes the difference.
-pub fn judge(case: &Case, found: &[Out]) -> Result<(), String> {
+pub fn judge<D: CaseDevice>(case: &Case<D>, found: &[Out]) -> Result<(), String> {
     let Some(expected) = case.expected() else { return plain(case, found) };
     if expected.len() != found.len() {
         return Err(format!("{} results, expected {}", found.len(), expected.len()));
@@ -67,13 +67,18 @@ pub fn judge(case: &Case, found: &[Out]) -> Result<(), String> {
 }
 
 /// Compares one of the results.
-pub fn one(case: &Case, k: usize, found: &Out) -> Result<(), String> {
+pub fn one<D: CaseDevice>(case: &Case<D>, k: usize, found: &Out) -> Result<(), String> {
     let Some(spec) = case.expected().and_then(|all| all.into_iter().nth(k).flatten()) else { return Ok(()) };
     let truth = case.json["out64"].get(k).and_then(Spec::of).map(|truth| case.values(&truth));
     compare(case, found, &spec, truth).map_err(|wrong| format!("result {k}: {wrong}"))
 }
 
-fn compare(case: &Case, out: &Out, spec: &Spec, truth: Option<Vec<Scalar>>) -> Result<(), String> {
+fn compare<D: CaseDevice>(
+    case: &Case<D>,
+    out: &Out,
+    spec: &Spec,
+    truth: Option<Vec<Scalar>>,
+) -> Result<(), String> {
     if out.dtype != spec.dtype {
         return Err(format!("element {}, expected {}", out.dtype, spec.dtype));
     }
@@ -139,7 +144,7 @@ fn compare(case: &Case, out: &Out, spec: &Spec, truth: Option<Vec<Scalar>>) -> R
 }
 
 /// A result that is not a tensor: a truth value.
-fn plain(case: &Case, found: &[Out]) -> Result<(), String> {
+fn plain<D: CaseDevice>(case: &Case<D>, found: &[Out]) -> Result<(), String> {
     let expected = case.json["outv"]
         .as_array()
         .map(|values| values.iter().map(|value| value.as_bool()).collect::<Vec<_>>());

@@ -13,12 +13,14 @@
 //! | `elementwise.rs` `reduce.rs` `views.rs` `contract.rs` `product.rs` `window.rs` `arrange.rs` `index.rs` `order.rs` `normalize.rs` | a row an operator of PyTorch |
 //! | `neural.rs` | losses, norms over channels, images |
 //! | `onnx.rs` `quantized.rs` | a row an operator of ONNX |
+//! | `gradients.rs` | the same rows on a tape |
 //! | `select.rs` | the selection of cases |
 
 mod arrange;
 mod case;
 mod contract;
 mod elementwise;
+mod gradients;
 mod index;
 mod judge;
 mod neural;
@@ -33,7 +35,8 @@ mod set;
 mod views;
 mod window;
 
-use case::{Case, Run, Stop};
+use case::{Case, CaseDevice, Run, Stop};
+use rankform::prelude::*;
 use set::Set;
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -41,22 +44,38 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 /// The name of an operator in the files, and its row here.
-type Row = (&'static str, fn(&Case) -> Run);
+type Row<D = Cpu> = (&'static str, fn(&Case<D>) -> Run);
 
-const TORCH: &[&[Row]] = &[
-    elementwise::REALS,
-    elementwise::ROWS,
-    reduce::ROWS,
-    views::ROWS,
-    contract::ROWS,
-    product::ROWS,
-    window::ROWS,
-    arrange::ROWS,
-    index::ROWS,
-    order::ROWS,
-    normalize::ROWS,
-    neural::ROWS,
+/// The rows of operators of PyTorch that have gradients.
+fn differentiable<D: CaseDevice>() -> Vec<Row<D>> {
+    [
+        elementwise::reals(),
+        elementwise::rows(),
+        reduce::rows(),
+        views::rows(),
+        contract::rows(),
+        product::rows(),
+        window::rows(),
+        arrange::rows(),
+        index::rows(),
+        order::rows(),
+        normalize::rows(),
+        neural::rows(),
+    ]
+    .concat()
+}
+/// The rows of operators of PyTorch that have none.
+const DISCRETE: &[&[Row]] = &[
+    elementwise::DISCRETE_REALS,
+    elementwise::DISCRETE,
+    reduce::DISCRETE,
+    views::DISCRETE,
+    arrange::DISCRETE,
+    index::DISCRETE,
+    order::DISCRETE,
 ];
+const ONNX: &[&[Row]] =
+    &[onnx::ROWS, quantized::ROWS, index::ONNX, order::ONNX, product::ONNX, window::ONNX, neural::ONNX];
 
 /// The groups of files in a folder.
 const GROUPS: [&str; 9] = [
@@ -127,17 +146,16 @@ struct Report {
 
 /// The rows of a source, by the name of the operator.
 fn rows(source: &str) -> BTreeMap<&'static str, fn(&Case) -> Run> {
-    let all = if source == "torch" {
-        TORCH
-    } else {
-        &[onnx::ROWS, quantized::ROWS, index::ONNX, order::ONNX, product::ONNX, window::ONNX, neural::ONNX]
-    };
-    let rows: BTreeMap<_, _> = all.iter().flat_map(|rows| rows.iter().copied()).collect();
-    assert_eq!(
-        rows.len(),
-        all.iter().map(|rows| rows.len()).sum::<usize>(),
-        "an operator of {source} has two rows"
-    );
+    let mut all = if source == "torch" { DISCRETE } else { ONNX }.concat();
+    if source == "torch" {
+        all.extend(differentiable::<Cpu>());
+    }
+    table(source, all)
+}
+/// Rows by the name of their operator, which has one.
+fn table<D: CaseDevice>(source: &str, all: Vec<Row<D>>) -> BTreeMap<&'static str, fn(&Case<D>) -> Run> {
+    let rows: BTreeMap<_, _> = all.iter().copied().collect();
+    assert_eq!(rows.len(), all.len(), "an operator of {source} has two rows");
     rows
 }
 
@@ -217,6 +235,58 @@ fn run_all(folder: &Path, unsupported: &mut Unsupported) -> Report {
     report
 }
 
+/// Runs the cases with recorded gradients on a tape.
+fn run_gradients(folder: &Path, unsupported: &mut Unsupported) -> Report {
+    let rows = table("torch", differentiable::<gradients::OnTape>());
+    let wanted = std::env::var("VECTORS").unwrap_or_default();
+    let mut report = Report::default();
+    for group in GROUPS.into_iter().filter(|group| group.starts_with("torch")) {
+        let set = Set::read(&folder.join(group));
+        for json in set.cases.iter().filter(|json| !json["grad"].is_null()) {
+            let (op, id) = (json["op"].as_str().unwrap(), json["id"].as_str().unwrap());
+            let name = format!("gradient/{id}");
+            if !name.contains(&wanted) {
+                continue;
+            }
+            let tally = report.operators.entry(format!("gradient/{op}")).or_default();
+            tally.has_row = true;
+            let found = match rows.get_key_value(op) {
+                None => case::unrun("no operator"),
+                Some((&op, &row)) => {
+                    let run = || gradients::check(&set, json, (op, row));
+                    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Ok(Err("panics".into())))
+                }
+            };
+            let (wrong, unrun) = match found {
+                Ok(Ok(())) => (None, None),
+                Ok(Err(wrong)) => (Some(wrong), None),
+                Err(Stop::Error(error)) => (Some(error.to_string()), None),
+                Err(Stop::Unrun(why)) => (None, Some(why)),
+            };
+            // A gradient that differs may be listed: the reference's is wrong then, or of another function.
+            let listed =
+                wrong.as_ref().is_some_and(|wrong| unsupported.explains(&format!("{name}: {wrong}")));
+            if listed {
+                tally.listed += 1;
+                continue;
+            }
+            report.wrong.extend(wrong.map(|wrong| format!("{name}: {wrong}")));
+            match unrun {
+                None => tally.run += 1,
+                Some(why) => {
+                    tally.listed += 1;
+                    let said = format!("{name}: {why}");
+                    if !unsupported.explains(&said) {
+                        report.unlisted.push(said);
+                    }
+                    *report.reasons.entry(format!("gradient/{op}: {why}")).or_default() += 1;
+                }
+            }
+        }
+    }
+    report
+}
+
 impl Report {
     fn sum(&self, of: impl Fn(&Tally) -> usize) -> usize {
         self.operators.values().map(of).sum()
@@ -239,7 +309,8 @@ impl Report {
             reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
             reasons.iter().for_each(|(reason, count)| println!("{count:6} {reason}"));
         }
-        let few = |lines: &[String]| lines.iter().take(60).cloned().collect::<Vec<_>>().join("\n");
+        let most = if std::env::var_os("VECTORS_REASONS").is_some() { usize::MAX } else { 60 };
+        let few = |lines: &[String]| lines.iter().take(most).cloned().collect::<Vec<_>>().join("\n");
         assert!(self.wrong.is_empty(), "{} wrong:\n{}", self.wrong.len(), few(&self.wrong));
         assert!(
             self.unlisted.is_empty(),
@@ -258,6 +329,7 @@ fn results_are_those_of_pytorch_and_onnx() {
         Some(folder) => {
             let report = run_all(Path::new(&folder), &mut unsupported);
             report.check("all cases");
+            run_gradients(Path::new(&folder), &mut unsupported).check("gradients on a tape");
             if std::env::var_os("VECTORS").is_none() {
                 let idle: Vec<_> =
                     unsupported.lines.iter().filter(|line| line.2 == 0).map(|line| &line.0).collect();

@@ -1,6 +1,6 @@
 //! Losses, norms over channels, and images in other sizes.
 
-use crate::case::{Case, N, Out, Run, Seen, Stop, axis_of, moved, real_or, unrun};
+use crate::case::{Case, CaseDevice, N, Out, Run, Seen, Stop, axis_of, moved, real_or, unrun};
 use crate::elementwise::float;
 use crate::product::each;
 use crate::{Row, by_rank, by_type};
@@ -11,7 +11,7 @@ use rankform::prelude::*;
 use serde_json::Value;
 
 /// The largest magnitude of an argument, for bounds of rounding.
-fn largest(case: &Case, value: &Value) -> Result<f64, Stop> {
+fn largest<D: CaseDevice>(case: &Case<D>, value: &Value) -> Result<f64, Stop> {
     Ok(if value.is_null() {
         0.0
     } else {
@@ -32,7 +32,12 @@ fn of_rank(out: Out, rank: usize) -> Out {
 // ------------------------------------------------------------ losses
 
 /// A loss of each element, their sum or their mean.
-fn summed<T: Seen + Float>(case: &Case, each: Tensor<T, N>, mean_over: f64, magnitude: f64) -> Run {
+fn summed<T: Seen + Float, D: CaseDevice>(
+    case: &Case<D>,
+    each: Tensor<T, N, D>,
+    mean_over: f64,
+    magnitude: f64,
+) -> Run {
     let rank = case.spec(0)?.rank();
     let count = each.numel() as f64;
     let out = match case.kw("reduction").as_str() {
@@ -46,7 +51,7 @@ fn summed<T: Seen + Float>(case: &Case, each: Tensor<T, N>, mean_over: f64, magn
         if case.kw("reduction") == "sum" || case.kw("reduction") == "batchmean" { count } else { 1.0 };
     Ok(vec![rounded(out, magnitude * terms.max(1.0), 4.0)])
 }
-fn kl_div(case: &Case) -> Run {
+fn kl_div<D: CaseDevice>(case: &Case<D>) -> Run {
     case.only(&["reduction", "log_target"])?;
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64] => {
         let (x, y) = (case.tensor::<T>(case.arg(0))?, case.tensor::<T>(case.arg(1))?);
@@ -58,7 +63,7 @@ fn kl_div(case: &Case) -> Run {
         summed(case, each, batch, size + 1.0)
     })
 }
-fn with_logits(case: &Case) -> Run {
+fn with_logits<D: CaseDevice>(case: &Case<D>) -> Run {
     case.only(&["reduction", "weight", "pos_weight"])?;
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64] => {
         let (x, y) = (case.tensor::<T>(case.arg(0))?, case.tensor::<T>(case.arg(1))?);
@@ -78,7 +83,7 @@ fn with_logits(case: &Case) -> Run {
         summed(case, each, 1.0, size)
     })
 }
-fn smooth_l1(case: &Case) -> Run {
+fn smooth_l1<D: CaseDevice>(case: &Case<D>) -> Run {
     case.only(&["reduction", "beta"])?;
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64] => {
         let (x, y) = (case.tensor::<T>(case.arg(0))?, case.tensor::<T>(case.arg(1))?);
@@ -89,7 +94,7 @@ fn smooth_l1(case: &Case) -> Run {
 }
 
 /// Losses by classes: PyTorch's axis 1, or 0 of a line; ONNX's too.
-fn class_loss(case: &Case) -> Run {
+fn class_loss<D: CaseDevice>(case: &Case<D>) -> Run {
     let onnx = case.json.get("in").is_some();
     case.only(&["weight", "ignore_index", "reduction", "label_smoothing"])?;
     let (x, y) = (case.spec(0)?, case.spec(1)?);
@@ -155,10 +160,16 @@ fn class_loss(case: &Case) -> Run {
 // ------------------------------------------------------------ norms
 
 /// `y · weight + bias`, one of each a channel.
-fn by_channel<T: Seen + Float>(case: &Case, y: Tensor<T, N>, weight: &Value, bias: &Value, size: f64) -> Run {
+fn by_channel<T: Seen + Float, D: CaseDevice>(
+    case: &Case<D>,
+    y: Tensor<T, N, D>,
+    weight: &Value,
+    bias: &Value,
+    size: f64,
+) -> Run {
     let spec = case.spec(0)?;
     let (mut y, mut size) = (y, size);
-    let channel = |value: &Value| -> Result<Option<Tensor<T, N>>, Stop> {
+    let channel = |value: &Value| -> Result<Option<Tensor<T, N, D>>, Stop> {
         if value.is_null() {
             return Ok(None);
         }
@@ -184,17 +195,17 @@ macro_rules! channels {
         let spec = $case.spec(0)?;
         by_rank!(spec.rank(), R in [2 3 4 5] => {
             let $x = operand.at::<R>()?;
-            let y: Tensor<$T, R> = $body;
+            let y: Tensor<$T, R, D> = $body;
             let size: [usize; N] = std::array::from_fn(|axis| (axis + R).checked_sub(N).map_or(1, |axis| y.size()[axis]));
             y.into_shape(size).map_err(Stop::from)
         })
     }};
 }
 /// Roots of a variance of rounded numbers lose as many digits as the mean is larger than the deviation.
-fn spread(case: &Case) -> Result<f64, Stop> {
+fn spread<D: CaseDevice>(case: &Case<D>) -> Result<f64, Stop> {
     Ok(8.0 + largest(case, case.arg(0))?)
 }
-fn group_norm(case: &Case) -> Run {
+fn group_norm<D: CaseDevice>(case: &Case<D>) -> Run {
     let onnx = case.json.get("in").is_some();
     case.only(&["weight", "bias", "eps", "epsilon", "num_groups", "stash_type"])?;
     let groups = if onnx { case.kw("num_groups") } else { case.get(1, "num_groups") };
@@ -206,7 +217,7 @@ fn group_norm(case: &Case) -> Run {
         by_channel(case, y, weight, bias, spread(case)?)
     })
 }
-fn instance_norm(case: &Case) -> Run {
+fn instance_norm<D: CaseDevice>(case: &Case<D>) -> Run {
     let onnx = case.json.get("in").is_some();
     case.only(&[
         "weight",
@@ -228,7 +239,7 @@ fn instance_norm(case: &Case) -> Run {
         by_channel(case, y, weight, bias, spread(case)?)
     })
 }
-fn batch_norm(case: &Case) -> Run {
+fn batch_norm<D: CaseDevice>(case: &Case<D>) -> Run {
     let onnx = case.json.get("in").is_some();
     case.only(&["weight", "bias", "training", "training_mode", "momentum", "eps", "epsilon"])?;
     let training = case.kw("training").as_bool() == Some(true) || case.kw("training_mode") == 1;
@@ -247,7 +258,7 @@ fn batch_norm(case: &Case) -> Run {
             channels!(case, x, T => x.batch_norm(T::from_f64(epsilon))?)?
         } else {
             let (m, v) = (case.operand::<T>(mean)?, case.operand::<T>(var)?);
-            let least = v.view()?.iter().map(|x| x.scalar().magnitude()).fold(f64::INFINITY, f64::min);
+            let least = case.magnitude(var)?.iter().copied().fold(f64::INFINITY, f64::min);
             size = (size + largest(case, mean)?) / (least + epsilon).sqrt();
             channels!(case, x, T => x.batch_norm_by(m.at::<1>()?, v.at::<1>()?, T::from_f64(epsilon))?)?
         };
@@ -255,7 +266,7 @@ fn batch_norm(case: &Case) -> Run {
     })
 }
 /// The last axes, which are one row here.
-fn rms_norm(case: &Case) -> Run {
+fn rms_norm<D: CaseDevice>(case: &Case<D>) -> Run {
     let onnx = case.json.get("in").is_some();
     case.only(&["eps", "epsilon", "axis", "weight", "normalized_shape", "stash_type"])?;
     let spec = case.spec(0)?;
@@ -288,7 +299,7 @@ fn rms_norm(case: &Case) -> Run {
         Ok(vec![rounded(Out::of(y.view()), size, 4.0).sized(spec.size)])
     })
 }
-fn normalize(case: &Case) -> Run {
+fn normalize<D: CaseDevice>(case: &Case<D>) -> Run {
     case.only(&["p", "dim", "eps", "axis"])?;
     let onnx = case.json.get("in").is_some();
     let p = real_or(case.kw("p"), 2.0)?;
@@ -305,7 +316,7 @@ fn normalize(case: &Case) -> Run {
         Ok(vec![rounded(of_rank(Out::of(y.view().permuted(order)?), spec.rank()), 1.0, 4.0)])
     })
 }
-fn cosine(case: &Case) -> Run {
+fn cosine<D: CaseDevice>(case: &Case<D>) -> Run {
     case.only(&["dim", "eps"])?;
     let rank = case.spec(0)?.rank();
     let axis = crate::case::axis(case.kw("dim").as_i64().unwrap_or(1), rank)? + N - rank.max(1);
@@ -318,7 +329,7 @@ fn cosine(case: &Case) -> Run {
         Ok(vec![rounded(Out::of(out.view()), 2.0, 8.0)])
     })
 }
-fn glu(case: &Case) -> Run {
+fn glu<D: CaseDevice>(case: &Case<D>) -> Run {
     case.only(&["dim"])?;
     let rank = case.spec(0)?.rank();
     let dim = if case.get(1, "dim").is_null() { rank - 1 } else { axis_of(case.get(1, "dim"), rank)? };
@@ -330,7 +341,7 @@ fn glu(case: &Case) -> Run {
 
 // ------------------------------------------------------------ images
 
-fn pixels(case: &Case) -> Run {
+fn pixels<D: CaseDevice>(case: &Case<D>) -> Run {
     let onnx = case.json.get("in").is_some();
     if onnx && case.op == "DepthToSpace" && case.kw("mode") != "CRD"
         || onnx && case.op == "SpaceToDepth" && case.kw("mode") == "DCR"
@@ -348,7 +359,7 @@ fn pixels(case: &Case) -> Run {
         moved(if case.op == "SpaceToDepth" { x.pixel_unshuffle(factor as usize) } else { x.pixel_shuffle(factor as usize) })
     })
 }
-fn unfold(case: &Case) -> Run {
+fn unfold<D: CaseDevice>(case: &Case<D>) -> Run {
     let part = |at: usize, name: &str, default: usize| each::<2>(case.get(at, name), default);
     let conv = Conv::new()
         .dilation(part(2, "dilation", 1)?)
@@ -358,7 +369,7 @@ fn unfold(case: &Case) -> Run {
         moved(case.tensor::<T>(case.arg(0))?.at::<4>()?.unfold(part(1, "kernel_size", 1)?, conv))
     })
 }
-fn adaptive(case: &Case) -> Run {
+fn adaptive<D: CaseDevice>(case: &Case<D>) -> Run {
     let spec = case.spec(0)?;
     if spec.rank() != 3 && spec.rank() != 4 {
         return unrun("does not compile: other ranks");
@@ -378,7 +389,7 @@ fn adaptive(case: &Case) -> Run {
     })
 }
 /// The whole of each channel.
-fn global(case: &Case) -> Run {
+fn global<D: CaseDevice>(case: &Case<D>) -> Run {
     by_type!(case.spec(0)?.dtype, T in [f32] => {
         let x = case.tensor::<T>(case.arg(0))?;
         let x = x.at::<4>()?;
@@ -389,7 +400,7 @@ fn global(case: &Case) -> Run {
 
 macro_rules! interpolations {
     ($($name:ident $n:literal $rank:literal;)*) => { $(
-        fn $name(case: &Case) -> Run {
+        fn $name<D: CaseDevice>(case: &Case<D>) -> Run {
             let spec = case.spec(0)?;
             let expected = case.expected().and_then(|all| all.into_iter().next().flatten());
             let Some(expected) = expected else { return unrun("no sizes") };
@@ -417,7 +428,7 @@ interpolations! {
     interpolated2 2 4;
     interpolated3 3 5;
 }
-fn interpolated(case: &Case) -> Run {
+fn interpolated<D: CaseDevice>(case: &Case<D>) -> Run {
     match case.spec(0)?.rank() {
         3 => interpolated1(case),
         4 => interpolated2(case),
@@ -427,13 +438,13 @@ fn interpolated(case: &Case) -> Run {
 }
 
 /// Activations with a number of their own.
-fn celu(case: &Case) -> Run {
+fn celu<D: CaseDevice>(case: &Case<D>) -> Run {
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64] => {
         let alpha = T::from_f64(real_or(case.get(1, "alpha"), 1.0)?);
         crate::case::one(case.tensor::<T>(case.arg(0))?.view()?.celu(alpha))
     })
 }
-fn softplus(case: &Case) -> Run {
+fn softplus<D: CaseDevice>(case: &Case<D>) -> Run {
     case.only(&["beta", "threshold"])?;
     by_type!(float(case.spec(0)?.dtype), T in [f16 bf16 f32 f64] => {
         let (beta, threshold) = (real_or(case.kw("beta"), 1.0)?, real_or(case.kw("threshold"), 20.0)?);
@@ -459,24 +470,28 @@ pub const ONNX: &[Row] = &[
     ("SpaceToDepth", pixels),
 ];
 
-pub const ROWS: &[Row] = &[
-    ("nn.functional.kl_div", kl_div),
-    ("nn.functional.binary_cross_entropy_with_logits", with_logits),
-    ("nn.functional.smooth_l1_loss", smooth_l1),
-    ("nn.functional.nll_loss", class_loss),
-    ("nn.functional.cross_entropy", class_loss),
-    ("nn.functional.group_norm", group_norm),
-    ("nn.functional.instance_norm", instance_norm),
-    ("nn.functional.batch_norm", batch_norm),
-    ("nn.functional.rms_norm", rms_norm),
-    ("nn.functional.normalize", normalize),
-    ("nn.functional.cosine_similarity", cosine),
-    ("nn.functional.glu", glu),
-    ("nn.functional.pixel_shuffle", pixels),
-    ("nn.functional.unfold", unfold),
-    ("nn.functional.adaptive_avg_pool2d", adaptive),
-    ("nn.functional.interpolate.nearest", interpolated),
-    ("nn.functional.interpolate.bilinear", interpolated),
-    ("nn.functional.celu", celu),
-    ("nn.functional.softplus", softplus),
-];
+/// Rows of operators with gradients.
+pub fn rows<D: CaseDevice>() -> Vec<Row<D>> {
+    let rows: &[Row<D>] = &[
+        ("nn.functional.kl_div", kl_div),
+        ("nn.functional.binary_cross_entropy_with_logits", with_logits),
+        ("nn.functional.smooth_l1_loss", smooth_l1),
+        ("nn.functional.nll_loss", class_loss),
+        ("nn.functional.cross_entropy", class_loss),
+        ("nn.functional.group_norm", group_norm),
+        ("nn.functional.instance_norm", instance_norm),
+        ("nn.functional.batch_norm", batch_norm),
+        ("nn.functional.rms_norm", rms_norm),
+        ("nn.functional.normalize", normalize),
+        ("nn.functional.cosine_similarity", cosine),
+        ("nn.functional.glu", glu),
+        ("nn.functional.pixel_shuffle", pixels),
+        ("nn.functional.unfold", unfold),
+        ("nn.functional.adaptive_avg_pool2d", adaptive),
+        ("nn.functional.interpolate.nearest", interpolated),
+        ("nn.functional.interpolate.bilinear", interpolated),
+        ("nn.functional.celu", celu),
+        ("nn.functional.softplus", softplus),
+    ];
+    rows.to_vec()
+}

@@ -1,22 +1,22 @@
 //! Softmax, norms and losses.
 
-use crate::case::{Case, N, Operand, Out, Run, Seen, Stop, axis_of, real_or, unrun, wholes};
+use crate::case::{Case, CaseDevice, N, Operand, Out, Run, Seen, Stop, axis_of, real_or, unrun, wholes};
 use crate::{Row, by_type};
 use rankform::prelude::*;
 use serde_json::Value;
 
 /// Shares along an axis.
-fn shares(case: &Case) -> Run {
+fn shares<D: CaseDevice>(case: &Case<D>) -> Run {
     case.only(&["dim", "dtype"])?;
     let rank = case.spec(0)?.rank();
     let axis = axis_of(case.get(1, "dim"), rank)? + N - rank.max(1);
     by_type!(case.dtype()?, T in [f16 bf16 f32 f64] => {
-        shares_along::<T>(case, case.arg(0), axis, case.op.starts_with("log"), case.op.ends_with("softmin"))
+        shares_along::<T, D>(case, case.arg(0), axis, case.op.starts_with("log"), case.op.ends_with("softmin"))
     })
 }
 /// Shares along an axis, which is moved to the end, where it is a constant one.
-pub fn shares_along<T: Seen + Float>(
-    case: &Case,
+pub fn shares_along<T: Seen + Float, D: CaseDevice>(
+    case: &Case<D>,
     x: &Value,
     axis: usize,
     log: bool,
@@ -39,7 +39,7 @@ pub fn shares_along<T: Seen + Float>(
 }
 
 /// Rows of the last axes brought to mean 0 and variance 1, times a weight, plus a bias.
-fn layer_norm(case: &Case) -> Run {
+fn layer_norm<D: CaseDevice>(case: &Case<D>) -> Run {
     case.only(&["eps", "weight", "bias", "normalized_shape"])?;
     let inner: usize = wholes(case.arg(1)).unwrap_or_default().iter().map(|n| *n as usize).product();
     let spec = case.spec(0)?;
@@ -52,20 +52,24 @@ fn layer_norm(case: &Case) -> Run {
     })
 }
 /// Rows brought to mean 0 and variance 1.
-pub fn rows_normalized<T: Seen + Float>(rows: &Tensor<T, 2>, epsilon: f64) -> Result<Tensor<T, 2>, Stop> {
+pub fn rows_normalized<T: Seen + Float, D: CaseDevice>(
+    rows: &Tensor<T, 2, D>,
+    epsilon: f64,
+) -> Result<Tensor<T, 2, D>, Stop> {
     Ok(rows.layer_norm(Axis::<1>, T::from_f64(epsilon))?)
 }
 /// `rows · weight + bias`, both one row.
-pub fn scaled<T: Seen + Float>(
-    rows: Tensor<T, 2>,
-    weight: Option<Operand<T>>,
-    bias: Option<Operand<T>>,
+pub fn scaled<T: Seen + Float, D: CaseDevice>(
+    rows: Tensor<T, 2, D>,
+    weight: Option<Operand<T, D>>,
+    bias: Option<Operand<T, D>>,
     size: Vec<usize>,
 ) -> Run {
     let mut y = rows;
     let n = y.size()[1];
-    let largest = |x: &Tensor<T, 2>| {
-        x.iter().map(|x| x.scalar().magnitude()).filter(|x| x.is_finite()).fold(1.0, f64::max)
+    let largest = |x: &Tensor<T, 2, D>| {
+        let values = x.to_vec().unwrap_or_default().into_iter();
+        values.map(|x| x.scalar().magnitude()).filter(|x| x.is_finite()).fold(1.0, f64::max)
     };
     let mut magnitude = largest(&y);
     if let Some(weight) = weight {
@@ -90,7 +94,7 @@ elementwise! {
 /// A difference of predictions and targets: each, their sum or their mean, in one pass.
 macro_rules! losses {
     ($($name:ident [$($complex:ident)?] |$x:ident, $y:ident| $each:expr;)*) => { $(
-        fn $name(case: &Case) -> Run {
+        fn $name<D: CaseDevice>(case: &Case<D>) -> Run {
             case.only(&["reduction"])?;
             if let (Ok(x), Ok(y)) = (case.spec(0), case.spec(1)) && x.rank() != y.rank() {
                 return unrun("does not compile: other ranks");
@@ -115,13 +119,17 @@ losses! {
     absolutes [c64] |x, y| (x - y).modulus();
 }
 
-pub const ROWS: &[Row] = &[
-    ("softmax", shares),
-    ("softmax.with_dtype", shares),
-    ("log_softmax", shares),
-    ("log_softmax.with_dtype", shares),
-    ("nn.functional.softmin", shares),
-    ("nn.functional.layer_norm", layer_norm),
-    ("nn.functional.mse_loss", squares),
-    ("nn.functional.l1_loss", absolutes),
-];
+/// Rows of operators with gradients.
+pub fn rows<D: CaseDevice>() -> Vec<Row<D>> {
+    let rows: &[Row<D>] = &[
+        ("softmax", shares),
+        ("softmax.with_dtype", shares),
+        ("log_softmax", shares),
+        ("log_softmax.with_dtype", shares),
+        ("nn.functional.softmin", shares),
+        ("nn.functional.layer_norm", layer_norm),
+        ("nn.functional.mse_loss", squares),
+        ("nn.functional.l1_loss", absolutes),
+    ];
+    rows.to_vec()
+}

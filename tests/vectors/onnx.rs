@@ -18,6 +18,9 @@ use rankform::prelude::*;
 use rankform::scalar::DType;
 use serde_json::Value;
 
+/// The device of these cases.
+type D = Cpu;
+
 /// Whole numbers of an attribute, or of a tensor argument.
 fn integers(case: &Case, name: &str, at: usize) -> Result<Option<Vec<i64>>, Stop> {
     if let Some(numbers) = wholes(case.kw(name)) {
@@ -302,10 +305,10 @@ fn one_hot(case: &Case) -> Run {
     let mut size = index.spec().size.clone();
     size.insert(new, 1);
     let classes = index.view()?.iter().map(|&k| if k < 0 { k + depth } else { k }).collect();
-    let classes = Operand::new(classes, &size)?;
+    let classes = Operand::new(classes, &size, &Cpu)?;
     size.fill(1);
     size[new] = depth as usize;
-    let places = Operand::new((0..depth).collect(), &size)?;
+    let places = Operand::new((0..depth).collect(), &size, &Cpu)?;
     by_type!(case.spec(2)?.dtype, T in [f32 bf16 i32] => {
         let values = case.tensor::<T>(case.arg(2))?;
         let values = values.at::<1>()?;
@@ -477,7 +480,7 @@ fn gemm(case: &Case) -> Run {
 fn shares(case: &Case) -> Run {
     let rank = case.spec(0)?.rank();
     let axis = axis(case.kw("axis").as_i64().unwrap_or(-1), rank)? + N - rank;
-    by_type!(case.spec(0)?.dtype, T in [f32] => crate::normalize::shares_along::<T>(case, case.arg(0), axis, case.op == "LogSoftmax", false))
+    by_type!(case.spec(0)?.dtype, T in [f32] => crate::normalize::shares_along::<T, D>(case, case.arg(0), axis, case.op == "LogSoftmax", false))
 }
 fn layer_norm(case: &Case) -> Run {
     let spec = case.spec(0)?;

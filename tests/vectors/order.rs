@@ -1,6 +1,6 @@
 //! Scans, sorts and other operators of ordered elements.
 
-use crate::case::{Case, N, Out, Run, Seen, Stop, axis, moved, one, real_or, unrun};
+use crate::case::{Case, CaseDevice, N, Out, Run, Seen, Stop, axis, moved, one, real_or, unrun};
 use crate::{Row, by_type};
 use rankform::ops::{Bins, BitOr, CumProd, CumSum, Side};
 use rankform::prelude::*;
@@ -14,7 +14,7 @@ fn axis_or_last(value: &Value, rank: usize) -> Result<usize, Stop> {
 /// Running sums, products and extremes along an axis.
 macro_rules! scans {
     ($($name:ident $method:ident [$($t:ident)*];)*) => { $(
-        fn $name(case: &Case) -> Run {
+        fn $name<D: CaseDevice>(case: &Case<D>) -> Run {
             case.only(&["dim", "dtype"])?;
             by_type!(case.dtype()?, T in [$($t)*] => {
                 let x = case.operand::<T>(case.arg(0))?;
@@ -38,26 +38,26 @@ scans! {
     running_logarithm logcumsumexp_axis [f16 bf16 f32 f64];
 }
 /// Cumulative extremes, and the last position of an equal element up to each.
-fn running_extreme(case: &Case) -> Run {
+fn running_extreme<D: CaseDevice>(case: &Case<D>) -> Run {
     case.only(&["dim"])?;
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => {
         let x = case.tensor::<T>(case.arg(0))?;
         let dim = axis_or_last(case.get(1, "dim"), x.spec().rank())?;
         let x = x.view()?;
         let y = if case.op == "cummax" { x.cummax_axis(dim)? } else { x.cummin_axis(dim)? };
-        let places = Tensor::<i64, N>::from_fn(x.size(), |at| at[dim] as i64, &Cpu)?;
+        let places = Tensor::<i64, N, D>::from_fn(x.size(), |at| at[dim] as i64, &case.device)?;
         // NaN equals no element, not even itself.
         let is = x.equal(&y)?.zip(BitOr, &x.not_equal(x)?)?;
         Ok(vec![Out::of(y.view()).exact(), Out::of(is.select(&places, -1)?.cummax_axis(dim)?.view())])
     })
 }
 /// Of ONNX, from either end, with or without the element itself.
-fn running(case: &Case) -> Run {
+fn running<D: CaseDevice>(case: &Case<D>) -> Run {
     let exclusive = real_or(case.kw("exclusive"), 0.0)? != 0.0;
     let back = real_or(case.kw("reverse"), 0.0)? != 0.0;
     by_type!(case.spec(0)?.dtype, T in [f64 i32] => {
         let x = case.tensor::<T>(case.arg(0))?;
-        let dim = axis(case.operand::<i64>(case.arg(1))?.view()?[[0; N]], x.spec().rank())? + N - x.spec().rank();
+        let dim = axis(case.operand::<i64>(case.arg(1))?.item()?, x.spec().rank())? + N - x.spec().rank();
         let x = if back { x.view()?.reversed_axis(dim)? } else { x.view()? };
         let y = if case.op == "CumSum" { x.scan_by(CumSum, dim, exclusive)? } else { x.scan_by(CumProd, dim, exclusive)? };
         Ok(vec![Out::of(if back { y.view().reversed_axis(dim)? } else { y.view() })])
@@ -67,7 +67,7 @@ fn running(case: &Case) -> Run {
 /// The same for every element with an order.
 macro_rules! ordered {
     ($($name:ident |$case:ident, $x:ident, $T:ident| $body:expr;)*) => { $(
-        fn $name($case: &Case) -> Run {
+        fn $name<D: CaseDevice>($case: &Case<D>) -> Run {
             by_type!($case.spec(0)?.dtype, $T in [f16 bf16 f32 f64 i64 i32 u8 bool] => {
                 let $x = $case.tensor::<$T>($case.arg(0))?;
                 $body
@@ -92,7 +92,7 @@ ordered! {
     };
     topk |case, x, T| {
         let (k, dim, largest) = if case.op == "TopK" {
-            (case.operand::<i64>(case.arg(1))?.view()?[[0; N]], axis_or_last(case.kw("axis"), x.spec().rank())?, real_or(case.kw("largest"), 1.0)? != 0.0)
+            (case.operand::<i64>(case.arg(1))?.item()?, axis_or_last(case.kw("axis"), x.spec().rank())?, real_or(case.kw("largest"), 1.0)? != 0.0)
         } else {
             (case.get(1, "k").as_i64().unwrap_or(0), axis_or_last(case.get(2, "dim"), x.spec().rank())?, case.get(3, "largest").as_bool() != Some(false))
         };
@@ -169,8 +169,8 @@ ordered! {
         // The reference may name another place of an element that is equal.
         let given = case.expected().and_then(|all| all.into_iter().nth(1).flatten()).map(|spec| case.values(&spec)).unwrap_or_default();
         if rank == 1 && let [crate::case::Scalar::Integer(at)] = given[..] {
-            let line = x.at::<1>()?;
-            if line.get([at as usize]).map(|x| x.scalar()) == Some(values.values[0]) {
+            let line = x.to_vec()?;
+            if line.get(at as usize).map(|x| x.scalar()) == Some(values.values[0]) {
                 places.values = given;
             }
         }
@@ -217,7 +217,7 @@ ordered! {
     };
 }
 /// Runs of equal neighbors, of any elements.
-fn neighbors(case: &Case) -> Run {
+fn neighbors<D: CaseDevice>(case: &Case<D>) -> Run {
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => {
         let x = case.tensor::<T>(case.arg(0))?;
         let wanted = |name: &str| case.kw(name).as_bool() == Some(true);
@@ -244,9 +244,9 @@ fn neighbors(case: &Case) -> Run {
     })
 }
 /// The `k`-th smallest of each line, and its position.
-fn nth<T: Seen + Comparable>(
-    case: &Case,
-    x: TensorView<'_, T, N>,
+fn nth<T: Seen + Comparable, D: CaseDevice>(
+    case: &Case<D>,
+    x: TensorView<'_, T, N, D>,
     dim: usize,
     k: usize,
     keep: &Value,
@@ -270,12 +270,12 @@ fn nth<T: Seen + Comparable>(
 }
 /// Places along an axis. Where the reference names another place of an equal element, which it may, that is
 /// taken for the one found; no line may name a place twice.
-fn agreed<T: Seen>(
-    case: &Case,
+fn agreed<T: Seen, D: CaseDevice>(
+    case: &Case<D>,
     result: usize,
-    x: TensorView<'_, T, N>,
+    x: TensorView<'_, T, N, D>,
     dim: usize,
-    places: Tensor<i64, N>,
+    places: Tensor<i64, N, D>,
 ) -> Result<Out, Stop> {
     let mut out = Out::of(places.view());
     let Some(spec) = case.expected().and_then(|all| all.into_iter().nth(result).flatten()) else {
@@ -285,6 +285,7 @@ fn agreed<T: Seen>(
     if given.len() != out.values.len() || case.kw("stable").as_bool() == Some(true) {
         return Ok(out);
     }
+    let (x, places) = (x.to(&Cpu)?, places.to(&Cpu)?);
     let mut seen = std::collections::HashSet::new();
     for (k, (index, &place)) in places.indexed_iter().enumerate() {
         let crate::case::Scalar::Integer(other) = given[k] else { continue };
@@ -301,28 +302,35 @@ fn agreed<T: Seen>(
     Ok(out)
 }
 /// Positions, as 32-bit integers where those are asked for.
-fn narrow(case: &Case, places: Tensor<i64, N>) -> Run {
+fn narrow<D: CaseDevice>(case: &Case<D>, places: Tensor<i64, N, D>) -> Run {
     if case.kw("out_int32").as_bool() == Some(true) { one(places.cast::<i32>()) } else { one(Ok(places)) }
 }
 
 pub const ONNX: &[Row] = &[("CumSum", running), ("CumProd", running), ("TopK", topk), ("Unique", unique)];
 
-pub const ROWS: &[Row] = &[
-    ("cumsum", running_sum),
-    ("cumprod", running_product),
-    ("logcumsumexp", running_logarithm),
-    ("cummax", running_extreme),
-    ("cummin", running_extreme),
-    ("sort", sort),
+/// Rows of operators with gradients.
+pub fn rows<D: CaseDevice>() -> Vec<Row<D>> {
+    let rows: &[Row<D>] = &[
+        ("cumsum", running_sum),
+        ("cumprod", running_product),
+        ("logcumsumexp", running_logarithm),
+        ("cummax", running_extreme),
+        ("cummin", running_extreme),
+        ("sort", sort),
+        ("msort", sort),
+        ("topk", topk),
+        ("kthvalue", kth_value),
+        ("median", median),
+        ("nanmedian", median),
+        ("mode", most_frequent),
+    ];
+    rows.to_vec()
+}
+/// Rows of operators without.
+pub const DISCRETE: &[Row] = &[
     ("argsort", sort),
-    ("msort", sort),
-    ("topk", topk),
-    ("kthvalue", kth_value),
-    ("median", median),
-    ("nanmedian", median),
     ("unique", unique),
     ("unique_consecutive", neighbors),
-    ("mode", most_frequent),
     ("searchsorted", search),
     ("bucketize", bucketize),
     ("histc", histogram),

@@ -1,6 +1,6 @@
 //! Products by letters and by pairs of axes, norms, convolutions.
 
-use crate::case::{Case, N, Out, Run, Seen, Stop, axis, one, real, real_or, unrun, wholes};
+use crate::case::{Case, CaseDevice, N, Out, Run, Seen, Stop, axis, one, real, real_or, unrun, wholes};
 use crate::contract::Factor;
 use crate::reduce::Axes;
 use crate::{Row, by_type};
@@ -10,12 +10,12 @@ use rankform::prelude::*;
 use serde_json::Value;
 
 /// A result, with the same of magnitudes for the bound.
-fn with_sizes<T: Seen, const R: usize>(x: Tensor<T, R>, sizes: Tensor<f64, R>) -> Run {
+fn with_sizes<T: Seen, D: CaseDevice, const R: usize>(x: Tensor<T, R, D>, sizes: Tensor<f64, R>) -> Run {
     Ok(vec![Out::of(x.view()).magnitude(&sizes)])
 }
 
 /// Products by labels, which must be in the program's text: one row for each that the cases use.
-fn einsum(case: &Case) -> Run {
+fn einsum<D: CaseDevice>(case: &Case<D>) -> Run {
     let onnx = case.op == "Einsum";
     let equation =
         if onnx { case.kw("equation") } else { case.arg(1) }.as_str().unwrap_or("").replace(' ', "");
@@ -23,11 +23,11 @@ fn einsum(case: &Case) -> Run {
     macro_rules! by_letters {
         ($T:ty: $($one:literal $a:literal;)* / $($two:literal $b:literal $c:literal;)*) => { match &*equation {
             $($one => {
-                let x = Factor::<$T>::of(case, &parts[0])?;
+                let x = Factor::<$T, D>::of(case, &parts[0])?;
                 with_sizes(einsum!($one, x.values.at::<$a>()?)?, einsum!($one, x.sizes.at::<$a>()?)?)
             })*
             $($two => {
-                let (x, y) = (Factor::<$T>::of(case, &parts[0])?, Factor::<$T>::of(case, &parts[1])?);
+                let (x, y) = (Factor::<$T, D>::of(case, &parts[0])?, Factor::<$T, D>::of(case, &parts[1])?);
                 with_sizes(einsum!($two, x.values.at::<$b>()?, y.values.at::<$c>()?)?, einsum!($two, x.sizes.at::<$b>()?, y.sizes.at::<$c>()?)?)
             })*
             _ => unrun("does not compile: dots for the other axes"),
@@ -53,7 +53,7 @@ fn einsum(case: &Case) -> Run {
 }
 
 /// Products summed over pairs of axes.
-fn tensordot(case: &Case) -> Run {
+fn tensordot<D: CaseDevice>(case: &Case<D>) -> Run {
     let pairs: Vec<(usize, usize)> = match case.get(2, "dims") {
         Value::Number(n) => {
             let (n, rank) = (n.as_u64().unwrap_or(0) as usize, case.spec(0)?.rank());
@@ -65,7 +65,7 @@ fn tensordot(case: &Case) -> Run {
         }
     };
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => {
-        let (x, y) = (Factor::<T>::of(case, case.arg(0))?, Factor::<T>::of(case, case.arg(1))?);
+        let (x, y) = (Factor::<T, D>::of(case, case.arg(0))?, Factor::<T, D>::of(case, case.arg(1))?);
         let [a, b] = pairs[..] else { return unrun("another number of pairs than 2") };
         if [a, b].iter().any(|&(a, b)| x.values.spec().size[a] != y.values.spec().size[b]) {
             return unrun("a summed axis of size 1, which the reference stretches");
@@ -74,7 +74,7 @@ fn tensordot(case: &Case) -> Run {
     })
 }
 
-fn kron(case: &Case) -> Run {
+fn kron<D: CaseDevice>(case: &Case<D>) -> Run {
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => {
         let (x, y) = (case.tensor::<T>(case.arg(0))?, case.tensor::<T>(case.arg(1))?);
         if x.spec().rank() > 2 || y.spec().rank() > 2 {
@@ -83,7 +83,7 @@ fn kron(case: &Case) -> Run {
         one(x.at::<2>()?.copy()?.kron(y.at::<2>()?))
     })
 }
-fn cross(case: &Case) -> Run {
+fn cross<D: CaseDevice>(case: &Case<D>) -> Run {
     let rank = case.spec(0)?.rank();
     let dim = axis(
         case.get(2, "dim")
@@ -107,7 +107,7 @@ fn cross(case: &Case) -> Run {
 }
 
 /// Norms over any axes.
-fn norm(case: &Case) -> Run {
+fn norm<D: CaseDevice>(case: &Case<D>) -> Run {
     case.only(&["ord", "dim", "keepdim"])?;
     let order = match case.get(1, "ord") {
         Value::Null => 2.0,
@@ -136,12 +136,16 @@ fn norm(case: &Case) -> Run {
 }
 /// The norm of another order. Powers of 16-bit floats leave their range: in single precision, as a user
 /// casts.
-fn of_order<T: Seen + Float>(axes: &Axes, x: TensorView<'_, T, N>, order: f64) -> Result<Out, Stop> {
+fn of_order<T: Seen + Float, D: CaseDevice>(
+    axes: &Axes,
+    x: TensorView<'_, T, N, D>,
+    order: f64,
+) -> Result<Out, Stop> {
     if size_of::<T>() == 2 {
         let norm = axes.norm_p(order as f32, x.cast::<f32>()?.view())?;
         return Ok(Out {
             dtype: T::DTYPE,
-            values: crate::reduce::values::<T>(&norm)?.iter().map(|x| x.scalar()).collect(),
+            values: norm.values.iter().map(|x| T::from_f64(x.magnitude()).scalar()).collect(),
             ..norm
         });
     }
@@ -163,17 +167,17 @@ pub fn each<const M: usize>(value: &Value, default: usize) -> Result<[usize; M],
 /// Convolutions over one, two and three axes, forward or transposed.
 macro_rules! convolutions {
     ($($name:ident $turned:ident $method:ident $transposed:ident $n:literal $rank:literal;)*) => { $(
-        fn $name(case: &Case) -> Run {
-            run_conv::<$n>(case, |case, conv, batched| by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 c64] => {
-                let (x, w) = (Factor::<T>::of(case, case.arg(0))?, Factor::<T>::of(case, case.arg(1))?);
+        fn $name<D: CaseDevice>(case: &Case<D>) -> Run {
+            run_conv::<$n, D>(case, |case, conv, batched| by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 c64] => {
+                let (x, w) = (Factor::<T, D>::of(case, case.arg(0))?, Factor::<T, D>::of(case, case.arg(1))?);
                 let z = x.values.at::<$rank>()?.$method(w.values.at::<$rank>()?, conv)?;
                 let sizes = x.sizes.at::<$rank>()?.$method(w.sizes.at::<$rank>()?, conv)?;
                 with_bias(case, z, sizes, batched)
             }))
         }
-        fn $turned(case: &Case) -> Run {
-            run_conv::<$n>(case, |case, conv, batched| by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 c64] => {
-                let (x, w) = (Factor::<T>::of(case, case.arg(0))?, Factor::<T>::of(case, case.arg(1))?);
+        fn $turned<D: CaseDevice>(case: &Case<D>) -> Run {
+            run_conv::<$n, D>(case, |case, conv, batched| by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 c64] => {
+                let (x, w) = (Factor::<T, D>::of(case, case.arg(0))?, Factor::<T, D>::of(case, case.arg(1))?);
                 let extra = each::<$n>(case.kw("output_padding"), 0)?;
                 let z = x.values.at::<$rank>()?.$transposed(w.values.at::<$rank>()?, conv, extra)?;
                 let sizes = x.sizes.at::<$rank>()?.$transposed(w.sizes.at::<$rank>()?, conv, extra)?;
@@ -188,7 +192,10 @@ convolutions! {
     conv3d turned3d conv3d conv_transpose3d 3 5;
 }
 
-fn run_conv<const M: usize>(case: &Case, run: impl Fn(&Case, Conv<M>, bool) -> Run) -> Run {
+fn run_conv<const M: usize, D: CaseDevice>(
+    case: &Case<D>,
+    run: impl Fn(&Case<D>, Conv<M>, bool) -> Run,
+) -> Run {
     let onnx = !case.kw("kernel_shape").is_null()
         || !case.kw("strides").is_null()
         || !case.kw("pads").is_null()
@@ -252,9 +259,9 @@ fn run_conv<const M: usize>(case: &Case, run: impl Fn(&Case, Conv<M>, bool) -> R
     run(case, conv.groups(groups), x.rank() == M + 2)
 }
 /// One number a channel added.
-fn with_bias<T: Seen + Number, const R: usize>(
-    case: &Case,
-    z: Tensor<T, R>,
+fn with_bias<T: Seen + Number, const R: usize, D: CaseDevice>(
+    case: &Case<D>,
+    z: Tensor<T, R, D>,
     sizes: Tensor<f64, R>,
     batched: bool,
 ) -> Run {
@@ -262,7 +269,7 @@ fn with_bias<T: Seen + Number, const R: usize>(
     let (z, sizes) = if bias.is_null() {
         (z, sizes)
     } else {
-        let b = Factor::<T>::of(case, bias)?;
+        let b = Factor::<T, D>::of(case, bias)?;
         let size: [usize; R] =
             std::array::from_fn(|axis| if axis == 1 { b.values.spec().numel() } else { 1 });
         (z.add(b.values.at::<1>()?.reshape(size)?)?, sizes.add(b.sizes.at::<1>()?.reshape(size)?)?)
@@ -271,7 +278,7 @@ fn with_bias<T: Seen + Number, const R: usize>(
     let size = out.size[if batched { 0 } else { 1 }..].to_vec();
     Ok(vec![if batched || out.size[0] == 1 { out.sized(size) } else { out }])
 }
-fn by_axes(case: &Case, rows: [fn(&Case) -> Run; 3]) -> Run {
+fn by_axes<D: CaseDevice>(case: &Case<D>, rows: [fn(&Case<D>) -> Run; 3]) -> Run {
     match case.spec(1)?.rank() {
         rank @ 3..=5 => rows[rank - 3](case),
         _ => unrun("other ranks"),
@@ -284,18 +291,22 @@ pub const ONNX: &[Row] = &[
     ("ConvTranspose", |c| by_axes(c, [turned1d, turned2d, turned3d])),
 ];
 
-pub const ROWS: &[Row] = &[
-    ("einsum", einsum),
-    ("tensordot", tensordot),
-    ("kron", kron),
-    ("cross", cross),
-    ("norm", norm),
-    ("norm.fro", norm),
-    ("norm.inf", norm),
-    ("linalg.vector_norm", norm),
-    ("nn.functional.conv1d", conv1d),
-    ("nn.functional.conv2d", conv2d),
-    ("nn.functional.conv3d", conv3d),
-    ("nn.functional.conv_transpose1d", turned1d),
-    ("nn.functional.conv_transpose2d", turned2d),
-];
+/// Rows of operators with gradients.
+pub fn rows<D: CaseDevice>() -> Vec<Row<D>> {
+    let rows: &[Row<D>] = &[
+        ("einsum", einsum),
+        ("tensordot", tensordot),
+        ("kron", kron),
+        ("cross", cross),
+        ("norm", norm),
+        ("norm.fro", norm),
+        ("norm.inf", norm),
+        ("linalg.vector_norm", norm),
+        ("nn.functional.conv1d", conv1d),
+        ("nn.functional.conv2d", conv2d),
+        ("nn.functional.conv3d", conv3d),
+        ("nn.functional.conv_transpose1d", turned1d),
+        ("nn.functional.conv_transpose2d", turned2d),
+    ];
+    rows.to_vec()
+}

@@ -9,6 +9,9 @@ use rankform::quantized::{Quantization, QuantizedElement, QuantizedTensor};
 use rankform::scalar::DType;
 use rankform::{QInt8, QUInt8};
 
+/// The device of these cases.
+type D = Cpu;
+
 /// A scale, or one for each position of an axis, of f32 or f16.
 fn scales(case: &Case, at: usize) -> Result<Vec<f32>, Stop> {
     by_type!(case.spec(at)?.dtype, T in [f16 f32] => Ok(case.tensor::<T>(case.arg(at))?.view()?.cast::<f32>()?.to_vec()?))

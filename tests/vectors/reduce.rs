@@ -1,6 +1,6 @@
 //! Reductions over any axes, and operators that are one view away from them.
 
-use crate::case::{Case, N, Out, Run, Seen, Stop, axis, one, unrun, wholes};
+use crate::case::{Case, CaseDevice, N, Out, Run, Seen, Stop, axis, one, unrun, wholes};
 use crate::elementwise::truth;
 use crate::{Row, by_type};
 use rankform::kernel::Reducer;
@@ -17,7 +17,7 @@ pub struct Axes {
 
 impl Axes {
     /// Of the argument `dim`, a number, a list or nothing, which means all.
-    pub fn of(case: &Case, dim: &Value, keep: &Value) -> Result<Axes, Stop> {
+    pub fn of<D: CaseDevice>(case: &Case<D>, dim: &Value, keep: &Value) -> Result<Axes, Stop> {
         let spec = case.spec(0)?;
         let rank = spec.rank();
         if rank > N {
@@ -47,30 +47,45 @@ impl Axes {
         let gone = std::array::from_fn(|axis| all || axis + rank >= N && !kept[axis + rank - N]);
         Ok(Axes { gone, size: size.collect() })
     }
-    fn default(case: &Case) -> Result<Axes, Stop> {
+    fn default<D: CaseDevice>(case: &Case<D>) -> Result<Axes, Stop> {
         Axes::of(case, case.get(1, "dim"), case.get(2, "keepdim"))
     }
     /// Reduces a tensor over them.
-    pub fn reduce<T: Seen, Q: Reducer<T, Out: Seen>>(
+    pub fn reduce<T: Seen, Q: Reducer<T, Out: Seen>, D: CaseDevice>(
         &self,
         q: Q,
-        x: TensorView<'_, T, N>,
+        x: TensorView<'_, T, N, D>,
     ) -> Result<Out, Stop> {
+        Ok(self.out(self.reduced(q, x)?))
+    }
+    /// Reduces a tensor over them; the results one after the other.
+    fn reduced<T: Seen, Q: Reducer<T, Out: Seen>, D: CaseDevice>(
+        &self,
+        q: Q,
+        x: TensorView<'_, T, N, D>,
+    ) -> Result<Tensor<Q::Out, 1, D>, Stop> {
         let order: Vec<usize> =
             (0..N).filter(|&axis| !self.gone[axis]).chain((0..N).filter(|&axis| self.gone[axis])).collect();
         let permuted = x.permuted(order.try_into().unwrap())?;
-        let count = self.gone.iter().filter(|gone| **gone).count();
-        let out = match count {
-            1 => Out::of(x.reduce_axis(q, self.gone.iter().position(|gone| *gone).unwrap())?.view()),
-            2 => Out::of(permuted.reduce(q, (Axis::<3>, Axis::<4>))?.view()),
-            3 => Out::of(permuted.reduce(q, (Axis::<2>, Axis::<3>, Axis::<4>))?.view()),
-            N => Out::of(x.reduce(q, All)?.view()),
+        let line = [self.size.iter().product::<usize>()];
+        Ok(match self.gone.iter().filter(|gone| **gone).count() {
+            1 => x.reduce_axis(q, self.gone.iter().position(|gone| *gone).unwrap())?.to_shape(line)?,
+            2 => permuted.reduce(q, (Axis::<3>, Axis::<4>))?.to_shape(line)?,
+            3 => permuted.reduce(q, (Axis::<2>, Axis::<3>, Axis::<4>))?.to_shape(line)?,
+            N => x.reduce(q, All)?.to_shape(line)?,
             _ => return unrun("an axis alone of five"),
-        };
-        Ok(out.sized(self.size.clone()))
+        })
+    }
+    /// Results one after the other under their sizes.
+    fn out<T: Seen, D: CaseDevice>(&self, line: Tensor<T, 1, D>) -> Out {
+        Out::of(line.view()).sized(self.size.clone())
     }
     /// The norm of any order over them.
-    pub fn norm_p<T: Seen + Float>(&self, p: T, x: TensorView<'_, T, N>) -> Result<Out, Stop> {
+    pub fn norm_p<T: Seen + Float, D: CaseDevice>(
+        &self,
+        p: T,
+        x: TensorView<'_, T, N, D>,
+    ) -> Result<Out, Stop> {
         let order: Vec<usize> =
             (0..N).filter(|&axis| !self.gone[axis]).chain((0..N).filter(|&axis| self.gone[axis])).collect();
         let x = x.permuted(order.try_into().unwrap())?;
@@ -92,7 +107,7 @@ impl Axes {
 /// Sums, products: of elements of the result's type, as a user casts.
 macro_rules! folds {
     ($name:ident, $op:ident, [$($t:ident)*]) => {
-        fn $name(case: &Case) -> Run {
+        fn $name<D: CaseDevice>(case: &Case<D>) -> Run {
             case.only(&["dim", "keepdim", "dtype"])?;
             by_type!(case.dtype()?, T in [$($t)*] => {
                 let axes = Axes::default(case)?;
@@ -121,7 +136,7 @@ folds!(product, Prod, [f16 bf16 f32 f64 i64 i32 u8 c64]);
 folds!(mean, Mean, [f16 bf16 f32 f64 c64]);
 
 /// Sums and means of the elements other than NaN.
-fn without_nan(case: &Case, mean: bool) -> Run {
+fn without_nan<D: CaseDevice>(case: &Case<D>, mean: bool) -> Run {
     case.only(&["dim", "keepdim"])?;
     let axes = Axes::default(case)?;
     by_type!(case.dtype()?, T in [f16 bf16 f32 f64 i64] => {
@@ -129,26 +144,22 @@ fn without_nan(case: &Case, mean: bool) -> Run {
         let x = x.view()?;
         let nan = x.is_nan()?;
         let clean = nan.select(T::from_f64(0.0), x)?;
-        let mut out = axes.reduce(Sum, clean.view())?;
+        let mut sums = axes.reduced(Sum, clean.view())?;
         if mean {
-            let count = axes.reduce(Count, nan.not()?.view())?;
-            let quotients = out.values.iter().zip(&count.values).map(|(sum, count)| {
-                let sum = match sum { crate::case::Scalar::Real(x) => *x, _ => f64::NAN };
-                T::from_f64(sum / count.magnitude()).scalar()
-            });
-            out.values = quotients.collect();
+            sums = sums.zip(Div, &axes.reduced(Count, nan.not()?.view())?.cast::<T>()?)?;
         }
+        let out = axes.out(sums);
         let sizes = magnitudes_without_nan(case)?;
         Ok(vec![Out { magnitude: Some(axes.magnitude(&sizes)?), ..out }])
     })
 }
-fn magnitudes_without_nan(case: &Case) -> Result<Tensor<f64, N>, Stop> {
+fn magnitudes_without_nan<D: CaseDevice>(case: &Case<D>) -> Result<Tensor<f64, N>, Stop> {
     let sizes = case.magnitude(case.arg(0))?;
     Ok(sizes.is_nan()?.select(0.0, &sizes)?)
 }
 
 /// Variances and deviations, with means where wanted.
-fn spread(case: &Case, root: bool, with_mean: bool) -> Run {
+fn spread<D: CaseDevice>(case: &Case<D>, root: bool, with_mean: bool) -> Run {
     case.only(&["dim", "keepdim", "unbiased", "correction"])?;
     let positional = case.arg(1).is_boolean();
     let axes =
@@ -159,25 +170,22 @@ fn spread(case: &Case, root: bool, with_mean: bool) -> Run {
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 c64] => {
         let x = case.operand::<T>(case.arg(0))?;
         let x = x.view()?;
-        let mut out = match (root, correction) {
+        let out = match (root, correction) {
             (true, 0.0) => axes.reduce(Std, x)?,
             (true, 1.0) => axes.reduce(SampleStd, x)?,
+            (false, 0.0) => axes.reduce(Var, x)?,
             (false, 1.0) => axes.reduce(SampleVar, x)?,
-            _ => axes.reduce(Var, x)?,
+            _ => {
+                // The sum of squares over another number.
+                let variances = axes.reduced(Var, x)?;
+                let n = x.numel() as f64 / variances.numel() as f64;
+                let other = n / (n - correction).max(0.0);
+                let variances = variances.mul(<T as Inexact>::Part::from_f64(other))?;
+                let out = axes.out(if root { variances.sqrt()? } else { variances });
+                let sizes = out.values.iter().map(|x| x.magnitude()).collect();
+                Out { magnitude: Some(sizes), ..out }.rounded(2.0)
+            }
         };
-        if correction != 0.0 && correction != 1.0 {
-            // The sum of squares over another number.
-            let n = x.numel() as f64 / out.values.len() as f64;
-            let other = n / (n - correction).max(0.0);
-            out = Out::of(values::<<T as Inexact>::Part>(&out)?.mul(<T as Inexact>::Part::from_f64(other))?.view()).sized(out.size);
-            out.magnitude = Some(out.values.iter().map(|x| x.magnitude()).collect());
-            out.roundings = 2.0;
-        }
-        if root && correction != 0.0 && correction != 1.0 {
-            out = Out::of(values::<<T as Inexact>::Part>(&out)?.sqrt()?.view()).sized(out.size);
-            out.magnitude = Some(out.values.iter().map(|x| x.magnitude()).collect());
-            out.roundings = 2.0;
-        }
         let mut all = vec![out];
         if with_mean {
             let mut mean = axes.reduce(Mean, x)?;
@@ -202,7 +210,7 @@ pub fn values<T: Seen>(out: &Out) -> Result<Tensor<T, 1>, Stop> {
 /// Extremes.
 macro_rules! extremes {
     ($name:ident, $op:ident) => {
-        fn $name(case: &Case, axes: &Axes) -> Result<Out, Stop> {
+        fn $name<D: CaseDevice>(case: &Case<D>, axes: &Axes) -> Result<Out, Stop> {
             by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => {
                 Ok(axes.reduce($op, case.operand::<T>(case.arg(0))?.view()?)?.exact())
             })
@@ -215,7 +223,7 @@ extremes!(min, Min);
 /// The position of the first extreme.
 macro_rules! places {
     ($name:ident, $op:ident) => {
-        fn $name(case: &Case, axes: &Axes) -> Result<Out, Stop> {
+        fn $name<D: CaseDevice>(case: &Case<D>, axes: &Axes) -> Result<Out, Stop> {
             by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => {
                 axes.reduce($op, case.operand::<T>(case.arg(0))?.view()?)
             })
@@ -225,14 +233,14 @@ macro_rules! places {
 places!(argmax, ArgMax);
 places!(argmin, ArgMin);
 
-type Part = fn(&Case, &Axes) -> Result<Out, Stop>;
-fn parts(case: &Case, parts: &[Part]) -> Run {
+type Part<D> = fn(&Case<D>, &Axes) -> Result<Out, Stop>;
+fn parts<D: CaseDevice>(case: &Case<D>, parts: &[Part<D>]) -> Run {
     case.only(&["dim", "keepdim"])?;
     let axes = Axes::default(case)?;
     parts.iter().map(|part| part(case, &axes)).collect()
 }
 
-fn truths<Q: Reducer<bool, Out: Seen>>(case: &Case, q: Q) -> Run {
+fn truths<Q: Reducer<bool, Out: Seen>, D: CaseDevice>(case: &Case<D>, q: Q) -> Run {
     case.only(&["dim", "keepdim"])?;
     let mut out = Axes::default(case)?.reduce(q, truth(case, 0)?.view())?;
     if case.dtype()? == DType::U8 {
@@ -241,7 +249,7 @@ fn truths<Q: Reducer<bool, Out: Seen>>(case: &Case, q: Q) -> Run {
     Ok(vec![out])
 }
 
-fn trace(case: &Case) -> Run {
+fn trace<D: CaseDevice>(case: &Case<D>) -> Run {
     if case.spec(0)?.rank() != 2 {
         return unrun("does not compile: another rank than 2");
     }
@@ -254,7 +262,7 @@ fn trace(case: &Case) -> Run {
 }
 
 /// Differences of neighbors, some times.
-fn differences(case: &Case) -> Run {
+fn differences<D: CaseDevice>(case: &Case<D>) -> Run {
     let order = case.get(1, "n").as_i64().unwrap_or(1);
     let spec = case.spec(0)?;
     let axis = axis(case.get(2, "dim").as_i64().unwrap_or(-1), spec.rank())? + N - spec.rank();
@@ -281,7 +289,7 @@ fn differences(case: &Case) -> Run {
 }
 
 /// The logarithm of a sum of powers.
-fn log_sum_exp(case: &Case) -> Run {
+fn log_sum_exp<D: CaseDevice>(case: &Case<D>) -> Run {
     case.only(&["dim", "keepdim"])?;
     by_type!(crate::elementwise::float(case.spec(0)?.dtype), T in [f16 bf16 f32 f64] => {
         let out = Axes::default(case)?.reduce(LogSumExp, case.operand::<T>(case.arg(0))?.view()?)?;
@@ -292,7 +300,7 @@ fn log_sum_exp(case: &Case) -> Run {
 }
 
 /// Covariances and correlations of rows.
-fn covariances(case: &Case) -> Run {
+fn covariances<D: CaseDevice>(case: &Case<D>) -> Run {
     case.only(&["correction", "fweights", "aweights"])?;
     if case.spec(0)?.rank() > 2 {
         return unrun("does not compile: another rank than 2");
@@ -326,7 +334,7 @@ fn covariances(case: &Case) -> Run {
     })
 }
 
-fn quantile(case: &Case) -> Run {
+fn quantile<D: CaseDevice>(case: &Case<D>) -> Run {
     case.only(&["dim", "keepdim", "interpolation"])?;
     let spec = case.spec(0)?;
     let rank = spec.rank();
@@ -342,7 +350,8 @@ fn quantile(case: &Case) -> Run {
         let x = case.tensor::<T>(case.arg(0))?;
         let largest = case.magnitude(case.arg(0))?.iter().copied().filter(|x| x.is_finite()).fold(0.0, f64::max);
         let Some(q) = crate::case::real(case.arg(1)) else {
-            let shares: Vec<f64> = case.operand::<T>(case.arg(1))?.view()?.iter().map(|q| q.scalar().magnitude()).collect();
+            let Some(shares) = crate::case::Spec::of(case.arg(1)) else { return unrun("no shares") };
+            let shares: Vec<f64> = case.values(&shares).into_iter().map(|q| q.magnitude()).collect();
             let keep = case.kw("keepdim").as_bool() == Some(true);
             let (out, mut size) = match case.kw("dim").as_i64() {
                 None => {
@@ -382,34 +391,41 @@ fn quantile(case: &Case) -> Run {
     })
 }
 
-pub const ROWS: &[Row] = &[
-    ("quantile", quantile),
-    ("logsumexp", log_sum_exp),
-    ("cov", covariances),
-    ("corrcoef", covariances),
-    ("sum", sum),
-    ("prod", product),
-    ("mean", mean),
-    ("nansum", |c| without_nan(c, false)),
-    ("nanmean", |c| without_nan(c, true)),
-    ("var", |c| spread(c, false, false)),
-    ("std", |c| spread(c, true, false)),
-    ("var.unbiased", |c| spread(c, false, false)),
-    ("std.unbiased", |c| spread(c, true, false)),
-    ("var_mean", |c| spread(c, false, true)),
-    ("std_mean", |c| spread(c, true, true)),
-    ("amax", |c| parts(c, &[max])),
-    ("amin", |c| parts(c, &[min])),
-    ("aminmax", |c| parts(c, &[min, max])),
-    ("max.reduction_no_dim", |c| parts(c, &[max])),
-    ("min.reduction_no_dim", |c| parts(c, &[min])),
-    ("max.reduction_with_dim", |c| parts(c, &[max, argmax])),
-    ("min.reduction_with_dim", |c| parts(c, &[min, argmin])),
+/// Rows of operators with gradients.
+pub fn rows<D: CaseDevice>() -> Vec<Row<D>> {
+    let rows: &[Row<D>] = &[
+        ("quantile", quantile),
+        ("logsumexp", log_sum_exp),
+        ("cov", covariances),
+        ("corrcoef", covariances),
+        ("sum", sum),
+        ("prod", product),
+        ("mean", mean),
+        ("nansum", |c| without_nan(c, false)),
+        ("nanmean", |c| without_nan(c, true)),
+        ("var", |c| spread(c, false, false)),
+        ("std", |c| spread(c, true, false)),
+        ("var.unbiased", |c| spread(c, false, false)),
+        ("std.unbiased", |c| spread(c, true, false)),
+        ("var_mean", |c| spread(c, false, true)),
+        ("std_mean", |c| spread(c, true, true)),
+        ("amax", |c| parts(c, &[max])),
+        ("amin", |c| parts(c, &[min])),
+        ("aminmax", |c| parts(c, &[min, max])),
+        ("max.reduction_no_dim", |c| parts(c, &[max])),
+        ("min.reduction_no_dim", |c| parts(c, &[min])),
+        ("max.reduction_with_dim", |c| parts(c, &[max, argmax])),
+        ("min.reduction_with_dim", |c| parts(c, &[min, argmin])),
+        ("trace", trace),
+        ("diff", differences),
+    ];
+    rows.to_vec()
+}
+/// Rows of operators without.
+pub const DISCRETE: &[Row] = &[
     ("argmax", |c| parts(c, &[argmax])),
     ("argmin", |c| parts(c, &[argmin])),
     ("all", |c| truths(c, AllTrue)),
     ("any", |c| truths(c, Any)),
     ("count_nonzero", |c| truths(c, Count)),
-    ("trace", trace),
-    ("diff", differences),
 ];

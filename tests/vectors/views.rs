@@ -3,24 +3,29 @@
 //! Ranks are types: a view of a run-time rank is one of seven. An axis known at run time is moved to the
 //! front, where it is a constant one, and back.
 
-use crate::case::{Case, Operand, Out, Run, Seen, Stop, axis, axis_of, moved, unrun, wholes};
+use crate::case::{Case, CaseDevice, Operand, Out, Run, Seen, Stop, axis, axis_of, moved, unrun, wholes};
 use crate::{Row, by_rank, by_type};
 use rankform::layout::joint_size;
 use rankform::prelude::*;
 use serde_json::Value;
 
 /// A view of rank 0 to 6.
-#[derive(Clone, Copy)]
-pub enum View<'a, T> {
-    R0(TensorView<'a, T, 0>),
-    R1(TensorView<'a, T, 1>),
-    R2(TensorView<'a, T, 2>),
-    R3(TensorView<'a, T, 3>),
-    R4(TensorView<'a, T, 4>),
-    R5(TensorView<'a, T, 5>),
-    R6(TensorView<'a, T, 6>),
+pub enum View<'a, T, D: CaseDevice = Cpu> {
+    R0(TensorView<'a, T, 0, D>),
+    R1(TensorView<'a, T, 1, D>),
+    R2(TensorView<'a, T, 2, D>),
+    R3(TensorView<'a, T, 3, D>),
+    R4(TensorView<'a, T, 4, D>),
+    R5(TensorView<'a, T, 5, D>),
+    R6(TensorView<'a, T, 6, D>),
 }
 use View::*;
+impl<T, D: CaseDevice> Clone for View<'_, T, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T, D: CaseDevice> Copy for View<'_, T, D> {}
 
 /// The same expression for every rank.
 #[macro_export]
@@ -52,14 +57,14 @@ macro_rules! same_rank {
     };
 }
 
-impl<'a, T: Seen> View<'a, T> {
+impl<'a, T: Seen, D: CaseDevice> View<'a, T, D> {
     pub fn size(&self) -> Vec<usize> {
         each_rank!(self, |x| x.size().0.to_vec())
     }
     pub fn rank(&self) -> usize {
         self.size().len()
     }
-    pub fn out(&self, of: &Operand<T>) -> Out {
+    pub fn out(&self, of: &Operand<T, D>) -> Out {
         each_rank!(self, |x| Out::view(*x, of)).exact()
     }
     pub fn permuted(self, order: &[usize]) -> Result<Self, Stop> {
@@ -160,13 +165,13 @@ impl<'a, T: Seen> View<'a, T> {
     }
     /// Other sizes, as a view.
     pub fn reshaped(self, to: &[usize]) -> Result<Self, Stop> {
-        fn at<'a, T: Seen, const R: usize>(
-            x: TensorView<'a, T, 6>,
+        fn at<'a, T: Seen, D: CaseDevice, const R: usize>(
+            x: TensorView<'a, T, 6, D>,
             to: &[usize],
-        ) -> Result<TensorView<'a, T, R>, Stop> {
+        ) -> Result<TensorView<'a, T, R, D>, Stop> {
             Ok(x.reshape::<R>(<[usize; R]>::try_from(to).unwrap())?)
         }
-        let x: TensorView<'a, T, 6> = each_rank!(self, |x| x.lift());
+        let x: TensorView<'a, T, 6, D> = each_rank!(self, |x| x.lift());
         Ok(match to.len() {
             0 => R0(at(x, to)?),
             1 => R1(at(x, to)?),
@@ -180,9 +185,9 @@ impl<'a, T: Seen> View<'a, T> {
     }
 }
 
-impl<T: Seen> Operand<T> {
+impl<T: Seen, D: CaseDevice> Operand<T, D> {
     /// A view of the operand's own rank.
-    pub fn any(&self) -> Result<View<'_, T>, Stop> {
+    pub fn any(&self) -> Result<View<'_, T, D>, Stop> {
         Ok(match self.spec().rank() {
             0 => R0(self.at()?),
             1 => R1(self.at()?),
@@ -199,11 +204,11 @@ impl<T: Seen> Operand<T> {
 /// The same views of the first argument, whatever its element.
 macro_rules! views {
     ($($name:ident |$case:ident, $x:ident| $body:expr;)*) => { $(
-        fn $name($case: &Case) -> Run {
+        fn $name<D: CaseDevice>($case: &Case<D>) -> Run {
             by_type!($case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
                 let operand = $case.tensor::<T>($case.arg(0))?;
                 let $x = operand.any()?;
-                let all: Vec<View<T>> = $body;
+                let all: Vec<View<T, D>> = $body;
                 Ok(all.iter().map(|view| view.out(&operand)).collect())
             })
         }
@@ -259,7 +264,7 @@ views! {
                 if start.spec().numel() != 1 {
                     return unrun("does not compile: a tensor as a position");
                 }
-                start.view()?[[0; 5]]
+                start.item()?
             }
         };
         let Some(length) = case.get(3, "length").as_u64() else { return unrun("does not compile: a length below 0") };
@@ -321,7 +326,7 @@ views! {
             Value::Number(n) => cuts(n.as_i64().unwrap(), size)?,
             tensor => {
                 let at = case.tensor::<i64>(tensor)?;
-                if at.spec().rank() == 0 { cuts(at.view()?[[0; 5]], size)? } else { at.view()?.iter().copied().collect() }
+                if at.spec().rank() == 0 { cuts(at.item()?, size)? } else { at.to_vec()? }
             }
         };
         let place = |at: i64| (if at < 0 { at + size as i64 } else { at }).clamp(0, size as i64) as usize;
@@ -352,7 +357,7 @@ views! {
 }
 
 /// Conjugate transposes: a view of real numbers, a copy of complex ones.
-fn adjoint(case: &Case) -> Run {
+fn adjoint<D: CaseDevice>(case: &Case<D>) -> Run {
     if case.spec(0)?.dtype != rankform::scalar::DType::C32 {
         return matrix_transpose(case);
     }
@@ -362,7 +367,7 @@ fn adjoint(case: &Case) -> Run {
 }
 
 /// Every tensor along an axis of its own, stretched over the others.
-fn grid(case: &Case) -> Run {
+fn grid<D: CaseDevice>(case: &Case<D>) -> Run {
     let parts: Vec<&Value> = match case.arg(0).as_array() {
         Some(parts) => parts.iter().collect(),
         None => (0..case.args()).map(|at| case.arg(at)).collect(),
@@ -413,7 +418,7 @@ pub fn derived(sizes: &[i64], numel: usize) -> Result<Vec<usize>, Stop> {
 }
 
 /// Other sizes: a view where the reference has one, a copy otherwise.
-fn reshape(case: &Case) -> Run {
+fn reshape<D: CaseDevice>(case: &Case<D>) -> Run {
     let spec = case.spec(0)?;
     let rank = spec.rank();
     let to = match case.op {
@@ -453,7 +458,7 @@ fn reshape(case: &Case) -> Run {
 }
 
 /// Sizes of 1 stretched.
-fn expand(case: &Case) -> Run {
+fn expand<D: CaseDevice>(case: &Case<D>) -> Run {
     let spec = case.spec(0)?;
     let to: Vec<i64> = match Value::is_array(case.arg(1)) {
         true => wholes(case.arg(1)).unwrap(),
@@ -470,7 +475,7 @@ fn expand(case: &Case) -> Run {
         by_rank!(to.len(), R in [0 1 2 3 4 5] => Ok(vec![Out::view(x.at::<R>()?.broadcast_to(<[usize; R]>::try_from(&to[..]).unwrap())?, &x)]))
     })
 }
-fn expand_together(case: &Case) -> Run {
+fn expand_together<D: CaseDevice>(case: &Case<D>) -> Run {
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
         let all = (0..case.args()).map(|at| case.tensor::<T>(case.arg(at))).collect::<Result<Vec<_>, _>>()?;
         let mut size = Dim([1; 3]);
@@ -482,7 +487,7 @@ fn expand_together(case: &Case) -> Run {
 }
 
 /// Any strides over the storage of the first argument.
-fn as_strided(case: &Case) -> Run {
+fn as_strided<D: CaseDevice>(case: &Case<D>) -> Run {
     let (size, stride) =
         (wholes(case.get(1, "size")).unwrap_or_default(), wholes(case.get(2, "stride")).unwrap_or_default());
     let spec = case.spec(0)?;
@@ -499,7 +504,7 @@ fn as_strided(case: &Case) -> Run {
 
 /// Complex numbers as pairs, and pairs as complex numbers: views of the same memory, with offsets in other
 /// elements.
-fn parts_of_complex(case: &Case) -> Run {
+fn parts_of_complex<D: CaseDevice>(case: &Case<D>) -> Run {
     let z = case.tensor::<num_complex::Complex<f32>>(case.arg(0))?;
     by_rank!(z.spec().rank(), R in [0 1 2 3 4 5] => {
         let parts = z.at::<R>()?.view_as_real()?;
@@ -507,7 +512,7 @@ fn parts_of_complex(case: &Case) -> Run {
         Ok(vec![Out { layout: Some((parts.stride().0.to_vec(), offset)), ..Out::of(parts) }])
     })
 }
-fn complex_of_parts(case: &Case) -> Run {
+fn complex_of_parts<D: CaseDevice>(case: &Case<D>) -> Run {
     by_type!(case.spec(0)?.dtype, T in [f32 f64] => {
         let x = case.tensor::<T>(case.arg(0))?;
         by_rank!(x.spec().rank(), R in [1 2 3 4 5] => {
@@ -518,51 +523,56 @@ fn complex_of_parts(case: &Case) -> Run {
     })
 }
 
-pub const ROWS: &[Row] = &[
-    ("as_strided", as_strided),
-    ("as_strided.partial_views", as_strided),
-    ("permute", permute),
-    ("expand", expand),
-    ("expand_as", expand),
-    ("broadcast_to", expand),
-    ("broadcast_tensors", expand_together),
-    ("unfold", unfold),
-    ("view", reshape),
-    ("view_as_real", parts_of_complex),
-    ("view_as_complex", complex_of_parts),
-    ("view_as", reshape),
-    ("reshape", reshape),
-    ("reshape_as", reshape),
-    ("flatten", reshape),
-    ("unflatten", reshape),
-    ("ravel", reshape),
-    ("transpose", transpose),
-    ("t", reverse),
-    ("T", reverse),
-    ("mT", matrix_transpose),
-    ("mH", adjoint),
-    ("H", adjoint),
-    ("meshgrid.variadic_tensors", grid),
-    ("meshgrid.list_of_tensors", grid),
-    ("squeeze", squeeze),
-    ("squeeze.multiple", squeeze),
-    ("unsqueeze", unsqueeze),
-    ("narrow", narrow),
-    ("select", select),
-    ("slice", slice),
-    ("diagonal", diagonal),
-    ("unbind", unbind),
-    ("split", split),
-    ("split.list_args", split),
-    ("split_with_sizes", split),
-    ("chunk", split),
-    ("tensor_split", sections),
-    ("hsplit", sections),
-    ("vsplit", sections),
-    ("dsplit", sections),
-    ("movedim", movedim),
-    ("atleast_1d", at_least),
-    ("atleast_2d", at_least),
-    ("atleast_3d", at_least),
-    ("positive", itself),
-];
+/// Rows of operators with gradients.
+pub fn rows<D: CaseDevice>() -> Vec<Row<D>> {
+    let rows: &[Row<D>] = &[
+        ("as_strided", as_strided),
+        ("as_strided.partial_views", as_strided),
+        ("permute", permute),
+        ("expand", expand),
+        ("expand_as", expand),
+        ("broadcast_to", expand),
+        ("broadcast_tensors", expand_together),
+        ("unfold", unfold),
+        ("view", reshape),
+        ("view_as_complex", complex_of_parts),
+        ("view_as", reshape),
+        ("reshape", reshape),
+        ("reshape_as", reshape),
+        ("flatten", reshape),
+        ("unflatten", reshape),
+        ("ravel", reshape),
+        ("transpose", transpose),
+        ("t", reverse),
+        ("T", reverse),
+        ("mT", matrix_transpose),
+        ("mH", adjoint),
+        ("H", adjoint),
+        ("meshgrid.variadic_tensors", grid),
+        ("meshgrid.list_of_tensors", grid),
+        ("squeeze", squeeze),
+        ("squeeze.multiple", squeeze),
+        ("unsqueeze", unsqueeze),
+        ("narrow", narrow),
+        ("select", select),
+        ("slice", slice),
+        ("diagonal", diagonal),
+        ("unbind", unbind),
+        ("split", split),
+        ("split.list_args", split),
+        ("split_with_sizes", split),
+        ("chunk", split),
+        ("tensor_split", sections),
+        ("hsplit", sections),
+        ("vsplit", sections),
+        ("dsplit", sections),
+        ("movedim", movedim),
+        ("atleast_1d", at_least),
+        ("atleast_2d", at_least),
+        ("atleast_3d", at_least),
+        ("positive", itself),
+    ];
+    rows.to_vec()
+}
+/// Rows of operators without.
+pub const DISCRETE: &[Row] = &[("view_as_real", parts_of_complex)];

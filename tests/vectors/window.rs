@@ -1,6 +1,6 @@
 //! Pooling and attention.
 
-use crate::case::{Case, Out, Run, Seen, Stop, real_or, unrun};
+use crate::case::{Case, CaseDevice, Out, Run, Seen, Stop, real_or, unrun};
 use crate::product::each;
 use crate::{Row, by_type};
 use rankform::ops::Attention;
@@ -10,7 +10,7 @@ use rankform::scalar::DType;
 use serde_json::Value;
 
 /// The windows of a case, over `M` axes.
-fn windows<const M: usize>(case: &Case) -> Result<(Pool<M>, bool), Stop> {
+fn windows<const M: usize, D: CaseDevice>(case: &Case<D>) -> Result<(Pool<M>, bool), Stop> {
     let onnx = case.json.get("in").is_some();
     let average = case.op.to_lowercase().contains("av");
     let rank = case.spec(0)?.rank();
@@ -53,8 +53,8 @@ fn windows<const M: usize>(case: &Case) -> Result<(Pool<M>, bool), Stop> {
 
 macro_rules! pools {
     ($($largest:ident $mean:ident $powers:ident $max:ident $with:ident $avg:ident $n:literal $rank:literal;)*) => { $(
-        fn $largest(case: &Case) -> Run {
-            let (pool, batched) = windows::<$n>(case)?;
+        fn $largest<D: CaseDevice>(case: &Case<D>) -> Run {
+            let (pool, batched) = windows::<$n, D>(case)?;
             by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8] => {
                 let x = case.tensor::<T>(case.arg(0))?;
                 let x = x.at::<$rank>()?;
@@ -73,8 +73,8 @@ macro_rules! pools {
                 Ok(vec![cut(Out::of(largest.view())), cut(Out::of(places.view()))])
             })
         }
-        fn $mean(case: &Case) -> Run {
-            let (pool, batched) = windows::<$n>(case)?;
+        fn $mean<D: CaseDevice>(case: &Case<D>) -> Run {
+            let (pool, batched) = windows::<$n, D>(case)?;
             by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64] => {
                 let x = case.tensor::<T>(case.arg(0))?;
                 let mut mean = x.at::<$rank>()?.$avg(pool)?;
@@ -92,9 +92,9 @@ macro_rules! pools {
             })
         }
         /// The norm of order `p` of each window, from sums of powers.
-        fn $powers(case: &Case) -> Run {
+        fn $powers<D: CaseDevice>(case: &Case<D>) -> Run {
             let p = real_or(case.kw("p"), 2.0)?;
-            let (pool, _) = windows::<$n>(case)?;
+            let (pool, _) = windows::<$n, D>(case)?;
             let x = case.tensor::<f32>(case.arg(0))?;
             let sums = x.at::<$rank>()?.lazy().abs().powf(p as f32).eval()?.$avg(pool.divisor(1))?;
             let out = Out::of(sums.powf(1.0 / p as f32)?.view());
@@ -109,15 +109,15 @@ pools! {
     largest3d mean3d powers3d max_pool3d max_pool3d_with_indices avg_pool3d 3 5;
 }
 /// Positions in a plane as positions in all of the operand, or of the operand stored column by column.
-fn in_all<const R: usize>(
-    places: Tensor<i64, R>,
+fn in_all<const R: usize, D: CaseDevice>(
+    places: Tensor<i64, R, D>,
     size: Dim<R>,
     by_columns: bool,
-) -> Result<Tensor<i64, R>, Stop> {
+) -> Result<Tensor<i64, R, D>, Stop> {
     let plane: usize = size.0[2..].iter().product();
     let all = places.size();
-    let values = all.indices().map(|at| {
-        let mut place = size.delinearize((at[0] * size.0[1] + at[1]) * plane + places[at] as usize);
+    let values = all.indices().zip(places.to_vec()?).map(|(at, place)| {
+        let mut place = size.delinearize((at[0] * size.0[1] + at[1]) * plane + place as usize);
         if by_columns {
             place.0.swap(R - 2, R - 1);
             let mut turned = size;
@@ -126,10 +126,10 @@ fn in_all<const R: usize>(
         }
         size.linearize(place) as i64
     });
-    Ok(Tensor::from_vec(values.collect(), all)?)
+    Ok(Tensor::from_vec(values.collect(), all)?.to(places.device())?)
 }
 /// Elements put back at the positions of the maxima of an image of one channel.
-fn unpool(case: &Case) -> Run {
+fn unpool<D: CaseDevice>(case: &Case<D>) -> Run {
     let expected = case.expected().and_then(|all| all.into_iter().next().flatten());
     let Some(expected) = expected else { return unrun("no sizes") };
     let (x, places) = (case.tensor::<f32>(case.arg(0))?, case.tensor::<i64>(case.arg(1))?);
@@ -142,7 +142,7 @@ fn unpool(case: &Case) -> Run {
     let y = x.at::<4>()?.max_unpool2d(places.at::<4>()?, [ph, pw])?;
     crate::case::moved(y.pad([(0, 0), (0, 0), (0, h - ph), (0, w - pw)], rankform::ops::Pad::Constant(0.0)))
 }
-fn by_axes(case: &Case, rows: [fn(&Case) -> Run; 3]) -> Run {
+fn by_axes<D: CaseDevice>(case: &Case<D>, rows: [fn(&Case<D>) -> Run; 3]) -> Run {
     match case.spec(0)?.rank() {
         rank @ 3..=5 => rows[rank - 3](case),
         _ => unrun("other ranks"),
@@ -150,7 +150,7 @@ fn by_axes(case: &Case, rows: [fn(&Case) -> Run; 3]) -> Run {
 }
 
 /// Shares of values by the products of queries and keys.
-fn attention(case: &Case) -> Run {
+fn attention<D: CaseDevice>(case: &Case<D>) -> Run {
     let parts = [case.spec(0)?, case.spec(1)?, case.spec(2)?];
     if real_or(case.kw("dropout_p"), 0.0)? != 0.0 {
         return unrun("random numbers by another generator");
@@ -175,6 +175,7 @@ fn attention(case: &Case) -> Run {
 
 /// Attention with heads side by side, keys of before, windows and lengths, which are a bias of −∞ here.
 fn attention_by_attributes(case: &Case) -> Run {
+    type D = Cpu;
     let number = |name: &str, default: i64| case.kw(name).as_i64().unwrap_or(default);
     let specs = [case.spec(0)?, case.spec(1)?, case.spec(2)?];
     let outputs = case.json["out"].as_array().map_or(0, Vec::len);
@@ -261,10 +262,14 @@ pub const ONNX: &[Row] = &[
     ("LpPool", |c| by_axes(c, [powers1d, powers2d, powers3d])),
 ];
 
-pub const ROWS: &[Row] = &[
-    ("nn.functional.max_pool1d", largest1d),
-    ("nn.functional.max_pool2d", largest2d),
-    ("nn.functional.avg_pool1d", mean1d),
-    ("nn.functional.avg_pool2d", mean2d),
-    ("nn.functional.scaled_dot_product_attention", attention),
-];
+/// Rows of operators with gradients.
+pub fn rows<D: CaseDevice>() -> Vec<Row<D>> {
+    let rows: &[Row<D>] = &[
+        ("nn.functional.max_pool1d", largest1d),
+        ("nn.functional.max_pool2d", largest2d),
+        ("nn.functional.avg_pool1d", mean1d),
+        ("nn.functional.avg_pool2d", mean2d),
+        ("nn.functional.scaled_dot_product_attention", attention),
+    ];
+    rows.to_vec()
+}
