@@ -126,7 +126,7 @@ impl<D: Device> Model<D> {
     ) -> Result<Tensor<f32, 0, D>> {
         let last = text.size()[1] - 1;
         let next = text.slice((.., 1..))?.to_contiguous()?;
-        self.scores(text.slice((.., ..last))?, apply)?.cross_entropy_mean(Last, &next, ClassLoss::new())
+        self.scores(text.slice((.., ..last))?, apply)?.cross_entropy_mean(Axis::<2>, &next, ClassLoss::new())
     }
 
     /// Continues a text by `length` characters, each drawn with the probability that the model gives it.
