@@ -61,7 +61,7 @@ impl Shared {
     ) -> Result<()> {
         let outputs = [(to, OutputType::OfFirstOperand)];
         let begun = self.begin("copy", sizes, &[from], &outputs, &mut |active| {
-            Ok(Flow { to: active.to_vec(), reads: 0 })
+            Ok(Flow { to: Axes::new(active), reads: 0 })
         })?;
         // SAFETY: the caller's promise, on the same memory of the inner device.
         unsafe { self.inner.copy(sizes, begun.outputs[0], begun.inputs[0])? };
@@ -91,7 +91,7 @@ impl Shared {
     ) -> Result<()> {
         let outputs = [(to, OutputType::OfFirstOperand)];
         let begun = self.begin(plan.op, plan.sizes, &[cells, index], &outputs, &mut |active| {
-            Ok(Flow { to: vec![active[0], None], reads: 0b10 })
+            Ok(Flow { to: Axes::new(&[active[0], None]), reads: 0b10 })
         })?;
         let Begun { inputs, outputs, step, is_recorded } = begun;
         // SAFETY: the caller's promise, on the same memory of the inner device.
@@ -126,7 +126,7 @@ impl Shared {
         let outputs = [(cells, OutputType::Is(dtype))];
         let begun = self.begin(plan.op, plan.sizes, &[from, index, cells], &outputs, &mut |active| {
             let to = |active: Option<DType>| active.filter(|_| has_gradient(dtype));
-            let flow = Flow { to: vec![to(active[0]), None, to(active[2])], reads: 0b10 };
+            let flow = Flow { to: Axes::new(&[to(active[0]), None, to(active[2])]), reads: 0b10 };
             if !is_sum && !replaces && flow.to.iter().any(Option::is_some) {
                 let what =
                     text(format_args!("scatter with `{name}` has no derivative; `Add` and `Replace` have"));
@@ -188,7 +188,7 @@ impl Shared {
     ) -> Result<()> {
         let outputs = [(to, OutputType::OfFirstOperand)];
         let begun = self.begin("compact", &[count], &[from, mask], &outputs, &mut |active| {
-            Ok(Flow { to: vec![active[0], None], reads: 0b10 })
+            Ok(Flow { to: Axes::new(&[active[0], None]), reads: 0b10 })
         })?;
         let Begun { inputs, outputs, step, is_recorded } = begun;
         // SAFETY: the caller's promise, on the same memory of the inner device.
@@ -218,10 +218,10 @@ impl Shared {
         operands.extend(positions.map(|slot| (slot, OutputType::Is(DType::I64))));
         let is_smooth = has_gradient(dtype) && values.is_some();
         let begun = self.begin("sort", &sizes, &[from], &operands, &mut |active| {
-            Ok(Flow { to: vec![active[0].filter(|_| is_smooth)], reads: 0 })
+            Ok(Flow { to: Axes::new(&[active[0].filter(|_| is_smooth)]), reads: 0 })
         })?;
         let Begun { inputs, outputs, step, is_recorded } = begun;
-        let mut outputs = outputs.into_iter();
+        let mut outputs = outputs.iter().copied();
         let inner_values = values.and_then(|_| outputs.next());
         let inner_positions = positions.and_then(|_| outputs.next());
         // The backward pass needs the positions, also where the caller does not.

@@ -4,10 +4,16 @@
 mod alloc;
 mod branches;
 mod check;
+mod complex;
+mod counted;
+mod devices;
+mod faults;
 mod laws;
 mod movement;
 mod neural;
 mod operands;
+mod optim;
+mod precision;
 mod products;
 mod reductions;
 mod sharing;
