@@ -1,4 +1,4 @@
-//! The recording of maps, reductions and scans, for programs of any type.
+//! The recording of maps and reductions, for programs of any type.
 // Imports: `error`, `dtype`, `kernel`, `device`.
 
 use super::axes::Axes;
@@ -10,11 +10,11 @@ use super::state::{Before, Begun, Flow, Input, OutputType, Rule, Shared, Step};
 use crate::device::{Inputs, MAX_OPERANDS, OperandRef, Reduction};
 use crate::dtype::DType;
 use crate::error::{Error, Result, text};
-use crate::kernel::{ScanPlan, Slope};
+use crate::kernel::Slope;
 use std::ops::Range;
 
 /// The facts of a program, and the operand of each of its loads.
-type Loads<'a> = (&'static Facts, &'a [u8]);
+pub(super) type Loads<'a> = (&'static Facts, &'a [u8]);
 
 impl Shared {
     /// See [`State::begin`](super::state::State::begin).
@@ -128,7 +128,7 @@ impl Shared {
         reduce: Box<dyn ReduceRule + Send>,
     ) {
         let result = match slope {
-            Slope::Values | Slope::Shared => self.lock().save(&output),
+            Slope::Values | Slope::Shared | Slope::Parts => self.lock().save(&output),
             Slope::None | Slope::Constant => None,
         };
         let reads = Axes::new(reads);
@@ -159,60 +159,6 @@ impl Shared {
         });
         self.end(step, &[output], rule);
     }
-
-    pub(super) fn begin_scan<'a>(
-        &self,
-        (op, dtype, slope): (&'static str, DType, Slope),
-        facts: &'static Facts,
-        plan: ScanPlan<'_>,
-        output: OperandRef<'a>,
-        inputs: Inputs<'a>,
-    ) -> Result<Begun<'a>> {
-        let sizes = [plan.lines, &[plan.along]].concat();
-        let outputs = [(output, OutputType::Is(dtype))];
-        self.begin(op, &sizes, inputs.slots, &outputs, &mut |active| {
-            let flow = flow_of(facts, inputs.reads, active);
-            if !matches!(slope, Slope::Constant) && flow.to.iter().any(Option::is_some) {
-                return Err(no_slope(op));
-            }
-            Ok(flow)
-        })
-    }
-
-    pub(super) fn end_scan(
-        &self,
-        step: Step,
-        output: OperandRef<'_>,
-        (facts, reads): Loads<'_>,
-        exclusive: bool,
-        vjp: Box<dyn Vjp + Send>,
-    ) {
-        let reads = Axes::new(reads);
-        let rule: Rule = Box::new(move |b, step| {
-            // A value contributes to all later sums: a scan in the reverse order.
-            let Some(gradient) = b.gradient(&step.outputs[0].spot) else { return Ok(()) };
-            let last = step.sizes.len() - 1;
-            let along = step.sizes[last];
-            let sums = Buffer::new(&*b.inner, &step.sizes, gradient.element)?;
-            let (from_stride, to_stride) = (reversed(gradient, last), reversed(sums.slot(), last));
-            let from = at_end(gradient, along, &from_stride);
-            let to = at_end(sums.slot(), along, &to_stride);
-            let plan = ScanPlan { lines: &step.sizes[..last], along, exclusive };
-            // SAFETY: (1) both operands begin at their last element along the axis, with its stride reversed;
-            // (2) the output is new memory.
-            unsafe { b.inner.running_sum(step.outputs[0].spot.dtype, plan, to, from)? };
-            let operands = saved_slots(b, step);
-            let mut slots: Axes<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
-            slots.push(sums.slot());
-            for &(operand, mask) in variables(&reads, 0..reads.len(), step, facts).iter() {
-                if let Some(spot) = &step.inputs[operand].spot {
-                    b.vjp(&*vjp, facts, mask, (&step.sizes, 0), &slots, Target::Spot(spot))?;
-                }
-            }
-            Ok(())
-        });
-        self.end(step, &[output], rule);
-    }
 }
 
 /// The error for a reducer that states no slope.
@@ -222,7 +168,7 @@ pub(super) fn no_slope(name: &'static str) -> Error {
 }
 
 /// From loads to operands: those to which a gradient flows, and those that the backward pass reads.
-fn flow_of(facts: &Facts, reads: &[u8], active: &[Option<DType>]) -> Flow {
+pub(super) fn flow_of(facts: &Facts, reads: &[u8], active: &[Option<DType>]) -> Flow {
     let mut flow = Flow { to: active.iter().map(|_| None).collect(), reads: 0 };
     let mut loads = 0;
     for (k, &operand) in reads.iter().enumerate() {
@@ -302,17 +248,4 @@ fn map_backward(
         }
     }
     Ok(())
-}
-
-/// The strides with the one of `axis` reversed.
-fn reversed(slot: OperandRef<'_>, axis: usize) -> Axes<isize> {
-    let mut stride = slot.stride.to_vec();
-    stride[axis] = -stride[axis];
-    Axes::new(&stride)
-}
-
-/// The operand from its last element along the last axis, of `along` elements, with reversed strides.
-fn at_end<'a>(slot: OperandRef<'_>, along: usize, reversed: &'a [isize]) -> OperandRef<'a> {
-    let bytes = reversed[reversed.len() - 1] * (1 - along as isize) * slot.element as isize;
-    OperandRef { address: slot.address.wrapping_offset(bytes), stride: reversed, element: slot.element }
 }

@@ -91,7 +91,7 @@ impl<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> ReduceRule for
     ) -> Result<Option<Buffer>> {
         let buffer = match R::SLOPE {
             Slope::None | Slope::Constant => None,
-            Slope::Values => R::extra(ReduceExtra { b, reduced: self, sizes, loads })?,
+            Slope::Values | Slope::Parts => R::extra(ReduceExtra { b, reduced: self, sizes, loads })?,
             Slope::Shared => {
                 let slots: Vec<OperandRef<'_>> = loads.iter().copied().chain([result]).collect();
                 let slopes = SlopeOf::<B, R>(self.body, PhantomData);
