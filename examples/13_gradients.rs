@@ -29,10 +29,11 @@ pub fn main() -> Result<()> {
 
     // A function of two parameters has a value and two gradients. The data are constants.
     for step in 0..=1600 {
-        let (error, (by_speed, by_gravity)) = value_and_grad((&speed, &gravity), |(speed, gravity), tape| {
-            let computed = height(&tape.constant(&time)?, speed, gravity)?;
-            tape.constant(&measured)?.lazy().zip(distance, &computed).sum(All)
-        })?;
+        let (error, (by_speed, by_gravity)) =
+            value_and_grad((&speed, &gravity), |(speed, gravity), tape| {
+                let computed = height(&tape.constant(&time)?, speed, gravity)?;
+                tape.constant(&measured)?.lazy().zip(distance, &computed).sum(All)
+            })?;
         if step % 400 == 0 {
             println!("step {step:4}: error {error:.6}, speed {speed:.4}, gravity {gravity:.4}");
         }

@@ -97,7 +97,8 @@ fn main() -> Result<(), AnyError> {
     let (device, epochs) = options()?;
     let digits = read(&device)?;
     let fifth = |held_out: bool| {
-        let chosen = (0..digits.labels.numel() as i64).filter(|i| (i % 5 == 0) == held_out).collect::<Vec<_>>();
+        let chosen =
+            (0..digits.labels.numel() as i64).filter(|i| (i % 5 == 0) == held_out).collect::<Vec<_>>();
         Tensor::from_slice(&chosen, [chosen.len()], &device)
     };
     let (train, test) = (digits.choose(fifth(false)?.view())?, digits.choose(fifth(true)?.view())?);
@@ -111,7 +112,10 @@ fn main() -> Result<(), AnyError> {
     let guess = net.scores(&test.images)?.argmax(Axis::<1>)?;
     let right = guess.equal(&test.labels)?.count(All)?.item()?;
     let n = test.labels.numel();
-    println!("{right} of {n} right, {:.1} %; {epochs} epochs in {seconds:.1} s", 100.0 * right as f64 / n as f64);
+    println!(
+        "{right} of {n} right, {:.1} %; {epochs} epochs in {seconds:.1} s",
+        100.0 * right as f64 / n as f64
+    );
 
     let (guess, truth) = (guess.to(&Cpu)?, test.labels.to(&Cpu)?);
     for i in (0..n).filter(|&i| guess[[i]] != truth[[i]]) {
@@ -139,7 +143,8 @@ fn learn<D: Device>(net: &mut Net<D>, train: &Digits<D>, epochs: u64) -> Result<
                 let scores = net.scores(&tape.constant(&images)?)?;
                 scores.cross_entropy_mean(Axis::<1>, &tape.constant(&batch.labels)?, ClassLoss::new())
             })?;
-            optimizer.set_learning_rate(RATE * schedule::warm_up(step, 50) * schedule::cosine(step, steps, 0.01));
+            optimizer
+                .set_learning_rate(RATE * schedule::warm_up(step, 50) * schedule::cosine(step, steps, 0.01));
             optimizer.step(&mut *net, &gradients)?;
             mean += part * loss.item()?;
             bar.set_message(format!("{mean:.4}"));

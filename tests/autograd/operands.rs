@@ -92,7 +92,8 @@ fn constant_operands_of_a_checkpoint_are_constants_when_it_runs_again() -> Resul
     let seen = variables.clone();
     let y = tape.checkpoint((&x, &w), move |(x, w)| {
         let inner = x.device();
-        let count = usize::from(inner.depends_on_variable(x)) + 10 * usize::from(inner.depends_on_variable(w));
+        let count =
+            usize::from(inner.depends_on_variable(x)) + 10 * usize::from(inner.depends_on_variable(w));
         seen.fetch_add(count, Ordering::Relaxed);
         x.mul(w)
     })?;
