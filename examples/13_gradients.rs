@@ -1,4 +1,4 @@
-//! Gradients: a tape is a device that records, so a function of tensors on any device is differentiable as it is.
+//! Gradients: a tape is a device that records. A function of tensors on any device is differentiable as it is.
 //!
 //! `cargo run --release --example 13_gradients`
 
@@ -6,7 +6,7 @@ use rankform::autograd::{Tape, grad, gradient_error, hvp, value_and_grad};
 use rankform::prelude::*;
 
 elementwise! {
-    /// How much a measured number differs from a computed one; large differences count less than their square.
+    /// How much a measured number differs from a computed one. Large differences count less than squared.
     fn distance(measured, computed) {
         let d = measured - computed;
         (1.0 + d * d).ln()

@@ -1,17 +1,17 @@
 //! A small transformer that learns to write sonnets, character by character.
 //!
-//! `cargo run --release --example char_transformer` trains on `examples/data/sonnets.txt`
-//! and prints what the model writes, before and after. The last tenth of the text is held out: its loss is
-//! printed beside the entropy of single characters. Options after `--`:
+//! `cargo run --release --example char_transformer` trains on `examples/data/sonnets.txt` and prints texts of the
+//! model, before and after. The last tenth of the text is held out: its loss is printed beside that of the
+//! frequencies of characters. Options after `--`:
 //!
 //! | option | effect |
 //! |---|---|
 //! | `--device cuda:0` | computes on a GPU (with `--features cuda`) |
 //! | `--steps 900` | the number of steps |
-//! | `--checkpoint` | keeps the inputs of each block only, and computes the block again in the backward pass |
+//! | `--checkpoint` | keeps the inputs of each block only, and computes it again in the backward pass |
 //! | `--seed 1` | other weights, batches and samples |
 //!
-//! The model is a function of any device: training calls it with tensors on a tape, sampling with plain ones.
+//! The model is a function of any device: training calls it with tensors on a tape, sampling with others.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use rankform::AnyDevice;
@@ -81,7 +81,8 @@ impl<D: Device> Block<D> {
         let [texts, length, channels] = x.size().0;
         let all = self.attention_norm.apply(x)?.matmul(&self.attention)?;
         let all = all.reshape([texts, length, 3, HEADS, channels / HEADS])?.permuted([2, 0, 3, 1, 4])?;
-        let [query, key, value] = [0, 1, 2].map(|part| all.slice((part, .., .., .., ..))); // (text, head, position, channel)
+        // Each is (text, head, position, channel).
+        let [query, key, value] = [0, 1, 2].map(|part| all.slice((part, .., .., .., ..)));
         let y = query?.attention(key?, value?, None, Attention::new().causal(true))?;
         let y = y.permuted([0, 2, 1, 3])?.to_shape(x.size())?; // (text, position, channel)
         let x = x + y.matmul(&self.projection)?;
@@ -170,7 +171,7 @@ fn main() -> Result<(), AnyError> {
 
     let mut model = Model::new(alphabet.len(), 1000 * seed, &device)?;
     println!(
-        "{} characters, {} of them different: {:.3} nats each by their frequencies; {} parameters on {device:?}",
+        "{} characters of {} kinds, {:.3} nats each by their frequencies; {} parameters on {device:?}",
         text.len(),
         alphabet.len(),
         entropy(train, test, alphabet.len()),

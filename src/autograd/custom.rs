@@ -11,8 +11,8 @@ use crate::element::Element;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-/// The operands of a custom operator or a checkpoint: a tuple of up to six references to tensors on a tape, or to
-/// [trees of parameters](ParameterTree) on it.
+/// The operands of a custom operator or a checkpoint: a tuple of up to six references to tensors on a tape or
+/// to [trees of parameters](ParameterTree) on it.
 ///
 /// # Examples
 /// A layer that is computed again in the backward pass:
