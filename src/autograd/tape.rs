@@ -338,7 +338,7 @@ impl Backward {
     }
 
     /// Adds a tensor to the gradient of an operand of its sizes.
-    fn add_gradient<T: Element, const RANK: usize, D: Device>(
+    pub(super) fn add_gradient<T: Element, const RANK: usize, D: Device>(
         &mut self,
         spot: &Spot,
         gradient: &Tensor<T, RANK, D>,

@@ -13,6 +13,7 @@ mod forward_laws;
 mod laws;
 mod movement;
 mod neural;
+mod operands;
 mod optim;
 mod precision;
 mod products;

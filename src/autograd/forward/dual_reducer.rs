@@ -82,7 +82,7 @@ impl<L: Lanes, V: LaneVisitor<L>> LaneVisitor<Dual<L>> for Both<'_, V> {
     #[inline(always)]
     fn lane<P: Prim>(&mut self, lane: Lane<Dual<L>, P>) -> Lane<Dual<L>, P> {
         let value = self.0.lane(lane.primal());
-        if P::DTYPE.is_discrete() {
+        if const { P::DTYPE.is_discrete() } {
             return Lane::constant(value);
         }
         Lane::new(value, self.0.lane(lane.tangent()))

@@ -78,7 +78,7 @@ impl<L: Lanes, IO: Io<L>, const MASK: u64, const VALUES: bool> Io<Dual<L>>
             return Lane::constant(value);
         }
         let tangent = self.io.load::<T>();
-        if <Compute<T> as Prim>::DTYPE.is_discrete() {
+        if const { <Compute<T> as Prim>::DTYPE.is_discrete() } {
             return Lane::constant(value);
         }
         Lane::new(value, tangent)
