@@ -265,6 +265,13 @@ pub enum Error {
         /// The fault and its place.
         what: String,
     },
+    /// An error about one of several parameters.
+    Parameter {
+        /// The name of the parameter, for example `layers.0.weight`.
+        name: String,
+        /// The error.
+        error: Box<Error>,
+    },
     /// A value that the operation does not accept.
     Value {
         /// The operation.
@@ -360,6 +367,7 @@ impl fmt::Display for Error {
             ),
             Error::Io { op, what, .. } => write!(f, "{op}: {what}"),
             Error::Format { op, what } => write!(f, "{op}: {what}"),
+            Error::Parameter { name, error } => write!(f, "{name}: {error}"),
             Error::Value { op, what } => write!(f, "{op}: {what}"),
         }
     }
@@ -450,8 +458,21 @@ impl Error {
             // A device may report a deferred error: the operation that failed may be an earlier one, whose
             // name is kept.
             Error::Fault { .. } => {}
+            Error::Parameter { error, .. } => **error = error.as_ref().clone().with_op(op),
         }
         self
+    }
+
+    /// The same error with the name of the parameter that it is about, unless it has one. A lack of memory
+    /// gets none, because the name needs memory.
+    #[cfg(feature = "autograd")]
+    #[cold]
+    pub(crate) fn of_parameter(self, name: &dyn fmt::Display) -> Self {
+        let is_named = matches!(self, Error::Parameter { .. } | Error::OutOfMemory { .. });
+        match text(format_args!("{name}")) {
+            name if is_named || name.is_empty() => self,
+            name => Error::Parameter { name, error: Box::new(self) },
+        }
     }
 }
 

@@ -39,7 +39,7 @@
 //! - **Quantized, sparse, dynamically typed**: [`QuantizedTensor`], [`SparseTensor`], `DynTensor` (feature).
 //! - **Read and write files, other libraries**: [`io`], [`interop`].
 //!
-//! The page `docs/names.md` lists the names of NumPy, PyTorch and ndarray with those of this crate.
+//! The page `docs/names.md` lists the names of NumPy, PyTorch, ndarray and MATLAB with those of this crate.
 //!
 //! # Six rules
 //!
@@ -76,6 +76,7 @@
 //! | [`tensor`] | [`Tensor`], [`TensorView`], [`TensorViewMut`] |
 //! | [`expr`] | operands and lazy expressions; generic code |
 //! | [`ops`] | all operators |
+//! | `autograd` | with that feature: gradients of programs; structs of parameters |
 //! | `cuda` | with that feature: asynchronous copies, graphs, user-defined kernels |
 //! | [`quantized`] | [`QuantizedTensor`]: integers that represent real numbers |
 //! | [`sparse`] | [`SparseTensor`]: elements with their indices (COO), compressed rows |
@@ -85,6 +86,7 @@
 //! | `dispatch` | with `dynamic`: operators by name |
 //! | [`testing`] | differential tests of a device against the CPU, for authors of devices |
 //! | [`io`] | files |
+//! | `optim` | with `autograd`: optimizers |
 //! | [`interop`] | other libraries |
 //!
 //! # Features
@@ -93,6 +95,7 @@
 //! |---|---|
 //! | `threads` (default) | large operations use every core |
 //! | `rayon` | parallel iterators |
+//! | `autograd` | gradients, optimizers |
 //! | `dynamic` | types known at run time |
 //! | `npz`, `safetensors` | files of these formats; `.npy` and raw bytes need no feature |
 //! | `compiled` | builds with debug assertions compile loops instead of interpreting programs |
@@ -133,6 +136,8 @@ pub mod io;
 pub mod kernel;
 pub mod layout;
 pub mod ops;
+#[cfg(feature = "autograd")]
+pub mod optim;
 pub mod quantized;
 pub mod rank;
 pub mod scalar;
@@ -244,6 +249,8 @@ pub mod prelude {
         RealNumber, WideningMul,
     };
     pub use crate::{Error, Lane, Lanes, Result, dim, einsum, einsum_into, elementwise};
+    #[cfg(feature = "autograd")]
+    pub use crate::{autograd::ParameterTree, parameters};
 }
 
 /// The programs of a page compile and run, or do not compile, as the page says. (The tests of the project

@@ -4,7 +4,7 @@
 use super::{Differentiable, Parameters, Tape, Var};
 use crate::device::Device;
 use crate::dim::All;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ops::Reductions as _;
 use crate::tensor::Tensor;
 
@@ -31,7 +31,13 @@ pub fn value_and_grad<P: Parameters<D>, T: Differentiable, D: Device>(
     parameters: P,
     f: impl FnOnce(&P::OnTape, &Tape<D>) -> Result<Var<T, 0, D>>,
 ) -> Result<(Tensor<T, 0, D>, P::Gradients)> {
-    let tape = Tape::new(parameters.device());
+    let Some(device) = parameters.device() else {
+        return Err(Error::Value {
+            op: "value_and_grad",
+            what: "there is no tensor among the parameters".into(),
+        });
+    };
+    let tape = Tape::new(device);
     let on_tape = parameters.watch(&tape)?;
     let loss = f(&on_tape, &tape)?;
     let gradients = tape.backward(&loss)?;

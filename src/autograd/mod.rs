@@ -30,36 +30,49 @@
 //! | the product of a Hessian and a vector | [`hvp`] |
 //! | an operator with its own derivative | [`Tape::custom`] |
 //! | less memory for more time | [`Tape::checkpoint`] |
+//! | the parameters of a model as a struct | [`parameters!`](crate::parameters), [`ParameterTree`] |
+//! | training | [`optim`](crate::optim) |
 //! | a comparison with finite differences | [`gradient_error`] |
-// Imports: `element`, `device`, `tensor`.
+// Imports: `error`, `dim`, `element`, `device`, `tensor`.
 
 mod axes;
 mod backward;
+mod containers;
 mod contract;
 mod custom;
+mod define;
 mod device;
 mod facts;
 mod functions;
 mod inner;
 mod moves;
+mod name;
 mod parameters;
 mod record;
 mod reduce;
 mod rows;
+mod scan;
+mod scatter;
 mod state;
 mod sums;
 mod tape;
+mod tree;
 mod vjp;
 
+pub use containers::Buffer;
 pub use custom::Inputs;
 pub use functions::{grad, gradient_error, hvp, value_and_grad};
-pub use parameters::Parameters;
+pub use name::Name;
+pub use parameters::{Parameters, ParametersMut};
 pub use state::TapeBlock;
 pub use tape::{Gradients, Tape};
+pub use tree::{ParameterTree, TensorMap, TensorVisitor};
 
-use crate::device::Cpu;
-use crate::element::{Number, bf16, f16};
-use crate::tensor::Tensor;
+use crate::device::{Cpu, Device};
+use crate::dim::Axis;
+use crate::element::{Compute, Float, Inexact, bf16, f16};
+use crate::error::Result;
+use crate::tensor::{Tensor, TensorView, TensorViewMut};
 use num_complex::Complex;
 
 /// A tensor on a tape.
@@ -71,12 +84,39 @@ pub type Var<T, const RANK: usize, D = Cpu> = Tensor<T, RANK, Tape<D>>;
 #[diagnostic::on_unimplemented(
     message = "tensors of `{Self}` have no gradient",
     label = "a variable has elements f16, bf16, f32, f64, Complex<f32> or Complex<f64>",
-    note = "integers, masks and indices are constants: `tape.constant(&x)?`; `.cast::<f32>()?` makes floats"
+    note = "integers, masks and indices are constants: `tape.constant(&x)?`, in a struct of `parameters!` \
+            `Buffer<T, RANK, D>`; `.cast::<f32>()?` makes floats"
 )]
-pub trait Differentiable: Number {}
-impl Differentiable for f16 {}
-impl Differentiable for bf16 {}
-impl Differentiable for f32 {}
-impl Differentiable for f64 {}
-impl Differentiable for Complex<f32> {}
-impl Differentiable for Complex<f64> {}
+pub trait Differentiable: Inexact {
+    /// The element in which an optimizer keeps its state: f32 for elements of 16 bits, else that of the parts.
+    type State: Float<Compute = Compute<Self::Part>>;
+    #[doc(hidden)]
+    fn parts<D: Device>(x: TensorView<'_, Self, 1, D>) -> Result<TensorView<'_, Self::Part, 2, D>>;
+    #[doc(hidden)]
+    fn parts_mut<D: Device>(x: TensorViewMut<'_, Self, 1, D>) -> Result<TensorViewMut<'_, Self::Part, 2, D>>;
+}
+
+/// Each row: an element, its state, the view of its parts as a second axis.
+macro_rules! differentiable {
+    ($($T:ty, $State:ty, |$x:ident| $parts:expr;)*) => { $(
+        impl Differentiable for $T {
+            type State = $State;
+            fn parts<D: Device>($x: TensorView<'_, Self, 1, D>) -> Result<TensorView<'_, Self::Part, 2, D>> {
+                $parts
+            }
+            fn parts_mut<D: Device>(
+                $x: TensorViewMut<'_, Self, 1, D>,
+            ) -> Result<TensorViewMut<'_, Self::Part, 2, D>> {
+                $parts
+            }
+        }
+    )* };
+}
+differentiable! {
+    f16, f32, |x| Ok(x.insert_axis(Axis::<1>));
+    bf16, f32, |x| Ok(x.insert_axis(Axis::<1>));
+    f32, f32, |x| Ok(x.insert_axis(Axis::<1>));
+    f64, f64, |x| Ok(x.insert_axis(Axis::<1>));
+    Complex<f32>, f32, |x| x.view_as_real();
+    Complex<f64>, f64, |x| x.view_as_real();
+}

@@ -47,7 +47,7 @@ macro_rules! delegate_device {
     ($on:ident: $($mechanism:ident)+) => { $( $crate::__mechanism! { [$on] $mechanism } )+ };
 }
 
-/// The mechanisms: for each its name, the generics, their names, and the parameters.
+/// The mechanisms: for each its name, the generics, their names, and the parameters. Those that move elements.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __mechanism {
@@ -62,6 +62,37 @@ macro_rules! __mechanism {
         $crate::__delegated! { $on copy [] []
         (sizes: &[usize], to: $crate::device::OperandRef<'_>, from: $crate::device::OperandRef<'_>) }
     };
+    ($on:tt gather) => {
+        $crate::__delegated! { $on gather [] []
+        (plan: $crate::kernel::GatherPlan<'_>, to: $crate::device::OperandRef<'_>,
+         cells: $crate::device::OperandRef<'_>, index: $crate::device::OperandRef<'_>) }
+    };
+    ($on:tt scatter) => {
+        $crate::__delegated! { $on scatter
+        [T: $crate::element::Element, F: $crate::kernel::Op<(T, T), Out = T>] [T, F]
+        (operator: F, plan: $crate::kernel::GatherPlan<'_>, cells: $crate::device::OperandRef<'_>,
+         from: $crate::device::OperandRef<'_>, index: $crate::device::OperandRef<'_>) }
+    };
+    ($on:tt compact) => {
+        $crate::__delegated! { $on compact [] []
+        (sizes: &[usize], count: usize, to: $crate::device::OperandRef<'_>,
+         from: $crate::device::OperandRef<'_>, mask: $crate::device::OperandRef<'_>) }
+    };
+    ($on:tt sort) => {
+        $crate::__delegated! { $on sort [T: $crate::element::Comparable] [T]
+        (plan: $crate::kernel::SortPlan<'_>, values: ::core::option::Option<$crate::device::OperandRef<'_>>,
+         positions: ::core::option::Option<$crate::device::OperandRef<'_>>,
+         from: $crate::device::OperandRef<'_>) }
+    };
+    ($on:tt $other:ident) => {
+        $crate::__mechanism_of_bodies! { $on $other }
+    };
+}
+
+/// The mechanisms that run bodies.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __mechanism_of_bodies {
     ($on:tt map) => {
         $crate::__delegated! { $on map [P: $crate::kernel::Program] [P]
         (program: &P, sizes: &[usize], row: usize, outputs: &[$crate::device::OperandRef<'_>],
@@ -89,6 +120,21 @@ macro_rules! __mechanism {
         (body: &B, reducer: R, axes: $crate::device::Reduction<'_>, output: $crate::device::OperandRef<'_>,
          inputs: $crate::device::Inputs<'_>) }
     };
+    ($on:tt scan) => {
+        $crate::__delegated! { $on scan
+        [B: $crate::kernel::Body, R: $crate::kernel::Reducer<B::Out>] [B, R]
+        (body: &B, reducer: R, plan: $crate::kernel::ScanPlan<'_>, output: $crate::device::OperandRef<'_>,
+         inputs: $crate::device::Inputs<'_>) }
+    };
+    ($on:tt $other:ident) => {
+        $crate::__mechanism_of_products! { $on $other }
+    };
+}
+
+/// The mechanisms that multiply matrices.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __mechanism_of_products {
     ($on:tt contract) => {
         $crate::__delegated! { $on contract
         [T: $crate::element::Number, L: $crate::element::Number, R: $crate::element::Number] [T, L, R]
@@ -110,34 +156,6 @@ macro_rules! __mechanism {
         [T: $crate::element::Number, R: $crate::element::Number] [T, R]
         (plan: $crate::kernel::ContractPlan<'_>, output: $crate::device::OperandRef<'_>,
          left: $crate::device::OperandRef<'_>, packed: *const u8) }
-    };
-    ($on:tt scan) => {
-        $crate::__delegated! { $on scan
-        [B: $crate::kernel::Body, R: $crate::kernel::Reducer<B::Out>] [B, R]
-        (body: &B, reducer: R, plan: $crate::kernel::ScanPlan<'_>, output: $crate::device::OperandRef<'_>,
-         inputs: $crate::device::Inputs<'_>) }
-    };
-    ($on:tt gather) => {
-        $crate::__delegated! { $on gather [] []
-        (plan: $crate::kernel::GatherPlan<'_>, to: $crate::device::OperandRef<'_>,
-         cells: $crate::device::OperandRef<'_>, index: $crate::device::OperandRef<'_>) }
-    };
-    ($on:tt scatter) => {
-        $crate::__delegated! { $on scatter
-        [T: $crate::element::Element, F: $crate::kernel::Op<(T, T), Out = T>] [T, F]
-        (operator: F, plan: $crate::kernel::GatherPlan<'_>, cells: $crate::device::OperandRef<'_>,
-         from: $crate::device::OperandRef<'_>, index: $crate::device::OperandRef<'_>) }
-    };
-    ($on:tt compact) => {
-        $crate::__delegated! { $on compact [] []
-        (sizes: &[usize], count: usize, to: $crate::device::OperandRef<'_>,
-         from: $crate::device::OperandRef<'_>, mask: $crate::device::OperandRef<'_>) }
-    };
-    ($on:tt sort) => {
-        $crate::__delegated! { $on sort [T: $crate::element::Comparable] [T]
-        (plan: $crate::kernel::SortPlan<'_>, values: ::core::option::Option<$crate::device::OperandRef<'_>>,
-         positions: ::core::option::Option<$crate::device::OperandRef<'_>>,
-         from: $crate::device::OperandRef<'_>) }
     };
 }
 

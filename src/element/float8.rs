@@ -31,20 +31,60 @@ macro_rules! each_float8 {
 #[cfg(any(debug_assertions, feature = "dynamic"))]
 pub(crate) use each_float8;
 
-/// An 8-bit float type: `$fraction` bits of fraction, the exponent's bias `$bias`, the largest finite code,
-/// and the codes for numbers beyond it and for NaN.
-macro_rules! narrow {
-    ($(
-        $(#[$doc:meta])* $t:ident $dtype:ident $fraction:literal $bias:literal
-        $largest:literal $beyond:literal $nan:literal $infinity:expr;
-    )*) => {
-        $(
+/// The bits of an 8-bit float type. Codes have no sign.
+struct Format {
+    /// Bits of the fraction.
+    fraction: u32,
+    bias: u32,
+    /// The code of the largest finite number.
+    largest: u32,
+    /// The code of numbers beyond it.
+    beyond: u32,
+    nan: u32,
+    /// The code of ∞; beyond all codes in a type without ∞.
+    infinity: u32,
+}
+
+impl Format {
+    /// The number with these bits.
+    #[inline(always)]
+    fn widen(self, bits: u8) -> f32 {
+        // Exponent and fraction, at the position that f32 has for them, give the number up to the bias, for
+        // subnormals too.
+        let code = u32::from(bits & 0x7f);
+        let scale = f32::from_bits((254 - self.bias) << 23);
+        let finite = f32::from_bits(code << (23 - self.fraction)) * scale;
+        let beyond = if code == self.infinity { f32::INFINITY } else { f32::NAN };
+        let number = if code > self.largest { beyond } else { finite };
+        f32::from_bits(number.to_bits() | u32::from(bits >> 7) << 31)
+    }
+
+    /// The bits of the nearest number, ties to even.
+    #[inline(always)]
+    fn narrow(self, value: f32) -> u8 {
+        let (bits, sign) = (value.to_bits() & 0x7fff_ffff, (value.to_bits() >> 31) << 7);
+        let smallest = (128 - self.bias) << 23; // the smallest normal number
+        let scale = f32::from_bits((126 + self.bias + self.fraction) << 23);
+        let steps = (f32::from_bits(bits) * scale).round_ties_even() as u32;
+        let shift = 23 - self.fraction;
+        let rounded = bits.wrapping_add((1 << (shift - 1)) - 1 + (bits >> shift & 1)) >> shift;
+        let normal = rounded.wrapping_sub((127 - self.bias) << self.fraction);
+        let code = if bits < smallest { steps } else { normal };
+        let code = if code > self.largest { self.beyond } else { code };
+        (sign | if bits > 0x7f80_0000 { self.nan } else { code }) as u8
+    }
+}
+
+/// An 8-bit float type of this format.
+macro_rules! float8 {
+    ($(#[$doc:meta])* $t:ident $format:expr) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Default)]
         #[repr(transparent)]
         pub struct $t(u8);
 
         impl $t {
+            const FORMAT: Format = $format;
             /// The number with these bits.
             #[inline(always)]
             pub const fn from_bits(bits: u8) -> Self { $t(bits) }
@@ -53,45 +93,11 @@ macro_rules! narrow {
             pub const fn to_bits(self) -> u8 { self.0 }
             /// The same number as f32.
             #[inline(always)]
-            pub fn to_f32(self) -> f32 {
-                // Exponent and fraction, at the position that f32 has for them, give the number up to the
-                // bias, for subnormals too.
-                let code = u32::from(self.0 & 0x7f);
-                let finite = f32::from_bits(code << (23 - $fraction)) * f32::from_bits((254 - $bias) << 23);
-                let beyond = if code == $infinity { f32::INFINITY } else { f32::NAN };
-                let number = if code > $largest { beyond } else { finite };
-                f32::from_bits(number.to_bits() | u32::from(self.0 >> 7) << 31)
-            }
+            pub fn to_f32(self) -> f32 { Self::FORMAT.widen(self.0) }
             /// The nearest number, ties to even. A number that rounds beyond the largest becomes infinite, or
             /// NaN in a type without infinity.
             #[inline(always)]
-            pub fn from_f32(value: f32) -> Self {
-                let (bits, sign) = (value.to_bits() & 0x7fff_ffff, (value.to_bits() >> 31) << 7);
-                let smallest = (128 - $bias) << 23; // the smallest normal number
-                let scale = f32::from_bits((126 + $bias + $fraction) << 23);
-                let steps = (f32::from_bits(bits) * scale).round_ties_even() as u32;
-                let even = bits >> (23 - $fraction) & 1;
-                let rounded = bits.wrapping_add((1 << (22 - $fraction)) - 1 + even) >> (23 - $fraction);
-                let normal = rounded.wrapping_sub((127 - $bias) << $fraction);
-                let code = if bits < smallest { steps } else { normal };
-                let code = if code > $largest { $beyond } else { code };
-                $t((sign | if bits > 0x7f80_0000 { $nan } else { code }) as u8)
-            }
-        }
-        // SAFETY: a transparent u8, of which 0 is a value.
-        unsafe impl bytemuck::Zeroable for $t {}
-        // SAFETY: a transparent u8, of which all bits are values.
-        unsafe impl bytemuck::Pod for $t {}
-        #[diagnostic::do_not_recommend] // few users mean these types
-        // SAFETY: a transparent u8: zero bits are 0.0, and it has no padding.
-        unsafe impl Element for $t {
-            type Compute = f32;
-            const DTYPE: DType = DType::$dtype;
-            const PLAIN: bool = true;
-            #[inline(always)]
-            fn widen(self) -> f32 { self.to_f32() }
-            #[inline(always)]
-            fn narrow(value: f32) -> Self { Self::from_f32(value) }
+            pub fn from_f32(value: f32) -> Self { $t(Self::FORMAT.narrow(value)) }
         }
         /// As for floats: NaN equals no number, and both zeros are equal.
         impl PartialEq for $t {
@@ -103,18 +109,43 @@ macro_rules! narrow {
         impl fmt::Debug for $t {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { fmt::Debug::fmt(&self.to_f32(), f) }
         }
-    )*
+    };
+}
+
+/// The 8-bit float types, their elements, and a table of them.
+macro_rules! float8_types {
+    ($(
+        $(#[$doc:meta])* $t:ident $dtype:ident $format:expr;
+    )*) => {
+        $(
+            float8! { $(#[$doc])* $t $format }
+            // SAFETY: a transparent u8, of which 0 is a value.
+            unsafe impl bytemuck::Zeroable for $t {}
+            // SAFETY: a transparent u8, of which all bits are values.
+            unsafe impl bytemuck::Pod for $t {}
+            #[diagnostic::do_not_recommend] // few users mean these types
+            // SAFETY: a transparent u8: zero bits are 0.0, and it has no padding.
+            unsafe impl Element for $t {
+                type Compute = f32;
+                const DTYPE: DType = DType::$dtype;
+                const PLAIN: bool = true;
+                #[inline(always)]
+                fn widen(self) -> f32 { self.to_f32() }
+                #[inline(always)]
+                fn narrow(value: f32) -> Self { Self::from_f32(value) }
+            }
+        )*
         /// The 8-bit floats.
         pub(crate) const FLOAT8: &[Float8] = &[$(
             Float8 {
                 dtype: DType::$dtype,
-                fraction_bits: $fraction,
+                fraction_bits: $t::FORMAT.fraction as i32,
                 rounded: |value| $t::from_f32(value).to_f32(),
             },
         )*];
     };
 }
-narrow! {
+float8_types! {
     /// An 8-bit float with 4 bits of exponent and 3 of fraction: up to 448, without infinities. It is a
     /// storage type: cast it to compute with it.
     ///
@@ -127,13 +158,13 @@ narrow! {
     ///
     /// # Source
     /// OCP 8-bit Floating Point Specification, revision 1.0; PyTorch's `float8_e4m3fn`.
-    F8E4M3 F8E4M3 3 7 0x7e 0x7f 0x7f 0x100;
+    F8E4M3 F8E4M3 Format { fraction: 3, bias: 7, largest: 0x7e, beyond: 0x7f, nan: 0x7f, infinity: 0x100 };
     /// An 8-bit float with 5 bits of exponent and 2 of fraction: up to 57344, the upper half of an `f16`. It
     /// is a storage type: cast it to compute with it.
     ///
     /// # Source
     /// OCP 8-bit Floating Point Specification, revision 1.0.
-    F8E5M2 F8E5M2 2 15 0x7b 0x7c 0x7e 0x7c;
+    F8E5M2 F8E5M2 Format { fraction: 2, bias: 15, largest: 0x7b, beyond: 0x7c, nan: 0x7e, infinity: 0x7c };
 }
 
 #[cfg(test)]

@@ -3,10 +3,12 @@
 //! Pure integer arithmetic: no memory, no device, no `unsafe`.
 // Imports: `error`, `dim`.   Laws: see each function, checked in `tests/tensors/laws_layout.rs`.
 
+mod coalesce;
 mod memory_format;
 mod overlap;
 mod views;
 
+pub(crate) use coalesce::coalesce;
 pub use memory_format::MemoryFormat;
 
 use crate::dim::{Dim, Stride};

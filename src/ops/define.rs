@@ -112,7 +112,7 @@ macro_rules! operators {
         $(#[$trait_meta])*
         #[allow(clippy::wrong_self_convention)] // receivers are small and `Copy`: references and views
         pub trait $trait<T, const RANK: usize, D: crate::device::Device>: crate::expr::Elementwise<T, RANK, D> {
-            $(operators!(@method [$(#[$meta])*] $name $F ($($x),+) $class);)*
+            $(crate::ops::define::operator_method!([$(#[$meta])*] $name $F ($($x),+) $class);)*
         }
         impl<X: crate::expr::Elementwise<T, RANK, D>, T, const RANK: usize, D: crate::device::Device> $trait<T, RANK, D> for X {}
 
@@ -125,13 +125,17 @@ macro_rules! operators {
             $(crate::ops::define::operator_row!($name $F ($($x),+) [$($out)?] $class)),*
         ];
     };
-    (@method [$(#[$meta:meta])*] $name:ident $F:ident ($x:ident) $class:ident) => {
+}
+
+/// The method of an operator with one or two operands.
+macro_rules! operator_method {
+    ([$(#[$meta:meta])*] $name:ident $F:ident ($x:ident) $class:ident) => {
         $(#[$meta])*
         fn $name(self) -> Self::Mapped<$F> where T: crate::element::$class {
             self.map($F)
         }
     };
-    (@method [$(#[$meta:meta])*] $name:ident $F:ident ($x:ident, $y:ident) $class:ident) => {
+    ([$(#[$meta:meta])*] $name:ident $F:ident ($x:ident, $y:ident) $class:ident) => {
         $(#[$meta])*
         fn $name<OTHER>(self, other: OTHER) -> <Self as crate::expr::Zip<T, T, RANK, D, OTHER>>::Zipped<$F>
         where
@@ -178,7 +182,7 @@ macro_rules! operator_row {
         crate::ops::registry::Row::named(stringify!($name))
     };
 }
-pub(super) use {operator_row, operator_visits, operators};
+pub(super) use {operator_method, operator_row, operator_visits, operators};
 
 /// Operators along axes that keep the sizes, each defined as an expression of an expression and axes: methods
 /// of lazy expressions, views and tensors.
@@ -225,10 +229,7 @@ macro_rules! along_axes_of_views {
             ///
             /// # Errors
             /// As the method of [`Tensor`].
-            pub fn $name<AXES: Copy>(self, axes: AXES $(, $arg: $type)?) -> Result<Tensor<T, RANK, D>>
-            where
-                Dim<RANK>: HasAxes<AXES>,
-            {
+            pub fn $name<AXES: Copy>(self, axes: AXES $(, $arg: $type)?) -> Result<Tensor<T, RANK, D>> where Dim<RANK>: HasAxes<AXES> {
                 let ($x, $axes) = (self.lazy(), axes);
                 $body.eval().map_err(|error| error.with_op(stringify!($name)))
             }
@@ -245,11 +246,7 @@ macro_rules! along_axes_of_views {
             ///
             /// # Errors
             /// As the method of [`Tensor`].
-            pub fn $into<'o, AXES: Copy>(self, axes: AXES $(, $arg: $type)?, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
-            where
-                Dim<RANK>: HasAxes<AXES>,
-                D: 'o,
-            {
+            pub fn $into<'o, AXES: Copy>(self, axes: AXES $(, $arg: $type)?, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()> where Dim<RANK>: HasAxes<AXES>, D: 'o {
                 let ($x, $axes) = (self.lazy(), axes);
                 $body.eval_at(stringify!($into), Existing(out))
             }
@@ -270,10 +267,7 @@ macro_rules! along_axes_of_tensors {
             /// [`Error::Unallocated`](crate::Error::Unallocated),
             /// [`Error::OutOfMemory`](crate::Error::OutOfMemory); [`Error::Axis`](crate::Error::Axis) for
             /// [`Last`](crate::Last) of rank 0.
-            pub fn $name<AXES: Copy>(&self, axes: AXES $(, $arg: $type)?) -> Result<Self>
-            where
-                Dim<RANK>: HasAxes<AXES>,
-            {
+            pub fn $name<AXES: Copy>(&self, axes: AXES $(, $arg: $type)?) -> Result<Self> where Dim<RANK>: HasAxes<AXES> {
                 self.view().$name(axes $(, $arg)?)
             }
 
@@ -292,11 +286,7 @@ macro_rules! along_axes_of_tensors {
             /// [`Error::Output`](crate::Error::Output) when `out` has other sizes,
             /// [`Error::Device`](crate::Error::Device), [`Error::Unallocated`](crate::Error::Unallocated),
             /// [`Error::Shared`](crate::Error::Shared) when `out` has other handles.
-            pub fn $into<'o, AXES: Copy>(&self, axes: AXES $(, $arg: $type)?, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
-            where
-                Dim<RANK>: HasAxes<AXES>,
-                D: 'o,
-            {
+            pub fn $into<'o, AXES: Copy>(&self, axes: AXES $(, $arg: $type)?, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()> where Dim<RANK>: HasAxes<AXES>, D: 'o {
                 self.view().$into(axes $(, $arg)?, out)
             }
         )* }
@@ -304,46 +294,75 @@ macro_rules! along_axes_of_tensors {
 }
 pub(super) use {along_axes, along_axes_of_lazy, along_axes_of_tensors, along_axes_of_views};
 
-/// Methods of views over numbers, and of tensors through their views, each with a method that writes into
-/// existing memory.
-macro_rules! of_numbers {
-    ($(
+/// Methods of tensors and views, each with one that writes into an existing tensor or exclusive view: one
+/// call with an operator's name, a view and a destination. The header has the generics of the receiver, its
+/// element and rank, and the element of the results; a row has the rank of its result.
+macro_rules! methods_with_into {
+    ($header:tt $($rows:tt)*) => {
+        crate::ops::define::methods_of_tensors! { $header $($rows)* }
+        crate::ops::define::methods_of_views! { $header $($rows)* }
+    };
+}
+
+/// The methods of tensors, which forward to those of views.
+macro_rules! methods_of_tensors {
+    ([[$($generic:tt)*] $t:ty, $of:tt -> $out:ty] $(
         $(#[$doc:meta])*
-        fn $name:ident, $into:ident [$($generics:tt)*] ($($arg:ident: $type:ty),*) -> $rank:tt where [$($bound:tt)*]
-        = |$op:ident, $x:ident, $place:ident| $body:expr;
-    )*) => { $(
-        impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+        fn $name:ident, $(#[$into_doc:meta])* $into:ident [$($generics:tt)*] ($($arg:ident: $type:ty),*) -> $rank:tt
+        where [$($bound:tt)*] = |$op:ident, $x:ident, $place:ident| $body:expr;
+    )*) => {
+        impl<$($generic)* D: Device> Tensor<$t, $of, D> { $(
             $(#[$doc])*
-            pub fn $name<$($generics)*>(&self, $($arg: $type),*) -> Result<Tensor<T, $rank, D>> where $($bound)* {
+            pub fn $name<$($generics)*>(&self, $($arg: $type),*) -> Result<Tensor<$out, $rank, D>> where $($bound)* {
                 self.view().$name($($arg),*)
             }
-            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), into an existing tensor or exclusive view.")]
+
+            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), into an existing tensor or exclusive view. No allocation of a result.")]
             ///
             /// # Errors
-            /// As the method that allocates; [`Error::Output`] when `out` has other sizes, [`Error::Shared`]
-            /// when it has other handles.
-            pub fn $into<'o, $($generics)*>(&self, $($arg: $type,)* out: impl IntoViewMut<'o, T, $rank, D>) -> Result<()> where D: 'o, $($bound)* {
+            /// As the method that allocates; [`Error::Output`](crate::Error::Output) when `out` has other
+            /// sizes, [`Error::Shared`](crate::Error::Shared) when it has other handles.
+            $(#[$into_doc])*
+            pub fn $into<'o, $($generics)*>(&self, $($arg: $type,)* out: impl IntoViewMut<'o, $out, $rank, D>) -> Result<()> where D: 'o, $($bound)* {
                 self.view().$into($($arg,)* out)
             }
-        }
-        impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
+        )* }
+    };
+}
+
+/// The methods of views.
+macro_rules! methods_of_views {
+    ([[$($generic:tt)*] $t:ty, $of:tt -> $out:ty] $(
+        $(#[$doc:meta])*
+        fn $name:ident, $(#[$into_doc:meta])* $into:ident [$($generics:tt)*] ($($arg:ident: $type:ty),*) -> $rank:tt
+        where [$($bound:tt)*] = |$op:ident, $x:ident, $place:ident| $body:expr;
+    )*) => {
+        impl<$($generic)* D: Device> TensorView<'_, $t, $of, D> { $(
             #[doc = concat!("See [`Tensor::", stringify!($name), "`].")]
             ///
             /// # Errors
             /// As the method of [`Tensor`].
-            pub fn $name<$($generics)*>(self, $($arg: $type),*) -> Result<Tensor<T, $rank, D>> where $($bound)* {
+            pub fn $name<$($generics)*>(self, $($arg: $type),*) -> Result<Tensor<$out, $rank, D>> where $($bound)* {
                 let ($op, $x, $place) = (stringify!($name), self, Allocate);
                 $body
             }
+
             #[doc = concat!("See [`Tensor::", stringify!($into), "`].")]
             ///
             /// # Errors
             /// As the method of [`Tensor`].
-            pub fn $into<'o, $($generics)*>(self, $($arg: $type,)* out: impl IntoViewMut<'o, T, $rank, D>) -> Result<()> where D: 'o, $($bound)* {
+            pub fn $into<'o, $($generics)*>(self, $($arg: $type,)* out: impl IntoViewMut<'o, $out, $rank, D>) -> Result<()> where D: 'o, $($bound)* {
                 let ($op, $x, $place) = (stringify!($into), self, Existing(out));
                 $body
             }
-        }
-    )* };
+        )* }
+    };
 }
-pub(super) use of_numbers;
+
+/// As [`methods_with_into`], of numbers.
+macro_rules! of_numbers {
+    ($($rows:tt)*) => {
+        crate::ops::define::methods_with_into! { [[T: Number, const RANK: usize,] T, RANK -> T] $($rows)* }
+    };
+}
+pub(super) use {methods_of_tensors, methods_of_views, methods_with_into, of_numbers};

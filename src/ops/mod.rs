@@ -3,7 +3,8 @@
 //! `use rankform::prelude::*;` brings them into scope. Most operators come in families: `sum` reduces over
 //! axes given as a type, `sum_axis` over an axis known at run time, `sum_along` reduces inside an expression,
 //! and `sum_into` writes into existing memory. Elementwise operators write into existing memory by
-//! `x.lazy().exp().eval_into(&mut out)`. Their names in NumPy, PyTorch and ndarray are in `docs/names.md`.
+//! `x.lazy().exp().eval_into(&mut out)`. Their names in NumPy, PyTorch, ndarray and MATLAB are in
+//! `docs/names.md`.
 //!
 //! | | methods | of |
 //! |---|---|---|
@@ -83,6 +84,8 @@ mod std_ops;
 
 pub use counting::{Bins, Counts, Histogram};
 pub use elementwise::*;
+#[cfg(feature = "autograd")]
+pub(crate) use indexing::ScatterProduct;
 pub use indexing::{Indexing, IndexingBySeveral, Indices, Replace, ScatterReduction};
 #[doc(hidden)]
 pub use linalg::einsum;

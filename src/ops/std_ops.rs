@@ -89,7 +89,7 @@ where
 /// `x + y`, `x += y` and the like, for every receiver.
 macro_rules! binary_symbols {
     ($($class:ident: $op:ident $method:ident $assign:ident $assign_method:ident;)*) => { $(
-        binary_symbols! { @eager $class $op $method: [&Tensor<T, RANK, D>, |x| x.view()] [TensorView<'_, T, RANK, D>, |x| x] [&TensorView<'_, T, RANK, D>, |x| *x] }
+        eager_binary_symbol! { $class $op $method: [&Tensor<T, RANK, D>, |x| x.view()] [TensorView<'_, T, RANK, D>, |x| x] [&TensorView<'_, T, RANK, D>, |x| *x] }
         impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$op<O> for Tensor<T, RANK, D> {
             type Output = Tensor<T, RANK, D>;
             #[inline]
@@ -124,7 +124,11 @@ macro_rules! binary_symbols {
             }
         }
     )* };
-    (@eager $class:ident $op:ident $method:ident: $([$receiver:ty, |$x:ident| $view:expr])*) => { $(
+}
+
+/// The binary symbol of tensors and views, which is computed at once.
+macro_rules! eager_binary_symbol {
+    ($class:ident $op:ident $method:ident: $([$receiver:ty, |$x:ident| $view:expr])*) => { $(
         impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$op<O> for $receiver {
             type Output = Tensor<T, RANK, D>;
             #[inline]
@@ -152,7 +156,7 @@ binary_symbols! {
 /// `-x` and `!x`.
 macro_rules! unary_symbols {
     ($($class:ident: $op:ident $method:ident;)*) => { $(
-        unary_symbols! { @eager $class $op $method: [&Tensor<T, RANK, D>, |x| x] [Tensor<T, RANK, D>, |x| &x] [TensorView<'_, T, RANK, D>, |x| x] [&TensorView<'_, T, RANK, D>, |x| *x] }
+        eager_unary_symbol! { $class $op $method: [&Tensor<T, RANK, D>, |x| x] [Tensor<T, RANK, D>, |x| &x] [TensorView<'_, T, RANK, D>, |x| x] [&TensorView<'_, T, RANK, D>, |x| *x] }
         impl<'a, T: $class, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> ops::$op for Lazy<'a, T, RANK, D, E> {
             type Output = Lazy<'a, T, RANK, D, Call<$op, (E,)>>;
             fn $method(self) -> Self::Output {
@@ -160,7 +164,11 @@ macro_rules! unary_symbols {
             }
         }
     )* };
-    (@eager $class:ident $op:ident $method:ident: $([$receiver:ty, |$x:ident| $view:expr])*) => { $(
+}
+
+/// The unary symbol of tensors and views, which is computed at once.
+macro_rules! eager_unary_symbol {
+    ($class:ident $op:ident $method:ident: $([$receiver:ty, |$x:ident| $view:expr])*) => { $(
         impl<T: $class, const RANK: usize, D: Device> ops::$op for $receiver {
             type Output = Tensor<T, RANK, D>;
             #[inline]
@@ -181,7 +189,7 @@ unary_symbols! {
 macro_rules! left_numbers {
     ($($t:ty)*) => { $(left_numbers!(@ops $t: Add add Sub sub Mul mul Div div);)* };
     (@ops $t:ty: $($op:ident $method:ident)*) => { $(
-        left_numbers! { @eager $t, $op $method: [TensorView<'_, $t, RANK, D>, |x| x] [&TensorView<'_, $t, RANK, D>, |x| *x] [&Tensor<$t, RANK, D>, |x| x.view()] [Tensor<$t, RANK, D>, |x| x.view()] }
+        eager_left_number! { $t, $op $method: [TensorView<'_, $t, RANK, D>, |x| x] [&TensorView<'_, $t, RANK, D>, |x| *x] [&Tensor<$t, RANK, D>, |x| x.view()] [Tensor<$t, RANK, D>, |x| x.view()] }
         impl<'a, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = $t>>> ops::$op<Lazy<'a, $t, RANK, D, E>> for $t {
             type Output = Lazy<'a, $t, RANK, D, Call<$op, (Param<$t>, E)>>;
             fn $method(self, x: Lazy<'a, $t, RANK, D, E>) -> Self::Output {
@@ -189,7 +197,11 @@ macro_rules! left_numbers {
             }
         }
     )* };
-    (@eager $t:ty, $op:ident $method:ident: $([$right:ty, |$x:ident| $view:expr])*) => { $(
+}
+
+/// A number on the left of tensors and views, computed at once.
+macro_rules! eager_left_number {
+    ($t:ty, $op:ident $method:ident: $([$right:ty, |$x:ident| $view:expr])*) => { $(
         impl<const RANK: usize, D: Device> ops::$op<$right> for $t {
             type Output = Tensor<$t, RANK, D>;
             #[inline]

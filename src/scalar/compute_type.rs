@@ -274,52 +274,70 @@ macro_rules! reals {
 }
 reals!(f32 u32 23 127, f64 u64 52 1023);
 
+/// Maximum, minimum and remainder of floats.
+macro_rules! real_order {
+    ($t:ident $bits:ident) => {
+        #[inline(always)]
+        fn order(op: MinMaxRem, a: $t, b: $t) -> $t {
+            // `a` may be the accumulator of a long reduction, so the code puts a single comparison on its
+            // dependency chain. It keeps `a` if `a` is NaN or equal to `b`. Zeros of different signs are
+            // equal here. A NaN `b` is chosen last.
+            const SIGN: $bits = 1 << ($bits::BITS - 1);
+            match op {
+                MinMaxRem::Max => {
+                    let larger = if b > a { b } else { a };
+                    let zero = $bits::from(b.to_bits() == 0) << ($bits::BITS - 1);
+                    let signed = $t::from_bits(larger.to_bits() & !zero);
+                    if b != b { b } else { signed }
+                }
+                MinMaxRem::Min => {
+                    let smaller = if b < a { b } else { a };
+                    let zero = $bits::from(b.to_bits() == SIGN) << ($bits::BITS - 1);
+                    let signed = $t::from_bits(smaller.to_bits() | zero);
+                    if b != b { b } else { signed }
+                }
+                MinMaxRem::Rem => a % b,
+            }
+        }
+    };
+}
+
+/// The keys of floats.
+macro_rules! real_keys {
+    ($t:ident $bits:ident $signed:ident $fraction:literal) => {
+        type Key = $signed;
+        #[inline(always)]
+        fn order_key<L: Lanes>(x: Lane<L, $t>) -> Lane<L, $signed> {
+            // As signed integers, the bits of positive numbers rise with the number, and those of
+            // negative numbers fall. NaNs are above +∞ or, with a sign, below −∞. Subtracting the number
+            // of the latter wraps them to the top.
+            let bits = x.to_bits().cast::<$signed>();
+            let rising = bits ^ (bits.shr($bits::BITS - 1) & Lane::literal($signed::MAX));
+            rising - Lane::literal((1 << $fraction) - 1)
+        }
+        #[inline(always)]
+        fn of_order_key<L: Lanes>(key: Lane<L, $signed>) -> Lane<L, $t> {
+            let bits = key + Lane::literal((1 << $fraction) - 1);
+            Lane::from_bits((bits ^ (bits.shr($bits::BITS - 1) & Lane::literal($signed::MAX))).cast())
+        }
+        #[inline(always)]
+        fn reverse_key<L: Lanes>(x: Lane<L, $t>) -> Lane<L, $signed> {
+            (-x).order_key()
+        }
+        #[inline(always)]
+        fn of_reverse_key<L: Lanes>(key: Lane<L, $signed>) -> Lane<L, $t> {
+            -Lane::of_order_key(key)
+        }
+    };
+}
+
 macro_rules! real_orders {
     ($($t:ident $bits:ident $signed:ident $fraction:literal),*) => { $(
         impl Ordered for $t {
             const HIGHEST: $t = $t::INFINITY;
             const LOWEST: $t = $t::NEG_INFINITY;
-            #[inline(always)]
-            fn order(op: MinMaxRem, a: $t, b: $t) -> $t {
-                // `a` may be the accumulator of a long reduction, so the code puts a single comparison on its
-                // dependency chain. It keeps `a` if `a` is NaN or equal to `b`. Zeros of different signs are
-                // equal here. A NaN `b` is chosen last.
-                const SIGN: $bits = 1 << ($bits::BITS - 1);
-                match op {
-                    MinMaxRem::Max => {
-                        let larger = if b > a { b } else { a };
-                        let zero = $bits::from(b.to_bits() == 0) << ($bits::BITS - 1);
-                        let signed = $t::from_bits(larger.to_bits() & !zero);
-                        if b != b { b } else { signed }
-                    }
-                    MinMaxRem::Min => {
-                        let smaller = if b < a { b } else { a };
-                        let zero = $bits::from(b.to_bits() == SIGN) << ($bits::BITS - 1);
-                        let signed = $t::from_bits(smaller.to_bits() | zero);
-                        if b != b { b } else { signed }
-                    }
-                    MinMaxRem::Rem => a % b,
-                }
-            }
-            type Key = $signed;
-            #[inline(always)]
-            fn order_key<L: Lanes>(x: Lane<L, $t>) -> Lane<L, $signed> {
-                // As signed integers, the bits of positive numbers rise with the number, and those of
-                // negative numbers fall. NaNs are above +∞ or, with a sign, below −∞. Subtracting the number
-                // of the latter wraps them to the top.
-                let bits = x.to_bits().cast::<$signed>();
-                let rising = bits ^ (bits.shr($bits::BITS - 1) & Lane::literal($signed::MAX));
-                rising - Lane::literal((1 << $fraction) - 1)
-            }
-            #[inline(always)]
-            fn of_order_key<L: Lanes>(key: Lane<L, $signed>) -> Lane<L, $t> {
-                let bits = key + Lane::literal((1 << $fraction) - 1);
-                Lane::from_bits((bits ^ (bits.shr($bits::BITS - 1) & Lane::literal($signed::MAX))).cast())
-            }
-            #[inline(always)]
-            fn reverse_key<L: Lanes>(x: Lane<L, $t>) -> Lane<L, $signed> { (-x).order_key() }
-            #[inline(always)]
-            fn of_reverse_key<L: Lanes>(key: Lane<L, $signed>) -> Lane<L, $t> { -Lane::of_order_key(key) }
+            real_order! { $t $bits }
+            real_keys! { $t $bits $signed $fraction }
             #[inline(always)]
             fn order_tangent<L: Lanes>(
                 op: MinMaxRem,

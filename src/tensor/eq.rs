@@ -40,7 +40,7 @@ fn all_agree<T, const RANK: usize>(
     x.size() == y.size() && x.iter().zip(y).all(|(x, y)| same(x, y))
 }
 
-/// `==` and the macros of the crate `approx`, between tensors and views in any combination.
+/// `==`, and the comparisons of the crate `approx`, between tensors and views in any combination.
 macro_rules! comparisons {
     ($([$($life:lifetime),*] $left:ty, $right:ty;)*) => { $(
         impl<$($life,)* T: PartialEq, const RANK: usize> PartialEq<$right> for $left {
@@ -53,6 +53,13 @@ macro_rules! comparisons {
                 all_agree(self, other, T::eq)
             }
         }
+        approximate_comparisons! { [$($life),*] $left, $right }
+    )* };
+}
+
+/// The comparisons of the crate `approx`.
+macro_rules! approximate_comparisons {
+    ([$($life:lifetime),*] $left:ty, $right:ty) => {
         impl<$($life,)* T: AbsDiffEq<Epsilon: Copy>, const RANK: usize> AbsDiffEq<$right> for $left {
             type Epsilon = T::Epsilon;
             fn default_epsilon() -> T::Epsilon {
@@ -81,7 +88,7 @@ macro_rules! comparisons {
                 all_agree(self, other, |x, y| x.ulps_eq(y, epsilon, max_ulps))
             }
         }
-    )* };
+    };
 }
 comparisons! {
     [] Tensor<T, RANK>, Tensor<T, RANK>;

@@ -39,6 +39,7 @@ mod memory_format;
 pub mod other_names;
 mod output;
 mod ownership;
+mod parts;
 mod resize;
 #[allow(clippy::module_inception)] // the struct `Tensor` itself
 mod tensor;

@@ -208,6 +208,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/tensor/iter/parallel.rs", "references to elements on the CPU, on several threads"),
     ("src/tensor/complex.rs", "complex numbers as pairs of reals, and back"),
     ("src/tensor/views.rs", "other layouts over the same memory"),
+    ("src/tensor/parts.rs", "parts of the same memory"),
     ("src/tensor/ffi.rs", "handles as pointers"),
     ("src/tensor/resize.rs", "changes memory under a layout"),
     ("src/tensor/ownership.rs", "handles on the same memory; copies"),
@@ -386,8 +387,8 @@ const PANICS: &[(&str, &str, &str, &str)] = &[
         "its positions are some of the layout's",
     ),
     ("src/tensor/iter/mod.rs", "panic", "{error}", "iterators have no Result; documented under Panics"),
-    ("src/tensor/views.rs", "expect", "a chunk lies inside its axis", "both ends are cut to the axis"),
-    ("src/tensor/views.rs", "expect", "chunks of 1", "only chunks of 0 are refused"),
+    ("src/tensor/parts.rs", "expect", "a chunk lies inside its axis", "both ends are cut to the axis"),
+    ("src/tensor/parts.rs", "expect", "chunks of 1", "only chunks of 0 are refused"),
     ("src/tensor/ownership.rs", "assert", "the caller has compared", "private callers, which compare"),
 ];
 

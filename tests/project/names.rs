@@ -102,7 +102,9 @@ fn methods(source: &str) -> BTreeSet<String> {
             rows = line.starts_with("pub trait") && of_tensors || is_macro;
         }
         let signature = line.strip_prefix("    ").unwrap_or("");
-        let name = match (signature.strip_prefix("pub fn "), signature.strip_prefix("fn ")) {
+        // A row of a macro inside a trait: the name and a comma.
+        let row = signature.strip_prefix("    fn ").filter(|row| row[word(row).len()..].starts_with(','));
+        let name = match (signature.strip_prefix("pub fn "), signature.strip_prefix("fn ").or(row)) {
             (Some(signature), _) if public => word(signature),
             (_, Some(signature)) if rows => word(signature),
             _ => continue,
@@ -155,7 +157,10 @@ fn every_operator_is_in_the_index() {
 #[test]
 fn a_method_without_a_place_in_the_index_is_found() {
     let source = "pub trait New<T>: IntoView<T> + Sized {\n    fn novel(self) {}\n}\nimpl<T> Tensor<T> {\n    pub fn another(&self) {}\n    fn hidden(&self) {}\n}\n\
-                  rows! {\n    /// Words.\n    fn third, third_into = Third;\n}\nfn free() {\n    fn inner() {}\n}\n";
-    assert_eq!(methods(source).into_iter().collect::<Vec<_>>(), ["another", "novel", "third"]);
+                  rows! {\n    /// Words.\n    fn third, third_into = Third;\n}\nfn free() {\n    fn inner() {}\n}\n\
+                  pub trait More<T>: IntoView<T> {\n    rows! {\n        fn fourth, fourth_into = Fourth;\n    }\n\
+                  \x20   fn fifth() {\n        fn inner() {}\n    }\n}\n";
+    let found: Vec<_> = methods(source).into_iter().collect();
+    assert_eq!(found, ["another", "fifth", "fourth", "novel", "third"]);
     assert_eq!(expressions("| a | here |\n|---|---|\n| `b` | `T`, `x.f(\\|a\\| a)?` |\n"), ["x.f(|a| a)?"]);
 }

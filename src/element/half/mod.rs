@@ -66,6 +66,160 @@ const fn round_to_odd(value: f64) -> f32 {
     f32::from_bits(toward_zero | 1)
 }
 
+/// The category of the magnitude of a 16-bit float, with these bits of its smallest normal number and of ∞.
+const fn category(magnitude: u16, min_positive: u16, infinity: u16) -> FpCategory {
+    match magnitude {
+        0 => FpCategory::Zero,
+        bits if bits < min_positive => FpCategory::Subnormal,
+        bits if bits < infinity => FpCategory::Normal,
+        bits if bits == infinity => FpCategory::Infinite,
+        _ => FpCategory::Nan,
+    }
+}
+
+/// The constants of a type.
+macro_rules! constants {
+    ($one:literal $infinity:literal $nan:literal $max:literal $min_positive:literal $epsilon:literal
+     $digits:literal) => {
+        /// 0.
+        pub const ZERO: Self = Self(0);
+        /// −0.
+        pub const NEG_ZERO: Self = Self(0x8000);
+        /// 1.
+        pub const ONE: Self = Self($one);
+        /// −1.
+        pub const NEG_ONE: Self = Self($one | 0x8000);
+        /// ∞.
+        pub const INFINITY: Self = Self($infinity);
+        /// −∞.
+        pub const NEG_INFINITY: Self = Self($infinity | 0x8000);
+        /// A quiet NaN.
+        pub const NAN: Self = Self($nan);
+        /// The largest finite number.
+        pub const MAX: Self = Self($max);
+        /// The smallest finite number, `-MAX`.
+        pub const MIN: Self = Self($max | 0x8000);
+        /// The smallest positive normal number.
+        pub const MIN_POSITIVE: Self = Self($min_positive);
+        /// The smallest positive number, which is subnormal.
+        pub const MIN_POSITIVE_SUBNORMAL: Self = Self(1);
+        /// The distance from 1 to the next number.
+        pub const EPSILON: Self = Self($epsilon);
+        /// The number of binary digits of a normal number, including the leading one.
+        pub const MANTISSA_DIGITS: u32 = $digits;
+    };
+}
+
+/// The conversions from and to f32 and f64.
+macro_rules! conversions {
+    ($widen:ident $narrow:ident) => {
+        /// The nearest number, ties to even. Beyond `MAX` it is ±∞.
+        #[inline]
+        pub const fn from_f32(value: f32) -> Self {
+            Self($narrow(value))
+        }
+        /// The nearest number, rounded once.
+        #[inline]
+        pub const fn from_f64(value: f64) -> Self {
+            Self($narrow(round_to_odd(value)))
+        }
+        /// The same number; exact.
+        #[inline]
+        pub const fn to_f32(self) -> f32 {
+            $widen(self.0)
+        }
+        /// The same number; exact.
+        #[inline]
+        pub const fn to_f64(self) -> f64 {
+            self.to_f32() as f64
+        }
+    };
+}
+
+/// The conversions from and to bits.
+macro_rules! bits {
+    () => {
+        /// The number with these bits.
+        #[inline(always)]
+        pub const fn from_bits(bits: u16) -> Self {
+            Self(bits)
+        }
+        /// The bits of the number.
+        #[inline(always)]
+        pub const fn to_bits(self) -> u16 {
+            self.0
+        }
+        /// The bytes in little-endian order.
+        #[inline]
+        pub const fn to_le_bytes(self) -> [u8; 2] {
+            self.0.to_le_bytes()
+        }
+        /// The number with these bytes, in little-endian order.
+        #[inline]
+        pub const fn from_le_bytes(bytes: [u8; 2]) -> Self {
+            Self(u16::from_le_bytes(bytes))
+        }
+    };
+}
+
+/// The questions about the category of a number.
+macro_rules! categories {
+    ($min_positive:literal $infinity:literal) => {
+        /// Whether this is a NaN.
+        #[inline]
+        pub const fn is_nan(self) -> bool {
+            self.0 & 0x7fff > $infinity
+        }
+        /// Whether this is ∞ or −∞.
+        #[inline]
+        pub const fn is_infinite(self) -> bool {
+            self.0 & 0x7fff == $infinity
+        }
+        /// Whether this is neither infinite nor a NaN.
+        #[inline]
+        pub const fn is_finite(self) -> bool {
+            self.0 & 0x7fff < $infinity
+        }
+        /// Whether this is neither zero, subnormal, infinite nor a NaN.
+        #[inline]
+        pub const fn is_normal(self) -> bool {
+            matches!(self.classify(), FpCategory::Normal)
+        }
+        /// Its category.
+        #[inline]
+        pub const fn classify(self) -> FpCategory {
+            category(self.0 & 0x7fff, $min_positive, $infinity)
+        }
+    };
+}
+
+/// The sign, the absolute value and the total order.
+macro_rules! signs {
+    () => {
+        /// Whether its sign bit is set, which −0 and some NaNs have too.
+        #[inline]
+        pub const fn is_sign_negative(self) -> bool {
+            self.0 & 0x8000 != 0
+        }
+        /// Whether its sign bit is not set.
+        #[inline]
+        pub const fn is_sign_positive(self) -> bool {
+            !self.is_sign_negative()
+        }
+        /// Its absolute value.
+        #[inline]
+        pub const fn abs(self) -> Self {
+            Self(self.0 & 0x7fff)
+        }
+        /// IEEE 754's total order, as [`f32::total_cmp`].
+        #[inline]
+        pub fn total_cmp(&self, other: &Self) -> Ordering {
+            (*self).to_f32().total_cmp(&(*other).to_f32())
+        }
+    };
+}
+
+/// A type with these conversions and constants.
 macro_rules! half_precision {
     (
         $(#[$doc:meta])* $t:ident, $dtype:ident: $widen:ident, $narrow:ident;
@@ -78,11 +232,17 @@ macro_rules! half_precision {
         #[repr(transparent)]
         pub struct $t(u16);
 
+        impl $t {
+            constants! { $one $infinity $nan $max $min_positive $epsilon $digits }
+            bits! {}
+            conversions! { $widen $narrow }
+            categories! { $min_positive $infinity }
+            signs! {}
+        }
         // SAFETY: a transparent u16; zero bits are 0.0.
         unsafe impl bytemuck::Zeroable for $t {}
         // SAFETY: a transparent u16, of which all bits are values.
         unsafe impl bytemuck::Pod for $t {}
-
         // SAFETY: a transparent u16: zero bits are 0.0, and it has no padding.
         unsafe impl Element for $t {
             type Compute = f32;
@@ -95,127 +255,6 @@ macro_rules! half_precision {
             #[inline(always)]
             fn narrow(value: f32) -> Self {
                 Self($narrow(value))
-            }
-        }
-
-        impl $t {
-            /// 0.
-            pub const ZERO: Self = Self(0);
-            /// −0.
-            pub const NEG_ZERO: Self = Self(0x8000);
-            /// 1.
-            pub const ONE: Self = Self($one);
-            /// −1.
-            pub const NEG_ONE: Self = Self($one | 0x8000);
-            /// ∞.
-            pub const INFINITY: Self = Self($infinity);
-            /// −∞.
-            pub const NEG_INFINITY: Self = Self($infinity | 0x8000);
-            /// A quiet NaN.
-            pub const NAN: Self = Self($nan);
-            /// The largest finite number.
-            pub const MAX: Self = Self($max);
-            /// The smallest finite number, `-MAX`.
-            pub const MIN: Self = Self($max | 0x8000);
-            /// The smallest positive normal number.
-            pub const MIN_POSITIVE: Self = Self($min_positive);
-            /// The smallest positive number, which is subnormal.
-            pub const MIN_POSITIVE_SUBNORMAL: Self = Self(1);
-            /// The distance from 1 to the next number.
-            pub const EPSILON: Self = Self($epsilon);
-            /// The number of binary digits of a normal number, including the leading one.
-            pub const MANTISSA_DIGITS: u32 = $digits;
-
-            /// The number with these bits.
-            #[inline(always)]
-            pub const fn from_bits(bits: u16) -> Self {
-                Self(bits)
-            }
-            /// The bits of the number.
-            #[inline(always)]
-            pub const fn to_bits(self) -> u16 {
-                self.0
-            }
-            /// The nearest number, ties to even. Beyond `MAX` it is ±∞.
-            #[inline]
-            pub const fn from_f32(value: f32) -> Self {
-                Self($narrow(value))
-            }
-            /// The nearest number, rounded once.
-            #[inline]
-            pub const fn from_f64(value: f64) -> Self {
-                Self($narrow(round_to_odd(value)))
-            }
-            /// The same number; exact.
-            #[inline]
-            pub const fn to_f32(self) -> f32 {
-                $widen(self.0)
-            }
-            /// The same number; exact.
-            #[inline]
-            pub const fn to_f64(self) -> f64 {
-                self.to_f32() as f64
-            }
-            /// The bytes in little-endian order.
-            #[inline]
-            pub const fn to_le_bytes(self) -> [u8; 2] {
-                self.0.to_le_bytes()
-            }
-            /// The number with these bytes, in little-endian order.
-            #[inline]
-            pub const fn from_le_bytes(bytes: [u8; 2]) -> Self {
-                Self(u16::from_le_bytes(bytes))
-            }
-            /// Whether this is a NaN.
-            #[inline]
-            pub const fn is_nan(self) -> bool {
-                self.0 & 0x7fff > $infinity
-            }
-            /// Whether this is ∞ or −∞.
-            #[inline]
-            pub const fn is_infinite(self) -> bool {
-                self.0 & 0x7fff == $infinity
-            }
-            /// Whether this is neither infinite nor a NaN.
-            #[inline]
-            pub const fn is_finite(self) -> bool {
-                self.0 & 0x7fff < $infinity
-            }
-            /// Whether this is neither zero, subnormal, infinite nor a NaN.
-            #[inline]
-            pub const fn is_normal(self) -> bool {
-                matches!(self.classify(), FpCategory::Normal)
-            }
-            /// Its category.
-            #[inline]
-            pub const fn classify(self) -> FpCategory {
-                match self.0 & 0x7fff {
-                    0 => FpCategory::Zero,
-                    bits if bits < $min_positive => FpCategory::Subnormal,
-                    bits if bits < $infinity => FpCategory::Normal,
-                    $infinity => FpCategory::Infinite,
-                    _ => FpCategory::Nan,
-                }
-            }
-            /// Whether its sign bit is set, which −0 and some NaNs have too.
-            #[inline]
-            pub const fn is_sign_negative(self) -> bool {
-                self.0 & 0x8000 != 0
-            }
-            /// Whether its sign bit is not set.
-            #[inline]
-            pub const fn is_sign_positive(self) -> bool {
-                !self.is_sign_negative()
-            }
-            /// Its absolute value.
-            #[inline]
-            pub const fn abs(self) -> Self {
-                Self(self.0 & 0x7fff)
-            }
-            /// IEEE 754's total order, as [`f32::total_cmp`].
-            #[inline]
-            pub fn total_cmp(&self, other: &Self) -> Ordering {
-                (*self).to_f32().total_cmp(&(*other).to_f32())
             }
         }
     };

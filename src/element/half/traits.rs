@@ -22,8 +22,28 @@ fn integer_to_odd(value: i128) -> f64 {
     f64::from_bits(toward_zero | 1)
 }
 
-macro_rules! number_traits {
-    ($t:ident) => {
+/// An f64 that rounds to the same 16-bit float as the number.
+#[inline]
+fn number_to_odd<N: ToPrimitive>(n: N) -> Option<f64> {
+    let near = n.to_f64()?;
+    // An integer beyond 2⁵³ may not be an f64.
+    match n.to_i128() {
+        Some(whole) if near.abs() > 9e15 => Some(integer_to_odd(whole)),
+        _ => Some(near),
+    }
+}
+
+/// Passes both types to each macro, with the macro's own arguments.
+macro_rules! for_both {
+    ($($each:ident: $($arguments:ident)*;)*) => { $(
+        $each! { f16 $($arguments)* }
+        $each! { bf16 $($arguments)* }
+    )* };
+}
+
+/// Equality, order, and conversions that lose nothing.
+macro_rules! values {
+    ($t:ident $($Small:ident)*) => {
         impl PartialEq for $t {
             #[inline]
             fn eq(&self, other: &Self) -> bool {
@@ -34,33 +54,6 @@ macro_rules! number_traits {
             #[inline]
             fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
                 (*self).to_f32().partial_cmp(&(*other).to_f32())
-            }
-        }
-        impl fmt::Debug for $t {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Debug::fmt(&(*self).to_f32(), f)
-            }
-        }
-        impl fmt::Display for $t {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(&(*self).to_f32(), f)
-            }
-        }
-        impl fmt::LowerExp for $t {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::LowerExp::fmt(&(*self).to_f32(), f)
-            }
-        }
-        impl fmt::UpperExp for $t {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::UpperExp::fmt(&(*self).to_f32(), f)
-            }
-        }
-        impl std::str::FromStr for $t {
-            type Err = std::num::ParseFloatError;
-            #[inline]
-            fn from_str(text: &str) -> Result<Self, Self::Err> {
-                text.parse().map(Self::from_f64)
             }
         }
         impl From<$t> for f32 {
@@ -75,18 +68,55 @@ macro_rules! number_traits {
                 x.to_f64()
             }
         }
-        impl From<i8> for $t {
+        $(impl From<$Small> for $t {
             #[inline]
-            fn from(x: i8) -> $t {
+            fn from(x: $Small) -> $t {
                 Self::from_f32(x.into())
             }
-        }
-        impl From<u8> for $t {
+        })*
+    };
+}
+
+/// Texts.
+macro_rules! texts {
+    ($t:ident $($Format:ident)*) => {
+        $(impl fmt::$Format for $t {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::$Format::fmt(&(*self).to_f32(), f)
+            }
+        })*
+        impl std::str::FromStr for $t {
+            type Err = std::num::ParseFloatError;
             #[inline]
-            fn from(x: u8) -> $t {
-                Self::from_f32(x.into())
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                text.parse().map(Self::from_f64)
             }
         }
+    };
+}
+
+/// Binary operators, rounded after each.
+macro_rules! operators {
+    ($t:ident $($Operator:ident $operator:ident $Assign:ident $assign:ident)*) => { $(
+        impl $Operator for $t {
+            type Output = Self;
+            #[inline]
+            fn $operator(self, other: Self) -> Self {
+                Self::from_f32($Operator::$operator(self.to_f32(), other.to_f32()))
+            }
+        }
+        impl $Assign for $t {
+            #[inline]
+            fn $assign(&mut self, other: Self) {
+                *self = $Operator::$operator(*self, other)
+            }
+        }
+    )* };
+}
+
+/// The sign, and the sums and products of iterators, which are rounded once.
+macro_rules! sums {
+    ($t:ident) => {
         impl Neg for $t {
             type Output = Self;
             #[inline]
@@ -94,8 +124,6 @@ macro_rules! number_traits {
                 Self(self.0 ^ 0x8000)
             }
         }
-        number_traits! { @operators $t Add add AddAssign add_assign, Sub sub SubAssign sub_assign, Mul mul MulAssign mul_assign,
-            Div div DivAssign div_assign, Rem rem RemAssign rem_assign }
         impl std::iter::Sum for $t {
             #[inline]
             fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
@@ -108,22 +136,34 @@ macro_rules! number_traits {
                 Self::from_f32(all.map(Self::to_f32).product())
             }
         }
+    };
+}
 
+/// Functions without arguments that return a constant of the type.
+macro_rules! constants {
+    ($($name:ident $value:ident),*) => { $(
+        #[inline]
+        fn $name() -> Self {
+            Self::$value
+        }
+    )* };
+}
+
+/// `num-traits`' basic numbers.
+macro_rules! numbers {
+    ($t:ident) => {
         impl Zero for $t {
-            #[inline]
-            fn zero() -> Self {
-                Self::ZERO
-            }
+            constants! { zero ZERO }
             #[inline]
             fn is_zero(&self) -> bool {
                 self.0 & 0x7fff == 0
             }
         }
         impl One for $t {
-            #[inline]
-            fn one() -> Self {
-                Self::ONE
-            }
+            constants! { one ONE }
+        }
+        impl Bounded for $t {
+            constants! { min_value MIN, max_value MAX }
         }
         impl Num for $t {
             type FromStrRadixErr = <f64 as Num>::FromStrRadixErr;
@@ -132,75 +172,12 @@ macro_rules! number_traits {
                 <f64 as Num>::from_str_radix(text, radix).map(Self::from_f64)
             }
         }
-        impl ToPrimitive for $t {
-            #[inline]
-            fn to_i64(&self) -> Option<i64> {
-                (*self).to_f32().to_i64()
-            }
-            #[inline]
-            fn to_u64(&self) -> Option<u64> {
-                (*self).to_f32().to_u64()
-            }
-            #[inline]
-            fn to_i128(&self) -> Option<i128> {
-                (*self).to_f32().to_i128()
-            }
-            #[inline]
-            fn to_u128(&self) -> Option<u128> {
-                (*self).to_f32().to_u128()
-            }
-            #[inline]
-            fn to_f32(&self) -> Option<f32> {
-                Some((*self).to_f32())
-            }
-            #[inline]
-            fn to_f64(&self) -> Option<f64> {
-                Some((*self).to_f64())
-            }
-        }
-        impl FromPrimitive for $t {
-            #[inline]
-            fn from_i64(n: i64) -> Option<Self> {
-                Some(Self::from_f64(integer_to_odd(n.into())))
-            }
-            #[inline]
-            fn from_u64(n: u64) -> Option<Self> {
-                Some(Self::from_f64(integer_to_odd(n.into())))
-            }
-            #[inline]
-            fn from_i128(n: i128) -> Option<Self> {
-                Some(Self::from_f64(integer_to_odd(n)))
-            }
-            #[inline]
-            fn from_f32(n: f32) -> Option<Self> {
-                Some(Self::from_f32(n))
-            }
-            #[inline]
-            fn from_f64(n: f64) -> Option<Self> {
-                Some(Self::from_f64(n))
-            }
-        }
-        impl NumCast for $t {
-            #[inline]
-            fn from<N: ToPrimitive>(n: N) -> Option<Self> {
-                let near = n.to_f64()?;
-                // An integer beyond 2⁵³ may not be an f64.
-                match n.to_i128() {
-                    Some(whole) if near.abs() > 9e15 => Some(Self::from_f64(integer_to_odd(whole))),
-                    _ => Some(Self::from_f64(near)),
-                }
-            }
-        }
-        impl Bounded for $t {
-            #[inline]
-            fn min_value() -> Self {
-                Self::MIN
-            }
-            #[inline]
-            fn max_value() -> Self {
-                Self::MAX
-            }
-        }
+    };
+}
+
+/// `num-traits`' sign.
+macro_rules! signed {
+    ($t:ident) => {
         impl Signed for $t {
             #[inline]
             fn abs(&self) -> Self {
@@ -223,14 +200,91 @@ macro_rules! number_traits {
                 (*self).is_sign_negative()
             }
         }
+    };
+}
+
+/// `num-traits`' casts to primitive types.
+macro_rules! casts_to {
+    ($t:ident $($to:ident $Integer:ident)*) => {
+        impl ToPrimitive for $t {
+            $(#[inline]
+            fn $to(&self) -> Option<$Integer> {
+                (*self).to_f32().$to()
+            })*
+            #[inline]
+            fn to_f32(&self) -> Option<f32> {
+                Some((*self).to_f32())
+            }
+            #[inline]
+            fn to_f64(&self) -> Option<f64> {
+                Some((*self).to_f64())
+            }
+        }
+    };
+}
+
+/// `num-traits`' casts from primitive types.
+macro_rules! casts_from {
+    ($t:ident $($from:ident $Integer:ident)*) => {
+        impl FromPrimitive for $t {
+            $(#[inline]
+            fn $from(n: $Integer) -> Option<Self> {
+                Some(Self::from_f64(integer_to_odd(n.into())))
+            })*
+            #[inline]
+            fn from_f32(n: f32) -> Option<Self> {
+                Some(Self::from_f32(n))
+            }
+            #[inline]
+            fn from_f64(n: f64) -> Option<Self> {
+                Some(Self::from_f64(n))
+            }
+        }
+        impl NumCast for $t {
+            #[inline]
+            fn from<N: ToPrimitive>(n: N) -> Option<Self> {
+                number_to_odd(n).map(Self::from_f64)
+            }
+        }
+    };
+}
+
+/// Functions that the type has under the same name.
+macro_rules! same {
+    ($($name:ident $out:ty),*) => { $(
+        #[inline]
+        fn $name(self) -> $out {
+            // An inherent method takes precedence over a method of a trait.
+            self.$name()
+        }
+    )* };
+}
+
+/// Functions of f32, rounded.
+macro_rules! by_f32 {
+    ($($name:ident)* $(, two $($binary:ident)*)?) => {
+        $(#[inline]
+        fn $name(self) -> Self {
+            Self::from_f32(self.to_f32().$name())
+        })*
+        $($(#[inline]
+        fn $binary(self, other: Self) -> Self {
+            Self::from_f32(self.to_f32().$binary(other.to_f32()))
+        })*)?
+    };
+}
+
+/// `num-traits`' functions of floats.
+macro_rules! floats {
+    ($t:ident) => {
         impl Float for $t {
-            number_traits! { @constants nan NAN, infinity INFINITY, neg_infinity NEG_INFINITY, neg_zero NEG_ZERO, min_value MIN,
-                min_positive_value MIN_POSITIVE, max_value MAX, epsilon EPSILON }
-            number_traits! { @same is_nan bool, is_infinite bool, is_finite bool, is_normal bool, is_sign_positive bool,
-                is_sign_negative bool, classify FpCategory, abs Self }
-            number_traits! { @by_f32 floor ceil round trunc fract signum recip sqrt exp exp2 ln log2 log10 cbrt sin cos tan asin
-                acos atan exp_m1 ln_1p sinh cosh tanh asinh acosh atanh }
-            number_traits! { @by_two_f32 powf log max min hypot atan2 }
+            constants! { nan NAN, infinity INFINITY, neg_infinity NEG_INFINITY, neg_zero NEG_ZERO,
+            min_value MIN, min_positive_value MIN_POSITIVE, max_value MAX, epsilon EPSILON }
+            same! { is_nan bool, is_infinite bool, is_finite bool, is_normal bool, is_sign_positive bool,
+            is_sign_negative bool, classify FpCategory, abs Self }
+            by_f32! { floor ceil round trunc fract signum recip sqrt exp exp2 ln log2 log10 cbrt sin cos tan
+            asin acos atan exp_m1 ln_1p sinh cosh tanh asinh acosh atanh,
+            two powf log max min hypot atan2 }
             #[inline]
             fn abs_sub(self, other: Self) -> Self {
                 if self <= other { Self::ZERO } else { self - other }
@@ -254,49 +308,20 @@ macro_rules! number_traits {
             }
         }
     };
-    (@operators $t:ident $($Operator:ident $operator:ident $Assign:ident $assign:ident),*) => { $(
-        impl $Operator for $t {
-            type Output = Self;
-            #[inline]
-            fn $operator(self, other: Self) -> Self {
-                Self::from_f32($Operator::$operator(self.to_f32(), other.to_f32()))
-            }
-        }
-        impl $Assign for $t {
-            #[inline]
-            fn $assign(&mut self, other: Self) {
-                *self = $Operator::$operator(*self, other)
-            }
-        }
-    )* };
-    (@constants $($name:ident $value:ident),*) => { $(
-        #[inline]
-        fn $name() -> Self {
-            Self::$value
-        }
-    )* };
-    (@same $($name:ident $out:ty),*) => { $(
-        #[inline]
-        fn $name(self) -> $out {
-            // An inherent method takes precedence over a method of a trait.
-            self.$name()
-        }
-    )* };
-    (@by_f32 $($name:ident)*) => { $(
-        #[inline]
-        fn $name(self) -> Self {
-            Self::from_f32(self.to_f32().$name())
-        }
-    )* };
-    (@by_two_f32 $($name:ident)*) => { $(
-        #[inline]
-        fn $name(self, other: Self) -> Self {
-            Self::from_f32(self.to_f32().$name(other.to_f32()))
-        }
-    )* };
 }
-number_traits!(f16);
-number_traits!(bf16);
+
+for_both! {
+    values: i8 u8;
+    texts: Debug Display LowerExp UpperExp;
+    operators: Add add AddAssign add_assign Sub sub SubAssign sub_assign Mul mul MulAssign mul_assign
+        Div div DivAssign div_assign Rem rem RemAssign rem_assign;
+    sums: ;
+    numbers: ;
+    signed: ;
+    casts_to: to_i64 i64 to_u64 u64 to_i128 i128 to_u128 u128;
+    casts_from: from_i64 i64 from_u64 u64 from_i128 i128;
+    floats: ;
+}
 
 #[cfg(test)]
 mod tests {

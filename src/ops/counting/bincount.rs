@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::expr::IntoView;
 use crate::layout::Layout;
 use crate::ops::Add;
+use crate::ops::define::methods_with_into;
 use crate::ops::indexing::scatter::scatter_size;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
@@ -26,61 +27,8 @@ fn counted<T: Number, D: Device, P: Destination<T, 1, D>>(
     })
 }
 
-impl<D: Device> TensorView<'_, i64, 1, D> {
-    /// The number of occurrences of each number; see [`Tensor::bincount`].
-    ///
-    /// # Errors
-    /// As [`Tensor::bincount`].
-    pub fn bincount(self, bins: usize) -> Result<Tensor<i64, 1, D>> {
-        counted("bincount", self, Tensor::ones([1], self.device())?.view(), bins, Allocate)
-    }
-
-    /// As [`bincount`](Tensor::bincount), into an existing tensor or exclusive view; see
-    /// [`Tensor::bincount_into`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn bincount_into<'o>(self, bins: usize, out: impl IntoViewMut<'o, i64, 1, D>) -> Result<()>
-    where
-        D: 'o,
-    {
-        counted("bincount_into", self, Tensor::ones([1], self.device())?.view(), bins, Existing(out))
-    }
-
-    /// The sum of the weights of each number; see [`Tensor::bincount_of`].
-    ///
-    /// # Errors
-    /// As [`Tensor::bincount_of`].
-    pub fn bincount_of<'b, T: Number>(
-        self,
-        weights: impl IntoView<'b, T, 1, D>,
-        bins: usize,
-    ) -> Result<Tensor<T, 1, D>>
-    where
-        D: 'b,
-    {
-        counted("bincount_of", self, weights.into_view(), bins, Allocate)
-    }
-
-    /// As [`bincount_of`](Tensor::bincount_of), into an existing tensor or exclusive view; see
-    /// [`Tensor::bincount_of_into`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn bincount_of_into<'b, 'o, T: Number>(
-        self,
-        weights: impl IntoView<'b, T, 1, D>,
-        bins: usize,
-        out: impl IntoViewMut<'o, T, 1, D>,
-    ) -> Result<()>
-    where
-        D: 'b + 'o,
-    {
-        counted("bincount_of_into", self, weights.into_view(), bins, Existing(out))
-    }
-}
-
-impl<D: Device> Tensor<i64, 1, D> {
+methods_with_into! {
+    [[] i64, 1 -> i64]
     /// The number of occurrences of each number in `0..bins`.
     ///
     /// # Errors
@@ -95,17 +43,7 @@ impl<D: Device> Tensor<i64, 1, D> {
     /// assert_eq!(x.bincount_of(&Tensor::from([0.5, 2.0, 0.25]), 4)?.to_vec()?, [0.0, 0.75, 0.0, 2.0]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn bincount(&self, bins: usize) -> Result<Tensor<i64, 1, D>> {
-        self.view().bincount(bins)
-    }
-
-    /// As [`bincount`](Tensor::bincount), into an existing tensor or exclusive view of `bins` elements, which
-    /// are overwritten.
-    ///
-    /// # Errors
-    /// As [`bincount`](Tensor::bincount); [`Error::Output`](crate::Error::Output) when `out` has other sizes,
-    /// [`Error::Shared`](crate::Error::Shared) when it has other
-    /// handles.
+    fn bincount,
     ///
     /// # Examples
     /// ```
@@ -115,36 +53,20 @@ impl<D: Device> Tensor<i64, 1, D> {
     /// assert_eq!(counts, Tensor::from([[7, 7, 7, 7], [0, 2, 0, 1]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn bincount_into<'o>(&self, bins: usize, out: impl IntoViewMut<'o, i64, 1, D>) -> Result<()>
-    where
-        D: 'o,
-    {
-        self.view().bincount_into(bins, out)
-    }
+    bincount_into [](bins: usize) -> 1
+    where []
+    = |op, x, place| counted(op, x, Tensor::ones([1], x.device())?.view(), bins, place);
+}
 
+methods_with_into! {
+    [[] i64, 1 -> T]
     /// The sum of the weights of each number in `0..bins`, added in the order of the elements.
     ///
     /// # Errors
     /// [`Error::Index`](crate::Error::Index) for a number outside `0..bins`;
     /// [`Error::Sizes`](crate::Error::Sizes), [`Error::Unallocated`](crate::Error::Unallocated),
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
-    pub fn bincount_of<'b, T: Number>(
-        &self,
-        weights: impl IntoView<'b, T, 1, D>,
-        bins: usize,
-    ) -> Result<Tensor<T, 1, D>>
-    where
-        D: 'b,
-    {
-        self.view().bincount_of(weights, bins)
-    }
-
-    /// As [`bincount_of`](Tensor::bincount_of), into an existing tensor or exclusive view of `bins` elements,
-    /// which are overwritten.
-    ///
-    /// # Errors
-    /// As [`bincount_of`](Tensor::bincount_of); [`Error::Output`](crate::Error::Output) when `out` has other
-    /// sizes, [`Error::Shared`](crate::Error::Shared) when it has other handles.
+    fn bincount_of,
     ///
     /// # Examples
     /// ```
@@ -154,15 +76,7 @@ impl<D: Device> Tensor<i64, 1, D> {
     /// assert_eq!(sums.to_vec()?, [0.0, 0.75, 0.0, 2.0]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn bincount_of_into<'b, 'o, T: Number>(
-        &self,
-        weights: impl IntoView<'b, T, 1, D>,
-        bins: usize,
-        out: impl IntoViewMut<'o, T, 1, D>,
-    ) -> Result<()>
-    where
-        D: 'b + 'o,
-    {
-        self.view().bincount_of_into(weights, bins, out)
-    }
+    bincount_of_into ['b, T: Number](weights: impl IntoView<'b, T, 1, D>, bins: usize) -> 1
+    where [D: 'b]
+    = |op, x, place| counted(op, x, weights.into_view(), bins, place);
 }

@@ -6,6 +6,7 @@ use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::layout::Layout;
+use crate::ops::define::methods_with_into;
 use crate::ops::indexing::gather::taken;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
@@ -133,34 +134,8 @@ fn combined<T: Element, D: Device, P: Destination<T, 2, D>>(
     taken(op, line, Tensor::from_slice(&picked, size, line.device())?.view(), destination)
 }
 
-impl<T: Element, D: Device> TensorView<'_, T, 1, D> {
-    /// All combinations of `r` elements; see [`Tensor::combinations`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn combinations(self, r: usize, repeat: bool) -> Result<Tensor<T, 2, D>> {
-        combined("combinations", self, r, repeat, Allocate)
-    }
-
-    /// All combinations of `r` elements, into an existing tensor or exclusive view; see
-    /// [`Tensor::combinations_into`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn combinations_into<'o>(
-        self,
-        r: usize,
-        repeat: bool,
-        out: impl IntoViewMut<'o, T, 2, D>,
-    ) -> Result<()>
-    where
-        D: 'o,
-    {
-        combined("combinations_into", self, r, repeat, Existing(out))
-    }
-}
-
-impl<T: Element, D: Device> Tensor<T, 1, D> {
+methods_with_into! {
+    [[T: Element,] T, 1 -> T]
     /// All combinations of `r` elements, one per row, in the order of the vector; with `repeat` an element
     /// can be chosen more than once.
     ///
@@ -176,16 +151,7 @@ impl<T: Element, D: Device> Tensor<T, 1, D> {
     /// assert_eq!(x.combinations(2, true)?.size(), [6, 2]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn combinations(&self, r: usize, repeat: bool) -> Result<Tensor<T, 2, D>> {
-        self.view().combinations(r, repeat)
-    }
-
-    /// As [`combinations`](Tensor::combinations), into an existing tensor or exclusive view. The positions
-    /// are allocated.
-    ///
-    /// # Errors
-    /// As [`combinations`](Tensor::combinations); [`Error::Output`] when `out` has other sizes,
-    /// [`Error::Shared`] when it has other handles.
+    fn combinations,
     ///
     /// # Examples
     /// ```
@@ -195,15 +161,7 @@ impl<T: Element, D: Device> Tensor<T, 1, D> {
     /// assert_eq!(pairs, Tensor::from([[1, 2], [1, 3], [2, 3]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn combinations_into<'o>(
-        &self,
-        r: usize,
-        repeat: bool,
-        out: impl IntoViewMut<'o, T, 2, D>,
-    ) -> Result<()>
-    where
-        D: 'o,
-    {
-        self.view().combinations_into(r, repeat, out)
-    }
+    combinations_into [](r: usize, repeat: bool) -> 2
+    where []
+    = |op, x, place| combined(op, x, r, repeat, place);
 }

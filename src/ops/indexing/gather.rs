@@ -15,6 +15,7 @@ use crate::kernel::{Call, GatherPlan, Param};
 use crate::layout::{Layout, joint_size};
 use crate::ops::NotEqual;
 use crate::ops::axes::{check_axis, sizes_along, with_size};
+use crate::ops::define::methods_with_into;
 use crate::rank::{Rank, RemoveAxis};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
@@ -410,41 +411,8 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
 }
 impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Indexing<'a, T, RANK, D> for X {}
 
-impl<T: Element, D: Device> TensorView<'_, T, 2, D> {
-    /// A row of this table for each index; see [`Tensor::embedding`].
-    ///
-    /// # Errors
-    /// As [`Indexing::index_select`].
-    pub fn embedding<'b, const N: usize, const M: usize>(
-        self,
-        index: impl IntoView<'b, i64, N, D>,
-    ) -> Result<Tensor<T, M, D>>
-    where
-        D: 'b,
-        Dim<N>: Rank<Next = Dim<M>>,
-    {
-        embedding_rows("embedding", self, index.into_view(), Allocate)
-    }
-
-    /// A row of this table for each index, into an existing tensor or exclusive view; see
-    /// [`Tensor::embedding_into`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn embedding_into<'b, 'o, const N: usize, const M: usize>(
-        self,
-        index: impl IntoView<'b, i64, N, D>,
-        out: impl IntoViewMut<'o, T, M, D>,
-    ) -> Result<()>
-    where
-        D: 'b + 'o,
-        Dim<N>: Rank<Next = Dim<M>>,
-    {
-        embedding_rows("embedding_into", self, index.into_view(), Existing(out))
-    }
-}
-
-impl<T: Element, D: Device> Tensor<T, 2, D> {
+methods_with_into! {
+    [[T: Element,] T, 2 -> T]
     /// A row of this table for each index: `y[i.., :] = x[index[i..], :]`.
     ///
     /// # Shapes
@@ -461,34 +429,11 @@ impl<T: Element, D: Device> Tensor<T, 2, D> {
     /// assert_eq!(words, Tensor::from([[[2.0, 2.5], [0.0, 0.5]], [[1.0, 1.5], [1.0, 1.5]]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn embedding<'b, const N: usize, const M: usize>(
-        &self,
-        index: impl IntoView<'b, i64, N, D>,
-    ) -> Result<Tensor<T, M, D>>
-    where
-        D: 'b,
-        Dim<N>: Rank<Next = Dim<M>>,
-    {
-        self.view().embedding(index)
-    }
-
-    /// As [`embedding`](Tensor::embedding), into an existing tensor or exclusive view. No allocation of a
-    /// result.
-    ///
-    /// # Errors
-    /// As [`embedding`](Tensor::embedding); [`Error::Output`](crate::Error::Output) when `out` has other
-    /// sizes, [`Error::Shared`](crate::Error::Shared) when it has other handles.
-    pub fn embedding_into<'b, 'o, const N: usize, const M: usize>(
-        &self,
-        index: impl IntoView<'b, i64, N, D>,
-        out: impl IntoViewMut<'o, T, M, D>,
-    ) -> Result<()>
-    where
-        D: 'b + 'o,
-        Dim<N>: Rank<Next = Dim<M>>,
-    {
-        self.view().embedding_into(index, out)
-    }
+    fn embedding, embedding_into ['b, const N: usize, const M: usize](
+        index: impl IntoView<'b, i64, N, D>
+    ) -> M
+    where [D: 'b, Dim<N>: Rank<Next = Dim<M>>]
+    = |op, x, place| embedding_rows(op, x, index.into_view(), place);
 }
 
 /// All elements as one axis: a view if they are in row-major order, otherwise a copy.

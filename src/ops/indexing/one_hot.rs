@@ -7,6 +7,7 @@ use crate::element::Number;
 use crate::error::Result;
 use crate::layout::Layout;
 use crate::ops::Replace;
+use crate::ops::define::methods_with_into;
 use crate::rank::Rank;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
@@ -28,37 +29,8 @@ fn encoded<T: Number, const RANK: usize, const N: usize, D: Device, P: Destinati
     })
 }
 
-impl<const RANK: usize, D: Device> TensorView<'_, i64, RANK, D> {
-    /// 1 at the position of each class, 0 elsewhere; see [`Tensor::one_hot`].
-    ///
-    /// # Errors
-    /// As [`Tensor::one_hot`].
-    pub fn one_hot<T: Number, const N: usize>(self, classes: usize) -> Result<Tensor<T, N, D>>
-    where
-        Dim<RANK>: Rank<Next = Dim<N>>,
-    {
-        encoded("one_hot", self, classes, Allocate)
-    }
-
-    /// As [`one_hot`](Tensor::one_hot), into an existing tensor or exclusive view; see
-    /// [`Tensor::one_hot_into`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn one_hot_into<'o, T: Number, const N: usize>(
-        self,
-        classes: usize,
-        out: impl IntoViewMut<'o, T, N, D>,
-    ) -> Result<()>
-    where
-        D: 'o,
-        Dim<RANK>: Rank<Next = Dim<N>>,
-    {
-        encoded("one_hot_into", self, classes, Existing(out))
-    }
-}
-
-impl<const RANK: usize, D: Device> Tensor<i64, RANK, D> {
+methods_with_into! {
+    [[const RANK: usize,] i64, RANK -> T]
     /// 1 at the position of each class along a new last axis of size `classes`, 0 elsewhere; `T` is the
     /// element of the result.
     ///
@@ -74,18 +46,7 @@ impl<const RANK: usize, D: Device> Tensor<i64, RANK, D> {
     /// assert_eq!(y, Tensor::from([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn one_hot<T: Number, const N: usize>(&self, classes: usize) -> Result<Tensor<T, N, D>>
-    where
-        Dim<RANK>: Rank<Next = Dim<N>>,
-    {
-        self.view().one_hot(classes)
-    }
-
-    /// As [`one_hot`](Tensor::one_hot), into an existing tensor or exclusive view. No allocation of a result.
-    ///
-    /// # Errors
-    /// As [`one_hot`](Tensor::one_hot); [`Error::Output`](crate::Error::Output) when `out` has other sizes,
-    /// [`Error::Shared`](crate::Error::Shared) when it has other handles.
+    fn one_hot,
     ///
     /// # Examples
     /// ```
@@ -95,15 +56,7 @@ impl<const RANK: usize, D: Device> Tensor<i64, RANK, D> {
     /// assert_eq!(batch, Tensor::from([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn one_hot_into<'o, T: Number, const N: usize>(
-        &self,
-        classes: usize,
-        out: impl IntoViewMut<'o, T, N, D>,
-    ) -> Result<()>
-    where
-        D: 'o,
-        Dim<RANK>: Rank<Next = Dim<N>>,
-    {
-        self.view().one_hot_into(classes, out)
-    }
+    one_hot_into [T: Number, const N: usize](classes: usize) -> N
+    where [Dim<RANK>: Rank<Next = Dim<N>>]
+    = |op, x, place| encoded(op, x, classes, place);
 }

@@ -8,6 +8,7 @@ use crate::dim::Dim;
 use crate::element::Number;
 use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
+use crate::ops::define::methods_with_into;
 use crate::ops::linalg::matmul::labelled;
 use crate::rank::Tensordot;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
@@ -304,7 +305,8 @@ fn of_two<const A: usize, const B: usize, const M: usize, T: Number, D: Device, 
     )
 }
 
-impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+methods_with_into! {
+    [[T: Number, const RANK: usize,] T, RANK -> T]
     /// The product summed over pairs of axes, one of each operand. The result has the other axes of `self`,
     /// then those of `other`.
     ///
@@ -328,25 +330,7 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// assert_eq!((z.size(), z[[1, 4]]), (dim![2, 5], 12.0));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn tensordot<'b, const N: usize, const K: usize, const M: usize>(
-        &self,
-        other: impl IntoView<'b, T, N, D>,
-        pairs: [(usize, usize); K],
-    ) -> Result<Tensor<T, M, D>>
-    where
-        D: 'b,
-        T: 'b,
-        Dim<RANK>: Tensordot<Dim<N>, K, Output = Dim<M>>,
-    {
-        self.view().tensordot(other, pairs)
-    }
-
-    /// As [`tensordot`](Tensor::tensordot), into an existing tensor or exclusive view. No allocation of a
-    /// result.
-    ///
-    /// # Errors
-    /// As [`tensordot`](Tensor::tensordot); [`Error::Output`] when `out` has other sizes, [`Error::Shared`]
-    /// when it has other handles.
+    fn tensordot,
     ///
     /// # Examples
     /// ```
@@ -356,57 +340,12 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// assert_eq!(y, Tensor::from([[10, 14], [14, 20]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn tensordot_into<'b, 'o, const N: usize, const K: usize, const M: usize>(
-        &self,
+    tensordot_into ['b, const N: usize, const K: usize, const M: usize](
         other: impl IntoView<'b, T, N, D>,
-        pairs: [(usize, usize); K],
-        out: impl IntoViewMut<'o, T, M, D>,
-    ) -> Result<()>
-    where
-        D: 'b + 'o,
-        T: 'b,
-        Dim<RANK>: Tensordot<Dim<N>, K, Output = Dim<M>>,
-    {
-        self.view().tensordot_into(other, pairs, out)
-    }
-}
-
-impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
-    /// The product summed over pairs of axes; see [`Tensor::tensordot`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn tensordot<'b, const N: usize, const K: usize, const M: usize>(
-        self,
-        other: impl IntoView<'b, T, N, D>,
-        pairs: [(usize, usize); K],
-    ) -> Result<Tensor<T, M, D>>
-    where
-        D: 'b,
-        T: 'b,
-        Dim<RANK>: Tensordot<Dim<N>, K, Output = Dim<M>>,
-    {
-        paired("tensordot", self, other.into_view(), pairs, Allocate)
-    }
-
-    /// The product summed over pairs of axes, into an existing tensor or exclusive view; see
-    /// [`Tensor::tensordot_into`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn tensordot_into<'b, 'o, const N: usize, const K: usize, const M: usize>(
-        self,
-        other: impl IntoView<'b, T, N, D>,
-        pairs: [(usize, usize); K],
-        out: impl IntoViewMut<'o, T, M, D>,
-    ) -> Result<()>
-    where
-        D: 'b + 'o,
-        T: 'b,
-        Dim<RANK>: Tensordot<Dim<N>, K, Output = Dim<M>>,
-    {
-        paired("tensordot_into", self, other.into_view(), pairs, Existing(out))
-    }
+        pairs: [(usize, usize); K]
+    ) -> M
+    where [D: 'b, T: 'b, Dim<RANK>: Tensordot<Dim<N>, K, Output = Dim<M>>]
+    = |op, x, place| paired(op, x, other.into_view(), pairs, place);
 }
 
 fn paired<

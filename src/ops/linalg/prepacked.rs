@@ -8,6 +8,7 @@ use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
 use crate::kernel::{ContractPlan, MAX_GROUP};
 use crate::layout::Layout;
+use crate::ops::define::methods_with_into;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 use std::fmt;
 use std::marker::PhantomData;
@@ -234,33 +235,8 @@ impl<T: Number, D: Device> Tensor<T, 2, D> {
     }
 }
 
-impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
-    /// The product by a packed matrix; see [`Tensor::matmul_packed`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn matmul_packed<OUT: Number>(self, right: &Packed<T, D, OUT>) -> Result<Tensor<OUT, RANK, D>> {
-        right.product("matmul_packed", self, Allocate)
-    }
-
-    /// The product by a packed matrix, into an existing tensor or exclusive view; see
-    /// [`Tensor::matmul_packed_into`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn matmul_packed_into<'o, OUT: Number>(
-        self,
-        right: &Packed<T, D, OUT>,
-        out: impl IntoViewMut<'o, OUT, RANK, D>,
-    ) -> Result<()>
-    where
-        D: 'o,
-    {
-        right.product("matmul_packed_into", self, Existing(out))
-    }
-}
-
-impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+methods_with_into! {
+    [[T: Number, const RANK: usize,] T, RANK -> OUT]
     /// The matrix product by a matrix packed by [`pack`](Tensor::pack).
     ///
     /// The bits are those of [`matmul`](Tensor::matmul) by [`unpack`](Packed::unpack), for any number of
@@ -287,16 +263,7 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// assert_eq!(error.to_string(), "matmul_packed: inner sizes 3 and 2 differ: [3] · [2, 2]");
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn matmul_packed<OUT: Number>(&self, right: &Packed<T, D, OUT>) -> Result<Tensor<OUT, RANK, D>> {
-        self.view().matmul_packed(right)
-    }
-
-    /// As [`matmul_packed`](Tensor::matmul_packed), into an existing tensor or exclusive view. No allocation
-    /// of a result.
-    ///
-    /// # Errors
-    /// As [`matmul_packed`](Tensor::matmul_packed); [`Error::Output`] when `out` has other sizes,
-    /// [`Error::Shared`] when it has other handles.
+    fn matmul_packed,
     ///
     /// # Examples
     /// ```
@@ -307,14 +274,7 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// assert_eq!(y, Tensor::from([[4, 6]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn matmul_packed_into<'o, OUT: Number>(
-        &self,
-        right: &Packed<T, D, OUT>,
-        out: impl IntoViewMut<'o, OUT, RANK, D>,
-    ) -> Result<()>
-    where
-        D: 'o,
-    {
-        self.view().matmul_packed_into(right, out)
-    }
+    matmul_packed_into [OUT: Number](right: &Packed<T, D, OUT>) -> RANK
+    where []
+    = |op, x, place| right.product(op, x, place);
 }

@@ -11,6 +11,7 @@ use crate::element::Float;
 use crate::error::{Error, Result, text};
 use crate::expr::{Elementwise as _, IntoView, apply, apply_in_place, apply_into};
 use crate::layout::Layout;
+use crate::ops::define::methods_with_into;
 use crate::ops::linalg::matmul::labelled;
 use crate::ops::{Cast as _, Comparisons as _, Reductions as _};
 use crate::scalar::DType;
@@ -97,7 +98,8 @@ impl<T: AttentionFloat, D: Device> Infinities<T, D> {
 const SCORES_PER_BLOCK: usize = 1 << 20;
 const MIN_BLOCK_QUERIES: usize = 16;
 
-impl<T: AttentionFloat, D: Device> Tensor<T, 4, D> {
+methods_with_into! {
+    [[T: AttentionFloat,] T, 4 -> T]
     /// Scaled dot-product attention: `softmax(scale · q · kᵀ) · v` for every batch and head.
     ///
     /// Numerically stable: the largest score of each query is subtracted before `exp`. Scores and sums are
@@ -139,39 +141,14 @@ impl<T: AttentionFloat, D: Device> Tensor<T, 4, D> {
     ///
     /// # Source
     /// Vaswani et al. 2017; Ainslie et al. 2023 for grouped queries; Milakov, Gimelshein 2018 for the blocks.
-    pub fn attention<'b>(
-        &self,
+    fn attention, attention_into ['b](
         keys: impl IntoView<'b, T, 4, D>,
         values: impl IntoView<'b, T, 4, D>,
         mask: Option<TensorView<'_, bool, 4, D>>,
-        attention: Attention,
-    ) -> Result<Self>
-    where
-        T: 'b,
-        D: 'b,
-    {
-        self.view().attention(keys, values, mask, attention)
-    }
-
-    /// As [`attention`](Tensor::attention), into an existing tensor or exclusive view, of any strides.
-    ///
-    /// # Errors
-    /// As [`attention`](Tensor::attention); [`Error::Output`] when `out` has other sizes, [`Error::Shared`]
-    /// when it has other handles.
-    pub fn attention_into<'b, 'o>(
-        &self,
-        keys: impl IntoView<'b, T, 4, D>,
-        values: impl IntoView<'b, T, 4, D>,
-        mask: Option<TensorView<'_, bool, 4, D>>,
-        attention: Attention,
-        out: impl IntoViewMut<'o, T, 4, D>,
-    ) -> Result<()>
-    where
-        T: 'b + 'o,
-        D: 'b + 'o,
-    {
-        self.view().attention_into(keys, values, mask, attention, out)
-    }
+        attention: Attention
+    ) -> 4
+    where [T: 'b, D: 'b]
+    = |op, x, place| attend(op, [x, keys.into_view(), values.into_view()], (mask, None), attention, place);
 
     /// [`attention`](Tensor::attention) with a number added to each scaled score:
     /// `softmax(scale · q · kᵀ + bias) · v`, for relative positions. A bias of −∞ hides a key.
@@ -199,135 +176,17 @@ impl<T: AttentionFloat, D: Device> Tensor<T, 4, D> {
     /// # Source
     /// PyTorch's `attn_mask` of numbers; Press et al. 2022.
     #[doc(alias = "attn_mask")]
-    pub fn attention_biased<'b>(
-        &self,
+    fn attention_biased, attention_biased_into ['b](
         keys: impl IntoView<'b, T, 4, D>,
         values: impl IntoView<'b, T, 4, D>,
         bias: impl IntoView<'b, T, 4, D>,
-        attention: Attention,
-    ) -> Result<Self>
-    where
-        T: 'b,
-        D: 'b,
-    {
-        self.view().attention_biased(keys, values, bias, attention)
-    }
-
-    /// As [`attention_biased`](Tensor::attention_biased), into an existing tensor or exclusive view, of any
-    /// strides.
-    ///
-    /// # Errors
-    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
-    pub fn attention_biased_into<'b, 'o>(
-        &self,
-        keys: impl IntoView<'b, T, 4, D>,
-        values: impl IntoView<'b, T, 4, D>,
-        bias: impl IntoView<'b, T, 4, D>,
-        attention: Attention,
-        out: impl IntoViewMut<'o, T, 4, D>,
-    ) -> Result<()>
-    where
-        T: 'b + 'o,
-        D: 'b + 'o,
-    {
-        self.view().attention_biased_into(keys, values, bias, attention, out)
-    }
-}
-
-impl<T: AttentionFloat, D: Device> TensorView<'_, T, 4, D> {
-    /// Scaled dot-product attention; see [`Tensor::attention`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn attention<'b>(
-        self,
-        keys: impl IntoView<'b, T, 4, D>,
-        values: impl IntoView<'b, T, 4, D>,
-        mask: Option<TensorView<'_, bool, 4, D>>,
-        attention: Attention,
-    ) -> Result<Tensor<T, 4, D>>
-    where
-        T: 'b,
-        D: 'b,
-    {
-        attend("attention", [self, keys.into_view(), values.into_view()], (mask, None), attention, Allocate)
-    }
-
-    /// Attention into an existing tensor or exclusive view; see [`Tensor::attention_into`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn attention_into<'b, 'o>(
-        self,
-        keys: impl IntoView<'b, T, 4, D>,
-        values: impl IntoView<'b, T, 4, D>,
-        mask: Option<TensorView<'_, bool, 4, D>>,
-        attention: Attention,
-        out: impl IntoViewMut<'o, T, 4, D>,
-    ) -> Result<()>
-    where
-        T: 'b + 'o,
-        D: 'b + 'o,
-    {
-        attend(
-            "attention_into",
-            [self, keys.into_view(), values.into_view()],
-            (mask, None),
-            attention,
-            Existing(out),
-        )
-    }
-
-    /// Attention with a bias of its scores; see [`Tensor::attention_biased`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn attention_biased<'b>(
-        self,
-        keys: impl IntoView<'b, T, 4, D>,
-        values: impl IntoView<'b, T, 4, D>,
-        bias: impl IntoView<'b, T, 4, D>,
-        attention: Attention,
-    ) -> Result<Tensor<T, 4, D>>
-    where
-        T: 'b,
-        D: 'b,
-    {
-        attend(
-            "attention_biased",
-            [self, keys.into_view(), values.into_view()],
-            (None, Some(bias.into_view())),
-            attention,
-            Allocate,
-        )
-    }
-
-    /// Attention with a bias into an existing tensor or exclusive view; see
-    /// [`Tensor::attention_biased_into`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn attention_biased_into<'b, 'o>(
-        self,
-        keys: impl IntoView<'b, T, 4, D>,
-        values: impl IntoView<'b, T, 4, D>,
-        bias: impl IntoView<'b, T, 4, D>,
-        attention: Attention,
-        out: impl IntoViewMut<'o, T, 4, D>,
-    ) -> Result<()>
-    where
-        T: 'b + 'o,
-        D: 'b + 'o,
-    {
-        let op = "attention_biased_into";
-        attend(
-            op,
-            [self, keys.into_view(), values.into_view()],
-            (None, Some(bias.into_view())),
-            attention,
-            Existing(out),
-        )
-    }
+        attention: Attention
+    ) -> 4
+    where [T: 'b, D: 'b]
+    = |op, x, place| {
+        let operands = [x, keys.into_view(), values.into_view()];
+        attend(op, operands, (None, Some(bias.into_view())), attention, place)
+    };
 }
 
 /// A mask or bias, broadcast to the sizes of the scores and split into groups of heads.
@@ -403,6 +262,25 @@ impl<T: AttentionFloat> Scaling<T> {
     }
 }
 
+/// The joint size of the batch, the number of heads of keys and values, and the number of heads of queries
+/// that share one of them.
+fn joint_heads(op: &'static str, q: Dim<4>, k: Dim<4>, v: Dim<4>) -> Result<[usize; 3]> {
+    let (Dim([qb, qh, _, d]), Dim([kb, kh, count, kd]), Dim([vb, vh, vcount, _])) = (q, k, v);
+    if kd != d {
+        return Err(Error::Inner { op, inner: [d, kd], left: q.0.into(), right: k.0.into() });
+    }
+    let sizes_error =
+        |left: Dim<4>, right: Dim<4>| Error::Sizes { op, left: left.0.into(), right: right.0.into() };
+    let joint = |a: usize, b: usize| if a == b || b == 1 { Some(a) } else { (a == 1).then_some(b) };
+    let both = (joint(kb, vb), joint(kh, vh), vcount == count);
+    let (Some(stored), Some(heads), true) = both else { return Err(sizes_error(k, v)) };
+    let group = if qh == 1 || heads == 0 { 1 } else { qh / heads };
+    let (Some(b), true) = (joint(qb, stored), qh == 1 || qh == group * heads) else {
+        return Err(sizes_error(q, if kb == stored && kh == heads { k } else { v }));
+    };
+    Ok([b, heads, group])
+}
+
 fn attend<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
     op: &'static str,
     [q, k, v]: [TensorView<'_, T, 4, D>; 3],
@@ -415,22 +293,8 @@ fn attend<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
     for operand in [q, k, v] {
         operand.ensure_allocated(op)?;
     }
-    let (Dim([qb, qh, queries, d]), Dim([kb, kh, count, kd]), Dim([vb, vh, vcount, e])) =
-        (q.size(), k.size(), v.size());
-    if kd != d {
-        return Err(Error::Inner { op, inner: [d, kd], left: q.size().0.into(), right: k.size().0.into() });
-    }
-    let sizes_error =
-        |left: Dim<4>, right: Dim<4>| Error::Sizes { op, left: left.0.into(), right: right.0.into() };
-    let joint = |a: usize, b: usize| if a == b || b == 1 { Some(a) } else { (a == 1).then_some(b) };
-    let both = (joint(kb, vb), joint(kh, vh), vcount == count);
-    let (Some(stored), Some(heads), true) = both else { return Err(sizes_error(k.size(), v.size())) };
-    // The number of heads of queries that share one head of keys and values.
-    let group = if qh == 1 || heads == 0 { 1 } else { qh / heads };
-    let (Some(b), true) = (joint(qb, stored), qh == 1 || qh == group * heads) else {
-        return Err(sizes_error(q.size(), if kb == stored && kh == heads { k.size() } else { v.size() }));
-    };
-    let h = group * heads;
+    let [b, heads, group] = joint_heads(op, q.size(), k.size(), v.size())?;
+    let (h, Dim([.., queries, d]), Dim([.., count, e])) = (group * heads, q.size(), v.size());
     let (whole, parts) = (Dim([b, h, queries, count]), Dim([b, heads, group, queries, count]));
     let mask = mask.map(|mask| broadcast_to_scores(op, mask, q.device(), whole, parts)).transpose()?;
     let bias = bias.map(|bias| broadcast_to_scores(op, bias, q.device(), whole, parts)).transpose()?;

@@ -10,197 +10,80 @@ use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
 use crate::kernel::ContractPlan;
 use crate::layout::Layout;
+use crate::ops::define::methods_with_into;
 use crate::ops::{Add, Comparisons as _, Reductions as _};
 use crate::rank::Spatial;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 
+/// Convolutions over `$n` axes.
 macro_rules! convolutions {
-    ($($name:ident $into:ident $transposed:ident $transposed_into:ident $n:literal $sizes:literal;)*) => { $(
-        impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-            /// A convolution in the sense of neural networks: the weights are not flipped.
-            ///
-            /// `y[b, o, p] = Σ x[b, c, stride · p + dilation · q − padding] · w[o, c, q]`, over the channels
-            /// `c` of the group of `o` and the positions `q` in a window; `x` is 0 outside its sizes. A bias
-            /// is a separate expression.
-            ///
-            /// # Shapes
-            #[doc = $sizes]
-            ///
-            /// # Cost
-            /// One product, which reads the windows in place. When there is padding, or the windows are
-            /// larger than 1 and the channels not last, images are first copied, channels last, about 1 MiB
-            /// at a time. The output is channels last when the input is. The order of sums is that of
-            /// [`matmul`](Tensor::matmul). A depthwise convolution (groups of one channel in and out) takes
-            /// one pass over the output for each element of a window, without a copy; outside the input
-            /// nothing is added, for any weight.
-            ///
-            /// # Errors
-            /// [`Error::Value`] when channels, groups or windows do not fit, [`Error::Device`],
-            /// [`Error::Unallocated`], [`Error::Overflow`], [`Error::OutOfMemory`].
-            ///
-            /// # Source
-            /// PyTorch's `conv1d`, `conv2d`, `conv3d`.
-            pub fn $name<'w>(&self, weight: impl IntoView<'w, T, RANK, D>, conv: Conv<$n>) -> Result<Self>
-            where
-                T: 'w,
-                D: 'w,
-                Dim<RANK>: Spatial<$n>,
-            {
-                self.view().$name(weight, conv)
-            }
-
-            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "),")]
-            /// into an existing tensor or exclusive view, of any strides.
-            ///
-            /// # Errors
-            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other
-            /// handles.
-            pub fn $into<'w, 'o>(
-                &self,
-                weight: impl IntoView<'w, T, RANK, D>,
-                conv: Conv<$n>,
-                out: impl IntoViewMut<'o, T, RANK, D>,
-            ) -> Result<()>
-            where
-                T: 'w + 'o,
-                D: 'w + 'o,
-                Dim<RANK>: Spatial<$n>,
-            {
-                self.view().$into(weight, conv, out)
-            }
-
-            /// The transposed convolution: the gradient of the convolution with the same weights with respect
-            /// to its input. It adds every element of the input, times the weights, to a window of the
-            /// output.
-            ///
-            /// # Shapes
-            /// The weights are `[inputs, outputs / groups, …]`; an axis of `n` becomes
-            /// `(n − 1) · stride − padding at both ends + dilation · (k − 1) + 1`, plus `extra` at its end.
-            ///
-            /// # Cost
-            /// A copy of the input with zeros between its elements, and a convolution of that copy.
-            ///
-            /// # Errors
-            /// As the convolution; [`Error::Value`] unless `extra` is below the stride or the dilation.
-            ///
-            /// # Source
-            /// PyTorch's `conv_transpose1d` … `conv_transpose3d`; `extra` is `output_padding`.
-            pub fn $transposed<'w>(
-                &self,
-                weight: impl IntoView<'w, T, RANK, D>,
-                conv: Conv<$n>,
-                extra: [usize; $n],
-            ) -> Result<Self>
-            where
-                T: 'w,
-                D: 'w,
-                Dim<RANK>: Spatial<$n>,
-            {
-                self.view().$transposed(weight, conv, extra)
-            }
-
-            #[doc = concat!("As [`", stringify!($transposed), "`](Tensor::", stringify!($transposed), "),")]
-            /// into an existing tensor or exclusive view, of any strides.
-            ///
-            /// # Errors
-            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other
-            /// handles.
-            pub fn $transposed_into<'w, 'o>(
-                &self,
-                weight: impl IntoView<'w, T, RANK, D>,
-                conv: Conv<$n>,
-                extra: [usize; $n],
-                out: impl IntoViewMut<'o, T, RANK, D>,
-            ) -> Result<()>
-            where
-                T: 'w + 'o,
-                D: 'w + 'o,
-                Dim<RANK>: Spatial<$n>,
-            {
-                self.view().$transposed_into(weight, conv, extra, out)
-            }
-        }
-        impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
-            #[doc = concat!("A convolution; see [`Tensor::", stringify!($name), "`].")]
-            ///
-            /// # Errors
-            /// As there.
-            pub fn $name<'w>(
-                self,
-                weight: impl IntoView<'w, T, RANK, D>,
-                conv: Conv<$n>,
-            ) -> Result<Tensor<T, RANK, D>>
-            where
-                T: 'w,
-                D: 'w,
-                Dim<RANK>: Spatial<$n>,
-            {
-                convolve(stringify!($name), self, weight.into_view(), conv, Allocate)
-            }
-
-            /// A convolution into an existing tensor or exclusive view; see
-            #[doc = concat!("[`Tensor::", stringify!($into), "`].")]
-            ///
-            /// # Errors
-            /// As there.
-            pub fn $into<'w, 'o>(
-                self,
-                weight: impl IntoView<'w, T, RANK, D>,
-                conv: Conv<$n>,
-                out: impl IntoViewMut<'o, T, RANK, D>,
-            ) -> Result<()>
-            where
-                T: 'w + 'o,
-                D: 'w + 'o,
-                Dim<RANK>: Spatial<$n>,
-            {
-                convolve(stringify!($into), self, weight.into_view(), conv, Existing(out))
-            }
-
-            #[doc = concat!("A transposed convolution; see [`Tensor::", stringify!($transposed), "`].")]
-            ///
-            /// # Errors
-            /// As there.
-            pub fn $transposed<'w>(
-                self,
-                weight: impl IntoView<'w, T, RANK, D>,
-                conv: Conv<$n>,
-                extra: [usize; $n],
-            ) -> Result<Tensor<T, RANK, D>>
-            where
-                T: 'w,
-                D: 'w,
-                Dim<RANK>: Spatial<$n>,
-            {
-                convolve_transposed(stringify!($transposed), self, weight.into_view(), conv, extra, Allocate)
-            }
-
-            /// A transposed convolution into an existing tensor or exclusive view; see
-            #[doc = concat!("[`Tensor::", stringify!($transposed_into), "`].")]
-            ///
-            /// # Errors
-            /// As there.
-            pub fn $transposed_into<'w, 'o>(
-                self,
-                weight: impl IntoView<'w, T, RANK, D>,
-                conv: Conv<$n>,
-                extra: [usize; $n],
-                out: impl IntoViewMut<'o, T, RANK, D>,
-            ) -> Result<()>
-            where
-                T: 'w + 'o,
-                D: 'w + 'o,
-                Dim<RANK>: Spatial<$n>,
-            {
-                convolve_transposed(stringify!($transposed_into), self, weight.into_view(), conv, extra, Existing(out))
-            }
-        }
-    )* };
+    ($($name:ident $into:ident $n:literal $sizes:literal;)*) => { $(methods_with_into! {
+        [[T: Number, const RANK: usize,] T, RANK -> T]
+        /// A convolution in the sense of neural networks: the weights are not flipped.
+        ///
+        /// `y[b, o, p] = Σ x[b, c, stride · p + dilation · q − padding] · w[o, c, q]`, over the channels `c`
+        /// of the group of `o` and the positions `q` in a window; `x` is 0 outside its sizes. A bias is a
+        /// separate expression.
+        ///
+        /// # Shapes
+        #[doc = $sizes]
+        ///
+        /// # Cost
+        /// One product, which reads the windows in place. When there is padding, or the windows are larger
+        /// than 1 and the channels not last, images are first copied, channels last, about 1 MiB at a time.
+        /// The output is channels last when the input is. The order of sums is that of
+        /// [`matmul`](Tensor::matmul). A depthwise convolution (groups of one channel in and out) takes one
+        /// pass over the output for each element of a window, without a copy; outside the input nothing is
+        /// added, for any weight.
+        ///
+        /// # Errors
+        /// [`Error::Value`] when channels, groups or windows do not fit, [`Error::Device`],
+        /// [`Error::Unallocated`], [`Error::Overflow`], [`Error::OutOfMemory`].
+        ///
+        /// # Source
+        /// PyTorch's `conv1d`, `conv2d`, `conv3d`.
+        fn $name, $into ['w](weight: impl IntoView<'w, T, RANK, D>, conv: Conv<$n>) -> RANK
+        where [T: 'w, D: 'w, Dim<RANK>: Spatial<$n>]
+        = |op, x, place| convolve(op, x, weight.into_view(), conv, place);
+    })* };
 }
+
+/// Transposed convolutions over `$n` axes.
+macro_rules! transposed_convolutions {
+    ($($name:ident $into:ident $n:literal;)*) => { $(methods_with_into! {
+        [[T: Number, const RANK: usize,] T, RANK -> T]
+        /// The transposed convolution: the gradient of the convolution with the same weights with respect to
+        /// its input. It adds every element of the input, times the weights, to a window of the output.
+        ///
+        /// # Shapes
+        /// The weights are `[inputs, outputs / groups, …]`; an axis of `n` becomes
+        /// `(n − 1) · stride − padding at both ends + dilation · (k − 1) + 1`, plus `extra` at its end.
+        ///
+        /// # Cost
+        /// A copy of the input with zeros between its elements, and a convolution of that copy.
+        ///
+        /// # Errors
+        /// As the convolution; [`Error::Value`] unless `extra` is below the stride or the dilation.
+        ///
+        /// # Source
+        /// PyTorch's `conv_transpose1d` … `conv_transpose3d`; `extra` is `output_padding`.
+        fn $name, $into ['w](
+            weight: impl IntoView<'w, T, RANK, D>, conv: Conv<$n>, extra: [usize; $n]
+        ) -> RANK
+        where [T: 'w, D: 'w, Dim<RANK>: Spatial<$n>]
+        = |op, x, place| convolve_transposed(op, x, weight.into_view(), conv, extra, place);
+    })* };
+}
+
 convolutions! {
-    conv1d conv1d_into conv_transpose1d conv_transpose1d_into 1 "`[batch, inputs, n] * [outputs, inputs / groups, k] → [batch, outputs, n']`, `n' = (n + padding at both ends − dilation · (k − 1) − 1) / stride + 1`.";
-    conv2d conv2d_into conv_transpose2d conv_transpose2d_into 2 "`[batch, inputs, h, w] * [outputs, inputs / groups, kh, kw] → [batch, outputs, h', w']`; each axis as in [`conv1d`](Tensor::conv1d).";
-    conv3d conv3d_into conv_transpose3d conv_transpose3d_into 3 "`[batch, inputs, d, h, w] * [outputs, inputs / groups, kd, kh, kw] → [batch, outputs, d', h', w']`; each axis as in [`conv1d`](Tensor::conv1d).";
+    conv1d conv1d_into 1 "`[batch, inputs, n] * [outputs, inputs / groups, k] → [batch, outputs, n']`, `n' = (n + padding at both ends − dilation · (k − 1) − 1) / stride + 1`.";
+    conv2d conv2d_into 2 "`[batch, inputs, h, w] * [outputs, inputs / groups, kh, kw] → [batch, outputs, h', w']`; each axis as in [`conv1d`](Tensor::conv1d).";
+    conv3d conv3d_into 3 "`[batch, inputs, d, h, w] * [outputs, inputs / groups, kd, kh, kw] → [batch, outputs, d', h', w']`; each axis as in [`conv1d`](Tensor::conv1d).";
+}
+transposed_convolutions! {
+    conv_transpose1d conv_transpose1d_into 1;
+    conv_transpose2d conv_transpose2d_into 2;
+    conv_transpose3d conv_transpose3d_into 3;
 }
 
 /// Returns whether the channels of `[batch, channel, …]` are the innermost axis in memory.

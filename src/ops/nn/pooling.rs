@@ -13,6 +13,7 @@ use crate::error::{Error, Result, text};
 use crate::expr::reduce_at;
 use crate::kernel::Reducer;
 use crate::layout::Layout;
+use crate::ops::define::methods_with_into;
 use crate::ops::reduction::slopes::slope;
 use crate::ops::{Add, Cast as _, Div, Max, Maximum};
 use crate::rank::Spatial;
@@ -120,143 +121,62 @@ impl<const N: usize> Pool<N> {
     }
 }
 
-macro_rules! pools {
-    ($($max:ident $max_into:ident $avg:ident $avg_into:ident $n:literal;)*) => { $(
-        impl<T: Comparable, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-            /// The largest element of each window; NaN if any element is. A dilated window may have no
-            /// element inside the input; then the result is the lowest number, −∞ for floats.
-            ///
-            /// # Shapes
-            /// `[batch, channel, n, …] → [batch, channel, n', …]`,
-            /// `n' = (n + padding at both ends − dilation · (window − 1) − 1) / stride + 1`; with `ceil` the
-            /// quotient is rounded up if that window starts inside.
-            ///
-            /// # Cost
-            /// One allocation; one pass over it for each element of a window, or one reduction per window if
-            /// they are long and few.
-            ///
-            /// # Errors
-            /// [`Error::Value`] when a window does not fit, the padding is more than half its extent, or an
-            /// axis is empty; [`Error::Unallocated`], [`Error::OutOfMemory`].
-            ///
-            /// # Source
-            /// PyTorch's `max_pool1d` … `max_pool3d`.
-            pub fn $max(&self, pool: Pool<$n>) -> Result<Self>
-            where
-                Dim<RANK>: Spatial<$n>,
-            {
-                self.view().$max(pool)
-            }
-
-            #[doc = concat!("As [`", stringify!($max), "`](Tensor::", stringify!($max), "),")]
-            /// into an existing tensor or exclusive view.
-            ///
-            /// # Errors
-            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other
-            /// handles.
-            pub fn $max_into<'o>(&self, pool: Pool<$n>, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
-            where
-                T: 'o,
-                D: 'o,
-                Dim<RANK>: Spatial<$n>,
-            {
-                self.view().$max_into(pool, out)
-            }
-        }
-        impl<T: Comparable, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
-            #[doc = concat!("The largest of each window; see [`Tensor::", stringify!($max), "`].")]
-            ///
-            /// # Errors
-            /// As there.
-            pub fn $max(self, pool: Pool<$n>) -> Result<Tensor<T, RANK, D>>
-            where
-                Dim<RANK>: Spatial<$n>,
-            {
-                max_pool(stringify!($max), self, pool, Allocate)
-            }
-
-            #[doc = concat!("As [`", stringify!($max), "`](Tensor::", stringify!($max), "),")]
-            /// into an existing tensor or exclusive view.
-            ///
-            /// # Errors
-            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other
-            /// handles.
-            pub fn $max_into<'o>(self, pool: Pool<$n>, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
-            where
-                T: 'o,
-                D: 'o,
-                Dim<RANK>: Spatial<$n>,
-            {
-                max_pool(stringify!($max_into), self, pool, Existing(out))
-            }
-        }
-        impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-            /// The mean of each window, summed in f64. Padding counts as zeros unless `count_padding` is
-            /// false; then a dilated window with no element inside the input gives NaN.
-            ///
-            /// Shapes, cost and errors are those of max pooling; one more allocation, of f64.
-            ///
-            /// # Errors
-            /// As there.
-            ///
-            /// # Source
-            /// PyTorch's `avg_pool1d` … `avg_pool3d`; `count_padding` is `count_include_pad`, `divisor` is
-            /// `divisor_override`.
-            pub fn $avg(&self, pool: Pool<$n>) -> Result<Self>
-            where
-                Dim<RANK>: Spatial<$n>,
-            {
-                self.view().$avg(pool)
-            }
-
-            #[doc = concat!("As [`", stringify!($avg), "`](Tensor::", stringify!($avg), "),")]
-            /// into an existing tensor or exclusive view.
-            ///
-            /// # Errors
-            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other
-            /// handles.
-            pub fn $avg_into<'o>(&self, pool: Pool<$n>, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
-            where
-                T: 'o,
-                D: 'o,
-                Dim<RANK>: Spatial<$n>,
-            {
-                self.view().$avg_into(pool, out)
-            }
-        }
-        impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
-            #[doc = concat!("The mean of each window; see [`Tensor::", stringify!($avg), "`].")]
-            ///
-            /// # Errors
-            /// As there.
-            pub fn $avg(self, pool: Pool<$n>) -> Result<Tensor<T, RANK, D>>
-            where
-                Dim<RANK>: Spatial<$n>,
-            {
-                avg_pool(stringify!($avg), self, pool, Allocate)
-            }
-
-            #[doc = concat!("As [`", stringify!($avg), "`](Tensor::", stringify!($avg), "),")]
-            /// into an existing tensor or exclusive view.
-            ///
-            /// # Errors
-            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other
-            /// handles.
-            pub fn $avg_into<'o>(self, pool: Pool<$n>, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
-            where
-                T: 'o,
-                D: 'o,
-                Dim<RANK>: Spatial<$n>,
-            {
-                avg_pool(stringify!($avg_into), self, pool, Existing(out))
-            }
-        }
-    )* };
+/// Max pooling over `$n` axes.
+macro_rules! max_pools {
+    ($($name:ident $into:ident $n:literal;)*) => { $(methods_with_into! {
+        [[T: Comparable, const RANK: usize,] T, RANK -> T]
+        /// The largest element of each window; NaN if any element is. A dilated window may have no element
+        /// inside the input; then the result is the lowest number, −∞ for floats.
+        ///
+        /// # Shapes
+        /// `[batch, channel, n, …] → [batch, channel, n', …]`,
+        /// `n' = (n + padding at both ends − dilation · (window − 1) − 1) / stride + 1`; with `ceil` the
+        /// quotient is rounded up if that window starts inside.
+        ///
+        /// # Cost
+        /// One allocation; one pass over it for each element of a window, or one reduction per window if they
+        /// are long and few.
+        ///
+        /// # Errors
+        /// [`Error::Value`] when a window does not fit, the padding is more than half its extent, or an axis
+        /// is empty; [`Error::Unallocated`], [`Error::OutOfMemory`].
+        ///
+        /// # Source
+        /// PyTorch's `max_pool1d` … `max_pool3d`.
+        fn $name, $into [](pool: Pool<$n>) -> RANK where [Dim<RANK>: Spatial<$n>]
+        = |op, x, place| max_pool(op, x, pool, place);
+    })* };
 }
-pools! {
-    max_pool1d max_pool1d_into avg_pool1d avg_pool1d_into 1;
-    max_pool2d max_pool2d_into avg_pool2d avg_pool2d_into 2;
-    max_pool3d max_pool3d_into avg_pool3d avg_pool3d_into 3;
+
+/// Average pooling over `$n` axes.
+macro_rules! avg_pools {
+    ($($name:ident $into:ident $n:literal;)*) => { $(methods_with_into! {
+        [[T: Float, const RANK: usize,] T, RANK -> T]
+        /// The mean of each window, summed in f64. Padding counts as zeros unless `count_padding` is false;
+        /// then a dilated window with no element inside the input gives NaN.
+        ///
+        /// Shapes, cost and errors are those of max pooling; one more allocation, of f64.
+        ///
+        /// # Errors
+        /// As there.
+        ///
+        /// # Source
+        /// PyTorch's `avg_pool1d` … `avg_pool3d`; `count_padding` is `count_include_pad`, `divisor` is
+        /// `divisor_override`.
+        fn $name, $into [](pool: Pool<$n>) -> RANK where [Dim<RANK>: Spatial<$n>]
+        = |op, x, place| avg_pool(op, x, pool, place);
+    })* };
+}
+
+max_pools! {
+    max_pool1d max_pool1d_into 1;
+    max_pool2d max_pool2d_into 2;
+    max_pool3d max_pool3d_into 3;
+}
+avg_pools! {
+    avg_pool1d avg_pool1d_into 1;
+    avg_pool2d avg_pool2d_into 2;
+    avg_pool3d avg_pool3d_into 3;
 }
 
 /// The layout of the result, which follows the input's, and the pool with its padding in numbers.

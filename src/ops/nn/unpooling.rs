@@ -185,114 +185,109 @@ fn unpooled<T: Element, const RANK: usize, const N: usize, D: Device, P: Destina
     })
 }
 
-macro_rules! pools {
-    ($($max:ident $max_into:ident $unpool:ident $unpool_into:ident $pool:ident $n:literal;)*) => {
-        /// Max pooling with positions, and its inverse, of tensors and views `[batch, channel, n, …]`.
+/// Max pooling with positions, over `$n` axes.
+macro_rules! max_pools_with_indices {
+    ($($name:ident $into:ident $pool:ident $n:literal;)*) => { $(
+        #[doc = concat!("[`", stringify!($pool), "`](Tensor::", stringify!($pool), "), and the position of")]
+        /// each largest element in the plane of its batch and channel, counted row by row: the first of equal
+        /// elements, the last of several NaNs. A window with no element inside the input has position −1.
         ///
-        /// # Examples
-        /// ```
-        /// use rankform::prelude::*;
-        /// let x = Tensor::from([[[[1, 2, 0, 5], [9, 4, 5, 0]]]]);
-        /// let (largest, indices) = x.max_pool2d_with_indices(Pool::new([2, 2]))?;
-        /// assert_eq!((largest.to_vec()?, indices.to_vec()?), (vec![9, 5], vec![4, 3])); // row-major
-        /// let y = largest.max_unpool2d(&indices, [2, 4])?;
-        /// assert_eq!(y, Tensor::from([[[[0, 0, 0, 5], [9, 0, 0, 0]]]]));
-        /// # Ok::<(), rankform::Error>(())
-        /// ```
-        pub trait MaxPools<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized { $(
-            #[doc = concat!("[`", stringify!($pool), "`](Tensor::", stringify!($pool), "), and the position of")]
-            /// each largest element in the plane of its batch and channel, counted row by row: the first of equal
-            /// elements, the last of several NaNs. A window with no element inside the input has position −1.
-            ///
-            /// # Cost
-            /// Two allocations, and one of the positions of a plane; one pass over the results for each
-            /// element of a window, or two reductions of each window if they are long and few.
-            ///
-            /// # Errors
-            #[doc = concat!("Those of [`", stringify!($pool), "`](Tensor::", stringify!($pool), ").")]
-            ///
-            /// # Source
-            /// PyTorch's `max_pool1d` … `max_pool3d` with `return_indices`.
-            fn $max(self, pool: Pool<$n>) -> Result<(Tensor<T, RANK, D>, Tensor<i64, RANK, D>)>
-            where
-                T: RealNumber,
-                Dim<RANK>: Spatial<$n>,
-            {
-                largest_with_positions(stringify!($max), self.into_view(), pool, (Allocate, Allocate))
-            }
+        /// # Cost
+        /// Two allocations, and one of the positions of a plane; one pass over the results for each element
+        /// of a window, or two reductions of each window if they are long and few.
+        ///
+        /// # Errors
+        #[doc = concat!("Those of [`", stringify!($pool), "`](Tensor::", stringify!($pool), ").")]
+        ///
+        /// # Source
+        /// PyTorch's `max_pool1d` … `max_pool3d` with `return_indices`.
+        fn $name(self, pool: Pool<$n>) -> Result<(Tensor<T, RANK, D>, Tensor<i64, RANK, D>)>
+        where T: RealNumber, Dim<RANK>: Spatial<$n> {
+            largest_with_positions(stringify!($name), self.into_view(), pool, (Allocate, Allocate))
+        }
 
-            #[doc = concat!("As [`", stringify!($max), "`](MaxPools::", stringify!($max), "),")]
-            /// into two existing tensors or exclusive views: the largest, then the positions.
-            ///
-            /// # Errors
-            /// As there; [`Error::Output`] when one has other sizes, [`Error::Shared`] when it has other
-            /// handles.
-            fn $max_into<'o>(
-                self,
-                pool: Pool<$n>,
-                largest: impl IntoViewMut<'o, T, RANK, D>,
-                indices: impl IntoViewMut<'o, i64, RANK, D>,
-            ) -> Result<()>
-            where
-                T: RealNumber,
-                D: 'o,
-                Dim<RANK>: Spatial<$n>,
-            {
-                largest_with_positions(stringify!($max_into), self.into_view(), pool, (Existing(largest), Existing(indices))).map(|_| ())
-            }
-
-            /// A tensor of zeros with these elements at `indices`: positions in a plane of `size`, as given by
-            #[doc = concat!("[`", stringify!($max), "`](MaxPools::", stringify!($max), ").")]
-            /// If several elements have one position, the last one stays.
-            ///
-            /// # Shapes
-            /// `[batch, channel, n, …] → [batch, channel, size, …]`; the indices have the sizes of the
-            /// elements.
-            ///
-            /// # Errors
-            /// [`Error::Sizes`] when the indices have other sizes, [`Error::Index`] when one is outside the
-            /// plane, for example −1; [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
-            ///
-            /// # Source
-            /// PyTorch's `max_unpool1d` … `max_unpool3d`; `size` is `output_size`.
-            fn $unpool<'b>(
-                self,
-                indices: impl IntoView<'b, i64, RANK, D>,
-                size: [usize; $n],
-            ) -> Result<Tensor<T, RANK, D>>
-            where
-                T: Element,
-                D: 'b,
-                Dim<RANK>: Spatial<$n>,
-            {
-                unpooled(stringify!($unpool), self.into_view(), indices.into_view(), size, Allocate)
-            }
-
-            #[doc = concat!("As [`", stringify!($unpool), "`](MaxPools::", stringify!($unpool), "),")]
-            /// into an existing tensor or exclusive view.
-            ///
-            /// # Errors
-            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other
-            /// handles.
-            fn $unpool_into<'b, 'o>(
-                self,
-                indices: impl IntoView<'b, i64, RANK, D>,
-                size: [usize; $n],
-                out: impl IntoViewMut<'o, T, RANK, D>,
-            ) -> Result<()>
-            where
-                T: Element,
-                D: 'b + 'o,
-                Dim<RANK>: Spatial<$n>,
-            {
-                unpooled(stringify!($unpool_into), self.into_view(), indices.into_view(), size, Existing(out))
-            }
-        )* }
-        impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> MaxPools<'a, T, RANK, D> for X {}
-    };
+        #[doc = concat!("As [`", stringify!($name), "`](MaxPools::", stringify!($name), "),")]
+        /// into two existing tensors or exclusive views: the largest, then the positions.
+        ///
+        /// # Errors
+        /// As there; [`Error::Output`] when one has other sizes, [`Error::Shared`] when it has other handles.
+        fn $into<'o>(
+            self,
+            pool: Pool<$n>,
+            largest: impl IntoViewMut<'o, T, RANK, D>,
+            indices: impl IntoViewMut<'o, i64, RANK, D>,
+        ) -> Result<()>
+        where T: RealNumber, D: 'o, Dim<RANK>: Spatial<$n> {
+            let places = (Existing(largest), Existing(indices));
+            largest_with_positions(stringify!($into), self.into_view(), pool, places).map(|_| ())
+        }
+    )* };
 }
-pools! {
-    max_pool1d_with_indices max_pool1d_with_indices_into max_unpool1d max_unpool1d_into max_pool1d 1;
-    max_pool2d_with_indices max_pool2d_with_indices_into max_unpool2d max_unpool2d_into max_pool2d 2;
-    max_pool3d_with_indices max_pool3d_with_indices_into max_unpool3d max_unpool3d_into max_pool3d 3;
+
+/// The inverse of max pooling, over `$n` axes.
+macro_rules! max_unpools {
+    ($($name:ident $into:ident $max:ident $n:literal;)*) => { $(
+        /// A tensor of zeros with these elements at `indices`: positions in a plane of `size`, as given by
+        #[doc = concat!("[`", stringify!($max), "`](MaxPools::", stringify!($max), ").")]
+        /// If several elements have one position, the last one stays.
+        ///
+        /// # Shapes
+        /// `[batch, channel, n, …] → [batch, channel, size, …]`; the indices have the sizes of the elements.
+        ///
+        /// # Errors
+        /// [`Error::Sizes`] when the indices have other sizes, [`Error::Index`] when one is outside the
+        /// plane, for example −1; [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+        ///
+        /// # Source
+        /// PyTorch's `max_unpool1d` … `max_unpool3d`; `size` is `output_size`.
+        fn $name<'b>(
+            self,
+            indices: impl IntoView<'b, i64, RANK, D>,
+            size: [usize; $n],
+        ) -> Result<Tensor<T, RANK, D>>
+        where T: Element, D: 'b, Dim<RANK>: Spatial<$n> {
+            unpooled(stringify!($name), self.into_view(), indices.into_view(), size, Allocate)
+        }
+
+        #[doc = concat!("As [`", stringify!($name), "`](MaxPools::", stringify!($name), "),")]
+        /// into an existing tensor or exclusive view.
+        ///
+        /// # Errors
+        /// As there; [`Error::Output`] for other sizes, [`Error::Shared`] for an output with other handles.
+        fn $into<'b, 'o>(
+            self,
+            indices: impl IntoView<'b, i64, RANK, D>,
+            size: [usize; $n],
+            out: impl IntoViewMut<'o, T, RANK, D>,
+        ) -> Result<()>
+        where T: Element, D: 'b + 'o, Dim<RANK>: Spatial<$n> {
+            unpooled(stringify!($into), self.into_view(), indices.into_view(), size, Existing(out))
+        }
+    )* };
 }
+
+/// Max pooling with positions, and its inverse, of tensors and views `[batch, channel, n, …]`.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// let x = Tensor::from([[[[1, 2, 0, 5], [9, 4, 5, 0]]]]);
+/// let (largest, indices) = x.max_pool2d_with_indices(Pool::new([2, 2]))?;
+/// assert_eq!((largest.to_vec()?, indices.to_vec()?), (vec![9, 5], vec![4, 3])); // row-major
+/// let y = largest.max_unpool2d(&indices, [2, 4])?;
+/// assert_eq!(y, Tensor::from([[[[0, 0, 0, 5], [9, 0, 0, 0]]]]));
+/// # Ok::<(), rankform::Error>(())
+/// ```
+pub trait MaxPools<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
+    max_pools_with_indices! {
+        max_pool1d_with_indices max_pool1d_with_indices_into max_pool1d 1;
+        max_pool2d_with_indices max_pool2d_with_indices_into max_pool2d 2;
+        max_pool3d_with_indices max_pool3d_with_indices_into max_pool3d 3;
+    }
+    max_unpools! {
+        max_unpool1d max_unpool1d_into max_pool1d_with_indices 1;
+        max_unpool2d max_unpool2d_into max_pool2d_with_indices 2;
+        max_unpool3d max_unpool3d_into max_pool3d_with_indices 3;
+    }
+}
+impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> MaxPools<'a, T, RANK, D> for X {}

@@ -7,6 +7,7 @@ use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
 use crate::layout::Layout;
+use crate::ops::define::methods_with_into;
 use crate::rank::RemoveAxis;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
@@ -28,29 +29,8 @@ fn diagonal_matrix<T: Element, D: Device, P: Destination<T, 2, D>>(
     })
 }
 
-impl<T: Element, D: Device> TensorView<'_, T, 1, D> {
-    /// A matrix with this vector on a diagonal; see [`Tensor::diag`].
-    ///
-    /// # Errors
-    /// [`Error::Overflow`](crate::Error::Overflow), [`Error::Unallocated`](crate::Error::Unallocated),
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
-    pub fn diag(self, diagonal: isize) -> Result<Tensor<T, 2, D>> {
-        diagonal_matrix("diag", self, diagonal, Allocate)
-    }
-
-    /// As [`diag`](Tensor::diag), into an existing tensor or exclusive view; see [`Tensor::diag_into`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn diag_into<'o>(self, diagonal: isize, out: impl IntoViewMut<'o, T, 2, D>) -> Result<()>
-    where
-        D: 'o,
-    {
-        diagonal_matrix("diag_into", self, diagonal, Existing(out))
-    }
-}
-
-impl<T: Element, D: Device> Tensor<T, 1, D> {
+methods_with_into! {
+    [[T: Element,] T, 1 -> T]
     /// A square matrix with this vector on a diagonal, 0 elsewhere; diagonal 0 is the main one, positive ones
     /// are above it.
     ///
@@ -67,15 +47,7 @@ impl<T: Element, D: Device> Tensor<T, 1, D> {
     /// assert_eq!(Tensor::from([7]).diag(-1)?, Tensor::from([[0, 0], [7, 0]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn diag(&self, diagonal: isize) -> Result<Tensor<T, 2, D>> {
-        self.view().diag(diagonal)
-    }
-
-    /// As [`diag`](Tensor::diag), into an existing tensor or exclusive view. No allocation.
-    ///
-    /// # Errors
-    /// As [`diag`](Tensor::diag); [`Error::Output`](crate::Error::Output) when `out` has other sizes,
-    /// [`Error::Shared`](crate::Error::Shared) when it has other handles.
+    fn diag,
     ///
     /// # Examples
     /// ```
@@ -85,12 +57,9 @@ impl<T: Element, D: Device> Tensor<T, 1, D> {
     /// assert_eq!(y, Tensor::from([[1, 0], [0, 2]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn diag_into<'o>(&self, diagonal: isize, out: impl IntoViewMut<'o, T, 2, D>) -> Result<()>
-    where
-        D: 'o,
-    {
-        self.view().diag_into(diagonal, out)
-    }
+    diag_into [](diagonal: isize) -> 2
+    where []
+    = |op, x, place| diagonal_matrix(op, x, diagonal, place);
 }
 
 /// Matrices with the vectors along the last axis on a diagonal.

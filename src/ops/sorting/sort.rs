@@ -13,6 +13,7 @@ use crate::expr::{IntoView, eval, update_with};
 use crate::kernel::{Call, Op, Param, SortPlan};
 use crate::layout::{Layout, joint_size};
 use crate::ops::axes::{check_axis, with_size};
+use crate::ops::define::methods_with_into;
 use crate::ops::indexing::gather::{Line, gather};
 use crate::ops::{Add, Indexing, Replace};
 use crate::rank::RemoveAxis;
@@ -142,245 +143,244 @@ fn write<T: Comparable, const RANK: usize, D: Device>(
 macro_rules! sorts {
     ($(
         $(#[$doc:meta])*
-        fn $name:ident, $name_axis:ident, $name_into:ident($($arg:ident: $type:ty)?) -> $out:ty, ($($place:ident: $element:ty),+)
-        = $run:ident($fresh:expr) |$op:ident, $axis:ident| $request:expr;
-    )*) => {
-        /// Sorts along one axis, of tensors and views.
-        ///
-        /// The order is that of `<`, and NaN comes after every number (before them in descending order).
-        /// Every sort is stable: equal elements, also −0 and 0, keep their order.
-        ///
-        /// # Cost
-        /// One allocation per result. Lines are sorted by a radix sort, in time proportional to their length;
-        /// if few elements are requested, the others are not sorted.
+        fn $name:ident, $name_axis:ident, $name_into:ident($($arg:ident: $type:ty)?) -> $out:ty,
+        ($($place:ident: $element:ty),+) = $run:ident($fresh:expr) |$op:ident, $axis:ident| $request:expr;
+    )*) => { $(
+        $(#[$doc])*
+        fn $name<const A: usize>(self, axis: Axis<A> $(, $arg: $type)?) -> Result<$out>
+        where T: Comparable, Dim<RANK>: RemoveAxis<A> {
+            let _ = axis;
+            self.$name_axis(A $(, $arg)?)
+        }
+
+        #[doc = concat!("As [`", stringify!($name), "`](Sorts::", stringify!($name), "),")]
+        /// along an axis known at run time.
+        fn $name_axis(self, axis: usize $(, $arg: $type)?) -> Result<$out> where T: Comparable {
+            let ($op, $axis) = (stringify!($name), axis);
+            $run(self.into_view(), $request, $fresh)
+        }
+
+        #[doc = concat!("As [`", stringify!($name), "`](Sorts::", stringify!($name), "),")]
+        /// into existing tensors or exclusive views.
         ///
         /// # Errors
-        /// [`Error::Unallocated`], [`Error::OutOfMemory`]; [`Error::Value`] when `k` exceeds the size of the
-        /// axis; [`Error::Axis`] for an axis known at run time that does not exist.
-        ///
-        /// # Examples
-        /// ```
-        /// use rankform::prelude::*;
-        /// let x = Tensor::from([[3.0, 1.0, 2.0], [5.0, 6.0, 4.0]]);
-        /// assert_eq!(x.sort(Axis::<1>)?, Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]));
-        /// let order = x.argsort(Axis::<1>)?;
-        /// assert_eq!(x.gather(Axis::<1>, &order)?, x.sort(Axis::<1>)?);
-        /// let (mut largest, mut places) = x.topk(Axis::<1>, 2)?;
-        /// assert_eq!((largest.to_vec()?, places.to_vec()?), (vec![3.0, 2.0, 6.0, 5.0], vec![0, 2, 1, 0]));
-        /// x.topk_into(Axis::<1>, 2, &mut largest, &mut places)?; // the same, into existing tensors
-        /// # Ok::<(), rankform::Error>(())
-        /// ```
-        pub trait Sorts<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized { $(
-            $(#[$doc])*
-            fn $name<const A: usize>(self, axis: Axis<A> $(, $arg: $type)?) -> Result<$out>
-            where
-                T: Comparable,
-                Dim<RANK>: RemoveAxis<A>,
-            {
-                let _ = axis;
-                self.$name_axis(A $(, $arg)?)
-            }
-            #[doc = concat!("As [`", stringify!($name), "`](Sorts::", stringify!($name), "),")]
-            /// along an axis known at run time.
-            fn $name_axis(self, axis: usize $(, $arg: $type)?) -> Result<$out>
-            where
-                T: Comparable,
-            {
-                let ($op, $axis) = (stringify!($name), axis);
-                $run(self.into_view(), $request, $fresh)
-            }
-            #[doc = concat!("As [`", stringify!($name), "`](Sorts::", stringify!($name), "),")]
-            /// into existing tensors or exclusive views.
-            ///
-            /// # Errors
-            /// Also [`Error::Output`] when an output has other sizes, [`Error::Shared`] when it has other
-            /// handles.
-            fn $name_into<'o, const A: usize>(
-                self,
-                axis: Axis<A> $(, $arg: $type)? $(, $place: impl IntoViewMut<'o, $element, RANK, D>)+,
-            ) -> Result<()>
-            where
-                T: Comparable + 'o,
-                D: 'o,
-                Dim<RANK>: RemoveAxis<A>,
-            {
-                let ($op, $axis, _) = (stringify!($name_into), A, axis);
-                $run(self.into_view(), $request, ($(Existing($place)),+)).map(|_| ())
-            }
-        )*
-            /// The insertion position of each of `values` in its ascending line along axis `A`:
-            /// [`searchsorted`](Tensor::searchsorted) with one line for each row.
-            ///
-            /// # Shapes
-            /// On the other axes, the sizes of lines and values agree or stretch from 1; along axis `A` the
-            /// result has the size of `values`.
-            ///
-            /// # Cost
-            /// One gather and one pass over `values` for each bit of the length of a line.
-            ///
-            /// # Errors
-            /// [`Error::Sizes`], [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
-            ///
-            /// # Examples
-            /// ```
-            /// use rankform::prelude::*;
-            /// use rankform::ops::Side;
-            /// let lines = Tensor::from([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]]);
-            /// let x = Tensor::from([[2.0, 9.0], [2.0, 25.0]]);
-            /// let places = lines.searchsorted_along(Axis::<1>, &x, Side::Left)?;
-            /// assert_eq!(places, Tensor::from([[1, 3], [0, 2]]));
-            /// # Ok::<(), rankform::Error>(())
-            /// ```
-            fn searchsorted_along<'b, const A: usize>(
-                self,
-                axis: Axis<A>,
-                values: impl IntoView<'b, T, RANK, D>,
-                side: Side,
-            ) -> Result<Tensor<i64, RANK, D>>
-            where
-                T: Comparable + 'b,
-                D: 'b,
-                Dim<RANK>: RemoveAxis<A>,
-            {
-                let _ = axis;
-                self.searchsorted_axis(A, values, side)
-            }
-
-            /// As [`searchsorted_along`](Sorts::searchsorted_along), along an axis known at run time.
-            ///
-            /// # Errors
-            /// Also [`Error::Axis`].
-            fn searchsorted_axis<'b>(
-                self,
-                axis: usize,
-                values: impl IntoView<'b, T, RANK, D>,
-                side: Side,
-            ) -> Result<Tensor<i64, RANK, D>>
-            where
-                T: Comparable + 'b,
-                D: 'b,
-            {
-                search_lines("searchsorted", self.into_view(), axis, values.into_view(), side, Allocate)
-            }
-
-            /// As [`searchsorted_along`](Sorts::searchsorted_along), into an existing tensor or exclusive
-            /// view. No allocation of a result.
-            ///
-            /// # Errors
-            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other
-            /// handles.
-            ///
-            /// # Examples
-            /// ```
-            /// use rankform::prelude::*;
-            /// use rankform::ops::Side;
-            /// let mut places = Tensor::from([[0_i64], [0]]);
-            /// let lines = Tensor::from([[1, 2], [3, 4]]);
-            /// let x = Tensor::from([[2], [9]]);
-            /// lines.searchsorted_along_into(Axis::<1>, &x, Side::Right, &mut places)?;
-            /// assert_eq!(places.to_vec()?, [2, 2]);
-            /// # Ok::<(), rankform::Error>(())
-            /// ```
-            fn searchsorted_along_into<'b, 'o, const A: usize>(
-                self,
-                axis: Axis<A>,
-                values: impl IntoView<'b, T, RANK, D>,
-                side: Side,
-                out: impl IntoViewMut<'o, i64, RANK, D>,
-            ) -> Result<()>
-            where
-                T: Comparable + 'b,
-                D: 'b + 'o,
-                Dim<RANK>: RemoveAxis<A>,
-            {
-                let _ = axis;
-                search_lines("searchsorted_along_into", self.into_view(), A, values.into_view(), side, Existing(out))
-            }
-
-            /// The elements without repetition, in order.
-            ///
-            /// Equal elements are represented by the first of them; a NaN equals no element, as with `==`.
-            ///
-            /// # Errors
-            /// Those of [`masked_select`](Indexing::masked_select).
-            ///
-            /// # Examples
-            /// ```
-            /// use rankform::prelude::*;
-            /// assert_eq!(Tensor::from([[3, 1], [1, 2]]).unique()?.to_vec()?, [1, 2, 3]);
-            /// # Ok::<(), rankform::Error>(())
-            /// ```
-            fn unique(self) -> Result<Tensor<T, 1, D>>
-            where
-                T: Comparable,
-            {
-                let line = Line::of(self.into_view())?;
-                let sorted = values(line.view(), SortRequest { op: "unique", axis: 0, keep: None, descending: false }, Allocate)?;
-                sorted.masked_select(&group_starts(sorted.view(), 0)?)
-            }
-
-            /// The elements without repetition, in order, with the position of the first of each, their
-            /// counts and the inverse.
-            ///
-            /// # Errors
-            /// Those of [`masked_select`](Indexing::masked_select).
-            ///
-            /// # Examples
-            /// ```
-            /// use rankform::prelude::*;
-            /// let x = Tensor::from([30, 10, 10, 20]);
-            /// let unique = x.unique_all()?;
-            /// assert_eq!(unique.values.to_vec()?, [10, 20, 30]);
-            /// assert_eq!(unique.positions.to_vec()?, [1, 3, 0]);
-            /// assert_eq!(unique.counts.to_vec()?, [2, 1, 1]);
-            /// assert_eq!(unique.values.take(&unique.inverse)?, x);
-            /// # Ok::<(), rankform::Error>(())
-            /// ```
-            fn unique_all(self) -> Result<Unique<T, RANK, D>>
-            where
-                T: Comparable,
-            {
-                let x = self.into_view();
-                let line = Line::of(x)?;
-                let request = SortRequest { op: "unique", axis: 0, keep: None, descending: false };
-                let (sorted, order) = ordered(line.view(), request, (Allocate, Allocate))?;
-                let first = group_starts(sorted.view(), 0)?;
-                let [_, counts, group] = groups(&first)?;
-                let mut inverse = Tensor::<i64, 1, D>::zeros(group.size(), x.device())?;
-                inverse.scatter(Replace, Axis::<0>, &order, &group)?;
-                Ok(Unique {
-                    values: sorted.masked_select(&first)?,
-                    positions: order.masked_select(&first)?,
-                    inverse: inverse.into_shape(x.size())?,
-                    counts,
-                })
-            }
+        /// Also [`Error::Output`] when an output has other sizes, [`Error::Shared`] when it has other
+        /// handles.
+        fn $name_into<'o, const A: usize>(
+            self,
+            axis: Axis<A> $(, $arg: $type)? $(, $place: impl IntoViewMut<'o, $element, RANK, D>)+,
+        ) -> Result<()>
+        where T: Comparable + 'o, D: 'o, Dim<RANK>: RemoveAxis<A> {
+            let ($op, $axis, _) = (stringify!($name_into), A, axis);
+            $run(self.into_view(), $request, ($(Existing($place)),+)).map(|_| ())
         }
-        impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Sorts<'a, T, RANK, D> for X {}
-    };
+    )* };
 }
-sorts! {
-    /// The elements of each line in ascending order.
-    fn sort, sort_axis, sort_into() -> Tensor<T, RANK, D>, (out: T)
-    = values(Allocate) |op, axis| SortRequest { op, axis, keep: None, descending: false };
-    /// The elements of each line in descending order.
-    fn sort_descending, sort_descending_axis, sort_descending_into() -> Tensor<T, RANK, D>, (out: T)
-    = values(Allocate) |op, axis| SortRequest { op, axis, keep: None, descending: true };
-    /// The positions of the elements of each line in ascending order: [`gather`](Indexing::gather) by them
-    /// sorts the lines.
-    fn argsort, argsort_axis, argsort_into() -> Tensor<i64, RANK, D>, (out: i64)
-    = positions(Allocate) |op, axis| SortRequest { op, axis, keep: None, descending: false };
-    /// The positions of the elements of each line in descending order.
-    fn argsort_descending, argsort_descending_axis, argsort_descending_into() -> Tensor<i64, RANK, D>, (out: i64)
-    = positions(Allocate) |op, axis| SortRequest { op, axis, keep: None, descending: true };
-    /// The `k` largest elements of each line in descending order, and their positions; NaN counts as the
-    /// largest.
-    fn topk, topk_axis, topk_into(k: usize) -> (Tensor<T, RANK, D>, Tensor<i64, RANK, D>), (largest: T, places: i64)
-    = ordered((Allocate, Allocate)) |op, axis| SortRequest { op, axis, keep: Some(k), descending: true };
-    /// The `k` smallest elements of each line in ascending order, and their positions.
-    fn bottomk, bottomk_axis, bottomk_into(k: usize) -> (Tensor<T, RANK, D>, Tensor<i64, RANK, D>), (smallest: T, places: i64)
-    = ordered((Allocate, Allocate)) |op, axis| SortRequest { op, axis, keep: Some(k), descending: false };
+
+/// Sorts along one axis, of tensors and views.
+///
+/// The order is that of `<`, and NaN comes after every number (before them in descending order).
+/// Every sort is stable: equal elements, also −0 and 0, keep their order.
+///
+/// # Cost
+/// One allocation per result. Lines are sorted by a radix sort, in time proportional to their length;
+/// if few elements are requested, the others are not sorted.
+///
+/// # Errors
+/// [`Error::Unallocated`], [`Error::OutOfMemory`]; [`Error::Value`] when `k` exceeds the size of the
+/// axis; [`Error::Axis`] for an axis known at run time that does not exist.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// let x = Tensor::from([[3.0, 1.0, 2.0], [5.0, 6.0, 4.0]]);
+/// assert_eq!(x.sort(Axis::<1>)?, Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]));
+/// let order = x.argsort(Axis::<1>)?;
+/// assert_eq!(x.gather(Axis::<1>, &order)?, x.sort(Axis::<1>)?);
+/// let (mut largest, mut places) = x.topk(Axis::<1>, 2)?;
+/// assert_eq!((largest.to_vec()?, places.to_vec()?), (vec![3.0, 2.0, 6.0, 5.0], vec![0, 2, 1, 0]));
+/// x.topk_into(Axis::<1>, 2, &mut largest, &mut places)?; // the same, into existing tensors
+/// # Ok::<(), rankform::Error>(())
+/// ```
+pub trait Sorts<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
+    sorts! {
+        /// The elements of each line in ascending order.
+        fn sort, sort_axis, sort_into() -> Tensor<T, RANK, D>, (out: T)
+        = values(Allocate) |op, axis| SortRequest { op, axis, keep: None, descending: false };
+        /// The elements of each line in descending order.
+        fn sort_descending, sort_descending_axis, sort_descending_into() -> Tensor<T, RANK, D>, (out: T)
+        = values(Allocate) |op, axis| SortRequest { op, axis, keep: None, descending: true };
+        /// The positions of the elements of each line in ascending order: [`gather`](Indexing::gather) by
+        /// them sorts the lines.
+        fn argsort, argsort_axis, argsort_into() -> Tensor<i64, RANK, D>, (out: i64)
+        = positions(Allocate) |op, axis| SortRequest { op, axis, keep: None, descending: false };
+        /// The positions of the elements of each line in descending order.
+        fn argsort_descending, argsort_descending_axis, argsort_descending_into() -> Tensor<i64, RANK, D>,
+        (out: i64) = positions(Allocate) |op, axis| SortRequest { op, axis, keep: None, descending: true };
+        /// The `k` largest elements of each line in descending order, and their positions; NaN counts as the
+        /// largest.
+        fn topk, topk_axis, topk_into(k: usize) -> (Tensor<T, RANK, D>, Tensor<i64, RANK, D>),
+        (largest: T, places: i64)
+        = ordered((Allocate, Allocate)) |op, axis| SortRequest { op, axis, keep: Some(k), descending: true };
+        /// The `k` smallest elements of each line in ascending order, and their positions.
+        fn bottomk, bottomk_axis, bottomk_into(k: usize) -> (Tensor<T, RANK, D>, Tensor<i64, RANK, D>),
+        (smallest: T, places: i64)
+        = ordered((Allocate, Allocate)) |op, axis| SortRequest { op, axis, keep: Some(k), descending: false };
+    }
+
+    /// The insertion position of each of `values` in its ascending line along axis `A`:
+    /// [`searchsorted`](Tensor::searchsorted) with one line for each row.
+    ///
+    /// # Shapes
+    /// On the other axes, the sizes of lines and values agree or stretch from 1; along axis `A` the
+    /// result has the size of `values`.
+    ///
+    /// # Cost
+    /// One gather and one pass over `values` for each bit of the length of a line.
+    ///
+    /// # Errors
+    /// [`Error::Sizes`], [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::Side;
+    /// let lines = Tensor::from([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]]);
+    /// let x = Tensor::from([[2.0, 9.0], [2.0, 25.0]]);
+    /// let places = lines.searchsorted_along(Axis::<1>, &x, Side::Left)?;
+    /// assert_eq!(places, Tensor::from([[1, 3], [0, 2]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn searchsorted_along<'b, const A: usize>(
+        self,
+        axis: Axis<A>,
+        values: impl IntoView<'b, T, RANK, D>,
+        side: Side,
+    ) -> Result<Tensor<i64, RANK, D>>
+    where
+        T: Comparable + 'b,
+        D: 'b,
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        let _ = axis;
+        self.searchsorted_axis(A, values, side)
+    }
+
+    /// As [`searchsorted_along`](Sorts::searchsorted_along), along an axis known at run time.
+    ///
+    /// # Errors
+    /// Also [`Error::Axis`].
+    fn searchsorted_axis<'b>(
+        self,
+        axis: usize,
+        values: impl IntoView<'b, T, RANK, D>,
+        side: Side,
+    ) -> Result<Tensor<i64, RANK, D>>
+    where
+        T: Comparable + 'b,
+        D: 'b,
+    {
+        search_lines("searchsorted", self.into_view(), axis, values.into_view(), side, Allocate)
+    }
+
+    /// As [`searchsorted_along`](Sorts::searchsorted_along), into an existing tensor or exclusive
+    /// view. No allocation of a result.
+    ///
+    /// # Errors
+    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other
+    /// handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::Side;
+    /// let mut places = Tensor::from([[0_i64], [0]]);
+    /// let lines = Tensor::from([[1, 2], [3, 4]]);
+    /// let x = Tensor::from([[2], [9]]);
+    /// lines.searchsorted_along_into(Axis::<1>, &x, Side::Right, &mut places)?;
+    /// assert_eq!(places.to_vec()?, [2, 2]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn searchsorted_along_into<'b, 'o, const A: usize>(
+        self,
+        axis: Axis<A>,
+        values: impl IntoView<'b, T, RANK, D>,
+        side: Side,
+        out: impl IntoViewMut<'o, i64, RANK, D>,
+    ) -> Result<()>
+    where
+        T: Comparable + 'b,
+        D: 'b + 'o,
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        let _ = axis;
+        search_lines("searchsorted_along_into", self.into_view(), A, values.into_view(), side, Existing(out))
+    }
+
+    /// The elements without repetition, in order.
+    ///
+    /// Equal elements are represented by the first of them; a NaN equals no element, as with `==`.
+    ///
+    /// # Errors
+    /// Those of [`masked_select`](Indexing::masked_select).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// assert_eq!(Tensor::from([[3, 1], [1, 2]]).unique()?.to_vec()?, [1, 2, 3]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn unique(self) -> Result<Tensor<T, 1, D>>
+    where
+        T: Comparable,
+    {
+        let line = Line::of(self.into_view())?;
+        let sorted = values(
+            line.view(),
+            SortRequest { op: "unique", axis: 0, keep: None, descending: false },
+            Allocate,
+        )?;
+        sorted.masked_select(&group_starts(sorted.view(), 0)?)
+    }
+
+    /// The elements without repetition, in order, with the position of the first of each, their
+    /// counts and the inverse.
+    ///
+    /// # Errors
+    /// Those of [`masked_select`](Indexing::masked_select).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([30, 10, 10, 20]);
+    /// let unique = x.unique_all()?;
+    /// assert_eq!(unique.values.to_vec()?, [10, 20, 30]);
+    /// assert_eq!(unique.positions.to_vec()?, [1, 3, 0]);
+    /// assert_eq!(unique.counts.to_vec()?, [2, 1, 1]);
+    /// assert_eq!(unique.values.take(&unique.inverse)?, x);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn unique_all(self) -> Result<Unique<T, RANK, D>>
+    where
+        T: Comparable,
+    {
+        let x = self.into_view();
+        let line = Line::of(x)?;
+        let request = SortRequest { op: "unique", axis: 0, keep: None, descending: false };
+        let (sorted, order) = ordered(line.view(), request, (Allocate, Allocate))?;
+        let first = group_starts(sorted.view(), 0)?;
+        let [_, counts, group] = groups(&first)?;
+        let mut inverse = Tensor::<i64, 1, D>::zeros(group.size(), x.device())?;
+        inverse.scatter(Replace, Axis::<0>, &order, &group)?;
+        Ok(Unique {
+            values: sorted.masked_select(&first)?,
+            positions: order.masked_select(&first)?,
+            inverse: inverse.into_shape(x.size())?,
+            counts,
+        })
+    }
 }
+impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Sorts<'a, T, RANK, D> for X {}
 
 /// The result of [`unique_all`](Sorts::unique_all).
 pub struct Unique<T, const RANK: usize, D: Device> {
@@ -488,43 +488,8 @@ fn search_line<T: Comparable, const N: usize, D: Device, P: Destination<i64, N, 
     })
 }
 
-impl<T: Comparable, D: Device> TensorView<'_, T, 1, D> {
-    /// The insertion position of each of `values` in this ascending line; see [`Tensor::searchsorted`].
-    ///
-    /// # Errors
-    /// [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
-    pub fn searchsorted<'b, const N: usize>(
-        self,
-        values: impl IntoView<'b, T, N, D>,
-        side: Side,
-    ) -> Result<Tensor<i64, N, D>>
-    where
-        T: 'b,
-        D: 'b,
-    {
-        search_line("searchsorted", self, values.into_view(), side, Allocate)
-    }
-
-    /// The insertion position of each of `values` in this ascending line, into an existing tensor or
-    /// exclusive view; see [`Tensor::searchsorted_into`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn searchsorted_into<'b, 'o, const N: usize>(
-        self,
-        values: impl IntoView<'b, T, N, D>,
-        side: Side,
-        out: impl IntoViewMut<'o, i64, N, D>,
-    ) -> Result<()>
-    where
-        T: 'b,
-        D: 'b + 'o,
-    {
-        search_line("searchsorted_into", self, values.into_view(), side, Existing(out))
-    }
-}
-
-impl<T: Comparable, D: Device> Tensor<T, 1, D> {
+methods_with_into! {
+    [[T: Comparable,] T, 1 -> i64]
     /// The insertion position of each of `values` that keeps this line ascending: the number of elements that
     /// are less (`Side::Left`), or not greater (`Side::Right`).
     ///
@@ -544,24 +509,7 @@ impl<T: Comparable, D: Device> Tensor<T, 1, D> {
     /// assert_eq!(line.searchsorted(&x, Side::Right)?, Tensor::from([[3, 0], [4, 3]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn searchsorted<'b, const N: usize>(
-        &self,
-        values: impl IntoView<'b, T, N, D>,
-        side: Side,
-    ) -> Result<Tensor<i64, N, D>>
-    where
-        T: 'b,
-        D: 'b,
-    {
-        self.view().searchsorted(values, side)
-    }
-
-    /// As [`searchsorted`](Tensor::searchsorted), into an existing tensor or exclusive view. No allocation of
-    /// a result.
-    ///
-    /// # Errors
-    /// As [`searchsorted`](Tensor::searchsorted); [`Error::Output`] when `out` has other sizes,
-    /// [`Error::Shared`] when it has other handles.
+    fn searchsorted,
     ///
     /// # Examples
     /// ```
@@ -573,16 +521,7 @@ impl<T: Comparable, D: Device> Tensor<T, 1, D> {
     /// assert_eq!(places.to_vec()?, [1, 4]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn searchsorted_into<'b, 'o, const N: usize>(
-        &self,
-        values: impl IntoView<'b, T, N, D>,
-        side: Side,
-        out: impl IntoViewMut<'o, i64, N, D>,
-    ) -> Result<()>
-    where
-        T: 'b,
-        D: 'b + 'o,
-    {
-        self.view().searchsorted_into(values, side, out)
-    }
+    searchsorted_into ['b, const N: usize](values: impl IntoView<'b, T, N, D>, side: Side) -> N
+    where [T: 'b, D: 'b]
+    = |op, x, place| search_line(op, x, values.into_view(), side, place);
 }

@@ -1,8 +1,9 @@
 //! A group of axes that several operands share: its axes count as one axis, and it gives the offsets of
 //! consecutive indices.
-// Imports: `kernel`.
+// Imports: `layout`, `kernel`.
 
 use crate::kernel::MAX_GROUP;
+use crate::layout::coalesce;
 use std::ops::Range;
 
 /// The most axes of a group: its own, and those of the batch that are moved into it.
@@ -32,27 +33,17 @@ impl<const N: usize> AxisGroup<N> {
 
     /// Orders the axes by decreasing strides of operand `first`, and merges neighbors that are contiguous in
     /// every operand.
-    pub(super) fn coalesced(mut self, first: usize) -> Self {
-        for i in 1..self.count {
-            let mut at = i;
-            while at > 0 && self.stride[at - 1][first].unsigned_abs() < self.stride[at][first].unsigned_abs()
-            {
-                self.size.swap(at - 1, at);
-                self.stride.swap(at - 1, at);
-                at -= 1;
-            }
-        }
+    pub(super) fn coalesced(self, first: usize) -> Self {
+        let mut order = std::array::from_fn::<_, GROUP_AXES, _>(|axis| axis);
         let mut merged = AxisGroup::new();
-        for (&size, &stride) in self.size.iter().zip(&self.stride).take(self.count) {
-            let last = merged.count.wrapping_sub(1);
-            let continues =
-                |before: &[isize; N]| (0..N).all(|op| before[op] == stride[op].wrapping_mul(size as isize));
-            if merged.count > 0 && continues(&merged.stride[last]) {
-                (merged.size[last], merged.stride[last]) = (merged.size[last] * size, stride);
-            } else {
-                merged.push(size, stride);
-            }
-        }
+        let add = |axis: usize, is_merged: bool| {
+            let last = if is_merged { merged.count - 1 } else { merged.count };
+            merged.size[last] *= self.size[axis];
+            merged.stride[last] = self.stride[axis];
+            merged.count = last + 1;
+        };
+        let axes = &mut order[..self.count];
+        coalesce(axes, Some(first), N, |axis| self.size[axis], |k, axis| self.stride[axis][k], add);
         merged
     }
 

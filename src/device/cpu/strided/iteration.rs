@@ -3,9 +3,10 @@
 //! Axes of size 1 are dropped. The others are sorted by the strides of the first operand (the output), so
 //! that memory is written in order. Neighboring axes that are contiguous in *every* operand are merged. Most
 //! operations end with a single axis.
-// Imports: `device`.
+// Imports: `layout`, `device`.
 
 use crate::device::{MAX_AXES, MAX_OPERANDS, OperandRef};
+use crate::layout::coalesce;
 use std::ops::Range;
 
 /// The axes that an iteration space holds. [`for_each_space`] loops over any further axes one index at a
@@ -120,47 +121,34 @@ impl IterSpace {
             operands: slots.len(),
             address,
         };
-        let slower = |axis: usize, than: usize| match slots.first() {
-            Some(output) if order == AxisOrder::OfOutput => {
-                byte_stride(output, axis).unsigned_abs() > byte_stride(output, than).unsigned_abs()
-            }
-            _ => false,
-        };
-        // Insertion sort is stable: axes with equal strides stay row-major.
-        let mut axes = [0; AXES];
+        let (mut axes, mut count) = ([0; AXES], 0);
         for axis in (from..sizes.len()).filter(|&axis| sizes[axis] != 1) {
-            let mut at = space.rank;
-            while at > 0 && slower(axis, axes[at - 1]) {
-                axes[at] = axes[at - 1];
-                at -= 1;
-            }
-            axes[at] = axis;
-            space.rank += 1;
+            axes[count] = axis;
+            count += 1;
         }
-        let count = std::mem::take(&mut space.rank);
-        for &axis in &axes[..count] {
-            let mut steps = [0; MAX_OPERANDS];
-            for (steps, slot) in steps.iter_mut().zip(slots) {
-                *steps = byte_stride(slot, axis);
-            }
-            space.push(sizes[axis], steps);
-        }
+        let by = (order == AxisOrder::OfOutput && !slots.is_empty()).then_some(0);
+        space.add(&mut axes[..count], by, |axis| sizes[axis], |k, axis| byte_stride(&slots[k], axis));
         space
     }
 
-    /// Adds a faster axis. It is merged with the previous axis if every operand allows that.
-    fn push(&mut self, size: usize, steps: [isize; MAX_OPERANDS]) {
-        if self.rank > 0 {
-            let before = &mut self.steps[self.rank - 1];
-            if (0..self.operands).all(|k| before[k] == steps[k].wrapping_mul(size as isize)) {
-                *before = steps;
-                self.sizes[self.rank - 1] *= size;
-                return;
+    /// Adds coalesced axes.
+    #[inline(always)]
+    fn add(
+        &mut self,
+        axes: &mut [usize],
+        by: Option<usize>,
+        size: impl Fn(usize) -> usize,
+        stride: impl Fn(usize, usize) -> isize,
+    ) {
+        let operands = self.operands;
+        coalesce(axes, by, operands, &size, &stride, |axis, is_merged| {
+            let at = if is_merged { self.rank - 1 } else { self.rank };
+            self.sizes[at] = if is_merged { self.sizes[at] * size(axis) } else { size(axis) };
+            for k in 0..operands {
+                self.steps[at][k] = stride(k, axis);
             }
-        }
-        self.sizes[self.rank] = size;
-        self.steps[self.rank] = steps;
-        self.rank += 1;
+            self.rank = at + 1;
+        });
     }
 
     /// The same space at other addresses.
@@ -273,14 +261,12 @@ impl IterSpace {
     pub(crate) fn repeated(&self, times: usize, slots: &[OperandRef<'_>]) -> [Option<IterSpace>; 2] {
         let (rows, n) = (self.sizes[self.rank - 2], self.sizes[self.rank - 1]);
         let down = self.steps[self.rank - 2].map(|step| step.wrapping_mul(times as isize));
-        let steps = std::array::from_fn(|k| slots.get(k).map_or(0, |slot| slot.element as isize));
         let (high, left) = (rows / times, rows % times);
         let (mut whole, mut rest) = (IterSpace { rank: 0, ..*self }, IterSpace { rank: 0, ..*self });
-        if high > 1 {
-            whole.push(high, down);
-        }
-        whole.push(times * n, steps);
-        rest.push(left * n, steps);
+        let stride = |k: usize, axis: usize| if axis == 0 { down[k] } else { slots[k].element as isize };
+        let axes = if high > 1 { 0..2 } else { 1..2 };
+        whole.add(&mut [0, 1][axes], None, |axis| [high, times * n][axis], stride);
+        rest.add(&mut [1], None, |_| left * n, stride);
         for (address, down) in rest.address.iter_mut().zip(down) {
             *address = address.wrapping_offset(down.wrapping_mul(high as isize));
         }

@@ -3,6 +3,7 @@
 //! A square of `SIDE` vectors of `SIDE` words takes log₂ `SIDE` rounds. A round interleaves vector `i` with
 //! vector `i + SIDE/2`. If the number of a word is written as the bits of its row followed by those of its
 //! column, a round moves the first bit to the end. After all rounds row and column have changed places.
+//! 16 vectors of 16 words have instructions of their own.
 // Imports: nothing.
 
 #[cfg(target_arch = "x86_64")]
@@ -125,39 +126,48 @@ fn narrow(word: usize) -> usize {
 }
 
 #[cfg(target_arch = "x86_64")]
+pub(crate) use vectors::transpose_16x16;
+
+#[cfg(target_arch = "x86_64")]
 mod vectors {
     use super::Transpose;
     use std::arch::x86_64::*;
     use std::ops::Range;
 
-    /// Transposes the squares of a range of rows and columns: `$side` vectors are loaded, interleaved round
-    /// by round, and stored.
+    /// Transposes the squares of a range of rows and columns: `$side` vectors are loaded, transposed, and
+    /// stored.
     macro_rules! squares {
-        ($of:ident, $rows:ident, $columns:ident, $side:expr, $vector:ty,
-         |$a:ident, $b:ident| $low:expr, $high:expr) => {
+        ($of:ident, $rows:ident, $columns:ident, $side:expr, $vector:ty, |$lines:ident| $transposed:expr) => {
             let word = size_of::<$vector>() / $side;
             for row in $rows.step_by($side) {
                 for column in $columns.clone().step_by($side) {
-                    let mut lines: [$vector; $side] = std::array::from_fn(|i| {
+                    let $lines: [$vector; $side] = std::array::from_fn(|i| {
                         // SAFETY: (1), (2) by the caller's promise: a line of the square.
                         unsafe { $of.source(row, column + i, word).cast::<$vector>().read_unaligned() }
                     });
-                    let mut done = 1;
-                    while done < $side {
-                        let before = lines;
-                        for i in 0..$side / 2 {
-                            let ($a, $b) = (before[i], before[i + $side / 2]);
-                            (lines[2 * i], lines[2 * i + 1]) = ($low, $high);
-                        }
-                        done *= 2;
-                    }
-                    for (i, line) in lines.into_iter().enumerate() {
+                    for (i, line) in $transposed.into_iter().enumerate() {
                         // SAFETY: as above.
                         unsafe { $of.place(row + i, column, word).cast::<$vector>().write_unaligned(line) };
                     }
                 }
             }
         };
+    }
+
+    /// The vectors of a square after all rounds.
+    macro_rules! interleaved {
+        ($lines:ident, $side:expr, |$a:ident, $b:ident| $low:expr, $high:expr) => {{
+            let (mut lines, mut done) = ($lines, 1);
+            while done < $side {
+                let before = lines;
+                for i in 0..$side / 2 {
+                    let ($a, $b) = (before[i], before[i + $side / 2]);
+                    (lines[2 * i], lines[2 * i + 1]) = ($low, $high);
+                }
+                done *= 2;
+            }
+            lines
+        }};
     }
 
     impl Transpose {
@@ -167,17 +177,7 @@ mod vectors {
         /// As for [`transpose`](super::transpose), for these rows and columns; the processor has AVX-512F.
         #[target_feature(enable = "avx512f")]
         pub(crate) unsafe fn squares_of_16(&self, rows: Range<usize>, columns: Range<usize>) {
-            let low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-            let high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-            squares!(
-                self,
-                rows,
-                columns,
-                16,
-                __m512i,
-                |a, b| _mm512_permutex2var_epi32(a, low, b),
-                _mm512_permutex2var_epi32(a, high, b)
-            );
+            squares!(self, rows, columns, 16, __m512i, |lines| transpose_16x16(lines));
         }
 
         /// Transposes squares of 8-byte words.
@@ -188,15 +188,12 @@ mod vectors {
         pub(crate) unsafe fn squares_of_8(&self, rows: Range<usize>, columns: Range<usize>) {
             let low = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
             let high = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
-            squares!(
-                self,
-                rows,
-                columns,
+            squares!(self, rows, columns, 8, __m512i, |lines| interleaved!(
+                lines,
                 8,
-                __m512i,
                 |a, b| _mm512_permutex2var_epi64(a, low, b),
                 _mm512_permutex2var_epi64(a, high, b)
-            );
+            ));
         }
 
         /// Transposes squares of words of 16 / `SIDE` bytes.
@@ -208,8 +205,44 @@ mod vectors {
             rows: Range<usize>,
             columns: Range<usize>,
         ) {
-            squares!(self, rows, columns, SIDE, __m128i, |a, b| low_of::<SIDE>(a, b), high_of::<SIDE>(a, b));
+            squares!(self, rows, columns, SIDE, __m128i, |lines| interleaved!(
+                lines,
+                SIDE,
+                |a, b| low_of::<SIDE>(a, b),
+                high_of::<SIDE>(a, b)
+            ));
         }
+    }
+
+    /// Transposes 16 vectors of 16 words.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(crate) fn transpose_16x16(mut a: [__m512i; 16]) -> [__m512i; 16] {
+        let mut b = a;
+        for i in 0..8 {
+            b[2 * i] = _mm512_unpacklo_epi32(a[2 * i], a[2 * i + 1]);
+            b[2 * i + 1] = _mm512_unpackhi_epi32(a[2 * i], a[2 * i + 1]);
+        }
+        for i in 0..4 {
+            a[4 * i] = _mm512_unpacklo_epi64(b[4 * i], b[4 * i + 2]);
+            a[4 * i + 1] = _mm512_unpackhi_epi64(b[4 * i], b[4 * i + 2]);
+            a[4 * i + 2] = _mm512_unpacklo_epi64(b[4 * i + 1], b[4 * i + 3]);
+            a[4 * i + 3] = _mm512_unpackhi_epi64(b[4 * i + 1], b[4 * i + 3]);
+        }
+        // a[4 i + c] holds columns c, c + 4, c + 8 and c + 12 of rows 4 i … 4 i + 3, one in each quarter.
+        for c in 0..4 {
+            b[c] = _mm512_shuffle_i32x4::<0x88>(a[c], a[c + 4]);
+            b[c + 4] = _mm512_shuffle_i32x4::<0xdd>(a[c], a[c + 4]);
+            b[c + 8] = _mm512_shuffle_i32x4::<0x88>(a[c + 8], a[c + 12]);
+            b[c + 12] = _mm512_shuffle_i32x4::<0xdd>(a[c + 8], a[c + 12]);
+        }
+        for c in 0..4 {
+            a[c] = _mm512_shuffle_i32x4::<0x88>(b[c], b[c + 8]);
+            a[4 + c] = _mm512_shuffle_i32x4::<0x88>(b[c + 4], b[c + 12]);
+            a[8 + c] = _mm512_shuffle_i32x4::<0xdd>(b[c], b[c + 8]);
+            a[12 + c] = _mm512_shuffle_i32x4::<0xdd>(b[c + 4], b[c + 12]);
+        }
+        a
     }
 
     /// Interleaves the first halves of two vectors of `SIDE` words.

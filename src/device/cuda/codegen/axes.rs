@@ -1,10 +1,11 @@
 //! Axes of several operands, merged to as few as possible. Pure arithmetic.
 //!
-//! The CPU engine merges axes in the same way, but in arrays of a fixed length, because allocations would
-//! dominate the cost of a small call there.
-// Imports: `device`.
+//! The CPU engine keeps them in arrays of a fixed length, because allocations would dominate the cost of a
+//! small call there.
+// Imports: `layout`, `device`.
 
 use crate::device::OperandRef;
+use crate::layout::coalesce;
 use std::sync::LazyLock;
 
 /// Positions and strides up to this one have 32 bits. The margin is for the positions of the last block.
@@ -26,26 +27,16 @@ impl Axes {
     pub(in crate::device::cuda) fn coalesced(sizes: &[usize], strides: &[&[isize]], by_first: bool) -> Axes {
         let stride = |own: &[isize], axis: usize| own.get(axis).copied().unwrap_or(0);
         let mut order: Vec<usize> = (0..sizes.len()).filter(|&axis| sizes[axis] != 1).collect();
-        if by_first && let Some(first) = strides.first() {
-            order.sort_by_key(|&axis| std::cmp::Reverse(stride(first, axis).unsigned_abs()));
-        }
         let mut axes = Axes { sizes: Vec::new(), strides: vec![Vec::new(); strides.len()] };
-        for axis in order {
-            let size = sizes[axis];
-            let continues = !axes.sizes.is_empty()
-                && axes.strides.iter().zip(strides).all(|(merged, own)| {
-                    merged.last() == Some(&stride(own, axis).wrapping_mul(size as isize))
-                });
-            if continues && let Some(last) = axes.sizes.last_mut() {
-                *last *= size;
-                axes.strides.iter_mut().for_each(|merged| merged.truncate(merged.len() - 1));
-            } else {
-                axes.sizes.push(size);
-            }
+        let add = |axis: usize, is_merged: bool| {
+            let size = if is_merged { axes.pop().numel() } else { 1 };
+            axes.sizes.push(size * sizes[axis]);
             for (merged, own) in axes.strides.iter_mut().zip(strides) {
                 merged.push(stride(own, axis));
             }
-        }
+        };
+        let by = (by_first && !strides.is_empty()).then_some(0);
+        coalesce(&mut order, by, strides.len(), |axis| sizes[axis], |k, axis| stride(strides[k], axis), add);
         axes
     }
 

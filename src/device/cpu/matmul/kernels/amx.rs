@@ -7,12 +7,13 @@
 // Imports: nothing.
 
 use super::super::super::isa::{self, Level};
+use super::super::super::memory::prefetch;
+use super::super::super::strided::transpose::transpose_16x16;
 use super::super::packing::bits;
 use super::super::panels::PackFn;
-use super::x86_64::transpose_16x16;
 use super::{Kernel, MAX_INITIAL_ROWS, Tile};
 use std::arch::asm;
-use std::arch::x86_64::__cpuid_count;
+use std::arch::x86_64::{__cpuid_count, _mm512_loadu_si512, _mm512_setzero_si512, _mm512_storeu_si512};
 use std::marker::PhantomData;
 use std::mem::offset_of;
 use std::sync::LazyLock;
@@ -137,6 +138,128 @@ pub(in super::super) struct Pass {
     out_stride: isize,
 }
 
+/// Loads the initial sums of one or two halves of the rows and one or two vectors.
+macro_rules! load_sums {
+    ($lower:literal, $second:literal) => {
+        concat!(
+            "tileloadd tmm0, [{sums} + {sums_stride}]\n",
+            ".if ",
+            $second,
+            "\n",
+            "tileloadd tmm1, [{sums} + {sums_stride} + 64]\n",
+            ".endif\n",
+            ".if ",
+            $lower,
+            "\n",
+            "mov {sums}, [{pass} + {lower_initial}]\n",
+            "tileloadd tmm2, [{sums} + {sums_stride}]\n",
+            ".if ",
+            $second,
+            "\n",
+            "tileloadd tmm3, [{sums} + {sums_stride} + 64]\n",
+            ".endif\n",
+            ".endif",
+        )
+    };
+}
+
+/// Adds the products of a block. Left factors are read only once for each panel; they are loaded with a hint
+/// that keeps the right factors in L1.
+macro_rules! add_products {
+    ($multiply:literal, $lower:literal, $second:literal) => {
+        concat!(
+            "tileloaddt1 tmm4, [{left} + {left_stride}]\n",
+            "tileloadd tmm6, [{right} + {right_stride}]\n",
+            $multiply,
+            " tmm0, tmm4, tmm6\n",
+            ".if ",
+            $second,
+            "\n",
+            "tileloadd tmm7, [{right} + {right_stride} + 64]\n",
+            $multiply,
+            " tmm1, tmm4, tmm7\n",
+            ".endif\n",
+            ".if ",
+            $lower,
+            "\n",
+            "tileloaddt1 tmm5, [{lower} + {left_stride}]\n",
+            $multiply,
+            " tmm2, tmm5, tmm6\n",
+            "add {lower}, {left_block_stride}\n",
+            ".if ",
+            $second,
+            "\n",
+            $multiply,
+            " tmm3, tmm5, tmm7\n",
+            ".endif\n",
+            ".endif",
+        )
+    };
+}
+
+/// Stores the sums.
+macro_rules! store_sums {
+    ($lower:literal, $second:literal) => {
+        concat!(
+            "mov {sums}, [{pass} + {upper_out}]\n",
+            "mov {sums_stride}, [{pass} + {out_stride}]\n",
+            "tilestored [{sums} + {sums_stride}], tmm0\n",
+            ".if ",
+            $second,
+            "\n",
+            "tilestored [{sums} + {sums_stride} + 64], tmm1\n",
+            ".endif\n",
+            ".if ",
+            $lower,
+            "\n",
+            "mov {sums}, [{pass} + {lower_out}]\n",
+            "tilestored [{sums} + {sums_stride}], tmm2\n",
+            ".if ",
+            $second,
+            "\n",
+            "tilestored [{sums} + {sums_stride} + 64], tmm3\n",
+            ".endif\n",
+            ".endif",
+        )
+    };
+}
+
+/// The loop over blocks, for one or two halves of the rows and one or two vectors.
+macro_rules! pass {
+    ($pass:ident, $multiply:literal, $lower:literal, $second:literal) => {
+        asm!(
+            "ldtilecfg [{pass}]",
+            load_sums!($lower, $second),
+            "2:",
+            add_products!($multiply, $lower, $second),
+            "add {left}, {left_block_stride}",
+            "add {right}, {right_block_stride}",
+            "dec {blocks}",
+            "jnz 2b",
+            store_sums!($lower, $second),
+            "tilerelease",
+            pass = in(reg) $pass,
+            lower_initial = const offset_of!(Pass, initial) + 8,
+            upper_out = const offset_of!(Pass, out),
+            lower_out = const offset_of!(Pass, out) + 8,
+            out_stride = const offset_of!(Pass, out_stride),
+            sums = inout(reg) $pass.initial[0] => _,
+            sums_stride = inout(reg) $pass.initial_stride => _,
+            blocks = inout(reg) $pass.blocks => _,
+            left = inout(reg) $pass.left[0] => _,
+            lower = inout(reg) $pass.left[1] => _,
+            left_stride = in(reg) $pass.left_stride,
+            left_block_stride = in(reg) $pass.left_block_stride,
+            right = inout(reg) $pass.right => _,
+            right_stride = in(reg) $pass.right_stride,
+            right_block_stride = in(reg) SIDE as isize * $pass.right_stride,
+            options(nostack),
+        )
+    };
+}
+
+/// Defines factors. A row lists the type of the sums, the factors of a unit, the bit of CPUID and the
+/// instruction.
 macro_rules! factors {
     ($(#[$doc:meta] $Name:ident: $Sum:ty, $depth:literal, $bit:literal, $multiply:literal;)*) => { $(
         #[$doc]
@@ -149,84 +272,13 @@ macro_rules! factors {
             const BIT: u32 = $bit;
 
             unsafe fn run(pass: &Pass, lower: bool, second: bool) {
-                /// The loop over blocks, for one or two halves of the rows and one or two vectors. Left
-                /// factors are read only once for each panel; they are loaded with a hint that keeps the
-                /// right factors in L1.
-                macro_rules! pass {
-                    ($lower:literal, $second:literal) => {
-                        asm!(
-                            "ldtilecfg [{pass}]",
-                            "tileloadd tmm0, [{sums} + {sums_stride}]",
-                            concat!(".if ", $second),
-                            "tileloadd tmm1, [{sums} + {sums_stride} + 64]",
-                            ".endif",
-                            concat!(".if ", $lower),
-                            "mov {sums}, [{pass} + {lower_initial}]",
-                            "tileloadd tmm2, [{sums} + {sums_stride}]",
-                            ".endif",
-                            concat!(".if ", $lower, " * ", $second),
-                            "tileloadd tmm3, [{sums} + {sums_stride} + 64]",
-                            ".endif",
-                            "2:",
-                            "tileloaddt1 tmm4, [{left} + {left_stride}]",
-                            "tileloadd tmm6, [{right} + {right_stride}]",
-                            concat!($multiply, " tmm0, tmm4, tmm6"),
-                            concat!(".if ", $second),
-                            "tileloadd tmm7, [{right} + {right_stride} + 64]",
-                            concat!($multiply, " tmm1, tmm4, tmm7"),
-                            ".endif",
-                            concat!(".if ", $lower),
-                            "tileloaddt1 tmm5, [{lower} + {left_stride}]",
-                            concat!($multiply, " tmm2, tmm5, tmm6"),
-                            "add {lower}, {left_block_stride}",
-                            ".endif",
-                            concat!(".if ", $lower, " * ", $second),
-                            concat!($multiply, " tmm3, tmm5, tmm7"),
-                            ".endif",
-                            "add {left}, {left_block_stride}",
-                            "add {right}, {right_block_stride}",
-                            "dec {blocks}",
-                            "jnz 2b",
-                            "mov {sums}, [{pass} + {upper_out}]",
-                            "mov {sums_stride}, [{pass} + {out_stride}]",
-                            "tilestored [{sums} + {sums_stride}], tmm0",
-                            concat!(".if ", $second),
-                            "tilestored [{sums} + {sums_stride} + 64], tmm1",
-                            ".endif",
-                            concat!(".if ", $lower),
-                            "mov {sums}, [{pass} + {lower_out}]",
-                            "tilestored [{sums} + {sums_stride}], tmm2",
-                            ".endif",
-                            concat!(".if ", $lower, " * ", $second),
-                            "tilestored [{sums} + {sums_stride} + 64], tmm3",
-                            ".endif",
-                            "tilerelease",
-                            pass = in(reg) pass,
-                            lower_initial = const offset_of!(Pass, initial) + 8,
-                            upper_out = const offset_of!(Pass, out),
-                            lower_out = const offset_of!(Pass, out) + 8,
-                            out_stride = const offset_of!(Pass, out_stride),
-                            sums = inout(reg) pass.initial[0] => _,
-                            sums_stride = inout(reg) pass.initial_stride => _,
-                            blocks = inout(reg) pass.blocks => _,
-                            left = inout(reg) pass.left[0] => _,
-                            lower = inout(reg) pass.left[1] => _,
-                            left_stride = in(reg) pass.left_stride,
-                            left_block_stride = in(reg) pass.left_block_stride,
-                            right = inout(reg) pass.right => _,
-                            right_stride = in(reg) pass.right_stride,
-                            right_block_stride = in(reg) SIDE as isize * pass.right_stride,
-                            options(nostack),
-                        )
-                    };
-                }
                 // SAFETY: (1), (2) the caller's promise; the shapes are the first field of the pass.
                 unsafe {
                     match (lower, second) {
-                        (false, false) => pass!(0, 0),
-                        (false, true) => pass!(0, 1),
-                        (true, false) => pass!(1, 0),
-                        (true, true) => pass!(1, 1),
+                        (false, false) => pass!(pass, $multiply, 0, 0),
+                        (false, true) => pass!(pass, $multiply, 0, 1),
+                        (true, false) => pass!(pass, $multiply, 1, 0),
+                        (true, true) => pass!(pass, $multiply, 1, 1),
                     }
                 }
             }
@@ -245,6 +297,26 @@ factors! {
     U8I8: i32, 4, 25, "tdpbusd";
     /// i8 · u8: four products a unit.
     I8U8: i32, 4, 25, "tdpbsud";
+}
+
+/// Transposes 16 rows of 16 words. Row `i` of the result is written at `to + i · width`, in order; if `width`
+/// is less than 16, the next row overwrites the words beyond it.
+///
+/// # Safety
+/// 1. The processor has AVX-512.   2. Each row has 16 words.   3. `to` has room for 15 rows of `width` words
+///    and 16 words more.
+#[target_feature(enable = "avx512f")]
+unsafe fn transpose_rows(rows: [*const u32; SIDE], to: *mut u32, width: usize) {
+    let mut lines = [_mm512_setzero_si512(); SIDE];
+    for (line, row) in lines.iter_mut().zip(rows) {
+        prefetch::into_l1(row.wrapping_add(4 * SIDE).cast(), 64);
+        // SAFETY: (2) 16 words.
+        *line = unsafe { _mm512_loadu_si512(row.cast()) };
+    }
+    for (i, line) in transpose_16x16(lines).into_iter().enumerate() {
+        // SAFETY: (3) 16 words from the beginning of row `i` on.
+        unsafe { _mm512_storeu_si512(to.add(i * width).cast(), line) };
+    }
 }
 
 impl<F: Factors> Kernel for Amx<F> {
@@ -273,7 +345,7 @@ impl<F: Factors> Kernel for Amx<F> {
                 let at = panel.wrapping_add(unit * MR + half);
                 // SAFETY: (1) the kernel's processors have AVX-512; (2) 16 units of 16 lanes, all read before
                 // they are written.
-                unsafe { transpose_16x16(rows(at), at, MR) };
+                unsafe { transpose_rows(rows(at), at, MR) };
             }
         }
         if whole < units {
@@ -285,7 +357,7 @@ impl<F: Factors> Kernel for Amx<F> {
                     if half == 0 {
                         last.copy_to_nonoverlapping(copy.as_mut_ptr(), rest * MR);
                     }
-                    transpose_16x16(rows(copy.as_ptr().add(half * SIDE)), last.add(half * SIDE * rest), rest);
+                    transpose_rows(rows(copy.as_ptr().add(half * SIDE)), last.add(half * SIDE * rest), rest);
                 }
             }
         }

@@ -7,7 +7,6 @@
 // Imports: nothing.
 
 use super::super::super::isa::{self, Level};
-use super::super::super::memory::prefetch;
 use super::{ComplexKernel, Kernel, MAX_INITIAL_ROWS, Tile};
 use std::arch::asm;
 use std::arch::x86_64::*;
@@ -49,8 +48,9 @@ macro_rules! combine_parts {
     ([] $($rest:tt)*) => {
         ""
     };
-    ([$one:literal $broadcast:literal $swap:literal $how:literal $add:literal] $kind:literal $left:literal $spare:literal
-        [$([$here:literal $([$v:literal $sum:literal $other:literal])*])*]) => {
+    ([$one:literal $broadcast:literal $swap:literal $how:literal $add:literal] $kind:literal $left:literal
+     $spare:literal [$([$here:literal $stored:literal $row:literal $unit:literal
+        $([$v:literal $sum:literal $other:literal $right:literal])*])*]) => {
         concat!(
             "mov {to}, ", $one, "\nvmovq xmm", $left, ", {to}\n", $broadcast, " ", $kind, $left, ", xmm", $left, "\n",
             $(
@@ -66,6 +66,89 @@ macro_rules! combine_parts {
     };
 }
 
+/// Sets the sums to the initial values of their rows, or to zero.
+macro_rules! initialize_sums {
+    ($kind:literal $zero:literal [$([$here:literal $stored:literal $row:literal $unit:literal
+        $([$v:literal $sum:literal $other:literal $right:literal])*])*]) => {
+        concat!($(
+            ".if ", $here, "\n",
+            $(
+                ".if {vectors} > ", $v, "\n",
+                ".if {has_initial}\n vpbroadcastd ", $kind, $sum, ", [{to} + 4 * ", $row, "]\n",
+                ".else\n", $zero, " ", $kind, $sum, ", ", $kind, $sum, ", ", $kind, $sum, "\n.endif\n.endif\n",
+            )*
+            ".endif\n",
+        )*)
+    };
+}
+
+/// Loads the vectors of a unit of the right operand, and prefetches a later unit.
+macro_rules! load_right {
+    ($kind:literal $nbytes:literal [$([$at:literal $line:literal $vector:literal])*]) => {
+        concat!($(
+            ".if {vectors} > ", $at, "\n",
+            ".if ", $line, "\n prefetcht0 [{right} + {ahead} + ", $nbytes, " * ", $at, "]\n.endif\n",
+            "vmovups ", $kind, $vector, ", [{right} + ", $nbytes, " * ", $at, "]\n.endif\n",
+        )*)
+    };
+}
+
+/// Adds the products of a unit: for each row a broadcast of the left operand, and a step for each vector.
+macro_rules! add_products {
+    ($broadcast:literal $step:tt $kind:literal $left:literal $spare:literal
+     [$([$here:literal $stored:literal $row:literal $unit:literal
+        $([$v:literal $sum:literal $other:literal $right:literal])*])*]) => {
+        concat!($(
+            ".if ", $here, "\n", $broadcast, " ", $kind, $left, ", [", $unit, "]\n",
+            $(".if {vectors} > ", $v, "\n", step!($step $kind $sum $left $right $spare), ".endif\n",)*
+            ".endif\n",
+        )*)
+    };
+}
+
+/// Moves to the next unit of both operands, and jumps back if there is one.
+macro_rules! next_unit {
+    () => {
+        "add {right}, [{tile} + {right_stride}]
+        add {left}, {unit}
+        add {left3}, {unit}
+        .if {lower} > 6
+        add {left6}, {unit}
+        add {left9}, {unit}
+        .endif
+        dec {units}
+        jnz 2b"
+    };
+}
+
+/// Visits the vectors of the output that have sums, row by row.
+macro_rules! visit_output {
+    ($access:tt $kind:literal $nbytes:literal [$([$here:literal $stored:literal $row:literal $unit:literal
+        $([$v:literal $sum:literal $other:literal $right:literal])*])*]) => {
+        concat!("mov {to}, [{tile} + {out}]\n", $(
+            ".if ", $stored, "\n",
+            $(
+                ".if {vectors} > ", $v, "\n",
+                access!($access $kind $sum ["[{to} + " $nbytes " * " $v "]"]), "\n.endif\n",
+            )*
+            "add {to}, [{tile} + {out_stride}]\n.endif\n",
+        )*)
+    };
+}
+
+/// Accesses a vector of the output: prefetches it, adds it to the sums, or stores the sums.
+macro_rules! access {
+    (prefetch $kind:literal $sum:literal [$($memory:literal)*]) => {
+        concat!("prefetchw ", $($memory,)*)
+    };
+    ([$add:literal] $kind:literal $sum:literal [$($memory:literal)*]) => {
+        concat!($add, " ", $kind, $sum, ", ", $kind, $sum, ", ", $($memory,)*)
+    };
+    (store $kind:literal $sum:literal [$($memory:literal)*]) => {
+        concat!("vmovups ", $($memory,)* ", ", $kind, $sum)
+    };
+}
+
 /// The assembly of a tile.
 ///
 /// For each vector of the right operand it takes the number, whether the vector begins a cache line, and the
@@ -74,78 +157,50 @@ macro_rules! combine_parts {
 /// the sums, the register of the sums that are combined with them, and the register of the right operand.
 macro_rules! tile {
     (
-        $tile:ident $combine:tt [$left3:ident $left6:ident $left9:ident] [$broadcast:literal $step:tt $add:literal $has_initial:literal]
-        $kind:literal $nbytes:literal zero $zero:literal left $left:literal spare $spare:literal [$($register:tt)*];
-        [$([$at:literal $line:literal $vector:literal])*]
-        $([$here:literal $stored:literal $row:literal $unit:literal $([$v:literal $sum:literal $other:literal $right:literal])*])*
+        $tile:ident $combine:tt [$left3:ident $left6:ident $left9:ident]
+        [$broadcast:literal $step:tt $add:literal $has_initial:literal] $kind:literal $nbytes:literal
+        zero $zero:literal left $left:literal spare $spare:literal $registers:tt; $columns:tt $rows:tt
     ) => {
-        asm!(
+        tile_of_text! {
+            $tile [$left3 $left6 $left9] $has_initial $registers;
             "mov {to}, [{tile} + {initial}]",
-            concat!($(
-                ".if ", $here, "\n",
-                $(
-                    ".if {vectors} > ", $v, "\n",
-                    ".if {has_initial}\n vpbroadcastd ", $kind, $sum, ", [{to} + 4 * ", $row, "]\n",
-                    ".else\n", $zero, " ", $kind, $sum, ", ", $kind, $sum, ", ", $kind, $sum, "\n.endif\n.endif\n",
-                )*
-                ".endif\n",
-            )*),
+            initialize_sums!($kind $zero $rows),
             // The last units are summed while the prefetched output arrives.
             "xor {to:e}, {to:e}",
             "mov {units}, [{tile} + {before}]",
             "test {units}, {units}",
             "jz 4f",
             "2:",
-            concat!($(
-                ".if {vectors} > ", $at, "\n.if ", $line, "\n prefetcht0 [{right} + {ahead} + ", $nbytes, " * ", $at, "]\n.endif\n",
-                "vmovups ", $kind, $vector, ", [{right} + ", $nbytes, " * ", $at, "]\n.endif\n",
-            )*),
-            concat!($(
-                ".if ", $here, "\n", $broadcast, " ", $kind, $left, ", [", $unit, "]\n",
-                $(".if {vectors} > ", $v, "\n", step!($step $kind $sum $left $right $spare), ".endif\n",)*
-                ".endif\n",
-            )*),
-            "add {right}, [{tile} + {right_stride}]",
-            "add {left}, {unit}",
-            "add {left3}, {unit}",
-            ".if {lower} > 6",
-            "add {left6}, {unit}",
-            "add {left9}, {unit}",
-            ".endif",
-            "dec {units}",
-            "jnz 2b",
+            load_right!($kind $nbytes $columns),
+            add_products!($broadcast $step $kind $left $spare $rows),
+            next_unit!(),
             "test {to}, {to}",
             "jnz 5f",
             "4:",
-            "mov {to}, [{tile} + {out}]",
-            concat!($(
-                ".if ", $stored, "\n", $(".if {vectors} > ", $v, "\n prefetchw [{to} + ", $nbytes, " * ", $v, "]\n.endif\n",)*
-                "add {to}, [{tile} + {out_stride}]\n.endif\n",
-            )*),
+            visit_output!(prefetch $kind $nbytes $rows),
             "or {to}, 1",
             "mov {units}, [{tile} + {after}]",
             "jmp 2b",
             "5:",
-            combine_parts!($combine $kind $left $spare [$([$here $([$v $sum $other])*])*]),
+            combine_parts!($combine $kind $left $spare $rows),
             "cmp byte ptr [{tile} + {add}], 0",
             "je 3f",
-            "mov {to}, [{tile} + {out}]",
-            concat!($(
-                ".if ", $stored, "\n",
-                $(
-                    ".if {vectors} > ", $v, "\n",
-                    $add, " ", $kind, $sum, ", ", $kind, $sum, ", [{to} + ", $nbytes, " * ", $v, "]\n.endif\n",
-                )*
-                "add {to}, [{tile} + {out_stride}]\n.endif\n",
-            )*),
+            visit_output!([$add] $kind $nbytes $rows),
             "3:",
-            "mov {to}, [{tile} + {out}]",
-            concat!($(
-                ".if ", $stored, "\n",
-                $(".if {vectors} > ", $v, "\n vmovups [{to} + ", $nbytes, " * ", $v, "], ", $kind, $sum, "\n.endif\n",)*
-                "add {to}, [{tile} + {out_stride}]\n.endif\n",
-            )*),
+            visit_output!(store $kind $nbytes $rows),
             "vzeroupper",
+        }
+    };
+}
+
+/// The operands of the assembly.
+macro_rules! tile_of_text {
+    (
+        $tile:ident [$left3:ident $left6:ident $left9:ident] $has_initial:literal [$($register:tt)*];
+        $($text:tt)*
+    ) => {
+        asm!(
+            $($text)*
             upper = const U,
             lower = const L,
             stored = const if U == L { L } else { 0 },
@@ -185,7 +240,7 @@ macro_rules! sized_tile {
                 "zmm10" "zmm11" "zmm12" "zmm13" "zmm14" "zmm15" "zmm16" "zmm17" "zmm18" "zmm19"
                 "zmm20" "zmm21" "zmm22" "zmm23" "zmm24" "zmm25" "zmm26" "zmm27" "zmm28" "zmm29"
             ]; [[0 1 24] [1 1 25]]
-            ["{upper} > 0" "{upper} > 0" 0 "{left}" [0 0 12 24] [1 1 13 25]]
+            [["{upper} > 0" "{upper} > 0" 0 "{left}" [0 0 12 24] [1 1 13 25]]
             ["{upper} > 1" "{upper} > 1" 1 "{left} + {row}" [0 2 14 24] [1 3 15 25]]
             ["{upper} > 2" "{upper} > 2" 2 "{left} + 2 * {row}" [0 4 16 24] [1 5 17 25]]
             ["{upper} > 3" "{upper} > 3" 3 "{left3}" [0 6 18 24] [1 7 19 25]]
@@ -196,7 +251,7 @@ macro_rules! sized_tile {
             ["{lower} > 8" "{stored} > 8" 8 "{left6} + 2 * {row}" [0 16 16 24] [1 17 17 25]]
             ["{lower} > 9" "{stored} > 9" 9 "{left9}" [0 18 18 24] [1 19 19 25]]
             ["{lower} > 10" "{stored} > 10" 10 "{left9} + {row}" [0 20 20 24] [1 21 21 25]]
-            ["{lower} > 11" "{stored} > 11" 11 "{left9} + 2 * {row}" [0 22 22 24] [1 23 23 25]]
+            ["{lower} > 11" "{stored} > 11" 11 "{left9} + 2 * {row}" [0 22 22 24] [1 23 23 25]]]
         }
     };
     (256 $($arguments:tt)*) => {
@@ -205,12 +260,12 @@ macro_rules! sized_tile {
                 "ymm0" "ymm1" "ymm2" "ymm3" "ymm4" "ymm5" "ymm6" "ymm7" "ymm8" "ymm9"
                 "ymm10" "ymm11" "ymm12" "ymm13" "ymm14" "ymm15"
             ]; [[0 1 12] [1 0 13]]
-            ["{upper} > 0" "{upper} > 0" 0 "{left}" [0 0 6 12] [1 1 7 13]]
+            [["{upper} > 0" "{upper} > 0" 0 "{left}" [0 0 6 12] [1 1 7 13]]
             ["{upper} > 1" "{upper} > 1" 1 "{left} + {row}" [0 2 8 12] [1 3 9 13]]
             ["{upper} > 2" "{upper} > 2" 2 "{left} + 2 * {row}" [0 4 10 12] [1 5 11 13]]
             ["{lower} > 3" "{stored} > 3" 3 "{left3}" [0 6 6 12] [1 7 7 13]]
             ["{lower} > 4" "{stored} > 4" 4 "{left3} + {row}" [0 8 8 12] [1 9 9 13]]
-            ["{lower} > 5" "{stored} > 5" 5 "{left3} + 2 * {row}" [0 10 10 12] [1 11 11 13]]
+            ["{lower} > 5" "{stored} > 5" 5 "{left3} + 2 * {row}" [0 10 10 12] [1 11 11 13]]]
         }
     };
 }
@@ -219,12 +274,9 @@ macro_rules! sized_tile {
 /// the unit of a panel and its depth, the type of the sums; then the instructions of the assembly: broadcast
 /// of a unit, multiply-add, addition of sums, and whether sums have initial values.
 macro_rules! kernels {
-    (has_initial [$broadcast:tt $step:tt $add:tt $has_initial:literal]) => {
-        $has_initial != 0
-    };
     ($(
         $(#[$doc:meta])*
-        $Name:ident [$feature:tt $($more:tt)*] $bits:tt, $rows:literal [$($r:literal)*],
+        $Name:ident [$feature:tt $($more:tt)*] $bits:tt, $rows:literal $heights:tt,
         $Unit:ty, $depth:literal, $Sum:ty, $text:tt;
     )*) => { $(
         $(#[$doc])*
@@ -249,7 +301,14 @@ macro_rules! kernels {
                 unsafe { sized_tile!($bits tile [] [left3 left6 left9] $text) }
             }
         }
+        kernel! { $Name $bits, $rows $heights, $Unit, $depth, $Sum, $text }
+    )* };
+}
 
+/// Implements [`Kernel`] for a row of `kernels!`.
+macro_rules! kernel {
+    ($Name:ident $bits:tt, $rows:literal [$($r:literal)*], $Unit:ty, $depth:literal, $Sum:ty,
+     [$broadcast:tt $step:tt $add:tt $has_initial:literal]) => {
         impl Kernel for $Name {
             type Unit = $Unit;
             type Sum = $Sum;
@@ -257,7 +316,7 @@ macro_rules! kernels {
             const LANES: usize = $bits / 8 / size_of::<$Sum>();
             const DEPTH: usize = $depth;
             const READS_IN_PLACE: bool = $depth == 1;
-            const HAS_INITIAL: bool = kernels!(has_initial $text);
+            const HAS_INITIAL: bool = $has_initial != 0;
 
             unsafe fn finish_panel(panel: *mut u8, units: usize) -> Option<[i32; MAX_INITIAL_ROWS]> {
                 // SAFETY: (1), (2) the caller's promise.
@@ -275,7 +334,7 @@ macro_rules! kernels {
                 }
             }
         }
-    )* };
+    };
 }
 
 /// Kernels of floats that also multiply complex numbers by their parts: the first half of a tile's rows are
@@ -395,48 +454,4 @@ unsafe fn bias_correction(panel: *mut u32, units: usize) -> [i32; MAX_INITIAL_RO
         start[row] = rows[row].wrapping_mul(-128);
     }
     start
-}
-
-/// Transposes 16 rows of 16 words. Row `i` of the result is written at `to + i · width`, in order; if `width`
-/// is less than 16, the next row overwrites the words beyond it.
-///
-/// # Safety
-/// 1. The processor has AVX-512.   2. Each row has 16 words.   3. `to` has room for 15 rows of `width` words
-///    and 16 words more.
-#[target_feature(enable = "avx512f")]
-pub(in super::super) unsafe fn transpose_16x16(rows: [*const u32; 16], to: *mut u32, width: usize) {
-    let mut a = [_mm512_setzero_si512(); 16];
-    for (i, row) in a.iter_mut().enumerate() {
-        prefetch::into_l1(rows[i].wrapping_add(4 * 16).cast(), 64);
-        // SAFETY: (2) 16 words.
-        *row = unsafe { _mm512_loadu_si512(rows[i].cast()) };
-    }
-    let mut b = a;
-    for i in 0..8 {
-        b[2 * i] = _mm512_unpacklo_epi32(a[2 * i], a[2 * i + 1]);
-        b[2 * i + 1] = _mm512_unpackhi_epi32(a[2 * i], a[2 * i + 1]);
-    }
-    for i in 0..4 {
-        a[4 * i] = _mm512_unpacklo_epi64(b[4 * i], b[4 * i + 2]);
-        a[4 * i + 1] = _mm512_unpackhi_epi64(b[4 * i], b[4 * i + 2]);
-        a[4 * i + 2] = _mm512_unpacklo_epi64(b[4 * i + 1], b[4 * i + 3]);
-        a[4 * i + 3] = _mm512_unpackhi_epi64(b[4 * i + 1], b[4 * i + 3]);
-    }
-    // a[4 i + c] holds columns c, c + 4, c + 8 and c + 12 of rows 4 i … 4 i + 3, one in each quarter.
-    for c in 0..4 {
-        b[c] = _mm512_shuffle_i32x4::<0x88>(a[c], a[c + 4]);
-        b[c + 4] = _mm512_shuffle_i32x4::<0xdd>(a[c], a[c + 4]);
-        b[c + 8] = _mm512_shuffle_i32x4::<0x88>(a[c + 8], a[c + 12]);
-        b[c + 12] = _mm512_shuffle_i32x4::<0xdd>(a[c + 8], a[c + 12]);
-    }
-    for c in 0..4 {
-        a[c] = _mm512_shuffle_i32x4::<0x88>(b[c], b[c + 8]);
-        a[4 + c] = _mm512_shuffle_i32x4::<0x88>(b[c + 4], b[c + 12]);
-        a[8 + c] = _mm512_shuffle_i32x4::<0xdd>(b[c], b[c + 8]);
-        a[12 + c] = _mm512_shuffle_i32x4::<0xdd>(b[c + 4], b[c + 12]);
-    }
-    for (i, &row) in a.iter().enumerate() {
-        // SAFETY: (3) 16 words from the beginning of row `i` on.
-        unsafe { _mm512_storeu_si512(to.add(i * width).cast(), row) };
-    }
 }
