@@ -925,7 +925,7 @@ fn long_files_and_drafts_are_found() {
 
 #[test]
 fn a_panic_that_is_not_listed_is_found() {
-    let complaints = |text| panic_rules(&file("src/tensor/views.rs", text)).len();
+    let complaints = |text| panic_rules(&file("src/tensor/parts.rs", text)).len();
     assert_eq!(
         complaints(
             "x.expect(\"chunks of 1\"); x.unwrap_or(1); x.unwrap_or_else(f); debug_assert!(y); fn expect() {}"
