@@ -326,7 +326,7 @@ impl State {
         let is_old = !entry.is_variable && entry.recording != recording;
         let axes = sizes.iter().zip(slot.stride).filter(|(_, stride)| **stride != 0);
         let bytes = axes.map(|(size, _)| size).product::<usize>() * slot.element;
-        let forgets = is_old && bytes == entry.memory.size();
+        let forgets = is_old && bytes == entry.memory.nbytes();
         if forgets {
             entry.active = None;
         }

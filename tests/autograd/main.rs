@@ -11,6 +11,7 @@ mod faults;
 mod laws;
 mod movement;
 mod neural;
+mod operators;
 mod precision;
 mod products;
 mod reductions;
