@@ -5,12 +5,13 @@
 //! in functions that are compiled once.
 // Imports: `error`, `dtype`, `element`, `kernel`, `device`, `allocation`, `erased_memory`, `fallible_arc`.
 
-use super::backward::VjpOf;
+use super::backward::{Vjp, VjpOf};
 use super::contract::ContractOf;
 use super::facts::{facts_of, facts_of_reduction};
-use super::moves::Moves;
 use super::reduce::Reduced;
 use super::rows::Parts;
+use super::scan::{ScanKind, facts_of_scan, rule_of};
+use super::scatter::Moves;
 use super::state::{Begun, TapeBlock};
 use super::tape::Tape;
 use super::vjp::ConstantsAsLoads;
@@ -20,7 +21,7 @@ use crate::element::{Comparable, Element, Number};
 use crate::erased_memory::Memory;
 use crate::error::Result;
 use crate::fallible_arc::FallibleArc;
-use crate::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan, Store};
+use crate::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};
 use std::mem::MaybeUninit;
 
 impl<D: Device> Tape<D> {
@@ -35,29 +36,33 @@ impl<D: Device> Tape<D> {
         inputs: Inputs<'_>,
     ) -> Result<()> {
         let facts = facts_of(program);
-        let begun = self.shared.begin_map(facts, P::BY_ROWS, sizes, outputs, inputs)?;
+        let run = |to: &[OperandRef<'_>], inputs: Inputs<'_>| {
+            // SAFETY: (1) to (4) are the caller's promises; the operands are the same memory of the inner device.
+            unsafe {
+                match BY_NAME {
+                    true => self.device.map_by_name(program, sizes, to, inputs),
+                    false => self.device.map_apart(program, sizes, row, to, inputs),
+                }
+            }
+        };
+        if const { !P::BY_ROWS } {
+            let vjp =
+                || -> Box<dyn Vjp + Send> { Box::new(VjpOf::<P, D, BY_NAME>(*program, self.device.clone())) };
+            return self.shared.record_map((facts, P::IN_PLACE), sizes, outputs, inputs, &run, &vjp);
+        }
+        let begun = self.shared.begin_map(facts, true, sizes, outputs, inputs)?;
         let Begun { inputs: slots, outputs: to, step, is_recorded } = begun;
-        let inner_inputs = Inputs { slots: &slots, reads: inputs.reads };
         let mut parts = Parts::new();
-        if const { P::BY_ROWS } && is_recorded {
+        if is_recorded {
             parts.collect(*program, &self.device, &step, inputs.reads)?;
         }
-        // SAFETY: (1) to (4) are the caller's promises; the operands are the same memory of the inner device.
-        unsafe {
-            match BY_NAME {
-                true => self.device.map_by_name(program, sizes, &to, inner_inputs)?,
-                false => self.device.map_apart(program, sizes, row, &to, inner_inputs)?,
-            }
-        }
+        run(&to, Inputs { slots: &slots, reads: inputs.reads })?;
         if !is_recorded {
             self.shared.end_unrecorded(step);
-        } else if const { P::BY_ROWS } {
-            let vjp = Box::new(VjpOf::<_, D, false>(ConstantsAsLoads(*program), self.device.clone()));
-            self.shared.end_rows(step, outputs, (facts, inputs.reads), parts, row, vjp);
-        } else {
-            let vjp = Box::new(VjpOf::<P, D, BY_NAME>(*program, self.device.clone()));
-            self.shared.end_map(step, outputs, (facts, inputs.reads), P::IN_PLACE, vjp);
+            return Ok(());
         }
+        let vjp = Box::new(VjpOf::<_, D, false>(ConstantsAsLoads(*program), self.device.clone()));
+        self.shared.end_rows(step, outputs, (facts, inputs.reads), parts, row, vjp);
         Ok(())
     }
 
@@ -197,9 +202,9 @@ unsafe impl<D: Device> Device for Tape<D> {
         output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        let program = Store(ConstantsAsLoads(*body));
-        let facts = facts_of(&program);
-        let named = (R::NAME, R::Out::DTYPE, R::SLOPE);
+        let kind = ScanKind::of::<B, R>();
+        let facts = facts_of_scan::<B, R>(body);
+        let named = (R::NAME, R::Out::DTYPE, kind);
         let begun = self.shared.begin_scan(named, facts, plan, output, inputs)?;
         let Begun { inputs: slots, outputs: to, step, is_recorded } = begun;
         let inner_inputs = Inputs { slots: &slots, reads: inputs.reads };
@@ -207,10 +212,13 @@ unsafe impl<D: Device> Device for Tape<D> {
         unsafe { self.device.scan(body, reducer, plan, to[0], inner_inputs)? };
         if !is_recorded {
             self.shared.end_unrecorded(step);
-            return Ok(());
+        } else if kind == ScanKind::Recurrence {
+            self.shared.end_recurrence(step, output);
+        } else {
+            let rule = rule_of(body, reducer, &self.device);
+            let scan = (kind == ScanKind::Sum, plan.exclusive);
+            self.shared.end_scan(step, output, (facts, inputs.reads), scan, rule);
         }
-        let vjp = Box::new(VjpOf::<_, D, false>(program, self.device.clone()));
-        self.shared.end_scan(step, output, (facts, inputs.reads), plan.exclusive, vjp);
         Ok(())
     }
 
