@@ -10,5 +10,6 @@ mod neural;
 mod products;
 mod reductions;
 mod scans;
+mod scatters;
 mod sharing;
 mod writes;
