@@ -41,7 +41,7 @@ impl Shared {
     ) -> Result<()> {
         let outputs = [(to, OutputType::OfFirstOperand)];
         let begun = self.begin("copy", sizes, &[from], &outputs, &mut |active| {
-            Ok(Flow { to: active.to_vec(), reads: 0 })
+            Ok(Flow { to: Axes::new(active), reads: 0 })
         })?;
         // SAFETY: the caller's promise, on the same memory of the inner device.
         unsafe { self.inner.copy(sizes, begun.outputs[0], begun.inputs[0])? };
@@ -71,7 +71,7 @@ impl Shared {
     ) -> Result<()> {
         let outputs = [(to, OutputType::OfFirstOperand)];
         let begun = self.begin(plan.op, plan.sizes, &[cells, index], &outputs, &mut |active| {
-            Ok(Flow { to: vec![active[0], None], reads: 0b10 })
+            Ok(Flow { to: Axes::new(&[active[0], None]), reads: 0b10 })
         })?;
         let Begun { inputs, outputs, step, is_recorded } = begun;
         // SAFETY: the caller's promise, on the same memory of the inner device.
@@ -106,7 +106,7 @@ impl Shared {
     ) -> Result<()> {
         let outputs = [(to, OutputType::OfFirstOperand)];
         let begun = self.begin("compact", &[count], &[from, mask], &outputs, &mut |active| {
-            Ok(Flow { to: vec![active[0], None], reads: 0b10 })
+            Ok(Flow { to: Axes::new(&[active[0], None]), reads: 0b10 })
         })?;
         let Begun { inputs, outputs, step, is_recorded } = begun;
         // SAFETY: the caller's promise, on the same memory of the inner device.
@@ -136,10 +136,10 @@ impl Shared {
         operands.extend(positions.map(|slot| (slot, OutputType::Is(DType::I64))));
         let is_smooth = has_gradient(dtype) && values.is_some();
         let begun = self.begin("sort", &sizes, &[from], &operands, &mut |active| {
-            Ok(Flow { to: vec![active[0].filter(|_| is_smooth)], reads: 0 })
+            Ok(Flow { to: Axes::new(&[active[0].filter(|_| is_smooth)]), reads: 0 })
         })?;
         let Begun { inputs, outputs, step, is_recorded } = begun;
-        let mut outputs = outputs.into_iter();
+        let mut outputs = outputs.iter().copied();
         let inner_values = values.and_then(|_| outputs.next());
         let inner_positions = positions.and_then(|_| outputs.next());
         // The backward pass needs the positions, also where the caller does not.

@@ -1,12 +1,13 @@
 //! The recording of maps and reductions, for programs of any type.
 // Imports: `error`, `dtype`, `kernel`, `device`.
 
+use super::axes::Axes;
 use super::backward::{Backward, Buffer, Target, Vjp};
 use super::facts::Facts;
 use super::reduce::ReduceRule;
 use super::rows::{Parts, rows_backward};
 use super::state::{Before, Begun, Flow, Input, OutputType, Rule, Shared, Step};
-use crate::device::{Inputs, OperandRef, Reduction};
+use crate::device::{Inputs, MAX_OPERANDS, OperandRef, Reduction};
 use crate::dtype::DType;
 use crate::error::{Error, Result, text};
 use crate::kernel::Slope;
@@ -60,11 +61,11 @@ impl Shared {
         inputs: Inputs<'a>,
     ) -> Result<Begun<'a>> {
         let typed = |(slot, dtype): (&OperandRef<'a>, &DType)| (*slot, OutputType::Is(*dtype));
-        let outputs: Vec<_> = outputs.iter().zip(&facts.outputs).map(typed).collect();
+        let outputs: Axes<_> = outputs.iter().zip(&facts.outputs).map(typed).collect();
         self.begin("map", sizes, inputs.slots, &outputs, &mut |active| match by_rows {
             false => Ok(flow_of(facts, inputs.reads, active)),
             // The parts of a row program have derivatives of their own, which may read every operand.
-            true => Ok(Flow { to: active.to_vec(), reads: u64::MAX }),
+            true => Ok(Flow { to: Axes::new(active), reads: u64::MAX }),
         })
     }
 
@@ -79,7 +80,7 @@ impl Shared {
         if in_place {
             step.outputs.iter_mut().for_each(|output| output.before = Before::Updated);
         }
-        let reads = reads.to_vec();
+        let reads = Axes::new(reads);
         let rule: Rule = Box::new(move |b, step| map_backward(b, step, &*vjp, facts, &reads, in_place));
         self.end(step, outputs, rule);
     }
@@ -93,7 +94,7 @@ impl Shared {
         row: usize,
         vjp: Box<dyn Vjp + Send>,
     ) {
-        let reads = reads.to_vec();
+        let reads = Axes::new(reads);
         let rule: Rule = Box::new(move |b, step| rows_backward(b, step, &*vjp, facts, &parts, row, &reads));
         self.end(step, outputs, rule);
     }
@@ -130,11 +131,11 @@ impl Shared {
             Slope::Values | Slope::Shared | Slope::Parts => self.lock().save(&output),
             Slope::None | Slope::Constant => None,
         };
-        let reads = reads.to_vec();
+        let reads = Axes::new(reads);
         let rule: Rule = Box::new(move |b, step| {
             let Some(gradient) = b.gradient(&step.outputs[0].spot) else { return Ok(()) };
             let operands = saved_slots(b, step);
-            let loads: Vec<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
+            let loads: Axes<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
             let axes = step.sizes.len();
             let broadcast = |stride: &[isize]| {
                 let mut stride = stride[..kept].to_vec();
@@ -148,10 +149,10 @@ impl Shared {
             let sizes = (&step.sizes[..], axes - kept);
             let extra = reduce.extra(b, sizes, &loads, result)?;
             let extra = extra.as_ref().map_or(b.zeros(axes), Buffer::slot);
-            for (operand, ks) in variables(&reads, 0..loads.len(), step, facts) {
+            for &(operand, mask) in variables(&reads, 0..loads.len(), step, facts).iter() {
                 if let Some(spot) = &step.inputs[operand].spot {
                     let numbers = [result, extra, gradient];
-                    reduce.vjp(b, facts, &ks, sizes, &loads, numbers, Target::Spot(spot))?;
+                    reduce.vjp(b, facts, mask, sizes, &loads, numbers, Target::Spot(spot))?;
                 }
             }
             Ok(())
@@ -168,7 +169,7 @@ pub(super) fn no_slope(name: &'static str) -> Error {
 
 /// From loads to operands: those to which a gradient flows, and those that the backward pass reads.
 pub(super) fn flow_of(facts: &Facts, reads: &[u8], active: &[Option<DType>]) -> Flow {
-    let mut flow = Flow { to: vec![None; active.len()], reads: 0 };
+    let mut flow = Flow { to: active.iter().map(|_| None).collect(), reads: 0 };
     let mut loads = 0;
     for (k, &operand) in reads.iter().enumerate() {
         if active[operand as usize].is_some()
@@ -185,7 +186,7 @@ pub(super) fn flow_of(facts: &Facts, reads: &[u8], active: &[Option<DType>]) -> 
 }
 
 /// The saved operands of a step; zeros where nothing was saved.
-pub(super) fn saved_slots<'s>(b: &Backward, step: &'s Step) -> Vec<OperandRef<'s>> {
+pub(super) fn saved_slots<'s>(b: &Backward, step: &'s Step) -> Axes<OperandRef<'s>> {
     let slot = |input: &'s Input| match &input.saved {
         Some(saved) => saved.slot(),
         None => b.zeros(step.sizes.len()),
@@ -193,25 +194,16 @@ pub(super) fn saved_slots<'s>(b: &Backward, step: &'s Step) -> Vec<OperandRef<'s
     step.inputs.iter().map(slot).collect()
 }
 
-/// The operands that receive a gradient through some of the loads, each with these loads.
-pub(super) fn variables(
-    reads: &[u8],
-    loads: Range<usize>,
-    step: &Step,
-    facts: &Facts,
-) -> Vec<(usize, Vec<usize>)> {
-    let mut variables: Vec<(usize, Vec<usize>)> = Vec::new();
+/// The operands that receive a gradient through some of the loads, each with the mask of these loads.
+pub(super) fn variables(reads: &[u8], loads: Range<usize>, step: &Step, facts: &Facts) -> Axes<(usize, u64)> {
+    let mut masks = [0; MAX_OPERANDS];
     for load in loads.clone() {
         let (k, operand) = (load - loads.start, reads[load] as usize);
-        if step.inputs[operand].spot.is_none() || facts.slopes[k].is_none() {
-            continue;
-        }
-        match variables.iter_mut().find(|(known, _)| *known == operand) {
-            Some((_, ks)) => ks.push(k),
-            None => variables.push((operand, vec![k])),
+        if step.inputs[operand].spot.is_some() && facts.slopes[k].is_some() {
+            masks[operand] |= 1u64 << k;
         }
     }
-    variables
+    masks.into_iter().enumerate().filter(|(_, mask)| *mask != 0).collect()
 }
 
 /// The rule of a program without row constants: one kernel for each operand.
@@ -225,7 +217,7 @@ fn map_backward(
 ) -> Result<()> {
     let sizes = &step.sizes[..];
     let operands = saved_slots(b, step);
-    let mut slots: Vec<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
+    let mut slots: Axes<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
     // The gradient of an output that was updated in place is at the address of the operand's gradient: it is
     // copied first.
     let mut copies: Vec<Option<Buffer>> = Vec::new();
@@ -250,9 +242,9 @@ fn map_backward(
             None => b.gradient(&output.spot).unwrap_or(b.zeros(sizes.len())),
         });
     }
-    for (operand, ks) in variables(reads, 0..reads.len(), step, facts) {
+    for &(operand, mask) in variables(reads, 0..reads.len(), step, facts).iter() {
         if let Some(spot) = &step.inputs[operand].spot {
-            b.vjp(program, facts, &ks, (sizes, 0), &slots, Target::Spot(spot))?;
+            b.vjp(program, facts, mask, (sizes, 0), &slots, Target::Spot(spot))?;
         }
     }
     Ok(())

@@ -2,6 +2,7 @@
 //! bodies that use it.
 // Imports: `error`, `dtype`, `element`, `kernel`, `device`, `autograd`.
 
+use super::axes::Axes;
 use super::backward::{Backward, Buffer, Target, Vjp};
 use super::facts::{Facts, facts_of_reduction};
 use super::record::{no_slope, saved_slots, variables};
@@ -27,7 +28,7 @@ trait Part: Send {
         sizes: (&[usize], usize),
         slots: &[OperandRef<'_>],
         value_and_gradient: [OperandRef<'_>; 2],
-        targets: Vec<(Vec<usize>, Target<'_>)>,
+        targets: Vec<(u64, Target<'_>)>,
     ) -> Result<()>;
 }
 
@@ -57,15 +58,15 @@ impl<D: Device, B: Body, R: Reducer<B::Out>> Part for PartOf<B, R, D> {
         sizes: (&[usize], usize),
         slots: &[OperandRef<'_>],
         [value, gradient]: [OperandRef<'_>; 2],
-        targets: Vec<(Vec<usize>, Target<'_>)>,
+        targets: Vec<(u64, Target<'_>)>,
     ) -> Result<()> {
         let facts = facts_of_reduction::<_, R>(&self.0);
         let reduced = Reduced::<_, R, D, false>::new(self.0, self.1.clone());
         let extra = reduced.extra(b, sizes, slots, value)?;
         let extra = extra.as_ref().map_or(b.zeros(sizes.0.len()), Buffer::slot);
-        for (ks, target) in targets {
+        for (mask, target) in targets {
             let numbers = [value, extra, gradient];
-            reduced.vjp(b, facts, &ks, sizes, slots, numbers, target)?;
+            reduced.vjp(b, facts, mask, sizes, slots, numbers, target)?;
         }
         Ok(())
     }
@@ -219,14 +220,16 @@ impl Parts {
         constants: &[usize],
         step: &Step,
         facts: &Facts,
-    ) -> Vec<(usize, Vec<usize>)> {
-        let is_inside =
-            |load: usize| constants.iter().any(|&constant| self.parts[constant].loads.contains(&load));
+    ) -> Vec<(usize, u64)> {
         let start = loads.start;
-        let mut found = variables(reads, loads, step, facts);
-        found.iter_mut().for_each(|(_, ks)| ks.retain(|k| !is_inside(start + k)));
-        found.retain(|(_, ks)| !ks.is_empty());
+        let inside = constants.iter().flat_map(|&constant| self.parts[constant].loads.clone());
+        let inside = inside.fold(0, |mask, load| mask | 1u64 << (load - start));
+        let found = variables(reads, loads, step, facts);
         found
+            .iter()
+            .map(|&(operand, mask)| (operand, mask & !inside))
+            .filter(|(_, mask)| *mask != 0)
+            .collect()
     }
 }
 
@@ -244,7 +247,7 @@ pub(super) fn rows_backward(
     let (kept, reduced) = sizes.split_at(sizes.len() - row);
     let zeros = b.zeros(sizes.len());
     let operands = saved_slots(b, step);
-    let all: Vec<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
+    let all: Axes<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
     let mut values: Vec<Buffer> = Vec::new();
     for placed in &parts.parts {
         let slots = parts.with_constants(&all, placed.loads.clone(), &placed.children, &values, zeros);
@@ -262,17 +265,17 @@ pub(super) fn rows_backward(
     let mut slots = parts.with_constants(&all, 0..reads.len(), &parts.outer, &values, zeros);
     slots.extend(step.outputs.iter().map(|output| b.gradient(&output.spot).unwrap_or(zeros)));
     slots.iter_mut().for_each(|slot| slot.stride = &slot.stride[..main.len()]);
-    for (operand, ks) in parts.variables(reads, 0..reads.len(), &parts.outer, step, facts) {
+    for (operand, mask) in parts.variables(reads, 0..reads.len(), &parts.outer, step, facts) {
         if let Some(spot) = &step.inputs[operand].spot {
-            let spot = Spot { stride: super::axes::Axes::new(&spot.stride[..main.len()]), ..spot.clone() };
-            b.vjp(program, facts, &ks, (main, 0), &slots, Target::Spot(&spot))?;
+            let spot = Spot { stride: Axes::new(&spot.stride[..main.len()]), ..spot.clone() };
+            b.vjp(program, facts, mask, (main, 0), &slots, Target::Spot(&spot))?;
         }
     }
     for &constant in &parts.outer {
         let k = parts.parts[constant].load(0);
         if facts.slopes[k].is_some() {
             let target = Target::Rows(&mut gradients[constant], facts.loads[k]);
-            b.vjp(program, facts, &[k], (main, main_row), &slots, target)?;
+            b.vjp(program, facts, 1 << k, (main, main_row), &slots, target)?;
         }
     }
     // Outer constants first: they contribute to the gradients of inner ones.
@@ -283,16 +286,16 @@ pub(super) fn rows_backward(
         let (loads, children) = (placed.loads.clone(), &placed.children);
         let facts = placed.part.facts();
         let slots = parts.with_constants(&all, loads.clone(), children, &values, zeros);
-        let mut targets: Vec<(Vec<usize>, Target<'_>)> = Vec::new();
-        for (operand, ks) in parts.variables(reads, loads.clone(), children, step, facts) {
+        let mut targets: Vec<(u64, Target<'_>)> = Vec::new();
+        for (operand, mask) in parts.variables(reads, loads.clone(), children, step, facts) {
             if let Some(spot) = &step.inputs[operand].spot {
-                targets.push((ks, Target::Spot(spot)));
+                targets.push((mask, Target::Spot(spot)));
             }
         }
         for (child, place) in gradients.iter_mut().enumerate().filter(|(child, _)| children.contains(child)) {
             let k = parts.parts[child].load(loads.start);
             if facts.slopes[k].is_some() {
-                targets.push((vec![k], Target::Rows(place, facts.loads[k])));
+                targets.push((1 << k, Target::Rows(place, facts.loads[k])));
             }
         }
         let numbers = [values[constant].slot(), gradient.slot()];

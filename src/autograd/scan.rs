@@ -125,7 +125,11 @@ pub(super) fn rule_of<B: Body, R: Reducer<B::Out>, D: Device>(
             Box::new(ScanOf { body: *body, reducer, device: device.clone(), vjp })
         }};
     }
-    if const { folds::<B, R>() } { rule!(Store(Fold::<B, R>(*body, PhantomData))) } else { rule!(Store(*body)) }
+    if const { folds::<B, R>() } {
+        rule!(Store(Fold::<B, R>(*body, PhantomData)))
+    } else {
+        rule!(Store(*body))
+    }
 }
 
 impl<B: Body, R: Reducer<B::Out>, D: Device, P: Program> ScanRule for ScanOf<B, R, D, P> {
@@ -171,11 +175,11 @@ impl Shared {
         (is_sum, exclusive): (bool, bool),
         scan: Box<dyn ScanRule>,
     ) {
-        let reads = reads.to_vec();
+        let reads = Axes::new(reads);
         let rule: Rule = Box::new(move |b, step| {
             let Some(gradient) = b.gradient(&step.outputs[0].spot) else { return Ok(()) };
             let operands = saved_slots(b, step);
-            let mut slots: Vec<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
+            let mut slots: Axes<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
             let (sums, earlier);
             if is_sum {
                 sums = sums_from_the_end(b, step, gradient, exclusive)?;
@@ -189,9 +193,9 @@ impl Shared {
                 sums = fold_from_the_end(b, step, &*scan, (facts, &slots), gradient, exclusive)?;
             }
             slots.push(sums.slot());
-            for (operand, ks) in variables(&reads, 0..reads.len(), step, facts) {
+            for &(operand, mask) in variables(&reads, 0..reads.len(), step, facts).iter() {
                 if let Some(spot) = &step.inputs[operand].spot {
-                    b.vjp(scan.vjp(), facts, &ks, (&step.sizes, 0), &slots, Target::Spot(spot))?;
+                    b.vjp(scan.vjp(), facts, mask, (&step.sizes, 0), &slots, Target::Spot(spot))?;
                 }
             }
             Ok(())
@@ -239,12 +243,7 @@ fn plan_of(step: &Step, exclusive: bool) -> ScanPlan<'_> {
 }
 
 /// A value contributes to all later sums: the sums of the gradients in the reverse order.
-fn sums_from_the_end(
-    b: &Backward,
-    step: &Step,
-    gradient: OperandRef<'_>,
-    exclusive: bool,
-) -> Result<Buffer> {
+fn sums_from_the_end(b: &Backward, step: &Step, gradient: OperandRef<'_>, exclusive: bool) -> Result<Buffer> {
     let sums = Buffer::new(&*b.inner, &step.sizes, gradient.element)?;
     let (plan, from) = (plan_of(step, exclusive), FromTheEnd::new(gradient, step));
     let to = FromTheEnd::new(sums.slot(), step);
@@ -295,12 +294,7 @@ fn recur_from_the_end(b: &Backward, step: &Step, maps: [OperandRef<'_>; 2]) -> R
     // SAFETY: (1) the operands begin at their last element along the axis, with its stride reversed; (2) the
     // output is new memory.
     unsafe {
-        b.inner.recur(
-            step.outputs[0].spot.dtype,
-            plan_of(step, true),
-            to.slot(),
-            [c.slot(), a.slot()],
-        )?;
+        b.inner.recur(step.outputs[0].spot.dtype, plan_of(step, true), to.slot(), [c.slot(), a.slot()])?;
     }
     Ok(results)
 }

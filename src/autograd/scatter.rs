@@ -5,6 +5,7 @@
 //! reductions of the values of each cell, the earlier value among them, and have the slopes of these reducers.
 // Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `ops`.
 
+use super::axes::Axes;
 use super::backward::{Backward, Buffer};
 use super::inner::{Typed, no_gradient};
 use super::moves::Addressing;
@@ -89,7 +90,7 @@ impl Shared {
         let begun = self.begin(plan.op, plan.sizes, &[from, index, cells], &outputs, &mut |active| {
             let to = |active: Option<DType>| active.filter(|_| has_gradient(dtype));
             let reads = if matches!(kind, Kind::Reduced(_)) { 0b111 } else { 0b10 };
-            let flow = Flow { to: vec![to(active[0]), None, to(active[2])], reads };
+            let flow = Flow { to: Axes::new(&[to(active[0]), None, to(active[2])]), reads };
             if matches!(kind, Kind::None) && flow.to.iter().any(Option::is_some) {
                 let what = text(format_args!(
                     "scatter of {dtype} with `{name}` has no derivative; sums, differences and replacements \
@@ -116,9 +117,9 @@ impl Shared {
                     None => Ok(()),
                 })
             }
-            Kind::Linear { keeps, slope } => Box::new(move |b, step| {
-                linear_backward(b, step, addressing.plan(&step.sizes), keeps, slope)
-            }),
+            Kind::Linear { keeps, slope } => {
+                Box::new(move |b, step| linear_backward(b, step, addressing.plan(&step.sizes), keeps, slope))
+            }
             Kind::None => return Ok(()),
         };
         self.end(step, &[cells], rule);
@@ -186,13 +187,14 @@ fn reduced_backward(
         unsafe { inner.gather(plan, to.slot(), cells, index)? };
         Ok::<_, Error>(to)
     };
-    let (result, earlier, found) =
-        (of_cells(result.slot())?, of_cells(earlier.slot())?, of_cells(gradient)?);
+    let (result, earlier, found) = (of_cells(result.slot())?, of_cells(earlier.slot())?, of_cells(gradient)?);
     let (result, earlier, found) = (result.slot(), earlier.slot(), found.slot());
     let extra = CellNumbers { b, cells, plan, index }.extra(reducer, [earlier, from], result)?;
     let pull = |x: OperandRef<'_>, to: OperandRef<'_>| {
         // SAFETY: (1) operands of the sizes; (2) to (4) the output is new memory.
-        unsafe { inner.map_cells(CellMap::Pull(reducer), dtype, sizes, to, &[x, result, extra.slot(), found]) }
+        unsafe {
+            inner.map_cells(CellMap::Pull(reducer), dtype, sizes, to, &[x, result, extra.slot(), found])
+        }
     };
     if step.inputs[2].spot.is_some() {
         let rest = Buffer::new(&*inner, sizes, gradient.element)?;

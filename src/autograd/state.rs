@@ -156,8 +156,8 @@ pub(super) struct Node {
 /// The result of [`State::begin`].
 pub(super) struct Begun<'a> {
     /// The operands, in the address space of the inner device.
-    pub(super) inputs: Vec<OperandRef<'a>>,
-    pub(super) outputs: Vec<OperandRef<'a>>,
+    pub(super) inputs: Axes<OperandRef<'a>>,
+    pub(super) outputs: Axes<OperandRef<'a>>,
     /// The step, before its kernel runs.
     pub(super) step: Step,
     /// Whether an output depends on a variable.
@@ -168,15 +168,16 @@ pub(super) struct Begun<'a> {
 /// reads.
 #[derive(Default)]
 pub(super) struct Flow {
-    pub(super) to: Vec<Option<DType>>,
+    pub(super) to: Axes<Option<DType>>,
     /// Bit `k`: operand `k`.
     pub(super) reads: u64,
 }
 
 /// The element type of an output; mechanisms that move bytes take that of the first operand.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) enum OutputType {
     Is(DType),
+    #[default]
     OfFirstOperand,
 }
 
@@ -318,6 +319,21 @@ impl State {
         Ok((std::mem::replace(&mut entry.is_written, true), before))
     }
 
+    /// Whether a step that is not recorded replaces all values of a block that were made before the tape was
+    /// pulled back. The block depends on no variable then.
+    fn forgets(&mut self, slot: &OperandRef<'_>, sizes: &[usize]) -> bool {
+        let recording = self.recording;
+        let Some(entry) = self.entry_at(slot.address) else { return false };
+        let is_old = !entry.is_variable && entry.recording != recording;
+        let axes = sizes.iter().zip(slot.stride).filter(|(_, stride)| **stride != 0);
+        let bytes = axes.map(|(size, _)| size).product::<usize>() * slot.element;
+        let forgets = is_old && bytes == entry.memory.nbytes();
+        if forgets {
+            entry.active = None;
+        }
+        forgets
+    }
+
     /// Looks at the operands of a kernel before it runs. `flow` receives the element types of the inputs that
     /// depend on a variable.
     ///
@@ -367,10 +383,10 @@ impl State {
         if is_recorded {
             step.sizes = Axes::new(sizes);
         }
-        let mut out = Vec::with_capacity(outputs.len());
+        let mut out = Axes::new(&[]);
         for (slot, dtype) in outputs {
             let (is_written, before) = self.before_write(inner, slot)?;
-            let was_active = before.is_some();
+            let was_active = before.is_some() && (is_recorded || !self.forgets(slot, sizes));
             let dtype = match dtype {
                 OutputType::Is(dtype) => *dtype,
                 // Moved values that depend on no variable have the type of those that they replace.
@@ -431,10 +447,14 @@ impl State {
         }
     }
 
-    /// Ends the recording, and returns its steps and the blocks whose gradients are kept.
+    /// Ends the recording, and returns its steps and the blocks whose gradients are kept: the variables and the
+    /// retained ones.
     pub(super) fn take(&mut self) -> (Vec<Node>, Vec<u64>) {
         self.recording += 1;
-        (std::mem::take(&mut self.nodes), std::mem::take(&mut self.retained))
+        let mut kept = std::mem::take(&mut self.retained);
+        let variables = self.entries.iter().flatten().filter(|entry| entry.is_variable);
+        kept.extend(variables.map(|entry| entry.id));
+        (std::mem::take(&mut self.nodes), kept)
     }
 }
 

@@ -2,6 +2,7 @@
 // Imports: `error`, `element`, `fallible_arc`, `device`, `allocation`, `tensor`, `ops`, `autograd`.
 
 use super::backward::Backward;
+use super::facts::Identity;
 use super::inner::inner_of;
 use super::state::{Shared, Spot, TapeBlock};
 use super::{Differentiable, Var};
@@ -16,6 +17,7 @@ use crate::layout::Layout;
 use crate::tensor::{Parts, Tensor};
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -182,7 +184,7 @@ impl<D: Device> Tape<D> {
     ) -> Result<Gradients<D>> {
         ensure_fits("pull", self.inner(), y.size(), gradient)?;
         let spot = self.spot_of("backward", y)?;
-        let (nodes, retained) = self.shared.lock().take();
+        let (nodes, kept) = self.shared.lock().take();
         let Some(spot) = spot else {
             let what = "the result depends on no variable of this tape: it was not made from watched tensors, or \
                         while the tape was paused, or before the last backward pass";
@@ -190,7 +192,7 @@ impl<D: Device> Tape<D> {
         };
         let mut b = Backward::new(&self.shared.inner)?;
         b.add_gradient(&spot, gradient)?;
-        b.run(nodes, &retained)?;
+        b.run(nodes, &kept)?;
         let tape = self.shared.number;
         Ok(Gradients { gradients: b.into_gradients(), device: self.inner().clone(), tape })
     }
@@ -240,7 +242,7 @@ impl<D: Device> Tape<D> {
 
 /// The gradients of one backward pass.
 pub struct Gradients<D: Device = Cpu> {
-    gradients: HashMap<u64, Memory>,
+    gradients: HashMap<u64, Memory, BuildHasherDefault<Identity>>,
     device: D,
     /// The number of the tape.
     tape: u64,

@@ -4,9 +4,15 @@
 mod alloc;
 mod branches;
 mod check;
+mod complex;
+mod counted;
+mod devices;
+mod faults;
 mod laws;
 mod movement;
 mod neural;
+mod optim;
+mod precision;
 mod products;
 mod reductions;
 mod scans;

@@ -3,9 +3,11 @@
 
 use crate::check::{check, check_within, close, random, weighted};
 use rankform::autograd::{Tape, Var, grad};
-use rankform::kernel::Reducer;
-use rankform::ops::{CumMax, CumMin, CumProd, CumSum, LogCumSumExp, LogSumExp, Max, Mean, Min, Prod, Std, Sum};
 use rankform::f16;
+use rankform::kernel::Reducer;
+use rankform::ops::{
+    CumMax, CumMin, CumProd, CumSum, LogCumSumExp, LogSumExp, Max, Mean, Min, Prod, Std, Sum,
+};
 use rankform::prelude::*;
 
 /// Random numbers of which some are 0 and none are close to another.
@@ -73,9 +75,7 @@ fn products_with_zeros_have_the_gradients_of_their_other_factors() {
 #[test]
 fn lines_of_one_and_of_no_elements() -> Result<()> {
     check("one", &random([3, 1], 63), |x, _| x.cumprod(Axis::<1>));
-    check("a constant", &random([3, 1], 63), |x, _| {
-        x.scan_exclusive(CumProd, Axis::<1>)?.add(x)
-    });
+    check("a constant", &random([3, 1], 63), |x, _| x.scan_exclusive(CumProd, Axis::<1>)?.add(x));
     let none = Tensor::<f64, 2>::zeros([3, 0], &Cpu)?;
     assert_eq!(grad(&none, |x, _| x.cumprod(Axis::<1>)?.sum(All))?.to_vec()?, []);
     Ok(())
@@ -85,7 +85,8 @@ fn lines_of_one_and_of_no_elements() -> Result<()> {
 #[test]
 fn long_lines() -> Result<()> {
     let n = 1500;
-    let factors: Vec<f64> = (0..n).map(|k| if k % 700 == 699 { 0.0 } else { 1.0 + 0.3 * f64::sin(k as f64) }).collect();
+    let factors: Vec<f64> =
+        (0..n).map(|k| if k % 700 == 699 { 0.0 } else { 1.0 + 0.3 * f64::sin(k as f64) }).collect();
     let gradient: Vec<f64> = (0..n).map(|k| f64::cos(3.0 * k as f64)).collect();
     let tape = Tape::new(&Cpu);
     let x = tape.watch(&Tensor::from_slice(&factors, [n], &Cpu)?)?;
@@ -122,7 +123,11 @@ fn the_last_of_equal_extremes_has_the_gradient() -> Result<()> {
     for (reducer, sign) in [(0, 1.0), (1, -1.0), (2, 1.0), (3, -1.0)] {
         let of = |x: [f64; 4]| of(&x.map(|x| sign * x), reducer);
         close("ties", &of([1.0, 1.0, 0.0, 1.0])?, &[1.0, 110.0, 0.0, 1000.0]);
-        close("infinities", &of([f64::NEG_INFINITY, f64::NEG_INFINITY, 2.0, 1.0])?, &[1.0, 10.0, 1100.0, 0.0]);
+        close(
+            "infinities",
+            &of([f64::NEG_INFINITY, f64::NEG_INFINITY, 2.0, 1.0])?,
+            &[1.0, 10.0, 1100.0, 0.0],
+        );
         close("NaN", &of([1.0, f64::NAN, 2.0, f64::NAN])?, &[1.0, 110.0, 0.0, 1000.0]);
     }
     Ok(())
@@ -152,10 +157,7 @@ fn check_second<R: Reducer<f64, Out = f64>>(name: &str, reducer: R, x: &Tensor<f
 }
 
 /// `Σ w · y²` on a tape of a tape.
-fn weighted2(
-    y: &Tensor<f64, 2, Tape<Tape>>,
-    tape: &Tape<Tape>,
-) -> Result<Tensor<f64, 0, Tape<Tape>>> {
+fn weighted2(y: &Tensor<f64, 2, Tape<Tape>>, tape: &Tape<Tape>) -> Result<Tensor<f64, 0, Tape<Tape>>> {
     let w = random(y.size().0, 98);
     let w = tape.constant(&tape.inner().constant(&w)?)?;
     (y.lazy().square() * &w).sum(All)
@@ -210,7 +212,11 @@ impl<T: Float> Reducer<T> for LargestMagnitude {
     fn identity<L: Lanes>() -> Self::State<L> {
         Lane::zero()
     }
-    fn accumulate<L: Lanes>(state: Self::State<L>, x: Lane<L, Compute<T>>, _: Lane<L, i64>) -> Self::State<L> {
+    fn accumulate<L: Lanes>(
+        state: Self::State<L>,
+        x: Lane<L, Compute<T>>,
+        _: Lane<L, i64>,
+    ) -> Self::State<L> {
         state.max(x.abs())
     }
     fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L> {
