@@ -37,6 +37,7 @@
 
 mod axes;
 mod backward;
+mod cells;
 mod containers;
 mod contract;
 mod custom;
@@ -49,6 +50,7 @@ mod moves;
 mod name;
 mod parameters;
 mod record;
+mod recurrence;
 mod reduce;
 mod rows;
 mod scan;
