@@ -49,9 +49,10 @@ impl ScanKind {
     }
 }
 
-/// Whether a scan has a derivative by the fold of its reducer.
+/// Whether a scan has a derivative by the fold of its reducer, whose results have the elements of its values.
 const fn folds<B: Body, R: Reducer<B::Out>>() -> bool {
-    R::FOLDS && !matches!(R::SLOPE, Slope::Constant) && !R::Out::DTYPE.is_complex()
+    let is_real = R::Out::DTYPE as u8 == B::Out::DTYPE as u8 && !R::Out::DTYPE.is_complex();
+    R::FOLDS && is_real && !matches!(R::SLOPE, Slope::Constant)
 }
 
 /// The fold of a reducer over the values of a body: the loads of the body, then the result before them.
