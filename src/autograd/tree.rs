@@ -217,7 +217,7 @@ impl<D: Device, E: Device> TensorMap<D, E> for To<'_, E> {
         _: Name<'_>,
         x: &Tensor<T, RANK, D>,
     ) -> Result<Tensor<T, RANK, E>> {
-        x.to(self.0)
+        if x.is_allocated() { x.to(self.0) } else { Tensor::empty(x.size(), self.0) }
     }
 }
 
@@ -236,7 +236,7 @@ impl<D: Device> TensorMap<D, D> for ZerosLike {
         _: Name<'_>,
         x: &Tensor<T, RANK, D>,
     ) -> Result<Tensor<T, RANK, D>> {
-        x.copy()
+        if x.is_allocated() { x.copy() } else { Tensor::empty(x.size(), x.device()) }
     }
 }
 

@@ -120,6 +120,9 @@ fn a_struct_of_parameters_has_names_counts_copies_and_gradients_in_its_own_form(
     assert_eq!(loss.item()?, net.forward(&x)?.sum(All)?.item()?);
     let gradients: Net = gradients;
     assert!(!gradients.positions.is_allocated());
+    let zeros: Net = gradients.zeros_like()?;
+    assert!(!zeros.positions.is_allocated() && values(&zeros).iter().all(|x| *x == 0.0));
+    assert_eq!(values(&gradients.to(&Cpu)?), values(&gradients));
     // The same by a tuple of the tensors, for two of them.
     let first = |weight: &Tensor<f32, 2, Tape>, scale: &Tensor<f64, 1, Tape>, tape: &Tape| {
         let mut on_tape = (&net).watch(tape)?;

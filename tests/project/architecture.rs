@@ -23,6 +23,7 @@ pub(crate) const ORDER: &[&str] = &[
     "tensor",
     "expr",
     "ops",
+    "autograd",
     "cuda",
     "quantized",
     "sparse",
@@ -32,6 +33,7 @@ pub(crate) const ORDER: &[&str] = &[
     "dispatch",
     "testing",
     "io",
+    "optim",
     "interop",
     "prelude",
 ];
