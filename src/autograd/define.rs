@@ -4,8 +4,8 @@
 /// Defines structs of parameters, generic over their device.
 ///
 /// `struct Net<D> { … }` is a struct `Net<D: Device = Cpu>`, with the fields as they are written. The macro
-/// implements [`ParameterTree`](crate::autograd::ParameterTree) for it, so that `Net<Tape<D>>` is the net on a
-/// tape: the function of a model is written once and serves training and inference on every device.
+/// implements [`ParameterTree`](crate::autograd::ParameterTree) for it, so that `Net<Tape<D>>` is the net on
+/// a tape: the function of a model is written once and serves training and inference on every device.
 ///
 /// Fields are tensors on `D`, other structs of this macro, `Vec`s, arrays, tuples and `Option`s of them;
 /// [`Buffer`](crate::autograd::Buffer)s, which are not trained; and numbers, `bool` and `String`, which are

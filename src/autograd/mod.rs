@@ -94,7 +94,8 @@ pub type Var<T, const RANK: usize, D = Cpu> = Tensor<T, RANK, Tape<D>>;
     note = "a constant in a struct of `parameters!` is a `Buffer<T, RANK, D>`"
 )]
 pub trait Differentiable: Inexact {
-    /// The element in which an optimizer keeps its state: f32 for elements of 16 bits, else that of the parts.
+    /// The element in which an optimizer keeps its state: f32 for elements of 16 bits, else that of the
+    /// parts.
     type State: Float<Compute = Compute<Self::Part>>;
     #[doc(hidden)]
     fn parts<D: Device>(x: TensorView<'_, Self, 1, D>) -> Result<TensorView<'_, Self::Part, 2, D>>;
