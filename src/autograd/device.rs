@@ -45,9 +45,8 @@ impl<D: Device> Tape<D> {
             }
         };
         if const { !P::BY_ROWS } {
-            let vjp = || -> Box<dyn Vjp + Send> {
-                Box::new(VjpOf::<P, D, BY_NAME>(*program, self.device.clone()))
-            };
+            let vjp =
+                || -> Box<dyn Vjp + Send> { Box::new(VjpOf::<P, D, BY_NAME>(*program, self.device.clone())) };
             return self.shared.record_map((facts, P::IN_PLACE), sizes, outputs, inputs, &run, &vjp);
         }
         let begun = self.shared.begin_map(facts, true, sizes, outputs, inputs)?;

@@ -38,9 +38,9 @@ impl TapeBlock {
             true if !has_gradient(dtype) => refuse(text(format_args!(
                 "tensors of {dtype} have no gradient: a variable has elements f16, bf16, f32, f64, c32 or c64"
             ))),
-            false if is_active && !was_variable => {
-                refuse("the tensor is a result that depends on a variable; `x.value()?` has no history".into())
-            }
+            false if is_active && !was_variable => refuse(
+                "the tensor is a result that depends on a variable; `x.value()?` has no history".into(),
+            ),
             true => {
                 // A result of recorded steps keeps its history.
                 if !is_active {

@@ -323,7 +323,7 @@ impl Dispatcher {
                 first.kind_in_words()
             ))));
         }
-        let records = keys_of(arguments).iter().any(DispatchKey::is_autograd);
+        let records = keys.iter().any(DispatchKey::is_autograd);
         let result = with_tensors(arguments, DynTensor::value, |values| {
             // A tape inside the tape records for itself.
             let inner = keys_of(values).iter().filter(|key| key.is_autograd() || keys.contains(*key));
@@ -374,7 +374,10 @@ impl Dispatcher {
                         if !x.is_conjugate() && !x.is_negative() {
                             return Ok(x.share_data());
                         }
-                        by_device("resolves lazy views of", &self.resolves, x, &|resolve, x| resolve(x))
+                        let names: Vec<&str> = x.names().iter().map(String::as_str).collect();
+                        let plain =
+                            by_device("resolves lazy views of", &self.resolves, x, &|resolve, x| resolve(x))?;
+                        plain.with_names(&names)
                     };
                     return Some(with_tensors(arguments, resolve, |x| call.below(x)));
                 }

@@ -182,11 +182,7 @@ fn dense_key(memory: &Memory) -> DispatchKey {
     if memory.is::<Cuda>() {
         return DispatchKey::CUDA;
     }
-    if memory.is::<Meta>() {
-        DispatchKey::Meta
-    } else {
-        DispatchKey::OtherDevice
-    }
+    if memory.is::<Meta>() { DispatchKey::Meta } else { DispatchKey::OtherDevice }
 }
 
 impl DynTensor {

@@ -102,8 +102,9 @@ impl Dispatcher {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn differentiate<D: Device>(&mut self, device: &D) -> Result<()> {
-        let add: fn(&mut Dispatcher, &D) -> Result<()> =
-            const { if D::IS_CPU { |dispatcher, _| dispatcher.add_for_cpu() } else { Self::add_recording::<D> } };
+        let add: fn(&mut Dispatcher, &D) -> Result<()> = const {
+            if D::IS_CPU { |dispatcher, _| dispatcher.add_for_cpu() } else { Self::add_recording::<D> }
+        };
         add(self, device)
     }
 

@@ -197,8 +197,9 @@ impl<D: Device> Gradients<D> {
         let (device, memory) = self.of_block(tape, block)?;
         let Some(memory) = memory else { return DynTensor::zeros(x.dtype(), x.size(), device) };
         // SAFETY: a gradient has as many bytes as its block, and its layout.
-        let gradient =
-            unsafe { DynTensor::assemble(memory, x.axes().another(), x.offset(), x.dtype(), State::default()) };
+        let gradient = unsafe {
+            DynTensor::assemble(memory, x.axes().another(), x.offset(), x.dtype(), State::default())
+        };
         if gradient.is_contiguous() { Ok(gradient) } else { gradient.to_contiguous() }
     }
 }
