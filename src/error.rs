@@ -465,6 +465,7 @@ impl Error {
 
     /// The same error with the name of the parameter that it is about, unless it has one. A lack of memory
     /// gets none, because the name needs memory.
+    #[cfg(feature = "autograd")]
     #[cold]
     pub(crate) fn of_parameter(self, name: &dyn fmt::Display) -> Self {
         let is_named = matches!(self, Error::Parameter { .. } | Error::OutOfMemory { .. });

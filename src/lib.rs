@@ -76,6 +76,7 @@
 //! | [`tensor`] | [`Tensor`], [`TensorView`], [`TensorViewMut`] |
 //! | [`expr`] | operands and lazy expressions; generic code |
 //! | [`ops`] | all operators |
+//! | `autograd` | with that feature: gradients of programs; structs of parameters |
 //! | `cuda` | with that feature: asynchronous copies, graphs, user-defined kernels |
 //! | [`quantized`] | [`QuantizedTensor`]: integers that represent real numbers |
 //! | [`sparse`] | [`SparseTensor`]: elements with their indices (COO), compressed rows |
@@ -85,6 +86,7 @@
 //! | `dispatch` | with `dynamic`: operators by name |
 //! | [`testing`] | differential tests of a device against the CPU, for authors of devices |
 //! | [`io`] | files |
+//! | `optim` | with `autograd`: optimizers |
 //! | [`interop`] | other libraries |
 //!
 //! # Features
@@ -93,6 +95,7 @@
 //! |---|---|
 //! | `threads` (default) | large operations use every core |
 //! | `rayon` | parallel iterators |
+//! | `autograd` | gradients, optimizers |
 //! | `dynamic` | types known at run time |
 //! | `npz`, `safetensors` | files of these formats; `.npy` and raw bytes need no feature |
 //! | `compiled` | builds with debug assertions compile loops instead of interpreting programs |
@@ -133,6 +136,7 @@ pub mod io;
 pub mod kernel;
 pub mod layout;
 pub mod ops;
+#[cfg(feature = "autograd")]
 pub mod optim;
 pub mod quantized;
 pub mod rank;
@@ -226,7 +230,6 @@ pub mod prelude {
     };
     // Also without a name: a user's type called `Linear` or `Activation` hides the name above, but not the
     // methods.
-    pub use crate::autograd::ParameterTree;
     #[doc(hidden)]
     pub use crate::expr::{Elementwise as _, Reduce as _, Scan as _, Zip as _};
     #[doc(hidden)]
@@ -245,7 +248,9 @@ pub mod prelude {
         Bitwise, Comparable, ComplexElement, Compute, Conjugate, Element, Float, Inexact, Integer, Number,
         RealNumber, WideningMul,
     };
-    pub use crate::{Error, Lane, Lanes, Result, dim, einsum, einsum_into, elementwise, parameters};
+    pub use crate::{Error, Lane, Lanes, Result, dim, einsum, einsum_into, elementwise};
+    #[cfg(feature = "autograd")]
+    pub use crate::{autograd::ParameterTree, parameters};
 }
 
 /// The programs of a page compile and run, or do not compile, as the page says. (The tests of the project
@@ -276,6 +281,7 @@ pages! {
     Errors "../docs/book/errors.md";
     Performance "../docs/book/performance.md";
     Accuracy "../docs/book/accuracy.md";
+    #[cfg(feature = "autograd")] Gradients "../docs/book/gradients.md";
     #[cfg(all(feature = "autograd", feature = "dynamic"))]
     TypesAtRunTime "../docs/book/types_at_run_time.md";
     #[cfg(all(feature = "npz", feature = "safetensors"))] Files "../docs/book/files.md";

@@ -1,13 +1,13 @@
 //! A short list of sizes or strides, on the heap only if it is long.
 // Imports: nothing.
 
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 
 /// The number of values without an allocation.
-const INLINE: usize = 6;
+const INLINE: usize = 4;
 
 /// A list of values, one for each axis or operand.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Axes<T> {
     len: usize,
     inline: [T; INLINE],
@@ -38,10 +38,24 @@ impl<T: Copy + Default> Axes<T> {
     }
 }
 
+impl<T: Copy + Default> FromIterator<T> for Axes<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
+        let mut list = Axes::new(&[]);
+        values.into_iter().for_each(|value| list.push(value));
+        list
+    }
+}
+
 impl<T> Deref for Axes<T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
         if self.len <= INLINE { &self.inline[..self.len] } else { &self.heap }
+    }
+}
+
+impl<T> DerefMut for Axes<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        if self.len <= INLINE { &mut self.inline[..self.len] } else { &mut self.heap }
     }
 }
 

@@ -4,7 +4,8 @@
 //! gradient: an operand with stride 0 receives a sum, and overlapping windows are added one by one.
 // Imports: `error`, `dtype`, `kernel`, `device`, `erased_memory`.
 
-use super::facts::Facts;
+use super::axes::Axes;
+use super::facts::{Facts, Identity};
 use super::inner::Inner;
 use super::state::{Before, Node, Spot};
 use super::vjp::{MASKED, Variable, VjpMap};
@@ -14,6 +15,7 @@ use crate::erased_memory::Memory;
 use crate::error::{Error, Result, text};
 use crate::kernel::Program;
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
 /// Strides of an operand that is one element.
@@ -58,7 +60,7 @@ impl Buffer {
 /// The gradients of the blocks of a tape during a backward pass.
 pub struct Backward {
     pub(super) inner: Arc<dyn Inner>,
-    gradients: HashMap<u64, Memory>,
+    gradients: HashMap<u64, Memory, BuildHasherDefault<Identity>>,
     zero: Memory,
 }
 
@@ -75,7 +77,7 @@ pub(super) type Write<'a> = dyn FnMut(OperandRef<'_>) -> Result<()> + 'a;
 impl Backward {
     pub(super) fn new(inner: &Arc<dyn Inner>) -> Result<Self> {
         let zero = inner.fresh(64, Init::Zeroed)?;
-        Ok(Backward { inner: inner.clone(), gradients: HashMap::new(), zero })
+        Ok(Backward { inner: inner.clone(), gradients: HashMap::default(), zero })
     }
 
     /// The gradient of an operand, if any contribution has reached its block.
@@ -90,7 +92,7 @@ impl Backward {
         self.gradients.get(&id).map(Memory::share)
     }
 
-    pub(super) fn into_gradients(self) -> HashMap<u64, Memory> {
+    pub(super) fn into_gradients(self) -> HashMap<u64, Memory, BuildHasherDefault<Identity>> {
         self.gradients
     }
 
@@ -110,7 +112,7 @@ impl Backward {
 
     /// Runs the rules of the steps, the last step first. The gradient of a block is freed after the step that
     /// wrote the block first.
-    pub(super) fn run(&mut self, nodes: Vec<Node>, retained: &[u64]) -> Result<()> {
+    pub(super) fn run(&mut self, nodes: Vec<Node>, kept: &[u64]) -> Result<()> {
         for Node { step, rule } in nodes.into_iter().rev() {
             let reached = |id: &u64| self.gradients.contains_key(id);
             if !step.outputs.iter().any(|output| reached(&output.spot.id)) {
@@ -122,7 +124,7 @@ impl Backward {
             }
             for output in &step.outputs {
                 match output.before {
-                    Before::Nothing if !retained.contains(&output.spot.id) => {
+                    Before::Nothing if !kept.contains(&output.spot.id) => {
                         self.gradients.remove(&output.spot.id);
                     }
                     Before::Replaced => self.clear(&output.spot, &step.sizes)?,
@@ -130,6 +132,8 @@ impl Backward {
                 }
             }
         }
+        // Those of blocks that constants wrote first.
+        self.gradients.retain(|id, _| kept.contains(id));
         Ok(())
     }
 
@@ -171,7 +175,7 @@ impl Backward {
         let pick = |axes: &[usize], of: &[isize]| axes.iter().map(|&axis| of[axis]).collect::<Vec<_>>();
         let sizes_of = |axes: &[usize]| axes.iter().map(|&axis| sizes[axis]).collect::<Vec<_>>();
         let (kept_sizes, summed_sizes) = (sizes_of(&kept), sizes_of(&summed));
-        let here = Spot { stride: super::axes::Axes::new(&pick(&kept, &spot.stride)), ..spot.clone() };
+        let here = Spot { stride: Axes::new(&pick(&kept, &spot.stride)), ..spot.clone() };
         let mut steps = pick(&kept, from.stride);
         if summed.is_empty() {
             return self.add_elements(&here, &kept_sizes, OperandRef { stride: &steps, ..from });
@@ -248,46 +252,45 @@ impl Backward {
         }
     }
 
-    /// Adds the gradient of a program by one variable, the loads `ks` of one operand. `slots` are the
+    /// Adds the gradient of a program by one variable, the loads of a mask, which are one operand. `slots` are the
     /// operands of all loads, then the gradients of all outputs.
     pub(super) fn vjp(
         &mut self,
         program: &dyn Vjp,
         facts: &Facts,
-        ks: &[usize],
+        mask: u64,
         (sizes, row): (&[usize], usize),
         slots: &[OperandRef<'_>],
         target: Target<'_>,
     ) -> Result<()> {
-        if ks.len() > 1
+        let first = mask & mask.wrapping_neg();
+        if mask != first
             && !program.has_mask()
             && let Target::Spot(spot) = target
         {
             // One operand that is read twice: one kernel for each load.
-            for k in ks {
-                self.vjp(program, facts, &[*k], (sizes, row), slots, Target::Spot(spot))?;
-            }
-            return Ok(());
+            self.vjp(program, facts, first, (sizes, row), slots, Target::Spot(spot))?;
+            return self.vjp(program, facts, mask & !first, (sizes, row), slots, target);
         }
-        if let ([k], [dtype], Target::Spot(spot)) = (ks, &facts.outputs[..], &target)
-            && facts.slopes[*k].is_some_and(|slope| slope.literal == Some(1.0))
+        let k = mask.trailing_zeros() as usize;
+        if let (true, [dtype], Target::Spot(spot)) = (mask == first, &facts.outputs[..], &target)
+            && facts.slopes[k].is_some_and(|slope| slope.literal == Some(1.0))
             && *dtype == spot.dtype
         {
             return self.add_values(spot, sizes, slots[facts.loads.len()]);
         }
-        let reads = facts.reads(ks);
+        let reads = facts.reads(mask);
         let zeros = self.zeros(sizes.len());
         let slots = slots.iter().enumerate().map(|(k, slot)| match facts.loads.get(k) {
             Some(dtype) if reads >> k & 1 == 0 => OperandRef { element: dtype.size(), ..zeros },
             _ => *slot,
         });
-        let slots: Vec<OperandRef<'_>> = slots.collect();
+        let slots: Axes<OperandRef<'_>> = slots.collect();
         let (distinct, reads) = distinct(&slots)?;
         let inputs = Inputs { slots: &distinct, reads: &reads };
-        let mask = ks.iter().fold(0, |mask, &k| mask | 1u64 << k);
         let target = &mut Some(target);
-        self.each_direction(facts.loads[ks[0]], sizes, row, target, &mut |is_imaginary, to| {
-            program.run(ks[0], Variable { mask, is_imaginary }, sizes, to, inputs)
+        self.each_direction(facts.loads[k], sizes, row, target, &mut |is_imaginary, to| {
+            program.run(k, Variable { mask, is_imaginary }, sizes, to, inputs)
         })
     }
 
@@ -320,9 +323,8 @@ impl Backward {
 }
 
 /// Each different operand once, and the operand of each load.
-pub(super) fn distinct<'a>(slots: &[OperandRef<'a>]) -> Result<(Vec<OperandRef<'a>>, Vec<u8>)> {
-    let mut distinct: Vec<OperandRef<'a>> = Vec::with_capacity(slots.len());
-    let mut reads = Vec::with_capacity(slots.len());
+pub(super) fn distinct<'a>(slots: &[OperandRef<'a>]) -> Result<(Axes<OperandRef<'a>>, Axes<u8>)> {
+    let (mut distinct, mut reads) = (Axes::<OperandRef<'a>>::default(), Axes::default());
     for slot in slots {
         let is_same = |known: &OperandRef<'_>| {
             known.address == slot.address && known.stride == slot.stride && known.element == slot.element
@@ -437,7 +439,11 @@ fn is_injective(stride: &[isize], sizes: &[usize], axes: &[usize]) -> bool {
 
 /// Whether an operand is all of its block, each element once.
 fn covers_block(spot: &Spot, sizes: &[usize]) -> bool {
-    let axes: Vec<usize> = (0..sizes.len()).collect();
-    sizes.iter().product::<usize>() * spot.dtype.size() == spot.nbytes
-        && is_injective(&spot.stride, sizes, &axes)
+    covers(&spot.stride, sizes, spot.dtype.size(), spot.nbytes)
+}
+
+/// Whether a strided operand is all of a block of `nbytes` bytes, each element once.
+pub(super) fn covers(stride: &[isize], sizes: &[usize], element: usize, nbytes: usize) -> bool {
+    let axes: Axes<usize> = (0..sizes.len()).collect();
+    sizes.iter().product::<usize>() * element == nbytes && is_injective(stride, sizes, &axes)
 }

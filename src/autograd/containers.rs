@@ -180,6 +180,7 @@ impl<P: ParameterTree<D>, D: Device> ParameterTree<D> for Option<P> {
 
 macro_rules! tuples {
     ($($($name:ident $index:tt)+;)*) => { $(
+        #[diagnostic::do_not_recommend]
         impl<$($name: ParameterTree<D>,)+ D: Device> ParameterTree<D> for ($($name,)+) {
             type On<Other: Device> = ($($name::On<Other>,)+);
             fn map_tensors<Other: Device>(
@@ -223,6 +224,7 @@ tuples! {
 /// Values that are copied with a tree and have no tensors.
 macro_rules! settings {
     ($($type:ty)*) => { $(
+        #[diagnostic::do_not_recommend]
         impl<D: Device> ParameterTree<D> for $type {
             type On<E: Device> = $type;
             fn map_tensors<E: Device>(&self, _: Name<'_>, _: &mut impl TensorMap<D, E>) -> Result<$type> {

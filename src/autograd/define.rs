@@ -84,9 +84,10 @@ macro_rules! __parameters {
                 name: $crate::autograd::Name<'_>,
                 map: &mut impl $crate::autograd::TensorMap<$D, __Other>,
             ) -> $crate::Result<Self::On<__Other>> {
-                Ok($Name { $($field: <$Type as $crate::autograd::ParameterTree<$D>>::map_tensors(
+                $(let $field = <$Type as $crate::autograd::ParameterTree<$D>>::map_tensors(
                     &self.$field, name.field(stringify!($field)), map,
-                )?,)* })
+                )?;)*
+                Ok($Name { $($field),* })
             }
             fn walk<const WRITTEN: usize, const READ: usize>(
                 mut updated: [&mut Self; WRITTEN],

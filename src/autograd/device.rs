@@ -8,9 +8,10 @@
 use super::backward::{Vjp, VjpOf};
 use super::contract::ContractOf;
 use super::facts::{facts_of, facts_of_reduction};
-use super::moves::Moves;
 use super::reduce::Reduced;
 use super::rows::Parts;
+use super::scan::{ScanKind, facts_of_scan, rule_of};
+use super::scatter::Moves;
 use super::state::{Begun, TapeBlock};
 use super::tape::Tape;
 use super::vjp::ConstantsAsLoads;
@@ -20,7 +21,7 @@ use crate::element::{Comparable, Element, Number};
 use crate::erased_memory::Memory;
 use crate::error::Result;
 use crate::fallible_arc::FallibleArc;
-use crate::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan, Store};
+use crate::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};
 use std::mem::MaybeUninit;
 
 impl<D: Device> Tape<D> {
@@ -201,9 +202,9 @@ unsafe impl<D: Device> Device for Tape<D> {
         output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        let program = Store(ConstantsAsLoads(*body));
-        let facts = facts_of(&program);
-        let named = (R::NAME, R::Out::DTYPE, R::SLOPE);
+        let kind = ScanKind::of::<B, R>();
+        let facts = facts_of_scan::<B, R>(body);
+        let named = (R::NAME, R::Out::DTYPE, kind);
         let begun = self.shared.begin_scan(named, facts, plan, output, inputs)?;
         let Begun { inputs: slots, outputs: to, step, is_recorded } = begun;
         let inner_inputs = Inputs { slots: &slots, reads: inputs.reads };
@@ -211,10 +212,13 @@ unsafe impl<D: Device> Device for Tape<D> {
         unsafe { self.device.scan(body, reducer, plan, to[0], inner_inputs)? };
         if !is_recorded {
             self.shared.end_unrecorded(step);
-            return Ok(());
+        } else if kind == ScanKind::Recurrence {
+            self.shared.end_recurrence(step, output);
+        } else {
+            let rule = rule_of(body, reducer, &self.device);
+            let scan = (kind == ScanKind::Sum, plan.exclusive);
+            self.shared.end_scan(step, output, (facts, inputs.reads), scan, rule);
         }
-        let vjp = Box::new(VjpOf::<_, D, false>(program, self.device.clone()));
-        self.shared.end_scan(step, output, (facts, inputs.reads), plan.exclusive, vjp);
         Ok(())
     }
 

@@ -22,9 +22,13 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// The loads on which the derivatives by the loads `ks` depend.
-    pub(super) fn reads(&self, ks: &[usize]) -> u64 {
-        ks.iter().filter_map(|&k| self.slopes[k]).fold(0, |reads, slope| reads | slope.loads)
+    /// The loads on which the derivatives by the loads of a mask depend.
+    pub(super) fn reads(&self, mask: u64) -> u64 {
+        let slope = |(k, slope): (usize, &Option<Need>)| match slope {
+            Some(slope) if mask >> k & 1 == 1 => slope.loads,
+            _ => 0,
+        };
+        self.slopes.iter().enumerate().map(slope).fold(0, |reads, loads| reads | loads)
     }
 }
 
@@ -78,9 +82,9 @@ fn find_by(run: &dyn Fn(&mut FactsIo)) -> Facts {
     Facts { loads: first.loads, outputs: first.outputs, slopes }
 }
 
-/// A hash that takes the number that it is given: a `TypeId` is a hash already.
+/// A hash that takes the number that it is given: a `TypeId` is a hash already, and blocks are numbered.
 #[derive(Default)]
-struct Identity(u64);
+pub(super) struct Identity(u64);
 impl Hasher for Identity {
     fn finish(&self) -> u64 {
         self.0

@@ -3,8 +3,10 @@
 //!
 //! The recording and the backward pass depend on neither the device nor the program. They are compiled once, and
 //! not in each crate that uses them.
-// Imports: `error`, `fallible_arc`, `dtype`, `element`, `kernel`, `device`, `allocation`, `erased_memory`, `ops`.
+// Imports: `error`, `fallible_arc`, `dtype`, `scalar`, `element`, `kernel`, `device`, `allocation`, `erased_memory`, `ops`, `autograd`.
 
+use super::scan::{AffineMaps, Recurrence};
+use super::scatter::CellKernels;
 #[cfg(feature = "dynamic")]
 use super::state::{Shared, TapeBlock};
 #[cfg(feature = "dynamic")]
@@ -18,7 +20,8 @@ use crate::error::{Error, Result, text};
 #[cfg(feature = "dynamic")]
 use crate::fallible_arc::FallibleArc;
 use crate::kernel::{Call, GatherPlan, InPlace, Input, Op, Param, ScanPlan, Store};
-use crate::ops::{Add, Conj, CumSum, Equal, Replace, Select, Sum};
+use crate::ops::{Add, Conj, CumSum, Equal, Mul, Replace, Select, Sum};
+use crate::scalar::Prim;
 use num_complex::Complex;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -32,9 +35,11 @@ pub(super) fn no_gradient(dtype: DType) -> Error {
 ///
 /// # Safety
 /// Implementations run the mechanisms of a [`Device`], with its promises.
-pub(super) unsafe trait Inner: Send + Sync {
+pub(super) unsafe trait Inner: CellKernels + Send + Sync {
     /// New memory.
     fn fresh(&self, nbytes: usize, init: Init) -> Result<Memory>;
+    /// Memory that holds one real number.
+    fn number(&self, dtype: DType, value: f64) -> Result<Memory>;
     /// Memory of this device as memory of a tape on it.
     ///
     /// # Errors
@@ -77,6 +82,17 @@ pub(super) unsafe trait Inner: Send + Sync {
         to: OperandRef<'_>,
         from: OperandRef<'_>,
     ) -> Result<()>;
+    /// `to ← to · from`, of real numbers.
+    ///
+    /// # Safety
+    /// As [`Device::map`], for a program in place.
+    unsafe fn multiply(
+        &self,
+        dtype: DType,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        from: OperandRef<'_>,
+    ) -> Result<()>;
     /// `to ← Σ from` over the reduced axes.
     ///
     /// # Safety
@@ -98,6 +114,17 @@ pub(super) unsafe trait Inner: Send + Sync {
         plan: ScanPlan<'_>,
         to: OperandRef<'_>,
         from: OperandRef<'_>,
+    ) -> Result<()>;
+    /// The results of `u ← c + a · u` along the axis of the plan, from 0, for the operands `[c, a]`.
+    ///
+    /// # Safety
+    /// As [`Device::scan`].
+    unsafe fn recur(
+        &self,
+        dtype: DType,
+        plan: ScanPlan<'_>,
+        to: OperandRef<'_>,
+        maps: [OperandRef<'_>; 2],
     ) -> Result<()>;
     /// Adds elements to cells by index.
     ///
@@ -183,7 +210,8 @@ fn cpu() -> Arc<dyn Inner> {
     Arc::new(Typed(Cpu))
 }
 
-struct Typed<D>(D);
+/// A device with its type.
+pub(super) struct Typed<D>(pub(super) D);
 
 /// Runs code for the real element type of a gradient. Complex numbers are pairs of real ones.
 macro_rules! with_real {
@@ -299,6 +327,14 @@ unsafe impl<D: Device> Inner for Typed<D> {
     fn fresh(&self, nbytes: usize, init: Init) -> Result<Memory> {
         Ok(Memory::new(Allocation::fresh(&self.0, nbytes, init)?))
     }
+    fn number(&self, dtype: DType, value: f64) -> Result<Memory> {
+        let memory = self.fresh(dtype.size(), Init::Unspecified)?;
+        // SAFETY: new memory of one element.
+        with_real!(dtype, T => unsafe {
+            self.0.write(memory.address(), bytemuck::bytes_of(&T::narrow(Prim::from_f64(value))))
+        })?;
+        Ok(memory)
+    }
     #[cfg(feature = "dynamic")]
     fn on_tape(&self, shared: &Arc<Shared>, memory: Memory) -> Result<Memory> {
         if memory.get::<D>().is_none_or(|own| own.device() != &self.0) {
@@ -362,6 +398,22 @@ unsafe impl<D: Device> Inner for Typed<D> {
         })
     }
 
+    unsafe fn multiply(
+        &self,
+        dtype: DType,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        from: OperandRef<'_>,
+    ) -> Result<()> {
+        let inputs = Inputs { slots: &[to, from], reads: &[0, 1] };
+        with_real!(dtype, T => {
+            let two = (Input::<T>(PhantomData), Input::<T>(PhantomData));
+            let program = InPlace(Store(Call::<Mul, _>::new(two)));
+            // SAFETY: as above.
+            unsafe { self.0.map_apart(&program, sizes, 0, &[to], inputs) }
+        })
+    }
+
     unsafe fn sum(
         &self,
         dtype: DType,
@@ -400,6 +452,21 @@ unsafe impl<D: Device> Inner for Typed<D> {
         let inputs = Inputs { slots: &[from], reads: &[0] };
         // SAFETY: as above.
         with_real!(dtype, T => unsafe { self.0.scan(&Input::<T>(PhantomData), CumSum, plan, to, inputs) })
+    }
+
+    unsafe fn recur(
+        &self,
+        dtype: DType,
+        plan: ScanPlan<'_>,
+        to: OperandRef<'_>,
+        maps: [OperandRef<'_>; 2],
+    ) -> Result<()> {
+        let inputs = Inputs { slots: &maps, reads: &[0, 1] };
+        with_real!(dtype, T => {
+            let body = AffineMaps::<T>::new((Input(PhantomData), Input(PhantomData)));
+            // SAFETY: as above.
+            unsafe { self.0.scan(&body, Recurrence::<T>::new(), plan, to, inputs) }
+        })
     }
 
     unsafe fn scatter_add(

@@ -27,7 +27,8 @@
 //! | a value and its gradients | [`value_and_grad`], [`grad`] |
 //! | step by step | [`Tape::watch`], [`Tape::constant`], [`Tape::backward`], [`Gradients::of`] |
 //! | a vector-Jacobian product | [`Tape::pull`] |
-//! | the product of a Hessian and a vector | [`hvp`] |
+//! | a derivative along one direction | [`jvp`], the device [`Jvp`] |
+//! | the product of a Hessian and a vector | [`hvp`], [`grad_and_hvp`] |
 //! | an operator with its own derivative | [`Tape::custom`] |
 //! | less memory for more time | [`Tape::checkpoint`] |
 //! | the parameters of a model as a struct | [`parameters!`](crate::parameters), [`ParameterTree`] |
@@ -46,12 +47,14 @@
 
 mod axes;
 mod backward;
+mod blocks;
 mod containers;
 mod contract;
 mod custom;
 mod define;
 mod device;
 mod facts;
+mod forward;
 mod functions;
 mod inner;
 mod moves;
@@ -60,6 +63,8 @@ mod parameters;
 mod record;
 mod reduce;
 mod rows;
+mod scan;
+mod scatter;
 mod state;
 mod sums;
 mod tape;
@@ -70,6 +75,7 @@ mod vjp;
 
 pub use containers::Buffer;
 pub use custom::Inputs;
+pub use forward::{Jvp, JvpBlock, Primals, grad_and_hvp, jvp};
 pub use functions::{grad, gradient_error, hvp, value_and_grad};
 pub use name::Name;
 pub use parameters::{Parameters, ParametersMut};
@@ -93,7 +99,8 @@ pub type Var<T, const RANK: usize, D = Cpu> = Tensor<T, RANK, Tape<D>>;
 #[diagnostic::on_unimplemented(
     message = "tensors of `{Self}` have no gradient",
     label = "a variable has elements f16, bf16, f32, f64, Complex<f32> or Complex<f64>",
-    note = "integers, masks and indices are constants: `tape.constant(&x)?`; `.cast::<f32>()?` makes floats"
+    note = "integers, masks and indices are constants: `tape.constant(&x)?`, in a struct of `parameters!` \
+            `Buffer<T, RANK, D>`; `.cast::<f32>()?` makes floats"
 )]
 pub trait Differentiable: Inexact {
     /// The element in which an optimizer keeps its state: f32 for elements of 16 bits, else that of the parts.

@@ -1,20 +1,17 @@
-//! The rules of the mechanisms that move elements: copy, gather, scatter, compact, sort.
-// Imports: `error`, `dtype`, `element`, `kernel`, `device`, `ops`.
+//! The rules of the mechanisms that move elements: copy, gather, compact, sort.
+// Imports: `error`, `dtype`, `kernel`, `device`.
 
 use super::axes::Axes;
 use super::backward::{Backward, Buffer};
-use super::state::{Before, Begun, Flow, OutputType, Rule, Shared, Spot, Step, has_gradient};
+use super::state::{Begun, Flow, OutputType, Rule, Shared, Spot, Step, has_gradient};
 use crate::device::{Init, OperandRef};
 use crate::dtype::DType;
-use crate::element::Element;
-use crate::error::{Error, Result, text};
-use crate::kernel::{GatherPlan, Op, SortPlan};
-use crate::ops::{Add, Replace};
-use std::any::TypeId;
+use crate::error::Result;
+use crate::kernel::{GatherPlan, SortPlan};
 
 /// The values that a [`GatherPlan`] has besides its sizes.
 #[derive(Clone, Copy)]
-struct Addressing {
+pub(super) struct Addressing {
     op: &'static str,
     own: usize,
     step: isize,
@@ -22,33 +19,17 @@ struct Addressing {
 }
 
 impl Addressing {
-    fn of(plan: GatherPlan<'_>) -> Self {
+    pub(super) fn of(plan: GatherPlan<'_>) -> Self {
         Addressing { op: plan.op, own: plan.own, step: plan.step, bound: plan.bound }
     }
-    fn plan(self, sizes: &[usize]) -> GatherPlan<'_> {
+    pub(super) fn plan(self, sizes: &[usize]) -> GatherPlan<'_> {
         GatherPlan { op: self.op, sizes, own: self.own, step: self.step, bound: self.bound }
     }
 }
 
-/// The operator of a scatter.
-#[derive(Clone, Copy)]
-pub(super) struct Moves {
-    name: &'static str,
-    dtype: DType,
-    is_sum: bool,
-    replaces: bool,
-}
-
-impl Moves {
-    pub(super) fn named<T: Element, F: Op<(T, T)>>() -> Self {
-        let is = |other: TypeId| TypeId::of::<F>() == other;
-        let (is_sum, replaces) = (is(TypeId::of::<Add>()), is(TypeId::of::<Replace>()));
-        Moves { name: F::NAME, dtype: T::DTYPE, is_sum, replaces }
-    }
-}
-
 /// Runs a kernel on operands of the inner device.
-type Sort<'a> = dyn Fn(Option<OperandRef<'_>>, Option<OperandRef<'_>>, OperandRef<'_>) -> Result<()> + 'a;
+pub(super) type Sort<'a> =
+    dyn Fn(Option<OperandRef<'_>>, Option<OperandRef<'_>>, OperandRef<'_>) -> Result<()> + 'a;
 
 impl Shared {
     /// # Safety
@@ -61,7 +42,7 @@ impl Shared {
     ) -> Result<()> {
         let outputs = [(to, OutputType::OfFirstOperand)];
         let begun = self.begin("copy", sizes, &[from], &outputs, &mut |active| {
-            Ok(Flow { to: active.to_vec(), reads: 0 })
+            Ok(Flow { to: Axes::new(active), reads: 0 })
         })?;
         // SAFETY: the caller's promise, on the same memory of the inner device.
         unsafe { self.inner.copy(sizes, begun.outputs[0], begun.inputs[0])? };
@@ -91,7 +72,7 @@ impl Shared {
     ) -> Result<()> {
         let outputs = [(to, OutputType::OfFirstOperand)];
         let begun = self.begin(plan.op, plan.sizes, &[cells, index], &outputs, &mut |active| {
-            Ok(Flow { to: vec![active[0], None], reads: 0b10 })
+            Ok(Flow { to: Axes::new(&[active[0], None]), reads: 0b10 })
         })?;
         let Begun { inputs, outputs, step, is_recorded } = begun;
         // SAFETY: the caller's promise, on the same memory of the inner device.
@@ -114,68 +95,6 @@ impl Shared {
         Ok(())
     }
 
-    /// Runs `run` on the cells, the elements and the indices of the inner device.
-    pub(super) fn scatter(
-        &self,
-        operator: Moves,
-        run: &dyn Fn([OperandRef<'_>; 3]) -> Result<()>,
-        plan: GatherPlan<'_>,
-        [cells, from, index]: [OperandRef<'_>; 3],
-    ) -> Result<()> {
-        let Moves { name, dtype, is_sum, replaces } = operator;
-        let outputs = [(cells, OutputType::Is(dtype))];
-        let begun = self.begin(plan.op, plan.sizes, &[from, index, cells], &outputs, &mut |active| {
-            let to = |active: Option<DType>| active.filter(|_| has_gradient(dtype));
-            let flow = Flow { to: vec![to(active[0]), None, to(active[2])], reads: 0b10 };
-            if !is_sum && !replaces && flow.to.iter().any(Option::is_some) {
-                let what =
-                    text(format_args!("scatter with `{name}` has no derivative; `Add` and `Replace` have"));
-                return Err(Error::Value { op: plan.op, what });
-            }
-            Ok(flow)
-        })?;
-        let Begun { inputs, outputs, mut step, is_recorded } = begun;
-        run([outputs[0], inputs[0], inputs[1]])?;
-        if !is_recorded {
-            // Cells that are not addressed keep their values, and their gradients.
-            return Ok(());
-        }
-        let addressing = Addressing::of(plan);
-        // The gradient of the cells goes on to their earlier values, except where these were replaced.
-        step.outputs.iter_mut().for_each(|output| output.before = Before::Updated);
-        let rule: Rule = Box::new(move |b, step| {
-            let Some(index) = &step.inputs[1].saved else { return Ok(()) };
-            let Some(gradient) = b.gradient(&step.outputs[0].spot) else { return Ok(()) };
-            let plan = addressing.plan(&step.sizes);
-            let inner = b.inner.clone();
-            if let Some(spot) = &step.inputs[0].spot {
-                let gather = |to: OperandRef<'_>| {
-                    // SAFETY: the operands of the forward pass, with the output in new memory.
-                    unsafe { inner.gather(plan, to, gradient, index.slot()) }
-                };
-                if replaces {
-                    let found = Buffer::new(&*inner, &step.sizes, gradient.element)?;
-                    gather(found.slot())?;
-                    let is_last = last_of_each_cell(b, plan, &step.outputs[0].spot, index.slot())?;
-                    b.add(spot, &step.sizes, &mut |to| {
-                        // SAFETY: (1) booleans and gradients of the sizes; (2) and (3) new memory.
-                        unsafe { inner.keep_where(dtype, &step.sizes, to, is_last.slot(), found.slot()) }
-                    })?;
-                } else {
-                    b.add(spot, &step.sizes, &mut |to| gather(to))?;
-                }
-            }
-            if replaces {
-                let zeros = OperandRef { element: gradient.element, ..b.zeros(step.sizes.len()) };
-                // SAFETY: as above, with the gradient of the cells as the output.
-                unsafe { inner.scatter_replace(dtype, plan, gradient, zeros, index.slot())? };
-            }
-            Ok(())
-        });
-        self.end(step, &[cells], rule);
-        Ok(())
-    }
-
     /// # Safety
     /// As [`Device::compact`](crate::Device::compact).
     pub(super) unsafe fn compact(
@@ -188,7 +107,7 @@ impl Shared {
     ) -> Result<()> {
         let outputs = [(to, OutputType::OfFirstOperand)];
         let begun = self.begin("compact", &[count], &[from, mask], &outputs, &mut |active| {
-            Ok(Flow { to: vec![active[0], None], reads: 0b10 })
+            Ok(Flow { to: Axes::new(&[active[0], None]), reads: 0b10 })
         })?;
         let Begun { inputs, outputs, step, is_recorded } = begun;
         // SAFETY: the caller's promise, on the same memory of the inner device.
@@ -218,10 +137,10 @@ impl Shared {
         operands.extend(positions.map(|slot| (slot, OutputType::Is(DType::I64))));
         let is_smooth = has_gradient(dtype) && values.is_some();
         let begun = self.begin("sort", &sizes, &[from], &operands, &mut |active| {
-            Ok(Flow { to: vec![active[0].filter(|_| is_smooth)], reads: 0 })
+            Ok(Flow { to: Axes::new(&[active[0].filter(|_| is_smooth)]), reads: 0 })
         })?;
         let Begun { inputs, outputs, step, is_recorded } = begun;
-        let mut outputs = outputs.into_iter();
+        let mut outputs = outputs.iter().copied();
         let inner_values = values.and_then(|_| outputs.next());
         let inner_positions = positions.and_then(|_| outputs.next());
         // The backward pass needs the positions, also where the caller does not.
@@ -267,35 +186,6 @@ fn scatter_add(
     // SAFETY: (1) the gradient of the cells has their layout; (2) the indices were checked in the forward
     // pass; (3) gradients and indices are different memory; (4) the pass owns its gradients.
     unsafe { b.inner.scatter_add(cells.dtype, plan, to, gradient, index) }
-}
-
-/// For each element of a scatter by replacement, whether its cell has kept it: of several elements with one
-/// cell, the last.
-fn last_of_each_cell(
-    b: &Backward,
-    plan: GatherPlan<'_>,
-    cells: &Spot,
-    index: OperandRef<'_>,
-) -> Result<Buffer> {
-    let numel: usize = plan.sizes.iter().product();
-    let numbers = Buffer::new(&*b.inner, plan.sizes, size_of::<i64>())?;
-    let owners = Buffer::new(&*b.inner, plan.sizes, size_of::<i64>())?;
-    let is_last = Buffer::new(&*b.inner, plan.sizes, size_of::<bool>())?;
-    // A number for each cell, in the layout of the cells.
-    let element = cells.dtype.size();
-    let all = Buffer::new(&*b.inner, &[cells.nbytes / element], size_of::<i64>())?;
-    let address = all.slot().address.wrapping_add(cells.offset / element * size_of::<i64>());
-    let numbered = OperandRef { address, stride: &cells.stride, element: size_of::<i64>() };
-    let values: Vec<i64> = (0..numel as i64).collect();
-    // SAFETY: (1) the numbers are in new memory; the cells have as many places as the block has elements, with
-    // its layout; (2) the indices were checked in the forward pass; (3) and (4) no other code uses the memory.
-    unsafe {
-        b.inner.write(numbers.slot().address, bytemuck::cast_slice(&values))?;
-        b.inner.scatter_numbers(plan, numbered, numbers.slot(), index)?;
-        b.inner.gather(plan, owners.slot(), numbered, index)?;
-        b.inner.equal_numbers(plan.sizes, is_last.slot(), numbers.slot(), owners.slot())?;
-    }
-    Ok(is_last)
 }
 
 /// The rule of a compaction: the numbers of the elements that were kept, and a sum of the gradients by number.

@@ -210,6 +210,7 @@ impl<P: ParametersMut<D>, D: Device> ParametersMut<D> for Vec<P> {
 
 macro_rules! tuples {
     ($($($name:ident $index:tt)+;)*) => { $(
+        #[diagnostic::do_not_recommend]
         impl<$($name: Parameters<D>,)+ D: Device> Parameters<D> for ($($name,)+) {
             type OnTape = ($($name::OnTape,)+);
             type Gradients = ($($name::Gradients,)+);
@@ -227,6 +228,7 @@ macro_rules! tuples {
                 Ok(($($name::gradients(&on_tape.$index, gradients)?,)+))
             }
         }
+        #[diagnostic::do_not_recommend]
         impl<$($name: ParametersMut<D>,)+ D: Device> ParametersMut<D> for ($($name,)+) {
             type Gradients = ($($name::Gradients,)+);
             fn walk_with(

@@ -1,4 +1,4 @@
-//! The recording of maps, reductions and scans, for programs of any type.
+//! The recording of maps and reductions, for programs of any type.
 // Imports: `error`, `dtype`, `kernel`, `device`.
 
 use super::axes::Axes;
@@ -7,14 +7,14 @@ use super::facts::Facts;
 use super::reduce::ReduceRule;
 use super::rows::{Parts, rows_backward};
 use super::state::{Before, Begun, Flow, Input, OutputType, Rule, Shared, Step};
-use crate::device::{Inputs, OperandRef, Reduction};
+use crate::device::{Inputs, MAX_OPERANDS, OperandRef, Reduction};
 use crate::dtype::DType;
 use crate::error::{Error, Result, text};
-use crate::kernel::{ScanPlan, Slope};
+use crate::kernel::Slope;
 use std::ops::Range;
 
 /// The facts of a program, and the operand of each of its loads.
-type Loads<'a> = (&'static Facts, &'a [u8]);
+pub(super) type Loads<'a> = (&'static Facts, &'a [u8]);
 
 impl Shared {
     /// See [`State::begin`](super::state::State::begin).
@@ -61,11 +61,11 @@ impl Shared {
         inputs: Inputs<'a>,
     ) -> Result<Begun<'a>> {
         let typed = |(slot, dtype): (&OperandRef<'a>, &DType)| (*slot, OutputType::Is(*dtype));
-        let outputs: Vec<_> = outputs.iter().zip(&facts.outputs).map(typed).collect();
+        let outputs: Axes<_> = outputs.iter().zip(&facts.outputs).map(typed).collect();
         self.begin("map", sizes, inputs.slots, &outputs, &mut |active| match by_rows {
             false => Ok(flow_of(facts, inputs.reads, active)),
             // The parts of a row program have derivatives of their own, which may read every operand.
-            true => Ok(Flow { to: active.to_vec(), reads: u64::MAX }),
+            true => Ok(Flow { to: Axes::new(active), reads: u64::MAX }),
         })
     }
 
@@ -99,7 +99,7 @@ impl Shared {
         if in_place {
             step.outputs.iter_mut().for_each(|output| output.before = Before::Updated);
         }
-        let reads = reads.to_vec();
+        let reads = Axes::new(reads);
         let rule: Rule = Box::new(move |b, step| map_backward(b, step, &*vjp, facts, &reads, in_place));
         self.end(step, outputs, rule);
     }
@@ -113,7 +113,7 @@ impl Shared {
         row: usize,
         vjp: Box<dyn Vjp + Send>,
     ) {
-        let reads = reads.to_vec();
+        let reads = Axes::new(reads);
         let rule: Rule = Box::new(move |b, step| rows_backward(b, step, &*vjp, facts, &parts, row, &reads));
         self.end(step, outputs, rule);
     }
@@ -147,14 +147,14 @@ impl Shared {
         reduce: Box<dyn ReduceRule + Send>,
     ) {
         let result = match slope {
-            Slope::Values | Slope::Shared => self.lock().save(&output),
+            Slope::Values | Slope::Shared | Slope::Parts => self.lock().save(&output),
             Slope::None | Slope::Constant => None,
         };
-        let reads = reads.to_vec();
+        let reads = Axes::new(reads);
         let rule: Rule = Box::new(move |b, step| {
             let Some(gradient) = b.gradient(&step.outputs[0].spot) else { return Ok(()) };
             let operands = saved_slots(b, step);
-            let loads: Vec<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
+            let loads: Axes<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
             let axes = step.sizes.len();
             let broadcast = |stride: &[isize]| {
                 let mut stride = stride[..kept].to_vec();
@@ -168,64 +168,10 @@ impl Shared {
             let sizes = (&step.sizes[..], axes - kept);
             let extra = reduce.extra(b, sizes, &loads, result)?;
             let extra = extra.as_ref().map_or(b.zeros(axes), Buffer::slot);
-            for (operand, ks) in variables(&reads, 0..loads.len(), step, facts) {
+            for &(operand, mask) in variables(&reads, 0..loads.len(), step, facts).iter() {
                 if let Some(spot) = &step.inputs[operand].spot {
                     let numbers = [result, extra, gradient];
-                    reduce.vjp(b, facts, &ks, sizes, &loads, numbers, Target::Spot(spot))?;
-                }
-            }
-            Ok(())
-        });
-        self.end(step, &[output], rule);
-    }
-
-    pub(super) fn begin_scan<'a>(
-        &self,
-        (op, dtype, slope): (&'static str, DType, Slope),
-        facts: &'static Facts,
-        plan: ScanPlan<'_>,
-        output: OperandRef<'a>,
-        inputs: Inputs<'a>,
-    ) -> Result<Begun<'a>> {
-        let sizes = [plan.lines, &[plan.along]].concat();
-        let outputs = [(output, OutputType::Is(dtype))];
-        self.begin(op, &sizes, inputs.slots, &outputs, &mut |active| {
-            let flow = flow_of(facts, inputs.reads, active);
-            if !matches!(slope, Slope::Constant) && flow.to.iter().any(Option::is_some) {
-                return Err(no_slope(op));
-            }
-            Ok(flow)
-        })
-    }
-
-    pub(super) fn end_scan(
-        &self,
-        step: Step,
-        output: OperandRef<'_>,
-        (facts, reads): Loads<'_>,
-        exclusive: bool,
-        vjp: Box<dyn Vjp + Send>,
-    ) {
-        let reads = reads.to_vec();
-        let rule: Rule = Box::new(move |b, step| {
-            // A value contributes to all later sums: a scan in the reverse order.
-            let Some(gradient) = b.gradient(&step.outputs[0].spot) else { return Ok(()) };
-            let last = step.sizes.len() - 1;
-            let along = step.sizes[last];
-            let sums = Buffer::new(&*b.inner, &step.sizes, gradient.element)?;
-            let (from_stride, to_stride) = (reversed(gradient, last), reversed(sums.slot(), last));
-            let from = at_end(gradient, along, &from_stride);
-            let to = at_end(sums.slot(), along, &to_stride);
-            let plan = ScanPlan { lines: &step.sizes[..last], along, exclusive };
-            // SAFETY: (1) both operands begin at their last element along the axis, with its stride reversed;
-            // (2) the output is new memory.
-            unsafe { b.inner.running_sum(step.outputs[0].spot.dtype, plan, to, from)? };
-            let operands = saved_slots(b, step);
-            let mut slots: Vec<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
-            slots.push(sums.slot());
-            for (operand, ks) in variables(&reads, 0..reads.len(), step, facts) {
-                if let Some(spot) = &step.inputs[operand].spot {
-                    b.vjp(&*vjp, facts, &ks, (&step.sizes, 0), &slots, Target::Spot(spot))?;
+                    reduce.vjp(b, facts, mask, sizes, &loads, numbers, Target::Spot(spot))?;
                 }
             }
             Ok(())
@@ -241,8 +187,8 @@ pub(super) fn no_slope(name: &'static str) -> Error {
 }
 
 /// From loads to operands: those to which a gradient flows, and those that the backward pass reads.
-fn flow_of(facts: &Facts, reads: &[u8], active: &[Option<DType>]) -> Flow {
-    let mut flow = Flow { to: vec![None; active.len()], reads: 0 };
+pub(super) fn flow_of(facts: &Facts, reads: &[u8], active: &[Option<DType>]) -> Flow {
+    let mut flow = Flow { to: active.iter().map(|_| None).collect(), reads: 0 };
     let mut loads = 0;
     for (k, &operand) in reads.iter().enumerate() {
         if active[operand as usize].is_some()
@@ -259,7 +205,7 @@ fn flow_of(facts: &Facts, reads: &[u8], active: &[Option<DType>]) -> Flow {
 }
 
 /// The saved operands of a step; zeros where nothing was saved.
-pub(super) fn saved_slots<'s>(b: &Backward, step: &'s Step) -> Vec<OperandRef<'s>> {
+pub(super) fn saved_slots<'s>(b: &Backward, step: &'s Step) -> Axes<OperandRef<'s>> {
     let slot = |input: &'s Input| match &input.saved {
         Some(saved) => saved.slot(),
         None => b.zeros(step.sizes.len()),
@@ -267,25 +213,16 @@ pub(super) fn saved_slots<'s>(b: &Backward, step: &'s Step) -> Vec<OperandRef<'s
     step.inputs.iter().map(slot).collect()
 }
 
-/// The operands that receive a gradient through some of the loads, each with these loads.
-pub(super) fn variables(
-    reads: &[u8],
-    loads: Range<usize>,
-    step: &Step,
-    facts: &Facts,
-) -> Vec<(usize, Vec<usize>)> {
-    let mut variables: Vec<(usize, Vec<usize>)> = Vec::new();
+/// The operands that receive a gradient through some of the loads, each with the mask of these loads.
+pub(super) fn variables(reads: &[u8], loads: Range<usize>, step: &Step, facts: &Facts) -> Axes<(usize, u64)> {
+    let mut masks = [0; MAX_OPERANDS];
     for load in loads.clone() {
         let (k, operand) = (load - loads.start, reads[load] as usize);
-        if step.inputs[operand].spot.is_none() || facts.slopes[k].is_none() {
-            continue;
-        }
-        match variables.iter_mut().find(|(known, _)| *known == operand) {
-            Some((_, ks)) => ks.push(k),
-            None => variables.push((operand, vec![k])),
+        if step.inputs[operand].spot.is_some() && facts.slopes[k].is_some() {
+            masks[operand] |= 1u64 << k;
         }
     }
-    variables
+    masks.into_iter().enumerate().filter(|(_, mask)| *mask != 0).collect()
 }
 
 /// The rule of a program without row constants: one kernel for each operand.
@@ -299,7 +236,7 @@ fn map_backward(
 ) -> Result<()> {
     let sizes = &step.sizes[..];
     let operands = saved_slots(b, step);
-    let mut slots: Vec<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
+    let mut slots: Axes<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
     // The gradient of an output that was updated in place is at the address of the operand's gradient: it is
     // copied first.
     let mut copies: Vec<Option<Buffer>> = Vec::new();
@@ -324,23 +261,10 @@ fn map_backward(
             None => b.gradient(&output.spot).unwrap_or(b.zeros(sizes.len())),
         });
     }
-    for (operand, ks) in variables(reads, 0..reads.len(), step, facts) {
+    for &(operand, mask) in variables(reads, 0..reads.len(), step, facts).iter() {
         if let Some(spot) = &step.inputs[operand].spot {
-            b.vjp(program, facts, &ks, (sizes, 0), &slots, Target::Spot(spot))?;
+            b.vjp(program, facts, mask, (sizes, 0), &slots, Target::Spot(spot))?;
         }
     }
     Ok(())
-}
-
-/// The strides with the one of `axis` reversed.
-fn reversed(slot: OperandRef<'_>, axis: usize) -> Axes<isize> {
-    let mut stride = slot.stride.to_vec();
-    stride[axis] = -stride[axis];
-    Axes::new(&stride)
-}
-
-/// The operand from its last element along the last axis, of `along` elements, with reversed strides.
-fn at_end<'a>(slot: OperandRef<'_>, along: usize, reversed: &'a [isize]) -> OperandRef<'a> {
-    let bytes = reversed[reversed.len() - 1] * (1 - along as isize) * slot.element as isize;
-    OperandRef { address: slot.address.wrapping_offset(bytes), stride: reversed, element: slot.element }
 }

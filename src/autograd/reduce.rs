@@ -30,14 +30,14 @@ pub(super) trait ReduceRule {
         result: OperandRef<'_>,
     ) -> Result<Option<Buffer>>;
 
-    /// Adds the gradient by the loads `ks` of one operand. `loads` are the operands of the body, and `numbers`
+    /// Adds the gradient by the loads of a mask, which are one operand. `loads` are the operands of the body, and `numbers`
     /// the result, the extra number and the gradient, broadcast along the reduced axes, which are the last ones.
     #[allow(clippy::too_many_arguments)]
     fn vjp(
         &self,
         b: &mut Backward,
         facts: &Facts,
-        ks: &[usize],
+        mask: u64,
         sizes: (&[usize], usize),
         loads: &[OperandRef<'_>],
         numbers: [OperandRef<'_>; 3],
@@ -91,7 +91,7 @@ impl<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> ReduceRule for
     ) -> Result<Option<Buffer>> {
         let buffer = match R::SLOPE {
             Slope::None | Slope::Constant => None,
-            Slope::Values => R::extra(ReduceExtra { b, reduced: self, sizes, loads })?,
+            Slope::Values | Slope::Parts => R::extra(ReduceExtra { b, reduced: self, sizes, loads })?,
             Slope::Shared => {
                 let slots: Vec<OperandRef<'_>> = loads.iter().copied().chain([result]).collect();
                 let slopes = SlopeOf::<B, R>(self.body, PhantomData);
@@ -105,19 +105,20 @@ impl<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> ReduceRule for
         &self,
         b: &mut Backward,
         facts: &Facts,
-        ks: &[usize],
+        mask: u64,
         (sizes, row): (&[usize], usize),
         loads: &[OperandRef<'_>],
         numbers: [OperandRef<'_>; 3],
         target: Target<'_>,
     ) -> Result<()> {
-        if let ([k], Target::Spot(spot), true) = (ks, &target, Self::is_sum())
-            && facts.slopes[*k].is_some_and(|slope| slope.literal == Some(1.0))
+        let k = mask.trailing_zeros() as usize;
+        if let (1, Target::Spot(spot), true) = (mask.count_ones(), &target, Self::is_sum())
+            && facts.slopes[k].is_some_and(|slope| slope.literal == Some(1.0))
             && spot.dtype == R::Out::DTYPE
         {
             return b.add_values(spot, sizes, numbers[2]);
         }
-        let reads = facts.reads(ks);
+        let reads = facts.reads(mask);
         let zeros = b.zeros(sizes.len());
         let slots = loads.iter().enumerate().map(|(k, slot)| match reads >> k & 1 {
             0 => OperandRef { element: facts.loads[k].size(), ..zeros },
@@ -126,10 +127,9 @@ impl<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> ReduceRule for
         let slots: Vec<OperandRef<'_>> = slots.chain(numbers).collect();
         let (distinct, reads) = distinct(&slots)?;
         let inputs = Inputs { slots: &distinct, reads: &reads };
-        let mask = ks.iter().fold(0, |mask, &k| mask | 1u64 << k);
         let count = sizes[sizes.len() - row..].iter().product::<usize>() as f64;
         let target = &mut Some(target);
-        b.each_direction(facts.loads[ks[0]], sizes, row, target, &mut |is_imaginary, to| {
+        b.each_direction(facts.loads[k], sizes, row, target, &mut |is_imaginary, to| {
             let variable = Variable { mask, is_imaginary };
             let program = VjpReduce::<B, R> { body: self.body, variable, count, reducer: PhantomData };
             // SAFETY: (1) the operands of the body and three numbers for each result, at the sizes of the

@@ -9,7 +9,7 @@ use num_complex::Complex;
 /// branch that was not taken. Where the tangent is finite it is a product, whose derivative by a gradient that
 /// is 0 is the tangent.
 #[inline(always)]
-fn product<L: Lanes, P: Num>(gradient: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P> {
+pub(super) fn product<L: Lanes, P: Num>(gradient: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P> {
     let product = gradient * tangent;
     (gradient.eq(Lane::zero()) & product.ne(product)).select(Lane::zero(), product)
 }

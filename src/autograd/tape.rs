@@ -2,6 +2,7 @@
 // Imports: `error`, `element`, `fallible_arc`, `device`, `allocation`, `tensor`, `ops`, `autograd`.
 
 use super::backward::Backward;
+use super::facts::Identity;
 use super::inner::inner_of;
 use super::state::{Shared, Spot, TapeBlock};
 use super::{Differentiable, Var};
@@ -16,6 +17,7 @@ use crate::layout::Layout;
 use crate::tensor::{Parts, Tensor};
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -191,7 +193,7 @@ impl<D: Device> Tape<D> {
         spot: Option<Spot>,
         start: &mut dyn FnMut(&mut Backward, &Spot) -> Result<()>,
     ) -> Result<Gradients<D>> {
-        let (nodes, retained) = self.shared.lock().take();
+        let (nodes, kept) = self.shared.lock().take();
         let Some(spot) = spot else {
             let what = "the result depends on no variable of this tape: it was not made from watched tensors, or \
                         while the tape was paused, or before the last backward pass";
@@ -199,7 +201,7 @@ impl<D: Device> Tape<D> {
         };
         let mut b = Backward::new(&self.shared.inner)?;
         start(&mut b, &spot)?;
-        b.run(nodes, &retained)?;
+        b.run(nodes, &kept)?;
         let (gradients, device) = (b.into_gradients(), self.inner().clone());
         Ok(Gradients { gradients, device, tape: self.shared.number })
     }
@@ -249,7 +251,7 @@ impl<D: Device> Tape<D> {
 
 /// The gradients of one backward pass.
 pub struct Gradients<D: Device = Cpu> {
-    gradients: HashMap<u64, Memory>,
+    gradients: HashMap<u64, Memory, BuildHasherDefault<Identity>>,
     pub(super) device: D,
     /// The number of the tape.
     tape: u64,
@@ -336,7 +338,7 @@ impl Backward {
     }
 
     /// Adds a tensor to the gradient of an operand of its sizes.
-    fn add_gradient<T: Element, const RANK: usize, D: Device>(
+    pub(super) fn add_gradient<T: Element, const RANK: usize, D: Device>(
         &mut self,
         spot: &Spot,
         gradient: &Tensor<T, RANK, D>,

@@ -29,6 +29,7 @@ impl Variable {
         let direction = if self.is_imaginary { Complex::new(0.0, 1.0) } else { Complex::new(1.0, 0.0) };
         T::narrow(if self.mask >> k & 1 == 1 { Prim::from_complex(direction) } else { Default::default() })
     }
+    #[inline(always)]
     fn first(self) -> usize {
         self.mask.trailing_zeros() as usize
     }
@@ -56,7 +57,7 @@ impl<L: Lanes, IO: Io<L>, const K: usize> Io<Dual<L>> for Tangents<'_, L, IO, K>
         let value = self.io.load::<T>();
         let k = self.next;
         self.next += 1;
-        if <Compute<T> as Prim>::DTYPE.is_discrete() {
+        if const { <Compute<T> as Prim>::DTYPE.is_discrete() } {
             return Lane::constant(value);
         }
         if K == MASKED {
@@ -187,12 +188,18 @@ impl<B: Body, R: Reducer<B::Out>> Program for VjpReduce<B, R> {
         let Tangents { io, mut sum, .. } = tangents;
         let result = io.load::<R::Out>();
         let extra = io.load::<B::Out>();
-        let gradient = io.load::<R::Out>().cast::<Compute<B::Out>>();
+        let gradient = io.load::<R::Out>();
         let count = io.param::<f64>(self.count);
         if let Some(tangent) = tangent {
-            let slope = R::slope::<L>(Lane::from_raw(value), result, extra, count);
+            let (value, tangent) = (Lane::from_raw(value), Lane::from_raw(tangent));
+            let slope = R::slope::<L>(value, result, extra, count);
             let share = if matches!(R::SLOPE, Slope::Shared) { Some(extra) } else { None };
-            sum.add_product_with(gradient, slope, Lane::from_raw(tangent), share);
+            sum.add_product_with(gradient.cast(), slope, tangent, share);
+            if matches!(R::SLOPE, Slope::Parts) {
+                let slope = R::imaginary_slope::<L>(value, result, extra, count);
+                let gradient = gradient.cast::<Complex<f64>>().im();
+                sum.add_product_with(gradient.cast(), slope, tangent, None);
+            }
         }
         let k = self.variable.first();
         let mut output = StoreAsLoad { io, variable: self.variable, k, next: 0, sum };

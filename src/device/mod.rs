@@ -74,6 +74,13 @@ pub struct OperandRef<'a> {
     pub element: usize,
 }
 
+impl Default for OperandRef<'_> {
+    /// An operand of elements of no bytes, at the null address.
+    fn default() -> Self {
+        OperandRef { address: std::ptr::null_mut(), stride: &[], element: 0 }
+    }
+}
+
 // SAFETY: an address and strides; code that dereferences the address upholds (2) of `Device`.
 unsafe impl Send for OperandRef<'_> {}
 // SAFETY: as for `Send`.

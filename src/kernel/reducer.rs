@@ -71,6 +71,9 @@ pub enum Slope {
     /// The value and the result alone. The slope is 0 or 1, and the values of slope 1 share: the derivative is
     /// the slope over the sum of all slopes. Equal largest values share so.
     Shared,
+    /// As `Values`, for a complex result of real values. The slope is that of its real part, and
+    /// [`imaginary_slope`](Reducer::imaginary_slope) that of its imaginary part.
+    Parts,
 }
 
 /// The visitor of [`Reducer::extra`].
@@ -228,10 +231,31 @@ pub trait Reducer<T: Element>: Copy + Send + Sync + 'static {
     ) -> Lane<L, Compute<T>> {
         Lane::literal(Default::default())
     }
+    /// The slope of the imaginary part of the result, if the reducer has [`Slope::Parts`].
+    #[inline(always)]
+    fn imaginary_slope<L: Lanes>(
+        _x: Lane<L, Compute<T>>,
+        _result: Lane<L, Compute<Self::Out>>,
+        _extra: Lane<L, Compute<T>>,
+        _count: Lane<L, f64>,
+    ) -> Lane<L, Compute<T>> {
+        Lane::literal(Default::default())
+    }
     /// Passes the reducer over the same values whose result [`slope`](Reducer::slope) reads as `extra`, if there
     /// is one, to `visitor`.
     fn extra<V: ExtraVisitor<T>>(visitor: V) -> V::Result {
         visitor.none()
+    }
+    /// Whether a result can stand for its values: the result of some values and of `x` is
+    /// [`fold`](Reducer::fold) of the result of these values and `x`. It can for products and extremes, and not
+    /// for means. Scans by such a reducer have gradients.
+    const FOLDS: bool = false;
+    /// The result of the values of `result` and of the value `x`, which is later. Its derivatives are those of a
+    /// scan. A reducer that [folds](Reducer::FOLDS) has the elements of its values.
+    #[inline(always)]
+    fn fold<L: Lanes>(result: Lane<L, Compute<T>>, x: Lane<L, Compute<T>>) -> Lane<L, Compute<T>> {
+        let first = Self::accumulate(Self::identity::<L>(), result, Lane::literal(0));
+        Self::finalize(Self::accumulate(first, x, Lane::literal(1)), Lane::literal(2)).cast()
     }
     /// Whether consecutive values are faster by [`accumulate_slice`](Reducer::accumulate_slice).
     #[doc(hidden)]

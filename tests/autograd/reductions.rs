@@ -165,13 +165,26 @@ fn a_reducer_without_a_slope_is_refused_by_name() -> Result<()> {
     Ok(())
 }
 
-/// The results of one pass, a pair in one complex number, have no slope of a real type.
+/// One pass has both results, as the parts of a complex number.
 #[test]
-fn mean_and_variance_in_one_pass_are_refused_by_name() -> Result<()> {
-    let x = Tape::new(&Cpu).watch(&random([3, 5], 56))?;
-    let error = x.mean_var(Axis::<1>).unwrap_err().to_string();
-    assert!(error.contains("`mean_var` has no derivative"), "{error}");
-    Ok(())
+fn mean_and_variance_in_one_pass() {
+    let x = random([3, 5], 56);
+    check("mean", &x, |x, _| Ok(x.mean_var(Axis::<1>)?.0));
+    check("variance", &x, |x, _| Ok(x.mean_var(Axis::<0>)?.1));
+    check("both, fused", &x, |x, _| {
+        let (mean, var) = (x.lazy() * x + x).mean_var(Axis::<1>)?;
+        (mean.lazy() * &var).eval()
+    });
+    check("along an axis known at run time", &x, |x, _| {
+        let (mean, var) = x.mean_var_axis(1)?;
+        mean.div(&var)
+    });
+    check("into existing tensors", &x, |x, tape| {
+        let new = || tape.constant(&Tensor::<f64, 1>::zeros([5], &Cpu)?);
+        let (mut mean, mut var) = (new()?, new()?);
+        x.mean_var_into(Axis::<0>, &mut mean, &mut var)?;
+        (mean.lazy() * &var).eval()
+    });
 }
 
 #[test]

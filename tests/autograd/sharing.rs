@@ -23,3 +23,161 @@ fn a_custom_gradient_of_other_sizes_is_refused() -> Result<()> {
     assert!(matches!(error, Error::Output { .. } | Error::Sizes { .. }), "{error}");
     Ok(())
 }
+
+#[test]
+fn a_tape_shares_memory_until_either_side_writes() -> Result<()> {
+    let mut x = Tensor::from([1.0, 2.0]);
+    let tape = Tape::new(&Cpu);
+    let mut on_tape = tape.watch(&x)?;
+    // The plain tensor is not the only handle.
+    let error = x.map_in_place(rankform::ops::Neg).unwrap_err();
+    assert!(matches!(error, Error::Shared { .. }), "{error}");
+    // A write on the tape moves the variable, and leaves the plain tensor as it was.
+    on_tape.zip_in_place(rankform::ops::Mul, 3.0)?;
+    assert_eq!((x.to_vec()?, on_tape.to_vec()?), (vec![1.0, 2.0], vec![3.0, 6.0]));
+    x.map_in_place(rankform::ops::Neg)?;
+    assert_eq!((x.to_vec()?, on_tape.to_vec()?), (vec![-1.0, -2.0], vec![3.0, 6.0]));
+    // The gradient of the variable is that of its first values.
+    let gradient = tape.backward(&(on_tape.lazy() * &on_tape).sum(All)?)?.of(&on_tape)?;
+    assert_eq!(gradient.to_vec()?, [18.0, 36.0]);
+    Ok(())
+}
+
+#[test]
+fn a_value_is_the_memory_without_its_history() -> Result<()> {
+    let tape = Tape::new(&Cpu);
+    let x = tape.watch(&Tensor::from([1.0, 2.0]))?;
+    let mut y = (x.lazy() * 2.0).eval()?;
+    let mut value = tape.value(&y)?;
+    assert_eq!(value.use_count(), 2);
+    assert!(matches!(value.fill(0.0).unwrap_err(), Error::Shared { .. }));
+    y.zip_in_place(rankform::ops::Add, 1.0)?;
+    assert_eq!((value.to_vec()?, y.to_vec()?), (vec![2.0, 4.0], vec![3.0, 5.0]));
+    value.fill(9.0)?;
+    assert_eq!(tape.backward(&y.sum(All)?)?.of(&x)?.to_vec()?, [2.0, 2.0]);
+    // As a constant it has no history.
+    let (x, z) = (tape.watch(&value)?, tape.constant(&value)?);
+    assert!(tape.depends_on_variable(&x) && !tape.depends_on_variable(&z));
+    let gradients = tape.backward(&(x.lazy() * &z).sum(All)?)?;
+    assert_eq!((gradients.of(&x)?.to_vec()?, gradients.of(&z)?.to_vec()?), (vec![9.0, 9.0], vec![0.0, 0.0]));
+    Ok(())
+}
+
+#[test]
+fn saved_values_survive_writes() -> Result<()> {
+    let tape = Tape::new(&Cpu);
+    let x = tape.watch(&Tensor::from([1.0, 2.0]))?;
+    let mut c = tape.constant(&Tensor::from([5.0, 7.0]))?.copy()?;
+    let y = x.mul(&c)?;
+    c.fill(0.0)?;
+    assert_eq!(tape.backward(&y.sum(All)?)?.of(&x)?.to_vec()?, [5.0, 7.0]);
+    Ok(())
+}
+
+#[test]
+fn a_second_backward_and_an_older_result_are_refused_by_text() -> Result<()> {
+    let tape = Tape::new(&Cpu);
+    let x = tape.watch(&Tensor::from([1.0, 2.0]))?;
+    let y = x.sin()?;
+    let loss = y.sum(All)?;
+    let first = tape.backward(&loss)?;
+    assert_eq!(first.of(&x)?.to_vec()?, [1f64.cos(), 2f64.cos()]);
+    let text = "was made before the tape was pulled back";
+    for error in
+        [tape.backward(&loss).unwrap_err(), y.sum(All).unwrap_err(), (y.lazy() * &x).eval().unwrap_err()]
+    {
+        assert!(matches!(&error, Error::Value { .. }) && error.to_string().contains(text), "{error}");
+    }
+    // Its values remain, and the variable begins anew.
+    assert_eq!(tape.value(&y)?.to_vec()?, [1f64.sin(), 2f64.sin()]);
+    assert_eq!(tape.backward(&x.sum(All)?)?.of(&x)?.to_vec()?, [1.0, 1.0]);
+    assert_eq!(first.of(&x)?.to_vec()?, [1f64.cos(), 2f64.cos()]);
+    Ok(())
+}
+
+#[test]
+fn a_buffer_of_an_older_recording_can_be_written_anew() -> Result<()> {
+    let tape = Tape::new(&Cpu);
+    let x = tape.watch(&Tensor::from([1.0, 2.0]))?;
+    let mut buffer = x.sin()?;
+    tape.backward(&buffer.sum(All)?)?;
+    buffer.assign(&x.cos()?)?;
+    assert_eq!(tape.backward(&buffer.sum(All)?)?.of(&x)?.to_vec()?, [-1f64.sin(), -2f64.sin()]);
+    // Constants leave no dependency.
+    buffer.fill(3.0)?;
+    let y = (buffer.lazy() * &x).sum(All)?;
+    assert_eq!(tape.backward(&y)?.of(&x)?.to_vec()?, [3.0, 3.0]);
+    Ok(())
+}
+
+#[test]
+fn results_that_depend_on_no_variable_are_refused_by_text() -> Result<()> {
+    let tape = Tape::new(&Cpu);
+    let (x, c) = (tape.watch(&Tensor::from([1.0, 2.0]))?, tape.constant(&Tensor::from([1.0, 2.0]))?);
+    let text = "depends on no variable of this tape";
+    for loss in [c.sum(All)?, x.floor()?.sum(All)?, tape.paused(|| x.sum(All))?] {
+        let error = tape.backward(&loss).unwrap_err();
+        assert!(matches!(&error, Error::Value { .. }) && error.to_string().contains(text), "{error}");
+    }
+    Ok(())
+}
+
+#[test]
+fn two_tapes_do_not_mix() -> Result<()> {
+    let (a, b) = (Tape::new(&Cpu), Tape::new(&Cpu));
+    let (x, y) = (a.watch(&Tensor::from([1.0]))?, b.watch(&Tensor::from([1.0]))?);
+    for error in [
+        x.add(&y).unwrap_err(),
+        a.value(&y).unwrap_err(),
+        a.backward(&y.sum(All)?).unwrap_err(),
+        a.retain(&y).unwrap_err(),
+        a.custom((&y,), |(y,)| y.exp(), |_, y, g| Ok((y.mul(g)?,))).unwrap_err(),
+        a.checkpoint((&y,), |(y,)| y.exp()).unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::Device { .. }), "{error}");
+    }
+    assert!(a == a.clone() && a != b);
+    Ok(())
+}
+
+#[test]
+fn a_gradient_to_pull_has_the_sizes_of_the_result() -> Result<()> {
+    let tape = Tape::new(&Cpu);
+    let x = tape.watch(&Tensor::from([1.0, 2.0]))?;
+    let y = x.sin()?;
+    let error = tape.pull(&y, &Tensor::from([1.0, 2.0, 3.0])).unwrap_err();
+    assert!(matches!(error, Error::Output { .. }), "{error}");
+    // Nothing was pulled.
+    assert_eq!(tape.pull(&y, &Tensor::from([1.0, 2.0]))?.of(&x)?.to_vec()?, [1f64.cos(), 2.0 * 2f64.cos()]);
+    Ok(())
+}
+
+#[test]
+fn a_pause_records_nothing_and_ends() -> Result<()> {
+    let tape = Tape::new(&Cpu);
+    let x = tape.watch(&Tensor::from([1.0, 2.0]))?;
+    let mut mean = tape.constant(&Tensor::from([0.0, 0.0]))?;
+    let y = x.sin()?;
+    let steps = tape.len();
+    tape.paused(|| tape.paused(|| mean.assign(y.lazy() * 0.5)))?;
+    assert_eq!((tape.len(), tape.depends_on_variable(&mean)), (steps, false));
+    let loss = (y.lazy() * &mean).sum(All)?;
+    let found = tape.backward(&loss)?.of(&x)?.to_vec()?;
+    let expected: Vec<f64> = [1f64, 2.0].iter().map(|x| x.cos() * 0.5 * x.sin()).collect();
+    crate::check::close("a constant", &found, &expected);
+    Ok(())
+}
+
+#[test]
+fn retained_tensors_keep_their_gradients_for_one_pass() -> Result<()> {
+    let tape = Tape::new(&Cpu);
+    let x = tape.watch(&Tensor::from([1.0, 2.0]))?;
+    let y = x.sin()?;
+    tape.retain(&y)?;
+    let gradients = tape.backward(&(y.lazy() * &y).sum(All)?)?;
+    assert_eq!(gradients.of(&y)?.to_vec()?, [2.0 * 1f64.sin(), 2.0 * 2f64.sin()]);
+    let other = x.cos()?;
+    let gradients = tape.backward(&other.sum(All)?)?;
+    assert_eq!(gradients.of(&other)?.to_vec()?, [0.0, 0.0]);
+    Ok(())
+}

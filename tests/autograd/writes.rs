@@ -1,8 +1,9 @@
 //! Writes on a tape: operators in place, parts of tensors, memory that is overwritten, and chains of views and
 //! writes at random.
 
-use crate::check::{check, close, random};
+use crate::check::{check, close, difference, random, unit, weighted};
 use rankform::autograd::{Tape, Var, grad};
+use rankform::ops::{Add, Floor, Mul, Sin};
 use rankform::prelude::*;
 
 /// The gradient of the sum of squares of what `write` leaves in a copy of `x`.
@@ -43,10 +44,10 @@ fn no_gradient_flows_through_an_operator_in_place_without_slope() {
     let x = [1.25, 2.5, 3.75, 4.0];
     close(
         "floor in place",
-        &after(&x, |y, _| y.view_mut()?.slice((1..3,))?.map_in_place(rankform::ops::Floor)),
+        &after(&x, |y, _| y.view_mut()?.slice((1..3,))?.map_in_place(Floor)),
         &[2.5, 0.0, 0.0, 8.0],
     );
-    close("floor all in place", &after(&x, |y, _| y.map_in_place(rankform::ops::Floor)), &[0.0; 4]);
+    close("floor all in place", &after(&x, |y, _| y.map_in_place(Floor)), &[0.0; 4]);
 }
 
 #[test]
@@ -54,21 +55,101 @@ fn operators_in_place_have_the_gradients_of_their_values() {
     let x = random([3, 4], 1);
     check("+= itself scaled", &x, |x, _| {
         let mut y = x.copy()?;
-        y.zip_in_place(rankform::ops::Mul, x)?;
-        y.map_in_place(rankform::ops::Sin)?;
+        y.zip_in_place(Mul, x)?;
+        y.map_in_place(Sin)?;
         Ok(y)
     });
     check("a row of the result", &x, |x, _| {
         let mut y = (x.lazy() * 2.0).eval()?;
         let row = y.slice((0..1, ..))?.copy()?;
-        y.view_mut()?.slice((1..2, ..))?.zip_in_place(rankform::ops::Mul, &row)?;
+        y.view_mut()?.slice((1..2, ..))?.zip_in_place(Mul, &row)?;
         y.view_mut()?.slice((2..3, ..))?.assign(row.lazy().exp())?;
         Ok(y)
     });
     check("a copy beside its source", &x, |x, _| {
         let mut y = x.copy()?;
-        y.zip_in_place(rankform::ops::Add, x)?;
-        y.zip_in_place(rankform::ops::Mul, x)?;
+        y.zip_in_place(Add, x)?;
+        y.zip_in_place(Mul, x)?;
         Ok(y)
     });
+}
+
+/// A program of views and writes at random, generic over its device: three buffers, parts of which are read,
+/// updated, replaced and shared.
+fn random_program<D: Device>(x: &Tensor<f64, 2, D>, seed: u64) -> Result<Tensor<f64, 2, D>> {
+    let mut next = 0;
+    let mut below = |n: usize| {
+        next += 1;
+        (unit(seed, next) * n as f64) as usize
+    };
+    let mut buffers = vec![x.sin()?, x.copy()?, x.mul(x)?];
+    for _ in 0..14 {
+        let (from, to) = (below(3), below(3));
+        let [height, width] = [1 + below(3), 1 + below(3)];
+        let [a, b, c, d] = [below(5 - height), below(6 - width), below(5 - height), below(6 - width)];
+        let (step, transposed) = (if below(2) == 0 { 1 } else { -1 }, height == width && below(3) == 0);
+        let kind = below(11);
+        // The target leaves the list, so that its source can be another buffer, or a copy of a part of it.
+        let mut target = std::mem::replace(&mut buffers[to], Tensor::zeros([0, 0], x.device())?);
+        let part_of = |source: &Tensor<f64, 2, D>| {
+            let part = source.slice((a..a + height, (b..b + width).step(step)))?;
+            if transposed { part.transposed().copy() } else { part.copy() }
+        };
+        let copied = match from == to {
+            true => Some(part_of(&target)?),
+            false if below(2) == 0 => Some(part_of(&buffers[from])?),
+            false => None,
+        };
+        let part = match &copied {
+            Some(copy) => copy.view(),
+            None => buffers[from].slice((a..a + height, (b..b + width).step(step)))?,
+        };
+        if kind < 8 {
+            // A tensor that shares its memory cannot be written in place.
+            target.make_unique()?;
+        }
+        match kind {
+            0 => target.view_mut()?.slice((c..c + height, d..d + width))?.assign(part)?,
+            1 => target.view_mut()?.slice((c..c + height, d..d + width))?.assign(part.lazy().tanh() + 0.3)?,
+            2 => target.view_mut()?.slice((c..c + height, d..d + width))?.zip_in_place(Add, part)?,
+            3 => target.view_mut()?.slice((c..c + height, d..d + width))?.zip_in_place(Mul, part)?,
+            4 => target.view_mut()?.slice((c..c + height, (d..d + width).step(-1)))?.map_in_place(Sin)?,
+            5 => target.view_mut()?.slice((c..c + height, d..d + width))?.fill(0.4)?,
+            6 => target.view_mut()?.slice((c..c + height, d..d + width))?.map_in_place(Floor)?,
+            7 => {
+                let mut rows = target.view_mut()?.slice((c..c + height, ..))?;
+                rows.zip_in_place(Add, &buffers[(to + 1) % 3].slice((a..a + height, ..))?.tanh()?)?;
+            }
+            8 => target = buffers[(to + 1) % 3].share_data(),
+            9 => target = (target.lazy() * &buffers[(to + 2) % 3] + 0.1).tanh().eval()?,
+            _ => target = target.into_reversed(Axis::<1>)?,
+        }
+        buffers[to] = target;
+    }
+    buffers[0].lazy().add(&buffers[1]).add(buffers[2].lazy().square()).eval()
+}
+
+#[test]
+fn views_and_writes_at_random_have_the_gradients_of_differences() {
+    let seeds = if cfg!(rankform_every_element) { 2000 } else { 60 };
+    for seed in 0..seeds {
+        let x = random([4, 5], 1000 + seed);
+        let w = random([4, 5], 99);
+        let value = |x: &Tensor<f64, 2>| -> f64 {
+            (random_program(x, seed).unwrap().lazy() * &w).sum(All).unwrap().item().unwrap()
+        };
+        let found = grad(&x, |x, tape| weighted(&random_program(x, seed)?, tape)).unwrap().to_vec().unwrap();
+        let values = x.to_vec().unwrap();
+        for (k, slope) in found.iter().enumerate() {
+            let expected = difference(1e-4, |by| {
+                let mut moved = values.clone();
+                moved[k] += by;
+                value(&Tensor::from_slice(&moved, [4, 5], &Cpu).unwrap())
+            });
+            // Next to a step of `floor` there is no derivative.
+            let is_step = expected.abs() > 300.0;
+            let error = (slope - expected).abs() / expected.abs().max(1.0);
+            assert!(error < 1e-7 || is_step, "seed {seed}, element {k}: {slope}, not {expected}");
+        }
+    }
 }

@@ -741,6 +741,33 @@ fn a_tensor_requires_grad_is_detached_and_has_a_gradient() -> Result<()> {
 }
 
 #[test]
+fn a_tensor_has_a_forward_gradient() -> Result<()> {
+    use rankform::DynTensor;
+    use rankform::autograd::{Jvp, Tape};
+    let device = Jvp::new(&Cpu);
+    let (x, direction) = (Tensor::from([1.0, 2.0]), Tensor::from([1.0, 0.5]));
+    let dual = device.dual(&x, &direction)?;
+    assert!(device.has_tangent(&dual) && !device.has_tangent(&device.constant(&x)?));
+    // The forward gradient is in the memory of the direction, and a view has a view of it.
+    assert_eq!(device.tangent(&dual)?.raw_ptr(), direction.raw_ptr());
+    let y = (dual.lazy() * &dual).eval()?;
+    assert_eq!(device.tangent(&y)?.to_vec()?, [2.0, 2.0]);
+    assert_eq!(device.tangent(&y.share_data().into_slice(1..)?)?.to_vec()?, [2.0]);
+    // `unpack_dual`, and a tensor without a forward gradient.
+    assert_eq!(device.value(&y)?.to_vec()?, [1.0, 4.0]);
+    assert_eq!(device.tangent(&device.constant(&x)?)?.to_vec()?, [0.0; 2]);
+    // It goes with handles whose types are known at run time.
+    let handle = DynTensor::from(y).ranged(0, 1, 2, 1)?.to_contiguous()?.downcast::<f64, 1, Jvp>()?;
+    assert_eq!(device.tangent(&handle)?.to_vec()?, [2.0]);
+    // Levels: the tangent of a gradient. For x³ it is 6x·v.
+    let tape = Tape::new(&device);
+    let x = tape.watch(&dual)?;
+    let gradient = tape.backward(&(x.lazy() * &x * &x).sum(All)?)?.of(&x)?;
+    assert_eq!(device.tangent(&gradient)?.to_vec()?, [6.0, 6.0]);
+    Ok(())
+}
+
+#[test]
 fn extra_metadata_is_kept_in_a_box_of_its_own() {
     use rankform::symbolic::{Bindings, Extent};
     use rankform::{DType, DynTensor};

@@ -18,8 +18,10 @@
 
 mod header;
 mod json;
+#[cfg(feature = "autograd")]
 mod parameters;
 
+#[cfg(feature = "autograd")]
 pub use parameters::{load, save};
 
 use super::dynamic::converted;

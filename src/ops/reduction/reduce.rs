@@ -21,7 +21,8 @@ use crate::ops::reduction::moments::{
     Moments, ShiftedSum, join_moments, mean_square, moments_of, shifted_sum_of, shifted_sums,
 };
 use crate::ops::reduction::slopes::{
-    AllButOneZero, of_exp_sum, of_extreme, of_product, of_std, of_var, slope,
+    AllButOneZero, fold, fold_exp_sums, last_of_largest, last_of_smallest, of_exp_sum, of_extreme,
+    of_product, of_std, of_var, slope,
 };
 use crate::ops::{Cast as _, ComplexParts as _};
 use crate::rank::{HasAxes, RankMinusOne, RemoveAxes};
@@ -48,7 +49,9 @@ macro_rules! reducers {
         combine |$a:ident, $b:ident| $combine:expr;
         $(accumulate_slice |$values:ident, $from:ident| $accumulate_slice:expr, $slices:ident;)?
         finalize |$f:ident, $count:ident| $finalize:expr;
-        slope $kind:ident $(beside $Extra:ident)? $(|$v:pat_param, $y:pat_param, $extra:pat_param, $n:pat_param| $slope:expr)?;
+        slope $kind:ident $(beside $Extra:ident)? $(|$v:pat_param, $y:pat_param, $extra:pat_param, $n:pat_param| $slope:expr
+            $(, imaginary |$vi:pat_param, $yi:pat_param, $ei:pat_param, $ni:pat_param| $imaginary:expr)?)?
+            $(, fold |$p:ident, $l:ident| $fold:expr)?;
     )*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default)]
@@ -74,7 +77,8 @@ macro_rules! reducers {
             fn slice() -> Option<SliceFn> { super::slice_kernels::$slices(<Compute<$T> as Prim>::DTYPE) }
             #[cfg(all(not(debug_assertions), feature = "dynamic"))]
             fn slice() -> Option<SliceFn> { Some(slice_of::<$T, Self>) })?
-            slope! { <$T> $kind $(beside $Extra)? $(|$v, $y, $extra, $n| $slope)? }
+            slope! { <$T> $kind $(beside $Extra)? $(|$v, $y, $extra, $n| $slope $(, imaginary |$vi, $yi, $ei, $ni| $imaginary)?)? }
+            fold! { <$T> $(|$p, $l| $fold)? }
         }
     )* };
     (@needs) => { false }; (@needs elements) => { true };
@@ -95,7 +99,8 @@ reducers! {
     accumulate |s, x, _at| s * x;
     combine |a, b| a * b;
     finalize |s, _count| s;
-    slope Values beside AllButOneZero |x, y, others, _| of_product(x, y, others);
+    slope Values beside AllButOneZero |x, y, others, _| of_product(x, y, others),
+    fold |product, x| product * x;
 
     /// The largest element; NaN if any is NaN.
     Max: "max" needs elements, <T: Comparable, L> -> T, state Key<L, T>;
@@ -103,7 +108,8 @@ reducers! {
     accumulate |s, x, _at| s.max(x.order_key());
     combine |a, b| a.max(b);
     finalize |s, _count| Lane::of_order_key(s);
-    slope Shared |x, y, _, _| of_extreme(x, y);
+    slope Shared |x, y, _, _| of_extreme(x, y),
+    fold |largest, x| last_of_largest(largest, x);
 
     /// The smallest element; NaN if any is NaN.
     Min: "min" needs elements, <T: Comparable, L> -> T, state Key<L, T>;
@@ -111,7 +117,8 @@ reducers! {
     accumulate |s, x, _at| s.max(x.reverse_key());
     combine |a, b| a.max(b);
     finalize |s, _count| Lane::of_reverse_key(s);
-    slope Shared |x, y, _, _| of_extreme(x, y);
+    slope Shared |x, y, _, _| of_extreme(x, y),
+    fold |smallest, x| last_of_smallest(smallest, x);
 
     /// `Σ x / n`; NaN for no elements.
     Mean: "mean", <T: Inexact, L> -> T, state ValueLane<L, T>;
@@ -202,7 +209,8 @@ reducers! {
         let var = (squares / count.cast::<f64>()).cast::<Compute<T>>();
         Lane::complex(mean.cast::<f64>(), var.cast::<f64>())
     };
-    slope None;
+    slope Parts beside MeanF64 |_, _, _, n| (1.0 / n).cast(),
+    imaginary |x, _, mean, n| of_var::<T, L>(x, mean, n);
 
     /// `Σ x / n` in f64, from the distances to a first value. The mean of equal numbers is exactly that
     /// number. NaN for no elements.
@@ -236,7 +244,8 @@ reducers! {
         state
     }, exp_sums;
     finalize |s, _count| s.0 + s.1.ln();
-    slope Values |x, y, _, _| of_exp_sum(x, y);
+    slope Values |x, y, _, _| of_exp_sum(x, y),
+    fold |sum, x| fold_exp_sums(sum, x);
 
     /// Whether any is `true`; `false` for no elements.
     Any: "any", <T: BoolElement, L> -> bool, state Lane<L, bool>;

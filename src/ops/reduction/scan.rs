@@ -8,7 +8,10 @@ use crate::error::Result;
 use crate::expr::Scan;
 use crate::kernel::Reducer;
 use crate::ops::LogSumExp;
-use crate::ops::reduction::slopes::{AllButOneZero, of_exp_sum, of_extreme, of_product, slope};
+use crate::ops::reduction::slopes::{
+    AllButOneZero, fold, fold_exp_sums, last_of_largest, last_of_smallest, of_exp_sum, of_extreme,
+    of_product, slope,
+};
 use crate::rank::RemoveAxis;
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{IntoViewMut, Tensor};
@@ -20,7 +23,7 @@ type ValueLane<L, T> = Lane<L, Compute<T>>;
 macro_rules! scan_reducer {
     ($name:ident $R:ident <$T:ident: $class:ident, $L:ident> state $state:ty; $identity:expr;
      |$s:ident, $x:ident| $accumulate:expr; |$a:ident, $b:ident| $combine:expr; |$f:ident| $finalize:expr;
-     $kind:ident $(beside $Extra:ident)? |$v:ident, $y:ident, $extra:ident| $slope:expr;) => {
+     $kind:ident $(beside $Extra:ident)? |$v:ident, $y:ident, $extra:ident| $slope:expr; $(|$p:ident, $l:ident| $fold:expr)?) => {
         #[doc = concat!("The reducer of [`Scans::", stringify!($name), "`].")]
         #[derive(Clone, Copy, Debug)]
         pub struct $R;
@@ -45,6 +48,7 @@ macro_rules! scan_reducer {
                 $finalize
             }
             slope! { <$T> $kind $(beside $Extra)? |$v, $y, $extra, _| $slope }
+            fold! { <$T> $(|$p, $l| $fold)? }
         }
     };
 }
@@ -59,10 +63,11 @@ macro_rules! scans {
         accumulate |$s:ident, $x:ident| $accumulate:expr;
         combine |$a:ident, $b:ident| $combine:expr;
         finalize |$f:ident| $finalize:expr;
-        slope $kind:ident $(beside $Extra:ident)? |$v:ident, $y:ident, $extra:ident| $slope:expr;)*
+        slope $kind:ident $(beside $Extra:ident)? |$v:ident, $y:ident, $extra:ident| $slope:expr
+        $(, fold |$p:ident, $l:ident| $fold:expr)?;)*
     ) => {
         $(
-            scan_reducer! { $name $R <$T: $class, $L> state $state; $identity; |$s, $x| $accumulate; |$a, $b| $combine; |$f| $finalize; $kind $(beside $Extra)? |$v, $y, $extra| $slope; }
+            scan_reducer! { $name $R <$T: $class, $L> state $state; $identity; |$s, $x| $accumulate; |$a, $b| $combine; |$f| $finalize; $kind $(beside $Extra)? |$v, $y, $extra| $slope; $(|$p, $l| $fold)? }
         )*
         $(#[$trait_doc])*
         pub trait Scans<T, const RANK: usize, D: Device>: Scan<T, RANK, D> { $(
@@ -138,7 +143,8 @@ scans! {
     accumulate |s, x| s * x.cast();
     combine |a, b| a * b;
     finalize |s| s.cast();
-    slope Values beside AllButOneZero |x, y, others| of_product(x, y, others);
+    slope Values beside AllButOneZero |x, y, others| of_product(x, y, others),
+    fold |product, x| product * x;
 
     /// The running maximum; NaN from the first NaN on.
     fn cummax, cummax_axis, cummax_into = CumMax, <T: Comparable, L> state ValueLane<L, T>;
@@ -146,7 +152,8 @@ scans! {
     accumulate |s, x| s.max(x);
     combine |a, b| a.max(b);
     finalize |s| s;
-    slope Shared |x, y, _extra| of_extreme(x, y);
+    slope Shared |x, y, _extra| of_extreme(x, y),
+    fold |largest, x| last_of_largest(largest, x);
 
     /// The running minimum; NaN from the first NaN on.
     fn cummin, cummin_axis, cummin_into = CumMin, <T: Comparable, L> state ValueLane<L, T>;
@@ -154,7 +161,8 @@ scans! {
     accumulate |s, x| s.min(x);
     combine |a, b| a.min(b);
     finalize |s| s;
-    slope Shared |x, y, _extra| of_extreme(x, y);
+    slope Shared |x, y, _extra| of_extreme(x, y),
+    fold |smallest, x| last_of_smallest(smallest, x);
 
     /// The running `ln Σ eˣ`, without intermediate overflow; see [`LogSumExp`].
     fn logcumsumexp, logcumsumexp_axis, logcumsumexp_into = LogCumSumExp, <T: Float, L> state <LogSumExp as Reducer<T>>::State<L>;
@@ -162,5 +170,6 @@ scans! {
     accumulate |s, x| <LogSumExp as Reducer<T>>::accumulate::<L>(s, x, Lane::zero());
     combine |a, b| <LogSumExp as Reducer<T>>::combine::<L>(a, b);
     finalize |s| <LogSumExp as Reducer<T>>::finalize::<L>(s, Lane::zero());
-    slope Values |x, y, _extra| of_exp_sum(x, y);
+    slope Values |x, y, _extra| of_exp_sum(x, y),
+    fold |sum, x| fold_exp_sums(sum, x);
 }

@@ -5,7 +5,7 @@ use crate::dtype::Kind;
 use crate::element::{Compute, Conjugate, Inexact, Number};
 use crate::kernel::Reducer;
 use crate::ops::functions::ExpDifferenceFn;
-use crate::scalar::{Lane, Lanes, Num, Prim, Real};
+use crate::scalar::{Lane, Lanes, Num, Ordered, Prim, Real};
 
 /// A lane of the compute type of `T`.
 type ValueLane<L, T> = Lane<L, Compute<T>>;
@@ -13,10 +13,12 @@ type ValueLane<L, T> = Lane<L, Compute<T>>;
 type PartLane<L, T> = Lane<L, Compute<<T as Conjugate>::Real>>;
 
 /// The slope of a reducer, in its `impl`: the elements, what it depends on, the extra reducer if there is one,
-/// and its value from `x`, the result, the extra result and the number of values.
+/// and its value from `x`, the result, the extra result and the number of values. For `Parts`, that of
+/// the imaginary part comes after it.
 macro_rules! slope {
     (<$T:ty> None) => {};
-    (<$T:ty> $kind:ident $(beside $Extra:ident)? |$x:pat_param, $y:pat_param, $extra:pat_param, $count:pat_param| $slope:expr) => {
+    (<$T:ty> $kind:ident $(beside $Extra:ident)? |$x:pat_param, $y:pat_param, $extra:pat_param, $count:pat_param| $slope:expr
+     $(, imaginary |$x_im:pat_param, $y_im:pat_param, $extra_im:pat_param, $count_im:pat_param| $imaginary:expr)?) => {
         const SLOPE: $crate::kernel::Slope = $crate::kernel::Slope::$kind;
         #[inline(always)]
         fn slope<L: Lanes>(
@@ -27,12 +29,56 @@ macro_rules! slope {
         ) -> Lane<L, Compute<$T>> {
             $slope
         }
+        $(#[inline(always)]
+        fn imaginary_slope<L: Lanes>(
+            $x_im: Lane<L, Compute<$T>>,
+            $y_im: Lane<L, Compute<Self::Out>>,
+            $extra_im: Lane<L, Compute<$T>>,
+            $count_im: Lane<L, f64>,
+        ) -> Lane<L, Compute<$T>> {
+            $imaginary
+        })?
         $(fn extra<V: $crate::kernel::ExtraVisitor<$T>>(visitor: V) -> V::Result {
             visitor.reducer($Extra)
         })?
     };
 }
 pub(in crate::ops) use slope;
+
+/// The derivative of a scan by a reducer, in its `impl`: the result of an earlier result and a later value.
+macro_rules! fold {
+    (<$T:ty>) => {};
+    (<$T:ty> |$result:ident, $x:ident| $fold:expr) => {
+        const FOLDS: bool = true;
+        #[inline(always)]
+        fn fold<L: Lanes>($result: Lane<L, Compute<$T>>, $x: Lane<L, Compute<$T>>) -> Lane<L, Compute<$T>> {
+            $fold
+        }
+    };
+}
+pub(in crate::ops) use fold;
+
+/// The larger number; the later one, with its derivative, if they are equal or `x` is NaN.
+#[inline(always)]
+pub(super) fn last_of_largest<L: Lanes, P: Ordered>(earlier: Lane<L, P>, x: Lane<L, P>) -> Lane<L, P> {
+    (x.ge(earlier) | x.ne(x)).select(x, earlier)
+}
+
+/// The smaller number; the later one, with its derivative, if they are equal or `x` is NaN.
+#[inline(always)]
+pub(super) fn last_of_smallest<L: Lanes, P: Ordered>(earlier: Lane<L, P>, x: Lane<L, P>) -> Lane<L, P> {
+    (x.le(earlier) | x.ne(x)).select(x, earlier)
+}
+
+/// `ln(eᵃ + eᵇ)`, with exact derivatives of every order.
+#[inline(always)]
+pub(super) fn fold_exp_sums<L: Lanes, P: Real>(a: Lane<L, P>, b: Lane<L, P>) -> Lane<L, P> {
+    // The bits of a number have no derivative, and the result does not depend on the shift.
+    let largest = Lane::from_bits(a.max(b).to_bits());
+    let shift = largest.eq(Lane::lowest()).select(Lane::zero(), largest);
+    let sum = (a - shift).exp() + (b - shift).exp();
+    shift + sum.ln()
+}
 
 /// `yes` where the mask holds, 0 elsewhere.
 #[inline(always)]

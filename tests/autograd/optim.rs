@@ -5,7 +5,8 @@ use rankform::autograd::{
     Buffer, Differentiable, Name, Parameters, Tape, TensorVisitor, grad, value_and_grad,
 };
 use rankform::optim::{
-    Adam, AdamW, Group, Lion, Optimizer, RmsProp, Sgd, UpdateRule, accumulate, clip_norm, clip_value, schedule,
+    Adam, AdamW, Group, Lion, Optimizer, RmsProp, Sgd, UpdateRule, accumulate, clip_norm, clip_value,
+    schedule,
 };
 use rankform::prelude::*;
 use rankform::{Complex, bf16, f16};
@@ -183,7 +184,10 @@ fn gradient_at(k: usize, t: i32) -> f64 {
 }
 
 /// The largest error of five steps of an optimizer, relative to the change of the parameter or to `T`'s unit at 1.
-fn error_of<T: Differentiable + Float, R: UpdateRule>(mut optimizer: Optimizer<R>, formula: &Formula) -> Result<f64> {
+fn error_of<T: Differentiable + Float, R: UpdateRule>(
+    mut optimizer: Optimizer<R>,
+    formula: &Formula,
+) -> Result<f64> {
     const N: usize = 37;
     let start = |k: usize| T::constant((k as f64 * 0.37).cos() * 2.0);
     let mut x = Tensor::<T, 2>::from_fn([1, N], |[_, k]| start(k), &Cpu)?;
@@ -345,7 +349,8 @@ fn a_complex_parameter_is_updated_as_two_real_numbers() -> Result<()> {
 #[test]
 fn parameters_and_gradients_may_have_any_layout() -> Result<()> {
     let base = |k: f64| Tensor::from_fn([4, 5], |[i, j]| k * (i as f64 - 0.3 * j as f64), &Cpu);
-    let (mut plain, mut turned) = (base(1.0)?, base(1.0)?.into_transposed()?.to_contiguous()?.into_transposed()?);
+    let (mut plain, mut turned) =
+        (base(1.0)?, base(1.0)?.into_transposed()?.to_contiguous()?.into_transposed()?);
     let (g, turned_g) = (base(0.5)?, base(0.5)?.into_transposed()?.to_contiguous()?.into_transposed()?);
     assert!(!turned.layout().is_contiguous() && !turned_g.layout().is_contiguous());
     let (mut one, mut two) = (Adam::new(0.1), Adam::new(0.1));
@@ -420,7 +425,8 @@ fn errors_name_the_parameter() -> Result<()> {
     let mut optimizer = Adam::new(0.1);
     let held = net.heads[0].weight.share_data();
     let error = optimizer.step(&mut net, &gradients).unwrap_err();
-    let text = "heads.0.weight: step: the memory has 2 handles and writing needs the only one; `make_unique` copies";
+    let text =
+        "heads.0.weight: step: the memory has 2 handles and writing needs the only one; `make_unique` copies";
     assert_eq!(error.to_string(), text);
     let Error::Parameter { name, error } = error else { panic!("{error}") };
     assert_eq!((name.as_str(), matches!(*error, Error::Shared { .. })), ("heads.0.weight", true));
@@ -432,14 +438,18 @@ fn errors_name_the_parameter() -> Result<()> {
     other.layers[0].weight = Tensor::zeros([2, 2], &Cpu)?;
     let zeros = other.zeros_like()?;
     let error = optimizer.step(&mut other, &zeros).unwrap_err();
-    assert_eq!(error.to_string(), "layers.0.weight: step: the state has the sizes [3, 3] and the parameter [2, 2]");
+    assert_eq!(
+        error.to_string(),
+        "layers.0.weight: step: the state has the sizes [3, 3] and the parameter [2, 2]"
+    );
     // A change of options that needs other tensors.
     let (mut w, g) = (Tensor::from([1.0]), Tensor::from([1.0]));
     let mut optimizer = RmsProp::new(0.1);
     optimizer.step(&mut w, &g)?;
     let mut optimizer = optimizer.centered(true);
     let error = optimizer.step(&mut w, &g).unwrap_err();
-    let text = "step: the state has other tensors, elements or another device; after a change of options: `reset`";
+    let text =
+        "step: the state has other tensors, elements or another device; after a change of options: `reset`";
     assert_eq!(error.to_string(), text);
     optimizer.reset();
     optimizer.step(&mut w, &g)?;
@@ -509,7 +519,7 @@ fn training_by_each_optimizer_finds_a_line() -> Result<()> {
     assert!(train::<f64, _>(Adam::new(0.05))? < 1e-3);
     assert!(train::<f32, _>(AdamW::new(0.05).weight_decay(0.0))? < 1e-3);
     assert!(train::<f64, _>(RmsProp::new(0.02))? < 1e-3);
-    eprintln!("{} {} {}", train::<f64, _>(Sgd::new(0.1).momentum(0.9))?, train::<f64, _>(Adam::new(0.05))?, train::<f64, _>(RmsProp::new(0.02))?); eprintln!("lion {} {}", train::<f32, _>(Lion::new(0.02))?, train::<f32, _>(Lion::new(0.02).betas(0.9, 0.95))?);
+    assert!(train::<f32, _>(Lion::new(0.02).betas(0.9, 0.95))? < 1e-4);
     Ok(())
 }
 
@@ -545,7 +555,9 @@ fn the_norm_is_that_of_all_gradients_together() -> Result<()> {
 fn one_cycle_rises_and_falls_as_pytorchs() {
     // OneCycleLR(max_lr = 1, total_steps = 10): two phases, to step 2 and to step 9.
     let expected = |step: f64| {
-        let cosine = |from: f64, to: f64, part: f64| to + (from - to) / 2.0 * ((part * std::f64::consts::PI).cos() + 1.0);
+        let cosine = |from: f64, to: f64, part: f64| {
+            to + (from - to) / 2.0 * ((part * std::f64::consts::PI).cos() + 1.0)
+        };
         if step <= 2.0 { cosine(0.04, 1.0, step / 2.0) } else { cosine(1.0, 4e-6, (step - 2.0) / 7.0) }
     };
     for step in 0..10 {

@@ -1,0 +1,381 @@
+//! Scans: their recording and their backward pass.
+//!
+//! A result of a scan comes from the result before it and one value, `yⱼ = f(yⱼ₋₁, xⱼ)`, where `f` is the
+//! [fold](Reducer::fold) of the reducer. With `aⱼ = ∂f/∂yⱼ₋₁`, the gradient `z` that reaches `yⱼ₋₁` through `yⱼ`
+//! is `zⱼ = aⱼ · (gⱼ + zⱼ₊₁)`: a recurrence of the first order, which is a scan again, from the end.
+// Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`.
+
+use super::axes::Axes;
+use super::backward::{Backward, Buffer, Target, Vjp, VjpOf, distinct};
+use super::facts::{Facts, facts_of};
+use super::record::{Loads, flow_of, saved_slots, variables};
+use super::state::{Begun, Flow, OutputType, Rule, Shared, Step};
+use super::sums::product;
+use super::vjp::Variable;
+use crate::device::{Device, Inputs, OperandRef};
+use crate::dtype::DType;
+use crate::element::{Compute, Element};
+use crate::error::{Error, Result, text};
+use crate::kernel::{Body, Call, Input, Io, Op, Program, Reducer, Row, ScanPlan, Slope, Store};
+use crate::scalar::{Lane, Lanes, Need, Needs};
+use num_complex::Complex;
+use std::any::TypeId;
+use std::marker::PhantomData;
+
+/// The derivative of a scan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ScanKind {
+    /// Sums of the values.
+    Sum,
+    /// The reducer folds.
+    Fold,
+    /// A [`Recurrence`], whose loads are `c` and `a`.
+    Recurrence,
+    /// There is none.
+    None,
+}
+
+impl ScanKind {
+    pub(super) fn of<B: Body, R: Reducer<B::Out>>() -> Self {
+        let any = Lane::<Needs, _>::from_raw(Need::RUN_TIME);
+        let count = Lane::<Needs, f64>::from_raw(Need::RUN_TIME);
+        if TypeId::of::<R>() == TypeId::of::<Recurrence<R::Out>>() {
+            return ScanKind::Recurrence;
+        }
+        if const { matches!(R::SLOPE, Slope::Constant) } {
+            let slope = R::slope::<Needs>(any, Lane::from_raw(Need::RUN_TIME), any, count);
+            return if slope.raw().literal == Some(1.0) { ScanKind::Sum } else { ScanKind::None };
+        }
+        if folds::<B, R>() { ScanKind::Fold } else { ScanKind::None }
+    }
+}
+
+/// Whether a scan has a derivative by the fold of its reducer.
+const fn folds<B: Body, R: Reducer<B::Out>>() -> bool {
+    R::FOLDS && !matches!(R::SLOPE, Slope::Constant) && !R::Out::DTYPE.is_complex()
+}
+
+/// The fold of a reducer over the values of a body: the loads of the body, then the result before them.
+#[derive(Debug)]
+struct Fold<B, R>(B, PhantomData<R>);
+
+impl<B: Clone, R> Clone for Fold<B, R> {
+    fn clone(&self) -> Self {
+        Fold(self.0.clone(), PhantomData)
+    }
+}
+impl<B: Copy, R> Copy for Fold<B, R> {}
+
+impl<B: Body, R: Reducer<B::Out>> Body for Fold<B, R> {
+    type Out = B::Out;
+    const LOADS: usize = B::LOADS + 1;
+    const BY_ROWS: bool = false;
+    const FIXED: bool = B::FIXED;
+    const CACHED_BYTES: usize = 0;
+    const PLAIN: bool = B::PLAIN;
+    const COMPLEX: bool = B::COMPLEX;
+    const CHEAP: bool = B::CHEAP;
+    #[inline(always)]
+    fn prepare_row(&mut self, _: &mut impl Row) {}
+    #[inline(always)]
+    fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<B::Out>> {
+        let x = self.0.eval::<L>(io);
+        let earlier = io.load::<B::Out>();
+        R::fold::<L>(earlier, x)
+    }
+}
+
+/// A scan, with its types erased.
+pub(super) trait ScanRule: Send {
+    /// The kernels of the body of a sum, or of the fold.
+    fn vjp(&self) -> &dyn Vjp;
+    /// Runs the scan again.
+    ///
+    /// # Safety
+    /// As [`Device::scan`].
+    unsafe fn run(&self, plan: ScanPlan<'_>, to: OperandRef<'_>, inputs: Inputs<'_>) -> Result<()>;
+}
+
+/// A scan of a body by a reducer on a device.
+pub(super) struct ScanOf<B, R, D, P> {
+    body: B,
+    reducer: R,
+    device: D,
+    vjp: VjpOf<P, D, false>,
+}
+
+/// The facts of the body of a scan, or of its fold.
+pub(super) fn facts_of_scan<B: Body, R: Reducer<B::Out>>(body: &B) -> &'static Facts {
+    if const { folds::<B, R>() } {
+        facts_of(&Store(Fold::<B, R>(*body, PhantomData)))
+    } else {
+        facts_of(&Store(*body))
+    }
+}
+
+/// The rule of a scan that is a sum or folds.
+pub(super) fn rule_of<B: Body, R: Reducer<B::Out>, D: Device>(
+    body: &B,
+    reducer: R,
+    device: &D,
+) -> Box<dyn ScanRule> {
+    macro_rules! rule {
+        ($program:expr) => {{
+            let vjp = VjpOf($program, device.clone());
+            Box::new(ScanOf { body: *body, reducer, device: device.clone(), vjp })
+        }};
+    }
+    if const { folds::<B, R>() } {
+        rule!(Store(Fold::<B, R>(*body, PhantomData)))
+    } else {
+        rule!(Store(*body))
+    }
+}
+
+impl<B: Body, R: Reducer<B::Out>, D: Device, P: Program> ScanRule for ScanOf<B, R, D, P> {
+    fn vjp(&self) -> &dyn Vjp {
+        &self.vjp
+    }
+    unsafe fn run(&self, plan: ScanPlan<'_>, to: OperandRef<'_>, inputs: Inputs<'_>) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.device.scan(&self.body, self.reducer, plan, to, inputs) }
+    }
+}
+
+impl Shared {
+    /// See [`State::begin`](super::state::State::begin).
+    pub(super) fn begin_scan<'a>(
+        &self,
+        (op, dtype, kind): (&'static str, DType, ScanKind),
+        facts: &'static Facts,
+        plan: ScanPlan<'_>,
+        output: OperandRef<'a>,
+        inputs: Inputs<'a>,
+    ) -> Result<Begun<'a>> {
+        let sizes = [plan.lines, &[plan.along]].concat();
+        let outputs = [(output, OutputType::Is(dtype))];
+        self.begin(op, &sizes, inputs.slots, &outputs, &mut |active| {
+            let flow = flow_of(facts, inputs.reads, active);
+            match kind {
+                ScanKind::None if flow.to.iter().any(Option::is_some) => Err(no_fold(op, dtype)),
+                // The backward pass computes the earlier results again.
+                ScanKind::Fold => Ok(Flow { reads: u64::MAX, ..flow }),
+                // It reads `a`.
+                ScanKind::Recurrence => Ok(Flow { reads: 0b10, ..flow }),
+                ScanKind::Sum | ScanKind::None => Ok(flow),
+            }
+        })
+    }
+
+    pub(super) fn end_scan(
+        &self,
+        step: Step,
+        output: OperandRef<'_>,
+        (facts, reads): Loads<'_>,
+        (is_sum, exclusive): (bool, bool),
+        scan: Box<dyn ScanRule>,
+    ) {
+        let reads = reads.to_vec();
+        let rule: Rule = Box::new(move |b, step| {
+            let Some(gradient) = b.gradient(&step.outputs[0].spot) else { return Ok(()) };
+            let operands = saved_slots(b, step);
+            let mut slots: Vec<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
+            let (sums, earlier);
+            if is_sum {
+                sums = sums_from_the_end(b, step, gradient, exclusive)?;
+            } else {
+                earlier = Buffer::new(&*b.inner, &step.sizes, gradient.element)?;
+                let (distinct, reads) = distinct(&slots)?;
+                let inputs = Inputs { slots: &distinct, reads: &reads };
+                // SAFETY: (1) the operands of the forward pass; (2) the output is new memory.
+                unsafe { scan.run(plan_of(step, true), earlier.slot(), inputs)? };
+                slots.push(earlier.slot());
+                sums = fold_from_the_end(b, step, &*scan, (facts, &slots), gradient, exclusive)?;
+            }
+            slots.push(sums.slot());
+            for &(operand, mask) in variables(&reads, 0..reads.len(), step, facts).iter() {
+                if let Some(spot) = &step.inputs[operand].spot {
+                    b.vjp(scan.vjp(), facts, mask, (&step.sizes, 0), &slots, Target::Spot(spot))?;
+                }
+            }
+            Ok(())
+        });
+        self.end(step, &[output], rule);
+    }
+
+    /// The rule of `uₖ₊₁ = cₖ + aₖ · uₖ`, whose results are those before each position.
+    pub(super) fn end_recurrence(&self, step: Step, output: OperandRef<'_>) {
+        let result = self.lock().save(&output);
+        let rule: Rule = Box::new(move |b, step| {
+            let (Some(result), Some(a)) = (&result, &step.inputs[1].saved) else { return Ok(()) };
+            let Some(gradient) = b.gradient(&step.outputs[0].spot) else { return Ok(()) };
+            let (sizes, dtype) = (&step.sizes[..], step.outputs[0].spot.dtype);
+            let through = recur_from_the_end(b, step, [gradient, a.slot()])?;
+            if let Some(c) = &step.inputs[0].spot {
+                b.add_values(c, sizes, through.slot())?;
+            }
+            if let Some(a) = &step.inputs[1].spot {
+                // SAFETY: (1) two operands of these sizes; (2) to (4) the output is memory of the pass.
+                unsafe { b.inner.multiply(dtype, sizes, through.slot(), result.slot())? };
+                b.add_values(a, sizes, through.slot())?;
+            }
+            Ok(())
+        });
+        self.end(step, &[output], rule);
+    }
+}
+
+/// The error for a reducer whose scans have no derivative.
+fn no_fold(name: &'static str, dtype: DType) -> Error {
+    let what = match dtype.is_complex() {
+        true => text(format_args!("a scan of complex numbers by `{name}` has no derivative; sums have")),
+        false => {
+            text(format_args!("a scan by `{name}` has no derivative: its reducer does not fold (`FOLDS`)"))
+        }
+    };
+    Error::Value { op: name, what }
+}
+
+/// The plan of a scan in the order of the forward pass or in the reverse order.
+fn plan_of(step: &Step, exclusive: bool) -> ScanPlan<'_> {
+    let last = step.sizes.len() - 1;
+    ScanPlan { lines: &step.sizes[..last], along: step.sizes[last], exclusive }
+}
+
+/// A value contributes to all later sums: the sums of the gradients in the reverse order.
+fn sums_from_the_end(b: &Backward, step: &Step, gradient: OperandRef<'_>, exclusive: bool) -> Result<Buffer> {
+    let sums = Buffer::new(&*b.inner, &step.sizes, gradient.element)?;
+    let (plan, from) = (plan_of(step, exclusive), FromTheEnd::new(gradient, step));
+    let to = FromTheEnd::new(sums.slot(), step);
+    // SAFETY: (1) both operands begin at their last element along the axis, with its stride reversed; (2) the
+    // output is new memory.
+    unsafe { b.inner.running_sum(step.outputs[0].spot.dtype, plan, to.slot(), from.slot())? };
+    Ok(sums)
+}
+
+/// The gradients of the results of the fold at each position, through all later results. `slots` are the
+/// operands of the fold.
+fn fold_from_the_end(
+    b: &Backward,
+    step: &Step,
+    scan: &dyn ScanRule,
+    (facts, slots): (&Facts, &[OperandRef<'_>]),
+    gradient: OperandRef<'_>,
+    exclusive: bool,
+) -> Result<Buffer> {
+    let (sizes, dtype) = (&step.sizes[..], step.outputs[0].spot.dtype);
+    let earlier = facts.loads.len() - 1;
+    let by_earlier = |gradient: OperandRef<'_>| {
+        let to = Buffer::new(&*b.inner, sizes, gradient.element)?;
+        let slots = [slots, &[gradient]].concat();
+        let (distinct, reads) = distinct(&slots)?;
+        let inputs = Inputs { slots: &distinct, reads: &reads };
+        let variable = Variable { mask: 1 << earlier, is_imaginary: false };
+        scan.vjp().run(earlier, variable, sizes, to.slot(), inputs)?;
+        Ok::<_, Error>(to)
+    };
+    let one = b.inner.number(dtype, 1.0)?;
+    let stride = vec![0; sizes.len()];
+    let a = by_earlier(OperandRef { address: one.address(), stride: &stride, element: dtype.size() })?;
+    if exclusive {
+        return recur_from_the_end(b, step, [gradient, a.slot()]);
+    }
+    let c = by_earlier(gradient)?;
+    let through = recur_from_the_end(b, step, [c.slot(), a.slot()])?;
+    // SAFETY: (1) two operands of these sizes; (2) to (4) the output is memory of the pass.
+    unsafe { b.inner.add(dtype, sizes, through.slot(), gradient)? };
+    Ok(through)
+}
+
+/// The results of a recurrence in the reverse order, before each position.
+fn recur_from_the_end(b: &Backward, step: &Step, maps: [OperandRef<'_>; 2]) -> Result<Buffer> {
+    let results = Buffer::new(&*b.inner, &step.sizes, maps[0].element)?;
+    let [c, a, to] = [maps[0], maps[1], results.slot()].map(|slot| FromTheEnd::new(slot, step));
+    // SAFETY: (1) the operands begin at their last element along the axis, with its stride reversed; (2) the
+    // output is new memory.
+    unsafe {
+        b.inner.recur(step.outputs[0].spot.dtype, plan_of(step, true), to.slot(), [c.slot(), a.slot()])?;
+    }
+    Ok(results)
+}
+
+/// An operand from its last element along the last axis, with the stride reversed.
+struct FromTheEnd {
+    address: *mut u8,
+    stride: Axes<isize>,
+    element: usize,
+}
+
+impl FromTheEnd {
+    fn new(slot: OperandRef<'_>, step: &Step) -> Self {
+        let last = step.sizes.len() - 1;
+        let mut stride = slot.stride.to_vec();
+        let bytes = stride[last] * (step.sizes[last] as isize - 1) * slot.element as isize;
+        stride[last] = -stride[last];
+        let address = slot.address.wrapping_offset(bytes);
+        FromTheEnd { address, stride: Axes::new(&stride), element: slot.element }
+    }
+    fn slot(&self) -> OperandRef<'_> {
+        OperandRef { address: self.address, stride: &self.stride, element: self.element }
+    }
+}
+
+/// The map `u ↦ c + a · u`, as a complex number of the parts `c` and `a`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AffineMap;
+
+impl<T: Element> Op<(T, T)> for AffineMap {
+    const CHEAP: bool = true;
+    const NAME: &'static str = "affine_map";
+    type Out = Complex<f64>;
+    #[inline(always)]
+    fn call<L: Lanes>((c, a): (Lane<L, Compute<T>>, Lane<L, Compute<T>>)) -> Lane<L, Complex<f64>> {
+        Lane::<L, Complex<f64>>::complex(c.cast::<f64>(), a.cast::<f64>())
+    }
+}
+
+/// The body of a recurrence: the operands `c` and `a`.
+pub(super) type AffineMaps<T> = Call<AffineMap, (Input<T>, Input<T>)>;
+
+/// `uₖ₊₁ = cₖ + aₖ · uₖ` from `u₀ = 0`, in f64: the state is the composition of the maps. A gradient 0 stays 0.
+#[derive(Debug)]
+pub(super) struct Recurrence<T>(PhantomData<fn(T)>);
+
+impl<T> Recurrence<T> {
+    pub(super) const fn new() -> Self {
+        Recurrence(PhantomData)
+    }
+}
+impl<T> Clone for Recurrence<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Recurrence<T> {}
+
+impl<T: Element> Reducer<Complex<f64>> for Recurrence<T> {
+    const NAME: &'static str = "recurrence";
+    const CHEAP: bool = true;
+    type Out = T;
+    type State<L: Lanes> = (Lane<L, f64>, Lane<L, f64>);
+    #[inline(always)]
+    fn identity<L: Lanes>() -> Self::State<L> {
+        (Lane::zero(), Lane::one())
+    }
+    #[inline(always)]
+    fn accumulate<L: Lanes>(
+        state: Self::State<L>,
+        map: Lane<L, Complex<f64>>,
+        _: Lane<L, i64>,
+    ) -> Self::State<L> {
+        <Self as Reducer<Complex<f64>>>::combine(state, (map.re(), map.im()))
+    }
+    #[inline(always)]
+    fn combine<L: Lanes>(first: Self::State<L>, then: Self::State<L>) -> Self::State<L> {
+        (then.0 + product(first.0, then.1), first.1 * then.1)
+    }
+    #[inline(always)]
+    fn finalize<L: Lanes>((c, _): Self::State<L>, _: Lane<L, i64>) -> Lane<L, Compute<T>> {
+        c.cast()
+    }
+}

@@ -1,0 +1,495 @@
+//! The rule of scatters.
+//!
+//! A scatter applies an operator `f(cell, x)` for each element. If both derivatives are constants, as those of
+//! sums, differences and replacements, the gradient of the cells is gathered. Products and extremes are
+//! reductions of the values of each cell, the earlier value among them, and have the slopes of these reducers.
+// Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `ops`.
+
+use super::axes::Axes;
+use super::backward::{Backward, Buffer};
+use super::inner::{Typed, no_gradient};
+use super::moves::Addressing;
+use super::state::{Before, Begun, Flow, OutputType, Rule, Saved, Shared, Spot, Step, has_gradient};
+use super::vjp::{SlopeOf, Variable, VjpReduce};
+use crate::device::{Device, Init, Inputs, OperandRef};
+use crate::dtype::DType;
+use crate::element::{Compute, Element, Number};
+use crate::error::{Error, Result, text};
+use crate::kernel::{Call, GatherPlan, Input, Op, Program, Reducer, Store};
+use crate::ops::{Max, Maximum, Minimum, Mul, Prod, ScatterProduct};
+use crate::scalar::{Dual, Lane, Lanes, Need, Needs};
+use std::any::TypeId;
+use std::marker::PhantomData;
+
+/// The derivative of the operator of a scatter.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// `cell` or 0, plus `slope · x`.
+    Linear { keeps: bool, slope: f64 },
+    /// The values of a cell are reduced.
+    Reduced(CellReducer),
+    /// There is none.
+    None,
+}
+
+/// The reduction of the values of a cell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum CellReducer {
+    /// Their product.
+    Product,
+    /// The largest or the smallest of them, which share the gradient.
+    Extreme,
+}
+
+/// The operator of a scatter.
+#[derive(Clone, Copy)]
+pub(super) struct Moves {
+    name: &'static str,
+    dtype: DType,
+    kind: Kind,
+}
+
+impl Moves {
+    pub(super) fn named<T: Element, F: Op<(T, T)>>() -> Self {
+        let slope = |of: usize| {
+            let load = |k: usize| Lane::from_raw((Need::load(k), (k == of).then_some(Need::ONE)));
+            match F::call::<Dual<Needs>>((load(0), load(1))).raw().1 {
+                Some(slope) => slope.literal,
+                None => Some(0.0),
+            }
+        };
+        let is = |ids: &[TypeId]| ids.contains(&TypeId::of::<F>());
+        let kind = match (slope(0), slope(1)) {
+            (Some(kept @ (0.0 | 1.0)), Some(slope)) if slope == 1.0 || !T::DTYPE.is_complex() => {
+                Kind::Linear { keeps: kept == 1.0, slope }
+            }
+            _ if !matches!(T::DTYPE, DType::F32 | DType::F64) => Kind::None,
+            _ if is(&[TypeId::of::<Mul>(), TypeId::of::<ScatterProduct>()]) => {
+                Kind::Reduced(CellReducer::Product)
+            }
+            _ if is(&[TypeId::of::<Maximum>(), TypeId::of::<Minimum>()]) => {
+                Kind::Reduced(CellReducer::Extreme)
+            }
+            _ => Kind::None,
+        };
+        Moves { name: F::NAME, dtype: T::DTYPE, kind }
+    }
+
+    /// The element type of the cells.
+    pub(super) fn dtype(self) -> DType {
+        self.dtype
+    }
+
+    /// Whether elements are added to the cells.
+    pub(super) fn is_sum(self) -> bool {
+        matches!(self.kind, Kind::Linear { keeps: true, .. })
+    }
+
+    /// [`Error::Value`] unless the operator is linear: then it also applies to tangents.
+    pub(super) fn ensure_linear(self, op: &'static str) -> Result<()> {
+        if matches!(self.kind, Kind::Linear { .. }) {
+            return Ok(());
+        }
+        let Moves { name, dtype, .. } = self;
+        let what = text(format_args!(
+            "scatter of {dtype} with `{name}` has no derivative in forward mode; sums, differences and \
+             replacements have"
+        ));
+        Err(Error::Value { op, what })
+    }
+}
+
+impl Shared {
+    /// Runs `run` on the cells, the elements and the indices of the inner device.
+    pub(super) fn scatter(
+        &self,
+        operator: Moves,
+        run: &dyn Fn([OperandRef<'_>; 3]) -> Result<()>,
+        plan: GatherPlan<'_>,
+        [cells, from, index]: [OperandRef<'_>; 3],
+    ) -> Result<()> {
+        let Moves { name, dtype, kind } = operator;
+        let outputs = [(cells, OutputType::Is(dtype))];
+        let begun = self.begin(plan.op, plan.sizes, &[from, index, cells], &outputs, &mut |active| {
+            let to = |active: Option<DType>| active.filter(|_| has_gradient(dtype));
+            let reads = if matches!(kind, Kind::Reduced(_)) { 0b111 } else { 0b10 };
+            let flow = Flow { to: Axes::new(&[to(active[0]), None, to(active[2])]), reads };
+            if matches!(kind, Kind::None) && flow.to.iter().any(Option::is_some) {
+                let what = text(format_args!(
+                    "scatter of {dtype} with `{name}` has no derivative; sums, differences and replacements \
+                     have, and of f32 and f64 products and extremes"
+                ));
+                return Err(Error::Value { op: plan.op, what });
+            }
+            Ok(flow)
+        })?;
+        let Begun { inputs, outputs, mut step, is_recorded } = begun;
+        run([outputs[0], inputs[0], inputs[1]])?;
+        if !is_recorded {
+            // Cells that are not addressed keep their values, and their gradients.
+            return Ok(());
+        }
+        let addressing = Addressing::of(plan);
+        // The gradient of the cells goes on to their earlier values, except where these were replaced.
+        step.outputs.iter_mut().for_each(|output| output.before = Before::Updated);
+        let rule: Rule = match kind {
+            Kind::Reduced(reducer) => {
+                let result = self.lock().save(&cells);
+                Box::new(move |b, step| match &result {
+                    Some(result) => reduced_backward(b, step, addressing.plan(&step.sizes), reducer, result),
+                    None => Ok(()),
+                })
+            }
+            Kind::Linear { keeps, slope } => {
+                Box::new(move |b, step| linear_backward(b, step, addressing.plan(&step.sizes), keeps, slope))
+            }
+            Kind::None => return Ok(()),
+        };
+        self.end(step, &[cells], rule);
+        Ok(())
+    }
+}
+
+/// The rule of an operator with constant derivatives.
+fn linear_backward(
+    b: &mut Backward,
+    step: &Step,
+    plan: GatherPlan<'_>,
+    keeps: bool,
+    slope: f64,
+) -> Result<()> {
+    let (Some(index), cells) = (&step.inputs[1].saved, &step.outputs[0].spot) else { return Ok(()) };
+    let Some(gradient) = b.gradient(cells) else { return Ok(()) };
+    let (inner, dtype, sizes) = (b.inner.clone(), cells.dtype, &step.sizes[..]);
+    if let Some(spot) = &step.inputs[0].spot {
+        let found = Buffer::new(&*inner, sizes, gradient.element)?;
+        // SAFETY: the operands of the forward pass, with the output in new memory.
+        unsafe { inner.gather(plan, found.slot(), gradient, index.slot())? };
+        if slope != 1.0 {
+            let factor = inner.number(dtype, slope)?;
+            let stride = vec![0; sizes.len()];
+            let factor = OperandRef { address: factor.address(), stride: &stride, element: dtype.size() };
+            // SAFETY: (1) one element for all; (2) to (4) the output is new memory.
+            unsafe { inner.multiply(dtype, sizes, found.slot(), factor)? };
+        }
+        if keeps {
+            b.add_values(spot, sizes, found.slot())?;
+        } else {
+            let is_last = last_of_each_cell(b, plan, cells, index.slot())?;
+            b.add(spot, sizes, &mut |to| {
+                // SAFETY: (1) booleans and gradients of the sizes; (2) and (3) new memory.
+                unsafe { inner.keep_where(dtype, sizes, to, is_last.slot(), found.slot()) }
+            })?;
+        }
+    }
+    if !keeps {
+        let zeros = OperandRef { element: gradient.element, ..b.zeros(sizes.len()) };
+        // SAFETY: as above, with the gradient of the cells as the output.
+        unsafe { inner.scatter_replace(dtype, plan, gradient, zeros, index.slot())? };
+    }
+    Ok(())
+}
+
+/// The rule of an operator that reduces the values of each cell.
+fn reduced_backward(
+    b: &mut Backward,
+    step: &Step,
+    plan: GatherPlan<'_>,
+    reducer: CellReducer,
+    result: &Saved,
+) -> Result<()> {
+    let [from, index, earlier] = [0, 1, 2].map(|k| step.inputs[k].saved.as_ref());
+    let (Some(from), Some(index), Some(earlier)) = (from, index, earlier) else { return Ok(()) };
+    let cells = &step.outputs[0].spot;
+    let Some(gradient) = b.gradient(cells) else { return Ok(()) };
+    let (inner, dtype, sizes) = (b.inner.clone(), cells.dtype, &step.sizes[..]);
+    let (from, index) = (from.slot(), index.slot());
+    let of_cells = |cells: OperandRef<'_>| {
+        let to = Buffer::new(&*inner, sizes, cells.element)?;
+        // SAFETY: the operands of the forward pass, with the output in new memory.
+        unsafe { inner.gather(plan, to.slot(), cells, index)? };
+        Ok::<_, Error>(to)
+    };
+    let (result, earlier, found) = (of_cells(result.slot())?, of_cells(earlier.slot())?, of_cells(gradient)?);
+    let (result, earlier, found) = (result.slot(), earlier.slot(), found.slot());
+    let extra = CellNumbers { b, cells, plan, index }.extra(reducer, [earlier, from], result)?;
+    let pull = |x: OperandRef<'_>, to: OperandRef<'_>| {
+        // SAFETY: (1) operands of the sizes; (2) to (4) the output is new memory.
+        unsafe {
+            inner.map_cells(CellMap::Pull(reducer), dtype, sizes, to, &[x, result, extra.slot(), found])
+        }
+    };
+    if step.inputs[2].spot.is_some() {
+        let rest = Buffer::new(&*inner, sizes, gradient.element)?;
+        pull(earlier, rest.slot())?;
+        // SAFETY: as in the forward pass, with the gradient of the cells as the output. Elements with one cell
+        // have the same value.
+        unsafe { inner.scatter_replace(dtype, plan, gradient, rest.slot(), index)? };
+    }
+    match &step.inputs[0].spot {
+        Some(spot) => b.add(spot, sizes, &mut |to| pull(from, to)),
+        None => Ok(()),
+    }
+}
+
+/// Reductions of numbers of the elements, for each cell.
+struct CellNumbers<'a> {
+    b: &'a Backward,
+    cells: &'a Spot,
+    plan: GatherPlan<'a>,
+    index: OperandRef<'a>,
+}
+
+impl CellNumbers<'_> {
+    /// The extra number of the reducer's slope for the cell of each element.
+    fn extra(
+        &self,
+        reducer: CellReducer,
+        values: [OperandRef<'_>; 2],
+        result: OperandRef<'_>,
+    ) -> Result<Buffer> {
+        if reducer == CellReducer::Extreme {
+            return self.reduced(false, CellMap::IsExtreme, values.map(|x| vec![x, result]));
+        }
+        let product = self.reduced(true, CellMap::Nonzero, values.map(|x| vec![x]))?;
+        let zeros = self.reduced(false, CellMap::IsZero, values.map(|x| vec![x]))?;
+        self.map(CellMap::AllButOneZero, &[product.slot(), zeros.slot()])
+    }
+
+    /// The product or the sum of a function of the values of each cell, of the earlier value and of those of the
+    /// elements.
+    fn reduced(&self, is_product: bool, map: CellMap, values: [Vec<OperandRef<'_>>; 2]) -> Result<Buffer> {
+        let CellNumbers { b, cells, plan, index } = *self;
+        let [earlier, from] = [self.map(map, &values[0])?, self.map(map, &values[1])?];
+        let all = b.inner.fresh(cells.nbytes, Init::Unspecified)?;
+        let address = all.address().wrapping_add(cells.offset);
+        let numbers = OperandRef { address, stride: &cells.stride, element: cells.dtype.size() };
+        let to = Buffer::new(&*b.inner, plan.sizes, cells.dtype.size())?;
+        // SAFETY: (1) memory of the layout of the cells; (2) the indices were checked in the forward pass; (3)
+        // and (4) no other code uses the memory.
+        unsafe {
+            b.inner.scatter_replace(cells.dtype, plan, numbers, earlier.slot(), index)?;
+            match is_product {
+                true => b.inner.scatter_multiply(cells.dtype, plan, numbers, from.slot(), index)?,
+                false => b.inner.scatter_add(cells.dtype, plan, numbers, from.slot(), index)?,
+            }
+            b.inner.gather(plan, to.slot(), numbers, index)?;
+        }
+        Ok(to)
+    }
+
+    fn map(&self, map: CellMap, operands: &[OperandRef<'_>]) -> Result<Buffer> {
+        let (inner, dtype) = (&*self.b.inner, self.cells.dtype);
+        let to = Buffer::new(inner, self.plan.sizes, dtype.size())?;
+        // SAFETY: (1) operands of the sizes; (2) to (4) the output is new memory.
+        unsafe { inner.map_cells(map, dtype, self.plan.sizes, to.slot(), operands)? };
+        Ok(to)
+    }
+}
+
+/// For each element of a scatter by replacement, whether its cell has kept it: of several elements with one
+/// cell, the last.
+fn last_of_each_cell(
+    b: &Backward,
+    plan: GatherPlan<'_>,
+    cells: &Spot,
+    index: OperandRef<'_>,
+) -> Result<Buffer> {
+    let numel: usize = plan.sizes.iter().product();
+    let numbers = Buffer::new(&*b.inner, plan.sizes, size_of::<i64>())?;
+    let owners = Buffer::new(&*b.inner, plan.sizes, size_of::<i64>())?;
+    let is_last = Buffer::new(&*b.inner, plan.sizes, size_of::<bool>())?;
+    // A number for each cell, in the layout of the cells.
+    let element = cells.dtype.size();
+    let all = Buffer::new(&*b.inner, &[cells.nbytes / element], size_of::<i64>())?;
+    let address = all.slot().address.wrapping_add(cells.offset / element * size_of::<i64>());
+    let numbered = OperandRef { address, stride: &cells.stride, element: size_of::<i64>() };
+    let values: Vec<i64> = (0..numel as i64).collect();
+    // SAFETY: (1) the numbers are in new memory; the cells have as many places as the block has elements, with
+    // its layout; (2) the indices were checked in the forward pass; (3) and (4) no other code uses the memory.
+    unsafe {
+        b.inner.write(numbers.slot().address, bytemuck::cast_slice(&values))?;
+        b.inner.scatter_numbers(plan, numbered, numbers.slot(), index)?;
+        b.inner.gather(plan, owners.slot(), numbered, index)?;
+        b.inner.equal_numbers(plan.sizes, is_last.slot(), numbers.slot(), owners.slot())?;
+    }
+    Ok(is_last)
+}
+
+/// A function of numbers at each element.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum CellMap {
+    /// `[x, result]`: 1 if `x` is the extreme, else 0.
+    IsExtreme,
+    /// `[x]`: 1 in place of 0.
+    Nonzero,
+    /// `[x]`: 1 if `x` is 0, else 0.
+    IsZero,
+    /// `[product, zeros]`: the product of the values that are not 0, or 0 if two values are.
+    AllButOneZero,
+    /// `[x, result, extra, gradient]`: the gradient of `x`.
+    Pull(CellReducer),
+}
+
+/// The mechanisms of the rule of scatters, for f32 and f64.
+///
+/// # Safety
+/// Implementations run the mechanisms of a [`Device`], with its promises.
+pub(super) unsafe trait CellKernels {
+    /// Multiplies cells by elements, by index.
+    ///
+    /// # Safety
+    /// As [`Device::scatter`].
+    unsafe fn scatter_multiply(
+        &self,
+        dtype: DType,
+        plan: GatherPlan<'_>,
+        cells: OperandRef<'_>,
+        from: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()>;
+    /// Runs a function of operands.
+    ///
+    /// # Safety
+    /// As [`Device::map`].
+    unsafe fn map_cells(
+        &self,
+        map: CellMap,
+        dtype: DType,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        operands: &[OperandRef<'_>],
+    ) -> Result<()>;
+}
+
+// SAFETY: each function is a mechanism of the device.
+unsafe impl<D: Device> CellKernels for Typed<D> {
+    unsafe fn scatter_multiply(
+        &self,
+        dtype: DType,
+        plan: GatherPlan<'_>,
+        cells: OperandRef<'_>,
+        from: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise, also in the function below.
+        unsafe {
+            match dtype {
+                DType::F32 => self.0.scatter::<f32, Mul>(Mul, plan, cells, from, index),
+                DType::F64 => self.0.scatter::<f64, Mul>(Mul, plan, cells, from, index),
+                dtype => Err(no_gradient(dtype)),
+            }
+        }
+    }
+
+    unsafe fn map_cells(
+        &self,
+        map: CellMap,
+        dtype: DType,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        operands: &[OperandRef<'_>],
+    ) -> Result<()> {
+        // SAFETY: as above.
+        unsafe {
+            match dtype {
+                DType::F32 => self.map_cells_of::<f32>(map, sizes, to, operands),
+                DType::F64 => self.map_cells_of::<f64>(map, sizes, to, operands),
+                dtype => Err(no_gradient(dtype)),
+            }
+        }
+    }
+}
+
+impl<D: Device> Typed<D> {
+    /// # Safety
+    /// As [`Device::map`].
+    unsafe fn map_cells_of<T: Number>(
+        &self,
+        map: CellMap,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        slots: &[OperandRef<'_>],
+    ) -> Result<()>
+    where
+        Max: Reducer<T, Out = T>,
+    {
+        let x = || Input::<T>(PhantomData);
+        // SAFETY: the caller's promise.
+        unsafe {
+            match map {
+                CellMap::IsExtreme => self.run(&Store(SlopeOf::<_, Max>(x(), PhantomData)), sizes, to, slots),
+                CellMap::Nonzero => self.run(&Store(Call::<Nonzero, _>::new((x(),))), sizes, to, slots),
+                CellMap::IsZero => self.run(&Store(Call::<IsZero, _>::new((x(),))), sizes, to, slots),
+                CellMap::AllButOneZero => {
+                    self.run(&Store(Call::<AllButOneZero, _>::new((x(), x()))), sizes, to, slots)
+                }
+                CellMap::Pull(CellReducer::Product) => self.run(&pull::<T, Prod>(), sizes, to, slots),
+                CellMap::Pull(CellReducer::Extreme) => self.run(&pull::<T, Max>(), sizes, to, slots),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Device::map`]: load `k` reads operand `k`.
+    unsafe fn run<P: Program>(
+        &self,
+        program: &P,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        slots: &[OperandRef<'_>],
+    ) -> Result<()> {
+        let reads = &[0, 1, 2, 3][..slots.len()];
+        // SAFETY: the caller's promise.
+        unsafe { self.0.map_apart(program, sizes, 0, &[to], Inputs { slots, reads }) }
+    }
+}
+
+/// The gradient of a value that a reducer reduces.
+fn pull<T: Element, R: Reducer<T>>() -> VjpReduce<Input<T>, R> {
+    let variable = Variable { mask: 1, is_imaginary: false };
+    // The slopes of products and extremes do not read the number of values.
+    VjpReduce { body: Input(PhantomData), variable, count: 0.0, reducer: PhantomData }
+}
+
+/// 1 in place of 0.
+#[derive(Clone, Copy, Debug)]
+struct Nonzero;
+
+impl<T: Number> Op<(T,)> for Nonzero {
+    const CHEAP: bool = true;
+    const NAME: &'static str = "nonzero";
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>((x,): (Lane<L, Compute<T>>,)) -> Lane<L, Compute<T>> {
+        x.eq(Lane::zero()).select(Lane::one(), x)
+    }
+}
+
+/// 1 for 0, and 0 for other numbers.
+#[derive(Clone, Copy, Debug)]
+struct IsZero;
+
+impl<T: Number> Op<(T,)> for IsZero {
+    const CHEAP: bool = true;
+    const NAME: &'static str = "is_zero";
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>((x,): (Lane<L, Compute<T>>,)) -> Lane<L, Compute<T>> {
+        x.eq(Lane::zero()).select(Lane::one(), Lane::zero())
+    }
+}
+
+/// The product of the values that are not 0 if at most one value is 0, else 0.
+#[derive(Clone, Copy, Debug)]
+struct AllButOneZero;
+
+impl<T: Number> Op<(T, T)> for AllButOneZero {
+    const CHEAP: bool = true;
+    const NAME: &'static str = "all_but_one_zero";
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>((product, zeros): (Lane<L, Compute<T>>, Lane<L, Compute<T>>)) -> Lane<L, Compute<T>> {
+        (zeros.eq(Lane::zero()) | zeros.eq(Lane::one())).select(product, Lane::zero())
+    }
+}
