@@ -752,7 +752,7 @@ fn a_tensor_has_a_forward_gradient() -> Result<()> {
     assert_eq!(device.tangent(&dual)?.raw_ptr(), direction.raw_ptr());
     let y = (dual.lazy() * &dual).eval()?;
     assert_eq!(device.tangent(&y)?.to_vec()?, [2.0, 2.0]);
-    assert_eq!(device.tangent(&y.share_data().into_slice(1..)?)?.to_vec()?, [2.0]);
+    assert_eq!(device.tangent(&y.share_data().into_slice((1..,))?)?.to_vec()?, [2.0]);
     // `unpack_dual`, and a tensor without a forward gradient.
     assert_eq!(device.value(&y)?.to_vec()?, [1.0, 4.0]);
     assert_eq!(device.tangent(&device.constant(&x)?)?.to_vec()?, [0.0; 2]);
