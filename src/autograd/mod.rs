@@ -39,7 +39,7 @@
 //!
 //! | tensor | on a tape |
 //! |---|---|
-//! | `DynTensor`, with `dynamic` | `DynTensor::on_tape`, `set_requires_grad`, `backward`; [`Gradients`] by `of_dyn` |
+//! | `DynTensor`, feature `dynamic` | `on_tape`, `set_requires_grad`, `backward`; `Gradients::of_dyn` |
 //! | [`SparseTensor`](crate::SparseTensor) | gradients of its values, which are a tensor on the tape |
 //! | [`Packed`](crate::Packed) | gradients of the matrix that was packed; the tape keeps it in rows |
 //! | [`QuantizedTensor`](crate::QuantizedTensor) | a constant: rounding has no slope, see [`Tape::custom`] |

@@ -274,8 +274,8 @@ impl Dispatcher {
         }
     }
 
-    /// Runs an operator that has no kernel for the arguments as they are: with casts, if that is allowed, or on
-    /// the values of tensors that are on a tape.
+    /// Runs an operator that has no kernel for the arguments as they are: with casts, if that is allowed, or
+    /// on the values of tensors that are on a tape.
     #[cold]
     fn otherwise(
         &self,
@@ -296,12 +296,12 @@ impl Dispatcher {
         Err(self.missing(name, operator, keys, arguments))
     }
 
-    /// Runs an operator that has no kernel for a tape on the values of its tensors. The result is a constant of
-    /// the tape. `None` if no tensor is on a tape.
+    /// Runs an operator that has no kernel for a tape on the values of its tensors. The result is a constant
+    /// of the tape. `None` if no tensor is on a tape.
     ///
     /// # Errors
-    /// [`Error::Value`] if the result would depend on a variable: its gradient would be lost. Elements that have
-    /// no gradient, as of comparisons, lose none.
+    /// [`Error::Value`] if the result would depend on a variable: its gradient would be lost. Elements that
+    /// have no gradient, as of comparisons, lose none.
     #[cfg(feature = "autograd")]
     fn on_values(
         &self,
@@ -317,8 +317,8 @@ impl Dispatcher {
         }
         if let Some(other) = tensors().find(|x| !x.is_on_tape_of(first)) {
             return Err(value(text(format_args!(
-                "{name} takes tensors of one tape, and {} is beside {}; `x.on_tape(&tape)?` brings it onto the \
-                 tape",
+                "{name} takes tensors of one tape, and {} is beside {}; `x.on_tape(&tape)?` brings it onto \
+                 the tape",
                 other.kind_in_words(),
                 first.kind_in_words()
             ))));

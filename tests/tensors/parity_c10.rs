@@ -693,8 +693,8 @@ fn a_tensor_requires_grad_is_detached_and_has_a_gradient() -> Result<()> {
     assert!(!host.requires_grad());
     assert_eq!(
         host.set_requires_grad(true).unwrap_err().to_string(),
-        "set_requires_grad: f32 of rank 1 on Cpu is on no tape of the expected device: `x.on_tape(&tape)?` brings \
-         it onto one, where `tape = Tape::new(&device)`"
+        "set_requires_grad: f32 of rank 1 on Cpu is on no tape of the expected device: `x.on_tape(&tape)?` \
+         brings it onto one, where `tape = Tape::new(&device)`"
     );
     let tape = Tape::new(&Cpu);
     let x = host.on_tape(&tape)?;
