@@ -34,6 +34,15 @@
 //! | the parameters of a model as a struct | [`parameters!`](crate::parameters), [`ParameterTree`] |
 //! | training | [`optim`](crate::optim) |
 //! | a comparison with finite differences | [`gradient_error`] |
+//!
+//! Tensors of other kinds follow from their dense parts:
+//!
+//! | tensor | on a tape |
+//! |---|---|
+//! | `DynTensor`, feature `dynamic` | `on_tape`, `set_requires_grad`, `backward`; `Gradients::of_dyn` |
+//! | [`SparseTensor`](crate::SparseTensor) | gradients of its values, which are a tensor on the tape |
+//! | [`Packed`](crate::Packed) | gradients of the matrix that was packed; the tape keeps it in rows |
+//! | [`QuantizedTensor`](crate::QuantizedTensor) | a constant: rounding has no slope, see [`Tape::custom`] |
 // Imports: `error`, `dim`, `element`, `device`, `tensor`.
 
 mod axes;

@@ -188,6 +188,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/kernel/reducer.rs", "the type of a function over addresses"),
     ("src/dynamic/create.rs", "memory from outside and from bytes"),
     ("src/erased_memory.rs", "handles on memory whose device is known at run time"),
+    ("src/dynamic/gradients.rs", "memory under a tape; gradients in the layouts of their tensors"),
     ("src/dynamic/named.rs", "hands operands to kernels without their types"),
     ("src/dynamic/ffi.rs", "handles as pointers, for other languages"),
     ("src/dynamic/tensor.rs", "the invariants of a tensor whose types are known at run time"),
