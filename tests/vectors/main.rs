@@ -252,8 +252,8 @@ fn run_gradients(folder: &Path, unsupported: &mut Unsupported) -> Report {
             tally.has_row = true;
             let found = match rows.get_key_value(op) {
                 None => case::unrun("no operator"),
-                Some((&op, &row)) => {
-                    let run = || gradients::check(&set, json, (op, row));
+                Some(row) => {
+                    let run = || gradients::check(&set, json, (*row.0, *row.1));
                     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Ok(Err("panics".into())))
                 }
             };
@@ -341,6 +341,7 @@ fn results_are_those_of_pytorch_and_onnx() {
                 "the whole set: skipped, because RANKFORM_VECTORS names no folder; the selection in tests/vectors/cases runs"
             );
             run_all(&here("cases"), &mut unsupported).check("selection");
+            run_gradients(&here("cases"), &mut unsupported).check("gradients of the selection");
         }
     }
 }
@@ -371,6 +372,24 @@ fn a_wrong_result_is_found() {
             "{}: another offset",
             case.id
         );
+        spoilt += 1;
+    }
+    assert!(spoilt > 20, "{spoilt}");
+}
+
+#[test]
+fn a_wrong_gradient_is_found() {
+    let set = Set::read(&here("cases/torch/reduce"));
+    let rows = table("torch", differentiable::<gradients::OnTape>());
+    let mut spoilt = 0;
+    for json in set.cases.iter().filter(|json| !json["grad"].is_null()) {
+        let op = json["op"].as_str().unwrap();
+        let run = |json| gradients::check(&set, json, (op, rows[op]));
+        assert!(matches!(run(json), Ok(Ok(()))), "{}", json["id"]);
+        // The operand in place of its gradient.
+        let mut wrong = json.clone();
+        wrong["grad"]["g"][0] = json["args"][0]["T"].clone();
+        assert!(matches!(run(&wrong), Ok(Err(_))), "{}: another gradient", json["id"]);
         spoilt += 1;
     }
     assert!(spoilt > 20, "{spoilt}");
