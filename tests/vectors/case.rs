@@ -134,6 +134,7 @@ impl CaseDevice for Cpu {
         Ok(memory)
     }
 }
+
 /// Runs an expression with `$T` as the type of an element known at run time, one of those that the device `D`
 /// of the case takes. With `any` also of those that it does not take.
 #[macro_export]
