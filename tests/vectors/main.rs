@@ -291,8 +291,8 @@ impl Report {
     fn sum(&self, of: impl Fn(&Tally) -> usize) -> usize {
         self.operators.values().map(of).sum()
     }
-    /// Prints the figures, and fails unless every case is right or listed, and `percent` of those whose operator
-    /// is here run.
+    /// Prints the figures. Fails unless every case is right or listed, and `percent` of the cases with a row
+    /// run.
     fn check(&self, what: &str, percent: usize) {
         let (run, listed) = (self.sum(|tally| tally.run), self.sum(|tally| tally.listed));
         let (here, of) = (
