@@ -48,6 +48,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/autograd/forward/moves.rs", "hands the addresses of operands to a device"),
     ("src/autograd/forward/reduce.rs", "hands the addresses of operands to a device"),
     ("src/autograd/forward/rows.rs", "hands the addresses of operands to a device"),
+    ("src/autograd/forward/scan.rs", "hands the addresses of operands to a device"),
     ("src/autograd/forward/state.rs", "hands the addresses of operands to a device"),
     ("src/device/cpu/cursor.rs", "reads and writes elements at addresses"),
     ("src/device/cpu/elementwise/equidistant.rs", "runs kernels over addresses"),
