@@ -50,14 +50,14 @@ impl ScanKind {
 }
 
 /// Whether a scan has a derivative by the fold of its reducer, whose results have the elements of its values.
-const fn folds<B: Body, R: Reducer<B::Out>>() -> bool {
+pub(super) const fn folds<B: Body, R: Reducer<B::Out>>() -> bool {
     let is_real = R::Out::DTYPE as u8 == B::Out::DTYPE as u8 && !R::Out::DTYPE.is_complex();
     R::FOLDS && is_real && !matches!(R::SLOPE, Slope::Constant)
 }
 
 /// The fold of a reducer over the values of a body: the loads of the body, then the result before them.
 #[derive(Debug)]
-struct Fold<B, R>(B, PhantomData<R>);
+pub(super) struct Fold<B, R>(pub(super) B, pub(super) PhantomData<R>);
 
 impl<B: Clone, R> Clone for Fold<B, R> {
     fn clone(&self) -> Self {
@@ -226,7 +226,7 @@ impl Shared {
 }
 
 /// The error for a reducer whose scans have no derivative.
-fn no_fold(name: &'static str, dtype: DType) -> Error {
+pub(super) fn no_fold(name: &'static str, dtype: DType) -> Error {
     let what = match dtype.is_complex() {
         true => text(format_args!("a scan of complex numbers by `{name}` has no derivative; sums have")),
         false => {

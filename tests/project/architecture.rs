@@ -51,6 +51,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/autograd/forward/moves.rs", "hands the addresses of operands to a device"),
     ("src/autograd/forward/reduce.rs", "hands the addresses of operands to a device"),
     ("src/autograd/forward/rows.rs", "hands the addresses of operands to a device"),
+    ("src/autograd/forward/scan.rs", "hands the addresses of operands to a device"),
     ("src/autograd/forward/state.rs", "hands the addresses of operands to a device"),
     ("src/autograd/backward.rs", "calls the inner device on gradients"),
     ("src/autograd/contract.rs", "calls contractions"),
