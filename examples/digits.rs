@@ -6,6 +6,7 @@
 //! are checked when this compiles. `-- --device cuda:0` computes on a GPU (with `--features cuda`).
 
 use rankform::AnyDevice;
+use rankform::autograd::value_and_grad;
 use rankform::io::npy;
 use rankform::prelude::*;
 use std::{fs, path::Path};
@@ -38,7 +39,7 @@ fn main() -> Result<(), AnyError> {
     let means = is_class.transposed().matmul(train)? / members.insert_axis(Axis::<1>); // (class, pixel)
     let nearest_mean = squared_distances(test, means.view())?.argmin(Axis::<1>)?;
 
-    let (weight, bias) = trained(train, known, &is_class)?;
+    let (weight, bias) = trained(train, known)?;
     let layer = (test.matmul(&weight)? + bias.lift()).argmax(Axis::<1>)?;
 
     for (name, guess) in
@@ -124,25 +125,20 @@ elementwise! {
 fn trained<D: Device>(
     x: TensorView<'_, f32, 2, D>,
     labels: TensorView<'_, u8, 1, D>,
-    is_class: &Tensor<f32, 2, D>,
 ) -> Result<(Tensor<f32, 2, D>, Tensor<f32, 1, D>)> {
-    let ([n, pixels], device) = (x.size().0, x.device());
-    let labels = labels.cast::<i64>()?;
+    let device = x.device();
+    let (x, labels) = (x.to_contiguous()?, labels.cast::<i64>()?);
     let (mut weight, mut bias) =
-        (Tensor::zeros([pixels, CLASSES], device)?, Tensor::zeros([CLASSES], device)?);
+        (Tensor::zeros([x.size()[1], CLASSES], device)?, Tensor::zeros([CLASSES], device)?);
     let (mut weight_velocity, mut bias_velocity) = (Tensor::zeros_like(&weight)?, Tensor::zeros_like(&bias)?);
     for step in 0..60 {
-        let scores = x.matmul(&weight)? + bias.lift(); // (image, class)
+        let (loss, (to_weight, to_bias)) = value_and_grad((&weight, &bias), |(weight, bias), tape| {
+            let scores = tape.constant(&x)?.matmul(weight)? + bias.lift(); // (image, class)
+            scores.cross_entropy_mean(Axis::<1>, &tape.constant(&labels)?, ClassLoss::new())
+        })?;
         if step % 20 == 0 {
-            println!(
-                "step {step:2}: cross entropy {:.3}",
-                scores.cross_entropy_mean(Axis::<1>, &labels, ClassLoss::new())?.item()?
-            );
+            println!("step {step:2}: cross entropy {:.3}", loss.item()?);
         }
-        // The gradient of the mean cross entropy by the scores: (probabilities − one-hot labels) / number of
-        // images.
-        let slope = ((scores.softmax(Axis::<1>)?.lazy() - is_class) / n as f32).eval()?;
-        let (to_weight, to_bias) = (x.transposed().matmul(&slope)?, slope.sum(Axis::<0>)?);
         apply_in_place(descent, (&mut weight, &mut weight_velocity), (&to_weight, 0.01))?;
         apply_in_place(descent, (&mut bias, &mut bias_velocity), (&to_bias, 0.01))?;
     }

@@ -207,6 +207,7 @@ impl DType {
         }
     }
     /// The kind of its elements.
+    #[inline]
     pub const fn kind(self) -> Kind {
         self.row().kind
     }
@@ -236,6 +237,7 @@ impl DType {
     }
 
     /// Whether its values are integers or booleans that represent themselves.
+    #[inline]
     pub const fn is_discrete(self) -> bool {
         matches!(self.kind(), Kind::Bool | Kind::Unsigned | Kind::Signed)
     }
@@ -267,6 +269,7 @@ impl DType {
         self.row().dlpack
     }
     /// Whether it is a pair of floats.
+    #[inline]
     pub const fn is_complex(self) -> bool {
         matches!(self.kind(), Kind::Complex)
     }

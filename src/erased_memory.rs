@@ -7,7 +7,7 @@ use crate::allocation::Allocation;
 use crate::device::{Device, Init, OperandRef};
 use crate::error::{Result, text};
 use crate::fallible_arc::FallibleArc;
-use std::any::TypeId;
+use std::any::{Any, TypeId};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 
@@ -24,6 +24,8 @@ struct Table {
     room: unsafe fn(NonNull<()>) -> usize,
     version: unsafe fn(NonNull<()>) -> u64,
     bump: unsafe fn(NonNull<()>),
+    #[cfg(feature = "autograd")]
+    block: unsafe fn(NonNull<()>) -> NonNull<dyn Any>,
     fresh: unsafe fn(NonNull<()>, usize, Init) -> Result<Memory>,
     inherit: unsafe fn(NonNull<()>, NonNull<()>),
     copy: unsafe fn(NonNull<()>, &[usize], OperandRef<'_>, OperandRef<'_>) -> Result<()>,
@@ -79,6 +81,14 @@ impl Table {
             version: |raw| unsafe { peek::<D, _>(raw, |memory| memory.version()) },
             // SAFETY: as above.
             bump: |raw| unsafe { peek::<D, _>(raw, |memory| memory.bump()) },
+            // SAFETY: as above.
+            #[cfg(feature = "autograd")]
+            block: |raw| unsafe {
+                peek::<D, _>(raw, |memory| {
+                    let block: &dyn Any = memory.block();
+                    NonNull::from(block)
+                })
+            },
             // SAFETY: as above.
             fresh: |raw, nbytes, fresh| unsafe {
                 peek::<D, _>(raw, |memory| {
@@ -163,6 +173,12 @@ impl Memory {
     pub(crate) fn bump(&self) {
         // SAFETY: as above.
         unsafe { (self.table.bump)(self.raw) }
+    }
+    /// The device's own handle on the memory, if it is a `B`.
+    #[cfg(all(feature = "autograd", feature = "dynamic"))]
+    pub(crate) fn block<B: Any>(&self) -> Option<&B> {
+        // SAFETY: as above. The borrow of this handle keeps the allocation, of which the block is a part.
+        unsafe { (self.table.block)(self.raw).as_ref() }.downcast_ref()
     }
     /// New memory on the same device.
     pub(crate) fn fresh(&self, nbytes: usize, fresh: Init) -> Result<Memory> {

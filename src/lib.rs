@@ -281,6 +281,7 @@ pages! {
     Errors "../docs/book/errors.md";
     Performance "../docs/book/performance.md";
     Accuracy "../docs/book/accuracy.md";
+    #[cfg(feature = "autograd")] Gradients "../docs/book/gradients.md";
     #[cfg(feature = "dynamic")] TypesAtRunTime "../docs/book/types_at_run_time.md";
     #[cfg(all(feature = "npz", feature = "safetensors"))] Files "../docs/book/files.md";
     #[cfg(all(feature = "dlpack", feature = "ndarray", feature = "nalgebra", feature = "serde"))]

@@ -439,6 +439,11 @@ fn is_injective(stride: &[isize], sizes: &[usize], axes: &[usize]) -> bool {
 
 /// Whether an operand is all of its block, each element once.
 fn covers_block(spot: &Spot, sizes: &[usize]) -> bool {
-    sizes.iter().product::<usize>() * spot.dtype.size() == spot.nbytes
-        && is_injective(&spot.stride, sizes, &(0..sizes.len()).collect::<Axes<_>>())
+    covers(&spot.stride, sizes, spot.dtype.size(), spot.nbytes)
+}
+
+/// Whether a strided operand is all of a block of `nbytes` bytes, each element once.
+pub(super) fn covers(stride: &[isize], sizes: &[usize], element: usize, nbytes: usize) -> bool {
+    let axes: Axes<usize> = (0..sizes.len()).collect();
+    sizes.iter().product::<usize>() * element == nbytes && is_injective(stride, sizes, &axes)
 }

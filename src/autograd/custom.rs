@@ -1,16 +1,45 @@
 //! Operators with a derivative of their own, and parts of a program that are computed again.
-// Imports: `error`, `device`, `tensor`, `autograd`.
+// Imports: `error`, `dim`, `layout`, `element`, `device`, `tensor`.
 
 use super::backward::Backward;
 use super::state::{Before, Node, Output, Spot, Step};
 use super::tape::tensor_in;
-use super::{Differentiable, Gradients, Tape, Var};
+use super::{Differentiable, Gradients, Name, ParameterTree, Tape, TensorMap, TensorVisitor, Var};
 use crate::device::Device;
 use crate::dim::Dim;
+use crate::element::Element;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-/// The operands of a custom operator: a tuple of up to six `&Var`.
+/// The operands of a custom operator or a checkpoint: a tuple of up to six references to tensors on a tape or
+/// to [trees of parameters](ParameterTree) on it.
+///
+/// # Examples
+/// A layer that is computed again in the backward pass:
+/// ```
+/// use rankform::autograd::value_and_grad;
+/// use rankform::prelude::*;
+/// parameters! {
+///     struct Layer<D> { weight: Tensor<f64, 2, D>, bias: Tensor<f64, 1, D> }
+/// }
+/// impl<D: Device> Layer<D> {
+///     fn apply(&self, x: &Tensor<f64, 1, D>) -> Result<Tensor<f64, 1, D>> {
+///         (x.matmul(&self.weight)?.lazy() + &self.bias).tanh().eval()
+///     }
+/// }
+/// let layer = Layer { weight: Tensor::from([[0.0, 1.0], [1.0, 0.0]]), bias: Tensor::from([0.0, 0.0]) };
+/// let (_, gradients) = value_and_grad(&layer, |layer, tape| {
+///     let x = tape.constant(&Tensor::from([0.0, 0.0]))?;
+///     tape.checkpoint((&x, layer), |(x, layer)| layer.apply(x))?.sum(All)
+/// })?;
+/// assert_eq!(gradients.bias.to_vec()?, [1.0, 1.0]);
+/// # Ok::<(), rankform::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` are not operands on a tape over `{D}`",
+    label = "expected a tuple of up to six references to tensors or structs of `parameters!` on the tape",
+    note = "one operand is `(&x,)`"
+)]
 pub trait Inputs<D: Device> {
     /// The operands on the inner device.
     type Inner: Send + 'static;
@@ -20,66 +49,170 @@ pub trait Inputs<D: Device> {
     fn values(&self, tape: &Tape<D>) -> Result<Self::Inner>;
     #[doc(hidden)]
     #[allow(private_interfaces)]
-    fn spots(&self, tape: &Tape<D>) -> Result<Vec<Option<Spot>>>;
-    #[doc(hidden)]
-    fn constant(inner: &Self::Inner, tape: &Tape<D>) -> Result<Self::OnTape>;
-    #[doc(hidden)]
-    fn watch(inner: &Self::Inner, tape: &Tape<D>) -> Result<Self::OnTape>;
-    #[doc(hidden)]
-    fn of(on_tape: &Self::OnTape, gradients: &Gradients<D>) -> Result<Self::Inner>;
+    fn spots(&self, op: &'static str, tape: &Tape<D>) -> Result<Spots>;
     #[doc(hidden)]
     #[allow(private_interfaces)]
-    fn add(
-        b: &mut Backward,
-        spots: &[Option<Spot>],
-        inner: &Self::Inner,
-        gradients: &Self::Inner,
-    ) -> Result<()>;
+    fn watch(inner: &Self::Inner, tape: &Tape<D>, spots: &[Option<Spot>]) -> Result<Self::OnTape>;
+    #[doc(hidden)]
+    #[allow(private_interfaces)]
+    fn add(add: Add<'_, &Self::Inner>, gradients: &Self::Inner) -> Result<()>;
+    #[doc(hidden)]
+    #[allow(private_interfaces)]
+    fn add_from(add: Add<'_, &Self::OnTape>, gradients: &Gradients<D>) -> Result<()>;
+}
+
+/// The place of each operand that depends on a variable, in the order of their trees.
+type Spots = Vec<Option<Spot>>;
+
+/// The addition of gradients to those of operands.
+struct Add<'a, O> {
+    b: &'a mut Backward,
+    spots: &'a [Option<Spot>],
+    operands: O,
 }
 
 macro_rules! inputs {
-    ($($($t:ident $r:ident $index:tt)+;)*) => { $(
-        impl<$($t: Differentiable,)+ $(const $r: usize,)+ D: Device> Inputs<D> for ($(&Var<$t, $r, D>,)+) {
-            type Inner = ($(Tensor<$t, $r, D>,)+);
-            type OnTape = ($(Var<$t, $r, D>,)+);
+    ($($($p:ident $index:tt)+;)*) => { $(
+        impl<$($p: ParameterTree<Tape<D>, On<D>: Send + 'static>,)+ D: Device> Inputs<D> for ($(&$p,)+) {
+            type Inner = ($($p::On<D>,)+);
+            type OnTape = ($(<$p::On<D> as ParameterTree<D>>::On<Tape<D>>,)+);
             fn values(&self, tape: &Tape<D>) -> Result<Self::Inner> {
-                Ok(($(tape.value(self.$index)?,)+))
+                Ok(($(self.$index.map_tensors(Name::ROOT, &mut Values(tape))?,)+))
             }
             #[allow(private_interfaces)]
-            fn spots(&self, tape: &Tape<D>) -> Result<Vec<Option<Spot>>> {
-                Ok(vec![$(tape.spot_of("custom", self.$index)?),+])
-            }
-            fn constant(inner: &Self::Inner, tape: &Tape<D>) -> Result<Self::OnTape> {
-                Ok(($(tape.constant(&inner.$index)?,)+))
-            }
-            fn watch(inner: &Self::Inner, tape: &Tape<D>) -> Result<Self::OnTape> {
-                Ok(($(tape.watch(&inner.$index)?,)+))
-            }
-            fn of(on_tape: &Self::OnTape, gradients: &Gradients<D>) -> Result<Self::Inner> {
-                Ok(($(gradients.of(&on_tape.$index)?,)+))
+            fn spots(&self, op: &'static str, tape: &Tape<D>) -> Result<Spots> {
+                let mut places = Places { op, tape, spots: Vec::new() };
+                $(self.$index.visit(&mut places)?;)+
+                Ok(places.spots)
             }
             #[allow(private_interfaces)]
-            fn add(
-                b: &mut Backward,
-                spots: &[Option<Spot>],
-                inner: &Self::Inner,
-                gradients: &Self::Inner,
-            ) -> Result<()> {
-                $(if let Some(spot) = &spots[$index] {
-                    b.add_tensor("custom", spot, &inner.$index, &gradients.$index)?;
-                })+
+            fn watch(inner: &Self::Inner, tape: &Tape<D>, spots: &[Option<Spot>]) -> Result<Self::OnTape> {
+                let mut spots = spots.iter();
+                Ok(($(inner.$index.map_tensors(Name::ROOT, &mut Watch { tape, spots: &mut spots })?,)+))
+            }
+            #[allow(private_interfaces)]
+            fn add(add: Add<'_, &Self::Inner>, gradients: &Self::Inner) -> Result<()> {
+                let mut each = AddEach { b: add.b, spots: add.spots.iter() };
+                $(ParameterTree::walk([], [&add.operands.$index, &gradients.$index], Name::ROOT, &mut each)?;)+
+                Ok(())
+            }
+            #[allow(private_interfaces)]
+            fn add_from(add: Add<'_, &Self::OnTape>, gradients: &Gradients<D>) -> Result<()> {
+                let mut each = AddOf { b: add.b, spots: add.spots.iter(), gradients };
+                $(add.operands.$index.visit(&mut each)?;)+
                 Ok(())
             }
         }
     )* };
 }
 inputs! {
-    A RA 0;
-    A RA 0 B RB 1;
-    A RA 0 B RB 1 C RC 2;
-    A RA 0 B RB 1 C RC 2 E RE 3;
-    A RA 0 B RB 1 C RC 2 E RE 3 F RF 4;
-    A RA 0 B RB 1 C RC 2 E RE 3 F RF 4 G RG 5;
+    A 0;
+    A 0 B 1;
+    A 0 B 1 C 2;
+    A 0 B 1 C 2 E 3;
+    A 0 B 1 C 2 E 3 F 4;
+    A 0 B 1 C 2 E 3 F 4 G 5;
+}
+
+/// The values of operands.
+struct Values<'a, D: Device>(&'a Tape<D>);
+impl<D: Device> TensorMap<Tape<D>, D> for Values<'_, D> {
+    fn tensor<T: Differentiable, const RANK: usize>(
+        &mut self,
+        _: Name<'_>,
+        x: &Var<T, RANK, D>,
+    ) -> Result<Tensor<T, RANK, D>> {
+        self.0.value(x)
+    }
+    fn buffer<T: Element, const RANK: usize>(
+        &mut self,
+        _: Name<'_>,
+        x: &Var<T, RANK, D>,
+    ) -> Result<Tensor<T, RANK, D>> {
+        self.0.value(x)
+    }
+}
+
+/// Finds the places of operands.
+struct Places<'a, D: Device> {
+    op: &'static str,
+    tape: &'a Tape<D>,
+    spots: Spots,
+}
+impl<D: Device> TensorVisitor<Tape<D>, 0, 1> for Places<'_, D> {
+    fn tensor<T: Differentiable, const RANK: usize>(
+        &mut self,
+        _: Name<'_>,
+        _: [&mut Var<T, RANK, D>; 0],
+        [x]: [&Var<T, RANK, D>; 1],
+    ) -> Result<()> {
+        self.spots.push(self.tape.spot_of(self.op, x)?);
+        Ok(())
+    }
+}
+
+/// Makes the operands that depended on a variable variables of a tape, and the others constants.
+struct Watch<'a, 's, D: Device> {
+    tape: &'a Tape<D>,
+    spots: &'a mut std::slice::Iter<'s, Option<Spot>>,
+}
+impl<D: Device> TensorMap<D, Tape<D>> for Watch<'_, '_, D> {
+    fn tensor<T: Differentiable, const RANK: usize>(
+        &mut self,
+        _: Name<'_>,
+        x: &Tensor<T, RANK, D>,
+    ) -> Result<Var<T, RANK, D>> {
+        match self.spots.next() {
+            Some(Some(_)) => self.tape.watch(x),
+            _ => self.tape.constant(x),
+        }
+    }
+    fn buffer<T: Element, const RANK: usize>(
+        &mut self,
+        _: Name<'_>,
+        x: &Tensor<T, RANK, D>,
+    ) -> Result<Var<T, RANK, D>> {
+        self.tape.constant(x)
+    }
+}
+
+/// Adds a gradient to that of each operand.
+struct AddEach<'a> {
+    b: &'a mut Backward,
+    spots: std::slice::Iter<'a, Option<Spot>>,
+}
+impl<D: Device> TensorVisitor<D, 0, 2> for AddEach<'_> {
+    fn tensor<T: Differentiable, const RANK: usize>(
+        &mut self,
+        _: Name<'_>,
+        _: [&mut Tensor<T, RANK, D>; 0],
+        [operand, gradient]: [&Tensor<T, RANK, D>; 2],
+    ) -> Result<()> {
+        match self.spots.next() {
+            Some(Some(spot)) => self.b.add_tensor("custom", spot, operand, gradient),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Adds the gradient of each variable of another tape.
+struct AddOf<'a, D: Device> {
+    b: &'a mut Backward,
+    spots: std::slice::Iter<'a, Option<Spot>>,
+    gradients: &'a Gradients<D>,
+}
+impl<D: Device> TensorVisitor<Tape<D>, 0, 1> for AddOf<'_, D> {
+    fn tensor<T: Differentiable, const RANK: usize>(
+        &mut self,
+        _: Name<'_>,
+        _: [&mut Var<T, RANK, D>; 0],
+        [x]: [&Var<T, RANK, D>; 1],
+    ) -> Result<()> {
+        match self.spots.next() {
+            Some(Some(spot)) => self.b.add_gradient(spot, &self.gradients.of(x)?),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl<D: Device> Tape<D> {
@@ -119,11 +252,11 @@ impl<D: Device> Tape<D> {
     ) -> Result<Var<T, RANK, D>> {
         let inner = inputs.values(self)?;
         let result = forward(&inner)?;
-        let spots = inputs.spots(self)?;
+        let spots = inputs.spots("custom", self)?;
         let saved = result.share_data();
         self.result("custom", result, spots, move |b, spots, gradient| {
             let gradients = backward(&inner, &saved, gradient)?;
-            I::add(b, spots, &inner, &gradients)
+            I::add(Add { b, spots, operands: &inner }, &gradients)
         })
     }
 
@@ -156,16 +289,20 @@ impl<D: Device> Tape<D> {
         let inner = inputs.values(self)?;
         let result = {
             let tape = Tape::new(self.inner());
-            let y = tape.paused(|| f(&I::constant(&inner, &tape)?))?;
+            let y = f(&I::watch(&inner, &tape, &[])?)?; // no variable, so nothing is recorded
             tape.value(&y)?
         };
-        let spots = inputs.spots(self)?;
+        let spots = inputs.spots("checkpoint", self)?;
         let device = self.inner().clone();
         self.result("checkpoint", result, spots, move |b, spots, gradient| {
             let tape = Tape::new(&device);
-            let on_tape = I::watch(&inner, &tape)?;
-            let gradients = tape.pull(&f(&on_tape)?, gradient)?;
-            I::add(b, spots, &inner, &I::of(&on_tape, &gradients)?)
+            let on_tape = I::watch(&inner, &tape, spots)?;
+            let y = f(&on_tape)?;
+            if !tape.depends_on_variable(&y) {
+                return Ok(());
+            }
+            let gradients = tape.pull(&y, gradient)?;
+            I::add_from(Add { b, spots, operands: &on_tape }, &gradients)
         })
     }
 

@@ -3,9 +3,9 @@
 //!
 //! The functions here are generic over kernels, so each program compiles them. They run the kernel; all else is
 //! in functions that are compiled once.
-// Imports: `error`, `dtype`, `element`, `kernel`, `device`, `allocation`, `erased_memory`, `fallible_arc`.
+// Imports: `error`, `fallible_arc`, `element`, `kernel`, `device`, `allocation`, `erased_memory`.
 
-use super::backward::VjpOf;
+use super::backward::{Vjp, VjpOf};
 use super::contract::ContractOf;
 use super::facts::{facts_of, facts_of_reduction};
 use super::reduce::Reduced;
@@ -36,29 +36,33 @@ impl<D: Device> Tape<D> {
         inputs: Inputs<'_>,
     ) -> Result<()> {
         let facts = facts_of(program);
-        let begun = self.shared.begin_map(facts, P::BY_ROWS, sizes, outputs, inputs)?;
+        let run = |to: &[OperandRef<'_>], inputs: Inputs<'_>| {
+            // SAFETY: (1) to (4) are the caller's promises; the operands are the same memory of the inner device.
+            unsafe {
+                match BY_NAME {
+                    true => self.device.map_by_name(program, sizes, to, inputs),
+                    false => self.device.map_apart(program, sizes, row, to, inputs),
+                }
+            }
+        };
+        if const { !P::BY_ROWS } {
+            let vjp =
+                || -> Box<dyn Vjp + Send> { Box::new(VjpOf::<P, D, BY_NAME>(*program, self.device.clone())) };
+            return self.shared.record_map((facts, P::IN_PLACE), sizes, outputs, inputs, &run, &vjp);
+        }
+        let begun = self.shared.begin_map(facts, true, sizes, outputs, inputs)?;
         let Begun { inputs: slots, outputs: to, step, is_recorded } = begun;
-        let inner_inputs = Inputs { slots: &slots, reads: inputs.reads };
         let mut parts = Parts::new();
-        if const { P::BY_ROWS } && is_recorded {
+        if is_recorded {
             parts.collect(*program, &self.device, &step, inputs.reads)?;
         }
-        // SAFETY: (1) to (4) are the caller's promises; the operands are the same memory of the inner device.
-        unsafe {
-            match BY_NAME {
-                true => self.device.map_by_name(program, sizes, &to, inner_inputs)?,
-                false => self.device.map_apart(program, sizes, row, &to, inner_inputs)?,
-            }
-        }
+        run(&to, Inputs { slots: &slots, reads: inputs.reads })?;
         if !is_recorded {
             self.shared.end_unrecorded(step);
-        } else if const { P::BY_ROWS } {
-            let vjp = Box::new(VjpOf::<_, D, false>(ConstantsAsLoads(*program), self.device.clone()));
-            self.shared.end_rows(step, outputs, (facts, inputs.reads), parts, row, vjp);
-        } else {
-            let vjp = Box::new(VjpOf::<P, D, BY_NAME>(*program, self.device.clone()));
-            self.shared.end_map(step, outputs, (facts, inputs.reads), P::IN_PLACE, vjp);
+            return Ok(());
         }
+        let vjp = Box::new(VjpOf::<_, D, false>(ConstantsAsLoads(*program), self.device.clone()));
+        self.shared.end_rows(step, outputs, (facts, inputs.reads), parts, row, vjp);
         Ok(())
     }
 

@@ -67,9 +67,14 @@ impl Io<Dual<Needs>> for FactsIo {
 }
 
 fn find<P: Program>(program: &P) -> Facts {
+    find_by(&|io| program.run::<Dual<Needs>>(io))
+}
+
+/// Compiled once for all programs.
+fn find_by(run: &dyn Fn(&mut FactsIo)) -> Facts {
     let with_variable = |k| {
         let mut io = FactsIo { k, next: 0, loads: Vec::new(), outputs: Vec::new(), slope: None };
-        program.run::<Dual<Needs>>(&mut io);
+        run(&mut io);
         io
     };
     let first = with_variable(0);

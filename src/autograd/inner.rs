@@ -3,16 +3,25 @@
 //!
 //! The recording and the backward pass depend on neither the device nor the program. They are compiled once, and
 //! not in each crate that uses them.
-// Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `allocation`, `erased_memory`, `ops`, `autograd`.
+// Imports: `error`, `fallible_arc`, `dtype`, `scalar`, `element`, `kernel`, `device`, `allocation`, `erased_memory`, `ops`, `autograd`.
 
 use super::cells::{CellMap, map_cells, no_gradient, scatter_multiply};
+use super::parts::{Parts, part_of};
 use super::recurrence::{AffineMaps, Recurrence};
+#[cfg(feature = "dynamic")]
+use super::state::{Shared, TapeBlock};
+#[cfg(feature = "dynamic")]
+use super::tape::Tape;
 use crate::allocation::Allocation;
-use crate::device::{Cpu, Device, Init, Inputs, MAX_AXES, OperandRef, Reduction};
+use crate::device::{Cpu, Device, Init, Inputs, OperandRef, Reduction};
 use crate::dtype::DType;
 use crate::element::{Element, bf16, f16};
 use crate::erased_memory::Memory;
 use crate::error::Result;
+#[cfg(feature = "dynamic")]
+use crate::error::{Error, text};
+#[cfg(feature = "dynamic")]
+use crate::fallible_arc::FallibleArc;
 use crate::kernel::{Call, GatherPlan, InPlace, Input, Op, Param, ScanPlan, Store};
 use crate::ops::{Add, Conj, CumSum, Equal, Mul, Replace, Select, Sum};
 use crate::scalar::Prim;
@@ -29,6 +38,12 @@ pub(super) unsafe trait Inner: Send + Sync {
     fn fresh(&self, nbytes: usize, init: Init) -> Result<Memory>;
     /// Memory that holds one real number.
     fn number(&self, dtype: DType, value: f64) -> Result<Memory>;
+    /// Memory of this device as memory of a tape on it.
+    ///
+    /// # Errors
+    /// [`Error::Device`] for memory of another device.
+    #[cfg(feature = "dynamic")]
+    fn on_tape(&self, shared: &Arc<Shared>, memory: Memory) -> Result<Memory>;
     /// # Safety
     /// As [`Device::write`].
     unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()>;
@@ -244,39 +259,6 @@ macro_rules! with_real {
     };
 }
 
-/// An operand of complex numbers as one of real numbers, with the two parts along one more axis, which comes at
-/// `at`.
-struct Parts {
-    stride: [isize; MAX_AXES + 1],
-    axes: usize,
-}
-
-impl Parts {
-    fn new(slot: OperandRef<'_>, at: usize) -> Self {
-        let (axes, mut stride) = (slot.stride.len() + 1, [0; MAX_AXES + 1]);
-        for (axis, stride) in stride[..axes].iter_mut().enumerate() {
-            *stride = match axis.cmp(&at) {
-                std::cmp::Ordering::Less => slot.stride[axis] * 2,
-                std::cmp::Ordering::Equal => 1,
-                std::cmp::Ordering::Greater => slot.stride[axis - 1] * 2,
-            };
-        }
-        Parts { stride, axes }
-    }
-    fn slot(&self, slot: OperandRef<'_>) -> OperandRef<'_> {
-        OperandRef { address: slot.address, stride: &self.stride[..self.axes], element: slot.element / 2 }
-    }
-}
-
-/// The element type of the parts of complex numbers.
-pub(super) fn part_of(dtype: DType) -> Option<DType> {
-    match dtype {
-        DType::C32 => Some(DType::F32),
-        DType::C64 => Some(DType::F64),
-        _ => None,
-    }
-}
-
 impl<D: Device> Typed<D> {
     /// Applies an operator to cells by index.
     ///
@@ -340,6 +322,17 @@ unsafe impl<D: Device> Inner for Typed<D> {
             self.0.write(memory.address(), bytemuck::bytes_of(&T::narrow(Prim::from_f64(value))))
         })?;
         Ok(memory)
+    }
+    #[cfg(feature = "dynamic")]
+    fn on_tape(&self, shared: &Arc<Shared>, memory: Memory) -> Result<Memory> {
+        if memory.get::<D>().is_none_or(|own| own.device() != &self.0) {
+            let (left, right) = (text(format_args!("{:?}", self.0)), memory.device());
+            return Err(Error::Device { op: "tape", left, right });
+        }
+        let nbytes = memory.nbytes();
+        let tape = Tape { device: self.0.clone(), shared: shared.clone() };
+        let block = TapeBlock::new(shared, memory, true)?;
+        Ok(Memory::new(FallibleArc::new(Allocation::from_block(block, nbytes, tape))?))
     }
     unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
         // SAFETY: the caller's promise, also in the functions below.

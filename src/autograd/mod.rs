@@ -27,7 +27,8 @@
 //! | a value and its gradients | [`value_and_grad`], [`grad`] |
 //! | step by step | [`Tape::watch`], [`Tape::constant`], [`Tape::backward`], [`Gradients::of`] |
 //! | a vector-Jacobian product | [`Tape::pull`] |
-//! | the product of a Hessian and a vector | [`hvp`] |
+//! | a derivative along one direction | [`jvp`], the device [`Jvp`] |
+//! | the product of a Hessian and a vector | [`hvp`], [`grad_and_hvp`] |
 //! | an operator with its own derivative | [`Tape::custom`] |
 //! | less memory for more time | [`Tape::checkpoint`] |
 //! | the parameters of a model as a struct | [`parameters!`](crate::parameters), [`ParameterTree`] |
@@ -37,6 +38,7 @@
 
 mod axes;
 mod backward;
+mod blocks;
 mod cells;
 mod containers;
 mod contract;
@@ -44,11 +46,13 @@ mod custom;
 mod define;
 mod device;
 mod facts;
+mod forward;
 mod functions;
 mod inner;
 mod moves;
 mod name;
 mod parameters;
+mod parts;
 mod record;
 mod recurrence;
 mod reduce;
@@ -59,10 +63,13 @@ mod state;
 mod sums;
 mod tape;
 mod tree;
+#[cfg(feature = "dynamic")]
+mod untyped;
 mod vjp;
 
 pub use containers::Buffer;
 pub use custom::Inputs;
+pub use forward::{Jvp, JvpBlock, Primals, grad_and_hvp, jvp};
 pub use functions::{grad, gradient_error, hvp, value_and_grad};
 pub use name::Name;
 pub use parameters::{Parameters, ParametersMut};

@@ -28,7 +28,8 @@ impl Addressing {
 }
 
 /// Runs a kernel on operands of the inner device.
-type Sort<'a> = dyn Fn(Option<OperandRef<'_>>, Option<OperandRef<'_>>, OperandRef<'_>) -> Result<()> + 'a;
+pub(super) type Sort<'a> =
+    dyn Fn(Option<OperandRef<'_>>, Option<OperandRef<'_>>, OperandRef<'_>) -> Result<()> + 'a;
 
 impl Shared {
     /// # Safety

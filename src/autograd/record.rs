@@ -69,7 +69,26 @@ impl Shared {
         })
     }
 
-    pub(super) fn end_map(
+    /// Runs a program without row constants, and records it if an output depends on a variable.
+    pub(super) fn record_map(
+        &self,
+        (facts, in_place): (&'static Facts, bool),
+        sizes: &[usize],
+        outputs: &[OperandRef<'_>],
+        inputs: Inputs<'_>,
+        run: &dyn Fn(&[OperandRef<'_>], Inputs<'_>) -> Result<()>,
+        vjp: &dyn Fn() -> Box<dyn Vjp + Send>,
+    ) -> Result<()> {
+        let begun = self.begin_map(facts, false, sizes, outputs, inputs)?;
+        run(&begun.outputs, Inputs { slots: &begun.inputs, reads: inputs.reads })?;
+        match begun.is_recorded {
+            true => self.end_map(begun.step, outputs, (facts, inputs.reads), in_place, vjp()),
+            false => self.end_unrecorded(begun.step),
+        }
+        Ok(())
+    }
+
+    fn end_map(
         &self,
         mut step: Step,
         outputs: &[OperandRef<'_>],

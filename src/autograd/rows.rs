@@ -1,6 +1,6 @@
 //! The backward pass of programs with row constants: each row constant is a reduction, and an operand of the
 //! bodies that use it.
-// Imports: `error`, `dtype`, `element`, `kernel`, `device`, `autograd`.
+// Imports: `error`, `element`, `kernel`, `device`.
 
 use super::axes::Axes;
 use super::backward::{Backward, Buffer, Target, Vjp};
@@ -16,8 +16,14 @@ use crate::kernel::{Body, Program, Reducer, Row, Slope};
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// A row constant, with its types erased.
-trait Part: Send {
+/// A kind of row constant, with the types of its body, its reducer and its device erased.
+pub(super) trait Erased<D> {
+    /// The constant that is the reduction of `body` by `R`.
+    fn new<B: Body, R: Reducer<B::Out>>(body: ConstantsAsLoads<B>, device: D) -> Box<Self>;
+}
+
+/// A row constant with its backward pass.
+pub(super) trait Part: Send {
     fn facts(&self) -> &'static Facts;
     /// The values of all rows.
     fn forward(&self, b: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Buffer>;
@@ -34,23 +40,35 @@ trait Part: Send {
 
 struct PartOf<B, R, D>(ConstantsAsLoads<B>, D, PhantomData<R>);
 
+impl<D: Device> Erased<D> for dyn Part {
+    fn new<B: Body, R: Reducer<B::Out>>(body: ConstantsAsLoads<B>, device: D) -> Box<Self> {
+        Box::new(PartOf::<B, R, D>(body, device, PhantomData))
+    }
+}
+
+/// The values of a row constant in all rows: the reduction of a body, of which `slots` are the operands.
+pub(super) fn values_of_rows<B: Body, R: Reducer<B::Out>, D: Device>(
+    b: &Backward,
+    device: &D,
+    body: &ConstantsAsLoads<B>,
+    (sizes, row): (&[usize], usize),
+    slots: &[OperandRef<'_>],
+) -> Result<Buffer> {
+    let (kept, reduced) = sizes.split_at(sizes.len() - row);
+    let out = Buffer::new(&*b.inner, kept, size_of::<R::Out>())?;
+    let reads: Vec<u8> = (0..slots.len() as u8).collect();
+    let (axes, inputs) = (Reduction { kept, reduced }, Inputs { slots, reads: &reads });
+    // SAFETY: (1) the operands of the part at the sizes of the program; (2) new memory.
+    unsafe { device.reduce::<_, R>(body, reducer_value::<R>(), axes, out.slot(), inputs)? };
+    Ok(out)
+}
+
 impl<D: Device, B: Body, R: Reducer<B::Out>> Part for PartOf<B, R, D> {
     fn facts(&self) -> &'static Facts {
         facts_of_reduction::<_, R>(&self.0)
     }
-    fn forward(
-        &self,
-        b: &Backward,
-        (sizes, row): (&[usize], usize),
-        slots: &[OperandRef<'_>],
-    ) -> Result<Buffer> {
-        let (kept, reduced) = sizes.split_at(sizes.len() - row);
-        let out = Buffer::new(&*b.inner, kept, size_of::<R::Out>())?;
-        let reads: Vec<u8> = (0..slots.len() as u8).collect();
-        let (axes, inputs) = (Reduction { kept, reduced }, Inputs { slots, reads: &reads });
-        // SAFETY: (1) the operands of the part at the sizes of the program; (2) new memory.
-        unsafe { self.1.reduce::<_, R>(&self.0, reducer_value::<R>(), axes, out.slot(), inputs)? };
-        Ok(out)
+    fn forward(&self, b: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Buffer> {
+        values_of_rows::<B, R, D>(b, &self.1, &self.0, sizes, slots)
     }
     fn backward(
         &self,
@@ -80,28 +98,28 @@ fn reducer_value<R: Copy>() -> R {
 }
 
 /// A row constant of a program, and its place among the loads.
-struct Placed {
-    part: Box<dyn Part>,
-    loads: Range<usize>,
+pub(super) struct Placed<K: ?Sized> {
+    pub(super) part: Box<K>,
+    pub(super) loads: Range<usize>,
     /// The constants that are directly inside of this one.
-    children: Vec<usize>,
+    pub(super) children: Vec<usize>,
     /// The name of its reducer, if that states no slope for values that have gradients.
     without_slope: Option<&'static str>,
 }
 
-impl Placed {
+impl<K: ?Sized> Placed<K> {
     /// The constant as a load of the body or program whose loads begin at `start`.
-    fn load(&self, start: usize) -> usize {
+    pub(super) fn load(&self, start: usize) -> usize {
         self.loads.start - start
     }
 }
 
 /// The row constants of a program, inner ones before outer ones.
-pub(super) struct Parts {
+pub(super) struct Parts<K: ?Sized = dyn Part> {
     next: usize,
-    parts: Vec<Placed>,
+    pub(super) parts: Vec<Placed<K>>,
     /// The constants that are inside of no other.
-    outer: Vec<usize>,
+    pub(super) outer: Vec<usize>,
 }
 
 struct ConstantCounter {
@@ -120,9 +138,9 @@ impl Row for ConstantCounter {
 }
 
 /// Collects the row constants of a program that runs on `D`.
-struct Collect<'a, D>(&'a mut Parts, &'a D);
+pub(super) struct Collect<'a, K: ?Sized, D>(pub(super) &'a mut Parts<K>, pub(super) &'a D);
 
-impl<D: Device> Row for Collect<'_, D> {
+impl<K: Erased<D> + ?Sized, D: Device> Row for Collect<'_, K, D> {
     fn next(&mut self) -> &mut usize {
         &mut self.0.next
     }
@@ -132,17 +150,48 @@ impl<D: Device> Row for Collect<'_, D> {
         let mut copy = *body;
         copy.prepare_row(&mut inside);
         let is_refused = matches!(R::SLOPE, Slope::None) && has_gradient(R::Out::DTYPE);
-        let part = PartOf::<B, R, D>(ConstantsAsLoads(*body), device.clone(), PhantomData);
-        parts.push(Box::new(part), B::LOADS, inside.count, is_refused.then_some(R::NAME));
+        let part = K::new::<B, R>(ConstantsAsLoads(*body), device.clone());
+        parts.push(part, B::LOADS, inside.count, is_refused.then_some(R::NAME));
         Default::default()
     }
 }
 
-impl Parts {
+impl<K: ?Sized> Parts<K> {
     pub(super) fn new() -> Self {
         Parts { next: 0, parts: Vec::new(), outer: Vec::new() }
     }
 
+    /// Adds a constant of `loads` loads, which has `inside` constants inside of it.
+    fn push(&mut self, part: Box<K>, loads: usize, inside: usize, without_slope: Option<&'static str>) {
+        let from = self.parts.len() - inside;
+        let (children, outer) = self.outer.iter().partition(|&&part| part >= from);
+        self.outer = outer;
+        self.outer.push(self.parts.len());
+        self.parts.push(Placed { part, loads: self.next..self.next + loads, children, without_slope });
+    }
+
+    /// Some of the loads, with the values of row constants in place of the loads from which they were
+    /// computed.
+    pub(super) fn with_constants<'s>(
+        &self,
+        all: &[OperandRef<'s>],
+        loads: Range<usize>,
+        constants: &[usize],
+        values: &'s [Buffer],
+        zeros: OperandRef<'s>,
+    ) -> Vec<OperandRef<'s>> {
+        let mut slots = all[loads.clone()].to_vec();
+        for &constant in constants {
+            let part = &self.parts[constant];
+            let inside = part.load(loads.start)..part.loads.end - loads.start;
+            slots[inside.clone()].fill(zeros);
+            slots[inside.start] = values[constant].slot();
+        }
+        slots
+    }
+}
+
+impl Parts {
     /// Collects the row constants of a program.
     ///
     /// # Errors
@@ -175,41 +224,6 @@ impl Parts {
             }
         }
         Ok(())
-    }
-
-    /// Adds a constant of `loads` loads, which has `inside` constants inside of it.
-    fn push(
-        &mut self,
-        part: Box<dyn Part>,
-        loads: usize,
-        inside: usize,
-        without_slope: Option<&'static str>,
-    ) {
-        let from = self.parts.len() - inside;
-        let (children, outer) = self.outer.iter().partition(|&&part| part >= from);
-        self.outer = outer;
-        self.outer.push(self.parts.len());
-        self.parts.push(Placed { part, loads: self.next..self.next + loads, children, without_slope });
-    }
-
-    /// Some of the loads, with the values of row constants in place of the loads from which they were
-    /// computed.
-    fn with_constants<'s>(
-        &self,
-        all: &[OperandRef<'s>],
-        loads: Range<usize>,
-        constants: &[usize],
-        values: &'s [Buffer],
-        zeros: OperandRef<'s>,
-    ) -> Vec<OperandRef<'s>> {
-        let mut slots = all[loads.clone()].to_vec();
-        for &constant in constants {
-            let part = &self.parts[constant];
-            let inside = part.load(loads.start)..part.loads.end - loads.start;
-            slots[inside.clone()].fill(zeros);
-            slots[inside.start] = values[constant].slot();
-        }
-        slots
     }
 
     /// The operands that receive a gradient through the loads that are not inside of a constant.

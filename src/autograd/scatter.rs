@@ -63,6 +63,29 @@ impl Moves {
         };
         Moves { name: F::NAME, dtype: T::DTYPE, kind }
     }
+
+    /// The element type of the cells.
+    pub(super) fn dtype(self) -> DType {
+        self.dtype
+    }
+
+    /// Whether elements are added to the cells.
+    pub(super) fn is_sum(self) -> bool {
+        matches!(self.kind, Kind::Linear { keeps: true, .. })
+    }
+
+    /// [`Error::Value`] unless the operator is linear: then it also applies to tangents.
+    pub(super) fn ensure_linear(self, op: &'static str) -> Result<()> {
+        if matches!(self.kind, Kind::Linear { .. }) {
+            return Ok(());
+        }
+        let Moves { name, dtype, .. } = self;
+        let what = text(format_args!(
+            "scatter of {dtype} with `{name}` has no derivative in forward mode; sums, differences and \
+             replacements have"
+        ));
+        Err(Error::Value { op, what })
+    }
 }
 
 impl Shared {

@@ -7,29 +7,16 @@
 
 use super::axes::Axes;
 use super::backward::Backward;
+use super::blocks::{Blocks, address_of, copy_of, offset_of};
 use super::inner::Inner;
-use crate::device::{Init, OperandRef};
+use crate::device::OperandRef;
 use crate::dtype::DType;
 use crate::erased_memory::Memory;
 use crate::error::{Error, Result, text};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The bits of an address that count bytes inside a block. The bits above are the number of the block, which
-/// is not 0.
-const OFFSET_BITS: u32 = usize::BITS / 8 * 5;
-
-/// The number of a block, from an address inside it.
-fn number_of(address: *const u8) -> usize {
-    address.addr() >> OFFSET_BITS
-}
-
-/// Bytes from the start of the block.
-fn offset_of(address: *const u8) -> usize {
-    address.addr() & ((1 << OFFSET_BITS) - 1)
-}
-
 /// Whether elements of this type have gradients.
-pub(super) fn has_gradient(dtype: DType) -> bool {
+pub(super) const fn has_gradient(dtype: DType) -> bool {
     matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::C32 | DType::C64)
 }
 
@@ -182,8 +169,7 @@ pub(super) enum OutputType {
 }
 
 pub(super) struct State {
-    entries: Vec<Option<Entry>>,
-    free: Vec<usize>,
+    blocks: Blocks<Entry>,
     next_id: u64,
     pub(super) nodes: Vec<Node>,
     pub(super) paused: usize,
@@ -196,8 +182,7 @@ pub(super) struct State {
 impl State {
     fn new() -> Self {
         State {
-            entries: Vec::new(),
-            free: Vec::new(),
+            blocks: Blocks::new(),
             next_id: 1,
             nodes: Vec::new(),
             paused: 0,
@@ -208,40 +193,19 @@ impl State {
 
     /// Adds a block, and returns its number and its id.
     pub(super) fn add(&mut self, memory: Memory, is_written: bool) -> Result<(usize, u64)> {
-        let nbytes = memory.nbytes();
-        let no_room = || Error::OutOfMemory { op: "tape", nbytes };
-        let id = self.next_id;
+        let (nbytes, id) = (memory.nbytes(), self.next_id);
         let entry = Entry { memory, id, active: None, is_variable: false, recording: 0, is_written };
-        let number = match self.free.pop() {
-            Some(number) => number,
-            None => {
-                self.entries.try_reserve(1).map_err(|_| no_room())?;
-                self.free.try_reserve(self.entries.len() + 1).map_err(|_| no_room())?;
-                self.entries.push(None);
-                self.entries.len()
-            }
-        };
-        if nbytes >= 1 << OFFSET_BITS || number >= 1 << (usize::BITS - OFFSET_BITS) {
-            self.free.push(number);
-            return Err(no_room());
-        }
-        self.entries[number - 1] = Some(entry);
+        let number = self.blocks.add("tape", nbytes, entry)?;
         self.next_id += 1;
         Ok((number, id))
     }
 
-    /// Removes a block. Its memory is dropped after the lock on the state is released.
-    fn remove(&mut self, number: usize) -> Option<Entry> {
-        self.free.push(number);
-        self.entries[number - 1].take()
-    }
-
     pub(super) fn entry(&mut self, number: usize) -> Option<&mut Entry> {
-        self.entries.get_mut(number.wrapping_sub(1))?.as_mut()
+        self.blocks.get(number)
     }
 
     fn entry_at(&mut self, address: *const u8) -> Option<&mut Entry> {
-        self.entry(number_of(address))
+        self.blocks.at(address)
     }
 
     /// The address of the inner device.
@@ -294,25 +258,7 @@ impl State {
     fn before_write(&mut self, inner: &dyn Inner, slot: &OperandRef<'_>) -> Result<(bool, Option<DType>)> {
         let Some(entry) = self.entry_at(slot.address) else { return Ok((false, None)) };
         if entry.memory.handles() > 1 {
-            let nbytes = entry.memory.nbytes();
-            let copy = inner.fresh(nbytes, Init::Unspecified)?;
-            // The copy moves elements and not bytes, because an inner tape records it.
-            for (element, start, count) in [
-                (slot.element, 0, nbytes / slot.element),
-                (1, nbytes / slot.element * slot.element, nbytes % slot.element),
-            ] {
-                let at = |address: *mut u8| OperandRef {
-                    address: address.wrapping_add(start),
-                    stride: &[1],
-                    element,
-                };
-                if count > 0 {
-                    // SAFETY: (1) two blocks of as many bytes; (2) the copy is new; (3) the caller of the
-                    // kernel has the only access to an operand that it writes.
-                    unsafe { inner.copy(&[count], at(copy.address()), at(entry.memory.address()))? };
-                }
-            }
-            entry.memory = copy;
+            entry.memory = copy_of(inner, &entry.memory, slot.element)?;
         }
         let element = |dtype| element_of(dtype, slot.element).unwrap_or(bytes_of(slot.element));
         let before = entry.active.map(element);
@@ -432,6 +378,25 @@ impl State {
         }
     }
 
+    /// Whether a block depends on a variable, and whether it is one.
+    #[cfg(feature = "dynamic")]
+    pub(super) fn dependence(&mut self, number: usize) -> (bool, bool) {
+        let recording = self.recording;
+        let of = |entry: &mut Entry| {
+            let is_current = entry.is_variable || entry.recording == recording;
+            (entry.active.is_some() && is_current, entry.is_variable)
+        };
+        self.entry(number).map_or((false, false), of)
+    }
+
+    /// Makes a block a constant.
+    #[cfg(feature = "dynamic")]
+    pub(super) fn unwatch(&mut self, number: usize) {
+        if let Some(entry) = self.entry(number) {
+            (entry.active, entry.is_variable) = (None, false);
+        }
+    }
+
     /// Makes a block a variable.
     pub(super) fn watch(&mut self, number: usize, dtype: DType) {
         if let Some(entry) = self.entry(number) {
@@ -452,7 +417,7 @@ impl State {
     pub(super) fn take(&mut self) -> (Vec<Node>, Vec<u64>) {
         self.recording += 1;
         let mut kept = std::mem::take(&mut self.retained);
-        let variables = self.entries.iter().flatten().filter(|entry| entry.is_variable);
+        let variables = self.blocks.iter().filter(|entry| entry.is_variable);
         kept.extend(variables.map(|entry| entry.id));
         (std::mem::take(&mut self.nodes), kept)
     }
@@ -465,7 +430,7 @@ impl Entry {
 }
 
 /// The type of elements of `element` bytes in a block of `dtype`: `dtype`, or a part or a pair of it.
-fn element_of(dtype: DType, element: usize) -> Option<DType> {
+pub(super) fn element_of(dtype: DType, element: usize) -> Option<DType> {
     match (dtype, element) {
         _ if dtype.size() == element => Some(dtype),
         (DType::C32, 4) => Some(DType::F32),
@@ -504,7 +469,7 @@ impl Shared {
 
 /// A block of memory of a tape.
 pub struct TapeBlock {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     number: usize,
     id: u64,
 }
@@ -521,14 +486,14 @@ impl TapeBlock {
         self.id
     }
     pub(super) fn address(&self) -> *mut u8 {
-        std::ptr::without_provenance_mut(self.number << OFFSET_BITS)
+        address_of(self.number)
     }
 }
 
 impl Drop for TapeBlock {
     fn drop(&mut self) {
         // The memory is dropped without the lock: its deleter may use the tape.
-        let entry = self.shared.lock().remove(self.number);
+        let entry = self.shared.lock().blocks.remove(self.number);
         drop(entry);
     }
 }

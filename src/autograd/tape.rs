@@ -1,5 +1,5 @@
 //! The tape: the methods with which a program records and takes gradients.
-// Imports: `error`, `element`, `fallible_arc`, `device`, `allocation`, `tensor`, `ops`, `autograd`.
+// Imports: `error`, `fallible_arc`, `dim`, `layout`, `element`, `device`, `allocation`, `erased_memory`, `tensor`.
 
 use super::backward::Backward;
 use super::facts::Identity;
@@ -184,6 +184,15 @@ impl<D: Device> Tape<D> {
     ) -> Result<Gradients<D>> {
         ensure_fits("pull", self.inner(), y.size(), gradient)?;
         let spot = self.spot_of("backward", y)?;
+        self.run_back(spot, &mut |b, spot| b.add_gradient(spot, gradient))
+    }
+
+    /// Ends the recording with a backward pass from an operand, whose gradient `start` adds.
+    pub(super) fn run_back(
+        &self,
+        spot: Option<Spot>,
+        start: &mut dyn FnMut(&mut Backward, &Spot) -> Result<()>,
+    ) -> Result<Gradients<D>> {
         let (nodes, kept) = self.shared.lock().take();
         let Some(spot) = spot else {
             let what = "the result depends on no variable of this tape: it was not made from watched tensors, or \
@@ -191,10 +200,10 @@ impl<D: Device> Tape<D> {
             return Err(Error::Value { op: "backward", what: what.into() });
         };
         let mut b = Backward::new(&self.shared.inner)?;
-        b.add_gradient(&spot, gradient)?;
+        start(&mut b, &spot)?;
         b.run(nodes, &kept)?;
-        let tape = self.shared.number;
-        Ok(Gradients { gradients: b.into_gradients(), device: self.inner().clone(), tape })
+        let (gradients, device) = (b.into_gradients(), self.inner().clone());
+        Ok(Gradients { gradients, device, tape: self.shared.number })
     }
 
     /// Ends the recording without a backward pass.
@@ -243,7 +252,7 @@ impl<D: Device> Tape<D> {
 /// The gradients of one backward pass.
 pub struct Gradients<D: Device = Cpu> {
     gradients: HashMap<u64, Memory, BuildHasherDefault<Identity>>,
-    device: D,
+    pub(super) device: D,
     /// The number of the tape.
     tape: u64,
 }
@@ -259,16 +268,21 @@ impl<D: Device> Gradients<D> {
         &self,
         x: &Var<T, RANK, D>,
     ) -> Result<Tensor<T, RANK, D>> {
-        if x.device().shared.number != self.tape {
-            let left = text(format_args!("Tape({:?}, number {})", self.device, self.tape));
-            return Err(Error::Device { op: "of", left, right: text(format_args!("{:?}", x.device())) });
-        }
-        let Some(memory) = self.gradients.get(&x.allocation().block().id()) else {
+        let Some(memory) = self.memory_of(x.device(), x.allocation().block())? else {
             return Tensor::zeros(x.size(), &self.device);
         };
         // SAFETY: a gradient has as many bytes as its block, and its layout.
-        let gradient: Tensor<T, RANK, D> = unsafe { tensor_in(memory.share(), *x.layout(), &self.device)? };
+        let gradient: Tensor<T, RANK, D> = unsafe { tensor_in(memory, *x.layout(), &self.device)? };
         if gradient.layout().is_contiguous() { Ok(gradient) } else { gradient.to_contiguous() }
+    }
+
+    /// The gradient of a block of a tape; `None` if no contribution has reached it.
+    pub(super) fn memory_of(&self, tape: &Tape<D>, block: &TapeBlock) -> Result<Option<Memory>> {
+        if tape.shared.number != self.tape {
+            let left = text(format_args!("Tape({:?}, number {})", self.device, self.tape));
+            return Err(Error::Device { op: "of", left, right: text(format_args!("{tape:?}")) });
+        }
+        Ok(self.gradients.get(&block.id()).map(Memory::share))
     }
 }
 
@@ -324,7 +338,7 @@ impl Backward {
     }
 
     /// Adds a tensor to the gradient of an operand of its sizes.
-    fn add_gradient<T: Element, const RANK: usize, D: Device>(
+    pub(super) fn add_gradient<T: Element, const RANK: usize, D: Device>(
         &mut self,
         spot: &Spot,
         gradient: &Tensor<T, RANK, D>,

@@ -29,6 +29,7 @@ impl Variable {
         let direction = if self.is_imaginary { Complex::new(0.0, 1.0) } else { Complex::new(1.0, 0.0) };
         T::narrow(if self.mask >> k & 1 == 1 { Prim::from_complex(direction) } else { Default::default() })
     }
+    #[inline(always)]
     fn first(self) -> usize {
         self.mask.trailing_zeros() as usize
     }
@@ -56,7 +57,7 @@ impl<L: Lanes, IO: Io<L>, const K: usize> Io<Dual<L>> for Tangents<'_, L, IO, K>
         let value = self.io.load::<T>();
         let k = self.next;
         self.next += 1;
-        if <Compute<T> as Prim>::DTYPE.is_discrete() {
+        if const { <Compute<T> as Prim>::DTYPE.is_discrete() } {
             return Lane::constant(value);
         }
         if K == MASKED {

@@ -2,7 +2,7 @@
 //! keys.
 //!
 //! This file depends neither on kernels nor on the dispatcher; both import it.
-// Imports: `error`, `dynamic`, `dispatch`.
+// Imports: `error`, `autograd`, `dynamic`, `dispatch`.
 
 use super::keys::DispatchKeySet;
 use crate::dynamic::DynTensor;
@@ -66,13 +66,24 @@ impl<'a> Argument<'a> {
     }
 }
 
-/// The keys of all tensors among some arguments.
+/// The keys of all tensors among some arguments. While a tape is paused, its tensors have no key of
+/// derivatives: PyTorch's `no_grad`.
 #[inline]
 pub(super) fn keys_of(arguments: &[Argument<'_>]) -> DispatchKeySet {
     arguments
         .iter()
         .filter_map(Argument::tensor)
-        .fold(DispatchKeySet::EMPTY, |keys, x| keys.union(x.key_set()))
+        .fold(DispatchKeySet::EMPTY, |keys, x| keys.union(recording_keys(x)))
+}
+
+#[inline]
+fn recording_keys(x: &DynTensor) -> DispatchKeySet {
+    let keys = x.key_set();
+    #[cfg(feature = "autograd")]
+    if x.tape_block().is_some_and(crate::autograd::TapeBlock::is_paused) {
+        return keys.without_derivatives();
+    }
+    keys
 }
 
 /// One operator of a dispatcher, which runs the kernel of the highest of some keys.

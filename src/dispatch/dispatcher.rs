@@ -1,5 +1,5 @@
 //! `Dispatcher`: operators by name, their kernels by key, and the behavior for a key without a kernel.
-// Imports: `error`, `dtype`, `device`, `dynamic`, `dispatch`.
+// Imports: `error`, `dtype`, `device`, `dynamic`.
 
 use super::context::{Argument, Dispatching, RunWithKeys, keys_of, with_tensors};
 use super::kernel::{Class, Kernel};
@@ -35,6 +35,8 @@ type Fallback = Box<dyn for<'a> Fn(&Dispatching<'_>, &[Argument<'a>]) -> Result<
 enum WithoutKernel {
     Fail,
     Skip,
+    /// Computes lazy views.
+    Resolve,
     Run(Fallback),
 }
 
@@ -58,11 +60,14 @@ enum WithoutKernel {
 pub struct Dispatcher {
     operators: BTreeMap<String, Operator>,
     without_kernel: [WithoutKernel; KEY_COUNT],
-    promotes: Option<Cast>,
+    casts: ByDevice<Cast>,
+    resolves: ByDevice<Resolve>,
 }
 
 /// Casts a tensor to another element type.
 type Cast = fn(&DynTensor, DType) -> Result<DynTensor>;
+/// Computes the elements of a lazy view.
+type Resolve = fn(&DynTensor) -> Result<DynTensor>;
 
 /// An operator of a [`Dispatcher`]; see [`Dispatcher::operator`].
 #[derive(Clone, Copy)]
@@ -94,6 +99,31 @@ impl Default for Dispatcher {
     }
 }
 
+/// The arguments in words.
+fn described(arguments: &[Argument<'_>]) -> String {
+    arguments.iter().map(Argument::in_words).collect::<Vec<_>>().join(", ")
+}
+
+/// A function of a tensor for each type of device.
+type ByDevice<F> = Vec<(fn(&DynTensor) -> bool, F)>;
+
+/// Applies the function for the device of a tensor. A constant of a tape may take that for the inner device.
+fn by_device<F: Copy>(
+    op: &str,
+    functions: &ByDevice<F>,
+    x: &DynTensor,
+    apply: &dyn Fn(F, &DynTensor) -> Result<DynTensor>,
+) -> Result<DynTensor> {
+    if let Some((_, function)) = functions.iter().find(|(is_on, _)| is_on(x)) {
+        return apply(*function, x);
+    }
+    #[cfg(feature = "autograd")]
+    if x.tape_block().is_some() && !x.requires_grad() {
+        return x.constant_beside(by_device(op, functions, &x.value()?, apply)?);
+    }
+    Err(value(text(format_args!("no function of the dispatcher {op} {}", x.kind_in_words()))))
+}
+
 fn value(what: String) -> Error {
     Error::Value { op: "dispatch", what }
 }
@@ -104,7 +134,7 @@ impl Dispatcher {
     pub fn new() -> Self {
         let without_kernel = DispatchKey::ALL
             .map(|key| if key.is_autograd() { WithoutKernel::Skip } else { WithoutKernel::Fail });
-        Dispatcher { operators: BTreeMap::new(), without_kernel, promotes: None }
+        Dispatcher { operators: BTreeMap::new(), without_kernel, casts: Vec::new(), resolves: Vec::new() }
     }
 
     /// The names of the operators, in order.
@@ -199,7 +229,18 @@ impl Dispatcher {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn promote<D: Device>(&mut self) {
-        self.promotes = Some(DynTensor::cast::<D>);
+        self.casts.push((DynTensor::is_on::<D>, DynTensor::cast::<D>));
+    }
+
+    /// Makes operators without a kernel for lazy views compute these, by a function for a device.
+    pub(super) fn resolve_by(&mut self, is_on: fn(&DynTensor) -> bool, resolve: Resolve) {
+        self.resolves.push((is_on, resolve));
+        for key in [DispatchKey::Conjugate, DispatchKey::Negative] {
+            let place = &mut self.without_kernel[key as usize];
+            if matches!(place, WithoutKernel::Fail) {
+                *place = WithoutKernel::Resolve;
+            }
+        }
     }
 
     /// Runs an operator.
@@ -227,11 +268,78 @@ impl Dispatcher {
         keys: DispatchKeySet,
         arguments: &[Argument<'_>],
     ) -> Result<DynTensor> {
-        match (self.attempt(name, operator, keys, arguments), self.promotes) {
-            (Some(result), _) => result,
-            (None, Some(cast)) => self.promoted(cast, name, operator, keys, arguments),
-            (None, None) => Err(self.missing(name, operator, keys, arguments)),
+        match self.attempt(name, operator, keys, arguments) {
+            Some(result) => result,
+            None => self.otherwise(name, operator, keys, arguments),
         }
+    }
+
+    /// Runs an operator that has no kernel for the arguments as they are: with casts, if that is allowed, or on
+    /// the values of tensors that are on a tape.
+    #[cold]
+    fn otherwise(
+        &self,
+        name: &str,
+        operator: &Operator,
+        keys: DispatchKeySet,
+        arguments: &[Argument<'_>],
+    ) -> Result<DynTensor> {
+        if !self.casts.is_empty()
+            && let Some(result) = self.promoted(name, operator, keys, arguments)?
+        {
+            return Ok(result);
+        }
+        #[cfg(feature = "autograd")]
+        if let Some(result) = self.on_values(name, operator, keys, arguments)? {
+            return Ok(result);
+        }
+        Err(self.missing(name, operator, keys, arguments))
+    }
+
+    /// Runs an operator that has no kernel for a tape on the values of its tensors. The result is a constant of
+    /// the tape. `None` if no tensor is on a tape.
+    ///
+    /// # Errors
+    /// [`Error::Value`] if the result would depend on a variable: its gradient would be lost. Elements that have
+    /// no gradient, as of comparisons, lose none.
+    #[cfg(feature = "autograd")]
+    fn on_values(
+        &self,
+        name: &str,
+        operator: &Operator,
+        keys: DispatchKeySet,
+        arguments: &[Argument<'_>],
+    ) -> Result<Option<DynTensor>> {
+        let tensors = || arguments.iter().filter_map(Argument::tensor);
+        let Some(first) = tensors().find(|x| x.tape_block().is_some()) else { return Ok(None) };
+        if tensors().any(|x| x.opaque().is_some()) {
+            return Ok(None);
+        }
+        if let Some(other) = tensors().find(|x| !x.is_on_tape_of(first)) {
+            return Err(value(text(format_args!(
+                "{name} takes tensors of one tape, and {} is beside {}; `x.on_tape(&tape)?` brings it onto the \
+                 tape",
+                other.kind_in_words(),
+                first.kind_in_words()
+            ))));
+        }
+        let records = keys_of(arguments).iter().any(DispatchKey::is_autograd);
+        let result = with_tensors(arguments, DynTensor::value, |values| {
+            // A tape inside the tape records for itself.
+            let inner = keys_of(values).iter().filter(|key| key.is_autograd() || keys.contains(*key));
+            let inner = inner.fold(DispatchKeySet::EMPTY, DispatchKeySet::with);
+            self.attempt(name, operator, inner, values)
+                .unwrap_or_else(|| self.otherwise(name, operator, inner, values))
+        })?;
+        if records && !result.dtype().is_discrete() {
+            return Err(value(text(format_args!(
+                "{name} has no kernel that records ({}): `dispatcher.differentiate(&device)?` adds those of \
+                 rankform for f32 and f64; a result without a gradient needs `tape.paused(…)` or the values \
+                 `x.value()?`",
+                described(arguments)
+            ))));
+        }
+        first.constant_beside(result).map(Some)
     }
 
     /// Runs the kernel for the arguments without casts; `None` if no kernel takes them.
@@ -261,6 +369,15 @@ impl Dispatcher {
             match &self.without_kernel[key as usize] {
                 WithoutKernel::Skip => continue,
                 WithoutKernel::Run(run) => return Some(run(&call, arguments)),
+                WithoutKernel::Resolve => {
+                    let resolve = |x: &DynTensor| {
+                        if !x.is_conjugate() && !x.is_negative() {
+                            return Ok(x.share_data());
+                        }
+                        by_device("resolves lazy views of", &self.resolves, x, &|resolve, x| resolve(x))
+                    };
+                    return Some(with_tensors(arguments, resolve, |x| call.below(x)));
+                }
                 WithoutKernel::Fail => break,
             }
         }
@@ -268,16 +385,14 @@ impl Dispatcher {
     }
 
     /// Casts all tensors to one element type and runs the kernel for it, if they have several types, or a
-    /// type that a number does not fit.
-    #[cold]
+    /// type that a number does not fit. `None` if no kernel takes that type.
     fn promoted(
         &self,
-        cast: Cast,
         name: &str,
         operator: &Operator,
         keys: DispatchKeySet,
         arguments: &[Argument<'_>],
-    ) -> Result<DynTensor> {
+    ) -> Result<Option<DynTensor>> {
         let dense = |x: &&DynTensor| x.opaque().is_none() && !x.dtype().is_quantized();
         let mut common: Option<DType> = None;
         for x in arguments.iter().filter_map(Argument::tensor).filter(dense) {
@@ -293,18 +408,22 @@ impl Dispatcher {
             }
         }
         let tensors = || arguments.iter().filter_map(Argument::tensor);
-        // The error describes the arguments of the caller, not their casts.
-        let missing = || Err(self.missing(name, operator, keys, arguments));
         let Some(common) = common.filter(|&common| tensors().any(|x| dense(&x) && x.dtype() != common))
         else {
-            return missing();
+            return Ok(None);
         };
-        let change = |x: &DynTensor| {
-            if dense(&x) && x.dtype() != common { cast(x, common) } else { Ok(x.share_data()) }
+        let change = |x: &DynTensor| match dense(&x) && x.dtype() != common {
+            true => by_device("casts", &self.casts, x, &|cast, x| cast(x, common)),
+            false => Ok(x.share_data()),
         };
-        with_tensors(arguments, change, |cast| {
-            self.attempt(name, operator, keys, cast).unwrap_or_else(missing)
-        })
+        let mut is_missing = false;
+        // The error describes the arguments of the caller, not their casts.
+        let result = with_tensors(arguments, change, |cast| {
+            let result = self.attempt(name, operator, keys, cast);
+            is_missing = result.is_none();
+            result.unwrap_or_else(|| Ok(DynTensor::undefined()))
+        })?;
+        Ok(Some(result).filter(|_| !is_missing))
     }
 
     #[cold]
@@ -321,14 +440,13 @@ impl Dispatcher {
         keys: DispatchKeySet,
         arguments: &[Argument<'_>],
     ) -> Error {
-        let found: Vec<String> = arguments.iter().map(Argument::in_words).collect();
         let mut there = Vec::new();
         for (key, entry) in DispatchKey::ALL.iter().zip(&operator.entries) {
             there.extend(entry.by_type.iter().flatten().map(|kernel| text(format_args!("{key:?} {kernel}"))));
         }
         value(text(format_args!(
             "no kernel of {name} for ({}) with keys {keys}; there are: {}",
-            found.join(", "),
+            described(arguments),
             there.join(", ")
         )))
     }

@@ -1,10 +1,13 @@
 //! The keys that select a kernel: a set of 64 bits, of which the highest decides.
-// Imports: `device`, `dynamic`.
+// Imports: `device`, `erased_memory`, `autograd`, `dynamic`.
 
+#[cfg(feature = "autograd")]
+use crate::autograd::TapeBlock;
 #[cfg(feature = "cuda")]
 use crate::device::Cuda;
 use crate::device::{Cpu, Meta};
 use crate::dynamic::{DynTensor, Opaque};
+use crate::erased_memory::Memory;
 use std::fmt;
 
 /// The keys, in rising order: an enum, and all of them as a constant.
@@ -51,18 +54,29 @@ keys! {
     Conjugate,
     /// A lazy view of negatives.
     Negative,
-    /// Derivatives are recorded, on the host.
+    /// The tensor depends on a variable of a tape, on the host.
     AutogradCPU,
-    /// Derivatives are recorded, on a GPU.
+    /// The tensor depends on a variable of a tape, on a GPU.
     AutogradCUDA,
-    /// Derivatives are recorded, on another device.
+    /// The tensor depends on a variable of a tape, on another device.
     AutogradOther,
 }
 
 impl DispatchKey {
-    /// Whether it records derivatives: without a kernel for it, the key is skipped.
+    /// Whether it marks tensors that depend on a variable. Without a kernel for it, the key is skipped: the
+    /// kernel of the device runs on the tape, which records it.
     pub fn is_autograd(self) -> bool {
         self >= DispatchKey::AutogradCPU
+    }
+
+    /// The key of tensors on a tape over the device of a dense key, if they depend on a variable.
+    #[cfg(feature = "autograd")]
+    fn recording(self) -> DispatchKey {
+        match self {
+            DispatchKey::CPU => DispatchKey::AutogradCPU,
+            DispatchKey::CUDA => DispatchKey::AutogradCUDA,
+            _ => DispatchKey::AutogradOther,
+        }
     }
 
     /// The keys of quantized and of sparse tensors on the device of a dense key.
@@ -105,6 +119,11 @@ impl DispatchKeySet {
     #[inline]
     pub const fn without(self, key: DispatchKey) -> Self {
         DispatchKeySet(self.0 & !(1 << key as u8))
+    }
+    /// Without the keys of derivatives.
+    #[cfg(feature = "autograd")]
+    pub(super) fn without_derivatives(self) -> Self {
+        self.iter().filter(|key| !key.is_autograd()).fold(Self::EMPTY, Self::with)
     }
     /// The union of two sets.
     #[inline]
@@ -150,20 +169,29 @@ impl fmt::Debug for DispatchKeySet {
     }
 }
 
+/// The key of dense tensors in some memory. On a tape it is that of the inner device.
+fn dense_key(memory: &Memory) -> DispatchKey {
+    if memory.is::<Cpu>() {
+        return DispatchKey::CPU;
+    }
+    #[cfg(feature = "autograd")]
+    if let Some(values) = memory.block::<TapeBlock>().and_then(TapeBlock::values) {
+        return dense_key(&values);
+    }
+    #[cfg(feature = "cuda")]
+    if memory.is::<Cuda>() {
+        return DispatchKey::CUDA;
+    }
+    if memory.is::<Meta>() { DispatchKey::Meta } else { DispatchKey::OtherDevice }
+}
+
 impl DynTensor {
     /// The keys that select a kernel for it. An undefined tensor has no key.
+    ///
+    /// On a tape they are those of the inner device, with `Autograd…` if the tensor depends on a variable.
     pub fn key_set(&self) -> DispatchKeySet {
-        let dense = if self.is_on::<Cpu>() {
-            DispatchKey::CPU
-        } else if self.is_on::<Meta>() {
-            DispatchKey::Meta
-        } else if self.is_on_a_card() {
-            DispatchKey::CUDA
-        } else if self.device_type().is_empty() {
-            return DispatchKeySet::EMPTY;
-        } else {
-            DispatchKey::OtherDevice
-        };
+        let Some(memory) = self.memory() else { return DispatchKeySet::EMPTY };
+        let dense = dense_key(memory);
         let [quantized, sparse] = dense.beside();
         let own = if self.opaque() == Some(Opaque::Sparse) {
             sparse
@@ -182,13 +210,10 @@ impl DynTensor {
         if self.is_negative() {
             keys = keys.with(DispatchKey::Negative);
         }
+        #[cfg(feature = "autograd")]
+        if self.requires_grad() {
+            keys = keys.with(dense.recording());
+        }
         keys
-    }
-
-    fn is_on_a_card(&self) -> bool {
-        #[cfg(feature = "cuda")]
-        return self.is_on::<Cuda>();
-        #[cfg(not(feature = "cuda"))]
-        false
     }
 }

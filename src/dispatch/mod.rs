@@ -7,6 +7,7 @@
 //! | `kernel.rs` | [`Kernel`]: typed functions with erased types |
 //! | `dispatcher.rs` | [`Dispatcher`]: names, kernels, fallbacks |
 //! | `operators.rs` | the crate's own operators as kernels |
+//! | `recording.rs` | the kernels of tensors on a tape, with `autograd` |
 //! | `sparse.rs` | kernels of sparse matrices |
 // Imports: its own files.
 
@@ -15,6 +16,8 @@ mod dispatcher;
 mod kernel;
 mod keys;
 mod operators;
+#[cfg(feature = "autograd")]
+mod recording;
 mod sparse;
 
 pub use context::{Argument, Dispatching};

@@ -23,13 +23,13 @@ use std::marker::PhantomData;
 
 /// A kernel of operands with elements `of` on `D`.
 fn kernel<D: Device>(
-    of: DType,
+    (of, place): (DType, &str),
     classes: &[Class],
     run: Box<dyn for<'a> Fn(&[Argument<'a>]) -> Result<DynTensor> + Send + Sync>,
 ) -> Kernel {
     let wanted = |&class: &Class| match class {
         Class::Tensor | Class::Operand => {
-            Wanted::new(class, Some(of), text(format_args!("{of}")), DynTensor::is_on::<D>)
+            Wanted::new(class, Some(of), text(format_args!("{of}{place}")), DynTensor::is_on::<D>)
         }
         Class::Number => Wanted::new(class, None, "number".into(), |_| false),
         Class::Axes => Wanted::new(class, None, "axes".into(), |_| false),
@@ -44,14 +44,20 @@ fn unlike(op: &'static str, arguments: &[Argument<'_>]) -> Error {
 
 /// Fills a dispatcher with operators: for all elements, or for the most common ones. `ALL` is a constant, so
 /// that no kernel is compiled for the other elements.
-struct Fill<'a, D, const ALL: bool> {
+pub(super) struct Fill<'a, D, const ALL: bool> {
     dispatcher: &'a mut Dispatcher,
     key: DispatchKey,
-    result: Result<()>,
+    /// Follows the elements in the description of a kernel: its device, if the key does not tell.
+    place: &'a str,
+    pub(super) result: Result<()>,
     device: PhantomData<D>,
 }
 
-impl<D: Device, const ALL: bool> Fill<'_, D, ALL> {
+impl<'a, D: Device, const ALL: bool> Fill<'a, D, ALL> {
+    pub(super) fn new(dispatcher: &'a mut Dispatcher, key: DispatchKey, place: &'a str) -> Self {
+        Fill { dispatcher, key, place, result: Ok(()), device: PhantomData }
+    }
+
     fn add(&mut self, name: &'static str, kernel: Kernel) {
         if self.result.is_ok() {
             self.result = self.dispatcher.register(name, self.key, kernel);
@@ -65,7 +71,7 @@ impl<D: Device, const ALL: bool> Fill<'_, D, ALL> {
                 [Argument::Tensor(x)] => f.call(op, &[x]),
                 _ => Err(unlike(op, arguments)),
             };
-            return self.add(op, kernel::<D>(of, &[Class::Tensor], Box::new(run)));
+            return self.add(op, kernel::<D>((of, self.place), &[Class::Tensor], Box::new(run)));
         }
         let run = move |arguments: &[Argument<'_>]| match arguments {
             [Argument::Tensor(x), Argument::Tensor(y)] => f.call(op, &[x, y]),
@@ -73,14 +79,14 @@ impl<D: Device, const ALL: bool> Fill<'_, D, ALL> {
             [Argument::Number(x), Argument::Tensor(y)] => f.call(op, &[&scalar::<D>(op, of, *x, y)?, y]),
             _ => Err(unlike(op, arguments)),
         };
-        self.add(op, kernel::<D>(of, &[Class::Operand, Class::Operand], Box::new(run)));
+        self.add(op, kernel::<D>((of, self.place), &[Class::Operand, Class::Operand], Box::new(run)));
     }
 
-    fn nothing(&mut self) {}
-    fn one<F: Op<(T,)>, T: Element>(&mut self) {
+    pub(super) fn nothing(&mut self) {}
+    pub(super) fn one<F: Op<(T,)>, T: Element>(&mut self) {
         self.elementwise(Elementwise::of_one::<F, T>());
     }
-    fn two<F: Op<(T, T)>, T: Element>(&mut self) {
+    pub(super) fn two<F: Op<(T, T)>, T: Element>(&mut self) {
         self.elementwise(Elementwise::of_two::<F, T, T>());
     }
 
@@ -89,20 +95,20 @@ impl<D: Device, const ALL: bool> Fill<'_, D, ALL> {
             [Argument::Tensor(x), Argument::Axes(axes)] => f.call(x, axes),
             _ => Err(unlike(f.op, arguments)),
         };
-        self.add(f.op, kernel::<D>(f.of, &[Class::Tensor, Class::Axes], Box::new(run)));
+        self.add(f.op, kernel::<D>((f.of, self.place), &[Class::Tensor, Class::Axes], Box::new(run)));
     }
 
     /// A reduction over axes. An empty list reduces no axis.
-    fn reduced<R: Reducer<T> + Default, T: Element>(&mut self) {
+    pub(super) fn reduced<R: Reducer<T> + Default, T: Element>(&mut self) {
         self.reducing(Reducing::of::<R, T>());
     }
 
-    fn product(&mut self, f: Product<D>) {
+    pub(super) fn product(&mut self, f: Product<D>) {
         let run = move |arguments: &[Argument<'_>]| match arguments {
             [Argument::Tensor(x), Argument::Tensor(y)] => matmul(f, x, y),
             _ => Err(unlike("matmul", arguments)),
         };
-        self.add("matmul", kernel::<D>(f.of, &[Class::Tensor, Class::Tensor], Box::new(run)));
+        self.add("matmul", kernel::<D>((f.of, self.place), &[Class::Tensor, Class::Tensor], Box::new(run)));
     }
 
     /// The matrix products.
@@ -202,7 +208,7 @@ const fn is_common(dtype: DType) -> bool {
 }
 
 /// The key of dense tensors on a device, found through a tensor there.
-fn key_of<D: Device>(device: &D) -> Result<DispatchKey> {
+pub(super) fn key_of<D: Device>(device: &D) -> Result<DispatchKey> {
     let keys = DynTensor::empty(DType::F32, &[0], device)?.key_set();
     keys.highest().ok_or_else(|| Error::Value { op: "dispatch", what: "a device without a key".into() })
 }
@@ -245,8 +251,7 @@ impl Dispatcher {
     fn filled<D: Device, const ALL: bool>(device: &D) -> Result<Dispatcher> {
         let mut dispatcher = Dispatcher::new();
         let key = key_of(device)?;
-        let mut fill =
-            Fill::<D, ALL> { dispatcher: &mut dispatcher, key, result: Ok(()), device: PhantomData };
+        let mut fill = Fill::<D, ALL>::new(&mut dispatcher, key, "");
         crate::ops::each_operator(&mut fill);
         crate::ops::each_reduction(&mut fill);
         fill.products();
@@ -259,12 +264,7 @@ impl Dispatcher {
         dispatcher.quantized_of::<QInt8, D>(quantized)?;
         dispatcher.quantized_of::<QUInt8, D>(quantized)?;
         dispatcher.quantized_of::<QInt32, D>(quantized)?;
-        dispatcher.fallback(DispatchKey::Conjugate, |call, arguments| {
-            with_tensors(arguments, DynTensor::resolved::<D>, |x| call.below(x))
-        });
-        dispatcher.fallback(DispatchKey::Negative, |call, arguments| {
-            with_tensors(arguments, DynTensor::resolved::<D>, |x| call.below(x))
-        });
+        dispatcher.resolve_by(DynTensor::is_on::<D>, DynTensor::resolved::<D>);
         dispatcher.fallback(DispatchKey::Named, named);
         dispatcher.register(
             "matmul",

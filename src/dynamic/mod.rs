@@ -10,6 +10,7 @@
 //! | `conj_neg.rs` | conjugates and negatives as lazy views; casts |
 //! | `extra.rs` | names of axes, data of a backend, errors of access |
 //! | `named.rs` | operators on elements of a run-time type |
+//! | `gradients.rs` | tensors on a tape, with `autograd` |
 //! | `opaque.rs` | sparse and quantized tensors behind a handle |
 //! | `ffi.rs` | handles for other languages: `include/rankform.h` |
 //! | `visit.rs` | generic code for types known at run time |
@@ -22,6 +23,8 @@ mod create;
 mod display;
 mod extra;
 mod ffi;
+#[cfg(feature = "autograd")]
+mod gradients;
 mod named;
 mod opaque;
 mod tensor;

@@ -1,5 +1,5 @@
 //! `DynTensor`: a tensor whose element, rank and device are known at run time.
-// Imports: `error`, `fallible_arc`, `dim`, `rank`, `layout`, `dtype`, `element`, `device`, `tensor`.
+// Imports: `error`, `fallible_arc`, `dim`, `rank`, `layout`, `dtype`, `element`, `device`, `erased_memory`, `tensor`.
 
 use super::axes::{Axes, FEW, laid_out, row_major};
 use super::extra::Extra;
@@ -126,7 +126,7 @@ impl DynTensor {
     }
 
     #[inline]
-    pub(super) fn memory(&self) -> Option<&Memory> {
+    pub(crate) fn memory(&self) -> Option<&Memory> {
         self.memory.as_ref()
     }
 
@@ -284,6 +284,16 @@ impl DynTensor {
             marks,
             extra: None,
         }
+    }
+
+    /// Another handle with the same axes of other memory.
+    ///
+    /// # Safety
+    /// The memory is allocated, and with it the fields satisfy invariants 1 and 2.
+    #[cfg(feature = "autograd")]
+    pub(super) unsafe fn in_memory(&self, memory: Memory) -> DynTensor {
+        let state = State { frozen: self.state.frozen, ..State::default() };
+        DynTensor { memory: Some(memory), state, ..self.share_data() }
     }
 
     fn mismatch<T: Element, const RANK: usize, D: Device>(&self, op: &'static str) -> Error {

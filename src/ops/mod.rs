@@ -56,10 +56,11 @@
 //! | `shape/` | joins, padding, repetitions, triangles, diagonals |
 //! | `counting/` | counts of elements, and combinations |
 //!
-//! The files next to the folders: `define.rs` has the macros that make operators from their bodies.
-//! `registry.rs` lists every elementwise operator as data. `std_ops.rs` implements the symbols of Rust
-//! (`+ - * /`, `+=`). `assign.rs` has the operators in place, `random.rs` random numbers, `per_device.rs`
-//! operators with code of their own for each device.
+//! The files next to the folders: `define.rs` has the macros that make operators from their bodies, and
+//! `methods.rs` those that make methods with a result in new or in existing memory. `registry.rs` lists every
+//! elementwise operator as data. `std_ops.rs` implements the symbols of Rust (`+ - * /`, `+=`). `assign.rs` has
+//! the operators in place, `random.rs` random numbers, `per_device.rs` operators with code of their own for
+//! each device.
 //!
 //! **To add an elementwise operator**, add one row: name, operands, class of elements, body.
 // Imports: `kernel`.
@@ -73,6 +74,7 @@ pub mod functions;
 mod indexing;
 mod linalg;
 mod logspace;
+mod methods;
 mod nn;
 mod per_device;
 mod random;

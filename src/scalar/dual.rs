@@ -150,7 +150,7 @@ impl<L: Lanes> Lanes for Dual<L> {
     #[inline(always)]
     fn arith<P: Num>(op: Arith, a: Pair<L, P>, b: Pair<L, P>) -> Pair<L, P> {
         let value = L::arith(op, a.0, b.0);
-        if P::DTYPE.is_discrete() {
+        if const { P::DTYPE.is_discrete() } {
             return (value, None);
         }
         let (x, y) = (Lane::<L, P>(a.0), Lane::<L, P>(b.0));
@@ -176,7 +176,7 @@ impl<L: Lanes> Lanes for Dual<L> {
     #[inline(always)]
     fn order<P: Ordered>(op: MinMaxRem, a: Pair<L, P>, b: Pair<L, P>) -> Pair<L, P> {
         let value = L::order(op, a.0, b.0);
-        if P::DTYPE.is_discrete() || (a.1.is_none() && b.1.is_none()) {
+        if const { P::DTYPE.is_discrete() } || (a.1.is_none() && b.1.is_none()) {
             return (value, None);
         }
         let (x, y) = (Lane::<L, P>(a.0), Lane::<L, P>(b.0));
@@ -246,7 +246,7 @@ impl<L: Lanes> Lanes for Dual<L> {
     }
     #[inline(always)]
     fn cast<P: Prim, U: Prim>(a: Pair<L, P>) -> Pair<L, U> {
-        let is_discrete = P::DTYPE.is_discrete() || U::DTYPE.is_discrete();
+        let is_discrete = const { P::DTYPE.is_discrete() || U::DTYPE.is_discrete() };
         let tangent = if is_discrete { None } else { tangent!(a.1, |dx: P| dx.cast::<U>()) };
         (L::cast::<P, U>(a.0), tangent)
     }

@@ -22,9 +22,7 @@ fn the_slope_of_every_operator_is_the_difference_of_its_values() {
     let xs = [-7.3, -4.45, -2.6, -0.93, -0.35, -1e-3, 2e-3, 0.23, 0.61, 0.97, 1.26, 3.4, 5.7, 19.3];
     let ys = [-3.77, -1.31, -0.41, 0.173, 0.83, 1.87, 2.71];
     let mut compared = 0;
-    // A step in the last place is one of bits, and these carry no slope.
-    assert!(built_in().iter().any(|row| row.name == "next_after" && (row.slope)([1.5, 2.0]) == [0.0; 2]));
-    for row in built_in().iter().filter(|row| row.operands > 0 && row.name != "next_after") {
+    for row in built_in().iter().filter(|row| row.operands > 0) {
         let mut known = 0;
         for x in xs {
             for y in ys.iter().take(if row.operands == 1 { 1 } else { ys.len() }) {
@@ -62,6 +60,8 @@ fn at_kinks_a_slope_is_the_middle_of_the_two_sides() {
         ("round", [0.5, 0.0], [0.0, 0.0]),
         ("signum", [0.0, 0.0], [0.0, 0.0]),
         ("copysign", [-2.0, 5.0], [-1.0, 0.0]),
+        ("next_after", [1.5, 2.0], [1.0, 0.0]),
+        ("next_after", [0.0, -2.0], [1.0, 0.0]),
         // No kink, though their bodies tell the sides of 0 apart.
         ("sigmoid", [0.0, 0.0], [0.25, 0.0]),
         ("silu", [0.0, 0.0], [0.5, 0.0]),

@@ -3,7 +3,7 @@
 //!
 //! A change of the interface changes that file, and a review sees it. `PUBLIC_API=overwrite cargo test --test
 //! project api` writes it anew. Methods that a macro generates have the macro's text: the list holds the macro's
-//! rows and not the expanded methods.
+//! rows that begin with `fn` and a list of names, and not the expanded methods.
 
 use crate::source::{Source, Token, closed, reads, sources};
 
@@ -52,6 +52,10 @@ fn items(source: &Source) -> Vec<String> {
     for i in 0..tokens.len() {
         if reads(tokens, i, &["macro_export", "]", "macro_rules", "!"]) {
             items.push(format!("{module}: macro {}!", tokens[i + 4].text));
+        }
+        // A row of a macro: a list of names in the place of one, without the documentation between them.
+        if tokens[i].text == "fn" && tokens.get(i + 2).is_some_and(|token| token.text == ",") {
+            items.push(format!("{module}: row {}", signature(&tokens[i..])));
         }
         if tokens[i].text != "pub" {
             continue;
@@ -169,7 +173,8 @@ fn items_have_their_signatures_without_bodies() {
     let source = Source::new(
         "src/b.rs",
         "pub trait T { type Out; fn f(&self, x: u8) -> u8 { x } } pub enum E { A, B { x: u8 }, C(u8) } \
-         pub struct S { pub width: usize } #[macro_export] macro_rules! m { () => {} }",
+         pub struct S { pub width: usize } #[macro_export] macro_rules! m { () => {} } \
+         rows! { fn g, /// Words.\n g_into [T: M](x: T) -> 2 where [T: N<Out = u8>] = |x| fn_of(x); }",
     );
     let names: Vec<String> = items(&source).iter().map(|item| item.replace(' ', "")).collect();
     let expected = [
@@ -183,6 +188,7 @@ fn items_have_their_signatures_without_bodies() {
         "b:pubstructS",
         "b:fieldwidth",
         "b:macrom!",
+        "b:rowfng,g_into[T:M](x:T)->2where[T:N<Out=u8>]",
     ];
     assert_eq!(names, expected);
 }

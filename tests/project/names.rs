@@ -36,9 +36,10 @@ fn every_expression_in_the_page_of_names_compiles() {
         "#![allow(unused, clippy::all)]
 use rankform::ops::{{self, QuantileMethod, Replace}};
 use rankform::prelude::*;
+use rankform::{{autograd::*, optim::*}};
 elementwise! {{ fn f(x) {{ x * x }} }}
 fn all<const RANK: usize>(x: Tensor<f32, 2>, y: Tensor<f32, 2>, mut w: Tensor<f32, 2>, v: Tensor<f32, 1>, n: Tensor<i32, 2>,
-    mask: Tensor<bool, 2>, index: Tensor<i64, 1>, places: Tensor<i64, 2>, images: Tensor<f32, 4>, device: Cpu) -> Result<()> {{
+    mask: Tensor<bool, 2>, index: Tensor<i64, 1>, places: Tensor<i64, 2>, images: Tensor<f32, 4>, device: Cpu, tape: Tape, on_tape: Var<f32, 2>) -> Result<()> {{
 {body}    Ok(())
 }}
 fn main() {{}}
@@ -128,6 +129,7 @@ fn every_operator_is_in_the_index() {
             || file.starts_with("functions/")
             || [
                 "define.rs",
+                "methods.rs",
                 "registry.rs",
                 "per_device.rs",
                 "std_ops.rs",
@@ -141,7 +143,7 @@ fn every_operator_is_in_the_index() {
         let source = &source.text;
         for name in methods(source) {
             count += 1;
-            let base = ["_axis_into", "_into", "_axis", "_along"]
+            let base = ["_axis_into", "_along_into", "_into", "_axis", "_along"]
                 .iter()
                 .find_map(|end| name.strip_suffix(end))
                 .unwrap_or(&name);

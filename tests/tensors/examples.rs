@@ -6,6 +6,8 @@ mod compute;
 mod create;
 #[path = "../../examples/06_fuse.rs"]
 mod fuse;
+#[path = "../../examples/13_gradients.rs"]
+mod gradients;
 #[path = "../../examples/11_move.rs"]
 mod moving;
 #[path = "../../examples/08_new_device.rs"]
@@ -43,4 +45,5 @@ runs! {
     example_09_new_meaning_runs: new_meaning;
     example_10_rows_runs: rows;
     example_11_move_runs: moving;
+    example_13_gradients_runs: gradients;
 }

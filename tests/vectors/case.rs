@@ -109,6 +109,9 @@ pub trait CaseDevice: Device {
     /// Whether rows run with every element, rather than with `f64` alone.
     const EVERY_ELEMENT: bool;
 
+    /// Runs a row with another element than `f64`. A device that takes no other does not compile it.
+    fn with_element<R>(run: impl FnOnce() -> Result<R, Stop>) -> Result<R, Stop>;
+
     /// Memory on this device.
     fn constant<T: Seen>(&self, memory: Tensor<T, 1>) -> Result<Tensor<T, 1, Self>, Stop>;
     /// Memory on this device whose gradient is wanted.
@@ -121,6 +124,9 @@ pub trait CaseDevice: Device {
 impl CaseDevice for Cpu {
     const EVERY_ELEMENT: bool = true;
 
+    fn with_element<R>(run: impl FnOnce() -> Result<R, Stop>) -> Result<R, Stop> {
+        run()
+    }
     fn constant<T: Seen>(&self, memory: Tensor<T, 1>) -> Result<Tensor<T, 1>, Stop> {
         Ok(memory)
     }
@@ -128,25 +134,19 @@ impl CaseDevice for Cpu {
         Ok(memory)
     }
 }
-/// Whether rows run with an element on a device.
-pub const fn takes<T: Element, D: CaseDevice>() -> bool {
-    D::EVERY_ELEMENT || matches!(T::DTYPE, DType::F64)
-}
-
 /// Runs an expression with `$T` as the type of an element known at run time, one of those that the device `D`
-/// of the case takes; nothing is compiled for others. With `any` for those that the device does not take too.
+/// of the case takes. With `any` also of those that it does not take.
 #[macro_export]
 macro_rules! by_type {
     ($dtype:expr, $T:ident in [$($t:ident)*] => $run:expr) => {
         match $dtype {
-            $(<by_type!(@ty $t) as rankform::Element>::DTYPE
-                if const { $crate::case::takes::<by_type!(@ty $t), D>() } =>
-            {
-                type $T = by_type!(@ty $t);
-                $run
-            })*
+            $(<by_type!(@ty $t) as rankform::Element>::DTYPE => by_type!(@arm $t $T => $run),)*
             other => $crate::case::unrun(format!("no {other}")),
         }
+    };
+    (@arm f64 $T:ident => $run:expr) => {{ type $T = f64; $run }};
+    (@arm $t:ident $T:ident => $run:expr) => {
+        <D as $crate::case::CaseDevice>::with_element(|| { type $T = by_type!(@ty $t); $run })
     };
     ($dtype:expr, any $T:ident in [$($t:ident)*] => $run:expr) => {
         match $dtype {

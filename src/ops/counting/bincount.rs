@@ -8,8 +8,8 @@ use crate::error::Result;
 use crate::expr::IntoView;
 use crate::layout::Layout;
 use crate::ops::Add;
-use crate::ops::define::methods_with_into;
 use crate::ops::indexing::scatter::scatter_size;
+use crate::ops::methods::methods_with_into;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
 /// The sum of the weights of each number in `0..bins`.

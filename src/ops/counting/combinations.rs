@@ -6,8 +6,8 @@ use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::layout::Layout;
-use crate::ops::define::methods_with_into;
 use crate::ops::indexing::gather::taken;
+use crate::ops::methods::methods_with_into;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
 /// All tuples of one element of each vector, one per row.

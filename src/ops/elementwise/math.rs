@@ -32,6 +32,9 @@ fn next_after<L: Lanes, T: Float>(x: Lane<L, Compute<T>>, y: Lane<L, Compute<T>>
     };
     let stepped = Lane::from_bits(stepped.to_bits() | sign(x));
     let stepped = x.eq(Lane::zero()).select(Lane::from_bits(from_zero.to_bits() | sign(y)), stepped);
+    // Bits have no derivative. Subtracting this 0, whose derivative is −1, changes no value, −0 included.
+    let by_bits = Lane::<L, Compute<T>>::from_bits(x.to_bits());
+    let stepped = stepped - x.abs().lt(Lane::highest()).select(by_bits - x, Lane::zero());
     let stepped = x.eq(y).select(y, stepped);
     (x.is_nan() | y.is_nan()).select(x + y, stepped)
 }

@@ -15,7 +15,7 @@ use crate::kernel::{Call, GatherPlan, Param};
 use crate::layout::{Layout, joint_size};
 use crate::ops::NotEqual;
 use crate::ops::axes::{check_axis, sizes_along, with_size};
-use crate::ops::define::methods_with_into;
+use crate::ops::methods::methods_with_into;
 use crate::rank::{Rank, RemoveAxis};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 

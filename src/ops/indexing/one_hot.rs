@@ -7,7 +7,7 @@ use crate::element::Number;
 use crate::error::Result;
 use crate::layout::Layout;
 use crate::ops::Replace;
-use crate::ops::define::methods_with_into;
+use crate::ops::methods::methods_with_into;
 use crate::rank::Rank;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 

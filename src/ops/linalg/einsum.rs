@@ -8,8 +8,8 @@ use crate::dim::Dim;
 use crate::element::Number;
 use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
-use crate::ops::define::methods_with_into;
 use crate::ops::linalg::matmul::labelled;
+use crate::ops::methods::methods_with_into;
 use crate::rank::Tensordot;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 

@@ -8,7 +8,7 @@ use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
 use crate::kernel::{ContractPlan, MAX_GROUP};
 use crate::layout::Layout;
-use crate::ops::define::methods_with_into;
+use crate::ops::methods::methods_with_into;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 use std::fmt;
 use std::marker::PhantomData;

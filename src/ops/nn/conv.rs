@@ -10,7 +10,7 @@ use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
 use crate::kernel::ContractPlan;
 use crate::layout::Layout;
-use crate::ops::define::methods_with_into;
+use crate::ops::methods::methods_with_into;
 use crate::ops::{Add, Comparisons as _, Reductions as _};
 use crate::rank::Spatial;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};

@@ -13,7 +13,7 @@ use crate::error::{Error, Result, text};
 use crate::expr::reduce_at;
 use crate::kernel::Reducer;
 use crate::layout::Layout;
-use crate::ops::define::methods_with_into;
+use crate::ops::methods::methods_with_into;
 use crate::ops::reduction::slopes::slope;
 use crate::ops::{Add, Cast as _, Div, Max, Maximum};
 use crate::rank::Spatial;

@@ -7,7 +7,7 @@ use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
 use crate::layout::Layout;
-use crate::ops::define::methods_with_into;
+use crate::ops::methods::methods_with_into;
 use crate::rank::RemoveAxis;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 

@@ -1,0 +1,181 @@
+//! The forward-mode device: it runs every mechanism on the inner device, and once more for tangents where an
+//! operand has one.
+// Imports: `error`, `fallible_arc`, `dtype`, `element`, `kernel`, `device`, `allocation`, `erased_memory`,
+// `autograd`.
+
+use super::jvp::Jvp;
+use super::state::{JvpBlock, Write};
+use crate::allocation::Allocation;
+use crate::autograd::state::OutputType;
+use crate::device::{Deleter, Device, Init, Inputs, OperandRef, Reduction};
+use crate::dtype::DType;
+use crate::element::{Comparable, Element, Number};
+use crate::erased_memory::Memory;
+use crate::error::Result;
+use crate::fallible_arc::FallibleArc;
+use crate::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};
+use std::mem::MaybeUninit;
+
+// SAFETY: (1) a block is an allocation of the inner device, under an address of its own, until it is dropped;
+// (2) and (3) kernels run on the inner device, on the operands that the caller promised; those of tangents
+// have the layouts of these operands, in memory of the same sizes.
+unsafe impl<D: Device> Device for Jvp<D> {
+    type Block = JvpBlock;
+
+    fn allocate(&self, nbytes: usize, fresh: Init) -> Result<JvpBlock> {
+        JvpBlock::new(&self.shared, Memory::new(Allocation::fresh(&self.device, nbytes, fresh)?), None)
+    }
+
+    unsafe fn external_block(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<JvpBlock> {
+        // SAFETY: the caller's promise.
+        let memory = unsafe { Allocation::external(&self.device, address, nbytes, free)? };
+        JvpBlock::new(&self.shared, Memory::new(FallibleArc::new(memory)?), None)
+    }
+
+    fn address(block: &JvpBlock) -> *mut u8 {
+        block.address()
+    }
+
+    unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
+        let slot = OperandRef { address: to, stride: &[1], element: 1 };
+        let outputs = [(slot, OutputType::Is(DType::U8))];
+        let operands =
+            self.shared.prepare(&[bytes.len()], &[], &outputs, Write::Replaced, &mut |_| Ok(false))?;
+        // SAFETY: the caller's promise.
+        unsafe { self.device.write(operands.outputs[0].address, bytes) }
+    }
+
+    unsafe fn read(&self, from: *const u8, bytes: &mut [MaybeUninit<u8>]) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.device.read(self.shared.inner_address(from), bytes) }
+    }
+
+    unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.shared.copy(sizes, to, from) }
+    }
+
+    unsafe fn map<P: Program>(
+        &self,
+        program: &P,
+        sizes: &[usize],
+        row: usize,
+        outputs: &[OperandRef<'_>],
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.map_with_tangents::<P, false>(program, sizes, row, outputs, inputs) }
+    }
+
+    unsafe fn map_by_name<P: Program>(
+        &self,
+        program: &P,
+        sizes: &[usize],
+        outputs: &[OperandRef<'_>],
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.map_with_tangents::<P, true>(program, sizes, 0, outputs, inputs) }
+    }
+
+    unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
+        &self,
+        body: &B,
+        reducer: R,
+        axes: Reduction<'_>,
+        output: OperandRef<'_>,
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.reduce_with_tangents::<B, R, false>(body, reducer, axes, output, inputs) }
+    }
+
+    unsafe fn reduce_by_name<B: Body, R: Reducer<B::Out>>(
+        &self,
+        body: &B,
+        reducer: R,
+        axes: Reduction<'_>,
+        output: OperandRef<'_>,
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.reduce_with_tangents::<B, R, true>(body, reducer, axes, output, inputs) }
+    }
+
+    unsafe fn contract<T: Number, L: Number, R: Number>(
+        &self,
+        plan: ContractPlan<'_>,
+        output: OperandRef<'_>,
+        left: OperandRef<'_>,
+        right: OperandRef<'_>,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.contract_with_tangents::<T, L, R>(plan, output, left, right) }
+    }
+
+    unsafe fn scan<B: Body, R: Reducer<B::Out>>(
+        &self,
+        body: &B,
+        reducer: R,
+        plan: ScanPlan<'_>,
+        output: OperandRef<'_>,
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.scan_with_tangents(body, reducer, plan, output, inputs) }
+    }
+
+    unsafe fn gather(
+        &self,
+        plan: GatherPlan<'_>,
+        to: OperandRef<'_>,
+        cells: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.shared.gather(plan, to, cells, index) }
+    }
+
+    unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
+        &self,
+        operator: F,
+        plan: GatherPlan<'_>,
+        cells: OperandRef<'_>,
+        from: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.scatter_with_tangents::<T, F>(operator, plan, cells, from, index) }
+    }
+
+    unsafe fn compact(
+        &self,
+        sizes: &[usize],
+        count: usize,
+        to: OperandRef<'_>,
+        from: OperandRef<'_>,
+        mask: OperandRef<'_>,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.shared.compact(sizes, count, to, from, mask) }
+    }
+
+    unsafe fn sort<T: Comparable>(
+        &self,
+        plan: SortPlan<'_>,
+        values: Option<OperandRef<'_>>,
+        positions: Option<OperandRef<'_>>,
+        from: OperandRef<'_>,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.sort_with_tangents::<T>(plan, values, positions, from) }
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        self.device.synchronize()
+    }
+
+    fn check(&self) -> Result<()> {
+        self.device.check()
+    }
+}

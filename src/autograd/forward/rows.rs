@@ -1,0 +1,151 @@
+//! Forward mode of programs with row constants: the tangent of each row constant is a reduction, and an
+//! operand of the bodies that use it.
+// Imports: `error`, `element`, `kernel`, `device`, `autograd`.
+
+use super::loads::{Kernel, Loads};
+use super::map::{Beside, tangents_only};
+use super::reduce::ReduceKernels;
+use super::state::Operands;
+use crate::autograd::backward::{Backward, Buffer};
+use crate::autograd::facts::{Facts, facts_of_reduction};
+use crate::autograd::record::no_slope;
+use crate::autograd::rows::{Erased, Parts, values_of_rows};
+use crate::autograd::state::has_gradient;
+use crate::autograd::vjp::ConstantsAsLoads;
+use crate::device::{Device, OperandRef};
+use crate::element::Element;
+use crate::error::Result;
+use crate::kernel::{Body, Reducer};
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// A row constant with its tangent.
+pub(super) trait TangentPart {
+    /// The values of all rows.
+    fn values(&self, pass: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Buffer>;
+    /// The tangents of all rows, if the constant depends on a tangent.
+    fn tangents(
+        &self,
+        pass: &Backward,
+        sizes: (&[usize], usize),
+        loads: Loads<'_>,
+        values: OperandRef<'_>,
+    ) -> Result<Option<Buffer>>;
+}
+
+struct PartOf<B, R, D>(ConstantsAsLoads<B>, D, PhantomData<R>);
+
+impl<D: Device> Erased<D> for dyn TangentPart {
+    fn new<B: Body, R: Reducer<B::Out>>(body: ConstantsAsLoads<B>, device: D) -> Box<Self> {
+        Box::new(PartOf::<B, R, D>(body, device, PhantomData))
+    }
+}
+
+impl<D: Device, B: Body, R: Reducer<B::Out>> TangentPart for PartOf<B, R, D> {
+    fn values(&self, pass: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Buffer> {
+        values_of_rows::<B, R, D>(pass, &self.1, &self.0, sizes, slots)
+    }
+    fn tangents(
+        &self,
+        pass: &Backward,
+        (sizes, row): (&[usize], usize),
+        mut loads: Loads<'_>,
+        values: OperandRef<'_>,
+    ) -> Result<Option<Buffer>> {
+        loads.keep(facts_of_reduction::<_, R>(&self.0));
+        if !has_gradient(R::Out::DTYPE) || !loads.has_tangents() {
+            return Ok(None);
+        }
+        if const { !ReduceKernels::<ConstantsAsLoads<B>, R, D, false>::HAS_TANGENT } {
+            return Err(no_slope(R::NAME));
+        }
+        let out = Buffer::new(&*pass.inner, &sizes[..sizes.len() - row], size_of::<R::Out>())?;
+        let kernels = ReduceKernels::<_, R, D, false>::new(&self.0, &self.1);
+        kernels.tangents(pass, (sizes, row), &loads, values, out.slot())?;
+        Ok(Some(out))
+    }
+}
+
+/// The row constants of a program, with the values and tangents of those that were computed.
+struct Constants {
+    parts: Parts<dyn TangentPart>,
+    values: Vec<Buffer>,
+    tangents: Vec<Option<Buffer>>,
+}
+
+impl Constants {
+    /// Some of the loads, with constants in place of the loads from which they were computed.
+    fn loads<'s>(
+        &'s self,
+        all: &Loads<'s>,
+        range: Range<usize>,
+        constants: &[usize],
+        zeros: OperandRef<'s>,
+    ) -> Loads<'s> {
+        let values = self.parts.with_constants(&all.values, range.clone(), constants, &self.values, zeros);
+        let mut tangents = all.tangents[range.clone()].to_vec();
+        for &constant in constants {
+            let part = &self.parts.parts[constant];
+            let inside = part.load(range.start)..part.loads.end - range.start;
+            tangents[inside.clone()].fill(None);
+            tangents[inside.start] = self.tangents[constant].as_ref().map(Buffer::slot);
+        }
+        Loads { values, tangents }
+    }
+
+    /// Computes all row constants and their tangents.
+    fn compute(
+        pass: &Backward,
+        parts: Parts<dyn TangentPart>,
+        (sizes, row): (&[usize], usize),
+        all: &Loads<'_>,
+    ) -> Result<Self> {
+        let mut constants = Constants { parts, values: Vec::new(), tangents: Vec::new() };
+        for number in 0..constants.parts.parts.len() {
+            let placed = &constants.parts.parts[number];
+            let zeros = pass.zeros(sizes.len());
+            let loads = constants.loads(all, placed.loads.clone(), &placed.children, zeros);
+            let values = placed.part.values(pass, (sizes, row), &loads.values)?.broadcast(row);
+            let tangents = placed.part.tangents(pass, (sizes, row), loads, values.slot())?;
+            constants.values.push(values);
+            constants.tangents.push(tangents.map(|tangents| tangents.broadcast(row)));
+        }
+        Ok(constants)
+    }
+}
+
+/// Writes the tangents of a program with row constants, and lets `values` write its values.
+#[allow(clippy::too_many_arguments)]
+pub(super) fn run(
+    pass: &Backward,
+    kernel: &Kernel<'_>,
+    parts: Parts<dyn TangentPart>,
+    facts: &Facts,
+    (sizes, row): (&[usize], usize),
+    all: &Loads<'_>,
+    operands: &Operands<'_>,
+    values: &dyn Fn() -> Result<()>,
+) -> Result<()> {
+    let constants = Constants::compute(pass, parts, (sizes, row), all)?;
+    let (kept, reduced) = sizes.split_at(sizes.len() - row);
+    // An output with stride 0 along the row is one value for each row.
+    let is_constant = |slot: &OperandRef<'_>| {
+        slot.stride[kept.len()..].iter().zip(reduced).all(|(&stride, &size)| stride == 0 || size == 1)
+    };
+    let is_one_value = row > 0 && operands.outputs.iter().all(is_constant);
+    let main = if is_one_value { kept } else { sizes };
+    let zeros = pass.zeros(sizes.len());
+    let mut loads = constants.loads(all, 0..all.values.len(), &constants.parts.outer, zeros);
+    loads.keep(facts);
+    let cut = |slot: &mut OperandRef<'_>| slot.stride = &slot.stride[..main.len()];
+    loads.values.iter_mut().for_each(cut);
+    loads.tangents.iter_mut().flatten().for_each(cut);
+    let mut tangents = operands.output_tangents.clone();
+    tangents.iter_mut().flatten().for_each(cut);
+    // The tangents are computed from the values before a program in place replaces these.
+    let beside = Beside::new(&*pass.inner, main, &operands.outputs)?;
+    tangents_only(pass, kernel, main, &loads, &beside.outputs(facts))?;
+    values()?;
+    // SAFETY: the tangents have the layouts of the outputs, to which the caller has the only access.
+    unsafe { beside.copy_to(&*pass.inner, main, &tangents) }
+}
