@@ -6,13 +6,14 @@
 // Imports: `error`, `fallible_arc`, `dtype`, `scalar`, `element`, `kernel`, `device`, `allocation`, `erased_memory`, `ops`, `autograd`.
 
 use super::cells::{CellMap, map_cells, no_gradient, scatter_multiply};
+use super::parts::{Parts, part_of};
 use super::recurrence::{AffineMaps, Recurrence};
 #[cfg(feature = "dynamic")]
 use super::state::{Shared, TapeBlock};
 #[cfg(feature = "dynamic")]
 use super::tape::Tape;
 use crate::allocation::Allocation;
-use crate::device::{Cpu, Device, Init, Inputs, MAX_AXES, OperandRef, Reduction};
+use crate::device::{Cpu, Device, Init, Inputs, OperandRef, Reduction};
 use crate::dtype::DType;
 use crate::element::{Element, bf16, f16};
 use crate::erased_memory::Memory;
@@ -256,39 +257,6 @@ macro_rules! with_real {
             dtype => Err(no_gradient(dtype)),
         }
     };
-}
-
-/// An operand of complex numbers as one of real numbers, with the two parts along one more axis, which comes at
-/// `at`.
-struct Parts {
-    stride: [isize; MAX_AXES + 1],
-    axes: usize,
-}
-
-impl Parts {
-    fn new(slot: OperandRef<'_>, at: usize) -> Self {
-        let (axes, mut stride) = (slot.stride.len() + 1, [0; MAX_AXES + 1]);
-        for (axis, stride) in stride[..axes].iter_mut().enumerate() {
-            *stride = match axis.cmp(&at) {
-                std::cmp::Ordering::Less => slot.stride[axis] * 2,
-                std::cmp::Ordering::Equal => 1,
-                std::cmp::Ordering::Greater => slot.stride[axis - 1] * 2,
-            };
-        }
-        Parts { stride, axes }
-    }
-    fn slot(&self, slot: OperandRef<'_>) -> OperandRef<'_> {
-        OperandRef { address: slot.address, stride: &self.stride[..self.axes], element: slot.element / 2 }
-    }
-}
-
-/// The element type of the parts of complex numbers.
-pub(super) fn part_of(dtype: DType) -> Option<DType> {
-    match dtype {
-        DType::C32 => Some(DType::F32),
-        DType::C64 => Some(DType::F64),
-        _ => None,
-    }
 }
 
 impl<D: Device> Typed<D> {

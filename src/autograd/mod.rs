@@ -61,6 +61,7 @@ mod inner;
 mod moves;
 mod name;
 mod parameters;
+mod parts;
 mod record;
 mod recurrence;
 mod reduce;

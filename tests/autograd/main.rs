@@ -5,6 +5,7 @@
 //! | `check.rs` `counted.rs` | gradients against differences; a user's device that counts and refuses memory |
 //! | `operators.rs` | every elementwise operator, on every kind of view; the list of those without a gradient |
 //! | `reductions.rs` `scans.rs` | every reducer and scan, over every kind of axes, plain, fused, along rows |
+//! | `scatters.rs` | scatters of sums, products and extremes |
 //! | `movement.rs` `writes.rs` | views, copies, elements by index; writes in place, and programs of both at random |
 //! | `products.rs` `neural.rs` | products that sum, convolutions, attention; normalizations, losses, pools |
 //! | `complex.rs` `precision.rs` | complex numbers; 16 bits, casts |

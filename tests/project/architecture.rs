@@ -54,6 +54,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/autograd/forward/scan.rs", "hands the addresses of operands to a device"),
     ("src/autograd/forward/state.rs", "hands the addresses of operands to a device"),
     ("src/autograd/backward.rs", "calls the inner device on gradients"),
+    ("src/autograd/cells.rs", "calls the kernels of scatters"),
     ("src/autograd/contract.rs", "calls contractions"),
     ("src/autograd/custom.rs", "makes tensors of memory of the inner device"),
     ("src/autograd/device.rs", "implements the trait, by calls of the inner device"),
