@@ -35,5 +35,6 @@ mod precision;
 mod products;
 mod reductions;
 mod scans;
+mod scatters;
 mod sharing;
 mod writes;
