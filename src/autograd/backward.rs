@@ -7,7 +7,7 @@
 use super::axes::Axes;
 use super::facts::{Facts, Identity};
 use super::inner::Inner;
-use super::state::{Before, Node, Spot};
+use super::step::{Before, Input, Spot, Step};
 use super::vjp::{MASKED, Variable, VjpMap};
 use crate::device::{Device, Init, Inputs, MAX_OPERANDS, OperandRef, Reduction};
 use crate::dtype::DType;
@@ -16,6 +16,7 @@ use crate::error::{Error, Result, text};
 use crate::kernel::Program;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Strides of an operand that is one element.
@@ -320,6 +321,42 @@ impl Backward {
             }
         }
     }
+}
+
+/// The backward pass of one step.
+pub(super) type Rule = Box<dyn FnOnce(&mut Backward, &Step) -> Result<()> + Send>;
+
+/// A step with its rule.
+pub(super) struct Node {
+    pub(super) step: Step,
+    pub(super) rule: Rule,
+}
+
+/// The error for a reducer that states no slope.
+pub(super) fn no_slope(name: &'static str) -> Error {
+    let what = text(format_args!("`{name}` has no derivative: its reducer states no `slope`"));
+    Error::Value { op: name, what }
+}
+
+/// The saved operands of a step; zeros where nothing was saved.
+pub(super) fn saved_slots<'s>(b: &Backward, step: &'s Step) -> Axes<OperandRef<'s>> {
+    let slot = |input: &'s Input| match &input.saved {
+        Some(saved) => saved.slot(),
+        None => b.zeros(step.sizes.len()),
+    };
+    step.inputs.iter().map(slot).collect()
+}
+
+/// The operands that receive a gradient through some of the loads, each with the mask of these loads.
+pub(super) fn variables(reads: &[u8], loads: Range<usize>, step: &Step, facts: &Facts) -> Axes<(usize, u64)> {
+    let mut masks = [0; MAX_OPERANDS];
+    for load in loads.clone() {
+        let (k, operand) = (load - loads.start, reads[load] as usize);
+        if step.inputs[operand].spot.is_some() && facts.slopes[k].is_some() {
+            masks[operand] |= 1u64 << k;
+        }
+    }
+    masks.into_iter().enumerate().filter(|(_, mask)| *mask != 0).collect()
 }
 
 /// Each different operand once, and the operand of each load.

@@ -1,7 +1,7 @@
 //! The facts about a program on which its backward pass depends, found once for each program.
 // Imports: `dtype`, `scalar`, `element`, `kernel`.
 
-use super::state::has_gradient;
+use super::step::has_gradient;
 use super::vjp::ConstantsAsLoads;
 use crate::dtype::DType;
 use crate::element::{Compute, Element};

@@ -8,20 +8,12 @@
 use super::cells::{CellMap, map_cells, no_gradient, scatter_multiply};
 use super::parts::{Parts, part_of};
 use super::recurrence::{AffineMaps, Recurrence};
-#[cfg(feature = "dynamic")]
-use super::state::{Shared, TapeBlock};
-#[cfg(feature = "dynamic")]
-use super::tape::Tape;
 use crate::allocation::Allocation;
 use crate::device::{Cpu, Device, Init, Inputs, OperandRef, Reduction};
 use crate::dtype::DType;
 use crate::element::{Element, bf16, f16};
 use crate::erased_memory::Memory;
 use crate::error::Result;
-#[cfg(feature = "dynamic")]
-use crate::error::{Error, text};
-#[cfg(feature = "dynamic")]
-use crate::fallible_arc::FallibleArc;
 use crate::kernel::{Call, GatherPlan, InPlace, Input, Op, Param, ScanPlan, Store};
 use crate::ops::{Add, Conj, CumSum, Equal, Mul, Replace, Select, Sum};
 use crate::scalar::Prim;
@@ -38,12 +30,6 @@ pub(super) unsafe trait Inner: Send + Sync {
     fn fresh(&self, nbytes: usize, init: Init) -> Result<Memory>;
     /// Memory that holds one real number.
     fn number(&self, dtype: DType, value: f64) -> Result<Memory>;
-    /// Memory of this device as memory of a tape on it.
-    ///
-    /// # Errors
-    /// [`Error::Device`] for memory of another device.
-    #[cfg(feature = "dynamic")]
-    fn on_tape(&self, shared: &Arc<Shared>, memory: Memory) -> Result<Memory>;
     /// # Safety
     /// As [`Device::write`].
     unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()>;
@@ -322,17 +308,6 @@ unsafe impl<D: Device> Inner for Typed<D> {
             self.0.write(memory.address(), bytemuck::bytes_of(&T::narrow(Prim::from_f64(value))))
         })?;
         Ok(memory)
-    }
-    #[cfg(feature = "dynamic")]
-    fn on_tape(&self, shared: &Arc<Shared>, memory: Memory) -> Result<Memory> {
-        if memory.get::<D>().is_none_or(|own| own.device() != &self.0) {
-            let (left, right) = (text(format_args!("{:?}", self.0)), memory.device());
-            return Err(Error::Device { op: "tape", left, right });
-        }
-        let nbytes = memory.nbytes();
-        let tape = Tape { device: self.0.clone(), shared: shared.clone() };
-        let block = TapeBlock::new(shared, memory, true)?;
-        Ok(Memory::new(FallibleArc::new(Allocation::from_block(block, nbytes, tape))?))
     }
     unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
         // SAFETY: the caller's promise, also in the functions below.

@@ -69,6 +69,7 @@ mod rows;
 mod scan;
 mod scatter;
 mod state;
+mod step;
 mod sums;
 mod tape;
 mod tree;

@@ -3,15 +3,15 @@
 
 use super::axes::Axes;
 use super::backward::{Backward, Buffer, Target, Vjp};
+pub(super) use super::backward::{no_slope, saved_slots, variables};
 use super::facts::Facts;
 use super::reduce::ReduceRule;
 use super::rows::{Parts, rows_backward};
-use super::state::{Before, Begun, Flow, Input, OutputType, Rule, Shared, Step};
-use crate::device::{Inputs, MAX_OPERANDS, OperandRef, Reduction};
+use super::state::{Before, Begun, Flow, OutputType, Rule, Shared, Step};
+use crate::device::{Inputs, OperandRef, Reduction};
 use crate::dtype::DType;
-use crate::error::{Error, Result, text};
+use crate::error::{Error, Result};
 use crate::kernel::Slope;
-use std::ops::Range;
 
 /// The facts of a program, and the operand of each of its loads.
 pub(super) type Loads<'a> = (&'static Facts, &'a [u8]);
@@ -180,12 +180,6 @@ impl Shared {
     }
 }
 
-/// The error for a reducer that states no slope.
-pub(super) fn no_slope(name: &'static str) -> Error {
-    let what = text(format_args!("`{name}` has no derivative: its reducer states no `slope`"));
-    Error::Value { op: name, what }
-}
-
 /// From loads to operands: those to which a gradient flows, and those that the backward pass reads.
 pub(super) fn flow_of(facts: &Facts, reads: &[u8], active: &[Option<DType>]) -> Flow {
     let mut flow = Flow { to: active.iter().map(|_| None).collect(), reads: 0 };
@@ -202,27 +196,6 @@ pub(super) fn flow_of(facts: &Facts, reads: &[u8], active: &[Option<DType>]) -> 
         flow.reads |= (loads >> k & 1) << operand;
     }
     flow
-}
-
-/// The saved operands of a step; zeros where nothing was saved.
-pub(super) fn saved_slots<'s>(b: &Backward, step: &'s Step) -> Axes<OperandRef<'s>> {
-    let slot = |input: &'s Input| match &input.saved {
-        Some(saved) => saved.slot(),
-        None => b.zeros(step.sizes.len()),
-    };
-    step.inputs.iter().map(slot).collect()
-}
-
-/// The operands that receive a gradient through some of the loads, each with the mask of these loads.
-pub(super) fn variables(reads: &[u8], loads: Range<usize>, step: &Step, facts: &Facts) -> Axes<(usize, u64)> {
-    let mut masks = [0; MAX_OPERANDS];
-    for load in loads.clone() {
-        let (k, operand) = (load - loads.start, reads[load] as usize);
-        if step.inputs[operand].spot.is_some() && facts.slopes[k].is_some() {
-            masks[operand] |= 1u64 << k;
-        }
-    }
-    masks.into_iter().enumerate().filter(|(_, mask)| *mask != 0).collect()
 }
 
 /// The rule of a program without row constants: one kernel for each operand.

@@ -3,11 +3,10 @@
 // Imports: `error`, `element`, `kernel`, `device`.
 
 use super::axes::Axes;
-use super::backward::{Backward, Buffer, Target, Vjp};
+use super::backward::{Backward, Buffer, Target, Vjp, no_slope, saved_slots, variables};
 use super::facts::{Facts, facts_of_reduction};
-use super::record::{no_slope, saved_slots, variables};
 use super::reduce::{ReduceRule as _, Reduced};
-use super::state::{Spot, Step, has_gradient};
+use super::step::{Spot, Step, has_gradient};
 use super::vjp::ConstantsAsLoads;
 use crate::device::{Device, Inputs, OperandRef, Reduction};
 use crate::element::{Compute, Element};

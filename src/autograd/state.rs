@@ -6,19 +6,15 @@
 // Imports: `error`, `dtype`, `device`, `erased_memory`.
 
 use super::axes::Axes;
-use super::backward::Backward;
+pub(super) use super::backward::{Node, Rule};
 use super::blocks::{Blocks, address_of, copy_of, offset_of};
 use super::inner::Inner;
+pub(super) use super::step::{Before, Input, Output, Saved, Spot, Step, has_gradient};
 use crate::device::OperandRef;
 use crate::dtype::DType;
 use crate::erased_memory::Memory;
-use crate::error::{Error, Result, text};
+use crate::error::{Error, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Whether elements of this type have gradients.
-pub(super) const fn has_gradient(dtype: DType) -> bool {
-    matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::C32 | DType::C64)
-}
 
 /// One block of a tape.
 pub(super) struct Entry {
@@ -32,112 +28,6 @@ pub(super) struct Entry {
     recording: u64,
     /// Whether a kernel or the host has written to it.
     is_written: bool,
-}
-
-/// A strided operand of a recorded step, by the block's id. It keeps no memory.
-#[derive(Clone, Debug)]
-pub(super) struct Spot {
-    pub(super) id: u64,
-    /// Bytes of the block.
-    pub(super) nbytes: usize,
-    /// Bytes from the start of the block to the element with index `[0, …, 0]`.
-    pub(super) offset: usize,
-    pub(super) stride: Axes<isize>,
-    pub(super) dtype: DType,
-}
-
-/// The values of an operand, for the backward pass.
-pub(super) struct Saved {
-    memory: Memory,
-    version: u64,
-    offset: usize,
-    stride: Axes<isize>,
-    element: usize,
-}
-
-impl Saved {
-    pub(super) fn slot(&self) -> OperandRef<'_> {
-        OperandRef {
-            address: self.memory.address().wrapping_add(self.offset),
-            stride: &self.stride,
-            element: self.element,
-        }
-    }
-    /// [`Error::Value`] if the values were written after the step `op` read them.
-    fn check(&self, op: &'static str, k: usize) -> Result<()> {
-        let version = self.memory.version();
-        if version == self.version {
-            return Ok(());
-        }
-        let what = text(format_args!(
-            "operand {k} of `{op}` was saved at version {} of its memory, which is now at version {version}: it \
-             was written outside of the tape after `{op}` had read it; copy it before: `x.copy()?`",
-            self.version
-        ));
-        Err(Error::Value { op: "backward", what })
-    }
-}
-
-/// An operand that a recorded step read.
-pub(super) struct Input {
-    /// Where its gradient is, if it depends on a variable.
-    pub(super) spot: Option<Spot>,
-    /// Its values, if the backward pass reads them.
-    pub(super) saved: Option<Saved>,
-}
-
-/// The content of an output before a step wrote it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Before {
-    /// New memory: no earlier step writes it.
-    Nothing,
-    /// Earlier values, which the step replaces.
-    Replaced,
-    /// Earlier values, which the step reads and updates in place.
-    Updated,
-}
-
-/// An operand that a recorded step wrote.
-#[derive(Clone, Debug)]
-pub(super) struct Output {
-    pub(super) spot: Spot,
-    pub(super) before: Before,
-    /// Whether the block depended on a variable before the step.
-    was_active: bool,
-}
-
-impl Output {
-    pub(super) fn new(spot: Spot, before: Before) -> Self {
-        Output { spot, before, was_active: false }
-    }
-}
-
-/// The backward pass of one step.
-pub(super) type Rule = Box<dyn FnOnce(&mut Backward, &Step) -> Result<()> + Send>;
-
-/// A recorded kernel.
-pub(super) struct Step {
-    pub(super) op: &'static str,
-    pub(super) sizes: Axes<usize>,
-    pub(super) inputs: Vec<Input>,
-    pub(super) outputs: Vec<Output>,
-}
-
-impl Step {
-    /// Checks that no saved operand was written since.
-    pub(super) fn check_versions(&self) -> Result<()> {
-        let saved = |(k, input): (usize, &Input)| match &input.saved {
-            Some(saved) => saved.check(self.op, k),
-            None => Ok(()),
-        };
-        self.inputs.iter().enumerate().try_for_each(saved)
-    }
-}
-
-/// A step with its rule.
-pub(super) struct Node {
-    pub(super) step: Step,
-    pub(super) rule: Rule,
 }
 
 /// The result of [`State::begin`].
@@ -451,16 +341,34 @@ fn bytes_of(element: usize) -> DType {
     }
 }
 
+/// Makes memory of the inner device memory of a tape on it.
+#[cfg(feature = "dynamic")]
+pub(super) type OnTape = Box<dyn Fn(&Arc<Shared>, Memory) -> Result<Memory> + Send + Sync>;
+
 /// The tape itself, which its clones and its blocks share.
 pub(super) struct Shared {
     pub(super) inner: Arc<dyn Inner>,
     pub(super) number: u64,
+    /// Makes memory of the inner device a constant of the tape.
+    #[cfg(feature = "dynamic")]
+    pub(super) on_tape: OnTape,
     state: Mutex<State>,
 }
 
 impl Shared {
-    pub(super) fn new(inner: Arc<dyn Inner>, number: u64) -> Self {
-        Shared { inner, number, state: Mutex::new(State::new()) }
+    pub(super) fn new(
+        inner: Arc<dyn Inner>,
+        number: u64,
+        #[cfg(feature = "dynamic")] on_tape: OnTape,
+    ) -> Self {
+        let state = Mutex::new(State::new());
+        Shared {
+            inner,
+            number,
+            #[cfg(feature = "dynamic")]
+            on_tape,
+            state,
+        }
     }
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

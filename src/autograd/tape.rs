@@ -76,7 +76,15 @@ impl Drop for Pause<'_> {
 impl<D: Device> Tape<D> {
     /// An empty tape that computes on `device`.
     pub fn new(device: &D) -> Self {
-        let shared = Shared::new(inner_of(device), NEXT.fetch_add(1, Ordering::Relaxed));
+        let shared = Shared::new(
+            inner_of(device),
+            NEXT.fetch_add(1, Ordering::Relaxed),
+            #[cfg(feature = "dynamic")]
+            {
+                let device = device.clone();
+                Box::new(move |shared, memory| constant_memory_of(&device, shared, memory))
+            },
+        );
         Tape { device: device.clone(), shared: Arc::new(shared) }
     }
 
@@ -247,6 +255,22 @@ impl<D: Device> Tape<D> {
         // SAFETY: the block has the memory for which the layout was made.
         Ok(unsafe { Tensor::from_parts(Parts { memory, state: Default::default() }, layout) })
     }
+}
+
+/// Memory of `device` as a constant of a tape on it.
+///
+/// # Errors
+/// [`Error::Device`] for memory of another device, [`Error::OutOfMemory`].
+#[cfg(feature = "dynamic")]
+fn constant_memory_of<D: Device>(device: &D, shared: &Arc<Shared>, memory: Memory) -> Result<Memory> {
+    if memory.get::<D>().is_none_or(|own| own.device() != device) {
+        let (left, right) = (text(format_args!("{device:?}")), memory.device());
+        return Err(Error::Device { op: "tape", left, right });
+    }
+    let nbytes = memory.nbytes();
+    let tape = Tape { device: device.clone(), shared: shared.clone() };
+    let block = TapeBlock::new(shared, memory, true)?;
+    Ok(Memory::new(FallibleArc::new(Allocation::from_block(block, nbytes, tape))?))
 }
 
 /// The gradients of one backward pass.

@@ -65,14 +65,14 @@ impl TapeBlock {
     /// # Errors
     /// [`Error::Device`] for memory of another device, [`Error::OutOfMemory`].
     pub(crate) fn constant(&self, memory: Memory) -> Result<Memory> {
-        self.shared.inner.on_tape(&self.shared, memory)
+        (self.shared.on_tape)(&self.shared, memory)
     }
 }
 
 impl<D: Device> Tape<D> {
     /// Memory of the inner device as a constant of this tape; see [`TapeBlock::constant`].
     pub(crate) fn constant_memory(&self, memory: Memory) -> Result<Memory> {
-        self.shared.inner.on_tape(&self.shared, memory)
+        (self.shared.on_tape)(&self.shared, memory)
     }
 
     /// As [`pull`](Tape::pull), for an operand on this tape and its gradient on the inner device, of these

@@ -2,13 +2,13 @@
 // Imports: `error`, `dtype`, `kernel`, `device`, `autograd`.
 
 use super::jvp::Jvp;
-use super::loads::{Kernel, Loads, depends, run, run_each_mask, with_mask};
+use super::loads::{Kernel, Loads, depends, run, with_mask};
+use super::outputs::{TangentBuffers, tangents_only};
 use super::programs::{JvpMap, is_wide};
 use super::rows::{self, TangentPart};
 use super::state::{Operands, Shared, Write};
-use crate::autograd::backward::{Backward, Buffer};
+use crate::autograd::backward::Buffer;
 use crate::autograd::facts::{Facts, facts_of};
-use crate::autograd::inner::Inner;
 use crate::autograd::rows::{Collect, Parts};
 use crate::autograd::state::OutputType;
 use crate::autograd::vjp::ConstantsAsLoads;
@@ -16,60 +16,6 @@ use crate::device::{Device, Init, Inputs, OperandRef};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::Program;
-
-/// Memory for the tangent of each output, from which it is copied to the output later.
-pub(super) struct Beside(Vec<Buffer>);
-
-impl Beside {
-    pub(super) fn new(inner: &dyn Inner, sizes: &[usize], outputs: &[OperandRef<'_>]) -> Result<Self> {
-        let buffer = |slot: &OperandRef<'_>| Buffer::new(inner, sizes, slot.element);
-        Ok(Beside(outputs.iter().map(buffer).collect::<Result<_>>()?))
-    }
-    pub(super) fn outputs(&self, facts: &Facts) -> Vec<(OperandRef<'_>, DType)> {
-        self.0.iter().map(Buffer::slot).zip(facts.outputs.iter().copied()).collect()
-    }
-    /// Copies the results to the tangents of the outputs. Of an output with stride 0 along an axis, the first
-    /// element remains, as they are equal.
-    ///
-    /// # Safety
-    /// The tangents have these sizes, and nothing else uses them.
-    pub(super) unsafe fn copy_to(
-        &self,
-        inner: &dyn Inner,
-        sizes: &[usize],
-        tangents: &[Option<OperandRef<'_>>],
-    ) -> Result<()> {
-        for (to, from) in tangents.iter().zip(&self.0) {
-            let Some(to) = to else { continue };
-            let cut = sizes.iter().zip(to.stride).map(|(&size, &stride)| if stride == 0 { 1 } else { size });
-            let sizes: Vec<usize> = cut.collect();
-            // SAFETY: (1) both have these sizes; (2) the axes of stride 0 are cut, and the memory is new; (3)
-            // the caller's promise.
-            unsafe { inner.copy(&sizes, *to, from.slot())? };
-        }
-        Ok(())
-    }
-}
-
-/// Writes the tangents of the outputs of a program, and no values.
-pub(super) fn tangents_only(
-    pass: &Backward,
-    kernel: &Kernel<'_>,
-    sizes: &[usize],
-    loads: &Loads<'_>,
-    outputs: &[(OperandRef<'_>, DType)],
-) -> Result<()> {
-    if loads.has_tangents() {
-        return run_each_mask(pass, kernel, loads, &[], (sizes, sizes), outputs);
-    }
-    for (slot, _) in outputs {
-        let zeros = OperandRef { element: slot.element, ..pass.zeros(sizes.len()) };
-        // SAFETY: (1) outputs of these sizes, and zeros are one element; (2) and (3) the caller passes memory
-        // of its own.
-        unsafe { pass.inner.copy(sizes, *slot, zeros)? };
-    }
-    Ok(())
-}
 
 impl Shared {
     fn prepare_map<'a>(
@@ -109,8 +55,8 @@ impl Shared {
         }
         let mut outputs = Vec::with_capacity(2 * operands.outputs.len());
         for (j, slot) in operands.outputs.iter().enumerate() {
-            let beside = unused[j].as_ref().map(Buffer::slot);
-            let Some(tangent) = operands.output_tangents[j].or(beside) else { continue };
+            let buffers = unused[j].as_ref().map(Buffer::slot);
+            let Some(tangent) = operands.output_tangents[j].or(buffers) else { continue };
             outputs.extend([*slot, tangent]);
         }
         let mut loads = loads;
@@ -137,11 +83,11 @@ impl Shared {
         operands: &Operands<'_>,
         values: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
-        let beside = Beside::new(&*self.inner, sizes, &operands.outputs)?;
-        tangents_only(self.pass()?, kernel, sizes, loads, &beside.outputs(facts))?;
+        let buffers = TangentBuffers::new(&*self.inner, sizes, &operands.outputs)?;
+        tangents_only(self.pass()?, kernel, sizes, loads, &buffers.outputs(facts))?;
         values()?;
         // SAFETY: the tangents have the layouts of the outputs, to which the caller has the only access.
-        unsafe { beside.copy_to(&*self.inner, sizes, &operands.output_tangents) }
+        unsafe { buffers.copy_to(&*self.inner, sizes, &operands.output_tangents) }
     }
 }
 

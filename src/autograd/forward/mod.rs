@@ -17,6 +17,7 @@ mod jvp;
 mod loads;
 mod map;
 mod moves;
+mod outputs;
 mod programs;
 mod reduce;
 mod rows;

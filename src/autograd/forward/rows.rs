@@ -3,7 +3,7 @@
 // Imports: `error`, `element`, `kernel`, `device`, `autograd`.
 
 use super::loads::{Kernel, Loads};
-use super::map::{Beside, tangents_only};
+use super::outputs::{TangentBuffers, tangents_only};
 use super::reduce::ReduceKernels;
 use super::state::Operands;
 use crate::autograd::backward::{Backward, Buffer};
@@ -143,9 +143,9 @@ pub(super) fn run(
     let mut tangents = operands.output_tangents.clone();
     tangents.iter_mut().flatten().for_each(cut);
     // The tangents are computed from the values before a program in place replaces these.
-    let beside = Beside::new(&*pass.inner, main, &operands.outputs)?;
-    tangents_only(pass, kernel, main, &loads, &beside.outputs(facts))?;
+    let buffers = TangentBuffers::new(&*pass.inner, main, &operands.outputs)?;
+    tangents_only(pass, kernel, main, &loads, &buffers.outputs(facts))?;
     values()?;
     // SAFETY: the tangents have the layouts of the outputs, to which the caller has the only access.
-    unsafe { beside.copy_to(&*pass.inner, main, &tangents) }
+    unsafe { buffers.copy_to(&*pass.inner, main, &tangents) }
 }

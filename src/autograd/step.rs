@@ -1,0 +1,110 @@
+//! A recorded step: its operands, and what the backward pass keeps of them.
+// Imports: `error`, `dtype`, `device`, `erased_memory`.
+
+use super::axes::Axes;
+use crate::device::OperandRef;
+use crate::dtype::DType;
+use crate::erased_memory::Memory;
+use crate::error::{Error, Result, text};
+
+/// Whether elements of this type have gradients.
+pub(super) const fn has_gradient(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::C32 | DType::C64)
+}
+
+/// A strided operand of a recorded step, by the block's id. It keeps no memory.
+#[derive(Clone, Debug)]
+pub(super) struct Spot {
+    pub(super) id: u64,
+    /// Bytes of the block.
+    pub(super) nbytes: usize,
+    /// Bytes from the start of the block to the element with index `[0, …, 0]`.
+    pub(super) offset: usize,
+    pub(super) stride: Axes<isize>,
+    pub(super) dtype: DType,
+}
+
+/// The values of an operand, for the backward pass.
+pub(super) struct Saved {
+    pub(super) memory: Memory,
+    pub(super) version: u64,
+    pub(super) offset: usize,
+    pub(super) stride: Axes<isize>,
+    pub(super) element: usize,
+}
+
+impl Saved {
+    pub(super) fn slot(&self) -> OperandRef<'_> {
+        OperandRef {
+            address: self.memory.address().wrapping_add(self.offset),
+            stride: &self.stride,
+            element: self.element,
+        }
+    }
+    /// [`Error::Value`] if the values were written after the step `op` read them.
+    fn check(&self, op: &'static str, k: usize) -> Result<()> {
+        let version = self.memory.version();
+        if version == self.version {
+            return Ok(());
+        }
+        let what = text(format_args!(
+            "operand {k} of `{op}` was saved at version {} of its memory, which is now at version {version}: it \
+             was written outside of the tape after `{op}` had read it; copy it before: `x.copy()?`",
+            self.version
+        ));
+        Err(Error::Value { op: "backward", what })
+    }
+}
+
+/// An operand that a recorded step read.
+pub(super) struct Input {
+    /// Where its gradient is, if it depends on a variable.
+    pub(super) spot: Option<Spot>,
+    /// Its values, if the backward pass reads them.
+    pub(super) saved: Option<Saved>,
+}
+
+/// The content of an output before a step wrote it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Before {
+    /// New memory: no earlier step writes it.
+    Nothing,
+    /// Earlier values, which the step replaces.
+    Replaced,
+    /// Earlier values, which the step reads and updates in place.
+    Updated,
+}
+
+/// An operand that a recorded step wrote.
+#[derive(Clone, Debug)]
+pub(super) struct Output {
+    pub(super) spot: Spot,
+    pub(super) before: Before,
+    /// Whether the block depended on a variable before the step.
+    pub(super) was_active: bool,
+}
+
+impl Output {
+    pub(super) fn new(spot: Spot, before: Before) -> Self {
+        Output { spot, before, was_active: false }
+    }
+}
+
+/// A recorded kernel.
+pub(super) struct Step {
+    pub(super) op: &'static str,
+    pub(super) sizes: Axes<usize>,
+    pub(super) inputs: Vec<Input>,
+    pub(super) outputs: Vec<Output>,
+}
+
+impl Step {
+    /// Checks that no saved operand was written since.
+    pub(super) fn check_versions(&self) -> Result<()> {
+        let saved = |(k, input): (usize, &Input)| match &input.saved {
+            Some(saved) => saved.check(self.op, k),
+            None => Ok(()),
+        };
+        self.inputs.iter().enumerate().try_for_each(saved)
+    }
+}
