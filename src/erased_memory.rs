@@ -7,7 +7,9 @@ use crate::allocation::Allocation;
 use crate::device::{Device, Init, OperandRef};
 use crate::error::{Result, text};
 use crate::fallible_arc::FallibleArc;
-use std::any::{Any, TypeId};
+#[cfg(feature = "autograd")]
+use std::any::Any;
+use std::any::TypeId;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 

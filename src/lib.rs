@@ -282,7 +282,8 @@ pages! {
     Performance "../docs/book/performance.md";
     Accuracy "../docs/book/accuracy.md";
     #[cfg(feature = "autograd")] Gradients "../docs/book/gradients.md";
-    #[cfg(feature = "dynamic")] TypesAtRunTime "../docs/book/types_at_run_time.md";
+    #[cfg(all(feature = "autograd", feature = "dynamic"))]
+    TypesAtRunTime "../docs/book/types_at_run_time.md";
     #[cfg(all(feature = "npz", feature = "safetensors"))] Files "../docs/book/files.md";
     #[cfg(all(feature = "dlpack", feature = "ndarray", feature = "nalgebra", feature = "serde"))]
     OtherLibraries "../docs/book/other_libraries.md";

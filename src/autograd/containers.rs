@@ -1,4 +1,5 @@
-//! The trees of parameters that are not structs: tensors, buffers, vectors, arrays, options, tuples, settings.
+//! The trees of parameters that are not structs: tensors, buffers, vectors, arrays, options, tuples,
+//! settings.
 // Imports: `error`, `element`, `device`, `tensor`, `autograd`.
 
 use super::{Differentiable, Name, ParameterTree, TensorMap, TensorVisitor};

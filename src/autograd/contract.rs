@@ -4,7 +4,7 @@
 
 use super::axes::Axes;
 use super::backward::{Backward, Buffer};
-use super::inner::part_of;
+use super::parts::part_of;
 use super::state::{Begun, Flow, OutputType, Rule, Saved, Shared, Step, has_gradient};
 use crate::device::{Device, OperandRef};
 use crate::dtype::DType;

@@ -4,8 +4,8 @@
 /// Defines structs of parameters, generic over their device.
 ///
 /// `struct Net<D> { … }` is a struct `Net<D: Device = Cpu>`, with the fields as they are written. The macro
-/// implements [`ParameterTree`](crate::autograd::ParameterTree) for it, so that `Net<Tape<D>>` is the net on a
-/// tape: the function of a model is written once and serves training and inference on every device.
+/// implements [`ParameterTree`](crate::autograd::ParameterTree) for it, so that `Net<Tape<D>>` is the net on
+/// a tape: the function of a model is written once and serves training and inference on every device.
 ///
 /// Fields are tensors on `D`, other structs of this macro, `Vec`s, arrays, tuples and `Option`s of them;
 /// [`Buffer`](crate::autograd::Buffer)s, which are not trained; and numbers, `bool` and `String`, which are
@@ -80,8 +80,7 @@ macro_rules! __parameters {
         {
             type On<__Other: $crate::Device> = $Name<$($E,)? __Other>;
             fn map_tensors<__Other: $crate::Device>(
-                &self,
-                name: $crate::autograd::Name<'_>,
+                &self, name: $crate::autograd::Name<'_>,
                 map: &mut impl $crate::autograd::TensorMap<$D, __Other>,
             ) -> $crate::Result<Self::On<__Other>> {
                 $(let $field = <$Type as $crate::autograd::ParameterTree<$D>>::map_tensors(
@@ -96,17 +95,13 @@ macro_rules! __parameters {
                 visitor: &mut impl $crate::autograd::TensorVisitor<$D, WRITTEN, READ>,
             ) -> $crate::Result<()> {
                 $(<$Type as $crate::autograd::ParameterTree<$D>>::walk(
-                    updated.each_mut().map(|x| &mut x.$field),
-                    read.map(|x| &x.$field),
-                    name.field(stringify!($field)),
-                    visitor,
+                    updated.each_mut().map(|x| &mut x.$field), read.map(|x| &x.$field),
+                    name.field(stringify!($field)), visitor,
                 )?;)*
                 Ok(())
             }
             fn device_of_tensors(&self) -> Option<&$D> {
-                None$(.or_else(|| {
-                    <$Type as $crate::autograd::ParameterTree<$D>>::device_of_tensors(&self.$field)
-                }))*
+                None$(.or(<$Type as $crate::autograd::ParameterTree<$D>>::device_of_tensors(&self.$field)))*
             }
         }
     };

@@ -5,18 +5,21 @@
 //! not in each crate that uses them.
 // Imports: `error`, `fallible_arc`, `dtype`, `scalar`, `element`, `kernel`, `device`, `allocation`, `erased_memory`, `ops`, `autograd`.
 
-use super::scan::{AffineMaps, Recurrence};
-use super::scatter::CellKernels;
+use super::cells::{CellMap, map_cells, no_gradient, scatter_multiply};
+use super::parts::{Parts, part_of};
+use super::recurrence::{AffineMaps, Recurrence};
 #[cfg(feature = "dynamic")]
 use super::state::{Shared, TapeBlock};
 #[cfg(feature = "dynamic")]
 use super::tape::Tape;
 use crate::allocation::Allocation;
-use crate::device::{Cpu, Device, Init, Inputs, MAX_AXES, OperandRef, Reduction};
+use crate::device::{Cpu, Device, Init, Inputs, OperandRef, Reduction};
 use crate::dtype::DType;
 use crate::element::{Element, bf16, f16};
 use crate::erased_memory::Memory;
-use crate::error::{Error, Result, text};
+use crate::error::Result;
+#[cfg(feature = "dynamic")]
+use crate::error::{Error, text};
 #[cfg(feature = "dynamic")]
 use crate::fallible_arc::FallibleArc;
 use crate::kernel::{Call, GatherPlan, InPlace, Input, Op, Param, ScanPlan, Store};
@@ -26,16 +29,11 @@ use num_complex::Complex;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// The error for elements that have no gradients.
-pub(super) fn no_gradient(dtype: DType) -> Error {
-    Error::Value { op: "backward", what: text(format_args!("elements {dtype} have no gradient")) }
-}
-
 /// A device without its type. Element types are those of gradients.
 ///
 /// # Safety
 /// Implementations run the mechanisms of a [`Device`], with its promises.
-pub(super) unsafe trait Inner: CellKernels + Send + Sync {
+pub(super) unsafe trait Inner: Send + Sync {
     /// New memory.
     fn fresh(&self, nbytes: usize, init: Init) -> Result<Memory>;
     /// Memory that holds one real number.
@@ -138,6 +136,30 @@ pub(super) unsafe trait Inner: CellKernels + Send + Sync {
         from: OperandRef<'_>,
         index: OperandRef<'_>,
     ) -> Result<()>;
+    /// Multiplies cells by elements, by index; of f32 and f64.
+    ///
+    /// # Safety
+    /// As [`Device::scatter`].
+    unsafe fn scatter_multiply(
+        &self,
+        dtype: DType,
+        plan: GatherPlan<'_>,
+        cells: OperandRef<'_>,
+        from: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()>;
+    /// Runs a function at each element, of f32 and f64.
+    ///
+    /// # Safety
+    /// As [`Device::map`].
+    unsafe fn map_cells(
+        &self,
+        map: CellMap,
+        dtype: DType,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        operands: &[OperandRef<'_>],
+    ) -> Result<()>;
     /// Replaces cells by elements, by index.
     ///
     /// # Safety
@@ -210,8 +232,7 @@ fn cpu() -> Arc<dyn Inner> {
     Arc::new(Typed(Cpu))
 }
 
-/// A device with its type.
-pub(super) struct Typed<D>(pub(super) D);
+struct Typed<D>(D);
 
 /// Runs code for the real element type of a gradient. Complex numbers are pairs of real ones.
 macro_rules! with_real {
@@ -236,39 +257,6 @@ macro_rules! with_real {
             dtype => Err(no_gradient(dtype)),
         }
     };
-}
-
-/// An operand of complex numbers as one of real numbers, with the two parts along one more axis, which comes at
-/// `at`.
-struct Parts {
-    stride: [isize; MAX_AXES + 1],
-    axes: usize,
-}
-
-impl Parts {
-    fn new(slot: OperandRef<'_>, at: usize) -> Self {
-        let (axes, mut stride) = (slot.stride.len() + 1, [0; MAX_AXES + 1]);
-        for (axis, stride) in stride[..axes].iter_mut().enumerate() {
-            *stride = match axis.cmp(&at) {
-                std::cmp::Ordering::Less => slot.stride[axis] * 2,
-                std::cmp::Ordering::Equal => 1,
-                std::cmp::Ordering::Greater => slot.stride[axis - 1] * 2,
-            };
-        }
-        Parts { stride, axes }
-    }
-    fn slot(&self, slot: OperandRef<'_>) -> OperandRef<'_> {
-        OperandRef { address: slot.address, stride: &self.stride[..self.axes], element: slot.element / 2 }
-    }
-}
-
-/// The element type of the parts of complex numbers.
-pub(super) fn part_of(dtype: DType) -> Option<DType> {
-    match dtype {
-        DType::C32 => Some(DType::F32),
-        DType::C64 => Some(DType::F64),
-        _ => None,
-    }
 }
 
 impl<D: Device> Typed<D> {
@@ -479,6 +467,30 @@ unsafe impl<D: Device> Inner for Typed<D> {
     ) -> Result<()> {
         // SAFETY: as above.
         unsafe { self.scatter(Add, dtype, plan, cells, from, index) }
+    }
+
+    unsafe fn scatter_multiply(
+        &self,
+        dtype: DType,
+        plan: GatherPlan<'_>,
+        cells: OperandRef<'_>,
+        from: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { scatter_multiply(&self.0, dtype, plan, cells, from, index) }
+    }
+
+    unsafe fn map_cells(
+        &self,
+        map: CellMap,
+        dtype: DType,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        operands: &[OperandRef<'_>],
+    ) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { map_cells(&self.0, map, dtype, sizes, to, operands) }
     }
 
     unsafe fn scatter_replace(

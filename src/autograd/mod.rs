@@ -34,11 +34,21 @@
 //! | the parameters of a model as a struct | [`parameters!`](crate::parameters), [`ParameterTree`] |
 //! | training | [`optim`](crate::optim) |
 //! | a comparison with finite differences | [`gradient_error`] |
+//!
+//! Tensors of other kinds follow from their dense parts:
+//!
+//! | tensor | on a tape |
+//! |---|---|
+//! | `DynTensor`, feature `dynamic` | `on_tape`, `set_requires_grad`, `backward`; `Gradients::of_dyn` |
+//! | [`SparseTensor`](crate::SparseTensor) | gradients of its values, which are a tensor on the tape |
+//! | [`Packed`](crate::Packed) | gradients of the matrix that was packed; the tape keeps it in rows |
+//! | [`QuantizedTensor`](crate::QuantizedTensor) | a constant: rounding has no slope, see [`Tape::custom`] |
 // Imports: `error`, `dim`, `element`, `device`, `tensor`.
 
 mod axes;
 mod backward;
 mod blocks;
+mod cells;
 mod containers;
 mod contract;
 mod custom;
@@ -51,7 +61,9 @@ mod inner;
 mod moves;
 mod name;
 mod parameters;
+mod parts;
 mod record;
+mod recurrence;
 mod reduce;
 mod rows;
 mod scan;
@@ -90,11 +102,12 @@ pub type Var<T, const RANK: usize, D = Cpu> = Tensor<T, RANK, Tape<D>>;
 #[diagnostic::on_unimplemented(
     message = "tensors of `{Self}` have no gradient",
     label = "a variable has elements f16, bf16, f32, f64, Complex<f32> or Complex<f64>",
-    note = "integers, masks and indices are constants: `tape.constant(&x)?`, in a struct of `parameters!` \
-            `Buffer<T, RANK, D>`; `.cast::<f32>()?` makes floats"
+    note = "integers, masks and indices are constants: `tape.constant(&x)?`; `.cast::<f32>()?` makes floats",
+    note = "a constant in a struct of `parameters!` is a `Buffer<T, RANK, D>`"
 )]
 pub trait Differentiable: Inexact {
-    /// The element in which an optimizer keeps its state: f32 for elements of 16 bits, else that of the parts.
+    /// The element in which an optimizer keeps its state: f32 for elements of 16 bits, else that of the
+    /// parts.
     type State: Float<Compute = Compute<Self::Part>>;
     #[doc(hidden)]
     fn parts<D: Device>(x: TensorView<'_, Self, 1, D>) -> Result<TensorView<'_, Self::Part, 2, D>>;
@@ -105,6 +118,7 @@ pub trait Differentiable: Inexact {
 /// Each row: an element, its state, the view of its parts as a second axis.
 macro_rules! differentiable {
     ($($T:ty, $State:ty, |$x:ident| $parts:expr;)*) => { $(
+        #[diagnostic::do_not_recommend]
         impl Differentiable for $T {
             type State = $State;
             fn parts<D: Device>($x: TensorView<'_, Self, 1, D>) -> Result<TensorView<'_, Self::Part, 2, D>> {

@@ -28,7 +28,8 @@ use crate::tensor::Tensor;
     message = "`{Self}` are not parameters on `{D}`",
     label = "expected a reference to a tensor or to a struct of `parameters!`, or a tuple, array or `Vec` of \
              references",
-    note = "parameters are passed by reference: `grad(&net, |net, tape| …)`, `grad((&w, &b), |(w, b), tape| …)`"
+    note = "parameters are passed by reference: `grad(&net, |net, tape| …)`, `grad((&w, &b), |(w, b), tape| \
+            …)`"
 )]
 pub trait Parameters<D: Device> {
     /// The parameters as variables of a tape.
@@ -147,8 +148,8 @@ impl<P: Parameters<D>, D: Device> Parameters<D> for Vec<P> {
 /// an array or a vector of such references.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` are not parameters on `{D}` that can be updated",
-    label = "expected an exclusive reference to a tensor or to a struct of `parameters!`, or a tuple, array or \
-             `Vec` of such references",
+    label = "expected an exclusive reference to a tensor or to a struct of `parameters!`, or a tuple, array \
+             or `Vec` of such references",
     note = "parameters to update are passed by exclusive reference: `step(&mut net, &gradients)`, \
             `step((&mut w, &mut b), &gradients)`"
 )]

@@ -7,8 +7,8 @@ use crate::element::Element;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-/// A tree of parameters on a device: a [`Tensor`], a struct of [`parameters!`](crate::parameters), or a `Vec`,
-/// an array, a tuple or an `Option` of trees.
+/// A tree of parameters on a device: a [`Tensor`], a struct of [`parameters!`](crate::parameters), or a
+/// `Vec`, an array, a tuple or an `Option` of trees.
 ///
 /// Each tensor has a name, as in PyTorch's `state_dict`: the fields and indices that lead to it, separated by
 /// points, for example `layers.0.weight`.
@@ -45,10 +45,11 @@ use crate::tensor::Tensor;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tree of parameters on `{D}`",
-    label = "expected a tensor on `{D}`, a struct of `parameters!`, or a `Vec`, array, tuple or `Option` of them",
+    label = "expected a tensor on `{D}`, a struct of `parameters!`, or a `Vec`, array, tuple or `Option` of \
+             them",
     note = "elements of parameters are f16, bf16, f32, f64, Complex<f32> or Complex<f64>",
-    note = "a tensor that is not trained, or has other elements, is a `Buffer<T, RANK, D>`; numbers, `bool` and \
-            `String` are settings"
+    note = "a tensor that is not trained, or has other elements, is a `Buffer<T, RANK, D>`; numbers, `bool` \
+            and `String` are settings"
 )]
 pub trait ParameterTree<D: Device>: Sized {
     /// The tree on another device.
@@ -64,7 +65,8 @@ pub trait ParameterTree<D: Device>: Sized {
     /// `read` are only read. There is at least one tree.
     ///
     /// # Errors
-    /// Those of `visitor`, with the name of the tensor; [`Error::Value`](crate::Error::Value) if the trees have different forms.
+    /// Those of `visitor`, with the name of the tensor; [`Error::Value`](crate::Error::Value) if the trees
+    /// have different forms.
     fn walk<const WRITTEN: usize, const READ: usize>(
         updated: [&mut Self; WRITTEN],
         read: [&Self; READ],
@@ -217,7 +219,7 @@ impl<D: Device, E: Device> TensorMap<D, E> for To<'_, E> {
         _: Name<'_>,
         x: &Tensor<T, RANK, D>,
     ) -> Result<Tensor<T, RANK, E>> {
-        x.to(self.0)
+        if x.is_allocated() { x.to(self.0) } else { Tensor::empty(x.size(), self.0) }
     }
 }
 
@@ -236,7 +238,7 @@ impl<D: Device> TensorMap<D, D> for ZerosLike {
         _: Name<'_>,
         x: &Tensor<T, RANK, D>,
     ) -> Result<Tensor<T, RANK, D>> {
-        x.copy()
+        if x.is_allocated() { x.copy() } else { Tensor::empty(x.size(), x.device()) }
     }
 }
 

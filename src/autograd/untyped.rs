@@ -75,7 +75,8 @@ impl<D: Device> Tape<D> {
         self.shared.inner.on_tape(&self.shared, memory)
     }
 
-    /// As [`pull`](Tape::pull): an operand on this tape, and its gradient on the inner device, of these sizes.
+    /// As [`pull`](Tape::pull), for an operand on this tape and its gradient on the inner device, of these
+    /// sizes.
     pub(crate) fn pull_operand(
         &self,
         y: &OperandRef<'_>,

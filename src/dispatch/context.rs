@@ -4,7 +4,11 @@
 //! This file depends neither on kernels nor on the dispatcher; both import it.
 // Imports: `error`, `autograd`, `dynamic`, `dispatch`.
 
+#[cfg(feature = "autograd")]
+use super::keys::DispatchKey;
 use super::keys::DispatchKeySet;
+#[cfg(feature = "autograd")]
+use crate::autograd::TapeBlock;
 use crate::dynamic::DynTensor;
 use crate::error::{Result, text};
 
@@ -80,7 +84,9 @@ pub(super) fn keys_of(arguments: &[Argument<'_>]) -> DispatchKeySet {
 fn recording_keys(x: &DynTensor) -> DispatchKeySet {
     let keys = x.key_set();
     #[cfg(feature = "autograd")]
-    if x.tape_block().is_some_and(crate::autograd::TapeBlock::is_paused) {
+    if keys.highest().is_some_and(DispatchKey::is_autograd)
+        && x.tape_block().is_some_and(TapeBlock::is_paused)
+    {
         return keys.without_derivatives();
     }
     keys

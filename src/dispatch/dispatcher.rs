@@ -1,5 +1,5 @@
 //! `Dispatcher`: operators by name, their kernels by key, and the behavior for a key without a kernel.
-// Imports: `error`, `dtype`, `device`, `autograd`, `dynamic`, `dispatch`.
+// Imports: `error`, `dtype`, `device`, `dynamic`.
 
 use super::context::{Argument, Dispatching, RunWithKeys, keys_of, with_tensors};
 use super::kernel::{Class, Kernel};
@@ -274,8 +274,8 @@ impl Dispatcher {
         }
     }
 
-    /// Runs an operator that has no kernel for the arguments as they are: with casts, if that is allowed, or on
-    /// the values of tensors that are on a tape.
+    /// Runs an operator that has no kernel for the arguments as they are: with casts, if that is allowed, or
+    /// on the values of tensors that are on a tape.
     #[cold]
     fn otherwise(
         &self,
@@ -296,12 +296,12 @@ impl Dispatcher {
         Err(self.missing(name, operator, keys, arguments))
     }
 
-    /// Runs an operator that has no kernel for a tape on the values of its tensors. The result is a constant of
-    /// the tape. `None` if no tensor is on a tape.
+    /// Runs an operator that has no kernel for a tape on the values of its tensors. The result is a constant
+    /// of the tape. `None` if no tensor is on a tape.
     ///
     /// # Errors
-    /// [`Error::Value`] if the result would depend on a variable: its gradient would be lost. Elements that have
-    /// no gradient, as of comparisons, lose none.
+    /// [`Error::Value`] if the result would depend on a variable: its gradient would be lost. Elements that
+    /// have no gradient, as of comparisons, lose none.
     #[cfg(feature = "autograd")]
     fn on_values(
         &self,
@@ -317,13 +317,13 @@ impl Dispatcher {
         }
         if let Some(other) = tensors().find(|x| !x.is_on_tape_of(first)) {
             return Err(value(text(format_args!(
-                "{name} takes tensors of one tape, and {} is beside {}; `x.on_tape(&tape)?` brings it onto the \
-                 tape",
+                "{name} takes tensors of one tape, and {} is beside {}; `x.on_tape(&tape)?` brings it onto \
+                 the tape",
                 other.kind_in_words(),
                 first.kind_in_words()
             ))));
         }
-        let records = keys_of(arguments).iter().any(DispatchKey::is_autograd);
+        let records = keys.iter().any(DispatchKey::is_autograd);
         let result = with_tensors(arguments, DynTensor::value, |values| {
             // A tape inside the tape records for itself.
             let inner = keys_of(values).iter().filter(|key| key.is_autograd() || keys.contains(*key));
@@ -374,7 +374,10 @@ impl Dispatcher {
                         if !x.is_conjugate() && !x.is_negative() {
                             return Ok(x.share_data());
                         }
-                        by_device("resolves lazy views of", &self.resolves, x, &|resolve, x| resolve(x))
+                        let names: Vec<&str> = x.names().iter().map(String::as_str).collect();
+                        let plain =
+                            by_device("resolves lazy views of", &self.resolves, x, &|resolve, x| resolve(x))?;
+                        plain.with_names(&names)
                     };
                     return Some(with_tensors(arguments, resolve, |x| call.below(x)));
                 }

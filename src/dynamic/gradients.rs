@@ -1,7 +1,7 @@
 //! Tensors on a tape, with types known at run time: variables, and their gradients.
 //!
 //! A tape is a device, so operators, views and copies need nothing here.
-// Imports: `error`, `dtype`, `element`, `device`, `erased_memory`, `tensor`, `autograd`, `dynamic`.
+// Imports: `error`, `device`, `erased_memory`, `tensor`, `autograd`.
 
 use super::tensor::DynTensor;
 use super::visit::by_dtype;
@@ -106,13 +106,13 @@ impl DynTensor {
         self.tape_block().is_some_and(TapeBlock::is_active)
     }
 
-    /// Makes it a variable of its tape, or a constant: c10's `set_requires_grad`. It concerns the memory, thus
-    /// all handles on it. Recorded steps stay as they are.
+    /// Makes it a variable of its tape, or a constant: c10's `set_requires_grad`. It concerns the memory and
+    /// thus all handles on it. Recorded steps stay as they are.
     ///
     /// # Errors
-    /// [`Error::Value`] for a tensor that is on no tape, for elements that have no gradient, and if the result
-    /// of an operator on variables is to become a constant ([`value`](DynTensor::value) has no history);
-    /// [`Error::Unallocated`].
+    /// [`Error::Value`] for a tensor that is on no tape, for elements that have no gradient, and if the
+    /// result of an operator on variables is to become a constant ([`value`](DynTensor::value) has no
+    /// history); [`Error::Unallocated`].
     ///
     /// # Examples
     /// ```

@@ -44,8 +44,8 @@ updates! {
     }
 }
 
-/// The numbers of a step: the rate with its correction, the root of the other correction, ε, the weight of the
-/// gradient in its mean, and the weights of the mean of squares and of the square.
+/// The numbers of a step: the rate with its correction, the root of the other correction, ε, the weight of
+/// the gradient in its mean, and the weights of the mean of squares and of the square.
 fn numbers<S: Float>(step: Step, [beta1, beta2]: [f64; 2], epsilon: f64) -> [S; 6] {
     let t = step.count as f64;
     let rate = step.learning_rate / (1.0 - beta1.powf(t));

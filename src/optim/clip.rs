@@ -27,16 +27,16 @@ updates! {
     }
 }
 
-/// Multiplies gradients by one factor so that their norm is at most `max_norm`. Returns the norm before, that of
-/// the vector of all elements of all gradients.
+/// Multiplies gradients by one factor so that their norm is at most `max_norm`. Returns the norm before, that
+/// of the vector of all elements of all gradients.
 ///
-/// The factor is `max_norm / (norm + 1e-6)`, at most 1. Sums of squares are in f64. If a gradient has an element
-/// that is not finite, neither is the norm, and the gradients are useless, as with PyTorch: compare the norm
-/// before a step.
+/// The factor is `max_norm / (norm + 1e-6)`, at most 1. Sums of squares are in f64. If a gradient has an
+/// element that is not finite, neither is the norm, and the gradients are useless, as with PyTorch: compare
+/// the norm before a step.
 ///
 /// # Cost
-/// One pass to read the gradients, one to write them if the norm is too large. One small tensor for each call.
-/// The norm is read from the device, once for all gradients.
+/// One pass to read the gradients, one to write them if the norm is too large. One small tensor for each
+/// call. The norm is read from the device, once for all gradients.
 ///
 /// # Errors
 /// [`Error::Parameter`](crate::Error::Parameter), with the name of the gradient:

@@ -45,8 +45,8 @@ fn joined(parameter: &str, tensor: &str) -> String {
 
 impl<R: UpdateRule> Optimizer<R> {
     /// Writes the state to a safetensors file: the numbers of steps, and each tensor with the name of its
-    /// parameter before its own, for example `layers.0.weight.exp_avg`. The names of tensors are PyTorch's. The
-    /// options are not written.
+    /// parameter before its own, for example `layers.0.weight.exp_avg`. The names of tensors are PyTorch's.
+    /// The options are not written.
     ///
     /// # Errors
     /// As [`safetensors::write`](crate::io::safetensors::write()).

@@ -39,8 +39,8 @@
 //! | sums of the gradients of several batches | [`accumulate`] |
 //! | saved state | `Optimizer::save`, `Optimizer::load`, with the feature `safetensors` |
 //!
-//! Parameters have elements f16, bf16, f32, f64, Complex\<f32\> or Complex\<f64\>. The state of elements of 16
-//! bits is in f32, as is their arithmetic. A complex number is updated as two real numbers.
+//! Parameters have elements f16, bf16, f32, f64, Complex\<f32\> or Complex\<f64\>. The state of elements of
+//! 16 bits is in f32, as is their arithmetic. A complex number is updated as two real numbers.
 // Imports: nothing.
 
 mod adam;
@@ -131,8 +131,8 @@ pub type Adam = Optimizer<rules::Adam>;
 /// parameters! {
 ///     struct Layer<D> { weight: Tensor<f32, 2, D>, bias: Tensor<f32, 1, D> }
 /// }
-/// let ones = || Ok::<_, Error>(Layer { weight: Tensor::ones([1, 1], &Cpu)?, bias: Tensor::ones([1], &Cpu)? });
-/// let (mut layer, gradients) = (ones()?, ones()?.zeros_like()?);
+/// let mut layer = Layer { weight: Tensor::ones([1, 1], &Cpu)?, bias: Tensor::ones([1], &Cpu)? };
+/// let gradients = layer.zeros_like()?;
 /// let no_decay = Group::new().weight_decay(0.0);
 /// let mut optimizer =
 ///     AdamW::new(0.5).weight_decay(0.5).group(|name| name.ends_with("bias"), no_decay);

@@ -12,7 +12,9 @@ macro_rules! updates {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug)]
         pub(super) struct $Name;
-        impl<P, S> crate::kernel::OpMany<(P, $(updates!(@S $state),)* $(updates!(@P $g),)? $(updates!(@S $x),)*)> for $Name
+        impl<P, S>
+            crate::kernel::OpMany<(P, $(updates!(@S $state),)* $(updates!(@P $g),)? $(updates!(@S $x),)*)>
+            for $Name
         where
             P: crate::element::Float,
             S: crate::element::Float<Compute = crate::element::Compute<P>>,

@@ -56,8 +56,8 @@ pub trait UpdateRule {
     fn state_names(&self) -> &'static [&'static str];
 
     /// Updates one parameter and its state. All tensors have the sizes `[elements, parts]`: one part for real
-    /// elements, two for complex ones. The state, and the numbers of a step, are in `S`: f32 for elements of 16
-    /// bits, else the element of the parts.
+    /// elements, two for complex ones. The state, and the numbers of a step, are in `S`: f32 for elements of
+    /// 16 bits, else the element of the parts.
     ///
     /// # Errors
     /// Those of the operator.
@@ -284,14 +284,14 @@ impl<R: UpdateRule> Optimizer<R> {
     /// Updates parameters by their gradients.
     ///
     /// # Cost
-    /// One pass over each parameter, its gradient and its state; one kernel for each parameter. The first step
-    /// allocates the state, later ones allocate nothing. A parameter that is not contiguous is copied, and so
-    /// is such a gradient.
+    /// One pass over each parameter, its gradient and its state; one kernel for each parameter. The first
+    /// step allocates the state, later ones allocate nothing. A parameter that is not contiguous is copied,
+    /// and so is such a gradient.
     ///
     /// # Errors
     /// [`Error::Parameter`], with the name of the parameter: [`Error::Shared`] when its memory has other
-    /// handles, for example variables of a tape; [`Error::Value`] when its sizes are not those of the gradient
-    /// or of the state. Parameters before the one with the error have been updated.
+    /// handles, for example variables of a tape; [`Error::Value`] when its sizes are not those of the
+    /// gradient or of the state. Parameters before the one with the error have been updated.
     ///
     /// # Examples
     /// ```

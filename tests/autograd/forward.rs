@@ -180,6 +180,10 @@ fn rows_and_reductions() {
         "logsumexp": x, |x| x.logsumexp(Axis::<0>);
         "norm": x, |x| x.norm(Axis::<1>);
         "var": x, |x| x.var(Axis::<1>);
+        "mean and variance": x, |x| {
+            let (mean, var) = x.mean_var(Axis::<1>)?;
+            (mean.lazy() * &var + &mean).eval()
+        };
         "sample_std": x, |x| x.sample_std(Axis::<0>);
         "a sum of two operands": x, |x| {
             let c = x.device().bring(&random([3, 4], 14))?;
@@ -247,6 +251,11 @@ fn movements_and_writes() {
             let c = x.device().bring(&random([3, 4], 32))?;
             (x.lazy() * &c).cumsum(Axis::<0>)
         };
+        "cumprod": x, |x| x.cumprod(Axis::<1>);
+        "cummax of columns": x, |x| x.cummax(Axis::<0>);
+        "cummin from the end": x, |x| x.reversed(Axis::<1>).cummin(Axis::<1>);
+        "a fused logcumsumexp": x, |x| (x.lazy() * x.lazy().sin()).logcumsumexp(Axis::<1>);
+        "an exclusive scan": x, |x| x.exp()?.scan_exclusive(ops::CumProd, Axis::<1>)?.square();
         "tril": x, |x| x.exp()?.tril(0);
         "scatter with Add": x, |x| {
             let i = x.device().bring(&Tensor::from([[0_i64, 0], [3, 1], [2, 2]]))?;

@@ -5,20 +5,16 @@ use rankform::prelude::*;
 use std::collections::BTreeMap;
 
 parameters! {
-    struct Named<D> {
+    struct Net<D> {
         weight: Tensor<f32, 2, D>,
         layers: BTreeMap<String, Tensor<f32, 2, D>>,
-    }
-    struct Counted<D> {
-        weight: Tensor<f32, 2, D>,
-        count: Tensor<i64, 0, D>,
+        positions: Tensor<i64, 1, D>,
     }
 }
 
 fn main() -> Result<()> {
     let (mut w, gradient) = (Tensor::from([1.0, 2.0]), Tensor::from([1.0, 2.0]));
-    grad(w, |w, _| w.sum(All))?;
     Adam::new(0.1).step(&w, &gradient)?;
-    Adam::new(0.1).step(&mut w, &(&gradient,))?;
+    grad(w, |w, _| w.sum(All))?;
     Ok(())
 }

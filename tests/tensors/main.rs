@@ -8,6 +8,7 @@
 //! | `pieces.rs` | two exclusive views of one tensor, moves inside one |
 //! | `compare.rs` `display.rs` `iter.rs` `symbols.rs` | equality, printing, iterators, the operators of Rust |
 //! | `dynamic.rs` `dispatch.rs` `quantized.rs` | types at run time, operators by name, quantized tensors |
+//! | `tapes.rs` | types known at run time on a tape |
 //! | `interpret.rs` | interpreted programs against compiled loops |
 //! | `io/` `dlpack/` `interop.rs` | files, and other libraries |
 //! | `new_device.rs` `examples.rs` | a user's device; the numbered examples |
@@ -39,5 +40,6 @@ mod pieces;
 mod quantized;
 mod random;
 mod symbols;
+mod tapes;
 #[path = "../common/python.rs"]
 mod with_python;

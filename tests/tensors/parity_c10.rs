@@ -679,6 +679,95 @@ fn the_dispatch_key_set_says_which_kernel_runs() {
 }
 
 #[test]
+fn a_tensor_requires_grad_is_detached_and_has_a_gradient() -> Result<()> {
+    use rankform::autograd::Tape;
+    use rankform::dispatch::Dispatcher;
+    use rankform::{DType, DynTensor};
+    let mut dispatcher = Dispatcher::with_arithmetic::<Cpu>()?;
+    dispatcher.differentiate(&Cpu)?;
+    let square = |x: &DynTensor| dispatcher.call("mul", &[x.into(), x.into()]);
+    let sum = |x: &DynTensor| dispatcher.call("sum", &[x.into(), (&[0]).into()]);
+    let elements = |x: DynTensor| x.downcast::<f32, 1, Cpu>()?.to_vec();
+    // Only tensors on a tape have the metadata, and others say how to get there.
+    let host = DynTensor::from(Tensor::from([1.0_f32, 2.0]));
+    assert!(!host.requires_grad());
+    assert_eq!(
+        host.set_requires_grad(true).unwrap_err().to_string(),
+        "set_requires_grad: f32 of rank 1 on Cpu is on no tape of the expected device: `x.on_tape(&tape)?` \
+         brings it onto one, where `tape = Tape::new(&device)`"
+    );
+    let tape = Tape::new(&Cpu);
+    let x = host.on_tape(&tape)?;
+    assert!(!x.requires_grad() && x.value()?.shares_memory_with(&host));
+    x.set_requires_grad(true)?;
+    let y = square(&x)?;
+    assert!(x.requires_grad() && x.share_data().requires_grad() && y.requires_grad());
+    // Results cannot become constants, but they can be detached.
+    let error = y.set_requires_grad(false).unwrap_err().to_string();
+    assert!(error.contains("a result that depends on a variable; `x.value()?` has no history"), "{error}");
+    assert!(!y.value()?.on_tape(&tape)?.requires_grad());
+    // `grad`: a value of its own. It is neither stored in the tensor nor added to an earlier one.
+    let gradients = sum(&y)?.backward::<Cpu>()?;
+    assert_eq!(elements(gradients.of_dyn(&x)?)?, [2.0, 4.0]);
+    let again = sum(&square(&x)?)?.backward::<Cpu>()?;
+    assert_eq!(
+        (elements(again.of_dyn(&x)?)?, elements(gradients.of_dyn(&x)?)?),
+        (vec![2.0, 4.0], vec![2.0, 4.0])
+    );
+    // A variable on which nothing depends has zeros; a result before the last pass depends on nothing.
+    let other = DynTensor::from(Tensor::from([7.0_f32, 8.0, 9.0])).on_tape(&tape)?;
+    assert_eq!(elements(again.of_dyn(&other)?)?, [0.0; 3]);
+    assert!(!y.requires_grad());
+    // `set_requires_grad(false)` on a variable, in place.
+    x.set_requires_grad(false)?;
+    assert!(!x.requires_grad() && !square(&x)?.requires_grad());
+    let error = sum(&square(&x)?)?.backward::<Cpu>().unwrap_err().to_string();
+    assert!(error.starts_with("backward: the result depends on no variable of this tape"), "{error}");
+    // `no_grad`.
+    x.set_requires_grad(true)?;
+    assert!(!tape.paused(|| square(&x))?.requires_grad());
+    // Only a single number has a backward pass, and integers have no gradients.
+    let error = square(&x)?.backward::<Cpu>().unwrap_err().to_string();
+    assert!(error.contains("is no single number; `pull` takes the gradient of a tensor"), "{error}");
+    let whole = DynTensor::from(Tensor::from([1_i32])).on_tape(&tape)?;
+    let error = whole.set_requires_grad(true).unwrap_err().to_string();
+    assert!(error.contains("tensors of i32 have no gradient"), "{error}");
+    let waiting = DynTensor::empty(DType::F32, &[2], &tape)?;
+    assert!(matches!(waiting.set_requires_grad(true), Err(Error::Unallocated { .. })));
+    // Each tape knows its own tensors.
+    let foreign = host.on_tape(&Tape::new(&Cpu))?;
+    assert!(matches!(again.of_dyn(&foreign), Err(Error::Device { .. })) && again.of_dyn(&host).is_err());
+    Ok(())
+}
+
+#[test]
+fn a_tensor_has_a_forward_gradient() -> Result<()> {
+    use rankform::DynTensor;
+    use rankform::autograd::{Jvp, Tape};
+    let device = Jvp::new(&Cpu);
+    let (x, direction) = (Tensor::from([1.0, 2.0]), Tensor::from([1.0, 0.5]));
+    let dual = device.dual(&x, &direction)?;
+    assert!(device.has_tangent(&dual) && !device.has_tangent(&device.constant(&x)?));
+    // The forward gradient is in the memory of the direction, and a view has a view of it.
+    assert_eq!(device.tangent(&dual)?.raw_ptr(), direction.raw_ptr());
+    let y = (dual.lazy() * &dual).eval()?;
+    assert_eq!(device.tangent(&y)?.to_vec()?, [2.0, 2.0]);
+    assert_eq!(device.tangent(&y.share_data().into_slice((1..,))?)?.to_vec()?, [2.0]);
+    // `unpack_dual`, and a tensor without a forward gradient.
+    assert_eq!(device.value(&y)?.to_vec()?, [1.0, 4.0]);
+    assert_eq!(device.tangent(&device.constant(&x)?)?.to_vec()?, [0.0; 2]);
+    // It goes with handles whose types are known at run time.
+    let handle = DynTensor::from(y).ranged(0, 1, 2, 1)?.to_contiguous()?.downcast::<f64, 1, Jvp>()?;
+    assert_eq!(device.tangent(&handle)?.to_vec()?, [2.0]);
+    // Levels: the tangent of a gradient. For x³ it is 6x·v.
+    let tape = Tape::new(&device);
+    let x = tape.watch(&dual)?;
+    let gradient = tape.backward(&(x.lazy() * &x * &x).sum(All)?)?.of(&x)?;
+    assert_eq!(device.tangent(&gradient)?.to_vec()?, [6.0, 6.0]);
+    Ok(())
+}
+
+#[test]
 fn extra_metadata_is_kept_in_a_box_of_its_own() {
     use rankform::symbolic::{Bindings, Extent};
     use rankform::{DType, DynTensor};

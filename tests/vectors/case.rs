@@ -114,9 +114,9 @@ pub trait CaseDevice: Device {
 
     /// Memory on this device.
     fn constant<T: Seen>(&self, memory: Tensor<T, 1>) -> Result<Tensor<T, 1, Self>, Stop>;
-    /// Memory on this device whose gradient is wanted.
+    /// Memory on this device, of which the gradient is wanted.
     fn variable(&self, memory: Tensor<f64, 1>) -> Result<Tensor<f64, 1, Self>, Stop>;
-    /// What is kept of a result, to find gradients from it.
+    /// The elements of a result, kept to compute gradients from them.
     fn keep<T: Seen, const R: usize>(_: TensorView<'_, T, R, Self>) -> Option<Line<Self>> {
         None
     }
@@ -134,6 +134,7 @@ impl CaseDevice for Cpu {
         Ok(memory)
     }
 }
+
 /// Runs an expression with `$T` as the type of an element known at run time, one of those that the device `D`
 /// of the case takes. With `any` also of those that it does not take.
 #[macro_export]
@@ -292,7 +293,7 @@ pub struct Case<'s, D: CaseDevice = Cpu> {
     pub op: &'s str,
     pub id: &'s str,
     pub device: D,
-    /// The arguments whose gradients are wanted; with their memory, once a row has asked for it.
+    /// The arguments of which gradients are wanted; with their memory, once a row has asked for it.
     pub variables: RefCell<Vec<(&'s Value, Option<Tensor<f64, 1, D>>)>>,
     shared: RefCell<HashMap<usize, Box<dyn Any>>>,
     complaint: RefCell<Option<String>>,
@@ -304,7 +305,7 @@ impl<'s> Case<'s> {
     }
 }
 impl<'s, D: CaseDevice> Case<'s, D> {
-    /// A case whose operands are on a device.
+    /// A case with operands on a device.
     pub fn on(device: D, set: &'s Set, json: &'s Value) -> Self {
         let word = |key: &str| json[key].as_str().unwrap();
         Case {
@@ -384,7 +385,7 @@ impl<'s, D: CaseDevice> Case<'s, D> {
         shared.insert(storage, Box::new(memory.share_data()));
         Ok(memory)
     }
-    /// The memory of an argument whose gradient is wanted.
+    /// The memory of an argument of which the gradient is wanted.
     fn variable<T: Seen>(
         &self,
         value: &Value,
@@ -531,7 +532,7 @@ pub struct Out {
     pub roundings: f64,
     /// How many units in the last place the function may be off by its own documentation.
     pub budget: f64,
-    /// What the device keeps of it.
+    /// Its elements, kept by the device.
     pub kept: Option<Box<dyn Any>>,
 }
 

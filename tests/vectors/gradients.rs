@@ -1,16 +1,16 @@
 //! Gradients: the cases of PyTorch with recorded gradients, on a tape.
 //!
-//! The row of a case runs once more, with its operands on a tape. Its results are judged as those on the CPU
-//! are. Then the recorded gradients of the results are pulled back to the arguments. The gradient of a complex
-//! result is `∂L/∂re + i ∂L/∂im`, which is pulled back through its two parts.
+//! The row of a case runs once more, with its operands on a tape. Its results are judged as those on the CPU.
+//! Then the recorded gradients of the results are pulled back to the arguments. The gradient of a complex result
+//! is `∂L/∂re + i ∂L/∂im`, which is pulled back through its two parts.
 
-use crate::Row;
-use crate::case::{Case, CaseDevice, Line, Out, Scalar, Seen, Spec, Stop, unrun};
+use crate::case::{Case, CaseDevice, Line, Out, Run, Scalar, Seen, Spec, Stop, unrun};
 use crate::judge;
 use crate::set::Set;
 use rankform::autograd::{Gradients, Tape};
 use rankform::prelude::*;
 use serde_json::Value;
+use std::collections::HashSet;
 
 /// How far off a gradient may be, as a part of its own magnitude.
 const RELATIVE: f64 = 1e-9;
@@ -51,7 +51,11 @@ fn tensors<'s>(value: &'s Value, found: &mut Vec<&'s Value>) {
 }
 
 /// Runs a case on a tape; compares its results and gradients, and describes a difference.
-pub fn check(set: &Set, json: &Value, row: Row<OnTape>) -> Result<Result<(), String>, Stop> {
+pub fn check(
+    set: &Set,
+    json: &Value,
+    (_, row): (&str, fn(&Case<OnTape>) -> Run),
+) -> Result<Result<(), String>, Stop> {
     let tape = Tape::new(&Cpu);
     let case = Case::on(tape.clone(), set, json);
     let grad = &json["grad"];
@@ -62,7 +66,7 @@ pub fn check(set: &Set, json: &Value, row: Row<OnTape>) -> Result<Result<(), Str
     let wanted = grad["wrt"].as_array().into_iter().flatten();
     let wanted = wanted.map(|k| arguments[k.as_u64().unwrap() as usize]);
     case.variables.borrow_mut().extend(wanted.map(|argument| (argument, None)));
-    let found = row.1(&case)?;
+    let found = row(&case)?;
     if let Err(wrong) = judge::judge(&case, &found) {
         return Ok(Err(wrong));
     }
@@ -121,12 +125,16 @@ fn compare(
     if expected.size != spec.size {
         return Ok(Err(format!("sizes {:?}, expected {:?}", spec.size, expected.size)));
     }
+    let positions = spec.positions();
+    if positions.iter().collect::<HashSet<_>>().len() < positions.len() {
+        return unrun("elements that share memory");
+    }
     let given: Vec<f64> = case.values(expected).into_iter().map(real).collect();
     let results = case.json["grad"]["go"].as_array().into_iter().flatten().filter_map(Spec::of);
     let scale = results.flat_map(|spec| case.values(&spec)).map(Scalar::magnitude);
     let scale = scale.chain(given.iter().map(|x| x.abs())).filter(|x| x.is_finite()).fold(0.0, f64::max);
     let relative = BUDGETS.iter().find(|row| row.0 == case.op).map_or(RELATIVE, |row| row.1);
-    for (at, (place, given)) in spec.positions().into_iter().zip(given).enumerate() {
+    for (at, (place, given)) in positions.into_iter().zip(given).enumerate() {
         let found = storage[place];
         let same = found == given || found.is_nan() && given.is_nan();
         // NaN is near nothing.

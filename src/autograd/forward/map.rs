@@ -232,7 +232,7 @@ impl<D: Device> Jvp<D> {
     }
 
     /// Runs the kernel of the tangents of a program's outputs.
-    fn run_tangents<P: Program, const BY_NAME: bool>(
+    pub(super) fn run_tangents<P: Program, const BY_NAME: bool>(
         &self,
         program: &P,
         mask: u64,

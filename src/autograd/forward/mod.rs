@@ -6,13 +6,12 @@
 //! | the device and its methods | `jvp.rs` |
 //! | functions that make the device | `functions.rs` |
 //! | the blocks, and the operands of a kernel | `state.rs` |
-//! | a rule for each mechanism | `map.rs`, `rows.rs`, `reduce.rs`, `moves.rs`, `contract.rs` |
-//! | the kernels | `programs.rs`, `dual_reducer.rs` |
+//! | a rule for each mechanism | `map.rs`, `rows.rs`, `reduce.rs`, `scan.rs`, `moves.rs`, `contract.rs` |
+//! | the kernels | `programs.rs` |
 // Imports: its own files.
 
 mod contract;
 mod device;
-mod dual_reducer;
 mod functions;
 mod jvp;
 mod loads;
@@ -21,6 +20,7 @@ mod moves;
 mod programs;
 mod reduce;
 mod rows;
+mod scan;
 mod state;
 
 pub use functions::{Primals, grad_and_hvp, jvp};

@@ -21,6 +21,7 @@ pub(super) const WINDOW: u64 = 1 << 62;
 pub(super) const MAX_WINDOWS: usize = 4;
 
 /// The number of tangents for which a kernel of `loads` loads and `others` other operands has room.
+#[inline(always)]
 pub(super) const fn room(loads: usize, others: usize) -> usize {
     MAX_OPERANDS.saturating_sub(loads + others)
 }
@@ -31,6 +32,7 @@ pub(super) const fn is_wide(loads: usize, others: usize) -> bool {
 }
 
 /// Whether load `k` has a tangent, in a kernel with this mask and this room.
+#[inline(always)]
 pub(super) const fn has_tangent(mask: u64, room: usize, k: usize) -> bool {
     match mask {
         ALL => true,
@@ -52,18 +54,10 @@ const fn loads_of(mask: u64, loads: usize, others: usize) -> usize {
 
 /// Runs a program with tangents. The tangent of a load is the next load, and that of a stored value is the
 /// next output.
-pub(super) struct WithTangents<'a, IO, const MASK: u64, const VALUES: bool> {
+struct WithTangents<'a, IO, const MASK: u64, const VALUES: bool> {
     io: &'a mut IO,
     next: usize,
     room: usize,
-}
-
-impl<'a, IO, const MASK: u64> WithTangents<'a, IO, MASK, false> {
-    /// For a body of `loads` loads, in a kernel with `others` other operands.
-    #[inline(always)]
-    pub(super) fn new(io: &'a mut IO, loads: usize, others: usize) -> Self {
-        WithTangents { io, next: 0, room: room(loads, others) }
-    }
 }
 
 impl<L: Lanes, IO: Io<L>, const MASK: u64, const VALUES: bool> Io<Dual<L>>
@@ -194,8 +188,16 @@ impl<B: Body, R: Reducer<B::Out>, const MASK: u64> Body for JvpReduce<B, R, MASK
         let count = io.param::<f64>(self.count);
         let Some(tangent) = tangent else { return Lane::literal(Prim::from_bool(false)) };
         let slope = R::slope::<L>(Lane::from_raw(value), result, extra, count);
-        let share = if matches!(R::SLOPE, Slope::Shared) { Some(extra) } else { None };
-        change(slope, Lane::from_raw(tangent), share)
+        let tangent = Lane::from_raw(tangent);
+        match R::SLOPE {
+            Slope::Shared => change(slope, tangent, Some(extra)),
+            Slope::Parts => {
+                let slopes = [slope, R::imaginary_slope::<L>(Lane::from_raw(value), result, extra, count)];
+                let [re, im] = slopes.map(|slope| change::<L, _, f64>(slope, tangent, None));
+                Lane::<L, Complex<f64>>::complex(re, im).cast()
+            }
+            _ => change(slope, tangent, None),
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::autograd::vjp::ConstantsAsLoads;
 use crate::device::{Device, OperandRef};
 use crate::element::Element;
 use crate::error::Result;
-use crate::kernel::{Body, Reducer};
+use crate::kernel::{Body, Reducer, Slope};
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -56,7 +56,7 @@ impl<D: Device, B: Body, R: Reducer<B::Out>> TangentPart for PartOf<B, R, D> {
         if !has_gradient(R::Out::DTYPE) || !loads.has_tangents() {
             return Ok(None);
         }
-        if const { !ReduceKernels::<ConstantsAsLoads<B>, R, D, false>::HAS_TANGENT } {
+        if const { matches!(R::SLOPE, Slope::None) } {
             return Err(no_slope(R::NAME));
         }
         let out = Buffer::new(&*pass.inner, &sizes[..sizes.len() - row], size_of::<R::Out>())?;

@@ -43,8 +43,8 @@ pub fn save<P: ParameterTree<D>, D: Device>(path: impl AsRef<Path>, parameters: 
     write(path, &tensors, &[])
 }
 
-/// Reads the parameters and buffers of a tree from a file: the elements of all its tensors are replaced, with a
-/// cast where the file has elements of another type.
+/// Reads the parameters and buffers of a tree from a file: the elements of all its tensors are replaced, with
+/// a cast where the file has elements of another type.
 ///
 /// The file has to have exactly the tensors of the tree. [`SafeTensors::load`] ignores others.
 ///
