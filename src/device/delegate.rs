@@ -47,7 +47,8 @@ macro_rules! delegate_device {
     ($on:ident: $($mechanism:ident)+) => { $( $crate::__mechanism! { [$on] $mechanism } )+ };
 }
 
-/// The mechanisms: for each its name, the generics, their names, and the parameters. Those that move elements.
+/// The mechanisms: for each its name, the generics, their names, and the parameters. Here are those that move
+/// elements.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __mechanism {
