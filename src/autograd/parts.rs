@@ -1,30 +1,22 @@
 //! Complex numbers as pairs of real numbers.
 // Imports: `dtype`, `device`.
 
-use crate::device::{MAX_AXES, OperandRef};
+use super::axes::Axes;
+use crate::device::OperandRef;
 use crate::dtype::DType;
 
 /// An operand of complex numbers as one of real numbers, with the two parts along one more axis, which comes at
 /// `at`.
-pub(super) struct Parts {
-    stride: [isize; MAX_AXES + 1],
-    axes: usize,
-}
+pub(super) struct Parts(Axes<isize>);
 
 impl Parts {
     pub(super) fn new(slot: OperandRef<'_>, at: usize) -> Self {
-        let (axes, mut stride) = (slot.stride.len() + 1, [0; MAX_AXES + 1]);
-        for (axis, stride) in stride[..axes].iter_mut().enumerate() {
-            *stride = match axis.cmp(&at) {
-                std::cmp::Ordering::Less => slot.stride[axis] * 2,
-                std::cmp::Ordering::Equal => 1,
-                std::cmp::Ordering::Greater => slot.stride[axis - 1] * 2,
-            };
-        }
-        Parts { stride, axes }
+        let (before, after) = slot.stride.split_at(at);
+        let double = |stride: &isize| stride * 2;
+        Parts(before.iter().map(double).chain([1]).chain(after.iter().map(double)).collect())
     }
     pub(super) fn slot(&self, slot: OperandRef<'_>) -> OperandRef<'_> {
-        OperandRef { address: slot.address, stride: &self.stride[..self.axes], element: slot.element / 2 }
+        OperandRef { address: slot.address, stride: &self.0, element: slot.element / 2 }
     }
 }
 
