@@ -1,5 +1,5 @@
 //! Operators with a derivative of their own, and parts of a program that are computed again.
-// Imports: `error`, `dim`, `element`, `device`, `tensor`, `autograd`.
+// Imports: `error`, `dim`, `layout`, `element`, `device`, `tensor`.
 
 use super::backward::Backward;
 use super::state::{Before, Node, Output, Spot, Step};

@@ -3,7 +3,7 @@
 //!
 //! The functions here are generic over kernels, so each program compiles them. They run the kernel; all else is
 //! in functions that are compiled once.
-// Imports: `error`, `dtype`, `element`, `kernel`, `device`, `allocation`, `erased_memory`, `fallible_arc`.
+// Imports: `error`, `fallible_arc`, `element`, `kernel`, `device`, `allocation`, `erased_memory`.
 
 use super::backward::{Vjp, VjpOf};
 use super::contract::ContractOf;

@@ -1,5 +1,5 @@
 //! Gradients of functions.
-// Imports: `error`, `dim`, `device`, `tensor`, `expr`, `ops`, `autograd`.
+// Imports: `error`, `dim`, `device`, `tensor`, `ops`.
 
 use super::{Differentiable, Parameters, Tape, Var};
 use crate::device::Device;

@@ -5,8 +5,8 @@
 //! not in each crate that uses them.
 // Imports: `error`, `fallible_arc`, `dtype`, `scalar`, `element`, `kernel`, `device`, `allocation`, `erased_memory`, `ops`, `autograd`.
 
-use super::scan::{AffineMaps, Recurrence};
-use super::scatter::CellKernels;
+use super::cells::{CellMap, map_cells, no_gradient, scatter_multiply};
+use super::recurrence::{AffineMaps, Recurrence};
 #[cfg(feature = "dynamic")]
 use super::state::{Shared, TapeBlock};
 #[cfg(feature = "dynamic")]
@@ -16,7 +16,9 @@ use crate::device::{Cpu, Device, Init, Inputs, MAX_AXES, OperandRef, Reduction};
 use crate::dtype::DType;
 use crate::element::{Element, bf16, f16};
 use crate::erased_memory::Memory;
-use crate::error::{Error, Result, text};
+use crate::error::Result;
+#[cfg(feature = "dynamic")]
+use crate::error::{Error, text};
 #[cfg(feature = "dynamic")]
 use crate::fallible_arc::FallibleArc;
 use crate::kernel::{Call, GatherPlan, InPlace, Input, Op, Param, ScanPlan, Store};
@@ -26,16 +28,11 @@ use num_complex::Complex;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// The error for elements that have no gradients.
-pub(super) fn no_gradient(dtype: DType) -> Error {
-    Error::Value { op: "backward", what: text(format_args!("elements {dtype} have no gradient")) }
-}
-
 /// A device without its type. Element types are those of gradients.
 ///
 /// # Safety
 /// Implementations run the mechanisms of a [`Device`], with its promises.
-pub(super) unsafe trait Inner: CellKernels + Send + Sync {
+pub(super) unsafe trait Inner: Send + Sync {
     /// New memory.
     fn fresh(&self, nbytes: usize, init: Init) -> Result<Memory>;
     /// Memory that holds one real number.
@@ -138,6 +135,30 @@ pub(super) unsafe trait Inner: CellKernels + Send + Sync {
         from: OperandRef<'_>,
         index: OperandRef<'_>,
     ) -> Result<()>;
+    /// Multiplies cells by elements, by index; of f32 and f64.
+    ///
+    /// # Safety
+    /// As [`Device::scatter`].
+    unsafe fn scatter_multiply(
+        &self,
+        dtype: DType,
+        plan: GatherPlan<'_>,
+        cells: OperandRef<'_>,
+        from: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()>;
+    /// Runs a function at each element, of f32 and f64.
+    ///
+    /// # Safety
+    /// As [`Device::map`].
+    unsafe fn map_cells(
+        &self,
+        map: CellMap,
+        dtype: DType,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        operands: &[OperandRef<'_>],
+    ) -> Result<()>;
     /// Replaces cells by elements, by index.
     ///
     /// # Safety
@@ -210,8 +231,7 @@ fn cpu() -> Arc<dyn Inner> {
     Arc::new(Typed(Cpu))
 }
 
-/// A device with its type.
-pub(super) struct Typed<D>(pub(super) D);
+struct Typed<D>(D);
 
 /// Runs code for the real element type of a gradient. Complex numbers are pairs of real ones.
 macro_rules! with_real {
@@ -479,6 +499,30 @@ unsafe impl<D: Device> Inner for Typed<D> {
     ) -> Result<()> {
         // SAFETY: as above.
         unsafe { self.scatter(Add, dtype, plan, cells, from, index) }
+    }
+
+    unsafe fn scatter_multiply(
+        &self,
+        dtype: DType,
+        plan: GatherPlan<'_>,
+        cells: OperandRef<'_>,
+        from: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { scatter_multiply(&self.0, dtype, plan, cells, from, index) }
+    }
+
+    unsafe fn map_cells(
+        &self,
+        map: CellMap,
+        dtype: DType,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        operands: &[OperandRef<'_>],
+    ) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { map_cells(&self.0, map, dtype, sizes, to, operands) }
     }
 
     unsafe fn scatter_replace(

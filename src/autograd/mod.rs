@@ -39,6 +39,7 @@
 mod axes;
 mod backward;
 mod blocks;
+mod cells;
 mod containers;
 mod contract;
 mod custom;
@@ -52,6 +53,7 @@ mod moves;
 mod name;
 mod parameters;
 mod record;
+mod recurrence;
 mod reduce;
 mod rows;
 mod scan;

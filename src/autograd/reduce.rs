@@ -1,5 +1,5 @@
 //! The backward pass of a reduction: the slope of its reducer times the derivative of its body.
-// Imports: `error`, `dtype`, `element`, `kernel`, `device`, `autograd`.
+// Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
 use super::backward::{Backward, Buffer, Target, distinct};
 use super::facts::Facts;

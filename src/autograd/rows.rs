@@ -1,6 +1,6 @@
 //! The backward pass of programs with row constants: each row constant is a reduction, and an operand of the
 //! bodies that use it.
-// Imports: `error`, `dtype`, `element`, `kernel`, `device`, `autograd`.
+// Imports: `error`, `element`, `kernel`, `device`.
 
 use super::axes::Axes;
 use super::backward::{Backward, Buffer, Target, Vjp};

@@ -9,16 +9,15 @@ use super::axes::Axes;
 use super::backward::{Backward, Buffer, Target, Vjp, VjpOf, distinct};
 use super::facts::{Facts, facts_of};
 use super::record::{Loads, flow_of, saved_slots, variables};
+use super::recurrence::Recurrence;
 use super::state::{Begun, Flow, OutputType, Rule, Shared, Step};
-use super::sums::product;
 use super::vjp::Variable;
 use crate::device::{Device, Inputs, OperandRef};
 use crate::dtype::DType;
 use crate::element::{Compute, Element};
 use crate::error::{Error, Result, text};
-use crate::kernel::{Body, Call, Input, Io, Op, Program, Reducer, Row, ScanPlan, Slope, Store};
+use crate::kernel::{Body, Io, Program, Reducer, Row, ScanPlan, Slope, Store};
 use crate::scalar::{Lane, Lanes, Need, Needs};
-use num_complex::Complex;
 use std::any::TypeId;
 use std::marker::PhantomData;
 
@@ -50,9 +49,10 @@ impl ScanKind {
     }
 }
 
-/// Whether a scan has a derivative by the fold of its reducer.
+/// Whether a scan has a derivative by the fold of its reducer, whose results have the elements of its values.
 pub(super) const fn folds<B: Body, R: Reducer<B::Out>>() -> bool {
-    R::FOLDS && !matches!(R::SLOPE, Slope::Constant) && !R::Out::DTYPE.is_complex()
+    let is_real = R::Out::DTYPE as u8 == B::Out::DTYPE as u8 && !R::Out::DTYPE.is_complex();
+    R::FOLDS && is_real && !matches!(R::SLOPE, Slope::Constant)
 }
 
 /// The fold of a reducer over the values of a body: the loads of the body, then the result before them.
@@ -175,11 +175,11 @@ impl Shared {
         (is_sum, exclusive): (bool, bool),
         scan: Box<dyn ScanRule>,
     ) {
-        let reads = reads.to_vec();
+        let reads = Axes::new(reads);
         let rule: Rule = Box::new(move |b, step| {
             let Some(gradient) = b.gradient(&step.outputs[0].spot) else { return Ok(()) };
             let operands = saved_slots(b, step);
-            let mut slots: Vec<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
+            let mut slots: Axes<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
             let (sums, earlier);
             if is_sum {
                 sums = sums_from_the_end(b, step, gradient, exclusive)?;
@@ -317,65 +317,5 @@ impl FromTheEnd {
     }
     fn slot(&self) -> OperandRef<'_> {
         OperandRef { address: self.address, stride: &self.stride, element: self.element }
-    }
-}
-
-/// The map `u ↦ c + a · u`, as a complex number of the parts `c` and `a`.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct AffineMap;
-
-impl<T: Element> Op<(T, T)> for AffineMap {
-    const CHEAP: bool = true;
-    const NAME: &'static str = "affine_map";
-    type Out = Complex<f64>;
-    #[inline(always)]
-    fn call<L: Lanes>((c, a): (Lane<L, Compute<T>>, Lane<L, Compute<T>>)) -> Lane<L, Complex<f64>> {
-        Lane::<L, Complex<f64>>::complex(c.cast::<f64>(), a.cast::<f64>())
-    }
-}
-
-/// The body of a recurrence: the operands `c` and `a`.
-pub(super) type AffineMaps<T> = Call<AffineMap, (Input<T>, Input<T>)>;
-
-/// `uₖ₊₁ = cₖ + aₖ · uₖ` from `u₀ = 0`, in f64: the state is the composition of the maps. A gradient 0 stays 0.
-#[derive(Debug)]
-pub(super) struct Recurrence<T>(PhantomData<fn(T)>);
-
-impl<T> Recurrence<T> {
-    pub(super) const fn new() -> Self {
-        Recurrence(PhantomData)
-    }
-}
-impl<T> Clone for Recurrence<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<T> Copy for Recurrence<T> {}
-
-impl<T: Element> Reducer<Complex<f64>> for Recurrence<T> {
-    const NAME: &'static str = "recurrence";
-    const CHEAP: bool = true;
-    type Out = T;
-    type State<L: Lanes> = (Lane<L, f64>, Lane<L, f64>);
-    #[inline(always)]
-    fn identity<L: Lanes>() -> Self::State<L> {
-        (Lane::zero(), Lane::one())
-    }
-    #[inline(always)]
-    fn accumulate<L: Lanes>(
-        state: Self::State<L>,
-        map: Lane<L, Complex<f64>>,
-        _: Lane<L, i64>,
-    ) -> Self::State<L> {
-        <Self as Reducer<Complex<f64>>>::combine(state, (map.re(), map.im()))
-    }
-    #[inline(always)]
-    fn combine<L: Lanes>(first: Self::State<L>, then: Self::State<L>) -> Self::State<L> {
-        (then.0 + product(first.0, then.1), first.1 * then.1)
-    }
-    #[inline(always)]
-    fn finalize<L: Lanes>((c, _): Self::State<L>, _: Lane<L, i64>) -> Lane<L, Compute<T>> {
-        c.cast()
     }
 }

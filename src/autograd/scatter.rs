@@ -7,19 +7,17 @@
 
 use super::axes::Axes;
 use super::backward::{Backward, Buffer};
-use super::inner::{Typed, no_gradient};
+use super::cells::{CellMap, CellReducer};
 use super::moves::Addressing;
 use super::state::{Before, Begun, Flow, OutputType, Rule, Saved, Shared, Spot, Step, has_gradient};
-use super::vjp::{SlopeOf, Variable, VjpReduce};
-use crate::device::{Device, Init, Inputs, OperandRef};
+use crate::device::{Init, OperandRef};
 use crate::dtype::DType;
-use crate::element::{Compute, Element, Number};
+use crate::element::Element;
 use crate::error::{Error, Result, text};
-use crate::kernel::{Call, GatherPlan, Input, Op, Program, Reducer, Store};
-use crate::ops::{Max, Maximum, Minimum, Mul, Prod, ScatterProduct};
-use crate::scalar::{Dual, Lane, Lanes, Need, Needs};
+use crate::kernel::{GatherPlan, Op};
+use crate::ops::{Maximum, Minimum, Mul, ScatterProduct};
+use crate::scalar::{Dual, Lane, Need, Needs};
 use std::any::TypeId;
-use std::marker::PhantomData;
 
 /// The derivative of the operator of a scatter.
 #[derive(Clone, Copy, Debug)]
@@ -30,15 +28,6 @@ enum Kind {
     Reduced(CellReducer),
     /// There is none.
     None,
-}
-
-/// The reduction of the values of a cell.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum CellReducer {
-    /// Their product.
-    Product,
-    /// The largest or the smallest of them, which share the gradient.
-    Extreme,
 }
 
 /// The operator of a scatter.
@@ -314,182 +303,4 @@ fn last_of_each_cell(
         b.inner.equal_numbers(plan.sizes, is_last.slot(), numbers.slot(), owners.slot())?;
     }
     Ok(is_last)
-}
-
-/// A function of numbers at each element.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum CellMap {
-    /// `[x, result]`: 1 if `x` is the extreme, else 0.
-    IsExtreme,
-    /// `[x]`: 1 in place of 0.
-    Nonzero,
-    /// `[x]`: 1 if `x` is 0, else 0.
-    IsZero,
-    /// `[product, zeros]`: the product of the values that are not 0, or 0 if two values are.
-    AllButOneZero,
-    /// `[x, result, extra, gradient]`: the gradient of `x`.
-    Pull(CellReducer),
-}
-
-/// The mechanisms of the rule of scatters, for f32 and f64.
-///
-/// # Safety
-/// Implementations run the mechanisms of a [`Device`], with its promises.
-pub(super) unsafe trait CellKernels {
-    /// Multiplies cells by elements, by index.
-    ///
-    /// # Safety
-    /// As [`Device::scatter`].
-    unsafe fn scatter_multiply(
-        &self,
-        dtype: DType,
-        plan: GatherPlan<'_>,
-        cells: OperandRef<'_>,
-        from: OperandRef<'_>,
-        index: OperandRef<'_>,
-    ) -> Result<()>;
-    /// Runs a function of operands.
-    ///
-    /// # Safety
-    /// As [`Device::map`].
-    unsafe fn map_cells(
-        &self,
-        map: CellMap,
-        dtype: DType,
-        sizes: &[usize],
-        to: OperandRef<'_>,
-        operands: &[OperandRef<'_>],
-    ) -> Result<()>;
-}
-
-// SAFETY: each function is a mechanism of the device.
-unsafe impl<D: Device> CellKernels for Typed<D> {
-    unsafe fn scatter_multiply(
-        &self,
-        dtype: DType,
-        plan: GatherPlan<'_>,
-        cells: OperandRef<'_>,
-        from: OperandRef<'_>,
-        index: OperandRef<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise, also in the function below.
-        unsafe {
-            match dtype {
-                DType::F32 => self.0.scatter::<f32, Mul>(Mul, plan, cells, from, index),
-                DType::F64 => self.0.scatter::<f64, Mul>(Mul, plan, cells, from, index),
-                dtype => Err(no_gradient(dtype)),
-            }
-        }
-    }
-
-    unsafe fn map_cells(
-        &self,
-        map: CellMap,
-        dtype: DType,
-        sizes: &[usize],
-        to: OperandRef<'_>,
-        operands: &[OperandRef<'_>],
-    ) -> Result<()> {
-        // SAFETY: as above.
-        unsafe {
-            match dtype {
-                DType::F32 => self.map_cells_of::<f32>(map, sizes, to, operands),
-                DType::F64 => self.map_cells_of::<f64>(map, sizes, to, operands),
-                dtype => Err(no_gradient(dtype)),
-            }
-        }
-    }
-}
-
-impl<D: Device> Typed<D> {
-    /// # Safety
-    /// As [`Device::map`].
-    unsafe fn map_cells_of<T: Number>(
-        &self,
-        map: CellMap,
-        sizes: &[usize],
-        to: OperandRef<'_>,
-        slots: &[OperandRef<'_>],
-    ) -> Result<()>
-    where
-        Max: Reducer<T, Out = T>,
-    {
-        let x = || Input::<T>(PhantomData);
-        // SAFETY: the caller's promise.
-        unsafe {
-            match map {
-                CellMap::IsExtreme => self.run(&Store(SlopeOf::<_, Max>(x(), PhantomData)), sizes, to, slots),
-                CellMap::Nonzero => self.run(&Store(Call::<Nonzero, _>::new((x(),))), sizes, to, slots),
-                CellMap::IsZero => self.run(&Store(Call::<IsZero, _>::new((x(),))), sizes, to, slots),
-                CellMap::AllButOneZero => {
-                    self.run(&Store(Call::<AllButOneZero, _>::new((x(), x()))), sizes, to, slots)
-                }
-                CellMap::Pull(CellReducer::Product) => self.run(&pull::<T, Prod>(), sizes, to, slots),
-                CellMap::Pull(CellReducer::Extreme) => self.run(&pull::<T, Max>(), sizes, to, slots),
-            }
-        }
-    }
-
-    /// # Safety
-    /// As [`Device::map`]: load `k` reads operand `k`.
-    unsafe fn run<P: Program>(
-        &self,
-        program: &P,
-        sizes: &[usize],
-        to: OperandRef<'_>,
-        slots: &[OperandRef<'_>],
-    ) -> Result<()> {
-        let reads = &[0, 1, 2, 3][..slots.len()];
-        // SAFETY: the caller's promise.
-        unsafe { self.0.map_apart(program, sizes, 0, &[to], Inputs { slots, reads }) }
-    }
-}
-
-/// The gradient of a value that a reducer reduces.
-fn pull<T: Element, R: Reducer<T>>() -> VjpReduce<Input<T>, R> {
-    let variable = Variable { mask: 1, is_imaginary: false };
-    // The slopes of products and extremes do not read the number of values.
-    VjpReduce { body: Input(PhantomData), variable, count: 0.0, reducer: PhantomData }
-}
-
-/// 1 in place of 0.
-#[derive(Clone, Copy, Debug)]
-struct Nonzero;
-
-impl<T: Number> Op<(T,)> for Nonzero {
-    const CHEAP: bool = true;
-    const NAME: &'static str = "nonzero";
-    type Out = T;
-    #[inline(always)]
-    fn call<L: Lanes>((x,): (Lane<L, Compute<T>>,)) -> Lane<L, Compute<T>> {
-        x.eq(Lane::zero()).select(Lane::one(), x)
-    }
-}
-
-/// 1 for 0, and 0 for other numbers.
-#[derive(Clone, Copy, Debug)]
-struct IsZero;
-
-impl<T: Number> Op<(T,)> for IsZero {
-    const CHEAP: bool = true;
-    const NAME: &'static str = "is_zero";
-    type Out = T;
-    #[inline(always)]
-    fn call<L: Lanes>((x,): (Lane<L, Compute<T>>,)) -> Lane<L, Compute<T>> {
-        x.eq(Lane::zero()).select(Lane::one(), Lane::zero())
-    }
-}
-
-/// The product of the values that are not 0 if at most one value is 0, else 0.
-#[derive(Clone, Copy, Debug)]
-struct AllButOneZero;
-
-impl<T: Number> Op<(T, T)> for AllButOneZero {
-    const CHEAP: bool = true;
-    const NAME: &'static str = "all_but_one_zero";
-    type Out = T;
-    #[inline(always)]
-    fn call<L: Lanes>((product, zeros): (Lane<L, Compute<T>>, Lane<L, Compute<T>>)) -> Lane<L, Compute<T>> {
-        (zeros.eq(Lane::zero()) | zeros.eq(Lane::one())).select(product, Lane::zero())
-    }
 }

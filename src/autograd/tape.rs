@@ -1,5 +1,5 @@
 //! The tape: the methods with which a program records and takes gradients.
-// Imports: `error`, `element`, `fallible_arc`, `device`, `allocation`, `tensor`, `ops`, `autograd`.
+// Imports: `error`, `fallible_arc`, `dim`, `layout`, `element`, `device`, `allocation`, `erased_memory`, `tensor`.
 
 use super::backward::Backward;
 use super::facts::Identity;

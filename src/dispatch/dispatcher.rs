@@ -1,5 +1,5 @@
 //! `Dispatcher`: operators by name, their kernels by key, and the behavior for a key without a kernel.
-// Imports: `error`, `dtype`, `device`, `autograd`, `dynamic`, `dispatch`.
+// Imports: `error`, `dtype`, `device`, `dynamic`.
 
 use super::context::{Argument, Dispatching, RunWithKeys, keys_of, with_tensors};
 use super::kernel::{Class, Kernel};

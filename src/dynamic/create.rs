@@ -1,5 +1,5 @@
 //! Sources of tensors of types known at run time, and their copies: bytes, foreign memory, other devices.
-// Imports: `error`, `fallible_arc`, `layout`, `dtype`, `device`, `allocation`, `tensor`.
+// Imports: `error`, `fallible_arc`, `layout`, `dtype`, `device`, `allocation`, `erased_memory`, `tensor`.
 
 use super::axes::{Axes, counted, laid_out, row_major};
 use super::tensor::DynTensor;

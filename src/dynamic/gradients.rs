@@ -1,7 +1,7 @@
 //! Tensors on a tape, with types known at run time: variables, and their gradients.
 //!
 //! A tape is a device, so operators, views and copies need nothing here.
-// Imports: `error`, `dtype`, `element`, `device`, `erased_memory`, `tensor`, `autograd`, `dynamic`.
+// Imports: `error`, `device`, `erased_memory`, `tensor`, `autograd`.
 
 use super::tensor::DynTensor;
 use super::visit::by_dtype;

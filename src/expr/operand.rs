@@ -301,7 +301,7 @@ calls! {
     note = "another rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one at place A",
     note = "another element: `.cast::<{T}>()?`; a number has the element's own type: `2.0`, not `2`, for a \
         float, and `T::constant(2.0)` where it is `T: Float`",
-    note = "another device: `.to(&device)?`",
+    note = "another device: `.to(&device)?`; onto a tape: `tape.constant(&x)?`",
     note = "pass a tensor by reference, `&x`, and a view or lazy expression by value; unwrap a `Result` \
         first, with `?`"
 )]
@@ -362,7 +362,7 @@ impl<T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for T {
     note = "another rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one at place A",
     note = "another element: `.cast::<{T}>()?`; a number has the element's own type: `2.0`, not `2`, for a \
         float, and `T::constant(2.0)` where it is `T: Float`",
-    note = "another device: `.to(&device)?`",
+    note = "another device: `.to(&device)?`; onto a tape: `tape.constant(&x)?`",
     note = "pass a tensor as `&x` or `x`, and a view or lazy expression by value; unwrap a `Result` first, \
         with `?`"
 )]
@@ -434,7 +434,7 @@ impl<T: Element, const RANK: usize, D: Device> RightOperand<T, RANK, D> for Tens
     message = "`{Self}` is not a tensor or view of element `{T}`, rank {RANK}, on `{D}`",
     label = "expected `&Tensor` or a view of element `{T}`, rank {RANK}, on `{D}`",
     note = "indices are `i64` and masks `bool`; another element: `.cast::<{T}>()?`; another device: \
-        `.to(&device)?`",
+        `.to(&device)?`; onto a tape: `tape.constant(&x)?`",
     note = "pass a tensor by reference, `&x`, and a view by value; evaluate a lazy expression first, with \
         `.eval()?`",
     note = "`matmul` has products of ranks 1·1, 2·1, 1·2, 2·2, R·2 and, batched, 3·3 and 4·4; `.lift()` \

@@ -1,4 +1,19 @@
 //! Gradients, against differences of values and by their laws.
+//!
+//! | file | |
+//! |---|---|
+//! | `check.rs` `counted.rs` | gradients against differences; a user's device that counts and refuses memory |
+//! | `operators.rs` | every elementwise operator, on every kind of view; the list of those without a gradient |
+//! | `reductions.rs` `scans.rs` | every reducer and scan, over every kind of axes, plain, fused, along rows |
+//! | `movement.rs` `writes.rs` | views, copies, elements by index; writes in place, and programs of both at random |
+//! | `products.rs` `neural.rs` | products that sum, convolutions, attention; normalizations, losses, pools |
+//! | `complex.rs` `precision.rs` | complex numbers; 16 bits, casts |
+//! | `branches.rs` `operands.rs` | branches that were not taken; operands of one kernel |
+//! | `laws.rs` | Hessians, products with vectors, sums, checkpoints, custom operators |
+//! | `forward.rs` `forward_laws.rs` | forward mode |
+//! | `sharing.rs` | tapes beside each other, memory shared with plain tensors, texts of errors |
+//! | `devices.rs` `faults.rs` | tapes over other devices; refused memory, threads, what a tape holds |
+//! | `optim.rs` | optimizers, trees of parameters |
 
 #[path = "../common/alloc.rs"]
 mod alloc;
@@ -14,10 +29,12 @@ mod laws;
 mod movement;
 mod neural;
 mod operands;
+mod operators;
 mod optim;
 mod precision;
 mod products;
 mod reductions;
 mod scans;
+mod scatters;
 mod sharing;
 mod writes;

@@ -231,3 +231,33 @@ impl<T: Float> Reducer<T> for LargestMagnitude {
 fn a_users_reducer_that_folds_needs_no_formula() {
     check_scan("largest_magnitude", LargestMagnitude, &random([2, 3, 4], 67));
 }
+
+/// Says that it folds, but its results have other elements than its values.
+#[derive(Clone, Copy)]
+struct Narrowed;
+impl Reducer<f64> for Narrowed {
+    const NAME: &'static str = "narrowed";
+    const FOLDS: bool = true;
+    type Out = f32;
+    type State<L: Lanes> = Lane<L, f64>;
+    fn identity<L: Lanes>() -> Self::State<L> {
+        Lane::zero()
+    }
+    fn accumulate<L: Lanes>(state: Self::State<L>, x: Lane<L, f64>, _: Lane<L, i64>) -> Self::State<L> {
+        state.max(x)
+    }
+    fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L> {
+        a.max(b)
+    }
+    fn finalize<L: Lanes>(state: Self::State<L>, _: Lane<L, i64>) -> Lane<L, f32> {
+        state.cast()
+    }
+}
+
+#[test]
+fn a_reducer_to_other_elements_does_not_fold() -> Result<()> {
+    let x = Tape::new(&Cpu).watch(&random([3, 5], 68))?;
+    let error = x.scan(Narrowed, Axis::<1>).unwrap_err().to_string();
+    assert!(error.contains("a scan by `narrowed` has no derivative"), "{error}");
+    Ok(())
+}

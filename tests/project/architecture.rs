@@ -20,9 +20,11 @@ pub(crate) const ORDER: &[&str] = &[
     "kernel",
     "device",
     "allocation",
+    "erased_memory",
     "tensor",
     "expr",
     "ops",
+    "autograd",
     "cuda",
     "quantized",
     "sparse",
@@ -32,6 +34,7 @@ pub(crate) const ORDER: &[&str] = &[
     "dispatch",
     "testing",
     "io",
+    "optim",
     "interop",
     "prelude",
 ];
@@ -50,6 +53,19 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/autograd/forward/rows.rs", "hands the addresses of operands to a device"),
     ("src/autograd/forward/scan.rs", "hands the addresses of operands to a device"),
     ("src/autograd/forward/state.rs", "hands the addresses of operands to a device"),
+    ("src/autograd/backward.rs", "calls the inner device on gradients"),
+    ("src/autograd/contract.rs", "calls contractions"),
+    ("src/autograd/custom.rs", "makes tensors of memory of the inner device"),
+    ("src/autograd/device.rs", "implements the trait, by calls of the inner device"),
+    ("src/autograd/inner.rs", "calls the inner device without its type"),
+    ("src/autograd/moves.rs", "moves gradients"),
+    ("src/autograd/record.rs", "calls the inner device in rules"),
+    ("src/autograd/reduce.rs", "calls reductions and their derivatives"),
+    ("src/autograd/rows.rs", "calls reductions of row constants; the value of a reducer, a type of no bytes"),
+    ("src/autograd/scan.rs", "calls scans and their derivatives"),
+    ("src/autograd/scatter.rs", "calls scatters and their derivatives"),
+    ("src/autograd/tape.rs", "makes tensors of memory of the inner device"),
+    ("src/dynamic/gradients.rs", "makes tensors of memory whose device is known at run time"),
     ("src/device/cpu/cursor.rs", "reads and writes elements at addresses"),
     ("src/device/cpu/elementwise/equidistant.rs", "runs kernels over addresses"),
     ("src/device/cpu/elementwise/call.rs", "runs kernels over addresses"),
@@ -257,6 +273,7 @@ const MECHANISMS: &[(&str, &str)] = &[
 
 /// The panics, by file and text, and why each cannot happen or should.
 const PANICS: &[(&str, &str, &str, &str)] = &[
+    ("src/autograd/rows.rs", "assert", "a reducer has no state", "checked by the compiler"),
     (
         "src/device/cpu/matmul/kernels/mod.rs",
         "assert",

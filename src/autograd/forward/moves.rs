@@ -1,5 +1,5 @@
 //! Forward mode of the mechanisms that move elements: tangents move as the values do.
-// Imports: `error`, `dtype`, `element`, `kernel`, `device`, `autograd`.
+// Imports: `error`, `dtype`, `element`, `kernel`, `device`.
 
 use super::jvp::Jvp;
 use super::state::{Shared, Write};
