@@ -64,7 +64,29 @@ impl Shared {
         let by_earlier = tangents(&loads)?;
         // SAFETY: (1) two operands of these sizes; (2) to (4) the output is the tangent of the scan's output,
         // to which the caller of the kernel has the only access.
-        unsafe { self.inner.recur(dtype, plan, to, [by_values.slot(), by_earlier.slot()]) }
+        unsafe { self.recur((dtype, plan, sizes), to, [by_values.slot(), by_earlier.slot()]) }
+    }
+
+    /// The results of `u ← c + a · u` for the operands `[c, a]`. Those after each position are computed from
+    /// those before it, of which a tape as the inner device has the gradient.
+    ///
+    /// # Safety
+    /// As [`Device::scan`].
+    unsafe fn recur(
+        &self,
+        (dtype, plan, sizes): (DType, ScanPlan<'_>, &[usize]),
+        to: OperandRef<'_>,
+        [c, a]: [OperandRef<'_>; 2],
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.inner.recur(dtype, ScanPlan { exclusive: true, ..plan }, to, [c, a])?;
+            if !plan.exclusive {
+                self.inner.multiply(dtype, sizes, to, a)?;
+                self.inner.add(dtype, sizes, to, c)?;
+            }
+        }
+        Ok(())
     }
 
     /// The tangents of the recurrence `uₖ₊₁ = cₖ + aₖ · uₖ`: `duₖ₊₁ = (dcₖ + daₖ · uₖ) + aₖ · duₖ`.
@@ -83,11 +105,12 @@ impl Shared {
             self.inner.copy(sizes, sum.slot(), loads.tangents[0].unwrap_or(zeros))?;
             if let Some(tangent) = loads.tangents[1] {
                 let earlier = Buffer::new(&*self.inner, sizes, dtype.size())?;
-                self.inner.recur(dtype, ScanPlan { exclusive: true, ..plan }, earlier.slot(), maps)?;
+                let before = ScanPlan { exclusive: true, ..plan };
+                self.recur((dtype, before, sizes), earlier.slot(), maps)?;
                 self.inner.multiply(dtype, sizes, earlier.slot(), tangent)?;
                 self.inner.add(dtype, sizes, sum.slot(), earlier.slot())?;
             }
-            self.inner.recur(dtype, plan, to, [sum.slot(), maps[1]])
+            self.recur((dtype, plan, sizes), to, [sum.slot(), maps[1]])
         }
     }
 }
