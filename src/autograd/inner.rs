@@ -3,7 +3,7 @@
 //!
 //! The recording and the backward pass depend on neither the device nor the program. They are compiled once, and
 //! not in each crate that uses them.
-// Imports: `error`, `fallible_arc`, `dtype`, `scalar`, `element`, `kernel`, `device`, `allocation`, `erased_memory`, `ops`, `autograd`.
+// Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `allocation`, `erased_memory`, `ops`.
 
 use super::cells::{CellMap, map_cells, no_gradient, scatter_multiply};
 use super::parts::{Parts, part_of};

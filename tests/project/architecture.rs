@@ -49,6 +49,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/autograd/forward/loads.rs", "hands the addresses of operands to a device"),
     ("src/autograd/forward/map.rs", "hands the addresses of operands to a device"),
     ("src/autograd/forward/moves.rs", "hands the addresses of operands to a device"),
+    ("src/autograd/forward/outputs.rs", "copies tangents on the inner device"),
     ("src/autograd/forward/reduce.rs", "hands the addresses of operands to a device"),
     ("src/autograd/forward/rows.rs", "hands the addresses of operands to a device"),
     ("src/autograd/forward/scan.rs", "hands the addresses of operands to a device"),
