@@ -25,6 +25,8 @@ mod devices;
 mod faults;
 mod forward;
 mod forward_laws;
+#[path = "../common/gradients.rs"]
+mod gradients;
 mod laws;
 mod movement;
 mod neural;
