@@ -372,8 +372,8 @@ pub(super) fn distinct<'a>(slots: &[OperandRef<'a>]) -> Result<(Axes<OperandRef<
             distinct.push(*slot);
         }
     }
-    // One operand is the output.
-    if distinct.len() >= MAX_OPERANDS {
+    // A kernel counts each load, and one output.
+    if slots.len() >= MAX_OPERANDS {
         return Err(Error::Operands { op: "backward", limit: MAX_OPERANDS - 1 });
     }
     Ok((distinct, reads))

@@ -8,7 +8,7 @@ use super::facts::Facts;
 use super::reduce::ReduceRule;
 use super::rows::{Parts, rows_backward};
 use super::state::{Before, Begun, Flow, OutputType, Rule, Shared, Step};
-use crate::device::{Inputs, OperandRef, Reduction};
+use crate::device::{Inputs, MAX_OPERANDS, OperandRef, Reduction};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernel::Slope;
@@ -63,7 +63,11 @@ impl Shared {
         let typed = |(slot, dtype): (&OperandRef<'a>, &DType)| (*slot, OutputType::Is(*dtype));
         let outputs: Axes<_> = outputs.iter().zip(&facts.outputs).map(typed).collect();
         self.begin("map", sizes, inputs.slots, &outputs, &mut |active| match by_rows {
-            false => Ok(flow_of(facts, inputs.reads, active)),
+            false => {
+                let flow = flow_of(facts, inputs.reads, active);
+                ensure_room("map", facts.loads.len(), facts.outputs.len(), &flow)?;
+                Ok(flow)
+            }
             // The parts of a row program have derivatives of their own, which may read every operand.
             true => Ok(Flow { to: Axes::new(active), reads: u64::MAX }),
         })
@@ -130,6 +134,7 @@ impl Shared {
         let outputs = [(output, OutputType::Is(facts.outputs[0]))];
         self.begin(op, &sizes, inputs.slots, &outputs, &mut |active| {
             let flow = flow_of(facts, inputs.reads, active);
+            ensure_room(op, facts.loads.len(), 3, &flow)?;
             if matches!(slope, Slope::None) && flow.to.iter().any(Option::is_some) {
                 return Err(no_slope(op));
             }
@@ -196,6 +201,15 @@ pub(super) fn flow_of(facts: &Facts, reads: &[u8], active: &[Option<DType>]) -> 
         flow.reads |= (loads >> k & 1) << operand;
     }
     flow
+}
+
+/// [`Error::Operands`] if a gradient flows and the kernel of the backward pass would have too many operands: the
+/// loads, `numbers` more, and an output.
+fn ensure_room(op: &'static str, loads: usize, numbers: usize, flow: &Flow) -> Result<()> {
+    if loads + numbers < MAX_OPERANDS || flow.to.iter().all(Option::is_none) {
+        return Ok(());
+    }
+    Err(Error::Operands { op, limit: MAX_OPERANDS - 1 - numbers })
 }
 
 /// The rule of a program without row constants: one kernel for each operand.

@@ -26,6 +26,8 @@ mod devices;
 mod faults;
 mod forward;
 mod forward_laws;
+#[path = "../common/gradients.rs"]
+mod gradients;
 mod laws;
 mod movement;
 mod neural;

@@ -18,15 +18,12 @@ use std::any::Any;
 use std::collections::BTreeSet;
 
 /// The operators on f64 whose results carry no gradient, with the reason. Those with results of other elements,
-/// as comparisons, are discrete.
+/// as comparisons, are discrete; `signum`, `heaviside` and `floor_divide` have the gradient 0.
 const WITHOUT: &[(&str, &str)] = &[
     ("round", "steps"),
     ("floor", "steps"),
     ("ceil", "steps"),
     ("trunc", "steps"),
-    ("signum", "steps"),
-    ("heaviside", "steps"),
-    ("floor_divide", "steps"),
     ("next_after", "the next number is one of bits"),
 ];
 

@@ -3,6 +3,7 @@
 //!
 //! | file | |
 //! |---|---|
+//! | `operators/gradients.rs` | gradients agree with those of the CPU |
 //! | `operators/operands.rs` | operators of one to six operands, in all forms of calls |
 //! | `operators.rs` | operators agree with the CPU |
 //! | `queue.rs` | memory, order, deferred errors, graphs, copies, kernels from CUDA source |

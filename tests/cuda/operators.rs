@@ -1,6 +1,7 @@
 //! Operators agree on GPU and CPU. Without a GPU the tests say that they were skipped, and fail if
 //! `RANKFORM_REQUIRE_CUDA` is set.
 
+mod gradients;
 mod operands;
 
 use crate::{numbers, on_gpu};
