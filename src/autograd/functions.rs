@@ -84,7 +84,7 @@ pub fn grad<P: Parameters<D>, T: Differentiable, D: Device>(
 /// let (x, v) = (Tensor::from([1.0, 2.0]), Tensor::from([1.0, 0.0]));
 /// // f = x₀²·x₁: the first column of its Hessian is (2·x₁, 2·x₀).
 /// let product = hvp(&x, &v, |x, _| {
-///     let [a, b] = [x.index_axis(Axis::<0>, 0)?, x.index_axis(Axis::<0>, 1)?];
+///     let [a, b] = [x.slice((0,))?, x.slice((1,))?];
 ///     (a.lazy() * a * b).eval()
 /// })?;
 /// assert_eq!(product.to_vec()?, [4.0, 2.0]);

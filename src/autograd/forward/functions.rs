@@ -195,7 +195,7 @@ pub fn jvp<P: Primals<D>, T: Differentiable, const RANK: usize, D: Device>(
 /// let (x, v) = (Tensor::from([1.0, 2.0]), Tensor::from([1.0, 0.0]));
 /// // f = x₀²·x₁: the first column of its Hessian is (2·x₁, 2·x₀).
 /// let (gradient, product) = grad_and_hvp(&x, &v, |x, _| {
-///     let [a, b] = [x.index_axis(Axis::<0>, 0)?, x.index_axis(Axis::<0>, 1)?];
+///     let [a, b] = [x.slice((0,))?, x.slice((1,))?];
 ///     (a.lazy() * a * b).eval()
 /// })?;
 /// assert_eq!((gradient.to_vec()?, product.to_vec()?), (vec![4.0, 1.0], vec![4.0, 2.0]));
