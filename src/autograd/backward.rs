@@ -196,8 +196,8 @@ impl Backward {
     fn add_elements(&mut self, spot: &Spot, sizes: &[usize], from: OperandRef<'_>) -> Result<()> {
         if !self.gradients.contains_key(&spot.id) {
             if covers_block(spot, sizes) {
-                // SAFETY: (1) values of these sizes; (2) `add` passes new memory; (3) the pass owns both.
                 let inner = self.inner.clone();
+                // SAFETY: (1) values of these sizes; (2) `add` passes new memory; (3) the pass owns both.
                 return self.add(spot, sizes, &mut |to| unsafe { inner.copy(sizes, to, from) });
             }
             self.ensure_gradient(spot)?;

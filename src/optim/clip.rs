@@ -58,7 +58,7 @@ pub fn clip_norm<P: ParameterTree<D>, D: Device>(gradients: &mut P, max_norm: f6
     let norm = global_norm(gradients)?;
     let factor = max_norm / (norm + 1e-6);
     // A factor of NaN multiplies too.
-    if !(factor >= 1.0) {
+    if factor < 1.0 || factor.is_nan() {
         gradients.visit_mut(&mut Scale(factor))?;
     }
     Ok(norm)

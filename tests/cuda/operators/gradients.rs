@@ -7,6 +7,7 @@ use crate::on_gpu;
 use program::{numbers, on};
 use rankform::autograd::grad;
 use rankform::ops::ClassLoss;
+use rankform::Cuda;
 use rankform::prelude::*;
 
 fn close(found: &[f64], expected: &[f64]) {
