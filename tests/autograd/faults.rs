@@ -16,7 +16,7 @@ fn program(x: &Var<f64, 2, Counted>, tape: &Tape<Counted>) -> Result<Var<f64, 0,
     let places = Tensor::from_slice(&[2_i64, 0, 2], [3], tape)?;
     let rows = y.index_select(Axis::<0>, &places)?.sort(Axis::<1>)?;
     let positive = rows.masked_select(&rows.greater(0.0)?)?;
-    (rows.lazy().square().max(Axis::<1>)?.lazy() + &positive.sum(All)?.lift::<1>()).var(All)
+    (rows.lazy().square().max(Axis::<1>)?.lazy() + positive.sum(All)?.lift::<1>()).var(All)
 }
 
 #[test]

@@ -230,8 +230,8 @@ fn movements_and_writes() {
         };
         "windows": x, |x| x.windows(Axis::<1>, 2, 1)?.sin();
         "to_shape of a transpose": x, |x| x.transposed().to_shape([12])?.sin();
-        "concat": x, |x| Tensor::concat(&[x.view(), x.exp()?.view()], Axis::<1>);
-        "stack": x, |x| Tensor::stack(&[x.view(), x.exp()?.view()], Axis::<0>);
+        "concat": x, |x| Tensor::concat([x.view(), x.exp()?.view()], Axis::<1>);
+        "stack": x, |x| Tensor::stack([x.view(), x.exp()?.view()], Axis::<0>);
         "pad": x, |x| x.pad([(1, 0), (2, 1)], Pad::Reflect)?.square();
         "roll, repeat, tile": x, |x| x.roll(Axis::<0>, 1)?.repeat(Axis::<1>, 2)?.tile([2, 1])?.square();
         "gather": x, |x| {

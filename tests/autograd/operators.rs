@@ -66,9 +66,9 @@ const KINDS: [Kind; 6] = [
 /// Where each element of a view comes from.
 fn origins(kind: &Kind) -> Vec<usize> {
     let [rows, columns] = kind.whole;
-    let numbers = Tensor::from_fn(kind.whole, |[i, j]| (i * columns + j) as f64, &Host::default()).unwrap();
+    let numbers = Tensor::from_fn(kind.whole, |[i, j]| (i * columns + j) as f64, &Host).unwrap();
     assert!(rows * columns == numbers.numel());
-    let tape = Tape::new(&Host::default());
+    let tape = Tape::new(&Host);
     let places = (kind.view)(&tape.constant(&numbers).unwrap()).unwrap();
     places.to_vec().unwrap().into_iter().map(|place| place as usize).collect()
 }
@@ -121,11 +121,11 @@ impl Gradients {
             // The second operand has another layout.
             let kinds = [kind, &KINDS[(k + 1) % KINDS.len()]];
             let points = points(row, 54, 7 + k as u64);
-            let tape = Tape::new(&Host::default());
+            let tape = Tape::new(&Host);
             let whole = |by: usize| {
                 let numel = kinds[by].whole.iter().product();
                 let values: Vec<f64> = points.iter().map(|at| at[by]).take(numel).collect();
-                tape.watch(&Tensor::from_slice(&values, kinds[by].whole, &Host::default()).unwrap()).unwrap()
+                tape.watch(&Tensor::from_slice(&values, kinds[by].whole, &Host).unwrap()).unwrap()
             };
             let wholes = [whole(0), whole(1)];
             let operands = [0, 1].map(|by| (kinds[by].view)(&wholes[by]).unwrap());
@@ -139,7 +139,7 @@ impl Gradients {
                 self.without.insert(name);
                 return;
             }
-            let w = random(SIZE, 99).to(&Host::default()).unwrap();
+            let w = random(SIZE, 99).to(&Host).unwrap();
             let gradients = tape.pull(&y, &w).unwrap();
             let w = w.to_vec().unwrap();
             let values = [0, 1].map(|by| tape.value(&operands[by]).unwrap().to_vec().unwrap());

@@ -82,7 +82,7 @@ fn random_program<D: Device>(x: &Tensor<f64, 2, D>, seed: u64) -> Result<Tensor<
         next += 1;
         (unit(seed, next) * n as f64) as usize
     };
-    let mut buffers = vec![x.sin()?, x.copy()?, x.mul(x)?];
+    let mut buffers = [x.sin()?, x.copy()?, x.mul(x)?];
     for _ in 0..14 {
         let (from, to) = (below(3), below(3));
         let [height, width] = [1 + below(3), 1 + below(3)];
