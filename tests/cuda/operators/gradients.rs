@@ -5,9 +5,9 @@ mod program;
 
 use crate::on_gpu;
 use program::{numbers, on};
+use rankform::Cuda;
 use rankform::autograd::grad;
 use rankform::ops::ClassLoss;
-use rankform::Cuda;
 use rankform::prelude::*;
 
 fn close(found: &[f64], expected: &[f64]) {
