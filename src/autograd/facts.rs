@@ -1,8 +1,9 @@
 //! The facts about a program on which its backward pass depends, found once for each program.
-// Imports: `dtype`, `scalar`, `element`, `kernel`.
+// Imports: `dtype`, `scalar`, `element`, `kernel`, `device`.
 
 use super::step::has_gradient;
 use super::vjp::ConstantsAsLoads;
+use crate::device::OperandRef;
 use crate::dtype::DType;
 use crate::element::{Compute, Element};
 use crate::kernel::{Body, Io, Program, Reducer, Slope, Store};
@@ -99,15 +100,22 @@ impl Hasher for Identity {
     fn write_u64(&mut self, value: u64) {
         self.0 ^= value;
     }
+    fn write_usize(&mut self, value: usize) {
+        self.0 = self.0.rotate_left(8) ^ value as u64;
+    }
 }
 
-type Table = HashMap<TypeId, &'static Facts, BuildHasherDefault<Identity>>;
+/// The type of a program, and the bytes of an element of its outputs: those of a kernel of the backward pass
+/// depend on the load by which it differentiates, which is known at run time.
+type Key = (TypeId, usize);
 
-/// The facts of the programs of this process. Each program type adds one entry, which stays.
+type Table = HashMap<Key, &'static Facts, BuildHasherDefault<Identity>>;
+
+/// The facts of the programs of this process. Each program type adds an entry, which stays.
 static TABLE: LazyLock<RwLock<Table>> = LazyLock::new(RwLock::default);
 
 #[inline(never)]
-fn cached(key: TypeId, find: &dyn Fn() -> Facts) -> &'static Facts {
+fn cached(key: Key, find: &dyn Fn() -> Facts) -> &'static Facts {
     if let Some(facts) = TABLE.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
         return facts;
     }
@@ -115,14 +123,15 @@ fn cached(key: TypeId, find: &dyn Fn() -> Facts) -> &'static Facts {
     TABLE.write().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(facts)
 }
 
-/// The facts of a program, whose row constants count as loads.
-pub(super) fn facts_of<P: Program>(program: &P) -> &'static Facts {
-    cached(TypeId::of::<P>(), &|| find(&ConstantsAsLoads(*program)))
+/// The facts of a program with these outputs, whose row constants count as loads.
+pub(super) fn facts_of<P: Program>(program: &P, outputs: &[OperandRef<'_>]) -> &'static Facts {
+    let bytes = outputs.iter().map(|slot| slot.element).sum();
+    cached((TypeId::of::<P>(), bytes), &|| find(&ConstantsAsLoads(*program)))
 }
 
 /// The facts of a reduction of a body.
 pub(super) fn facts_of_reduction<B: Body, R: Reducer<B::Out>>(body: &B) -> &'static Facts {
-    cached(TypeId::of::<(B, R)>(), &|| {
+    cached((TypeId::of::<(B, R)>(), 0), &|| {
         let mut facts = find(&Store(ConstantsAsLoads(*body)));
         facts.outputs = vec![R::Out::DTYPE];
         if !matches!(R::SLOPE, Slope::Constant) {

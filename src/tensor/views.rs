@@ -6,6 +6,8 @@
 use super::{Tensor, TensorView, TensorViewMut};
 use crate::device::Device;
 use crate::dim::{Axis, Dim, Stride};
+#[cfg(doc)]
+use crate::error::Error;
 use crate::error::Result;
 use crate::layout::Layout;
 use crate::rank::{InsertAxis, LiftTo, Rank, RemoveAxis, SliceOfRank, SliceSpec};
