@@ -36,8 +36,8 @@ struct Table {
 
 /// A handle on an allocation of some device.
 ///
-/// Invariant 1: `raw` is from `FallibleArc::<Allocation<D>>::into_raw`, for the `D` from which `table` was made,
-/// and is released when this handle is dropped.
+/// Invariant 1: `raw` is from `FallibleArc::<Allocation<D>>::into_raw`, for the `D` from which `table` was
+/// made, and is released when this handle is dropped.
 pub(crate) struct Memory {
     raw: NonNull<()>,
     table: &'static Table,

@@ -149,8 +149,8 @@ impl Backward {
             kept.iter().map(|&axis| (sizes[axis], spot.stride[axis])).unzip();
         let slot = OperandRef { stride: &stride, ..slot };
         let zeros = OperandRef { element: slot.element, ..self.zeros(sizes.len()) };
-        // SAFETY: (1) the gradient has the layout of the block; (2) axes of stride 0 are left out; (3) the pass
-        // owns its gradients.
+        // SAFETY: (1) the gradient has the layout of the block; (2) axes of stride 0 are left out; (3) the
+        // pass owns its gradients.
         unsafe { self.inner.copy(&sizes, slot, zeros) }
     }
 
@@ -253,8 +253,8 @@ impl Backward {
         }
     }
 
-    /// Adds the gradient of a program by one variable, the loads of a mask, which are one operand. `slots` are the
-    /// operands of all loads, then the gradients of all outputs.
+    /// Adds the gradient of a program by one variable, the loads of a mask, which are one operand. `slots`
+    /// are the operands of all loads, then the gradients of all outputs.
     pub(super) fn vjp(
         &mut self,
         program: &dyn Vjp,

@@ -217,13 +217,13 @@ impl<D: Device> TensorVisitor<Tape<D>, 0, 1> for AddOf<'_, D> {
 
 impl<D: Device> Tape<D> {
     /// An operator with its own derivative. `forward` computes the result from the operands on the inner
-    /// device. `backward` computes the gradients of the operands from the operands, the result and the gradient
-    /// of the result. Neither is recorded on this tape, so both may call code outside of this crate.
+    /// device. `backward` computes the gradients of the operands from the operands, the result and the
+    /// gradient of the result. Neither is recorded on this tape, so both may call code outside of this crate.
     ///
     /// # Errors
     /// The errors of `forward`; [`Error::Device`](crate::Error::Device) if an operand is on another tape.
-    /// [`Tape::backward`] returns the errors of `backward`, and [`Error::Output`](crate::Error::Output) if the
-    /// sizes of a gradient are not those of its operand.
+    /// [`Tape::backward`] returns the errors of `backward`, and [`Error::Output`](crate::Error::Output) if
+    /// the sizes of a gradient are not those of its operand.
     ///
     /// # Examples
     /// A gradient that is clipped on its way back:
@@ -261,7 +261,8 @@ impl<D: Device> Tape<D> {
     }
 
     /// `f(inputs)`, of which the tape keeps the inputs only: the backward pass computes `f` again, on a tape
-    /// of its own. `f` receives this tape's kind of tensors; random numbers with a seed are the same both times.
+    /// of its own. `f` receives this tape's kind of tensors; random numbers with a seed are the same both
+    /// times.
     ///
     /// # Cost
     /// The time of one more evaluation of `f`, for the memory of all its intermediate results.

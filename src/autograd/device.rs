@@ -1,8 +1,8 @@
 //! The tape as a device: it runs every mechanism on the inner device, and records those of which an output
 //! depends on a variable. There is one rule for each mechanism, and none for operators.
 //!
-//! The functions here are generic over kernels, so each program compiles them. They run the kernel; all else is
-//! in functions that are compiled once.
+//! The functions here are generic over kernels, so each program compiles them. They run the kernel; all else
+//! is in functions that are compiled once.
 // Imports: `error`, `fallible_arc`, `element`, `kernel`, `device`, `allocation`, `erased_memory`.
 
 use super::backward::{Vjp, VjpOf};
@@ -37,7 +37,8 @@ impl<D: Device> Tape<D> {
     ) -> Result<()> {
         let facts = facts_of(program, outputs);
         let run = |to: &[OperandRef<'_>], inputs: Inputs<'_>| {
-            // SAFETY: (1) to (4) are the caller's promises; the operands are the same memory of the inner device.
+            // SAFETY: (1) to (4) are the caller's promises; the operands are the same memory of the inner
+            // device.
             unsafe {
                 match BY_NAME {
                     true => self.device.map_by_name(program, sizes, to, inputs),
@@ -80,7 +81,8 @@ impl<D: Device> Tape<D> {
         let begun = self.shared.begin_reduce((R::NAME, R::SLOPE), facts, axes, output, inputs)?;
         let Begun { inputs: slots, outputs: to, step, is_recorded } = begun;
         let inner_inputs = Inputs { slots: &slots, reads: inputs.reads };
-        // SAFETY: (1) and (2) are the caller's promises; the operands are the same memory of the inner device.
+        // SAFETY: (1) and (2) are the caller's promises; the operands are the same memory of the inner
+        // device.
         unsafe {
             match BY_NAME {
                 true => self.device.reduce_by_name(body, reducer, axes, to[0], inner_inputs)?,
@@ -98,8 +100,8 @@ impl<D: Device> Tape<D> {
 }
 
 // SAFETY: (1) a block is an allocation of the inner device, under an address of its own, until it is dropped;
-// (2) and (3) kernels run on the inner device, on the operands that the caller promised; those of the backward
-// pass have the layouts of these operands, in memory of the same sizes.
+// (2) and (3) kernels run on the inner device, on the operands that the caller promised; those of the
+// backward pass have the layouts of these operands, in memory of the same sizes.
 unsafe impl<D: Device> Device for Tape<D> {
     type Block = TapeBlock;
 

@@ -105,8 +105,8 @@ pub fn hvp<T: Differentiable, const RANK: usize, D: Device>(
     tape.backward(&product)?.of(&on_tape)
 }
 
-/// The largest error of the gradient of `f` at `x`, compared with central differences of width `step`, relative
-/// to the difference or to 1. Infinite if either is NaN.
+/// The largest error of the gradient of `f` at `x`, compared with central differences of width `step`,
+/// relative to the difference or to 1. Infinite if either is NaN.
 ///
 /// # Cost
 /// Two evaluations of `f` for each element of `x`.

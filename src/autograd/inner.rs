@@ -1,8 +1,8 @@
-//! The inner device of a tape without its type, and the mechanisms of the backward pass for element types that
-//! are known at run time only.
+//! The inner device of a tape without its type, and the mechanisms of the backward pass for element types
+//! that are known at run time only.
 //!
-//! The recording and the backward pass depend on neither the device nor the program. They are compiled once, and
-//! not in each crate that uses them.
+//! The recording and the backward pass depend on neither the device nor the program. They are compiled once,
+//! and not in each crate that uses them.
 // Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `allocation`, `erased_memory`, `ops`.
 
 use super::cells::{CellMap, map_cells, no_gradient, scatter_multiply};

@@ -1,7 +1,8 @@
 //! Gradients of tensor programs.
 //!
-//! A [`Tape`] is a device. A tensor on a tape is an ordinary [`Tensor`], and every operator, expression, view and
-//! update in place works on it. Code that is generic over its device is therefore differentiable as it is:
+//! A [`Tape`] is a device. A tensor on a tape is an ordinary [`Tensor`], and every operator, expression, view
+//! and update in place works on it. Code that is generic over its device is therefore differentiable as it
+//! is:
 //!
 //! ```
 //! use rankform::autograd::value_and_grad;

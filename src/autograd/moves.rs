@@ -188,7 +188,8 @@ fn scatter_add(
     unsafe { b.inner.scatter_add(cells.dtype, plan, to, gradient, index) }
 }
 
-/// The rule of a compaction: the numbers of the elements that were kept, and a sum of the gradients by number.
+/// The rule of a compaction: the numbers of the elements that were kept, and a sum of the gradients by
+/// number.
 fn compact_backward(b: &mut Backward, step: &Step, sizes: &[usize], count: usize) -> Result<()> {
     let (Some(spot), Some(mask)) = (&step.inputs[0].spot, &step.inputs[1].saved) else { return Ok(()) };
     let Some(gradient) = b.gradient(&step.outputs[0].spot) else { return Ok(()) };

@@ -43,7 +43,7 @@ impl Name<'_> {
 impl PartialEq<str> for Name<'_> {
     /// Compares without an allocation.
     fn eq(&self, other: &str) -> bool {
-        /// What is left of the other name.
+        /// The rest of the other name.
         struct Rest<'a>(Option<&'a str>);
         impl fmt::Write for Rest<'_> {
             fn write_str(&mut self, part: &str) -> fmt::Result {

@@ -5,8 +5,8 @@ use super::axes::Axes;
 use crate::device::OperandRef;
 use crate::dtype::DType;
 
-/// An operand of complex numbers as one of real numbers, with the two parts along one more axis, which comes at
-/// `at`.
+/// An operand of complex numbers as one of real numbers, with the two parts along one more axis, which comes
+/// at `at`.
 pub(super) struct Parts(Axes<isize>);
 
 impl Parts {

@@ -203,8 +203,8 @@ pub(super) fn flow_of(facts: &Facts, reads: &[u8], active: &[Option<DType>]) -> 
     flow
 }
 
-/// [`Error::Operands`] if a gradient flows and the kernel of the backward pass would have too many operands: the
-/// loads, `numbers` more, and an output.
+/// [`Error::Operands`] if a gradient flows and the kernel of the backward pass would have too many operands:
+/// the loads, `numbers` more, and an output.
 fn ensure_room(op: &'static str, loads: usize, numbers: usize, flow: &Flow) -> Result<()> {
     if loads + numbers < MAX_OPERANDS || flow.to.iter().all(Option::is_none) {
         return Ok(());

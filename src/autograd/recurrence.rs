@@ -25,7 +25,8 @@ impl<T: Element> Op<(T, T)> for AffineMap {
 /// The body of a recurrence: the operands `c` and `a`.
 pub(super) type AffineMaps<T> = Call<AffineMap, (Input<T>, Input<T>)>;
 
-/// `uₖ₊₁ = cₖ + aₖ · uₖ` from `u₀ = 0`, in f64: the state is the composition of the maps. A gradient 0 stays 0.
+/// `uₖ₊₁ = cₖ + aₖ · uₖ` from `u₀ = 0`, in f64: the state is the composition of the maps. A gradient 0 stays
+/// 0.
 #[derive(Debug)]
 pub(super) struct Recurrence<T>(PhantomData<fn(T)>);
 

@@ -20,8 +20,8 @@ pub(super) struct Reduced<B, R, D, const BY_NAME: bool> {
 
 /// The backward pass of a reduction, with its types erased.
 pub(super) trait ReduceRule {
-    /// The extra number of the reducer's slope for each result, broadcast along the reduced axes: the result of
-    /// its extra reducer, or the sum of the slopes if the values share the gradient.
+    /// The extra number of the reducer's slope for each result, broadcast along the reduced axes: the result
+    /// of its extra reducer, or the sum of the slopes if the values share the gradient.
     fn extra(
         &self,
         b: &Backward,
@@ -30,8 +30,9 @@ pub(super) trait ReduceRule {
         result: OperandRef<'_>,
     ) -> Result<Option<Buffer>>;
 
-    /// Adds the gradient by the loads of a mask, which are one operand. `loads` are the operands of the body, and `numbers`
-    /// the result, the extra number and the gradient, broadcast along the reduced axes, which are the last ones.
+    /// Adds the gradient by the loads of a mask, which are one operand. `loads` are the operands of the body,
+    /// and `numbers` the result, the extra number and the gradient, broadcast along the reduced axes, which
+    /// are the last ones.
     #[allow(clippy::too_many_arguments)]
     fn vjp(
         &self,

@@ -1,8 +1,8 @@
 //! Scans: their recording and their backward pass.
 //!
 //! A result of a scan comes from the result before it and one value, `yⱼ = f(yⱼ₋₁, xⱼ)`, where `f` is the
-//! [fold](Reducer::fold) of the reducer. With `aⱼ = ∂f/∂yⱼ₋₁`, the gradient `z` that reaches `yⱼ₋₁` through `yⱼ`
-//! is `zⱼ = aⱼ · (gⱼ + zⱼ₊₁)`: a recurrence of the first order, which is a scan again, from the end.
+//! [fold](Reducer::fold) of the reducer. With `aⱼ = ∂f/∂yⱼ₋₁`, the gradient `z` that reaches `yⱼ₋₁` through
+//! `yⱼ` is `zⱼ = aⱼ · (gⱼ + zⱼ₊₁)`: a recurrence of the first order, which is a scan again, from the end.
 // Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`.
 
 use super::axes::Axes;

@@ -1,8 +1,9 @@
 //! The rule of scatters.
 //!
-//! A scatter applies an operator `f(cell, x)` for each element. If both derivatives are constants, as those of
-//! sums, differences and replacements, the gradient of the cells is gathered. Products and extremes are
-//! reductions of the values of each cell, the earlier value among them, and have the slopes of these reducers.
+//! A scatter applies an operator `f(cell, x)` for each element. If both derivatives are constants, as those
+//! of sums, differences and replacements, the gradient of the cells is gathered. Products and extremes are
+//! reductions of the values of each cell, the earlier value among them, and have the slopes of these
+//! reducers.
 // Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `ops`.
 
 use super::axes::Axes;
@@ -211,8 +212,8 @@ fn reduced_backward(
     if step.inputs[2].spot.is_some() {
         let rest = Buffer::new(&*inner, sizes, gradient.element)?;
         pull(earlier, rest.slot())?;
-        // SAFETY: as in the forward pass, with the gradient of the cells as the output. Elements with one cell
-        // have the same value.
+        // SAFETY: as in the forward pass, with the gradient of the cells as the output. Elements with one
+        // cell have the same value.
         unsafe { inner.scatter_replace(dtype, plan, gradient, rest.slot(), index)? };
     }
     match &step.inputs[0].spot {
@@ -245,8 +246,8 @@ impl CellNumbers<'_> {
         self.map(CellMap::AllButOneZero, &[product.slot(), zeros.slot()])
     }
 
-    /// The product or the sum of a function of the values of each cell, of the earlier value and of those of the
-    /// elements.
+    /// The product or the sum of a function of the values of each cell, of the earlier value and of those of
+    /// the elements.
     fn reduced(&self, is_product: bool, map: CellMap, values: [Vec<OperandRef<'_>>; 2]) -> Result<Buffer> {
         let CellNumbers { b, cells, plan, index } = *self;
         let [earlier, from] = [self.map(map, &values[0])?, self.map(map, &values[1])?];
@@ -254,8 +255,8 @@ impl CellNumbers<'_> {
         let address = all.address().wrapping_add(cells.offset);
         let numbers = OperandRef { address, stride: &cells.stride, element: cells.dtype.size() };
         let to = Buffer::new(&*b.inner, plan.sizes, cells.dtype.size())?;
-        // SAFETY: (1) memory of the layout of the cells; (2) the indices were checked in the forward pass; (3)
-        // and (4) no other code uses the memory.
+        // SAFETY: (1) memory of the layout of the cells; (2) the indices were checked in the forward pass;
+        // (3) and (4) no other code uses the memory.
         unsafe {
             b.inner.scatter_replace(cells.dtype, plan, numbers, earlier.slot(), index)?;
             match is_product {
@@ -294,8 +295,9 @@ fn last_of_each_cell(
     let address = all.slot().address.wrapping_add(cells.offset / element * size_of::<i64>());
     let numbered = OperandRef { address, stride: &cells.stride, element: size_of::<i64>() };
     let values: Vec<i64> = (0..numel as i64).collect();
-    // SAFETY: (1) the numbers are in new memory; the cells have as many places as the block has elements, with
-    // its layout; (2) the indices were checked in the forward pass; (3) and (4) no other code uses the memory.
+    // SAFETY: (1) the numbers are in new memory; the cells have as many places as the block has elements,
+    // with its layout; (2) the indices were checked in the forward pass; (3) and (4) no other code uses the
+    // memory.
     unsafe {
         b.inner.write(numbers.slot().address, bytemuck::cast_slice(&values))?;
         b.inner.scatter_numbers(plan, numbered, numbers.slot(), index)?;

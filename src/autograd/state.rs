@@ -302,8 +302,8 @@ impl State {
         }
     }
 
-    /// Ends the recording, and returns its steps and the blocks whose gradients are kept: the variables and the
-    /// retained ones.
+    /// Ends the recording, and returns its steps and the blocks whose gradients are kept: the variables and
+    /// the retained ones.
     pub(super) fn take(&mut self) -> (Vec<Node>, Vec<u64>) {
         self.recording += 1;
         let mut kept = std::mem::take(&mut self.retained);

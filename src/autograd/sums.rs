@@ -5,9 +5,9 @@ use crate::dtype::DType;
 use crate::scalar::{Lane, Lanes, Num, Prim};
 use num_complex::Complex;
 
-/// `gradient · tangent`, and 0 where the gradient is 0 and the tangent infinite or NaN: no gradient flows to a
-/// branch that was not taken. Where the tangent is finite it is a product, whose derivative by a gradient that
-/// is 0 is the tangent.
+/// `gradient · tangent`, and 0 where the gradient is 0 and the tangent infinite or NaN: no gradient flows to
+/// a branch that was not taken. Where the tangent is finite it is a product, whose derivative by a gradient
+/// that is 0 is the tangent.
 #[inline(always)]
 pub(super) fn product<L: Lanes, P: Num>(gradient: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P> {
     let product = gradient * tangent;

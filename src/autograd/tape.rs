@@ -23,8 +23,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A device that records kernels, so that gradients can be computed.
 ///
-/// Every kernel runs on the inner device `D`. The tape records those of which an operand depends on a variable,
-/// a tensor that was [watched](Tape::watch). Clones are the same tape.
+/// Every kernel runs on the inner device `D`. The tape records those of which an operand depends on a
+/// variable, a tensor that was [watched](Tape::watch). Clones are the same tape.
 ///
 /// # Examples
 /// ```
@@ -183,8 +183,8 @@ impl<D: Device> Tape<D> {
     /// `Re(Σ conj(gradient) · y)`. The recording ends.
     ///
     /// # Errors
-    /// [`Error::Output`] if the sizes differ, [`Error::Device`] if `gradient` is not on the inner device, and as
-    /// [`backward`](Tape::backward).
+    /// [`Error::Output`] if the sizes differ, [`Error::Device`] if `gradient` is not on the inner device, and
+    /// as [`backward`](Tape::backward).
     pub fn pull<T: Differentiable, const RANK: usize>(
         &self,
         y: &Var<T, RANK, D>,
@@ -286,8 +286,8 @@ impl<D: Device> Gradients<D> {
     /// does not depend on it. Each call returns another handle on the same memory.
     ///
     /// # Errors
-    /// [`Error::Device`] if `x` is on another tape; [`Error::OutOfMemory`]. If `x` is a part of a larger tensor,
-    /// its gradient is copied.
+    /// [`Error::Device`] if `x` is on another tape; [`Error::OutOfMemory`]. If `x` is a part of a larger
+    /// tensor, its gradient is copied.
     pub fn of<T: Differentiable, const RANK: usize>(
         &self,
         x: &Var<T, RANK, D>,

@@ -13,8 +13,8 @@ use crate::tensor::Tensor;
 /// Each tensor has a name, as in PyTorch's `state_dict`: the fields and indices that lead to it, separated by
 /// points, for example `layers.0.weight`.
 ///
-/// A tree may also contain [`Buffer`](super::Buffer)s, which have no gradient, and numbers, booleans and strings, which are
-/// settings and not parameters: they are copied with the tree.
+/// A tree may also contain [`Buffer`](super::Buffer)s, which have no gradient, and numbers, booleans and
+/// strings, which are settings and not parameters: they are copied with the tree.
 ///
 /// # Examples
 /// ```

@@ -59,7 +59,7 @@ pub(crate) const SLICE_ELEMENTS: usize = 1024;
 #[doc(hidden)]
 pub type SliceFn = unsafe fn(values: *const u8, n: usize, at: usize, state: *mut u8);
 
-/// What the [`slope`](Reducer::slope) of a reducer depends on.
+/// The quantities on which the [`slope`](Reducer::slope) of a reducer depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slope {
     /// There is no slope: the result is discrete, or the reducer does not say it.
@@ -68,8 +68,8 @@ pub enum Slope {
     Constant,
     /// The value, the result, the extra result and the number of values.
     Values,
-    /// The value and the result alone. The slope is 0 or 1, and the values of slope 1 share: the derivative is
-    /// the slope over the sum of all slopes. Equal largest values share so.
+    /// The value and the result alone. The slope is 0 or 1, and the values of slope 1 share: the derivative
+    /// is the slope over the sum of all slopes. Equal largest values share so.
     Shared,
     /// As `Values`, for a complex result of real values. The slope is that of its real part, and
     /// [`imaginary_slope`](Reducer::imaginary_slope) that of its imaginary part.
@@ -78,7 +78,7 @@ pub enum Slope {
 
 /// The visitor of [`Reducer::extra`].
 pub trait ExtraVisitor<T: Element> {
-    /// What the visitor returns.
+    /// The result of the visitor.
     type Result;
     /// The slope reads no extra result.
     fn none(self) -> Self::Result;
@@ -215,13 +215,13 @@ pub trait Reducer<T: Element>: Copy + Send + Sync + 'static {
     fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L>;
     /// The result, from the accumulator of all `count` values.
     fn finalize<L: Lanes>(state: Self::State<L>, count: Lane<L, i64>) -> Lane<L, Compute<Self::Out>>;
-    /// What [`slope`](Reducer::slope) depends on.
+    /// The quantities on which [`slope`](Reducer::slope) depends.
     const SLOPE: Slope = Slope::None;
-    /// How the result changes with one value: `∂result/∂x` at a value `x`, where `result` is that of all `count`
-    /// values and `extra` is that of the [`extra`](Reducer::extra) reducer.
+    /// How the result changes with one value: `∂result/∂x` at a value `x`, where `result` is that of all
+    /// `count` values and `extra` is that of the [`extra`](Reducer::extra) reducer.
     ///
-    /// Of complex values, the result changes by `slope · dx`; a real result, by the real part of it. A gradient
-    /// is therefore multiplied by the conjugate of the slope.
+    /// Of complex values, the result changes by `slope · dx`; a real result, by the real part of it. A
+    /// gradient is therefore multiplied by the conjugate of the slope.
     #[inline(always)]
     fn slope<L: Lanes>(
         _x: Lane<L, Compute<T>>,
@@ -241,17 +241,17 @@ pub trait Reducer<T: Element>: Copy + Send + Sync + 'static {
     ) -> Lane<L, Compute<T>> {
         Lane::literal(Default::default())
     }
-    /// Passes the reducer over the same values whose result [`slope`](Reducer::slope) reads as `extra`, if there
-    /// is one, to `visitor`.
+    /// Passes the reducer over the same values whose result [`slope`](Reducer::slope) reads as `extra`, if
+    /// there is one, to `visitor`.
     fn extra<V: ExtraVisitor<T>>(visitor: V) -> V::Result {
         visitor.none()
     }
     /// Whether a result can stand for its values: the result of some values and of `x` is
-    /// [`fold`](Reducer::fold) of the result of these values and `x`. It can for products and extremes, and not
-    /// for means. Scans by such a reducer have gradients.
+    /// [`fold`](Reducer::fold) of the result of these values and `x`. It can for products and extremes, and
+    /// not for means. Scans by such a reducer have gradients.
     const FOLDS: bool = false;
-    /// The result of the values of `result` and of the value `x`, which is later. Its derivatives are those of a
-    /// scan. A reducer that [folds](Reducer::FOLDS) has the elements of its values.
+    /// The result of the values of `result` and of the value `x`, which is later. Its derivatives are those
+    /// of a scan. A reducer that [folds](Reducer::FOLDS) has the elements of its values.
     #[inline(always)]
     fn fold<L: Lanes>(result: Lane<L, Compute<T>>, x: Lane<L, Compute<T>>) -> Lane<L, Compute<T>> {
         let first = Self::accumulate(Self::identity::<L>(), result, Lane::literal(0));

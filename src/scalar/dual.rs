@@ -107,8 +107,8 @@ fn divided<L: Lanes, P: Num>(tangent: Lane<L, P>, y: Lane<L, P>) -> Lane<L, P> {
     (quotient.eq(quotient) | tangent.ne(Lane::zero())).select(quotient, tangent)
 }
 
-/// `quotient · tangent` for the tangent of a divisor, but 0 where one is 0 and the other infinite, and where the
-/// tangent is 0: 1/x² keeps the derivative 0 at ∞, where the derivative of x² is infinite.
+/// `quotient · tangent` for the tangent of a divisor, but 0 where one is 0 and the other infinite, and where
+/// the tangent is 0: 1/x² keeps the derivative 0 at ∞, where the derivative of x² is infinite.
 #[inline(always)]
 fn across<L: Lanes, P: Num>(quotient: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P> {
     let product = quotient * tangent;

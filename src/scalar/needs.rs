@@ -1,8 +1,8 @@
 //! The interpretation that finds the loads on which a value depends, and the value itself where it is known
 //! before any element is loaded.
 //!
-//! Over [`Dual`](super::Dual) it tells what a derivative reads: that of `x + y` reads nothing and is 1, that of
-//! `x · y` by `x` reads `y` alone.
+//! Over [`Dual`](super::Dual) it tells what a derivative reads: that of `x + y` reads nothing and is 1, that
+//! of `x · y` by `x` reads `y` alone.
 // Imports: `scalar`'s traits.
 
 use super::{

@@ -12,8 +12,8 @@ type ValueLane<L, T> = Lane<L, Compute<T>>;
 /// A lane of the compute type of the parts of `T`.
 type PartLane<L, T> = Lane<L, Compute<<T as Conjugate>::Real>>;
 
-/// The slope of a reducer, in its `impl`: the elements, what it depends on, the extra reducer if there is one,
-/// and its value from `x`, the result, the extra result and the number of values. For `Parts`, that of
+/// The slope of a reducer, in its `impl`: the elements, what it depends on, the extra reducer if there is
+/// one, and its value from `x`, the result, the extra result and the number of values. For `Parts`, that of
 /// the imaginary part comes after it.
 macro_rules! slope {
     (<$T:ty> None) => {};
