@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 const OFFSET_BITS: u32 = usize::BITS / 8 * 5;
 
 /// The number of a block, from an address inside it.
-fn number_of(address: *const u8) -> usize {
+pub(super) fn number_of(address: *const u8) -> usize {
     address.addr() >> OFFSET_BITS
 }
 

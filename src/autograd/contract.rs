@@ -95,7 +95,7 @@ impl Shared {
             let reads = u64::from(r) | u64::from(l) << 1;
             Ok(Flow { to: Axes::new(&[l.then_some(dtypes[1]), r.then_some(dtypes[2])]), reads })
         })?;
-        let Begun { inputs, outputs, step, is_recorded } = begun;
+        let Begun { inputs, outputs, step, is_recorded, .. } = begun;
         // SAFETY: the caller's promises; the operands are the same memory of the inner device.
         unsafe { contract.run(Operand::Output, plan, [outputs[0], inputs[0], inputs[1]])? };
         if !is_recorded {

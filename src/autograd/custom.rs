@@ -220,6 +220,9 @@ impl<D: Device> Tape<D> {
     /// device. `backward` computes the gradients of the operands from the operands, the result and the
     /// gradient of the result. Neither is recorded on this tape, so both may call code outside of this crate.
     ///
+    /// `backward` captures no tensor of this tape: the tensors that it needs are operands. A captured one
+    /// would keep the tape alive until it is [cleared](Tape::clear).
+    ///
     /// # Errors
     /// The errors of `forward`; [`Error::Device`](crate::Error::Device) if an operand is on another tape.
     /// [`Tape::backward`] returns the errors of `backward`, and [`Error::Output`](crate::Error::Output) if
@@ -327,7 +330,8 @@ impl<D: Device> Tape<D> {
         let Some(spot) = self.spot_of(op, &y)? else { return Ok(y) };
         let output = Output::new(spot.clone(), Before::Nothing);
         let sizes = super::axes::Axes::new(&size.0);
-        let step = Step { op, sizes, inputs: Vec::new(), outputs: vec![output] };
+        let recording = self.shared.lock().recording();
+        let step = Step { op, recording, sizes, inputs: Vec::new(), outputs: vec![output] };
         let device = self.device.clone();
         let rule = move |b: &mut Backward, _: &Step| {
             let gradient = b.share_gradient(&spot, layout, size, &device)?;

@@ -52,7 +52,7 @@ impl<D: Device> Tape<D> {
             return self.shared.record_map((facts, P::IN_PLACE), sizes, outputs, inputs, &run, &vjp);
         }
         let begun = self.shared.begin_map(facts, true, sizes, outputs, inputs)?;
-        let Begun { inputs: slots, outputs: to, step, is_recorded } = begun;
+        let Begun { inputs: slots, outputs: to, step, is_recorded, .. } = begun;
         let mut parts = Parts::new();
         if is_recorded {
             parts.collect(*program, &self.device, &step, inputs.reads)?;
@@ -79,7 +79,7 @@ impl<D: Device> Tape<D> {
     ) -> Result<()> {
         let facts = facts_of_reduction::<B, R>(body);
         let begun = self.shared.begin_reduce((R::NAME, R::SLOPE), facts, axes, output, inputs)?;
-        let Begun { inputs: slots, outputs: to, step, is_recorded } = begun;
+        let Begun { inputs: slots, outputs: to, step, is_recorded, .. } = begun;
         let inner_inputs = Inputs { slots: &slots, reads: inputs.reads };
         // SAFETY: (1) and (2) are the caller's promises; the operands are the same memory of the inner
         // device.
@@ -121,12 +121,13 @@ unsafe impl<D: Device> Device for Tape<D> {
     }
 
     unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
-        let to = self.shared.begin_write(to, bytes.len())?;
+        let begun = self.shared.begin_write(to, bytes.len())?;
         // SAFETY: the caller's promise.
-        unsafe { self.device.write(to, bytes) }
+        unsafe { self.device.write(begun.outputs[0].address, bytes) }
     }
 
     unsafe fn read(&self, from: *const u8, bytes: &mut [MaybeUninit<u8>]) -> Result<()> {
+        let _running = self.shared.running();
         let from = self.shared.lock().inner_address(from);
         // SAFETY: the caller's promise.
         unsafe { self.device.read(from, bytes) }
@@ -208,7 +209,7 @@ unsafe impl<D: Device> Device for Tape<D> {
         let facts = facts_of_scan::<B, R>(body);
         let named = (R::NAME, R::Out::DTYPE, kind);
         let begun = self.shared.begin_scan(named, facts, plan, output, inputs)?;
-        let Begun { inputs: slots, outputs: to, step, is_recorded } = begun;
+        let Begun { inputs: slots, outputs: to, step, is_recorded, .. } = begun;
         let inner_inputs = Inputs { slots: &slots, reads: inputs.reads };
         // SAFETY: the caller's promise, on the same memory of the inner device.
         unsafe { self.device.scan(body, reducer, plan, to[0], inner_inputs)? };

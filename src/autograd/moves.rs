@@ -74,7 +74,7 @@ impl Shared {
         let begun = self.begin(plan.op, plan.sizes, &[cells, index], &outputs, &mut |active| {
             Ok(Flow { to: Axes::new(&[active[0], None]), reads: 0b10 })
         })?;
-        let Begun { inputs, outputs, step, is_recorded } = begun;
+        let Begun { inputs, outputs, step, is_recorded, .. } = begun;
         // SAFETY: the caller's promise, on the same memory of the inner device.
         unsafe { self.inner.gather(plan, outputs[0], inputs[0], inputs[1])? };
         if !is_recorded {
@@ -109,7 +109,7 @@ impl Shared {
         let begun = self.begin("compact", &[count], &[from, mask], &outputs, &mut |active| {
             Ok(Flow { to: Axes::new(&[active[0], None]), reads: 0b10 })
         })?;
-        let Begun { inputs, outputs, step, is_recorded } = begun;
+        let Begun { inputs, outputs, step, is_recorded, .. } = begun;
         // SAFETY: the caller's promise, on the same memory of the inner device.
         unsafe { self.inner.compact(sizes, count, outputs[0], inputs[0], inputs[1])? };
         if !is_recorded {
@@ -139,7 +139,7 @@ impl Shared {
         let begun = self.begin("sort", &sizes, &[from], &operands, &mut |active| {
             Ok(Flow { to: Axes::new(&[active[0].filter(|_| is_smooth)]), reads: 0 })
         })?;
-        let Begun { inputs, outputs, step, is_recorded } = begun;
+        let Begun { inputs, outputs, step, is_recorded, .. } = begun;
         let mut outputs = outputs.iter().copied();
         let inner_values = values.and_then(|_| outputs.next());
         let inner_positions = positions.and_then(|_| outputs.next());

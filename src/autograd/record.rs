@@ -12,6 +12,7 @@ use crate::device::{Inputs, MAX_OPERANDS, OperandRef, Reduction};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernel::Slope;
+use std::sync::RwLockWriteGuard;
 
 /// The facts of a program, and the operand of each of its loads.
 pub(super) type Loads<'a> = (&'static Facts, &'a [u8]);
@@ -19,14 +20,24 @@ pub(super) type Loads<'a> = (&'static Facts, &'a [u8]);
 impl Shared {
     /// See [`State::begin`](super::state::State::begin).
     pub(super) fn begin<'a>(
-        &self,
+        &'a self,
         op: &'static str,
         sizes: &[usize],
         inputs: &[OperandRef<'a>],
         outputs: &[(OperandRef<'a>, OutputType)],
         flow: &mut dyn FnMut(&[Option<DType>]) -> Result<Flow>,
     ) -> Result<Begun<'a>> {
-        self.lock().begin(&*self.inner, op, sizes, inputs, outputs, flow)
+        let running = self.running();
+        let mut state = self.lock();
+        if !state.may_move(inputs, outputs) {
+            let begun = state.begin(&*self.inner, op, sizes, inputs, outputs, flow)?;
+            return Ok(Begun { _running: Some(running), ..begun });
+        }
+        drop(state);
+        drop(running);
+        let moving = self.moving();
+        let begun = self.lock().begin(&*self.inner, op, sizes, inputs, outputs, flow)?;
+        Ok(Begun { _running: Some(RwLockWriteGuard::downgrade(moving)), ..begun })
     }
 
     /// Records a step after its kernel has run.
@@ -41,7 +52,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn begin_write(&self, to: *mut u8, nbytes: usize) -> Result<*mut u8> {
+    pub(super) fn begin_write(&self, to: *mut u8, nbytes: usize) -> Result<Begun<'_>> {
         let outputs = [(OperandRef { address: to, stride: &[1], element: 1 }, OutputType::Is(DType::U8))];
         let begun = self.begin("write", &[nbytes], &[], &outputs, &mut |_| Ok(Flow::default()))?;
         if !begun.step.outputs.is_empty() {
@@ -49,11 +60,11 @@ impl Shared {
                 "bytes of the host would replace elements that have a gradient; assign a tensor instead";
             return Err(Error::Value { op: "write", what: what.into() });
         }
-        Ok(begun.outputs[0].address)
+        Ok(begun)
     }
 
     pub(super) fn begin_map<'a>(
-        &self,
+        &'a self,
         facts: &'static Facts,
         by_rows: bool,
         sizes: &[usize],
@@ -69,7 +80,11 @@ impl Shared {
                 Ok(flow)
             }
             // The parts of a row program have derivatives of their own, which may read every operand.
-            true => Ok(Flow { to: Axes::new(active), reads: u64::MAX }),
+            true => {
+                let flow = Flow { to: Axes::new(active), reads: u64::MAX };
+                ensure_room("map", facts.loads.len(), facts.outputs.len().max(3), &flow)?;
+                Ok(flow)
+            }
         })
     }
 
@@ -123,7 +138,7 @@ impl Shared {
     }
 
     pub(super) fn begin_reduce<'a>(
-        &self,
+        &'a self,
         (op, slope): (&'static str, Slope),
         facts: &'static Facts,
         axes: Reduction<'_>,

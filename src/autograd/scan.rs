@@ -145,7 +145,7 @@ impl<B: Body, R: Reducer<B::Out>, D: Device, P: Program> ScanRule for ScanOf<B, 
 impl Shared {
     /// See [`State::begin`](super::state::State::begin).
     pub(super) fn begin_scan<'a>(
-        &self,
+        &'a self,
         (op, dtype, kind): (&'static str, DType, ScanKind),
         facts: &'static Facts,
         plan: ScanPlan<'_>,

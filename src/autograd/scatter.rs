@@ -113,7 +113,7 @@ impl Shared {
             }
             Ok(flow)
         })?;
-        let Begun { inputs, outputs, mut step, is_recorded } = begun;
+        let Begun { inputs, outputs, mut step, is_recorded, .. } = begun;
         run([outputs[0], inputs[0], inputs[1]])?;
         if !is_recorded {
             // Cells that are not addressed keep their values, and their gradients.

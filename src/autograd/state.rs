@@ -7,14 +7,14 @@
 
 use super::axes::Axes;
 pub(super) use super::backward::{Node, Rule};
-use super::blocks::{Blocks, address_of, copy_of, offset_of};
+use super::blocks::{Blocks, address_of, copy_of, number_of, offset_of};
 use super::inner::Inner;
 pub(super) use super::step::{Before, Input, Output, Saved, Spot, Step, has_gradient};
 use crate::device::OperandRef;
 use crate::dtype::DType;
 use crate::erased_memory::Memory;
 use crate::error::{Error, Result};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// One block of a tape.
 pub(super) struct Entry {
@@ -39,6 +39,8 @@ pub(super) struct Begun<'a> {
     pub(super) step: Step,
     /// Whether an output depends on a variable.
     pub(super) is_recorded: bool,
+    /// Keeps blocks from being moved until the kernel has run.
+    pub(super) _running: Option<RwLockReadGuard<'a, ()>>,
 }
 
 /// The operands to which a gradient flows, with their elements, and those whose values the backward pass
@@ -119,9 +121,7 @@ impl State {
         let Some(entry) = self.entry_at(slot.address) else { return Ok(None) };
         let Some(dtype) = entry.active else { return Ok(None) };
         if !entry.is_variable && entry.recording != recording {
-            let what = "an operand was made before the tape was pulled back, so no steps lead from it to a \
-                        variable; make it again, or take its value: `tape.value(&y)?`";
-            return Err(Error::Value { op, what: what.into() });
+            return Err(made_before(op));
         }
         Ok(element_of(dtype, slot.element))
     }
@@ -155,19 +155,48 @@ impl State {
         Ok((std::mem::replace(&mut entry.is_written, true), before))
     }
 
+    /// Whether a write to an operand replaces a whole block.
+    fn replaces_block(entry: &Entry, slot: &OperandRef<'_>, sizes: &[usize]) -> bool {
+        let axes = sizes.iter().zip(slot.stride).filter(|(_, stride)| **stride != 0);
+        axes.map(|(size, _)| size).product::<usize>() * slot.element == entry.memory.nbytes()
+    }
+
     /// Whether a step that is not recorded replaces all values of a block that were made before the tape was
     /// pulled back. The block depends on no variable then.
     fn forgets(&mut self, slot: &OperandRef<'_>, sizes: &[usize]) -> bool {
         let recording = self.recording;
         let Some(entry) = self.entry_at(slot.address) else { return false };
         let is_old = !entry.is_variable && entry.recording != recording;
-        let axes = sizes.iter().zip(slot.stride).filter(|(_, stride)| **stride != 0);
-        let bytes = axes.map(|(size, _)| size).product::<usize>() * slot.element;
-        let forgets = is_old && bytes == entry.memory.nbytes();
+        let forgets = is_old && Self::replaces_block(entry, slot, sizes);
         if forgets {
             entry.active = None;
         }
         forgets
+    }
+
+    /// [`Error::Value`] if a recorded step would replace only a part of a block whose other values were made
+    /// before the tape was pulled back.
+    fn ensure_current(&mut self, op: &'static str, slot: &OperandRef<'_>, sizes: &[usize]) -> Result<()> {
+        let recording = self.recording;
+        let Some(entry) = self.entry_at(slot.address) else { return Ok(()) };
+        let is_old = entry.active.is_some() && !entry.is_variable && entry.recording != recording;
+        if is_old && !Self::replaces_block(entry, slot, sizes) {
+            return Err(made_before(op));
+        }
+        Ok(())
+    }
+
+    /// Whether a step may move the block of an output: another handle shares its memory, or the step saves it.
+    pub(super) fn may_move(
+        &mut self,
+        inputs: &[OperandRef<'_>],
+        outputs: &[(OperandRef<'_>, OutputType)],
+    ) -> bool {
+        outputs.iter().any(|(slot, _)| {
+            let number = number_of(slot.address);
+            inputs.iter().any(|input| number_of(input.address) == number)
+                || self.entry(number).is_some_and(|entry| entry.memory.handles() > 1)
+        })
     }
 
     /// Looks at the operands of a kernel before it runs. `flow` receives the element types of the inputs that
@@ -184,7 +213,8 @@ impl State {
         outputs: &[(OperandRef<'a>, OutputType)],
         flow: &mut dyn FnMut(&[Option<DType>]) -> Result<Flow>,
     ) -> Result<Begun<'a>> {
-        let mut step = Step { op, sizes: Axes::new(&[]), inputs: Vec::new(), outputs: Vec::new() };
+        let recording = self.recording;
+        let mut step = Step { op, recording, sizes: Axes::new(&[]), inputs: Vec::new(), outputs: Vec::new() };
         let mut first = None;
         let mut is_recorded = false;
         if self.paused == 0 {
@@ -221,6 +251,9 @@ impl State {
         }
         let mut out = Axes::new(&[]);
         for (slot, dtype) in outputs {
+            if is_recorded {
+                self.ensure_current(op, slot, sizes)?;
+            }
             let (is_written, before) = self.before_write(inner, slot)?;
             let was_active = before.is_some() && (is_recorded || !self.forgets(slot, sizes));
             let dtype = match dtype {
@@ -241,20 +274,22 @@ impl State {
             step.sizes = Axes::new(sizes);
         }
         let inputs = inputs.iter().map(|slot| self.inner_slot(slot)).collect();
-        Ok(Begun { inputs, outputs: out, step, is_recorded })
+        Ok(Begun { inputs, outputs: out, step, is_recorded, _running: None })
     }
 
     /// Records a step after its kernel has run: its outputs depend on a variable now.
     pub(super) fn end(&mut self, step: Step, outputs: &[OperandRef<'_>], rule: Rule) {
-        let recording = self.recording;
         for (output, slot) in step.outputs.iter().zip(outputs) {
             if has_gradient(output.spot.dtype)
                 && let Some(entry) = self.entry_at(slot.address)
             {
-                (entry.active, entry.recording) = (Some(output.spot.dtype), recording);
+                (entry.active, entry.recording) = (Some(output.spot.dtype), step.recording);
             }
         }
-        self.nodes.push(Node { step, rule });
+        // Another thread may have ended the recording while the kernel ran.
+        if step.recording == self.recording {
+            self.nodes.push(Node { step, rule });
+        }
     }
 
     /// After a kernel of which no output depends on a variable. No gradient flows to the values that it
@@ -263,7 +298,7 @@ impl State {
         step.outputs.retain(|output| output.was_active);
         // A step in place without a derivative replaces the values too.
         step.outputs.iter_mut().for_each(|output| output.before = Before::Replaced);
-        if !step.outputs.is_empty() {
+        if !step.outputs.is_empty() && step.recording == self.recording {
             self.nodes.push(Node { step, rule: Box::new(|_, _| Ok(())) });
         }
     }
@@ -300,6 +335,11 @@ impl State {
         if let Some(entry) = self.entry(number) {
             (entry.active, entry.recording) = (Some(dtype), recording);
         }
+    }
+
+    /// The number of the present recording.
+    pub(super) fn recording(&self) -> u64 {
+        self.recording
     }
 
     /// Ends the recording, and returns its steps and the blocks whose gradients are kept: the variables and
@@ -345,6 +385,13 @@ fn bytes_of(element: usize) -> DType {
 #[cfg(feature = "dynamic")]
 pub(super) type OnTape = Box<dyn Fn(&Arc<Shared>, Memory) -> Result<Memory> + Send + Sync>;
 
+/// The error for values whose steps were pulled back.
+fn made_before(op: &'static str) -> Error {
+    let what = "an operand was made before the tape was pulled back, so no steps lead from it to a \
+                variable; make it again, or take its value: `tape.value(&y)?`";
+    Error::Value { op, what: what.into() }
+}
+
 /// The tape itself, which its clones and its blocks share.
 pub(super) struct Shared {
     pub(super) inner: Arc<dyn Inner>,
@@ -353,6 +400,9 @@ pub(super) struct Shared {
     #[cfg(feature = "dynamic")]
     pub(super) on_tape: OnTape,
     state: Mutex<State>,
+    /// Kernels hold it for reading while they run. A block is moved while it is held for writing, when no
+    /// kernel has the address of its memory.
+    moves: RwLock<()>,
 }
 
 impl Shared {
@@ -368,7 +418,16 @@ impl Shared {
             #[cfg(feature = "dynamic")]
             on_tape,
             state,
+            moves: RwLock::new(()),
         }
+    }
+    /// Keeps blocks from being moved.
+    pub(super) fn running(&self) -> RwLockReadGuard<'_, ()> {
+        self.moves.read().unwrap_or_else(PoisonError::into_inner)
+    }
+    /// Waits until no kernel runs, and keeps others from starting.
+    pub(super) fn moving(&self) -> RwLockWriteGuard<'_, ()> {
+        self.moves.write().unwrap_or_else(PoisonError::into_inner)
     }
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

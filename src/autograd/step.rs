@@ -93,6 +93,8 @@ impl Output {
 /// A recorded kernel.
 pub(super) struct Step {
     pub(super) op: &'static str,
+    /// The recording in which it began.
+    pub(super) recording: u64,
     pub(super) sizes: Axes<usize>,
     pub(super) inputs: Vec<Input>,
     pub(super) outputs: Vec<Output>,

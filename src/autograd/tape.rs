@@ -40,7 +40,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 ///
 /// # Threads
 /// Several threads may use one tape. Each kernel takes a lock twice; the kernels themselves run in parallel.
-/// The recording is one sequence.
+/// A write that moves a block to a copy waits until no kernel runs. The recording is one sequence.
+///
+/// # Limits
+/// On processors with addresses of 64 bits a block has less than 2⁴⁰ bytes, and a tape has less than 2²⁴
+/// blocks at a time. More is [`Error::OutOfMemory`].
 pub struct Tape<D: Device = Cpu> {
     pub(super) device: D,
     pub(super) shared: Arc<Shared>,
@@ -122,6 +126,7 @@ impl<D: Device> Tape<D> {
     ///
     /// # Errors
     /// As [`constant`](Tape::constant).
+    #[doc(alias = "requires_grad")]
     pub fn watch<T: Differentiable, const RANK: usize>(
         &self,
         x: &Tensor<T, RANK, D>,
@@ -136,6 +141,7 @@ impl<D: Device> Tape<D> {
     ///
     /// # Errors
     /// [`Error::Device`] if `y` is on another tape; [`Error::Unallocated`] if it has no memory yet.
+    #[doc(alias = "detach")]
     pub fn value<T: Element, const RANK: usize>(&self, y: &Var<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {
         self.ensure_own("value", y)?;
         y.view().ensure_allocated("value")?;
@@ -155,13 +161,16 @@ impl<D: Device> Tape<D> {
     ///
     /// # Errors
     /// [`Error::Device`] if `y` is on another tape.
+    #[doc(alias = "retain_grad")]
     pub fn retain<T: Differentiable, const RANK: usize>(&self, y: &Var<T, RANK, D>) -> Result<()> {
         self.ensure_own("retain", y)?;
         self.shared.lock().retained.push(y.allocation().block().id());
         Ok(())
     }
 
-    /// Runs `f` without recording, on any thread, until it returns.
+    /// Runs `f` without recording. The pause is that of the tape: other threads do not record either until
+    /// `f` returns.
+    #[doc(alias = "no_grad")]
     pub fn paused<R>(&self, f: impl FnOnce() -> R) -> R {
         self.shared.lock().paused += 1;
         let _pause = Pause(&self.shared);
@@ -185,6 +194,7 @@ impl<D: Device> Tape<D> {
     /// # Errors
     /// [`Error::Output`] if the sizes differ, [`Error::Device`] if `gradient` is not on the inner device, and
     /// as [`backward`](Tape::backward).
+    #[doc(alias = "vjp")]
     pub fn pull<T: Differentiable, const RANK: usize>(
         &self,
         y: &Var<T, RANK, D>,

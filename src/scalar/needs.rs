@@ -58,6 +58,16 @@ impl Need {
     }
 }
 
+/// Whether a number is a small integer, which every type of floats holds exactly.
+fn is_small(value: f64) -> bool {
+    value.abs() <= 256.0 && value == value.trunc()
+}
+
+/// Whether a step of two numbers written in the body has the result that it has in f64.
+fn is_exact<P: Prim>(op: Arith, a: f64, b: f64) -> bool {
+    is_small(a) && is_small(b) && !P::DTYPE.is_discrete() && op != Arith::Div
+}
+
 impl Lanes for Needs {
     type Raw<P: Prim> = Need;
     fn literal<P: Prim>(value: P) -> Need {
@@ -75,7 +85,7 @@ impl Lanes for Needs {
             Arith::Div => |x, y| x / y,
         };
         match (a.literal, b.literal) {
-            (Some(x), Some(y)) => Need::literal(steps(x, y)),
+            (Some(x), Some(y)) if is_exact::<P>(op, x, y) => Need::literal(steps(x, y)),
             _ => a.union(b),
         }
     }
@@ -90,7 +100,7 @@ impl Lanes for Needs {
     }
     fn equal<P: Prim>(a: Need, b: Need) -> Need {
         match (a.literal, b.literal) {
-            (Some(x), Some(y)) => Need::literal((x == y).into()),
+            (Some(x), Some(y)) if is_small(x) && is_small(y) => Need::literal((x == y).into()),
             _ => a.union(b),
         }
     }
@@ -116,7 +126,10 @@ impl Lanes for Needs {
     }
     fn cast<P: Prim, U: Prim>(a: Need) -> Need {
         // A number that another type rounds is no longer the one that was written.
-        if U::DTYPE.is_discrete() { a.unknown() } else { a }
+        match a.literal {
+            Some(value) if is_small(value) && !U::DTYPE.is_discrete() => a,
+            _ => a.unknown(),
+        }
     }
     fn to_bits<P: Real>(a: Need) -> Need {
         a.unknown()

@@ -181,3 +181,54 @@ fn retained_tensors_keep_their_gradients_for_one_pass() -> Result<()> {
     assert_eq!(gradients.of(&other)?.to_vec()?, [0.0, 0.0]);
     Ok(())
 }
+
+#[test]
+fn a_part_that_was_rewritten_after_a_pass_does_not_hide_the_old_rest() -> Result<()> {
+    let tape = Tape::new(&Cpu);
+    let x = tape.watch(&Tensor::from([1.0, 2.0]))?;
+    let mut y = Tensor::<f64, 1, Tape>::zeros([4], &tape)?;
+    y.view_mut()?.slice((..2,))?.assign(&(x.lazy() * 2.0).eval()?)?;
+    y.view_mut()?.slice((2..,))?.assign(&(x.lazy() * 3.0).eval()?)?;
+    assert_eq!(tape.backward(&y.sum(All)?)?.of(&x)?.to_vec()?, [5.0, 5.0]);
+    let rewritten = (x.lazy() * 2.0).eval()?;
+    let error = y.view_mut()?.slice((..2,))?.assign(&rewritten).unwrap_err().to_string();
+    assert!(error.contains("before the tape was pulled back"), "{error}");
+    // A whole new value is allowed.
+    y.assign(Tensor::concat([rewritten.view(), x.view()], Axis::<0>)?.lazy())?;
+    assert_eq!(tape.backward(&y.sum(All)?)?.of(&x)?.to_vec()?, [3.0, 3.0]);
+    Ok(())
+}
+
+/// One thread squares its half, which saves the block, and overwrites it, which moves the block. The other one
+/// writes its half and reads it back.
+#[test]
+fn threads_that_write_parts_of_one_block_lose_nothing() -> Result<()> {
+    let tape = Tape::new(&Cpu);
+    let half = 1 << 12;
+    let mut y = tape.watch(&Tensor::<f32, 1>::zeros([2 * half], &Cpu)?)?;
+    let (mut a, mut b) = y.view_mut()?.split_at_mut(Axis::<0>, half)?;
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let other = tape.clone();
+        let is_done = &is_done;
+        scope.spawn(move || {
+            while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                let square = a.as_view().square().unwrap();
+                a.fill(1.0).unwrap();
+                drop(square);
+                other.clear();
+            }
+        });
+        for value in 0..300 {
+            let value = value as f32;
+            tape.paused(|| b.fill(value)).unwrap();
+            let found = b.as_view().to_vec().unwrap();
+            if found.iter().any(|&x| x != value) {
+                is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+                panic!("{value} was written, {:?} was read", &found[..4]);
+            }
+        }
+        is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    Ok(())
+}

@@ -46,6 +46,7 @@ unsafe impl<D: Device> Device for Jvp<D> {
     }
 
     unsafe fn read(&self, from: *const u8, bytes: &mut [MaybeUninit<u8>]) -> Result<()> {
+        let _running = self.shared.running();
         // SAFETY: the caller's promise.
         unsafe { self.device.read(self.shared.inner_address(from), bytes) }
     }

@@ -19,7 +19,7 @@ use crate::kernel::Program;
 
 impl Shared {
     fn prepare_map<'a>(
-        &self,
+        &'a self,
         facts: &Facts,
         by_rows: bool,
         write: Write,

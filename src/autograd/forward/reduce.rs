@@ -68,7 +68,7 @@ impl<'a, B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> ReduceKern
 
 impl Shared {
     fn prepare_reduce<'a>(
-        &self,
+        &'a self,
         (op, dtype): (&'static str, DType),
         has_slope: bool,
         facts: &Facts,

@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 
 impl Shared {
     fn prepare_scan<'a>(
-        &self,
+        &'a self,
         (op, dtype, kind): (&'static str, DType, ScanKind),
         facts: &Facts,
         sizes: &[usize],

@@ -10,7 +10,7 @@ use crate::device::{Init, OperandRef};
 use crate::dtype::DType;
 use crate::erased_memory::Memory;
 use crate::error::Result;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The derivative of the values of a block, in memory of the same size.
 pub(super) struct Tangent {
@@ -56,6 +56,8 @@ pub(super) struct Operands<'a> {
     pub(super) output_tangents: Vec<Option<OperandRef<'a>>>,
     /// Whether the outputs depend on a tangent.
     pub(super) flows: bool,
+    /// Keeps blocks from being moved until the kernel has run.
+    pub(super) _running: RwLockReadGuard<'a, ()>,
 }
 
 /// The device itself, which its clones and its blocks share.
@@ -65,11 +67,20 @@ pub(super) struct Shared {
     blocks: Mutex<Blocks<Entry>>,
     /// A backward pass without gradients: it has zeros, and computes what the slopes of reducers read.
     pass: OnceLock<Backward>,
+    /// Kernels hold it for reading while they run. A block is moved while it is held for writing, when no
+    /// kernel has the address of its memory.
+    moves: RwLock<()>,
 }
 
 impl Shared {
     pub(super) fn new(inner: Arc<dyn Inner>, number: u64) -> Self {
-        Shared { inner, number, blocks: Mutex::new(Blocks::new()), pass: OnceLock::new() }
+        let (blocks, moves) = (Mutex::new(Blocks::new()), RwLock::new(()));
+        Shared { inner, number, blocks, pass: OnceLock::new(), moves }
+    }
+
+    /// Keeps blocks from being moved.
+    pub(super) fn running(&self) -> RwLockReadGuard<'_, ()> {
+        self.moves.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Blocks<Entry>> {
@@ -100,7 +111,7 @@ impl Shared {
     /// # Errors
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory); errors of `flows` and of the inner device.
     pub(super) fn prepare<'a>(
-        &self,
+        &'a self,
         sizes: &[usize],
         inputs: &[OperandRef<'a>],
         outputs: &[(OperandRef<'a>, OutputType)],
@@ -109,7 +120,18 @@ impl Shared {
     ) -> Result<Operands<'a>> {
         // Memory that a write moves away from is dropped after the lock: its deleter may use the device.
         let mut dropped = Vec::new();
+        let mut running = self.running();
         let mut blocks = self.lock();
+        let is_shared = |entry: &Entry| {
+            let tangent = entry.tangent.as_ref();
+            entry.value.handles() > 1 || tangent.is_some_and(|tangent| tangent.memory.handles() > 1)
+        };
+        if outputs.iter().any(|(slot, _)| blocks.at(slot.address).is_some_and(|entry| is_shared(entry))) {
+            drop(blocks);
+            drop(running);
+            running = RwLockWriteGuard::downgrade(self.moves.write().unwrap_or_else(PoisonError::into_inner));
+            blocks = self.lock();
+        }
         let mut active = Vec::with_capacity(inputs.len());
         for slot in inputs {
             let tangent = blocks.at(slot.address).and_then(|entry| entry.tangent.as_ref());
@@ -145,7 +167,7 @@ impl Shared {
         };
         only(&mut tangents, &active);
         only(&mut output_tangents, &dtypes);
-        Ok(Operands { inputs, tangents, outputs, output_tangents, flows })
+        Ok(Operands { inputs, tangents, outputs, output_tangents, flows, _running: running })
     }
 
     /// Prepares a write to an operand of a block: moves the block to a copy if other handles share its
