@@ -16,8 +16,8 @@
 //! let (x, y) = (Tensor::from([[1.0, 2.0], [3.0, 4.0]]), Tensor::from([1.0, 1.0]));
 //! let w = Tensor::from([0.5, -0.5]);
 //! let (loss, gradient) = value_and_grad(&w, |w, tape| {
-//!     let distance = scores(&tape.constant(&x)?, w)?.lazy() - &tape.constant(&y)?;
-//!     distance.square().mean(All)
+//!     let distance = scores(&tape.constant(&x)?, w)? - tape.constant(&y)?;
+//!     distance.lazy().square().mean(All)
 //! })?;
 //! assert_eq!((loss.item()?, gradient.to_vec()?), (2.25, vec![-6.0, -9.0]));
 //! # Ok::<(), rankform::Error>(())
