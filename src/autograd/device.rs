@@ -16,6 +16,7 @@ use super::state::{Begun, TapeBlock};
 use super::tape::Tape;
 use super::vjp::ConstantsAsLoads;
 use crate::allocation::Allocation;
+use crate::delegate_device;
 use crate::device::{Deleter, Device, Init, Inputs, OperandRef, Reduction};
 use crate::element::{Comparable, Element, Number};
 use crate::erased_memory::Memory;
@@ -133,10 +134,7 @@ unsafe impl<D: Device> Device for Tape<D> {
         unsafe { self.device.read(from, bytes) }
     }
 
-    unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { self.shared.copy(sizes, to, from) }
-    }
+    delegate_device! { on_shared: copy gather compact }
 
     unsafe fn map<P: Program>(
         &self,
@@ -225,17 +223,6 @@ unsafe impl<D: Device> Device for Tape<D> {
         Ok(())
     }
 
-    unsafe fn gather(
-        &self,
-        plan: GatherPlan<'_>,
-        to: OperandRef<'_>,
-        cells: OperandRef<'_>,
-        index: OperandRef<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { self.shared.gather(plan, to, cells, index) }
-    }
-
     unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
         &self,
         operator: F,
@@ -249,18 +236,6 @@ unsafe impl<D: Device> Device for Tape<D> {
             unsafe { self.device.scatter::<T, F>(operator, plan, cells, from, index) }
         };
         self.shared.scatter(Moves::named::<T, F>(), &scatter, plan, [cells, from, index])
-    }
-
-    unsafe fn compact(
-        &self,
-        sizes: &[usize],
-        count: usize,
-        to: OperandRef<'_>,
-        from: OperandRef<'_>,
-        mask: OperandRef<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { self.shared.compact(sizes, count, to, from, mask) }
     }
 
     unsafe fn sort<T: Comparable>(

@@ -46,6 +46,14 @@
 //! | [`QuantizedTensor`](crate::QuantizedTensor) | a constant: rounding has no slope, see [`Tape::custom`] |
 // Imports: `error`, `dim`, `element`, `device`, `tensor`.
 
+/// Evaluates a call on the state that the clones of a device share.
+macro_rules! on_shared {
+    ($own:expr, |$shared:ident| $call:expr) => {{
+        let $shared = &$own.shared;
+        $call
+    }};
+}
+
 mod axes;
 mod backward;
 mod blocks;

@@ -7,6 +7,7 @@ use super::jvp::Jvp;
 use super::state::{JvpBlock, Write};
 use crate::allocation::Allocation;
 use crate::autograd::state::OutputType;
+use crate::delegate_device;
 use crate::device::{Deleter, Device, Init, Inputs, OperandRef, Reduction};
 use crate::dtype::DType;
 use crate::element::{Comparable, Element, Number};
@@ -51,10 +52,7 @@ unsafe impl<D: Device> Device for Jvp<D> {
         unsafe { self.device.read(self.shared.inner_address(from), bytes) }
     }
 
-    unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { self.shared.copy(sizes, to, from) }
-    }
+    delegate_device! { on_shared: copy gather compact }
 
     unsafe fn map<P: Program>(
         &self,
@@ -126,17 +124,6 @@ unsafe impl<D: Device> Device for Jvp<D> {
         unsafe { self.scan_with_tangents(body, reducer, plan, output, inputs) }
     }
 
-    unsafe fn gather(
-        &self,
-        plan: GatherPlan<'_>,
-        to: OperandRef<'_>,
-        cells: OperandRef<'_>,
-        index: OperandRef<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { self.shared.gather(plan, to, cells, index) }
-    }
-
     unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
         &self,
         operator: F,
@@ -147,18 +134,6 @@ unsafe impl<D: Device> Device for Jvp<D> {
     ) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { self.scatter_with_tangents::<T, F>(operator, plan, cells, from, index) }
-    }
-
-    unsafe fn compact(
-        &self,
-        sizes: &[usize],
-        count: usize,
-        to: OperandRef<'_>,
-        from: OperandRef<'_>,
-        mask: OperandRef<'_>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { self.shared.compact(sizes, count, to, from, mask) }
     }
 
     unsafe fn sort<T: Comparable>(
