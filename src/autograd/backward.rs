@@ -14,7 +14,7 @@ use crate::dtype::DType;
 use crate::erased_memory::Memory;
 use crate::error::{Error, Result, text};
 use crate::kernel::Program;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 use std::ops::Range;
 use std::sync::Arc;
@@ -113,7 +113,7 @@ impl Backward {
 
     /// Runs the rules of the steps, the last step first. The gradient of a block is freed after the step that
     /// wrote the block first.
-    pub(super) fn run(&mut self, nodes: Vec<Node>, kept: &[u64]) -> Result<()> {
+    pub(super) fn run(&mut self, nodes: Vec<Node>, kept: &HashSet<u64>) -> Result<()> {
         for Node { step, rule } in nodes.into_iter().rev() {
             let reached = |id: &u64| self.gradients.contains_key(id);
             if !step.outputs.iter().any(|output| reached(&output.spot.id)) {
@@ -280,19 +280,28 @@ impl Backward {
         {
             return self.add_values(spot, sizes, slots[facts.loads.len()]);
         }
-        let reads = facts.reads(mask);
-        let zeros = self.zeros(sizes.len());
-        let slots = slots.iter().enumerate().map(|(k, slot)| match facts.loads.get(k) {
-            Some(dtype) if reads >> k & 1 == 0 => OperandRef { element: dtype.size(), ..zeros },
-            _ => *slot,
-        });
-        let slots: Axes<OperandRef<'_>> = slots.collect();
-        let (distinct, reads) = distinct(&slots)?;
+        let (distinct, reads) = distinct(&self.with_zeros(facts, mask, sizes.len(), slots.iter()))?;
         let inputs = Inputs { slots: &distinct, reads: &reads };
-        let target = &mut Some(target);
         self.each_direction(facts.loads[k], sizes, row, target, &mut |is_imaginary, to| {
             program.run(k, Variable { mask, is_imaginary }, sizes, to, inputs)
         })
+    }
+
+    /// Operands of a kernel that differentiates by the loads of a mask: zeros in place of the loads that its
+    /// derivatives do not read.
+    pub(super) fn with_zeros<'s>(
+        &self,
+        facts: &Facts,
+        mask: u64,
+        axes: usize,
+        slots: impl Iterator<Item = &'s OperandRef<'s>>,
+    ) -> Axes<OperandRef<'s>> {
+        let (reads, zeros) = (facts.reads(mask), self.zeros(axes));
+        let slot = |(k, slot): (usize, &'s OperandRef<'s>)| match facts.loads.get(k) {
+            Some(dtype) if reads >> k & 1 == 0 => OperandRef { element: dtype.size(), ..zeros },
+            _ => *slot,
+        };
+        slots.enumerate().map(slot).collect()
     }
 
     /// Gives what `write` writes to a target, for complex elements once along 1 and once along the imaginary
@@ -302,10 +311,9 @@ impl Backward {
         dtype: DType,
         sizes: &[usize],
         row: usize,
-        target: &mut Option<Target<'_>>,
+        target: Target<'_>,
         write: &mut dyn FnMut(bool, OperandRef<'_>) -> Result<()>,
     ) -> Result<()> {
-        let Some(target) = target.take() else { return Ok(()) };
         if !dtype.is_complex() {
             return self.give(target, sizes, row, &mut |to| write(false, to));
         }
@@ -313,10 +321,9 @@ impl Backward {
             Target::Spot(spot) => [false, true].into_iter().try_for_each(|is_imaginary| {
                 self.give(Target::Spot(spot), sizes, row, &mut |to| write(is_imaginary, to))
             }),
-            Target::Rows(place, dtype) => {
+            Target::Rows(_, dtype) => {
                 let what =
                     text(format_args!("{dtype} numbers that are reduced along a row have no gradient"));
-                let _ = place;
                 Err(Error::Value { op: "backward", what })
             }
         }

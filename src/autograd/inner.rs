@@ -245,12 +245,28 @@ macro_rules! with_real {
     };
 }
 
+/// An operator of two real numbers of any element type of gradients.
+trait RealOp:
+    Op<(f32, f32), Out = f32>
+    + Op<(f64, f64), Out = f64>
+    + Op<(f16, f16), Out = f16>
+    + Op<(bf16, bf16), Out = bf16>
+{
+}
+impl<F> RealOp for F where
+    F: Op<(f32, f32), Out = f32>
+        + Op<(f64, f64), Out = f64>
+        + Op<(f16, f16), Out = f16>
+        + Op<(bf16, bf16), Out = bf16>
+{
+}
+
 impl<D: Device> Typed<D> {
     /// Applies an operator to cells by index.
     ///
     /// # Safety
     /// As [`Device::scatter`].
-    unsafe fn scatter<F>(
+    unsafe fn scatter<F: RealOp>(
         &self,
         operator: F,
         dtype: DType,
@@ -258,11 +274,7 @@ impl<D: Device> Typed<D> {
         cells: OperandRef<'_>,
         from: OperandRef<'_>,
         index: OperandRef<'_>,
-    ) -> Result<()>
-    where
-        F: Op<(f32, f32), Out = f32> + Op<(f64, f64), Out = f64>,
-        F: Op<(f16, f16), Out = f16> + Op<(bf16, bf16), Out = bf16>,
-    {
+    ) -> Result<()> {
         if let Some(part) = part_of(dtype) {
             let axes = plan.sizes.len();
             let (cell_parts, from_parts) = (Parts::new(cells, axes), Parts::new(from, axes));
@@ -277,6 +289,26 @@ impl<D: Device> Typed<D> {
         }
         // SAFETY: the caller's promise.
         with_real!(dtype, T => unsafe { self.0.scatter::<T, F>(operator, plan, cells, from, index) })
+    }
+
+    /// `to ← F(to, from)`, of real numbers.
+    ///
+    /// # Safety
+    /// As [`Device::map`], for a program in place.
+    unsafe fn update<F: RealOp>(
+        &self,
+        dtype: DType,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        from: OperandRef<'_>,
+    ) -> Result<()> {
+        let inputs = Inputs { slots: &[to, from], reads: &[0, 1] };
+        with_real!(dtype, T => {
+            let two = (Input::<T>(PhantomData), Input::<T>(PhantomData));
+            let program = InPlace(Store(Call::<F, _>::new(two)));
+            // SAFETY: the caller's promise.
+            unsafe { self.0.map_apart(&program, sizes, 0, &[to], inputs) }
+        })
     }
 
     /// # Safety
@@ -352,13 +384,8 @@ unsafe impl<D: Device> Inner for Typed<D> {
             // SAFETY: as above; the parts of the same elements.
             return unsafe { self.add(part, &sizes, to_parts.slot(to), from_parts.slot(from)) };
         }
-        let inputs = Inputs { slots: &[to, from], reads: &[0, 1] };
-        with_real!(dtype, T => {
-            let two = (Input::<T>(PhantomData), Input::<T>(PhantomData));
-            let program = InPlace(Store(Call::<Add, _>::new(two)));
-            // SAFETY: as above.
-            unsafe { self.0.map_apart(&program, sizes, 0, &[to], inputs) }
-        })
+        // SAFETY: as above.
+        unsafe { self.update::<Add>(dtype, sizes, to, from) }
     }
 
     unsafe fn multiply(
@@ -368,13 +395,8 @@ unsafe impl<D: Device> Inner for Typed<D> {
         to: OperandRef<'_>,
         from: OperandRef<'_>,
     ) -> Result<()> {
-        let inputs = Inputs { slots: &[to, from], reads: &[0, 1] };
-        with_real!(dtype, T => {
-            let two = (Input::<T>(PhantomData), Input::<T>(PhantomData));
-            let program = InPlace(Store(Call::<Mul, _>::new(two)));
-            // SAFETY: as above.
-            unsafe { self.0.map_apart(&program, sizes, 0, &[to], inputs) }
-        })
+        // SAFETY: as above.
+        unsafe { self.update::<Mul>(dtype, sizes, to, from) }
     }
 
     unsafe fn sum(

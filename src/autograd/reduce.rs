@@ -119,17 +119,10 @@ impl<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> ReduceRule for
         {
             return b.add_values(spot, sizes, numbers[2]);
         }
-        let reads = facts.reads(mask);
-        let zeros = b.zeros(sizes.len());
-        let slots = loads.iter().enumerate().map(|(k, slot)| match reads >> k & 1 {
-            0 => OperandRef { element: facts.loads[k].size(), ..zeros },
-            _ => *slot,
-        });
-        let slots: Vec<OperandRef<'_>> = slots.chain(numbers).collect();
-        let (distinct, reads) = distinct(&slots)?;
+        let slots = loads.iter().chain(&numbers);
+        let (distinct, reads) = distinct(&b.with_zeros(facts, mask, sizes.len(), slots))?;
         let inputs = Inputs { slots: &distinct, reads: &reads };
         let count = sizes[sizes.len() - row..].iter().product::<usize>() as f64;
-        let target = &mut Some(target);
         b.each_direction(facts.loads[k], sizes, row, target, &mut |is_imaginary, to| {
             let variable = Variable { mask, is_imaginary };
             let program = VjpReduce::<B, R> { body: self.body, variable, count, reducer: PhantomData };

@@ -14,6 +14,7 @@ use crate::device::OperandRef;
 use crate::dtype::DType;
 use crate::erased_memory::Memory;
 use crate::error::{Error, Result};
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// One block of a tape.
@@ -68,7 +69,7 @@ pub(super) struct State {
     /// The number of recordings that are finished.
     recording: u64,
     /// The blocks whose gradients are kept although they are no variables.
-    pub(super) retained: Vec<u64>,
+    pub(super) retained: HashSet<u64>,
 }
 
 impl State {
@@ -79,7 +80,7 @@ impl State {
             nodes: Vec::new(),
             paused: 0,
             recording: 0,
-            retained: Vec::new(),
+            retained: HashSet::new(),
         }
     }
 
@@ -344,7 +345,7 @@ impl State {
 
     /// Ends the recording, and returns its steps and the blocks whose gradients are kept: the variables and
     /// the retained ones.
-    pub(super) fn take(&mut self) -> (Vec<Node>, Vec<u64>) {
+    pub(super) fn take(&mut self) -> (Vec<Node>, HashSet<u64>) {
         self.recording += 1;
         let mut kept = std::mem::take(&mut self.retained);
         let variables = self.blocks.iter().filter(|entry| entry.is_variable);

@@ -164,7 +164,7 @@ impl<D: Device> Tape<D> {
     #[doc(alias = "retain_grad")]
     pub fn retain<T: Differentiable, const RANK: usize>(&self, y: &Var<T, RANK, D>) -> Result<()> {
         self.ensure_own("retain", y)?;
-        self.shared.lock().retained.push(y.allocation().block().id());
+        self.shared.lock().retained.insert(y.allocation().block().id());
         Ok(())
     }
 
