@@ -134,6 +134,26 @@ unsafe impl<D: Device> Device for Tape<D> {
         unsafe { self.device.read(from, bytes) }
     }
 
+    /// From the inner device, whose own tape records the copy if it is a tape.
+    unsafe fn copy_from<E: Device>(
+        &self,
+        to: *mut u8,
+        from: &E,
+        address: *const u8,
+        numel: usize,
+        element: usize,
+    ) -> Result<bool> {
+        if (from as &dyn std::any::Any).downcast_ref() != Some(&self.device) {
+            return Ok(false);
+        }
+        let begun = self.shared.begin_write(to, numel * element)?;
+        let slot = |address| OperandRef { address, stride: &[1], element };
+        let [to, from] = [slot(begun.outputs[0].address), slot(address.cast_mut())];
+        // SAFETY: the caller's promise, on the same memory of the inner device.
+        unsafe { self.device.copy(&[numel], to, from)? };
+        Ok(true)
+    }
+
     delegate_device! { on_shared: copy gather compact }
 
     unsafe fn map<P: Program>(

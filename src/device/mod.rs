@@ -178,23 +178,24 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// before.
     unsafe fn read(&self, from: *const u8, bytes: &mut [std::mem::MaybeUninit<u8>]) -> Result<()>;
 
-    /// Copies bytes from another device, if a way exists that does not lead through the host. Returns whether
-    /// it copied them; the default does not.
+    /// Copies `numel` contiguous elements of `element` bytes from another device, if a way exists that does
+    /// not lead through the host. Returns whether it copied them; the default does not.
     ///
     /// # Errors
     /// Errors that the devices report.
     ///
     /// # Safety
-    /// 1. `to` has room for `nbytes` bytes, which no other code reads or writes.
-    /// 2. `address` holds as many bytes on the device `from`, and no other code writes them.
+    /// 1. `to` has room for the elements, and no other code reads or writes it.
+    /// 2. `address` holds the elements on the device `from`, and no other code writes them.
     unsafe fn copy_from<E: Device>(
         &self,
         to: *mut u8,
         from: &E,
         address: *const u8,
-        nbytes: usize,
+        numel: usize,
+        element: usize,
     ) -> Result<bool> {
-        let _ = (to, from, address, nbytes);
+        let _ = (to, from, address, numel, element);
         Ok(false)
     }
 
