@@ -75,6 +75,7 @@ mod record;
 mod recurrence;
 mod reduce;
 mod rows;
+mod ruled;
 mod scan;
 mod scatter;
 mod state;
