@@ -316,6 +316,15 @@ impl Backward {
         }
         let (distinct, reads) = distinct(&self.with_zeros(facts, mask, sizes.len(), slots.iter()))?;
         let inputs = Inputs { slots: &distinct, reads: &reads };
+        if let Target::Spot(spot) = &target {
+            let variable = Variable { mask, is_imaginary: false };
+            let mut run = |sizes: &[usize], to: OperandRef<'_>, inputs: Inputs<'_>| {
+                program.run(k, variable, sizes, to, inputs)
+            };
+            if self.add_by_blocks(spot, sizes, inputs, &mut run)? {
+                return Ok(());
+            }
+        }
         self.each_direction(facts.loads[k], sizes, row, target, &mut |is_imaginary, to| {
             program.run(k, Variable { mask, is_imaginary }, sizes, to, inputs)
         })

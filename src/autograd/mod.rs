@@ -57,6 +57,7 @@ macro_rules! on_shared {
 mod axes;
 mod backward;
 mod blocks;
+mod broadcast;
 mod cells;
 mod containers;
 mod contract;

@@ -168,6 +168,45 @@ fn results_that_are_updated_in_place() {
 }
 
 #[test]
+fn layer_norm_with_weight_and_bias() {
+    let (x, w, b) = (random([2, 3, 4], 40), random([4], 41), random([3, 1], 42));
+    let whole = random([2, 3, 4], 43);
+    let steps = |x: &Var<f64, 3>, w: &Var<f64, 3>, b: &Var<f64, 3>| -> Result<Var<f64, 3>> {
+        let centered = x.lazy() - x.mean_along(Last);
+        (centered / (centered.square().mean_along(Last) + 1e-3).sqrt() * w + b).eval()
+    };
+    let gradients = |ruled: bool, whole: &Tensor<f64, 3>| {
+        let tape = Tape::new(&Cpu);
+        let (x, whole) = (tape.watch(&x).unwrap(), tape.watch(whole).unwrap());
+        let (w, b) = (tape.watch(&w).unwrap(), tape.watch(&b).unwrap());
+        let y = |weight: &Var<f64, 3>, bias: &Var<f64, 3>| match ruled {
+            true => x.layer_norm_affine(Last, weight, bias, 1e-3),
+            false => steps(&x, weight, bias),
+        };
+        let lifted = |x: TensorView<'_, f64, 3, Tape>| x.to_contiguous().unwrap();
+        let first = y(&lifted(w.lift()), &lifted(b.lift())).unwrap();
+        let second = y(&whole, &lifted(w.lift())).unwrap();
+        let loss = weighted(&(first.lazy() * &second).eval().unwrap(), &tape).unwrap();
+        let found = tape.backward(&loss).unwrap();
+        let of = |x: &Var<f64, 3>| found.of(x).unwrap().to_vec().unwrap();
+        [of(&x), of(&whole), found.of(&w).unwrap().to_vec().unwrap(), found.of(&b).unwrap().to_vec().unwrap()]
+    };
+    for whole in [&whole, &whole.slice((..1, .., ..)).unwrap().to_contiguous().unwrap()] {
+        for (found, expected) in gradients(true, whole).iter().zip(&gradients(false, whole)) {
+            close("layer_norm_affine", found, expected);
+        }
+    }
+    // A number as weight, and a weight that makes the result larger.
+    check("numbers", &x, |x, _| x.layer_norm_affine(Last, 2.0, 0.5, 1e-3));
+    check("larger", &random([1, 4], 44), |x, t| {
+        x.layer_norm_affine(Last, &t.constant(&random([3, 4], 45))?, 0.0, 1e-3)
+    });
+    check("two axes", &x, |x, t| {
+        x.layer_norm_affine((Axis::<0>, Axis::<2>), t.constant(&w)?.lift(), 0.0, 1e-3)
+    });
+}
+
+#[test]
 fn second_derivatives() {
     let (x, v) = (random([3, 4], 9), random([3, 4], 10));
     fn total<D: Device>(y: &Tensor<f64, 2, D>) -> Result<Tensor<f64, 0, D>> {
@@ -397,4 +436,93 @@ fn second_derivatives_of_attention() {
         (y.lazy() * &y * &y).sum(All)
     });
     close("attention", &found.unwrap().to_vec().unwrap(), &expected.unwrap().to_vec().unwrap());
+}
+
+/// Max pooling gives the gradient to the first of equal elements, as PyTorch does.
+#[test]
+fn pools_of_one_step() {
+    let ties = Tensor::from([[[[1.0, 1.0, 0.0, 2.0], [0.0, 1.0, 2.0, 2.0], [3.0, 3.0, 3.0, 3.0]]]]);
+    let largest = |pool: Pool<2>| {
+        move |x: &Var<f64, 4>, t: &Tape| {
+            let y = x.max_pool2d(pool)?;
+            assert_eq!(t.len(), usize::from(t.depends_on_variable(&y)));
+            Ok(y)
+        }
+    };
+    let of = |pool: Pool<2>| grad(&ties, |x, t| largest(pool)(x, t)?.sum(All)).unwrap().to_vec().unwrap();
+    let found = of(Pool::new([2, 2]).stride([1, 2]));
+    assert_eq!(found, [1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0]);
+    // One window of all, a reduction; and windows that overlap.
+    assert_eq!(of(Pool::new([3, 4])), [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]);
+    let found = of(Pool::new([3, 3]).stride([1, 1]).padding([1, 1]));
+    assert_eq!(found.iter().sum::<f64>(), 12.0);
+    assert_eq!(found[0..4], [1.0, 0.0, 0.0, 2.0]);
+    let nan = Tensor::from([[[f64::NAN, 1.0, 2.0, 2.0]]]);
+    let found = grad(&nan, |x, _| x.max_pool1d(Pool::new([2]))?.sum(All)).unwrap();
+    assert_eq!(found.to_vec().unwrap(), [1.0, 0.0, 1.0, 0.0]);
+    let x = random([2, 3, 5, 6], 31);
+    for pool in [
+        Pool::new([2, 2]),
+        Pool::new([3, 3]).stride([2, 1]).padding([1, 1]),
+        Pool::new([2, 3]).stride([1, 2]).dilation([2, 1]).ceil(true),
+        Pool::new([5, 6]),
+        Pool::new([3, 2]).padding_ends([1, 0], [0, 1]).count_padding(false),
+        Pool::new([2, 2]).divisor(3),
+    ] {
+        check("max_pool2d", &x, largest(pool));
+        check("avg_pool2d", &x, |x, t| {
+            let y = x.avg_pool2d(pool)?;
+            assert_eq!(t.len(), usize::from(t.depends_on_variable(&y)));
+            Ok(y)
+        });
+        check("max_pool2d of channels last", &x, |x, _| {
+            x.permuted([0, 2, 3, 1])?.to_contiguous()?.permuted([0, 3, 1, 2])?.max_pool2d(pool)
+        });
+    }
+}
+
+/// Convolutions by each operand, against their definition.
+#[test]
+fn convolutions_of_one_step() {
+    let (x, w) = (random([2, 4, 6, 5], 32), random([6, 4, 3, 2], 33));
+    let grouped = random([6, 2, 3, 2], 34);
+    for (conv, w) in [
+        (Conv::new(), &w),
+        (Conv::new().padding([1, 1]).stride([2, 1]), &w),
+        (Conv::new().padding_ends([2, 0], [1, 1]).stride([2, 3]), &w),
+        (Conv::new().dilation([2, 3]).padding([3, 1]), &w),
+        (Conv::new().same().stride([3, 2]), &w),
+        (Conv::new().groups(2).padding([1, 0]).stride([1, 2]), &grouped),
+    ] {
+        let one_step = |y: Var<f64, 4>, t: &Tape| {
+            assert_eq!(t.len(), usize::from(t.depends_on_variable(&y)));
+            Ok(y)
+        };
+        check("input", &x, |x, t| one_step(x.conv2d(&t.constant(w)?, conv)?, t));
+        check("weights", w, |w, t| one_step(t.constant(&x)?.conv2d(w, conv)?, t));
+        check("channels last", &x, |x, t| {
+            x.permuted([0, 2, 3, 1])?.to_contiguous()?.permuted([0, 3, 1, 2])?.conv2d(&t.constant(w)?, conv)
+        });
+    }
+    let (x, w) = (random([1, 2, 7], 35), random([3, 2, 3], 36));
+    let u = random([1, 2, 7], 37);
+    let product = hvp(&x, &u, |x, t| {
+        let w = t.constant(&t.inner().constant(&w)?)?;
+        let y = x.conv1d(&w, Conv::new().padding([1]))?;
+        (y.lazy() * &y * &y).sum(All)
+    });
+    let step = 1e-4;
+    let gradient = |by: f64| {
+        let moved = (x.lazy() + u.lazy() * by).eval().unwrap();
+        let found = grad(&moved, |x, t| {
+            let y = x.conv1d(&t.constant(&w)?, Conv::new().padding([1]))?;
+            (y.lazy() * &y * &y).sum(All)
+        });
+        found.unwrap().to_vec().unwrap()
+    };
+    let (above, below) = (gradient(step), gradient(-step));
+    for (k, found) in product.unwrap().to_vec().unwrap().iter().enumerate() {
+        let expected = (above[k] - below[k]) / (2.0 * step);
+        assert!((found - expected).abs() < 1e-5 * expected.abs().max(1.0), "{found}, not {expected}");
+    }
 }

@@ -55,6 +55,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/autograd/forward/scan.rs", "hands the addresses of operands to a device"),
     ("src/autograd/forward/state.rs", "hands the addresses of operands to a device"),
     ("src/autograd/backward.rs", "calls the inner device on gradients"),
+    ("src/autograd/broadcast.rs", "sums blocks of gradients on the inner device"),
     ("src/autograd/cells.rs", "calls the kernels of scatters"),
     ("src/autograd/contract.rs", "calls contractions"),
     ("src/autograd/custom.rs", "makes tensors of memory of the inner device"),

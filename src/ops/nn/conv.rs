@@ -120,6 +120,13 @@ fn padded_channels_last<T: Number, const RANK: usize, const N: usize, D: Device>
 /// The size of a block of images that are convolved together, when they are copied or read many times.
 const IMAGE_BLOCK_BYTES: usize = 1 << 20;
 
+/// The number of images of these channels and sizes that fit in the cache together with their copy.
+fn images_per_block<T>(channels: usize, sizes: &[usize]) -> usize {
+    let image =
+        sizes.iter().fold(size_of::<T>().saturating_mul(channels), |bytes, &n| bytes.saturating_mul(n));
+    (IMAGE_BLOCK_BYTES / image.max(1)).max(1)
+}
+
 /// The error of weights that do not fit the number of channels.
 fn channels_error(op: &'static str, weights: &[usize], channels: usize, groups: usize) -> Error {
     let s = if groups == 1 { "" } else { "s" };
@@ -179,11 +186,8 @@ pub(super) fn convolve<
     let depthwise = depthwise && (!is_padded || all_finite(w)?);
     let is_pointwise = kernel[2..].iter().all(|&len| len == 1);
     let frames = !depthwise && (is_padded || !is_pointwise && x.stride().0[1] != 1);
-    // A block of images and its copy fit in the cache together.
-    let image_bytes =
-        padded.iter().fold(size_of::<T>().saturating_mul(size[1]), |bytes, &n| bytes.saturating_mul(n));
     let images_per_block =
-        if depthwise || frames { (IMAGE_BLOCK_BYTES / image_bytes.max(1)).max(1) } else { size[0].max(1) };
+        if depthwise || frames { images_per_block::<T>(size[1], &padded) } else { size[0].max(1) };
     destination.put(op, layout, x.device(), |whole| {
         for first in (0..size[0]).step_by(images_per_block) {
             let images = first..size[0].min(first + images_per_block);
@@ -319,7 +323,11 @@ pub(super) fn weights_of<T: Number, const RANK: usize, const N: usize, D: Device
         frame.view()
     };
     let strides = [y.stride().0, x.stride().0, out.stride().0];
-    let windows = Windows::new(y.size().0, strides, &conv, kernel);
+    let mut windows = Windows::new(y.size().0, strides, &conv, kernel);
+    // The channels, which are neighbors in memory, come last.
+    windows.taps[1..].rotate_left(1);
+    windows.of_input[2 + RANK..1 + 2 * RANK].rotate_left(1);
+    windows.of_weights[2..1 + RANK].rotate_left(1);
     let Windows { groups, places, taps, outputs, .. } = windows;
     let plan = ContractPlan { batch: &[groups], m: &[outputs], k: &places, n: &taps };
     // The outputs come second here.
@@ -408,27 +416,27 @@ pub(super) fn convolve_transposed<
         Layout::row_major(Dim(out_size))
     };
     destination.put(op, layout, x.device(), |out| {
-        let frame = padded_channels_last(op, x, sizes, starts, conv.stride)?;
-        let mut windows = frame.view();
-        for axis in 0..N {
-            windows = windows.slice_axis(axis + 2, crops[axis].clone(), 1)?;
-        }
         // One group after the other, because the weights have the inputs first:
         // `[inputs, outputs / groups, …]`.
         let (inputs, outputs) = (kernel[0] / groups, kernel[1]);
         let mut order: [usize; RANK] = std::array::from_fn(|axis| axis);
         order.swap(0, 1);
-        for group in 0..groups {
-            let w = flipped.slice_axis(0, group * inputs..(group + 1) * inputs, 1)?.permuted(order)?;
-            let x = windows.slice_axis(1, group * inputs..(group + 1) * inputs, 1)?;
-            let plain = Conv::new().dilation(conv.dilation);
-            convolve(
-                op,
-                x,
-                w,
-                plain,
-                Existing(out.reborrow().slice_axis(1, group * outputs..(group + 1) * outputs, 1)?),
-            )?;
+        let images_per_block = images_per_block::<T>(size[1], &sizes);
+        for first in (0..size[0]).step_by(images_per_block) {
+            let images = first..size[0].min(first + images_per_block);
+            let mut out = out.reborrow().slice_axis(0, images.clone(), 1)?;
+            let frame = padded_channels_last(op, x.slice_axis(0, images, 1)?, sizes, starts, conv.stride)?;
+            let mut windows = frame.view();
+            for axis in 0..N {
+                windows = windows.slice_axis(axis + 2, crops[axis].clone(), 1)?;
+            }
+            for group in 0..groups {
+                let w = flipped.slice_axis(0, group * inputs..(group + 1) * inputs, 1)?.permuted(order)?;
+                let x = windows.slice_axis(1, group * inputs..(group + 1) * inputs, 1)?;
+                let plain = Conv::new().dilation(conv.dilation);
+                let part = out.reborrow().slice_axis(1, group * outputs..(group + 1) * outputs, 1)?;
+                convolve(op, x, w, plain, Existing(part))?;
+            }
         }
         Ok(())
     })

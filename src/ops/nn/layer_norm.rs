@@ -3,17 +3,17 @@
 //! Each is one expression and one pass over memory: row constants are computed while the row is in the cache.
 // Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::rules::{AlongAxes, Flow};
+use super::norm_rules::{LayerNormRule, RmsNormRule, affine_by_rule};
 use crate::device::Device;
-use crate::dim::{AxisAt, Dim, MarkedAxes};
+use crate::dim::{AxisAt, Dim};
 use crate::element::Float;
 use crate::error::Result;
-use crate::expr::{Expr, Lazy, Operand, Reduce as _, Zip as _};
+use crate::expr::{Expr, Lazy, Operand, Reduce as _, eval};
 use crate::kernel::Body;
 use crate::ops::define::along_axes;
 use crate::ops::{Arithmetic as _, Math as _, MeanF64, Reductions as _};
 use crate::rank::HasAxes;
-use crate::tensor::{Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
+use crate::tensor::{Existing, IntoViewMut, Tensor, TensorView};
 
 along_axes! {
     /// `(x − mean) / √(var + epsilon)` along axes: one (`Axis::<1>`, `Last`), several together, or `All`. The
@@ -36,78 +36,6 @@ along_axes! {
     /// ```
     fn rms_norm, rms_norm_axis, rms_norm_into(epsilon: T) by RmsNormRule = |x, axes| {
         x * (x.square().mean_along(axes) + epsilon).rsqrt()
-    }
-}
-
-/// The backward pass of layer norm: `r · (g − mean g − r² · c · mean(g · c))` of centered values `c`, with
-/// `r = 1 / √(var + epsilon)`.
-#[derive(Clone, Copy)]
-struct LayerNormRule<T>(T);
-
-impl<T> LayerNormRule<T> {
-    fn new(epsilon: T) -> Self {
-        LayerNormRule(epsilon)
-    }
-}
-
-impl<T: Float> AlongAxes<T> for LayerNormRule<T> {
-    const NAME: &'static str = "layer_norm";
-    const READS_RESULT: bool = false;
-    fn forward<const RANK: usize, D: Device>(
-        self,
-        axes: MarkedAxes<RANK>,
-        x: TensorView<'_, T, RANK, D>,
-        out: TensorViewMut<'_, T, RANK, D>,
-    ) -> Result<()> {
-        x.layer_norm_into(axes, self.0, out)
-    }
-    fn backward<const RANK: usize, D: Device>(
-        self,
-        axes: MarkedAxes<RANK>,
-        x: TensorView<'_, T, RANK, D>,
-        gradient: TensorView<'_, T, RANK, D>,
-        out: TensorViewMut<'_, T, RANK, D>,
-    ) -> Result<()> {
-        let centered = x.lazy() - x.along(MeanF64, axes);
-        let rate = (centered.square().mean_along(axes) + self.0).rsqrt();
-        let along = gradient.lazy().zip(Flow, centered).mean_along(axes).zip(Flow, rate.square());
-        let rest = gradient.lazy() - gradient.mean_along(axes) - along.zip(Flow, centered);
-        rest.zip(Flow, rate).eval_into(out)
-    }
-}
-
-/// The backward pass of RMS norm: `r · (g − r² · x · mean(g · x))` with `r = 1 / √(mean of x² + epsilon)`.
-#[derive(Clone, Copy)]
-struct RmsNormRule<T>(T);
-
-impl<T> RmsNormRule<T> {
-    fn new(epsilon: T) -> Self {
-        RmsNormRule(epsilon)
-    }
-}
-
-impl<T: Float> AlongAxes<T> for RmsNormRule<T> {
-    const NAME: &'static str = "rms_norm";
-    const READS_RESULT: bool = false;
-    fn forward<const RANK: usize, D: Device>(
-        self,
-        axes: MarkedAxes<RANK>,
-        x: TensorView<'_, T, RANK, D>,
-        out: TensorViewMut<'_, T, RANK, D>,
-    ) -> Result<()> {
-        x.rms_norm_into(axes, self.0, out)
-    }
-    fn backward<const RANK: usize, D: Device>(
-        self,
-        axes: MarkedAxes<RANK>,
-        x: TensorView<'_, T, RANK, D>,
-        gradient: TensorView<'_, T, RANK, D>,
-        out: TensorViewMut<'_, T, RANK, D>,
-    ) -> Result<()> {
-        let (x, gradient) = (x.lazy(), gradient.lazy());
-        let rate = (x.square().mean_along(axes) + self.0).rsqrt();
-        let along = gradient.zip(Flow, x).mean_along(axes).zip(Flow, rate.square());
-        (gradient - along.zip(Flow, x)).zip(Flow, rate).eval_into(out)
     }
 }
 
@@ -141,6 +69,14 @@ impl<'a, T: Float, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out
     }
 }
 
+/// The values of an operand, on the device of `x`.
+fn evaluated<T: Float, const RANK: usize, D: Device>(
+    x: TensorView<'_, T, RANK, D>,
+    operand: impl Operand<T, RANK, D>,
+) -> Result<Tensor<T, RANK, D>> {
+    eval("layer_norm_affine", &operand.into_expr(), x.device())
+}
+
 impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// See [`Tensor::layer_norm_affine`].
     ///
@@ -156,6 +92,9 @@ impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     where
         Dim<RANK>: HasAxes<AXES>,
     {
+        if const { D::RECORDS } {
+            return affine_by_rule(self, axes, [evaluated(self, weight)?, evaluated(self, bias)?], epsilon);
+        }
         let y = self.lazy().layer_norm_affine(axes, weight, bias, epsilon);
         y.eval().map_err(|error| error.with_op("layer_norm_affine"))
     }
