@@ -17,7 +17,7 @@ use super::tape::Tape;
 use super::vjp::ConstantsAsLoads;
 use crate::allocation::Allocation;
 use crate::delegate_device;
-use crate::device::{Deleter, Device, Init, Inputs, OperandRef, Reduction};
+use crate::device::{Deleter, Device, Init, Inputs, OperandRef, Reduction, Rule, RuleOperand, RuleOutput};
 use crate::element::{Comparable, Element, Number};
 use crate::erased_memory::Memory;
 use crate::error::Result;
@@ -105,6 +105,7 @@ impl<D: Device> Tape<D> {
 // backward pass have the layouts of these operands, in memory of the same sizes.
 unsafe impl<D: Device> Device for Tape<D> {
     type Block = TapeBlock;
+    const RECORDS: bool = true;
 
     fn allocate(&self, nbytes: usize, fresh: Init) -> Result<TapeBlock> {
         let memory = Memory::new(Allocation::fresh(&self.device, nbytes, fresh)?);
@@ -271,6 +272,15 @@ unsafe impl<D: Device> Device for Tape<D> {
                 unsafe { self.device.sort::<T>(plan, values, positions, from) }
             };
         self.shared.sort(T::DTYPE, &sort, plan, (values, positions), from)
+    }
+
+    fn ruled<R: Rule>(
+        &self,
+        rule: R,
+        inputs: &[RuleOperand<'_, Self>],
+        output: RuleOutput<'_, Self>,
+    ) -> Result<()> {
+        self.record_rule(rule, inputs, output)
     }
 
     fn synchronize(&self) -> Result<()> {

@@ -74,6 +74,7 @@ macro_rules! on_shared {
 mod axes;
 mod backward;
 mod blocks;
+mod broadcast;
 mod cells;
 mod containers;
 mod contract;
@@ -92,6 +93,7 @@ mod record;
 mod recurrence;
 mod reduce;
 mod rows;
+mod ruled;
 mod scan;
 mod scatter;
 mod state;

@@ -8,6 +8,7 @@
 //! | `scatters.rs` | scatters of sums, products and extremes |
 //! | `movement.rs` `writes.rs` | views, copies, elements by index; writes in place, and programs of both at random |
 //! | `products.rs` `neural.rs` | products that sum, convolutions, attention; normalizations, losses, pools |
+//! | `rules.rs` | operators that state their own backward pass |
 //! | `complex.rs` `precision.rs` | complex numbers; 16 bits, casts |
 //! | `branches.rs` `operands.rs` | branches that were not taken; operands of one kernel |
 //! | `laws.rs` | Hessians, products with vectors, sums, checkpoints, custom operators |
@@ -37,6 +38,7 @@ mod optim;
 mod precision;
 mod products;
 mod reductions;
+mod rules;
 mod scans;
 mod scatters;
 mod sharing;
