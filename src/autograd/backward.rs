@@ -155,8 +155,12 @@ impl Backward {
         Ok(())
     }
 
-    /// Sets the gradient of an operand to 0.
+    /// Sets the gradient of an operand to 0. That of a whole block is dropped: earlier steps do not run.
     pub(super) fn clear(&mut self, spot: &Spot, sizes: &[usize]) -> Result<()> {
+        if covers_block(spot, sizes) {
+            self.gradients.remove(&spot.id);
+            return Ok(());
+        }
         let Some(slot) = self.gradient(spot) else { return Ok(()) };
         if sizes.contains(&0) {
             return Ok(());
