@@ -36,7 +36,7 @@ impl<D: Device> Tape<D> {
         outputs: &[OperandRef<'_>],
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        let facts = facts_of(program, outputs);
+        let facts = facts_of(program);
         let run = |to: &[OperandRef<'_>], inputs: Inputs<'_>| {
             // SAFETY: (1) to (4) are the caller's promises; the operands are the same memory of the inner
             // device.

@@ -1,8 +1,9 @@
 //! Kernels of the backward pass, made from those of the forward pass: vector-Jacobian products. Each is a
 //! program again, so every device runs it, and it can be differentiated again.
-// Imports: `dtype`, `scalar`, `element`, `kernel`.
+// Imports: `dtype`, `scalar`, `element`, `kernel`, `device`.
 
 use super::sums::RealSum;
+use crate::device::MAX_OPERANDS;
 use crate::dtype::DType;
 use crate::element::{Compute, Element};
 use crate::kernel::{Body, Io, Program, Reducer, Row, Slope};
@@ -33,6 +34,12 @@ impl Variable {
     fn first(self) -> usize {
         self.mask.trailing_zeros() as usize
     }
+}
+
+/// The variant of a kernel that differentiates a program of this variant by load `k`, whose element it stores.
+#[inline(always)]
+fn variant_of(program: u64, k: usize) -> u64 {
+    program * MAX_OPERANDS as u64 + k as u64
 }
 
 /// Runs a program with tangents. The loads of the variable have the tangent 1, and each store adds the
@@ -189,6 +196,10 @@ impl<P: Program, const K: usize> Program for VjpMap<P, K> {
     const COMPLEX: bool = P::COMPLEX;
     const CHEAP: bool = P::CHEAP;
     #[inline(always)]
+    fn variant(&self) -> u64 {
+        variant_of(self.program.variant(), if K == MASKED { self.variable.first() } else { 0 })
+    }
+    #[inline(always)]
     fn prepare_row(&mut self, _: &mut impl Row) {}
     #[inline(always)]
     fn run<L: Lanes>(&self, io: &mut impl Io<L>) {
@@ -230,6 +241,10 @@ impl<B: Body, R: Reducer<B::Out>> Program for VjpReduce<B, R> {
     const PLAIN: bool = B::PLAIN && R::Out::PLAIN && B::Out::PLAIN;
     const COMPLEX: bool = B::COMPLEX;
     const CHEAP: bool = B::CHEAP;
+    #[inline(always)]
+    fn variant(&self) -> u64 {
+        variant_of(0, self.variable.first())
+    }
     #[inline(always)]
     fn prepare_row(&mut self, _: &mut impl Row) {}
     #[inline(always)]
@@ -361,6 +376,10 @@ impl<P: Program> Program for ConstantsAsLoads<P> {
     const PLAIN: bool = P::PLAIN;
     const COMPLEX: bool = P::COMPLEX;
     const CHEAP: bool = P::CHEAP;
+    #[inline(always)]
+    fn variant(&self) -> u64 {
+        self.0.variant()
+    }
     #[inline(always)]
     fn prepare_row(&mut self, _: &mut impl Row) {}
     #[inline(always)]

@@ -247,3 +247,49 @@ fn threads_that_write_parts_of_one_block_lose_nothing() -> Result<()> {
     });
     Ok(())
 }
+
+#[test]
+fn a_deleter_may_use_the_tape_that_refuses_its_memory() {
+    let tape = Tape::new(&Cpu);
+    let (other, freed) = (tape.clone(), std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0)));
+    let count = freed.clone();
+    let free = Box::new(move |_: *mut u8, _: usize| {
+        count.store(1 + other.len(), std::sync::atomic::Ordering::Relaxed);
+    });
+    // A block of a tape has less than 2⁴⁰ bytes.
+    // SAFETY: no byte is ever accessed.
+    let block = unsafe { tape.external_block(std::ptr::dangling_mut(), 1 << 40, free) };
+    assert!(matches!(block, Err(Error::OutOfMemory { .. })));
+    assert_eq!(freed.load(std::sync::atomic::Ordering::Relaxed), 1);
+}
+
+/// One thread computes gradients through a custom operator. The other one ends recordings.
+#[test]
+fn a_custom_step_belongs_to_the_recording_of_its_operands() -> Result<()> {
+    let (tape, x) = (Tape::new(&Cpu), Tensor::<f32, 2>::full([64, 64], 0.5, &Cpu)?);
+    let on_tape = tape.watch(&x)?;
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    let expected = 0.5_f32.cos();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                tape.clear();
+                std::thread::yield_now();
+            }
+        });
+        let gradient = || -> Result<f32> {
+            let y = on_tape.sin()?;
+            // The copy of a transposed result takes some time.
+            let y = tape.custom(
+                (&y,),
+                |(y,)| y.share_data().into_transposed(),
+                |_, _, gradient| Ok((gradient.transposed().to_contiguous()?,)),
+            )?;
+            tape.pull(&y, &Tensor::ones([64, 64], &Cpu)?)?.of(&on_tape)?.slice((3, 4))?.item()
+        };
+        let wrong = (0..400).find_map(|_| gradient().ok().filter(|found| *found != expected));
+        is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(wrong, None);
+    });
+    Ok(())
+}

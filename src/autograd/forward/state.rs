@@ -254,8 +254,11 @@ pub struct JvpBlock {
 
 impl JvpBlock {
     pub(super) fn new(shared: &Arc<Shared>, value: Memory, tangent: Option<Tangent>) -> Result<Self> {
-        let nbytes = value.nbytes();
-        let number = shared.lock().add("jvp", nbytes, Entry { value, tangent })?;
+        // Where there is no room, the memory is dropped after the lock: its deleter may use the device.
+        let mut blocks = shared.lock();
+        let number = blocks.reserve("jvp", value.nbytes())?;
+        blocks.put(number, Entry { value, tangent });
+        drop(blocks);
         Ok(JvpBlock { shared: shared.clone(), number })
     }
     pub(super) fn number(&self) -> usize {

@@ -375,6 +375,8 @@ fn attend<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
                 return Ok(());
             }
             hidden = Some(Infinities::of(v)?);
+            // On a tape no gradient flows to the first attempt.
+            out.fill(T::zero())?;
         }
     })
 }
