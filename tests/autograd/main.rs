@@ -15,7 +15,7 @@
 //! | `forward.rs` `forward_laws.rs` | forward mode |
 //! | `sharing.rs` | tapes beside each other, memory shared with plain tensors, texts of errors |
 //! | `devices.rs` `faults.rs` | tapes over other devices; refused memory, threads, what a tape holds |
-//! | `optim.rs` | optimizers, trees of parameters |
+//! | `optim.rs` `pytorch.rs` | optimizers, trees of parameters; small programs against PyTorch |
 
 #[path = "../common/alloc.rs"]
 mod alloc;
@@ -38,6 +38,7 @@ mod operators;
 mod optim;
 mod precision;
 mod products;
+mod pytorch;
 mod reductions;
 mod rules;
 mod scans;
