@@ -72,6 +72,28 @@ pub(super) enum Target<'a> {
     Rows(&'a mut Option<Buffer>, DType),
 }
 
+/// Memory for a contribution to the gradient of an operand.
+pub(super) enum Place {
+    /// The memory of a gradient that does not exist yet.
+    Gradient(Memory),
+    /// Memory of its own.
+    Buffer(Buffer),
+}
+
+impl Place {
+    /// The memory as an operand.
+    pub(super) fn slot<'s>(&'s self, spot: &'s Spot) -> OperandRef<'s> {
+        match self {
+            Place::Gradient(memory) => OperandRef {
+                address: memory.address().wrapping_add(spot.offset),
+                stride: &spot.stride,
+                element: spot.element,
+            },
+            Place::Buffer(buffer) => buffer.slot(),
+        }
+    }
+}
+
 /// Writes a contribution into a strided operand of the inner device.
 pub(super) type Write<'a> = dyn FnMut(OperandRef<'_>) -> Result<()> + 'a;
 
@@ -175,18 +197,30 @@ impl Backward {
         unsafe { self.inner.copy(&sizes, slot, zeros) }
     }
 
+    /// Memory for one contribution to the gradient of an operand: the gradient itself if this is the first one
+    /// and covers the block.
+    pub(super) fn place(&self, spot: &Spot, sizes: &[usize]) -> Result<Place> {
+        if !self.gradients.contains_key(&spot.id) && covers_block(spot, sizes) {
+            return Ok(Place::Gradient(self.inner.fresh(spot.nbytes, Init::Unspecified)?));
+        }
+        Ok(Place::Buffer(Buffer::new(&*self.inner, sizes, spot.element)?))
+    }
+
+    /// Adds a contribution, which its place holds, to the gradient of an operand.
+    pub(super) fn accept(&mut self, spot: &Spot, sizes: &[usize], place: Place) -> Result<()> {
+        match place {
+            Place::Gradient(memory) if !self.gradients.contains_key(&spot.id) => {
+                self.insert(spot, memory)
+            }
+            place => self.add_values(spot, sizes, place.slot(spot)),
+        }
+    }
+
     /// Adds what `write` writes to the gradient of an operand.
     pub(super) fn add(&mut self, spot: &Spot, sizes: &[usize], write: &mut Write<'_>) -> Result<()> {
-        if !self.gradients.contains_key(&spot.id) && covers_block(spot, sizes) {
-            let memory = self.inner.fresh(spot.nbytes, Init::Unspecified)?;
-            let address = memory.address().wrapping_add(spot.offset);
-            let to = OperandRef { address, stride: &spot.stride, element: spot.element };
-            write(to)?;
-            return self.insert(spot, memory);
-        }
-        let buffer = Buffer::new(&*self.inner, sizes, spot.element)?;
-        write(buffer.slot())?;
-        self.add_values(spot, sizes, buffer.slot())
+        let place = self.place(spot, sizes)?;
+        write(place.slot(spot))?;
+        self.accept(spot, sizes, place)
     }
 
     /// Adds values to the gradient of an operand: their sum over the axes along which it has stride 0.
@@ -302,6 +336,15 @@ impl Backward {
         }
         let (distinct, reads) = distinct(&self.with_zeros(facts, mask, sizes.len(), slots.iter()))?;
         let inputs = Inputs { slots: &distinct, reads: &reads };
+        if let Target::Spot(spot) = &target {
+            let variable = Variable { mask, is_imaginary: false };
+            let mut run = |sizes: &[usize], to: OperandRef<'_>, inputs: Inputs<'_>| {
+                program.run(k, variable, sizes, to, inputs)
+            };
+            if self.add_by_blocks(spot, sizes, inputs, &mut run)? {
+                return Ok(());
+            }
+        }
         self.each_direction(facts.loads[k], sizes, row, target, &mut |is_imaginary, to| {
             program.run(k, Variable { mask, is_imaginary }, sizes, to, inputs)
         })

@@ -90,6 +90,41 @@ impl<L: Lanes, IO: Io<L>, const K: usize> Io<Dual<L>> for Tangents<'_, L, IO, K>
     }
 }
 
+/// Finds whether all loads that can have gradients have one element type. The compiler evaluates it.
+struct LoadTypes {
+    first: Option<DType>,
+    is_one: bool,
+}
+
+impl LoadTypes {
+    #[inline(always)]
+    fn new() -> Self {
+        LoadTypes { first: None, is_one: true }
+    }
+}
+
+impl Io<CollectParams> for LoadTypes {
+    #[inline(always)]
+    fn load<T: Element>(&mut self) -> Lane<CollectParams, Compute<T>> {
+        if const { !<Compute<T> as Prim>::DTYPE.is_discrete() } {
+            let dtype = const { T::DTYPE };
+            self.is_one &= self.first.is_none_or(|first| first as u8 == dtype as u8);
+            self.first = Some(dtype);
+        }
+        Lane::from_raw(())
+    }
+    #[inline(always)]
+    fn param<T: Element>(&mut self, _: T) -> Lane<CollectParams, Compute<T>> {
+        Lane::from_raw(())
+    }
+    #[inline(always)]
+    fn store<T: Element>(&mut self, _: Lane<CollectParams, Compute<T>>) {}
+    #[inline(always)]
+    fn row_constant<T: Element>(&mut self, _: Compute<T>, _: usize) -> Lane<CollectParams, Compute<T>> {
+        Lane::from_raw(())
+    }
+}
+
 /// Visits the loads of a program without computing, and stores a sum in the element type of load `k`.
 struct StoreAsLoad<'a, L: Lanes, IO> {
     io: &'a mut IO,
@@ -97,12 +132,26 @@ struct StoreAsLoad<'a, L: Lanes, IO> {
     k: usize,
     next: usize,
     sum: RealSum<L>,
+    /// Whether all loads that can have gradients have one element type. A branch on `k`, which is known at
+    /// run time only, would keep the loop from being vectorized.
+    is_one_type: bool,
+    is_stored: bool,
+}
+
+impl<'a, L: Lanes, IO> StoreAsLoad<'a, L, IO> {
+    #[inline(always)]
+    fn new(io: &'a mut IO, variable: Variable, k: usize, sum: RealSum<L>, types: LoadTypes) -> Self {
+        let is_one_type = types.is_one;
+        StoreAsLoad { io, variable, k, next: 0, sum, is_one_type, is_stored: false }
+    }
 }
 
 impl<L: Lanes, IO: Io<L>> Io<CollectParams> for StoreAsLoad<'_, L, IO> {
     #[inline(always)]
     fn load<T: Element>(&mut self) -> Lane<CollectParams, Compute<T>> {
-        if self.next == self.k {
+        let is_real = const { !<Compute<T> as Prim>::DTYPE.is_discrete() };
+        if is_real && if self.is_one_type { !self.is_stored } else { self.next == self.k } {
+            self.is_stored = true;
             // A derivative along the imaginary unit is the imaginary part of the gradient.
             let value = match <Compute<T> as Prim>::DTYPE {
                 DType::C32 | DType::C64 => {
@@ -158,7 +207,9 @@ impl<P: Program, const K: usize> Program for VjpMap<P, K> {
         self.program.run::<Dual<L>>(&mut tangents);
         let Tangents { io, sum, .. } = tangents;
         let k = if K == MASKED { self.variable.first() } else { K };
-        let mut output = StoreAsLoad { io, variable: self.variable, k, next: 0, sum };
+        let mut types = LoadTypes::new();
+        self.program.run::<CollectParams>(&mut types);
+        let mut output = StoreAsLoad::new(io, self.variable, k, sum, types);
         self.program.run::<CollectParams>(&mut output);
     }
 }
@@ -217,7 +268,9 @@ impl<B: Body, R: Reducer<B::Out>> Program for VjpReduce<B, R> {
             }
         }
         let k = self.variable.first();
-        let mut output = StoreAsLoad { io, variable: self.variable, k, next: 0, sum };
+        let mut types = LoadTypes::new();
+        self.body.eval::<CollectParams>(&mut types);
+        let mut output = StoreAsLoad::new(io, self.variable, k, sum, types);
         self.body.eval::<CollectParams>(&mut output);
     }
 }

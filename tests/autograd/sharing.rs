@@ -44,6 +44,21 @@ fn a_tape_shares_memory_until_either_side_writes() -> Result<()> {
 }
 
 #[test]
+fn a_tensor_of_the_inner_tape_keeps_its_history_on_the_outer_one() -> Result<()> {
+    let outer = Tape::new(&Cpu);
+    let inner = Tape::new(&outer);
+    let x = outer.watch(&Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))?;
+    let weights = Tensor::from([1.0, 10.0, 100.0]).to(&outer)?;
+    assert!(outer.depends_on_variable(&inner.value(&x.to(&inner)?)?));
+    // A view with strides too.
+    let flipped = x.reversed(Axis::<1>).to(&inner)?;
+    let y = (flipped.lazy() * inner.constant(&weights)?.lift()).sum(All)?;
+    let gradient = outer.backward(&inner.value(&y)?)?.of(&x)?;
+    assert_eq!(gradient, Tensor::from([[100.0, 10.0, 1.0]; 2]));
+    Ok(())
+}
+
+#[test]
 fn a_value_is_the_memory_without_its_history() -> Result<()> {
     let tape = Tape::new(&Cpu);
     let x = tape.watch(&Tensor::from([1.0, 2.0]))?;

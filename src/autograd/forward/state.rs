@@ -105,6 +105,16 @@ impl Shared {
         }
     }
 
+    /// Prepares bytes that are written without a kernel. They have no tangent.
+    ///
+    /// # Errors
+    /// As [`prepare`](Shared::prepare).
+    pub(super) fn prepare_write(&self, to: *mut u8, nbytes: usize) -> Result<Operands<'_>> {
+        let slot = OperandRef { address: to, stride: &[1], element: 1 };
+        let outputs = [(slot, OutputType::Is(DType::U8))];
+        self.prepare(&[nbytes], &[], &outputs, Write::Replaced, &mut |_| Ok(false))
+    }
+
     /// Looks at the operands of a kernel before it runs, and prepares the outputs. `flows` receives the
     /// element types of the inputs that have a tangent, and says whether the outputs depend on one.
     ///

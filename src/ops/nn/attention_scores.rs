@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 /// An element of attention, and the element of its scores: f32, or f64 for f64.
 pub trait AttentionFloat: Float {
     /// The element of scores.
-    type Score: Float;
+    type Score: AttentionFloat<Score = Self::Score>;
 }
 impl AttentionFloat for f16 {
     type Score = f32;
