@@ -209,9 +209,7 @@ impl Backward {
     /// Adds a contribution, which its place holds, to the gradient of an operand.
     pub(super) fn accept(&mut self, spot: &Spot, sizes: &[usize], place: Place) -> Result<()> {
         match place {
-            Place::Gradient(memory) if !self.gradients.contains_key(&spot.id) => {
-                self.insert(spot, memory)
-            }
+            Place::Gradient(memory) if !self.gradients.contains_key(&spot.id) => self.insert(spot, memory),
             place => self.add_values(spot, sizes, place.slot(spot)),
         }
     }

@@ -188,6 +188,14 @@ unsafe impl Device for AnyDevice {
         on!(self, |device| device.packed_nbytes::<T, R>(size))
     }
 
+    fn task_nbytes(&self) -> Option<usize> {
+        on!(self, |device| device.task_nbytes())
+    }
+
+    fn for_each_task(&self, count: usize, task: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
+        on!(self, |device| device.for_each_task(count, task))
+    }
+
     fn synchronize(&self) -> Result<()> {
         on!(self, |device| device.synchronize())
     }

@@ -120,6 +120,7 @@ pub struct Reduction<'a> {
 ///    position of them.
 /// 3. A call may return before its work is finished only if every later call on the same memory is ordered
 ///    after it.
+/// 4. `for_each_task` calls its task with each number at most once, and returns after all calls have.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a device",
     label = "expected `Cpu`, `Meta` or your own type with `unsafe impl Device`",
@@ -508,6 +509,22 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
         output: RuleOutput<'_, Self>,
     ) -> Result<()> {
         rule.forward(inputs, output).map(drop)
+    }
+
+    /// Bytes of operands that one of the device's cores keeps in its own cache. Operators whose work can be
+    /// cut into independent parts cut it into parts of about this size, for
+    /// [`for_each_task`](Device::for_each_task). `None`, the default, means that large parts are better.
+    fn task_nbytes(&self) -> Option<usize> {
+        None
+    }
+
+    /// Calls `task` with every number below `count`, in any order, and on several threads if the device has
+    /// them. The default calls them one after the other. The results of tasks must not depend on each other.
+    ///
+    /// # Errors
+    /// The error of a task; after the first one no further task starts.
+    fn for_each_task(&self, count: usize, task: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
+        (0..count).try_for_each(task)
     }
 
     /// Waits until all work is finished.

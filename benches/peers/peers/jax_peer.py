@@ -75,6 +75,10 @@ CASES = {
     "dm/sort1": lambda a: jnp.sort(a, 1),
     "dm/topk10": lambda a: jax.lax.top_k(a, TOP),
     "nn/conv2d": lambda x, w: jax.lax.conv_general_dilated(x, w, (1, 1), "SAME"),
+    "nn/conv1d": lambda x, w: jax.lax.conv_general_dilated(x, w, (1,), "SAME"),
+    "nn/conv3d": lambda x, w: jax.lax.conv_general_dilated(x, w, (1, 1, 1), "SAME"),
+    "nn/depthwise": lambda x, w: jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", feature_group_count=len(w)),
+    "mm/einsum3": lambda a, b, c: jnp.einsum("ij,jk,kl->il", a, b, c),
 }
 ELEMENT = {"mm/f64": jnp.float64, "mm/f16": jnp.float16, "mm/bf16": jnp.bfloat16}
 COMPILED = {case: jax.jit(f) for case, f in CASES.items()}

@@ -3,6 +3,7 @@
 //! `new` allocates its result, `kept` writes it into existing memory.
 
 use peers::{Case, Forms, adamw, positive, serve, sizes, uniform};
+use rankform::ops::{Attention, Conv, Gelu, Pool};
 use rankform::prelude::*;
 use std::hint::black_box;
 
@@ -67,7 +68,15 @@ fn cases(case: Case<'_>, forms: &mut Forms) {
         "mm/gemv" => gemv(n, forms),
         "mm/skinny16" => product(sizes::SKINNY, n, forms, |x| x.copy()),
         "mm/batched64" => batched(n, forms),
+        "mm/einsum3" => three_matrices(n, forms),
         "nn/conv2d" => conv2d(forms),
+        "nn/conv1d" => conv1d(forms),
+        "nn/conv3d" => conv3d(forms),
+        "nn/depthwise" => depthwise(forms),
+        "nn/max_pool" => max_pool(forms),
+        "nn/attention" => attention(n, Attention::new(), forms),
+        "nn/causal" => attention(n, Attention::new().causal(true), forms),
+        "nn/encoder" => encoder(n, forms),
         "dm/transpose" => transpose(n, forms),
         "dm/nhwc" => nhwc(forms),
         "dm/concat0" => concat::<0>(n, forms),
@@ -398,6 +407,98 @@ fn conv2d(forms: &mut Forms) {
         let (x, w) = (tensor(sizes::IMAGES, 1), tensor([channels, channels, 3, 3], 2));
         let (x, w) = (x.to_channels_last().unwrap(), w.to_channels_last().unwrap());
         move || x.conv2d(&w, rankform::ops::Conv::<2>::new().padding([1, 1])).unwrap()
+    });
+}
+
+fn conv1d(forms: &mut Forms) {
+    forms.add("conv1d", || {
+        let (x, w) = (tensor(sizes::SIGNALS, 1), tensor(sizes::SIGNAL_WEIGHTS, 2));
+        move || x.conv1d(&w, Conv::new().padding([2])).unwrap()
+    });
+}
+
+fn conv3d(forms: &mut Forms) {
+    forms.add("conv3d", || {
+        let (x, w) = (tensor(sizes::VOLUMES, 1), tensor(sizes::VOLUME_WEIGHTS, 2));
+        move || x.conv3d(&w, Conv::new().padding([1, 1, 1])).unwrap()
+    });
+}
+
+fn depthwise(forms: &mut Forms) {
+    forms.add("conv2d, groups", || {
+        let channels = sizes::IMAGES[1];
+        let (x, w) = (tensor(sizes::IMAGES, 1), tensor([channels, 1, 3, 3], 2));
+        move || x.conv2d(&w, Conv::new().padding([1, 1]).groups(channels)).unwrap()
+    });
+}
+
+fn max_pool(forms: &mut Forms) {
+    forms.add("max_pool2d", || {
+        let x = tensor(sizes::POOLED, 1);
+        move || x.max_pool2d(Pool::new([3, 3]).stride([2, 2]).padding([1, 1])).unwrap()
+    });
+}
+
+fn attention(n: usize, plan: Attention, forms: &mut Forms) {
+    forms.add("attention", move || {
+        let [q, k, v] = [1, 2, 3].map(|seed| tensor(sizes::heads(n), seed));
+        move || q.attention(&k, &v, None, plan).unwrap()
+    });
+}
+
+/// The weights of an encoder layer, as PyTorch stores them.
+struct Encoder {
+    qkv: (Matrix, Tensor<f32, 1>),
+    out: (Matrix, Tensor<f32, 1>),
+    wide: (Matrix, Tensor<f32, 1>),
+    narrow: (Matrix, Tensor<f32, 1>),
+    norm: (Tensor<f32, 1>, Tensor<f32, 1>),
+}
+
+impl Encoder {
+    fn layer(&self, x: &Tensor<f32, 3>, heads: usize) -> Result<Tensor<f32, 3>> {
+        let [batches, tokens, width] = x.size().0;
+        let qkv = x.linear(&self.qkv.0, &self.qkv.1)?;
+        let parts = qkv.reshape([batches, tokens, 3, heads, width / heads])?;
+        let part = |i: usize| parts.slice((.., .., i, .., ..))?.permuted([0, 2, 1, 3]);
+        let y = part(0)?.attention(part(1)?, part(2)?, None, Attention::new())?;
+        let y = y.permuted([0, 2, 1, 3])?.to_contiguous()?.into_shape([batches, tokens, width])?;
+        let x = self.added(x, &y.linear(&self.out.0, &self.out.1)?)?;
+        let y = x.linear_with(&self.wide.0, &self.wide.1, Gelu)?.linear(&self.narrow.0, &self.narrow.1)?;
+        self.added(&x, &y)
+    }
+    /// A residual connection and a layer norm.
+    fn added(&self, x: &Tensor<f32, 3>, y: &Tensor<f32, 3>) -> Result<Tensor<f32, 3>> {
+        let sum = (x.lazy() + y).eval()?;
+        let centered = sum.lazy() - sum.mean_along(Axis::<2>);
+        let scale = (centered.square().mean_along(Axis::<2>) + 1e-5).rsqrt();
+        (centered * scale * self.norm.0.lift() + self.norm.1.lift()).eval()
+    }
+}
+
+fn encoder(n: usize, forms: &mut Forms) {
+    forms.add("linear, attention, lazy", move || {
+        let (batches, width, heads) = sizes::ENCODER;
+        let linear = |outputs: usize, inputs: usize, seed: u32| {
+            let weights = tensor([outputs, inputs], seed).lazy() / (inputs as f32).sqrt();
+            (weights.eval().unwrap(), tensor([outputs], seed + 1))
+        };
+        let layer = Encoder {
+            qkv: linear(3 * width, width, 2),
+            out: linear(width, width, 4),
+            wide: linear(4 * width, width, 6),
+            narrow: linear(width, 4 * width, 8),
+            norm: (tensor([width], 10), tensor([width], 11)),
+        };
+        let x = tensor([batches, n, width], 1);
+        move || layer.layer(&x, heads).unwrap()
+    });
+}
+
+fn three_matrices(n: usize, forms: &mut Forms) {
+    forms.add("einsum!, twice", move || {
+        let [a, b, c] = [1, 2, 3].map(|seed| matrix(n, seed));
+        move || einsum!("ij,jk->ik", &einsum!("ij,jk->ik", &a, &b).unwrap(), &c).unwrap()
     });
 }
 

@@ -2,7 +2,7 @@
 
 import torch
 import torch.nn.functional as F
-from harness import BINS, SHARE, THREADS, TOP, inputs, serve
+from harness import BINS, ENCODER, SHARE, THREADS, TOP, inputs, serve
 
 torch.set_num_threads(THREADS)
 torch.set_grad_enabled(False)
@@ -44,6 +44,15 @@ def distances(points, centers):
 
 def conv(x, w):
     return F.conv2d(x, w, padding=1)
+
+
+def encoder(x, wqkv, bqkv, wout, bout, wwide, bwide, wnarrow, bnarrow, weight, bias):
+    batches, tokens, width = x.shape
+    heads = ENCODER[2]
+    q, k, v = F.linear(x, wqkv, bqkv).view(batches, tokens, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
+    y = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(batches, tokens, width)
+    x = layer_norm(x + F.linear(y, wout, bout), weight, bias)
+    return layer_norm(x + F.linear(F.gelu(F.linear(x, wwide, bwide)), wnarrow, bnarrow), weight, bias)
 
 
 EAGER = {
@@ -106,6 +115,14 @@ EAGER = {
     "dm/sort1": lambda a: a.sort(1),
     "dm/topk10": lambda a: a.topk(TOP, 1),
     "nn/conv2d": conv,
+    "nn/conv1d": lambda x, w: F.conv1d(x, w, padding=2),
+    "nn/conv3d": lambda x, w: F.conv3d(x, w, padding=1),
+    "nn/depthwise": lambda x, w: F.conv2d(x, w, padding=1, groups=len(w)),
+    "nn/max_pool": lambda x: F.max_pool2d(x, 3, 2, 1),
+    "nn/attention": F.scaled_dot_product_attention,
+    "nn/causal": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+    "nn/encoder": encoder,
+    "mm/einsum3": lambda a, b, c: torch.einsum("ij,jk,kl->il", a, b, c),
 }
 OUT = {
     "ew/add": lambda out, a, b: torch.add(a, b, out=out),

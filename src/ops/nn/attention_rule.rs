@@ -152,7 +152,7 @@ impl Block {
                 scores.zip_in_place(Masked, self.of_queries(mask, first..end)?.slice_axis(4, 0..seen, 1)?)?;
             }
             if self.causal && seen > first {
-                mask_later_keys(&mut scores, first, end, seen)?;
+                mask_later_keys(&mut scores, &(first..end), 0..seen)?;
             }
             // The weights of a query, which sum to 1, or to 0 if no key is visible.
             let scale = to_element::<T::Score>(self.scale);

@@ -113,6 +113,20 @@ impl<T: AttentionFloat> Op<(T::Score, T::Score)> for Normalized<T> {
     }
 }
 
+/// A sum relative to an earlier largest score, times its factor, plus a later sum.
+#[derive(Clone, Copy)]
+pub(super) struct Rescaled;
+impl<S: Float> OpMany<(S, S, S)> for Rescaled {
+    const NAME: &'static str = "attention";
+    type Out = (S,);
+    #[inline(always)]
+    fn call<L: Lanes>(
+        (before, factor, later): (Lane<L, Compute<S>>, Lane<L, Compute<S>>, Lane<L, Compute<S>>),
+    ) -> (Lane<L, Compute<S>>,) {
+        (before.mul_add(factor, later),)
+    }
+}
+
 /// A number; 0 for infinities and NaN.
 #[derive(Clone, Copy)]
 pub(super) struct FiniteOrZero;

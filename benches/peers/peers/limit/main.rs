@@ -44,6 +44,25 @@ fn limit(case: Case<'_>, forms: &mut Forms) {
             let [images, channels, height, width] = sizes::IMAGES;
             peak::f32(2.0 * (images * channels * channels * 9 * height * width) as f64, forms);
         }
+        "nn/conv1d" => {
+            let ([signals, _, length], weights) = (sizes::SIGNALS, sizes::SIGNAL_WEIGHTS);
+            peak::f32(2.0 * (signals * length * weights.iter().product::<usize>()) as f64, forms);
+        }
+        "nn/conv3d" => {
+            let ([volumes, _, d, h, w], weights) = (sizes::VOLUMES, sizes::VOLUME_WEIGHTS);
+            peak::f32(2.0 * (volumes * d * h * w * weights.iter().product::<usize>()) as f64, forms);
+        }
+        "nn/depthwise" => stream::<1, 1, 1, false>(sizes::IMAGES.iter().product(), forms),
+        "nn/max_pool" => stream::<1, 0, 1, false>(sizes::POOLED.iter().product(), forms),
+        "nn/attention" => {
+            let [batches, heads, tokens, width] = sizes::heads(case.n);
+            peak::f32(4.0 * (batches * heads * tokens * tokens * width) as f64, forms);
+        }
+        "nn/encoder" => {
+            let ((batches, width, _), tokens) = (sizes::ENCODER, case.n);
+            peak::f32((batches * tokens * width * (24 * width + 4 * tokens)) as f64, forms);
+        }
+        "mm/einsum3" => peak::f32(2.0 * cube, forms),
         "dm/transpose" | "dm/cumsum0" | "dm/cumsum1" => stream::<1, 1, 1, false>(area, forms),
         "dm/concat0" | "dm/concat1" => stream::<1, 1, 1, false>(2 * area, forms),
         "dm/nhwc" => stream::<1, 1, 1, false>(sizes::NCHW.iter().product(), forms),

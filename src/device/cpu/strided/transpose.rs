@@ -30,6 +30,10 @@ pub(crate) unsafe fn transpose<WORD: Copy>(
     unsafe { part.part::<WORD>(0..rows, 0..columns, VectorWidth::Widest) }
 }
 
+/// The shortest side of an edge that is transposed as a square whose other words are masked.
+#[cfg(target_arch = "x86_64")]
+const LEAST_EDGE: usize = 4;
+
 /// The vectors in use, the widest first. Narrower ones transpose the edges.
 #[derive(Clone, Copy)]
 enum VectorWidth {
@@ -92,11 +96,18 @@ impl Transpose {
                 _ => self.narrow_squares::<2>(rows, columns),
             }
         }
-        // SAFETY: (1), (2) by the caller's promise, for the part below the squares and the part to their
-        // right.
-        unsafe {
-            self.part::<WORD>(bottom..rows.end, columns.start..columns.end, next);
-            self.part::<WORD>(rows.start..bottom, right..columns.end, next);
+        // The part below the squares, and the part to their right.
+        for (rows, columns) in
+            [(bottom..rows.end, columns.start..columns.end), (rows.start..bottom, right..columns.end)]
+        {
+            #[cfg(target_arch = "x86_64")]
+            if side == 16 && size_of::<WORD>() == 4 && rows.len().min(columns.len()) >= LEAST_EDGE {
+                // SAFETY: (1), (2) by the caller's promise; squares have this side if there is AVX-512F.
+                unsafe { self.edges_of_16(rows, columns) };
+                continue;
+            }
+            // SAFETY: (1), (2) by the caller's promise.
+            unsafe { self.part::<WORD>(rows, columns, next) };
         }
     }
 
@@ -150,6 +161,7 @@ pub(crate) use vectors::transpose_16x16;
 #[cfg(target_arch = "x86_64")]
 mod vectors {
     use super::Transpose;
+    use crate::device::cpu::memory::prefetch;
     use std::arch::x86_64::*;
     use std::ops::Range;
 
@@ -161,6 +173,9 @@ mod vectors {
             for row in $rows.step_by($side) {
                 for column in $columns.clone().step_by($side) {
                     let $lines: [$vector; $side] = std::array::from_fn(|i| {
+                        if size_of::<$vector>() == 64 {
+                            prefetch::into_l1($of.source(row + $side, column + i, word), 1);
+                        }
                         // SAFETY: (1), (2) by the caller's promise: a line of the square.
                         unsafe { $of.source(row, column + i, word).cast::<$vector>().read_unaligned() }
                     });
@@ -197,6 +212,36 @@ mod vectors {
         #[target_feature(enable = "avx512f")]
         pub(crate) unsafe fn squares_of_16(&self, rows: Range<usize>, columns: Range<usize>) {
             squares!(self, rows, columns, 16, __m512i, |lines| transpose_16x16(lines));
+        }
+
+        /// Transposes squares of 4-byte words, and the incomplete ones at the ends: words outside are neither
+        /// read nor written.
+        ///
+        /// # Safety
+        /// As for [`transpose`](super::transpose), for these rows and columns; the processor has AVX-512F.
+        #[target_feature(enable = "avx512f")]
+        pub(crate) unsafe fn edges_of_16(&self, rows: Range<usize>, columns: Range<usize>) {
+            let mask = |words: usize| u16::MAX >> (16 - words.min(16));
+            for row in rows.clone().step_by(16) {
+                let height = (rows.end - row).min(16);
+                for column in columns.clone().step_by(16) {
+                    let width = (columns.end - column).min(16);
+                    let mut lines = [_mm512_setzero_si512(); 16];
+                    for (i, line) in lines.iter_mut().enumerate().take(width) {
+                        // SAFETY: (1), (2) by the caller's promise: a line of the square.
+                        *line = unsafe {
+                            _mm512_maskz_loadu_epi32(mask(height), self.source(row, column + i, 4).cast())
+                        };
+                    }
+                    let lines = transpose_16x16(lines);
+                    for (i, &line) in lines.iter().enumerate().take(height) {
+                        // SAFETY: as above.
+                        unsafe {
+                            _mm512_mask_storeu_epi32(self.place(row + i, column, 4).cast(), mask(width), line)
+                        };
+                    }
+                }
+            }
         }
 
         /// Transposes squares of 8-byte words.

@@ -30,6 +30,12 @@ pub(super) const STREAMING_SUM_BYTES: usize = 128 << 10;
 
 /// MC, in rows, if several threads share the product.
 pub(super) const ROW_BLOCK: usize = 240;
+/// Tasks for each thread, where there are several: a delayed thread then delays the others only a little.
+pub(super) const TASKS_PER_THREAD: usize = 2;
+/// The fewest rows of a task, if the product has as many.
+pub(super) const MIN_TASK_ROWS: usize = 48;
+/// The fewest columns of a task that packs its rows of the left operand.
+pub(super) const MIN_COLUMNS_OF_PACKED_ROWS: usize = 512;
 /// MC, in rows, if one thread computes the whole product.
 pub(super) const TALL_ROW_BLOCK: usize = 1920;
 /// NC, in panels, if panels of the right operand are packed just before all rows use them.
