@@ -2,9 +2,15 @@
 //!
 //! `new` allocates its result, `kept` writes it into existing memory.
 
+#[path = "training/rankform.rs"]
+mod training;
+
 use peers::{Case, Forms, adamw, positive, serve, sizes, uniform};
 use rankform::prelude::*;
 use std::hint::black_box;
+
+#[global_allocator]
+static ALLOCATOR: peers::Counting = peers::Counting;
 
 type Matrix = Tensor<f32, 2>;
 
@@ -71,7 +77,7 @@ fn cases(case: Case<'_>, forms: &mut Forms) {
         "dm/cumsum1" => reduced(n, forms, |x| x.cumsum(Axis::<1>)),
         "dm/sort1" => reduced(n, forms, |x| x.sort(Axis::<1>)),
         "dm/topk10" => reduced(n, forms, |x| x.topk(Axis::<1>, sizes::TOP)),
-        _ => {}
+        _ => training::cases(case, forms),
     }
 }
 
