@@ -166,15 +166,16 @@ unsafe impl Device for AnyDevice {
         to: *mut u8,
         from: &E,
         address: *const u8,
-        nbytes: usize,
+        numel: usize,
+        element: usize,
     ) -> Result<bool> {
         match (from as &dyn std::any::Any).downcast_ref::<AnyDevice>() {
             Some(from) => on!(self, |device| on!(from, |from| {
                 // SAFETY: the caller's promise.
-                unsafe { device.copy_from(to, from, address, nbytes) }
+                unsafe { device.copy_from(to, from, address, numel, element) }
             })),
             // SAFETY: the caller's promise.
-            None => on!(self, |device| unsafe { device.copy_from(to, from, address, nbytes) }),
+            None => on!(self, |device| unsafe { device.copy_from(to, from, address, numel, element) }),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Scaled dot-product attention in blocks of queries; the full matrix of scores is never allocated.
 // Imports: `error`, `dim`, `layout`, `scalar`, `element`, `device`, `tensor`, `expr`, `ops`.
 
+use super::attention_rule::attend_by_rule;
 use super::attention_scores::{
     AddInfinity, AttentionFloat, Biased, Capped, FiniteOrZero, IsInfinityOrNan, IsVisible, Masked,
     Normalized, Rescaled, Weight,
@@ -196,21 +197,20 @@ methods_with_into! {
     };
 }
 
-/// A mask or bias, broadcast to the sizes of the scores and split into groups of heads.
+/// A mask or bias, broadcast to the sizes of the scores.
 fn broadcast_to_scores<'x, T, D: Device>(
     op: &'static str,
     x: TensorView<'x, T, 4, D>,
     device: &D,
     whole: Dim<4>,
-    parts: Dim<5>,
-) -> Result<TensorView<'x, T, 5, D>> {
+) -> Result<TensorView<'x, T, 4, D>> {
     same_device(op, device, x.device())?;
     x.ensure_allocated(op)?;
-    x.broadcast_to(whole).and_then(|x| x.reshape(parts)).map_err(|error| error.with_op(op))
+    x.broadcast_to(whole).map_err(|error| error.with_op(op))
 }
 
 /// Masks the scores of the keys after each query.
-fn mask_later_keys<S: Float, D: Device>(
+pub(super) fn mask_later_keys<S: Float, D: Device>(
     scores: &mut Tensor<S, 5, D>,
     queries: &Range<usize>,
     keys: Range<usize>,
@@ -304,8 +304,18 @@ fn attend<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
     let [b, heads, group] = joint_heads(op, q.size(), k.size(), v.size())?;
     let (h, Dim([.., queries, d]), Dim([.., count, e])) = (group * heads, q.size(), v.size());
     let (whole, parts) = (Dim([b, h, queries, count]), Dim([b, heads, group, queries, count]));
-    let mask = mask.map(|mask| broadcast_to_scores(op, mask, q.device(), whole, parts)).transpose()?;
-    let bias = bias.map(|bias| broadcast_to_scores(op, bias, q.device(), whole, parts)).transpose()?;
+    let mask_of_all = mask.map(|mask| broadcast_to_scores(op, mask, q.device(), whole)).transpose()?;
+    let mask = mask_of_all.map(|mask| mask.reshape(parts)).transpose().map_err(|error| error.with_op(op))?;
+    if const { D::RECORDS } && bias.is_none() && attention.softcap.is_none() && count > 0 {
+        let operands = [
+            q.broadcast_to([b, h, queries, d])?,
+            k.broadcast_to([b, heads, count, d])?,
+            v.broadcast_to([b, heads, count, e])?,
+        ];
+        return attend_by_rule(op, operands, mask_of_all, attention, destination);
+    }
+    let bias = bias.map(|bias| broadcast_to_scores(op, bias, q.device(), whole)?.reshape(parts));
+    let bias = bias.transpose().map_err(|error| error.with_op(op))?;
     let scaling = Scaling::<T>::new(op, attention, d)?;
     let (block, key_block) = block_sizes::<T, D>(q.device(), parts, e);
     // Keys that several blocks of queries multiply are transposed once.
@@ -346,6 +356,8 @@ fn attend<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
                 return Ok(());
             }
             hidden = Some(Infinities::of(v)?);
+            // On a tape no gradient flows to the first attempt.
+            out.fill(T::zero())?;
         }
     })
 }

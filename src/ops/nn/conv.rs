@@ -2,6 +2,7 @@
 //! which are not copied.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
+use super::conv_rule::convolve_by_rule;
 use super::windows::{Conv, window_count};
 use crate::device::{Device, same_device};
 use crate::dim::Dim;
@@ -10,8 +11,8 @@ use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
 use crate::kernel::ContractPlan;
 use crate::layout::Layout;
-use crate::ops::methods::methods_with_into;
 use crate::ops::Add;
+use crate::ops::methods::methods_with_into;
 use crate::rank::Spatial;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 
@@ -127,6 +128,13 @@ const LARGE_IMAGE_BLOCK_BYTES: usize = 16 << 20;
 /// Up to this many bytes, weights are brought into the order in which a product reads them in place.
 const ORDERED_WEIGHT_BYTES: usize = 1 << 20;
 
+/// The number of images of these channels and sizes that fit in the cache together with their copy.
+fn images_per_block<T>(channels: usize, sizes: &[usize]) -> usize {
+    let image =
+        sizes.iter().fold(size_of::<T>().saturating_mul(channels), |bytes, &n| bytes.saturating_mul(n));
+    (IMAGE_BLOCK_BYTES / image.max(1)).max(1)
+}
+
 /// The error of weights that do not fit the number of channels.
 fn channels_error(op: &'static str, weights: &[usize], channels: usize, groups: usize) -> Error {
     let s = if groups == 1 { "" } else { "s" };
@@ -136,7 +144,13 @@ fn channels_error(op: &'static str, weights: &[usize], channels: usize, groups: 
     }
 }
 
-fn convolve<T: Number, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
+pub(super) fn convolve<
+    T: Number,
+    const RANK: usize,
+    const N: usize,
+    D: Device,
+    P: Destination<T, RANK, D>,
+>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     w: TensorView<'_, T, RANK, D>,
@@ -169,6 +183,9 @@ fn convolve<T: Number, const RANK: usize, const N: usize, D: Device, P: Destinat
     let layout = ordered_layout(Dim(out_size), channels_last);
     // One channel in and one out: sums over the taps of a window, if elements are their own accumulators.
     let depthwise = kernel[1] == 1 && kernel[0] == groups && size_of::<T>() == size_of::<Compute<T>>();
+    if const { D::RECORDS && !T::DTYPE.is_discrete() && !T::DTYPE.is_complex() } && !depthwise {
+        return convolve_by_rule(op, x, w, conv, layout, destination);
+    }
     let is_pointwise = kernel[2..].iter().all(|&len| len == 1);
     let form = if depthwise {
         Form::Taps
@@ -177,8 +194,8 @@ fn convolve<T: Number, const RANK: usize, const N: usize, D: Device, P: Destinat
     } else {
         Form::InPlace
     };
-    let w = if form == Form::Frames { ordered_weights(w)? } else { None }
-        .map_or(Weights::Given(w), Weights::Ordered);
+    let is_ordered = form == Form::Taps || form == Form::InPlace && is_pointwise;
+    let w = if is_ordered { None } else { ordered_weights(w)? }.map_or(Weights::Given(w), Weights::Ordered);
     let w = w.view();
     let block = image_block::<T, D, RANK, N>(x, w, out_size, padded, form, &conv);
     destination.put(op, layout, x.device(), |whole| {
@@ -344,6 +361,50 @@ fn sum_of_taps<T: Number, const RANK: usize, const N: usize, D: Device>(
     Ok(())
 }
 
+/// The sizes and strides of the products of windows, for a result, its input and weights.
+struct Windows<const RANK: usize> {
+    groups: usize,
+    /// Batch and positions of windows.
+    places: [usize; RANK],
+    /// Channels of a group and positions inside a window.
+    taps: [usize; RANK],
+    /// The outputs of a group.
+    outputs: usize,
+    /// Strides of the result: the group, the places, the outputs.
+    of_result: [isize; 20],
+    /// Strides of the input: the group, the places, the taps.
+    of_input: [isize; 20],
+    /// Strides of the weights: the group, the taps, the outputs.
+    of_weights: [isize; 20],
+}
+
+impl<const RANK: usize> Windows<RANK> {
+    fn new<const N: usize>(
+        size: [usize; RANK],
+        [out, x, w]: [[isize; RANK]; 3],
+        conv: &Conv<N>,
+        kernel: [usize; RANK],
+    ) -> Self {
+        let outputs = kernel[0] / conv.groups;
+        let (mut places, mut taps) = (size, kernel);
+        (places[1], taps[0]) = (1, 1);
+        let times = |count: usize, step: isize| (count as isize).wrapping_mul(step);
+        let (mut of_result, mut of_input, mut of_weights) = ([0; 20], [0; 20], [0; 20]);
+        (of_result[0], of_input[0], of_weights[0]) =
+            (times(outputs, out[1]), times(kernel[1], x[1]), times(outputs, w[0]));
+        for axis in 0..RANK {
+            let spatial = axis.checked_sub(2);
+            of_result[1 + axis] = out[axis];
+            of_input[1 + axis] = spatial.map_or(x[axis], |at| times(conv.stride[at], x[axis]));
+            of_input[1 + RANK + axis] = spatial.map_or(x[axis], |at| times(conv.dilation[at], x[axis]));
+            of_weights[1 + axis] = w[axis];
+        }
+        of_result[1 + RANK] = out[1];
+        of_weights[1 + RANK] = w[0];
+        Windows { groups: conv.groups, places, taps, outputs, of_result, of_input, of_weights }
+    }
+}
+
 /// The product of the windows of `x` and the weights: the batch is the groups, `m` the positions of windows,
 /// `k` the elements of a window, `n` the outputs.
 ///
@@ -357,34 +418,72 @@ unsafe fn product<T: Number, const RANK: usize, const N: usize, D: Device>(
     conv: Conv<N>,
     kernel: [usize; RANK],
 ) -> Result<()> {
-    let (size, stride) = (out.size().0, out.stride().0);
-    let (xs, ws) = (x.stride().0, w.stride().0);
-    let outputs = kernel[0] / conv.groups;
-    // `m`: batch and positions of windows; `k`: channels of a group and positions inside a window.
-    let (mut m, mut k) = (size, kernel);
-    (m[1], k[0]) = (1, 1);
-    let times = |count: usize, step: isize| (count as isize).wrapping_mul(step);
-    let (mut out_strides, mut x_strides, mut w_strides) = ([0; 20], [0; 20], [0; 20]);
-    (out_strides[0], x_strides[0], w_strides[0]) =
-        (times(outputs, stride[1]), times(kernel[1], xs[1]), times(outputs, ws[0]));
-    for axis in 0..RANK {
-        let spatial = axis.checked_sub(2);
-        out_strides[1 + axis] = stride[axis];
-        x_strides[1 + axis] = spatial.map_or(xs[axis], |at| times(conv.stride[at], xs[axis]));
-        x_strides[1 + RANK + axis] = spatial.map_or(xs[axis], |at| times(conv.dilation[at], xs[axis]));
-        w_strides[1 + axis] = ws[axis];
-    }
-    out_strides[1 + RANK] = stride[1];
-    w_strides[1 + RANK] = ws[0];
-    let plan = ContractPlan { batch: &[conv.groups], m: &m, k: &k, n: &[outputs] };
-    let out_ref = out.leaf().slot(&out_strides);
-    let x_ref = x.leaf().slot(&x_strides);
-    let w_ref = w.leaf().slot(&w_strides);
+    let strides = [out.stride().0, x.stride().0, w.stride().0];
+    let windows = Windows::new(out.size().0, strides, &conv, kernel);
+    let Windows { groups, places, taps, outputs, .. } = windows;
+    let plan = ContractPlan { batch: &[groups], m: &places, k: &taps, n: &[outputs] };
+    let out_ref = out.leaf().slot(&windows.of_result);
+    let x_ref = x.leaf().slot(&windows.of_input);
+    let w_ref = w.leaf().slot(&windows.of_weights);
     // SAFETY: (1) and (2) keep every step of the plan inside the operands; `out` is an exclusive view.
     unsafe { x.device().contract::<T, T, T>(plan, out_ref, x_ref, w_ref) }
 }
 
-fn convolve_transposed<
+/// The product of the windows of `x` and `y`, a tensor of the sizes of the convolution's result, summed over
+/// the windows: the gradient of the weights, if `y` is the gradient of the result. The padding of `conv` is in
+/// numbers.
+pub(super) fn weights_of<T: Number, const RANK: usize, const N: usize, D: Device>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    y: TensorView<'_, T, RANK, D>,
+    conv: Conv<N>,
+    mut out: TensorViewMut<'_, T, RANK, D>,
+) -> Result<()> {
+    let (size, kernel) = (x.size().0, out.size().0);
+    let window: [usize; N] = std::array::from_fn(|axis| kernel[axis + 2]);
+    let [before, after] = conv.ends.resolve(&size, window, &conv);
+    let padded: [usize; N] = std::array::from_fn(|axis| size[axis + 2] + before[axis] + after[axis]);
+    let mut fits = conv.groups != 0 && y.size().0[0] == size[0] && y.size().0[1] == kernel[0];
+    fits &= size[1] == kernel[1].saturating_mul(conv.groups) && kernel[0].is_multiple_of(conv.groups.max(1));
+    for axis in 0..N {
+        let steps = [conv.stride[axis], before[axis], after[axis], conv.dilation[axis]];
+        fits &= window_count(op, axis + 2, size[axis + 2], window[axis], steps)? == y.size().0[axis + 2];
+    }
+    if !fits {
+        return Err(channels_error(op, &kernel, size[1], conv.groups));
+    }
+    same_device(op, x.device(), y.device())?;
+    let frame;
+    let x = if padded == size[2..] && x.stride().0[1] == 1 {
+        x
+    } else {
+        frame = padded_copy(op, x, padded, before, [1; N], true)?;
+        frame.view()
+    };
+    let strides = [y.stride().0, x.stride().0, out.stride().0];
+    let mut windows = Windows::new(y.size().0, strides, &conv, kernel);
+    // The channels, which are neighbors in memory, come last.
+    windows.taps[1..].rotate_left(1);
+    windows.of_input[2 + RANK..1 + 2 * RANK].rotate_left(1);
+    windows.of_weights[2..1 + RANK].rotate_left(1);
+    let Windows { groups, places, taps, outputs, .. } = windows;
+    let plan = ContractPlan { batch: &[groups], m: &[outputs], k: &places, n: &taps };
+    // The outputs come second here.
+    let outputs_second = |strides: [isize; 20]| {
+        let mut moved = strides;
+        moved[1] = strides[1 + RANK];
+        moved[2..2 + RANK].copy_from_slice(&strides[1..1 + RANK]);
+        moved
+    };
+    let (of_result, of_weights) = (outputs_second(windows.of_result), outputs_second(windows.of_weights));
+    let out_ref = out.leaf().slot(&of_weights);
+    let (y_ref, x_ref) = (y.leaf().slot(&of_result), x.leaf().slot(&windows.of_input));
+    // SAFETY: the windows were counted, so every one lies inside the padded input; the channels of all
+    // operands agree; `out` is an exclusive view.
+    unsafe { x.device().contract::<T, T, T>(plan, out_ref, y_ref, x_ref) }
+}
+
+pub(super) fn convolve_transposed<
     T: Number,
     const RANK: usize,
     const N: usize,
@@ -451,27 +550,27 @@ fn convolve_transposed<
     let channels_last = is_channels_last(x.layout());
     let layout = ordered_layout(Dim(out_size), channels_last);
     destination.put(op, layout, x.device(), |out| {
-        let frame = padded_copy(op, x, sizes, starts, conv.stride, true)?;
-        let mut windows = frame.view();
-        for axis in 0..N {
-            windows = windows.slice_axis(axis + 2, crops[axis].clone(), 1)?;
-        }
         // One group after the other, because the weights have the inputs first:
         // `[inputs, outputs / groups, …]`.
         let (inputs, outputs) = (kernel[0] / groups, kernel[1]);
         let mut order: [usize; RANK] = std::array::from_fn(|axis| axis);
         order.swap(0, 1);
-        for group in 0..groups {
-            let w = flipped.slice_axis(0, group * inputs..(group + 1) * inputs, 1)?.permuted(order)?;
-            let x = windows.slice_axis(1, group * inputs..(group + 1) * inputs, 1)?;
-            let plain = Conv::new().dilation(conv.dilation);
-            convolve(
-                op,
-                x,
-                w,
-                plain,
-                Existing(out.reborrow().slice_axis(1, group * outputs..(group + 1) * outputs, 1)?),
-            )?;
+        let images_per_block = images_per_block::<T>(size[1], &sizes);
+        for first in (0..size[0]).step_by(images_per_block) {
+            let images = first..size[0].min(first + images_per_block);
+            let mut out = out.reborrow().slice_axis(0, images.clone(), 1)?;
+            let frame = padded_copy(op, x.slice_axis(0, images, 1)?, sizes, starts, conv.stride, true)?;
+            let mut windows = frame.view();
+            for axis in 0..N {
+                windows = windows.slice_axis(axis + 2, crops[axis].clone(), 1)?;
+            }
+            for group in 0..groups {
+                let w = flipped.slice_axis(0, group * inputs..(group + 1) * inputs, 1)?.permuted(order)?;
+                let x = windows.slice_axis(1, group * inputs..(group + 1) * inputs, 1)?;
+                let plain = Conv::new().dilation(conv.dilation);
+                let part = out.reborrow().slice_axis(1, group * outputs..(group + 1) * outputs, 1)?;
+                convolve(op, x, w, plain, Existing(part))?;
+            }
         }
         Ok(())
     })

@@ -11,6 +11,8 @@ pub(super) trait SortItem: NetworkKey + Ord + Default {
     const HIGHEST: Self;
     /// A digit of 8 bits; digit 0 is the least significant.
     fn digit(self, digit: usize) -> usize;
+    /// The least value that is greater, if there is one.
+    fn next(self) -> Option<Self>;
 }
 
 /// An item that is an integer.
@@ -28,6 +30,8 @@ macro_rules! integer_items {
             const HIGHEST: Self = <$item>::MAX;
             #[inline(always)]
             fn digit(self, digit: usize) -> usize { (self >> (8 * digit)) as usize & 0xff }
+            #[inline(always)]
+            fn next(self) -> Option<Self> { self.checked_add(1) }
         }
         impl RadixKey for $item {
             #[inline(always)]
@@ -69,6 +73,12 @@ impl SortItem for KeyWithPosition {
     #[inline(always)]
     fn digit(self, digit: usize) -> usize {
         self.key.digit(digit)
+    }
+    fn next(self) -> Option<Self> {
+        match self.position.checked_add(1) {
+            Some(position) => Some(KeyWithPosition { position, ..self }),
+            None => Some(KeyWithPosition { key: self.key.checked_add(1)?, position: 0 }),
+        }
     }
 }
 

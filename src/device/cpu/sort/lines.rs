@@ -8,6 +8,7 @@ use super::super::strided::{self, AxisOrder, IterSpace, Position};
 use super::keys::{HasSortKey, RadixKey, SortKey};
 use super::radix::{capacity, sort};
 use super::select::{PartialSelect, candidates, is_selective, minima};
+use super::short;
 use crate::device::OperandRef;
 use crate::error::{Error, Result, text};
 use crate::kernel::SortPlan;
@@ -120,6 +121,8 @@ pub(super) struct SortLines<K: SortKey> {
     /// The first `keep` elements of each sorted line, and their number in all.
     sorted: Vec<u64>,
     count: usize,
+    /// Whether the lines that are read together are sorted together.
+    is_short: bool,
     /// The positions of these elements in their lines.
     positions: Vec<i64>,
     /// The most lines that are read together.
@@ -202,6 +205,35 @@ impl<K: SortKey> SortLines<K> {
         let transposed = across == nbytes as isize && strides[0] != across;
         let together =
             if transposed { (64 / nbytes).min((MAX_ELEMENTS_TOGETHER / n.max(1)).max(1)) } else { 1 };
+        let short = if positions {
+            short::network::<K::WithPosition>(n, part.numel())
+                .map(|network| [short::together(&network, n), short::matrix_items(&network, n)])
+        } else {
+            short::network::<K>(n, part.numel())
+                .map(|network| [short::together(&network, n), short::matrix_items(&network, n)])
+        };
+        if let Some([together, matrix]) = short {
+            let all = together * n;
+            let (items, matrix_keys, matrix_items) =
+                if positions { (all, n, matrix) } else { (0, matrix.max(n), 0) };
+            return Some(SortLines {
+                fns,
+                count: 0,
+                is_short: true,
+                lines: with_capacity((all * nbytes).div_ceil(8), failed)?,
+                keys: with_capacity(all, failed)?,
+                spare_keys: with_capacity(matrix_keys, failed)?,
+                items: with_capacity(items, failed)?,
+                spare_items: with_capacity(matrix_items, failed)?,
+                sorted: with_capacity((keep * together * nbytes).div_ceil(8), failed)?,
+                positions: with_capacity(if positions { keep * together } else { 0 }, failed)?,
+                together,
+                n,
+                keep,
+                descending,
+                strides,
+            });
+        }
         let all_keys = capacity::<K>(n, nbytes);
         let all_items = capacity::<K::WithPosition>(if selective { candidates(keep) } else { n }, nbytes);
         let (keys, spare_keys, items) = match (selective, positions) {
@@ -212,6 +244,7 @@ impl<K: SortKey> SortLines<K> {
         Some(SortLines {
             fns,
             count: 0,
+            is_short: false,
             lines: with_capacity((n * together * nbytes).div_ceil(8), failed)?,
             keys: with_capacity(keys, failed)?,
             spare_keys: with_capacity(spare_keys, failed)?,
@@ -247,8 +280,10 @@ impl<K: SortKey> SortLines<K> {
             }
             self.count = 0;
             self.positions.clear();
-            for row in 0..rows {
-                self.sort_line(row * n, values, positions);
+            if self.is_short {
+                self.sort_short_lines(rows, values, positions);
+            } else {
+                (0..rows).for_each(|row| self.sort_line(row * n, values, positions));
             }
             // SAFETY: `rows` lines of `keep` elements or positions; the outputs have room for them.
             unsafe {
@@ -305,36 +340,89 @@ impl<K: SortKey> SortLines<K> {
             return;
         }
         self.sort_items();
+        self.put_items(0, start, values, positions);
+    }
+
+    /// Appends the first `keep` of the sorted items from `first` on, which belong to the line at `start`, to
+    /// `sorted` and to `positions`.
+    fn put_items(&mut self, first: usize, start: usize, values: bool, positions: bool) {
         let SortLines { fns: KeyFns { nbytes, .. }, items, keep, .. } = self;
+        let (nbytes, items) = (*nbytes, &items[first..first + *keep]);
+        let line = self.lines.as_ptr().cast::<u8>().wrapping_add(start * nbytes);
+        let to = self.sorted.as_mut_ptr().cast::<u8>().wrapping_add(self.count * nbytes);
         if values {
-            for (i, &item) in items[..*keep].iter().enumerate() {
+            for (i, &item) in items.iter().enumerate() {
                 // SAFETY: a position in the line; there is room for `keep` elements of each line.
                 unsafe {
-                    copy_element(line.add(K::position(item) as usize * *nbytes), to.add(i * *nbytes), *nbytes)
+                    copy_element(line.add(K::position(item) as usize * nbytes), to.add(i * nbytes), nbytes)
                 };
             }
             self.count += *keep;
         }
         if positions {
-            self.positions.extend(items[..*keep].iter().map(|&item| i64::from(K::position(item))));
+            self.positions.extend(items.iter().map(|&item| i64::from(K::position(item))));
+        }
+    }
+
+    /// As [`sort_line`](Self::sort_line), for the first `rows` lines of the buffer together.
+    fn sort_short_lines(&mut self, rows: usize, values: bool, positions: bool) {
+        let (n, keep, total) = (self.n, self.keep, rows * self.n);
+        let lines = self.lines.as_ptr().cast::<u8>();
+        self.keys.resize(total, K::default());
+        // SAFETY: the buffer holds the lines.
+        unsafe { (self.fns.keys)(lines, &mut self.keys, self.descending) };
+        if positions {
+            let SortLines { keys, items, spare_items, .. } = self;
+            items.clear();
+            for line in keys.chunks(n) {
+                items.extend(line.iter().zip(0..).map(|(&key, position)| key.with_position(position)));
+            }
+            if let Some(network) = short::network::<K::WithPosition>(n, usize::MAX) {
+                short::sort_lines(&network, items, n, spare_items);
+            }
+            (0..rows).for_each(|row| self.put_items(row * n, row * n, values, positions));
+            return;
+        }
+        if let Some(network) = short::network::<K>(n, usize::MAX) {
+            short::sort_lines(&network, &mut self.keys, n, &mut self.spare_keys);
+        }
+        let SortLines { fns, keys, .. } = self;
+        let shares = |key: &K| fns.shared.iter().any(|&shared| *key == shared || *key == shared.reversed());
+        let any_shared = keys.iter().fold(false, |any, key| any | shares(key));
+        for row in 0..rows {
+            let to = self.sorted.as_mut_ptr().cast::<u8>().wrapping_add(self.count * self.fns.nbytes);
+            self.put_keys(
+                row * n..(row + 1) * n,
+                lines.wrapping_add(row * n * self.fns.nbytes),
+                to,
+                any_shared,
+            );
+            self.count += keep;
         }
     }
 
     /// Sorts the keys of a line without their positions, and writes the first `keep` elements to `to`.
     #[inline(always)]
     fn sort_keys(&mut self, line: *const u8, to: *mut u8) {
-        let SortLines { fns, keys, spare_keys, n, keep, descending, .. } = self;
-        let nbytes = fns.nbytes;
-        let digits: Range<usize> = 0..nbytes;
+        let SortLines { fns, keys, spare_keys, n, keep, .. } = self;
+        let digits: Range<usize> = 0..fns.nbytes;
         // `spare_keys` has room for as many keys as the line has.
         if digits.len() <= 2 && *n >= 1 << (8 * digits.len()) {
             K::counting_sort(keys, spare_keys, digits.len());
         } else {
-            sort(keys, spare_keys, digits);
+            sort(keys, spare_keys, digits, 0..*keep);
         }
+        self.put_keys(0..self.n, line, to, true);
+    }
+
+    /// Writes the elements of the first `keep` sorted keys of `range`, those of a line, to `to`. Keys that
+    /// different elements share are looked for if there are some.
+    fn put_keys(&mut self, range: Range<usize>, line: *const u8, to: *mut u8, any_shared: bool) {
+        let SortLines { fns, keys, spare_keys, n, keep, descending, .. } = self;
+        let (nbytes, keys) = (fns.nbytes, &keys[range]);
         // SAFETY: there is room for `keep` elements of each line.
         unsafe { (fns.elements)(&keys[..*keep], to, *descending) };
-        for &shared in fns.shared {
+        for &shared in if any_shared { fns.shared } else { &[] } {
             let shared = if *descending { shared.reversed() } else { shared };
             let before = keys.partition_point(|&key| key < shared).min(*keep);
             let same = keys[before..*keep].partition_point(|&key| key == shared);
@@ -370,6 +458,6 @@ impl<K: SortKey> SortLines<K> {
                 items.retain(|item| *item < first_not_wanted);
             }
         }
-        sort(items, spare_items, K::FIRST_DIGIT..K::FIRST_DIGIT + fns.nbytes);
+        sort(items, spare_items, K::FIRST_DIGIT..K::FIRST_DIGIT + fns.nbytes, 0..*keep);
     }
 }
