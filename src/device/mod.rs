@@ -496,6 +496,21 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
         from: OperandRef<'_>,
     ) -> Result<()>;
 
+    /// Runs an operator that states its own backward pass. A device that records takes its rule; every other
+    /// device computes it.
+    ///
+    /// # Errors
+    /// Those of the operator.
+    #[doc(hidden)]
+    fn ruled<R: Rule>(
+        &self,
+        rule: R,
+        inputs: &[RuleOperand<'_, Self>],
+        output: RuleOutput<'_, Self>,
+    ) -> Result<()> {
+        rule.forward(inputs, output).map(drop)
+    }
+
     /// Bytes of operands that one of the device's cores keeps in its own cache. Operators whose work can be
     /// cut into independent parts cut it into parts of about this size, for
     /// [`for_each_task`](Device::for_each_task). `None`, the default, means that large parts are better.
@@ -510,21 +525,6 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// The error of a task; after the first one no further task starts.
     fn for_each_task(&self, count: usize, task: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
         (0..count).try_for_each(task)
-    }
-
-    /// Runs an operator that states its own backward pass. A device that records takes its rule; every other
-    /// device computes it.
-    ///
-    /// # Errors
-    /// Those of the operator.
-    #[doc(hidden)]
-    fn ruled<R: Rule>(
-        &self,
-        rule: R,
-        inputs: &[RuleOperand<'_, Self>],
-        output: RuleOutput<'_, Self>,
-    ) -> Result<()> {
-        rule.forward(inputs, output).map(drop)
     }
 
     /// Waits until all work is finished.

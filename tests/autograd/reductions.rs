@@ -202,8 +202,8 @@ fn gradients_of_long_broadcast_operands() {
     for size in [[1, 3, 40], [1, 1, 40], [1, 3, 1], [1, 1, 1], [700, 3, 1]] {
         let b = random(size, 62);
         let found = grad(&b, |b, tape| {
-            let y = (tape.constant(&x)?.lazy() * b).sin();
-            (y * &tape.constant(&g)?).sum(All)
+            let (x, g) = (tape.constant(&x)?, tape.constant(&g)?);
+            ((x.lazy() * b).sin() * &g).sum(All)
         });
         // ∂/∂b sin(x · b) = x · cos(x · b)
         let all = ((x.lazy() * &b).cos() * &x * &g).eval().unwrap();

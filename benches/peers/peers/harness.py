@@ -20,6 +20,7 @@ VOLUMES, VOLUME_WEIGHTS = (2, 16, 24, 24, 24), (32, 16, 3, 3, 3)
 POOLED = (8, 64, 112, 112)
 ENCODER = (8, 384, 12)
 BATCH, SKINNY, TOP = 64, 16, 10
+DISTANCES, SHORT, KINDS, SHARE, BINS = (20_000, 16), 1 << 20, 1000, 0.3, 100
 
 
 def mixed(count, seed):
@@ -66,6 +67,21 @@ def inputs(case, n):
             return (positive(n, n),)
         case "red/layernorm":
             return square(1), uniform(n, seed=2), uniform(n, seed=3)
+        case "red/rmsnorm":
+            return square(1), uniform(n, seed=2)
+        case "short/distances":
+            points, centers = DISTANCES
+            return uniform(points, n), uniform(centers, n, seed=2)
+        case "short/sum" | "short/median":
+            return (uniform(SHORT // n, n),)
+        case "nn/crossentropy":
+            return square(1), (mixed(n, 7) % np.uint32(n)).astype(np.int64)
+        case "dm/sort" | "dm/argsort" | "dm/quantile" | "dm/histogram":
+            return (uniform(n * n),)
+        case "dm/unique":
+            return ((mixed(n * n, 7) % np.uint32(KINDS)).astype(np.int64),)
+        case "dm/scatter":
+            return uniform(KINDS, seed=2), (mixed(n * n, 7) % np.uint32(KINDS)).astype(np.int64), uniform(n * n)
         case "mm/gemv":
             return square(1), uniform(n, seed=2)
         case "mm/skinny16":

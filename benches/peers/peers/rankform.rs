@@ -54,6 +54,12 @@ fn cases(case: Case<'_>, forms: &mut Forms) {
         "red/meanvar1" => reduced(n, forms, |x| x.mean_var(Axis::<1>)),
         "red/softmax" => reduced(n, forms, |x| x.softmax(Axis::<1>)),
         "red/layernorm" => layer_norm(n, forms),
+        "red/scaled_softmax" => reduced(n, forms, scaled_softmax),
+        "red/rmsnorm" => rms_norm(n, forms),
+        "short/distances" => distances(n, forms),
+        "short/sum" => reduced_short(n, forms, |x| x.sum(Axis::<1>)),
+        "short/median" => reduced_short(n, forms, |x| x.median(Axis::<1>)),
+        "nn/crossentropy" => cross_entropy(n, forms),
         "mm/f32" => product(n, n, forms, |x| x.copy()),
         "mm/f64" => product(n, n, forms, |x| x.cast::<f64>()),
         "mm/f16" => product(n, n, forms, |x| x.cast::<rankform::f16>()),
@@ -79,6 +85,14 @@ fn cases(case: Case<'_>, forms: &mut Forms) {
         "dm/cumsum0" => reduced(n, forms, |x| x.cumsum(Axis::<0>)),
         "dm/cumsum1" => reduced(n, forms, |x| x.cumsum(Axis::<1>)),
         "dm/sort1" => reduced(n, forms, |x| x.sort(Axis::<1>)),
+        "dm/sort" => of_all(n, forms, |x| x.sort(Axis::<0>)),
+        "dm/argsort" => of_all(n, forms, |x| x.argsort(Axis::<0>)),
+        "dm/quantile" => {
+            of_all(n, forms, |x| x.quantile(sizes::SHARE, Axis::<0>, rankform::ops::QuantileMethod::Linear))
+        }
+        "dm/histogram" => of_all(n, forms, |x| x.histogram(sizes::BINS, -1.0, 1.0)),
+        "dm/unique" => unique(n, forms),
+        "dm/scatter" => scatter(n, forms),
         "dm/topk10" => reduced(n, forms, |x| x.topk(Axis::<1>, sizes::TOP)),
         _ => {}
     }
@@ -121,6 +135,56 @@ fn reduced<R: 'static>(n: usize, forms: &mut Forms, reduce: impl Fn(&Matrix) -> 
     forms.add("new", move || {
         let x = matrix(n, 1);
         move || reduce(&x).unwrap()
+    });
+}
+
+fn of_all<R: 'static>(n: usize, forms: &mut Forms, of: impl Fn(&Tensor<f32, 1>) -> Result<R> + 'static) {
+    forms.add("new", move || {
+        let x = tensor([n * n], 1);
+        move || of(&x).unwrap()
+    });
+}
+
+fn reduced_short<R: 'static>(n: usize, forms: &mut Forms, reduce: impl Fn(&Matrix) -> Result<R> + 'static) {
+    forms.add("new", move || {
+        let x = tensor([sizes::SHORT / n, n], 1);
+        move || reduce(&x).unwrap()
+    });
+}
+
+fn scaled_softmax(x: &Matrix) -> Result<Matrix> {
+    let scaled = x.lazy() / 8.0;
+    let powers = (scaled - scaled.max_along(Axis::<1>)).exp().cached();
+    (powers / powers.sum_along(Axis::<1>)).eval()
+}
+
+fn distances(n: usize, forms: &mut Forms) {
+    forms.add("lazy, sum", move || {
+        let (points, centers) = (tensor([sizes::DISTANCES.0, n], 1), tensor([sizes::DISTANCES.1, n], 2));
+        move || {
+            let apart = points.insert_axis(Axis::<1>).lazy() - centers.insert_axis(Axis::<0>);
+            apart.square().sum(Axis::<2>).unwrap()
+        }
+    });
+}
+
+/// As many whole numbers below `bound`.
+fn whole_numbers(len: usize, bound: usize) -> Tensor<i64, 1> {
+    ours(peers::places(len, bound as u32, 7).into_iter().map(i64::from).collect(), [len])
+}
+
+fn unique(n: usize, forms: &mut Forms) {
+    forms.add("new", move || {
+        let x = whole_numbers(n * n, sizes::KINDS);
+        move || x.unique().unwrap()
+    });
+}
+
+fn scatter(n: usize, forms: &mut Forms) {
+    forms.add("scatter, Add", move || {
+        let (mut sums, at, x) =
+            (tensor([sizes::KINDS], 2), whole_numbers(n * n, sizes::KINDS), tensor([n * n], 1));
+        move || sums.scatter(rankform::ops::Add, Axis::<0>, &at, &x).unwrap()
     });
 }
 
@@ -288,6 +352,27 @@ fn layer_norm(n: usize, forms: &mut Forms) {
             let scale = (centered.square().mean_along(Axis::<1>) + 1e-5).rsqrt();
             (centered * scale * weight.lift() + bias.lift()).eval().unwrap()
         }
+    });
+}
+
+fn rms_norm(n: usize, forms: &mut Forms) {
+    forms.add("rms_norm, then weight", move || {
+        let (x, weight) = (matrix(n, 1), tensor([n], 2));
+        move || (x.rms_norm(Axis::<1>, 1e-5).unwrap().lazy() * weight.lift()).eval().unwrap()
+    });
+    forms.add("lazy, new", move || {
+        let (x, weight) = (matrix(n, 1), tensor([n], 2));
+        move || {
+            let scale = (x.lazy().square().mean_along(Axis::<1>) + 1e-5).rsqrt();
+            (x.lazy() * scale * weight.lift()).eval().unwrap()
+        }
+    });
+}
+
+fn cross_entropy(n: usize, forms: &mut Forms) {
+    forms.add("cross_entropy", move || {
+        let (x, classes) = (matrix(n, 1), whole_numbers(n, n));
+        move || x.cross_entropy_mean(Axis::<1>, &classes, rankform::ops::ClassLoss::new()).unwrap()
     });
 }
 

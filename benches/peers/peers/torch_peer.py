@@ -2,7 +2,7 @@
 
 import torch
 import torch.nn.functional as F
-from harness import ENCODER, THREADS, TOP, inputs, serve
+from harness import BINS, ENCODER, SHARE, THREADS, TOP, inputs, serve
 
 torch.set_num_threads(THREADS)
 torch.set_grad_enabled(False)
@@ -32,6 +32,14 @@ def user(x, y):
 
 def layer_norm(x, weight, bias):
     return F.layer_norm(x, (x.shape[-1],), weight, bias, 1e-5)
+
+
+def rms_norm(x, weight):
+    return F.rms_norm(x, (x.shape[-1],), weight, 1e-5)
+
+
+def distances(points, centers):
+    return ((points[:, None] - centers) ** 2).sum(2)
 
 
 def conv(x, w):
@@ -77,6 +85,18 @@ EAGER = {
     "red/meanvar1": lambda a: torch.var_mean(a, 1, correction=0),
     "red/softmax": lambda a: torch.softmax(a, 1),
     "red/layernorm": layer_norm,
+    "red/scaled_softmax": lambda a: torch.softmax(a / 8, 1),
+    "red/rmsnorm": rms_norm,
+    "short/distances": distances,
+    "short/sum": lambda a: a.sum(1),
+    "short/median": lambda a: torch.median(a, 1),
+    "nn/crossentropy": F.cross_entropy,
+    "dm/sort": lambda a: a.sort().values,
+    "dm/argsort": torch.argsort,
+    "dm/quantile": lambda a: torch.kthvalue(a, int(SHARE * len(a))),
+    "dm/histogram": lambda a: torch.histc(a, BINS, -1, 1),
+    "dm/unique": torch.unique,
+    "dm/scatter": lambda a, at, b: a.scatter_add_(0, at, b),
     "mm/f32": torch.mm,
     "mm/f64": torch.mm,
     "mm/f16": torch.mm,
@@ -131,6 +151,10 @@ COMPILE = {
     "red/meanvar1": EAGER["red/meanvar1"],
     "red/softmax": EAGER["red/softmax"],
     "red/layernorm": layer_norm,
+    "red/scaled_softmax": EAGER["red/scaled_softmax"],
+    "red/rmsnorm": rms_norm,
+    "short/distances": distances,
+    "short/sum": EAGER["short/sum"],
 }
 ELEMENT = {"mm/f64": torch.float64, "mm/f16": torch.float16, "mm/bf16": torch.bfloat16}
 compiled = {}

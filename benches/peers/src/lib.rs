@@ -153,6 +153,16 @@ pub mod sizes {
     pub const BATCH: usize = 64;
     /// `mm/skinny16`: rows.
     pub const SKINNY: usize = 16;
+    /// `short/distances`: points and centers.
+    pub const DISTANCES: (usize, usize) = (20_000, 16);
+    /// `short/…`: numbers in all rows.
+    pub const SHORT: usize = 1 << 20;
+    /// `dm/unique`, `dm/scatter`: the whole numbers are below this.
+    pub const KINDS: usize = 1000;
+    /// `dm/quantile`: the share of lesser numbers.
+    pub const SHARE: f64 = 0.3;
+    /// `dm/histogram`: the bins from -1 to 1.
+    pub const BINS: usize = 100;
     /// `dm/topk10`: how many.
     pub const TOP: usize = 10;
 }

@@ -30,7 +30,9 @@ fn limit(case: Case<'_>, forms: &mut Forms) {
         "fused/gelu" => stream::<1, 1, 1, false>(area, forms),
         "fused/ratio" => stream::<4, 1, 1, false>(area, forms),
         "fused/adamw" => stream::<4, 3, 1, true>(area, forms),
-        "red/softmax" | "red/layernorm" => stream::<1, 1, 1, false>(area, forms),
+        "red/softmax" | "red/layernorm" | "red/scaled_softmax" | "red/rmsnorm" => {
+            stream::<1, 1, 1, false>(area, forms)
+        }
         "mm/gemv" => stream::<1, 0, 1, false>(area, forms),
         "mm/f32" | "mm/f16" => peak::f32(cube, forms),
         "mm/f64" => peak::f64(cube, forms),
@@ -65,6 +67,7 @@ fn limit(case: Case<'_>, forms: &mut Forms) {
         "dm/concat0" | "dm/concat1" => stream::<1, 1, 1, false>(2 * area, forms),
         "dm/nhwc" => stream::<1, 1, 1, false>(sizes::NCHW.iter().product(), forms),
         "dm/gather" => stream::<1, 1, 1, false>(sizes::GATHER.0 * sizes::GATHER.2, forms),
+        "short/sum" => stream::<1, 0, 1, false>(sizes::SHORT, forms),
         name if name.starts_with("red/") => stream::<1, 0, 1, false>(area, forms),
         name if name.starts_with("trans/") => stream::<1, 1, 1, false>(area, forms),
         _ => {}

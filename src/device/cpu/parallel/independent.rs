@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn an_error_of_a_task_is_returned_and_ends_the_others() {
         for tasks in [1, 100] {
-            let error = || Error::OutOfMemory { op: "task", bytes: 7 };
+            let error = || Error::OutOfMemory { op: "task", nbytes: 7 };
             let result =
                 for_each_independent_task(tasks, &|task| if task == 0 { Err(error()) } else { Ok(()) });
             assert_eq!(result, Err(error()));

@@ -3,6 +3,7 @@
 // Imports: `element`.
 
 use super::bitonic::{NetworkKey, SortingNetwork};
+use super::items::Items;
 use crate::element::{Element, bf16, f16};
 
 /// A value that is sorted: a key alone, or a key with its position.
@@ -21,7 +22,7 @@ pub(super) trait RadixKey: SortItem {
     fn reversed(self) -> Self;
     /// Sorts items that differ only in their lowest `digits` digits, one or two, by counting each value.
     /// `counts` has the capacity for a count of each value.
-    fn counting_sort(items: &mut [Self], counts: &mut Vec<Self>, digits: usize);
+    fn counting_sort(items: &mut [Self], counts: &mut Items<Self>, digits: usize);
 }
 
 macro_rules! integer_items {
@@ -36,7 +37,7 @@ macro_rules! integer_items {
         impl RadixKey for $item {
             #[inline(always)]
             fn reversed(self) -> Self { !self }
-            fn counting_sort(items: &mut [Self], counts: &mut Vec<Self>, digits: usize) {
+            fn counting_sort(items: &mut [Self], counts: &mut Items<Self>, digits: usize) {
                 debug_assert!(digits <= 2);
                 counts.clear();
                 counts.resize(1 << (8 * digits), 0);

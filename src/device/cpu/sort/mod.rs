@@ -3,6 +3,7 @@
 //! | file | |
 //! |---|---|
 //! | `keys.rs` | keys of elements; a key with its position |
+//! | `items.rs` | vectors in scratch memory |
 //! | `lines.rs` | reads lines, sorts or selects their keys, writes elements and positions |
 //! | `radix.rs` | sorts of items: the choice among network, quicksort, comparisons and radix sort |
 //! | `bitonic.rs` | a sorting network over vectors |
@@ -15,6 +16,7 @@
 // Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
 mod bitonic;
+mod items;
 mod keys;
 mod lines;
 #[cfg(target_arch = "x86_64")]

@@ -28,13 +28,14 @@ impl<I: SortItem> QuickSort<I> {
     }
 
     /// Keys of a part that the network sorts.
-    pub(super) const PART_KEYS: usize = PART_BYTES / size_of::<I>();
+    const PART_KEYS: usize = PART_BYTES / size_of::<I>();
+
+    /// Scratch for a sort: two parts.
+    pub(super) const ROOM_KEYS: usize = 2 * Self::PART_KEYS;
 
     /// Sorts keys; those outside `wanted` go to the right side of the wanted ones only. `room` is scratch for
-    /// two parts.
-    pub(super) fn sort(&self, keys: &mut [I], wanted: Range<usize>, room: &mut Vec<I>) {
-        room.clear();
-        room.resize(2 * Self::PART_KEYS, I::HIGHEST);
+    /// [`ROOM_KEYS`](Self::ROOM_KEYS).
+    pub(super) fn sort(&self, keys: &mut [I], wanted: Range<usize>, room: &mut [I]) {
         let levels = 2 * (keys.len() / Self::PART_KEYS + 1).ilog2() + 8;
         self.part(keys, wanted, room, levels);
     }
@@ -118,7 +119,7 @@ mod tests {
         let Some(quick) = QuickSort::<I>::new() else {
             return println!("skipped: this processor has no quicksort by vectors");
         };
-        let mut room = Vec::new();
+        let mut room = vec![I::HIGHEST; QuickSort::<I>::ROOM_KEYS];
         for n in [0, 1, 100, QuickSort::<I>::PART_KEYS as u64 + 1, 20_000, 100_003] {
             let patterns: [&dyn Fn(u64) -> u64; 6] = [
                 &|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20,

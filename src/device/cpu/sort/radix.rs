@@ -4,6 +4,7 @@
 
 use super::super::strided::pack;
 use super::bitonic::SortingNetwork;
+use super::items::Items;
 use super::keys::SortItem;
 use super::quick::QuickSort;
 use std::ops::Range;
@@ -41,12 +42,14 @@ pub(super) fn capacity<I: SortItem>(n: usize, digits: usize) -> usize {
 /// [`capacity`]; `spare` is scratch. Of many items, those outside `wanted` may stay unsorted, on the right side
 /// of the wanted ones.
 pub(super) fn sort<I: SortItem>(
-    items: &mut Vec<I>,
-    spare: &mut Vec<I>,
+    items: &mut Items<I>,
+    spare: &mut Items<I>,
     digits: Range<usize>,
     wanted: Range<usize>,
 ) {
     if let Some(quick) = quick::<I>(items.len(), digits.len()) {
+        spare.clear();
+        spare.resize(QuickSort::<I>::ROOM_KEYS, I::HIGHEST);
         return quick.sort(items, wanted, spare);
     }
     // The digits become constants.
@@ -62,7 +65,7 @@ pub(super) fn sort<I: SortItem>(
 }
 
 #[inline(always)]
-fn sort_by<I: SortItem>(items: &mut Vec<I>, spare: &mut Vec<I>, digits: Range<usize>) {
+fn sort_by<I: SortItem>(items: &mut Items<I>, spare: &mut Items<I>, digits: Range<usize>) {
     let n = items.len();
     if let Some(network) = network::<I>(n, digits.len()) {
         let SortingNetwork { lanes, sort, .. } = network;

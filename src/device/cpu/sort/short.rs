@@ -3,6 +3,7 @@
 
 use super::super::strided::pack;
 use super::bitonic::SortingNetwork;
+use super::items::Items;
 use super::keys::SortItem;
 
 /// The longest lines that are sorted so.
@@ -10,32 +11,22 @@ const MAX_LINE: usize = 128;
 /// Items of the lines that are sorted together, in one matrix after another.
 const MAX_ITEMS: usize = 2048;
 
-/// The network for short lines, if this processor has one and there are lines for most of its lanes.
-pub(super) fn network<I: SortItem>(n: usize, lines: usize) -> Option<SortingNetwork<I>> {
-    I::network().filter(|network| (2..=MAX_LINE).contains(&n) && lines > network.lanes / 2)
+/// The number of lines of `n` items that are sorted together, and the items of their matrix. `None` if this
+/// processor has no network, or if `lines` lines would leave most of its lanes empty.
+pub(super) fn shape<I: SortItem>(n: usize, lines: usize) -> Option<[usize; 2]> {
+    let SortingNetwork { lanes, .. } = I::network()?;
+    let is_short = (2..=MAX_LINE).contains(&n) && lines > lanes / 2;
+    is_short.then(|| [(MAX_ITEMS / (n * lanes)).max(1) * lanes, n.next_power_of_two() * lanes])
 }
 
-/// The lines of `n` items that are sorted together.
-pub(super) fn together<I>(network: &SortingNetwork<I>, n: usize) -> usize {
-    (MAX_ITEMS / (n * network.lanes)).max(1) * network.lanes
-}
-
-/// Items of a matrix of lines of `n` items.
-pub(super) fn matrix_items<I>(network: &SortingNetwork<I>, n: usize) -> usize {
-    n.next_power_of_two() * network.lanes
-}
-
-/// Sorts each line of `n` items; `matrix` is scratch for [`matrix_items`].
-pub(super) fn sort_lines<I: SortItem>(
-    network: &SortingNetwork<I>,
-    items: &mut [I],
-    n: usize,
-    matrix: &mut Vec<I>,
-) {
-    let SortingNetwork { lanes, sort_lanes, .. } = *network;
+/// Sorts each line of `n` items; `matrix` has room for the items of a matrix ([`shape`]).
+pub(super) fn sort_lines<I: SortItem>(items: &mut [I], n: usize, matrix: &mut Items<I>) {
+    let Some(SortingNetwork { lanes, sort_lanes, .. }) = I::network() else {
+        return items.chunks_mut(n).for_each(<[I]>::sort_unstable);
+    };
     matrix.clear();
     // The rows after the items stay the last ones.
-    matrix.resize(matrix_items(network, n), I::HIGHEST);
+    matrix.resize(n.next_power_of_two() * lanes, I::HIGHEST);
     let width = size_of::<I>();
     let [row, line, item] = [lanes * width, n * width, width].map(|stride| stride as isize);
     for lines in items.chunks_mut(n * lanes) {
