@@ -86,7 +86,6 @@ mod std_ops;
 
 pub use counting::{Bins, Counts, Histogram};
 pub use elementwise::*;
-#[cfg(feature = "autograd")]
 pub use indexing::{Indexing, IndexingBySeveral, Indices, Replace, ScatterReduction};
 #[doc(hidden)]
 pub use linalg::einsum;

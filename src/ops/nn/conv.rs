@@ -194,8 +194,8 @@ pub(super) fn convolve<
     } else {
         Form::InPlace
     };
-    let w = if form == Form::Frames { ordered_weights(w)? } else { None }
-        .map_or(Weights::Given(w), Weights::Ordered);
+    let is_ordered = form == Form::Taps || form == Form::InPlace && is_pointwise;
+    let w = if is_ordered { None } else { ordered_weights(w)? }.map_or(Weights::Given(w), Weights::Ordered);
     let w = w.view();
     let block = image_block::<T, D, RANK, N>(x, w, out_size, padded, form, &conv);
     destination.put(op, layout, x.device(), |whole| {

@@ -189,7 +189,12 @@ unsafe fn by_own_kernel(problem: &GemmProblem, types: [DType; 3]) -> Result<bool
             Algorithm::Gemv(gemv) => return gemv.run(types),
             Algorithm::Blocked => {
                 let Some((kernel, fns)) = kernel(types) else { return Ok(false) };
-                blocked::run(kernel, problem, fns, None)?;
+                if blocked::is_faster_transposed(kernel, problem, fns) {
+                    // Both operands have the elements of the kernel.
+                    blocked::run(kernel, &problem.transposed(), fns, None)?;
+                } else {
+                    blocked::run(kernel, problem, fns, None)?;
+                }
             }
         }
     }

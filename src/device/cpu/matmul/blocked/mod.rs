@@ -20,6 +20,7 @@
 // Imports: `error`.
 
 mod call;
+mod cut;
 mod row_block;
 mod sizes;
 
@@ -49,6 +50,19 @@ pub(super) unsafe fn pack_all(
     let parallel = layout.units.saturating_mul(columns) >= PARALLEL_MULTIPLY_ADDS / 16;
     // SAFETY: (1), (2) the caller's promise.
     unsafe { call.pack_right(parallel, to) }
+}
+
+/// Whether the transposed product is faster: few rows times the transpose of a matrix with contiguous rows,
+/// which would have to be packed for these few. They are read in place, as the left operand, instead.
+pub(super) fn is_faster_transposed(kernel: KernelInfo, problem: &GemmProblem, fns: PackFns) -> bool {
+    let (m, n, units) = (problem.m.total(), problem.n.total(), problem.k.total());
+    let is_transpose = problem.k.single_stride(1) == Some(1) && problem.n.innermost().1[1] != 1;
+    let reads_rows = kernel.reads_in_place && fns.units_are_elements;
+    reads_rows
+        && is_transpose
+        && (2..=MAX_STREAMING_ROWS).contains(&m)
+        && n >= 4 * m
+        && units >= MIN_ROW_UNITS
 }
 
 /// Computes a product with `k > 0`. `prepacked` are the panels of its right operand, if they were packed
@@ -108,21 +122,6 @@ impl GemmCall<'_> {
             unsafe { self.pack_strip(columns, 0, units, strip * PACK_STRIP_UNITS, to) };
             Ok(())
         })
-    }
-
-    /// Rows and columns of a task, if tasks compute `m` rows and `n` columns. Each reads as many rows as
-    /// columns where it can: together they then read the fewest bytes. Rows that a task packs for itself
-    /// should meet many columns.
-    fn task_size(&self, m: usize, n: usize) -> [usize; 2] {
-        let (mr, width) = (self.kernel.mr, self.layout.width);
-        let tasks = TASKS_PER_THREAD * parallel::count();
-        let fewest_columns = if self.reads_left_in_place() { 2 * width } else { MIN_COLUMNS_OF_PACKED_ROWS };
-        let square = (m.saturating_mul(n) / tasks).isqrt();
-        let columns = square.max(fewest_columns).min(n).max(1);
-        let columns = n.div_ceil(n.div_ceil(columns)).next_multiple_of(width);
-        let rows = m.div_ceil(tasks.div_ceil(n.div_ceil(columns)));
-        let rows = rows.max(MIN_TASK_ROWS).min(ROW_BLOCK).min(m);
-        [m.div_ceil(m.div_ceil(rows)).next_multiple_of(mr), columns]
     }
 
     /// Packed panels as the microkernel reads them.
