@@ -9,7 +9,7 @@ use crate::device::{Inputs, OperandRef, Reduction};
 use crate::error::Result;
 
 /// Bytes of a block.
-const BLOCK_BYTES: usize = 1 << 18;
+const BLOCK_BYTES: usize = 1 << 19;
 
 /// A kernel that writes a contribution: its sizes, its output and its operands.
 pub(super) type Kernel<'a> = dyn FnMut(&[usize], OperandRef<'_>, Inputs<'_>) -> Result<()> + 'a;

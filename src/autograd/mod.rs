@@ -44,6 +44,7 @@
 //! | [`SparseTensor`](crate::SparseTensor) | gradients of its values, which are a tensor on the tape |
 //! | [`Packed`](crate::Packed) | gradients of the matrix that was packed; the tape keeps it in rows |
 //! | [`QuantizedTensor`](crate::QuantizedTensor) | a constant: rounding has no slope, see [`Tape::custom`] |
+// Imports: `error`, `dim`, `element`, `device`, `tensor`.
 //
 // | content | file |
 // |---|---|
@@ -60,8 +61,8 @@
 // | operators with their own derivative, checkpoints | `custom.rs` |
 // | parameters: trees, tuples, names, the macro | `tree.rs`, `parameters.rs`, `containers.rs`, `name.rs`, `define.rs` |
 // | tensors whose types are known at run time | `untyped.rs` |
+// | operators that state their own backward pass | `ruled.rs` |
 // | forward mode | `forward/` |
-// Imports: `error`, `dim`, `element`, `device`, `tensor`.
 
 /// Evaluates a call on the state that the clones of a device share.
 macro_rules! on_shared {

@@ -2,10 +2,16 @@
 //! copy; an operator may write into the memory of the last handle, and inputs that must stay are therefore
 //! cloned.
 
+#[path = "training/burn.rs"]
+mod training;
+
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, FloatDType, Int, Tensor, TensorData, activation, module, s};
 use peers::{Case, Forms, adamw, places, positive, serve, sizes, uniform};
 use std::hint::black_box;
+
+#[global_allocator]
+static ALLOCATOR: peers::Counting = peers::Counting;
 
 fn main() {
     serve(cases);
@@ -68,7 +74,7 @@ fn cases(case: Case<'_>, forms: &mut Forms) {
         "dm/topk10" => unary(n, forms, |x| x.topk(sizes::TOP, 1)),
         "nn/conv2d" => conv2d(forms),
         "nn/depthwise" => depthwise(forms),
-        _ => {}
+        _ => training::cases(case, forms),
     }
 }
 

@@ -1,9 +1,15 @@
 //! candle: its own operators (`ops`), its fused functions in candle-nn, and custom operators over elements
 //! (`CustomOp2`).
 
+#[path = "training/candle.rs"]
+mod training;
+
 use candle_core::{CpuStorage, CustomOp2, DType, Device, InplaceOp2, Layout, Shape, Tensor};
 use peers::{Case, Forms, adamw, bodies, places, positive, serve, sizes, uniform};
 use std::hint::black_box;
+
+#[global_allocator]
+static ALLOCATOR: peers::Counting = peers::Counting;
 
 type Result<T> = candle_core::Result<T>;
 const CPU: &Device = &Device::Cpu;
@@ -73,7 +79,7 @@ fn cases(case: Case<'_>, forms: &mut Forms) {
         "nn/conv2d" => conv2d(forms),
         "nn/conv1d" => conv1d(forms),
         "nn/depthwise" => depthwise(forms),
-        _ => {}
+        _ => training::cases(case, forms),
     }
 }
 

@@ -44,9 +44,13 @@ def small_integers(*shape, seed=1):
     return (mixed(int(np.prod(shape)), seed) % np.uint32(201)).astype(np.int16).reshape(shape) - 100
 
 
+def places_of(count, bound, seed):
+    return (mixed(count, seed) % np.uint32(bound)).astype(np.int32)
+
+
 def places():
     taken, rows, _ = GATHER
-    return (mixed(taken, 7) % np.uint32(rows)).astype(np.int32)
+    return places_of(taken, rows, 7)
 
 
 def inputs(case, n):
@@ -149,8 +153,9 @@ def measure(run):
     return [mean(runs) for _ in range(samples)]
 
 
-def serve(forms):
-    """Answers the driver; `forms(case, n)` gives names and functions that return the function to be timed."""
+def serve(forms, kept=lambda case, n: ()):
+    """Answers the driver; `forms(case, n)` gives names and functions that return the function to be timed,
+    `kept(case, n)` names and functions that count the bytes that a forward pass keeps."""
     for line in sys.stdin:
         case, _, n = line.strip().rpartition("/")
         for form, setup in forms(case, int(n)):
@@ -159,4 +164,6 @@ def serve(forms):
             except Exception as error:  # whatever a library raises is its answer
                 times = "failed: " + " ".join(f"{type(error).__name__} {error}".split())[:160]
             print(form, times, sep="\t", flush=True)
+        for form, count in kept(case, int(n)):
+            print(form, f"bytes:{count()}", sep="\t", flush=True)
         print("end", flush=True)

@@ -2,10 +2,16 @@
 //!
 //! `new` allocates its result, `kept` writes it into existing memory.
 
+#[path = "training/rankform.rs"]
+mod training;
+
 use peers::{Case, Forms, adamw, positive, serve, sizes, uniform};
 use rankform::ops::{Attention, Conv, Gelu, Pool};
 use rankform::prelude::*;
 use std::hint::black_box;
+
+#[global_allocator]
+static ALLOCATOR: peers::Counting = peers::Counting;
 
 type Matrix = Tensor<f32, 2>;
 
@@ -94,7 +100,7 @@ fn cases(case: Case<'_>, forms: &mut Forms) {
         "dm/unique" => unique(n, forms),
         "dm/scatter" => scatter(n, forms),
         "dm/topk10" => reduced(n, forms, |x| x.topk(Axis::<1>, sizes::TOP)),
-        _ => {}
+        _ => training::cases(case, forms),
     }
 }
 

@@ -1,7 +1,9 @@
-"""PyTorch on the CPU, without gradients: eager (`new`, `out=`), compiled (`compile`), and its own fused functions."""
+"""PyTorch on the CPU: eager (`new`, `out=`), compiled (`compile`), and its own fused functions, without gradients; training
+steps."""
 
 import torch
 import torch.nn.functional as F
+import torch_training
 from harness import BINS, ENCODER, SHARE, THREADS, TOP, inputs, serve
 
 torch.set_num_threads(THREADS)
@@ -190,6 +192,8 @@ def forms(case, n):
         x, w = (tensor.to(memory_format=torch.channels_last) for tensor in operands(case, n))
         return lambda: conv(x, w)
 
+    if case.startswith("train/"):
+        return torch_training.forms(case, n)
     match case:
         case "create/zeros":
             return [("zeros", lambda: lambda: torch.zeros(n, n))]
@@ -204,4 +208,4 @@ def forms(case, n):
     )
 
 
-serve(forms)
+serve(forms, torch_training.kept_bytes)

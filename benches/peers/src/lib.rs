@@ -3,11 +3,14 @@
 //!
 //! A peer's program lives as long as the benchmark. It reads one case a line, `ew/add/256`, and for each way
 //! its library has of computing that case, a *form*, answers one line, `form <TAB> ns,ns,…`; then `end`. A
-//! case without a form is one that the library does not have.
+//! case without a form is one that the library does not have. A training step also answers the memory that its
+//! forward pass keeps, `form <TAB> bytes:n`.
 
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
 use std::io::{BufRead, Write, stdin, stdout};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed};
 use std::time::Instant;
 
 /// A case as a peer sees it: `ew/add/256` has the name `ew/add` and `n` = 256.
@@ -22,7 +25,7 @@ type Run = Box<dyn FnMut()>;
 /// The forms of one case: each a name and a function that makes the inputs and returns the function to be
 /// timed.
 #[derive(Default)]
-pub struct Forms(Vec<(String, Box<dyn FnOnce() -> Run>)>);
+pub struct Forms(Vec<(String, Box<dyn FnOnce() -> Run>)>, Vec<(String, Box<dyn FnOnce() -> isize>)>);
 
 impl Forms {
     /// One form. The result of the timed function is dropped while the clock runs: its allocation and release
@@ -35,6 +38,64 @@ impl Forms {
             })
         };
         self.0.push((form.to_string(), Box::new(setup)));
+    }
+
+    /// The memory that a form keeps: the bytes that were taken and not given back when the function returns,
+    /// while its result lives. The program's allocator must be [`Counting`]; the function runs once before.
+    pub fn add_kept<R, F: FnMut() -> R + 'static>(
+        &mut self,
+        form: &str,
+        setup: impl FnOnce() -> F + 'static,
+    ) {
+        let count = move || {
+            let mut run = setup();
+            black_box(run());
+            LIVE.store(0, Relaxed);
+            COUNTS.store(true, Relaxed);
+            let result = black_box(run());
+            COUNTS.store(false, Relaxed);
+            drop(result);
+            LIVE.load(Relaxed)
+        };
+        self.1.push((form.to_string(), Box::new(count)));
+    }
+}
+
+static COUNTS: AtomicBool = AtomicBool::new(false);
+static LIVE: AtomicIsize = AtomicIsize::new(0);
+
+/// The allocator of the system, which counts bytes when it is told to.
+pub struct Counting;
+
+impl Counting {
+    fn count(by: isize) {
+        if COUNTS.load(Relaxed) {
+            LIVE.fetch_add(by, Relaxed);
+        }
+    }
+}
+
+// SAFETY: the allocator of the system.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        Counting::count(layout.size() as isize);
+        // SAFETY: the caller's promise, as below.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        Counting::count(layout.size() as isize);
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+    unsafe fn realloc(&self, address: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        Counting::count(size as isize - layout.size() as isize);
+        // SAFETY: as above.
+        unsafe { System.realloc(address, layout, size) }
+    }
+    unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
+        Counting::count(-(layout.size() as isize));
+        // SAFETY: as above.
+        unsafe { System.dealloc(address, layout) }
     }
 }
 
@@ -58,6 +119,11 @@ pub fn serve(cases: impl Fn(Case<'_>, &mut Forms)) {
                 Err(panic) => format!("failed: {}", text(&*panic).replace(['\t', '\n'], " ")),
             };
             if writeln!(out, "{form}\t{answer}").and_then(|()| out.flush()).is_err() {
+                return;
+            }
+        }
+        for (form, count) in forms.1 {
+            if writeln!(out, "{form}\tbytes:{}", count()).is_err() {
                 return;
             }
         }

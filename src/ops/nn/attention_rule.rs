@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 
 /// The most scores of a block, unless one head of keys has more for [`MIN_QUERIES`]: the four matrices of a
 /// block stay in the second cache.
-const SCORES: usize = 1 << 16;
+const SCORES: usize = 1 << 17;
 const MIN_QUERIES: usize = 16;
 
 /// Attention without a bias and a cap, on a device that records. `q` is `[b, h, queries, d]`, `k` and `v` have

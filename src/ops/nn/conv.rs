@@ -453,15 +453,40 @@ pub(super) fn weights_of<T: Number, const RANK: usize, const N: usize, D: Device
         return Err(channels_error(op, &kernel, size[1], conv.groups));
     }
     same_device(op, x.device(), y.device())?;
-    let frame;
-    let x = if padded == size[2..] && x.stride().0[1] == 1 {
-        x
-    } else {
-        frame = padded_copy(op, x, padded, before, [1; N], true)?;
-        frame.view()
-    };
+    let frames = padded != size[2..] || x.stride().0[1] != 1;
+    let images_per_block = if frames { images_per_block::<T>(size[1], &padded) } else { size[0].max(1) };
+    for first in (0..size[0]).step_by(images_per_block) {
+        let images = first..size[0].min(first + images_per_block);
+        let (x, y) = (x.slice_axis(0, images.clone(), 1)?, y.slice_axis(0, images, 1)?);
+        let frame = if frames { Some(padded_copy(op, x, padded, before, [1; N], true)?) } else { None };
+        let x = frame.as_ref().map_or(x, |frame| frame.view());
+        // SAFETY: the windows were counted, so every one lies inside the padded input, and the channels of
+        // all operands agree.
+        let sum = |out: &mut TensorViewMut<'_, T, RANK, D>| unsafe { windows_by(x, y, &conv, kernel, out) };
+        if first == 0 {
+            sum(&mut out)?;
+            continue;
+        }
+        let mut part = Tensor::uninit(op, Layout::row_major(Dim(kernel)), x.device())?;
+        sum(&mut part.try_view_mut(op)?)?;
+        out.zip_in_place(Add, &part)?;
+    }
+    if size[0] == 0 { out.fill(T::zero()) } else { Ok(()) }
+}
+
+/// The product of the windows of `x` and `y`, summed over the windows.
+///
+/// # Safety
+/// As [`product`], where `y` is the result and `out` the weights.
+unsafe fn windows_by<T: Number, const RANK: usize, const N: usize, D: Device>(
+    x: TensorView<'_, T, RANK, D>,
+    y: TensorView<'_, T, RANK, D>,
+    conv: &Conv<N>,
+    kernel: [usize; RANK],
+    out: &mut TensorViewMut<'_, T, RANK, D>,
+) -> Result<()> {
     let strides = [y.stride().0, x.stride().0, out.stride().0];
-    let mut windows = Windows::new(y.size().0, strides, &conv, kernel);
+    let mut windows = Windows::new(y.size().0, strides, conv, kernel);
     // The channels, which are neighbors in memory, come last.
     windows.taps[1..].rotate_left(1);
     windows.of_input[2 + RANK..1 + 2 * RANK].rotate_left(1);
@@ -478,8 +503,7 @@ pub(super) fn weights_of<T: Number, const RANK: usize, const N: usize, D: Device
     let (of_result, of_weights) = (outputs_second(windows.of_result), outputs_second(windows.of_weights));
     let out_ref = out.leaf().slot(&of_weights);
     let (y_ref, x_ref) = (y.leaf().slot(&of_result), x.leaf().slot(&windows.of_input));
-    // SAFETY: the windows were counted, so every one lies inside the padded input; the channels of all
-    // operands agree; `out` is an exclusive view.
+    // SAFETY: (1) and (2) keep every step of the plan inside the operands; `out` is an exclusive view.
     unsafe { x.device().contract::<T, T, T>(plan, out_ref, y_ref, x_ref) }
 }
 

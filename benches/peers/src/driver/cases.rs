@@ -11,7 +11,8 @@ const fn of(name: &'static str, sizes: &'static [usize], what: &'static str) -> 
     Family { name, sizes, what }
 }
 
-/// A size n means n × n elements, 0 the sizes in the text.
+/// A size n means n × n elements, 0 the sizes in the text; of training steps, that are in a page of their own,
+/// the number of samples.
 pub const FAMILIES: &[Family] = &[
     of("ew/add", &[4, 64, 256, 4096], "a + b"),
     of("ew/add_inplace", &[4, 256, 4096], "a ← a + b"),
@@ -87,7 +88,21 @@ pub const FAMILIES: &[Family] = &[
     of("view/permute4", &[64], "a view of four axes in another order"),
     of("view/broadcast", &[64], "a view that repeats a row"),
     of("view/reshape", &[64], "a view of other sizes"),
+    of("train/mlp_small", &[128], "MLP 64-256-10, relu, cross entropy, AdamW"),
+    of("train/mlp", &[256], "MLP 784-1024-1024-10, relu, cross entropy, AdamW"),
+    of("train/conv", &[64], "the net of `examples/digits_conv.rs` on images of 8 × 8, AdamW"),
+    of(
+        "train/transformer",
+        &[8],
+        "a layer: 128 positions of 384, 6 heads, causal, norms first, gelu, 4 × hidden, AdamW",
+    ),
+    of("train/lstm", &[16], "64 steps of an LSTM cell of 32, one after the other, SGD"),
 ];
+
+/// Whether a case is a training step.
+pub fn is_training(case: &str) -> bool {
+    case.starts_with("train/")
+}
 
 /// The names of the cases that begin with one of `prefixes`, or all; of several threads those that threads
 /// can help.

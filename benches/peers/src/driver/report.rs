@@ -1,6 +1,6 @@
 //! The tables: ours next to the best peer and the limit, then all peers.
 
-use crate::cases::{chosen, is_bound_by_memory, what};
+use crate::cases::{chosen, is_bound_by_memory, is_training, what};
 use crate::causes::{cause, cause_of_limit};
 use crate::samples::{Best, Measured, Standing, Statistic, TIE, read};
 use crate::{Result, chart, root};
@@ -8,21 +8,38 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Prints `peers.md` and writes it, and a chart for each number of threads, into the directory of the
-/// samples.
+/// Prints `peers.md` and `training.md` and writes them, and a chart for each number of threads, into the
+/// directory of the samples. A page without samples is not written.
 pub fn write(directory: &Path) -> Result<()> {
+    write_page(directory, "peers", "rankform beside its peers")?;
+    write_page(directory, TRAINING, "Training steps")
+}
+
+/// The page of training steps.
+const TRAINING: &str = "training";
+
+fn write_page(directory: &Path, page: &str, title: &str) -> Result<()> {
     let mut text = String::new();
+    let mut memory = String::new();
     let mut peers = BTreeSet::new();
     for threads in [1, 2] {
         let statistic = Statistic::of(threads);
         let measured = read(directory, threads, statistic)?;
-        if measured.is_empty() {
+        let is_measured =
+            |case: &String| is_training(case) == (page == TRAINING) && measured.contains_key(case);
+        let cases: Vec<String> = chosen(1, &[]).into_iter().filter(is_measured).collect();
+        if cases.is_empty() {
             continue;
         }
         peers.extend(measured.values().flat_map(|of| of.best.keys().cloned()));
-        let cases: Vec<String> =
-            chosen(1, &[]).into_iter().filter(|case| measured.contains_key(case)).collect();
         writeln!(text, "## {threads} thread{}, {}\n", if threads > 1 { "s" } else { "" }, statistic.name())?;
+        if page == TRAINING {
+            text += &standing(&cases, &measured)?;
+            text += &behind(&cases, &measured, threads)?;
+            text += &everybody(&cases, &measured)?;
+            memory = kept(&cases, &measured)?;
+            continue;
+        }
         text += &summary(&cases, &measured, threads)?;
         text += &ours(&cases, &measured)?;
         text += &everybody(&cases, &measured)?;
@@ -30,14 +47,54 @@ pub fn write(directory: &Path) -> Result<()> {
             if threads == 1 { "peers.svg".to_string() } else { format!("peers_{threads}_threads.svg") };
         std::fs::write(directory.join(name), chart::draw(&cases, &measured, threads))?;
     }
+    if text.is_empty() {
+        return Ok(());
+    }
     let text = format!(
-        "# rankform beside its peers\n\nBy `benches/peers/run`, on {}\nHow to read it: `benches/peers/README.md`.\n\n{text}",
+        "# {title}\n\nBy `benches/peers/run`, on {}\nHow to read it: `benches/peers/README.md`.\n\n{text}{memory}",
         machine(&peers)
     );
     print!("{text}");
-    std::fs::write(directory.join("peers.md"), text)?;
-    eprintln!("written: {}", directory.join("peers.md").display());
+    let file = directory.join(format!("{page}.md"));
+    std::fs::write(&file, text)?;
+    eprintln!("written: {}", file.display());
     Ok(())
+}
+
+/// Training steps: ours next to the best peer.
+fn standing(cases: &[String], measured: &BTreeMap<String, Measured>) -> Result<String> {
+    let mut text = String::from(
+        "| case | what | rankform | best peer | which | peer ÷ ours |\n|---|---|---:|---:|---|---:|\n",
+    );
+    for case in cases {
+        let of = &measured[case];
+        let (ours, peer) = (cell(of.ours()), cell(of.peer()));
+        let which = of.peer().map_or(String::new(), |best| format!("{}: {}", best.peer, best.form));
+        let advantage = of.advantage().map_or(String::new(), |advantage| format!("{advantage:.2}"));
+        writeln!(text, "| {case} | {} | {ours} | {peer} | {which} | {advantage} |", what(case))?;
+    }
+    text.push('\n');
+    Ok(text)
+}
+
+/// The memory that a forward pass keeps.
+fn kept(cases: &[String], measured: &BTreeMap<String, Measured>) -> Result<String> {
+    let peers: BTreeSet<&String> = cases.iter().flat_map(|case| measured[case].kept.keys()).collect();
+    let mut text = String::from("## Memory that a forward pass keeps for the backward pass\n\n| case |");
+    for peer in &peers {
+        write!(text, " {peer} |")?;
+    }
+    write!(text, "\n|---|{}\n", "---:|".repeat(peers.len()))?;
+    for case in cases {
+        write!(text, "| {case} |")?;
+        for &peer in &peers {
+            let bytes = measured[case].kept.get(peer);
+            write!(text, " {} |", bytes.map_or(String::new(), |bytes| format!("{:.0} KiB", bytes / 1024.0)))?;
+        }
+        text.push('\n');
+    }
+    text.push('\n');
+    Ok(text)
 }
 
 /// 1.23 µs.
@@ -152,20 +209,8 @@ fn summary(cases: &[String], measured: &BTreeMap<String, Measured>, threads: usi
     if !not_yet.is_empty() {
         writeln!(text, "* Not yet in rankform: {}.", not_yet.join(", "))?;
     }
-    let behind = cases
-        .iter()
-        .filter_map(|case| Some((case, 1.0 / measured[case].advantage()?)))
-        .filter(|(_, times)| *times > TIE);
     text.push('\n');
-    let behind: Vec<_> = behind.collect();
-    if !behind.is_empty() {
-        text += "| behind the best peer | times | because |\n|---|---:|---|\n";
-        for (case, times) in behind {
-            let cause = cause(case, threads).unwrap_or("not yet known");
-            writeln!(text, "| {case} | {times:.2} | {cause} |")?;
-        }
-        text.push('\n');
-    }
+    text += &behind(cases, measured, threads)?;
     let far = cases
         .iter()
         .filter(|case| is_bound_by_memory(case))
@@ -179,6 +224,25 @@ fn summary(cases: &[String], measured: &BTreeMap<String, Measured>, threads: usi
         for (case, of) in far {
             let cause = cause_of_limit(case, threads).unwrap_or("not yet known");
             writeln!(text, "| {case} | {of:.3} | {cause} |")?;
+        }
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// The cases that are behind, with their causes.
+fn behind(cases: &[String], measured: &BTreeMap<String, Measured>, threads: usize) -> Result<String> {
+    let mut text = String::new();
+    let behind = cases
+        .iter()
+        .filter_map(|case| Some((case, 1.0 / measured[case].advantage()?)))
+        .filter(|(_, times)| *times > TIE);
+    let behind: Vec<_> = behind.collect();
+    if !behind.is_empty() {
+        text += "| behind the best peer | times | because |\n|---|---:|---|\n";
+        for (case, times) in behind {
+            let cause = cause(case, threads).unwrap_or("not yet known");
+            writeln!(text, "| {case} | {times:.2} | {cause} |")?;
         }
         text.push('\n');
     }

@@ -16,6 +16,8 @@ pub struct Best {
 #[derive(Default)]
 pub struct Measured {
     pub best: BTreeMap<String, Best>,
+    /// The fewest bytes that a form of a peer keeps for the backward pass.
+    pub kept: BTreeMap<String, f64>,
     pub failed: Vec<String>,
 }
 
@@ -122,6 +124,13 @@ pub fn read(directory: &Path, threads: usize, statistic: Statistic) -> Result<BT
     for line in text.lines() {
         let [of, case, peer, form, times] = line.split('\t').collect::<Vec<_>>()[..] else { continue };
         if of.parse() != Ok(threads) {
+            continue;
+        }
+        if let Some(bytes) = times.strip_prefix("bytes:") {
+            let bytes = bytes.parse()?;
+            let kept = &mut cases.entry(case.to_string()).or_default().kept;
+            let fewest = kept.get(peer).map_or(bytes, |fewest: &f64| fewest.min(bytes));
+            kept.insert(peer.to_string(), fewest);
             continue;
         }
         match times.split(',').map(str::parse).collect::<std::result::Result<Vec<f64>, _>>() {
