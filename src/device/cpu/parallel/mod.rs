@@ -11,7 +11,7 @@
 //!
 //! The assignment of tasks to threads differs from call to call, so the result of a task must not depend on
 //! its thread.
-// Imports: `error`.
+// Imports: nothing of the crate.
 
 mod independent;
 #[cfg(feature = "threads")]

@@ -103,8 +103,8 @@ impl<'a> GemmCall<'a> {
             && row_stride == 1
             && reach <= LEFT_IN_PLACE_BYTES
             && problem.n.total() <= LEFT_IN_PLACE_COLUMNS;
-        // Windows whose rows share many cache lines are better packed.
-        let windows = !self.has_far_apart_rows() && span >= kernel.mr && k_span >= 64;
+        // Windows are read span by span, if a span is worth the jump to it.
+        let windows = !self.has_far_apart_rows() && span >= kernel.mr && k_span >= MIN_SPAN_UNITS;
         self.reads_left_elements() && !self.streams && (near || unit_stride == 1 && (plain || windows))
     }
 

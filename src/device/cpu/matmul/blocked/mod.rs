@@ -21,6 +21,7 @@
 
 mod call;
 mod cut;
+mod output;
 mod row_block;
 mod sizes;
 

@@ -64,5 +64,7 @@ pub(super) const FEW_ROWS_RIGHT_IN_PLACE_BYTES: usize = 1 << 20;
 pub(super) const LEFT_IN_PLACE_BYTES: usize = 256 << 10;
 /// Up to this many columns of the product likewise.
 pub(super) const LEFT_IN_PLACE_COLUMNS: usize = 256;
+/// The shortest contiguous spans along `k`, in units, of windows that are read in place.
+pub(super) const MIN_SPAN_UNITS: usize = 16;
 /// Rows far apart of one tile that are read in place: as many cache lines as one set of L1 holds.
 pub(super) const MAX_FAR_APART_ROWS: usize = 8;
