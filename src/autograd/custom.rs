@@ -1,6 +1,7 @@
 //! Operators with a derivative of their own, and parts of a program that are computed again.
 // Imports: `error`, `dim`, `layout`, `element`, `device`, `tensor`.
 
+use super::axes::{Axes, Few};
 use super::backward::Backward;
 use super::state::{Before, Node, Output, Spot, Step};
 use super::tape::tensor_in;
@@ -329,9 +330,10 @@ impl<D: Device> Tape<D> {
         self.shared.lock().activate(number, T::DTYPE);
         let Some(spot) = self.spot_of(op, &y)? else { return Ok(y) };
         let output = Output::new(spot.clone(), Before::Nothing);
-        let sizes = super::axes::Axes::new(&size.0);
+        let sizes = Axes::new(&size.0);
         let recording = self.shared.lock().recording();
-        let step = Step { op, recording, sizes, inputs: Vec::new(), outputs: vec![output] };
+        let outputs = Few::One([output]);
+        let step = Box::new(Step { op, recording, sizes, inputs: Vec::new(), outputs });
         let device = self.device.clone();
         let rule = move |b: &mut Backward, _: &Step| {
             let gradient = b.share_gradient(&spot, layout, size, &device)?;

@@ -67,6 +67,7 @@ mod facts;
 mod forward;
 mod functions;
 mod inner;
+mod kernels;
 mod moves;
 mod name;
 mod parameters;
