@@ -151,6 +151,13 @@ pub struct Last;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct AxisAt(pub(crate) usize);
 
+/// A set of axes known at run time, and a requested axis that does not exist.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct MarkedAxes<const RANK: usize> {
+    pub(crate) marked: [bool; RANK],
+    pub(crate) missing: Option<usize>,
+}
+
 /// A [`Dim`] from its sizes: `dim![2, 3]`.
 ///
 /// ```

@@ -100,6 +100,28 @@ impl Strides {
     }
 }
 
+/// Memory for a contribution to the gradient of an operand.
+pub(super) enum Place {
+    /// The memory of a gradient that does not exist yet.
+    Gradient(Memory),
+    /// Memory of its own.
+    Buffer(Buffer),
+}
+
+impl Place {
+    /// The memory as an operand.
+    pub(super) fn slot<'s>(&'s self, spot: &'s Spot) -> OperandRef<'s> {
+        match self {
+            Place::Gradient(memory) => OperandRef {
+                address: memory.address().wrapping_add(spot.offset),
+                stride: &spot.stride,
+                element: spot.element,
+            },
+            Place::Buffer(buffer) => buffer.slot(),
+        }
+    }
+}
+
 /// Writes a contribution into a strided operand of the inner device.
 pub(super) type Write<'a> = dyn FnMut(OperandRef<'_>) -> Result<()> + 'a;
 
@@ -114,7 +136,7 @@ impl Backward {
     pub(super) fn gradient<'s>(&self, spot: &'s Spot) -> Option<OperandRef<'s>> {
         let memory = self.gradients.get(&spot.id)?;
         let address = memory.address().wrapping_add(spot.offset);
-        Some(OperandRef { address, stride: &spot.stride, element: spot.dtype.size() })
+        Some(OperandRef { address, stride: &spot.stride, element: spot.element })
     }
 
     /// Another handle on the gradient of a block.
@@ -131,12 +153,29 @@ impl Backward {
         OperandRef { address: self.zero.address(), stride: &ZERO_STRIDES[..axes], element: 1 }
     }
 
+    /// The positions of elements in row-major order, made on the device.
+    pub(super) fn positions(&self, sizes: &[usize]) -> Result<Buffer> {
+        let positions = Buffer::new(&*self.inner, sizes, size_of::<i64>())?;
+        let to = OperandRef { stride: &[1], ..positions.slot() };
+        // SAFETY: (1) as many elements as the sizes have, and a byte that is 0; (2) the output is new memory.
+        unsafe { self.inner.count_up(sizes.iter().product(), to, self.zeros(1))? };
+        Ok(positions)
+    }
+
     /// Makes the gradient of a block, if no contribution has reached it.
     pub(super) fn ensure_gradient(&mut self, spot: &Spot) -> Result<()> {
         if !self.gradients.contains_key(&spot.id) {
             let memory = self.inner.fresh(spot.nbytes, Init::Zeroed)?;
-            self.gradients.insert(spot.id, memory);
+            self.insert(spot, memory)?;
         }
+        Ok(())
+    }
+
+    /// The gradient of a block that has none.
+    fn insert(&mut self, spot: &Spot, memory: Memory) -> Result<()> {
+        let no_room = |_| Error::OutOfMemory { op: "backward", nbytes: size_of::<(u64, Memory)>() };
+        self.gradients.try_reserve(1).map_err(no_room)?;
+        self.gradients.insert(spot.id, memory);
         Ok(())
     }
 
@@ -168,8 +207,12 @@ impl Backward {
         Ok(())
     }
 
-    /// Sets the gradient of an operand to 0.
+    /// Sets the gradient of an operand to 0. That of a whole block is dropped: earlier steps do not run.
     pub(super) fn clear(&mut self, spot: &Spot, sizes: &[usize]) -> Result<()> {
+        if covers_block(spot, sizes) {
+            self.gradients.remove(&spot.id);
+            return Ok(());
+        }
         let Some(slot) = self.gradient(spot) else { return Ok(()) };
         if sizes.contains(&0) {
             return Ok(());
@@ -182,6 +225,23 @@ impl Backward {
         // SAFETY: (1) the gradient has the layout of the block; (2) axes of stride 0 are left out; (3) the
         // pass owns its gradients.
         unsafe { self.inner.copy(&sizes, slot, zeros) }
+    }
+
+    /// Memory for one contribution to the gradient of an operand: the gradient itself if this is the first one
+    /// and covers the block.
+    pub(super) fn place(&self, spot: &Spot, sizes: &[usize]) -> Result<Place> {
+        if !self.gradients.contains_key(&spot.id) && covers_block(spot, sizes) {
+            return Ok(Place::Gradient(self.inner.fresh(spot.nbytes, Init::Unspecified)?));
+        }
+        Ok(Place::Buffer(Buffer::new(&*self.inner, sizes, spot.element)?))
+    }
+
+    /// Adds a contribution, which its place holds, to the gradient of an operand.
+    pub(super) fn accept(&mut self, spot: &Spot, sizes: &[usize], place: Place) -> Result<()> {
+        match place {
+            Place::Gradient(memory) if !self.gradients.contains_key(&spot.id) => self.insert(spot, memory),
+            place => self.add_values(spot, sizes, place.slot(spot)),
+        }
     }
 
     /// Adds what `write` writes to the gradient of an operand.
@@ -197,18 +257,15 @@ impl Backward {
         sizes: &[usize],
         write: &mut Write<'_>,
     ) -> Result<Option<Buffer>> {
-        if !self.gradients.contains_key(&spot.id) && covers_block(spot, sizes) {
-            let memory = self.inner.fresh(spot.nbytes, Init::Unspecified)?;
-            let address = memory.address().wrapping_add(spot.offset);
-            let to = OperandRef { address, stride: &spot.stride, element: spot.dtype.size() };
-            write(to)?;
-            self.gradients.insert(spot.id, memory);
-            return Ok(None);
+        let place = self.place(spot, sizes)?;
+        write(place.slot(spot))?;
+        match place {
+            Place::Buffer(buffer) => {
+                self.add_values(spot, sizes, buffer.slot())?;
+                Ok(Some(buffer))
+            }
+            place => self.accept(spot, sizes, place).map(|()| None),
         }
-        let buffer = Buffer::new(&*self.inner, sizes, spot.dtype.size())?;
-        write(buffer.slot())?;
-        self.add_values(spot, sizes, buffer.slot())?;
-        Ok(Some(buffer))
     }
 
     /// Adds values to the gradient of an operand: their sum over the axes along which it has stride 0.
@@ -303,7 +360,7 @@ impl Backward {
         let Some(&id) = self.freed.iter().find(|id| is_all(id)) else { return false };
         let has_same_layout = (0..sizes.len())
             .all(|axis| sizes[axis] == 1 || spot.stride[axis] == from.stride[axis])
-            && spot.dtype.size() == from.element
+            && spot.element == from.element
             && covers_block(spot, sizes);
         if has_same_layout {
             self.passed = Some(Passed { from: id, to: spot.clone(), sizes: Axes::new(sizes) });
@@ -317,11 +374,10 @@ impl Backward {
         let Some(memory) = self.gradients.remove(&from) else { return Ok(()) };
         // The rule of a custom operator may have kept a handle.
         if !self.gradients.contains_key(&to.id) && memory.handles() == 1 {
-            self.gradients.insert(to.id, memory);
-            return Ok(());
+            return self.insert(&to, memory);
         }
         let address = memory.address().wrapping_add(to.offset);
-        self.add_elements(&to, &sizes, OperandRef { address, stride: &to.stride, element: to.dtype.size() })
+        self.add_elements(&to, &sizes, OperandRef { address, stride: &to.stride, element: to.element })
     }
 
     /// Gives what `write` writes to a target; the last `row` axes are those of a row.
@@ -376,6 +432,15 @@ impl Backward {
         }
         let (distinct, reads) = distinct(&self.with_zeros(facts, mask, sizes.len(), slots.iter()))?;
         let inputs = Inputs { slots: &distinct, reads: &reads };
+        if let Target::Spot(spot) = &target {
+            let variable = Variable { mask, is_imaginary: false };
+            let mut run = |sizes: &[usize], to: OperandRef<'_>, inputs: Inputs<'_>| {
+                program.run(k, variable, sizes, to, inputs)
+            };
+            if self.add_by_blocks(spot, sizes, inputs, &mut run)? {
+                return Ok(());
+            }
+        }
         self.each_direction(facts.loads[k], sizes, row, target, &mut |is_imaginary, to| {
             program.run(k, Variable { mask, is_imaginary }, sizes, to, inputs)
         })
@@ -538,7 +603,7 @@ fn is_injective(stride: &[isize], sizes: &[usize], mut axes: Axes<usize>) -> boo
 
 /// Whether an operand is all of its block, each element once.
 fn covers_block(spot: &Spot, sizes: &[usize]) -> bool {
-    covers(&spot.stride, sizes, spot.dtype.size(), spot.nbytes)
+    covers(&spot.stride, sizes, spot.element, spot.nbytes)
 }
 
 /// Whether a strided operand is all of a block of `nbytes` bytes, each element once.

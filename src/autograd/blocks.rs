@@ -39,11 +39,11 @@ impl<E> Blocks<E> {
         Blocks { entries: Vec::new(), free: Vec::new() }
     }
 
-    /// Adds a block of `nbytes` bytes, and returns its number.
+    /// The number of a new block of `nbytes` bytes, for which [`put`](Blocks::put) adds the entry.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`] if there is no room for the entry or no address for the block.
-    pub(super) fn add(&mut self, op: &'static str, nbytes: usize, entry: E) -> Result<usize> {
+    pub(super) fn reserve(&mut self, op: &'static str, nbytes: usize) -> Result<usize> {
         let no_room = || Error::OutOfMemory { op, nbytes };
         let number = match self.free.pop() {
             Some(number) => number,
@@ -58,8 +58,12 @@ impl<E> Blocks<E> {
             self.free.push(number);
             return Err(no_room());
         }
-        self.entries[number - 1] = Some(entry);
         Ok(number)
+    }
+
+    /// Adds the entry of a block whose number was reserved.
+    pub(super) fn put(&mut self, number: usize, entry: E) {
+        self.entries[number - 1] = Some(entry);
     }
 
     pub(super) fn remove(&mut self, number: usize) -> Option<E> {

@@ -174,3 +174,17 @@ impl<T: Number> Op<(T, T)> for AllButOneZero {
         (zeros.eq(Lane::zero()) | zeros.eq(Lane::one())).select(product, Lane::zero())
     }
 }
+
+/// 1 for every number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OneFor;
+
+impl<T: Element> Op<(T,)> for OneFor {
+    const CHEAP: bool = true;
+    const NAME: &'static str = "one";
+    type Out = i64;
+    #[inline(always)]
+    fn call<L: Lanes>(_: (Lane<L, Compute<T>>,)) -> Lane<L, i64> {
+        Lane::literal(1)
+    }
+}

@@ -3,10 +3,10 @@
 
 use super::axes::{Axes, Few};
 use super::backward::Backward;
-use super::state::{Before, Node, Output, Spot, Step};
+use super::state::{Before, Output, Spot, Step};
 use super::tape::tensor_in;
 use super::{Differentiable, Gradients, Name, ParameterTree, Tape, TensorMap, TensorVisitor, Var};
-use crate::device::Device;
+use crate::device::{Device, OperandRef};
 use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::Result;
@@ -254,11 +254,12 @@ impl<D: Device> Tape<D> {
         + Send
         + 'static,
     ) -> Result<Var<T, RANK, D>> {
+        let recording = self.shared.lock().recording();
         let inner = inputs.values(self)?;
         let result = forward(&inner)?;
         let spots = inputs.spots("custom", self)?;
         let saved = result.share_data();
-        self.result("custom", result, spots, move |b, spots, gradient| {
+        self.result("custom", recording, result, spots, move |b, spots, gradient| {
             let gradients = backward(&inner, &saved, gradient)?;
             I::add(Add { b, spots, operands: &inner }, &gradients)
         })
@@ -291,6 +292,7 @@ impl<D: Device> Tape<D> {
         inputs: I,
         f: impl Fn(&I::OnTape) -> Result<Var<T, RANK, D>> + Send + 'static,
     ) -> Result<Var<T, RANK, D>> {
+        let recording = self.shared.lock().recording();
         let inner = inputs.values(self)?;
         let result = {
             let tape = Tape::new(self.inner());
@@ -299,7 +301,7 @@ impl<D: Device> Tape<D> {
         };
         let spots = inputs.spots("checkpoint", self)?;
         let device = self.inner().clone();
-        self.result("checkpoint", result, spots, move |b, spots, gradient| {
+        self.result("checkpoint", recording, result, spots, move |b, spots, gradient| {
             let tape = Tape::new(&device);
             let on_tape = I::watch(&inner, &tape, spots)?;
             let y = f(&on_tape)?;
@@ -311,10 +313,12 @@ impl<D: Device> Tape<D> {
         })
     }
 
-    /// A tensor on the tape in the memory of `result`, whose gradient `rule` takes.
+    /// A tensor on the tape in the memory of `result`, whose gradient `rule` takes. The step belongs to the
+    /// recording in which it began.
     fn result<T: Differentiable, const RANK: usize>(
         &self,
         op: &'static str,
+        recording: u64,
         result: Tensor<T, RANK, D>,
         spots: Vec<Option<Spot>>,
         rule: impl FnOnce(&mut Backward, &[Option<Spot>], &Tensor<T, RANK, D>) -> Result<()> + Send + 'static,
@@ -323,23 +327,29 @@ impl<D: Device> Tape<D> {
         let result = if result.layout().is_contiguous() { result } else { result.to_contiguous()? };
         let (y, layout, size) = (self.constant(&result)?, *result.layout(), result.size());
         drop(result);
-        if spots.iter().all(Option::is_none) || self.shared.lock().paused > 0 {
+        if spots.iter().all(Option::is_none) {
             return Ok(y);
         }
-        let number = y.allocation().block().number();
-        self.shared.lock().activate(number, T::DTYPE);
-        let Some(spot) = self.spot_of(op, &y)? else { return Ok(y) };
+        let stride = y.stride();
+        let slot =
+            OperandRef { address: y.raw_ptr().cast_mut().cast(), stride: &stride.0, element: size_of::<T>() };
+        let mut state = self.shared.lock();
+        if state.paused > 0 {
+            return Ok(y);
+        }
+        state.reserve_step(op)?;
+        let Some(spot) = state.spot(&slot, T::DTYPE) else { return Ok(y) };
         let output = Output::new(spot.clone(), Before::Nothing);
-        let sizes = Axes::new(&size.0);
-        let recording = self.shared.lock().recording();
-        let outputs = Few::One([output]);
+        let (sizes, outputs) = (Axes::new(&size.0), Few::One([output]));
         let step = Box::new(Step { op, recording, sizes, inputs: Vec::new(), outputs });
         let device = self.device.clone();
         let rule = move |b: &mut Backward, _: &Step| {
             let gradient = b.share_gradient(&spot, layout, size, &device)?;
             rule(b, &spots, &gradient)
         };
-        self.shared.lock().nodes.push(Node { step, rule: Box::new(rule) });
+        let ended = state.end(step, &[slot], Box::new(rule));
+        drop(state);
+        drop(ended); // after the lock is released
         Ok(y)
     }
 }

@@ -17,7 +17,7 @@ use super::tape::Tape;
 use super::vjp::ConstantsAsLoads;
 use crate::allocation::Allocation;
 use crate::delegate_device;
-use crate::device::{Deleter, Device, Init, Inputs, OperandRef, Reduction};
+use crate::device::{Deleter, Device, Init, Inputs, OperandRef, Reduction, Rule, RuleOperand, RuleOutput};
 use crate::element::{Comparable, Element, Number};
 use crate::erased_memory::Memory;
 use crate::error::Result;
@@ -36,7 +36,7 @@ impl<D: Device> Tape<D> {
         outputs: &[OperandRef<'_>],
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        let facts = facts_of(program, outputs);
+        let facts = facts_of(program);
         let run = |to: &[OperandRef<'_>], inputs: Inputs<'_>| {
             // SAFETY: (1) to (4) are the caller's promises; the operands are the same memory of the inner
             // device.
@@ -105,6 +105,7 @@ impl<D: Device> Tape<D> {
 // backward pass have the layouts of these operands, in memory of the same sizes.
 unsafe impl<D: Device> Device for Tape<D> {
     type Block = TapeBlock;
+    const RECORDS: bool = true;
 
     fn allocate(&self, nbytes: usize, fresh: Init) -> Result<TapeBlock> {
         let memory = Memory::new(Allocation::fresh(&self.device, nbytes, fresh)?);
@@ -132,6 +133,26 @@ unsafe impl<D: Device> Device for Tape<D> {
         let from = self.shared.lock().inner_address(from);
         // SAFETY: the caller's promise.
         unsafe { self.device.read(from, bytes) }
+    }
+
+    /// From the inner device, whose own tape records the copy if it is a tape.
+    unsafe fn copy_from<E: Device>(
+        &self,
+        to: *mut u8,
+        from: &E,
+        address: *const u8,
+        numel: usize,
+        element: usize,
+    ) -> Result<bool> {
+        if (from as &dyn std::any::Any).downcast_ref() != Some(&self.device) {
+            return Ok(false);
+        }
+        let begun = self.shared.begin_write(to, numel * element)?;
+        let slot = |address| OperandRef { address, stride: &[1], element };
+        let [to, from] = [slot(begun.outputs[0].address), slot(address.cast_mut())];
+        // SAFETY: the caller's promise, on the same memory of the inner device.
+        unsafe { self.device.copy(&[numel], to, from)? };
+        Ok(true)
     }
 
     delegate_device! { on_shared: copy gather compact }
@@ -251,6 +272,15 @@ unsafe impl<D: Device> Device for Tape<D> {
                 unsafe { self.device.sort::<T>(plan, values, positions, from) }
             };
         self.shared.sort(T::DTYPE, &sort, plan, (values, positions), from)
+    }
+
+    fn ruled<R: Rule>(
+        &self,
+        rule: R,
+        inputs: &[RuleOperand<'_, Self>],
+        output: RuleOutput<'_, Self>,
+    ) -> Result<()> {
+        self.record_rule(rule, inputs, output)
     }
 
     fn synchronize(&self) -> Result<()> {

@@ -1,9 +1,8 @@
 //! The facts about a program on which its backward pass depends, found once for each program.
-// Imports: `dtype`, `scalar`, `element`, `kernel`, `device`.
+// Imports: `dtype`, `scalar`, `element`, `kernel`.
 
 use super::step::has_gradient;
 use super::vjp::ConstantsAsLoads;
-use crate::device::OperandRef;
 use crate::dtype::DType;
 use crate::element::{Compute, Element};
 use crate::kernel::{Body, Io, Program, Reducer, Slope, Store};
@@ -126,16 +125,12 @@ impl Hasher for Identity {
         }
     }
     fn write_u64(&mut self, value: u64) {
-        self.0 ^= value;
-    }
-    fn write_usize(&mut self, value: usize) {
-        self.0 = self.0.rotate_left(8) ^ value as u64;
+        self.0 = self.0.rotate_left(8) ^ value;
     }
 }
 
-/// The type of a program, and the bytes of an element of its outputs: those of a kernel of the backward pass
-/// depend on the load by which it differentiates, which is known at run time.
-type Key = (TypeId, usize);
+/// The type of a program and its [variant](Program::variant).
+type Key = (TypeId, u64);
 
 type Table = HashMap<Key, &'static Facts, BuildHasherDefault<Identity>>;
 
@@ -173,10 +168,9 @@ fn look_up(key: Key, find: &dyn Fn() -> Facts) -> &'static Facts {
     TABLE.write().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(facts)
 }
 
-/// The facts of a program with these outputs, whose row constants count as loads.
-pub(super) fn facts_of<P: Program>(program: &P, outputs: &[OperandRef<'_>]) -> &'static Facts {
-    let bytes = outputs.iter().map(|slot| slot.element).sum();
-    cached((TypeId::of::<P>(), bytes), &|| find(&ConstantsAsLoads(*program)))
+/// The facts of a program, whose row constants count as loads.
+pub(super) fn facts_of<P: Program>(program: &P) -> &'static Facts {
+    cached((TypeId::of::<P>(), program.variant()), &|| find(&ConstantsAsLoads(*program)))
 }
 
 /// The facts of a reduction of a body.

@@ -72,7 +72,8 @@ pub fn grad<P: Parameters<D>, T: Differentiable, D: Device>(
 /// The product of the Hessian of `f` at `x` and a vector `v`: the gradient of `⟨∇f(x), v⟩`.
 ///
 /// # Cost
-/// About that of four evaluations of `f`, and the memory of two recordings.
+/// Five to seven times the time of the gradient of `f`, and the memory of two recordings. For elementwise
+/// programs [`grad_and_hvp`](crate::autograd::grad_and_hvp) takes half of that.
 ///
 /// # Errors
 /// As [`value_and_grad`]; [`Error::Sizes`](crate::Error::Sizes) if the sizes of `x` and `v` differ.

@@ -5,7 +5,7 @@
 //! and not in each crate that uses them.
 // Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `allocation`, `erased_memory`, `ops`.
 
-use super::cells::{CellMap, map_cells, no_gradient, scatter_multiply};
+use super::cells::{CellMap, OneFor, map_cells, no_gradient, scatter_multiply};
 use super::parts::{Parts, part_of};
 use super::recurrence::{AffineMaps, Recurrence};
 use crate::allocation::Allocation;
@@ -30,9 +30,11 @@ pub(super) unsafe trait Inner: Send + Sync {
     fn fresh(&self, nbytes: usize, init: Init) -> Result<Memory>;
     /// Memory that holds one real number.
     fn number(&self, dtype: DType, value: f64) -> Result<Memory>;
+    /// The numbers 0, 1, 2, … of `i64` in `numel` elements. `zero` is one byte, which is 0.
+    ///
     /// # Safety
-    /// As [`Device::write`].
-    unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()>;
+    /// As [`Device::scan`].
+    unsafe fn count_up(&self, numel: usize, to: OperandRef<'_>, zero: OperandRef<'_>) -> Result<()>;
     /// # Safety
     /// As [`Device::copy`].
     unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()>;
@@ -341,9 +343,11 @@ unsafe impl<D: Device> Inner for Typed<D> {
         })?;
         Ok(memory)
     }
-    unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
+    unsafe fn count_up(&self, numel: usize, to: OperandRef<'_>, zero: OperandRef<'_>) -> Result<()> {
+        let ones = Call::<OneFor, _>::new((Input::<u8>(PhantomData),));
+        let plan = ScanPlan { lines: &[], along: numel, exclusive: true };
         // SAFETY: the caller's promise, also in the functions below.
-        unsafe { self.0.write(to, bytes) }
+        unsafe { self.0.scan(&ones, CumSum, plan, to, Inputs { slots: &[zero], reads: &[0] }) }
     }
     unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()> {
         // SAFETY: as above.

@@ -45,6 +45,24 @@
 //! | [`Packed`](crate::Packed) | gradients of the matrix that was packed; the tape keeps it in rows |
 //! | [`QuantizedTensor`](crate::QuantizedTensor) | a constant: rounding has no slope, see [`Tape::custom`] |
 // Imports: `error`, `dim`, `element`, `device`, `tensor`.
+//
+// | content | file |
+// |---|---|
+// | the tape's methods; `value_and_grad` and other functions | `tape.rs`, `functions.rs` |
+// | the tape as a device: a function for each mechanism | `device.rs` |
+// | the recording: blocks, steps, operands that are saved | `state.rs`, `blocks.rs`, `step.rs` |
+// | facts about a program that decide what is saved | `facts.rs` |
+// | the backward pass: buffers, sums of contributions | `backward.rs` |
+// | the inner device without its type | `inner.rs`, `parts.rs` |
+// | recording and rule of `map` and `reduce` | `record.rs`, `reduce.rs` |
+// | the same for row constants and other mechanisms | `rows.rs`, `contract.rs`, `scan.rs`, `scatter.rs`, `moves.rs` |
+// | recurrences of the first order as scans | `recurrence.rs` |
+// | the kernels of the backward pass | `vjp.rs`, `cells.rs`, `sums.rs` |
+// | operators with their own derivative, checkpoints | `custom.rs` |
+// | parameters: trees, tuples, names, the macro | `tree.rs`, `parameters.rs`, `containers.rs`, `name.rs`, `define.rs` |
+// | tensors whose types are known at run time | `untyped.rs` |
+// | operators that state their own backward pass | `ruled.rs` |
+// | forward mode | `forward/` |
 
 /// Evaluates a call on the state that the clones of a device share.
 macro_rules! on_shared {
@@ -57,6 +75,7 @@ macro_rules! on_shared {
 mod axes;
 mod backward;
 mod blocks;
+mod broadcast;
 mod cells;
 mod containers;
 mod contract;
@@ -76,6 +95,7 @@ mod record;
 mod recurrence;
 mod reduce;
 mod rows;
+mod ruled;
 mod scan;
 mod scatter;
 mod state;

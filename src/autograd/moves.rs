@@ -194,16 +194,12 @@ fn compact_backward(b: &mut Backward, step: &Step, sizes: &[usize], count: usize
     let (Some(spot), Some(mask)) = (&step.inputs[0].spot, &step.inputs[1].saved) else { return Ok(()) };
     let Some(gradient) = b.gradient(&step.outputs[0].spot) else { return Ok(()) };
     let numel: usize = sizes.iter().product();
-    let numbers = Buffer::new(&*b.inner, sizes, size_of::<i64>())?;
+    let numbers = b.positions(sizes)?;
     let kept = Buffer::new(&*b.inner, &[count], size_of::<i64>())?;
     let all = Buffer::with_content(&*b.inner, sizes, gradient.element, Init::Zeroed)?;
-    let values: Vec<i64> = (0..numel as i64).collect();
     // SAFETY: (1) new memory for the numbers, which no other code uses; (2) the mask of the forward pass is
     // true `count` times.
-    unsafe {
-        b.inner.write(numbers.slot().address, bytemuck::cast_slice(&values))?;
-        b.inner.compact(sizes, count, kept.slot(), numbers.slot(), mask.slot())?;
-    }
+    unsafe { b.inner.compact(sizes, count, kept.slot(), numbers.slot(), mask.slot())? };
     let plan = GatherPlan { op: "compact", sizes: &[count], own: 0, step: 1, bound: numel };
     let cells = OperandRef { stride: &[0], ..all.slot() };
     // SAFETY: (1) and (2) the numbers lie inside the new memory; (3) and (4) which no other code uses.

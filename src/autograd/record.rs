@@ -58,7 +58,8 @@ impl Shared {
     /// Records a step after its kernel has run.
     #[inline]
     pub(super) fn end(&self, step: Box<Step>, outputs: &[OperandRef<'_>], rule: Rule) {
-        self.lock().end(step, outputs, rule);
+        let ended = self.lock().end(step, outputs, rule);
+        drop(ended); // after the lock is released
     }
 
     /// After a kernel of which no output depends on a variable.

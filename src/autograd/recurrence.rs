@@ -1,7 +1,6 @@
 //! Recurrences of the first order, `uₖ₊₁ = cₖ + aₖ · uₖ`, as scans.
 // Imports: `scalar`, `element`, `kernel`, `autograd`.
 
-use super::sums::product;
 use crate::element::{Compute, Element};
 use crate::kernel::{Call, Input, Op, Reducer};
 use crate::scalar::{Lane, Lanes};
@@ -61,7 +60,7 @@ impl<T: Element> Reducer<Complex<f64>> for Recurrence<T> {
     }
     #[inline(always)]
     fn combine<L: Lanes>(first: Self::State<L>, then: Self::State<L>) -> Self::State<L> {
-        (then.0 + product(first.0, then.1), first.1 * then.1)
+        (then.0 + first.0.flow(then.1), first.1 * then.1)
     }
     #[inline(always)]
     fn finalize<L: Lanes>((c, _): Self::State<L>, _: Lane<L, i64>) -> Lane<L, Compute<T>> {

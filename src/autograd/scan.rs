@@ -107,9 +107,9 @@ pub(super) struct ScanOf<B, R, D, P> {
 /// The facts of the body of a scan, or of its fold.
 pub(super) fn facts_of_scan<B: Body, R: Reducer<B::Out>>(body: &B) -> &'static Facts {
     if const { folds::<B, R>() } {
-        facts_of(&Store(Fold::<B, R>(*body, PhantomData)), &[])
+        facts_of(&Store(Fold::<B, R>(*body, PhantomData)))
     } else {
-        facts_of(&Store(*body), &[])
+        facts_of(&Store(*body))
     }
 }
 

@@ -1,9 +1,9 @@
 //! The rule of scatters.
 //!
 //! A scatter applies an operator `f(cell, x)` for each element. If both derivatives are constants, as those
-//! of sums, differences and replacements, the gradient of the cells is gathered. Products and extremes are
-//! reductions of the values of each cell, the earlier value among them, and have the slopes of these
-//! reducers.
+//! of sums, differences and replacements, the gradient of the cells is gathered. Products and extremes, which
+//! are recognized by the steps of the operator's body, are reductions of the values of each cell, the earlier
+//! value among them, and have the slopes of these reducers.
 // Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `ops`.
 
 use super::axes::Axes;
@@ -13,12 +13,12 @@ use super::moves::Addressing;
 use super::state::{Before, Begun, Flow, OutputType, Rule, Saved, Shared, Spot, Step, has_gradient};
 use crate::device::{Init, OperandRef};
 use crate::dtype::DType;
-use crate::element::Element;
+use crate::element::{Comparable, Element, Number};
 use crate::error::{Error, Result, text};
-use crate::kernel::{GatherPlan, Op};
-use crate::ops::{Maximum, Minimum, Mul, ScatterProduct};
-use crate::scalar::{Dual, Lane, Need, Needs};
-use std::any::TypeId;
+use crate::kernel::{Call, GatherPlan, Input, Op, Store, trace_program};
+use crate::ops::{Maximum, Minimum, Mul};
+use crate::scalar::{Dual, Graph, Lane, Need, Needs};
+use std::marker::PhantomData;
 
 /// The derivative of the operator of a scatter.
 #[derive(Clone, Copy, Debug)]
@@ -48,19 +48,15 @@ impl Moves {
                 None => Some(0.0),
             }
         };
-        let is = |ids: &[TypeId]| ids.contains(&TypeId::of::<F>());
         let kind = match (slope(0), slope(1)) {
             (Some(kept @ (0.0 | 1.0)), Some(slope)) if slope == 1.0 || !T::DTYPE.is_complex() => {
                 Kind::Linear { keeps: kept == 1.0, slope }
             }
-            _ if !matches!(T::DTYPE, DType::F32 | DType::F64) => Kind::None,
-            _ if is(&[TypeId::of::<Mul>(), TypeId::of::<ScatterProduct>()]) => {
-                Kind::Reduced(CellReducer::Product)
-            }
-            _ if is(&[TypeId::of::<Maximum>(), TypeId::of::<Minimum>()]) => {
-                Kind::Reduced(CellReducer::Extreme)
-            }
-            _ => Kind::None,
+            _ => match T::DTYPE {
+                DType::F32 => reduction_of::<f32>(&steps_of::<T, F>()),
+                DType::F64 => reduction_of::<f64>(&steps_of::<T, F>()),
+                _ => Kind::None,
+            },
         };
         Moves { name: F::NAME, dtype: T::DTYPE, kind }
     }
@@ -86,6 +82,23 @@ impl Moves {
              replacements have"
         ));
         Err(Error::Value { op, what })
+    }
+}
+
+/// The steps of the body of an operator.
+fn steps_of<T: Element, F: Op<(T, T)>>() -> Graph {
+    let two = (Input::<T>(PhantomData), Input::<T>(PhantomData));
+    trace_program(&Store(Call::<F, _>::new(two)), &[0, 1]).graph
+}
+
+/// The reduction whose steps these are.
+fn reduction_of<T: Number + Comparable>(steps: &Graph) -> Kind {
+    if *steps == steps_of::<T, Mul>() {
+        Kind::Reduced(CellReducer::Product)
+    } else if [steps_of::<T, Maximum>(), steps_of::<T, Minimum>()].contains(steps) {
+        Kind::Reduced(CellReducer::Extreme)
+    } else {
+        Kind::None
     }
 }
 
@@ -285,8 +298,7 @@ fn last_of_each_cell(
     cells: &Spot,
     index: OperandRef<'_>,
 ) -> Result<Buffer> {
-    let numel: usize = plan.sizes.iter().product();
-    let numbers = Buffer::new(&*b.inner, plan.sizes, size_of::<i64>())?;
+    let numbers = b.positions(plan.sizes)?;
     let owners = Buffer::new(&*b.inner, plan.sizes, size_of::<i64>())?;
     let is_last = Buffer::new(&*b.inner, plan.sizes, size_of::<bool>())?;
     // A number for each cell, in the layout of the cells.
@@ -294,12 +306,10 @@ fn last_of_each_cell(
     let all = Buffer::new(&*b.inner, &[cells.nbytes / element], size_of::<i64>())?;
     let address = all.slot().address.wrapping_add(cells.offset / element * size_of::<i64>());
     let numbered = OperandRef { address, stride: &cells.stride, element: size_of::<i64>() };
-    let values: Vec<i64> = (0..numel as i64).collect();
     // SAFETY: (1) the numbers are in new memory; the cells have as many places as the block has elements,
     // with its layout; (2) the indices were checked in the forward pass; (3) and (4) no other code uses the
     // memory.
     unsafe {
-        b.inner.write(numbers.slot().address, bytemuck::cast_slice(&values))?;
         b.inner.scatter_numbers(plan, numbered, numbers.slot(), index)?;
         b.inner.gather(plan, owners.slot(), numbered, index)?;
         b.inner.equal_numbers(plan.sizes, is_last.slot(), numbers.slot(), owners.slot())?;

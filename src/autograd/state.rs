@@ -99,13 +99,13 @@ impl State {
         }
     }
 
-    /// Adds a block, and returns its number and its id.
-    pub(super) fn add(&mut self, memory: Memory, is_written: bool) -> Result<(usize, u64)> {
-        let (nbytes, id) = (memory.nbytes(), self.next_id);
+    /// Adds a block under a reserved number, and returns its id.
+    fn put(&mut self, number: usize, memory: Memory, is_written: bool) -> u64 {
+        let id = self.next_id;
         let entry = Entry { memory, id, active: None, is_variable: false, recording: 0, is_written };
-        let number = self.blocks.add("tape", nbytes, entry)?;
+        self.blocks.put(number, entry);
         self.next_id += 1;
-        Ok((number, id))
+        id
     }
 
     pub(super) fn entry(&mut self, number: usize) -> Option<&mut Entry> {
@@ -145,7 +145,8 @@ impl State {
     pub(super) fn spot(&mut self, slot: &OperandRef<'_>, dtype: DType) -> Option<Spot> {
         let entry = self.entry_at(slot.address)?;
         let (id, nbytes) = (entry.id, entry.memory.nbytes());
-        Some(Spot { id, nbytes, offset: offset_of(slot.address), stride: Axes::new(slot.stride), dtype })
+        let (offset, stride) = (offset_of(slot.address), Axes::new(slot.stride));
+        Some(Spot { id, nbytes, offset, stride, dtype, element: slot.element })
     }
 
     pub(super) fn save(&mut self, slot: &OperandRef<'_>) -> Option<Saved> {
@@ -166,7 +167,7 @@ impl State {
         if entry.memory.handles() > 1 {
             entry.memory = copy_of(inner, &entry.memory, slot.element)?;
         }
-        let element = |dtype| element_of(dtype, slot.element).unwrap_or(bytes_of(slot.element));
+        let element = |dtype| element_of(dtype, slot.element).unwrap_or(BYTES);
         let before = entry.active.map(element);
         Ok((std::mem::replace(&mut entry.is_written, true), before))
     }
@@ -250,7 +251,8 @@ impl State {
                 let flow = flow(&active)?;
                 *is_recorded = flow.to.iter().any(Option::is_some);
                 if *is_recorded {
-                    self.keep_inputs(step, inputs, &flow);
+                    self.reserve_step(op)?;
+                    self.keep_inputs(step, inputs, &flow)?;
                 }
             }
         }
@@ -263,7 +265,7 @@ impl State {
             let dtype = match dtype {
                 OutputType::Is(dtype) => *dtype,
                 // Moved values that depend on no variable have the type of those that they replace.
-                OutputType::OfFirstOperand => first.or(before).unwrap_or(bytes_of(slot.element)),
+                OutputType::OfFirstOperand => first.or(before).unwrap_or(BYTES),
             };
             if self.paused == 0
                 && (*is_recorded || was_active)
@@ -282,8 +284,12 @@ impl State {
     }
 
     /// Keeps the places and the values of inputs that the backward pass needs.
-    fn keep_inputs(&mut self, step: &mut Step, inputs: &[OperandRef<'_>], flow: &Flow) {
-        step.inputs.reserve_exact(inputs.len());
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    fn keep_inputs(&mut self, step: &mut Step, inputs: &[OperandRef<'_>], flow: &Flow) -> Result<()> {
+        let no_room = |_| Error::OutOfMemory { op: step.op, nbytes: size_of_val(inputs) };
+        step.inputs.try_reserve_exact(inputs.len()).map_err(no_room)?;
         for (k, slot) in inputs.iter().enumerate() {
             step.inputs.push(Input { spot: None, saved: None });
             let Some(input) = step.inputs.last_mut() else { continue };
@@ -294,11 +300,23 @@ impl State {
                 input.saved = self.save(slot);
             }
         }
+        Ok(())
     }
 
-    /// Records a step after its kernel has run: its outputs depend on a variable now.
+    /// Makes room for a step.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub(super) fn reserve_step(&mut self, op: &'static str) -> Result<()> {
+        let no_room = |_| Error::OutOfMemory { op, nbytes: size_of::<Node>() };
+        self.nodes.try_reserve(1).map_err(no_room)
+    }
+
+    /// Records a step after its kernel has run: its outputs depend on a variable now. Returns the step if
+    /// another thread has ended its recording in the meantime; the caller drops it after the lock.
     #[inline]
-    pub(super) fn end(&mut self, step: Box<Step>, outputs: &[OperandRef<'_>], rule: Rule) {
+    #[must_use]
+    pub(super) fn end(&mut self, step: Box<Step>, outputs: &[OperandRef<'_>], rule: Rule) -> Option<Node> {
         for (output, slot) in step.outputs.iter().zip(outputs) {
             if has_gradient(output.spot.dtype)
                 && let Some(entry) = self.entry_at(slot.address)
@@ -306,10 +324,12 @@ impl State {
                 (entry.active, entry.recording) = (Some(output.spot.dtype), step.recording);
             }
         }
-        // Another thread may have ended the recording while the kernel ran.
-        if step.recording == self.recording {
-            self.nodes.push(Node { step, rule });
+        let node = Node { step, rule };
+        if node.step.recording != self.recording {
+            return Some(node);
         }
+        self.nodes.push(node);
+        None
     }
 
     /// After a kernel of which no output depends on a variable. No gradient flows to the values that it
@@ -349,14 +369,6 @@ impl State {
         }
     }
 
-    /// Marks a block as depending on a variable, by a step that is about to be recorded.
-    pub(super) fn activate(&mut self, number: usize, dtype: DType) {
-        let recording = self.recording;
-        if let Some(entry) = self.entry(number) {
-            (entry.active, entry.recording) = (Some(dtype), recording);
-        }
-    }
-
     /// The number of the present recording.
     pub(super) fn recording(&self) -> u64 {
         self.recording
@@ -391,15 +403,8 @@ pub(super) fn element_of(dtype: DType, element: usize) -> Option<DType> {
     }
 }
 
-/// A type of elements of `element` bytes without gradients, for elements of which only the bytes are known.
-fn bytes_of(element: usize) -> DType {
-    match element {
-        8 => DType::U64,
-        4 => DType::U32,
-        2 => DType::U16,
-        _ => DType::U8,
-    }
-}
+/// The type of elements of which only the bytes are known: they have no gradient.
+const BYTES: DType = DType::U8;
 
 /// Makes memory of the inner device memory of a tape on it.
 #[cfg(feature = "dynamic")]
@@ -463,7 +468,11 @@ pub struct TapeBlock {
 
 impl TapeBlock {
     pub(super) fn new(shared: &Arc<Shared>, memory: Memory, is_written: bool) -> Result<Self> {
-        let (number, id) = shared.lock().add(memory, is_written)?;
+        // Where there is no room, the memory is dropped after the lock: its deleter may use the tape.
+        let mut state = shared.lock();
+        let number = state.blocks.reserve("tape", memory.nbytes())?;
+        let id = state.put(number, memory, is_written);
+        drop(state);
         Ok(TapeBlock { shared: shared.clone(), number, id })
     }
     pub(super) fn number(&self) -> usize {

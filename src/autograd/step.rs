@@ -21,7 +21,10 @@ pub(super) struct Spot {
     /// Bytes from the start of the block to the element with index `[0, …, 0]`.
     pub(super) offset: usize,
     pub(super) stride: Axes<isize>,
+    /// The type of the elements that have a gradient; of other elements the bytes are known alone.
     pub(super) dtype: DType,
+    /// Bytes of an element.
+    pub(super) element: usize,
 }
 
 /// The values of an operand, for the backward pass.

@@ -5,15 +5,6 @@ use crate::dtype::DType;
 use crate::scalar::{Lane, Lanes, Num, Prim};
 use num_complex::Complex;
 
-/// `gradient · tangent`, and 0 where the gradient is 0 and the tangent infinite or NaN: no gradient flows to
-/// a branch that was not taken. Where the tangent is finite it is a product, whose derivative by a gradient
-/// that is 0 is the tangent.
-#[inline(always)]
-pub(super) fn product<L: Lanes, P: Num>(gradient: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P> {
-    let product = gradient * tangent;
-    (gradient.eq(Lane::zero()) & product.ne(product)).select(Lane::zero(), product)
-}
-
 /// A sum of real numbers, in single and in double precision. The types of a program determine which of the
 /// two it uses, so the compiler removes the other.
 pub(super) struct RealSum<L: Lanes> {
@@ -41,18 +32,18 @@ impl<L: Lanes> RealSum<L> {
     pub(super) fn add_product<P: Prim>(&mut self, gradient: Lane<L, P>, tangent: Lane<L, P>) {
         match P::DTYPE {
             DType::F32 => {
-                self.single = plus(self.single, product(gradient.cast::<f32>(), tangent.cast::<f32>()));
+                self.single = plus(self.single, gradient.cast::<f32>().flow(tangent.cast::<f32>()));
             }
             DType::F64 => {
-                self.double = plus(self.double, product(gradient.cast::<f64>(), tangent.cast::<f64>()));
+                self.double = plus(self.double, gradient.cast::<f64>().flow(tangent.cast::<f64>()));
             }
             DType::C32 => {
                 let (g, t) = (gradient.cast::<Complex<f32>>(), tangent.cast::<Complex<f32>>());
-                self.single = plus(self.single, product(g.re(), t.re()) + product(g.im(), t.im()));
+                self.single = plus(self.single, g.re().flow(t.re()) + g.im().flow(t.im()));
             }
             DType::C64 => {
                 let (g, t) = (gradient.cast::<Complex<f64>>(), tangent.cast::<Complex<f64>>());
-                self.double = plus(self.double, product(g.re(), t.re()) + product(g.im(), t.im()));
+                self.double = plus(self.double, g.re().flow(t.re()) + g.im().flow(t.im()));
             }
             _ => {}
         }

@@ -160,16 +160,23 @@ impl<D: Device> Tape<D> {
     /// Keeps the gradient of a tensor that is not a variable, for [`Gradients::of`].
     ///
     /// # Errors
-    /// [`Error::Device`] if `y` is on another tape.
+    /// [`Error::Device`] if `y` is on another tape; [`Error::OutOfMemory`].
     #[doc(alias = "retain_grad")]
     pub fn retain<T: Differentiable, const RANK: usize>(&self, y: &Var<T, RANK, D>) -> Result<()> {
         self.ensure_own("retain", y)?;
-        self.shared.lock().retained.insert(y.allocation().block().id());
+        let mut state = self.shared.lock();
+        let no_room = |_| Error::OutOfMemory { op: "retain", nbytes: size_of::<u64>() };
+        state.retained.try_reserve(1).map_err(no_room)?;
+        state.retained.insert(y.allocation().block().id());
         Ok(())
     }
 
-    /// Runs `f` without recording. The pause is that of the tape: other threads do not record either until
-    /// `f` returns.
+    /// Runs `f` without recording.
+    ///
+    /// # Threads
+    /// The pause is that of the tape, as the recording is: other threads that use this tape do not record either
+    /// until the last pause has ended. A part of a program that shall run without recording beside threads that
+    /// record computes on [values](Tape::value), on the inner device.
     #[doc(alias = "no_grad")]
     pub fn paused<R>(&self, f: impl FnOnce() -> R) -> R {
         self.shared.lock().paused += 1;

@@ -1,8 +1,9 @@
 //! Kernels of the backward pass, made from those of the forward pass: vector-Jacobian products. Each is a
 //! program again, so every device runs it, and it can be differentiated again.
-// Imports: `dtype`, `scalar`, `element`, `kernel`.
+// Imports: `dtype`, `scalar`, `element`, `kernel`, `device`.
 
 use super::sums::RealSum;
+use crate::device::MAX_OPERANDS;
 use crate::dtype::DType;
 use crate::element::{Compute, Element};
 use crate::kernel::{Body, Io, Program, Reducer, Row, Slope};
@@ -33,6 +34,12 @@ impl Variable {
     fn first(self) -> usize {
         self.mask.trailing_zeros() as usize
     }
+}
+
+/// The variant of a kernel that differentiates a program of this variant by load `k`, whose element it stores.
+#[inline(always)]
+fn variant_of(program: u64, k: usize) -> u64 {
+    program * MAX_OPERANDS as u64 + k as u64
 }
 
 /// Runs a program with tangents. The loads of the variable have the tangent 1, and each store adds the
@@ -83,6 +90,41 @@ impl<L: Lanes, IO: Io<L>, const K: usize> Io<Dual<L>> for Tangents<'_, L, IO, K>
     }
 }
 
+/// Finds whether all loads that can have gradients have one element type. The compiler evaluates it.
+struct LoadTypes {
+    first: Option<DType>,
+    is_one: bool,
+}
+
+impl LoadTypes {
+    #[inline(always)]
+    fn new() -> Self {
+        LoadTypes { first: None, is_one: true }
+    }
+}
+
+impl Io<CollectParams> for LoadTypes {
+    #[inline(always)]
+    fn load<T: Element>(&mut self) -> Lane<CollectParams, Compute<T>> {
+        if const { !<Compute<T> as Prim>::DTYPE.is_discrete() } {
+            let dtype = const { T::DTYPE };
+            self.is_one &= self.first.is_none_or(|first| first as u8 == dtype as u8);
+            self.first = Some(dtype);
+        }
+        Lane::from_raw(())
+    }
+    #[inline(always)]
+    fn param<T: Element>(&mut self, _: T) -> Lane<CollectParams, Compute<T>> {
+        Lane::from_raw(())
+    }
+    #[inline(always)]
+    fn store<T: Element>(&mut self, _: Lane<CollectParams, Compute<T>>) {}
+    #[inline(always)]
+    fn row_constant<T: Element>(&mut self, _: Compute<T>, _: usize) -> Lane<CollectParams, Compute<T>> {
+        Lane::from_raw(())
+    }
+}
+
 /// Visits the loads of a program without computing, and stores a sum in the element type of load `k`.
 struct StoreAsLoad<'a, L: Lanes, IO> {
     io: &'a mut IO,
@@ -90,12 +132,26 @@ struct StoreAsLoad<'a, L: Lanes, IO> {
     k: usize,
     next: usize,
     sum: RealSum<L>,
+    /// Whether all loads that can have gradients have one element type. A branch on `k`, which is known at
+    /// run time only, would keep the loop from being vectorized.
+    is_one_type: bool,
+    is_stored: bool,
+}
+
+impl<'a, L: Lanes, IO> StoreAsLoad<'a, L, IO> {
+    #[inline(always)]
+    fn new(io: &'a mut IO, variable: Variable, k: usize, sum: RealSum<L>, types: LoadTypes) -> Self {
+        let is_one_type = types.is_one;
+        StoreAsLoad { io, variable, k, next: 0, sum, is_one_type, is_stored: false }
+    }
 }
 
 impl<L: Lanes, IO: Io<L>> Io<CollectParams> for StoreAsLoad<'_, L, IO> {
     #[inline(always)]
     fn load<T: Element>(&mut self) -> Lane<CollectParams, Compute<T>> {
-        if self.next == self.k {
+        let is_real = const { !<Compute<T> as Prim>::DTYPE.is_discrete() };
+        if is_real && if self.is_one_type { !self.is_stored } else { self.next == self.k } {
+            self.is_stored = true;
             // A derivative along the imaginary unit is the imaginary part of the gradient.
             let value = match <Compute<T> as Prim>::DTYPE {
                 DType::C32 | DType::C64 => {
@@ -140,6 +196,10 @@ impl<P: Program, const K: usize> Program for VjpMap<P, K> {
     const COMPLEX: bool = P::COMPLEX;
     const CHEAP: bool = P::CHEAP;
     #[inline(always)]
+    fn variant(&self) -> u64 {
+        variant_of(self.program.variant(), if K == MASKED { self.variable.first() } else { 0 })
+    }
+    #[inline(always)]
     fn prepare_row(&mut self, _: &mut impl Row) {}
     #[inline(always)]
     fn run<L: Lanes>(&self, io: &mut impl Io<L>) {
@@ -147,7 +207,9 @@ impl<P: Program, const K: usize> Program for VjpMap<P, K> {
         self.program.run::<Dual<L>>(&mut tangents);
         let Tangents { io, sum, .. } = tangents;
         let k = if K == MASKED { self.variable.first() } else { K };
-        let mut output = StoreAsLoad { io, variable: self.variable, k, next: 0, sum };
+        let mut types = LoadTypes::new();
+        self.program.run::<CollectParams>(&mut types);
+        let mut output = StoreAsLoad::new(io, self.variable, k, sum, types);
         self.program.run::<CollectParams>(&mut output);
     }
 }
@@ -180,6 +242,10 @@ impl<B: Body, R: Reducer<B::Out>> Program for VjpReduce<B, R> {
     const COMPLEX: bool = B::COMPLEX;
     const CHEAP: bool = B::CHEAP;
     #[inline(always)]
+    fn variant(&self) -> u64 {
+        variant_of(0, self.variable.first())
+    }
+    #[inline(always)]
     fn prepare_row(&mut self, _: &mut impl Row) {}
     #[inline(always)]
     fn run<L: Lanes>(&self, io: &mut impl Io<L>) {
@@ -202,7 +268,9 @@ impl<B: Body, R: Reducer<B::Out>> Program for VjpReduce<B, R> {
             }
         }
         let k = self.variable.first();
-        let mut output = StoreAsLoad { io, variable: self.variable, k, next: 0, sum };
+        let mut types = LoadTypes::new();
+        self.body.eval::<CollectParams>(&mut types);
+        let mut output = StoreAsLoad::new(io, self.variable, k, sum, types);
         self.body.eval::<CollectParams>(&mut output);
     }
 }
@@ -308,6 +376,10 @@ impl<P: Program> Program for ConstantsAsLoads<P> {
     const PLAIN: bool = P::PLAIN;
     const COMPLEX: bool = P::COMPLEX;
     const CHEAP: bool = P::CHEAP;
+    #[inline(always)]
+    fn variant(&self) -> u64 {
+        self.0.variant()
+    }
     #[inline(always)]
     fn prepare_row(&mut self, _: &mut impl Row) {}
     #[inline(always)]

@@ -166,15 +166,16 @@ unsafe impl Device for AnyDevice {
         to: *mut u8,
         from: &E,
         address: *const u8,
-        nbytes: usize,
+        numel: usize,
+        element: usize,
     ) -> Result<bool> {
         match (from as &dyn std::any::Any).downcast_ref::<AnyDevice>() {
             Some(from) => on!(self, |device| on!(from, |from| {
                 // SAFETY: the caller's promise.
-                unsafe { device.copy_from(to, from, address, nbytes) }
+                unsafe { device.copy_from(to, from, address, numel, element) }
             })),
             // SAFETY: the caller's promise.
-            None => on!(self, |device| unsafe { device.copy_from(to, from, address, nbytes) }),
+            None => on!(self, |device| unsafe { device.copy_from(to, from, address, numel, element) }),
         }
     }
 
@@ -185,6 +186,14 @@ unsafe impl Device for AnyDevice {
 
     fn packed_nbytes<T: Number, R: Number>(&self, size: [usize; 2]) -> Option<usize> {
         on!(self, |device| device.packed_nbytes::<T, R>(size))
+    }
+
+    fn task_nbytes(&self) -> Option<usize> {
+        on!(self, |device| device.task_nbytes())
+    }
+
+    fn for_each_task(&self, count: usize, task: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
+        on!(self, |device| device.for_each_task(count, task))
     }
 
     fn synchronize(&self) -> Result<()> {

@@ -218,8 +218,8 @@ unsafe impl Device for Meta {
         _: Option<OperandRef<'_>>,
         _: OperandRef<'_>,
     ) -> Result<()> {
-        let SortPlan { lines, along, keep, .. } = plan;
-        self.keep(|| format!("sort {} {lines:?} along {along}, the first {keep}\n", T::DTYPE));
+        let SortPlan { lines, along, first, keep, .. } = plan;
+        self.keep(|| format!("sort {} {lines:?} along {along}, {keep} from {first} on\n", T::DTYPE));
         Ok(())
     }
 }

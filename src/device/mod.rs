@@ -9,6 +9,7 @@
 //! | shapes without data, kernels as text | `meta.rs` |
 //! | every mechanism as a plain loop, for a user's device | `reference.rs` |
 //! | mechanisms by calls of another device | `delegate.rs` |
+//! | operators with a backward pass of their own | `rule.rs` |
 //!
 //! **Adding a device** takes one folder (or one file: `examples/08_new_device.rs`) with one `unsafe impl
 //! Device`. A device whose memory the host can address begins with its memory alone:
@@ -23,6 +24,7 @@ mod cuda;
 mod delegate;
 mod meta;
 mod reference;
+mod rule;
 
 pub use any::{AnyBlock, AnyDevice, AnyDeviceKind};
 #[cfg(feature = "dynamic")]
@@ -38,6 +40,9 @@ pub use cuda::{Cuda, CudaBlock, CudaGraph, CudaStatistics};
 pub(crate) use cuda::{QueuedCopy, UserKernel, c_name};
 pub use meta::Meta;
 pub use reference::{HostAddressable, ReferenceEngine};
+pub(crate) use rule::{Recorded, TypedRef};
+#[doc(hidden)]
+pub use rule::{Rule, RuleOperand, RuleOutput};
 
 use crate::element::{Comparable, Element, Number};
 use crate::error::{Error, Result, text};
@@ -115,6 +120,7 @@ pub struct Reduction<'a> {
 ///    position of them.
 /// 3. A call may return before its work is finished only if every later call on the same memory is ordered
 ///    after it.
+/// 4. `for_each_task` calls its task with each number at most once, and returns after all calls have.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a device",
     label = "expected `Cpu`, `Meta` or your own type with `unsafe impl Device`",
@@ -128,6 +134,10 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// crate that uses them.
     #[doc(hidden)]
     const IS_CPU: bool = false;
+
+    /// Whether this device records operators by [`ruled`](Device::ruled). No other device calls it.
+    #[doc(hidden)]
+    const RECORDS: bool = false;
 
     /// Allocates memory.
     ///
@@ -178,23 +188,24 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// before.
     unsafe fn read(&self, from: *const u8, bytes: &mut [std::mem::MaybeUninit<u8>]) -> Result<()>;
 
-    /// Copies bytes from another device, if a way exists that does not lead through the host. Returns whether
-    /// it copied them; the default does not.
+    /// Copies `numel` contiguous elements of `element` bytes from another device, if a way exists that does
+    /// not lead through the host. Returns whether it copied them; the default does not.
     ///
     /// # Errors
     /// Errors that the devices report.
     ///
     /// # Safety
-    /// 1. `to` has room for `nbytes` bytes, which no other code reads or writes.
-    /// 2. `address` holds as many bytes on the device `from`, and no other code writes them.
+    /// 1. `to` has room for the elements, and no other code reads or writes it.
+    /// 2. `address` holds the elements on the device `from`, and no other code writes them.
     unsafe fn copy_from<E: Device>(
         &self,
         to: *mut u8,
         from: &E,
         address: *const u8,
-        nbytes: usize,
+        numel: usize,
+        element: usize,
     ) -> Result<bool> {
-        let _ = (to, from, address, nbytes);
+        let _ = (to, from, address, numel, element);
         Ok(false)
     }
 
@@ -484,6 +495,37 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
         positions: Option<OperandRef<'_>>,
         from: OperandRef<'_>,
     ) -> Result<()>;
+
+    /// Runs an operator that states its own backward pass. A device that records takes its rule; every other
+    /// device computes it.
+    ///
+    /// # Errors
+    /// Those of the operator.
+    #[doc(hidden)]
+    fn ruled<R: Rule>(
+        &self,
+        rule: R,
+        inputs: &[RuleOperand<'_, Self>],
+        output: RuleOutput<'_, Self>,
+    ) -> Result<()> {
+        rule.forward(inputs, output).map(drop)
+    }
+
+    /// Bytes of operands that one of the device's cores keeps in its own cache. Operators whose work can be
+    /// cut into independent parts cut it into parts of about this size, for
+    /// [`for_each_task`](Device::for_each_task). `None`, the default, means that large parts are better.
+    fn task_nbytes(&self) -> Option<usize> {
+        None
+    }
+
+    /// Calls `task` with every number below `count`, in any order, and on several threads if the device has
+    /// them. The default calls them one after the other. The results of tasks must not depend on each other.
+    ///
+    /// # Errors
+    /// The error of a task; after the first one no further task starts.
+    fn for_each_task(&self, count: usize, task: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
+        (0..count).try_for_each(task)
+    }
 
     /// Waits until all work is finished.
     ///

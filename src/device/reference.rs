@@ -520,7 +520,7 @@ impl<'a, D: HostAddressable> ReferenceEngine<'a, D> {
                 let rising = x.partial_cmp(&y).unwrap_or(unordered(x).cmp(&unordered(y)));
                 if plan.descending { rising.reverse() } else { rising }
             });
-            for (i, &position) in order[..plan.keep].iter().enumerate() {
+            for (i, &position) in order[plan.first..plan.first + plan.keep].iter().enumerate() {
                 if let Some(values) = values {
                     // SAFETY: the output has room for `plan.keep` elements `T` along the axis.
                     unsafe { at(values, i).cast::<T>().write(element(position)) };

@@ -42,6 +42,10 @@ impl<P: Program> Program for InPlace<P> {
     const CHEAP: bool = P::CHEAP;
     const IN_PLACE: bool = true;
     #[inline(always)]
+    fn variant(&self) -> u64 {
+        self.0.variant()
+    }
+    #[inline(always)]
     fn prepare_row(&mut self, row: &mut impl Row) {
         self.0.prepare_row(row);
     }

@@ -65,7 +65,7 @@ pub struct GatherPlan<'a> {
     pub bound: usize,
 }
 
-/// Sorts lines, completely or up to the first elements of each.
+/// Sorts lines, completely or as far as the wanted elements of each need it.
 ///
 /// The order is that of `<`, with NaN after every number. Equal elements keep their order (−0 equals 0, NaN
 /// equals NaN).
@@ -76,7 +76,9 @@ pub struct SortPlan<'a> {
     pub lines: &'a [usize],
     /// Size of the sorted axis.
     pub along: usize,
-    /// The number of elements wanted of each line, the first ones in order.
+    /// The number of elements in order before the wanted ones.
+    pub first: usize,
+    /// The number of elements wanted of each line.
     pub keep: usize,
     /// The reverse order, NaN first. Equal elements keep their order here too.
     pub descending: bool,

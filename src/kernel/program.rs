@@ -29,6 +29,12 @@ pub trait Program: Copy + Send + Sync + 'static {
     const IN_PLACE: bool = false;
     /// Whether it stores exactly the elements that it loads: a copy.
     const COPY: bool = false;
+    /// Distinguishes the programs of this type that load or store other elements. Kernels that are kept for
+    /// later calls belong to a type and a variant. Programs of a [fixed](Program::FIXED) type have one.
+    #[inline(always)]
+    fn variant(&self) -> u64 {
+        0
+    }
     /// Computes the row constants; see [`Body::prepare_row`].
     fn prepare_row(&mut self, row: &mut impl Row);
     /// Runs it at the current position.

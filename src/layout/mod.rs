@@ -140,6 +140,11 @@ impl<const RANK: usize> Layout<RANK> {
         self.stride
     }
 
+    /// Sizes and strides, borrowed.
+    pub(crate) fn sizes_and_strides(&self) -> (&[usize], &[isize]) {
+        (&self.size.0, &self.stride.0)
+    }
+
     /// Position of index `[0; RANK]`, in elements.
     #[inline]
     pub const fn offset(&self) -> usize {

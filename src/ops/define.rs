@@ -185,7 +185,8 @@ macro_rules! operator_row {
 pub(super) use {operator_method, operator_row, operator_visits, operators};
 
 /// Operators along axes that keep the sizes, each defined as an expression of an expression and axes: methods
-/// of lazy expressions, views and tensors.
+/// of lazy expressions, views and tensors. `by` names the rule of its backward pass; without one it is
+/// differentiated step by step.
 macro_rules! along_axes {
     ($($rows:tt)*) => {
         crate::ops::define::along_axes_of_lazy! { $($rows)* }
@@ -198,7 +199,7 @@ macro_rules! along_axes {
 macro_rules! along_axes_of_lazy {
     ($(
         $(#[$doc:meta])*
-        fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?) = |$x:ident, $axes:ident| $body:block
+        fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?) $(by $rule:ident)? = |$x:ident, $axes:ident| $body:block
     )*) => {
         impl<'a, T: Float, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Lazy<'a, T, RANK, D, E> { $(
             #[doc = concat!("As [`Tensor::", stringify!($name), "`], of an expression, in the same pass. Operators applied to the result are fused as well.")]
@@ -222,7 +223,7 @@ macro_rules! along_axes_of_lazy {
 macro_rules! along_axes_of_views {
     ($(
         $(#[$doc:meta])*
-        fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?) = |$x:ident, $axes:ident| $body:block
+        fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?) $(by $rule:ident)? = |$x:ident, $axes:ident| $body:block
     )*) => {
         impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> { $(
             #[doc = concat!("See [`Tensor::", stringify!($name), "`].")]
@@ -230,6 +231,7 @@ macro_rules! along_axes_of_views {
             /// # Errors
             /// As the method of [`Tensor`].
             pub fn $name<AXES: Copy>(self, axes: AXES $(, $arg: $type)?) -> Result<Tensor<T, RANK, D>> where Dim<RANK>: HasAxes<AXES> {
+                crate::ops::define::by_rule! { [$($rule)?] [$($arg)?] D, stringify!($name), self, axes, crate::tensor::Allocate }
                 let ($x, $axes) = (self.lazy(), axes);
                 $body.eval().map_err(|error| error.with_op(stringify!($name)))
             }
@@ -247,6 +249,7 @@ macro_rules! along_axes_of_views {
             /// # Errors
             /// As the method of [`Tensor`].
             pub fn $into<'o, AXES: Copy>(self, axes: AXES $(, $arg: $type)?, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()> where Dim<RANK>: HasAxes<AXES>, D: 'o {
+                crate::ops::define::by_rule! { [$($rule)?] [$($arg)?] D, stringify!($into), self, axes, Existing(out) }
                 let ($x, $axes) = (self.lazy(), axes);
                 $body.eval_at(stringify!($into), Existing(out))
             }
@@ -254,11 +257,22 @@ macro_rules! along_axes_of_views {
     };
 }
 
+/// Computes an operator along axes by its rule on a device that records, if it has one.
+macro_rules! by_rule {
+    ([] [$($arg:ident)?] $D:ident, $op:expr, $x:expr, $axes:expr, $destination:expr) => {};
+    ([$rule:ident] [$($arg:ident)?] $D:ident, $op:expr, $x:expr, $axes:expr, $destination:expr) => {
+        if const { $D::RECORDS } {
+            let rule = $rule::new($($arg)?);
+            return crate::ops::nn::rules::along_by_rule($op, rule, $x, $axes, $destination);
+        }
+    };
+}
+
 /// The methods of tensors, which forward to those of views.
 macro_rules! along_axes_of_tensors {
     ($(
         $(#[$doc:meta])*
-        fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?) = |$x:ident, $axes:ident| $body:block
+        fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?) $(by $rule:ident)? = |$x:ident, $axes:ident| $body:block
     )*) => {
         impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(
             $(#[$doc])*
@@ -292,7 +306,7 @@ macro_rules! along_axes_of_tensors {
         )* }
     };
 }
-pub(super) use {along_axes, along_axes_of_lazy, along_axes_of_tensors, along_axes_of_views};
+pub(super) use {along_axes, along_axes_of_lazy, along_axes_of_tensors, along_axes_of_views, by_rule};
 
 /// As `methods_with_into!`, of numbers.
 macro_rules! of_numbers {

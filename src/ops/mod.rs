@@ -86,8 +86,6 @@ mod std_ops;
 
 pub use counting::{Bins, Counts, Histogram};
 pub use elementwise::*;
-#[cfg(feature = "autograd")]
-pub(crate) use indexing::ScatterProduct;
 pub use indexing::{Indexing, IndexingBySeveral, Indices, Replace, ScatterReduction};
 #[doc(hidden)]
 pub use linalg::einsum;

@@ -15,7 +15,7 @@ use crate::tensor::{Tensor, TensorView, TensorViewMut};
 pub struct Adam {
     /// The weights of the earlier mean of gradients, and of their squares.
     pub betas: [f64; 2],
-    /// What is added to the root of the mean of squares.
+    /// The number that is added to the root of the mean of squares.
     pub epsilon: f64,
 }
 
@@ -24,7 +24,7 @@ pub struct Adam {
 pub struct AdamW {
     /// The weights of the earlier mean of gradients, and of their squares.
     pub betas: [f64; 2],
-    /// What is added to the root of the mean of squares.
+    /// The number that is added to the root of the mean of squares.
     pub epsilon: f64,
 }
 

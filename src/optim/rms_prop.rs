@@ -15,7 +15,7 @@ use crate::tensor::{Tensor, TensorView, TensorViewMut};
 pub struct RmsProp {
     /// The weight of the earlier mean of squares.
     pub alpha: f64,
-    /// What is added to the root of the mean of squares.
+    /// The number that is added to the root of the mean of squares.
     pub epsilon: f64,
     /// The weight of earlier steps.
     pub momentum: f64,

@@ -15,9 +15,9 @@ use crate::tensor::{Tensor, TensorView, TensorViewMut};
 pub struct Sgd {
     /// The weight of earlier gradients.
     pub momentum: f64,
-    /// What the weight of the gradient in the momentum is less than 1.
+    /// 1 minus the weight of a gradient in the momentum.
     pub dampening: f64,
-    /// Whether a step looks ahead by the momentum.
+    /// Whether a step is along `g + momentum · b`, and not along the momentum `b`.
     pub nesterov: bool,
 }
 

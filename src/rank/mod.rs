@@ -11,7 +11,7 @@ mod slice;
 
 pub use slice::{NewAxis, ResolvedSlice, SliceEntry, SliceList, SliceOfRank, SliceSpec, Step, Stepped};
 
-use crate::dim::{All, Axis, AxisAt, Dim, Last};
+use crate::dim::{All, Axis, AxisAt, Dim, Last, MarkedAxes};
 use typenum::{Add1, Sub1, U0, U1, U2, U3, U4, U5, U6, U7, U8, U9, Unsigned};
 
 mod sealed {
@@ -194,6 +194,15 @@ impl<const RANK: usize> HasAxes<AxisAt> for Dim<RANK> {
             *marked = true;
             None
         })
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<const RANK: usize> HasAxes<MarkedAxes<RANK>> for Dim<RANK> {
+    #[inline(always)]
+    fn mark(axes: MarkedAxes<RANK>, marked: &mut [bool]) -> Option<usize> {
+        marked.copy_from_slice(&axes.marked);
+        axes.missing
     }
 }
 

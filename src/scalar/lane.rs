@@ -81,6 +81,17 @@ impl<L: Lanes, P: Prim> Lane<L, P> {
     }
 }
 
+impl<L: Lanes, P: Num> Lane<L, P> {
+    /// The gradient `self` times a slope, and 0 where the gradient is 0 and the slope infinite or NaN: no
+    /// gradient flows to a branch that was not taken. Where the slope is finite it is a product, whose
+    /// derivative by a gradient that is 0 is the slope.
+    #[inline(always)]
+    pub(crate) fn flow(self, slope: Self) -> Self {
+        let product = self * slope;
+        (self.eq(Lane::zero()) & product.ne(product)).select(Lane::zero(), product)
+    }
+}
+
 impl<L: Lanes> Lane<L, bool> {
     /// `yes` where the mask holds, `no` elsewhere. Both are evaluated.
     #[inline(always)]

@@ -171,7 +171,7 @@ impl<'a, T, const RANK: usize> TensorViewMut<'a, T, RANK, Cpu> {
 }
 
 /// The element with the lowest address, and the layout relative to it.
-fn base_and_layout<T, const RANK: usize>(
+pub(super) fn base_and_layout<T, const RANK: usize>(
     first: *const T,
     size: Dim<RANK>,
     stride: Stride<RANK>,

@@ -41,6 +41,7 @@ mod output;
 mod ownership;
 mod parts;
 mod resize;
+mod rule_operands;
 #[allow(clippy::module_inception)] // the struct `Tensor` itself
 mod tensor;
 mod view;

@@ -71,6 +71,8 @@ OtherNames {
     CalledBroadcastTo: "a view that repeats axes of size 1 is called `broadcast_to` here",
         "`x.broadcast_to([2, 3])?`";
         expand(size) broadcast(size) broadcast_as(size);
+    CalledReversed: "an axis that is read backwards is called `reversed` here", "`x.reversed(Axis::<0>)`";
+        flip(axis) fliplr() flipud() invert_axis(axis);
     CalledInsertAxis: "a new axis of size 1 is called `insert_axis` here", "`x.insert_axis(Axis::<0>)`";
         unsqueeze(axis) expand_dims(axis);
     CalledRemoveAxis: "a view without an axis of size 1 is made by `remove_axis` here",
@@ -137,10 +139,10 @@ OtherNames {
     CalledSplitEqual: "equal parts are called `split_equal` here",
         "`let [a, b] = x.split_equal(Axis::<0>)?`; of a length, `x.chunks(Axis::<0>, 2)?`";
         chunk(n axis);
-    CalledDerivative: "there is no tape here",
-        "the derivative of an operator is an operator: `x.map(derivative::<_, 0>(f))?`; layers are joined \
-            by the chain rule";
-        backward() grad() requires_grad();
+    CalledGradient: "a tensor keeps no gradient here",
+        "with the feature `autograd`, `value_and_grad(&w, |w, tape| …)?` returns the loss and its gradients; \
+            see `rankform::autograd`";
+        backward() grad() requires_grad() requires_grad_();
     NoDecompositions: "inverses, determinants and solvers are not here",
         "the features `nalgebra` and `faer` hand a matrix on without a copy: \
             `rankform::interop::faer::mat_ref(x.view())?`";

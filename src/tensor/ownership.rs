@@ -180,18 +180,19 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
             self.copy_within_device("to", copy.try_view_mut("to")?)?;
             return Ok(copy);
         }
-        // The bytes are sent in the order in which the copy stores them: dense, slowest axis first.
+        // The elements are sent in the order in which the copy stores them: dense, slowest axis first.
         let ordered = self.permuted(layout.axes_by_stride())?;
         self.ensure_allocated("to")?;
-        if ordered.layout().is_contiguous() {
-            let (nbytes, to) = (self.numel() * size_of::<T>(), copy.try_view_mut("to")?.raw_ptr().cast());
-            // SAFETY: new memory for exactly these elements; those of the view are contiguous, and its borrow
-            // forbids writes.
-            if unsafe { device.copy_from(to, self.device(), ordered.raw_ptr().cast(), nbytes)? } {
-                return Ok(copy);
-            }
+        let dense = if ordered.layout().is_contiguous() { None } else { Some(ordered.to_contiguous()?) };
+        let from = dense.as_ref().map_or(ordered, Tensor::view);
+        let to = copy.try_view_mut("to")?.raw_ptr().cast();
+        let (address, numel) = (from.raw_ptr().cast(), self.numel());
+        // SAFETY: new memory for exactly these elements; those of the view are contiguous, and its borrow
+        // forbids writes.
+        if unsafe { device.copy_from(to, self.device(), address, numel, size_of::<T>())? } {
+            return Ok(copy);
         }
-        let values = ordered.to_vec().map_err(|error| error.with_op("to"))?;
+        let values = from.to_vec().map_err(|error| error.with_op("to"))?;
         let to = copy.try_view_mut("to")?.raw_ptr().cast();
         // SAFETY: new memory for exactly these elements, which are in its order.
         unsafe { device.write(to, bytemuck::cast_slice(&values))? };

@@ -8,6 +8,7 @@ use crate::dim::{Axis, Dim};
 use crate::error::{Error, Result, text};
 use crate::layout::Layout;
 use crate::rank::{RemoveAxis, SliceOfRank, SliceSpec};
+use std::ops::Range;
 
 impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
     /// The part before position `at` of axis `A`, and the part from there on.
@@ -126,6 +127,34 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
         }
         // SAFETY: (1) slices of this view; (2) they share no index, hence no element.
         Ok(unsafe { self.split_into(one, other) })
+    }
+
+    /// Calls `f` with each block of `size` and its ranges, as tasks of the device; the last block along an
+    /// axis may be smaller.
+    pub(crate) fn for_each_block(
+        self,
+        size: [usize; RANK],
+        f: &(dyn Fn([Range<usize>; RANK], TensorViewMut<'_, T, RANK, D>) -> Result<()> + Sync),
+    ) -> Result<()>
+    where
+        T: Sync,
+    {
+        let (whole, layout, view) = (self.size().0, *self.layout(), self.as_view());
+        let size: [usize; RANK] = std::array::from_fn(|axis| size[axis].max(1));
+        let count: [usize; RANK] = std::array::from_fn(|axis| whole[axis].div_ceil(size[axis]));
+        self.device().for_each_task(count.iter().product(), &|task| {
+            let (mut rest, mut layout) = (task, layout);
+            let mut ranges = [const { 0..0 }; RANK];
+            for axis in (0..RANK).rev() {
+                let first = rest % count[axis] * size[axis];
+                rest /= count[axis];
+                ranges[axis] = first..whole[axis].min(first + size[axis]);
+                layout = layout.ranged("block", axis, ranges[axis].start, ranges[axis].end, 1)?;
+            }
+            // SAFETY: (1) a block of this view, which is exclusive; (2) no two blocks share an index, and each
+            // is given once.
+            f(ranges, unsafe { TensorViewMut::part_of(view, layout) })
+        })
     }
 
     /// Consecutive exclusive parts of `len` along axis `A`; the last may be shorter.

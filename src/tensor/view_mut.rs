@@ -84,6 +84,16 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
         TensorViewMut { view: unsafe { self.view.retyped(layout) }, _elements: PhantomData }
     }
 
+    /// A part of an exclusive view, by the view for reading.
+    ///
+    /// # Safety
+    /// 1. The promises of [`TensorViewMut::with_layout`], for a view that was exclusive and stays unused.
+    /// 2. No other part has a position of this one while it lives.
+    pub(super) unsafe fn part_of(whole: TensorView<'a, T, RANK, D>, layout: Layout<RANK>) -> Self {
+        // SAFETY: (1) is the caller's promise; by (2) the part is exclusive.
+        TensorViewMut { view: unsafe { whole.with_layout(layout) }, _elements: PhantomData }
+    }
+
     /// Splits the view in two.
     ///
     /// # Safety

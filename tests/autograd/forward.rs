@@ -294,3 +294,17 @@ fn movements_and_writes() {
         };
     }
 }
+
+#[test]
+fn the_limit_of_loads_in_forward_mode_is_named() -> Result<()> {
+    let x = random([3], 77);
+    let eighteen = jvp(&x, &x, |x, _| {
+        (x.lazy() + x + x + x + x + x + x + x + x + x + x + x + x + x + x + x + x + x).eval()
+    });
+    assert!(eighteen.is_ok());
+    let nineteen = jvp(&x, &x, |x, _| {
+        (x.lazy() + x + x + x + x + x + x + x + x + x + x + x + x + x + x + x + x + x + x).eval()
+    });
+    assert!(matches!(nineteen, Err(Error::Operands { op: "jvp", limit: 18 })));
+    Ok(())
+}

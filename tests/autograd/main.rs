@@ -8,7 +8,8 @@
 //! | `scatters.rs` | scatters of sums, products and extremes |
 //! | `movement.rs` `writes.rs` | views, copies, elements by index; writes in place, and programs of both at random |
 //! | `products.rs` `neural.rs` | products that sum, convolutions, attention; normalizations, losses, pools |
-//! | `complex.rs` `precision.rs` | complex numbers; 16 bits, casts |
+//! | `rules.rs` | operators that state their own backward pass |
+//! | `complex.rs` `precision.rs` `elements.rs` | complex numbers; 16 bits, casts; operands of several elements |
 //! | `branches.rs` `operands.rs` | branches that were not taken; operands of one kernel |
 //! | `laws.rs` | Hessians, products with vectors, sums, checkpoints, custom operators |
 //! | `forward.rs` `forward_laws.rs` | forward mode |
@@ -23,6 +24,7 @@ mod check;
 mod complex;
 mod counted;
 mod devices;
+mod elements;
 mod faults;
 mod forward;
 mod forward_laws;
@@ -38,6 +40,7 @@ mod precision;
 mod products;
 mod pytorch;
 mod reductions;
+mod rules;
 mod scans;
 mod scatters;
 mod sharing;

@@ -1,7 +1,7 @@
 //! Normalizations, losses, pools, images in other sizes.
 
 use crate::check::{between, check, random};
-use rankform::autograd::Tape;
+use rankform::autograd::{Tape, grad};
 use rankform::ops::ClassLoss;
 use rankform::prelude::*;
 
@@ -138,4 +138,29 @@ fn dropout_by_a_mask_of_random_numbers() {
         let keep = Tensor::<f64, 2, _>::random_uniform([4, 5], 0.0..1.0, 7, tape)?;
         (x.lazy() * keep.lazy().less(0.7).cast::<f64>() / 0.7).eval()
     });
+}
+
+#[test]
+fn infinities_of_hidden_keys_do_not_reach_gradients() -> Result<()> {
+    let (q, k) = (random([1, 1, 3, 2], 27), random([1, 1, 3, 2], 28));
+    let gradients = |hidden: f64, attention: Attention| {
+        let mut v = random([1, 1, 3, 2], 29);
+        v.view_mut()?.slice((0, 0, 2, ..))?.fill(hidden)?;
+        let (dq, dk, dv) = grad((&q, &k, &v), |(q, k, v), tape| {
+            let mask = tape.constant(&Tensor::from([[[[true, true, false]]]]))?;
+            let y = q.attention(k, v, Some(mask.view()), attention)?;
+            let w = tape.constant(&random([1, 1, 3, 2], 30))?;
+            (y.lazy() * &w).sum(All)
+        })?;
+        Ok::<_, Error>([dq.to_vec()?, dk.to_vec()?, dv.to_vec()?])
+    };
+    for attention in [Attention::new(), Attention::new().causal(true), Attention::new().softcap(2.0)] {
+        let expected = gradients(0.0, attention)?;
+        for hidden in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+            for (found, expected) in gradients(hidden, attention)?.iter().zip(&expected) {
+                crate::check::close("beside a hidden key", found, expected);
+            }
+        }
+    }
+    Ok(())
 }

@@ -194,3 +194,26 @@ fn discrete_row_constants_have_no_gradient() {
         (x.lazy() * x).div(count + 1.0).eval()
     });
 }
+
+/// Operands that are broadcast along the first axis: their gradients are summed block by block.
+#[test]
+fn gradients_of_long_broadcast_operands() {
+    let (x, g) = (random([700, 3, 40], 60), random([700, 3, 40], 61));
+    for size in [[1, 3, 40], [1, 1, 40], [1, 3, 1], [1, 1, 1], [700, 3, 1]] {
+        let b = random(size, 62);
+        let found = grad(&b, |b, tape| {
+            let (x, g) = (tape.constant(&x)?, tape.constant(&g)?);
+            ((x.lazy() * b).sin() * &g).sum(All)
+        });
+        // ∂/∂b sin(x · b) = x · cos(x · b)
+        let all = ((x.lazy() * &b).cos() * &x * &g).eval().unwrap();
+        let mut expected = all;
+        for axis in 0..3 {
+            if size[axis] == 1 {
+                expected = expected.reduce_keepdims_axis(rankform::ops::Sum, axis).unwrap();
+            }
+        }
+        let (found, expected) = (found.unwrap().to_vec().unwrap(), expected.to_vec().unwrap());
+        close(&format!("{size:?}"), &found, &expected);
+    }
+}

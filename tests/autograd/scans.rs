@@ -261,3 +261,13 @@ fn a_reducer_to_other_elements_does_not_fold() -> Result<()> {
     assert!(error.contains("a scan by `narrowed` has no derivative"), "{error}");
     Ok(())
 }
+
+#[test]
+fn running_sums_of_exponentials_at_infinity() -> Result<()> {
+    let tape = Tape::new(&Cpu);
+    let x = tape.watch(&Tensor::from([0.0, f64::INFINITY, 1.0]))?;
+    let y = x.logcumsumexp(Axis::<0>)?;
+    let found = tape.pull(&y, &Tensor::from([3.0, 30.0, 100.0]))?.of(&x)?.to_vec()?;
+    close("the later sums are the infinite number", &found, &[3.0, 130.0, 0.0]);
+    Ok(())
+}

@@ -151,6 +151,28 @@ fn single_precision() -> Result<()> {
 
 elementwise! {
     fn mixed(x, y) { x * y.sin() + y }
+    fn times(x, y) { x * y }
+    fn larger(x, y) { x.max(y) }
+}
+
+#[test]
+fn operators_of_a_user_are_recognized_by_their_bodies() {
+    check_operator(times, 3);
+    check_operator(larger, 1);
+}
+
+#[test]
+fn positions_of_elements_take_no_memory_of_the_host() -> Result<()> {
+    let (meta, n) = (Meta::default(), 1 << 34);
+    let x = Tensor::<f64, 1, Meta>::zeros([n], &meta)?;
+    let gradient = grad(&x, |x, tape| {
+        let mut y = x.copy()?;
+        let index = tape.constant(&Tensor::<i64, 1, Meta>::zeros([n], &meta)?)?;
+        y.scatter(Replace, Axis::<0>, &index, x)?;
+        y.sum(All)
+    })?;
+    assert_eq!(gradient.size().0, [n]);
+    Ok(())
 }
 
 #[test]

@@ -46,6 +46,21 @@ fn a_tape_shares_memory_until_either_side_writes() -> Result<()> {
 }
 
 #[test]
+fn a_tensor_of_the_inner_tape_keeps_its_history_on_the_outer_one() -> Result<()> {
+    let outer = Tape::new(&Cpu);
+    let inner = Tape::new(&outer);
+    let x = outer.watch(&Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))?;
+    let weights = Tensor::from([1.0, 10.0, 100.0]).to(&outer)?;
+    assert!(outer.depends_on_variable(&inner.value(&x.to(&inner)?)?));
+    // A view with strides too.
+    let flipped = x.reversed(Axis::<1>).to(&inner)?;
+    let y = (flipped.lazy() * inner.constant(&weights)?.lift()).sum(All)?;
+    let gradient = outer.backward(&inner.value(&y)?)?.of(&x)?;
+    assert_eq!(gradient, Tensor::from([[100.0, 10.0, 1.0]; 2]));
+    Ok(())
+}
+
+#[test]
 fn a_value_is_the_memory_without_its_history() -> Result<()> {
     let tape = Tape::new(&Cpu);
     let x = tape.watch(&Tensor::from([1.0, 2.0]))?;
@@ -298,5 +313,51 @@ fn a_gradient_that_is_kept_is_not_passed_on() -> Result<()> {
     let loss = y.mul(&tape.constant(&weights)?)?.add(&square)?.sum(All)?;
     tape.backward(&loss)?;
     assert_eq!(kept.lock().unwrap().take(), Some(weights));
+    Ok(())
+}
+
+#[test]
+fn a_deleter_may_use_the_tape_that_refuses_its_memory() {
+    let tape = Tape::new(&Cpu);
+    let (other, freed) = (tape.clone(), std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0)));
+    let count = freed.clone();
+    let free = Box::new(move |_: *mut u8, _: usize| {
+        count.store(1 + other.len(), std::sync::atomic::Ordering::Relaxed);
+    });
+    // A block of a tape has less than 2⁴⁰ bytes.
+    // SAFETY: no byte is ever accessed.
+    let block = unsafe { tape.external_block(std::ptr::dangling_mut(), 1 << 40, free) };
+    assert!(matches!(block, Err(Error::OutOfMemory { .. })));
+    assert_eq!(freed.load(std::sync::atomic::Ordering::Relaxed), 1);
+}
+
+/// One thread computes gradients through a custom operator. The other one ends recordings.
+#[test]
+fn a_custom_step_belongs_to_the_recording_of_its_operands() -> Result<()> {
+    let (tape, x) = (Tape::new(&Cpu), Tensor::<f32, 2>::full([64, 64], 0.5, &Cpu)?);
+    let on_tape = tape.watch(&x)?;
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    let expected = 0.5_f32.cos();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                tape.clear();
+                std::thread::yield_now();
+            }
+        });
+        let gradient = || -> Result<f32> {
+            let y = on_tape.sin()?;
+            // The copy of a transposed result takes some time.
+            let y = tape.custom(
+                (&y,),
+                |(y,)| y.share_data().into_transposed(),
+                |_, _, gradient| Ok((gradient.transposed().to_contiguous()?,)),
+            )?;
+            tape.pull(&y, &Tensor::ones([64, 64], &Cpu)?)?.of(&on_tape)?.slice((3, 4))?.item()
+        };
+        let wrong = (0..400).find_map(|_| gradient().ok().filter(|found| *found != expected));
+        is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(wrong, None);
+    });
     Ok(())
 }

@@ -18,6 +18,7 @@ fn main() {
     let _ = (x.flatten(), x.ravel(), x.flatten_all());
     let _ = x.transposed().contiguous();
     let _ = (x.expand([2, 2]), x.broadcast([2, 2]), x.broadcast_as([2, 2]));
+    let _ = (x.flip(0), x.fliplr(), x.flipud(), x.invert_axis(Axis::<0>));
     let _ = (x.unsqueeze(0), x.expand_dims(0), x.squeeze(0));
     let _ = (x.slice_mut((0, ..)), x.row_mut(0));
     let _ = (x.row(0), x.column(1), x.index_axis(Axis::<0>, 1), x.narrow(0, 1, 1));
@@ -33,7 +34,7 @@ fn main() {
     let _ = (x.mapv(|x| x + 1.0), x.mapv_into(|x| x), x.mapv_inplace(|x| x), x.map_inplace(|x| *x = 0.0));
     let _ = (x.astype("f32"), x.to_dtype("f32"), x.as_type("f32"));
     let _ = (x.cpu(), x.cuda(), x.to_device(&Cpu));
-    let _ = (x.backward(), x.grad(), x.requires_grad());
+    let _ = (x.backward(), x.grad(), x.requires_grad(), x.requires_grad_());
     let _ = (x.inv(), x.inverse(), x.try_inverse(), x.det(), x.determinant(), x.solve(&y));
     let _ = (x.cholesky(), x.lu(), x.qr(), x.svd(), x.eig(), x.eigh());
     // Of expressions and views too.

@@ -4,6 +4,7 @@
 //! | file | |
 //! |---|---|
 //! | `operators/gradients.rs` | gradients agree with those of the CPU |
+//! | `operators/training.rs` | steps of training as graphs, and their number of kernels |
 //! | `operators/operands.rs` | operators of one to six operands, in all forms of calls |
 //! | `operators.rs` | operators agree with the CPU |
 //! | `queue.rs` | memory, order, deferred errors, graphs, copies, kernels from CUDA source |

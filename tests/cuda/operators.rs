@@ -3,6 +3,7 @@
 
 mod gradients;
 mod operands;
+mod training;
 
 use crate::{numbers, on_gpu};
 use rankform::kernel::{Op, Reducer};

@@ -75,3 +75,28 @@ fn derivatives_stay_within_their_budgets() {
         wrong.join("\n")
     );
 }
+
+/// The slope of `gelu` has a form of its own in f32. It is compared with that of f64 on a grid, and on every
+/// number beside the zero of the slope.
+#[test]
+fn the_slope_of_gelu_in_f32() {
+    let row = built_in().into_iter().find(|row| row.name == "gelu").unwrap();
+    let zero = -0.751_791_5_f32;
+    let beside = (0..4000).map(|k| f32::from_bits(zero.to_bits() - 2000 + k));
+    let grid = (0..3_200_000).map(|k| (k as f32 - 1_600_000.0) * 1e-5);
+    let mut worst = (0.0, 0.0_f32);
+    for x in beside.chain(grid) {
+        let (found, truth) = (f64::from((row.slope_f32)([x, 0.0])[0]), (row.slope)([x.into(), 0.0])[0]);
+        // Down to the subnormals, whose unit is constant.
+        let error = (found - truth).abs() / unit(truth, 23).max(f64::from(f32::from_bits(1)));
+        if error > worst.0 {
+            worst = (error, x);
+        }
+    }
+    assert!(worst.0 < 4.0, "{} units at {}", worst.0, worst.1);
+    for (x, slope) in [(f32::INFINITY, 1.0), (f32::NEG_INFINITY, 0.0), (0.0, 0.5), (-40.0, 0.0), (40.0, 1.0)]
+    {
+        assert_eq!((row.slope_f32)([x, 0.0])[0], slope, "{x}");
+    }
+    assert!((row.slope_f32)([f32::NAN, 0.0])[0].is_nan());
+}

@@ -119,6 +119,8 @@ convolutions! {
     [1, 4, 7, 6], [4, 4, 1, 1], Conv::new();
     [1, 6, 9, 8], [4, 3, 3, 2], Conv::new().groups(2).stride([2, 3]).padding([2, 0]).dilation([2, 1]);
     [2, 4, 5, 5], [4, 1, 3, 3], Conv::new().groups(4).padding([1, 1]);
+    [1, 2, 6, 9], [2, 1, 2, 7], Conv::new().groups(2).padding([1, 4]);
+    [2, 3, 5, 9], [3, 1, 3, 4], Conv::new().groups(3).stride([1, 2]).dilation([1, 2]).padding([1, 3]);
 }
 convolutions! {
     convolutions_over_three_axes conv3d conv_transpose3d 5 3:
@@ -149,13 +151,16 @@ fn many_images_are_convolved_some_at_a_time() -> Result<()> {
     for (weights, c) in [
         ([40, 40, 3, 3], Conv::new().padding([1, 1])),
         ([40, 1, 3, 3], Conv::new().padding([1, 1]).groups(40)),
+        ([6, 20, 4, 2], Conv::new().padding([3, 0]).stride([2, 3]).dilation([3, 1]).groups(2)),
+        ([7, 40, 1, 1], Conv::new()),
+        ([7, 40, 1, 1], Conv::new().stride([2, 1])),
     ] {
         let w = operand::<f32, 4>(weights, 0, &mut random);
         for kind in 0..3 {
             let x = operand::<f32, 4>([5, 40, 50, 50], kind, &mut random);
             let y = x.conv2d(&w, c)?;
             for _ in 0..300 {
-                let at = [random.below(5), random.below(40), random.below(50), random.below(50)];
+                let at = y.size().0.map(|n| random.below(n));
                 assert_eq!(y[at] as f64, convolved(&x, &w, &c, at), "{weights:?} kind {kind} {at:?}");
             }
         }
@@ -262,10 +267,15 @@ fn attended<T: Number + Into<f64>>(
 fn attention_is_a_mean_of_values_by_softmax_of_scores() -> Result<()> {
     fn run<T: rankform::ops::AttentionFloat + Into<f64>>(bound: f64, of: impl Fn(f64) -> T) -> Result<()> {
         let mut random = Random(6);
-        for (case, [b, h, kv, queries, keys, d, e]) in
-            [[2, 3, 3, 7, 9, 8, 5], [1, 2, 1, 40, 40, 8, 3], [2, 1, 1, 1, 300, 4, 2], [1, 1, 1, 33, 5, 3, 33]]
-                .into_iter()
-                .enumerate()
+        for (case, [b, h, kv, queries, keys, d, e]) in [
+            [2, 3, 3, 7, 9, 8, 5],
+            [1, 2, 1, 40, 40, 8, 3],
+            [2, 1, 1, 1, 300, 4, 2],
+            [1, 1, 1, 33, 5, 3, 33],
+            [1, 1, 1, 150, 1100, 3, 1], // three blocks of keys for each of two blocks of queries
+        ]
+        .into_iter()
+        .enumerate()
         {
             let mut fresh = |size: [usize; 4]| Tensor::from_fn(size, |_| of(random.unit() * 4.0), &Cpu);
             let (q, k, v) = (
@@ -299,6 +309,35 @@ fn attention_is_a_mean_of_values_by_softmax_of_scores() -> Result<()> {
     run::<f32>(2e-6, |x| x as f32)?;
     run::<rankform::f16>(2e-3, rankform::f16::from_f64)?;
     run::<rankform::bf16>(1.2e-2, rankform::bf16::from_f64)
+}
+
+/// Sequences of several blocks of queries and keys: results do not change if hidden keys and values do.
+#[test]
+fn hidden_keys_and_values_do_not_reach_any_block() -> Result<()> {
+    let mut random = Random(12);
+    let mut fresh = |size: [usize; 4]| Tensor::<f32, 4>::from_fn(size, |_| random.unit() as f32, &Cpu);
+    let (n, first_hidden) = (1300, 700);
+    let (q, k, v) = (fresh([1, 2, n, 4])?, fresh([1, 2, n, 4])?, fresh([1, 2, n, 3])?);
+    let mask = Tensor::from_fn([1, 1, 1, n], |[.., j]| j < first_hidden && j % 5 != 2, &Cpu)?;
+    let causal = Attention::new().causal(true);
+    let (masked, diagonal) =
+        (q.attention(&k, &v, Some(mask.view()), Attention::new())?, q.attention(&k, &v, None, causal)?);
+    for hidden in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX] {
+        let replaced = |x: &Tensor<f32, 4>| -> Result<Tensor<f32, 4>> {
+            let mut x = x.copy()?;
+            x.view_mut()?.slice((.., .., first_hidden.., ..))?.fill(hidden)?;
+            x.view_mut()?.slice((.., .., 2, ..))?.fill(hidden)?;
+            Ok(x)
+        };
+        let (k, v) = (replaced(&k)?, replaced(&v)?);
+        let near = |a: &Tensor<f32, 4>, b: &Tensor<f32, 4>, queries: usize| {
+            b.size().indices().filter(|at| at[2] < queries).all(|at| (a[at] - b[at]).abs() <= 1e-6)
+        };
+        assert!(near(&q.attention(&k, &v, Some(mask.view()), Attention::new())?, &masked, n), "{hidden}");
+        // Queries 0 and 1 see no replaced key.
+        assert!(near(&q.attention(&k, &v, None, causal)?, &diagonal, 2), "{hidden}");
+    }
+    Ok(())
 }
 
 #[test]

@@ -678,3 +678,60 @@ fn columns_of_many_leaves_are_summed_by_strips() -> Result<()> {
     }
     Ok(())
 }
+
+/// As distances of points and centers: groups of columns span several rows of the kept axes, or parts of one.
+#[test]
+fn short_rows_of_broadcast_operands_are_reduced_as_those_that_are_written_out() -> Result<()> {
+    // Whole numbers that every element holds: any order of summation gives the same.
+    fn check<T: Value + Number>(of: impl Fn(usize) -> T, real: impl Fn(T) -> f64) -> Result<()> {
+        let part = |[i, j, l, m]: [usize; 4]| (i * 5 + j * 3 + l + 2 * m) % 7;
+        for [a, n, k, d] in [
+            [1, 40, 3, 2],
+            [1, 90, 1, 5],
+            [3, 29, 7, 1],
+            [2, 70, 16, 3],
+            [1, 9, 63, 63],
+            [5, 40, 9, 8],
+            [1, 3, 600, 4],
+            [2, 2, 1500, 2],
+            [1, 65, 130, 17],
+            [70, 1, 2, 33],
+        ] {
+            let sizes = [[a, n, 1, d], [1, 1, k, d], [a, 1, k, d]];
+            let [x, y, z] = sizes.map(|size| Tensor::from_fn(size, |at| of(part(at)), &Cpu).unwrap());
+            let expected: Vec<f64> = Dim([a, n, k])
+                .indices()
+                .map(|[i, j, l]| {
+                    let term = |m| part([i, j, 0, m]) * part([0, 0, l, m]) + part([i, 0, l, m]);
+                    (0..d).map(term).sum::<usize>() as f64
+                })
+                .collect();
+            let sums = |[x, y, z]: [TensorView<'_, T, 4>; 3]| (x.lazy() * y + z).sum(Axis::<3>)?.to_vec();
+            let is = |found: Vec<T>| found.into_iter().map(&real).eq(expected.iter().copied());
+            let what = format!("{a}, {n}, {k}, {d} of {}", T::DTYPE);
+            assert!(is(sums([x.view(), y.view(), z.view()])?), "{what}");
+            // Operands with gaps.
+            let wide = |x: &Tensor<T, 4>| {
+                let [a, n, k, d] = x.size().0;
+                let mut wide = Tensor::<T, 4>::zeros([a, n, 2 * k, 3 * d], &Cpu).unwrap();
+                let every = wide.view_mut().unwrap().slice((.., .., (..).step(2), (..).step(3))).unwrap();
+                { every }.assign(x).unwrap();
+                wide
+            };
+            let wide = [wide(&x), wide(&y), wide(&z)];
+            let every = [0, 1, 2].map(|k| wide[k].slice((.., .., (..).step(2), (..).step(3))).unwrap());
+            assert!(is(sums(every)?), "with gaps, {what}");
+            // Outputs with gaps, in another order.
+            let mut out = Tensor::<T, 3>::zeros([k, n, 2 * a], &Cpu)?;
+            let place = out.view_mut()?.slice((.., .., (..).step(2)))?.transposed();
+            (x.lazy() * &y + &z).sum_into(Axis::<3>, place)?;
+            let found = out.slice((.., .., (..).step(2)))?.transposed().to_vec()?;
+            assert!(is(found), "to outputs with gaps, {what}");
+        }
+        Ok(())
+    }
+    check::<f32>(|i| i as f32, f64::from)?;
+    check::<f64>(|i| i as f64, f64::from)?;
+    check::<i16>(|i| i as i16, f64::from)?;
+    check::<Complex<f64>>(|i| Complex::new(i as f64, 0.0), |z| z.re)
+}

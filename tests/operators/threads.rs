@@ -181,6 +181,11 @@ fn few_columns_of_many_rows_sum_to_the_same_bits_on_any_number_of_threads() {
         same_on_every_pool("variances of columns", || bits(x.var(Axis::<0>).unwrap()));
         same_on_every_pool("sums of transposed rows", || bits(x.transposed().sum(Axis::<1>).unwrap()));
     }
+    let (x, y) = (values([6000, 5]), values([11, 5]));
+    same_on_every_pool("squared distances", || {
+        let apart = x.insert_axis(Axis::<1>).lazy() - y.insert_axis(Axis::<0>);
+        bits(apart.square().sum(Axis::<2>).unwrap())
+    });
     let x = values([100, 64 * 64]);
     same_on_every_pool("short columns", || bits(x.reshape([100, 64, 64]).unwrap().sum(Axis::<0>).unwrap()));
 }

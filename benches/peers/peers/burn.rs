@@ -73,6 +73,7 @@ fn cases(case: Case<'_>, forms: &mut Forms) {
         "dm/sort1" => unary(n, forms, |x| x.sort(1)),
         "dm/topk10" => unary(n, forms, |x| x.topk(sizes::TOP, 1)),
         "nn/conv2d" => conv2d(forms),
+        "nn/depthwise" => depthwise(forms),
         _ => training::cases(case, forms),
     }
 }
@@ -179,6 +180,14 @@ fn gather(forms: &mut Forms) {
             Tensor::<1, Int>::from_data(TensorData::new(at, [taken]), &Device::flex()),
         );
         move || x.clone().select(0, at.clone())
+    });
+}
+
+fn depthwise(forms: &mut Forms) {
+    forms.add("module", || {
+        let channels = sizes::IMAGES[1];
+        let (x, w) = (tensor(sizes::IMAGES, 1), tensor([channels, 1, 3, 3], 2));
+        move || module::conv2d(x.clone(), w.clone(), None, ConvOptions::new([1, 1], [1, 1], [1, 1], channels))
     });
 }
 

@@ -77,6 +77,8 @@ fn cases(case: Case<'_>, forms: &mut Forms) {
         "dm/cumsum1" => unary(forms, move || matrix(n, 1), |x| x.cumsum(1)),
         "dm/sort1" => unary(forms, move || matrix(n, 1), |x| x.sort_last_dim(true)),
         "nn/conv2d" => conv2d(forms),
+        "nn/conv1d" => conv1d(forms),
+        "nn/depthwise" => depthwise(forms),
         _ => training::cases(case, forms),
     }
 }
@@ -215,6 +217,21 @@ fn gather(forms: &mut Forms) {
         let (x, at) =
             (tensor(&[rows, len], 1), Tensor::from_vec(places(taken, rows as u32, 7), taken, CPU).unwrap());
         move || x.index_select(&at, 0).unwrap()
+    });
+}
+
+fn conv1d(forms: &mut Forms) {
+    forms.add("conv1d", || {
+        let (x, w) = (tensor(&sizes::SIGNALS, 1), tensor(&sizes::SIGNAL_WEIGHTS, 2));
+        move || x.conv1d(&w, 2, 1, 1, 1).unwrap()
+    });
+}
+
+fn depthwise(forms: &mut Forms) {
+    forms.add("conv2d, groups", || {
+        let channels = sizes::IMAGES[1];
+        let (x, w) = (tensor(&sizes::IMAGES, 1), tensor(&[channels, 1, 3, 3], 2));
+        move || x.conv2d(&w, 1, 1, 1, channels).unwrap()
     });
 }
 

@@ -15,7 +15,12 @@ SAMPLE_NS = 2e6
 GATHER = (100_000, 50_000, 256)
 NCHW = (32, 64, 56, 56)
 IMAGES = (8, 64, 56, 56)
+SIGNALS, SIGNAL_WEIGHTS = (8, 64, 4096), (64, 64, 5)
+VOLUMES, VOLUME_WEIGHTS = (2, 16, 24, 24, 24), (32, 16, 3, 3, 3)
+POOLED = (8, 64, 112, 112)
+ENCODER = (8, 384, 12)
 BATCH, SKINNY, TOP = 64, 16, 10
+DISTANCES, SHORT, KINDS, SHARE, BINS = (20_000, 16), 1 << 20, 1000, 0.3, 100
 
 
 def mixed(count, seed):
@@ -66,6 +71,21 @@ def inputs(case, n):
             return (positive(n, n),)
         case "red/layernorm":
             return square(1), uniform(n, seed=2), uniform(n, seed=3)
+        case "red/rmsnorm":
+            return square(1), uniform(n, seed=2)
+        case "short/distances":
+            points, centers = DISTANCES
+            return uniform(points, n), uniform(centers, n, seed=2)
+        case "short/sum" | "short/median":
+            return (uniform(SHORT // n, n),)
+        case "nn/crossentropy":
+            return square(1), (mixed(n, 7) % np.uint32(n)).astype(np.int64)
+        case "dm/sort" | "dm/argsort" | "dm/quantile" | "dm/histogram":
+            return (uniform(n * n),)
+        case "dm/unique":
+            return ((mixed(n * n, 7) % np.uint32(KINDS)).astype(np.int64),)
+        case "dm/scatter":
+            return uniform(KINDS, seed=2), (mixed(n * n, 7) % np.uint32(KINDS)).astype(np.int64), uniform(n * n)
         case "mm/gemv":
             return square(1), uniform(n, seed=2)
         case "mm/skinny16":
@@ -83,6 +103,28 @@ def inputs(case, n):
         case "nn/conv2d":
             channels = IMAGES[1]
             return uniform(*IMAGES), uniform(channels, channels, 3, 3, seed=2)
+        case "nn/conv1d":
+            return uniform(*SIGNALS), uniform(*SIGNAL_WEIGHTS, seed=2)
+        case "nn/conv3d":
+            return uniform(*VOLUMES), uniform(*VOLUME_WEIGHTS, seed=2)
+        case "nn/depthwise":
+            return uniform(*IMAGES), uniform(IMAGES[1], 1, 3, 3, seed=2)
+        case "nn/max_pool":
+            return (uniform(*POOLED),)
+        case "nn/attention" | "nn/causal":
+            heads = (1, 8, n, 64) if n > 1024 else (8, 12, n, 32)
+            return tuple(uniform(*heads, seed=seed) for seed in (1, 2, 3))
+        case "nn/encoder":
+            batches, width, _ = ENCODER
+            linear = lambda outputs, inputs, seed: (
+                uniform(outputs, inputs, seed=seed) / np.float32(inputs**0.5),
+                uniform(outputs, seed=seed + 1),
+            )
+            layers = linear(3 * width, width, 2), linear(width, width, 4), linear(4 * width, width, 6), linear(width, 4 * width, 8)
+            norm = uniform(width, seed=10), uniform(width, seed=11)
+            return uniform(batches, n, width), *(array for layer in layers for array in layer), *norm
+        case "mm/einsum3":
+            return square(1), square(2), square(3)
         case "view/permute4":
             return (uniform(2, 3, 4, 5),)
         case "view/broadcast":

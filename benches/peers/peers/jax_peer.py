@@ -2,7 +2,7 @@
 
 import jax
 import jax.numpy as jnp
-from harness import TOP, inputs, serve
+from harness import BINS, SHARE, TOP, inputs, serve
 
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_enable_x64", True)
@@ -47,6 +47,16 @@ CASES = {
     "red/meanvar1": lambda a: (a.mean(1), a.var(1)),
     "red/softmax": lambda a: jax.nn.softmax(a, 1),
     "red/layernorm": layer_norm,
+    "red/scaled_softmax": lambda a: jax.nn.softmax(a / 8, 1),
+    "red/rmsnorm": lambda x, weight: x * jax.lax.rsqrt((x * x).mean(1, keepdims=True) + f4(1e-5)) * weight,
+    "short/distances": lambda points, centers: ((points[:, None] - centers) ** 2).sum(2),
+    "short/sum": lambda a: a.sum(1),
+    "short/median": lambda a: jnp.median(a, 1),
+    "dm/sort": jnp.sort,
+    "dm/argsort": jnp.argsort,
+    "dm/quantile": lambda a: jnp.quantile(a, SHARE),
+    "dm/histogram": lambda a: jnp.histogram(a, BINS, (-1, 1)),
+    "dm/scatter": lambda a, at, b: a.at[at].add(b),
     "mm/f32": jnp.matmul,
     "mm/f64": jnp.matmul,
     "mm/f16": jnp.matmul,
@@ -65,6 +75,10 @@ CASES = {
     "dm/sort1": lambda a: jnp.sort(a, 1),
     "dm/topk10": lambda a: jax.lax.top_k(a, TOP),
     "nn/conv2d": lambda x, w: jax.lax.conv_general_dilated(x, w, (1, 1), "SAME"),
+    "nn/conv1d": lambda x, w: jax.lax.conv_general_dilated(x, w, (1,), "SAME"),
+    "nn/conv3d": lambda x, w: jax.lax.conv_general_dilated(x, w, (1, 1, 1), "SAME"),
+    "nn/depthwise": lambda x, w: jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", feature_group_count=len(w)),
+    "mm/einsum3": lambda a, b, c: jnp.einsum("ij,jk,kl->il", a, b, c),
 }
 ELEMENT = {"mm/f64": jnp.float64, "mm/f16": jnp.float16, "mm/bf16": jnp.bfloat16}
 COMPILED = {case: jax.jit(f) for case, f in CASES.items()}

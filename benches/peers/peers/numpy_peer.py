@@ -1,7 +1,7 @@
 """NumPy, with the BLAS of its wheel: `new` makes results, `out=` writes into arrays that are there."""
 
 import numpy as np
-from harness import TOP, inputs, serve
+from harness import BINS, SHARE, TOP, inputs, serve
 
 f4 = np.float32
 
@@ -65,6 +65,17 @@ NEW = {
     "red/meanvar1": lambda a: (a.mean(1), a.var(1)),
     "red/softmax": softmax,
     "red/layernorm": layer_norm,
+    "red/scaled_softmax": lambda a: softmax(a / f4(8)),
+    "red/rmsnorm": lambda x, weight: x / np.sqrt((x * x).mean(1, keepdims=True) + f4(1e-5)) * weight,
+    "short/distances": lambda points, centers: ((points[:, None] - centers) ** 2).sum(2),
+    "short/sum": lambda a: a.sum(1),
+    "short/median": lambda a: np.median(a, 1),
+    "dm/sort": np.sort,
+    "dm/argsort": np.argsort,
+    "dm/quantile": lambda a: np.quantile(a, SHARE),
+    "dm/histogram": lambda a: np.histogram(a, BINS, (-1, 1)),
+    "dm/unique": np.unique,
+    "dm/scatter": lambda a, at, b: np.add.at(a, at, b),
     "mm/f32": np.matmul,
     "mm/f64": np.matmul,
     "mm/gemv": np.matmul,

@@ -6,6 +6,7 @@
 mod training;
 
 use peers::{Case, Forms, adamw, positive, serve, sizes, uniform};
+use rankform::ops::{Attention, Conv, Gelu, Pool};
 use rankform::prelude::*;
 use std::hint::black_box;
 
@@ -59,6 +60,12 @@ fn cases(case: Case<'_>, forms: &mut Forms) {
         "red/meanvar1" => reduced(n, forms, |x| x.mean_var(Axis::<1>)),
         "red/softmax" => reduced(n, forms, |x| x.softmax(Axis::<1>)),
         "red/layernorm" => layer_norm(n, forms),
+        "red/scaled_softmax" => reduced(n, forms, scaled_softmax),
+        "red/rmsnorm" => rms_norm(n, forms),
+        "short/distances" => distances(n, forms),
+        "short/sum" => reduced_short(n, forms, |x| x.sum(Axis::<1>)),
+        "short/median" => reduced_short(n, forms, |x| x.median(Axis::<1>)),
+        "nn/crossentropy" => cross_entropy(n, forms),
         "mm/f32" => product(n, n, forms, |x| x.copy()),
         "mm/f64" => product(n, n, forms, |x| x.cast::<f64>()),
         "mm/f16" => product(n, n, forms, |x| x.cast::<rankform::f16>()),
@@ -67,7 +74,15 @@ fn cases(case: Case<'_>, forms: &mut Forms) {
         "mm/gemv" => gemv(n, forms),
         "mm/skinny16" => product(sizes::SKINNY, n, forms, |x| x.copy()),
         "mm/batched64" => batched(n, forms),
+        "mm/einsum3" => three_matrices(n, forms),
         "nn/conv2d" => conv2d(forms),
+        "nn/conv1d" => conv1d(forms),
+        "nn/conv3d" => conv3d(forms),
+        "nn/depthwise" => depthwise(forms),
+        "nn/max_pool" => max_pool(forms),
+        "nn/attention" => attention(n, Attention::new(), forms),
+        "nn/causal" => attention(n, Attention::new().causal(true), forms),
+        "nn/encoder" => encoder(n, forms),
         "dm/transpose" => transpose(n, forms),
         "dm/nhwc" => nhwc(forms),
         "dm/concat0" => concat::<0>(n, forms),
@@ -76,6 +91,14 @@ fn cases(case: Case<'_>, forms: &mut Forms) {
         "dm/cumsum0" => reduced(n, forms, |x| x.cumsum(Axis::<0>)),
         "dm/cumsum1" => reduced(n, forms, |x| x.cumsum(Axis::<1>)),
         "dm/sort1" => reduced(n, forms, |x| x.sort(Axis::<1>)),
+        "dm/sort" => of_all(n, forms, |x| x.sort(Axis::<0>)),
+        "dm/argsort" => of_all(n, forms, |x| x.argsort(Axis::<0>)),
+        "dm/quantile" => {
+            of_all(n, forms, |x| x.quantile(sizes::SHARE, Axis::<0>, rankform::ops::QuantileMethod::Linear))
+        }
+        "dm/histogram" => of_all(n, forms, |x| x.histogram(sizes::BINS, -1.0, 1.0)),
+        "dm/unique" => unique(n, forms),
+        "dm/scatter" => scatter(n, forms),
         "dm/topk10" => reduced(n, forms, |x| x.topk(Axis::<1>, sizes::TOP)),
         _ => training::cases(case, forms),
     }
@@ -118,6 +141,56 @@ fn reduced<R: 'static>(n: usize, forms: &mut Forms, reduce: impl Fn(&Matrix) -> 
     forms.add("new", move || {
         let x = matrix(n, 1);
         move || reduce(&x).unwrap()
+    });
+}
+
+fn of_all<R: 'static>(n: usize, forms: &mut Forms, of: impl Fn(&Tensor<f32, 1>) -> Result<R> + 'static) {
+    forms.add("new", move || {
+        let x = tensor([n * n], 1);
+        move || of(&x).unwrap()
+    });
+}
+
+fn reduced_short<R: 'static>(n: usize, forms: &mut Forms, reduce: impl Fn(&Matrix) -> Result<R> + 'static) {
+    forms.add("new", move || {
+        let x = tensor([sizes::SHORT / n, n], 1);
+        move || reduce(&x).unwrap()
+    });
+}
+
+fn scaled_softmax(x: &Matrix) -> Result<Matrix> {
+    let scaled = x.lazy() / 8.0;
+    let powers = (scaled - scaled.max_along(Axis::<1>)).exp().cached();
+    (powers / powers.sum_along(Axis::<1>)).eval()
+}
+
+fn distances(n: usize, forms: &mut Forms) {
+    forms.add("lazy, sum", move || {
+        let (points, centers) = (tensor([sizes::DISTANCES.0, n], 1), tensor([sizes::DISTANCES.1, n], 2));
+        move || {
+            let apart = points.insert_axis(Axis::<1>).lazy() - centers.insert_axis(Axis::<0>);
+            apart.square().sum(Axis::<2>).unwrap()
+        }
+    });
+}
+
+/// As many whole numbers below `bound`.
+fn whole_numbers(len: usize, bound: usize) -> Tensor<i64, 1> {
+    ours(peers::places(len, bound as u32, 7).into_iter().map(i64::from).collect(), [len])
+}
+
+fn unique(n: usize, forms: &mut Forms) {
+    forms.add("new", move || {
+        let x = whole_numbers(n * n, sizes::KINDS);
+        move || x.unique().unwrap()
+    });
+}
+
+fn scatter(n: usize, forms: &mut Forms) {
+    forms.add("scatter, Add", move || {
+        let (mut sums, at, x) =
+            (tensor([sizes::KINDS], 2), whole_numbers(n * n, sizes::KINDS), tensor([n * n], 1));
+        move || sums.scatter(rankform::ops::Add, Axis::<0>, &at, &x).unwrap()
     });
 }
 
@@ -288,6 +361,27 @@ fn layer_norm(n: usize, forms: &mut Forms) {
     });
 }
 
+fn rms_norm(n: usize, forms: &mut Forms) {
+    forms.add("rms_norm, then weight", move || {
+        let (x, weight) = (matrix(n, 1), tensor([n], 2));
+        move || (x.rms_norm(Axis::<1>, 1e-5).unwrap().lazy() * weight.lift()).eval().unwrap()
+    });
+    forms.add("lazy, new", move || {
+        let (x, weight) = (matrix(n, 1), tensor([n], 2));
+        move || {
+            let scale = (x.lazy().square().mean_along(Axis::<1>) + 1e-5).rsqrt();
+            (x.lazy() * scale * weight.lift()).eval().unwrap()
+        }
+    });
+}
+
+fn cross_entropy(n: usize, forms: &mut Forms) {
+    forms.add("cross_entropy", move || {
+        let (x, classes) = (matrix(n, 1), whole_numbers(n, n));
+        move || x.cross_entropy_mean(Axis::<1>, &classes, rankform::ops::ClassLoss::new()).unwrap()
+    });
+}
+
 /// A product of matrices with `rows` and n rows, of the element that `convert` makes.
 fn product<T: Number>(
     rows: usize,
@@ -319,6 +413,98 @@ fn conv2d(forms: &mut Forms) {
         let (x, w) = (tensor(sizes::IMAGES, 1), tensor([channels, channels, 3, 3], 2));
         let (x, w) = (x.to_channels_last().unwrap(), w.to_channels_last().unwrap());
         move || x.conv2d(&w, rankform::ops::Conv::<2>::new().padding([1, 1])).unwrap()
+    });
+}
+
+fn conv1d(forms: &mut Forms) {
+    forms.add("conv1d", || {
+        let (x, w) = (tensor(sizes::SIGNALS, 1), tensor(sizes::SIGNAL_WEIGHTS, 2));
+        move || x.conv1d(&w, Conv::new().padding([2])).unwrap()
+    });
+}
+
+fn conv3d(forms: &mut Forms) {
+    forms.add("conv3d", || {
+        let (x, w) = (tensor(sizes::VOLUMES, 1), tensor(sizes::VOLUME_WEIGHTS, 2));
+        move || x.conv3d(&w, Conv::new().padding([1, 1, 1])).unwrap()
+    });
+}
+
+fn depthwise(forms: &mut Forms) {
+    forms.add("conv2d, groups", || {
+        let channels = sizes::IMAGES[1];
+        let (x, w) = (tensor(sizes::IMAGES, 1), tensor([channels, 1, 3, 3], 2));
+        move || x.conv2d(&w, Conv::new().padding([1, 1]).groups(channels)).unwrap()
+    });
+}
+
+fn max_pool(forms: &mut Forms) {
+    forms.add("max_pool2d", || {
+        let x = tensor(sizes::POOLED, 1);
+        move || x.max_pool2d(Pool::new([3, 3]).stride([2, 2]).padding([1, 1])).unwrap()
+    });
+}
+
+fn attention(n: usize, plan: Attention, forms: &mut Forms) {
+    forms.add("attention", move || {
+        let [q, k, v] = [1, 2, 3].map(|seed| tensor(sizes::heads(n), seed));
+        move || q.attention(&k, &v, None, plan).unwrap()
+    });
+}
+
+/// The weights of an encoder layer, as PyTorch stores them.
+struct Encoder {
+    qkv: (Matrix, Tensor<f32, 1>),
+    out: (Matrix, Tensor<f32, 1>),
+    wide: (Matrix, Tensor<f32, 1>),
+    narrow: (Matrix, Tensor<f32, 1>),
+    norm: (Tensor<f32, 1>, Tensor<f32, 1>),
+}
+
+impl Encoder {
+    fn layer(&self, x: &Tensor<f32, 3>, heads: usize) -> Result<Tensor<f32, 3>> {
+        let [batches, tokens, width] = x.size().0;
+        let qkv = x.linear(&self.qkv.0, &self.qkv.1)?;
+        let parts = qkv.reshape([batches, tokens, 3, heads, width / heads])?;
+        let part = |i: usize| parts.slice((.., .., i, .., ..))?.permuted([0, 2, 1, 3]);
+        let y = part(0)?.attention(part(1)?, part(2)?, None, Attention::new())?;
+        let y = y.permuted([0, 2, 1, 3])?.to_contiguous()?.into_shape([batches, tokens, width])?;
+        let x = self.added(x, &y.linear(&self.out.0, &self.out.1)?)?;
+        let y = x.linear_with(&self.wide.0, &self.wide.1, Gelu)?.linear(&self.narrow.0, &self.narrow.1)?;
+        self.added(&x, &y)
+    }
+    /// A residual connection and a layer norm.
+    fn added(&self, x: &Tensor<f32, 3>, y: &Tensor<f32, 3>) -> Result<Tensor<f32, 3>> {
+        let sum = (x.lazy() + y).eval()?;
+        let centered = sum.lazy() - sum.mean_along(Axis::<2>);
+        let scale = (centered.square().mean_along(Axis::<2>) + 1e-5).rsqrt();
+        (centered * scale * self.norm.0.lift() + self.norm.1.lift()).eval()
+    }
+}
+
+fn encoder(n: usize, forms: &mut Forms) {
+    forms.add("linear, attention, lazy", move || {
+        let (batches, width, heads) = sizes::ENCODER;
+        let linear = |outputs: usize, inputs: usize, seed: u32| {
+            let weights = tensor([outputs, inputs], seed).lazy() / (inputs as f32).sqrt();
+            (weights.eval().unwrap(), tensor([outputs], seed + 1))
+        };
+        let layer = Encoder {
+            qkv: linear(3 * width, width, 2),
+            out: linear(width, width, 4),
+            wide: linear(4 * width, width, 6),
+            narrow: linear(width, 4 * width, 8),
+            norm: (tensor([width], 10), tensor([width], 11)),
+        };
+        let x = tensor([batches, n, width], 1);
+        move || layer.layer(&x, heads).unwrap()
+    });
+}
+
+fn three_matrices(n: usize, forms: &mut Forms) {
+    forms.add("einsum!, twice", move || {
+        let [a, b, c] = [1, 2, 3].map(|seed| matrix(n, seed));
+        move || einsum!("ij,jk->ik", &einsum!("ij,jk->ik", &a, &b).unwrap(), &c).unwrap()
     });
 }
 

@@ -4,7 +4,7 @@ steps."""
 import torch
 import torch.nn.functional as F
 import torch_training
-from harness import THREADS, TOP, inputs, serve
+from harness import BINS, ENCODER, SHARE, THREADS, TOP, inputs, serve
 
 torch.set_num_threads(THREADS)
 torch.set_grad_enabled(False)
@@ -36,8 +36,25 @@ def layer_norm(x, weight, bias):
     return F.layer_norm(x, (x.shape[-1],), weight, bias, 1e-5)
 
 
+def rms_norm(x, weight):
+    return F.rms_norm(x, (x.shape[-1],), weight, 1e-5)
+
+
+def distances(points, centers):
+    return ((points[:, None] - centers) ** 2).sum(2)
+
+
 def conv(x, w):
     return F.conv2d(x, w, padding=1)
+
+
+def encoder(x, wqkv, bqkv, wout, bout, wwide, bwide, wnarrow, bnarrow, weight, bias):
+    batches, tokens, width = x.shape
+    heads = ENCODER[2]
+    q, k, v = F.linear(x, wqkv, bqkv).view(batches, tokens, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
+    y = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(batches, tokens, width)
+    x = layer_norm(x + F.linear(y, wout, bout), weight, bias)
+    return layer_norm(x + F.linear(F.gelu(F.linear(x, wwide, bwide)), wnarrow, bnarrow), weight, bias)
 
 
 EAGER = {
@@ -70,6 +87,18 @@ EAGER = {
     "red/meanvar1": lambda a: torch.var_mean(a, 1, correction=0),
     "red/softmax": lambda a: torch.softmax(a, 1),
     "red/layernorm": layer_norm,
+    "red/scaled_softmax": lambda a: torch.softmax(a / 8, 1),
+    "red/rmsnorm": rms_norm,
+    "short/distances": distances,
+    "short/sum": lambda a: a.sum(1),
+    "short/median": lambda a: torch.median(a, 1),
+    "nn/crossentropy": F.cross_entropy,
+    "dm/sort": lambda a: a.sort().values,
+    "dm/argsort": torch.argsort,
+    "dm/quantile": lambda a: torch.kthvalue(a, int(SHARE * len(a))),
+    "dm/histogram": lambda a: torch.histc(a, BINS, -1, 1),
+    "dm/unique": torch.unique,
+    "dm/scatter": lambda a, at, b: a.scatter_add_(0, at, b),
     "mm/f32": torch.mm,
     "mm/f64": torch.mm,
     "mm/f16": torch.mm,
@@ -88,6 +117,14 @@ EAGER = {
     "dm/sort1": lambda a: a.sort(1),
     "dm/topk10": lambda a: a.topk(TOP, 1),
     "nn/conv2d": conv,
+    "nn/conv1d": lambda x, w: F.conv1d(x, w, padding=2),
+    "nn/conv3d": lambda x, w: F.conv3d(x, w, padding=1),
+    "nn/depthwise": lambda x, w: F.conv2d(x, w, padding=1, groups=len(w)),
+    "nn/max_pool": lambda x: F.max_pool2d(x, 3, 2, 1),
+    "nn/attention": F.scaled_dot_product_attention,
+    "nn/causal": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+    "nn/encoder": encoder,
+    "mm/einsum3": lambda a, b, c: torch.einsum("ij,jk,kl->il", a, b, c),
 }
 OUT = {
     "ew/add": lambda out, a, b: torch.add(a, b, out=out),
@@ -116,6 +153,10 @@ COMPILE = {
     "red/meanvar1": EAGER["red/meanvar1"],
     "red/softmax": EAGER["red/softmax"],
     "red/layernorm": layer_norm,
+    "red/scaled_softmax": EAGER["red/scaled_softmax"],
+    "red/rmsnorm": rms_norm,
+    "short/distances": distances,
+    "short/sum": EAGER["short/sum"],
 }
 ELEMENT = {"mm/f64": torch.float64, "mm/f16": torch.float16, "mm/bf16": torch.bfloat16}
 compiled = {}

@@ -202,10 +202,33 @@ pub mod sizes {
     pub const NCHW: [usize; 4] = [32, 64, 56, 56];
     /// `nn/conv2d`: images, channels, height, width; 3 × 3, to as many channels, zeros around.
     pub const IMAGES: [usize; 4] = [8, 64, 56, 56];
+    /// `nn/conv1d`, `nn/conv3d`: signals and volumes, and their weights.
+    pub const SIGNALS: [usize; 3] = [8, 64, 4096];
+    pub const SIGNAL_WEIGHTS: [usize; 3] = [64, 64, 5];
+    pub const VOLUMES: [usize; 5] = [2, 16, 24, 24, 24];
+    pub const VOLUME_WEIGHTS: [usize; 5] = [32, 16, 3, 3, 3];
+    /// `nn/max_pool`: images.
+    pub const POOLED: [usize; 4] = [8, 64, 112, 112];
+    /// `nn/attention`, `nn/causal`: queries, keys and values of n tokens.
+    pub const fn heads(tokens: usize) -> [usize; 4] {
+        if tokens > 1024 { [1, 8, tokens, 64] } else { [8, 12, tokens, 32] }
+    }
+    /// `nn/encoder`: batches, width, heads; the hidden layer is four times as wide.
+    pub const ENCODER: (usize, usize, usize) = (8, 384, 12);
     /// `mm/batched64`: products.
     pub const BATCH: usize = 64;
     /// `mm/skinny16`: rows.
     pub const SKINNY: usize = 16;
+    /// `short/distances`: points and centers.
+    pub const DISTANCES: (usize, usize) = (20_000, 16);
+    /// `short/…`: numbers in all rows.
+    pub const SHORT: usize = 1 << 20;
+    /// `dm/unique`, `dm/scatter`: the whole numbers are below this.
+    pub const KINDS: usize = 1000;
+    /// `dm/quantile`: the share of lesser numbers.
+    pub const SHARE: f64 = 0.3;
+    /// `dm/histogram`: the bins from -1 to 1.
+    pub const BINS: usize = 100;
     /// `dm/topk10`: how many.
     pub const TOP: usize = 10;
 }

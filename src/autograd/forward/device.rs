@@ -1,15 +1,13 @@
 //! The forward-mode device: it runs every mechanism on the inner device, and once more for tangents where an
 //! operand has one.
-// Imports: `error`, `fallible_arc`, `dtype`, `element`, `kernel`, `device`, `allocation`, `erased_memory`,
+// Imports: `error`, `fallible_arc`, `element`, `kernel`, `device`, `allocation`, `erased_memory`,
 // `autograd`.
 
 use super::jvp::Jvp;
-use super::state::{JvpBlock, Write};
+use super::state::JvpBlock;
 use crate::allocation::Allocation;
-use crate::autograd::state::OutputType;
 use crate::delegate_device;
 use crate::device::{Deleter, Device, Init, Inputs, OperandRef, Reduction};
-use crate::dtype::DType;
 use crate::element::{Comparable, Element, Number};
 use crate::erased_memory::Memory;
 use crate::error::Result;
@@ -38,10 +36,7 @@ unsafe impl<D: Device> Device for Jvp<D> {
     }
 
     unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
-        let slot = OperandRef { address: to, stride: &[1], element: 1 };
-        let outputs = [(slot, OutputType::Is(DType::U8))];
-        let operands =
-            self.shared.prepare(&[bytes.len()], &[], &outputs, Write::Replaced, &mut |_| Ok(false))?;
+        let operands = self.shared.prepare_write(to, bytes.len())?;
         // SAFETY: the caller's promise.
         unsafe { self.device.write(operands.outputs[0].address, bytes) }
     }
@@ -50,6 +45,26 @@ unsafe impl<D: Device> Device for Jvp<D> {
         let _running = self.shared.running();
         // SAFETY: the caller's promise.
         unsafe { self.device.read(self.shared.inner_address(from), bytes) }
+    }
+
+    /// From the inner device. The copies have tangents of zero.
+    unsafe fn copy_from<E: Device>(
+        &self,
+        to: *mut u8,
+        from: &E,
+        address: *const u8,
+        numel: usize,
+        element: usize,
+    ) -> Result<bool> {
+        if (from as &dyn std::any::Any).downcast_ref() != Some(&self.device) {
+            return Ok(false);
+        }
+        let operands = self.shared.prepare_write(to, numel * element)?;
+        let slot = |address| OperandRef { address, stride: &[1], element };
+        let [to, from] = [slot(operands.outputs[0].address), slot(address.cast_mut())];
+        // SAFETY: the caller's promise, on the same memory of the inner device.
+        unsafe { self.device.copy(&[numel], to, from)? };
+        Ok(true)
     }
 
     delegate_device! { on_shared: copy gather compact }

@@ -7,7 +7,7 @@ use crate::autograd::axes::Axes;
 use crate::autograd::backward::{Backward, Buffer, distinct};
 use crate::autograd::facts::Facts;
 use crate::autograd::state::has_gradient;
-use crate::device::{Inputs, OperandRef};
+use crate::device::{Inputs, MAX_OPERANDS, OperandRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 
@@ -98,7 +98,8 @@ impl<'a> Loads<'a> {
         }
         let room = room(loads, others);
         if room * MAX_WINDOWS < loads {
-            return Err(Error::Operands { op: "jvp", limit: loads - 1 });
+            let limit = MAX_OPERANDS.saturating_sub(others) * MAX_WINDOWS / (MAX_WINDOWS + 1);
+            return Err(Error::Operands { op: "jvp", limit });
         }
         for (window, tangents) in self.tangents.chunks(room).enumerate() {
             if tangents.iter().any(Option::is_some) {

@@ -102,7 +102,7 @@ impl<D: Device> Jvp<D> {
         outputs: &[OperandRef<'_>],
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        let (facts, shared) = (facts_of(program, outputs), &*self.shared);
+        let (facts, shared) = (facts_of(program), &*self.shared);
         let write = if P::IN_PLACE { Write::Updated } else { Write::Replaced };
         let operands = shared.prepare_map(facts, P::BY_ROWS, write, sizes, outputs, inputs)?;
         let values = || {

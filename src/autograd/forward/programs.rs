@@ -36,7 +36,7 @@ pub(super) const fn is_wide(loads: usize, others: usize) -> bool {
 pub(super) const fn has_tangent(mask: u64, room: usize, k: usize) -> bool {
     match mask {
         ALL => true,
-        WINDOW.. => room > 0 && k / room == (mask - WINDOW) as usize,
+        WINDOW..ALL => room > 0 && k / room == (mask - WINDOW) as usize,
         _ => mask >> k & 1 == 1,
     }
 }
@@ -109,6 +109,10 @@ impl<P: Program, const MASK: u64, const VALUES: bool> Program for JvpMap<P, MASK
     const COMPLEX: bool = P::COMPLEX;
     const CHEAP: bool = P::CHEAP;
     const IN_PLACE: bool = P::IN_PLACE && VALUES;
+    #[inline(always)]
+    fn variant(&self) -> u64 {
+        self.0.variant()
+    }
     #[inline(always)]
     fn prepare_row(&mut self, _: &mut impl Row) {}
     #[inline(always)]

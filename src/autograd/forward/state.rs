@@ -105,6 +105,16 @@ impl Shared {
         }
     }
 
+    /// Prepares bytes that are written without a kernel. They have no tangent.
+    ///
+    /// # Errors
+    /// As [`prepare`](Shared::prepare).
+    pub(super) fn prepare_write(&self, to: *mut u8, nbytes: usize) -> Result<Operands<'_>> {
+        let slot = OperandRef { address: to, stride: &[1], element: 1 };
+        let outputs = [(slot, OutputType::Is(DType::U8))];
+        self.prepare(&[nbytes], &[], &outputs, Write::Replaced, &mut |_| Ok(false))
+    }
+
     /// Looks at the operands of a kernel before it runs, and prepares the outputs. `flows` receives the
     /// element types of the inputs that have a tangent, and says whether the outputs depend on one.
     ///
@@ -244,8 +254,11 @@ pub struct JvpBlock {
 
 impl JvpBlock {
     pub(super) fn new(shared: &Arc<Shared>, value: Memory, tangent: Option<Tangent>) -> Result<Self> {
-        let nbytes = value.nbytes();
-        let number = shared.lock().add("jvp", nbytes, Entry { value, tangent })?;
+        // Where there is no room, the memory is dropped after the lock: its deleter may use the device.
+        let mut blocks = shared.lock();
+        let number = blocks.reserve("jvp", value.nbytes())?;
+        blocks.put(number, Entry { value, tangent });
+        drop(blocks);
         Ok(JvpBlock { shared: shared.clone(), number })
     }
     pub(super) fn number(&self) -> usize {

@@ -174,6 +174,14 @@ unsafe impl Device for Cpu {
         Ok(())
     }
 
+    fn task_nbytes(&self) -> Option<usize> {
+        Some(tuning::TASK_BYTES)
+    }
+
+    fn for_each_task(&self, count: usize, task: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
+        parallel::for_each_independent_task(count, task)
+    }
+
     unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
         unsafe { strided::copy::copy(sizes, to, from) };

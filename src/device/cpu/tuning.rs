@@ -18,6 +18,9 @@ pub(crate) const TASK_ELEMENTS: usize = 1 << 14;
 pub(crate) const SHARED_ELEMENTS: usize = 2 * TASK_ELEMENTS;
 /// Tasks for each thread in a long job: one delayed thread then delays the others only a little.
 pub(crate) const TASKS_PER_THREAD: usize = 4;
+/// Bytes of operands of a task that an operator cuts out of its work: with what it computes from them, they
+/// fit in the L2 cache of one core.
+pub(crate) const TASK_BYTES: usize = 256 << 10;
 /// A job that is worth this many tasks is long: it pays to wake threads for it.
 pub(crate) const LONG_JOB_TASKS: usize = 16;
 

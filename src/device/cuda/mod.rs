@@ -379,9 +379,11 @@ unsafe impl Device for Cuda {
         to: *mut u8,
         from: &E,
         address: *const u8,
-        nbytes: usize,
+        numel: usize,
+        element: usize,
     ) -> Result<bool> {
         let Some(other) = (from as &dyn std::any::Any).downcast_ref::<Cuda>() else { return Ok(false) };
+        let nbytes = numel * element;
         if other == self {
             // SAFETY: as above.
             self.run("to", &[bytes_at(to)], &[bytes_at(address.cast_mut())], |stream| unsafe {

@@ -175,19 +175,81 @@ const MILLS: [f64; 10] = [
     0.01954228158700049,
 ];
 
+/// A power of two, and a number `r` with `|r| ≤ 1/2`: `e^(−t²/2) = 2^(k + r)` for `0 ≤ t ≤ 14.6` of type `f32`.
+/// `r` includes the rounding errors of the square and of the constant.
+#[inline(always)]
+fn bell_exponent_f32<L: Lanes, P: Real>(t: Lane<L, P>) -> (Exponent<L, P>, Lane<L, P>) {
+    let [high, low] = [-0.7213475108146667, -9.629815167500055e-09].map(Lane::real);
+    let square = Double::product(t, t);
+    let k = Exponent::nearest(square.hi, -0.7213475108146667);
+    let r = square.hi.mul_add(low, square.lo.mul_add(high, square.hi.mul_add(high, -k.float)));
+    (k, r)
+}
+
 /// `t·Φ(−t)` for `t ≥ 0` of type `f32`.
 #[inline(always)]
 fn weighted_tail_f32<L: Lanes, P: Real>(t: Lane<L, P>) -> Lane<L, P> {
     let end = Lane::real(14.6);
     let t = end.lt(t).select(end, t);
-    // e^(−t²/2) = 2^(k + r); r includes the rounding errors of the square and of the constant.
-    let [high, low] = [-0.7213475108146667, -9.629815167500055e-09].map(Lane::real);
-    let square = Double::product(t, t);
-    let k = Exponent::nearest(square.hi, -0.7213475108146667);
-    let r = square.hi.mul_add(low, square.lo.mul_add(high, square.hi.mul_add(high, -k.float)));
+    let (k, r) = bell_exponent_f32(t);
     let u = t / (t + 2.5);
     let y = u * poly(u.mul_add(Lane::real(-17.1 / 14.6), Lane::one()), MILLS);
     k.scale(y.mul_add(poly(r, EXP2_M1), y))
+}
+
+/// The zero of `Φ(−t) − t·φ(t)` in two words of type `f32`.
+const SLOPE_ZERO: [f64; 2] = [0.7517915368080139, -1.211444945855772e-08];
+
+/// `(Φ(−t) − t·φ(t))·e^(t²/2) / (zero − t)` to 2^-28 for `0 ≤ t ≤ 14.6`, in the variable of `MILLS`; a minimax
+/// polynomial.
+const SLOPE: [f64; 10] = [
+    0.4186360208941597,
+    0.1287074764956411,
+    0.08668623474266732,
+    0.04028403075118974,
+    0.0027699419239171903,
+    -0.007145716465477045,
+    -0.01923470509142889,
+    0.02233093352904357,
+    -0.009481558887086095,
+    0.0015253356790866802,
+];
+
+/// `Φ(x) + x·φ(x)` of type `f32`. The factor that has the zero is exact, so the relative error is small beside
+/// it too.
+#[inline(always)]
+fn gelu_slope_f32<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
+    let (t, end) = (x.abs(), Lane::real(14.6));
+    let t = end.lt(t).select(end, t);
+    let (k, r) = bell_exponent_f32(t);
+    let u = t / (t + 2.5);
+    let [zero, rest] = SLOPE_ZERO.map(Lane::real);
+    let y = (zero - t + rest) * poly(u.mul_add(Lane::real(-17.1 / 14.6), Lane::one()), SLOPE);
+    let tail = k.scale(y.mul_add(poly(r, EXP2_M1), y));
+    x.lt(Lane::zero()).select(tail, 1.0 - tail)
+}
+
+/// `Φ(x) + x·φ(x)`, the derivative of `gelu`.
+pub(super) struct GeluSlopeFn;
+
+impl Function<1> for GeluSlopeFn {
+    const NAME: &'static str = "gelu_slope";
+    #[inline(always)]
+    fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
+        if single::<P>() {
+            return gelu_slope_f32(x);
+        }
+        let x = clamp(x, Lane::real(-50.0), Lane::real(50.0));
+        let density = (x * x * -0.5).exp() * 0.3989422804014327;
+        x.mul_add(density, (x * -FRAC_1_SQRT_2).erfc() * 0.5)
+    }
+    #[inline(always)]
+    fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+        // φ(x)·(2 − x²)
+        let x = clamp(x, Lane::real(-50.0), Lane::real(50.0));
+        let square = x * x;
+        [(square * -0.5).exp() * 0.3989422804014327 * (2.0 - square)]
+    }
 }
 
 /// `t/√2` as a double-double.
@@ -232,9 +294,7 @@ impl Function<1> for GeluFn {
     }
     #[inline(always)]
     fn derivative<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
-        let x = clamp(x, Lane::real(-50.0), Lane::real(50.0));
-        let density = (x * x * -0.5).exp() * 0.3989422804014327;
-        [x.mul_add(density, (x * -FRAC_1_SQRT_2).erfc() * 0.5)]
+        [x.call::<GeluSlopeFn>()]
     }
 }
 

@@ -11,6 +11,4 @@ mod scatter_reduce;
 pub use gather::Indexing;
 pub use multi_index::{IndexingBySeveral, Indices};
 pub use scatter::Replace;
-#[cfg(feature = "autograd")]
-pub(crate) use scatter_reduce::ScatterProduct;
 pub use scatter_reduce::ScatterReduction;

@@ -47,7 +47,7 @@ impl<T: Comparable> Op<(T, T)> for ScatterSum {
 
 /// The product of two elements; for booleans, the logical and.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ScatterProduct;
+struct ScatterProduct;
 
 impl<T: Comparable> Op<(T, T)> for ScatterProduct {
     const CHEAP: bool = true;

@@ -1,9 +1,10 @@
 //! Scaled dot-product attention in blocks of queries; the full matrix of scores is never allocated.
 // Imports: `error`, `dim`, `layout`, `scalar`, `element`, `device`, `tensor`, `expr`, `ops`.
 
+use super::attention_rule::attend_by_rule;
 use super::attention_scores::{
     AddInfinity, AttentionFloat, Biased, Capped, FiniteOrZero, IsInfinityOrNan, IsVisible, Masked,
-    Normalized, Weight,
+    Normalized, Rescaled, Weight,
 };
 use crate::device::{Device, same_device};
 use crate::dim::{All, Axis, Dim};
@@ -13,10 +14,11 @@ use crate::expr::{Elementwise as _, IntoView, apply, apply_in_place, apply_into}
 use crate::layout::Layout;
 use crate::ops::linalg::matmul::labelled;
 use crate::ops::methods::methods_with_into;
-use crate::ops::{Cast as _, Comparisons as _, Reductions as _};
+use crate::ops::{Cast as _, Comparisons as _, Maximum, Reductions as _};
 use crate::scalar::DType;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 use std::marker::PhantomData;
+use std::ops::Range;
 
 /// The parameters of attention: scale, causal mask, soft cap.
 ///
@@ -72,11 +74,13 @@ impl<T: AttentionFloat, D: Device> Infinities<T, D> {
         })
     }
 
-    /// Adds the infinities of the first `seen` keys to the rows of queries that attend to them.
+    /// Adds the infinities of the first `seen` keys to the rows of queries that attend to them, of a block of
+    /// the result.
     fn add(
         &self,
         op: &'static str,
         visible: &Tensor<f32, 5, D>,
+        ranges: &[Range<usize>; 5],
         seen: usize,
         out: &mut TensorViewMut<'_, T, 5, D>,
     ) -> Result<()> {
@@ -85,7 +89,7 @@ impl<T: AttentionFloat, D: Device> Infinities<T, D> {
                 op,
                 [b"bhgqk", b"bhke", b"bhgqe"],
                 visible.view(),
-                ones.slice_axis(2, 0..seen, 1)?,
+                part_of_heads(ones.view(), ranges, 0..seen)?,
                 Allocate,
             )
         };
@@ -94,9 +98,13 @@ impl<T: AttentionFloat, D: Device> Infinities<T, D> {
     }
 }
 
-/// The most scores of a block of queries, unless the block has only `MIN_BLOCK_QUERIES`.
+/// The most scores of a block of queries, unless the block has only `MIN_BLOCK_QUERIES`, on a device that
+/// names no size of its own.
 const SCORES_PER_BLOCK: usize = 1 << 20;
 const MIN_BLOCK_QUERIES: usize = 16;
+/// The most queries and keys of a block on other devices: keys are packed once for all queries of a block.
+const BLOCK_QUERIES: usize = 128;
+const BLOCK_KEYS: usize = 512;
 
 methods_with_into! {
     [[T: AttentionFloat,] T, 4 -> T]
@@ -189,33 +197,33 @@ methods_with_into! {
     };
 }
 
-/// A mask or bias, broadcast to the sizes of the scores and split into groups of heads.
+/// A mask or bias, broadcast to the sizes of the scores.
 fn broadcast_to_scores<'x, T, D: Device>(
     op: &'static str,
     x: TensorView<'x, T, 4, D>,
     device: &D,
     whole: Dim<4>,
-    parts: Dim<5>,
-) -> Result<TensorView<'x, T, 5, D>> {
+) -> Result<TensorView<'x, T, 4, D>> {
     same_device(op, device, x.device())?;
     x.ensure_allocated(op)?;
-    x.broadcast_to(whole).and_then(|x| x.reshape(parts)).map_err(|error| error.with_op(op))
+    x.broadcast_to(whole).map_err(|error| error.with_op(op))
 }
 
-/// Masks the scores of the keys after each query, for queries `first..end` and the first `seen` keys.
-fn mask_later_keys<S: Float, D: Device>(
+/// Masks the scores of the keys after each query.
+pub(super) fn mask_later_keys<S: Float, D: Device>(
     scores: &mut Tensor<S, 5, D>,
-    first: usize,
-    end: usize,
-    seen: usize,
+    queries: &Range<usize>,
+    keys: Range<usize>,
 ) -> Result<()> {
-    let index = |from: usize, to: usize| Tensor::arange(from as i64, to as i64, 1, scores.device());
-    let (rows, columns) = (index(first, end)?, index(0, seen)?);
+    let index =
+        |range: &Range<usize>| Tensor::arange(range.start as i64, range.end as i64, 1, scores.device());
+    let (rows, columns) = (index(queries)?, index(&keys)?);
     let rows = rows.insert_axis(Axis::<1>);
     scores.zip_in_place(Masked, columns.lift::<5>().lazy().less_equal(rows.lift()))
 }
 
 /// The scale and the cap of the scores. A part of the scale multiplies the queries.
+#[derive(Clone, Copy)]
 struct Scaling<T: AttentionFloat> {
     /// The power of two in the scale, if it is below 1.
     query_factor: Option<T>,
@@ -296,61 +304,41 @@ fn attend<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
     let [b, heads, group] = joint_heads(op, q.size(), k.size(), v.size())?;
     let (h, Dim([.., queries, d]), Dim([.., count, e])) = (group * heads, q.size(), v.size());
     let (whole, parts) = (Dim([b, h, queries, count]), Dim([b, heads, group, queries, count]));
-    let mask = mask.map(|mask| broadcast_to_scores(op, mask, q.device(), whole, parts)).transpose()?;
-    let bias = bias.map(|bias| broadcast_to_scores(op, bias, q.device(), whole, parts)).transpose()?;
-    let q = q.broadcast_to([b, h, queries, d])?.reshape([b, heads, group, queries, d])?;
-    let (k, v) = (k.broadcast_to([b, heads, count, d])?, v.broadcast_to([b, heads, count, e])?);
-    let Scaling { query_factor, scale, cap } = Scaling::<T>::new(op, attention, d)?;
-    let size = Dim([b, h, queries, e]);
-    // The closure has a single call site, hence it is compiled once.
-    let attend = |out: &mut TensorViewMut<'_, T, 5, D>, hidden: &Option<Infinities<T, D>>| -> Result<()> {
-        let finite = hidden.as_ref().map_or(v, |hidden| hidden.finite.view());
-        let row = b.saturating_mul(h).saturating_mul(count).max(1);
-        let block = (SCORES_PER_BLOCK / row).max(MIN_BLOCK_QUERIES);
-        for first in (0..queries).step_by(block) {
-            let end = queries.min(first + block);
-            let seen = if attention.causal { count.min(end) } else { count };
-            let (q, k, v) = (
-                q.slice_axis(3, first..end, 1)?,
-                k.slice_axis(2, 0..seen, 1)?,
-                finite.slice_axis(2, 0..seen, 1)?,
-            );
-            let scaled = query_factor.map(|factor| (q.lazy() * factor).eval()).transpose()?;
-            let q = scaled.as_ref().map_or(q, Tensor::view);
-            let mut scores: Tensor<T::Score, 5, D> =
-                labelled(op, [b"bhgqd", b"bhkd", b"bhgqk"], q, k, Allocate)?;
-            let mut scale = scale;
-            if let Some(cap) = cap {
-                apply_in_place(Capped, (&mut scores,), (scale, cap))?;
-                scale = Scaling::<T>::number(1.0);
-            }
-            if let Some(bias) = bias {
-                let bias = bias.slice_axis(3, first..end, 1)?.slice_axis(4, 0..seen, 1)?;
-                apply_in_place(Biased::<T>(PhantomData), (&mut scores,), (bias, scale))?;
-                scale = Scaling::<T>::number(1.0);
-            }
-            if let Some(mask) = mask {
-                scores.zip_in_place(Masked, mask.slice_axis(3, first..end, 1)?.slice_axis(4, 0..seen, 1)?)?;
-            }
-            if attention.causal && seen > first {
-                mask_later_keys(&mut scores, first, end, seen)?;
-            }
-            let largest = scores.max(Axis::<4>)?;
-            let visible = hidden.as_ref().map(|_| scores.map(IsVisible)).transpose()?;
-            let weights: Tensor<T, 5, D> =
-                apply(Weight::<T>(PhantomData), (&scores, largest.insert_axis(Axis::<4>), scale))?;
-            drop(scores);
-            let total = weights.lazy().cast::<T::Score>().sum(Axis::<4>)?;
-            let sums: Tensor<T::Score, 5, D> =
-                labelled(op, [b"bhgqk", b"bhke", b"bhgqe"], weights.view(), v, Allocate)?;
-            let part = out.reborrow().slice_axis(3, first..end, 1)?;
-            apply_into(Normalized::<T>(PhantomData), (&sums, total.insert_axis(Axis::<4>)), part)?;
-            if let (Some(hidden), Some(visible)) = (hidden, visible) {
-                hidden.add(op, &visible, seen, &mut out.reborrow().slice_axis(3, first..end, 1)?)?;
-            }
-        }
-        Ok(())
+    let mask_of_all = mask.map(|mask| broadcast_to_scores(op, mask, q.device(), whole)).transpose()?;
+    let mask = mask_of_all.map(|mask| mask.reshape(parts)).transpose().map_err(|error| error.with_op(op))?;
+    if const { D::RECORDS } && bias.is_none() && attention.softcap.is_none() && count > 0 {
+        let operands = [
+            q.broadcast_to([b, h, queries, d])?,
+            k.broadcast_to([b, heads, count, d])?,
+            v.broadcast_to([b, heads, count, e])?,
+        ];
+        return attend_by_rule(op, operands, mask_of_all, attention, destination);
+    }
+    let bias = bias.map(|bias| broadcast_to_scores(op, bias, q.device(), whole)?.reshape(parts));
+    let bias = bias.transpose().map_err(|error| error.with_op(op))?;
+    let scaling = Scaling::<T>::new(op, attention, d)?;
+    let (block, key_block) = block_sizes::<T, D>(q.device(), parts, e);
+    // Keys that several blocks of queries multiply are transposed once.
+    let transposed = if block[3] < queries && q.device().task_nbytes().is_some() {
+        Some(k.permuted([0, 1, 3, 2])?.to_contiguous()?)
+    } else {
+        None
     };
+    let k = match &transposed {
+        Some(k) => k.permuted([0, 1, 3, 2])?,
+        None => k,
+    };
+    let call = Call {
+        op,
+        q: q.broadcast_to([b, h, queries, d])?.reshape([b, heads, group, queries, d])?,
+        k: k.broadcast_to([b, heads, count, d])?,
+        v: v.broadcast_to([b, heads, count, e])?,
+        mask,
+        bias,
+        is_causal: attention.causal,
+        scaling,
+    };
+    let (size, v) = (Dim([b, h, queries, e]), call.v);
     destination.put(op, Layout::row_major_of(op, size, size_of::<T>())?, q.device(), |out| {
         if count == 0 {
             return out.fill(T::zero());
@@ -358,15 +346,176 @@ fn attend<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
         let (may_hide, mut hidden) = (mask.is_some() || bias.is_some() || attention.causal, None);
         let mut out = out.reborrow().reshape([b, heads, group, queries, e])?;
         loop {
-            attend(&mut out, &hidden)?;
+            // Infinities are split off for all keys of a query together.
+            let key_block = if hidden.is_some() { count } else { key_block };
+            out.reborrow()
+                .for_each_block(block, &|ranges, out| call.block(ranges, key_block, &hidden, out))?;
             // The product multiplies hidden infinities by 0, which gives NaN; then it is repeated with the
             // infinities split off.
             if hidden.is_some() || !may_hide || all_finite(out.as_view())? || all_finite(v)? {
                 return Ok(());
             }
             hidden = Some(Infinities::of(v)?);
+            // On a tape no gradient flows to the first attempt.
+            out.fill(T::zero())?;
         }
     })
+}
+
+/// The sizes of blocks of the result, whose axes are batch, heads, queries of a head of keys, queries and
+/// elements, and the number of keys that a block takes at a time: the scores of a block stay in a cache. They
+/// depend on sizes alone.
+fn block_sizes<T: AttentionFloat, D: Device>(
+    device: &D,
+    Dim([b, heads, group, queries, count]): Dim<5>,
+    e: usize,
+) -> ([usize; 5], usize) {
+    let Some(nbytes) = device.task_nbytes() else {
+        let row = b.saturating_mul(heads * group).saturating_mul(count).max(1);
+        let rows = (SCORES_PER_BLOCK / row).max(MIN_BLOCK_QUERIES);
+        return ([b, heads, group, rows, e], count);
+    };
+    let keys = count.div_ceil(count.div_ceil(BLOCK_KEYS).max(1)).max(1);
+    let rows = (nbytes / size_of::<T::Score>() / keys).max(1);
+    let group = group.max(1);
+    let block_queries = (rows / group).clamp(MIN_BLOCK_QUERIES, BLOCK_QUERIES).min(queries.max(1));
+    let block_heads = (rows / (group * block_queries)).clamp(1, heads.max(1));
+    let batches = if block_heads == heads { rows / (group * block_queries * heads).max(1) } else { 1 };
+    ([batches.max(1), block_heads, group, block_queries, e], keys)
+}
+
+/// The operands of one call: queries `[b, heads, group, queries, d]`, keys and values `[b, heads, keys, …]`,
+/// and what changes the scores, with their sizes.
+struct Call<'x, T: AttentionFloat, D: Device> {
+    op: &'static str,
+    q: TensorView<'x, T, 5, D>,
+    k: TensorView<'x, T, 4, D>,
+    v: TensorView<'x, T, 4, D>,
+    mask: Option<TensorView<'x, bool, 5, D>>,
+    bias: Option<TensorView<'x, T, 5, D>>,
+    is_causal: bool,
+    scaling: Scaling<T>,
+}
+
+/// The sums over some keys: the largest score of each query, the sum of weights relative to it, and the sums
+/// of weighted values.
+struct Sums<S: Float, D: Device> {
+    largest: Tensor<S, 4, D>,
+    total: Tensor<S, 4, D>,
+    values: Tensor<S, 5, D>,
+}
+
+impl<T: AttentionFloat, D: Device> Call<'_, T, D> {
+    /// Computes a block of the result, `key_block` keys at a time.
+    fn block(
+        &self,
+        ranges: [Range<usize>; 5],
+        key_block: usize,
+        hidden: &Option<Infinities<T, D>>,
+        mut out: TensorViewMut<'_, T, 5, D>,
+    ) -> Result<()> {
+        let [batches, heads, _, queries, _] = &ranges;
+        let seen = if self.is_causal { self.k.size().0[2].min(queries.end) } else { self.k.size().0[2] };
+        let q = self.q.slice_axis(0, batches.clone(), 1)?.slice_axis(1, heads.clone(), 1)?;
+        let q = q.slice_axis(3, queries.clone(), 1)?;
+        let scaled = self.scaling.query_factor.map(|factor| (q.lazy() * factor).eval()).transpose()?;
+        let q = scaled.as_ref().map_or(q, Tensor::view);
+        let v = hidden.as_ref().map_or(self.v, |hidden| hidden.finite.view());
+        let mut sums: Option<Sums<T::Score, D>> = None;
+        for first in (0..seen).step_by(key_block) {
+            let keys = first..seen.min(first + key_block);
+            let (scores, scale) = self.scores(q, &ranges, keys.clone())?;
+            let mut largest = scores.max(Axis::<4>)?;
+            if let Some(before) = &sums {
+                largest.zip_in_place(Maximum, &before.largest)?;
+            }
+            let visible = hidden.as_ref().map(|_| scores.map(IsVisible)).transpose()?;
+            let weights: Tensor<T, 5, D> =
+                apply(Weight::<T>(PhantomData), (&scores, largest.insert_axis(Axis::<4>), scale))?;
+            drop(scores);
+            let total = weights.lazy().cast::<T::Score>().sum(Axis::<4>)?;
+            let v = part_of_heads(v, &ranges, keys)?;
+            let labels: [&[u8]; 3] = [b"bhgqk", b"bhke", b"bhgqe"];
+            let values: Tensor<T::Score, 5, D> = labelled(self.op, labels, weights.view(), v, Allocate)?;
+            sums = Some(match sums {
+                None => Sums { largest, total, values },
+                Some(before) => before.then(Sums { largest, total, values }, scale)?,
+            });
+            if let (Some(hidden), Some(visible), Some(sums)) = (hidden, visible, &sums) {
+                sums.normalize::<T>(out.reborrow())?;
+                return hidden.add(self.op, &visible, &ranges, seen, &mut out);
+            }
+        }
+        match sums {
+            Some(sums) => sums.normalize::<T>(out),
+            None => out.fill(T::zero()),
+        }
+    }
+
+    /// The scores of a block of queries and some keys, −∞ where a key is hidden, and the scale that their
+    /// differences have.
+    fn scores(
+        &self,
+        q: TensorView<'_, T, 5, D>,
+        ranges: &[Range<usize>; 5],
+        keys: Range<usize>,
+    ) -> Result<(Tensor<T::Score, 5, D>, T::Score)> {
+        let Scaling { mut scale, cap, .. } = self.scaling;
+        let (queries, k) = (&ranges[3], part_of_heads(self.k, ranges, keys.clone())?);
+        let labels: [&[u8]; 3] = [b"bhgqd", b"bhkd", b"bhgqk"];
+        let mut scores: Tensor<T::Score, 5, D> = labelled(self.op, labels, q, k, Allocate)?;
+        if let Some(cap) = cap {
+            apply_in_place(Capped, (&mut scores,), (scale, cap))?;
+            scale = Scaling::<T>::number(1.0);
+        }
+        if let Some(bias) = self.bias {
+            let bias = part_of_scores(bias, ranges, keys.clone())?;
+            apply_in_place(Biased::<T>(PhantomData), (&mut scores,), (bias, scale))?;
+            scale = Scaling::<T>::number(1.0);
+        }
+        if let Some(mask) = self.mask {
+            scores.zip_in_place(Masked, part_of_scores(mask, ranges, keys.clone())?)?;
+        }
+        if self.is_causal && keys.end > queries.start {
+            mask_later_keys(&mut scores, queries, keys)?;
+        }
+        Ok((scores, scale))
+    }
+}
+
+impl<S: AttentionFloat<Score = S>, D: Device> Sums<S, D> {
+    /// The sums over more keys. The largest scores of `later` are those of all keys.
+    fn then(self, later: Self, scale: S) -> Result<Self> {
+        let Sums { largest, mut total, mut values } = self;
+        let factor: Tensor<S, 4, D> = apply(Weight::<S>(PhantomData), (&largest, &later.largest, scale))?;
+        apply_in_place(Rescaled, (&mut total,), (&factor, &later.total))?;
+        apply_in_place(Rescaled, (&mut values,), (factor.insert_axis(Axis::<4>), &later.values))?;
+        Ok(Sums { largest: later.largest, total, values })
+    }
+
+    /// Writes the weighted means of the values.
+    fn normalize<T: AttentionFloat<Score = S>>(&self, out: TensorViewMut<'_, T, 5, D>) -> Result<()> {
+        apply_into(Normalized::<T>(PhantomData), (&self.values, self.total.insert_axis(Axis::<4>)), out)
+    }
+}
+
+/// The keys or values of a block of the result.
+fn part_of_heads<'x, T, D: Device>(
+    x: TensorView<'x, T, 4, D>,
+    [batches, heads, ..]: &[Range<usize>; 5],
+    keys: Range<usize>,
+) -> Result<TensorView<'x, T, 4, D>> {
+    x.slice_axis(0, batches.clone(), 1)?.slice_axis(1, heads.clone(), 1)?.slice_axis(2, keys, 1)
+}
+
+/// The part of a mask or bias that belongs to a block of queries and some keys.
+fn part_of_scores<'x, T, D: Device>(
+    x: TensorView<'x, T, 5, D>,
+    [batches, heads, _, queries, _]: &[Range<usize>; 5],
+    keys: Range<usize>,
+) -> Result<TensorView<'x, T, 5, D>> {
+    let x = x.slice_axis(0, batches.clone(), 1)?.slice_axis(1, heads.clone(), 1)?;
+    x.slice_axis(3, queries.clone(), 1)?.slice_axis(4, keys, 1)
 }
 
 /// Returns whether all elements are finite; `true` if the data cannot be read, because the device has none or

@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 /// An element of attention, and the element of its scores: f32, or f64 for f64.
 pub trait AttentionFloat: Float {
     /// The element of scores.
-    type Score: Float;
+    type Score: AttentionFloat<Score = Self::Score>;
 }
 impl AttentionFloat for f16 {
     type Score = f32;
@@ -110,6 +110,20 @@ impl<T: AttentionFloat> Op<(T::Score, T::Score)> for Normalized<T> {
     ) -> Lane<L, Compute<T>> {
         let nothing = weights.eq(Lane::zero());
         (sum / nothing.select(Lane::one(), weights)).cast()
+    }
+}
+
+/// A sum relative to an earlier largest score, times its factor, plus a later sum.
+#[derive(Clone, Copy)]
+pub(super) struct Rescaled;
+impl<S: Float> OpMany<(S, S, S)> for Rescaled {
+    const NAME: &'static str = "attention";
+    type Out = (S,);
+    #[inline(always)]
+    fn call<L: Lanes>(
+        (before, factor, later): (Lane<L, Compute<S>>, Lane<L, Compute<S>>, Lane<L, Compute<S>>),
+    ) -> (Lane<L, Compute<S>>,) {
+        (before.mul_add(factor, later),)
     }
 }
 

@@ -2,16 +2,17 @@
 //! which are not copied.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::windows::{Conv, for_each_tap, window_count};
+use super::conv_rule::convolve_by_rule;
+use super::windows::{Conv, window_count};
 use crate::device::{Device, same_device};
-use crate::dim::{All, Dim};
+use crate::dim::Dim;
 use crate::element::{Compute, Number};
 use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
 use crate::kernel::ContractPlan;
 use crate::layout::Layout;
+use crate::ops::Add;
 use crate::ops::methods::methods_with_into;
-use crate::ops::{Add, Comparisons as _, Reductions as _};
 use crate::rank::Spatial;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 
@@ -30,11 +31,10 @@ macro_rules! convolutions {
         ///
         /// # Cost
         /// One product, which reads the windows in place. When there is padding, or the windows are larger
-        /// than 1 and the channels not last, images are first copied, channels last, about 1 MiB at a time.
-        /// The output is channels last when the input is. The order of sums is that of
-        /// [`matmul`](Tensor::matmul). A depthwise convolution (groups of one channel in and out) takes one
-        /// pass over the output for each element of a window, without a copy; outside the input nothing is
-        /// added, for any weight.
+        /// than 1 and the channels not last, some images or some rows of one are first copied, channels last,
+        /// and the weights once. The order of sums is that of [`matmul`](Tensor::matmul). A depthwise
+        /// convolution (groups of one channel in and out) takes a pass over the output for three elements of
+        /// a window along the last axis.
         ///
         /// # Errors
         /// [`Error::Value`] when channels, groups or windows do not fit, [`Error::Device`],
@@ -91,18 +91,23 @@ fn is_channels_last<const RANK: usize>(layout: &Layout<RANK>) -> bool {
     layout.size().0[1] > 1 && layout.stride().0[1] == 1 && !layout.is_contiguous()
 }
 
-/// A channels-last copy surrounded by zeros: along each axis, the elements of `x` are `steps` apart, from
-/// `starts` on.
-fn padded_channels_last<T: Number, const RANK: usize, const N: usize, D: Device>(
+fn ordered_layout<const RANK: usize>(size: Dim<RANK>, channels_last: bool) -> Layout<RANK> {
+    if channels_last { Layout::with_channel_fastest(size) } else { Layout::row_major(size) }
+}
+
+/// A copy surrounded by zeros, channels last or in the order of its axes: along each axis, the elements of `x`
+/// are `steps` apart, from `starts` on.
+fn padded_copy<T: Number, const RANK: usize, const N: usize, D: Device>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     sizes: [usize; N],
     starts: [usize; N],
     steps: [usize; N],
+    channels_last: bool,
 ) -> Result<Tensor<T, RANK, D>> {
     let size = Dim(std::array::from_fn(|axis| if axis < 2 { x.size().0[axis] } else { sizes[axis - 2] }));
     size.numel_of(op, size_of::<T>())?;
-    let mut out = Tensor::<T, RANK, D>::uninit(op, Layout::with_channel_fastest(size), x.device())?;
+    let mut out = Tensor::<T, RANK, D>::uninit(op, ordered_layout(size, channels_last), x.device())?;
     let mut view = out.try_view_mut(op)?;
     if size.0 != x.size().0 {
         view.fill(T::zero())?;
@@ -116,8 +121,19 @@ fn padded_channels_last<T: Number, const RANK: usize, const N: usize, D: Device>
     Ok(out)
 }
 
-/// The size of a block of images that are convolved together, when they are copied or read many times.
+/// Bytes of images that are copied and convolved together on a device that names no size of its own.
 const IMAGE_BLOCK_BYTES: usize = 1 << 20;
+/// The same for weights that are too large for a cache: more images share a pass over them.
+const LARGE_IMAGE_BLOCK_BYTES: usize = 16 << 20;
+/// Up to this many bytes, weights are brought into the order in which a product reads them in place.
+const ORDERED_WEIGHT_BYTES: usize = 1 << 20;
+
+/// The number of images of these channels and sizes that fit in the cache together with their copy.
+fn images_per_block<T>(channels: usize, sizes: &[usize]) -> usize {
+    let image =
+        sizes.iter().fold(size_of::<T>().saturating_mul(channels), |bytes, &n| bytes.saturating_mul(n));
+    (IMAGE_BLOCK_BYTES / image.max(1)).max(1)
+}
 
 /// The error of weights that do not fit the number of channels.
 fn channels_error(op: &'static str, weights: &[usize], channels: usize, groups: usize) -> Error {
@@ -128,7 +144,13 @@ fn channels_error(op: &'static str, weights: &[usize], channels: usize, groups: 
     }
 }
 
-fn convolve<T: Number, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
+pub(super) fn convolve<
+    T: Number,
+    const RANK: usize,
+    const N: usize,
+    D: Device,
+    P: Destination<T, RANK, D>,
+>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     w: TensorView<'_, T, RANK, D>,
@@ -158,55 +180,229 @@ fn convolve<T: Number, const RANK: usize, const N: usize, D: Device, P: Destinat
     let is_padded = padded != size[2..];
     Dim(out_size).numel_of(op, size_of::<T>())?;
     let channels_last = is_channels_last(x.layout());
-    let layout = if channels_last {
-        Layout::with_channel_fastest(Dim(out_size))
-    } else {
-        Layout::row_major(Dim(out_size))
-    };
+    let layout = ordered_layout(Dim(out_size), channels_last);
     // One channel in and one out: sums over the taps of a window, if elements are their own accumulators.
     let depthwise = kernel[1] == 1 && kernel[0] == groups && size_of::<T>() == size_of::<Compute<T>>();
-    // Sums over taps skip the padding, whose product with an infinite weight would be NaN.
-    let depthwise = depthwise && (!is_padded || all_finite(w)?);
+    if const { D::RECORDS && !T::DTYPE.is_discrete() && !T::DTYPE.is_complex() } && !depthwise {
+        return convolve_by_rule(op, x, w, conv, layout, destination);
+    }
     let is_pointwise = kernel[2..].iter().all(|&len| len == 1);
-    let frames = !depthwise && (is_padded || !is_pointwise && x.stride().0[1] != 1);
-    // A block of images and its copy fit in the cache together.
-    let image_bytes =
-        padded.iter().fold(size_of::<T>().saturating_mul(size[1]), |bytes, &n| bytes.saturating_mul(n));
-    let images_per_block =
-        if depthwise || frames { (IMAGE_BLOCK_BYTES / image_bytes.max(1)).max(1) } else { size[0].max(1) };
+    let form = if depthwise {
+        Form::Taps
+    } else if is_padded || !is_pointwise && x.stride().0[1] != 1 {
+        Form::Frames
+    } else {
+        Form::InPlace
+    };
+    let is_ordered = form == Form::Taps || form == Form::InPlace && is_pointwise;
+    let w = if is_ordered { None } else { ordered_weights(w)? }.map_or(Weights::Given(w), Weights::Ordered);
+    let w = w.view();
+    let block = image_block::<T, D, RANK, N>(x, w, out_size, padded, form, &conv);
     destination.put(op, layout, x.device(), |whole| {
-        for first in (0..size[0]).step_by(images_per_block) {
-            let images = first..size[0].min(first + images_per_block);
-            let (mut out, x) =
-                (whole.reborrow().slice_axis(0, images.clone(), 1)?, x.slice_axis(0, images, 1)?);
-            if depthwise {
-                out.fill(T::zero())?;
-                for_each_tap(x, &mut out, &conv, window, |tap: [usize; N], mut part, input| {
-                    let mut w = w;
-                    for axis in 0..N {
-                        w = w.slice_axis(axis + 2, tap[axis]..tap[axis] + 1, 1)?;
-                    }
-                    let mut order: [usize; RANK] = std::array::from_fn(|axis| axis);
-                    order.swap(0, 1);
-                    part.zip_in_place(Add, input.lazy() * w.permuted(order)?)
-                })?;
-                continue;
+        whole.reborrow().for_each_block(block, &|ranges, mut out| {
+            let [images, channels, rows] = [0, 1, 2].map(|axis| ranges[axis].clone());
+            let mut x = x.slice_axis(0, images, 1)?;
+            if form == Form::Taps {
+                x = x.slice_axis(1, channels.clone(), 1)?;
             }
-            let frame =
-                if frames { Some(padded_channels_last(op, x, padded, before, [1; N])?) } else { None };
+            // The rows of the input that these rows of windows read, and the padding before them.
+            let (first, reach) = (rows.start * conv.stride[0], (window[0] - 1) * conv.dilation[0] + 1);
+            let end = first + rows.len().saturating_sub(1) * conv.stride[0] + reach;
+            let inside = |at: usize| at.saturating_sub(before[0]).min(size[2]);
+            let x = x.slice_axis(2, inside(first)..inside(end), 1)?;
+            let (mut sizes, mut starts) = (padded, before);
+            (sizes[0], starts[0]) = (end - first, before[0].saturating_sub(first).min(end - first));
+            let last = form == Form::Frames || channels_last;
+            let frame = if is_padded || form == Form::Frames {
+                Some(padded_copy(op, x, sizes, starts, [1; N], last)?)
+            } else {
+                None
+            };
             let x = frame.as_ref().map_or(x, |frame| frame.view());
-            // SAFETY: (1) `window_count` checked that the windows fit the padded input; (2) the channels were
-            // checked against the weights and the groups; the output is exclusive.
-            unsafe { product(&mut out, x, w, conv, kernel)? };
-        }
-        Ok(())
+            if form == Form::Taps {
+                return sum_of_taps(x, w.slice_axis(0, channels, 1)?, &mut out, &conv, window);
+            }
+            // SAFETY: (1) `window_count` checked that the windows fit the padded input, of which these rows
+            // are a part; (2) the channels were checked against the weights and the groups; the output is
+            // exclusive.
+            unsafe { product(&mut out, x, w, conv, kernel) }
+        })
     })
 }
 
-/// Returns whether every weight is finite; `true` if the data cannot be read, because the device has none or
-/// a graph is being recorded.
-fn all_finite<T: Number, const RANK: usize, D: Device>(w: TensorView<'_, T, RANK, D>) -> Result<bool> {
-    Ok(T::DTYPE.is_discrete() || (w.lazy() * T::zero()).equal(T::zero()).all(All)?.item().unwrap_or(true))
+/// How the windows of a convolution are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// In place, as the left operand of a product.
+    InPlace,
+    /// As above, in a copy of some images surrounded by zeros, channels last.
+    Frames,
+    /// Some elements of all windows after the others, in such a copy if there is padding.
+    Taps,
+}
+
+/// Weights in the order in which they were given, or another one.
+enum Weights<'w, T: Number, const RANK: usize, D: Device> {
+    Given(TensorView<'w, T, RANK, D>),
+    Ordered(Tensor<T, RANK, D>),
+}
+
+impl<T: Number, const RANK: usize, D: Device> Weights<'_, T, RANK, D> {
+    fn view(&self) -> TensorView<'_, T, RANK, D> {
+        match self {
+            Weights::Given(weights) => *weights,
+            Weights::Ordered(weights) => weights.view(),
+        }
+    }
+}
+
+/// The weights with the outputs innermost in memory, as a product reads its right operand. The other axes are
+/// in the order of windows in channels-last images, or as they were if the weights are large: then a product
+/// packs them, and only the transpose must be fast.
+fn ordered_weights<T: Number, const RANK: usize, D: Device>(
+    w: TensorView<'_, T, RANK, D>,
+) -> Result<Option<Tensor<T, RANK, D>>> {
+    if w.device().task_nbytes().is_none() {
+        return Ok(None);
+    }
+    let is_small = w.numel().saturating_mul(size_of::<T>()) <= ORDERED_WEIGHT_BYTES;
+    let mut order: [usize; RANK] = std::array::from_fn(|axis| (axis + if is_small { 2 } else { 1 }) % RANK);
+    if is_small {
+        order[RANK - 2..].reverse();
+    }
+    let mut back = order;
+    for (at, &axis) in order.iter().enumerate() {
+        back[axis] = at;
+    }
+    Ok(Some(w.permuted(order)?.to_contiguous()?.into_permuted(back)?))
+}
+
+/// The sizes of the blocks of an output that are computed one by one: their images, or parts of one, and
+/// their results fit in a cache together. They depend on sizes alone.
+fn image_block<T: Number, D: Device, const RANK: usize, const N: usize>(
+    x: TensorView<'_, T, RANK, D>,
+    w: TensorView<'_, T, RANK, D>,
+    out_size: [usize; RANK],
+    padded: [usize; N],
+    form: Form,
+    conv: &Conv<N>,
+) -> [usize; RANK] {
+    let (mut block, size) = (out_size, x.size().0);
+    let task_nbytes = x.device().task_nbytes();
+    let w_nbytes = w.numel().saturating_mul(size_of::<T>());
+    let nbytes = match task_nbytes {
+        Some(_) if form != Form::Taps && w_nbytes > ORDERED_WEIGHT_BYTES => LARGE_IMAGE_BLOCK_BYTES,
+        Some(nbytes) => nbytes,
+        None if form == Form::InPlace => return block,
+        None => IMAGE_BLOCK_BYTES,
+    };
+    let product =
+        |sizes: &[usize]| sizes.iter().fold(size_of::<T>(), |bytes, &n| bytes.saturating_mul(n)).max(1);
+    let plane = product(&padded);
+    block[0] = (nbytes / plane.saturating_mul(size[1]).max(1)).max(1);
+    if block[0] > 1 || task_nbytes.is_none() {
+        return block;
+    }
+    if form == Form::Taps {
+        block[1] = (nbytes / plane).max(1);
+        return block;
+    }
+    let row = product(&padded[1..]).saturating_mul(size[1]);
+    let reach = w.size().0[2].saturating_sub(1).saturating_mul(conv.dilation[0]).saturating_add(1);
+    // At least as many rows as windows share with their neighbors: the copies of shared rows are few.
+    block[2] =
+        ((nbytes / row).saturating_sub(reach) / conv.stride[0] + 1).max(reach.div_ceil(conv.stride[0]));
+    block[2] = out_size[2].div_ceil(out_size[2].div_ceil(block[2]).max(1));
+    block
+}
+
+/// Sums over the taps of the windows of a padded input, three taps along the last axis in one pass. Each group
+/// has one channel.
+fn sum_of_taps<T: Number, const RANK: usize, const N: usize, D: Device>(
+    x: TensorView<'_, T, RANK, D>,
+    w: TensorView<'_, T, RANK, D>,
+    out: &mut TensorViewMut<'_, T, RANK, D>,
+    conv: &Conv<N>,
+    window: [usize; N],
+) -> Result<()> {
+    const TOGETHER: usize = 3;
+    let mut order: [usize; RANK] = std::array::from_fn(|axis| axis);
+    order.swap(0, 1);
+    let (w, places) = (w.permuted(order)?, out.size().0);
+    let operands = |mut tap: [usize; N], i: usize| {
+        tap[N - 1] = TOGETHER * tap[N - 1] + i;
+        let (mut x, mut w) = (x, w);
+        for axis in 0..N {
+            let first = tap[axis] * conv.dilation[axis];
+            let end = first + places[axis + 2].saturating_sub(1) * conv.stride[axis] + 1;
+            x = x.slice_axis(axis + 2, first..end, conv.stride[axis] as isize)?;
+            w = w.slice_axis(axis + 2, tap[axis]..tap[axis] + 1, 1)?;
+        }
+        Ok((x, w))
+    };
+    out.fill(T::zero())?;
+    let mut groups = window;
+    groups[N - 1] = window[N - 1].div_ceil(TOGETHER);
+    for tap in Dim(groups).indices() {
+        match window[N - 1] - TOGETHER * tap[N - 1] {
+            count @ ..TOGETHER => {
+                for i in 0..count {
+                    let (x, w) = operands(tap, i)?;
+                    out.zip_in_place(Add, x.lazy() * w)?;
+                }
+            }
+            _ => {
+                let ((x0, w0), (x1, w1), (x2, w2)) =
+                    (operands(tap, 0)?, operands(tap, 1)?, operands(tap, 2)?);
+                out.zip_in_place(Add, x0.lazy() * w0 + x1.lazy() * w1 + x2.lazy() * w2)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The sizes and strides of the products of windows, for a result, its input and weights.
+struct Windows<const RANK: usize> {
+    groups: usize,
+    /// Batch and positions of windows.
+    places: [usize; RANK],
+    /// Channels of a group and positions inside a window.
+    taps: [usize; RANK],
+    /// The outputs of a group.
+    outputs: usize,
+    /// Strides of the result: the group, the places, the outputs.
+    of_result: [isize; 20],
+    /// Strides of the input: the group, the places, the taps.
+    of_input: [isize; 20],
+    /// Strides of the weights: the group, the taps, the outputs.
+    of_weights: [isize; 20],
+}
+
+impl<const RANK: usize> Windows<RANK> {
+    fn new<const N: usize>(
+        size: [usize; RANK],
+        [out, x, w]: [[isize; RANK]; 3],
+        conv: &Conv<N>,
+        kernel: [usize; RANK],
+    ) -> Self {
+        let outputs = kernel[0] / conv.groups;
+        let (mut places, mut taps) = (size, kernel);
+        (places[1], taps[0]) = (1, 1);
+        let times = |count: usize, step: isize| (count as isize).wrapping_mul(step);
+        let (mut of_result, mut of_input, mut of_weights) = ([0; 20], [0; 20], [0; 20]);
+        (of_result[0], of_input[0], of_weights[0]) =
+            (times(outputs, out[1]), times(kernel[1], x[1]), times(outputs, w[0]));
+        for axis in 0..RANK {
+            let spatial = axis.checked_sub(2);
+            of_result[1 + axis] = out[axis];
+            of_input[1 + axis] = spatial.map_or(x[axis], |at| times(conv.stride[at], x[axis]));
+            of_input[1 + RANK + axis] = spatial.map_or(x[axis], |at| times(conv.dilation[at], x[axis]));
+            of_weights[1 + axis] = w[axis];
+        }
+        of_result[1 + RANK] = out[1];
+        of_weights[1 + RANK] = w[0];
+        Windows { groups: conv.groups, places, taps, outputs, of_result, of_input, of_weights }
+    }
 }
 
 /// The product of the windows of `x` and the weights: the batch is the groups, `m` the positions of windows,
@@ -222,34 +418,96 @@ unsafe fn product<T: Number, const RANK: usize, const N: usize, D: Device>(
     conv: Conv<N>,
     kernel: [usize; RANK],
 ) -> Result<()> {
-    let (size, stride) = (out.size().0, out.stride().0);
-    let (xs, ws) = (x.stride().0, w.stride().0);
-    let outputs = kernel[0] / conv.groups;
-    // `m`: batch and positions of windows; `k`: channels of a group and positions inside a window.
-    let (mut m, mut k) = (size, kernel);
-    (m[1], k[0]) = (1, 1);
-    let times = |count: usize, step: isize| (count as isize).wrapping_mul(step);
-    let (mut out_strides, mut x_strides, mut w_strides) = ([0; 20], [0; 20], [0; 20]);
-    (out_strides[0], x_strides[0], w_strides[0]) =
-        (times(outputs, stride[1]), times(kernel[1], xs[1]), times(outputs, ws[0]));
-    for axis in 0..RANK {
-        let spatial = axis.checked_sub(2);
-        out_strides[1 + axis] = stride[axis];
-        x_strides[1 + axis] = spatial.map_or(xs[axis], |at| times(conv.stride[at], xs[axis]));
-        x_strides[1 + RANK + axis] = spatial.map_or(xs[axis], |at| times(conv.dilation[at], xs[axis]));
-        w_strides[1 + axis] = ws[axis];
-    }
-    out_strides[1 + RANK] = stride[1];
-    w_strides[1 + RANK] = ws[0];
-    let plan = ContractPlan { batch: &[conv.groups], m: &m, k: &k, n: &[outputs] };
-    let out_ref = out.leaf().slot(&out_strides);
-    let x_ref = x.leaf().slot(&x_strides);
-    let w_ref = w.leaf().slot(&w_strides);
+    let strides = [out.stride().0, x.stride().0, w.stride().0];
+    let windows = Windows::new(out.size().0, strides, &conv, kernel);
+    let Windows { groups, places, taps, outputs, .. } = windows;
+    let plan = ContractPlan { batch: &[groups], m: &places, k: &taps, n: &[outputs] };
+    let out_ref = out.leaf().slot(&windows.of_result);
+    let x_ref = x.leaf().slot(&windows.of_input);
+    let w_ref = w.leaf().slot(&windows.of_weights);
     // SAFETY: (1) and (2) keep every step of the plan inside the operands; `out` is an exclusive view.
     unsafe { x.device().contract::<T, T, T>(plan, out_ref, x_ref, w_ref) }
 }
 
-fn convolve_transposed<
+/// The product of the windows of `x` and `y`, a tensor of the sizes of the convolution's result, summed over
+/// the windows: the gradient of the weights, if `y` is the gradient of the result. The padding of `conv` is in
+/// numbers.
+pub(super) fn weights_of<T: Number, const RANK: usize, const N: usize, D: Device>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    y: TensorView<'_, T, RANK, D>,
+    conv: Conv<N>,
+    mut out: TensorViewMut<'_, T, RANK, D>,
+) -> Result<()> {
+    let (size, kernel) = (x.size().0, out.size().0);
+    let window: [usize; N] = std::array::from_fn(|axis| kernel[axis + 2]);
+    let [before, after] = conv.ends.resolve(&size, window, &conv);
+    let padded: [usize; N] = std::array::from_fn(|axis| size[axis + 2] + before[axis] + after[axis]);
+    let mut fits = conv.groups != 0 && y.size().0[0] == size[0] && y.size().0[1] == kernel[0];
+    fits &= size[1] == kernel[1].saturating_mul(conv.groups) && kernel[0].is_multiple_of(conv.groups.max(1));
+    for axis in 0..N {
+        let steps = [conv.stride[axis], before[axis], after[axis], conv.dilation[axis]];
+        fits &= window_count(op, axis + 2, size[axis + 2], window[axis], steps)? == y.size().0[axis + 2];
+    }
+    if !fits {
+        return Err(channels_error(op, &kernel, size[1], conv.groups));
+    }
+    same_device(op, x.device(), y.device())?;
+    let frames = padded != size[2..] || x.stride().0[1] != 1;
+    let images_per_block = if frames { images_per_block::<T>(size[1], &padded) } else { size[0].max(1) };
+    for first in (0..size[0]).step_by(images_per_block) {
+        let images = first..size[0].min(first + images_per_block);
+        let (x, y) = (x.slice_axis(0, images.clone(), 1)?, y.slice_axis(0, images, 1)?);
+        let frame = if frames { Some(padded_copy(op, x, padded, before, [1; N], true)?) } else { None };
+        let x = frame.as_ref().map_or(x, |frame| frame.view());
+        // SAFETY: the windows were counted, so every one lies inside the padded input, and the channels of
+        // all operands agree.
+        let sum = |out: &mut TensorViewMut<'_, T, RANK, D>| unsafe { windows_by(x, y, &conv, kernel, out) };
+        if first == 0 {
+            sum(&mut out)?;
+            continue;
+        }
+        let mut part = Tensor::uninit(op, Layout::row_major(Dim(kernel)), x.device())?;
+        sum(&mut part.try_view_mut(op)?)?;
+        out.zip_in_place(Add, &part)?;
+    }
+    if size[0] == 0 { out.fill(T::zero()) } else { Ok(()) }
+}
+
+/// The product of the windows of `x` and `y`, summed over the windows.
+///
+/// # Safety
+/// As [`product`], where `y` is the result and `out` the weights.
+unsafe fn windows_by<T: Number, const RANK: usize, const N: usize, D: Device>(
+    x: TensorView<'_, T, RANK, D>,
+    y: TensorView<'_, T, RANK, D>,
+    conv: &Conv<N>,
+    kernel: [usize; RANK],
+    out: &mut TensorViewMut<'_, T, RANK, D>,
+) -> Result<()> {
+    let strides = [y.stride().0, x.stride().0, out.stride().0];
+    let mut windows = Windows::new(y.size().0, strides, conv, kernel);
+    // The channels, which are neighbors in memory, come last.
+    windows.taps[1..].rotate_left(1);
+    windows.of_input[2 + RANK..1 + 2 * RANK].rotate_left(1);
+    windows.of_weights[2..1 + RANK].rotate_left(1);
+    let Windows { groups, places, taps, outputs, .. } = windows;
+    let plan = ContractPlan { batch: &[groups], m: &[outputs], k: &places, n: &taps };
+    // The outputs come second here.
+    let outputs_second = |strides: [isize; 20]| {
+        let mut moved = strides;
+        moved[1] = strides[1 + RANK];
+        moved[2..2 + RANK].copy_from_slice(&strides[1..1 + RANK]);
+        moved
+    };
+    let (of_result, of_weights) = (outputs_second(windows.of_result), outputs_second(windows.of_weights));
+    let out_ref = out.leaf().slot(&of_weights);
+    let (y_ref, x_ref) = (y.leaf().slot(&of_result), x.leaf().slot(&windows.of_input));
+    // SAFETY: (1) and (2) keep every step of the plan inside the operands; `out` is an exclusive view.
+    unsafe { x.device().contract::<T, T, T>(plan, out_ref, y_ref, x_ref) }
+}
+
+pub(super) fn convolve_transposed<
     T: Number,
     const RANK: usize,
     const N: usize,
@@ -314,33 +572,29 @@ fn convolve_transposed<
     }
     Dim(out_size).numel_of(op, size_of::<T>())?;
     let channels_last = is_channels_last(x.layout());
-    let layout = if channels_last {
-        Layout::with_channel_fastest(Dim(out_size))
-    } else {
-        Layout::row_major(Dim(out_size))
-    };
+    let layout = ordered_layout(Dim(out_size), channels_last);
     destination.put(op, layout, x.device(), |out| {
-        let frame = padded_channels_last(op, x, sizes, starts, conv.stride)?;
-        let mut windows = frame.view();
-        for axis in 0..N {
-            windows = windows.slice_axis(axis + 2, crops[axis].clone(), 1)?;
-        }
         // One group after the other, because the weights have the inputs first:
         // `[inputs, outputs / groups, …]`.
         let (inputs, outputs) = (kernel[0] / groups, kernel[1]);
         let mut order: [usize; RANK] = std::array::from_fn(|axis| axis);
         order.swap(0, 1);
-        for group in 0..groups {
-            let w = flipped.slice_axis(0, group * inputs..(group + 1) * inputs, 1)?.permuted(order)?;
-            let x = windows.slice_axis(1, group * inputs..(group + 1) * inputs, 1)?;
-            let plain = Conv::new().dilation(conv.dilation);
-            convolve(
-                op,
-                x,
-                w,
-                plain,
-                Existing(out.reborrow().slice_axis(1, group * outputs..(group + 1) * outputs, 1)?),
-            )?;
+        let images_per_block = images_per_block::<T>(size[1], &sizes);
+        for first in (0..size[0]).step_by(images_per_block) {
+            let images = first..size[0].min(first + images_per_block);
+            let mut out = out.reborrow().slice_axis(0, images.clone(), 1)?;
+            let frame = padded_copy(op, x.slice_axis(0, images, 1)?, sizes, starts, conv.stride, true)?;
+            let mut windows = frame.view();
+            for axis in 0..N {
+                windows = windows.slice_axis(axis + 2, crops[axis].clone(), 1)?;
+            }
+            for group in 0..groups {
+                let w = flipped.slice_axis(0, group * inputs..(group + 1) * inputs, 1)?.permuted(order)?;
+                let x = windows.slice_axis(1, group * inputs..(group + 1) * inputs, 1)?;
+                let plain = Conv::new().dilation(conv.dilation);
+                let part = out.reborrow().slice_axis(1, group * outputs..(group + 1) * outputs, 1)?;
+                convolve(op, x, w, plain, Existing(part))?;
+            }
         }
         Ok(())
     })

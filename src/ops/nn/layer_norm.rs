@@ -3,11 +3,12 @@
 //! Each is one expression and one pass over memory: row constants are computed while the row is in the cache.
 // Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
+use super::norm_rules::{LayerNormRule, RmsNormRule, affine_by_rule};
 use crate::device::Device;
 use crate::dim::{AxisAt, Dim};
 use crate::element::Float;
 use crate::error::Result;
-use crate::expr::{Expr, Lazy, Operand, Reduce as _};
+use crate::expr::{Expr, Lazy, Operand, Reduce as _, eval};
 use crate::kernel::Body;
 use crate::ops::define::along_axes;
 use crate::ops::{Arithmetic as _, Math as _, MeanF64, Reductions as _};
@@ -18,7 +19,7 @@ along_axes! {
     /// `(x − mean) / √(var + epsilon)` along axes: one (`Axis::<1>`, `Last`), several together, or `All`. The
     /// variance is that of the centered values. A weight and a bias are a separate expression:
     /// `x.layer_norm(Axis::<1>, 1e-5)? * weight.lift() + bias.lift()`.
-    fn layer_norm, layer_norm_axis, layer_norm_into(epsilon: T) = |x, axes| {
+    fn layer_norm, layer_norm_axis, layer_norm_into(epsilon: T) by LayerNormRule = |x, axes| {
         // In f32, the sum of a repeated number is rounded, and the mean would differ from that number.
         let centered = x - x.along(MeanF64, axes);
         centered * (centered.square().mean_along(axes) + epsilon).rsqrt()
@@ -33,7 +34,7 @@ along_axes! {
     /// assert_eq!(Tensor::from([[2.0, -2.0]]).rms_norm(Axis::<1>, 12.0)?, Tensor::from([[0.5, -0.5]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn rms_norm, rms_norm_axis, rms_norm_into(epsilon: T) = |x, axes| {
+    fn rms_norm, rms_norm_axis, rms_norm_into(epsilon: T) by RmsNormRule = |x, axes| {
         x * (x.square().mean_along(axes) + epsilon).rsqrt()
     }
 }
@@ -68,6 +69,14 @@ impl<'a, T: Float, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out
     }
 }
 
+/// The values of an operand, on the device of `x`.
+fn evaluated<T: Float, const RANK: usize, D: Device>(
+    x: TensorView<'_, T, RANK, D>,
+    operand: impl Operand<T, RANK, D>,
+) -> Result<Tensor<T, RANK, D>> {
+    eval("layer_norm_affine", &operand.into_expr(), x.device())
+}
+
 impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// See [`Tensor::layer_norm_affine`].
     ///
@@ -83,6 +92,9 @@ impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     where
         Dim<RANK>: HasAxes<AXES>,
     {
+        if const { D::RECORDS } {
+            return affine_by_rule(self, axes, [evaluated(self, weight)?, evaluated(self, bias)?], epsilon);
+        }
         let y = self.lazy().layer_norm_affine(axes, weight, bias, epsilon);
         y.eval().map_err(|error| error.with_op("layer_norm_affine"))
     }

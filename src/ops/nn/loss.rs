@@ -2,6 +2,7 @@
 //! `x.lazy().mse_loss(&y).mean(All)`.
 // Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
+use super::cross_entropy::{cross_entropy, cross_entropy_mean};
 use crate::device::{Device, same_device};
 use crate::dim::{All, Axis, Dim};
 use crate::element::Float;
@@ -145,7 +146,7 @@ impl<T, D: Device> Default for ClassLoss<'_, T, D> {
 }
 
 /// The mean of the losses of log-probabilities: `Σ loss / Σ weight`, in f64.
-fn mean_loss<
+pub(super) fn mean_loss<
     T: Float,
     const A: usize,
     const RANK: usize,
@@ -170,12 +171,12 @@ where
 }
 
 /// A number, converted to an element.
-fn to_element<T: Float>(value: f64) -> T {
+pub(super) fn to_element<T: Float>(value: f64) -> T {
     T::from(value).unwrap_or(T::zero())
 }
 
 /// The losses of log-probabilities, classes along axis `A`, and the weight of each.
-fn class_losses<
+pub(super) fn class_losses<
     T: Float,
     const A: usize,
     const RANK: usize,
@@ -362,9 +363,8 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         D: 'b,
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
-        let op = "cross_entropy";
-        let logs = self.into_view().log_softmax(axis).map_err(|error| error.with_op(op))?;
-        Ok(class_losses::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, Allocate)?.0)
+        let (_, op) = (axis, "cross_entropy");
+        cross_entropy::<T, A, RANK, M, D, _>(op, self.into_view(), target.into_view(), plan, Allocate)
     }
 
     /// The mean of [`cross_entropy`](ClassLosses::cross_entropy), weighted by the classes; NaN if all targets
@@ -380,9 +380,8 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         D: 'b,
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
-        let op = "cross_entropy_mean";
-        let logs = self.into_view().log_softmax(axis).map_err(|error| error.with_op(op))?;
-        mean_loss::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, Allocate)
+        let (_, op) = (axis, "cross_entropy_mean");
+        cross_entropy_mean::<T, A, RANK, M, D, _>(op, self.into_view(), target.into_view(), plan, Allocate)
     }
 
     /// The cross entropy of targets that are probabilities of the classes, `−Σ weight · y · log_softmax(x)`,
@@ -504,10 +503,8 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         D: 'b + 'o,
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
-        let op = "cross_entropy_into";
-        let logs = self.into_view().log_softmax(axis).map_err(|error| error.with_op(op))?;
-        class_losses::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, Existing(out))
-            .map(|_| ())
+        let (_, op) = (axis, "cross_entropy_into");
+        cross_entropy::<T, A, RANK, M, D, _>(op, self.into_view(), target.into_view(), plan, Existing(out))
     }
 
     /// As [`cross_entropy_mean`](ClassLosses::cross_entropy_mean), into an existing tensor or exclusive view
@@ -535,9 +532,8 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         D: 'b + 'o,
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
-        let op = "cross_entropy_mean_into";
-        let logs = self.into_view().log_softmax(axis).map_err(|error| error.with_op(op))?;
-        mean_loss::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, Existing(out))
+        let (_, op, out) = (axis, "cross_entropy_mean_into", Existing(out));
+        cross_entropy_mean::<T, A, RANK, M, D, _>(op, self.into_view(), target.into_view(), plan, out)
     }
 
     /// As [`soft_cross_entropy`](ClassLosses::soft_cross_entropy), into an existing tensor or exclusive view;

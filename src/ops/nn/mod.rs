@@ -2,15 +2,21 @@
 // Imports: nothing.
 
 mod attention;
+mod attention_rule;
 mod attention_scores;
 mod channels;
 mod conv;
+mod conv_rule;
+mod cross_entropy;
 mod group_norm;
 mod interpolate;
 mod layer_norm;
 pub(super) mod loss;
+mod norm_rules;
 mod pixel_shuffle;
 mod pooling;
+mod pooling_rules;
+pub(in crate::ops) mod rules;
 mod softmax;
 mod unpooling;
 mod windows;

@@ -4,6 +4,7 @@
 //! or padding. If windows are long and few, each is reduced on its own.
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
+use super::pooling_rules::{avg_pool_by_rule, max_pool_by_rule};
 use super::windows::{for_each_tap, window_count};
 use super::{Conv, Ends};
 use crate::device::Device;
@@ -306,7 +307,13 @@ pub(super) fn positions_of_window<const N: usize>(
     if first >= pool.window[axis] || from >= end { (0..0, 1) } else { (from - padding..end - padding, step) }
 }
 
-fn max_pool<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
+pub(super) fn max_pool<
+    T: Comparable,
+    const RANK: usize,
+    const N: usize,
+    D: Device,
+    P: Destination<T, RANK, D>,
+>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     pool: Pool<N>,
@@ -315,6 +322,9 @@ fn max_pool<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Dest
     x.ensure_allocated(op)?;
     let (layout, pool) = output_layout(op, &x, pool)?;
     layout.size().numel_of(op, size_of::<T>())?;
+    if const { D::RECORDS && !T::DTYPE.is_discrete() } {
+        return max_pool_by_rule(op, x, pool, layout, destination);
+    }
     destination.put(op, layout, x.device(), |out| {
         out.fill(T::narrow(Ordered::LOWEST))?;
         if is_few(&layout.size().0[2..], &pool.window) {
@@ -328,7 +338,7 @@ fn max_pool<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Dest
     })
 }
 
-fn avg_pool<T: Float, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
+pub(super) fn avg_pool<T: Float, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     pool: Pool<N>,
@@ -341,6 +351,9 @@ fn avg_pool<T: Float, const RANK: usize, const N: usize, D: Device, P: Destinati
     let (layout, pool) = output_layout(op, &x, pool)?;
     let size = layout.size();
     size.numel_of(op, size_of::<f64>())?;
+    if const { D::RECORDS } {
+        return avg_pool_by_rule(op, x, pool, layout, destination);
+    }
     destination.put(op, layout, x.device(), |out| {
         let mut sums = Tensor::<f64, RANK, D>::uninit(op, layout, x.device())?;
         sums.fill(0.0)?;
@@ -353,27 +366,38 @@ fn avg_pool<T: Float, const RANK: usize, const N: usize, D: Device, P: Destinati
         } else {
             for_each_tap(x, &mut sums.try_view_mut(op)?, &window_geometry(&pool), pool.window, add)?;
         }
-        if let Some(divisor) = pool.divisor {
-            return (sums.lazy() / divisor as f64).cast::<T>().eval_into(out);
-        }
-        // One divisor for every window along each axis: the number of elements that count.
-        let Ends::After(after) = pool.ends else { return Ok(()) };
-        for axis in 0..N {
-            let (n, windows) = (x.size().0[axis + 2], size.0[axis + 2]);
-            let mut line = [1; RANK];
-            line[axis + 2] = windows;
-            let count = |window: usize| {
-                let (start, step) = (window * pool.stride[axis], pool.dilation[axis]);
-                let padded = (n + pool.padding[axis] + after[axis])
-                    .saturating_sub(start)
-                    .div_ceil(step)
-                    .min(pool.window[axis]);
-                let (range, step) = positions_of_window(&pool, axis, window, n);
-                if pool.count_padding { padded as f64 } else { range.len().div_ceil(step) as f64 }
-            };
-            let divisors = Tensor::<f64, RANK, D>::from_fn(line, |index| count(index[axis + 2]), x.device())?;
-            sums.zip_in_place(Div, &divisors)?;
-        }
+        divide_by_counts(&mut sums, x.size(), &pool)?;
         sums.lazy().cast::<T>().eval_into(out)
     })
+}
+
+/// Divides each window by the number of its elements that count, or by the divisor of the pool. The padding
+/// of the pool is in numbers.
+pub(super) fn divide_by_counts<const RANK: usize, const N: usize, D: Device>(
+    sums: &mut Tensor<f64, RANK, D>,
+    of: Dim<RANK>,
+    pool: &Pool<N>,
+) -> Result<()> {
+    if let Some(divisor) = pool.divisor {
+        return sums.zip_in_place(Div, divisor as f64);
+    }
+    // One divisor for every window along each axis.
+    let Ends::After(after) = pool.ends else { return Ok(()) };
+    for axis in 0..N {
+        let (n, windows) = (of.0[axis + 2], sums.size().0[axis + 2]);
+        let mut line = [1; RANK];
+        line[axis + 2] = windows;
+        let count = |window: usize| {
+            let (start, step) = (window * pool.stride[axis], pool.dilation[axis]);
+            let padded = (n + pool.padding[axis] + after[axis])
+                .saturating_sub(start)
+                .div_ceil(step)
+                .min(pool.window[axis]);
+            let (range, step) = positions_of_window(pool, axis, window, n);
+            if pool.count_padding { padded as f64 } else { range.len().div_ceil(step) as f64 }
+        };
+        let divisors = Tensor::<f64, RANK, D>::from_fn(line, |index| count(index[axis + 2]), sums.device())?;
+        sums.zip_in_place(Div, &divisors)?;
+    }
+    Ok(())
 }

@@ -3,8 +3,9 @@
 //! Each is one expression and one pass over memory: row constants are computed while the row is in the cache.
 // Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
+use super::rules::{AlongAxes, Flow};
 use crate::device::Device;
-use crate::dim::{AxisAt, Dim};
+use crate::dim::{AxisAt, Dim, MarkedAxes};
 use crate::element::{Compute, Float};
 use crate::error::Result;
 use crate::expr::{Expr, Lazy, Zip as _};
@@ -14,7 +15,7 @@ use crate::ops::functions::ExpDifferenceFn;
 use crate::ops::{Arithmetic as _, Math as _, Reductions as _};
 use crate::rank::HasAxes;
 use crate::scalar::{Lane, Lanes};
-use crate::tensor::{Existing, IntoViewMut, Tensor, TensorView};
+use crate::tensor::{Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 
 /// `e^(x − y)` to one ULP, independent of the rounding of the difference.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +46,7 @@ along_axes! {
     /// assert_eq!(p[[0, 1]], 1.0);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn softmax, softmax_axis, softmax_into() = |x, axes| {
+    fn softmax, softmax_axis, softmax_into() by SoftmaxRule = |x, axes| {
         let powers = x.zip(ExpDifference, x.max_along(axes)).cached();
         // One division per row, because a multiplication is much cheaper than a division.
         powers * powers.sum_along(axes).recip()
@@ -53,8 +54,73 @@ along_axes! {
 
     /// `x − max − ln Σ e^(x − max)` along axes: one (`Axis::<1>`, `Last`), several together, or `All`: the
     /// logarithm of [`softmax`](Tensor::softmax), exact even if the softmax underflows to 0.
-    fn log_softmax, log_softmax_axis, log_softmax_into() = |x, axes| {
+    fn log_softmax, log_softmax_axis, log_softmax_into() by LogSoftmaxRule = |x, axes| {
         let shifted = x - x.max_along(axes);
         shifted - shifted.exp().sum_along(axes).ln()
+    }
+}
+
+/// The backward pass of softmax: `y · (g − Σ g · y)`.
+#[derive(Clone, Copy)]
+struct SoftmaxRule;
+
+impl SoftmaxRule {
+    fn new() -> Self {
+        SoftmaxRule
+    }
+}
+
+impl<T: Float> AlongAxes<T> for SoftmaxRule {
+    const NAME: &'static str = "softmax";
+    const READS_RESULT: bool = true;
+    fn forward<const RANK: usize, D: Device>(
+        self,
+        axes: MarkedAxes<RANK>,
+        x: TensorView<'_, T, RANK, D>,
+        out: TensorViewMut<'_, T, RANK, D>,
+    ) -> Result<()> {
+        x.softmax_into(axes, out)
+    }
+    fn backward<const RANK: usize, D: Device>(
+        self,
+        axes: MarkedAxes<RANK>,
+        y: TensorView<'_, T, RANK, D>,
+        gradient: TensorView<'_, T, RANK, D>,
+        out: TensorViewMut<'_, T, RANK, D>,
+    ) -> Result<()> {
+        let common = gradient.lazy().zip(Flow, y).sum_along(axes);
+        (gradient.lazy() - common).zip(Flow, y).eval_into(out)
+    }
+}
+
+/// The backward pass of log-softmax: `g − e^y · Σ g`.
+#[derive(Clone, Copy)]
+struct LogSoftmaxRule;
+
+impl LogSoftmaxRule {
+    fn new() -> Self {
+        LogSoftmaxRule
+    }
+}
+
+impl<T: Float> AlongAxes<T> for LogSoftmaxRule {
+    const NAME: &'static str = "log_softmax";
+    const READS_RESULT: bool = true;
+    fn forward<const RANK: usize, D: Device>(
+        self,
+        axes: MarkedAxes<RANK>,
+        x: TensorView<'_, T, RANK, D>,
+        out: TensorViewMut<'_, T, RANK, D>,
+    ) -> Result<()> {
+        x.log_softmax_into(axes, out)
+    }
+    fn backward<const RANK: usize, D: Device>(
+        self,
+        axes: MarkedAxes<RANK>,
+        y: TensorView<'_, T, RANK, D>,
+        gradient: TensorView<'_, T, RANK, D>,
+        out: TensorViewMut<'_, T, RANK, D>,
+    ) -> Result<()> {
+        (gradient.lazy() - gradient.sum_along(axes).zip(Flow, y.lazy().exp())).eval_into(out)
     }
 }

@@ -71,7 +71,7 @@ impl<T: RealNumber> Reducer<T> for PositionOfLargest {
 }
 
 /// The largest element of each window, and its position in the plane of its batch and channel.
-fn largest_with_positions<T, const RANK: usize, const N: usize, D: Device, A, B>(
+pub(super) fn largest_with_positions<T, const RANK: usize, const N: usize, D: Device, A, B>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     pool: Pool<N>,

@@ -9,7 +9,7 @@ use crate::expr::{IntoView, apply_into};
 use crate::kernel::Op;
 use crate::layout::Layout;
 use crate::ops::axes::{check_axis, with_size};
-use crate::ops::sorting::sort::{SortRequest, ordered};
+use crate::ops::sorting::sort::{SortRequest, ordered, values as elements_in_order};
 use crate::ops::{Comparisons as _, Reductions as _, Sorts as _};
 use crate::rank::{RankMinusOne, RemoveAxis};
 use crate::scalar::{Lane, Lanes};
@@ -30,8 +30,8 @@ pub enum QuantileMethod {
     Midpoint,
 }
 
-/// Interpolates between two numbers, in f64; NaN if the last element in sorted order is NaN:
-/// `(low, high, last, part)`.
+/// Interpolates between two numbers, in f64; NaN if the largest element, NaN above all, is NaN:
+/// `(low, high, largest, part)`.
 #[derive(Clone, Copy, Debug)]
 struct Interpolated;
 
@@ -146,26 +146,16 @@ where
             }
             let (mut values, mut positions) =
                 (values.reborrow().reshape(kept_size)?, positions.reborrow().reshape(kept_size)?);
-            let half = n.div_ceil(2);
-            let (lower, indices) = ordered(
-                x,
-                SortRequest { op, axis, keep: Some(half), descending: false },
-                (Allocate, Allocate),
-            )?;
-            let last = |n: usize| n - 1..n;
-            let (lower, indices) = (
-                lower.view().slice_axis(axis, last(half), 1)?,
-                indices.view().slice_axis(axis, last(half), 1)?,
-            );
+            let request = SortRequest { op, axis, first: (n - 1) / 2, keep: Some(1), descending: false };
             if T::DTYPE.is_discrete() {
-                values.assign(lower)?;
-                return positions.assign(indices);
+                return ordered(x, request, (Existing(&mut values), Existing(&mut positions))).map(drop);
             }
+            let (lower, indices) = ordered(x, request, (Allocate, Allocate))?;
             let top: Tensor<T, M, D> = x.max_axis(axis)?;
             let first: Tensor<i64, M, D> = x.argmax_axis(axis)?;
             let (top, first) = (top.view().reshape(kept_size)?, first.view().reshape(kept_size)?);
-            values.assign(top.lazy().is_nan().select(top, lower))?;
-            positions.assign(top.lazy().is_nan().select(first, indices))
+            values.assign(top.lazy().is_nan().select(top, &lower))?;
+            positions.assign(top.lazy().is_nan().select(first, &indices))
         })
     })
 }
@@ -177,24 +167,30 @@ fn quantile_of<T: Float, const RANK: usize, const M: usize, D: Device, P: Destin
     (q, between): (f64, QuantileMethod),
     axis: usize,
     place: P,
-) -> Result<P::Done> {
+) -> Result<P::Done>
+where
+    Dim<RANK>: RankMinusOne<Output = Dim<M>>,
+{
     check_axis(op, axis, x.size())?;
     let (low, high, part) = position_of(op, q, between, x.size().0[axis].saturating_sub(1))?;
     x.ensure_allocated(op)?;
     let kept: [usize; M] = std::array::from_fn(|a| x.size().0[a + usize::from(a >= axis)]);
     let layout = Layout::row_major(Dim(kept));
-    let Some(last) = x.size().0[axis].checked_sub(1) else {
+    if x.size().0[axis] == 0 {
         return if kept.contains(&0) {
             place.put(op, layout, x.device(), |_| Ok(()))
         } else {
             Err(Error::Empty { op, sizes: x.size().0.into() })
         };
-    };
-    let sorted = x.sort_axis(axis)?;
-    let at = |place: usize| sorted.view().slice_axis(axis, place..place + 1, 1);
+    }
+    let kept_size = with_size(x.size(), axis, 1);
+    let request = SortRequest { op, axis, first: low, keep: Some(high + 1 - low), descending: false };
+    let (neighbors, largest) = (elements_in_order(x, request, Allocate)?, x.max_axis::<M>(axis)?);
+    let at = |place: usize| neighbors.view().slice_axis(axis, place..place + 1, 1);
     place.put(op, layout, x.device(), |out| {
-        let out = out.reborrow().reshape(with_size(x.size(), axis, 1))?;
-        apply_into(Interpolated, (at(low)?, at(high)?, at(last)?, part), out)
+        let out = out.reborrow().reshape(kept_size)?;
+        let largest = largest.view().reshape(kept_size)?;
+        apply_into(Interpolated, (at(0)?, at(high - low)?, largest, part), out)
     })
 }
 
@@ -204,7 +200,7 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
     /// value that `between` chooses. NaN if any of the elements is NaN. `q = 0.5` is the median.
     ///
     /// # Cost
-    /// One sort along the axis.
+    /// A selection along the axis and the largest element; a sort on GPUs.
     ///
     /// # Errors
     /// [`Error::Value`] unless `q` is between 0 and 1; [`Error::Empty`] for an axis without elements;
@@ -333,7 +329,7 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
     /// NumPy's median is the mean of the two middle elements: `quantile(0.5, axis, QuantileMethod::Linear)`.
     ///
     /// # Cost
-    /// A partial sort: the lower half along the axis.
+    /// A selection along the axis, and of floats the largest element; a sort on GPUs.
     ///
     /// # Errors
     /// [`Error::Empty`] for an axis without elements; [`Error::Unallocated`], [`Error::OutOfMemory`].

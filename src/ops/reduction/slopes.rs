@@ -70,14 +70,14 @@ pub(super) fn last_of_smallest<L: Lanes, P: Ordered>(earlier: Lane<L, P>, x: Lan
     (x.le(earlier) | x.ne(x)).select(x, earlier)
 }
 
-/// `ln(eᵃ + eᵇ)`, with exact derivatives of every order.
+/// `ln(eᵃ + eᵇ)`, with exact derivatives of every order; at +∞ those of the larger number.
 #[inline(always)]
 pub(super) fn fold_exp_sums<L: Lanes, P: Real>(a: Lane<L, P>, b: Lane<L, P>) -> Lane<L, P> {
     // The bits of a number have no derivative, and the result does not depend on the shift.
     let largest = Lane::from_bits(a.max(b).to_bits());
     let shift = largest.eq(Lane::lowest()).select(Lane::zero(), largest);
     let sum = (a - shift).exp() + (b - shift).exp();
-    shift + sum.ln()
+    largest.eq(Lane::highest()).select(a.max(b), shift + sum.ln())
 }
 
 /// `yes` where the mask holds, 0 elsewhere.

@@ -25,6 +25,8 @@ use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, Tensor
 pub(in crate::ops) struct SortRequest {
     pub(in crate::ops) op: &'static str,
     pub(in crate::ops) axis: usize,
+    /// The number of elements in order before those that are kept.
+    pub(in crate::ops) first: usize,
     /// The number of elements kept of each line; `None` for all.
     pub(in crate::ops) keep: Option<usize>,
     pub(in crate::ops) descending: bool,
@@ -62,7 +64,7 @@ impl SortRequest {
 }
 
 /// The sorted elements of each line.
-fn values<T: Comparable, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
+pub(in crate::ops) fn values<T: Comparable, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     x: TensorView<'_, T, RANK, D>,
     request: SortRequest,
     destination: P,
@@ -110,7 +112,7 @@ fn write<T: Comparable, const RANK: usize, D: Device>(
     values: Option<&mut TensorViewMut<'_, T, RANK, D>>,
     positions: Option<&mut TensorViewMut<'_, i64, RANK, D>>,
 ) -> Result<()> {
-    let SortRequest { op, axis, keep, descending } = request;
+    let SortRequest { op, axis, first, keep, descending } = request;
     let n = x.size().0[axis];
     // Devices sort plain elements by their element type; the others are sorted by keys of their compute type.
     if !T::PLAIN {
@@ -126,7 +128,7 @@ fn write<T: Comparable, const RANK: usize, D: Device>(
     let order: [usize; RANK] =
         std::array::from_fn(|a| if a + 1 == RANK { axis } else { a + usize::from(a >= axis) });
     let sizes = order.map(|axis| x.size().0[axis]);
-    let plan = SortPlan { lines: &sizes[..RANK - 1], along: n, keep: keep.unwrap_or(n), descending };
+    let plan = SortPlan { lines: &sizes[..RANK - 1], along: n, first, keep: keep.unwrap_or(n), descending };
     let steps = |layout: &Layout<RANK>| layout.reordered(order).stride();
     let from = steps(x.layout());
     let value = values.map(|values| (values.leaf(), steps(values.layout())));
@@ -206,26 +208,26 @@ pub trait Sorts<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, 
     sorts! {
         /// The elements of each line in ascending order.
         fn sort, sort_axis, sort_into() -> Tensor<T, RANK, D>, (out: T)
-        = values(Allocate) |op, axis| SortRequest { op, axis, keep: None, descending: false };
+        = values(Allocate) |op, axis| SortRequest { op, axis, first: 0, keep: None, descending: false };
         /// The elements of each line in descending order.
         fn sort_descending, sort_descending_axis, sort_descending_into() -> Tensor<T, RANK, D>, (out: T)
-        = values(Allocate) |op, axis| SortRequest { op, axis, keep: None, descending: true };
+        = values(Allocate) |op, axis| SortRequest { op, axis, first: 0, keep: None, descending: true };
         /// The positions of the elements of each line in ascending order: [`gather`](Indexing::gather) by
         /// them sorts the lines.
         fn argsort, argsort_axis, argsort_into() -> Tensor<i64, RANK, D>, (out: i64)
-        = positions(Allocate) |op, axis| SortRequest { op, axis, keep: None, descending: false };
+        = positions(Allocate) |op, axis| SortRequest { op, axis, first: 0, keep: None, descending: false };
         /// The positions of the elements of each line in descending order.
         fn argsort_descending, argsort_descending_axis, argsort_descending_into() -> Tensor<i64, RANK, D>,
-        (out: i64) = positions(Allocate) |op, axis| SortRequest { op, axis, keep: None, descending: true };
+        (out: i64) = positions(Allocate) |op, axis| SortRequest { op, axis, first: 0, keep: None, descending: true };
         /// The `k` largest elements of each line in descending order, and their positions; NaN counts as the
         /// largest.
         fn topk, topk_axis, topk_into(k: usize) -> (Tensor<T, RANK, D>, Tensor<i64, RANK, D>),
         (largest: T, places: i64)
-        = ordered((Allocate, Allocate)) |op, axis| SortRequest { op, axis, keep: Some(k), descending: true };
+        = ordered((Allocate, Allocate)) |op, axis| SortRequest { op, axis, first: 0, keep: Some(k), descending: true };
         /// The `k` smallest elements of each line in ascending order, and their positions.
         fn bottomk, bottomk_axis, bottomk_into(k: usize) -> (Tensor<T, RANK, D>, Tensor<i64, RANK, D>),
         (smallest: T, places: i64)
-        = ordered((Allocate, Allocate)) |op, axis| SortRequest { op, axis, keep: Some(k), descending: false };
+        = ordered((Allocate, Allocate)) |op, axis| SortRequest { op, axis, first: 0, keep: Some(k), descending: false };
     }
 
     /// The insertion position of each of `values` in its ascending line along axis `A`:
@@ -337,7 +339,7 @@ pub trait Sorts<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, 
         let line = Line::of(self.into_view())?;
         let sorted = values(
             line.view(),
-            SortRequest { op: "unique", axis: 0, keep: None, descending: false },
+            SortRequest { op: "unique", axis: 0, first: 0, keep: None, descending: false },
             Allocate,
         )?;
         sorted.masked_select(&group_starts(sorted.view(), 0)?)
@@ -366,7 +368,7 @@ pub trait Sorts<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, 
     {
         let x = self.into_view();
         let line = Line::of(x)?;
-        let request = SortRequest { op: "unique", axis: 0, keep: None, descending: false };
+        let request = SortRequest { op: "unique", axis: 0, first: 0, keep: None, descending: false };
         let (sorted, order) = ordered(line.view(), request, (Allocate, Allocate))?;
         let first = group_starts(sorted.view(), 0)?;
         let [_, counts, group] = groups(&first)?;

@@ -34,7 +34,7 @@ where
     Dim<RANK>: RankMinusOne<Output = Dim<M>>,
 {
     let (sorted, places) =
-        ordered(x, SortRequest { op, axis, keep: None, descending: false }, (Allocate, Allocate))?;
+        ordered(x, SortRequest { op, axis, first: 0, keep: None, descending: false }, (Allocate, Allocate))?;
     let (n, device) = (x.size().0[axis], x.device());
     // The distance of each element from the start of its group; the first largest distance is at the end of
     // the longest group.
@@ -61,8 +61,11 @@ fn ranks<T: Comparable, D: Device>(
     op: &'static str,
     x: TensorView<'_, T, 2, D>,
 ) -> Result<Tensor<i64, 2, D>> {
-    let (sorted, order) =
-        ordered(x, SortRequest { op, axis: 1, keep: None, descending: false }, (Allocate, Allocate))?;
+    let (sorted, order) = ordered(
+        x,
+        SortRequest { op, axis: 1, first: 0, keep: None, descending: false },
+        (Allocate, Allocate),
+    )?;
     let group = group_starts(sorted.view(), 1)?.lazy().cast::<i64>().cumsum(Axis::<1>)?;
     let mut ranks = Tensor::<i64, 2, D>::zeros(x.size(), x.device())?;
     ranks.scatter(Replace, Axis::<1>, &order, &group)?;

@@ -30,7 +30,9 @@ fn limit(case: Case<'_>, forms: &mut Forms) {
         "fused/gelu" => stream::<1, 1, 1, false>(area, forms),
         "fused/ratio" => stream::<4, 1, 1, false>(area, forms),
         "fused/adamw" => stream::<4, 3, 1, true>(area, forms),
-        "red/softmax" | "red/layernorm" => stream::<1, 1, 1, false>(area, forms),
+        "red/softmax" | "red/layernorm" | "red/scaled_softmax" | "red/rmsnorm" => {
+            stream::<1, 1, 1, false>(area, forms)
+        }
         "mm/gemv" => stream::<1, 0, 1, false>(area, forms),
         "mm/f32" | "mm/f16" => peak::f32(cube, forms),
         "mm/f64" => peak::f64(cube, forms),
@@ -42,10 +44,30 @@ fn limit(case: Case<'_>, forms: &mut Forms) {
             let [images, channels, height, width] = sizes::IMAGES;
             peak::f32(2.0 * (images * channels * channels * 9 * height * width) as f64, forms);
         }
+        "nn/conv1d" => {
+            let ([signals, _, length], weights) = (sizes::SIGNALS, sizes::SIGNAL_WEIGHTS);
+            peak::f32(2.0 * (signals * length * weights.iter().product::<usize>()) as f64, forms);
+        }
+        "nn/conv3d" => {
+            let ([volumes, _, d, h, w], weights) = (sizes::VOLUMES, sizes::VOLUME_WEIGHTS);
+            peak::f32(2.0 * (volumes * d * h * w * weights.iter().product::<usize>()) as f64, forms);
+        }
+        "nn/depthwise" => stream::<1, 1, 1, false>(sizes::IMAGES.iter().product(), forms),
+        "nn/max_pool" => stream::<1, 0, 1, false>(sizes::POOLED.iter().product(), forms),
+        "nn/attention" => {
+            let [batches, heads, tokens, width] = sizes::heads(case.n);
+            peak::f32(4.0 * (batches * heads * tokens * tokens * width) as f64, forms);
+        }
+        "nn/encoder" => {
+            let ((batches, width, _), tokens) = (sizes::ENCODER, case.n);
+            peak::f32((batches * tokens * width * (24 * width + 4 * tokens)) as f64, forms);
+        }
+        "mm/einsum3" => peak::f32(2.0 * cube, forms),
         "dm/transpose" | "dm/cumsum0" | "dm/cumsum1" => stream::<1, 1, 1, false>(area, forms),
         "dm/concat0" | "dm/concat1" => stream::<1, 1, 1, false>(2 * area, forms),
         "dm/nhwc" => stream::<1, 1, 1, false>(sizes::NCHW.iter().product(), forms),
         "dm/gather" => stream::<1, 1, 1, false>(sizes::GATHER.0 * sizes::GATHER.2, forms),
+        "short/sum" => stream::<1, 0, 1, false>(sizes::SHORT, forms),
         name if name.starts_with("red/") => stream::<1, 0, 1, false>(area, forms),
         name if name.starts_with("trans/") => stream::<1, 1, 1, false>(area, forms),
         _ => {}

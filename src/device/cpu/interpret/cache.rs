@@ -7,11 +7,11 @@ use std::any::TypeId;
 use std::collections::HashMap;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
-/// The compiled programs, by their type and by the operands of their loads.
+/// The compiled programs, by their type and variant and by the operands of their loads.
 pub(super) struct Cache<T: 'static>(LazyLock<RwLock<HashMap<Key, Option<&'static T>>>>);
 
-/// A type, the number of loads, and the operand of each load.
-type Key = (TypeId, u8, [u8; MAX_OPERANDS]);
+/// A type, the [variant](crate::kernel::Program::variant), the number of loads, and the operand of each load.
+type Key = (TypeId, u64, u8, [u8; MAX_OPERANDS]);
 
 impl<T: Send + Sync> Cache<T> {
     pub(super) const fn new() -> Self {
@@ -23,12 +23,12 @@ impl<T: Send + Sync> Cache<T> {
     pub(super) fn get(
         &self,
         op: &'static str,
-        of: TypeId,
+        (of, variant): (TypeId, u64),
         reads: &[u8],
         write: &mut dyn FnMut() -> Option<T>,
     ) -> Result<&'static T> {
-        let mut key = (of, reads.len() as u8, [0; MAX_OPERANDS]);
-        key.2[..reads.len()].copy_from_slice(reads);
+        let mut key = (of, variant, reads.len() as u8, [0; MAX_OPERANDS]);
+        key.3[..reads.len()].copy_from_slice(reads);
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
         let known = known.unwrap_or_else(|| {
             let new = write().map(|new| &*Box::leak(Box::new(new)));

@@ -34,6 +34,9 @@ unsafe impl Device for Interpreted {
     fn address(block: &CpuBlock) -> *mut u8 {
         Cpu::address(block)
     }
+    fn task_nbytes(&self) -> Option<usize> {
+        Cpu.task_nbytes()
+    }
     crate::delegate_device! { on_cpu: write read copy contract gather scatter compact sort }
     unsafe fn map<P: Program>(
         &self,

@@ -64,7 +64,10 @@ pub(in crate::device::cpu) unsafe fn map<P: Program>(
 ) -> Result<()> {
     let known = const { &ErasedProgram::of::<P>() };
     // SAFETY: the caller's promise; the description is of this program's type.
-    unsafe { run(known, std::ptr::from_ref(program).cast(), sizes, row, outputs, inputs) }
+    unsafe {
+        let erased = (std::ptr::from_ref(program).cast(), program.variant());
+        run(known, erased, sizes, row, outputs, inputs)
+    }
 }
 
 /// The description of a program whose type is erased.
@@ -140,18 +143,18 @@ unsafe fn numbers_of<P: Program>(program: *const ()) -> RunTimeNumbers {
 ///
 /// # Safety
 /// 1. As [`map`].
-/// 2. `program` points to a program of the described type.
+/// 2. `program` points to a program of the described type and of this variant.
 #[inline(never)]
 unsafe fn run(
     known: &ErasedProgram,
-    program: *const (),
+    (program, variant): (*const (), u64),
     sizes: &[usize],
     row: usize,
     outputs: &[OperandRef<'_>],
     inputs: Inputs<'_>,
 ) -> Result<()> {
     let ErasedProgram { id, kernel, trace, numbers } = known;
-    let mapped = PROGRAMS.get("map", *id, inputs.reads, &mut || {
+    let mapped = PROGRAMS.get("map", (*id, variant), inputs.reads, &mut || {
         // SAFETY: (2).
         MapProgram::new(&unsafe { trace.write(program, inputs.reads) }, inputs.reads, kernel.in_place)
     })?;

@@ -76,6 +76,24 @@ impl<const N: usize> AxisGroup<N> {
         (self.size[last], self.stride[last])
     }
 
+    /// The size and the strides of the axis around the innermost one; 1 and 0 if there is none.
+    pub(super) fn around_innermost(&self) -> (usize, [isize; N]) {
+        match self.count.checked_sub(2) {
+            Some(axis) => (self.size[axis], self.stride[axis]),
+            None => (1, [0; N]),
+        }
+    }
+
+    /// The stride of one operand, if all axes are one axis in it.
+    pub(super) fn single_stride(&self, operand: usize) -> Option<isize> {
+        let axes = 1..self.count.max(1);
+        let merges = |axis: usize| {
+            let inner = self.stride[axis][operand].wrapping_mul(self.size[axis] as isize);
+            self.stride[axis - 1][operand] == inner
+        };
+        axes.clone().all(merges).then_some(self.stride[axes.end - 1][operand])
+    }
+
     /// The same axes with the operands in another order.
     pub(super) fn reordered<const M: usize>(&self, order: [usize; M]) -> AxisGroup<M> {
         let mut axes = AxisGroup::new();

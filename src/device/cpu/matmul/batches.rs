@@ -1,10 +1,11 @@
 //! A plan as a batch of products: axes grouped and coalesced, the output's rows contiguous where possible.
 // Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
+use super::super::parallel;
 use super::axis_group::AxisGroup;
 use super::problem::GemmProblem;
 use super::routes::{Algorithm, kernel};
-use super::tasks::{PARALLEL_MULTIPLY_ADDS, try_for_each};
+use super::tasks::PARALLEL_MULTIPLY_ADDS;
 use super::tiny::TinyProduct;
 use super::{blocked, fallback};
 use crate::device::OperandRef;
@@ -115,9 +116,9 @@ unsafe fn batches(
     // Contiguous columns of the output are written as vectors. Where its rows are contiguous instead, the
     // transposed product is computed.
     let contiguous = |axes: &AxisGroup<2>| axes.innermost().1[0] == 1;
-    // Many rows that are contiguous along `k`, for example windows of an image, are better read in place than
-    // packed.
-    let in_place = problem.k.innermost().1[0] == 1 && problem.m.total() / 8 > problem.n.total();
+    // Many rows that are contiguous along `k`, and windows of an image, are better read in place than packed.
+    let in_place = problem.k.innermost().1[0] == 1
+        && (problem.k.single_stride(0).is_none() || problem.m.total() / 8 > problem.n.total());
     if !contiguous(&problem.n) && contiguous(&problem.m) && !in_place {
         let swapped = |[a, b, c]: [usize; 3]| [a, c, b];
         // SAFETY: the caller's promise, with the operands exchanged.
@@ -146,9 +147,11 @@ unsafe fn run_batch(
     }
     const PRODUCTS_PER_TASK: usize = 16;
     let parallel = problem.work().saturating_mul(count) >= PARALLEL_MULTIPLY_ADDS;
-    try_for_each(count.div_ceil(PRODUCTS_PER_TASK), parallel, &|task| {
-        let first = task * PRODUCTS_PER_TASK;
-        let here = PRODUCTS_PER_TASK.min(count - first);
+    let tasks = if parallel { 4 * parallel::count() } else { 1 };
+    let share = (count / tasks).clamp(1, PRODUCTS_PER_TASK);
+    let run = |task: usize| {
+        let first = task * share;
+        let here = share.min(count - first);
         let mut offsets = [[0; PRODUCTS_PER_TASK]; 3];
         for (operand, offsets) in offsets.iter_mut().enumerate() {
             batch.offsets(operand, first, &mut offsets[..here]);
@@ -163,7 +166,11 @@ unsafe fn run_batch(
             unsafe { product(&problem)? };
         }
         Ok(())
-    })
+    };
+    match count.div_ceil(share) {
+        tasks if parallel => parallel::for_each_independent_task(tasks, &run),
+        tasks => (0..tasks).try_for_each(run),
+    }
 }
 
 /// Computes a product of elements of this crate by the best kernel of this processor; whether there is one.
@@ -182,7 +189,12 @@ unsafe fn by_own_kernel(problem: &GemmProblem, types: [DType; 3]) -> Result<bool
             Algorithm::Gemv(gemv) => return gemv.run(types),
             Algorithm::Blocked => {
                 let Some((kernel, fns)) = kernel(types) else { return Ok(false) };
-                blocked::run(kernel, problem, fns, None)?;
+                if blocked::is_faster_transposed(kernel, problem, fns) {
+                    // Both operands have the elements of the kernel.
+                    blocked::run(kernel, &problem.transposed(), fns, None)?;
+                } else {
+                    blocked::run(kernel, problem, fns, None)?;
+                }
             }
         }
     }

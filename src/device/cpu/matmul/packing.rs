@@ -388,8 +388,8 @@ unsafe fn copy(from: *const u8, to: *mut u8, nbytes: usize) {
 /// at `to`.
 ///
 /// # Safety
-/// As [`transpose`]; there are [`PANEL_PADDING_BYTES`] bytes more at `to`.
-unsafe fn transpose_units(
+/// As [`transpose`].
+pub(super) unsafe fn transpose_units(
     to: *mut u8,
     to_pitch: isize,
     from: *const u8,

@@ -3,7 +3,6 @@
 
 use super::super::parallel;
 use crate::error::Result;
-use std::sync::{Mutex, PoisonError};
 
 /// Multiply-adds from which a product uses several threads.
 pub(super) const PARALLEL_MULTIPLY_ADDS: usize = 1 << 22;
@@ -18,16 +17,7 @@ pub(super) fn try_for_each(
     if !parallel {
         return (0..count).try_for_each(f);
     }
-    let result = Mutex::new(Ok(()));
-    let lock = || result.lock().unwrap_or_else(PoisonError::into_inner);
-    parallel::for_each_task(count, false, &|task| {
-        if lock().is_ok()
-            && let error @ Err(_) = f(task)
-        {
-            *lock() = error;
-        }
-    });
-    result.into_inner().unwrap_or_else(PoisonError::into_inner)
+    parallel::try_for_each_task(count, f)
 }
 
 /// A pointer that several threads use. Each thread writes only its own part of the memory, or all of them

@@ -11,11 +11,14 @@
 //!
 //! The assignment of tasks to threads differs from call to call, so the result of a task must not depend on
 //! its thread.
-// Imports: nothing of the crate.
+// Imports: `error`.
 
+mod independent;
 #[cfg(feature = "threads")]
 mod job_slot;
 pub(crate) mod partition;
+
+pub(crate) use independent::{for_each_independent_task, try_for_each_task};
 
 #[cfg(feature = "threads")]
 use super::tuning::{BURST_WINDOW, IDLE_SPIN, MAX_STAY, SPINS_PER_CLOCK_READ, YIELD_AFTER};
@@ -29,11 +32,11 @@ use std::{
     time::Instant,
 };
 
-/// The number of threads that can share work.
+/// The number of threads that can share work: 1 inside an independent task.
 pub(crate) fn count() -> usize {
     #[cfg(feature = "threads")]
     {
-        rayon_core::current_num_threads()
+        if independent::is_inside() { 1 } else { rayon_core::current_num_threads() }
     }
     #[cfg(not(feature = "threads"))]
     {

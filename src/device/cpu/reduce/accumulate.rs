@@ -148,15 +148,24 @@ fn by_slice<B: Body, R: Reducer<B::Out>, M: Mode>(
 fn combine_all<B: Body, R: Reducer<B::Out>, M: Mode>(
     mut accumulators: [AccumulatorOf<B, R>; MAX_ACCUMULATORS],
 ) -> AccumulatorOf<B, R> {
-    let mut width = accumulator_count::<AccumulatorOf<B, R>>();
-    while width > STEP_ELEMENTS {
-        width /= 2;
-        for j in 0..width {
-            M::keep_scalar();
-            accumulators[j] = R::combine::<Eval>(accumulators[j], accumulators[j + width]);
-        }
+    const { assert!(MAX_ACCUMULATORS == 4 * STEP_ELEMENTS) };
+    // The widths are constants: of a loop over widths the compiler makes a loop over single accumulators.
+    if const { accumulator_count::<AccumulatorOf<B, R>>() == MAX_ACCUMULATORS } {
+        combine_halves::<B, R, M, { 2 * STEP_ELEMENTS }>(&mut accumulators);
     }
+    combine_halves::<B, R, M, STEP_ELEMENTS>(&mut accumulators);
     combine_step::<B, R, M>(first_step(&accumulators))
+}
+
+/// Combines each of the first `WIDTH` accumulators with the one `WIDTH` after it.
+#[inline(always)]
+fn combine_halves<B: Body, R: Reducer<B::Out>, M: Mode, const WIDTH: usize>(
+    accumulators: &mut [AccumulatorOf<B, R>; MAX_ACCUMULATORS],
+) {
+    for j in 0..WIDTH {
+        M::keep_scalar();
+        accumulators[j] = R::combine::<Eval>(accumulators[j], accumulators[j + WIDTH]);
+    }
 }
 
 /// The first accumulators, as many as a step has elements.

@@ -18,21 +18,17 @@ pub(crate) const COLUMN_ACCUMULATOR_BYTES: usize = 64;
 pub(crate) struct AccumulatorFns {
     /// Bytes of one accumulator.
     pub(crate) size: usize,
+    /// Bytes of one result.
+    pub(crate) out: usize,
     /// The first argument of the functions: the reducer's program where it is interpreted, null otherwise.
     pub(crate) reducer: *const (),
     /// Writes `n` identities.
     pub(crate) identity: unsafe fn(reducer: *const (), to: *mut u8, n: usize),
     /// Combines each of `n` accumulators with a later one; the result replaces the later one.
     pub(crate) combine: unsafe fn(reducer: *const (), earlier: *const u8, later: *mut u8, n: usize),
-    /// Writes the results of `n` accumulators of `count` values each, `step` bytes apart.
-    pub(crate) finalize: unsafe fn(
-        reducer: *const (),
-        accumulators: *const u8,
-        n: usize,
-        count: usize,
-        out: *mut u8,
-        step: isize,
-    ),
+    /// Writes the results of `n` accumulators of `count` values each, one after another.
+    pub(crate) finalize:
+        unsafe fn(reducer: *const (), accumulators: *const u8, n: usize, count: usize, out: *mut u8),
 }
 
 impl AccumulatorFns {
@@ -43,6 +39,7 @@ impl AccumulatorFns {
         );
         AccumulatorFns {
             size: size_of::<AccumulatorOf<B, R>>(),
+            out: size_of::<R::Out>(),
             reducer: std::ptr::null(),
             identity: identity::<B, R>,
             combine: combine::<B, R>,
@@ -68,21 +65,14 @@ impl AccumulatorFns {
         unsafe { (self.combine)(self.reducer, earlier, later, n) };
     }
 
-    /// Writes the results of `n` accumulators of `count` values each, `step` bytes apart.
+    /// Writes the results of `n` accumulators of `count` values each, one after another.
     ///
     /// # Safety
     /// 1. `accumulators` holds `n` accumulators.
-    /// 2. Each output has room for one element of the result.
-    pub(crate) unsafe fn finalize(
-        &self,
-        accumulators: *const u8,
-        n: usize,
-        count: usize,
-        out: *mut u8,
-        step: isize,
-    ) {
+    /// 2. `out` has room for `n` elements of the result.
+    pub(crate) unsafe fn finalize(&self, accumulators: *const u8, n: usize, count: usize, out: *mut u8) {
         // SAFETY: (1) and (2) are the caller's promise; the functions belong to this reducer.
-        unsafe { (self.finalize)(self.reducer, accumulators, n, count, out, step) };
+        unsafe { (self.finalize)(self.reducer, accumulators, n, count, out) };
     }
 }
 
@@ -106,14 +96,13 @@ unsafe fn combine<B: Body, R: Reducer<B::Out>>(_: *const (), earlier: *const u8,
 }
 
 /// # Safety
-/// As [`AccumulatorFns::finalize`]; `accumulators` is aligned, and each output has room for one `R::Out`.
+/// As [`AccumulatorFns::finalize`]; `accumulators` and `out` are aligned.
 unsafe fn finalize_all<B: Body, R: Reducer<B::Out>>(
     _: *const (),
     accumulators: *const u8,
     n: usize,
     count: usize,
     out: *mut u8,
-    step: isize,
 ) {
     for k in 0..n {
         // SAFETY: the caller's promise.
@@ -121,7 +110,7 @@ unsafe fn finalize_all<B: Body, R: Reducer<B::Out>>(
             finalize::<B, R>(
                 accumulators.cast::<AccumulatorOf<B, R>>().add(k).read(),
                 count,
-                out.wrapping_offset(k as isize * step),
+                out.wrapping_add(k * size_of::<R::Out>()),
             )
         };
     }

@@ -5,12 +5,13 @@
 use super::super::cursor::{By, Mode, value};
 use super::super::isa::{self, Loop};
 use super::super::memory::prefetch;
-use super::super::memory::scratch::{ROUNDING_BYTES, Scratch, StackScratch};
+use super::super::memory::scratch::{Scratch, StackScratch};
 use super::super::strided::pack;
 use super::super::strided::{IterSpace, Pointers, Position};
 use super::accumulators::AccumulatorOf;
 use super::call::ReduceCall;
-use super::operands::{ColumnStrips, Operands, SCRATCH_BYTES};
+use super::operands::{ColumnStrips, SCRATCH_BYTES};
+use super::packed_columns::{GroupShape, PackedColumns};
 use super::pairwise::ErasedPairwiseSum;
 use crate::device::MAX_OPERANDS;
 use crate::kernel::{Body, Reducer};
@@ -21,16 +22,17 @@ use std::marker::PhantomData;
 pub(crate) const STRIP_COLUMNS: usize = 64;
 /// The largest number of strips that are read together, some rows at a time, so that memory is read in longer
 /// contiguous spans.
-const MAX_STRIPS: usize = 16;
+pub(super) const MAX_STRIPS: usize = 16;
 /// Bytes of stack memory for accumulators: those of each strip's current block, and those of each level of
 /// its tree.
 const ACCUMULATOR_BYTES: usize = 48 << 10;
 /// Rows that one strip accumulates before the next strip does. They are as many concurrent streams of reads.
-const STRIP_ROWS: usize = 8;
-/// Rows of a tile in which narrow elements are transposed.
-const TRANSPOSE_SIDE: usize = 16;
+pub(super) const STRIP_ROWS: usize = 8;
 /// Rows of one block of the pairwise sum.
-const BLOCK_ROWS: usize = 128;
+pub(super) const BLOCK_ROWS: usize = 128;
+/// Bytes of stack memory for results whose outputs do not follow each other: those of the widest elements of
+/// a strip.
+const RESULT_BYTES: usize = STRIP_COLUMNS * 16;
 
 impl ReduceCall<'_> {
     /// Reduces by columns.
@@ -38,66 +40,47 @@ impl ReduceCall<'_> {
     /// # Safety
     /// The iteration spaces reach only elements and outputs that the caller of `run` promised.
     pub(super) unsafe fn by_columns(&self, outer: &IterSpace, inner: &IterSpace, count: usize) {
+        let shape = GroupShape::new(&self.operands, outer, inner, count, self.kernel.accumulators.size);
+        let most = shape.columns;
+        if outer.inner() > most && shape.repeats(outer) {
+            // All groups of one part of the rows follow each other, so that an operand that is the same in
+            // each row is packed once.
+            let mut rest = *outer;
+            while rest.inner() > most {
+                let (part, others) = rest.cut_inner(most);
+                rest = others;
+                // SAFETY: the caller's promise, for a part of the outputs.
+                unsafe { self.by_columns(&part, inner, count) };
+            }
+            // SAFETY: as above.
+            return unsafe { self.by_columns(&rest, inner, count) };
+        }
         let mut words = StackScratch::<{ SCRATCH_BYTES / 8 }>::uninit();
         let room = Scratch::over(&mut words);
-        let mut scratch = [None; MAX_OPERANDS];
-        let slots = self.operands.slots;
-        let packed = || (0..slots.len()).filter(|&k| outer.inner_step(k + 1) != slots[k].element as isize);
-        let ((mut strips, _), mut rows) =
-            (strips_and_levels(count, self.kernel.accumulators.size), BLOCK_ROWS);
-        let widths: usize = packed().map(|k| slots[k].element).sum();
-        if let Some(elements) = (SCRATCH_BYTES - ROUNDING_BYTES).checked_div(widths) {
-            // Tiles are transposed where the operand's rows are transposed. Their shape then comes first,
-            // otherwise the length of the contiguous spans does.
-            let transposed = packed().any(|k| inner.inner_step(k) == slots[k].element as isize);
-            let block = elements / STRIP_COLUMNS;
-            strips = strips
-                .min(block / count.clamp(1, if transposed { 2 * TRANSPOSE_SIDE } else { STRIP_ROWS }))
-                .max(1);
-            rows = (block / strips).clamp(1, BLOCK_ROWS);
-            rows -= if transposed && rows > TRANSPOSE_SIDE { rows % TRANSPOSE_SIDE } else { 0 };
-        }
-        let most = strips * STRIP_COLUMNS;
-        for k in packed() {
-            scratch[k] = Some(room.take(rows * most * slots[k].element));
-        }
+        let mut columns = PackedColumns::new(&self.operands, outer, *inner, shape, &room);
         let (mut index, mut done) = (outer.index_of(0), 0);
         while done < outer.numel() {
-            let width = outer.left_in_row(&index).min(most);
-            let walk = inner.from(self.operands.addresses(outer, &index));
-            let mut tiles = PackedColumns {
-                operands: &self.operands,
-                outer,
-                walk,
-                index: inner.index_of(0),
-                left: count,
-                width,
-                most,
-                rows,
-                scratch,
-            };
-            // SAFETY: the caller's promise, for `width` outputs along the fastest kept axis.
-            unsafe {
-                self.reduce_columns(&mut tiles, count, outer.address_at(0, &index), outer.inner_step(0))
-            };
+            let width = columns.start(&index, count);
+            // SAFETY: the caller's promise, for `width` outputs from `index` on.
+            unsafe { self.reduce_columns(&mut columns, count, outer, &index) };
             outer.advance(&mut index, width);
             done += width;
         }
     }
 
-    /// Reduces several columns to as many outputs, `out_step` bytes apart.
+    /// Reduces the columns of a group to as many outputs, which begin at `index`.
     ///
     /// # Safety
-    /// 1. `tiles` gives elements of the operands.
-    /// 2. Each output has room for one element.
+    /// 1. `columns` gives elements of the operands.
+    /// 2. The outputs are those that the caller of `run` promised.
     unsafe fn reduce_columns(
         &self,
-        tiles: &mut PackedColumns<'_>,
+        columns: &mut PackedColumns<'_>,
         count: usize,
-        out: *mut u8,
-        out_step: isize,
+        outer: &IterSpace,
+        index: &Position,
     ) {
-        let (accumulators, width) = (&self.kernel.accumulators, tiles.width);
+        let (accumulators, width) = (&self.kernel.accumulators, columns.width());
         let (used, strip) = (width.div_ceil(STRIP_COLUMNS), STRIP_COLUMNS * accumulators.size);
         let levels = strips_and_levels(count, accumulators.size).1;
         let mut room = StackScratch::<{ ACCUMULATOR_BYTES / 8 }>::uninit();
@@ -111,14 +94,15 @@ impl ReduceCall<'_> {
                 STRIP_COLUMNS,
             )
         });
-        let prefetch = self.operands.prefetch_bytes > 0 && tiles.scratch.iter().all(Option::is_none);
+        let prefetch = self.operands.prefetch_bytes > 0 && !columns.is_packed();
         let mut at = 0;
         loop {
             // SAFETY: the stack memory has room for these accumulators.
             unsafe { accumulators.identity(current, used * STRIP_COLUMNS) };
             let mut filled = 0;
             while filled < BLOCK_ROWS && at < count {
-                let (pointers, steps, n) = tiles.next(BLOCK_ROWS - filled);
+                // SAFETY: (1).
+                let (pointers, steps, n) = unsafe { columns.next(BLOCK_ROWS - filled) };
                 // SAFETY: (1) the caller's promise; the accumulators were written above.
                 unsafe {
                     (self.kernel.columns)(
@@ -139,18 +123,48 @@ impl ReduceCall<'_> {
         }
         for (k, sum) in sums[..used].iter().enumerate() {
             let start = strip_start(k, width);
+            let mut at = *index;
+            outer.advance(&mut at, start);
             // SAFETY: the accumulators of one strip; its levels were written; (2) is the caller's promise.
             unsafe {
                 let last = current.add(k * strip);
                 sum.join(last);
-                accumulators.finalize(
-                    last,
-                    STRIP_COLUMNS.min(width - start),
-                    count,
-                    out.wrapping_offset(start as isize * out_step),
-                    out_step,
-                );
+                self.finalize_strip(last, STRIP_COLUMNS.min(width - start), count, outer, at);
             }
+        }
+    }
+
+    /// Writes the results of `n` accumulators, at most those of a strip, to the outputs from `index` on.
+    ///
+    /// # Safety
+    /// 1. `accumulators` holds `n` accumulators.
+    /// 2. The outputs are those that the caller of `run` promised.
+    unsafe fn finalize_strip(
+        &self,
+        accumulators: *const u8,
+        n: usize,
+        count: usize,
+        outer: &IterSpace,
+        mut index: Position,
+    ) {
+        let fns = &self.kernel.accumulators;
+        let is_dense = outer.inner_step(0) == fns.out as isize
+            && (outer.left_in_row(&index) >= n || outer.is_linear(0, fns.out));
+        if is_dense {
+            // SAFETY: (1) and (2); the outputs follow each other.
+            return unsafe { fns.finalize(accumulators, n, count, outer.address_at(0, &index)) };
+        }
+        let mut room = StackScratch::<{ RESULT_BYTES / 8 }>::uninit();
+        let results = room.as_mut_ptr().cast::<u8>();
+        let most = (RESULT_BYTES / fns.out.max(1)).max(1);
+        for start in (0..n).step_by(most) {
+            let some = most.min(n - start);
+            // SAFETY: (1) and (2); the room holds `most` results.
+            unsafe {
+                fns.finalize(accumulators.add(start * fns.size), some, count, results);
+                pack::scatter(outer, 0, index, some, fns.out, results);
+            }
+            outer.advance(&mut index, some);
         }
     }
 }
@@ -158,55 +172,10 @@ impl ReduceCall<'_> {
 /// The number of strips of columns of `count` values that are read together, and the levels of their trees.
 /// `accumulator` is the size of one accumulator in bytes, at most
 /// [`COLUMN_ACCUMULATOR_BYTES`](super::accumulators::COLUMN_ACCUMULATOR_BYTES).
-fn strips_and_levels(count: usize, accumulator: usize) -> (usize, usize) {
+pub(super) fn strips_and_levels(count: usize, accumulator: usize) -> (usize, usize) {
     let accumulators = ACCUMULATOR_BYTES / (STRIP_COLUMNS * accumulator.max(1));
     let levels = (count.div_ceil(BLOCK_ROWS).max(1).ilog2() as usize + 1).min(accumulators - 1);
     ((accumulators / (levels + 1)).clamp(1, MAX_STRIPS), levels)
-}
-
-/// The values of neighboring columns, some rows at a time, packed where an operand is not contiguous across
-/// the columns.
-pub(super) struct PackedColumns<'a> {
-    operands: &'a Operands<'a>,
-    outer: &'a IterSpace,
-    walk: IterSpace,
-    index: Position,
-    left: usize,
-    width: usize,
-    /// Columns of a packed row, at most.
-    most: usize,
-    rows: usize,
-    scratch: [Option<*mut u8>; MAX_OPERANDS],
-}
-
-impl PackedColumns<'_> {
-    /// The next rows, at most `most`: the pointers of the first row, the steps from row to row in bytes, and
-    /// the number of rows, which is 0 at the end.
-    fn next(&mut self, most: usize) -> (Pointers, [isize; MAX_OPERANDS], usize) {
-        let n = self.left.min(self.rows).min(most).min(self.walk.left_in_row(&self.index));
-        let mut base = [std::ptr::null_mut(); MAX_OPERANDS + 1];
-        let mut step = [0; MAX_OPERANDS];
-        for (k, slot) in self.operands.slots.iter().enumerate() {
-            let from = self.walk.address_at(k, &self.index);
-            let Some(tile) = self.scratch[k] else {
-                (base[k], step[k]) = (from, self.walk.inner_step(k));
-                continue;
-            };
-            (base[k], step[k]) = (tile, (self.most * slot.element) as isize);
-            let to = [step[k], slot.element as isize];
-            let steps = [self.walk.inner_step(k), self.outer.inner_step(k + 1)];
-            // SAFETY: `n` rows of `width` elements across the kept axis, which the caller of `by_columns`
-            // promised; the tile has room.
-            unsafe { pack::rectangle(tile, to, from, steps, [n, self.width], slot.element) };
-        }
-        self.walk.advance(&mut self.index, n);
-        self.left -= n;
-        let mut steps = [0; MAX_OPERANDS];
-        for (to, &read) in steps.iter_mut().zip(self.operands.reads) {
-            *to = step[read as usize];
-        }
-        (self.operands.expand_loads(&base), steps, n)
-    }
 }
 
 /// The first column of a strip. The last of several strips ends with the columns: the part that it shares

@@ -10,6 +10,7 @@ pub(crate) mod accumulators;
 pub(crate) mod call;
 pub(crate) mod columns;
 pub(crate) mod operands;
+mod packed_columns;
 pub(crate) mod pairwise;
 mod rows;
 
@@ -26,7 +27,7 @@ use operands::{EquidistantRows, Operands, Output};
 use pairwise::AccumulatorScratch;
 use std::sync::{Mutex, PoisonError};
 
-/// The smallest number of neighboring columns that are reduced by columns.
+/// The smallest number of neighboring columns that are reduced by columns, if their values are many.
 const MIN_COLUMNS: usize = 8;
 
 impl ReduceKernel {
@@ -206,7 +207,7 @@ impl ReduceCall<'_> {
                 // output; no element is read.
                 unsafe {
                     self.kernel.accumulators.identity(identity, 1);
-                    self.kernel.accumulators.finalize(identity, 1, 0, outer.address_at(0, &index), 0);
+                    self.kernel.accumulators.finalize(identity, 1, 0, outer.address_at(0, &index));
                 }
                 outer.advance(&mut index, 1);
             }
@@ -227,5 +228,5 @@ impl ReduceCall<'_> {
 /// from row to row.
 fn prefers_columns(count: usize, [rows, inner]: [usize; 2], along: usize, across: usize) -> bool {
     let narrow = count < MAX_ACCUMULATORS && rows >= STRIP_COLUMNS;
-    inner >= MIN_COLUMNS && (narrow || (across != 0 && across < along))
+    narrow || (inner >= MIN_COLUMNS && across != 0 && across < along)
 }

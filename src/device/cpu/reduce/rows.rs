@@ -122,7 +122,7 @@ impl ReduceCall<'_> {
                     if out.is_accumulator {
                         std::ptr::copy_nonoverlapping(node, out.address, accumulators.size);
                     } else {
-                        accumulators.finalize(node, 1, rows.count, out.address, 0);
+                        accumulators.finalize(node, 1, rows.count, out.address);
                     }
                 }
                 break;
@@ -159,7 +159,7 @@ impl ReduceCall<'_> {
             unsafe {
                 if !shared || !self.row_in_tasks(&inner.from(base), count, out)? {
                     self.accumulate_range(&inner.from(base), 0, count, accumulator)?;
-                    self.kernel.accumulators.finalize(accumulator, 1, count, out, 0);
+                    self.kernel.accumulators.finalize(accumulator, 1, count, out);
                 }
             }
             outer.advance(&mut index, 1);
@@ -202,7 +202,7 @@ impl ReduceCall<'_> {
             }
             let last = accumulators.address().add((tasks - 1) * size);
             sum.join(last);
-            self.kernel.accumulators.finalize(last, 1, count, out, 0);
+            self.kernel.accumulators.finalize(last, 1, count, out);
         }
         Ok(true)
     }

@@ -17,7 +17,20 @@ pub(super) struct SortingNetwork<K> {
     /// # Safety
     /// The matrix has that many rows.
     pub sort: unsafe fn(*mut K, usize),
+    /// Sorts each lane of such a matrix by itself.
+    ///
+    /// # Safety
+    /// The matrix has that many rows.
+    pub sort_lanes: unsafe fn(*mut K, usize),
+    /// See [`Partition`].
+    pub partition: Option<Partition<K>>,
 }
+
+/// Moves the keys below a pivot to the front of `n` keys, in any order; returns their number.
+///
+/// # Safety
+/// There are `n` keys at the address.
+pub(super) type Partition<K> = unsafe fn(keys: *mut K, n: usize, pivot: K) -> usize;
 
 impl<K> SortingNetwork<K> {
     /// `n` keys, padded to a matrix that the network sorts.
@@ -33,7 +46,7 @@ pub(super) trait NetworkKey: Copy {
 }
 
 macro_rules! networks {
-    ($($key:ty: $wide:ident, $wide_max:expr, $narrow:ident, $narrow_max:expr;)*) => { $(
+    ($($key:ty: $wide:ident, $wide_max:expr, $partition:path, $narrow:ident, $narrow_max:expr;)*) => { $(
         impl NetworkKey for $key {
             #[cfg(target_arch = "x86_64")]
             fn network() -> Option<SortingNetwork<$key>> {
@@ -42,25 +55,33 @@ macro_rules! networks {
                 /// # Safety
                 /// 1. The matrix has `rows` rows.   2. The processor has the instructions.
                 #[target_feature(enable = "avx512f")]
-                unsafe fn wide(keys: *mut $key, rows: usize) {
+                unsafe fn wide<const LANES: bool>(keys: *mut $key, rows: usize) {
                     // SAFETY: (1) the caller's promise; (2) `network` returns this function only on
                     // processors with the instructions.
-                    unsafe { Matrix::<$wide> { start: keys.cast(), rows }.sort() }
+                    unsafe { Matrix::<$wide> { start: keys.cast(), rows }.sort::<LANES>() }
                 }
                 /// # Safety
                 /// 1. The matrix has `rows` rows.   2. The processor has the instructions.
                 #[target_feature(enable = "avx2")]
-                unsafe fn narrow(keys: *mut $key, rows: usize) {
+                unsafe fn narrow<const LANES: bool>(keys: *mut $key, rows: usize) {
                     // SAFETY: as above.
-                    unsafe { Matrix::<$narrow> { start: keys.cast(), rows }.sort() }
+                    unsafe { Matrix::<$narrow> { start: keys.cast(), rows }.sort::<LANES>() }
                 }
                 match level() {
-                    Level::Avx512 => {
-                        Some(SortingNetwork { lanes: $wide::LANES, max_keys: $wide_max, sort: wide })
-                    }
-                    Level::Avx2 => {
-                        Some(SortingNetwork { lanes: $narrow::LANES, max_keys: $narrow_max, sort: narrow })
-                    }
+                    Level::Avx512 => Some(SortingNetwork {
+                        lanes: $wide::LANES,
+                        max_keys: $wide_max,
+                        sort: wide::<false>,
+                        sort_lanes: wide::<true>,
+                        partition: Some($partition),
+                    }),
+                    Level::Avx2 => Some(SortingNetwork {
+                        lanes: $narrow::LANES,
+                        max_keys: $narrow_max,
+                        sort: narrow::<false>,
+                        sort_lanes: narrow::<true>,
+                        partition: None,
+                    }),
                     Level::Baseline => None,
                 }
             }
@@ -74,8 +95,8 @@ macro_rules! networks {
 }
 // The limits are the sizes up to which random keys are sorted faster than by a radix sort.
 networks! {
-    u32: U32x16, 1 << 15, U32x8, 1 << 15;
-    u64: U64x8, 1 << 16, U64x4, 1 << 12;
+    u32: U32x16, 1 << 15, super::partition::u32x16, U32x8, 1 << 15;
+    u64: U64x8, 1 << 16, super::partition::u64x8, U64x4, 1 << 12;
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -261,12 +282,12 @@ mod vectors {
             }
         }
 
-        /// Sorts the matrix by columns.
+        /// Sorts the matrix by columns, or each lane by itself.
         ///
         /// # Safety
         /// (1) and (2) of the implementation.
         #[inline(always)]
-        pub(super) unsafe fn sort(&self) {
+        pub(super) unsafe fn sort<const LANES: bool>(&self) {
             // SAFETY: the caller's promise.
             unsafe {
                 let mut sorted = 1;
@@ -292,6 +313,9 @@ mod vectors {
                     }
                     self.bitonic_merge(sorted / 2);
                     sorted *= 2;
+                }
+                if LANES {
+                    return;
                 }
                 self.merge_columns::<1, 1>();
                 self.merge_columns::<2, 3>();
@@ -443,6 +467,30 @@ mod tests {
             let columns: Vec<K> = (0..keys.len()).map(|i| keys[i % rows * lanes + i / rows]).collect();
             assert_eq!(columns, expected, "{rows} rows");
         }
+    }
+
+    /// Sorts the lanes of matrices one by one.
+    fn sorts_lanes<K: NetworkKey + Ord + std::fmt::Debug>(key: impl Fn(u64) -> K) {
+        let Some(SortingNetwork { lanes, sort_lanes, .. }) = K::network() else {
+            return println!("skipped: this processor has no network");
+        };
+        for rows in (0..8).map(|bits| 1 << bits) {
+            let mut keys: Vec<K> = (0..rows * lanes).map(|i| key(i as u64 * 7919 % 1009)).collect();
+            let lane = |keys: &[K], lane: usize| keys.iter().skip(lane).step_by(lanes).copied().collect();
+            let before: Vec<Vec<K>> = (0..lanes).map(|k| lane(&keys, k)).collect();
+            // SAFETY: the processor has the network, and the matrix has these rows.
+            unsafe { sort_lanes(keys.as_mut_ptr(), rows) };
+            for (k, mut expected) in before.into_iter().enumerate() {
+                expected.sort();
+                assert_eq!(lane(&keys, k), expected, "lane {k} of {rows} rows");
+            }
+        }
+    }
+
+    #[test]
+    fn matrices_are_sorted_by_lanes() {
+        sorts_lanes(|n| n);
+        sorts_lanes(|n| n as u32);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 // Imports: `element`.
 
 use super::bitonic::{NetworkKey, SortingNetwork};
+use super::items::Items;
 use crate::element::{Element, bf16, f16};
 
 /// A value that is sorted: a key alone, or a key with its position.
@@ -11,6 +12,8 @@ pub(super) trait SortItem: NetworkKey + Ord + Default {
     const HIGHEST: Self;
     /// A digit of 8 bits; digit 0 is the least significant.
     fn digit(self, digit: usize) -> usize;
+    /// The least value that is greater, if there is one.
+    fn next(self) -> Option<Self>;
 }
 
 /// An item that is an integer.
@@ -19,7 +22,7 @@ pub(super) trait RadixKey: SortItem {
     fn reversed(self) -> Self;
     /// Sorts items that differ only in their lowest `digits` digits, one or two, by counting each value.
     /// `counts` has the capacity for a count of each value.
-    fn counting_sort(items: &mut [Self], counts: &mut Vec<Self>, digits: usize);
+    fn counting_sort(items: &mut [Self], counts: &mut Items<Self>, digits: usize);
 }
 
 macro_rules! integer_items {
@@ -28,11 +31,13 @@ macro_rules! integer_items {
             const HIGHEST: Self = <$item>::MAX;
             #[inline(always)]
             fn digit(self, digit: usize) -> usize { (self >> (8 * digit)) as usize & 0xff }
+            #[inline(always)]
+            fn next(self) -> Option<Self> { self.checked_add(1) }
         }
         impl RadixKey for $item {
             #[inline(always)]
             fn reversed(self) -> Self { !self }
-            fn counting_sort(items: &mut [Self], counts: &mut Vec<Self>, digits: usize) {
+            fn counting_sort(items: &mut [Self], counts: &mut Items<Self>, digits: usize) {
                 debug_assert!(digits <= 2);
                 counts.clear();
                 counts.resize(1 << (8 * digits), 0);
@@ -69,6 +74,12 @@ impl SortItem for KeyWithPosition {
     #[inline(always)]
     fn digit(self, digit: usize) -> usize {
         self.key.digit(digit)
+    }
+    fn next(self) -> Option<Self> {
+        match self.position.checked_add(1) {
+            Some(position) => Some(KeyWithPosition { position, ..self }),
+            None => Some(KeyWithPosition { key: self.key.checked_add(1)?, position: 0 }),
+        }
     }
 }
 

@@ -5,9 +5,11 @@
 use super::super::isa::{self, Loop};
 use super::super::strided::pack;
 use super::super::strided::{self, AxisOrder, IterSpace, Position};
+use super::items::{Buffers, Items};
 use super::keys::{HasSortKey, RadixKey, SortKey};
 use super::radix::{capacity, sort};
 use super::select::{PartialSelect, candidates, is_selective, minima};
+use super::short;
 use crate::device::OperandRef;
 use crate::error::{Error, Result, text};
 use crate::kernel::SortPlan;
@@ -111,35 +113,51 @@ unsafe fn copy_element(from: *const u8, to: *mut u8, nbytes: usize) {
 /// The buffers of one thread for some lines, and the strides of the operands along a line.
 pub(super) struct SortLines<K: SortKey> {
     fns: KeyFns<K>,
-    /// Some lines of the operand, contiguous, in words of 8 bytes to align the elements.
-    lines: Vec<u64>,
-    keys: Vec<K>,
-    spare_keys: Vec<K>,
-    items: Vec<K::WithPosition>,
-    spare_items: Vec<K::WithPosition>,
-    /// The first `keep` elements of each sorted line, and their number in all.
-    sorted: Vec<u64>,
-    count: usize,
-    /// The positions of these elements in their lines.
-    positions: Vec<i64>,
+    /// Some lines of the operand, contiguous, in words of 8 bytes to align the elements. It is empty if the
+    /// lines are read where they are.
+    lines: Items<u64>,
+    keys: Items<K>,
+    spare_keys: Items<K>,
+    items: Items<K::WithPosition>,
+    spare_items: Items<K::WithPosition>,
+    /// The first `keep` elements of each sorted line, if they are not written to their places at once, and
+    /// the positions of these elements in their lines.
+    sorted: Items<u64>,
+    positions: Items<i64>,
+    /// Whether the lines, the elements and the positions are read and written in their places.
+    in_place: [bool; 3],
+    /// Whether the lines that are read together are sorted together.
+    is_short: bool,
     /// The most lines that are read together.
     together: usize,
     /// Elements of a line.
     n: usize,
+    /// Elements in order before the wanted ones, and their number.
+    first: usize,
     keep: usize,
     descending: bool,
     /// Strides along a line, in bytes: of the operand, of the values and of the positions.
     strides: [isize; 3],
+    _memory: Buffers,
 }
 
-/// A vector with a capacity of `n`; on failure `None`, and the bytes of the request are stored in `nbytes`.
-fn with_capacity<X>(n: usize, nbytes: &AtomicUsize) -> Option<Vec<X>> {
-    let mut vec = Vec::new();
-    if vec.try_reserve_exact(n).is_err() {
-        nbytes.store(n.saturating_mul(size_of::<X>()).max(1), Ordering::Relaxed);
-        return None;
+/// Some lines and their results: contiguous elements, elements in order, and positions; the last two are null
+/// where they are not wanted.
+#[derive(Clone, Copy)]
+struct Group {
+    lines: *const u8,
+    values: *mut u8,
+    positions: *mut i64,
+}
+
+impl Group {
+    /// The group without its first `done` lines of `n` elements of `nbytes` bytes, of which `keep` are
+    /// results.
+    fn from(self, done: usize, [n, keep, nbytes]: [usize; 3]) -> Group {
+        let values = self.values.wrapping_add(if self.values.is_null() { 0 } else { done * keep * nbytes });
+        let positions = self.positions.wrapping_add(if self.positions.is_null() { 0 } else { done * keep });
+        Group { lines: self.lines.wrapping_add(done * n * nbytes), values, positions }
     }
-    Some(vec)
 }
 
 impl<K: SortKey> SortLines<K> {
@@ -190,40 +208,66 @@ impl<K: SortKey> SortLines<K> {
         fns: KeyFns<K>,
         part: &IterSpace,
         plan: SortPlan<'_>,
-        [_, positions]: [bool; 2],
+        [values, positions]: [bool; 2],
         strides: [isize; 3],
         failed: &AtomicUsize,
     ) -> Option<Self> {
-        let SortPlan { along: n, keep, descending, .. } = plan;
-        let selective = is_selective(n, keep);
+        let SortPlan { along: n, first, keep, descending, .. } = plan;
+        let (nbytes, across) = (fns.nbytes, part.inner_step(0));
+        let shape = BufferShape::new::<K>(nbytes, [n, first + keep, part.numel()], positions);
         // Lines whose neighbors are contiguous in memory are read and written a cache line at a time, unless
         // they are too long.
-        let (nbytes, across) = (fns.nbytes, part.inner_step(0));
         let transposed = across == nbytes as isize && strides[0] != across;
-        let together =
-            if transposed { (64 / nbytes).min((MAX_ELEMENTS_TOGETHER / n.max(1)).max(1)) } else { 1 };
-        let all_keys = capacity::<K>(n, nbytes);
-        let all_items = capacity::<K::WithPosition>(if selective { candidates(keep) } else { n }, nbytes);
-        let (keys, spare_keys, items) = match (selective, positions) {
-            (true, _) => (n, minima(n), all_items),
-            (false, true) => (n, 0, all_items),
-            (false, false) => (all_keys, all_keys, 0),
+        let together = match shape.short {
+            0 if transposed => (64 / nbytes).min((MAX_ELEMENTS_TOGETHER / n.max(1)).max(1)),
+            0 => 1,
+            together => together,
+        };
+        let is_dense = |k: usize, n: usize, nbytes: usize| {
+            let follows = together == 1 || part.inner_step(k) == (n * nbytes) as isize;
+            strides[k] == nbytes as isize && follows
+        };
+        let in_place =
+            [is_dense(0, n, nbytes), is_dense(1, keep, nbytes), is_dense(2, keep, size_of::<i64>())];
+        let words = |elements: usize, is_needed: bool| {
+            if is_needed { (elements * together * nbytes).div_ceil(8) } else { 0 }
+        };
+        let lines = words(n, !in_place[0]);
+        let sorted = words(keep, values && !in_place[1]);
+        let places = if positions && !in_place[2] { keep * together } else { 0 };
+        let BufferShape { keys: [keys, spare_keys], items: [items, spare_items], short } = shape;
+        let total = [
+            Buffers::nbytes::<u64>(lines),
+            Buffers::nbytes::<u64>(sorted),
+            Buffers::nbytes::<i64>(places),
+            Buffers::nbytes::<K>(keys),
+            Buffers::nbytes::<K>(spare_keys),
+            Buffers::nbytes::<K::WithPosition>(items),
+            Buffers::nbytes::<K::WithPosition>(spare_items),
+        ];
+        let total = total.into_iter().fold(0, usize::saturating_add);
+        let Ok(mut memory) = Buffers::new(total) else {
+            failed.store(total, Ordering::Relaxed);
+            return None;
         };
         Some(SortLines {
             fns,
-            count: 0,
-            lines: with_capacity((n * together * nbytes).div_ceil(8), failed)?,
-            keys: with_capacity(keys, failed)?,
-            spare_keys: with_capacity(spare_keys, failed)?,
-            items: with_capacity(items, failed)?,
-            spare_items: with_capacity(items, failed)?,
-            sorted: with_capacity((keep * together * nbytes).div_ceil(8), failed)?,
-            positions: with_capacity(if positions { keep * together } else { 0 }, failed)?,
+            lines: memory.take(lines),
+            keys: memory.take(keys),
+            spare_keys: memory.take(spare_keys),
+            items: memory.take(items),
+            spare_items: memory.take(spare_items),
+            sorted: memory.take(sorted),
+            positions: memory.take(places),
+            in_place,
+            is_short: short > 0,
             together,
             n,
+            first,
             keep,
             descending,
             strides,
+            _memory: memory,
         })
     }
 
@@ -232,31 +276,39 @@ impl<K: SortKey> SortLines<K> {
     /// # Safety
     /// As [`run`](SortLines::run), for these lines.
     unsafe fn part(&mut self, part: &IterSpace, [values, positions]: [bool; 2]) {
-        let (n, nbytes) = (self.n, self.fns.nbytes);
+        let (n, keep, nbytes) = (self.n, self.keep, self.fns.nbytes);
         let (mut at, mut done) = (part.index_of(0), 0);
         while done < part.numel() {
             let rows = part.left_in_row(&at).min(self.together);
-            // SAFETY: the buffer has room for `n` elements of each line; the lines are those of the caller's
-            // promise.
-            unsafe {
-                self.lines.clear();
-                let buffer = self.lines.spare_capacity_mut().as_mut_ptr().cast();
-                let (wide, narrow) = ((n * nbytes) as isize, nbytes as isize);
+            let place = |k: usize, buffer: *mut u8| {
+                if self.in_place[k] { part.address_at(k, &at) } else { buffer }
+            };
+            let wanted = |is_wanted: bool, at: *mut u8| if is_wanted { at } else { std::ptr::null_mut() };
+            let group = Group {
+                lines: place(0, self.lines.as_mut_ptr().cast()),
+                values: wanted(values, place(1, self.sorted.as_mut_ptr().cast())),
+                positions: wanted(positions, place(2, self.positions.as_mut_ptr().cast())).cast(),
+            };
+            if !self.in_place[0] {
+                let to = [(n * nbytes) as isize, nbytes as isize];
                 let strides = [part.inner_step(0), self.strides[0]];
-                pack::rectangle(buffer, [wide, narrow], part.address_at(0, &at), strides, [rows, n], nbytes);
+                let from = part.address_at(0, &at);
+                // SAFETY: the buffer has room for `n` elements of each line; the lines are those of the
+                // caller's promise.
+                unsafe { pack::rectangle(group.lines.cast_mut(), to, from, strides, [rows, n], nbytes) };
             }
-            self.count = 0;
-            self.positions.clear();
-            for row in 0..rows {
-                self.sort_line(row * n, values, positions);
+            if self.is_short {
+                self.sort_short_lines(group, rows);
+            } else {
+                (0..rows).for_each(|row| self.sort_line(group.from(row, [n, keep, nbytes])));
             }
             // SAFETY: `rows` lines of `keep` elements or positions; the outputs have room for them.
             unsafe {
-                if values {
-                    self.write(self.sorted.as_ptr().cast(), nbytes, part, 1, &at, rows);
+                if values && !self.in_place[1] {
+                    self.write(group.values, nbytes, part, 1, &at, rows);
                 }
-                if positions {
-                    self.write(self.positions.as_ptr().cast(), size_of::<i64>(), part, 2, &at, rows);
+                if positions && !self.in_place[2] {
+                    self.write(group.positions.cast(), size_of::<i64>(), part, 2, &at, rows);
                 }
             }
             part.advance(&mut at, rows);
@@ -291,85 +343,159 @@ impl<K: SortKey> SortLines<K> {
         }
     }
 
-    /// Appends the first `keep` elements of the line at `start` to `sorted`, and their positions to
-    /// `positions`.
-    fn sort_line(&mut self, start: usize, values: bool, positions: bool) {
-        let line = self.lines.as_ptr().cast::<u8>().wrapping_add(start * self.fns.nbytes);
+    /// Sorts the first line of a group, and writes its results.
+    fn sort_line(&mut self, group: Group) {
         self.keys.resize(self.n, K::default());
-        // SAFETY: the buffer holds the line.
-        unsafe { (self.fns.keys)(line, &mut self.keys, self.descending) };
-        let to = self.sorted.as_mut_ptr().cast::<u8>().wrapping_add(self.count * self.fns.nbytes);
-        if !positions && !is_selective(self.n, self.keep) {
-            self.sort_keys(line, to);
-            self.count += self.keep;
-            return;
+        // SAFETY: the group has the line.
+        unsafe { (self.fns.keys)(group.lines, &mut self.keys, self.descending) };
+        if group.positions.is_null() && !is_selective(self.n, self.first + self.keep) {
+            return self.sort_keys(group);
         }
         self.sort_items();
-        let SortLines { fns: KeyFns { nbytes, .. }, items, keep, .. } = self;
-        if values {
-            for (i, &item) in items[..*keep].iter().enumerate() {
-                // SAFETY: a position in the line; there is room for `keep` elements of each line.
-                unsafe {
-                    copy_element(line.add(K::position(item) as usize * *nbytes), to.add(i * *nbytes), *nbytes)
-                };
+        self.put_items(0, group);
+    }
+
+    /// Sorts the first `rows` lines of a group together, and writes their results.
+    fn sort_short_lines(&mut self, group: Group, rows: usize) {
+        let (n, sizes) = (self.n, [self.n, self.keep, self.fns.nbytes]);
+        self.keys.resize(rows * n, K::default());
+        // SAFETY: the group has the lines.
+        unsafe { (self.fns.keys)(group.lines, &mut self.keys, self.descending) };
+        if !group.positions.is_null() {
+            let SortLines { keys, items, spare_items, .. } = self;
+            items.clear();
+            for line in keys.chunks(n) {
+                items
+                    .extend(line.iter().zip(0..n as u32).map(|(&key, position)| key.with_position(position)));
             }
-            self.count += *keep;
+            short::sort_lines(items, n, spare_items);
+            return (0..rows).for_each(|row| self.put_items(row * n, group.from(row, sizes)));
         }
-        if positions {
-            self.positions.extend(items[..*keep].iter().map(|&item| i64::from(K::position(item))));
+        short::sort_lines(&mut self.keys, n, &mut self.spare_keys);
+        if self.keep == n && !self.has_shared_keys() {
+            // SAFETY: there is room for all elements.
+            return unsafe { (self.fns.elements)(&self.keys, group.values, self.descending) };
+        }
+        (0..rows).for_each(|row| self.put_keys(row * n..(row + 1) * n, group.from(row, sizes)));
+    }
+
+    /// Whether some key is one that different elements share.
+    fn has_shared_keys(&self) -> bool {
+        let shares = |key: K, shared: K| key == if self.descending { shared.reversed() } else { shared };
+        self.fns
+            .shared
+            .iter()
+            .any(|&shared| self.keys.iter().fold(false, |any, &key| any | shares(key, shared)))
+    }
+
+    /// Writes the wanted ones of the sorted items from `first` on, which belong to the first line of a group.
+    fn put_items(&mut self, first: usize, group: Group) {
+        let (nbytes, first) = (self.fns.nbytes, first + self.first);
+        let items = &self.items[first..first + self.keep];
+        if !group.values.is_null() {
+            for (i, &item) in items.iter().enumerate() {
+                let from = group.lines.wrapping_add(K::position(item) as usize * nbytes);
+                // SAFETY: a position in the line; there is room for `keep` elements of each line.
+                unsafe { copy_element(from, group.values.add(i * nbytes), nbytes) };
+            }
+        }
+        if !group.positions.is_null() {
+            for (i, &item) in items.iter().enumerate() {
+                // SAFETY: there is room for `keep` positions of each line.
+                unsafe { group.positions.add(i).write(i64::from(K::position(item))) };
+            }
         }
     }
 
-    /// Sorts the keys of a line without their positions, and writes the first `keep` elements to `to`.
+    /// Sorts the keys of a line without their positions, and writes its elements.
     #[inline(always)]
-    fn sort_keys(&mut self, line: *const u8, to: *mut u8) {
-        let SortLines { fns, keys, spare_keys, n, keep, descending, .. } = self;
-        let nbytes = fns.nbytes;
-        let digits: Range<usize> = 0..nbytes;
+    fn sort_keys(&mut self, group: Group) {
+        let SortLines { fns, keys, spare_keys, n, first, keep, .. } = self;
+        let digits: Range<usize> = 0..fns.nbytes;
         // `spare_keys` has room for as many keys as the line has.
         if digits.len() <= 2 && *n >= 1 << (8 * digits.len()) {
             K::counting_sort(keys, spare_keys, digits.len());
         } else {
-            sort(keys, spare_keys, digits);
+            sort(keys, spare_keys, digits, *first..*first + *keep);
         }
+        self.put_keys(0..self.n, group);
+    }
+
+    /// Writes the elements of the wanted keys of `range`, which belong to the first line of a group.
+    fn put_keys(&mut self, range: Range<usize>, group: Group) {
+        let SortLines { fns, keys, spare_keys, n, first, keep, descending, .. } = self;
+        let (nbytes, keys, to) = (fns.nbytes, &keys[range], group.values);
+        let (lower, keys) = (&keys[..*first], &keys[*first..*first + *keep]);
         // SAFETY: there is room for `keep` elements of each line.
-        unsafe { (fns.elements)(&keys[..*keep], to, *descending) };
+        unsafe { (fns.elements)(keys, to, *descending) };
         for &shared in fns.shared {
             let shared = if *descending { shared.reversed() } else { shared };
-            let before = keys.partition_point(|&key| key < shared).min(*keep);
-            let same = keys[before..*keep].partition_point(|&key| key == shared);
+            let before = keys.partition_point(|&key| key < shared);
+            let same = keys[before..].partition_point(|&key| key == shared);
             if same > 0 {
+                let skipped = lower.iter().filter(|&&key| key == shared).count();
                 // Elements with this key may have different bits. They are copied in the order of the line.
                 spare_keys.resize(*n, K::default());
-                // SAFETY: as above.
-                unsafe { (fns.keys)(line, spare_keys, *descending) };
+                // SAFETY: the group has the line.
+                unsafe { (fns.keys)(group.lines, spare_keys, *descending) };
                 let found = spare_keys.iter().enumerate().filter(|&(_, &key)| key == shared);
-                for (i, (position, _)) in found.take(same).enumerate() {
+                for (i, (position, _)) in found.skip(skipped).take(same).enumerate() {
+                    let from = group.lines.wrapping_add(position * nbytes);
                     // SAFETY: a position in the line; room for `keep` elements.
-                    unsafe {
-                        copy_element(line.add(position * nbytes), to.add((before + i) * nbytes), nbytes)
-                    };
+                    unsafe { copy_element(from, to.add((before + i) * nbytes), nbytes) };
                 }
             }
         }
     }
 
-    /// Puts the first `keep` items of a line, keys with positions, to the front of `items`, sorted.
+    /// Puts the items of a line, keys with positions, into `items`, those up to the last wanted one at the
+    /// front, and sorts the wanted ones.
     #[inline(always)]
     fn sort_items(&mut self) {
-        let SortLines { fns, keys, spare_keys, items, spare_items, n, keep, .. } = self;
-        if is_selective(*n, *keep) {
-            isa::dispatch_up_to_avx2(PartialSelect { keys, keep: *keep, minima: spare_keys, found: items });
+        let SortLines { fns, keys, spare_keys, items, spare_items, n, first, keep, .. } = self;
+        let end = *first + *keep;
+        if is_selective(*n, end) {
+            isa::dispatch_up_to_avx2(PartialSelect { keys, keep: end, minima: spare_keys, found: items });
         } else {
             items.clear();
-            items.extend(keys.iter().zip(0..).map(|(&key, position)| key.with_position(position)));
-            if *keep < *n / 2 {
+            items.extend(keys.iter().zip(0..*n as u32).map(|(&key, position)| key.with_position(position)));
+            if end < *n / 2 {
                 spare_items.clear();
-                spare_items.extend_from_slice(items);
-                let first_not_wanted = *spare_items.select_nth_unstable(*keep).1;
+                spare_items.extend(items.iter().copied());
+                let first_not_wanted = *spare_items.select_nth_unstable(end).1;
                 items.retain(|item| *item < first_not_wanted);
             }
         }
-        sort(items, spare_items, K::FIRST_DIGIT..K::FIRST_DIGIT + fns.nbytes);
+        sort(items, spare_items, K::FIRST_DIGIT..K::FIRST_DIGIT + fns.nbytes, *first..end);
+    }
+}
+
+/// The numbers of items in the buffers of a sort.
+struct BufferShape {
+    keys: [usize; 2],
+    items: [usize; 2],
+    /// The lines that are sorted together, 0 if they are sorted one by one.
+    short: usize,
+}
+
+impl BufferShape {
+    /// The buffers for `lines` lines of `n` elements of `nbytes` bytes, of which `keep` are wanted.
+    fn new<K: SortKey>(nbytes: usize, [n, keep, lines]: [usize; 3], positions: bool) -> BufferShape {
+        let short =
+            if positions { short::shape::<K::WithPosition>(n, lines) } else { short::shape::<K>(n, lines) };
+        if let Some([together, matrix]) = short {
+            let all = together * n;
+            let [items, keys] = if positions { [[all, matrix], [all, 0]] } else { [[0, 0], [all, matrix]] };
+            return BufferShape { keys, items, short: together };
+        }
+        let selective = is_selective(n, keep);
+        let keys = capacity::<K>(n, nbytes);
+        let items = capacity::<K::WithPosition>(if selective { candidates(keep) } else { n }, nbytes);
+        let (keys, items) = match (selective, positions) {
+            (true, _) => ([n, minima(n)], items),
+            (false, true) => ([n, 0], items),
+            (false, false) => ([keys, keys], 0),
+        };
+        BufferShape { keys, items: [items; 2], short: 0 }
     }
 }

@@ -3,9 +3,12 @@
 //! | file | |
 //! |---|---|
 //! | `keys.rs` | keys of elements; a key with its position |
+//! | `items.rs` | vectors in scratch memory |
 //! | `lines.rs` | reads lines, sorts or selects their keys, writes elements and positions |
-//! | `radix.rs` | sorts of items: the choice among network, comparisons and radix sort |
+//! | `radix.rs` | sorts of items: the choice among network, quicksort, comparisons and radix sort |
 //! | `bitonic.rs` | a sorting network over vectors |
+//! | `quick.rs`, `partition.rs` | quicksort and selection, by partitions of vectors |
+//! | `short.rs` | sorts short lines, one in each lane of the network |
 //! | `select.rs` | the least keys of a line |
 //!
 //! Sorts are stable: a key and its position form one item, and no two items are equal. The element types are
@@ -13,10 +16,15 @@
 // Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
 mod bitonic;
+mod items;
 mod keys;
 mod lines;
+#[cfg(target_arch = "x86_64")]
+mod partition;
+mod quick;
 mod radix;
 mod select;
+mod short;
 
 use crate::device::OperandRef;
 use crate::element::{bf16, f16};

@@ -1,16 +1,25 @@
-//! Sorts of items: by a sorting network, by comparisons, or by digits (LSD radix sort: D. E. Knuth, *The Art
-//! of Computer Programming*, volume 3, §5.2.5).
+//! Sorts of items: by a sorting network, by partitions, by comparisons, or by digits (LSD radix sort: D. E.
+//! Knuth, *The Art of Computer Programming*, volume 3, §5.2.5).
 // Imports: nothing.
 
 use super::super::strided::pack;
 use super::bitonic::SortingNetwork;
+use super::items::Items;
 use super::keys::SortItem;
+use super::quick::QuickSort;
 use std::ops::Range;
 
 /// Up to this many items the standard library sorts by insertion, which is faster than the network.
 const MAX_INSERTION_ITEMS: usize = 20;
 /// From this many items on, passes over four digits are faster than comparisons.
 const MIN_RADIX_ITEMS: usize = 192;
+/// From this many items on, partitions are faster than the network.
+const MIN_QUICK_ITEMS: usize = 1 << 13;
+
+/// The quicksort, if it sorts `n` items that differ in that many digits faster than other sorts.
+fn quick<I: SortItem>(n: usize, digits: usize) -> Option<QuickSort<I>> {
+    if n < MIN_QUICK_ITEMS || digits < 4 { None } else { QuickSort::new() }
+}
 
 /// The network, if it sorts `n` items faster than a radix sort over that many digits.
 fn network<I: SortItem>(n: usize, digits: usize) -> Option<SortingNetwork<I>> {
@@ -23,12 +32,26 @@ fn network<I: SortItem>(n: usize, digits: usize) -> Option<SortingNetwork<I>> {
 
 /// The capacity that [`sort`] needs for `n` items that differ in that many digits.
 pub(super) fn capacity<I: SortItem>(n: usize, digits: usize) -> usize {
+    if quick::<I>(n, digits).is_some() {
+        return n;
+    }
     network::<I>(n, digits).map_or(n, |network| network.padded(n))
 }
 
 /// Sorts `items`, which differ only in these digits or are in order in all others. Both vectors have the
-/// [`capacity`]; `spare` is scratch.
-pub(super) fn sort<I: SortItem>(items: &mut Vec<I>, spare: &mut Vec<I>, digits: Range<usize>) {
+/// [`capacity`]; `spare` is scratch. Of many items, those outside `wanted` may stay unsorted, on the right side
+/// of the wanted ones.
+pub(super) fn sort<I: SortItem>(
+    items: &mut Items<I>,
+    spare: &mut Items<I>,
+    digits: Range<usize>,
+    wanted: Range<usize>,
+) {
+    if let Some(quick) = quick::<I>(items.len(), digits.len()) {
+        spare.clear();
+        spare.resize(QuickSort::<I>::ROOM_KEYS, I::HIGHEST);
+        return quick.sort(items, wanted, spare);
+    }
     // The digits become constants.
     match (size_of::<I>(), digits.start, digits.len()) {
         (4, 0, 1) => sort_by(items, spare, 0..1),
@@ -42,7 +65,7 @@ pub(super) fn sort<I: SortItem>(items: &mut Vec<I>, spare: &mut Vec<I>, digits: 
 }
 
 #[inline(always)]
-fn sort_by<I: SortItem>(items: &mut Vec<I>, spare: &mut Vec<I>, digits: Range<usize>) {
+fn sort_by<I: SortItem>(items: &mut Items<I>, spare: &mut Items<I>, digits: Range<usize>) {
     let n = items.len();
     if let Some(network) = network::<I>(n, digits.len()) {
         let SortingNetwork { lanes, sort, .. } = network;

@@ -2,6 +2,7 @@
 // Imports: nothing.
 
 use super::super::isa::Loop;
+use super::items::Items;
 use super::keys::SortKey;
 
 /// Contiguous keys, of which only the least is compared at first.
@@ -16,8 +17,8 @@ pub(super) struct PartialSelect<'a, K: SortKey> {
     pub(super) keys: &'a [K],
     pub(super) keep: usize,
     /// Scratch for the minima.
-    pub(super) minima: &'a mut Vec<K>,
-    pub(super) found: &'a mut Vec<K::WithPosition>,
+    pub(super) minima: &'a mut Items<K>,
+    pub(super) found: &'a mut Items<K::WithPosition>,
 }
 
 /// Whether few enough keys are wanted to select them without sorting the line.

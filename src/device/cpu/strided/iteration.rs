@@ -173,7 +173,12 @@ impl IterSpace {
 
     /// Whether operand `k`, of elements of `element` bytes, is contiguous over the whole space.
     pub(crate) fn is_linear(&self, k: usize, element: usize) -> bool {
-        let mut expected = element as isize;
+        self.is_equidistant(k, element as isize)
+    }
+
+    /// Whether the elements of operand `k` are `step` bytes apart over the whole space.
+    pub(crate) fn is_equidistant(&self, k: usize, step: isize) -> bool {
+        let mut expected = step;
         (0..self.rank).rev().all(|axis| {
             let fits = self.steps[axis][k] == expected;
             expected = expected.wrapping_mul(self.sizes[axis] as isize);
@@ -309,6 +314,17 @@ impl IterSpace {
     /// The number of positions from `index` to the end of its row.
     pub(crate) fn left_in_row(&self, index: &Position) -> usize {
         if self.rank == 0 { 1 } else { self.sizes[self.rank - 1] - index.at[self.rank - 1] }
+    }
+
+    /// The number of rows from that of `index` to the end of the axis before the fastest.
+    pub(crate) fn rows_left(&self, index: &Position) -> usize {
+        self.outer_axis().map_or(1, |axis| self.sizes[axis] - index.at[axis])
+    }
+
+    /// The number of positions from `index` on.
+    pub(crate) fn numel_from(&self, index: &Position) -> usize {
+        let before = (0..self.rank).fold(0, |before, axis| before * self.sizes[axis] + index.at[axis]);
+        self.numel() - before
     }
 
     /// Part number `part` of `parts` parts of similar sizes; `None` if there are fewer indices.

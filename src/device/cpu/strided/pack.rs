@@ -5,6 +5,7 @@ use super::iteration::{IterSpace, Position};
 use super::transpose::transpose;
 use crate::device::cpu::isa::{self, Loop};
 use crate::device::cpu::tuning::CONSTANT_STRIDE_ELEMENTS;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 /// Gathers `n` elements of operand `k` from `index` on into contiguous memory at `to`.
@@ -165,6 +166,62 @@ impl<WORD: Copy, const STEP: isize> Loop for ConstantStride<WORD, STEP> {
             for i in 0..n {
                 let value = if STEP == 0 { first } else { from.offset(i as isize * STEP).read_unaligned() };
                 to.add(i).write_unaligned(value);
+            }
+        }
+    }
+}
+
+/// Bytes behind its destination that [`repeat_each`] may write.
+pub(crate) const REPEAT_SLACK_BYTES: usize = 32;
+
+/// Writes each of `n` elements, which are `step` bytes apart, `times` times in a row.
+///
+/// # Safety
+/// 1. The elements are valid for reads; they are `element` bytes.
+/// 2. `to` has room for `n · times` elements and [`REPEAT_SLACK_BYTES`] more, and does not overlap them.
+pub(crate) unsafe fn repeat_each(
+    to: *mut u8,
+    from: *const u8,
+    step: isize,
+    [n, times]: [usize; 2],
+    element: usize,
+) {
+    let of = (to, from, step, [n, times]);
+    match element {
+        1 => isa::dispatch_up_to_avx2(RepeatEach::<u8, 32>(of, PhantomData)),
+        2 => isa::dispatch_up_to_avx2(RepeatEach::<u16, 16>(of, PhantomData)),
+        4 => isa::dispatch_up_to_avx2(RepeatEach::<u32, 8>(of, PhantomData)),
+        8 => isa::dispatch_up_to_avx2(RepeatEach::<u64, 4>(of, PhantomData)),
+        _ => {
+            for i in 0..n {
+                let (to, from) =
+                    (to.wrapping_add(i * times * element), from.wrapping_offset(i as isize * step));
+                // SAFETY: (1), (2) by the caller's promise.
+                unsafe { strided(to, element as isize, from, 0, times, element) };
+            }
+        }
+    }
+}
+
+/// As [`repeat_each`], for words, of which `LANES` fill a vector. Whole vectors are written; the words that
+/// they write too many are overwritten by the next element's.
+struct RepeatEach<WORD, const LANES: usize>((*mut u8, *const u8, isize, [usize; 2]), PhantomData<WORD>);
+
+impl<WORD: Copy, const LANES: usize> Loop for RepeatEach<WORD, LANES> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let (to, from, step, [n, times]) = self.0;
+        for i in 0..n {
+            let to = to.cast::<MaybeUninit<WORD>>().wrapping_add(i * times);
+            // SAFETY: (1), (2) of [`repeat_each`]: `LANES` words are `REPEAT_SLACK_BYTES` bytes.
+            unsafe {
+                let word = from.offset(i as isize * step).cast::<MaybeUninit<WORD>>().read_unaligned();
+                let mut t = 0;
+                while t < times {
+                    to.add(t).cast::<[MaybeUninit<WORD>; LANES]>().write_unaligned([word; LANES]);
+                    t += LANES;
+                }
             }
         }
     }
@@ -367,5 +424,29 @@ mod tests {
         copies(|i| i as u64);
         copies(|i| i as u128);
         copies(|i| [i as u8; 3]);
+    }
+
+    /// Repeats elements of one width any number of times; the slack behind them takes the rest.
+    fn repeats<WORD: Copy + PartialEq + std::fmt::Debug>(word: impl Fn(usize) -> WORD) {
+        let size = size_of::<WORD>();
+        for (n, times) in [(0, 3), (1, 1), (5, 1), (7, 3), (3, 8), (4, 33), (2, 100)] {
+            let from: Vec<WORD> = (0..3 * n).map(&word).collect();
+            let mut to = vec![word(99); n * times + REPEAT_SLACK_BYTES.div_ceil(size)];
+            let there = to.as_mut_ptr().cast();
+            // SAFETY: (1), (2): every third of `from`, and room for them with the slack.
+            unsafe { repeat_each(there, from.as_ptr().cast(), 3 * size as isize, [n, times], size) };
+            let expected: Vec<WORD> = (0..n * times).map(|i| from[i / times * 3]).collect();
+            assert_eq!(to[..n * times], expected, "{n} elements, {times} times");
+        }
+    }
+
+    #[test]
+    fn elements_of_every_width_are_repeated() {
+        repeats(|i| i as u8);
+        repeats(|i| i as u16);
+        repeats(|i| i as u32);
+        repeats(|i| i as u64);
+        repeats(|i| i as u128);
+        repeats(|i| [i as u8; 3]);
     }
 }

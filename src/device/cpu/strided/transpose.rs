@@ -3,7 +3,8 @@
 //! A square of `SIDE` vectors of `SIDE` words takes log₂ `SIDE` rounds. A round interleaves vector `i` with
 //! vector `i + SIDE/2`. If the number of a word is written as the bits of its row followed by those of its
 //! column, a round moves the first bit to the end. After all rounds row and column have changed places.
-//! 16 vectors of 16 words have instructions of their own.
+//! 16 vectors of 16 words have instructions of their own. So have dense lines of 2 to 8 words, as points of few
+//! coordinates are: 16 lines are as many vectors as a line has words.
 // Imports: nothing.
 
 #[cfg(target_arch = "x86_64")]
@@ -28,6 +29,10 @@ pub(crate) unsafe fn transpose<WORD: Copy>(
     // SAFETY: (1), (2) by the caller's promise.
     unsafe { part.part::<WORD>(0..rows, 0..columns, VectorWidth::Widest) }
 }
+
+/// The shortest side of an edge that is transposed as a square whose other words are masked.
+#[cfg(target_arch = "x86_64")]
+const LEAST_EDGE: usize = 4;
 
 /// The vectors in use, the widest first. Narrower ones transpose the edges.
 #[derive(Clone, Copy)]
@@ -56,6 +61,24 @@ impl Transpose {
             // SAFETY: (1), (2) by the caller's promise.
             VectorWidth::Words => return unsafe { self.words::<WORD>(rows, columns) },
         };
+        #[cfg(target_arch = "x86_64")]
+        if side == 16 && (2..=8).contains(&rows.len()) && self.from_pitch == 4 * rows.len() as isize {
+            let right = columns.start + columns.len() / 16 * 16;
+            // SAFETY: (1), (2) by the caller's promise; the lines follow each other, and `widest` says that the
+            // processor has AVX-512F.
+            unsafe {
+                match rows.len() {
+                    2 => self.dense_lines::<2>(rows.start, columns.start..right),
+                    3 => self.dense_lines::<3>(rows.start, columns.start..right),
+                    4 => self.dense_lines::<4>(rows.start, columns.start..right),
+                    5 => self.dense_lines::<5>(rows.start, columns.start..right),
+                    6 => self.dense_lines::<6>(rows.start, columns.start..right),
+                    7 => self.dense_lines::<7>(rows.start, columns.start..right),
+                    _ => self.dense_lines::<8>(rows.start, columns.start..right),
+                }
+                return self.part::<WORD>(rows, right..columns.end, next);
+            }
+        }
         let whole = |range: &Range<usize>| range.start + (range.end - range.start) / side.max(1) * side;
         let (bottom, right) = (whole(&rows), whole(&columns));
         #[cfg(target_arch = "x86_64")]
@@ -73,11 +96,18 @@ impl Transpose {
                 _ => self.narrow_squares::<2>(rows, columns),
             }
         }
-        // SAFETY: (1), (2) by the caller's promise, for the part below the squares and the part to their
-        // right.
-        unsafe {
-            self.part::<WORD>(bottom..rows.end, columns.start..columns.end, next);
-            self.part::<WORD>(rows.start..bottom, right..columns.end, next);
+        // The part below the squares, and the part to their right.
+        for (rows, columns) in
+            [(bottom..rows.end, columns.start..columns.end), (rows.start..bottom, right..columns.end)]
+        {
+            #[cfg(target_arch = "x86_64")]
+            if side == 16 && size_of::<WORD>() == 4 && rows.len().min(columns.len()) >= LEAST_EDGE {
+                // SAFETY: (1), (2) by the caller's promise; squares have this side if there is AVX-512F.
+                unsafe { self.edges_of_16(rows, columns) };
+                continue;
+            }
+            // SAFETY: (1), (2) by the caller's promise.
+            unsafe { self.part::<WORD>(rows, columns, next) };
         }
     }
 
@@ -131,6 +161,7 @@ pub(crate) use vectors::transpose_16x16;
 #[cfg(target_arch = "x86_64")]
 mod vectors {
     use super::Transpose;
+    use crate::device::cpu::memory::prefetch;
     use std::arch::x86_64::*;
     use std::ops::Range;
 
@@ -142,6 +173,9 @@ mod vectors {
             for row in $rows.step_by($side) {
                 for column in $columns.clone().step_by($side) {
                     let $lines: [$vector; $side] = std::array::from_fn(|i| {
+                        if size_of::<$vector>() == 64 {
+                            prefetch::into_l1($of.source(row + $side, column + i, word), 1);
+                        }
                         // SAFETY: (1), (2) by the caller's promise: a line of the square.
                         unsafe { $of.source(row, column + i, word).cast::<$vector>().read_unaligned() }
                     });
@@ -180,6 +214,36 @@ mod vectors {
             squares!(self, rows, columns, 16, __m512i, |lines| transpose_16x16(lines));
         }
 
+        /// Transposes squares of 4-byte words, and the incomplete ones at the ends: words outside are neither
+        /// read nor written.
+        ///
+        /// # Safety
+        /// As for [`transpose`](super::transpose), for these rows and columns; the processor has AVX-512F.
+        #[target_feature(enable = "avx512f")]
+        pub(crate) unsafe fn edges_of_16(&self, rows: Range<usize>, columns: Range<usize>) {
+            let mask = |words: usize| u16::MAX >> (16 - words.min(16));
+            for row in rows.clone().step_by(16) {
+                let height = (rows.end - row).min(16);
+                for column in columns.clone().step_by(16) {
+                    let width = (columns.end - column).min(16);
+                    let mut lines = [_mm512_setzero_si512(); 16];
+                    for (i, line) in lines.iter_mut().enumerate().take(width) {
+                        // SAFETY: (1), (2) by the caller's promise: a line of the square.
+                        *line = unsafe {
+                            _mm512_maskz_loadu_epi32(mask(height), self.source(row, column + i, 4).cast())
+                        };
+                    }
+                    let lines = transpose_16x16(lines);
+                    for (i, &line) in lines.iter().enumerate().take(height) {
+                        // SAFETY: as above.
+                        unsafe {
+                            _mm512_mask_storeu_epi32(self.place(row + i, column, 4).cast(), mask(width), line)
+                        };
+                    }
+                }
+            }
+        }
+
         /// Transposes squares of 8-byte words.
         ///
         /// # Safety
@@ -194,6 +258,25 @@ mod vectors {
                 |a, b| _mm512_permutex2var_epi64(a, low, b),
                 _mm512_permutex2var_epi64(a, high, b)
             ));
+        }
+
+        /// Transposes lines of `WORDS` 4-byte words that follow each other, 16 lines at a time.
+        ///
+        /// # Safety
+        /// As for [`transpose`](super::transpose), for these columns and `WORDS` rows from `row` on; the
+        /// processor has AVX-512F.
+        #[target_feature(enable = "avx512f")]
+        pub(crate) unsafe fn dense_lines<const WORDS: usize>(&self, row: usize, columns: Range<usize>) {
+            for column in columns.step_by(16) {
+                let from = self.source(row, column, 4).cast::<__m512i>();
+                // SAFETY: (1), (2) by the caller's promise: 16 lines.
+                let lines: [__m512i; WORDS] =
+                    std::array::from_fn(|k| unsafe { from.wrapping_add(k).read_unaligned() });
+                for (r, line) in deinterleaved(lines).into_iter().enumerate() {
+                    // SAFETY: as above.
+                    unsafe { self.place(row + r, column, 4).cast::<__m512i>().write_unaligned(line) };
+                }
+            }
         }
 
         /// Transposes squares of words of 16 / `SIDE` bytes.
@@ -212,6 +295,41 @@ mod vectors {
                 high_of::<SIDE>(a, b)
             ));
         }
+    }
+
+    /// Vector `r` of the result has the words `r`, `WORDS + r`, `2 · WORDS + r` and so on of the vectors.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn deinterleaved<const WORDS: usize>(mut vectors: [__m512i; WORDS]) -> [__m512i; WORDS] {
+        let load = |lanes: [u32; 16]| {
+            // SAFETY: the vector is as wide as the array.
+            unsafe { _mm512_loadu_si512(lanes.as_ptr().cast()) }
+        };
+        if WORDS.is_power_of_two() {
+            // A round moves the last bit of a word's number to the front, as all even words come first.
+            let even = load(std::array::from_fn(|lane| 2 * lane as u32));
+            let odd = load(std::array::from_fn(|lane| 2 * lane as u32 + 1));
+            for _ in 0..WORDS.ilog2() {
+                let before = vectors;
+                for i in 0..WORDS / 2 {
+                    let (a, b) = (before[2 * i], before[2 * i + 1]);
+                    vectors[i] = _mm512_permutex2var_epi32(a, even, b);
+                    vectors[i + WORDS / 2] = _mm512_permutex2var_epi32(a, odd, b);
+                }
+            }
+            return vectors;
+        }
+        let before = vectors;
+        for (r, words) in vectors.iter_mut().enumerate() {
+            let number = |lane: usize| lane * WORDS + r;
+            let lanes = load(std::array::from_fn(|lane| number(lane) as u32 % 16));
+            for (k, &vector) in before.iter().enumerate() {
+                let from_here =
+                    (0..16).filter(|&lane| number(lane) / 16 == k).fold(0, |mask, lane| mask | 1 << lane);
+                *words = _mm512_mask_permutexvar_epi32(*words, from_here, lanes, vector);
+            }
+        }
+        vectors
     }
 
     /// Transposes 16 vectors of 16 words.
@@ -282,18 +400,18 @@ mod tests {
     /// unchanged.
     fn turns<WORD: Copy + PartialEq + std::fmt::Debug>(word: impl Fn(usize) -> WORD) {
         let size = size_of::<WORD>() as isize;
-        for (rows, columns) in
-            [(0, 3), (1, 1), (1, 40), (16, 16), (17, 33), (31, 15), (35, 50), (64, 8), (100, 7)]
-        {
-            let from: Vec<WORD> = (0..columns * (rows + 3)).map(&word).collect();
+        let sizes = [(0, 3), (1, 1), (1, 40), (16, 16), (17, 33), (31, 15), (35, 50), (64, 8), (100, 7)];
+        let short = (2..10).flat_map(|rows| [(rows, 16), (rows, 40), (rows, 7)]);
+        for ((rows, columns), gap) in sizes.into_iter().chain(short).flat_map(|size| [(size, 0), (size, 3)]) {
+            let from: Vec<WORD> = (0..columns * (rows + gap)).map(&word).collect();
             let mut to = vec![word(0); rows * (columns + 5) + 1];
             let there = to.as_mut_ptr().cast::<u8>();
-            let (to_pitch, from_pitch) = ((columns as isize + 5) * size, (rows as isize + 3) * size);
+            let (to_pitch, from_pitch) = ((columns as isize + 5) * size, (rows + gap) as isize * size);
             // SAFETY: (1), (2): the lines are inside two different vectors.
             unsafe { transpose::<WORD>(there, to_pitch, from.as_ptr().cast(), from_pitch, [rows, columns]) };
             for row in 0..rows {
                 for column in 0..columns + 5 {
-                    let expected = if column < columns { from[column * (rows + 3) + row] } else { word(0) };
+                    let expected = if column < columns { from[column * (rows + gap) + row] } else { word(0) };
                     assert_eq!(
                         to[row * (columns + 5) + column],
                         expected,

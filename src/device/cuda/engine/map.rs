@@ -88,12 +88,9 @@ pub(in crate::device::cuda) unsafe fn run<P: Program>(
     }
     let slots = outputs_then_inputs(outputs, inputs.slots);
     let graph = || trace_program(program, inputs.reads).graph;
-    let body = MapBody {
-        types: [TypeId::of::<P>(); 2],
-        key_numbers: &read_key_numbers(inputs),
-        graph: &graph,
-        program,
-    };
+    let mut key_numbers = read_key_numbers(inputs);
+    key_numbers.extend([program.variant() as u32, (program.variant() >> 32) as u32]);
+    let body = MapBody { types: [TypeId::of::<P>(); 2], key_numbers: &key_numbers, graph: &graph, program };
     let axes = Axes::of(sizes, &slots, true);
     if axes.numel() >= SPECIALIZE_FROM_ELEMENTS
         && let Some(transposed) = transpose_map::transposed_operands(&axes, &slots, outputs.len())

@@ -50,7 +50,7 @@ pub(in crate::device::cuda) unsafe fn run<T: Comparable>(
     let mut words = ArgBlock::new(true);
     words.depends([usize::from(values.is_some()), usize::from(positions.is_some())]);
     pairs.add_words(&mut words);
-    words.list.extend([plan.keep as i64, i64::from(plan.descending)]);
+    words.list.extend([plan.keep as i64, i64::from(plan.descending), plan.first as i64]);
     words.operands(&slots);
     words.list.extend(slots.map(|slot| slot.stride[rank] as i64));
     let place = words.axes(&lines);
@@ -77,7 +77,8 @@ pub(in crate::device::cuda) unsafe fn run<T: Comparable>(
 
 /// Writes the kernel from elements to keys and positions, or the kernel from positions to the results. The
 /// words after those of the pairs: 5 is the number of results of a line, 6 whether the order is descending, 7
-/// to 9 the addresses of elements, values and positions, 10 to 12 their strides along a line.
+/// the number of elements before the results, 8 to 10 the addresses of elements, values and positions, 11 to 13
+/// their strides along a line.
 fn convert(s: &mut SourceWriter, part: &str, c: &str, values: bool, positions: bool, place: AxesArgs) {
     s.line(format_args!(
         "extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{\n{DECLARE_PAIRS}"
@@ -87,7 +88,7 @@ fn convert(s: &mut SourceWriter, part: &str, c: &str, values: bool, positions: b
         s.line(format_args!("  if (thread >= total) return;\n  const i64 i = thread % padded;"));
         place.offsets(s, "thread / padded", &[Some("b0"), None, None]);
         s.line(format_args!("  u64 key = 0xffffffffffffffffull;"));
-        s.line(format_args!("  if (i < along) {{ key = order_key(((const {c}*)a.v[7])[b0 + i * a.v[10]]); if (a.v[6]) key = ~key; }}"));
+        s.line(format_args!("  if (i < along) {{ key = order_key(((const {c}*)a.v[8])[b0 + i * a.v[11]]); if (a.v[6]) key = ~key; }}"));
         s.line(format_args!("  keys[thread] = key; places[thread] = i; (void)keep; (void)b1; (void)b2;\n}}"));
         return;
     }
@@ -95,12 +96,12 @@ fn convert(s: &mut SourceWriter, part: &str, c: &str, values: bool, positions: b
         "  if (thread >= total / padded * keep) return;\n  const i64 line = thread / keep, i = thread % keep; (void)keys; (void)along;"
     ));
     place.offsets(s, "line", &[Some("b0"), Some("b1"), Some("b2")]);
-    s.line(format_args!("  const i64 at = places[line * padded + i];"));
+    s.line(format_args!("  const i64 at = places[line * padded + a.v[7] + i];"));
     if values {
-        s.line(format_args!("  (({c}*)a.v[8])[b1 + i * a.v[11]] = ((const {c}*)a.v[7])[b0 + at * a.v[10]];"));
+        s.line(format_args!("  (({c}*)a.v[9])[b1 + i * a.v[12]] = ((const {c}*)a.v[8])[b0 + at * a.v[11]];"));
     }
     if positions {
-        s.line(format_args!("  ((i64*)a.v[9])[b2 + i * a.v[12]] = at;"));
+        s.line(format_args!("  ((i64*)a.v[10])[b2 + i * a.v[13]] = at;"));
     }
     s.line(format_args!("}}"));
 }

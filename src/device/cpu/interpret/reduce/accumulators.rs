@@ -13,6 +13,7 @@ impl ReduceProgram {
     pub(crate) fn accumulator_fns(&self) -> AccumulatorFns {
         AccumulatorFns {
             size: self.size,
+            out: self.out,
             reducer: std::ptr::from_ref(self).cast(),
             identity,
             combine,
@@ -128,18 +129,11 @@ unsafe fn combine(reducer: *const (), earlier: *const u8, later: *mut u8, n: usi
 /// # Safety
 /// 1. `reducer` points to a [`ReduceProgram`].
 /// 2. As [`AccumulatorFns::finalize`].
-unsafe fn finalize(
-    reducer: *const (),
-    accumulators: *const u8,
-    n: usize,
-    count: usize,
-    out: *mut u8,
-    step: isize,
-) {
+unsafe fn finalize(reducer: *const (), accumulators: *const u8, n: usize, count: usize, out: *mut u8) {
     // SAFETY: (1).
     let of = unsafe { &*reducer.cast::<ReduceProgram>() };
     // SAFETY: (2).
-    unsafe { Finalizer::new(of).write(accumulators, n, count, out, step) };
+    unsafe { Finalizer::new(of).write(accumulators, n, count, out, of.out as isize) };
 }
 
 /// Combines accumulators by a machine.

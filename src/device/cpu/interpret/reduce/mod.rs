@@ -145,7 +145,7 @@ unsafe fn run(
     output: OperandRef<'_>,
     inputs: Inputs<'_>,
 ) -> Result<()> {
-    let reduced = PROGRAMS.get("reduce", known.id, inputs.reads, &mut || {
+    let reduced = PROGRAMS.get("reduce", (known.id, 0), inputs.reads, &mut || {
         // SAFETY: (2).
         let (body, reducer) = unsafe { (known.trace)(body, inputs.reads) };
         let types = operand_types([&body].into_iter(), inputs.reads);

@@ -59,7 +59,7 @@ unsafe fn run(
     output: OperandRef<'_>,
     inputs: Inputs<'_>,
 ) -> Result<()> {
-    let program = PROGRAMS.get("scan", types, inputs.reads, &mut || {
+    let program = PROGRAMS.get("scan", (types, 0), inputs.reads, &mut || {
         let (body, reducer) = trace();
         ScanProgram::new(&body, &reducer, out, inputs.reads)
     })?;

@@ -20,6 +20,7 @@
 // Imports: `error`.
 
 mod call;
+mod cut;
 mod row_block;
 mod sizes;
 
@@ -47,11 +48,21 @@ pub(super) unsafe fn pack_all(
     let columns = problem.n.total();
     let call = GemmCall::new(kernel, problem, fns, layout, false);
     let parallel = layout.units.saturating_mul(columns) >= PARALLEL_MULTIPLY_ADDS / 16;
-    try_for_each(layout.units.div_ceil(PACK_STRIP_UNITS), parallel, &|strip| {
-        // SAFETY: (1), (2) the caller's promise; each strip writes its own units.
-        unsafe { call.pack_strip(0..columns, 0, layout.units, strip * PACK_STRIP_UNITS, to.get()) };
-        Ok(())
-    })
+    // SAFETY: (1), (2) the caller's promise.
+    unsafe { call.pack_right(parallel, to) }
+}
+
+/// Whether the transposed product is faster: few rows times the transpose of a matrix with contiguous rows,
+/// which would have to be packed for these few. They are read in place, as the left operand, instead.
+pub(super) fn is_faster_transposed(kernel: KernelInfo, problem: &GemmProblem, fns: PackFns) -> bool {
+    let (m, n, units) = (problem.m.total(), problem.n.total(), problem.k.total());
+    let is_transpose = problem.k.single_stride(1) == Some(1) && problem.n.innermost().1[1] != 1;
+    let reads_rows = kernel.reads_in_place && fns.units_are_elements;
+    reads_rows
+        && is_transpose
+        && (2..=MAX_STREAMING_ROWS).contains(&m)
+        && n >= 4 * m
+        && units >= MIN_ROW_UNITS
 }
 
 /// Computes a product with `k > 0`. `prepacked` are the panels of its right operand, if they were packed
@@ -76,8 +87,8 @@ pub(super) unsafe fn run(
     // One thread takes all rows at once, if they are read in place and no sums wait in a buffer.
     let alone = !parallel || parallel::count() == 1;
     let direct_output = fns.sums_are_elements
-        && problem.m.as_single_axis().is_some()
-        && matches!(problem.n.as_single_axis(), Some([1, _]));
+        && problem.m.single_stride(0).is_some()
+        && problem.n.single_stride(0) == Some(1);
     let is_tall = alone
         && call.reads_left_in_place()
         && (direct_output || layout.units <= K_BLOCK_BYTES / kernel.unit_nbytes);
@@ -88,10 +99,31 @@ pub(super) unsafe fn run(
         return Ok(());
     }
     // SAFETY: as above.
-    unsafe { run_packed(&mut call, prepacked, parallel, row_block, done) }
+    unsafe { run_packed(&mut call, prepacked, [parallel, alone], row_block, done) }
 }
 
 impl GemmCall<'_> {
+    /// Packs all units of the columns from `first` on. Tasks are some units of some panels.
+    ///
+    /// # Safety
+    /// As [`pack_all`], for these columns.
+    unsafe fn pack_right(&self, parallel: bool, to: SyncPtr<*mut u8>) -> Result<()> {
+        let PanelLayout { width, units, .. } = self.layout;
+        let strips = units.div_ceil(PACK_STRIP_UNITS);
+        let tasks = if parallel { 4 * parallel::count() } else { 1 };
+        let panels = self.columns.div_ceil(width);
+        let share = panels.div_ceil(tasks.div_ceil(strips).min(panels));
+        let groups = panels.div_ceil(share);
+        try_for_each(strips * groups, parallel, &|task| {
+            let (strip, group) = (task / groups, task % groups);
+            let columns = group * share * width..self.columns.min((group + 1) * share * width);
+            let to = to.get().wrapping_add(group * share * units * width * self.kernel.unit_nbytes);
+            // SAFETY: (1), (2) the caller's promise; each task writes its own units of its panels.
+            unsafe { self.pack_strip(columns, 0, units, strip * PACK_STRIP_UNITS, to) };
+            Ok(())
+        })
+    }
+
     /// Packed panels as the microkernel reads them.
     fn packed(&self, panels: *const u8) -> RightPanels {
         let PanelLayout { width, units, .. } = self.layout;
@@ -108,11 +140,11 @@ impl GemmCall<'_> {
         let aligned = |stride: isize| {
             (problem.right as usize | (stride as usize).wrapping_mul(unit_nbytes)).is_multiple_of(64)
         };
-        let most = match problem.k.as_single_axis() {
+        let most = match problem.k.single_stride(1) {
             _ if m <= MAX_STREAMING_ROWS && (!parallel || kernel.is_512_bits()) => {
                 FEW_ROWS_RIGHT_IN_PLACE_BYTES
             }
-            Some([_, stride]) if m > MAX_STREAMING_ROWS && aligned(stride) => {
+            Some(stride) if m > MAX_STREAMING_ROWS && aligned(stride) => {
                 ALIGNED_RIGHT_IN_PLACE_BYTES[usize::from(kernel.is_512_bits())]
             }
             _ => RIGHT_IN_PLACE_BYTES[usize::from(kernel.is_512_bits() && m > MAX_STREAMING_ROWS)],
@@ -135,8 +167,8 @@ unsafe fn run_in_place(
 ) -> Result<usize> {
     let GemmCall { kernel, problem, fns, layout: PanelLayout { width, .. }, .. } = *call;
     let (m, n) = (problem.m.total(), problem.n.total());
-    let (true, Some([1, 1]), Some([_, stride])) =
-        (kernel.depth == 1 && fns.units_are_elements, problem.n.as_single_axis(), problem.k.as_single_axis())
+    let (true, Some(1), Some(stride)) =
+        (kernel.depth == 1 && fns.units_are_elements, problem.n.single_stride(1), problem.k.single_stride(1))
     else {
         return Ok(0);
     };
@@ -144,15 +176,19 @@ unsafe fn run_in_place(
     let right = prepacked.unwrap_or(in_place);
     if call.reads_right_in_place(parallel) && (prepacked.is_some() || n >= kernel.lanes) {
         let columns = if prepacked.is_some() { n } else { n / kernel.lanes * kernel.lanes };
-        // Equal shares, at least one for each thread.
-        let tasks = m.div_ceil(row_block).max(if alone { 1 } else { parallel::count() });
-        let share = m.div_ceil(tasks).next_multiple_of(kernel.mr);
         let call = &*call;
-        try_for_each(m.div_ceil(share), parallel, &|task| {
-            let (first, rows) = (task * share, share.min(m - task * share));
+        let [height, share] = if alone {
+            [m.div_ceil(m.div_ceil(row_block)).next_multiple_of(kernel.mr), columns]
+        } else {
+            call.task_size(m, columns)
+        };
+        let groups = columns.div_ceil(share);
+        try_for_each(m.div_ceil(height) * groups, parallel, &|task| {
+            let (row, column) = (task / groups * height, task % groups * share);
+            let here = column..columns.min(column + share);
             // SAFETY: the caller's promise; the right operand has contiguous rows, of which whole vectors are
             // read, or it is packed.
-            unsafe { call.rows(Some(&right), first, rows, 0..columns) }
+            unsafe { call.rows(Some(&right), row, height.min(m - row), here) }
         })?;
         return Ok(columns);
     }
@@ -190,7 +226,7 @@ enum RightOperand {
 unsafe fn run_packed(
     call: &mut GemmCall<'_>,
     prepacked: Option<RightPanels>,
-    parallel: bool,
+    [parallel, alone]: [bool; 2],
     row_block: usize,
     done: usize,
 ) -> Result<()> {
@@ -220,24 +256,22 @@ unsafe fn run_packed(
             }
             RightOperand::PackedByTask => None,
             RightOperand::Packed(buffer) => {
-                try_for_each(units.div_ceil(PACK_STRIP_UNITS), parallel, &|strip| {
-                    let done = strip * PACK_STRIP_UNITS;
-                    // SAFETY: the caller's promise; the buffer has room for all units, and each strip writes
-                    // its own.
-                    unsafe { call.pack_strip(0..call.columns, 0, units, done, buffer.start()) };
-                    Ok(())
-                })?;
+                // SAFETY: the caller's promise; the buffer has room for all units of these columns.
+                unsafe { call.pack_right(parallel, SyncPtr(buffer.start()))? };
                 Some(call.packed(buffer.start()))
             }
         };
-        // If there are few blocks of rows, groups of panels are tasks as well.
-        let groups = if parallel { (4 * parallel::count()).div_ceil(blocks).min(panels) } else { 1 };
-        let (height, share) = (m.div_ceil(blocks).next_multiple_of(mr), panels.div_ceil(groups) * width);
+        // A task that packs panels takes all rows, so that no other one packs them.
+        let [height, share] = if alone {
+            [m.div_ceil(blocks).next_multiple_of(mr), panels * width]
+        } else if by_task {
+            [m, panels.div_ceil(TASKS_PER_THREAD * parallel::count()) * width]
+        } else {
+            call.task_size(m, call.columns)
+        };
+        let groups = (panels * width).div_ceil(share);
         try_for_each(m.div_ceil(height) * groups, parallel, &|task| {
             let (row, column) = (task / groups * height, task % groups * share);
-            if column >= call.columns {
-                return Ok(());
-            }
             let here = column..(column + share).min(call.columns);
             // SAFETY: the caller's promise; the right operand is packed, or the task packs it.
             unsafe { call.rows(right.as_ref(), row, height.min(m - row), here) }

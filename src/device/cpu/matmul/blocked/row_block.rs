@@ -6,6 +6,7 @@ use super::super::axis_group::{AxisGroup, RowTiles, has_long_spans, is_contiguou
 use super::super::kernels::{
     KernelInfo, MAX_INITIAL_ROWS, MAX_TILE_BYTES, MAX_TILE_ROWS, Tile, ZERO_INITIAL,
 };
+use super::super::packing::transpose_units;
 use super::super::panels::{MAX_PANEL_LANES, PackFn, PanelBuffer, PanelLayout};
 use super::super::problem::PackFns;
 use super::call::{GemmCall, RightPanels};
@@ -75,6 +76,29 @@ impl GemmCall<'_> {
             first = end;
         }
     }
+
+    /// Writes a tile of sums, which are elements, to contiguous columns of the output that are `stride` bytes
+    /// apart: `count` of them from `first` on.
+    ///
+    /// # Safety
+    /// As [`store_tile`](GemmCall::store_tile), with contiguous row offsets.
+    unsafe fn store_transposed(
+        &self,
+        sums: *const u8,
+        width: usize,
+        rows: &[isize],
+        stride: isize,
+        [first, count]: [usize; 2],
+    ) {
+        let nbytes = self.kernel.sum_nbytes;
+        let to = self.problem.out.wrapping_offset(
+            rows[0].wrapping_mul(nbytes as isize).wrapping_add((first as isize).wrapping_mul(stride)),
+        );
+        // SAFETY: (1), (2) the caller's promise.
+        unsafe {
+            transpose_units(to, stride, sums, (width * nbytes) as isize, [count, rows.len()], nbytes);
+        }
+    }
 }
 
 /// Sizes of the blocks of one task.
@@ -85,9 +109,11 @@ struct BlockSizes {
     summed: usize,
     /// Columns that all rows use before the next ones: NC.
     columns: usize,
-    /// Whether the left operand is read in place, and the contiguous elements along `k` of it.
+    /// Whether the left operand is read in place, the contiguous elements along `k` of it, and the number of
+    /// such spans at equal distances.
     left_in_place: bool,
     k_span: usize,
+    k_spans: usize,
     /// The rows, cut into tiles of at most MR.
     tiles: RowTiles,
 }
@@ -99,6 +125,7 @@ impl BlockSizes {
         let KernelInfo { unit_nbytes, mr, .. } = kernel;
         let single_pass = problem.n.total() <= 2 * width;
         let (span, k_span) = (problem.m.innermost().0, problem.k.innermost().0);
+        let k_spans = problem.k.around_innermost().0;
         let (far_apart, left_in_place) = (call.has_far_apart_rows(), call.reads_left_in_place());
         let max_height =
             if left_in_place && single_pass && far_apart { mr.min(MAX_FAR_APART_ROWS) } else { mr };
@@ -114,8 +141,14 @@ impl BlockSizes {
             _ => {
                 let nbytes = if call.reads_left_elements() { K_BLOCK_BYTES } else { K_BLOCK_BYTES / 2 };
                 let most = nbytes / unit_nbytes;
-                let even = units.div_ceil(units.div_ceil(most)).next_multiple_of(K_BLOCK_MULTIPLE);
-                (even, even)
+                let even = |all: usize, most: usize| all.div_ceil(all.div_ceil(most));
+                let size = if left_in_place && 2 * k_span <= most {
+                    even(k_spans, most / k_span) * k_span
+                } else {
+                    let span = if left_in_place { k_span } else { units };
+                    even(span, most).next_multiple_of(K_BLOCK_MULTIPLE)
+                };
+                (size, size)
             }
         };
         let most = COLUMN_BLOCK_BYTES[usize::from(kernel.is_512_bits())]
@@ -128,15 +161,22 @@ impl BlockSizes {
             _ if left_in_place || has_right => most.clamp(width, all),
             _ => (PANELS_PACKED_TOGETHER * width).min(all),
         };
-        BlockSizes { k_block, summed, columns, left_in_place, k_span, tiles }
+        BlockSizes { k_block, summed, columns, left_in_place, k_span, k_spans, tiles }
     }
 
-    /// Units of the block along `k` that begins at `unit`. A block of an operand that is read in place ends
-    /// where it is not contiguous.
+    /// Units of the block along `k` that begins at `unit`. A block of an operand that is read in place is one
+    /// span or a part of it, or several spans at equal distances.
     #[inline(always)]
     fn next(&self, unit: usize, units: usize) -> usize {
-        let span = if self.left_in_place { self.k_span - unit % self.k_span } else { units };
-        self.k_block.min(units - unit).min(span)
+        let BlockSizes { k_block, k_span, k_spans, .. } = *self;
+        let most = match (self.left_in_place, unit % k_span) {
+            (false, _) => units,
+            (_, 0) if k_block >= 2 * k_span => {
+                (k_spans - unit / k_span % k_spans).min(k_block / k_span) * k_span
+            }
+            (_, done) => k_span - done,
+        };
+        k_block.min(units - unit).min(most)
     }
 }
 
@@ -197,6 +237,9 @@ struct OutputTiles {
     row_stride: Option<isize>,
     /// Whether the sums of whole panels are written to the output as vectors, whatever the column.
     is_direct: bool,
+    /// Bytes between columns, if they are at equal distances and contiguous: a tile whose rows are
+    /// neighbors there is transposed.
+    column_stride: Option<isize>,
     /// If sums of a block along `k` wait for the next block and the output cannot hold them: the first of
     /// these columns, the number of tiles of rows, and memory for the sums.
     waiting: Option<(usize, usize, PanelBuffer)>,
@@ -211,12 +254,13 @@ impl OutputTiles {
         offsets: &mut ColumnOffsets,
     ) -> Result<Self> {
         let GemmCall { kernel, problem, fns, layout: PanelLayout { width, units, .. }, .. } = call;
-        let row_stride =
-            problem.m.as_single_axis().map(|[stride, _]| stride.wrapping_mul(kernel.sum_nbytes as isize));
-        let is_direct = fns.sums_are_elements
-            && row_stride.is_some()
-            && matches!(problem.n.as_single_axis(), Some([1, _]));
-        let mut output = OutputTiles { row_stride, is_direct, waiting: None };
+        let bytes = |stride: isize| stride.wrapping_mul(kernel.sum_nbytes as isize);
+        let row_stride = problem.m.single_stride(0).map(bytes);
+        let column_stride = problem.n.single_stride(0).filter(|_| fns.sums_are_elements);
+        let is_direct = row_stride.is_some() && column_stride == Some(1);
+        let has_columns = problem.m.innermost().1[0] == 1;
+        let column_stride = column_stride.map(bytes).filter(|_| !is_direct && has_columns);
+        let mut output = OutputTiles { row_stride, is_direct, column_stride, waiting: None };
         if sizes.next(0, *units).min(sizes.summed) < *units {
             let first = columns.clone().step_by(*width).find(|&column| {
                 let here = columns.end - column;
@@ -349,6 +393,18 @@ impl RowBlock<'_> {
         }
     }
 
+    /// The spans of the left operand before the last one of a step, and the bytes between two of them.
+    #[inline(always)]
+    fn further_spans(&self, step: &KStep<'_>) -> (usize, isize) {
+        let (k, span) = (&self.call.problem.k, self.sizes.k_span);
+        if !matches!(self.left, LeftSource::InPlace) || step.units <= span {
+            return (0, 0);
+        }
+        let [inner, outer] = [k.innermost().1[0], k.around_innermost().1[0]];
+        let gap = outer.wrapping_sub(inner.wrapping_mul(span as isize));
+        (step.units / span - 1, gap.wrapping_mul(self.call.kernel.unit_nbytes as isize))
+    }
+
     /// The left operand of a tile: the address of its first unit, the strides from row to row and from unit
     /// to unit in bytes, and the initial sums. Packs it if `first` says that this is the first use of the
     /// block along `k`.
@@ -425,7 +481,7 @@ impl RowBlock<'_> {
         right: &RightBlock,
         column_offsets: &mut ColumnOffsets,
     ) {
-        let RowBlock { call, output, .. } = self;
+        let RowBlock { call, sizes, output, .. } = self;
         let GemmCall { kernel, problem, layout: PanelLayout { width, units, .. }, .. } = **call;
         let KernelInfo { unit_nbytes, sum_nbytes, lanes, .. } = kernel;
         let first_row = self.row + rows.start;
@@ -440,14 +496,22 @@ impl RowBlock<'_> {
         // SAFETY: the caller's promise.
         let (left, left_stride, initial) =
             unsafe { self.left_tile(index, rows.start, left_rows, step, first) };
-        let after = UNITS_AFTER_PREFETCH.min(step.units);
+        let (spans, gap) = self.further_spans(step);
+        let last = step.units - spans * sizes.k_span;
+        let after = UNITS_AFTER_PREFETCH.min(last);
+        let first_column = output.column_stride.map_or(call.first as isize, |stride| {
+            (call.first as isize).wrapping_mul(stride) / sum_nbytes as isize
+        });
         let row_out = problem
             .out
-            .wrapping_offset(out_rows[0].wrapping_add(call.first as isize).wrapping_mul(sum_nbytes as isize));
+            .wrapping_offset(out_rows[0].wrapping_add(first_column).wrapping_mul(sum_nbytes as isize));
         let mut tile = Tile {
             rows: rows.len(),
             vectors: 2,
-            units: [step.units - after, after],
+            spans,
+            span_units: sizes.k_span,
+            span_gap: gap,
+            units: [last - after, after],
             left,
             left_stride,
             right: right.start,
@@ -458,10 +522,13 @@ impl RowBlock<'_> {
             accumulate: step.unit + step.part > 0,
         };
         let is_last = step.unit + step.part + step.units == units;
+        let column_stride = output.column_stride.filter(|_| is_contiguous(out_rows));
         for column in columns.step_by(width) {
             let here = width.min(self.columns.end - column);
             let direct = output.is_direct && (here == width || here == lanes);
-            let in_output = direct || output.place_columns(call, column, self.columns.end, column_offsets);
+            let in_output = direct
+                || column_stride.is_none()
+                    && output.place_columns(call, column, self.columns.end, column_offsets);
             let offsets = &column_offsets[..here];
             if call.streams && !call.is_prepacked && index == 0 {
                 let ahead = tile.right.wrapping_add(PREFETCHED_PANELS * right.panel_stride);
@@ -487,11 +554,22 @@ impl RowBlock<'_> {
                     _ => (buffer, (width * sum_nbytes) as isize),
                 };
             }
+            if let (Some(stride), true) = (column_stride, is_last) {
+                prefetch_columns(row_out, stride, column..column + here);
+            }
             // SAFETY: the caller's promise: the rows and units of the operands, and room for the sums.
             unsafe { (kernel.tile)(&tile) };
             if !in_output && is_last {
                 // SAFETY: (1) the sums of this tile; (2) their elements of the output.
-                unsafe { call.store_tile(buffer, width, out_rows, offsets) };
+                unsafe {
+                    match column_stride {
+                        Some(stride) => {
+                            let columns = [call.first + column, here];
+                            call.store_transposed(buffer, width, out_rows, stride, columns);
+                        }
+                        None => call.store_tile(buffer, width, out_rows, offsets),
+                    }
+                }
             }
             tile.right = tile.right.wrapping_add(right.panel_stride);
         }
@@ -502,6 +580,13 @@ impl RowBlock<'_> {
 fn prefetch(from: *const u8, stride: isize, units: usize, nbytes: usize) {
     for unit in 0..units as isize {
         memory::prefetch::into_l2(from.wrapping_offset(unit.wrapping_mul(stride)), nbytes);
+    }
+}
+
+/// Prefetches the rows of a tile in some columns, which are `stride` bytes apart.
+fn prefetch_columns(from: *const u8, stride: isize, columns: Range<usize>) {
+    for column in columns {
+        memory::prefetch::into_l1(from.wrapping_offset((column as isize).wrapping_mul(stride)), 1);
     }
 }
 

@@ -20,6 +20,8 @@ pub(super) const MAX_DEPTH: usize = 4;
 
 /// At most this many rows stream the right operand: it is read once, in place, without packing.
 pub(super) const MAX_STREAMING_ROWS: usize = 24;
+/// The shortest rows, in units, that are read in place as the left operand of few columns.
+pub(super) const MIN_ROW_UNITS: usize = 32;
 /// KC, in units, of a streaming product. The cache lines of these units wait in L2 for the next columns; rows
 /// that are a power of two apart share few sets of it.
 pub(super) const STREAMING_UNITS: usize = 32;
@@ -30,6 +32,10 @@ pub(super) const STREAMING_SUM_BYTES: usize = 128 << 10;
 
 /// MC, in rows, if several threads share the product.
 pub(super) const ROW_BLOCK: usize = 240;
+/// Tasks for each thread, where there are several: a delayed thread then delays the others only a little.
+pub(super) const TASKS_PER_THREAD: usize = 2;
+/// MC, in rows, if several threads share the product and read the left operand in place.
+pub(super) const IN_PLACE_ROW_BLOCK: usize = 960;
 /// MC, in rows, if one thread computes the whole product.
 pub(super) const TALL_ROW_BLOCK: usize = 1920;
 /// NC, in panels, if panels of the right operand are packed just before all rows use them.

@@ -35,7 +35,13 @@ pub(super) struct Tile {
     pub(super) rows: usize,
     /// Vectors of columns: 1 or 2.
     pub(super) vectors: usize,
-    /// Units before the output is prefetched, and units after that, which are at least 1.
+    /// Spans of units before the last one, the units of each, and the bytes from the end of one to the next
+    /// in the left operand. Only kernels that read the left operand in place have more than one span; the
+    /// right operand has none.
+    pub(super) spans: usize,
+    pub(super) span_units: usize,
+    pub(super) span_gap: isize,
+    /// Units of the last span before the output is prefetched, and units after that, which are at least 1.
     pub(super) units: [usize; 2],
     pub(super) left: *const u8,
     /// From row to row and from unit to unit: the strides of a packed panel, or `[_, unit_nbytes]` for rows.

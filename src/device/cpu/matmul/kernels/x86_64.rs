@@ -121,6 +121,19 @@ macro_rules! next_unit {
     };
 }
 
+/// Moves the left operand to the next span.
+macro_rules! next_span {
+    () => {
+        "mov {units}, [{tile} + {gap}]
+        add {left}, {units}
+        add {left3}, {units}
+        .if {lower} > 6
+        add {left6}, {units}
+        add {left9}, {units}
+        .endif"
+    };
+}
+
 /// Visits the vectors of the output that have sums, row by row.
 macro_rules! visit_output {
     ($access:tt $kind:literal $nbytes:literal [$([$here:literal $stored:literal $row:literal $unit:literal
@@ -165,20 +178,30 @@ macro_rules! tile {
             $tile [$left3 $left6 $left9] $has_initial $registers;
             "mov {to}, [{tile} + {initial}]",
             initialize_sums!($kind $zero $rows),
-            // The last units are summed while the prefetched output arrives.
-            "xor {to:e}, {to:e}",
-            "mov {units}, [{tile} + {before}]",
-            "test {units}, {units}",
-            "jz 4f",
+            // `to` counts the spans before the last one. It is 0 in the last span, and −1 in its last units,
+            // which are summed while the prefetched output arrives.
+            "mov {to}, [{tile} + {spans}]",
+            "test {to}, {to}",
+            "jz 7f",
+            "6:",
+            "mov {units}, [{tile} + {span}]",
             "2:",
             load_right!($kind $nbytes $columns),
             add_products!($broadcast $step $kind $left $spare $rows),
             next_unit!(),
             "test {to}, {to}",
-            "jnz 5f",
+            "js 5f",
+            "jz 4f",
+            next_span!(),
+            "dec {to}",
+            "jnz 6b",
+            "7:",
+            "mov {units}, [{tile} + {before}]",
+            "test {units}, {units}",
+            "jnz 2b",
             "4:",
             visit_output!(prefetch $kind $nbytes $rows),
-            "or {to}, 1",
+            "mov {to}, -1",
             "mov {units}, [{tile} + {after}]",
             "jmp 2b",
             "5:",
@@ -209,6 +232,9 @@ macro_rules! tile_of_text {
             tile = in(reg) $tile,
             out = const offset_of!(Tile, out),
             out_stride = const offset_of!(Tile, out_stride),
+            spans = const offset_of!(Tile, spans),
+            span = const offset_of!(Tile, span_units),
+            gap = const offset_of!(Tile, span_gap),
             before = const offset_of!(Tile, units),
             after = const offset_of!(Tile, units) + size_of::<usize>(),
             add = const offset_of!(Tile, accumulate),

@@ -1,0 +1,111 @@
+//! Operators that state their own backward pass, for devices that record.
+// Imports: `dtype`, `error`.
+
+use super::{Device, OperandRef};
+use crate::dtype::DType;
+use crate::error::Result;
+
+/// A strided operand with its sizes and its element type.
+#[derive(Clone, Copy, Debug)]
+pub struct TypedRef<'a> {
+    pub(crate) slot: OperandRef<'a>,
+    pub(crate) sizes: &'a [usize],
+    pub(crate) dtype: DType,
+}
+
+/// An operand that is read.
+///
+/// Invariant: every index inside the sizes addresses a valid element of the type, in memory of the device,
+/// which no other code writes during `'a`.
+pub struct RuleOperand<'a, D> {
+    operand: TypedRef<'a>,
+    device: &'a D,
+}
+
+impl<D> Clone for RuleOperand<'_, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<D> Copy for RuleOperand<'_, D> {}
+
+impl<'a, D> RuleOperand<'a, D> {
+    /// # Safety
+    /// The invariant.
+    pub(crate) unsafe fn new(operand: TypedRef<'a>, device: &'a D) -> Self {
+        RuleOperand { operand, device }
+    }
+    pub(crate) fn parts(&self) -> (TypedRef<'a>, &'a D) {
+        (self.operand, self.device)
+    }
+}
+
+/// An operand that is written. Its elements may be uninitialized.
+///
+/// Invariant: that of [`RuleOperand`], no two indices address one element, and no other code reads the
+/// elements during `'a`.
+pub struct RuleOutput<'a, D> {
+    operand: TypedRef<'a>,
+    device: &'a D,
+}
+
+impl<'a, D> RuleOutput<'a, D> {
+    /// # Safety
+    /// The invariant.
+    pub(crate) unsafe fn new(operand: TypedRef<'a>, device: &'a D) -> Self {
+        RuleOutput { operand, device }
+    }
+    pub(crate) fn parts(&self) -> (TypedRef<'a>, &'a D) {
+        (self.operand, self.device)
+    }
+}
+
+/// What the backward pass of an operator reads.
+pub struct Recorded<'a, D, S> {
+    /// The operands of the forward pass. Those that [`Rule::reads`] does not name have unspecified elements.
+    pub(crate) inputs: &'a [RuleOperand<'a, D>],
+    /// The result; unspecified elements unless [`Rule::READS_RESULT`].
+    pub(crate) result: RuleOperand<'a, D>,
+    /// What the forward pass returned.
+    pub(crate) saved: S,
+    /// The gradient of the result.
+    pub(crate) gradient: RuleOperand<'a, D>,
+}
+
+/// An operator of tensors, written for any device, that states its own backward pass.
+///
+/// A device that records (see [`Device::ruled`]) runs [`forward`](Rule::forward) on the device inside it and
+/// records one step, whose backward pass is [`backward`](Rule::backward). Both are programs of tensors, so a
+/// device inside that records too records their parts.
+pub trait Rule: Copy + Send + 'static {
+    /// The name of the operator.
+    const NAME: &'static str;
+    /// Whether the backward pass reads the result.
+    const READS_RESULT: bool;
+    /// What the backward pass reads besides operands and result.
+    type Saved<D: Device>: Send + 'static;
+
+    /// The operands that the gradient of operand `of` reads: bit `k` is operand `k`.
+    fn reads(of: usize) -> u64;
+
+    /// Computes the operator.
+    ///
+    /// # Errors
+    /// Those of the operator.
+    fn forward<D: Device>(
+        &self,
+        inputs: &[RuleOperand<'_, D>],
+        output: RuleOutput<'_, D>,
+    ) -> Result<Self::Saved<D>>;
+
+    /// Writes the gradient of each operand that wants one. `targets` has as many entries as the operator has
+    /// operands; all of one entry is written.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn backward<D: Device>(
+        &self,
+        recorded: Recorded<'_, D, Self::Saved<D>>,
+        targets: Vec<Option<RuleOutput<'_, D>>>,
+    ) -> Result<()>;
+}

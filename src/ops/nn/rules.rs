@@ -1,0 +1,117 @@
+//! Backward passes of operators along axes that keep the sizes, for devices that record.
+//!
+//! The generic backward pass of a program with row constants takes it apart into reductions. An operator here
+//! states the whole of it as one such program.
+// Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`.
+
+use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput};
+use crate::dim::{Dim, MarkedAxes};
+use crate::element::{Compute, Float};
+use crate::error::Result;
+use crate::kernel::Op;
+use crate::rank::HasAxes;
+use crate::scalar::{Lane, Lanes};
+use crate::tensor::{Destination, TensorView, TensorViewMut};
+use std::marker::PhantomData;
+
+/// `gradient · slope`, and 0 where the gradient is 0 and the slope infinite or NaN: no gradient flows to a
+/// branch that was not taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flow;
+
+impl<T: Float> Op<(T, T)> for Flow {
+    const NAME: &'static str = "flow";
+    const CHEAP: bool = true;
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>((gradient, slope): (Lane<L, Compute<T>>, Lane<L, Compute<T>>)) -> Lane<L, Compute<T>> {
+        gradient.flow(slope)
+    }
+}
+
+/// An operator along axes with one operand, and its backward pass.
+pub(in crate::ops) trait AlongAxes<T: Float>: Copy + Send + 'static {
+    /// The name of the operator.
+    const NAME: &'static str;
+    /// Whether the backward pass reads the result; otherwise it reads the operand.
+    const READS_RESULT: bool;
+    /// Computes the operator.
+    fn forward<const RANK: usize, D: Device>(
+        self,
+        axes: MarkedAxes<RANK>,
+        x: TensorView<'_, T, RANK, D>,
+        out: TensorViewMut<'_, T, RANK, D>,
+    ) -> Result<()>;
+    /// Computes the gradient of the operand from the values that it reads and the gradient of the result.
+    fn backward<const RANK: usize, D: Device>(
+        self,
+        axes: MarkedAxes<RANK>,
+        values: TensorView<'_, T, RANK, D>,
+        gradient: TensorView<'_, T, RANK, D>,
+        out: TensorViewMut<'_, T, RANK, D>,
+    ) -> Result<()>;
+}
+
+/// The rule of an operator along axes.
+struct RuleAlong<F, T, const RANK: usize> {
+    operator: F,
+    axes: MarkedAxes<RANK>,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<F: Copy, T, const RANK: usize> Clone for RuleAlong<F, T, RANK> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<F: Copy, T, const RANK: usize> Copy for RuleAlong<F, T, RANK> {}
+
+impl<F: AlongAxes<T>, T: Float, const RANK: usize> Rule for RuleAlong<F, T, RANK> {
+    const NAME: &'static str = F::NAME;
+    const READS_RESULT: bool = F::READS_RESULT;
+    type Saved<D: Device> = ();
+    fn reads(_: usize) -> u64 {
+        !F::READS_RESULT as u64
+    }
+    fn forward<D: Device>(&self, inputs: &[RuleOperand<'_, D>], output: RuleOutput<'_, D>) -> Result<()> {
+        self.operator.forward(self.axes, inputs[0].view::<T, RANK>()?, output.view_mut()?)
+    }
+    fn backward<D: Device>(
+        &self,
+        recorded: Recorded<'_, D, ()>,
+        targets: Vec<Option<RuleOutput<'_, D>>>,
+    ) -> Result<()> {
+        let Recorded { inputs, result, gradient, .. } = recorded;
+        let values = if F::READS_RESULT { result } else { inputs[0] };
+        targets.into_iter().flatten().try_for_each(|target| {
+            self.operator.backward::<RANK, D>(self.axes, values.view()?, gradient.view()?, target.view_mut()?)
+        })
+    }
+}
+
+/// An operator along axes of a device that records, by its rule.
+pub(in crate::ops) fn along_by_rule<
+    F: AlongAxes<T>,
+    T: Float,
+    AXES: Copy,
+    const RANK: usize,
+    D: Device,
+    P: Destination<T, RANK, D>,
+>(
+    op: &'static str,
+    operator: F,
+    x: TensorView<'_, T, RANK, D>,
+    axes: AXES,
+    destination: P,
+) -> Result<P::Done>
+where
+    Dim<RANK>: HasAxes<AXES>,
+{
+    x.ensure_allocated(op)?;
+    let mut marked = [false; RANK];
+    let missing = <Dim<RANK> as HasAxes<AXES>>::mark(axes, &mut marked);
+    let rule = RuleAlong { operator, axes: MarkedAxes { marked, missing }, element: PhantomData };
+    destination.put(op, x.layout().preserved(), x.device(), |out| {
+        x.device().ruled(rule, &[x.rule_operand()], out.rule_output()).map_err(|error| error.with_op(op))
+    })
+}
