@@ -86,6 +86,7 @@ mod facts;
 mod forward;
 mod functions;
 mod inner;
+mod kernels;
 mod moves;
 mod name;
 mod parameters;

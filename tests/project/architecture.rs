@@ -61,6 +61,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/autograd/custom.rs", "makes tensors of memory of the inner device"),
     ("src/autograd/device.rs", "implements the trait, by calls of the inner device"),
     ("src/autograd/inner.rs", "calls the inner device without its type"),
+    ("src/autograd/kernels.rs", "calls the derivatives of programs"),
     ("src/autograd/moves.rs", "moves gradients"),
     ("src/autograd/record.rs", "calls the inner device in rules"),
     ("src/autograd/reduce.rs", "calls reductions and their derivatives"),
