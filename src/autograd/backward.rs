@@ -5,10 +5,10 @@
 // Imports: `error`, `dtype`, `device`, `erased_memory`.
 
 use super::axes::Axes;
-use super::facts::{Facts, Identity};
+use super::facts::{Facts, Identity, Ids};
 use super::inner::Inner;
 pub(super) use super::kernels::{Vjp, VjpOf};
-use super::state::Ids;
+use super::overlap::{covers_block, is_injective, without_overlap};
 use super::step::{Before, Input, Output, Spot, Step};
 use super::vjp::Variable;
 use crate::device::{Init, Inputs, MAX_OPERANDS, OperandRef, Reduction};
@@ -570,44 +570,4 @@ pub(super) fn distinct<'a>(slots: &[OperandRef<'a>]) -> Result<(Axes<OperandRef<
         return Err(Error::Operands { op: "backward", limit: MAX_OPERANDS - 1 });
     }
     Ok((distinct, reads))
-}
-
-/// The axes of a strided operand that address each element once together, and the others, over which a caller
-/// loops. Long axes stay together.
-fn without_overlap(stride: &[isize], sizes: &[usize]) -> (Axes<usize>, Axes<usize>) {
-    let mut order: Axes<usize> = (0..sizes.len()).collect();
-    order.sort_by_key(|&axis| std::cmp::Reverse(sizes[axis]));
-    let (mut free, mut looped) = (Axes::default(), Axes::default());
-    for &axis in order.iter() {
-        let with = Axes::concat(&[&free, &[axis]]);
-        match is_injective(stride, sizes, with.clone()) {
-            true => free = with,
-            false => looped.push(axis),
-        }
-    }
-    free.sort_unstable();
-    (free, looped)
-}
-
-/// Whether each index along these axes certainly addresses its own element.
-fn is_injective(stride: &[isize], sizes: &[usize], mut axes: Axes<usize>) -> bool {
-    axes.sort_unstable_by_key(|&axis| stride[axis].unsigned_abs());
-    let mut reach = 0;
-    axes.iter().filter(|&&axis| sizes[axis] > 1).all(|&axis| {
-        let step = stride[axis].unsigned_abs();
-        let is_beyond = step > reach;
-        reach += (sizes[axis] - 1) * step;
-        is_beyond
-    })
-}
-
-/// Whether an operand is all of its block, each element once.
-fn covers_block(spot: &Spot, sizes: &[usize]) -> bool {
-    covers(&spot.stride, sizes, spot.element, spot.nbytes)
-}
-
-/// Whether a strided operand is all of a block of `nbytes` bytes, each element once.
-pub(super) fn covers(stride: &[isize], sizes: &[usize], element: usize, nbytes: usize) -> bool {
-    sizes.iter().product::<usize>() * element == nbytes
-        && is_injective(stride, sizes, (0..sizes.len()).collect())
 }

@@ -9,7 +9,7 @@ use crate::kernel::{Body, Io, Program, Reducer, Slope, Store};
 use crate::scalar::{Dual, Lane, Need, Needs, Prim};
 use std::any::TypeId;
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::{LazyLock, PoisonError, RwLock};
 
@@ -131,6 +131,9 @@ impl Hasher for Identity {
 
 /// The type of a program and its [variant](Program::variant).
 type Key = (TypeId, u64);
+
+/// A set of blocks.
+pub(super) type Ids = HashSet<u64, BuildHasherDefault<Identity>>;
 
 type Table = HashMap<Key, &'static Facts, BuildHasherDefault<Identity>>;
 

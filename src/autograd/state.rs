@@ -8,15 +8,13 @@
 use super::axes::Axes;
 pub(super) use super::backward::{Node, Rule};
 use super::blocks::{Blocks, address_of, copy_of, number_of, offset_of};
-use super::facts::Identity;
+use super::facts::Ids;
 use super::inner::Inner;
 pub(super) use super::step::{Before, Input, Output, Saved, Spot, Step, has_gradient};
 use crate::device::OperandRef;
 use crate::dtype::DType;
 use crate::erased_memory::Memory;
 use crate::error::{Error, Result};
-use std::collections::HashSet;
-use std::hash::BuildHasherDefault;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// One block of a tape.
@@ -83,9 +81,6 @@ pub(super) struct State {
     /// The blocks whose gradients are kept although they are no variables.
     pub(super) retained: Ids,
 }
-
-/// A set of blocks.
-pub(super) type Ids = HashSet<u64, BuildHasherDefault<Identity>>;
 
 impl State {
     fn new() -> Self {

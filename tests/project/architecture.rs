@@ -102,6 +102,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/device/cpu/matmul/batches.rs", "runs products over addresses"),
     ("src/device/cpu/matmul/blocked/call.rs", "packs operands by address"),
     ("src/device/cpu/matmul/blocked/mod.rs", "runs products over addresses"),
+    ("src/device/cpu/matmul/blocked/output.rs", "stores sums through erased pointers"),
     ("src/device/cpu/matmul/blocked/row_block.rs", "runs products over addresses"),
     ("src/device/cpu/matmul/fallback.rs", "runs products over addresses"),
     ("src/device/cpu/matmul/gemv/loops.rs", "runs products over addresses"),
