@@ -58,7 +58,8 @@
 // | the same for row constants and other mechanisms | `rows.rs`, `contract.rs`, `scan.rs`, `scatter.rs`, `moves.rs` |
 // | recurrences of the first order as scans | `recurrence.rs` |
 // | the kernels of the backward pass | `vjp.rs`, `cells.rs`, `sums.rs` |
-// | operators with their own derivative, checkpoints | `custom.rs` |
+// | gradients of operands that are broadcast, by blocks | `broadcast.rs` |
+// | a user's operators with their own derivative, checkpoints | `custom.rs` |
 // | parameters: trees, tuples, names, the macro | `tree.rs`, `parameters.rs`, `containers.rs`, `name.rs`, `define.rs` |
 // | tensors whose types are known at run time | `untyped.rs` |
 // | operators that state their own backward pass | `ruled.rs` |
