@@ -1,5 +1,5 @@
-//! Gradients of operands that are broadcast along the first axis. They are computed in blocks that stay in the
-//! second cache, and summed there.
+//! Gradients of operands that are broadcast along the first axis. They are computed in blocks that stay in
+//! the second cache, and summed there.
 // Imports: `error`, `device`.
 
 use super::axes::Axes;

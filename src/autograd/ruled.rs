@@ -24,8 +24,8 @@ struct Operands<'a> {
 unsafe trait Erased: Send {
     /// # Safety
     /// 1. `inputs`, `result` and `gradient` are operands on the device, with valid elements.
-    /// 2. `targets` are too, possibly uninitialized; each has one element for each index, and overlaps no other
-    ///    operand.
+    /// 2. `targets` are too, possibly uninitialized; each has one element for each index, and overlaps no
+    ///    other operand.
     unsafe fn run(self: Box<Self>, operands: Operands<'_>) -> Result<()>;
 }
 

@@ -19,8 +19,8 @@ use std::marker::PhantomData;
 const SCORES: usize = 1 << 17;
 const MIN_QUERIES: usize = 16;
 
-/// Attention without a bias and a cap, on a device that records. `q` is `[b, h, queries, d]`, `k` and `v` have
-/// `h` or fewer heads, and the mask has the sizes of the scores.
+/// Attention without a bias and a cap, on a device that records. `q` is `[b, h, queries, d]`, `k` and `v`
+/// have `h` or fewer heads, and the mask has the sizes of the scores.
 pub(super) fn attend_by_rule<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
     op: &'static str,
     [q, k, v]: [TensorView<'_, T, 4, D>; 3],

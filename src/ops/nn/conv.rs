@@ -321,8 +321,8 @@ fn sum_of_taps<T: Number, const RANK: usize, const N: usize, D: Device>(
 }
 
 /// The product of the windows of `x` and `y`, a tensor of the sizes of the convolution's result, summed over
-/// the windows: the gradient of the weights, if `y` is the gradient of the result. The padding of `conv` is in
-/// numbers.
+/// the windows: the gradient of the weights, if `y` is the gradient of the result. The padding of `conv` is
+/// in numbers.
 fn weights_of<T: Number, const RANK: usize, const N: usize, D: Device>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,

@@ -19,8 +19,8 @@ pub(super) fn ordered_layout<const RANK: usize>(size: Dim<RANK>, channels_last: 
     if channels_last { Layout::with_channel_fastest(size) } else { Layout::row_major(size) }
 }
 
-/// A copy surrounded by zeros, channels last or in the order of its axes: along each axis, the elements of `x`
-/// are `steps` apart, from `starts` on.
+/// A copy surrounded by zeros, channels last or in the order of its axes: along each axis, the elements of
+/// `x` are `steps` apart, from `starts` on.
 pub(super) fn padded_copy<T: Number, const RANK: usize, const N: usize, D: Device>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,

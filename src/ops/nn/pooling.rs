@@ -184,7 +184,8 @@ fn max_pool_by_rule<T: Element, const RANK: usize, const N: usize, D: Device, P:
     macro_rules! of {
         ($($dtype:ident $F:ty),+) => { $(
             if const { matches!(T::DTYPE, DType::$dtype) } {
-                return by_rule(op, PoolRule::<$F, RANK, N, true> { pool, element: PhantomData }, x, layout, destination);
+                let rule = PoolRule::<$F, RANK, N, true> { pool, element: PhantomData };
+                return by_rule(op, rule, x, layout, destination);
             }
         )+ };
     }
