@@ -8,6 +8,7 @@ mod channels;
 mod conv;
 mod conv_rule;
 mod cross_entropy;
+mod depthwise;
 mod group_norm;
 mod interpolate;
 mod layer_norm;
