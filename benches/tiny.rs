@@ -3,11 +3,12 @@
 //!
 //! `cargo bench --bench tiny`
 
+use rankform::autograd::{Tape, Var};
 use rankform::prelude::*;
 use std::hint::black_box;
 use std::process::{Command, exit};
 
-const CASES: [&str; 13] = [
+const CASES: [&str; 16] = [
     "`a + b`",
     "`(a + b).eval_into(&mut c)`",
     "`c += b`",
@@ -21,14 +22,49 @@ const CASES: [&str; 13] = [
     "`a.reshape([2, 8])`",
     "`Tensor::zeros`",
     "`Tensor::from_vec`, `into_vec`",
+    "`a + b` on a tape",
+    "`a + b` on a tape, and its part of `backward`",
+    "`a * b` on a tape, and its part of `backward`",
 ];
 const CALLS: usize = 5000;
+/// The steps of one recording.
+const STEPS: usize = 100;
+
+/// Applies an operator to its own result, on a tape, `calls` times; takes gradients after every 100 calls, if
+/// asked.
+fn record(
+    calls: usize,
+    takes_gradients: bool,
+    operator: fn(&Matrix, &Matrix) -> Result<Matrix>,
+) -> Result<()> {
+    let ones = Tensor::<f32, 2>::ones([4, 4], &Cpu)?;
+    let tape = Tape::new(&Cpu);
+    let b = tape.watch(&ones)?;
+    for _ in 0..calls / STEPS {
+        let mut y = tape.watch(&ones)?;
+        for _ in 0..STEPS {
+            y = operator(black_box(&y), black_box(&b))?;
+        }
+        match takes_gradients {
+            true => drop(black_box(tape.pull(&y, &ones)?)),
+            false => tape.clear(),
+        }
+    }
+    Ok(())
+}
+type Matrix = Var<f32, 2>;
 
 /// Calls a case `calls` times, after the initialization that every process does once.
 fn run(case: usize, calls: usize) -> Result<()> {
     let ones = || Tensor::<f32, 2>::ones([4, 4], &Cpu);
     let (a, b, mut c) = (ones()?, ones()?, ones()?);
     let mut values = vec![1.0f32; 16];
+    if case >= 13 {
+        record(STEPS, true, |a, b| a.mul(b))?;
+        let operator: fn(&Matrix, &Matrix) -> Result<Matrix> =
+            if case == 15 { |a, b| a.mul(b) } else { |a, b| a.add(b) };
+        return record(calls, case > 13, operator);
+    }
     black_box((a.add(&b)?, a.sum(Axis::<1>)?, a.matmul(&b)?, a.softmax(Axis::<1>)?, a.exp()?));
     for _ in 0..calls {
         let (a, b) = (black_box(&a), black_box(&b));

@@ -1,4 +1,4 @@
-//! A short list of sizes or strides, on the heap only if it is long.
+//! Short lists, on the heap only if they are long: of sizes or strides, and of outputs.
 // Imports: nothing.
 
 use std::ops::{Deref, DerefMut};
@@ -7,40 +7,61 @@ use std::ops::{Deref, DerefMut};
 const INLINE: usize = 4;
 
 /// A list of values, one for each axis or operand.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Axes<T> {
-    len: usize,
-    inline: [T; INLINE],
-    /// All values, if they are more than `INLINE`.
-    heap: Vec<T>,
+#[derive(Clone, Debug)]
+pub(super) enum Axes<T> {
+    /// The number of values, and the values.
+    Short(u8, [T; INLINE]),
+    Long(Vec<T>),
 }
 
 impl<T: Copy + Default> Axes<T> {
+    #[inline]
     pub(super) fn new(values: &[T]) -> Self {
-        let (len, mut inline) = (values.len(), [T::default(); INLINE]);
-        if len <= INLINE {
-            inline[..len].copy_from_slice(values);
-            return Axes { len, inline, heap: Vec::new() };
-        }
-        Axes { len, inline, heap: values.to_vec() }
+        let none = T::default();
+        let short = match *values {
+            [] => [none; INLINE],
+            [a] => [a, none, none, none],
+            [a, b] => [a, b, none, none],
+            [a, b, c] => [a, b, c, none],
+            [a, b, c, d] => [a, b, c, d],
+            _ => return Axes::Long(values.to_vec()),
+        };
+        Axes::Short(values.len() as u8, short)
     }
 
+    /// The values of several lists, one after the other.
+    pub(super) fn concat(lists: &[&[T]]) -> Self {
+        lists.iter().flat_map(|list| list.iter().copied()).collect()
+    }
+
+    #[inline]
     pub(super) fn push(&mut self, value: T) {
-        if self.len < INLINE {
-            self.inline[self.len] = value;
-        } else {
-            if self.len == INLINE {
-                self.heap.extend_from_slice(&self.inline);
+        match self {
+            Axes::Long(values) => values.push(value),
+            Axes::Short(len, values) if (*len as usize) < INLINE => {
+                values[*len as usize] = value;
+                *len += 1;
             }
-            self.heap.push(value);
+            Axes::Short(_, values) => {
+                let mut long = Vec::with_capacity(2 * INLINE);
+                long.extend_from_slice(values);
+                long.push(value);
+                *self = Axes::Long(long);
+            }
         }
-        self.len += 1;
+    }
+}
+
+impl<T: Copy + Default> Default for Axes<T> {
+    fn default() -> Self {
+        Axes::Short(0, [T::default(); INLINE])
     }
 }
 
 impl<T: Copy + Default> FromIterator<T> for Axes<T> {
+    #[inline]
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
-        let mut list = Axes::new(&[]);
+        let mut list = Axes::default();
         values.into_iter().for_each(|value| list.push(value));
         list
     }
@@ -48,14 +69,77 @@ impl<T: Copy + Default> FromIterator<T> for Axes<T> {
 
 impl<T> Deref for Axes<T> {
     type Target = [T];
+    #[inline]
     fn deref(&self) -> &[T] {
-        if self.len <= INLINE { &self.inline[..self.len] } else { &self.heap }
+        match self {
+            Axes::Short(len, values) => &values[..*len as usize],
+            Axes::Long(values) => values,
+        }
     }
 }
 
 impl<T> DerefMut for Axes<T> {
+    #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
-        if self.len <= INLINE { &mut self.inline[..self.len] } else { &mut self.heap }
+        match self {
+            Axes::Short(len, values) => &mut values[..*len as usize],
+            Axes::Long(values) => values,
+        }
+    }
+}
+
+/// A list that has one value as a rule.
+pub(super) enum Few<T> {
+    One([T; 1]),
+    Many(Vec<T>),
+}
+
+impl<T> Few<T> {
+    pub(super) fn push(&mut self, value: T) {
+        match self {
+            Few::Many(values) if values.is_empty() => *self = Few::One([value]),
+            Few::Many(values) => values.push(value),
+            Few::One(_) => {
+                if let Few::One([first]) = std::mem::take(self) {
+                    *self = Few::Many(vec![first, value]);
+                }
+            }
+        }
+    }
+}
+
+impl<T> Default for Few<T> {
+    fn default() -> Self {
+        Few::Many(Vec::new())
+    }
+}
+
+impl<T> FromIterator<T> for Few<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
+        let mut list = Few::default();
+        values.into_iter().for_each(|value| list.push(value));
+        list
+    }
+}
+
+impl<T> Deref for Few<T> {
+    type Target = [T];
+    #[inline]
+    fn deref(&self) -> &[T] {
+        match self {
+            Few::One(value) => value,
+            Few::Many(values) => values,
+        }
+    }
+}
+
+impl<T> DerefMut for Few<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        match self {
+            Few::One(value) => value,
+            Few::Many(values) => values,
+        }
     }
 }
 
@@ -67,9 +151,12 @@ mod tests {
     fn short_and_long_lists_hold_their_values_in_order() {
         for len in 0..15 {
             let values: Vec<usize> = (10..10 + len).collect();
-            let mut pushed = Axes::new(&[]);
+            let mut pushed = Axes::default();
             values.iter().for_each(|&value| pushed.push(value));
-            assert_eq!((&*Axes::new(&values), &*pushed), (&values[..], &values[..]));
+            let joined = Axes::concat(&[&values[..len / 2], &[], &values[len / 2..]]);
+            let few: Few<usize> = values.iter().copied().collect();
+            let all = [&*Axes::new(&values), &*pushed, &*joined, &*few];
+            assert!(all.iter().all(|list| *list == &values[..]), "{values:?}");
         }
     }
 }

@@ -2,19 +2,20 @@
 //!
 //! A gradient belongs to a block of memory and has its layout. A view of a tensor is therefore a view of its
 //! gradient: an operand with stride 0 receives a sum, and overlapping windows are added one by one.
-// Imports: `error`, `dtype`, `kernel`, `device`, `erased_memory`.
+// Imports: `error`, `dtype`, `device`, `erased_memory`.
 
 use super::axes::Axes;
-use super::facts::{Facts, Identity};
+use super::facts::{Facts, Identity, Ids};
 use super::inner::Inner;
-use super::step::{Before, Input, Spot, Step};
-use super::vjp::{MASKED, Variable, VjpMap};
-use crate::device::{Device, Init, Inputs, MAX_OPERANDS, OperandRef, Reduction};
+pub(super) use super::kernels::{Vjp, VjpOf};
+use super::overlap::{covers_block, is_injective, without_overlap};
+use super::step::{Before, Input, Output, Spot, Step};
+use super::vjp::Variable;
+use crate::device::{Init, Inputs, MAX_OPERANDS, OperandRef, Reduction};
 use crate::dtype::DType;
 use crate::erased_memory::Memory;
 use crate::error::{Error, Result, text};
-use crate::kernel::Program;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ static ZERO_STRIDES: [isize; 64] = [0; 64];
 /// Row-major memory of the backward pass.
 pub(super) struct Buffer {
     memory: Memory,
-    stride: Vec<isize>,
+    stride: Axes<isize>,
     element: usize,
 }
 
@@ -39,7 +40,7 @@ impl Buffer {
         element: usize,
         init: Init,
     ) -> Result<Self> {
-        let mut stride = vec![0; sizes.len()];
+        let mut stride: Axes<isize> = sizes.iter().map(|_| 0).collect();
         let mut step = 1usize;
         for axis in (0..sizes.len()).rev() {
             stride[axis] = step as isize;
@@ -53,7 +54,7 @@ impl Buffer {
     }
     /// The buffer with more axes at the end, along which it is broadcast.
     pub(super) fn broadcast(mut self, axes: usize) -> Self {
-        self.stride.extend(std::iter::repeat_n(0, axes));
+        (0..axes).for_each(|_| self.stride.push(0));
         self
     }
 }
@@ -63,6 +64,17 @@ pub struct Backward {
     pub(super) inner: Arc<dyn Inner>,
     gradients: HashMap<u64, Memory, BuildHasherDefault<Identity>>,
     zero: Memory,
+    /// The blocks whose gradients are freed after the present step.
+    freed: Axes<u64>,
+    /// A gradient of such a block that becomes the gradient of an operand, after all others were added.
+    passed: Option<Passed>,
+}
+
+/// The gradient of a block, all of which is to be added to an operand of the same layout.
+struct Passed {
+    from: u64,
+    to: Spot,
+    sizes: Axes<usize>,
 }
 
 /// The destination of a contribution.
@@ -70,6 +82,22 @@ pub(super) enum Target<'a> {
     Spot(&'a Spot),
     /// A buffer of one value for each row, for an operand that is constant along the last axes.
     Rows(&'a mut Option<Buffer>, DType),
+}
+
+/// Some of the axes of a contribution: their sizes, and the strides of the gradient and of the contribution.
+#[derive(Default)]
+struct Strides {
+    sizes: Axes<usize>,
+    to: Axes<isize>,
+    from: Axes<isize>,
+}
+
+impl Strides {
+    fn push(&mut self, size: usize, to: isize, from: isize) {
+        self.sizes.push(size);
+        self.to.push(to);
+        self.from.push(from);
+    }
 }
 
 /// Memory for a contribution to the gradient of an operand.
@@ -100,7 +128,8 @@ pub(super) type Write<'a> = dyn FnMut(OperandRef<'_>) -> Result<()> + 'a;
 impl Backward {
     pub(super) fn new(inner: &Arc<dyn Inner>) -> Result<Self> {
         let zero = inner.fresh(64, Init::Zeroed)?;
-        Ok(Backward { inner: inner.clone(), gradients: HashMap::default(), zero })
+        let (gradients, freed, passed) = (HashMap::default(), Axes::default(), None);
+        Ok(Backward { inner: inner.clone(), gradients, zero, freed, passed })
     }
 
     /// The gradient of an operand, if any contribution has reached its block.
@@ -152,24 +181,25 @@ impl Backward {
 
     /// Runs the rules of the steps, the last step first. The gradient of a block is freed after the step that
     /// wrote the block first.
-    pub(super) fn run(&mut self, nodes: Vec<Node>, kept: &HashSet<u64>) -> Result<()> {
+    pub(super) fn run(&mut self, nodes: Vec<Node>, kept: &Ids) -> Result<()> {
         for Node { step, rule } in nodes.into_iter().rev() {
             let reached = |id: &u64| self.gradients.contains_key(id);
             if !step.outputs.iter().any(|output| reached(&output.spot.id)) {
                 continue;
             }
             step.check_versions()?;
+            let is_freed =
+                |output: &&Output| output.before == Before::Nothing && !kept.contains(&output.spot.id);
+            self.freed = step.outputs.iter().filter(is_freed).map(|output| output.spot.id).collect();
             if !step.sizes.contains(&0) {
                 rule(self, &step)?;
+                self.pass_on()?;
             }
-            for output in &step.outputs {
-                match output.before {
-                    Before::Nothing if !kept.contains(&output.spot.id) => {
-                        self.gradients.remove(&output.spot.id);
-                    }
-                    Before::Replaced => self.clear(&output.spot, &step.sizes)?,
-                    _ => {}
-                }
+            for id in self.freed.iter() {
+                self.gradients.remove(id);
+            }
+            for output in step.outputs.iter().filter(|output| output.before == Before::Replaced) {
+                self.clear(&output.spot, &step.sizes)?;
             }
         }
         // Those of blocks that constants wrote first.
@@ -187,9 +217,9 @@ impl Backward {
         if sizes.contains(&0) {
             return Ok(());
         }
-        let kept: Vec<usize> = (0..spot.stride.len()).filter(|&axis| spot.stride[axis] != 0).collect();
-        let (sizes, stride): (Vec<_>, Vec<_>) =
-            kept.iter().map(|&axis| (sizes[axis], spot.stride[axis])).unzip();
+        let kept: Axes<usize> = (0..spot.stride.len()).filter(|&axis| spot.stride[axis] != 0).collect();
+        let stride: Axes<isize> = kept.iter().map(|&axis| spot.stride[axis]).collect();
+        let sizes: Axes<usize> = kept.iter().map(|&axis| sizes[axis]).collect();
         let slot = OperandRef { stride: &stride, ..slot };
         let zeros = OperandRef { element: slot.element, ..self.zeros(sizes.len()) };
         // SAFETY: (1) the gradient has the layout of the block; (2) axes of stride 0 are left out; (3) the
@@ -216,28 +246,47 @@ impl Backward {
 
     /// Adds what `write` writes to the gradient of an operand.
     pub(super) fn add(&mut self, spot: &Spot, sizes: &[usize], write: &mut Write<'_>) -> Result<()> {
+        self.add_and_keep(spot, sizes, write).map(drop)
+    }
+
+    /// As [`add`](Backward::add). Returns the memory in which it was written, if that is not the gradient
+    /// itself.
+    fn add_and_keep(
+        &mut self,
+        spot: &Spot,
+        sizes: &[usize],
+        write: &mut Write<'_>,
+    ) -> Result<Option<Buffer>> {
         let place = self.place(spot, sizes)?;
         write(place.slot(spot))?;
-        self.accept(spot, sizes, place)
+        match place {
+            Place::Buffer(buffer) => {
+                self.add_values(spot, sizes, buffer.slot())?;
+                Ok(Some(buffer))
+            }
+            place => self.accept(spot, sizes, place).map(|()| None),
+        }
     }
 
     /// Adds values to the gradient of an operand: their sum over the axes along which it has stride 0.
     pub(super) fn add_values(&mut self, spot: &Spot, sizes: &[usize], from: OperandRef<'_>) -> Result<()> {
-        let axes = (0..sizes.len()).filter(|&axis| sizes[axis] != 1);
-        let (kept, summed): (Vec<usize>, Vec<usize>) = axes.partition(|&axis| spot.stride[axis] != 0);
-        let pick = |axes: &[usize], of: &[isize]| axes.iter().map(|&axis| of[axis]).collect::<Vec<_>>();
-        let sizes_of = |axes: &[usize]| axes.iter().map(|&axis| sizes[axis]).collect::<Vec<_>>();
-        let (kept_sizes, summed_sizes) = (sizes_of(&kept), sizes_of(&summed));
-        let here = Spot { stride: Axes::new(&pick(&kept, &spot.stride)), ..spot.clone() };
-        let mut steps = pick(&kept, from.stride);
-        if summed.is_empty() {
-            return self.add_elements(&here, &kept_sizes, OperandRef { stride: &steps, ..from });
+        if self.will_pass(spot, sizes, from) {
+            return Ok(());
         }
-        steps.extend(pick(&summed, from.stride));
+        let (mut kept, mut summed) = (Strides::default(), Strides::default());
+        for (axis, &size) in sizes.iter().enumerate().filter(|(_, size)| **size != 1) {
+            let axes = if spot.stride[axis] == 0 { &mut summed } else { &mut kept };
+            axes.push(size, spot.stride[axis], from.stride[axis]);
+        }
+        let here = Spot { stride: kept.to, ..*spot };
+        if summed.sizes.is_empty() {
+            return self.add_elements(&here, &kept.sizes, OperandRef { stride: &kept.from, ..from });
+        }
+        let steps = Axes::concat(&[&kept.from, &summed.from]);
         let from = OperandRef { stride: &steps, ..from };
         let inner = self.inner.clone();
-        self.add(&here, &kept_sizes, &mut |to| {
-            let axes = Reduction { kept: &kept_sizes, reduced: &summed_sizes };
+        self.add(&here, &kept.sizes, &mut |to| {
+            let axes = Reduction { kept: &kept.sizes, reduced: &summed.sizes };
             // SAFETY: (1) values of the element, with strides for both groups of axes; (2) new memory, or a
             // buffer of the pass.
             unsafe { inner.sum(spot.dtype, axes, to, from) }
@@ -255,14 +304,30 @@ impl Backward {
             self.ensure_gradient(spot)?;
         }
         let Some(base) = self.gradient(spot) else { return Ok(()) };
+        if is_injective(&spot.stride, sizes, (0..sizes.len()).collect()) {
+            // SAFETY: (1) the gradient has the layout of the block; (2) its elements do not overlap; (3) the
+            // sum is in place; (4) the pass owns its gradients.
+            return unsafe { self.inner.add(spot.dtype, sizes, base, from) };
+        }
+        self.add_overlapping(spot, sizes, base, from)
+    }
+
+    /// As `add_elements`, for an operand of which several indices address one element.
+    fn add_overlapping(
+        &self,
+        spot: &Spot,
+        sizes: &[usize],
+        base: OperandRef<'_>,
+        from: OperandRef<'_>,
+    ) -> Result<()> {
         let (free, looped) = without_overlap(&spot.stride, sizes);
-        let of = |stride: &[isize]| free.iter().map(|&axis| stride[axis]).collect::<Vec<_>>();
-        let free_sizes: Vec<usize> = free.iter().map(|&axis| sizes[axis]).collect();
+        let of = |stride: &[isize]| free.iter().map(|&axis| stride[axis]).collect::<Axes<_>>();
+        let free_sizes: Axes<usize> = free.iter().map(|&axis| sizes[axis]).collect();
         let (to_stride, from_stride) = (of(&spot.stride), of(from.stride));
         let count: usize = looped.iter().map(|&axis| sizes[axis]).product();
         for position in 0..count {
             let (mut rest, mut to_step, mut from_step) = (position, 0isize, 0isize);
-            for &axis in &looped {
+            for &axis in looped.iter() {
                 let index = (rest % sizes[axis]) as isize;
                 rest /= sizes[axis];
                 to_step += index * spot.stride[axis];
@@ -279,6 +344,40 @@ impl Backward {
             unsafe { self.inner.add(spot.dtype, &free_sizes, to, from)? };
         }
         Ok(())
+    }
+
+    /// Whether values are the gradient of a block, which is freed after the step and can become that of an
+    /// operand of the same layout. This happens after the rule of the step: until then the values stay.
+    fn will_pass(&mut self, spot: &Spot, sizes: &[usize], from: OperandRef<'_>) -> bool {
+        if self.passed.is_some() {
+            return false;
+        }
+        let is_all = |id: &u64| {
+            self.gradients.get(id).is_some_and(|memory| {
+                memory.nbytes() == spot.nbytes && memory.address().wrapping_add(spot.offset) == from.address
+            })
+        };
+        let Some(&id) = self.freed.iter().find(|id| is_all(id)) else { return false };
+        let has_same_layout = (0..sizes.len())
+            .all(|axis| sizes[axis] == 1 || spot.stride[axis] == from.stride[axis])
+            && spot.element == from.element
+            && covers_block(spot, sizes);
+        if has_same_layout {
+            self.passed = Some(Passed { from: id, to: spot.clone(), sizes: Axes::new(sizes) });
+        }
+        has_same_layout
+    }
+
+    /// Makes the gradient of a block that of an operand, or adds it to the gradient that the operand has.
+    fn pass_on(&mut self) -> Result<()> {
+        let Some(Passed { from, to, sizes }) = self.passed.take() else { return Ok(()) };
+        let Some(memory) = self.gradients.remove(&from) else { return Ok(()) };
+        // The rule of a custom operator may have kept a handle.
+        if !self.gradients.contains_key(&to.id) && memory.handles() == 1 {
+            return self.insert(&to, memory);
+        }
+        let address = memory.address().wrapping_add(to.offset);
+        self.add_elements(&to, &sizes, OperandRef { address, stride: &to.stride, element: to.element })
     }
 
     /// Gives what `write` writes to a target; the last `row` axes are those of a row.
@@ -326,9 +425,8 @@ impl Backward {
             return self.vjp(program, facts, mask & !first, (sizes, row), slots, target);
         }
         let k = mask.trailing_zeros() as usize;
-        if let (true, [dtype], Target::Spot(spot)) = (mask == first, &facts.outputs[..], &target)
-            && facts.slopes[k].is_some_and(|slope| slope.literal == Some(1.0))
-            && *dtype == spot.dtype
+        if let (true, Target::Spot(spot)) = (mask == first, &target)
+            && facts.is_identity(k, spot.dtype)
         {
             return self.add_values(spot, sizes, slots[facts.loads.len()]);
         }
@@ -346,6 +444,35 @@ impl Backward {
         self.each_direction(facts.loads[k], sizes, row, target, &mut |is_imaginary, to| {
             program.run(k, Variable { mask, is_imaginary }, sizes, to, inputs)
         })
+    }
+
+    /// Adds the gradient of a program by one load to several operands: its derivatives by their loads are
+    /// equal, and not 1. `slots` as above.
+    pub(super) fn vjp_of_several(
+        &mut self,
+        program: &dyn Vjp,
+        facts: &Facts,
+        k: usize,
+        sizes: &[usize],
+        slots: &[OperandRef<'_>],
+        spots: &[&Spot],
+    ) -> Result<()> {
+        let mask = 1 << k;
+        let (distinct, reads) = distinct(&self.with_zeros(facts, mask, sizes.len(), slots.iter()))?;
+        let inputs = Inputs { slots: &distinct, reads: &reads };
+        // The gradient of an operand that is all of its block is computed where it stays.
+        let stays = |spot: &&&Spot| !self.gradients.contains_key(&spot.id) && covers_block(spot, sizes);
+        let Some(whole) = spots.iter().find(stays).or(spots.first()).copied() else { return Ok(()) };
+        let buffer = self.add_and_keep(whole, sizes, &mut |to| {
+            program.run(k, Variable { mask, is_imaginary: false }, sizes, to, inputs)
+        })?;
+        for spot in spots.iter().filter(|spot| !std::ptr::eq(**spot, whole)) {
+            match buffer.as_ref().map(Buffer::slot).or(self.gradient(whole)) {
+                Some(from) => self.add_values(spot, sizes, from)?,
+                None => return Ok(()),
+            }
+        }
+        Ok(())
     }
 
     /// Operands of a kernel that differentiates by the loads of a mask: zeros in place of the loads that its
@@ -396,7 +523,7 @@ pub(super) type Rule = Box<dyn FnOnce(&mut Backward, &Step) -> Result<()> + Send
 
 /// A step with its rule.
 pub(super) struct Node {
-    pub(super) step: Step,
+    pub(super) step: Box<Step>,
     pub(super) rule: Rule,
 }
 
@@ -417,14 +544,12 @@ pub(super) fn saved_slots<'s>(b: &Backward, step: &'s Step) -> Axes<OperandRef<'
 
 /// The operands that receive a gradient through some of the loads, each with the mask of these loads.
 pub(super) fn variables(reads: &[u8], loads: Range<usize>, step: &Step, facts: &Facts) -> Axes<(usize, u64)> {
-    let mut masks = [0; MAX_OPERANDS];
-    for load in loads.clone() {
-        let (k, operand) = (load - loads.start, reads[load] as usize);
-        if step.inputs[operand].spot.is_some() && facts.slopes[k].is_some() {
-            masks[operand] |= 1u64 << k;
-        }
-    }
-    masks.into_iter().enumerate().filter(|(_, mask)| *mask != 0).collect()
+    let mask_of = |operand: usize| {
+        let is_read = |k: &usize| reads[loads.start + k] as usize == operand && facts.slopes[*k].is_some();
+        (0..loads.len()).filter(is_read).fold(0, |mask, k| mask | 1u64 << k)
+    };
+    let operands = step.inputs.iter().enumerate().filter(|(_, input)| input.spot.is_some());
+    operands.map(|(operand, _)| (operand, mask_of(operand))).filter(|(_, mask)| *mask != 0).collect()
 }
 
 /// Each different operand once, and the operand of each load.
@@ -445,110 +570,4 @@ pub(super) fn distinct<'a>(slots: &[OperandRef<'a>]) -> Result<(Axes<OperandRef<
         return Err(Error::Operands { op: "backward", limit: MAX_OPERANDS - 1 });
     }
     Ok((distinct, reads))
-}
-
-/// The kernels of the backward pass of a program, with its type erased.
-pub(super) trait Vjp {
-    /// Whether one kernel serves several loads of one operand.
-    fn has_mask(&self) -> bool;
-    /// Runs the kernel of a variable, whose first load is `k`.
-    fn run(
-        &self,
-        k: usize,
-        variable: Variable,
-        sizes: &[usize],
-        to: OperandRef<'_>,
-        inputs: Inputs<'_>,
-    ) -> Result<()>;
-}
-
-/// A program, its device, and the way in which the device runs it.
-pub(super) struct VjpOf<P, D, const BY_NAME: bool>(pub(super) P, pub(super) D);
-
-impl<P: Program, D: Device, const BY_NAME: bool> VjpOf<P, D, BY_NAME> {
-    /// One kernel for all variables: for complex elements, which need run-time directions, and for many
-    /// loads, of which each would need a kernel.
-    const HAS_MASK: bool = P::COMPLEX || P::LOADS > 2;
-}
-
-impl<P: Program, D: Device, const BY_NAME: bool> Vjp for VjpOf<P, D, BY_NAME> {
-    fn has_mask(&self) -> bool {
-        Self::HAS_MASK
-    }
-    fn run(
-        &self,
-        k: usize,
-        variable: Variable,
-        sizes: &[usize],
-        to: OperandRef<'_>,
-        inputs: Inputs<'_>,
-    ) -> Result<()> {
-        macro_rules! run {
-            ($k:expr) => {{
-                let program = VjpMap::<P, { $k }> { program: self.0, variable };
-                // SAFETY: (1) the operands of the program, at its sizes, and its gradients; (2) and (3) the
-                // output is new memory for the element of the variable; (4) the pass owns it.
-                unsafe {
-                    match BY_NAME {
-                        true => self.1.map_by_name(&program, sizes, &[to], inputs),
-                        false => self.1.map_apart(&program, sizes, 0, &[to], inputs),
-                    }
-                }
-            }};
-        }
-        if const { Self::HAS_MASK } {
-            return run!(MASKED);
-        }
-        if const { P::LOADS == 2 } && k == 1 {
-            return run!(1);
-        }
-        if const { P::LOADS >= 1 } {
-            return run!(0);
-        }
-        Ok(())
-    }
-}
-
-/// The axes of a strided operand that address each element once together, and the others, over which a caller
-/// loops. Long axes stay together.
-fn without_overlap(stride: &[isize], sizes: &[usize]) -> (Vec<usize>, Vec<usize>) {
-    let mut order: Vec<usize> = (0..sizes.len()).collect();
-    if is_injective(stride, sizes, &order) {
-        return (order, Vec::new());
-    }
-    order.sort_by_key(|&axis| std::cmp::Reverse(sizes[axis]));
-    let (mut free, mut looped) = (Vec::new(), Vec::new());
-    for &axis in &order {
-        free.push(axis);
-        if !is_injective(stride, sizes, &free) {
-            free.pop();
-            looped.push(axis);
-        }
-    }
-    free.sort_unstable();
-    (free, looped)
-}
-
-/// Whether each index along these axes certainly addresses its own element.
-fn is_injective(stride: &[isize], sizes: &[usize], axes: &[usize]) -> bool {
-    let mut rising: Vec<usize> = axes.iter().copied().filter(|&axis| sizes[axis] > 1).collect();
-    rising.sort_by_key(|&axis| stride[axis].unsigned_abs());
-    let mut reach = 0;
-    rising.into_iter().all(|axis| {
-        let step = stride[axis].unsigned_abs();
-        let is_beyond = step > reach;
-        reach += (sizes[axis] - 1) * step;
-        is_beyond
-    })
-}
-
-/// Whether an operand is all of its block, each element once.
-fn covers_block(spot: &Spot, sizes: &[usize]) -> bool {
-    covers(&spot.stride, sizes, spot.element, spot.nbytes)
-}
-
-/// Whether a strided operand is all of a block of `nbytes` bytes, each element once.
-pub(super) fn covers(stride: &[isize], sizes: &[usize], element: usize, nbytes: usize) -> bool {
-    let axes: Axes<usize> = (0..sizes.len()).collect();
-    sizes.iter().product::<usize>() * element == nbytes && is_injective(stride, sizes, &axes)
 }

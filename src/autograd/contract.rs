@@ -62,6 +62,23 @@ unsafe impl<T: Number, L: Number, R: Number, D: Device> Contract for ContractOf<
     }
 }
 
+/// The groups of axes of a contraction, one after the other, and where each but the first begins.
+struct Groups {
+    sizes: Axes<usize>,
+    starts: [usize; 3],
+}
+
+impl Groups {
+    fn new(ContractPlan { batch, m, k, n }: ContractPlan<'_>) -> Self {
+        let starts = [batch.len(), batch.len() + m.len(), batch.len() + m.len() + k.len()];
+        Groups { sizes: Axes::concat(&[batch, m, k, n]), starts }
+    }
+    fn plan(&self) -> ContractPlan<'_> {
+        let (sizes, [m, k, n]) = (&self.sizes[..], self.starts);
+        ContractPlan { batch: &sizes[..m], m: &sizes[m..k], k: &sizes[k..n], n: &sizes[n..] }
+    }
+}
+
 impl Shared {
     /// Runs a contraction and records it.
     ///
@@ -77,17 +94,14 @@ impl Shared {
     ) -> Result<()> {
         let ContractPlan { batch, m, k, n } = plan;
         // Operands may have more strides than the plan has axes.
-        let strides = |slot: OperandRef<'_>, groups: [&[usize]; 3]| {
-            let axes = groups.iter().map(|group| group.len()).sum();
-            Axes::new(&slot.stride[..axes])
-        };
-        let strides =
-            [strides(output, [batch, m, n]), strides(left, [batch, m, k]), strides(right, [batch, k, n])];
-        let [to, left, right] = [(output, 0), (left, 1), (right, 2)]
-            .map(|(slot, which)| OperandRef { stride: &strides[which], ..slot });
+        let [to, left, right] =
+            [(output, [batch, m, n]), (left, [batch, m, k]), (right, [batch, k, n])].map(|(slot, groups)| {
+                let axes = groups.iter().map(|group| group.len()).sum();
+                OperandRef { stride: &slot.stride[..axes], ..slot }
+            });
         let dtypes = contract.dtypes();
         let are_smooth = dtypes.into_iter().all(has_gradient);
-        let sizes = [batch, m, n].concat();
+        let sizes = Axes::concat(&[batch, m, n]);
         let outputs = [(to, OutputType::Is(dtypes[0]))];
         let begun = self.begin("contract", &sizes, &[left, right], &outputs, &mut |active| {
             let [l, r] = [active[0].is_some() && are_smooth, active[1].is_some() && are_smooth];
@@ -102,8 +116,8 @@ impl Shared {
             self.end_unrecorded(step);
             return Ok(());
         }
-        let groups = [batch, m, k, n].map(Axes::new);
-        let rule: Rule = Box::new(move |b, step| backward(b, step, &*contract, &groups));
+        let groups = Groups::new(plan);
+        let rule: Rule = Box::new(move |b, step| backward(b, step, &*contract, groups.plan()));
         self.end(step, &[to], rule);
         Ok(())
     }
@@ -113,7 +127,7 @@ fn backward(
     b: &mut Backward,
     step: &Step,
     contract: &dyn Contract,
-    [batch, m, k, n]: &[Axes<usize>; 4],
+    ContractPlan { batch, m, k, n }: ContractPlan<'_>,
 ) -> Result<()> {
     let Some(gradient) = b.gradient(&step.outputs[0].spot) else { return Ok(()) };
     if k.contains(&0) {
@@ -121,25 +135,25 @@ fn backward(
     }
     let dtypes = contract.dtypes();
     if let (Some(spot), Some(right)) = (&step.inputs[0].spot, &step.inputs[1].saved) {
-        let sizes = [&batch[..], k, n].concat();
+        let sizes = Axes::concat(&[batch, k, n]);
         let right = Conjugated::new(b, right, &sizes, dtypes[2])?;
         let stride = swapped(right.slot().stride, batch.len(), k.len());
         let right = OperandRef { stride: &stride, ..right.slot() };
         let plan = ContractPlan { batch, m, k: n, n: k };
         // SAFETY: (1) the gradient has the layout of the output, and the axes of the other operand are
         // swapped; (2) the output is new memory; (3) the groups are those of the forward plan.
-        b.add(spot, &[&batch[..], m, k].concat(), &mut |to| unsafe {
+        b.add(spot, &Axes::concat(&[batch, m, k]), &mut |to| unsafe {
             contract.run(Operand::Left, plan, [to, gradient, right])
         })?;
     }
     if let (Some(spot), Some(left)) = (&step.inputs[1].spot, &step.inputs[0].saved) {
-        let sizes = [&batch[..], m, k].concat();
+        let sizes = Axes::concat(&[batch, m, k]);
         let left = Conjugated::new(b, left, &sizes, dtypes[1])?;
         let stride = swapped(left.slot().stride, batch.len(), m.len());
         let left = OperandRef { stride: &stride, ..left.slot() };
         let plan = ContractPlan { batch, m: k, k: m, n };
         // SAFETY: as above.
-        b.add(spot, &[&batch[..], k, n].concat(), &mut |to| unsafe {
+        b.add(spot, &Axes::concat(&[batch, k, n]), &mut |to| unsafe {
             contract.run(Operand::Right, plan, [to, left, gradient])
         })?;
     }
@@ -147,10 +161,10 @@ fn backward(
 }
 
 /// The strides of an operand with the two groups after `batch` swapped; the first has `first` axes.
-fn swapped(stride: &[isize], batch: usize, first: usize) -> Vec<isize> {
+fn swapped(stride: &[isize], batch: usize, first: usize) -> Axes<isize> {
     let (head, tail) = stride.split_at(batch);
     let (a, b) = tail.split_at(first);
-    [head, b, a].concat()
+    Axes::concat(&[head, b, a])
 }
 
 /// The conjugate of a saved operand: the operand itself if it is real.

@@ -1,7 +1,7 @@
 //! Operators with a derivative of their own, and parts of a program that are computed again.
 // Imports: `error`, `dim`, `layout`, `element`, `device`, `tensor`.
 
-use super::axes::Axes;
+use super::axes::{Axes, Few};
 use super::backward::Backward;
 use super::state::{Before, Output, Spot, Step};
 use super::tape::tensor_in;
@@ -340,8 +340,8 @@ impl<D: Device> Tape<D> {
         state.reserve_step(op)?;
         let Some(spot) = state.spot(&slot, T::DTYPE) else { return Ok(y) };
         let output = Output::new(spot.clone(), Before::Nothing);
-        let step =
-            Step { op, recording, sizes: Axes::new(&size.0), inputs: Vec::new(), outputs: vec![output] };
+        let (sizes, outputs) = (Axes::new(&size.0), Few::One([output]));
+        let step = Box::new(Step { op, recording, sizes, inputs: Vec::new(), outputs });
         let device = self.device.clone();
         let rule = move |b: &mut Backward, _: &Step| {
             let gradient = b.share_gradient(&spot, layout, size, &device)?;

@@ -6,10 +6,11 @@ use super::vjp::ConstantsAsLoads;
 use crate::dtype::DType;
 use crate::element::{Compute, Element};
 use crate::kernel::{Body, Io, Program, Reducer, Slope, Store};
-use crate::scalar::{Dual, Lane, Need, Needs};
+use crate::scalar::{Dual, Lane, Need, Needs, Prim};
 use std::any::TypeId;
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::{LazyLock, PoisonError, RwLock};
 
 /// The element types of a program, and what its derivatives read.
@@ -30,15 +31,39 @@ impl Facts {
         };
         self.slopes.iter().enumerate().map(slope).fold(0, |reads, loads| reads | loads)
     }
+
+    /// Whether the derivative by a load is 1 and the gradient of the only output is of the element `dtype`.
+    pub(super) fn is_identity(&self, k: usize, dtype: DType) -> bool {
+        matches!(self.outputs[..], [output] if output == dtype)
+            && self.slopes[k].is_some_and(|slope| slope.literal == Some(1.0))
+    }
+
+    /// Whether the derivatives by two loads are the same expression, so that the gradients are equal.
+    pub(super) fn are_equal(&self, a: usize, b: usize) -> bool {
+        let is_same = match (self.slopes[a], self.slopes[b]) {
+            (Some(a), Some(b)) => a.is_same(b),
+            _ => false,
+        };
+        is_same && self.loads[a] == self.loads[b] && !self.loads[a].is_complex()
+    }
 }
 
 /// Records the loads and stores of a program that runs under `Dual<Needs>`, with load `k` as the variable.
 struct FactsIo {
     k: usize,
     next: usize,
+    parameters: usize,
     loads: Vec<DType>,
     outputs: Vec<DType>,
     slope: Option<Need>,
+}
+
+impl FactsIo {
+    /// The next number that is known at run time.
+    fn parameter<C: Prim>(&mut self) -> Lane<Dual<Needs>, C> {
+        self.parameters += 1;
+        Lane::from_raw((Need::parameter(self.parameters), None))
+    }
 }
 
 impl Io<Dual<Needs>> for FactsIo {
@@ -50,11 +75,13 @@ impl Io<Dual<Needs>> for FactsIo {
         Lane::from_raw((Need::load(k), seed))
     }
     fn param<T: Element>(&mut self, _: T) -> Lane<Dual<Needs>, Compute<T>> {
-        Lane::from_raw((Need::RUN_TIME, None))
+        self.parameter()
     }
     fn store<T: Element>(&mut self, value: Lane<Dual<Needs>, Compute<T>>) {
+        let output = self.outputs.len();
         self.outputs.push(T::DTYPE);
         let tangent = value.raw().1.filter(|_| has_gradient(T::DTYPE));
+        let tangent = tangent.map(|tangent| tangent.of_output(output));
         self.slope = match (self.slope, tangent) {
             (Some(a), Some(b)) => Some(a.union(b)),
             (a, b) => a.or(b),
@@ -62,7 +89,7 @@ impl Io<Dual<Needs>> for FactsIo {
     }
     fn row_constant<T: Element>(&mut self, _: Compute<T>, loads: usize) -> Lane<Dual<Needs>, Compute<T>> {
         self.next += loads;
-        Lane::from_raw((Need::RUN_TIME, None))
+        self.parameter()
     }
 }
 
@@ -73,7 +100,8 @@ fn find<P: Program>(program: &P) -> Facts {
 /// Compiled once for all programs.
 fn find_by(run: &dyn Fn(&mut FactsIo)) -> Facts {
     let with_variable = |k| {
-        let mut io = FactsIo { k, next: 0, loads: Vec::new(), outputs: Vec::new(), slope: None };
+        let mut io =
+            FactsIo { k, next: 0, parameters: 0, loads: Vec::new(), outputs: Vec::new(), slope: None };
         run(&mut io);
         io
     };
@@ -104,13 +132,38 @@ impl Hasher for Identity {
 /// The type of a program and its [variant](Program::variant).
 type Key = (TypeId, u64);
 
+/// A set of blocks.
+pub(super) type Ids = HashSet<u64, BuildHasherDefault<Identity>>;
+
 type Table = HashMap<Key, &'static Facts, BuildHasherDefault<Identity>>;
 
 /// The facts of the programs of this process. Each program type adds an entry, which stays.
 static TABLE: LazyLock<RwLock<Table>> = LazyLock::new(RwLock::default);
 
+/// The number of programs that a thread remembers.
+const RECENT: usize = 64;
+
+thread_local! {
+    /// The programs that this thread looked up last, by their hashes.
+    static FOUND: [Cell<Option<(Key, &'static Facts)>>; RECENT] = const { [const { Cell::new(None) }; RECENT] };
+}
+
 #[inline(never)]
 fn cached(key: Key, find: &dyn Fn() -> Facts) -> &'static Facts {
+    let mut hash = Identity::default();
+    key.hash(&mut hash);
+    let place = hash.finish() as usize % RECENT;
+    FOUND.with(|found| match found[place].get() {
+        Some((known, facts)) if known == key => facts,
+        _ => {
+            let facts = look_up(key, find);
+            found[place].set(Some((key, facts)));
+            facts
+        }
+    })
+}
+
+fn look_up(key: Key, find: &dyn Fn() -> Facts) -> &'static Facts {
     if let Some(facts) = TABLE.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
         return facts;
     }
@@ -130,8 +183,7 @@ pub(super) fn facts_of_reduction<B: Body, R: Reducer<B::Out>>(body: &B) -> &'sta
         facts.outputs = vec![R::Out::DTYPE];
         if !matches!(R::SLOPE, Slope::Constant) {
             // The slope depends on the value of the body, so on every load.
-            let all = Need { loads: u64::MAX, literal: None };
-            facts.slopes.iter_mut().flatten().for_each(|slope| *slope = all);
+            facts.slopes.iter_mut().flatten().for_each(|slope| *slope = Need::any());
         }
         facts
     })

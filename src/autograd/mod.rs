@@ -52,7 +52,7 @@
 // | the tape as a device: a function for each mechanism | `device.rs` |
 // | the recording: blocks, steps, operands that are saved | `state.rs`, `blocks.rs`, `step.rs` |
 // | facts about a program that decide what is saved | `facts.rs` |
-// | the backward pass: buffers, sums of contributions | `backward.rs` |
+// | the backward pass: buffers, sums of contributions | `backward.rs`, `overlap.rs` |
 // | the inner device without its type | `inner.rs`, `parts.rs` |
 // | recording and rule of `map` and `reduce` | `record.rs`, `reduce.rs` |
 // | the same for row constants and other mechanisms | `rows.rs`, `contract.rs`, `scan.rs`, `scatter.rs`, `moves.rs` |
@@ -86,8 +86,10 @@ mod facts;
 mod forward;
 mod functions;
 mod inner;
+mod kernels;
 mod moves;
 mod name;
+mod overlap;
 mod parameters;
 mod parts;
 mod record;

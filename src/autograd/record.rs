@@ -7,7 +7,7 @@ pub(super) use super::backward::{no_slope, saved_slots, variables};
 use super::facts::Facts;
 use super::reduce::ReduceRule;
 use super::rows::{Parts, rows_backward};
-use super::state::{Before, Begun, Flow, OutputType, Rule, Shared, Step};
+use super::state::{Before, Begun, Flow, OutputType, Rule, Shared, Spot, Step};
 use crate::device::{Inputs, MAX_OPERANDS, OperandRef, Reduction};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -27,27 +27,43 @@ impl Shared {
         outputs: &[(OperandRef<'a>, OutputType)],
         flow: &mut dyn FnMut(&[Option<DType>]) -> Result<Flow>,
     ) -> Result<Begun<'a>> {
+        let mut begun = Begun::new(op);
+        self.fill(&mut begun, sizes, inputs, outputs, flow)?;
+        Ok(begun)
+    }
+
+    /// As [`begin`](Shared::begin), in place: a step of small tensors notices a copy.
+    fn fill<'a>(
+        &'a self,
+        begun: &mut Begun<'a>,
+        sizes: &[usize],
+        inputs: &[OperandRef<'a>],
+        outputs: &[(OperandRef<'a>, OutputType)],
+        flow: &mut dyn FnMut(&[Option<DType>]) -> Result<Flow>,
+    ) -> Result<()> {
         let running = self.running();
         let mut state = self.lock();
         if !state.may_move(inputs, outputs) {
-            let begun = state.begin(&*self.inner, op, sizes, inputs, outputs, flow)?;
-            return Ok(Begun { _running: Some(running), ..begun });
+            begun._running = Some(running);
+            return state.begin(&*self.inner, sizes, inputs, outputs, flow, begun);
         }
         drop(state);
         drop(running);
         let moving = self.moving();
-        let begun = self.lock().begin(&*self.inner, op, sizes, inputs, outputs, flow)?;
-        Ok(Begun { _running: Some(RwLockWriteGuard::downgrade(moving)), ..begun })
+        self.lock().begin(&*self.inner, sizes, inputs, outputs, flow, begun)?;
+        begun._running = Some(RwLockWriteGuard::downgrade(moving));
+        Ok(())
     }
 
     /// Records a step after its kernel has run.
-    pub(super) fn end(&self, step: Step, outputs: &[OperandRef<'_>], rule: Rule) {
+    #[inline]
+    pub(super) fn end(&self, step: Box<Step>, outputs: &[OperandRef<'_>], rule: Rule) {
         let ended = self.lock().end(step, outputs, rule);
         drop(ended); // after the lock is released
     }
 
     /// After a kernel of which no output depends on a variable.
-    pub(super) fn end_unrecorded(&self, step: Step) {
+    pub(super) fn end_unrecorded(&self, step: Box<Step>) {
         if !step.outputs.is_empty() {
             self.lock().end_unrecorded(step);
         }
@@ -72,9 +88,32 @@ impl Shared {
         outputs: &[OperandRef<'a>],
         inputs: Inputs<'a>,
     ) -> Result<Begun<'a>> {
+        let mut begun = Begun::new("map");
+        self.fill_map(&mut begun, (facts, by_rows), sizes, outputs, inputs)?;
+        Ok(begun)
+    }
+
+    fn fill_map<'a>(
+        &'a self,
+        begun: &mut Begun<'a>,
+        (facts, by_rows): (&'static Facts, bool),
+        sizes: &[usize],
+        outputs: &[OperandRef<'a>],
+        inputs: Inputs<'a>,
+    ) -> Result<()> {
         let typed = |(slot, dtype): (&OperandRef<'a>, &DType)| (*slot, OutputType::Is(*dtype));
-        let outputs: Axes<_> = outputs.iter().zip(&facts.outputs).map(typed).collect();
-        self.begin("map", sizes, inputs.slots, &outputs, &mut |active| match by_rows {
+        let (one, several);
+        let outputs: &[_] = match (outputs, &facts.outputs[..]) {
+            ([slot], [dtype]) => {
+                one = [typed((slot, dtype))];
+                &one
+            }
+            (slots, dtypes) => {
+                several = slots.iter().zip(dtypes).map(typed).collect::<Vec<_>>();
+                &several
+            }
+        };
+        self.fill(begun, sizes, inputs.slots, outputs, &mut |active| match by_rows {
             false => {
                 let flow = flow_of(facts, inputs.reads, active);
                 ensure_room("map", facts.loads.len(), facts.outputs.len(), &flow)?;
@@ -99,7 +138,8 @@ impl Shared {
         run: &dyn Fn(&[OperandRef<'_>], Inputs<'_>) -> Result<()>,
         vjp: &dyn Fn() -> Box<dyn Vjp + Send>,
     ) -> Result<()> {
-        let begun = self.begin_map(facts, false, sizes, outputs, inputs)?;
+        let mut begun = Begun::new("map");
+        self.fill_map(&mut begun, (facts, false), sizes, outputs, inputs)?;
         run(&begun.outputs, Inputs { slots: &begun.inputs, reads: inputs.reads })?;
         match begun.is_recorded {
             true => self.end_map(begun.step, outputs, (facts, inputs.reads), in_place, vjp()),
@@ -108,9 +148,10 @@ impl Shared {
         Ok(())
     }
 
+    #[inline]
     fn end_map(
         &self,
-        mut step: Step,
+        mut step: Box<Step>,
         outputs: &[OperandRef<'_>],
         (facts, reads): Loads<'_>,
         in_place: bool,
@@ -126,7 +167,7 @@ impl Shared {
 
     pub(super) fn end_rows(
         &self,
-        step: Step,
+        step: Box<Step>,
         outputs: &[OperandRef<'_>],
         (facts, reads): Loads<'_>,
         parts: Parts,
@@ -160,7 +201,7 @@ impl Shared {
 
     pub(super) fn end_reduce(
         &self,
-        step: Step,
+        step: Box<Step>,
         output: OperandRef<'_>,
         (facts, reads): Loads<'_>,
         kept: usize,
@@ -243,31 +284,67 @@ fn map_backward(
     // The gradient of an output that was updated in place is at the address of the operand's gradient: it is
     // copied first.
     let mut copies: Vec<Option<Buffer>> = Vec::new();
-    for output in &step.outputs {
-        copies.push(match b.gradient(&output.spot) {
-            Some(gradient) if in_place => {
-                let copy = Buffer::new(&*b.inner, sizes, gradient.element)?;
-                // SAFETY: (1) the gradient has the layout of the output, the copy has its sizes; (2) the copy
-                // is new; (3) the pass owns both.
-                unsafe { b.inner.copy(sizes, copy.slot(), gradient)? };
-                Some(copy)
-            }
-            _ => None,
-        });
-    }
     if in_place {
+        for output in step.outputs.iter() {
+            let copy = match b.gradient(&output.spot) {
+                Some(gradient) => {
+                    let copy = Buffer::new(&*b.inner, sizes, gradient.element)?;
+                    // SAFETY: (1) the gradient has the layout of the output, the copy has its sizes; (2) the
+                    // copy is new; (3) the pass owns both.
+                    unsafe { b.inner.copy(sizes, copy.slot(), gradient)? };
+                    Some(copy)
+                }
+                None => None,
+            };
+            copies.push(copy);
+        }
         step.outputs.iter().try_for_each(|output| b.clear(&output.spot, sizes))?;
     }
-    for (output, copy) in step.outputs.iter().zip(&copies) {
-        slots.push(match copy {
-            Some(copy) => copy.slot(),
+    for (k, output) in step.outputs.iter().enumerate() {
+        slots.push(match copies.get(k) {
+            Some(copy) => copy.as_ref().map_or(b.zeros(sizes.len()), Buffer::slot),
             None => b.gradient(&output.spot).unwrap_or(b.zeros(sizes.len())),
         });
     }
-    for &(operand, mask) in variables(reads, 0..reads.len(), step, facts).iter() {
-        if let Some(spot) = &step.inputs[operand].spot {
-            b.vjp(program, facts, mask, (sizes, 0), &slots, Target::Spot(spot))?;
+    let variables = variables(reads, 0..reads.len(), step, facts);
+    let mut done = 0u64;
+    for (position, &(operand, mask)) in variables.iter().enumerate() {
+        let Some(spot) = &step.inputs[operand].spot else { continue };
+        if done >> position & 1 == 1 {
+            continue;
         }
+        let equal = equal_variables(step, facts, &variables[position..]);
+        if equal == 1 {
+            b.vjp(program, facts, mask, (sizes, 0), &slots, Target::Spot(spot))?;
+            continue;
+        }
+        let is_equal = |at: &usize| equal >> (at - position) & 1 == 1;
+        let spots = (position..variables.len()).filter(is_equal);
+        let spots: Vec<&Spot> = spots.filter_map(|at| step.inputs[variables[at].0].spot.as_ref()).collect();
+        b.vjp_of_several(program, facts, mask.trailing_zeros() as usize, sizes, &slots, &spots)?;
+        done |= equal << position;
     }
     Ok(())
+}
+
+/// The variables whose gradients are equal to that of the first one, which is among them, as bits: operands in
+/// different blocks, of one load each, by which the derivatives are the same expression. A derivative of 1
+/// needs no kernel.
+fn equal_variables(step: &Step, facts: &Facts, variables: &[(usize, u64)]) -> u64 {
+    let (first, mask) = variables[0];
+    let k = mask.trailing_zeros() as usize;
+    let id_of = |operand: usize| step.inputs[operand].spot.as_ref().map(|spot| spot.id);
+    let mut equal = 1;
+    if !mask.is_power_of_two() || facts.slopes[k].is_some_and(|slope| slope.literal == Some(1.0)) {
+        return equal;
+    }
+    let mut ids = Axes::new(&[id_of(first)]);
+    for (position, &(operand, mask)) in variables.iter().enumerate().skip(1) {
+        let other = mask.trailing_zeros() as usize;
+        if mask.is_power_of_two() && facts.are_equal(k, other) && !ids.contains(&id_of(operand)) {
+            ids.push(id_of(operand));
+            equal |= 1 << position;
+        }
+    }
+    equal
 }

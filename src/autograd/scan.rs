@@ -169,7 +169,7 @@ impl Shared {
 
     pub(super) fn end_scan(
         &self,
-        step: Step,
+        step: Box<Step>,
         output: OperandRef<'_>,
         (facts, reads): Loads<'_>,
         (is_sum, exclusive): (bool, bool),
@@ -204,7 +204,7 @@ impl Shared {
     }
 
     /// The rule of `uₖ₊₁ = cₖ + aₖ · uₖ`, whose results are those before each position.
-    pub(super) fn end_recurrence(&self, step: Step, output: OperandRef<'_>) {
+    pub(super) fn end_recurrence(&self, step: Box<Step>, output: OperandRef<'_>) {
         let result = self.lock().save(&output);
         let rule: Rule = Box::new(move |b, step| {
             let (Some(result), Some(a)) = (&result, &step.inputs[1].saved) else { return Ok(()) };

@@ -8,13 +8,13 @@
 use super::axes::Axes;
 pub(super) use super::backward::{Node, Rule};
 use super::blocks::{Blocks, address_of, copy_of, number_of, offset_of};
+use super::facts::Ids;
 use super::inner::Inner;
 pub(super) use super::step::{Before, Input, Output, Saved, Spot, Step, has_gradient};
 use crate::device::OperandRef;
 use crate::dtype::DType;
 use crate::erased_memory::Memory;
 use crate::error::{Error, Result};
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// One block of a tape.
@@ -37,11 +37,21 @@ pub(super) struct Begun<'a> {
     pub(super) inputs: Axes<OperandRef<'a>>,
     pub(super) outputs: Axes<OperandRef<'a>>,
     /// The step, before its kernel runs.
-    pub(super) step: Step,
+    pub(super) step: Box<Step>,
     /// Whether an output depends on a variable.
     pub(super) is_recorded: bool,
     /// Keeps blocks from being moved until the kernel has run.
     pub(super) _running: Option<RwLockReadGuard<'a, ()>>,
+}
+
+impl Begun<'_> {
+    /// A kernel of which nothing is known yet.
+    pub(super) fn new(op: &'static str) -> Self {
+        let mut step = Box::<Step>::default();
+        step.op = op;
+        let (inputs, outputs) = (Axes::default(), Axes::default());
+        Begun { inputs, outputs, step, is_recorded: false, _running: None }
+    }
 }
 
 /// The operands to which a gradient flows, with their elements, and those whose values the backward pass
@@ -69,7 +79,7 @@ pub(super) struct State {
     /// The number of recordings that are finished.
     recording: u64,
     /// The blocks whose gradients are kept although they are no variables.
-    pub(super) retained: HashSet<u64>,
+    pub(super) retained: Ids,
 }
 
 impl State {
@@ -80,7 +90,7 @@ impl State {
             nodes: Vec::new(),
             paused: 0,
             recording: 0,
-            retained: HashSet::new(),
+            retained: Ids::default(),
         }
     }
 
@@ -201,26 +211,26 @@ impl State {
         })
     }
 
-    /// Looks at the operands of a kernel before it runs. `flow` receives the element types of the inputs that
-    /// depend on a variable.
+    /// Looks at the operands of a kernel before it runs, and fills `begun`. `flow` receives the element types
+    /// of the inputs that depend on a variable.
     ///
     /// # Errors
     /// [`Error::Value`] for an operand whose steps were pulled back; [`Error::OutOfMemory`].
     pub(super) fn begin<'a>(
         &mut self,
         inner: &dyn Inner,
-        op: &'static str,
         sizes: &[usize],
         inputs: &[OperandRef<'a>],
         outputs: &[(OperandRef<'a>, OutputType)],
         flow: &mut dyn FnMut(&[Option<DType>]) -> Result<Flow>,
-    ) -> Result<Begun<'a>> {
-        let recording = self.recording;
-        let mut step = Step { op, recording, sizes: Axes::new(&[]), inputs: Vec::new(), outputs: Vec::new() };
+        begun: &mut Begun<'a>,
+    ) -> Result<()> {
+        let Begun { step, is_recorded, .. } = begun;
+        let op = step.op;
+        step.recording = self.recording;
         let mut first = None;
-        let mut is_recorded = false;
         if self.paused == 0 {
-            let mut active = Axes::new(&[]);
+            let mut active = Axes::default();
             let mut any = false;
             for slot in inputs {
                 let dtype = self.active(op, slot)?;
@@ -234,51 +244,58 @@ impl State {
             };
             if any && outputs.iter().any(|(_, dtype)| flows(*dtype)) {
                 let flow = flow(&active)?;
-                is_recorded = flow.to.iter().any(Option::is_some);
-                if is_recorded {
-                    let no_room = |_| Error::OutOfMemory { op, nbytes: size_of_val(inputs) };
-                    step.inputs.try_reserve_exact(inputs.len()).map_err(no_room)?;
+                *is_recorded = flow.to.iter().any(Option::is_some);
+                if *is_recorded {
                     self.reserve_step(op)?;
-                    for (k, slot) in inputs.iter().enumerate() {
-                        let spot = match flow.to[k] {
-                            Some(dtype) => self.spot(slot, dtype),
-                            None => None,
-                        };
-                        let saved = if flow.reads >> k & 1 == 1 { self.save(slot) } else { None };
-                        step.inputs.push(Input { spot, saved });
-                    }
+                    self.keep_inputs(step, inputs, &flow)?;
                 }
             }
         }
-        if is_recorded {
-            step.sizes = Axes::new(sizes);
-        }
-        let mut out = Axes::new(&[]);
         for (slot, dtype) in outputs {
-            if is_recorded {
+            if *is_recorded {
                 self.ensure_current(op, slot, sizes)?;
             }
             let (is_written, before) = self.before_write(inner, slot)?;
-            let was_active = before.is_some() && (is_recorded || !self.forgets(slot, sizes));
+            let was_active = before.is_some() && (*is_recorded || !self.forgets(slot, sizes));
             let dtype = match dtype {
                 OutputType::Is(dtype) => *dtype,
                 // Moved values that depend on no variable have the type of those that they replace.
                 OutputType::OfFirstOperand => first.or(before).unwrap_or(BYTES),
             };
             if self.paused == 0
-                && (is_recorded || was_active)
+                && (*is_recorded || was_active)
                 && let Some(spot) = self.spot(slot, dtype)
             {
                 let before = if is_written { Before::Replaced } else { Before::Nothing };
                 step.outputs.push(Output { spot, before, was_active });
             }
-            out.push(self.inner_slot(slot));
+            begun.outputs.push(self.inner_slot(slot));
         }
-        if !is_recorded && !step.outputs.is_empty() {
+        if *is_recorded || !step.outputs.is_empty() {
             step.sizes = Axes::new(sizes);
         }
-        let inputs = inputs.iter().map(|slot| self.inner_slot(slot)).collect();
-        Ok(Begun { inputs, outputs: out, step, is_recorded, _running: None })
+        inputs.iter().for_each(|slot| begun.inputs.push(self.inner_slot(slot)));
+        Ok(())
+    }
+
+    /// Keeps the places and the values of inputs that the backward pass needs.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    fn keep_inputs(&mut self, step: &mut Step, inputs: &[OperandRef<'_>], flow: &Flow) -> Result<()> {
+        let no_room = |_| Error::OutOfMemory { op: step.op, nbytes: size_of_val(inputs) };
+        step.inputs.try_reserve_exact(inputs.len()).map_err(no_room)?;
+        for (k, slot) in inputs.iter().enumerate() {
+            step.inputs.push(Input { spot: None, saved: None });
+            let Some(input) = step.inputs.last_mut() else { continue };
+            if let Some(dtype) = flow.to[k] {
+                input.spot = self.spot(slot, dtype);
+            }
+            if flow.reads >> k & 1 == 1 {
+                input.saved = self.save(slot);
+            }
+        }
+        Ok(())
     }
 
     /// Makes room for a step.
@@ -292,8 +309,9 @@ impl State {
 
     /// Records a step after its kernel has run: its outputs depend on a variable now. Returns the step if
     /// another thread has ended its recording in the meantime; the caller drops it after the lock.
+    #[inline]
     #[must_use]
-    pub(super) fn end(&mut self, step: Step, outputs: &[OperandRef<'_>], rule: Rule) -> Option<Node> {
+    pub(super) fn end(&mut self, step: Box<Step>, outputs: &[OperandRef<'_>], rule: Rule) -> Option<Node> {
         for (output, slot) in step.outputs.iter().zip(outputs) {
             if has_gradient(output.spot.dtype)
                 && let Some(entry) = self.entry_at(slot.address)
@@ -311,10 +329,10 @@ impl State {
 
     /// After a kernel of which no output depends on a variable. No gradient flows to the values that it
     /// replaced.
-    pub(super) fn end_unrecorded(&mut self, mut step: Step) {
-        step.outputs.retain(|output| output.was_active);
+    pub(super) fn end_unrecorded(&mut self, mut step: Box<Step>) {
         // A step in place without a derivative replaces the values too.
-        step.outputs.iter_mut().for_each(|output| output.before = Before::Replaced);
+        let replaced = |output: &Output| Output { before: Before::Replaced, ..output.clone() };
+        step.outputs = step.outputs.iter().filter(|output| output.was_active).map(replaced).collect();
         if !step.outputs.is_empty() && step.recording == self.recording {
             self.nodes.push(Node { step, rule: Box::new(|_, _| Ok(())) });
         }
@@ -353,7 +371,7 @@ impl State {
 
     /// Ends the recording, and returns its steps and the blocks whose gradients are kept: the variables and
     /// the retained ones.
-    pub(super) fn take(&mut self) -> (Vec<Node>, HashSet<u64>) {
+    pub(super) fn take(&mut self) -> (Vec<Node>, Ids) {
         self.recording += 1;
         let mut kept = std::mem::take(&mut self.retained);
         let variables = self.blocks.iter().filter(|entry| entry.is_variable);

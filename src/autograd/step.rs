@@ -1,7 +1,7 @@
 //! A recorded step: its operands, and what the backward pass keeps of them.
 // Imports: `error`, `dtype`, `device`, `erased_memory`.
 
-use super::axes::Axes;
+use super::axes::{Axes, Few};
 use crate::device::OperandRef;
 use crate::dtype::DType;
 use crate::erased_memory::Memory;
@@ -94,13 +94,14 @@ impl Output {
 }
 
 /// A recorded kernel.
+#[derive(Default)]
 pub(super) struct Step {
     pub(super) op: &'static str,
     /// The recording in which it began.
     pub(super) recording: u64,
     pub(super) sizes: Axes<usize>,
     pub(super) inputs: Vec<Input>,
-    pub(super) outputs: Vec<Output>,
+    pub(super) outputs: Few<Output>,
 }
 
 impl Step {

@@ -52,6 +52,20 @@ pub trait SliceEntry: sealed::Sealed {
     fn pick(&self) -> ResolvedSlice;
 }
 
+/// An entry is the slice of an only axis.
+macro_rules! single_entry {
+    ($entry:ty; $($range:ident)?) => {
+        impl$(<$range: Step>)? SliceSpec for $entry {
+            type Reads = <$entry as SliceEntry>::Reads<Dim<0>>;
+            type Output = <$entry as SliceEntry>::Leaves<Dim<0>>;
+            #[inline]
+            fn each(&self, picks: &mut impl SliceList) -> Option<ResolvedSlice> {
+                let pick = self.pick();
+                (!picks.take(pick)).then_some(pick)
+            }
+        }
+    };
+}
 macro_rules! entries {
     ($($entry:ty, $reads:ty, $leaves:ty, |$e:ident| $pick:expr;)*) => { $(
         impl sealed::Sealed for $entry {}
@@ -61,6 +75,7 @@ macro_rules! entries {
             #[inline]
             fn pick(&self) -> ResolvedSlice { let $e = self; $pick }
         }
+        single_entry!($entry;);
     )* };
 }
 #[inline]
@@ -91,6 +106,7 @@ impl<RANGE: Step> SliceEntry for Stepped<RANGE> {
         }
     }
 }
+single_entry!(Stepped<RANGE>; RANGE);
 macro_rules! steps { ($($range:ty)*) => { $(impl Step for $range {})* }; }
 steps!(RangeFull Range<usize> RangeFrom<usize> RangeTo<usize> RangeInclusive<usize> RangeToInclusive<usize>);
 
@@ -100,12 +116,12 @@ pub trait SliceList {
     fn take(&mut self, pick: ResolvedSlice) -> bool;
 }
 
-/// A tuple of slice entries: `(1, .., 0..3, (..).step(-2), NewAxis)`.
+/// A tuple of slice entries, `(1, .., 0..3, (..).step(-2), NewAxis)`, or one entry: `..3`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a slice",
     label = "expected a tuple with one entry an axis, each an index, `..`, a range, `(a..b).step(n)` or \
         `NewAxis`",
-    note = "for one axis write a one-element tuple: `x.slice((3,))`"
+    note = "positions count from 0 and are `usize`: write `i as usize`, and `n - 1` for the last of n"
 )]
 pub trait SliceSpec: sealed::Sealed {
     /// The rank of the operand.

@@ -183,7 +183,10 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         // The elements are sent in the order in which the copy stores them: dense, slowest axis first.
         let ordered = self.permuted(layout.axes_by_stride())?;
         self.ensure_allocated("to")?;
-        let dense = if ordered.layout().is_contiguous() { None } else { Some(ordered.to_contiguous()?) };
+        let dense = match ordered.layout().is_contiguous() {
+            true => None,
+            false => Some(ordered.to_contiguous().map_err(|error| error.with_op("to"))?),
+        };
         let from = dense.as_ref().map_or(ordered, Tensor::view);
         let to = copy.try_view_mut("to")?.raw_ptr().cast();
         let (address, numel) = (from.raw_ptr().cast(), self.numel());

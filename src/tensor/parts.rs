@@ -137,7 +137,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
         f: &(dyn Fn([Range<usize>; RANK], TensorViewMut<'_, T, RANK, D>) -> Result<()> + Sync),
     ) -> Result<()>
     where
-        T: Sync,
+        T: Send + Sync,
     {
         let (whole, layout, view) = (self.size().0, *self.layout(), self.as_view());
         let size: [usize; RANK] = std::array::from_fn(|axis| size[axis].max(1));
@@ -152,7 +152,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
                 layout = layout.ranged("block", axis, ranges[axis].start, ranges[axis].end, 1)?;
             }
             // SAFETY: (1) a block of this view, which is exclusive; (2) no two blocks share an index, and each
-            // is given once.
+            // is given once, because a device calls a task at most once with each number.
             f(ranges, unsafe { TensorViewMut::part_of(view, layout) })
         })
     }

@@ -101,7 +101,8 @@ macro_rules! exclusive_views {
 }
 
 views! {
-    /// The part that a tuple selects: an index drops its axis, a range keeps it, `NewAxis` adds one.
+    /// The part that a tuple selects: an index drops its axis, a range keeps it, `NewAxis` adds one. Where
+    /// there is one axis, an entry alone is enough.
     ///
     /// # Shapes
     /// One entry for each axis; the types of the entries determine the rank of the result.
@@ -116,6 +117,8 @@ views! {
     /// assert_eq!(x.slice((1, 1..3))?.to_vec()?, [6, 7]);
     /// assert_eq!(x.slice((.., (..).step(-2)))?.to_vec()?, [4, 2, 8, 6]);
     /// assert_eq!(x.slice((0, NewAxis, ..))?.size(), [1, 4]);
+    /// let v = Tensor::from([1, 2, 3]);
+    /// assert_eq!(v.slice(..2)?.to_vec()?, [1, 2]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
     fn slice, into_slice[S: SliceSpec<Output = Dim<M>>, const M: usize](spec: S) -> M

@@ -1,7 +1,9 @@
-//! Tapes beside each other, and memory that a tape shares with plain tensors.
+//! Tapes beside each other, memory that a tape shares with plain tensors, and gradients that operands share.
 
+use crate::check::{check, close, random};
 use rankform::autograd::Tape;
 use rankform::prelude::*;
+use std::sync::{Arc, Mutex};
 
 #[test]
 fn gradients_of_one_tape_refuse_tensors_of_another() -> Result<()> {
@@ -245,6 +247,72 @@ fn threads_that_write_parts_of_one_block_lose_nothing() -> Result<()> {
         }
         is_done.store(true, std::sync::atomic::Ordering::Relaxed);
     });
+    Ok(())
+}
+
+#[test]
+fn a_gradient_that_is_passed_on_or_shared_by_operands_is_that_of_each_of_them() -> Result<()> {
+    let (x, w) = (random([4, 4], 50), random([4, 4], 51));
+    let row = random([4], 52);
+    // The gradient of a sum becomes that of an operand: once, and not where both are one block.
+    check("sum with the transposed", &x, |x, _| x.add(x.transposed()));
+    check("sum with itself", &x, |x, _| x.add(x));
+    check("sum of sums", &x, |x, _| {
+        let y = x.add(&x.copy()?.copy()?)?;
+        y.add(&x.lazy().sin().eval()?)?.add(x)
+    });
+    check("a copy that is used twice", &x, |x, tape| {
+        let y = x.copy()?;
+        y.mul(&tape.constant(&w)?)?.add(&y.square()?)
+    });
+    check("a copy of other sizes", &x, |x, _| x.reshape([2, 8])?.to_contiguous()?.square());
+    // Equal derivatives: of several blocks, of a broadcast operand, of one block in two layouts.
+    check("relu of a sum", &x, |x, tape| {
+        let (w, row) = (tape.constant(&w)?, tape.constant(&row)?);
+        (x.lazy() + &w + row.lift()).relu().eval()
+    });
+    check("tanh of a sum with the transposed", &x, |x, _| (x.lazy() + x.transposed()).tanh().eval());
+    check("a row", &row, |row, tape| (tape.constant(&x)?.lazy() + row.lift()).tanh().eval());
+    check("a row and its double", &row, |row, tape| {
+        let double = row.lazy().exp().eval()?;
+        (tape.constant(&x)?.lazy() + row.lift() + double.lift()).tanh().eval()
+    });
+    check("two rows and a matrix", &x, |x, _| {
+        let (a, b) = (x.sum(Axis::<0>)?, x.prod(Axis::<0>)?);
+        (x.lazy() + a.lift() + b.lift()).tanh().eval()
+    });
+    Ok(())
+}
+
+#[test]
+fn a_gradient_that_is_kept_is_not_passed_on() -> Result<()> {
+    let tape = Tape::new(&Cpu);
+    let x = tape.watch(&random([3, 3], 53))?;
+    let weights = random([3, 3], 54);
+    let y = x.add(&tape.constant(&weights)?)?;
+    tape.retain(&y)?;
+    let loss = y.mul(&tape.constant(&weights)?)?.add(&x.square()?)?.sum(All)?;
+    let gradients = tape.backward(&loss)?;
+    assert_eq!(gradients.of(&y)?, weights);
+    let expected = (weights.lazy() + tape.value(&x)?.lazy() * 2.0).eval()?;
+    close("x", &gradients.of(&x)?.to_vec()?, &expected.to_vec()?);
+
+    // A custom operator that keeps the gradient, after which another one is added.
+    let kept = Arc::new(Mutex::new(None));
+    let x = tape.watch(&random([3, 3], 55))?;
+    let square = x.square()?;
+    let into = kept.clone();
+    let y = tape.custom(
+        (&x,),
+        |(x,)| Ok(x.share_data()),
+        move |_, _, gradient| {
+            *into.lock().unwrap() = Some(gradient.share_data());
+            Ok((gradient.share_data(),))
+        },
+    )?;
+    let loss = y.mul(&tape.constant(&weights)?)?.add(&square)?.sum(All)?;
+    tape.backward(&loss)?;
+    assert_eq!(kept.lock().unwrap().take(), Some(weights));
     Ok(())
 }
 

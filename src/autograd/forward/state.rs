@@ -2,9 +2,10 @@
 //! kernel on the inner device. Nothing here depends on the inner device's type.
 // Imports: `error`, `dtype`, `device`, `erased_memory`, `autograd`.
 
-use crate::autograd::backward::{Backward, covers};
+use crate::autograd::backward::Backward;
 use crate::autograd::blocks::{Blocks, address_of, copy_of, offset_of};
 use crate::autograd::inner::Inner;
+use crate::autograd::overlap::covers;
 use crate::autograd::state::{OutputType, element_of, has_gradient};
 use crate::device::{Init, OperandRef};
 use crate::dtype::DType;

@@ -3,8 +3,8 @@
 
 use super::attention_rule::attend_by_rule;
 use super::attention_scores::{
-    AddInfinity, AttentionFloat, Biased, Capped, FiniteOrZero, IsInfinityOrNan, IsVisible, Masked,
-    Normalized, Rescaled, Weight,
+    AddInfinity, Attention, AttentionFloat, Biased, Capped, FiniteOrZero, IsInfinityOrNan, IsVisible, Masked,
+    Normalized, Rescaled, Weight, mask_later_keys,
 };
 use crate::device::{Device, same_device};
 use crate::dim::{All, Axis, Dim};
@@ -19,43 +19,6 @@ use crate::scalar::DType;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 use std::marker::PhantomData;
 use std::ops::Range;
-
-/// The parameters of attention: scale, causal mask, soft cap.
-///
-/// # Examples
-/// ```
-/// use rankform::ops::Attention;
-/// let attention = Attention::new().causal(true).scale(0.125);
-/// assert_eq!((attention.causal, attention.scale), (true, Some(0.125)));
-/// ```
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Attention {
-    /// The factor of scores, a positive number; `None` is `1/√d`.
-    pub scale: Option<f64>,
-    /// Whether query `i` attends only to keys up to `i`.
-    pub causal: bool,
-    /// The bound of the absolute value of scaled scores, applied smoothly: `cap · tanh(score / cap)`.
-    pub softcap: Option<f64>,
-}
-
-impl Attention {
-    /// Scores scaled by `1/√d`, every key visible.
-    pub const fn new() -> Self {
-        Attention { scale: None, causal: false, softcap: None }
-    }
-    /// With another scale.
-    pub const fn scale(self, scale: f64) -> Self {
-        Attention { scale: Some(scale), ..self }
-    }
-    /// Whether query `i` attends only to keys up to `i`.
-    pub const fn causal(self, causal: bool) -> Self {
-        Attention { causal, ..self }
-    }
-    /// With scaled scores bounded to ±`cap`, a positive number.
-    pub const fn softcap(self, cap: f64) -> Self {
-        Attention { softcap: Some(cap), ..self }
-    }
-}
 
 /// Values of which some are infinite or NaN, split: the finite ones, and masks of the others, which are added
 /// for the queries that attend to them.
@@ -207,19 +170,6 @@ fn broadcast_to_scores<'x, T, D: Device>(
     same_device(op, device, x.device())?;
     x.ensure_allocated(op)?;
     x.broadcast_to(whole).map_err(|error| error.with_op(op))
-}
-
-/// Masks the scores of the keys after each query.
-pub(super) fn mask_later_keys<S: Float, D: Device>(
-    scores: &mut Tensor<S, 5, D>,
-    queries: &Range<usize>,
-    keys: Range<usize>,
-) -> Result<()> {
-    let index =
-        |range: &Range<usize>| Tensor::arange(range.start as i64, range.end as i64, 1, scores.device());
-    let (rows, columns) = (index(queries)?, index(&keys)?);
-    let rows = rows.insert_axis(Axis::<1>);
-    scores.zip_in_place(Masked, columns.lift::<5>().lazy().less_equal(rows.lift()))
 }
 
 /// The scale and the cap of the scores. A part of the scale multiplies the queries.

@@ -1,8 +1,7 @@
 //! The backward pass of attention, for devices that record: scores are computed again, block by block.
-// Imports: `dim`, `error`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `layout`, `device`, `tensor`, `expr`, `ops`.
 
-use super::attention::{Attention, mask_later_keys};
-use super::attention_scores::{AttentionFloat, Masked, Normalized, Weight};
+use super::attention_scores::{Attention, AttentionFloat, Masked, Normalized, Weight, mask_later_keys};
 use super::rules::Flow;
 use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput};
 use crate::dim::{Dim, Last};
@@ -10,7 +9,7 @@ use crate::error::Result;
 use crate::expr::Zip as _;
 use crate::layout::Layout;
 use crate::ops::linalg::matmul::labelled;
-use crate::ops::nn::loss::to_element;
+use crate::ops::nn::class_losses::to_element;
 use crate::ops::{Add, Cast as _, Reductions as _};
 use crate::tensor::{Allocate, Destination, Tensor, TensorView, TensorViewMut};
 use std::marker::PhantomData;

@@ -1,11 +1,17 @@
 //! Operators on the scores, weights and values of attention.
-// Imports: `scalar`, `element`, `kernel`.
+// Imports: `error`, `dim`, `scalar`, `element`, `kernel`, `device`, `tensor`, `ops`.
 
+use crate::device::Device;
+use crate::dim::Axis;
 use crate::element::{Compute, Float};
 use crate::element::{bf16, f16};
+use crate::error::Result;
 use crate::kernel::{Op, OpMany};
+use crate::ops::Comparisons as _;
 use crate::scalar::{Lane, Lanes};
+use crate::tensor::Tensor;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 /// An element of attention, and the element of its scores: f32, or f64 for f64.
 pub trait AttentionFloat: Float {
@@ -163,4 +169,54 @@ impl<T: Float, const SIGN: i64> Op<(T, f32)> for AddInfinity<SIGN> {
         let infinity = Lane::<L, Compute<T>>::highest() * SIGN;
         count.gt(Lane::zero()).select(x + infinity, x)
     }
+}
+
+/// The parameters of attention: scale, causal mask, soft cap.
+///
+/// # Examples
+/// ```
+/// use rankform::ops::Attention;
+/// let attention = Attention::new().causal(true).scale(0.125);
+/// assert_eq!((attention.causal, attention.scale), (true, Some(0.125)));
+/// ```
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Attention {
+    /// The factor of scores, a positive number; `None` is `1/√d`.
+    pub scale: Option<f64>,
+    /// Whether query `i` attends only to keys up to `i`.
+    pub causal: bool,
+    /// The bound of the absolute value of scaled scores, applied smoothly: `cap · tanh(score / cap)`.
+    pub softcap: Option<f64>,
+}
+
+impl Attention {
+    /// Scores scaled by `1/√d`, every key visible.
+    pub const fn new() -> Self {
+        Attention { scale: None, causal: false, softcap: None }
+    }
+    /// With another scale.
+    pub const fn scale(self, scale: f64) -> Self {
+        Attention { scale: Some(scale), ..self }
+    }
+    /// Whether query `i` attends only to keys up to `i`.
+    pub const fn causal(self, causal: bool) -> Self {
+        Attention { causal, ..self }
+    }
+    /// With scaled scores bounded to ±`cap`, a positive number.
+    pub const fn softcap(self, cap: f64) -> Self {
+        Attention { softcap: Some(cap), ..self }
+    }
+}
+
+/// Masks the scores of the keys after each query.
+pub(super) fn mask_later_keys<S: Float, D: Device>(
+    scores: &mut Tensor<S, 5, D>,
+    queries: &Range<usize>,
+    keys: Range<usize>,
+) -> Result<()> {
+    let index =
+        |range: &Range<usize>| Tensor::arange(range.start as i64, range.end as i64, 1, scores.device());
+    let (rows, columns) = (index(queries)?, index(&keys)?);
+    let rows = rows.insert_axis(Axis::<1>);
+    scores.zip_in_place(Masked, columns.lift::<5>().lazy().less_equal(rows.lift()))
 }

@@ -1,21 +1,21 @@
 //! Convolutions over one, two or three axes: one product of the weights and the strided windows of the input,
 //! which are not copied.
-// Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
-use super::conv_rule::convolve_by_rule;
+use super::conv_products::{is_channels_last, ordered_layout, padded_copy, product, windows_by};
 use super::depthwise::sum_of_taps;
 use super::windows::{Conv, window_count};
-use crate::device::{Device, same_device};
+use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput, same_device};
 use crate::dim::Dim;
 use crate::element::{Compute, Number};
 use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
-use crate::kernel::ContractPlan;
 use crate::layout::Layout;
 use crate::ops::Add;
 use crate::ops::methods::methods_with_into;
 use crate::rank::Spatial;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
+use std::marker::PhantomData;
 
 /// Convolutions over `$n` axes.
 macro_rules! convolutions {
@@ -87,41 +87,6 @@ transposed_convolutions! {
     conv_transpose3d conv_transpose3d_into 3;
 }
 
-/// Returns whether the channels of `[batch, channel, …]` are the innermost axis in memory.
-fn is_channels_last<const RANK: usize>(layout: &Layout<RANK>) -> bool {
-    layout.size().0[1] > 1 && layout.stride().0[1] == 1 && !layout.is_contiguous()
-}
-
-fn ordered_layout<const RANK: usize>(size: Dim<RANK>, channels_last: bool) -> Layout<RANK> {
-    if channels_last { Layout::with_channel_fastest(size) } else { Layout::row_major(size) }
-}
-
-/// A copy surrounded by zeros, channels last or in the order of its axes: along each axis, the elements of `x`
-/// are `steps` apart, from `starts` on.
-fn padded_copy<T: Number, const RANK: usize, const N: usize, D: Device>(
-    op: &'static str,
-    x: TensorView<'_, T, RANK, D>,
-    sizes: [usize; N],
-    starts: [usize; N],
-    steps: [usize; N],
-    channels_last: bool,
-) -> Result<Tensor<T, RANK, D>> {
-    let size = Dim(std::array::from_fn(|axis| if axis < 2 { x.size().0[axis] } else { sizes[axis - 2] }));
-    size.numel_of(op, size_of::<T>())?;
-    let mut out = Tensor::<T, RANK, D>::uninit(op, ordered_layout(size, channels_last), x.device())?;
-    let mut view = out.try_view_mut(op)?;
-    if size.0 != x.size().0 {
-        view.fill(T::zero())?;
-    }
-    for axis in 0..N {
-        let last_index = starts[axis] + (x.size().0[axis + 2].max(1) - 1) * steps[axis];
-        let end = if x.size().0[axis + 2] == 0 { starts[axis] } else { last_index + 1 };
-        view = view.slice_axis(axis + 2, starts[axis]..end, steps[axis] as isize)?;
-    }
-    view.assign(x)?;
-    Ok(out)
-}
-
 /// Bytes of images that are copied and convolved together on a device that names no size of its own.
 const IMAGE_BLOCK_BYTES: usize = 1 << 20;
 /// The same for weights that are too large for a cache: more images share a pass over them.
@@ -145,13 +110,7 @@ fn channels_error(op: &'static str, weights: &[usize], channels: usize, groups: 
     }
 }
 
-pub(super) fn convolve<
-    T: Number,
-    const RANK: usize,
-    const N: usize,
-    D: Device,
-    P: Destination<T, RANK, D>,
->(
+fn convolve<T: Number, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     w: TensorView<'_, T, RANK, D>,
@@ -317,78 +276,10 @@ fn image_block<T: Number, D: Device, const RANK: usize, const N: usize>(
     block
 }
 
-/// The sizes and strides of the products of windows, for a result, its input and weights.
-struct Windows<const RANK: usize> {
-    groups: usize,
-    /// Batch and positions of windows.
-    places: [usize; RANK],
-    /// Channels of a group and positions inside a window.
-    taps: [usize; RANK],
-    /// The outputs of a group.
-    outputs: usize,
-    /// Strides of the result: the group, the places, the outputs.
-    of_result: [isize; 20],
-    /// Strides of the input: the group, the places, the taps.
-    of_input: [isize; 20],
-    /// Strides of the weights: the group, the taps, the outputs.
-    of_weights: [isize; 20],
-}
-
-impl<const RANK: usize> Windows<RANK> {
-    fn new<const N: usize>(
-        size: [usize; RANK],
-        [out, x, w]: [[isize; RANK]; 3],
-        conv: &Conv<N>,
-        kernel: [usize; RANK],
-    ) -> Self {
-        let outputs = kernel[0] / conv.groups;
-        let (mut places, mut taps) = (size, kernel);
-        (places[1], taps[0]) = (1, 1);
-        let times = |count: usize, step: isize| (count as isize).wrapping_mul(step);
-        let (mut of_result, mut of_input, mut of_weights) = ([0; 20], [0; 20], [0; 20]);
-        (of_result[0], of_input[0], of_weights[0]) =
-            (times(outputs, out[1]), times(kernel[1], x[1]), times(outputs, w[0]));
-        for axis in 0..RANK {
-            let spatial = axis.checked_sub(2);
-            of_result[1 + axis] = out[axis];
-            of_input[1 + axis] = spatial.map_or(x[axis], |at| times(conv.stride[at], x[axis]));
-            of_input[1 + RANK + axis] = spatial.map_or(x[axis], |at| times(conv.dilation[at], x[axis]));
-            of_weights[1 + axis] = w[axis];
-        }
-        of_result[1 + RANK] = out[1];
-        of_weights[1 + RANK] = w[0];
-        Windows { groups: conv.groups, places, taps, outputs, of_result, of_input, of_weights }
-    }
-}
-
-/// The product of the windows of `x` and the weights: the batch is the groups, `m` the positions of windows,
-/// `k` the elements of a window, `n` the outputs.
-///
-/// # Safety
-/// 1. Every window lies inside `x`.
-/// 2. The channels of `x`, `w` and `out` agree with each other and the groups.
-unsafe fn product<T: Number, const RANK: usize, const N: usize, D: Device>(
-    out: &mut TensorViewMut<'_, T, RANK, D>,
-    x: TensorView<'_, T, RANK, D>,
-    w: TensorView<'_, T, RANK, D>,
-    conv: Conv<N>,
-    kernel: [usize; RANK],
-) -> Result<()> {
-    let strides = [out.stride().0, x.stride().0, w.stride().0];
-    let windows = Windows::new(out.size().0, strides, &conv, kernel);
-    let Windows { groups, places, taps, outputs, .. } = windows;
-    let plan = ContractPlan { batch: &[groups], m: &places, k: &taps, n: &[outputs] };
-    let out_ref = out.leaf().slot(&windows.of_result);
-    let x_ref = x.leaf().slot(&windows.of_input);
-    let w_ref = w.leaf().slot(&windows.of_weights);
-    // SAFETY: (1) and (2) keep every step of the plan inside the operands; `out` is an exclusive view.
-    unsafe { x.device().contract::<T, T, T>(plan, out_ref, x_ref, w_ref) }
-}
-
 /// The product of the windows of `x` and `y`, a tensor of the sizes of the convolution's result, summed over
 /// the windows: the gradient of the weights, if `y` is the gradient of the result. The padding of `conv` is in
 /// numbers.
-pub(super) fn weights_of<T: Number, const RANK: usize, const N: usize, D: Device>(
+fn weights_of<T: Number, const RANK: usize, const N: usize, D: Device>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     y: TensorView<'_, T, RANK, D>,
@@ -430,40 +321,7 @@ pub(super) fn weights_of<T: Number, const RANK: usize, const N: usize, D: Device
     if size[0] == 0 { out.fill(T::zero()) } else { Ok(()) }
 }
 
-/// The product of the windows of `x` and `y`, summed over the windows.
-///
-/// # Safety
-/// As [`product`], where `y` is the result and `out` the weights.
-unsafe fn windows_by<T: Number, const RANK: usize, const N: usize, D: Device>(
-    x: TensorView<'_, T, RANK, D>,
-    y: TensorView<'_, T, RANK, D>,
-    conv: &Conv<N>,
-    kernel: [usize; RANK],
-    out: &mut TensorViewMut<'_, T, RANK, D>,
-) -> Result<()> {
-    let strides = [y.stride().0, x.stride().0, out.stride().0];
-    let mut windows = Windows::new(y.size().0, strides, conv, kernel);
-    // The channels, which are neighbors in memory, come last.
-    windows.taps[1..].rotate_left(1);
-    windows.of_input[2 + RANK..1 + 2 * RANK].rotate_left(1);
-    windows.of_weights[2..1 + RANK].rotate_left(1);
-    let Windows { groups, places, taps, outputs, .. } = windows;
-    let plan = ContractPlan { batch: &[groups], m: &[outputs], k: &places, n: &taps };
-    // The outputs come second here.
-    let outputs_second = |strides: [isize; 20]| {
-        let mut moved = strides;
-        moved[1] = strides[1 + RANK];
-        moved[2..2 + RANK].copy_from_slice(&strides[1..1 + RANK]);
-        moved
-    };
-    let (of_result, of_weights) = (outputs_second(windows.of_result), outputs_second(windows.of_weights));
-    let out_ref = out.leaf().slot(&of_weights);
-    let (y_ref, x_ref) = (y.leaf().slot(&of_result), x.leaf().slot(&windows.of_input));
-    // SAFETY: (1) and (2) keep every step of the plan inside the operands; `out` is an exclusive view.
-    unsafe { x.device().contract::<T, T, T>(plan, out_ref, y_ref, x_ref) }
-}
-
-pub(super) fn convolve_transposed<
+fn convolve_transposed<
     T: Number,
     const RANK: usize,
     const N: usize,
@@ -554,4 +412,123 @@ pub(super) fn convolve_transposed<
         }
         Ok(())
     })
+}
+
+/// A convolution on a device that records. The padding of `conv` is in numbers; `layout` is that of a new
+/// result.
+fn convolve_by_rule<T: Number, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    w: TensorView<'_, T, RANK, D>,
+    conv: Conv<N>,
+    layout: Layout<RANK>,
+    destination: P,
+) -> Result<P::Done> {
+    let rule = ConvRule::<T, RANK, N> { conv, element: PhantomData };
+    destination.put(op, layout, x.device(), |out| {
+        let operands = [x.rule_operand(), w.rule_operand()];
+        x.device().ruled(rule, &operands, out.rule_output()).map_err(|error| error.with_op(op))
+    })
+}
+
+/// The rule of a convolution of real numbers.
+struct ConvRule<T, const RANK: usize, const N: usize> {
+    conv: Conv<N>,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T, const RANK: usize, const N: usize> Clone for ConvRule<T, RANK, N> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T, const RANK: usize, const N: usize> Copy for ConvRule<T, RANK, N> {}
+
+impl<T: Number, const RANK: usize, const N: usize> Rule for ConvRule<T, RANK, N> {
+    const NAME: &'static str = "convolution";
+    const READS_RESULT: bool = false;
+    type Saved<D: Device> = ();
+    fn reads(of: usize) -> u64 {
+        if of == 0 { 0b10 } else { 0b01 }
+    }
+
+    fn forward<D: Device>(&self, inputs: &[RuleOperand<'_, D>], output: RuleOutput<'_, D>) -> Result<()> {
+        let [x, w] = [inputs[0].view::<T, RANK>()?, inputs[1].view()?];
+        convolve(Self::NAME, x, w, self.conv, Existing(output.view_mut()?))
+    }
+
+    fn backward<D: Device>(
+        &self,
+        recorded: Recorded<'_, D, ()>,
+        targets: Vec<Option<RuleOutput<'_, D>>>,
+    ) -> Result<()> {
+        let (op, conv) = (Self::NAME, self.conv);
+        let [x, w] = [recorded.inputs[0].view::<T, RANK>()?, recorded.inputs[1].view()?];
+        let gradient = recorded.gradient.view::<T, RANK>()?;
+        let window = std::array::from_fn(|axis| w.size().0[axis + 2]);
+        let [before, after] = conv.ends.resolve(&x.size().0, window, &conv);
+        for (operand, target) in targets.into_iter().enumerate() {
+            let Some(out) = target else { continue };
+            let out = out.view_mut::<T, RANK>()?;
+            if operand == 1 {
+                weights_of(op, x, gradient, conv, out)?;
+                continue;
+            }
+            let conv = conv.padding_ends(before, after);
+            if conv.stride != [1; N] && conv.dilation == [1; N] {
+                input_of_phases(op, gradient, w, conv, before, out)?;
+                continue;
+            }
+            // The elements behind the last window.
+            let extra: [usize; N] = std::array::from_fn(|axis| {
+                let reach = conv.dilation[axis] * (window[axis] - 1) + 1;
+                let padded = x.size().0[axis + 2] + before[axis] + after[axis];
+                (padded - reach) % conv.stride[axis]
+            });
+            convolve_transposed(op, gradient, w, conv, extra, Existing(out))?;
+        }
+        Ok(())
+    }
+}
+
+/// The gradient of the input of a convolution with strides, without dilation. Input elements whose distance
+/// is a multiple of the stride, a phase, read the same elements of the windows: the gradient of a phase is a
+/// transposed convolution without strides.
+fn input_of_phases<T: Number, const RANK: usize, const N: usize, D: Device>(
+    op: &'static str,
+    gradient: TensorView<'_, T, RANK, D>,
+    w: TensorView<'_, T, RANK, D>,
+    conv: Conv<N>,
+    before: [usize; N],
+    mut out: TensorViewMut<'_, T, RANK, D>,
+) -> Result<()> {
+    out.fill(T::zero())?;
+    let sizes: [usize; N] = std::array::from_fn(|axis| out.size().0[axis + 2]);
+    let phases = Dim(std::array::from_fn::<usize, N, _>(|axis| conv.stride[axis].min(sizes[axis])));
+    for phase in phases.indices() {
+        let (mut part, mut taps) = (out.reborrow(), w);
+        let (mut crop, mut behind, mut is_empty) = ([0; N], [0; N], false);
+        for axis in 0..N {
+            let (stride, length) = (conv.stride[axis], w.size().0[axis + 2]);
+            let first = (phase[axis] + before[axis]) % stride;
+            // The windows reach `whole` elements of the phase, of which the first ones are padding.
+            crop[axis] = (phase[axis] + before[axis]) / stride;
+            let count = length.saturating_sub(first).div_ceil(stride);
+            let whole = (gradient.size().0[axis + 2] + count).saturating_sub(1);
+            let own = (sizes[axis] - phase[axis]).div_ceil(stride).min(whole.saturating_sub(crop[axis]));
+            is_empty |= count == 0 || own == 0;
+            if is_empty {
+                break;
+            }
+            behind[axis] = whole - crop[axis] - own;
+            taps = taps.slice_axis(axis + 2, first..length, stride as isize)?;
+            let end = phase[axis] + (own - 1) * stride + 1;
+            part = part.slice_axis(axis + 2, phase[axis]..end, stride as isize)?;
+        }
+        if !is_empty {
+            let plain = Conv::new().padding_ends(crop, behind).groups(conv.groups);
+            convolve_transposed(op, gradient, taps, plain, [0; N], Existing(part))?;
+        }
+    }
+    Ok(())
 }

@@ -1,7 +1,7 @@
 //! The cross entropy of targets that are classes, with its backward pass for devices that record.
-// Imports: `dim`, `error`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
-use super::loss::{ClassLoss, class_losses, mean_loss, to_element};
+use super::class_losses::{ClassLoss, class_losses, mean_loss, to_element};
 use super::rules::Flow;
 use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput};
 use crate::dim::{Axis, Dim};

@@ -3,7 +3,7 @@
 //! All of them are separable: each axis is processed on its own, by its positions and weights.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
-use super::pooling::{SumF64, each_window, is_few};
+use super::pool_windows::{SumF64, each_window, is_few};
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::{Comparable, Element, Float};

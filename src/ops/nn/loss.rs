@@ -1,20 +1,17 @@
 //! Losses of predictions and targets, for each element or each row. A sum or a mean fuses into the same pass:
 //! `x.lazy().mse_loss(&y).mean(All)`.
-// Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `scalar`, `element`, `device`, `tensor`, `expr`, `ops`.
 
+use super::class_losses::{ClassLoss, Share, class_losses, mean_loss, to_element};
 use super::cross_entropy::{cross_entropy, cross_entropy_mean};
-use crate::device::{Device, same_device};
-use crate::dim::{All, Axis, Dim};
+use crate::device::Device;
+use crate::dim::{Axis, Dim};
 use crate::element::Float;
-use crate::error::{Error, Result, text};
+use crate::error::{Error, Result};
 use crate::expr::{IntoView, Zip as _};
-use crate::kernel::Op;
-use crate::ops::axes::{sizes_along, with_size};
+use crate::ops::axes::sizes_along;
 use crate::ops::define::operators;
-use crate::ops::indexing::gather::gather;
-use crate::ops::{
-    Arithmetic as _, Cast as _, Comparisons as _, Indexing as _, Math as _, Reductions as _, Sum,
-};
+use crate::ops::{Arithmetic as _, Math as _, Reductions as _, Sum};
 use crate::rank::RemoveAxes;
 use crate::scalar::{Lane, Lanes, Real};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
@@ -64,176 +61,6 @@ operators! {
         let share = y.exp();
         share.eq(Lane::zero()).select(Lane::zero(), share * (y - x))
     }
-}
-
-/// A value times a share. A share of 0 gives 0 for any value, also for an infinite one: the limit of
-/// `y · ln p`.
-#[derive(Clone, Copy, Debug)]
-struct Share;
-
-impl<T: Float> Op<(T, T)> for Share {
-    const NAME: &'static str = "share";
-    type Out = T;
-    #[inline(always)]
-    fn call<L: Lanes>((value, share): (Lane<L, T::Compute>, Lane<L, T::Compute>)) -> Lane<L, T::Compute> {
-        share.eq(Lane::zero()).select(Lane::zero(), value * share)
-    }
-}
-
-/// The parameters of losses by classes: class weights, an ignored target, label smoothing.
-///
-/// # Examples
-/// ```
-/// use rankform::prelude::*;
-/// use rankform::ops::ClassLoss;
-/// let weight = Tensor::from([1.0, 2.0]);
-/// let plan = ClassLoss::new().weight(weight.view()).ignore(-1).smoothing(0.1);
-/// assert_eq!((plan.ignore, plan.smoothing), (-1, 0.1));
-/// ```
-#[derive(Clone, Copy)]
-pub struct ClassLoss<'a, T, D: Device> {
-    /// One weight for each class; `None` is 1 for all.
-    pub weight: Option<TensorView<'a, T, 1, D>>,
-    /// The target that is ignored.
-    pub ignore: i64,
-    /// Label smoothing: the share of a target that is spread evenly over all classes.
-    pub smoothing: f64,
-}
-
-impl<'a, T, D: Device> ClassLoss<'a, T, D> {
-    /// No weights, no smoothing; targets of −100 are ignored.
-    pub const fn new() -> Self {
-        ClassLoss { weight: None, ignore: -100, smoothing: 0.0 }
-    }
-    /// With a weight for each class.
-    pub fn weight(self, weight: TensorView<'a, T, 1, D>) -> Self {
-        ClassLoss { weight: Some(weight), ..self }
-    }
-    /// With another ignored target.
-    pub fn ignore(self, ignore: i64) -> Self {
-        ClassLoss { ignore, ..self }
-    }
-    /// With smoothed labels.
-    pub fn smoothing(self, smoothing: f64) -> Self {
-        ClassLoss { smoothing, ..self }
-    }
-    /// Checks the weights and the smoothing for this number of classes.
-    fn check(&self, op: &'static str, classes: usize, device: &D) -> Result<()> {
-        if let Some(weight) = self.weight {
-            same_device(op, device, weight.device())?;
-            weight.ensure_allocated(op)?;
-            if weight.numel() != classes {
-                return Err(Error::Value {
-                    op,
-                    what: text(format_args!("{} weights of {classes} classes", weight.numel())),
-                });
-            }
-        }
-        if !(0.0..=1.0).contains(&self.smoothing) {
-            return Err(Error::Value {
-                op,
-                what: text(format_args!("a smoothing of {}, not from 0 to 1", self.smoothing)),
-            });
-        }
-        Ok(())
-    }
-}
-
-impl<T, D: Device> Default for ClassLoss<'_, T, D> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// The mean of the losses of log-probabilities: `Σ loss / Σ weight`, in f64.
-pub(super) fn mean_loss<
-    T: Float,
-    const A: usize,
-    const RANK: usize,
-    const M: usize,
-    D: Device,
-    P: Destination<T, 0, D>,
->(
-    op: &'static str,
-    logs: TensorView<'_, T, RANK, D>,
-    target: TensorView<'_, i64, M, D>,
-    plan: ClassLoss<'_, T, D>,
-    destination: P,
-) -> Result<P::Done>
-where
-    Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
-{
-    let (losses, weights): (Tensor<T, M, D>, _) =
-        class_losses::<T, A, RANK, M, D, _>(op, logs, target, plan, Allocate)?;
-    let total = losses.lazy().cast::<f64>().sum(All)?;
-    let weight = weights.lazy().cast::<f64>().sum(All)?;
-    (total.lazy() / &weight).cast::<T>().eval_at(op, destination)
-}
-
-/// A number, converted to an element.
-pub(super) fn to_element<T: Float>(value: f64) -> T {
-    T::from(value).unwrap_or(T::zero())
-}
-
-/// The losses of log-probabilities, classes along axis `A`, and the weight of each.
-pub(super) fn class_losses<
-    T: Float,
-    const A: usize,
-    const RANK: usize,
-    const M: usize,
-    D: Device,
-    P: Destination<T, M, D>,
->(
-    op: &'static str,
-    logs: TensorView<'_, T, RANK, D>,
-    target: TensorView<'_, i64, M, D>,
-    plan: ClassLoss<'_, T, D>,
-    destination: P,
-) -> Result<(P::Done, Tensor<T, M, D>)>
-where
-    Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
-{
-    let (size, classes) = (with_size(logs.size(), A, 1), logs.size().0[A]);
-    let kept: [usize; M] = std::array::from_fn(|a| size.0[a + usize::from(a >= A)]);
-    if target.size().0 != kept {
-        let (x, found) = (logs.size(), target.size());
-        return Err(Error::Value {
-            op,
-            what: text(format_args!(
-                "targets of sizes {found:?}; {x:?} with classes along axis {A} want {kept:?}"
-            )),
-        });
-    }
-    plan.check(op, classes, logs.device())?;
-    same_device(op, logs.device(), target.device())?;
-    logs.ensure_allocated(op)?;
-    target.ensure_allocated(op)?;
-    let ones = Tensor::<T, 1, D>::ones([1], logs.device())?;
-    let counts = target.not_equal(plan.ignore)?;
-    if classes == 0 && counts.any(All)?.item().is_ok_and(|any| !any) {
-        // No class exists, and every target is ignored.
-        let weights = Tensor::zeros(kept, logs.device())?;
-        return Ok((weights.lazy().eval_at(op, destination)?, weights));
-    }
-    let target = counts.select(target, 0)?;
-    let picked = gather(op, logs, A, target.view().reshape(size)?, Allocate)?.into_shape(Dim(kept))?;
-    let weights = match plan.weight {
-        Some(weight) => counts.select(&weight.take(&target)?, T::zero())?,
-        None => counts.cast::<T>()?,
-    };
-    let mut losses = picked.lazy().neg().zip(Share, &weights).eval()?;
-    if plan.smoothing != 0.0 {
-        let line = match plan.weight {
-            Some(weight) => weight.reshape(sizes_along::<RANK>(A, classes))?,
-            None => ones.reshape([1; RANK])?,
-        };
-        let all = logs.lazy().zip(Share, line).sum(Axis::<A>)?;
-        let share = to_element::<T>(-plan.smoothing / classes.max(1) as f64);
-        losses =
-            (losses.lazy().zip(Share, to_element::<T>(1.0 - plan.smoothing)) + all.lazy() * share).eval()?;
-    }
-    // The loss of an ignored target is 0, also if the prediction is NaN.
-    Ok((counts.lazy().select(&losses, T::zero()).eval_at(op, destination)?, weights))
 }
 
 /// The cross entropy of targets that are probabilities.

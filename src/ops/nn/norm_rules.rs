@@ -1,5 +1,5 @@
 //! The backward passes of layer norm and RMS norm, for devices that record.
-// Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::rules::{AlongAxes, Flow};
 use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput};

@@ -2,125 +2,28 @@
 //!
 //! One pass over the output for each element of a window, along rows of the input, without a copy of windows
 //! or padding. If windows are long and few, each is reduced on its own.
-// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`,
+// `ops`.
 
-use super::pooling_rules::{avg_pool_by_rule, max_pool_by_rule};
-use super::windows::{for_each_tap, window_count};
-use super::{Conv, Ends};
-use crate::device::Device;
+use super::pool_windows::{
+    Pool, SumF64, each_window, is_few, output_layout, positions_of_window, window_geometry,
+};
+use super::unpooling::largest_with_positions;
+use super::windows::{Ends, for_each_tap, input_part, output_part, tap_ranges};
+use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput};
 use crate::dim::Dim;
-use crate::element::{Comparable, Compute, Element, Float};
+use crate::element::{Comparable, Compute, Element, Float, bf16, f16};
 use crate::error::{Error, Result, text};
-use crate::expr::reduce_at;
-use crate::kernel::Reducer;
+use crate::expr::apply_in_place;
+use crate::kernel::OpMany;
 use crate::layout::Layout;
 use crate::ops::methods::methods_with_into;
-use crate::ops::reduction::slopes::slope;
-use crate::ops::{Add, Cast as _, Div, Max, Maximum};
+use crate::ops::{Add, Arithmetic as _, Cast as _, Comparisons as _, Div, Max, Maximum};
 use crate::rank::Spatial;
-use crate::scalar::{Lane, Lanes, Ordered};
+use crate::scalar::{DType, Lane, Lanes, Ordered};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
+use std::marker::PhantomData;
 use std::ops::Range;
-
-/// The windows of a pooling over `N` axes.
-///
-/// # Examples
-/// ```
-/// use rankform::ops::Pool;
-/// let pool = Pool::new([3, 3]).stride([2, 2]).padding([1, 1]);
-/// assert_eq!((pool.window, Pool::new([2]).stride), ([3, 3], [2]));
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Pool<const N: usize> {
-    /// The sizes of a window.
-    pub window: [usize; N],
-    /// The distance between neighboring windows, in elements.
-    pub stride: [usize; N],
-    /// Padding before the first index of each axis, in elements: at most half the extent of a window.
-    pub padding: [usize; N],
-    /// Padding after the last index of each axis, with the same bound.
-    pub ends: Ends<N>,
-    /// The distance between neighboring elements of a window.
-    pub dilation: [usize; N],
-    /// Whether a mean counts the padding, as zeros.
-    pub count_padding: bool,
-    /// The divisor of every window's sum, instead of the number of its elements.
-    pub divisor: Option<i64>,
-    /// Whether a last window counts that starts inside the input but extends beyond its padding. Elements
-    /// beyond the padding are never counted.
-    pub ceil: bool,
-}
-
-impl<const N: usize> Pool<N> {
-    /// Adjacent windows (the stride is the window), no padding.
-    pub const fn new(window: [usize; N]) -> Self {
-        let (padding, ends, dilation) = ([0; N], Ends::Alike, [1; N]);
-        Pool {
-            window,
-            stride: window,
-            padding,
-            ends,
-            dilation,
-            count_padding: true,
-            divisor: None,
-            ceil: false,
-        }
-    }
-    /// With another stride.
-    pub const fn stride(self, stride: [usize; N]) -> Self {
-        Pool { stride, ..self }
-    }
-    /// With padding, the same at both ends of an axis: −∞ for the maximum, 0 for the mean.
-    pub const fn padding(self, padding: [usize; N]) -> Self {
-        Pool { padding, ends: Ends::Alike, ..self }
-    }
-    /// With padding that differs between the ends: before the first index of each axis, and after the last.
-    pub const fn padding_ends(self, before: [usize; N], after: [usize; N]) -> Self {
-        Pool { padding: before, ends: Ends::After(after), ..self }
-    }
-    /// With padding to `size / stride` windows, rounded up, with the odd element at the end: ONNX's
-    /// `SAME_UPPER`.
-    ///
-    /// # Examples
-    /// ```
-    /// use rankform::prelude::*;
-    /// let x = Tensor::from([[[1, 5, 2, 3, 4]]]);
-    /// assert_eq!(x.max_pool1d(Pool::new([2]).same())?.to_vec()?, [5, 3, 4]);
-    /// assert_eq!(x.max_pool1d(Pool::new([2]).same_lower())?.to_vec()?, [1, 5, 4]);
-    /// # Ok::<(), rankform::Error>(())
-    /// ```
-    pub const fn same(self) -> Self {
-        Pool { ends: Ends::SameUpper, ..self }
-    }
-    /// As [`same`](Pool::same), with the odd element at the start: ONNX's `SAME_LOWER`.
-    pub const fn same_lower(self) -> Self {
-        Pool { ends: Ends::SameLower, ..self }
-    }
-    /// With a fixed divisor of each window's sum, PyTorch's `divisor_override`.
-    ///
-    /// # Examples
-    /// ```
-    /// use rankform::prelude::*;
-    /// let sums = Tensor::from([[[1.0, 2.0, 4.0]]]).avg_pool1d(Pool::new([2]).stride([1]).divisor(1))?;
-    /// assert_eq!(sums.to_vec()?, [3.0, 6.0]);
-    /// # Ok::<(), rankform::Error>(())
-    /// ```
-    pub const fn divisor(self, divisor: i64) -> Self {
-        Pool { divisor: Some(divisor), ..self }
-    }
-    /// With another dilation: gaps inside the windows.
-    pub const fn dilation(self, dilation: [usize; N]) -> Self {
-        Pool { dilation, ..self }
-    }
-    /// With a last window that extends beyond the padded input, PyTorch's `ceil_mode`.
-    pub const fn ceil(self, ceil: bool) -> Self {
-        Pool { ceil, ..self }
-    }
-    /// Whether a mean counts the padding.
-    pub const fn count_padding(self, count_padding: bool) -> Self {
-        Pool { count_padding, ..self }
-    }
-}
 
 /// Max pooling over `$n` axes.
 macro_rules! max_pools {
@@ -180,140 +83,7 @@ avg_pools! {
     avg_pool3d avg_pool3d_into 3;
 }
 
-/// The layout of the result, which follows the input's, and the pool with its padding in numbers.
-pub(super) fn output_layout<T, const RANK: usize, const N: usize, D: Device>(
-    op: &'static str,
-    x: &TensorView<'_, T, RANK, D>,
-    pool: Pool<N>,
-) -> Result<(Layout<RANK>, Pool<N>)> {
-    let mut size = x.size().0;
-    let [before, after] = pool.ends.resolve(&size, pool.window, &window_geometry(&pool));
-    for axis in 0..N {
-        let (window, padding) = (pool.window[axis], before[axis].max(after[axis]));
-        let reach = window.saturating_sub(1).saturating_mul(pool.dilation[axis]).saturating_add(1);
-        if padding > reach / 2 {
-            let what = format_args!(
-                "axis {}: padding {padding} is more than half a window that reaches over {reach}",
-                axis + 2
-            );
-            return Err(Error::Value { op, what: text(what) });
-        }
-        if size[axis + 2] == 0 {
-            return Err(Error::Value {
-                op,
-                what: text(format_args!("axis {} of sizes {} has no places", axis + 2, x.size())),
-            });
-        }
-        let (n, stride) = (size[axis + 2], pool.stride[axis]);
-        let count =
-            window_count(op, axis + 2, n, window, [stride, before[axis], after[axis], pool.dilation[axis]])?;
-        let (slack, start) = (n + before[axis] + after[axis] - reach, count.saturating_mul(stride));
-        size[axis + 2] =
-            count + usize::from(pool.ceil && !slack.is_multiple_of(stride) && start < n + before[axis]);
-    }
-    let channels_last = x.layout().is_dense_with_channel_fastest() && !x.layout().is_contiguous();
-    let layout =
-        if channels_last { Layout::with_channel_fastest(Dim(size)) } else { Layout::row_major(Dim(size)) };
-    Ok((layout, pool.padding_ends(before, after)))
-}
-
-/// The geometry of the windows as that of a convolution.
-pub(super) fn window_geometry<const N: usize>(pool: &Pool<N>) -> Conv<N> {
-    Conv { ends: pool.ends, ..Conv::new().stride(pool.stride).padding(pool.padding).dilation(pool.dilation) }
-}
-
-/// Returns whether windows are long and few: then each is reduced on its own, instead of one pass per tap.
-pub(super) fn is_few(windows: &[usize], places: &[usize]) -> bool {
-    /// The cost of a reduction, in passes over as many elements.
-    const REDUCTION_PASSES: usize = 4;
-    let total = |counts: &[usize]| counts.iter().fold(1, |product: usize, n| product.saturating_mul(*n));
-    total(windows).saturating_mul(REDUCTION_PASSES) <= total(places)
-}
-
-/// Reduces every window of the axes from 2 on into its element of `out`. Its indices along axis `k` are
-/// `range(k, window)`, which must exist. The element of an empty window is not written.
-pub(super) fn each_window<Q: Reducer<T>, T: Element, const RANK: usize, D: Device>(
-    reducer: Q,
-    x: TensorView<'_, T, RANK, D>,
-    out: &mut TensorViewMut<'_, Q::Out, RANK, D>,
-    range: impl Fn(usize, usize) -> (Range<usize>, usize),
-) -> Result<()> {
-    let size = out.size();
-    let mut windows = size;
-    windows.0[..2].fill(1);
-    for index in windows.indices() {
-        let (mut seen, mut part) = (x, out.reborrow());
-        for axis in 2..RANK {
-            let (range, step) = range(axis - 2, index[axis]);
-            seen = seen.slice_axis(axis, range, step as isize)?;
-            part = part.slice_axis(axis, index[axis]..index[axis] + 1, 1)?;
-        }
-        if seen.numel() > 0 {
-            let part = part.reshape([size.0[0], size.0[1]])?;
-            reduce_at::<Q, RANK, 2, D, _, _>(
-                reducer,
-                &seen,
-                x.device(),
-                std::array::from_fn(|axis| axis >= 2),
-                Existing(part),
-            )?;
-        }
-    }
-    Ok(())
-}
-
-/// The sum of the elements in f64.
-#[derive(Clone, Copy)]
-pub(super) struct SumF64;
-
-impl<T: Float> Reducer<T> for SumF64 {
-    const NAME: &'static str = "avg_pool";
-    const NEEDS_ELEMENTS: bool = false;
-    type Out = f64;
-    type State<L: Lanes> = Lane<L, f64>;
-    #[inline(always)]
-    fn identity<L: Lanes>() -> Lane<L, f64> {
-        Lane::zero()
-    }
-    #[inline(always)]
-    fn accumulate<L: Lanes>(sum: Lane<L, f64>, x: Lane<L, Compute<T>>, _: Lane<L, i64>) -> Lane<L, f64> {
-        sum + x.cast()
-    }
-    #[inline(always)]
-    fn combine<L: Lanes>(a: Lane<L, f64>, b: Lane<L, f64>) -> Lane<L, f64> {
-        a + b
-    }
-    #[inline(always)]
-    fn finalize<L: Lanes>(sum: Lane<L, f64>, _: Lane<L, i64>) -> Lane<L, f64> {
-        sum
-    }
-    slope! { <T> Constant |_, _, _, _| Lane::one() }
-}
-
-/// The positions of a window along an axis that lie in the input, and the step between them.
-pub(super) fn positions_of_window<const N: usize>(
-    pool: &Pool<N>,
-    axis: usize,
-    window: usize,
-    n: usize,
-) -> (Range<usize>, usize) {
-    let (step, start) = (pool.dilation[axis], window * pool.stride[axis]);
-    let padding = pool.padding[axis];
-    // Positions before and after the input are skipped.
-    let first = padding.saturating_sub(start).div_ceil(step);
-    let from = start + first * step;
-    let last = start + pool.window[axis].saturating_sub(1) * step;
-    let end = (last + 1).min(n + padding);
-    if first >= pool.window[axis] || from >= end { (0..0, 1) } else { (from - padding..end - padding, step) }
-}
-
-pub(super) fn max_pool<
-    T: Comparable,
-    const RANK: usize,
-    const N: usize,
-    D: Device,
-    P: Destination<T, RANK, D>,
->(
+fn max_pool<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     pool: Pool<N>,
@@ -338,7 +108,7 @@ pub(super) fn max_pool<
     })
 }
 
-pub(super) fn avg_pool<T: Float, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
+fn avg_pool<T: Float, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     pool: Pool<N>,
@@ -373,7 +143,7 @@ pub(super) fn avg_pool<T: Float, const RANK: usize, const N: usize, D: Device, P
 
 /// Divides each window by the number of its elements that count, or by the divisor of the pool. The padding
 /// of the pool is in numbers.
-pub(super) fn divide_by_counts<const RANK: usize, const N: usize, D: Device>(
+fn divide_by_counts<const RANK: usize, const N: usize, D: Device>(
     sums: &mut Tensor<f64, RANK, D>,
     of: Dim<RANK>,
     pool: &Pool<N>,
@@ -400,4 +170,206 @@ pub(super) fn divide_by_counts<const RANK: usize, const N: usize, D: Device>(
         sums.zip_in_place(Div, &divisors)?;
     }
     Ok(())
+}
+
+/// Max pooling of floats on a device that records. The padding of `pool` is in numbers.
+fn max_pool_by_rule<T: Element, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    pool: Pool<N>,
+    layout: Layout<RANK>,
+    destination: P,
+) -> Result<P::Done> {
+    // A rule of a type without arithmetic: only the one of `T` is compiled.
+    macro_rules! of {
+        ($($dtype:ident $F:ty),+) => { $(
+            if const { matches!(T::DTYPE, DType::$dtype) } {
+                return by_rule(op, PoolRule::<$F, RANK, N, true> { pool, element: PhantomData }, x, layout, destination);
+            }
+        )+ };
+    }
+    of!(F32 f32, F64 f64, F16 f16, BF16 bf16);
+    Err(crate::error::Error::NoData { op, device: "Tape" })
+}
+
+/// Average pooling on a device that records. The padding of `pool` is in numbers.
+fn avg_pool_by_rule<T: Float, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    pool: Pool<N>,
+    layout: Layout<RANK>,
+    destination: P,
+) -> Result<P::Done> {
+    by_rule(op, PoolRule::<T, RANK, N, false> { pool, element: PhantomData }, x, layout, destination)
+}
+
+fn by_rule<R: Rule, T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
+    op: &'static str,
+    rule: R,
+    x: TensorView<'_, T, RANK, D>,
+    layout: Layout<RANK>,
+    destination: P,
+) -> Result<P::Done> {
+    destination.put(op, layout, x.device(), |out| {
+        x.device().ruled(rule, &[x.rule_operand()], out.rule_output()).map_err(|error| error.with_op(op))
+    })
+}
+
+/// The rule of max pooling (`MAX`) or average pooling.
+struct PoolRule<T, const RANK: usize, const N: usize, const MAX: bool> {
+    pool: Pool<N>,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T, const RANK: usize, const N: usize, const MAX: bool> Clone for PoolRule<T, RANK, N, MAX> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T, const RANK: usize, const N: usize, const MAX: bool> Copy for PoolRule<T, RANK, N, MAX> {}
+
+/// Adds the gradient of a window to its first element that is the largest:
+/// `(its gradient, whether one was found, the element, the largest, the gradient of the window)`.
+#[derive(Clone, Copy, Debug)]
+struct ToFirstLargest;
+
+impl<T: Float> OpMany<(T, bool, T, T, T)> for ToFirstLargest {
+    const NAME: &'static str = "max_pool";
+    type Out = (T, bool);
+    #[inline(always)]
+    fn call<L: Lanes>(
+        (to, found, x, largest, gradient): (
+            Lane<L, Compute<T>>,
+            Lane<L, bool>,
+            Lane<L, Compute<T>>,
+            Lane<L, Compute<T>>,
+            Lane<L, Compute<T>>,
+        ),
+    ) -> (Lane<L, Compute<T>>, Lane<L, bool>) {
+        let here = (x.eq(largest) | x.is_nan()) & !found;
+        (to + here.select(gradient, Lane::zero()), found | here)
+    }
+}
+
+/// The part of a gradient that windows read, from axis 2 on.
+fn part_of<'x, T, const RANK: usize, D: Device>(
+    mut x: TensorViewMut<'x, T, RANK, D>,
+    parts: &[(Range<usize>, usize)],
+) -> Result<TensorViewMut<'x, T, RANK, D>> {
+    for (axis, (range, step)) in parts.iter().enumerate() {
+        x = x.slice_axis(axis + 2, range.clone(), *step as isize)?;
+    }
+    Ok(x)
+}
+
+/// A view of the same windows.
+fn windows_of<'x, T, const RANK: usize, D: Device>(
+    mut x: TensorView<'x, T, RANK, D>,
+    windows: &[Range<usize>],
+) -> Result<TensorView<'x, T, RANK, D>> {
+    for (axis, range) in windows.iter().enumerate() {
+        x = x.slice_axis(axis + 2, range.clone(), 1)?;
+    }
+    Ok(x)
+}
+
+/// The planes of each batch and channel, as one axis.
+fn flat<const RANK: usize>(size: Dim<RANK>) -> [usize; 3] {
+    [size.0[0], size.0[1], size.0[2..].iter().product()]
+}
+
+impl<T: Float, const RANK: usize, const N: usize, const MAX: bool> PoolRule<T, RANK, N, MAX> {
+    fn of_largest<D: Device>(
+        &self,
+        [x, y, gradient]: [TensorView<'_, T, RANK, D>; 3],
+        mut out: TensorViewMut<'_, T, RANK, D>,
+    ) -> Result<()> {
+        out.fill(T::zero())?;
+        if is_few(&y.size().0[2..], &self.pool.window) {
+            // By positions; a window without elements has none.
+            let op = "max_pool";
+            let (_, at) = largest_with_positions(op, x, self.pool, (Allocate, Allocate))?;
+            let (at, gradient) = (at.to_shape(flat(y.size()))?, gradient.to_shape(flat(y.size()))?);
+            let (found, inside) = (at.greater_equal(0)?, at.maximum(0)?);
+            let gradient = found.select(&gradient, T::zero())?;
+            let mut cells = Tensor::<T, 3, D>::zeros(flat(x.size()), x.device())?;
+            cells.try_view_mut(op)?.scatter_axis(Add, 2, &inside, &gradient)?;
+            return out.assign(cells.reshape(x.size())?);
+        }
+        let mut found = Tensor::<bool, RANK, D>::zeros(y.size(), x.device())?;
+        let geometry = window_geometry(&self.pool);
+        for tap in Dim(self.pool.window).indices() {
+            let (windows, inputs) = tap_ranges(&geometry, tap, y.size(), x.size());
+            let found = output_part(found.try_view_mut("max_pool")?, &windows)?;
+            let updated = (part_of(out.reborrow(), &inputs)?, found);
+            let (y, gradient) = (windows_of(y, &windows)?, windows_of(gradient, &windows)?);
+            apply_in_place(ToFirstLargest, updated, (input_part(x, &inputs)?, y, gradient))?;
+        }
+        Ok(())
+    }
+
+    fn of_mean<D: Device>(
+        &self,
+        gradient: TensorView<'_, T, RANK, D>,
+        mut out: TensorViewMut<'_, T, RANK, D>,
+    ) -> Result<()> {
+        out.fill(T::zero())?;
+        let mut shares = gradient.cast::<f64>()?;
+        divide_by_counts(&mut shares, out.size(), &self.pool)?;
+        let shares = shares.cast::<T>()?;
+        if is_few(&gradient.size().0[2..], &self.pool.window) {
+            let mut windows = gradient.size();
+            windows.0[..2].fill(1);
+            for index in windows.indices() {
+                let inputs: [_; N] = std::array::from_fn(|axis| {
+                    positions_of_window(&self.pool, axis, index[axis + 2], out.size().0[axis + 2])
+                });
+                let window: [_; N] = std::array::from_fn(|axis| index[axis + 2]..index[axis + 2] + 1);
+                part_of(out.reborrow(), &inputs)?.zip_in_place(Add, windows_of(shares.view(), &window)?)?;
+            }
+            return Ok(());
+        }
+        let geometry = window_geometry(&self.pool);
+        for tap in Dim(self.pool.window).indices() {
+            let (windows, inputs) = tap_ranges(&geometry, tap, gradient.size(), out.size());
+            part_of(out.reborrow(), &inputs)?.zip_in_place(Add, windows_of(shares.view(), &windows)?)?;
+        }
+        Ok(())
+    }
+}
+
+impl<T: Float, const RANK: usize, const N: usize, const MAX: bool> Rule for PoolRule<T, RANK, N, MAX> {
+    const NAME: &'static str = if MAX { "max_pool" } else { "avg_pool" };
+    const READS_RESULT: bool = MAX;
+    type Saved<D: Device> = ();
+
+    fn reads(_: usize) -> u64 {
+        MAX as u64
+    }
+
+    fn forward<D: Device>(&self, inputs: &[RuleOperand<'_, D>], output: RuleOutput<'_, D>) -> Result<()> {
+        let (x, out) = (inputs[0].view::<T, RANK>()?, Existing(output.view_mut()?));
+        if const { MAX } {
+            max_pool(Self::NAME, x, self.pool, out)
+        } else {
+            avg_pool(Self::NAME, x, self.pool, out)
+        }
+    }
+
+    fn backward<D: Device>(
+        &self,
+        recorded: Recorded<'_, D, ()>,
+        targets: Vec<Option<RuleOutput<'_, D>>>,
+    ) -> Result<()> {
+        let gradient = recorded.gradient.view::<T, RANK>()?;
+        for target in targets.into_iter().flatten() {
+            let out = target.view_mut()?;
+            if const { MAX } {
+                self.of_largest([recorded.inputs[0].view()?, recorded.result.view()?, gradient], out)?;
+            } else {
+                self.of_mean(gradient, out)?;
+            }
+        }
+        Ok(())
+    }
 }

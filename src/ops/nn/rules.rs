@@ -2,7 +2,7 @@
 //!
 //! The generic backward pass of a program with row constants takes it apart into reductions. An operator here
 //! states the whole of it as one such program.
-// Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`.
+// Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `ops`.
 
 use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput};
 use crate::dim::{Dim, MarkedAxes};

@@ -1,8 +1,9 @@
 //! Max pooling with the positions of the largest elements, and its inverse, which writes elements to these
 //! positions.
-// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`,
+// `ops`.
 
-use super::pooling::{Pool, is_few, output_layout, positions_of_window, window_geometry};
+use super::pool_windows::{Pool, is_few, output_layout, positions_of_window, window_geometry};
 use super::windows::{input_part, output_part, tap_ranges};
 use crate::device::{Device, same_device};
 use crate::dim::{Axis, Dim};

@@ -10,26 +10,16 @@ use super::super::strided::pack;
 use super::super::strided::{IterSpace, Pointers, Position};
 use super::accumulators::AccumulatorOf;
 use super::call::ReduceCall;
-use super::operands::{ColumnStrips, SCRATCH_BYTES};
-use super::packed_columns::{GroupShape, PackedColumns};
+use super::operands::{ColumnStrips, SCRATCH_BYTES, STRIP_COLUMNS};
+use super::packed_columns::{
+    ACCUMULATOR_BYTES, BLOCK_ROWS, GroupShape, MAX_STRIPS, PackedColumns, STRIP_ROWS, strips_and_levels,
+};
 use super::pairwise::ErasedPairwiseSum;
 use crate::device::MAX_OPERANDS;
 use crate::kernel::{Body, Reducer};
 use crate::scalar::{Eval, Lane};
 use std::marker::PhantomData;
 
-/// Columns of a strip, whose accumulators are kept in registers.
-pub(crate) const STRIP_COLUMNS: usize = 64;
-/// The largest number of strips that are read together, some rows at a time, so that memory is read in longer
-/// contiguous spans.
-pub(super) const MAX_STRIPS: usize = 16;
-/// Bytes of stack memory for accumulators: those of each strip's current block, and those of each level of
-/// its tree.
-const ACCUMULATOR_BYTES: usize = 48 << 10;
-/// Rows that one strip accumulates before the next strip does. They are as many concurrent streams of reads.
-pub(super) const STRIP_ROWS: usize = 8;
-/// Rows of one block of the pairwise sum.
-pub(super) const BLOCK_ROWS: usize = 128;
 /// Bytes of stack memory for results whose outputs do not follow each other: those of the widest elements of
 /// a strip.
 const RESULT_BYTES: usize = STRIP_COLUMNS * 16;
@@ -121,25 +111,33 @@ impl ReduceCall<'_> {
                 unsafe { sum.push(current.add(k * strip)) };
             }
         }
+        let is_dense = outer.inner_step(0) == accumulators.out as isize
+            && (outer.left_in_row(index) >= width || outer.is_linear(0, accumulators.out));
+        let to = outer.address_at(0, index);
         for (k, sum) in sums[..used].iter().enumerate() {
             let start = strip_start(k, width);
-            let mut at = *index;
-            outer.advance(&mut at, start);
+            let n = STRIP_COLUMNS.min(width - start);
             // SAFETY: the accumulators of one strip; its levels were written; (2) is the caller's promise.
             unsafe {
                 let last = current.add(k * strip);
                 sum.join(last);
-                self.finalize_strip(last, STRIP_COLUMNS.min(width - start), count, outer, at);
+                if is_dense {
+                    accumulators.finalize(last, n, count, to.add(start * accumulators.out));
+                } else {
+                    let mut at = *index;
+                    outer.advance(&mut at, start);
+                    self.scatter_results(last, n, count, outer, at);
+                }
             }
         }
     }
 
-    /// Writes the results of `n` accumulators, at most those of a strip, to the outputs from `index` on.
+    /// Writes the results of `n` accumulators to the outputs from `index` on, which do not follow each other.
     ///
     /// # Safety
     /// 1. `accumulators` holds `n` accumulators.
     /// 2. The outputs are those that the caller of `run` promised.
-    unsafe fn finalize_strip(
+    unsafe fn scatter_results(
         &self,
         accumulators: *const u8,
         n: usize,
@@ -148,12 +146,6 @@ impl ReduceCall<'_> {
         mut index: Position,
     ) {
         let fns = &self.kernel.accumulators;
-        let is_dense = outer.inner_step(0) == fns.out as isize
-            && (outer.left_in_row(&index) >= n || outer.is_linear(0, fns.out));
-        if is_dense {
-            // SAFETY: (1) and (2); the outputs follow each other.
-            return unsafe { fns.finalize(accumulators, n, count, outer.address_at(0, &index)) };
-        }
         let mut room = StackScratch::<{ RESULT_BYTES / 8 }>::uninit();
         let results = room.as_mut_ptr().cast::<u8>();
         let most = (RESULT_BYTES / fns.out.max(1)).max(1);
@@ -167,15 +159,6 @@ impl ReduceCall<'_> {
             outer.advance(&mut index, some);
         }
     }
-}
-
-/// The number of strips of columns of `count` values that are read together, and the levels of their trees.
-/// `accumulator` is the size of one accumulator in bytes, at most
-/// [`COLUMN_ACCUMULATOR_BYTES`](super::accumulators::COLUMN_ACCUMULATOR_BYTES).
-pub(super) fn strips_and_levels(count: usize, accumulator: usize) -> (usize, usize) {
-    let accumulators = ACCUMULATOR_BYTES / (STRIP_COLUMNS * accumulator.max(1));
-    let levels = (count.div_ceil(BLOCK_ROWS).max(1).ilog2() as usize + 1).min(accumulators - 1);
-    ((accumulators / (levels + 1)).clamp(1, MAX_STRIPS), levels)
 }
 
 /// The first column of a strip. The last of several strips ends with the columns: the part that it shares

@@ -22,8 +22,7 @@ use crate::kernel::{Body, Reducer};
 use accumulate::MAX_ACCUMULATORS;
 use accumulators::{AccumulatorFns, COLUMN_ACCUMULATOR_BYTES};
 use call::{ReduceCall, ReduceKernel};
-use columns::STRIP_COLUMNS;
-use operands::{EquidistantRows, Operands, Output};
+use operands::{EquidistantRows, Operands, Output, STRIP_COLUMNS};
 use pairwise::AccumulatorScratch;
 use std::sync::{Mutex, PoisonError};
 

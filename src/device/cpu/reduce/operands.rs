@@ -8,6 +8,8 @@ use crate::device::{MAX_OPERANDS, OperandRef};
 
 /// Bytes of scratch for the packed elements of all operands together.
 pub(crate) const SCRATCH_BYTES: usize = 32 * 1024;
+/// Columns of a strip, whose accumulators are kept in registers.
+pub(crate) const STRIP_COLUMNS: usize = 64;
 
 /// The inputs of a reduction, as rows and columns share them.
 #[derive(Clone, Copy)]

@@ -10,12 +10,30 @@ use super::super::memory::scratch::{ROUNDING_BYTES, Scratch};
 use super::super::strided::pack::{self, REPEAT_SLACK_BYTES};
 use super::super::strided::{IterSpace, Pointers, Position};
 use super::accumulate::MAX_ACCUMULATORS;
-use super::columns::{BLOCK_ROWS, MAX_STRIPS, STRIP_COLUMNS, STRIP_ROWS, strips_and_levels};
-use super::operands::{Operands, SCRATCH_BYTES};
+use super::operands::{Operands, SCRATCH_BYTES, STRIP_COLUMNS};
 use crate::device::MAX_OPERANDS;
 
+/// The largest number of strips that are read together, some rows at a time, so that memory is read in longer
+/// contiguous spans.
+pub(super) const MAX_STRIPS: usize = 16;
+/// Bytes of stack memory for accumulators: those of each strip's current block, and those of each level of
+/// its tree.
+pub(super) const ACCUMULATOR_BYTES: usize = 48 << 10;
+/// Rows that one strip accumulates before the next strip does. They are as many concurrent streams of reads.
+pub(super) const STRIP_ROWS: usize = 8;
+/// Rows of one block of the pairwise sum.
+pub(super) const BLOCK_ROWS: usize = 128;
 /// Rows of a tile in which narrow elements are transposed.
 const TRANSPOSE_SIDE: usize = 16;
+
+/// The number of strips of columns of `count` values that are read together, and the levels of their trees.
+/// `accumulator` is the size of one accumulator in bytes, at most
+/// [`COLUMN_ACCUMULATOR_BYTES`](super::accumulators::COLUMN_ACCUMULATOR_BYTES).
+pub(super) fn strips_and_levels(count: usize, accumulator: usize) -> (usize, usize) {
+    let accumulators = ACCUMULATOR_BYTES / (STRIP_COLUMNS * accumulator.max(1));
+    let levels = (count.div_ceil(BLOCK_ROWS).max(1).ilog2() as usize + 1).min(accumulators - 1);
+    ((accumulators / (levels + 1)).clamp(1, MAX_STRIPS), levels)
+}
 
 /// How the values of one operand reach the loop.
 #[derive(Clone, Copy, PartialEq, Eq)]

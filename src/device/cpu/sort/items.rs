@@ -3,6 +3,7 @@
 
 use super::super::memory::CpuBlock;
 use crate::error::Result;
+use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 
 /// Bytes at whose multiples buffers begin.
@@ -39,6 +40,17 @@ impl<X: Copy> Items<X> {
             // SAFETY: the memory has room for the capacity.
             unsafe { self.start.add(i).write(fill) };
         }
+        self.len = n;
+    }
+
+    /// Sets the length to `n`. `write` writes all items.
+    ///
+    /// # Safety
+    /// `write` does so.
+    pub(super) unsafe fn written(&mut self, n: usize, write: impl FnOnce(&mut [MaybeUninit<X>])) {
+        assert!(n <= self.capacity, "the buffers of a sort are counted before it");
+        // SAFETY: the memory has room for the capacity, and only this vector uses it.
+        write(unsafe { std::slice::from_raw_parts_mut(self.start.cast(), n) });
         self.len = n;
     }
 

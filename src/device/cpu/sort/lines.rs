@@ -26,7 +26,7 @@ pub(super) struct KeyFns<K: SortKey> {
     /// Bytes of an element.
     nbytes: usize,
     /// Writes the keys of contiguous elements, reversed for a descending sort.
-    keys: unsafe fn(line: *const u8, keys: &mut [K], descending: bool),
+    keys: unsafe fn(line: *const u8, keys: &mut [MaybeUninit<K>], descending: bool),
     /// Writes the elements of keys.
     elements: unsafe fn(keys: &[K], to: *mut u8, descending: bool),
     /// [`HasSortKey::SHARED`].
@@ -37,7 +37,7 @@ impl<K: SortKey> KeyFns<K> {
     pub(super) fn of<T: HasSortKey<Key = K>>() -> Self {
         /// # Safety
         /// `line` holds as many elements as `keys`, aligned.
-        unsafe fn keys<T: HasSortKey>(line: *const u8, keys: &mut [T::Key], descending: bool) {
+        unsafe fn keys<T: HasSortKey>(line: *const u8, keys: &mut [MaybeUninit<T::Key>], descending: bool) {
             // SAFETY: the caller promises as many elements, aligned.
             let line = unsafe { std::slice::from_raw_parts(line.cast::<T>(), keys.len()) };
             isa::dispatch_up_to_avx2(ToKeys { line, keys, descending });
@@ -56,7 +56,7 @@ impl<K: SortKey> KeyFns<K> {
 /// Writes the keys of a line, reversed for a descending sort.
 struct ToKeys<'a, T: HasSortKey> {
     line: &'a [T],
-    keys: &'a mut [T::Key],
+    keys: &'a mut [MaybeUninit<T::Key>],
     descending: bool,
 }
 
@@ -66,11 +66,11 @@ impl<T: HasSortKey> Loop for ToKeys<'_, T> {
     fn run(self) {
         if self.descending {
             for (key, element) in self.keys.iter_mut().zip(self.line) {
-                *key = element.key().reversed();
+                key.write(element.key().reversed());
             }
         } else {
             for (key, element) in self.keys.iter_mut().zip(self.line) {
-                *key = element.key();
+                key.write(element.key());
             }
         }
     }
@@ -343,11 +343,16 @@ impl<K: SortKey> SortLines<K> {
         }
     }
 
+    /// Writes the keys of the first `n` elements of a group to `keys`.
+    fn read_keys(&mut self, group: Group, n: usize) {
+        let SortLines { fns, keys, descending, .. } = self;
+        // SAFETY: the group has the elements, and a key of each is written.
+        unsafe { keys.written(n, |keys| (fns.keys)(group.lines, keys, *descending)) };
+    }
+
     /// Sorts the first line of a group, and writes its results.
     fn sort_line(&mut self, group: Group) {
-        self.keys.resize(self.n, K::default());
-        // SAFETY: the group has the line.
-        unsafe { (self.fns.keys)(group.lines, &mut self.keys, self.descending) };
+        self.read_keys(group, self.n);
         if group.positions.is_null() && !is_selective(self.n, self.first + self.keep) {
             return self.sort_keys(group);
         }
@@ -358,9 +363,7 @@ impl<K: SortKey> SortLines<K> {
     /// Sorts the first `rows` lines of a group together, and writes their results.
     fn sort_short_lines(&mut self, group: Group, rows: usize) {
         let (n, sizes) = (self.n, [self.n, self.keep, self.fns.nbytes]);
-        self.keys.resize(rows * n, K::default());
-        // SAFETY: the group has the lines.
-        unsafe { (self.fns.keys)(group.lines, &mut self.keys, self.descending) };
+        self.read_keys(group, rows * n);
         if !group.positions.is_null() {
             let SortLines { keys, items, spare_items, .. } = self;
             items.clear();
@@ -435,9 +438,8 @@ impl<K: SortKey> SortLines<K> {
             if same > 0 {
                 let skipped = lower.iter().filter(|&&key| key == shared).count();
                 // Elements with this key may have different bits. They are copied in the order of the line.
-                spare_keys.resize(*n, K::default());
-                // SAFETY: the group has the line.
-                unsafe { (fns.keys)(group.lines, spare_keys, *descending) };
+                // SAFETY: the group has the line, and a key of each element is written.
+                unsafe { spare_keys.written(*n, |keys| (fns.keys)(group.lines, keys, *descending)) };
                 let found = spare_keys.iter().enumerate().filter(|&(_, &key)| key == shared);
                 for (i, (position, _)) in found.skip(skipped).take(same).enumerate() {
                     let from = group.lines.wrapping_add(position * nbytes);

@@ -11,7 +11,7 @@ const GROUP: usize = 4;
 
 macro_rules! partitions {
     ($($name:ident: $key:ty, $lanes:literal, $mask:ty, $broadcast:ident, $load:ident, $load_some:ident,
-        $less:ident, $compress:ident, $store:ident;)*) => { $(
+        $below:ident, $compress:ident, $store:ident;)*) => { $(
         /// See [`Partition`](super::bitonic::Partition).
         ///
         /// # Safety
@@ -25,7 +25,7 @@ macro_rules! partitions {
             // The results so far are `..front` and `back..`; the keys of `left..right` are not read yet.
             let (mut front, mut back) = (0, n);
             let mut put = |vector: __m512i, of: $mask| {
-                let low = $less(of, vector, limit);
+                let low = $below(of, vector, limit);
                 let high = of & !low;
                 let (below, above) = (low.count_ones() as usize, high.count_ones() as usize);
                 // SAFETY: (1): as many keys as are written have been read on either side.

@@ -103,7 +103,7 @@ impl<I: SortItem> QuickSort<I> {
     }
 }
 
-/// The median of some keys, spread over all of them.
+/// The middle one of some keys, spread over all of them.
 fn pivot<I: SortItem>(keys: &[I]) -> I {
     let step = keys.len() / SAMPLE_KEYS;
     // Other places than multiples of the distance, which a pattern of the keys could have.

@@ -62,7 +62,11 @@ impl Transpose {
             VectorWidth::Words => return unsafe { self.words::<WORD>(rows, columns) },
         };
         #[cfg(target_arch = "x86_64")]
-        if side == 16 && (2..=8).contains(&rows.len()) && self.from_pitch == 4 * rows.len() as isize {
+        if side == 16
+            && size_of::<WORD>() == 4
+            && (2..=8).contains(&rows.len())
+            && self.from_pitch == 4 * rows.len() as isize
+        {
             let right = columns.start + columns.len() / 16 * 16;
             // SAFETY: (1), (2) by the caller's promise; the lines follow each other, and `widest` says that the
             // processor has AVX-512F.
@@ -402,7 +406,9 @@ mod tests {
         let size = size_of::<WORD>() as isize;
         let sizes = [(0, 3), (1, 1), (1, 40), (16, 16), (17, 33), (31, 15), (35, 50), (64, 8), (100, 7)];
         let short = (2..10).flat_map(|rows| [(rows, 16), (rows, 40), (rows, 7)]);
-        for ((rows, columns), gap) in sizes.into_iter().chain(short).flat_map(|size| [(size, 0), (size, 3)]) {
+        // The last gap makes lines of bytes as far apart as dense lines of words of 4 bytes.
+        let gaps = |size: (usize, usize)| [(size, 0), (size, 3), (size, 3 * size.0)];
+        for ((rows, columns), gap) in sizes.into_iter().chain(short).flat_map(gaps) {
             let from: Vec<WORD> = (0..columns * (rows + gap)).map(&word).collect();
             let mut to = vec![word(0); rows * (columns + 5) + 1];
             let there = to.as_mut_ptr().cast::<u8>();

@@ -12,8 +12,8 @@ use super::super::scratch::{ScratchArena, ScratchMemory, splat};
 use super::accumulators::{Combiner, Finalizer};
 use super::program::ReduceProgram;
 use crate::device::cpu::reduce::accumulate::BLOCK_ELEMENTS;
-use crate::device::cpu::reduce::columns::{self, strip_start};
-use crate::device::cpu::reduce::operands::{ColumnStrips, Output};
+use crate::device::cpu::reduce::columns::strip_start;
+use crate::device::cpu::reduce::operands::{ColumnStrips, Output, STRIP_COLUMNS};
 use crate::device::cpu::reduce::pairwise::{ErasedPairwiseSum, LEVELS};
 use crate::kernel::{RunTimeNumbers, SLICE_ELEMENTS, SliceFn};
 
@@ -425,11 +425,10 @@ impl<'a> ReduceRun<'a> {
     /// 3. The registers of accumulators have room for the chunks of the strips.
     pub(crate) unsafe fn columns(&mut self, operands: &[Operand], strips: &ColumnStrips) {
         let ColumnStrips { n, width, at, accumulators, .. } = *strips;
-        let (used, per_strip) =
-            (width.div_ceil(columns::STRIP_COLUMNS), columns::STRIP_COLUMNS / CHUNK_ELEMENTS);
-        let full = width / columns::STRIP_COLUMNS;
+        let (used, per_strip) = (width.div_ceil(STRIP_COLUMNS), STRIP_COLUMNS / CHUNK_ELEMENTS);
+        let full = width / STRIP_COLUMNS;
         // SAFETY: (2) and (3).
-        unsafe { self.program.spread(accumulators, used * columns::STRIP_COLUMNS, &self.accumulators) };
+        unsafe { self.program.spread(accumulators, used * STRIP_COLUMNS, &self.accumulators) };
         let number = RegisterRef { address: self.numbers, chunk_step: 0, row_step: 0 };
         let mut places = vec![RegisterRef::NONE; operands.len()];
         for row in 0..n {
@@ -465,6 +464,6 @@ impl<'a> ReduceRun<'a> {
             std::mem::swap(&mut self.accumulators, &mut self.next);
         }
         // SAFETY: (2).
-        unsafe { self.program.collect(&self.accumulators, 1, used * columns::STRIP_COLUMNS, accumulators) };
+        unsafe { self.program.collect(&self.accumulators, 1, used * STRIP_COLUMNS, accumulators) };
     }
 }

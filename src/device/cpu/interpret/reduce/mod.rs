@@ -14,8 +14,8 @@ use super::inputs::{ExternalInputs, first_loads, operand_types};
 use super::instructions::CHUNK_ELEMENTS;
 use crate::device::cpu::isa::{self, Loop};
 use crate::device::cpu::reduce::call::ReduceKernel;
-use crate::device::cpu::reduce::operands::{ColumnStrips, EquidistantRows};
-use crate::device::cpu::reduce::{columns, run_kernel};
+use crate::device::cpu::reduce::operands::{ColumnStrips, EquidistantRows, STRIP_COLUMNS};
+use crate::device::cpu::reduce::run_kernel;
 use crate::device::{Inputs, OperandRef, Reduction};
 use crate::element::{Compute, Element};
 use crate::error::Result;
@@ -203,8 +203,8 @@ unsafe fn rows(context: *const (), rows: &EquidistantRows) {
 unsafe fn columns_of(context: *const (), strips: &ColumnStrips) {
     // SAFETY: (1).
     let context = unsafe { &*context.cast::<ReduceContext>() };
-    let mut reduction = context
-        .reduction(strips.width.div_ceil(columns::STRIP_COLUMNS) * columns::STRIP_COLUMNS / CHUNK_ELEMENTS);
+    let mut reduction =
+        context.reduction(strips.width.div_ceil(STRIP_COLUMNS) * STRIP_COLUMNS / CHUNK_ELEMENTS);
     let operands = context.operands(&strips.pointers, &strips.steps);
     // SAFETY: (2).
     unsafe { reduction.columns(&operands, strips) };

@@ -16,8 +16,8 @@ impl GemmCall<'_> {
     /// Writes a tile of sums to the output, along rows or along columns, whichever is contiguous there.
     ///
     /// # Safety
-    /// 1. `sums` holds a sum for each row and column; rows are `width` sums apart.   2. Each row offset plus
-    ///    each column offset is an element of the output.
+    /// 1. `sums` holds a sum for each row and column; rows are `width` sums apart.
+    /// 2. Each row offset plus each column offset is an element of the output.
     pub(super) unsafe fn store_tile(&self, sums: *const u8, width: usize, rows: &[isize], columns: &[isize]) {
         let (PackFns { store, out_nbytes, .. }, sum_nbytes) = (self.fns, self.kernel.sum_nbytes);
         let by_columns = is_contiguous(rows) && !is_contiguous(columns);

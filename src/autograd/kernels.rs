@@ -1,0 +1,75 @@
+//! The kernels of the backward pass of a program, with its type erased.
+// Imports: `error`, `kernel`, `device`.
+
+use super::vjp::{MASKED, Variable, VjpMap};
+use crate::device::{Device, Inputs, OperandRef};
+use crate::error::Result;
+use crate::kernel::Program;
+
+/// The kernels of the backward pass of a program, with its type erased.
+pub(super) trait Vjp {
+    /// Whether one kernel serves several loads of one operand.
+    fn has_mask(&self) -> bool;
+    /// Runs the kernel of a variable, whose first load is `k`.
+    fn run(
+        &self,
+        k: usize,
+        variable: Variable,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        inputs: Inputs<'_>,
+    ) -> Result<()>;
+}
+
+/// A program, its device, and the way in which the device runs it.
+pub(super) struct VjpOf<P, D, const BY_NAME: bool>(pub(super) P, pub(super) D);
+
+impl<P: Program, D: Device, const BY_NAME: bool> VjpOf<P, D, BY_NAME> {
+    /// One kernel for all variables: for complex elements, which need run-time directions, and for many
+    /// loads, of which each would need a kernel.
+    const HAS_MASK: bool = P::COMPLEX || P::LOADS > 4;
+}
+
+impl<P: Program, D: Device, const BY_NAME: bool> Vjp for VjpOf<P, D, BY_NAME> {
+    fn has_mask(&self) -> bool {
+        Self::HAS_MASK
+    }
+    fn run(
+        &self,
+        k: usize,
+        variable: Variable,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
+        macro_rules! run {
+            ($k:expr) => {{
+                let program = VjpMap::<P, { $k }> { program: self.0, variable };
+                // SAFETY: (1) the operands of the program, at its sizes, and its gradients; (2) and (3) the
+                // output is new memory for the element of the variable; (4) the pass owns it.
+                unsafe {
+                    match BY_NAME {
+                        true => self.1.map_by_name(&program, sizes, &[to], inputs),
+                        false => self.1.map_apart(&program, sizes, 0, &[to], inputs),
+                    }
+                }
+            }};
+        }
+        if const { Self::HAS_MASK } {
+            return run!(MASKED);
+        }
+        if const { P::LOADS > 3 } && k == 3 {
+            return run!(3);
+        }
+        if const { P::LOADS > 2 } && k == 2 {
+            return run!(2);
+        }
+        if const { P::LOADS > 1 } && k == 1 {
+            return run!(1);
+        }
+        if const { P::LOADS >= 1 } {
+            return run!(0);
+        }
+        Ok(())
+    }
+}
