@@ -1,12 +1,11 @@
 //! Depthwise convolutions: sums over the elements of a window, each of which is one pass over the output.
-// Imports: `error`, `dim`, `element`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `element`, `device`, `tensor`, `ops`.
 
 use super::windows::Conv;
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::Number;
 use crate::error::Result;
-use crate::expr::IntoView as _;
 use crate::ops::Add;
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
@@ -94,16 +93,12 @@ fn at_tap<'x, T, const RANK: usize, const N: usize, D: Device>(
 }
 
 /// Adds the products of the elements of a window and their weights.
-fn add_taps<'x, T: Number, const M: usize, const N: usize, D: Device>(
+fn add_taps<'x, T: Number + 'x, const M: usize, const N: usize, D: Device + 'x>(
     out: &mut TensorViewMut<'_, T, M, D>,
     window: [usize; N],
     input: impl Fn([usize; N]) -> Result<TensorView<'x, T, M, D>>,
     weights: impl Fn([usize; N]) -> Result<TensorView<'x, T, M, D>>,
-) -> Result<()>
-where
-    T: 'x,
-    D: 'x,
-{
+) -> Result<()> {
     let mut groups = window;
     groups[N - 1] = window[N - 1].div_ceil(TOGETHER);
     for group in Dim(groups).indices() {
