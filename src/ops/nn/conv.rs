@@ -3,6 +3,7 @@
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use super::conv_products::{is_channels_last, ordered_layout, padded_copy, product, windows_by};
+use super::depthwise::sum_of_taps;
 use super::windows::{Conv, window_count};
 use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput, same_device};
 use crate::dim::Dim;
@@ -273,51 +274,6 @@ fn image_block<T: Number, D: Device, const RANK: usize, const N: usize>(
         ((nbytes / row).saturating_sub(reach) / conv.stride[0] + 1).max(reach.div_ceil(conv.stride[0]));
     block[2] = out_size[2].div_ceil(out_size[2].div_ceil(block[2]).max(1));
     block
-}
-
-/// Sums over the taps of the windows of a padded input, three taps along the last axis in one pass. Each group
-/// has one channel.
-fn sum_of_taps<T: Number, const RANK: usize, const N: usize, D: Device>(
-    x: TensorView<'_, T, RANK, D>,
-    w: TensorView<'_, T, RANK, D>,
-    out: &mut TensorViewMut<'_, T, RANK, D>,
-    conv: &Conv<N>,
-    window: [usize; N],
-) -> Result<()> {
-    const TOGETHER: usize = 3;
-    let mut order: [usize; RANK] = std::array::from_fn(|axis| axis);
-    order.swap(0, 1);
-    let (w, places) = (w.permuted(order)?, out.size().0);
-    let operands = |mut tap: [usize; N], i: usize| {
-        tap[N - 1] = TOGETHER * tap[N - 1] + i;
-        let (mut x, mut w) = (x, w);
-        for axis in 0..N {
-            let first = tap[axis] * conv.dilation[axis];
-            let end = first + places[axis + 2].saturating_sub(1) * conv.stride[axis] + 1;
-            x = x.slice_axis(axis + 2, first..end, conv.stride[axis] as isize)?;
-            w = w.slice_axis(axis + 2, tap[axis]..tap[axis] + 1, 1)?;
-        }
-        Ok((x, w))
-    };
-    out.fill(T::zero())?;
-    let mut groups = window;
-    groups[N - 1] = window[N - 1].div_ceil(TOGETHER);
-    for tap in Dim(groups).indices() {
-        match window[N - 1] - TOGETHER * tap[N - 1] {
-            count @ ..TOGETHER => {
-                for i in 0..count {
-                    let (x, w) = operands(tap, i)?;
-                    out.zip_in_place(Add, x.lazy() * w)?;
-                }
-            }
-            _ => {
-                let ((x0, w0), (x1, w1), (x2, w2)) =
-                    (operands(tap, 0)?, operands(tap, 1)?, operands(tap, 2)?);
-                out.zip_in_place(Add, x0.lazy() * w0 + x1.lazy() * w1 + x2.lazy() * w2)?;
-            }
-        }
-    }
-    Ok(())
 }
 
 /// The product of the windows of `x` and `y`, a tensor of the sizes of the convolution's result, summed over

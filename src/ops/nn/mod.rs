@@ -9,6 +9,7 @@ mod class_losses;
 mod conv;
 mod conv_products;
 mod cross_entropy;
+mod depthwise;
 mod group_norm;
 mod interpolate;
 mod layer_norm;
