@@ -219,7 +219,7 @@ unsafe impl Device for Meta {
         _: OperandRef<'_>,
     ) -> Result<()> {
         let SortPlan { lines, along, first, keep, .. } = plan;
-        self.keep(|| format!("sort {} {lines:?} along {along}, {keep} from {first} on\n", T::DTYPE));
+        self.keep(|| format!("sort {} {lines:?} along {along}, the first {keep} after {first}\n", T::DTYPE));
         Ok(())
     }
 }

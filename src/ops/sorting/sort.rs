@@ -46,6 +46,16 @@ impl<T: Comparable> Op<(T,)> for OrderKey {
     }
 }
 
+/// A request of the first `keep` elements of each line, or of all.
+pub(in crate::ops) fn request(
+    op: &'static str,
+    axis: usize,
+    keep: Option<usize>,
+    descending: bool,
+) -> SortRequest {
+    SortRequest { op, axis, first: 0, keep, descending }
+}
+
 impl SortRequest {
     /// The sizes of the result.
     fn size<T, const RANK: usize, D: Device>(&self, x: &TensorView<'_, T, RANK, D>) -> Result<Dim<RANK>> {
@@ -208,26 +218,26 @@ pub trait Sorts<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, 
     sorts! {
         /// The elements of each line in ascending order.
         fn sort, sort_axis, sort_into() -> Tensor<T, RANK, D>, (out: T)
-        = values(Allocate) |op, axis| SortRequest { op, axis, first: 0, keep: None, descending: false };
+        = values(Allocate) |op, axis| request(op, axis, None, false);
         /// The elements of each line in descending order.
         fn sort_descending, sort_descending_axis, sort_descending_into() -> Tensor<T, RANK, D>, (out: T)
-        = values(Allocate) |op, axis| SortRequest { op, axis, first: 0, keep: None, descending: true };
+        = values(Allocate) |op, axis| request(op, axis, None, true);
         /// The positions of the elements of each line in ascending order: [`gather`](Indexing::gather) by
         /// them sorts the lines.
         fn argsort, argsort_axis, argsort_into() -> Tensor<i64, RANK, D>, (out: i64)
-        = positions(Allocate) |op, axis| SortRequest { op, axis, first: 0, keep: None, descending: false };
+        = positions(Allocate) |op, axis| request(op, axis, None, false);
         /// The positions of the elements of each line in descending order.
         fn argsort_descending, argsort_descending_axis, argsort_descending_into() -> Tensor<i64, RANK, D>,
-        (out: i64) = positions(Allocate) |op, axis| SortRequest { op, axis, first: 0, keep: None, descending: true };
+        (out: i64) = positions(Allocate) |op, axis| request(op, axis, None, true);
         /// The `k` largest elements of each line in descending order, and their positions; NaN counts as the
         /// largest.
         fn topk, topk_axis, topk_into(k: usize) -> (Tensor<T, RANK, D>, Tensor<i64, RANK, D>),
         (largest: T, places: i64)
-        = ordered((Allocate, Allocate)) |op, axis| SortRequest { op, axis, first: 0, keep: Some(k), descending: true };
+        = ordered((Allocate, Allocate)) |op, axis| request(op, axis, Some(k), true);
         /// The `k` smallest elements of each line in ascending order, and their positions.
         fn bottomk, bottomk_axis, bottomk_into(k: usize) -> (Tensor<T, RANK, D>, Tensor<i64, RANK, D>),
         (smallest: T, places: i64)
-        = ordered((Allocate, Allocate)) |op, axis| SortRequest { op, axis, first: 0, keep: Some(k), descending: false };
+        = ordered((Allocate, Allocate)) |op, axis| request(op, axis, Some(k), false);
     }
 
     /// The insertion position of each of `values` in its ascending line along axis `A`:
@@ -337,11 +347,7 @@ pub trait Sorts<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, 
         T: Comparable,
     {
         let line = Line::of(self.into_view())?;
-        let sorted = values(
-            line.view(),
-            SortRequest { op: "unique", axis: 0, first: 0, keep: None, descending: false },
-            Allocate,
-        )?;
+        let sorted = values(line.view(), request("unique", 0, None, false), Allocate)?;
         sorted.masked_select(&group_starts(sorted.view(), 0)?)
     }
 
@@ -368,7 +374,7 @@ pub trait Sorts<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, 
     {
         let x = self.into_view();
         let line = Line::of(x)?;
-        let request = SortRequest { op: "unique", axis: 0, first: 0, keep: None, descending: false };
+        let request = request("unique", 0, None, false);
         let (sorted, order) = ordered(line.view(), request, (Allocate, Allocate))?;
         let first = group_starts(sorted.view(), 0)?;
         let [_, counts, group] = groups(&first)?;

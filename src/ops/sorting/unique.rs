@@ -11,7 +11,7 @@ use crate::kernel::{Call, Param};
 use crate::layout::Layout;
 use crate::ops::axes::{check_axis, sizes_along, with_size};
 use crate::ops::indexing::gather::{Line, gather};
-use crate::ops::sorting::sort::{SortRequest, Unique, ordered};
+use crate::ops::sorting::sort::{Unique, ordered, request};
 use crate::ops::{Any, Cast as _, Indexing, Replace, Scans as _, Select, Sorts as _};
 use crate::rank::{RankMinusOne, RemoveAxis};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
@@ -33,8 +33,7 @@ fn most_frequent<
 where
     Dim<RANK>: RankMinusOne<Output = Dim<M>>,
 {
-    let (sorted, places) =
-        ordered(x, SortRequest { op, axis, first: 0, keep: None, descending: false }, (Allocate, Allocate))?;
+    let (sorted, places) = ordered(x, request(op, axis, None, false), (Allocate, Allocate))?;
     let (n, device) = (x.size().0[axis], x.device());
     // The distance of each element from the start of its group; the first largest distance is at the end of
     // the longest group.
@@ -61,11 +60,7 @@ fn ranks<T: Comparable, D: Device>(
     op: &'static str,
     x: TensorView<'_, T, 2, D>,
 ) -> Result<Tensor<i64, 2, D>> {
-    let (sorted, order) = ordered(
-        x,
-        SortRequest { op, axis: 1, first: 0, keep: None, descending: false },
-        (Allocate, Allocate),
-    )?;
+    let (sorted, order) = ordered(x, request(op, 1, None, false), (Allocate, Allocate))?;
     let group = group_starts(sorted.view(), 1)?.lazy().cast::<i64>().cumsum(Axis::<1>)?;
     let mut ranks = Tensor::<i64, 2, D>::zeros(x.size(), x.device())?;
     ranks.scatter(Replace, Axis::<1>, &order, &group)?;

@@ -32,6 +32,10 @@ const CAUSES: &[(&str, &str)] = &[
     ),
     ("fused/adamw/256", ROOT),
     ("fused/adamw/4096", KEPT),
+    (
+        "dm/sort/2048",
+        "elements become whole numbers and elements again, a quarter of the time; NumPy compares floats where they are",
+    ),
     ("trans/exp", "PyTorch calls the vector functions of Intel's MKL"),
     ("trans/tanh", "PyTorch and NumPy have vector functions that come from Intel (MKL, SVML)"),
     ("trans/log", "PyTorch calls the vector functions of Intel's MKL"),

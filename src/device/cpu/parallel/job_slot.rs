@@ -28,6 +28,9 @@ pub(crate) struct JobSlot {
     /// The number of tasks that workers have taken, from the last task backwards. A thread often gets the
     /// same task of similar jobs that way.
     taken_last: AtomicUsize,
+    /// The most workers that enter: one for each task but the owner's first. More would find no task, and the
+    /// owner would wait until they have left.
+    places: AtomicUsize,
     job: UnsafeCell<*const ParallelJob<'static>>,
 }
 // SAFETY: only the owner writes the job, before it opens the slot; only workers that have entered read it.
@@ -46,6 +49,7 @@ impl JobSlot {
             state: AtomicUsize::new(0),
             untaken: AtomicIsize::new(0),
             taken_last: AtomicUsize::new(0),
+            places: AtomicUsize::new(0),
             job: UnsafeCell::new(std::ptr::null()),
         }
     }
@@ -65,6 +69,7 @@ impl JobSlot {
         // SAFETY: this call owns the slot, and no worker is inside.
         unsafe { *self.job.get() = std::ptr::from_ref(&job).cast() };
         self.taken_last.store(0, Ordering::Relaxed);
+        self.places.store(tasks.saturating_sub(1), Ordering::Relaxed);
         self.untaken.store(untaken, Ordering::Relaxed);
         let owner = Owner(self);
         self.state.store(OWNED | OPEN, Ordering::Release);
@@ -86,7 +91,8 @@ impl JobSlot {
         if !self.has_tasks() {
             return false;
         }
-        let enter = |state: usize| (state & OPEN != 0).then_some(state + WORKER);
+        let places = self.places.load(Ordering::Relaxed);
+        let enter = |state: usize| (state & OPEN != 0 && state / WORKER < places).then_some(state + WORKER);
         if self.state.fetch_update(Ordering::Acquire, Ordering::Relaxed, enter).is_err() {
             return false;
         }
@@ -184,6 +190,26 @@ mod tests {
         };
         with_workers(&slot, &[&owner, &owner, &owner]);
         assert!(!slot.help());
+    }
+
+    #[test]
+    fn no_more_workers_enter_than_there_are_tasks_for() {
+        let slot = JobSlot::new();
+        let owner = || {
+            for tasks in (0..2000).map(|round| 1 + round % 3) {
+                let work = |_| {
+                    for _ in 0..10 {
+                        let inside = slot.state.load(Ordering::Relaxed) / WORKER;
+                        assert!(inside < tasks, "{inside} workers for {tasks} tasks");
+                        std::hint::spin_loop();
+                    }
+                };
+                if !slot.run(tasks, &work, || ()) {
+                    unreachable!("the slot has one owner");
+                }
+            }
+        };
+        with_workers(&slot, &[&owner]);
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! Quicksort by partitions of vectors, and selection: only the part with the wanted keys is sorted.
 //!
 //! Short parts are sorted by the network. A part that does not become short after twice as many partitions as
-//! a balanced sort needs is sorted by comparisons.
+//! a balanced sort needs is sorted by comparisons. Many keys are cut into parts for several threads first.
 // Imports: nothing.
 
+use super::super::memory::scratch::StackScratch;
+use super::super::parallel;
 use super::super::strided::pack;
+use super::super::tuning::TASKS_PER_THREAD;
 use super::bitonic::{Partition, SortingNetwork};
 use super::keys::SortItem;
 use std::ops::Range;
@@ -13,6 +16,26 @@ use std::ops::Range;
 const PART_BYTES: usize = 1 << 13;
 /// Keys among which the pivot is chosen.
 const SAMPLE_KEYS: usize = 33;
+/// Keys from which on several threads sort parts of them.
+const MIN_SHARED_KEYS: usize = 1 << 17;
+/// Keys of the smallest part that is worth a task.
+const MIN_TASK_KEYS: usize = 1 << 14;
+/// Partitions that cut keys into tasks, one after another.
+const TASK_LEVELS: u32 = 8;
+
+/// The address of keys of which each task sorts a part of its own.
+#[derive(Clone, Copy)]
+struct SharedKeys<I>(*mut I);
+// SAFETY: tasks take disjoint parts, and keys are plain words.
+unsafe impl<I> Send for SharedKeys<I> {}
+// SAFETY: as above.
+unsafe impl<I> Sync for SharedKeys<I> {}
+
+/// The parts of keys that tasks sort, as the first key of each and the key after it.
+struct Tasks {
+    parts: [[usize; 2]; 1 << TASK_LEVELS],
+    count: usize,
+}
 
 /// A quicksort of this processor.
 pub(super) struct QuickSort<I> {
@@ -30,12 +53,49 @@ impl<I: SortItem> QuickSort<I> {
     /// Keys of a part that the network sorts.
     const PART_KEYS: usize = PART_BYTES / size_of::<I>();
 
-    /// Scratch for a sort: two parts.
-    pub(super) const ROOM_KEYS: usize = 2 * Self::PART_KEYS;
+    /// Sorts keys; those outside `wanted` go to the right side of the wanted ones only.
+    pub(super) fn sort(&self, keys: &mut [I], wanted: Range<usize>) {
+        let threads = parallel::count();
+        if wanted.len() < MIN_SHARED_KEYS || threads == 1 {
+            return self.task(keys, wanted);
+        }
+        let mut tasks = Tasks { parts: [[0; 2]; 1 << TASK_LEVELS], count: 0 };
+        let most = (keys.len() / (TASKS_PER_THREAD * threads)).max(MIN_TASK_KEYS);
+        self.cut(keys, 0, most, TASK_LEVELS, &mut tasks);
+        let (shared, parts) = (SharedKeys(keys.as_mut_ptr()), &tasks.parts[..tasks.count]);
+        parallel::for_each_task(parts.len(), false, &|task| {
+            let ([start, end], SharedKeys(keys)) = (parts[task], { shared });
+            // SAFETY: the parts are inside the keys, and disjoint.
+            let keys = unsafe { std::slice::from_raw_parts_mut(keys.add(start), end - start) };
+            self.task(keys, wanted.start.saturating_sub(start)..wanted.end.saturating_sub(start));
+        });
+    }
 
-    /// Sorts keys; those outside `wanted` go to the right side of the wanted ones only. `room` is scratch for
-    /// [`ROOM_KEYS`](Self::ROOM_KEYS).
-    pub(super) fn sort(&self, keys: &mut [I], wanted: Range<usize>, room: &mut [I]) {
+    /// Partitions keys, of which `start` come before, until no part has more than `most`.
+    fn cut(&self, keys: &mut [I], start: usize, most: usize, levels: u32, tasks: &mut Tasks) {
+        if keys.len() <= most || levels == 0 {
+            tasks.parts[tasks.count] = [start, start + keys.len()];
+            tasks.count += 1;
+            return;
+        }
+        let (below, is_sorted) = self.split(keys, pivot(keys));
+        let (low, high) = keys.split_at_mut(below);
+        if !is_sorted {
+            self.cut(low, start, most, levels - 1, tasks);
+        }
+        self.cut(high, start + below, most, levels - 1, tasks);
+    }
+
+    /// Sorts keys on this thread.
+    fn task(&self, keys: &mut [I], wanted: Range<usize>) {
+        let mut words = StackScratch::<{ 2 * PART_BYTES / 8 }>::uninit();
+        let room = words.as_mut_ptr().cast::<I>();
+        for k in 0..2 * Self::PART_KEYS {
+            // SAFETY: the scratch holds two parts.
+            unsafe { room.add(k).write(I::HIGHEST) };
+        }
+        // SAFETY: as above.
+        let room = unsafe { std::slice::from_raw_parts_mut(room, 2 * Self::PART_KEYS) };
         let levels = 2 * (keys.len() / Self::PART_KEYS + 1).ilog2() + 8;
         self.part(keys, wanted, room, levels);
     }
@@ -53,19 +113,22 @@ impl<I: SortItem> QuickSort<I> {
                 return keys.sort_unstable();
             }
             levels -= 1;
-            let pivot = pivot(keys);
-            let mut below = self.partitioned(keys, pivot);
-            let is_least = below == 0;
-            if is_least {
-                // All keys that equal the pivot are in their places.
-                let Some(next) = pivot.next() else { return };
-                below = self.partitioned(keys, next);
-            }
+            let (below, is_sorted) = self.split(keys, pivot(keys));
             let (low, high) = std::mem::take(&mut keys).split_at_mut(below);
-            if !is_least {
+            if !is_sorted {
                 self.part(low, wanted.clone(), room, levels);
             }
             (keys, wanted) = (high, wanted.start.saturating_sub(below)..wanted.end.saturating_sub(below));
+        }
+    }
+
+    /// Moves the keys below the pivot to the front; returns their number, and whether they are in order. If
+    /// the pivot is the least key, those that equal it come first.
+    fn split(&self, keys: &mut [I], pivot: I) -> (usize, bool) {
+        match (self.partitioned(keys, pivot), pivot.next()) {
+            (0, Some(next)) => (self.partitioned(keys, next), true),
+            (0, None) => (keys.len(), true),
+            (below, _) => (below, false),
         }
     }
 
@@ -119,8 +182,7 @@ mod tests {
         let Some(quick) = QuickSort::<I>::new() else {
             return println!("skipped: this processor has no quicksort by vectors");
         };
-        let mut room = vec![I::HIGHEST; QuickSort::<I>::ROOM_KEYS];
-        for n in [0, 1, 100, QuickSort::<I>::PART_KEYS as u64 + 1, 20_000, 100_003] {
+        for n in [0, 1, 100, QuickSort::<I>::PART_KEYS as u64 + 1, 20_000, 100_003, 300_000] {
             let patterns: [&dyn Fn(u64) -> u64; 6] = [
                 &|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20,
                 &|i| i,
@@ -134,11 +196,11 @@ mod tests {
                 let mut expected = keys.clone();
                 expected.sort();
                 let mut found = keys.clone();
-                quick.sort(&mut found, 0..keys.len(), &mut room);
+                quick.sort(&mut found, 0..keys.len());
                 assert_eq!(found, expected, "{n} keys of pattern {number}");
                 let wanted = keys.len() / 3..(keys.len() / 3 + 2).min(keys.len());
                 found = keys;
-                quick.sort(&mut found, wanted.clone(), &mut room);
+                quick.sort(&mut found, wanted.clone());
                 assert_eq!(found[wanted.clone()], expected[wanted.clone()], "some of {n}, {number}");
                 found[..wanted.start].sort();
                 found[wanted.end..].sort();

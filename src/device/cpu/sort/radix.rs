@@ -39,8 +39,8 @@ pub(super) fn capacity<I: SortItem>(n: usize, digits: usize) -> usize {
 }
 
 /// Sorts `items`, which differ only in these digits or are in order in all others. Both vectors have the
-/// [`capacity`]; `spare` is scratch. Of many items, those outside `wanted` may stay unsorted, on the right side
-/// of the wanted ones.
+/// [`capacity`]; `spare` is scratch. Of many items, those outside `wanted` may stay unsorted, on the right
+/// side of the wanted ones.
 pub(super) fn sort<I: SortItem>(
     items: &mut Items<I>,
     spare: &mut Items<I>,
@@ -48,9 +48,7 @@ pub(super) fn sort<I: SortItem>(
     wanted: Range<usize>,
 ) {
     if let Some(quick) = quick::<I>(items.len(), digits.len()) {
-        spare.clear();
-        spare.resize(QuickSort::<I>::ROOM_KEYS, I::HIGHEST);
-        return quick.sort(items, wanted, spare);
+        return quick.sort(items, wanted);
     }
     // The digits become constants.
     match (size_of::<I>(), digits.start, digits.len()) {

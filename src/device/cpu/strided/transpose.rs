@@ -3,8 +3,8 @@
 //! A square of `SIDE` vectors of `SIDE` words takes log₂ `SIDE` rounds. A round interleaves vector `i` with
 //! vector `i + SIDE/2`. If the number of a word is written as the bits of its row followed by those of its
 //! column, a round moves the first bit to the end. After all rounds row and column have changed places.
-//! 16 vectors of 16 words have instructions of their own. So have dense lines of 2 to 8 words, as points of few
-//! coordinates are: 16 lines are as many vectors as a line has words.
+//! 16 vectors of 16 words have instructions of their own. Dense lines of 2 to 8 words, as points of few
+//! coordinates are, have them too: 16 lines are as many vectors as a line has words.
 // Imports: nothing.
 
 #[cfg(target_arch = "x86_64")]
@@ -68,8 +68,8 @@ impl Transpose {
             && self.from_pitch == 4 * rows.len() as isize
         {
             let right = columns.start + columns.len() / 16 * 16;
-            // SAFETY: (1), (2) by the caller's promise; the lines follow each other, and `widest` says that the
-            // processor has AVX-512F.
+            // SAFETY: (1), (2) by the caller's promise; the lines follow each other, and `widest` says that
+            // the processor has AVX-512F.
             unsafe {
                 match rows.len() {
                     2 => self.dense_lines::<2>(rows.start, columns.start..right),

@@ -77,8 +77,8 @@ pub(in crate::device::cuda) unsafe fn run<T: Comparable>(
 
 /// Writes the kernel from elements to keys and positions, or the kernel from positions to the results. The
 /// words after those of the pairs: 5 is the number of results of a line, 6 whether the order is descending, 7
-/// the number of elements before the results, 8 to 10 the addresses of elements, values and positions, 11 to 13
-/// their strides along a line.
+/// the number of elements before the results, 8 to 10 the addresses of elements, values and positions, 11 to
+/// 13 their strides along a line.
 fn convert(s: &mut SourceWriter, part: &str, c: &str, values: bool, positions: bool, place: AxesArgs) {
     s.line(format_args!(
         "extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{\n{DECLARE_PAIRS}"
