@@ -167,8 +167,13 @@ fn look_up(key: Key, find: &dyn Fn() -> Facts) -> &'static Facts {
     if let Some(facts) = TABLE.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
         return facts;
     }
-    let facts: &'static Facts = Box::leak(Box::new(find()));
-    TABLE.write().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(facts)
+    // Of several threads that find the same facts, one adds them.
+    let facts = find();
+    TABLE
+        .write()
+        .unwrap_or_else(PoisonError::into_inner)
+        .entry(key)
+        .or_insert_with(|| Box::leak(Box::new(facts)))
 }
 
 /// The facts of a program, whose row constants count as loads.

@@ -1,5 +1,6 @@
 //! The tape: the methods with which a program records and takes gradients.
-// Imports: `error`, `fallible_arc`, `dim`, `layout`, `element`, `device`, `allocation`, `erased_memory`, `tensor`.
+// Imports: `error`, `fallible_arc`, `dim`, `layout`, `dtype`, `element`, `device`, `allocation`, `erased_memory`,
+// `tensor`.
 
 use super::backward::Backward;
 use super::facts::Identity;
@@ -9,6 +10,7 @@ use super::{Differentiable, Var};
 use crate::allocation::Allocation;
 use crate::device::{Cpu, Device, OperandRef, same_device};
 use crate::dim::Dim;
+use crate::dtype::DType;
 use crate::element::Element;
 use crate::erased_memory::Memory;
 use crate::error::{Error, Result, text};
@@ -208,17 +210,26 @@ impl<D: Device> Tape<D> {
         gradient: &Tensor<T, RANK, D>,
     ) -> Result<Gradients<D>> {
         ensure_fits("pull", self.inner(), y.size(), gradient)?;
-        let spot = self.spot_of("backward", y)?;
-        self.run_back(spot, &mut |b, spot| b.add_gradient(spot, gradient))
+        self.ensure_own("backward", y)?;
+        let stride = y.stride();
+        let slot =
+            OperandRef { address: y.raw_ptr().cast_mut().cast(), stride: &stride.0, element: size_of::<T>() };
+        self.run_back(&slot, T::DTYPE, &mut |b, spot| b.add_gradient(spot, gradient))
     }
 
     /// Ends the recording with a backward pass from an operand, whose gradient `start` adds.
     pub(super) fn run_back(
         &self,
-        spot: Option<Spot>,
+        y: &OperandRef<'_>,
+        dtype: DType,
         start: &mut dyn FnMut(&mut Backward, &Spot) -> Result<()>,
     ) -> Result<Gradients<D>> {
-        let (nodes, kept) = self.shared.lock().take();
+        // Under one lock: the recording that ends is the one to which the operand belongs.
+        let (spot, (nodes, kept)) = {
+            let mut state = self.shared.lock();
+            let is_active = state.active("backward", y)?.is_some();
+            (state.spot(y, dtype).filter(|_| is_active), state.take())
+        };
         let Some(spot) = spot else {
             let what = "the result depends on no variable of this tape: it was not made from watched tensors, or \
                         while the tape was paused, or before the last backward pass";

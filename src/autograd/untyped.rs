@@ -84,14 +84,7 @@ impl<D: Device> Tape<D> {
         sizes: &[usize],
         gradient: OperandRef<'_>,
     ) -> Result<Gradients<D>> {
-        let spot = {
-            let mut state = self.shared.lock();
-            match state.active("backward", y)? {
-                Some(_) => state.spot(y, dtype),
-                None => None,
-            }
-        };
-        self.run_back(spot, &mut |b, spot: &Spot| match sizes.contains(&0) {
+        self.run_back(y, dtype, &mut |b, spot: &Spot| match sizes.contains(&0) {
             true => b.ensure_gradient(spot),
             false => b.add_values(spot, sizes, gradient),
         })

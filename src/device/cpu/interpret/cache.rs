@@ -31,8 +31,10 @@ impl<T: Send + Sync> Cache<T> {
         key.3[..reads.len()].copy_from_slice(reads);
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
         let known = known.unwrap_or_else(|| {
-            let new = write().map(|new| &*Box::leak(Box::new(new)));
-            *self.0.write().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(new)
+            let new = write();
+            // Of several threads that write the same program, one adds it.
+            let add = || new.map(|new| &*Box::leak(Box::new(new)));
+            *self.0.write().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert_with(add)
         });
         known.ok_or_else(|| Error::Value {
             op,

@@ -230,6 +230,18 @@ const EXCEPTIONS: &[(&str, &str, usize, &str)] = &[
         128,
         "a thread keeps a square of sums, whose factors come from shared memory: two blocks keep it busy",
     ),
+    (
+        "map",
+        "_tgamma(",
+        72,
+        "the slope of the gamma function, its product with another function of f64: three blocks",
+    ),
+    (
+        "map",
+        "_y1(",
+        72,
+        "the slope of a Bessel function, with the series of two functions of f64: three blocks",
+    ),
     ("scan", "", 80, "four states, that of the thread and that of all before, in each thread: three blocks"),
     ("scan", "typedef i64 idx;", 96, "the same with positions of 64 bits: two blocks"),
 ];
