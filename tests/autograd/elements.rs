@@ -21,9 +21,9 @@ fn operands<D: Device>(device: &D) -> Result<(Tensor<bf16, 1, D>, Tensor<f16, 1,
     Ok((a.cast::<bf16>()?.to(device)?, b.cast::<f16>()?.to(device)?, c.to(device)?))
 }
 
-fn wide<T: Element, D: Device>(x: &Tensor<T, 1, D>) -> Result<Vec<f64>>
+fn wide<T, D: Device>(x: &Tensor<T, 1, D>) -> Result<Vec<f64>>
 where
-    T: Number,
+    T: Element + Number,
 {
     x.to(&Cpu)?.cast::<f64>()?.to_vec()
 }
