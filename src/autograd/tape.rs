@@ -1,6 +1,6 @@
 //! The tape: the methods with which a program records and takes gradients.
-// Imports: `error`, `fallible_arc`, `dim`, `layout`, `dtype`, `element`, `device`, `allocation`, `erased_memory`,
-// `tensor`.
+// Imports: `error`, `fallible_arc`, `dim`, `layout`, `dtype`, `element`, `device`, `allocation`,
+// `erased_memory`, `tensor`.
 
 use super::backward::Backward;
 use super::facts::Identity;
