@@ -47,8 +47,8 @@ pub(super) fn sum_of_taps<T: Number, const RANK: usize, const N: usize, D: Devic
     add_taps(out, window, input, weights)
 }
 
-/// As [`sum_of_taps`], where the axes of a plane of the input are one axis in memory: a pass takes whole planes,
-/// with the elements between the rows of windows, which are left out in the end.
+/// As [`sum_of_taps`], where the axes of a plane of the input are one axis in memory: a pass takes whole
+/// planes, with the elements between the rows of windows, which are left out in the end.
 fn sum_over_planes<T: Number, const RANK: usize, const N: usize, D: Device>(
     x: TensorView<'_, T, RANK, D>,
     w: TensorView<'_, T, RANK, D>,

@@ -76,8 +76,8 @@ pub(super) struct OutputTiles {
 }
 
 impl OutputTiles {
-    /// The output of some columns. `waiting_tiles` is the number of tiles of rows, if sums of a block along `k`
-    /// wait for the next block.
+    /// The output of some columns. `waiting_tiles` is the number of tiles of rows, if sums of a block along
+    /// `k` wait for the next block.
     #[inline(always)]
     pub(super) fn new(
         call: &GemmCall<'_>,
