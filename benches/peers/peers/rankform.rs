@@ -486,8 +486,8 @@ fn encoder(n: usize, forms: &mut Forms) {
     forms.add("linear, attention, lazy", move || {
         let (batches, width, heads) = sizes::ENCODER;
         let linear = |outputs: usize, inputs: usize, seed: u32| {
-            let weights = tensor([outputs, inputs], seed);
-            ((weights.lazy() / (inputs as f32).sqrt()).eval().unwrap(), tensor([outputs], seed + 1))
+            let weights = tensor([outputs, inputs], seed) / (inputs as f32).sqrt();
+            (weights, tensor([outputs], seed + 1))
         };
         let layer = Encoder {
             qkv: linear(3 * width, width, 2),

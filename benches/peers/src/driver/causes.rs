@@ -111,15 +111,6 @@ const CAUSES: &[(&str, &str)] = &[
     ),
     ("create/from_vec", "the counted handle is a heap block of its own; nalgebra keeps the vector itself"),
     ("view/", "a view has sizes, strides, device and whether its memory is there: two or three words more"),
-    ("train/mlp/256", LARGE),
-    (
-        "train/conv",
-        "the gradient of the images is that of their windows: computed in full, and added window by window",
-    ),
-    (
-        "train/transformer",
-        "a quarter of the time is one kernel of the layer norms' gradients: five operands and more, chosen by run-time masks",
-    ),
 ];
 
 /// As above, for cases that memory bounds and that are below 0.8 of the limit.
