@@ -139,7 +139,7 @@ impl Shared {
         let begun = self.begin("sort", &sizes, &[from], &operands, &mut |active| {
             Ok(Flow { to: Axes::new(&[active[0].filter(|_| is_smooth)]), reads: 0 })
         })?;
-        let Begun { inputs, outputs, step, is_recorded, .. } = begun;
+        let Begun { inputs, outputs, mut step, is_recorded, .. } = begun;
         let mut outputs = outputs.iter().copied();
         let inner_values = values.and_then(|_| outputs.next());
         let inner_positions = positions.and_then(|_| outputs.next());
@@ -153,13 +153,13 @@ impl Shared {
             self.end_unrecorded(step);
             return Ok(());
         }
-        let saved = positions.and_then(|slot| self.lock().save(&slot));
+        step.result = positions.and_then(|slot| self.lock().save(&slot));
         let addresses: Vec<OperandRef<'_>> = operands.iter().map(|(slot, _)| *slot).collect();
         let along = plan.along;
         let rule: Rule = Box::new(move |b, step| {
             let Some(spot) = &step.inputs[0].spot else { return Ok(()) };
             let Some(gradient) = b.gradient(&step.outputs[0].spot) else { return Ok(()) };
-            let saved = saved.as_ref().map(|saved| saved.slot());
+            let saved = step.result.as_ref().map(|saved| saved.slot());
             let Some(positions) = buffer.as_ref().map(Buffer::slot).or(saved) else { return Ok(()) };
             let last = step.sizes.len() - 1;
             let mut stride = spot.stride.to_vec();

@@ -201,14 +201,14 @@ impl Shared {
 
     pub(super) fn end_reduce(
         &self,
-        step: Box<Step>,
+        mut step: Box<Step>,
         output: OperandRef<'_>,
         (facts, reads): Loads<'_>,
         kept: usize,
         slope: Slope,
         reduce: Box<dyn ReduceRule + Send>,
     ) {
-        let result = match slope {
+        step.result = match slope {
             Slope::Values | Slope::Shared | Slope::Parts => self.lock().save(&output),
             Slope::None | Slope::Constant => None,
         };
@@ -223,7 +223,7 @@ impl Shared {
                 stride.resize(axes, 0);
                 stride
             };
-            let result = result.as_ref().map_or(b.zeros(axes), |saved| saved.slot());
+            let result = step.result.as_ref().map_or(b.zeros(axes), |saved| saved.slot());
             let strides = [broadcast(result.stride), broadcast(gradient.stride)];
             let result = OperandRef { stride: &strides[0], ..result };
             let gradient = OperandRef { stride: &strides[1], ..gradient };

@@ -5,7 +5,7 @@ use super::axes::Axes;
 use super::backward::{Backward, Rule as BackwardRule};
 use super::state::{Begun, Flow, OutputType, Saved, Shared, Step, has_gradient};
 use super::tape::Tape;
-use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput, TypedRef};
+use crate::device::{Device, OperandRef, Recorded, Rule, RuleOperand, RuleOutput, TypedRef};
 use crate::dtype::DType;
 use crate::error::Result;
 
@@ -62,7 +62,9 @@ impl Form {
         Form { sizes: Axes::new(operand.sizes), dtype: operand.dtype }
     }
     fn at<'a>(&'a self, b: &Backward, saved: Option<&'a Saved>) -> TypedRef<'a> {
-        let slot = saved.map_or(b.zeros(self.sizes.len()), Saved::slot);
+        // Nobody reads an operand that was not saved; its size in memory is that of its element.
+        let unread = OperandRef { element: self.dtype.size(), ..b.zeros(self.sizes.len()) };
+        let slot = saved.map_or(unread, Saved::slot);
         TypedRef { slot, sizes: &self.sizes, dtype: self.dtype }
     }
 }
@@ -88,7 +90,7 @@ impl Shared {
             let reads = wanting.fold(0, |mask, k| mask | reads(k));
             Ok(Flow { to, reads })
         })?;
-        let Begun { inputs: inner, outputs: to, step, is_recorded, .. } = begun;
+        let Begun { inputs: inner, outputs: to, mut step, is_recorded, .. } = begun;
         let inner: Vec<_> =
             inner.iter().zip(inputs).map(|(slot, input)| TypedRef { slot: *slot, ..*input }).collect();
         let rule = forward(&inner, TypedRef { slot: to[0], ..output })?;
@@ -96,21 +98,15 @@ impl Shared {
             self.end_unrecorded(step);
             return Ok(());
         }
-        let result = if reads_result { self.lock().save(&output.slot) } else { None };
+        step.result = if reads_result { self.lock().save(&output.slot) } else { None };
         let forms: Vec<Form> = inputs.iter().chain([&output]).map(Form::of).collect();
-        let backward: BackwardRule = Box::new(move |b, step| backward(b, step, &forms, result, rule));
+        let backward: BackwardRule = Box::new(move |b, step| backward(b, step, &forms, rule));
         self.end(step, &[output.slot], backward);
         Ok(())
     }
 }
 
-fn backward(
-    b: &mut Backward,
-    step: &Step,
-    forms: &[Form],
-    result: Option<Saved>,
-    rule: Box<dyn Erased>,
-) -> Result<()> {
+fn backward(b: &mut Backward, step: &Step, forms: &[Form], rule: Box<dyn Erased>) -> Result<()> {
     let Some(gradient) = b.gradient(&step.outputs[0].spot) else { return Ok(()) };
     let of_result = &forms[step.inputs.len()];
     let (mut places, mut inputs) = (Vec::new(), Vec::new());
@@ -126,7 +122,7 @@ fn backward(
             place.as_ref().map(|(spot, place)| TypedRef { slot: place.slot(spot), ..*input })
         })
         .collect();
-    let result = of_result.at(b, result.as_ref());
+    let result = of_result.at(b, step.result.as_ref());
     let gradient = TypedRef { slot: gradient, ..result };
     // SAFETY: (1) saved operands have the layouts of the forward pass, all others are zeros; the gradient has
     // the layout of the result; (2) targets are new memory.

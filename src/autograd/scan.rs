@@ -204,10 +204,10 @@ impl Shared {
     }
 
     /// The rule of `uₖ₊₁ = cₖ + aₖ · uₖ`, whose results are those before each position.
-    pub(super) fn end_recurrence(&self, step: Box<Step>, output: OperandRef<'_>) {
-        let result = self.lock().save(&output);
+    pub(super) fn end_recurrence(&self, mut step: Box<Step>, output: OperandRef<'_>) {
+        step.result = self.lock().save(&output);
         let rule: Rule = Box::new(move |b, step| {
-            let (Some(result), Some(a)) = (&result, &step.inputs[1].saved) else { return Ok(()) };
+            let (Some(result), Some(a)) = (&step.result, &step.inputs[1].saved) else { return Ok(()) };
             let Some(gradient) = b.gradient(&step.outputs[0].spot) else { return Ok(()) };
             let (sizes, dtype) = (&step.sizes[..], step.outputs[0].spot.dtype);
             let through = recur_from_the_end(b, step, [gradient, a.slot()])?;

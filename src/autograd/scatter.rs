@@ -10,7 +10,7 @@ use super::axes::Axes;
 use super::backward::{Backward, Buffer};
 use super::cells::{CellMap, CellReducer};
 use super::moves::Addressing;
-use super::state::{Before, Begun, Flow, OutputType, Rule, Saved, Shared, Spot, Step, has_gradient};
+use super::state::{Before, Begun, Flow, OutputType, Rule, Shared, Spot, Step, has_gradient};
 use crate::device::{Init, OperandRef};
 use crate::dtype::DType;
 use crate::element::{Comparable, Element, Number};
@@ -137,11 +137,8 @@ impl Shared {
         step.outputs.iter_mut().for_each(|output| output.before = Before::Updated);
         let rule: Rule = match kind {
             Kind::Reduced(reducer) => {
-                let result = self.lock().save(&cells);
-                Box::new(move |b, step| match &result {
-                    Some(result) => reduced_backward(b, step, addressing.plan(&step.sizes), reducer, result),
-                    None => Ok(()),
-                })
+                step.result = self.lock().save(&cells);
+                Box::new(move |b, step| reduced_backward(b, step, addressing.plan(&step.sizes), reducer))
             }
             Kind::Linear { keeps, slope } => {
                 Box::new(move |b, step| linear_backward(b, step, addressing.plan(&step.sizes), keeps, slope))
@@ -194,14 +191,9 @@ fn linear_backward(
 }
 
 /// The rule of an operator that reduces the values of each cell.
-fn reduced_backward(
-    b: &mut Backward,
-    step: &Step,
-    plan: GatherPlan<'_>,
-    reducer: CellReducer,
-    result: &Saved,
-) -> Result<()> {
+fn reduced_backward(b: &mut Backward, step: &Step, plan: GatherPlan<'_>, reducer: CellReducer) -> Result<()> {
     let [from, index, earlier] = [0, 1, 2].map(|k| step.inputs[k].saved.as_ref());
+    let Some(result) = &step.result else { return Ok(()) };
     let (Some(from), Some(index), Some(earlier)) = (from, index, earlier) else { return Ok(()) };
     let cells = &step.outputs[0].spot;
     let Some(gradient) = b.gradient(cells) else { return Ok(()) };

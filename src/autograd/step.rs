@@ -45,14 +45,14 @@ impl Saved {
         }
     }
     /// [`Error::Value`] if the values were written after the step `op` read them.
-    fn check(&self, op: &'static str, k: usize) -> Result<()> {
+    fn check(&self, op: &'static str, name: std::fmt::Arguments<'_>) -> Result<()> {
         let version = self.memory.version();
         if version == self.version {
             return Ok(());
         }
         let what = text(format_args!(
-            "operand {k} of `{op}` was saved at version {} of its memory, which is now at version {version}: it \
-             was written outside of the tape after `{op}` had read it; copy it before: `x.copy()?`",
+            "{name} of `{op}` was saved at version {} of its memory, which is now at version {version}: it was \
+             written outside of the tape after `{op}` had used it; copy it before: `x.copy()?`",
             self.version
         ));
         Err(Error::Value { op: "backward", what })
@@ -102,15 +102,18 @@ pub(super) struct Step {
     pub(super) sizes: Axes<usize>,
     pub(super) inputs: Vec<Input>,
     pub(super) outputs: Few<Output>,
+    /// The values of the result, if the backward pass reads them.
+    pub(super) result: Option<Saved>,
 }
 
 impl Step {
-    /// Checks that no saved operand was written since.
+    /// Checks that no saved operand and no saved result was written since.
     pub(super) fn check_versions(&self) -> Result<()> {
         let saved = |(k, input): (usize, &Input)| match &input.saved {
-            Some(saved) => saved.check(self.op, k),
+            Some(saved) => saved.check(self.op, format_args!("operand {k}")),
             None => Ok(()),
         };
-        self.inputs.iter().enumerate().try_for_each(saved)
+        self.inputs.iter().enumerate().try_for_each(saved)?;
+        self.result.as_ref().map_or(Ok(()), |result| result.check(self.op, format_args!("the result")))
     }
 }

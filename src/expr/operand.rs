@@ -28,6 +28,11 @@ pub trait Expr<const RANK: usize, D: Device>: Copy + Sealed {
     #[doc(hidden)]
     #[allow(private_interfaces, private_bounds)]
     fn leaves<'s>(&'s self, visit: &mut impl Leaves<'s, RANK, D>);
+    /// The expression as a view, if it is one.
+    #[doc(hidden)]
+    fn as_view(&self) -> Option<TensorView<'_, <Self::Body as Body>::Out, RANK, D>> {
+        None
+    }
     /// Adds the axes along which parts of the expression are reduced.
     #[doc(hidden)]
     #[allow(private_interfaces, private_bounds)]
@@ -223,6 +228,10 @@ impl<T: Element, const RANK: usize, D: Device> Expr<RANK, D> for TensorView<'_, 
     #[allow(private_interfaces, private_bounds)]
     fn leaves<'s>(&'s self, visit: &mut impl Leaves<'s, RANK, D>) {
         visit.add(self.leaf());
+    }
+    #[inline]
+    fn as_view(&self) -> Option<TensorView<'_, T, RANK, D>> {
+        Some(*self)
     }
 }
 

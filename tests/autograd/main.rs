@@ -8,7 +8,7 @@
 //! | `scatters.rs` | scatters of sums, products and extremes |
 //! | `movement.rs` `writes.rs` | views, copies, elements by index; writes in place, and programs of both at random |
 //! | `products.rs` `neural.rs` | products that sum, convolutions, attention; normalizations, losses, pools |
-//! | `rules.rs` | operators that state their own backward pass |
+//! | `rules.rs` `rule_limits.rs` | operators that state their own backward pass; 16 bits, infinities, NaN |
 //! | `complex.rs` `precision.rs` `elements.rs` | complex numbers; 16 bits, casts; operands of several elements |
 //! | `branches.rs` `operands.rs` | branches that were not taken; operands of one kernel |
 //! | `laws.rs` | Hessians, products with vectors, sums, checkpoints, custom operators |
@@ -40,6 +40,7 @@ mod precision;
 mod products;
 mod pytorch;
 mod reductions;
+mod rule_limits;
 mod rules;
 mod scans;
 mod scatters;

@@ -2,7 +2,7 @@
 //! differentiated step by step.
 
 use crate::check::{check, close, random, weighted};
-use rankform::autograd::{Jvp, Tape, Var, grad, grad_and_hvp, hvp, jvp};
+use rankform::autograd::{Differentiable, Jvp, Tape, Var, grad, grad_and_hvp, hvp, jvp};
 use rankform::element::{bf16, f16};
 use rankform::ops::ClassLoss;
 use rankform::prelude::*;
@@ -196,6 +196,12 @@ fn layer_norm_with_weight_and_bias() {
             close("layer_norm_affine", found, expected);
         }
     }
+    // Stored operands are read in place.
+    let tape = Tape::new(&Cpu);
+    let [one, two] = [&w, &random([4], 47)].map(|w| tape.watch(w).unwrap());
+    let y = tape.watch(&x).unwrap().layer_norm_affine(Last, one.lift(), two.lift(), 1e-3).unwrap();
+    assert_eq!(tape.len(), 1);
+    assert!(tape.pull(&y, &random([2, 3, 4], 48)).unwrap().of(&one).is_ok());
     // A number as weight, and a weight that makes the result larger.
     check("numbers", &x, |x, _| x.layer_norm_affine(Last, 2.0, 0.5, 1e-3));
     check("larger", &random([1, 4], 44), |x, t| {
@@ -321,14 +327,20 @@ fn elements_of_16_and_32_bits() {
     let x = random([6, 40], 14);
     let w = random([6, 40], 15);
     macro_rules! narrow {
-        ($T:ty, $tolerance:expr, |$x:ident| $f:expr) => {{
-            let expected = grad(&x, |$x, t| ($f?.lazy() * &t.constant(&w)?).sum(All)).unwrap();
-            let (narrow, weights) = (x.cast::<$T>().unwrap(), w.cast::<$T>().unwrap());
+        ($T:ty, $tolerance:expr, |$x:ident| $f:expr) => {
+            narrow!($T, $tolerance, &x, |$x| $f)
+        };
+        ($T:ty, $tolerance:expr, $of:expr, |$x:ident| $f:expr) => {{
+            let (narrow, weights) = ($of.cast::<$T>().unwrap(), w.cast::<$T>().unwrap());
+            let (exact, of) = (narrow.cast::<f64>().unwrap(), weights.cast::<f64>().unwrap());
+            let expected = grad(&exact, |$x, t| ($f?.lazy() * &t.constant(&of)?).sum(All)).unwrap();
             let found = grad(&narrow, |$x, t| ($f?.lazy() * &t.constant(&weights)?).sum(All)).unwrap();
             let (found, expected) =
                 (found.cast::<f64>().unwrap().to_vec().unwrap(), expected.to_vec().unwrap());
+            let largest = expected.iter().fold(0.0, |most: f64, b| most.max(b.abs()));
             for (a, b) in found.iter().zip(&expected) {
-                assert!((a - b).abs() < $tolerance * b.abs().max(0.05), "{}: {a}, not {b}", stringify!($f));
+                let scale = $tolerance * b.abs().max(0.05 * largest);
+                assert!((a - b).abs() < scale, "{}: {a}, not {b}", stringify!($f));
             }
         }};
     }
@@ -339,6 +351,42 @@ fn elements_of_16_and_32_bits() {
     narrow!(f16, 0.04, |x| x.log_softmax(Last));
     narrow!(f32, 2e-5, |x| x.layer_norm(Last, 0.001f64 as _));
     narrow!(f32, 2e-5, |x| x.rms_norm(Last, 0.001f64 as _));
+    // A variance that f16 cannot represent, a mean of which bf16 keeps no digit after the point.
+    let (wide, far) = ((x.lazy() * 500.0).eval().unwrap(), (x.lazy() + 100.0).eval().unwrap());
+    narrow!(f16, 0.01, &wide, |x| x.layer_norm(Last, epsilon(1e-3)));
+    narrow!(bf16, 0.01, &far, |x| x.layer_norm(Last, epsilon(1e-3)));
+    narrow!(f16, 0.01, &wide, |x| affine(x));
+    narrow!(bf16, 0.01, &wide, |x| affine(x));
+    narrow!(f16, 0.01, &far, |x| affine(x));
+    narrow!(bf16, 0.01, &far, |x| affine(x));
+    narrow!(f32, 2e-5, &far, |x| affine(x));
+    // The gradient of the weight.
+    for (of, tolerance) in [(&wide, 0.01), (&far, 0.01)] {
+        let of = of.cast::<bf16>().unwrap();
+        let (found, exact) = (weight_of(&of), weight_of(&of.cast::<f64>().unwrap()));
+        for (a, b) in found.iter().zip(&exact) {
+            assert!((a - b).abs() < tolerance * b.abs().max(0.5), "weight: {a}, not {b}");
+        }
+    }
+}
+
+fn epsilon<T: Float>(value: f64) -> T {
+    T::constant(value)
+}
+
+/// Layer norm with a weight and a bias.
+fn affine<T: Float>(x: &Var<T, 2>) -> Result<Var<T, 2>> {
+    x.layer_norm_affine(Last, T::constant(1.5), T::constant(0.25), T::constant(1e-3))
+}
+
+/// The gradient of a weight of [`affine`].
+fn weight_of<T: Float + Differentiable>(x: &Tensor<T, 2>) -> Vec<f64> {
+    let tape = Tape::new(&Cpu);
+    let (x, w) = (tape.watch(x).unwrap(), tape.watch(&Tensor::ones([1, 40], &Cpu).unwrap()).unwrap());
+    let y = x.layer_norm_affine(Last, &w, T::zero(), T::constant(1e-3)).unwrap();
+    let factors = random([6, 40], 46).cast::<bf16>().unwrap().cast::<T>().unwrap();
+    let found = tape.pull(&y, &factors).unwrap().of(&w).unwrap();
+    found.cast::<f64>().unwrap().to_vec().unwrap()
 }
 
 /// `softmax(scale · q · kᵀ, visible keys only) · v`, written out.
@@ -493,6 +541,9 @@ fn convolutions_of_one_step() {
         (Conv::new().dilation([2, 3]).padding([3, 1]), &w),
         (Conv::new().same().stride([3, 2]), &w),
         (Conv::new().groups(2).padding([1, 0]).stride([1, 2]), &grouped),
+        (Conv::new().stride([3, 2]), &w),
+        (Conv::new().stride([4, 3]).padding_ends([1, 0], [2, 1]), &w),
+        (Conv::new().groups(2).stride([3, 3]).padding([0, 1]), &grouped),
     ] {
         let one_step = |y: Var<f64, 4>, t: &Tape| {
             assert_eq!(t.len(), usize::from(t.depends_on_variable(&y)));

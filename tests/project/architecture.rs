@@ -240,6 +240,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/ops/sorting/sort.rs", "hands the addresses of operands to a device"),
     ("src/ops/nn/conv.rs", "hands the addresses of operands to a device"),
     ("src/ops/nn/conv_products.rs", "hands the addresses of operands to a device"),
+    ("src/ops/nn/conv_rule.rs", "calls products that hand addresses to a device"),
     ("src/tensor/bytes.rs", "elements as bytes, and bytes as elements"),
     ("src/tensor/display/mod.rs", "elements as bytes, to be printed"),
     ("src/tensor/create.rs", "fills fresh memory before it has elements"),

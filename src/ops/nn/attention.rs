@@ -1,21 +1,20 @@
 //! Scaled dot-product attention in blocks of queries; the full matrix of scores is never allocated.
-// Imports: `error`, `dim`, `layout`, `scalar`, `element`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use super::attention_rule::attend_by_rule;
 use super::attention_scores::{
     AddInfinity, Attention, AttentionFloat, Biased, Capped, FiniteOrZero, IsInfinityOrNan, IsVisible, Masked,
-    Normalized, Rescaled, Weight, mask_later_keys,
+    Normalized, Rescaled, Scaling, Weight, mask_later_keys,
 };
 use crate::device::{Device, same_device};
 use crate::dim::{All, Axis, Dim};
 use crate::element::Float;
-use crate::error::{Error, Result, text};
+use crate::error::{Error, Result};
 use crate::expr::{Elementwise as _, IntoView, apply, apply_in_place, apply_into};
 use crate::layout::Layout;
 use crate::ops::linalg::matmul::labelled;
 use crate::ops::methods::methods_with_into;
 use crate::ops::{Cast as _, Comparisons as _, Maximum, Reductions as _};
-use crate::scalar::DType;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -170,54 +169,6 @@ fn broadcast_to_scores<'x, T, D: Device>(
     same_device(op, device, x.device())?;
     x.ensure_allocated(op)?;
     x.broadcast_to(whole).map_err(|error| error.with_op(op))
-}
-
-/// The scale and the cap of the scores. A part of the scale multiplies the queries.
-#[derive(Clone, Copy)]
-struct Scaling<T: AttentionFloat> {
-    /// The power of two in the scale, if it is below 1.
-    query_factor: Option<T>,
-    scale: T::Score,
-    cap: Option<T::Score>,
-}
-
-impl<T: AttentionFloat> Scaling<T> {
-    /// The scaling of queries and keys of `d` elements.
-    fn new(op: &'static str, attention: Attention, d: usize) -> Result<Self> {
-        let scale = attention.scale.unwrap_or(1.0 / (d.max(1) as f64).sqrt());
-        if !(scale > 0.0 && scale.is_finite()) {
-            return Err(Error::Value {
-                op,
-                what: text(format_args!("the scale {scale} is not a positive number")),
-            });
-        }
-        if let Some(cap) = attention.softcap.filter(|cap| !(*cap > 0.0 && cap.is_finite())) {
-            return Err(Error::Value {
-                op,
-                what: text(format_args!("the cap {cap} is not a positive number")),
-            });
-        }
-        // The power of two in the scale multiplies the queries, which is exact except for subnormal numbers:
-        // then no score overflows that its scale would bring back into range.
-        let power = 2f64.powi(scale.log2().floor() as i32).clamp(f64::from(f32::MIN_POSITIVE), 1.0);
-        // Scores of f16 operands cannot overflow f32.
-        let power = if T::DTYPE == DType::F16 { 1.0 } else { power };
-        let factor = <T as num_traits::NumCast>::from(power).unwrap_or_else(num_traits::One::one);
-        let most = <T::Score as num_traits::Float>::max_value();
-        Ok(Scaling {
-            query_factor: (power < 1.0).then_some(factor),
-            scale: Self::number(scale / power),
-            cap: attention.softcap.map(Self::number).filter(|cap| *cap < most),
-        })
-    }
-
-    /// A positive number as a score. Numbers out of range are clamped to the largest or smallest: 0 · ∞ and
-    /// 0 / 0 would be NaN.
-    fn number(x: f64) -> T::Score {
-        let least = <T::Score as num_traits::Float>::min_positive_value();
-        let most = <T::Score as num_traits::Float>::max_value();
-        num_traits::clamp(<T::Score as num_traits::NumCast>::from(x).unwrap_or(most), least, most)
-    }
 }
 
 /// The joint size of the batch, the number of heads of keys and values, and the number of heads of queries
@@ -470,7 +421,7 @@ fn part_of_scores<'x, T, D: Device>(
 
 /// Returns whether all elements are finite; `true` if the data cannot be read, because the device has none or
 /// a graph is being recorded.
-fn all_finite<T: AttentionFloat, const RANK: usize, D: Device>(
+pub(super) fn all_finite<T: AttentionFloat, const RANK: usize, D: Device>(
     x: TensorView<'_, T, RANK, D>,
 ) -> Result<bool> {
     Ok(x.lazy().is_finite().all(All)?.item().unwrap_or(true))

@@ -5,10 +5,10 @@ use crate::device::Device;
 use crate::dim::Axis;
 use crate::element::{Compute, Float};
 use crate::element::{bf16, f16};
-use crate::error::Result;
+use crate::error::{Error, Result, text};
 use crate::kernel::{Op, OpMany};
 use crate::ops::Comparisons as _;
-use crate::scalar::{Lane, Lanes};
+use crate::scalar::{DType, Lane, Lanes};
 use crate::tensor::Tensor;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -205,6 +205,54 @@ impl Attention {
     /// With scaled scores bounded to ±`cap`, a positive number.
     pub const fn softcap(self, cap: f64) -> Self {
         Attention { softcap: Some(cap), ..self }
+    }
+}
+
+/// The scale and the cap of the scores. A part of the scale multiplies the queries.
+#[derive(Clone, Copy)]
+pub(super) struct Scaling<T: AttentionFloat> {
+    /// The power of two in the scale, if it is below 1.
+    pub(super) query_factor: Option<T>,
+    pub(super) scale: T::Score,
+    pub(super) cap: Option<T::Score>,
+}
+
+impl<T: AttentionFloat> Scaling<T> {
+    /// The scaling of queries and keys of `d` elements.
+    pub(super) fn new(op: &'static str, attention: Attention, d: usize) -> Result<Self> {
+        let scale = attention.scale.unwrap_or(1.0 / (d.max(1) as f64).sqrt());
+        if !(scale > 0.0 && scale.is_finite()) {
+            return Err(Error::Value {
+                op,
+                what: text(format_args!("the scale {scale} is not a positive number")),
+            });
+        }
+        if let Some(cap) = attention.softcap.filter(|cap| !(*cap > 0.0 && cap.is_finite())) {
+            return Err(Error::Value {
+                op,
+                what: text(format_args!("the cap {cap} is not a positive number")),
+            });
+        }
+        // The power of two in the scale multiplies the queries, which is exact except for subnormal numbers:
+        // then no score overflows that its scale would bring back into range.
+        let power = 2f64.powi(scale.log2().floor() as i32).clamp(f64::from(f32::MIN_POSITIVE), 1.0);
+        // Scores of f16 operands cannot overflow f32.
+        let power = if T::DTYPE == DType::F16 { 1.0 } else { power };
+        let factor = <T as num_traits::NumCast>::from(power).unwrap_or_else(num_traits::One::one);
+        let most = <T::Score as num_traits::Float>::max_value();
+        Ok(Scaling {
+            query_factor: (power < 1.0).then_some(factor),
+            scale: Self::number(scale / power),
+            cap: attention.softcap.map(Self::number).filter(|cap| *cap < most),
+        })
+    }
+
+    /// A positive number as a score. Numbers out of range are clamped to the largest or smallest: 0 · ∞ and
+    /// 0 / 0 would be NaN.
+    pub(super) fn number(x: f64) -> T::Score {
+        let least = <T::Score as num_traits::Float>::min_positive_value();
+        let most = <T::Score as num_traits::Float>::max_value();
+        num_traits::clamp(<T::Score as num_traits::NumCast>::from(x).unwrap_or(most), least, most)
     }
 }
 

@@ -1,21 +1,19 @@
 //! Convolutions over one, two or three axes: one product of the weights and the strided windows of the input,
 //! which are not copied.
-// Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `element`, `device`, `tensor`, `expr`, `ops`.
 
-use super::conv_products::{is_channels_last, ordered_layout, padded_copy, product, windows_by};
+use super::conv_products::{is_channels_last, ordered_layout, padded_copy, product};
+use super::conv_rule::convolve_by_rule;
 use super::depthwise::sum_of_taps;
 use super::windows::{Conv, window_count};
-use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput, same_device};
+use crate::device::{Device, same_device};
 use crate::dim::Dim;
 use crate::element::{Compute, Number};
 use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
-use crate::layout::Layout;
-use crate::ops::Add;
 use crate::ops::methods::methods_with_into;
 use crate::rank::Spatial;
-use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
-use std::marker::PhantomData;
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
 /// Convolutions over `$n` axes.
 macro_rules! convolutions {
@@ -95,14 +93,14 @@ const LARGE_IMAGE_BLOCK_BYTES: usize = 16 << 20;
 const ORDERED_WEIGHT_BYTES: usize = 1 << 20;
 
 /// The number of images of these channels and sizes that fit in the cache together with their copy.
-fn images_per_block<T>(channels: usize, sizes: &[usize]) -> usize {
+pub(super) fn images_per_block<T>(channels: usize, sizes: &[usize]) -> usize {
     let image =
         sizes.iter().fold(size_of::<T>().saturating_mul(channels), |bytes, &n| bytes.saturating_mul(n));
     (IMAGE_BLOCK_BYTES / image.max(1)).max(1)
 }
 
 /// The error of weights that do not fit the number of channels.
-fn channels_error(op: &'static str, weights: &[usize], channels: usize, groups: usize) -> Error {
+pub(super) fn channels_error(op: &'static str, weights: &[usize], channels: usize, groups: usize) -> Error {
     let s = if groups == 1 { "" } else { "s" };
     Error::Value {
         op,
@@ -110,7 +108,13 @@ fn channels_error(op: &'static str, weights: &[usize], channels: usize, groups: 
     }
 }
 
-fn convolve<T: Number, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
+pub(super) fn convolve<
+    T: Number,
+    const RANK: usize,
+    const N: usize,
+    D: Device,
+    P: Destination<T, RANK, D>,
+>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     w: TensorView<'_, T, RANK, D>,
@@ -276,52 +280,7 @@ fn image_block<T: Number, D: Device, const RANK: usize, const N: usize>(
     block
 }
 
-/// The product of the windows of `x` and `y`, a tensor of the sizes of the convolution's result, summed over
-/// the windows: the gradient of the weights, if `y` is the gradient of the result. The padding of `conv` is
-/// in numbers.
-fn weights_of<T: Number, const RANK: usize, const N: usize, D: Device>(
-    op: &'static str,
-    x: TensorView<'_, T, RANK, D>,
-    y: TensorView<'_, T, RANK, D>,
-    conv: Conv<N>,
-    mut out: TensorViewMut<'_, T, RANK, D>,
-) -> Result<()> {
-    let (size, kernel) = (x.size().0, out.size().0);
-    let window: [usize; N] = std::array::from_fn(|axis| kernel[axis + 2]);
-    let [before, after] = conv.ends.resolve(&size, window, &conv);
-    let padded: [usize; N] = std::array::from_fn(|axis| size[axis + 2] + before[axis] + after[axis]);
-    let mut fits = conv.groups != 0 && y.size().0[0] == size[0] && y.size().0[1] == kernel[0];
-    fits &= size[1] == kernel[1].saturating_mul(conv.groups) && kernel[0].is_multiple_of(conv.groups.max(1));
-    for axis in 0..N {
-        let steps = [conv.stride[axis], before[axis], after[axis], conv.dilation[axis]];
-        fits &= window_count(op, axis + 2, size[axis + 2], window[axis], steps)? == y.size().0[axis + 2];
-    }
-    if !fits {
-        return Err(channels_error(op, &kernel, size[1], conv.groups));
-    }
-    same_device(op, x.device(), y.device())?;
-    let frames = padded != size[2..] || x.stride().0[1] != 1;
-    let images_per_block = if frames { images_per_block::<T>(size[1], &padded) } else { size[0].max(1) };
-    for first in (0..size[0]).step_by(images_per_block) {
-        let images = first..size[0].min(first + images_per_block);
-        let (x, y) = (x.slice_axis(0, images.clone(), 1)?, y.slice_axis(0, images, 1)?);
-        let frame = if frames { Some(padded_copy(op, x, padded, before, [1; N], true)?) } else { None };
-        let x = frame.as_ref().map_or(x, |frame| frame.view());
-        // SAFETY: the windows were counted, so every one lies inside the padded input, and the channels of
-        // all operands agree.
-        let sum = |out: &mut TensorViewMut<'_, T, RANK, D>| unsafe { windows_by(x, y, &conv, kernel, out) };
-        if first == 0 {
-            sum(&mut out)?;
-            continue;
-        }
-        let mut part = Tensor::uninit(op, Layout::row_major(Dim(kernel)), x.device())?;
-        sum(&mut part.try_view_mut(op)?)?;
-        out.zip_in_place(Add, &part)?;
-    }
-    if size[0] == 0 { out.fill(T::zero()) } else { Ok(()) }
-}
-
-fn convolve_transposed<
+pub(super) fn convolve_transposed<
     T: Number,
     const RANK: usize,
     const N: usize,
@@ -412,123 +371,4 @@ fn convolve_transposed<
         }
         Ok(())
     })
-}
-
-/// A convolution on a device that records. The padding of `conv` is in numbers; `layout` is that of a new
-/// result.
-fn convolve_by_rule<T: Number, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
-    op: &'static str,
-    x: TensorView<'_, T, RANK, D>,
-    w: TensorView<'_, T, RANK, D>,
-    conv: Conv<N>,
-    layout: Layout<RANK>,
-    destination: P,
-) -> Result<P::Done> {
-    let rule = ConvRule::<T, RANK, N> { conv, element: PhantomData };
-    destination.put(op, layout, x.device(), |out| {
-        let operands = [x.rule_operand(), w.rule_operand()];
-        x.device().ruled(rule, &operands, out.rule_output()).map_err(|error| error.with_op(op))
-    })
-}
-
-/// The rule of a convolution of real numbers.
-struct ConvRule<T, const RANK: usize, const N: usize> {
-    conv: Conv<N>,
-    element: PhantomData<fn() -> T>,
-}
-
-impl<T, const RANK: usize, const N: usize> Clone for ConvRule<T, RANK, N> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<T, const RANK: usize, const N: usize> Copy for ConvRule<T, RANK, N> {}
-
-impl<T: Number, const RANK: usize, const N: usize> Rule for ConvRule<T, RANK, N> {
-    const NAME: &'static str = "convolution";
-    const READS_RESULT: bool = false;
-    type Saved<D: Device> = ();
-    fn reads(of: usize) -> u64 {
-        if of == 0 { 0b10 } else { 0b01 }
-    }
-
-    fn forward<D: Device>(&self, inputs: &[RuleOperand<'_, D>], output: RuleOutput<'_, D>) -> Result<()> {
-        let [x, w] = [inputs[0].view::<T, RANK>()?, inputs[1].view()?];
-        convolve(Self::NAME, x, w, self.conv, Existing(output.view_mut()?))
-    }
-
-    fn backward<D: Device>(
-        &self,
-        recorded: Recorded<'_, D, ()>,
-        targets: Vec<Option<RuleOutput<'_, D>>>,
-    ) -> Result<()> {
-        let (op, conv) = (Self::NAME, self.conv);
-        let [x, w] = [recorded.inputs[0].view::<T, RANK>()?, recorded.inputs[1].view()?];
-        let gradient = recorded.gradient.view::<T, RANK>()?;
-        let window = std::array::from_fn(|axis| w.size().0[axis + 2]);
-        let [before, after] = conv.ends.resolve(&x.size().0, window, &conv);
-        for (operand, target) in targets.into_iter().enumerate() {
-            let Some(out) = target else { continue };
-            let out = out.view_mut::<T, RANK>()?;
-            if operand == 1 {
-                weights_of(op, x, gradient, conv, out)?;
-                continue;
-            }
-            let conv = conv.padding_ends(before, after);
-            if conv.stride != [1; N] && conv.dilation == [1; N] {
-                input_of_phases(op, gradient, w, conv, before, out)?;
-                continue;
-            }
-            // The elements behind the last window.
-            let extra: [usize; N] = std::array::from_fn(|axis| {
-                let reach = conv.dilation[axis] * (window[axis] - 1) + 1;
-                let padded = x.size().0[axis + 2] + before[axis] + after[axis];
-                (padded - reach) % conv.stride[axis]
-            });
-            convolve_transposed(op, gradient, w, conv, extra, Existing(out))?;
-        }
-        Ok(())
-    }
-}
-
-/// The gradient of the input of a convolution with strides, without dilation. Input elements whose distance
-/// is a multiple of the stride, a phase, read the same elements of the windows: the gradient of a phase is a
-/// transposed convolution without strides.
-fn input_of_phases<T: Number, const RANK: usize, const N: usize, D: Device>(
-    op: &'static str,
-    gradient: TensorView<'_, T, RANK, D>,
-    w: TensorView<'_, T, RANK, D>,
-    conv: Conv<N>,
-    before: [usize; N],
-    mut out: TensorViewMut<'_, T, RANK, D>,
-) -> Result<()> {
-    out.fill(T::zero())?;
-    let sizes: [usize; N] = std::array::from_fn(|axis| out.size().0[axis + 2]);
-    let phases = Dim(std::array::from_fn::<usize, N, _>(|axis| conv.stride[axis].min(sizes[axis])));
-    for phase in phases.indices() {
-        let (mut part, mut taps) = (out.reborrow(), w);
-        let (mut crop, mut behind, mut is_empty) = ([0; N], [0; N], false);
-        for axis in 0..N {
-            let (stride, length) = (conv.stride[axis], w.size().0[axis + 2]);
-            let first = (phase[axis] + before[axis]) % stride;
-            // The windows reach `whole` elements of the phase, of which the first ones are padding.
-            crop[axis] = (phase[axis] + before[axis]) / stride;
-            let count = length.saturating_sub(first).div_ceil(stride);
-            let whole = (gradient.size().0[axis + 2] + count).saturating_sub(1);
-            let own = (sizes[axis] - phase[axis]).div_ceil(stride).min(whole.saturating_sub(crop[axis]));
-            is_empty |= count == 0 || own == 0;
-            if is_empty {
-                break;
-            }
-            behind[axis] = whole - crop[axis] - own;
-            taps = taps.slice_axis(axis + 2, first..length, stride as isize)?;
-            let end = phase[axis] + (own - 1) * stride + 1;
-            part = part.slice_axis(axis + 2, phase[axis]..end, stride as isize)?;
-        }
-        if !is_empty {
-            let plain = Conv::new().padding_ends(crop, behind).groups(conv.groups);
-            convolve_transposed(op, gradient, taps, plain, [0; N], Existing(part))?;
-        }
-    }
-    Ok(())
 }

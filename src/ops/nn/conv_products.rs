@@ -113,6 +113,37 @@ pub(super) unsafe fn product<T: Number, const RANK: usize, const N: usize, D: De
     unsafe { x.device().contract::<T, T, T>(plan, out_ref, x_ref, w_ref) }
 }
 
+/// The strides of a result or of weights with the outputs after the group, before the other axes.
+fn outputs_second<const RANK: usize>(strides: [isize; 20]) -> [isize; 20] {
+    let mut moved = strides;
+    moved[1] = strides[1 + RANK];
+    moved[2..2 + RANK].copy_from_slice(&strides[1..1 + RANK]);
+    moved
+}
+
+/// Writes the product of `y` and the weights, summed over the outputs, to the windows of `out`.
+///
+/// # Safety
+/// As [`product`], where `y` is the result and `out` the input; and
+/// 3. no two windows overlap.
+pub(super) unsafe fn to_windows<T: Number, const RANK: usize, const N: usize, D: Device>(
+    y: TensorView<'_, T, RANK, D>,
+    w: TensorView<'_, T, RANK, D>,
+    conv: &Conv<N>,
+    out: &mut TensorViewMut<'_, T, RANK, D>,
+) -> Result<()> {
+    let strides = [y.stride().0, out.stride().0, w.stride().0];
+    let windows = Windows::new(y.size().0, strides, conv, w.size().0);
+    let Windows { groups, places, taps, outputs, .. } = windows;
+    let plan = ContractPlan { batch: &[groups], m: &places, k: &[outputs], n: &taps };
+    let of_weights = outputs_second::<RANK>(windows.of_weights);
+    let out_ref = out.leaf().slot(&windows.of_input);
+    let (y_ref, w_ref) = (y.leaf().slot(&windows.of_result), w.leaf().slot(&of_weights));
+    // SAFETY: (1) and (2) keep every step of the plan inside the operands; `out` is an exclusive view, and by
+    // (3) each of its elements is written once.
+    unsafe { y.device().contract::<T, T, T>(plan, out_ref, y_ref, w_ref) }
+}
+
 /// The product of the windows of `x` and `y`, summed over the windows.
 ///
 /// # Safety
@@ -132,14 +163,8 @@ pub(super) unsafe fn windows_by<T: Number, const RANK: usize, const N: usize, D:
     windows.of_weights[2..1 + RANK].rotate_left(1);
     let Windows { groups, places, taps, outputs, .. } = windows;
     let plan = ContractPlan { batch: &[groups], m: &[outputs], k: &places, n: &taps };
-    // The outputs come second here.
-    let outputs_second = |strides: [isize; 20]| {
-        let mut moved = strides;
-        moved[1] = strides[1 + RANK];
-        moved[2..2 + RANK].copy_from_slice(&strides[1..1 + RANK]);
-        moved
-    };
-    let (of_result, of_weights) = (outputs_second(windows.of_result), outputs_second(windows.of_weights));
+    let (of_result, of_weights) =
+        (outputs_second::<RANK>(windows.of_result), outputs_second::<RANK>(windows.of_weights));
     let out_ref = out.leaf().slot(&of_weights);
     let (y_ref, x_ref) = (y.leaf().slot(&of_result), x.leaf().slot(&windows.of_input));
     // SAFETY: (1) and (2) keep every step of the plan inside the operands; `out` is an exclusive view.

@@ -1,17 +1,19 @@
 //! The cross entropy of targets that are classes, with its backward pass for devices that record.
-// Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`,
+// `ops`.
 
-use super::class_losses::{ClassLoss, class_losses, mean_loss, to_element};
-use super::rules::Flow;
+use super::class_losses::{ClassLoss, class_losses, mean_loss};
 use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput};
-use crate::dim::{Axis, Dim};
-use crate::element::Float;
+use crate::dim::{All, Axis, Dim};
+use crate::element::{Compute, Float};
 use crate::error::Result;
-use crate::expr::Zip as _;
+use crate::expr::apply_into;
+use crate::kernel::Op;
 use crate::layout::Layout;
-use crate::ops::axes::with_size;
-use crate::ops::{Add, Cast as _, Comparisons as _, Math as _, Reductions as _};
+use crate::ops::axes::{sizes_along, with_size};
+use crate::ops::{Cast as _, Comparisons as _, Reductions as _};
 use crate::rank::RemoveAxes;
+use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Destination, Existing, Tensor, TensorView};
 use std::marker::PhantomData;
 
@@ -96,6 +98,30 @@ where
     })
 }
 
+/// `gradient · (p − y)`, by the logarithm of the probability `p`; the share `y` of a class is
+/// `spread`, and `rest` more for the target: `(logarithm, is the target, gradient, spread, rest)`.
+#[derive(Clone, Copy)]
+struct OfScore<T>(PhantomData<fn() -> T>);
+
+impl<T: Float> Op<(T, bool, f64, f64, f64)> for OfScore<T> {
+    const NAME: &'static str = "cross_entropy";
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>(
+        (log, is_target, gradient, spread, rest): (
+            Lane<L, Compute<T>>,
+            Lane<L, bool>,
+            Lane<L, f64>,
+            Lane<L, f64>,
+            Lane<L, f64>,
+        ),
+    ) -> Lane<L, Compute<T>> {
+        // The larger part first: the difference from a probability near 1 is exact.
+        let rest = is_target.select(rest.cast(), Lane::zero());
+        gradient.cast().flow(log.exp() - rest - spread.cast())
+    }
+}
+
 /// The rule of a cross entropy without weights of classes: the gradient of a row of scores is
 /// `f · (softmax(x) − y)`, where `f` is the gradient of the row's loss and `y` the smoothed target.
 #[derive(Debug)]
@@ -154,28 +180,25 @@ where
         targets: Vec<Option<RuleOutput<'_, D>>>,
     ) -> Result<()> {
         let Some(out) = targets.into_iter().flatten().next() else { return Ok(()) };
-        let (logs, mut out) = (recorded.saved, out.view_mut::<T, RANK>()?);
+        let (logs, out) = (recorded.saved, out.view_mut::<T, RANK>()?);
         if logs.is_empty() {
             return Ok(()); // no class, and only ignored targets
         }
         let target = recorded.inputs[1].view::<i64, M>()?;
         let counts = target.not_equal(self.ignore)?;
         // The gradient of each loss; 0 for an ignored target.
-        let each: Tensor<T, M, D> = if const { MEAN } {
-            let gradient = recorded.gradient.view::<T, 0>()?.cast::<f64>()?;
-            let count = counts.lazy().cast::<f64>().sum(crate::dim::All)?;
-            let share = (gradient.lazy() / &count).cast::<T>().eval()?;
-            let share = share.reshape([1; M])?;
-            counts.lazy().select(share, T::zero()).eval()?
+        let each: Tensor<f64, M, D> = if const { MEAN } {
+            let count = counts.lazy().cast::<f64>().sum(All)?;
+            let share = (recorded.gradient.view::<T, 0>()?.lazy().cast::<f64>() / &count).eval()?;
+            counts.lazy().select(share.reshape([1; M])?, 0.0).eval()?
         } else {
-            counts.lazy().select(recorded.gradient.view::<T, M>()?, T::zero()).eval()?
+            counts.lazy().select(recorded.gradient.view::<T, M>()?.lazy().cast::<f64>(), 0.0).eval()?
         };
         let (size, classes) = (with_size(logs.size(), A, 1), logs.size().0[A]);
-        let of_each = each.reshape(size)?;
-        let spread = to_element::<T>(self.smoothing / classes.max(1) as f64);
-        of_each.lazy().zip(Flow, logs.lazy().exp() - spread).eval_into(&mut out)?;
-        let picked = (each.lazy() * to_element::<T>(self.smoothing - 1.0)).eval()?;
-        let index = counts.select(target, 0)?;
-        out.scatter_axis(Add, A, index.reshape(size)?, picked.reshape(size)?)
+        let line = Tensor::<i64, 1, D>::arange(0, classes as i64, 1, logs.device())?;
+        let line = line.reshape(sizes_along::<RANK>(A, classes))?;
+        let is_target = line.lazy().equal(target.reshape(size)?);
+        let (spread, rest) = (self.smoothing / classes.max(1) as f64, 1.0 - self.smoothing);
+        apply_into(OfScore::<T>(PhantomData), (&logs, is_target, each.reshape(size)?, spread, rest), out)
     }
 }

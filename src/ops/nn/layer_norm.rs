@@ -69,12 +69,17 @@ impl<'a, T: Float, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out
     }
 }
 
-/// The values of an operand, on the device of `x`.
-fn evaluated<T: Float, const RANK: usize, D: Device>(
+/// Calls `then` with the operand where it is stored, or with its values on the device of `x`.
+fn with_view<T: Float, R, const RANK: usize, D: Device>(
     x: TensorView<'_, T, RANK, D>,
     operand: impl Operand<T, RANK, D>,
-) -> Result<Tensor<T, RANK, D>> {
-    eval("layer_norm_affine", &operand.into_expr(), x.device())
+    then: impl FnOnce(TensorView<'_, T, RANK, D>) -> Result<R>,
+) -> Result<R> {
+    let expr = operand.into_expr();
+    match expr.as_view() {
+        Some(view) => then(view),
+        None => then(eval("layer_norm_affine", &expr, x.device())?.view()),
+    }
 }
 
 impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
@@ -93,7 +98,9 @@ impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         Dim<RANK>: HasAxes<AXES>,
     {
         if const { D::RECORDS } {
-            return affine_by_rule(self, axes, [evaluated(self, weight)?, evaluated(self, bias)?], epsilon);
+            return with_view(self, weight, |weight| {
+                with_view(self, bias, |bias| affine_by_rule(self, axes, [weight, bias], epsilon))
+            });
         }
         let y = self.lazy().layer_norm_affine(axes, weight, bias, epsilon);
         y.eval().map_err(|error| error.with_op("layer_norm_affine"))

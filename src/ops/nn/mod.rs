@@ -8,6 +8,7 @@ mod channels;
 mod class_losses;
 mod conv;
 mod conv_products;
+mod conv_rule;
 mod cross_entropy;
 mod depthwise;
 mod group_norm;

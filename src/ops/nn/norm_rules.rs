@@ -1,20 +1,41 @@
 //! The backward passes of layer norm and RMS norm, for devices that record.
-// Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`,
+// `ops`.
 
 use super::rules::{AlongAxes, Flow};
-use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput};
+use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput, same_device};
 use crate::dim::{Dim, MarkedAxes};
-use crate::element::Float;
+use crate::element::{Compute, Float};
 use crate::error::Result;
-use crate::expr::{Lazy, Reduce as _, Zip as _};
+use crate::expr::{Expr, Lazy, Reduce as _, Zip as _};
+use crate::kernel::{Body, Op};
 use crate::layout::joint_size;
-use crate::ops::{Arithmetic as _, Math as _, MeanF64, Reductions as _, Sum};
+use crate::ops::{Arithmetic as _, Cast as _, Math as _, MeanF64, Reductions as _, Sum};
 use crate::rank::HasAxes;
+use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Allocate, Destination as _, Tensor, TensorView, TensorViewMut};
 use std::marker::PhantomData;
 
-/// The backward pass of layer norm: `r · (g − mean g − r² · c · mean(g · c))` of centered values `c`, with
-/// `r = 1 / √(var + epsilon)`.
+/// Writes `rate · (rest − n · mean(gradient · n))` for normalized values `n`. They are of the order of 1,
+/// also where the square of the rate overflows.
+fn normal_into<'a, T: Float, const RANK: usize, D: Device, G, R, N, Q>(
+    axes: MarkedAxes<RANK>,
+    (gradient, rest): (Lazy<'a, T, RANK, D, G>, Lazy<'a, T, RANK, D, R>),
+    (n, rate): (Lazy<'a, T, RANK, D, N>, Lazy<'a, T, RANK, D, Q>),
+    out: TensorViewMut<'_, T, RANK, D>,
+) -> Result<()>
+where
+    G: Expr<RANK, D, Body: Body<Out = T>>,
+    R: Expr<RANK, D, Body: Body<Out = T>>,
+    N: Expr<RANK, D, Body: Body<Out = T>> + Copy,
+    Q: Expr<RANK, D, Body: Body<Out = T>>,
+{
+    let along = gradient.zip(Flow, n).mean_along(axes);
+    rest.sub(along.zip(Flow, n)).zip(Flow, rate).eval_into(out)
+}
+
+/// The backward pass of layer norm: `r · (g − mean g − n · mean(g · n))` of normalized values `n = r · c`,
+/// where `c` are the centered ones and `r = 1 / √(var + epsilon)`.
 #[derive(Clone, Copy)]
 pub(super) struct LayerNormRule<T>(T);
 
@@ -42,15 +63,15 @@ impl<T: Float> AlongAxes<T> for LayerNormRule<T> {
         gradient: TensorView<'_, T, RANK, D>,
         out: TensorViewMut<'_, T, RANK, D>,
     ) -> Result<()> {
-        let centered = x.lazy() - x.along(MeanF64, axes);
+        let (gradient, centered) = (gradient.lazy(), x.lazy() - x.along(MeanF64, axes));
         let rate = (centered.square().mean_along(axes) + self.0).rsqrt();
-        let along = gradient.lazy().zip(Flow, centered).mean_along(axes).zip(Flow, rate.square());
-        let rest = gradient.lazy() - gradient.mean_along(axes) - along.zip(Flow, centered);
-        rest.zip(Flow, rate).eval_into(out)
+        let rest = gradient - gradient.mean_along(axes);
+        normal_into(axes, (gradient, rest), (centered * rate, rate), out)
     }
 }
 
-/// The backward pass of RMS norm: `r · (g − r² · x · mean(g · x))` with `r = 1 / √(mean of x² + epsilon)`.
+/// The backward pass of RMS norm: `r · (g − n · mean(g · n))` of `n = r · x`, with
+/// `r = 1 / √(mean of x² + epsilon)`.
 #[derive(Clone, Copy)]
 pub(super) struct RmsNormRule<T>(T);
 
@@ -80,8 +101,7 @@ impl<T: Float> AlongAxes<T> for RmsNormRule<T> {
     ) -> Result<()> {
         let (x, gradient) = (x.lazy(), gradient.lazy());
         let rate = (x.square().mean_along(axes) + self.0).rsqrt();
-        let along = gradient.zip(Flow, x).mean_along(axes).zip(Flow, rate.square());
-        (gradient - along.zip(Flow, x)).zip(Flow, rate).eval_into(out)
+        normal_into(axes, (gradient, gradient), (x * rate, rate), out)
     }
 }
 
@@ -89,7 +109,7 @@ impl<T: Float> AlongAxes<T> for RmsNormRule<T> {
 pub(super) fn affine_by_rule<T: Float, AXES: Copy, const RANK: usize, D: Device>(
     x: TensorView<'_, T, RANK, D>,
     set: AXES,
-    [weight, bias]: [Tensor<T, RANK, D>; 2],
+    [weight, bias]: [TensorView<'_, T, RANK, D>; 2],
     epsilon: T,
 ) -> Result<Tensor<T, RANK, D>>
 where
@@ -97,17 +117,20 @@ where
 {
     let op = "layer_norm_affine";
     x.ensure_allocated(op)?;
+    for operand in [weight, bias] {
+        same_device(op, x.device(), operand.device())?;
+        operand.ensure_allocated(op)?;
+    }
     let size = joint_size(op, x.size(), weight.size()).and_then(|size| joint_size(op, size, bias.size()))?;
     let mut marked = [false; RANK];
     let missing = <Dim<RANK> as HasAxes<AXES>>::mark(set, &mut marked);
     let axes = MarkedAxes { marked, missing };
     if size != x.size() {
         // A weight or a bias makes the result larger.
-        return (x.layer_norm(set, epsilon)?.lazy() * &weight + &bias).eval();
+        return (x.layer_norm(set, epsilon)?.lazy() * weight + bias).eval();
     }
     let rule = AffineRule::<T, RANK> { axes, epsilon, element: PhantomData };
     Allocate.put(op, x.layout().preserved(), x.device(), |out| {
-        let (weight, bias) = (weight.view(), bias.view());
         let operands = [x.rule_operand(), weight.rule_operand(), bias.rule_operand()];
         x.device().ruled(rule, &operands, out.rule_output()).map_err(|error| error.with_op(op))
     })
@@ -127,6 +150,20 @@ impl<T: Copy, const RANK: usize> Clone for AffineRule<T, RANK> {
 }
 impl<T: Copy, const RANK: usize> Copy for AffineRule<T, RANK> {}
 
+/// A number minus the mean of its row.
+#[derive(Clone, Copy, Debug)]
+struct Centered;
+
+impl<T: Float> Op<(T, f64)> for Centered {
+    const NAME: &'static str = "layer_norm_affine";
+    const CHEAP: bool = true;
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>((x, mean): (Lane<L, Compute<T>>, Lane<L, f64>)) -> Lane<L, Compute<T>> {
+        x - mean.cast()
+    }
+}
+
 /// Writes the sum of an expression over the axes along which `out` has size 1.
 fn sum_into<'a, T: Float, const RANK: usize, D: Device, E>(
     x: Lazy<'a, T, RANK, D, E>,
@@ -134,7 +171,7 @@ fn sum_into<'a, T: Float, const RANK: usize, D: Device, E>(
     mut out: TensorViewMut<'_, T, RANK, D>,
 ) -> Result<()>
 where
-    E: crate::expr::Expr<RANK, D, Body: crate::kernel::Body<Out = T>>,
+    E: Expr<RANK, D, Body: Body<Out = T>>,
 {
     let marked = std::array::from_fn(|axis| out.size().0[axis] == 1 && size.0[axis] != 1);
     if marked == [false; RANK] {
@@ -173,18 +210,20 @@ impl<T: Float, const RANK: usize> Rule for AffineRule<T, RANK> {
             return Ok(());
         }
         let (x, weight) = (recorded.inputs[0].view::<T, RANK>()?, recorded.inputs[1].view::<T, RANK>()?);
-        let mean = x.reduce_keepdims(MeanF64, self.axes)?;
-        let var = (x.lazy() - &mean).square().reduce_keepdims(crate::ops::Mean, self.axes)?;
-        let rate = (var.lazy() + self.epsilon).rsqrt().eval()?;
-        let normal = (x.lazy() - &mean) * &rate;
+        // In f64: a mean or a rate of 16 bits would not be that of the forward pass.
+        let mean = x.lazy().cast::<f64>().reduce_keepdims(MeanF64, self.axes)?;
+        let squares = x.lazy().zip(Centered, &mean).cast::<f64>().square();
+        let var = squares.reduce_keepdims(crate::ops::Mean, self.axes)?;
+        let rate = (var.lazy() + self.epsilon.to_f64().unwrap_or(0.0)).rsqrt().eval()?;
+        let rate = rate.lazy().cast::<T>();
+        let normal = x.lazy().zip(Centered, &mean) * rate;
         if let Some(out) = of_weight {
             sum_into(gradient.lazy().zip(Flow, normal), size, out.view_mut()?)?;
         }
         if let Some(out) = of_x {
             let gradient = gradient.lazy().zip(Flow, weight);
-            let along = gradient.zip(Flow, normal).mean_along(self.axes);
-            let rest = gradient - gradient.mean_along(self.axes) - along.zip(Flow, normal);
-            rest.zip(Flow, &rate).eval_into(out.view_mut()?)?;
+            let rest = gradient - gradient.mean_along(self.axes);
+            normal_into(self.axes, (gradient, rest), (normal, rate), out.view_mut()?)?;
         }
         Ok(())
     }

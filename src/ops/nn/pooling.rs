@@ -11,14 +11,14 @@ use super::pool_windows::{
 use super::unpooling::largest_with_positions;
 use super::windows::{Ends, for_each_tap, input_part, output_part, tap_ranges};
 use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput};
-use crate::dim::Dim;
+use crate::dim::{All, Dim};
 use crate::element::{Comparable, Compute, Element, Float, bf16, f16};
 use crate::error::{Error, Result, text};
 use crate::expr::apply_in_place;
 use crate::kernel::OpMany;
 use crate::layout::Layout;
 use crate::ops::methods::methods_with_into;
-use crate::ops::{Add, Arithmetic as _, Cast as _, Comparisons as _, Div, Max, Maximum};
+use crate::ops::{Add, Arithmetic as _, Cast as _, Comparisons as _, Div, Max, Maximum, Reductions as _};
 use crate::rank::Spatial;
 use crate::scalar::{DType, Lane, Lanes, Ordered};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
@@ -234,22 +234,27 @@ impl<T, const RANK: usize, const N: usize, const MAX: bool> Copy for PoolRule<T,
 #[derive(Clone, Copy, Debug)]
 struct ToFirstLargest;
 
-impl<T: Float> OpMany<(T, bool, T, T, T)> for ToFirstLargest {
+impl<S: Float, T: Float> OpMany<(S, bool, T, T, T)> for ToFirstLargest {
     const NAME: &'static str = "max_pool";
-    type Out = (T, bool);
+    type Out = (S, bool);
     #[inline(always)]
     fn call<L: Lanes>(
         (to, found, x, largest, gradient): (
-            Lane<L, Compute<T>>,
+            Lane<L, Compute<S>>,
             Lane<L, bool>,
             Lane<L, Compute<T>>,
             Lane<L, Compute<T>>,
             Lane<L, Compute<T>>,
         ),
-    ) -> (Lane<L, Compute<T>>, Lane<L, bool>) {
+    ) -> (Lane<L, Compute<S>>, Lane<L, bool>) {
         let here = (x.eq(largest) | x.is_nan()) & !found;
-        (to + here.select(gradient, Lane::zero()), found | here)
+        (to + here.select(gradient, Lane::zero()).cast(), found | here)
     }
+}
+
+/// Whether an element is NaN; `false` if the data cannot be read.
+fn has_nan<T: Float, const RANK: usize, D: Device>(x: TensorView<'_, T, RANK, D>) -> Result<bool> {
+    Ok(x.lazy().is_nan().any(All)?.item().unwrap_or(false))
 }
 
 /// The part of a gradient that windows read, from axis 2 on.
@@ -280,20 +285,36 @@ fn flat<const RANK: usize>(size: Dim<RANK>) -> [usize; 3] {
 }
 
 impl<T: Float, const RANK: usize, const N: usize, const MAX: bool> PoolRule<T, RANK, N, MAX> {
-    fn of_largest<D: Device>(
+    /// The gradient of the operand, in elements `S`.
+    fn sums<S: Float, D: Device>(
+        &self,
+        inputs: &[RuleOperand<'_, D>],
+        result: RuleOperand<'_, D>,
+        gradient: TensorView<'_, T, RANK, D>,
+        out: TensorViewMut<'_, S, RANK, D>,
+    ) -> Result<()> {
+        if const { MAX } {
+            self.of_largest([inputs[0].view()?, result.view()?, gradient], out)
+        } else {
+            self.of_mean(gradient, out)
+        }
+    }
+
+    /// The gradient of max pooling, in elements `S`.
+    fn of_largest<S: Float, D: Device>(
         &self,
         [x, y, gradient]: [TensorView<'_, T, RANK, D>; 3],
-        mut out: TensorViewMut<'_, T, RANK, D>,
+        mut out: TensorViewMut<'_, S, RANK, D>,
     ) -> Result<()> {
-        out.fill(T::zero())?;
-        if is_few(&y.size().0[2..], &self.pool.window) {
-            // By positions; a window without elements has none.
+        out.fill(S::zero())?;
+        if is_few(&y.size().0[2..], &self.pool.window) || has_nan(y)? {
+            // By positions, which are those of the last NaN; a window without elements has none.
             let op = "max_pool";
             let (_, at) = largest_with_positions(op, x, self.pool, (Allocate, Allocate))?;
             let (at, gradient) = (at.to_shape(flat(y.size()))?, gradient.to_shape(flat(y.size()))?);
             let (found, inside) = (at.greater_equal(0)?, at.maximum(0)?);
-            let gradient = found.select(&gradient, T::zero())?;
-            let mut cells = Tensor::<T, 3, D>::zeros(flat(x.size()), x.device())?;
+            let gradient = found.lazy().select(gradient.lazy().cast::<S>(), S::zero()).eval()?;
+            let mut cells = Tensor::<S, 3, D>::zeros(flat(x.size()), x.device())?;
             cells.try_view_mut(op)?.scatter_axis(Add, 2, &inside, &gradient)?;
             return out.assign(cells.reshape(x.size())?);
         }
@@ -309,15 +330,16 @@ impl<T: Float, const RANK: usize, const N: usize, const MAX: bool> PoolRule<T, R
         Ok(())
     }
 
-    fn of_mean<D: Device>(
+    /// The gradient of average pooling, in elements `S`.
+    fn of_mean<S: Float, D: Device>(
         &self,
         gradient: TensorView<'_, T, RANK, D>,
-        mut out: TensorViewMut<'_, T, RANK, D>,
+        mut out: TensorViewMut<'_, S, RANK, D>,
     ) -> Result<()> {
-        out.fill(T::zero())?;
+        out.fill(S::zero())?;
         let mut shares = gradient.cast::<f64>()?;
         divide_by_counts(&mut shares, out.size(), &self.pool)?;
-        let shares = shares.cast::<T>()?;
+        let shares = shares.cast::<S>()?;
         if is_few(&gradient.size().0[2..], &self.pool.window) {
             let mut windows = gradient.size();
             windows.0[..2].fill(1);
@@ -364,11 +386,15 @@ impl<T: Float, const RANK: usize, const N: usize, const MAX: bool> Rule for Pool
     ) -> Result<()> {
         let gradient = recorded.gradient.view::<T, RANK>()?;
         for target in targets.into_iter().flatten() {
-            let out = target.view_mut()?;
-            if const { MAX } {
-                self.of_largest([recorded.inputs[0].view()?, recorded.result.view()?, gradient], out)?;
+            let mut out = target.view_mut::<T, RANK>()?;
+            if const { size_of::<T>() == size_of::<Compute<T>>() } {
+                self.sums(recorded.inputs, recorded.result, gradient, out)?;
             } else {
-                self.of_mean(gradient, out)?;
+                // Windows overlap: their sums are not rounded to 16 bits one by one.
+                let mut sums =
+                    Tensor::<f32, RANK, D>::uninit(Self::NAME, out.layout().preserved(), out.device())?;
+                self.sums(recorded.inputs, recorded.result, gradient, sums.try_view_mut(Self::NAME)?)?;
+                out.assign(sums.lazy().cast::<T>())?;
             }
         }
         Ok(())
