@@ -554,12 +554,12 @@ fn header(file: &Source, roots: &BTreeMap<String, String>) -> Option<String> {
     let wanted = if wanted.is_empty() { "nothing".into() } else { wanted };
     // A plain comment behind the header: users read the header.
     let mut top = file.text.lines().skip_while(|line| line.starts_with("//!"));
-    let said = top
-        .next()
-        .and_then(|line| Some(line.strip_prefix("// Imports: ")?.split("Laws:").next().unwrap_or("")));
-    let Some(line) = said else {
+    let Some(first) = top.next().and_then(|line| line.strip_prefix("// Imports: ")) else {
         return Some(format!("{}: no line `// Imports: {wanted}.` behind the header", file.path));
     };
+    let more: String = top.take_while(|line| line.starts_with("// `")).collect();
+    let line = [first, &more].concat();
+    let line = line.split("Laws:").next().unwrap_or("");
     let said: BTreeSet<&str> = line.split('`').skip(1).step_by(2).collect();
     let is_own = |name: &str| module.iter().any(|own| own == name) || inside.contains(name);
     let true_ = said.iter().all(|name| modules.contains_key(*name) || is_own(name))

@@ -18,6 +18,10 @@ const ALLOWED: &[(&[&str], &str)] = &[
         "three handles, each of which makes the others",
     ),
     (
+        &["ops::nn::conv", "ops::nn::conv_rule"],
+        "convolutions and their backward pass, which is made of convolutions",
+    ),
+    (
         &[
             "ops::define",
             "ops::elementwise::activation",

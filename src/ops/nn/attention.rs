@@ -4,17 +4,17 @@
 use super::attention_rule::attend_by_rule;
 use super::attention_scores::{
     AddInfinity, Attention, AttentionFloat, Biased, Capped, FiniteOrZero, IsInfinityOrNan, IsVisible, Masked,
-    Normalized, Rescaled, Scaling, Weight, mask_later_keys,
+    Normalized, Rescaled, Scaling, Weight, all_finite, mask_later_keys,
 };
 use crate::device::{Device, same_device};
-use crate::dim::{All, Axis, Dim};
+use crate::dim::{Axis, Dim};
 use crate::element::Float;
 use crate::error::{Error, Result};
 use crate::expr::{Elementwise as _, IntoView, apply, apply_in_place, apply_into};
 use crate::layout::Layout;
 use crate::ops::linalg::matmul::labelled;
 use crate::ops::methods::methods_with_into;
-use crate::ops::{Cast as _, Comparisons as _, Maximum, Reductions as _};
+use crate::ops::{Cast as _, Maximum, Reductions as _};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -417,12 +417,4 @@ fn part_of_scores<'x, T, D: Device>(
 ) -> Result<TensorView<'x, T, 5, D>> {
     let x = x.slice_axis(0, batches.clone(), 1)?.slice_axis(1, heads.clone(), 1)?;
     x.slice_axis(3, queries.clone(), 1)?.slice_axis(4, keys, 1)
-}
-
-/// Returns whether all elements are finite; `true` if the data cannot be read, because the device has none or
-/// a graph is being recorded.
-pub(super) fn all_finite<T: AttentionFloat, const RANK: usize, D: Device>(
-    x: TensorView<'_, T, RANK, D>,
-) -> Result<bool> {
-    Ok(x.lazy().is_finite().all(All)?.item().unwrap_or(true))
 }

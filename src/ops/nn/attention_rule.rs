@@ -1,9 +1,8 @@
 //! The backward pass of attention, for devices that record: scores are computed again, block by block.
 // Imports: `error`, `dim`, `layout`, `device`, `tensor`, `expr`, `ops`.
 
-use super::attention::all_finite;
 use super::attention_scores::{
-    Attention, AttentionFloat, FiniteOrZero, Masked, Normalized, Scaling, Weight, mask_later_keys,
+    Attention, AttentionFloat, FiniteOrZero, Masked, Normalized, Scaling, Weight, all_finite, mask_later_keys,
 };
 use super::rules::Flow;
 use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput};

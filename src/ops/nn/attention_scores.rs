@@ -2,14 +2,14 @@
 // Imports: `error`, `dim`, `scalar`, `element`, `kernel`, `device`, `tensor`, `ops`.
 
 use crate::device::Device;
-use crate::dim::Axis;
+use crate::dim::{All, Axis};
 use crate::element::{Compute, Float};
 use crate::element::{bf16, f16};
 use crate::error::{Error, Result, text};
 use crate::kernel::{Op, OpMany};
-use crate::ops::Comparisons as _;
+use crate::ops::{Comparisons as _, Reductions as _};
 use crate::scalar::{DType, Lane, Lanes};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, TensorView};
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -267,4 +267,12 @@ pub(super) fn mask_later_keys<S: Float, D: Device>(
     let (rows, columns) = (index(queries)?, index(&keys)?);
     let rows = rows.insert_axis(Axis::<1>);
     scores.zip_in_place(Masked, columns.lift::<5>().lazy().less_equal(rows.lift()))
+}
+
+/// Returns whether all elements are finite; `true` if the data cannot be read, because the device has none or
+/// a graph is being recorded.
+pub(super) fn all_finite<T: AttentionFloat, const RANK: usize, D: Device>(
+    x: TensorView<'_, T, RANK, D>,
+) -> Result<bool> {
+    Ok(x.lazy().is_finite().all(All)?.item().unwrap_or(true))
 }
