@@ -158,6 +158,18 @@ pub(crate) struct MarkedAxes<const RANK: usize> {
     pub(crate) missing: Option<usize>,
 }
 
+impl<const RANK: usize> MarkedAxes<RANK> {
+    /// # Errors
+    /// [`Error::Axis`] when an axis does not exist.
+    #[inline(always)]
+    pub(crate) fn found(self, op: &'static str, size: impl FnOnce() -> Dim<RANK>) -> Result<[bool; RANK]> {
+        match self.missing {
+            None => Ok(self.marked),
+            Some(axis) => Err(Error::Axis { op, axis, sizes: size().0.into() }),
+        }
+    }
+}
+
 /// A [`Dim`] from its sizes: `dim![2, 3]`.
 ///
 /// ```

@@ -4,10 +4,10 @@
 use super::eval::eval;
 use super::lazy::Lazy;
 use super::methods::{Elementwise, Reduce, Scan, Zip};
-use super::operand::{AxisSet, IntoView, Operand, RowReduceExpr, marked_axes, marked_axis};
+use super::operand::{IntoView, Operand, RowReduceExpr, marked_axes, marked_axis};
 use super::reduce::{reduce, reduce_at, reduce_keepdims, scan};
 use crate::device::Device;
-use crate::dim::Dim;
+use crate::dim::{Dim, MarkedAxes};
 use crate::element::Element;
 use crate::error::Result;
 use crate::kernel::{Call, Op, Reducer};
@@ -62,7 +62,7 @@ macro_rules! reduce_methods {
             ) -> Result<Tensor<Q::Out, RANK, D>>
             where T: Element, Dim<RANK>: HasAxes<AXES> {
                 let view = self.into_view();
-                reduce_keepdims(reducer, &view, view.device(), AxisSet::new(axes))
+                reduce_keepdims(reducer, &view, view.device(), MarkedAxes::of(axes))
             }
             #[inline]
             fn reduce<Q: Reducer<T>, AXES, const M: usize>(

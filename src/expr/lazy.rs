@@ -5,10 +5,10 @@ use super::apply::OperandTuple;
 use super::eval::{eval, eval_at, eval_into};
 use super::in_place::Join;
 use super::methods::{Elementwise, Reduce, Scan, Zip};
-use super::operand::{AxisSet, Expr, Operand, RightOperand, RowReduceExpr, joint, marked_axes, marked_axis};
+use super::operand::{Expr, Operand, RightOperand, RowReduceExpr, joint, marked_axes, marked_axis};
 use super::reduce::{reduce, reduce_at, reduce_keepdims, scan};
 use crate::device::Device;
-use crate::dim::Dim;
+use crate::dim::{Dim, MarkedAxes};
 use crate::element::Element;
 use crate::error::Result;
 use crate::kernel::{Body, Cached, Call, ElementTuple, Op, Reducer};
@@ -278,13 +278,13 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
     where
         Dim<RANK>: HasAxes<AXES>,
     {
-        self.then(|expr| RowReduceExpr::new(expr, AxisSet::new(axes)))
+        self.then(|expr| RowReduceExpr::new(expr, MarkedAxes::of(axes)))
     }
     fn reduce_keepdims<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Result<Tensor<Q::Out, RANK, D>>
     where
         Dim<RANK>: HasAxes<AXES>,
     {
-        reduce_keepdims(reducer, &self.expr, self.device, AxisSet::new(axes))
+        reduce_keepdims(reducer, &self.expr, self.device, MarkedAxes::of(axes))
     }
     fn reduce<Q: Reducer<T>, AXES, const M: usize>(
         self,

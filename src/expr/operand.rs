@@ -2,12 +2,12 @@
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
 use crate::device::Device;
-use crate::dim::{AxisAt, Dim};
+use crate::dim::{AxisAt, Dim, MarkedAxes};
 use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::kernel::{Body, Cached, Call, Input, Op, Param, Reducer, RowReduce};
 use crate::layout::joint_size;
-use crate::rank::{HasAxes, RemoveAxes};
+use crate::rank::RemoveAxes;
 use crate::tensor::{Leaf, Tensor, TensorView, TensorViewMut};
 use std::marker::PhantomData;
 
@@ -50,42 +50,13 @@ impl<'a, const RANK: usize, D: Device, F: FnMut(Leaf<'a, RANK, D>)> Leaves<'a, R
     }
 }
 
-/// A set of axes of a tensor of rank `RANK`, and a requested axis that it does not have.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AxisSet<const RANK: usize> {
-    pub(super) marked: [bool; RANK],
-    pub(super) missing: Option<usize>,
-}
-
-impl<const RANK: usize> AxisSet<RANK> {
-    #[inline(always)]
-    pub(super) fn new<AXES>(axes: AXES) -> Self
-    where
-        Dim<RANK>: HasAxes<AXES>,
-    {
-        let mut marked = [false; RANK];
-        let missing = <Dim<RANK> as HasAxes<AXES>>::mark(axes, &mut marked);
-        AxisSet { marked, missing }
-    }
-
-    /// # Errors
-    /// [`Error::Axis`] when an axis does not exist.
-    #[inline(always)]
-    pub(super) fn found(self, op: &'static str, size: impl FnOnce() -> Dim<RANK>) -> Result<[bool; RANK]> {
-        match self.missing {
-            None => Ok(self.marked),
-            Some(axis) => Err(Error::Axis { op, axis, sizes: size().0.into() }),
-        }
-    }
-}
-
 /// The axes of a set, marked.
 #[inline(always)]
 pub(super) fn marked_axes<AXES, const RANK: usize>(axes: AXES) -> [bool; RANK]
 where
     Dim<RANK>: RemoveAxes<AXES>,
 {
-    AxisSet::new(axes).marked // by its bound, the rank has all of these axes
+    MarkedAxes::of(axes).marked // by its bound, the rank has all of these axes
 }
 
 /// The axis of an operation along one axis known at run time, marked.
@@ -94,7 +65,7 @@ pub(super) fn marked_axis<const RANK: usize>(
     axis: usize,
     size: impl FnOnce() -> Dim<RANK>,
 ) -> Result<[bool; RANK]> {
-    AxisSet::new(AxisAt(axis)).found(op, size)
+    MarkedAxes::of(AxisAt(axis)).found(op, size)
 }
 
 /// The joint sizes of the operands of an expression; an operand that does not broadcast is left out.
@@ -128,7 +99,7 @@ impl<const RANK: usize> RowAxes<RANK> {
     }
 
     /// Adds a part of sizes `size`, reduced along the marked axes.
-    pub(super) fn add(&mut self, along: AxisSet<RANK>, size: Dim<RANK>) {
+    pub(super) fn add(&mut self, along: MarkedAxes<RANK>, size: Dim<RANK>) {
         let Ok(before) = self.found else { return };
         let op = self.op;
         let along = match along.found(op, || size) {
@@ -160,11 +131,11 @@ impl<const RANK: usize> RowAxes<RANK> {
 #[derive(Debug)]
 pub struct RowReduceExpr<R, E, const RANK: usize> {
     expr: E,
-    axes: AxisSet<RANK>,
+    axes: MarkedAxes<RANK>,
     reducer: PhantomData<R>,
 }
 impl<R, E, const RANK: usize> RowReduceExpr<R, E, RANK> {
-    pub(super) fn new(expr: E, axes: AxisSet<RANK>) -> Self {
+    pub(super) fn new(expr: E, axes: MarkedAxes<RANK>) -> Self {
         RowReduceExpr { expr, axes, reducer: PhantomData }
     }
 }

@@ -4,9 +4,9 @@
 use super::contiguous::CONTIGUOUS_OPERANDS;
 use super::eval::eval;
 use super::gathered::{Gathered, KernelArgs, Launch, gather, marked_last, reordered};
-use super::operand::{AxisSet, Expr, RowAxes, joint};
+use super::operand::{Expr, RowAxes, joint};
 use crate::device::{Device, Inputs, MAX_AXES, MAX_OPERANDS, OperandRef, Reduction};
-use crate::dim::Dim;
+use crate::dim::{Dim, MarkedAxes};
 use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::kernel::{Body, Param, Reducer, RowReduce, ScanPlan, Store};
@@ -35,7 +35,7 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> GatheredReduction<
         )?;
         if E::Body::BY_ROWS {
             let mut along = RowAxes::new(Q::NAME, reduction.size);
-            along.add(AxisSet { marked, missing: None }, reduction.size);
+            along.add(MarkedAxes { marked, missing: None }, reduction.size);
             expr.rows(&mut along);
             along.found()?;
         }
@@ -202,7 +202,7 @@ pub(crate) fn reduce_keepdims<Q, const RANK: usize, D: Device, E>(
     reducer: Q,
     expr: &E,
     device: &D,
-    axes: AxisSet<RANK>,
+    axes: MarkedAxes<RANK>,
 ) -> Result<Tensor<Q::Out, RANK, D>>
 where
     E: Expr<RANK, D>,
@@ -222,7 +222,7 @@ fn reduce_keepdims_gathered<Q, const RANK: usize, D: Device, E, const CAPACITY: 
     reducer: Q,
     expr: &E,
     device: &D,
-    axes: AxisSet<RANK>,
+    axes: MarkedAxes<RANK>,
 ) -> Result<Tensor<Q::Out, RANK, D>>
 where
     E: Expr<RANK, D>,

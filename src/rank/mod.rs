@@ -197,6 +197,19 @@ impl<const RANK: usize> HasAxes<AxisAt> for Dim<RANK> {
     }
 }
 
+impl<const RANK: usize> MarkedAxes<RANK> {
+    /// The axes of a set.
+    #[inline(always)]
+    pub(crate) fn of<AXES>(axes: AXES) -> Self
+    where
+        Dim<RANK>: HasAxes<AXES>,
+    {
+        let mut marked = [false; RANK];
+        let missing = <Dim<RANK> as HasAxes<AXES>>::mark(axes, &mut marked);
+        MarkedAxes { marked, missing }
+    }
+}
+
 #[diagnostic::do_not_recommend]
 impl<const RANK: usize> HasAxes<MarkedAxes<RANK>> for Dim<RANK> {
     #[inline(always)]

@@ -118,11 +118,6 @@ where
     (total.lazy() / &weight).cast::<T>().eval_at(op, destination)
 }
 
-/// A number, converted to an element.
-pub(super) fn to_element<T: Float>(value: f64) -> T {
-    T::from(value).unwrap_or(T::zero())
-}
-
 /// The losses of log-probabilities, classes along axis `A`, and the weight of each.
 pub(super) fn class_losses<
     T: Float,
@@ -176,9 +171,8 @@ where
             None => ones.reshape([1; RANK])?,
         };
         let all = logs.lazy().zip(Share, line).sum(Axis::<A>)?;
-        let share = to_element::<T>(-plan.smoothing / classes.max(1) as f64);
-        losses =
-            (losses.lazy().zip(Share, to_element::<T>(1.0 - plan.smoothing)) + all.lazy() * share).eval()?;
+        let share = T::constant(-plan.smoothing / classes.max(1) as f64);
+        losses = (losses.lazy().zip(Share, T::constant(1.0 - plan.smoothing)) + all.lazy() * share).eval()?;
     }
     // The loss of an ignored target is 0, also if the prediction is NaN.
     Ok((counts.lazy().select(&losses, T::zero()).eval_at(op, destination)?, weights))

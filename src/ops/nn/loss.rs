@@ -2,7 +2,7 @@
 //! `x.lazy().mse_loss(&y).mean(All)`.
 // Imports: `error`, `dim`, `rank`, `scalar`, `element`, `device`, `tensor`, `expr`, `ops`.
 
-use super::class_losses::{ClassLoss, Share, class_losses, mean_loss, to_element};
+use super::class_losses::{ClassLoss, Share, class_losses, mean_loss};
 use super::cross_entropy::{cross_entropy, cross_entropy_mean};
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
@@ -93,7 +93,7 @@ where
         None => ones.reshape([1; RANK])?,
     };
     let (kept, share) =
-        (to_element::<T>(1.0 - plan.smoothing), to_element::<T>(plan.smoothing / classes.max(1) as f64));
+        (T::constant(1.0 - plan.smoothing), T::constant(plan.smoothing / classes.max(1) as f64));
     let shifted = x.lazy() - x.max_along(axis);
     let logs = shifted - shifted.exp().sum_along(axis).ln();
     logs.zip(Share, (target.lazy() * kept + share) * line).neg().reduce_at(op, Sum, axis, destination)

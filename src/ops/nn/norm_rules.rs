@@ -122,14 +122,11 @@ where
         operand.ensure_allocated(op)?;
     }
     let size = joint_size(op, x.size(), weight.size()).and_then(|size| joint_size(op, size, bias.size()))?;
-    let mut marked = [false; RANK];
-    let missing = <Dim<RANK> as HasAxes<AXES>>::mark(set, &mut marked);
-    let axes = MarkedAxes { marked, missing };
     if size != x.size() {
         // A weight or a bias makes the result larger.
         return (x.layer_norm(set, epsilon)?.lazy() * weight + bias).eval();
     }
-    let rule = AffineRule::<T, RANK> { axes, epsilon, element: PhantomData };
+    let rule = AffineRule::<T, RANK> { axes: MarkedAxes::of(set), epsilon, element: PhantomData };
     Allocate.put(op, x.layout().preserved(), x.device(), |out| {
         let operands = [x.rule_operand(), weight.rule_operand(), bias.rule_operand()];
         x.device().ruled(rule, &operands, out.rule_output()).map_err(|error| error.with_op(op))

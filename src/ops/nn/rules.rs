@@ -108,9 +108,7 @@ where
     Dim<RANK>: HasAxes<AXES>,
 {
     x.ensure_allocated(op)?;
-    let mut marked = [false; RANK];
-    let missing = <Dim<RANK> as HasAxes<AXES>>::mark(axes, &mut marked);
-    let rule = RuleAlong { operator, axes: MarkedAxes { marked, missing }, element: PhantomData };
+    let rule = RuleAlong { operator, axes: MarkedAxes::of(axes), element: PhantomData };
     destination.put(op, x.layout().preserved(), x.device(), |out| {
         x.device().ruled(rule, &[x.rule_operand()], out.rule_output()).map_err(|error| error.with_op(op))
     })
