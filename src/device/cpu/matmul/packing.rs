@@ -237,6 +237,10 @@ impl<T: Copy + Default, const DEPTH: usize> Loop for Panel<'_, T, DEPTH> {
             first = end;
         }
     }
+    /// Element by element.
+    fn run_scalar(self) {
+        (0..self.k.len().div_ceil(DEPTH)).for_each(|unit| self.by_elements(unit));
+    }
 }
 
 impl<T: Copy + Default, const DEPTH: usize> Panel<'_, T, DEPTH> {

@@ -133,6 +133,10 @@ impl<P: Num> Loop for TinyLoop<P> {
             };
         }
     }
+    /// The same sums, column by column.
+    fn run_scalar(self) {
+        (0..self.0.size[1]).for_each(|column| self.rows::<1, false>(column));
+    }
 }
 
 impl<P: Num> TinyLoop<P> {

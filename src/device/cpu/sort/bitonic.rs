@@ -6,7 +6,17 @@
 //! rounds of a merge of columns move lanes.
 // Imports: nothing.
 
+/// The order in which a network leaves the keys of a matrix.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Sorted {
+    /// The columns follow one another.
+    Columns,
+    /// Each lane is sorted by itself.
+    Lanes,
+}
+
 /// The network of this processor for keys of one width.
+#[derive(Clone, Copy)]
 pub(super) struct SortingNetwork<K> {
     /// Keys in a row.
     pub lanes: usize,
@@ -16,12 +26,7 @@ pub(super) struct SortingNetwork<K> {
     ///
     /// # Safety
     /// The matrix has that many rows.
-    pub sort: unsafe fn(*mut K, usize),
-    /// Sorts each lane of such a matrix by itself.
-    ///
-    /// # Safety
-    /// The matrix has that many rows.
-    pub sort_lanes: unsafe fn(*mut K, usize),
+    pub sort: unsafe fn(*mut K, usize, Sorted),
     /// See [`Partition`].
     pub partition: Option<Partition<K>>,
 }
@@ -41,6 +46,8 @@ impl<K> SortingNetwork<K> {
 
 /// Keys that a network may sort.
 pub(super) trait NetworkKey: Copy {
+    /// Whether some processor has a network.
+    const HAS_NETWORK: bool;
     /// The network for these keys, if this processor has one.
     fn network() -> Option<SortingNetwork<Self>>;
 }
@@ -48,6 +55,7 @@ pub(super) trait NetworkKey: Copy {
 macro_rules! networks {
     ($($key:ty: $wide:ident, $wide_max:expr, $partition:path, $narrow:ident, $narrow_max:expr;)*) => { $(
         impl NetworkKey for $key {
+            const HAS_NETWORK: bool = cfg!(target_arch = "x86_64");
             #[cfg(target_arch = "x86_64")]
             fn network() -> Option<SortingNetwork<$key>> {
                 use super::super::isa::{Level, level};
@@ -55,31 +63,29 @@ macro_rules! networks {
                 /// # Safety
                 /// 1. The matrix has `rows` rows.   2. The processor has the instructions.
                 #[target_feature(enable = "avx512f")]
-                unsafe fn wide<const LANES: bool>(keys: *mut $key, rows: usize) {
+                unsafe fn wide(keys: *mut $key, rows: usize, order: Sorted) {
                     // SAFETY: (1) the caller's promise; (2) `network` returns this function only on
                     // processors with the instructions.
-                    unsafe { Matrix::<$wide> { start: keys.cast(), rows }.sort::<LANES>() }
+                    unsafe { Matrix::<$wide> { start: keys.cast(), rows }.sort(order) }
                 }
                 /// # Safety
                 /// 1. The matrix has `rows` rows.   2. The processor has the instructions.
                 #[target_feature(enable = "avx2")]
-                unsafe fn narrow<const LANES: bool>(keys: *mut $key, rows: usize) {
+                unsafe fn narrow(keys: *mut $key, rows: usize, order: Sorted) {
                     // SAFETY: as above.
-                    unsafe { Matrix::<$narrow> { start: keys.cast(), rows }.sort::<LANES>() }
+                    unsafe { Matrix::<$narrow> { start: keys.cast(), rows }.sort(order) }
                 }
                 match level() {
                     Level::Avx512 => Some(SortingNetwork {
                         lanes: $wide::LANES,
                         max_keys: $wide_max,
-                        sort: wide::<false>,
-                        sort_lanes: wide::<true>,
+                        sort: wide,
                         partition: Some($partition),
                     }),
                     Level::Avx2 => Some(SortingNetwork {
                         lanes: $narrow::LANES,
                         max_keys: $narrow_max,
-                        sort: narrow::<false>,
-                        sort_lanes: narrow::<true>,
+                        sort: narrow,
                         partition: None,
                     }),
                     Level::Baseline => None,
@@ -101,6 +107,7 @@ networks! {
 
 #[cfg(target_arch = "x86_64")]
 mod vectors {
+    use super::Sorted;
     use std::arch::x86_64::*;
 
     /// A vector of keys.
@@ -287,7 +294,7 @@ mod vectors {
         /// # Safety
         /// (1) and (2) of the implementation.
         #[inline(always)]
-        pub(super) unsafe fn sort<const LANES: bool>(&self) {
+        pub(super) unsafe fn sort(&self, order: Sorted) {
             // SAFETY: the caller's promise.
             unsafe {
                 let mut sorted = 1;
@@ -314,7 +321,7 @@ mod vectors {
                     self.bitonic_merge(sorted / 2);
                     sorted *= 2;
                 }
-                if LANES {
+                if order == Sorted::Lanes {
                     return;
                 }
                 self.merge_columns::<1, 1>();
@@ -463,7 +470,7 @@ mod tests {
             let mut expected = keys.clone();
             expected.sort();
             // SAFETY: the processor has the network, and the matrix has these rows.
-            unsafe { sort(keys.as_mut_ptr(), rows) };
+            unsafe { sort(keys.as_mut_ptr(), rows, Sorted::Columns) };
             let columns: Vec<K> = (0..keys.len()).map(|i| keys[i % rows * lanes + i / rows]).collect();
             assert_eq!(columns, expected, "{rows} rows");
         }
@@ -471,7 +478,7 @@ mod tests {
 
     /// Sorts the lanes of matrices one by one.
     fn sorts_lanes<K: NetworkKey + Ord + std::fmt::Debug>(key: impl Fn(u64) -> K) {
-        let Some(SortingNetwork { lanes, sort_lanes, .. }) = K::network() else {
+        let Some(SortingNetwork { lanes, sort, .. }) = K::network() else {
             return println!("skipped: this processor has no network");
         };
         for rows in (0..8).map(|bits| 1 << bits) {
@@ -479,7 +486,7 @@ mod tests {
             let lane = |keys: &[K], lane: usize| keys.iter().skip(lane).step_by(lanes).copied().collect();
             let before: Vec<Vec<K>> = (0..lanes).map(|k| lane(&keys, k)).collect();
             // SAFETY: the processor has the network, and the matrix has these rows.
-            unsafe { sort_lanes(keys.as_mut_ptr(), rows) };
+            unsafe { sort(keys.as_mut_ptr(), rows, Sorted::Lanes) };
             for (k, mut expected) in before.into_iter().enumerate() {
                 expected.sort();
                 assert_eq!(lane(&keys, k), expected, "lane {k} of {rows} rows");

@@ -64,6 +64,7 @@ pub(super) struct KeyWithPosition {
 }
 
 impl NetworkKey for KeyWithPosition {
+    const HAS_NETWORK: bool = false;
     fn network() -> Option<SortingNetwork<KeyWithPosition>> {
         None
     }

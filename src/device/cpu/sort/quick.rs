@@ -8,7 +8,7 @@ use super::super::memory::scratch::StackScratch;
 use super::super::parallel;
 use super::super::strided::pack;
 use super::super::tuning::TASKS_PER_THREAD;
-use super::bitonic::{Partition, SortingNetwork};
+use super::bitonic::{Partition, Sorted, SortingNetwork};
 use super::keys::SortItem;
 use std::ops::Range;
 
@@ -78,7 +78,7 @@ impl<I: SortItem> QuickSort<I> {
             tasks.count += 1;
             return;
         }
-        let (below, is_sorted) = self.split(keys, pivot(keys));
+        let (below, is_sorted) = self.split(keys, self.pivot(keys));
         let (low, high) = keys.split_at_mut(below);
         if !is_sorted {
             self.cut(low, start, most, levels - 1, tasks);
@@ -113,13 +113,28 @@ impl<I: SortItem> QuickSort<I> {
                 return keys.sort_unstable();
             }
             levels -= 1;
-            let (below, is_sorted) = self.split(keys, pivot(keys));
+            let (below, is_sorted) = self.split(keys, self.pivot(keys));
             let (low, high) = std::mem::take(&mut keys).split_at_mut(below);
             if !is_sorted {
                 self.part(low, wanted.clone(), room, levels);
             }
             (keys, wanted) = (high, wanted.start.saturating_sub(below)..wanted.end.saturating_sub(below));
         }
+    }
+
+    /// The middle one of some keys, spread over all of them.
+    fn pivot(&self, keys: &[I]) -> I {
+        let step = keys.len() / SAMPLE_KEYS;
+        let mut sample = [I::HIGHEST; 2 * SAMPLE_KEYS];
+        for (i, key) in sample[..SAMPLE_KEYS].iter_mut().enumerate() {
+            // Other places than multiples of the distance, which a pattern of the keys could have.
+            *key = keys[i * step + (i * 7919 + step / 2) % step];
+        }
+        let SortingNetwork { lanes, sort, .. } = self.network;
+        let (rows, middle) = (self.network.padded(SAMPLE_KEYS) / lanes, SAMPLE_KEYS / 2);
+        // SAFETY: the sample has these rows.
+        unsafe { sort(sample.as_mut_ptr(), rows, Sorted::Columns) };
+        sample[middle % rows * lanes + middle / rows]
     }
 
     /// Moves the keys below the pivot to the front; returns their number, and whether they are in order. If
@@ -150,7 +165,7 @@ impl<I: SortItem> QuickSort<I> {
         let to = if whole { keys.as_mut_ptr() } else { columns.as_mut_ptr() };
         // SAFETY: the matrix has `rows` rows of the network; there is room for its transpose.
         unsafe {
-            sort(matrix.as_mut_ptr(), rows);
+            sort(matrix.as_mut_ptr(), rows, Sorted::Columns);
             pack::rectangle(
                 to.cast(),
                 [column, item],
@@ -166,13 +181,6 @@ impl<I: SortItem> QuickSort<I> {
     }
 }
 
-/// The middle one of some keys, spread over all of them.
-fn pivot<I: SortItem>(keys: &[I]) -> I {
-    let step = keys.len() / SAMPLE_KEYS;
-    // Other places than multiples of the distance, which a pattern of the keys could have.
-    let mut sample: [I; SAMPLE_KEYS] = std::array::from_fn(|i| keys[i * step + (i * 7919 + step / 2) % step]);
-    *sample.select_nth_unstable(SAMPLE_KEYS / 2).1
-}
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@
 // Imports: nothing.
 
 use super::super::strided::pack;
-use super::bitonic::SortingNetwork;
+use super::bitonic::{Sorted, SortingNetwork};
 use super::items::Items;
 use super::keys::SortItem;
 use super::quick::QuickSort;
@@ -47,52 +47,55 @@ pub(super) fn sort<I: SortItem>(
     digits: Range<usize>,
     wanted: Range<usize>,
 ) {
-    if let Some(quick) = quick::<I>(items.len(), digits.len()) {
-        return quick.sort(items, wanted);
+    let n = items.len();
+    if I::HAS_NETWORK {
+        if let Some(quick) = quick::<I>(n, digits.len()) {
+            return quick.sort(items, wanted);
+        }
+        if let Some(network) = network::<I>(n, digits.len()) {
+            return sort_by_columns(network, items, spare);
+        }
     }
+    if n < MIN_RADIX_ITEMS * digits.len() / 4 {
+        return items.sort_unstable();
+    }
+    spare.resize(n, I::default());
     // The digits become constants.
-    match (size_of::<I>(), digits.start, digits.len()) {
-        (4, 0, 1) => sort_by(items, spare, 0..1),
-        (4, 0, 2) => sort_by(items, spare, 0..2),
-        (4, ..) => sort_by(items, spare, 0..4),
-        (8, 4, 1) => sort_by(items, spare, 4..5),
-        (8, 4, 2) => sort_by(items, spare, 4..6),
-        (8, 4, _) => sort_by(items, spare, 4..8),
-        _ => sort_by(items, spare, 0..8),
+    let is_in_spare = match (size_of::<I>(), digits.start, digits.len()) {
+        (4, 0, 1) => radix_sort(items, spare, 0..1),
+        (4, 0, 2) => radix_sort(items, spare, 0..2),
+        (4, ..) => radix_sort(items, spare, 0..4),
+        (8, 4, 1) => radix_sort(items, spare, 4..5),
+        (8, 4, 2) => radix_sort(items, spare, 4..6),
+        (8, 4, _) => radix_sort(items, spare, 4..8),
+        _ => radix_sort(items, spare, 0..8),
+    };
+    if is_in_spare {
+        std::mem::swap(items, spare);
     }
 }
 
-#[inline(always)]
-fn sort_by<I: SortItem>(items: &mut Items<I>, spare: &mut Items<I>, digits: Range<usize>) {
-    let n = items.len();
-    if let Some(network) = network::<I>(n, digits.len()) {
-        let SortingNetwork { lanes, sort, .. } = network;
-        items.resize(network.padded(n), I::HIGHEST);
-        spare.resize(items.len(), I::HIGHEST);
-        let (rows, width) = (items.len() / lanes, size_of::<I>());
-        let [column, row, item] = [rows * width, lanes * width, width].map(|stride| stride as isize);
-        // SAFETY: `items` holds `rows` rows of the network, and `spare` has room for their transpose.
-        unsafe {
-            sort(items.as_mut_ptr(), rows);
-            pack::rectangle(
-                spare.as_mut_ptr().cast(),
-                [column, item],
-                items.as_ptr().cast(),
-                [item, row],
-                [lanes, rows],
-                width,
-            );
-        }
-        std::mem::swap(items, spare);
-        items.truncate(n);
-    } else if n < MIN_RADIX_ITEMS * digits.len() / 4 {
-        items.sort_unstable();
-    } else {
-        spare.resize(n, I::default());
-        if radix_sort(items, spare, digits) {
-            std::mem::swap(items, spare);
-        }
+/// Sorts `items` by the network: all columns of a matrix, which is transposed then.
+fn sort_by_columns<I: SortItem>(network: SortingNetwork<I>, items: &mut Items<I>, spare: &mut Items<I>) {
+    let (n, SortingNetwork { lanes, sort, .. }) = (items.len(), network);
+    items.resize(network.padded(n), I::HIGHEST);
+    spare.resize(items.len(), I::HIGHEST);
+    let (rows, width) = (items.len() / lanes, size_of::<I>());
+    let [column, row, item] = [rows * width, lanes * width, width].map(|stride| stride as isize);
+    // SAFETY: `items` holds `rows` rows of the network, and `spare` has room for their transpose.
+    unsafe {
+        sort(items.as_mut_ptr(), rows, Sorted::Columns);
+        pack::rectangle(
+            spare.as_mut_ptr().cast(),
+            [column, item],
+            items.as_ptr().cast(),
+            [item, row],
+            [lanes, rows],
+            width,
+        );
     }
+    std::mem::swap(items, spare);
+    items.truncate(n);
 }
 
 /// Sorts `items` by these digits, from the least significant to the most significant; returns whether the

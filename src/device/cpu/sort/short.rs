@@ -2,7 +2,7 @@
 // Imports: nothing.
 
 use super::super::strided::pack;
-use super::bitonic::SortingNetwork;
+use super::bitonic::{Sorted, SortingNetwork};
 use super::items::Items;
 use super::keys::SortItem;
 
@@ -21,7 +21,7 @@ pub(super) fn shape<I: SortItem>(n: usize, lines: usize) -> Option<[usize; 2]> {
 
 /// Sorts each line of `n` items; `matrix` has room for the items of a matrix ([`shape`]).
 pub(super) fn sort_lines<I: SortItem>(items: &mut [I], n: usize, matrix: &mut Items<I>) {
-    let Some(SortingNetwork { lanes, sort_lanes, .. }) = I::network() else {
+    let Some(SortingNetwork { lanes, sort, .. }) = I::network() else {
         return items.chunks_mut(n).for_each(<[I]>::sort_unstable);
     };
     matrix.clear();
@@ -41,7 +41,7 @@ pub(super) fn sort_lines<I: SortItem>(items: &mut [I], n: usize, matrix: &mut It
                 [n, count],
                 width,
             );
-            sort_lanes(matrix.as_mut_ptr(), matrix.len() / lanes);
+            sort(matrix.as_mut_ptr(), matrix.len() / lanes, Sorted::Lanes);
             pack::rectangle(
                 lines.as_mut_ptr().cast(),
                 [line, item],

@@ -73,7 +73,11 @@ impl<L: Convert<To: Num>, const LANES: usize> Loop for GemvLoop<'_, L, LANES> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        if self.0.by_rows { self.by_rows() } else { self.by_columns() }
+        if self.0.by_rows { self.by_rows() } else { self.by_columns::<8>() }
+    }
+    /// The same sums, term by term.
+    fn run_scalar(self) {
+        if self.0.by_rows { self.row_by_row() } else { self.by_columns::<1>() }
     }
 }
 
@@ -162,10 +166,35 @@ impl<L: Convert<To: Num>, const LANES: usize> GemvLoop<'_, L, LANES> {
         }
     }
 
+    /// As [`Self::by_rows`], one row and one term at a time.
+    fn row_by_row(&self) {
+        let &GemvTask { problem: &GemmProblem { m, k, left, out, .. }, vector, first, count, store, .. } =
+            self.0;
+        let (Some([out_stride, row_stride]), Some([k_stride, _])) = (m.as_single_axis(), k.as_single_axis())
+        else {
+            return;
+        };
+        let (terms, vector) = (k.total(), vector.cast::<L::To>());
+        for i in first as isize..(first + count) as isize {
+            let row = left.cast::<L::From>().wrapping_offset(i.wrapping_mul(row_stride));
+            let mut total = L::To::default();
+            for block in (0..terms).step_by(BLOCK_TERMS) {
+                let mut sums = [L::To::default(); LANES];
+                for p in block..terms.min(block + BLOCK_TERMS) {
+                    // SAFETY: an element of the row and one of the vector.
+                    let (a, x) = unsafe { (row.offset(p as isize * k_stride).read(), vector.add(p).read()) };
+                    sums[p % LANES] = multiply_add(sums[p % LANES], L::convert(a), x);
+                }
+                total = L::To::arith(Arith::Add, total, sum_lanes(sums));
+            }
+            // SAFETY: a row of the output.
+            unsafe { store((&raw const total).cast(), 1, out, i, out_stride) };
+        }
+    }
+
+    /// `COLUMNS` columns are read together.
     #[inline(always)]
-    fn by_columns(&self) {
-        /// Columns that are read together.
-        const COLUMNS: usize = 8;
+    fn by_columns<const COLUMNS: usize>(&self) {
         /// The most rows whose sums are kept at a time. The sums stay in L1; with more rows, longer spans of
         /// a column are read.
         const MAX_ROWS: usize = 4096;

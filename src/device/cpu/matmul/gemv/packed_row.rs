@@ -108,13 +108,28 @@ impl<P: UnitLayout> Loop for RowByPanel<'_, P> {
             _ => self.columns::<4>(),
         }
     }
+    /// The same sums, lane by lane.
+    fn run_scalar(self) {
+        let terms = self.problem.k.total();
+        for lane in 0..self.width.min(self.problem.n.total() - self.first) {
+            let mut sum = P::Element::default();
+            for p in 0..terms {
+                // SAFETY: (2) of `row_by_panels`: the unit of this lane; the vector has an element for each term.
+                let (unit, x) = unsafe {
+                    (self.panel.add(p / P::DEPTH * self.width + lane).read(), self.vector.add(p).read())
+                };
+                sum = multiply_add(sum, P::element(unit, p % P::DEPTH), x);
+            }
+            self.put(lane, &[sum]);
+        }
+    }
 }
 
 impl<P: UnitLayout> RowByPanel<'_, P> {
     #[inline(always)]
     fn columns<const WIDTH: usize>(&self) {
         debug_assert_eq!(self.width, WIDTH);
-        let GemmProblem { k, n, out, .. } = self.problem;
+        let GemmProblem { k, n, .. } = self.problem;
         let mut sums = [P::Element::default(); WIDTH];
         let terms = k.total();
         for unit in 0..terms.div_ceil(P::DEPTH) {
@@ -128,11 +143,18 @@ impl<P: UnitLayout> RowByPanel<'_, P> {
                 }
             }
         }
-        let (mut offsets, count) = ([0; WIDTH], WIDTH.min(n.total() - self.first));
-        n.offsets(0, self.first, &mut offsets[..count]);
-        for (i, &offset) in offsets.iter().enumerate().take(count) {
+        self.put(0, &sums[..WIDTH.min(n.total() - self.first)]);
+    }
+
+    /// Writes the sums of the columns from `lane` on.
+    #[inline(never)]
+    fn put(&self, lane: usize, sums: &[P::Element]) {
+        let mut offsets = [0; 32];
+        let offsets = &mut offsets[..sums.len()];
+        self.problem.n.offsets(0, self.first + lane, offsets);
+        for (sum, &offset) in sums.iter().zip(&*offsets) {
             // SAFETY: a sum, and its column of the output.
-            unsafe { (self.store)(sums.as_ptr().add(i).cast(), 1, *out, offset, 1) };
+            unsafe { (self.store)((&raw const *sum).cast(), 1, self.problem.out, offset, 1) };
         }
     }
 }
