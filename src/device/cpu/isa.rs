@@ -55,35 +55,6 @@ pub(crate) fn dispatch<L: Loop>(body: L) -> L::Output {
     }
 }
 
-/// As [`dispatch`], for loops that are called only on processors with AVX2.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-pub(crate) fn dispatch_from_avx2<L: Loop>(body: L) -> L::Output {
-    #[target_feature(
-        enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c"
-    )]
-    fn avx512<L: Loop>(body: L) -> L::Output {
-        body.run()
-    }
-    #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
-    fn avx2<L: Loop>(body: L) -> L::Output {
-        body.run()
-    }
-    match level() {
-        // SAFETY: `level` detected every feature that the function is compiled for.
-        Level::Avx512 => unsafe { avx512(body) },
-        // SAFETY: as above.
-        Level::Avx2 => unsafe { avx2(body) },
-        Level::Baseline => unreachable!("a loop for wider instructions"),
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-#[inline]
-pub(crate) fn dispatch_from_avx2<L: Loop>(body: L) -> L::Output {
-    body.run()
-}
-
 /// As [`dispatch`], for memory-bound loops and for loops that do little at a time. They have copies for AVX2
 /// and for the baseline of the target only.
 #[cfg(all(target_arch = "x86_64", not(rankform_unoptimized)))]

@@ -181,7 +181,6 @@ impl<I: SortItem> QuickSort<I> {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -35,14 +35,6 @@ pub(super) unsafe fn three_isas<L: Convert<To: Num>, const LANES: usize>(task: &
     isa::dispatch(GemvLoop::<L, LANES>(task, PhantomData));
 }
 
-/// As [`three_isas`], on processors that have AVX2.
-///
-/// # Safety
-/// As [`three_isas`].
-pub(super) unsafe fn avx2_or_wider<L: Convert<To: Num>, const LANES: usize>(task: &GemvTask<'_>) {
-    isa::dispatch_from_avx2(GemvLoop::<L, LANES>(task, PhantomData));
-}
-
 /// As [`three_isas`], by one of two instruction sets.
 ///
 /// # Safety
@@ -273,17 +265,22 @@ impl<L: Convert<To: Num>, const LANES: usize> GemvLoop<'_, L, LANES> {
                 // SAFETY: (1) rows from `i` on, or their copies; (2) room for the sums.
                 unsafe {
                     let mut sum = sums.add(i).cast::<[L::To; LANES]>().read();
-                    for c in 0..N {
-                        if far {
+                    if far {
+                        for c in 0..N {
                             memory::prefetch::into_l2(
                                 from[c].wrapping_offset(N as isize * k_stride).cast(),
                                 LANES * size_of::<L::From>(),
                             );
                         }
-                        let a = from[c].cast::<[L::From; LANES]>().read_unaligned();
-                        for lane in 0..LANES {
-                            sum[lane] = multiply_add(sum[lane], L::convert(a[lane]), x[c]);
+                    }
+                    // Columns inside lanes: the compiler vectorizes the loop over lanes.
+                    for lane in 0..LANES {
+                        for c in 0..N {
+                            let a = from[c].add(lane).read_unaligned();
+                            sum[lane] = multiply_add(sum[lane], L::convert(a), x[c]);
                         }
+                    }
+                    for c in 0..N {
                         from[c] = from[c].wrapping_add(LANES);
                     }
                     sums.add(i).cast::<[L::To; LANES]>().write(sum);

@@ -4,7 +4,7 @@
 //! | file | |
 //! |---|---|
 //! | `mod.rs` | the products that are a GEMV, and the loop of three element types |
-//! | `task.rs` | the rows of one task, with elements converted where the loop cannot read them |
+//! | `task.rs` | the rows of one task |
 //! | `loops.rs` | the loops over contiguous rows and over contiguous columns |
 //! | `packed_row.rs` | one row by packed panels, with the bits of a GEMV |
 // Imports: `error`, `scalar`, `element`.
@@ -13,7 +13,6 @@ mod loops;
 mod packed_row;
 mod task;
 
-use super::super::isa::{self, Level};
 use super::super::parallel;
 use super::packing::*;
 use super::problem::GemmProblem;
@@ -21,7 +20,7 @@ use super::tasks::{PARALLEL_MULTIPLY_ADDS, SyncPtr, try_for_each};
 use crate::element::{bf16, f16};
 use crate::error::Result;
 use crate::scalar::DType;
-use loops::{avx2_or_wider, lanes, three_isas, two_isas};
+use loops::{lanes, three_isas, two_isas};
 use num_complex::Complex;
 pub(super) use packed_row::{Bf16Pairs, Single, row_by_panels};
 use task::{GemvFns, GemvTask, MAX_TASK_ROWS, store, widen, widened_vector};
@@ -75,44 +74,21 @@ impl Gemv {
             let count = rows.min(m - first);
             let task = GemvTask { problem: &problem, by_rows, vector, first, count, store: fns.store };
             // SAFETY: the caller's promise, with the elements of these functions.
-            unsafe {
-                match fns.convert {
-                    None => (fns.run)(&task),
-                    Some(convert) => task.run_converted(fns, convert)?,
-                }
-            }
+            unsafe { (fns.run)(&task) };
             Ok(())
         })?;
         Ok(true)
     }
 }
 
-/// The functions for a matrix of `$Left` and a vector of `$Right`, with elements `$T` of the output.
-///
-/// The loop is compiled for three instruction sets or for two. With `avx2` it converts the elements itself;
-/// without AVX2 they are converted before it (`converted`), because the loop would not be vectorized.
+/// The functions for a matrix of `$Left` and a vector of `$Right`, with elements `$T` of the output. The loop is
+/// compiled for three instruction sets or for two.
 macro_rules! fns {
-    (three $Left:ty, $Right:ty, $T:ty) => {
-        fns!(@ three_isas::<$Left, { lanes::<$Left>() }>, None, $Left, $Right, $T)
-    };
-    (two $Left:ty, $Right:ty, $T:ty) => {
-        fns!(@ two_isas::<$Left, { lanes::<$Left>() }>, None, $Left, $Right, $T)
-    };
-    (avx2 $Left:ty, $Right:ty, $T:ty, $isas:ident $Sum:ty) => {
-        if cfg!(target_arch = "x86_64") && isa::level() == Level::Baseline {
-            fns!(converted $Left, $Right, $T, $isas $Sum)
-        } else {
-            fns!(@ avx2_or_wider::<$Left, { lanes::<$Left>() }>, None, $Left, $Right, $T)
-        }
-    };
-    (converted $Left:ty, $Right:ty, $T:ty, $isas:ident $Sum:ty) => {
-        fns!(@ $isas::<Same<$Sum>, { lanes::<$Left>() }>, Some(convert_span::<$Left>), $Left, $Right, $T)
-    };
-    (@ $run:expr, $convert:expr, $Left:ty, $Right:ty, $T:ty) => {
+    (three $Left:ty, $Right:ty, $T:ty) => { fns!(@ three_isas, $Left, $Right, $T) };
+    (two $Left:ty, $Right:ty, $T:ty) => { fns!(@ two_isas, $Left, $Right, $T) };
+    (@ $run:ident, $Left:ty, $Right:ty, $T:ty) => {
         GemvFns {
-            run: $run,
-            convert: $convert,
-            from_nbytes: size_of::<<$Left as Convert>::From>(),
+            run: $run::<$Left, { lanes::<$Left>() }>,
             widen: widen::<$Right>,
             store: store::<<$Left as Convert>::To, $T>,
             sum_nbytes: size_of::<<$Left as Convert>::To>(),
@@ -129,22 +105,22 @@ fn fns(out: DType, left: DType, right: DType) -> Option<GemvFns> {
     Some(match (left, right, out) {
         (F32, F32, F32) => fns!(three Same<f32>, Same<f32>, f32),
         (F64, F64, F64) => fns!(three Same<f64>, Same<f64>, f64),
-        (F32, F32, F64) => fns!(converted F32AsF64, F32AsF64, f64, three_isas f64),
-        (BF16, BF16, BF16) => fns!(avx2 Bf16AsF32, Bf16AsF32, bf16, three_isas f32),
-        (BF16, BF16, F32) => fns!(avx2 Bf16AsF32, Bf16AsF32, f32, three_isas f32),
-        (F16, F16, F16) => fns!(avx2 F16AsF32, F16AsF32, f16, three_isas f32),
-        (F16, F16, F32) => fns!(avx2 F16AsF32, F16AsF32, f32, three_isas f32),
-        (I8, I8, I8) | (U8, U8, U8) => fns!(avx2 I8AsI32, I8AsI32, i8, two_isas i32),
-        (I8, I8, I32) => fns!(avx2 I8AsI32, I8AsI32, i32, two_isas i32),
-        (U8, I8, I32) => fns!(converted U8AsI32, I8AsI32, i32, two_isas i32),
-        (I8, U8, I32) => fns!(avx2 I8AsI32, U8AsI32, i32, two_isas i32),
-        (U8, U8, I32 | U32) => fns!(converted U8AsI32, U8AsI32, i32, two_isas i32),
-        (I16, I16, I16) | (U16, U16, U16) => fns!(converted I16AsI32, I16AsI32, i16, two_isas i32),
-        (I16, I16, I32) => fns!(converted I16AsI32, I16AsI32, i32, two_isas i32),
-        (U16, U16, U32) => fns!(converted U16AsI32, U16AsI32, i32, two_isas i32),
+        (F32, F32, F64) => fns!(two F32AsF64, F32AsF64, f64),
+        (BF16, BF16, BF16) => fns!(three Bf16AsF32, Bf16AsF32, bf16),
+        (BF16, BF16, F32) => fns!(three Bf16AsF32, Bf16AsF32, f32),
+        (F16, F16, F16) => fns!(three F16AsF32, F16AsF32, f16),
+        (F16, F16, F32) => fns!(three F16AsF32, F16AsF32, f32),
+        (I8, I8, I8) | (U8, U8, U8) => fns!(three I8AsI32, I8AsI32, i8),
+        (I8, I8, I32) => fns!(three I8AsI32, I8AsI32, i32),
+        (U8, I8, I32) => fns!(two U8AsI32, I8AsI32, i32),
+        (I8, U8, I32) => fns!(three I8AsI32, U8AsI32, i32),
+        (U8, U8, I32 | U32) => fns!(two U8AsI32, U8AsI32, i32),
+        (I16, I16, I16) | (U16, U16, U16) => fns!(two I16AsI32, I16AsI32, i16),
+        (I16, I16, I32) => fns!(two I16AsI32, I16AsI32, i32),
+        (U16, U16, U32) => fns!(two U16AsI32, U16AsI32, i32),
         (I32, I32, I32) | (U32, U32, U32) => fns!(two Same<i32>, Same<i32>, i32),
-        (I32, I32, I64) => fns!(converted I32AsI64, I32AsI64, i64, two_isas i64),
-        (U32, U32, U64) => fns!(converted U32AsI64, U32AsI64, i64, two_isas i64),
+        (I32, I32, I64) => fns!(three I32AsI64, I32AsI64, i64),
+        (U32, U32, U64) => fns!(two U32AsI64, U32AsI64, i64),
         (I64, I64, I64) | (U64, U64, U64) => fns!(two Same<i64>, Same<i64>, i64),
         (C32, C32, C32) => fns!(two Same<Complex<f32>>, Same<Complex<f32>>, Complex<f32>),
         (C64, C64, C64) => fns!(two Same<Complex<f64>>, Same<Complex<f64>>, Complex<f64>),

@@ -14,17 +14,10 @@ use crate::scalar::{Num, Prim};
 pub(super) struct GemvFns {
     /// The loop over the rows of a task.
     pub(super) run: unsafe fn(&GemvTask<'_>),
-    /// The conversion of elements of the matrix, if the loop does not convert them itself.
-    pub(super) convert: Option<ConvertFn>,
-    /// Bytes of an element of the matrix.
-    pub(super) from_nbytes: usize,
     pub(super) widen: WidenFn,
     pub(super) store: StoreRowsFn,
     pub(super) sum_nbytes: usize,
 }
-
-/// Converts contiguous elements.
-pub(super) type ConvertFn = unsafe fn(from: *const u8, count: usize, to: *mut u8);
 
 /// Writes the elements at some offsets, widened, to contiguous memory.
 type WidenFn = unsafe fn(from: *const u8, offsets: &[isize], to: *mut u8);
@@ -102,61 +95,4 @@ pub(super) struct GemvTask<'a> {
     pub(super) first: usize,
     pub(super) count: usize,
     pub(super) store: StoreRowsFn,
-}
-
-impl GemvTask<'_> {
-    /// Computes the task, some rows at a time: their elements are converted before the loop reads them.
-    ///
-    /// # Safety
-    /// As the loop of `fns`, for the converted elements; the operands hold the elements of `convert`.
-    pub(super) unsafe fn run_converted(&self, fns: GemvFns, convert: ConvertFn) -> Result<()> {
-        /// Bytes of elements that are converted together.
-        const CONVERTED_BYTES: usize = 32 << 10;
-        /// The fewest rows that are converted together, if rows are contiguous and if columns are.
-        const MIN_ROWS: [usize; 2] = [ROWS, 64];
-        let GemmProblem { m, k, left, .. } = *self.problem;
-        let (Some([out_stride, row_stride]), Some([k_stride, vector_stride])) =
-            (m.as_single_axis(), k.as_single_axis())
-        else {
-            return Ok(());
-        };
-        let (terms, GemvFns { from_nbytes, sum_nbytes, .. }) = (k.total(), fns);
-        let together = (CONVERTED_BYTES / (terms * sum_nbytes))
-            .max(MIN_ROWS[usize::from(!self.by_rows)])
-            .min(self.count);
-        let buffer = PanelBuffer::new(together, terms, sum_nbytes)?;
-        for first in (self.first..self.first + self.count).step_by(together) {
-            let count = together.min(self.first + self.count - first);
-            // Lines: rows, or parts of columns. A single row or column may have any stride; its elements are
-            // then converted one by one.
-            let (lines, length, line_stride, stride) =
-                if self.by_rows { (count, terms, row_stride, k_stride) } else { (terms, count, k_stride, 1) };
-            let start = left.wrapping_offset(
-                (first as isize).wrapping_mul(row_stride).wrapping_mul(from_nbytes as isize),
-            );
-            for line in 0..lines {
-                let from = start.wrapping_offset(
-                    (line as isize).wrapping_mul(line_stride).wrapping_mul(from_nbytes as isize),
-                );
-                let to = buffer.start().wrapping_add(line * length * sum_nbytes);
-                let (spans, span) = if stride == 1 { (1, length) } else { (length, 1) };
-                for at in 0..spans {
-                    let from = from.wrapping_offset(
-                        (at as isize).wrapping_mul(stride).wrapping_mul(from_nbytes as isize),
-                    );
-                    // SAFETY: the caller's promise; the buffer has room for every element.
-                    unsafe { convert(from, span, to.wrapping_add(at * sum_nbytes)) };
-                }
-            }
-            let mut problem = *self.problem;
-            (problem.m, problem.k) = (AxisGroup::new(), AxisGroup::new());
-            let (row, term) = if self.by_rows { (terms, 1) } else { (1, count) };
-            problem.m.push(m.total(), [out_stride, row as isize]);
-            problem.k.push(terms, [term as isize, vector_stride]);
-            problem.left = buffer.start().cast_const().wrapping_sub(first * row * sum_nbytes);
-            // SAFETY: the caller's promise, for the rows from `first` on, which were converted.
-            unsafe { (fns.run)(&GemvTask { problem: &problem, first, count, ..*self }) };
-        }
-        Ok(())
-    }
 }
