@@ -179,6 +179,10 @@ unsafe impl Device for AnyDevice {
         }
     }
 
+    fn is_host(&self) -> bool {
+        on!(self, |device| device.is_host())
+    }
+
     crate::delegate_device! {
         on: write read copy map map_apart map_by_name reduce reduce_by_name contract pack unpack
             contract_packed scan gather scatter compact sort

@@ -169,6 +169,11 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// The address of a block, in the device's own address space.
     fn address(block: &Self::Block) -> *mut u8;
 
+    /// Whether addresses of the device are addresses of the host, which may read and write them.
+    fn is_host(&self) -> bool {
+        false
+    }
+
     /// Copies bytes from the host to the device.
     ///
     /// # Errors

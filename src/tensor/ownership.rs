@@ -195,10 +195,22 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         if unsafe { device.copy_from(to, self.device(), address, numel, size_of::<T>())? } {
             return Ok(copy);
         }
-        let values = from.to_vec().map_err(|error| error.with_op("to"))?;
-        let to = copy.try_view_mut("to")?.raw_ptr().cast();
-        // SAFETY: new memory for exactly these elements, which are in its order.
-        unsafe { device.write(to, bytemuck::cast_slice(&values))? };
+        let nbytes = numel * size_of::<T>();
+        if nbytes == 0 {
+            return Ok(copy);
+        }
+        // SAFETY: as above. A host's addresses can be read and written; no reference to the memory exists.
+        unsafe {
+            if self.device().is_host() {
+                device.write(to, std::slice::from_raw_parts(address, nbytes))?;
+            } else if device.is_host() {
+                let room = std::slice::from_raw_parts_mut(to.cast(), nbytes);
+                self.device().read(address, room).map_err(|error| error.with_op("to"))?;
+            } else {
+                let values = from.to_vec().map_err(|error| error.with_op("to"))?;
+                device.write(to, bytemuck::cast_slice(&values))?;
+            }
+        }
         Ok(copy)
     }
 

@@ -161,6 +161,10 @@ unsafe impl Device for Cpu {
         block.address()
     }
 
+    fn is_host(&self) -> bool {
+        true
+    }
+
     unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
         // SAFETY: the caller promises room and exclusive use; a borrowed slice cannot overlap memory in
         // exclusive use.

@@ -36,6 +36,10 @@ unsafe impl Device for Cpu {
         block.address()
     }
 
+    fn is_host(&self) -> bool {
+        true
+    }
+
     unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
         // SAFETY: the caller promises room.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };

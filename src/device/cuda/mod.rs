@@ -188,7 +188,8 @@ impl Cuda {
         locked(&self.stream.gpu.pool).statistics.limit = nbytes;
     }
 
-    /// Gives all kept memory back to the driver, and returns the number of its bytes. Waits for all work.
+    /// Gives kept memory back to the driver, and returns the number of its bytes: all but that of segments which
+    /// hold a block in use as well. Waits for all work.
     ///
     /// # Errors
     /// Those of the work.

@@ -157,6 +157,7 @@ calls! {
         SUCCESS
     }
     fn cuStreamSynchronize(stream: usize) { machine().synchronize(stream) }
+    fn cuStreamQuery(stream: usize) { machine().query_stream(stream) }
     fn cuStreamWaitEvent(stream: usize, event: usize, _flags: c_uint) { machine().wait(stream, event) }
     fn cuEventCreate(event: *mut usize, _flags: c_uint) {
         *event = machine().create_event();

@@ -337,6 +337,23 @@ impl Machine {
         NOT_READY
     }
 
+    /// Queries a stream. If work is left, runs one piece of it.
+    pub fn query_stream(&mut self, stream: usize) -> Status {
+        let refused = self.refuse_recording(stream);
+        let Some(queue) = self.streams.get(&stream) else { return refused };
+        if refused != SUCCESS {
+            return refused;
+        }
+        if queue.pending.is_empty() {
+            let (clock, device) = (queue.clock.clone(), queue.device);
+            join(&mut self.host, &clock);
+            return self.fault(device);
+        }
+        let next = queue.done + 1;
+        self.run(stream, next);
+        NOT_READY
+    }
+
     pub fn begin_capture(&mut self, stream: usize) -> Status {
         let Some(queue) = self.streams.get_mut(&stream) else { return CAPTURE_UNSUPPORTED };
         (queue.recording, queue.invalidated) = (Some(Vec::new()), false);

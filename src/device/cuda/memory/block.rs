@@ -3,8 +3,8 @@
 
 use crate::device::cuda::driver::lock::locked;
 use crate::device::cuda::driver::thread_state::is_compile_only;
-use crate::device::cuda::memory::pool::Pool;
-use crate::device::cuda::stream::ordering::{next_position, run_ordered, wait_for};
+use crate::device::cuda::memory::pool::Others;
+use crate::device::cuda::stream::ordering::{is_known_complete, next_position, run_ordered, wait_for};
 use crate::device::cuda::stream::queue::{Capture, Gpu, Stream};
 use crate::device::{Deleter, Init, OperandRef};
 use crate::error::{Error, Result};
@@ -128,21 +128,36 @@ fn allocate(stream: &Stream, nbytes: usize) -> Result<*mut u8> {
     if let Some(capture) = &mut *locked(&stream.capture) {
         return allocate_captured(stream, capture, nbytes).map(at);
     }
-    let found = locked(&stream.gpu.pool).reuse(nbytes, stream.id);
-    let block = match found {
-        None => allocate_new(stream, nbytes)?,
-        Some((block, uses)) => {
-            let waited = uses.before(true).try_for_each(|position| wait_for(stream, position));
-            let position = next_position(stream);
-            let mut pool = locked(&stream.gpu.pool);
-            pool.record_use(block, position, true);
-            if let Err(error) = waited {
-                pool.release(block);
-                return Err(error);
+    let is_complete = |position| is_known_complete(stream, position);
+    let reuse = |others: Others<'_>| locked(&stream.gpu.pool).reuse(nbytes, stream.id, others);
+    let mut found = reuse(Others::Complete(&is_complete));
+    if found.is_none() && stream.gpu.is_tracking() {
+        stream.gpu.find_complete();
+        found = reuse(Others::Complete(&is_complete));
+    }
+    let (block, uses) = match found {
+        Some(found) => found,
+        None => {
+            // Streams that wait for each other's blocks do not overlap. Much kept memory is used all the same.
+            let waits = locked(&stream.gpu.pool).keeps_much();
+            match if waits { reuse(Others::All) } else { None } {
+                Some(found) => found,
+                None => match allocate_new(stream, nbytes) {
+                    Ok(block) => return Ok(at(block)),
+                    Err(error) => reuse(Others::All).ok_or(error)?,
+                },
             }
-            block
         }
     };
+    let waited = uses.before(true).try_for_each(|position| wait_for(stream, position));
+    let position = next_position(stream);
+    let mut pool = locked(&stream.gpu.pool);
+    pool.record_use(block, position, true);
+    if let Err(error) = waited {
+        pool.release(block);
+        return Err(error);
+    }
+    drop(pool);
     Ok(at(block))
 }
 
@@ -152,7 +167,7 @@ fn allocate_captured(stream: &Stream, capture: &mut Capture, nbytes: usize) -> R
     if let Some(block) = pool.reuse_captured(&capture.own, nbytes) {
         return Ok(block);
     }
-    let found = pool.reuse(nbytes, stream.id);
+    let found = pool.reuse(nbytes, stream.id, Others::All);
     drop(pool);
     let block = found.map_or_else(
         || allocate_new(stream, nbytes),
@@ -169,32 +184,34 @@ fn allocate_captured(stream: &Stream, capture: &mut Capture, nbytes: usize) -> R
     Ok(block)
 }
 
-/// Allocates a block from the driver, within the limit of the pool.
+/// Allocates a segment from the driver, within the limit of the pool, and a block in it.
 fn allocate_new(stream: &Stream, nbytes: usize) -> Result<usize> {
     let missing = || Error::OutOfMemory { op: "allocate", nbytes };
-    let capacity = Pool::capacity(nbytes).ok_or_else(missing)?;
     // Kept blocks are given back if memory is short. The work of a graph cannot wait for that.
     let trim =
         || if is_free_and_empty(&stream.capture) { trim(stream.gpu).map(|_| ()) } else { Err(missing()) };
-    if !locked(&stream.gpu.pool).allows(capacity) {
-        trim()?;
-        if !locked(&stream.gpu.pool).allows(capacity) {
-            return Err(missing());
+    let allowed = || locked(&stream.gpu.pool).segment(nbytes);
+    let segment = match allowed() {
+        Some(segment) => segment,
+        None => {
+            trim()?;
+            allowed().ok_or_else(missing)?
         }
-    }
+    };
     // SAFETY: the call only allocates memory.
-    let ask = || unsafe { stream.with("allocate", |_| result::malloc_sync(capacity)) };
-    let block = match ask() {
+    let ask = |segment| unsafe { stream.with("allocate", |_| result::malloc_sync(segment)) };
+    let (segment, block) = match ask(segment) {
         Err(Error::OutOfMemory { .. }) => {
             trim()?;
-            ask()
+            let segment = locked(&stream.gpu.pool).least_segment(nbytes).ok_or_else(missing)?;
+            (segment, ask(segment))
         }
-        done => done,
+        done => (segment, done),
     };
     let block = block
         .map_err(|error| if matches!(error, Error::OutOfMemory { .. }) { missing() } else { error })?
         as usize;
-    locked(&stream.gpu.pool).insert(block, nbytes, capacity);
+    locked(&stream.gpu.pool).insert(block, nbytes, segment);
     Ok(block)
 }
 

@@ -2,13 +2,19 @@
 // Imports: `error`.
 
 use crate::device::cuda::driver::thread_state::is_compile_only;
+use crate::device::cuda::memory::pinned;
+use crate::device::cuda::memory::staging::{BUFFER_BYTES, BUFFERS, Staging, StagingBuffer};
 use crate::device::cuda::stream::ordering::wait_for_all;
 use crate::device::cuda::stream::queue::Stream;
 use crate::error::Result;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
+use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
+
+/// Copies of fewer bytes between the host and a GPU do not go through the staging buffers.
+const MIN_STAGED_BYTES: usize = 1 << 20;
 
 /// A copy between host and GPU that was queued, with an event after it.
 pub(crate) struct QueuedCopy {
@@ -80,7 +86,7 @@ impl Drop for QueuedCopy {
     }
 }
 
-/// Copies bytes from the host, and waits for the copy.
+/// Copies bytes from the host, which are read when it returns.
 ///
 /// # Safety
 /// As [`Device::write`](crate::device::Device::write).
@@ -89,6 +95,12 @@ pub(in crate::device::cuda) unsafe fn write(stream: &Stream, to: *mut u8, bytes:
         return Ok(());
     }
     stream.ensure_not_capturing("write")?;
+    // SAFETY: the caller's promise.
+    if let Some(staged) =
+        staged(stream, bytes.len(), |staging| unsafe { write_staged(stream, staging, to, bytes) })
+    {
+        return staged;
+    }
     // SAFETY: the caller's promise. The GPU may read page-locked bytes after the call returns, so the copy is
     // waited for.
     unsafe {
@@ -116,6 +128,12 @@ pub(in crate::device::cuda) unsafe fn read(
         return Ok(());
     }
     stream.ensure_not_capturing("read")?;
+    // SAFETY: the caller's promise.
+    if let Some(staged) =
+        staged(stream, bytes.len(), |staging| unsafe { read_staged(stream, staging, from, bytes) })
+    {
+        return staged;
+    }
     // SAFETY: the caller's promise; the copy is waited for before the bytes are used.
     unsafe {
         stream.gpu.context.or_lost(stream.with("read", |stream| {
@@ -123,6 +141,109 @@ pub(in crate::device::cuda) unsafe fn read(
             result::stream::synchronize(stream)
         }))
     }
+}
+
+/// Runs a copy through the staging buffers of the GPU. `None` if the copy is small, or if another thread uses the
+/// buffers, or if there is no memory for them.
+fn staged(
+    stream: &Stream,
+    nbytes: usize,
+    copy: impl FnOnce(&mut Staging) -> Result<()>,
+) -> Option<Result<()>> {
+    if nbytes < MIN_STAGED_BYTES {
+        return None;
+    }
+    let mut staging = stream.gpu.staging.try_lock().ok()?;
+    if staging.is_none() {
+        *staging = Some(allocate_staging(stream).ok()?);
+    }
+    staging.as_mut().map(copy)
+}
+
+fn allocate_staging(stream: &Stream) -> Result<Staging> {
+    let start = pinned::allocate(stream, BUFFERS * BUFFER_BYTES)?;
+    let mut buffers = [StagingBuffer { address: start, event: std::ptr::null_mut() }; BUFFERS];
+    for (i, buffer) in buffers.iter_mut().enumerate() {
+        buffer.address = start.wrapping_add(i * BUFFER_BYTES);
+        // SAFETY: the call makes an event, which the buffer owns.
+        let event = unsafe {
+            stream.with("pinned", |_| result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING))
+        };
+        buffer.event = event.inspect_err(|_| {
+            // SAFETY: nothing uses the memory.
+            unsafe { pinned::free(stream, start) }
+        })?;
+    }
+    Ok(Staging::new(buffers))
+}
+
+/// Waits for the last copy from or to a staging buffer.
+fn wait_for_staging(stream: &Stream, op: &'static str, buffer: StagingBuffer) -> Result<()> {
+    // SAFETY: the event is never destroyed.
+    stream.gpu.context.or_lost(unsafe { stream.with(op, |_| result::event::synchronize(buffer.event)) })
+}
+
+/// Copies bytes from the host through the staging buffers. When it returns, the bytes are read, and the GPU may
+/// still copy the last buffers.
+///
+/// # Safety
+/// As [`write`].
+unsafe fn write_staged(stream: &Stream, staging: &mut Staging, to: *mut u8, bytes: &[u8]) -> Result<()> {
+    for (i, chunk) in bytes.chunks(BUFFER_BYTES).enumerate() {
+        let buffer = staging.next();
+        wait_for_staging(stream, "write", buffer)?;
+        let to = to.addr() as u64 + (i * BUFFER_BYTES) as u64;
+        // SAFETY: a chunk fits a buffer, which no copy uses now; the caller promises room at `to`. The buffer is
+        // used again after the event only.
+        unsafe {
+            buffer.address.copy_from_nonoverlapping(chunk.as_ptr(), chunk.len());
+            stream.with("write", |raw| {
+                sys::cuMemcpyHtoDAsync_v2(to, buffer.address.cast(), chunk.len(), raw).result()?;
+                result::event::record(buffer.event, raw)
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Copies bytes to the host through the staging buffers, and waits for them.
+///
+/// # Safety
+/// As [`read`].
+unsafe fn read_staged(
+    stream: &Stream,
+    staging: &mut Staging,
+    from: *const u8,
+    bytes: &mut [MaybeUninit<u8>],
+) -> Result<()> {
+    let nbytes = bytes.len();
+    let mut queued = 0;
+    // The buffers with chunks that have not been copied out yet, the oldest first.
+    let mut waiting = VecDeque::with_capacity(BUFFERS);
+    for chunk in bytes.chunks_mut(BUFFER_BYTES) {
+        while queued < nbytes && waiting.len() < BUFFERS {
+            let (buffer, count) = (staging.next(), BUFFER_BYTES.min(nbytes - queued));
+            wait_for_staging(stream, "read", buffer)?;
+            let from = from.addr() as u64 + queued as u64;
+            // SAFETY: the caller promises the bytes; the chunk fits the buffer, which no copy uses now.
+            unsafe {
+                stream.with("read", |raw| {
+                    sys::cuMemcpyDtoHAsync_v2(buffer.address.cast(), from, count, raw).result()?;
+                    result::event::record(buffer.event, raw)
+                })?;
+            }
+            waiting.push_back(buffer);
+            queued += count;
+        }
+        if let Some(buffer) = waiting.pop_front() {
+            wait_for_staging(stream, "read", buffer)?;
+            // SAFETY: the buffer holds the bytes of this chunk, whose copy is complete.
+            unsafe {
+                chunk.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(buffer.address, chunk.len());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Queues a copy from page-locked host memory.

@@ -99,15 +99,20 @@ fn record_captured_use(stream: &Stream, operands: impl Iterator<Item = (usize, b
     Ok(())
 }
 
+/// Whether a position of a stream of the same GPU is known to be complete.
+pub(in crate::device::cuda) fn is_known_complete(stream: &Stream, (id, position): StreamPosition) -> bool {
+    stream.gpu.stream(id).completed.load(Ordering::Acquire) >= position
+}
+
 /// Makes the stream wait, on the GPU, for a position of another stream of the same GPU.
 pub(in crate::device::cuda) fn wait_for(stream: &Stream, (id, position): StreamPosition) -> Result<()> {
     if id == stream.id {
         return Ok(());
     }
-    let other = stream.gpu.stream(id);
-    if other.completed.load(Ordering::Acquire) >= position {
+    if is_known_complete(stream, (id, position)) {
         return Ok(());
     }
+    let other = stream.gpu.stream(id);
     let mut waited = locked(&stream.waited);
     if waited.get(&id).is_some_and(|&waited| waited >= position) {
         return Ok(());

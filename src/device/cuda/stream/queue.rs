@@ -11,6 +11,7 @@ use crate::device::cuda::driver::op_names;
 use crate::device::cuda::driver::progress::Progress;
 use crate::device::cuda::driver::thread_state::is_compile_only;
 use crate::device::cuda::memory::pool::Pool;
+use crate::device::cuda::memory::staging::Staging;
 use crate::error::{Error, Result};
 use cudarc::driver::result::{self, DriverError, stream::StreamKind};
 use cudarc::driver::sys;
@@ -25,6 +26,8 @@ pub(in crate::device::cuda) struct Gpu {
     pub(in crate::device::cuda) context: Context,
     pub(in crate::device::cuda) kernels: KernelCache,
     pub(in crate::device::cuda) pool: Mutex<Pool>,
+    /// Made by the first large copy.
+    pub(in crate::device::cuda) staging: Mutex<Option<Staging>>,
     /// The number of kernels that were queued, without those of graphs.
     pub(in crate::device::cuda) launches: AtomicUsize,
     /// Every stream, by its number: 0 is the main one. Streams stay, and are leased again.
@@ -55,6 +58,7 @@ impl Gpu {
             context: Context::new(ordinal)?,
             kernels: KernelCache::default(),
             pool: Mutex::new(Pool::new()),
+            staging: Mutex::new(None),
             launches: AtomicUsize::new(0),
             streams: Mutex::default(),
             idle: Mutex::default(),
@@ -90,6 +94,25 @@ impl Gpu {
     pub(super) fn start_tracking(&self) {
         let _exclusive = self.untracked.write().unwrap_or_else(PoisonError::into_inner);
         self.tracking.store(true, Ordering::Release);
+    }
+
+    /// Finds the streams whose work is complete, without a wait.
+    pub(in crate::device::cuda) fn find_complete(&self) {
+        let streams: Vec<_> = locked(&self.streams).clone();
+        for stream in streams.iter().filter(|stream| stream.ensure_not_capturing("query").is_ok()) {
+            let queued = stream.queued.load(Ordering::Acquire);
+            // SAFETY: the stream lives as long as the process.
+            let asked = unsafe {
+                stream.with("query", |raw| match sys::cuStreamQuery(raw).result() {
+                    Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_READY)) => Ok(false),
+                    done => done.map(|()| true),
+                })
+            };
+            // The next call that waits for failed work reports it.
+            if let Ok(true) = asked {
+                stream.completed.fetch_max(queued, Ordering::AcqRel);
+            }
+        }
     }
 
     /// Waits for all work of all streams, except streams that record a graph.

@@ -169,7 +169,7 @@ impl<L: Convert<To: Num>, const LANES: usize> GemvLoop<'_, L, LANES> {
         let (terms, vector) = (k.total(), vector.cast::<L::To>());
         for i in first as isize..(first + count) as isize {
             let row = left.cast::<L::From>().wrapping_offset(i.wrapping_mul(row_stride));
-            let mut total = L::To::default();
+            let mut total = [L::To::default()];
             for block in (0..terms).step_by(BLOCK_TERMS) {
                 let mut sums = [L::To::default(); LANES];
                 for p in block..terms.min(block + BLOCK_TERMS) {
@@ -177,10 +177,10 @@ impl<L: Convert<To: Num>, const LANES: usize> GemvLoop<'_, L, LANES> {
                     let (a, x) = unsafe { (row.offset(p as isize * k_stride).read(), vector.add(p).read()) };
                     sums[p % LANES] = multiply_add(sums[p % LANES], L::convert(a), x);
                 }
-                total = L::To::arith(Arith::Add, total, sum_lanes(sums));
+                total[0] = L::To::arith(Arith::Add, total[0], sum_lanes(sums));
             }
             // SAFETY: a row of the output.
-            unsafe { store((&raw const total).cast(), 1, out, i, out_stride) };
+            unsafe { store(total.as_ptr().cast(), 1, out, i, out_stride) };
         }
     }
 

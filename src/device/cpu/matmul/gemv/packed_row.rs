@@ -152,9 +152,9 @@ impl<P: UnitLayout> RowByPanel<'_, P> {
         let mut offsets = [0; 32];
         let offsets = &mut offsets[..sums.len()];
         self.problem.n.offsets(0, self.first + lane, offsets);
-        for (sum, &offset) in sums.iter().zip(&*offsets) {
+        for (i, &offset) in offsets.iter().enumerate() {
             // SAFETY: a sum, and its column of the output.
-            unsafe { (self.store)((&raw const *sum).cast(), 1, self.problem.out, offset, 1) };
+            unsafe { (self.store)(sums.as_ptr().add(i).cast(), 1, self.problem.out, offset, 1) };
         }
     }
 }
