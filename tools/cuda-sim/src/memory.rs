@@ -51,8 +51,16 @@ pub fn gone(address: usize) -> Option<String> {
     }
     let freed = freed();
     let (&start, &nbytes) = freed.range(..=address).next_back()?;
-    (address < start + nbytes)
+    // Threads of the host and their stacks may have the addresses now.
+    (address < start + nbytes && !is_mapped(address))
         .then(|| format!("byte {} of an allocation of {nbytes} bytes that was freed before", address - start))
+}
+
+/// Whether the process has a page at an address.
+fn is_mapped(address: usize) -> bool {
+    let mut resident = 0u8;
+    // SAFETY: only asks for one page, and writes one byte.
+    unsafe { libc::mincore((address & !(PAGE - 1)) as *mut libc::c_void, 1, &raw mut resident) == 0 }
 }
 
 fn blocks() -> MutexGuard<'static, BTreeMap<usize, Block>> {
