@@ -253,8 +253,8 @@ pub mod prelude {
     pub use crate::{autograd::ParameterTree, parameters};
 }
 
-/// The programs of a page compile and run, or do not compile, as the page says. (The tests of the project
-/// compile the expressions of `docs/names.md`.)
+/// The programs of a page compile and run. (The tests of the project compile the expressions of
+/// `docs/names.md`, and the wrong programs of `docs/compile_errors.md`, whose fences are `rs`.)
 #[cfg(doctest)]
 macro_rules! pages {
     ($($(#[$on:meta])* $name:ident $path:literal;)*) => { $(

@@ -141,7 +141,7 @@ impl<T: Number> Op<(T,)> for Nonzero {
     const CHEAP: bool = true;
     const NAME: &'static str = "nonzero";
     type Out = T;
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn call<L: Lanes>((x,): (Lane<L, Compute<T>>,)) -> Lane<L, Compute<T>> {
         x.eq(Lane::zero()).select(Lane::one(), x)
     }
@@ -155,7 +155,7 @@ impl<T: Number> Op<(T,)> for IsZero {
     const CHEAP: bool = true;
     const NAME: &'static str = "is_zero";
     type Out = T;
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn call<L: Lanes>((x,): (Lane<L, Compute<T>>,)) -> Lane<L, Compute<T>> {
         x.eq(Lane::zero()).select(Lane::one(), Lane::zero())
     }
@@ -169,7 +169,7 @@ impl<T: Number> Op<(T, T)> for AllButOneZero {
     const CHEAP: bool = true;
     const NAME: &'static str = "all_but_one_zero";
     type Out = T;
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn call<L: Lanes>((product, zeros): (Lane<L, Compute<T>>, Lane<L, Compute<T>>)) -> Lane<L, Compute<T>> {
         (zeros.eq(Lane::zero()) | zeros.eq(Lane::one())).select(product, Lane::zero())
     }
@@ -183,7 +183,7 @@ impl<T: Element> Op<(T,)> for OneFor {
     const CHEAP: bool = true;
     const NAME: &'static str = "one";
     type Out = i64;
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn call<L: Lanes>(_: (Lane<L, Compute<T>>,)) -> Lane<L, i64> {
         Lane::literal(1)
     }

@@ -15,7 +15,7 @@ impl<T: Element> Op<(T, T)> for AffineMap {
     const CHEAP: bool = true;
     const NAME: &'static str = "affine_map";
     type Out = Complex<f64>;
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn call<L: Lanes>((c, a): (Lane<L, Compute<T>>, Lane<L, Compute<T>>)) -> Lane<L, Complex<f64>> {
         Lane::<L, Complex<f64>>::complex(c.cast::<f64>(), a.cast::<f64>())
     }
@@ -46,11 +46,11 @@ impl<T: Element> Reducer<Complex<f64>> for Recurrence<T> {
     const CHEAP: bool = true;
     type Out = T;
     type State<L: Lanes> = (Lane<L, f64>, Lane<L, f64>);
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn identity<L: Lanes>() -> Self::State<L> {
         (Lane::zero(), Lane::one())
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn accumulate<L: Lanes>(
         state: Self::State<L>,
         map: Lane<L, Complex<f64>>,
@@ -58,11 +58,11 @@ impl<T: Element> Reducer<Complex<f64>> for Recurrence<T> {
     ) -> Self::State<L> {
         <Self as Reducer<Complex<f64>>>::combine(state, (map.re(), map.im()))
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn combine<L: Lanes>(first: Self::State<L>, then: Self::State<L>) -> Self::State<L> {
         (then.0 + first.0.flow(then.1), first.1 * then.1)
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn finalize<L: Lanes>((c, _): Self::State<L>, _: Lane<L, i64>) -> Lane<L, Compute<T>> {
         c.cast()
     }

@@ -75,9 +75,9 @@ impl<B: Body, R: Reducer<B::Out>> Body for Fold<B, R> {
     const PLAIN: bool = B::PLAIN;
     const COMPLEX: bool = B::COMPLEX;
     const CHEAP: bool = B::CHEAP;
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn prepare_row(&mut self, _: &mut impl Row) {}
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<B::Out>> {
         let x = self.0.eval::<L>(io);
         let earlier = io.load::<B::Out>();

@@ -13,7 +13,7 @@ pub(super) struct RealSum<L: Lanes> {
 }
 
 /// `sum + x`, of a sum that may have no terms yet.
-#[inline(always)]
+#[cfg_attr(not(rankform_unoptimized), inline(always))]
 fn plus<L: Lanes, P: Num>(sum: Option<Lane<L, P>>, x: Lane<L, P>) -> Option<Lane<L, P>> {
     match sum {
         Some(sum) => Some(sum + x),
@@ -22,13 +22,13 @@ fn plus<L: Lanes, P: Num>(sum: Option<Lane<L, P>>, x: Lane<L, P>) -> Option<Lane
 }
 
 impl<L: Lanes> RealSum<L> {
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     pub(super) fn new() -> Self {
         RealSum { single: None, double: None }
     }
 
     /// Adds `Re(conj(gradient) · tangent)`, for real and for complex numbers.
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     pub(super) fn add_product<P: Prim>(&mut self, gradient: Lane<L, P>, tangent: Lane<L, P>) {
         match P::DTYPE {
             DType::F32 => {
@@ -50,7 +50,7 @@ impl<L: Lanes> RealSum<L> {
     }
 
     /// Adds `Re(conj(gradient) · slope · tangent)`, divided by `share` if values share the gradient.
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     pub(super) fn add_product_with<P: Prim>(
         &mut self,
         gradient: Lane<L, P>,
@@ -78,7 +78,7 @@ impl<L: Lanes> RealSum<L> {
     }
 
     /// The sum, as a number of type `P`.
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     pub(super) fn get<P: Prim>(&self) -> Lane<L, P> {
         match (self.single, self.double) {
             (Some(x), None) => x.cast(),
@@ -89,7 +89,7 @@ impl<L: Lanes> RealSum<L> {
     }
 
     /// The sum as the real part, or as the imaginary part if `direction` is the imaginary unit.
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     pub(super) fn along<P: Prim>(&self, direction: Lane<L, P>) -> Lane<L, P> {
         let direction = direction.cast::<Complex<f64>>();
         let sum = self.get::<f64>();

@@ -25,19 +25,19 @@ pub(super) struct Variable {
 
 impl Variable {
     /// The tangent of load `k`, as a run-time number.
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn seed<T: Element>(self, k: usize) -> T {
         let direction = if self.is_imaginary { Complex::new(0.0, 1.0) } else { Complex::new(1.0, 0.0) };
         T::narrow(if self.mask >> k & 1 == 1 { Prim::from_complex(direction) } else { Default::default() })
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn first(self) -> usize {
         self.mask.trailing_zeros() as usize
     }
 }
 
 /// The variant of a kernel that differentiates a program of this variant by load `k`, whose element it stores.
-#[inline(always)]
+#[cfg_attr(not(rankform_unoptimized), inline(always))]
 fn variant_of(program: u64, k: usize) -> u64 {
     program * MAX_OPERANDS as u64 + k as u64
 }
@@ -52,14 +52,14 @@ struct Tangents<'a, L: Lanes, IO, const K: usize> {
 }
 
 impl<'a, L: Lanes, IO: Io<L>, const K: usize> Tangents<'a, L, IO, K> {
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn new(io: &'a mut IO, variable: Variable) -> Self {
         Tangents { io, variable, next: 0, sum: RealSum::new() }
     }
 }
 
 impl<L: Lanes, IO: Io<L>, const K: usize> Io<Dual<L>> for Tangents<'_, L, IO, K> {
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn load<T: Element>(&mut self) -> Lane<Dual<L>, Compute<T>> {
         let value = self.io.load::<T>();
         let k = self.next;
@@ -73,18 +73,18 @@ impl<L: Lanes, IO: Io<L>, const K: usize> Io<Dual<L>> for Tangents<'_, L, IO, K>
         }
         if k == K { Lane::new(value, Lane::literal(Prim::from_f64(1.0))) } else { Lane::constant(value) }
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn param<T: Element>(&mut self, value: T) -> Lane<Dual<L>, Compute<T>> {
         Lane::constant(self.io.param(value))
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn store<T: Element>(&mut self, value: Lane<Dual<L>, Compute<T>>) {
         let gradient = self.io.load::<T>();
         if let Some(tangent) = value.raw().1 {
             self.sum.add_product::<Compute<T>>(gradient, Lane::from_raw(tangent));
         }
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn row_constant<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<Dual<L>, Compute<T>> {
         Lane::constant(self.io.row_constant::<T>(value, loads))
     }
@@ -97,14 +97,14 @@ struct LoadTypes {
 }
 
 impl LoadTypes {
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn new() -> Self {
         LoadTypes { first: None, is_one: true }
     }
 }
 
 impl Io<CollectParams> for LoadTypes {
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn load<T: Element>(&mut self) -> Lane<CollectParams, Compute<T>> {
         if const { !<Compute<T> as Prim>::DTYPE.is_discrete() } {
             let dtype = const { T::DTYPE };
@@ -113,13 +113,13 @@ impl Io<CollectParams> for LoadTypes {
         }
         Lane::from_raw(())
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn param<T: Element>(&mut self, _: T) -> Lane<CollectParams, Compute<T>> {
         Lane::from_raw(())
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn store<T: Element>(&mut self, _: Lane<CollectParams, Compute<T>>) {}
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn row_constant<T: Element>(&mut self, _: Compute<T>, _: usize) -> Lane<CollectParams, Compute<T>> {
         Lane::from_raw(())
     }
@@ -139,7 +139,7 @@ struct StoreAsLoad<'a, L: Lanes, IO> {
 }
 
 impl<'a, L: Lanes, IO> StoreAsLoad<'a, L, IO> {
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn new(io: &'a mut IO, variable: Variable, k: usize, sum: RealSum<L>, types: LoadTypes) -> Self {
         let is_one_type = types.is_one;
         StoreAsLoad { io, variable, k, next: 0, sum, is_one_type, is_stored: false }
@@ -147,7 +147,7 @@ impl<'a, L: Lanes, IO> StoreAsLoad<'a, L, IO> {
 }
 
 impl<L: Lanes, IO: Io<L>> Io<CollectParams> for StoreAsLoad<'_, L, IO> {
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn load<T: Element>(&mut self) -> Lane<CollectParams, Compute<T>> {
         let is_real = const { !<Compute<T> as Prim>::DTYPE.is_discrete() };
         if is_real && if self.is_one_type { !self.is_stored } else { self.next == self.k } {
@@ -165,13 +165,13 @@ impl<L: Lanes, IO: Io<L>> Io<CollectParams> for StoreAsLoad<'_, L, IO> {
         self.next += 1;
         Lane::from_raw(())
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn param<T: Element>(&mut self, _: T) -> Lane<CollectParams, Compute<T>> {
         Lane::from_raw(())
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn store<T: Element>(&mut self, _: Lane<CollectParams, Compute<T>>) {}
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn row_constant<T: Element>(&mut self, _: Compute<T>, _: usize) -> Lane<CollectParams, Compute<T>> {
         Lane::from_raw(())
     }
@@ -195,13 +195,13 @@ impl<P: Program, const K: usize> Program for VjpMap<P, K> {
     const PLAIN: bool = P::PLAIN;
     const COMPLEX: bool = P::COMPLEX;
     const CHEAP: bool = P::CHEAP;
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn variant(&self) -> u64 {
         variant_of(self.program.variant(), if K == MASKED { self.variable.first() } else { 0 })
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn prepare_row(&mut self, _: &mut impl Row) {}
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn run<L: Lanes>(&self, io: &mut impl Io<L>) {
         let mut tangents = Tangents::<L, _, K>::new(io, self.variable);
         self.program.run::<Dual<L>>(&mut tangents);
@@ -241,13 +241,13 @@ impl<B: Body, R: Reducer<B::Out>> Program for VjpReduce<B, R> {
     const PLAIN: bool = B::PLAIN && R::Out::PLAIN && B::Out::PLAIN;
     const COMPLEX: bool = B::COMPLEX;
     const CHEAP: bool = B::CHEAP;
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn variant(&self) -> u64 {
         variant_of(0, self.variable.first())
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn prepare_row(&mut self, _: &mut impl Row) {}
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn run<L: Lanes>(&self, io: &mut impl Io<L>) {
         let mut tangents = Tangents::<L, _, MASKED>::new(io, self.variable);
         let (value, tangent) = self.body.eval::<Dual<L>>(&mut tangents).raw();
@@ -295,9 +295,9 @@ impl<B: Body, R: Reducer<B::Out>> Body for SlopeOf<B, R> {
     const PLAIN: bool = B::PLAIN && R::Out::PLAIN;
     const COMPLEX: bool = B::COMPLEX;
     const CHEAP: bool = B::CHEAP;
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn prepare_row(&mut self, _: &mut impl Row) {}
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<B::Out>> {
         let value = self.0.eval::<L>(io);
         let result = io.load::<R::Out>();
@@ -314,11 +314,11 @@ impl<T: Element> Reducer<T> for Total {
     const CHEAP: bool = true;
     type Out = T;
     type State<L: Lanes> = Lane<L, f64>;
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn identity<L: Lanes>() -> Self::State<L> {
         Lane::zero()
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn accumulate<L: Lanes>(
         state: Self::State<L>,
         x: Lane<L, Compute<T>>,
@@ -326,11 +326,11 @@ impl<T: Element> Reducer<T> for Total {
     ) -> Self::State<L> {
         state + x.cast::<f64>()
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L> {
         a + b
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn finalize<L: Lanes>(state: Self::State<L>, _: Lane<L, i64>) -> Lane<L, Compute<T>> {
         state.cast()
     }
@@ -344,19 +344,19 @@ pub(super) struct ConstantsAsLoads<B>(pub(super) B);
 struct LoadConstants<'a, IO>(&'a mut IO);
 
 impl<L: Lanes, IO: Io<L>> Io<L> for LoadConstants<'_, IO> {
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn load<T: Element>(&mut self) -> Lane<L, Compute<T>> {
         self.0.load::<T>()
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn param<T: Element>(&mut self, value: T) -> Lane<L, Compute<T>> {
         self.0.param(value)
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn store<T: Element>(&mut self, value: Lane<L, Compute<T>>) {
         self.0.store::<T>(value);
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn row_constant<T: Element>(&mut self, _: Compute<T>, loads: usize) -> Lane<L, Compute<T>> {
         let value = self.0.load::<T>();
         // Its other loads, which nothing reads.
@@ -376,13 +376,13 @@ impl<P: Program> Program for ConstantsAsLoads<P> {
     const PLAIN: bool = P::PLAIN;
     const COMPLEX: bool = P::COMPLEX;
     const CHEAP: bool = P::CHEAP;
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn variant(&self) -> u64 {
         self.0.variant()
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn prepare_row(&mut self, _: &mut impl Row) {}
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn run<L: Lanes>(&self, io: &mut impl Io<L>) {
         self.0.run::<L>(&mut LoadConstants(io));
     }
@@ -397,9 +397,9 @@ impl<B: Body> Body for ConstantsAsLoads<B> {
     const PLAIN: bool = B::PLAIN;
     const COMPLEX: bool = B::COMPLEX;
     const CHEAP: bool = B::CHEAP;
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn prepare_row(&mut self, _: &mut impl Row) {}
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<B::Out>> {
         self.0.eval::<L>(&mut LoadConstants(io))
     }

@@ -43,7 +43,7 @@ pub trait Row {
     fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out>;
     /// Computes the values of a body along the row and caches them until the row is done. Returns where they
     /// are cached. The body's loads begin with the next one. The number of the next load does not change.
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn cache<B: Body>(&mut self, _body: &B) -> usize {
         0
     }
@@ -95,11 +95,11 @@ impl<T: Element> Body for Input<T> {
     const PLAIN: bool = T::PLAIN;
     const COMPLEX: bool = T::DTYPE.is_complex();
     const CHEAP: bool = size_of::<T>() == size_of::<Compute<T>>();
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn prepare_row(&mut self, row: &mut impl Row) {
         *row.next() += 1;
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<T>> {
         io.load::<T>()
     }
@@ -114,9 +114,9 @@ impl<T: Element> Body for Param<T> {
     const PLAIN: bool = T::PLAIN;
     const COMPLEX: bool = false;
     const CHEAP: bool = true;
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn prepare_row(&mut self, _: &mut impl Row) {}
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<T>> {
         io.param(self.0)
     }
@@ -135,11 +135,11 @@ macro_rules! calls {
             const PLAIN: bool = FUNCTION::Out::PLAIN $(&& $element::PLAIN)*;
             const COMPLEX: bool = false $(|| $element::COMPLEX)*;
             const CHEAP: bool = FUNCTION::CHEAP $(&& $element::CHEAP)*;
-            #[inline(always)]
+            #[cfg_attr(not(rankform_unoptimized), inline(always))]
             fn prepare_row(&mut self, row: &mut impl Row) {
                 $(self.1.$index.prepare_row(row);)*
             }
-            #[inline(always)]
+            #[cfg_attr(not(rankform_unoptimized), inline(always))]
             fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<FUNCTION::Out>> {
                 let x = ($(self.1.$index.eval::<L>(io),)*);
                 FUNCTION::call::<L>(x)

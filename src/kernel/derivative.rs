@@ -50,7 +50,7 @@ has_operands! {
     (T, T, T, T, T, T): 0 1 2 3 4 5;
 }
 
-#[inline(always)]
+#[cfg_attr(not(rankform_unoptimized), inline(always))]
 fn dual<L: Lanes, P: Num>(value: Lane<L, P>, is_variable: bool) -> Lane<Dual<L>, P> {
     if is_variable { Lane::variable(value) } else { Lane::constant(value) }
 }
@@ -64,7 +64,7 @@ macro_rules! derivatives {
         {
             const NAME: &'static str = FUNCTION::NAME;
             type Out = FUNCTION::Out;
-            #[inline(always)]
+            #[cfg_attr(not(rankform_unoptimized), inline(always))]
             fn call<L: Lanes>(($($lane,)+): ($(Lane<L, Compute<$t>>,)+)) -> Lane<L, Compute<FUNCTION::Out>> {
                 FUNCTION::call::<Dual<L>>(($(dual($lane, $index == INDEX),)+)).tangent()
             }

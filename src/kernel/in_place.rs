@@ -41,15 +41,15 @@ impl<P: Program> Program for InPlace<P> {
     const COMPLEX: bool = P::COMPLEX;
     const CHEAP: bool = P::CHEAP;
     const IN_PLACE: bool = true;
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn variant(&self) -> u64 {
         self.0.variant()
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn prepare_row(&mut self, row: &mut impl Row) {
         self.0.prepare_row(row);
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn run<L: Lanes>(&self, io: &mut impl Io<L>) {
         self.0.run::<L>(io);
     }

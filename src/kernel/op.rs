@@ -17,7 +17,7 @@ pub trait Io<L: Lanes> {
     fn row_constant<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<L, Compute<T>>;
     /// The cached value at this position, if `place` holds one (see [`Row::cache`](super::Row::cache)); then
     /// skips the `loads` loads from which it was computed. `None` if no values are cached there.
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn cached<T: Element>(&mut self, _place: usize, _loads: usize) -> Option<Lane<L, Compute<T>>> {
         None
     }
@@ -85,7 +85,7 @@ macro_rules! element_tuples {
             const COUNT: usize = $count;
             const PLAIN: bool = true $(&& $element::PLAIN)*;
             type Lanes<L: Lanes> = ($(Lane<L, Compute<$element>>,)*);
-            #[inline(always)]
+            #[cfg_attr(not(rankform_unoptimized), inline(always))]
             fn store<L: Lanes>(lanes: Self::Lanes<L>, io: &mut impl Io<L>) {
                 $(io.store::<$element>(lanes.$index);)*
             }

@@ -31,7 +31,7 @@ pub trait Program: Copy + Send + Sync + 'static {
     const COPY: bool = false;
     /// Distinguishes the programs of this type that load or store other elements. Kernels that are kept for
     /// later calls belong to a type and a variant. Programs of a [fixed](Program::FIXED) type have one.
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn variant(&self) -> u64 {
         0
     }
@@ -55,11 +55,11 @@ impl<B: Body> Program for Store<B> {
     const COMPLEX: bool = B::COMPLEX;
     const CHEAP: bool = B::CHEAP;
     const COPY: bool = matches!(B::SOURCE, ValueSource::Operand);
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn prepare_row(&mut self, row: &mut impl Row) {
         self.0.prepare_row(row);
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn run<L: Lanes>(&self, io: &mut impl Io<L>) {
         let value = self.0.eval::<L>(io);
         io.store::<B::Out>(value);
@@ -96,11 +96,11 @@ macro_rules! stores_of_many {
             const PLAIN: bool = FUNCTION::Out::PLAIN $(&& $element::PLAIN)*;
             const COMPLEX: bool = false $(|| $element::COMPLEX)*;
             const CHEAP: bool = FUNCTION::CHEAP $(&& $element::CHEAP)*;
-            #[inline(always)]
+            #[cfg_attr(not(rankform_unoptimized), inline(always))]
             fn prepare_row(&mut self, row: &mut impl Row) {
                 $(self.1.$index.prepare_row(row);)*
             }
-            #[inline(always)]
+            #[cfg_attr(not(rankform_unoptimized), inline(always))]
             fn run<L: Lanes>(&self, io: &mut impl Io<L>) {
                 let x = ($(self.1.$index.eval::<L>(io),)*);
                 let y = FUNCTION::call::<L>(x);

@@ -34,11 +34,11 @@ impl<R: Reducer<B::Out>, B: Body> Body for RowReduce<R, B> {
     const PLAIN: bool = B::PLAIN && R::Out::PLAIN;
     const COMPLEX: bool = B::COMPLEX;
     const CHEAP: bool = R::CHEAP && B::CHEAP;
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<R::Out>> {
         io.row_constant::<R::Out>(self.value, B::LOADS)
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn prepare_row(&mut self, row: &mut impl Row) {
         let first = *row.next();
         self.body.prepare_row(row);
@@ -81,7 +81,7 @@ impl<B: Body> Body for Cached<B> {
     const PLAIN: bool = B::PLAIN;
     const COMPLEX: bool = B::COMPLEX;
     const CHEAP: bool = B::CHEAP;
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<B::Out>> {
         if Self::IS_OPERAND {
             return self.body.eval::<L>(io);
@@ -91,7 +91,7 @@ impl<B: Body> Body for Cached<B> {
             None => self.body.eval::<L>(io),
         }
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn prepare_row(&mut self, row: &mut impl Row) {
         if Self::IS_OPERAND {
             return self.body.prepare_row(row);

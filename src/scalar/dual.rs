@@ -27,22 +27,22 @@ pub struct Dual<L>(PhantomData<L>);
 
 impl<L: Lanes, P: Prim> Lane<Dual<L>, P> {
     /// A value and its derivative.
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     pub fn new(primal: Lane<L, P>, tangent: Lane<L, P>) -> Self {
         Lane((primal.0, Some(tangent.0)))
     }
     /// The value.
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     pub fn primal(self) -> Lane<L, P> {
         Lane(self.0.0)
     }
     /// The derivative.
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     pub fn tangent(self) -> Lane<L, P> {
         Lane(or_zero::<L, P>(self.0.1))
     }
     /// A number that does not depend on the variable.
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     pub fn constant(value: Lane<L, P>) -> Self {
         Lane((value.0, None))
     }
@@ -50,7 +50,7 @@ impl<L: Lanes, P: Prim> Lane<Dual<L>, P> {
 
 impl<L: Lanes, P: Num> Lane<Dual<L>, P> {
     /// The variable itself: derivative 1.
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     pub fn variable(value: Lane<L, P>) -> Self {
         Self::new(value, Lane::one())
     }
@@ -60,7 +60,7 @@ impl<L: Lanes, P: Num> Lane<Dual<L>, P> {
 /// so the compiler removes the branch.
 type Pair<L, P> = (<L as Lanes>::Raw<P>, Option<<L as Lanes>::Raw<P>>);
 
-#[inline(always)]
+#[cfg_attr(not(rankform_unoptimized), inline(always))]
 fn or_zero<L: Lanes, P: Prim>(tangent: Option<L::Raw<P>>) -> L::Raw<P> {
     match tangent {
         Some(tangent) => tangent,
@@ -83,7 +83,7 @@ macro_rules! tangent {
 }
 
 /// The sum of two tangents.
-#[inline(always)]
+#[cfg_attr(not(rankform_unoptimized), inline(always))]
 fn plus<L: Lanes, P: Num>(a: Option<L::Raw<P>>, b: Option<L::Raw<P>>) -> Option<L::Raw<P>> {
     match (a, b) {
         (Some(a), Some(b)) => Some(L::arith(Arith::Add, a, b)),
@@ -93,7 +93,7 @@ fn plus<L: Lanes, P: Num>(a: Option<L::Raw<P>>, b: Option<L::Raw<P>>) -> Option<
 
 /// `slope · tangent`, but 0 where the tangent is 0 and the slope infinite or NaN: the derivative of
 /// `x · min(x, 6)` is 6 at ∞ too.
-#[inline(always)]
+#[cfg_attr(not(rankform_unoptimized), inline(always))]
 fn times<L: Lanes, P: Num>(slope: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P> {
     // A number is finite if its product with 0 is 0.
     let is_finite = (slope * Lane::zero()).eq(Lane::zero());
@@ -101,7 +101,7 @@ fn times<L: Lanes, P: Num>(slope: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P>
 }
 
 /// `tangent / y`, but 0 where the tangent is 0 and 1 / y infinite or NaN.
-#[inline(always)]
+#[cfg_attr(not(rankform_unoptimized), inline(always))]
 fn divided<L: Lanes, P: Num>(tangent: Lane<L, P>, y: Lane<L, P>) -> Lane<L, P> {
     let quotient = tangent / y;
     (quotient.eq(quotient) | tangent.ne(Lane::zero())).select(quotient, tangent)
@@ -109,7 +109,7 @@ fn divided<L: Lanes, P: Num>(tangent: Lane<L, P>, y: Lane<L, P>) -> Lane<L, P> {
 
 /// `quotient · tangent` for the tangent of a divisor, but 0 where one is 0 and the other infinite, and where
 /// the tangent is 0: 1/x² keeps the derivative 0 at ∞, where the derivative of x² is infinite.
-#[inline(always)]
+#[cfg_attr(not(rankform_unoptimized), inline(always))]
 fn across<L: Lanes, P: Num>(quotient: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P> {
     let product = quotient * tangent;
     let is_limit = tangent.eq(Lane::zero()) | (quotient.eq(quotient) & tangent.eq(tangent));
@@ -117,14 +117,14 @@ fn across<L: Lanes, P: Num>(quotient: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L
 }
 
 /// As [`times`], for real numbers: x² has a derivative in x at −3, although x^y has none in y there.
-#[inline(always)]
+#[cfg_attr(not(rankform_unoptimized), inline(always))]
 fn along<L: Lanes, P: Real>(slope: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P> {
     let counts = tangent.ne(Lane::zero()) | slope.abs().lt(Lane::highest());
     counts.select(slope, Lane::zero()) * tangent
 }
 
 /// [`Ordered::order_tangent`] of real numbers.
-#[inline(always)]
+#[cfg_attr(not(rankform_unoptimized), inline(always))]
 pub(super) fn order_tangent<L: Lanes, P: Real>(
     op: MinMaxRem,
     [x, y, value]: [Lane<L, P>; 3],
@@ -143,11 +143,11 @@ pub(super) fn order_tangent<L: Lanes, P: Real>(
 
 impl<L: Lanes> Lanes for Dual<L> {
     type Raw<P: Prim> = Pair<L, P>;
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn literal<P: Prim>(value: P) -> Pair<L, P> {
         (L::literal(value), None)
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn arith<P: Num>(op: Arith, a: Pair<L, P>, b: Pair<L, P>) -> Pair<L, P> {
         let value = L::arith(op, a.0, b.0);
         if const { P::DTYPE.is_discrete() } {
@@ -169,11 +169,11 @@ impl<L: Lanes> Lanes for Dual<L> {
         };
         (value, tangent)
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn negate<P: Num>(a: Pair<L, P>) -> Pair<L, P> {
         (L::negate(a.0), tangent!(a.1, |dx: P| -dx))
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn order<P: Ordered>(op: MinMaxRem, a: Pair<L, P>, b: Pair<L, P>) -> Pair<L, P> {
         let value = L::order(op, a.0, b.0);
         if const { P::DTYPE.is_discrete() } || (a.1.is_none() && b.1.is_none()) {
@@ -188,23 +188,23 @@ impl<L: Lanes> Lanes for Dual<L> {
         };
         (value, Some(tangent.0))
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn compare<P: Ordered>(op: Compare, a: Pair<L, P>, b: Pair<L, P>) -> Pair<L, bool> {
         (L::compare(op, a.0, b.0), None)
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn equal<P: Prim>(a: Pair<L, P>, b: Pair<L, P>) -> Pair<L, bool> {
         (L::equal(a.0, b.0), None)
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn logic<P: Bits>(op: Logic, a: Pair<L, P>, b: Pair<L, P>) -> Pair<L, P> {
         (L::logic(op, a.0, b.0), None)
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn shift<P: IntegerPrim>(op: Shift, a: Pair<L, P>, by: u32) -> Pair<L, P> {
         (L::shift(op, a.0, by), None)
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn unary<P: Real>(op: Unary, a: Pair<L, P>) -> Pair<L, P> {
         let value = L::unary(op, a.0);
         let x = Lane::<L, P>(a.0);
@@ -223,7 +223,7 @@ impl<L: Lanes> Lanes for Dual<L> {
         };
         (value, tangent)
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn mul_add<P: Real>(a: Pair<L, P>, b: Pair<L, P>, c: Pair<L, P>) -> Pair<L, P> {
         let (x, y) = (Lane::<L, P>(a.0), Lane::<L, P>(b.0));
         let tangent = match (a.1, b.1, c.1) {
@@ -236,7 +236,7 @@ impl<L: Lanes> Lanes for Dual<L> {
         };
         (L::mul_add(a.0, b.0, c.0), tangent)
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn select<P: Prim>(mask: Pair<L, bool>, a: Pair<L, P>, b: Pair<L, P>) -> Pair<L, P> {
         let tangent = match (a.1, b.1) {
             (None, None) => None,
@@ -244,25 +244,25 @@ impl<L: Lanes> Lanes for Dual<L> {
         };
         (L::select(mask.0, a.0, b.0), tangent)
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn cast<P: Prim, U: Prim>(a: Pair<L, P>) -> Pair<L, U> {
         let is_discrete = const { P::DTYPE.is_discrete() || U::DTYPE.is_discrete() };
         let tangent = if is_discrete { None } else { tangent!(a.1, |dx: P| dx.cast::<U>()) };
         (L::cast::<P, U>(a.0), tangent)
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn to_bits<P: Real>(a: Pair<L, P>) -> Pair<L, P::Bits> {
         (L::to_bits::<P>(a.0), None)
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn from_bits<P: Real>(a: Pair<L, P::Bits>) -> Pair<L, P> {
         (L::from_bits::<P>(a.0), None)
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn part<P: ComplexPrim>(part: Part, a: Pair<L, P>) -> Pair<L, P::Part> {
         (L::part::<P>(part, a.0), tangent!(a.1, |dx: P| Lane::<L, P::Part>(L::part::<P>(part, dx.0))))
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn complex<P: ComplexPrim>(re: Pair<L, P::Part>, im: Pair<L, P::Part>) -> Pair<L, P> {
         let tangent = match (re.1, im.1) {
             (None, None) => None,
@@ -270,7 +270,7 @@ impl<L: Lanes> Lanes for Dual<L> {
         };
         (L::complex::<P>(re.0, im.0), tangent)
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn function<F: Function<N>, P: Real, const N: usize>(x: [Pair<L, P>; N]) -> Pair<L, P> {
         let value = Lane::<L, P>(L::function::<F, P, N>(x.map(|x| x.0)));
         if x.iter().all(|x| x.1.is_none()) {

@@ -37,6 +37,10 @@ pub fn difference(step: f64, f: impl Fn(f64) -> f64) -> f64 {
     (8.0 * (f(step) - f(-step)) - (f(2.0 * step) - f(-2.0 * step))) / (12.0 * step)
 }
 
+/// A function of a watched or a constant tensor.
+type Function<'a, const RANK: usize, const OUT: usize> =
+    &'a dyn Fn(&Var<f64, RANK>, &Tape) -> Result<Var<f64, OUT>>;
+
 /// Compares the gradient of `Σ w · f(x)` with differences, for each element of `x`.
 #[track_caller]
 pub fn check<const RANK: usize, const OUT: usize>(
@@ -44,7 +48,7 @@ pub fn check<const RANK: usize, const OUT: usize>(
     x: &Tensor<f64, RANK>,
     f: impl Fn(&Var<f64, RANK>, &Tape) -> Result<Var<f64, OUT>>,
 ) {
-    check_within(TOLERANCE, name, x, f);
+    compare(TOLERANCE, name, x, &f);
 }
 
 /// As [`check`], with a tolerance for functions whose curvature is large.
@@ -54,6 +58,17 @@ pub fn check_within<const RANK: usize, const OUT: usize>(
     name: &str,
     x: &Tensor<f64, RANK>,
     f: impl Fn(&Var<f64, RANK>, &Tape) -> Result<Var<f64, OUT>>,
+) {
+    compare(tolerance, name, x, &f);
+}
+
+/// Compiled once for each pair of ranks, and not for each of the many functions.
+#[track_caller]
+fn compare<const RANK: usize, const OUT: usize>(
+    tolerance: f64,
+    name: &str,
+    x: &Tensor<f64, RANK>,
+    f: Function<'_, RANK, OUT>,
 ) {
     let found = grad(x, |x, tape| weighted(&f(x, tape)?, tape));
     let found = found.unwrap_or_else(|error| panic!("{name}: {error}")).to_vec().unwrap();

@@ -27,6 +27,16 @@ fn check<const RANK: usize, const OUT: usize>(
     z: &Tensor<C64, RANK>,
     f: impl Fn(&Var<C64, RANK>, &Tape) -> Result<Var<C64, OUT>>,
 ) {
+    compare(name, z, &f);
+}
+
+/// Compiled once for each pair of ranks, and not for each function.
+#[track_caller]
+fn compare<const RANK: usize, const OUT: usize>(
+    name: &str,
+    z: &Tensor<C64, RANK>,
+    f: &dyn Fn(&Var<C64, RANK>, &Tape) -> Result<Var<C64, OUT>>,
+) {
     let found = grad(z, |z, tape| weighted(&f(z, tape)?, tape));
     let found = found.unwrap_or_else(|error| panic!("{name}: {error}")).to_vec().unwrap();
     let values = z.to_vec().unwrap();

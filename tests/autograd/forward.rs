@@ -46,9 +46,9 @@ pub fn difference(step: f64, f: impl Fn(f64) -> Vec<f64>) -> Vec<f64> {
 fn compare<const RANK: usize, const OUT: usize>(
     name: &str,
     x: &Tensor<f64, RANK>,
-    host: impl Fn(&Tensor<f64, RANK>) -> Result<Tensor<f64, OUT>>,
-    dual: impl Fn(&Tensor<f64, RANK, Jvp>) -> Result<Tensor<f64, OUT, Jvp>>,
-    taped: impl Fn(&Var<f64, RANK>) -> Result<Var<f64, OUT>>,
+    host: &dyn Fn(&Tensor<f64, RANK>) -> Result<Tensor<f64, OUT>>,
+    dual: &dyn Fn(&Tensor<f64, RANK, Jvp>) -> Result<Tensor<f64, OUT, Jvp>>,
+    taped: &dyn Fn(&Var<f64, RANK>) -> Result<Var<f64, OUT>>,
 ) {
     let fail = |error: rankform::Error| -> ! { panic!("{name}: {error}") };
     let v = random(x.size().0, 1001);
@@ -81,9 +81,9 @@ macro_rules! compare {
         compare(
             $name,
             &$x,
-            |$a: &Tensor<f64, _>| $body,
-            |$a: &Tensor<f64, _, Jvp>| $body,
-            |$a: &Var<f64, _>| $body,
+            &|$a: &Tensor<f64, _>| $body,
+            &|$a: &Tensor<f64, _, Jvp>| $body,
+            &|$a: &Var<f64, _>| $body,
         );
     )* };
 }

@@ -12,7 +12,7 @@ type Program<const RANK: usize> = fn(&Var<f64, RANK>, &Tape) -> Result<Var<f64, 
 /// The gradient of `Σ w · f(x)`.
 fn gradient<const RANK: usize, const OUT: usize>(
     x: &Tensor<f64, RANK>,
-    f: impl Fn(&Var<f64, RANK>, &Tape) -> Result<Var<f64, OUT>>,
+    f: &dyn Fn(&Var<f64, RANK>, &Tape) -> Result<Var<f64, OUT>>,
 ) -> Vec<f64> {
     grad(x, |x, tape| weighted(&f(x, tape)?, tape)).unwrap().to_vec().unwrap()
 }
@@ -148,7 +148,7 @@ fn into_a_part_of_a_larger_tensor() {
         out.view_mut()?.slice((.., (1..).step(2)))?.assign(&softmax_steps(x)?)?;
         Ok(out)
     };
-    close("into", &gradient(&x, into), &gradient(&x, plain));
+    close("into", &gradient(&x, &into), &gradient(&x, &plain));
 }
 
 /// The backward pass reads the result as it was, also if it is updated in place later.
@@ -164,7 +164,7 @@ fn results_that_are_updated_in_place() {
             Ok(y)
         }
     };
-    close("updated", &gradient(&x, updated(|x| x.softmax(Last))), &gradient(&x, updated(softmax_steps)));
+    close("updated", &gradient(&x, &updated(|x| x.softmax(Last))), &gradient(&x, &updated(softmax_steps)));
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn cases(page: &str) -> Vec<[String; 3]> {
     parts
         .map(|part| {
             let (name, part) = part.split_once(".rs`").expect("the file of a case");
-            [name.to_string(), block(part, "```rust,compile_fail\n"), block(part, "```text\n")]
+            [name.to_string(), block(part, "```rs\n"), block(part, "```text\n")]
         })
         .collect()
 }

@@ -21,7 +21,7 @@ pub(super) const WINDOW: u64 = 1 << 62;
 pub(super) const MAX_WINDOWS: usize = 4;
 
 /// The number of tangents for which a kernel of `loads` loads and `others` other operands has room.
-#[inline(always)]
+#[cfg_attr(not(rankform_unoptimized), inline(always))]
 pub(super) const fn room(loads: usize, others: usize) -> usize {
     MAX_OPERANDS.saturating_sub(loads + others)
 }
@@ -32,7 +32,7 @@ pub(super) const fn is_wide(loads: usize, others: usize) -> bool {
 }
 
 /// Whether load `k` has a tangent, in a kernel with this mask and this room.
-#[inline(always)]
+#[cfg_attr(not(rankform_unoptimized), inline(always))]
 pub(super) const fn has_tangent(mask: u64, room: usize, k: usize) -> bool {
     match mask {
         ALL => true,
@@ -63,7 +63,7 @@ struct WithTangents<'a, IO, const MASK: u64, const VALUES: bool> {
 impl<L: Lanes, IO: Io<L>, const MASK: u64, const VALUES: bool> Io<Dual<L>>
     for WithTangents<'_, IO, MASK, VALUES>
 {
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn load<T: Element>(&mut self) -> Lane<Dual<L>, Compute<T>> {
         let value = self.io.load::<T>();
         let k = self.next;
@@ -77,18 +77,18 @@ impl<L: Lanes, IO: Io<L>, const MASK: u64, const VALUES: bool> Io<Dual<L>>
         }
         Lane::new(value, tangent)
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn param<T: Element>(&mut self, value: T) -> Lane<Dual<L>, Compute<T>> {
         Lane::constant(self.io.param(value))
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn store<T: Element>(&mut self, value: Lane<Dual<L>, Compute<T>>) {
         if VALUES {
             self.io.store::<T>(value.primal());
         }
         self.io.store::<T>(value.tangent());
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn row_constant<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<Dual<L>, Compute<T>> {
         Lane::constant(self.io.row_constant::<T>(value, loads))
     }
@@ -109,13 +109,13 @@ impl<P: Program, const MASK: u64, const VALUES: bool> Program for JvpMap<P, MASK
     const COMPLEX: bool = P::COMPLEX;
     const CHEAP: bool = P::CHEAP;
     const IN_PLACE: bool = P::IN_PLACE && VALUES;
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn variant(&self) -> u64 {
         self.0.variant()
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn prepare_row(&mut self, _: &mut impl Row) {}
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn run<L: Lanes>(&self, io: &mut impl Io<L>) {
         let room = const { room(P::LOADS, Self::OUTPUTS) };
         self.0.run::<Dual<L>>(&mut WithTangents::<_, MASK, VALUES> { io, next: 0, room });
@@ -135,9 +135,9 @@ impl<B: Body, const MASK: u64> Body for JvpBody<B, MASK> {
     const PLAIN: bool = B::PLAIN;
     const COMPLEX: bool = B::COMPLEX;
     const CHEAP: bool = B::CHEAP;
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn prepare_row(&mut self, _: &mut impl Row) {}
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<B::Out>> {
         let room = const { room(B::LOADS, 1) };
         self.0.eval::<Dual<L>>(&mut WithTangents::<_, MASK, false> { io, next: 0, room }).tangent()
@@ -177,9 +177,9 @@ impl<B: Body, R: Reducer<B::Out>, const MASK: u64> Body for JvpReduce<B, R, MASK
     const PLAIN: bool = B::PLAIN && R::Out::PLAIN && B::Out::PLAIN;
     const COMPLEX: bool = B::COMPLEX;
     const CHEAP: bool = B::CHEAP;
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn prepare_row(&mut self, _: &mut impl Row) {}
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<R::Out>> {
         let room = const { room(B::LOADS, others_of(R::SLOPE)) };
         let mut tangents = WithTangents::<_, MASK, false> { io, next: 0, room };
@@ -207,7 +207,7 @@ impl<B: Body, R: Reducer<B::Out>, const MASK: u64> Body for JvpReduce<B, R, MASK
 
 /// `slope · tangent`, and 0 where one is 0 and the other infinite or NaN. Where both are finite it is a
 /// product, whose derivative by one of them is the other.
-#[inline(always)]
+#[cfg_attr(not(rankform_unoptimized), inline(always))]
 fn product<L: Lanes, P: Num>(slope: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P> {
     let product = slope * tangent;
     let is_zero = slope.eq(Lane::zero()) | tangent.eq(Lane::zero());
@@ -215,7 +215,7 @@ fn product<L: Lanes, P: Num>(slope: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, 
 }
 
 /// `slope · tangent / share`, as a number of type `Q`: its real part if `Q` is real.
-#[inline(always)]
+#[cfg_attr(not(rankform_unoptimized), inline(always))]
 fn change<L: Lanes, P: Prim, Q: Prim>(
     slope: Lane<L, P>,
     tangent: Lane<L, P>,
@@ -244,7 +244,7 @@ fn change<L: Lanes, P: Prim, Q: Prim>(
 pub(super) struct TangentSum;
 
 /// `a + b` of floats or complex numbers.
-#[inline(always)]
+#[cfg_attr(not(rankform_unoptimized), inline(always))]
 fn sum<L: Lanes, P: Prim>(a: Lane<L, P>, b: Lane<L, P>) -> Lane<L, P> {
     match P::DTYPE {
         DType::F32 => (a.cast::<f32>() + b.cast::<f32>()).cast(),
@@ -260,11 +260,11 @@ impl<T: Element> Reducer<T> for TangentSum {
     const CHEAP: bool = true;
     type Out = T;
     type State<L: Lanes> = Lane<L, Compute<T>>;
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn identity<L: Lanes>() -> Self::State<L> {
         Lane::literal(Prim::from_bool(false))
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn accumulate<L: Lanes>(
         state: Self::State<L>,
         x: Lane<L, Compute<T>>,
@@ -272,16 +272,16 @@ impl<T: Element> Reducer<T> for TangentSum {
     ) -> Self::State<L> {
         sum(state, x)
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L> {
         sum(a, b)
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn finalize<L: Lanes>(state: Self::State<L>, _: Lane<L, i64>) -> Lane<L, Compute<T>> {
         state
     }
     const SLOPE: Slope = Slope::Constant;
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn slope<L: Lanes>(
         _: Lane<L, Compute<T>>,
         _: Lane<L, Compute<T>>,
