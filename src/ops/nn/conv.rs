@@ -1,6 +1,6 @@
 //! Convolutions over one, two or three axes: one product of the weights and the strided windows of the input,
 //! which are not copied.
-// Imports: `error`, `dim`, `rank`, `element`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use super::conv_products::{is_channels_last, ordered_layout, padded_copy, product};
 use super::conv_rule::convolve_by_rule;
@@ -11,6 +11,7 @@ use crate::dim::Dim;
 use crate::element::{Compute, Number};
 use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
+use crate::layout::Layout;
 use crate::ops::methods::methods_with_into;
 use crate::rank::Spatial;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
@@ -176,9 +177,13 @@ pub(super) fn convolve<
             let x = x.slice_axis(2, inside(first)..inside(end), 1)?;
             let (mut sizes, mut starts) = (padded, before);
             (sizes[0], starts[0]) = (end - first, before[0].saturating_sub(first).min(end - first));
-            let last = form == Form::Frames || channels_last;
+            let format = if form == Form::Frames || channels_last {
+                Layout::with_channel_fastest
+            } else {
+                Layout::row_major
+            };
             let frame = if is_padded || form == Form::Frames {
-                Some(padded_copy(op, x, sizes, starts, [1; N], last)?)
+                Some(padded_copy(op, x, sizes, starts, [1; N], format)?)
             } else {
                 None
             };
@@ -356,7 +361,8 @@ pub(super) fn convolve_transposed<
         for first in (0..size[0]).step_by(images_per_block) {
             let images = first..size[0].min(first + images_per_block);
             let mut out = out.reborrow().slice_axis(0, images.clone(), 1)?;
-            let frame = padded_copy(op, x.slice_axis(0, images, 1)?, sizes, starts, conv.stride, true)?;
+            let (x, format) = (x.slice_axis(0, images, 1)?, Layout::with_channel_fastest);
+            let frame = padded_copy(op, x, sizes, starts, conv.stride, format)?;
             let mut windows = frame.view();
             for axis in 0..N {
                 windows = windows.slice_axis(axis + 2, crops[axis].clone(), 1)?;

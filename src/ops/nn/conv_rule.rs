@@ -197,25 +197,36 @@ fn weights_of<T: Number, const RANK: usize, const N: usize, D: Device>(
         return Err(channels_error(op, &kernel, size[1], conv.groups));
     }
     same_device(op, x.device(), y.device())?;
+    // The outputs are the innermost axis of the sums, and of a copy of `y`; the channels that of a copy of
+    // `x`. Images are next to it: then the positions of windows are long spans in memory.
+    let format = Layout::with_batch_and_channel_fastest;
     let frames = padded != size[2..] || x.stride().0[1] != 1;
+    let mut order: [usize; RANK] = std::array::from_fn(|place| (place + 2) % RANK);
+    order[RANK - 2..].reverse();
+    let sums_layout = Layout::dense(Dim(kernel), order);
+    let mut sums = Tensor::<T, RANK, D>::uninit(op, sums_layout, x.device())?;
     // Blocks are added in `T`: there are several only of elements that are their own accumulators.
     let in_blocks = frames && size_of::<T>() == size_of::<Compute<T>>();
     let images_per_block = if in_blocks { images_per_block::<T>(size[1], &padded) } else { size[0].max(1) };
     for first in (0..size[0]).step_by(images_per_block) {
         let images = first..size[0].min(first + images_per_block);
         let (x, y) = (x.slice_axis(0, images.clone(), 1)?, y.slice_axis(0, images, 1)?);
-        let frame = if frames { Some(padded_copy(op, x, padded, before, [1; N], true)?) } else { None };
+        let frame = if frames { Some(padded_copy(op, x, padded, before, [1; N], format)?) } else { None };
         let x = frame.as_ref().map_or(x, |frame| frame.view());
+        let places = std::array::from_fn::<_, N, _>(|axis| y.size().0[axis + 2]);
+        let is_ordered = y.stride().0[1] == 1;
+        let copy = if is_ordered { None } else { Some(padded_copy(op, y, places, [0; N], [1; N], format)?) };
+        let y = copy.as_ref().map_or(y, |copy| copy.view());
         // SAFETY: the windows were counted, so every one lies inside the padded input, and the channels of
         // all operands agree.
-        let sum = |out: &mut TensorViewMut<'_, T, RANK, D>| unsafe { windows_by(x, y, &conv, kernel, out) };
+        let sum = |out: &mut TensorViewMut<'_, T, RANK, D>| unsafe { windows_by(x, y, &conv, out) };
         if first == 0 {
-            sum(&mut out)?;
+            sum(&mut sums.try_view_mut(op)?)?;
             continue;
         }
-        let mut part = Tensor::uninit(op, Layout::row_major(Dim(kernel)), x.device())?;
+        let mut part = Tensor::<T, RANK, D>::uninit(op, sums_layout, x.device())?;
         sum(&mut part.try_view_mut(op)?)?;
-        out.zip_in_place(Add, &part)?;
+        sums.zip_in_place(Add, &part)?;
     }
-    if size[0] == 0 { out.fill(T::zero()) } else { Ok(()) }
+    if size[0] == 0 { out.fill(T::zero()) } else { out.assign(&sums) }
 }

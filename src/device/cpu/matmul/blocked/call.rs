@@ -104,8 +104,14 @@ impl<'a> GemmCall<'a> {
             && reach <= LEFT_IN_PLACE_BYTES
             && problem.n.total() <= LEFT_IN_PLACE_COLUMNS;
         // Windows are read span by span, if a span is worth the jump to it.
-        let windows = !self.has_far_apart_rows() && span >= kernel.mr && k_span >= MIN_SPAN_UNITS;
-        self.reads_left_elements() && !self.streams && (near || unit_stride == 1 && (plain || windows))
+        let long = k_span >= MIN_SPAN_UNITS || k_span * problem.k.around_innermost().0 == units;
+        let spans = span >= MIN_SPAN_ROWS && long;
+        let windows = unit_stride == 1 && !self.has_far_apart_rows() && spans;
+        let transposed_windows =
+            row_stride == 1 && unit_stride.unsigned_abs() <= MAX_UNIT_STRIDE && k_span >= MIN_SPAN_UNITS && spans;
+        self.reads_left_elements()
+            && !self.streams
+            && (near || unit_stride == 1 && plain || windows || transposed_windows)
     }
 
     /// Whether elements of the left operand are units that the microkernel can read without packing.
