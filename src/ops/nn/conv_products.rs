@@ -100,10 +100,9 @@ pub(super) unsafe fn product<T: Number, const RANK: usize, const N: usize, D: De
     x: TensorView<'_, T, RANK, D>,
     w: TensorView<'_, T, RANK, D>,
     conv: Conv<N>,
-    kernel: [usize; RANK],
 ) -> Result<()> {
     let strides = [out.stride().0, x.stride().0, w.stride().0];
-    let windows = Windows::new(out.size().0, strides, &conv, kernel);
+    let windows = Windows::new(out.size().0, strides, &conv, w.size().0);
     let Windows { groups, places, taps, outputs, .. } = windows;
     let plan = ContractPlan { batch: &[groups], m: &places, k: &taps, n: &[outputs] };
     let out_ref = out.leaf().slot(&windows.of_result);

@@ -367,13 +367,16 @@ impl RowBlock<'_> {
         let GemmCall { kernel, problem, layout: PanelLayout { width, units, .. }, .. } = **call;
         let KernelInfo { unit_nbytes, sum_nbytes, lanes, .. } = kernel;
         let first_row = self.row + rows.start;
-        let (mut out_rows, mut left_rows) = ([0; MAX_TILE_ROWS], [0; MAX_TILE_ROWS]);
-        // The offset of the first row is enough where the microkernel reads in place or writes to the output.
+        let is_last = step.unit + step.part + step.units == units;
+        // The offset of the first row is enough where the microkernel reads in place or writes to the output,
+        // and where sums wait in a buffer.
         let needed = |all: bool| if all { rows.len() } else { 1 };
-        let out_rows = &mut out_rows[..needed(!output.is_direct || !columns.len().is_multiple_of(lanes))];
-        let left_rows = &mut left_rows[..needed(!matches!(self.left, LeftSource::InPlace))];
-        problem.m.offsets(0, first_row, out_rows);
-        problem.m.offsets(1, first_row, left_rows);
+        let (mut out_rows, mut left_rows) =
+            ([const { MaybeUninit::uninit() }; MAX_TILE_ROWS], [const { MaybeUninit::uninit() }; MAX_TILE_ROWS]);
+        let stores = is_last && (!output.is_direct || !columns.len().is_multiple_of(lanes));
+        let out_rows = write_offsets(&problem.m, 0, first_row, &mut out_rows[..needed(stores)]);
+        let packs = !matches!(self.left, LeftSource::InPlace);
+        let left_rows = write_offsets(&problem.m, 1, first_row, &mut left_rows[..needed(packs)]);
         let first = columns.start == self.columns.start && step.part == 0;
         // SAFETY: the caller's promise.
         let (left, left_stride, initial) =
@@ -403,7 +406,6 @@ impl RowBlock<'_> {
             out_stride: output.row_stride.unwrap_or(0),
             accumulate: step.unit + step.part > 0,
         };
-        let is_last = step.unit + step.part + step.units == units;
         let column_stride = output.column_stride.filter(|_| is_contiguous(out_rows));
         for column in columns.step_by(width) {
             let here = width.min(self.columns.end - column);
