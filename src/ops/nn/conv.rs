@@ -244,20 +244,17 @@ fn by_blocks<T: Number, const RANK: usize, const N: usize, D: Device>(
     })
 }
 
-/// The weights with the outputs innermost in memory, as a product reads its right operand. The other axes are
-/// in the order of windows in channels-last images, or as they were if the weights are large: then a product
-/// packs them, and only the transpose must be fast.
+/// The weights with the outputs innermost in memory, as a product reads its right operand; the other axes are
+/// in the order of windows in channels-last images.
 fn ordered<T: Number, const RANK: usize, D: Device>(
     w: TensorView<'_, T, RANK, D>,
 ) -> Result<Tensor<T, RANK, D>> {
-    let is_small = nbytes_of::<T>(&w.size().0) <= ORDERED_WEIGHT_BYTES && std::env::var_os("CV_LARGE").is_none();
-    let mut order: [usize; RANK] = std::array::from_fn(|axis| (axis + if is_small { 2 } else { 1 }) % RANK);
-    if is_small {
-        order[RANK - 2..].reverse();
-    }
+    // The spatial axes, the inputs, the outputs; and the way back.
+    let mut order: [usize; RANK] = std::array::from_fn(|place| (place + 2) % RANK);
+    order[RANK - 2..].reverse();
     let mut back = order;
-    for (at, &axis) in order.iter().enumerate() {
-        back[axis] = at;
+    for (place, &axis) in order.iter().enumerate() {
+        back[axis] = place;
     }
     w.permuted(order)?.to_contiguous()?.into_permuted(back)
 }

@@ -105,10 +105,10 @@ impl<'a> GemmCall<'a> {
             && problem.n.total() <= LEFT_IN_PLACE_COLUMNS;
         // Windows are read span by span, if a span is worth the jump to it.
         let long = k_span >= MIN_SPAN_UNITS || k_span * problem.k.around_innermost().0 == units;
-        let spans = span >= env("CV_ROWS", MIN_SPAN_ROWS) && long;
+        let spans = span >= MIN_SPAN_ROWS && long;
         let windows = unit_stride == 1 && !self.has_far_apart_rows() && spans;
         let transposed_windows =
-            row_stride == 1 && unit_stride.unsigned_abs() <= env("CV_STRIDE", MAX_UNIT_STRIDE) && k_span >= MIN_SPAN_UNITS && spans;
+            row_stride == 1 && unit_stride.unsigned_abs() <= MAX_UNIT_STRIDE && k_span >= MIN_SPAN_UNITS && spans;
         self.reads_left_elements()
             && !self.streams
             && (near || unit_stride == 1 && plain || windows || transposed_windows)
@@ -118,11 +118,4 @@ impl<'a> GemmCall<'a> {
     pub(super) fn reads_left_elements(&self) -> bool {
         self.kernel.reads_in_place && self.fns.units_are_elements
     }
-}
-
-fn env(name: &str, default: usize) -> usize {
-    static A: std::sync::OnceLock<(Option<usize>, Option<usize>)> = std::sync::OnceLock::new();
-    let get = |n: &str| std::env::var(n).ok().and_then(|x| x.parse().ok());
-    let (a, b) = A.get_or_init(|| (get("CV_ROWS"), get("CV_STRIDE")));
-    if name == "CV_ROWS" { a.unwrap_or(default) } else { b.unwrap_or(default) }
 }
