@@ -158,8 +158,7 @@ pub(super) fn convolve<
         for first in (0..sizes.out[0]).step_by(images_per_block) {
             let images = first..sizes.out[0].min(first + images_per_block);
             let x = x.slice_axis(0, images.clone(), 1)?;
-            let frame =
-                padded_copy(op, x, sizes.padded, sizes.before, [1; N], Layout::with_channel_fastest)?;
+            let frame = padded_copy(op, x, sizes.padded, sizes.before, [1; N], Layout::with_channel_fastest)?;
             let conv = sizes.conv.padding([0; N]);
             let sizes = ConvSizes::new(op, frame.size().0, w.size().0, conv)?;
             let mut out = out.reborrow().slice_axis(0, images, 1)?;
@@ -215,11 +214,8 @@ fn by_blocks<T: Number, const RANK: usize, const N: usize, D: Device>(
         let groups = outputs.start / of_group..outputs.end.div_ceil(of_group);
         let conv = conv.groups(groups.len());
         let w = w.slice_axis(0, outputs, 1)?;
-        let x = x.slice_axis(0, images, 1)?.slice_axis(
-            1,
-            groups.start * kernel[1]..groups.end * kernel[1],
-            1,
-        )?;
+        let x =
+            x.slice_axis(0, images, 1)?.slice_axis(1, groups.start * kernel[1]..groups.end * kernel[1], 1)?;
         // The rows of the input that these rows of windows read, and the padding before them.
         let first = rows.start * conv.stride[0];
         let end = first + rows.len().saturating_sub(1) * conv.stride[0] + sizes.reach(0);
@@ -280,6 +276,10 @@ fn image_block<T: Number, D: Device, const RANK: usize, const N: usize>(
         return block;
     }
     let nbytes = match task_nbytes {
+        // The product packs the weights in each block.
+        Some(_) if form == Form::InPlace && nbytes_of::<T>(&kernel) > ORDERED_WEIGHT_BYTES => {
+            LARGE_IMAGE_BLOCK_BYTES
+        }
         Some(nbytes) => nbytes,
         None if form == Form::InPlace => return block,
         None => IMAGE_BLOCK_BYTES,

@@ -203,11 +203,8 @@ fn weights_of<T: Number, const RANK: usize, const N: usize, D: Device>(
     // Blocks are added in `T`: there are several only of elements that are their own accumulators.
     let in_blocks = is_framed && size_of::<T>() == size_of::<Compute<T>>();
     let w_nbytes = sums.numel().saturating_mul(size_of::<T>());
-    let images_per_block = if in_blocks {
-        images_per_block::<T>(size[1], &sizes.padded, w_nbytes)
-    } else {
-        size[0].max(1)
-    };
+    let images_per_block =
+        if in_blocks { images_per_block::<T>(size[1], &sizes.padded, w_nbytes) } else { size[0].max(1) };
     for first in (0..size[0]).step_by(images_per_block) {
         let images = first..size[0].min(first + images_per_block);
         let (x, y) = (x.slice_axis(0, images.clone(), 1)?, y.slice_axis(0, images, 1)?);
@@ -217,8 +214,8 @@ fn weights_of<T: Number, const RANK: usize, const N: usize, D: Device>(
         let ordered = if y.stride().0[1] == 1 { None } else { Some(copy(y, places, [0; N])?) };
         let x = frame.as_ref().map_or(x, |frame| frame.view());
         let y = ordered.as_ref().map_or(y, |ordered| ordered.view());
-        // SAFETY: `ConvSizes` checked that every window lies inside the padded input, and that the channels of
-        // all operands agree.
+        // SAFETY: `ConvSizes` checked that every window lies inside the padded input, and that the channels
+        // of all operands agree.
         let sum = |out: &mut TensorViewMut<'_, T, RANK, D>| unsafe { windows_by(x, y, &sizes.conv, out) };
         if first == 0 {
             sum(&mut sums.try_view_mut(op)?)?;

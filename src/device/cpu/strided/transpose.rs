@@ -241,7 +241,9 @@ mod vectors {
                     for (i, line) in transpose_16x16(lines).into_iter().enumerate() {
                         let (i, words) = part(i, height, mask(width));
                         // SAFETY: as above.
-                        unsafe { _mm512_mask_storeu_epi32(self.place(row + i, column, 4).cast(), words, line) };
+                        unsafe {
+                            _mm512_mask_storeu_epi32(self.place(row + i, column, 4).cast(), words, line)
+                        };
                     }
                 }
             }

@@ -375,8 +375,10 @@ impl RowBlock<'_> {
         let in_place = matches!(self.left, LeftSource::InPlace);
         let stores = is_last && (!output.is_direct || !columns.len().is_multiple_of(lanes));
         let needs_rows = stores && !(in_place && output.column_stride.is_some());
-        let (mut out_rows, mut left_rows) =
-            ([const { MaybeUninit::uninit() }; MAX_TILE_ROWS], [const { MaybeUninit::uninit() }; MAX_TILE_ROWS]);
+        let (mut out_rows, mut left_rows) = (
+            [const { MaybeUninit::uninit() }; MAX_TILE_ROWS],
+            [const { MaybeUninit::uninit() }; MAX_TILE_ROWS],
+        );
         let needed = |all: bool| if all { rows.len() } else { 0 };
         let out_rows = write_offsets(&problem.m, 0, first_row, &mut out_rows[..needed(needs_rows)]);
         let left_rows = write_offsets(&problem.m, 1, first_row, &mut left_rows[..needed(!in_place)]);
@@ -390,9 +392,8 @@ impl RowBlock<'_> {
         let first_column = output.column_stride.map_or(call.first as isize, |stride| {
             (call.first as isize).wrapping_mul(stride) / sum_nbytes as isize
         });
-        let row_out = problem
-            .out
-            .wrapping_offset(out_row.wrapping_add(first_column).wrapping_mul(sum_nbytes as isize));
+        let row_out =
+            problem.out.wrapping_offset(out_row.wrapping_add(first_column).wrapping_mul(sum_nbytes as isize));
         let mut tile = Tile {
             rows: rows.len(),
             vectors: 2,
