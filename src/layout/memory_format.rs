@@ -56,6 +56,11 @@ impl<const RANK: usize> Layout<RANK> {
         Self::dense(size, channel_fastest())
     }
 
+    /// `[batch, channel, …]` without gaps: the channel is the fastest axis, and the batch the next one.
+    pub(crate) fn with_batch_and_channel_fastest(size: Dim<RANK>) -> Self {
+        Self::dense(size, std::array::from_fn(|place| (place + 2) % RANK))
+    }
+
     /// Whether the channel axis is the fastest and the layout is dense.
     pub(crate) fn is_dense_with_channel_fastest(&self) -> bool {
         self.is_dense_in(channel_fastest())

@@ -110,6 +110,9 @@ fn convolutions() {
     both!("2d, depthwise", random([1, 3, 5, 5], 70), random([3, 1, 3, 3], 71), |x, w| {
         x.conv2d(w, Conv::new().padding([1, 1]).groups(3))
     });
+    both!("2d, depthwise, strided", random([2, 3, 7, 6], 92), random([3, 1, 2, 3], 93), |x, w| {
+        x.conv2d(w, Conv::new().stride([2, 1]).dilation([1, 2]).padding([1, 2]).groups(3))
+    });
     both!("2d, points", random([1, 3, 4, 4], 72), random([2, 3, 1, 1], 73), |x, w| x.conv2d(w, Conv::new()));
     both!("2d, channels last", random([1, 4, 4, 2], 74), random([3, 2, 3, 3], 75), |x, w| {
         x.permuted([0, 3, 1, 2])?.conv2d(w, Conv::new().padding([1, 1]))

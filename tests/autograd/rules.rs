@@ -533,7 +533,7 @@ fn pools_of_one_step() {
 #[test]
 fn convolutions_of_one_step() {
     let (x, w) = (random([2, 4, 6, 5], 32), random([6, 4, 3, 2], 33));
-    let grouped = random([6, 2, 3, 2], 34);
+    let (grouped, depthwise) = (random([6, 2, 3, 2], 34), random([4, 1, 3, 2], 38));
     for (conv, w) in [
         (Conv::new(), &w),
         (Conv::new().padding([1, 1]).stride([2, 1]), &w),
@@ -544,6 +544,8 @@ fn convolutions_of_one_step() {
         (Conv::new().stride([3, 2]), &w),
         (Conv::new().stride([4, 3]).padding_ends([1, 0], [2, 1]), &w),
         (Conv::new().groups(2).stride([3, 3]).padding([0, 1]), &grouped),
+        (Conv::new().groups(4).padding([1, 0]), &depthwise),
+        (Conv::new().groups(4).padding_ends([2, 0], [0, 1]).stride([2, 1]).dilation([1, 2]), &depthwise),
     ] {
         let one_step = |y: Var<f64, 4>, t: &Tape| {
             assert_eq!(t.len(), usize::from(t.depends_on_variable(&y)));
@@ -555,25 +557,34 @@ fn convolutions_of_one_step() {
             x.permuted([0, 2, 3, 1])?.to_contiguous()?.permuted([0, 3, 1, 2])?.conv2d(&t.constant(w)?, conv)
         });
     }
-    let (x, w) = (random([1, 2, 7], 35), random([3, 2, 3], 36));
-    let u = random([1, 2, 7], 37);
-    let product = hvp(&x, &u, |x, t| {
-        let w = t.constant(&t.inner().constant(&w)?)?;
-        let y = x.conv1d(&w, Conv::new().padding([1]))?;
-        (y.lazy() * &y * &y).sum(All)
-    });
-    let step = 1e-4;
-    let gradient = |by: f64| {
-        let moved = (x.lazy() + u.lazy() * by).eval().unwrap();
-        let found = grad(&moved, |x, t| {
-            let y = x.conv1d(&t.constant(&w)?, Conv::new().padding([1]))?;
+}
+
+/// The derivative of a gradient of convolutions along a direction, against differences.
+#[test]
+fn convolutions_in_second_order() {
+    let (x, u) = (random([1, 2, 7], 35), random([1, 2, 7], 37));
+    for (w, conv) in [
+        (random([3, 2, 3], 36), Conv::new().padding([1])),
+        (random([2, 1, 3], 39), Conv::new().padding([1]).groups(2)),
+    ] {
+        let product = hvp(&x, &u, |x, t| {
+            let w = t.constant(&t.inner().constant(&w)?)?;
+            let y = x.conv1d(&w, conv)?;
             (y.lazy() * &y * &y).sum(All)
         });
-        found.unwrap().to_vec().unwrap()
-    };
-    let (above, below) = (gradient(step), gradient(-step));
-    for (k, found) in product.unwrap().to_vec().unwrap().iter().enumerate() {
-        let expected = (above[k] - below[k]) / (2.0 * step);
-        assert!((found - expected).abs() < 1e-5 * expected.abs().max(1.0), "{found}, not {expected}");
+        let step = 1e-4;
+        let gradient = |by: f64| {
+            let moved = (x.lazy() + u.lazy() * by).eval().unwrap();
+            let found = grad(&moved, |x, t| {
+                let y = x.conv1d(&t.constant(&w)?, conv)?;
+                (y.lazy() * &y * &y).sum(All)
+            });
+            found.unwrap().to_vec().unwrap()
+        };
+        let (above, below) = (gradient(step), gradient(-step));
+        for (k, found) in product.unwrap().to_vec().unwrap().iter().enumerate() {
+            let expected = (above[k] - below[k]) / (2.0 * step);
+            assert!((found - expected).abs() < 1e-5 * expected.abs().max(1.0), "{found}, not {expected}");
+        }
     }
 }

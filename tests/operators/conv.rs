@@ -169,6 +169,27 @@ fn many_images_are_convolved_some_at_a_time() -> Result<()> {
 }
 
 #[test]
+fn weights_larger_than_a_cache_are_ordered_by_parts() -> Result<()> {
+    let mut random = Random(10);
+    for (images, weights, c) in [
+        ([3, 40, 14, 15], [70, 40, 10, 10], Conv::new().padding([2, 1])),
+        ([3, 40, 14, 15], [70, 40, 10, 10], Conv::new().stride([2, 1])),
+        ([2, 80, 13, 14], [140, 40, 10, 10], Conv::new().padding([1, 1]).groups(2)),
+    ] {
+        let w = operand::<f32, 4>(weights, 0, &mut random);
+        for kind in 0..3 {
+            let x = operand::<f32, 4>(images, kind, &mut random);
+            let y = x.conv2d(&w, c)?;
+            for _ in 0..30 {
+                let at = y.size().0.map(|n| random.below(n));
+                assert_eq!(y[at] as f64, convolved(&x, &w, &c, at), "{weights:?} kind {kind} {at:?}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn convolutions_refuse_mismatched_operands() -> Result<()> {
     let (x, w) = (Tensor::<f32, 4>::zeros([1, 4, 5, 5], &Cpu)?, Tensor::<f32, 4>::zeros([2, 4, 3, 3], &Cpu)?);
     let says = |c: Conv<2>, text: &str| assert_eq!(x.conv2d(&w, c).unwrap_err().to_string(), text);

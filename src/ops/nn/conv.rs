@@ -1,19 +1,20 @@
 //! Convolutions over one, two or three axes: one product of the weights and the strided windows of the input,
 //! which are not copied.
-// Imports: `error`, `dim`, `rank`, `element`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use super::conv_products::{is_channels_last, ordered_layout, padded_copy, product};
 use super::conv_rule::convolve_by_rule;
-use super::depthwise::sum_of_taps;
-use super::windows::{Conv, window_count};
+use super::depthwise::{is_depthwise, sum_of_taps};
+use super::windows::{Conv, ConvSizes, channels_error};
 use crate::device::{Device, same_device};
 use crate::dim::Dim;
-use crate::element::{Compute, Number};
+use crate::element::Number;
 use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
+use crate::layout::Layout;
 use crate::ops::methods::methods_with_into;
 use crate::rank::Spatial;
-use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 
 /// Convolutions over `$n` axes.
 macro_rules! convolutions {
@@ -59,7 +60,8 @@ macro_rules! transposed_convolutions {
         /// `(n − 1) · stride − padding at both ends + dilation · (k − 1) + 1`, plus `extra` at its end.
         ///
         /// # Cost
-        /// A copy of the input with zeros between its elements, and a convolution of that copy.
+        /// A convolution by the weights in reverse order; with a stride, of a copy of the input with zeros
+        /// between its elements.
         ///
         /// # Errors
         /// As the convolution; [`Error::Value`] unless `extra` is below the stride or the dilation.
@@ -89,23 +91,23 @@ transposed_convolutions! {
 const IMAGE_BLOCK_BYTES: usize = 1 << 20;
 /// The same for weights that are too large for a cache: more images share a pass over them.
 const LARGE_IMAGE_BLOCK_BYTES: usize = 16 << 20;
-/// Up to this many bytes, weights are brought into the order in which a product reads them in place.
+/// Up to this many bytes, weights are brought into the order in which a product reads them all at once; of
+/// larger ones, those of some outputs at a time.
 const ORDERED_WEIGHT_BYTES: usize = 1 << 20;
+/// The weights of this many outputs, or a multiple, are ordered together: whole vectors of any processor.
+const ORDERED_OUTPUTS: usize = 32;
+/// Bytes of an image of one group of channels from which on groups are copied and convolved one by one.
+const GROUP_IMAGE_BYTES: usize = 8 << 10;
 
-/// The number of images of these channels and sizes that fit in the cache together with their copy.
-pub(super) fn images_per_block<T>(channels: usize, sizes: &[usize]) -> usize {
-    let image =
-        sizes.iter().fold(size_of::<T>().saturating_mul(channels), |bytes, &n| bytes.saturating_mul(n));
-    (IMAGE_BLOCK_BYTES / image.max(1)).max(1)
+/// The bytes of elements of these sizes; saturates.
+fn nbytes_of<T>(sizes: &[usize]) -> usize {
+    sizes.iter().fold(size_of::<T>(), |bytes, &n| bytes.saturating_mul(n))
 }
 
-/// The error of weights that do not fit the number of channels.
-pub(super) fn channels_error(op: &'static str, weights: &[usize], channels: usize, groups: usize) -> Error {
-    let s = if groups == 1 { "" } else { "s" };
-    Error::Value {
-        op,
-        what: text(format_args!("weights {weights:?} do not fit {channels} channels in {groups} group{s}")),
-    }
+/// The number of images of these channels and sizes that are copied together, for weights of `w_nbytes`.
+pub(super) fn images_per_block<T>(channels: usize, sizes: &[usize], w_nbytes: usize) -> usize {
+    let most = if w_nbytes > ORDERED_WEIGHT_BYTES { LARGE_IMAGE_BLOCK_BYTES } else { IMAGE_BLOCK_BYTES };
+    (most / nbytes_of::<T>(sizes).saturating_mul(channels).max(1)).max(1)
 }
 
 pub(super) fn convolve<
@@ -124,73 +126,45 @@ pub(super) fn convolve<
     same_device(op, x.device(), w.device())?;
     x.ensure_allocated(op)?;
     w.ensure_allocated(op)?;
-    let (size, kernel) = (x.size().0, w.size().0);
-    let groups = conv.groups;
-    if groups == 0 || size[1] != kernel[1].saturating_mul(groups) || !kernel[0].is_multiple_of(groups) {
-        return Err(channels_error(op, &kernel, size[1], groups));
+    let sizes = ConvSizes::new(op, x.size().0, w.size().0, conv)?;
+    Dim(sizes.out).numel_of(op, size_of::<T>())?;
+    let layout = ordered_layout(Dim(sizes.out), is_channels_last(x.layout()));
+    if const { D::RECORDS && !T::DTYPE.is_discrete() && !T::DTYPE.is_complex() } {
+        return convolve_by_rule(op, x, w, sizes.conv, layout, destination);
     }
-    let mut out_size = [size[0]; RANK];
-    out_size[1] = kernel[0];
-    let window: [usize; N] = std::array::from_fn(|axis| kernel[axis + 2]);
-    let [before, after] = conv.ends.resolve(&size, window, &conv);
-    let conv = conv.padding_ends(before, after);
-    let mut padded = [0; N];
-    for axis in 0..N {
-        let (n, steps) =
-            (size[axis + 2], [conv.stride[axis], before[axis], after[axis], conv.dilation[axis]]);
-        out_size[axis + 2] = window_count(op, axis + 2, n, window[axis], steps)?;
-        padded[axis] = n + before[axis] + after[axis];
-    }
-    let is_padded = padded != size[2..];
-    Dim(out_size).numel_of(op, size_of::<T>())?;
-    let channels_last = is_channels_last(x.layout());
-    let layout = ordered_layout(Dim(out_size), channels_last);
-    // One channel in and one out: sums over the taps of a window, if elements are their own accumulators.
-    let depthwise = kernel[1] == 1 && kernel[0] == groups && size_of::<T>() == size_of::<Compute<T>>();
-    if const { D::RECORDS && !T::DTYPE.is_discrete() && !T::DTYPE.is_complex() } && !depthwise {
-        return convolve_by_rule(op, x, w, conv, layout, destination);
-    }
-    let is_pointwise = kernel[2..].iter().all(|&len| len == 1);
-    let form = if depthwise {
+    let is_pointwise = sizes.window == [1; N];
+    let form = if is_depthwise::<T, RANK, N>(w.size().0, &sizes.conv) {
         Form::Taps
-    } else if is_padded || !is_pointwise && x.stride().0[1] != 1 {
+    } else if sizes.padded != x.size().0[2..] || !is_pointwise && x.stride().0[1] != 1 {
         Form::Frames
     } else {
         Form::InPlace
     };
-    let is_ordered = form == Form::Taps || form == Form::InPlace && is_pointwise;
-    let w = if is_ordered { None } else { ordered_weights(w)? }.map_or(Weights::Given(w), Weights::Ordered);
-    let w = w.view();
-    let block = image_block::<T, D, RANK, N>(x, w, out_size, padded, form, &conv);
-    destination.put(op, layout, x.device(), |whole| {
-        whole.reborrow().for_each_block(block, &|ranges, mut out| {
-            let [images, channels, rows] = [0, 1, 2].map(|axis| ranges[axis].clone());
-            let mut x = x.slice_axis(0, images, 1)?;
-            if form == Form::Taps {
-                x = x.slice_axis(1, channels.clone(), 1)?;
-            }
-            // The rows of the input that these rows of windows read, and the padding before them.
-            let (first, reach) = (rows.start * conv.stride[0], (window[0] - 1) * conv.dilation[0] + 1);
-            let end = first + rows.len().saturating_sub(1) * conv.stride[0] + reach;
-            let inside = |at: usize| at.saturating_sub(before[0]).min(size[2]);
-            let x = x.slice_axis(2, inside(first)..inside(end), 1)?;
-            let (mut sizes, mut starts) = (padded, before);
-            (sizes[0], starts[0]) = (end - first, before[0].saturating_sub(first).min(end - first));
-            let last = form == Form::Frames || channels_last;
-            let frame = if is_padded || form == Form::Frames {
-                Some(padded_copy(op, x, sizes, starts, [1; N], last)?)
-            } else {
-                None
-            };
-            let x = frame.as_ref().map_or(x, |frame| frame.view());
-            if form == Form::Taps {
-                return sum_of_taps(x, w.slice_axis(0, channels, 1)?, &mut out, &conv, window);
-            }
-            // SAFETY: (1) `window_count` checked that the windows fit the padded input, of which these rows
-            // are a part; (2) the channels were checked against the weights and the groups; the output is
-            // exclusive.
-            unsafe { product(&mut out, x, w, conv, kernel) }
-        })
+    let has_tasks = x.device().task_nbytes().is_some();
+    let is_large = nbytes_of::<T>(&w.size().0) / sizes.conv.groups > ORDERED_WEIGHT_BYTES;
+    let is_ordered = !has_tasks || form == Form::Taps || form == Form::InPlace && is_pointwise;
+    destination.put(op, layout, x.device(), |out| {
+        if is_ordered {
+            return by_blocks(op, x, w, &sizes, form, Order::Given, out);
+        }
+        if !is_large {
+            return by_blocks(op, x, ordered(w)?.view(), &sizes, form, Order::Given, out);
+        }
+        if form == Form::InPlace {
+            return by_blocks(op, x, w, &sizes, form, Order::ByTask, out);
+        }
+        // All blocks of outputs read the same copies of images.
+        let images_per_block = images_per_block::<T>(x.size().0[1], &sizes.padded, usize::MAX);
+        for first in (0..sizes.out[0]).step_by(images_per_block) {
+            let images = first..sizes.out[0].min(first + images_per_block);
+            let x = x.slice_axis(0, images.clone(), 1)?;
+            let frame = padded_copy(op, x, sizes.padded, sizes.before, [1; N], Layout::with_channel_fastest)?;
+            let conv = sizes.conv.padding([0; N]);
+            let sizes = ConvSizes::new(op, frame.size().0, w.size().0, conv)?;
+            let mut out = out.reborrow().slice_axis(0, images, 1)?;
+            by_blocks(op, frame.view(), w, &sizes, Form::InPlace, Order::ByTask, &mut out)?;
+        }
+        Ok(())
     })
 }
 
@@ -205,65 +179,117 @@ enum Form {
     Taps,
 }
 
-/// Weights in the order in which they were given, or another one.
-enum Weights<'w, T: Number, const RANK: usize, D: Device> {
-    Given(TensorView<'w, T, RANK, D>),
-    Ordered(Tensor<T, RANK, D>),
+/// The order of the weights.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// A product reads them as they are.
+    Given,
+    /// Each task orders the weights of its outputs.
+    ByTask,
 }
 
-impl<T: Number, const RANK: usize, D: Device> Weights<'_, T, RANK, D> {
-    fn view(&self) -> TensorView<'_, T, RANK, D> {
-        match self {
-            Weights::Given(weights) => *weights,
-            Weights::Ordered(weights) => weights.view(),
-        }
-    }
-}
-
-/// The weights with the outputs innermost in memory, as a product reads its right operand. The other axes are
-/// in the order of windows in channels-last images, or as they were if the weights are large: then a product
-/// packs them, and only the transpose must be fast.
-fn ordered_weights<T: Number, const RANK: usize, D: Device>(
+/// Convolves one block of the output after the other, as tasks of the device.
+fn by_blocks<T: Number, const RANK: usize, const N: usize, D: Device>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
     w: TensorView<'_, T, RANK, D>,
-) -> Result<Option<Tensor<T, RANK, D>>> {
-    if w.device().task_nbytes().is_none() {
-        return Ok(None);
-    }
-    let is_small = w.numel().saturating_mul(size_of::<T>()) <= ORDERED_WEIGHT_BYTES;
-    let mut order: [usize; RANK] = std::array::from_fn(|axis| (axis + if is_small { 2 } else { 1 }) % RANK);
-    if is_small {
-        order[RANK - 2..].reverse();
-    }
+    sizes: &ConvSizes<RANK, N>,
+    form: Form,
+    order: Order,
+    out: &mut TensorViewMut<'_, T, RANK, D>,
+) -> Result<()> {
+    let ConvSizes { conv, window, before, padded, .. } = *sizes;
+    let (size, kernel) = (x.size().0, w.size().0);
+    let is_padded = padded != size[2..];
+    let format = if form == Form::Frames || is_channels_last(x.layout()) {
+        Layout::with_channel_fastest
+    } else {
+        Layout::row_major
+    };
+    let block = image_block(x, w, sizes, form, order);
+    out.reborrow().for_each_block(block, &|ranges, mut out| {
+        let [images, outputs, rows] = [0, 1, 2].map(|axis| ranges[axis].clone());
+        // Whole groups, or a part of one.
+        let of_group = (kernel[0] / conv.groups).max(1);
+        let groups = outputs.start / of_group..outputs.end.div_ceil(of_group);
+        let conv = conv.groups(groups.len());
+        let w = w.slice_axis(0, outputs, 1)?;
+        let x =
+            x.slice_axis(0, images, 1)?.slice_axis(1, groups.start * kernel[1]..groups.end * kernel[1], 1)?;
+        // The rows of the input that these rows of windows read, and the padding before them.
+        let first = rows.start * conv.stride[0];
+        let end = first + rows.len().saturating_sub(1) * conv.stride[0] + sizes.reach(0);
+        let inside = |at: usize| at.saturating_sub(before[0]).min(size[2]);
+        let x = x.slice_axis(2, inside(first)..inside(end), 1)?;
+        let (mut sizes, mut starts) = (padded, before);
+        (sizes[0], starts[0]) = (end - first, before[0].saturating_sub(first).min(end - first));
+        let frame = if is_padded || form == Form::Frames {
+            Some(padded_copy(op, x, sizes, starts, [1; N], format)?)
+        } else {
+            None
+        };
+        let x = frame.as_ref().map_or(x, |frame| frame.view());
+        if form == Form::Taps {
+            return sum_of_taps(x, w, &mut out, &conv, window);
+        }
+        let ordered = if order == Order::ByTask { Some(ordered(w)?) } else { None };
+        let w = ordered.as_ref().map_or(w, |ordered| ordered.view());
+        // SAFETY: (1) `ConvSizes` checked that the windows fit the padded input, of which these rows are a
+        // part; (2) the channels were checked against the weights and the groups; the output is exclusive.
+        unsafe { product(&mut out, x, w, conv) }
+    })
+}
+
+/// The weights with the outputs innermost in memory, as a product reads its right operand; the other axes are
+/// in the order of windows in channels-last images.
+fn ordered<T: Number, const RANK: usize, D: Device>(
+    w: TensorView<'_, T, RANK, D>,
+) -> Result<Tensor<T, RANK, D>> {
+    // The spatial axes, the inputs, the outputs; and the way back.
+    let mut order: [usize; RANK] = std::array::from_fn(|place| (place + 2) % RANK);
+    order[RANK - 2..].reverse();
     let mut back = order;
-    for (at, &axis) in order.iter().enumerate() {
-        back[axis] = at;
+    for (place, &axis) in order.iter().enumerate() {
+        back[axis] = place;
     }
-    Ok(Some(w.permuted(order)?.to_contiguous()?.into_permuted(back)?))
+    w.permuted(order)?.to_contiguous()?.into_permuted(back)
 }
 
 /// The sizes of the blocks of an output that are computed one by one: their images, or parts of one, and
-/// their results fit in a cache together. They depend on sizes alone.
+/// their results fit in a cache together, or the weights of some outputs. They depend on sizes alone.
 fn image_block<T: Number, D: Device, const RANK: usize, const N: usize>(
     x: TensorView<'_, T, RANK, D>,
     w: TensorView<'_, T, RANK, D>,
-    out_size: [usize; RANK],
-    padded: [usize; N],
+    sizes: &ConvSizes<RANK, N>,
     form: Form,
-    conv: &Conv<N>,
+    order: Order,
 ) -> [usize; RANK] {
-    let (mut block, size) = (out_size, x.size().0);
+    let (mut block, kernel, conv) = (sizes.out, w.size().0, &sizes.conv);
     let task_nbytes = x.device().task_nbytes();
-    let w_nbytes = w.numel().saturating_mul(size_of::<T>());
+    let plane = nbytes_of::<T>(&sizes.padded).max(1);
+    let of_group = kernel[1].saturating_mul(plane);
+    if order == Order::ByTask {
+        // A block is a whole group, or a part of the only one.
+        let of_output = nbytes_of::<T>(&kernel[1..]).max(1);
+        let part = (ORDERED_WEIGHT_BYTES / 2 / of_output).max(1).next_multiple_of(ORDERED_OUTPUTS);
+        block[1] = if conv.groups == 1 { part } else { kernel[0] / conv.groups };
+        return block;
+    }
     let nbytes = match task_nbytes {
-        Some(_) if form != Form::Taps && w_nbytes > ORDERED_WEIGHT_BYTES => LARGE_IMAGE_BLOCK_BYTES,
+        // The product packs the weights in each block.
+        Some(_) if form == Form::InPlace && nbytes_of::<T>(&kernel) > ORDERED_WEIGHT_BYTES => {
+            LARGE_IMAGE_BLOCK_BYTES
+        }
         Some(nbytes) => nbytes,
         None if form == Form::InPlace => return block,
         None => IMAGE_BLOCK_BYTES,
     };
-    let product =
-        |sizes: &[usize]| sizes.iter().fold(size_of::<T>(), |bytes, &n| bytes.saturating_mul(n)).max(1);
-    let plane = product(&padded);
-    block[0] = (nbytes / plane.saturating_mul(size[1]).max(1)).max(1);
+    // Groups whose images are large are copied one by one.
+    let mut image = of_group.saturating_mul(conv.groups);
+    if form == Form::Frames && task_nbytes.is_some() && of_group >= GROUP_IMAGE_BYTES {
+        (block[1], image) = (kernel[0] / conv.groups, of_group);
+    }
+    block[0] = (nbytes / image.max(1)).max(1);
     if block[0] > 1 || task_nbytes.is_none() {
         return block;
     }
@@ -271,12 +297,11 @@ fn image_block<T: Number, D: Device, const RANK: usize, const N: usize>(
         block[1] = (nbytes / plane).max(1);
         return block;
     }
-    let row = product(&padded[1..]).saturating_mul(size[1]);
-    let reach = w.size().0[2].saturating_sub(1).saturating_mul(conv.dilation[0]).saturating_add(1);
+    let row = nbytes_of::<T>(&sizes.padded[1..]).max(1).saturating_mul(image / plane);
+    let (reach, stride) = (sizes.reach(0), conv.stride[0]);
     // At least as many rows as windows share with their neighbors: the copies of shared rows are few.
-    block[2] =
-        ((nbytes / row).saturating_sub(reach) / conv.stride[0] + 1).max(reach.div_ceil(conv.stride[0]));
-    block[2] = out_size[2].div_ceil(out_size[2].div_ceil(block[2]).max(1));
+    block[2] = ((nbytes / row.max(1)).saturating_sub(reach) / stride + 1).max(reach.div_ceil(stride));
+    block[2] = sizes.out[2].div_ceil(sizes.out[2].div_ceil(block[2]).max(1));
     block
 }
 
@@ -305,6 +330,8 @@ pub(super) fn convolve_transposed<
     w.ensure_allocated(op)?;
     let (mut sizes, mut starts, mut crops, mut out_size) =
         ([0; N], [0; N], [const { 0..0 }; N], [size[0]; RANK]);
+    // The padding of a convolution of `x` itself.
+    let (mut before_x, mut after_x, mut is_plain) = ([0; N], [0; N], conv.stride == [1; N]);
     out_size[1] = kernel[1].saturating_mul(groups);
     let mut flipped = w;
     for axis in 0..N {
@@ -329,46 +356,68 @@ pub(super) fn convolve_transposed<
                 conv.padding[axis],
                 whole.saturating_sub(n.checked_mul(stride)?),
             );
-            Some((reach, padded_size, before, whole.checked_sub(before.checked_add(after)?)?))
+            Some((reach, padded_size, [before, after], whole.checked_sub(before.checked_add(after)?)?))
         };
-        let Some((reach, padded_size, before, left)) = numbers() else {
+        let Some((reach, padded_size, [before, after], left)) = numbers() else {
             let padding = conv.padding[axis];
             return Err(wrong(format_args!(
                 "axis {}: padding {padding} leaves nothing of {n} windows of {len}",
                 axis + 2
             )));
         };
+        is_plain &= before <= reach && after <= reach + extra[axis] && left > 0;
+        (before_x[axis], after_x[axis]) =
+            (reach.saturating_sub(before), (reach + extra[axis]).saturating_sub(after));
         (sizes[axis], starts[axis], out_size[axis + 2]) = (padded_size, reach, left);
         // One window for each element of the result.
         crops[axis] = before..before + left + reach;
         flipped = flipped.reversed_axis(axis + 2)?;
     }
     Dim(out_size).numel_of(op, size_of::<T>())?;
-    let channels_last = is_channels_last(x.layout());
-    let layout = ordered_layout(Dim(out_size), channels_last);
+    let layout = ordered_layout(Dim(out_size), is_channels_last(x.layout()));
     destination.put(op, layout, x.device(), |out| {
-        // One group after the other, because the weights have the inputs first:
-        // `[inputs, outputs / groups, …]`.
-        let (inputs, outputs) = (kernel[0] / groups, kernel[1]);
-        let mut order: [usize; RANK] = std::array::from_fn(|axis| axis);
-        order.swap(0, 1);
-        let images_per_block = images_per_block::<T>(size[1], &sizes);
+        let mut copy = None;
+        let w = with_outputs_first(op, flipped, groups, &mut copy)?;
+        let plain = Conv::new().dilation(conv.dilation).groups(groups);
+        if is_plain {
+            return convolve(op, x, w, plain.padding_ends(before_x, after_x), Existing(out.reborrow()));
+        }
+        let images_per_block = images_per_block::<T>(size[1], &sizes, nbytes_of::<T>(&kernel));
         for first in (0..size[0]).step_by(images_per_block) {
             let images = first..size[0].min(first + images_per_block);
-            let mut out = out.reborrow().slice_axis(0, images.clone(), 1)?;
-            let frame = padded_copy(op, x.slice_axis(0, images, 1)?, sizes, starts, conv.stride, true)?;
+            let out = out.reborrow().slice_axis(0, images.clone(), 1)?;
+            let (x, format) = (x.slice_axis(0, images, 1)?, Layout::with_channel_fastest);
+            let frame = padded_copy(op, x, sizes, starts, conv.stride, format)?;
             let mut windows = frame.view();
             for axis in 0..N {
                 windows = windows.slice_axis(axis + 2, crops[axis].clone(), 1)?;
             }
-            for group in 0..groups {
-                let w = flipped.slice_axis(0, group * inputs..(group + 1) * inputs, 1)?.permuted(order)?;
-                let x = windows.slice_axis(1, group * inputs..(group + 1) * inputs, 1)?;
-                let plain = Conv::new().dilation(conv.dilation);
-                let part = out.reborrow().slice_axis(1, group * outputs..(group + 1) * outputs, 1)?;
-                convolve(op, x, w, plain, Existing(part))?;
-            }
+            convolve(op, windows, w, plain, Existing(out))?;
         }
         Ok(())
     })
+}
+
+/// The weights `[inputs, outputs / groups, …]` of a transposed convolution with the outputs first; `copy`
+/// holds them if there are several groups of several channels.
+fn with_outputs_first<'w, T: Number, const RANK: usize, D: Device>(
+    op: &'static str,
+    w: TensorView<'w, T, RANK, D>,
+    groups: usize,
+    copy: &'w mut Option<Tensor<T, RANK, D>>,
+) -> Result<TensorView<'w, T, RANK, D>> {
+    let (size, mut order) = (w.size().0, std::array::from_fn(|axis| axis));
+    order.swap(0, 1);
+    let (inputs, outputs) = (size[0] / groups, size[1]);
+    if groups == 1 || inputs == 1 && outputs == 1 {
+        return if groups == 1 { w.permuted(order) } else { Ok(w) };
+    }
+    let mut turned = size;
+    (turned[0], turned[1]) = (outputs * groups, inputs);
+    let copy = copy.insert(Tensor::uninit(op, Layout::row_major(Dim(turned)), w.device())?);
+    for group in 0..groups {
+        let part = w.slice_axis(0, group * inputs..(group + 1) * inputs, 1)?.permuted(order)?;
+        copy.try_view_mut(op)?.slice_axis(0, group * outputs..(group + 1) * outputs, 1)?.assign(part)?;
+    }
+    Ok(copy.view())
 }

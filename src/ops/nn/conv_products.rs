@@ -19,19 +19,19 @@ pub(super) fn ordered_layout<const RANK: usize>(size: Dim<RANK>, channels_last: 
     if channels_last { Layout::with_channel_fastest(size) } else { Layout::row_major(size) }
 }
 
-/// A copy surrounded by zeros, channels last or in the order of its axes: along each axis, the elements of
-/// `x` are `steps` apart, from `starts` on.
+/// A copy surrounded by zeros, in the given layout: along each axis, the elements of `x` are `steps` apart,
+/// from `starts` on.
 pub(super) fn padded_copy<T: Number, const RANK: usize, const N: usize, D: Device>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     sizes: [usize; N],
     starts: [usize; N],
     steps: [usize; N],
-    channels_last: bool,
+    layout: fn(Dim<RANK>) -> Layout<RANK>,
 ) -> Result<Tensor<T, RANK, D>> {
     let size = Dim(std::array::from_fn(|axis| if axis < 2 { x.size().0[axis] } else { sizes[axis - 2] }));
     size.numel_of(op, size_of::<T>())?;
-    let mut out = Tensor::<T, RANK, D>::uninit(op, ordered_layout(size, channels_last), x.device())?;
+    let mut out = Tensor::<T, RANK, D>::uninit(op, layout(size), x.device())?;
     let mut view = out.try_view_mut(op)?;
     if size.0 != x.size().0 {
         view.fill(T::zero())?;
@@ -100,10 +100,9 @@ pub(super) unsafe fn product<T: Number, const RANK: usize, const N: usize, D: De
     x: TensorView<'_, T, RANK, D>,
     w: TensorView<'_, T, RANK, D>,
     conv: Conv<N>,
-    kernel: [usize; RANK],
 ) -> Result<()> {
     let strides = [out.stride().0, x.stride().0, w.stride().0];
-    let windows = Windows::new(out.size().0, strides, &conv, kernel);
+    let windows = Windows::new(out.size().0, strides, &conv, w.size().0);
     let Windows { groups, places, taps, outputs, .. } = windows;
     let plan = ContractPlan { batch: &[groups], m: &places, k: &taps, n: &[outputs] };
     let out_ref = out.leaf().slot(&windows.of_result);
@@ -144,7 +143,8 @@ pub(super) unsafe fn to_windows<T: Number, const RANK: usize, const N: usize, D:
     unsafe { y.device().contract::<T, T, T>(plan, out_ref, y_ref, w_ref) }
 }
 
-/// The product of the windows of `x` and `y`, summed over the windows.
+/// The product of the windows of `x` and `y`, summed over the windows: `m` are the elements of a window, `k`
+/// the positions of windows, `n` the outputs.
 ///
 /// # Safety
 /// As [`product`], where `y` is the result and `out` the weights.
@@ -152,21 +152,15 @@ pub(super) unsafe fn windows_by<T: Number, const RANK: usize, const N: usize, D:
     x: TensorView<'_, T, RANK, D>,
     y: TensorView<'_, T, RANK, D>,
     conv: &Conv<N>,
-    kernel: [usize; RANK],
     out: &mut TensorViewMut<'_, T, RANK, D>,
 ) -> Result<()> {
     let strides = [y.stride().0, x.stride().0, out.stride().0];
-    let mut windows = Windows::new(y.size().0, strides, conv, kernel);
-    // The channels, which are neighbors in memory, come last.
-    windows.taps[1..].rotate_left(1);
-    windows.of_input[2 + RANK..1 + 2 * RANK].rotate_left(1);
-    windows.of_weights[2..1 + RANK].rotate_left(1);
-    let Windows { groups, places, taps, outputs, .. } = windows;
-    let plan = ContractPlan { batch: &[groups], m: &[outputs], k: &places, n: &taps };
-    let (of_result, of_weights) =
-        (outputs_second::<RANK>(windows.of_result), outputs_second::<RANK>(windows.of_weights));
-    let out_ref = out.leaf().slot(&of_weights);
-    let (y_ref, x_ref) = (y.leaf().slot(&of_result), x.leaf().slot(&windows.of_input));
+    let windows = Windows::new(y.size().0, strides, conv, out.size().0);
+    let Windows { groups, places, taps, outputs, mut of_input, .. } = windows;
+    of_input[1..1 + 2 * RANK].rotate_left(RANK);
+    let plan = ContractPlan { batch: &[groups], m: &taps, k: &places, n: &[outputs] };
+    let out_ref = out.leaf().slot(&windows.of_weights);
+    let (x_ref, y_ref) = (x.leaf().slot(&of_input), y.leaf().slot(&windows.of_result));
     // SAFETY: (1) and (2) keep every step of the plan inside the operands; `out` is an exclusive view.
-    unsafe { x.device().contract::<T, T, T>(plan, out_ref, y_ref, x_ref) }
+    unsafe { x.device().contract::<T, T, T>(plan, out_ref, x_ref, y_ref) }
 }

@@ -1,9 +1,10 @@
 //! The backward pass of convolutions, for devices that record.
 // Imports: `error`, `dim`, `layout`, `element`, `device`, `tensor`, `ops`.
 
-use super::conv::{channels_error, convolve, convolve_transposed, images_per_block};
+use super::conv::{convolve, convolve_transposed, images_per_block};
 use super::conv_products::{padded_copy, to_windows, windows_by};
-use super::windows::{Conv, window_count};
+use super::depthwise::{is_depthwise, sums_by_taps};
+use super::windows::{Conv, ConvSizes, channels_error};
 use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput, same_device};
 use crate::dim::Dim;
 use crate::element::{Compute, Number};
@@ -174,8 +175,7 @@ fn input_of_phases<T: Number, const RANK: usize, const N: usize, D: Device>(
 }
 
 /// The product of the windows of `x` and `y`, a tensor of the sizes of the convolution's result, summed over
-/// the windows: the gradient of the weights, if `y` is the gradient of the result. The padding of `conv` is
-/// in numbers.
+/// the windows: the gradient of the weights, if `y` is the gradient of the result.
 fn weights_of<T: Number, const RANK: usize, const N: usize, D: Device>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
@@ -184,38 +184,46 @@ fn weights_of<T: Number, const RANK: usize, const N: usize, D: Device>(
     mut out: TensorViewMut<'_, T, RANK, D>,
 ) -> Result<()> {
     let (size, kernel) = (x.size().0, out.size().0);
-    let window: [usize; N] = std::array::from_fn(|axis| kernel[axis + 2]);
-    let [before, after] = conv.ends.resolve(&size, window, &conv);
-    let padded: [usize; N] = std::array::from_fn(|axis| size[axis + 2] + before[axis] + after[axis]);
-    let mut fits = conv.groups != 0 && y.size().0[0] == size[0] && y.size().0[1] == kernel[0];
-    fits &= size[1] == kernel[1].saturating_mul(conv.groups) && kernel[0].is_multiple_of(conv.groups.max(1));
-    for axis in 0..N {
-        let steps = [conv.stride[axis], before[axis], after[axis], conv.dilation[axis]];
-        fits &= window_count(op, axis + 2, size[axis + 2], window[axis], steps)? == y.size().0[axis + 2];
-    }
-    if !fits {
+    let sizes = ConvSizes::new(op, size, kernel, conv)?;
+    if sizes.out != y.size().0 {
         return Err(channels_error(op, &kernel, size[1], conv.groups));
     }
     same_device(op, x.device(), y.device())?;
-    let frames = padded != size[2..] || x.stride().0[1] != 1;
+    if is_depthwise::<T, RANK, N>(kernel, &conv) {
+        return sums_by_taps(op, x, y, &sizes, out);
+    }
+    // The outputs are the innermost axis of the sums, and of a copy of `y`; the channels that of a copy of
+    // `x`. Images are next to it: then the positions of windows are long spans in memory.
+    let format = Layout::with_batch_and_channel_fastest;
+    let is_framed = sizes.padded != size[2..] || x.stride().0[1] != 1;
+    let mut order: [usize; RANK] = std::array::from_fn(|place| (place + 2) % RANK);
+    order[RANK - 2..].reverse();
+    let layout = Layout::dense(Dim(kernel), order);
+    let mut sums = Tensor::<T, RANK, D>::uninit(op, layout, x.device())?;
     // Blocks are added in `T`: there are several only of elements that are their own accumulators.
-    let in_blocks = frames && size_of::<T>() == size_of::<Compute<T>>();
-    let images_per_block = if in_blocks { images_per_block::<T>(size[1], &padded) } else { size[0].max(1) };
+    let in_blocks = is_framed && size_of::<T>() == size_of::<Compute<T>>();
+    let w_nbytes = sums.numel().saturating_mul(size_of::<T>());
+    let images_per_block =
+        if in_blocks { images_per_block::<T>(size[1], &sizes.padded, w_nbytes) } else { size[0].max(1) };
     for first in (0..size[0]).step_by(images_per_block) {
         let images = first..size[0].min(first + images_per_block);
         let (x, y) = (x.slice_axis(0, images.clone(), 1)?, y.slice_axis(0, images, 1)?);
-        let frame = if frames { Some(padded_copy(op, x, padded, before, [1; N], true)?) } else { None };
+        let copy = |x, sizes, starts| padded_copy(op, x, sizes, starts, [1; N], format);
+        let frame = if is_framed { Some(copy(x, sizes.padded, sizes.before)?) } else { None };
+        let places = std::array::from_fn(|axis| y.size().0[axis + 2]);
+        let ordered = if y.stride().0[1] == 1 { None } else { Some(copy(y, places, [0; N])?) };
         let x = frame.as_ref().map_or(x, |frame| frame.view());
-        // SAFETY: the windows were counted, so every one lies inside the padded input, and the channels of
-        // all operands agree.
-        let sum = |out: &mut TensorViewMut<'_, T, RANK, D>| unsafe { windows_by(x, y, &conv, kernel, out) };
+        let y = ordered.as_ref().map_or(y, |ordered| ordered.view());
+        // SAFETY: `ConvSizes` checked that every window lies inside the padded input, and that the channels
+        // of all operands agree.
+        let sum = |out: &mut TensorViewMut<'_, T, RANK, D>| unsafe { windows_by(x, y, &sizes.conv, out) };
         if first == 0 {
-            sum(&mut out)?;
+            sum(&mut sums.try_view_mut(op)?)?;
             continue;
         }
-        let mut part = Tensor::uninit(op, Layout::row_major(Dim(kernel)), x.device())?;
+        let mut part = Tensor::<T, RANK, D>::uninit(op, layout, x.device())?;
         sum(&mut part.try_view_mut(op)?)?;
-        out.zip_in_place(Add, &part)?;
+        sums.zip_in_place(Add, &part)?;
     }
-    if size[0] == 0 { out.fill(T::zero()) } else { Ok(()) }
+    if size[0] == 0 { out.fill(T::zero()) } else { out.assign(&sums) }
 }

@@ -1,16 +1,29 @@
 //! Depthwise convolutions: sums over the elements of a window, each of which is one pass over the output.
-// Imports: `error`, `dim`, `element`, `device`, `tensor`, `ops`.
+// Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::windows::Conv;
+use super::conv_products::padded_copy;
+use super::windows::{Conv, ConvSizes};
 use crate::device::Device;
 use crate::dim::Dim;
-use crate::element::Number;
+use crate::element::{Compute, Number};
 use crate::error::Result;
-use crate::ops::Add;
-use crate::tensor::{Tensor, TensorView, TensorViewMut};
+use crate::expr::reduce_at;
+use crate::kernel::Call;
+use crate::layout::Layout;
+use crate::ops::{Add, Mul, Sum};
+use crate::tensor::{Existing, Tensor, TensorView, TensorViewMut};
 
 /// Elements of a window along the last axis that are added in one pass.
 const TOGETHER: usize = 3;
+
+/// Whether weights of sizes `kernel` are those of a depthwise convolution that is computed as sums over the
+/// elements of a window: one channel in and one out, of elements that are their own accumulators.
+pub(super) fn is_depthwise<T: Number, const RANK: usize, const N: usize>(
+    kernel: [usize; RANK],
+    conv: &Conv<N>,
+) -> bool {
+    kernel[1] == 1 && kernel[0] == conv.groups && size_of::<T>() == size_of::<Compute<T>>()
+}
 
 /// Sums over the taps of the windows of a padded input. Each group has one channel.
 pub(super) fn sum_of_taps<T: Number, const RANK: usize, const N: usize, D: Device>(
@@ -33,15 +46,7 @@ pub(super) fn sum_of_taps<T: Number, const RANK: usize, const N: usize, D: Devic
     let mut order: [usize; RANK] = std::array::from_fn(|axis| axis);
     order.swap(0, 1);
     let w = w.permuted(order)?;
-    let input = |tap: [usize; N]| {
-        let mut part = x;
-        for axis in 0..N {
-            let first = tap[axis] * conv.dilation[axis];
-            let end = first + places[axis + 2].saturating_sub(1) * conv.stride[axis] + 1;
-            part = part.slice_axis(axis + 2, first..end, conv.stride[axis] as isize)?;
-        }
-        Ok(part)
-    };
+    let input = |tap: [usize; N]| input_at(x, places, conv, tap);
     let weights = |tap: [usize; N]| at_tap(w, tap);
     out.fill(T::zero())?;
     add_taps(out, window, input, weights)
@@ -79,6 +84,61 @@ fn sum_over_planes<T: Number, const RANK: usize, const N: usize, D: Device>(
         result = result.slice_axis(axis + 2, 0..places[axis + 2], 1)?;
     }
     out.assign(result)
+}
+
+/// The elements at `tap` of all windows of a padded input; there are `places` of them.
+fn input_at<'x, T, const RANK: usize, const N: usize, D: Device>(
+    mut x: TensorView<'x, T, RANK, D>,
+    places: [usize; RANK],
+    conv: &Conv<N>,
+    tap: [usize; N],
+) -> Result<TensorView<'x, T, RANK, D>> {
+    for axis in 0..N {
+        let first = tap[axis] * conv.dilation[axis];
+        let end = first + places[axis + 2].saturating_sub(1) * conv.stride[axis] + 1;
+        x = x.slice_axis(axis + 2, first..end, conv.stride[axis] as isize)?;
+    }
+    Ok(x)
+}
+
+/// The sums over all windows of the products of their elements and `y`, a tensor of the sizes of the result:
+/// the gradient of the weights, if `y` is that of the result. Blocks of channels are tasks, and stay in a
+/// cache for all elements of a window.
+pub(super) fn sums_by_taps<T: Number, const RANK: usize, const N: usize, D: Device>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    y: TensorView<'_, T, RANK, D>,
+    sizes: &ConvSizes<RANK, N>,
+    out: TensorViewMut<'_, T, RANK, D>,
+) -> Result<()> {
+    let ConvSizes { conv, window, before, padded, .. } = sizes;
+    let mut block = out.size().0;
+    if let Some(nbytes) = x.device().task_nbytes() {
+        let plane = padded.iter().fold(x.size().0[0], |count, &n| count.saturating_mul(n));
+        block[0] = (nbytes / plane.saturating_mul(size_of::<T>()).max(1)).max(1);
+    }
+    let is_padded = *padded != x.size().0[2..];
+    out.for_each_block(block, &|ranges, mut out| {
+        let channels = ranges[0].clone();
+        let (x, y) = (x.slice_axis(1, channels.clone(), 1)?, y.slice_axis(1, channels.clone(), 1)?);
+        let frame = if is_padded {
+            Some(padded_copy(op, x, *padded, *before, [1; N], Layout::row_major)?)
+        } else {
+            None
+        };
+        let x = frame.as_ref().map_or(x, |frame| frame.view());
+        for tap in Dim(*window).indices() {
+            let mut sum = out.reborrow();
+            for axis in 0..N {
+                sum = sum.slice_axis(axis + 2, tap[axis]..tap[axis] + 1, 1)?;
+            }
+            let products = Call::<Mul, _>::new((input_at(x, y.size().0, conv, tap)?, y));
+            let (others, sum) = (std::array::from_fn(|axis| axis != 1), sum.reshape([channels.len()])?);
+            reduce_at::<Sum, RANK, 1, D, _, _>(Sum, &products, x.device(), others, Existing(sum))
+                .map_err(|error| error.with_op(op))?;
+        }
+        Ok(())
+    })
 }
 
 /// The weights of an element of the window.

@@ -177,6 +177,63 @@ pub(super) fn window_count(
     }
 }
 
+/// The sizes of a convolution of a padded input.
+pub(super) struct ConvSizes<const RANK: usize, const N: usize> {
+    /// The convolution with its padding in numbers.
+    pub(super) conv: Conv<N>,
+    /// The elements of a window along each axis.
+    pub(super) window: [usize; N],
+    /// Zeros before the first index of each axis.
+    pub(super) before: [usize; N],
+    /// The spatial sizes of the input with its padding.
+    pub(super) padded: [usize; N],
+    /// The sizes of the result.
+    pub(super) out: [usize; RANK],
+}
+
+impl<const RANK: usize, const N: usize> ConvSizes<RANK, N> {
+    /// The sizes of a convolution of an input of sizes `size` by weights of sizes `kernel`.
+    ///
+    /// # Errors
+    /// [`Error::Value`] when channels, groups or windows do not fit.
+    pub(super) fn new(
+        op: &'static str,
+        size: [usize; RANK],
+        kernel: [usize; RANK],
+        conv: Conv<N>,
+    ) -> Result<Self> {
+        let groups = conv.groups;
+        if groups == 0 || size[1] != kernel[1].saturating_mul(groups) || !kernel[0].is_multiple_of(groups) {
+            return Err(channels_error(op, &kernel, size[1], groups));
+        }
+        let window: [usize; N] = std::array::from_fn(|axis| kernel[axis + 2]);
+        let [before, after] = conv.ends.resolve(&size, window, &conv);
+        let (mut out, mut padded) = (size, [0; N]);
+        out[1] = kernel[0];
+        for axis in 0..N {
+            let (n, steps) =
+                (size[axis + 2], [conv.stride[axis], before[axis], after[axis], conv.dilation[axis]]);
+            out[axis + 2] = window_count(op, axis + 2, n, window[axis], steps)?;
+            padded[axis] = n + before[axis] + after[axis];
+        }
+        Ok(ConvSizes { conv: conv.padding_ends(before, after), window, before, padded, out })
+    }
+
+    /// The elements over which a window reaches along an axis.
+    pub(super) fn reach(&self, axis: usize) -> usize {
+        (self.window[axis] - 1) * self.conv.dilation[axis] + 1
+    }
+}
+
+/// The error of weights that do not fit the number of channels.
+pub(super) fn channels_error(op: &'static str, weights: &[usize], channels: usize, groups: usize) -> Error {
+    let s = if groups == 1 { "" } else { "s" };
+    Error::Value {
+        op,
+        what: text(format_args!("weights {weights:?} do not fit {channels} channels in {groups} group{s}")),
+    }
+}
+
 /// The windows along one axis whose element `at` lies inside the input: their range, and the input index of
 /// that element for the first of them.
 fn windows_inside<const N: usize>(

@@ -103,6 +103,24 @@ impl<const N: usize> AxisGroup<N> {
         axes
     }
 
+    /// The offsets of index `at` in all operands.
+    pub(super) fn offsets_at(&self, at: usize) -> [isize; N] {
+        let (mut quotient, mut offsets) = (at, [0isize; N]);
+        for axis in (0..self.count).rev() {
+            // The outermost axis needs no division.
+            let size = if axis == 0 { usize::MAX } else { self.size[axis] };
+            let index = if quotient < size { quotient } else { quotient % size };
+            for (offset, stride) in offsets.iter_mut().zip(self.stride[axis]) {
+                *offset = offset.wrapping_add((index as isize).wrapping_mul(stride));
+            }
+            if index == quotient {
+                break;
+            }
+            quotient /= size;
+        }
+        offsets
+    }
+
     /// Writes the offsets in `operand` of the indices from `from` on.
     pub(super) fn offsets(&self, operand: usize, from: usize, to: &mut [isize]) {
         self.for_each_offset(operand, from, to.iter_mut(), |to, offset| *to = offset);

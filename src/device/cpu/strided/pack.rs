@@ -16,28 +16,17 @@ use std::mem::MaybeUninit;
 pub(crate) unsafe fn gather(
     space: &IterSpace,
     k: usize,
-    mut index: Position,
+    index: Position,
     n: usize,
     element: usize,
-    to: *mut u8,
+    mut to: *mut u8,
 ) {
-    let mut done = 0;
-    while done < n {
-        let row = space.left_in_row(&index).min(n - done);
-        // SAFETY: (1) `row` elements of this row are readable; (2) `to` has room for them.
-        unsafe {
-            strided(
-                to.add(done * element),
-                element as isize,
-                space.address_at(k, &index),
-                space.inner_step(k),
-                row,
-                element,
-            )
-        };
-        space.advance(&mut index, row);
-        done += row;
-    }
+    for_each_rectangle(space, index, n, &mut |index, [rows, columns]| {
+        let (packed, steps) = packed_and_strided(space, k, columns, element);
+        // SAFETY: (1) these rows are readable; (2) `to` has room for them.
+        unsafe { rectangle(to, packed, space.address_at(k, index), steps, [rows, columns], element) };
+        to = to.wrapping_add(rows * columns * element);
+    });
 }
 
 /// Scatters `n` contiguous elements at `from` to operand `k` from `index` on.
@@ -48,28 +37,45 @@ pub(crate) unsafe fn gather(
 pub(crate) unsafe fn scatter(
     space: &IterSpace,
     k: usize,
-    mut index: Position,
+    index: Position,
     n: usize,
     element: usize,
-    from: *const u8,
+    mut from: *const u8,
 ) {
-    let mut done = 0;
-    while done < n {
-        let row = space.left_in_row(&index).min(n - done);
-        // SAFETY: (1) `row` elements of this row are writable; (2) `from` holds them.
-        unsafe {
-            strided(
-                space.address_at(k, &index),
-                space.inner_step(k),
-                from.add(done * element).cast_mut(),
-                element as isize,
-                row,
-                element,
-            )
-        };
-        space.advance(&mut index, row);
-        done += row;
+    for_each_rectangle(space, index, n, &mut |index, [rows, columns]| {
+        let (packed, steps) = packed_and_strided(space, k, columns, element);
+        // SAFETY: (1) these rows are writable; (2) `from` holds their elements.
+        unsafe { rectangle(space.address_at(k, index), steps, from, packed, [rows, columns], element) };
+        from = from.wrapping_add(rows * columns * element);
+    });
+}
+
+/// Calls `f` with the first index, the rows and the columns of rectangles along the two fastest axes that
+/// together are the `n` positions from `index` on.
+fn for_each_rectangle(
+    space: &IterSpace,
+    mut index: Position,
+    mut n: usize,
+    f: &mut dyn FnMut(&Position, [usize; 2]),
+) {
+    while n > 0 {
+        let left = space.left_in_row(&index).min(n);
+        let is_whole = left == space.inner();
+        let [rows, columns] = [if is_whole { space.rows_left(&index).min(n / left) } else { 1 }, left];
+        f(&index, [rows, columns]);
+        space.advance(&mut index, rows * columns);
+        n -= rows * columns;
     }
+}
+
+/// The strides from row to row and from column to column of packed rows, and those of operand `k`.
+fn packed_and_strided(
+    space: &IterSpace,
+    k: usize,
+    columns: usize,
+    element: usize,
+) -> ([isize; 2], [isize; 2]) {
+    ([(columns * element) as isize, element as isize], [space.row_stride(k), space.inner_step(k)])
 }
 
 /// Copies `n` elements between two strided rows; the strides are in bytes.
@@ -272,18 +278,56 @@ pub(crate) unsafe fn rectangle(
         // SAFETY: (1), (2), (3) by the caller's promise.
         return unsafe { copy_columns(to, to_steps, from, from_steps, [rows, columns], element) };
     }
+    // SAFETY: (1), (2), (3) by the caller's promise.
+    unsafe {
+        match element {
+            4 if columns < SHORT_ROW_WORDS => short_rows::<u32>(to, to_steps, from, from_steps, size),
+            8 if columns < SHORT_ROW_WORDS => short_rows::<u64>(to, to_steps, from, from_steps, size),
+            _ => {
+                for r in 0..rows as isize {
+                    let (to, from) = (to.offset(r * to_steps[0]), from.offset(r * from_steps[0]));
+                    strided(to, to_steps[1], from, from_steps[1], columns, element);
+                }
+            }
+        }
+    }
+}
+
+/// Words of a row below which a call for each row would take longer than the copy.
+const SHORT_ROW_WORDS: usize = CONSTANT_STRIDE_ELEMENTS as usize;
+
+/// Copies a rectangle row by row, a few words at a time.
+///
+/// # Safety
+/// As for [`rectangle`].
+unsafe fn short_rows<WORD: Copy>(
+    to: *mut u8,
+    to_steps: [isize; 2],
+    from: *const u8,
+    from_steps: [isize; 2],
+    [rows, columns]: [usize; 2],
+) {
+    const TOGETHER: isize = 4;
+    let (columns, whole) = (columns as isize, columns as isize / TOGETHER * TOGETHER);
     for r in 0..rows as isize {
-        // SAFETY: (1), (2), (3) by the caller's promise, for one row.
-        unsafe {
-            strided(
-                to.offset(r * to_steps[0]),
-                to_steps[1],
-                from.offset(r * from_steps[0]),
-                from_steps[1],
-                columns,
-                element,
-            )
+        let (to, from) = (to.wrapping_offset(r * to_steps[0]), from.wrapping_offset(r * from_steps[0]));
+        let at = |c: isize| {
+            let (to, from) = (to.wrapping_offset(c * to_steps[1]), from.wrapping_offset(c * from_steps[1]));
+            (to.cast::<MaybeUninit<WORD>>(), from.cast::<MaybeUninit<WORD>>())
         };
+        // SAFETY: (1), (2), (3) by the caller's promise, for the words of one row.
+        unsafe {
+            for c in (0..whole).step_by(TOGETHER as usize) {
+                let words: [_; TOGETHER as usize] =
+                    std::array::from_fn(|i| at(c + i as isize).1.read_unaligned());
+                for (i, word) in words.into_iter().enumerate() {
+                    at(c + i as isize).0.write_unaligned(word);
+                }
+            }
+            for c in whole..columns {
+                at(c).0.write_unaligned(at(c).1.read_unaligned());
+            }
+        }
     }
 }
 

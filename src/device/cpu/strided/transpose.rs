@@ -226,22 +226,23 @@ mod vectors {
         #[target_feature(enable = "avx512f")]
         pub(crate) unsafe fn edges_of_16(&self, rows: Range<usize>, columns: Range<usize>) {
             let mask = |words: usize| u16::MAX >> (16 - words.min(16));
+            // Lines that are missing take an address that exists and no word of it. All 16 are constant, so
+            // they stay in registers.
+            let part = |i: usize, count: usize, words: u16| if i < count { (i, words) } else { (0, 0) };
             for row in rows.clone().step_by(16) {
                 let height = (rows.end - row).min(16);
                 for column in columns.clone().step_by(16) {
                     let width = (columns.end - column).min(16);
-                    let mut lines = [_mm512_setzero_si512(); 16];
-                    for (i, line) in lines.iter_mut().enumerate().take(width) {
+                    let lines = std::array::from_fn(|i| {
+                        let (i, words) = part(i, width, mask(height));
                         // SAFETY: (1), (2) by the caller's promise: a line of the square.
-                        *line = unsafe {
-                            _mm512_maskz_loadu_epi32(mask(height), self.source(row, column + i, 4).cast())
-                        };
-                    }
-                    let lines = transpose_16x16(lines);
-                    for (i, &line) in lines.iter().enumerate().take(height) {
+                        unsafe { _mm512_maskz_loadu_epi32(words, self.source(row, column + i, 4).cast()) }
+                    });
+                    for (i, line) in transpose_16x16(lines).into_iter().enumerate() {
+                        let (i, words) = part(i, height, mask(width));
                         // SAFETY: as above.
                         unsafe {
-                            _mm512_mask_storeu_epi32(self.place(row + i, column, 4).cast(), mask(width), line)
+                            _mm512_mask_storeu_epi32(self.place(row + i, column, 4).cast(), words, line)
                         };
                     }
                 }

@@ -103,9 +103,18 @@ impl<'a> GemmCall<'a> {
             && row_stride == 1
             && reach <= LEFT_IN_PLACE_BYTES
             && problem.n.total() <= LEFT_IN_PLACE_COLUMNS;
-        // Windows are read span by span, if a span is worth the jump to it.
-        let windows = !self.has_far_apart_rows() && span >= kernel.mr && k_span >= MIN_SPAN_UNITS;
-        self.reads_left_elements() && !self.streams && (near || unit_stride == 1 && (plain || windows))
+        // Windows are read span by span, if a span is worth the jump to it, or if packing would be for few
+        // columns and the sums of all spans stay in registers.
+        let single_pass = problem.n.total() <= 2 * self.layout.width;
+        let long = k_span >= MIN_SPAN_UNITS;
+        let short = single_pass && k_span.saturating_mul(problem.k.around_innermost().0) == units;
+        let is_high = span >= MIN_SPAN_ROWS;
+        let windows = unit_stride == 1 && !self.has_far_apart_rows() && is_high && (long || short);
+        let transposed_windows =
+            row_stride == 1 && !plain && is_high && long && unit_stride.unsigned_abs() <= MAX_UNIT_STRIDE;
+        self.reads_left_elements()
+            && !self.streams
+            && (near || unit_stride == 1 && plain || windows || transposed_windows)
     }
 
     /// Whether elements of the left operand are units that the microkernel can read without packing.

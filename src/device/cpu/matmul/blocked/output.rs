@@ -38,25 +38,25 @@ impl GemmCall<'_> {
     }
 
     /// Writes a tile of sums, which are elements, to contiguous columns of the output that are `stride` bytes
-    /// apart: `count` of them from `first` on.
+    /// apart: `count` of them from `first` on. The tile has `rows` rows from the offset `row` on.
     ///
     /// # Safety
-    /// As [`store_tile`](GemmCall::store_tile), with contiguous row offsets.
+    /// As [`store_tile`](GemmCall::store_tile), with consecutive row offsets.
     pub(super) unsafe fn store_transposed(
         &self,
         sums: *const u8,
         width: usize,
-        rows: &[isize],
+        (row, rows): (isize, usize),
         stride: isize,
         [first, count]: [usize; 2],
     ) {
         let nbytes = self.kernel.sum_nbytes;
         let to = self.problem.out.wrapping_offset(
-            rows[0].wrapping_mul(nbytes as isize).wrapping_add((first as isize).wrapping_mul(stride)),
+            row.wrapping_mul(nbytes as isize).wrapping_add((first as isize).wrapping_mul(stride)),
         );
         // SAFETY: (1), (2) the caller's promise.
         unsafe {
-            transpose_units(to, stride, sums, (width * nbytes) as isize, [count, rows.len()], nbytes);
+            transpose_units(to, stride, sums, (width * nbytes) as isize, [count, rows], nbytes);
         }
     }
 }

@@ -292,14 +292,14 @@ impl RowBlock<'_> {
     /// block along `k`.
     ///
     /// # Safety
-    /// As [`GemmCall::rows`]; `rows` are the offsets of the tile's rows, or of the first one if it is read in
-    /// place.
+    /// As [`GemmCall::rows`]; `first_row` is the offset of the tile's first row, and `rows` are those of all
+    /// rows, if it is not read in place.
     #[inline(always)]
     unsafe fn left_tile(
         &self,
         index: usize,
         row: usize,
-        rows: &[isize],
+        (first_row, rows): (isize, &[isize]),
         step: &KStep<'_>,
         first: bool,
     ) -> (*const u8, [isize; 2], *const i32) {
@@ -340,7 +340,7 @@ impl RowBlock<'_> {
             LeftSource::InPlace => {
                 let [row_stride, unit_stride] = [problem.m.innermost().1[1], problem.k.innermost().1[0]];
                 let offset =
-                    rows[0].wrapping_add(step.left_offset).wrapping_add(step.part as isize * unit_stride);
+                    first_row.wrapping_add(step.left_offset).wrapping_add(step.part as isize * unit_stride);
                 let strides =
                     [row_stride, unit_stride].map(|stride| stride.wrapping_mul(unit_nbytes as isize));
                 let start = problem.left.wrapping_offset(offset * unit_nbytes as isize);
@@ -367,26 +367,33 @@ impl RowBlock<'_> {
         let GemmCall { kernel, problem, layout: PanelLayout { width, units, .. }, .. } = **call;
         let KernelInfo { unit_nbytes, sum_nbytes, lanes, .. } = kernel;
         let first_row = self.row + rows.start;
-        let (mut out_rows, mut left_rows) = ([0; MAX_TILE_ROWS], [0; MAX_TILE_ROWS]);
-        // The offset of the first row is enough where the microkernel reads in place or writes to the output.
-        let needed = |all: bool| if all { rows.len() } else { 1 };
-        let out_rows = &mut out_rows[..needed(!output.is_direct || !columns.len().is_multiple_of(lanes))];
-        let left_rows = &mut left_rows[..needed(!matches!(self.left, LeftSource::InPlace))];
-        problem.m.offsets(0, first_row, out_rows);
-        problem.m.offsets(1, first_row, left_rows);
+        let is_last = step.unit + step.part + step.units == units;
+        let [out_row, left_row] = problem.m.offsets_at(first_row);
+        // The offset of the first row is enough where the microkernel reads in place or writes to the output,
+        // where sums wait in a buffer, and where the rows of a tile are neighbors in the output: those that
+        // are read in place are of one span.
+        let in_place = matches!(self.left, LeftSource::InPlace);
+        let stores = is_last && (!output.is_direct || !columns.len().is_multiple_of(lanes));
+        let needs_rows = stores && !(in_place && output.column_stride.is_some());
+        let (mut out_rows, mut left_rows) = (
+            [const { MaybeUninit::uninit() }; MAX_TILE_ROWS],
+            [const { MaybeUninit::uninit() }; MAX_TILE_ROWS],
+        );
+        let needed = |all: bool| if all { rows.len() } else { 0 };
+        let out_rows = write_offsets(&problem.m, 0, first_row, &mut out_rows[..needed(needs_rows)]);
+        let left_rows = write_offsets(&problem.m, 1, first_row, &mut left_rows[..needed(!in_place)]);
         let first = columns.start == self.columns.start && step.part == 0;
         // SAFETY: the caller's promise.
         let (left, left_stride, initial) =
-            unsafe { self.left_tile(index, rows.start, left_rows, step, first) };
+            unsafe { self.left_tile(index, rows.start, (left_row, left_rows), step, first) };
         let (spans, gap) = self.further_spans(step);
         let last = step.units - spans * sizes.k_span;
         let after = UNITS_AFTER_PREFETCH.min(last);
         let first_column = output.column_stride.map_or(call.first as isize, |stride| {
             (call.first as isize).wrapping_mul(stride) / sum_nbytes as isize
         });
-        let row_out = problem
-            .out
-            .wrapping_offset(out_rows[0].wrapping_add(first_column).wrapping_mul(sum_nbytes as isize));
+        let row_out =
+            problem.out.wrapping_offset(out_row.wrapping_add(first_column).wrapping_mul(sum_nbytes as isize));
         let mut tile = Tile {
             rows: rows.len(),
             vectors: 2,
@@ -403,7 +410,6 @@ impl RowBlock<'_> {
             out_stride: output.row_stride.unwrap_or(0),
             accumulate: step.unit + step.part > 0,
         };
-        let is_last = step.unit + step.part + step.units == units;
         let column_stride = output.column_stride.filter(|_| is_contiguous(out_rows));
         for column in columns.step_by(width) {
             let here = width.min(self.columns.end - column);
@@ -430,7 +436,7 @@ impl RowBlock<'_> {
             } else {
                 (tile.out, tile.out_stride) = match output.row_stride {
                     Some(stride) if in_output => {
-                        let offset = out_rows[0].wrapping_add(offsets[0]).wrapping_mul(sum_nbytes as isize);
+                        let offset = out_row.wrapping_add(offsets[0]).wrapping_mul(sum_nbytes as isize);
                         (problem.out.wrapping_offset(offset), stride)
                     }
                     _ => (buffer, (width * sum_nbytes) as isize),
@@ -447,7 +453,7 @@ impl RowBlock<'_> {
                     match column_stride {
                         Some(stride) => {
                             let columns = [call.first + column, here];
-                            call.store_transposed(buffer, width, out_rows, stride, columns);
+                            call.store_transposed(buffer, width, (out_row, rows.len()), stride, columns);
                         }
                         None => call.store_tile(buffer, width, out_rows, offsets),
                     }

@@ -66,5 +66,9 @@ pub(super) const LEFT_IN_PLACE_BYTES: usize = 256 << 10;
 pub(super) const LEFT_IN_PLACE_COLUMNS: usize = 256;
 /// The shortest contiguous spans along `k`, in units, of windows that are read in place.
 pub(super) const MIN_SPAN_UNITS: usize = 16;
+/// The fewest neighboring rows of windows that are read in place.
+pub(super) const MIN_SPAN_ROWS: usize = 4;
+/// The largest distance of neighbors along `k`, in units, of windows that are read in place.
+pub(super) const MAX_UNIT_STRIDE: usize = 256;
 /// Rows far apart of one tile that are read in place: as many cache lines as one set of L1 holds.
 pub(super) const MAX_FAR_APART_ROWS: usize = 8;
