@@ -74,10 +74,10 @@ pub struct Recorded<'a, D, S> {
 
 /// An operator of tensors, written for any device, that states its own backward pass.
 ///
-/// A device that records (see [`Device::ruled`]) runs [`forward_and_save`](Rule::forward_and_save) on the device
-/// inside it and records one step, whose backward pass is [`backward`](Rule::backward). Both are programs of
-/// tensors, so a device inside that records too records their parts. A step that is not recorded runs
-/// [`forward`](Rule::forward).
+/// A device that records (see [`Device::ruled`]) runs [`forward_and_save`](Rule::forward_and_save) on the
+/// device inside it and records one step, whose backward pass is [`backward`](Rule::backward). Both are
+/// programs of tensors, so a device inside that records too records their parts. A step that is not recorded
+/// runs [`forward`](Rule::forward).
 pub trait Rule: Copy + Send + 'static {
     /// The name of the operator.
     const NAME: &'static str;

@@ -1,6 +1,6 @@
 //! Macros that define operators from their bodies: `elementwise!` for users, the others for built-in
 //! operators.
-// Imports: `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `dim`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 /// Defines elementwise operators from their bodies.
 ///

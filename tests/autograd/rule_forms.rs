@@ -261,6 +261,63 @@ fn attention_of_strided_operands() {
     close("strided", &found[0], &expected[0]);
 }
 
+/// Sizes of 1 stretch in every operand, and vectors may have no element.
+#[test]
+fn attention_of_stretched_operands() {
+    let sizes = [[1, 1, 3, 2], [2, 1, 3, 2], [1, 4, 3, 2]];
+    for (q, k, v) in [(0, 1, 2), (1, 2, 0), (2, 0, 1), (0, 2, 1), (1, 0, 2)] {
+        let [q, k, v] = [q, k, v].map(|at: usize| random(sizes[at], 34 + at as u64));
+        let bias = random([1, 1, 3, 3], 37);
+        let found = pulled([&q, &k, &v, &bias], |[q, k, v, bias], _| {
+            q.attention_biased(k, v, bias, Attention::new())
+        });
+        let whole = [2, 4, 3, 2];
+        let expected = pulled([&q, &k, &v, &bias], |[q, k, v, bias], _| {
+            let [q, k, v] = [q.broadcast_to(whole)?, k.broadcast_to(whole)?, v.broadcast_to(whole)?];
+            let [q, k, v] = [q.to_contiguous()?, k.to_contiguous()?, v.to_contiguous()?];
+            attention_steps([&q, &k, &v], bias.view(), None, false)
+        });
+        for (found, expected) in found.iter().zip(&expected) {
+            close("stretched", found, expected);
+        }
+    }
+    let (none, v) = (random([1, 1, 3, 0], 38), random([1, 1, 3, 2], 39));
+    let [of_none, of_v] = pulled([&none, &v], |[none, v], _| none.attention(none, v, None, Attention::new()));
+    let sum = random([1, 1, 3, 2], 77).mean(Axis::<2>).unwrap().to_vec().unwrap();
+    assert!(of_none.is_empty());
+    close("means", &of_v, &[sum[0], sum[1], sum[0], sum[1], sum[0], sum[1]]);
+}
+
+#[test]
+fn biases_of_16_bits() {
+    fn gradients<T: rankform::ops::AttentionFloat + Differentiable>(
+        x: [&Tensor<f64, 4>; 4],
+    ) -> [Vec<f64>; 4] {
+        let tape = Tape::new(&Cpu);
+        let [q, k, v, bias] = x.map(|x| tape.watch(&x.cast::<T>().unwrap()).unwrap());
+        let y = q.attention_biased(&k, &v, &bias, Attention::new().softcap(2.0)).unwrap();
+        let found = tape.pull(&y, &random(y.size().0, 78).cast().unwrap()).unwrap();
+        [&q, &k, &v, &bias].map(|x| found.of(x).unwrap().cast::<f64>().unwrap().to_vec().unwrap())
+    }
+    let of = |size, seed| random(size, seed).cast::<bf16>().unwrap().cast::<f64>().unwrap();
+    let [q, k, v] = [41, 42, 43].map(|seed| of([2, 3, 40, 8], seed));
+    // Each element of the bias has as many scores as there are images, heads and queries.
+    let bias = of([1, 1, 1, 40], 44);
+    let exact = gradients::<f64>([&q, &k, &v, &bias]);
+    for (name, found, unit) in [
+        ("f32", gradients::<f32>([&q, &k, &v, &bias]), 1e-5),
+        ("f16", gradients::<f16>([&q, &k, &v, &bias]), 4e-3),
+        ("bf16", gradients::<bf16>([&q, &k, &v, &bias]), 3e-2),
+    ] {
+        for (found, exact) in found.iter().zip(&exact) {
+            let largest = exact.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+            for (a, b) in found.iter().zip(exact) {
+                assert!((a - b).abs() <= unit * largest, "{name}: {a}, not {b}");
+            }
+        }
+    }
+}
+
 // ------------------------------------------------------------ cross entropy with weights of classes
 
 #[test]

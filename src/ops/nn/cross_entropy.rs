@@ -81,8 +81,9 @@ impl<T: Float> Op<(T, bool, f64, f64, f64, f64)> for OfScore<T> {
     }
 }
 
-/// The gradient of the weight of a class by one target: `−gradient · (share · logarithm + mean)`, where `mean`
-/// is that of the losses, for the target's class: `(logarithm, is the target, gradient, mean, rest, spread)`.
+/// The gradient of the weight of a class by one target: `−gradient · (share · logarithm + mean)`, where
+/// `mean` is that of the losses, for the target's class:
+/// `(logarithm, is the target, gradient, mean, rest, spread)`.
 #[derive(Clone, Copy)]
 struct OfWeight<T>(PhantomData<fn() -> T>);
 

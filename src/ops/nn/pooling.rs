@@ -2,8 +2,7 @@
 //!
 //! One pass over the output for each element of a window, along rows of the input, without a copy of windows
 //! or padding. If windows are long and few, each is reduced on its own.
-// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`,
-// `ops`.
+// Imports: `error`, `dim`, `rank`, `scalar`, `element`, `device`, `tensor`, `ops`.
 
 use super::pool_windows::{
     Pool, SumF64, each_window, is_few, output_layout, positions_of_window, window_geometry,
