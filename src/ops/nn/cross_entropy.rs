@@ -56,20 +56,19 @@ where
     })
 }
 
-/// `gradient · (p · total − y)`, by the logarithm of the probability `p`; the share `y` of a class is
-/// `spread`, and `rest` more for the target: `(logarithm, is the target, gradient, rest, total, spread)`.
+/// `gradient · (p − y)`, by the logarithm of the probability `p`; the share `y` of a class is
+/// `spread`, and `rest` more for the target: `(logarithm, is the target, gradient, spread, rest)`.
 #[derive(Clone, Copy)]
 struct OfScore<T>(PhantomData<fn() -> T>);
 
-impl<T: Float> Op<(T, bool, f64, f64, f64, f64)> for OfScore<T> {
+impl<T: Float> Op<(T, bool, f64, f64, f64)> for OfScore<T> {
     const NAME: &'static str = "cross_entropy";
     type Out = T;
     #[inline(always)]
     fn call<L: Lanes>(
-        (log, is_target, gradient, rest, total, spread): (
+        (log, is_target, gradient, spread, rest): (
             Lane<L, Compute<T>>,
             Lane<L, bool>,
-            Lane<L, f64>,
             Lane<L, f64>,
             Lane<L, f64>,
             Lane<L, f64>,
@@ -77,7 +76,7 @@ impl<T: Float> Op<(T, bool, f64, f64, f64, f64)> for OfScore<T> {
     ) -> Lane<L, Compute<T>> {
         // The larger part first: the difference from a probability near 1 is exact.
         let rest = is_target.select(rest.cast(), Lane::zero());
-        gradient.cast().flow(log.exp() * total.cast() - rest - spread.cast())
+        gradient.cast().flow(log.exp() - rest - spread.cast())
     }
 }
 
@@ -108,8 +107,8 @@ impl<T: Float> Op<(T, bool, f64, f64, f64, f64)> for OfWeight<T> {
     }
 }
 
-/// The rule of a cross entropy: the gradient of a row of scores is `f · (softmax(x) · Σ y − y)`, where `f` is
-/// the gradient of the row's loss and `y` the smoothed and weighted target.
+/// The rule of a cross entropy: the gradient of a row of scores is `f · (softmax(x) − y)`, where `y` is the
+/// smoothed and weighted target divided by its sum, and `f` the gradient of the row's loss times that sum.
 #[derive(Clone, Copy)]
 struct CrossEntropyRule<
     T,
@@ -206,19 +205,17 @@ where
             let out = out.view_mut::<T, RANK>()?;
             let operator = OfScore::<T>(PhantomData);
             let Some(weight) = weight else {
-                apply_into(operator, (&logs, is_target, each, rest, 1.0, spread), out)?;
+                apply_into(operator, (&logs, is_target, each, spread, rest), out)?;
                 continue;
             };
             let of_classes = (weight.lazy().cast::<f64>() * spread).eval()?;
             let of_targets = (weights.lazy() * rest).eval()?;
-            let whole = of_classes.sum(All)?;
-            let total = (of_targets.lazy() + whole.reshape([1; M])?).eval()?;
-            // No gradient flows to scores whose loss has no weight.
-            let each = total.lazy().equal(0.0).select(0.0, &of_each).eval()?;
-            let [each, of_targets, total] =
-                [each.reshape(size)?, of_targets.reshape(size)?, total.reshape(size)?];
-            let of_classes = of_classes.reshape(sizes_along::<RANK>(A, classes))?;
-            apply_into(operator, (&logs, is_target, each, of_targets, total, of_classes), out)?;
+            let total = (of_targets.lazy() + of_classes.sum(All)?.reshape([1; M])?).eval()?;
+            // Where nothing has a weight, the gradient is 0, and the shares are NaN.
+            let (each, rest) = ((of_each.lazy() * &total).eval()?, (of_targets.lazy() / &total).eval()?);
+            let [each, rest, total] = [each.reshape(size)?, rest.reshape(size)?, total.reshape(size)?];
+            let spread = of_classes.reshape(sizes_along::<RANK>(A, classes))?.lazy() / total;
+            apply_into(operator, (&logs, is_target, each, spread, rest), out)?;
         }
         Ok(())
     }
