@@ -5,7 +5,7 @@
 // Imports: `error`, `device`, `erased_memory`.
 
 use super::inner::Inner;
-use crate::device::{Init, OperandRef};
+use crate::device::{Device, Init, OperandRef};
 use crate::erased_memory::Memory;
 use crate::error::{Error, Result};
 
@@ -102,4 +102,25 @@ pub(super) fn copy_of(inner: &dyn Inner, memory: &Memory, element: usize) -> Res
         }
     }
     Ok(copy)
+}
+
+/// Whether a device is this one.
+pub(super) fn is_device<D: Device, E: Device>(device: &D, inner: &E) -> bool {
+    (device as &dyn std::any::Any).downcast_ref() == Some(inner)
+}
+
+/// Copies elements that follow each other, on one device.
+///
+/// # Safety
+/// As [`Device::copy`], for `numel` elements of `element` bytes at each address.
+pub(super) unsafe fn copy_line<D: Device>(
+    device: &D,
+    to: *mut u8,
+    from: *const u8,
+    numel: usize,
+    element: usize,
+) -> Result<()> {
+    let slot = |address| OperandRef { address, stride: &[1], element };
+    // SAFETY: the caller's promise.
+    unsafe { device.copy(&[numel], slot(to), slot(from.cast_mut())) }
 }

@@ -6,6 +6,7 @@
 // Imports: `error`, `fallible_arc`, `element`, `kernel`, `device`, `allocation`, `erased_memory`.
 
 use super::backward::{Vjp, VjpOf};
+use super::blocks::{copy_line, is_device};
 use super::contract::ContractOf;
 use super::facts::{facts_of, facts_of_reduction};
 use super::reduce::Reduced;
@@ -144,14 +145,13 @@ unsafe impl<D: Device> Device for Tape<D> {
         numel: usize,
         element: usize,
     ) -> Result<bool> {
-        if (from as &dyn std::any::Any).downcast_ref() != Some(&self.device) {
+        if !is_device(from, &self.device) {
             return Ok(false);
         }
         let begun = self.shared.begin_write(to, numel * element)?;
-        let slot = |address| OperandRef { address, stride: &[1], element };
-        let [to, from] = [slot(begun.outputs[0].address), slot(address.cast_mut())];
+        let to = begun.outputs[0].address;
         // SAFETY: the caller's promise, on the same memory of the inner device.
-        unsafe { self.device.copy(&[numel], to, from)? };
+        unsafe { copy_line(&self.device, to, address, numel, element)? };
         Ok(true)
     }
 

@@ -73,6 +73,9 @@ impl Form {
 /// reads the result.
 type Named = (&'static str, fn(usize) -> u64, bool);
 
+/// Runs an operator. Returns its backward pass if the step is recorded.
+type Forward<'a> = dyn FnMut(&[TypedRef<'_>], TypedRef<'_>, bool) -> Result<Option<Box<dyn Erased>>> + 'a;
+
 impl Shared {
     /// Runs an operator by `forward`, and records it if its result depends on a variable.
     fn record_rule(
@@ -80,7 +83,7 @@ impl Shared {
         (op, reads, reads_result): Named,
         inputs: &[TypedRef<'_>],
         output: TypedRef<'_>,
-        forward: &mut dyn FnMut(&[TypedRef<'_>], TypedRef<'_>) -> Result<Box<dyn Erased>>,
+        forward: &mut Forward<'_>,
     ) -> Result<()> {
         let slots: Axes<_> = inputs.iter().map(|input| input.slot).collect();
         let outputs = [(output.slot, OutputType::Is(output.dtype))];
@@ -93,11 +96,10 @@ impl Shared {
         let Begun { inputs: inner, outputs: to, mut step, is_recorded, .. } = begun;
         let inner: Vec<_> =
             inner.iter().zip(inputs).map(|(slot, input)| TypedRef { slot: *slot, ..*input }).collect();
-        let rule = forward(&inner, TypedRef { slot: to[0], ..output })?;
-        if !is_recorded {
+        let Some(rule) = forward(&inner, TypedRef { slot: to[0], ..output }, is_recorded)? else {
             self.end_unrecorded(step);
             return Ok(());
-        }
+        };
         step.result = if reads_result { self.lock().save(&output.slot) } else { None };
         let forms: Vec<Form> = inputs.iter().chain([&output]).map(Form::of).collect();
         let backward: BackwardRule = Box::new(move |b, step| backward(b, step, &forms, rule));
@@ -149,7 +151,7 @@ impl<D: Device> Tape<D> {
     ) -> Result<()> {
         let inputs: Vec<_> = inputs.iter().map(|input| input.parts().0).collect();
         let named = (R::NAME, R::reads as fn(usize) -> u64, R::READS_RESULT);
-        self.shared.record_rule(named, &inputs, output.parts().0, &mut |inputs, output| {
+        self.shared.record_rule(named, &inputs, output.parts().0, &mut |inputs, output, is_recorded| {
             let device = &self.device;
             // SAFETY: (of both) the same operands, in memory of the inner device.
             let (inputs, output): (Vec<_>, _) = unsafe {
@@ -158,8 +160,11 @@ impl<D: Device> Tape<D> {
                     RuleOutput::new(output, device),
                 )
             };
-            let saved = rule.forward::<D>(&inputs, output)?;
-            Ok(Box::new(RuleOf { rule, saved, device: device.clone() }))
+            if !is_recorded {
+                return rule.forward::<D>(&inputs, output).map(|()| None);
+            }
+            let saved = rule.forward_and_save::<D>(&inputs, output)?;
+            Ok(Some(Box::new(RuleOf { rule, saved, device: device.clone() })))
         })
     }
 }

@@ -513,7 +513,7 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
         inputs: &[RuleOperand<'_, Self>],
         output: RuleOutput<'_, Self>,
     ) -> Result<()> {
-        rule.forward(inputs, output).map(drop)
+        rule.forward(inputs, output)
     }
 
     /// Bytes of operands that one of the device's cores keeps in its own cache. Operators whose work can be

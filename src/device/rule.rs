@@ -66,7 +66,7 @@ pub struct Recorded<'a, D, S> {
     pub(crate) inputs: &'a [RuleOperand<'a, D>],
     /// The result; unspecified elements unless [`Rule::READS_RESULT`].
     pub(crate) result: RuleOperand<'a, D>,
-    /// What the forward pass returned.
+    /// What the forward pass saved.
     pub(crate) saved: S,
     /// The gradient of the result.
     pub(crate) gradient: RuleOperand<'a, D>,
@@ -74,16 +74,17 @@ pub struct Recorded<'a, D, S> {
 
 /// An operator of tensors, written for any device, that states its own backward pass.
 ///
-/// A device that records (see [`Device::ruled`]) runs [`forward`](Rule::forward) on the device inside it and
-/// records one step, whose backward pass is [`backward`](Rule::backward). Both are programs of tensors, so a
-/// device inside that records too records their parts.
+/// A device that records (see [`Device::ruled`]) runs [`forward_and_save`](Rule::forward_and_save) on the
+/// device inside it and records one step, whose backward pass is [`backward`](Rule::backward). Both are
+/// programs of tensors, so a device inside that records too records their parts. A step that is not recorded
+/// runs [`forward`](Rule::forward).
 pub trait Rule: Copy + Send + 'static {
     /// The name of the operator.
     const NAME: &'static str;
     /// Whether the backward pass reads the result.
     const READS_RESULT: bool;
     /// What the backward pass reads besides operands and result.
-    type Saved<D: Device>: Send + 'static;
+    type Saved<D: Device>: Default + Send + 'static;
 
     /// The operands that the gradient of operand `of` reads: bit `k` is operand `k`.
     fn reads(of: usize) -> u64;
@@ -92,11 +93,20 @@ pub trait Rule: Copy + Send + 'static {
     ///
     /// # Errors
     /// Those of the operator.
-    fn forward<D: Device>(
+    fn forward<D: Device>(&self, inputs: &[RuleOperand<'_, D>], output: RuleOutput<'_, D>) -> Result<()>;
+
+    /// Computes the operator, and what the backward pass reads besides operands and result.
+    ///
+    /// # Errors
+    /// Those of the operator.
+    fn forward_and_save<D: Device>(
         &self,
         inputs: &[RuleOperand<'_, D>],
         output: RuleOutput<'_, D>,
-    ) -> Result<Self::Saved<D>>;
+    ) -> Result<Self::Saved<D>> {
+        self.forward(inputs, output)?;
+        Ok(Self::Saved::default())
+    }
 
     /// Writes the gradient of each operand that wants one. `targets` has as many entries as the operator has
     /// operands; all of one entry is written.

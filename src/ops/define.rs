@@ -1,6 +1,6 @@
 //! Macros that define operators from their bodies: `elementwise!` for users, the others for built-in
 //! operators.
-// Imports: `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `dim`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 /// Defines elementwise operators from their bodies.
 ///
@@ -192,6 +192,7 @@ macro_rules! along_axes {
         crate::ops::define::along_axes_of_lazy! { $($rows)* }
         crate::ops::define::along_axes_of_views! { $($rows)* }
         crate::ops::define::along_axes_of_tensors! { $($rows)* }
+        crate::ops::define::along_axes_of_rules! { $($rows)* }
     };
 }
 
@@ -262,8 +263,37 @@ macro_rules! by_rule {
     ([] [$($arg:ident)?] $D:ident, $op:expr, $x:expr, $axes:expr, $destination:expr) => {};
     ([$rule:ident] [$($arg:ident)?] $D:ident, $op:expr, $x:expr, $axes:expr, $destination:expr) => {
         if const { $D::RECORDS } {
-            let rule = $rule::new($($arg)?);
-            return crate::ops::nn::rules::along_by_rule($op, rule, $x, $axes, $destination);
+            let along = crate::ops::nn::rules::along_by_rule::<$rule, _, _, _, _, _>;
+            return along($op, ($($arg,)?), $x, $axes, $destination);
+        }
+    };
+}
+
+/// The forward passes of rules.
+macro_rules! along_axes_of_rules {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?) $(by $rule:ident)? = |$x:ident, $axes:ident| $body:block
+    )*) => { $(
+        crate::ops::define::forward_along! { [$($rule)?] [$($arg: $type)?] $name $into }
+    )* };
+}
+
+/// The forward pass of a rule, if there is one.
+macro_rules! forward_along {
+    ([] [$($arg:ident: $type:ty)?] $name:ident $into:ident) => {};
+    ([$rule:ident] [$($arg:ident: $type:ty)?] $name:ident $into:ident) => {
+        impl<T: Float> crate::ops::nn::rules::ForwardAlong<T> for $rule {
+            const NAME: &'static str = stringify!($name);
+            type Arguments = ($($type,)?);
+            fn forward<const RANK: usize, D: Device>(
+                ($($arg,)?): Self::Arguments,
+                axes: crate::dim::MarkedAxes<RANK>,
+                x: TensorView<'_, T, RANK, D>,
+                out: crate::tensor::TensorViewMut<'_, T, RANK, D>,
+            ) -> Result<()> {
+                x.$into(axes $(, $arg)?, out)
+            }
         }
     };
 }
@@ -306,7 +336,10 @@ macro_rules! along_axes_of_tensors {
         )* }
     };
 }
-pub(super) use {along_axes, along_axes_of_lazy, along_axes_of_tensors, along_axes_of_views, by_rule};
+pub(super) use {
+    along_axes, along_axes_of_lazy, along_axes_of_rules, along_axes_of_tensors, along_axes_of_views, by_rule,
+    forward_along,
+};
 
 /// As `methods_with_into!`, of numbers.
 macro_rules! of_numbers {

@@ -9,13 +9,15 @@
 //! | `movement.rs` `writes.rs` | views, copies, elements by index; writes in place, and programs of both at random |
 //! | `products.rs` `neural.rs` | products that sum, convolutions, attention; normalizations, losses, pools |
 //! | `rules.rs` `rule_limits.rs` | operators that state their own backward pass; 16 bits, infinities, NaN |
+//! | `rule_forms.rs` | the same operators in every form: layouts, sizes, second order, checkpoints |
 //! | `complex.rs` `precision.rs` `elements.rs` | complex numbers; 16 bits, casts; operands of several elements |
 //! | `branches.rs` `operands.rs` | branches that were not taken; operands of one kernel |
 //! | `laws.rs` | Hessians, products with vectors, sums, checkpoints, custom operators |
 //! | `forward.rs` `forward_laws.rs` | forward mode |
 //! | `sharing.rs` | tapes beside each other, memory shared with plain tensors, texts of errors |
 //! | `devices.rs` `faults.rs` | tapes over other devices; refused memory, threads, what a tape holds |
-//! | `optim.rs` `pytorch.rs` | optimizers, trees of parameters; small programs against PyTorch |
+//! | `optim.rs` `update_rules.rs` | optimizers, trees of parameters; formulas of optimizers |
+//! | `pytorch.rs` | small programs against PyTorch |
 
 #[path = "../common/alloc.rs"]
 mod alloc;
@@ -40,9 +42,11 @@ mod precision;
 mod products;
 mod pytorch;
 mod reductions;
+mod rule_forms;
 mod rule_limits;
 mod rules;
 mod scans;
 mod scatters;
 mod sharing;
+mod update_rules;
 mod writes;

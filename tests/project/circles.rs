@@ -22,6 +22,10 @@ const ALLOWED: &[(&[&str], &str)] = &[
         "convolutions and their backward pass, which is made of convolutions",
     ),
     (
+        &["ops::nn::pooling", "ops::nn::pooling_rules"],
+        "pools and their rules, whose forward passes are pools",
+    ),
+    (
         &[
             "ops::define",
             "ops::elementwise::activation",

@@ -6,6 +6,7 @@
 use super::jvp::Jvp;
 use super::state::JvpBlock;
 use crate::allocation::Allocation;
+use crate::autograd::blocks::{copy_line, is_device};
 use crate::delegate_device;
 use crate::device::{Deleter, Device, Init, Inputs, OperandRef, Reduction};
 use crate::element::{Comparable, Element, Number};
@@ -56,14 +57,13 @@ unsafe impl<D: Device> Device for Jvp<D> {
         numel: usize,
         element: usize,
     ) -> Result<bool> {
-        if (from as &dyn std::any::Any).downcast_ref() != Some(&self.device) {
+        if !is_device(from, &self.device) {
             return Ok(false);
         }
         let operands = self.shared.prepare_write(to, numel * element)?;
-        let slot = |address| OperandRef { address, stride: &[1], element };
-        let [to, from] = [slot(operands.outputs[0].address), slot(address.cast_mut())];
+        let to = operands.outputs[0].address;
         // SAFETY: the caller's promise, on the same memory of the inner device.
-        unsafe { self.device.copy(&[numel], to, from)? };
+        unsafe { copy_line(&self.device, to, address, numel, element)? };
         Ok(true)
     }
 

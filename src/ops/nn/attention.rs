@@ -1,7 +1,7 @@
 //! Scaled dot-product attention in blocks of queries; the full matrix of scores is never allocated.
 // Imports: `error`, `dim`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
-use super::attention_rule::attend_by_rule;
+use super::attention_rule::{Change, attend_by_rule};
 use super::attention_scores::{
     AddInfinity, Attention, AttentionFloat, Biased, Capped, FiniteOrZero, IsInfinityOrNan, IsVisible, Masked,
     Normalized, Rescaled, Scaling, Weight, all_finite, mask_later_keys,
@@ -205,18 +205,19 @@ fn attend<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
     let [b, heads, group] = joint_heads(op, q.size(), k.size(), v.size())?;
     let (h, Dim([.., queries, d]), Dim([.., count, e])) = (group * heads, q.size(), v.size());
     let (whole, parts) = (Dim([b, h, queries, count]), Dim([b, heads, group, queries, count]));
-    let mask_of_all = mask.map(|mask| broadcast_to_scores(op, mask, q.device(), whole)).transpose()?;
-    let mask = mask_of_all.map(|mask| mask.reshape(parts)).transpose().map_err(|error| error.with_op(op))?;
-    if const { D::RECORDS } && bias.is_none() && attention.softcap.is_none() && count > 0 {
+    let mask = mask.map(|mask| broadcast_to_scores(op, mask, q.device(), whole)).transpose()?;
+    let stretched = bias.map(|bias| broadcast_to_scores(op, bias, q.device(), whole)).transpose()?;
+    if const { D::RECORDS } && count > 0 {
         let operands = [
             q.broadcast_to([b, h, queries, d])?,
             k.broadcast_to([b, heads, count, d])?,
             v.broadcast_to([b, heads, count, e])?,
         ];
-        return attend_by_rule(op, operands, mask_of_all, attention, destination);
+        let change = mask.map(Change::Mask).or(bias.map(Change::Bias));
+        return attend_by_rule(op, operands, change, attention, destination);
     }
-    let bias = bias.map(|bias| broadcast_to_scores(op, bias, q.device(), whole)?.reshape(parts));
-    let bias = bias.transpose().map_err(|error| error.with_op(op))?;
+    let mask = mask.map(|mask| mask.reshape(parts)).transpose().map_err(|error| error.with_op(op))?;
+    let bias = stretched.map(|bias| bias.reshape(parts)).transpose().map_err(|error| error.with_op(op))?;
     let scaling = Scaling::<T>::new(op, attention, d)?;
     let (block, key_block) = block_sizes::<T, D>(q.device(), parts, e);
     // Keys that several blocks of queries multiply are transposed once.

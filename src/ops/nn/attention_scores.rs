@@ -45,6 +45,21 @@ impl<S: Float> OpMany<(S, S, S)> for Capped {
     }
 }
 
+/// The derivative of [`Capped`] by the score, from the capped score.
+#[derive(Clone, Copy)]
+pub(super) struct CapSlope;
+impl<S: Float> Op<(S, S, S)> for CapSlope {
+    const NAME: &'static str = "attention";
+    type Out = S;
+    #[inline(always)]
+    fn call<L: Lanes>(
+        (capped, scale, cap): (Lane<L, Compute<S>>, Lane<L, Compute<S>>, Lane<L, Compute<S>>),
+    ) -> Lane<L, Compute<S>> {
+        let part = capped / cap;
+        (1.0 - part) * (1.0 + part) * scale
+    }
+}
+
 /// `score · scale + bias`.
 #[derive(Clone, Copy)]
 pub(super) struct Biased<T>(pub(super) PhantomData<fn() -> T>);

@@ -5,11 +5,11 @@ use crate::device::{Device, same_device};
 use crate::dim::{All, Axis, Dim};
 use crate::element::Float;
 use crate::error::{Error, Result, text};
-use crate::expr::Zip as _;
+use crate::expr::{Reduce as _, Zip as _};
 use crate::kernel::Op;
 use crate::ops::axes::{sizes_along, with_size};
 use crate::ops::indexing::gather::gather;
-use crate::ops::{Arithmetic as _, Cast as _, Comparisons as _, Indexing as _, Reductions as _};
+use crate::ops::{Arithmetic as _, Cast as _, Comparisons as _, Indexing as _, Reductions as _, Sum};
 use crate::rank::RemoveAxes;
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Allocate, Destination, Tensor, TensorView};
@@ -93,14 +93,17 @@ impl<T, D: Device> Default for ClassLoss<'_, T, D> {
     }
 }
 
-/// The mean of the losses of log-probabilities: `Σ loss / Σ weight`, in f64.
-pub(super) fn mean_loss<
+/// The losses of log-probabilities, classes along axis `A`, or (`MEAN`) their mean: `Σ loss / Σ weight`, in
+/// f64. `OUT` is `M`, or 0 for a mean.
+pub(super) fn class_losses<
     T: Float,
     const A: usize,
     const RANK: usize,
     const M: usize,
+    const OUT: usize,
+    const MEAN: bool,
     D: Device,
-    P: Destination<T, 0, D>,
+    P: Destination<T, OUT, D>,
 >(
     op: &'static str,
     logs: TensorView<'_, T, RANK, D>,
@@ -108,31 +111,6 @@ pub(super) fn mean_loss<
     plan: ClassLoss<'_, T, D>,
     destination: P,
 ) -> Result<P::Done>
-where
-    Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
-{
-    let (losses, weights): (Tensor<T, M, D>, _) =
-        class_losses::<T, A, RANK, M, D, _>(op, logs, target, plan, Allocate)?;
-    let total = losses.lazy().cast::<f64>().sum(All)?;
-    let weight = weights.lazy().cast::<f64>().sum(All)?;
-    (total.lazy() / &weight).cast::<T>().eval_at(op, destination)
-}
-
-/// The losses of log-probabilities, classes along axis `A`, and the weight of each.
-pub(super) fn class_losses<
-    T: Float,
-    const A: usize,
-    const RANK: usize,
-    const M: usize,
-    D: Device,
-    P: Destination<T, M, D>,
->(
-    op: &'static str,
-    logs: TensorView<'_, T, RANK, D>,
-    target: TensorView<'_, i64, M, D>,
-    plan: ClassLoss<'_, T, D>,
-    destination: P,
-) -> Result<(P::Done, Tensor<T, M, D>)>
 where
     Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
 {
@@ -151,29 +129,54 @@ where
     same_device(op, logs.device(), target.device())?;
     logs.ensure_allocated(op)?;
     target.ensure_allocated(op)?;
-    let ones = Tensor::<T, 1, D>::ones([1], logs.device())?;
     let counts = target.not_equal(plan.ignore)?;
-    if classes == 0 && counts.any(All)?.item().is_ok_and(|any| !any) {
-        // No class exists, and every target is ignored.
-        let weights = Tensor::zeros(kept, logs.device())?;
-        return Ok((weights.lazy().eval_at(op, destination)?, weights));
+    // If no class exists, every target may be ignored.
+    let is_nothing = classes == 0 && counts.any(All)?.item().is_ok_and(|any| !any);
+    let [losses, weights] = match is_nothing {
+        true => [Tensor::zeros(kept, logs.device())?, Tensor::zeros(kept, logs.device())?],
+        false => losses_and_weights(op, (logs, A), &counts, target, plan)?,
+    };
+    // The loss of an ignored target is 0, also if the prediction is NaN.
+    if const { !MEAN } {
+        let size: [usize; OUT] = std::array::from_fn(|axis| kept[axis]);
+        let (counts, losses) = (counts.reshape(size)?, losses.reshape(size)?);
+        return counts.lazy().select(losses, T::zero()).eval_at(op, destination);
     }
+    let total = counts.lazy().select(&losses, T::zero()).cast::<f64>().sum(All)?;
+    let weight = weights.lazy().cast::<f64>().sum(All)?;
+    let [total, weight] = [total.reshape([1; OUT])?, weight.reshape([1; OUT])?];
+    (total.lazy() / weight).cast::<T>().eval_at(op, destination)
+}
+
+/// The losses of log-probabilities, classes along an axis, and the weight of each, which is 0 for an ignored
+/// target.
+fn losses_and_weights<T: Float, const RANK: usize, const M: usize, D: Device>(
+    op: &'static str,
+    (logs, axis): (TensorView<'_, T, RANK, D>, usize),
+    counts: &Tensor<bool, M, D>,
+    target: TensorView<'_, i64, M, D>,
+    plan: ClassLoss<'_, T, D>,
+) -> Result<[Tensor<T, M, D>; 2]> {
+    let (size, classes) = (with_size(logs.size(), axis, 1), logs.size().0[axis]);
     let target = counts.select(target, 0)?;
-    let picked = gather(op, logs, A, target.view().reshape(size)?, Allocate)?.into_shape(Dim(kept))?;
+    let kept = target.size();
+    let picked = gather(op, logs, axis, target.view().reshape(size)?, Allocate)?.into_shape(kept)?;
     let weights = match plan.weight {
         Some(weight) => counts.select(&weight.take(&target)?, T::zero())?,
         None => counts.cast::<T>()?,
     };
-    let mut losses = picked.lazy().neg().zip(Share, &weights).eval()?;
-    if plan.smoothing != 0.0 {
-        let line = match plan.weight {
-            Some(weight) => weight.reshape(sizes_along::<RANK>(A, classes))?,
-            None => ones.reshape([1; RANK])?,
-        };
-        let all = logs.lazy().zip(Share, line).sum(Axis::<A>)?;
-        let share = T::constant(-plan.smoothing / classes.max(1) as f64);
-        losses = (losses.lazy().zip(Share, T::constant(1.0 - plan.smoothing)) + all.lazy() * share).eval()?;
+    let losses = picked.lazy().neg().zip(Share, &weights).eval()?;
+    if plan.smoothing == 0.0 {
+        return Ok([losses, weights]);
     }
-    // The loss of an ignored target is 0, also if the prediction is NaN.
-    Ok((counts.lazy().select(&losses, T::zero()).eval_at(op, destination)?, weights))
+    let ones = Tensor::<T, 1, D>::ones([1], logs.device())?;
+    let line = match plan.weight {
+        Some(weight) => weight.reshape(sizes_along::<RANK>(axis, classes))?,
+        None => ones.reshape([1; RANK])?,
+    };
+    let all = logs.lazy().zip(Share, line).reduce_keepdims_axis(Sum, axis)?;
+    let all = all.reshape(kept)?;
+    let share = T::constant(-plan.smoothing / classes.max(1) as f64);
+    let rest = losses.lazy().zip(Share, T::constant(1.0 - plan.smoothing));
+    Ok([(rest + all.lazy() * share).eval()?, weights])
 }

@@ -2,73 +2,23 @@
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`,
 // `ops`.
 
-use super::class_losses::{ClassLoss, class_losses, mean_loss};
-use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput};
-use crate::dim::{All, Axis, Dim};
+use super::class_losses::{ClassLoss, class_losses};
+use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput, same_device};
+use crate::dim::{All, Axis, Dim, MarkedAxes};
 use crate::element::{Compute, Float};
 use crate::error::Result;
-use crate::expr::apply_into;
+use crate::expr::{Reduce as _, apply_into};
 use crate::kernel::Op;
 use crate::layout::Layout;
 use crate::ops::axes::{sizes_along, with_size};
-use crate::ops::{Cast as _, Comparisons as _, Reductions as _};
+use crate::ops::{Cast as _, Comparisons as _, Indexing as _, Reductions as _, Sum};
 use crate::rank::RemoveAxes;
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Destination, Existing, Tensor, TensorView};
 use std::marker::PhantomData;
 
-/// The losses of scores, classes along axis `A`.
+/// The losses of scores, classes along axis `A`, or (`MEAN`) their mean. `OUT` is `M`, or 0 for a mean.
 pub(super) fn cross_entropy<
-    T: Float,
-    const A: usize,
-    const RANK: usize,
-    const M: usize,
-    D: Device,
-    P: Destination<T, M, D>,
->(
-    op: &'static str,
-    x: TensorView<'_, T, RANK, D>,
-    target: TensorView<'_, i64, M, D>,
-    plan: ClassLoss<'_, T, D>,
-    destination: P,
-) -> Result<P::Done>
-where
-    Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
-{
-    if const { D::RECORDS } && plan.weight.is_none() {
-        let kept: [usize; M] = std::array::from_fn(|a| x.size().0[a + usize::from(a >= A)]);
-        return by_rule::<T, A, RANK, M, M, false, D, P>(op, (x, target), plan, Dim(kept), destination);
-    }
-    let logs = x.log_softmax(Axis::<A>).map_err(|error| error.with_op(op))?;
-    Ok(class_losses::<T, A, RANK, M, D, _>(op, logs.view(), target, plan, destination)?.0)
-}
-
-/// The mean of the losses of scores, classes along axis `A`.
-pub(super) fn cross_entropy_mean<
-    T: Float,
-    const A: usize,
-    const RANK: usize,
-    const M: usize,
-    D: Device,
-    P: Destination<T, 0, D>,
->(
-    op: &'static str,
-    x: TensorView<'_, T, RANK, D>,
-    target: TensorView<'_, i64, M, D>,
-    plan: ClassLoss<'_, T, D>,
-    destination: P,
-) -> Result<P::Done>
-where
-    Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
-{
-    if const { D::RECORDS } && plan.weight.is_none() {
-        return by_rule::<T, A, RANK, M, 0, true, D, P>(op, (x, target), plan, Dim([]), destination);
-    }
-    let logs = x.log_softmax(Axis::<A>).map_err(|error| error.with_op(op))?;
-    mean_loss::<T, A, RANK, M, D, _>(op, logs.view(), target, plan, destination)
-}
-
-fn by_rule<
     T: Float,
     const A: usize,
     const RANK: usize,
@@ -79,21 +29,29 @@ fn by_rule<
     P: Destination<T, OUT, D>,
 >(
     op: &'static str,
-    (x, target): (TensorView<'_, T, RANK, D>, TensorView<'_, i64, M, D>),
+    x: TensorView<'_, T, RANK, D>,
+    target: TensorView<'_, i64, M, D>,
     plan: ClassLoss<'_, T, D>,
-    size: Dim<OUT>,
     destination: P,
 ) -> Result<P::Done>
 where
     Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
 {
+    if const { !D::RECORDS } {
+        let logs = x.log_softmax(Axis::<A>).map_err(|error| error.with_op(op))?;
+        return class_losses::<T, A, RANK, M, OUT, MEAN, D, P>(op, logs.view(), target, plan, destination);
+    }
     x.ensure_allocated(op)?;
     target.ensure_allocated(op)?;
-    crate::device::same_device(op, x.device(), target.device())?;
+    same_device(op, x.device(), target.device())?;
+    plan.check(op, x.size().0[A], x.device())?;
     let (ignore, smoothing) = (plan.ignore, plan.smoothing);
-    let rule = CrossEntropyRule::<T, A, RANK, M, MEAN> { ignore, smoothing, element: PhantomData };
+    let rule = CrossEntropyRule::<T, A, RANK, M, OUT, MEAN> { ignore, smoothing, element: PhantomData };
+    let kept: [usize; M] = std::array::from_fn(|a| x.size().0[a + usize::from(a >= A)]);
+    let size = Dim(std::array::from_fn(|axis| kept[axis]));
     destination.put(op, Layout::row_major(size), x.device(), |out| {
-        let operands = [x.rule_operand(), target.rule_operand()];
+        let mut operands = vec![x.rule_operand(), target.rule_operand()];
+        operands.extend(plan.weight.as_ref().map(TensorView::rule_operand));
         x.device().ruled(rule, &operands, out.rule_output()).map_err(|error| error.with_op(op))
     })
 }
@@ -122,56 +80,78 @@ impl<T: Float> Op<(T, bool, f64, f64, f64)> for OfScore<T> {
     }
 }
 
-/// The rule of a cross entropy without weights of classes: the gradient of a row of scores is
-/// `f · (softmax(x) − y)`, where `f` is the gradient of the row's loss and `y` the smoothed target.
-#[derive(Debug)]
-struct CrossEntropyRule<T, const A: usize, const RANK: usize, const M: usize, const MEAN: bool> {
+/// The gradient of the weight of a class by one target: `−gradient · (share · logarithm + mean)`, where
+/// `mean` is that of the losses, for the target's class:
+/// `(logarithm, is the target, gradient, mean, rest, spread)`.
+#[derive(Clone, Copy)]
+struct OfWeight<T>(PhantomData<fn() -> T>);
+
+impl<T: Float> Op<(T, bool, f64, f64, f64, f64)> for OfWeight<T> {
+    const NAME: &'static str = "cross_entropy";
+    type Out = f64;
+    #[inline(always)]
+    fn call<L: Lanes>(
+        (log, is_target, gradient, mean, rest, spread): (
+            Lane<L, Compute<T>>,
+            Lane<L, bool>,
+            Lane<L, f64>,
+            Lane<L, f64>,
+            Lane<L, f64>,
+            Lane<L, f64>,
+        ),
+    ) -> Lane<L, f64> {
+        let share = spread + is_target.select(rest, Lane::zero());
+        // A share of 0 of an infinite loss is 0.
+        let loss = share.eq(Lane::zero()).select(Lane::zero(), share * log.cast());
+        gradient.flow(-(loss + is_target.select(mean, Lane::zero())))
+    }
+}
+
+/// The rule of a cross entropy: the gradient of a row of scores is `f · (softmax(x) − y)`, where `y` is the
+/// smoothed and weighted target divided by its sum, and `f` the gradient of the row's loss times that sum.
+#[derive(Clone, Copy)]
+struct CrossEntropyRule<
+    T,
+    const A: usize,
+    const RANK: usize,
+    const M: usize,
+    const OUT: usize,
+    const MEAN: bool,
+> {
     ignore: i64,
     smoothing: f64,
     element: PhantomData<fn() -> T>,
 }
 
-impl<T, const A: usize, const RANK: usize, const M: usize, const MEAN: bool> Clone
-    for CrossEntropyRule<T, A, RANK, M, MEAN>
-{
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<T, const A: usize, const RANK: usize, const M: usize, const MEAN: bool> Copy
-    for CrossEntropyRule<T, A, RANK, M, MEAN>
-{
-}
-
-impl<T: Float, const A: usize, const RANK: usize, const M: usize, const MEAN: bool> Rule
-    for CrossEntropyRule<T, A, RANK, M, MEAN>
+impl<T: Float, const A: usize, const RANK: usize, const M: usize, const OUT: usize, const MEAN: bool> Rule
+    for CrossEntropyRule<T, A, RANK, M, OUT, MEAN>
 where
     Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
 {
     const NAME: &'static str = "cross_entropy";
-    const READS_RESULT: bool = false;
+    const READS_RESULT: bool = MEAN;
     /// The log-probabilities.
-    type Saved<D: Device> = Tensor<T, RANK, D>;
+    type Saved<D: Device> = Option<Tensor<T, RANK, D>>;
     fn reads(_: usize) -> u64 {
-        0b10
+        0b110
     }
 
-    fn forward<D: Device>(
+    fn forward<D: Device>(&self, inputs: &[RuleOperand<'_, D>], output: RuleOutput<'_, D>) -> Result<()> {
+        self.forward_and_save(inputs, output).map(drop)
+    }
+
+    fn forward_and_save<D: Device>(
         &self,
         inputs: &[RuleOperand<'_, D>],
         output: RuleOutput<'_, D>,
     ) -> Result<Self::Saved<D>> {
         let (x, target) = (inputs[0].view::<T, RANK>()?, inputs[1].view::<i64, M>()?);
-        let plan = ClassLoss::new().ignore(self.ignore).smoothing(self.smoothing);
+        let weight = inputs.get(2).map(RuleOperand::view::<T, 1>).transpose()?;
+        let plan = ClassLoss { weight, ignore: self.ignore, smoothing: self.smoothing };
         let logs = x.log_softmax(Axis::<A>)?;
-        if const { MEAN } {
-            let out = Existing(output.view_mut::<T, 0>()?);
-            mean_loss::<T, A, RANK, M, D, _>(Self::NAME, logs.view(), target, plan, out)?;
-        } else {
-            let out = Existing(output.view_mut::<T, M>()?);
-            class_losses::<T, A, RANK, M, D, _>(Self::NAME, logs.view(), target, plan, out)?;
-        }
-        Ok(logs)
+        let out = Existing(output.view_mut::<T, OUT>()?);
+        class_losses::<T, A, RANK, M, OUT, MEAN, D, _>(Self::NAME, logs.view(), target, plan, out)?;
+        Ok(Some(logs))
     }
 
     fn backward<D: Device>(
@@ -179,26 +159,64 @@ where
         recorded: Recorded<'_, D, Self::Saved<D>>,
         targets: Vec<Option<RuleOutput<'_, D>>>,
     ) -> Result<()> {
-        let Some(out) = targets.into_iter().flatten().next() else { return Ok(()) };
-        let (logs, out) = (recorded.saved, out.view_mut::<T, RANK>()?);
-        if logs.is_empty() {
-            return Ok(()); // no class, and only ignored targets
-        }
+        // Without a class all targets were ignored, and there are no elements to write.
+        let Some(logs) = recorded.saved.filter(|logs| !logs.is_empty()) else { return Ok(()) };
         let target = recorded.inputs[1].view::<i64, M>()?;
-        let counts = target.not_equal(self.ignore)?;
-        // The gradient of each loss; 0 for an ignored target.
-        let each: Tensor<f64, M, D> = if const { MEAN } {
-            let count = counts.lazy().cast::<f64>().sum(All)?;
-            let share = (recorded.gradient.view::<T, 0>()?.lazy().cast::<f64>() / &count).eval()?;
-            counts.lazy().select(share.reshape([1; M])?, 0.0).eval()?
-        } else {
-            counts.lazy().select(recorded.gradient.view::<T, M>()?.lazy().cast::<f64>(), 0.0).eval()?
-        };
+        let weight = recorded.inputs.get(2).map(RuleOperand::view::<T, 1>).transpose()?;
         let (size, classes) = (with_size(logs.size(), A, 1), logs.size().0[A]);
+        let counts = target.not_equal(self.ignore)?;
+        // The weight of each target, 0 for an ignored one.
+        let weights: Tensor<f64, M, D> = match weight {
+            Some(weight) => {
+                let taken = weight.take(&counts.select(target, 0)?)?;
+                counts.lazy().select(taken.lazy().cast::<f64>(), 0.0).eval()?
+            }
+            None => counts.cast()?,
+        };
+        // The gradient of each loss, or of its part of the mean.
+        let of_each: Tensor<f64, M, D> = if const { MEAN } {
+            let gradient = recorded.gradient.view::<T, OUT>()?.reshape([1; M])?;
+            let sum = weights.sum(All)?;
+            let share = (gradient.lazy().cast::<f64>() / sum.reshape([1; M])?).eval()?;
+            counts.lazy().select(&share, 0.0).eval()?
+        } else {
+            let gradient = recorded.gradient.view::<T, OUT>()?.reshape(target.size())?;
+            counts.lazy().select(gradient.lazy().cast::<f64>(), 0.0).eval()?
+        };
         let line = Tensor::<i64, 1, D>::arange(0, classes as i64, 1, logs.device())?;
         let line = line.reshape(sizes_along::<RANK>(A, classes))?;
         let is_target = line.lazy().equal(target.reshape(size)?);
-        let (spread, rest) = (self.smoothing / classes.max(1) as f64, 1.0 - self.smoothing);
-        apply_into(OfScore::<T>(PhantomData), (&logs, is_target, each.reshape(size)?, spread, rest), out)
+        let (spread, rest) = (self.smoothing / classes as f64, 1.0 - self.smoothing);
+        for (of, out) in targets.into_iter().enumerate() {
+            let (Some(out), each) = (out, of_each.reshape(size)?) else { continue };
+            if of == 2 {
+                let mean = match const { MEAN } {
+                    true => recorded.result.view::<T, OUT>()?.reshape([1; RANK])?.cast::<f64>()?,
+                    false => Tensor::zeros([1; RANK], logs.device())?,
+                };
+                let parts =
+                    logs.lazy().apply(OfWeight::<T>(PhantomData), (is_target, each, &mean, rest, spread));
+                let marked = std::array::from_fn(|axis| axis != A);
+                let axes = MarkedAxes::<RANK> { marked, missing: None };
+                let sums = parts.reduce_keepdims::<_, MarkedAxes<RANK>>(Sum, axes)?;
+                sums.reshape([classes])?.lazy().cast::<T>().eval_into(out.view_mut::<T, 1>()?)?;
+                continue;
+            }
+            let out = out.view_mut::<T, RANK>()?;
+            let operator = OfScore::<T>(PhantomData);
+            let Some(weight) = weight else {
+                apply_into(operator, (&logs, is_target, each, spread, rest), out)?;
+                continue;
+            };
+            let of_classes = (weight.lazy().cast::<f64>() * spread).eval()?;
+            let of_targets = (weights.lazy() * rest).eval()?;
+            let total = (of_targets.lazy() + of_classes.sum(All)?.reshape([1; M])?).eval()?;
+            // Where nothing has a weight, the gradient is 0, and the shares are NaN.
+            let (each, rest) = ((of_each.lazy() * &total).eval()?, (of_targets.lazy() / &total).eval()?);
+            let [each, rest, total] = [each.reshape(size)?, rest.reshape(size)?, total.reshape(size)?];
+            let spread = of_classes.reshape(sizes_along::<RANK>(A, classes))?.lazy() / total;
+            apply_into(operator, (&logs, is_target, each, spread, rest), out)?;
+        }
+        Ok(())
     }
 }

@@ -2,8 +2,8 @@
 //! `x.lazy().mse_loss(&y).mean(All)`.
 // Imports: `error`, `dim`, `rank`, `scalar`, `element`, `device`, `tensor`, `expr`, `ops`.
 
-use super::class_losses::{ClassLoss, Share, class_losses, mean_loss};
-use super::cross_entropy::{cross_entropy, cross_entropy_mean};
+use super::class_losses::{ClassLoss, Share, class_losses};
+use super::cross_entropy::cross_entropy;
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::Float;
@@ -134,14 +134,13 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
         let _ = axis;
-        Ok(class_losses::<T, A, RANK, M, D, _>(
+        class_losses::<T, A, RANK, M, M, false, D, _>(
             "nll_loss",
             self.into_view(),
             target.into_view(),
             plan,
             Allocate,
-        )?
-        .0)
+        )
     }
 
     /// The mean of [`nll_loss`](ClassLosses::nll_loss), weighted by the classes; NaN if all targets are
@@ -158,7 +157,7 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
         let _ = axis;
-        mean_loss::<T, A, RANK, M, D, _>(
+        class_losses::<T, A, RANK, M, 0, true, D, _>(
             "nll_loss_mean",
             self.into_view(),
             target.into_view(),
@@ -191,7 +190,13 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
         let (_, op) = (axis, "cross_entropy");
-        cross_entropy::<T, A, RANK, M, D, _>(op, self.into_view(), target.into_view(), plan, Allocate)
+        cross_entropy::<T, A, RANK, M, M, false, D, _>(
+            op,
+            self.into_view(),
+            target.into_view(),
+            plan,
+            Allocate,
+        )
     }
 
     /// The mean of [`cross_entropy`](ClassLosses::cross_entropy), weighted by the classes; NaN if all targets
@@ -208,7 +213,13 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
         let (_, op) = (axis, "cross_entropy_mean");
-        cross_entropy_mean::<T, A, RANK, M, D, _>(op, self.into_view(), target.into_view(), plan, Allocate)
+        cross_entropy::<T, A, RANK, M, 0, true, D, _>(
+            op,
+            self.into_view(),
+            target.into_view(),
+            plan,
+            Allocate,
+        )
     }
 
     /// The cross entropy of targets that are probabilities of the classes, `−Σ weight · y · log_softmax(x)`,
@@ -262,14 +273,13 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
         let _ = axis;
-        class_losses::<T, A, RANK, M, D, _>(
+        class_losses::<T, A, RANK, M, M, false, D, _>(
             "nll_loss_into",
             self.into_view(),
             target.into_view(),
             plan,
             Existing(out),
         )
-        .map(|_| ())
     }
 
     /// As [`nll_loss_mean`](ClassLosses::nll_loss_mean), into an existing tensor or exclusive view of rank 0.
@@ -297,7 +307,7 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
         let _ = axis;
-        mean_loss::<T, A, RANK, M, D, _>(
+        class_losses::<T, A, RANK, M, 0, true, D, _>(
             "nll_loss_mean_into",
             self.into_view(),
             target.into_view(),
@@ -331,7 +341,13 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
         let (_, op) = (axis, "cross_entropy_into");
-        cross_entropy::<T, A, RANK, M, D, _>(op, self.into_view(), target.into_view(), plan, Existing(out))
+        cross_entropy::<T, A, RANK, M, M, false, D, _>(
+            op,
+            self.into_view(),
+            target.into_view(),
+            plan,
+            Existing(out),
+        )
     }
 
     /// As [`cross_entropy_mean`](ClassLosses::cross_entropy_mean), into an existing tensor or exclusive view
@@ -360,7 +376,7 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
         let (_, op, out) = (axis, "cross_entropy_mean_into", Existing(out));
-        cross_entropy_mean::<T, A, RANK, M, D, _>(op, self.into_view(), target.into_view(), plan, out)
+        cross_entropy::<T, A, RANK, M, 0, true, D, _>(op, self.into_view(), target.into_view(), plan, out)
     }
 
     /// As [`soft_cross_entropy`](ClassLosses::soft_cross_entropy), into an existing tensor or exclusive view;

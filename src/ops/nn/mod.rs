@@ -19,6 +19,7 @@ mod norm_rules;
 mod pixel_shuffle;
 mod pool_windows;
 mod pooling;
+mod pooling_rules;
 pub(in crate::ops) mod rules;
 mod softmax;
 mod unpooling;

@@ -2,19 +2,21 @@
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`,
 // `ops`.
 
-use super::rules::{AlongAxes, Flow};
+use super::rules::{BackwardAlong, Flow};
 use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput, same_device};
 use crate::dim::{Dim, MarkedAxes};
 use crate::element::{Compute, Float};
 use crate::error::Result;
-use crate::expr::{Expr, Lazy, Reduce as _, Zip as _};
-use crate::kernel::{Body, Op};
+use crate::expr::{Expr, Lazy, Reduce as _, Zip as _, apply_many_into};
+use crate::kernel::{Body, OpMany};
 use crate::layout::joint_size;
-use crate::ops::{Arithmetic as _, Cast as _, Math as _, MeanF64, Reductions as _, Sum};
+use crate::ops::{Add, Arithmetic as _, Cast as _, Math as _, MeanF64, Reductions as _, Sum};
 use crate::rank::HasAxes;
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Allocate, Destination as _, Tensor, TensorView, TensorViewMut};
 use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 /// Writes `rate · (rest − n · mean(gradient · n))` for normalized values `n`. They are of the order of 1,
 /// also where the square of the rate overflows.
@@ -37,34 +39,19 @@ where
 /// The backward pass of layer norm: `r · (g − mean g − n · mean(g · n))` of normalized values `n = r · c`,
 /// where `c` are the centered ones and `r = 1 / √(var + epsilon)`.
 #[derive(Clone, Copy)]
-pub(super) struct LayerNormRule<T>(T);
+pub(super) struct LayerNormRule;
 
-impl<T> LayerNormRule<T> {
-    pub(super) fn new(epsilon: T) -> Self {
-        LayerNormRule(epsilon)
-    }
-}
-
-impl<T: Float> AlongAxes<T> for LayerNormRule<T> {
-    const NAME: &'static str = "layer_norm";
+impl<T: Float> BackwardAlong<T> for LayerNormRule {
     const READS_RESULT: bool = false;
-    fn forward<const RANK: usize, D: Device>(
-        self,
-        axes: MarkedAxes<RANK>,
-        x: TensorView<'_, T, RANK, D>,
-        out: TensorViewMut<'_, T, RANK, D>,
-    ) -> Result<()> {
-        x.layer_norm_into(axes, self.0, out)
-    }
     fn backward<const RANK: usize, D: Device>(
-        self,
+        (epsilon,): (T,),
         axes: MarkedAxes<RANK>,
         x: TensorView<'_, T, RANK, D>,
         gradient: TensorView<'_, T, RANK, D>,
         out: TensorViewMut<'_, T, RANK, D>,
     ) -> Result<()> {
         let (gradient, centered) = (gradient.lazy(), x.lazy() - x.along(MeanF64, axes));
-        let rate = (centered.square().mean_along(axes) + self.0).rsqrt();
+        let rate = (centered.square().mean_along(axes) + epsilon).rsqrt();
         let rest = gradient - gradient.mean_along(axes);
         normal_into(axes, (gradient, rest), (centered * rate, rate), out)
     }
@@ -73,34 +60,19 @@ impl<T: Float> AlongAxes<T> for LayerNormRule<T> {
 /// The backward pass of RMS norm: `r · (g − n · mean(g · n))` of `n = r · x`, with
 /// `r = 1 / √(mean of x² + epsilon)`.
 #[derive(Clone, Copy)]
-pub(super) struct RmsNormRule<T>(T);
+pub(super) struct RmsNormRule;
 
-impl<T> RmsNormRule<T> {
-    pub(super) fn new(epsilon: T) -> Self {
-        RmsNormRule(epsilon)
-    }
-}
-
-impl<T: Float> AlongAxes<T> for RmsNormRule<T> {
-    const NAME: &'static str = "rms_norm";
+impl<T: Float> BackwardAlong<T> for RmsNormRule {
     const READS_RESULT: bool = false;
-    fn forward<const RANK: usize, D: Device>(
-        self,
-        axes: MarkedAxes<RANK>,
-        x: TensorView<'_, T, RANK, D>,
-        out: TensorViewMut<'_, T, RANK, D>,
-    ) -> Result<()> {
-        x.rms_norm_into(axes, self.0, out)
-    }
     fn backward<const RANK: usize, D: Device>(
-        self,
+        (epsilon,): (T,),
         axes: MarkedAxes<RANK>,
         x: TensorView<'_, T, RANK, D>,
         gradient: TensorView<'_, T, RANK, D>,
         out: TensorViewMut<'_, T, RANK, D>,
     ) -> Result<()> {
         let (x, gradient) = (x.lazy(), gradient.lazy());
-        let rate = (x.square().mean_along(axes) + self.0).rsqrt();
+        let rate = (x.square().mean_along(axes) + epsilon).rsqrt();
         normal_into(axes, (gradient, gradient), (x * rate, rate), out)
     }
 }
@@ -134,47 +106,143 @@ where
 }
 
 /// The rule of layer norm with a weight and a bias.
+#[derive(Clone, Copy)]
 struct AffineRule<T, const RANK: usize> {
     axes: MarkedAxes<RANK>,
     epsilon: T,
     element: PhantomData<fn() -> T>,
 }
 
-impl<T: Copy, const RANK: usize> Clone for AffineRule<T, RANK> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<T: Copy, const RANK: usize> Copy for AffineRule<T, RANK> {}
-
-/// A number minus the mean of its row.
+/// `(rate · (rest − n · along), gradient · n)`, of normalized values `n`.
 #[derive(Clone, Copy, Debug)]
-struct Centered;
+struct OfNormal<S>(PhantomData<fn() -> S>);
 
-impl<T: Float> Op<(T, f64)> for Centered {
+impl<T: Float, S: Float> OpMany<(T, T, T, T, T)> for OfNormal<S> {
     const NAME: &'static str = "layer_norm_affine";
-    const CHEAP: bool = true;
-    type Out = T;
+    type Out = (T, S);
     #[inline(always)]
-    fn call<L: Lanes>((x, mean): (Lane<L, Compute<T>>, Lane<L, f64>)) -> Lane<L, Compute<T>> {
-        x - mean.cast()
+    fn call<L: Lanes>(
+        (gradient, rest, along, n, rate): (
+            Lane<L, Compute<T>>,
+            Lane<L, Compute<T>>,
+            Lane<L, Compute<T>>,
+            Lane<L, Compute<T>>,
+            Lane<L, Compute<T>>,
+        ),
+    ) -> (Lane<L, Compute<T>>, Lane<L, Compute<S>>) {
+        ((rest - along.flow(n)).flow(rate), gradient.flow(n).cast())
     }
 }
 
-/// Writes the sum of an expression over the axes along which `out` has size 1.
-fn sum_into<'a, T: Float, const RANK: usize, D: Device, E>(
+/// The axes along which an operand of size 1 is stretched to `size`.
+fn stretched<const RANK: usize>(from: Dim<RANK>, size: Dim<RANK>) -> [bool; RANK] {
+    std::array::from_fn(|axis| from.0[axis] == 1 && size.0[axis] != 1)
+}
+
+/// The sum of an expression over the marked axes, which keep size 1.
+fn sum_over<'a, T: Float, const RANK: usize, D: Device, E>(
     x: Lazy<'a, T, RANK, D, E>,
-    size: Dim<RANK>,
-    mut out: TensorViewMut<'_, T, RANK, D>,
-) -> Result<()>
+    marked: [bool; RANK],
+) -> Result<Tensor<T, RANK, D>>
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
-    let marked = std::array::from_fn(|axis| out.size().0[axis] == 1 && size.0[axis] != 1);
     if marked == [false; RANK] {
-        return x.eval_into(out);
+        x.eval()
+    } else {
+        x.reduce_keepdims(Sum, MarkedAxes { marked, missing: None })
     }
-    out.assign(&x.reduce_keepdims(Sum, MarkedAxes { marked, missing: None })?)
+}
+
+/// The part of an operand in these ranges.
+fn part_of<'x, T, const RANK: usize, D: Device>(
+    mut x: TensorView<'x, T, RANK, D>,
+    ranges: &[Range<usize>; RANK],
+) -> Result<TensorView<'x, T, RANK, D>> {
+    for (axis, range) in ranges.iter().enumerate() {
+        x = x.slice_axis(axis, range.clone(), 1)?;
+    }
+    Ok(x)
+}
+
+/// The sizes of blocks of whole rows of about `nbytes` bytes.
+fn blocks_of_rows<T, const RANK: usize>(
+    Dim(size): Dim<RANK>,
+    along: [bool; RANK],
+    nbytes: usize,
+) -> [usize; RANK] {
+    let row: usize = (0..RANK).filter(|&axis| along[axis]).map(|axis| size[axis]).product();
+    let mut rows = (nbytes / (row * size_of::<T>()).max(1)).max(1);
+    let mut block = size;
+    for axis in (0..RANK).rev().filter(|&axis| !along[axis]) {
+        block[axis] = size[axis].clamp(1, rows);
+        rows /= block[axis];
+        rows = rows.max(1);
+    }
+    block
+}
+
+/// The operands and the gradient of a layer norm with a weight.
+struct Affine<'x, T, const RANK: usize, D: Device> {
+    axes: MarkedAxes<RANK>,
+    epsilon: T,
+    x: TensorView<'x, T, RANK, D>,
+    weight: TensorView<'x, T, RANK, D>,
+    gradient: TensorView<'x, T, RANK, D>,
+}
+
+impl<T: Float, const RANK: usize, D: Device> Affine<'_, T, RANK, D> {
+    /// Writes the gradient of `x`, and returns that of the weight, whose sums have elements `S`: blocks of
+    /// rows that stay in a cache are read once. All statistics are those of the forward pass.
+    fn of_both<S: Float>(&self, out: TensorViewMut<'_, T, RANK, D>) -> Result<Tensor<f64, RANK, D>> {
+        let Affine { axes, epsilon, x, weight, gradient } = *self;
+        let (size, op) = (x.size(), "layer_norm_affine");
+        let along = axes.found(op, || size)?;
+        let summed = stretched(weight.size(), size);
+        // Parts of the weight's gradient are added; each is one block's sum, or the only one.
+        let is_cut = (0..RANK).all(|axis| along[axis] || summed[axis] || size.0[axis] == 1);
+        let block = match x.device().task_nbytes() {
+            Some(nbytes) if is_cut => blocks_of_rows::<T, RANK>(size, along, nbytes),
+            _ => size.0,
+        };
+        let weight = weight.broadcast_to(size)?;
+        let parts = Mutex::new(Vec::new());
+        out.for_each_block(block, &|ranges, out| {
+            let [x, weight, gradient] =
+                [part_of(x, &ranges)?, part_of(weight, &ranges)?, part_of(gradient, &ranges)?];
+            let mut products = Tensor::<S, RANK, D>::uninit(op, x.layout().preserved(), x.device())?;
+            let centered = x.lazy() - x.along(MeanF64, axes);
+            let rate = (centered.square().mean_along(axes) + epsilon).rsqrt();
+            let (normal, of_normal) = (centered * rate, gradient.lazy().zip(Flow, weight));
+            let rest = of_normal - of_normal.mean_along(axes);
+            let mean = of_normal.zip(Flow, normal).mean_along(axes);
+            let operands = (gradient, rest, mean, normal, rate);
+            apply_many_into(OfNormal::<S>(PhantomData), operands, (out, products.try_view_mut(op)?))?;
+            let part = sum_over(products.lazy(), summed)?;
+            let starts = ranges.map(|range| range.start);
+            parts.lock().unwrap_or_else(PoisonError::into_inner).push((starts, part));
+            Ok(())
+        })?;
+        let mut parts = parts.into_inner().unwrap_or_else(PoisonError::into_inner);
+        parts.sort_by_key(|(starts, _)| *starts);
+        let mut parts = parts.into_iter().map(|(_, part)| part);
+        let mut total = match parts.next() {
+            Some(first) => first.cast::<f64>()?,
+            None => Tensor::zeros(self.weight.size(), x.device())?,
+        };
+        parts.try_for_each(|part| total.zip_in_place(Add, part.lazy().cast::<f64>()))?;
+        Ok(total)
+    }
+
+    /// Writes the gradient of `x` alone.
+    fn of_x(&self, out: TensorViewMut<'_, T, RANK, D>) -> Result<()> {
+        let Affine { axes, epsilon, x, weight, gradient } = *self;
+        let gradient = gradient.lazy().zip(Flow, weight);
+        let centered = x.lazy() - x.along(MeanF64, axes);
+        let rate = (centered.square().mean_along(axes) + epsilon).rsqrt();
+        let rest = gradient - gradient.mean_along(axes);
+        normal_into(axes, (gradient, rest), (centered * rate, rate), out)
+    }
 }
 
 impl<T: Float, const RANK: usize> Rule for AffineRule<T, RANK> {
@@ -198,30 +266,30 @@ impl<T: Float, const RANK: usize> Rule for AffineRule<T, RANK> {
         mut targets: Vec<Option<RuleOutput<'_, D>>>,
     ) -> Result<()> {
         let gradient = recorded.gradient.view::<T, RANK>()?;
-        let size = gradient.size();
         let [of_bias, of_weight, of_x] = [targets.pop(), targets.pop(), targets.pop()].map(Option::flatten);
         if let Some(out) = of_bias {
-            sum_into(gradient.lazy(), size, out.view_mut()?)?;
+            let mut out = out.view_mut()?;
+            out.assign(&sum_over(gradient.lazy(), stretched(out.size(), gradient.size()))?)?;
         }
-        if of_weight.is_none() && of_x.is_none() {
-            return Ok(());
-        }
-        let (x, weight) = (recorded.inputs[0].view::<T, RANK>()?, recorded.inputs[1].view::<T, RANK>()?);
-        // In f64: a mean or a rate of 16 bits would not be that of the forward pass.
-        let mean = x.lazy().cast::<f64>().reduce_keepdims(MeanF64, self.axes)?;
-        let squares = x.lazy().zip(Centered, &mean).cast::<f64>().square();
-        let var = squares.reduce_keepdims(crate::ops::Mean, self.axes)?;
-        let rate = (var.lazy() + self.epsilon.to_f64().unwrap_or(0.0)).rsqrt().eval()?;
-        let rate = rate.lazy().cast::<T>();
-        let normal = x.lazy().zip(Centered, &mean) * rate;
-        if let Some(out) = of_weight {
-            sum_into(gradient.lazy().zip(Flow, normal), size, out.view_mut()?)?;
-        }
-        if let Some(out) = of_x {
-            let gradient = gradient.lazy().zip(Flow, weight);
-            let rest = gradient - gradient.mean_along(self.axes);
-            normal_into(self.axes, (gradient, rest), (normal, rate), out.view_mut()?)?;
-        }
-        Ok(())
+        let [x, weight] = [recorded.inputs[0].view::<T, RANK>()?, recorded.inputs[1].view()?];
+        let affine = Affine { axes: self.axes, epsilon: self.epsilon, x, weight, gradient };
+        let of_x = of_x.map(RuleOutput::view_mut::<T, RANK>).transpose()?;
+        let Some(of_weight) = of_weight else {
+            return of_x.map_or(Ok(()), |out| affine.of_x(out));
+        };
+        let mut unused = None;
+        let of_x = match of_x {
+            Some(out) => out,
+            None => unused
+                .insert(Tensor::uninit(Self::NAME, x.layout().preserved(), x.device())?)
+                .try_view_mut(Self::NAME)?,
+        };
+        // Sums of products of 16 bits are added in f32.
+        let sums = if const { size_of::<T>() == size_of::<Compute<T>>() } {
+            affine.of_both::<T>(of_x)?
+        } else {
+            affine.of_both::<f32>(of_x)?
+        };
+        sums.lazy().cast::<T>().eval_into(of_weight.view_mut::<T, RANK>()?)
     }
 }

@@ -29,22 +29,28 @@ impl<T: Float> Op<(T, T)> for Flow {
     }
 }
 
-/// An operator along axes with one operand, and its backward pass.
-pub(in crate::ops) trait AlongAxes<T: Float>: Copy + Send + 'static {
+/// An operator along axes with one operand. `along_axes!` implements it.
+pub(in crate::ops) trait ForwardAlong<T: Float>: Copy + 'static {
     /// The name of the operator.
     const NAME: &'static str;
-    /// Whether the backward pass reads the result; otherwise it reads the operand.
-    const READS_RESULT: bool;
+    /// What the operator receives besides operand and axes.
+    type Arguments: Copy + Send + 'static;
     /// Computes the operator.
     fn forward<const RANK: usize, D: Device>(
-        self,
+        arguments: Self::Arguments,
         axes: MarkedAxes<RANK>,
         x: TensorView<'_, T, RANK, D>,
         out: TensorViewMut<'_, T, RANK, D>,
     ) -> Result<()>;
+}
+
+/// The backward pass of an operator along axes.
+pub(in crate::ops) trait BackwardAlong<T: Float>: ForwardAlong<T> {
+    /// Whether the backward pass reads the result; otherwise it reads the operand.
+    const READS_RESULT: bool;
     /// Computes the gradient of the operand from the values that it reads and the gradient of the result.
     fn backward<const RANK: usize, D: Device>(
-        self,
+        arguments: Self::Arguments,
         axes: MarkedAxes<RANK>,
         values: TensorView<'_, T, RANK, D>,
         gradient: TensorView<'_, T, RANK, D>,
@@ -53,20 +59,14 @@ pub(in crate::ops) trait AlongAxes<T: Float>: Copy + Send + 'static {
 }
 
 /// The rule of an operator along axes.
-struct RuleAlong<F, T, const RANK: usize> {
-    operator: F,
+#[derive(Clone, Copy)]
+struct RuleAlong<F: BackwardAlong<T>, T: Float, const RANK: usize> {
+    arguments: F::Arguments,
     axes: MarkedAxes<RANK>,
-    element: PhantomData<fn() -> T>,
+    operator: PhantomData<fn() -> (F, T)>,
 }
 
-impl<F: Copy, T, const RANK: usize> Clone for RuleAlong<F, T, RANK> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<F: Copy, T, const RANK: usize> Copy for RuleAlong<F, T, RANK> {}
-
-impl<F: AlongAxes<T>, T: Float, const RANK: usize> Rule for RuleAlong<F, T, RANK> {
+impl<F: BackwardAlong<T>, T: Float, const RANK: usize> Rule for RuleAlong<F, T, RANK> {
     const NAME: &'static str = F::NAME;
     const READS_RESULT: bool = F::READS_RESULT;
     type Saved<D: Device> = ();
@@ -74,7 +74,7 @@ impl<F: AlongAxes<T>, T: Float, const RANK: usize> Rule for RuleAlong<F, T, RANK
         !F::READS_RESULT as u64
     }
     fn forward<D: Device>(&self, inputs: &[RuleOperand<'_, D>], output: RuleOutput<'_, D>) -> Result<()> {
-        self.operator.forward(self.axes, inputs[0].view::<T, RANK>()?, output.view_mut()?)
+        F::forward(self.arguments, self.axes, inputs[0].view::<T, RANK>()?, output.view_mut()?)
     }
     fn backward<D: Device>(
         &self,
@@ -83,15 +83,16 @@ impl<F: AlongAxes<T>, T: Float, const RANK: usize> Rule for RuleAlong<F, T, RANK
     ) -> Result<()> {
         let Recorded { inputs, result, gradient, .. } = recorded;
         let values = if F::READS_RESULT { result } else { inputs[0] };
+        let (values, gradient) = (values.view::<T, RANK>()?, gradient.view()?);
         targets.into_iter().flatten().try_for_each(|target| {
-            self.operator.backward::<RANK, D>(self.axes, values.view()?, gradient.view()?, target.view_mut()?)
+            F::backward(self.arguments, self.axes, values, gradient, target.view_mut()?)
         })
     }
 }
 
 /// An operator along axes of a device that records, by its rule.
 pub(in crate::ops) fn along_by_rule<
-    F: AlongAxes<T>,
+    F: BackwardAlong<T>,
     T: Float,
     AXES: Copy,
     const RANK: usize,
@@ -99,7 +100,7 @@ pub(in crate::ops) fn along_by_rule<
     P: Destination<T, RANK, D>,
 >(
     op: &'static str,
-    operator: F,
+    arguments: F::Arguments,
     x: TensorView<'_, T, RANK, D>,
     axes: AXES,
     destination: P,
@@ -108,7 +109,7 @@ where
     Dim<RANK>: HasAxes<AXES>,
 {
     x.ensure_allocated(op)?;
-    let rule = RuleAlong { operator, axes: MarkedAxes::of(axes), element: PhantomData };
+    let rule = RuleAlong::<F, T, RANK> { arguments, axes: MarkedAxes::of(axes), operator: PhantomData };
     destination.put(op, x.layout().preserved(), x.device(), |out| {
         x.device().ruled(rule, &[x.rule_operand()], out.rule_output()).map_err(|error| error.with_op(op))
     })

@@ -3,7 +3,7 @@
 //! Each is one expression and one pass over memory: row constants are computed while the row is in the cache.
 // Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::rules::{AlongAxes, Flow};
+use super::rules::{BackwardAlong, Flow};
 use crate::device::Device;
 use crate::dim::{AxisAt, Dim, MarkedAxes};
 use crate::element::{Compute, Float};
@@ -64,25 +64,10 @@ along_axes! {
 #[derive(Clone, Copy)]
 struct SoftmaxRule;
 
-impl SoftmaxRule {
-    fn new() -> Self {
-        SoftmaxRule
-    }
-}
-
-impl<T: Float> AlongAxes<T> for SoftmaxRule {
-    const NAME: &'static str = "softmax";
+impl<T: Float> BackwardAlong<T> for SoftmaxRule {
     const READS_RESULT: bool = true;
-    fn forward<const RANK: usize, D: Device>(
-        self,
-        axes: MarkedAxes<RANK>,
-        x: TensorView<'_, T, RANK, D>,
-        out: TensorViewMut<'_, T, RANK, D>,
-    ) -> Result<()> {
-        x.softmax_into(axes, out)
-    }
     fn backward<const RANK: usize, D: Device>(
-        self,
+        _: (),
         axes: MarkedAxes<RANK>,
         y: TensorView<'_, T, RANK, D>,
         gradient: TensorView<'_, T, RANK, D>,
@@ -97,25 +82,10 @@ impl<T: Float> AlongAxes<T> for SoftmaxRule {
 #[derive(Clone, Copy)]
 struct LogSoftmaxRule;
 
-impl LogSoftmaxRule {
-    fn new() -> Self {
-        LogSoftmaxRule
-    }
-}
-
-impl<T: Float> AlongAxes<T> for LogSoftmaxRule {
-    const NAME: &'static str = "log_softmax";
+impl<T: Float> BackwardAlong<T> for LogSoftmaxRule {
     const READS_RESULT: bool = true;
-    fn forward<const RANK: usize, D: Device>(
-        self,
-        axes: MarkedAxes<RANK>,
-        x: TensorView<'_, T, RANK, D>,
-        out: TensorViewMut<'_, T, RANK, D>,
-    ) -> Result<()> {
-        x.log_softmax_into(axes, out)
-    }
     fn backward<const RANK: usize, D: Device>(
-        self,
+        _: (),
         axes: MarkedAxes<RANK>,
         y: TensorView<'_, T, RANK, D>,
         gradient: TensorView<'_, T, RANK, D>,
