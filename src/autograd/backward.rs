@@ -112,11 +112,7 @@ impl Place {
     /// The memory as an operand.
     pub(super) fn slot<'s>(&'s self, spot: &'s Spot) -> OperandRef<'s> {
         match self {
-            Place::Gradient(memory) => OperandRef {
-                address: memory.address().wrapping_add(spot.offset),
-                stride: &spot.stride,
-                element: spot.element,
-            },
+            Place::Gradient(memory) => spot.slot(memory),
             Place::Buffer(buffer) => buffer.slot(),
         }
     }
@@ -132,11 +128,15 @@ impl Backward {
         Ok(Backward { inner: inner.clone(), gradients, zero, freed, passed })
     }
 
+    /// A pass of its own, without gradients.
+    pub(super) fn part(&self) -> Self {
+        let (gradients, freed, passed) = (HashMap::default(), Axes::default(), None);
+        Backward { inner: self.inner.clone(), gradients, zero: self.zero.share(), freed, passed }
+    }
+
     /// The gradient of an operand, if any contribution has reached its block.
     pub(super) fn gradient<'s>(&self, spot: &'s Spot) -> Option<OperandRef<'s>> {
-        let memory = self.gradients.get(&spot.id)?;
-        let address = memory.address().wrapping_add(spot.offset);
-        Some(OperandRef { address, stride: &spot.stride, element: spot.element })
+        self.gradients.get(&spot.id).map(|memory| spot.slot(memory))
     }
 
     /// Another handle on the gradient of a block.
@@ -172,7 +172,7 @@ impl Backward {
     }
 
     /// The gradient of a block that has none.
-    fn insert(&mut self, spot: &Spot, memory: Memory) -> Result<()> {
+    pub(super) fn insert(&mut self, spot: &Spot, memory: Memory) -> Result<()> {
         let no_room = |_| Error::OutOfMemory { op: "backward", nbytes: size_of::<(u64, Memory)>() };
         self.gradients.try_reserve(1).map_err(no_room)?;
         self.gradients.insert(spot.id, memory);
@@ -376,8 +376,7 @@ impl Backward {
         if !self.gradients.contains_key(&to.id) && memory.handles() == 1 {
             return self.insert(&to, memory);
         }
-        let address = memory.address().wrapping_add(to.offset);
-        self.add_elements(&to, &sizes, OperandRef { address, stride: &to.stride, element: to.element })
+        self.add_elements(&to, &sizes, to.slot(&memory))
     }
 
     /// Gives what `write` writes to a target; the last `row` axes are those of a row.
@@ -430,14 +429,14 @@ impl Backward {
         {
             return self.add_values(spot, sizes, slots[facts.loads.len()]);
         }
-        let (distinct, reads) = distinct(&self.with_zeros(facts, mask, sizes.len(), slots.iter()))?;
+        let (distinct, reads) = distinct(&self.with_read(facts, mask, sizes.len(), slots.iter()))?;
         let inputs = Inputs { slots: &distinct, reads: &reads };
         if let Target::Spot(spot) = &target {
             let variable = Variable { mask, is_imaginary: false };
-            let mut run = |sizes: &[usize], to: OperandRef<'_>, inputs: Inputs<'_>| {
+            let run = |sizes: &[usize], to: OperandRef<'_>, inputs: Inputs<'_>| {
                 program.run(k, variable, sizes, to, inputs)
             };
-            if self.add_by_blocks(spot, sizes, inputs, &mut run)? {
+            if self.add_by_blocks(spot, sizes, inputs, &run)? {
                 return Ok(());
             }
         }
@@ -458,7 +457,7 @@ impl Backward {
         spots: &[&Spot],
     ) -> Result<()> {
         let mask = 1 << k;
-        let (distinct, reads) = distinct(&self.with_zeros(facts, mask, sizes.len(), slots.iter()))?;
+        let (distinct, reads) = distinct(&self.with_read(facts, mask, sizes.len(), slots.iter()))?;
         let inputs = Inputs { slots: &distinct, reads: &reads };
         // The gradient of an operand that is all of its block is computed where it stays.
         let stays = |spot: &&&Spot| !self.gradients.contains_key(&spot.id) && covers_block(spot, sizes);
@@ -475,21 +474,28 @@ impl Backward {
         Ok(())
     }
 
-    /// Operands of a kernel that differentiates by the loads of a mask: zeros in place of the loads that its
-    /// derivatives do not read.
-    pub(super) fn with_zeros<'s>(
+    /// Operands of a kernel that differentiates by the loads of a mask. Those that its derivatives do not read
+    /// are replaced by another operand, so that the kernel has fewer, or by zeros.
+    pub(super) fn with_read<'s>(
         &self,
         facts: &Facts,
         mask: u64,
         axes: usize,
-        slots: impl Iterator<Item = &'s OperandRef<'s>>,
+        slots: impl Iterator<Item = &'s OperandRef<'s>> + Clone,
     ) -> Axes<OperandRef<'s>> {
-        let (reads, zeros) = (facts.reads(mask), self.zeros(axes));
-        let slot = |(k, slot): (usize, &'s OperandRef<'s>)| match facts.loads.get(k) {
-            Some(dtype) if reads >> k & 1 == 0 => OperandRef { element: dtype.size(), ..zeros },
-            _ => *slot,
+        let reads = facts.reads(mask);
+        let is_read = |k: usize| k >= facts.loads.len() || reads >> k & 1 == 1;
+        // All bytes are numbers, but not all are a `bool`.
+        let in_place_of = |dtype: DType| {
+            let mut read = slots.clone().enumerate().filter(|(k, _)| is_read(*k)).map(|(_, slot)| *slot);
+            let other = read.find(|slot| slot.element == dtype.size() && dtype.size() > 1);
+            other.unwrap_or(OperandRef { element: dtype.size(), ..self.zeros(axes) })
         };
-        slots.enumerate().map(slot).collect()
+        let slot = |(k, slot): (usize, &'s OperandRef<'s>)| match is_read(k) {
+            true => *slot,
+            false => in_place_of(facts.loads[k]),
+        };
+        slots.clone().enumerate().map(slot).collect()
     }
 
     /// Gives what `write` writes to a target, for complex elements once along 1 and once along the imaginary

@@ -107,7 +107,11 @@ impl Shared {
             let [l, r] = [active[0].is_some() && are_smooth, active[1].is_some() && are_smooth];
             // The gradient of each operand reads the other one.
             let reads = u64::from(r) | u64::from(l) << 1;
-            Ok(Flow { to: Axes::new(&[l.then_some(dtypes[1]), r.then_some(dtypes[2])]), reads })
+            Ok(Flow {
+                to: Axes::new(&[l.then_some(dtypes[1]), r.then_some(dtypes[2])]),
+                reads,
+                ..Flow::default()
+            })
         })?;
         let Begun { inputs, outputs, step, is_recorded, .. } = begun;
         // SAFETY: the caller's promises; the operands are the same memory of the inner device.

@@ -341,7 +341,7 @@ impl<D: Device> Tape<D> {
         let Some(spot) = state.spot(&slot, T::DTYPE) else { return Ok(y) };
         let output = Output::new(spot.clone(), Before::Nothing);
         let (sizes, outputs) = (Axes::new(&size.0), Few::One([output]));
-        let step = Box::new(Step { op, recording, sizes, inputs: Vec::new(), outputs, result: None });
+        let step = Box::new(Step { op, recording, sizes, outputs, ..Step::default() });
         let device = self.device.clone();
         let rule = move |b: &mut Backward, _: &Step| {
             let gradient = b.share_gradient(&spot, layout, size, &device)?;

@@ -48,8 +48,7 @@ impl<D: Device> Tape<D> {
             }
         };
         if const { !P::BY_ROWS } {
-            let vjp =
-                || -> Box<dyn Vjp + Send> { Box::new(VjpOf::<P, D, BY_NAME>(*program, self.device.clone())) };
+            let vjp = || -> Box<dyn Vjp> { Box::new(VjpOf::<P, D, BY_NAME>(*program, self.device.clone())) };
             return self.shared.record_map((facts, P::IN_PLACE), sizes, outputs, inputs, &run, &vjp);
         }
         let begun = self.shared.begin_map(facts, true, sizes, outputs, inputs)?;
@@ -95,7 +94,7 @@ impl<D: Device> Tape<D> {
             return Ok(());
         }
         let rule = Box::new(Reduced::<B, R, D, BY_NAME>::new(*body, self.device.clone()));
-        self.shared.end_reduce(step, output, (facts, inputs.reads), axes.kept.len(), R::SLOPE, rule);
+        self.shared.end_reduce(step, output, (facts, inputs.reads), axes.kept.len(), rule);
         Ok(())
     }
 }

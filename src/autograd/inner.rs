@@ -8,6 +8,7 @@
 use super::cells::{CellMap, OneFor, map_cells, no_gradient, scatter_multiply};
 use super::parts::{Parts, part_of};
 use super::recurrence::{AffineMaps, Recurrence};
+use super::sums::sum_of_16_bits;
 use crate::allocation::Allocation;
 use crate::device::{Cpu, Device, Init, Inputs, OperandRef, Reduction};
 use crate::dtype::DType;
@@ -28,6 +29,10 @@ use std::sync::Arc;
 pub(super) unsafe trait Inner: Send + Sync {
     /// New memory.
     fn fresh(&self, nbytes: usize, init: Init) -> Result<Memory>;
+    /// See [`Device::task_nbytes`].
+    fn task_nbytes(&self) -> Option<usize>;
+    /// See [`Device::for_each_task`].
+    fn for_each_task(&self, count: usize, task: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()>;
     /// Memory that holds one real number.
     fn number(&self, dtype: DType, value: f64) -> Result<Memory>;
     /// The numbers 0, 1, 2, … of `i64` in `numel` elements. `zero` is one byte, which is 0.
@@ -79,7 +84,7 @@ pub(super) unsafe trait Inner: Send + Sync {
         to: OperandRef<'_>,
         from: OperandRef<'_>,
     ) -> Result<()>;
-    /// `to ← Σ from` over the reduced axes.
+    /// `to ← Σ from` over the reduced axes. Of elements of 16 bits, either operand may be f32.
     ///
     /// # Safety
     /// As [`Device::reduce`].
@@ -335,6 +340,12 @@ unsafe impl<D: Device> Inner for Typed<D> {
     fn fresh(&self, nbytes: usize, init: Init) -> Result<Memory> {
         Ok(Memory::new(Allocation::fresh(&self.0, nbytes, init)?))
     }
+    fn task_nbytes(&self) -> Option<usize> {
+        self.0.task_nbytes()
+    }
+    fn for_each_task(&self, count: usize, task: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
+        self.0.for_each_task(count, task)
+    }
     fn number(&self, dtype: DType, value: f64) -> Result<Memory> {
         let memory = self.fresh(dtype.size(), Init::Unspecified)?;
         // SAFETY: new memory of one element.
@@ -420,7 +431,15 @@ unsafe impl<D: Device> Inner for Typed<D> {
         }
         let inputs = Inputs { slots: &[from], reads: &[0] };
         // SAFETY: as above.
-        with_real!(dtype, T => unsafe { self.0.reduce(&Input::<T>(PhantomData), Sum, axes, to, inputs) })
+        unsafe {
+            match dtype {
+                DType::F16 if from.element != to.element => sum_of_16_bits::<f16, D>(&self.0, axes, to, from),
+                DType::BF16 if from.element != to.element => {
+                    sum_of_16_bits::<bf16, D>(&self.0, axes, to, from)
+                }
+                _ => with_real!(dtype, T => self.0.reduce(&Input::<T>(PhantomData), Sum, axes, to, inputs)),
+            }
+        }
     }
 
     unsafe fn running_sum(

@@ -55,6 +55,7 @@
 // | the backward pass: buffers, sums of contributions | `backward.rs`, `overlap.rs` |
 // | the inner device without its type | `inner.rs`, `parts.rs` |
 // | recording and rule of `map` and `reduce` | `record.rs`, `reduce.rs` |
+// | the backward pass of row programs by blocks of rows | `row_blocks.rs` |
 // | the same for row constants and other mechanisms | `rows.rs`, `contract.rs`, `scan.rs`, `scatter.rs`, `moves.rs` |
 // | recurrences of the first order as scans | `recurrence.rs` |
 // | the kernels of the backward pass | `vjp.rs`, `cells.rs`, `sums.rs` |
@@ -96,6 +97,7 @@ mod parts;
 mod record;
 mod recurrence;
 mod reduce;
+mod row_blocks;
 mod rows;
 mod ruled;
 mod scan;

@@ -42,7 +42,7 @@ impl Shared {
     ) -> Result<()> {
         let outputs = [(to, OutputType::OfFirstOperand)];
         let begun = self.begin("copy", sizes, &[from], &outputs, &mut |active| {
-            Ok(Flow { to: Axes::new(active), reads: 0 })
+            Ok(Flow { to: Axes::new(active), reads: 0, ..Flow::default() })
         })?;
         // SAFETY: the caller's promise, on the same memory of the inner device.
         unsafe { self.inner.copy(sizes, begun.outputs[0], begun.inputs[0])? };
@@ -72,7 +72,7 @@ impl Shared {
     ) -> Result<()> {
         let outputs = [(to, OutputType::OfFirstOperand)];
         let begun = self.begin(plan.op, plan.sizes, &[cells, index], &outputs, &mut |active| {
-            Ok(Flow { to: Axes::new(&[active[0], None]), reads: 0b10 })
+            Ok(Flow { to: Axes::new(&[active[0], None]), reads: 0b10, ..Flow::default() })
         })?;
         let Begun { inputs, outputs, step, is_recorded, .. } = begun;
         // SAFETY: the caller's promise, on the same memory of the inner device.
@@ -107,7 +107,7 @@ impl Shared {
     ) -> Result<()> {
         let outputs = [(to, OutputType::OfFirstOperand)];
         let begun = self.begin("compact", &[count], &[from, mask], &outputs, &mut |active| {
-            Ok(Flow { to: Axes::new(&[active[0], None]), reads: 0b10 })
+            Ok(Flow { to: Axes::new(&[active[0], None]), reads: 0b10, ..Flow::default() })
         })?;
         let Begun { inputs, outputs, step, is_recorded, .. } = begun;
         // SAFETY: the caller's promise, on the same memory of the inner device.
@@ -137,7 +137,7 @@ impl Shared {
         operands.extend(positions.map(|slot| (slot, OutputType::Is(DType::I64))));
         let is_smooth = has_gradient(dtype) && values.is_some();
         let begun = self.begin("sort", &sizes, &[from], &operands, &mut |active| {
-            Ok(Flow { to: Axes::new(&[active[0].filter(|_| is_smooth)]), reads: 0 })
+            Ok(Flow { to: Axes::new(&[active[0].filter(|_| is_smooth)]), reads: 0, ..Flow::default() })
         })?;
         let Begun { inputs, outputs, mut step, is_recorded, .. } = begun;
         let mut outputs = outputs.iter().copied();

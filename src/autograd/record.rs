@@ -7,7 +7,7 @@ pub(super) use super::backward::{no_slope, saved_slots, variables};
 use super::facts::Facts;
 use super::reduce::ReduceRule;
 use super::rows::{Parts, rows_backward};
-use super::state::{Before, Begun, Flow, OutputType, Rule, Shared, Spot, Step};
+use super::state::{Before, Begun, Flow, OutputType, Rule, Saved, Shared, Spot, Step};
 use crate::device::{Inputs, MAX_OPERANDS, OperandRef, Reduction};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -121,7 +121,7 @@ impl Shared {
             }
             // The parts of a row program have derivatives of their own, which may read every operand.
             true => {
-                let flow = Flow { to: Axes::new(active), reads: u64::MAX };
+                let flow = Flow { to: Axes::new(active), reads: u64::MAX, reads_result: false };
                 ensure_room("map", facts.loads.len(), facts.outputs.len().max(3), &flow)?;
                 Ok(flow)
             }
@@ -136,7 +136,7 @@ impl Shared {
         outputs: &[OperandRef<'_>],
         inputs: Inputs<'_>,
         run: &dyn Fn(&[OperandRef<'_>], Inputs<'_>) -> Result<()>,
-        vjp: &dyn Fn() -> Box<dyn Vjp + Send>,
+        vjp: &dyn Fn() -> Box<dyn Vjp>,
     ) -> Result<()> {
         let mut begun = Begun::new("map");
         self.fill_map(&mut begun, (facts, false), sizes, outputs, inputs)?;
@@ -155,7 +155,7 @@ impl Shared {
         outputs: &[OperandRef<'_>],
         (facts, reads): Loads<'_>,
         in_place: bool,
-        vjp: Box<dyn Vjp + Send>,
+        vjp: Box<dyn Vjp>,
     ) {
         if in_place {
             step.outputs.iter_mut().for_each(|output| output.before = Before::Updated);
@@ -172,7 +172,7 @@ impl Shared {
         (facts, reads): Loads<'_>,
         parts: Parts,
         row: usize,
-        vjp: Box<dyn Vjp + Send>,
+        vjp: Box<dyn Vjp>,
     ) {
         let reads = Axes::new(reads);
         let rule: Rule = Box::new(move |b, step| rows_backward(b, step, &*vjp, facts, &parts, row, &reads));
@@ -190,7 +190,8 @@ impl Shared {
         let sizes = [axes.kept, axes.reduced].concat();
         let outputs = [(output, OutputType::Is(facts.outputs[0]))];
         self.begin(op, &sizes, inputs.slots, &outputs, &mut |active| {
-            let flow = flow_of(facts, inputs.reads, active);
+            let mut flow = flow_of(facts, inputs.reads, active);
+            flow.reads_result = matches!(slope, Slope::Values | Slope::Shared | Slope::Parts);
             ensure_room(op, facts.loads.len(), 3, &flow)?;
             if matches!(slope, Slope::None) && flow.to.iter().any(Option::is_some) {
                 return Err(no_slope(op));
@@ -201,17 +202,12 @@ impl Shared {
 
     pub(super) fn end_reduce(
         &self,
-        mut step: Box<Step>,
+        step: Box<Step>,
         output: OperandRef<'_>,
         (facts, reads): Loads<'_>,
         kept: usize,
-        slope: Slope,
         reduce: Box<dyn ReduceRule + Send>,
     ) {
-        step.result = match slope {
-            Slope::Values | Slope::Shared | Slope::Parts => self.lock().save(&output),
-            Slope::None | Slope::Constant => None,
-        };
         let reads = Axes::new(reads);
         let rule: Rule = Box::new(move |b, step| {
             let Some(gradient) = b.gradient(&step.outputs[0].spot) else { return Ok(()) };
@@ -244,7 +240,7 @@ impl Shared {
 
 /// From loads to operands: those to which a gradient flows, and those that the backward pass reads.
 pub(super) fn flow_of(facts: &Facts, reads: &[u8], active: &[Option<DType>]) -> Flow {
-    let mut flow = Flow { to: active.iter().map(|_| None).collect(), reads: 0 };
+    let mut flow = Flow { to: active.iter().map(|_| None).collect(), ..Flow::default() };
     let mut loads = 0;
     for (k, &operand) in reads.iter().enumerate() {
         if active[operand as usize].is_some()
@@ -257,6 +253,7 @@ pub(super) fn flow_of(facts: &Facts, reads: &[u8], active: &[Option<DType>]) -> 
     for (k, &operand) in reads.iter().enumerate() {
         flow.reads |= (loads >> k & 1) << operand;
     }
+    flow.reads_result = facts.loads.len() > reads.len() && loads >> reads.len() & 1 == 1;
     flow
 }
 
@@ -299,6 +296,9 @@ fn map_backward(
             copies.push(copy);
         }
         step.outputs.iter().try_for_each(|output| b.clear(&output.spot, sizes))?;
+    }
+    if facts.loads.len() > reads.len() {
+        slots.push(step.result.as_ref().map_or(b.zeros(sizes.len()), Saved::slot));
     }
     for (k, output) in step.outputs.iter().enumerate() {
         slots.push(match copies.get(k) {

@@ -120,7 +120,7 @@ impl<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> ReduceRule for
             return b.add_values(spot, sizes, numbers[2]);
         }
         let slots = loads.iter().chain(&numbers);
-        let (distinct, reads) = distinct(&b.with_zeros(facts, mask, sizes.len(), slots))?;
+        let (distinct, reads) = distinct(&b.with_read(facts, mask, sizes.len(), slots))?;
         let inputs = Inputs { slots: &distinct, reads: &reads };
         let count = sizes[sizes.len() - row..].iter().product::<usize>() as f64;
         b.each_direction(facts.loads[k], sizes, row, target, &mut |is_imaginary, to| {

@@ -6,6 +6,7 @@ use super::axes::Axes;
 use super::backward::{Backward, Buffer, Target, Vjp, no_slope, saved_slots, variables};
 use super::facts::{Facts, facts_of_reduction};
 use super::reduce::{ReduceRule as _, Reduced};
+use super::row_blocks::{Operands, run_by_blocks};
 use super::step::{Spot, Step, has_gradient};
 use super::vjp::ConstantsAsLoads;
 use crate::device::{Device, Inputs, OperandRef, Reduction};
@@ -22,7 +23,7 @@ pub(super) trait Erased<D> {
 }
 
 /// A row constant with its backward pass.
-pub(super) trait Part: Send {
+pub(super) trait Part: Send + Sync {
     fn facts(&self) -> &'static Facts;
     /// The values of all rows.
     fn forward(&self, b: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Buffer>;
@@ -246,6 +247,17 @@ impl Parts {
     }
 }
 
+/// A program with row constants, whose backward pass runs on all rows or on some.
+struct RowsRule<'a> {
+    step: &'a Step,
+    program: &'a dyn Vjp,
+    facts: &'static Facts,
+    parts: &'a Parts,
+    /// The number of axes of a row.
+    row: usize,
+    reads: &'a [u8],
+}
+
 /// The rule of a program with row constants.
 pub(super) fn rows_backward(
     b: &mut Backward,
@@ -256,63 +268,98 @@ pub(super) fn rows_backward(
     row: usize,
     reads: &[u8],
 ) -> Result<()> {
-    let sizes = &step.sizes[..];
-    let (kept, reduced) = sizes.split_at(sizes.len() - row);
-    let zeros = b.zeros(sizes.len());
-    let operands = saved_slots(b, step);
-    let all: Axes<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
-    let mut values: Vec<Buffer> = Vec::new();
-    for placed in &parts.parts {
-        let slots = parts.with_constants(&all, placed.loads.clone(), &placed.children, &values, zeros);
-        let value = placed.part.forward(b, (sizes, row), &slots)?;
-        values.push(value.broadcast(row));
+    let (sizes, zeros) = (&step.sizes[..], b.zeros(step.sizes.len()));
+    let saved = saved_slots(b, step);
+    let loads: Axes<OperandRef<'_>> = reads.iter().map(|&k| saved[k as usize]).collect();
+    let gradients = step.outputs.iter().map(|output| b.gradient(&output.spot).unwrap_or(zeros));
+    let gradients: Axes<OperandRef<'_>> = gradients.collect();
+    let spots: Vec<Option<Spot>> = step.inputs.iter().map(|input| input.spot.clone()).collect();
+    let operands = Operands { sizes, loads: &loads, gradients: &gradients, spots: &spots };
+    let rule = RowsRule { step, program, facts, parts, row, reads };
+    let pass = |b: &mut Backward, operands: Operands<'_>| rule.run(b, operands);
+    if run_by_blocks(b, operands, sizes.len() - row, &pass)? {
+        return Ok(());
     }
-    // The gradients of the constants.
-    let mut gradients: Vec<Option<Buffer>> = parts.parts.iter().map(|_| None).collect();
-    // An output with stride 0 along the row is one value for each row.
-    let is_constant = |spot: &Spot| {
-        spot.stride[kept.len()..].iter().zip(reduced).all(|(&stride, &size)| stride == 0 || size == 1)
-    };
-    let one_value = row > 0 && step.outputs.iter().all(|output| is_constant(&output.spot));
-    let (main, main_row) = if one_value { (kept, 0) } else { (sizes, row) };
-    let mut slots = parts.with_constants(&all, 0..reads.len(), &parts.outer, &values, zeros);
-    slots.extend(step.outputs.iter().map(|output| b.gradient(&output.spot).unwrap_or(zeros)));
-    slots.iter_mut().for_each(|slot| slot.stride = &slot.stride[..main.len()]);
-    for (operand, mask) in parts.variables(reads, 0..reads.len(), &parts.outer, step, facts) {
-        if let Some(spot) = &step.inputs[operand].spot {
-            let spot = Spot { stride: Axes::new(&spot.stride[..main.len()]), ..spot.clone() };
-            b.vjp(program, facts, mask, (main, 0), &slots, Target::Spot(&spot))?;
+    pass(b, operands)
+}
+
+impl RowsRule<'_> {
+    fn run(&self, b: &mut Backward, operands: Operands<'_>) -> Result<()> {
+        let RowsRule { parts, row, .. } = *self;
+        let Operands { sizes, loads: all, .. } = operands;
+        let zeros = b.zeros(sizes.len());
+        let mut values: Vec<Buffer> = Vec::new();
+        for placed in &parts.parts {
+            let slots = parts.with_constants(all, placed.loads.clone(), &placed.children, &values, zeros);
+            let value = placed.part.forward(b, (sizes, row), &slots)?;
+            values.push(value.broadcast(row));
         }
-    }
-    for &constant in &parts.outer {
-        let k = parts.parts[constant].load(0);
-        if facts.slopes[k].is_some() {
-            let target = Target::Rows(&mut gradients[constant], facts.loads[k]);
-            b.vjp(program, facts, 1 << k, (main, main_row), &slots, target)?;
+        // The gradients of the constants.
+        let mut gradients: Vec<Option<Buffer>> = parts.parts.iter().map(|_| None).collect();
+        self.run_main(b, operands, &values, &mut gradients)?;
+        // Outer constants first: they contribute to the gradients of inner ones.
+        for constant in (0..parts.parts.len()).rev() {
+            let Some(gradient) = gradients[constant].take() else { continue };
+            let gradient = gradient.broadcast(row);
+            let placed = &parts.parts[constant];
+            let (loads, children) = (placed.loads.clone(), &placed.children);
+            let of_constant = placed.part.facts();
+            let slots = parts.with_constants(all, loads.clone(), children, &values, zeros);
+            let mut targets: Vec<(u64, Target<'_>)> = Vec::new();
+            for (operand, mask) in
+                parts.variables(self.reads, loads.clone(), children, self.step, of_constant)
+            {
+                if let Some(spot) = &operands.spots[operand] {
+                    targets.push((mask, Target::Spot(spot)));
+                }
+            }
+            let places = gradients.iter_mut().enumerate();
+            for (child, place) in places.filter(|(child, _)| children.contains(child)) {
+                let k = parts.parts[child].load(loads.start);
+                if of_constant.slopes[k].is_some() {
+                    targets.push((1 << k, Target::Rows(place, of_constant.loads[k])));
+                }
+            }
+            let numbers = [values[constant].slot(), gradient.slot()];
+            placed.part.backward(b, (sizes, row), &slots, numbers, targets)?;
         }
+        Ok(())
     }
-    // Outer constants first: they contribute to the gradients of inner ones.
-    for constant in (0..parts.parts.len()).rev() {
-        let Some(gradient) = gradients[constant].take() else { continue };
-        let gradient = gradient.broadcast(row);
-        let placed = &parts.parts[constant];
-        let (loads, children) = (placed.loads.clone(), &placed.children);
-        let facts = placed.part.facts();
-        let slots = parts.with_constants(&all, loads.clone(), children, &values, zeros);
-        let mut targets: Vec<(u64, Target<'_>)> = Vec::new();
-        for (operand, mask) in parts.variables(reads, loads.clone(), children, step, facts) {
-            if let Some(spot) = &step.inputs[operand].spot {
-                targets.push((mask, Target::Spot(spot)));
+
+    /// The gradients by the operands and the constants that are inside of no other constant.
+    fn run_main(
+        &self,
+        b: &mut Backward,
+        operands: Operands<'_>,
+        values: &[Buffer],
+        gradients: &mut [Option<Buffer>],
+    ) -> Result<()> {
+        let RowsRule { step, program, facts, parts, row, reads } = *self;
+        let sizes = operands.sizes;
+        let (kept, reduced) = sizes.split_at(sizes.len() - row);
+        // An output with stride 0 along the row is one value for each row.
+        let is_constant = |spot: &Spot| {
+            spot.stride[kept.len()..].iter().zip(reduced).all(|(&stride, &size)| stride == 0 || size == 1)
+        };
+        let one_value = row > 0 && step.outputs.iter().all(|output| is_constant(&output.spot));
+        let (main, main_row) = if one_value { (kept, 0) } else { (sizes, row) };
+        let zeros = b.zeros(sizes.len());
+        let mut slots = parts.with_constants(operands.loads, 0..reads.len(), &parts.outer, values, zeros);
+        slots.extend(operands.gradients);
+        slots.iter_mut().for_each(|slot| slot.stride = &slot.stride[..main.len()]);
+        for (operand, mask) in parts.variables(reads, 0..reads.len(), &parts.outer, step, facts) {
+            if let Some(spot) = &operands.spots[operand] {
+                let spot = Spot { stride: Axes::new(&spot.stride[..main.len()]), ..spot.clone() };
+                b.vjp(program, facts, mask, (main, 0), &slots, Target::Spot(&spot))?;
             }
         }
-        for (child, place) in gradients.iter_mut().enumerate().filter(|(child, _)| children.contains(child)) {
-            let k = parts.parts[child].load(loads.start);
+        for &constant in &parts.outer {
+            let k = parts.parts[constant].load(0);
             if facts.slopes[k].is_some() {
-                targets.push((1 << k, Target::Rows(place, facts.loads[k])));
+                let target = Target::Rows(&mut gradients[constant], facts.loads[k]);
+                b.vjp(program, facts, 1 << k, (main, main_row), &slots, target)?;
             }
         }
-        let numbers = [values[constant].slot(), gradient.slot()];
-        placed.part.backward(b, (sizes, row), &slots, numbers, targets)?;
+        Ok(())
     }
-    Ok(())
 }

@@ -88,9 +88,9 @@ impl Shared {
             let to: Axes<_> = active.iter().map(|dtype| dtype.filter(|dtype| has_gradient(*dtype))).collect();
             let wanting = (0..to.len()).filter(|&k| to[k].is_some());
             let reads = wanting.fold(0, |mask, k| mask | reads(k));
-            Ok(Flow { to, reads })
+            Ok(Flow { to, reads, reads_result })
         })?;
-        let Begun { inputs: inner, outputs: to, mut step, is_recorded, .. } = begun;
+        let Begun { inputs: inner, outputs: to, step, is_recorded, .. } = begun;
         let inner: Vec<_> =
             inner.iter().zip(inputs).map(|(slot, input)| TypedRef { slot: *slot, ..*input }).collect();
         let rule = forward(&inner, TypedRef { slot: to[0], ..output })?;
@@ -98,7 +98,6 @@ impl Shared {
             self.end_unrecorded(step);
             return Ok(());
         }
-        step.result = if reads_result { self.lock().save(&output.slot) } else { None };
         let forms: Vec<Form> = inputs.iter().chain([&output]).map(Form::of).collect();
         let backward: BackwardRule = Box::new(move |b, step| backward(b, step, &forms, rule));
         self.end(step, &[output.slot], backward);

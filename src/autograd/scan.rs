@@ -11,7 +11,7 @@ use super::facts::{Facts, facts_of};
 use super::record::{Loads, flow_of, saved_slots, variables};
 use super::recurrence::Recurrence;
 use super::state::{Begun, Flow, OutputType, Rule, Shared, Step};
-use super::vjp::Variable;
+use super::vjp::{ConstantsAsLoads, Variable};
 use crate::device::{Device, Inputs, OperandRef};
 use crate::dtype::DType;
 use crate::element::{Compute, Element};
@@ -109,7 +109,7 @@ pub(super) fn facts_of_scan<B: Body, R: Reducer<B::Out>>(body: &B) -> &'static F
     if const { folds::<B, R>() } {
         facts_of(&Store(Fold::<B, R>(*body, PhantomData)))
     } else {
-        facts_of(&Store(*body))
+        facts_of(&Store(ConstantsAsLoads(*body)))
     }
 }
 
@@ -128,7 +128,7 @@ pub(super) fn rule_of<B: Body, R: Reducer<B::Out>, D: Device>(
     if const { folds::<B, R>() } {
         rule!(Store(Fold::<B, R>(*body, PhantomData)))
     } else {
-        rule!(Store(*body))
+        rule!(Store(ConstantsAsLoads(*body)))
     }
 }
 

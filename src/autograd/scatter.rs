@@ -116,7 +116,8 @@ impl Shared {
         let begun = self.begin(plan.op, plan.sizes, &[from, index, cells], &outputs, &mut |active| {
             let to = |active: Option<DType>| active.filter(|_| has_gradient(dtype));
             let reads = if matches!(kind, Kind::Reduced(_)) { 0b111 } else { 0b10 };
-            let flow = Flow { to: Axes::new(&[to(active[0]), None, to(active[2])]), reads };
+            let flow =
+                Flow { to: Axes::new(&[to(active[0]), None, to(active[2])]), reads, ..Flow::default() };
             if matches!(kind, Kind::None) && flow.to.iter().any(Option::is_some) {
                 let what = text(format_args!(
                     "scatter of {dtype} with `{name}` has no derivative; sums, differences and replacements \

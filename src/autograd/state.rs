@@ -61,6 +61,8 @@ pub(super) struct Flow {
     pub(super) to: Axes<Option<DType>>,
     /// Bit `k`: operand `k`.
     pub(super) reads: u64,
+    /// Whether the backward pass reads the result.
+    pub(super) reads_result: bool,
 }
 
 /// The element type of an output; mechanisms that move bytes take that of the first operand.
@@ -246,6 +248,7 @@ impl State {
                 let flow = flow(&active)?;
                 *is_recorded = flow.to.iter().any(Option::is_some);
                 if *is_recorded {
+                    step.reads_result = flow.reads_result;
                     self.reserve_step(op)?;
                     self.keep_inputs(step, inputs, &flow)?;
                 }
@@ -311,7 +314,15 @@ impl State {
     /// another thread has ended its recording in the meantime; the caller drops it after the lock.
     #[inline]
     #[must_use]
-    pub(super) fn end(&mut self, step: Box<Step>, outputs: &[OperandRef<'_>], rule: Rule) -> Option<Node> {
+    pub(super) fn end(
+        &mut self,
+        mut step: Box<Step>,
+        outputs: &[OperandRef<'_>],
+        rule: Rule,
+    ) -> Option<Node> {
+        if step.reads_result {
+            step.result = self.save(&outputs[0]);
+        }
         for (output, slot) in step.outputs.iter().zip(outputs) {
             if has_gradient(output.spot.dtype)
                 && let Some(entry) = self.entry_at(slot.address)

@@ -27,6 +27,24 @@ pub(super) struct Spot {
     pub(super) element: usize,
 }
 
+impl Spot {
+    /// The operand in memory of its block's size.
+    pub(super) fn slot(&self, memory: &Memory) -> OperandRef<'_> {
+        let address = memory.address().wrapping_add(self.offset);
+        OperandRef { address, stride: &self.stride, element: self.element }
+    }
+
+    /// An operand of these sizes in row-major memory of its own, broadcast along the axes of this one.
+    pub(super) fn dense(&self, id: u64, sizes: &[usize]) -> Spot {
+        let (mut stride, mut numel) = (self.stride.clone(), 1);
+        for axis in (0..sizes.len()).rev().filter(|&axis| self.stride[axis] != 0) {
+            stride[axis] = numel as isize;
+            numel *= sizes[axis];
+        }
+        Spot { id, nbytes: numel * self.element, offset: 0, stride, ..*self }
+    }
+}
+
 /// The values of an operand, for the backward pass.
 pub(super) struct Saved {
     pub(super) memory: Memory,
@@ -102,7 +120,9 @@ pub(super) struct Step {
     pub(super) sizes: Axes<usize>,
     pub(super) inputs: Vec<Input>,
     pub(super) outputs: Few<Output>,
-    /// The values of the result, if the backward pass reads them.
+    /// Whether the backward pass reads the values of the result.
+    pub(super) reads_result: bool,
+    /// These values, once the step has ended.
     pub(super) result: Option<Saved>,
 }
 

@@ -11,6 +11,7 @@
 //! | `rules.rs` `rule_limits.rs` | operators that state their own backward pass; 16 bits, infinities, NaN |
 //! | `complex.rs` `precision.rs` `elements.rs` | complex numbers; 16 bits, casts; operands of several elements |
 //! | `branches.rs` `operands.rs` | branches that were not taken; operands of one kernel |
+//! | `results.rs` `row_blocks.rs` | derivatives by results; backward passes by blocks of rows |
 //! | `laws.rs` | Hessians, products with vectors, sums, checkpoints, custom operators |
 //! | `forward.rs` `forward_laws.rs` | forward mode |
 //! | `sharing.rs` | tapes beside each other, memory shared with plain tensors, texts of errors |
@@ -40,6 +41,8 @@ mod precision;
 mod products;
 mod pytorch;
 mod reductions;
+mod results;
+mod row_blocks;
 mod rule_limits;
 mod rules;
 mod scans;
