@@ -2,10 +2,10 @@
 //! the cache of a core, and summed there.
 // Imports: `error`, `device`.
 
-use super::axes::Axes;
-use super::backward::{Backward, Buffer};
+use super::backward::{Backward, Scratch};
 use super::row_blocks::{BlockSums, Division};
-use super::step::Spot;
+use super::small_vec::SmallVec;
+use super::step::BlockView;
 use crate::device::{Inputs, OperandRef, Reduction};
 use crate::error::Result;
 
@@ -18,35 +18,35 @@ impl Backward {
     /// prefers large ones.
     pub(super) fn add_by_blocks(
         &mut self,
-        spot: &Spot,
+        view: &BlockView,
         sizes: &[usize],
         inputs: Inputs<'_>,
         kernel: &Kernel<'_>,
     ) -> Result<bool> {
-        if spot.stride.first() != Some(&0) || spot.dtype.is_complex() {
+        if view.stride.first() != Some(&0) || view.dtype.is_complex() {
             return Ok(false);
         }
         let Some(nbytes) = self.inner.task_nbytes() else { return Ok(false) };
-        let Some(division) = Division::new(sizes, 1, nbytes / spot.element) else { return Ok(false) };
-        let sums = BlockSums::new(&*self.inner, division.blocks, spot, sizes)?;
+        let Some(division) = Division::new(sizes, 1, nbytes / view.element) else { return Ok(false) };
+        let sums = BlockSums::new(&*self.inner, division.blocks, view, sizes)?;
         let inner = &*self.inner;
-        let (kept, summed): (Vec<usize>, Vec<usize>) = (0..sizes.len()).partition(|&k| spot.stride[k] != 0);
+        let (kept, summed): (Vec<usize>, Vec<usize>) = (0..sizes.len()).partition(|&k| view.stride[k] != 0);
         inner.for_each_task(division.blocks, &|number| {
             let block = division.block(number);
             let slots = block.of_all(inputs.slots);
-            let values = Buffer::new(inner, &block.sizes, spot.element)?;
+            let values = Scratch::new(inner, &block.sizes, view.element)?;
             kernel(&block.sizes, values.slot(), Inputs { slots: &slots, reads: inputs.reads })?;
             let from = values.slot();
-            let stride: Axes<isize> = kept.iter().chain(&summed).map(|&axis| from.stride[axis]).collect();
-            let reduced: Axes<usize> = summed.iter().map(|&axis| block.sizes[axis]).collect();
+            let stride: SmallVec<isize> = kept.iter().chain(&summed).map(|&axis| from.stride[axis]).collect();
+            let reduced: SmallVec<usize> = summed.iter().map(|&axis| block.sizes[axis]).collect();
             let axes = Reduction { kept: sums.sizes(), reduced: &reduced };
             // SAFETY: (1) values of the element, with strides for both groups of axes; (2) the sums of this
             // block, in new memory.
             unsafe {
-                inner.sum(spot.dtype, axes, sums.of_block(number), OperandRef { stride: &stride, ..from })
+                inner.sum(view.dtype, axes, sums.of_block(number), OperandRef { stride: &stride, ..from })
             }
         })?;
-        sums.add_to(self, spot)?;
+        sums.add_to(self, view)?;
         Ok(true)
     }
 }

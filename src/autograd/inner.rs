@@ -6,7 +6,7 @@
 // Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `allocation`, `erased_memory`, `ops`.
 
 use super::cells::{CellMap, OneFor, map_cells, no_gradient, scatter_multiply};
-use super::parts::{Parts, part_of};
+use super::real_view::{RealView, real_of};
 use super::recurrence::{AffineMaps, Recurrence};
 use super::sums::sum_of_16_bits;
 use crate::allocation::Allocation;
@@ -282,9 +282,9 @@ impl<D: Device> Typed<D> {
         from: OperandRef<'_>,
         index: OperandRef<'_>,
     ) -> Result<()> {
-        if let Some(part) = part_of(dtype) {
+        if let Some(part) = real_of(dtype) {
             let axes = plan.sizes.len();
-            let (cell_parts, from_parts) = (Parts::new(cells, axes), Parts::new(from, axes));
+            let (cell_parts, from_parts) = (RealView::new(cells, axes), RealView::new(from, axes));
             let sizes = [plan.sizes, &[2]].concat();
             let stride = [index.stride, &[0]].concat();
             let index = OperandRef { stride: &stride, ..index };
@@ -393,8 +393,8 @@ unsafe impl<D: Device> Inner for Typed<D> {
         to: OperandRef<'_>,
         from: OperandRef<'_>,
     ) -> Result<()> {
-        if let Some(part) = part_of(dtype) {
-            let (to_parts, from_parts) = (Parts::new(to, sizes.len()), Parts::new(from, sizes.len()));
+        if let Some(part) = real_of(dtype) {
+            let (to_parts, from_parts) = (RealView::new(to, sizes.len()), RealView::new(from, sizes.len()));
             let sizes = [sizes, &[2]].concat();
             // SAFETY: as above; the parts of the same elements.
             return unsafe { self.add(part, &sizes, to_parts.slot(to), from_parts.slot(from)) };
@@ -422,8 +422,8 @@ unsafe impl<D: Device> Inner for Typed<D> {
         from: OperandRef<'_>,
     ) -> Result<()> {
         let Reduction { kept, reduced } = axes;
-        if let Some(part) = part_of(dtype) {
-            let (to_parts, from_parts) = (Parts::new(to, kept.len()), Parts::new(from, kept.len()));
+        if let Some(part) = real_of(dtype) {
+            let (to_parts, from_parts) = (RealView::new(to, kept.len()), RealView::new(from, kept.len()));
             let kept = [kept, &[2]].concat();
             let axes = Reduction { kept: &kept, reduced };
             // SAFETY: as above; the parts of the same elements.
@@ -449,9 +449,9 @@ unsafe impl<D: Device> Inner for Typed<D> {
         to: OperandRef<'_>,
         from: OperandRef<'_>,
     ) -> Result<()> {
-        if let Some(part) = part_of(dtype) {
+        if let Some(part) = real_of(dtype) {
             let (to_parts, from_parts) =
-                (Parts::new(to, plan.lines.len()), Parts::new(from, plan.lines.len()));
+                (RealView::new(to, plan.lines.len()), RealView::new(from, plan.lines.len()));
             let lines = [plan.lines, &[2]].concat();
             let plan = ScanPlan { lines: &lines, ..plan };
             // SAFETY: as above; the parts of the same elements.
@@ -558,8 +558,8 @@ unsafe impl<D: Device> Inner for Typed<D> {
         mask: OperandRef<'_>,
         from: OperandRef<'_>,
     ) -> Result<()> {
-        if let Some(part) = part_of(dtype) {
-            let (to_parts, from_parts) = (Parts::new(to, sizes.len()), Parts::new(from, sizes.len()));
+        if let Some(part) = real_of(dtype) {
+            let (to_parts, from_parts) = (RealView::new(to, sizes.len()), RealView::new(from, sizes.len()));
             let sizes = [sizes, &[2]].concat();
             let stride = [mask.stride, &[0]].concat();
             let mask = OperandRef { stride: &stride, ..mask };

@@ -53,8 +53,8 @@
 // | the recording: blocks, steps, operands that are saved | `state.rs`, `blocks.rs`, `step.rs` |
 // | facts about a program that decide what is saved | `facts.rs` |
 // | the backward pass: buffers, sums of contributions | `backward.rs`, `overlap.rs` |
-// | the inner device without its type | `inner.rs`, `parts.rs` |
-// | recording and rule of `map` and `reduce` | `record.rs`, `reduce.rs` |
+// | the inner device without its type | `inner.rs`, `real_view.rs` |
+// | recording; the rules of `map` and `reduce` | `record.rs`, `map.rs`, `reduce.rs` |
 // | the backward pass of row programs by blocks of rows | `row_blocks.rs` |
 // | the same for row constants and other mechanisms | `rows.rs`, `contract.rs`, `scan.rs`, `scatter.rs`, `moves.rs` |
 // | recurrences of the first order as scans | `recurrence.rs` |
@@ -74,7 +74,6 @@ macro_rules! on_shared {
     }};
 }
 
-mod axes;
 mod backward;
 mod blocks;
 mod broadcast;
@@ -89,11 +88,12 @@ mod forward;
 mod functions;
 mod inner;
 mod kernels;
+mod map;
 mod moves;
 mod name;
 mod overlap;
 mod parameters;
-mod parts;
+mod real_view;
 mod record;
 mod recurrence;
 mod reduce;
@@ -102,6 +102,7 @@ mod rows;
 mod ruled;
 mod scan;
 mod scatter;
+mod small_vec;
 mod state;
 mod step;
 mod sums;

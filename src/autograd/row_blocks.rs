@@ -2,11 +2,11 @@
 //! core through all kernels of the pass.
 // Imports: `error`, `dtype`, `device`.
 
-use super::axes::Axes;
-use super::backward::{Backward, Buffer};
+use super::backward::{Backward, Scratch};
 use super::inner::Inner;
 use super::overlap::{covers_block, is_injective};
-use super::step::Spot;
+use super::small_vec::SmallVec;
+use super::step::BlockView;
 use crate::device::{Init, OperandRef, Reduction};
 use crate::dtype::DType;
 use crate::erased_memory::Memory;
@@ -26,8 +26,8 @@ pub(super) struct Division<'a> {
 pub(super) struct Block {
     pub(super) number: usize,
     /// Its first index along each axis that is divided.
-    first: Axes<usize>,
-    pub(super) sizes: Axes<usize>,
+    first: SmallVec<usize>,
+    pub(super) sizes: SmallVec<usize>,
 }
 
 impl<'a> Division<'a> {
@@ -49,7 +49,7 @@ impl<'a> Division<'a> {
     }
 
     pub(super) fn block(&self, number: usize) -> Block {
-        let (mut first, mut sizes) = (Axes::new(&self.sizes[..=self.axis]), Axes::new(self.sizes));
+        let (mut first, mut sizes) = (SmallVec::new(&self.sizes[..=self.axis]), SmallVec::new(self.sizes));
         let mut rest = number;
         for axis in (0..=self.axis).rev() {
             let span = if axis == self.axis { self.span } else { 1 };
@@ -77,7 +77,7 @@ impl Block {
         OperandRef { address: slot.address.wrapping_offset(step * slot.element as isize), ..slot }
     }
 
-    pub(super) fn of_all<'s>(&self, slots: &[OperandRef<'s>]) -> Axes<OperandRef<'s>> {
+    pub(super) fn of_all<'s>(&self, slots: &[OperandRef<'s>]) -> SmallVec<OperandRef<'s>> {
         slots.iter().map(|slot| self.of(*slot)).collect()
     }
 }
@@ -85,20 +85,20 @@ impl Block {
 /// Sums of the contributions of blocks to an operand that is broadcast along the divided axes: one for each
 /// block, in f32 for elements of 16 bits.
 pub(super) struct BlockSums {
-    sums: Buffer,
+    sums: Scratch,
     /// Their number, then the sizes of the axes along which the operand is not broadcast.
-    sizes: Axes<usize>,
+    sizes: SmallVec<usize>,
     /// The strides of the operand along these.
-    stride: Axes<isize>,
+    stride: SmallVec<isize>,
 }
 
 impl BlockSums {
-    pub(super) fn new(inner: &dyn Inner, blocks: usize, spot: &Spot, sizes: &[usize]) -> Result<Self> {
-        let kept = || (0..sizes.len()).filter(|&axis| spot.stride[axis] != 0);
-        let sizes: Axes<usize> = std::iter::once(blocks).chain(kept().map(|axis| sizes[axis])).collect();
-        let stride = kept().map(|axis| spot.stride[axis]).collect();
-        let element = if has_16_bits(spot.dtype) { size_of::<f32>() } else { spot.element };
-        Ok(BlockSums { sums: Buffer::new(inner, &sizes, element)?, sizes, stride })
+    pub(super) fn new(inner: &dyn Inner, blocks: usize, view: &BlockView, sizes: &[usize]) -> Result<Self> {
+        let kept = || (0..sizes.len()).filter(|&axis| view.stride[axis] != 0);
+        let sizes: SmallVec<usize> = std::iter::once(blocks).chain(kept().map(|axis| sizes[axis])).collect();
+        let stride = kept().map(|axis| view.stride[axis]).collect();
+        let element = if has_16_bits(view.dtype) { size_of::<f32>() } else { view.element };
+        Ok(BlockSums { sums: Scratch::new(inner, &sizes, element)?, sizes, stride })
     }
 
     /// The sizes of the sums of one block.
@@ -114,17 +114,17 @@ impl BlockSums {
     }
 
     /// Adds the sums of all blocks to the gradient of the operand.
-    pub(super) fn add_to(&self, b: &mut Backward, spot: &Spot) -> Result<()> {
+    pub(super) fn add_to(&self, b: &mut Backward, view: &BlockView) -> Result<()> {
         let (blocks, kept) = self.sizes.split_at(1);
-        let spot = Spot { stride: self.stride.clone(), ..spot.clone() };
+        let view = BlockView { stride: self.stride.clone(), ..view.clone() };
         let slot = self.sums.slot();
-        let stride = Axes::concat(&[&slot.stride[1..], &slot.stride[..1]]);
+        let stride = SmallVec::concat(&[&slot.stride[1..], &slot.stride[..1]]);
         let from = OperandRef { stride: &stride, ..slot };
         let inner = b.inner.clone();
-        b.add(&spot, kept, &mut |to| {
+        b.add(&view, kept, &mut |to| {
             let axes = Reduction { kept, reduced: blocks };
             // SAFETY: (1) the sums of the blocks, with strides for both groups of axes; (2) new memory.
-            unsafe { inner.sum(spot.dtype, axes, to, from) }
+            unsafe { inner.sum(view.dtype, axes, to, from) }
         })
     }
 }
@@ -141,7 +141,7 @@ pub(super) struct Operands<'a> {
     /// The gradients of the outputs.
     pub(super) gradients: &'a [OperandRef<'a>],
     /// The places of the gradients of operands that depend on a variable.
-    pub(super) spots: &'a [Option<Spot>],
+    pub(super) views: &'a [Option<BlockView>],
 }
 
 /// The backward pass of a program on some of its rows.
@@ -159,22 +159,22 @@ enum Goal<'a> {
 
 impl<'a> Goal<'a> {
     /// `None` if blocks of the operand overlap, or if it is broadcast along some of the divided axes.
-    fn new(b: &mut Backward, spot: &'a Spot, division: &Division<'_>) -> Result<Option<Self>> {
+    fn new(b: &mut Backward, view: &'a BlockView, division: &Division<'_>) -> Result<Option<Self>> {
         let sizes = division.sizes;
-        let kept: Axes<usize> = (0..sizes.len()).filter(|&axis| spot.stride[axis] != 0).collect();
-        Ok(match division.is_broadcast(&spot.stride) {
+        let kept: SmallVec<usize> = (0..sizes.len()).filter(|&axis| view.stride[axis] != 0).collect();
+        Ok(match division.is_broadcast(&view.stride) {
             // Sums of a block are rounded to 16 bits inside of the pass.
-            Some(true) if !has_16_bits(spot.dtype) => {
-                Some(Goal::Sums(BlockSums::new(&*b.inner, division.blocks, spot, sizes)?))
+            Some(true) if !has_16_bits(view.dtype) => {
+                Some(Goal::Sums(BlockSums::new(&*b.inner, division.blocks, view, sizes)?))
             }
-            Some(false) if is_injective(&spot.stride, sizes, kept) => {
+            Some(false) if is_injective(&view.stride, sizes, kept) => {
                 let mut new = None;
-                if b.gradient(spot).is_none() && covers_block(spot, sizes) {
-                    new = Some(b.inner.fresh(spot.nbytes, Init::Unspecified)?);
+                if b.gradient(view).is_none() && covers_block(view, sizes) {
+                    new = Some(b.inner.fresh(view.nbytes, Init::Unspecified)?);
                 } else {
-                    b.ensure_gradient(spot)?;
+                    b.ensure_gradient(view)?;
                 }
-                let to = new.as_ref().map(|memory| spot.slot(memory)).or(b.gradient(spot));
+                let to = new.as_ref().map(|memory| view.slot(memory)).or(b.gradient(view));
                 to.map(|to| Goal::Part { to, new })
             }
             _ => None,
@@ -182,10 +182,11 @@ impl<'a> Goal<'a> {
     }
 
     /// Takes the gradient of an operand in a block.
-    fn take(&self, b: &Backward, dtype: DType, block: &Block, of_block: &Spot) -> Result<()> {
-        let kept: Axes<usize> = (0..block.sizes.len()).filter(|&axis| of_block.stride[axis] != 0).collect();
-        let of = |stride: &[isize]| kept.iter().map(|&axis| stride[axis]).collect::<Axes<_>>();
-        let sizes: Axes<usize> = kept.iter().map(|&axis| block.sizes[axis]).collect();
+    fn take(&self, b: &Backward, dtype: DType, block: &Block, of_block: &BlockView) -> Result<()> {
+        let kept: SmallVec<usize> =
+            (0..block.sizes.len()).filter(|&axis| of_block.stride[axis] != 0).collect();
+        let of = |stride: &[isize]| kept.iter().map(|&axis| stride[axis]).collect::<SmallVec<_>>();
+        let sizes: SmallVec<usize> = kept.iter().map(|&axis| block.sizes[axis]).collect();
         let from = b.gradient(of_block);
         let is_reached = from.is_some();
         let from = from.unwrap_or(OperandRef { element: of_block.element, ..b.zeros(block.sizes.len()) });
@@ -219,18 +220,18 @@ pub(super) fn run_by_blocks(
     axes: usize,
     pass: &Pass<'_>,
 ) -> Result<bool> {
-    let Operands { sizes, loads, gradients, spots } = operands;
-    let element = spots.iter().flatten().map(|spot| spot.element).max();
+    let Operands { sizes, loads, gradients, views } = operands;
+    let element = views.iter().flatten().map(|view| view.element).max();
     let (Some(nbytes), Some(element)) = (b.inner.task_nbytes(), element) else { return Ok(false) };
     let Some(division) = Division::new(sizes, axes, nbytes / element) else { return Ok(false) };
-    let ids: Vec<u64> = spots.iter().flatten().map(|spot| spot.id).collect();
+    let ids: Vec<u64> = views.iter().flatten().map(|view| view.id).collect();
     if (1..ids.len()).any(|k| ids[..k].contains(&ids[k])) {
         return Ok(false);
     }
     let mut goals = Vec::new();
-    for spot in spots {
-        goals.push(match spot {
-            Some(spot) => match Goal::new(b, spot, &division)? {
+    for view in views {
+        goals.push(match view {
+            Some(view) => match Goal::new(b, view, &division)? {
                 None => return Ok(false),
                 goal => goal,
             },
@@ -240,21 +241,22 @@ pub(super) fn run_by_blocks(
     let whole = &*b;
     b.inner.for_each_task(division.blocks, &|number| {
         let block = division.block(number);
-        let of_block = |(k, spot): (usize, &Option<Spot>)| Some(spot.as_ref()?.dense(k as u64, &block.sizes));
-        let spots: Vec<Option<Spot>> = spots.iter().enumerate().map(of_block).collect();
+        let of_block =
+            |(k, view): (usize, &Option<BlockView>)| Some(view.as_ref()?.dense(k as u64, &block.sizes));
+        let views: Vec<Option<BlockView>> = views.iter().enumerate().map(of_block).collect();
         let (loads, gradients) = (block.of_all(loads), block.of_all(gradients));
         let mut part = whole.part();
-        let operands = Operands { sizes: &block.sizes, loads: &loads, gradients: &gradients, spots: &spots };
+        let operands = Operands { sizes: &block.sizes, loads: &loads, gradients: &gradients, views: &views };
         pass(&mut part, operands)?;
-        goals.iter().zip(&spots).try_for_each(|(goal, spot)| match (goal, spot) {
-            (Some(goal), Some(spot)) => goal.take(&part, spot.dtype, &block, spot),
+        goals.iter().zip(&views).try_for_each(|(goal, view)| match (goal, view) {
+            (Some(goal), Some(view)) => goal.take(&part, view.dtype, &block, view),
             _ => Ok(()),
         })
     })?;
-    for (goal, spot) in goals.into_iter().zip(spots) {
-        match (goal, spot) {
-            (Some(Goal::Sums(sums)), Some(spot)) => sums.add_to(b, spot)?,
-            (Some(Goal::Part { new: Some(memory), .. }), Some(spot)) => b.insert(spot, memory)?,
+    for (goal, view) in goals.into_iter().zip(views) {
+        match (goal, view) {
+            (Some(Goal::Sums(sums)), Some(view)) => sums.add_to(b, view)?,
+            (Some(Goal::Part { new: Some(memory), .. }), Some(view)) => b.insert(view, memory)?,
             _ => {}
         }
     }

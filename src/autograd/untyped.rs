@@ -2,7 +2,7 @@
 //! operand without its types.
 // Imports: `error`, `dtype`, `device`, `erased_memory`, `autograd`.
 
-use super::state::{Spot, TapeBlock, has_gradient};
+use super::state::{BlockView, TapeBlock, has_gradient};
 use super::tape::{Gradients, Tape};
 use crate::device::{Device, OperandRef};
 use crate::dtype::DType;
@@ -84,9 +84,9 @@ impl<D: Device> Tape<D> {
         sizes: &[usize],
         gradient: OperandRef<'_>,
     ) -> Result<Gradients<D>> {
-        self.run_back(y, dtype, &mut |b, spot: &Spot| match sizes.contains(&0) {
-            true => b.ensure_gradient(spot),
-            false => b.add_values(spot, sizes, gradient),
+        self.run_back(y, dtype, &mut |b, view: &BlockView| match sizes.contains(&0) {
+            true => b.ensure_gradient(view),
+            false => b.add_values(view, sizes, gradient),
         })
     }
 }
