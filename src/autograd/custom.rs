@@ -308,7 +308,7 @@ impl<D: Device> Tape<D> {
             if !tape.depends_on_variable(&y) {
                 return Ok(());
             }
-            let gradients = tape.pull(&y, gradient)?;
+            let gradients = tape.vjp(&y, gradient)?;
             I::add_from(Add { b, views, operands: &on_tape }, &gradients)
         })
     }

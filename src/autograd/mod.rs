@@ -27,7 +27,7 @@
 //! |---|---|
 //! | a value and its gradients | [`value_and_grad`], [`grad`] |
 //! | step by step | [`Tape::watch`], [`Tape::constant`], [`Tape::backward`], [`Gradients::of`] |
-//! | a vector-Jacobian product | [`Tape::pull`] |
+//! | a vector-Jacobian product | [`Tape::vjp`] |
 //! | a derivative along one direction | [`jvp`], the device [`Jvp`] |
 //! | the product of a Hessian and a vector | [`hvp`], [`grad_and_hvp`] |
 //! | an operator with its own derivative | [`Tape::custom`] |

@@ -209,21 +209,19 @@ fn reduced_backward(b: &mut Backward, step: &Step, plan: GatherPlan<'_>, reducer
     let (result, earlier, found) = (of_cells(result.slot())?, of_cells(earlier.slot())?, of_cells(gradient)?);
     let (result, earlier, found) = (result.slot(), earlier.slot(), found.slot());
     let extra = CellNumbers { b, cells, plan, index }.extra(reducer, [earlier, from], result)?;
-    let pull = |x: OperandRef<'_>, to: OperandRef<'_>| {
+    let vjp = |x: OperandRef<'_>, to: OperandRef<'_>| {
         // SAFETY: (1) operands of the sizes; (2) to (4) the output is new memory.
-        unsafe {
-            inner.map_cells(CellMap::Pull(reducer), dtype, sizes, to, &[x, result, extra.slot(), found])
-        }
+        unsafe { inner.map_cells(CellMap::Vjp(reducer), dtype, sizes, to, &[x, result, extra.slot(), found]) }
     };
     if step.inputs[2].view.is_some() {
         let rest = Scratch::new(&*inner, sizes, gradient.element)?;
-        pull(earlier, rest.slot())?;
+        vjp(earlier, rest.slot())?;
         // SAFETY: as in the forward pass, with the gradient of the cells as the output. Elements with one
         // cell have the same value.
         unsafe { inner.scatter_replace(dtype, plan, gradient, rest.slot(), index)? };
     }
     match &step.inputs[0].view {
-        Some(view) => b.add(view, sizes, &mut |to| pull(from, to)),
+        Some(view) => b.add(view, sizes, &mut |to| vjp(from, to)),
         None => Ok(()),
     }
 }

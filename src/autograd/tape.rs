@@ -194,7 +194,7 @@ impl<D: Device> Tape<D> {
     /// ended then too.
     pub fn backward<T: Differentiable>(&self, loss: &Var<T, 0, D>) -> Result<Gradients<D>> {
         let one = Tensor::full([], T::one(), self.inner())?;
-        self.pull(loss, &one)
+        self.vjp(loss, &one)
     }
 
     /// The gradients of `Σ gradient · y`: a vector-Jacobian product. For complex numbers it is
@@ -203,13 +203,12 @@ impl<D: Device> Tape<D> {
     /// # Errors
     /// [`Error::Output`] if the sizes differ, [`Error::Device`] if `gradient` is not on the inner device, and
     /// as [`backward`](Tape::backward).
-    #[doc(alias = "vjp")]
-    pub fn pull<T: Differentiable, const RANK: usize>(
+    pub fn vjp<T: Differentiable, const RANK: usize>(
         &self,
         y: &Var<T, RANK, D>,
         gradient: &Tensor<T, RANK, D>,
     ) -> Result<Gradients<D>> {
-        ensure_fits("pull", self.inner(), y.size(), gradient)?;
+        ensure_fits("vjp", self.inner(), y.size(), gradient)?;
         self.ensure_own("backward", y)?;
         let stride = y.stride();
         let slot =

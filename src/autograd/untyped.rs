@@ -75,9 +75,9 @@ impl<D: Device> Tape<D> {
         (self.shared.on_tape)(&self.shared, memory)
     }
 
-    /// As [`pull`](Tape::pull), for an operand on this tape and its gradient on the inner device, of these
+    /// As [`vjp`](Tape::vjp), for an operand on this tape and its gradient on the inner device, of these
     /// sizes.
-    pub(crate) fn pull_operand(
+    pub(crate) fn vjp_of_operand(
         &self,
         y: &OperandRef<'_>,
         dtype: DType,

@@ -23,7 +23,7 @@ fn gradients<D: Device>(
     let operands =
         [on(random(SIZE, 1))?, on(between([1, columns], 2, 0.5, 1.5))?, on(between([rows, 1], 3, 0.5, 1.5))?];
     let y = program(operands.each_ref(), &tape)?;
-    let gradients = tape.pull(&y, &random(y.size().0, 4).to(device)?)?;
+    let gradients = tape.vjp(&y, &random(y.size().0, 4).to(device)?)?;
     let [a, b, c] = operands.map(|x| gradients.of(&x)?.to(&Cpu)?.to_vec());
     Ok([a?, b?, c?])
 }
@@ -98,7 +98,7 @@ fn blocks_inside_of_long_axes() -> Result<()> {
         let scores = x.lazy() + mask.lift();
         let powers = (scores - scores.max_along(Last)).exp();
         let y = (powers / powers.sum_along(Last)).eval()?;
-        let gradients = tape.pull(&y, &random([2, 700, 64], 3).to(device)?)?;
+        let gradients = tape.vjp(&y, &random([2, 700, 64], 3).to(device)?)?;
         Ok([gradients.of(&x)?.to(&Cpu)?.to_vec()?, gradients.of(&mask)?.to(&Cpu)?.to_vec()?])
     }
     let (found, expected) = (by(&Cpu)?, by(&Counted::default())?);
