@@ -4,12 +4,12 @@
 //! gradient: an operand with stride 0 receives a sum, and overlapping windows are added one by one.
 // Imports: `error`, `dtype`, `device`, `erased_memory`.
 
-use super::axes::Axes;
 use super::facts::{Facts, Identity, Ids};
 use super::inner::Inner;
 pub(super) use super::kernels::{Vjp, VjpOf};
 use super::overlap::{covers_block, is_injective, without_overlap};
-use super::step::{Before, Input, Output, Spot, Step};
+use super::small_vec::SmallVec;
+use super::step::{Before, BlockView, Input, Output, Step};
 use super::vjp::Variable;
 use crate::device::{Init, Inputs, MAX_OPERANDS, OperandRef, Reduction};
 use crate::dtype::DType;
@@ -24,15 +24,15 @@ use std::sync::Arc;
 static ZERO_STRIDES: [isize; 64] = [0; 64];
 
 /// Row-major memory of the backward pass.
-pub(super) struct Buffer {
+pub(super) struct Scratch {
     memory: Memory,
-    stride: Axes<isize>,
+    stride: SmallVec<isize>,
     element: usize,
 }
 
-impl Buffer {
+impl Scratch {
     pub(super) fn new(device: &dyn Inner, sizes: &[usize], element: usize) -> Result<Self> {
-        Buffer::with_content(device, sizes, element, Init::Unspecified)
+        Scratch::with_content(device, sizes, element, Init::Unspecified)
     }
     pub(super) fn with_content(
         device: &dyn Inner,
@@ -40,14 +40,14 @@ impl Buffer {
         element: usize,
         init: Init,
     ) -> Result<Self> {
-        let mut stride: Axes<isize> = sizes.iter().map(|_| 0).collect();
+        let mut stride: SmallVec<isize> = sizes.iter().map(|_| 0).collect();
         let mut step = 1usize;
         for axis in (0..sizes.len()).rev() {
             stride[axis] = step as isize;
             step = step.saturating_mul(sizes[axis]);
         }
         let memory = device.fresh(step.saturating_mul(element), init)?;
-        Ok(Buffer { memory, stride, element })
+        Ok(Scratch { memory, stride, element })
     }
     pub(super) fn slot(&self) -> OperandRef<'_> {
         OperandRef { address: self.memory.address(), stride: &self.stride, element: self.element }
@@ -65,7 +65,7 @@ pub struct Backward {
     gradients: HashMap<u64, Memory, BuildHasherDefault<Identity>>,
     zero: Memory,
     /// The blocks whose gradients are freed after the present step.
-    freed: Axes<u64>,
+    freed: SmallVec<u64>,
     /// A gradient of such a block that becomes the gradient of an operand, after all others were added.
     passed: Option<Passed>,
 }
@@ -73,23 +73,23 @@ pub struct Backward {
 /// The gradient of a block, all of which is to be added to an operand of the same layout.
 struct Passed {
     from: u64,
-    to: Spot,
-    sizes: Axes<usize>,
+    to: BlockView,
+    sizes: SmallVec<usize>,
 }
 
 /// The destination of a contribution.
 pub(super) enum Target<'a> {
-    Spot(&'a Spot),
+    BlockView(&'a BlockView),
     /// A buffer of one value for each row, for an operand that is constant along the last axes.
-    Rows(&'a mut Option<Buffer>, DType),
+    Rows(&'a mut Option<Scratch>, DType),
 }
 
 /// Some of the axes of a contribution: their sizes, and the strides of the gradient and of the contribution.
 #[derive(Default)]
 struct Strides {
-    sizes: Axes<usize>,
-    to: Axes<isize>,
-    from: Axes<isize>,
+    sizes: SmallVec<usize>,
+    to: SmallVec<isize>,
+    from: SmallVec<isize>,
 }
 
 impl Strides {
@@ -105,19 +105,15 @@ pub(super) enum Place {
     /// The memory of a gradient that does not exist yet.
     Gradient(Memory),
     /// Memory of its own.
-    Buffer(Buffer),
+    Scratch(Scratch),
 }
 
 impl Place {
     /// The memory as an operand.
-    pub(super) fn slot<'s>(&'s self, spot: &'s Spot) -> OperandRef<'s> {
+    pub(super) fn slot<'s>(&'s self, view: &'s BlockView) -> OperandRef<'s> {
         match self {
-            Place::Gradient(memory) => OperandRef {
-                address: memory.address().wrapping_add(spot.offset),
-                stride: &spot.stride,
-                element: spot.element,
-            },
-            Place::Buffer(buffer) => buffer.slot(),
+            Place::Gradient(memory) => view.slot(memory),
+            Place::Scratch(buffer) => buffer.slot(),
         }
     }
 }
@@ -128,15 +124,19 @@ pub(super) type Write<'a> = dyn FnMut(OperandRef<'_>) -> Result<()> + 'a;
 impl Backward {
     pub(super) fn new(inner: &Arc<dyn Inner>) -> Result<Self> {
         let zero = inner.fresh(64, Init::Zeroed)?;
-        let (gradients, freed, passed) = (HashMap::default(), Axes::default(), None);
+        let (gradients, freed, passed) = (HashMap::default(), SmallVec::default(), None);
         Ok(Backward { inner: inner.clone(), gradients, zero, freed, passed })
     }
 
+    /// A pass of its own, without gradients.
+    pub(super) fn part(&self) -> Self {
+        let (gradients, freed, passed) = (HashMap::default(), SmallVec::default(), None);
+        Backward { inner: self.inner.clone(), gradients, zero: self.zero.share(), freed, passed }
+    }
+
     /// The gradient of an operand, if any contribution has reached its block.
-    pub(super) fn gradient<'s>(&self, spot: &'s Spot) -> Option<OperandRef<'s>> {
-        let memory = self.gradients.get(&spot.id)?;
-        let address = memory.address().wrapping_add(spot.offset);
-        Some(OperandRef { address, stride: &spot.stride, element: spot.element })
+    pub(super) fn gradient<'s>(&self, view: &'s BlockView) -> Option<OperandRef<'s>> {
+        self.gradients.get(&view.id).map(|memory| view.slot(memory))
     }
 
     /// Another handle on the gradient of a block.
@@ -154,8 +154,8 @@ impl Backward {
     }
 
     /// The positions of elements in row-major order, made on the device.
-    pub(super) fn positions(&self, sizes: &[usize]) -> Result<Buffer> {
-        let positions = Buffer::new(&*self.inner, sizes, size_of::<i64>())?;
+    pub(super) fn positions(&self, sizes: &[usize]) -> Result<Scratch> {
+        let positions = Scratch::new(&*self.inner, sizes, size_of::<i64>())?;
         let to = OperandRef { stride: &[1], ..positions.slot() };
         // SAFETY: (1) as many elements as the sizes have, and a byte that is 0; (2) the output is new memory.
         unsafe { self.inner.count_up(sizes.iter().product(), to, self.zeros(1))? };
@@ -163,19 +163,19 @@ impl Backward {
     }
 
     /// Makes the gradient of a block, if no contribution has reached it.
-    pub(super) fn ensure_gradient(&mut self, spot: &Spot) -> Result<()> {
-        if !self.gradients.contains_key(&spot.id) {
-            let memory = self.inner.fresh(spot.nbytes, Init::Zeroed)?;
-            self.insert(spot, memory)?;
+    pub(super) fn ensure_gradient(&mut self, view: &BlockView) -> Result<()> {
+        if !self.gradients.contains_key(&view.id) {
+            let memory = self.inner.fresh(view.nbytes, Init::Zeroed)?;
+            self.insert(view, memory)?;
         }
         Ok(())
     }
 
     /// The gradient of a block that has none.
-    fn insert(&mut self, spot: &Spot, memory: Memory) -> Result<()> {
+    pub(super) fn insert(&mut self, view: &BlockView, memory: Memory) -> Result<()> {
         let no_room = |_| Error::OutOfMemory { op: "backward", nbytes: size_of::<(u64, Memory)>() };
         self.gradients.try_reserve(1).map_err(no_room)?;
-        self.gradients.insert(spot.id, memory);
+        self.gradients.insert(view.id, memory);
         Ok(())
     }
 
@@ -184,13 +184,13 @@ impl Backward {
     pub(super) fn run(&mut self, nodes: Vec<Node>, kept: &Ids) -> Result<()> {
         for Node { step, rule } in nodes.into_iter().rev() {
             let reached = |id: &u64| self.gradients.contains_key(id);
-            if !step.outputs.iter().any(|output| reached(&output.spot.id)) {
+            if !step.outputs.iter().any(|output| reached(&output.view.id)) {
                 continue;
             }
             step.check_versions()?;
             let is_freed =
-                |output: &&Output| output.before == Before::Nothing && !kept.contains(&output.spot.id);
-            self.freed = step.outputs.iter().filter(is_freed).map(|output| output.spot.id).collect();
+                |output: &&Output| output.before == Before::Nothing && !kept.contains(&output.view.id);
+            self.freed = step.outputs.iter().filter(is_freed).map(|output| output.view.id).collect();
             if !step.sizes.contains(&0) {
                 rule(self, &step)?;
                 self.pass_on()?;
@@ -199,7 +199,7 @@ impl Backward {
                 self.gradients.remove(id);
             }
             for output in step.outputs.iter().filter(|output| output.before == Before::Replaced) {
-                self.clear(&output.spot, &step.sizes)?;
+                self.clear(&output.view, &step.sizes)?;
             }
         }
         // Those of blocks that constants wrote first.
@@ -208,18 +208,18 @@ impl Backward {
     }
 
     /// Sets the gradient of an operand to 0. That of a whole block is dropped: earlier steps do not run.
-    pub(super) fn clear(&mut self, spot: &Spot, sizes: &[usize]) -> Result<()> {
-        if covers_block(spot, sizes) {
-            self.gradients.remove(&spot.id);
+    pub(super) fn clear(&mut self, view: &BlockView, sizes: &[usize]) -> Result<()> {
+        if covers_block(view, sizes) {
+            self.gradients.remove(&view.id);
             return Ok(());
         }
-        let Some(slot) = self.gradient(spot) else { return Ok(()) };
+        let Some(slot) = self.gradient(view) else { return Ok(()) };
         if sizes.contains(&0) {
             return Ok(());
         }
-        let kept: Axes<usize> = (0..spot.stride.len()).filter(|&axis| spot.stride[axis] != 0).collect();
-        let stride: Axes<isize> = kept.iter().map(|&axis| spot.stride[axis]).collect();
-        let sizes: Axes<usize> = kept.iter().map(|&axis| sizes[axis]).collect();
+        let kept: SmallVec<usize> = (0..view.stride.len()).filter(|&axis| view.stride[axis] != 0).collect();
+        let stride: SmallVec<isize> = kept.iter().map(|&axis| view.stride[axis]).collect();
+        let sizes: SmallVec<usize> = kept.iter().map(|&axis| sizes[axis]).collect();
         let slot = OperandRef { stride: &stride, ..slot };
         let zeros = OperandRef { element: slot.element, ..self.zeros(sizes.len()) };
         // SAFETY: (1) the gradient has the layout of the block; (2) axes of stride 0 are left out; (3) the
@@ -229,108 +229,113 @@ impl Backward {
 
     /// Memory for one contribution to the gradient of an operand: the gradient itself if this is the first one
     /// and covers the block.
-    pub(super) fn place(&self, spot: &Spot, sizes: &[usize]) -> Result<Place> {
-        if !self.gradients.contains_key(&spot.id) && covers_block(spot, sizes) {
-            return Ok(Place::Gradient(self.inner.fresh(spot.nbytes, Init::Unspecified)?));
+    pub(super) fn place(&self, view: &BlockView, sizes: &[usize]) -> Result<Place> {
+        if !self.gradients.contains_key(&view.id) && covers_block(view, sizes) {
+            return Ok(Place::Gradient(self.inner.fresh(view.nbytes, Init::Unspecified)?));
         }
-        Ok(Place::Buffer(Buffer::new(&*self.inner, sizes, spot.element)?))
+        Ok(Place::Scratch(Scratch::new(&*self.inner, sizes, view.element)?))
     }
 
     /// Adds a contribution, which its place holds, to the gradient of an operand.
-    pub(super) fn accept(&mut self, spot: &Spot, sizes: &[usize], place: Place) -> Result<()> {
+    pub(super) fn accept(&mut self, view: &BlockView, sizes: &[usize], place: Place) -> Result<()> {
         match place {
-            Place::Gradient(memory) if !self.gradients.contains_key(&spot.id) => self.insert(spot, memory),
-            place => self.add_values(spot, sizes, place.slot(spot)),
+            Place::Gradient(memory) if !self.gradients.contains_key(&view.id) => self.insert(view, memory),
+            place => self.add_values(view, sizes, place.slot(view)),
         }
     }
 
     /// Adds what `write` writes to the gradient of an operand.
-    pub(super) fn add(&mut self, spot: &Spot, sizes: &[usize], write: &mut Write<'_>) -> Result<()> {
-        self.add_and_keep(spot, sizes, write).map(drop)
+    pub(super) fn add(&mut self, view: &BlockView, sizes: &[usize], write: &mut Write<'_>) -> Result<()> {
+        self.add_and_keep(view, sizes, write).map(drop)
     }
 
     /// As [`add`](Backward::add). Returns the memory in which it was written, if that is not the gradient
     /// itself.
     fn add_and_keep(
         &mut self,
-        spot: &Spot,
+        view: &BlockView,
         sizes: &[usize],
         write: &mut Write<'_>,
-    ) -> Result<Option<Buffer>> {
-        let place = self.place(spot, sizes)?;
-        write(place.slot(spot))?;
+    ) -> Result<Option<Scratch>> {
+        let place = self.place(view, sizes)?;
+        write(place.slot(view))?;
         match place {
-            Place::Buffer(buffer) => {
-                self.add_values(spot, sizes, buffer.slot())?;
+            Place::Scratch(buffer) => {
+                self.add_values(view, sizes, buffer.slot())?;
                 Ok(Some(buffer))
             }
-            place => self.accept(spot, sizes, place).map(|()| None),
+            place => self.accept(view, sizes, place).map(|()| None),
         }
     }
 
     /// Adds values to the gradient of an operand: their sum over the axes along which it has stride 0.
-    pub(super) fn add_values(&mut self, spot: &Spot, sizes: &[usize], from: OperandRef<'_>) -> Result<()> {
-        if self.will_pass(spot, sizes, from) {
+    pub(super) fn add_values(
+        &mut self,
+        view: &BlockView,
+        sizes: &[usize],
+        from: OperandRef<'_>,
+    ) -> Result<()> {
+        if self.will_pass(view, sizes, from) {
             return Ok(());
         }
         let (mut kept, mut summed) = (Strides::default(), Strides::default());
         for (axis, &size) in sizes.iter().enumerate().filter(|(_, size)| **size != 1) {
-            let axes = if spot.stride[axis] == 0 { &mut summed } else { &mut kept };
-            axes.push(size, spot.stride[axis], from.stride[axis]);
+            let axes = if view.stride[axis] == 0 { &mut summed } else { &mut kept };
+            axes.push(size, view.stride[axis], from.stride[axis]);
         }
-        let here = Spot { stride: kept.to, ..*spot };
+        let here = BlockView { stride: kept.to, ..*view };
         if summed.sizes.is_empty() {
             return self.add_elements(&here, &kept.sizes, OperandRef { stride: &kept.from, ..from });
         }
-        let steps = Axes::concat(&[&kept.from, &summed.from]);
+        let steps = SmallVec::concat(&[&kept.from, &summed.from]);
         let from = OperandRef { stride: &steps, ..from };
         let inner = self.inner.clone();
         self.add(&here, &kept.sizes, &mut |to| {
             let axes = Reduction { kept: &kept.sizes, reduced: &summed.sizes };
             // SAFETY: (1) values of the element, with strides for both groups of axes; (2) new memory, or a
             // buffer of the pass.
-            unsafe { inner.sum(spot.dtype, axes, to, from) }
+            unsafe { inner.sum(view.dtype, axes, to, from) }
         })
     }
 
     /// Adds one value to each element of an operand that has no axis of stride 0.
-    fn add_elements(&mut self, spot: &Spot, sizes: &[usize], from: OperandRef<'_>) -> Result<()> {
-        if !self.gradients.contains_key(&spot.id) {
-            if covers_block(spot, sizes) {
+    fn add_elements(&mut self, view: &BlockView, sizes: &[usize], from: OperandRef<'_>) -> Result<()> {
+        if !self.gradients.contains_key(&view.id) {
+            if covers_block(view, sizes) {
                 let inner = self.inner.clone();
                 // SAFETY: (1) values of these sizes; (2) `add` passes new memory; (3) the pass owns both.
-                return self.add(spot, sizes, &mut |to| unsafe { inner.copy(sizes, to, from) });
+                return self.add(view, sizes, &mut |to| unsafe { inner.copy(sizes, to, from) });
             }
-            self.ensure_gradient(spot)?;
+            self.ensure_gradient(view)?;
         }
-        let Some(base) = self.gradient(spot) else { return Ok(()) };
-        if is_injective(&spot.stride, sizes, (0..sizes.len()).collect()) {
+        let Some(base) = self.gradient(view) else { return Ok(()) };
+        if is_injective(&view.stride, sizes, (0..sizes.len()).collect()) {
             // SAFETY: (1) the gradient has the layout of the block; (2) its elements do not overlap; (3) the
             // sum is in place; (4) the pass owns its gradients.
-            return unsafe { self.inner.add(spot.dtype, sizes, base, from) };
+            return unsafe { self.inner.add(view.dtype, sizes, base, from) };
         }
-        self.add_overlapping(spot, sizes, base, from)
+        self.add_overlapping(view, sizes, base, from)
     }
 
     /// As `add_elements`, for an operand of which several indices address one element.
     fn add_overlapping(
         &self,
-        spot: &Spot,
+        view: &BlockView,
         sizes: &[usize],
         base: OperandRef<'_>,
         from: OperandRef<'_>,
     ) -> Result<()> {
-        let (free, looped) = without_overlap(&spot.stride, sizes);
-        let of = |stride: &[isize]| free.iter().map(|&axis| stride[axis]).collect::<Axes<_>>();
-        let free_sizes: Axes<usize> = free.iter().map(|&axis| sizes[axis]).collect();
-        let (to_stride, from_stride) = (of(&spot.stride), of(from.stride));
+        let (free, looped) = without_overlap(&view.stride, sizes);
+        let of = |stride: &[isize]| free.iter().map(|&axis| stride[axis]).collect::<SmallVec<_>>();
+        let free_sizes: SmallVec<usize> = free.iter().map(|&axis| sizes[axis]).collect();
+        let (to_stride, from_stride) = (of(&view.stride), of(from.stride));
         let count: usize = looped.iter().map(|&axis| sizes[axis]).product();
         for position in 0..count {
             let (mut rest, mut to_step, mut from_step) = (position, 0isize, 0isize);
             for &axis in looped.iter() {
                 let index = (rest % sizes[axis]) as isize;
                 rest /= sizes[axis];
-                to_step += index * spot.stride[axis];
+                to_step += index * view.stride[axis];
                 from_step += index * from.stride[axis];
             }
             let at = |slot: OperandRef<'_>, step: isize| {
@@ -341,29 +346,29 @@ impl Backward {
                 OperandRef { address: at(from, from_step), stride: &from_stride, element: base.element };
             // SAFETY: (1) the gradient has the layout of the block; (2) the axes of one call do not overlap;
             // (3) the sum is in place; (4) the pass owns its gradients.
-            unsafe { self.inner.add(spot.dtype, &free_sizes, to, from)? };
+            unsafe { self.inner.add(view.dtype, &free_sizes, to, from)? };
         }
         Ok(())
     }
 
     /// Whether values are the gradient of a block, which is freed after the step and can become that of an
     /// operand of the same layout. This happens after the rule of the step: until then the values stay.
-    fn will_pass(&mut self, spot: &Spot, sizes: &[usize], from: OperandRef<'_>) -> bool {
+    fn will_pass(&mut self, view: &BlockView, sizes: &[usize], from: OperandRef<'_>) -> bool {
         if self.passed.is_some() {
             return false;
         }
         let is_all = |id: &u64| {
             self.gradients.get(id).is_some_and(|memory| {
-                memory.nbytes() == spot.nbytes && memory.address().wrapping_add(spot.offset) == from.address
+                memory.nbytes() == view.nbytes && memory.address().wrapping_add(view.offset) == from.address
             })
         };
         let Some(&id) = self.freed.iter().find(|id| is_all(id)) else { return false };
         let has_same_layout = (0..sizes.len())
-            .all(|axis| sizes[axis] == 1 || spot.stride[axis] == from.stride[axis])
-            && spot.element == from.element
-            && covers_block(spot, sizes);
+            .all(|axis| sizes[axis] == 1 || view.stride[axis] == from.stride[axis])
+            && view.element == from.element
+            && covers_block(view, sizes);
         if has_same_layout {
-            self.passed = Some(Passed { from: id, to: spot.clone(), sizes: Axes::new(sizes) });
+            self.passed = Some(Passed { from: id, to: view.clone(), sizes: SmallVec::new(sizes) });
         }
         has_same_layout
     }
@@ -376,8 +381,7 @@ impl Backward {
         if !self.gradients.contains_key(&to.id) && memory.handles() == 1 {
             return self.insert(&to, memory);
         }
-        let address = memory.address().wrapping_add(to.offset);
-        self.add_elements(&to, &sizes, OperandRef { address, stride: &to.stride, element: to.element })
+        self.add_elements(&to, &sizes, to.slot(&memory))
     }
 
     /// Gives what `write` writes to a target; the last `row` axes are those of a row.
@@ -389,12 +393,12 @@ impl Backward {
         write: &mut Write<'_>,
     ) -> Result<()> {
         match target {
-            Target::Spot(spot) => self.add(spot, sizes, write),
+            Target::BlockView(view) => self.add(view, sizes, write),
             Target::Rows(place, dtype) => {
-                let all = Buffer::new(&*self.inner, sizes, dtype.size())?;
+                let all = Scratch::new(&*self.inner, sizes, dtype.size())?;
                 write(all.slot())?;
                 let (kept, reduced) = sizes.split_at(sizes.len() - row);
-                let sums = Buffer::new(&*self.inner, kept, dtype.size())?;
+                let sums = Scratch::new(&*self.inner, kept, dtype.size())?;
                 let axes = Reduction { kept, reduced };
                 // SAFETY: (1) values of the element; (2) new memory of the sizes that are kept.
                 unsafe { self.inner.sum(dtype, axes, sums.slot(), all.slot())? };
@@ -418,26 +422,26 @@ impl Backward {
         let first = mask & mask.wrapping_neg();
         if mask != first
             && !program.has_mask()
-            && let Target::Spot(spot) = target
+            && let Target::BlockView(view) = target
         {
             // One operand that is read twice: one kernel for each load.
-            self.vjp(program, facts, first, (sizes, row), slots, Target::Spot(spot))?;
+            self.vjp(program, facts, first, (sizes, row), slots, Target::BlockView(view))?;
             return self.vjp(program, facts, mask & !first, (sizes, row), slots, target);
         }
         let k = mask.trailing_zeros() as usize;
-        if let (true, Target::Spot(spot)) = (mask == first, &target)
-            && facts.is_identity(k, spot.dtype)
+        if let (true, Target::BlockView(view)) = (mask == first, &target)
+            && facts.is_identity(k, view.dtype)
         {
-            return self.add_values(spot, sizes, slots[facts.loads.len()]);
+            return self.add_values(view, sizes, slots[facts.loads.len()]);
         }
-        let (distinct, reads) = distinct(&self.with_zeros(facts, mask, sizes.len(), slots.iter()))?;
+        let (distinct, reads) = distinct(&self.with_read(facts, mask, sizes.len(), slots.iter()))?;
         let inputs = Inputs { slots: &distinct, reads: &reads };
-        if let Target::Spot(spot) = &target {
+        if let Target::BlockView(view) = &target {
             let variable = Variable { mask, is_imaginary: false };
-            let mut run = |sizes: &[usize], to: OperandRef<'_>, inputs: Inputs<'_>| {
+            let run = |sizes: &[usize], to: OperandRef<'_>, inputs: Inputs<'_>| {
                 program.run(k, variable, sizes, to, inputs)
             };
-            if self.add_by_blocks(spot, sizes, inputs, &mut run)? {
+            if self.add_by_blocks(view, sizes, inputs, &run)? {
                 return Ok(());
             }
         }
@@ -455,41 +459,48 @@ impl Backward {
         k: usize,
         sizes: &[usize],
         slots: &[OperandRef<'_>],
-        spots: &[&Spot],
+        views: &[&BlockView],
     ) -> Result<()> {
         let mask = 1 << k;
-        let (distinct, reads) = distinct(&self.with_zeros(facts, mask, sizes.len(), slots.iter()))?;
+        let (distinct, reads) = distinct(&self.with_read(facts, mask, sizes.len(), slots.iter()))?;
         let inputs = Inputs { slots: &distinct, reads: &reads };
         // The gradient of an operand that is all of its block is computed where it stays.
-        let stays = |spot: &&&Spot| !self.gradients.contains_key(&spot.id) && covers_block(spot, sizes);
-        let Some(whole) = spots.iter().find(stays).or(spots.first()).copied() else { return Ok(()) };
+        let stays = |view: &&&BlockView| !self.gradients.contains_key(&view.id) && covers_block(view, sizes);
+        let Some(whole) = views.iter().find(stays).or(views.first()).copied() else { return Ok(()) };
         let buffer = self.add_and_keep(whole, sizes, &mut |to| {
             program.run(k, Variable { mask, is_imaginary: false }, sizes, to, inputs)
         })?;
-        for spot in spots.iter().filter(|spot| !std::ptr::eq(**spot, whole)) {
-            match buffer.as_ref().map(Buffer::slot).or(self.gradient(whole)) {
-                Some(from) => self.add_values(spot, sizes, from)?,
+        for view in views.iter().filter(|view| !std::ptr::eq(**view, whole)) {
+            match buffer.as_ref().map(Scratch::slot).or(self.gradient(whole)) {
+                Some(from) => self.add_values(view, sizes, from)?,
                 None => return Ok(()),
             }
         }
         Ok(())
     }
 
-    /// Operands of a kernel that differentiates by the loads of a mask: zeros in place of the loads that its
-    /// derivatives do not read.
-    pub(super) fn with_zeros<'s>(
+    /// Operands of a kernel that differentiates by the loads of a mask. Those that its derivatives do not read
+    /// are replaced by another operand, so that the kernel has fewer, or by zeros.
+    pub(super) fn with_read<'s>(
         &self,
         facts: &Facts,
         mask: u64,
         axes: usize,
-        slots: impl Iterator<Item = &'s OperandRef<'s>>,
-    ) -> Axes<OperandRef<'s>> {
-        let (reads, zeros) = (facts.reads(mask), self.zeros(axes));
-        let slot = |(k, slot): (usize, &'s OperandRef<'s>)| match facts.loads.get(k) {
-            Some(dtype) if reads >> k & 1 == 0 => OperandRef { element: dtype.size(), ..zeros },
-            _ => *slot,
+        slots: impl Iterator<Item = &'s OperandRef<'s>> + Clone,
+    ) -> SmallVec<OperandRef<'s>> {
+        let reads = facts.reads(mask);
+        let is_read = |k: usize| k >= facts.loads.len() || reads >> k & 1 == 1;
+        // All bytes are numbers, but not all are a `bool`.
+        let in_place_of = |dtype: DType| {
+            let mut read = slots.clone().enumerate().filter(|(k, _)| is_read(*k)).map(|(_, slot)| *slot);
+            let other = read.find(|slot| slot.element == dtype.size() && dtype.size() > 1);
+            other.unwrap_or(OperandRef { element: dtype.size(), ..self.zeros(axes) })
         };
-        slots.enumerate().map(slot).collect()
+        let slot = |(k, slot): (usize, &'s OperandRef<'s>)| match is_read(k) {
+            true => *slot,
+            false => in_place_of(facts.loads[k]),
+        };
+        slots.clone().enumerate().map(slot).collect()
     }
 
     /// Gives what `write` writes to a target, for complex elements once along 1 and once along the imaginary
@@ -506,8 +517,8 @@ impl Backward {
             return self.give(target, sizes, row, &mut |to| write(false, to));
         }
         match target {
-            Target::Spot(spot) => [false, true].into_iter().try_for_each(|is_imaginary| {
-                self.give(Target::Spot(spot), sizes, row, &mut |to| write(is_imaginary, to))
+            Target::BlockView(view) => [false, true].into_iter().try_for_each(|is_imaginary| {
+                self.give(Target::BlockView(view), sizes, row, &mut |to| write(is_imaginary, to))
             }),
             Target::Rows(_, dtype) => {
                 let what =
@@ -534,7 +545,7 @@ pub(super) fn no_slope(name: &'static str) -> Error {
 }
 
 /// The saved operands of a step; zeros where nothing was saved.
-pub(super) fn saved_slots<'s>(b: &Backward, step: &'s Step) -> Axes<OperandRef<'s>> {
+pub(super) fn saved_slots<'s>(b: &Backward, step: &'s Step) -> SmallVec<OperandRef<'s>> {
     let slot = |input: &'s Input| match &input.saved {
         Some(saved) => saved.slot(),
         None => b.zeros(step.sizes.len()),
@@ -543,18 +554,23 @@ pub(super) fn saved_slots<'s>(b: &Backward, step: &'s Step) -> Axes<OperandRef<'
 }
 
 /// The operands that receive a gradient through some of the loads, each with the mask of these loads.
-pub(super) fn variables(reads: &[u8], loads: Range<usize>, step: &Step, facts: &Facts) -> Axes<(usize, u64)> {
+pub(super) fn variables(
+    reads: &[u8],
+    loads: Range<usize>,
+    step: &Step,
+    facts: &Facts,
+) -> SmallVec<(usize, u64)> {
     let mask_of = |operand: usize| {
         let is_read = |k: &usize| reads[loads.start + k] as usize == operand && facts.slopes[*k].is_some();
         (0..loads.len()).filter(is_read).fold(0, |mask, k| mask | 1u64 << k)
     };
-    let operands = step.inputs.iter().enumerate().filter(|(_, input)| input.spot.is_some());
+    let operands = step.inputs.iter().enumerate().filter(|(_, input)| input.view.is_some());
     operands.map(|(operand, _)| (operand, mask_of(operand))).filter(|(_, mask)| *mask != 0).collect()
 }
 
 /// Each different operand once, and the operand of each load.
-pub(super) fn distinct<'a>(slots: &[OperandRef<'a>]) -> Result<(Axes<OperandRef<'a>>, Axes<u8>)> {
-    let (mut distinct, mut reads) = (Axes::<OperandRef<'a>>::default(), Axes::default());
+pub(super) fn distinct<'a>(slots: &[OperandRef<'a>]) -> Result<(SmallVec<OperandRef<'a>>, SmallVec<u8>)> {
+    let (mut distinct, mut reads) = (SmallVec::<OperandRef<'a>>::default(), SmallVec::default());
     for slot in slots {
         let is_same = |known: &OperandRef<'_>| {
             known.address == slot.address && known.stride == slot.stride && known.element == slot.element

@@ -37,7 +37,7 @@ pub(super) enum CellMap {
     /// `[product, zeros]`: the product of the values that are not 0, or 0 if two values are.
     AllButOneZero,
     /// `[x, result, extra, gradient]`: the gradient of `x`.
-    Pull(CellReducer),
+    Vjp(CellReducer),
 }
 
 /// Multiplies cells by elements, by index; of f32 and f64.
@@ -106,8 +106,8 @@ where
             CellMap::AllButOneZero => {
                 run(device, &Store(Call::<AllButOneZero, _>::new((x(), x()))), sizes, to, slots)
             }
-            CellMap::Pull(CellReducer::Product) => run(device, &pull::<T, Prod>(), sizes, to, slots),
-            CellMap::Pull(CellReducer::Extreme) => run(device, &pull::<T, Max>(), sizes, to, slots),
+            CellMap::Vjp(CellReducer::Product) => run(device, &vjp::<T, Prod>(), sizes, to, slots),
+            CellMap::Vjp(CellReducer::Extreme) => run(device, &vjp::<T, Max>(), sizes, to, slots),
         }
     }
 }
@@ -127,7 +127,7 @@ unsafe fn run<P: Program, D: Device>(
 }
 
 /// The gradient of a value that a reducer reduces.
-fn pull<T: Element, R: Reducer<T>>() -> VjpReduce<Input<T>, R> {
+fn vjp<T: Element, R: Reducer<T>>() -> VjpReduce<Input<T>, R> {
     let variable = Variable { mask: 1, is_imaginary: false };
     // The slopes of products and extremes do not read the number of values.
     VjpReduce { body: Input(PhantomData), variable, count: 0.0, reducer: PhantomData }

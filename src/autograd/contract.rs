@@ -2,9 +2,9 @@
 //! gradient of the output.
 // Imports: `error`, `dtype`, `element`, `kernel`, `device`.
 
-use super::axes::Axes;
-use super::backward::{Backward, Buffer};
-use super::parts::part_of;
+use super::backward::{Backward, Scratch};
+use super::real_view::real_of;
+use super::small_vec::SmallVec;
 use super::state::{Begun, Flow, OutputType, Rule, Saved, Shared, Step, has_gradient};
 use crate::device::{Device, OperandRef};
 use crate::dtype::DType;
@@ -64,14 +64,14 @@ unsafe impl<T: Number, L: Number, R: Number, D: Device> Contract for ContractOf<
 
 /// The groups of axes of a contraction, one after the other, and where each but the first begins.
 struct Groups {
-    sizes: Axes<usize>,
+    sizes: SmallVec<usize>,
     starts: [usize; 3],
 }
 
 impl Groups {
     fn new(ContractPlan { batch, m, k, n }: ContractPlan<'_>) -> Self {
         let starts = [batch.len(), batch.len() + m.len(), batch.len() + m.len() + k.len()];
-        Groups { sizes: Axes::concat(&[batch, m, k, n]), starts }
+        Groups { sizes: SmallVec::concat(&[batch, m, k, n]), starts }
     }
     fn plan(&self) -> ContractPlan<'_> {
         let (sizes, [m, k, n]) = (&self.sizes[..], self.starts);
@@ -101,13 +101,17 @@ impl Shared {
             });
         let dtypes = contract.dtypes();
         let are_smooth = dtypes.into_iter().all(has_gradient);
-        let sizes = Axes::concat(&[batch, m, n]);
+        let sizes = SmallVec::concat(&[batch, m, n]);
         let outputs = [(to, OutputType::Is(dtypes[0]))];
         let begun = self.begin("contract", &sizes, &[left, right], &outputs, &mut |active| {
             let [l, r] = [active[0].is_some() && are_smooth, active[1].is_some() && are_smooth];
             // The gradient of each operand reads the other one.
             let reads = u64::from(r) | u64::from(l) << 1;
-            Ok(Flow { to: Axes::new(&[l.then_some(dtypes[1]), r.then_some(dtypes[2])]), reads })
+            Ok(Flow {
+                to: SmallVec::new(&[l.then_some(dtypes[1]), r.then_some(dtypes[2])]),
+                reads,
+                ..Flow::default()
+            })
         })?;
         let Begun { inputs, outputs, step, is_recorded, .. } = begun;
         // SAFETY: the caller's promises; the operands are the same memory of the inner device.
@@ -129,31 +133,31 @@ fn backward(
     contract: &dyn Contract,
     ContractPlan { batch, m, k, n }: ContractPlan<'_>,
 ) -> Result<()> {
-    let Some(gradient) = b.gradient(&step.outputs[0].spot) else { return Ok(()) };
+    let Some(gradient) = b.gradient(&step.outputs[0].view) else { return Ok(()) };
     if k.contains(&0) {
         return Ok(()); // An operand without elements has no gradient to add to.
     }
     let dtypes = contract.dtypes();
-    if let (Some(spot), Some(right)) = (&step.inputs[0].spot, &step.inputs[1].saved) {
-        let sizes = Axes::concat(&[batch, k, n]);
+    if let (Some(view), Some(right)) = (&step.inputs[0].view, &step.inputs[1].saved) {
+        let sizes = SmallVec::concat(&[batch, k, n]);
         let right = Conjugated::new(b, right, &sizes, dtypes[2])?;
         let stride = swapped(right.slot().stride, batch.len(), k.len());
         let right = OperandRef { stride: &stride, ..right.slot() };
         let plan = ContractPlan { batch, m, k: n, n: k };
         // SAFETY: (1) the gradient has the layout of the output, and the axes of the other operand are
         // swapped; (2) the output is new memory; (3) the groups are those of the forward plan.
-        b.add(spot, &Axes::concat(&[batch, m, k]), &mut |to| unsafe {
+        b.add(view, &SmallVec::concat(&[batch, m, k]), &mut |to| unsafe {
             contract.run(Operand::Left, plan, [to, gradient, right])
         })?;
     }
-    if let (Some(spot), Some(left)) = (&step.inputs[1].spot, &step.inputs[0].saved) {
-        let sizes = Axes::concat(&[batch, m, k]);
+    if let (Some(view), Some(left)) = (&step.inputs[1].view, &step.inputs[0].saved) {
+        let sizes = SmallVec::concat(&[batch, m, k]);
         let left = Conjugated::new(b, left, &sizes, dtypes[1])?;
         let stride = swapped(left.slot().stride, batch.len(), m.len());
         let left = OperandRef { stride: &stride, ..left.slot() };
         let plan = ContractPlan { batch, m: k, k: m, n };
         // SAFETY: as above.
-        b.add(spot, &Axes::concat(&[batch, k, n]), &mut |to| unsafe {
+        b.add(view, &SmallVec::concat(&[batch, k, n]), &mut |to| unsafe {
             contract.run(Operand::Right, plan, [to, left, gradient])
         })?;
     }
@@ -161,24 +165,24 @@ fn backward(
 }
 
 /// The strides of an operand with the two groups after `batch` swapped; the first has `first` axes.
-fn swapped(stride: &[isize], batch: usize, first: usize) -> Axes<isize> {
+fn swapped(stride: &[isize], batch: usize, first: usize) -> SmallVec<isize> {
     let (head, tail) = stride.split_at(batch);
     let (a, b) = tail.split_at(first);
-    Axes::concat(&[head, b, a])
+    SmallVec::concat(&[head, b, a])
 }
 
 /// The conjugate of a saved operand: the operand itself if it is real.
 enum Conjugated<'s> {
     Real(&'s Saved),
-    Complex(Buffer),
+    Complex(Scratch),
 }
 
 impl<'s> Conjugated<'s> {
     fn new(b: &Backward, saved: &'s Saved, sizes: &[usize], dtype: DType) -> Result<Self> {
-        if part_of(dtype).is_none() {
+        if real_of(dtype).is_none() {
             return Ok(Conjugated::Real(saved));
         }
-        let buffer = Buffer::new(&*b.inner, sizes, dtype.size())?;
+        let buffer = Scratch::new(&*b.inner, sizes, dtype.size())?;
         // SAFETY: (1) the saved operand at its sizes; (2) and (3) the output is new memory; (4) the pass owns
         // it.
         unsafe { b.inner.conjugate(dtype, sizes, buffer.slot(), saved.slot())? };

@@ -1,9 +1,9 @@
 //! Operators with a derivative of their own, and parts of a program that are computed again.
 // Imports: `error`, `dim`, `layout`, `element`, `device`, `tensor`.
 
-use super::axes::{Axes, Few};
 use super::backward::Backward;
-use super::state::{Before, Output, Spot, Step};
+use super::small_vec::{Few, SmallVec};
+use super::state::{Before, BlockView, Output, Step};
 use super::tape::tensor_in;
 use super::{Differentiable, Gradients, Name, ParameterTree, Tape, TensorMap, TensorVisitor, Var};
 use crate::device::{Device, OperandRef};
@@ -50,10 +50,10 @@ pub trait Inputs<D: Device> {
     fn values(&self, tape: &Tape<D>) -> Result<Self::Inner>;
     #[doc(hidden)]
     #[allow(private_interfaces)]
-    fn spots(&self, op: &'static str, tape: &Tape<D>) -> Result<Spots>;
+    fn views(&self, op: &'static str, tape: &Tape<D>) -> Result<Spots>;
     #[doc(hidden)]
     #[allow(private_interfaces)]
-    fn watch(inner: &Self::Inner, tape: &Tape<D>, spots: &[Option<Spot>]) -> Result<Self::OnTape>;
+    fn watch(inner: &Self::Inner, tape: &Tape<D>, views: &[Option<BlockView>]) -> Result<Self::OnTape>;
     #[doc(hidden)]
     #[allow(private_interfaces)]
     fn add(add: Add<'_, &Self::Inner>, gradients: &Self::Inner) -> Result<()>;
@@ -63,12 +63,12 @@ pub trait Inputs<D: Device> {
 }
 
 /// The place of each operand that depends on a variable, in the order of their trees.
-type Spots = Vec<Option<Spot>>;
+type Spots = Vec<Option<BlockView>>;
 
 /// The addition of gradients to those of operands.
 struct Add<'a, O> {
     b: &'a mut Backward,
-    spots: &'a [Option<Spot>],
+    views: &'a [Option<BlockView>],
     operands: O,
 }
 
@@ -81,25 +81,25 @@ macro_rules! inputs {
                 Ok(($(self.$index.map_tensors(Name::ROOT, &mut Values(tape))?,)+))
             }
             #[allow(private_interfaces)]
-            fn spots(&self, op: &'static str, tape: &Tape<D>) -> Result<Spots> {
-                let mut places = Places { op, tape, spots: Vec::new() };
+            fn views(&self, op: &'static str, tape: &Tape<D>) -> Result<Spots> {
+                let mut places = Places { op, tape, views: Vec::new() };
                 $(self.$index.visit(&mut places)?;)+
-                Ok(places.spots)
+                Ok(places.views)
             }
             #[allow(private_interfaces)]
-            fn watch(inner: &Self::Inner, tape: &Tape<D>, spots: &[Option<Spot>]) -> Result<Self::OnTape> {
-                let mut spots = spots.iter();
-                Ok(($(inner.$index.map_tensors(Name::ROOT, &mut Watch { tape, spots: &mut spots })?,)+))
+            fn watch(inner: &Self::Inner, tape: &Tape<D>, views: &[Option<BlockView>]) -> Result<Self::OnTape> {
+                let mut views = views.iter();
+                Ok(($(inner.$index.map_tensors(Name::ROOT, &mut Watch { tape, views: &mut views })?,)+))
             }
             #[allow(private_interfaces)]
             fn add(add: Add<'_, &Self::Inner>, gradients: &Self::Inner) -> Result<()> {
-                let mut each = AddEach { b: add.b, spots: add.spots.iter() };
+                let mut each = AddEach { b: add.b, views: add.views.iter() };
                 $(ParameterTree::walk([], [&add.operands.$index, &gradients.$index], Name::ROOT, &mut each)?;)+
                 Ok(())
             }
             #[allow(private_interfaces)]
             fn add_from(add: Add<'_, &Self::OnTape>, gradients: &Gradients<D>) -> Result<()> {
-                let mut each = AddOf { b: add.b, spots: add.spots.iter(), gradients };
+                let mut each = AddOf { b: add.b, views: add.views.iter(), gradients };
                 $(add.operands.$index.visit(&mut each)?;)+
                 Ok(())
             }
@@ -138,7 +138,7 @@ impl<D: Device> TensorMap<Tape<D>, D> for Values<'_, D> {
 struct Places<'a, D: Device> {
     op: &'static str,
     tape: &'a Tape<D>,
-    spots: Spots,
+    views: Spots,
 }
 impl<D: Device> TensorVisitor<Tape<D>, 0, 1> for Places<'_, D> {
     fn tensor<T: Differentiable, const RANK: usize>(
@@ -147,7 +147,7 @@ impl<D: Device> TensorVisitor<Tape<D>, 0, 1> for Places<'_, D> {
         _: [&mut Var<T, RANK, D>; 0],
         [x]: [&Var<T, RANK, D>; 1],
     ) -> Result<()> {
-        self.spots.push(self.tape.spot_of(self.op, x)?);
+        self.views.push(self.tape.view_of(self.op, x)?);
         Ok(())
     }
 }
@@ -155,7 +155,7 @@ impl<D: Device> TensorVisitor<Tape<D>, 0, 1> for Places<'_, D> {
 /// Makes the operands that depended on a variable variables of a tape, and the others constants.
 struct Watch<'a, 's, D: Device> {
     tape: &'a Tape<D>,
-    spots: &'a mut std::slice::Iter<'s, Option<Spot>>,
+    views: &'a mut std::slice::Iter<'s, Option<BlockView>>,
 }
 impl<D: Device> TensorMap<D, Tape<D>> for Watch<'_, '_, D> {
     fn tensor<T: Differentiable, const RANK: usize>(
@@ -163,7 +163,7 @@ impl<D: Device> TensorMap<D, Tape<D>> for Watch<'_, '_, D> {
         _: Name<'_>,
         x: &Tensor<T, RANK, D>,
     ) -> Result<Var<T, RANK, D>> {
-        match self.spots.next() {
+        match self.views.next() {
             Some(Some(_)) => self.tape.watch(x),
             _ => self.tape.constant(x),
         }
@@ -180,7 +180,7 @@ impl<D: Device> TensorMap<D, Tape<D>> for Watch<'_, '_, D> {
 /// Adds a gradient to that of each operand.
 struct AddEach<'a> {
     b: &'a mut Backward,
-    spots: std::slice::Iter<'a, Option<Spot>>,
+    views: std::slice::Iter<'a, Option<BlockView>>,
 }
 impl<D: Device> TensorVisitor<D, 0, 2> for AddEach<'_> {
     fn tensor<T: Differentiable, const RANK: usize>(
@@ -189,8 +189,8 @@ impl<D: Device> TensorVisitor<D, 0, 2> for AddEach<'_> {
         _: [&mut Tensor<T, RANK, D>; 0],
         [operand, gradient]: [&Tensor<T, RANK, D>; 2],
     ) -> Result<()> {
-        match self.spots.next() {
-            Some(Some(spot)) => self.b.add_tensor("custom", spot, operand, gradient),
+        match self.views.next() {
+            Some(Some(view)) => self.b.add_tensor("custom", view, operand, gradient),
             _ => Ok(()),
         }
     }
@@ -199,7 +199,7 @@ impl<D: Device> TensorVisitor<D, 0, 2> for AddEach<'_> {
 /// Adds the gradient of each variable of another tape.
 struct AddOf<'a, D: Device> {
     b: &'a mut Backward,
-    spots: std::slice::Iter<'a, Option<Spot>>,
+    views: std::slice::Iter<'a, Option<BlockView>>,
     gradients: &'a Gradients<D>,
 }
 impl<D: Device> TensorVisitor<Tape<D>, 0, 1> for AddOf<'_, D> {
@@ -209,8 +209,8 @@ impl<D: Device> TensorVisitor<Tape<D>, 0, 1> for AddOf<'_, D> {
         _: [&mut Var<T, RANK, D>; 0],
         [x]: [&Var<T, RANK, D>; 1],
     ) -> Result<()> {
-        match self.spots.next() {
-            Some(Some(spot)) => self.b.add_gradient(spot, &self.gradients.of(x)?),
+        match self.views.next() {
+            Some(Some(view)) => self.b.add_gradient(view, &self.gradients.of(x)?),
             _ => Ok(()),
         }
     }
@@ -257,11 +257,11 @@ impl<D: Device> Tape<D> {
         let recording = self.shared.lock().recording();
         let inner = inputs.values(self)?;
         let result = forward(&inner)?;
-        let spots = inputs.spots("custom", self)?;
+        let views = inputs.views("custom", self)?;
         let saved = result.share_data();
-        self.result("custom", recording, result, spots, move |b, spots, gradient| {
+        self.result("custom", recording, result, views, move |b, views, gradient| {
             let gradients = backward(&inner, &saved, gradient)?;
-            I::add(Add { b, spots, operands: &inner }, &gradients)
+            I::add(Add { b, views, operands: &inner }, &gradients)
         })
     }
 
@@ -299,17 +299,17 @@ impl<D: Device> Tape<D> {
             let y = f(&I::watch(&inner, &tape, &[])?)?; // no variable, so nothing is recorded
             tape.value(&y)?
         };
-        let spots = inputs.spots("checkpoint", self)?;
+        let views = inputs.views("checkpoint", self)?;
         let device = self.inner().clone();
-        self.result("checkpoint", recording, result, spots, move |b, spots, gradient| {
+        self.result("checkpoint", recording, result, views, move |b, views, gradient| {
             let tape = Tape::new(&device);
-            let on_tape = I::watch(&inner, &tape, spots)?;
+            let on_tape = I::watch(&inner, &tape, views)?;
             let y = f(&on_tape)?;
             if !tape.depends_on_variable(&y) {
                 return Ok(());
             }
-            let gradients = tape.pull(&y, gradient)?;
-            I::add_from(Add { b, spots, operands: &on_tape }, &gradients)
+            let gradients = tape.vjp(&y, gradient)?;
+            I::add_from(Add { b, views, operands: &on_tape }, &gradients)
         })
     }
 
@@ -320,14 +320,14 @@ impl<D: Device> Tape<D> {
         op: &'static str,
         recording: u64,
         result: Tensor<T, RANK, D>,
-        spots: Vec<Option<Spot>>,
-        rule: impl FnOnce(&mut Backward, &[Option<Spot>], &Tensor<T, RANK, D>) -> Result<()> + Send + 'static,
+        views: Vec<Option<BlockView>>,
+        rule: impl FnOnce(&mut Backward, &[Option<BlockView>], &Tensor<T, RANK, D>) -> Result<()> + Send + 'static,
     ) -> Result<Var<T, RANK, D>> {
         // Memory that nothing lies between: the gradient has the layout of the result.
         let result = if result.layout().is_contiguous() { result } else { result.to_contiguous()? };
         let (y, layout, size) = (self.constant(&result)?, *result.layout(), result.size());
         drop(result);
-        if spots.iter().all(Option::is_none) {
+        if views.iter().all(Option::is_none) {
             return Ok(y);
         }
         let stride = y.stride();
@@ -338,14 +338,14 @@ impl<D: Device> Tape<D> {
             return Ok(y);
         }
         state.reserve_step(op)?;
-        let Some(spot) = state.spot(&slot, T::DTYPE) else { return Ok(y) };
-        let output = Output::new(spot.clone(), Before::Nothing);
-        let (sizes, outputs) = (Axes::new(&size.0), Few::One([output]));
-        let step = Box::new(Step { op, recording, sizes, inputs: Vec::new(), outputs, result: None });
+        let Some(view) = state.view(&slot, T::DTYPE) else { return Ok(y) };
+        let output = Output::new(view.clone(), Before::Nothing);
+        let (sizes, outputs) = (SmallVec::new(&size.0), Few::One([output]));
+        let step = Box::new(Step { op, recording, sizes, outputs, ..Step::default() });
         let device = self.device.clone();
         let rule = move |b: &mut Backward, _: &Step| {
-            let gradient = b.share_gradient(&spot, layout, size, &device)?;
-            rule(b, &spots, &gradient)
+            let gradient = b.share_gradient(&view, layout, size, &device)?;
+            rule(b, &views, &gradient)
         };
         let ended = state.end(step, &[slot], Box::new(rule));
         drop(state);
@@ -358,12 +358,12 @@ impl Backward {
     /// The gradient of a whole block, as a tensor.
     fn share_gradient<T: Differentiable, const RANK: usize, D: Device>(
         &self,
-        spot: &Spot,
+        view: &BlockView,
         layout: crate::layout::Layout<RANK>,
         size: Dim<RANK>,
         device: &D,
     ) -> Result<Tensor<T, RANK, D>> {
-        match self.memory_of(spot.id) {
+        match self.memory_of(view.id) {
             // SAFETY: a gradient has as many bytes as its block, and its layout.
             Some(memory) => unsafe { tensor_in(memory, layout, device) },
             None => Tensor::zeros(size, device),

@@ -10,9 +10,9 @@ use super::blocks::{copy_line, is_device};
 use super::contract::ContractOf;
 use super::facts::{facts_of, facts_of_reduction};
 use super::reduce::Reduced;
-use super::rows::Parts;
+use super::rows::RowConstants;
 use super::scan::{ScanKind, facts_of_scan, rule_of};
-use super::scatter::Moves;
+use super::scatter::ScatterOperator;
 use super::state::{Begun, TapeBlock};
 use super::tape::Tape;
 use super::vjp::ConstantsAsLoads;
@@ -49,15 +49,14 @@ impl<D: Device> Tape<D> {
             }
         };
         if const { !P::BY_ROWS } {
-            let vjp =
-                || -> Box<dyn Vjp + Send> { Box::new(VjpOf::<P, D, BY_NAME>(*program, self.device.clone())) };
+            let vjp = || -> Box<dyn Vjp> { Box::new(VjpOf::<P, D, BY_NAME>(*program, self.device.clone())) };
             return self.shared.record_map((facts, P::IN_PLACE), sizes, outputs, inputs, &run, &vjp);
         }
         let begun = self.shared.begin_map(facts, true, sizes, outputs, inputs)?;
         let Begun { inputs: slots, outputs: to, step, is_recorded, .. } = begun;
-        let mut parts = Parts::new();
+        let mut constants = RowConstants::new();
         if is_recorded {
-            parts.collect(*program, &self.device, &step, inputs.reads)?;
+            constants.collect(*program, &self.device, &step, inputs.reads)?;
         }
         run(&to, Inputs { slots: &slots, reads: inputs.reads })?;
         if !is_recorded {
@@ -65,7 +64,7 @@ impl<D: Device> Tape<D> {
             return Ok(());
         }
         let vjp = Box::new(VjpOf::<_, D, false>(ConstantsAsLoads(*program), self.device.clone()));
-        self.shared.end_rows(step, outputs, (facts, inputs.reads), parts, row, vjp);
+        self.shared.end_rows(step, outputs, (facts, inputs.reads), constants, row, vjp);
         Ok(())
     }
 
@@ -96,7 +95,7 @@ impl<D: Device> Tape<D> {
             return Ok(());
         }
         let rule = Box::new(Reduced::<B, R, D, BY_NAME>::new(*body, self.device.clone()));
-        self.shared.end_reduce(step, output, (facts, inputs.reads), axes.kept.len(), R::SLOPE, rule);
+        self.shared.end_reduce(step, output, (facts, inputs.reads), axes.kept.len(), rule);
         Ok(())
     }
 }
@@ -256,7 +255,7 @@ unsafe impl<D: Device> Device for Tape<D> {
             // SAFETY: the caller's promise, on the same memory of the inner device.
             unsafe { self.device.scatter::<T, F>(operator, plan, cells, from, index) }
         };
-        self.shared.scatter(Moves::named::<T, F>(), &scatter, plan, [cells, from, index])
+        self.shared.scatter(ScatterOperator::named::<T, F>(), &scatter, plan, [cells, from, index])
     }
 
     unsafe fn sort<T: Comparable>(

@@ -16,6 +16,7 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 /// The element types of a program, and what its derivatives read.
 #[derive(Debug)]
 pub(super) struct Facts {
+    /// With derivatives: a program [by its result](Program::BY_RESULT) loads that last.
     pub(super) loads: Vec<DType>,
     pub(super) outputs: Vec<DType>,
     /// For each load: the dependencies of the derivatives of the outputs by it; `None` if no output has one.
@@ -94,7 +95,7 @@ impl Io<Dual<Needs>> for FactsIo {
 }
 
 fn find<P: Program>(program: &P) -> Facts {
-    find_by(&|io| program.run::<Dual<Needs>>(io))
+    find_by(&|io| program.run_dual::<Needs>(io))
 }
 
 /// Compiled once for all programs.

@@ -6,8 +6,9 @@
 // Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `allocation`, `erased_memory`, `ops`.
 
 use super::cells::{CellMap, OneFor, map_cells, no_gradient, scatter_multiply};
-use super::parts::{Parts, part_of};
+use super::real_view::{RealView, real_of};
 use super::recurrence::{AffineMaps, Recurrence};
+use super::sums::sum_of_16_bits;
 use crate::allocation::Allocation;
 use crate::device::{Cpu, Device, Init, Inputs, OperandRef, Reduction};
 use crate::dtype::DType;
@@ -28,6 +29,10 @@ use std::sync::Arc;
 pub(super) unsafe trait Inner: Send + Sync {
     /// New memory.
     fn fresh(&self, nbytes: usize, init: Init) -> Result<Memory>;
+    /// See [`Device::task_nbytes`].
+    fn task_nbytes(&self) -> Option<usize>;
+    /// See [`Device::for_each_task`].
+    fn for_each_task(&self, count: usize, task: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()>;
     /// Memory that holds one real number.
     fn number(&self, dtype: DType, value: f64) -> Result<Memory>;
     /// The numbers 0, 1, 2, … of `i64` in `numel` elements. `zero` is one byte, which is 0.
@@ -79,7 +84,7 @@ pub(super) unsafe trait Inner: Send + Sync {
         to: OperandRef<'_>,
         from: OperandRef<'_>,
     ) -> Result<()>;
-    /// `to ← Σ from` over the reduced axes.
+    /// `to ← Σ from` over the reduced axes. Of elements of 16 bits, either operand may be f32.
     ///
     /// # Safety
     /// As [`Device::reduce`].
@@ -277,9 +282,9 @@ impl<D: Device> Typed<D> {
         from: OperandRef<'_>,
         index: OperandRef<'_>,
     ) -> Result<()> {
-        if let Some(part) = part_of(dtype) {
+        if let Some(part) = real_of(dtype) {
             let axes = plan.sizes.len();
-            let (cell_parts, from_parts) = (Parts::new(cells, axes), Parts::new(from, axes));
+            let (cell_parts, from_parts) = (RealView::new(cells, axes), RealView::new(from, axes));
             let sizes = [plan.sizes, &[2]].concat();
             let stride = [index.stride, &[0]].concat();
             let index = OperandRef { stride: &stride, ..index };
@@ -335,6 +340,12 @@ unsafe impl<D: Device> Inner for Typed<D> {
     fn fresh(&self, nbytes: usize, init: Init) -> Result<Memory> {
         Ok(Memory::new(Allocation::fresh(&self.0, nbytes, init)?))
     }
+    fn task_nbytes(&self) -> Option<usize> {
+        self.0.task_nbytes()
+    }
+    fn for_each_task(&self, count: usize, task: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
+        self.0.for_each_task(count, task)
+    }
     fn number(&self, dtype: DType, value: f64) -> Result<Memory> {
         let memory = self.fresh(dtype.size(), Init::Unspecified)?;
         // SAFETY: new memory of one element.
@@ -382,8 +393,8 @@ unsafe impl<D: Device> Inner for Typed<D> {
         to: OperandRef<'_>,
         from: OperandRef<'_>,
     ) -> Result<()> {
-        if let Some(part) = part_of(dtype) {
-            let (to_parts, from_parts) = (Parts::new(to, sizes.len()), Parts::new(from, sizes.len()));
+        if let Some(part) = real_of(dtype) {
+            let (to_parts, from_parts) = (RealView::new(to, sizes.len()), RealView::new(from, sizes.len()));
             let sizes = [sizes, &[2]].concat();
             // SAFETY: as above; the parts of the same elements.
             return unsafe { self.add(part, &sizes, to_parts.slot(to), from_parts.slot(from)) };
@@ -411,8 +422,8 @@ unsafe impl<D: Device> Inner for Typed<D> {
         from: OperandRef<'_>,
     ) -> Result<()> {
         let Reduction { kept, reduced } = axes;
-        if let Some(part) = part_of(dtype) {
-            let (to_parts, from_parts) = (Parts::new(to, kept.len()), Parts::new(from, kept.len()));
+        if let Some(part) = real_of(dtype) {
+            let (to_parts, from_parts) = (RealView::new(to, kept.len()), RealView::new(from, kept.len()));
             let kept = [kept, &[2]].concat();
             let axes = Reduction { kept: &kept, reduced };
             // SAFETY: as above; the parts of the same elements.
@@ -420,7 +431,15 @@ unsafe impl<D: Device> Inner for Typed<D> {
         }
         let inputs = Inputs { slots: &[from], reads: &[0] };
         // SAFETY: as above.
-        with_real!(dtype, T => unsafe { self.0.reduce(&Input::<T>(PhantomData), Sum, axes, to, inputs) })
+        unsafe {
+            match dtype {
+                DType::F16 if from.element != to.element => sum_of_16_bits::<f16, D>(&self.0, axes, to, from),
+                DType::BF16 if from.element != to.element => {
+                    sum_of_16_bits::<bf16, D>(&self.0, axes, to, from)
+                }
+                _ => with_real!(dtype, T => self.0.reduce(&Input::<T>(PhantomData), Sum, axes, to, inputs)),
+            }
+        }
     }
 
     unsafe fn running_sum(
@@ -430,9 +449,9 @@ unsafe impl<D: Device> Inner for Typed<D> {
         to: OperandRef<'_>,
         from: OperandRef<'_>,
     ) -> Result<()> {
-        if let Some(part) = part_of(dtype) {
+        if let Some(part) = real_of(dtype) {
             let (to_parts, from_parts) =
-                (Parts::new(to, plan.lines.len()), Parts::new(from, plan.lines.len()));
+                (RealView::new(to, plan.lines.len()), RealView::new(from, plan.lines.len()));
             let lines = [plan.lines, &[2]].concat();
             let plan = ScanPlan { lines: &lines, ..plan };
             // SAFETY: as above; the parts of the same elements.
@@ -539,8 +558,8 @@ unsafe impl<D: Device> Inner for Typed<D> {
         mask: OperandRef<'_>,
         from: OperandRef<'_>,
     ) -> Result<()> {
-        if let Some(part) = part_of(dtype) {
-            let (to_parts, from_parts) = (Parts::new(to, sizes.len()), Parts::new(from, sizes.len()));
+        if let Some(part) = real_of(dtype) {
+            let (to_parts, from_parts) = (RealView::new(to, sizes.len()), RealView::new(from, sizes.len()));
             let sizes = [sizes, &[2]].concat();
             let stride = [mask.stride, &[0]].concat();
             let mask = OperandRef { stride: &stride, ..mask };

@@ -3,11 +3,11 @@
 
 use super::vjp::{MASKED, Variable, VjpMap};
 use crate::device::{Device, Inputs, OperandRef};
-use crate::error::Result;
-use crate::kernel::Program;
+use crate::error::{Error, Result};
+use crate::kernel::{Program, Slopes};
 
 /// The kernels of the backward pass of a program, with its type erased.
-pub(super) trait Vjp {
+pub(super) trait Vjp: Send + Sync {
     /// Whether one kernel serves several loads of one operand.
     fn has_mask(&self) -> bool;
     /// Runs the kernel of a variable, whose first load is `k`.
@@ -25,9 +25,13 @@ pub(super) trait Vjp {
 pub(super) struct VjpOf<P, D, const BY_NAME: bool>(pub(super) P, pub(super) D);
 
 impl<P: Program, D: Device, const BY_NAME: bool> VjpOf<P, D, BY_NAME> {
+    /// No kernel: the gradient of an operand is that of the output.
+    const IS_SUM: bool = matches!(P::SLOPES, Slopes::One);
+    /// One kernel for all loads: they have the same derivative.
+    const IS_ONE_SLOPE: bool = matches!(P::SLOPES, Slopes::Equal);
     /// One kernel for all variables: for complex elements, which need run-time directions, and for many
     /// loads, of which each would need a kernel.
-    const HAS_MASK: bool = P::COMPLEX || P::LOADS > 4;
+    const HAS_MASK: bool = !Self::IS_SUM && (P::COMPLEX || P::LOADS > 4 && !Self::IS_ONE_SLOPE);
 }
 
 impl<P: Program, D: Device, const BY_NAME: bool> Vjp for VjpOf<P, D, BY_NAME> {
@@ -55,8 +59,14 @@ impl<P: Program, D: Device, const BY_NAME: bool> Vjp for VjpOf<P, D, BY_NAME> {
                 }
             }};
         }
+        if const { Self::IS_SUM } {
+            return Err(Error::Value { op: "backward", what: "a sum has no kernel".into() });
+        }
         if const { Self::HAS_MASK } {
             return run!(MASKED);
+        }
+        if const { Self::IS_ONE_SLOPE } {
+            return run!(0);
         }
         if const { P::LOADS > 3 } && k == 3 {
             return run!(3);

@@ -27,7 +27,7 @@
 //! |---|---|
 //! | a value and its gradients | [`value_and_grad`], [`grad`] |
 //! | step by step | [`Tape::watch`], [`Tape::constant`], [`Tape::backward`], [`Gradients::of`] |
-//! | a vector-Jacobian product | [`Tape::pull`] |
+//! | a vector-Jacobian product | [`Tape::vjp`] |
 //! | a derivative along one direction | [`jvp`], the device [`Jvp`] |
 //! | the product of a Hessian and a vector | [`hvp`], [`grad_and_hvp`] |
 //! | an operator with its own derivative | [`Tape::custom`] |
@@ -53,8 +53,9 @@
 // | the recording: blocks, steps, operands that are saved | `state.rs`, `blocks.rs`, `step.rs` |
 // | facts about a program that decide what is saved | `facts.rs` |
 // | the backward pass: buffers, sums of contributions | `backward.rs`, `overlap.rs` |
-// | the inner device without its type | `inner.rs`, `parts.rs` |
-// | recording and rule of `map` and `reduce` | `record.rs`, `reduce.rs` |
+// | the inner device without its type | `inner.rs`, `real_view.rs` |
+// | recording; the rules of `map` and `reduce` | `record.rs`, `map.rs`, `reduce.rs` |
+// | the backward pass of row programs by blocks of rows | `row_blocks.rs` |
 // | the same for row constants and other mechanisms | `rows.rs`, `contract.rs`, `scan.rs`, `scatter.rs`, `moves.rs` |
 // | recurrences of the first order as scans | `recurrence.rs` |
 // | the kernels of the backward pass | `vjp.rs`, `cells.rs`, `sums.rs` |
@@ -73,7 +74,6 @@ macro_rules! on_shared {
     }};
 }
 
-mod axes;
 mod backward;
 mod blocks;
 mod broadcast;
@@ -88,18 +88,21 @@ mod forward;
 mod functions;
 mod inner;
 mod kernels;
+mod map;
 mod moves;
 mod name;
 mod overlap;
 mod parameters;
-mod parts;
+mod real_view;
 mod record;
 mod recurrence;
 mod reduce;
+mod row_blocks;
 mod rows;
 mod ruled;
 mod scan;
 mod scatter;
+mod small_vec;
 mod state;
 mod step;
 mod sums;

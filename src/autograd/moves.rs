@@ -1,9 +1,9 @@
 //! The rules of the mechanisms that move elements: copy, gather, compact, sort.
 // Imports: `error`, `dtype`, `kernel`, `device`.
 
-use super::axes::Axes;
-use super::backward::{Backward, Buffer};
-use super::state::{Begun, Flow, OutputType, Rule, Shared, Spot, Step, has_gradient};
+use super::backward::{Backward, Scratch};
+use super::small_vec::SmallVec;
+use super::state::{Begun, BlockView, Flow, OutputType, Rule, Shared, Step, has_gradient};
 use crate::device::{Init, OperandRef};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -42,7 +42,7 @@ impl Shared {
     ) -> Result<()> {
         let outputs = [(to, OutputType::OfFirstOperand)];
         let begun = self.begin("copy", sizes, &[from], &outputs, &mut |active| {
-            Ok(Flow { to: Axes::new(active), reads: 0 })
+            Ok(Flow { to: SmallVec::new(active), reads: 0, ..Flow::default() })
         })?;
         // SAFETY: the caller's promise, on the same memory of the inner device.
         unsafe { self.inner.copy(sizes, begun.outputs[0], begun.inputs[0])? };
@@ -52,8 +52,8 @@ impl Shared {
         }
         let rule: Rule = Box::new(|b, step| {
             // The gradient goes back to the elements that were copied.
-            match (&step.inputs[0].spot, b.gradient(&step.outputs[0].spot)) {
-                (Some(spot), Some(gradient)) => b.add_values(spot, &step.sizes, gradient),
+            match (&step.inputs[0].view, b.gradient(&step.outputs[0].view)) {
+                (Some(view), Some(gradient)) => b.add_values(view, &step.sizes, gradient),
                 _ => Ok(()),
             }
         });
@@ -72,7 +72,7 @@ impl Shared {
     ) -> Result<()> {
         let outputs = [(to, OutputType::OfFirstOperand)];
         let begun = self.begin(plan.op, plan.sizes, &[cells, index], &outputs, &mut |active| {
-            Ok(Flow { to: Axes::new(&[active[0], None]), reads: 0b10 })
+            Ok(Flow { to: SmallVec::new(&[active[0], None]), reads: 0b10, ..Flow::default() })
         })?;
         let Begun { inputs, outputs, step, is_recorded, .. } = begun;
         // SAFETY: the caller's promise, on the same memory of the inner device.
@@ -83,8 +83,8 @@ impl Shared {
         }
         let addressing = Addressing::of(plan);
         let rule: Rule = Box::new(move |b, step| {
-            let (cells, index) = (&step.inputs[0].spot, &step.inputs[1].saved);
-            match (cells, index, b.gradient(&step.outputs[0].spot)) {
+            let (cells, index) = (&step.inputs[0].view, &step.inputs[1].saved);
+            match (cells, index, b.gradient(&step.outputs[0].view)) {
                 (Some(cells), Some(index), Some(gradient)) => {
                     scatter_add(b, addressing.plan(&step.sizes), cells, gradient, index.slot())
                 }
@@ -107,7 +107,7 @@ impl Shared {
     ) -> Result<()> {
         let outputs = [(to, OutputType::OfFirstOperand)];
         let begun = self.begin("compact", &[count], &[from, mask], &outputs, &mut |active| {
-            Ok(Flow { to: Axes::new(&[active[0], None]), reads: 0b10 })
+            Ok(Flow { to: SmallVec::new(&[active[0], None]), reads: 0b10, ..Flow::default() })
         })?;
         let Begun { inputs, outputs, step, is_recorded, .. } = begun;
         // SAFETY: the caller's promise, on the same memory of the inner device.
@@ -116,7 +116,7 @@ impl Shared {
             self.end_unrecorded(step);
             return Ok(());
         }
-        let sizes = Axes::new(sizes);
+        let sizes = SmallVec::new(sizes);
         let rule: Rule = Box::new(move |b, step| compact_backward(b, step, &sizes, count));
         self.end(step, &[to], rule);
         Ok(())
@@ -137,7 +137,7 @@ impl Shared {
         operands.extend(positions.map(|slot| (slot, OutputType::Is(DType::I64))));
         let is_smooth = has_gradient(dtype) && values.is_some();
         let begun = self.begin("sort", &sizes, &[from], &operands, &mut |active| {
-            Ok(Flow { to: Axes::new(&[active[0].filter(|_| is_smooth)]), reads: 0 })
+            Ok(Flow { to: SmallVec::new(&[active[0].filter(|_| is_smooth)]), reads: 0, ..Flow::default() })
         })?;
         let Begun { inputs, outputs, mut step, is_recorded, .. } = begun;
         let mut outputs = outputs.iter().copied();
@@ -145,10 +145,10 @@ impl Shared {
         let inner_positions = positions.and_then(|_| outputs.next());
         // The backward pass needs the positions, also where the caller does not.
         let buffer = match inner_positions {
-            None if is_recorded => Some(Buffer::new(&*self.inner, &sizes, size_of::<i64>())?),
+            None if is_recorded => Some(Scratch::new(&*self.inner, &sizes, size_of::<i64>())?),
             _ => None,
         };
-        run(inner_values, inner_positions.or(buffer.as_ref().map(Buffer::slot)), inputs[0])?;
+        run(inner_values, inner_positions.or(buffer.as_ref().map(Scratch::slot)), inputs[0])?;
         if !is_recorded {
             self.end_unrecorded(step);
             return Ok(());
@@ -157,14 +157,14 @@ impl Shared {
         let addresses: Vec<OperandRef<'_>> = operands.iter().map(|(slot, _)| *slot).collect();
         let along = plan.along;
         let rule: Rule = Box::new(move |b, step| {
-            let Some(spot) = &step.inputs[0].spot else { return Ok(()) };
-            let Some(gradient) = b.gradient(&step.outputs[0].spot) else { return Ok(()) };
+            let Some(view) = &step.inputs[0].view else { return Ok(()) };
+            let Some(gradient) = b.gradient(&step.outputs[0].view) else { return Ok(()) };
             let saved = step.result.as_ref().map(|saved| saved.slot());
-            let Some(positions) = buffer.as_ref().map(Buffer::slot).or(saved) else { return Ok(()) };
+            let Some(positions) = buffer.as_ref().map(Scratch::slot).or(saved) else { return Ok(()) };
             let last = step.sizes.len() - 1;
-            let mut stride = spot.stride.to_vec();
+            let mut stride = view.stride.to_vec();
             let step_along = std::mem::replace(&mut stride[last], 0);
-            let cells = Spot { stride: Axes::new(&stride), ..spot.clone() };
+            let cells = BlockView { stride: SmallVec::new(&stride), ..view.clone() };
             let plan = GatherPlan { op: "sort", sizes: &step.sizes, own: 0, step: step_along, bound: along };
             scatter_add(b, plan, &cells, gradient, positions)
         });
@@ -177,7 +177,7 @@ impl Shared {
 fn scatter_add(
     b: &mut Backward,
     plan: GatherPlan<'_>,
-    cells: &Spot,
+    cells: &BlockView,
     gradient: OperandRef<'_>,
     index: OperandRef<'_>,
 ) -> Result<()> {
@@ -191,18 +191,18 @@ fn scatter_add(
 /// The rule of a compaction: the numbers of the elements that were kept, and a sum of the gradients by
 /// number.
 fn compact_backward(b: &mut Backward, step: &Step, sizes: &[usize], count: usize) -> Result<()> {
-    let (Some(spot), Some(mask)) = (&step.inputs[0].spot, &step.inputs[1].saved) else { return Ok(()) };
-    let Some(gradient) = b.gradient(&step.outputs[0].spot) else { return Ok(()) };
+    let (Some(view), Some(mask)) = (&step.inputs[0].view, &step.inputs[1].saved) else { return Ok(()) };
+    let Some(gradient) = b.gradient(&step.outputs[0].view) else { return Ok(()) };
     let numel: usize = sizes.iter().product();
     let numbers = b.positions(sizes)?;
-    let kept = Buffer::new(&*b.inner, &[count], size_of::<i64>())?;
-    let all = Buffer::with_content(&*b.inner, sizes, gradient.element, Init::Zeroed)?;
+    let kept = Scratch::new(&*b.inner, &[count], size_of::<i64>())?;
+    let all = Scratch::with_content(&*b.inner, sizes, gradient.element, Init::Zeroed)?;
     // SAFETY: (1) new memory for the numbers, which no other code uses; (2) the mask of the forward pass is
     // true `count` times.
     unsafe { b.inner.compact(sizes, count, kept.slot(), numbers.slot(), mask.slot())? };
     let plan = GatherPlan { op: "compact", sizes: &[count], own: 0, step: 1, bound: numel };
     let cells = OperandRef { stride: &[0], ..all.slot() };
     // SAFETY: (1) and (2) the numbers lie inside the new memory; (3) and (4) which no other code uses.
-    unsafe { b.inner.scatter_add(spot.dtype, plan, cells, gradient, kept.slot())? };
-    b.add_values(spot, sizes, all.slot())
+    unsafe { b.inner.scatter_add(view.dtype, plan, cells, gradient, kept.slot())? };
+    b.add_values(view, sizes, all.slot())
 }

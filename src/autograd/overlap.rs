@@ -1,17 +1,17 @@
 //! Which elements the indices of a strided operand address: each once, all of a block.
 // Imports: `autograd`.
 
-use super::axes::Axes;
-use super::step::Spot;
+use super::small_vec::SmallVec;
+use super::step::BlockView;
 
 /// The axes of a strided operand that address each element once together, and the others, over which a caller
 /// loops. Long axes stay together.
-pub(super) fn without_overlap(stride: &[isize], sizes: &[usize]) -> (Axes<usize>, Axes<usize>) {
-    let mut order: Axes<usize> = (0..sizes.len()).collect();
+pub(super) fn without_overlap(stride: &[isize], sizes: &[usize]) -> (SmallVec<usize>, SmallVec<usize>) {
+    let mut order: SmallVec<usize> = (0..sizes.len()).collect();
     order.sort_by_key(|&axis| std::cmp::Reverse(sizes[axis]));
-    let (mut free, mut looped) = (Axes::default(), Axes::default());
+    let (mut free, mut looped) = (SmallVec::default(), SmallVec::default());
     for &axis in order.iter() {
-        let with = Axes::concat(&[&free, &[axis]]);
+        let with = SmallVec::concat(&[&free, &[axis]]);
         match is_injective(stride, sizes, with.clone()) {
             true => free = with,
             false => looped.push(axis),
@@ -22,7 +22,7 @@ pub(super) fn without_overlap(stride: &[isize], sizes: &[usize]) -> (Axes<usize>
 }
 
 /// Whether each index along these axes certainly addresses its own element.
-pub(super) fn is_injective(stride: &[isize], sizes: &[usize], mut axes: Axes<usize>) -> bool {
+pub(super) fn is_injective(stride: &[isize], sizes: &[usize], mut axes: SmallVec<usize>) -> bool {
     axes.sort_unstable_by_key(|&axis| stride[axis].unsigned_abs());
     let mut reach = 0;
     axes.iter().filter(|&&axis| sizes[axis] > 1).all(|&axis| {
@@ -34,8 +34,8 @@ pub(super) fn is_injective(stride: &[isize], sizes: &[usize], mut axes: Axes<usi
 }
 
 /// Whether an operand is all of its block, each element once.
-pub(super) fn covers_block(spot: &Spot, sizes: &[usize]) -> bool {
-    covers(&spot.stride, sizes, spot.element, spot.nbytes)
+pub(super) fn covers_block(view: &BlockView, sizes: &[usize]) -> bool {
+    covers(&view.stride, sizes, view.element, view.nbytes)
 }
 
 /// Whether a strided operand is all of a block of `nbytes` bytes, each element once.

@@ -1,8 +1,11 @@
 //! The backward pass of a reduction: the slope of its reducer times the derivative of its body.
 // Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
-use super::backward::{Backward, Buffer, Target, distinct};
+use super::backward::{Backward, Scratch, Target, distinct, no_slope, saved_slots, variables};
 use super::facts::Facts;
+use super::record::{Loads, ensure_room, flow_of};
+use super::small_vec::SmallVec;
+use super::state::{Begun, OutputType, Rule, Shared, Step};
 use super::vjp::{SlopeOf, Total, Variable, VjpReduce};
 use crate::device::{Device, Inputs, OperandRef, Reduction};
 use crate::element::Element;
@@ -28,7 +31,7 @@ pub(super) trait ReduceRule {
         sizes: (&[usize], usize),
         loads: &[OperandRef<'_>],
         result: OperandRef<'_>,
-    ) -> Result<Option<Buffer>>;
+    ) -> Result<Option<Scratch>>;
 
     /// Adds the gradient by the loads of a mask, which are one operand. `loads` are the operands of the body,
     /// and `numbers` the result, the extra number and the gradient, broadcast along the reduced axes, which
@@ -46,6 +49,66 @@ pub(super) trait ReduceRule {
     ) -> Result<()>;
 }
 
+impl Shared {
+    pub(super) fn begin_reduce<'a>(
+        &'a self,
+        (op, slope): (&'static str, Slope),
+        facts: &'static Facts,
+        axes: Reduction<'_>,
+        output: OperandRef<'a>,
+        inputs: Inputs<'a>,
+    ) -> Result<Begun<'a>> {
+        let sizes = [axes.kept, axes.reduced].concat();
+        let outputs = [(output, OutputType::Is(facts.outputs[0]))];
+        self.begin(op, &sizes, inputs.slots, &outputs, &mut |active| {
+            let mut flow = flow_of(facts, inputs.reads, active);
+            flow.reads_result = matches!(slope, Slope::Values | Slope::Shared | Slope::Parts);
+            ensure_room(op, facts.loads.len(), 3, &flow)?;
+            if matches!(slope, Slope::None) && flow.to.iter().any(Option::is_some) {
+                return Err(no_slope(op));
+            }
+            Ok(flow)
+        })
+    }
+
+    pub(super) fn end_reduce(
+        &self,
+        step: Box<Step>,
+        output: OperandRef<'_>,
+        (facts, reads): Loads<'_>,
+        kept: usize,
+        reduce: Box<dyn ReduceRule + Send>,
+    ) {
+        let reads = SmallVec::new(reads);
+        let rule: Rule = Box::new(move |b, step| {
+            let Some(gradient) = b.gradient(&step.outputs[0].view) else { return Ok(()) };
+            let operands = saved_slots(b, step);
+            let loads: SmallVec<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
+            let axes = step.sizes.len();
+            let broadcast = |stride: &[isize]| {
+                let mut stride = stride[..kept].to_vec();
+                stride.resize(axes, 0);
+                stride
+            };
+            let result = step.result.as_ref().map_or(b.zeros(axes), |saved| saved.slot());
+            let strides = [broadcast(result.stride), broadcast(gradient.stride)];
+            let result = OperandRef { stride: &strides[0], ..result };
+            let gradient = OperandRef { stride: &strides[1], ..gradient };
+            let sizes = (&step.sizes[..], axes - kept);
+            let extra = reduce.extra(b, sizes, &loads, result)?;
+            let extra = extra.as_ref().map_or(b.zeros(axes), Scratch::slot);
+            for &(operand, mask) in variables(&reads, 0..loads.len(), step, facts).iter() {
+                if let Some(view) = &step.inputs[operand].view {
+                    let numbers = [result, extra, gradient];
+                    reduce.vjp(b, facts, mask, sizes, &loads, numbers, Target::BlockView(view))?;
+                }
+            }
+            Ok(())
+        });
+        self.end(step, &[output], rule);
+    }
+}
+
 impl<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> Reduced<B, R, D, BY_NAME> {
     pub(super) fn new(body: B, device: D) -> Self {
         Reduced { body, device, reducer: PhantomData }
@@ -59,9 +122,9 @@ impl<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> Reduced<B, R, 
         reducer: Q,
         (sizes, row): (&[usize], usize),
         slots: &[OperandRef<'_>],
-    ) -> Result<Buffer> {
+    ) -> Result<Scratch> {
         let (kept, reduced) = sizes.split_at(sizes.len() - row);
-        let out = Buffer::new(&*b.inner, kept, size_of::<Q::Out>())?;
+        let out = Scratch::new(&*b.inner, kept, size_of::<Q::Out>())?;
         let (distinct, reads) = distinct(slots)?;
         let (axes, inputs) = (Reduction { kept, reduced }, Inputs { slots: &distinct, reads: &reads });
         // SAFETY: (1) the operands of the body at its sizes; (2) new memory of the sizes that are kept.
@@ -89,7 +152,7 @@ impl<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> ReduceRule for
         sizes: (&[usize], usize),
         loads: &[OperandRef<'_>],
         result: OperandRef<'_>,
-    ) -> Result<Option<Buffer>> {
+    ) -> Result<Option<Scratch>> {
         let buffer = match R::SLOPE {
             Slope::None | Slope::Constant => None,
             Slope::Values | Slope::Parts => R::extra(ReduceExtra { b, reduced: self, sizes, loads })?,
@@ -113,14 +176,14 @@ impl<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> ReduceRule for
         target: Target<'_>,
     ) -> Result<()> {
         let k = mask.trailing_zeros() as usize;
-        if let (1, Target::Spot(spot), true) = (mask.count_ones(), &target, Self::is_sum())
+        if let (1, Target::BlockView(view), true) = (mask.count_ones(), &target, Self::is_sum())
             && facts.slopes[k].is_some_and(|slope| slope.literal == Some(1.0))
-            && spot.dtype == R::Out::DTYPE
+            && view.dtype == R::Out::DTYPE
         {
-            return b.add_values(spot, sizes, numbers[2]);
+            return b.add_values(view, sizes, numbers[2]);
         }
         let slots = loads.iter().chain(&numbers);
-        let (distinct, reads) = distinct(&b.with_zeros(facts, mask, sizes.len(), slots))?;
+        let (distinct, reads) = distinct(&b.with_read(facts, mask, sizes.len(), slots))?;
         let inputs = Inputs { slots: &distinct, reads: &reads };
         let count = sizes[sizes.len() - row..].iter().product::<usize>() as f64;
         b.each_direction(facts.loads[k], sizes, row, target, &mut |is_imaginary, to| {
@@ -150,7 +213,7 @@ struct ReduceExtra<'a, B, R, D: Device, const BY_NAME: bool> {
 impl<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> ExtraVisitor<B::Out>
     for ReduceExtra<'_, B, R, D, BY_NAME>
 {
-    type Result = Result<Option<Buffer>>;
+    type Result = Result<Option<Scratch>>;
     fn none(self) -> Self::Result {
         Ok(None)
     }

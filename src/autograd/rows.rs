@@ -2,11 +2,12 @@
 //! bodies that use it.
 // Imports: `error`, `element`, `kernel`, `device`.
 
-use super::axes::Axes;
-use super::backward::{Backward, Buffer, Target, Vjp, no_slope, saved_slots, variables};
+use super::backward::{Backward, Scratch, Target, Vjp, no_slope, saved_slots, variables};
 use super::facts::{Facts, facts_of_reduction};
 use super::reduce::{ReduceRule as _, Reduced};
-use super::step::{Spot, Step, has_gradient};
+use super::row_blocks::{Operands, run_by_blocks};
+use super::small_vec::SmallVec;
+use super::step::{BlockView, Step, has_gradient};
 use super::vjp::ConstantsAsLoads;
 use crate::device::{Device, Inputs, OperandRef, Reduction};
 use crate::element::{Compute, Element};
@@ -22,10 +23,10 @@ pub(super) trait Erased<D> {
 }
 
 /// A row constant with its backward pass.
-pub(super) trait Part: Send {
+pub(super) trait RowConstant: Send + Sync {
     fn facts(&self) -> &'static Facts;
     /// The values of all rows.
-    fn forward(&self, b: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Buffer>;
+    fn forward(&self, b: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Scratch>;
     /// Adds the gradients by the loads of each target.
     fn backward(
         &self,
@@ -37,11 +38,11 @@ pub(super) trait Part: Send {
     ) -> Result<()>;
 }
 
-struct PartOf<B, R, D>(ConstantsAsLoads<B>, D, PhantomData<R>);
+struct RowConstantOf<B, R, D>(ConstantsAsLoads<B>, D, PhantomData<R>);
 
-impl<D: Device> Erased<D> for dyn Part {
+impl<D: Device> Erased<D> for dyn RowConstant {
     fn new<B: Body, R: Reducer<B::Out>>(body: ConstantsAsLoads<B>, device: D) -> Box<Self> {
-        Box::new(PartOf::<B, R, D>(body, device, PhantomData))
+        Box::new(RowConstantOf::<B, R, D>(body, device, PhantomData))
     }
 }
 
@@ -52,21 +53,21 @@ pub(super) fn values_of_rows<B: Body, R: Reducer<B::Out>, D: Device>(
     body: &ConstantsAsLoads<B>,
     (sizes, row): (&[usize], usize),
     slots: &[OperandRef<'_>],
-) -> Result<Buffer> {
+) -> Result<Scratch> {
     let (kept, reduced) = sizes.split_at(sizes.len() - row);
-    let out = Buffer::new(&*b.inner, kept, size_of::<R::Out>())?;
+    let out = Scratch::new(&*b.inner, kept, size_of::<R::Out>())?;
     let reads: Vec<u8> = (0..slots.len() as u8).collect();
     let (axes, inputs) = (Reduction { kept, reduced }, Inputs { slots, reads: &reads });
-    // SAFETY: (1) the operands of the part at the sizes of the program; (2) new memory.
+    // SAFETY: (1) the operands of the constant at the sizes of the program; (2) new memory.
     unsafe { device.reduce::<_, R>(body, reducer_value::<R>(), axes, out.slot(), inputs)? };
     Ok(out)
 }
 
-impl<D: Device, B: Body, R: Reducer<B::Out>> Part for PartOf<B, R, D> {
+impl<D: Device, B: Body, R: Reducer<B::Out>> RowConstant for RowConstantOf<B, R, D> {
     fn facts(&self) -> &'static Facts {
         facts_of_reduction::<_, R>(&self.0)
     }
-    fn forward(&self, b: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Buffer> {
+    fn forward(&self, b: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Scratch> {
         values_of_rows::<B, R, D>(b, &self.1, &self.0, sizes, slots)
     }
     fn backward(
@@ -80,7 +81,7 @@ impl<D: Device, B: Body, R: Reducer<B::Out>> Part for PartOf<B, R, D> {
         let facts = facts_of_reduction::<_, R>(&self.0);
         let reduced = Reduced::<_, R, D, false>::new(self.0, self.1.clone());
         let extra = reduced.extra(b, sizes, slots, value)?;
-        let extra = extra.as_ref().map_or(b.zeros(sizes.0.len()), Buffer::slot);
+        let extra = extra.as_ref().map_or(b.zeros(sizes.0.len()), Scratch::slot);
         for (mask, target) in targets {
             let numbers = [value, extra, gradient];
             reduced.vjp(b, facts, mask, sizes, slots, numbers, target)?;
@@ -98,7 +99,7 @@ fn reducer_value<R: Copy>() -> R {
 
 /// A row constant of a program, and its place among the loads.
 pub(super) struct Placed<K: ?Sized> {
-    pub(super) part: Box<K>,
+    pub(super) constant: Box<K>,
     pub(super) loads: Range<usize>,
     /// The constants that are directly inside of this one.
     pub(super) children: Vec<usize>,
@@ -114,9 +115,9 @@ impl<K: ?Sized> Placed<K> {
 }
 
 /// The row constants of a program, inner ones before outer ones.
-pub(super) struct Parts<K: ?Sized = dyn Part> {
+pub(super) struct RowConstants<K: ?Sized = dyn RowConstant> {
     next: usize,
-    pub(super) parts: Vec<Placed<K>>,
+    pub(super) all: Vec<Placed<K>>,
     /// The constants that are inside of no other.
     pub(super) outer: Vec<usize>,
 }
@@ -137,36 +138,36 @@ impl Row for ConstantCounter {
 }
 
 /// Collects the row constants of a program that runs on `D`.
-pub(super) struct Collect<'a, K: ?Sized, D>(pub(super) &'a mut Parts<K>, pub(super) &'a D);
+pub(super) struct Collect<'a, K: ?Sized, D>(pub(super) &'a mut RowConstants<K>, pub(super) &'a D);
 
 impl<K: Erased<D> + ?Sized, D: Device> Row for Collect<'_, K, D> {
     fn next(&mut self) -> &mut usize {
         &mut self.0.next
     }
     fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
-        let Collect(parts, device) = self;
+        let Collect(constants, device) = self;
         let mut inside = ConstantCounter { next: 0, count: 0 };
         let mut copy = *body;
         copy.prepare_row(&mut inside);
         let is_refused = matches!(R::SLOPE, Slope::None) && has_gradient(R::Out::DTYPE);
-        let part = K::new::<B, R>(ConstantsAsLoads(*body), device.clone());
-        parts.push(part, B::LOADS, inside.count, is_refused.then_some(R::NAME));
+        let constant = K::new::<B, R>(ConstantsAsLoads(*body), device.clone());
+        constants.push(constant, B::LOADS, inside.count, is_refused.then_some(R::NAME));
         Default::default()
     }
 }
 
-impl<K: ?Sized> Parts<K> {
+impl<K: ?Sized> RowConstants<K> {
     pub(super) fn new() -> Self {
-        Parts { next: 0, parts: Vec::new(), outer: Vec::new() }
+        RowConstants { next: 0, all: Vec::new(), outer: Vec::new() }
     }
 
     /// Adds a constant of `loads` loads, which has `inside` constants inside of it.
-    fn push(&mut self, part: Box<K>, loads: usize, inside: usize, without_slope: Option<&'static str>) {
-        let from = self.parts.len() - inside;
-        let (children, outer) = self.outer.iter().partition(|&&part| part >= from);
+    fn push(&mut self, constant: Box<K>, loads: usize, inside: usize, without_slope: Option<&'static str>) {
+        let from = self.all.len() - inside;
+        let (children, outer) = self.outer.iter().partition(|&&constant| constant >= from);
         self.outer = outer;
-        self.outer.push(self.parts.len());
-        self.parts.push(Placed { part, loads: self.next..self.next + loads, children, without_slope });
+        self.outer.push(self.all.len());
+        self.all.push(Placed { constant, loads: self.next..self.next + loads, children, without_slope });
     }
 
     /// Some of the loads, with the values of row constants in place of the loads from which they were
@@ -176,13 +177,13 @@ impl<K: ?Sized> Parts<K> {
         all: &[OperandRef<'s>],
         loads: Range<usize>,
         constants: &[usize],
-        values: &'s [Buffer],
+        values: &'s [Scratch],
         zeros: OperandRef<'s>,
     ) -> Vec<OperandRef<'s>> {
         let mut slots = all[loads.clone()].to_vec();
         for &constant in constants {
-            let part = &self.parts[constant];
-            let inside = part.load(loads.start)..part.loads.end - loads.start;
+            let placed = &self.all[constant];
+            let inside = placed.load(loads.start)..placed.loads.end - loads.start;
             slots[inside.clone()].fill(zeros);
             slots[inside.start] = values[constant].slot();
         }
@@ -190,7 +191,7 @@ impl<K: ?Sized> Parts<K> {
     }
 }
 
-impl Parts {
+impl RowConstants {
     /// Collects the row constants of a program.
     ///
     /// # Errors
@@ -210,10 +211,10 @@ impl Parts {
     fn ensure_slopes(&self, step: &Step, reads: &[u8]) -> Result<()> {
         // Inner constants come before outer ones.
         let mut depends: Vec<bool> = Vec::new();
-        for placed in &self.parts {
-            let facts = placed.part.facts();
+        for placed in &self.all {
+            let facts = placed.constant.facts();
             let of_child = |&child: &usize| {
-                depends[child] && facts.slopes[self.parts[child].load(placed.loads.start)].is_some()
+                depends[child] && facts.slopes[self.all[child].load(placed.loads.start)].is_some()
             };
             let variables = self.variables(reads, placed.loads.clone(), &placed.children, step, facts);
             let is_active = !variables.is_empty() || placed.children.iter().any(of_child);
@@ -235,7 +236,7 @@ impl Parts {
         facts: &Facts,
     ) -> Vec<(usize, u64)> {
         let start = loads.start;
-        let inside = constants.iter().flat_map(|&constant| self.parts[constant].loads.clone());
+        let inside = constants.iter().flat_map(|&constant| self.all[constant].loads.clone());
         let inside = inside.fold(0, |mask, load| mask | 1u64 << (load - start));
         let found = variables(reads, loads, step, facts);
         found
@@ -246,73 +247,120 @@ impl Parts {
     }
 }
 
+/// A program with row constants, whose backward pass runs on all rows or on some.
+struct RowsRule<'a> {
+    step: &'a Step,
+    program: &'a dyn Vjp,
+    facts: &'static Facts,
+    constants: &'a RowConstants,
+    /// The number of axes of a row.
+    row: usize,
+    reads: &'a [u8],
+}
+
 /// The rule of a program with row constants.
 pub(super) fn rows_backward(
     b: &mut Backward,
     step: &Step,
     program: &dyn Vjp,
     facts: &'static Facts,
-    parts: &Parts,
+    constants: &RowConstants,
     row: usize,
     reads: &[u8],
 ) -> Result<()> {
-    let sizes = &step.sizes[..];
-    let (kept, reduced) = sizes.split_at(sizes.len() - row);
-    let zeros = b.zeros(sizes.len());
-    let operands = saved_slots(b, step);
-    let all: Axes<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
-    let mut values: Vec<Buffer> = Vec::new();
-    for placed in &parts.parts {
-        let slots = parts.with_constants(&all, placed.loads.clone(), &placed.children, &values, zeros);
-        let value = placed.part.forward(b, (sizes, row), &slots)?;
-        values.push(value.broadcast(row));
+    let (sizes, zeros) = (&step.sizes[..], b.zeros(step.sizes.len()));
+    let saved = saved_slots(b, step);
+    let loads: SmallVec<OperandRef<'_>> = reads.iter().map(|&k| saved[k as usize]).collect();
+    let gradients = step.outputs.iter().map(|output| b.gradient(&output.view).unwrap_or(zeros));
+    let gradients: SmallVec<OperandRef<'_>> = gradients.collect();
+    let views: Vec<Option<BlockView>> = step.inputs.iter().map(|input| input.view.clone()).collect();
+    let operands = Operands { sizes, loads: &loads, gradients: &gradients, views: &views };
+    let rule = RowsRule { step, program, facts, constants, row, reads };
+    let pass = |b: &mut Backward, operands: Operands<'_>| rule.run(b, operands);
+    if run_by_blocks(b, operands, sizes.len() - row, &pass)? {
+        return Ok(());
     }
-    // The gradients of the constants.
-    let mut gradients: Vec<Option<Buffer>> = parts.parts.iter().map(|_| None).collect();
-    // An output with stride 0 along the row is one value for each row.
-    let is_constant = |spot: &Spot| {
-        spot.stride[kept.len()..].iter().zip(reduced).all(|(&stride, &size)| stride == 0 || size == 1)
-    };
-    let one_value = row > 0 && step.outputs.iter().all(|output| is_constant(&output.spot));
-    let (main, main_row) = if one_value { (kept, 0) } else { (sizes, row) };
-    let mut slots = parts.with_constants(&all, 0..reads.len(), &parts.outer, &values, zeros);
-    slots.extend(step.outputs.iter().map(|output| b.gradient(&output.spot).unwrap_or(zeros)));
-    slots.iter_mut().for_each(|slot| slot.stride = &slot.stride[..main.len()]);
-    for (operand, mask) in parts.variables(reads, 0..reads.len(), &parts.outer, step, facts) {
-        if let Some(spot) = &step.inputs[operand].spot {
-            let spot = Spot { stride: Axes::new(&spot.stride[..main.len()]), ..spot.clone() };
-            b.vjp(program, facts, mask, (main, 0), &slots, Target::Spot(&spot))?;
+    pass(b, operands)
+}
+
+impl RowsRule<'_> {
+    fn run(&self, b: &mut Backward, operands: Operands<'_>) -> Result<()> {
+        let RowsRule { constants, row, .. } = *self;
+        let Operands { sizes, loads: all, .. } = operands;
+        let zeros = b.zeros(sizes.len());
+        let mut values: Vec<Scratch> = Vec::new();
+        for placed in &constants.all {
+            let slots = constants.with_constants(all, placed.loads.clone(), &placed.children, &values, zeros);
+            let value = placed.constant.forward(b, (sizes, row), &slots)?;
+            values.push(value.broadcast(row));
         }
-    }
-    for &constant in &parts.outer {
-        let k = parts.parts[constant].load(0);
-        if facts.slopes[k].is_some() {
-            let target = Target::Rows(&mut gradients[constant], facts.loads[k]);
-            b.vjp(program, facts, 1 << k, (main, main_row), &slots, target)?;
+        // The gradients of the constants.
+        let mut gradients: Vec<Option<Scratch>> = constants.all.iter().map(|_| None).collect();
+        self.run_main(b, operands, &values, &mut gradients)?;
+        // Outer constants first: they contribute to the gradients of inner ones.
+        for constant in (0..constants.all.len()).rev() {
+            let Some(gradient) = gradients[constant].take() else { continue };
+            let gradient = gradient.broadcast(row);
+            let placed = &constants.all[constant];
+            let (loads, children) = (placed.loads.clone(), &placed.children);
+            let of_constant = placed.constant.facts();
+            let slots = constants.with_constants(all, loads.clone(), children, &values, zeros);
+            let mut targets: Vec<(u64, Target<'_>)> = Vec::new();
+            for (operand, mask) in
+                constants.variables(self.reads, loads.clone(), children, self.step, of_constant)
+            {
+                if let Some(view) = &operands.views[operand] {
+                    targets.push((mask, Target::BlockView(view)));
+                }
+            }
+            let places = gradients.iter_mut().enumerate();
+            for (child, place) in places.filter(|(child, _)| children.contains(child)) {
+                let k = constants.all[child].load(loads.start);
+                if of_constant.slopes[k].is_some() {
+                    targets.push((1 << k, Target::Rows(place, of_constant.loads[k])));
+                }
+            }
+            let numbers = [values[constant].slot(), gradient.slot()];
+            placed.constant.backward(b, (sizes, row), &slots, numbers, targets)?;
         }
+        Ok(())
     }
-    // Outer constants first: they contribute to the gradients of inner ones.
-    for constant in (0..parts.parts.len()).rev() {
-        let Some(gradient) = gradients[constant].take() else { continue };
-        let gradient = gradient.broadcast(row);
-        let placed = &parts.parts[constant];
-        let (loads, children) = (placed.loads.clone(), &placed.children);
-        let facts = placed.part.facts();
-        let slots = parts.with_constants(&all, loads.clone(), children, &values, zeros);
-        let mut targets: Vec<(u64, Target<'_>)> = Vec::new();
-        for (operand, mask) in parts.variables(reads, loads.clone(), children, step, facts) {
-            if let Some(spot) = &step.inputs[operand].spot {
-                targets.push((mask, Target::Spot(spot)));
+
+    /// The gradients by the operands and the constants that are inside of no other constant.
+    fn run_main(
+        &self,
+        b: &mut Backward,
+        operands: Operands<'_>,
+        values: &[Scratch],
+        gradients: &mut [Option<Scratch>],
+    ) -> Result<()> {
+        let RowsRule { step, program, facts, constants, row, reads } = *self;
+        let sizes = operands.sizes;
+        let (kept, reduced) = sizes.split_at(sizes.len() - row);
+        // An output with stride 0 along the row is one value for each row.
+        let is_constant = |view: &BlockView| {
+            view.stride[kept.len()..].iter().zip(reduced).all(|(&stride, &size)| stride == 0 || size == 1)
+        };
+        let one_value = row > 0 && step.outputs.iter().all(|output| is_constant(&output.view));
+        let (main, main_row) = if one_value { (kept, 0) } else { (sizes, row) };
+        let zeros = b.zeros(sizes.len());
+        let mut slots =
+            constants.with_constants(operands.loads, 0..reads.len(), &constants.outer, values, zeros);
+        slots.extend(operands.gradients);
+        slots.iter_mut().for_each(|slot| slot.stride = &slot.stride[..main.len()]);
+        for (operand, mask) in constants.variables(reads, 0..reads.len(), &constants.outer, step, facts) {
+            if let Some(view) = &operands.views[operand] {
+                let view = BlockView { stride: SmallVec::new(&view.stride[..main.len()]), ..view.clone() };
+                b.vjp(program, facts, mask, (main, 0), &slots, Target::BlockView(&view))?;
             }
         }
-        for (child, place) in gradients.iter_mut().enumerate().filter(|(child, _)| children.contains(child)) {
-            let k = parts.parts[child].load(loads.start);
+        for &constant in &constants.outer {
+            let k = constants.all[constant].load(0);
             if facts.slopes[k].is_some() {
-                targets.push((1 << k, Target::Rows(place, facts.loads[k])));
+                let target = Target::Rows(&mut gradients[constant], facts.loads[k]);
+                b.vjp(program, facts, 1 << k, (main, main_row), &slots, target)?;
             }
         }
-        let numbers = [values[constant].slot(), gradient.slot()];
-        placed.part.backward(b, (sizes, row), &slots, numbers, targets)?;
+        Ok(())
     }
-    Ok(())
 }

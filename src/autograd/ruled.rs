@@ -1,8 +1,8 @@
 //! The recording of operators that state their own backward pass: one step for each.
 // Imports: `error`, `dtype`, `device`.
 
-use super::axes::Axes;
 use super::backward::{Backward, Rule as BackwardRule};
+use super::small_vec::SmallVec;
 use super::state::{Begun, Flow, OutputType, Saved, Shared, Step, has_gradient};
 use super::tape::Tape;
 use crate::device::{Device, OperandRef, Recorded, Rule, RuleOperand, RuleOutput, TypedRef};
@@ -53,13 +53,13 @@ unsafe impl<R: Rule, D: Device> Erased for RuleOf<R, R::Saved<D>, D> {
 
 /// An operand without its address.
 struct Form {
-    sizes: Axes<usize>,
+    sizes: SmallVec<usize>,
     dtype: DType,
 }
 
 impl Form {
     fn of(operand: &TypedRef<'_>) -> Self {
-        Form { sizes: Axes::new(operand.sizes), dtype: operand.dtype }
+        Form { sizes: SmallVec::new(operand.sizes), dtype: operand.dtype }
     }
     fn at<'a>(&'a self, b: &Backward, saved: Option<&'a Saved>) -> TypedRef<'a> {
         // Nobody reads an operand that was not saved; its size in memory is that of its element.
@@ -85,22 +85,22 @@ impl Shared {
         output: TypedRef<'_>,
         forward: &mut Forward<'_>,
     ) -> Result<()> {
-        let slots: Axes<_> = inputs.iter().map(|input| input.slot).collect();
+        let slots: SmallVec<_> = inputs.iter().map(|input| input.slot).collect();
         let outputs = [(output.slot, OutputType::Is(output.dtype))];
         let begun = self.begin(op, output.sizes, &slots, &outputs, &mut |active| {
-            let to: Axes<_> = active.iter().map(|dtype| dtype.filter(|dtype| has_gradient(*dtype))).collect();
+            let to: SmallVec<_> =
+                active.iter().map(|dtype| dtype.filter(|dtype| has_gradient(*dtype))).collect();
             let wanting = (0..to.len()).filter(|&k| to[k].is_some());
             let reads = wanting.fold(0, |mask, k| mask | reads(k));
-            Ok(Flow { to, reads })
+            Ok(Flow { to, reads, reads_result })
         })?;
-        let Begun { inputs: inner, outputs: to, mut step, is_recorded, .. } = begun;
+        let Begun { inputs: inner, outputs: to, step, is_recorded, .. } = begun;
         let inner: Vec<_> =
             inner.iter().zip(inputs).map(|(slot, input)| TypedRef { slot: *slot, ..*input }).collect();
         let Some(rule) = forward(&inner, TypedRef { slot: to[0], ..output }, is_recorded)? else {
             self.end_unrecorded(step);
             return Ok(());
         };
-        step.result = if reads_result { self.lock().save(&output.slot) } else { None };
         let forms: Vec<Form> = inputs.iter().chain([&output]).map(Form::of).collect();
         let backward: BackwardRule = Box::new(move |b, step| backward(b, step, &forms, rule));
         self.end(step, &[output.slot], backward);
@@ -109,19 +109,19 @@ impl Shared {
 }
 
 fn backward(b: &mut Backward, step: &Step, forms: &[Form], rule: Box<dyn Erased>) -> Result<()> {
-    let Some(gradient) = b.gradient(&step.outputs[0].spot) else { return Ok(()) };
+    let Some(gradient) = b.gradient(&step.outputs[0].view) else { return Ok(()) };
     let of_result = &forms[step.inputs.len()];
     let (mut places, mut inputs) = (Vec::new(), Vec::new());
     for (input, form) in step.inputs.iter().zip(forms) {
-        let place = |spot| Ok((spot, b.place(spot, &form.sizes)?));
-        places.push(input.spot.as_ref().map(place).transpose()?);
+        let place = |view| Ok((view, b.place(view, &form.sizes)?));
+        places.push(input.view.as_ref().map(place).transpose()?);
         inputs.push(form.at(b, input.saved.as_ref()));
     }
     let targets: Vec<_> = places
         .iter()
         .zip(&inputs)
         .map(|(place, input)| {
-            place.as_ref().map(|(spot, place)| TypedRef { slot: place.slot(spot), ..*input })
+            place.as_ref().map(|(view, place)| TypedRef { slot: place.slot(view), ..*input })
         })
         .collect();
     let result = of_result.at(b, step.result.as_ref());
@@ -130,8 +130,8 @@ fn backward(b: &mut Backward, step: &Step, forms: &[Form], rule: Box<dyn Erased>
     // the layout of the result; (2) targets are new memory.
     unsafe { rule.run(Operands { inputs: &inputs, result, gradient, targets: &targets })? };
     for (place, form) in places.into_iter().zip(forms) {
-        if let Some((spot, place)) = place {
-            b.accept(spot, &form.sizes, place)?;
+        if let Some((view, place)) = place {
+            b.accept(view, &form.sizes, place)?;
         }
     }
     Ok(())

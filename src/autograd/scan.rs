@@ -5,13 +5,13 @@
 //! `yⱼ` is `zⱼ = aⱼ · (gⱼ + zⱼ₊₁)`: a recurrence of the first order, which is a scan again, from the end.
 // Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`.
 
-use super::axes::Axes;
-use super::backward::{Backward, Buffer, Target, Vjp, VjpOf, distinct};
+use super::backward::{Backward, Scratch, Target, Vjp, VjpOf, distinct, saved_slots, variables};
 use super::facts::{Facts, facts_of};
-use super::record::{Loads, flow_of, saved_slots, variables};
+use super::record::{Loads, flow_of};
 use super::recurrence::Recurrence;
+use super::small_vec::SmallVec;
 use super::state::{Begun, Flow, OutputType, Rule, Shared, Step};
-use super::vjp::Variable;
+use super::vjp::{ConstantsAsLoads, Variable};
 use crate::device::{Device, Inputs, OperandRef};
 use crate::dtype::DType;
 use crate::element::{Compute, Element};
@@ -109,7 +109,7 @@ pub(super) fn facts_of_scan<B: Body, R: Reducer<B::Out>>(body: &B) -> &'static F
     if const { folds::<B, R>() } {
         facts_of(&Store(Fold::<B, R>(*body, PhantomData)))
     } else {
-        facts_of(&Store(*body))
+        facts_of(&Store(ConstantsAsLoads(*body)))
     }
 }
 
@@ -128,7 +128,7 @@ pub(super) fn rule_of<B: Body, R: Reducer<B::Out>, D: Device>(
     if const { folds::<B, R>() } {
         rule!(Store(Fold::<B, R>(*body, PhantomData)))
     } else {
-        rule!(Store(*body))
+        rule!(Store(ConstantsAsLoads(*body)))
     }
 }
 
@@ -175,16 +175,16 @@ impl Shared {
         (is_sum, exclusive): (bool, bool),
         scan: Box<dyn ScanRule>,
     ) {
-        let reads = Axes::new(reads);
+        let reads = SmallVec::new(reads);
         let rule: Rule = Box::new(move |b, step| {
-            let Some(gradient) = b.gradient(&step.outputs[0].spot) else { return Ok(()) };
+            let Some(gradient) = b.gradient(&step.outputs[0].view) else { return Ok(()) };
             let operands = saved_slots(b, step);
-            let mut slots: Axes<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
+            let mut slots: SmallVec<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
             let (sums, earlier);
             if is_sum {
                 sums = sums_from_the_end(b, step, gradient, exclusive)?;
             } else {
-                earlier = Buffer::new(&*b.inner, &step.sizes, gradient.element)?;
+                earlier = Scratch::new(&*b.inner, &step.sizes, gradient.element)?;
                 let (distinct, reads) = distinct(&slots)?;
                 let inputs = Inputs { slots: &distinct, reads: &reads };
                 // SAFETY: (1) the operands of the forward pass; (2) the output is new memory.
@@ -194,8 +194,8 @@ impl Shared {
             }
             slots.push(sums.slot());
             for &(operand, mask) in variables(&reads, 0..reads.len(), step, facts).iter() {
-                if let Some(spot) = &step.inputs[operand].spot {
-                    b.vjp(scan.vjp(), facts, mask, (&step.sizes, 0), &slots, Target::Spot(spot))?;
+                if let Some(view) = &step.inputs[operand].view {
+                    b.vjp(scan.vjp(), facts, mask, (&step.sizes, 0), &slots, Target::BlockView(view))?;
                 }
             }
             Ok(())
@@ -208,13 +208,13 @@ impl Shared {
         step.result = self.lock().save(&output);
         let rule: Rule = Box::new(move |b, step| {
             let (Some(result), Some(a)) = (&step.result, &step.inputs[1].saved) else { return Ok(()) };
-            let Some(gradient) = b.gradient(&step.outputs[0].spot) else { return Ok(()) };
-            let (sizes, dtype) = (&step.sizes[..], step.outputs[0].spot.dtype);
+            let Some(gradient) = b.gradient(&step.outputs[0].view) else { return Ok(()) };
+            let (sizes, dtype) = (&step.sizes[..], step.outputs[0].view.dtype);
             let through = recur_from_the_end(b, step, [gradient, a.slot()])?;
-            if let Some(c) = &step.inputs[0].spot {
+            if let Some(c) = &step.inputs[0].view {
                 b.add_values(c, sizes, through.slot())?;
             }
-            if let Some(a) = &step.inputs[1].spot {
+            if let Some(a) = &step.inputs[1].view {
                 // SAFETY: (1) two operands of these sizes; (2) to (4) the output is memory of the pass.
                 unsafe { b.inner.multiply(dtype, sizes, through.slot(), result.slot())? };
                 b.add_values(a, sizes, through.slot())?;
@@ -243,13 +243,18 @@ fn plan_of(step: &Step, exclusive: bool) -> ScanPlan<'_> {
 }
 
 /// A value contributes to all later sums: the sums of the gradients in the reverse order.
-fn sums_from_the_end(b: &Backward, step: &Step, gradient: OperandRef<'_>, exclusive: bool) -> Result<Buffer> {
-    let sums = Buffer::new(&*b.inner, &step.sizes, gradient.element)?;
+fn sums_from_the_end(
+    b: &Backward,
+    step: &Step,
+    gradient: OperandRef<'_>,
+    exclusive: bool,
+) -> Result<Scratch> {
+    let sums = Scratch::new(&*b.inner, &step.sizes, gradient.element)?;
     let (plan, from) = (plan_of(step, exclusive), FromTheEnd::new(gradient, step));
     let to = FromTheEnd::new(sums.slot(), step);
     // SAFETY: (1) both operands begin at their last element along the axis, with its stride reversed; (2) the
     // output is new memory.
-    unsafe { b.inner.running_sum(step.outputs[0].spot.dtype, plan, to.slot(), from.slot())? };
+    unsafe { b.inner.running_sum(step.outputs[0].view.dtype, plan, to.slot(), from.slot())? };
     Ok(sums)
 }
 
@@ -262,11 +267,11 @@ fn fold_from_the_end(
     (facts, slots): (&Facts, &[OperandRef<'_>]),
     gradient: OperandRef<'_>,
     exclusive: bool,
-) -> Result<Buffer> {
-    let (sizes, dtype) = (&step.sizes[..], step.outputs[0].spot.dtype);
+) -> Result<Scratch> {
+    let (sizes, dtype) = (&step.sizes[..], step.outputs[0].view.dtype);
     let earlier = facts.loads.len() - 1;
     let by_earlier = |gradient: OperandRef<'_>| {
-        let to = Buffer::new(&*b.inner, sizes, gradient.element)?;
+        let to = Scratch::new(&*b.inner, sizes, gradient.element)?;
         let slots = [slots, &[gradient]].concat();
         let (distinct, reads) = distinct(&slots)?;
         let inputs = Inputs { slots: &distinct, reads: &reads };
@@ -288,13 +293,13 @@ fn fold_from_the_end(
 }
 
 /// The results of a recurrence in the reverse order, before each position.
-fn recur_from_the_end(b: &Backward, step: &Step, maps: [OperandRef<'_>; 2]) -> Result<Buffer> {
-    let results = Buffer::new(&*b.inner, &step.sizes, maps[0].element)?;
+fn recur_from_the_end(b: &Backward, step: &Step, maps: [OperandRef<'_>; 2]) -> Result<Scratch> {
+    let results = Scratch::new(&*b.inner, &step.sizes, maps[0].element)?;
     let [c, a, to] = [maps[0], maps[1], results.slot()].map(|slot| FromTheEnd::new(slot, step));
     // SAFETY: (1) the operands begin at their last element along the axis, with its stride reversed; (2) the
     // output is new memory.
     unsafe {
-        b.inner.recur(step.outputs[0].spot.dtype, plan_of(step, true), to.slot(), [c.slot(), a.slot()])?;
+        b.inner.recur(step.outputs[0].view.dtype, plan_of(step, true), to.slot(), [c.slot(), a.slot()])?;
     }
     Ok(results)
 }
@@ -302,7 +307,7 @@ fn recur_from_the_end(b: &Backward, step: &Step, maps: [OperandRef<'_>; 2]) -> R
 /// An operand from its last element along the last axis, with the stride reversed.
 struct FromTheEnd {
     address: *mut u8,
-    stride: Axes<isize>,
+    stride: SmallVec<isize>,
     element: usize,
 }
 
@@ -313,7 +318,7 @@ impl FromTheEnd {
         let bytes = stride[last] * (step.sizes[last] as isize - 1) * slot.element as isize;
         stride[last] = -stride[last];
         let address = slot.address.wrapping_offset(bytes);
-        FromTheEnd { address, stride: Axes::new(&stride), element: slot.element }
+        FromTheEnd { address, stride: SmallVec::new(&stride), element: slot.element }
     }
     fn slot(&self) -> OperandRef<'_> {
         OperandRef { address: self.address, stride: &self.stride, element: self.element }

@@ -6,11 +6,11 @@
 //! value among them, and have the slopes of these reducers.
 // Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `ops`.
 
-use super::axes::Axes;
-use super::backward::{Backward, Buffer};
+use super::backward::{Backward, Scratch};
 use super::cells::{CellMap, CellReducer};
 use super::moves::Addressing;
-use super::state::{Before, Begun, Flow, OutputType, Rule, Shared, Spot, Step, has_gradient};
+use super::small_vec::SmallVec;
+use super::state::{Before, Begun, BlockView, Flow, OutputType, Rule, Shared, Step, has_gradient};
 use crate::device::{Init, OperandRef};
 use crate::dtype::DType;
 use crate::element::{Comparable, Element, Number};
@@ -33,13 +33,13 @@ enum Kind {
 
 /// The operator of a scatter.
 #[derive(Clone, Copy)]
-pub(super) struct Moves {
+pub(super) struct ScatterOperator {
     name: &'static str,
     dtype: DType,
     kind: Kind,
 }
 
-impl Moves {
+impl ScatterOperator {
     pub(super) fn named<T: Element, F: Op<(T, T)>>() -> Self {
         let slope = |of: usize| {
             let load = |k: usize| Lane::from_raw((Need::load(k), (k == of).then_some(Need::ONE)));
@@ -58,7 +58,7 @@ impl Moves {
                 _ => Kind::None,
             },
         };
-        Moves { name: F::NAME, dtype: T::DTYPE, kind }
+        ScatterOperator { name: F::NAME, dtype: T::DTYPE, kind }
     }
 
     /// The element type of the cells.
@@ -76,7 +76,7 @@ impl Moves {
         if matches!(self.kind, Kind::Linear { .. }) {
             return Ok(());
         }
-        let Moves { name, dtype, .. } = self;
+        let ScatterOperator { name, dtype, .. } = self;
         let what = text(format_args!(
             "scatter of {dtype} with `{name}` has no derivative in forward mode; sums, differences and \
              replacements have"
@@ -106,17 +106,18 @@ impl Shared {
     /// Runs `run` on the cells, the elements and the indices of the inner device.
     pub(super) fn scatter(
         &self,
-        operator: Moves,
+        operator: ScatterOperator,
         run: &dyn Fn([OperandRef<'_>; 3]) -> Result<()>,
         plan: GatherPlan<'_>,
         [cells, from, index]: [OperandRef<'_>; 3],
     ) -> Result<()> {
-        let Moves { name, dtype, kind } = operator;
+        let ScatterOperator { name, dtype, kind } = operator;
         let outputs = [(cells, OutputType::Is(dtype))];
         let begun = self.begin(plan.op, plan.sizes, &[from, index, cells], &outputs, &mut |active| {
             let to = |active: Option<DType>| active.filter(|_| has_gradient(dtype));
             let reads = if matches!(kind, Kind::Reduced(_)) { 0b111 } else { 0b10 };
-            let flow = Flow { to: Axes::new(&[to(active[0]), None, to(active[2])]), reads };
+            let flow =
+                Flow { to: SmallVec::new(&[to(active[0]), None, to(active[2])]), reads, ..Flow::default() };
             if matches!(kind, Kind::None) && flow.to.iter().any(Option::is_some) {
                 let what = text(format_args!(
                     "scatter of {dtype} with `{name}` has no derivative; sums, differences and replacements \
@@ -158,11 +159,11 @@ fn linear_backward(
     keeps: bool,
     slope: f64,
 ) -> Result<()> {
-    let (Some(index), cells) = (&step.inputs[1].saved, &step.outputs[0].spot) else { return Ok(()) };
+    let (Some(index), cells) = (&step.inputs[1].saved, &step.outputs[0].view) else { return Ok(()) };
     let Some(gradient) = b.gradient(cells) else { return Ok(()) };
     let (inner, dtype, sizes) = (b.inner.clone(), cells.dtype, &step.sizes[..]);
-    if let Some(spot) = &step.inputs[0].spot {
-        let found = Buffer::new(&*inner, sizes, gradient.element)?;
+    if let Some(view) = &step.inputs[0].view {
+        let found = Scratch::new(&*inner, sizes, gradient.element)?;
         // SAFETY: the operands of the forward pass, with the output in new memory.
         unsafe { inner.gather(plan, found.slot(), gradient, index.slot())? };
         if slope != 1.0 {
@@ -173,10 +174,10 @@ fn linear_backward(
             unsafe { inner.multiply(dtype, sizes, found.slot(), factor)? };
         }
         if keeps {
-            b.add_values(spot, sizes, found.slot())?;
+            b.add_values(view, sizes, found.slot())?;
         } else {
             let is_last = last_of_each_cell(b, plan, cells, index.slot())?;
-            b.add(spot, sizes, &mut |to| {
+            b.add(view, sizes, &mut |to| {
                 // SAFETY: (1) booleans and gradients of the sizes; (2) and (3) new memory.
                 unsafe { inner.keep_where(dtype, sizes, to, is_last.slot(), found.slot()) }
             })?;
@@ -195,12 +196,12 @@ fn reduced_backward(b: &mut Backward, step: &Step, plan: GatherPlan<'_>, reducer
     let [from, index, earlier] = [0, 1, 2].map(|k| step.inputs[k].saved.as_ref());
     let Some(result) = &step.result else { return Ok(()) };
     let (Some(from), Some(index), Some(earlier)) = (from, index, earlier) else { return Ok(()) };
-    let cells = &step.outputs[0].spot;
+    let cells = &step.outputs[0].view;
     let Some(gradient) = b.gradient(cells) else { return Ok(()) };
     let (inner, dtype, sizes) = (b.inner.clone(), cells.dtype, &step.sizes[..]);
     let (from, index) = (from.slot(), index.slot());
     let of_cells = |cells: OperandRef<'_>| {
-        let to = Buffer::new(&*inner, sizes, cells.element)?;
+        let to = Scratch::new(&*inner, sizes, cells.element)?;
         // SAFETY: the operands of the forward pass, with the output in new memory.
         unsafe { inner.gather(plan, to.slot(), cells, index)? };
         Ok::<_, Error>(to)
@@ -208,21 +209,19 @@ fn reduced_backward(b: &mut Backward, step: &Step, plan: GatherPlan<'_>, reducer
     let (result, earlier, found) = (of_cells(result.slot())?, of_cells(earlier.slot())?, of_cells(gradient)?);
     let (result, earlier, found) = (result.slot(), earlier.slot(), found.slot());
     let extra = CellNumbers { b, cells, plan, index }.extra(reducer, [earlier, from], result)?;
-    let pull = |x: OperandRef<'_>, to: OperandRef<'_>| {
+    let vjp = |x: OperandRef<'_>, to: OperandRef<'_>| {
         // SAFETY: (1) operands of the sizes; (2) to (4) the output is new memory.
-        unsafe {
-            inner.map_cells(CellMap::Pull(reducer), dtype, sizes, to, &[x, result, extra.slot(), found])
-        }
+        unsafe { inner.map_cells(CellMap::Vjp(reducer), dtype, sizes, to, &[x, result, extra.slot(), found]) }
     };
-    if step.inputs[2].spot.is_some() {
-        let rest = Buffer::new(&*inner, sizes, gradient.element)?;
-        pull(earlier, rest.slot())?;
+    if step.inputs[2].view.is_some() {
+        let rest = Scratch::new(&*inner, sizes, gradient.element)?;
+        vjp(earlier, rest.slot())?;
         // SAFETY: as in the forward pass, with the gradient of the cells as the output. Elements with one
         // cell have the same value.
         unsafe { inner.scatter_replace(dtype, plan, gradient, rest.slot(), index)? };
     }
-    match &step.inputs[0].spot {
-        Some(spot) => b.add(spot, sizes, &mut |to| pull(from, to)),
+    match &step.inputs[0].view {
+        Some(view) => b.add(view, sizes, &mut |to| vjp(from, to)),
         None => Ok(()),
     }
 }
@@ -230,7 +229,7 @@ fn reduced_backward(b: &mut Backward, step: &Step, plan: GatherPlan<'_>, reducer
 /// Reductions of numbers of the elements, for each cell.
 struct CellNumbers<'a> {
     b: &'a Backward,
-    cells: &'a Spot,
+    cells: &'a BlockView,
     plan: GatherPlan<'a>,
     index: OperandRef<'a>,
 }
@@ -242,7 +241,7 @@ impl CellNumbers<'_> {
         reducer: CellReducer,
         values: [OperandRef<'_>; 2],
         result: OperandRef<'_>,
-    ) -> Result<Buffer> {
+    ) -> Result<Scratch> {
         if reducer == CellReducer::Extreme {
             return self.reduced(false, CellMap::IsExtreme, values.map(|x| vec![x, result]));
         }
@@ -253,13 +252,13 @@ impl CellNumbers<'_> {
 
     /// The product or the sum of a function of the values of each cell, of the earlier value and of those of
     /// the elements.
-    fn reduced(&self, is_product: bool, map: CellMap, values: [Vec<OperandRef<'_>>; 2]) -> Result<Buffer> {
+    fn reduced(&self, is_product: bool, map: CellMap, values: [Vec<OperandRef<'_>>; 2]) -> Result<Scratch> {
         let CellNumbers { b, cells, plan, index } = *self;
         let [earlier, from] = [self.map(map, &values[0])?, self.map(map, &values[1])?];
         let all = b.inner.fresh(cells.nbytes, Init::Unspecified)?;
         let address = all.address().wrapping_add(cells.offset);
         let numbers = OperandRef { address, stride: &cells.stride, element: cells.dtype.size() };
-        let to = Buffer::new(&*b.inner, plan.sizes, cells.dtype.size())?;
+        let to = Scratch::new(&*b.inner, plan.sizes, cells.dtype.size())?;
         // SAFETY: (1) memory of the layout of the cells; (2) the indices were checked in the forward pass;
         // (3) and (4) no other code uses the memory.
         unsafe {
@@ -273,9 +272,9 @@ impl CellNumbers<'_> {
         Ok(to)
     }
 
-    fn map(&self, map: CellMap, operands: &[OperandRef<'_>]) -> Result<Buffer> {
+    fn map(&self, map: CellMap, operands: &[OperandRef<'_>]) -> Result<Scratch> {
         let (inner, dtype) = (&*self.b.inner, self.cells.dtype);
-        let to = Buffer::new(inner, self.plan.sizes, dtype.size())?;
+        let to = Scratch::new(inner, self.plan.sizes, dtype.size())?;
         // SAFETY: (1) operands of the sizes; (2) to (4) the output is new memory.
         unsafe { inner.map_cells(map, dtype, self.plan.sizes, to.slot(), operands)? };
         Ok(to)
@@ -287,15 +286,15 @@ impl CellNumbers<'_> {
 fn last_of_each_cell(
     b: &Backward,
     plan: GatherPlan<'_>,
-    cells: &Spot,
+    cells: &BlockView,
     index: OperandRef<'_>,
-) -> Result<Buffer> {
+) -> Result<Scratch> {
     let numbers = b.positions(plan.sizes)?;
-    let owners = Buffer::new(&*b.inner, plan.sizes, size_of::<i64>())?;
-    let is_last = Buffer::new(&*b.inner, plan.sizes, size_of::<bool>())?;
+    let owners = Scratch::new(&*b.inner, plan.sizes, size_of::<i64>())?;
+    let is_last = Scratch::new(&*b.inner, plan.sizes, size_of::<bool>())?;
     // A number for each cell, in the layout of the cells.
     let element = cells.dtype.size();
-    let all = Buffer::new(&*b.inner, &[cells.nbytes / element], size_of::<i64>())?;
+    let all = Scratch::new(&*b.inner, &[cells.nbytes / element], size_of::<i64>())?;
     let address = all.slot().address.wrapping_add(cells.offset / element * size_of::<i64>());
     let numbered = OperandRef { address, stride: &cells.stride, element: size_of::<i64>() };
     // SAFETY: (1) the numbers are in new memory; the cells have as many places as the block has elements,

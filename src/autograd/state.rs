@@ -5,12 +5,12 @@
 //! a copy first, so the values that a step has saved never change.
 // Imports: `error`, `dtype`, `device`, `erased_memory`.
 
-use super::axes::Axes;
 pub(super) use super::backward::{Node, Rule};
 use super::blocks::{Blocks, address_of, copy_of, number_of, offset_of};
 use super::facts::Ids;
 use super::inner::Inner;
-pub(super) use super::step::{Before, Input, Output, Saved, Spot, Step, has_gradient};
+use super::small_vec::SmallVec;
+pub(super) use super::step::{Before, BlockView, Input, Output, Saved, Step, has_gradient};
 use crate::device::OperandRef;
 use crate::dtype::DType;
 use crate::erased_memory::Memory;
@@ -34,8 +34,8 @@ pub(super) struct Entry {
 /// The result of [`State::begin`].
 pub(super) struct Begun<'a> {
     /// The operands, in the address space of the inner device.
-    pub(super) inputs: Axes<OperandRef<'a>>,
-    pub(super) outputs: Axes<OperandRef<'a>>,
+    pub(super) inputs: SmallVec<OperandRef<'a>>,
+    pub(super) outputs: SmallVec<OperandRef<'a>>,
     /// The step, before its kernel runs.
     pub(super) step: Box<Step>,
     /// Whether an output depends on a variable.
@@ -49,7 +49,7 @@ impl Begun<'_> {
     pub(super) fn new(op: &'static str) -> Self {
         let mut step = Box::<Step>::default();
         step.op = op;
-        let (inputs, outputs) = (Axes::default(), Axes::default());
+        let (inputs, outputs) = (SmallVec::default(), SmallVec::default());
         Begun { inputs, outputs, step, is_recorded: false, _running: None }
     }
 }
@@ -58,9 +58,11 @@ impl Begun<'_> {
 /// reads.
 #[derive(Default)]
 pub(super) struct Flow {
-    pub(super) to: Axes<Option<DType>>,
+    pub(super) to: SmallVec<Option<DType>>,
     /// Bit `k`: operand `k`.
     pub(super) reads: u64,
+    /// Whether the backward pass reads the result.
+    pub(super) reads_result: bool,
 }
 
 /// The element type of an output; mechanisms that move bytes take that of the first operand.
@@ -137,11 +139,11 @@ impl State {
         Ok(element_of(dtype, slot.element))
     }
 
-    pub(super) fn spot(&mut self, slot: &OperandRef<'_>, dtype: DType) -> Option<Spot> {
+    pub(super) fn view(&mut self, slot: &OperandRef<'_>, dtype: DType) -> Option<BlockView> {
         let entry = self.entry_at(slot.address)?;
         let (id, nbytes) = (entry.id, entry.memory.nbytes());
-        let (offset, stride) = (offset_of(slot.address), Axes::new(slot.stride));
-        Some(Spot { id, nbytes, offset, stride, dtype, element: slot.element })
+        let (offset, stride) = (offset_of(slot.address), SmallVec::new(slot.stride));
+        Some(BlockView { id, nbytes, offset, stride, dtype, element: slot.element })
     }
 
     pub(super) fn save(&mut self, slot: &OperandRef<'_>) -> Option<Saved> {
@@ -150,7 +152,7 @@ impl State {
             memory: entry.memory.share(),
             version: entry.memory.version(),
             offset: offset_of(slot.address),
-            stride: Axes::new(slot.stride),
+            stride: SmallVec::new(slot.stride),
             element: slot.element,
         })
     }
@@ -230,7 +232,7 @@ impl State {
         step.recording = self.recording;
         let mut first = None;
         if self.paused == 0 {
-            let mut active = Axes::default();
+            let mut active = SmallVec::default();
             let mut any = false;
             for slot in inputs {
                 let dtype = self.active(op, slot)?;
@@ -246,6 +248,7 @@ impl State {
                 let flow = flow(&active)?;
                 *is_recorded = flow.to.iter().any(Option::is_some);
                 if *is_recorded {
+                    step.reads_result = flow.reads_result;
                     self.reserve_step(op)?;
                     self.keep_inputs(step, inputs, &flow)?;
                 }
@@ -264,15 +267,15 @@ impl State {
             };
             if self.paused == 0
                 && (*is_recorded || was_active)
-                && let Some(spot) = self.spot(slot, dtype)
+                && let Some(view) = self.view(slot, dtype)
             {
                 let before = if is_written { Before::Replaced } else { Before::Nothing };
-                step.outputs.push(Output { spot, before, was_active });
+                step.outputs.push(Output { view, before, was_active });
             }
             begun.outputs.push(self.inner_slot(slot));
         }
         if *is_recorded || !step.outputs.is_empty() {
-            step.sizes = Axes::new(sizes);
+            step.sizes = SmallVec::new(sizes);
         }
         inputs.iter().for_each(|slot| begun.inputs.push(self.inner_slot(slot)));
         Ok(())
@@ -286,10 +289,10 @@ impl State {
         let no_room = |_| Error::OutOfMemory { op: step.op, nbytes: size_of_val(inputs) };
         step.inputs.try_reserve_exact(inputs.len()).map_err(no_room)?;
         for (k, slot) in inputs.iter().enumerate() {
-            step.inputs.push(Input { spot: None, saved: None });
+            step.inputs.push(Input { view: None, saved: None });
             let Some(input) = step.inputs.last_mut() else { continue };
             if let Some(dtype) = flow.to[k] {
-                input.spot = self.spot(slot, dtype);
+                input.view = self.view(slot, dtype);
             }
             if flow.reads >> k & 1 == 1 {
                 input.saved = self.save(slot);
@@ -311,12 +314,20 @@ impl State {
     /// another thread has ended its recording in the meantime; the caller drops it after the lock.
     #[inline]
     #[must_use]
-    pub(super) fn end(&mut self, step: Box<Step>, outputs: &[OperandRef<'_>], rule: Rule) -> Option<Node> {
+    pub(super) fn end(
+        &mut self,
+        mut step: Box<Step>,
+        outputs: &[OperandRef<'_>],
+        rule: Rule,
+    ) -> Option<Node> {
+        if step.reads_result {
+            step.result = self.save(&outputs[0]);
+        }
         for (output, slot) in step.outputs.iter().zip(outputs) {
-            if has_gradient(output.spot.dtype)
+            if has_gradient(output.view.dtype)
                 && let Some(entry) = self.entry_at(slot.address)
             {
-                (entry.active, entry.recording) = (Some(output.spot.dtype), step.recording);
+                (entry.active, entry.recording) = (Some(output.view.dtype), step.recording);
             }
         }
         let node = Node { step, rule };

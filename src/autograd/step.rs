@@ -1,7 +1,7 @@
 //! A recorded step: its operands, and what the backward pass keeps of them.
 // Imports: `error`, `dtype`, `device`, `erased_memory`.
 
-use super::axes::{Axes, Few};
+use super::small_vec::{Few, SmallVec};
 use crate::device::OperandRef;
 use crate::dtype::DType;
 use crate::erased_memory::Memory;
@@ -14,17 +14,35 @@ pub(super) const fn has_gradient(dtype: DType) -> bool {
 
 /// A strided operand of a recorded step, by the block's id. It keeps no memory.
 #[derive(Clone, Debug)]
-pub(super) struct Spot {
+pub(super) struct BlockView {
     pub(super) id: u64,
     /// Bytes of the block.
     pub(super) nbytes: usize,
     /// Bytes from the start of the block to the element with index `[0, …, 0]`.
     pub(super) offset: usize,
-    pub(super) stride: Axes<isize>,
+    pub(super) stride: SmallVec<isize>,
     /// The type of the elements that have a gradient; of other elements the bytes are known alone.
     pub(super) dtype: DType,
     /// Bytes of an element.
     pub(super) element: usize,
+}
+
+impl BlockView {
+    /// The operand in memory of its block's size.
+    pub(super) fn slot(&self, memory: &Memory) -> OperandRef<'_> {
+        let address = memory.address().wrapping_add(self.offset);
+        OperandRef { address, stride: &self.stride, element: self.element }
+    }
+
+    /// An operand of these sizes in row-major memory of its own, broadcast along the axes of this one.
+    pub(super) fn dense(&self, id: u64, sizes: &[usize]) -> BlockView {
+        let (mut stride, mut numel) = (self.stride.clone(), 1);
+        for axis in (0..sizes.len()).rev().filter(|&axis| self.stride[axis] != 0) {
+            stride[axis] = numel as isize;
+            numel *= sizes[axis];
+        }
+        BlockView { id, nbytes: numel * self.element, offset: 0, stride, ..*self }
+    }
 }
 
 /// The values of an operand, for the backward pass.
@@ -32,7 +50,7 @@ pub(super) struct Saved {
     pub(super) memory: Memory,
     pub(super) version: u64,
     pub(super) offset: usize,
-    pub(super) stride: Axes<isize>,
+    pub(super) stride: SmallVec<isize>,
     pub(super) element: usize,
 }
 
@@ -62,7 +80,7 @@ impl Saved {
 /// An operand that a recorded step read.
 pub(super) struct Input {
     /// Where its gradient is, if it depends on a variable.
-    pub(super) spot: Option<Spot>,
+    pub(super) view: Option<BlockView>,
     /// Its values, if the backward pass reads them.
     pub(super) saved: Option<Saved>,
 }
@@ -81,15 +99,15 @@ pub(super) enum Before {
 /// An operand that a recorded step wrote.
 #[derive(Clone, Debug)]
 pub(super) struct Output {
-    pub(super) spot: Spot,
+    pub(super) view: BlockView,
     pub(super) before: Before,
     /// Whether the block depended on a variable before the step.
     pub(super) was_active: bool,
 }
 
 impl Output {
-    pub(super) fn new(spot: Spot, before: Before) -> Self {
-        Output { spot, before, was_active: false }
+    pub(super) fn new(view: BlockView, before: Before) -> Self {
+        Output { view, before, was_active: false }
     }
 }
 
@@ -99,10 +117,12 @@ pub(super) struct Step {
     pub(super) op: &'static str,
     /// The recording in which it began.
     pub(super) recording: u64,
-    pub(super) sizes: Axes<usize>,
+    pub(super) sizes: SmallVec<usize>,
     pub(super) inputs: Vec<Input>,
     pub(super) outputs: Few<Output>,
-    /// The values of the result, if the backward pass reads them.
+    /// Whether the backward pass reads the values of the result.
+    pub(super) reads_result: bool,
+    /// These values, once the step has ended.
     pub(super) result: Option<Saved>,
 }
 

@@ -1,9 +1,15 @@
-//! Sums of products of gradients and tangents.
-// Imports: `dtype`, `scalar`.
+//! Sums of products of gradients and tangents, and sums that are rounded to 16 bits.
+// Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `ops`.
 
+use crate::device::{Device, Inputs, OperandRef, Reduction};
 use crate::dtype::DType;
+use crate::element::{Compute, Element};
+use crate::error::Result;
+use crate::kernel::{Call, Input, Reducer};
+use crate::ops::{CastTo, Sum};
 use crate::scalar::{Lane, Lanes, Num, Prim};
 use num_complex::Complex;
+use std::marker::PhantomData;
 
 /// A sum of real numbers, in single and in double precision. The types of a program determine which of the
 /// two it uses, so the compiler removes the other.
@@ -95,5 +101,53 @@ impl<L: Lanes> RealSum<L> {
         let sum = self.get::<f64>();
         let part = |along: Lane<L, f64>| along.eq(Lane::zero()).select(Lane::zero(), sum);
         Lane::<L, Complex<f64>>::complex(part(direction.re()), part(direction.im())).cast()
+    }
+}
+
+/// `to ← Σ from` over the reduced axes, of elements `T` of 16 bits, one of the operands in f32.
+///
+/// # Safety
+/// As [`Device::reduce`].
+pub(super) unsafe fn sum_of_16_bits<T: Element, D: Device>(
+    device: &D,
+    axes: Reduction<'_>,
+    to: OperandRef<'_>,
+    from: OperandRef<'_>,
+) -> Result<()> {
+    let inputs = Inputs { slots: &[from], reads: &[0] };
+    // SAFETY: the caller's promise.
+    unsafe {
+        if from.element == size_of::<f32>() {
+            return device.reduce(&Input::<f32>(PhantomData), SumTo::<T>(PhantomData), axes, to, inputs);
+        }
+        let body = Call::<CastTo<f32>, _>::new((Input::<T>(PhantomData),));
+        device.reduce(&body, Sum, axes, to, inputs)
+    }
+}
+
+/// `Σ x` of numbers in f32, in elements `U` of 16 bits.
+#[derive(Clone, Copy, Debug)]
+struct SumTo<U>(PhantomData<U>);
+
+impl<U: Element> Reducer<f32> for SumTo<U> {
+    const NAME: &'static str = "sum_to";
+    const CHEAP: bool = true;
+    type Out = U;
+    type State<L: Lanes> = Lane<L, f32>;
+    #[inline(always)]
+    fn identity<L: Lanes>() -> Lane<L, f32> {
+        Lane::zero()
+    }
+    #[inline(always)]
+    fn accumulate<L: Lanes>(state: Lane<L, f32>, x: Lane<L, f32>, _: Lane<L, i64>) -> Lane<L, f32> {
+        state + x
+    }
+    #[inline(always)]
+    fn combine<L: Lanes>(a: Lane<L, f32>, b: Lane<L, f32>) -> Lane<L, f32> {
+        a + b
+    }
+    #[inline(always)]
+    fn finalize<L: Lanes>(state: Lane<L, f32>, _: Lane<L, i64>) -> Lane<L, Compute<U>> {
+        state.cast()
     }
 }

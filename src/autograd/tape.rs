@@ -5,7 +5,7 @@
 use super::backward::Backward;
 use super::facts::Identity;
 use super::inner::inner_of;
-use super::state::{Shared, Spot, TapeBlock};
+use super::state::{BlockView, Shared, TapeBlock};
 use super::{Differentiable, Var};
 use crate::allocation::Allocation;
 use crate::device::{Cpu, Device, OperandRef, same_device};
@@ -156,7 +156,7 @@ impl<D: Device> Tape<D> {
 
     /// Whether `y` depends on a variable: c10's `requires_grad`.
     pub fn depends_on_variable<T: Element, const RANK: usize>(&self, y: &Var<T, RANK, D>) -> bool {
-        matches!(self.spot_of("depends_on_variable", y), Ok(Some(_)))
+        matches!(self.view_of("depends_on_variable", y), Ok(Some(_)))
     }
 
     /// Keeps the gradient of a tensor that is not a variable, for [`Gradients::of`].
@@ -194,7 +194,7 @@ impl<D: Device> Tape<D> {
     /// ended then too.
     pub fn backward<T: Differentiable>(&self, loss: &Var<T, 0, D>) -> Result<Gradients<D>> {
         let one = Tensor::full([], T::one(), self.inner())?;
-        self.pull(loss, &one)
+        self.vjp(loss, &one)
     }
 
     /// The gradients of `Σ gradient · y`: a vector-Jacobian product. For complex numbers it is
@@ -203,18 +203,17 @@ impl<D: Device> Tape<D> {
     /// # Errors
     /// [`Error::Output`] if the sizes differ, [`Error::Device`] if `gradient` is not on the inner device, and
     /// as [`backward`](Tape::backward).
-    #[doc(alias = "vjp")]
-    pub fn pull<T: Differentiable, const RANK: usize>(
+    pub fn vjp<T: Differentiable, const RANK: usize>(
         &self,
         y: &Var<T, RANK, D>,
         gradient: &Tensor<T, RANK, D>,
     ) -> Result<Gradients<D>> {
-        ensure_fits("pull", self.inner(), y.size(), gradient)?;
+        ensure_fits("vjp", self.inner(), y.size(), gradient)?;
         self.ensure_own("backward", y)?;
         let stride = y.stride();
         let slot =
             OperandRef { address: y.raw_ptr().cast_mut().cast(), stride: &stride.0, element: size_of::<T>() };
-        self.run_back(&slot, T::DTYPE, &mut |b, spot| b.add_gradient(spot, gradient))
+        self.run_back(&slot, T::DTYPE, &mut |b, view| b.add_gradient(view, gradient))
     }
 
     /// Ends the recording with a backward pass from an operand, whose gradient `start` adds.
@@ -222,21 +221,21 @@ impl<D: Device> Tape<D> {
         &self,
         y: &OperandRef<'_>,
         dtype: DType,
-        start: &mut dyn FnMut(&mut Backward, &Spot) -> Result<()>,
+        start: &mut dyn FnMut(&mut Backward, &BlockView) -> Result<()>,
     ) -> Result<Gradients<D>> {
         // Under one lock: the recording that ends is the one to which the operand belongs.
-        let (spot, (nodes, kept)) = {
+        let (view, (nodes, kept)) = {
             let mut state = self.shared.lock();
             let is_active = state.active("backward", y)?.is_some();
-            (state.spot(y, dtype).filter(|_| is_active), state.take())
+            (state.view(y, dtype).filter(|_| is_active), state.take())
         };
-        let Some(spot) = spot else {
+        let Some(view) = view else {
             let what = "the result depends on no variable of this tape: it was not made from watched tensors, or \
                         while the tape was paused, or before the last backward pass";
             return Err(Error::Value { op: "backward", what: what.into() });
         };
         let mut b = Backward::new(&self.shared.inner)?;
-        start(&mut b, &spot)?;
+        start(&mut b, &view)?;
         b.run(nodes, &kept)?;
         let (gradients, device) = (b.into_gradients(), self.inner().clone());
         Ok(Gradients { gradients, device, tape: self.shared.number })
@@ -257,18 +256,18 @@ impl<D: Device> Tape<D> {
     }
 
     /// The place of a tensor, if it depends on a variable.
-    pub(super) fn spot_of<T: Element, const RANK: usize>(
+    pub(super) fn view_of<T: Element, const RANK: usize>(
         &self,
         op: &'static str,
         y: &Var<T, RANK, D>,
-    ) -> Result<Option<Spot>> {
+    ) -> Result<Option<BlockView>> {
         self.ensure_own(op, y)?;
         let stride = y.stride();
         let slot =
             OperandRef { address: y.raw_ptr().cast_mut().cast(), stride: &stride.0, element: size_of::<T>() };
         let mut state = self.shared.lock();
         Ok(match state.active(op, &slot)? {
-            Some(_) => state.spot(&slot, T::DTYPE),
+            Some(_) => state.view(&slot, T::DTYPE),
             None => None,
         })
     }
@@ -381,26 +380,26 @@ impl Backward {
     pub(super) fn add_tensor<T: Element, const RANK: usize, D: Device>(
         &mut self,
         op: &'static str,
-        spot: &Spot,
+        view: &BlockView,
         of: &Tensor<T, RANK, D>,
         gradient: &Tensor<T, RANK, D>,
     ) -> Result<()> {
         ensure_fits(op, of.device(), of.size(), gradient)?;
-        self.add_gradient(spot, gradient)
+        self.add_gradient(view, gradient)
     }
 
     /// Adds a tensor to the gradient of an operand of its sizes.
     pub(super) fn add_gradient<T: Element, const RANK: usize, D: Device>(
         &mut self,
-        spot: &Spot,
+        view: &BlockView,
         gradient: &Tensor<T, RANK, D>,
     ) -> Result<()> {
         let stride = gradient.stride();
         let address = gradient.raw_ptr().cast_mut().cast();
         let from = OperandRef { address, stride: &stride.0, element: size_of::<T>() };
         if gradient.is_empty() {
-            return self.ensure_gradient(spot);
+            return self.ensure_gradient(view);
         }
-        self.add_values(spot, &gradient.size().0, from)
+        self.add_values(view, &gradient.size().0, from)
     }
 }

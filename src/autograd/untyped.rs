@@ -2,7 +2,7 @@
 //! operand without its types.
 // Imports: `error`, `dtype`, `device`, `erased_memory`, `autograd`.
 
-use super::state::{Spot, TapeBlock, has_gradient};
+use super::state::{BlockView, TapeBlock, has_gradient};
 use super::tape::{Gradients, Tape};
 use crate::device::{Device, OperandRef};
 use crate::dtype::DType;
@@ -75,18 +75,18 @@ impl<D: Device> Tape<D> {
         (self.shared.on_tape)(&self.shared, memory)
     }
 
-    /// As [`pull`](Tape::pull), for an operand on this tape and its gradient on the inner device, of these
+    /// As [`vjp`](Tape::vjp), for an operand on this tape and its gradient on the inner device, of these
     /// sizes.
-    pub(crate) fn pull_operand(
+    pub(crate) fn vjp_of_operand(
         &self,
         y: &OperandRef<'_>,
         dtype: DType,
         sizes: &[usize],
         gradient: OperandRef<'_>,
     ) -> Result<Gradients<D>> {
-        self.run_back(y, dtype, &mut |b, spot: &Spot| match sizes.contains(&0) {
-            true => b.ensure_gradient(spot),
-            false => b.add_values(spot, sizes, gradient),
+        self.run_back(y, dtype, &mut |b, view: &BlockView| match sizes.contains(&0) {
+            true => b.ensure_gradient(view),
+            false => b.add_values(view, sizes, gradient),
         })
     }
 }

@@ -178,7 +178,7 @@ impl<L: Lanes, IO: Io<L>> Io<CollectParams> for StoreAsLoad<'_, L, IO> {
 }
 
 /// The gradient of a program by one variable: load `K`, or with [`MASKED`] the loads of a mask. Its loads are
-/// those of the program, then the gradients of the program's outputs. Its output has the element type of the
+/// those of the program with derivatives, then the gradients of the program's outputs. Its output has the element type of the
 /// variable.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct VjpMap<P, const K: usize> {
@@ -188,7 +188,7 @@ pub(super) struct VjpMap<P, const K: usize> {
 
 impl<P: Program, const K: usize> Program for VjpMap<P, K> {
     const OUTPUTS: usize = 1;
-    const LOADS: usize = P::LOADS + P::OUTPUTS;
+    const LOADS: usize = P::LOADS + P::BY_RESULT as usize + P::OUTPUTS;
     const BY_ROWS: bool = false;
     const FIXED: bool = P::FIXED && K != MASKED;
     const CACHED_BYTES: usize = 0;
@@ -204,7 +204,7 @@ impl<P: Program, const K: usize> Program for VjpMap<P, K> {
     #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn run<L: Lanes>(&self, io: &mut impl Io<L>) {
         let mut tangents = Tangents::<L, _, K>::new(io, self.variable);
-        self.program.run::<Dual<L>>(&mut tangents);
+        self.program.run_dual::<L>(&mut tangents);
         let Tangents { io, sum, .. } = tangents;
         let k = if K == MASKED { self.variable.first() } else { K };
         let mut types = LoadTypes::new();
@@ -376,6 +376,8 @@ impl<P: Program> Program for ConstantsAsLoads<P> {
     const PLAIN: bool = P::PLAIN;
     const COMPLEX: bool = P::COMPLEX;
     const CHEAP: bool = P::CHEAP;
+    // The result of a program with row constants is not saved.
+    const BY_RESULT: bool = P::BY_RESULT && !P::BY_ROWS;
     #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn variant(&self) -> u64 {
         self.0.variant()
@@ -385,6 +387,10 @@ impl<P: Program> Program for ConstantsAsLoads<P> {
     #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn run<L: Lanes>(&self, io: &mut impl Io<L>) {
         self.0.run::<L>(&mut LoadConstants(io));
+    }
+    #[inline(always)]
+    fn run_dual<L: Lanes>(&self, io: &mut impl Io<Dual<L>>) {
+        if const { Self::BY_RESULT } { self.0.run_dual::<L>(io) } else { self.run::<Dual<L>>(io) }
     }
 }
 

@@ -143,7 +143,7 @@ impl DynTensor {
         let op = "backward";
         if self.rank() > 0 {
             let what = text(format_args!(
-                "{} is no single number; `pull` takes the gradient of a tensor",
+                "{} is no single number; `vjp` takes the gradient of a tensor",
                 self.kind_in_words()
             ));
             return Err(Error::Value { op, what });
@@ -156,16 +156,16 @@ impl DynTensor {
         let one = by_dtype!(self.dtype(), T in [F16 BF16 F32 F64 C32 C64] => {
             DynTensor::from_bytes(self.dtype(), &[], bytemuck::bytes_of(&<T as num_traits::One>::one()))?
         }, else return no_gradient());
-        self.pull(&one.to(tape.inner())?)
+        self.vjp(&one.to(tape.inner())?)
     }
 
-    /// The gradients of `Σ gradient · self`, a vector-Jacobian product; see [`Tape::pull`].
+    /// The gradients of `Σ gradient · self`, a vector-Jacobian product; see [`Tape::vjp`].
     ///
     /// # Errors
     /// [`Error::Value`] for a tensor that is on no tape on `D`; [`Error::Type`] for a gradient of another
-    /// element type or device, [`Error::Output`] for one of other sizes; as [`Tape::pull`].
-    pub fn pull<D: Device>(&self, gradient: &DynTensor) -> Result<Gradients<D>> {
-        let op = "pull";
+    /// element type or device, [`Error::Output`] for one of other sizes; as [`Tape::vjp`].
+    pub fn vjp<D: Device>(&self, gradient: &DynTensor) -> Result<Gradients<D>> {
+        let op = "vjp";
         self.ensure_allocated(op)?;
         gradient.ensure_allocated(op)?;
         let own = self.device::<Tape<D>>().zip(self.strided::<Tape<D>>());
@@ -179,7 +179,7 @@ impl DynTensor {
         if y.size != from.size {
             return Err(Error::Output { op, sizes: y.size.into(), found: from.size.into() });
         }
-        tape.pull_operand(&y.slot, self.dtype(), y.size, from.slot)
+        tape.vjp_of_operand(&y.slot, self.dtype(), y.size, from.slot)
     }
 }
 

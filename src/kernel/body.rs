@@ -3,7 +3,7 @@
 
 use super::{Io, Op, Reducer};
 use crate::element::{Compute, Element};
-use crate::scalar::{Lane, Lanes};
+use crate::scalar::{Dual, Lane, Lanes};
 use std::marker::PhantomData;
 
 /// An expression with one value at each position: a tree of operators whose type identifies the kernel.
@@ -27,8 +27,18 @@ pub trait Body: Copy + Send + Sync + 'static {
     const CHEAP: bool;
     /// The source of its values along a row.
     const SOURCE: ValueSource = ValueSource::Computed;
+    /// What its type says about its derivatives.
+    const SLOPES: Slopes = Slopes::Any;
+    /// Whether its outermost operator has [`Op::BY_RESULT`].
+    const BY_RESULT: bool = false;
     /// Evaluates it at the current position.
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<Self::Out>>;
+    /// Evaluates it with its derivative. A body with [`BY_RESULT`](Body::BY_RESULT) loads its own value after
+    /// its operands.
+    #[inline(always)]
+    fn eval_dual<L: Lanes>(&self, io: &mut impl Io<Dual<L>>) -> Lane<Dual<L>, Compute<Self::Out>> {
+        self.eval::<Dual<L>>(io)
+    }
     /// Computes the row constants in it, before it is evaluated along that row, and advances by its own
     /// loads.
     fn prepare_row(&mut self, row: &mut impl Row);
@@ -60,6 +70,33 @@ pub enum ValueSource {
     Computed,
 }
 
+/// What a type says about the derivatives by its loads. Kernels that nothing needs are then not compiled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Slopes {
+    /// Each is 1.
+    One,
+    /// All are the same expression.
+    Equal,
+    /// Nothing.
+    Any,
+}
+
+impl Slopes {
+    /// Those of an operator applied to arguments.
+    const fn of_call(is_sum: bool, arguments: &[Slopes]) -> Slopes {
+        let (mut are_one, mut k) = (true, 0);
+        while k < arguments.len() {
+            are_one &= matches!(arguments[k], Slopes::One);
+            k += 1;
+        }
+        match arguments {
+            _ if is_sum && are_one => Slopes::One,
+            [Slopes::One | Slopes::Equal] => Slopes::Equal,
+            _ => Slopes::Any,
+        }
+    }
+}
+
 /// An input: an element of an operand.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<T>(pub PhantomData<T>);
@@ -88,6 +125,7 @@ impl<F, A: Copy> Copy for Call<F, A> {}
 impl<T: Element> Body for Input<T> {
     type Out = T;
     const SOURCE: ValueSource = ValueSource::Operand;
+    const SLOPES: Slopes = Slopes::One;
     const LOADS: usize = 1;
     const BY_ROWS: bool = false;
     const FIXED: bool = true;
@@ -107,6 +145,7 @@ impl<T: Element> Body for Input<T> {
 
 impl<T: Element> Body for Param<T> {
     type Out = T;
+    const SLOPES: Slopes = Slopes::One;
     const LOADS: usize = 0;
     const BY_ROWS: bool = false;
     const FIXED: bool = false;
@@ -135,6 +174,8 @@ macro_rules! calls {
             const PLAIN: bool = FUNCTION::Out::PLAIN $(&& $element::PLAIN)*;
             const COMPLEX: bool = false $(|| $element::COMPLEX)*;
             const CHEAP: bool = FUNCTION::CHEAP $(&& $element::CHEAP)*;
+            const SLOPES: Slopes = Slopes::of_call(FUNCTION::IS_SUM, &[$($element::SLOPES),*]);
+            const BY_RESULT: bool = FUNCTION::BY_RESULT;
             #[cfg_attr(not(rankform_unoptimized), inline(always))]
             fn prepare_row(&mut self, row: &mut impl Row) {
                 $(self.1.$index.prepare_row(row);)*
@@ -143,6 +184,18 @@ macro_rules! calls {
             fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<FUNCTION::Out>> {
                 let x = ($(self.1.$index.eval::<L>(io),)*);
                 FUNCTION::call::<L>(x)
+            }
+            #[inline(always)]
+            fn eval_dual<L: Lanes>(
+                &self,
+                io: &mut impl Io<Dual<L>>,
+            ) -> Lane<Dual<L>, Compute<FUNCTION::Out>> {
+                let x = ($(self.1.$index.eval::<Dual<L>>(io),)*);
+                if const { FUNCTION::BY_RESULT } {
+                    let y = io.load::<FUNCTION::Out>().primal();
+                    return FUNCTION::call_by_result::<L>(x, y);
+                }
+                FUNCTION::call::<Dual<L>>(x)
             }
         }
     )* };

@@ -1,4 +1,5 @@
-//! Which bodies are cheap, so that their loops are memory-bound.
+//! What the text of a body says: whether it is cheap, so that its loops are memory-bound, and whether it is a
+//! sum of its operands.
 // Imports: nothing.
 
 /// Methods of lanes that take one to three instructions.
@@ -53,6 +54,17 @@ pub const fn is_cheap(body: &str) -> bool {
         end += 1;
     }
     true
+}
+
+/// Whether two texts are the same.
+#[doc(hidden)]
+pub const fn is_same_text(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut same = 0;
+    while same < a.len() && same < b.len() && a[same] == b[same] {
+        same += 1;
+    }
+    same == a.len() && same == b.len()
 }
 
 const fn is_name_byte(byte: u8) -> bool {

@@ -1,8 +1,8 @@
 //! Programs that update their first operands in place.
 // Imports: `scalar`.
 
-use super::{Io, Program, Row};
-use crate::scalar::Lanes;
+use super::{Io, Program, Row, Slopes};
+use crate::scalar::{Dual, Lanes};
 
 /// A program whose k-th output is the operand of its k-th load, for every output.
 ///
@@ -41,6 +41,8 @@ impl<P: Program> Program for InPlace<P> {
     const COMPLEX: bool = P::COMPLEX;
     const CHEAP: bool = P::CHEAP;
     const IN_PLACE: bool = true;
+    const SLOPES: Slopes = P::SLOPES;
+    const BY_RESULT: bool = P::BY_RESULT;
     #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn variant(&self) -> u64 {
         self.0.variant()
@@ -52,5 +54,9 @@ impl<P: Program> Program for InPlace<P> {
     #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn run<L: Lanes>(&self, io: &mut impl Io<L>) {
         self.0.run::<L>(io);
+    }
+    #[inline(always)]
+    fn run_dual<L: Lanes>(&self, io: &mut impl Io<Dual<L>>) {
+        self.0.run_dual::<L>(io);
     }
 }

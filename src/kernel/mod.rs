@@ -18,8 +18,8 @@ mod program;
 mod reducer;
 mod row;
 
-pub use body::{Body, Call, Input, Param, Row, ValueSource};
-pub use cost::is_cheap;
+pub use body::{Body, Call, Input, Param, Row, Slopes, ValueSource};
+pub use cost::{is_cheap, is_same_text};
 pub use derivative::{Derivative, HasOperand};
 pub use fast_path::{eval_row, run_row, run_row_in_place};
 pub use in_place::InPlace;

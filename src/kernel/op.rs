@@ -2,7 +2,7 @@
 // Imports: `scalar`, `element`.
 
 use crate::element::{Compute, Element};
-use crate::scalar::{Lane, Lanes};
+use crate::scalar::{Dual, Lane, Lanes};
 
 /// A device's side of a kernel: a running program loads its operands from it and stores its results to it.
 pub trait Io<L: Lanes> {
@@ -58,8 +58,21 @@ pub trait Op<IN: ElementTuple>: Copy + Send + Sync + 'static {
     const CHEAP: bool = false;
     /// The element type of the result.
     type Out: Element;
+    /// Whether it is the sum of its operands.
+    const IS_SUM: bool = false;
+    /// Whether its derivative is a function of its result: [`call_by_result`](Op::call_by_result) reads it.
+    const BY_RESULT: bool = false;
     /// The body.
     fn call<L: Lanes>(x: IN::Lanes<L>) -> Lane<L, Compute<Self::Out>>;
+    /// The body with derivatives, at a point where its result `y` is known. An operator with
+    /// [`BY_RESULT`](Op::BY_RESULT) computes them from `y`, so that a tape keeps the result and not the operand.
+    #[inline(always)]
+    fn call_by_result<L: Lanes>(
+        x: IN::Lanes<Dual<L>>,
+        _y: Lane<L, Compute<Self::Out>>,
+    ) -> Lane<Dual<L>, Compute<Self::Out>> {
+        Self::call::<Dual<L>>(x)
+    }
 }
 
 /// An operator with several outputs. The macro `elementwise!` defines it when the result is a tuple.

@@ -1,8 +1,8 @@
 //! Programs: whole kernels, which load any number of elements and then store their outputs.
 // Imports: `scalar`, `kernel`.
 
-use super::{Body, ElementTuple, Io, OpMany, Row, ValueSource};
-use crate::scalar::Lanes;
+use super::{Body, ElementTuple, Io, OpMany, Row, Slopes, ValueSource};
+use crate::scalar::{Dual, Lanes};
 use std::marker::PhantomData;
 
 /// A whole kernel: any number of loads, then its stores.
@@ -29,6 +29,10 @@ pub trait Program: Copy + Send + Sync + 'static {
     const IN_PLACE: bool = false;
     /// Whether it stores exactly the elements that it loads: a copy.
     const COPY: bool = false;
+    /// What its type says about the derivatives of its output.
+    const SLOPES: Slopes = Slopes::Any;
+    /// Whether [`run_dual`](Program::run_dual) loads the value of the output: see [`Body::BY_RESULT`].
+    const BY_RESULT: bool = false;
     /// Distinguishes the programs of this type that load or store other elements. Kernels that are kept for
     /// later calls belong to a type and a variant. Programs of a [fixed](Program::FIXED) type have one.
     #[cfg_attr(not(rankform_unoptimized), inline(always))]
@@ -39,6 +43,12 @@ pub trait Program: Copy + Send + Sync + 'static {
     fn prepare_row(&mut self, row: &mut impl Row);
     /// Runs it at the current position.
     fn run<L: Lanes>(&self, io: &mut impl Io<L>);
+    /// Runs it with derivatives. A program with [`BY_RESULT`](Program::BY_RESULT) makes one more load, the
+    /// last one: the value of its output.
+    #[inline(always)]
+    fn run_dual<L: Lanes>(&self, io: &mut impl Io<Dual<L>>) {
+        self.run::<Dual<L>>(io);
+    }
 }
 
 /// The program that stores the value of one body.
@@ -55,6 +65,8 @@ impl<B: Body> Program for Store<B> {
     const COMPLEX: bool = B::COMPLEX;
     const CHEAP: bool = B::CHEAP;
     const COPY: bool = matches!(B::SOURCE, ValueSource::Operand);
+    const SLOPES: Slopes = B::SLOPES;
+    const BY_RESULT: bool = B::BY_RESULT;
     #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn prepare_row(&mut self, row: &mut impl Row) {
         self.0.prepare_row(row);
@@ -62,6 +74,11 @@ impl<B: Body> Program for Store<B> {
     #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn run<L: Lanes>(&self, io: &mut impl Io<L>) {
         let value = self.0.eval::<L>(io);
+        io.store::<B::Out>(value);
+    }
+    #[inline(always)]
+    fn run_dual<L: Lanes>(&self, io: &mut impl Io<Dual<L>>) {
+        let value = self.0.eval_dual::<L>(io);
         io.store::<B::Out>(value);
     }
 }

@@ -16,6 +16,10 @@
 ///   `fn f(x, y) -> bool { … }`. `T` is the element type of the operands. A tuple, `-> (T, bool)`, makes an
 ///   operator with several outputs for [`apply_many`](crate::expr::apply_many).
 /// * Numbers known at run time are operands: `x.zip(scaled, 0.1)`.
+/// * A derivative that is a function of the result can be stated after the body: `{ x.exp() } slope of y { y }`.
+///   Only of one operand, and with a result of its element type. A tape then keeps the result in place of the
+///   operand. With `unless rounded` at the end, it keeps the operand of elements of 16 bits: their results are
+///   rounded, and the slope may depend on the digits that are lost.
 /// * A body can call functions over lanes, `fn f<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P>`, and other
 ///   operators. Some operators are methods of lanes (`relu`, `square`, `softplus`), others are not (`mish`,
 ///   `softsign`) and are called as `<Sigmoid as Op<(T,)>>::call::<L>((x,))`, where `L` is the interpretation.
@@ -54,17 +58,29 @@ macro_rules! elementwise {
         $vis struct $name;
         $crate::__operator!(@op $name, stringify!($name), ($($x),+), [$($out)?], [$($class)?], $body);
     )* };
+    ($(#[$meta:meta])* $vis:vis fn $name:ident($($x:ident),+ $(,)?) $(-> $out:tt)? $(where $class:ident)? $body:block slope of $y:ident $slope:block $(unless $rounded:ident)? $($rest:tt)*) => {
+        $(#[$meta])*
+        #[allow(non_camel_case_types)]
+        #[derive(Clone, Copy, Debug)]
+        $vis struct $name;
+        $crate::__operator!(@op $name, stringify!($name), ($($x),+), [$($out)?], [$($class)?], $body, $y $slope $($rounded)?);
+        $crate::elementwise! { $($rest)* }
+    };
+    ($(#[$meta:meta])* $vis:vis fn $name:ident($($x:ident),+ $(,)?) $(-> $out:tt)? $(where $class:ident)? $body:block $($rest:tt)*) => {
+        $crate::elementwise! { $(#[$meta])* $vis fn $name($($x),+) $(-> $out)? $(where $class)? $body }
+        $crate::elementwise! { $($rest)* }
+    };
 }
 
 /// Implements `Op` for a body: the common part of `elementwise!` and of this crate's own tables.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __operator {
-    (@op $F:ident, $name:expr, $x:tt, $out:tt, [], $body:block) => {
-        $crate::__operator!(@op $F, $name, $x, $out, [Float], $body);
+    (@op $F:ident, $name:expr, $x:tt, $out:tt, [], $body:block $(, $y:ident $slope:block $($rounded:ident)?)?) => {
+        $crate::__operator!(@op $F, $name, $x, $out, [Float], $body $(, $y $slope $($rounded)?)?);
     };
-    (@op $F:ident, $name:expr, $x:tt, [], [$class:ident], $body:block) => {
-        $crate::__operator!(@op $F, $name, $x, [T], [$class], $body);
+    (@op $F:ident, $name:expr, $x:tt, [], [$class:ident], $body:block $(, $y:ident $slope:block $($rounded:ident)?)?) => {
+        $crate::__operator!(@op $F, $name, $x, [T], [$class], $body $(, $y $slope $($rounded)?)?);
     };
     (@op $F:ident, $name:expr, ($($x:ident),+), [($($out:tt),+ $(,)?)], [$class:ident], $body:block) => {
         impl<T: $crate::element::$class> $crate::kernel::OpMany<($($crate::__operator!(@element $x),)+)> for $F {
@@ -79,10 +95,11 @@ macro_rules! __operator {
             }
         }
     };
-    (@op $F:ident, $name:expr, ($($x:ident),+), [$out:tt], [$class:ident], $body:block) => {
+    (@op $F:ident, $name:expr, ($($x:ident),+), [$out:tt], [$class:ident], $body:block $(, $y:ident $slope:block $($rounded:ident)?)?) => {
         impl<T: $crate::element::$class> $crate::kernel::Op<($($crate::__operator!(@element $x),)+)> for $F {
             const NAME: &'static str = $name;
             const CHEAP: bool = $crate::kernel::is_cheap(stringify!($body));
+            const IS_SUM: bool = $crate::kernel::is_same_text(stringify!($body), stringify!({ $($x)+* }));
             type Out = $out;
             #[inline(always)]
             fn call<L: $crate::scalar::Lanes>(($($x,)+): ($($crate::__operator!(@lane $x),)+)) -> $crate::scalar::Lane<L, $crate::element::Compute<$out>> {
@@ -90,6 +107,21 @@ macro_rules! __operator {
                 use $crate::scalar::Lane;
                 $body
             }
+            $($crate::__operator!(@by_result $y $slope $($rounded)?);)?
+        }
+    };
+    (@unless) => { true };
+    (@unless rounded) => { size_of::<T>() == size_of::<$crate::element::Compute<T>>() };
+    (@by_result $y:ident $slope:block $($rounded:ident)?) => {
+        const BY_RESULT: bool = $crate::__operator!(@unless $($rounded)?);
+        #[inline(always)]
+        fn call_by_result<L: $crate::scalar::Lanes>(
+            (x,): ($crate::scalar::Lane<$crate::scalar::Dual<L>, $crate::element::Compute<T>>,),
+            $y: $crate::scalar::Lane<L, $crate::element::Compute<T>>,
+        ) -> $crate::scalar::Lane<$crate::scalar::Dual<L>, $crate::element::Compute<T>> {
+            #[allow(unused_imports)]
+            use $crate::scalar::Lane;
+            x.with_slope($y, $slope)
         }
     };
     (@element $x:ident) => { T };
@@ -101,13 +133,13 @@ macro_rules! __operator {
 macro_rules! operators {
     (
         $(#[$trait_meta:meta])* pub trait $trait:ident;
-        $($(#[$meta:meta])* fn $name:ident = $F:ident($($x:ident),+) $(-> $out:tt)? where $class:ident $body:block)*
+        $($(#[$meta:meta])* fn $name:ident = $F:ident($($x:ident),+) $(-> $out:tt)? where $class:ident $body:block $(slope of $y:ident $slope:block $(unless $rounded:ident)?)?)*
     ) => {
         $(
             #[doc = concat!("The operator of [`", stringify!($trait), "::", stringify!($name), "`].")]
             #[derive(Clone, Copy, Debug)]
             pub struct $F;
-            crate::__operator!(@op $F, stringify!($name), ($($x),+), [$($out)?], [$class], $body);
+            crate::__operator!(@op $F, stringify!($name), ($($x),+), [$($out)?], [$class], $body $(, $y $slope $($rounded)?)?);
         )*
         $(#[$trait_meta])*
         #[allow(clippy::wrong_self_convention)] // receivers are small and `Copy`: references and views

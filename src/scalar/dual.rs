@@ -48,14 +48,6 @@ impl<L: Lanes, P: Prim> Lane<Dual<L>, P> {
     }
 }
 
-impl<L: Lanes, P: Num> Lane<Dual<L>, P> {
-    /// The variable itself: derivative 1.
-    #[cfg_attr(not(rankform_unoptimized), inline(always))]
-    pub fn variable(value: Lane<L, P>) -> Self {
-        Self::new(value, Lane::one())
-    }
-}
-
 /// A value, and its tangent if it depends on the variable. Whether it has a tangent never depends on a value,
 /// so the compiler removes the branch.
 type Pair<L, P> = (<L as Lanes>::Raw<P>, Option<<L as Lanes>::Raw<P>>);
@@ -80,6 +72,19 @@ macro_rules! tangent {
             None => None,
         }
     };
+}
+
+impl<L: Lanes, P: Num> Lane<Dual<L>, P> {
+    /// The result `value` of a function of `self` that has this slope here.
+    #[inline(always)]
+    pub fn with_slope(self, value: Lane<L, P>, slope: Lane<L, P>) -> Self {
+        Lane((value.0, tangent!(self.0.1, |dx: P| times(slope, dx))))
+    }
+    /// The variable itself: derivative 1.
+    #[inline(always)]
+    pub fn variable(value: Lane<L, P>) -> Self {
+        Self::new(value, Lane::one())
+    }
 }
 
 /// The sum of two tangents.

@@ -171,7 +171,7 @@ fn a_vector_jacobian_product_conjugates() -> Result<()> {
     let (a, z, g) = (random([3], 16), random([3], 17), random([3], 18));
     let tape = Tape::new(&Cpu);
     let on_tape = tape.watch(&z)?;
-    let gradient = tape.pull(&on_tape.mul(&tape.constant(&a)?)?, &g)?.of(&on_tape)?;
+    let gradient = tape.vjp(&on_tape.mul(&tape.constant(&a)?)?, &g)?.of(&on_tape)?;
     for ((found, a), g) in gradient.to_vec()?.iter().zip(a.to_vec()?).zip(g.to_vec()?) {
         assert!((found - a.conj() * g).norm() < 1e-14);
     }

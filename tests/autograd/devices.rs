@@ -53,7 +53,7 @@ fn a_tensor_of_another_inner_device_is_refused() -> Result<()> {
         assert!(matches!(error, Error::Device { .. }), "{error}");
     }
     let y = tape.watch(&random([2, 2], 3).to(&one)?)?;
-    let error = tape.pull(&y, &x).unwrap_err();
+    let error = tape.vjp(&y, &x).unwrap_err();
     assert!(matches!(error, Error::Device { .. }), "{error}");
     let two = grad((&random([2], 4).to(&one)?, &random([2], 4).to(&other)?), |(a, b), _| a.mul(b)?.sum(All));
     assert!(matches!(two.unwrap_err(), Error::Device { .. }));

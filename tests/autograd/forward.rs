@@ -67,7 +67,7 @@ fn compare<const RANK: usize, const OUT: usize>(
     let tape = Tape::new(&Cpu);
     let on_tape = tape.watch(x).unwrap();
     let y = taped(&on_tape).unwrap_or_else(|error| fail(error));
-    let pulled = tape.pull(&y, &w).unwrap_or_else(|error| fail(error)).of(&on_tape).unwrap();
+    let pulled = tape.vjp(&y, &w).unwrap_or_else(|error| fail(error)).of(&on_tape).unwrap();
     let back = dot(&pulled.to_vec().unwrap(), &v.to_vec().unwrap());
     let forth = dot(&w.to_vec().unwrap(), &tangent_values);
     assert!(

@@ -160,7 +160,7 @@ fn products_with_the_jacobian_and_its_transpose_agree() -> Result<()> {
     let (x, u, v) = (random([3, 4], 5), random([3, 4], 6), random([3, 2], 7));
     let tape = Tape::new(&Cpu);
     let on_tape = tape.watch(&x)?;
-    let transposed = tape.pull(&function(&on_tape)?, &v)?.of(&on_tape)?;
+    let transposed = tape.vjp(&function(&on_tape)?, &v)?.of(&on_tape)?;
     let left = difference(1e-4, |by| {
         let moved = (x.lazy() + u.lazy() * by).eval().unwrap();
         (function(&moved).unwrap().lazy() * &v).sum(All).unwrap().item().unwrap()

@@ -12,6 +12,7 @@
 //! | `rule_forms.rs` | the same operators in every form: layouts, sizes, second order, checkpoints |
 //! | `complex.rs` `precision.rs` `elements.rs` | complex numbers; 16 bits, casts; operands of several elements |
 //! | `branches.rs` `operands.rs` | branches that were not taken; operands of one kernel |
+//! | `results.rs` `row_blocks.rs` | derivatives by results; backward passes by blocks of rows |
 //! | `laws.rs` | Hessians, products with vectors, sums, checkpoints, custom operators |
 //! | `forward.rs` `forward_laws.rs` | forward mode |
 //! | `sharing.rs` | tapes beside each other, memory shared with plain tensors, texts of errors |
@@ -42,6 +43,8 @@ mod precision;
 mod products;
 mod pytorch;
 mod reductions;
+mod results;
+mod row_blocks;
 mod rule_forms;
 mod rule_limits;
 mod rules;

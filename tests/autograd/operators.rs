@@ -140,7 +140,7 @@ impl Gradients {
                 return;
             }
             let w = random(SIZE, 99).to(&Host).unwrap();
-            let gradients = tape.pull(&y, &w).unwrap();
+            let gradients = tape.vjp(&y, &w).unwrap();
             let w = w.to_vec().unwrap();
             let values = [0, 1].map(|by| tape.value(&operands[by]).unwrap().to_vec().unwrap());
             for by in 0..row.operands {

@@ -145,7 +145,7 @@ fn a_large_convolution_is_bilinear() -> Result<()> {
     let conv = Conv::new().padding([1, 1]);
     let tape = Tape::new(&Cpu);
     let (on_x, on_w) = (tape.watch(&x)?, tape.watch(&w)?);
-    let gradients = tape.pull(&on_x.conv2d(&on_w, conv)?, &g)?;
+    let gradients = tape.vjp(&on_x.conv2d(&on_w, conv)?, &g)?;
     // By the input it is the transposed convolution; by the weights, ⟨∂w, v⟩ = ⟨g, conv(x, v)⟩.
     close("input", &gradients.of(&on_x)?.to_vec()?, &g.conv_transpose2d(&w, conv, [0, 0])?.to_vec()?);
     let left = (gradients.of(&on_w)?.lazy() * &v).sum(All)?.item()?;

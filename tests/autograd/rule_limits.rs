@@ -78,7 +78,7 @@ fn weights_of_many_images() {
     // Each image adds a little less than half a unit in the last place of the sum.
     let part = Tensor::from_fn(y.size().0, |[image, ..]| if image == 0 { 1.0 } else { 1.0 / 520.0 }, &Cpu);
     let part = part.unwrap().cast::<bf16>().unwrap();
-    let found = tape.pull(&y, &part).unwrap().of(&w).unwrap().to_vec().unwrap();
+    let found = tape.vjp(&y, &part).unwrap().of(&w).unwrap().to_vec().unwrap();
     let row = part.cast::<f64>().unwrap().slice((.., 0, 0)).unwrap().sum(All).unwrap().item().unwrap();
     let all = row * f64::from(1 << 16);
     near("weights", 4e-3, &found, &[all; 6]);
@@ -93,12 +93,11 @@ fn attention_of_large_operands() {
         let g = random([1, 1, 2, 2], 4).cast::<f32>().unwrap();
         let tape = Tape::new(&Cpu);
         let [a, b, c] = [&q, &k, &v].map(|x| tape.watch(x).unwrap());
-        let found =
-            tape.pull(&a.attention(&b, &c, None, Attention::new().scale(scale)).unwrap(), &g).unwrap();
+        let found = tape.vjp(&a.attention(&b, &c, None, Attention::new().scale(scale)).unwrap(), &g).unwrap();
         let exact = Tape::new(&Cpu);
         let wide = [&q, &k, &v].map(|x| exact.watch(&x.cast::<f64>().unwrap()).unwrap());
         let y = wide[0].attention(&wide[1], &wide[2], None, Attention::new().scale(scale)).unwrap();
-        let expected = exact.pull(&y, &g.cast::<f64>().unwrap()).unwrap();
+        let expected = exact.vjp(&y, &g.cast::<f64>().unwrap()).unwrap();
         for (x, wide) in [&a, &b, &c].into_iter().zip(&wide) {
             let (found, expected) = (found.of(x).unwrap(), expected.of(wide).unwrap());
             near("attention", 1e-3, &found.to_vec().unwrap(), &expected.to_vec().unwrap());
@@ -117,7 +116,7 @@ fn hidden_keys_and_queries_reach_no_gradient() {
         let [q, k, v] = [q, k, &v].map(|x| tape.watch(x).unwrap());
         let mask = tape.constant(&mask).unwrap();
         let y = q.attention(&k, &v, Some(mask.view()), Attention::new()).unwrap();
-        let found = tape.pull(&y, &random([1, 1, 3, 2], 28)).unwrap();
+        let found = tape.vjp(&y, &random([1, 1, 3, 2], 28)).unwrap();
         [&q, &k, &v].map(|x| found.of(x).unwrap().to_vec().unwrap())
     };
     let clean = gradients(&q, &k);

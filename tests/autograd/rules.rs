@@ -201,7 +201,7 @@ fn layer_norm_with_weight_and_bias() {
     let [one, two] = [&w, &random([4], 47)].map(|w| tape.watch(w).unwrap());
     let y = tape.watch(&x).unwrap().layer_norm_affine(Last, one.lift(), two.lift(), 1e-3).unwrap();
     assert_eq!(tape.len(), 1);
-    assert!(tape.pull(&y, &random([2, 3, 4], 48)).unwrap().of(&one).is_ok());
+    assert!(tape.vjp(&y, &random([2, 3, 4], 48)).unwrap().of(&one).is_ok());
     // A number as weight, and a weight that makes the result larger.
     check("numbers", &x, |x, _| x.layer_norm_affine(Last, 2.0, 0.5, 1e-3));
     check("larger", &random([1, 4], 44), |x, t| {
@@ -232,7 +232,7 @@ fn second_derivatives() {
             let forward: Tensor<f64, 2> = jvp(&x, &v, |x, _: &Jvp| $ruled(x)).unwrap().1;
             let tape = Tape::new(&Cpu);
             let variable = tape.watch(&x).unwrap();
-            let back = tape.pull(&$ruled(&variable).unwrap(), &w).unwrap().of(&variable).unwrap();
+            let back = tape.vjp(&$ruled(&variable).unwrap(), &w).unwrap().of(&variable).unwrap();
             let dot =
                 |a: &Tensor<f64, 2>, b: &Tensor<f64, 2>| (a.lazy() * b).sum(All).unwrap().item().unwrap();
             assert!((dot(&w, &forward) - dot(&back, &v)).abs() < 1e-12, $name);
@@ -385,7 +385,7 @@ fn weight_of<T: Float + Differentiable>(x: &Tensor<T, 2>) -> Vec<f64> {
     let (x, w) = (tape.watch(x).unwrap(), tape.watch(&Tensor::ones([1, 40], &Cpu).unwrap()).unwrap());
     let y = x.layer_norm_affine(Last, &w, T::zero(), T::constant(1e-3)).unwrap();
     let factors = random([6, 40], 46).cast::<bf16>().unwrap().cast::<T>().unwrap();
-    let found = tape.pull(&y, &factors).unwrap().of(&w).unwrap();
+    let found = tape.vjp(&y, &factors).unwrap().of(&w).unwrap();
     found.cast::<f64>().unwrap().to_vec().unwrap()
 }
 
@@ -436,7 +436,7 @@ fn attention_of_one_step() {
                     let hidden = hidden.map(|mask| tape.constant(mask).unwrap());
                     attention_steps([&q, &k, &v], hidden.as_ref()).unwrap()
                 };
-                let found = tape.pull(&y, &random(y.size().0, 24)).unwrap();
+                let found = tape.vjp(&y, &random(y.size().0, 24)).unwrap();
                 [&q, &k, &v].map(|x| found.of(x).unwrap().to_vec().unwrap())
             };
             for (found, expected) in gradients(true).iter().zip(&gradients(false)) {
@@ -462,7 +462,7 @@ fn hidden_values_reach_no_gradient() {
         let [q, k, v] = [&q, &k, v].map(|x| tape.watch(x).unwrap());
         let mask = tape.constant(&mask).unwrap();
         let y = q.attention(&k, &v, Some(mask.view()), Attention::new()).unwrap();
-        let found = tape.pull(&y, &random([1, 1, 3, 2], 28)).unwrap();
+        let found = tape.vjp(&y, &random([1, 1, 3, 2], 28)).unwrap();
         [&q, &k, &v].map(|x| found.of(x).unwrap().to_vec().unwrap())
     };
     assert_eq!(gradients(&v), gradients(&clean));

@@ -91,7 +91,7 @@ fn long_lines() -> Result<()> {
     let tape = Tape::new(&Cpu);
     let x = tape.watch(&Tensor::from_slice(&factors, [n], &Cpu)?)?;
     let y = x.cumprod(Axis::<0>)?;
-    let found = tape.pull(&y, &Tensor::from_slice(&gradient, [n], &Cpu)?)?.of(&x)?.to_vec()?;
+    let found = tape.vjp(&y, &Tensor::from_slice(&gradient, [n], &Cpu)?)?.of(&x)?.to_vec()?;
     let (mut earlier, mut expected) = (vec![1.0; n], vec![0.0; n]);
     (1..n).for_each(|j| earlier[j] = earlier[j - 1] * factors[j - 1]);
     let mut through = 0.0;
@@ -267,7 +267,7 @@ fn running_sums_of_exponentials_at_infinity() -> Result<()> {
     let tape = Tape::new(&Cpu);
     let x = tape.watch(&Tensor::from([0.0, f64::INFINITY, 1.0]))?;
     let y = x.logcumsumexp(Axis::<0>)?;
-    let found = tape.pull(&y, &Tensor::from([3.0, 30.0, 100.0]))?.of(&x)?.to_vec()?;
+    let found = tape.vjp(&y, &Tensor::from([3.0, 30.0, 100.0]))?.of(&x)?.to_vec()?;
     close("the later sums are the infinite number", &found, &[3.0, 130.0, 0.0]);
     Ok(())
 }

@@ -162,10 +162,10 @@ fn a_gradient_to_pull_has_the_sizes_of_the_result() -> Result<()> {
     let tape = Tape::new(&Cpu);
     let x = tape.watch(&Tensor::from([1.0, 2.0]))?;
     let y = x.sin()?;
-    let error = tape.pull(&y, &Tensor::from([1.0, 2.0, 3.0])).unwrap_err();
+    let error = tape.vjp(&y, &Tensor::from([1.0, 2.0, 3.0])).unwrap_err();
     assert!(matches!(error, Error::Output { .. }), "{error}");
     // Nothing was pulled.
-    assert_eq!(tape.pull(&y, &Tensor::from([1.0, 2.0]))?.of(&x)?.to_vec()?, [1f64.cos(), 2.0 * 2f64.cos()]);
+    assert_eq!(tape.vjp(&y, &Tensor::from([1.0, 2.0]))?.of(&x)?.to_vec()?, [1f64.cos(), 2.0 * 2f64.cos()]);
     Ok(())
 }
 
@@ -353,7 +353,7 @@ fn a_custom_step_belongs_to_the_recording_of_its_operands() -> Result<()> {
                 |(y,)| y.share_data().into_transposed(),
                 |_, _, gradient| Ok((gradient.transposed().to_contiguous()?,)),
             )?;
-            tape.pull(&y, &Tensor::ones([64, 64], &Cpu)?)?.of(&on_tape)?.slice((3, 4))?.item()
+            tape.vjp(&y, &Tensor::ones([64, 64], &Cpu)?)?.of(&on_tape)?.slice((3, 4))?.item()
         };
         let wrong = (0..400).find_map(|_| gradient().ok().filter(|found| *found != expected));
         is_done.store(true, std::sync::atomic::Ordering::Relaxed);

@@ -728,7 +728,7 @@ fn a_tensor_requires_grad_is_detached_and_has_a_gradient() -> Result<()> {
     assert!(!tape.paused(|| square(&x))?.requires_grad());
     // Only a single number has a backward pass, and integers have no gradients.
     let error = square(&x)?.backward::<Cpu>().unwrap_err().to_string();
-    assert!(error.contains("is no single number; `pull` takes the gradient of a tensor"), "{error}");
+    assert!(error.contains("is no single number; `vjp` takes the gradient of a tensor"), "{error}");
     let whole = DynTensor::from(Tensor::from([1_i32])).on_tape(&tape)?;
     let error = whole.set_requires_grad(true).unwrap_err().to_string();
     assert!(error.contains("tensors of i32 have no gradient"), "{error}");

@@ -174,7 +174,7 @@ fn views_copies_and_parts_have_the_gradients_of_their_tensor() -> Result<()> {
     let x = variable(&tape, &vector(&[1.0, 2.0]));
     let y = recording().call("exp", &[(&x).into()])?;
     let reversed = vector(&[3.0, 2.0]).ranged(0, 0, 2, -1)?;
-    let found = elements(&y.pull::<Cpu>(&reversed)?.of_dyn(&x)?);
+    let found = elements(&y.vjp::<Cpu>(&reversed)?.of_dyn(&x)?);
     let wanted = [2.0 * 1f64.exp(), 3.0 * 2f64.exp()];
     assert!(found.iter().zip(wanted).all(|(found, wanted)| (found - wanted).abs() < 1e-14), "{found:?}");
     Ok(())
@@ -202,7 +202,7 @@ fn names_and_lazy_views_on_a_tape_are_resolved_below_its_key() -> Result<()> {
     z.set_requires_grad(true)?;
     let squares = dispatcher.call("product", &[(&z).into(), (&z.conjugate()).into()])?;
     let one = DynTensor::from(Tensor::from([C::new(1.0, 0.0); 2]));
-    let gradient = squares.pull::<Cpu>(&one)?.of_dyn(&z)?.downcast::<C, 1, Cpu>()?;
+    let gradient = squares.vjp::<Cpu>(&one)?.of_dyn(&z)?.downcast::<C, 1, Cpu>()?;
     assert_eq!(gradient.to_vec()?, [C::new(2.0, 4.0), C::new(0.0, -2.0)]);
     // A constant is resolved by the function of the inner device.
     let lazy = vector(&[1.0]).negative()?.on_tape(&tape)?;
@@ -230,7 +230,7 @@ fn a_kernel_of_the_key_of_derivatives_runs_before_that_of_the_device() -> Result
     let x = variable(&tape, &vector(&[-2.0, 3.0]));
     let y = dispatcher.call("signum", &[(&x).into()])?;
     assert_eq!((elements(&y), y.requires_grad()), (vec![-1.0, 1.0], true));
-    let gradient = y.pull::<Cpu>(&vector(&[5.0, 7.0]))?.of_dyn(&x)?;
+    let gradient = y.vjp::<Cpu>(&vector(&[5.0, 7.0]))?.of_dyn(&x)?;
     assert_eq!(elements(&gradient), [5.0, 7.0]);
     // The key is absent for constants, and while the tape is paused.
     let constant = vector(&[-2.0]).on_tape(&tape)?;

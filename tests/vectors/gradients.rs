@@ -105,7 +105,7 @@ fn pulled(case: &Case<OnTape>, found: &[Out]) -> Result<Option<Gradients>, Stop>
     if !case.device.depends_on_variable(&line) {
         return Ok(None);
     }
-    Ok(Some(case.device.pull(&line, &weights)?))
+    Ok(Some(case.device.vjp(&line, &weights)?))
 }
 
 /// Compares the gradient of the `k`-th variable.

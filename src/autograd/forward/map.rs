@@ -5,11 +5,11 @@ use super::jvp::Jvp;
 use super::loads::{Kernel, Loads, depends, run, with_mask};
 use super::outputs::{TangentBuffers, tangents_only};
 use super::programs::{JvpMap, is_wide};
-use super::rows::{self, TangentPart};
+use super::rows::{self, TangentConstant};
 use super::state::{Operands, Shared, Write};
-use crate::autograd::backward::Buffer;
+use crate::autograd::backward::Scratch;
 use crate::autograd::facts::{Facts, facts_of};
-use crate::autograd::rows::{Collect, Parts};
+use crate::autograd::rows::{Collect, RowConstants};
 use crate::autograd::state::OutputType;
 use crate::autograd::vjp::ConstantsAsLoads;
 use crate::device::{Device, Init, Inputs, OperandRef};
@@ -50,12 +50,12 @@ impl Shared {
         for (slot, tangent) in operands.outputs.iter().zip(&operands.output_tangents) {
             unused.push(match tangent {
                 Some(_) => None,
-                None => Some(Buffer::with_content(&*self.inner, sizes, slot.element, Init::Zeroed)?),
+                None => Some(Scratch::with_content(&*self.inner, sizes, slot.element, Init::Zeroed)?),
             });
         }
         let mut outputs = Vec::with_capacity(2 * operands.outputs.len());
         for (j, slot) in operands.outputs.iter().enumerate() {
-            let buffers = unused[j].as_ref().map(Buffer::slot);
+            let buffers = unused[j].as_ref().map(Scratch::slot);
             let Some(tangent) = operands.output_tangents[j].or(buffers) else { continue };
             outputs.extend([*slot, tangent]);
         }
@@ -120,9 +120,9 @@ impl<D: Device> Jvp<D> {
             return values();
         }
         if const { P::BY_ROWS } {
-            let mut parts = Parts::<dyn TangentPart>::new();
+            let mut constants = RowConstants::<dyn TangentConstant>::new();
             let mut copy = *program;
-            copy.prepare_row(&mut Collect(&mut parts, &self.device));
+            copy.prepare_row(&mut Collect(&mut constants, &self.device));
             let program = ConstantsAsLoads(*program);
             let kernel = |mask, sizes: &[usize], to: &[OperandRef<'_>], inputs: Inputs<'_>| {
                 self.run_tangents::<_, false>(&program, mask, sizes, to, inputs)
@@ -131,7 +131,7 @@ impl<D: Device> Jvp<D> {
             return rows::run(
                 shared.pass()?,
                 &kernel,
-                parts,
+                constants,
                 facts,
                 (sizes, row),
                 &loads,

@@ -3,9 +3,9 @@
 
 use super::jvp::Jvp;
 use super::state::{Shared, Write};
-use crate::autograd::backward::Buffer;
+use crate::autograd::backward::Scratch;
 use crate::autograd::moves::Sort;
-use crate::autograd::scatter::Moves;
+use crate::autograd::scatter::ScatterOperator;
 use crate::autograd::state::{OutputType, has_gradient};
 use crate::device::{Device, OperandRef};
 use crate::dtype::DType;
@@ -88,7 +88,7 @@ impl Shared {
     /// Runs `run` on the cells, the elements and the indices of the inner device, and on the tangents.
     fn scatter(
         &self,
-        operator: Moves,
+        operator: ScatterOperator,
         run: &dyn Fn([OperandRef<'_>; 3]) -> Result<()>,
         plan: GatherPlan<'_>,
         [cells, from, index]: [OperandRef<'_>; 3],
@@ -137,10 +137,10 @@ impl Shared {
         let inner_positions = positions.and_then(|_| inner_outputs.next());
         // The tangents are moved by the positions, also where the caller does not want these.
         let beside = match inner_positions {
-            None if operands.flows => Some(Buffer::new(&*self.inner, &sizes, size_of::<i64>())?),
+            None if operands.flows => Some(Scratch::new(&*self.inner, &sizes, size_of::<i64>())?),
             _ => None,
         };
-        let found = inner_positions.or(beside.as_ref().map(Buffer::slot));
+        let found = inner_positions.or(beside.as_ref().map(Scratch::slot));
         run(inner_values, found, operands.inputs[0])?;
         let (Some(to), Some(tangent), Some(index)) =
             (operands.output_tangents.first().copied().flatten(), operands.tangents[0], found)
@@ -173,7 +173,7 @@ impl<D: Device> Jvp<D> {
             // of the operands, in memory of their own.
             unsafe { self.device.scatter(operator, plan, cells, from, index) }
         };
-        self.shared.scatter(Moves::named::<T, F>(), &run, plan, [cells, from, index])
+        self.shared.scatter(ScatterOperator::named::<T, F>(), &run, plan, [cells, from, index])
     }
 
     /// # Safety

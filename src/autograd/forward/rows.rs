@@ -6,10 +6,10 @@ use super::loads::{Kernel, Loads};
 use super::outputs::{TangentBuffers, tangents_only};
 use super::reduce::ReduceKernels;
 use super::state::Operands;
-use crate::autograd::backward::{Backward, Buffer};
+use crate::autograd::backward::no_slope;
+use crate::autograd::backward::{Backward, Scratch};
 use crate::autograd::facts::{Facts, facts_of_reduction};
-use crate::autograd::record::no_slope;
-use crate::autograd::rows::{Erased, Parts, values_of_rows};
+use crate::autograd::rows::{Erased, RowConstants, values_of_rows};
 use crate::autograd::state::has_gradient;
 use crate::autograd::vjp::ConstantsAsLoads;
 use crate::device::{Device, OperandRef};
@@ -20,9 +20,9 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 /// A row constant with its tangent.
-pub(super) trait TangentPart {
+pub(super) trait TangentConstant {
     /// The values of all rows.
-    fn values(&self, pass: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Buffer>;
+    fn values(&self, pass: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Scratch>;
     /// The tangents of all rows, if the constant depends on a tangent.
     fn tangents(
         &self,
@@ -30,19 +30,19 @@ pub(super) trait TangentPart {
         sizes: (&[usize], usize),
         loads: Loads<'_>,
         values: OperandRef<'_>,
-    ) -> Result<Option<Buffer>>;
+    ) -> Result<Option<Scratch>>;
 }
 
-struct PartOf<B, R, D>(ConstantsAsLoads<B>, D, PhantomData<R>);
+struct RowConstantOf<B, R, D>(ConstantsAsLoads<B>, D, PhantomData<R>);
 
-impl<D: Device> Erased<D> for dyn TangentPart {
+impl<D: Device> Erased<D> for dyn TangentConstant {
     fn new<B: Body, R: Reducer<B::Out>>(body: ConstantsAsLoads<B>, device: D) -> Box<Self> {
-        Box::new(PartOf::<B, R, D>(body, device, PhantomData))
+        Box::new(RowConstantOf::<B, R, D>(body, device, PhantomData))
     }
 }
 
-impl<D: Device, B: Body, R: Reducer<B::Out>> TangentPart for PartOf<B, R, D> {
-    fn values(&self, pass: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Buffer> {
+impl<D: Device, B: Body, R: Reducer<B::Out>> TangentConstant for RowConstantOf<B, R, D> {
+    fn values(&self, pass: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Scratch> {
         values_of_rows::<B, R, D>(pass, &self.1, &self.0, sizes, slots)
     }
     fn tangents(
@@ -51,7 +51,7 @@ impl<D: Device, B: Body, R: Reducer<B::Out>> TangentPart for PartOf<B, R, D> {
         (sizes, row): (&[usize], usize),
         mut loads: Loads<'_>,
         values: OperandRef<'_>,
-    ) -> Result<Option<Buffer>> {
+    ) -> Result<Option<Scratch>> {
         loads.keep(facts_of_reduction::<_, R>(&self.0));
         if !has_gradient(R::Out::DTYPE) || !loads.has_tangents() {
             return Ok(None);
@@ -59,7 +59,7 @@ impl<D: Device, B: Body, R: Reducer<B::Out>> TangentPart for PartOf<B, R, D> {
         if const { matches!(R::SLOPE, Slope::None) } {
             return Err(no_slope(R::NAME));
         }
-        let out = Buffer::new(&*pass.inner, &sizes[..sizes.len() - row], size_of::<R::Out>())?;
+        let out = Scratch::new(&*pass.inner, &sizes[..sizes.len() - row], size_of::<R::Out>())?;
         let kernels = ReduceKernels::<_, R, D, false>::new(&self.0, &self.1);
         kernels.tangents(pass, (sizes, row), &loads, values, out.slot())?;
         Ok(Some(out))
@@ -68,9 +68,9 @@ impl<D: Device, B: Body, R: Reducer<B::Out>> TangentPart for PartOf<B, R, D> {
 
 /// The row constants of a program, with the values and tangents of those that were computed.
 struct Constants {
-    parts: Parts<dyn TangentPart>,
-    values: Vec<Buffer>,
-    tangents: Vec<Option<Buffer>>,
+    constants: RowConstants<dyn TangentConstant>,
+    values: Vec<Scratch>,
+    tangents: Vec<Option<Scratch>>,
 }
 
 impl Constants {
@@ -82,13 +82,14 @@ impl Constants {
         constants: &[usize],
         zeros: OperandRef<'s>,
     ) -> Loads<'s> {
-        let values = self.parts.with_constants(&all.values, range.clone(), constants, &self.values, zeros);
+        let values =
+            self.constants.with_constants(&all.values, range.clone(), constants, &self.values, zeros);
         let mut tangents = all.tangents[range.clone()].to_vec();
         for &constant in constants {
-            let part = &self.parts.parts[constant];
-            let inside = part.load(range.start)..part.loads.end - range.start;
+            let placed = &self.constants.all[constant];
+            let inside = placed.load(range.start)..placed.loads.end - range.start;
             tangents[inside.clone()].fill(None);
-            tangents[inside.start] = self.tangents[constant].as_ref().map(Buffer::slot);
+            tangents[inside.start] = self.tangents[constant].as_ref().map(Scratch::slot);
         }
         Loads { values, tangents }
     }
@@ -96,17 +97,17 @@ impl Constants {
     /// Computes all row constants and their tangents.
     fn compute(
         pass: &Backward,
-        parts: Parts<dyn TangentPart>,
+        constants: RowConstants<dyn TangentConstant>,
         (sizes, row): (&[usize], usize),
         all: &Loads<'_>,
     ) -> Result<Self> {
-        let mut constants = Constants { parts, values: Vec::new(), tangents: Vec::new() };
-        for number in 0..constants.parts.parts.len() {
-            let placed = &constants.parts.parts[number];
+        let mut constants = Constants { constants, values: Vec::new(), tangents: Vec::new() };
+        for number in 0..constants.constants.all.len() {
+            let placed = &constants.constants.all[number];
             let zeros = pass.zeros(sizes.len());
             let loads = constants.loads(all, placed.loads.clone(), &placed.children, zeros);
-            let values = placed.part.values(pass, (sizes, row), &loads.values)?.broadcast(row);
-            let tangents = placed.part.tangents(pass, (sizes, row), loads, values.slot())?;
+            let values = placed.constant.values(pass, (sizes, row), &loads.values)?.broadcast(row);
+            let tangents = placed.constant.tangents(pass, (sizes, row), loads, values.slot())?;
             constants.values.push(values);
             constants.tangents.push(tangents.map(|tangents| tangents.broadcast(row)));
         }
@@ -119,14 +120,14 @@ impl Constants {
 pub(super) fn run(
     pass: &Backward,
     kernel: &Kernel<'_>,
-    parts: Parts<dyn TangentPart>,
+    constants: RowConstants<dyn TangentConstant>,
     facts: &Facts,
     (sizes, row): (&[usize], usize),
     all: &Loads<'_>,
     operands: &Operands<'_>,
     values: &dyn Fn() -> Result<()>,
 ) -> Result<()> {
-    let constants = Constants::compute(pass, parts, (sizes, row), all)?;
+    let constants = Constants::compute(pass, constants, (sizes, row), all)?;
     let (kept, reduced) = sizes.split_at(sizes.len() - row);
     // An output with stride 0 along the row is one value for each row.
     let is_constant = |slot: &OperandRef<'_>| {
@@ -135,7 +136,7 @@ pub(super) fn run(
     let is_one_value = row > 0 && operands.outputs.iter().all(is_constant);
     let main = if is_one_value { kept } else { sizes };
     let zeros = pass.zeros(sizes.len());
-    let mut loads = constants.loads(all, 0..all.values.len(), &constants.parts.outer, zeros);
+    let mut loads = constants.loads(all, 0..all.values.len(), &constants.constants.outer, zeros);
     loads.keep(facts);
     let cut = |slot: &mut OperandRef<'_>| slot.stride = &slot.stride[..main.len()];
     loads.values.iter_mut().for_each(cut);

@@ -37,9 +37,9 @@ operators! {
     /// ```
     pub trait Activation;
     /// max(x, 0).
-    fn relu = Relu(x) where RealNumber { x.relu() }
+    fn relu = Relu(x) where RealNumber { x.relu() } slope of y { y.le(Lane::zero()).select(Lane::zero(), Lane::one()) }
     /// The logistic function, 1 / (1 + e^(−x)).
-    fn sigmoid = Sigmoid(x) where Float { x.sigmoid() }
+    fn sigmoid = Sigmoid(x) where Float { x.sigmoid() } slope of y { y * (1.0 - y) } unless rounded
     /// ln(sigmoid(x)).
     fn log_sigmoid = LogSigmoid(x) where Float { -(-x).softplus() }
     /// x · sigmoid(x), also called swish.

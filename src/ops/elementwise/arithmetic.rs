@@ -151,7 +151,7 @@ operators! {
     fn square = Square(x) where Number { x.square() }
     /// `1 / x`.
     #[doc(alias = "reciprocal")]
-    fn recip = Recip(x) where Float { x.recip() }
+    fn recip = Recip(x) where Float { x.recip() } slope of y { -(y * y) }
     /// The absolute value; wraps for the smallest integer.
     fn abs = Abs(x) where RealNumber { magnitude(x) }
     #[doc(alias = "sign")]

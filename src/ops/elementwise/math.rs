@@ -74,9 +74,9 @@ operators! {
     /// ```
     pub trait Math;
     /// eˣ.
-    fn exp = Exp(x) where Float { x.exp() }
+    fn exp = Exp(x) where Float { x.exp() } slope of y { y }
     /// 2ˣ.
-    fn exp2 = Exp2(x) where Float { x.exp2() }
+    fn exp2 = Exp2(x) where Float { x.exp2() } slope of y { y * std::f64::consts::LN_2 }
     /// eˣ − 1, exact near 0.
     fn exp_m1 = ExpM1(x) where Float { x.exp_m1() }
     /// Natural logarithm; −∞ at 0, NaN below.
@@ -92,7 +92,7 @@ operators! {
     /// Cosine of radians.
     fn cos = Cos(x) where Float { x.cos() }
     /// Tangent of radians.
-    fn tan = Tan(x) where Float { x.tan() }
+    fn tan = Tan(x) where Float { x.tan() } slope of y { y * y + 1.0 }
     /// Inverse sine, in radians; NaN outside [−1, 1].
     fn asin = Asin(x) where Float { x.asin() }
     /// Inverse cosine, in radians; NaN outside [−1, 1].
@@ -106,7 +106,7 @@ operators! {
     /// Hyperbolic cosine.
     fn cosh = Cosh(x) where Float { x.cosh() }
     /// Hyperbolic tangent.
-    fn tanh = Tanh(x) where Float { x.tanh() }
+    fn tanh = Tanh(x) where Float { x.tanh() } slope of y { 1.0 - y * y } unless rounded
     /// Inverse hyperbolic sine.
     fn asinh = Asinh(x) where Float { x.asinh() }
     /// Inverse hyperbolic cosine; NaN below 1.
@@ -162,11 +162,11 @@ operators! {
     /// Radians to degrees.
     fn to_degrees = ToDegrees(x) where Float { x * (180.0 / std::f64::consts::PI) }
     /// Square root, correctly rounded; NaN below 0.
-    fn sqrt = Sqrt(x) where Float { x.sqrt() }
+    fn sqrt = Sqrt(x) where Float { x.sqrt() } slope of y { 0.5 / y }
     /// 1/√x.
-    fn rsqrt = Rsqrt(x) where Float { x.rsqrt() }
+    fn rsqrt = Rsqrt(x) where Float { x.rsqrt() } slope of y { y * y * y * -0.5 }
     /// Cube root.
-    fn cbrt = Cbrt(x) where Float { x.cbrt() }
+    fn cbrt = Cbrt(x) where Float { x.cbrt() } slope of y { 1.0 / (y * y * 3.0) }
     /// xʸ, C's `pow`.
     fn powf = Powf(x, y) where Float { x.powf(y) }
     /// √(x² + y²), without intermediate overflow.

@@ -8,13 +8,13 @@ const INLINE: usize = 4;
 
 /// A list of values, one for each axis or operand.
 #[derive(Clone, Debug)]
-pub(super) enum Axes<T> {
+pub(super) enum SmallVec<T> {
     /// The number of values, and the values.
     Short(u8, [T; INLINE]),
     Long(Vec<T>),
 }
 
-impl<T: Copy + Default> Axes<T> {
+impl<T: Copy + Default> SmallVec<T> {
     #[inline]
     pub(super) fn new(values: &[T]) -> Self {
         let none = T::default();
@@ -24,9 +24,9 @@ impl<T: Copy + Default> Axes<T> {
             [a, b] => [a, b, none, none],
             [a, b, c] => [a, b, c, none],
             [a, b, c, d] => [a, b, c, d],
-            _ => return Axes::Long(values.to_vec()),
+            _ => return SmallVec::Long(values.to_vec()),
         };
-        Axes::Short(values.len() as u8, short)
+        SmallVec::Short(values.len() as u8, short)
     }
 
     /// The values of several lists, one after the other.
@@ -37,53 +37,53 @@ impl<T: Copy + Default> Axes<T> {
     #[inline]
     pub(super) fn push(&mut self, value: T) {
         match self {
-            Axes::Long(values) => values.push(value),
-            Axes::Short(len, values) if (*len as usize) < INLINE => {
+            SmallVec::Long(values) => values.push(value),
+            SmallVec::Short(len, values) if (*len as usize) < INLINE => {
                 values[*len as usize] = value;
                 *len += 1;
             }
-            Axes::Short(_, values) => {
+            SmallVec::Short(_, values) => {
                 let mut long = Vec::with_capacity(2 * INLINE);
                 long.extend_from_slice(values);
                 long.push(value);
-                *self = Axes::Long(long);
+                *self = SmallVec::Long(long);
             }
         }
     }
 }
 
-impl<T: Copy + Default> Default for Axes<T> {
+impl<T: Copy + Default> Default for SmallVec<T> {
     fn default() -> Self {
-        Axes::Short(0, [T::default(); INLINE])
+        SmallVec::Short(0, [T::default(); INLINE])
     }
 }
 
-impl<T: Copy + Default> FromIterator<T> for Axes<T> {
+impl<T: Copy + Default> FromIterator<T> for SmallVec<T> {
     #[inline]
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
-        let mut list = Axes::default();
+        let mut list = SmallVec::default();
         values.into_iter().for_each(|value| list.push(value));
         list
     }
 }
 
-impl<T> Deref for Axes<T> {
+impl<T> Deref for SmallVec<T> {
     type Target = [T];
     #[inline]
     fn deref(&self) -> &[T] {
         match self {
-            Axes::Short(len, values) => &values[..*len as usize],
-            Axes::Long(values) => values,
+            SmallVec::Short(len, values) => &values[..*len as usize],
+            SmallVec::Long(values) => values,
         }
     }
 }
 
-impl<T> DerefMut for Axes<T> {
+impl<T> DerefMut for SmallVec<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
         match self {
-            Axes::Short(len, values) => &mut values[..*len as usize],
-            Axes::Long(values) => values,
+            SmallVec::Short(len, values) => &mut values[..*len as usize],
+            SmallVec::Long(values) => values,
         }
     }
 }
@@ -151,11 +151,11 @@ mod tests {
     fn short_and_long_lists_hold_their_values_in_order() {
         for len in 0..15 {
             let values: Vec<usize> = (10..10 + len).collect();
-            let mut pushed = Axes::default();
+            let mut pushed = SmallVec::default();
             values.iter().for_each(|&value| pushed.push(value));
-            let joined = Axes::concat(&[&values[..len / 2], &[], &values[len / 2..]]);
+            let joined = SmallVec::concat(&[&values[..len / 2], &[], &values[len / 2..]]);
             let few: Few<usize> = values.iter().copied().collect();
-            let all = [&*Axes::new(&values), &*pushed, &*joined, &*few];
+            let all = [&*SmallVec::new(&values), &*pushed, &*joined, &*few];
             assert!(all.iter().all(|list| *list == &values[..]), "{values:?}");
         }
     }
