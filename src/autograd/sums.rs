@@ -134,19 +134,19 @@ impl<U: Element> Reducer<f32> for SumTo<U> {
     const CHEAP: bool = true;
     type Out = U;
     type State<L: Lanes> = Lane<L, f32>;
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn identity<L: Lanes>() -> Lane<L, f32> {
         Lane::zero()
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn accumulate<L: Lanes>(state: Lane<L, f32>, x: Lane<L, f32>, _: Lane<L, i64>) -> Lane<L, f32> {
         state + x
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn combine<L: Lanes>(a: Lane<L, f32>, b: Lane<L, f32>) -> Lane<L, f32> {
         a + b
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn finalize<L: Lanes>(state: Lane<L, f32>, _: Lane<L, i64>) -> Lane<L, Compute<U>> {
         state.cast()
     }

@@ -388,7 +388,7 @@ impl<P: Program> Program for ConstantsAsLoads<P> {
     fn run<L: Lanes>(&self, io: &mut impl Io<L>) {
         self.0.run::<L>(&mut LoadConstants(io));
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn run_dual<L: Lanes>(&self, io: &mut impl Io<Dual<L>>) {
         if const { Self::BY_RESULT } { self.0.run_dual::<L>(io) } else { self.run::<Dual<L>>(io) }
     }

@@ -35,7 +35,7 @@ pub trait Body: Copy + Send + Sync + 'static {
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<Self::Out>>;
     /// Evaluates it with its derivative. A body with [`BY_RESULT`](Body::BY_RESULT) loads its own value after
     /// its operands.
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn eval_dual<L: Lanes>(&self, io: &mut impl Io<Dual<L>>) -> Lane<Dual<L>, Compute<Self::Out>> {
         self.eval::<Dual<L>>(io)
     }
@@ -185,7 +185,7 @@ macro_rules! calls {
                 let x = ($(self.1.$index.eval::<L>(io),)*);
                 FUNCTION::call::<L>(x)
             }
-            #[inline(always)]
+            #[cfg_attr(not(rankform_unoptimized), inline(always))]
             fn eval_dual<L: Lanes>(
                 &self,
                 io: &mut impl Io<Dual<L>>,

@@ -55,7 +55,7 @@ impl<P: Program> Program for InPlace<P> {
     fn run<L: Lanes>(&self, io: &mut impl Io<L>) {
         self.0.run::<L>(io);
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn run_dual<L: Lanes>(&self, io: &mut impl Io<Dual<L>>) {
         self.0.run_dual::<L>(io);
     }

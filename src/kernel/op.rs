@@ -66,7 +66,7 @@ pub trait Op<IN: ElementTuple>: Copy + Send + Sync + 'static {
     fn call<L: Lanes>(x: IN::Lanes<L>) -> Lane<L, Compute<Self::Out>>;
     /// The body with derivatives, at a point where its result `y` is known. An operator with
     /// [`BY_RESULT`](Op::BY_RESULT) computes them from `y`, so that a tape keeps the result and not the operand.
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn call_by_result<L: Lanes>(
         x: IN::Lanes<Dual<L>>,
         _y: Lane<L, Compute<Self::Out>>,

@@ -45,7 +45,7 @@ pub trait Program: Copy + Send + Sync + 'static {
     fn run<L: Lanes>(&self, io: &mut impl Io<L>);
     /// Runs it with derivatives. A program with [`BY_RESULT`](Program::BY_RESULT) makes one more load, the
     /// last one: the value of its output.
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn run_dual<L: Lanes>(&self, io: &mut impl Io<Dual<L>>) {
         self.run::<Dual<L>>(io);
     }
@@ -76,7 +76,7 @@ impl<B: Body> Program for Store<B> {
         let value = self.0.eval::<L>(io);
         io.store::<B::Out>(value);
     }
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn run_dual<L: Lanes>(&self, io: &mut impl Io<Dual<L>>) {
         let value = self.0.eval_dual::<L>(io);
         io.store::<B::Out>(value);

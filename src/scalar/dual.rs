@@ -76,12 +76,12 @@ macro_rules! tangent {
 
 impl<L: Lanes, P: Num> Lane<Dual<L>, P> {
     /// The result `value` of a function of `self` that has this slope here.
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     pub fn with_slope(self, value: Lane<L, P>, slope: Lane<L, P>) -> Self {
         Lane((value.0, tangent!(self.0.1, |dx: P| times(slope, dx))))
     }
     /// The variable itself: derivative 1.
-    #[inline(always)]
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
     pub fn variable(value: Lane<L, P>) -> Self {
         Self::new(value, Lane::one())
     }
