@@ -189,13 +189,13 @@ impl<T: Float, const RANK: usize, const N: usize, const MAX: bool> PoolRule<T, R
         out: TensorViewMut<'_, S, RANK, D>,
     ) -> Result<()> {
         match largest {
-            Some(largest) => self.to_largest(largest, gradient, out),
-            None => self.to_all(gradient, out),
+            Some(largest) => self.of_largest(largest, gradient, out),
+            None => self.of_mean(gradient, out),
         }
     }
 
     /// The gradient of max pooling, in elements `S`.
-    fn to_largest<S: Float, D: Device>(
+    fn of_largest<S: Float, D: Device>(
         &self,
         largest: &Largest<RANK, D>,
         gradient: TensorView<'_, T, RANK, D>,
@@ -226,7 +226,7 @@ impl<T: Float, const RANK: usize, const N: usize, const MAX: bool> PoolRule<T, R
     }
 
     /// The gradient of average pooling, in elements `S`.
-    fn to_all<S: Float, D: Device>(
+    fn of_mean<S: Float, D: Device>(
         &self,
         gradient: TensorView<'_, T, RANK, D>,
         mut out: TensorViewMut<'_, S, RANK, D>,
