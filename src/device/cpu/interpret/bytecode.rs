@@ -9,8 +9,10 @@ use super::operations;
 
 /// Bytes of all registers of a block together, which are to stay in the L1 cache.
 const REGISTER_BYTES: usize = 32 << 10;
-/// The smallest number of chunks of a block, which amortizes the calls of loops, and the largest.
-const BLOCK_CHUNKS: [usize; 2] = [8, 64];
+/// Bytes of one register or operand of a block, at most: two operands stay in the L1 cache beside a register.
+const OPERAND_BYTES: usize = 8 << 10;
+/// The smallest number of chunks of a block, which amortizes the calls of loops.
+const MIN_BLOCK_CHUNKS: usize = 8;
 /// The register of a value that has none yet.
 const NO_REGISTER: u16 = u16::MAX;
 
@@ -145,7 +147,9 @@ impl VirtualCode {
         }
         code.out_of_range = out_of_range.map(|value| registers[value as usize]);
         let bytes: usize = code.temporaries.iter().map(|&(_, width)| width * CHUNK_ELEMENTS).sum();
-        code.chunks = (REGISTER_BYTES / bytes.max(1)).clamp(BLOCK_CHUNKS[0], BLOCK_CHUNKS[1]);
+        let widest = self.values.iter().map(|value| value.width).max().unwrap_or(1);
+        let most = OPERAND_BYTES / (widest * CHUNK_ELEMENTS);
+        code.chunks = (REGISTER_BYTES / bytes.max(1)).min(most).max(MIN_BLOCK_CHUNKS);
         Some(code)
     }
 

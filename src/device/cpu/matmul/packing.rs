@@ -5,10 +5,9 @@
 // Imports: `element`.
 
 use super::super::isa::{self, Loop};
-use super::super::memory::prefetch;
 use super::super::strided::transpose::transpose;
 use super::axis_group::{has_long_spans, span_end};
-use super::panels::{MAX_PANEL_LANES, PANEL_PADDING_BYTES, PackFn, UnpackFn};
+use super::panels::{PANEL_PADDING_BYTES, PackFn, UnpackFn};
 use crate::element::Element;
 use crate::element::{bf16, f16};
 use std::mem::MaybeUninit;
@@ -254,11 +253,6 @@ impl<T: Copy + Default, const DEPTH: usize> Panel<'_, T, DEPTH> {
             let mut rows = [self.from; DEPTH];
             for (row, &k) in rows.iter_mut().zip(k) {
                 *row = self.from.wrapping_offset(lanes[0].wrapping_add(k));
-                // The lanes of the next panel.
-                prefetch::into_l1(
-                    row.wrapping_add(4 * width.min(MAX_PANEL_LANES)).cast(),
-                    n * size_of::<T>(),
-                );
             }
             let to = self.to.wrapping_add((unit * width + range.start) * DEPTH);
             let mut lane = 0;

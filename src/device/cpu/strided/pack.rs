@@ -118,13 +118,20 @@ pub(crate) unsafe fn strided(
     }
 }
 
-/// Copies `n` words, each as wide as an element. Words may be uninitialized, as padding is, and at any
-/// address.
+/// A word at any address, of which any bytes may be uninitialized, as padding is.
+///
+/// The functions of the standard library that read and write at any address check their arguments where debug
+/// assertions are on, element by element. Places of this type are accessed without a call.
+#[derive(Clone, Copy)]
+#[repr(C, packed)]
+struct Word<WORD: Copy>(MaybeUninit<WORD>);
+
+/// Copies `n` words, each as wide as an element.
 ///
 /// # Safety
 /// As for [`strided`].
 unsafe fn copy_words<WORD: Copy>(to: *mut u8, to_step: isize, from: *const u8, from_step: isize, n: usize) {
-    let (to, from) = (to.cast::<MaybeUninit<WORD>>(), from.cast::<MaybeUninit<WORD>>());
+    let (mut to, mut from) = (to.cast::<Word<WORD>>(), from.cast::<Word<WORD>>());
     if n as isize >= CONSTANT_STRIDE_ELEMENTS && to_step == size_of::<WORD>() as isize {
         let row = (to, from, n);
         match from_step / to_step {
@@ -137,28 +144,26 @@ unsafe fn copy_words<WORD: Copy>(to: *mut u8, to_step: isize, from: *const u8, f
             _ => {}
         }
     }
-    if from_step == 0 {
+    if from_step == 0 && n > 0 {
         // SAFETY: (1) by the caller's promise: the row has one element.
-        let value = unsafe { from.read_unaligned() };
-        for i in 0..n as isize {
+        let value = unsafe { *from };
+        for _ in 0..n {
             // SAFETY: (1), (2) by the caller's promise.
-            unsafe { to.byte_offset(i * to_step).write_unaligned(value) };
+            unsafe { *to = value };
+            to = to.wrapping_byte_offset(to_step);
         }
         return;
     }
-    for i in 0..n as isize {
+    for _ in 0..n {
         // SAFETY: (1), (2) by the caller's promise.
-        unsafe {
-            to.byte_offset(i * to_step).write_unaligned(from.byte_offset(i * from_step).read_unaligned())
-        };
+        unsafe { *to = *from };
+        (to, from) = (to.wrapping_byte_offset(to_step), from.wrapping_byte_offset(from_step));
     }
 }
 
 /// Copies a row of words with a constant stride to contiguous memory. A loop with a constant stride
 /// vectorizes.
-struct ConstantStride<WORD: Copy, const STEP: isize>(
-    (*mut MaybeUninit<WORD>, *const MaybeUninit<WORD>, usize),
-);
+struct ConstantStride<WORD: Copy, const STEP: isize>((*mut Word<WORD>, *const Word<WORD>, usize));
 
 impl<WORD: Copy, const STEP: isize> Loop for ConstantStride<WORD, STEP> {
     type Output = ();
@@ -168,10 +173,11 @@ impl<WORD: Copy, const STEP: isize> Loop for ConstantStride<WORD, STEP> {
         // SAFETY: as for [`strided`]: `n` words at both ends. The first word is read once if it is the only
         // one.
         unsafe {
-            let first = from.read_unaligned();
+            let first = *from;
             for i in 0..n {
-                let value = if STEP == 0 { first } else { from.offset(i as isize * STEP).read_unaligned() };
-                to.add(i).write_unaligned(value);
+                let value =
+                    if STEP == 0 { first } else { *from.wrapping_offset((i as isize).wrapping_mul(STEP)) };
+                *to.wrapping_add(i) = value;
             }
         }
     }
@@ -400,10 +406,11 @@ unsafe fn columns_of_words<WORD: Copy, const LINE: usize>(
     for c in 0..columns as isize {
         // SAFETY: (1), (2), (3) by the caller's promise.
         unsafe {
-            let (to, from) = (to.offset(c * to_steps[1]), from.offset(c * from_steps[1]));
+            let to = to.wrapping_offset(c.wrapping_mul(to_steps[1])).cast::<Word<WORD>>();
+            let from = from.wrapping_offset(c.wrapping_mul(from_steps[1])).cast::<Word<WORD>>();
             let one = |r: isize| {
-                let word = from.offset(r * from_steps[0]).cast::<MaybeUninit<WORD>>().read_unaligned();
-                to.offset(r * to_steps[0]).cast::<MaybeUninit<WORD>>().write_unaligned(word);
+                let [to_row, from_row] = [to_steps[0], from_steps[0]].map(|step| r.wrapping_mul(step));
+                *to.wrapping_byte_offset(to_row) = *from.wrapping_byte_offset(from_row);
             };
             if rows == LINE {
                 // The count is constant: the compiler unrolls the loop and takes the contiguous end by one

@@ -4,7 +4,8 @@
 //! vector `i + SIDE/2`. If the number of a word is written as the bits of its row followed by those of its
 //! column, a round moves the first bit to the end. After all rounds row and column have changed places.
 //! 16 vectors of 16 words have instructions of their own. Dense lines of 2 to 8 words, as points of few
-//! coordinates are, have them too: 16 lines are as many vectors as a line has words.
+//! coordinates are, have them too: 16 lines are as many vectors as a line has words. Quarters of a vector from
+//! 4 of 16 short lines are one vector, so that half of the rounds are loads.
 // Imports: nothing.
 
 #[cfg(target_arch = "x86_64")]
@@ -33,6 +34,9 @@ pub(crate) unsafe fn transpose<WORD: Copy>(
 /// The shortest side of an edge that is transposed as a square whose other words are masked.
 #[cfg(target_arch = "x86_64")]
 const LEAST_EDGE: usize = 4;
+
+/// Bytes from line to line, at most, of short lines: the cache keeps 16 of them until they are read.
+const MAX_SHORT_PITCH: isize = 256;
 
 /// The vectors in use, the widest first. Narrower ones transpose the edges.
 #[derive(Clone, Copy)]
@@ -84,7 +88,11 @@ impl Transpose {
             }
         }
         let whole = |range: &Range<usize>| range.start + (range.end - range.start) / side.max(1) * side;
-        let (bottom, right) = (whole(&rows), whole(&columns));
+        let is_short = side == 16
+            && size_of::<WORD>() == 4
+            && rows.len() >= 4
+            && (0..=MAX_SHORT_PITCH).contains(&self.from_pitch);
+        let (bottom, right) = (if is_short { rows.end } else { whole(&rows) }, whole(&columns));
         #[cfg(target_arch = "x86_64")]
         // SAFETY: (1), (2) by the caller's promise. `widest` returns 0 where the processor lacks the
         // instructions, and every x86-64 processor has the narrow vectors.
@@ -92,6 +100,7 @@ impl Transpose {
             let (rows, columns) = (rows.start..bottom, columns.start..right);
             match (width, size_of::<WORD>()) {
                 _ if rows.is_empty() || columns.is_empty() => {}
+                (VectorWidth::Widest, 4) if is_short => self.short_lines(rows, columns),
                 (VectorWidth::Widest, 4) => self.squares_of_16(rows, columns),
                 (VectorWidth::Widest, _) => self.squares_of_8(rows, columns),
                 (_, 1) => self.narrow_squares::<16>(rows, columns),
@@ -284,6 +293,49 @@ mod vectors {
             }
         }
 
+        /// Transposes short lines of at least 4 words of 4 bytes, 16 lines and 4 words at a time.
+        ///
+        /// # Safety
+        /// As for [`transpose`](super::transpose), for these rows and columns, a multiple of 16; the processor
+        /// has AVX-512F.
+        #[target_feature(enable = "avx512f")]
+        pub(crate) unsafe fn short_lines(&self, rows: Range<usize>, columns: Range<usize>) {
+            for column in columns.step_by(16) {
+                let mut row = rows.start;
+                loop {
+                    // Quarter `k` of vector `i` has words of line `4 k + i`.
+                    let [a, b, c, d] = std::array::from_fn(|i| {
+                        let words = |k: usize| {
+                            let from = self.source(row, column + 4 * k + i, 4).cast::<__m128i>();
+                            // SAFETY: (1), (2) by the caller's promise: 4 words of a line.
+                            unsafe { from.read_unaligned() }
+                        };
+                        let mut line = _mm512_castsi128_si512(words(0));
+                        line = _mm512_mask_broadcast_i32x4(line, 0x00f0, words(1));
+                        line = _mm512_mask_broadcast_i32x4(line, 0x0f00, words(2));
+                        _mm512_mask_broadcast_i32x4(line, 0xf000, words(3))
+                    });
+                    let low = [_mm512_unpacklo_epi32(a, b), _mm512_unpacklo_epi32(c, d)];
+                    let high = [_mm512_unpackhi_epi32(a, b), _mm512_unpackhi_epi32(c, d)];
+                    let lines = [
+                        _mm512_unpacklo_epi64(low[0], low[1]),
+                        _mm512_unpackhi_epi64(low[0], low[1]),
+                        _mm512_unpacklo_epi64(high[0], high[1]),
+                        _mm512_unpackhi_epi64(high[0], high[1]),
+                    ];
+                    for (i, line) in lines.into_iter().enumerate() {
+                        // SAFETY: as above.
+                        unsafe { self.place(row + i, column, 4).cast::<__m512i>().write_unaligned(line) };
+                    }
+                    if row + 4 == rows.end {
+                        break;
+                    }
+                    // The last words overlap those before them.
+                    row = (row + 4).min(rows.end - 4);
+                }
+            }
+        }
+
         /// Transposes squares of words of 16 / `SIDE` bytes.
         ///
         /// # Safety
@@ -325,16 +377,37 @@ mod vectors {
             return vectors;
         }
         let before = vectors;
+        // The compiler does not compute the tables by itself for more than 3 words.
+        let (lanes, masks) = const { (lanes_of::<WORDS>(), masks_of::<WORDS>()) };
         for (r, words) in vectors.iter_mut().enumerate() {
-            let number = |lane: usize| lane * WORDS + r;
-            let lanes = load(std::array::from_fn(|lane| number(lane) as u32 % 16));
-            for (k, &vector) in before.iter().enumerate() {
-                let from_here =
-                    (0..16).filter(|&lane| number(lane) / 16 == k).fold(0, |mask, lane| mask | 1 << lane);
+            let lanes = load(lanes[r]);
+            for (&vector, &from_here) in before.iter().zip(&masks[r]) {
                 *words = _mm512_mask_permutexvar_epi32(*words, from_here, lanes, vector);
             }
         }
         vectors
+    }
+
+    /// For each vector of [`deinterleaved`], the places of its words in the vectors that they come from.
+    const fn lanes_of<const WORDS: usize>() -> [[u32; 16]; WORDS] {
+        let mut lanes = [[0; 16]; WORDS];
+        let mut number = 0;
+        while number < 16 * WORDS {
+            lanes[number % WORDS][number / WORDS] = number as u32 % 16;
+            number += 1;
+        }
+        lanes
+    }
+
+    /// For each vector of [`deinterleaved`], the words of it that come from each vector.
+    const fn masks_of<const WORDS: usize>() -> [[u16; WORDS]; WORDS] {
+        let mut masks = [[0; WORDS]; WORDS];
+        let mut number = 0;
+        while number < 16 * WORDS {
+            masks[number % WORDS][number / 16] |= 1 << (number / WORDS);
+            number += 1;
+        }
+        masks
     }
 
     /// Transposes 16 vectors of 16 words.

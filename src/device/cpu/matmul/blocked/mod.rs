@@ -61,7 +61,7 @@ pub(super) fn is_faster_transposed(kernel: KernelInfo, problem: &GemmProblem, fn
     let reads_rows = kernel.reads_in_place && fns.units_are_elements;
     reads_rows
         && is_transpose
-        && (2..=MAX_STREAMING_ROWS).contains(&m)
+        && (2..=MAX_TRANSPOSED_ROWS).contains(&m)
         && n >= 4 * m
         && units >= MIN_ROW_UNITS
 }
@@ -135,23 +135,26 @@ impl GemmCall<'_> {
     fn reads_right_in_place(&self, parallel: bool) -> bool {
         let GemmCall { kernel, problem, .. } = *self;
         let (m, n, k) = (problem.m.total(), problem.n.total(), problem.k.total());
-        let unit_nbytes = kernel.unit_nbytes;
+        let (unit_nbytes, max_rows) = (kernel.unit_nbytes, max_streaming_rows(kernel));
         // Rows whose vectors would cross cache lines are packed from a smaller size on. The bits of products
         // of few rows must not depend on an address.
         let aligned = |stride: isize| {
             (problem.right as usize | (stride as usize).wrapping_mul(unit_nbytes)).is_multiple_of(64)
         };
         let most = match problem.k.single_stride(1) {
-            _ if m <= MAX_STREAMING_ROWS && (!parallel || kernel.is_512_bits()) => {
-                FEW_ROWS_RIGHT_IN_PLACE_BYTES
-            }
-            Some(stride) if m > MAX_STREAMING_ROWS && aligned(stride) => {
+            _ if m <= max_rows && (!parallel || kernel.is_512_bits()) => FEW_ROWS_RIGHT_IN_PLACE_BYTES,
+            Some(stride) if m > max_rows && aligned(stride) => {
                 ALIGNED_RIGHT_IN_PLACE_BYTES[usize::from(kernel.is_512_bits())]
             }
-            _ => RIGHT_IN_PLACE_BYTES[usize::from(kernel.is_512_bits() && m > MAX_STREAMING_ROWS)],
+            _ => RIGHT_IN_PLACE_BYTES[usize::from(kernel.is_512_bits() && m > max_rows)],
         };
         k.saturating_mul(n).saturating_mul(unit_nbytes) <= most
     }
+}
+
+/// The most rows that stream the right operand.
+fn max_streaming_rows(kernel: KernelInfo) -> usize {
+    MAX_STREAMING_ROWS[usize::from(kernel.is_512_bits())]
 }
 
 /// Computes the first columns of a product from a right operand that is read in place, if that is faster than
@@ -193,7 +196,7 @@ unsafe fn run_in_place(
         })?;
         return Ok(columns);
     }
-    if m > MAX_STREAMING_ROWS || n < width {
+    if m > max_streaming_rows(kernel) || n < width {
         return Ok(0);
     }
     let columns = n / width * width;

@@ -18,13 +18,16 @@ pub(super) const PACK_STRIP_UNITS: usize = 64;
 /// Elements of the deepest unit.
 pub(super) const MAX_DEPTH: usize = 4;
 
-/// At most this many rows stream the right operand: it is read once, in place, without packing.
-pub(super) const MAX_STREAMING_ROWS: usize = 24;
+/// At most this many rows stream the right operand: it is read once, in place, without packing. The second
+/// value is that of kernels with 512-bit registers.
+pub(super) const MAX_STREAMING_ROWS: [usize; 2] = [24, 32];
+/// At most this many rows are the columns of a transposed product.
+pub(super) const MAX_TRANSPOSED_ROWS: usize = 32;
 /// The shortest rows, in units, that are read in place as the left operand of few columns.
 pub(super) const MIN_ROW_UNITS: usize = 32;
 /// KC, in units, of a streaming product. The cache lines of these units wait in L2 for the next columns; rows
 /// that are a power of two apart share few sets of it.
-pub(super) const STREAMING_UNITS: usize = 32;
+pub(super) const STREAMING_UNITS: usize = 64;
 /// Panels of a streamed operand that are prefetched ahead.
 pub(super) const PREFETCHED_PANELS: usize = 2;
 /// Bytes of the sums of a streaming product that stay in the cache.
