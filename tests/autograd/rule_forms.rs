@@ -15,7 +15,7 @@ fn pulled<const N: usize, const RANK: usize, const OUT: usize>(
     let tape = Tape::new(&Cpu);
     let xs = xs.map(|x| tape.watch(x).unwrap());
     let y = f(xs.each_ref(), &tape).unwrap();
-    let found = tape.pull(&y, &random(y.size().0, 77)).unwrap();
+    let found = tape.vjp(&y, &random(y.size().0, 77)).unwrap();
     xs.each_ref().map(|x| found.of(x).unwrap().to_vec().unwrap())
 }
 
@@ -85,7 +85,7 @@ fn weights_of_many_rows_in_16_bits() {
         let w = tape.watch(&Tensor::<T, 2>::ones([1, 64], &Cpu).unwrap()).unwrap();
         let y = x.layer_norm_affine(Last, &w, T::zero(), T::constant(1e-3)).unwrap();
         let g = Tensor::<f64, 2>::from_fn([4096, 64], |[_, j]| 1.0 + j as f64 / 64.0, &Cpu).unwrap();
-        let found = tape.pull(&y, &g.cast().unwrap()).unwrap();
+        let found = tape.vjp(&y, &g.cast().unwrap()).unwrap();
         found.of(&w).unwrap().cast::<f64>().unwrap().to_vec().unwrap()
     }
     for (name, found, unit) in [("f16", weight_of::<f16>(&x), 4e-3), ("bf16", weight_of::<bf16>(&x), 3e-2)] {
@@ -202,7 +202,7 @@ fn attention_with_a_bias_and_a_cap_is_one_step() {
 #[test]
 fn keys_that_a_bias_hides_reach_no_gradient() {
     let (q, k, v) = (random([1, 1, 3, 2], 25), random([1, 1, 4, 2], 26), random([1, 1, 4, 2], 27));
-    let hide = |i: usize, j: usize| if i < 2 && j % 2 == 0 { 0.25 } else { f64::NEG_INFINITY };
+    let hide = |i: usize, j: usize| if i < 2 && j.is_multiple_of(2) { 0.25 } else { f64::NEG_INFINITY };
     let bias = Tensor::from_fn([1, 1, 3, 4], |[.., i, j]| hide(i, j), &Cpu).unwrap();
     for options in [Attention::new(), Attention::new().softcap(1.5)] {
         let gradients = |q: &Tensor<f64, 4>, k: &Tensor<f64, 4>, v: &Tensor<f64, 4>| {
@@ -296,7 +296,7 @@ fn biases_of_16_bits() {
         let tape = Tape::new(&Cpu);
         let [q, k, v, bias] = x.map(|x| tape.watch(&x.cast::<T>().unwrap()).unwrap());
         let y = q.attention_biased(&k, &v, &bias, Attention::new().softcap(2.0)).unwrap();
-        let found = tape.pull(&y, &random(y.size().0, 78).cast().unwrap()).unwrap();
+        let found = tape.vjp(&y, &random(y.size().0, 78).cast().unwrap()).unwrap();
         [&q, &k, &v, &bias].map(|x| found.of(x).unwrap().cast::<f64>().unwrap().to_vec().unwrap())
     }
     let of = |size, seed| random(size, seed).cast::<bf16>().unwrap().cast::<f64>().unwrap();
@@ -501,7 +501,7 @@ fn recorded_max_pools_have_the_bits_of_plain_ones() {
         let v = tape.watch(&x).unwrap();
         let recorded = v.max_pool1d(pool).unwrap();
         assert_eq!(bits(recorded.to_vec().unwrap()), bits(x.max_pool1d(pool).unwrap().to_vec().unwrap()));
-        let found = tape.pull(&recorded, &Tensor::ones(recorded.size(), &Cpu).unwrap()).unwrap();
+        let found = tape.vjp(&recorded, &Tensor::ones(recorded.size(), &Cpu).unwrap()).unwrap();
         let sum: f64 = found.of(&v).unwrap().to_vec().unwrap().iter().sum();
         assert_eq!(sum, recorded.numel() as f64, "each window gives its gradient to one element");
     }
@@ -563,7 +563,7 @@ fn both_orders_of_second_derivatives() {
                 let $x = &variable;
                 $f.unwrap()
             };
-            let back = tape.pull(&result, &g).unwrap().of(&variable).unwrap();
+            let back = tape.vjp(&result, &g).unwrap().of(&variable).unwrap();
             let left = (g.lazy() * &tangent).sum(All).unwrap().item().unwrap();
             let right = (back.lazy() * &v).sum(All).unwrap().item().unwrap();
             assert!((left - right).abs() < 1e-11, "{}: {left}, not {right}", $name);

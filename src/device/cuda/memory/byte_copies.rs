@@ -95,10 +95,11 @@ pub(in crate::device::cuda) unsafe fn write(stream: &Stream, to: *mut u8, bytes:
         return Ok(());
     }
     stream.ensure_not_capturing("write")?;
-    // SAFETY: the caller's promise.
-    if let Some(staged) =
-        staged(stream, bytes.len(), |staging| unsafe { write_staged(stream, staging, to, bytes) })
-    {
+    let staged = staged(stream, bytes.len(), |staging| {
+        // SAFETY: the caller's promise.
+        unsafe { write_staged(stream, staging, to, bytes) }
+    });
+    if let Some(staged) = staged {
         return staged;
     }
     // SAFETY: the caller's promise. The GPU may read page-locked bytes after the call returns, so the copy is
@@ -128,10 +129,11 @@ pub(in crate::device::cuda) unsafe fn read(
         return Ok(());
     }
     stream.ensure_not_capturing("read")?;
-    // SAFETY: the caller's promise.
-    if let Some(staged) =
-        staged(stream, bytes.len(), |staging| unsafe { read_staged(stream, staging, from, bytes) })
-    {
+    let staged = staged(stream, bytes.len(), |staging| {
+        // SAFETY: the caller's promise.
+        unsafe { read_staged(stream, staging, from, bytes) }
+    });
+    if let Some(staged) = staged {
         return staged;
     }
     // SAFETY: the caller's promise; the copy is waited for before the bytes are used.
