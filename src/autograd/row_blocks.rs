@@ -1,6 +1,6 @@
 //! The backward pass of a program in blocks of rows, as tasks of the device: a block stays in the cache of a
 //! core through all kernels of the pass.
-// Imports: `error`, `dtype`, `device`.
+// Imports: `error`, `dtype`, `device`, `erased_memory`.
 
 use super::backward::{Backward, Scratch};
 use super::inner::Inner;
