@@ -202,7 +202,7 @@ fn attention_with_a_bias_and_a_cap_is_one_step() {
 #[test]
 fn keys_that_a_bias_hides_reach_no_gradient() {
     let (q, k, v) = (random([1, 1, 3, 2], 25), random([1, 1, 4, 2], 26), random([1, 1, 4, 2], 27));
-    let hide = |i: usize, j: usize| if i < 2 && j % 2 == 0 { 0.25 } else { f64::NEG_INFINITY };
+    let hide = |i: usize, j: usize| if i < 2 && j.is_multiple_of(2) { 0.25 } else { f64::NEG_INFINITY };
     let bias = Tensor::from_fn([1, 1, 3, 4], |[.., i, j]| hide(i, j), &Cpu).unwrap();
     for options in [Attention::new(), Attention::new().softcap(1.5)] {
         let gradients = |q: &Tensor<f64, 4>, k: &Tensor<f64, 4>, v: &Tensor<f64, 4>| {
