@@ -14,7 +14,7 @@ use crate::ops::axes::{sizes_along, with_size};
 use crate::ops::{Cast as _, Comparisons as _, Indexing as _, Reductions as _, Sum};
 use crate::rank::RemoveAxes;
 use crate::scalar::{Lane, Lanes};
-use crate::tensor::{Destination, Existing, Tensor, TensorView};
+use crate::tensor::{Destination, Existing, Tensor, TensorView, TensorViewMut};
 use std::marker::PhantomData;
 
 /// The losses of scores, classes along axis `A`, or (`MEAN`) their mean. `OUT` is `M`, or 0 for a mean.
@@ -59,9 +59,9 @@ where
 /// `gradient · (p − y)`, by the logarithm of the probability `p`; the share `y` of a class is
 /// `spread`, and `rest` more for the target: `(logarithm, is the target, gradient, spread, rest)`.
 #[derive(Clone, Copy)]
-struct OfScore<T>(PhantomData<fn() -> T>);
+struct OfScore<T, S>(PhantomData<fn() -> (T, S)>);
 
-impl<T: Float> Op<(T, bool, f64, f64, f64)> for OfScore<T> {
+impl<T: Float, S: Float> Op<(T, bool, S, S, S)> for OfScore<T, S> {
     const NAME: &'static str = "cross_entropy";
     type Out = T;
     #[inline(always)]
@@ -69,9 +69,9 @@ impl<T: Float> Op<(T, bool, f64, f64, f64)> for OfScore<T> {
         (log, is_target, gradient, spread, rest): (
             Lane<L, Compute<T>>,
             Lane<L, bool>,
-            Lane<L, f64>,
-            Lane<L, f64>,
-            Lane<L, f64>,
+            Lane<L, Compute<S>>,
+            Lane<L, Compute<S>>,
+            Lane<L, Compute<S>>,
         ),
     ) -> Lane<L, Compute<T>> {
         // The larger part first: the difference from a probability near 1 is exact.
@@ -163,7 +163,6 @@ where
         let Some(logs) = recorded.saved.filter(|logs| !logs.is_empty()) else { return Ok(()) };
         let target = recorded.inputs[1].view::<i64, M>()?;
         let weight = recorded.inputs.get(2).map(RuleOperand::view::<T, 1>).transpose()?;
-        let (size, classes) = (with_size(logs.size(), A, 1), logs.size().0[A]);
         let counts = target.not_equal(self.ignore)?;
         // The weight of each target, 0 for an ignored one.
         let weights: Tensor<f64, M, D> = match weight {
@@ -183,40 +182,91 @@ where
             let gradient = recorded.gradient.view::<T, OUT>()?.reshape(target.size())?;
             counts.lazy().select(gradient.lazy().cast::<f64>(), 0.0).eval()?
         };
-        let line = Tensor::<i64, 1, D>::arange(0, classes as i64, 1, logs.device())?;
-        let line = line.reshape(sizes_along::<RANK>(A, classes))?;
-        let is_target = line.lazy().equal(target.reshape(size)?);
-        let (spread, rest) = (self.smoothing / classes as f64, 1.0 - self.smoothing);
+        let known = Known { logs, target, weight, of_each, weights };
         for (of, out) in targets.into_iter().enumerate() {
-            let (Some(out), each) = (out, of_each.reshape(size)?) else { continue };
-            if of == 2 {
-                let mean = match const { MEAN } {
-                    true => recorded.result.view::<T, OUT>()?.reshape([1; RANK])?.cast::<f64>()?,
-                    false => Tensor::zeros([1; RANK], logs.device())?,
-                };
-                let parts =
-                    logs.lazy().apply(OfWeight::<T>(PhantomData), (is_target, each, &mean, rest, spread));
-                let marked = std::array::from_fn(|axis| axis != A);
-                let axes = MarkedAxes::<RANK> { marked, missing: None };
-                let sums = parts.reduce_keepdims::<_, MarkedAxes<RANK>>(Sum, axes)?;
-                sums.reshape([classes])?.lazy().cast::<T>().eval_into(out.view_mut::<T, 1>()?)?;
-                continue;
+            match out {
+                None => {}
+                Some(out) if of == 2 => {
+                    let mean = match const { MEAN } {
+                        true => recorded.result.view::<T, OUT>()?.reshape([1; RANK])?.cast::<f64>()?,
+                        false => Tensor::zeros([1; RANK], known.logs.device())?,
+                    };
+                    self.of_weight(&known, mean, out.view_mut()?)?;
+                }
+                // Factors of 16 bits would be rounded.
+                Some(out) if const { size_of::<T>() == size_of::<Compute<T>>() } => {
+                    self.of_scores::<T, D>(&known, out.view_mut()?)?;
+                }
+                Some(out) => self.of_scores::<f32, D>(&known, out.view_mut()?)?,
             }
-            let out = out.view_mut::<T, RANK>()?;
-            let operator = OfScore::<T>(PhantomData);
-            let Some(weight) = weight else {
-                apply_into(operator, (&logs, is_target, each, spread, rest), out)?;
-                continue;
-            };
-            let of_classes = (weight.lazy().cast::<f64>() * spread).eval()?;
-            let of_targets = (weights.lazy() * rest).eval()?;
-            let total = (of_targets.lazy() + of_classes.sum(All)?.reshape([1; M])?).eval()?;
-            // Where nothing has a weight, the gradient is 0, and the shares are NaN.
-            let (each, rest) = ((of_each.lazy() * &total).eval()?, (of_targets.lazy() / &total).eval()?);
-            let [each, rest, total] = [each.reshape(size)?, rest.reshape(size)?, total.reshape(size)?];
-            let spread = of_classes.reshape(sizes_along::<RANK>(A, classes))?.lazy() / total;
-            apply_into(operator, (&logs, is_target, each, spread, rest), out)?;
         }
         Ok(())
+    }
+}
+
+/// The operands of the backward pass, the gradient of each loss or of its part of the mean, and the weight of
+/// each target, which is 0 for an ignored one.
+struct Known<'x, T, const RANK: usize, const M: usize, D: Device> {
+    logs: Tensor<T, RANK, D>,
+    target: TensorView<'x, i64, M, D>,
+    weight: Option<TensorView<'x, T, 1, D>>,
+    of_each: Tensor<f64, M, D>,
+    weights: Tensor<f64, M, D>,
+}
+
+impl<T: Float, const A: usize, const RANK: usize, const M: usize, const OUT: usize, const MEAN: bool>
+    CrossEntropyRule<T, A, RANK, M, OUT, MEAN>
+{
+    /// The numbers of the classes along their axis, and the shares of each class and of the target.
+    fn shares<D: Device>(&self, logs: &Tensor<T, RANK, D>) -> Result<(Tensor<i64, RANK, D>, f64, f64)> {
+        let classes = logs.size().0[A];
+        let line = Tensor::<i64, 1, D>::arange(0, classes as i64, 1, logs.device())?;
+        let line = line.into_shape(Dim(sizes_along::<RANK>(A, classes)))?;
+        Ok((line, self.smoothing / classes as f64, 1.0 - self.smoothing))
+    }
+
+    /// Writes the gradient of the scores. Factors have elements `S`.
+    fn of_scores<S: Float, D: Device>(
+        &self,
+        known: &Known<'_, T, RANK, M, D>,
+        out: TensorViewMut<'_, T, RANK, D>,
+    ) -> Result<()> {
+        let Known { logs, target, weight, of_each, weights } = known;
+        let size = with_size(logs.size(), A, 1);
+        let (line, spread, rest) = self.shares(logs)?;
+        let is_target = line.lazy().equal(target.reshape(size)?);
+        let operator = OfScore::<T, S>(PhantomData);
+        let Some(weight) = weight else {
+            let each = of_each.cast::<S>()?;
+            let operands = (logs, is_target, each.reshape(size)?, S::constant(spread), S::constant(rest));
+            return apply_into(operator, operands, out);
+        };
+        let of_classes = (weight.lazy().cast::<f64>() * spread).eval()?;
+        let of_targets = (weights.lazy() * rest).eval()?;
+        let total = (of_targets.lazy() + of_classes.sum(All)?.reshape([1; M])?).eval()?;
+        // Where nothing has a weight, the gradient is 0, and the shares are NaN.
+        let each = (of_each.lazy() * &total).cast::<S>().eval()?;
+        let rest = (of_targets.lazy() / &total).cast::<S>().eval()?;
+        let inverse = (1.0 / total.lazy()).cast::<S>().eval()?;
+        let of_classes = of_classes.cast::<S>()?.into_shape(line.size())?;
+        let spread = of_classes.lazy() * inverse.reshape(size)?;
+        apply_into(operator, (logs, is_target, each.reshape(size)?, spread, rest.reshape(size)?), out)
+    }
+
+    /// Writes the gradient of the weights of classes; `mean` is the mean of the losses, or 0.
+    fn of_weight<D: Device>(
+        &self,
+        known: &Known<'_, T, RANK, M, D>,
+        mean: Tensor<f64, RANK, D>,
+        out: TensorViewMut<'_, T, 1, D>,
+    ) -> Result<()> {
+        let (logs, size) = (&known.logs, with_size(known.logs.size(), A, 1));
+        let (line, spread, rest) = self.shares(logs)?;
+        let is_target = line.lazy().equal(known.target.reshape(size)?);
+        let operands = (is_target, known.of_each.reshape(size)?, &mean, rest, spread);
+        let parts = logs.lazy().apply(OfWeight::<T>(PhantomData), operands);
+        let axes = MarkedAxes { marked: std::array::from_fn(|axis| axis != A), missing: None };
+        let sums = parts.reduce_keepdims(Sum, axes)?;
+        sums.reshape([logs.size().0[A]])?.lazy().cast::<T>().eval_into(out)
     }
 }
