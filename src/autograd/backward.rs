@@ -9,7 +9,7 @@ use super::inner::Inner;
 pub(super) use super::kernels::{Vjp, VjpOf};
 use super::overlap::{covers_block, is_injective, without_overlap};
 use super::small_vec::SmallVec;
-use super::step::{Before, BlockView, Input, Output, Step};
+use super::step::{Before, BlockView, Input, Output, Saved, Step};
 use super::vjp::Variable;
 use crate::device::{Init, Inputs, MAX_OPERANDS, OperandRef, Reduction};
 use crate::dtype::DType;
@@ -51,6 +51,17 @@ impl Scratch {
     }
     pub(super) fn slot(&self) -> OperandRef<'_> {
         OperandRef { address: self.memory.address(), stride: &self.stride, element: self.element }
+    }
+    /// A copy of an operand of these sizes, whose elements the tape owns.
+    pub(super) fn copy_of(device: &dyn Inner, sizes: &[usize], from: OperandRef<'_>) -> Result<Self> {
+        let copy = Scratch::new(device, sizes, from.element)?;
+        // SAFETY: (1) the operand and the copy have these sizes; (2) the copy is new; (3) the tape owns both.
+        unsafe { device.copy(sizes, copy.slot(), from)? };
+        Ok(copy)
+    }
+    pub(super) fn into_saved(self) -> Saved {
+        let Scratch { memory, stride, element } = self;
+        Saved { version: memory.version(), memory, offset: 0, stride, element }
     }
     /// The buffer with more axes at the end, along which it is broadcast.
     pub(super) fn broadcast(mut self, axes: usize) -> Self {

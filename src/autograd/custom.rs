@@ -50,7 +50,7 @@ pub trait Inputs<D: Device> {
     fn values(&self, tape: &Tape<D>) -> Result<Self::Inner>;
     #[doc(hidden)]
     #[allow(private_interfaces)]
-    fn views(&self, op: &'static str, tape: &Tape<D>) -> Result<Spots>;
+    fn views(&self, op: &'static str, tape: &Tape<D>) -> Result<Views>;
     #[doc(hidden)]
     #[allow(private_interfaces)]
     fn watch(inner: &Self::Inner, tape: &Tape<D>, views: &[Option<BlockView>]) -> Result<Self::OnTape>;
@@ -63,7 +63,7 @@ pub trait Inputs<D: Device> {
 }
 
 /// The place of each operand that depends on a variable, in the order of their trees.
-type Spots = Vec<Option<BlockView>>;
+type Views = Vec<Option<BlockView>>;
 
 /// The addition of gradients to those of operands.
 struct Add<'a, O> {
@@ -81,7 +81,7 @@ macro_rules! inputs {
                 Ok(($(self.$index.map_tensors(Name::ROOT, &mut Values(tape))?,)+))
             }
             #[allow(private_interfaces)]
-            fn views(&self, op: &'static str, tape: &Tape<D>) -> Result<Spots> {
+            fn views(&self, op: &'static str, tape: &Tape<D>) -> Result<Views> {
                 let mut places = Places { op, tape, views: Vec::new() };
                 $(self.$index.visit(&mut places)?;)+
                 Ok(places.views)
@@ -138,7 +138,7 @@ impl<D: Device> TensorMap<Tape<D>, D> for Values<'_, D> {
 struct Places<'a, D: Device> {
     op: &'static str,
     tape: &'a Tape<D>,
-    views: Spots,
+    views: Views,
 }
 impl<D: Device> TensorVisitor<Tape<D>, 0, 1> for Places<'_, D> {
     fn tensor<T: Differentiable, const RANK: usize>(

@@ -64,7 +64,7 @@ impl<D: Device> Tape<D> {
             return Ok(());
         }
         let vjp = Box::new(VjpOf::<_, D, false>(ConstantsAsLoads(*program), self.device.clone()));
-        self.shared.end_rows(step, outputs, (facts, inputs.reads), constants, row, vjp);
+        self.shared.end_rows((step, P::IN_PLACE), outputs, (facts, inputs.reads), constants, row, vjp);
         Ok(())
     }
 

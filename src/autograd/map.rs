@@ -99,18 +99,36 @@ impl Shared {
 
     pub(super) fn end_rows(
         &self,
-        step: Box<Step>,
+        (mut step, in_place): (Box<Step>, bool),
         outputs: &[OperandRef<'_>],
         (facts, reads): Loads<'_>,
         constants: RowConstants,
         row: usize,
         vjp: Box<dyn Vjp>,
     ) {
+        if in_place {
+            step.outputs.iter_mut().for_each(|output| output.before = Before::Updated);
+        }
         let reads = SmallVec::new(reads);
-        let rule: Rule =
-            Box::new(move |b, step| rows_backward(b, step, &*vjp, facts, &constants, row, &reads));
+        let rule: Rule = Box::new(move |b, step| {
+            let taken = if in_place { take_gradients(b, step)? } else { Vec::new() };
+            rows_backward(b, step, &*vjp, facts, &constants, (row, &reads), &taken)
+        });
         self.end(step, outputs, rule);
     }
+}
+
+/// Copies of the gradients of outputs that were updated in place, which are cleared: they are at the addresses of
+/// the operands' gradients.
+fn take_gradients(b: &mut Backward, step: &Step) -> Result<Vec<Option<Scratch>>> {
+    let sizes = &step.sizes[..];
+    let mut copies = Vec::new();
+    for output in step.outputs.iter() {
+        let gradient = b.gradient(&output.view);
+        copies.push(gradient.map(|gradient| Scratch::copy_of(&*b.inner, sizes, gradient)).transpose()?);
+    }
+    step.outputs.iter().try_for_each(|output| b.clear(&output.view, sizes))?;
+    Ok(copies)
 }
 
 /// The rule of a program without row constants: one kernel for each operand.
@@ -125,25 +143,7 @@ fn map_backward(
     let sizes = &step.sizes[..];
     let operands = saved_slots(b, step);
     let mut slots: SmallVec<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
-    // The gradient of an output that was updated in place is at the address of the operand's gradient: it is
-    // copied first.
-    let mut copies: Vec<Option<Scratch>> = Vec::new();
-    if in_place {
-        for output in step.outputs.iter() {
-            let copy = match b.gradient(&output.view) {
-                Some(gradient) => {
-                    let copy = Scratch::new(&*b.inner, sizes, gradient.element)?;
-                    // SAFETY: (1) the gradient has the layout of the output, the copy has its sizes; (2) the
-                    // copy is new; (3) the pass owns both.
-                    unsafe { b.inner.copy(sizes, copy.slot(), gradient)? };
-                    Some(copy)
-                }
-                None => None,
-            };
-            copies.push(copy);
-        }
-        step.outputs.iter().try_for_each(|output| b.clear(&output.view, sizes))?;
-    }
+    let copies = if in_place { take_gradients(b, step)? } else { Vec::new() };
     if facts.loads.len() > reads.len() {
         slots.push(step.result.as_ref().map_or(b.zeros(sizes.len()), Saved::slot));
     }

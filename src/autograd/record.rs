@@ -1,8 +1,9 @@
 //! The recording of a kernel: what comes before and after it, for mechanisms of any kind.
 // Imports: `error`, `dtype`, `device`.
 
+use super::backward::Scratch;
 use super::facts::Facts;
-use super::state::{Begun, Flow, OutputType, Rule, Shared, Step};
+use super::state::{Begun, Flow, OutputType, Rule, Saved, Shared, Step};
 use crate::device::{MAX_OPERANDS, OperandRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -51,9 +52,25 @@ impl Shared {
 
     /// Records a step after its kernel has run.
     #[inline]
-    pub(super) fn end(&self, step: Box<Step>, outputs: &[OperandRef<'_>], rule: Rule) {
+    pub(super) fn end(&self, mut step: Box<Step>, outputs: &[OperandRef<'_>], rule: Rule) {
+        if step.reads_result {
+            step.result = self.result_of(&outputs[0], &step.sizes);
+        }
         let ended = self.lock().end(step, outputs, rule);
         drop(ended); // after the lock is released
+    }
+
+    /// The result of a step, for its backward pass. A part of a block is copied: it would keep the whole block, and
+    /// the next write to another part would copy that.
+    fn result_of(&self, output: &OperandRef<'_>, sizes: &[usize]) -> Option<Saved> {
+        let mut state = self.lock();
+        let saved = state.save(output)?;
+        if state.is_whole_block(output, sizes) {
+            return Some(saved);
+        }
+        drop(state);
+        let copy = Scratch::copy_of(&*self.inner, sizes, saved.slot());
+        Some(copy.map_or(saved, Scratch::into_saved))
     }
 
     /// After a kernel of which no output depends on a variable.

@@ -11,6 +11,7 @@ use crate::device::{Init, OperandRef, Reduction};
 use crate::dtype::DType;
 use crate::erased_memory::Memory;
 use crate::error::Result;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A division of sizes into blocks: one index along each axis before `axis`, a range of it, and all of the
 /// axes after it.
@@ -181,8 +182,8 @@ impl<'a> Goal<'a> {
         })
     }
 
-    /// Takes the gradient of an operand in a block.
-    fn take(&self, b: &Backward, dtype: DType, block: &Block, of_block: &BlockView) -> Result<()> {
+    /// Takes the gradient of an operand in a block; returns whether it has one.
+    fn take(&self, b: &Backward, dtype: DType, block: &Block, of_block: &BlockView) -> Result<bool> {
         let kept: SmallVec<usize> =
             (0..block.sizes.len()).filter(|&axis| of_block.stride[axis] != 0).collect();
         let of = |stride: &[isize]| kept.iter().map(|&axis| stride[axis]).collect::<SmallVec<_>>();
@@ -209,6 +210,7 @@ impl<'a> Goal<'a> {
                 }
             }
         }
+        .map(|()| is_reached)
     }
 }
 
@@ -238,6 +240,7 @@ pub(super) fn run_by_blocks(
             None => None,
         });
     }
+    let reached: Vec<AtomicBool> = goals.iter().map(|_| AtomicBool::new(false)).collect();
     let whole = &*b;
     b.inner.for_each_task(division.blocks, &|number| {
         let block = division.block(number);
@@ -248,13 +251,19 @@ pub(super) fn run_by_blocks(
         let mut part = whole.part();
         let operands = Operands { sizes: &block.sizes, loads: &loads, gradients: &gradients, views: &views };
         pass(&mut part, operands)?;
-        goals.iter().zip(&views).try_for_each(|(goal, view)| match (goal, view) {
-            (Some(goal), Some(view)) => goal.take(&part, view.dtype, &block, view),
-            _ => Ok(()),
-        })
+        for ((goal, view), reached) in goals.iter().zip(&views).zip(&reached) {
+            if let (Some(goal), Some(view)) = (goal, view)
+                && goal.take(&part, view.dtype, &block, view)?
+            {
+                reached.store(true, Ordering::Relaxed);
+            }
+        }
+        Ok(())
     })?;
-    for (goal, view) in goals.into_iter().zip(views) {
+    for ((goal, view), reached) in goals.into_iter().zip(views).zip(reached) {
         match (goal, view) {
+            // No gradient flows to the operand: it gets none, not one of zeros.
+            _ if !reached.into_inner() => {}
             (Some(Goal::Sums(sums)), Some(view)) => sums.add_to(b, view)?,
             (Some(Goal::Part { new: Some(memory), .. }), Some(view)) => b.insert(view, memory)?,
             _ => {}

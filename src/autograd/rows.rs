@@ -258,22 +258,37 @@ struct RowsRule<'a> {
     reads: &'a [u8],
 }
 
-/// The rule of a program with row constants.
+/// The rule of a program with row constants, of which `row` axes are a row. `taken` has the gradients of outputs
+/// that were updated in place.
 pub(super) fn rows_backward(
     b: &mut Backward,
     step: &Step,
     program: &dyn Vjp,
     facts: &'static Facts,
     constants: &RowConstants,
-    row: usize,
-    reads: &[u8],
+    (row, reads): (usize, &[u8]),
+    taken: &[Option<Scratch>],
 ) -> Result<()> {
     let (sizes, zeros) = (&step.sizes[..], b.zeros(step.sizes.len()));
     let saved = saved_slots(b, step);
     let loads: SmallVec<OperandRef<'_>> = reads.iter().map(|&k| saved[k as usize]).collect();
-    let gradients = step.outputs.iter().map(|output| b.gradient(&output.view).unwrap_or(zeros));
-    let gradients: SmallVec<OperandRef<'_>> = gradients.collect();
-    let views: Vec<Option<BlockView>> = step.inputs.iter().map(|input| input.view.clone()).collect();
+    let outputs = step.outputs.iter().enumerate();
+    let gradients: SmallVec<OperandRef<'_>> = outputs
+        .map(|(k, output)| match taken.get(k) {
+            Some(copy) => copy.as_ref().map_or(zeros, Scratch::slot),
+            None => b.gradient(&output.view).unwrap_or(zeros),
+        })
+        .collect();
+    // An operand without a slope has no gradient, not one of zeros.
+    let mut reached = constants.variables(reads, 0..reads.len(), &constants.outer, step, facts);
+    for placed in &constants.all {
+        let (loads, children) = (placed.loads.clone(), &placed.children);
+        reached.extend(constants.variables(reads, loads, children, step, placed.constant.facts()));
+    }
+    let is_reached = |operand| reached.iter().any(|&(reached, _)| reached == operand);
+    let inputs = step.inputs.iter().enumerate();
+    let views: Vec<Option<BlockView>> =
+        inputs.map(|(k, input)| input.view.clone().filter(|_| is_reached(k))).collect();
     let operands = Operands { sizes, loads: &loads, gradients: &gradients, views: &views };
     let rule = RowsRule { step, program, facts, constants, row, reads };
     let pass = |b: &mut Backward, operands: Operands<'_>| rule.run(b, operands);

@@ -175,6 +175,11 @@ impl State {
         axes.map(|(size, _)| size).product::<usize>() * slot.element == entry.memory.nbytes()
     }
 
+    /// Whether an operand is a whole block.
+    pub(super) fn is_whole_block(&mut self, slot: &OperandRef<'_>, sizes: &[usize]) -> bool {
+        self.entry_at(slot.address).is_some_and(|entry| Self::replaces_block(entry, slot, sizes))
+    }
+
     /// Whether a step that is not recorded replaces all values of a block that were made before the tape was
     /// pulled back. The block depends on no variable then.
     fn forgets(&mut self, slot: &OperandRef<'_>, sizes: &[usize]) -> bool {
@@ -314,15 +319,7 @@ impl State {
     /// another thread has ended its recording in the meantime; the caller drops it after the lock.
     #[inline]
     #[must_use]
-    pub(super) fn end(
-        &mut self,
-        mut step: Box<Step>,
-        outputs: &[OperandRef<'_>],
-        rule: Rule,
-    ) -> Option<Node> {
-        if step.reads_result {
-            step.result = self.save(&outputs[0]);
-        }
+    pub(super) fn end(&mut self, step: Box<Step>, outputs: &[OperandRef<'_>], rule: Rule) -> Option<Node> {
         for (output, slot) in step.outputs.iter().zip(outputs) {
             if has_gradient(output.view.dtype)
                 && let Some(entry) = self.entry_at(slot.address)

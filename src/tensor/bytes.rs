@@ -7,7 +7,6 @@ use crate::dtype::DType;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::layout::Layout;
-use std::any::Any;
 use std::mem::MaybeUninit;
 
 /// Bytes of a chunk that is copied on the host: it stays in the cache of one core.
@@ -36,7 +35,7 @@ pub(crate) trait Readable {
 
 impl<D: Device> Readable for D {
     fn is_host(&self) -> bool {
-        (self as &dyn Any).is::<Cpu>()
+        Device::is_host(self)
     }
     unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()> {
         // SAFETY: the caller's promise.

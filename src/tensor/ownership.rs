@@ -199,7 +199,8 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         if nbytes == 0 {
             return Ok(copy);
         }
-        // SAFETY: as above. A host's addresses can be read and written; no reference to the memory exists.
+        // SAFETY: as above. (5) of `Device`: a host's addresses can be read and
+        // written. The new memory has no other reference, and the view's is shared.
         unsafe {
             if self.device().is_host() {
                 device.write(to, std::slice::from_raw_parts(address, nbytes))?;

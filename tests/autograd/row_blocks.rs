@@ -149,3 +149,22 @@ fn sums_of_blocks_are_rounded_once() -> Result<()> {
     assert!(gradient.to_vec()?.iter().all(|x| *x == bf16::from_f32(exact)), "{gradient}, not {exact}");
     Ok(())
 }
+
+#[test]
+fn an_operand_without_a_slope_gets_no_gradient_of_zeros() -> Result<()> {
+    // 0 · ∞ in the product before would be NaN.
+    for rows in [4, 600] {
+        let (q, v) = (random([rows, 3], 1), random([rows, 96], 2));
+        let w = Tensor::<f64, 2>::from_fn([3, 96], |[i, _]| if i == 1 { f64::INFINITY } else { 1.0 }, &Cpu)?;
+        let gradients = grad((&q, &v), |(q, v), tape| {
+            let scores = q.matmul(tape.constant(&w)?.view())?;
+            let s = || scores.lazy().greater(0.0).select(v, -5.0);
+            let shifted = s() - s().max_along(Last);
+            let y = (shifted.exp() / shifted.exp().sum_along(Last)).eval()?;
+            (y.lazy() * v).sum(All)
+        })?;
+        assert!(gradients.0.to_vec()?.iter().all(|g| *g == 0.0), "{rows} rows");
+        assert!(gradients.1.to_vec()?.iter().any(|g| *g != 0.0), "{rows} rows");
+    }
+    Ok(())
+}

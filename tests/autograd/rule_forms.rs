@@ -19,6 +19,21 @@ fn pulled<const N: usize, const RANK: usize, const OUT: usize>(
     xs.each_ref().map(|x| found.of(x).unwrap().to_vec().unwrap())
 }
 
+/// Without a score the mean loss depends on no weight of a class.
+#[test]
+fn an_empty_batch_has_gradients_of_zeros() -> Result<()> {
+    let device = crate::counted::Counted::default();
+    let tape = Tape::new(&device);
+    let x = tape.watch(&Tensor::<f64, 2, _>::zeros([0, 3], &device)?)?;
+    let w = tape.watch(&Tensor::from([1.0, 2.0, 3.0]).to(&device)?)?;
+    let target = tape.constant(&Tensor::<i64, 1, _>::zeros([0], &device)?)?;
+    let loss = x.cross_entropy_mean(Axis::<1>, &target, ClassLoss::new().weight(w.view()))?;
+    let gradients = tape.backward(&loss)?;
+    assert_eq!(gradients.of(&w)?.to(&Cpu)?.to_vec()?, [0.0; 3]);
+    assert_eq!(gradients.of(&x)?.size(), [0, 3]);
+    Ok(())
+}
+
 // ------------------------------------------------------------ layer norm with weight and bias
 
 fn affine_steps(x: &Var<f64, 2>, w: &Var<f64, 2>, b: &Var<f64, 2>) -> Result<Var<f64, 2>> {

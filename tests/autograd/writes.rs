@@ -3,7 +3,7 @@
 
 use crate::check::{check, close, difference, random, unit, weighted};
 use rankform::autograd::{Tape, Var, grad};
-use rankform::ops::{Add, Floor, Mul, Sin};
+use rankform::ops::{Add, Floor, Mul, Sin, Sub};
 use rankform::prelude::*;
 
 /// The gradient of the sum of squares of what `write` leaves in a copy of `x`.
@@ -15,6 +15,26 @@ fn after(x: &[f64], write: &dyn Fn(&mut Var<f64, 1>, &Tape) -> Result<()>) -> Ve
         (y.lazy() * &y).sum(All)
     });
     gradient.unwrap().to_vec().unwrap()
+}
+
+#[test]
+fn rows_in_place_have_the_gradients_of_rows_that_are_not() {
+    let x = random([5, 7], 1);
+    let of = |in_place: bool| {
+        grad(&x, |x, _| {
+            let (mut y, s) = ((x.lazy() * 2.0).eval()?, (x.lazy() * 3.0).eval()?);
+            let rows = s.mean_along(Last);
+            let y = match in_place {
+                true => {
+                    y.zip_in_place(Sub, rows)?;
+                    y
+                }
+                false => (y.lazy() - rows).eval()?,
+            };
+            y.sin()?.sum(All)
+        })
+    };
+    close("rows in place", &of(true).unwrap().to_vec().unwrap(), &of(false).unwrap().to_vec().unwrap());
 }
 
 #[test]

@@ -62,7 +62,6 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/autograd/device.rs", "implements the trait, by calls of the inner device"),
     ("src/autograd/inner.rs", "calls the inner device without its type"),
     ("src/autograd/kernels.rs", "calls the derivatives of programs"),
-    ("src/autograd/map.rs", "copies gradients of updates in place"),
     ("src/autograd/moves.rs", "moves gradients"),
     ("src/autograd/reduce.rs", "calls reductions and their derivatives"),
     ("src/autograd/row_blocks.rs", "delivers the gradients of blocks on the inner device"),

@@ -164,7 +164,7 @@ operators! {
     /// Square root, correctly rounded; NaN below 0.
     fn sqrt = Sqrt(x) where Float { x.sqrt() } slope of y { 0.5 / y }
     /// 1/√x.
-    fn rsqrt = Rsqrt(x) where Float { x.rsqrt() } slope of y { y * y * y * -0.5 }
+    fn rsqrt = Rsqrt(x) where Float { x.rsqrt() } slope of y { y * -0.5 * y * y }
     /// Cube root.
     fn cbrt = Cbrt(x) where Float { x.cbrt() } slope of y { 1.0 / (y * y * 3.0) }
     /// xʸ, C's `pow`.

@@ -10,7 +10,7 @@ use crate::layout::Layout;
 use crate::ops::Add;
 use crate::ops::axes::sizes_along;
 use crate::ops::linalg::matmul::labelled;
-use crate::scalar::{Lane, Lanes};
+use crate::scalar::{Dual, Lane, Lanes};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 use std::marker::PhantomData;
 
@@ -31,6 +31,14 @@ impl<T: Number, F: Op<(T,), Out = T>> Op<(T, T)> for Biased<F> {
     #[inline(always)]
     fn call<L: Lanes>((x, bias): (Lane<L, Compute<T>>, Lane<L, Compute<T>>)) -> Lane<L, Compute<T>> {
         F::call::<L>((x + bias,))
+    }
+    const BY_RESULT: bool = F::BY_RESULT;
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
+    fn call_by_result<L: Lanes>(
+        (x, bias): (Lane<Dual<L>, Compute<T>>, Lane<Dual<L>, Compute<T>>),
+        y: Lane<L, Compute<T>>,
+    ) -> Lane<Dual<L>, Compute<T>> {
+        F::call_by_result::<L>((x + bias,), y)
     }
 }
 

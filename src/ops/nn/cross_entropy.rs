@@ -159,8 +159,14 @@ where
         recorded: Recorded<'_, D, Self::Saved<D>>,
         targets: Vec<Option<RuleOutput<'_, D>>>,
     ) -> Result<()> {
-        // Without a class all targets were ignored, and there are no elements to write.
-        let Some(logs) = recorded.saved.filter(|logs| !logs.is_empty()) else { return Ok(()) };
+        // Without a score or a class only the weights of classes have elements, and the loss depends on none.
+        let Some(logs) = recorded.saved.filter(|logs| !logs.is_empty()) else {
+            return targets.into_iter().enumerate().try_for_each(|(of, out)| match out {
+                Some(out) if of == 2 => out.view_mut::<T, 1>()?.fill(T::default()),
+                Some(out) => out.view_mut::<T, RANK>()?.fill(T::default()),
+                None => Ok(()),
+            });
+        };
         let target = recorded.inputs[1].view::<i64, M>()?;
         let weight = recorded.inputs.get(2).map(RuleOperand::view::<T, 1>).transpose()?;
         let counts = target.not_equal(self.ignore)?;

@@ -135,25 +135,27 @@ fn allocate(stream: &Stream, nbytes: usize) -> Result<*mut u8> {
         stream.gpu.find_complete();
         found = reuse(Others::Complete(&is_complete));
     }
-    let (block, uses) = match found {
-        Some(found) => found,
-        None => {
-            // Streams that wait for each other's blocks do not overlap. Much kept memory is used all the same.
-            let waits = locked(&stream.gpu.pool).keeps_much();
-            match if waits { reuse(Others::All) } else { None } {
-                Some(found) => found,
-                None => match allocate_new(stream, nbytes) {
-                    Ok(block) => return Ok(at(block)),
-                    Err(error) => reuse(Others::All).ok_or(error)?,
-                },
-            }
+    // Streams that wait for each other's blocks do not overlap. Much kept memory is used all the same.
+    if found.is_none() && locked(&stream.gpu.pool).keeps_much() {
+        found = reuse(Others::All);
+    }
+    if found.is_none() {
+        if let Some(block) = allocate_new(stream, nbytes)? {
+            return Ok(at(block));
         }
+        // Without more memory, the work of other streams is waited for.
+        found = reuse(Others::All);
+    }
+    let Some((block, uses)) = found else {
+        trim(stream.gpu)?;
+        return allocate_new(stream, nbytes)?.map(at).ok_or(Error::OutOfMemory { op: "allocate", nbytes });
     };
     let waited = uses.before(true).try_for_each(|position| wait_for(stream, position));
     let position = next_position(stream);
     let mut pool = locked(&stream.gpu.pool);
     pool.record_use(block, position, true);
     if let Err(error) = waited {
+        uses.before(true).for_each(|position| pool.record_use(block, position, false));
         pool.release(block);
         return Err(error);
     }
@@ -170,7 +172,7 @@ fn allocate_captured(stream: &Stream, capture: &mut Capture, nbytes: usize) -> R
     let found = pool.reuse(nbytes, stream.id, Others::All);
     drop(pool);
     let block = found.map_or_else(
-        || allocate_new(stream, nbytes),
+        || allocate_new(stream, nbytes)?.ok_or(Error::OutOfMemory { op: "allocate", nbytes }),
         |(block, uses)| {
             // Each replay of the graph waits for the last uses of the block.
             let mut pool = locked(&stream.gpu.pool);
@@ -184,40 +186,26 @@ fn allocate_captured(stream: &Stream, capture: &mut Capture, nbytes: usize) -> R
     Ok(block)
 }
 
-/// Allocates a segment from the driver, within the limit of the pool, and a block in it.
-fn allocate_new(stream: &Stream, nbytes: usize) -> Result<usize> {
-    let missing = || Error::OutOfMemory { op: "allocate", nbytes };
-    // Kept blocks are given back if memory is short. The work of a graph cannot wait for that.
-    let trim =
-        || if is_free_and_empty(&stream.capture) { trim(stream.gpu).map(|_| ()) } else { Err(missing()) };
-    let allowed = || locked(&stream.gpu.pool).segment(nbytes);
-    let segment = match allowed() {
-        Some(segment) => segment,
-        None => {
-            trim()?;
-            allowed().ok_or_else(missing)?
-        }
+/// Allocates a segment from the driver, and a block in it. `None` if the limit or the driver refuses.
+fn allocate_new(stream: &Stream, nbytes: usize) -> Result<Option<usize>> {
+    let pool = locked(&stream.gpu.pool);
+    let (Some(segment), Some(least)) = (pool.segment(nbytes), pool.least_segment(nbytes)) else {
+        return Ok(None);
     };
-    // SAFETY: the call only allocates memory.
-    let ask = |segment| unsafe { stream.with("allocate", |_| result::malloc_sync(segment)) };
-    let (segment, block) = match ask(segment) {
-        Err(Error::OutOfMemory { .. }) => {
-            trim()?;
-            let segment = locked(&stream.gpu.pool).least_segment(nbytes).ok_or_else(missing)?;
-            (segment, ask(segment))
+    drop(pool);
+    let sizes = [segment, least];
+    for segment in &sizes[usize::from(segment == least)..] {
+        // SAFETY: the call only allocates memory.
+        match unsafe { stream.with("allocate", |_| result::malloc_sync(*segment)) } {
+            Ok(block) => {
+                locked(&stream.gpu.pool).insert(block as usize, nbytes, *segment);
+                return Ok(Some(block as usize));
+            }
+            Err(Error::OutOfMemory { .. }) => {}
+            Err(error) => return Err(error),
         }
-        done => (segment, done),
-    };
-    let block = block
-        .map_err(|error| if matches!(error, Error::OutOfMemory { .. }) { missing() } else { error })?
-        as usize;
-    locked(&stream.gpu.pool).insert(block, nbytes, segment);
-    Ok(block)
-}
-
-/// Whether a lock can be taken at once, and holds no value.
-fn is_free_and_empty<T>(mutex: &Mutex<Option<T>>) -> bool {
-    mutex.try_lock().is_ok_and(|held| held.is_none())
+    }
+    Ok(None)
 }
 
 /// Gives a block of [`allocate`] back to the pool. The next user waits, on the GPU, for the work queued on

@@ -145,8 +145,8 @@ pub(in crate::device::cuda) unsafe fn read(
     }
 }
 
-/// Runs a copy through the staging buffers of the GPU. `None` if the copy is small, or if another thread uses the
-/// buffers, or if there is no memory for them.
+/// Runs a copy through the staging buffers of the GPU. `None` if the copy is small, if another thread uses the
+/// buffers or copies of another stream wait in them, or if there is no memory for them.
 fn staged(
     stream: &Stream,
     nbytes: usize,
@@ -159,22 +159,44 @@ fn staged(
     if staging.is_none() {
         *staging = Some(allocate_staging(stream).ok()?);
     }
-    staging.as_mut().map(copy)
+    let staging = staging.as_mut()?;
+    let is_free = |buffer: &StagingBuffer| {
+        // SAFETY: the event is never destroyed.
+        let asked = || unsafe { stream.with("copy", |_| result::event::query(buffer.event)) };
+        buffer.stream == stream.id || asked().is_ok()
+    };
+    staging.buffers().iter().all(is_free).then(|| {
+        copy(staging).inspect_err(|_| {
+            // Copies whose events were not recorded end before the buffers are used again.
+            let _ = stream.synchronize();
+        })
+    })
 }
 
 fn allocate_staging(stream: &Stream) -> Result<Staging> {
     let start = pinned::allocate(stream, BUFFERS * BUFFER_BYTES)?;
-    let mut buffers = [StagingBuffer { address: start, event: std::ptr::null_mut() }; BUFFERS];
-    for (i, buffer) in buffers.iter_mut().enumerate() {
-        buffer.address = start.wrapping_add(i * BUFFER_BYTES);
+    let none = StagingBuffer { address: start, event: std::ptr::null_mut(), stream: stream.id };
+    let mut buffers = [none; BUFFERS];
+    for i in 0..BUFFERS {
         // SAFETY: the call makes an event, which the buffer owns.
         let event = unsafe {
             stream.with("pinned", |_| result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING))
         };
-        buffer.event = event.inspect_err(|_| {
-            // SAFETY: nothing uses the memory.
-            unsafe { pinned::free(stream, start) }
-        })?;
+        match event {
+            Ok(event) => {
+                buffers[i] = StagingBuffer { address: start.wrapping_add(i * BUFFER_BYTES), event, ..none }
+            }
+            Err(error) => {
+                // SAFETY: nothing uses the memory and the events that were made.
+                unsafe {
+                    for made in &buffers[..i] {
+                        let _ = stream.with("pinned", |_| result::event::destroy(made.event));
+                    }
+                    pinned::free(stream, start);
+                }
+                return Err(error);
+            }
+        }
     }
     Ok(Staging::new(buffers))
 }
@@ -192,17 +214,17 @@ fn wait_for_staging(stream: &Stream, op: &'static str, buffer: StagingBuffer) ->
 /// As [`write`].
 unsafe fn write_staged(stream: &Stream, staging: &mut Staging, to: *mut u8, bytes: &[u8]) -> Result<()> {
     for (i, chunk) in bytes.chunks(BUFFER_BYTES).enumerate() {
-        let buffer = staging.next();
+        let buffer = staging.next(stream.id);
         wait_for_staging(stream, "write", buffer)?;
         let to = to.addr() as u64 + (i * BUFFER_BYTES) as u64;
         // SAFETY: a chunk fits a buffer, which no copy uses now; the caller promises room at `to`. The buffer is
         // used again after the event only.
         unsafe {
             buffer.address.copy_from_nonoverlapping(chunk.as_ptr(), chunk.len());
-            stream.with("write", |raw| {
+            stream.gpu.context.or_lost(stream.with("write", |raw| {
                 sys::cuMemcpyHtoDAsync_v2(to, buffer.address.cast(), chunk.len(), raw).result()?;
                 result::event::record(buffer.event, raw)
-            })?;
+            }))?;
         }
     }
     Ok(())
@@ -224,15 +246,15 @@ unsafe fn read_staged(
     let mut waiting = VecDeque::with_capacity(BUFFERS);
     for chunk in bytes.chunks_mut(BUFFER_BYTES) {
         while queued < nbytes && waiting.len() < BUFFERS {
-            let (buffer, count) = (staging.next(), BUFFER_BYTES.min(nbytes - queued));
+            let (buffer, count) = (staging.next(stream.id), BUFFER_BYTES.min(nbytes - queued));
             wait_for_staging(stream, "read", buffer)?;
             let from = from.addr() as u64 + queued as u64;
             // SAFETY: the caller promises the bytes; the chunk fits the buffer, which no copy uses now.
             unsafe {
-                stream.with("read", |raw| {
+                stream.gpu.context.or_lost(stream.with("read", |raw| {
                     sys::cuMemcpyDtoHAsync_v2(buffer.address.cast(), from, count, raw).result()?;
                     result::event::record(buffer.event, raw)
-                })?;
+                }))?;
             }
             waiting.push_back(buffer);
             queued += count;

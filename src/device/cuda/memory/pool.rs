@@ -7,7 +7,7 @@
 use crate::device::MemoryStatistics;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A block is at most one part in this many larger than the request.
+/// Capacities are multiples of the greatest power of two in them divided by this, and of 512.
 const SLACK_DIVISOR: usize = 8;
 /// Requests of at most this many bytes share segments of [`SMALL_SEGMENT_BYTES`].
 const MAX_SMALL_BYTES: usize = 1 << 20;
@@ -17,6 +17,8 @@ const MAX_LARGE_BYTES: usize = 10 << 20;
 const LARGE_SEGMENT_BYTES: usize = 20 << 20;
 /// The smallest rest of a large block that is worth a block of its own.
 const MIN_LARGE_REST_BYTES: usize = 1 << 16;
+/// Free bytes beside those in use, beyond which a stream waits for the blocks of another one.
+const MAX_SPARE_BYTES: usize = 64 << 20;
 /// The bytes of other segments are multiples of this.
 const SEGMENT_UNIT_BYTES: usize = 2 << 20;
 
@@ -153,15 +155,17 @@ impl Pool {
         }
     }
 
-    /// Whether more bytes are free than in use.
+    /// Whether many more bytes are free than in use.
     pub(in crate::device::cuda) fn keeps_much(&self) -> bool {
-        self.statistics.kept > self.statistics.live
+        self.statistics.kept > self.statistics.live.saturating_add(MAX_SPARE_BYTES)
     }
 
     /// The bytes of a segment for `nbytes` bytes that the limit allows, if it allows one.
     pub(in crate::device::cuda) fn segment(&self, nbytes: usize) -> Option<usize> {
-        let shared = self.cut.segment(self.cut.capacity(nbytes)?);
-        [shared, self.least_segment(nbytes)?].into_iter().find(|&nbytes| self.allows(nbytes))
+        let least = self.least_segment(nbytes)?;
+        // Under a limit no bytes are set aside for other blocks.
+        let segment = if self.statistics.limit == usize::MAX { self.cut.segment(least) } else { least };
+        self.allows(segment).then_some(segment)
     }
 
     /// The bytes of the smallest segment for `nbytes` bytes. `None` if they cannot be counted.
@@ -179,17 +183,18 @@ impl Pool {
     ) -> Option<(usize, BlockUses)> {
         let capacity = self.cut.capacity(nbytes)?;
         let is_complete = |uses: &BlockUses| match others {
-            Others::Complete(is_complete) => uses.before(true).all(is_complete),
+            Others::Complete(is_complete) => {
+                uses.before(true).all(|position| position.0 == stream || is_complete(position))
+            }
             Others::All => true,
         };
+        let most = if self.cut == Cut::Exact { capacity } else { usize::MAX };
+        // Large segments are not cut into small blocks, nor small ones into large blocks.
+        let is_small = capacity <= MAX_SMALL_BYTES;
+        let fits = |address: &usize| self.cut == Cut::Exact || self.is_in_small_segment(*address) == is_small;
         let fitting = || {
-            let most = match self.cut {
-                Cut::Exact => capacity,
-                // Large segments are not cut into small blocks.
-                Cut::Shared if capacity <= MAX_SMALL_BYTES => SMALL_SEGMENT_BYTES,
-                Cut::Shared => usize::MAX,
-            };
-            self.kept_by_capacity.range((capacity, 0)..=(most, usize::MAX)).map(|&(_, address)| address)
+            let blocks = self.kept_by_capacity.range((capacity, 0)..=(most, usize::MAX));
+            blocks.map(|&(_, address)| address).filter(fits)
         };
         let uses = |address: &usize| &self.kept[address].uses;
         let address = fitting()
@@ -200,6 +205,10 @@ impl Pool {
         self.insert_live(address, nbytes, self.part(capacity, whole));
         self.keep_rest(address, whole, &uses);
         Some((address, uses))
+    }
+
+    fn is_in_small_segment(&self, address: usize) -> bool {
+        self.segments.range(..=address).next_back().is_some_and(|(_, &nbytes)| nbytes <= SMALL_SEGMENT_BYTES)
     }
 
     /// Whether a block of `capacity` bytes takes all of `whole` free bytes: the rest would be of no use.

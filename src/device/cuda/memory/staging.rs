@@ -19,6 +19,8 @@ pub(super) struct StagingBuffer {
     pub(super) address: *mut u8,
     /// After the last copy from or to the buffer.
     pub(super) event: sys::CUevent,
+    /// The number of the stream of that copy.
+    pub(super) stream: usize,
 }
 // SAFETY: the addresses and the events belong to the buffers alone, and any thread may use them.
 unsafe impl Send for Staging {}
@@ -28,8 +30,13 @@ impl Staging {
         Staging { buffers, next: 0 }
     }
 
-    /// The buffer whose last use is the oldest. It is free after its event.
-    pub(super) fn next(&mut self) -> StagingBuffer {
+    pub(super) fn buffers(&self) -> &[StagingBuffer] {
+        &self.buffers
+    }
+
+    /// The buffer whose last use is the oldest, for a copy of `stream`. It is free after its event.
+    pub(super) fn next(&mut self, stream: usize) -> StagingBuffer {
+        self.buffers[self.next].stream = stream;
         let buffer = self.buffers[self.next];
         self.next = (self.next + 1) % BUFFERS;
         buffer

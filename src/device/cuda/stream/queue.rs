@@ -99,8 +99,13 @@ impl Gpu {
     /// Finds the streams whose work is complete, without a wait.
     pub(in crate::device::cuda) fn find_complete(&self) {
         let streams: Vec<_> = locked(&self.streams).clone();
-        for stream in streams.iter().filter(|stream| stream.ensure_not_capturing("query").is_ok()) {
-            let queued = stream.queued.load(Ordering::Acquire);
+        for stream in streams {
+            // A query would end a recording. None begins while the lock is held.
+            let capture = locked(&stream.capture);
+            if capture.is_some() {
+                continue;
+            }
+            let (queued, kernels) = (stream.queued.load(Ordering::Acquire), stream.progress.queued());
             // SAFETY: the stream lives as long as the process.
             let asked = unsafe {
                 stream.with("query", |raw| match sys::cuStreamQuery(raw).result() {
@@ -111,6 +116,7 @@ impl Gpu {
             // The next call that waits for failed work reports it.
             if let Ok(true) = asked {
                 stream.completed.fetch_max(queued, Ordering::AcqRel);
+                stream.progress.complete(kernels);
             }
         }
     }
