@@ -119,6 +119,13 @@ struct Live {
     released: bool,
 }
 
+/// Memory that one call of the driver allocated.
+struct Segment {
+    nbytes: usize,
+    /// Whether it serves small requests.
+    is_small: bool,
+}
+
 /// A block that is free for reuse.
 struct Kept {
     capacity: usize,
@@ -128,8 +135,8 @@ struct Kept {
 /// The pool; see the module.
 pub(in crate::device::cuda) struct Pool {
     cut: Cut,
-    /// Bytes of the segments, by address.
-    segments: BTreeMap<usize, usize>,
+    /// By address.
+    segments: BTreeMap<usize, Segment>,
     /// By address.
     live: BTreeMap<usize, Live>,
     /// By address.
@@ -208,7 +215,7 @@ impl Pool {
     }
 
     fn is_in_small_segment(&self, address: usize) -> bool {
-        self.segments.range(..=address).next_back().is_some_and(|(_, &nbytes)| nbytes <= SMALL_SEGMENT_BYTES)
+        self.segments.range(..=address).next_back().is_some_and(|(_, segment)| segment.is_small)
     }
 
     /// Whether a block of `capacity` bytes takes all of `whole` free bytes: the rest would be of no use.
@@ -256,8 +263,9 @@ impl Pool {
     /// Adds a segment that the driver allocated, and takes a block of `nbytes` bytes at its start.
     pub(in crate::device::cuda) fn insert(&mut self, address: usize, nbytes: usize, segment: usize) {
         self.statistics.fresh += 1;
-        self.segments.insert(address, segment);
         let capacity = self.cut.capacity(nbytes).map_or(segment, |capacity| capacity.min(segment));
+        let is_small = capacity <= MAX_SMALL_BYTES;
+        self.segments.insert(address, Segment { nbytes: segment, is_small });
         self.insert_live(address, nbytes, self.part(capacity, segment));
         self.keep_rest(address, segment, &BlockUses::default());
     }
@@ -384,14 +392,14 @@ impl Pool {
 
     /// Removes all segments that have no live block: their addresses, and the sum of their bytes.
     pub(in crate::device::cuda) fn drain(&mut self) -> (Vec<usize>, usize) {
-        let is_free = |(&start, &nbytes): (&usize, &usize)| {
-            let kept = self.kept.range(start..start + nbytes).map(|(_, kept)| kept.capacity);
-            (kept.sum::<usize>() == nbytes).then_some(start)
+        let is_free = |(&start, segment): (&usize, &Segment)| {
+            let kept = self.kept.range(start..start + segment.nbytes).map(|(_, kept)| kept.capacity);
+            (kept.sum::<usize>() == segment.nbytes).then_some(start)
         };
         let free: Vec<usize> = self.segments.iter().filter_map(is_free).collect();
         let mut drained = 0;
         for &start in &free {
-            let nbytes = self.segments.remove(&start).unwrap_or(0);
+            let nbytes = self.segments.remove(&start).map_or(0, |segment| segment.nbytes);
             while let Some((&at, _)) = self.kept.range(start..start + nbytes).next() {
                 drained += self.take(at).capacity;
             }
@@ -468,6 +476,33 @@ mod tests {
         pool.record_use(1 << 30, (1, 6), false);
         pool.release(1 << 30);
         assert!(pool.reuse(2 << 20, 1, NONE).is_some(), "its own stream need not wait");
+    }
+
+    #[test]
+    fn small_and_large_requests_have_segments_of_their_own() {
+        let mut pool = Pool::with(Cut::Shared);
+        pool.insert(1 << 30, 12 << 20, 14 << 20);
+        assert!(pool.reuse(100, 0, ANY).is_none(), "the rest of a large segment is not for small blocks");
+        pool.release(1 << 30);
+        assert_eq!(pool.drain().1, 14 << 20);
+        // Under a limit a segment has one block.
+        pool.statistics.limit = 7 << 19;
+        assert_eq!((pool.segment(1000), pool.segment(2 << 20)), (Some(1024), Some(2 << 20)));
+        pool.insert(1 << 30, 2 << 20, 2 << 20);
+        pool.release(1 << 30);
+        assert!(pool.reuse(2 << 20, 0, ANY).is_some() && pool.segment(2 << 20).is_none());
+    }
+
+    #[test]
+    fn a_stream_takes_a_block_that_it_and_another_stream_used() {
+        let mut pool = Pool::with(Cut::Shared);
+        pool.insert(1 << 30, 2 << 20, 2 << 20);
+        pool.record_use(1 << 30, (0, 5), true);
+        pool.record_use(1 << 30, (1, 3), false);
+        pool.record_use(1 << 30, (0, 6), false);
+        pool.release(1 << 30);
+        let is_complete = |(stream, _)| stream == 1;
+        assert!(pool.reuse(2 << 20, 0, Others::Complete(&is_complete)).is_some());
     }
 
     #[test]
