@@ -6,6 +6,8 @@
 //! rounds of a merge of columns move lanes.
 // Imports: nothing.
 
+use super::super::strided::pack;
+
 /// The order in which a network leaves the keys of a matrix.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Sorted {
@@ -41,6 +43,23 @@ impl<K> SortingNetwork<K> {
     /// `n` keys, padded to a matrix that the network sorts.
     pub fn padded(&self, n: usize) -> usize {
         n.div_ceil(self.lanes).next_power_of_two() * self.lanes
+    }
+
+    /// Sorts the keys of a matrix into `to`, which has as many or more.
+    ///
+    /// # Safety
+    /// The matrix has whole rows, a power of two of them.
+    pub(super) unsafe fn sort_into(&self, matrix: &mut [K], to: &mut [K]) {
+        let (lanes, width) = (self.lanes, size_of::<K>());
+        let rows = matrix.len() / lanes;
+        let to = &mut to[..rows * lanes];
+        let [column, row, key] = [rows * width, lanes * width, width].map(|stride| stride as isize);
+        // SAFETY: the caller's promise; the matrix has these rows, and `to` has room for their transpose.
+        unsafe {
+            (self.sort)(matrix.as_mut_ptr(), rows, Sorted::Columns);
+            let from = matrix.as_ptr().cast();
+            pack::rectangle(to.as_mut_ptr().cast(), [column, key], from, [key, row], [lanes, rows], width);
+        }
     }
 }
 

@@ -6,7 +6,6 @@
 
 use super::super::memory::scratch::StackScratch;
 use super::super::parallel;
-use super::super::strided::pack;
 use super::super::tuning::TASKS_PER_THREAD;
 use super::bitonic::{Partition, Sorted, SortingNetwork};
 use super::keys::SortItem;
@@ -155,27 +154,13 @@ impl<I: SortItem> QuickSort<I> {
 
     /// Sorts at most [`PART_KEYS`](Self::PART_KEYS) keys by the network.
     fn short_part(&self, keys: &mut [I], room: &mut [I]) {
-        let SortingNetwork { lanes, sort, .. } = self.network;
         let padded = self.network.padded(keys.len());
         let (matrix, columns) = room.split_at_mut(padded);
         matrix[..keys.len()].copy_from_slice(keys);
         matrix[keys.len()..].fill(I::HIGHEST);
-        let (rows, width) = (padded / lanes, size_of::<I>());
-        let [column, row, item] = [rows * width, lanes * width, width].map(|stride| stride as isize);
         let whole = keys.len() == padded;
-        let to = if whole { keys.as_mut_ptr() } else { columns.as_mut_ptr() };
-        // SAFETY: the matrix has `rows` rows of the network; there is room for its transpose.
-        unsafe {
-            sort(matrix.as_mut_ptr(), rows, Sorted::Columns);
-            pack::rectangle(
-                to.cast(),
-                [column, item],
-                matrix.as_ptr().cast(),
-                [item, row],
-                [lanes, rows],
-                width,
-            );
-        }
+        // SAFETY: the keys were padded to a matrix.
+        unsafe { self.network.sort_into(matrix, if whole { &mut *keys } else { &mut *columns }) };
         if !whole {
             keys.copy_from_slice(&columns[..keys.len()]);
         }

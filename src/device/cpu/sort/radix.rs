@@ -2,8 +2,7 @@
 //! Knuth, *The Art of Computer Programming*, volume 3, §5.2.5).
 // Imports: nothing.
 
-use super::super::strided::pack;
-use super::bitonic::{Sorted, SortingNetwork};
+use super::bitonic::SortingNetwork;
 use super::items::Items;
 use super::keys::SortItem;
 use super::quick::QuickSort;
@@ -53,7 +52,12 @@ pub(super) fn sort<I: SortItem>(
             return quick.sort(items, wanted);
         }
         if let Some(network) = network::<I>(n, digits.len()) {
-            return sort_by_columns(network, items, spare);
+            items.resize(network.padded(n), I::HIGHEST);
+            spare.resize(items.len(), I::HIGHEST);
+            // SAFETY: the items were padded to a matrix.
+            unsafe { network.sort_into(items, spare) };
+            std::mem::swap(items, spare);
+            return items.truncate(n);
         }
     }
     if n < MIN_RADIX_ITEMS * digits.len() / 4 {
@@ -73,29 +77,6 @@ pub(super) fn sort<I: SortItem>(
     if is_in_spare {
         std::mem::swap(items, spare);
     }
-}
-
-/// Sorts `items` by the network: all columns of a matrix, which is transposed then.
-fn sort_by_columns<I: SortItem>(network: SortingNetwork<I>, items: &mut Items<I>, spare: &mut Items<I>) {
-    let (n, SortingNetwork { lanes, sort, .. }) = (items.len(), network);
-    items.resize(network.padded(n), I::HIGHEST);
-    spare.resize(items.len(), I::HIGHEST);
-    let (rows, width) = (items.len() / lanes, size_of::<I>());
-    let [column, row, item] = [rows * width, lanes * width, width].map(|stride| stride as isize);
-    // SAFETY: `items` holds `rows` rows of the network, and `spare` has room for their transpose.
-    unsafe {
-        sort(items.as_mut_ptr(), rows, Sorted::Columns);
-        pack::rectangle(
-            spare.as_mut_ptr().cast(),
-            [column, item],
-            items.as_ptr().cast(),
-            [item, row],
-            [lanes, rows],
-            width,
-        );
-    }
-    std::mem::swap(items, spare);
-    items.truncate(n);
 }
 
 /// Sorts `items` by these digits, from the least significant to the most significant; returns whether the
