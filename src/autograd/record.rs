@@ -61,8 +61,9 @@ impl Shared {
     }
 
     /// The result of a step, for its backward pass. A part of a block is copied: it would keep the whole block, and
-    /// the next write to another part would copy that.
+    /// the next write to another part would copy that. The result of a reduction has the first axes of its sizes.
     fn result_of(&self, output: &OperandRef<'_>, sizes: &[usize]) -> Option<Saved> {
+        let sizes = &sizes[..output.stride.len()];
         let mut state = self.lock();
         let saved = state.save(output)?;
         if state.is_whole_block(output, sizes) {

@@ -187,6 +187,22 @@ fn mean_and_variance_in_one_pass() {
     });
 }
 
+/// The backward pass of some reducers reads the result: a part of a block is copied for it.
+#[test]
+fn reductions_into_a_part_of_a_tensor() {
+    macro_rules! into_a_part {
+        ($($name:ident)*) => { $(
+            check(stringify!($name), &between([3, 5], 57, 0.5, 1.5), |x, tape| {
+                let mut y = tape.constant(&Tensor::<f64, 2>::ones([2, 6], &Cpu)?)?;
+                x.$name(Axis::<0>, y.view_mut()?.slice((1, 1..))?)?;
+                x.$name(Axis::<1>, y.view_mut()?.slice((0, ..3))?)?;
+                Ok(y)
+            });
+        )* };
+    }
+    into_a_part! { max_into min_into prod_into sum_into logsumexp_into norm_into }
+}
+
 #[test]
 fn discrete_row_constants_have_no_gradient() {
     check("divided by a count", &random([3, 5], 55), |x, _| {
