@@ -1,4 +1,5 @@
-//! Gradients: a tape is a device that records. A function of tensors on any device is differentiable as it is.
+//! Gradients: a tape is a device that records. A function of tensors on any device is differentiable as it
+//! is.
 //!
 //! `cargo run --release --example 13_gradients`
 

@@ -1,8 +1,8 @@
 //! A small transformer that learns to write sonnets, character by character.
 //!
-//! `cargo run --release --example char_transformer` trains on `examples/data/sonnets.txt` and prints texts of the
-//! model, before and after. The last tenth of the text is held out: its loss is printed beside that of the
-//! frequencies of characters. Options after `--`:
+//! `cargo run --release --example char_transformer` trains on `examples/data/sonnets.txt` and prints texts of
+//! the model, before and after. The last tenth of the text is held out: its loss is printed beside that of
+//! the frequencies of characters. Options after `--`:
 //!
 //! | option | effect |
 //! |---|---|

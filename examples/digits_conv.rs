@@ -1,8 +1,8 @@
 //! A small convolutional net that learns to read handwritten digits.
 //!
-//! `cargo run --release --example digits_conv` trains on four fifths of the 1 797 images of 8 × 8 and classifies
-//! the others, every fifth one. `-- --device cuda:0` computes on a GPU (with `--features cuda`), `-- --epochs 2`
-//! stops early.
+//! `cargo run --release --example digits_conv` trains on four fifths of the 1 797 images of 8 × 8 and
+//! classifies the others, every fifth one. `-- --device cuda:0` computes on a GPU (with `--features cuda`),
+//! `-- --epochs 2` stops early.
 //!
 //! The net is a function of any device. [`value_and_grad`] calls it with tensors on a tape and returns the
 //! gradients of its parameters, in a struct of the same fields. The optimizer goes over both.

@@ -238,8 +238,8 @@ impl Backward {
         unsafe { self.inner.copy(&sizes, slot, zeros) }
     }
 
-    /// Memory for one contribution to the gradient of an operand: the gradient itself if this is the first one
-    /// and covers the block.
+    /// Memory for one contribution to the gradient of an operand: the gradient itself if this is the first
+    /// one and covers the block.
     pub(super) fn place(&self, view: &BlockView, sizes: &[usize]) -> Result<Place> {
         if !self.gradients.contains_key(&view.id) && covers_block(view, sizes) {
             return Ok(Place::Gradient(self.inner.fresh(view.nbytes, Init::Unspecified)?));
@@ -490,8 +490,8 @@ impl Backward {
         Ok(())
     }
 
-    /// Operands of a kernel that differentiates by the loads of a mask. Those that its derivatives do not read
-    /// are replaced by another operand, so that the kernel has fewer, or by zeros.
+    /// Operands of a kernel that differentiates by the loads of a mask. Those that its derivatives do not
+    /// read are replaced by another operand, so that the kernel has fewer, or by zeros.
     pub(super) fn with_read<'s>(
         &self,
         facts: &Facts,

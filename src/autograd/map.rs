@@ -118,8 +118,8 @@ impl Shared {
     }
 }
 
-/// Copies of the gradients of outputs that were updated in place, which are cleared: they are at the addresses of
-/// the operands' gradients.
+/// Copies of the gradients of outputs that were updated in place, which are cleared: they are at the
+/// addresses of the operands' gradients.
 fn take_gradients(b: &mut Backward, step: &Step) -> Result<Vec<Option<Scratch>>> {
     let sizes = &step.sizes[..];
     let mut copies = Vec::new();
@@ -175,8 +175,8 @@ fn map_backward(
     Ok(())
 }
 
-/// The variables whose gradients are equal to that of the first one, which is among them, as bits: operands in
-/// different blocks, of one load each, by which the derivatives are the same expression. A derivative of 1
+/// The variables whose gradients are equal to that of the first one, which is among them, as bits: operands
+/// in different blocks, of one load each, by which the derivatives are the same expression. A derivative of 1
 /// needs no kernel.
 fn equal_variables(step: &Step, facts: &Facts, variables: &[(usize, u64)]) -> u64 {
     let (first, mask) = variables[0];

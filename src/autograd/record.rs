@@ -60,8 +60,9 @@ impl Shared {
         drop(ended); // after the lock is released
     }
 
-    /// The result of a step, for its backward pass. A part of a block is copied: it would keep the whole block, and
-    /// the next write to another part would copy that. The result of a reduction has the first axes of its sizes.
+    /// The result of a step, for its backward pass. A part of a block is copied: it would keep the whole
+    /// block, and the next write to another part would copy that. The result of a reduction has the first
+    /// axes of its sizes.
     fn result_of(&self, output: &OperandRef<'_>, sizes: &[usize]) -> Option<Saved> {
         let sizes = &sizes[..output.stride.len()];
         let mut state = self.lock();

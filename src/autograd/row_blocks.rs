@@ -32,8 +32,8 @@ pub(super) struct Block {
 }
 
 impl<'a> Division<'a> {
-    /// Blocks of at most `numel` elements along the first `axes` axes. `None` if one block has all, or a block
-    /// of one index would be larger.
+    /// Blocks of at most `numel` elements along the first `axes` axes. `None` if one block has all, or a
+    /// block of one index would be larger.
     pub(super) fn new(sizes: &'a [usize], axes: usize, numel: usize) -> Option<Self> {
         let mut inside: usize = sizes.iter().product();
         if inside <= numel {
@@ -193,8 +193,9 @@ impl<'a> Goal<'a> {
         let from = from.unwrap_or(OperandRef { element: of_block.element, ..b.zeros(block.sizes.len()) });
         let from_stride = of(from.stride);
         let from = OperandRef { stride: &from_stride, ..from };
-        // SAFETY: (of all) (1) the gradient in the block, its part of the gradient or its sums, at these sizes;
-        // (2) blocks do not overlap, and each is taken once; (3) a sum is in place; (4) the pass owns both.
+        // SAFETY: (of all) (1) the gradient in the block, its part of the gradient or its sums, at these
+        // sizes; (2) blocks do not overlap, and each is taken once; (3) a sum is in place; (4) the pass owns
+        // both.
         unsafe {
             match self {
                 Goal::Sums(sums) => b.inner.copy(&sizes, sums.of_block(block.number), from),
@@ -214,8 +215,8 @@ impl<'a> Goal<'a> {
     }
 }
 
-/// Runs a backward pass in blocks along the first `axes` axes. Returns `false`, and runs nothing, if the device
-/// prefers large kernels, the pass is small, or two blocks would write to one element.
+/// Runs a backward pass in blocks along the first `axes` axes. Returns `false`, and runs nothing, if the
+/// device prefers large kernels, the pass is small, or two blocks would write to one element.
 pub(super) fn run_by_blocks(
     b: &mut Backward,
     operands: Operands<'_>,

@@ -258,8 +258,8 @@ struct RowsRule<'a> {
     reads: &'a [u8],
 }
 
-/// The rule of a program with row constants, of which `row` axes are a row. `taken` has the gradients of outputs
-/// that were updated in place.
+/// The rule of a program with row constants, of which `row` axes are a row. `taken` has the gradients of
+/// outputs that were updated in place.
 pub(super) fn rows_backward(
     b: &mut Backward,
     step: &Step,

@@ -205,7 +205,8 @@ impl State {
         Ok(())
     }
 
-    /// Whether a step may move the block of an output: another handle shares its memory, or the step saves it.
+    /// Whether a step may move the block of an output: another handle shares its memory, or the step saves
+    /// it.
     pub(super) fn may_move(
         &mut self,
         inputs: &[OperandRef<'_>],

@@ -176,9 +176,9 @@ impl<D: Device> Tape<D> {
     /// Runs `f` without recording.
     ///
     /// # Threads
-    /// The pause is that of the tape, as the recording is: other threads that use this tape do not record either
-    /// until the last pause has ended. A part of a program that shall run without recording beside threads that
-    /// record computes on [values](Tape::value), on the inner device.
+    /// The pause is that of the tape, as the recording is: other threads that use this tape do not record
+    /// either until the last pause has ended. A part of a program that shall run without recording beside
+    /// threads that record computes on [values](Tape::value), on the inner device.
     #[doc(alias = "no_grad")]
     pub fn paused<R>(&self, f: impl FnOnce() -> R) -> R {
         self.shared.lock().paused += 1;

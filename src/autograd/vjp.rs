@@ -36,7 +36,8 @@ impl Variable {
     }
 }
 
-/// The variant of a kernel that differentiates a program of this variant by load `k`, whose element it stores.
+/// The variant of a kernel that differentiates a program of this variant by load `k`, whose element it
+/// stores.
 #[cfg_attr(not(rankform_unoptimized), inline(always))]
 fn variant_of(program: u64, k: usize) -> u64 {
     program * MAX_OPERANDS as u64 + k as u64
@@ -178,8 +179,8 @@ impl<L: Lanes, IO: Io<L>> Io<CollectParams> for StoreAsLoad<'_, L, IO> {
 }
 
 /// The gradient of a program by one variable: load `K`, or with [`MASKED`] the loads of a mask. Its loads are
-/// those of the program with derivatives, then the gradients of the program's outputs. Its output has the element type of the
-/// variable.
+/// those of the program with derivatives, then the gradients of the program's outputs. Its output has the
+/// element type of the variable.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct VjpMap<P, const K: usize> {
     pub(super) program: P,

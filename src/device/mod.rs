@@ -120,10 +120,10 @@ pub struct Reduction<'a> {
 ///    position of them.
 /// 3. A call may return before its work is finished only if every later call on the same memory is ordered
 ///    after it.
-/// 4. `for_each_task` calls its task with each number at most once, exactly once if it returns `Ok`, and returns
-///    after all calls have.
-/// 5. If `is_host` is true, the host may read and write memory of the device by its addresses, and calls return
-///    after their work is finished.
+/// 4. `for_each_task` calls its task with each number at most once, exactly once if it returns `Ok`, and
+/// returns    after all calls have.
+/// 5. If `is_host` is true, the host may read and write memory of the device by its addresses, and calls
+/// return    after their work is finished.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a device",
     label = "expected `Cpu`, `Meta` or your own type with `unsafe impl Device`",
@@ -172,8 +172,8 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// The address of a block, in the device's own address space.
     fn address(block: &Self::Block) -> *mut u8;
 
-    /// Whether addresses of the device are addresses of the host, which may read and write them: copies between
-    /// host and device then need no memory in between. The default is false, which is always right.
+    /// Whether addresses of the device are addresses of the host, which may read and write them: copies
+    /// between host and device then need no memory in between. The default is false, which is always right.
     fn is_host(&self) -> bool {
         false
     }

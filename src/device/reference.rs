@@ -25,8 +25,8 @@ use std::mem::MaybeUninit;
 ///
 /// # Safety
 /// For each block of the device, with `nbytes` bytes at `address`:
-/// 1. `host(address)` is a pointer of the host to the same bytes. It is valid for reads and writes of the whole
-///    block, before and after `address`, until the block is dropped.
+/// 1. `host(address)` is a pointer of the host to the same bytes. It is valid for reads and writes of the
+/// whole    block, before and after `address`, until the block is dropped.
 /// 2. `host(address + n)` is `host(address) + n` for each `n` up to `nbytes`.
 /// 3. `host(address)` has the alignment of `address`, up to 64 bytes.
 pub unsafe trait HostAddressable: Device {
@@ -34,8 +34,8 @@ pub unsafe trait HostAddressable: Device {
     /// return any pointer, which the engine does not dereference.
     fn host(&self, address: *mut u8) -> *mut u8;
 
-    /// Called before the engine runs a mechanism other than `read` and `write`, with its name and the number of
-    /// positions that it visits. A device can count or record its work here. The default does nothing.
+    /// Called before the engine runs a mechanism other than `read` and `write`, with its name and the number
+    /// of positions that it visits. A device can count or record its work here. The default does nothing.
     fn enter(&self, mechanism: &'static str, positions: usize) {
         let _ = (mechanism, positions);
     }

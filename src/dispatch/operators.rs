@@ -2,7 +2,8 @@
 //! and the matrix products.
 //!
 //! An operator is a graph, traced when it first runs. No loops are compiled for it (`Device::map_by_name`).
-// Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `ops`, `quantized`, `dynamic`, `dispatch`.
+// Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `ops`, `quantized`, `dynamic`,
+// `dispatch`.
 
 use super::context::{Argument, Dispatching, with_tensors};
 use super::dispatcher::Dispatcher;

@@ -1,5 +1,6 @@
 //! `DynTensor`: a tensor whose element, rank and device are known at run time.
-// Imports: `error`, `fallible_arc`, `dim`, `rank`, `layout`, `dtype`, `element`, `device`, `erased_memory`, `tensor`.
+// Imports: `error`, `fallible_arc`, `dim`, `rank`, `layout`, `dtype`, `element`, `device`, `erased_memory`,
+// `tensor`.
 
 use super::axes::{Axes, FEW, laid_out, row_major};
 use super::extra::Extra;

@@ -17,7 +17,8 @@ pub(super) const CONTIGUOUS_OPERANDS: usize = 4;
 /// device then sees one axis: no sizes are joined, broadcast or iterated. If an operand does not qualify,
 /// `eval.rs` gathers the operands again and reports the reason.
 ///
-/// All functions are inlined. The path is then a few comparisons, which a tensor of a few elements can afford.
+/// All functions are inlined. The path is then a few comparisons, which a tensor of a few elements can
+/// afford.
 pub(super) struct ContiguousOperands<'a, const RANK: usize, D: Device> {
     device: &'a D,
     /// The size of the first operand.

@@ -18,8 +18,8 @@
 /// * Numbers known at run time are operands: `x.zip(scaled, 0.1)`.
 /// * A derivative that is a function of the result can be stated after the body: `{ x.exp() } slope of y { y }`.
 ///   Only of one operand, and with a result of its element type. A tape then keeps the result in place of the
-///   operand. With `unless rounded` at the end, it keeps the operand of elements of 16 bits: their results are
-///   rounded, and the slope may depend on the digits that are lost.
+///   operand. With `unless rounded` at the end, it keeps the operand of elements of 16 bits: their results
+/// are   rounded, and the slope may depend on the digits that are lost.
 /// * A body can call functions over lanes, `fn f<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P>`, and other
 ///   operators. Some operators are methods of lanes (`relu`, `square`, `softplus`), others are not (`mish`,
 ///   `softsign`) and are called as `<Sigmoid as Op<(T,)>>::call::<L>((x,))`, where `L` is the interpretation.

@@ -58,9 +58,9 @@
 //!
 //! The files next to the folders: `define.rs` has the macros that make operators from their bodies, and
 //! `methods.rs` those that make methods with a result in new or in existing memory. `registry.rs` lists every
-//! elementwise operator as data. `std_ops.rs` implements the symbols of Rust (`+ - * /`, `+=`). `assign.rs` has
-//! the operators in place, `random.rs` random numbers, `per_device.rs` operators with code of their own for
-//! each device.
+//! elementwise operator as data. `std_ops.rs` implements the symbols of Rust (`+ - * /`, `+=`). `assign.rs`
+//! has the operators in place, `random.rs` random numbers, `per_device.rs` operators with code of their own
+//! for each device.
 //!
 //! **To add an elementwise operator**, add one row: name, operands, class of elements, body.
 // Imports: `kernel`.

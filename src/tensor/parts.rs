@@ -151,8 +151,8 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
                 ranges[axis] = first..whole[axis].min(first + size[axis]);
                 layout = layout.ranged("block", axis, ranges[axis].start, ranges[axis].end, 1)?;
             }
-            // SAFETY: (1) a block of this view, which is exclusive; (2) no two blocks share an index, and each
-            // is given once, because a device calls a task at most once with each number.
+            // SAFETY: (1) a block of this view, which is exclusive; (2) no two blocks share an index, and
+            // each is given once, because a device calls a task at most once with each number.
             f(ranges, unsafe { TensorViewMut::part_of(view, layout) })
         })
     }

@@ -1,8 +1,9 @@
 //! Every row of the crate's table of elementwise operators: its gradient by each operand, on views of every
 //! kind, against differences of its values; and the list of those without a gradient.
 //!
-//! Programs are interpreted, as in builds without the feature `compiled`: the rules are the same, and a hundred
-//! operators compile in a fraction of the time. With `--cfg rankform_every_element` they are compiled loops.
+//! Programs are interpreted, as in builds without the feature `compiled`: the rules are the same, and a
+//! hundred operators compile in a fraction of the time. With `--cfg rankform_every_element` they are compiled
+//! loops.
 
 use crate::check::{difference, random, unit};
 #[cfg(rankform_every_element)]
@@ -17,8 +18,8 @@ use rankform::scalar::DType;
 use std::any::Any;
 use std::collections::BTreeSet;
 
-/// The operators on f64 whose results carry no gradient, with the reason. Those with results of other elements,
-/// as comparisons, are discrete; `signum`, `heaviside` and `floor_divide` have the gradient 0.
+/// The operators on f64 whose results carry no gradient, with the reason. Those with results of other
+/// elements, as comparisons, are discrete; `signum`, `heaviside` and `floor_divide` have the gradient 0.
 const WITHOUT: &[(&str, &str)] = &[
     ("round", "steps"),
     ("floor", "steps"),

@@ -216,8 +216,8 @@ fn a_part_that_was_rewritten_after_a_pass_does_not_hide_the_old_rest() -> Result
     Ok(())
 }
 
-/// One thread squares its half, which saves the block, and overwrites it, which moves the block. The other one
-/// writes its half and reads it back.
+/// One thread squares its half, which saves the block, and overwrites it, which moves the block. The other
+/// one writes its half and reads it back.
 #[test]
 fn threads_that_write_parts_of_one_block_lose_nothing() -> Result<()> {
     let tape = Tape::new(&Cpu);

@@ -1,5 +1,5 @@
-//! Writes on a tape: operators in place, parts of tensors, memory that is overwritten, and chains of views and
-//! writes at random.
+//! Writes on a tape: operators in place, parts of tensors, memory that is overwritten, and chains of views
+//! and writes at random.
 
 use crate::check::{check, close, difference, random, unit, weighted};
 use rankform::autograd::{Tape, Var, grad};

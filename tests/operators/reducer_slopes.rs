@@ -1,4 +1,5 @@
-//! Slopes of reducers: against differences of their values, at ties, zeros and infinities, of complex numbers.
+//! Slopes of reducers: against differences of their values, at ties, zeros and infinities, of complex
+//! numbers.
 //!
 //! Reductions come from `each_reduction`, so that a new one is tested without a new test. Other reducers are
 //! listed here.

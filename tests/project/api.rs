@@ -1,9 +1,9 @@
-//! The public interface as text: `public_api.txt` lists every item that is marked `pub`, with its signature, the
-//! items of public traits, the variants of public enums, public fields and exported macros.
+//! The public interface as text: `public_api.txt` lists every item that is marked `pub`, with its signature,
+//! the items of public traits, the variants of public enums, public fields and exported macros.
 //!
 //! A change of the interface changes that file, and a review sees it. `PUBLIC_API=overwrite cargo test --test
-//! project api` writes it anew. Methods that a macro generates have the macro's text: the list holds the macro's
-//! rows that begin with `fn` and a list of names, and not the expanded methods.
+//! project api` writes it anew. Methods that a macro generates have the macro's text: the list holds the
+//! macro's rows that begin with `fn` and a list of names, and not the expanded methods.
 
 use crate::source::{Source, Token, closed, reads, sources};
 
@@ -43,8 +43,8 @@ fn signature(tokens: &[Token]) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The public items of a file, one a line: items marked `pub`, public fields, items of public traits, variants
-/// of public enums, exported macros.
+/// The public items of a file, one a line: items marked `pub`, public fields, items of public traits,
+/// variants of public enums, exported macros.
 fn items(source: &Source) -> Vec<String> {
     let tokens = &source.tokens;
     let module = source.module().join("::");

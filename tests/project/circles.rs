@@ -1,8 +1,8 @@
 //! Files do not import each other in a circle.
 //!
-//! The graph has a node for each file below `src` and an arrow for each import, followed through the re-exports of
-//! `mod.rs`. A folder's `mod.rs` and the files of the folder are one type or mechanism and its parts: arrows between
-//! them do not count.
+//! The graph has a node for each file below `src` and an arrow for each import, followed through the
+//! re-exports of `mod.rs`. A folder's `mod.rs` and the files of the folder are one type or mechanism and its
+//! parts: arrows between them do not count.
 
 use crate::source::{Source, paths, reads, sources, uses};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,5 @@
-//! Pages are consistent: links lead to files and headings, files that they name exist, every page is in the summary, pages of
-//! the book are compiled, decisions have their three parts, and the first pages are short.
+//! Pages are consistent: links lead to files and headings, files that they name exist, every page is in the
+//! summary, pages of the book are compiled, decisions have their three parts, and the first pages are short.
 
 use crate::architecture::ORDER;
 use std::collections::BTreeSet;
@@ -99,7 +99,8 @@ fn broken(path: &Path, page: &str) -> Vec<String> {
     complaints
 }
 
-/// Files and folders that a page names in backquotes: paths from the root, `src`, `tests` or the page's folder.
+/// Files and folders that a page names in backquotes: paths from the root, `src`, `tests` or the page's
+/// folder.
 fn named(page: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in prose(page) {

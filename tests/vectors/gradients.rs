@@ -1,8 +1,8 @@
 //! Gradients: the cases of PyTorch with recorded gradients, on a tape.
 //!
 //! The row of a case runs once more, with its operands on a tape. Its results are judged as those on the CPU.
-//! Then the recorded gradients of the results are pulled back to the arguments. The gradient of a complex result
-//! is `∂L/∂re + i ∂L/∂im`, which is pulled back through its two parts.
+//! Then the recorded gradients of the results are pulled back to the arguments. The gradient of a complex
+//! result is `∂L/∂re + i ∂L/∂im`, which is pulled back through its two parts.
 
 use crate::case::{Case, CaseDevice, Line, Out, Run, Scalar, Seen, Spec, Stop, unrun};
 use crate::judge;

@@ -3,8 +3,8 @@
 //!
 //! A peer's program lives as long as the benchmark. It reads one case a line, `ew/add/256`, and for each way
 //! its library has of computing that case, a *form*, answers one line, `form <TAB> ns,ns,…`; then `end`. A
-//! case without a form is one that the library does not have. A training step also answers the memory that its
-//! forward pass keeps, `form <TAB> bytes:n`.
+//! case without a form is one that the library does not have. A training step also answers the memory that
+//! its forward pass keeps, `form <TAB> bytes:n`.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;

@@ -49,8 +49,8 @@ unsafe fn check(plan: GatherPlan<'_>, index: OperandRef<'_>) -> Result<()> {
             }
         });
     });
-    // 0 means that no index was found. Position 0 itself is out of bounds of an empty axis; a plan with one is
-    // refused as a whole.
+    // 0 means that no index was found. Position 0 itself is out of bounds of an empty axis; a plan with one
+    // is refused as a whole.
     match found.into_inner() {
         0 if plan.bound > 0 || sizes.contains(&0) => Ok(()),
         out_of_bounds => Err(Error::Index {

@@ -181,16 +181,16 @@ impl Cuda {
     /// Limits the bytes of this GPU's memory that the process holds, in use and kept. At first there is no
     /// limit.
     ///
-    /// Under a limit, a new block is one allocation of the driver. An allocation beyond the limit gives kept blocks
-    /// back to the driver first, and is
+    /// Under a limit, a new block is one allocation of the driver. An allocation beyond the limit gives kept
+    /// blocks back to the driver first, and is
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if that does not suffice. Blocks in use stay. Kept
     /// blocks stay until then; [`trim`](Cuda::trim) gives them back now.
     pub fn set_memory_limit(&self, nbytes: usize) {
         locked(&self.stream.gpu.pool).statistics.limit = nbytes;
     }
 
-    /// Gives kept memory back to the driver, and returns the number of its bytes: all but that of segments which
-    /// hold a block in use as well. Waits for all work.
+    /// Gives kept memory back to the driver, and returns the number of its bytes: all but that of segments
+    /// which hold a block in use as well. Waits for all work.
     ///
     /// # Errors
     /// Those of the work.

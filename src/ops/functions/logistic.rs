@@ -175,8 +175,8 @@ const MILLS: [f64; 10] = [
     0.01954228158700049,
 ];
 
-/// A power of two, and a number `r` with `|r| ≤ 1/2`: `e^(−t²/2) = 2^(k + r)` for `0 ≤ t ≤ 14.6` of type `f32`.
-/// `r` includes the rounding errors of the square and of the constant.
+/// A power of two, and a number `r` with `|r| ≤ 1/2`: `e^(−t²/2) = 2^(k + r)` for `0 ≤ t ≤ 14.6` of type
+/// `f32`. `r` includes the rounding errors of the square and of the constant.
 #[inline(always)]
 fn bell_exponent_f32<L: Lanes, P: Real>(t: Lane<L, P>) -> (Exponent<L, P>, Lane<L, P>) {
     let [high, low] = [-0.7213475108146667, -9.629815167500055e-09].map(Lane::real);
@@ -200,8 +200,8 @@ fn weighted_tail_f32<L: Lanes, P: Real>(t: Lane<L, P>) -> Lane<L, P> {
 /// The zero of `Φ(−t) − t·φ(t)` in two words of type `f32`.
 const SLOPE_ZERO: [f64; 2] = [0.7517915368080139, -1.211444945855772e-08];
 
-/// `(Φ(−t) − t·φ(t))·e^(t²/2) / (zero − t)` to 2^-28 for `0 ≤ t ≤ 14.6`, in the variable of `MILLS`; a minimax
-/// polynomial.
+/// `(Φ(−t) − t·φ(t))·e^(t²/2) / (zero − t)` to 2^-28 for `0 ≤ t ≤ 14.6`, in the variable of `MILLS`; a
+/// minimax polynomial.
 const SLOPE: [f64; 10] = [
     0.4186360208941597,
     0.1287074764956411,
@@ -215,8 +215,8 @@ const SLOPE: [f64; 10] = [
     0.0015253356790866802,
 ];
 
-/// `Φ(x) + x·φ(x)` of type `f32`. The factor that has the zero is exact, so the relative error is small beside
-/// it too.
+/// `Φ(x) + x·φ(x)` of type `f32`. The factor that has the zero is exact, so the relative error is small
+/// beside it too.
 #[inline(always)]
 fn gelu_slope_f32<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
     let (t, end) = (x.abs(), Lane::real(14.6));

@@ -39,8 +39,8 @@ pub(in crate::ops) fn gather<T: Element, const RANK: usize, D: Device, P: Destin
         let (to_stride, places) = (to.stride(), index.layout().stretched(size).stride());
         let plan = GatherPlan { op, sizes: &size.0, own: 0, step: from.0[axis], bound: x.size().0[axis] };
         let to = to.leaf().slot(&to_stride.0);
-        // SAFETY: an exclusive view of these sizes, and two allocated views stretched to them; `cells` leaves out
-        // the indexed axis, whose stride and size the plan has as `step` and `bound`.
+        // SAFETY: an exclusive view of these sizes, and two allocated views stretched to them; `cells` leaves
+        // out the indexed axis, whose stride and size the plan has as `step` and `bound`.
         unsafe { x.device().gather(plan, to, x.leaf().slot(&cells), index.leaf().slot(&places.0)) }
             .map_err(|error| error.outside(Some(axis), &x.size().0))
     })

@@ -21,7 +21,8 @@ pub(super) fn masked<T: Element, const RANK: usize, D: Device, P: Destination<T,
     eval_at(op, &Call::<Select, _>::new((mask, Param(value), x)), x.device(), destination)
 }
 
-/// Copies the elements of `from` whose `mask` is `true`, in row-major order, to `to`, which has space for them.
+/// Copies the elements of `from` whose `mask` is `true`, in row-major order, to `to`, which has space for
+/// them.
 pub(super) fn compact<T: Element, const RANK: usize, D: Device>(
     from: TensorView<'_, T, RANK, D>,
     mask: TensorView<'_, bool, RANK, D>,

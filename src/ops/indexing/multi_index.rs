@@ -1,5 +1,6 @@
 //! Elements and slices selected by several indices together: read and written.
-// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`,
+// `ops`.
 
 use crate::device::{Device, same_device};
 use crate::dim::{All, Dim};

@@ -2,7 +2,8 @@
 //!
 //! Indices are `i64` and count from 0. A negative index or one beyond its axis is [`Error::Index`], and
 //! nothing is written.
-// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`,
+// `ops`.
 
 use crate::device::{Device, same_device};
 use crate::dim::{Axis, Dim};

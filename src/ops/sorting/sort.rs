@@ -2,7 +2,8 @@
 //!
 //! The order is that of `<` in the compute type, with NaN after every number. The sort is stable; −0 and 0
 //! are equal here, as are all NaNs.
-// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`,
+// `ops`.
 
 use super::groups::{group_starts, groups};
 use crate::device::{Device, same_device};

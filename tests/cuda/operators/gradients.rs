@@ -1,4 +1,5 @@
-//! Gradients on the GPU are those of the CPU: kernels of the backward pass are traced and compiled as others are.
+//! Gradients on the GPU are those of the CPU: kernels of the backward pass are traced and compiled as others
+//! are.
 
 #[path = "../../common/gradients.rs"]
 mod program;

@@ -138,8 +138,8 @@ fn launches<T>(gpu: &Cuda, work: impl FnOnce() -> Result<T>) -> Result<usize> {
     Ok(gpu.statistics().launches - before)
 }
 
-/// The numbers of kernels of a training step: those of the values alone, those that gradients add, and those of
-/// the update.
+/// The numbers of kernels of a training step: those of the values alone, those that gradients add, and those
+/// of the update.
 macro_rules! counts {
     ($gpu:expr, $model:expr, $values:expr, |$on:ident, $tape:ident| $loss:expr) => {{
         let mut optimizer = AdamW::new(0.01);

@@ -11,8 +11,8 @@ const fn of(name: &'static str, sizes: &'static [usize], what: &'static str) -> 
     Family { name, sizes, what }
 }
 
-/// A size n means n × n elements, 0 the sizes in the text; of training steps, that are in a page of their own,
-/// the number of samples.
+/// A size n means n × n elements, 0 the sizes in the text; of training steps, that are in a page of their
+/// own, the number of samples.
 pub const FAMILIES: &[Family] = &[
     of("ew/add", &[4, 64, 256, 4096], "a + b"),
     of("ew/add_inplace", &[4, 256, 4096], "a ← a + b"),

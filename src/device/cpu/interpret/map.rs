@@ -1,4 +1,5 @@
-//! Elementwise programs: the interpreted counterpart of the loops in `cpu/elementwise`, with the same strategies.
+//! Elementwise programs: the interpreted counterpart of the loops in `cpu/elementwise`, with the same
+//! strategies.
 // Imports: `error`, `scalar`, `kernel`, `device`.
 
 use super::cache::Cache;

@@ -46,7 +46,8 @@ fn lane(at: usize, i: usize) -> Lane<Eval, i64> {
 }
 
 /// The accumulator of a row of `n` values, the first of which has position `at`. The body's first load is
-/// pointer `first`. The loop prefetches memory `prefetch_bytes` ahead ([`tuning::l2_prefetch_bytes`]), if that is not 0.
+/// pointer `first`. The loop prefetches memory `prefetch_bytes` ahead ([`tuning::l2_prefetch_bytes`]), if
+/// that is not 0.
 #[inline(always)]
 pub(crate) fn accumulate_row<B: Body, R: Reducer<B::Out>, M: Mode>(
     body: B,

@@ -4,8 +4,8 @@
 //! vector `i + SIDE/2`. If the number of a word is written as the bits of its row followed by those of its
 //! column, a round moves the first bit to the end. After all rounds row and column have changed places.
 //! 16 vectors of 16 words have instructions of their own. Dense lines of 2 to 8 words, as points of few
-//! coordinates are, have them too: 16 lines are as many vectors as a line has words. Quarters of a vector from
-//! 4 of 16 short lines are one vector, so that half of the rounds are loads.
+//! coordinates are, have them too: 16 lines are as many vectors as a line has words. Quarters of a vector
+//! from 4 of 16 short lines are one vector, so that half of the rounds are loads.
 // Imports: nothing.
 
 #[cfg(target_arch = "x86_64")]
@@ -296,8 +296,8 @@ mod vectors {
         /// Transposes short lines of at least 4 words of 4 bytes, 16 lines and 4 words at a time.
         ///
         /// # Safety
-        /// As for [`transpose`](super::transpose), for these rows and columns, a multiple of 16; the processor
-        /// has AVX-512F.
+        /// As for [`transpose`](super::transpose), for these rows and columns, a multiple of 16; the
+        /// processor has AVX-512F.
         #[target_feature(enable = "avx512f")]
         pub(crate) unsafe fn short_lines(&self, rows: Range<usize>, columns: Range<usize>) {
             for column in columns.step_by(16) {

@@ -145,8 +145,8 @@ pub(in crate::device::cuda) unsafe fn read(
     }
 }
 
-/// Runs a copy through the staging buffers of the GPU. `None` if the copy is small, if another thread uses the
-/// buffers or copies of another stream wait in them, or if there is no memory for them.
+/// Runs a copy through the staging buffers of the GPU. `None` if the copy is small, if another thread uses
+/// the buffers or copies of another stream wait in them, or if there is no memory for them.
 fn staged(
     stream: &Stream,
     nbytes: usize,
@@ -207,8 +207,8 @@ fn wait_for_staging(stream: &Stream, op: &'static str, buffer: StagingBuffer) ->
     stream.gpu.context.or_lost(unsafe { stream.with(op, |_| result::event::synchronize(buffer.event)) })
 }
 
-/// Copies bytes from the host through the staging buffers. When it returns, the bytes are read, and the GPU may
-/// still copy the last buffers.
+/// Copies bytes from the host through the staging buffers. When it returns, the bytes are read, and the GPU
+/// may still copy the last buffers.
 ///
 /// # Safety
 /// As [`write`].
@@ -217,8 +217,8 @@ unsafe fn write_staged(stream: &Stream, staging: &mut Staging, to: *mut u8, byte
         let buffer = staging.next(stream.id);
         wait_for_staging(stream, "write", buffer)?;
         let to = to.addr() as u64 + (i * BUFFER_BYTES) as u64;
-        // SAFETY: a chunk fits a buffer, which no copy uses now; the caller promises room at `to`. The buffer is
-        // used again after the event only.
+        // SAFETY: a chunk fits a buffer, which no copy uses now; the caller promises room at `to`. The buffer
+        // is used again after the event only.
         unsafe {
             buffer.address.copy_from_nonoverlapping(chunk.as_ptr(), chunk.len());
             stream.gpu.context.or_lost(stream.with("write", |raw| {

@@ -1,4 +1,5 @@
-//! The memory pool of one GPU: segments that the driver allocated, cut into blocks; the last uses of each block.
+//! The memory pool of one GPU: segments that the driver allocated, cut into blocks; the last uses of each
+//! block.
 //!
 //! Bookkeeping only: `block.rs` allocates, and `stream/ordering.rs` waits. A released block can be handed out
 //! at once: its next user waits for the last uses on the GPU, not on the host.

@@ -1,5 +1,5 @@
-//! Staging buffers: page-locked memory through which large copies of pageable host memory go. The GPU copies one
-//! buffer while the host fills or empties another.
+//! Staging buffers: page-locked memory through which large copies of pageable host memory go. The GPU copies
+//! one buffer while the host fills or empties another.
 // Imports: nothing.
 
 use cudarc::driver::sys;

@@ -81,8 +81,8 @@ impl Gemv {
     }
 }
 
-/// The functions for a matrix of `$Left` and a vector of `$Right`, with elements `$T` of the output. The loop is
-/// compiled for three instruction sets or for two.
+/// The functions for a matrix of `$Left` and a vector of `$Right`, with elements `$T` of the output. The loop
+/// is compiled for three instruction sets or for two.
 macro_rules! fns {
     (three $Left:ty, $Right:ty, $T:ty) => { fns!(@ three_isas, $Left, $Right, $T) };
     (two $Left:ty, $Right:ty, $T:ty) => { fns!(@ two_isas, $Left, $Right, $T) };

@@ -114,7 +114,8 @@ impl<P: UnitLayout> Loop for RowByPanel<'_, P> {
         for lane in 0..self.width.min(self.problem.n.total() - self.first) {
             let mut sum = P::Element::default();
             for p in 0..terms {
-                // SAFETY: (2) of `row_by_panels`: the unit of this lane; the vector has an element for each term.
+                // SAFETY: (2) of `row_by_panels`: the unit of this lane; the vector has an element for each
+                // term.
                 let (unit, x) = unsafe {
                     (self.panel.add(p / P::DEPTH * self.width + lane).read(), self.vector.add(p).read())
                 };
