@@ -1,5 +1,6 @@
 //! The tape as a device: it runs every mechanism on the inner device, and records those of which an output
-//! depends on a variable. There is one rule for each mechanism, and none for operators.
+//! depends on a variable. There is one rule for each mechanism, and one for each operator that
+//! states its own backward pass (`ruled.rs`).
 //!
 //! The functions here are generic over kernels, so each program compiles them. They run the kernel; all else
 //! is in functions that are compiled once.

@@ -55,13 +55,15 @@
 // | the backward pass: buffers, sums of contributions | `backward.rs`, `overlap.rs` |
 // | the inner device without its type | `inner.rs`, `real_view.rs` |
 // | recording; the rules of `map` and `reduce` | `record.rs`, `map.rs`, `reduce.rs` |
+// | the rules of row constants, `contract`, `scan` | `rows.rs`, `contract.rs`, `scan.rs` |
+// | the rules of `scatter`, and of `gather`, `compact`, `sort`, `copy` | `scatter.rs`, `moves.rs` |
 // | the backward pass of row programs by blocks of rows | `row_blocks.rs` |
-// | the same for row constants and other mechanisms | `rows.rs`, `contract.rs`, `scan.rs`, `scatter.rs`, `moves.rs` |
 // | recurrences of the first order as scans | `recurrence.rs` |
 // | the kernels of the backward pass | `vjp.rs`, `cells.rs`, `sums.rs` |
 // | gradients of operands that are broadcast, by blocks | `broadcast.rs` |
 // | a user's operators with their own derivative, checkpoints | `custom.rs` |
-// | parameters: trees, tuples, names, the macro | `tree.rs`, `parameters.rs`, `containers.rs`, `name.rs`, `define.rs` |
+// | parameters: trees, tuples, names | `tree.rs`, `parameters.rs`, `containers.rs`, `name.rs` |
+// | the macro `parameters!` | `define.rs` |
 // | tensors whose types are known at run time | `untyped.rs` |
 // | operators that state their own backward pass | `ruled.rs` |
 // | forward mode | `forward/` |

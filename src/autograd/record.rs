@@ -27,7 +27,7 @@ impl Shared {
         Ok(begun)
     }
 
-    /// As [`begin`](Shared::begin), in place: a step of small tensors notices a copy.
+    /// As [`begin`](Shared::begin), in place: a copy would slow steps of small tensors.
     pub(super) fn fill<'a>(
         &'a self,
         begun: &mut Begun<'a>,

@@ -141,8 +141,8 @@ impl<D: Device> Tape<D> {
     /// Runs an operator on the inner device. If its result depends on a variable, it is recorded as one step.
     ///
     /// # Errors
-    /// Those of the operator; [`Error::Value`](crate::Error::Value) for an operand that was made before the
-    /// tape was pulled back.
+    /// Those of the operator; [`Error::Value`](crate::Error::Value) for an operand of a recording that
+    /// has ended.
     pub(super) fn record_rule<R: Rule>(
         &self,
         rule: R,

@@ -128,7 +128,7 @@ impl State {
     /// The element type of an operand that depends on a variable.
     ///
     /// # Errors
-    /// [`Error::Value`] if the steps between the variable and the operand were pulled back already.
+    /// [`Error::Value`] for an operand of a recording that has ended.
     pub(super) fn active(&mut self, op: &'static str, slot: &OperandRef<'_>) -> Result<Option<DType>> {
         let recording = self.recording;
         let Some(entry) = self.entry_at(slot.address) else { return Ok(None) };
@@ -180,8 +180,8 @@ impl State {
         self.entry_at(slot.address).is_some_and(|entry| Self::replaces_block(entry, slot, sizes))
     }
 
-    /// Whether a step that is not recorded replaces all values of a block that were made before the tape was
-    /// pulled back. The block depends on no variable then.
+    /// Whether a step that is not recorded replaces all values of a block that an
+    /// earlier recording made. The block depends on no variable then.
     fn forgets(&mut self, slot: &OperandRef<'_>, sizes: &[usize]) -> bool {
         let recording = self.recording;
         let Some(entry) = self.entry_at(slot.address) else { return false };
@@ -193,8 +193,8 @@ impl State {
         forgets
     }
 
-    /// [`Error::Value`] if a recorded step would replace only a part of a block whose other values were made
-    /// before the tape was pulled back.
+    /// [`Error::Value`] if a recorded step would replace only a part of a block whose other values
+    /// an earlier recording made.
     fn ensure_current(&mut self, op: &'static str, slot: &OperandRef<'_>, sizes: &[usize]) -> Result<()> {
         let recording = self.recording;
         let Some(entry) = self.entry_at(slot.address) else { return Ok(()) };
@@ -223,7 +223,7 @@ impl State {
     /// of the inputs that depend on a variable.
     ///
     /// # Errors
-    /// [`Error::Value`] for an operand whose steps were pulled back; [`Error::OutOfMemory`].
+    /// [`Error::Value`] for an operand of a recording that has ended; [`Error::OutOfMemory`].
     pub(super) fn begin<'a>(
         &mut self,
         inner: &dyn Inner,
@@ -414,9 +414,9 @@ const BYTES: DType = DType::U8;
 #[cfg(feature = "dynamic")]
 pub(super) type OnTape = Box<dyn Fn(&Arc<Shared>, Memory) -> Result<Memory> + Send + Sync>;
 
-/// The error for values whose steps were pulled back.
+/// The error for values of a recording that has ended.
 fn made_before(op: &'static str) -> Error {
-    let what = "an operand was made before the tape was pulled back, so no steps lead from it to a \
+    let what = "an operand belongs to a recording that has ended, so no steps lead from it to a \
                 variable; make it again, or take its value: `tape.value(&y)?`";
     Error::Value { op, what: what.into() }
 }
@@ -472,7 +472,7 @@ pub struct TapeBlock {
 
 impl TapeBlock {
     pub(super) fn new(shared: &Arc<Shared>, memory: Memory, is_written: bool) -> Result<Self> {
-        // Where there is no room, the memory is dropped after the lock: its deleter may use the tape.
+        // If there is no room, the memory is dropped after the lock: its deleter may use the tape.
         let mut state = shared.lock();
         let number = state.blocks.reserve("tape", memory.nbytes())?;
         let id = state.put(number, memory, is_written);

@@ -79,7 +79,7 @@ impl Saved {
 
 /// An operand that a recorded step read.
 pub(super) struct Input {
-    /// Where its gradient is, if it depends on a variable.
+    /// The place of its gradient, if it depends on a variable.
     pub(super) view: Option<BlockView>,
     /// Its values, if the backward pass reads them.
     pub(super) saved: Option<Saved>,

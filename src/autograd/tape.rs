@@ -116,6 +116,18 @@ impl<D: Device> Tape<D> {
     /// # Errors
     /// [`Error::Device`] if `x` is not on the inner device; [`Error::Unallocated`] if it has no memory yet;
     /// [`Error::OutOfMemory`] for the handle.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::autograd::Tape;
+    /// use rankform::prelude::*;
+    /// let tape = Tape::new(&Cpu);
+    /// let x = tape.watch(&Tensor::from([1.0, 2.0]))?;
+    /// let weights = tape.constant(&Tensor::from([3.0, 4.0]))?;
+    /// let gradients = tape.backward(&(x.lazy() * &weights).sum(All)?)?;
+    /// assert_eq!(gradients.of(&x)?, Tensor::from([3.0, 4.0]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
     pub fn constant<T: Element, const RANK: usize>(&self, x: &Tensor<T, RANK, D>) -> Result<Var<T, RANK, D>> {
         same_device("constant", self.inner(), x.device())?;
         x.view().ensure_allocated("constant")?;
@@ -128,6 +140,17 @@ impl<D: Device> Tape<D> {
     ///
     /// # Errors
     /// As [`constant`](Tape::constant).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::autograd::Tape;
+    /// use rankform::prelude::*;
+    /// let tape = Tape::new(&Cpu);
+    /// let x = tape.watch(&Tensor::from([1.0, 2.0]))?;
+    /// let gradients = tape.backward(&x.lazy().square().sum(All)?)?;
+    /// assert_eq!(gradients.of(&x)?, Tensor::from([2.0, 4.0]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
     #[doc(alias = "requires_grad")]
     pub fn watch<T: Differentiable, const RANK: usize>(
         &self,
@@ -143,6 +166,20 @@ impl<D: Device> Tape<D> {
     ///
     /// # Errors
     /// [`Error::Device`] if `y` is on another tape; [`Error::Unallocated`] if it has no memory yet.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::autograd::Tape;
+    /// use rankform::prelude::*;
+    /// let tape = Tape::new(&Cpu);
+    /// let x = tape.watch(&Tensor::from([1.0, 2.0]))?;
+    /// let norm = tape.value(&x.norm(All)?)?; // on the CPU, without a history
+    /// let norm = tape.constant(&norm)?;
+    /// let scaled = x.lazy() / norm.lift();
+    /// let gradients = tape.backward(&scaled.sum(All)?)?;
+    /// assert_eq!(gradients.of(&x)?.to_vec()?, [0.2_f64.sqrt(); 2]); // the norm is a constant
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
     #[doc(alias = "detach")]
     pub fn value<T: Element, const RANK: usize>(&self, y: &Var<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {
         self.ensure_own("value", y)?;
@@ -154,7 +191,7 @@ impl<D: Device> Tape<D> {
         unsafe { tensor_in(memory, *y.layout(), &self.device) }
     }
 
-    /// Whether `y` depends on a variable: c10's `requires_grad`.
+    /// Whether `y` depends on a variable: PyTorch's `requires_grad`.
     pub fn depends_on_variable<T: Element, const RANK: usize>(&self, y: &Var<T, RANK, D>) -> bool {
         matches!(self.view_of("depends_on_variable", y), Ok(Some(_)))
     }
@@ -163,6 +200,19 @@ impl<D: Device> Tape<D> {
     ///
     /// # Errors
     /// [`Error::Device`] if `y` is on another tape; [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::autograd::Tape;
+    /// use rankform::prelude::*;
+    /// let tape = Tape::new(&Cpu);
+    /// let x = tape.watch(&Tensor::from([1.0, 2.0]))?;
+    /// let y = (x.lazy() * 3.0).eval()?;
+    /// tape.retain(&y)?;
+    /// let gradients = tape.backward(&y.lazy().square().sum(All)?)?;
+    /// assert_eq!(gradients.of(&y)?, Tensor::from([6.0, 12.0]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
     #[doc(alias = "retain_grad")]
     pub fn retain<T: Differentiable, const RANK: usize>(&self, y: &Var<T, RANK, D>) -> Result<()> {
         self.ensure_own("retain", y)?;
@@ -179,6 +229,17 @@ impl<D: Device> Tape<D> {
     /// The pause is that of the tape, as the recording is: other threads that use this tape do not record
     /// either until the last pause has ended. A part of a program that shall run without recording beside
     /// threads that record computes on [values](Tape::value), on the inner device.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::autograd::Tape;
+    /// use rankform::prelude::*;
+    /// let tape = Tape::new(&Cpu);
+    /// let x = tape.watch(&Tensor::from([1.0, 2.0]))?;
+    /// let mean = tape.paused(|| x.mean(All))?;
+    /// assert!(tape.is_empty() && !tape.depends_on_variable(&mean));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
     #[doc(alias = "no_grad")]
     pub fn paused<R>(&self, f: impl FnOnce() -> R) -> R {
         self.shared.lock().paused += 1;
@@ -188,6 +249,10 @@ impl<D: Device> Tape<D> {
 
     /// The gradients of one number with respect to all variables. The recording ends: results that were made
     /// before depend on no variable afterwards.
+    ///
+    /// # Cost
+    /// One to three kernels for each recorded step whose result the number depends on, and memory for the
+    /// gradients in use; the values that steps have saved are freed on the way.
     ///
     /// # Errors
     /// [`Error::Value`] if the number depends on no variable; errors of the inner device. The recording has
@@ -203,6 +268,18 @@ impl<D: Device> Tape<D> {
     /// # Errors
     /// [`Error::Output`] if the sizes differ, [`Error::Device`] if `gradient` is not on the inner device, and
     /// as [`backward`](Tape::backward).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::autograd::Tape;
+    /// use rankform::prelude::*;
+    /// let tape = Tape::new(&Cpu);
+    /// let x = tape.watch(&Tensor::from([1.0, 2.0]))?;
+    /// let y = x.lazy().square().eval()?;
+    /// let gradients = tape.vjp(&y, &Tensor::from([1.0, 10.0]))?;
+    /// assert_eq!(gradients.of(&x)?, Tensor::from([2.0, 40.0]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
     pub fn vjp<T: Differentiable, const RANK: usize>(
         &self,
         y: &Var<T, RANK, D>,
@@ -241,7 +318,20 @@ impl<D: Device> Tape<D> {
         Ok(Gradients { gradients, device, tape: self.shared.number })
     }
 
-    /// Ends the recording without a backward pass.
+    /// Ends the recording without a backward pass, and frees what its steps have saved.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::autograd::Tape;
+    /// use rankform::prelude::*;
+    /// let tape = Tape::new(&Cpu);
+    /// let x = tape.watch(&Tensor::from([1.0, 2.0]))?;
+    /// let _y = x.exp()?;
+    /// assert_eq!(tape.len(), 1);
+    /// tape.clear();
+    /// assert!(tape.is_empty());
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
     pub fn clear(&self) {
         let recording = self.shared.lock().take();
         drop(recording); // after the lock is released
@@ -315,6 +405,18 @@ impl<D: Device> Gradients<D> {
     /// # Errors
     /// [`Error::Device`] if `x` is on another tape; [`Error::OutOfMemory`]. If `x` is a part of a larger
     /// tensor, its gradient is copied.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::autograd::Tape;
+    /// use rankform::prelude::*;
+    /// let tape = Tape::new(&Cpu);
+    /// let (x, unused) = (tape.watch(&Tensor::from(3.0))?, tape.watch(&Tensor::from([1.0]))?);
+    /// let gradients = tape.backward(&x.mul(&x)?)?;
+    /// assert_eq!(gradients.of(&x)?.item()?, 6.0);
+    /// assert_eq!(gradients.of(&unused)?, Tensor::from([0.0]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
     pub fn of<T: Differentiable, const RANK: usize>(
         &self,
         x: &Var<T, RANK, D>,

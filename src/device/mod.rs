@@ -2,7 +2,7 @@
 //!
 //! | content | file |
 //! |---|---|
-//! | the trait `Device`, in some twenty functions | this file |
+//! | the trait `Device`: fourteen required functions, and optional ones | this file |
 //! | the CPU | `cpu/` |
 //! | NVIDIA's GPUs | `cuda/`, with the feature `cuda` |
 //! | CPU or GPU, chosen at run time | `any.rs` |
@@ -126,7 +126,7 @@ pub struct Reduction<'a> {
 /// return    after their work is finished.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a device",
-    label = "expected `Cpu`, `Meta` or your own type with `unsafe impl Device`",
+    label = "expected `Cpu`, `Cuda`, `Meta`, `AnyDevice` or your own type with `unsafe impl Device`",
     note = "elements are converted by `.cast::<f32>()?`; `.to(&device)?` goes to a device"
 )]
 pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {

@@ -60,13 +60,13 @@ impl<'a, D> RuleOutput<'a, D> {
     }
 }
 
-/// What the backward pass of an operator reads.
+/// The values that the backward pass of an operator reads.
 pub struct Recorded<'a, D, S> {
     /// The operands of the forward pass. Those that [`Rule::reads`] does not name have unspecified elements.
     pub(crate) inputs: &'a [RuleOperand<'a, D>],
     /// The result; unspecified elements unless [`Rule::READS_RESULT`].
     pub(crate) result: RuleOperand<'a, D>,
-    /// What the forward pass saved.
+    /// The values that the forward pass saved.
     pub(crate) saved: S,
     /// The gradient of the result.
     pub(crate) gradient: RuleOperand<'a, D>,
@@ -83,7 +83,7 @@ pub trait Rule: Copy + Send + 'static {
     const NAME: &'static str;
     /// Whether the backward pass reads the result.
     const READS_RESULT: bool;
-    /// What the backward pass reads besides operands and result.
+    /// The values that the backward pass reads besides operands and result.
     type Saved<D: Device>: Default + Send + 'static;
 
     /// The operands that the gradient of operand `of` reads: bit `k` is operand `k`.

@@ -27,7 +27,7 @@ pub trait Body: Copy + Send + Sync + 'static {
     const CHEAP: bool;
     /// The source of its values along a row.
     const SOURCE: ValueSource = ValueSource::Computed;
-    /// What its type says about its derivatives.
+    /// The properties of its derivatives that its type states.
     const SLOPES: Slopes = Slopes::Any;
     /// Whether its outermost operator has [`Op::BY_RESULT`].
     const BY_RESULT: bool = false;
@@ -70,7 +70,7 @@ pub enum ValueSource {
     Computed,
 }
 
-/// What a type says about the derivatives by its loads. Kernels that nothing needs are then not compiled.
+/// Properties of the derivatives by the loads of a type. Kernels that nothing needs are then not compiled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Slopes {
     /// Each is 1.

@@ -1,4 +1,4 @@
-//! What the text of a body says: whether it is cheap, so that its loops are memory-bound, and whether it is a
+//! Properties of a body that are read from its text: whether it is cheap, so that its loops are memory-bound, and whether it is a
 //! sum of its operands.
 // Imports: nothing.
 

@@ -29,7 +29,7 @@ pub trait Program: Copy + Send + Sync + 'static {
     const IN_PLACE: bool = false;
     /// Whether it stores exactly the elements that it loads: a copy.
     const COPY: bool = false;
-    /// What its type says about the derivatives of its output.
+    /// The properties of the derivatives of its output that its type states.
     const SLOPES: Slopes = Slopes::Any;
     /// Whether [`run_dual`](Program::run_dual) loads the value of the output: see [`Body::BY_RESULT`].
     const BY_RESULT: bool = false;

@@ -85,9 +85,9 @@ methods_with_into! {
     ///
     /// # Cost
     /// Two products. If keys are hidden, a check of the result, which synchronizes with the device. Queries
-    /// are processed in blocks, and only the scores of one block are allocated: memory grows with the number
-    /// of keys, not with the product of keys and queries. With `causal`, keys that no query of a block
-    /// attends to are skipped.
+    /// are processed in blocks. The allocations are the scores of one block, a sum for each query, and on the
+    /// CPU a transposed copy of the keys: memory grows with the number of keys, not with the product of keys
+    /// and queries. With `causal`, keys that no query of a block attends to are skipped.
     ///
     /// # Errors
     /// [`Error::Inner`] when `d` differs, [`Error::Sizes`] for other sizes, [`Error::Value`] unless the scale

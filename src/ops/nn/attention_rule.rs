@@ -18,7 +18,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 /// The most scores of a block, unless one head of keys has more for [`MIN_QUERIES`]: the four matrices of a
-/// block stay in the second cache.
+/// block stay in L2.
 const SCORES: usize = 1 << 17;
 const MIN_QUERIES: usize = 16;
 
@@ -143,7 +143,7 @@ struct Weights<S: AttentionFloat, D: Device> {
     weights: Tensor<S, 5, D>,
     /// The factor of the gradient of the last scores.
     scale: S,
-    /// What the gradient of the products is, by that of the last scores.
+    /// The gradient of the products by that of the last scores.
     slope: Slope<S, D>,
 }
 

@@ -193,6 +193,12 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
     /// Running statistics are reductions of the same tensor: [`mean`](crate::ops::Reductions::mean),
     /// [`sample_var`](crate::ops::Reductions::sample_var).
     ///
+    /// # Shapes
+    /// `[batch, channel, …]`; the result has the same sizes.
+    ///
+    /// # Cost
+    /// Two reductions over the batch, and one pass that normalizes.
+    ///
     /// # Errors
     /// [`Error::Unallocated`], [`Error::OutOfMemory`].
     ///

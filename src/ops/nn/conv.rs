@@ -18,7 +18,7 @@ use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, Tensor
 
 /// Convolutions over `$n` axes.
 macro_rules! convolutions {
-    ($($name:ident $into:ident $n:literal $sizes:literal;)*) => { $(methods_with_into! {
+    ($($name:ident $into:ident $n:literal, $sizes:literal, $example:literal;)*) => { $(methods_with_into! {
         [[T: Number, const RANK: usize,] T, RANK -> T]
         /// A convolution in the sense of neural networks: the weights are not flipped.
         ///
@@ -40,6 +40,14 @@ macro_rules! convolutions {
         /// [`Error::Value`] when channels, groups or windows do not fit, [`Error::Device`],
         /// [`Error::Unallocated`], [`Error::Overflow`], [`Error::OutOfMemory`].
         ///
+        /// # Examples
+        /// ```
+        /// use rankform::prelude::*;
+        /// use rankform::ops::Conv;
+        #[doc = $example]
+        /// # Ok::<(), rankform::Error>(())
+        /// ```
+        ///
         /// # Source
         /// PyTorch's `conv1d`, `conv2d`, `conv3d`.
         fn $name, $into ['w](weight: impl IntoView<'w, T, RANK, D>, conv: Conv<$n>) -> RANK
@@ -50,7 +58,7 @@ macro_rules! convolutions {
 
 /// Transposed convolutions over `$n` axes.
 macro_rules! transposed_convolutions {
-    ($($name:ident $into:ident $n:literal;)*) => { $(methods_with_into! {
+    ($($name:ident $into:ident $n:literal, $example:literal;)*) => { $(methods_with_into! {
         [[T: Number, const RANK: usize,] T, RANK -> T]
         /// The transposed convolution: the gradient of the convolution with the same weights with respect to
         /// its input. It adds every element of the input, times the weights, to a window of the output.
@@ -66,6 +74,14 @@ macro_rules! transposed_convolutions {
         /// # Errors
         /// As the convolution; [`Error::Value`] unless `extra` is below the stride or the dilation.
         ///
+        /// # Examples
+        /// ```
+        /// use rankform::prelude::*;
+        /// use rankform::ops::Conv;
+        #[doc = $example]
+        /// # Ok::<(), rankform::Error>(())
+        /// ```
+        ///
         /// # Source
         /// PyTorch's `conv_transpose1d` … `conv_transpose3d`; `extra` is `output_padding`.
         fn $name, $into ['w](
@@ -77,14 +93,34 @@ macro_rules! transposed_convolutions {
 }
 
 convolutions! {
-    conv1d conv1d_into 1 "`[batch, inputs, n] * [outputs, inputs / groups, k] → [batch, outputs, n']`, `n' = (n + padding at both ends − dilation · (k − 1) − 1) / stride + 1`.";
-    conv2d conv2d_into 2 "`[batch, inputs, h, w] * [outputs, inputs / groups, kh, kw] → [batch, outputs, h', w']`; each axis as in [`conv1d`](Tensor::conv1d).";
-    conv3d conv3d_into 3 "`[batch, inputs, d, h, w] * [outputs, inputs / groups, kd, kh, kw] → [batch, outputs, d', h', w']`; each axis as in [`conv1d`](Tensor::conv1d).";
+    conv1d conv1d_into 1,
+        "`[batch, inputs, n] * [outputs, inputs / groups, k] → [batch, outputs, n']`, \
+         `n' = (n + padding at both ends − dilation · (k − 1) − 1) / stride + 1`.",
+        "let y = Tensor::from([[[1, 2, 4]]]).conv1d(&Tensor::from([[[-1, 1]]]), Conv::new())?;
+        assert_eq!(y, Tensor::from([[[1, 2]]])); // differences";
+    conv2d conv2d_into 2,
+        "`[batch, inputs, h, w] * [outputs, inputs / groups, kh, kw] → [batch, outputs, h', w']`; \
+         each axis as in [`conv1d`](Tensor::conv1d).",
+        "let (x, w) = (Tensor::<f32, 4>::ones([8, 3, 32, 32], &Cpu)?, Tensor::ones([16, 3, 3, 3], &Cpu)?);
+        let y = x.conv2d(&w, Conv::new().padding([1, 1]).stride([2, 2]))?;
+        assert_eq!((y.size(), y[[0, 0, 5, 5]], y[[0, 0, 0, 0]]), (dim![8, 16, 16, 16], 27.0, 12.0));";
+    conv3d conv3d_into 3,
+        "`[batch, inputs, d, h, w] * [outputs, inputs / groups, kd, kh, kw] → [batch, outputs, d', h', w']`; \
+         each axis as in [`conv1d`](Tensor::conv1d).",
+        "let (x, w) = (Tensor::<f32, 5>::ones([1, 2, 4, 4, 4], &Cpu)?, Tensor::ones([3, 2, 2, 2, 2], &Cpu)?);
+        assert_eq!(x.conv3d(&w, Conv::new())?, Tensor::full([1, 3, 3, 3, 3], 16.0, &Cpu)?);";
 }
 transposed_convolutions! {
-    conv_transpose1d conv_transpose1d_into 1;
-    conv_transpose2d conv_transpose2d_into 2;
-    conv_transpose3d conv_transpose3d_into 3;
+    conv_transpose1d conv_transpose1d_into 1,
+        "let y = Tensor::from([[[1, 2]]]).conv_transpose1d(&Tensor::from([[[1, 10]]]), Conv::new(), [0])?;
+        assert_eq!(y, Tensor::from([[[1, 12, 20]]]));";
+    conv_transpose2d conv_transpose2d_into 2,
+        "let x = Tensor::from([[[[1, 2]]]]);
+        let y = x.conv_transpose2d(&Tensor::from([[[[1], [10]]]]), Conv::new(), [0, 0])?;
+        assert_eq!(y, Tensor::from([[[[1, 2], [10, 20]]]]));";
+    conv_transpose3d conv_transpose3d_into 3,
+        "let (x, w) = (Tensor::<f32, 5>::ones([1, 2, 2, 2, 2], &Cpu)?, Tensor::ones([2, 3, 1, 1, 1], &Cpu)?);
+        assert_eq!(x.conv_transpose3d(&w, Conv::new(), [0; 3])?, Tensor::full([1, 3, 2, 2, 2], 2.0, &Cpu)?);";
 }
 
 /// Bytes of images that are copied and convolved together on a device that names no size of its own.

@@ -250,7 +250,7 @@ impl<T: Float, const A: usize, const RANK: usize, const M: usize, const OUT: usi
         let of_classes = (weight.lazy().cast::<f64>() * spread).eval()?;
         let of_targets = (weights.lazy() * rest).eval()?;
         let total = (of_targets.lazy() + of_classes.sum(All)?.reshape([1; M])?).eval()?;
-        // Where nothing has a weight, the gradient is 0, and the shares are NaN.
+        // If nothing has a weight, the gradient is 0, and the shares are NaN.
         let each = (of_each.lazy() * &total).cast::<S>().eval()?;
         let rest = (of_targets.lazy() / &total).cast::<S>().eval()?;
         let inverse = (1.0 / total.lazy()).cast::<S>().eval()?;

@@ -19,6 +19,16 @@ along_axes! {
     /// `(x − mean) / √(var + epsilon)` along axes: one (`Axis::<1>`, `Last`), several together, or `All`. The
     /// variance is that of the centered values. A weight and a bias are a separate expression:
     /// `x.layer_norm(Axis::<1>, 1e-5)? * weight.lift() + bias.lift()`.
+    ///
+    /// The result has the sizes of `x`. One kernel reads each row from memory once.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([[1.0, 3.0], [10.0, 30.0]]);
+    /// assert_eq!(x.layer_norm(Axis::<1>, 0.0)?, Tensor::from([[-1.0, 1.0], [-1.0, 1.0]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
     fn layer_norm, layer_norm_axis, layer_norm_into(epsilon: T) by LayerNormRule = |x, axes| {
         // In f32, the sum of a repeated number is rounded, and the mean would differ from that number.
         let centered = x - x.along(MeanF64, axes);
@@ -26,7 +36,7 @@ along_axes! {
     }
 
     /// `x / √(mean of x² + epsilon)` along axes: one (`Axis::<1>`, `Last`), several together, or `All`. A
-    /// weight is a separate expression.
+    /// weight is a separate expression. Shapes and cost are those of [`layer_norm`](Tensor::layer_norm).
     ///
     /// # Examples
     /// ```

@@ -21,7 +21,7 @@ use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, Tensor
 
 /// Max pooling over `$n` axes.
 macro_rules! max_pools {
-    ($($name:ident $into:ident $n:literal;)*) => { $(methods_with_into! {
+    ($($name:ident $into:ident $n:literal, $example:literal;)*) => { $(methods_with_into! {
         [[T: Comparable, const RANK: usize,] T, RANK -> T]
         /// The largest element of each window; NaN if any element is. A dilated window may have no element
         /// inside the input; then the result is the lowest number, −∞ for floats.
@@ -39,6 +39,14 @@ macro_rules! max_pools {
         /// [`Error::Value`] when a window does not fit, the padding is more than half its extent, or an axis
         /// is empty; [`Error::Unallocated`], [`Error::OutOfMemory`].
         ///
+        /// # Examples
+        /// ```
+        /// use rankform::prelude::*;
+        /// use rankform::ops::Pool;
+        #[doc = $example]
+        /// # Ok::<(), rankform::Error>(())
+        /// ```
+        ///
         /// # Source
         /// PyTorch's `max_pool1d` … `max_pool3d`.
         fn $name, $into [](pool: Pool<$n>) -> RANK where [Dim<RANK>: Spatial<$n>]
@@ -48,15 +56,29 @@ macro_rules! max_pools {
 
 /// Average pooling over `$n` axes.
 macro_rules! avg_pools {
-    ($($name:ident $into:ident $n:literal;)*) => { $(methods_with_into! {
+    ($($name:ident $into:ident $n:literal, $example:literal;)*) => { $(methods_with_into! {
         [[T: Float, const RANK: usize,] T, RANK -> T]
         /// The mean of each window, summed in f64. Padding counts as zeros unless `count_padding` is false;
         /// then a dilated window with no element inside the input gives NaN.
         ///
-        /// Shapes, cost and errors are those of max pooling; one more allocation, of f64.
+        /// # Shapes
+        /// `[batch, channel, n, …] → [batch, channel, n', …]`, `n'` as in [`max_pool1d`](Tensor::max_pool1d).
+        ///
+        /// # Cost
+        /// Two allocations, one of f64; one pass over the result for each element of a window, or one
+        /// reduction per window if they are long and few.
         ///
         /// # Errors
-        /// As there.
+        /// [`Error::Value`] when a window does not fit, the padding is more than half its extent, or an axis
+        /// is empty; [`Error::Unallocated`], [`Error::OutOfMemory`].
+        ///
+        /// # Examples
+        /// ```
+        /// use rankform::prelude::*;
+        /// use rankform::ops::Pool;
+        #[doc = $example]
+        /// # Ok::<(), rankform::Error>(())
+        /// ```
         ///
         /// # Source
         /// PyTorch's `avg_pool1d` … `avg_pool3d`; `count_padding` is `count_include_pad`, `divisor` is
@@ -67,14 +89,20 @@ macro_rules! avg_pools {
 }
 
 max_pools! {
-    max_pool1d max_pool1d_into 1;
-    max_pool2d max_pool2d_into 2;
-    max_pool3d max_pool3d_into 3;
+    max_pool1d max_pool1d_into 1,
+        "assert_eq!(Tensor::from([[[1, 4, 2, 3]]]).max_pool1d(Pool::new([2]))?, Tensor::from([[[4, 3]]]));";
+    max_pool2d max_pool2d_into 2,
+        "assert_eq!(Tensor::from([[[[1, 4], [2, 3]]]]).max_pool2d(Pool::new([2, 2]))?, Tensor::from([[[[4]]]]));";
+    max_pool3d max_pool3d_into 3,
+        "assert_eq!(Tensor::from([[[[[1, 4, 2]]]]]).max_pool3d(Pool::new([1, 1, 3]))?, Tensor::from([[[[[4]]]]]));";
 }
 avg_pools! {
-    avg_pool1d avg_pool1d_into 1;
-    avg_pool2d avg_pool2d_into 2;
-    avg_pool3d avg_pool3d_into 3;
+    avg_pool1d avg_pool1d_into 1,
+        "assert_eq!(Tensor::from([[[1.0, 4.0, 2.0, 3.0]]]).avg_pool1d(Pool::new([2]))?, Tensor::from([[[2.5, 2.5]]]));";
+    avg_pool2d avg_pool2d_into 2,
+        "assert_eq!(Tensor::from([[[[1.0, 4.0], [2.0, 3.0]]]]).avg_pool2d(Pool::new([2, 2]))?, Tensor::from([[[[2.5]]]]));";
+    avg_pool3d avg_pool3d_into 3,
+        "assert_eq!(Tensor::from([[[[[1.0, 3.0]]]]]).avg_pool3d(Pool::new([1, 1, 2]))?, Tensor::from([[[[[2.0]]]]]));";
 }
 
 pub(super) fn max_pool<

@@ -33,7 +33,7 @@ impl<T: Float> Op<(T, T)> for Flow {
 pub(in crate::ops) trait ForwardAlong<T: Float>: Copy + 'static {
     /// The name of the operator.
     const NAME: &'static str;
-    /// What the operator receives besides operand and axes.
+    /// The arguments of the operator besides operand and axes.
     type Arguments: Copy + Send + 'static;
     /// Computes the operator.
     fn forward<const RANK: usize, D: Device>(

@@ -4,7 +4,7 @@
 //! crate, so nothing is compiled for a program in the crate that uses it. `compiler.rs` inlines a graph into
 //! code over values, `bytecode.rs` allocates registers, `frame.rs` runs the code, and `operations.rs` has the
 //! loops of its instructions. `map.rs`, `reduce/` and `scan/` run programs in place of compiled loops; the
-//! walks over operands are the same.
+//! iteration over operands is the same.
 //!
 //! The steps of a program are those of compiled loops, and the results have the same bits.
 // Imports: nothing.
