@@ -9,19 +9,29 @@ use crate::error::Result;
 use crate::kernel::RunTimeNumber;
 
 /// Rows of elements: the address of the first row, the bytes from row to row, the bytes of an element, and
-/// whether a row is one element for all positions.
+/// those from element to element: 0 if a row is one element for all positions.
 #[derive(Clone, Copy)]
 pub(super) struct Operand {
     pub(super) at: *mut u8,
     pub(super) row_step: isize,
     pub(super) width: usize,
-    pub(super) is_broadcast: bool,
+    pub(super) step: usize,
 }
 
 impl Operand {
+    /// Rows of elements that follow each other.
+    pub(super) fn rows(at: *mut u8, row_step: isize, width: usize) -> Operand {
+        Operand { at, row_step, width, step: width }
+    }
+
+    /// Whether a row is one element for all positions.
+    pub(super) fn is_broadcast(&self) -> bool {
+        self.step == 0
+    }
+
     /// The operand of a load, of which its number and the bytes of an element are given.
     pub(super) fn of_load(&(load, width): &(usize, usize), pointers: &[*mut u8], steps: &[isize]) -> Operand {
-        Operand { at: pointers[load], row_step: steps[load], width, is_broadcast: false }
+        Operand::rows(pointers[load], steps[load], width)
     }
 
     /// The address of a row.
@@ -36,10 +46,7 @@ impl Operand {
 
     /// The same rows without their first `n` elements.
     pub(super) fn after(&self, n: usize) -> Operand {
-        Operand {
-            at: if self.is_broadcast { self.at } else { self.at.wrapping_add(n * self.width) },
-            ..*self
-        }
+        Operand { at: self.at.wrapping_add(n * self.step), ..*self }
     }
 
     /// Copies the first `n` elements of some rows into `chunks` chunks each, from element `from` on. The
@@ -55,7 +62,7 @@ impl Operand {
                 // SAFETY: (1) a row has an element; (2) its chunks have room.
                 unsafe { splat(to.wrapping_add(chunk * CHUNK_ELEMENTS * self.width), at, self.width) };
             }
-            if !self.is_broadcast {
+            if !self.is_broadcast() {
                 // SAFETY: (1) and (2).
                 unsafe {
                     std::ptr::copy_nonoverlapping(at, to.wrapping_add(from * self.width), n * self.width)
@@ -123,7 +130,7 @@ impl<'a> RowMachine<'a> {
                 let (here, step) = (operand.from(row), operand.width * CHUNK_ELEMENTS);
                 let mut place =
                     RegisterRef { address: here.at, chunk_step: step as isize, row_step: operand.row_step };
-                if operand.is_broadcast {
+                if operand.is_broadcast() {
                     // SAFETY: (1); the scratch has room for a chunk of each row.
                     unsafe { here.gather(room(k), some, 0, 0, 1) };
                     place = RegisterRef { address: room(k), chunk_step: 0, row_step: step as isize };

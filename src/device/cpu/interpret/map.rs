@@ -291,8 +291,7 @@ unsafe fn rows<const STILL: usize>(
         if done.is_err() && !context.mapped.in_place {
             // The caller copies outputs from its scratch, where they must be values of their types.
             for (k, &width) in context.mapped.outputs.iter().enumerate() {
-                let output =
-                    Operand { at: *pointers.add(k), row_step: (*down).steps[k], width, is_broadcast: false };
+                let output = Operand::rows(*pointers.add(k), (*down).steps[k], width);
                 (0..rows).for_each(|row| output.row(row).write_bytes(0, n * width));
             }
         }
@@ -317,12 +316,12 @@ unsafe fn run_rows(
     let broadcast_operand = reads.get(still).map_or(NO_OPERAND, |&operand| operand as usize);
     // SAFETY: the caller gives a pointer and a step for each output and load; in place the first loads are
     // the outputs.
-    let of = |k: usize, width: usize, is_broadcast: bool| unsafe {
-        Operand { at: *pointers.add(k), row_step: down.steps[k], width, is_broadcast }
-    };
-    let read =
-        inputs.iter().enumerate().map(|(k, &(load, width))| of(first + load, width, k == broadcast_operand));
-    let operands = read.chain(outputs.iter().enumerate().map(|(k, &width)| of(k, width, false)));
+    let of = |k: usize, width: usize| unsafe { Operand::rows(*pointers.add(k), down.steps[k], width) };
+    let read = inputs.iter().enumerate().map(|(k, &(load, width))| {
+        let step = if k == broadcast_operand { 0 } else { width };
+        Operand { step, ..of(first + load, width) }
+    });
+    let operands = read.chain(outputs.iter().enumerate().map(|(k, &width)| of(k, width)));
     let (scratch, count) = (Scratch::new(), inputs.len() + outputs.len());
     if !row_constants.is_empty() {
         let operands = scratch.list_of(count, operands)?;
@@ -355,7 +354,7 @@ unsafe fn run_rows(
 
 /// A machine for a row constant.
 enum RowPreparation<'a> {
-    Reduced(ReduceRun<'a>),
+    Reduced(Box<ReduceRun<'a>>),
     Held(RowMachine<'a>),
 }
 
@@ -373,7 +372,8 @@ impl<'a> RowPreparation<'a> {
             RowConstantProgram::Reduced(reduction, _) => {
                 let widths = scratch.list_of(operands.len(), operands.iter().map(|operand| operand.width))?;
                 let chunks = reduction.chunks_for(ROWS_AT_ONCE);
-                RowPreparation::Reduced(ReduceRun::new(scratch, reduction, numbers, &widths, chunks)?)
+                let run = ReduceRun::new(scratch, reduction, numbers, &widths, chunks)?;
+                RowPreparation::Reduced(try_box(run)?)
             }
             RowConstantProgram::Held(program, _) => {
                 let (most, operands) = (side * (n / CHUNK_ELEMENTS).max(1), (operands.len() + 1, widest));
@@ -421,15 +421,15 @@ unsafe fn by_rows(
     let constants = mapped.row_constants.len();
     let mut here: List<'_, Operand> = scratch.list(operands.len() + constants)?;
     here.extend(inputs.iter().copied());
-    let mut parts = scratch.list(constants)?;
+    let mut parts = Vec::new();
     for one in &mapped.row_constants {
-        parts.push(RowPreparation::new(&scratch, one, numbers, &here, [side, n, mapped.widest])?);
+        push(&mut parts, RowPreparation::new(&scratch, one, numbers, &here, [side, n, mapped.widest])?)?;
         // A value for each row, or one for each element.
-        let (width, pitch, is_broadcast) = match *one {
-            RowConstantProgram::Reduced(_, width) => (width, 16, true),
-            RowConstantProgram::Held(_, width) => (width, (n * width).next_multiple_of(64), false),
+        let (width, pitch, step) = match *one {
+            RowConstantProgram::Reduced(_, width) => (width, 16, 0),
+            RowConstantProgram::Held(_, width) => (width, (n * width).next_multiple_of(64), width),
         };
-        here.push(Operand { at: scratch.take(side * pitch)?, row_step: pitch as isize, width, is_broadcast });
+        here.push(Operand { at: scratch.take(side * pitch)?, row_step: pitch as isize, width, step });
     }
     here.extend(outputs.iter().copied());
     let most = side * (n / CHUNK_ELEMENTS).max(1);

@@ -84,12 +84,12 @@ impl Scratch {
         Ok(at)
     }
 
-    /// An empty list.
+    /// An empty list, of values without padding: all bytes of the memory stay initialized.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
-    pub(super) fn list<T>(&self, capacity: usize) -> Result<List<'_, T>> {
-        const { assert!(align_of::<T>() <= align_of::<CacheLine>() && !std::mem::needs_drop::<T>()) };
+    pub(super) fn list<T: Copy>(&self, capacity: usize) -> Result<List<'_, T>> {
+        const { assert!(align_of::<T>() <= align_of::<CacheLine>()) };
         let room = self.take(capacity * size_of::<T>())?.cast();
         // SAFETY: the part has so many bytes, is aligned, belongs to this list alone, and lives as long as
         // the scratch.
@@ -100,7 +100,11 @@ impl Scratch {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
-    pub(super) fn list_of<T>(&self, n: usize, values: impl IntoIterator<Item = T>) -> Result<List<'_, T>> {
+    pub(super) fn list_of<T: Copy>(
+        &self,
+        n: usize,
+        values: impl IntoIterator<Item = T>,
+    ) -> Result<List<'_, T>> {
         let mut list = self.list(n)?;
         values.into_iter().take(n).for_each(|value| list.push(value));
         Ok(list)

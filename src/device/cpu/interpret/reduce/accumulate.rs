@@ -187,7 +187,7 @@ impl<'a> ReduceRun<'a> {
             let step = (operand.width * CHUNK_ELEMENTS) as isize;
             self.places[k] =
                 RegisterRef { address: operand.at, chunk_step: step, row_step: operand.row_step };
-            if operand.is_broadcast {
+            if operand.is_broadcast() {
                 // SAFETY: each row has an element; the register has room for a chunk of each row.
                 unsafe { operand.gather(self.gathered[k], rows, 0, 0, 1) };
                 self.places[k] = RegisterRef { address: self.gathered[k], chunk_step: 0, row_step: step };
@@ -205,7 +205,7 @@ impl<'a> ReduceRun<'a> {
         // The remainder of a row without a whole group goes to the first accumulators, any other goes to the
         // last ones.
         let from = if n < per_row && at == 0 { 0 } else { per_row - rest };
-        for (k, operand) in operands().filter(|(_, operand)| !operand.is_broadcast) {
+        for (k, operand) in operands().filter(|(_, operand)| !operand.is_broadcast()) {
             if n >= per_row {
                 self.places[k].address =
                     operand.at.wrapping_add(n * operand.width).wrapping_sub(per_row * operand.width);
@@ -299,8 +299,7 @@ impl<'a> ReduceRun<'a> {
         let found = self.done.wrapping_add(ROWS_AT_ONCE * self.program.size);
         for start in (0..n).step_by(SLICE_ELEMENTS) {
             let len = SLICE_ELEMENTS.min(n - start);
-            let piece_operand =
-                Operand { at: *piece, row_step: 0, width: self.program.value, is_broadcast: false };
+            let piece_operand = Operand::rows(*piece, 0, self.program.value);
             let here = operands.iter().map(|operand| operand.from(row).after(start));
             values.set(here.chain([piece_operand]));
             // SAFETY: (1); (2); the buffers have room for a piece of values and for an accumulator.
@@ -395,11 +394,7 @@ impl<'a> ReduceRun<'a> {
                 let (whole, rest) = (some / BLOCK_ELEMENTS, some % BLOCK_ELEMENTS);
                 here.clear();
                 here.extend(operands.iter().map(|operand| Operand {
-                    row_step: if operand.is_broadcast {
-                        0
-                    } else {
-                        (BLOCK_ELEMENTS * operand.width) as isize
-                    },
+                    row_step: (BLOCK_ELEMENTS * operand.step) as isize,
                     ..operand.from(row).after(start)
                 }));
                 let to = |block: usize| Output {

@@ -129,8 +129,7 @@ impl<'a> ColumnScan<'a> {
         let joint =
             program.inputs.iter().all(|&(load, element)| tile.steps[load] == (width * element) as isize);
         let pitch = program.value * if joint { width } else { chunks * CHUNK_ELEMENTS };
-        let values =
-            Operand { at: self.values, row_step: pitch as isize, width: program.value, is_broadcast: false };
+        let values = Operand::rows(self.values, pitch as isize, program.value);
         let (n, length) = if joint { (1, rows * width) } else { (rows, width) };
         // SAFETY: (1); the register of values has room for as many chunks.
         unsafe { self.machines.write_values((&tile.pointers, &tile.steps), row, values, [n, length]) };

@@ -150,8 +150,7 @@ impl<'a> ChainScan<'a> {
         let &ChainGroup { pointers, steps, chains, n, .. } = group;
         let program = self.context.program;
         let width = program.value;
-        let values =
-            Operand { at: self.straight, row_step: (n * width) as isize, width, is_broadcast: false };
+        let values = Operand::rows(self.straight, (n * width) as isize, width);
         // SAFETY: the caller promised the elements of every chain; the buffers have room for all chains.
         unsafe {
             self.machines.write_values((&pointers, &steps), 0, values, [chains, n]);
