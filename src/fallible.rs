@@ -19,6 +19,26 @@ pub(crate) fn push<T>(list: &mut Vec<T>, value: T) -> Result<()> {
     Ok(())
 }
 
+/// A list of the values.
+///
+/// # Errors
+/// [`Error::OutOfMemory`].
+#[cfg(any(debug_assertions, feature = "dynamic"))]
+pub(crate) fn collect<T>(values: impl IntoIterator<Item = T>) -> Result<Vec<T>> {
+    try_collect(values.into_iter().map(Ok))
+}
+
+/// A list of the values.
+///
+/// # Errors
+/// The first of the values; [`Error::OutOfMemory`].
+#[cfg(any(debug_assertions, feature = "dynamic"))]
+pub(crate) fn try_collect<T>(values: impl IntoIterator<Item = Result<T>>) -> Result<Vec<T>> {
+    let mut list = Vec::new();
+    values.into_iter().try_for_each(|value| push(&mut list, value?))?;
+    Ok(list)
+}
+
 /// The error for `n` values without memory.
 #[cold]
 pub(crate) fn out_of_memory<T>(n: usize) -> Error {

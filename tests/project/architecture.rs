@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 /// The modules in reading order: a file imports only from those before its own, and from its own.
 pub(crate) const ORDER: &[&str] = &[
     "error",
+    "fallible",
     "fallible_arc",
     "dim",
     "rank",

@@ -2,15 +2,13 @@
 //!
 //! The compiler writes instructions over any number of values. Here unused instructions are dropped, values
 //! that are the same at every position move to the prologue, and the other values share a few registers.
-// Imports: `error`, `fallible`.
+// Imports: `error`, `fallible`, `device`.
 
-use super::compiler::known;
-use super::frame::fixed_nbytes;
-use super::inputs::collect;
 use super::instructions::{CHUNK_ELEMENTS, Instruction, InstructionFn};
-use super::operations;
+use super::operations::{self, known};
+use crate::device::cpu::memory::scratch::CACHE_LINE_BYTES;
 use crate::error::Result;
-use crate::fallible::push;
+use crate::fallible::{collect, push};
 
 /// Bytes of all registers of a block together, which are to stay in the L1 cache.
 const REGISTER_BYTES: usize = 32 << 10;
@@ -20,6 +18,11 @@ const OPERAND_BYTES: usize = 8 << 10;
 const MIN_BLOCK_CHUNKS: usize = 8;
 /// The register of a value that has none yet.
 const NO_REGISTER: u16 = u16::MAX;
+
+/// Bytes of a register of one chunk.
+pub(super) fn fixed_nbytes(width: usize) -> usize {
+    (width * CHUNK_ELEMENTS).next_multiple_of(CACHE_LINE_BYTES)
+}
 
 /// The origin of a value.
 #[derive(Clone, Copy, Debug)]

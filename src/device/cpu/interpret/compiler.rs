@@ -3,11 +3,10 @@
 // Imports: `error`, `fallible`, `scalar`.
 
 use super::bytecode::{Bytecode, Source, ValueInfo, VirtualCode, VirtualInstruction};
-use super::inputs::{collect, try_collect};
 use super::instructions::InstructionFn;
-use super::operations::{self, Cast};
-use crate::error::{Error, Result, text};
-use crate::fallible::push;
+use super::operations::{self, Cast, known};
+use crate::error::Result;
+use crate::fallible::{collect, push, try_collect};
 use crate::scalar::{DType, Definition, Graph, Logic, MinMaxRem, Node};
 
 /// A value of the program that is being compiled: its number and its type.
@@ -15,14 +14,6 @@ use crate::scalar::{DType, Definition, Graph, Logic, MinMaxRem, Node};
 pub(super) struct Value {
     id: u32,
     pub(super) dtype: DType,
-}
-
-/// A step of a program that the interpreter has; an error, if it has not.
-pub(super) fn known<T>(step: Option<T>) -> Result<T> {
-    step.ok_or_else(|| Error::Value {
-        op: "interpret",
-        what: text(format_args!("the interpreter has no instruction for a step of this program")),
-    })
 }
 
 /// The loop of a step on operands of type `of`.

@@ -1,7 +1,7 @@
 //! The register machine: bytecode with the addresses and memory of its registers.
 // Imports: `error`, `kernel`, `device`.
 
-use super::bytecode::Bytecode;
+use super::bytecode::{Bytecode, fixed_nbytes};
 use super::compiler::{Compiler, Value};
 use super::instructions::{CHUNK_ELEMENTS, Instruction, RegisterRef};
 use super::scratch::{List, Scratch, splat};
@@ -20,11 +20,6 @@ pub(super) struct Frame<'a> {
     /// The largest number of chunks in all rows together, and the chunks of each row at present.
     max_chunks: usize,
     chunks: usize,
-}
-
-/// Bytes of a register of one chunk.
-pub(super) fn fixed_nbytes(width: usize) -> usize {
-    (width * CHUNK_ELEMENTS).next_multiple_of(CACHE_LINE_BYTES)
 }
 
 /// Bytes of a register of so many chunks. A cache line separates the registers: registers that start in the

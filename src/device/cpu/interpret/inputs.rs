@@ -3,20 +3,8 @@
 
 use super::compiler::{Compiler, Value};
 use crate::error::Result;
-use crate::fallible::push;
+use crate::fallible::collect;
 use crate::scalar::{DType, Graph, Node};
-
-/// A list of the values.
-pub(super) fn collect<T>(values: impl IntoIterator<Item = T>) -> Result<Vec<T>> {
-    try_collect(values.into_iter().map(Ok))
-}
-
-/// A list of the values, or the first error.
-pub(super) fn try_collect<T>(values: impl IntoIterator<Item = Result<T>>) -> Result<Vec<T>> {
-    let mut list = Vec::new();
-    values.into_iter().try_for_each(|value| push(&mut list, value?))?;
-    Ok(list)
-}
 
 /// The element type of each operand, from the loads of the graphs.
 pub(super) fn operand_types<'a>(graphs: impl Iterator<Item = &'a Graph>, reads: &[u8]) -> Result<Vec<DType>> {

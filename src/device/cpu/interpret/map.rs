@@ -3,11 +3,11 @@
 // Imports: `error`, `fallible`, `scalar`, `kernel`, `device`.
 
 use super::cache::Cache;
-use super::compiler::known;
 use super::execute::{Operand, RowMachine};
 use super::frame::BytecodePair;
-use super::inputs::{ExternalInputs, collect, first_loads, operand_types};
+use super::inputs::{ExternalInputs, first_loads, operand_types};
 use super::instructions::CHUNK_ELEMENTS;
+use super::operations::known;
 use super::reduce::{ROWS_AT_ONCE, ReduceProgram, ReduceRun};
 use super::scratch::{List, Outcome, Scratch};
 use crate::device::cpu::cursor::NO_OPERAND;
@@ -20,7 +20,7 @@ use crate::device::cpu::reduce::operands::Output;
 use crate::device::cpu::strided::Pointers;
 use crate::device::{Inputs, MAX_OPERANDS, OperandRef};
 use crate::error::Result;
-use crate::fallible::{push, try_box};
+use crate::fallible::{collect, push, try_box};
 use crate::kernel::{
     KernelIr, Program, Recorder, ReducerIr, RowConstant, RunTimeNumber, numbers, trace_elements,
     trace_program,
@@ -355,7 +355,7 @@ unsafe fn run_rows(
 /// A machine for a row constant.
 enum RowPreparation<'a> {
     Reduced(Box<ReduceRun<'a>>),
-    Held(RowMachine<'a>),
+    Held(Box<RowMachine<'a>>),
 }
 
 impl<'a> RowPreparation<'a> {
@@ -377,7 +377,8 @@ impl<'a> RowPreparation<'a> {
             }
             RowConstantProgram::Held(program, _) => {
                 let (most, operands) = (side * (n / CHUNK_ELEMENTS).max(1), (operands.len() + 1, widest));
-                RowPreparation::Held(RowMachine::new(scratch, program, numbers, most, operands)?)
+                let machine = RowMachine::new(scratch, program, numbers, most, operands)?;
+                RowPreparation::Held(try_box(machine)?)
             }
         })
     }

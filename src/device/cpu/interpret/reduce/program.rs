@@ -1,14 +1,15 @@
 //! A reducer over a body, compiled to bytecode.
 // Imports: `error`, `fallible`, `scalar`, `kernel`, `device`.
 
-use super::super::compiler::{Compiler, Value, known, padded_to_16};
+use super::super::compiler::{Compiler, Value, padded_to_16};
 use super::super::frame::{BytecodePair, Machine};
-use super::super::inputs::{ExternalInputs, collect, try_collect};
+use super::super::inputs::ExternalInputs;
 use super::super::instructions::{CHUNK_ELEMENTS, RegisterRef};
+use super::super::operations::known;
 use super::super::scratch::Scratch;
 use crate::device::cpu::reduce::accumulate::accumulator_count_of;
 use crate::error::Result;
-use crate::fallible::push;
+use crate::fallible::{collect, push, try_collect};
 use crate::kernel::{ReducerIr, SliceFn};
 use crate::scalar::{DType, Graph, Node};
 

@@ -1,9 +1,9 @@
 //! A reducer over a body as a scan uses it, compiled to bytecode.
 // Imports: `error`, `fallible`, `scalar`, `kernel`.
 
-use super::super::compiler::known;
 use super::super::frame::BytecodePair;
 use super::super::inputs::{first_loads, operand_types};
+use super::super::operations::known;
 use super::super::reduce::ReducerProgram;
 use super::super::scratch::Outcome;
 use crate::error::Result;
