@@ -5,10 +5,11 @@
 //!            ├─▶ Allocation ──▶ block on the device (shared, counted)
 //!   Tensor ──┘   layout: other sizes, other strides (its own)
 //! ```
-// Imports: `error`, `fallible_arc`, `device`.
+// Imports: `error`, `fallible`, `fallible_arc`, `device`.
 
 use crate::device::{Cpu, CpuBlock, Deleter, Device, Init, alignment};
 use crate::error::{Error, Result};
+use crate::fallible;
 use crate::fallible_arc::FallibleArc;
 use std::fmt;
 use std::ptr::NonNull;
@@ -113,7 +114,7 @@ impl<D: Device> Allocation<D> {
         nbytes: usize,
         free: impl FnOnce(*mut u8, usize) + Send + 'static,
     ) -> Result<Self> {
-        let free = match boxed(free) {
+        let free: Deleter = match fallible::boxed(free) {
             Ok(free) => free,
             Err(free) => {
                 let wanted = size_of_val(&free);
@@ -226,24 +227,6 @@ impl<D: Device> Allocation<D> {
             memory.into_value().ok_or(Error::Shared { op: "into_device", handles })?;
         FallibleArc::new(Allocation { block: block(own)?, nbytes, device, version, max_kept, gaps })
     }
-}
-
-/// `Box::new`, which returns `free` when there is no memory for the box.
-fn boxed<F: FnOnce(*mut u8, usize) + Send + 'static>(free: F) -> std::result::Result<Deleter, F> {
-    let layout = std::alloc::Layout::new::<F>();
-    if layout.size() == 0 {
-        return Ok(Box::new(free)); // a type of size 0 allocates nothing
-    }
-    // SAFETY: the layout is not empty.
-    let room = unsafe { std::alloc::alloc(layout) }.cast::<F>();
-    if room.is_null() {
-        return Err(free);
-    }
-    // SAFETY: (1) fresh memory from the global allocator, (2) with the layout of `F`, as a `Box<F>` requires.
-    Ok(unsafe {
-        room.write(free);
-        Box::from_raw(room)
-    })
 }
 
 impl Allocation<Cpu> {

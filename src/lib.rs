@@ -130,6 +130,7 @@ pub mod element;
 mod erased_memory;
 pub mod error;
 pub mod expr;
+mod fallible;
 mod fallible_arc;
 pub mod interop;
 pub mod io;

@@ -256,7 +256,7 @@ unsafe impl<D: Device> Device for Tape<D> {
             // SAFETY: the caller's promise, on the same memory of the inner device.
             unsafe { self.device.scatter::<T, F>(operator, plan, cells, from, index) }
         };
-        self.shared.scatter(ScatterOperator::named::<T, F>(), &scatter, plan, [cells, from, index])
+        self.shared.scatter(ScatterOperator::named::<T, F>()?, &scatter, plan, [cells, from, index])
     }
 
     unsafe fn sort<T: Comparable>(

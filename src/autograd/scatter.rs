@@ -40,7 +40,7 @@ pub(super) struct ScatterOperator {
 }
 
 impl ScatterOperator {
-    pub(super) fn named<T: Element, F: Op<(T, T)>>() -> Self {
+    pub(super) fn named<T: Element, F: Op<(T, T)>>() -> Result<Self> {
         let slope = |of: usize| {
             let load = |k: usize| Lane::from_raw((Need::load(k), (k == of).then_some(Need::ONE)));
             match F::call::<Dual<Needs>>((load(0), load(1))).raw().1 {
@@ -53,12 +53,12 @@ impl ScatterOperator {
                 Kind::Linear { keeps: kept == 1.0, slope }
             }
             _ => match T::DTYPE {
-                DType::F32 => reduction_of::<f32>(&steps_of::<T, F>()),
-                DType::F64 => reduction_of::<f64>(&steps_of::<T, F>()),
+                DType::F32 => reduction_of::<f32>(&steps_of::<T, F>()?)?,
+                DType::F64 => reduction_of::<f64>(&steps_of::<T, F>()?)?,
                 _ => Kind::None,
             },
         };
-        ScatterOperator { name: F::NAME, dtype: T::DTYPE, kind }
+        Ok(ScatterOperator { name: F::NAME, dtype: T::DTYPE, kind })
     }
 
     /// The element type of the cells.
@@ -86,20 +86,20 @@ impl ScatterOperator {
 }
 
 /// The steps of the body of an operator.
-fn steps_of<T: Element, F: Op<(T, T)>>() -> Graph {
+fn steps_of<T: Element, F: Op<(T, T)>>() -> Result<Graph> {
     let two = (Input::<T>(PhantomData), Input::<T>(PhantomData));
-    trace_program(&Store(Call::<F, _>::new(two)), &[0, 1]).graph
+    Ok(trace_program(&Store(Call::<F, _>::new(two)), &[0, 1])?.graph)
 }
 
 /// The reduction whose steps these are.
-fn reduction_of<T: Number + Comparable>(steps: &Graph) -> Kind {
-    if *steps == steps_of::<T, Mul>() {
+fn reduction_of<T: Number + Comparable>(steps: &Graph) -> Result<Kind> {
+    Ok(if *steps == steps_of::<T, Mul>()? {
         Kind::Reduced(CellReducer::Product)
-    } else if [steps_of::<T, Maximum>(), steps_of::<T, Minimum>()].contains(steps) {
+    } else if [steps_of::<T, Maximum>()?, steps_of::<T, Minimum>()?].contains(steps) {
         Kind::Reduced(CellReducer::Extreme)
     } else {
         Kind::None
-    }
+    })
 }
 
 impl Shared {

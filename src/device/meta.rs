@@ -51,11 +51,12 @@ impl Meta {
         self.kernels.as_ref().map(locked).unwrap_or_default()
     }
 
-    fn keep(&self, text: impl FnOnce() -> String) {
+    fn keep(&self, text: impl FnOnce() -> Result<String>) -> Result<()> {
         if let Some(list) = &self.kernels {
-            let text = text();
+            let text = text()?;
             list.lock().unwrap_or_else(PoisonError::into_inner).push(text);
         }
+        Ok(())
     }
 }
 
@@ -103,8 +104,7 @@ unsafe impl Device for Meta {
     }
 
     unsafe fn copy(&self, sizes: &[usize], _: OperandRef<'_>, _: OperandRef<'_>) -> Result<()> {
-        self.keep(|| format!("copy {sizes:?}\n"));
-        Ok(())
+        self.keep(|| Ok(format!("copy {sizes:?}\n")))
     }
 
     unsafe fn map<P: Program>(
@@ -117,8 +117,7 @@ unsafe impl Device for Meta {
     ) -> Result<()> {
         let (outer, row) = sizes.split_at(sizes.len() - row);
         let rows = if P::BY_ROWS { format!(" rows of {row:?}") } else { String::new() };
-        self.keep(|| format!("map {outer:?}{rows}\n{}", trace_program(program, inputs.reads)));
-        Ok(())
+        self.keep(|| Ok(format!("map {outer:?}{rows}\n{}", trace_program(program, inputs.reads)?)))
     }
 
     unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
@@ -130,15 +129,14 @@ unsafe impl Device for Meta {
         inputs: Inputs<'_>,
     ) -> Result<()> {
         self.keep(|| {
-            format!(
+            Ok(format!(
                 "reduce {} {:?} over {:?}\n{}",
                 R::NAME,
                 axes.kept,
                 axes.reduced,
-                trace_body(body, inputs.reads)
-            )
-        });
-        Ok(())
+                trace_body(body, inputs.reads)?
+            ))
+        })
     }
 
     unsafe fn contract<T: Number, L: Number, R: Number>(
@@ -150,14 +148,13 @@ unsafe impl Device for Meta {
     ) -> Result<()> {
         let ContractPlan { batch, m, k, n } = plan;
         self.keep(|| {
-            format!(
+            Ok(format!(
                 "contract {} = {} · {}: {batch:?} [{m:?}, {k:?}] · [{k:?}, {n:?}]\n",
                 T::DTYPE,
                 L::DTYPE,
                 R::DTYPE
-            )
-        });
-        Ok(())
+            ))
+        })
     }
 
     unsafe fn scan<B: Body, R: Reducer<B::Out>>(
@@ -171,9 +168,9 @@ unsafe impl Device for Meta {
         let ScanPlan { lines, along, exclusive } = plan;
         let kind = if exclusive { "exclusive scan" } else { "scan" };
         self.keep(|| {
-            format!("{kind} {} {lines:?} along {along}\n{}", R::NAME, trace_body(body, inputs.reads))
-        });
-        Ok(())
+            let body = trace_body(body, inputs.reads)?;
+            Ok(format!("{kind} {} {lines:?} along {along}\n{body}", R::NAME))
+        })
     }
 
     unsafe fn gather(
@@ -183,8 +180,7 @@ unsafe impl Device for Meta {
         _: OperandRef<'_>,
         _: OperandRef<'_>,
     ) -> Result<()> {
-        self.keep(|| format!("gather {:?} from {}\n", plan.sizes, plan.bound));
-        Ok(())
+        self.keep(|| Ok(format!("gather {:?} from {}\n", plan.sizes, plan.bound)))
     }
 
     unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
@@ -195,8 +191,7 @@ unsafe impl Device for Meta {
         _: OperandRef<'_>,
         _: OperandRef<'_>,
     ) -> Result<()> {
-        self.keep(|| format!("scatter {} {} {:?} to {}\n", F::NAME, T::DTYPE, plan.sizes, plan.bound));
-        Ok(())
+        self.keep(|| Ok(format!("scatter {} {} {:?} to {}\n", F::NAME, T::DTYPE, plan.sizes, plan.bound)))
     }
 
     unsafe fn compact(
@@ -207,8 +202,7 @@ unsafe impl Device for Meta {
         _: OperandRef<'_>,
         _: OperandRef<'_>,
     ) -> Result<()> {
-        self.keep(|| format!("compact {sizes:?} to {count}\n"));
-        Ok(())
+        self.keep(|| Ok(format!("compact {sizes:?} to {count}\n")))
     }
 
     unsafe fn sort<T: Comparable>(
@@ -219,7 +213,8 @@ unsafe impl Device for Meta {
         _: OperandRef<'_>,
     ) -> Result<()> {
         let SortPlan { lines, along, first, keep, .. } = plan;
-        self.keep(|| format!("sort {} {lines:?} along {along}, the first {keep} after {first}\n", T::DTYPE));
-        Ok(())
+        self.keep(|| {
+            Ok(format!("sort {} {lines:?} along {along}, the first {keep} after {first}\n", T::DTYPE))
+        })
     }
 }

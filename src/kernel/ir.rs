@@ -1,10 +1,12 @@
 //! Programs as data, from which code generators start.
-// Imports: `scalar`, `element`, `kernel`.
+// Imports: `error`, `fallible`, `scalar`, `element`, `kernel`.
 
 use super::{
     Accumulator, Body, ElementTuple, Io, LaneVisitor, Op, Program, Reducer, Row, SliceFn, ValueSource,
 };
 use crate::element::{Compute, Element};
+use crate::error::Result;
+use crate::fallible::{push, try_box};
 use crate::scalar::{
     CollectParams, DType, Eval, Graph, Lane, Lanes, Prim, Storage, Trace, given, input, output, param, store,
     trace,
@@ -96,28 +98,36 @@ pub struct ReducerIr {
 }
 
 /// Traces a program. `reads[k]` is the operand that its k-th load reads; equal operands are one.
-pub fn trace_program<P: Program>(program: &P, reads: &[u8]) -> KernelIr {
+///
+/// # Errors
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+pub fn trace_program<P: Program>(program: &P, reads: &[u8]) -> Result<KernelIr> {
     if const { P::BY_ROWS } {
         let mut program = *program;
-        let mut rows = RowRecorder { reads, next: 0, row_constants: Vec::new(), firsts: Vec::new() };
+        let mut rows =
+            RowRecorder { reads, next: 0, row_constants: Vec::new(), firsts: Vec::new(), result: Ok(()) };
         program.prepare_row(&mut rows);
-        let RowRecorder { row_constants, firsts, .. } = rows;
-        let graph = recorded(reads, 0, &firsts, 0, &mut |recorder| program.run::<Trace>(recorder));
-        return KernelIr { row_constants, graph };
+        let RowRecorder { row_constants, firsts, result, .. } = rows;
+        result?;
+        let graph = recorded(reads, 0, &firsts, 0, &mut |recorder| program.run::<Trace>(recorder))?;
+        return Ok(KernelIr { row_constants, graph });
     }
     trace_elements(reads, &mut |recorder| program.run::<Trace>(recorder))
 }
 
 /// As [`trace_program`], of a program without row constants, which `run` evaluates.
 #[inline(never)]
-pub(crate) fn trace_elements(reads: &[u8], run: &mut dyn FnMut(&mut Recorder<'_>)) -> KernelIr {
-    KernelIr { row_constants: Vec::new(), graph: recorded(reads, 0, &[], 0, run) }
+pub(crate) fn trace_elements(reads: &[u8], run: &mut dyn FnMut(&mut Recorder<'_>)) -> Result<KernelIr> {
+    Ok(KernelIr { row_constants: Vec::new(), graph: recorded(reads, 0, &[], 0, run)? })
 }
 
 /// Traces the value of a body, in its compute type: the values that a fused reduction accumulates. Row
 /// constants are taken as the body has them. In a body that was never prepared for a row, which is evaluated
 /// nowhere, they are 0.
-pub fn trace_body<B: Body>(body: &B, reads: &[u8]) -> Graph {
+///
+/// # Errors
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+pub fn trace_body<B: Body>(body: &B, reads: &[u8]) -> Result<Graph> {
     recorded(reads, 0, &[], 0, &mut |recorder| value_of(body, recorder))
 }
 
@@ -133,12 +143,15 @@ fn recorded(
     firsts: &[usize],
     from: usize,
     body: &mut dyn FnMut(&mut Recorder<'_>),
-) -> Graph {
+) -> Result<Graph> {
     trace(&mut || body(&mut Recorder { reads, next, firsts, from }))
 }
 
 /// Traces the four functions of a reduction of elements `T`.
-pub fn trace_reducer<T: Element, R: Reducer<T>>() -> ReducerIr {
+///
+/// # Errors
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+pub fn trace_reducer<T: Element, R: Reducer<T>>() -> Result<ReducerIr> {
     let at = |index: usize| Lane::<Trace, i64>(given(index, DType::I64));
     reducer_of(
         (R::NAME, size_of::<R::State<Eval>>(), R::slice()),
@@ -184,26 +197,38 @@ fn reducer_of(
     (name, nbytes, slice): (&'static str, usize, Option<SliceFn>),
     types: &dyn Fn(&mut Types),
     record: &dyn Fn(Step, usize),
-) -> ReducerIr {
-    let mut state = Types(Vec::new());
-    trace(&mut || types(&mut state));
-    let count = state.0.len();
-    let [identity, accumulate, combine, finalize] =
-        [Step::Identity, Step::Accumulate, Step::Combine, Step::Finalize]
-            .map(|step| trace(&mut || record(step, count)));
-    ReducerIr { name, state: state.0, identity, accumulate, combine, finalize, nbytes, slice }
+) -> Result<ReducerIr> {
+    let mut state = Types { list: Vec::new(), result: Ok(()) };
+    trace(&mut || types(&mut state))?;
+    let Types { list: state, result } = state;
+    result?;
+    let step = |step| trace(&mut || record(step, state.len()));
+    Ok(ReducerIr {
+        name,
+        identity: step(Step::Identity)?,
+        accumulate: step(Step::Accumulate)?,
+        combine: step(Step::Combine)?,
+        finalize: step(Step::Finalize)?,
+        nbytes,
+        slice,
+        state,
+    })
 }
 
 /// Traces one operator on elements `IN`.
 ///
+/// # Errors
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+///
 /// # Examples
 /// ```
 /// use rankform::{kernel::trace_op, ops};
-/// let graph = trace_op::<ops::Square, (i32,)>();
+/// let graph = trace_op::<ops::Square, (i32,)>()?;
 /// let expected = "%0: i32 = input 0\n%1: i32 = Mul %0 %0\n%2: i32 = output 0 %1\n";
 /// assert_eq!(graph.to_string(), expected);
+/// # Ok::<(), rankform::Error>(())
 /// ```
-pub fn trace_op<F: Op<IN>, IN: TraceInputs>() -> Graph {
+pub fn trace_op<F: Op<IN>, IN: TraceInputs>() -> Result<Graph> {
     recorded(&[0, 1, 2, 3, 4, 5], 0, &[], 0, &mut |io| {
         let value = F::call::<Trace>(IN::load(io));
         io.store::<F::Out>(value);
@@ -300,23 +325,36 @@ struct RowRecorder<'a> {
     next: usize,
     row_constants: Vec<RowConstant>,
     firsts: Vec<usize>,
+    /// After an error no constant is added.
+    result: Result<()>,
 }
 
 impl RowRecorder<'_> {
     /// The graph of a body along the row. The row constants inside the body are the last that were computed;
     /// the number of the first of them is kept.
-    fn values<B: Body>(&mut self, body: &B) -> Graph {
+    fn values<B: Body>(&mut self, body: &B) -> Result<Graph> {
         let mut inside = ConstantCounter { next: 0, count: 0 };
         let mut copy = *body;
         copy.prepare_row(&mut inside);
         self.traced(inside.count, &mut |recorder| value_of(body, recorder))
     }
     #[inline(never)]
-    fn traced(&mut self, parts: usize, body: &mut dyn FnMut(&mut Recorder<'_>)) -> Graph {
+    fn traced(&mut self, parts: usize, body: &mut dyn FnMut(&mut Recorder<'_>)) -> Result<Graph> {
         let from = self.row_constants.len() - parts;
-        let graph = recorded(self.reads, self.next, &self.firsts, from, body);
-        self.firsts.push(from);
-        graph
+        let graph = recorded(self.reads, self.next, &self.firsts, from, body)?;
+        push(&mut self.firsts, from)?;
+        Ok(graph)
+    }
+    fn add_reduced<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Result<()> {
+        let body = self.values(body)?;
+        let is_operand = matches!(B::SOURCE, ValueSource::Operand)
+            && TypeId::of::<B::Out>() == TypeId::of::<Compute<B::Out>>();
+        let reducer = try_box(trace_reducer::<B::Out, R>()?)?;
+        push(&mut self.row_constants, RowConstant::Reduced { body, reducer, is_operand })
+    }
+    fn add_cached<B: Body>(&mut self, body: &B) -> Result<()> {
+        let body = self.values(body)?;
+        push(&mut self.row_constants, RowConstant::Cached { body })
     }
 }
 
@@ -325,19 +363,15 @@ impl Row for RowRecorder<'_> {
         &mut self.next
     }
     fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
-        let body = self.values(body);
-        let is_operand = matches!(B::SOURCE, ValueSource::Operand)
-            && TypeId::of::<B::Out>() == TypeId::of::<Compute<B::Out>>();
-        self.row_constants.push(RowConstant::Reduced {
-            body,
-            reducer: Box::new(trace_reducer::<B::Out, R>()),
-            is_operand,
-        });
+        if self.result.is_ok() {
+            self.result = self.add_reduced::<B, R>(body);
+        }
         Default::default()
     }
     fn cache<B: Body>(&mut self, body: &B) -> usize {
-        let body = self.values(body);
-        self.row_constants.push(RowConstant::Cached { body });
+        if self.result.is_ok() {
+            self.result = self.add_cached(body);
+        }
         self.row_constants.len()
     }
 }
@@ -363,10 +397,15 @@ impl Row for ConstantCounter {
 }
 
 /// The types of lanes.
-struct Types(Vec<DType>);
+struct Types {
+    list: Vec<DType>,
+    result: Result<()>,
+}
 impl LaneVisitor<Trace> for Types {
     fn lane<P: Prim>(&mut self, lane: Lane<Trace, P>) -> Lane<Trace, P> {
-        self.0.push(P::DTYPE);
+        if self.result.is_ok() {
+            self.result = push(&mut self.list, P::DTYPE);
+        }
         lane
     }
 }
@@ -391,38 +430,37 @@ impl LaneVisitor<Trace> for Stores {
 
 // ---------------------------------------------------------------- the run-time numbers of a program
 
-/// The bytes of run-time numbers, each at the start of an entry of 16 bytes.
-pub type RunTimeNumbers = Vec<[u8; 16]>;
+/// The bytes of a run-time number, at the start of 16 bytes.
+pub type RunTimeNumber = [u8; 16];
 
-/// The run-time numbers of a program, in the order of its graphs: those of the row constants, one after
-/// another, then its own.
-pub fn numbers<P: Program>(program: &P) -> RunTimeNumbers {
+/// Hands `each` the run-time numbers of a program, in the order of its graphs: those of the row constants,
+/// one after another, then its own.
+pub fn numbers<P: Program>(program: &P, each: &mut dyn FnMut(RunTimeNumber)) {
     if const { P::FIXED } {
-        return Vec::new();
+        return;
     }
     let mut program = *program;
-    let mut collected = Collector { next: 0, constants: 0, numbers: Vec::new() };
+    let mut collector = Collector { next: 0, constants: 0, each };
     if P::BY_ROWS {
-        program.prepare_row(&mut collected);
+        program.prepare_row(&mut collector);
     }
-    program.run::<CollectParams>(&mut collected);
-    collected.numbers
+    program.run::<CollectParams>(&mut collector);
 }
 
-struct Collector {
+struct Collector<'a> {
     next: usize,
     constants: usize,
-    numbers: RunTimeNumbers,
+    each: &'a mut dyn FnMut(RunTimeNumber),
 }
 
-impl Io<CollectParams> for Collector {
+impl Io<CollectParams> for Collector<'_> {
     fn load<T: Element>(&mut self) -> Lane<CollectParams, Compute<T>> {
         Lane(())
     }
     fn param<T: Element>(&mut self, value: T) -> Lane<CollectParams, Compute<T>> {
         let mut bytes = [0; 16];
         bytes[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&value));
-        self.numbers.push(bytes);
+        (self.each)(bytes);
         Lane(())
     }
     fn store<T: Element>(&mut self, _: Lane<CollectParams, Compute<T>>) {}
@@ -434,7 +472,7 @@ impl Io<CollectParams> for Collector {
     }
 }
 
-impl Row for Collector {
+impl Row for Collector<'_> {
     fn next(&mut self) -> &mut usize {
         &mut self.next
     }

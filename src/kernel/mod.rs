@@ -24,7 +24,7 @@ pub use derivative::{Derivative, HasOperand};
 pub use fast_path::{eval_row, run_row, run_row_in_place};
 pub use in_place::InPlace;
 pub use ir::{
-    KernelIr, ReducerIr, RowConstant, RunTimeNumbers, TraceInputs, numbers, trace_body, trace_op,
+    KernelIr, ReducerIr, RowConstant, RunTimeNumber, TraceInputs, numbers, trace_body, trace_op,
     trace_program, trace_reducer,
 };
 #[cfg(any(debug_assertions, feature = "dynamic"))]

@@ -1,12 +1,13 @@
 //! The interpretation that records: a raw lane is the number of a node in the graph of the running trace.
 //!
 //! Equal nodes are one node (hash-consed), so a repeated expression of a body is computed once.
-// Imports: `scalar`'s traits.
+// Imports: `error`, `scalar`'s traits.
 
 use super::{
     Arith, Bits, Compare, ComplexPrim, DType, Function, IntegerPrim, Lane, Lanes, Logic, MinMaxRem, Num,
     Ordered, Part, Prim, Real, Shift, Unary,
 };
+use crate::error::{Error, Result};
 use std::any::TypeId;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -88,6 +89,8 @@ pub struct Graph {
     outputs: usize,
     definitions: Vec<Definition>,
     foreign: Option<&'static str>,
+    /// Bytes that were refused while it was recorded, or 0: a graph with a refusal lacks nodes.
+    refused: usize,
 }
 
 impl Graph {
@@ -125,13 +128,25 @@ impl Graph {
             .map(|row| (row.dtype, row.args[0]))
     }
 
+    /// The number of a node, which is added if it is new. A body is recorded to its end even if memory runs
+    /// out; [`trace`] then returns an error.
     fn push(&mut self, row: Row) -> u32 {
+        if self.memo.try_reserve(1).is_err() || self.rows.try_reserve(1).is_err() {
+            return self.refuse::<(Row, Row, u32)>(self.rows.len() + 1);
+        }
         let next = self.rows.len() as u32;
         let id = *self.memo.entry(row).or_insert(next);
         if id == next {
             self.rows.push(row);
         }
         id
+    }
+
+    /// Notes that there was no memory for `n` values; returns a number of no node.
+    #[cold]
+    fn refuse<T>(&mut self, n: usize) -> u32 {
+        self.refused = n * size_of::<T>();
+        0
     }
 }
 
@@ -193,8 +208,29 @@ thread_local! {
 }
 
 /// Runs `body` and returns the graph that it recorded.
-pub(crate) fn trace(body: &mut dyn FnMut()) -> Graph {
-    GRAPHS.with_borrow_mut(|graphs| graphs.push(Graph::default()));
+///
+/// # Errors
+/// [`Error::OutOfMemory`].
+pub(crate) fn trace(body: &mut dyn FnMut()) -> Result<Graph> {
+    let graph = recorded(body);
+    match graph.refused {
+        0 => Ok(graph),
+        nbytes => Err(Error::OutOfMemory { op: "trace", nbytes }),
+    }
+}
+
+/// As [`trace`], of what memory allowed to record.
+fn recorded(body: &mut dyn FnMut()) -> Graph {
+    let has_room = GRAPHS.with_borrow_mut(|graphs| {
+        let has_room = graphs.try_reserve(1).is_ok();
+        if has_room {
+            graphs.push(Graph::default());
+        }
+        has_room
+    });
+    if !has_room {
+        return Graph { refused: size_of::<Graph>(), ..Graph::default() };
+    }
     // If the body panics, the guard pops its graph, so that the enclosing trace stays whole.
     struct Guard;
     impl Drop for Guard {
@@ -310,7 +346,7 @@ fn define(
     // before it.
     let mut definitions = with_graph(|graph| std::mem::take(&mut graph.definitions));
     let mut within = |body: fn()| {
-        let mut graph = trace(&mut || {
+        let mut graph = recorded(&mut || {
             with_graph(|graph| graph.definitions = std::mem::take(&mut definitions));
             body();
         });
@@ -324,6 +360,10 @@ fn define(
     let is_certain = matches!(doubt, None | Some((Node::Literal(_), ..)));
     with_graph(|graph| {
         graph.definitions = definitions;
+        graph.refused = graph.refused.max(value.refused).max(fast.refused);
+        if graph.definitions.try_reserve(1).is_err() {
+            return graph.refuse::<Definition>(graph.definitions.len() + 1) as usize;
+        }
         let fast = (!is_certain).then_some(fast);
         graph.definitions.push(Definition { name, dtype, arguments, value, fast, function });
         graph.definitions.len() - 1
@@ -358,10 +398,11 @@ pub(crate) fn output(value: u32, storage: &Storage) {
 /// ```
 /// use rankform::prelude::*;
 /// use rankform::{kernel::trace_op, ops};
-/// let graph = trace_op::<ops::Relu, (f32,)>();
+/// let graph = trace_op::<ops::Relu, (f32,)>()?;
 /// let expected = "%0: f32 = input 0\n%1: f32 = 0.0\n%2: bool = Le %0 %1\n\
 ///     %3: f32 = Select %2 %1 %0\n%4: f32 = output 0 %3\n";
 /// assert_eq!(graph.to_string(), expected);
+/// # Ok::<(), rankform::Error>(())
 /// ```
 pub struct Trace;
 

@@ -425,44 +425,47 @@ fn operators_without_memory_panic_with_the_text_of_the_error_and_lose_nothing() 
 
 #[test]
 fn views_handles_and_writing_in_place_ask_for_no_memory() -> Result<()> {
-    let x = Inputs::new()?;
-    let (mut y, mut strided) =
-        (x.a.copy()?, x.cube.copy()?.into_slice((.., 0, ..))?.into_windows(Axis::<1>, 2, 2)?);
-    let cell = x.a.copy()?;
-    let armed = fail_from(0);
-    let result = (|| {
-        let _ = x.cube.slice((1, .., (..).step(-2)))?.permuted([1, 0])?.reversed(Axis::<0>);
-        x.row.lift::<4>().broadcast_to([5, 2, 7, 3])?.reshape([10, 7, 3])?;
-        let _ = x.cube.windows(Axis::<2>, 2, 1)?.diagonal(Axis::<0>, Axis::<1>)?.transposed();
-        x.cube.as_strided([2, 2], [1, 1], 0)?.insert_axis(Axis::<0>).remove_axis(Axis::<0>)?;
-        x.cube
-            .split_at(Axis::<1>, 1)?
-            .0
-            .chunks(Axis::<2>, 3)?
-            .flat_map(|chunk| chunk.axis_iter(Axis::<0>))
-            .count();
-        let shared = x.a.share_data().into_shape([6])?.detach(MetadataLock::Unlocked);
-        assert_eq!((shared.use_count(), shared.get([3])), (2, Some(&3.25)));
-        drop(shared);
-        y.fill(1.0)?;
-        y.assign(x.row.lift())?;
-        y.map_in_place(ops::Square)?;
-        y.zip_in_place(ops::Add, &x.b)?;
-        y += &x.a;
-        y *= 2.0;
-        (x.a.lazy().exp() + &x.b).eval_into(&mut y.view_mut()?)?;
-        let (mut low, high) = y.view_mut()?.split_at_mut(Axis::<0>, 1)?;
-        low.assign(high.as_view())?;
-        y.data_mut()?[0] = x.row.slice((1,))?.item()?;
-        strided.fill(2.0)?; // whether windows meet is found out without memory too
-        let y = y + &x.a; // in its own memory
-        let cells = cell.into_cells()?;
-        cells[[0, 0]].set(3.0);
-        Tensor::from_cells(cells)?.into_transposed()?;
-        TensorView::from_slice(&[1.0, 2.0], [2])?;
-        Ok::<_, Error>(y[[0, 0]])
-    })();
-    assert_eq!((armed.refused(), result.is_ok()), (0, true));
+    // The first call of an interpreted program compiles it to bytecode.
+    for is_armed in [cfg!(feature = "compiled"), true] {
+        let x = Inputs::new()?;
+        let (mut y, mut strided) =
+            (x.a.copy()?, x.cube.copy()?.into_slice((.., 0, ..))?.into_windows(Axis::<1>, 2, 2)?);
+        let cell = x.a.copy()?;
+        let armed = is_armed.then(|| fail_from(0));
+        let result = (|| {
+            let _ = x.cube.slice((1, .., (..).step(-2)))?.permuted([1, 0])?.reversed(Axis::<0>);
+            x.row.lift::<4>().broadcast_to([5, 2, 7, 3])?.reshape([10, 7, 3])?;
+            let _ = x.cube.windows(Axis::<2>, 2, 1)?.diagonal(Axis::<0>, Axis::<1>)?.transposed();
+            x.cube.as_strided([2, 2], [1, 1], 0)?.insert_axis(Axis::<0>).remove_axis(Axis::<0>)?;
+            x.cube
+                .split_at(Axis::<1>, 1)?
+                .0
+                .chunks(Axis::<2>, 3)?
+                .flat_map(|chunk| chunk.axis_iter(Axis::<0>))
+                .count();
+            let shared = x.a.share_data().into_shape([6])?.detach(MetadataLock::Unlocked);
+            assert_eq!((shared.use_count(), shared.get([3])), (2, Some(&3.25)));
+            drop(shared);
+            y.fill(1.0)?;
+            y.assign(x.row.lift())?;
+            y.map_in_place(ops::Square)?;
+            y.zip_in_place(ops::Add, &x.b)?;
+            y += &x.a;
+            y *= 2.0;
+            (x.a.lazy().exp() + &x.b).eval_into(&mut y.view_mut()?)?;
+            let (mut low, high) = y.view_mut()?.split_at_mut(Axis::<0>, 1)?;
+            low.assign(high.as_view())?;
+            y.data_mut()?[0] = x.row.slice((1,))?.item()?;
+            strided.fill(2.0)?; // whether windows meet is found out without memory too
+            let y = y + &x.a; // in its own memory
+            let cells = cell.into_cells()?;
+            cells[[0, 0]].set(3.0);
+            Tensor::from_cells(cells)?.into_transposed()?;
+            TensorView::from_slice(&[1.0, 2.0], [2])?;
+            Ok::<_, Error>(y[[0, 0]])
+        })();
+        assert_eq!((armed.map_or(0, |armed| armed.refused()), result.is_ok()), (0, true));
+    }
     Ok(())
 }
 
@@ -508,6 +511,63 @@ fn an_error_is_made_without_memory() -> Result<()> {
     let error = x.a.permuted([0, 0]).err().unwrap();
     drop(armed);
     assert_eq!(error.to_string(), "permuted: […] is not a permutation of the axes");
+    Ok(())
+}
+
+// ---------------------------------------------------------------- the first call of a program
+
+elementwise! {
+    fn first_called(x, t) { (x * t).exp() + x.tanh() - x.max(t) }
+    fn first_called_twice(x) -> (T, T) { (x.sin(), x.abs().ln() + 1.0) }
+}
+
+/// Programs that no other test has.
+const FIRST_CALLS: &[Work] = works! {
+    "apply": |x| digest(&apply(first_called, (x.a.view(), 0.5))?);
+    "apply_many": |x| { let (p, q) = apply_many(first_called_twice, (x.b.view(),))?; Ok(digest(&p)? ^ digest(&q)?) };
+    "fused": |x| digest(&((x.a.lazy() * 0.125 + &x.b).square() - x.row.lift()).eval()?);
+    "sum, fused": |x| digest(&(x.a.lazy() * 0.125 - &x.b).sum(Axis::<1>)?);
+    "sum of columns, fused": |x| digest(&(x.cube.lazy() * 0.125 - 1.0).sum(Axis::<0>)?);
+    "argmax, fused": |x| digest(&(x.a.lazy() * 0.125 - 3.0).argmax(Axis::<1>)?);
+    "by rows": |x| {
+        let exp = (x.a.lazy() * 0.125 - x.a.max_along(Axis::<1>)).exp();
+        digest(&(exp / exp.sum_along(Axis::<1>)).eval()?)
+    };
+    "by rows, held": |x| {
+        let held = (x.a.lazy() * 0.125 - x.a.sum_along(Axis::<1>)).cached();
+        digest(&(held + held.square().sum_along(Axis::<1>)).eval()?)
+    };
+    "cumsum, fused": |x| digest(&(x.a.lazy() * 0.125 - &x.b).cumsum(Axis::<1>)?);
+    "cumsum of columns, fused": |x| digest(&(x.cube.lazy() * 0.125 - 2.0).cumsum(Axis::<0>)?);
+};
+
+/// A call without memory is an error, and leaves nothing half made: the next one with memory works. While
+/// calls fail, each is the first that comes as far.
+#[test]
+fn the_first_call_of_a_program_fails_at_any_of_its_allocations() -> Result<()> {
+    let inputs = Inputs::new()?;
+    let state = inputs.state()?;
+    for &(name, work) in FIRST_CALLS {
+        let mut failed = 0;
+        let found = loop {
+            let armed = fail_once(failed);
+            let result = work(&inputs);
+            let refused = armed.refused();
+            match result {
+                Ok(found) if refused == 0 => break found,
+                Ok(_) => {}
+                Err(Error::OutOfMemory { nbytes, .. }) => {
+                    assert!(refused > 0 && nbytes > 0, "{name}: {nbytes}")
+                }
+                Err(other) => panic!("{name}: {other:?} when allocation {failed} fails"),
+            }
+            failed += 1;
+        };
+        assert_eq!(work(&inputs)?, found, "{name}");
+        assert_eq!(inputs.state()?, state, "{name}: the inputs changed");
+        assert!(failed > 0, "{name}");
+        println!("{failed:4} failures: {name}");
+    }
     Ok(())
 }
 

@@ -3,7 +3,6 @@
 
 use crate::alloc::live_here;
 use crate::{caught, refused};
-use rankform::kernel::Op;
 use rankform::prelude::*;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -241,55 +240,64 @@ fn row_19_a_panic_in_a_destructor_drops_the_others_once_and_frees_the_memory() {
     assert_eq!(live_here(), before);
 }
 
-/// Evaluations of [`Fuse`] that are left until it panics.
-static LEFT: AtomicIsize = AtomicIsize::new(0);
+/// Bodies are evaluated for each element in compiled loops only.
+#[cfg(feature = "compiled")]
+mod bodies {
+    use super::*;
+    use rankform::kernel::Op;
 
-/// A body that panics after a given number of evaluations, on any thread.
-#[derive(Clone, Copy)]
-struct Fuse;
-impl Op<(f32,)> for Fuse {
-    type Out = f32;
-    fn call<L: Lanes>((x,): (Lane<L, f32>,)) -> Lane<L, f32> {
-        assert_ne!(LEFT.fetch_sub(1, SeqCst), 1, "fuse");
-        x + 1.0
-    }
-}
+    /// Evaluations of [`Fuse`] that are left until it panics.
+    static LEFT: AtomicIsize = AtomicIsize::new(0);
 
-#[test]
-fn row_19_a_panic_in_a_body_reaches_the_caller_once_from_every_thread_and_the_pool_goes_on() -> Result<()> {
-    // The first large operation starts the threads of the pool, which keep their memory.
-    let large = if cfg!(debug_assertions) { 1 << 18 } else { 1 << 20 };
-    let x = Tensor::from_fn([large], |[i]| i as f32, &Cpu)?;
-    LEFT.store(isize::MAX, SeqCst);
-    let warm = x.map(Fuse)?;
-    assert_eq!(warm[[large - 1]], large as f32);
-    drop(warm);
-    for (numel, fuse) in [(5, 1), (5, 5), (large, 1), (large, large / 2), (large, large - 1), (large, large)]
-    {
-        let part = x.slice((..numel,))?;
-        let works: &[&dyn Fn() -> Result<f32>] = &[
-            &|| part.map(Fuse)?.slice((0,))?.item(),
-            &|| part.lazy().map(Fuse).map(Fuse).eval()?.slice((0,))?.item(),
-            &|| part.lazy().map(Fuse).sum(All)?.item(),
-            &|| {
-                let mut y = part.copy()?;
-                y.map_in_place(Fuse)?;
-                y.slice((0,))?.item()
-            },
-        ];
-        for work in works {
-            Cpu.trim();
-            let before = live_here();
-            LEFT.store(fuse as isize, SeqCst);
-            assert!(caught(work).is_err(), "{numel} elements, fuse {fuse}");
-            LEFT.store(isize::MAX, SeqCst);
-            Cpu.trim();
-            assert!(live_here() <= before + 4096, "the result of {numel} elements is not given back"); // the pool's own apart
-            assert!(work()? <= 2.0 + numel as f32 * numel as f32);
+    /// A body that panics after a given number of evaluations, on any thread.
+    #[derive(Clone, Copy)]
+    struct Fuse;
+    impl Op<(f32,)> for Fuse {
+        type Out = f32;
+        fn call<L: Lanes>((x,): (Lane<L, f32>,)) -> Lane<L, f32> {
+            assert_ne!(LEFT.fetch_sub(1, SeqCst), 1, "fuse");
+            x + 1.0
         }
     }
-    assert_eq!(x.sum(All)?.item()?, x.to_vec()?.iter().map(|&x| f64::from(x)).sum::<f64>() as f32);
-    Ok(())
+
+    #[test]
+    fn row_19_a_panic_in_a_body_reaches_the_caller_once_from_every_thread_and_the_pool_goes_on() -> Result<()>
+    {
+        // The first large operation starts the threads of the pool, which keep their memory.
+        let large = if cfg!(debug_assertions) { 1 << 18 } else { 1 << 20 };
+        let x = Tensor::from_fn([large], |[i]| i as f32, &Cpu)?;
+        LEFT.store(isize::MAX, SeqCst);
+        let warm = x.map(Fuse)?;
+        assert_eq!(warm[[large - 1]], large as f32);
+        drop(warm);
+        for (numel, fuse) in
+            [(5, 1), (5, 5), (large, 1), (large, large / 2), (large, large - 1), (large, large)]
+        {
+            let part = x.slice((..numel,))?;
+            let works: &[&dyn Fn() -> Result<f32>] = &[
+                &|| part.map(Fuse)?.slice((0,))?.item(),
+                &|| part.lazy().map(Fuse).map(Fuse).eval()?.slice((0,))?.item(),
+                &|| part.lazy().map(Fuse).sum(All)?.item(),
+                &|| {
+                    let mut y = part.copy()?;
+                    y.map_in_place(Fuse)?;
+                    y.slice((0,))?.item()
+                },
+            ];
+            for work in works {
+                Cpu.trim();
+                let before = live_here();
+                LEFT.store(fuse as isize, SeqCst);
+                assert!(caught(work).is_err(), "{numel} elements, fuse {fuse}");
+                LEFT.store(isize::MAX, SeqCst);
+                Cpu.trim();
+                assert!(live_here() <= before + 4096, "the result of {numel} elements is not given back"); // the pool's own apart
+                assert!(work()? <= 2.0 + numel as f32 * numel as f32);
+            }
+        }
+        assert_eq!(x.sum(All)?.item()?, x.to_vec()?.iter().map(|&x| f64::from(x)).sum::<f64>() as f32);
+        Ok(())
+    }
 }
 
 #[test]

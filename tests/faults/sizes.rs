@@ -495,62 +495,73 @@ fn row_23_no_elements_through_every_operator() -> Result<()> {
         Softsign HardSigmoid IsNan IsFinite IsInfinite);
     each!(empty_binary: Add Sub Mul Div Rem Maximum Minimum Atan2 Powf Hypot Copysign LeakyRelu Equal NotEqual Less LessEqual
         Greater GreaterEqual);
-    let before = live_here();
-    for size in EMPTY {
-        let mut x = Tensor::<f32, 3>::zeros(size, &Cpu)?;
-        let kept = [size[1], size[2]];
-        let (flags, whole) = (x.cast::<bool>()?, x.cast::<i32>()?);
-        for n in [
-            Arithmetic::not(&flags)?.numel(),
-            whole.bit_xor(3)?.numel(),
-            flags.select(&x, 1.0)?.numel(),
-            whole.rem(0)?.numel(),
-        ] {
-            assert_eq!(n, 0);
-        }
-        assert_eq!(
-            (x.sum(Axis::<0>)?.size(), x.prod(Axis::<0>)?.size(), x.mean(Axis::<0>)?.size()),
-            (Dim(kept), Dim(kept), Dim(kept))
-        );
-        assert_eq!(
-            (x.var(Axis::<0>)?.size(), flags.any(Axis::<0>)?.size(), flags.count(All)?.item()?),
-            (Dim(kept), Dim(kept), 0)
-        );
-        assert_eq!((x.sum(All)?.item()?, x.prod(All)?.item()?, flags.all(All)?.item()?), (0.0, 1.0, true));
-        for extreme in [
-            x.max(Axis::<0>),
-            x.min(Axis::<0>),
-            x.argmax(Axis::<0>).and_then(|at| at.cast()),
-            x.argmin(Axis::<0>).and_then(|at| at.cast()),
-        ] {
-            match size[0] == 0 && !kept.contains(&0) {
-                true => refused!(extreme, Error::Empty { .. }),
-                false => assert_eq!(extreme?.size(), kept),
+    let through_all = || -> Result<()> {
+        for size in EMPTY {
+            let mut x = Tensor::<f32, 3>::zeros(size, &Cpu)?;
+            let kept = [size[1], size[2]];
+            let (flags, whole) = (x.cast::<bool>()?, x.cast::<i32>()?);
+            for n in [
+                Arithmetic::not(&flags)?.numel(),
+                whole.bit_xor(3)?.numel(),
+                flags.select(&x, 1.0)?.numel(),
+                whole.rem(0)?.numel(),
+            ] {
+                assert_eq!(n, 0);
             }
+            assert_eq!(
+                (x.sum(Axis::<0>)?.size(), x.prod(Axis::<0>)?.size(), x.mean(Axis::<0>)?.size()),
+                (Dim(kept), Dim(kept), Dim(kept))
+            );
+            assert_eq!(
+                (x.var(Axis::<0>)?.size(), flags.any(Axis::<0>)?.size(), flags.count(All)?.item()?),
+                (Dim(kept), Dim(kept), 0)
+            );
+            assert_eq!(
+                (x.sum(All)?.item()?, x.prod(All)?.item()?, flags.all(All)?.item()?),
+                (0.0, 1.0, true)
+            );
+            for extreme in [
+                x.max(Axis::<0>),
+                x.min(Axis::<0>),
+                x.argmax(Axis::<0>).and_then(|at| at.cast()),
+                x.argmin(Axis::<0>).and_then(|at| at.cast()),
+            ] {
+                match size[0] == 0 && !kept.contains(&0) {
+                    true => refused!(extreme, Error::Empty { .. }),
+                    false => assert_eq!(extreme?.size(), kept),
+                }
+            }
+            assert_eq!(
+                (x.softmax(Axis::<1>)?.size(), x.log_softmax(Axis::<1>)?.size()),
+                (Dim(size), Dim(size))
+            );
+            assert_eq!(x.layer_norm(Axis::<1>, 1e-5)?.size(), size);
+            assert_eq!(x.matmul(x.permuted([0, 2, 1])?)?.size(), [size[0], size[1], size[1]]);
+            x.fill(1.0)?;
+            x.assign(&Tensor::<f32, 3>::zeros(size, &Cpu)?)?;
+            x.map_in_place(ops::Exp)?;
+            x += 1.0;
+            assert_eq!(
+                (
+                    x.as_slice().map(<[f32]>::len),
+                    x.data_mut()?.len(),
+                    x.view_mut()?.as_slice_mut().map(|x| x.len())
+                ),
+                (Some(0), 0, Some(0))
+            );
+            assert_eq!(
+                (x.to_vec()?, x.copy()?.into_vec()?, x.share_data().into_vec()?),
+                (vec![], vec![], vec![])
+            );
+            assert_eq!(x.to(&Cpu)?.size(), size);
+            assert!(x.make_unique().is_ok() && !x.layout().may_overlap() && x.layout().is_contiguous());
+            Tensor::from_cells(x.into_cells()?)?.view_mut()?.chunks_mut(Axis::<1>, 1)?.for_each(drop);
         }
-        assert_eq!((x.softmax(Axis::<1>)?.size(), x.log_softmax(Axis::<1>)?.size()), (Dim(size), Dim(size)));
-        assert_eq!(x.layer_norm(Axis::<1>, 1e-5)?.size(), size);
-        assert_eq!(x.matmul(x.permuted([0, 2, 1])?)?.size(), [size[0], size[1], size[1]]);
-        x.fill(1.0)?;
-        x.assign(&Tensor::<f32, 3>::zeros(size, &Cpu)?)?;
-        x.map_in_place(ops::Exp)?;
-        x += 1.0;
-        assert_eq!(
-            (
-                x.as_slice().map(<[f32]>::len),
-                x.data_mut()?.len(),
-                x.view_mut()?.as_slice_mut().map(|x| x.len())
-            ),
-            (Some(0), 0, Some(0))
-        );
-        assert_eq!(
-            (x.to_vec()?, x.copy()?.into_vec()?, x.share_data().into_vec()?),
-            (vec![], vec![], vec![])
-        );
-        assert_eq!(x.to(&Cpu)?.size(), size);
-        assert!(x.make_unique().is_ok() && !x.layout().may_overlap() && x.layout().is_contiguous());
-        Tensor::from_cells(x.into_cells()?)?.view_mut()?.chunks_mut(Axis::<1>, 1)?.for_each(drop);
-    }
+        Ok(())
+    };
+    through_all()?; // programs that are interpreted are compiled to bytecode, which stays
+    let before = live_here();
+    through_all()?;
     assert_eq!(live_here(), before);
     // A foreign null pointer for no elements is fine, and goes back as it came.
     let (sent, got) = std::sync::mpsc::channel();

@@ -150,7 +150,7 @@ fn parts_without_loads_are_found_in_the_order_in_which_they_were_settled() {
     let inner = Call::<Sub, _>::new((part(1.0), RowReduce::<Max, _>::new(part(2.0))));
     let left = RowReduce::<Sum, _>::new(inner);
     let right = RowReduce::<Max, _>::new(Cached::new(RowReduce::<Sum, _>::new(part(3.0))));
-    let program = trace_program(&Store(Call::<Add, _>::new((left, right))), &[]);
+    let program = trace_program(&Store(Call::<Add, _>::new((left, right))), &[]).unwrap();
     // 0: max 2; 1: sum (1 − given 0); 2: sum 3; 3: held given 2; 4: max of given 3.
     let given = |body: &rankform::scalar::Graph| {
         let nodes = body.nodes().filter_map(|(node, ..)| {

@@ -27,6 +27,7 @@ mod dlpack;
 mod dynamic;
 mod examples;
 mod interop;
+#[cfg(feature = "compiled")] // it compares interpreted programs with compiled loops
 mod interpret;
 mod io;
 mod iter;

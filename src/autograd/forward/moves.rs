@@ -173,7 +173,7 @@ impl<D: Device> Jvp<D> {
             // of the operands, in memory of their own.
             unsafe { self.device.scatter(operator, plan, cells, from, index) }
         };
-        self.shared.scatter(ScatterOperator::named::<T, F>(), &run, plan, [cells, from, index])
+        self.shared.scatter(ScatterOperator::named::<T, F>()?, &run, plan, [cells, from, index])
     }
 
     /// # Safety

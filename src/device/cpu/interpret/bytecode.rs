@@ -2,10 +2,13 @@
 //!
 //! The compiler writes instructions over any number of values. Here unused instructions are dropped, values
 //! that are the same at every position move to the prologue, and the other values share a few registers.
-// Imports: nothing.
+// Imports: `error`, `fallible`, `device`.
 
 use super::instructions::{CHUNK_ELEMENTS, Instruction, InstructionFn};
-use super::operations;
+use super::operations::{self, known};
+use crate::device::cpu::memory::scratch::CACHE_LINE_BYTES;
+use crate::error::Result;
+use crate::fallible::{collect, push};
 
 /// Bytes of all registers of a block together, which are to stay in the L1 cache.
 const REGISTER_BYTES: usize = 32 << 10;
@@ -15,6 +18,11 @@ const OPERAND_BYTES: usize = 8 << 10;
 const MIN_BLOCK_CHUNKS: usize = 8;
 /// The register of a value that has none yet.
 const NO_REGISTER: u16 = u16::MAX;
+
+/// Bytes of a register of one chunk.
+pub(super) fn fixed_nbytes(width: usize) -> usize {
+    (width * CHUNK_ELEMENTS).next_multiple_of(CACHE_LINE_BYTES)
+}
 
 /// The origin of a value.
 #[derive(Clone, Copy, Debug)]
@@ -78,26 +86,31 @@ pub(super) struct Bytecode {
     pub(super) uniform: Vec<(u16, usize)>,
     /// Registers of a block, with the width of a value.
     pub(super) temporaries: Vec<(u16, usize)>,
+    /// Bytes of the registers of one chunk together, and of one value of every register of a block.
+    pub(super) fixed_nbytes: usize,
+    pub(super) temporaries_width: usize,
     /// Chunks of a block.
     pub(super) chunks: usize,
 }
 
 impl Bytecode {
     /// Code without instructions.
-    fn empty(externals: u16, outputs: usize) -> Self {
-        Bytecode {
+    fn empty(externals: u16, outputs: usize) -> Result<Self> {
+        Ok(Bytecode {
             prologue: Vec::new(),
             instructions: Vec::new(),
             epilogue: Vec::new(),
             out_of_range: None,
-            reads: vec![false; externals.into()],
+            reads: collect((0..externals).map(|_| false))?,
             registers: usize::from(externals + outputs as u16),
             constants: Vec::new(),
             params: Vec::new(),
             uniform: Vec::new(),
             temporaries: Vec::new(),
+            fixed_nbytes: 0,
+            temporaries_width: 0,
             chunks: 0,
-        }
+        })
     }
 
     /// The next register.
@@ -119,10 +132,10 @@ impl VirtualCode {
         outputs: &[u32],
         out_of_range: Option<u32>,
         in_order: bool,
-    ) -> Option<Bytecode> {
-        let last = self.last_uses(outputs.iter().copied().chain(out_of_range));
-        let mut code = Bytecode::empty(self.externals, outputs.len());
-        let mut registers = self.fixed_registers(&last, &mut code);
+    ) -> Result<Bytecode> {
+        let last = self.last_uses(outputs.iter().copied().chain(out_of_range))?;
+        let mut code = Bytecode::empty(self.externals, outputs.len())?;
+        let mut registers = self.fixed_registers(&last, &mut code)?;
         // A value that is one output is computed in the output's register.
         for (k, &output) in outputs.iter().enumerate() {
             let computed = matches!(self.of(output).source, Source::Computed) && !self.of(output).uniform;
@@ -130,33 +143,34 @@ impl VirtualCode {
                 registers[output as usize] = self.externals + k as u16;
             }
         }
-        self.emit(&last, &mut registers, &mut code);
+        self.emit(&last, &mut registers, &mut code)?;
         for (k, &output) in outputs.iter().enumerate() {
             let (from, to) = (registers[output as usize], self.externals + k as u16);
             if from != to {
                 let width = self.of(output).width;
-                code.epilogue.push(Instruction {
-                    run: operations::copy(width)?,
-                    out: to,
-                    args: [from, 0, 0],
-                    count: 1,
-                    width: width as u8,
-                    by: 0,
-                });
+                let run = known(operations::copy(width))?;
+                let copy =
+                    Instruction { run, out: to, args: [from, 0, 0], count: 1, width: width as u8, by: 0 };
+                push(&mut code.epilogue, copy)?;
             }
         }
         code.out_of_range = out_of_range.map(|value| registers[value as usize]);
-        let bytes: usize = code.temporaries.iter().map(|&(_, width)| width * CHUNK_ELEMENTS).sum();
+        let fixed = code.constants.iter().map(|&(_, _, width)| width);
+        let fixed = fixed.chain(code.params.iter().map(|&(_, _, width)| width));
+        let fixed = fixed.chain(code.uniform.iter().map(|&(_, width)| width));
+        code.fixed_nbytes = fixed.map(fixed_nbytes).sum();
+        code.temporaries_width = code.temporaries.iter().map(|&(_, width)| width).sum();
+        let bytes = code.temporaries_width * CHUNK_ELEMENTS;
         let widest = self.values.iter().map(|value| value.width).max().unwrap_or(1);
         let most = OPERAND_BYTES / (widest * CHUNK_ELEMENTS);
         code.chunks = (REGISTER_BYTES / bytes.max(1)).min(most).max(MIN_BLOCK_CHUNKS);
-        Some(code)
+        Ok(code)
     }
 
     /// For each value the last instruction that reads it: none if it is unused, the number of instructions if
     /// it is a root.
-    fn last_uses(&self, roots: impl Iterator<Item = u32>) -> Vec<Option<usize>> {
-        let mut last: Vec<Option<usize>> = vec![None; self.values.len()];
+    fn last_uses(&self, roots: impl Iterator<Item = u32>) -> Result<Vec<Option<usize>>> {
+        let mut last: Vec<Option<usize>> = collect(self.values.iter().map(|_| None))?;
         roots.for_each(|root| last[root as usize] = Some(self.instructions.len()));
         for (at, instruction) in self.instructions.iter().enumerate().rev() {
             if last[instruction.out as usize].is_some() {
@@ -165,13 +179,13 @@ impl VirtualCode {
                 }
             }
         }
-        last
+        Ok(last)
     }
 
     /// The register of each value that keeps one for the whole program: inputs, constants, parameters and
     /// uniform values.
-    fn fixed_registers(&self, last: &[Option<usize>], code: &mut Bytecode) -> Vec<u16> {
-        let mut registers = vec![NO_REGISTER; self.values.len()];
+    fn fixed_registers(&self, last: &[Option<usize>], code: &mut Bytecode) -> Result<Vec<u16>> {
+        let mut registers = collect(self.values.iter().map(|_| NO_REGISTER))?;
         for (id, value) in self.values.iter().enumerate().filter(|&(id, _)| last[id].is_some()) {
             match value.source {
                 Source::External(register) => {
@@ -180,36 +194,38 @@ impl VirtualCode {
                 }
                 Source::Constant(bytes) => {
                     registers[id] = code.register();
-                    code.constants.push((registers[id], bytes, value.width));
+                    push(&mut code.constants, (registers[id], bytes, value.width))?;
                 }
                 Source::Param(number) => {
                     registers[id] = code.register();
-                    code.params.push((registers[id], number, value.width));
+                    push(&mut code.params, (registers[id], number, value.width))?;
                 }
                 Source::Computed if value.uniform => {
                     registers[id] = code.register();
-                    code.uniform.push((registers[id], value.width));
+                    push(&mut code.uniform, (registers[id], value.width))?;
                 }
                 Source::Computed => {}
             }
         }
-        registers
+        Ok(registers)
     }
 
     /// Writes the instructions. A temporary register is free again after the last use of its value.
-    fn emit(&self, last: &[Option<usize>], registers: &mut [u16], code: &mut Bytecode) {
+    fn emit(&self, last: &[Option<usize>], registers: &mut [u16], code: &mut Bytecode) -> Result<()> {
         let mut free: Vec<(u16, usize)> = Vec::new();
         let used = |(_, instruction): &(usize, &VirtualInstruction)| last[instruction.out as usize].is_some();
         for (at, instruction) in self.instructions.iter().enumerate().filter(used) {
             let value = self.of(instruction.out);
             if registers[instruction.out as usize] == NO_REGISTER {
                 let spare = free.iter().rposition(|&(_, width)| width == value.width);
-                let spare = spare.map(|at| free.swap_remove(at).0);
-                registers[instruction.out as usize] = spare.unwrap_or_else(|| {
-                    let register = code.register();
-                    code.temporaries.push((register, value.width));
-                    register
-                });
+                registers[instruction.out as usize] = match spare {
+                    Some(at) => free.swap_remove(at).0,
+                    None => {
+                        let register = code.register();
+                        push(&mut code.temporaries, (register, value.width))?;
+                        register
+                    }
+                };
             }
             let mut args = instruction.args.map(|arg| registers[arg as usize]);
             args[instruction.count..].fill(0);
@@ -221,11 +237,8 @@ impl VirtualCode {
                 width: value.width as u8,
                 by: instruction.by,
             };
-            if value.uniform {
-                code.prologue.push(emitted)
-            } else {
-                code.instructions.push(emitted)
-            }
+            let list = if value.uniform { &mut code.prologue } else { &mut code.instructions };
+            push(list, emitted)?;
             for (k, &arg) in instruction.args[..instruction.count].iter().enumerate() {
                 let register = registers[arg as usize];
                 let temporary = code.temporaries.iter().find(|&&(number, _)| number == register);
@@ -233,9 +246,10 @@ impl VirtualCode {
                 if let (Some(&temporary), true, false) =
                     (temporary, is_last, instruction.args[..k].contains(&arg))
                 {
-                    free.push(temporary);
+                    push(&mut free, temporary)?;
                 }
             }
         }
+        Ok(())
     }
 }

@@ -1,61 +1,79 @@
 //! The register machine: bytecode with the addresses and memory of its registers.
-// Imports: `kernel`.
+// Imports: `error`, `kernel`, `device`.
 
-use super::bytecode::Bytecode;
+use super::bytecode::{Bytecode, fixed_nbytes};
 use super::compiler::{Compiler, Value};
 use super::instructions::{CHUNK_ELEMENTS, Instruction, RegisterRef};
-use super::scratch::{ScratchArena, ScratchMemory, splat};
-use crate::kernel::RunTimeNumbers;
-
-/// The run-time parameters of a program without any.
-pub(super) static NO_NUMBERS: RunTimeNumbers = RunTimeNumbers::new();
+use super::scratch::{List, Scratch, splat};
+use crate::device::cpu::memory::scratch::CACHE_LINE_BYTES;
+use crate::error::Result;
+use crate::kernel::RunTimeNumber;
 
 /// Bytecode with its registers.
 pub(super) struct Frame<'a> {
     code: &'a Bytecode,
-    registers: Vec<RegisterRef>,
-    _memory: ScratchMemory,
-    /// Chunks of each row of the registers at present.
+    numbers: &'a [RunTimeNumber],
+    /// Empty before the first run.
+    registers: List<'a, RegisterRef>,
+    /// Memory of the program's own registers.
+    memory: *mut u8,
+    /// The largest number of chunks in all rows together, and the chunks of each row at present.
+    max_chunks: usize,
     chunks: usize,
-    is_new: bool,
+}
+
+/// Bytes of a register of so many chunks. A cache line separates the registers: registers that start in the
+/// same set of a cache would evict each other.
+fn moving_nbytes(width: usize, chunks: usize) -> usize {
+    (width * CHUNK_ELEMENTS * chunks).next_multiple_of(CACHE_LINE_BYTES) + CACHE_LINE_BYTES
 }
 
 impl<'a> Frame<'a> {
-    /// Registers for blocks of at most `chunks` chunks in all rows together.
-    pub(super) fn new(code: &'a Bytecode, numbers: &RunTimeNumbers, chunks: usize) -> Frame<'a> {
-        let one = |width: usize| (width * CHUNK_ELEMENTS).next_multiple_of(64);
-        let fixed = code.constants.iter().map(|&(_, _, width)| one(width)).sum::<usize>()
-            + code.params.iter().map(|&(_, _, width)| one(width)).sum::<usize>()
-            + code.uniform.iter().map(|&(_, width)| one(width)).sum::<usize>();
-        // A cache line separates the registers: registers that start in the same set of a cache would evict
-        // each other.
-        let moving = |width: usize| (width * CHUNK_ELEMENTS * chunks + 64).next_multiple_of(64);
-        let mut memory = ScratchMemory::new(
-            fixed + code.temporaries.iter().map(|&(_, width)| moving(width)).sum::<usize>(),
-        );
-        let mut room = ScratchArena::new(&mut memory);
-        let mut registers = vec![RegisterRef::NONE; code.registers];
+    /// Registers for blocks of at most `max_chunks` chunks in all rows together.
+    fn new(
+        scratch: &'a Scratch,
+        code: &'a Bytecode,
+        numbers: &'a [RunTimeNumber],
+        max_chunks: usize,
+    ) -> Result<Frame<'a>> {
+        // The `moving_nbytes` of all temporary registers, at most.
+        let moving = code.temporaries_width * CHUNK_ELEMENTS * max_chunks
+            + 2 * CACHE_LINE_BYTES * code.temporaries.len();
+        let registers = scratch.list(code.registers)?;
+        let memory = scratch.take(code.fixed_nbytes + moving)?;
+        Ok(Frame { code, numbers, registers, memory, max_chunks, chunks: 0 })
+    }
+
+    /// Gives the program's own registers their memory and their constants.
+    fn prepare(&mut self) {
+        let Frame { code, numbers, registers, .. } = self;
+        registers.extend((0..code.registers).map(|_| RegisterRef::NONE));
+        let mut next = self.memory;
+        let mut take = |nbytes: usize| {
+            let at = next;
+            next = at.wrapping_add(nbytes);
+            at
+        };
         for &(register, bytes, width) in &code.constants {
-            let at = room.take(one(width));
+            let at = take(fixed_nbytes(width));
             // SAFETY: the register has room for a chunk; the constant has `width` bytes.
             unsafe { splat(at, bytes.as_ptr(), width) };
             registers[register as usize].address = at;
         }
         for &(register, number, width) in &code.params {
-            let at = room.take(one(width));
+            let at = take(fixed_nbytes(width));
             // SAFETY: the register has room for a chunk; a parameter has `width` bytes.
             unsafe { splat(at, numbers[number].as_ptr(), width) };
             registers[register as usize].address = at;
         }
         for &(register, width) in &code.uniform {
-            registers[register as usize].address = room.take(one(width));
+            registers[register as usize].address = take(fixed_nbytes(width));
         }
         for &(register, width) in &code.temporaries {
-            let at = room.take(moving(width));
+            let at = take(moving_nbytes(width, self.max_chunks));
             registers[register as usize] =
                 RegisterRef { address: at, chunk_step: (width * CHUNK_ELEMENTS) as isize, row_step: 0 };
         }
-        Frame { code, registers, _memory: memory, chunks: 0, is_new: true }
     }
 
     /// Runs the bytecode on `rows` rows of `chunks` chunks. `external` has the addresses of the external
@@ -65,6 +83,10 @@ impl<'a> Frame<'a> {
     /// # Safety
     /// (1) of [`Instruction::run`], for the external inputs and the outputs.
     pub(super) unsafe fn run(&mut self, external: &[RegisterRef], rows: usize, chunks: usize) -> bool {
+        let is_new = self.registers.is_empty();
+        if is_new {
+            self.prepare();
+        }
         self.registers[..external.len()].copy_from_slice(external);
         if self.chunks != chunks {
             self.chunks = chunks;
@@ -72,7 +94,7 @@ impl<'a> Frame<'a> {
                 self.registers[register as usize].row_step = (width * CHUNK_ELEMENTS * chunks) as isize;
             }
         }
-        let registers = &self.registers;
+        let registers = &self.registers[..];
         let run = |steps: &[Instruction], rows, chunks| {
             for step in steps {
                 // SAFETY: (1) is the caller's promise, and the program's registers have room for as many
@@ -81,7 +103,7 @@ impl<'a> Frame<'a> {
                 unsafe { step.run(registers, rows, chunks) };
             }
         };
-        if std::mem::take(&mut self.is_new) {
+        if is_new {
             run(&self.code.prologue, 1, 1);
         }
         run(&self.code.instructions, rows, chunks);
@@ -111,15 +133,15 @@ impl BytecodePair {
     /// [`Compiler::finalize`].
     pub(super) fn new(
         in_order: bool,
-        write: &dyn Fn(&mut Compiler) -> Option<Vec<Value>>,
-    ) -> Option<BytecodePair> {
+        write: &dyn Fn(&mut Compiler) -> Result<Vec<Value>>,
+    ) -> Result<BytecodePair> {
         let code = |fast: bool| {
             let mut compiler = Compiler::new(fast);
             let outputs = write(&mut compiler)?;
-            compiler.finalize(&outputs, in_order)
+            compiler.finalize(outputs, in_order)
         };
         let fast = code(true)?;
-        Some(BytecodePair { fast: fast.out_of_range.is_some().then_some(fast), full: code(false)? })
+        Ok(BytecodePair { fast: fast.out_of_range.is_some().then_some(fast), full: code(false)? })
     }
 
     /// Whether the program reads the external input of this number.
@@ -130,10 +152,8 @@ impl BytecodePair {
 
 /// A machine that runs a program in two forms.
 pub(super) struct Machine<'a> {
-    pair: &'a BytecodePair,
-    numbers: &'a RunTimeNumbers,
     fast: Option<Frame<'a>>,
-    full: Option<Frame<'a>>,
+    full: Frame<'a>,
     /// The largest number of chunks of a block.
     pub(super) chunks: usize,
 }
@@ -141,16 +161,26 @@ pub(super) struct Machine<'a> {
 impl<'a> Machine<'a> {
     /// A machine for blocks of at most `most` chunks, or fewer if their registers would not fit into the
     /// cache.
-    pub(super) fn new(pair: &'a BytecodePair, numbers: &'a RunTimeNumbers, most: usize) -> Self {
+    pub(super) fn new(
+        scratch: &'a Scratch,
+        pair: &'a BytecodePair,
+        numbers: &'a [RunTimeNumber],
+        most: usize,
+    ) -> Result<Self> {
         let chunks =
             pair.fast.as_ref().map_or(pair.full.chunks, |fast| fast.chunks).min(pair.full.chunks).min(most);
-        Self::exactly(pair, numbers, chunks)
+        Self::exactly(scratch, pair, numbers, chunks)
     }
 
     /// A machine for blocks of at most `chunks` chunks.
-    pub(super) fn exactly(pair: &'a BytecodePair, numbers: &'a RunTimeNumbers, chunks: usize) -> Self {
-        let fast = pair.fast.as_ref().map(|code| Frame::new(code, numbers, chunks));
-        Machine { pair, numbers, fast, full: None, chunks }
+    pub(super) fn exactly(
+        scratch: &'a Scratch,
+        pair: &'a BytecodePair,
+        numbers: &'a [RunTimeNumber],
+        chunks: usize,
+    ) -> Result<Self> {
+        let frame = |code| Frame::new(scratch, code, numbers, chunks);
+        Ok(Machine { fast: pair.fast.as_ref().map(frame).transpose()?, full: frame(&pair.full)?, chunks })
     }
 
     /// Runs the fast form, and the full form if a value is outside the domain of a fast path.
@@ -165,8 +195,7 @@ impl<'a> Machine<'a> {
                 return;
             }
         }
-        let full = self.full.get_or_insert_with(|| Frame::new(&self.pair.full, self.numbers, self.chunks));
         // SAFETY: the caller's promise.
-        unsafe { full.run(external, rows, chunks) };
+        unsafe { self.full.run(external, rows, chunks) };
     }
 }

@@ -1,24 +1,27 @@
 //! The external inputs of a program: its operands, and the values that were prepared for a row.
-// Imports: `scalar`.
+// Imports: `error`, `fallible`, `scalar`.
 
 use super::compiler::{Compiler, Value};
+use crate::error::Result;
+use crate::fallible::collect;
 use crate::scalar::{DType, Graph, Node};
 
 /// The element type of each operand, from the loads of the graphs.
-pub(super) fn operand_types<'a>(graphs: impl Iterator<Item = &'a Graph>, reads: &[u8]) -> Vec<DType> {
-    let mut types = vec![DType::Bool; reads.iter().map(|&read| read as usize + 1).max().unwrap_or(0)];
+pub(super) fn operand_types<'a>(graphs: impl Iterator<Item = &'a Graph>, reads: &[u8]) -> Result<Vec<DType>> {
+    let operands = reads.iter().map(|&read| read as usize + 1).max().unwrap_or(0);
+    let mut types = collect((0..operands).map(|_| DType::Bool))?;
     for (node, _, dtype) in graphs.flat_map(Graph::nodes) {
         if let Node::Input { index } = node {
             types[index] = dtype;
         }
     }
-    types
+    Ok(types)
 }
 
 /// For each operand the first load that reads it, and the bytes of an element.
-pub(super) fn first_loads(types: &[DType], reads: &[u8]) -> Vec<(usize, usize)> {
+pub(super) fn first_loads(types: &[DType], reads: &[u8]) -> Result<Vec<(usize, usize)>> {
     let first = |k: usize| reads.iter().position(|&read| read as usize == k).unwrap_or(0);
-    types.iter().enumerate().map(|(k, dtype)| (first(k), dtype.size())).collect()
+    collect(types.iter().enumerate().map(|(k, dtype)| (first(k), dtype.size())))
 }
 
 /// The external inputs of a program: operands, then row constants. `constants` maps the number of each row
@@ -31,10 +34,10 @@ pub(super) struct ExternalInputs<'a> {
 
 impl ExternalInputs<'_> {
     /// The operands as values, and the row constants by their numbers.
-    pub(super) fn values(&self, compiler: &mut Compiler) -> (Vec<Value>, Vec<Value>) {
-        let mut inputs: Vec<Value> =
-            self.types.iter().map(|&dtype| compiler.external(dtype, false)).collect();
-        let constants = inputs.split_off(self.operands);
-        (inputs, self.constants.iter().map(|&input| constants[input]).collect())
+    pub(super) fn values(&self, compiler: &mut Compiler) -> Result<(Vec<Value>, Vec<Value>)> {
+        let mut inputs = compiler.externals(self.types)?;
+        let constants = collect(self.constants.iter().map(|&input| inputs[self.operands + input]))?;
+        inputs.truncate(self.operands);
+        Ok((inputs, constants))
     }
 }

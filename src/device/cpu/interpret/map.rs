@@ -1,14 +1,15 @@
 //! Elementwise programs: the interpreted counterpart of the loops in `cpu/elementwise`, with the same
 //! strategies.
-// Imports: `error`, `scalar`, `kernel`, `device`.
+// Imports: `error`, `fallible`, `scalar`, `kernel`, `device`.
 
 use super::cache::Cache;
-use super::execute::{Operand, run_rows};
-use super::frame::{BytecodePair, Machine};
+use super::execute::{Operand, RowMachine};
+use super::frame::BytecodePair;
 use super::inputs::{ExternalInputs, first_loads, operand_types};
 use super::instructions::CHUNK_ELEMENTS;
+use super::operations::known;
 use super::reduce::{ROWS_AT_ONCE, ReduceProgram, ReduceRun};
-use super::scratch::{ScratchArena, ScratchMemory};
+use super::scratch::{List, Outcome, Scratch};
 use crate::device::cpu::cursor::NO_OPERAND;
 use crate::device::cpu::elementwise::call::{Loops, RowAdvance, RowsFn};
 use crate::device::cpu::elementwise::kernel::MapKernel;
@@ -16,13 +17,15 @@ use crate::device::cpu::elementwise::{run_kernel, stream_target};
 use crate::device::cpu::isa::Level;
 use crate::device::cpu::reduce::accumulate::BLOCK_ELEMENTS;
 use crate::device::cpu::reduce::operands::Output;
-use crate::device::{Inputs, OperandRef};
+use crate::device::cpu::strided::Pointers;
+use crate::device::{Inputs, MAX_OPERANDS, OperandRef};
 use crate::error::Result;
+use crate::fallible::{collect, push, try_box};
 use crate::kernel::{
-    KernelIr, Program, Recorder, ReducerIr, RowConstant, RunTimeNumbers, numbers, trace_elements,
+    KernelIr, Program, Recorder, ReducerIr, RowConstant, RunTimeNumber, numbers, trace_elements,
     trace_program,
 };
-use crate::scalar::{self, Graph, Node};
+use crate::scalar::{self, DType, Graph, Node};
 use std::any::TypeId;
 
 /// An elementwise program in bytecode.
@@ -37,6 +40,10 @@ pub(super) struct MapProgram {
     outputs: Vec<usize>,
     /// The operand of each load.
     reads: Vec<u8>,
+    /// Bytes of the widest operand, output or row constant.
+    widest: usize,
+    /// The number of run-time parameters.
+    params: usize,
     in_place: bool,
 }
 
@@ -71,26 +78,28 @@ pub(in crate::device::cpu) unsafe fn map<P: Program>(
     }
 }
 
+/// [`numbers`] of a program or body whose type is erased.
+pub(super) type NumbersFn = unsafe fn(*const (), &mut dyn FnMut(RunTimeNumber));
+
 /// The description of a program whose type is erased.
 struct ErasedProgram {
     id: TypeId,
     kernel: MapKernel,
     trace: Trace,
     /// [`numbers`] of a program of this type, if it has run-time parameters.
-    numbers: Option<unsafe fn(*const ()) -> RunTimeNumbers>,
+    numbers: Option<NumbersFn>,
 }
 
 impl ErasedProgram {
     const fn of<P: Program>() -> ErasedProgram {
         let first: Option<RowsFn> = if P::IN_PLACE { None } else { Some(rows::<0>) };
-        let numbers: Option<unsafe fn(*const ()) -> RunTimeNumbers> =
-            if P::FIXED { None } else { Some(numbers_of::<P>) };
         let kernel = MapKernel::by::<P>(Loops {
             rows: rows::<NO_OPERAND>,
             broadcast_row: [first, Some(rows::<1>)],
             streaming: stream_target::program_can_stream::<P>(),
         });
         let trace = if P::BY_ROWS { Trace::ByRows(trace_of::<P>) } else { Trace::Elements(run_of::<P>) };
+        let numbers: Option<NumbersFn> = if P::FIXED { None } else { Some(numbers_of::<P>) };
         ErasedProgram { id: TypeId::of::<P>(), kernel, trace, numbers }
     }
 }
@@ -98,7 +107,7 @@ impl ErasedProgram {
 /// The way to trace a program: by [`trace_program`] if it prepares rows, by a run of the program otherwise,
 /// which compiles to less code.
 enum Trace {
-    ByRows(unsafe fn(*const (), &[u8]) -> KernelIr),
+    ByRows(unsafe fn(*const (), &[u8]) -> Result<KernelIr>),
     Elements(unsafe fn(*const (), &mut Recorder<'_>)),
 }
 
@@ -107,7 +116,7 @@ impl Trace {
     ///
     /// # Safety
     /// `program` points to a program of the described type.
-    unsafe fn write(&self, program: *const (), reads: &[u8]) -> KernelIr {
+    unsafe fn write(&self, program: *const (), reads: &[u8]) -> Result<KernelIr> {
         match self {
             // SAFETY: the caller's promise.
             Trace::ByRows(trace) => unsafe { trace(program, reads) },
@@ -121,7 +130,7 @@ impl Trace {
 
 /// # Safety
 /// `program` points to a `P`.
-unsafe fn trace_of<P: Program>(program: *const (), reads: &[u8]) -> KernelIr {
+unsafe fn trace_of<P: Program>(program: *const (), reads: &[u8]) -> Result<KernelIr> {
     // SAFETY: the caller's promise.
     trace_program(unsafe { &*program.cast::<P>() }, reads)
 }
@@ -135,9 +144,9 @@ unsafe fn run_of<P: Program>(program: *const (), recorder: &mut Recorder<'_>) {
 
 /// # Safety
 /// `program` points to a `P`.
-unsafe fn numbers_of<P: Program>(program: *const ()) -> RunTimeNumbers {
+unsafe fn numbers_of<P: Program>(program: *const (), each: &mut dyn FnMut(RunTimeNumber)) {
     // SAFETY: the caller's promise.
-    numbers(unsafe { &*program.cast::<P>() })
+    numbers(unsafe { &*program.cast::<P>() }, each);
 }
 
 /// Runs a program whose type is erased.
@@ -155,27 +164,32 @@ unsafe fn run(
     inputs: Inputs<'_>,
 ) -> Result<()> {
     let ErasedProgram { id, kernel, trace, numbers } = known;
-    let mapped = PROGRAMS.get("map", (*id, variant), inputs.reads, &mut || {
+    let mapped = PROGRAMS.get((*id, variant), inputs.reads, &mut || {
         // SAFETY: (2).
-        MapProgram::new(&unsafe { trace.write(program, inputs.reads) }, inputs.reads, kernel.in_place)
+        MapProgram::new(&unsafe { trace.write(program, inputs.reads) }?, inputs.reads, kernel.in_place)
     })?;
-    // SAFETY: (2).
-    let numbers = numbers.map_or_else(RunTimeNumbers::new, |numbers| unsafe { numbers(program) });
-    let context = MapContext { mapped, numbers };
+    let scratch = Scratch::new();
+    let mut list = scratch.list(mapped.params)?;
+    if let Some(numbers) = numbers {
+        // SAFETY: (2).
+        unsafe { numbers(program, &mut |number| list.push(number)) };
+    }
+    let context = MapContext { mapped, numbers: &list, outcome: Outcome::new() };
     // SAFETY: (1); the kernel was made for a `MapContext`.
-    unsafe { run_kernel(kernel, std::ptr::from_ref(&context).cast(), sizes, row, outputs, inputs) }
+    unsafe { run_kernel(kernel, std::ptr::from_ref(&context).cast(), sizes, row, outputs, inputs)? };
+    context.outcome.into_result()
 }
 
 impl MapProgram {
-    fn new(traced: &KernelIr, reads: &[u8], in_place: bool) -> Option<MapProgram> {
-        let types =
-            operand_types(traced.row_constants.iter().map(RowConstant::body).chain([&traced.graph]), reads);
+    fn new(traced: &KernelIr, reads: &[u8], in_place: bool) -> Result<MapProgram> {
+        let graphs = traced.row_constants.iter().map(RowConstant::body).chain([&traced.graph]);
+        let types = operand_types(graphs, reads)?;
         // Operands, then the earlier row constants. Equal row constants are computed once.
-        let mut external = types.clone();
+        let mut external = collect(types.iter().copied())?;
         let (mut row_constants, mut param, mut known_constants) = (Vec::new(), 0, Vec::new());
         let write = |body: &Graph, external: &ExternalInputs<'_>, param: usize, direct: bool| {
             BytecodePair::new(direct, &|compiler| {
-                let (inputs, given) = external.values(compiler);
+                let (inputs, given) = external.values(compiler)?;
                 compiler.graph(body, &inputs, &given, param)
             })
         };
@@ -184,38 +198,40 @@ impl MapProgram {
                 .iter()
                 .position(|known| one.body().params() == 0 && is_same(known, one, &known_constants));
             if let Some(at) = before {
-                known_constants.push(known_constants[at]);
+                let place = known_constants[at];
+                push(&mut known_constants, place)?;
                 continue;
             }
             let here =
                 ExternalInputs { types: &external, operands: types.len(), constants: &known_constants };
             let (constant, dtype) = match one {
                 RowConstant::Cached { body } => {
-                    let dtype = body.outputs().next()?.0;
-                    (
-                        RowConstantProgram::Held(Box::new(write(body, &here, param, true)?), dtype.size()),
-                        dtype,
-                    )
+                    let dtype = known(body.outputs().next())?.0;
+                    let program = try_box(write(body, &here, param, true)?)?;
+                    (RowConstantProgram::Held(program, dtype.size()), dtype)
                 }
                 RowConstant::Reduced { body, reducer, is_operand } => {
-                    let dtype = reducer.finalize.outputs().next()?.0;
+                    let dtype = known(reducer.finalize.outputs().next())?.0;
                     let reduction = ReduceProgram::new(body, reducer, &here, param, dtype, *is_operand)?;
-                    (RowConstantProgram::Reduced(Box::new(reduction), dtype.size()), dtype)
+                    (RowConstantProgram::Reduced(try_box(reduction)?, dtype.size()), dtype)
                 }
             };
             param += one.body().params();
-            known_constants.push(row_constants.len());
-            row_constants.push(constant);
-            external.push(dtype);
+            push(&mut known_constants, row_constants.len())?;
+            push(&mut row_constants, constant)?;
+            push(&mut external, dtype)?;
         }
         let all = ExternalInputs { types: &external, operands: types.len(), constants: &known_constants };
         let program = write(&traced.graph, &all, param, !in_place)?;
-        Some(MapProgram {
+        let outputs = || traced.graph.outputs().map(|(dtype, _)| dtype);
+        Ok(MapProgram {
             row_constants,
             program,
-            inputs: first_loads(&types, reads),
-            outputs: traced.graph.outputs().map(|(dtype, _)| dtype.size()).collect(),
-            reads: reads.to_vec(),
+            inputs: first_loads(&types, reads)?,
+            outputs: collect(outputs().map(DType::size))?,
+            reads: collect(reads.iter().copied())?,
+            widest: external.iter().copied().chain(outputs()).map(DType::size).max().unwrap_or(0),
+            params: param + traced.graph.params(),
             in_place,
         })
     }
@@ -237,19 +253,20 @@ fn is_same(a: &RowConstant, b: &RowConstant, known_constants: &[usize]) -> bool 
             RowConstant::Reduced { reducer: a, is_operand: x, .. },
             RowConstant::Reduced { reducer: b, is_operand: y, .. },
         ) => {
-            let graphs = |of: &ReducerIr| {
-                [of.identity.clone(), of.accumulate.clone(), of.combine.clone(), of.finalize.clone()]
-            };
+            fn graphs(of: &ReducerIr) -> [&Graph; 4] {
+                [&of.identity, &of.accumulate, &of.combine, &of.finalize]
+            }
             x == y && a.name == b.name && graphs(a) == graphs(b)
         }
         _ => false,
     }
 }
 
-/// The argument of the loops: a program and its run-time parameters.
-struct MapContext {
+/// The argument of the loops: a program, its run-time parameters, and the results of the tasks.
+struct MapContext<'a> {
     mapped: &'static MapProgram,
-    numbers: RunTimeNumbers,
+    numbers: &'a [RunTimeNumber],
+    outcome: Outcome,
 }
 
 /// The loop of an interpreted program, in place of a compiled one: see
@@ -267,122 +284,173 @@ unsafe fn rows<const STILL: usize>(
     down: *const RowAdvance,
 ) {
     // SAFETY: (1).
-    let MapContext { mapped, numbers } = unsafe { &*program.cast::<MapContext>() };
-    let MapProgram { row_constants, program, inputs, outputs, reads, in_place } = *mapped;
-    let first = if *in_place { 0 } else { outputs.len() };
-    let broadcast_operand = reads.get(STILL).map_or(NO_OPERAND, |&operand| operand as usize);
-    // SAFETY: (2) gives a pointer and a step for each output and load; in place the first loads are the
-    // outputs.
-    let of = |k: usize, width: usize, is_broadcast: bool| unsafe {
-        Operand { at: *pointers.add(k), row_step: (*down).steps[k], width, is_broadcast }
-    };
-    let read =
-        inputs.iter().enumerate().map(|(k, &(load, width))| of(first + load, width, k == broadcast_operand));
-    let operands: Vec<Operand> =
-        read.chain(outputs.iter().enumerate().map(|(k, &width)| of(k, width, false))).collect();
-    if row_constants.is_empty() {
-        let mut running = Machine::new(program, numbers, rows.saturating_mul(n / CHUNK_ELEMENTS).max(rows));
-        // SAFETY: (2).
-        if let Some(stream) = unsafe { (*down).stream.as_ref() } {
-            let tiles: Vec<*mut u8> = operands[inputs.len()..].iter().map(|output| output.at).collect();
-            for row in 0..rows {
-                let here: Vec<Operand> = operands.iter().map(|operand| operand.from(row)).collect();
-                // SAFETY: (2); the row was written to its tiles.
-                unsafe {
-                    run_rows(&mut running, &here, outputs.len(), 1, n);
-                    stream.store_row(false, outputs.len(), row, &tiles);
-                }
-            }
-            return;
-        }
-        // SAFETY: (2).
-        return unsafe { run_rows(&mut running, &operands, outputs.len(), rows, n) };
-    }
+    let context = unsafe { &*program.cast::<MapContext<'_>>() };
     // SAFETY: (2).
-    unsafe { by_rows(mapped, numbers, &operands, rows, n) };
+    unsafe {
+        let done = run_rows(context, STILL, [rows, n], pointers, &*down);
+        if done.is_err() && !context.mapped.in_place {
+            // The caller copies outputs from its scratch, where they must be values of their types.
+            for (k, &width) in context.mapped.outputs.iter().enumerate() {
+                let output = Operand::rows(*pointers.add(k), (*down).steps[k], width);
+                (0..rows).for_each(|row| output.row(row).write_bytes(0, n * width));
+            }
+        }
+        context.outcome.add(done);
+    }
+}
+
+/// Runs a program over `rows` rows of `n` elements; load number `still` has one element for each row.
+///
+/// # Safety
+/// As for every loop of the type [`RowsFn`].
+unsafe fn run_rows(
+    context: &MapContext<'_>,
+    still: usize,
+    [rows, n]: [usize; 2],
+    pointers: *const *mut u8,
+    down: &RowAdvance,
+) -> Result<()> {
+    let MapContext { mapped, numbers, .. } = context;
+    let MapProgram { row_constants, program, inputs, outputs, reads, in_place, .. } = *mapped;
+    let first = if *in_place { 0 } else { outputs.len() };
+    let broadcast_operand = reads.get(still).map_or(NO_OPERAND, |&operand| operand as usize);
+    // SAFETY: the caller gives a pointer and a step for each output and load; in place the first loads are
+    // the outputs.
+    let of = |k: usize, width: usize| unsafe { Operand::rows(*pointers.add(k), down.steps[k], width) };
+    let read = inputs.iter().enumerate().map(|(k, &(load, width))| {
+        let step = if k == broadcast_operand { 0 } else { width };
+        Operand { step, ..of(first + load, width) }
+    });
+    let operands = read.chain(outputs.iter().enumerate().map(|(k, &width)| of(k, width)));
+    let (scratch, count) = (Scratch::new(), inputs.len() + outputs.len());
+    if !row_constants.is_empty() {
+        let operands = scratch.list_of(count, operands)?;
+        // SAFETY: the caller's promise.
+        return unsafe { by_rows(mapped, numbers, &operands, rows, n) };
+    }
+    let most = rows.saturating_mul(n / CHUNK_ELEMENTS).max(rows);
+    let mut running = RowMachine::new(&scratch, program, numbers, most, (count, mapped.widest))?;
+    running.set(operands);
+    // SAFETY: the caller's promise.
+    let Some(stream) = (unsafe { down.stream.as_ref() }) else {
+        // SAFETY: the caller's promise.
+        unsafe { running.run(outputs.len(), rows, n) };
+        return Ok(());
+    };
+    let mut tiles: Pointers = [std::ptr::null_mut(); MAX_OPERANDS + 1];
+    for (tile, output) in tiles.iter_mut().zip(&running.operands[inputs.len()..]) {
+        *tile = output.at;
+    }
+    for row in 0..rows {
+        // SAFETY: the caller's promise; the row was written to its tiles.
+        unsafe {
+            running.run(outputs.len(), 1, n);
+            stream.store_row(false, outputs.len(), row, &tiles);
+        }
+        running.operands.iter_mut().for_each(|operand| *operand = operand.from(1));
+    }
+    Ok(())
 }
 
 /// A machine for a row constant.
 enum RowPreparation<'a> {
     Reduced(Box<ReduceRun<'a>>),
-    Held(Machine<'a>),
+    Held(Box<RowMachine<'a>>),
+}
+
+impl<'a> RowPreparation<'a> {
+    /// A machine for up to `side` rows of `n` elements of these operands, with elements of at most `widest`
+    /// bytes.
+    fn new(
+        scratch: &'a Scratch,
+        one: &'a RowConstantProgram,
+        numbers: &'a [RunTimeNumber],
+        operands: &[Operand],
+        [side, n, widest]: [usize; 3],
+    ) -> Result<Self> {
+        Ok(match one {
+            RowConstantProgram::Reduced(reduction, _) => {
+                let widths = scratch.list_of(operands.len(), operands.iter().map(|operand| operand.width))?;
+                let chunks = reduction.chunks_for(ROWS_AT_ONCE);
+                let run = ReduceRun::new(scratch, reduction, numbers, &widths, chunks)?;
+                RowPreparation::Reduced(try_box(run)?)
+            }
+            RowConstantProgram::Held(program, _) => {
+                let (most, operands) = (side * (n / CHUNK_ELEMENTS).max(1), (operands.len() + 1, widest));
+                let machine = RowMachine::new(scratch, program, numbers, most, operands)?;
+                RowPreparation::Held(try_box(machine)?)
+            }
+        })
+    }
+
+    /// Computes the constants of `rows` rows.
+    ///
+    /// # Safety
+    /// As [`RowMachine::run`], for the operands, and for the constants as the output.
+    unsafe fn run(&mut self, operands: &[Operand], made: Operand, rows: usize, n: usize) -> Result<()> {
+        match self {
+            RowPreparation::Reduced(run) => {
+                let out = Output { address: made.at, step: made.row_step, is_accumulator: false };
+                // SAFETY: the caller's promise.
+                unsafe { run.whole_rows(operands, rows, n, out) }
+            }
+            RowPreparation::Held(running) => {
+                running.set(operands.iter().copied().chain([made]));
+                // SAFETY: the caller's promise.
+                unsafe { running.run(1, rows, n) };
+                Ok(())
+            }
+        }
+    }
 }
 
 /// Runs a program with row constants, which are computed for several rows at a time before the program runs
 /// on these rows.
 ///
 /// # Safety
-/// As [`run_rows`], for the program's operands and outputs.
+/// As [`RowMachine::run`], for the program's operands and outputs.
 unsafe fn by_rows(
     mapped: &MapProgram,
-    numbers: &RunTimeNumbers,
+    numbers: &[RunTimeNumber],
     operands: &[Operand],
     rows: usize,
     n: usize,
-) {
+) -> Result<()> {
     let side = if n <= BLOCK_ELEMENTS { ROWS_AT_ONCE } else { 1 };
     let (inputs, outputs) = operands.split_at(mapped.inputs.len());
-    let mut widths: Vec<usize> = inputs.iter().map(|operand| operand.width).collect();
-    let mut total = 0;
-    let mut parts = Vec::with_capacity(mapped.row_constants.len());
+    let scratch = Scratch::new();
+    let constants = mapped.row_constants.len();
+    let mut here: List<'_, Operand> = scratch.list(operands.len() + constants)?;
+    here.extend(inputs.iter().copied());
+    let mut parts = Vec::new();
     for one in &mapped.row_constants {
-        let (part, width, nbytes) = match one {
-            RowConstantProgram::Reduced(reduction, width) => {
-                let run = ReduceRun::new(reduction, numbers, &widths, reduction.chunks_for(ROWS_AT_ONCE));
-                (RowPreparation::Reduced(Box::new(run)), *width, side * 16)
-            }
-            RowConstantProgram::Held(program, width) => (
-                RowPreparation::Held(Machine::new(program, numbers, side * (n / CHUNK_ELEMENTS).max(1))),
-                *width,
-                side * (n * width + 64),
-            ),
+        push(&mut parts, RowPreparation::new(&scratch, one, numbers, &here, [side, n, mapped.widest])?)?;
+        // A value for each row, or one for each element.
+        let (width, pitch, step) = match *one {
+            RowConstantProgram::Reduced(_, width) => (width, 16, 0),
+            RowConstantProgram::Held(_, width) => (width, (n * width).next_multiple_of(64), width),
         };
-        parts.push(part);
-        widths.push(width);
-        total += nbytes + 64;
+        here.push(Operand { at: scratch.take(side * pitch)?, row_step: pitch as isize, width, step });
     }
-    let mut program = Machine::new(&mapped.program, numbers, side * (n / CHUNK_ELEMENTS).max(1));
-    let mut memory = ScratchMemory::new(total);
+    here.extend(outputs.iter().copied());
+    let most = side * (n / CHUNK_ELEMENTS).max(1);
+    let mut program = RowMachine::new(&scratch, &mapped.program, numbers, most, (here.len(), mapped.widest))?;
     for row in (0..rows).step_by(side) {
         let some = side.min(rows - row);
-        let mut room = ScratchArena::new(&mut memory);
-        let mut here: Vec<Operand> = inputs.iter().map(|operand| operand.from(row)).collect();
-        for (part, one) in parts.iter_mut().zip(&mapped.row_constants) {
-            let made = match (part, one) {
-                (RowPreparation::Reduced(run), RowConstantProgram::Reduced(_, width)) => {
-                    let made =
-                        Operand { at: room.take(side * 16), row_step: 16, width: *width, is_broadcast: true };
-                    // SAFETY: the caller's promise; the scratch has room for a value of each row.
-                    unsafe {
-                        run.whole_rows(
-                            &here,
-                            some,
-                            n,
-                            Output { address: made.at, step: made.row_step, is_accumulator: false },
-                        )
-                    };
-                    made
-                }
-                (RowPreparation::Held(running), RowConstantProgram::Held(_, width)) => {
-                    let pitch = (n * width).next_multiple_of(64);
-                    let made = Operand {
-                        at: room.take(side * pitch),
-                        row_step: pitch as isize,
-                        width: *width,
-                        is_broadcast: false,
-                    };
-                    here.push(made);
-                    // SAFETY: the caller's promise; the scratch has room for each element.
-                    unsafe { run_rows(running, &here, 1, some, n) };
-                    here.pop();
-                    made
-                }
-                _ => unreachable!("each machine was made for its program"),
-            };
-            here.push(made);
+        for (k, operand) in inputs.iter().enumerate() {
+            here[k] = operand.from(row);
         }
-        here.extend(outputs.iter().map(|operand| operand.from(row)));
+        for (k, part) in parts.iter_mut().enumerate() {
+            let (before, made) = (&here[..inputs.len() + k], here[inputs.len() + k]);
+            // SAFETY: the caller's promise; the scratch has room for the constants of so many rows.
+            unsafe { part.run(before, made, some, n)? };
+        }
+        for (k, operand) in outputs.iter().enumerate() {
+            here[inputs.len() + constants + k] = operand.from(row);
+        }
+        program.set(here.iter().copied());
         // SAFETY: the caller's promise; the row constants were computed above.
-        unsafe { run_rows(&mut program, &here, outputs.len(), some, n) };
+        unsafe { program.run(outputs.len(), some, n) };
     }
+    Ok(())
 }

@@ -2,11 +2,12 @@
 //! type.
 //!
 //! They are the functions of compiled loops, and their results have the same bits.
-// Imports: `scalar`, `element`.
+// Imports: `error`, `scalar`, `element`.
 
 use super::instructions::{BinaryLoop, InstructionFn, TernaryLoop, UnaryLoop, binary, ternary, unary};
 use crate::element::float8::each_float8;
 use crate::element::{self, Element, bf16, f16};
+use crate::error::{Error, Result, text};
 use crate::scalar::{
     Arith, Bits, Compare, ComplexPrim, DType, IntegerPrim, Logic, MinMaxRem, Node, Num, Ordered, Part, Prim,
     Real, Shift, Unary,
@@ -183,6 +184,14 @@ fn unsigned(dtype: DType) -> DType {
         DType::I64 => DType::U64,
         other => other,
     }
+}
+
+/// A step of a program that the interpreter has; an error, if it has not.
+pub(super) fn known<T>(step: Option<T>) -> Result<T> {
+    step.ok_or_else(|| Error::Value {
+        op: "interpret",
+        what: text(format_args!("the interpreter has no instruction for a step of this program")),
+    })
 }
 
 /// The loop of a step on operands of type `of`, if the language has this step. [`cast`] gives the loops of

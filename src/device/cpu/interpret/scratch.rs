@@ -1,8 +1,13 @@
-//! Scratch memory of interpreted programs, which each thread keeps and reuses.
-// Imports: nothing.
+//! Scratch memory of interpreted programs: its parts are free again together, and the thread keeps it.
+// Imports: `error`, `fallible`.
 
 use super::instructions::CHUNK_ELEMENTS;
-use std::cell::RefCell;
+use crate::error::Result;
+use crate::fallible::{out_of_memory, try_box};
+use std::cell::Cell;
+use std::mem::MaybeUninit;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Mutex, PoisonError};
 
 /// A cache line.
 #[derive(Clone, Copy)]
@@ -11,53 +16,166 @@ struct CacheLine {
     _bytes: [u8; 64],
 }
 
+/// Cache lines of the smallest block: the registers of most programs fit into it.
+const MIN_LINES: usize = 2 << 10;
+/// Cache lines of the largest block that a thread keeps.
+const MAX_KEPT_LINES: usize = 1 << 14;
+
+/// A block of initialized memory, in a list.
+struct Block {
+    lines: Vec<CacheLine>,
+    next: Option<Box<Block>>,
+}
+
 thread_local! {
-    /// Scratch memory that is free.
-    static SPARE: RefCell<Vec<Vec<CacheLine>>> = const { RefCell::new(Vec::new()) };
+    /// Blocks that are free.
+    static SPARE: Cell<Option<Box<Block>>> = const { Cell::new(None) };
 }
 
-/// Scratch memory, returned to its thread when it is dropped.
-pub(super) struct ScratchMemory(Vec<CacheLine>);
-
-impl ScratchMemory {
-    pub(super) fn new(nbytes: usize) -> ScratchMemory {
-        let mut lines = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
-        let wanted = nbytes.div_ceil(64);
-        if lines.len() < wanted {
-            lines.resize(wanted, CacheLine { _bytes: [0; 64] });
+impl Block {
+    /// A block of at least so many cache lines.
+    fn new(lines: usize) -> Result<Box<Block>> {
+        if let Some(mut spare) = SPARE.take() {
+            SPARE.set(spare.next.take());
+            if spare.lines.len() >= lines {
+                return Ok(spare);
+            }
+            // A larger block replaces this one, so that a thread has few.
         }
-        ScratchMemory(lines)
-    }
-    pub(super) fn start(&mut self) -> *mut u8 {
-        self.0.as_mut_ptr().cast()
+        let (mut room, lines) = (Vec::new(), lines.max(MIN_LINES));
+        room.try_reserve_exact(lines).map_err(|_| out_of_memory::<CacheLine>(lines))?;
+        room.resize(lines, CacheLine { _bytes: [0; 64] });
+        try_box(Block { lines: room, next: None })
     }
 }
 
-impl Drop for ScratchMemory {
+/// Scratch memory. Its parts are valid as long as it is; they are disjoint, aligned to cache lines, and
+/// initialized.
+pub(super) struct Scratch {
+    /// The blocks, the current one first.
+    blocks: Cell<Option<Box<Block>>>,
+    next: Cell<*mut u8>,
+    left: Cell<usize>,
+}
+
+impl Scratch {
+    /// Scratch without a block.
+    pub(super) fn new() -> Scratch {
+        let none = std::ptr::dangling_mut::<CacheLine>().cast();
+        Scratch { blocks: Cell::new(None), next: Cell::new(none), left: Cell::new(0) }
+    }
+
+    /// The next `nbytes` bytes.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    pub(super) fn take(&self, nbytes: usize) -> Result<*mut u8> {
+        let taken = nbytes.next_multiple_of(size_of::<CacheLine>());
+        if taken > self.left.get() {
+            let mut block = Block::new(taken / size_of::<CacheLine>())?;
+            self.next.set(block.lines.as_mut_ptr().cast());
+            self.left.set(size_of_val(&block.lines[..]));
+            block.next = self.blocks.take();
+            self.blocks.set(Some(block));
+        }
+        let at = self.next.get();
+        self.next.set(at.wrapping_add(taken));
+        self.left.set(self.left.get() - taken);
+        Ok(at)
+    }
+
+    /// An empty list, of values without padding: all bytes of the memory stay initialized.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    pub(super) fn list<T: Copy>(&self, capacity: usize) -> Result<List<'_, T>> {
+        const { assert!(align_of::<T>() <= align_of::<CacheLine>()) };
+        let room = self.take(capacity * size_of::<T>())?.cast();
+        // SAFETY: the part has so many bytes, is aligned, belongs to this list alone, and lives as long as
+        // the scratch.
+        Ok(List { room: unsafe { std::slice::from_raw_parts_mut(room, capacity) }, len: 0 })
+    }
+
+    /// A list of the first `n` values.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    pub(super) fn list_of<T: Copy>(
+        &self,
+        n: usize,
+        values: impl IntoIterator<Item = T>,
+    ) -> Result<List<'_, T>> {
+        let mut list = self.list(n)?;
+        values.into_iter().take(n).for_each(|value| list.push(value));
+        Ok(list)
+    }
+}
+
+impl Drop for Scratch {
     fn drop(&mut self) {
-        let lines = std::mem::take(&mut self.0);
-        // Large memory is freed.
-        if lines.len() <= 1 << 14 {
-            let _ = SPARE.try_with(|spare| spare.borrow_mut().push(lines));
+        while let Some(mut block) = self.blocks.take() {
+            self.blocks.set(block.next.take());
+            if block.lines.len() <= MAX_KEPT_LINES {
+                // A thread that ends keeps nothing.
+                let _ = SPARE.try_with(|spare| {
+                    block.next = spare.take();
+                    spare.set(Some(block));
+                });
+            }
         }
     }
 }
 
-/// Allocates parts of scratch memory, each aligned to a cache line.
-pub(super) struct ScratchArena {
-    next: *mut u8,
-    left: usize,
+/// A list in scratch memory, of a capacity that was counted before.
+pub(super) struct List<'a, T> {
+    room: &'a mut [MaybeUninit<T>],
+    len: usize,
 }
-impl ScratchArena {
-    /// An arena over the whole memory.
-    pub(super) fn new(memory: &mut ScratchMemory) -> ScratchArena {
-        ScratchArena { next: memory.start(), left: memory.0.len() * size_of::<CacheLine>() }
+
+impl<T> List<'_, T> {
+    pub(super) fn push(&mut self, value: T) {
+        self.room[self.len].write(value);
+        self.len += 1;
     }
-    pub(super) fn take(&mut self, nbytes: usize) -> *mut u8 {
-        let (at, taken) = (self.next, nbytes.next_multiple_of(size_of::<CacheLine>()));
-        assert!(taken <= self.left, "scratch was counted for every part");
-        (self.next, self.left) = (at.wrapping_add(taken), self.left - taken);
-        at
+    pub(super) fn clear(&mut self) {
+        self.len = 0;
+    }
+}
+impl<T> Extend<T> for List<'_, T> {
+    fn extend<I: IntoIterator<Item = T>>(&mut self, values: I) {
+        values.into_iter().for_each(|value| self.push(value));
+    }
+}
+impl<T> Deref for List<'_, T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        // SAFETY: `push` wrote the first `len` values.
+        unsafe { std::slice::from_raw_parts(self.room.as_ptr().cast(), self.len) }
+    }
+}
+impl<T> DerefMut for List<'_, T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: `push` wrote the first `len` values.
+        unsafe { std::slice::from_raw_parts_mut(self.room.as_mut_ptr().cast(), self.len) }
+    }
+}
+
+/// The result of a call whose tasks run on several threads: that of a task without memory, if there is one.
+pub(super) struct Outcome(Mutex<Result<()>>);
+
+impl Outcome {
+    pub(super) fn new() -> Outcome {
+        Outcome(Mutex::new(Ok(())))
+    }
+    /// Adds the result of a task.
+    pub(super) fn add(&self, done: Result<()>) {
+        if done.is_err() {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = done;
+        }
+    }
+    /// The result of the tasks.
+    pub(super) fn into_result(self) -> Result<()> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

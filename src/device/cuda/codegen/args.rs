@@ -78,12 +78,9 @@ impl ArgBlock {
     /// Adds the run-time parameters of a program, and returns the index of the first.
     pub(in crate::device::cuda) fn params<P: Program>(&mut self, program: &P) -> usize {
         let first = self.list.len();
-        if !P::FIXED {
-            let halves = |bytes: &[u8; 16]| {
-                [0, 8].map(|at| i64::from_ne_bytes(std::array::from_fn(|k| bytes[at + k])))
-            };
-            self.list.extend(crate::kernel::numbers(program).iter().flat_map(halves));
-        }
+        crate::kernel::numbers(program, &mut |bytes| {
+            self.list.extend([0, 8].map(|at| i64::from_ne_bytes(std::array::from_fn(|k| bytes[at + k]))));
+        });
         first
     }
 

@@ -224,7 +224,7 @@ pub(in crate::device::cuda) unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>
             let kernel = stream.kernel(key, || {
                 let mut s = SourceWriter::new();
                 words.declare(&mut s);
-                let (cell, apply) = combine_into_cell::<T, F>(&mut s, operands, Word(step));
+                let (cell, apply) = combine_into_cell::<T, F>(&mut s, operands, Word(step))?;
                 begin(&mut s, "thread", count);
                 text(&mut s, &cell, &apply);
                 Ok(s.text())
@@ -279,16 +279,16 @@ fn combine_into_cell<T: Element, F: Op<(T, T), Out = T>>(
     s: &mut SourceWriter,
     operands: usize,
     step: Word,
-) -> (String, String) {
+) -> Result<(String, String)> {
     let c = c_type(T::DTYPE);
-    let signature = s.function("body", &trace_op::<F, (T, T)>(), 0);
+    let signature = s.function("body", &trace_op::<F, (T, T)>()?, 0);
     let x = |index: usize| ["*to".to_string(), format!("(({c}*)a.v[{}])[o1]", operands + 1)][index].clone();
     let cell = format!("o0 + (idx)((const i64*)a.v[{}])[o2] * {}", operands + 2, step);
     let apply = format!(
         "{c}* const to = ({c}*)a.v[{operands}] + cell; {c} y0; body({}); *to = y0;",
         arguments(&signature, &x, &|_| "y0".to_string())
     );
-    (cell, apply)
+    Ok((cell, apply))
 }
 
 /// Queues a compaction, in three passes.

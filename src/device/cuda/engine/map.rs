@@ -87,7 +87,7 @@ pub(in crate::device::cuda) unsafe fn run<P: Program>(
         return Ok(());
     }
     let slots = outputs_then_inputs(outputs, inputs.slots);
-    let graph = || trace_program(program, inputs.reads).graph;
+    let graph = || Ok(trace_program(program, inputs.reads)?.graph);
     let mut key_numbers = read_key_numbers(inputs);
     key_numbers.extend([program.variant() as u32, (program.variant() >> 32) as u32]);
     let body = MapBody { types: [TypeId::of::<P>(); 2], key_numbers: &key_numbers, graph: &graph, program };
@@ -124,7 +124,7 @@ pub(in crate::device::cuda) unsafe fn run<P: Program>(
     let kernel = stream.kernel(key, || {
         let mut s = SourceWriter::new();
         words.declare(&mut s);
-        let graph = graph();
+        let graph = graph()?;
         ensure_computable("map", graph.foreign())?;
         let signature = s.function("body", &graph, params);
         s.line(format_args!(

@@ -113,9 +113,8 @@ pub(in crate::device::cuda) unsafe fn run<B: Body, R: Reducer<B::Out>>(
     let to = words.operands(&slots[..1]);
     let to_args = words.axes(&Axes { sizes: kept.sizes, strides: vec![kept.strides[0].clone()] });
     let key = KernelKey { mechanism: "join", types, key_numbers: words.key_numbers.clone() };
-    let combine = stream.kernel(key, || {
-        Ok(combine_source::<B::Out, R>(&words, [count_at, parts_at, states_at, to], to_args))
-    })?;
+    let combine = stream
+        .kernel(key, || combine_source::<B::Out, R>(&words, [count_at, parts_at, states_at, to], to_args))?;
     let shape = LaunchShape { blocks: (block_count(outputs), 1), threads: THREADS as u32, shared: 0 };
     // SAFETY: (1) the words are those of `combine_source`; (2) is the caller's promise.
     unsafe { stream.launch("reduce", combine, shape, &words.list) }
@@ -151,11 +150,11 @@ fn source<B: Body, R: Reducer<B::Out>>(
     let out = c_type(<R::Out as Element>::DTYPE);
     let mut s = SourceWriter::new();
     words.declare(&mut s);
-    let graph = trace_body(body, inputs.reads);
+    let graph = trace_body(body, inputs.reads)?;
     ensure_computable(R::NAME, graph.foreign().or(unsupported::<B::Out>()).or(unsupported::<R::Out>()))?;
     let signature = s.function("body", &graph, plan.params);
     let value = signature.outputs[0];
-    s.reducer("", &trace_reducer::<B::Out, R>(), value);
+    s.reducer("", &trace_reducer::<B::Out, R>()?, value);
     begin(&mut s, &format!("{THREADS}"));
     s.line(format_args!(
         "  const int along = (int)a.v[{along_at}], across = (int)a.v[{across_at}], by_rows = (int)a.v[{rows_at}];"
@@ -205,11 +204,11 @@ fn combine_source<T: Element, R: Reducer<T>>(
     words: &ArgBlock,
     [count_at, parts_at, states_at, to]: [usize; 4],
     to_args: AxesArgs,
-) -> String {
+) -> Result<String> {
     let out = c_type(<R::Out as Element>::DTYPE);
     let mut s = SourceWriter::new();
     words.declare(&mut s);
-    s.reducer("", &trace_reducer::<T, R>(), <Compute<T> as Prim>::DTYPE);
+    s.reducer("", &trace_reducer::<T, R>()?, <Compute<T> as Prim>::DTYPE);
     // A limit of four blocks stops the assembler from spilling to make room for six.
     begin(&mut s, &format!("{THREADS}, 4"));
     s.line(format_args!("  const i64 parts = a.v[{parts_at}];"));
@@ -227,7 +226,7 @@ fn combine_source<T: Element, R: Reducer<T>>(
     s.line(format_args!(
         "    (({out}*)a.v[{to}])[o] = cast<{out}>(finalize(a, shared[0], a.v[{count_at}]));\n  }}\n}}"
     ));
-    s.text()
+    Ok(s.text())
 }
 
 /// Begins a kernel in which each thread has a state in shared memory.

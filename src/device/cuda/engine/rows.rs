@@ -73,7 +73,7 @@ pub(in crate::device::cuda) unsafe fn run<P: Program>(
         key_numbers: words.key_numbers.clone(),
     };
     let kernel = stream.kernel(key, || {
-        let traced = trace_program(program, inputs.reads);
+        let traced = trace_program(program, inputs.reads)?;
         ensure_computable("rows", traced.foreign())?;
         for constant in &traced.row_constants {
             if let RowConstant::Reduced { reducer, .. } = constant {

@@ -148,11 +148,11 @@ fn source<B: Body, R: Reducer<B::Out>>(
 ) -> Result<String> {
     let mut s = SourceWriter::new();
     words.declare(&mut s);
-    let graph = trace_body(body, inputs.reads);
+    let graph = trace_body(body, inputs.reads)?;
     ensure_computable(R::NAME, graph.foreign().or(unsupported::<B::Out>()).or(unsupported::<R::Out>()))?;
     let signature = s.function("body", &graph, plan.params);
     let value = c_type(signature.outputs[0]);
-    s.reducer("", &trace_reducer::<B::Out, R>(), signature.outputs[0]);
+    s.reducer("", &trace_reducer::<B::Out, R>()?, signature.outputs[0]);
     let (step, operands) = (plan.step, plan.operands);
     let load = |k: usize| {
         format!(

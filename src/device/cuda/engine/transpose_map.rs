@@ -82,7 +82,7 @@ pub(in crate::device::cuda) unsafe fn run<P: Program>(
     let kernel = stream.kernel(key, || {
         let mut s = SourceWriter::new();
         words.declare(&mut s);
-        let graph = (body.graph)();
+        let graph = (body.graph)()?;
         ensure_computable("map", graph.foreign())?;
         let signature = s.function("body", &graph, params);
         s.line(format_args!(

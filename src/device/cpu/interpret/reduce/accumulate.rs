@@ -3,19 +3,20 @@
 //! The order of additions is that of compiled loops: 64 accumulators of a row (32 wide ones), which are
 //! combined by halves after a block, and blocks that are combined pairwise. The results therefore have the
 //! same bits.
-// Imports: `kernel`, `device`.
+// Imports: `error`, `kernel`, `device`.
 
-use super::super::execute::{Operand, run_rows};
-use super::super::frame::{Machine, NO_NUMBERS};
+use super::super::execute::{Operand, RowMachine};
+use super::super::frame::Machine;
 use super::super::instructions::{CHUNK_ELEMENTS, RegisterRef};
-use super::super::scratch::{ScratchArena, ScratchMemory, splat};
-use super::accumulators::{Combiner, Finalizer};
+use super::super::scratch::{List, Outcome, Scratch, splat};
+use super::accumulators::{Accumulation, Combiner, Finalizer};
 use super::program::ReduceProgram;
 use crate::device::cpu::reduce::accumulate::BLOCK_ELEMENTS;
 use crate::device::cpu::reduce::columns::strip_start;
 use crate::device::cpu::reduce::operands::{ColumnStrips, Output, STRIP_COLUMNS};
 use crate::device::cpu::reduce::pairwise::{ErasedPairwiseSum, LEVELS};
-use crate::kernel::{RunTimeNumbers, SLICE_ELEMENTS, SliceFn};
+use crate::error::{Error, Result};
+use crate::kernel::{RunTimeNumber, SLICE_ELEMENTS, SliceFn};
 
 /// Rows that are reduced at the same time.
 pub(crate) const ROWS_AT_ONCE: usize = 16;
@@ -30,74 +31,75 @@ pub(crate) struct ReduceRun<'a> {
     finalize: Finalizer<'a>,
     /// For a reducer that accumulates slices: the machine of the values, a buffer for a piece of them, and
     /// the combination of accumulators.
-    pieces: Option<(Machine<'a>, *mut u8, Combiner<'a>)>,
+    pieces: Option<(RowMachine<'a>, *mut u8, Combiner<'a>)>,
     /// The largest number of rows.
     max_rows: usize,
     /// Registers of the lanes of accumulators, and of their next values: a chunk of each row, then, for 64
     /// accumulators, a second chunk of each row.
-    accumulators: Vec<*mut u8>,
-    next: Vec<*mut u8>,
+    accumulators: List<'a, *mut u8>,
+    next: List<'a, *mut u8>,
     /// A register of positions, registers of gathered operands, and the finished accumulators of rows.
     numbers: *mut u8,
-    gathered: Vec<*mut u8>,
+    gathered: List<'a, *mut u8>,
     done: *mut u8,
-    external: Vec<RegisterRef>,
-    _memory: ScratchMemory,
+    /// The operands' values of the next run, and all its operands.
+    places: List<'a, RegisterRef>,
+    external: List<'a, RegisterRef>,
 }
 
 impl<'a> ReduceRun<'a> {
     /// A reduction over operands of these widths, with at most `chunks` chunks of accumulators.
     pub(crate) fn new(
+        scratch: &'a Scratch,
         program: &'a ReduceProgram,
-        numbers: &'a RunTimeNumbers,
+        numbers: &'a [RunTimeNumber],
         widths: &[usize],
         chunks: usize,
-    ) -> ReduceRun<'a> {
-        let column = |width: usize| (width * CHUNK_ELEMENTS * (chunks + 1)).next_multiple_of(64);
-        let piece = if program.values.is_some() { SLICE_ELEMENTS * 16 } else { 0 };
-        let accumulators: usize = program.widths.iter().map(|&width| 2 * column(width)).sum();
-        let gathered: usize = widths.iter().map(|&width| column(width)).sum();
-        // The buffer of a piece and the accumulators of rows are aligned to a cache line each.
-        let mut memory = ScratchMemory::new(
-            accumulators + gathered + column(8) + piece + (ROWS_AT_ONCE + 1) * program.size + 128,
-        );
-        let mut room = ScratchArena::new(&mut memory);
-        let mut columns = |widths: &[usize]| -> Vec<*mut u8> {
-            widths.iter().map(|&width| room.take(column(width))).collect()
+    ) -> Result<ReduceRun<'a>> {
+        let column_nbytes = |width: usize| width * CHUNK_ELEMENTS * (chunks + 1);
+        let columns = |widths: &[usize]| {
+            let mut columns = scratch.list(widths.len())?;
+            for &width in widths {
+                columns.push(scratch.take(column_nbytes(width))?);
+            }
+            Ok::<List<'a, *mut u8>, Error>(columns)
         };
-        let (accumulators, next, gathered) =
-            (columns(&program.widths), columns(&program.widths), columns(widths));
+        let lanes = &program.reducer.widths;
+        let (accumulators, next) = (columns(lanes)?, columns(lanes)?);
         // Chunks are read beyond the accumulators. These elements must be valid booleans where the
         // accumulators are booleans.
-        for (&at, &width) in accumulators
-            .iter()
-            .chain(&next)
-            .zip(program.widths.iter().chain(&program.widths))
-            .filter(|(_, width)| **width == 1)
+        for (&at, &width) in
+            accumulators.iter().chain(&*next).zip(lanes.iter().chain(lanes)).filter(|(_, width)| **width == 1)
         {
             // SAFETY: the register has room for as many bytes.
-            unsafe { std::ptr::write_bytes(at, 0, column(width)) };
+            unsafe { std::ptr::write_bytes(at, 0, column_nbytes(width)) };
         }
-        let pieces = program.values.as_ref().map(|values| {
-            let run = Machine::new(values, numbers, SLICE_ELEMENTS / CHUNK_ELEMENTS);
-            (run, room.take(SLICE_ELEMENTS * 16), Combiner::new(program))
-        });
-        ReduceRun {
+        let pieces = match &program.values {
+            Some(values) => {
+                let most = SLICE_ELEMENTS / CHUNK_ELEMENTS;
+                let widest = widths.iter().copied().fold(program.value, usize::max);
+                let run = RowMachine::new(scratch, values, numbers, most, (widths.len() + 1, widest))?;
+                Some((run, scratch.take(SLICE_ELEMENTS * 16)?, Combiner::new(scratch, program)?))
+            }
+            None => None,
+        };
+        Ok(ReduceRun {
             program,
-            accumulate: Machine::exactly(&program.accumulate, numbers, chunks),
-            combine: Machine::exactly(&program.combine, &NO_NUMBERS, chunks),
-            finalize: Finalizer::new(program),
+            accumulate: Machine::exactly(scratch, &program.accumulate, numbers, chunks)?,
+            combine: Machine::exactly(scratch, &program.reducer.combine, &[], chunks)?,
+            finalize: Finalizer::new(scratch, program)?,
             pieces,
             max_rows: chunks * CHUNK_ELEMENTS / program.accumulators_per_row,
             accumulators,
             next,
-            gathered,
-            numbers: room.take(column(8)),
+            gathered: columns(widths)?,
+            numbers: scratch.take(column_nbytes(8))?,
             // One more accumulator, which is combined with another.
-            done: room.take((ROWS_AT_ONCE + 1) * program.size),
-            external: Vec::new(),
-            _memory: memory,
-        }
+            done: scratch.take((ROWS_AT_ONCE + 1) * program.size)?,
+            places: scratch.list_of(widths.len(), std::iter::repeat(RegisterRef::NONE))?,
+            // The values, or an accumulator; an accumulator; a position; the result.
+            external: scratch.list(widths.len() + 3 * lanes.len() + 1)?,
+        })
     }
 
     /// Sets the accumulators of some rows to the identity.
@@ -110,7 +112,7 @@ impl<'a> ReduceRun<'a> {
     /// Sets some chunks of accumulators to the identity.
     fn clear(&mut self, from: usize, chunks: usize) {
         for ((&to, bytes), &width) in
-            self.accumulators.iter().zip(&self.program.identity).zip(&self.program.widths)
+            self.accumulators.iter().zip(&self.program.reducer.identity).zip(&self.program.reducer.widths)
         {
             for chunk in from..from + chunks {
                 // SAFETY: the register has room for these chunks.
@@ -119,29 +121,22 @@ impl<'a> ReduceRun<'a> {
         }
     }
 
-    /// Accumulates the values at `places` into the accumulators from chunk `from` on, `rows` rows of `chunks`
+    /// Accumulates the values at the places into the accumulators from chunk `from` on, `rows` rows of `chunks`
     /// chunks; `number` is the register of positions. The results are in `next`.
     ///
     /// # Safety
     /// As [`Machine::run`].
-    unsafe fn accumulate_chunks(
-        &mut self,
-        places: &[RegisterRef],
-        number: RegisterRef,
-        from: usize,
-        rows: usize,
-        chunks: usize,
-    ) {
+    unsafe fn accumulate_chunks(&mut self, number: RegisterRef, from: usize, rows: usize, chunks: usize) {
         let place = |(&at, &width): (&*mut u8, &usize)| RegisterRef {
             address: at.wrapping_add(from * width * CHUNK_ELEMENTS),
             chunk_step: (width * CHUNK_ELEMENTS) as isize,
             row_step: (width * CHUNK_ELEMENTS * chunks) as isize,
         };
         self.external.clear();
-        self.external.extend_from_slice(places);
-        self.external.extend(self.accumulators.iter().zip(&self.program.widths).map(place));
+        self.external.extend(self.places.iter().copied());
+        self.external.extend(self.accumulators.iter().zip(&self.program.reducer.widths).map(place));
         self.external.push(number);
-        self.external.extend(self.next.iter().zip(&self.program.widths).map(place));
+        self.external.extend(self.next.iter().zip(&self.program.reducer.widths).map(place));
         // SAFETY: the caller's promise; the accumulators have room for as many chunks.
         unsafe { self.accumulate.run(&self.external, rows, chunks) };
     }
@@ -150,13 +145,8 @@ impl<'a> ReduceRun<'a> {
     /// + l · step`.
     ///
     /// # Safety
-    /// The registers at `places` have a value for each accumulator.
-    unsafe fn accumulate_step(
-        &mut self,
-        places: &mut [RegisterRef],
-        rows: usize,
-        (at, step): (usize, usize),
-    ) {
+    /// The places have a value for each accumulator.
+    unsafe fn accumulate_step(&mut self, rows: usize, (at, step): (usize, usize)) {
         let number = RegisterRef {
             address: self.numbers,
             chunk_step: (8 * CHUNK_ELEMENTS) as isize,
@@ -171,34 +161,41 @@ impl<'a> ReduceRun<'a> {
                 unsafe { self.numbers.cast::<i64>().add(k).write(value) };
             }
             // SAFETY: the caller's promise.
-            unsafe { self.accumulate_chunks(places, number, half * self.max_rows, rows, 1) };
-            for place in &mut *places {
+            unsafe { self.accumulate_chunks(number, half * self.max_rows, rows, 1) };
+            for place in self.places.iter_mut() {
                 place.address = place.address.wrapping_offset(place.chunk_step);
             }
         }
     }
 
-    /// Accumulates `n` values of some rows, a block of each at most; the first value of row `l` has position
-    /// `at + l · step`.
+    /// Accumulates `n` values of `rows` rows from row `row` on, a block of each at most; the first value of
+    /// the first row has position `at`, that of the next `at + step`.
     ///
     /// # Safety
     /// The rows have `n` elements of every operand.
-    unsafe fn accumulate(&mut self, operands: &[Operand], rows: usize, n: usize, (at, step): (usize, usize)) {
+    unsafe fn accumulate(
+        &mut self,
+        operands: &[Operand],
+        [row, rows]: [usize; 2],
+        n: usize,
+        (at, step): (usize, usize),
+    ) {
+        let operands = || operands.iter().map(|operand| operand.from(row)).enumerate();
         let (per_row, chunks) =
             (self.program.accumulators_per_row, self.program.accumulators_per_row / CHUNK_ELEMENTS);
-        let mut places = vec![RegisterRef::NONE; operands.len()];
-        for (k, operand) in operands.iter().enumerate() {
+        for (k, operand) in operands() {
             let step = (operand.width * CHUNK_ELEMENTS) as isize;
-            places[k] = RegisterRef { address: operand.at, chunk_step: step, row_step: operand.row_step };
-            if operand.is_broadcast {
+            self.places[k] =
+                RegisterRef { address: operand.at, chunk_step: step, row_step: operand.row_step };
+            if operand.is_broadcast() {
                 // SAFETY: each row has an element; the register has room for a chunk of each row.
                 unsafe { operand.gather(self.gathered[k], rows, 0, 0, 1) };
-                places[k] = RegisterRef { address: self.gathered[k], chunk_step: 0, row_step: step };
+                self.places[k] = RegisterRef { address: self.gathered[k], chunk_step: 0, row_step: step };
             }
         }
         for start in (0..n / per_row * per_row).step_by(per_row) {
             // SAFETY: the caller's promise.
-            unsafe { self.accumulate_step(&mut places, rows, (at.wrapping_add(start), step)) };
+            unsafe { self.accumulate_step(rows, (at.wrapping_add(start), step)) };
             std::mem::swap(&mut self.accumulators, &mut self.next);
         }
         let rest = n % per_row;
@@ -208,14 +205,14 @@ impl<'a> ReduceRun<'a> {
         // The remainder of a row without a whole group goes to the first accumulators, any other goes to the
         // last ones.
         let from = if n < per_row && at == 0 { 0 } else { per_row - rest };
-        for (k, operand) in operands.iter().enumerate().filter(|(_, operand)| !operand.is_broadcast) {
+        for (k, operand) in operands().filter(|(_, operand)| !operand.is_broadcast()) {
             if n >= per_row {
-                places[k].address =
+                self.places[k].address =
                     operand.at.wrapping_add(n * operand.width).wrapping_sub(per_row * operand.width);
             } else {
                 // SAFETY: each row has `rest` elements; the register has room for the chunks of all rows.
                 unsafe { operand.after(n - rest).gather(self.gathered[k], rows, rest, from, chunks) };
-                places[k] = RegisterRef {
+                self.places[k] = RegisterRef {
                     address: self.gathered[k],
                     chunk_step: (operand.width * CHUNK_ELEMENTS) as isize,
                     row_step: (operand.width * per_row) as isize,
@@ -223,11 +220,11 @@ impl<'a> ReduceRun<'a> {
             }
         }
         // SAFETY: the caller's promise.
-        unsafe {
-            self.accumulate_step(&mut places, rows, (at.wrapping_add(n - rest).wrapping_sub(from), step))
-        };
+        unsafe { self.accumulate_step(rows, (at.wrapping_add(n - rest).wrapping_sub(from), step)) };
         // The accumulators without a value in the remainder keep their value.
-        for ((&to, &new), &width) in self.accumulators.iter().zip(&self.next).zip(&self.program.widths) {
+        for ((&to, &new), &width) in
+            self.accumulators.iter().zip(&*self.next).zip(&self.program.reducer.widths)
+        {
             for half in 0..chunks {
                 let (first, end) = (
                     from.max(half * CHUNK_ELEMENTS),
@@ -262,48 +259,52 @@ impl<'a> ReduceRun<'a> {
                 row_step: (bytes * CHUNK_ELEMENTS) as isize,
             };
             self.external.clear();
+            self.external.extend(
+                self.accumulators.iter().zip(&self.program.reducer.widths).map(|lane| place(lane, 0)),
+            );
+            self.external.extend(
+                self.accumulators.iter().zip(&self.program.reducer.widths).map(|lane| place(lane, other)),
+            );
             self.external
-                .extend(self.accumulators.iter().zip(&self.program.widths).map(|lane| place(lane, 0)));
-            self.external
-                .extend(self.accumulators.iter().zip(&self.program.widths).map(|lane| place(lane, other)));
-            self.external.extend(self.next.iter().zip(&self.program.widths).map(|lane| place(lane, 0)));
+                .extend(self.next.iter().zip(&self.program.reducer.widths).map(|lane| place(lane, 0)));
             // SAFETY: the registers have one more chunk than rows.
             unsafe { self.combine.run(&self.external, rows, 1) };
             std::mem::swap(&mut self.accumulators, &mut self.next);
         }
     }
 
-    /// The accumulator of one row of `n` values, a block at most, by the reducer's slice function; the first
-    /// value has position `at`.
+    /// The accumulator of row `row` of `n` values, a block at most, by the reducer's slice function; the
+    /// first value has position `at`.
     ///
     /// # Safety
-    /// 1. The operands' first rows have `n` elements.
+    /// 1. The row has `n` elements of every operand.
     /// 2. `accumulator` has room for one.
     unsafe fn accumulate_slice(
         &mut self,
         slice: SliceFn,
-        operands: &[Operand],
+        (operands, row): (&[Operand], usize),
         n: usize,
         at: usize,
         accumulator: *mut u8,
     ) {
         // SAFETY: (2).
-        unsafe { self.program.accumulator_fns().identity(accumulator, 1) };
+        unsafe { self.program.write_identities(accumulator, 1) };
         if n == 0 {
             return;
         }
         let Some((values, piece, combiner)) = &mut self.pieces else {
             // SAFETY: (1): the values are the elements of this operand; (2).
-            return unsafe { slice(operands[self.program.operand].at, n, at, accumulator) };
+            return unsafe { slice(operands[self.program.operand].row(row), n, at, accumulator) };
         };
         let found = self.done.wrapping_add(ROWS_AT_ONCE * self.program.size);
         for start in (0..n).step_by(SLICE_ELEMENTS) {
             let len = SLICE_ELEMENTS.min(n - start);
-            let mut here: Vec<Operand> = operands.iter().map(|operand| operand.after(start)).collect();
-            here.push(Operand { at: *piece, row_step: 0, width: self.program.value, is_broadcast: false });
+            let piece_operand = Operand::rows(*piece, 0, self.program.value);
+            let here = operands.iter().map(|operand| operand.from(row).after(start));
+            values.set(here.chain([piece_operand]));
             // SAFETY: (1); (2); the buffers have room for a piece of values and for an accumulator.
             unsafe {
-                run_rows(values, &here, 1, 1, len);
+                values.run(1, 1, len);
                 slice(*piece, len, at.wrapping_add(start), found);
                 combiner.join(accumulator, found, 1);
                 std::ptr::copy_nonoverlapping(found, accumulator, self.program.size);
@@ -329,20 +330,17 @@ impl<'a> ReduceRun<'a> {
         let side = if at[1] == 0 { ROWS_AT_ONCE } else { BLOCKS_AT_ONCE }.min(self.max_rows);
         for row in (0..rows).step_by(side) {
             let group_rows = side.min(rows - row);
-            let here: Vec<Operand> = operands.iter().map(|operand| operand.from(row)).collect();
             let first = |k: usize| at[0].wrapping_add((row + k).wrapping_mul(at[1]));
             if let Some(slice) = self.program.slice {
                 for k in 0..group_rows {
-                    let one: Vec<Operand> = here.iter().map(|operand| operand.from(k)).collect();
+                    let (one, to) = ((operands, row + k), self.done.wrapping_add(k * size));
                     // SAFETY: (1); the scratch has room for the accumulators of all rows.
-                    unsafe {
-                        self.accumulate_slice(slice, &one, n, first(k), self.done.wrapping_add(k * size))
-                    };
+                    unsafe { self.accumulate_slice(slice, one, n, first(k), to) };
                 }
             } else {
                 self.begin(group_rows);
                 // SAFETY: (1).
-                unsafe { self.accumulate(&here, group_rows, n, (first(0), at[1])) };
+                unsafe { self.accumulate(operands, [row, group_rows], n, (first(0), at[1])) };
                 self.combine_all(group_rows);
                 // SAFETY: the scratch has room for the accumulators of all rows.
                 unsafe { self.program.collect(&self.accumulators, CHUNK_ELEMENTS, group_rows, self.done) };
@@ -364,16 +362,27 @@ impl<'a> ReduceRun<'a> {
 
     /// As [`rows`](Self::rows), for rows of any length, from position 0 on, with results as outputs.
     ///
+    /// # Errors
+    /// [`Error::OutOfMemory`]; the results are then not written.
+    ///
     /// # Safety
     /// As [`rows`](Self::rows).
-    pub(crate) unsafe fn whole_rows(&mut self, operands: &[Operand], rows: usize, n: usize, out: Output) {
+    pub(crate) unsafe fn whole_rows(
+        &mut self,
+        operands: &[Operand],
+        rows: usize,
+        n: usize,
+        out: Output,
+    ) -> Result<()> {
         if n <= BLOCK_ELEMENTS {
             // SAFETY: the caller's promise.
-            return unsafe { self.rows(operands, rows, n, [0; 2], out) };
+            unsafe { self.rows(operands, rows, n, [0; 2], out) };
+            return Ok(());
         }
-        let (accumulators, size) = (self.program.accumulator_fns(), self.program.size);
-        let mut memory = ScratchMemory::new((BLOCKS_AT_ONCE + LEVELS) * size);
-        let blocks = memory.start();
+        let (scratch, outcome, size) = (Scratch::new(), Outcome::new(), self.program.size);
+        let accumulators = Accumulation { program: self.program, outcome: &outcome }.fns();
+        let blocks = scratch.take((BLOCKS_AT_ONCE + LEVELS) * size)?;
+        let mut here = scratch.list(operands.len())?;
         let place = |block: usize| blocks.wrapping_add(block * size);
         for row in 0..rows {
             let mut sum = ErasedPairwiseSum::over(&accumulators, place(BLOCKS_AT_ONCE), LEVELS, 1);
@@ -383,16 +392,11 @@ impl<'a> ReduceRun<'a> {
                     start + BLOCKS_AT_ONCE * BLOCK_ELEMENTS >= n,
                 );
                 let (whole, rest) = (some / BLOCK_ELEMENTS, some % BLOCK_ELEMENTS);
-                let blocks_of = |block: usize| -> Vec<Operand> {
-                    let row_step = |operand: &Operand| {
-                        if operand.is_broadcast { 0 } else { (BLOCK_ELEMENTS * operand.width) as isize }
-                    };
-                    let here = |operand: &Operand| Operand {
-                        row_step: row_step(operand),
-                        ..operand.from(row).after(start + block * BLOCK_ELEMENTS)
-                    };
-                    operands.iter().map(here).collect()
-                };
+                here.clear();
+                here.extend(operands.iter().map(|operand| Operand {
+                    row_step: (BLOCK_ELEMENTS * operand.step) as isize,
+                    ..operand.from(row).after(start)
+                }));
                 let to = |block: usize| Output {
                     address: place(block),
                     step: size as isize,
@@ -401,9 +405,10 @@ impl<'a> ReduceRun<'a> {
                 // SAFETY: the caller's promise; the scratch has room for the accumulators of the blocks and
                 // of the levels.
                 unsafe {
-                    self.rows(&blocks_of(0), whole, BLOCK_ELEMENTS, [start, BLOCK_ELEMENTS], to(0));
+                    self.rows(&here, whole, BLOCK_ELEMENTS, [start, BLOCK_ELEMENTS], to(0));
                     if rest > 0 {
-                        self.rows(&blocks_of(whole), 1, rest, [start + whole * BLOCK_ELEMENTS, 0], to(whole));
+                        here.iter_mut().for_each(|operand| *operand = operand.from(whole));
+                        self.rows(&here, 1, rest, [start + whole * BLOCK_ELEMENTS, 0], to(whole));
                     }
                     let count = whole + usize::from(rest > 0);
                     (0..count - usize::from(ends)).for_each(|block| sum.push(place(block)));
@@ -415,6 +420,7 @@ impl<'a> ReduceRun<'a> {
                 }
             }
         }
+        outcome.into_result()
     }
 
     /// Accumulates some rows of columns, each value into the accumulator of its column.
@@ -430,7 +436,6 @@ impl<'a> ReduceRun<'a> {
         // SAFETY: (2) and (3).
         unsafe { self.program.spread(accumulators, used * STRIP_COLUMNS, &self.accumulators) };
         let number = RegisterRef { address: self.numbers, chunk_step: 0, row_step: 0 };
-        let mut places = vec![RegisterRef::NONE; operands.len()];
         for row in 0..n {
             if self.program.counts {
                 // SAFETY: the register of positions has room for a chunk.
@@ -438,7 +443,7 @@ impl<'a> ReduceRun<'a> {
             }
             let chunk_step = |operand: &Operand| (operand.width * CHUNK_ELEMENTS) as isize;
             if full > 0 {
-                for (place, operand) in places.iter_mut().zip(operands) {
+                for (place, operand) in self.places.iter_mut().zip(operands) {
                     *place = RegisterRef {
                         address: operand.row(row),
                         chunk_step: chunk_step(operand),
@@ -446,7 +451,7 @@ impl<'a> ReduceRun<'a> {
                     };
                 }
                 // SAFETY: (1) for whole strips; (3).
-                unsafe { self.accumulate_chunks(&places, number, 0, 1, full * per_strip) };
+                unsafe { self.accumulate_chunks(number, 0, 1, full * per_strip) };
             }
             if full < used {
                 for (k, operand) in operands.iter().enumerate() {
@@ -456,10 +461,11 @@ impl<'a> ReduceRun<'a> {
                         unsafe { operand.from(row).gather(self.gathered[k], 1, width, 0, per_strip) };
                         from = self.gathered[k];
                     }
-                    places[k] = RegisterRef { address: from, chunk_step: chunk_step(operand), row_step: 0 };
+                    self.places[k] =
+                        RegisterRef { address: from, chunk_step: chunk_step(operand), row_step: 0 };
                 }
                 // SAFETY: (1) for the last strip; (3).
-                unsafe { self.accumulate_chunks(&places, number, full * per_strip, 1, per_strip) };
+                unsafe { self.accumulate_chunks(number, full * per_strip, 1, per_strip) };
             }
             std::mem::swap(&mut self.accumulators, &mut self.next);
         }

@@ -1,29 +1,59 @@
 //! The accumulators of an interpreted reducer, in the layout of compiled ones: their lanes follow each other
 //! in memory.
-// Imports: `device`.
+// Imports: `error`, `device`.
 
-use super::super::frame::{Machine, NO_NUMBERS};
+use super::super::frame::Machine;
 use super::super::instructions::{CHUNK_ELEMENTS, RegisterRef};
-use super::super::scratch::{ScratchArena, ScratchMemory, splat};
+use super::super::scratch::{List, Outcome, Scratch, splat};
 use super::program::ReduceProgram;
 use crate::device::cpu::reduce::accumulators::AccumulatorFns;
+use crate::error::Result;
 
-impl ReduceProgram {
+/// The argument of the functions on accumulators: the reducer, and the results of the functions.
+pub(crate) struct Accumulation<'a> {
+    pub(crate) program: &'a ReduceProgram,
+    pub(crate) outcome: &'a Outcome,
+}
+
+impl Accumulation<'_> {
     /// The functions on accumulators, which interpret the reducer.
-    pub(crate) fn accumulator_fns(&self) -> AccumulatorFns {
+    pub(crate) fn fns(&self) -> AccumulatorFns {
         AccumulatorFns {
-            size: self.size,
-            out: self.out,
+            size: self.program.size,
+            out: self.program.out,
             reducer: std::ptr::from_ref(self).cast(),
             identity,
             combine,
             finalize,
         }
     }
+}
+
+impl ReduceProgram {
+    /// Writes `n` identities.
+    ///
+    /// # Safety
+    /// `to` has room for `n` accumulators.
+    pub(crate) unsafe fn write_identities(&self, to: *mut u8, n: usize) {
+        if n == 0 {
+            return;
+        }
+        for ((at, width), bytes) in self.places().zip(&self.reducer.identity) {
+            // SAFETY: the caller's promise.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.wrapping_add(at), width) };
+        }
+        let mut done = 1;
+        while done < n {
+            let more = done.min(n - done);
+            // SAFETY: the caller's promise; the accumulators that are written are copied behind themselves.
+            unsafe { std::ptr::copy_nonoverlapping(to, to.wrapping_add(done * self.size), more * self.size) };
+            done += more;
+        }
+    }
 
     /// The offset of each lane in an accumulator, and its bytes.
     fn places(&self) -> impl Iterator<Item = (usize, usize)> {
-        self.widths.iter().scan(0, |next, &width| {
+        self.reducer.widths.iter().scan(0, |next, &width| {
             *next += width;
             Some((*next - width, width))
         })
@@ -95,45 +125,52 @@ unsafe fn strided(to: *mut u8, to_step: usize, from: *const u8, from_step: usize
 }
 
 /// # Safety
-/// 1. `reducer` points to a [`ReduceProgram`].
+/// 1. `reducer` points to an [`Accumulation`].
 /// 2. As [`AccumulatorFns::identity`].
 unsafe fn identity(reducer: *const (), to: *mut u8, n: usize) {
-    // SAFETY: (1).
-    let of = unsafe { &*reducer.cast::<ReduceProgram>() };
-    if n == 0 {
-        return;
-    }
-    for ((at, width), bytes) in of.places().zip(&of.identity) {
-        // SAFETY: (2).
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.wrapping_add(at), width) };
-    }
-    let mut done = 1;
-    while done < n {
-        let more = done.min(n - done);
-        // SAFETY: (2); the accumulators that are written are copied behind themselves.
-        unsafe { std::ptr::copy_nonoverlapping(to, to.wrapping_add(done * of.size), more * of.size) };
-        done += more;
-    }
+    // SAFETY: (1) and (2).
+    unsafe { (*reducer.cast::<Accumulation<'_>>()).program.write_identities(to, n) };
 }
 
 /// # Safety
-/// 1. `reducer` points to a [`ReduceProgram`].
+/// 1. `reducer` points to an [`Accumulation`].
 /// 2. As [`AccumulatorFns::combine`].
 unsafe fn combine(reducer: *const (), earlier: *const u8, later: *mut u8, n: usize) {
     // SAFETY: (1).
-    let of = unsafe { &*reducer.cast::<ReduceProgram>() };
+    let Accumulation { program, outcome } = unsafe { &*reducer.cast::<Accumulation<'_>>() };
+    let scratch = Scratch::new();
     // SAFETY: (2).
-    unsafe { Combiner::new(of).join(earlier, later, n) };
+    let done =
+        Combiner::new(&scratch, program).map(|mut combiner| unsafe { combiner.join(earlier, later, n) });
+    outcome.add(done);
 }
 
 /// # Safety
-/// 1. `reducer` points to a [`ReduceProgram`].
+/// 1. `reducer` points to an [`Accumulation`].
 /// 2. As [`AccumulatorFns::finalize`].
 unsafe fn finalize(reducer: *const (), accumulators: *const u8, n: usize, count: usize, out: *mut u8) {
     // SAFETY: (1).
-    let of = unsafe { &*reducer.cast::<ReduceProgram>() };
-    // SAFETY: (2).
-    unsafe { Finalizer::new(of).write(accumulators, n, count, out, of.out as isize) };
+    let Accumulation { program, outcome } = unsafe { &*reducer.cast::<Accumulation<'_>>() };
+    let scratch = Scratch::new();
+    // SAFETY: (2). The caller copies results, which must be values of their type.
+    let done = Finalizer::new(&scratch, program)
+        .map(|mut finalizer| unsafe { finalizer.write(accumulators, n, count, out, program.out as isize) })
+        .inspect_err(|_| unsafe { out.write_bytes(0, n * program.out) });
+    outcome.add(done);
+}
+
+/// A chunk of scratch, as a register.
+fn one_chunk(address: *mut u8) -> RegisterRef {
+    RegisterRef { address, chunk_step: 0, row_step: 0 }
+}
+
+/// Chunks of `n` values of any type.
+fn chunks(scratch: &Scratch, n: usize) -> Result<List<'_, *mut u8>> {
+    let mut chunks = scratch.list(n)?;
+    for _ in 0..n {
+        chunks.push(scratch.take(16 * CHUNK_ELEMENTS)?);
+    }
+    Ok(chunks)
 }
 
 /// Combines accumulators by a machine.
@@ -141,26 +178,16 @@ pub(crate) struct Combiner<'a> {
     program: &'a ReduceProgram,
     combine: Machine<'a>,
     /// A chunk of each lane of both operands and of the result.
-    chunks: Vec<*mut u8>,
-    places: Vec<RegisterRef>,
-    _memory: ScratchMemory,
+    chunks: List<'a, *mut u8>,
+    places: List<'a, RegisterRef>,
 }
 
 impl<'a> Combiner<'a> {
-    pub(crate) fn new(program: &'a ReduceProgram) -> Combiner<'a> {
-        let mut memory = ScratchMemory::new(3 * program.widths.len() * 16 * CHUNK_ELEMENTS);
-        let mut room = ScratchArena::new(&mut memory);
-        let chunks: Vec<*mut u8> =
-            (0..3 * program.widths.len()).map(|_| room.take(16 * CHUNK_ELEMENTS)).collect();
-        let places =
-            chunks.iter().map(|&at| RegisterRef { address: at, chunk_step: 0, row_step: 0 }).collect();
-        Combiner {
-            program,
-            combine: Machine::exactly(&program.combine, &NO_NUMBERS, 1),
-            chunks,
-            places,
-            _memory: memory,
-        }
+    pub(crate) fn new(scratch: &'a Scratch, program: &'a ReduceProgram) -> Result<Combiner<'a>> {
+        let chunks = chunks(scratch, 3 * program.reducer.widths.len())?;
+        let places = scratch.list_of(chunks.len(), chunks.iter().map(|&at| one_chunk(at)))?;
+        let combine = Machine::exactly(scratch, &program.reducer.combine, &[], 1)?;
+        Ok(Combiner { program, combine, chunks, places })
     }
 
     /// Combines each of `n` accumulators with a later one; the result replaces the later one.
@@ -168,7 +195,7 @@ impl<'a> Combiner<'a> {
     /// # Safety
     /// `earlier` and `later` hold `n` accumulators each.
     pub(crate) unsafe fn join(&mut self, earlier: *const u8, later: *mut u8, n: usize) {
-        let lanes = self.program.widths.len();
+        let lanes = self.program.reducer.widths.len();
         for start in (0..n).step_by(CHUNK_ELEMENTS) {
             let (some, at) = (CHUNK_ELEMENTS.min(n - start), start * self.program.size);
             // SAFETY: the caller's promise; each lane has a chunk.
@@ -187,26 +214,16 @@ pub(crate) struct Finalizer<'a> {
     program: &'a ReduceProgram,
     finalize: Machine<'a>,
     /// A chunk of each lane, of the number of values, and of the results.
-    chunks: Vec<*mut u8>,
-    places: Vec<RegisterRef>,
-    _memory: ScratchMemory,
+    chunks: List<'a, *mut u8>,
+    places: List<'a, RegisterRef>,
 }
 
 impl<'a> Finalizer<'a> {
-    pub(crate) fn new(program: &'a ReduceProgram) -> Finalizer<'a> {
-        let mut memory = ScratchMemory::new((program.widths.len() + 2) * 16 * CHUNK_ELEMENTS);
-        let mut room = ScratchArena::new(&mut memory);
-        let chunks: Vec<*mut u8> =
-            (0..program.widths.len() + 2).map(|_| room.take(16 * CHUNK_ELEMENTS)).collect();
-        let places =
-            chunks.iter().map(|&at| RegisterRef { address: at, chunk_step: 0, row_step: 0 }).collect();
-        Finalizer {
-            program,
-            finalize: Machine::exactly(&program.finalize, &NO_NUMBERS, 1),
-            chunks,
-            places,
-            _memory: memory,
-        }
+    pub(crate) fn new(scratch: &'a Scratch, program: &'a ReduceProgram) -> Result<Finalizer<'a>> {
+        let chunks = chunks(scratch, program.reducer.widths.len() + 2)?;
+        let places = scratch.list_of(chunks.len(), chunks.iter().map(|&at| one_chunk(at)))?;
+        let finalize = Machine::exactly(scratch, &program.reducer.finalize, &[], 1)?;
+        Ok(Finalizer { program, finalize, chunks, places })
     }
 
     /// Writes the results of `n` accumulators of `count` values each, `step` bytes apart.
@@ -222,7 +239,7 @@ impl<'a> Finalizer<'a> {
         out: *mut u8,
         step: isize,
     ) {
-        let lanes = self.program.widths.len();
+        let lanes = self.program.reducer.widths.len();
         let [number, results] = [self.chunks[lanes], self.chunks[lanes + 1]];
         // SAFETY: the chunk of the number of values has room.
         unsafe { splat(number, (count as i64).to_ne_bytes().as_ptr(), 8) };

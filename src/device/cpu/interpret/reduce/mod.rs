@@ -6,12 +6,14 @@ mod accumulators;
 mod program;
 
 pub(super) use accumulate::{ROWS_AT_ONCE, ReduceRun};
-pub(super) use program::{ReduceProgram, constants};
+pub(super) use program::{ReduceProgram, ReducerProgram};
 
 use super::cache::Cache;
 use super::execute::Operand;
 use super::inputs::{ExternalInputs, first_loads, operand_types};
 use super::instructions::CHUNK_ELEMENTS;
+use super::map::NumbersFn;
+use super::scratch::{List, Outcome, Scratch};
 use crate::device::cpu::isa::{self, Loop};
 use crate::device::cpu::reduce::call::ReduceKernel;
 use crate::device::cpu::reduce::operands::{ColumnStrips, EquidistantRows, STRIP_COLUMNS};
@@ -20,10 +22,11 @@ use crate::device::{Inputs, OperandRef, Reduction};
 use crate::element::{Compute, Element};
 use crate::error::Result;
 use crate::kernel::{
-    Accumulator, Body, Input, LaneVisitor, Reducer, ReducerIr, RunTimeNumbers, Store, numbers, trace_body,
+    Accumulator, Body, Input, LaneVisitor, Reducer, ReducerIr, RunTimeNumber, Store, numbers, trace_body,
     trace_reducer,
 };
 use crate::scalar::{DType, Eval, Graph, Lane, Prim};
+use accumulators::Accumulation;
 use std::any::TypeId;
 
 /// The [`SliceFn`](crate::kernel::SliceFn) of a reducer that accumulates slices.
@@ -66,37 +69,36 @@ struct ErasedReduction {
     out: DType,
     /// Whether the values of the body are the elements of an operand, as stored in memory.
     in_memory: bool,
-    trace: unsafe fn(*const (), &[u8]) -> (Graph, ReducerIr),
-    numbers: Option<unsafe fn(*const ()) -> RunTimeNumbers>,
+    trace: unsafe fn(*const (), &[u8]) -> Result<(Graph, ReducerIr)>,
+    /// [`numbers`] of the body, if it has run-time parameters.
+    numbers: Option<NumbersFn>,
 }
 
 impl ErasedReduction {
     fn of<B: Body, R: Reducer<B::Out>>() -> ErasedReduction {
-        let numbers: Option<unsafe fn(*const ()) -> RunTimeNumbers> =
-            if B::FIXED { None } else { Some(numbers_of::<B>) };
         ErasedReduction {
             id: TypeId::of::<(B, R)>(),
             work_unit: ReduceKernel::work_unit_elements::<B, R>(),
             out: R::Out::DTYPE,
             in_memory: TypeId::of::<B>() == TypeId::of::<Input<Compute<B::Out>>>(),
             trace: trace_of::<B, R>,
-            numbers,
+            numbers: if B::FIXED { None } else { Some(numbers_of::<B>) },
         }
     }
 }
 
 /// # Safety
 /// `body` points to a `B`.
-unsafe fn trace_of<B: Body, R: Reducer<B::Out>>(body: *const (), reads: &[u8]) -> (Graph, ReducerIr) {
+unsafe fn trace_of<B: Body, R: Reducer<B::Out>>(body: *const (), reads: &[u8]) -> Result<(Graph, ReducerIr)> {
     // SAFETY: the caller's promise.
-    (trace_body(unsafe { &*body.cast::<B>() }, reads), trace_reducer::<B::Out, R>())
+    Ok((trace_body(unsafe { &*body.cast::<B>() }, reads)?, trace_reducer::<B::Out, R>()?))
 }
 
 /// # Safety
 /// `body` points to a `B`.
-unsafe fn numbers_of<B: Body>(body: *const ()) -> RunTimeNumbers {
+unsafe fn numbers_of<B: Body>(body: *const (), each: &mut dyn FnMut(RunTimeNumber)) {
     // SAFETY: the caller's promise.
-    numbers(&Store(unsafe { *body.cast::<B>() }))
+    numbers(&Store(unsafe { *body.cast::<B>() }), each);
 }
 
 /// A reducer over a body, with the loads of its operands.
@@ -104,12 +106,15 @@ struct Reduced {
     program: ReduceProgram,
     /// For each operand the first load that reads it, and the bytes of an element.
     inputs: Vec<(usize, usize)>,
+    /// The number of run-time parameters.
+    params: usize,
 }
 
 /// The argument of the kernels.
-struct ReduceContext {
+struct ReduceContext<'a> {
     reduced: &'static Reduced,
-    numbers: RunTimeNumbers,
+    numbers: &'a [RunTimeNumber],
+    outcome: Outcome,
 }
 
 static PROGRAMS: Cache<Reduced> = Cache::new();
@@ -145,42 +150,50 @@ unsafe fn run(
     output: OperandRef<'_>,
     inputs: Inputs<'_>,
 ) -> Result<()> {
-    let reduced = PROGRAMS.get("reduce", (known.id, 0), inputs.reads, &mut || {
+    let reduced = PROGRAMS.get((known.id, 0), inputs.reads, &mut || {
         // SAFETY: (2).
-        let (body, reducer) = unsafe { (known.trace)(body, inputs.reads) };
-        let types = operand_types([&body].into_iter(), inputs.reads);
+        let (body, reducer) = unsafe { (known.trace)(body, inputs.reads)? };
+        let types = operand_types([&body].into_iter(), inputs.reads)?;
         let external = ExternalInputs { types: &types, operands: types.len(), constants: &[] };
         let program = ReduceProgram::new(&body, &reducer, &external, 0, known.out, known.in_memory)?;
-        Some(Reduced { program, inputs: first_loads(&types, inputs.reads) })
+        Ok(Reduced { program, inputs: first_loads(&types, inputs.reads)?, params: body.params() })
     })?;
-    // SAFETY: (2).
-    let numbers = known.numbers.map_or_else(RunTimeNumbers::new, |numbers| unsafe { numbers(body) });
-    let context = ReduceContext { reduced, numbers };
+    let scratch = Scratch::new();
+    let mut numbers = scratch.list(reduced.params)?;
+    if let Some(of) = known.numbers {
+        // SAFETY: (2).
+        unsafe { of(body, &mut |number| numbers.push(number)) };
+    }
+    let context = ReduceContext { reduced, numbers: &numbers, outcome: Outcome::new() };
+    let accumulation = Accumulation { program: &reduced.program, outcome: &context.outcome };
     let kernel = ReduceKernel {
         rows,
         columns: columns_of,
-        accumulators: reduced.program.accumulator_fns(),
+        accumulators: accumulation.fns(),
         work_unit: known.work_unit,
     };
     // SAFETY: (1); the kernel was made for a `ReduceContext`.
-    unsafe { run_kernel(&kernel, std::ptr::from_ref(&context).cast(), axes, output, inputs) }
+    unsafe { run_kernel(&kernel, std::ptr::from_ref(&context).cast(), axes, output, inputs)? };
+    context.outcome.into_result()
 }
 
-impl ReduceContext {
-    fn reduction(&self, chunks: usize) -> ReduceRun<'_> {
-        let widths: Vec<usize> = self.reduced.inputs.iter().map(|&(_, width)| width).collect();
-        ReduceRun::new(&self.reduced.program, &self.numbers, &widths, chunks)
+impl ReduceContext<'_> {
+    /// A run with at most `chunks` chunks of accumulators.
+    fn reduction<'a>(&'a self, scratch: &'a Scratch, chunks: usize) -> Result<ReduceRun<'a>> {
+        let inputs = &self.reduced.inputs;
+        let widths = scratch.list_of(inputs.len(), inputs.iter().map(|&(_, width)| width))?;
+        ReduceRun::new(scratch, &self.reduced.program, self.numbers, &widths, chunks)
     }
 
     /// The operands, from the pointers and steps of the loads.
-    fn operands(&self, pointers: &[*mut u8], steps: &[isize]) -> Vec<Operand> {
-        let of = |&(load, width): &(usize, usize)| Operand {
-            at: pointers[load],
-            row_step: steps[load],
-            width,
-            is_broadcast: false,
-        };
-        self.reduced.inputs.iter().map(of).collect()
+    fn operands<'a>(
+        &self,
+        scratch: &'a Scratch,
+        pointers: &[*mut u8],
+        steps: &[isize],
+    ) -> Result<List<'a, Operand>> {
+        let inputs = &self.reduced.inputs;
+        scratch.list_of(inputs.len(), inputs.iter().map(|input| Operand::of_load(input, pointers, steps)))
     }
 }
 
@@ -189,12 +202,19 @@ impl ReduceContext {
 /// 2. As for the kernel of rows.
 unsafe fn rows(context: *const (), rows: &EquidistantRows) {
     // SAFETY: (1).
-    let context = unsafe { &*context.cast::<ReduceContext>() };
-    let mut reduction =
-        context.reduction(context.reduced.program.chunks_for(rows.rows.clamp(1, ROWS_AT_ONCE)));
-    let operands = context.operands(&rows.pointers, &rows.steps);
-    // SAFETY: (2).
-    unsafe { reduction.rows(&operands, rows.rows, rows.count, rows.at, rows.out) };
+    let context = unsafe { &*context.cast::<ReduceContext<'_>>() };
+    let (program, scratch) = (&context.reduced.program, Scratch::new());
+    let run = context.reduction(&scratch, program.chunks_for(rows.rows.clamp(1, ROWS_AT_ONCE)));
+    let done = context.operands(&scratch, &rows.pointers, &rows.steps).and_then(|operands| {
+        // SAFETY: (2).
+        run.map(|mut run| unsafe { run.rows(&operands, rows.rows, rows.count, rows.at, rows.out) })
+    });
+    for row in 0..if done.is_err() && rows.out.is_accumulator { rows.rows } else { 0 } {
+        let to = rows.out.address.wrapping_offset((row as isize).wrapping_mul(rows.out.step));
+        // SAFETY: (2). The caller combines the accumulators, which must be initialized.
+        unsafe { program.write_identities(to, 1) };
+    }
+    context.outcome.add(done);
 }
 
 /// # Safety
@@ -202,10 +222,12 @@ unsafe fn rows(context: *const (), rows: &EquidistantRows) {
 /// 2. As for the kernel of columns.
 unsafe fn columns_of(context: *const (), strips: &ColumnStrips) {
     // SAFETY: (1).
-    let context = unsafe { &*context.cast::<ReduceContext>() };
-    let mut reduction =
-        context.reduction(strips.width.div_ceil(STRIP_COLUMNS) * STRIP_COLUMNS / CHUNK_ELEMENTS);
-    let operands = context.operands(&strips.pointers, &strips.steps);
-    // SAFETY: (2).
-    unsafe { reduction.columns(&operands, strips) };
+    let context = unsafe { &*context.cast::<ReduceContext<'_>>() };
+    let (scratch, chunks) =
+        (Scratch::new(), strips.width.div_ceil(STRIP_COLUMNS) * STRIP_COLUMNS / CHUNK_ELEMENTS);
+    let run = context.reduction(&scratch, chunks);
+    context.outcome.add(context.operands(&scratch, &strips.pointers, &strips.steps).and_then(|operands| {
+        // SAFETY: (2).
+        run.map(|mut run| unsafe { run.columns(&operands, strips) })
+    }));
 }

@@ -1,12 +1,15 @@
 //! A reducer over a body, compiled to bytecode.
-// Imports: `scalar`, `kernel`, `device`.
+// Imports: `error`, `fallible`, `scalar`, `kernel`, `device`.
 
 use super::super::compiler::{Compiler, Value, padded_to_16};
-use super::super::frame::{BytecodePair, Machine, NO_NUMBERS};
+use super::super::frame::{BytecodePair, Machine};
 use super::super::inputs::ExternalInputs;
 use super::super::instructions::{CHUNK_ELEMENTS, RegisterRef};
-use super::super::scratch::{ScratchArena, ScratchMemory};
+use super::super::operations::known;
+use super::super::scratch::Scratch;
 use crate::device::cpu::reduce::accumulate::accumulator_count_of;
+use crate::error::Result;
+use crate::fallible::{collect, push, try_collect};
 use crate::kernel::{ReducerIr, SliceFn};
 use crate::scalar::{DType, Graph, Node};
 
@@ -14,20 +17,15 @@ use crate::scalar::{DType, Graph, Node};
 pub(crate) struct ReduceProgram {
     /// From external inputs, an accumulator and the position of a value to an accumulator.
     pub(crate) accumulate: BytecodePair,
-    /// From two accumulators to one.
-    pub(crate) combine: BytecodePair,
-    /// From an accumulator and the number of values to a result.
-    pub(crate) finalize: BytecodePair,
+    pub(crate) reducer: ReducerProgram,
     /// For a reducer that accumulates slices: the program of the values, unless they are an operand's
     /// elements, and the reducer's slice function.
     pub(crate) values: Option<BytecodePair>,
     pub(crate) slice: Option<SliceFn>,
     /// The operand whose elements are the values, if they are an operand's.
     pub(crate) operand: usize,
-    pub(crate) identity: Vec<[u8; 16]>,
-    /// Bytes of a compiled accumulator, and of each of its lanes, which follow each other in memory.
+    /// Bytes of a compiled accumulator, whose lanes follow each other in memory.
     pub(crate) size: usize,
-    pub(crate) widths: Vec<usize>,
     /// Bytes of a value and of a result.
     pub(crate) value: usize,
     pub(crate) out: usize,
@@ -46,41 +44,26 @@ impl ReduceProgram {
         param: usize,
         out: DType,
         in_memory: bool,
-    ) -> Option<ReduceProgram> {
+    ) -> Result<ReduceProgram> {
         let slice = reducer.slice;
-        let accumulator = |compiler: &mut Compiler| -> Vec<Value> {
-            reducer.state.iter().map(|&dtype| compiler.external(dtype, false)).collect()
+        let values = |compiler: &mut Compiler| -> Result<Value> {
+            let (inputs, given) = external.values(compiler)?;
+            known(compiler.graph(body, &inputs, &given, param)?.first().copied())
         };
-        let values = |compiler: &mut Compiler| -> Option<Value> {
-            let (inputs, given) = external.values(compiler);
-            compiler.graph(body, &inputs, &given, param)?.first().copied()
-        };
-        let one = BytecodePair::new(false, &|compiler| compiler.graph(&reducer.identity, &[], &[], 0))?;
-        let identity = constants(&one, &reducer.state);
         let accumulate = BytecodePair::new(true, &|compiler| {
             let value = values(compiler)?;
-            let mut given = accumulator(compiler);
-            given.push(value);
-            given.push(compiler.external(DType::I64, false));
+            let mut given = compiler.externals(&reducer.state)?;
+            push(&mut given, value)?;
+            push(&mut given, compiler.external(DType::I64)?)?;
             compiler.graph(&reducer.accumulate, &[], &given, 0)
         })?;
-        Some(ReduceProgram {
+        Ok(ReduceProgram {
             counts: accumulate.reads(external.types.len() + reducer.state.len()),
             accumulate,
-            combine: BytecodePair::new(true, &|compiler| {
-                let mut given = accumulator(compiler);
-                given.extend(accumulator(compiler));
-                compiler.graph(&reducer.combine, &[], &given, 0)
-            })?,
-            finalize: BytecodePair::new(true, &|compiler| {
-                let mut given = accumulator(compiler);
-                given.push(compiler.external(DType::I64, false));
-                let value = compiler.graph(&reducer.finalize, &[], &given, 0)?.first().copied()?;
-                Some(vec![compiler.cast(value, out)?])
-            })?,
+            reducer: ReducerProgram::new(reducer, out)?,
             values: match slice {
                 Some(_) if !in_memory => {
-                    Some(BytecodePair::new(true, &|compiler| Some(vec![values(compiler)?]))?)
+                    Some(BytecodePair::new(true, &|compiler| try_collect([values(compiler)]))?)
                 }
                 _ => None,
             },
@@ -89,10 +72,8 @@ impl ReduceProgram {
                 .nodes()
                 .find_map(|(node, _, _)| if let Node::Input { index } = node { Some(index) } else { None })
                 .unwrap_or(0),
-            identity,
             size: reducer.nbytes,
-            widths: reducer.state.iter().map(|dtype| dtype.size()).collect(),
-            value: body.outputs().next()?.0.size(),
+            value: known(body.outputs().next())?.0.size(),
             out: out.size(),
             accumulators_per_row: accumulator_count_of(reducer.nbytes),
         })
@@ -104,19 +85,51 @@ impl ReduceProgram {
     }
 }
 
+/// The functions of a reducer that do not depend on its values, in bytecode.
+pub(crate) struct ReducerProgram {
+    /// From two accumulators to one.
+    pub(crate) combine: BytecodePair,
+    /// From an accumulator and the number of values to a result.
+    pub(crate) finalize: BytecodePair,
+    pub(crate) identity: Vec<[u8; 16]>,
+    /// Bytes of each lane of an accumulator.
+    pub(crate) widths: Vec<usize>,
+}
+
+impl ReducerProgram {
+    /// Compiles a reducer with results of type `out`.
+    pub(crate) fn new(reducer: &ReducerIr, out: DType) -> Result<ReducerProgram> {
+        let one = BytecodePair::new(false, &|compiler| compiler.graph(&reducer.identity, &[], &[], 0))?;
+        Ok(ReducerProgram {
+            combine: BytecodePair::new(true, &|compiler| {
+                let states = [compiler.externals(&reducer.state)?, compiler.externals(&reducer.state)?];
+                compiler.graph(&reducer.combine, &[], &collect(states.into_iter().flatten())?, 0)
+            })?,
+            finalize: BytecodePair::new(true, &|compiler| {
+                let mut given = compiler.externals(&reducer.state)?;
+                push(&mut given, compiler.external(DType::I64)?)?;
+                let value = known(compiler.graph(&reducer.finalize, &[], &given, 0)?.first().copied())?;
+                try_collect([compiler.cast(value, out)])
+            })?,
+            identity: constants(&one, &reducer.state)?,
+            widths: collect(reducer.state.iter().map(|dtype| dtype.size()))?,
+        })
+    }
+}
+
 /// The outputs of a program without operands.
-pub(crate) fn constants(program: &BytecodePair, types: &[DType]) -> Vec<[u8; 16]> {
-    let mut memory = ScratchMemory::new(types.len() * 16 * CHUNK_ELEMENTS);
-    let mut room = ScratchArena::new(&mut memory);
-    let places: Vec<RegisterRef> = types
-        .iter()
-        .map(|_| RegisterRef { address: room.take(16 * CHUNK_ELEMENTS), chunk_step: 0, row_step: 0 })
-        .collect();
+fn constants(program: &BytecodePair, types: &[DType]) -> Result<Vec<[u8; 16]>> {
+    let scratch = Scratch::new();
+    let mut places = scratch.list(types.len())?;
+    for _ in types {
+        let address = scratch.take(16 * CHUNK_ELEMENTS)?;
+        places.push(RegisterRef { address, chunk_step: 0, row_step: 0 });
+    }
     // SAFETY: each output has room for a chunk.
-    unsafe { Machine::exactly(program, &NO_NUMBERS, 1).run(&places, 1, 1) };
+    unsafe { Machine::exactly(&scratch, program, &[], 1)?.run(&places, 1, 1) };
     let first = |(place, dtype): (&RegisterRef, &DType)| {
         // SAFETY: the program wrote the first value of each output above.
         padded_to_16(unsafe { std::slice::from_raw_parts(place.address, dtype.size()) })
     };
-    places.iter().zip(types).map(first).collect()
+    collect(places.iter().zip(types).map(first))
 }

@@ -1,12 +1,13 @@
 //! Interpreted scans of columns: neighboring columns are computed together, several rows at a time.
-// Imports: `device`.
+// Imports: `error`, `device`.
 
-use super::super::execute::{Operand, run_rows};
+use super::super::execute::Operand;
 use super::super::instructions::{CHUNK_ELEMENTS, RegisterRef};
-use super::super::scratch::{ScratchArena, splat};
+use super::super::scratch::{Scratch, splat};
 use super::machine::{LaneRegisters, Repeat, ScanMachines};
 use super::program::ScanContext;
 use crate::device::cpu::scan::call::{BLOCK_ELEMENTS, ColumnTile, ColumnTiles};
+use crate::error::Result;
 
 /// Chunks of columns that are computed together.
 const MAX_CHUNKS: usize = 64;
@@ -18,8 +19,12 @@ const MAX_CHUNKS: usize = 64;
 /// 2. The tiles give elements of its operands, and outputs with room for the results.
 pub(super) unsafe fn columns(context: *const (), tiles: &mut ColumnTiles<'_>) {
     // SAFETY: (1).
-    let context = unsafe { &*context.cast::<ScanContext>() };
-    let mut scan = ColumnScan::new(context, tiles.most.div_ceil(CHUNK_ELEMENTS));
+    let context = unsafe { &*context.cast::<ScanContext<'_>>() };
+    let scratch = Scratch::new();
+    let mut scan = match ColumnScan::new(&scratch, context, tiles.most.div_ceil(CHUNK_ELEMENTS)) {
+        Ok(scan) => scan,
+        Err(error) => return context.outcome.add(Err(error)),
+    };
     // SAFETY: (2).
     while let Some(tile) = unsafe { tiles.next() } {
         let n = tile.n;
@@ -33,17 +38,17 @@ pub(super) unsafe fn columns(context: *const (), tiles: &mut ColumnTiles<'_>) {
 
 /// A scan of columns that runs.
 struct ColumnScan<'a> {
-    context: &'a ScanContext,
+    context: &'a ScanContext<'a>,
     machines: ScanMachines<'a>,
     /// Rows that are computed together.
     side: usize,
     /// Accumulators before these rows and after each of them, and these combined with `carry`.
-    accumulators: LaneRegisters,
-    combined: LaneRegisters,
+    accumulators: LaneRegisters<'a>,
+    combined: LaneRegisters<'a>,
     /// Accumulators of the current block, of the earlier blocks, and space for their combination.
-    local: LaneRegisters,
-    carry: LaneRegisters,
-    spare: LaneRegisters,
+    local: LaneRegisters<'a>,
+    carry: LaneRegisters<'a>,
+    spare: LaneRegisters<'a>,
     values: *mut u8,
     results: *mut u8,
     /// A chunk of positions, and of numbers of values, for each row.
@@ -53,24 +58,23 @@ struct ColumnScan<'a> {
 
 impl<'a> ColumnScan<'a> {
     /// A scan of at most `widest` chunks of columns.
-    fn new(context: &'a ScanContext, widest: usize) -> Self {
+    fn new(scratch: &'a Scratch, context: &'a ScanContext<'a>, widest: usize) -> Result<Self> {
         let program = context.program;
         let side = (MAX_CHUNKS / widest).clamp(1, BLOCK_ELEMENTS);
         let most = side * widest;
-        let of_lane = |width: &usize| width * (2 * (most + widest) + 3 * widest) + 5 * 64;
-        let total: usize = program.widths.iter().map(of_lane).sum();
-        let total = total + (program.value + program.out) * most + 8 * (2 * side + 2);
-        let mut machines = ScanMachines::new(context, most, total * CHUNK_ELEMENTS + 1024);
-        let mut room = ScratchArena::new(&mut machines.memory);
-        let [accumulators, combined] = [(); 2].map(|()| machines.registers(&mut room, most + widest));
-        let [local, carry, spare] = [(); 3].map(|()| machines.registers(&mut room, widest));
-        let values = room.take(program.value * CHUNK_ELEMENTS * most);
-        let results = room.take(program.out * CHUNK_ELEMENTS * most);
-        let [positions, counts] = [(); 2].map(|()| room.take(8 * CHUNK_ELEMENTS * side));
+        let machines = ScanMachines::new(scratch, context, most)?;
+        let (accumulators, combined) =
+            (machines.registers(most + widest)?, machines.registers(most + widest)?);
+        let (local, carry) = (machines.registers(widest)?, machines.registers(widest)?);
+        let spare = machines.registers(widest)?;
+        let values = scratch.take(program.value * CHUNK_ELEMENTS * most)?;
+        let results = scratch.take(program.out * CHUNK_ELEMENTS * most)?;
+        let positions = scratch.take(8 * CHUNK_ELEMENTS * side)?;
+        let counts = scratch.take(8 * CHUNK_ELEMENTS * side)?;
         // SAFETY: the register has room for as many bytes. Chunks are read beyond the values, where every
         // element must be valid, also a boolean.
         unsafe { std::ptr::write_bytes(values, 0, program.value * CHUNK_ELEMENTS * most) };
-        ColumnScan {
+        Ok(ColumnScan {
             context,
             machines,
             side,
@@ -83,7 +87,7 @@ impl<'a> ColumnScan<'a> {
             results,
             positions,
             counts,
-        }
+        })
     }
 
     /// Computes a tile.
@@ -91,15 +95,14 @@ impl<'a> ColumnScan<'a> {
     /// # Safety
     /// The tile gives elements of the operands, and its output has room.
     unsafe fn tile(&mut self, tile: &ColumnTile) {
-        let &ColumnTile { pointers, steps, width, n, at, .. } = tile;
+        let &ColumnTile { width, n, at, .. } = tile;
         let chunks = width.div_ceil(CHUNK_ELEMENTS);
         if at.is_multiple_of(BLOCK_ELEMENTS) {
             self.machines.reset(&self.local, chunks);
         }
-        let operands = self.machines.operands(&pointers, &steps);
         for row in (0..n).step_by(self.side) {
             // SAFETY: the caller's promise.
-            unsafe { self.rows(tile, &operands, row, self.side.min(n - row)) };
+            unsafe { self.rows(tile, row, self.side.min(n - row)) };
         }
         if at.wrapping_add(n).is_multiple_of(BLOCK_ELEMENTS) {
             if at < BLOCK_ELEMENTS {
@@ -118,23 +121,18 @@ impl<'a> ColumnScan<'a> {
     /// # Safety
     /// 1. The operands have these rows.
     /// 2. The output has room for them.
-    unsafe fn rows(&mut self, tile: &ColumnTile, operands: &[Operand], row: usize, rows: usize) {
+    unsafe fn rows(&mut self, tile: &ColumnTile, row: usize, rows: usize) {
         let &ColumnTile { width, at, out, out_step, .. } = tile;
         let (program, exclusive) = (self.context.program, self.context.exclusive);
         let chunks = width.div_ceil(CHUNK_ELEMENTS);
         // Rows that follow each other in memory are computed as one row, and so are their values.
-        let joint = operands.iter().all(|operand| operand.row_step == (width * operand.width) as isize);
+        let joint =
+            program.inputs.iter().all(|&(load, element)| tile.steps[load] == (width * element) as isize);
         let pitch = program.value * if joint { width } else { chunks * CHUNK_ELEMENTS };
-        let mut here: Vec<Operand> = operands.iter().map(|operand| operand.from(row)).collect();
-        here.push(Operand {
-            at: self.values,
-            row_step: pitch as isize,
-            width: program.value,
-            is_broadcast: false,
-        });
+        let values = Operand::rows(self.values, pitch as isize, program.value);
         let (n, length) = if joint { (1, rows * width) } else { (rows, width) };
         // SAFETY: (1); the register of values has room for as many chunks.
-        unsafe { run_rows(&mut self.machines.values, &here, 1, n, length) };
+        unsafe { self.machines.write_values((&tile.pointers, &tile.steps), row, values, [n, length]) };
         for k in 0..if program.uses_position || program.uses_count { rows } else { 0 } {
             let position = at.wrapping_add(row + k);
             let count = position.wrapping_add(usize::from(!exclusive));

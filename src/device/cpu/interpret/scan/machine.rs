@@ -1,14 +1,15 @@
 //! The machines of a scan, and their registers of accumulators.
-// Imports: nothing.
+// Imports: `error`.
 
-use super::super::execute::Operand;
-use super::super::frame::{Machine, NO_NUMBERS};
+use super::super::execute::{Operand, RowMachine};
+use super::super::frame::Machine;
 use super::super::instructions::{CHUNK_ELEMENTS, RegisterRef};
-use super::super::scratch::{ScratchArena, ScratchMemory, splat};
+use super::super::scratch::{List, Scratch, splat};
 use super::program::{ScanContext, ScanProgram};
+use crate::error::Result;
 
 /// The registers of an accumulator's lanes.
-pub(super) type LaneRegisters = Vec<*mut u8>;
+pub(super) type LaneRegisters<'a> = List<'a, *mut u8>;
 
 /// How an operand of an instruction repeats.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,49 +25,69 @@ pub(super) enum Repeat {
 /// The machines of a scan.
 pub(super) struct ScanMachines<'a> {
     pub(super) program: &'a ScanProgram,
-    pub(super) values: Machine<'a>,
+    pub(super) values: RowMachine<'a>,
     accumulate: Machine<'a>,
     combine: Machine<'a>,
     finalize: Machine<'a>,
-    external: Vec<RegisterRef>,
-    pub(super) memory: ScratchMemory,
+    external: List<'a, RegisterRef>,
+    scratch: &'a Scratch,
 }
 
 impl<'a> ScanMachines<'a> {
-    /// Machines for at most `chunks` chunks, with `nbytes` bytes of scratch.
-    pub(super) fn new(context: &'a ScanContext, chunks: usize, nbytes: usize) -> ScanMachines<'a> {
-        let (program, numbers) = (context.program, &context.numbers);
-        ScanMachines {
+    /// Machines for at most `chunks` chunks.
+    pub(super) fn new(
+        scratch: &'a Scratch,
+        context: &'a ScanContext<'a>,
+        chunks: usize,
+    ) -> Result<ScanMachines<'a>> {
+        let program = context.program;
+        let widest = program.inputs.iter().map(|&(_, width)| width).fold(program.value, usize::max);
+        let operands = (program.inputs.len() + 1, widest);
+        let lanes = program.reducer.widths.len();
+        Ok(ScanMachines {
             program,
-            values: Machine::new(&program.values, numbers, chunks),
-            accumulate: Machine::exactly(&program.accumulate, &NO_NUMBERS, chunks),
-            combine: Machine::exactly(&program.combine, &NO_NUMBERS, chunks),
-            finalize: Machine::exactly(&program.finalize, &NO_NUMBERS, chunks),
-            external: Vec::new(),
-            memory: ScratchMemory::new(nbytes),
-        }
+            values: RowMachine::new(scratch, &program.values, context.numbers, chunks, operands)?,
+            accumulate: Machine::exactly(scratch, &program.accumulate, &[], chunks)?,
+            combine: Machine::exactly(scratch, &program.reducer.combine, &[], chunks)?,
+            finalize: Machine::exactly(scratch, &program.reducer.finalize, &[], chunks)?,
+            // Three accumulators, or two, a value and a number.
+            external: scratch.list(3 * lanes + 2)?,
+            scratch,
+        })
     }
 
     /// Registers for `chunks` chunks of accumulators.
-    pub(super) fn registers(&self, room: &mut ScratchArena, chunks: usize) -> LaneRegisters {
-        self.program.widths.iter().map(|&width| room.take(width * CHUNK_ELEMENTS * chunks)).collect()
+    pub(super) fn registers(&self, chunks: usize) -> Result<LaneRegisters<'a>> {
+        let widths = &self.program.reducer.widths;
+        let mut registers = self.scratch.list(widths.len())?;
+        for width in widths {
+            registers.push(self.scratch.take(width * CHUNK_ELEMENTS * chunks)?);
+        }
+        Ok(registers)
     }
 
-    /// The operands, from the pointers and steps of the loads.
-    pub(super) fn operands(&self, pointers: &[*mut u8], steps: &[isize]) -> Vec<Operand> {
-        let of = |&(load, width): &(usize, usize)| Operand {
-            at: pointers[load],
-            row_step: steps[load],
-            width,
-            is_broadcast: false,
-        };
-        self.program.inputs.iter().map(of).collect()
+    /// Computes the values of rows of `n` elements of the loads, from row `row` on, and writes them to
+    /// `values`.
+    ///
+    /// # Safety
+    /// As [`RowMachine::run`].
+    pub(super) unsafe fn write_values(
+        &mut self,
+        (pointers, steps): (&[*mut u8], &[isize]),
+        row: usize,
+        values: Operand,
+        [rows, n]: [usize; 2],
+    ) {
+        let of = |input| Operand::of_load(input, pointers, steps).from(row);
+        self.values.set(self.program.inputs.iter().map(of).chain([values]));
+        // SAFETY: the caller's promise.
+        unsafe { self.values.run(1, rows, n) };
     }
 
     /// Adds registers of accumulators to the operands of the next run: from a chunk on, in rows of `chunks`
     /// chunks.
-    fn push(&mut self, (columns, chunk): (&LaneRegisters, usize), repeat: Repeat, chunks: usize) {
-        for (&at, &width) in columns.iter().zip(&self.program.widths) {
+    fn push(&mut self, (columns, chunk): (&LaneRegisters<'_>, usize), repeat: Repeat, chunks: usize) {
+        for (&at, &width) in columns.iter().zip(&self.program.reducer.widths) {
             let step = (width * CHUNK_ELEMENTS) as isize;
             self.external.push(RegisterRef {
                 address: at.wrapping_offset(chunk as isize * step),
@@ -77,8 +98,10 @@ impl<'a> ScanMachines<'a> {
     }
 
     /// Sets the first chunks of registers to the identity.
-    pub(super) fn reset(&self, columns: &LaneRegisters, chunks: usize) {
-        for ((&to, bytes), &width) in columns.iter().zip(&self.program.identity).zip(&self.program.widths) {
+    pub(super) fn reset(&self, columns: &LaneRegisters<'_>, chunks: usize) {
+        for ((&to, bytes), &width) in
+            columns.iter().zip(&self.program.reducer.identity).zip(&self.program.reducer.widths)
+        {
             for chunk in 0..chunks {
                 // SAFETY: the register has room for these chunks.
                 unsafe { splat(to.wrapping_add(chunk * width * CHUNK_ELEMENTS), bytes.as_ptr(), width) };
@@ -94,8 +117,8 @@ impl<'a> ScanMachines<'a> {
         &mut self,
         value: RegisterRef,
         position: RegisterRef,
-        from: (&LaneRegisters, usize),
-        to: (&LaneRegisters, usize),
+        from: (&LaneRegisters<'_>, usize),
+        to: (&LaneRegisters<'_>, usize),
         chunks: usize,
     ) {
         self.external.clear();
@@ -113,9 +136,9 @@ impl<'a> ScanMachines<'a> {
     /// All registers have `rows` rows of `chunks` chunks, except for the repeated ones.
     pub(super) unsafe fn combine(
         &mut self,
-        (earlier, repeat): (&LaneRegisters, Repeat),
-        later: (&LaneRegisters, usize),
-        to: &LaneRegisters,
+        (earlier, repeat): (&LaneRegisters<'_>, Repeat),
+        later: (&LaneRegisters<'_>, usize),
+        to: &LaneRegisters<'_>,
         rows: usize,
         chunks: usize,
     ) {
@@ -133,7 +156,7 @@ impl<'a> ScanMachines<'a> {
     /// All registers have `rows` rows of `chunks` chunks.
     pub(super) unsafe fn finalize(
         &mut self,
-        accumulators: (&LaneRegisters, usize),
+        accumulators: (&LaneRegisters<'_>, usize),
         count: RegisterRef,
         out: RegisterRef,
         rows: usize,
@@ -147,8 +170,13 @@ impl<'a> ScanMachines<'a> {
     }
 
     /// Copies some chunks of accumulators.
-    pub(super) fn copy(&self, to: &LaneRegisters, (from, chunk): (&LaneRegisters, usize), chunks: usize) {
-        for ((&to, &from), &width) in to.iter().zip(from).zip(&self.program.widths) {
+    pub(super) fn copy(
+        &self,
+        to: &LaneRegisters<'_>,
+        (from, chunk): (&LaneRegisters<'_>, usize),
+        chunks: usize,
+    ) {
+        for ((&to, &from), &width) in to.iter().zip(&**from).zip(&self.program.reducer.widths) {
             let bytes = width * CHUNK_ELEMENTS;
             // SAFETY: both registers have these chunks.
             unsafe { std::ptr::copy_nonoverlapping(from.wrapping_add(chunk * bytes), to, chunks * bytes) };

@@ -9,13 +9,14 @@ mod program;
 mod rows;
 
 use super::cache::Cache;
+use super::scratch::{Outcome, Scratch};
 use crate::device::cpu::scan::call::ScanKernel;
 use crate::device::cpu::scan::run_kernel;
 use crate::device::{Inputs, OperandRef};
 use crate::element::Element;
 use crate::error::Result;
 use crate::kernel::{
-    Body, Reducer, ReducerIr, RunTimeNumbers, ScanPlan, Store, numbers, trace_body, trace_reducer,
+    Body, Reducer, ReducerIr, RunTimeNumber, ScanPlan, Store, numbers, trace_body, trace_reducer,
 };
 use crate::scalar::{DType, Graph};
 use columns::columns;
@@ -39,34 +40,48 @@ pub(in crate::device::cpu) unsafe fn scan<B: Body, R: Reducer<B::Out>>(
     output: OperandRef<'_>,
     inputs: Inputs<'_>,
 ) -> Result<()> {
-    let mut trace = || (trace_body(body, inputs.reads), trace_reducer::<B::Out, R>());
+    let mut trace = || Ok((trace_body(body, inputs.reads)?, trace_reducer::<B::Out, R>()?));
+    let known = ErasedScan {
+        types: TypeId::of::<(B, R)>(),
+        out: R::Out::DTYPE,
+        trace: &mut trace,
+        numbers: &|each| numbers(&Store(*body), each),
+    };
     // SAFETY: the caller's promise.
-    unsafe {
-        run(TypeId::of::<(B, R)>(), &mut trace, numbers(&Store(*body)), R::Out::DTYPE, plan, output, inputs)
-    }
+    unsafe { run(known, plan, output, inputs) }
 }
 
-/// Scans the body and reducer that `trace` gives.
+/// A body and a reducer whose types are erased.
+struct ErasedScan<'a> {
+    types: TypeId,
+    out: DType,
+    trace: &'a mut dyn FnMut() -> Result<(Graph, ReducerIr)>,
+    /// [`numbers`] of the body.
+    numbers: &'a dyn Fn(&mut dyn FnMut(RunTimeNumber)),
+}
+
+/// Scans a body whose type is erased.
 ///
 /// # Safety
 /// As [`scan`].
 unsafe fn run(
-    types: TypeId,
-    trace: &mut dyn FnMut() -> (Graph, ReducerIr),
-    numbers: RunTimeNumbers,
-    out: DType,
+    known: ErasedScan<'_>,
     plan: ScanPlan<'_>,
     output: OperandRef<'_>,
     inputs: Inputs<'_>,
 ) -> Result<()> {
-    let program = PROGRAMS.get("scan", (types, 0), inputs.reads, &mut || {
-        let (body, reducer) = trace();
-        ScanProgram::new(&body, &reducer, out, inputs.reads)
+    let program = PROGRAMS.get((known.types, 0), inputs.reads, &mut || {
+        let (body, reducer) = (known.trace)()?;
+        ScanProgram::new(&body, &reducer, known.out, inputs.reads)
     })?;
-    let context = ScanContext { program, numbers, exclusive: plan.exclusive };
+    let scratch = Scratch::new();
+    let mut numbers = scratch.list(program.params)?;
+    (known.numbers)(&mut |number| numbers.push(number));
+    let context =
+        ScanContext { program, numbers: &numbers, exclusive: plan.exclusive, outcome: Outcome::new() };
     // SAFETY: the caller's promise; the kernel was made for a `ScanContext`.
     unsafe {
         run_kernel(&ScanKernel { rows, columns }, std::ptr::from_ref(&context).cast(), plan, output, inputs)
     };
-    Ok(())
+    context.outcome.into_result()
 }

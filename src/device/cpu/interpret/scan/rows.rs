@@ -1,14 +1,15 @@
 //! Interpreted scans of rows: eight rows, or eight blocks of one row, are transposed and computed as columns.
-// Imports: `device`.
+// Imports: `error`, `device`.
 
 use super::super::compiler::padded_to_16;
-use super::super::execute::{Operand, run_rows};
+use super::super::execute::Operand;
 use super::super::instructions::{CHUNK_ELEMENTS, RegisterRef};
-use super::super::scratch::{ScratchArena, splat};
+use super::super::scratch::{Scratch, splat};
 use super::machine::{LaneRegisters, Repeat, ScanMachines};
 use super::program::ScanContext;
 use crate::device::cpu::scan::call::{BLOCK_ELEMENTS, CHAINS, ChainGroup, ChainGroups};
 use crate::device::cpu::strided::pack;
+use crate::error::Result;
 use std::ops::Range;
 
 /// Scans groups of chains.
@@ -18,8 +19,12 @@ use std::ops::Range;
 /// 2. The groups give elements of its operands, and outputs with room for the results.
 pub(super) unsafe fn rows(context: *const (), groups: &mut ChainGroups<'_>) {
     // SAFETY: (1).
-    let context = unsafe { &*context.cast::<ScanContext>() };
-    let mut scan = ChainScan::new(context);
+    let context = unsafe { &*context.cast::<ScanContext<'_>>() };
+    let scratch = Scratch::new();
+    let mut scan = match ChainScan::new(&scratch, context) {
+        Ok(scan) => scan,
+        Err(error) => return context.outcome.add(Err(error)),
+    };
     // SAFETY: (2).
     while let Some(group) = unsafe { groups.next() } {
         // SAFETY: (2); the group was computed before it is stored.
@@ -33,18 +38,18 @@ pub(super) unsafe fn rows(context: *const (), groups: &mut ChainGroups<'_>) {
 /// The state of a scan over chains. A chain is an element of a chunk, and its positions are consecutive
 /// chunks.
 struct ChainScan<'a> {
-    context: &'a ScanContext,
+    context: &'a ScanContext<'a>,
     machines: ScanMachines<'a>,
     /// Accumulators before the piece and after each position, and these combined with those of earlier
     /// blocks.
-    accumulators: LaneRegisters,
-    combined: LaneRegisters,
+    accumulators: LaneRegisters<'a>,
+    combined: LaneRegisters<'a>,
     /// One chunk each: accumulators of the current block, of the earlier blocks of each row, of the earlier
     /// blocks of each chain, and space for one more.
-    local: LaneRegisters,
-    carry: LaneRegisters,
-    earlier: LaneRegisters,
-    one: LaneRegisters,
+    local: LaneRegisters<'a>,
+    carry: LaneRegisters<'a>,
+    earlier: LaneRegisters<'a>,
+    one: LaneRegisters<'a>,
     /// The values of the chains, one chain after the other and transposed.
     straight: *mut u8,
     transposed: *mut u8,
@@ -54,21 +59,17 @@ struct ChainScan<'a> {
 }
 
 impl<'a> ChainScan<'a> {
-    fn new(context: &'a ScanContext) -> Self {
+    fn new(scratch: &'a Scratch, context: &'a ScanContext<'a>) -> Result<Self> {
         let program = context.program;
-        let lanes: usize = program.widths.iter().map(|width| width * 2).sum();
-        let per_chunk = (lanes + program.value + program.out + 8) * CHUNK_ELEMENTS;
-        let small: usize = program.widths.iter().map(|_| 4 * 16 * CHUNK_ELEMENTS).sum();
-        let straight = CHAINS * BLOCK_ELEMENTS * program.value;
-        let nbytes = per_chunk * (BLOCK_ELEMENTS + 1) + straight + small + 8192;
-        let mut machines = ScanMachines::new(context, BLOCK_ELEMENTS, nbytes);
-        let mut room = ScratchArena::new(&mut machines.memory);
-        let [accumulators, combined] = [(); 2].map(|()| machines.registers(&mut room, BLOCK_ELEMENTS + 1));
-        let [local, carry, earlier, one] = [(); 4].map(|()| machines.registers(&mut room, 1));
-        let transposed = room.take(program.value * CHUNK_ELEMENTS * BLOCK_ELEMENTS);
-        let results = room.take(program.out * CHUNK_ELEMENTS * BLOCK_ELEMENTS);
-        let straight = room.take(straight);
-        let numbers = room.take(8 * CHUNK_ELEMENTS * BLOCK_ELEMENTS);
+        let machines = ScanMachines::new(scratch, context, BLOCK_ELEMENTS)?;
+        let accumulators = machines.registers(BLOCK_ELEMENTS + 1)?;
+        let combined = machines.registers(BLOCK_ELEMENTS + 1)?;
+        let (local, carry) = (machines.registers(1)?, machines.registers(1)?);
+        let (earlier, one) = (machines.registers(1)?, machines.registers(1)?);
+        let transposed = scratch.take(program.value * CHUNK_ELEMENTS * BLOCK_ELEMENTS)?;
+        let results = scratch.take(program.out * CHUNK_ELEMENTS * BLOCK_ELEMENTS)?;
+        let straight = scratch.take(CHAINS * BLOCK_ELEMENTS * program.value)?;
+        let numbers = scratch.take(8 * CHUNK_ELEMENTS * BLOCK_ELEMENTS)?;
         for columns in [&carry, &earlier] {
             machines.reset(columns, 1);
         }
@@ -77,7 +78,7 @@ impl<'a> ChainScan<'a> {
             // element must be a valid boolean.
             unsafe { std::ptr::write_bytes(transposed, 0, CHUNK_ELEMENTS * BLOCK_ELEMENTS) };
         }
-        ChainScan {
+        Ok(ChainScan {
             context,
             machines,
             accumulators,
@@ -90,7 +91,7 @@ impl<'a> ChainScan<'a> {
             transposed,
             results,
             numbers,
-        }
+        })
     }
 
     /// Computes a group of chains.
@@ -149,11 +150,10 @@ impl<'a> ChainScan<'a> {
         let &ChainGroup { pointers, steps, chains, n, .. } = group;
         let program = self.context.program;
         let width = program.value;
-        let mut here = self.machines.operands(&pointers, &steps);
-        here.push(Operand { at: self.straight, row_step: (n * width) as isize, width, is_broadcast: false });
+        let values = Operand::rows(self.straight, (n * width) as isize, width);
         // SAFETY: the caller promised the elements of every chain; the buffers have room for all chains.
         unsafe {
-            run_rows(&mut self.machines.values, &here, 1, chains, n);
+            self.machines.write_values((&pointers, &steps), 0, values, [chains, n]);
             let to = [width as isize, (width * CHUNK_ELEMENTS) as isize];
             let from = [(n * width) as isize, width as isize];
             pack::rectangle(self.transposed, to, self.straight, from, [chains, n], width);
@@ -227,7 +227,7 @@ impl<'a> ChainScan<'a> {
     /// The chains of the group are blocks, and were accumulated.
     unsafe fn carry_through(&mut self, group: &ChainGroup) {
         for chain in 0..group.chains {
-            for (k, &width) in self.context.program.widths.iter().enumerate() {
+            for (k, &width) in self.context.program.reducer.widths.iter().enumerate() {
                 let offset = chain * width;
                 // SAFETY: the first element of a chunk, and the chain's element of another chunk.
                 unsafe {
