@@ -61,6 +61,36 @@ fn fused_programs_by_their_result() {
     check("scanned", &x, |x, _| x.lazy().exp().cumsum(Axis::<1>));
 }
 
+/// A sum of operands that are elements of a list.
+macro_rules! sum_of {
+    ($x:ident: $($k:literal)*) => { $x[0].lazy() $(+ &$x[$k])* };
+}
+
+/// A kernel of the backward pass has room for 21 operands and the result, or for 22 operands.
+#[test]
+fn functions_of_as_many_operands_as_a_kernel_takes() -> Result<()> {
+    let x: Vec<_> = (0..22).map(|k| random([9], k)).collect();
+    let y = sum_of!(x: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21).eval()?.to_vec()?;
+    let slopes: Vec<f64> = y.iter().map(|y| f64::from(*y > 0.0)).collect();
+    assert!(slopes.contains(&0.0) && slopes.contains(&1.0));
+    let of_22 = grad(&x, |x, _| {
+        let y = sum_of!(x: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21);
+        y.relu().eval()?.sum(All)
+    })?;
+    for gradient in of_22 {
+        assert_eq!(gradient.to_vec()?, slopes);
+    }
+    let y = sum_of!(x: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20).exp().eval()?.to_vec()?;
+    let of_21 = grad(&x, |x, _| {
+        let y = sum_of!(x: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20);
+        y.exp().eval()?.sum(All)
+    })?;
+    for gradient in &of_21[..21] {
+        close("exp", &gradient.to_vec()?, &y);
+    }
+    Ok(())
+}
+
 /// The bytes that a tape keeps for an operator between two products.
 fn kept(f: impl Fn(&Var<f64, 2, Counted>) -> Result<Var<f64, 2, Counted>>) -> Result<usize> {
     let device = Counted::default();
