@@ -3,7 +3,7 @@
 
 use super::backward::{Backward, Scratch, Target, Vjp, saved_slots, variables};
 use super::facts::Facts;
-use super::record::{Loads, ensure_room, flow_of};
+use super::record::{Loads, ensure_as_stated, ensure_room, flow_of};
 use super::rows::{RowConstants, rows_backward};
 use super::small_vec::SmallVec;
 use super::state::{Before, Begun, BlockView, Flow, OutputType, Rule, Saved, Shared, Step};
@@ -49,6 +49,7 @@ impl Shared {
             false => {
                 let flow = flow_of(facts, inputs.reads, active);
                 ensure_room("map", facts.loads.len(), facts.outputs.len(), &flow)?;
+                ensure_as_stated("map", facts, &flow)?;
                 Ok(flow)
             }
             // The constants of a row program have derivatives of their own, which may read every operand.

@@ -120,3 +120,13 @@ pub(super) fn ensure_room(op: &'static str, loads: usize, numbers: usize, flow: 
     }
     Err(Error::Operands { op, limit: MAX_OPERANDS - 1 - numbers })
 }
+
+/// [`Error::Value`] if a gradient flows and the type of the program states derivatives that it does not have.
+pub(super) fn ensure_as_stated(op: &'static str, facts: &Facts, flow: &Flow) -> Result<()> {
+    if facts.is_as_stated || flow.to.iter().all(Option::is_none) {
+        return Ok(());
+    }
+    let what = "an operator says that it is a sum (`Op::IS_SUM`, `Slopes`), but it has other derivatives than one: \
+                leave `IS_SUM` out";
+    Err(Error::Value { op, what: what.into() })
+}

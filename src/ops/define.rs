@@ -99,7 +99,7 @@ macro_rules! __operator {
         impl<T: $crate::element::$class> $crate::kernel::Op<($($crate::__operator!(@element $x),)+)> for $F {
             const NAME: &'static str = $name;
             const CHEAP: bool = $crate::kernel::is_cheap(stringify!($body));
-            const IS_SUM: bool = $crate::kernel::is_same_text(stringify!($body), stringify!({ $($x)+* }));
+            const IS_SUM: bool = $crate::kernel::is_sum(stringify!($body), &[$(stringify!($x)),+]);
             type Out = $out;
             #[inline(always)]
             fn call<L: $crate::scalar::Lanes>(($($x,)+): ($($crate::__operator!(@lane $x),)+)) -> $crate::scalar::Lane<L, $crate::element::Compute<$out>> {
