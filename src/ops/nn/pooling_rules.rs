@@ -3,7 +3,7 @@
 
 use super::pool_windows::{Pool, is_few, positions_of_window, window_geometry};
 use super::pooling::{avg_pool, divide_by_counts, max_pool};
-use super::unpooling::largest_with_positions;
+use super::unpooling::{largest_with_positions, positions_of_largest};
 use super::windows::{input_part, output_part, tap_ranges};
 use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput};
 use crate::dim::Dim;
@@ -109,6 +109,23 @@ impl<T: Float> OpMany<(T, u8, T, u8)> for KeepLarger {
     }
 }
 
+/// The number of the largest element, which is known, by the same rule:
+/// `(the number so far, the largest element, x, its number)`.
+#[derive(Clone, Copy, Debug)]
+struct NumberOfLargest;
+
+impl<T: Float> OpMany<(u8, T, T, u8)> for NumberOfLargest {
+    const NAME: &'static str = "max_pool";
+    type Out = (u8,);
+    #[inline(always)]
+    fn call<L: Lanes>(
+        (at, best, x, here): (Lane<L, u8>, Lane<L, Compute<T>>, Lane<L, Compute<T>>, Lane<L, u8>),
+    ) -> (Lane<L, u8>,) {
+        let found = at.eq(i64::from(NONE)) & x.eq(best) | x.is_nan();
+        (found.select(here, at),)
+    }
+}
+
 /// Adds the gradient of a window to its element with this number: `(gradient, at, of the window, number)`.
 #[derive(Clone, Copy, Debug)]
 struct ToLargest;
@@ -163,20 +180,34 @@ impl<T: Float, const RANK: usize, const N: usize, const MAX: bool> PoolRule<T, R
         x: TensorView<'_, T, RANK, D>,
         mut out: TensorViewMut<'_, T, RANK, D>,
     ) -> Result<Largest<RANK, D>> {
-        let (windows, op) = (out.size(), Self::NAME);
+        let (windows, op, geometry) = (out.size(), Self::NAME, window_geometry(&self.pool));
         let taps = self.pool.window.iter().fold(1, |taps: usize, n| taps.saturating_mul(*n));
-        if is_few(&windows.0[2..], &self.pool.window) || taps > usize::from(NONE) {
-            let (_, at) = largest_with_positions(op, x, self.pool, (Existing(out), Allocate))?;
-            return Ok(Largest::Positions(at));
+        if const { D::RECORDS } {
+            // The device inside records the values by this rule. The numbers are no floats: it does not record
+            // how they are found.
+            max_pool(op, x, self.pool, Existing(out.reborrow()))?;
+            if taps > usize::from(NONE) {
+                let at = positions_of_largest(op, x, &self.pool, out.layout().preserved())?;
+                return Ok(Largest::Positions(at));
+            }
+        } else {
+            if is_few(&windows.0[2..], &self.pool.window) || taps > usize::from(NONE) {
+                let (_, at) = largest_with_positions(op, x, self.pool, (Existing(out), Allocate))?;
+                return Ok(Largest::Positions(at));
+            }
+            out.fill(T::narrow(Ordered::LOWEST))?;
         }
         let mut at = Tensor::<u8, RANK, D>::uninit(op, out.layout().preserved(), x.device())?;
-        at.try_view_mut(op)?.fill(NONE)?;
-        out.fill(T::narrow(Ordered::LOWEST))?;
+        at.fill(NONE)?;
         for (number, tap) in numbered(&self.pool) {
-            let (windows, inputs) = tap_ranges(&window_geometry(&self.pool), tap, windows, x.size());
-            let updated =
-                (output_part(out.reborrow(), &windows)?, output_part(at.try_view_mut(op)?, &windows)?);
-            apply_in_place(KeepLarger, updated, (input_part(x, &inputs)?, number))?;
+            let (windows, inputs) = tap_ranges(&geometry, tap, windows, x.size());
+            let (x, at) = (input_part(x, &inputs)?, output_part(at.try_view_mut(op)?, &windows)?);
+            if const { D::RECORDS } {
+                let largest = windows_of(out.as_view(), &windows)?;
+                apply_in_place(NumberOfLargest, (at,), (largest, x, number))?;
+            } else {
+                apply_in_place(KeepLarger, (output_part(out.reborrow(), &windows)?, at), (x, number))?;
+            }
         }
         Ok(Largest::Taps(at))
     }
@@ -284,14 +315,7 @@ impl<T: Float, const RANK: usize, const N: usize, const MAX: bool> Rule for Pool
             self.forward(inputs, output)?;
             return Ok(None);
         }
-        let (x, mut out) = (inputs[0].view::<T, RANK>()?, output.view_mut::<T, RANK>()?);
-        if const { !D::RECORDS } {
-            return self.largest(x, out).map(Some);
-        }
-        // The device inside records the values by this rule; those of the search have no gradient.
-        max_pool(Self::NAME, x, self.pool, Existing(out.reborrow()))?;
-        let mut values = Tensor::uninit(Self::NAME, out.layout().preserved(), x.device())?;
-        self.largest(x, values.try_view_mut(Self::NAME)?).map(Some)
+        self.largest(inputs[0].view()?, output.view_mut()?).map(Some)
     }
 
     fn backward<D: Device>(
