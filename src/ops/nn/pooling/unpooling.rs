@@ -3,8 +3,6 @@
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`,
 // `ops`.
 
-use super::pool_windows::{Pool, is_few, output_layout, positions_of_window, window_geometry};
-use super::windows::{input_part, output_part, tap_ranges};
 use crate::device::{Device, same_device};
 use crate::dim::{Axis, Dim};
 use crate::element::{Compute, Element, RealNumber};
@@ -12,6 +10,8 @@ use crate::error::{Error, Result};
 use crate::expr::{IntoView, apply_in_place, reduce_at};
 use crate::kernel::{OpMany, Reducer};
 use crate::layout::Layout;
+use crate::ops::nn::pool_windows::{Pool, is_few, output_layout, positions_of_window, window_geometry};
+use crate::ops::nn::windows::{input_part, output_part, tap_ranges};
 use crate::ops::reduction::slopes::slope;
 use crate::ops::{Indexing as _, Max, Replace};
 use crate::rank::Spatial;
@@ -135,8 +135,8 @@ pub(super) fn positions_of_largest<T: RealNumber, const RANK: usize, const N: us
     Ok(indices)
 }
 
-/// As [`largest_with_positions`] for windows that are long and few: a reduction of each to a position, and one
-/// to an element.
+/// As [`largest_with_positions`] for windows that are long and few: a reduction of each to a position, and
+/// one to an element.
 fn reduce_each_window<T: RealNumber, const RANK: usize, const N: usize, D: Device>(
     x: TensorView<'_, T, RANK, D>,
     positions: TensorView<'_, i64, RANK, D>,
