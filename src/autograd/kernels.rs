@@ -6,8 +6,8 @@ use crate::device::{Device, Inputs, OperandRef};
 use crate::error::{Error, Result};
 use crate::kernel::{Program, Slopes};
 
-/// The number of loads up to which each has a kernel of its own. The loads of longer programs share one kernel,
-/// which multiplies by a run-time number for each load. Either way a program has as many loads as a kernel takes.
+/// The number of loads up to which each has a kernel of its own. The loads of longer programs share one
+/// kernel, which multiplies by a run-time number for each load. This limits no program.
 const MAX_OWN_KERNELS: usize = 4;
 
 /// The kernels of the backward pass of a program, with its type erased.

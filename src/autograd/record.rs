@@ -1,7 +1,7 @@
 //! The recording of a kernel: what comes before and after it, for mechanisms of any kind.
 // Imports: `error`, `dtype`, `device`.
 
-use super::backward::Scratch;
+use super::backward::Temporary;
 use super::facts::Facts;
 use super::state::{Begun, Flow, OutputType, Rule, Saved, Shared, Step};
 use crate::device::{MAX_OPERANDS, OperandRef};
@@ -70,8 +70,8 @@ impl Shared {
             return Some(saved);
         }
         drop(state);
-        let copy = Scratch::copy_of(&*self.inner, sizes, saved.slot());
-        Some(copy.map_or(saved, Scratch::into_saved))
+        let copy = Temporary::copy_of(&*self.inner, sizes, saved.slot());
+        Some(copy.map_or(saved, Temporary::into_saved))
     }
 
     /// After a kernel of which no output depends on a variable.
@@ -126,7 +126,7 @@ pub(super) fn ensure_as_stated(op: &'static str, facts: &Facts, flow: &Flow) -> 
     if facts.is_as_stated || flow.to.iter().all(Option::is_none) {
         return Ok(());
     }
-    let what = "an operator says that it is a sum (`Op::IS_SUM`, `Slopes`), but it has other derivatives than one: \
-                leave `IS_SUM` out";
+    let what = "an operator says that it is a sum (`Op::IS_SUM`, `Slopes`), but it has other derivatives \
+                than that: leave the statement out";
     Err(Error::Value { op, what: what.into() })
 }

@@ -2,7 +2,7 @@
 //! bodies that use it.
 // Imports: `error`, `element`, `kernel`, `device`.
 
-use super::backward::{Backward, Scratch, Target, Vjp, no_slope, saved_slots, variables};
+use super::backward::{Backward, Target, Temporary, Vjp, no_slope, saved_slots, variables};
 use super::facts::{Facts, facts_of_reduction};
 use super::record::Loads;
 use super::reduce::{ReduceRule as _, Reduced};
@@ -27,7 +27,7 @@ pub(super) trait Erased<D> {
 pub(super) trait RowConstant: Send + Sync {
     fn facts(&self) -> &'static Facts;
     /// The values of all rows.
-    fn forward(&self, b: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Scratch>;
+    fn forward(&self, b: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Temporary>;
     /// Adds the gradients by the loads of each target.
     fn backward(
         &self,
@@ -54,9 +54,9 @@ pub(super) fn values_of_rows<B: Body, R: Reducer<B::Out>, D: Device>(
     body: &ConstantsAsLoads<B>,
     (sizes, row): (&[usize], usize),
     slots: &[OperandRef<'_>],
-) -> Result<Scratch> {
+) -> Result<Temporary> {
     let (kept, reduced) = sizes.split_at(sizes.len() - row);
-    let out = Scratch::new(&*b.inner, kept, size_of::<R::Out>())?;
+    let out = Temporary::new(&*b.inner, kept, size_of::<R::Out>())?;
     let reads: Vec<u8> = (0..slots.len() as u8).collect();
     let (axes, inputs) = (Reduction { kept, reduced }, Inputs { slots, reads: &reads });
     // SAFETY: (1) the operands of the constant at the sizes of the program; (2) new memory.
@@ -68,7 +68,7 @@ impl<D: Device, B: Body, R: Reducer<B::Out>> RowConstant for RowConstantOf<B, R,
     fn facts(&self) -> &'static Facts {
         facts_of_reduction::<_, R>(&self.0)
     }
-    fn forward(&self, b: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Scratch> {
+    fn forward(&self, b: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Temporary> {
         values_of_rows::<B, R, D>(b, &self.1, &self.0, sizes, slots)
     }
     fn backward(
@@ -82,7 +82,7 @@ impl<D: Device, B: Body, R: Reducer<B::Out>> RowConstant for RowConstantOf<B, R,
         let facts = facts_of_reduction::<_, R>(&self.0);
         let reduced = Reduced::<_, R, D, false>::new(self.0, self.1.clone());
         let extra = reduced.extra(b, sizes, slots, value)?;
-        let extra = extra.as_ref().map_or(b.zeros(sizes.0.len()), Scratch::slot);
+        let extra = extra.as_ref().map_or(b.zeros(sizes.0.len()), Temporary::slot);
         for (mask, target) in targets {
             let numbers = [value, extra, gradient];
             reduced.vjp(b, facts, mask, sizes, slots, numbers, target)?;
@@ -106,7 +106,7 @@ pub(super) struct Placed<K: ?Sized> {
     pub(super) children: Vec<usize>,
     /// The name of its reducer, if that states no slope for values that have gradients.
     without_slope: Option<&'static str>,
-    /// Of a recorded step: the operands that receive a gradient through its loads which are not inside of a child.
+    /// Of a recorded step: the operands that receive a gradient through its loads outside of its children.
     variables: Vec<(usize, u64)>,
 }
 
@@ -123,7 +123,7 @@ pub(super) struct RowConstants<K: ?Sized = dyn RowConstant> {
     pub(super) all: Vec<Placed<K>>,
     /// The constants that are inside of no other.
     pub(super) outer: Vec<usize>,
-    /// Of a recorded step: the operands that receive a gradient through the loads inside of no constant.
+    /// Of a recorded step: the operands that receive a gradient through the loads outside of all constants.
     variables: Vec<(usize, u64)>,
 }
 
@@ -183,7 +183,7 @@ impl<K: ?Sized> RowConstants<K> {
         all: &[OperandRef<'s>],
         loads: Range<usize>,
         constants: &[usize],
-        values: &'s [Scratch],
+        values: &'s [Temporary],
         zeros: OperandRef<'s>,
     ) -> Vec<OperandRef<'s>> {
         let mut slots = all[loads.clone()].to_vec();
@@ -274,7 +274,7 @@ pub(super) fn rows_backward(
     facts: &'static Facts,
     constants: &RowConstants,
     (row, reads): (usize, &[u8]),
-    taken: &[Option<Scratch>],
+    taken: &[Option<Temporary>],
 ) -> Result<()> {
     let (sizes, zeros) = (&step.sizes[..], b.zeros(step.sizes.len()));
     let saved = saved_slots(b, step);
@@ -282,7 +282,7 @@ pub(super) fn rows_backward(
     let outputs = step.outputs.iter().enumerate();
     let gradients: SmallVec<OperandRef<'_>> = outputs
         .map(|(k, output)| match taken.get(k) {
-            Some(copy) => copy.as_ref().map_or(zeros, Scratch::slot),
+            Some(copy) => copy.as_ref().map_or(zeros, Temporary::slot),
             None => b.gradient(&output.view).unwrap_or(zeros),
         })
         .collect();
@@ -308,14 +308,14 @@ impl RowsRule<'_> {
         let RowsRule { constants, row, .. } = *self;
         let Operands { sizes, loads: all, .. } = operands;
         let zeros = b.zeros(sizes.len());
-        let mut values: Vec<Scratch> = Vec::new();
+        let mut values: Vec<Temporary> = Vec::new();
         for placed in &constants.all {
             let slots = constants.with_constants(all, placed.loads.clone(), &placed.children, &values, zeros);
             let value = placed.constant.forward(b, (sizes, row), &slots)?;
             values.push(value.broadcast(row));
         }
         // The gradients of the constants.
-        let mut gradients: Vec<Option<Scratch>> = constants.all.iter().map(|_| None).collect();
+        let mut gradients: Vec<Option<Temporary>> = constants.all.iter().map(|_| None).collect();
         self.run_main(b, operands, &values, &mut gradients)?;
         // Outer constants first: they contribute to the gradients of inner ones.
         for constant in (0..constants.all.len()).rev() {
@@ -349,8 +349,8 @@ impl RowsRule<'_> {
         &self,
         b: &mut Backward,
         operands: Operands<'_>,
-        values: &[Scratch],
-        gradients: &mut [Option<Scratch>],
+        values: &[Temporary],
+        gradients: &mut [Option<Temporary>],
     ) -> Result<()> {
         let RowsRule { step, program, facts, constants, row } = *self;
         let sizes = operands.sizes;
@@ -361,14 +361,8 @@ impl RowsRule<'_> {
         };
         let one_value = row > 0 && step.outputs.iter().all(|output| is_constant(&output.view));
         let (main, main_row) = if one_value { (kept, 0) } else { (sizes, row) };
-        let zeros = b.zeros(sizes.len());
-        let mut slots = constants.with_constants(
-            operands.loads,
-            0..operands.loads.len(),
-            &constants.outer,
-            values,
-            zeros,
-        );
+        let (loads, zeros) = (operands.loads, b.zeros(sizes.len()));
+        let mut slots = constants.with_constants(loads, 0..loads.len(), &constants.outer, values, zeros);
         slots.extend(operands.gradients);
         slots.iter_mut().for_each(|slot| slot.stride = &slot.stride[..main.len()]);
         for &(operand, mask) in &constants.variables {

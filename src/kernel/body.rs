@@ -177,7 +177,10 @@ macro_rules! calls {
             const PLAIN: bool = FUNCTION::Out::PLAIN $(&& $element::PLAIN)*;
             const COMPLEX: bool = false $(|| $element::COMPLEX)*;
             const CHEAP: bool = FUNCTION::CHEAP $(&& $element::CHEAP)*;
-            const SLOPES: Slopes = Slopes::of_call(FUNCTION::IS_SUM && !FUNCTION::BY_RESULT, &[$($element::SLOPES),*]);
+            const SLOPES: Slopes = {
+                let is_sum = FUNCTION::IS_SUM && !FUNCTION::BY_RESULT;
+                Slopes::of_call(is_sum, &[$($element::SLOPES),*])
+            };
             const BY_RESULT: bool = FUNCTION::BY_RESULT;
             #[cfg_attr(not(rankform_unoptimized), inline(always))]
             fn prepare_row(&mut self, row: &mut impl Row) {

@@ -54,7 +54,7 @@
 /// ```
 /// ## A stated slope and its test
 ///
-/// With the feature `autograd`, [`gradient_error`](crate::autograd::gradient_error) compares the slope with
+/// With the feature `autograd`, `autograd::gradient_error` compares the slope with
 /// differences of the body's values. Choose operands on every branch of the body.
 /// ```
 /// use rankform::prelude::*;
@@ -77,7 +77,7 @@ macro_rules! elementwise {
     ($($(#[$meta:meta])* $(pub $(($($scope:tt)+))?)? fn $name:ident($($x:ident),+ $(,)?) $(-> $out:tt)? $(where $class:ident)? $body:block $(slope of $y:ident $slope:block $(unless $rounded:ident)?)?)*) => { $(
         $crate::__operator!(@define [$(#[$meta])*] $(pub $(($($scope)+))?)? struct $name, ($($x),+), [$($out)?], [$($class)?], $body $(, $y $slope $($rounded)?)?);
     )* };
-    // A visibility that another macro passes on, as `$vis`, is no `pub` here. Such a table is read row by row.
+    // A visibility that another macro passes on, as `$vis`, is no `pub`. Such a table is read row by row.
     ($(#[$meta:meta])* $vis:vis fn $name:ident($($x:ident),+ $(,)?) $(-> $out:tt)? $(where $class:ident)? $body:block slope of $y:ident $slope:block $(unless $rounded:ident)? $($rest:tt)*) => {
         $crate::__operator!(@define [$(#[$meta])*] $vis struct $name, ($($x),+), [$($out)?], [$($class)?], $body, $y $slope $($rounded)?);
         $crate::elementwise! { $($rest)* }
@@ -157,9 +157,9 @@ macro_rules! __stated_slope {
     };
     ($F:ident $x:tt $out:tt $y:ident $($slope:tt)*) => {
         compile_error!(concat!(
-            "`", stringify!($F), "` cannot have `slope of ", stringify!($y), "`: only an operator with one operand, and with one ",
-            "result of the operand's element type, states its derivative; leave `slope of ", stringify!($y), " { … }` out, ",
-            "and gradients differentiate the body by each operand"
+            "`", stringify!($F), "` cannot have `slope of ", stringify!($y), "`: only an operator with one ",
+            "operand, and with one result of the operand's element type, states its derivative; leave ",
+            "`slope of ", stringify!($y), " { … }` out, and gradients differentiate the body by each operand"
         ));
     };
     (@unless) => { true };

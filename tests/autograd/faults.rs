@@ -32,8 +32,8 @@ fn program_by_blocks([x, row]: &[X; 2], _: &Tape<Counted>) -> Result<Var<f64, 0,
     images.conv1d(weights, Conv::new().padding([1]))?.square()?.sum(All)
 }
 
-/// Refuses each allocation of a program and its backward pass in turn. Returns the numbers of refusals, and of
-/// those before the backward pass.
+/// Refuses each allocation of a program and its backward pass in turn. Returns the number of refusals, and
+/// the number of those before the backward pass.
 fn refuse_in_turn<const N: usize>(
     device: &Counted,
     operands: [Tensor<f64, 2>; N],
