@@ -24,15 +24,15 @@ use std::sync::Arc;
 static ZERO_STRIDES: [isize; 64] = [0; 64];
 
 /// Row-major memory of the backward pass.
-pub(super) struct Scratch {
+pub(super) struct Temporary {
     memory: Memory,
     stride: SmallVec<isize>,
     element: usize,
 }
 
-impl Scratch {
+impl Temporary {
     pub(super) fn new(device: &dyn Inner, sizes: &[usize], element: usize) -> Result<Self> {
-        Scratch::with_content(device, sizes, element, Init::Unspecified)
+        Temporary::with_content(device, sizes, element, Init::Unspecified)
     }
     pub(super) fn with_content(
         device: &dyn Inner,
@@ -47,20 +47,20 @@ impl Scratch {
             step = step.saturating_mul(sizes[axis]);
         }
         let memory = device.fresh(step.saturating_mul(element), init)?;
-        Ok(Scratch { memory, stride, element })
+        Ok(Temporary { memory, stride, element })
     }
     pub(super) fn slot(&self) -> OperandRef<'_> {
         OperandRef { address: self.memory.address(), stride: &self.stride, element: self.element }
     }
     /// A copy of an operand of these sizes, whose elements the tape owns.
     pub(super) fn copy_of(device: &dyn Inner, sizes: &[usize], from: OperandRef<'_>) -> Result<Self> {
-        let copy = Scratch::new(device, sizes, from.element)?;
+        let copy = Temporary::new(device, sizes, from.element)?;
         // SAFETY: (1) the operand and the copy have these sizes; (2) the copy is new; (3) the tape owns both.
         unsafe { device.copy(sizes, copy.slot(), from)? };
         Ok(copy)
     }
     pub(super) fn into_saved(self) -> Saved {
-        let Scratch { memory, stride, element } = self;
+        let Temporary { memory, stride, element } = self;
         Saved { version: memory.version(), memory, offset: 0, stride, element }
     }
     /// The buffer with more axes at the end, along which it is broadcast.
@@ -92,7 +92,7 @@ struct Passed {
 pub(super) enum Target<'a> {
     BlockView(&'a BlockView),
     /// A buffer of one value for each row, for an operand that is constant along the last axes.
-    Rows(&'a mut Option<Scratch>, DType),
+    Rows(&'a mut Option<Temporary>, DType),
 }
 
 /// Some of the axes of a contribution: their sizes, and the strides of the gradient and of the contribution.
@@ -116,7 +116,7 @@ pub(super) enum Place {
     /// The memory of a gradient that does not exist yet.
     Gradient(Memory),
     /// Memory of its own.
-    Scratch(Scratch),
+    Temporary(Temporary),
 }
 
 impl Place {
@@ -124,7 +124,7 @@ impl Place {
     pub(super) fn slot<'s>(&'s self, view: &'s BlockView) -> OperandRef<'s> {
         match self {
             Place::Gradient(memory) => view.slot(memory),
-            Place::Scratch(buffer) => buffer.slot(),
+            Place::Temporary(buffer) => buffer.slot(),
         }
     }
 }
@@ -165,8 +165,8 @@ impl Backward {
     }
 
     /// The positions of elements in row-major order, made on the device.
-    pub(super) fn positions(&self, sizes: &[usize]) -> Result<Scratch> {
-        let positions = Scratch::new(&*self.inner, sizes, size_of::<i64>())?;
+    pub(super) fn positions(&self, sizes: &[usize]) -> Result<Temporary> {
+        let positions = Temporary::new(&*self.inner, sizes, size_of::<i64>())?;
         let to = OperandRef { stride: &[1], ..positions.slot() };
         // SAFETY: (1) as many elements as the sizes have, and a byte that is 0; (2) the output is new memory.
         unsafe { self.inner.count_up(sizes.iter().product(), to, self.zeros(1))? };
@@ -244,7 +244,7 @@ impl Backward {
         if !self.gradients.contains_key(&view.id) && covers_block(view, sizes) {
             return Ok(Place::Gradient(self.inner.fresh(view.nbytes, Init::Unspecified)?));
         }
-        Ok(Place::Scratch(Scratch::new(&*self.inner, sizes, view.element)?))
+        Ok(Place::Temporary(Temporary::new(&*self.inner, sizes, view.element)?))
     }
 
     /// Adds a contribution, which its place holds, to the gradient of an operand.
@@ -267,11 +267,11 @@ impl Backward {
         view: &BlockView,
         sizes: &[usize],
         write: &mut Write<'_>,
-    ) -> Result<Option<Scratch>> {
+    ) -> Result<Option<Temporary>> {
         let place = self.place(view, sizes)?;
         write(place.slot(view))?;
         match place {
-            Place::Scratch(buffer) => {
+            Place::Temporary(buffer) => {
                 self.add_values(view, sizes, buffer.slot())?;
                 Ok(Some(buffer))
             }
@@ -406,10 +406,10 @@ impl Backward {
         match target {
             Target::BlockView(view) => self.add(view, sizes, write),
             Target::Rows(place, dtype) => {
-                let all = Scratch::new(&*self.inner, sizes, dtype.size())?;
+                let all = Temporary::new(&*self.inner, sizes, dtype.size())?;
                 write(all.slot())?;
                 let (kept, reduced) = sizes.split_at(sizes.len() - row);
-                let sums = Scratch::new(&*self.inner, kept, dtype.size())?;
+                let sums = Temporary::new(&*self.inner, kept, dtype.size())?;
                 let axes = Reduction { kept, reduced };
                 // SAFETY: (1) values of the element; (2) new memory of the sizes that are kept.
                 unsafe { self.inner.sum(dtype, axes, sums.slot(), all.slot())? };
@@ -482,7 +482,7 @@ impl Backward {
             program.run(k, Variable { mask, is_imaginary: false }, sizes, to, inputs)
         })?;
         for view in views.iter().filter(|view| !std::ptr::eq(**view, whole)) {
-            match buffer.as_ref().map(Scratch::slot).or(self.gradient(whole)) {
+            match buffer.as_ref().map(Temporary::slot).or(self.gradient(whole)) {
                 Some(from) => self.add_values(view, sizes, from)?,
                 None => return Ok(()),
             }

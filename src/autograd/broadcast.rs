@@ -2,7 +2,7 @@
 //! the cache of a core, and summed there.
 // Imports: `error`, `device`.
 
-use super::backward::{Backward, Scratch};
+use super::backward::{Backward, Temporary};
 use super::row_blocks::{BlockSums, Division};
 use super::small_vec::SmallVec;
 use super::step::BlockView;
@@ -34,7 +34,7 @@ impl Backward {
         inner.for_each_task(division.blocks, &|number| {
             let block = division.block(number);
             let slots = block.of_all(inputs.slots);
-            let values = Scratch::new(inner, &block.sizes, view.element)?;
+            let values = Temporary::new(inner, &block.sizes, view.element)?;
             kernel(&block.sizes, values.slot(), Inputs { slots: &slots, reads: inputs.reads })?;
             let from = values.slot();
             let stride: SmallVec<isize> = kept.iter().chain(&summed).map(|&axis| from.stride[axis]).collect();

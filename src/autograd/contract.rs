@@ -2,7 +2,7 @@
 //! gradient of the output.
 // Imports: `error`, `dtype`, `element`, `kernel`, `device`.
 
-use super::backward::{Backward, Scratch};
+use super::backward::{Backward, Temporary};
 use super::real_view::real_of;
 use super::small_vec::SmallVec;
 use super::state::{Begun, Flow, OutputType, Rule, Saved, Shared, Step, has_gradient};
@@ -174,7 +174,7 @@ fn swapped(stride: &[isize], batch: usize, first: usize) -> SmallVec<isize> {
 /// The conjugate of a saved operand: the operand itself if it is real.
 enum Conjugated<'s> {
     Real(&'s Saved),
-    Complex(Scratch),
+    Complex(Temporary),
 }
 
 impl<'s> Conjugated<'s> {
@@ -182,7 +182,7 @@ impl<'s> Conjugated<'s> {
         if real_of(dtype).is_none() {
             return Ok(Conjugated::Real(saved));
         }
-        let buffer = Scratch::new(&*b.inner, sizes, dtype.size())?;
+        let buffer = Temporary::new(&*b.inner, sizes, dtype.size())?;
         // SAFETY: (1) the saved operand at its sizes; (2) and (3) the output is new memory; (4) the pass owns
         // it.
         unsafe { b.inner.conjugate(dtype, sizes, buffer.slot(), saved.slot())? };

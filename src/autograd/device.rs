@@ -57,7 +57,7 @@ impl<D: Device> Tape<D> {
         let Begun { inputs: slots, outputs: to, step, is_recorded, .. } = begun;
         let mut constants = RowConstants::new();
         if is_recorded {
-            constants.collect(*program, &self.device, &step, inputs.reads)?;
+            constants.collect(*program, &self.device, &step, (facts, inputs.reads))?;
         }
         run(&to, Inputs { slots: &slots, reads: inputs.reads })?;
         if !is_recorded {

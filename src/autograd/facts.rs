@@ -5,7 +5,7 @@ use super::step::has_gradient;
 use super::vjp::ConstantsAsLoads;
 use crate::dtype::DType;
 use crate::element::{Compute, Element};
-use crate::kernel::{Body, Io, Program, Reducer, Slope, Store};
+use crate::kernel::{Body, Io, Program, Reducer, Slope, Slopes, Store};
 use crate::scalar::{Dual, Lane, Need, Needs, Prim};
 use std::any::TypeId;
 use std::cell::Cell;
@@ -21,6 +21,8 @@ pub(super) struct Facts {
     pub(super) outputs: Vec<DType>,
     /// For each load: the dependencies of the derivatives of the outputs by it; `None` if no output has one.
     pub(super) slopes: Vec<Option<Need>>,
+    /// Whether the derivatives are as the type of the program [states](Slopes).
+    pub(super) is_as_stated: bool,
 }
 
 impl Facts {
@@ -46,6 +48,20 @@ impl Facts {
             _ => false,
         };
         is_same && self.loads[a] == self.loads[b] && !self.loads[a].is_complex()
+    }
+
+    /// Whether the derivatives by `loads` loads are what a type states of them. Those of complex numbers are
+    /// computed by another kernel than one for equal derivatives.
+    fn agree_with(&self, stated: Slopes, loads: usize) -> bool {
+        let mut loads = 0..loads;
+        match stated {
+            Slopes::Any => true,
+            Slopes::One => loads.all(|k| self.slopes[k].is_none() || self.is_identity(k, self.loads[k])),
+            Slopes::Equal => {
+                self.loads.iter().any(|dtype| dtype.is_complex())
+                    || loads.skip(1).all(|k| self.are_equal(0, k))
+            }
+        }
     }
 }
 
@@ -108,7 +124,7 @@ fn find_by(run: &dyn Fn(&mut FactsIo)) -> Facts {
     };
     let first = with_variable(0);
     let slopes = (0..first.loads.len()).map(|k| with_variable(k).slope).collect();
-    Facts { loads: first.loads, outputs: first.outputs, slopes }
+    Facts { loads: first.loads, outputs: first.outputs, slopes, is_as_stated: true }
 }
 
 /// A hash that takes the number that it is given: a `TypeId` is a hash already, and blocks are numbered.
@@ -179,7 +195,11 @@ fn look_up(key: Key, find: &dyn Fn() -> Facts) -> &'static Facts {
 
 /// The facts of a program, whose row constants count as loads.
 pub(super) fn facts_of<P: Program>(program: &P) -> &'static Facts {
-    cached((TypeId::of::<P>(), program.variant()), &|| find(&ConstantsAsLoads(*program)))
+    cached((TypeId::of::<P>(), program.variant()), &|| {
+        let mut facts = find(&ConstantsAsLoads(*program));
+        facts.is_as_stated = facts.agree_with(P::SLOPES, P::LOADS);
+        facts
+    })
 }
 
 /// The facts of a reduction of a body.

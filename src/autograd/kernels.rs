@@ -6,6 +6,10 @@ use crate::device::{Device, Inputs, OperandRef};
 use crate::error::{Error, Result};
 use crate::kernel::{Program, Slopes};
 
+/// The number of loads up to which each has a kernel of its own. The loads of longer programs share one
+/// kernel, which multiplies by a run-time number for each load. This limits no program.
+const MAX_OWN_KERNELS: usize = 4;
+
 /// The kernels of the backward pass of a program, with its type erased.
 pub(super) trait Vjp: Send + Sync {
     /// Whether one kernel serves several loads of one operand.
@@ -31,7 +35,7 @@ impl<P: Program, D: Device, const BY_NAME: bool> VjpOf<P, D, BY_NAME> {
     const IS_ONE_SLOPE: bool = matches!(P::SLOPES, Slopes::Equal);
     /// One kernel for all variables: for complex elements, which need run-time directions, and for many
     /// loads, of which each would need a kernel.
-    const HAS_MASK: bool = !Self::IS_SUM && (P::COMPLEX || P::LOADS > 4 && !Self::IS_ONE_SLOPE);
+    const HAS_MASK: bool = !Self::IS_SUM && (P::COMPLEX || P::LOADS > MAX_OWN_KERNELS && !Self::IS_ONE_SLOPE);
 }
 
 impl<P: Program, D: Device, const BY_NAME: bool> Vjp for VjpOf<P, D, BY_NAME> {

@@ -1,9 +1,9 @@
 //! The recording and the rule of maps, for programs of any type.
 // Imports: `error`, `dtype`, `device`.
 
-use super::backward::{Backward, Scratch, Target, Vjp, saved_slots, variables};
+use super::backward::{Backward, Target, Temporary, Vjp, saved_slots, variables};
 use super::facts::Facts;
-use super::record::{Loads, ensure_room, flow_of};
+use super::record::{Loads, ensure_as_stated, ensure_room, flow_of};
 use super::rows::{RowConstants, rows_backward};
 use super::small_vec::SmallVec;
 use super::state::{Before, Begun, BlockView, Flow, OutputType, Rule, Saved, Shared, Step};
@@ -49,6 +49,7 @@ impl Shared {
             false => {
                 let flow = flow_of(facts, inputs.reads, active);
                 ensure_room("map", facts.loads.len(), facts.outputs.len(), &flow)?;
+                ensure_as_stated("map", facts, &flow)?;
                 Ok(flow)
             }
             // The constants of a row program have derivatives of their own, which may read every operand.
@@ -120,12 +121,12 @@ impl Shared {
 
 /// Copies of the gradients of outputs that were updated in place, which are cleared: they are at the
 /// addresses of the operands' gradients.
-fn take_gradients(b: &mut Backward, step: &Step) -> Result<Vec<Option<Scratch>>> {
+fn take_gradients(b: &mut Backward, step: &Step) -> Result<Vec<Option<Temporary>>> {
     let sizes = &step.sizes[..];
     let mut copies = Vec::new();
     for output in step.outputs.iter() {
         let gradient = b.gradient(&output.view);
-        copies.push(gradient.map(|gradient| Scratch::copy_of(&*b.inner, sizes, gradient)).transpose()?);
+        copies.push(gradient.map(|gradient| Temporary::copy_of(&*b.inner, sizes, gradient)).transpose()?);
     }
     step.outputs.iter().try_for_each(|output| b.clear(&output.view, sizes))?;
     Ok(copies)
@@ -149,7 +150,7 @@ fn map_backward(
     }
     for (k, output) in step.outputs.iter().enumerate() {
         slots.push(match copies.get(k) {
-            Some(copy) => copy.as_ref().map_or(b.zeros(sizes.len()), Scratch::slot),
+            Some(copy) => copy.as_ref().map_or(b.zeros(sizes.len()), Temporary::slot),
             None => b.gradient(&output.view).unwrap_or(b.zeros(sizes.len())),
         });
     }

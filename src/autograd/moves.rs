@@ -1,7 +1,7 @@
 //! The rules of the mechanisms that move elements: copy, gather, compact, sort.
 // Imports: `error`, `dtype`, `kernel`, `device`.
 
-use super::backward::{Backward, Scratch};
+use super::backward::{Backward, Temporary};
 use super::small_vec::SmallVec;
 use super::state::{Begun, BlockView, Flow, OutputType, Rule, Shared, Step, has_gradient};
 use crate::device::{Init, OperandRef};
@@ -145,10 +145,10 @@ impl Shared {
         let inner_positions = positions.and_then(|_| outputs.next());
         // The backward pass needs the positions, also where the caller does not.
         let buffer = match inner_positions {
-            None if is_recorded => Some(Scratch::new(&*self.inner, &sizes, size_of::<i64>())?),
+            None if is_recorded => Some(Temporary::new(&*self.inner, &sizes, size_of::<i64>())?),
             _ => None,
         };
-        run(inner_values, inner_positions.or(buffer.as_ref().map(Scratch::slot)), inputs[0])?;
+        run(inner_values, inner_positions.or(buffer.as_ref().map(Temporary::slot)), inputs[0])?;
         if !is_recorded {
             self.end_unrecorded(step);
             return Ok(());
@@ -160,7 +160,7 @@ impl Shared {
             let Some(view) = &step.inputs[0].view else { return Ok(()) };
             let Some(gradient) = b.gradient(&step.outputs[0].view) else { return Ok(()) };
             let saved = step.result.as_ref().map(|saved| saved.slot());
-            let Some(positions) = buffer.as_ref().map(Scratch::slot).or(saved) else { return Ok(()) };
+            let Some(positions) = buffer.as_ref().map(Temporary::slot).or(saved) else { return Ok(()) };
             let last = step.sizes.len() - 1;
             let mut stride = view.stride.to_vec();
             let step_along = std::mem::replace(&mut stride[last], 0);
@@ -195,8 +195,8 @@ fn compact_backward(b: &mut Backward, step: &Step, sizes: &[usize], count: usize
     let Some(gradient) = b.gradient(&step.outputs[0].view) else { return Ok(()) };
     let numel: usize = sizes.iter().product();
     let numbers = b.positions(sizes)?;
-    let kept = Scratch::new(&*b.inner, &[count], size_of::<i64>())?;
-    let all = Scratch::with_content(&*b.inner, sizes, gradient.element, Init::Zeroed)?;
+    let kept = Temporary::new(&*b.inner, &[count], size_of::<i64>())?;
+    let all = Temporary::with_content(&*b.inner, sizes, gradient.element, Init::Zeroed)?;
     // SAFETY: (1) new memory for the numbers, which no other code uses; (2) the mask of the forward pass is
     // true `count` times.
     unsafe { b.inner.compact(sizes, count, kept.slot(), numbers.slot(), mask.slot())? };

@@ -1,7 +1,7 @@
 //! The recording of a kernel: what comes before and after it, for mechanisms of any kind.
 // Imports: `error`, `dtype`, `device`.
 
-use super::backward::Scratch;
+use super::backward::Temporary;
 use super::facts::Facts;
 use super::state::{Begun, Flow, OutputType, Rule, Saved, Shared, Step};
 use crate::device::{MAX_OPERANDS, OperandRef};
@@ -71,8 +71,8 @@ impl Shared {
             return Some(saved);
         }
         drop(state);
-        let copy = Scratch::copy_of(&*self.inner, sizes, saved.slot());
-        Some(copy.map_or(saved, Scratch::into_saved))
+        let copy = Temporary::copy_of(&*self.inner, sizes, saved.slot());
+        Some(copy.map_or(saved, Temporary::into_saved))
     }
 
     /// After a kernel of which no output depends on a variable.
@@ -120,4 +120,14 @@ pub(super) fn ensure_room(op: &'static str, loads: usize, numbers: usize, flow: 
         return Ok(());
     }
     Err(Error::Operands { op, limit: MAX_OPERANDS - 1 - numbers })
+}
+
+/// [`Error::Value`] if a gradient flows and the type of the program states derivatives that it does not have.
+pub(super) fn ensure_as_stated(op: &'static str, facts: &Facts, flow: &Flow) -> Result<()> {
+    if facts.is_as_stated || flow.to.iter().all(Option::is_none) {
+        return Ok(());
+    }
+    let what = "an operator says that it is a sum (`Op::IS_SUM`, `Slopes`), but it has other derivatives \
+                than that: leave the statement out";
+    Err(Error::Value { op, what: what.into() })
 }

@@ -1,7 +1,7 @@
 //! The backward pass of a reduction: the slope of its reducer times the derivative of its body.
 // Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
-use super::backward::{Backward, Scratch, Target, distinct, no_slope, saved_slots, variables};
+use super::backward::{Backward, Target, Temporary, distinct, no_slope, saved_slots, variables};
 use super::facts::Facts;
 use super::record::{Loads, ensure_room, flow_of};
 use super::small_vec::SmallVec;
@@ -31,7 +31,7 @@ pub(super) trait ReduceRule {
         sizes: (&[usize], usize),
         loads: &[OperandRef<'_>],
         result: OperandRef<'_>,
-    ) -> Result<Option<Scratch>>;
+    ) -> Result<Option<Temporary>>;
 
     /// Adds the gradient by the loads of a mask, which are one operand. `loads` are the operands of the body,
     /// and `numbers` the result, the extra number and the gradient, broadcast along the reduced axes, which
@@ -96,7 +96,7 @@ impl Shared {
             let gradient = OperandRef { stride: &strides[1], ..gradient };
             let sizes = (&step.sizes[..], axes - kept);
             let extra = reduce.extra(b, sizes, &loads, result)?;
-            let extra = extra.as_ref().map_or(b.zeros(axes), Scratch::slot);
+            let extra = extra.as_ref().map_or(b.zeros(axes), Temporary::slot);
             for &(operand, mask) in variables(&reads, 0..loads.len(), step, facts).iter() {
                 if let Some(view) = &step.inputs[operand].view {
                     let numbers = [result, extra, gradient];
@@ -122,9 +122,9 @@ impl<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> Reduced<B, R, 
         reducer: Q,
         (sizes, row): (&[usize], usize),
         slots: &[OperandRef<'_>],
-    ) -> Result<Scratch> {
+    ) -> Result<Temporary> {
         let (kept, reduced) = sizes.split_at(sizes.len() - row);
-        let out = Scratch::new(&*b.inner, kept, size_of::<Q::Out>())?;
+        let out = Temporary::new(&*b.inner, kept, size_of::<Q::Out>())?;
         let (distinct, reads) = distinct(slots)?;
         let (axes, inputs) = (Reduction { kept, reduced }, Inputs { slots: &distinct, reads: &reads });
         // SAFETY: (1) the operands of the body at its sizes; (2) new memory of the sizes that are kept.
@@ -152,7 +152,7 @@ impl<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> ReduceRule for
         sizes: (&[usize], usize),
         loads: &[OperandRef<'_>],
         result: OperandRef<'_>,
-    ) -> Result<Option<Scratch>> {
+    ) -> Result<Option<Temporary>> {
         let buffer = match R::SLOPE {
             Slope::None | Slope::Constant => None,
             Slope::Values | Slope::Parts => R::extra(ReduceExtra { b, reduced: self, sizes, loads })?,
@@ -213,7 +213,7 @@ struct ReduceExtra<'a, B, R, D: Device, const BY_NAME: bool> {
 impl<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> ExtraVisitor<B::Out>
     for ReduceExtra<'_, B, R, D, BY_NAME>
 {
-    type Result = Result<Option<Scratch>>;
+    type Result = Result<Option<Temporary>>;
     fn none(self) -> Self::Result {
         Ok(None)
     }

@@ -2,7 +2,7 @@
 //! core through all kernels of the pass.
 // Imports: `error`, `dtype`, `device`, `erased_memory`.
 
-use super::backward::{Backward, Scratch};
+use super::backward::{Backward, Temporary};
 use super::inner::Inner;
 use super::overlap::{covers_block, is_injective};
 use super::small_vec::SmallVec;
@@ -86,7 +86,7 @@ impl Block {
 /// Sums of the contributions of blocks to an operand that is broadcast along the divided axes: one for each
 /// block, in f32 for elements of 16 bits.
 pub(super) struct BlockSums {
-    sums: Scratch,
+    sums: Temporary,
     /// Their number, then the sizes of the axes along which the operand is not broadcast.
     sizes: SmallVec<usize>,
     /// The strides of the operand along these.
@@ -99,7 +99,7 @@ impl BlockSums {
         let sizes: SmallVec<usize> = std::iter::once(blocks).chain(kept().map(|axis| sizes[axis])).collect();
         let stride = kept().map(|axis| view.stride[axis]).collect();
         let element = if has_16_bits(view.dtype) { size_of::<f32>() } else { view.element };
-        Ok(BlockSums { sums: Scratch::new(inner, &sizes, element)?, sizes, stride })
+        Ok(BlockSums { sums: Temporary::new(inner, &sizes, element)?, sizes, stride })
     }
 
     /// The sizes of the sums of one block.

@@ -2,8 +2,9 @@
 //! bodies that use it.
 // Imports: `error`, `element`, `kernel`, `device`.
 
-use super::backward::{Backward, Scratch, Target, Vjp, no_slope, saved_slots, variables};
+use super::backward::{Backward, Target, Temporary, Vjp, no_slope, saved_slots, variables};
 use super::facts::{Facts, facts_of_reduction};
+use super::record::Loads;
 use super::reduce::{ReduceRule as _, Reduced};
 use super::row_blocks::{Operands, run_by_blocks};
 use super::small_vec::SmallVec;
@@ -26,7 +27,7 @@ pub(super) trait Erased<D> {
 pub(super) trait RowConstant: Send + Sync {
     fn facts(&self) -> &'static Facts;
     /// The values of all rows.
-    fn forward(&self, b: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Scratch>;
+    fn forward(&self, b: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Temporary>;
     /// Adds the gradients by the loads of each target.
     fn backward(
         &self,
@@ -53,9 +54,9 @@ pub(super) fn values_of_rows<B: Body, R: Reducer<B::Out>, D: Device>(
     body: &ConstantsAsLoads<B>,
     (sizes, row): (&[usize], usize),
     slots: &[OperandRef<'_>],
-) -> Result<Scratch> {
+) -> Result<Temporary> {
     let (kept, reduced) = sizes.split_at(sizes.len() - row);
-    let out = Scratch::new(&*b.inner, kept, size_of::<R::Out>())?;
+    let out = Temporary::new(&*b.inner, kept, size_of::<R::Out>())?;
     let reads: Vec<u8> = (0..slots.len() as u8).collect();
     let (axes, inputs) = (Reduction { kept, reduced }, Inputs { slots, reads: &reads });
     // SAFETY: (1) the operands of the constant at the sizes of the program; (2) new memory.
@@ -67,7 +68,7 @@ impl<D: Device, B: Body, R: Reducer<B::Out>> RowConstant for RowConstantOf<B, R,
     fn facts(&self) -> &'static Facts {
         facts_of_reduction::<_, R>(&self.0)
     }
-    fn forward(&self, b: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Scratch> {
+    fn forward(&self, b: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Temporary> {
         values_of_rows::<B, R, D>(b, &self.1, &self.0, sizes, slots)
     }
     fn backward(
@@ -81,7 +82,7 @@ impl<D: Device, B: Body, R: Reducer<B::Out>> RowConstant for RowConstantOf<B, R,
         let facts = facts_of_reduction::<_, R>(&self.0);
         let reduced = Reduced::<_, R, D, false>::new(self.0, self.1.clone());
         let extra = reduced.extra(b, sizes, slots, value)?;
-        let extra = extra.as_ref().map_or(b.zeros(sizes.0.len()), Scratch::slot);
+        let extra = extra.as_ref().map_or(b.zeros(sizes.0.len()), Temporary::slot);
         for (mask, target) in targets {
             let numbers = [value, extra, gradient];
             reduced.vjp(b, facts, mask, sizes, slots, numbers, target)?;
@@ -105,6 +106,8 @@ pub(super) struct Placed<K: ?Sized> {
     pub(super) children: Vec<usize>,
     /// The name of its reducer, if that states no slope for values that have gradients.
     without_slope: Option<&'static str>,
+    /// Of a recorded step: the operands that receive a gradient through its loads outside of its children.
+    variables: Vec<(usize, u64)>,
 }
 
 impl<K: ?Sized> Placed<K> {
@@ -120,6 +123,8 @@ pub(super) struct RowConstants<K: ?Sized = dyn RowConstant> {
     pub(super) all: Vec<Placed<K>>,
     /// The constants that are inside of no other.
     pub(super) outer: Vec<usize>,
+    /// Of a recorded step: the operands that receive a gradient through the loads outside of all constants.
+    variables: Vec<(usize, u64)>,
 }
 
 struct ConstantCounter {
@@ -158,7 +163,7 @@ impl<K: Erased<D> + ?Sized, D: Device> Row for Collect<'_, K, D> {
 
 impl<K: ?Sized> RowConstants<K> {
     pub(super) fn new() -> Self {
-        RowConstants { next: 0, all: Vec::new(), outer: Vec::new() }
+        RowConstants { next: 0, all: Vec::new(), outer: Vec::new(), variables: Vec::new() }
     }
 
     /// Adds a constant of `loads` loads, which has `inside` constants inside of it.
@@ -167,7 +172,8 @@ impl<K: ?Sized> RowConstants<K> {
         let (children, outer) = self.outer.iter().partition(|&&constant| constant >= from);
         self.outer = outer;
         self.outer.push(self.all.len());
-        self.all.push(Placed { constant, loads: self.next..self.next + loads, children, without_slope });
+        let (loads, variables) = (self.next..self.next + loads, Vec::new());
+        self.all.push(Placed { constant, loads, children, without_slope, variables });
     }
 
     /// Some of the loads, with the values of row constants in place of the loads from which they were
@@ -177,7 +183,7 @@ impl<K: ?Sized> RowConstants<K> {
         all: &[OperandRef<'s>],
         loads: Range<usize>,
         constants: &[usize],
-        values: &'s [Scratch],
+        values: &'s [Temporary],
         zeros: OperandRef<'s>,
     ) -> Vec<OperandRef<'s>> {
         let mut slots = all[loads.clone()].to_vec();
@@ -192,7 +198,7 @@ impl<K: ?Sized> RowConstants<K> {
 }
 
 impl RowConstants {
-    /// Collects the row constants of a program.
+    /// Collects the row constants of a program, and finds the operands that receive a gradient.
     ///
     /// # Errors
     /// [`Error::Value`](crate::Error::Value) if a reducer states no slope and reduces values that depend on a
@@ -202,32 +208,34 @@ impl RowConstants {
         mut program: P,
         device: &D,
         step: &Step,
-        reads: &[u8],
+        loads: Loads<'_>,
     ) -> Result<()> {
         program.prepare_row(&mut Collect(self, device));
-        self.ensure_slopes(step, reads)
+        self.find_variables(step, loads)
     }
 
-    fn ensure_slopes(&self, step: &Step, reads: &[u8]) -> Result<()> {
+    fn find_variables(&mut self, step: &Step, (facts, reads): Loads<'_>) -> Result<()> {
         // Inner constants come before outer ones.
         let mut depends: Vec<bool> = Vec::new();
-        for placed in &self.all {
-            let facts = placed.constant.facts();
-            let of_child = |&child: &usize| {
-                depends[child] && facts.slopes[self.all[child].load(placed.loads.start)].is_some()
-            };
-            let variables = self.variables(reads, placed.loads.clone(), &placed.children, step, facts);
-            let is_active = !variables.is_empty() || placed.children.iter().any(of_child);
-            match placed.without_slope {
+        for constant in 0..self.all.len() {
+            let Placed { constant: kind, loads, children, without_slope, .. } = &self.all[constant];
+            let facts = kind.facts();
+            let of_child =
+                |&child: &usize| depends[child] && facts.slopes[self.all[child].load(loads.start)].is_some();
+            let variables = self.variables_of(reads, loads.clone(), children, step, facts);
+            let is_active = !variables.is_empty() || children.iter().any(of_child);
+            match without_slope {
                 Some(name) if is_active => return Err(no_slope(name)),
                 _ => depends.push(is_active),
             }
+            self.all[constant].variables = variables;
         }
+        self.variables = self.variables_of(reads, 0..reads.len(), &self.outer, step, facts);
         Ok(())
     }
 
     /// The operands that receive a gradient through the loads that are not inside of a constant.
-    fn variables(
+    fn variables_of(
         &self,
         reads: &[u8],
         loads: Range<usize>,
@@ -255,7 +263,6 @@ struct RowsRule<'a> {
     constants: &'a RowConstants,
     /// The number of axes of a row.
     row: usize,
-    reads: &'a [u8],
 }
 
 /// The rule of a program with row constants, of which `row` axes are a row. `taken` has the gradients of
@@ -267,7 +274,7 @@ pub(super) fn rows_backward(
     facts: &'static Facts,
     constants: &RowConstants,
     (row, reads): (usize, &[u8]),
-    taken: &[Option<Scratch>],
+    taken: &[Option<Temporary>],
 ) -> Result<()> {
     let (sizes, zeros) = (&step.sizes[..], b.zeros(step.sizes.len()));
     let saved = saved_slots(b, step);
@@ -275,22 +282,20 @@ pub(super) fn rows_backward(
     let outputs = step.outputs.iter().enumerate();
     let gradients: SmallVec<OperandRef<'_>> = outputs
         .map(|(k, output)| match taken.get(k) {
-            Some(copy) => copy.as_ref().map_or(zeros, Scratch::slot),
+            Some(copy) => copy.as_ref().map_or(zeros, Temporary::slot),
             None => b.gradient(&output.view).unwrap_or(zeros),
         })
         .collect();
     // An operand without a slope has no gradient, not one of zeros.
-    let mut reached = constants.variables(reads, 0..reads.len(), &constants.outer, step, facts);
-    for placed in &constants.all {
-        let (loads, children) = (placed.loads.clone(), &placed.children);
-        reached.extend(constants.variables(reads, loads, children, step, placed.constant.facts()));
-    }
-    let is_reached = |operand| reached.iter().any(|&(reached, _)| reached == operand);
+    let is_reached = |operand| {
+        let lists = constants.all.iter().map(|placed| &placed.variables).chain([&constants.variables]);
+        lists.flatten().any(|&(reached, _)| reached == operand)
+    };
     let inputs = step.inputs.iter().enumerate();
     let views: Vec<Option<BlockView>> =
         inputs.map(|(k, input)| input.view.clone().filter(|_| is_reached(k))).collect();
     let operands = Operands { sizes, loads: &loads, gradients: &gradients, views: &views };
-    let rule = RowsRule { step, program, facts, constants, row, reads };
+    let rule = RowsRule { step, program, facts, constants, row };
     let pass = |b: &mut Backward, operands: Operands<'_>| rule.run(b, operands);
     if run_by_blocks(b, operands, sizes.len() - row, &pass)? {
         return Ok(());
@@ -303,14 +308,14 @@ impl RowsRule<'_> {
         let RowsRule { constants, row, .. } = *self;
         let Operands { sizes, loads: all, .. } = operands;
         let zeros = b.zeros(sizes.len());
-        let mut values: Vec<Scratch> = Vec::new();
+        let mut values: Vec<Temporary> = Vec::new();
         for placed in &constants.all {
             let slots = constants.with_constants(all, placed.loads.clone(), &placed.children, &values, zeros);
             let value = placed.constant.forward(b, (sizes, row), &slots)?;
             values.push(value.broadcast(row));
         }
         // The gradients of the constants.
-        let mut gradients: Vec<Option<Scratch>> = constants.all.iter().map(|_| None).collect();
+        let mut gradients: Vec<Option<Temporary>> = constants.all.iter().map(|_| None).collect();
         self.run_main(b, operands, &values, &mut gradients)?;
         // Outer constants first: they contribute to the gradients of inner ones.
         for constant in (0..constants.all.len()).rev() {
@@ -321,9 +326,7 @@ impl RowsRule<'_> {
             let of_constant = placed.constant.facts();
             let slots = constants.with_constants(all, loads.clone(), children, &values, zeros);
             let mut targets: Vec<(u64, Target<'_>)> = Vec::new();
-            for (operand, mask) in
-                constants.variables(self.reads, loads.clone(), children, self.step, of_constant)
-            {
+            for &(operand, mask) in &placed.variables {
                 if let Some(view) = &operands.views[operand] {
                     targets.push((mask, Target::BlockView(view)));
                 }
@@ -346,10 +349,10 @@ impl RowsRule<'_> {
         &self,
         b: &mut Backward,
         operands: Operands<'_>,
-        values: &[Scratch],
-        gradients: &mut [Option<Scratch>],
+        values: &[Temporary],
+        gradients: &mut [Option<Temporary>],
     ) -> Result<()> {
-        let RowsRule { step, program, facts, constants, row, reads } = *self;
+        let RowsRule { step, program, facts, constants, row } = *self;
         let sizes = operands.sizes;
         let (kept, reduced) = sizes.split_at(sizes.len() - row);
         // An output with stride 0 along the row is one value for each row.
@@ -358,12 +361,11 @@ impl RowsRule<'_> {
         };
         let one_value = row > 0 && step.outputs.iter().all(|output| is_constant(&output.view));
         let (main, main_row) = if one_value { (kept, 0) } else { (sizes, row) };
-        let zeros = b.zeros(sizes.len());
-        let mut slots =
-            constants.with_constants(operands.loads, 0..reads.len(), &constants.outer, values, zeros);
+        let (loads, zeros) = (operands.loads, b.zeros(sizes.len()));
+        let mut slots = constants.with_constants(loads, 0..loads.len(), &constants.outer, values, zeros);
         slots.extend(operands.gradients);
         slots.iter_mut().for_each(|slot| slot.stride = &slot.stride[..main.len()]);
-        for (operand, mask) in constants.variables(reads, 0..reads.len(), &constants.outer, step, facts) {
+        for &(operand, mask) in &constants.variables {
             if let Some(view) = &operands.views[operand] {
                 let view = BlockView { stride: SmallVec::new(&view.stride[..main.len()]), ..view.clone() };
                 b.vjp(program, facts, mask, (main, 0), &slots, Target::BlockView(&view))?;

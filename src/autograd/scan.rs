@@ -5,7 +5,7 @@
 //! `yⱼ` is `zⱼ = aⱼ · (gⱼ + zⱼ₊₁)`: a recurrence of the first order, which is a scan again, from the end.
 // Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`.
 
-use super::backward::{Backward, Scratch, Target, Vjp, VjpOf, distinct, saved_slots, variables};
+use super::backward::{Backward, Target, Temporary, Vjp, VjpOf, distinct, saved_slots, variables};
 use super::facts::{Facts, facts_of};
 use super::record::{Loads, flow_of};
 use super::recurrence::Recurrence;
@@ -184,7 +184,7 @@ impl Shared {
             if is_sum {
                 sums = sums_from_the_end(b, step, gradient, exclusive)?;
             } else {
-                earlier = Scratch::new(&*b.inner, &step.sizes, gradient.element)?;
+                earlier = Temporary::new(&*b.inner, &step.sizes, gradient.element)?;
                 let (distinct, reads) = distinct(&slots)?;
                 let inputs = Inputs { slots: &distinct, reads: &reads };
                 // SAFETY: (1) the operands of the forward pass; (2) the output is new memory.
@@ -248,8 +248,8 @@ fn sums_from_the_end(
     step: &Step,
     gradient: OperandRef<'_>,
     exclusive: bool,
-) -> Result<Scratch> {
-    let sums = Scratch::new(&*b.inner, &step.sizes, gradient.element)?;
+) -> Result<Temporary> {
+    let sums = Temporary::new(&*b.inner, &step.sizes, gradient.element)?;
     let (plan, from) = (plan_of(step, exclusive), FromTheEnd::new(gradient, step));
     let to = FromTheEnd::new(sums.slot(), step);
     // SAFETY: (1) both operands begin at their last element along the axis, with its stride reversed; (2) the
@@ -267,11 +267,11 @@ fn fold_from_the_end(
     (facts, slots): (&Facts, &[OperandRef<'_>]),
     gradient: OperandRef<'_>,
     exclusive: bool,
-) -> Result<Scratch> {
+) -> Result<Temporary> {
     let (sizes, dtype) = (&step.sizes[..], step.outputs[0].view.dtype);
     let earlier = facts.loads.len() - 1;
     let by_earlier = |gradient: OperandRef<'_>| {
-        let to = Scratch::new(&*b.inner, sizes, gradient.element)?;
+        let to = Temporary::new(&*b.inner, sizes, gradient.element)?;
         let slots = [slots, &[gradient]].concat();
         let (distinct, reads) = distinct(&slots)?;
         let inputs = Inputs { slots: &distinct, reads: &reads };
@@ -293,8 +293,8 @@ fn fold_from_the_end(
 }
 
 /// The results of a recurrence in the reverse order, before each position.
-fn recur_from_the_end(b: &Backward, step: &Step, maps: [OperandRef<'_>; 2]) -> Result<Scratch> {
-    let results = Scratch::new(&*b.inner, &step.sizes, maps[0].element)?;
+fn recur_from_the_end(b: &Backward, step: &Step, maps: [OperandRef<'_>; 2]) -> Result<Temporary> {
+    let results = Temporary::new(&*b.inner, &step.sizes, maps[0].element)?;
     let [c, a, to] = [maps[0], maps[1], results.slot()].map(|slot| FromTheEnd::new(slot, step));
     // SAFETY: (1) the operands begin at their last element along the axis, with its stride reversed; (2) the
     // output is new memory.

@@ -6,7 +6,7 @@
 //! value among them, and have the slopes of these reducers.
 // Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `ops`.
 
-use super::backward::{Backward, Scratch};
+use super::backward::{Backward, Temporary};
 use super::cells::{CellMap, CellReducer};
 use super::moves::Addressing;
 use super::small_vec::SmallVec;
@@ -163,7 +163,7 @@ fn linear_backward(
     let Some(gradient) = b.gradient(cells) else { return Ok(()) };
     let (inner, dtype, sizes) = (b.inner.clone(), cells.dtype, &step.sizes[..]);
     if let Some(view) = &step.inputs[0].view {
-        let found = Scratch::new(&*inner, sizes, gradient.element)?;
+        let found = Temporary::new(&*inner, sizes, gradient.element)?;
         // SAFETY: the operands of the forward pass, with the output in new memory.
         unsafe { inner.gather(plan, found.slot(), gradient, index.slot())? };
         if slope != 1.0 {
@@ -201,7 +201,7 @@ fn reduced_backward(b: &mut Backward, step: &Step, plan: GatherPlan<'_>, reducer
     let (inner, dtype, sizes) = (b.inner.clone(), cells.dtype, &step.sizes[..]);
     let (from, index) = (from.slot(), index.slot());
     let of_cells = |cells: OperandRef<'_>| {
-        let to = Scratch::new(&*inner, sizes, cells.element)?;
+        let to = Temporary::new(&*inner, sizes, cells.element)?;
         // SAFETY: the operands of the forward pass, with the output in new memory.
         unsafe { inner.gather(plan, to.slot(), cells, index)? };
         Ok::<_, Error>(to)
@@ -214,7 +214,7 @@ fn reduced_backward(b: &mut Backward, step: &Step, plan: GatherPlan<'_>, reducer
         unsafe { inner.map_cells(CellMap::Vjp(reducer), dtype, sizes, to, &[x, result, extra.slot(), found]) }
     };
     if step.inputs[2].view.is_some() {
-        let rest = Scratch::new(&*inner, sizes, gradient.element)?;
+        let rest = Temporary::new(&*inner, sizes, gradient.element)?;
         vjp(earlier, rest.slot())?;
         // SAFETY: as in the forward pass, with the gradient of the cells as the output. Elements with one
         // cell have the same value.
@@ -241,7 +241,7 @@ impl CellNumbers<'_> {
         reducer: CellReducer,
         values: [OperandRef<'_>; 2],
         result: OperandRef<'_>,
-    ) -> Result<Scratch> {
+    ) -> Result<Temporary> {
         if reducer == CellReducer::Extreme {
             return self.reduced(false, CellMap::IsExtreme, values.map(|x| vec![x, result]));
         }
@@ -252,13 +252,13 @@ impl CellNumbers<'_> {
 
     /// The product or the sum of a function of the values of each cell, of the earlier value and of those of
     /// the elements.
-    fn reduced(&self, is_product: bool, map: CellMap, values: [Vec<OperandRef<'_>>; 2]) -> Result<Scratch> {
+    fn reduced(&self, is_product: bool, map: CellMap, values: [Vec<OperandRef<'_>>; 2]) -> Result<Temporary> {
         let CellNumbers { b, cells, plan, index } = *self;
         let [earlier, from] = [self.map(map, &values[0])?, self.map(map, &values[1])?];
         let all = b.inner.fresh(cells.nbytes, Init::Unspecified)?;
         let address = all.address().wrapping_add(cells.offset);
         let numbers = OperandRef { address, stride: &cells.stride, element: cells.dtype.size() };
-        let to = Scratch::new(&*b.inner, plan.sizes, cells.dtype.size())?;
+        let to = Temporary::new(&*b.inner, plan.sizes, cells.dtype.size())?;
         // SAFETY: (1) memory of the layout of the cells; (2) the indices were checked in the forward pass;
         // (3) and (4) no other code uses the memory.
         unsafe {
@@ -272,9 +272,9 @@ impl CellNumbers<'_> {
         Ok(to)
     }
 
-    fn map(&self, map: CellMap, operands: &[OperandRef<'_>]) -> Result<Scratch> {
+    fn map(&self, map: CellMap, operands: &[OperandRef<'_>]) -> Result<Temporary> {
         let (inner, dtype) = (&*self.b.inner, self.cells.dtype);
-        let to = Scratch::new(inner, self.plan.sizes, dtype.size())?;
+        let to = Temporary::new(inner, self.plan.sizes, dtype.size())?;
         // SAFETY: (1) operands of the sizes; (2) to (4) the output is new memory.
         unsafe { inner.map_cells(map, dtype, self.plan.sizes, to.slot(), operands)? };
         Ok(to)
@@ -288,13 +288,13 @@ fn last_of_each_cell(
     plan: GatherPlan<'_>,
     cells: &BlockView,
     index: OperandRef<'_>,
-) -> Result<Scratch> {
+) -> Result<Temporary> {
     let numbers = b.positions(plan.sizes)?;
-    let owners = Scratch::new(&*b.inner, plan.sizes, size_of::<i64>())?;
-    let is_last = Scratch::new(&*b.inner, plan.sizes, size_of::<bool>())?;
+    let owners = Temporary::new(&*b.inner, plan.sizes, size_of::<i64>())?;
+    let is_last = Temporary::new(&*b.inner, plan.sizes, size_of::<bool>())?;
     // A number for each cell, in the layout of the cells.
     let element = cells.dtype.size();
-    let all = Scratch::new(&*b.inner, &[cells.nbytes / element], size_of::<i64>())?;
+    let all = Temporary::new(&*b.inner, &[cells.nbytes / element], size_of::<i64>())?;
     let address = all.slot().address.wrapping_add(cells.offset / element * size_of::<i64>());
     let numbered = OperandRef { address, stride: &cells.stride, element: size_of::<i64>() };
     // SAFETY: (1) the numbers are in new memory; the cells have as many places as the block has elements,

@@ -178,6 +178,18 @@ impl<L: Lanes, IO: Io<L>> Io<CollectParams> for StoreAsLoad<'_, L, IO> {
     }
 }
 
+/// Whether the kernels of a program's backward pass load its result: it has [`Program::BY_RESULT`], and there
+/// is room for one more load beside the gradient of its output, and for an output.
+pub(super) const fn loads_result<P: Program>() -> bool {
+    P::BY_RESULT && !P::BY_ROWS && P::LOADS + 1 + P::OUTPUTS < MAX_OPERANDS
+}
+
+/// Runs a program with derivatives, by its result if that is [loaded](loads_result).
+#[cfg_attr(not(rankform_unoptimized), inline(always))]
+fn run_dual<P: Program, L: Lanes>(program: &P, io: &mut impl Io<Dual<L>>) {
+    if const { loads_result::<P>() } { program.run_dual::<L>(io) } else { program.run::<Dual<L>>(io) }
+}
+
 /// The gradient of a program by one variable: load `K`, or with [`MASKED`] the loads of a mask. Its loads are
 /// those of the program with derivatives, then the gradients of the program's outputs. Its output has the
 /// element type of the variable.
@@ -189,7 +201,7 @@ pub(super) struct VjpMap<P, const K: usize> {
 
 impl<P: Program, const K: usize> Program for VjpMap<P, K> {
     const OUTPUTS: usize = 1;
-    const LOADS: usize = P::LOADS + P::BY_RESULT as usize + P::OUTPUTS;
+    const LOADS: usize = P::LOADS + loads_result::<P>() as usize + P::OUTPUTS;
     const BY_ROWS: bool = false;
     const FIXED: bool = P::FIXED && K != MASKED;
     const CACHED_BYTES: usize = 0;
@@ -205,7 +217,7 @@ impl<P: Program, const K: usize> Program for VjpMap<P, K> {
     #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn run<L: Lanes>(&self, io: &mut impl Io<L>) {
         let mut tangents = Tangents::<L, _, K>::new(io, self.variable);
-        self.program.run_dual::<L>(&mut tangents);
+        run_dual::<P, L>(&self.program, &mut tangents);
         let Tangents { io, sum, .. } = tangents;
         let k = if K == MASKED { self.variable.first() } else { K };
         let mut types = LoadTypes::new();
@@ -377,8 +389,7 @@ impl<P: Program> Program for ConstantsAsLoads<P> {
     const PLAIN: bool = P::PLAIN;
     const COMPLEX: bool = P::COMPLEX;
     const CHEAP: bool = P::CHEAP;
-    // The result of a program with row constants is not saved.
-    const BY_RESULT: bool = P::BY_RESULT && !P::BY_ROWS;
+    const BY_RESULT: bool = loads_result::<P>();
     #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn variant(&self) -> u64 {
         self.0.variant()

@@ -71,11 +71,14 @@ pub enum ValueSource {
 }
 
 /// Properties of the derivatives by the loads of a type. Kernels that nothing needs are then not compiled.
+///
+/// [`Slopes::Any`] is always right. A tape compares the other two with the derivatives that it finds when the
+/// program is recorded first, and returns [`Error::Value`](crate::Error::Value) where they differ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Slopes {
-    /// Each is 1.
+    /// Each is 1, and all loads and the only output have one element type.
     One,
-    /// All are the same expression.
+    /// All are the same expression, and all loads have one element type.
     Equal,
     /// Nothing.
     Any,
@@ -174,7 +177,10 @@ macro_rules! calls {
             const PLAIN: bool = FUNCTION::Out::PLAIN $(&& $element::PLAIN)*;
             const COMPLEX: bool = false $(|| $element::COMPLEX)*;
             const CHEAP: bool = FUNCTION::CHEAP $(&& $element::CHEAP)*;
-            const SLOPES: Slopes = Slopes::of_call(FUNCTION::IS_SUM, &[$($element::SLOPES),*]);
+            const SLOPES: Slopes = {
+                let is_sum = FUNCTION::IS_SUM && !FUNCTION::BY_RESULT;
+                Slopes::of_call(is_sum, &[$($element::SLOPES),*])
+            };
             const BY_RESULT: bool = FUNCTION::BY_RESULT;
             #[cfg_attr(not(rankform_unoptimized), inline(always))]
             fn prepare_row(&mut self, row: &mut impl Row) {

@@ -56,15 +56,50 @@ pub const fn is_cheap(body: &str) -> bool {
     true
 }
 
-/// Whether two texts are the same.
+/// Whether the operator's body with the text `body` is the sum of its operands, each of which occurs once:
+/// their names, `+` between them, parentheses.
 #[doc(hidden)]
-pub const fn is_same_text(a: &str, b: &str) -> bool {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
+pub const fn is_sum(body: &str, operands: &[&str]) -> bool {
+    let text = body.as_bytes();
+    let (mut at, mut found, mut depth) = (0, 0u64, 0);
+    let mut wants_operand = true;
+    while at < text.len() {
+        match text[at] {
+            b' ' | b'\n' | b'\t' => {}
+            b'{' | b'(' if wants_operand => depth += 1,
+            b'}' | b')' if !wants_operand && depth > 0 => depth -= 1,
+            b'+' if !wants_operand => wants_operand = true,
+            byte if wants_operand && depth > 0 && is_name_byte(byte) => {
+                let start = at;
+                while at < text.len() && is_name_byte(text[at]) {
+                    at += 1;
+                }
+                let mut k = 0;
+                while k < operands.len() && !is_name(text, start, at, operands[k]) {
+                    k += 1;
+                }
+                if k >= operands.len() || k >= u64::BITS as usize || found >> k & 1 == 1 {
+                    return false;
+                }
+                found |= 1 << k;
+                wants_operand = false;
+                continue;
+            }
+            _ => return false,
+        }
+        at += 1;
+    }
+    !wants_operand && depth == 0 && found.count_ones() as usize == operands.len()
+}
+
+/// Whether the text from `start` to `end` is this name.
+const fn is_name(text: &[u8], start: usize, end: usize, name: &str) -> bool {
+    let name = name.as_bytes();
     let mut same = 0;
-    while same < a.len() && same < b.len() && a[same] == b[same] {
+    while name.len() == end - start && same < name.len() && name[same] == text[start + same] {
         same += 1;
     }
-    same == a.len() && same == b.len()
+    name.len() == end - start && same == name.len()
 }
 
 const fn is_name_byte(byte: u8) -> bool {
@@ -75,12 +110,7 @@ const fn is_name_byte(byte: u8) -> bool {
 const fn is_cheap_method(text: &[u8], start: usize, end: usize) -> bool {
     let mut k = 0;
     while k < CHEAP_METHODS.len() {
-        let name = CHEAP_METHODS[k].as_bytes();
-        let mut same = 0;
-        while name.len() == end - start && same < name.len() && name[same] == text[start + same] {
-            same += 1;
-        }
-        if same == name.len() {
+        if is_name(text, start, end, CHEAP_METHODS[k]) {
             return true;
         }
         k += 1;
@@ -90,7 +120,7 @@ const fn is_cheap_method(text: &[u8], start: usize, end: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_cheap;
+    use super::{is_cheap, is_sum};
 
     #[test]
     fn bodies_of_few_instructions_are_cheap() {
@@ -113,5 +143,29 @@ mod tests {
             assert!(!is_cheap(body), "{body}");
         }
         assert!(!is_cheap(&format!("{{ {} }}", "x * x + ".repeat(40))));
+    }
+
+    #[test]
+    fn sums_are_found_in_any_order() {
+        for body in ["{ x + y + z }", "{ z + x + y }", "{ (y + z) + x }", "{ x + (y) + z }"] {
+            assert!(is_sum(body, &["x", "y", "z"]), "{body}");
+        }
+        for body in [
+            "{ x + y }",
+            "{ x + y + y }",
+            "{ x + y + z + x }",
+            "{ x + y - z }",
+            "{ x + y * z }",
+            "{ x + y + -z }",
+            "{ x + y + z + 1.0 }",
+            "{ x + y + z.exp() }",
+            "{ x + y + zz }",
+            "{ x(y) + z }",
+            "{ x + y + z; }",
+            "{}",
+        ] {
+            assert!(!is_sum(body, &["x", "y", "z"]), "{body}");
+        }
+        assert!(is_sum("{ x }", &["x"]) && !is_sum("{ f(x) }", &["x"]) && !is_sum("x", &["x"]));
     }
 }

@@ -19,7 +19,7 @@ mod reducer;
 mod row;
 
 pub use body::{Body, Call, Input, Param, Row, Slopes, ValueSource};
-pub use cost::{is_cheap, is_same_text};
+pub use cost::{is_cheap, is_sum};
 pub use derivative::{Derivative, HasOperand};
 pub use fast_path::{eval_row, run_row, run_row_in_place};
 pub use in_place::InPlace;

@@ -58,14 +58,22 @@ pub trait Op<IN: ElementTuple>: Copy + Send + Sync + 'static {
     const CHEAP: bool = false;
     /// The element type of the result.
     type Out: Element;
-    /// Whether it is the sum of its operands.
+    /// Whether it is the sum of its operands, in one element type. The backward pass of a sum compiles no
+    /// kernel. `elementwise!` finds it from the body. A tape compares the statement with the derivatives of
+    /// [`call`](Op::call), and refuses to record a program that contradicts it.
     const IS_SUM: bool = false;
     /// Whether its derivative is a function of its result: [`call_by_result`](Op::call_by_result) reads it.
+    /// `slope of` in `elementwise!` states it.
     const BY_RESULT: bool = false;
     /// The body.
     fn call<L: Lanes>(x: IN::Lanes<L>) -> Lane<L, Compute<Self::Out>>;
     /// The body with derivatives, at a point where its result `y` is known. An operator with
     /// [`BY_RESULT`](Op::BY_RESULT) computes them from `y`, so that a tape keeps the result and not the operand.
+    ///
+    /// The value is `y`, and the derivatives are those of [`call`](Op::call), up to rounding. Nothing checks
+    /// this: [`derivative`](crate::ops::derivative) and forward mode differentiate `call`, a backward pass
+    /// uses one or the other. Test it by `autograd::gradient_error`, as the documentation of
+    /// [`elementwise!`](crate::elementwise) shows.
     #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn call_by_result<L: Lanes>(
         x: IN::Lanes<Dual<L>>,

@@ -19,7 +19,10 @@
 /// * A derivative that is a function of the result can be stated after the body: `{ x.exp() } slope of y { y }`.
 ///   Only of one operand, and with a result of its element type. A tape then keeps the result in place of the
 ///   operand. With `unless rounded` at the end, it keeps the operand of elements of 16 bits: their results
-/// are   rounded, and the slope may depend on the digits that are lost.
+///   are rounded, and the slope may depend on the digits that are lost.
+/// * Backward passes alone use a stated slope. [`derivative`](crate::ops::derivative), forward mode and
+///   programs in which another operator follows differentiate the body. You are responsible for the agreement
+///   of the two; the [example](#a-stated-slope-and-its-test) has a test of it.
 /// * A body can call functions over lanes, `fn f<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P>`, and other
 ///   operators. Some operators are methods of lanes (`relu`, `square`, `softplus`), others are not (`mish`,
 ///   `softsign`) and are called as `<Sigmoid as Op<(T,)>>::call::<L>((x,))`, where `L` is the interpretation.
@@ -49,25 +52,38 @@
 /// assert_eq!(Tensor::from([2.0]).zip(gated, 0.0)?.to_vec()?, [4.0]);
 /// # Ok::<(), rankform::Error>(())
 /// ```
+/// ## A stated slope and its test
+///
+/// With the feature `autograd`, `autograd::gradient_error` compares the slope with
+/// differences of the body's values. Choose operands on every branch of the body.
+/// ```
+/// use rankform::prelude::*;
+/// elementwise! {
+///     /// e^(−x).
+///     fn decay(x) { (-x).exp() } slope of y { -y }
+/// }
+/// # #[cfg(feature = "autograd")]
+/// fn the_slope_of_decay_is_that_of_its_body() -> Result<()> {
+///     let x = Tensor::from([-1.0, 0.5, 3.0]);
+///     assert!(rankform::autograd::gradient_error(&x, 1e-6, |x, _| x.map(decay)?.sum(All))? < 1e-8);
+///     Ok(())
+/// }
+/// # #[cfg(feature = "autograd")]
+/// # the_slope_of_decay_is_that_of_its_body()?;
+/// # Ok::<(), rankform::Error>(())
+/// ```
 #[macro_export]
 macro_rules! elementwise {
-    ($($(#[$meta:meta])* $vis:vis fn $name:ident($($x:ident),+ $(,)?) $(-> $out:tt)? $(where $class:ident)? $body:block)*) => { $(
-        $(#[$meta])*
-        #[allow(non_camel_case_types)]
-        #[derive(Clone, Copy, Debug)]
-        $vis struct $name;
-        $crate::__operator!(@op $name, stringify!($name), ($($x),+), [$($out)?], [$($class)?], $body);
+    ($($(#[$meta:meta])* $(pub $(($($scope:tt)+))?)? fn $name:ident($($x:ident),+ $(,)?) $(-> $out:tt)? $(where $class:ident)? $body:block $(slope of $y:ident $slope:block $(unless $rounded:ident)?)?)*) => { $(
+        $crate::__operator!(@define [$(#[$meta])*] $(pub $(($($scope)+))?)? struct $name, ($($x),+), [$($out)?], [$($class)?], $body $(, $y $slope $($rounded)?)?);
     )* };
+    // A visibility that another macro passes on, as `$vis`, is no `pub`. Such a table is read row by row.
     ($(#[$meta:meta])* $vis:vis fn $name:ident($($x:ident),+ $(,)?) $(-> $out:tt)? $(where $class:ident)? $body:block slope of $y:ident $slope:block $(unless $rounded:ident)? $($rest:tt)*) => {
-        $(#[$meta])*
-        #[allow(non_camel_case_types)]
-        #[derive(Clone, Copy, Debug)]
-        $vis struct $name;
-        $crate::__operator!(@op $name, stringify!($name), ($($x),+), [$($out)?], [$($class)?], $body, $y $slope $($rounded)?);
+        $crate::__operator!(@define [$(#[$meta])*] $vis struct $name, ($($x),+), [$($out)?], [$($class)?], $body, $y $slope $($rounded)?);
         $crate::elementwise! { $($rest)* }
     };
     ($(#[$meta:meta])* $vis:vis fn $name:ident($($x:ident),+ $(,)?) $(-> $out:tt)? $(where $class:ident)? $body:block $($rest:tt)*) => {
-        $crate::elementwise! { $(#[$meta])* $vis fn $name($($x),+) $(-> $out)? $(where $class)? $body }
+        $crate::__operator!(@define [$(#[$meta])*] $vis struct $name, ($($x),+), [$($out)?], [$($class)?], $body);
         $crate::elementwise! { $($rest)* }
     };
 }
@@ -76,13 +92,21 @@ macro_rules! elementwise {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __operator {
+    (@define [$($attributes:tt)*] $vis:vis struct $F:ident, $($row:tt)*) => {
+        $($attributes)*
+        #[allow(non_camel_case_types)]
+        #[derive(Clone, Copy, Debug)]
+        $vis struct $F;
+        $crate::__operator!(@op $F, stringify!($F), $($row)*);
+    };
     (@op $F:ident, $name:expr, $x:tt, $out:tt, [], $body:block $(, $y:ident $slope:block $($rounded:ident)?)?) => {
         $crate::__operator!(@op $F, $name, $x, $out, [Float], $body $(, $y $slope $($rounded)?)?);
     };
     (@op $F:ident, $name:expr, $x:tt, [], [$class:ident], $body:block $(, $y:ident $slope:block $($rounded:ident)?)?) => {
         $crate::__operator!(@op $F, $name, $x, [T], [$class], $body $(, $y $slope $($rounded)?)?);
     };
-    (@op $F:ident, $name:expr, ($($x:ident),+), [($($out:tt),+ $(,)?)], [$class:ident], $body:block) => {
+    (@op $F:ident, $name:expr, ($($x:ident),+), [($($out:tt),+ $(,)?)], [$class:ident], $body:block $(, $y:ident $slope:block $($rounded:ident)?)?) => {
+        $crate::__stated_slope!($F ($($x),+) [($($out),+)] $($y $slope $($rounded)?)?);
         impl<T: $crate::element::$class> $crate::kernel::OpMany<($($crate::__operator!(@element $x),)+)> for $F {
             const NAME: &'static str = $name;
             const CHEAP: bool = $crate::kernel::is_cheap(stringify!($body));
@@ -99,7 +123,7 @@ macro_rules! __operator {
         impl<T: $crate::element::$class> $crate::kernel::Op<($($crate::__operator!(@element $x),)+)> for $F {
             const NAME: &'static str = $name;
             const CHEAP: bool = $crate::kernel::is_cheap(stringify!($body));
-            const IS_SUM: bool = $crate::kernel::is_same_text(stringify!($body), stringify!({ $($x)+* }));
+            const IS_SUM: bool = $crate::kernel::is_sum(stringify!($body), &[$(stringify!($x)),+]);
             type Out = $out;
             #[inline(always)]
             fn call<L: $crate::scalar::Lanes>(($($x,)+): ($($crate::__operator!(@lane $x),)+)) -> $crate::scalar::Lane<L, $crate::element::Compute<$out>> {
@@ -107,13 +131,20 @@ macro_rules! __operator {
                 use $crate::scalar::Lane;
                 $body
             }
-            $($crate::__operator!(@by_result $y $slope $($rounded)?);)?
+            $crate::__stated_slope!($F ($($x),+) [$out] $($y $slope $($rounded)?)?);
         }
     };
-    (@unless) => { true };
-    (@unless rounded) => { size_of::<T>() == size_of::<$crate::element::Compute<T>>() };
-    (@by_result $y:ident $slope:block $($rounded:ident)?) => {
-        const BY_RESULT: bool = $crate::__operator!(@unless $($rounded)?);
+    (@element $x:ident) => { T };
+    (@lane $x:ident) => { $crate::scalar::Lane<L, $crate::element::Compute<T>> };
+}
+
+/// The derivative of an operator by its result, as a part of its `impl`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __stated_slope {
+    ($F:ident $x:tt $out:tt) => {};
+    ($F:ident ($x:ident) [T] $y:ident $slope:block $($rounded:ident)?) => {
+        const BY_RESULT: bool = $crate::__stated_slope!(@unless $($rounded)?);
         #[inline(always)]
         fn call_by_result<L: $crate::scalar::Lanes>(
             (x,): ($crate::scalar::Lane<$crate::scalar::Dual<L>, $crate::element::Compute<T>>,),
@@ -124,8 +155,15 @@ macro_rules! __operator {
             x.with_slope($y, $slope)
         }
     };
-    (@element $x:ident) => { T };
-    (@lane $x:ident) => { $crate::scalar::Lane<L, $crate::element::Compute<T>> };
+    ($F:ident $x:tt $out:tt $y:ident $($slope:tt)*) => {
+        compile_error!(concat!(
+            "`", stringify!($F), "` cannot have `slope of ", stringify!($y), "`: only an operator with one ",
+            "operand, and with one result of the operand's element type, states its derivative; leave ",
+            "`slope of ", stringify!($y), " { … }` out, and gradients differentiate the body by each operand"
+        ));
+    };
+    (@unless) => { true };
+    (@unless rounded) => { size_of::<T>() == size_of::<$crate::element::Compute<T>>() };
 }
 
 /// Tables of operators. Each row becomes a type with a body, a method of every receiver, and a row of the

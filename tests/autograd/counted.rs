@@ -18,6 +18,10 @@ struct Numbers {
     peak: AtomicUsize,
     /// Allocations until one is refused; 0: none is.
     left: AtomicUsize,
+    /// Bytes of a task; 0: the device prefers large kernels.
+    task_nbytes: usize,
+    /// The number of tasks that ran.
+    tasks: AtomicUsize,
 }
 
 impl PartialEq for Counted {
@@ -33,6 +37,14 @@ impl fmt::Debug for Counted {
 }
 
 impl Counted {
+    /// A device that runs its work in tasks of about this many bytes.
+    pub fn with_tasks(nbytes: usize) -> Self {
+        Counted(Arc::new(Numbers { task_nbytes: nbytes, ..Numbers::default() }))
+    }
+    /// The number of tasks since the last call.
+    pub fn take_tasks(&self) -> usize {
+        self.0.tasks.swap(0, SeqCst)
+    }
     /// Bytes in use.
     pub fn bytes(&self) -> usize {
         self.0.bytes.load(SeqCst)
@@ -94,7 +106,7 @@ unsafe impl HostAddressable for Counted {
 }
 
 // SAFETY: (1) `Block` owns its bytes and aligns them to 64; (2) the engine visits exactly the indices inside
-// the sizes; (3) every call returns when its work is done.
+// the sizes; (3) every call returns when its work is done; (4) each task runs once, up to the first error.
 unsafe impl Device for Counted {
     type Block = Block;
 
@@ -122,6 +134,17 @@ unsafe impl Device for Counted {
 
     fn address(block: &Block) -> *mut u8 {
         block.address
+    }
+
+    fn task_nbytes(&self) -> Option<usize> {
+        Some(self.0.task_nbytes).filter(|nbytes| *nbytes > 0)
+    }
+
+    fn for_each_task(&self, count: usize, task: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
+        (0..count).try_for_each(|number| {
+            self.0.tasks.fetch_add(1, SeqCst);
+            task(number)
+        })
     }
 
     reference_engine!();

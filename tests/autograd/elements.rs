@@ -106,3 +106,18 @@ fn second_derivatives_of_pairs_of_numbers_and_wide_numbers() -> Result<()> {
     close("by an f64", &dw.to_vec()?, &[32.0, -1.0]);
     Ok(())
 }
+
+/// Loads of one operand beside each other and apart, of three elements: one kernel serves all of them.
+#[test]
+fn one_kernel_for_many_loads_of_different_elements() -> Result<()> {
+    let (a, b, c) = operands(&Cpu)?;
+    let (da, db, dc) = grad((&a, &b, &c), |(a, b, c), _| {
+        let y = a.lazy().cast::<f32>() * b.lazy().cast::<f32>() * c * a.lazy().cast::<f32>();
+        (y * c * b.lazy().cast::<f32>() * b.lazy().cast::<f32>() + c).eval()?.sum(All)
+    })?;
+    // Of a² b³ c² + c.
+    close("by a bf16", &wide(&da)?, &[1.5, 125.0, -144.0]);
+    close("by an f16", &wide(&db)?, &[27.0 * 0.25, 3.0 * 4.0 * 1.5625 * 16.0, 3.0 * 4.0 * 9.0]);
+    close("by an f32", &wide(&dc)?, &[2.25 * 0.125 * 4.0 + 1.0, 4.0 * 1.953125 * 8.0 + 1.0, 49.0]);
+    Ok(())
+}

@@ -6,8 +6,11 @@ use rankform::autograd::{Gradients, Tape, Var, grad};
 use rankform::prelude::*;
 use std::sync::Barrier;
 
+type X = Var<f64, 2, Counted>;
+type Program<const N: usize> = fn(&[X; N], &Tape<Counted>) -> Result<Var<f64, 0, Counted>>;
+
 /// A program of every kind of step, with a custom operator and a checkpoint.
-fn program(x: &Var<f64, 2, Counted>, tape: &Tape<Counted>) -> Result<Var<f64, 0, Counted>> {
+fn program([x]: &[X; 1], tape: &Tape<Counted>) -> Result<Var<f64, 0, Counted>> {
     let y = x.matmul(x.transposed())?.softmax(Last)?;
     let y = tape.checkpoint((&y,), |(y,)| (y.lazy() * y).sin().eval())?;
     let mut y = tape.custom((&y,), |(y,)| y.exp(), |_, y, g| Ok((y.mul(g)?,)))?;
@@ -19,25 +22,49 @@ fn program(x: &Var<f64, 2, Counted>, tape: &Tape<Counted>) -> Result<Var<f64, 0,
     (rows.lazy().square().max(Axis::<1>)?.lazy() + positive.sum(All)?.lift::<1>()).var(All)
 }
 
-#[test]
-fn every_allocation_fails_in_turn_and_the_tape_stays_usable() -> Result<()> {
-    let device = Counted::default();
-    let x = random([3, 4], 1).to(&device)?;
+/// A program whose steps run by blocks, forward and backward, where a device has tasks.
+fn program_by_blocks([x, row]: &[X; 2], _: &Tape<Counted>) -> Result<Var<f64, 0, Counted>> {
+    let scaled = x.lazy() * row.broadcast_to([12, 8])?;
+    let powers = (scaled - scaled.max_along(Last)).exp();
+    let shares = (powers / powers.sum_along(Last)).eval()?;
+    let images = shares.layer_norm(Last, 1e-3)?.into_shape([3, 4, 8])?;
+    let weights = x.slice((..3, ..))?.reshape([2, 4, 3])?;
+    images.conv1d(weights, Conv::new().padding([1]))?.square()?.sum(All)
+}
+
+/// Refuses each allocation of a program and its backward pass in turn. Returns the number of refusals, and
+/// the number of those before the backward pass.
+fn refuse_in_turn<const N: usize>(
+    device: &Counted,
+    operands: [Tensor<f64, 2>; N],
+    program: Program<N>,
+) -> Result<[usize; 2]> {
+    let of_large_kernels = Counted::default();
+    let on = |device: &Counted| operands.iter().map(|x| x.to(device)).collect::<Result<Vec<_>>>();
+    let values = |gradients: Vec<Tensor<f64, 2, Counted>>| {
+        gradients.iter().map(Tensor::to_vec).collect::<Result<Vec<_>>>().map(|lists| lists.concat())
+    };
+    let array = |list: Vec<_>| <[_; N]>::try_from(list).expect("as many as operands");
+    let expected = values(grad(&array(on(&of_large_kernels)?), program)?.into())?;
+    let x = on(device)?;
     let (bytes, blocks) = (device.bytes(), device.blocks());
-    let expected = grad(&x, program)?.to_vec()?;
-    assert_eq!((device.bytes(), device.blocks()), (bytes, blocks));
-    let tape = Tape::new(&device);
-    let on_tape = tape.watch(&x)?;
+    let tape = Tape::new(device);
+    let variables = x.iter().map(|x| tape.watch(x)).collect::<Result<Vec<_>>>()?;
+    let variables = <[X; N]>::try_from(variables).expect("as many as operands");
+    let backward = |loss: &Var<f64, 0, Counted>| {
+        let gradients = tape.backward(loss)?;
+        values(variables.iter().map(|x| gradients.of(x)).collect::<Result<_>>()?)
+    };
     let (mut refused, mut forward) = (0, 0);
     for n in 1.. {
         device.refuse(n);
-        let loss = program(&on_tape, &tape);
+        let loss = program(&variables, &tape);
         forward += usize::from(loss.is_err());
-        let result = loss.and_then(|loss| tape.backward(&loss)?.of(&on_tape));
+        let result = loss.and_then(|loss| backward(&loss));
         tape.clear(); // where the program failed, its first steps are recorded
         if device.is_armed() {
             device.refuse(0);
-            close("when nothing fails", &result?.to_vec()?, &expected);
+            close("when nothing fails", &result?, &expected);
             break;
         }
         let error = result.unwrap_err();
@@ -45,12 +72,35 @@ fn every_allocation_fails_in_turn_and_the_tape_stays_usable() -> Result<()> {
         assert_eq!((device.bytes(), device.blocks(), tape.len()), (bytes, blocks, 0), "allocation {n}");
         refused += 1;
         // The same tape computes the right gradients afterwards.
-        let again = tape.backward(&program(&on_tape, &tape)?)?.of(&on_tape)?;
-        close("after a refusal", &again.to_vec()?, &expected);
+        close("after a refusal", &backward(&program(&variables, &tape)?)?, &expected);
     }
-    assert!(refused > 40 && forward > 10 && refused - forward > 20, "{forward} of {refused}");
-    drop((on_tape, tape));
+    drop((variables, tape));
     assert_eq!((device.bytes(), device.blocks()), (bytes, blocks));
+    Ok([refused, forward])
+}
+
+#[test]
+fn every_allocation_fails_in_turn_and_the_tape_stays_usable() -> Result<()> {
+    let [refused, forward] = refuse_in_turn(&Counted::default(), [random([3, 4], 1)], program)?;
+    assert!(refused > 40 && forward > 10 && refused - forward > 20, "{forward} of {refused}");
+    Ok(())
+}
+
+/// Two rows are a task.
+#[test]
+fn every_allocation_of_a_pass_by_blocks_of_rows_fails_in_turn() -> Result<()> {
+    let device = Counted::with_tasks(128);
+    let tape = Tape::new(&device);
+    let operands = [random([12, 8], 50), random([1, 8], 51)];
+    let x = [tape.watch(&operands[0].to(&device)?)?, tape.watch(&operands[1].to(&device)?)?];
+    let loss = program_by_blocks(&x, &tape)?;
+    let forward = device.take_tasks();
+    tape.backward(&loss)?;
+    let backward = device.take_tasks();
+    // The softmax, the normalization and both gradients of the convolution.
+    assert!(forward >= 3 && backward >= 6 + 3, "{forward} tasks forward, {backward} backward");
+    let [refused, forward] = refuse_in_turn(&device, operands, program_by_blocks)?;
+    assert!(refused > 60 && forward > 8 && refused - forward > 50, "{forward} of {refused}");
     Ok(())
 }
 

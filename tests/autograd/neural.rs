@@ -164,3 +164,31 @@ fn infinities_of_hidden_keys_do_not_reach_gradients() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn a_tape_inside_records_the_values_of_a_pool_and_not_its_search() -> Result<()> {
+    let x = random([2, 3, 18, 18], 40);
+    for pool in [
+        Pool::new([2, 2]),
+        Pool::new([3, 2]).stride([1, 2]).padding([1, 1]),
+        Pool::new([18, 18]),
+        Pool::new([16, 16]).stride([1, 2]),
+    ] {
+        let tape = Tape::new(&Tape::new(&Cpu));
+        let inner = tape.inner().watch(&x)?;
+        let on_both = tape.watch(&inner)?;
+        let before = tape.inner().len();
+        let y = on_both.max_pool2d(pool)?;
+        assert_eq!(tape.inner().len() - before, 1, "{pool:?}");
+        let first = tape.backward(&(y.lazy() * &y).sum(All)?)?.of(&on_both)?;
+        let plain = grad(&x, |x, _| x.max_pool2d(pool)?.square()?.sum(All))?;
+        assert_eq!(first.to_vec()?, plain.to_vec()?, "{pool:?}");
+        // The gradient is 2 x where an element is the largest of windows, once for each.
+        let second = tape.inner().backward(&first.sum(All)?)?.of(&inner)?.to_vec()?;
+        let counts = grad(&x, |x, _| x.max_pool2d(pool)?.sum(All))?.to_vec()?;
+        for (second, count) in second.iter().zip(counts) {
+            assert_eq!(*second, 2.0 * count, "{pool:?}");
+        }
+    }
+    Ok(())
+}

@@ -3,7 +3,9 @@
 use crate::check::{check, close, random};
 use crate::counted::Counted;
 use rankform::autograd::{Tape, Var, grad};
-use rankform::ops::{Cbrt, Exp, Exp2, Recip, Relu, Rsqrt, Sigmoid, Sqrt, Tan, Tanh};
+use rankform::element::{Compute, Float};
+use rankform::kernel::{Call, Input, Op, Program, Slopes, Store};
+use rankform::ops::{Add, Cbrt, Exp, Exp2, Recip, Relu, Rsqrt, Sigmoid, Sqrt, Tan, Tanh};
 use rankform::prelude::*;
 
 elementwise! {
@@ -11,6 +13,21 @@ elementwise! {
     fn decay(x) { (-x).exp() } slope of y { -y }
     /// The same without a stated slope.
     fn plain_decay(x) { (-x).exp() }
+    /// A sum in another order than that of its operands.
+    fn sum_backwards(x, y, z) { z + (y + x) }
+    /// The result, with a slope that is not that of the body.
+    fn doubled_slope(x) { x } slope of y { Lane::literal(Default::default()) + 2.0 }
+}
+
+/// A product that says that it is a sum.
+#[derive(Clone, Copy, Debug)]
+struct NoSum;
+impl<T: Float> Op<(T, T)> for NoSum {
+    const IS_SUM: bool = true;
+    type Out = T;
+    fn call<L: Lanes>((x, y): (Lane<L, Compute<T>>, Lane<L, Compute<T>>)) -> Lane<L, Compute<T>> {
+        x * y
+    }
 }
 
 /// The derivatives by the result, against those of dual numbers.
@@ -61,6 +78,36 @@ fn fused_programs_by_their_result() {
     check("scanned", &x, |x, _| x.lazy().exp().cumsum(Axis::<1>));
 }
 
+/// A sum of operands that are elements of a list.
+macro_rules! sum_of {
+    ($x:ident: $($k:literal)*) => { $x[0].lazy() $(+ &$x[$k])* };
+}
+
+/// A kernel of the backward pass has room for 21 operands and the result, or for 22 operands.
+#[test]
+fn functions_of_as_many_operands_as_a_kernel_takes() -> Result<()> {
+    let x: Vec<_> = (0..22).map(|k| random([9], k)).collect();
+    let y = sum_of!(x: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21).eval()?.to_vec()?;
+    let slopes: Vec<f64> = y.iter().map(|y| f64::from(*y > 0.0)).collect();
+    assert!(slopes.contains(&0.0) && slopes.contains(&1.0));
+    let of_22 = grad(&x, |x, _| {
+        let y = sum_of!(x: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21);
+        y.relu().eval()?.sum(All)
+    })?;
+    for gradient in of_22 {
+        assert_eq!(gradient.to_vec()?, slopes);
+    }
+    let y = sum_of!(x: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20).exp().eval()?.to_vec()?;
+    let of_21 = grad(&x, |x, _| {
+        let y = sum_of!(x: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20);
+        y.exp().eval()?.sum(All)
+    })?;
+    for gradient in &of_21[..21] {
+        close("exp", &gradient.to_vec()?, &y);
+    }
+    Ok(())
+}
+
 /// The bytes that a tape keeps for an operator between two products.
 fn kept(f: impl Fn(&Var<f64, 2, Counted>) -> Result<Var<f64, 2, Counted>>) -> Result<usize> {
     let device = Counted::default();
@@ -81,6 +128,30 @@ fn the_result_is_kept_and_not_the_operand() -> Result<()> {
     assert_eq!(kept(|x| x.map(decay))?, 1);
     assert_eq!(kept(|x| x.map(plain_decay))?, 2);
     assert_eq!(kept(|x| x.sin())?, 2);
+    Ok(())
+}
+
+#[test]
+fn sums_are_found_in_any_order_and_wrong_statements_are_refused() -> Result<()> {
+    type Of<F, A> = Store<Call<F, A>>;
+    type X = Input<f64>;
+    assert_eq!(Of::<sum_backwards, (X, X, X)>::SLOPES, Slopes::One);
+    assert_eq!(Of::<Add, (X, X)>::SLOPES, Slopes::One);
+    assert_eq!(Of::<Exp, (Call<sum_backwards, (X, X, X)>,)>::SLOPES, Slopes::Equal);
+    assert_eq!(Of::<doubled_slope, (X,)>::SLOPES, Slopes::Equal);
+    assert_eq!(grad(&Tensor::from([3.0]), |x, _| x.map(doubled_slope)?.sum(All))?.to_vec()?, [2.0]);
+    let x = [Tensor::from([2.0, 3.0]), Tensor::from([5.0, 7.0])];
+    let of_sum = grad(&x, |[x, y], _| apply(sum_backwards, (x, y, y))?.sum(All))?;
+    assert_eq!((of_sum[0].to_vec()?, of_sum[1].to_vec()?), (vec![1.0; 2], vec![2.0; 2]));
+    // With no kernel, and with one kernel for both operands.
+    let alone = grad(&x, |[x, y], _| x.zip(NoSum, y)?.sum(All));
+    let inside = grad(&x, |[x, y], _| x.lazy().zip(NoSum, y).exp().eval()?.sum(All));
+    for found in [alone, inside] {
+        let error = found.unwrap_err().to_string();
+        assert!(error.contains("IS_SUM"), "{error}");
+    }
+    // Without a gradient nothing is wrong.
+    assert_eq!(x[0].zip(NoSum, &x[1])?.to_vec()?, [10.0, 21.0]);
     Ok(())
 }
 

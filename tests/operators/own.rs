@@ -199,3 +199,40 @@ fn one_type_is_an_operator_and_a_reducer() -> Result<()> {
     assert_eq!(x.view().reduce(Twice, All)?.item()?, 6.0);
     Ok(())
 }
+
+/// A table of `elementwise!`, whose rows state slopes.
+macro_rules! table {
+    ($($name:ident)*) => { elementwise! { $(pub(crate) fn $name(x) { x.exp() } slope of y { y })* } };
+}
+table! {
+    row_0 row_1 row_2 row_3 row_4 row_5 row_6 row_7 row_8 row_9 row_10 row_11 row_12 row_13 row_14 row_15
+    row_16 row_17 row_18 row_19 row_20 row_21 row_22 row_23 row_24 row_25 row_26 row_27 row_28 row_29
+    row_30 row_31 row_32 row_33 row_34 row_35 row_36 row_37 row_38 row_39 row_40 row_41 row_42 row_43
+    row_44 row_45 row_46 row_47 row_48 row_49 row_50 row_51 row_52 row_53 row_54 row_55 row_56 row_57
+    row_58 row_59 row_60 row_61 row_62 row_63 row_64 row_65 row_66 row_67 row_68 row_69 row_70 row_71
+    row_72 row_73 row_74 row_75 row_76 row_77 row_78 row_79 row_80 row_81 row_82 row_83 row_84 row_85
+    row_86 row_87 row_88 row_89 row_90 row_91 row_92 row_93 row_94 row_95 row_96 row_97 row_98 row_99
+    row_100 row_101 row_102 row_103 row_104 row_105 row_106 row_107 row_108 row_109 row_110 row_111
+    row_112 row_113 row_114 row_115 row_116 row_117 row_118 row_119 row_120 row_121 row_122 row_123
+    row_124 row_125 row_126 row_127 row_128 row_129 row_130 row_131 row_132 row_133 row_134 row_135
+    row_136 row_137 row_138 row_139
+}
+
+/// Rows whose visibility another macro passes on.
+macro_rules! passed {
+    ($($visible:vis fn $name:ident;)*) => {
+        elementwise! { $($visible fn $name(x) { x + 1.0 } slope of _y { Lane::one() })* }
+    };
+}
+passed! {
+    pub fn public;
+    fn private;
+}
+
+#[test]
+fn a_table_of_any_length_states_slopes() -> Result<()> {
+    let x = Tensor::from([0.5, -1.0]);
+    assert_eq!((x.map(row_0)?, x.map(row_139)?), (x.exp()?, x.exp()?));
+    assert_eq!((x.map(public)?, x.map(private)?), (&x + 1.0, &x + 1.0));
+    Ok(())
+}

@@ -18,14 +18,6 @@ const ALLOWED: &[(&[&str], &str)] = &[
         "three handles, each of which makes the others",
     ),
     (
-        &["ops::nn::conv", "ops::nn::conv_rule"],
-        "convolutions and their backward pass, which is made of convolutions",
-    ),
-    (
-        &["ops::nn::pooling", "ops::nn::pooling_rules"],
-        "pools and their rules, whose forward passes are pools",
-    ),
-    (
         &[
             "ops::define",
             "ops::elementwise::activation",

@@ -3,7 +3,7 @@
 
 use super::jvp::Jvp;
 use super::state::{Shared, Write};
-use crate::autograd::backward::Scratch;
+use crate::autograd::backward::Temporary;
 use crate::autograd::state::{OutputType, has_gradient};
 use crate::device::{Device, OperandRef};
 use crate::dtype::DType;
@@ -35,7 +35,7 @@ impl Shared {
         match [0, 1].map(|k| operands.tangents[k].filter(|_| moves[k])) {
             [Some(left_tangent), Some(right_tangent)] => {
                 contract(tangent, left_tangent, right)?;
-                let term = Scratch::new(&*self.inner, &sizes, output.element)?;
+                let term = Temporary::new(&*self.inner, &sizes, output.element)?;
                 contract(term.slot(), left, right_tangent)?;
                 // SAFETY: (1) both have these sizes; (2) and (3) the output of a kernel overlaps neither
                 // itself nor new memory; (4) the caller of the kernel has the only access to its output.

@@ -3,7 +3,7 @@
 
 use super::programs::{ALL, MAX_WINDOWS, WINDOW, has_tangent, is_wide, room};
 use super::state::Operands;
-use crate::autograd::backward::{Backward, Scratch, distinct};
+use crate::autograd::backward::{Backward, Temporary, distinct};
 use crate::autograd::facts::Facts;
 use crate::autograd::small_vec::SmallVec;
 use crate::autograd::state::has_gradient;
@@ -159,9 +159,9 @@ pub(super) fn run_each_mask(
             run(kernel, mask, sizes, &own, &slots)?;
             continue;
         }
-        let buffer = |slot: &OperandRef<'_>| Scratch::new(&*pass.inner, written, slot.element);
+        let buffer = |slot: &OperandRef<'_>| Temporary::new(&*pass.inner, written, slot.element);
         let buffers = own.iter().map(buffer).collect::<Result<Vec<_>>>()?;
-        let terms: Vec<OperandRef<'_>> = buffers.iter().map(Scratch::slot).collect();
+        let terms: Vec<OperandRef<'_>> = buffers.iter().map(Temporary::slot).collect();
         run(kernel, mask, sizes, &terms, &slots)?;
         for ((to, dtype), term) in outputs.iter().zip(&terms).filter(|((_, dtype), _)| has_gradient(*dtype)) {
             // SAFETY: (1) both have these sizes; (2) the output of a kernel overlaps neither itself nor new

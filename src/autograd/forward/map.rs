@@ -7,7 +7,7 @@ use super::outputs::{TangentBuffers, tangents_only};
 use super::programs::{JvpMap, is_wide};
 use super::rows::{self, TangentConstant};
 use super::state::{Operands, Shared, Write};
-use crate::autograd::backward::Scratch;
+use crate::autograd::backward::Temporary;
 use crate::autograd::facts::{Facts, facts_of};
 use crate::autograd::rows::{Collect, RowConstants};
 use crate::autograd::state::OutputType;
@@ -50,12 +50,12 @@ impl Shared {
         for (slot, tangent) in operands.outputs.iter().zip(&operands.output_tangents) {
             unused.push(match tangent {
                 Some(_) => None,
-                None => Some(Scratch::with_content(&*self.inner, sizes, slot.element, Init::Zeroed)?),
+                None => Some(Temporary::with_content(&*self.inner, sizes, slot.element, Init::Zeroed)?),
             });
         }
         let mut outputs = Vec::with_capacity(2 * operands.outputs.len());
         for (j, slot) in operands.outputs.iter().enumerate() {
-            let buffers = unused[j].as_ref().map(Scratch::slot);
+            let buffers = unused[j].as_ref().map(Temporary::slot);
             let Some(tangent) = operands.output_tangents[j].or(buffers) else { continue };
             outputs.extend([*slot, tangent]);
         }

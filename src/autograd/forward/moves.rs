@@ -3,7 +3,7 @@
 
 use super::jvp::Jvp;
 use super::state::{Shared, Write};
-use crate::autograd::backward::Scratch;
+use crate::autograd::backward::Temporary;
 use crate::autograd::moves::Sort;
 use crate::autograd::scatter::ScatterOperator;
 use crate::autograd::state::{OutputType, has_gradient};
@@ -137,10 +137,10 @@ impl Shared {
         let inner_positions = positions.and_then(|_| inner_outputs.next());
         // The tangents are moved by the positions, also where the caller does not want these.
         let beside = match inner_positions {
-            None if operands.flows => Some(Scratch::new(&*self.inner, &sizes, size_of::<i64>())?),
+            None if operands.flows => Some(Temporary::new(&*self.inner, &sizes, size_of::<i64>())?),
             _ => None,
         };
-        let found = inner_positions.or(beside.as_ref().map(Scratch::slot));
+        let found = inner_positions.or(beside.as_ref().map(Temporary::slot));
         run(inner_values, found, operands.inputs[0])?;
         let (Some(to), Some(tangent), Some(index)) =
             (operands.output_tangents.first().copied().flatten(), operands.tangents[0], found)

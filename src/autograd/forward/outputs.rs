@@ -2,7 +2,7 @@
 // Imports: `error`, `dtype`, `device`.
 
 use super::loads::{Kernel, Loads, run_each_mask};
-use crate::autograd::backward::{Backward, Scratch};
+use crate::autograd::backward::{Backward, Temporary};
 use crate::autograd::facts::Facts;
 use crate::autograd::inner::Inner;
 use crate::device::OperandRef;
@@ -10,15 +10,15 @@ use crate::dtype::DType;
 use crate::error::Result;
 
 /// Memory for the tangent of each output, from which it is copied to the output later.
-pub(super) struct TangentBuffers(Vec<Scratch>);
+pub(super) struct TangentBuffers(Vec<Temporary>);
 
 impl TangentBuffers {
     pub(super) fn new(inner: &dyn Inner, sizes: &[usize], outputs: &[OperandRef<'_>]) -> Result<Self> {
-        let buffer = |slot: &OperandRef<'_>| Scratch::new(inner, sizes, slot.element);
+        let buffer = |slot: &OperandRef<'_>| Temporary::new(inner, sizes, slot.element);
         Ok(TangentBuffers(outputs.iter().map(buffer).collect::<Result<_>>()?))
     }
     pub(super) fn outputs(&self, facts: &Facts) -> Vec<(OperandRef<'_>, DType)> {
-        self.0.iter().map(Scratch::slot).zip(facts.outputs.iter().copied()).collect()
+        self.0.iter().map(Temporary::slot).zip(facts.outputs.iter().copied()).collect()
     }
     /// Copies the results to the tangents of the outputs. Of an output with stride 0 along an axis, the first
     /// element remains, as they are equal.

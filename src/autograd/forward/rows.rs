@@ -7,7 +7,7 @@ use super::outputs::{TangentBuffers, tangents_only};
 use super::reduce::ReduceKernels;
 use super::state::Operands;
 use crate::autograd::backward::no_slope;
-use crate::autograd::backward::{Backward, Scratch};
+use crate::autograd::backward::{Backward, Temporary};
 use crate::autograd::facts::{Facts, facts_of_reduction};
 use crate::autograd::rows::{Erased, RowConstants, values_of_rows};
 use crate::autograd::state::has_gradient;
@@ -22,7 +22,12 @@ use std::ops::Range;
 /// A row constant with its tangent.
 pub(super) trait TangentConstant {
     /// The values of all rows.
-    fn values(&self, pass: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Scratch>;
+    fn values(
+        &self,
+        pass: &Backward,
+        sizes: (&[usize], usize),
+        slots: &[OperandRef<'_>],
+    ) -> Result<Temporary>;
     /// The tangents of all rows, if the constant depends on a tangent.
     fn tangents(
         &self,
@@ -30,7 +35,7 @@ pub(super) trait TangentConstant {
         sizes: (&[usize], usize),
         loads: Loads<'_>,
         values: OperandRef<'_>,
-    ) -> Result<Option<Scratch>>;
+    ) -> Result<Option<Temporary>>;
 }
 
 struct RowConstantOf<B, R, D>(ConstantsAsLoads<B>, D, PhantomData<R>);
@@ -42,7 +47,12 @@ impl<D: Device> Erased<D> for dyn TangentConstant {
 }
 
 impl<D: Device, B: Body, R: Reducer<B::Out>> TangentConstant for RowConstantOf<B, R, D> {
-    fn values(&self, pass: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Scratch> {
+    fn values(
+        &self,
+        pass: &Backward,
+        sizes: (&[usize], usize),
+        slots: &[OperandRef<'_>],
+    ) -> Result<Temporary> {
         values_of_rows::<B, R, D>(pass, &self.1, &self.0, sizes, slots)
     }
     fn tangents(
@@ -51,7 +61,7 @@ impl<D: Device, B: Body, R: Reducer<B::Out>> TangentConstant for RowConstantOf<B
         (sizes, row): (&[usize], usize),
         mut loads: Loads<'_>,
         values: OperandRef<'_>,
-    ) -> Result<Option<Scratch>> {
+    ) -> Result<Option<Temporary>> {
         loads.keep(facts_of_reduction::<_, R>(&self.0));
         if !has_gradient(R::Out::DTYPE) || !loads.has_tangents() {
             return Ok(None);
@@ -59,7 +69,7 @@ impl<D: Device, B: Body, R: Reducer<B::Out>> TangentConstant for RowConstantOf<B
         if const { matches!(R::SLOPE, Slope::None) } {
             return Err(no_slope(R::NAME));
         }
-        let out = Scratch::new(&*pass.inner, &sizes[..sizes.len() - row], size_of::<R::Out>())?;
+        let out = Temporary::new(&*pass.inner, &sizes[..sizes.len() - row], size_of::<R::Out>())?;
         let kernels = ReduceKernels::<_, R, D, false>::new(&self.0, &self.1);
         kernels.tangents(pass, (sizes, row), &loads, values, out.slot())?;
         Ok(Some(out))
@@ -69,8 +79,8 @@ impl<D: Device, B: Body, R: Reducer<B::Out>> TangentConstant for RowConstantOf<B
 /// The row constants of a program, with the values and tangents of those that were computed.
 struct Constants {
     constants: RowConstants<dyn TangentConstant>,
-    values: Vec<Scratch>,
-    tangents: Vec<Option<Scratch>>,
+    values: Vec<Temporary>,
+    tangents: Vec<Option<Temporary>>,
 }
 
 impl Constants {
@@ -89,7 +99,7 @@ impl Constants {
             let placed = &self.constants.all[constant];
             let inside = placed.load(range.start)..placed.loads.end - range.start;
             tangents[inside.clone()].fill(None);
-            tangents[inside.start] = self.tangents[constant].as_ref().map(Scratch::slot);
+            tangents[inside.start] = self.tangents[constant].as_ref().map(Temporary::slot);
         }
         Loads { values, tangents }
     }

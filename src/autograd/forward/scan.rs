@@ -6,7 +6,7 @@ use super::jvp::Jvp;
 use super::loads::{Kernel, Loads, depends, run_each_mask, with_mask};
 use super::programs::JvpBody;
 use super::state::{Operands, Shared, Write};
-use crate::autograd::backward::Scratch;
+use crate::autograd::backward::Temporary;
 use crate::autograd::facts::Facts;
 use crate::autograd::scan::{Fold, ScanKind, facts_of_scan, folds, no_fold};
 use crate::autograd::state::OutputType;
@@ -44,11 +44,11 @@ impl Shared {
         kernel: &Kernel<'_>,
         (dtype, plan, sizes): (DType, ScanPlan<'_>, &[usize]),
         loads: Loads<'_>,
-        earlier: &Scratch,
+        earlier: &Temporary,
         to: OperandRef<'_>,
     ) -> Result<()> {
         let tangents = |loads: &Loads<'_>| {
-            let tangents = Scratch::new(&*self.inner, sizes, dtype.size())?;
+            let tangents = Temporary::new(&*self.inner, sizes, dtype.size())?;
             run_each_mask(self.pass()?, kernel, loads, &[], (sizes, sizes), &[(tangents.slot(), dtype)])?;
             Ok::<_, crate::Error>(tangents)
         };
@@ -97,14 +97,14 @@ impl Shared {
         to: OperandRef<'_>,
     ) -> Result<()> {
         let maps = [loads.values[0], loads.values[1]];
-        let sum = Scratch::new(&*self.inner, sizes, dtype.size())?;
+        let sum = Temporary::new(&*self.inner, sizes, dtype.size())?;
         let zeros = OperandRef { element: dtype.size(), ..self.pass()?.zeros(sizes.len()) };
         // SAFETY: (1) operands of these sizes, or one element 0; (2) to (4) the outputs are new memory, or
         // the tangent of the scan's output, to which the caller of the kernel has the only access.
         unsafe {
             self.inner.copy(sizes, sum.slot(), loads.tangents[0].unwrap_or(zeros))?;
             if let Some(tangent) = loads.tangents[1] {
-                let earlier = Scratch::new(&*self.inner, sizes, dtype.size())?;
+                let earlier = Temporary::new(&*self.inner, sizes, dtype.size())?;
                 let before = ScanPlan { exclusive: true, ..plan };
                 self.recur((dtype, before, sizes), earlier.slot(), maps)?;
                 self.inner.multiply(dtype, sizes, earlier.slot(), tangent)?;
@@ -141,7 +141,7 @@ impl<D: Device> Jvp<D> {
             return shared.scan_by_recurrence((dtype, plan, &sizes), &loads, tangent);
         }
         if const { folds::<B, R>() } {
-            let earlier = Scratch::new(&*shared.inner, &sizes, dtype.size())?;
+            let earlier = Temporary::new(&*shared.inner, &sizes, dtype.size())?;
             let before = ScanPlan { exclusive: true, ..plan };
             // SAFETY: (1) the operands of the scan; (2) the output is new memory.
             unsafe { self.device.scan(body, reducer, before, earlier.slot(), inner_inputs)? };

@@ -1,10 +1,8 @@
 //! The backward passes of max and average pooling, for devices that record.
 // Imports: `error`, `dim`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::pool_windows::{Pool, is_few, positions_of_window, window_geometry};
-use super::pooling::{avg_pool, divide_by_counts, max_pool};
-use super::unpooling::largest_with_positions;
-use super::windows::{input_part, output_part, tap_ranges};
+use super::unpooling::{largest_with_positions, positions_of_largest};
+use super::{avg_pool, divide_by_counts, max_pool};
 use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput};
 use crate::dim::Dim;
 use crate::element::{Compute, Element, Float, bf16, f16};
@@ -12,15 +10,18 @@ use crate::error::{Error, Result};
 use crate::expr::apply_in_place;
 use crate::kernel::OpMany;
 use crate::layout::Layout;
+use crate::ops::nn::pool_windows::{Pool, is_few, positions_of_window, window_geometry};
+use crate::ops::nn::windows::{input_part, output_part, tap_ranges};
 use crate::ops::{Add, Arithmetic as _, Cast as _, Comparisons as _};
 use crate::scalar::{DType, Lane, Lanes, Ordered};
 use crate::tensor::{Allocate, Destination, Existing, Tensor, TensorView, TensorViewMut};
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// Max pooling of floats on a device that records. The padding of `pool` is in numbers.
-pub(super) fn max_pool_by_rule<
+/// A pool of floats on a device that records, as [`PoolRule`]. The padding of `pool` is in numbers.
+pub(super) fn pool_by_rule<
     T: Element,
+    const MAX: bool,
     const RANK: usize,
     const N: usize,
     D: Device,
@@ -32,45 +33,19 @@ pub(super) fn max_pool_by_rule<
     layout: Layout<RANK>,
     destination: P,
 ) -> Result<P::Done> {
-    // A rule of a type without arithmetic: only the one of `T` is compiled.
+    // A rule of a type with arithmetic, which `T` need not have: only the one of `T` is compiled.
     macro_rules! of {
-        ($($dtype:ident $F:ty),+) => { $(
+        ($out:ident: $($dtype:ident $F:ty),+) => { $(
             if const { matches!(T::DTYPE, DType::$dtype) } {
-                let rule = PoolRule::<$F, RANK, N, true> { pool, element: PhantomData };
-                return by_rule(op, rule, x, layout, destination);
+                let rule = PoolRule::<$F, RANK, N, MAX> { pool, element: PhantomData };
+                let done = x.device().ruled(rule, &[x.rule_operand()], $out.rule_output());
+                return done.map_err(|error| error.with_op(op));
             }
         )+ };
     }
-    of!(F32 f32, F64 f64, F16 f16, BF16 bf16);
-    Err(Error::NoData { op, device: "Tape" })
-}
-
-/// Average pooling on a device that records. The padding of `pool` is in numbers.
-pub(super) fn avg_pool_by_rule<
-    T: Float,
-    const RANK: usize,
-    const N: usize,
-    D: Device,
-    P: Destination<T, RANK, D>,
->(
-    op: &'static str,
-    x: TensorView<'_, T, RANK, D>,
-    pool: Pool<N>,
-    layout: Layout<RANK>,
-    destination: P,
-) -> Result<P::Done> {
-    by_rule(op, PoolRule::<T, RANK, N, false> { pool, element: PhantomData }, x, layout, destination)
-}
-
-fn by_rule<R: Rule, T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
-    op: &'static str,
-    rule: R,
-    x: TensorView<'_, T, RANK, D>,
-    layout: Layout<RANK>,
-    destination: P,
-) -> Result<P::Done> {
     destination.put(op, layout, x.device(), |out| {
-        x.device().ruled(rule, &[x.rule_operand()], out.rule_output()).map_err(|error| error.with_op(op))
+        of!(out: F32 f32, F64 f64, F16 f16, BF16 bf16);
+        Err(Error::NoData { op, device: "Tape" })
     })
 }
 
@@ -106,6 +81,23 @@ impl<T: Float> OpMany<(T, u8, T, u8)> for KeepLarger {
     ) -> (Lane<L, Compute<T>>, Lane<L, u8>) {
         let better = at.eq(i64::from(NONE)) | x.gt(best) | x.is_nan();
         (best.max(x), better.select(here, at))
+    }
+}
+
+/// The number of the largest element, which is known, by the same rule:
+/// `(the number so far, the largest element, x, its number)`.
+#[derive(Clone, Copy, Debug)]
+struct NumberOfLargest;
+
+impl<T: Float> OpMany<(u8, T, T, u8)> for NumberOfLargest {
+    const NAME: &'static str = "max_pool";
+    type Out = (u8,);
+    #[inline(always)]
+    fn call<L: Lanes>(
+        (at, best, x, here): (Lane<L, u8>, Lane<L, Compute<T>>, Lane<L, Compute<T>>, Lane<L, u8>),
+    ) -> (Lane<L, u8>,) {
+        let found = at.eq(i64::from(NONE)) & x.eq(best) | x.is_nan();
+        (found.select(here, at),)
     }
 }
 
@@ -163,20 +155,34 @@ impl<T: Float, const RANK: usize, const N: usize, const MAX: bool> PoolRule<T, R
         x: TensorView<'_, T, RANK, D>,
         mut out: TensorViewMut<'_, T, RANK, D>,
     ) -> Result<Largest<RANK, D>> {
-        let (windows, op) = (out.size(), Self::NAME);
+        let (windows, op, geometry) = (out.size(), Self::NAME, window_geometry(&self.pool));
         let taps = self.pool.window.iter().fold(1, |taps: usize, n| taps.saturating_mul(*n));
-        if is_few(&windows.0[2..], &self.pool.window) || taps > usize::from(NONE) {
-            let (_, at) = largest_with_positions(op, x, self.pool, (Existing(out), Allocate))?;
-            return Ok(Largest::Positions(at));
+        if const { D::RECORDS } {
+            // The device inside records the values by this rule. It does not record how the numbers are found,
+            // which are no floats.
+            max_pool(op, x, self.pool, Existing(out.reborrow()))?;
+            if taps > usize::from(NONE) {
+                let at = positions_of_largest(op, x, &self.pool, out.layout().preserved())?;
+                return Ok(Largest::Positions(at));
+            }
+        } else {
+            if is_few(&windows.0[2..], &self.pool.window) || taps > usize::from(NONE) {
+                let (_, at) = largest_with_positions(op, x, self.pool, (Existing(out), Allocate))?;
+                return Ok(Largest::Positions(at));
+            }
+            out.fill(T::narrow(Ordered::LOWEST))?;
         }
         let mut at = Tensor::<u8, RANK, D>::uninit(op, out.layout().preserved(), x.device())?;
-        at.try_view_mut(op)?.fill(NONE)?;
-        out.fill(T::narrow(Ordered::LOWEST))?;
+        at.fill(NONE)?;
         for (number, tap) in numbered(&self.pool) {
-            let (windows, inputs) = tap_ranges(&window_geometry(&self.pool), tap, windows, x.size());
-            let updated =
-                (output_part(out.reborrow(), &windows)?, output_part(at.try_view_mut(op)?, &windows)?);
-            apply_in_place(KeepLarger, updated, (input_part(x, &inputs)?, number))?;
+            let (windows, inputs) = tap_ranges(&geometry, tap, windows, x.size());
+            let (x, at) = (input_part(x, &inputs)?, output_part(at.try_view_mut(op)?, &windows)?);
+            if const { D::RECORDS } {
+                let largest = windows_of(out.as_view(), &windows)?;
+                apply_in_place(NumberOfLargest, (at,), (largest, x, number))?;
+            } else {
+                apply_in_place(KeepLarger, (output_part(out.reborrow(), &windows)?, at), (x, number))?;
+            }
         }
         Ok(Largest::Taps(at))
     }
@@ -284,14 +290,7 @@ impl<T: Float, const RANK: usize, const N: usize, const MAX: bool> Rule for Pool
             self.forward(inputs, output)?;
             return Ok(None);
         }
-        let (x, mut out) = (inputs[0].view::<T, RANK>()?, output.view_mut::<T, RANK>()?);
-        if const { !D::RECORDS } {
-            return self.largest(x, out).map(Some);
-        }
-        // The device inside records the values by this rule; those of the search have no gradient.
-        max_pool(Self::NAME, x, self.pool, Existing(out.reborrow()))?;
-        let mut values = Tensor::uninit(Self::NAME, out.layout().preserved(), x.device())?;
-        self.largest(x, values.try_view_mut(Self::NAME)?).map(Some)
+        self.largest(inputs[0].view()?, output.view_mut()?).map(Some)
     }
 
     fn backward<D: Device>(

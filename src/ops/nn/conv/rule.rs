@@ -1,16 +1,16 @@
 //! The backward pass of convolutions, for devices that record.
 // Imports: `error`, `dim`, `layout`, `element`, `device`, `tensor`, `ops`.
 
-use super::conv::{convolve, convolve_transposed, images_per_block};
-use super::conv_products::{padded_copy, to_windows, windows_by};
 use super::depthwise::{is_depthwise, sums_by_taps};
-use super::windows::{Conv, ConvSizes, channels_error};
+use super::products::{padded_copy, to_windows, windows_by};
+use super::{convolve, convolve_transposed, images_per_block};
 use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput, same_device};
 use crate::dim::Dim;
 use crate::element::{Compute, Number};
 use crate::error::Result;
 use crate::layout::Layout;
 use crate::ops::Add;
+use crate::ops::nn::windows::{Conv, ConvSizes, channels_error};
 use crate::tensor::{Destination, Existing, Tensor, TensorView, TensorViewMut};
 use std::marker::PhantomData;
 

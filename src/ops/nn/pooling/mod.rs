@@ -4,20 +4,24 @@
 //! or padding. If windows are long and few, each is reduced on its own.
 // Imports: `error`, `dim`, `rank`, `scalar`, `element`, `device`, `tensor`, `ops`.
 
+mod rule;
+mod unpooling;
+
 use super::pool_windows::{
     Pool, SumF64, each_window, is_few, output_layout, positions_of_window, window_geometry,
 };
-use super::pooling_rules::{avg_pool_by_rule, max_pool_by_rule};
 use super::windows::{Ends, for_each_tap};
 use crate::device::Device;
 use crate::dim::Dim;
-use crate::element::{Comparable, Float};
+use crate::element::{Comparable, Element, Float};
 use crate::error::{Error, Result, text};
 use crate::ops::methods::methods_with_into;
 use crate::ops::{Add, Cast as _, Div, Max, Maximum};
 use crate::rank::Spatial;
 use crate::scalar::Ordered;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
+use rule::pool_by_rule;
+pub use unpooling::MaxPools;
 
 /// Max pooling over `$n` axes.
 macro_rules! max_pools {
@@ -105,8 +109,12 @@ avg_pools! {
         "assert_eq!(Tensor::from([[[[[1.0, 3.0]]]]]).avg_pool3d(Pool::new([1, 1, 2]))?, Tensor::from([[[[[2.0]]]]]));";
 }
 
-pub(super) fn max_pool<
-    T: Comparable,
+/// A pool, on a device that records by the rule of max pooling (`MAX`) or average pooling. Every other device
+/// runs `compute` for the result and the pool with its padding in numbers; it may need `nbytes` bytes for each
+/// element.
+fn pool_by<
+    T: Element,
+    const MAX: bool,
     const RANK: usize,
     const N: usize,
     D: Device,
@@ -115,17 +123,27 @@ pub(super) fn max_pool<
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     pool: Pool<N>,
-    destination: P,
+    (nbytes, destination): (usize, P),
+    compute: impl FnOnce(&mut TensorViewMut<'_, T, RANK, D>, Pool<N>) -> Result<()>,
 ) -> Result<P::Done> {
     x.ensure_allocated(op)?;
     let (layout, pool) = output_layout(op, &x, pool)?;
-    layout.size().numel_of(op, size_of::<T>())?;
+    layout.size().numel_of(op, nbytes)?;
     if const { D::RECORDS && !T::DTYPE.is_discrete() } {
-        return max_pool_by_rule(op, x, pool, layout, destination);
+        return pool_by_rule::<T, MAX, RANK, N, D, P>(op, x, pool, layout, destination);
     }
-    destination.put(op, layout, x.device(), |out| {
+    destination.put(op, layout, x.device(), |out| compute(out, pool))
+}
+
+fn max_pool<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    pool: Pool<N>,
+    destination: P,
+) -> Result<P::Done> {
+    pool_by::<T, true, RANK, N, D, P>(op, x, pool, (size_of::<T>(), destination), |out, pool| {
         out.fill(T::narrow(Ordered::LOWEST))?;
-        if is_few(&layout.size().0[2..], &pool.window) {
+        if is_few(&out.size().0[2..], &pool.window) {
             return each_window(Max, x, out, |axis, window| {
                 positions_of_window(&pool, axis, window, x.size().0[axis + 2])
             });
@@ -136,29 +154,23 @@ pub(super) fn max_pool<
     })
 }
 
-pub(super) fn avg_pool<T: Float, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
+fn avg_pool<T: Float, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     pool: Pool<N>,
     destination: P,
 ) -> Result<P::Done> {
-    x.ensure_allocated(op)?;
     if pool.divisor == Some(0) {
         return Err(Error::Value { op, what: text(format_args!("a divisor of 0")) });
     }
-    let (layout, pool) = output_layout(op, &x, pool)?;
-    let size = layout.size();
-    size.numel_of(op, size_of::<f64>())?;
-    if const { D::RECORDS } {
-        return avg_pool_by_rule(op, x, pool, layout, destination);
-    }
-    destination.put(op, layout, x.device(), |out| {
+    pool_by::<T, false, RANK, N, D, P>(op, x, pool, (size_of::<f64>(), destination), |out, pool| {
+        let layout = out.layout().preserved();
         let mut sums = Tensor::<f64, RANK, D>::uninit(op, layout, x.device())?;
         sums.fill(0.0)?;
         let add = |_, mut part: TensorViewMut<'_, f64, RANK, D>, seen: TensorView<'_, T, RANK, D>| {
             part.zip_in_place(Add, seen.lazy().cast::<f64>())
         };
-        if is_few(&size.0[2..], &pool.window) {
+        if is_few(&layout.size().0[2..], &pool.window) {
             let range = |axis, window| positions_of_window(&pool, axis, window, x.size().0[axis + 2]);
             each_window(SumF64, x, &mut sums.try_view_mut(op)?, range)?;
         } else {
@@ -171,7 +183,7 @@ pub(super) fn avg_pool<T: Float, const RANK: usize, const N: usize, D: Device, P
 
 /// Divides each window by the number of its elements that count, or by the divisor of the pool. The padding
 /// of the pool is in numbers.
-pub(super) fn divide_by_counts<const RANK: usize, const N: usize, D: Device>(
+fn divide_by_counts<const RANK: usize, const N: usize, D: Device>(
     sums: &mut Tensor<f64, RANK, D>,
     of: Dim<RANK>,
     pool: &Pool<N>,

@@ -1,8 +1,7 @@
 //! Depthwise convolutions: sums over the elements of a window, each of which is one pass over the output.
 // Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::conv_products::padded_copy;
-use super::windows::{Conv, ConvSizes};
+use super::products::padded_copy;
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::{Compute, Number};
@@ -10,6 +9,7 @@ use crate::error::Result;
 use crate::expr::reduce_at;
 use crate::kernel::Call;
 use crate::layout::Layout;
+use crate::ops::nn::windows::{Conv, ConvSizes};
 use crate::ops::{Add, Mul, Sum};
 use crate::tensor::{Existing, Tensor, TensorView, TensorViewMut};
 

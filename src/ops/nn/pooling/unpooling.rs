@@ -3,8 +3,6 @@
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`,
 // `ops`.
 
-use super::pool_windows::{Pool, is_few, output_layout, positions_of_window, window_geometry};
-use super::windows::{input_part, output_part, tap_ranges};
 use crate::device::{Device, same_device};
 use crate::dim::{Axis, Dim};
 use crate::element::{Compute, Element, RealNumber};
@@ -12,6 +10,8 @@ use crate::error::{Error, Result};
 use crate::expr::{IntoView, apply_in_place, reduce_at};
 use crate::kernel::{OpMany, Reducer};
 use crate::layout::Layout;
+use crate::ops::nn::pool_windows::{Pool, is_few, output_layout, positions_of_window, window_geometry};
+use crate::ops::nn::windows::{input_part, output_part, tap_ranges};
 use crate::ops::reduction::slopes::slope;
 use crate::ops::{Indexing as _, Max, Replace};
 use crate::rank::Spatial;
@@ -86,15 +86,12 @@ where
     x.ensure_allocated(op)?;
     let (layout, pool) = output_layout(op, &x, pool)?;
     layout.size().numel_of(op, size_of::<i64>())?;
-    let plane = Dim(std::array::from_fn(|axis| if axis < 2 { 1 } else { x.size().0[axis] }));
-    let positions =
-        Tensor::<i64, 1, D>::arange(0, plane.numel_of(op, size_of::<i64>())? as i64, 1, x.device())?
-            .into_shape(plane)?;
+    let positions = positions_in_plane(op, x)?;
     let both = |values: &mut TensorViewMut<'_, T, RANK, D>, indices: &mut TensorViewMut<'_, i64, RANK, D>| {
         values.fill(T::narrow(Ordered::LOWEST))?;
         indices.fill(-1)?;
         if is_few(&layout.size().0[2..], &pool.window) {
-            return reduce_each_window(x, positions.view(), values, indices, &pool);
+            return reduce_each_window(x, positions.view(), Some(values), indices, &pool);
         }
         let conv = window_geometry(&pool);
         for tap in Dim(pool.window).indices() {
@@ -114,15 +111,40 @@ where
     })
 }
 
-/// As [`largest_with_positions`] for windows that are long and few: two reductions of each.
+/// The position of each element in the plane of its batch and channel.
+fn positions_in_plane<T, const RANK: usize, D: Device>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+) -> Result<Tensor<i64, RANK, D>> {
+    let plane = Dim(std::array::from_fn(|axis| if axis < 2 { 1 } else { x.size().0[axis] }));
+    let count = plane.numel_of(op, size_of::<i64>())? as i64;
+    Tensor::<i64, 1, D>::arange(0, count, 1, x.device())?.into_shape(plane)
+}
+
+/// The positions of [`largest_with_positions`] without the elements, by one reduction of each window.
+pub(super) fn positions_of_largest<T: RealNumber, const RANK: usize, const N: usize, D: Device>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    pool: &Pool<N>,
+    layout: Layout<RANK>,
+) -> Result<Tensor<i64, RANK, D>> {
+    let mut indices = Tensor::uninit(op, layout, x.device())?;
+    indices.fill(-1)?;
+    let positions = positions_in_plane(op, x)?;
+    reduce_each_window(x, positions.view(), None, &mut indices.try_view_mut(op)?, pool)?;
+    Ok(indices)
+}
+
+/// As [`largest_with_positions`] for windows that are long and few: a reduction of each to a position, and
+/// one to an element.
 fn reduce_each_window<T: RealNumber, const RANK: usize, const N: usize, D: Device>(
     x: TensorView<'_, T, RANK, D>,
     positions: TensorView<'_, i64, RANK, D>,
-    values: &mut TensorViewMut<'_, T, RANK, D>,
+    mut values: Option<&mut TensorViewMut<'_, T, RANK, D>>,
     indices: &mut TensorViewMut<'_, i64, RANK, D>,
     pool: &Pool<N>,
 ) -> Result<()> {
-    let mut windows = values.size();
+    let mut windows = indices.size();
     windows.0[..2].fill(1);
     let plane = std::array::from_fn(|axis| axis >= 2);
     for window in windows.indices() {
@@ -139,13 +161,10 @@ fn reduce_each_window<T: RealNumber, const RANK: usize, const N: usize, D: Devic
         let at: Tensor<i64, 2, D> = reduce_at(PositionOfLargest, &x, x.device(), plane, Allocate)?;
         let flat = [x.size().0[0], x.size().0[1]];
         output_part(indices.reborrow(), &windows)?.reshape(flat)?.assign(&line.take(&at)?)?;
-        reduce_at::<_, RANK, 2, D, _, _>(
-            Max,
-            &x,
-            x.device(),
-            plane,
-            Existing(output_part(values.reborrow(), &windows)?.reshape(flat)?),
-        )?;
+        if let Some(values) = &mut values {
+            let largest = output_part(values.reborrow(), &windows)?.reshape(flat)?;
+            reduce_at::<_, RANK, 2, D, _, _>(Max, &x, x.device(), plane, Existing(largest))?;
+        }
     }
     Ok(())
 }

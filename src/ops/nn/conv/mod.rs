@@ -2,9 +2,10 @@
 //! which are not copied.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
-use super::conv_products::{is_channels_last, ordered_layout, padded_copy, product};
-use super::conv_rule::convolve_by_rule;
-use super::depthwise::{is_depthwise, sum_of_taps};
+mod depthwise;
+mod products;
+mod rule;
+
 use super::windows::{Conv, ConvSizes, channels_error};
 use crate::device::{Device, same_device};
 use crate::dim::Dim;
@@ -15,6 +16,9 @@ use crate::layout::Layout;
 use crate::ops::methods::methods_with_into;
 use crate::rank::Spatial;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
+use depthwise::{is_depthwise, sum_of_taps};
+use products::{is_channels_last, ordered_layout, padded_copy, product};
+use rule::convolve_by_rule;
 
 /// Convolutions over `$n` axes.
 macro_rules! convolutions {
@@ -242,7 +246,7 @@ fn by_blocks<T: Number, const RANK: usize, const N: usize, D: Device>(
     } else {
         Layout::row_major
     };
-    let block = image_block(x, w, sizes, form, order);
+    let block = block_sizes(x, w, sizes, form, order);
     out.reborrow().for_each_block(block, &|ranges, mut out| {
         let [images, outputs, rows] = [0, 1, 2].map(|axis| ranges[axis].clone());
         // Whole groups, or a part of one.
@@ -293,7 +297,7 @@ fn ordered<T: Number, const RANK: usize, D: Device>(
 
 /// The sizes of the blocks of an output that are computed one by one: their images, or parts of one, and
 /// their results fit in a cache together, or the weights of some outputs. They depend on sizes alone.
-fn image_block<T: Number, D: Device, const RANK: usize, const N: usize>(
+fn block_sizes<T: Number, D: Device, const RANK: usize, const N: usize>(
     x: TensorView<'_, T, RANK, D>,
     w: TensorView<'_, T, RANK, D>,
     sizes: &ConvSizes<RANK, N>,

@@ -1,13 +1,13 @@
 //! The products of convolutions, of windows with weights or with a result, and copies of images for them.
-// Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`.
+// Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`, `ops`.
 
-use super::windows::Conv;
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::Number;
 use crate::error::Result;
 use crate::kernel::ContractPlan;
 use crate::layout::Layout;
+use crate::ops::nn::windows::Conv;
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
 /// Returns whether the channels of `[batch, channel, …]` are the innermost axis in memory.
