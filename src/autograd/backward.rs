@@ -220,15 +220,13 @@ impl Backward {
 
     /// Sets the gradient of an operand to 0. That of a whole block is dropped: earlier steps do not run.
     pub(super) fn clear(&mut self, view: &BlockView, sizes: &[usize]) -> Result<()> {
+        let sizes = &sizes[..view.stride.len()]; // the result of a reduction has the first axes
         if covers_block(view, sizes) {
             self.gradients.remove(&view.id);
             return Ok(());
         }
-        let Some(slot) = self.gradient(view) else { return Ok(()) };
-        if sizes.contains(&0) {
-            return Ok(());
-        }
-        let kept: SmallVec<usize> = (0..view.stride.len()).filter(|&axis| view.stride[axis] != 0).collect();
+        let Some(slot) = self.gradient(view).filter(|_| !sizes.contains(&0)) else { return Ok(()) };
+        let kept: SmallVec<usize> = (0..sizes.len()).filter(|&axis| view.stride[axis] != 0).collect();
         let stride: SmallVec<isize> = kept.iter().map(|&axis| view.stride[axis]).collect();
         let sizes: SmallVec<usize> = kept.iter().map(|&axis| sizes[axis]).collect();
         let slot = OperandRef { stride: &stride, ..slot };
