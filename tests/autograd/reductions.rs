@@ -203,7 +203,7 @@ fn reductions_into_a_part_of_a_tensor() {
     into_a_part! { max_into min_into prod_into sum_into logsumexp_into norm_into }
 }
 
-/// A result that replaces a part of a block, which has as many elements as were reduced, or of which none were.
+/// A result replaces a part of a block that has as many elements as were reduced; then none were reduced.
 #[test]
 fn gradients_of_elements_that_a_reduction_replaces() {
     for rows in [5, 0] {
