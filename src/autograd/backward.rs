@@ -159,9 +159,9 @@ impl Backward {
         self.gradients
     }
 
-    /// An operand of zeros, for loads whose values no result depends on.
-    pub(super) fn zeros(&self, axes: usize) -> OperandRef<'static> {
-        OperandRef { address: self.zero.address(), stride: &ZERO_STRIDES[..axes], element: 1 }
+    /// An operand of zeros of `element` bytes: a kernel may copy its elements before it reads them.
+    pub(super) fn zeros(&self, axes: usize, element: usize) -> OperandRef<'static> {
+        OperandRef { address: self.zero.address(), stride: &ZERO_STRIDES[..axes], element }
     }
 
     /// The positions of elements in row-major order, made on the device.
@@ -169,7 +169,7 @@ impl Backward {
         let positions = Temporary::new(&*self.inner, sizes, size_of::<i64>())?;
         let to = OperandRef { stride: &[1], ..positions.slot() };
         // SAFETY: (1) as many elements as the sizes have, and a byte that is 0; (2) the output is new memory.
-        unsafe { self.inner.count_up(sizes.iter().product(), to, self.zeros(1))? };
+        unsafe { self.inner.count_up(sizes.iter().product(), to, self.zeros(1, 1))? };
         Ok(positions)
     }
 
@@ -220,19 +220,17 @@ impl Backward {
 
     /// Sets the gradient of an operand to 0. That of a whole block is dropped: earlier steps do not run.
     pub(super) fn clear(&mut self, view: &BlockView, sizes: &[usize]) -> Result<()> {
+        let sizes = &sizes[..view.stride.len()]; // the result of a reduction has the first axes
         if covers_block(view, sizes) {
             self.gradients.remove(&view.id);
             return Ok(());
         }
-        let Some(slot) = self.gradient(view) else { return Ok(()) };
-        if sizes.contains(&0) {
-            return Ok(());
-        }
-        let kept: SmallVec<usize> = (0..view.stride.len()).filter(|&axis| view.stride[axis] != 0).collect();
+        let Some(slot) = self.gradient(view).filter(|_| !sizes.contains(&0)) else { return Ok(()) };
+        let kept: SmallVec<usize> = (0..sizes.len()).filter(|&axis| view.stride[axis] != 0).collect();
         let stride: SmallVec<isize> = kept.iter().map(|&axis| view.stride[axis]).collect();
         let sizes: SmallVec<usize> = kept.iter().map(|&axis| sizes[axis]).collect();
         let slot = OperandRef { stride: &stride, ..slot };
-        let zeros = OperandRef { element: slot.element, ..self.zeros(sizes.len()) };
+        let zeros = self.zeros(sizes.len(), slot.element);
         // SAFETY: (1) the gradient has the layout of the block; (2) axes of stride 0 are left out; (3) the
         // pass owns its gradients.
         unsafe { self.inner.copy(&sizes, slot, zeros) }
@@ -505,7 +503,7 @@ impl Backward {
         let in_place_of = |dtype: DType| {
             let mut read = slots.clone().enumerate().filter(|(k, _)| is_read(*k)).map(|(_, slot)| *slot);
             let other = read.find(|slot| slot.element == dtype.size() && dtype.size() > 1);
-            other.unwrap_or(OperandRef { element: dtype.size(), ..self.zeros(axes) })
+            other.unwrap_or(self.zeros(axes, dtype.size()))
         };
         let slot = |(k, slot): (usize, &'s OperandRef<'s>)| match is_read(k) {
             true => *slot,
@@ -559,7 +557,7 @@ pub(super) fn no_slope(name: &'static str) -> Error {
 pub(super) fn saved_slots<'s>(b: &Backward, step: &'s Step) -> SmallVec<OperandRef<'s>> {
     let slot = |input: &'s Input| match &input.saved {
         Some(saved) => saved.slot(),
-        None => b.zeros(step.sizes.len()),
+        None => b.zeros(step.sizes.len(), input.element),
     };
     step.inputs.iter().map(slot).collect()
 }

@@ -146,12 +146,14 @@ fn map_backward(
     let mut slots: SmallVec<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
     let copies = if in_place { take_gradients(b, step)? } else { Vec::new() };
     if facts.loads.len() > reads.len() {
-        slots.push(step.result.as_ref().map_or(b.zeros(sizes.len()), Saved::slot));
+        let zeros = b.zeros(sizes.len(), step.outputs[0].view.element);
+        slots.push(step.result.as_ref().map_or(zeros, Saved::slot));
     }
     for (k, output) in step.outputs.iter().enumerate() {
+        let zeros = b.zeros(sizes.len(), output.view.element);
         slots.push(match copies.get(k) {
-            Some(copy) => copy.as_ref().map_or(b.zeros(sizes.len()), Temporary::slot),
-            None => b.gradient(&output.view).unwrap_or(b.zeros(sizes.len())),
+            Some(copy) => copy.as_ref().map_or(zeros, Temporary::slot),
+            None => b.gradient(&output.view).unwrap_or(zeros),
         });
     }
     let variables = variables(reads, 0..reads.len(), step, facts);

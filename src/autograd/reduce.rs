@@ -33,6 +33,9 @@ pub(super) trait ReduceRule {
         result: OperandRef<'_>,
     ) -> Result<Option<Temporary>>;
 
+    /// Bytes of the extra number.
+    fn element(&self) -> usize;
+
     /// Adds the gradient by the loads of a mask, which are one operand. `loads` are the operands of the body,
     /// and `numbers` the result, the extra number and the gradient, broadcast along the reduced axes, which
     /// are the last ones.
@@ -90,13 +93,13 @@ impl Shared {
                 stride.resize(axes, 0);
                 stride
             };
-            let result = step.result.as_ref().map_or(b.zeros(axes), |saved| saved.slot());
+            let result = step.result.as_ref().map_or(b.zeros(axes, gradient.element), |saved| saved.slot());
             let strides = [broadcast(result.stride), broadcast(gradient.stride)];
             let result = OperandRef { stride: &strides[0], ..result };
             let gradient = OperandRef { stride: &strides[1], ..gradient };
             let sizes = (&step.sizes[..], axes - kept);
             let extra = reduce.extra(b, sizes, &loads, result)?;
-            let extra = extra.as_ref().map_or(b.zeros(axes), Temporary::slot);
+            let extra = extra.as_ref().map_or(b.zeros(axes, reduce.element()), Temporary::slot);
             for &(operand, mask) in variables(&reads, 0..loads.len(), step, facts).iter() {
                 if let Some(view) = &step.inputs[operand].view {
                     let numbers = [result, extra, gradient];
@@ -163,6 +166,10 @@ impl<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> ReduceRule for
             }
         };
         Ok(buffer.map(|buffer| buffer.broadcast(sizes.1)))
+    }
+
+    fn element(&self) -> usize {
+        size_of::<B::Out>()
     }
 
     fn vjp(

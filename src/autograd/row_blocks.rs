@@ -190,7 +190,7 @@ impl<'a> Goal<'a> {
         let sizes: SmallVec<usize> = kept.iter().map(|&axis| block.sizes[axis]).collect();
         let from = b.gradient(of_block);
         let is_reached = from.is_some();
-        let from = from.unwrap_or(OperandRef { element: of_block.element, ..b.zeros(block.sizes.len()) });
+        let from = from.unwrap_or(b.zeros(block.sizes.len(), of_block.element));
         let from_stride = of(from.stride);
         let from = OperandRef { stride: &from_stride, ..from };
         // SAFETY: (of all) (1) the gradient in the block, its part of the gradient or its sums, at these

@@ -82,7 +82,8 @@ impl<D: Device, B: Body, R: Reducer<B::Out>> RowConstant for RowConstantOf<B, R,
         let facts = facts_of_reduction::<_, R>(&self.0);
         let reduced = Reduced::<_, R, D, false>::new(self.0, self.1.clone());
         let extra = reduced.extra(b, sizes, slots, value)?;
-        let extra = extra.as_ref().map_or(b.zeros(sizes.0.len()), Temporary::slot);
+        let zeros = b.zeros(sizes.0.len(), size_of::<B::Out>());
+        let extra = extra.as_ref().map_or(zeros, Temporary::slot);
         for (mask, target) in targets {
             let numbers = [value, extra, gradient];
             reduced.vjp(b, facts, mask, sizes, slots, numbers, target)?;
@@ -276,14 +277,17 @@ pub(super) fn rows_backward(
     (row, reads): (usize, &[u8]),
     taken: &[Option<Temporary>],
 ) -> Result<()> {
-    let (sizes, zeros) = (&step.sizes[..], b.zeros(step.sizes.len()));
+    let sizes = &step.sizes[..];
     let saved = saved_slots(b, step);
     let loads: SmallVec<OperandRef<'_>> = reads.iter().map(|&k| saved[k as usize]).collect();
     let outputs = step.outputs.iter().enumerate();
     let gradients: SmallVec<OperandRef<'_>> = outputs
-        .map(|(k, output)| match taken.get(k) {
-            Some(copy) => copy.as_ref().map_or(zeros, Temporary::slot),
-            None => b.gradient(&output.view).unwrap_or(zeros),
+        .map(|(k, output)| {
+            let zeros = b.zeros(sizes.len(), output.view.element);
+            match taken.get(k) {
+                Some(copy) => copy.as_ref().map_or(zeros, Temporary::slot),
+                None => b.gradient(&output.view).unwrap_or(zeros),
+            }
         })
         .collect();
     // An operand without a slope has no gradient, not one of zeros.
@@ -307,7 +311,7 @@ impl RowsRule<'_> {
     fn run(&self, b: &mut Backward, operands: Operands<'_>) -> Result<()> {
         let RowsRule { constants, row, .. } = *self;
         let Operands { sizes, loads: all, .. } = operands;
-        let zeros = b.zeros(sizes.len());
+        let zeros = b.zeros(sizes.len(), size_of::<u8>());
         let mut values: Vec<Temporary> = Vec::new();
         for placed in &constants.all {
             let slots = constants.with_constants(all, placed.loads.clone(), &placed.children, &values, zeros);
@@ -361,7 +365,7 @@ impl RowsRule<'_> {
         };
         let one_value = row > 0 && step.outputs.iter().all(|output| is_constant(&output.view));
         let (main, main_row) = if one_value { (kept, 0) } else { (sizes, row) };
-        let (loads, zeros) = (operands.loads, b.zeros(sizes.len()));
+        let (loads, zeros) = (operands.loads, b.zeros(sizes.len(), size_of::<u8>()));
         let mut slots = constants.with_constants(loads, 0..loads.len(), &constants.outer, values, zeros);
         slots.extend(operands.gradients);
         slots.iter_mut().for_each(|slot| slot.stride = &slot.stride[..main.len()]);

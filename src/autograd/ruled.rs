@@ -5,7 +5,7 @@ use super::backward::{Backward, Rule as BackwardRule};
 use super::small_vec::SmallVec;
 use super::state::{Begun, Flow, OutputType, Saved, Shared, Step, has_gradient};
 use super::tape::Tape;
-use crate::device::{Device, OperandRef, Recorded, Rule, RuleOperand, RuleOutput, TypedRef};
+use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput, TypedRef};
 use crate::dtype::DType;
 use crate::error::Result;
 
@@ -63,7 +63,7 @@ impl Form {
     }
     fn at<'a>(&'a self, b: &Backward, saved: Option<&'a Saved>) -> TypedRef<'a> {
         // Nobody reads an operand that was not saved; its size in memory is that of its element.
-        let unread = OperandRef { element: self.dtype.size(), ..b.zeros(self.sizes.len()) };
+        let unread = b.zeros(self.sizes.len(), self.dtype.size());
         let slot = saved.map_or(unread, Saved::slot);
         TypedRef { slot, sizes: &self.sizes, dtype: self.dtype }
     }

@@ -184,7 +184,7 @@ fn linear_backward(
         }
     }
     if !keeps {
-        let zeros = OperandRef { element: gradient.element, ..b.zeros(sizes.len()) };
+        let zeros = b.zeros(sizes.len(), gradient.element);
         // SAFETY: as above, with the gradient of the cells as the output.
         unsafe { inner.scatter_replace(dtype, plan, gradient, zeros, index.slot())? };
     }

@@ -295,7 +295,7 @@ impl State {
         let no_room = |_| Error::OutOfMemory { op: step.op, nbytes: size_of_val(inputs) };
         step.inputs.try_reserve_exact(inputs.len()).map_err(no_room)?;
         for (k, slot) in inputs.iter().enumerate() {
-            step.inputs.push(Input { view: None, saved: None });
+            step.inputs.push(Input { view: None, saved: None, element: slot.element });
             let Some(input) = step.inputs.last_mut() else { continue };
             if let Some(dtype) = flow.to[k] {
                 input.view = self.view(slot, dtype);

@@ -83,6 +83,8 @@ pub(super) struct Input {
     pub(super) view: Option<BlockView>,
     /// Its values, if the backward pass reads them.
     pub(super) saved: Option<Saved>,
+    /// Bytes of an element.
+    pub(super) element: usize,
 }
 
 /// The content of an output before a step wrote it.

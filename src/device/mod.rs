@@ -121,9 +121,9 @@ pub struct Reduction<'a> {
 /// 3. A call may return before its work is finished only if every later call on the same memory is ordered
 ///    after it.
 /// 4. `for_each_task` calls its task with each number at most once, exactly once if it returns `Ok`, and
-/// returns    after all calls have.
+///    returns after all calls have.
 /// 5. If `is_host` is true, the host may read and write memory of the device by its addresses, and calls
-/// return    after their work is finished.
+///    return after their work is finished.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a device",
     label = "expected `Cpu`, `Cuda`, `Meta`, `AnyDevice` or your own type with `unsafe impl Device`",

@@ -26,7 +26,7 @@ use std::mem::MaybeUninit;
 /// # Safety
 /// For each block of the device, with `nbytes` bytes at `address`:
 /// 1. `host(address)` is a pointer of the host to the same bytes. It is valid for reads and writes of the
-/// whole    block, before and after `address`, until the block is dropped.
+///    whole block, before and after `address`, until the block is dropped.
 /// 2. `host(address + n)` is `host(address) + n` for each `n` up to `nbytes`.
 /// 3. `host(address)` has the alignment of `address`, up to 64 bytes.
 pub unsafe trait HostAddressable: Device {

@@ -1,5 +1,5 @@
-//! Properties of a body that are read from its text: whether it is cheap, so that its loops are memory-bound, and whether it is a
-//! sum of its operands.
+//! Properties of a body that are read from its text: whether it is cheap, so that its loops are memory-bound,
+//! and whether it is a sum of its operands.
 // Imports: nothing.
 
 /// Methods of lanes that take one to three instructions.

@@ -203,6 +203,24 @@ fn reductions_into_a_part_of_a_tensor() {
     into_a_part! { max_into min_into prod_into sum_into logsumexp_into norm_into }
 }
 
+/// A result replaces a part of a block that has as many elements as were reduced; then none were reduced.
+#[test]
+fn gradients_of_elements_that_a_reduction_replaces() {
+    for rows in [5, 0] {
+        check("sum", &random([3, 5], 58), |x, _| {
+            let mut y = x.sin()?;
+            x.slice((..3, ..rows))?.sum_into(Axis::<1>, y.view_mut()?.slice((.., 1))?)?;
+            x.slice((..rows.min(3), ..))?.prod_into(Axis::<0>, y.view_mut()?.slice((2, ..))?)?;
+            Ok(y)
+        });
+        check("sum of constants", &random([3, 5], 59), |x, tape| {
+            let (mut y, c) = (x.sin()?, tape.constant(&random([3, 5], 60))?);
+            c.slice((.., ..rows))?.sum_into(Axis::<1>, y.view_mut()?.slice((.., 1))?)?;
+            Ok(y)
+        });
+    }
+}
+
 #[test]
 fn discrete_row_constants_have_no_gradient() {
     check("divided by a count", &random([3, 5], 55), |x, _| {

@@ -94,6 +94,43 @@ fn operators_in_place_have_the_gradients_of_their_values() {
     });
 }
 
+elementwise! {
+    /// A product and a difference.
+    fn product_and_difference(x, y) -> (T, T) { (x * y, x - y.sin()) }
+}
+
+/// A kernel copies operands in steps before it reads them, and so it does the zeros of a missing gradient.
+#[test]
+fn of_several_results_some_have_no_gradient() {
+    for is_first in [true, false] {
+        let both = |x: TensorView<'_, f64, 2, Tape>, out: TensorViewMut<'_, f64, 2, Tape>| {
+            let (y, mut other) = (x.reversed(Axis::<0>), Tensor::zeros(x.size(), x.device())?);
+            match is_first {
+                true => apply_many_into(product_and_difference, (x, y), (out, &mut other)),
+                false => apply_many_into(product_and_difference, (x, y), (&mut other, out)),
+            }
+        };
+        check("columns in steps", &random([4, 12], 2), |x, tape| {
+            let mut y = Tensor::zeros([13, 9], tape)?;
+            let out = y.view_mut()?.transposed().slice(((1..).step(-2), (1..).step(-2)))?;
+            both(x.slice((.., (..).step(2)))?, out)?;
+            Ok(y)
+        });
+        check("transposed", &random([6, 4], 3), |x, tape| {
+            let mut y = Tensor::zeros([8, 6], tape)?;
+            both(x.transposed(), y.view_mut()?.slice(((..).step(2), ..))?)?;
+            Ok(y)
+        });
+        check("rows in place", &random([6, 4], 4), |x, _| {
+            let (mut y, mut other) = (x.sin()?, x.cos()?);
+            let (x, rows) = (x.slice(((..).step(2), ..))?, x.lazy().mean_along(Axis::<0>));
+            y.view_mut()?.slice(((..).step(2), ..))?.zip_in_place(Mul, x)?;
+            other.zip_in_place(Sub, rows)?;
+            if is_first { Ok(y) } else { Ok(other) }
+        });
+    }
+}
+
 /// A program of views and writes at random, generic over its device: three buffers, parts of which are read,
 /// updated, replaced and shared.
 fn random_program<D: Device>(x: &Tensor<f64, 2, D>, seed: u64) -> Result<Tensor<f64, 2, D>> {

@@ -150,7 +150,7 @@ pub(super) fn run_each_mask(
     outputs: &[(OperandRef<'_>, DType)],
 ) -> Result<()> {
     let others = numbers.len() + outputs.len();
-    let zeros = pass.zeros(sizes.len());
+    let zeros = pass.zeros(sizes.len(), size_of::<u8>());
     let own: Vec<OperandRef<'_>> = outputs.iter().map(|(slot, _)| *slot).collect();
     for (number, &mask) in loads.masks(others)?.iter().enumerate() {
         let mut slots = loads.slots(mask, others, zeros);

@@ -66,7 +66,7 @@ impl Shared {
             }
         }
         for &mask in loads.masks(outputs.len())?.iter() {
-            let slots = loads.slots(mask, outputs.len(), self.pass()?.zeros(sizes.len()));
+            let slots = loads.slots(mask, outputs.len(), self.pass()?.zeros(sizes.len(), size_of::<u8>()));
             run(kernel, mask, sizes, &outputs, &slots)?;
         }
         Ok(())

@@ -110,8 +110,8 @@ impl Shared {
             // A sum with zeros changes nothing.
             None if operator.is_sum() => Ok(()),
             None => {
-                let zeros = self.pass()?.zeros(plan.sizes.len());
-                run([cells, OperandRef { element: cells.element, ..zeros }, index])
+                let zeros = self.pass()?.zeros(plan.sizes.len(), cells.element);
+                run([cells, zeros, index])
             }
         }
     }

@@ -55,7 +55,7 @@ pub(super) fn tangents_only(
         return run_each_mask(pass, kernel, loads, &[], (sizes, sizes), outputs);
     }
     for (slot, _) in outputs {
-        let zeros = OperandRef { element: slot.element, ..pass.zeros(sizes.len()) };
+        let zeros = pass.zeros(sizes.len(), slot.element);
         // SAFETY: (1) outputs of these sizes, and zeros are one element; (2) and (3) the caller passes memory
         // of its own.
         unsafe { pass.inner.copy(sizes, *slot, zeros)? };

@@ -44,7 +44,7 @@ impl<'a, B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> ReduceKern
         let count = sizes[kept..].iter().product::<usize>() as f64;
         let reduced = Reduced::<B, R, D, BY_NAME>::new(*self.body, self.device.clone());
         let extra = reduced.extra(pass, (sizes, row), &loads.values, result)?;
-        let zeros = OperandRef { element: size_of::<B::Out>(), ..pass.zeros(sizes.len()) };
+        let zeros = pass.zeros(sizes.len(), size_of::<B::Out>());
         let numbers = [result, extra.as_ref().map_or(zeros, |extra| extra.slot())];
         let numbers = if matches!(R::SLOPE, Slope::Constant) { &[] } else { &numbers[..] };
         let kernel = |mask: u64, sizes: &[usize], to: &[OperandRef<'_>], inputs: Inputs<'_>| {

@@ -114,7 +114,7 @@ impl Constants {
         let mut constants = Constants { constants, values: Vec::new(), tangents: Vec::new() };
         for number in 0..constants.constants.all.len() {
             let placed = &constants.constants.all[number];
-            let zeros = pass.zeros(sizes.len());
+            let zeros = pass.zeros(sizes.len(), size_of::<u8>());
             let loads = constants.loads(all, placed.loads.clone(), &placed.children, zeros);
             let values = placed.constant.values(pass, (sizes, row), &loads.values)?.broadcast(row);
             let tangents = placed.constant.tangents(pass, (sizes, row), loads, values.slot())?;
@@ -145,7 +145,7 @@ pub(super) fn run(
     };
     let is_one_value = row > 0 && operands.outputs.iter().all(is_constant);
     let main = if is_one_value { kept } else { sizes };
-    let zeros = pass.zeros(sizes.len());
+    let zeros = pass.zeros(sizes.len(), size_of::<u8>());
     let mut loads = constants.loads(all, 0..all.values.len(), &constants.constants.outer, zeros);
     loads.keep(facts);
     let cut = |slot: &mut OperandRef<'_>| slot.stride = &slot.stride[..main.len()];

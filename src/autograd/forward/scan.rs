@@ -98,7 +98,7 @@ impl Shared {
     ) -> Result<()> {
         let maps = [loads.values[0], loads.values[1]];
         let sum = Temporary::new(&*self.inner, sizes, dtype.size())?;
-        let zeros = OperandRef { element: dtype.size(), ..self.pass()?.zeros(sizes.len()) };
+        let zeros = self.pass()?.zeros(sizes.len(), dtype.size());
         // SAFETY: (1) operands of these sizes, or one element 0; (2) to (4) the outputs are new memory, or
         // the tangent of the scan's output, to which the caller of the kernel has the only access.
         unsafe {

@@ -240,7 +240,7 @@ impl Shared {
         let kept = || (0..sizes.len()).filter(|&axis| to.stride[axis] != 0);
         let stride: Vec<isize> = kept().map(|axis| to.stride[axis]).collect();
         let sizes: Vec<usize> = kept().map(|axis| sizes[axis]).collect();
-        let zeros = OperandRef { element: to.element, ..self.pass()?.zeros(sizes.len()) };
+        let zeros = self.pass()?.zeros(sizes.len(), to.element);
         // SAFETY: (1) the caller's promise, and zeros are one element; (2) axes of stride 0 are left out, and
         // zeros are memory of their own; (3) the caller's promise.
         unsafe { self.inner.copy(&sizes, OperandRef { stride: &stride, ..to }, zeros) }

@@ -33,8 +33,8 @@ impl<T: Float> Op<(T, T)> for ExpDifference {
 along_axes! {
     /// `e^(x − max) / Σ e^(x − max)` along axes: one (`Axis::<1>`, `Last`), several together, or `All`.
     ///
-    /// A row that consists of −∞ gives NaN, as does a row with +∞ or NaN. The result has the sizes of `x`. One
-    /// kernel reads each row from memory once.
+    /// A row that consists of −∞ gives NaN, as does a row with +∞ or NaN. The result has the sizes of `x`.
+    /// One kernel reads each row from memory once.
     ///
     /// # Examples
     /// ```

@@ -23,7 +23,8 @@ impl<T: Send + Sync> Cache<T> {
     /// their number is that of types.
     ///
     /// # Errors
-    /// Those of `write`, [`Error::OutOfMemory`](crate::Error::OutOfMemory). A later call compiles the program.
+    /// Those of `write`, [`Error::OutOfMemory`](crate::Error::OutOfMemory). A later call compiles the
+    /// program.
     pub(super) fn get(
         &self,
         (of, variant): (TypeId, u64),

@@ -110,8 +110,8 @@ avg_pools! {
 }
 
 /// A pool, on a device that records by the rule of max pooling (`MAX`) or average pooling. Every other device
-/// runs `compute` for the result and the pool with its padding in numbers; it may need `nbytes` bytes for each
-/// element.
+/// runs `compute` for the result and the pool with its padding in numbers; it may need `nbytes` bytes for
+/// each element.
 fn pool_by<
     T: Element,
     const MAX: bool,

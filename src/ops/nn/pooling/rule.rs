@@ -158,8 +158,8 @@ impl<T: Float, const RANK: usize, const N: usize, const MAX: bool> PoolRule<T, R
         let (windows, op, geometry) = (out.size(), Self::NAME, window_geometry(&self.pool));
         let taps = self.pool.window.iter().fold(1, |taps: usize, n| taps.saturating_mul(*n));
         if const { D::RECORDS } {
-            // The device inside records the values by this rule. It does not record how the numbers are found,
-            // which are no floats.
+            // The device inside records the values by this rule. It does not record how the numbers are
+            // found, which are no floats.
             max_pool(op, x, self.pool, Existing(out.reborrow()))?;
             if taps > usize::from(NONE) {
                 let at = positions_of_largest(op, x, &self.pool, out.layout().preserved())?;

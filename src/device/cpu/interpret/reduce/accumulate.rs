@@ -121,8 +121,8 @@ impl<'a> ReduceRun<'a> {
         }
     }
 
-    /// Accumulates the values at the places into the accumulators from chunk `from` on, `rows` rows of `chunks`
-    /// chunks; `number` is the register of positions. The results are in `next`.
+    /// Accumulates the values at the places into the accumulators from chunk `from` on, `rows` rows of
+    /// `chunks` chunks; `number` is the register of positions. The results are in `next`.
     ///
     /// # Safety
     /// As [`Machine::run`].
