@@ -21,6 +21,8 @@ use std::ops::Range;
 /// block stay in L2.
 const SCORES: usize = 1 << 17;
 const MIN_QUERIES: usize = 16;
+/// As many queries of a causal block still make large products.
+const CAUSAL_QUERIES: usize = 64;
 
 /// Hides keys or changes scores: a mask with the sizes of the scores, or a bias, whose sizes of 1 stretch.
 pub(super) enum Change<'x, T, D: Device> {
@@ -109,6 +111,8 @@ impl<T: AttentionFloat> Rule for AttentionRule<T> {
         let scaling = Scaling::<T>::new("attention", self.attention, d)?;
         let row = keys.max(1).saturating_mul(h / heads.max(1));
         let span = (SCORES / row).clamp(MIN_QUERIES, queries.max(MIN_QUERIES));
+        // Later keys are left out block by block.
+        let span = if self.attention.causal { span.min((keys / 4).max(CAUSAL_QUERIES)) } else { span };
         let group = (SCORES / row.saturating_mul(span).max(1)).clamp(1, heads.max(1));
         for image in 0..batch {
             for from in (0..heads).step_by(group) {

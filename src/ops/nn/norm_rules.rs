@@ -193,13 +193,19 @@ struct Affine<'x, T, const RANK: usize, D: Device> {
 
 impl<T: Float, const RANK: usize, D: Device> Affine<'_, T, RANK, D> {
     /// Writes the gradient of `x`, and returns that of the weight, whose sums have elements `S`: blocks of
-    /// rows that stay in a cache are read once. All statistics are those of the forward pass.
-    fn of_both<S: Float>(&self, out: TensorViewMut<'_, T, RANK, D>) -> Result<Tensor<f64, RANK, D>> {
+    /// rows that stay in a cache are read once. All statistics are those of the forward pass. If there is a
+    /// bias of the same sizes, `sum` sums a part of the gradient over the axes of the weight's sums, and the
+    /// gradient of the bias is returned too.
+    fn of_both<S: Float>(
+        &self,
+        out: TensorViewMut<'_, T, RANK, D>,
+        sum: Option<&(dyn Fn(TensorView<'_, T, RANK, D>) -> Result<Tensor<S, RANK, D>> + Sync)>,
+    ) -> Result<[Option<Tensor<f64, RANK, D>>; 2]> {
         let Affine { axes, epsilon, x, weight, gradient } = *self;
         let (size, op) = (x.size(), "layer_norm_affine");
         let along = axes.found(op, || size)?;
         let summed = stretched(weight.size(), size);
-        // Parts of the weight's gradient are added; each is one block's sum, or the only one.
+        // Parts of the sums are added; each is one block's sum, or the only one.
         let is_cut = (0..RANK).all(|axis| along[axis] || summed[axis] || size.0[axis] == 1);
         let block = match x.device().task_nbytes() {
             Some(nbytes) if is_cut => blocks_of_rows::<T, RANK>(size, along, nbytes),
@@ -218,20 +224,22 @@ impl<T: Float, const RANK: usize, D: Device> Affine<'_, T, RANK, D> {
             let mean = of_normal.zip(Flow, normal).mean_along(axes);
             let operands = (gradient, rest, mean, normal, rate);
             apply_many_into(OfNormal::<S>(PhantomData), operands, (out, products.try_view_mut(op)?))?;
-            let part = sum_over(products.lazy(), summed)?;
+            let sums = [Some(sum_over(products.lazy(), summed)?), sum.map(|sum| sum(gradient)).transpose()?];
             let starts = ranges.map(|range| range.start);
-            parts.lock().unwrap_or_else(PoisonError::into_inner).push((starts, part));
+            parts.lock().unwrap_or_else(PoisonError::into_inner).push((starts, sums));
             Ok(())
         })?;
         let mut parts = parts.into_inner().unwrap_or_else(PoisonError::into_inner);
         parts.sort_by_key(|(starts, _)| *starts);
-        let mut parts = parts.into_iter().map(|(_, part)| part);
-        let mut total = match parts.next() {
-            Some(first) => first.cast::<f64>()?,
-            None => Tensor::zeros(self.weight.size(), x.device())?,
-        };
-        parts.try_for_each(|part| total.zip_in_place(Add, part.lazy().cast::<f64>()))?;
-        Ok(total)
+        let mut totals = [const { None }; 2];
+        for (total, part) in parts.into_iter().flat_map(|(_, sums)| [0, 1].into_iter().zip(sums)) {
+            match (&mut totals[total], part) {
+                (_, None) => {}
+                (None, Some(part)) => totals[total] = Some(part.cast::<f64>()?),
+                (Some(total), Some(part)) => total.zip_in_place(Add, part.lazy().cast::<f64>())?,
+            }
+        }
+        Ok(totals)
     }
 
     /// Writes the gradient of `x` alone.
@@ -267,11 +275,16 @@ impl<T: Float, const RANK: usize> Rule for AffineRule<T, RANK> {
     ) -> Result<()> {
         let gradient = recorded.gradient.view::<T, RANK>()?;
         let [of_bias, of_weight, of_x] = [targets.pop(), targets.pop(), targets.pop()].map(Option::flatten);
-        if let Some(out) = of_bias {
-            let mut out = out.view_mut()?;
-            out.assign(&sum_over(gradient.lazy(), stretched(out.size(), gradient.size()))?)?;
-        }
         let [x, weight] = [recorded.inputs[0].view::<T, RANK>()?, recorded.inputs[1].view()?];
+        let mut of_bias = of_bias.map(RuleOutput::view_mut::<T, RANK>).transpose()?;
+        // Without blocks the sum for the bias has nothing to share.
+        let is_summed_too = x.device().task_nbytes().is_some()
+            && of_weight.is_some()
+            && of_bias.as_ref().is_some_and(|out| out.size() == weight.size());
+        if let (Some(out), false) = (&mut of_bias, is_summed_too) {
+            let summed = stretched(out.size(), gradient.size());
+            out.assign(&sum_over(gradient.lazy(), summed)?)?;
+        }
         let affine = Affine { axes: self.axes, epsilon: self.epsilon, x, weight, gradient };
         let of_x = of_x.map(RuleOutput::view_mut::<T, RANK>).transpose()?;
         let Some(of_weight) = of_weight else {
@@ -284,12 +297,22 @@ impl<T: Float, const RANK: usize> Rule for AffineRule<T, RANK> {
                 .insert(Tensor::uninit(Self::NAME, x.layout().preserved(), x.device())?)
                 .try_view_mut(Self::NAME)?,
         };
+        let summed = stretched(weight.size(), gradient.size());
         // Sums of products of 16 bits are added in f32.
         let sums = if const { size_of::<T>() == size_of::<Compute<T>>() } {
-            affine.of_both::<T>(of_x)?
+            affine.of_both::<T>(of_x, is_summed_too.then_some(&|part| sum_over(part.lazy(), summed)))?
         } else {
-            affine.of_both::<f32>(of_x)?
+            let sum = |part: TensorView<'_, T, RANK, D>| sum_over(part.lazy().cast::<f32>(), summed);
+            affine.of_both::<f32>(of_x, is_summed_too.then_some(&sum))?
         };
-        sums.lazy().cast::<T>().eval_into(of_weight.view_mut::<T, RANK>()?)
+        let outputs = [Some(of_weight.view_mut::<T, RANK>()?), of_bias.filter(|_| is_summed_too)];
+        for (sum, out) in sums.into_iter().zip(outputs) {
+            match (sum, out) {
+                (Some(sum), Some(out)) => sum.lazy().cast::<T>().eval_into(out)?,
+                (None, Some(mut out)) => out.fill(T::zero())?,
+                (_, None) => {}
+            }
+        }
+        Ok(())
     }
 }

@@ -366,7 +366,8 @@ impl<T: Copy + Default, const DEPTH: usize> Panel<'_, T, DEPTH> {
     }
 }
 
-/// Copies bytes. The most frequent sizes, one and two cache lines, have copies of constant size.
+/// Copies bytes. The most frequent sizes, one and two cache lines and the rows of a tile, have copies of
+/// constant size.
 ///
 /// # Safety
 /// As `copy_nonoverlapping`.
@@ -377,6 +378,7 @@ unsafe fn copy(from: *const u8, to: *mut u8, nbytes: usize) {
         match nbytes {
             128 => to.cast::<[u8; 128]>().write_unaligned(from.cast::<[u8; 128]>().read_unaligned()),
             64 => to.cast::<[u8; 64]>().write_unaligned(from.cast::<[u8; 64]>().read_unaligned()),
+            48 => to.cast::<[u8; 48]>().write_unaligned(from.cast::<[u8; 48]>().read_unaligned()),
             _ => to.copy_from_nonoverlapping(from, nbytes),
         }
     }

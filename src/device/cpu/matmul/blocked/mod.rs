@@ -93,7 +93,13 @@ pub(super) unsafe fn run(
     let is_tall = alone
         && call.reads_left_in_place()
         && (direct_output || layout.units <= K_BLOCK_BYTES / kernel.unit_nbytes);
-    let row_block = if is_tall { TALL_ROW_BLOCK } else { ROW_BLOCK };
+    let packs_columns =
+        alone && kernel.is_512_bits() && call.reads_left_elements() && problem.m.innermost().1[1] == 1;
+    let row_block = match (is_tall, packs_columns) {
+        (true, _) => TALL_ROW_BLOCK,
+        (_, true) => COLUMNS_ROW_BLOCK,
+        _ => ROW_BLOCK,
+    };
     // SAFETY: (1) to (3) the caller's promise.
     let done = unsafe { run_in_place(&mut call, prepacked, parallel, alone, row_block)? };
     if done == n {

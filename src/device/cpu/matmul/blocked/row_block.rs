@@ -236,6 +236,10 @@ impl RowBlock<'_> {
         };
         for first in columns.clone().step_by(sizes.columns) {
             let here = first..columns.end.min(first + sizes.columns);
+            if first == columns.start {
+                // SAFETY: the caller's promise.
+                unsafe { self.pack_left(k_offsets, count) };
+            }
             for part in (0..count).step_by(sizes.summed) {
                 if let (RightSource::Packed(buffer), 0) = (&self.right, part) {
                     for done in (0..count).step_by(PACK_STRIP_UNITS) {
@@ -249,6 +253,39 @@ impl RowBlock<'_> {
                 for (index, tile) in sizes.tiles.clone().enumerate() {
                     // SAFETY: the caller's promise; the right operand is packed, or it is read in place.
                     unsafe { self.tile_row(index, tile, here.clone(), &step, &right, column_offsets) };
+                }
+            }
+        }
+    }
+
+    /// Packs the panels of all rows for a block along `k` of `count` units: some units of one panel after the
+    /// other, then the next units. A panel has a part of a cache line, and the next panels read the rest.
+    ///
+    /// # Safety
+    /// As [`GemmCall::rows`]; `k_offsets` are those of the block in the left operand.
+    unsafe fn pack_left(&self, k_offsets: &[isize], count: usize) {
+        let RowBlock { call, sizes, row, .. } = self;
+        let LeftSource::Panels { buffer, nbytes } = &self.left else { return };
+        let GemmCall { kernel, problem, fns, .. } = *call;
+        let KernelInfo { unit_nbytes, mr, depth, .. } = *kernel;
+        for (strip, k) in k_offsets.chunks(PACK_LEFT_STRIP_UNITS * depth).enumerate() {
+            let from = strip * PACK_LEFT_STRIP_UNITS * mr * unit_nbytes;
+            for (index, tile) in sizes.tiles.clone().enumerate() {
+                let mut rows = [MaybeUninit::uninit(); MAX_TILE_ROWS];
+                let rows = write_offsets(&problem.m, 1, row + tile.start, &mut rows[..tile.len()]);
+                let to = buffer.start().wrapping_add(index * nbytes + from);
+                // SAFETY: the caller's promise; each tile has its own panel of the buffer, with the initial
+                // sums behind it.
+                unsafe { (fns.pack_left)(problem.left, rows, k, mr, to) };
+            }
+        }
+        for index in 0..sizes.tiles.clone().count() {
+            let panel = buffer.start().wrapping_add(index * nbytes);
+            let initial = panel.wrapping_add(nbytes - INITIAL_SUM_BYTES).cast::<[i32; MAX_INITIAL_ROWS]>();
+            // SAFETY: the panel is packed; its initial sums are behind it.
+            unsafe {
+                if let Some(sums) = (kernel.finish_panel)(panel, count) {
+                    initial.write(sums);
                 }
             }
         }
@@ -303,7 +340,7 @@ impl RowBlock<'_> {
         step: &KStep<'_>,
         first: bool,
     ) -> (*const u8, [isize; 2], *const i32) {
-        let GemmCall { kernel, problem, fns, .. } = self.call;
+        let GemmCall { kernel, problem, .. } = self.call;
         let KernelInfo { unit_nbytes, mr, .. } = *kernel;
         let bytes = |strides: [usize; 2]| strides.map(|stride| (stride * unit_nbytes) as isize);
         match &self.left {
@@ -320,18 +357,7 @@ impl RowBlock<'_> {
             }
             LeftSource::Panels { buffer, nbytes } => {
                 let panel = buffer.start().wrapping_add(index * nbytes);
-                let initial =
-                    panel.wrapping_add(nbytes - INITIAL_SUM_BYTES).cast::<[i32; MAX_INITIAL_ROWS]>();
-                if first {
-                    // SAFETY: the caller's promise; each tile has its own panel of the buffer, with its
-                    // initial sums behind it.
-                    unsafe {
-                        (fns.pack_left)(problem.left, rows, step.k_offsets, mr, panel);
-                        if let Some(sums) = (kernel.finish_panel)(panel, step.count) {
-                            initial.write(sums);
-                        }
-                    }
-                }
+                let initial = panel.wrapping_add(nbytes - INITIAL_SUM_BYTES);
                 let has_initial = kernel.has_initial && step.part == 0;
                 let initial = if has_initial { initial.cast_const().cast() } else { ZERO_INITIAL.as_ptr() };
                 let start = panel.cast_const().wrapping_add(step.part * mr * unit_nbytes);

@@ -15,6 +15,9 @@ pub(super) const SINGLE_PASS_UNITS: usize = 4096;
 /// Units that are packed together. They are few, so that the rows that they are read from do not evict each
 /// other from the cache.
 pub(super) const PACK_STRIP_UNITS: usize = 64;
+/// The same for the left operand. The rows of a tile are a part of a cache line, and the lines of these units
+/// wait in L1 for the next tiles.
+pub(super) const PACK_LEFT_STRIP_UNITS: usize = 16;
 /// Elements of the deepest unit.
 pub(super) const MAX_DEPTH: usize = 4;
 
@@ -39,7 +42,10 @@ pub(super) const ROW_BLOCK: usize = 240;
 pub(super) const TASKS_PER_THREAD: usize = 2;
 /// MC, in rows, if several threads share the product and read the left operand in place.
 pub(super) const IN_PLACE_ROW_BLOCK: usize = 960;
-/// MC, in rows, if one thread computes the whole product.
+/// MC, in rows, if one thread computes the whole product and packs columns of the left operand, with 512-bit
+/// registers: they are read in longer parts.
+pub(super) const COLUMNS_ROW_BLOCK: usize = 480;
+/// MC, in rows, if one thread computes the whole product and reads the left operand in place.
 pub(super) const TALL_ROW_BLOCK: usize = 1920;
 /// NC, in panels, if panels of the right operand are packed just before all rows use them.
 pub(super) const PANELS_PACKED_TOGETHER: usize = 4;
