@@ -8,11 +8,13 @@
 //! | `gather_scatter.rs` | `gather`, `scatter`, `compact` |
 //! | `sort.rs`, `key_pairs.rs` | `sort`, and the sorting of keys that `scatter` shares |
 //! | `matmul.rs`, `cublas.rs` | `contract`: any axes; plain matrices by cuBLAS |
+//! | `exchange.rs` | the combination of the states of threads, for `rows.rs` and `reduce.rs` |
 //! | `user_kernel.rs` | kernels from CUDA source |
 // Imports: nothing.
 
 pub(super) mod copy;
 pub(super) mod cublas;
+mod exchange;
 pub(super) mod gather_scatter;
 mod key_pairs;
 pub(super) mod map;

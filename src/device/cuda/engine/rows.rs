@@ -1,8 +1,10 @@
-//! `map` of programs with row constants: one block for each row computes the row constants, then the row.
+//! `map` of programs with row constants: the threads of a row compute the row constants, then the row.
 //!
-//! A row that fits in the registers of the block is read once. A longer row is read again by each step, from
-//! the cache if it fits. Cached values of the program are computed again at each use, which costs less than
-//! memory for them.
+//! A row has a power of 2 of threads, which depends on its length and its elements alone: a part of a warp, a
+//! warp, or several. A block has one row or more. Each thread takes vectors of neighbors along the row. A row
+//! that fits in the registers of its threads is read once, and its cached values stay in registers too. A
+//! longer row is read again by each step, from the cache if it fits, and its cached values are computed again
+//! at each use.
 // Imports: `error`, `scalar`, `kernel`, `device`.
 
 use crate::device::cuda::codegen::args::{ArgBlock, AxesArgs, Word, names};
@@ -10,26 +12,39 @@ use crate::device::cuda::codegen::axes::{Axes, is_wide};
 use crate::device::cuda::codegen::operands::{arguments, outputs_then_inputs, pointers, read_key_numbers};
 use crate::device::cuda::codegen::source::{Signature, SourceWriter};
 use crate::device::cuda::codegen::types::{c_type, ensure_computable, ensure_states_fit, size_of_fields};
+use crate::device::cuda::codegen::vectors::{Inner, SPECIALIZE_FROM_ELEMENTS, step_of, vector_width};
 use crate::device::cuda::driver::kernel_cache::KernelKey;
-use crate::device::cuda::engine::reduce::combine_tree;
+use crate::device::cuda::engine::exchange::{WARP, lane_functions};
 use crate::device::cuda::stream::queue::{LaunchShape, Stream, block_count};
 use crate::device::{Inputs, OperandRef};
 use crate::error::Result;
 use crate::kernel::{KernelIr, Program, RowConstant, trace_program};
 use crate::scalar::DType;
 use std::any::TypeId;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Elements of a row in the registers of a thread. The minimum lets rows of many lengths share one kernel.
-const ELEMENTS_PER_THREAD: std::ops::RangeInclusive<usize> = 4..=16;
-/// Registers of 32 bits for the elements of a row in one block: half of the registers of a multiprocessor.
-const ELEMENT_REGISTERS: usize = 1 << 15;
+/// Registers of 32 bits for the elements of one operand in a thread.
+const OPERAND_REGISTERS: usize = 16;
+/// Registers for all elements and cached values that a thread keeps: half of those that each of 1024 threads
+/// has.
+const KEPT_REGISTERS: usize = 32;
+/// Elements of a thread for small tensors. Rows of many lengths then share one kernel.
+const SMALL_ELEMENTS: usize = 4;
+/// The largest number of threads of a row.
+const MAX_LANES: usize = 1024;
+/// Threads of a block that has several rows.
+const THREADS: usize = 256;
+/// Blocks for each multiprocessor below which a block has fewer rows.
+const FEW_BLOCKS: usize = 2;
+/// Vectors that a thread of a long row has in flight.
+const IN_FLIGHT: usize = 4;
 
 /// Queues a program with row constants; the last `row` axes are the axes of a row.
 ///
 /// # Errors
 /// [`Error::Value`](crate::Error::Value) for elements that kernels cannot compute with, and for states that
-/// do not fit in shared memory; those of the launch.
+/// are too large; those of the launch.
 ///
 /// # Safety
 /// As [`Device::map`](crate::device::Device::map), for a program with row constants.
@@ -51,20 +66,27 @@ pub(in crate::device::cuda) unsafe fn run<P: Program>(
     let outer = Axes::coalesced(outer_sizes, &outer_strides, true);
     let line = Axes::coalesced(row_sizes, &row_strides, false);
     let (rows, count) = (outer.numel(), line.numel());
-    let threads = count.div_ceil(*ELEMENTS_PER_THREAD.start()).next_power_of_two().clamp(32, 1024);
-    let each = count.div_ceil(threads).next_power_of_two().max(*ELEMENTS_PER_THREAD.start());
-    let each = if ELEMENTS_PER_THREAD.contains(&each) { each } else { 0 };
+    let vector = vector_width(&line, &outer, &slots, 0..slots.len(), false);
+    let is_small = rows.saturating_mul(count) < SPECIALIZE_FROM_ELEMENTS;
+    let widest = slots.iter().map(|slot| slot.element).max().unwrap_or(4);
+    let cut = Cut::new(rows, count, vector, widest, is_small, stream.gpu.context.multiprocessors);
+    let kinds = if is_small { vec![Inner::Strided; slots.len()] } else { Inner::all(&line) };
     let mut words = ArgBlock::new(is_wide(&[&outer, &line], 0));
     words.key_numbers.extend(read_key_numbers(inputs));
-    words.depends([outputs.len(), slots.len(), threads, each]);
+    words.depends([outputs.len(), slots.len(), cut.lanes, cut.threads, cut.vector, cut.each]);
+    words.depends([usize::from(cut.is_whole)].into_iter().chain(kinds.iter().map(|&kind| kind as usize)));
+    let [rows_at, count_at, chunks_at] =
+        [rows, count, line.chunked(vector).numel()].map(|word| words.push(word));
     let plan = Plan {
         outputs: outputs.len(),
-        threads,
-        each,
-        count: words.push(count),
+        cut,
+        rows: rows_at,
+        count: count_at,
+        chunks: chunks_at,
         operands: words.operands(&slots),
         outer: words.axes(&outer),
-        line: words.axes(&line),
+        line: words.axes(&line.chunked(vector)),
+        step: (vector > 1).then(|| words.axes(&line.fastest())),
         params: words.params(program),
     };
     let key = KernelKey {
@@ -77,29 +99,134 @@ pub(in crate::device::cuda) unsafe fn run<P: Program>(
         ensure_computable("rows", traced.foreign())?;
         for constant in &traced.row_constants {
             if let RowConstant::Reduced { reducer, .. } = constant {
-                ensure_states_fit(reducer.name, threads, size_of_fields(&reducer.state))?;
+                ensure_states_fit(reducer.name, THREADS, size_of_fields(&reducer.state))?;
             }
         }
-        Ok(source(&traced, &words, plan))
+        Ok(source(&traced, &words, plan, &kinds))
     })?;
-    let shape = LaunchShape { blocks: (block_count(rows), 1), threads: threads as u32, shared: 0 };
+    let blocks = block_count(rows.div_ceil(cut.threads / cut.lanes));
+    let shape = LaunchShape { blocks: (blocks, 1), threads: cut.threads as u32, shared: 0 };
     // SAFETY: (1) the words are those of `source`; (2) is the caller's promise.
     unsafe { stream.launch("rows", kernel, shape, &words.list) }
 }
 
-/// The partition of a row, and the indices of the words.
+/// The partition of rows between threads.
+#[derive(Clone, Copy)]
+struct Cut {
+    /// Threads of a row.
+    lanes: usize,
+    /// Threads of a block.
+    threads: usize,
+    /// Elements of a vector.
+    vector: usize,
+    /// Vectors of a row in the registers of a thread; 0 if the row is read again by each step.
+    each: usize,
+    /// Whether every thread has this number of vectors.
+    is_whole: bool,
+}
+
+impl Cut {
+    /// Of rows of `count` elements, whose widest has `widest` bytes.
+    fn new(
+        rows: usize,
+        count: usize,
+        vector: usize,
+        widest: usize,
+        is_small: bool,
+        multiprocessors: usize,
+    ) -> Cut {
+        let elements = if is_small { SMALL_ELEMENTS } else { OPERAND_REGISTERS / widest.div_ceil(4).min(4) };
+        let least = if is_small { WARP } else { 1 };
+        let lanes = count.div_ceil(elements).next_power_of_two().clamp(least, MAX_LANES);
+        let chunks = count.div_ceil(vector);
+        let each = chunks.div_ceil(lanes).next_power_of_two();
+        // The last of these row lengths have twice as many elements in each thread.
+        let each = if each * vector <= 2 * elements { each } else { 0 };
+        let mut threads = if is_small { lanes } else { lanes.max(THREADS) };
+        while threads > lanes.max(WARP) && (rows * lanes).div_ceil(threads) < FEW_BLOCKS * multiprocessors {
+            threads /= 2;
+        }
+        Cut { lanes, threads, vector, each, is_whole: vector > 1 && chunks == lanes * each }
+    }
+}
+
+/// The partition of the rows, and the indices of the words.
 #[derive(Clone, Copy)]
 struct Plan {
     outputs: usize,
-    /// Threads of a block.
-    threads: usize,
-    /// Elements of a row in the registers of a thread; 0 if the row is read again by each step.
-    each: usize,
+    cut: Cut,
+    rows: usize,
+    /// The numbers of elements, and of vectors, of a row.
     count: usize,
+    chunks: usize,
     operands: usize,
     outer: AxesArgs,
+    /// The axes of a row, in vectors.
     line: AxesArgs,
+    /// The fastest axis of a row, in elements, if a vector has several.
+    step: Option<AxesArgs>,
     params: usize,
+}
+
+/// A loop over the elements of a row: for a reduction, or for the outputs.
+#[derive(Default)]
+struct Loop {
+    /// The operands that it reads.
+    inputs: BTreeSet<usize>,
+    /// The cached values that it computes, in order, and those that an earlier loop has left in registers.
+    computed: Vec<usize>,
+    left: Vec<usize>,
+}
+
+/// The loops of a program, and what a thread keeps in registers from one to the next.
+struct Loops {
+    all: Vec<Loop>,
+    /// The operands that several loops read.
+    kept: BTreeSet<usize>,
+    /// The cached values that several loops use.
+    cached: BTreeSet<usize>,
+}
+
+impl Loops {
+    /// The loops, whose functions are `steps` and `last`. Cached values stay in registers if `keep`.
+    fn new(program: &KernelIr, steps: &[Signature], last: &Signature, keep: bool) -> Loops {
+        let is_reduced = |k: &usize| matches!(program.row_constants[*k], RowConstant::Reduced { .. });
+        let functions = (0..steps.len()).filter(is_reduced).map(|k| &steps[k]).chain([last]);
+        let (mut all, mut cached, mut ready) = (Vec::new(), BTreeSet::new(), BTreeSet::<usize>::new());
+        for function in functions {
+            let mut one = Loop { inputs: function.inputs.keys().copied().collect(), ..Loop::default() };
+            let mut open: Vec<usize> = function.given.keys().copied().collect();
+            while let Some(given) = open.pop() {
+                if is_reduced(&given) || one.computed.contains(&given) || one.left.contains(&given) {
+                    continue;
+                }
+                if ready.contains(&given) {
+                    one.left.push(given);
+                    cached.insert(given);
+                    continue;
+                }
+                one.computed.push(given);
+                one.inputs.extend(steps[given].inputs.keys());
+                open.extend(steps[given].given.keys());
+            }
+            one.computed.sort_unstable();
+            if keep {
+                ready.extend(&one.computed);
+            }
+            all.push(one);
+        }
+        let mut uses = BTreeMap::new();
+        all.iter().flat_map(|one| &one.inputs).for_each(|&index| *uses.entry(index).or_insert(0) += 1);
+        let kept = uses.into_iter().filter(|&(_, uses)| uses > 1).map(|(index, _)| index).collect();
+        Loops { all, kept, cached }
+    }
+
+    /// Registers of 32 bits for what is kept of one element.
+    fn registers(&self, inputs: &Signature, steps: &[Signature]) -> usize {
+        let size = |dtype: DType| dtype.size().div_ceil(4);
+        self.kept.iter().map(|index| size(inputs.inputs[index])).sum::<usize>()
+            + self.cached.iter().map(|&k| size(steps[k].outputs[0])).sum::<usize>()
+    }
 }
 
 /// The source of a kernel, as it is written.
@@ -107,38 +234,49 @@ struct RowSource<'a> {
     s: SourceWriter,
     program: &'a KernelIr,
     plan: Plan,
-    /// As in [`Plan`], but 0 if the elements of a row do not fit in registers.
-    each: usize,
+    kinds: &'a [Inner],
     /// The functions of the row constants, and of the outputs.
     steps: Vec<Signature>,
     last: Signature,
     /// The inputs of all functions, and the outputs.
     inputs: Signature,
+    loops: Loops,
+    /// The operands that are one element of the row, which is read once.
+    single: BTreeSet<usize>,
+    /// The number of reductions written so far.
+    reductions: usize,
     /// The types of the operands, and the names of their offsets along the row.
     types: Vec<Option<DType>>,
     moved: Vec<String>,
 }
 
 /// The source of the kernel.
-fn source(program: &KernelIr, words: &ArgBlock, plan: Plan) -> String {
-    let mut source = RowSource::functions(program, words, plan);
+fn source(program: &KernelIr, words: &ArgBlock, plan: Plan, kinds: &[Inner]) -> String {
+    let mut source = RowSource::functions(program, words, plan, kinds);
     source.open_kernel();
-    if source.each > 0 {
-        source.load_row();
+    let loops = std::mem::take(&mut source.loops.all);
+    let reduced = program
+        .row_constants
+        .iter()
+        .enumerate()
+        .filter(|(_, constant)| matches!(constant, RowConstant::Reduced { .. }));
+    let mut next = loops.iter();
+    for ((k, _), one) in reduced.zip(&mut next) {
+        source.reduce(k, one);
     }
-    for (k, constant) in program.row_constants.iter().enumerate() {
-        if matches!(constant, RowConstant::Reduced { .. }) {
-            source.reduce(k);
-        }
-    }
-    source.store_row();
+    next.for_each(|one| source.store_row(one));
     source.s.text()
 }
 
 impl<'a> RowSource<'a> {
     /// A function for each row constant, and one for the outputs. Their run-time parameters follow each other
     /// in the same order.
-    fn functions(program: &'a KernelIr, words: &ArgBlock, plan: Plan) -> RowSource<'a> {
+    fn functions(
+        program: &'a KernelIr,
+        words: &ArgBlock,
+        mut plan: Plan,
+        kinds: &'a [Inner],
+    ) -> RowSource<'a> {
         let mut s = SourceWriter::new();
         words.declare(&mut s);
         let (mut at, mut steps) = (plan.params, Vec::new());
@@ -146,7 +284,9 @@ impl<'a> RowSource<'a> {
             let signature = s.function(&format!("step{k}"), constant.body(), at);
             at += 2 * constant.body().params();
             if let RowConstant::Reduced { reducer, .. } = constant {
-                s.reducer(&format!("r{k}_"), reducer, signature.outputs[0]);
+                let prefix = format!("r{k}_");
+                s.reducer(&prefix, reducer, signature.outputs[0]);
+                lane_functions(&mut s, &prefix, reducer.state.len());
             }
             steps.push(signature);
         }
@@ -154,34 +294,106 @@ impl<'a> RowSource<'a> {
         let mut inputs = Signature::default();
         steps.iter().chain([&last]).for_each(|signature| inputs.inputs.extend(&signature.inputs));
         inputs.outputs.clone_from(&last.outputs);
-        // A row that does not fit in registers is read again by each step.
-        let registers: usize = inputs.inputs.values().map(|dtype| dtype.size().div_ceil(4)).sum();
-        let fits = registers * plan.each * plan.threads <= ELEMENT_REGISTERS;
-        let each = if fits { plan.each } else { 0 };
+        // The first of these that fits: cached values in registers, elements in registers, neither.
+        let most = KEPT_REGISTERS;
+        let elements = plan.cut.each * plan.cut.vector;
+        let mut loops = Loops::new(program, &steps, &last, plan.cut.each > 0);
+        if loops.registers(&inputs, &steps) * elements > most {
+            loops = Loops::new(program, &steps, &last, false);
+        }
+        if loops.registers(&inputs, &steps) * elements > most {
+            plan.cut.each = 0;
+        }
+        if plan.cut.each == 0 {
+            loops.kept.clear();
+        }
+        let one_axis = plan.line.has_one_axis();
+        let is_single = |&index: &usize| one_axis && kinds[plan.outputs + index] == Inner::Broadcast;
+        let single: BTreeSet<usize> = inputs.inputs.keys().copied().filter(is_single).collect();
+        loops.kept.retain(|index| !single.contains(index));
         let moved = names("o", plan.outer.operands);
-        RowSource { s, program, plan, each, steps, last, inputs, types: Vec::new(), moved }
+        let (reductions, types) = (0, Vec::new());
+        RowSource { s, program, plan, kinds, steps, last, inputs, loops, single, reductions, types, moved }
     }
 
-    /// The head of the kernel: pointers of the operands at this row, and shared memory for the states.
+    /// The head of the kernel: pointers of the operands at this row, shared memory for the states of warps,
+    /// and the elements of the row that several loops read.
     fn open_kernel(&mut self) {
-        let Plan { outputs, threads, operands, outer, count, .. } = self.plan;
-        let s = &mut self.s;
+        let Plan { outputs, cut, rows, operands, outer, chunks, .. } = self.plan;
+        let (threads, lanes, s) = (cut.threads, cut.lanes, &mut self.s);
         s.line(format_args!(
             "extern \"C\" __global__ void __launch_bounds__({threads}) kernel(const Args a) {{"
         ));
-        self.types = pointers(s, &self.inputs, outputs, outer.operands, operands, outer, "(idx)blockIdx.x");
-        // The states of one reduction share their memory with those of the others.
-        s.line(format_args!("  const idx count = {};\n  union Room {{ u8 none;", Word(count)));
-        for (k, constant) in self.program.row_constants.iter().enumerate() {
-            if matches!(constant, RowConstant::Reduced { .. }) {
-                s.line(format_args!("    u8 r{k}[sizeof(r{k}_State)];"));
-            }
+        if threads == lanes {
+            s.line(format_args!("  const idx row = (idx)blockIdx.x, lane = threadIdx.x;"));
+        } else {
+            // Threads after the last row compute it again, since all lanes of a warp exchange states.
+            s.line(format_args!("  const idx own = (idx)blockIdx.x * {} + threadIdx.x / {lanes}, lane = threadIdx.x % {lanes};", threads / lanes));
+            s.line(format_args!(
+                "  const bool there = own < {0};\n  const idx row = there ? own : {0} - 1;",
+                Word(rows)
+            ));
         }
-        s.line(format_args!("  }};\n  __shared__ __align__(16) u8 room[sizeof(Room) * {threads}];"));
+        self.types = pointers(s, &self.inputs, outputs, outer.operands, operands, outer, "row");
+        s.line(format_args!("  const idx chunks = {};", Word(chunks)));
+        if lanes > WARP {
+            // Of two reductions, one after the other, the second uses the other half: no thread still reads it.
+            s.line(format_args!("  union Room {{ u8 none;"));
+            for (k, constant) in self.program.row_constants.iter().enumerate() {
+                if matches!(constant, RowConstant::Reduced { .. }) {
+                    s.line(format_args!("    u8 r{k}[sizeof(r{k}_State)];"));
+                }
+            }
+            s.line(format_args!(
+                "  }};\n  __shared__ __align__(16) u8 room[2][sizeof(Room) * {}];",
+                threads / WARP
+            ));
+        }
+        for index in &self.single {
+            let c = c_type(self.inputs.inputs[index]);
+            s.line(format_args!("  const {c} x{index} = *p{};", outputs + index));
+        }
+        self.load_row();
     }
 
-    /// The offsets of some operands at column `c`.
-    fn offsets(&mut self, of: std::ops::Range<usize>) {
+    /// Loads the elements of the row that several loops read into registers.
+    fn load_row(&mut self) {
+        let Cut { each, vector, .. } = self.plan.cut;
+        let kept: Vec<usize> = self.loops.kept.iter().copied().collect();
+        for index in &kept {
+            let c = c_type(self.inputs.inputs[index]);
+            self.s.line(format_args!("  {c} x{index}[{}];", each * vector));
+        }
+        for k in self.loops.cached.clone() {
+            let c = c_type(self.steps[k].outputs[0]);
+            self.s.line(format_args!("  {c} h{k}[{}];", each * vector));
+        }
+        if !kept.is_empty() {
+            self.begin_loop(None);
+            self.load(&kept, |index| format!("x{index} + u * {vector}"));
+            self.s.line(format_args!("  }} }}"));
+        }
+    }
+
+    /// Writes loads of the vectors of operands at vector `c` of the row, into the arrays `to`.
+    fn load(&mut self, inputs: &[usize], to: impl Fn(usize) -> String) {
+        let Plan { outputs, step, cut, .. } = self.plan;
+        self.offsets(&inputs.iter().map(|index| outputs + index).collect());
+        for &index in inputs {
+            let (k, c) = (outputs + index, c_type(self.inputs.inputs[&index]));
+            let (to, from) = (to(index), format!("p{k} + o{k}"));
+            self.kinds[k].load(
+                &mut self.s,
+                (c, cut.vector),
+                &format!("({to})"),
+                &from,
+                step_of(step, k),
+            );
+        }
+    }
+
+    /// The offsets of some operands at vector `c`.
+    fn offsets(&mut self, of: &BTreeSet<usize>) {
         let wanted =
             |k: usize| (of.contains(&k) && self.types[k].is_some()).then_some(self.moved[k].as_str());
         let wanted: Vec<_> = (0..self.plan.outer.operands).map(wanted).collect();
@@ -189,97 +401,125 @@ impl<'a> RowSource<'a> {
         self.plan.line.offsets(&mut self.s, "c", &wanted);
     }
 
-    /// Loads the elements of the row into registers.
-    fn load_row(&mut self) {
-        let (each, Plan { outputs, threads, outer, .. }) = (self.each, self.plan);
-        for (&index, &dtype) in &self.inputs.inputs {
-            self.s.line(format_args!("  {} x{index}[{each}];", c_type(dtype)));
-        }
-        self.s.line(format_args!("#pragma unroll\n  for (int u = 0; u < {each}; u++) {{\n    const idx c = threadIdx.x + u * {threads};"));
-        self.s.line(format_args!("    if (c < count) {{"));
-        self.offsets(outputs..outer.operands);
-        for &index in self.inputs.inputs.keys() {
-            let k = outputs + index;
-            self.s.line(format_args!("      x{index}[u] = p{k}[o{k}];"));
-        }
-        self.s.line(format_args!("    }}\n  }}"));
-    }
-
-    /// Begins a loop over the columns of the row that a thread takes.
-    fn begin_loop(&mut self) {
-        let (each, threads) = (self.each, self.plan.threads);
+    /// Begins a loop over the vectors of the row that a thread takes. `unroll` is the number of vectors that a
+    /// loop over a long row has in flight.
+    fn begin_loop(&mut self, unroll: Option<usize>) {
+        let Cut { each, lanes, is_whole, .. } = self.plan.cut;
         if each > 0 {
-            self.s.line(format_args!("#pragma unroll\n  for (int u = 0; u < {each}; u++) {{\n    const idx c = threadIdx.x + u * {threads};\n    if (c >= count) continue;"));
+            let guard = if is_whole { "" } else { " if (c < chunks) {" };
+            let open = if is_whole { "{" } else { "" };
+            self.s.line(format_args!("#pragma unroll\n  for (int u = 0; u < {each}; u++) {{ const idx c = lane + u * {lanes};{guard}{open}"));
         } else {
-            self.s.line(format_args!("  for (idx c = threadIdx.x; c < count; c += {threads}) {{"));
+            unroll.iter().for_each(|unroll| self.s.line(format_args!("#pragma unroll {unroll}")));
+            self.s.line(format_args!("  for (idx c = lane; c < chunks; c += {lanes}) {{ {{"));
         }
     }
 
-    /// A call of the function of `signature`. The cached values that it needs are computed first.
-    fn call(&mut self, function: &str, signature: &Signature, y: &dyn Fn(usize) -> String) {
-        let (each, outputs) = (self.each, self.plan.outputs);
-        let x = |index: usize| {
-            let k = outputs + index;
-            if each > 0 { format!("x{index}[u]") } else { format!("p{k}[o{k}]") }
-        };
-        let mut needed: Vec<usize> = Vec::new();
-        let mut open: Vec<usize> = signature.given.keys().copied().collect();
-        while let Some(given) = open.pop() {
-            if matches!(self.program.row_constants[given], RowConstant::Cached { .. })
-                && !needed.contains(&given)
-            {
-                needed.push(given);
-                open.extend(self.steps[given].given.keys());
+    /// Begins a loop, and its inner loop over the elements of a vector. Loads what the loop reads, and computes
+    /// the cached values that it needs.
+    fn begin_elements(&mut self, one: &Loop, outputs: &[DType]) {
+        let Plan { cut: Cut { each, vector, .. }, outputs: first, .. } = self.plan;
+        let is_reduction = outputs.is_empty();
+        self.begin_loop(is_reduction.then_some(IN_FLIGHT));
+        let read: Vec<usize> = one
+            .inputs
+            .iter()
+            .copied()
+            .filter(|index| !self.loops.kept.contains(index) && !self.single.contains(index))
+            .collect();
+        for index in &read {
+            let c = c_type(self.inputs.inputs[index]);
+            self.s.line(format_args!("    {c} t{index}[{vector}];"));
+        }
+        self.load(&read, |index| format!("t{index}"));
+        if !is_reduction {
+            self.offsets(&(0..first).collect());
+        }
+        for (index, dtype) in outputs.iter().enumerate() {
+            self.s.line(format_args!("    {} y{index}[{vector}];", c_type(*dtype)));
+        }
+        self.s.line(format_args!("#pragma unroll\n    for (int j = 0; j < {vector}; j++) {{"));
+        if each > 0 {
+            self.s.line(format_args!("      const int i = u * {vector} + j;"));
+        }
+        for k in &one.left {
+            let c = c_type(self.steps[*k].outputs[0]);
+            self.s.line(format_args!("      const {c} g{k} = h{k}[i];"));
+        }
+        for &k in &one.computed {
+            let c = c_type(self.steps[k].outputs[0]);
+            let call = self.arguments_of(&self.steps[k], &|_| format!("g{k}"));
+            self.s.line(format_args!("      {c} g{k}; step{k}({call});"));
+            if self.loops.cached.contains(&k) {
+                self.s.line(format_args!("      h{k}[i] = g{k};"));
             }
         }
-        needed.sort_unstable();
-        for cached in needed {
-            let of = &self.steps[cached];
-            self.s.line(format_args!(
-                "    {} g{cached}; step{cached}({});",
-                c_type(of.outputs[0]),
-                arguments(of, &x, &|_| format!("g{cached}"))
-            ));
-        }
-        self.s.line(format_args!("    {function}({});", arguments(signature, &x, y)));
     }
 
-    /// Reduces row constant `k` along the row: each thread its columns, then a binary tree of the threads'
-    /// states.
-    fn reduce(&mut self, k: usize) {
-        let Plan { outputs, threads, outer, .. } = self.plan;
-        let signature = self.steps[k].clone();
-        let value = c_type(signature.outputs[0]);
-        self.s.line(format_args!("  r{k}_State state{k} = r{k}_identity(a);"));
-        self.begin_loop();
-        if self.each == 0 {
-            self.offsets(outputs..outer.operands);
-        }
-        self.s.line(format_args!("    {value} value;"));
-        self.call(&format!("step{k}"), &signature, &|_| "value".to_string());
-        let s = &mut self.s;
-        s.line(format_args!("    state{k} = r{k}_accumulate(a, state{k}, value, (i64)c);\n  }}"));
-        s.line(format_args!("  r{k}_State* const r{k}_shared = (r{k}_State*)room;\n  __syncthreads();"));
-        s.line(format_args!("  r{k}_shared[threadIdx.x] = state{k};"));
-        combine_tree(s, &format!("r{k}_"), &threads.to_string(), "(int)threadIdx.x", "1");
-        s.line(format_args!(
-            "  __syncthreads();\n  const auto g{k} = r{k}_finalize(a, r{k}_shared[0], (i64)count);"
+    /// The arguments of a function at element `j` of a vector.
+    fn arguments_of(&self, signature: &Signature, y: &dyn Fn(usize) -> String) -> String {
+        let x = |index: usize| {
+            if self.single.contains(&index) {
+                format!("x{index}")
+            } else if self.loops.kept.contains(&index) {
+                format!("x{index}[i]")
+            } else {
+                format!("t{index}[j]")
+            }
+        };
+        arguments(signature, &x, y)
+    }
+
+    /// Reduces row constant `k` along the row: each thread its elements, into a few states that do not depend
+    /// on each other, then the threads of the row.
+    fn reduce(&mut self, k: usize, one: &Loop) {
+        let Plan { cut: Cut { each, vector, lanes, .. }, count, .. } = self.plan;
+        let RowConstant::Reduced { reducer, .. } = &self.program.row_constants[k] else { return };
+        // One accumulation waits for the one before. Few instructions join states of one number.
+        let (elements, index) = if vector > 1 { (vector, "j") } else { (each.max(1), "u") };
+        let states = if reducer.state.len() == 1 { elements.min(4) } else { 1 };
+        let state = if states == 1 { "[0]".to_string() } else { format!("[{index} % {states}]") };
+        let (signature, shared) = (self.steps[k].clone(), self.reductions % 2);
+        self.reductions += 1;
+        self.s.line(format_args!("  r{k}_State state{k}[{states}];\n#pragma unroll"));
+        self.s.line(format_args!("  for (int k = 0; k < {states}; k++) state{k}[k] = r{k}_identity(a);"));
+        self.begin_elements(one, &[]);
+        let call = self.arguments_of(&signature, &|_| "value".to_string());
+        self.s.line(format_args!("      {} value; step{k}({call});", c_type(signature.outputs[0])));
+        self.s.line(format_args!(
+            "      state{k}{state} = r{k}_accumulate(a, state{k}{state}, value, (i64)c * {vector} + j);\n    }} }} }}"
+        ));
+        self.s.line(format_args!(
+            "#pragma unroll\n  for (int half = {states} / 2; half > 0; half /= 2)\n#pragma unroll"
+        ));
+        self.s.line(format_args!(
+            "    for (int k = 0; k < half; k++) state{k}[k] = r{k}_combine(a, state{k}[k], state{k}[k + half]);"
+        ));
+        let room = if lanes > WARP { format!("(r{k}_State*)room[{shared}]") } else { "0".into() };
+        self.s.line(format_args!(
+            "  const auto g{k} = lane_first_sync(r{k}_finalize(a, r{k}_lanes_sync(a, state{k}[0], {lanes}, {room}), a.v[{count}]), {});",
+            lanes.min(WARP)
         ));
     }
 
     /// Computes and stores the row.
-    fn store_row(&mut self) {
-        let Plan { outputs, outer, .. } = self.plan;
+    fn store_row(&mut self, one: &Loop) {
+        let Plan { cut, step, .. } = self.plan;
         let last = std::mem::take(&mut self.last);
-        self.begin_loop();
-        self.offsets(0..if self.each > 0 { outputs } else { outer.operands });
+        self.begin_elements(one, &last.outputs);
+        let call = self.arguments_of(&last, &|index| format!("y{index}[j]"));
+        let guard = if cut.threads == cut.lanes { "" } else { "if (there) " };
+        self.s.line(format_args!("      body({call});\n    }}\n    {guard}{{"));
         for (index, dtype) in last.outputs.iter().enumerate() {
-            self.s.line(format_args!("    {} y{index};", c_type(*dtype)));
+            let (to, from) = (format!("p{index} + o{index}"), format!("y{index}"));
+            self.kinds[index].store(
+                &mut self.s,
+                (c_type(*dtype), cut.vector),
+                &to,
+                &from,
+                step_of(step, index),
+            );
         }
-        self.call("body", &last, &|index| format!("y{index}"));
-        for index in 0..last.outputs.len() {
-            self.s.line(format_args!("    p{index}[o{index}] = y{index};"));
-        }
-        self.s.line(format_args!("  }}\n}}"));
+        self.s.line(format_args!("    }} }} }}\n}}"));
     }
 }
