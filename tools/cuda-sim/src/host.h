@@ -33,6 +33,7 @@ static Sim* sim;
 #define __shared__ static __attribute__((section("sim_shared_" SOURCE)))
 #define DI static inline
 #define DI_MEMBER static inline
+#define DI_RARE static inline
 #define DYNAMIC_SHARED(name) unsigned char* const name = sim->dynamic
 #define __syncthreads() sim->barrier(sim, __LINE__)
 #define warpSize 32

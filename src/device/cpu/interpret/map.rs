@@ -18,10 +18,10 @@ use crate::device::cpu::reduce::operands::Output;
 use crate::device::{Inputs, OperandRef};
 use crate::error::Result;
 use crate::kernel::{
-    KernelIr, Program, Recorder, ReducerIr, RowConstant, RunTimeNumbers, numbers, trace_elements,
+    KernelIr, Program, Recorder, RowConstant, RunTimeNumbers, numbers, trace_elements,
     trace_program,
 };
-use crate::scalar::{self, Graph, Node};
+use crate::scalar::{self, Graph};
 use std::any::TypeId;
 
 /// An elementwise program in bytecode.
@@ -171,6 +171,7 @@ impl MapProgram {
             operand_types(traced.row_constants.iter().map(RowConstant::body).chain([&traced.graph]), reads);
         // Operands, then the earlier row constants. Equal row constants are computed once.
         let mut external = types.clone();
+        let firsts = traced.first_equals();
         let (mut row_constants, mut param, mut known_constants) = (Vec::new(), 0, Vec::new());
         let write = |body: &Graph, external: &ExternalInputs<'_>, param: usize, direct: bool| {
             BytecodePair::new(direct, &|compiler| {
@@ -179,11 +180,8 @@ impl MapProgram {
             })
         };
         for (number, one) in traced.row_constants.iter().enumerate() {
-            let before = traced.row_constants[..number]
-                .iter()
-                .position(|known| one.body().params() == 0 && is_same(known, one, &known_constants));
-            if let Some(at) = before {
-                known_constants.push(known_constants[at]);
+            if firsts[number] != number {
+                known_constants.push(known_constants[firsts[number]]);
                 continue;
             }
             let here =
@@ -217,31 +215,6 @@ impl MapProgram {
             reads: reads.to_vec(),
             in_place,
         })
-    }
-}
-
-/// Whether two row constants are equal; `known_constants` maps the earlier ones to their programs.
-fn is_same(a: &RowConstant, b: &RowConstant, known_constants: &[usize]) -> bool {
-    let given = |node: Node| match node {
-        Node::Given { index } => Node::Given { index: known_constants[index] },
-        other => other,
-    };
-    let (left, right) = (a.body(), b.body());
-    let nodes = left.nodes().map(|(node, args, dtype)| (given(node), args, dtype));
-    let same = nodes.eq(right.nodes().map(|(node, args, dtype)| (given(node), args, dtype)))
-        && left.definitions() == right.definitions();
-    same && match (a, b) {
-        (RowConstant::Cached { .. }, RowConstant::Cached { .. }) => true,
-        (
-            RowConstant::Reduced { reducer: a, is_operand: x, .. },
-            RowConstant::Reduced { reducer: b, is_operand: y, .. },
-        ) => {
-            let graphs = |of: &ReducerIr| {
-                [of.identity.clone(), of.accumulate.clone(), of.combine.clone(), of.finalize.clone()]
-            };
-            x == y && a.name == b.name && graphs(a) == graphs(b)
-        }
-        _ => false,
     }
 }
 

@@ -9,6 +9,7 @@ struct c16 { u16 re, im; }; struct c32 { f32 re, im; }; struct c64 { f64 re, im;
 #ifndef RANKFORM_HOST
 #define DI static __device__ __forceinline__
 #define DI_MEMBER static __device__ __forceinline__
+#define DI_RARE static __device__ __noinline__
 #define DYNAMIC_SHARED(name) extern __shared__ __align__(16) u8 name[]
 DI f32 of_f16(u16 h) { f32 f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
 DI u16 to_f16(f32 f) { u16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }

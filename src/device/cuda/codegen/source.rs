@@ -69,26 +69,27 @@ impl SourceWriter {
         signature
     }
 
-    /// Adds a named function that a graph uses. Its fast path comes first, and the full form, which has the same
-    /// result where the fast path holds, is for arguments in doubt.
+    /// Adds a named function that a graph uses. A fast path that is much shorter comes first; the full form, which
+    /// has the same result where the fast path holds, is then a function of its own, called for arguments in
+    /// doubt.
     fn definition(&mut self, name: &str, number: usize, definition: &Definition) {
         let (c, function) = (c_type(definition.dtype), format!("{name}_f{number}_{}", definition.name));
         let given: Vec<_> = (0..definition.arguments).map(|index| format!("g{index}")).collect();
         let declared: Vec<_> = given.iter().map(|g| format!("const {c} {g}")).collect();
         let (declared, given) = (declared.join(", "), given.join(", "));
-        let full = if definition.fast.is_some() { format!("{function}_full") } else { function.clone() };
-        self.line(format_args!("DI {c} {full}({declared}) {{"));
+        // The check of a doubt costs a few instructions.
+        let fast = definition.fast.as_ref().filter(|fast| 4 * fast.len() < 3 * definition.value.len());
+        let (qualifier, suffix) = if fast.is_some() { ("DI_RARE", "_full") } else { ("DI", "") };
+        self.line(format_args!("{qualifier} {c} {function}{suffix}({declared}) {{"));
         self.statements(name, &definition.value, 0);
         definition.value.outputs().for_each(|(_, value)| self.line(format_args!("  return t{value};")));
         self.line(format_args!("}}"));
-        if let Some(fast) = &definition.fast
+        if let Some(fast) = fast
             && let [(_, value), (_, doubt)] = fast.outputs().collect::<Vec<_>>()[..]
         {
             self.line(format_args!("DI {c} {function}({declared}) {{"));
             self.statements(name, fast, 0);
-            self.line(format_args!(
-                "  if (__builtin_expect(t{doubt}, 0)) return {full}({given});\n  return t{value};\n}}"
-            ));
+            self.line(format_args!("  return t{doubt} ? {function}_full({given}) : t{value};\n}}"));
         }
     }
 

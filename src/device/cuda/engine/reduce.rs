@@ -34,6 +34,8 @@ const THREADS: usize = 256;
 pub(in crate::device::cuda) const BLOCKS_PER_MULTIPROCESSOR: usize = 8;
 /// Vectors that a thread loads before it uses the first.
 const IN_FLIGHT: usize = 4;
+/// Bytes of the states of a thread by columns, if it has several.
+const MAX_COLUMN_STATES: usize = 64;
 /// Threads that share the values of an output by columns.
 const ALONG_COLUMNS: usize = 8;
 
@@ -164,9 +166,9 @@ impl Cut {
             || reduced.rank() > 0 && step(reduced, 1) <= step(kept, 1);
         let (inner, outer) = if by_rows { (reduced, kept) } else { (kept, reduced) };
         let widest = vector_width(inner, outer, slots, 1..slots.len(), false);
-        // By columns a thread has a state for each element of a vector, and all of them are in shared memory.
+        // By columns a thread has a state for each element of a vector, in registers and in shared memory.
         let state = state_size::<B::Out, R>();
-        let fits = |vector: &usize| by_rows || ensure_states_fit(R::NAME, THREADS * vector, state).is_ok();
+        let fits = |vector: &usize| by_rows || vector * state <= MAX_COLUMN_STATES;
         let vector = [widest, widest / 2, widest / 4].into_iter().find(|v| *v > 0 && fits(v)).unwrap_or(1);
         let (threads, values, groups) = if by_rows {
             let chunks = count.div_ceil(vector);
@@ -246,7 +248,7 @@ struct ReduceSource<'a> {
 impl ReduceSource<'_> {
     /// A thread takes vectors of one output, into `states` states that do not depend on each other.
     fn by_rows(&mut self, states: usize) {
-        let Plan { vector, groups, count, parts, states: states_at, threads, operands, .. } = self.plan;
+        let Plan { groups, count, parts, states: states_at, threads, operands, .. } = self.plan;
         let warps = THREADS / WARP;
         self.begin(&format!("__shared__ __align__(16) u8 room[sizeof(State) * {warps}];"));
         // Threads after the last output compute it again, since all lanes of a warp exchange states.
@@ -279,7 +281,6 @@ impl ReduceSource<'_> {
         s.line(format_args!(
             "    else (({out}*)a.v[{operands}])[b0] = cast<{out}>(finalize(a, whole, a.v[{count}]));\n  }}\n}}"
         ));
-        let _ = vector;
     }
 
     /// A thread takes values of a vector of outputs, with a state for each.

@@ -9,7 +9,7 @@
 
 use crate::device::cuda::codegen::args::{ArgBlock, AxesArgs, Word, names};
 use crate::device::cuda::codegen::axes::{Axes, is_wide};
-use crate::device::cuda::codegen::operands::{arguments, outputs_then_inputs, pointers, read_key_numbers};
+use crate::device::cuda::codegen::operands::{arguments_with, outputs_then_inputs, pointers, read_key_numbers};
 use crate::device::cuda::codegen::source::{Signature, SourceWriter};
 use crate::device::cuda::codegen::types::{c_type, ensure_computable, ensure_states_fit, size_of_fields};
 use crate::device::cuda::codegen::vectors::{Inner, SPECIALIZE_FROM_ELEMENTS, step_of, vector_width};
@@ -188,14 +188,22 @@ struct Loops {
 }
 
 impl Loops {
-    /// The loops, whose functions are `steps` and `last`. Cached values stay in registers if `keep`.
-    fn new(program: &KernelIr, steps: &[Signature], last: &Signature, keep: bool) -> Loops {
-        let is_reduced = |k: &usize| matches!(program.row_constants[*k], RowConstant::Reduced { .. });
+    /// The loops, whose functions are `steps` and `last`. Cached values stay in registers if `keep`. Constant `k`
+    /// equals constant `firsts[k]`.
+    fn new(
+        program: &KernelIr,
+        firsts: &[usize],
+        steps: &[Signature],
+        last: &Signature,
+        keep: bool,
+    ) -> Loops {
+        let is_reduced =
+            |k: &usize| firsts[*k] == *k && matches!(program.row_constants[*k], RowConstant::Reduced { .. });
         let functions = (0..steps.len()).filter(is_reduced).map(|k| &steps[k]).chain([last]);
         let (mut all, mut cached, mut ready) = (Vec::new(), BTreeSet::new(), BTreeSet::<usize>::new());
         for function in functions {
             let mut one = Loop { inputs: function.inputs.keys().copied().collect(), ..Loop::default() };
-            let mut open: Vec<usize> = function.given.keys().copied().collect();
+            let mut open: Vec<usize> = function.given.keys().map(|&given| firsts[given]).collect();
             while let Some(given) = open.pop() {
                 if is_reduced(&given) || one.computed.contains(&given) || one.left.contains(&given) {
                     continue;
@@ -207,7 +215,7 @@ impl Loops {
                 }
                 one.computed.push(given);
                 one.inputs.extend(steps[given].inputs.keys());
-                open.extend(steps[given].given.keys());
+                open.extend(steps[given].given.keys().map(|&given| firsts[given]));
             }
             one.computed.sort_unstable();
             if keep {
@@ -240,6 +248,8 @@ struct RowSource<'a> {
     last: Signature,
     /// The inputs of all functions, and the outputs.
     inputs: Signature,
+    /// For each row constant the number of the first that equals it, which alone is computed.
+    firsts: Vec<usize>,
     loops: Loops,
     /// The operands that are one element of the row, which is read once.
     single: BTreeSet<usize>,
@@ -255,13 +265,8 @@ fn source(program: &KernelIr, words: &ArgBlock, plan: Plan, kinds: &[Inner]) -> 
     let mut source = RowSource::functions(program, words, plan, kinds);
     source.open_kernel();
     let loops = std::mem::take(&mut source.loops.all);
-    let reduced = program
-        .row_constants
-        .iter()
-        .enumerate()
-        .filter(|(_, constant)| matches!(constant, RowConstant::Reduced { .. }));
     let mut next = loops.iter();
-    for ((k, _), one) in reduced.zip(&mut next) {
+    for (k, one) in source.reduced().into_iter().zip(&mut next) {
         source.reduce(k, one);
     }
     next.for_each(|one| source.store_row(one));
@@ -279,8 +284,12 @@ impl<'a> RowSource<'a> {
     ) -> RowSource<'a> {
         let mut s = SourceWriter::new();
         words.declare(&mut s);
-        let (mut at, mut steps) = (plan.params, Vec::new());
+        let (mut at, mut steps, firsts) = (plan.params, Vec::<Signature>::new(), program.first_equals());
         for (k, constant) in program.row_constants.iter().enumerate() {
+            if firsts[k] != k {
+                steps.push(steps[firsts[k]].clone());
+                continue;
+            }
             let signature = s.function(&format!("step{k}"), constant.body(), at);
             at += 2 * constant.body().params();
             if let RowConstant::Reduced { reducer, .. } = constant {
@@ -297,9 +306,9 @@ impl<'a> RowSource<'a> {
         // The first of these that fits: cached values in registers, elements in registers, neither.
         let most = KEPT_REGISTERS;
         let elements = plan.cut.each * plan.cut.vector;
-        let mut loops = Loops::new(program, &steps, &last, plan.cut.each > 0);
+        let mut loops = Loops::new(program, &firsts, &steps, &last, plan.cut.each > 0);
         if loops.registers(&inputs, &steps) * elements > most {
-            loops = Loops::new(program, &steps, &last, false);
+            loops = Loops::new(program, &firsts, &steps, &last, false);
         }
         if loops.registers(&inputs, &steps) * elements > most {
             plan.cut.each = 0;
@@ -313,13 +322,25 @@ impl<'a> RowSource<'a> {
         loops.kept.retain(|index| !single.contains(index));
         let moved = names("o", plan.outer.operands);
         let (reductions, types) = (0, Vec::new());
-        RowSource { s, program, plan, kinds, steps, last, inputs, loops, single, reductions, types, moved }
+        RowSource {
+            s, program, plan, kinds, steps, last, inputs, firsts, loops, single, reductions, types, moved,
+        }
+    }
+
+    /// The row constants that are reductions, each once.
+    fn reduced(&self) -> Vec<usize> {
+        let constants = self.program.row_constants.iter().enumerate();
+        constants
+            .filter(|&(k, constant)| self.firsts[k] == k && matches!(constant, RowConstant::Reduced { .. }))
+            .map(|(k, _)| k)
+            .collect()
     }
 
     /// The head of the kernel: pointers of the operands at this row, shared memory for the states of warps,
     /// and the elements of the row that several loops read.
     fn open_kernel(&mut self) {
         let Plan { outputs, cut, rows, operands, outer, chunks, .. } = self.plan;
+        let reduced = self.reduced();
         let (threads, lanes, s) = (cut.threads, cut.lanes, &mut self.s);
         s.line(format_args!(
             "extern \"C\" __global__ void __launch_bounds__({threads}) kernel(const Args a) {{"
@@ -339,11 +360,7 @@ impl<'a> RowSource<'a> {
         if lanes > WARP {
             // Of two reductions, one after the other, the second uses the other half: no thread still reads it.
             s.line(format_args!("  union Room {{ u8 none;"));
-            for (k, constant) in self.program.row_constants.iter().enumerate() {
-                if matches!(constant, RowConstant::Reduced { .. }) {
-                    s.line(format_args!("    u8 r{k}[sizeof(r{k}_State)];"));
-                }
-            }
+            reduced.iter().for_each(|k| s.line(format_args!("    u8 r{k}[sizeof(r{k}_State)];")));
             s.line(format_args!(
                 "  }};\n  __shared__ __align__(16) u8 room[2][sizeof(Room) * {}];",
                 threads / WARP
@@ -467,7 +484,7 @@ impl<'a> RowSource<'a> {
                 format!("t{index}[j]")
             }
         };
-        arguments(signature, &x, y)
+        arguments_with(signature, &x, &|given| format!("g{}", self.firsts[given]), y)
     }
 
     /// Reduces row constant `k` along the row: each thread its elements, into a few states that do not depend
