@@ -6,8 +6,8 @@ use super::{
 };
 use crate::element::{Compute, Element};
 use crate::scalar::{
-    CollectParams, DType, Eval, Graph, Lane, Lanes, Node, Prim, Storage, Trace, given, input, output, param, store,
-    trace,
+    CollectParams, DType, Eval, Graph, Lane, Lanes, Node, Prim, Storage, Trace, given, input, output, param,
+    store, trace,
 };
 use std::any::TypeId;
 use std::fmt;

@@ -23,7 +23,9 @@ const CLASSES: &[Class] = &[
     ("softmax-f32-4096", |gpu| large::<f32, 2>([4096, 4096], gpu)?.softmax(Last).map(drop)),
     ("softmax-f32-1000", |gpu| large::<f32, 2>([4096, 1000], gpu)?.softmax(Last).map(drop)),
     ("log_softmax-f32-4096", |gpu| large::<f32, 2>([4096, 4096], gpu)?.log_softmax(Last).map(drop)),
-    ("layer_norm-bf16-1024", |gpu| large::<bf16, 2>([16384, 1024], gpu)?.layer_norm(Last, bf16::from_f32(1e-5)).map(drop)),
+    ("layer_norm-bf16-1024", |gpu| {
+        large::<bf16, 2>([16384, 1024], gpu)?.layer_norm(Last, bf16::from_f32(1e-5)).map(drop)
+    }),
     ("layer_norm-f32-4096", |gpu| large::<f32, 2>([4096, 4096], gpu)?.layer_norm(Last, 1e-5).map(drop)),
     ("rms_norm-f32-4096", |gpu| large::<f32, 2>([4096, 4096], gpu)?.rms_norm(Last, 1e-5).map(drop)),
     ("sum-rows-f32", |gpu| large::<f32, 2>([4096, 4096], gpu)?.sum(Last).map(drop)),
@@ -45,7 +47,9 @@ fn kernels_of_all_classes_compile() -> Result<()> {
     let Some(gpu) = crate::gpu(0) else { return Ok(()) };
     let chosen = std::env::var("RANKFORM_KERNEL_CLASS").ok();
     let before = gpu.statistics().compiled;
-    for (name, queue) in CLASSES.iter().filter(|(name, _)| chosen.as_ref().is_none_or(|chosen| chosen == name)) {
+    for (name, queue) in
+        CLASSES.iter().filter(|(name, _)| chosen.as_ref().is_none_or(|chosen| chosen == name))
+    {
         gpu.warm_up(|| queue(&gpu))?;
         println!("{name}");
     }

@@ -42,13 +42,29 @@ macro_rules! sums_and_extremes {
                     let (x, y) = (x.slice_axis(1, parts.clone(), step)?, y.slice_axis(1, parts, step)?);
                     let shape = format!("{rows} × {columns} from {first} by {step}");
                     assert_eq!(y.sum(Axis::<1>)?.to_vec()?, x.sum(Axis::<1>)?.to_vec()?, "rows of {shape}");
-                    assert_eq!(y.sum(Axis::<0>)?.to_vec()?, x.sum(Axis::<0>)?.to_vec()?, "columns of {shape}");
+                    assert_eq!(
+                        y.sum(Axis::<0>)?.to_vec()?,
+                        x.sum(Axis::<0>)?.to_vec()?,
+                        "columns of {shape}"
+                    );
                     assert_eq!(y.sum(All)?.to_vec()?, x.sum(All)?.to_vec()?, "all of {shape}");
                     assert_eq!(y.max(Axis::<1>)?.to_vec()?, x.max(Axis::<1>)?.to_vec()?, "rows of {shape}");
-                    assert_eq!(y.argmin(Axis::<0>)?.to_vec()?, x.argmin(Axis::<0>)?.to_vec()?, "columns of {shape}");
-                    assert_eq!(y.argmax(Axis::<1>)?.to_vec()?, x.argmax(Axis::<1>)?.to_vec()?, "rows of {shape}");
+                    assert_eq!(
+                        y.argmin(Axis::<0>)?.to_vec()?,
+                        x.argmin(Axis::<0>)?.to_vec()?,
+                        "columns of {shape}"
+                    );
+                    assert_eq!(
+                        y.argmax(Axis::<1>)?.to_vec()?,
+                        x.argmax(Axis::<1>)?.to_vec()?,
+                        "rows of {shape}"
+                    );
                     let (t, u) = (x.transposed(), y.transposed());
-                    assert_eq!(u.sum(Axis::<1>)?.to_vec()?, t.sum(Axis::<1>)?.to_vec()?, "transposed {shape}");
+                    assert_eq!(
+                        u.sum(Axis::<1>)?.to_vec()?,
+                        t.sum(Axis::<1>)?.to_vec()?,
+                        "transposed {shape}"
+                    );
                 }
             }
         });
@@ -70,7 +86,10 @@ on_gpu!(reductions_of_several_axes_and_operands, |gpu| {
     assert_eq!(y.sum((Axis::<0>, Axis::<1>))?.to_vec()?, x.sum((Axis::<0>, Axis::<1>))?.to_vec()?);
     assert_eq!(y.sum(Axis::<1>)?.to_vec()?, x.sum(Axis::<1>)?.to_vec()?);
     assert_eq!(y.max(Axis::<1>)?.to_vec()?, x.max(Axis::<1>)?.to_vec()?);
-    assert_eq!(y.permuted([2, 0, 1])?.sum(Axis::<1>)?.to_vec()?, x.permuted([2, 0, 1])?.sum(Axis::<1>)?.to_vec()?);
+    assert_eq!(
+        y.permuted([2, 0, 1])?.sum(Axis::<1>)?.to_vec()?,
+        x.permuted([2, 0, 1])?.sum(Axis::<1>)?.to_vec()?
+    );
     let products = (x.lazy() * row.lift() + &column).sum(Axis::<2>)?.to_vec()?;
     assert_eq!((y.lazy() * there.lift() + &beside).sum(Axis::<2>)?.to_vec()?, products);
     let products = (x.lazy() * row.lift() + &column).sum(Axis::<0>)?.to_vec()?;
@@ -78,10 +97,26 @@ on_gpu!(reductions_of_several_axes_and_operands, |gpu| {
 });
 
 on_gpu!(programs_by_rows_of_many_lengths, |gpu| {
-    let close = |a: Vec<f32>, b: Vec<f32>, most: f32| a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= most * b.abs().max(0.01));
-    for [rows, columns] in [[40, 300], [9, 1024], [200, 64], [700, 16], [3000, 3], [1301, 7], [2, 20_000], [1, 40_000], [33, 512], [20, 2048], [5, 4100], [4, 8200]] {
+    let close = |a: Vec<f32>, b: Vec<f32>, most: f32| {
+        a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= most * b.abs().max(0.01))
+    };
+    for [rows, columns] in [
+        [40, 300],
+        [9, 1024],
+        [200, 64],
+        [700, 16],
+        [3000, 3],
+        [1301, 7],
+        [2, 20_000],
+        [1, 40_000],
+        [33, 512],
+        [20, 2048],
+        [5, 4100],
+        [4, 8200],
+    ] {
         let shape = format!("{rows} × {columns}");
-        let whole = Tensor::from_fn([rows, columns + 1], |[i, j]| pattern(i * columns + j) as f32 * 0.25, &Cpu)?;
+        let whole =
+            Tensor::from_fn([rows, columns + 1], |[i, j]| pattern(i * columns + j) as f32 * 0.25, &Cpu)?;
         let there = whole.to(gpu)?;
         let weight = Tensor::from_fn([columns], |[j]| (j % 5) as f32 - 2.0, &Cpu)?;
         let beside = weight.to(gpu)?;
@@ -90,18 +125,34 @@ on_gpu!(programs_by_rows_of_many_lengths, |gpu| {
             let (x, y) = (whole.slice((.., part.clone()))?, there.slice((.., part))?);
             // These are exact.
             let exact = |z: Tensor<f32, 2>| z.to_vec();
-            assert_eq!((y.lazy() - y.lazy().max_along(Last)).eval()?.to_vec()?, exact((x.lazy() - x.lazy().max_along(Last)).eval()?)?, "{shape}");
+            assert_eq!(
+                (y.lazy() - y.lazy().max_along(Last)).eval()?.to_vec()?,
+                exact((x.lazy() - x.lazy().max_along(Last)).eval()?)?,
+                "{shape}"
+            );
             let (x, y) = (x.copy()?, y.copy()?);
             assert_eq!(
                 (y.lazy() * beside.lift() - y.lazy().sum_along(Last)).eval()?.to_vec()?,
                 exact((x.lazy() * weight.lift() - x.lazy().sum_along(Last)).eval()?)?,
                 "{shape}"
             );
-            assert!(close(y.softmax(Last)?.to_vec()?, x.softmax(Last)?.to_vec()?, 1e-5), "softmax of {shape}");
+            assert!(
+                close(y.softmax(Last)?.to_vec()?, x.softmax(Last)?.to_vec()?, 1e-5),
+                "softmax of {shape}"
+            );
             assert!(close(y.log_softmax(Last)?.to_vec()?, x.log_softmax(Last)?.to_vec()?, 1e-5), "{shape}");
-            assert!(close(y.layer_norm(Last, 1e-5)?.to_vec()?, x.layer_norm(Last, 1e-5)?.to_vec()?, 2e-4), "layer norm of {shape}");
-            assert!(close(y.rms_norm(Last, 1e-5)?.to_vec()?, x.rms_norm(Last, 1e-5)?.to_vec()?, 1e-5), "{shape}");
-            assert!(close(y.softmax(Axis::<0>)?.to_vec()?, x.softmax(Axis::<0>)?.to_vec()?, 1e-5), "columns of {shape}");
+            assert!(
+                close(y.layer_norm(Last, 1e-5)?.to_vec()?, x.layer_norm(Last, 1e-5)?.to_vec()?, 2e-4),
+                "layer norm of {shape}"
+            );
+            assert!(
+                close(y.rms_norm(Last, 1e-5)?.to_vec()?, x.rms_norm(Last, 1e-5)?.to_vec()?, 1e-5),
+                "{shape}"
+            );
+            assert!(
+                close(y.softmax(Axis::<0>)?.to_vec()?, x.softmax(Axis::<0>)?.to_vec()?, 1e-5),
+                "columns of {shape}"
+            );
             let affine = y.lazy().layer_norm_affine(Last, beside.lift(), beside.lift(), 1e-5).eval()?;
             let expected = x.lazy().layer_norm_affine(Last, weight.lift(), weight.lift(), 1e-5).eval()?;
             assert!(close(affine.to_vec()?, expected.to_vec()?, 2e-4), "affine of {shape}");

@@ -203,7 +203,10 @@ unsafe extern "C" fn misaligned(sim: *mut Sim, address: usize, alignment: usize,
     // SAFETY: the caller's promise.
     let error = unsafe { &mut *(&raw mut (*(*sim).fibers).error) };
     error.get_or_insert_with(|| {
-        (Outcome::Misaligned, format!("an access of line {line} at {address:#x}, which is no multiple of {alignment}"))
+        (
+            Outcome::Misaligned,
+            format!("an access of line {line} at {address:#x}, which is no multiple of {alignment}"),
+        )
     });
 }
 
@@ -449,7 +452,10 @@ unsafe fn block(
         let state = |t: usize| states.add(t).read();
         loop {
             let mut awake: Vec<bool> = (0..all.len().div_ceil(LANES))
-                .map(|warp| (0..LANES.min(all.len() - warp * LANES)).any(|lane| state(warp * LANES + lane) == State::Ready))
+                .map(|warp| {
+                    (0..LANES.min(all.len() - warp * LANES))
+                        .any(|lane| state(warp * LANES + lane) == State::Ready)
+                })
                 .collect();
             if awake.contains(&true) {
                 orders.awake(&mut awake);

@@ -22,9 +22,9 @@ pub fn library_of(address: usize) -> Option<PathBuf> {
 
 /// Whether a path is that of a library of NVIDIA's, by its name.
 fn is_named_so(path: &Path) -> bool {
-    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| {
-        LIBRARIES.iter().any(|library| name.starts_with(library))
-    })
+    path.file_name()
+        .and_then(|name| name.to_str())
+        .is_some_and(|name| LIBRARIES.iter().any(|library| name.starts_with(library)))
 }
 
 /// A library of NVIDIA's that is loaded. The simulator's own has the same names.

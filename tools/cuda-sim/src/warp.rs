@@ -73,7 +73,8 @@ impl Call {
                 self.words()
             ));
         }
-        let is_width = self.width > 0 && self.width <= LANES as c_int && (self.width as u32).is_power_of_two();
+        let is_width =
+            self.width > 0 && self.width <= LANES as c_int && (self.width as u32).is_power_of_two();
         (self.function <= LAST_SHUFFLE && !is_width)
             .then(|| format!("lane {lane} calls {} among {} lanes", self.words(), self.width))
     }
@@ -85,7 +86,9 @@ impl Call {
         match self.function {
             0 => first + (argument & (width - 1)),
             1 => lane.checked_sub(argument).filter(|&source| source >= first).unwrap_or(lane),
-            2 => Some(lane.wrapping_add(argument)).filter(|source| (lane..first + width).contains(source)).unwrap_or(lane),
+            2 => Some(lane.wrapping_add(argument))
+                .filter(|source| (lane..first + width).contains(source))
+                .unwrap_or(lane),
             _ => Some(lane ^ argument).filter(|&source| source < first + width).unwrap_or(lane),
         }
     }

@@ -75,7 +75,8 @@ fn each_function_has_the_results_of_cuda() {
         // The lanes of one half exchange values by themselves.
         ("lane < 16 ? __shfl_xor_sync(0xffffu, t, 1) : 7u".into(), |t| if t % 32 < 16 { t ^ 1 } else { 7 }),
     ];
-    let body: Vec<String> = cases.iter().map(|(call, _)| format!("r = {call}; sum = sum * 31 + r;")).collect();
+    let body: Vec<String> =
+        cases.iter().map(|(call, _)| format!("r = {call}; sum = sum * 31 + r;")).collect();
     let (status, words, report) =
         run(200, 96, &format!("unsigned r, sum = 0; {}\n out[at] = sum;", body.join("\n")));
     assert_eq!(status, 0, "{report}");
@@ -101,9 +102,21 @@ fn wrong_calls_are_faults_with_a_name() {
     for (k, (threads, body, words)) in [
         (64, "out[at] = __shfl_xor_sync(0x7fffffffu, t, 1);", "lane 31 calls `__shfl_xor_sync`"),
         (64, "if (lane != 7) out[at] = __shfl_xor_sync(0xffffffffu, t, 1);", "and lane 7 has returned"),
-        (64, "out[at] = lane < 9 ? __ballot_sync(0xffffffffu, 1) : 0; __syncthreads();", "and lane 9 waits at a barrier"),
-        (64, "out[at] = lane == 4 ? __ballot_sync(0xffffffffu, 1) : __shfl_sync(0xffffffffu, t, 0);", "calls `__ballot_sync`"),
-        (64, "if (lane < 16) out[at] = __shfl_down_sync(0xffffu, t, 16);", "reads lane 16 by `__shfl_down_sync`"),
+        (
+            64,
+            "out[at] = lane < 9 ? __ballot_sync(0xffffffffu, 1) : 0; __syncthreads();",
+            "and lane 9 waits at a barrier",
+        ),
+        (
+            64,
+            "out[at] = lane == 4 ? __ballot_sync(0xffffffffu, 1) : __shfl_sync(0xffffffffu, t, 0);",
+            "calls `__ballot_sync`",
+        ),
+        (
+            64,
+            "if (lane < 16) out[at] = __shfl_down_sync(0xffffu, t, 16);",
+            "reads lane 16 by `__shfl_down_sync`",
+        ),
         (40, "out[at] = __reduce_add_sync(0xffffffffu, t);", "which names lane 8 of a warp of 8"),
         (64, "out[at] = __shfl_sync(0xffffffffu, t, 0, 12);", "among 12 lanes"),
         (64, "if (t < 33) __syncthreads(); out[at] = 1;", "33 of 64 threads wait at a barrier"),
@@ -114,7 +127,10 @@ fn wrong_calls_are_faults_with_a_name() {
     {
         let (status, _, report) = run(300 + k, threads, body);
         assert_eq!(status, LAUNCH_FAILED, "{body}: {report}");
-        assert!(report.contains(words) && report.contains("warp") | report.contains("barrier"), "{body}: {report}");
+        assert!(
+            report.contains(words) && report.contains("warp") | report.contains("barrier"),
+            "{body}: {report}"
+        );
     }
 }
 
@@ -156,9 +172,11 @@ fn in_two_orders() {
     let (status, _, report) = run(500, 64, &exchange("", "__syncthreads();"));
     assert!(status == LAUNCH_FAILED && report.contains("and lane"), "{report}");
     let exchange = |after: &str| {
-        format!("__shared__ unsigned s[2]; const unsigned sum = __reduce_add_sync(0xffffffffu, t);
+        format!(
+            "__shared__ unsigned s[2]; const unsigned sum = __reduce_add_sync(0xffffffffu, t);
             if (lane == 0) s[t / 32] = sum; {after} unsigned other = s[1 - t / 32];
-            for (int k = 0; k < 4; k++) other = __shfl_xor_sync(0xffffffffu, other, 1); out[at] = other;")
+            for (int k = 0; k < 4; k++) other = __shfl_xor_sync(0xffffffffu, other, 1); out[at] = other;"
+        )
     };
     let (status, words, report) = run(501, 64, &exchange("__syncthreads();"));
     assert_eq!((status, words[0], words[32]), (0, 1520, 496), "{report}");
@@ -184,7 +202,12 @@ fn races_between_warps_and_within_a_warp_are_found() {
         .env("CUDA_SIM_TWICE", "1")
         .output()
         .unwrap();
-    assert!(done.status.success(), "{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(
+        done.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&done.stdout),
+        String::from_utf8_lossy(&done.stderr)
+    );
 }
 
 #[test]

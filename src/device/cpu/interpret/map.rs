@@ -18,8 +18,7 @@ use crate::device::cpu::reduce::operands::Output;
 use crate::device::{Inputs, OperandRef};
 use crate::error::Result;
 use crate::kernel::{
-    KernelIr, Program, Recorder, RowConstant, RunTimeNumbers, numbers, trace_elements,
-    trace_program,
+    KernelIr, Program, Recorder, RowConstant, RunTimeNumbers, numbers, trace_elements, trace_program,
 };
 use crate::scalar::{self, Graph};
 use std::any::TypeId;

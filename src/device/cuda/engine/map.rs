@@ -152,13 +152,7 @@ fn vector_body(
     ));
     for (index, dtype) in types[..outputs].iter().enumerate() {
         let Some(c) = dtype.map(c_type) else { continue };
-        kinds[index].store(
-            s,
-            (c, count),
-            &format!("p{index}"),
-            &format!("y{index}"),
-            inner.stride(index),
-        );
+        kinds[index].store(s, (c, count), &format!("p{index}"), &format!("y{index}"), inner.stride(index));
     }
     s.line(format_args!("  }} else for (idx j = 0; j < left; j++) {{"));
     scalar_body(s, signature, outputs, &|k| format!("j * {}", inner.stride(k)));

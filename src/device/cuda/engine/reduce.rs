@@ -268,7 +268,9 @@ impl ReduceSource<'_> {
             self.values(count, &|at| format!("state[{at} % {states}]"));
         }
         let s = &mut self.s;
-        s.line(format_args!("#pragma unroll\n  for (int half = {states} / 2; half > 0; half /= 2)\n#pragma unroll"));
+        s.line(format_args!(
+            "#pragma unroll\n  for (int half = {states} / 2; half > 0; half /= 2)\n#pragma unroll"
+        ));
         s.line(format_args!(
             "    for (int k = 0; k < half; k++) state[k] = combine(a, state[k], state[k + half]);"
         ));
@@ -351,10 +353,7 @@ impl ReduceSource<'_> {
     fn values(&mut self, count: usize, state: &dyn Fn(&str) -> String) {
         let Plan { vector, by_rows, operands, kept, reduced, step, .. } = self.plan;
         let elements = count * vector;
-        self.s.line(format_args!(
-            "  for (; r + {} * step < end; r += {count} * step) {{",
-            count - 1
-        ));
+        self.s.line(format_args!("  for (; r + {} * step < end; r += {count} * step) {{", count - 1));
         for (&index, &dtype) in &self.signature.inputs {
             self.s.line(format_args!("    {} x{index}[{elements}];", c_type(dtype)));
         }
@@ -369,10 +368,8 @@ impl ReduceSource<'_> {
         reduced.offsets(&mut self.s, "(r + u * step)", &wanted);
         for (&index, &dtype) in &self.signature.inputs {
             let (k, c) = (index + 1, c_type(dtype));
-            let (to, from) = (
-                format!("(x{index} + u * {vector})"),
-                format!("(const {c}*)a.v[{}] + o{k}", operands + k),
-            );
+            let (to, from) =
+                (format!("(x{index} + u * {vector})"), format!("(const {c}*)a.v[{}] + o{k}", operands + k));
             self.kinds[k].load(&mut self.s, (c, vector), &to, &from, step_of(step, k));
         }
         self.s.line(format_args!(
@@ -381,7 +378,8 @@ impl ReduceSource<'_> {
         let value = c_type(self.signature.outputs[0]);
         let x = |index: usize| format!("x{index}[i]");
         let call = arguments(&self.signature, &x, &|_| "value".to_string());
-        let at = if by_rows { format!("((i64)r + u * step) * {vector} + j") } else { "(i64)r + u * step".into() };
+        let at =
+            if by_rows { format!("((i64)r + u * step) * {vector} + j") } else { "(i64)r + u * step".into() };
         let state = state("i");
         self.s.line(format_args!(
             "      {value} value; body({call});\n      {state} = accumulate(a, {state}, value, {at});\n    }}\n  }}"

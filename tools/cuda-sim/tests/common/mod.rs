@@ -41,7 +41,17 @@ pub fn launch(function: usize, stream: usize, blocks: u32, threads: u32, shared:
     // SAFETY: the argument is that of the kernel.
     unsafe {
         cuLaunchKernel(
-            function, blocks, 1, 1, threads, 1, 1, shared, stream, arguments.as_mut_ptr(), std::ptr::null_mut(),
+            function,
+            blocks,
+            1,
+            1,
+            threads,
+            1,
+            1,
+            shared,
+            stream,
+            arguments.as_mut_ptr(),
+            std::ptr::null_mut(),
         )
     }
 }
