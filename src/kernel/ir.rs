@@ -8,8 +8,8 @@ use crate::element::{Compute, Element};
 use crate::error::Result;
 use crate::fallible::{push, try_box};
 use crate::scalar::{
-    CollectParams, DType, Eval, Graph, Lane, Lanes, Prim, Storage, Trace, given, input, output, param, store,
-    trace,
+    CollectParams, DType, Eval, Graph, Lane, Lanes, Node, Prim, Storage, Trace, given, input, output, param,
+    store, trace,
 };
 use std::any::TypeId;
 use std::fmt;
@@ -47,6 +47,18 @@ impl KernelIr {
     pub fn foreign(&self) -> Option<&'static str> {
         self.row_constants.iter().map(RowConstant::body).chain([&self.graph]).find_map(Graph::foreign)
     }
+
+    /// For each row constant, the number of the first that equals it: a device computes equal ones once. One with
+    /// run-time numbers equals only itself.
+    pub(crate) fn first_equals(&self) -> Result<Vec<usize>> {
+        let mut firsts: Vec<usize> = Vec::new();
+        for (number, one) in self.row_constants.iter().enumerate() {
+            let is_known = |known: &RowConstant| one.body().params() == 0 && known.equals(one, &firsts);
+            let before = self.row_constants[..number].iter().position(is_known);
+            push(&mut firsts, before.unwrap_or(number))?;
+        }
+        Ok(firsts)
+    }
 }
 
 impl RowConstant {
@@ -55,6 +67,32 @@ impl RowConstant {
         match self {
             RowConstant::Reduced { body, .. } | RowConstant::Cached { body } => body,
         }
+    }
+
+    /// Whether two constants have the same value, where constant `k` equals constant `firsts[k]`.
+    fn equals(&self, other: &RowConstant, firsts: &[usize]) -> bool {
+        let given = |node: Node| match node {
+            Node::Given { index } => Node::Given { index: firsts[index] },
+            other => other,
+        };
+        let (left, right) = (self.body(), other.body());
+        let nodes = left.nodes().map(|(node, args, dtype)| (given(node), args, dtype));
+        let is_same = nodes.eq(right.nodes().map(|(node, args, dtype)| (given(node), args, dtype)))
+            && left.definitions() == right.definitions();
+        is_same
+            && match (self, other) {
+                (RowConstant::Cached { .. }, RowConstant::Cached { .. }) => true,
+                (
+                    RowConstant::Reduced { reducer: a, is_operand: x, .. },
+                    RowConstant::Reduced { reducer: b, is_operand: y, .. },
+                ) => {
+                    fn graphs(of: &ReducerIr) -> [&Graph; 4] {
+                        [&of.identity, &of.accumulate, &of.combine, &of.finalize]
+                    }
+                    x == y && a.name == b.name && graphs(a) == graphs(b)
+                }
+                _ => false,
+            }
     }
 }
 

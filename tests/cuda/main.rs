@@ -3,14 +3,18 @@
 //!
 //! | file | |
 //! |---|---|
+//! | `classes.rs` | the kernels of each class of work compile, for `tools/sass` |
 //! | `operators/gradients.rs` | gradients agree with those of the CPU |
 //! | `operators/training.rs` | steps of training as graphs, and their number of kernels |
 //! | `operators/operands.rs` | operators of one to six operands, in all forms of calls |
 //! | `operators.rs` | operators agree with the CPU |
+//! | `shapes.rs` | reductions and programs by rows of many shapes |
 //! | `queue.rs` | memory, order, deferred errors, graphs, copies, kernels from CUDA source |
 
+mod classes;
 mod operators;
 mod queue;
+mod shapes;
 
 use rankform::Cuda;
 use std::sync::Mutex;

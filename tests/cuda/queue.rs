@@ -611,18 +611,15 @@ on_gpu!(states_that_the_threads_of_a_block_cannot_share_are_refused, |gpu| {
     };
     assert_eq!(there.reduce(Copies::<49>, Axis::<1>).unwrap_err(), error);
     assert_eq!(there.scan(Copies::<49>, Axis::<1>).unwrap_err(), error);
-    // Rows of 500 take 128 threads, rows of 5000 take 1024.
+    // Rows of any length have the same limit.
     assert_eq!(
-        there.along(Copies::<96>, Axis::<1>).eval()?.to_vec()?,
+        there.along(Copies::<48>, Axis::<1>).eval()?.to_vec()?,
         x.sum_along(Axis::<1>).eval()?.to_vec()?
     );
-    let refused = |what: &str| Error::Value { op: "copies", what: what.into() };
-    let error = refused("a state of 388 bytes: 128 threads share 49152 bytes of a GPU, 384 for each");
-    assert_eq!(there.along(Copies::<97>, Axis::<1>).eval().unwrap_err(), error);
+    assert_eq!(there.along(Copies::<49>, Axis::<1>).eval().unwrap_err(), error);
     let long = Tensor::full([2, 5000], 1.0f32, gpu)?;
     assert_eq!(long.along(Copies::<12>, Axis::<1>).eval()?.to_vec()?, vec![5000.0; 10_000]);
-    let error = refused("a state of 52 bytes: 1024 threads share 49152 bytes of a GPU, 48 for each");
-    assert_eq!(long.along(Copies::<13>, Axis::<1>).eval().unwrap_err(), error);
+    assert_eq!(long.along(Copies::<49>, Axis::<1>).eval().unwrap_err(), error);
 });
 
 // ------------------------------------------------------------ kernels on disk

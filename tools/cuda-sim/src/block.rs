@@ -1,11 +1,12 @@
 //! Runs the blocks of a kernel one after another. The threads of a block are fibers if the kernel has a
-//! barrier.
+//! barrier, or a function that the lanes of a warp call together.
 //!
-//! A GPU promises no order. Blocks, and threads between two barriers, therefore run in a shuffled order. With
-//! `CUDA_SIM_TWICE` a kernel runs in ascending order first, and both runs must leave the same memory: this
-//! finds threads that race for a value.
+//! A GPU promises no order. Blocks, and threads between two barriers, therefore run in a shuffled order, and
+//! in each round some warps rest. With `CUDA_SIM_TWICE` a kernel runs in ascending order first, each warp as
+//! far as it comes, and both runs must leave the same memory: this finds threads that race for a value.
 
 use crate::memory;
+use crate::warp::{self, Call, LANES};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -39,6 +40,8 @@ pub struct Sim {
     blocks: Dim,
     dynamic: *mut u8,
     barrier: unsafe extern "C" fn(*mut Sim, c_int),
+    together: unsafe extern "C" fn(*mut Sim, c_int, u32, u64, c_int, c_int, c_int) -> u64,
+    misaligned: unsafe extern "C" fn(*mut Sim, usize, usize, c_int),
     fibers: *mut Fibers,
 }
 
@@ -50,7 +53,7 @@ pub struct Kernel {
     pub entry: Entry,
     /// Fills shared memory with bytes that no program should read.
     pub forget: unsafe extern "C" fn(),
-    /// Whether its threads have a barrier.
+    /// Whether its threads wait for each other.
     pub waits: bool,
     /// Bytes of its argument, and of its static shared memory.
     pub arguments: usize,
@@ -62,6 +65,8 @@ enum State {
     Ready,
     /// At the barrier in this line of the source.
     Waits(c_int),
+    /// In a function that lanes call together.
+    Calls,
     Done,
 }
 
@@ -70,6 +75,11 @@ struct Fibers {
     scheduler: *mut u8,
     stacks: Vec<*mut u8>,
     states: Vec<State>,
+    /// The last call of each thread together with others, and its result.
+    calls: Vec<Call>,
+    results: Vec<u64>,
+    /// The first error of a thread.
+    error: Option<(Outcome, String)>,
     now: usize,
     entry: Entry,
     arguments: *mut *mut c_void,
@@ -156,8 +166,62 @@ unsafe extern "C" fn barrier(sim: *mut Sim, line: c_int) {
     unsafe { leave(sim, State::Waits(line)) }
 }
 
+/// A function of `host.h` that the lanes of a warp call together.
+///
+/// # Safety
+/// A thread of `sim` calls it.
+unsafe extern "C" fn together(
+    sim: *mut Sim,
+    function: c_int,
+    mask: u32,
+    value: u64,
+    argument: c_int,
+    width: c_int,
+    line: c_int,
+) -> u64 {
+    // SAFETY: the caller's promise; the scheduler writes the result before the fiber continues.
+    unsafe {
+        let fibers = (*sim).fibers;
+        let now = (*fibers).now;
+        if (*(&raw const (*fibers).stacks)).is_empty() {
+            eprintln!("cuda-sim: a kernel without fibers calls a function of warps");
+            std::process::abort();
+        }
+        let call = Call { function, mask, line, value, argument, width };
+        (*(&raw mut (*fibers).calls)).as_mut_ptr().add(now).write(call);
+        leave(sim, State::Calls);
+        (*(&raw const (*fibers).results)).as_ptr().add(now).read()
+    }
+}
+
+/// Records an access at an address that is no multiple of its alignment. A GPU ends the kernel; here the
+/// thread goes on, and the launch fails.
+///
+/// # Safety
+/// A thread of `sim` calls it.
+unsafe extern "C" fn misaligned(sim: *mut Sim, address: usize, alignment: usize, line: c_int) {
+    // SAFETY: the caller's promise.
+    let error = unsafe { &mut *(&raw mut (*(*sim).fibers).error) };
+    error.get_or_insert_with(|| {
+        (
+            Outcome::Misaligned,
+            format!("an access of line {line} at {address:#x}, which is no multiple of {alignment}"),
+        )
+    });
+}
+
 /// The kernel that runs, for reports.
 pub static NOW: Mutex<String> = Mutex::new(String::new());
+
+/// The last report of an error in a kernel, for tests.
+pub static REPORT: Mutex<String> = Mutex::new(String::new());
+
+/// Prints an error in a kernel, and keeps it.
+fn report(kernel: &Kernel, what: &str) {
+    let text = format!("{}: {what}", kernel.name);
+    eprintln!("cuda-sim: {text}");
+    *REPORT.lock().unwrap_or_else(PoisonError::into_inner) = text;
+}
 
 /// The result of a launch.
 #[derive(PartialEq, Debug)]
@@ -165,8 +229,10 @@ pub enum Outcome {
     Done,
     /// Numbers of blocks, threads or bytes that no GPU takes.
     Refused,
-    /// Threads wait at a barrier that others do not reach.
+    /// Threads wait at a barrier or in a call that others do not reach, or call a function of warps wrongly.
     Stuck,
+    /// An access at an address that is no multiple of its alignment.
+    Misaligned,
     /// A write just outside an allocation.
     Marred,
     /// Another order of blocks and threads gave another result.
@@ -177,16 +243,31 @@ pub enum Outcome {
 struct Orders(u64);
 
 impl Orders {
+    /// The next random number.
+    fn next(&mut self) -> usize {
+        // Xorshift (Marsaglia 2003).
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 33) as usize
+    }
+
+    /// The warps that go on in this round, of those that can: the first, or some.
+    fn awake(&mut self, ready: &mut [bool]) {
+        let able: Vec<usize> = (0..ready.len()).filter(|&warp| ready[warp]).collect();
+        let Some(&first) = able.first() else { return };
+        let chosen = if self.0 == 0 { first } else { able[self.next() % able.len()] };
+        for warp in able {
+            ready[warp] = warp == chosen || self.0 != 0 && self.next() % 2 == 0;
+        }
+    }
+
     fn shuffle(&mut self, order: &mut [usize]) {
         if self.0 == 0 {
             return;
         }
         for k in (1..order.len()).rev() {
-            // Xorshift (Marsaglia 2003).
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            order.swap(k, (self.0 >> 33) as usize % (k + 1));
+            order.swap(k, self.next() % (k + 1));
         }
     }
 }
@@ -234,10 +315,7 @@ pub unsafe fn run(
         memory::restore(&before);
         match once(kernel, blocks, threads, shared, arguments, reached, Orders(seed)) {
             Outcome::Done if memory::contents(reached) != after => {
-                eprintln!(
-                    "cuda-sim: {}: another order of {blocks:?} and {threads:?} gives another result",
-                    kernel.name
-                );
+                report(kernel, &format!("another order of {blocks:?} and {threads:?} gives another result"));
                 Outcome::Races
             }
             outcome => outcome,
@@ -279,8 +357,11 @@ unsafe fn once(
     let mut dynamic = vec![0u128; shared.div_ceil(16)];
     let mut fibers = Fibers {
         scheduler: std::ptr::null_mut(),
-        stacks: vec![std::ptr::null_mut(); count],
+        stacks: if kernel.waits { vec![std::ptr::null_mut(); count] } else { Vec::new() },
         states: vec![State::Done; count],
+        calls: vec![Call::default(); count],
+        results: vec![0; count],
+        error: None,
         now: 0,
         entry: kernel.entry,
         arguments,
@@ -292,6 +373,8 @@ unsafe fn once(
         blocks,
         dynamic: dynamic.as_mut_ptr().cast(),
         barrier,
+        together,
+        misaligned,
         fibers: &raw mut fibers,
     };
     let (mut sequence, mut order): (Vec<usize>, Vec<usize>) =
@@ -310,35 +393,38 @@ unsafe fn once(
                     sim.thread = &raw mut all[t];
                     (kernel.entry)(&mut sim, arguments);
                 }
-                continue;
+            } else if let Some(error) =
+                block(&raw mut sim, &mut all, stacks.as_mut_ptr(), &mut order, &mut orders)
+            {
+                fibers.error.get_or_insert((Outcome::Stuck, error));
             }
-            if !block(kernel, &raw mut sim, &mut all, stacks.as_mut_ptr(), &mut order, &mut orders) {
-                return Outcome::Stuck;
-            }
+        }
+        if let Some((outcome, error)) = fibers.error.take() {
+            report(kernel, &format!("block {:?}: {error}", sim.block));
+            return outcome;
         }
     }
     match memory::marred(reached) {
         None => Outcome::Done,
         Some(nbytes) => {
-            eprintln!("cuda-sim: {}: wrote just outside an allocation of {nbytes} bytes", kernel.name);
+            report(kernel, &format!("wrote just outside an allocation of {nbytes} bytes"));
             Outcome::Marred
         }
     }
 }
 
-/// Runs the fibers of one block until all are done. Returns false if some wait at a barrier that others do
-/// not reach.
+/// Runs the fibers of one block until all are done. Returns an error of the kernel: threads that wait for
+/// others which do not come, or that call a function of warps wrongly.
 ///
 /// # Safety
 /// 1. `sim` is complete, with fibers for all threads.   2. `stacks` has a stack for each.
 unsafe fn block(
-    kernel: &Kernel,
     sim: *mut Sim,
     all: &mut [Thread],
     stacks: *mut u8,
     order: &mut [usize],
     orders: &mut Orders,
-) -> bool {
+) -> Option<String> {
     // SAFETY: (1) and (2) are the caller's promises; each fiber uses its own stack.
     unsafe {
         let fibers = (*sim).fibers;
@@ -363,31 +449,81 @@ unsafe fn block(
             tops.add(t).write(start.cast());
             states.add(t).write(State::Ready);
         }
+        let state = |t: usize| states.add(t).read();
         loop {
-            orders.shuffle(order);
-            for &t in &*order {
-                if states.add(t).read() == State::Ready {
+            let mut awake: Vec<bool> = (0..all.len().div_ceil(LANES))
+                .map(|warp| {
+                    (0..LANES.min(all.len() - warp * LANES))
+                        .any(|lane| state(warp * LANES + lane) == State::Ready)
+                })
+                .collect();
+            if awake.contains(&true) {
+                orders.awake(&mut awake);
+                orders.shuffle(order);
+                for &t in &*order {
+                    if !awake[t / LANES] || state(t) != State::Ready {
+                        continue;
+                    }
                     (*fibers).now = t;
                     (*sim).thread = &raw mut all[t];
                     cuda_sim_switch(&raw mut (*fibers).scheduler, tops.add(t).read());
+                    if state(t) == State::Calls
+                        && let Err(error) = arrive(&mut *fibers, t)
+                    {
+                        return Some(error);
+                    }
                 }
+                continue;
             }
-            let state = |t: usize| states.add(t).read();
-            let waiting = (0..all.len()).filter(|&t| state(t) != State::Done).count();
-            if waiting == 0 {
-                return true;
+            if (0..all.len()).all(|t| state(t) == State::Done) {
+                return None;
             }
-            if waiting < all.len() || (1..all.len()).any(|t| state(t) != state(0)) {
-                eprintln!(
-                    "cuda-sim: {}: {waiting} of {} threads of block {:?} wait, {:?} …",
-                    kernel.name,
-                    all.len(),
-                    (*sim).block,
-                    state(0)
-                );
-                return false;
+            if !matches!(state(0), State::Waits(_)) || (1..all.len()).any(|t| state(t) != state(0)) {
+                return Some(missing(&*fibers));
             }
             (0..all.len()).for_each(|t| states.add(t).write(State::Ready));
         }
     }
+}
+
+/// Thread `t` has called a function of warps: if all lanes of the mask have, each gets its result and goes on.
+///
+/// # Errors
+/// A call that is wrong, in words.
+fn arrive(fibers: &mut Fibers, t: usize) -> Result<(), String> {
+    let (first, call) = (t / LANES * LANES, fibers.calls[t]);
+    let count = LANES.min(fibers.states.len() - first);
+    if let Some(error) = call.error(t - first, count) {
+        return Err(format!("warp {}: {error}", first / LANES));
+    }
+    let is_there =
+        |lane: usize| fibers.states[first + lane] == State::Calls && fibers.calls[first + lane].joins(&call);
+    if !call.lanes().all(is_there) {
+        return Ok(());
+    }
+    let results = warp::results(&call, &fibers.calls[first..first + count])
+        .map_err(|error| format!("warp {}: {error}", first / LANES))?;
+    for lane in call.lanes() {
+        fibers.results[first + lane] = results[lane];
+        fibers.states[first + lane] = State::Ready;
+    }
+    Ok(())
+}
+
+/// The reason for which no thread can go on, in words.
+fn missing(fibers: &Fibers) -> String {
+    let states = &fibers.states;
+    let Some(t) = states.iter().position(|state| *state == State::Calls) else {
+        let waiting = states.iter().filter(|state| **state != State::Done).count();
+        return format!("{waiting} of {} threads wait at a barrier, {:?} …", states.len(), states[0]);
+    };
+    let (first, call) = (t / LANES * LANES, &fibers.calls[t]);
+    let there = |lane: usize| states[first + lane] == State::Calls && fibers.calls[first + lane].joins(call);
+    let Some(lane) = call.lanes().find(|&lane| !there(lane)) else { return "no lane is missing".into() };
+    let instead = match states[first + lane] {
+        State::Calls => format!("calls {}", fibers.calls[first + lane].words()),
+        State::Waits(line) => format!("waits at a barrier in line {line}"),
+        _ => "has returned".into(),
+    };
+    format!("warp {}: lane {} calls {}, and lane {lane} {instead}", first / LANES, t - first, call.words())
 }

@@ -16,6 +16,8 @@ struct Sim {
   SimDim block, threads, blocks;
   unsigned char* dynamic;
   void (*barrier)(Sim*, int line);
+  unsigned long long (*together)(Sim*, int function, unsigned mask, unsigned long long value, int argument, int width, int line);
+  void (*misaligned)(Sim*, unsigned long address, unsigned long alignment, int line);
 };
 static Sim* sim;
 #define threadIdx (sim->thread->index)
@@ -31,8 +33,18 @@ static Sim* sim;
 #define __shared__ static __attribute__((section("sim_shared_" SOURCE)))
 #define DI static inline
 #define DI_MEMBER static inline
+#define DI_RARE static inline
 #define DYNAMIC_SHARED(name) unsigned char* const name = sim->dynamic
 #define __syncthreads() sim->barrier(sim, __LINE__)
+#define warpSize 32
+
+// The compiler checks the address of each access, and calls this function for one that is no multiple of its alignment.
+struct SimPlace { const char* file; unsigned line, column; };
+struct SimAccess { SimPlace place; void* type; unsigned char log_alignment, kind; };
+extern "C" __attribute__((visibility("hidden"))) void __ubsan_handle_type_mismatch_v1(void* access, void* address) {
+  const SimAccess* const found = (const SimAccess*)access;
+  sim->misaligned(sim, (unsigned long)address, 1ul << found->log_alignment, (int)found->place.line);
+}
 
 template <class TO, class FROM> static inline TO sim_bits(FROM from) {
   static_assert(sizeof(TO) == sizeof(FROM), "the same bits");
@@ -44,10 +56,67 @@ static inline float __uint_as_float(unsigned x) { return sim_bits<float>(x); }
 static inline unsigned __float_as_uint(float x) { return sim_bits<unsigned>(x); }
 static inline double __longlong_as_double(long long x) { return sim_bits<double>(x); }
 static inline long long __double_as_longlong(double x) { return sim_bits<long long>(x); }
+
+// ---- functions that the lanes of a warp call together; the numbers are those of `warp.rs`
+#define SIM_LINE int line = __builtin_LINE()
+template <class T> static inline T sim_shuffle(int function, unsigned mask, T value, int by, int width, int line) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "a shuffle takes 4 or 8 bytes");
+  unsigned long long bits = 0;
+  memcpy(&bits, &value, sizeof value);
+  bits = sim->together(sim, function, mask, bits, by, width, line);
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+template <class T> static inline T __shfl_sync(unsigned mask, T value, int lane, int width = 32, SIM_LINE) { return sim_shuffle(0, mask, value, lane, width, line); }
+template <class T> static inline T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 32, SIM_LINE) { return sim_shuffle(1, mask, value, (int)by, width, line); }
+template <class T> static inline T __shfl_down_sync(unsigned mask, T value, unsigned by, int width = 32, SIM_LINE) { return sim_shuffle(2, mask, value, (int)by, width, line); }
+template <class T> static inline T __shfl_xor_sync(unsigned mask, T value, int by, int width = 32, SIM_LINE) { return sim_shuffle(3, mask, value, by, width, line); }
+static inline unsigned sim_vote(int function, unsigned mask, unsigned long long value, int line) { return (unsigned)sim->together(sim, function, mask, value, 0, 32, line); }
+static inline unsigned __ballot_sync(unsigned mask, int holds, SIM_LINE) { return sim_vote(4, mask, holds != 0, line); }
+static inline int __any_sync(unsigned mask, int holds, SIM_LINE) { return (int)sim_vote(5, mask, holds != 0, line); }
+static inline int __all_sync(unsigned mask, int holds, SIM_LINE) { return (int)sim_vote(6, mask, holds != 0, line); }
+template <class T> static inline unsigned __match_any_sync(unsigned mask, T value, SIM_LINE) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "a match takes 4 or 8 bytes");
+  unsigned long long bits = 0;
+  memcpy(&bits, &value, sizeof value);
+  return sim_vote(7, mask, bits, line);
+}
+static inline int __reduce_add_sync(unsigned mask, int value, SIM_LINE) { return (int)sim_vote(8, mask, (unsigned)value, line); }
+static inline unsigned __reduce_add_sync(unsigned mask, unsigned value, SIM_LINE) { return sim_vote(8, mask, value, line); }
+static inline int __reduce_min_sync(unsigned mask, int value, SIM_LINE) { return (int)sim_vote(9, mask, (unsigned)value, line); }
+static inline int __reduce_max_sync(unsigned mask, int value, SIM_LINE) { return (int)sim_vote(10, mask, (unsigned)value, line); }
+static inline unsigned __reduce_min_sync(unsigned mask, unsigned value, SIM_LINE) { return sim_vote(11, mask, value, line); }
+static inline unsigned __reduce_max_sync(unsigned mask, unsigned value, SIM_LINE) { return sim_vote(12, mask, value, line); }
+static inline unsigned __reduce_and_sync(unsigned mask, unsigned value, SIM_LINE) { return sim_vote(13, mask, value, line); }
+static inline unsigned __reduce_or_sync(unsigned mask, unsigned value, SIM_LINE) { return sim_vote(14, mask, value, line); }
+static inline unsigned __reduce_xor_sync(unsigned mask, unsigned value, SIM_LINE) { return sim_vote(15, mask, value, line); }
+static inline void __syncwarp(unsigned mask = 0xffffffffu, SIM_LINE) { sim_vote(16, mask, 0, line); }
+
+// ---- vectors, which are read and written by one access
+#define SIM_VECTORS(T, NAME) \
+  struct __align__(sizeof(T) * 2) NAME##2 { T x, y; }; \
+  struct __align__(sizeof(T) * 4 < 16 ? sizeof(T) * 4 : 16) NAME##4 { T x, y, z, w; }; \
+  static inline NAME##2 make_##NAME##2(T x, T y) { return {x, y}; } \
+  static inline NAME##4 make_##NAME##4(T x, T y, T z, T w) { return {x, y, z, w}; }
+SIM_VECTORS(float, float) SIM_VECTORS(int, int) SIM_VECTORS(unsigned, uint) SIM_VECTORS(unsigned short, ushort) SIM_VECTORS(unsigned char, uchar)
+struct __align__(16) double2 { double x, y; };
+static inline double2 make_double2(double x, double y) { return {x, y}; }
+
 // Plain steps suffice: blocks run one after another, and a thread is not interrupted.
 template <class T> static inline T atomicExch(T* at, T value) { const T old = *at; *at = value; return old; }
 template <class T> static inline T atomicAdd(T* at, T value) { const T old = *at; *at = old + value; return old; }
+template <class T> static inline T atomicSub(T* at, T value) { const T old = *at; *at = old - value; return old; }
 template <class T> static inline T atomicMax(T* at, T value) { const T old = *at; if (value > old) *at = value; return old; }
+template <class T> static inline T atomicMin(T* at, T value) { const T old = *at; if (value < old) *at = value; return old; }
+template <class T> static inline T atomicAnd(T* at, T value) { const T old = *at; *at = old & value; return old; }
+template <class T> static inline T atomicOr(T* at, T value) { const T old = *at; *at = old | value; return old; }
+template <class T> static inline T atomicXor(T* at, T value) { const T old = *at; *at = old ^ value; return old; }
+template <class T> static inline T atomicCAS(T* at, T expected, T value) { const T old = *at; if (old == expected) *at = value; return old; }
+static inline void __threadfence() {}
+static inline void __threadfence_block() {}
+static inline int __popc(unsigned x) { return __builtin_popcount(x); }
+static inline int __ffs(int x) { return __builtin_ffs(x); }
+static inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz((unsigned)x); }
 
 // IEEE 754 binary16, rounded to nearest even.
 static inline float of_f16(unsigned short half) {

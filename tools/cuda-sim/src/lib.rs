@@ -6,7 +6,9 @@ mod blas;
 mod block;
 mod memory;
 pub mod module;
+mod nvidia;
 mod queue;
+mod warp;
 
 use blas::Matrix;
 use block::{Dim, Kernel};
@@ -15,7 +17,7 @@ use module::Source;
 use queue::{Action, machine};
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
-use std::sync::Once;
+use std::sync::{Once, PoisonError};
 
 /// The used results, with the numbers of `CUresult` and `nvrtcResult`.
 type Status = c_int;
@@ -26,7 +28,10 @@ const INVALID_DEVICE: Status = 101;
 const INVALID_IMAGE: Status = 200;
 const NOT_FOUND: Status = 500;
 const ILLEGAL_ADDRESS: Status = 700;
+const MISALIGNED_ADDRESS: Status = 716;
 const LAUNCH_FAILED: Status = 719;
+/// A library of NVIDIA's beside the simulator's driver.
+const DRIVER_MISMATCH: Status = 803;
 const COMPILATION: Status = 6;
 const CUBLAS_INVALID_VALUE: Status = 7;
 const CUBLAS_EXECUTION_FAILED: Status = 13;
@@ -54,16 +59,36 @@ fn setting(name: &str, otherwise: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Handles an access of a kernel outside memory: reports it, and aborts.
-extern "C" fn on_fault(_: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
-    // SAFETY: the system gives this to a handler of SIGSEGV.
-    let address = unsafe { (*info).si_addr() } as usize;
+/// Handles an access outside memory: reports it, and aborts.
+extern "C" fn on_fault(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the system gives these to a handler of SIGSEGV.
+    let (address, code) = unsafe {
+        let context = &*context.cast::<libc::ucontext_t>();
+        ((*info).si_addr() as usize, context.uc_mcontext.gregs[libc::REG_RIP as usize] as usize)
+    };
+    if let Some(library) = nvidia::library_of(code).filter(|path| Some(path) == nvidia::loaded().as_ref()) {
+        nvidia::refuse(&library);
+        std::process::abort()
+    }
     let kernel = block::NOW.try_lock().map(|name| name.clone()).unwrap_or_default();
     eprintln!(
         "cuda-sim: illegal access at {address:#x} in or after `{kernel}`: {}",
         memory::near(address).unwrap_or_default()
     );
     std::process::abort()
+}
+
+/// The error of a driver's function that only libraries of NVIDIA's call.
+fn refuse_library() -> Status {
+    if let Some(library) = nvidia::loaded() {
+        nvidia::refuse(&library);
+    }
+    DRIVER_MISMATCH
+}
+
+/// The last report of an error in a kernel, for tests.
+pub fn last_report() -> String {
+    block::REPORT.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 fn report_faults() {
@@ -93,7 +118,7 @@ macro_rules! calls {
 
 struct Module {
     library: *mut c_void,
-    /// Whether the threads of its kernels have a barrier.
+    /// Whether the threads of its kernels wait for each other.
     waits: bool,
     /// The name of its source.
     source: String,
@@ -113,7 +138,26 @@ const MAGIC: &str = "cuda-sim ";
 calls! {
     fn cuInit(_flags: c_uint) {
         report_faults();
+        match nvidia::loaded() {
+            Some(_) => refuse_library(),
+            None => SUCCESS,
+        }
+    }
+    fn cuDriverGetVersion(version: *mut c_int) {
+        *version = 13000;
         SUCCESS
+    }
+    fn cuGetProcAddress(_name: *const c_char, function: *mut *mut c_void, _version: c_int, _flags: u64) {
+        *function = std::ptr::null_mut();
+        refuse_library()
+    }
+    fn cuGetProcAddress_v2(_name: *const c_char, function: *mut *mut c_void, _version: c_int, _flags: u64, _found: *mut c_int) {
+        *function = std::ptr::null_mut();
+        refuse_library()
+    }
+    fn cuGetExportTable(table: *mut *const c_void, _id: *const c_void) {
+        *table = std::ptr::null();
+        refuse_library()
     }
     fn cuDeviceGetCount(count: *mut c_int) {
         *count = setting("CUDA_SIM_DEVICES", 1) as c_int;
@@ -283,6 +327,9 @@ calls! {
     }
 
     fn cuModuleLoadData(module: *mut usize, image: *const c_char) {
+        if std::slice::from_raw_parts(image.cast::<u8>(), 4) == b"\x7fELF" {
+            return refuse_library();
+        }
         let text = CStr::from_ptr(image).to_string_lossy();
         let parts: Vec<&str> = text.strip_prefix(MAGIC).map_or(Vec::new(), |rest| rest.splitn(3, ' ').collect());
         let [waits, source, path] = parts[..] else { return INVALID_IMAGE };
@@ -337,6 +384,8 @@ calls! {
             NOT_FOUND => c"CUDA_ERROR_NOT_FOUND",
             ILLEGAL_ADDRESS => c"CUDA_ERROR_ILLEGAL_ADDRESS",
             LAUNCH_FAILED => c"CUDA_ERROR_LAUNCH_FAILED",
+            MISALIGNED_ADDRESS => c"CUDA_ERROR_MISALIGNED_ADDRESS",
+            DRIVER_MISMATCH => c"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
             queue::CAPTURE_UNSUPPORTED => c"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
             queue::CAPTURE_INVALIDATED => c"CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
             queue::CAPTURE_ISOLATION => c"CUDA_ERROR_STREAM_CAPTURE_ISOLATION",

@@ -24,6 +24,7 @@ const OPTIONS: &[&str] = &[
     "-fno-exceptions",
     "-fno-asynchronous-unwind-tables",
     "-fno-strict-aliasing",
+    "-fsanitize=alignment",
     "-ffp-contract=off",
     "-march=native",
 ];
@@ -63,9 +64,10 @@ impl Source {
         })
     }
 
-    /// Whether its kernels have a barrier.
+    /// Whether threads of its kernels wait for each other.
     pub fn waits(&self) -> bool {
-        self.text.contains("__syncthreads()")
+        let own = self.text.strip_prefix(PRELUDE).unwrap_or(&self.text);
+        ["__syncthreads(", "__syncwarp(", "_sync("].iter().any(|name| own.contains(name))
     }
 
     /// The name of one of its kernels among those of other sources.

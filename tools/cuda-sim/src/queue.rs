@@ -6,7 +6,7 @@
 
 use crate::block::{self, Dim, Kernel, Outcome};
 use crate::memory::{self, Access, Freed};
-use crate::{ILLEGAL_ADDRESS, INVALID_VALUE, LAUNCH_FAILED, SUCCESS, Status, blas};
+use crate::{ILLEGAL_ADDRESS, INVALID_VALUE, LAUNCH_FAILED, MISALIGNED_ADDRESS, SUCCESS, Status, blas};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -468,6 +468,7 @@ fn perform(stream: usize, work: &Work) -> Status {
             match outcome {
                 Outcome::Done => SUCCESS,
                 Outcome::Stuck | Outcome::Races => LAUNCH_FAILED,
+                Outcome::Misaligned => MISALIGNED_ADDRESS,
                 Outcome::Refused | Outcome::Marred => ILLEGAL_ADDRESS,
             }
         }

@@ -1,7 +1,8 @@
 //! The simulator finds work that is not ordered: a free before the last use, a read concurrent with a write.
 
+mod common;
+
 use cuda_sim::*;
-use std::ffi::{CStr, c_void};
 
 const ILLEGAL_ADDRESS: i32 = 700;
 
@@ -105,64 +106,16 @@ fn an_unordered_use_and_write_are_found_and_two_reads_are_allowed() {
 
 #[test]
 fn writes_of_kernels_are_found_and_limits_are_those_of_a_gpu() {
-    if std::process::Command::new(std::env::var_os("CUDA_SIM_CXX").unwrap_or_else(|| "g++".into()))
-        .arg("--version")
-        .output()
-        .is_err()
-    {
-        return println!("skipped: no compiler of C++");
+    if !common::has_compiler() {
+        return;
     }
-    let source = c"struct Args { long long begun, operation; float* x; };
+    let source = "struct Args { long long begun, operation; float* x; };
         extern \"C\" __global__ void kernel(const Args a) { __shared__ float s[4]; s[0] = 2.0f; a.x[threadIdx.x] = s[0]; }";
-    let big = c"struct Args { long long begun, operation; float* x; };
-        extern \"C\" __global__ void kernel(const Args a) { __shared__ float s[12289]; s[0] = 2.0f; a.x[threadIdx.x] = s[0]; }";
-    let load = |source: &CStr| {
-        let (mut program, mut nbytes, mut module, mut function) = (0, 0, 0, 0);
-        // SAFETY: texts end with a zero, and the outputs are valid for writes.
-        unsafe {
-            assert_eq!(
-                nvrtcCreateProgram(
-                    &mut program,
-                    source.as_ptr(),
-                    std::ptr::null(),
-                    0,
-                    std::ptr::null(),
-                    std::ptr::null()
-                ),
-                0
-            );
-            assert_eq!(
-                (nvrtcCompileProgram(program, 0, std::ptr::null()), nvrtcGetCUBINSize(program, &mut nbytes)),
-                (0, 0)
-            );
-            let mut image = vec![0u8; nbytes];
-            assert_eq!(nvrtcGetCUBIN(program, image.as_mut_ptr()), 0);
-            assert_eq!(cuModuleLoadData(&mut module, image.as_ptr().cast()), 0);
-            assert_eq!(cuModuleGetFunction(&mut function, module, c"kernel".as_ptr()), 0);
-        }
-        function
-    };
+    let big = source.replace("s[4]", "s[12289]");
     let launch = |case: &Case, function, blocks, threads, shared| {
-        let mut words = [0u64, 1, case.memory];
-        let mut arguments = [words.as_mut_ptr().cast::<c_void>()];
-        // SAFETY: the argument is that of the kernel.
-        unsafe {
-            cuLaunchKernel(
-                function,
-                blocks,
-                1,
-                1,
-                threads,
-                1,
-                1,
-                shared,
-                case.streams[0],
-                arguments.as_mut_ptr(),
-                std::ptr::null_mut(),
-            )
-        }
+        common::launch(function, case.streams[0], blocks, threads, shared, &[0, 1, case.memory])
     };
-    let (small, big) = (load(source), load(big));
+    let (small, big) = (common::load(source), common::load(&big));
     let case = Case::new(120);
     assert_eq!(launch(&case, big, 1, 4, 0), 1, "48 KiB and a word");
     assert_eq!(launch(&case, small, 1, 4, 48 << 10), 1, "48 KiB in addition to its own");

@@ -22,10 +22,9 @@ use crate::device::{Inputs, MAX_OPERANDS, OperandRef};
 use crate::error::Result;
 use crate::fallible::{collect, push, try_box};
 use crate::kernel::{
-    KernelIr, Program, Recorder, ReducerIr, RowConstant, RunTimeNumber, numbers, trace_elements,
-    trace_program,
+    KernelIr, Program, Recorder, RowConstant, RunTimeNumber, numbers, trace_elements, trace_program,
 };
-use crate::scalar::{self, DType, Graph, Node};
+use crate::scalar::{self, DType, Graph};
 use std::any::TypeId;
 
 /// An elementwise program in bytecode.
@@ -186,6 +185,7 @@ impl MapProgram {
         let types = operand_types(graphs, reads)?;
         // Operands, then the earlier row constants. Equal row constants are computed once.
         let mut external = collect(types.iter().copied())?;
+        let firsts = traced.first_equals()?;
         let (mut row_constants, mut param, mut known_constants) = (Vec::new(), 0, Vec::new());
         let write = |body: &Graph, external: &ExternalInputs<'_>, param: usize, direct: bool| {
             BytecodePair::new(direct, &|compiler| {
@@ -194,11 +194,8 @@ impl MapProgram {
             })
         };
         for (number, one) in traced.row_constants.iter().enumerate() {
-            let before = traced.row_constants[..number]
-                .iter()
-                .position(|known| one.body().params() == 0 && is_same(known, one, &known_constants));
-            if let Some(at) = before {
-                let place = known_constants[at];
+            if firsts[number] != number {
+                let place = known_constants[firsts[number]];
                 push(&mut known_constants, place)?;
                 continue;
             }
@@ -234,31 +231,6 @@ impl MapProgram {
             params: param + traced.graph.params(),
             in_place,
         })
-    }
-}
-
-/// Whether two row constants are equal; `known_constants` maps the earlier ones to their programs.
-fn is_same(a: &RowConstant, b: &RowConstant, known_constants: &[usize]) -> bool {
-    let given = |node: Node| match node {
-        Node::Given { index } => Node::Given { index: known_constants[index] },
-        other => other,
-    };
-    let (left, right) = (a.body(), b.body());
-    let nodes = left.nodes().map(|(node, args, dtype)| (given(node), args, dtype));
-    let same = nodes.eq(right.nodes().map(|(node, args, dtype)| (given(node), args, dtype)))
-        && left.definitions() == right.definitions();
-    same && match (a, b) {
-        (RowConstant::Cached { .. }, RowConstant::Cached { .. }) => true,
-        (
-            RowConstant::Reduced { reducer: a, is_operand: x, .. },
-            RowConstant::Reduced { reducer: b, is_operand: y, .. },
-        ) => {
-            fn graphs(of: &ReducerIr) -> [&Graph; 4] {
-                [&of.identity, &of.accumulate, &of.combine, &of.finalize]
-            }
-            x == y && a.name == b.name && graphs(a) == graphs(b)
-        }
-        _ => false,
     }
 }
 

@@ -115,6 +115,11 @@ impl AxesArgs {
         Word(self.word + usize::from(self.capacity > 1) + axis * (2 + self.operands) + part)
     }
 
+    /// Whether there is at most one axis.
+    pub(in crate::device::cuda) fn has_one_axis(&self) -> bool {
+        self.capacity <= 1
+    }
+
     /// The size of the only axis.
     pub(in crate::device::cuda) fn size(&self) -> Word {
         self.axis(0, 0)

@@ -68,6 +68,23 @@ impl Axes {
         }
     }
 
+    /// The same axes with vectors of `count` neighbors along the fastest as elements.
+    pub(in crate::device::cuda) fn chunked(&self, count: usize) -> Axes {
+        let mut chunks = self.clone();
+        chunks.sizes.iter_mut().rev().take(1).for_each(|size| *size = size.div_ceil(count));
+        chunks
+            .strides
+            .iter_mut()
+            .flat_map(|steps| steps.last_mut())
+            .for_each(|step| *step = step.wrapping_mul(count as isize));
+        chunks
+    }
+
+    /// The fastest axis alone; an axis of size 1 without axes.
+    pub(in crate::device::cuda) fn fastest(&self) -> Axes {
+        self.clone().pop()
+    }
+
     /// The largest distance of an operand's elements from the first, in elements, or more.
     pub(in crate::device::cuda) fn reach(&self, operand: usize) -> usize {
         let reach =

@@ -7,3 +7,4 @@ pub(super) mod element_words;
 pub(super) mod operands;
 pub(super) mod source;
 pub(super) mod types;
+pub(super) mod vectors;

@@ -44,15 +44,25 @@ pub(in crate::device::cuda) fn pointers(
     types
 }
 
-/// The arguments of a call of a graph's function.
+/// The arguments of a call of a graph's function: the inputs `x` and the outputs `y`.
 pub(in crate::device::cuda) fn arguments(
     signature: &Signature,
     x: &dyn Fn(usize) -> String,
     y: &dyn Fn(usize) -> String,
 ) -> String {
+    arguments_with(signature, x, &|index| format!("g{index}"), y)
+}
+
+/// As [`arguments`], with the names `g` of the given values.
+pub(in crate::device::cuda) fn arguments_with(
+    signature: &Signature,
+    x: &dyn Fn(usize) -> String,
+    g: &dyn Fn(usize) -> String,
+    y: &dyn Fn(usize) -> String,
+) -> String {
     let mut all = vec!["a".to_string()];
     all.extend(signature.inputs.keys().map(|&index| x(index)));
-    all.extend(signature.given.keys().map(|&index| format!("g{index}")));
+    all.extend(signature.given.keys().map(|&index| g(index)));
     all.extend((0..signature.outputs.len()).map(y));
     all.join(", ")
 }

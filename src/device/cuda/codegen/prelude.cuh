@@ -9,6 +9,7 @@ struct c16 { u16 re, im; }; struct c32 { f32 re, im; }; struct c64 { f64 re, im;
 #ifndef RANKFORM_HOST
 #define DI static __device__ __forceinline__
 #define DI_MEMBER static __device__ __forceinline__
+#define DI_RARE static __device__ __noinline__
 #define DYNAMIC_SHARED(name) extern __shared__ __align__(16) u8 name[]
 DI f32 of_f16(u16 h) { f32 f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
 DI u16 to_f16(f32 f) { u16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
@@ -21,6 +22,13 @@ DI f32 FromBits(u32 x) { return __uint_as_float(x); }
 DI f64 FromBits(u64 x) { return __longlong_as_double((i64)x); }
 DI bool is_nan(f32 x) { return x != x; }
 DI bool is_nan(f64 x) { return x != x; }
+
+// The nearest bfloat16, which GPUs before sm_80 have no instruction for. NaN stays NaN.
+#if !defined(RANKFORM_HOST) && __CUDA_ARCH__ >= 800
+DI u16 to_bf16(f32 f) { u16 h; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
+#else
+DI u16 to_bf16(f32 f) { const u32 b = ToBits(f); return is_nan(f) ? (u16)((b >> 16) | 0x40) : (u16)((b + 0x7fff + ((b >> 16) & 1)) >> 16); }
+#endif
 
 // ---- + - * / and negation: integers wrap, and a division by 0 is 0
 #define INTEGER(T, U) \
@@ -146,7 +154,7 @@ template <> struct Cast<bool> {
 CAST_REAL(f32) CAST_REAL(f64)
 template <> struct Cast<f16> { template <class T> DI_MEMBER f16 of(T x) { f16 h; h.x = to_f16(Cast<f32>::of(x)); return h; } };
 template <> struct Cast<bf16> {
-  DI_MEMBER bf16 of(f32 x) { const u32 b = ToBits(x); bf16 h; h.x = is_nan(x) ? (u16)((b >> 16) | 0x40) : (u16)((b + 0x7fff + ((b >> 16) & 1)) >> 16); return h; }
+  DI_MEMBER bf16 of(f32 x) { bf16 h; h.x = to_bf16(x); return h; }
   template <class T> DI_MEMBER bf16 of(T x) { return of(Cast<f32>::of(x)); }
 };
 template <> struct Cast<f8e4m3> { template <class T> DI_MEMBER f8e4m3 of(T x) { return narrow_f8e4m3(Cast<f32>::of(x)); } };
@@ -185,6 +193,24 @@ template <class T> DI T number(i64 low, i64 high) {
   static_assert(sizeof(T) <= sizeof(words), "a number of 16 bytes at most");
   memcpy(&value, words, sizeof(T));
   return value;
+}
+
+// ---- values of other lanes of a warp, whose groups have `width` lanes each: of the lane `by` above, and of the first
+template <class T> DI T lane_down_sync(T x, const int by, const int width) {
+  u32 words[(sizeof(T) + 3) / 4] = {};
+  memcpy(words, &x, sizeof(T));
+#pragma unroll
+  for (int k = 0; k < (int)((sizeof(T) + 3) / 4); k++) words[k] = __shfl_down_sync(0xffffffffu, words[k], by, width);
+  memcpy(&x, words, sizeof(T));
+  return x;
+}
+template <class T> DI T lane_first_sync(T x, const int width) {
+  u32 words[(sizeof(T) + 3) / 4] = {};
+  memcpy(words, &x, sizeof(T));
+#pragma unroll
+  for (int k = 0; k < (int)((sizeof(T) + 3) / 4); k++) words[k] = __shfl_sync(0xffffffffu, words[k], 0, width);
+  memcpy(&x, words, sizeof(T));
+  return x;
 }
 
 // ---- rest / size: for positions of 32 bits by a multiplication and a shift. The host computes both operands

@@ -5,7 +5,7 @@
 
 use crate::device::cuda::codegen::types::{c_type, literal};
 use crate::kernel::ReducerIr;
-use crate::scalar::{DType, Graph, Node};
+use crate::scalar::{DType, Definition, Graph, Node};
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
@@ -43,16 +43,7 @@ impl SourceWriter {
         params: usize,
     ) -> Signature {
         for (number, definition) in graph.definitions().iter().enumerate() {
-            let function = format!("{name}_f{number}");
-            let c = c_type(definition.dtype);
-            let arguments: Vec<_> =
-                (0..definition.arguments).map(|index| format!("const {c} g{index}")).collect();
-            self.line(format_args!("DI {c} {function}_{}({}) {{", definition.name, arguments.join(", ")));
-            self.statements(name, &definition.value, 0);
-            for (_, value) in definition.value.outputs() {
-                self.line(format_args!("  return t{value};"));
-            }
-            self.line(format_args!("}}"));
+            self.definition(name, number, definition);
         }
         let signature = Signature::of(graph);
         let mut arguments = vec!["const Args& a".to_string()];
@@ -76,6 +67,30 @@ impl SourceWriter {
         }
         self.line(format_args!("}}"));
         signature
+    }
+
+    /// Adds a named function that a graph uses. A fast path that is much shorter comes first; the full form, which
+    /// has the same result where the fast path holds, is then a function of its own, called for arguments in
+    /// doubt.
+    fn definition(&mut self, name: &str, number: usize, definition: &Definition) {
+        let (c, function) = (c_type(definition.dtype), format!("{name}_f{number}_{}", definition.name));
+        let given: Vec<_> = (0..definition.arguments).map(|index| format!("g{index}")).collect();
+        let declared: Vec<_> = given.iter().map(|g| format!("const {c} {g}")).collect();
+        let (declared, given) = (declared.join(", "), given.join(", "));
+        // The check of a doubt costs a few instructions.
+        let fast = definition.fast.as_ref().filter(|fast| 4 * fast.len() < 3 * definition.value.len());
+        let (qualifier, suffix) = if fast.is_some() { ("DI_RARE", "_full") } else { ("DI", "") };
+        self.line(format_args!("{qualifier} {c} {function}{suffix}({declared}) {{"));
+        self.statements(name, &definition.value, 0);
+        definition.value.outputs().for_each(|(_, value)| self.line(format_args!("  return t{value};")));
+        self.line(format_args!("}}"));
+        if let Some(fast) = fast
+            && let [(_, value), (_, doubt)] = fast.outputs().collect::<Vec<_>>()[..]
+        {
+            self.line(format_args!("DI {c} {function}({declared}) {{"));
+            self.statements(name, fast, 0);
+            self.line(format_args!("  return t{doubt} ? {function}_full({given}) : t{value};\n}}"));
+        }
     }
 
     /// Adds a constant `t{id}` for each used node.

@@ -13,6 +13,7 @@ use crate::device::cuda::codegen::axes::{Axes, is_wide};
 use crate::device::cuda::codegen::operands::{arguments, outputs_then_inputs, pointers, read_key_numbers};
 use crate::device::cuda::codegen::source::{Signature, SourceWriter};
 use crate::device::cuda::codegen::types::{c_type, ensure_computable};
+use crate::device::cuda::codegen::vectors::{Inner, SPECIALIZE_FROM_ELEMENTS, vector_width};
 use crate::device::cuda::driver::kernel_cache::KernelKey;
 use crate::device::cuda::engine::map_body::MapBody;
 use crate::device::cuda::engine::transpose_map;
@@ -26,49 +27,6 @@ use std::sync::Arc;
 
 /// Threads of a block.
 const THREADS: usize = 256;
-/// From this number of elements on, the layout of the operands may select a specialized kernel. For fewer
-/// elements the compilation takes longer than the kernel saves.
-const SPECIALIZE_FROM_ELEMENTS: usize = 8192;
-
-/// The stride class of an operand along the fastest axis.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Inner {
-    Broadcast,
-    Contiguous,
-    Strided,
-}
-
-impl Inner {
-    fn of(stride: isize) -> Inner {
-        match stride {
-            0 => Inner::Broadcast,
-            1 => Inner::Contiguous,
-            _ => Inner::Strided,
-        }
-    }
-}
-
-/// The number of neighbors that one access can take: up to 16 bytes, where sizes, strides and addresses are
-/// multiples.
-fn vector_width(axes: &Axes, slots: &[OperandRef<'_>]) -> usize {
-    let widest = slots.iter().map(|slot| slot.element).max().unwrap_or(16).max(1);
-    let mut most = (16 / widest).max(1);
-    let inner = axes.sizes.last().copied().unwrap_or(1);
-    let fits = |most: usize| {
-        let whole_rows = axes.rank() <= 1 || inner.is_multiple_of(most);
-        whole_rows
-            && slots.iter().enumerate().filter(|&(k, _)| axes.inner_stride(k) == 1).all(|(k, slot)| {
-                let outer = &axes.strides[k][..axes.rank() - 1];
-                slot.address.addr().is_multiple_of(most * slot.element)
-                    && outer.iter().all(|step| step % most as isize == 0)
-            })
-    };
-    while most > 1 && (axes.numel() < SPECIALIZE_FROM_ELEMENTS || inner < most || !fits(most)) {
-        most /= 2;
-    }
-    most
-}
-
 /// Queues a program without row constants.
 ///
 /// # Errors
@@ -98,26 +56,19 @@ pub(in crate::device::cuda) unsafe fn run<P: Program>(
         // SAFETY: the caller's promise.
         return unsafe { transpose_map::run(stream, &body, axes, outputs.len(), &slots, transposed) };
     }
-    let count = vector_width(&axes, &slots);
+    let count = vector_width(&axes, &Axes::default(), &slots, 0..slots.len(), axes.rank() <= 1);
     let mut words = ArgBlock::new(is_wide(&[&axes], 0));
     words.key_numbers.extend_from_slice(body.key_numbers);
     words.depends([count, outputs.len(), slots.len()]);
     let operands = words.operands(&slots);
     // A position is a chunk of `count` neighbors.
-    let (mut chunks, inner) = (axes.clone(), axes.clone().pop());
+    let (chunks, inner, kinds) = (axes.chunked(count), axes.fastest(), Inner::all(&axes));
     if count > 1 {
-        chunks.sizes.iter_mut().rev().take(1).for_each(|size| *size = size.div_ceil(count));
-        chunks
-            .strides
-            .iter_mut()
-            .flat_map(|steps| steps.last_mut())
-            .for_each(|step| *step = step.wrapping_mul(count as isize));
-        words.depends(inner.strides.iter().map(|steps| Inner::of(steps[0]) as usize));
+        words.depends(kinds.iter().map(|&kind| kind as usize));
     }
     let total = chunks.numel();
     let total_at = words.push(total);
     let chunk_args = words.axes(&chunks);
-    let kinds: Vec<Inner> = inner.strides.iter().map(|steps| Inner::of(steps[0])).collect();
     let steps = (count > 1).then(|| (words.axes(&inner), kinds));
     let params = words.params(program);
     let key = KernelKey { mechanism: "map", types: body.types, key_numbers: words.key_numbers.clone() };
@@ -187,39 +138,21 @@ fn vector_body(
     s.line(format_args!("  const idx left = {left};\n  if (left >= {count}) {{"));
     for (&index, &dtype) in &signature.inputs {
         let (k, c) = (outputs + index, c_type(dtype));
-        match kinds[k] {
-            Inner::Broadcast => s.line(format_args!("    const {c} x{index} = *p{k};")),
-            Inner::Contiguous => {
-                s.line(format_args!("    {c} x{index}[{count}]; load<{c}, {count}>(x{index}, p{k});"))
-            }
-            Inner::Strided => {
-                let step = inner.stride(k);
-                s.line(format_args!("    {c} x{index}[{count}];\n#pragma unroll"));
-                s.line(format_args!("    for (int j = 0; j < {count}; j++) x{index}[j] = p{k}[j * {step}];"));
-            }
-        }
+        s.line(format_args!("    {c} x{index}[{count}];"));
+        kinds[k].load(s, (c, count), &format!("x{index}"), &format!("p{k}"), inner.stride(k));
     }
     for (index, dtype) in signature.outputs.iter().enumerate() {
         s.line(format_args!("    {} y{index}[{count}];", c_type(*dtype)));
     }
     s.line(format_args!("#pragma unroll\n    for (int j = 0; j < {count}; j++) {{"));
-    let x = |index: usize| {
-        if kinds[outputs + index] == Inner::Broadcast { format!("x{index}") } else { format!("x{index}[j]") }
-    };
+    let x = |index: usize| format!("x{index}[j]");
     s.line(format_args!(
         "      body({});\n    }}",
         arguments(signature, &x, &|index| format!("y{index}[j]"))
     ));
     for (index, dtype) in types[..outputs].iter().enumerate() {
         let Some(c) = dtype.map(c_type) else { continue };
-        if kinds[index] == Inner::Contiguous {
-            s.line(format_args!("    store<{c}, {count}>(p{index}, y{index});"));
-        } else {
-            let step = inner.stride(index);
-            s.line(format_args!(
-                "#pragma unroll\n    for (int j = 0; j < {count}; j++) p{index}[j * {step}] = y{index}[j];"
-            ));
-        }
+        kinds[index].store(s, (c, count), &format!("p{index}"), &format!("y{index}"), inner.stride(index));
     }
     s.line(format_args!("  }} else for (idx j = 0; j < left; j++) {{"));
     scalar_body(s, signature, outputs, &|k| format!("j * {}", inner.stride(k)));

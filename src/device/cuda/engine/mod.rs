@@ -2,23 +2,26 @@
 //!
 //! | file | mechanism |
 //! |---|---|
-//! | `map.rs`, `transpose_map.rs`, `rows.rs` | `map`, by the layout and the kind of the program |
+//! | `map.rs`, `transpose_map.rs`, `rows.rs`, `row_source.rs` | `map`, by the layout and the kind of the program |
 //! | `copy.rs` | `copy` |
 //! | `reduce.rs`, `scan.rs` | `reduce`, `scan` |
 //! | `gather_scatter.rs` | `gather`, `scatter`, `compact` |
 //! | `sort.rs`, `key_pairs.rs` | `sort`, and the sorting of keys that `scatter` shares |
 //! | `matmul.rs`, `cublas.rs` | `contract`: any axes; plain matrices by cuBLAS |
+//! | `exchange.rs` | the combination of the states of threads, for `row_source.rs` and `reduce.rs` |
 //! | `user_kernel.rs` | kernels from CUDA source |
 // Imports: nothing.
 
 pub(super) mod copy;
 pub(super) mod cublas;
+mod exchange;
 pub(super) mod gather_scatter;
 mod key_pairs;
 pub(super) mod map;
 mod map_body;
 pub(super) mod matmul;
 pub(super) mod reduce;
+mod row_source;
 pub(super) mod rows;
 pub(super) mod scan;
 pub(super) mod sort;

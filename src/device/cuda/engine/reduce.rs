@@ -1,20 +1,23 @@
-//! `reduce`: the threads of a block share the values of one output. If outputs are few, several blocks share
-//! them, and a second pass combines their states.
+//! `reduce`: the threads of a block share the values of one output or several. If outputs are few, several
+//! blocks share them, and a second pass combines their states.
 //!
-//! A block has `across × along` threads: `across` outputs with `along` threads each. Neighboring threads
-//! follow the axis in which the first operand is contiguous. The partition depends on the sizes, the strides
-//! and the GPU. A thread takes values at equal distances. States are therefore combined in any order, which
-//! the laws of `Reducer` allow.
+//! By rows, a power of 2 of neighboring threads takes one output, each thread vectors of neighbors along the
+//! reduced axis. By columns, neighboring threads take neighboring vectors of outputs, and each thread values
+//! of each at equal distances. The partition depends on the sizes, the strides, the addresses and the GPU.
+//! States are therefore combined in any order, which the laws of `Reducer` allow; the order is the same in
+//! every run.
 // Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
 use crate::device::cuda::codegen::args::{ArgBlock, AxesArgs, Word, all, names};
 use crate::device::cuda::codegen::axes::{Axes, is_wide};
 use crate::device::cuda::codegen::operands::{arguments, outputs_then_inputs, read_key_numbers};
-use crate::device::cuda::codegen::source::SourceWriter;
+use crate::device::cuda::codegen::source::{Signature, SourceWriter};
 use crate::device::cuda::codegen::types::{
     c_type, ensure_computable, ensure_states_fit, state_size, unsupported,
 };
+use crate::device::cuda::codegen::vectors::{Inner, SPECIALIZE_FROM_ELEMENTS, step_of, vector_width};
 use crate::device::cuda::driver::kernel_cache::KernelKey;
+use crate::device::cuda::engine::exchange::{WARP, lane_functions};
 use crate::device::cuda::memory::block::CudaBlock;
 use crate::device::cuda::stream::queue::{LaunchShape, Stream, block_count};
 use crate::device::{Inputs, OperandRef, Reduction};
@@ -29,6 +32,12 @@ use std::sync::Arc;
 const THREADS: usize = 256;
 /// Blocks for each multiprocessor that keep a GPU busy.
 pub(in crate::device::cuda) const BLOCKS_PER_MULTIPROCESSOR: usize = 8;
+/// Vectors that a thread loads before it uses the first.
+const IN_FLIGHT: usize = 4;
+/// Bytes of the states of a thread by columns, if it has several.
+const MAX_COLUMN_STATES: usize = 64;
+/// Threads that share the values of an output by columns.
+const ALONG_COLUMNS: usize = 8;
 
 /// Queues a reduction.
 ///
@@ -48,7 +57,8 @@ pub(in crate::device::cuda) unsafe fn run<B: Body, R: Reducer<B::Out>>(
     if axes.kept.contains(&0) {
         return Ok(());
     }
-    ensure_states_fit(R::NAME, THREADS, state_size::<B::Out, R>())?;
+    let state = state_size::<B::Out, R>();
+    ensure_states_fit(R::NAME, THREADS, state)?;
     let slots = outputs_then_inputs(&[output], inputs.slots);
     let kept_rank = axes.kept.len();
     let kept_strides: Vec<&[isize]> = slots.iter().map(|slot| &slot.stride[..kept_rank]).collect();
@@ -57,23 +67,13 @@ pub(in crate::device::cuda) unsafe fn run<B: Body, R: Reducer<B::Out>>(
         slots.iter().map(|slot| slot.stride.get(kept_rank..).unwrap_or(&[])).collect();
     let kept = Axes::coalesced(axes.kept, &kept_strides, true);
     let reduced = Axes::coalesced(axes.reduced, &reduced_strides, false);
-    let (outputs, count) = (kept.numel(), if axes.reduced.contains(&0) { 0 } else { reduced.numel() });
-    let step = |axes: &Axes, k: usize| {
-        axes.strides.get(k).and_then(|steps| steps.last()).map_or(usize::MAX, |step| step.unsigned_abs())
-    };
-    let by_rows = kept.rank() == 0 || count <= 1 || reduced.rank() > 0 && step(&reduced, 1) <= step(&kept, 1);
-    let along =
-        if by_rows { count.next_power_of_two().clamp(1, THREADS) } else { 8.min(count.next_power_of_two()) };
-    let across = THREADS / along;
-    let blocks = outputs.div_ceil(across);
-    let most = count.div_ceil(along * 8).max(1);
-    let parts =
-        (BLOCKS_PER_MULTIPROCESSOR * stream.gpu.context.multiprocessors).div_ceil(blocks).min(most).min(1024);
+    let count = if axes.reduced.contains(&0) { 0 } else { reduced.numel() };
+    let cut = Cut::new::<R, B>(&kept, &reduced, count, &slots, stream.gpu.context.multiprocessors);
+    let (outputs, parts) = (kept.numel(), cut.parts);
     let scratch = match parts {
         1 => None,
         _ => {
-            let nbytes =
-                outputs.checked_mul(parts).and_then(|states| states.checked_mul(state_size::<B::Out, R>()));
+            let nbytes = outputs.checked_mul(parts).and_then(|states| states.checked_mul(state));
             Some(CudaBlock::scratch(
                 stream,
                 nbytes.ok_or(Error::OutOfMemory { op: "reduce", nbytes: usize::MAX })?,
@@ -81,27 +81,40 @@ pub(in crate::device::cuda) unsafe fn run<B: Body, R: Reducer<B::Out>>(
         }
     };
     let states = scratch.as_ref().map_or(0, |scratch| scratch.address().addr());
+    // A position is a vector: along the reduced axes by rows, along the kept ones by columns.
+    let (kept_step, reduced_step) = if cut.by_rows { (1, cut.vector) } else { (cut.vector, 1) };
+    let fastest = if cut.by_rows { reduced.fastest() } else { kept.fastest() };
     let mut words = ArgBlock::new(is_wide(&[&kept, &reduced], 0));
     words.key_numbers.extend(read_key_numbers(inputs));
-    let [outputs_at, count_at, share_at, parts_at, states_at] =
-        [outputs, count, count.div_ceil(parts), parts, states].map(|word| words.push(word));
+    words.depends([usize::from(cut.by_rows), cut.vector]);
+    if cut.vector > 1 {
+        words.depends(cut.kinds.iter().map(|&kind| kind as usize));
+    }
+    let chunks = count.div_ceil(reduced_step);
+    let [groups_at, count_at, chunks_at, share_at, parts_at, states_at] =
+        [outputs.div_ceil(kept_step), count, chunks, chunks.div_ceil(parts), parts, states]
+            .map(|word| words.push(word));
     let plan = Plan {
-        outputs: outputs_at,
+        vector: cut.vector,
+        by_rows: cut.by_rows,
+        groups: groups_at,
         count: count_at,
+        chunks: chunks_at,
         share: share_at,
         parts: parts_at,
         states: states_at,
-        threads: [along, across, usize::from(by_rows)].map(|word| words.push(word)),
+        threads: [cut.threads, cut.threads.trailing_zeros() as usize].map(|word| words.push(word)),
         operands: words.operands(&slots),
-        kept: words.axes(&kept),
-        reduced: words.axes(&reduced),
+        kept: words.axes(&kept.chunked(kept_step)),
+        reduced: words.axes(&reduced.chunked(reduced_step)),
+        step: (cut.vector > 1).then(|| words.axes(&fastest)),
         params: words.params(&Store(*body)),
     };
     let types = [TypeId::of::<B>(), TypeId::of::<R>()];
     let key = KernelKey { mechanism: "reduce", types, key_numbers: words.key_numbers.clone() };
-    let kernel = stream.kernel(key, || source::<B, R>(body, inputs, &words, plan))?;
+    let kernel = stream.kernel(key, || source::<B, R>(body, inputs, &words, plan, &cut.kinds))?;
     let shape =
-        LaunchShape { blocks: (block_count(blocks), parts as u32), threads: THREADS as u32, shared: 0 };
+        LaunchShape { blocks: (block_count(cut.blocks), parts as u32), threads: THREADS as u32, shared: 0 };
     // SAFETY: (1) the words are those of `source`; (2) is the caller's promise.
     unsafe { stream.launch("reduce", kernel, shape, &words.list) }?;
     if parts == 1 {
@@ -120,21 +133,78 @@ pub(in crate::device::cuda) unsafe fn run<B: Body, R: Reducer<B::Out>>(
     unsafe { stream.launch("reduce", combine, shape, &words.list) }
 }
 
+/// The partition of a reduction between threads.
+struct Cut {
+    by_rows: bool,
+    /// Elements of a vector, and the class of each operand along it.
+    vector: usize,
+    kinds: Vec<Inner>,
+    /// Neighboring threads: those of an output by rows, those of different outputs by columns.
+    threads: usize,
+    blocks: usize,
+    parts: usize,
+}
+
+impl Cut {
+    fn new<R: Reducer<B::Out>, B: Body>(
+        kept: &Axes,
+        reduced: &Axes,
+        count: usize,
+        slots: &[OperandRef<'_>],
+        multiprocessors: usize,
+    ) -> Cut {
+        let outputs = kept.numel();
+        let is_small = outputs.saturating_mul(count) < SPECIALIZE_FROM_ELEMENTS;
+        let step = |axes: &Axes, k: usize| {
+            axes.strides.get(k).and_then(|steps| steps.last()).map_or(usize::MAX, |step| step.unsigned_abs())
+        };
+        // All small reductions share one kernel.
+        let by_rows = is_small
+            || kept.rank() == 0
+            || count <= 1
+            || reduced.rank() > 0 && step(reduced, 1) <= step(kept, 1);
+        let (inner, outer) = if by_rows { (reduced, kept) } else { (kept, reduced) };
+        let widest = vector_width(inner, outer, slots, 1..slots.len(), false);
+        // By columns a thread has a state for each element of a vector, in registers and in shared memory.
+        let state = state_size::<B::Out, R>();
+        let fits = |vector: &usize| by_rows || vector * state <= MAX_COLUMN_STATES;
+        let vector = [widest, widest / 2, widest / 4].into_iter().find(|v| *v > 0 && fits(v)).unwrap_or(1);
+        let (threads, values, groups) = if by_rows {
+            let chunks = count.div_ceil(vector);
+            let lanes = chunks.div_ceil(IN_FLIGHT).next_power_of_two().clamp(1, THREADS);
+            (lanes, chunks.div_ceil(lanes), outputs.div_ceil(THREADS / lanes))
+        } else {
+            let columns = outputs.div_ceil(vector);
+            let across = columns.next_power_of_two().min(THREADS / ALONG_COLUMNS);
+            (across, count.div_ceil(THREADS / across), columns.div_ceil(across))
+        };
+        // Each part gives its threads a few vectors.
+        let most = values.div_ceil(2 * IN_FLIGHT).max(1);
+        let parts = (BLOCKS_PER_MULTIPROCESSOR * multiprocessors).div_ceil(groups).min(most).min(1024);
+        Cut { by_rows, vector, kinds: Inner::all(inner), threads, blocks: groups, parts }
+    }
+}
+
 /// The indices of the words of the first pass.
 #[derive(Clone, Copy)]
 struct Plan {
-    outputs: usize,
+    vector: usize,
+    by_rows: bool,
+    /// The number of outputs, in vectors by columns.
+    groups: usize,
     count: usize,
-    /// The number of values that a part has.
+    /// The number of values of an output, in vectors by rows, and that of a part.
+    chunks: usize,
     share: usize,
     parts: usize,
     states: usize,
-    /// Threads along the values, threads along the outputs, and whether neighboring threads take values of
-    /// one output.
-    threads: [usize; 3],
+    /// Neighboring threads ([`Cut::threads`]), and the logarithm of their number.
+    threads: [usize; 2],
     operands: usize,
     kept: AxesArgs,
     reduced: AxesArgs,
+    /// The axis of vectors, in elements, if a vector has several.
+    step: Option<AxesArgs>,
     params: usize,
 }
 
@@ -144,109 +214,205 @@ fn source<B: Body, R: Reducer<B::Out>>(
     inputs: Inputs<'_>,
     words: &ArgBlock,
     plan: Plan,
+    kinds: &[Inner],
 ) -> Result<String> {
-    let Plan { count: count_at, parts: parts_at, states: states_at, operands, .. } = plan;
-    let [along_at, across_at, rows_at] = plan.threads;
-    let out = c_type(<R::Out as Element>::DTYPE);
     let mut s = SourceWriter::new();
     words.declare(&mut s);
     let graph = trace_body(body, inputs.reads)?;
     ensure_computable(R::NAME, graph.foreign().or(unsupported::<B::Out>()).or(unsupported::<R::Out>()))?;
     let signature = s.function("body", &graph, plan.params);
-    let value = signature.outputs[0];
-    s.reducer("", &trace_reducer::<B::Out, R>()?, value);
-    begin(&mut s, &format!("{THREADS}"));
-    s.line(format_args!(
-        "  const int along = (int)a.v[{along_at}], across = (int)a.v[{across_at}], by_rows = (int)a.v[{rows_at}];"
-    ));
-    s.line(format_args!(
-        "  const int t = threadIdx.x, x = by_rows ? t / along : t % across, y = by_rows ? t % along : t / across;"
-    ));
-    s.line(format_args!("  const idx output = (idx)blockIdx.x * across + x, count = {};", Word(plan.count)));
-    s.line(format_args!("  const bool there = output < {};", Word(plan.outputs)));
-    let bases = names("b", plan.kept.operands);
-    bases.iter().for_each(|name| s.line(format_args!("  idx {name} = 0;")));
-    plan.kept.offsets(&mut s, "output", &all(&bases));
-    s.line(format_args!(
-        "  State state = identity(a);\n  const idx first = (idx)blockIdx.y * {};",
-        Word(plan.share)
-    ));
-    s.line(format_args!(
-        "  const idx share = first + {}, end = share < count ? share : count;",
-        Word(plan.share)
-    ));
-    s.line(format_args!("  if (there) for (idx r = first + y; r < end; r += along) {{"));
-    let steps = names("o", plan.kept.operands);
-    let wanted = |k: usize| (k > 0 && signature.inputs.contains_key(&(k - 1))).then_some(steps[k].as_str());
-    let wanted: Vec<_> = (0..steps.len()).map(wanted).collect();
-    wanted
-        .iter()
-        .zip(&bases)
-        .for_each(|(name, base)| name.iter().for_each(|name| s.line(format_args!("  idx {name} = {base};"))));
-    plan.reduced.offsets(&mut s, "r", &wanted);
-    s.line(format_args!("    {} value;", c_type(value)));
-    let load = |k: usize| {
-        format!("((const {}*)a.v[{}])[o{}]", c_type(signature.inputs[&k]), operands + 1 + k, k + 1)
-    };
-    s.line(format_args!("    body({});", arguments(&signature, &load, &|_| "value".to_string())));
-    s.line(format_args!("    state = accumulate(a, state, value, (i64)r);\n  }}"));
-    s.line(format_args!("  shared[threadIdx.x] = state;"));
-    combine_tree(&mut s, "", "along", "y", "(by_rows ? 1 : across)");
-    s.line(format_args!("  if (there && y == 0) {{\n    const i64 parts = a.v[{parts_at}];"));
-    s.line(format_args!("    if (parts > 1) ((State*)a.v[{states_at}])[(i64)output * parts + blockIdx.y] = shared[threadIdx.x];"));
-    s.line(format_args!("    else (({out}*)a.v[{operands}])[b0] = cast<{out}>(finalize(a, shared[threadIdx.x], a.v[{count_at}]));"));
-    s.line(format_args!("  }}\n}}"));
-    Ok(s.text())
+    let reducer = trace_reducer::<B::Out, R>()?;
+    s.reducer("", &reducer, signature.outputs[0]);
+    let out = c_type(<R::Out as Element>::DTYPE);
+    let mut source = ReduceSource { s, signature, plan, kinds, out };
+    if plan.by_rows {
+        lane_functions(&mut source.s, "", reducer.state.len());
+        source.by_rows(if reducer.state.len() == 1 { 4 } else { 1 });
+    } else {
+        source.by_columns();
+    }
+    Ok(source.s.text())
 }
 
-/// The source of the second pass: a block for each output combines the states of its parts.
+/// The source of the first pass, as it is written.
+struct ReduceSource<'a> {
+    s: SourceWriter,
+    signature: Signature,
+    plan: Plan,
+    kinds: &'a [Inner],
+    /// The type of the results.
+    out: &'static str,
+}
+
+impl ReduceSource<'_> {
+    /// A thread takes vectors of one output, into `states` states that do not depend on each other.
+    fn by_rows(&mut self, states: usize) {
+        let Plan { groups, count, parts, states: states_at, threads, operands, .. } = self.plan;
+        let warps = THREADS / WARP;
+        self.begin(&format!("__shared__ __align__(16) u8 room[sizeof(State) * {warps}];"));
+        // Threads after the last output compute it again, since all lanes of a warp exchange states.
+        self.s.line(format_args!(
+            "  const int lanes = (int)a.v[{}], step = lanes, lane = threadIdx.x & (lanes - 1);
+  const idx own = (idx)blockIdx.x * ({THREADS} >> (int)a.v[{}]) + (threadIdx.x >> (int)a.v[{}]);
+  const bool there = own < {groups};
+  const idx output = there ? own : {groups} - 1;",
+            threads[0],
+            threads[1],
+            threads[1],
+            groups = Word(groups)
+        ));
+        self.range("lane");
+        self.s.line(format_args!("  State state[{states}];\n#pragma unroll\n  for (int k = 0; k < {states}; k++) state[k] = identity(a);"));
+        for count in [IN_FLIGHT, 1] {
+            self.values(count, &|at| format!("state[{at} % {states}]"));
+        }
+        let s = &mut self.s;
+        s.line(format_args!(
+            "#pragma unroll\n  for (int half = {states} / 2; half > 0; half /= 2)\n#pragma unroll"
+        ));
+        s.line(format_args!(
+            "    for (int k = 0; k < half; k++) state[k] = combine(a, state[k], state[k + half]);"
+        ));
+        s.line(format_args!("  const State whole = lanes_sync(a, state[0], lanes, (State*)room);"));
+        s.line(format_args!("  if (there && lane == 0) {{\n    const i64 parts = a.v[{parts}];"));
+        s.line(format_args!(
+            "    if (parts > 1) ((State*)a.v[{states_at}])[(i64)output * parts + blockIdx.y] = whole;"
+        ));
+        let out = self.out;
+        s.line(format_args!(
+            "    else (({out}*)a.v[{operands}])[b0] = cast<{out}>(finalize(a, whole, a.v[{count}]));\n  }}\n}}"
+        ));
+    }
+
+    /// A thread takes values of a vector of outputs, with a state for each.
+    fn by_columns(&mut self) {
+        let Plan { vector, groups, count, parts, states: states_at, threads, operands, step, .. } = self.plan;
+        self.begin(&format!("__shared__ __align__(16) u8 room[sizeof(State) * {}];", THREADS * vector));
+        self.s.line(format_args!(
+            "  const int across = (int)a.v[{}], step = {THREADS} >> (int)a.v[{}], x = threadIdx.x & (across - 1), y = threadIdx.x >> (int)a.v[{}];
+  const idx own = (idx)blockIdx.x * across + x;
+  const bool there = own < {groups};
+  const idx output = there ? own : {groups} - 1;",
+            threads[0],
+            threads[1],
+            threads[1],
+            groups = Word(groups)
+        ));
+        self.range("y");
+        self.s.line(format_args!("  State state[{vector}];\n#pragma unroll\n  for (int k = 0; k < {vector}; k++) state[k] = identity(a);"));
+        for count in [IN_FLIGHT, 1] {
+            self.values(count, &|_| "state[j]".to_string());
+        }
+        let (s, out) = (&mut self.s, self.out);
+        s.line(format_args!(
+            "  State* const shared = (State*)room;\n  const int width = across * {vector};\n#pragma unroll
+  for (int j = 0; j < {vector}; j++) shared[y * width + x * {vector} + j] = state[j];
+  for (int half = step / 2; half > 0; half /= 2) {{
+    __syncthreads();
+    for (int k = threadIdx.x; k < half * width; k += {THREADS}) shared[k] = combine(a, shared[k], shared[k + half * width]);
+  }}
+  __syncthreads();
+  if (there && y == 0) {{
+    const i64 parts = a.v[{parts}];
+#pragma unroll
+    for (int j = 0; j < {vector}; j++) {{
+      const State whole = shared[x * {vector} + j];
+      if (parts > 1) ((State*)a.v[{states_at}])[((i64)output * {vector} + j) * parts + blockIdx.y] = whole;
+      else (({out}*)a.v[{operands}])[b0 + j * {}] = cast<{out}>(finalize(a, whole, a.v[{count}]));
+    }}
+  }}
+}}",
+            step_of(step, 0)
+        ));
+    }
+
+    /// The head of the kernel.
+    fn begin(&mut self, room: &str) {
+        self.s.line(format_args!(
+            "extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{\n  {room}"
+        ));
+    }
+
+    /// The offsets of the operands at the output, and the range of this block's vectors along the values; the
+    /// thread begins at `own`.
+    fn range(&mut self, own: &str) {
+        let Plan { kept, chunks, share, .. } = self.plan;
+        let bases = names("b", kept.operands);
+        bases.iter().for_each(|name| self.s.line(format_args!("  idx {name} = 0;")));
+        kept.offsets(&mut self.s, "output", &all(&bases));
+        self.s.line(format_args!(
+            "  const idx first = (idx)blockIdx.y * {0}, past = first + {0}, end = past < {1} ? past : {1};\n  idx r = first + {own};",
+            Word(share),
+            Word(chunks)
+        ));
+    }
+
+    /// A loop over the values of the thread, with `count` vectors at a time: loads, then their values, each
+    /// accumulated by the state `state(position of the element among them)`.
+    fn values(&mut self, count: usize, state: &dyn Fn(&str) -> String) {
+        let Plan { vector, by_rows, operands, kept, reduced, step, .. } = self.plan;
+        let elements = count * vector;
+        self.s.line(format_args!("  for (; r + {} * step < end; r += {count} * step) {{", count - 1));
+        for (&index, &dtype) in &self.signature.inputs {
+            self.s.line(format_args!("    {} x{index}[{elements}];", c_type(dtype)));
+        }
+        self.s.line(format_args!("#pragma unroll\n    for (int u = 0; u < {count}; u++) {{"));
+        let offsets = names("o", kept.operands);
+        let wanted: Vec<_> = (0..kept.operands)
+            .map(|k| (k > 0 && self.signature.inputs.contains_key(&(k - 1))).then_some(offsets[k].as_str()))
+            .collect();
+        for (k, name) in wanted.iter().enumerate() {
+            name.iter().for_each(|name| self.s.line(format_args!("    idx {name} = b{k};")));
+        }
+        reduced.offsets(&mut self.s, "(r + u * step)", &wanted);
+        for (&index, &dtype) in &self.signature.inputs {
+            let (k, c) = (index + 1, c_type(dtype));
+            let (to, from) =
+                (format!("(x{index} + u * {vector})"), format!("(const {c}*)a.v[{}] + o{k}", operands + k));
+            self.kinds[k].load(&mut self.s, (c, vector), &to, &from, step_of(step, k));
+        }
+        self.s.line(format_args!(
+            "    }}\n#pragma unroll\n    for (int i = 0; i < {elements}; i++) {{\n      const int u = i / {vector}, j = i % {vector};"
+        ));
+        let value = c_type(self.signature.outputs[0]);
+        let x = |index: usize| format!("x{index}[i]");
+        let call = arguments(&self.signature, &x, &|_| "value".to_string());
+        let at =
+            if by_rows { format!("((i64)r + u * step) * {vector} + j") } else { "(i64)r + u * step".into() };
+        let state = state("i");
+        self.s.line(format_args!(
+            "      {value} value; body({call});\n      {state} = accumulate(a, {state}, value, {at});\n    }}\n  }}"
+        ));
+    }
+}
+
+/// The source of the second pass: a block combines the states of the parts of one output. The limit of blocks
+/// on a multiprocessor keeps the assembler from spilling registers to make room for more.
 fn combine_source<T: Element, R: Reducer<T>>(
     words: &ArgBlock,
     [count_at, parts_at, states_at, to]: [usize; 4],
     to_args: AxesArgs,
 ) -> Result<String> {
     let out = c_type(<R::Out as Element>::DTYPE);
+    let reducer = trace_reducer::<T, R>()?;
     let mut s = SourceWriter::new();
     words.declare(&mut s);
-    s.reducer("", &trace_reducer::<T, R>()?, <Compute<T> as Prim>::DTYPE);
-    // A limit of four blocks stops the assembler from spilling to make room for six.
-    begin(&mut s, &format!("{THREADS}, 4"));
-    s.line(format_args!("  const i64 parts = a.v[{parts_at}];"));
+    s.reducer("", &reducer, <Compute<T> as Prim>::DTYPE);
+    lane_functions(&mut s, "", reducer.state.len());
     s.line(format_args!(
-        "  const State* const states = (const State*)a.v[{states_at}] + blockIdx.x * parts;"
+        "extern \"C\" __global__ void __launch_bounds__({THREADS}, 4) kernel(const Args a) {{
+  __shared__ __align__(16) u8 room[sizeof(State) * {}];
+  const i64 parts = a.v[{parts_at}];
+  const State* const states = (const State*)a.v[{states_at}] + blockIdx.x * parts;
+  State state = identity(a);
+  for (i64 k = threadIdx.x; k < parts; k += {THREADS}) state = combine(a, state, states[k]);
+  const State whole = lanes_sync(a, state, {THREADS}, (State*)room);
+  if (threadIdx.x == 0) {{\n    idx o = 0;",
+        THREADS / WARP
     ));
-    s.line(format_args!("  State state = identity(a);"));
-    s.line(format_args!(
-        "  for (i64 k = threadIdx.x; k < parts; k += {THREADS}) state = combine(a, state, states[k]);"
-    ));
-    s.line(format_args!("  shared[threadIdx.x] = state;"));
-    combine_tree(&mut s, "", &THREADS.to_string(), "(int)threadIdx.x", "1");
-    s.line(format_args!("  if (threadIdx.x == 0) {{\n    idx o = 0;"));
     to_args.offsets(&mut s, "(idx)blockIdx.x", &[Some("o")]);
     s.line(format_args!(
-        "    (({out}*)a.v[{to}])[o] = cast<{out}>(finalize(a, shared[0], a.v[{count_at}]));\n  }}\n}}"
+        "    (({out}*)a.v[{to}])[o] = cast<{out}>(finalize(a, whole, a.v[{count_at}]));\n  }}\n}}"
     ));
     Ok(s.text())
-}
-
-/// Begins a kernel in which each thread has a state in shared memory.
-fn begin(s: &mut SourceWriter, launch_bounds: &str) {
-    s.line(format_args!(
-        "extern \"C\" __global__ void __launch_bounds__({launch_bounds}) kernel(const Args a) {{"
-    ));
-    s.line(format_args!("  __shared__ __align__(16) u8 room[sizeof(State) * {THREADS}];\n  State* const shared = (State*)room;"));
-}
-
-/// Writes the combination of the states `shared[k]` of `along` threads that are `step` apart, as a binary
-/// tree, into the state of the first.
-pub(in crate::device::cuda) fn combine_tree(
-    s: &mut SourceWriter,
-    prefix: &str,
-    along: &str,
-    rank: &str,
-    step: &str,
-) {
-    s.line(format_args!("  for (int half = {along} / 2; half > 0; half /= 2) {{\n    __syncthreads();"));
-    s.line(format_args!("    if ({rank} < half) {prefix}shared[threadIdx.x] ="));
-    s.line(format_args!("      {prefix}combine(a, {prefix}shared[threadIdx.x], {prefix}shared[threadIdx.x + half * {step}]);\n  }}"));
 }

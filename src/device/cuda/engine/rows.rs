@@ -1,35 +1,49 @@
-//! `map` of programs with row constants: one block for each row computes the row constants, then the row.
+//! `map` of programs with row constants: the threads of a row compute the row constants, then the row.
 //!
-//! A row that fits in the registers of the block is read once. A longer row is read again by each step, from
-//! the cache if it fits. Cached values of the program are computed again at each use, which costs less than
-//! memory for them.
-// Imports: `error`, `scalar`, `kernel`, `device`.
+//! A row has a power of 2 of threads, which depends on its length and its elements alone: a part of a warp, a
+//! warp, or several. A block has one row or more. Each thread takes vectors of neighbors along the row. A row
+//! that fits in the registers of its threads is read once, and its cached values stay in registers too. A
+//! longer row is read again by each step, from the cache if it fits, and its cached values are computed again
+//! at each use. If such rows are few, several blocks share one, and each step is a kernel: a block leaves the
+//! state of its part for the next. `row_source.rs` writes the kernels.
+// Imports: `error`, `kernel`, `device`.
 
-use crate::device::cuda::codegen::args::{ArgBlock, AxesArgs, Word, names};
+use crate::device::cuda::codegen::args::ArgBlock;
 use crate::device::cuda::codegen::axes::{Axes, is_wide};
-use crate::device::cuda::codegen::operands::{arguments, outputs_then_inputs, pointers, read_key_numbers};
-use crate::device::cuda::codegen::source::{Signature, SourceWriter};
-use crate::device::cuda::codegen::types::{c_type, ensure_computable, ensure_states_fit, size_of_fields};
+use crate::device::cuda::codegen::operands::{outputs_then_inputs, read_key_numbers};
+use crate::device::cuda::codegen::types::{ensure_computable, ensure_states_fit, size_of_fields};
+use crate::device::cuda::codegen::vectors::{Inner, SPECIALIZE_FROM_ELEMENTS, vector_width};
 use crate::device::cuda::driver::kernel_cache::KernelKey;
-use crate::device::cuda::engine::reduce::combine_tree;
+use crate::device::cuda::engine::exchange::WARP;
+use crate::device::cuda::engine::row_source::{Cut, Parts, Plan, THREADS, source};
+use crate::device::cuda::memory::block::CudaBlock;
 use crate::device::cuda::stream::queue::{LaunchShape, Stream, block_count};
 use crate::device::{Inputs, OperandRef};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernel::{KernelIr, Program, RowConstant, trace_program};
-use crate::scalar::DType;
 use std::any::TypeId;
 use std::sync::Arc;
 
-/// Elements of a row in the registers of a thread. The minimum lets rows of many lengths share one kernel.
-const ELEMENTS_PER_THREAD: std::ops::RangeInclusive<usize> = 4..=16;
-/// Registers of 32 bits for the elements of a row in one block: half of the registers of a multiprocessor.
-const ELEMENT_REGISTERS: usize = 1 << 15;
+/// Registers of 32 bits for the elements of one operand in a thread.
+const OPERAND_REGISTERS: usize = 16;
+/// Elements of a thread for small tensors. Rows of many lengths then share one kernel.
+const SMALL_ELEMENTS: usize = 4;
+/// The largest number of threads of a row.
+const MAX_LANES: usize = 1024;
+/// Blocks for each multiprocessor below which a block has fewer rows.
+const FEW_BLOCKS: usize = 2;
+/// Vectors of a thread, at least, where several blocks share a row.
+const PART_VECTORS: usize = 4;
+/// Alignment of the states of a reduction.
+const ALIGNMENT: usize = 16;
+/// The largest number of blocks that share a row: the lanes of a warp combine their states.
+const MAX_PARTS: usize = WARP;
 
 /// Queues a program with row constants; the last `row` axes are the axes of a row.
 ///
 /// # Errors
 /// [`Error::Value`](crate::Error::Value) for elements that kernels cannot compute with, and for states that
-/// do not fit in shared memory; those of the launch.
+/// are too large; those of the launch.
 ///
 /// # Safety
 /// As [`Device::map`](crate::device::Device::map), for a program with row constants.
@@ -51,235 +65,116 @@ pub(in crate::device::cuda) unsafe fn run<P: Program>(
     let outer = Axes::coalesced(outer_sizes, &outer_strides, true);
     let line = Axes::coalesced(row_sizes, &row_strides, false);
     let (rows, count) = (outer.numel(), line.numel());
-    let threads = count.div_ceil(*ELEMENTS_PER_THREAD.start()).next_power_of_two().clamp(32, 1024);
-    let each = count.div_ceil(threads).next_power_of_two().max(*ELEMENTS_PER_THREAD.start());
-    let each = if ELEMENTS_PER_THREAD.contains(&each) { each } else { 0 };
+    let vector = vector_width(&line, &outer, &slots, 0..slots.len(), false);
+    let is_small = rows.saturating_mul(count) < SPECIALIZE_FROM_ELEMENTS;
+    let widest = slots.iter().map(|slot| slot.element).max().unwrap_or(4);
+    let cut = Cut::new(rows, count, vector, widest, is_small, stream.gpu.context.multiprocessors);
+    let kinds = if is_small { vec![Inner::Strided; slots.len()] } else { Inner::all(&line) };
+    let chunks = line.chunked(vector).numel();
     let mut words = ArgBlock::new(is_wide(&[&outer, &line], 0));
     words.key_numbers.extend(read_key_numbers(inputs));
-    words.depends([outputs.len(), slots.len(), threads, each]);
-    let plan = Plan {
+    words.depends([outputs.len(), slots.len(), cut.lanes, cut.threads, cut.vector, cut.each]);
+    words.depends([usize::from(cut.is_whole)].into_iter().chain(kinds.iter().map(|&kind| kind as usize)));
+    let [rows_at, count_at, chunks_at] = [rows, count, chunks].map(|word| words.push(word));
+    let mut plan = Plan {
         outputs: outputs.len(),
-        threads,
-        each,
-        count: words.push(count),
+        cut,
+        rows: rows_at,
+        count: count_at,
+        chunks: chunks_at,
         operands: words.operands(&slots),
         outer: words.axes(&outer),
-        line: words.axes(&line),
+        line: words.axes(&line.chunked(vector)),
+        step: (vector > 1).then(|| words.axes(&line.fastest())),
         params: words.params(program),
+        parts: None,
     };
-    let key = KernelKey {
-        mechanism: "rows",
-        types: [TypeId::of::<P>(); 2],
-        key_numbers: words.key_numbers.clone(),
-    };
-    let kernel = stream.kernel(key, || {
+    let traced = || -> Result<KernelIr> {
         let traced = trace_program(program, inputs.reads)?;
         ensure_computable("rows", traced.foreign())?;
         for constant in &traced.row_constants {
             if let RowConstant::Reduced { reducer, .. } = constant {
-                ensure_states_fit(reducer.name, threads, size_of_fields(&reducer.state))?;
+                ensure_states_fit(reducer.name, THREADS, size_of_fields(&reducer.state))?;
             }
         }
-        Ok(source(&traced, &words, plan))
-    })?;
-    let shape = LaunchShape { blocks: (block_count(rows), 1), threads: threads as u32, shared: 0 };
-    // SAFETY: (1) the words are those of `source`; (2) is the caller's promise.
-    unsafe { stream.launch("rows", kernel, shape, &words.list) }
+        Ok(traced)
+    };
+    let launch = |words: &ArgBlock, plan: Plan, blocks: (u32, u32)| {
+        let types = [TypeId::of::<P>(); 2];
+        let key = KernelKey { mechanism: "rows", types, key_numbers: words.key_numbers.clone() };
+        let kernel = stream.kernel(key, || source(&traced()?, words, plan, &kinds))?;
+        let shape = LaunchShape { blocks, threads: cut.threads as u32, shared: 0 };
+        // SAFETY: (1) the words are those of `source`; (2) is the caller's promise.
+        unsafe { stream.launch("rows", kernel, shape, &words.list) }
+    };
+    let parts = cut.parts(rows, chunks, stream.gpu.context.multiprocessors);
+    if parts == 1 {
+        return launch(&words, plan, (block_count(rows.div_ceil(cut.threads / cut.lanes)), 1));
+    }
+    // A kernel for each reduction leaves the states of the parts; the last stores the rows.
+    let sizes = state_sizes(&traced()?)?;
+    let nbytes =
+        |size: &usize| rows.checked_mul(parts)?.checked_mul(*size)?.checked_next_multiple_of(ALIGNMENT);
+    let all: Option<Vec<usize>> = sizes.iter().map(nbytes).collect();
+    let none = Error::OutOfMemory { op: "rows", nbytes: usize::MAX };
+    let scratch = CudaBlock::scratch(stream, all.as_ref().ok_or(none)?.iter().sum())?;
+    let [parts_at, share_at] = [parts, chunks.div_ceil(parts)].map(|word| words.push(word));
+    let states = words.list.len();
+    let mut address = scratch.address().addr();
+    for nbytes in all.iter().flatten() {
+        words.push(address);
+        address += nbytes;
+    }
+    for pass in 0..=sizes.len() {
+        let mut words = words.clone();
+        words.depends([1, pass]);
+        plan.parts = Some(Parts { pass, parts: parts_at, share: share_at, states });
+        launch(&words, plan, (block_count(rows), parts as u32))?;
+    }
+    Ok(())
 }
 
-/// The partition of a row, and the indices of the words.
-#[derive(Clone, Copy)]
-struct Plan {
-    outputs: usize,
-    /// Threads of a block.
-    threads: usize,
-    /// Elements of a row in the registers of a thread; 0 if the row is read again by each step.
-    each: usize,
-    count: usize,
-    operands: usize,
-    outer: AxesArgs,
-    line: AxesArgs,
-    params: usize,
+/// Bytes of a state of each reduction, equal ones once.
+fn state_sizes(program: &KernelIr) -> Result<Vec<usize>> {
+    let firsts = program.first_equals()?;
+    let constants = program.row_constants.iter().enumerate();
+    let sizes = constants.filter_map(|(k, constant)| match constant {
+        RowConstant::Reduced { reducer, .. } if firsts[k] == k => Some(size_of_fields(&reducer.state)),
+        _ => None,
+    });
+    Ok(sizes.collect())
 }
 
-/// The source of a kernel, as it is written.
-struct RowSource<'a> {
-    s: SourceWriter,
-    program: &'a KernelIr,
-    plan: Plan,
-    /// As in [`Plan`], but 0 if the elements of a row do not fit in registers.
-    each: usize,
-    /// The functions of the row constants, and of the outputs.
-    steps: Vec<Signature>,
-    last: Signature,
-    /// The inputs of all functions, and the outputs.
-    inputs: Signature,
-    /// The types of the operands, and the names of their offsets along the row.
-    types: Vec<Option<DType>>,
-    moved: Vec<String>,
-}
-
-/// The source of the kernel.
-fn source(program: &KernelIr, words: &ArgBlock, plan: Plan) -> String {
-    let mut source = RowSource::functions(program, words, plan);
-    source.open_kernel();
-    if source.each > 0 {
-        source.load_row();
-    }
-    for (k, constant) in program.row_constants.iter().enumerate() {
-        if matches!(constant, RowConstant::Reduced { .. }) {
-            source.reduce(k);
+impl Cut {
+    /// Of rows of `count` elements, whose widest has `widest` bytes.
+    fn new(
+        rows: usize,
+        count: usize,
+        vector: usize,
+        widest: usize,
+        is_small: bool,
+        multiprocessors: usize,
+    ) -> Cut {
+        let elements = if is_small { SMALL_ELEMENTS } else { OPERAND_REGISTERS * 4 / widest.clamp(2, 16) };
+        let least = if is_small { WARP } else { 1 };
+        let lanes = count.div_ceil(elements).next_power_of_two().clamp(least, MAX_LANES);
+        let chunks = count.div_ceil(vector);
+        let each = chunks.div_ceil(lanes).next_power_of_two();
+        // The last of these row lengths have twice as many elements in each thread.
+        let each = if each * vector <= 2 * elements { each } else { 0 };
+        let mut threads = if is_small { lanes } else { lanes.max(THREADS) };
+        while threads > lanes.max(WARP) && (rows * lanes).div_ceil(threads) < FEW_BLOCKS * multiprocessors {
+            threads /= 2;
         }
-    }
-    source.store_row();
-    source.s.text()
-}
-
-impl<'a> RowSource<'a> {
-    /// A function for each row constant, and one for the outputs. Their run-time parameters follow each other
-    /// in the same order.
-    fn functions(program: &'a KernelIr, words: &ArgBlock, plan: Plan) -> RowSource<'a> {
-        let mut s = SourceWriter::new();
-        words.declare(&mut s);
-        let (mut at, mut steps) = (plan.params, Vec::new());
-        for (k, constant) in program.row_constants.iter().enumerate() {
-            let signature = s.function(&format!("step{k}"), constant.body(), at);
-            at += 2 * constant.body().params();
-            if let RowConstant::Reduced { reducer, .. } = constant {
-                s.reducer(&format!("r{k}_"), reducer, signature.outputs[0]);
-            }
-            steps.push(signature);
-        }
-        let last = s.function("body", &program.graph, at);
-        let mut inputs = Signature::default();
-        steps.iter().chain([&last]).for_each(|signature| inputs.inputs.extend(&signature.inputs));
-        inputs.outputs.clone_from(&last.outputs);
-        // A row that does not fit in registers is read again by each step.
-        let registers: usize = inputs.inputs.values().map(|dtype| dtype.size().div_ceil(4)).sum();
-        let fits = registers * plan.each * plan.threads <= ELEMENT_REGISTERS;
-        let each = if fits { plan.each } else { 0 };
-        let moved = names("o", plan.outer.operands);
-        RowSource { s, program, plan, each, steps, last, inputs, types: Vec::new(), moved }
+        Cut { lanes, threads, vector, each, is_whole: vector > 1 && chunks == lanes * each }
     }
 
-    /// The head of the kernel: pointers of the operands at this row, and shared memory for the states.
-    fn open_kernel(&mut self) {
-        let Plan { outputs, threads, operands, outer, count, .. } = self.plan;
-        let s = &mut self.s;
-        s.line(format_args!(
-            "extern \"C\" __global__ void __launch_bounds__({threads}) kernel(const Args a) {{"
-        ));
-        self.types = pointers(s, &self.inputs, outputs, outer.operands, operands, outer, "(idx)blockIdx.x");
-        // The states of one reduction share their memory with those of the others.
-        s.line(format_args!("  const idx count = {};\n  union Room {{ u8 none;", Word(count)));
-        for (k, constant) in self.program.row_constants.iter().enumerate() {
-            if matches!(constant, RowConstant::Reduced { .. }) {
-                s.line(format_args!("    u8 r{k}[sizeof(r{k}_State)];"));
-            }
+    /// The number of blocks that share a row: several if the row is long, and rows are few.
+    fn parts(&self, rows: usize, chunks: usize, multiprocessors: usize) -> usize {
+        if self.each > 0 {
+            return 1;
         }
-        s.line(format_args!("  }};\n  __shared__ __align__(16) u8 room[sizeof(Room) * {threads}];"));
-    }
-
-    /// The offsets of some operands at column `c`.
-    fn offsets(&mut self, of: std::ops::Range<usize>) {
-        let wanted =
-            |k: usize| (of.contains(&k) && self.types[k].is_some()).then_some(self.moved[k].as_str());
-        let wanted: Vec<_> = (0..self.plan.outer.operands).map(wanted).collect();
-        wanted.iter().flatten().for_each(|name| self.s.line(format_args!("    idx {name} = 0;")));
-        self.plan.line.offsets(&mut self.s, "c", &wanted);
-    }
-
-    /// Loads the elements of the row into registers.
-    fn load_row(&mut self) {
-        let (each, Plan { outputs, threads, outer, .. }) = (self.each, self.plan);
-        for (&index, &dtype) in &self.inputs.inputs {
-            self.s.line(format_args!("  {} x{index}[{each}];", c_type(dtype)));
-        }
-        self.s.line(format_args!("#pragma unroll\n  for (int u = 0; u < {each}; u++) {{\n    const idx c = threadIdx.x + u * {threads};"));
-        self.s.line(format_args!("    if (c < count) {{"));
-        self.offsets(outputs..outer.operands);
-        for &index in self.inputs.inputs.keys() {
-            let k = outputs + index;
-            self.s.line(format_args!("      x{index}[u] = p{k}[o{k}];"));
-        }
-        self.s.line(format_args!("    }}\n  }}"));
-    }
-
-    /// Begins a loop over the columns of the row that a thread takes.
-    fn begin_loop(&mut self) {
-        let (each, threads) = (self.each, self.plan.threads);
-        if each > 0 {
-            self.s.line(format_args!("#pragma unroll\n  for (int u = 0; u < {each}; u++) {{\n    const idx c = threadIdx.x + u * {threads};\n    if (c >= count) continue;"));
-        } else {
-            self.s.line(format_args!("  for (idx c = threadIdx.x; c < count; c += {threads}) {{"));
-        }
-    }
-
-    /// A call of the function of `signature`. The cached values that it needs are computed first.
-    fn call(&mut self, function: &str, signature: &Signature, y: &dyn Fn(usize) -> String) {
-        let (each, outputs) = (self.each, self.plan.outputs);
-        let x = |index: usize| {
-            let k = outputs + index;
-            if each > 0 { format!("x{index}[u]") } else { format!("p{k}[o{k}]") }
-        };
-        let mut needed: Vec<usize> = Vec::new();
-        let mut open: Vec<usize> = signature.given.keys().copied().collect();
-        while let Some(given) = open.pop() {
-            if matches!(self.program.row_constants[given], RowConstant::Cached { .. })
-                && !needed.contains(&given)
-            {
-                needed.push(given);
-                open.extend(self.steps[given].given.keys());
-            }
-        }
-        needed.sort_unstable();
-        for cached in needed {
-            let of = &self.steps[cached];
-            self.s.line(format_args!(
-                "    {} g{cached}; step{cached}({});",
-                c_type(of.outputs[0]),
-                arguments(of, &x, &|_| format!("g{cached}"))
-            ));
-        }
-        self.s.line(format_args!("    {function}({});", arguments(signature, &x, y)));
-    }
-
-    /// Reduces row constant `k` along the row: each thread its columns, then a binary tree of the threads'
-    /// states.
-    fn reduce(&mut self, k: usize) {
-        let Plan { outputs, threads, outer, .. } = self.plan;
-        let signature = self.steps[k].clone();
-        let value = c_type(signature.outputs[0]);
-        self.s.line(format_args!("  r{k}_State state{k} = r{k}_identity(a);"));
-        self.begin_loop();
-        if self.each == 0 {
-            self.offsets(outputs..outer.operands);
-        }
-        self.s.line(format_args!("    {value} value;"));
-        self.call(&format!("step{k}"), &signature, &|_| "value".to_string());
-        let s = &mut self.s;
-        s.line(format_args!("    state{k} = r{k}_accumulate(a, state{k}, value, (i64)c);\n  }}"));
-        s.line(format_args!("  r{k}_State* const r{k}_shared = (r{k}_State*)room;\n  __syncthreads();"));
-        s.line(format_args!("  r{k}_shared[threadIdx.x] = state{k};"));
-        combine_tree(s, &format!("r{k}_"), &threads.to_string(), "(int)threadIdx.x", "1");
-        s.line(format_args!(
-            "  __syncthreads();\n  const auto g{k} = r{k}_finalize(a, r{k}_shared[0], (i64)count);"
-        ));
-    }
-
-    /// Computes and stores the row.
-    fn store_row(&mut self) {
-        let Plan { outputs, outer, .. } = self.plan;
-        let last = std::mem::take(&mut self.last);
-        self.begin_loop();
-        self.offsets(0..if self.each > 0 { outputs } else { outer.operands });
-        for (index, dtype) in last.outputs.iter().enumerate() {
-            self.s.line(format_args!("    {} y{index};", c_type(*dtype)));
-        }
-        self.call("body", &last, &|index| format!("y{index}"));
-        for index in 0..last.outputs.len() {
-            self.s.line(format_args!("    p{index}[o{index}] = y{index};"));
-        }
-        self.s.line(format_args!("  }}\n}}"));
+        let most = (chunks / (self.lanes * PART_VECTORS)).clamp(1, MAX_PARTS);
+        (FEW_BLOCKS * multiprocessors / rows).clamp(1, most)
     }
 }

@@ -1,0 +1,113 @@
+//! Vectors: neighbors along the fastest axis that one access takes.
+// Imports: `device`.
+
+use crate::device::OperandRef;
+use crate::device::cuda::codegen::args::AxesArgs;
+use crate::device::cuda::codegen::axes::Axes;
+use crate::device::cuda::codegen::source::SourceWriter;
+use std::fmt::Display;
+
+/// From this number of elements on, the layout of the operands may select a specialized kernel. For fewer
+/// elements the compilation takes longer than the kernel saves.
+pub(in crate::device::cuda) const SPECIALIZE_FROM_ELEMENTS: usize = 8192;
+
+/// The stride class of an operand along the fastest axis.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::device::cuda) enum Inner {
+    Broadcast,
+    Contiguous,
+    Strided,
+}
+
+impl Inner {
+    pub(in crate::device::cuda) fn of(stride: isize) -> Inner {
+        match stride {
+            0 => Inner::Broadcast,
+            1 => Inner::Contiguous,
+            _ => Inner::Strided,
+        }
+    }
+
+    /// The class of each operand.
+    pub(in crate::device::cuda) fn all(axes: &Axes) -> Vec<Inner> {
+        (0..axes.strides.len()).map(|k| Inner::of(axes.inner_stride(k))).collect()
+    }
+
+    /// Writes the load of `count` neighbors of type `c` into the array `to` from the address `from`; `step` is
+    /// the stride of a strided operand.
+    pub(in crate::device::cuda) fn load(
+        self,
+        s: &mut SourceWriter,
+        (c, count): (&str, usize),
+        to: &str,
+        from: &str,
+        step: impl Display,
+    ) {
+        match self {
+            _ if count == 1 => s.line(format_args!("    {to}[0] = *({from});")),
+            Inner::Contiguous => s.line(format_args!("    load<{c}, {count}>({to}, {from});")),
+            Inner::Broadcast => s.line(format_args!(
+                "    {to}[0] = *({from});\n#pragma unroll\n    for (int j = 1; j < {count}; j++) {to}[j] = {to}[0];"
+            )),
+            Inner::Strided => s.line(format_args!(
+                "#pragma unroll\n    for (int j = 0; j < {count}; j++) {to}[j] = ({from})[j * {step}];"
+            )),
+        }
+    }
+
+    /// Writes the store of the `count` elements of the array `from` at the address `to`, as [`load`](Self::load).
+    pub(in crate::device::cuda) fn store(
+        self,
+        s: &mut SourceWriter,
+        (c, count): (&str, usize),
+        to: &str,
+        from: &str,
+        step: impl Display,
+    ) {
+        match self {
+            _ if count == 1 => s.line(format_args!("    *({to}) = {from}[0];")),
+            Inner::Contiguous => s.line(format_args!("    store<{c}, {count}>({to}, {from});")),
+            _ => s.line(format_args!(
+                "#pragma unroll\n    for (int j = 0; j < {count}; j++) ({to})[j * {step}] = {from}[j];"
+            )),
+        }
+    }
+}
+
+/// The number of neighbors along the fastest axis of `axes` that one access can take: up to 16 bytes, where
+/// sizes, strides and addresses of the operands `used` are multiples; 1 for few elements. `outer` are the
+/// other axes. The size need not be a multiple if `ragged`.
+pub(in crate::device::cuda) fn vector_width(
+    axes: &Axes,
+    outer: &Axes,
+    slots: &[OperandRef<'_>],
+    used: std::ops::Range<usize>,
+    ragged: bool,
+) -> usize {
+    let contiguous: Vec<usize> = used.clone().filter(|&k| axes.inner_stride(k) == 1).collect();
+    if contiguous.is_empty() || axes.numel().saturating_mul(outer.numel()) < SPECIALIZE_FROM_ELEMENTS {
+        return 1;
+    }
+    let size = axes.sizes.last().copied().unwrap_or(1);
+    let widest = slots[used].iter().map(|slot| slot.element).max().unwrap_or(16).max(1);
+    let fits = |most: usize| {
+        size >= most
+            && (ragged || size.is_multiple_of(most))
+            && contiguous.iter().all(|&k| {
+                let inner = &axes.strides[k][..axes.rank() - 1];
+                let outer = outer.strides.get(k).map_or(&[][..], |steps| steps);
+                slots[k].address.addr().is_multiple_of(most * slots[k].element)
+                    && inner.iter().chain(outer).all(|step| step % most as isize == 0)
+            })
+    };
+    let mut most = (16 / widest).max(1);
+    while most > 1 && !fits(most) {
+        most /= 2;
+    }
+    most
+}
+
+/// The stride of operand `k` along the fastest axis of `axes`, as a word of the argument block.
+pub(in crate::device::cuda) fn step_of(steps: Option<AxesArgs>, k: usize) -> String {
+    steps.map_or("1".into(), |steps| steps.stride(k).to_string())
+}
