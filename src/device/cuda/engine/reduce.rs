@@ -24,7 +24,7 @@ use crate::device::{Inputs, OperandRef, Reduction};
 use crate::element::{Compute, Element};
 use crate::error::{Error, Result};
 use crate::kernel::{Body, Reducer, Store, trace_body, trace_reducer};
-use crate::scalar::Prim;
+use crate::scalar::{DType, Prim};
 use std::any::TypeId;
 use std::sync::Arc;
 
@@ -32,8 +32,9 @@ use std::sync::Arc;
 const THREADS: usize = 256;
 /// Blocks for each multiprocessor that keep a GPU busy.
 pub(in crate::device::cuda) const BLOCKS_PER_MULTIPROCESSOR: usize = 8;
-/// Vectors that a thread loads before it uses the first.
+/// The largest number of vectors that a thread loads before it uses the first, and their registers.
 const IN_FLIGHT: usize = 4;
+const FLIGHT_REGISTERS: usize = 16;
 /// Bytes of the states of a thread by columns, if it has several.
 const MAX_COLUMN_STATES: usize = 64;
 /// Threads that share the values of an output by columns.
@@ -263,7 +264,7 @@ impl ReduceSource<'_> {
         ));
         self.range("lane");
         self.s.line(format_args!("  State state[{states}];\n#pragma unroll\n  for (int k = 0; k < {states}; k++) state[k] = identity(a);"));
-        for count in [IN_FLIGHT, 1] {
+        for count in self.counts() {
             self.values(count, &|at| format!("state[{at} % {states}]"));
         }
         let s = &mut self.s;
@@ -300,7 +301,7 @@ impl ReduceSource<'_> {
         ));
         self.range("y");
         self.s.line(format_args!("  State state[{vector}];\n#pragma unroll\n  for (int k = 0; k < {vector}; k++) state[k] = identity(a);"));
-        for count in [IN_FLIGHT, 1] {
+        for count in self.counts() {
             self.values(count, &|_| "state[j]".to_string());
         }
         let (s, out) = (&mut self.s, self.out);
@@ -345,6 +346,14 @@ impl ReduceSource<'_> {
             Word(share),
             Word(chunks)
         ));
+    }
+
+    /// The numbers of vectors of the two loops over the values: as many as may be in flight, then one.
+    fn counts(&self) -> Vec<usize> {
+        let registers = |dtype: &DType| (dtype.size() * self.plan.vector).div_ceil(4);
+        let each: usize = self.signature.inputs.values().map(registers).sum();
+        let most = [IN_FLIGHT, IN_FLIGHT / 2].into_iter().find(|count| count * each <= FLIGHT_REGISTERS);
+        most.into_iter().chain([1]).collect()
     }
 
     /// A loop over the values of the thread, with `count` vectors at a time: loads, then their values, each
