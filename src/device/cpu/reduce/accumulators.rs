@@ -6,6 +6,7 @@ use super::super::memory::scratch::CACHE_LINE_BYTES;
 use crate::element::Element;
 use crate::kernel::{Body, Reducer};
 use crate::scalar::{Eval, Lane};
+use std::marker::PhantomData;
 
 /// The accumulator of reducer `R` over body `B`.
 pub(crate) type AccumulatorOf<B, R> = <R as Reducer<<B as Body>::Out>>::State<Eval>;
@@ -13,15 +14,16 @@ pub(crate) type AccumulatorOf<B, R> = <R as Reducer<<B as Body>::Out>>::State<Ev
 /// The largest accumulator in bytes for which a reduction goes by columns.
 pub(crate) const COLUMN_ACCUMULATOR_BYTES: usize = 64;
 
-/// The functions on a reducer's accumulators, with its type erased.
+/// The functions on a reducer's accumulators, with its type erased. They borrow an interpreted reducer.
 #[derive(Clone, Copy)]
-pub(crate) struct AccumulatorFns {
+pub(crate) struct AccumulatorFns<'a> {
     /// Bytes of one accumulator.
     pub(crate) size: usize,
     /// Bytes of one result.
     pub(crate) out: usize,
     /// The first argument of the functions: the reducer's program where it is interpreted, null otherwise.
     pub(crate) reducer: *const (),
+    pub(crate) borrowed: PhantomData<&'a ()>,
     /// Writes `n` identities.
     pub(crate) identity: unsafe fn(reducer: *const (), to: *mut u8, n: usize),
     /// Combines each of `n` accumulators with a later one; the result replaces the later one.
@@ -31,7 +33,7 @@ pub(crate) struct AccumulatorFns {
         unsafe fn(reducer: *const (), accumulators: *const u8, n: usize, count: usize, out: *mut u8),
 }
 
-impl AccumulatorFns {
+impl AccumulatorFns<'static> {
     pub(crate) const fn of<B: Body, R: Reducer<B::Out>>() -> Self {
         assert!(
             align_of::<AccumulatorOf<B, R>>() <= CACHE_LINE_BYTES,
@@ -41,12 +43,15 @@ impl AccumulatorFns {
             size: size_of::<AccumulatorOf<B, R>>(),
             out: size_of::<R::Out>(),
             reducer: std::ptr::null(),
+            borrowed: PhantomData,
             identity: identity::<B, R>,
             combine: combine::<B, R>,
             finalize: finalize_all::<B, R>,
         }
     }
+}
 
+impl AccumulatorFns<'_> {
     /// Writes `n` identities.
     ///
     /// # Safety

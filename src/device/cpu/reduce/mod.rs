@@ -29,7 +29,7 @@ use std::sync::{Mutex, PoisonError};
 /// The smallest number of neighboring columns that are reduced by columns, if their values are many.
 const MIN_COLUMNS: usize = 8;
 
-impl ReduceKernel {
+impl ReduceKernel<'static> {
     /// The kernel of reducer `R` over body `B`.
     const fn of<B: Body, R: Reducer<B::Out>>() -> Self {
         ReduceKernel {
@@ -68,7 +68,7 @@ pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(
 /// 1. As [`Device::reduce`](crate::device::Device::reduce).
 /// 2. The kernel was made for the type of the body at `body`.
 pub(super) unsafe fn run_kernel(
-    kernel: &ReduceKernel,
+    kernel: &ReduceKernel<'_>,
     body: *const (),
     axes: Reduction<'_>,
     output: OperandRef<'_>,

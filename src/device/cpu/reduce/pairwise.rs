@@ -60,7 +60,7 @@ impl<'a, S: Copy> PairwiseSum<'a, S> {
 ///
 /// # Safety
 /// `blocks` holds `n` accumulators, at least one.
-pub(crate) unsafe fn combine_tree(accumulators: &AccumulatorFns, blocks: *mut u8, n: usize) -> *mut u8 {
+pub(crate) unsafe fn combine_tree(accumulators: &AccumulatorFns<'_>, blocks: *mut u8, n: usize) -> *mut u8 {
     // The accumulator of a node replaces that of its last block.
     let node = |last: usize| blocks.wrapping_add(last * accumulators.size);
     let mut half = 1;
@@ -96,7 +96,7 @@ impl AccumulatorScratch {
 
 /// As [`PairwiseSum`], for accumulators whose type is erased, and for `width` neighboring trees at once.
 pub(crate) struct ErasedPairwiseSum<'a> {
-    accumulators: &'a AccumulatorFns,
+    accumulators: &'a AccumulatorFns<'a>,
     /// Memory of the levels.
     room: *mut u8,
     levels: usize,
@@ -107,7 +107,12 @@ pub(crate) struct ErasedPairwiseSum<'a> {
 
 impl<'a> ErasedPairwiseSum<'a> {
     /// Empty trees.
-    pub(crate) fn over(accumulators: &'a AccumulatorFns, room: *mut u8, levels: usize, width: usize) -> Self {
+    pub(crate) fn over(
+        accumulators: &'a AccumulatorFns<'a>,
+        room: *mut u8,
+        levels: usize,
+        width: usize,
+    ) -> Self {
         ErasedPairwiseSum { accumulators, room, levels, width, blocks: 0 }
     }
 

@@ -380,7 +380,8 @@ impl<'a> ReduceRun<'a> {
             return Ok(());
         }
         let (scratch, outcome, size) = (Scratch::new(), Outcome::new(), self.program.size);
-        let accumulators = Accumulation { program: self.program, outcome: &outcome }.fns();
+        let accumulation = Accumulation { program: self.program, outcome: &outcome };
+        let accumulators = accumulation.fns();
         let blocks = scratch.take((BLOCKS_AT_ONCE + LEVELS) * size)?;
         let mut here = scratch.list(operands.len())?;
         let place = |block: usize| blocks.wrapping_add(block * size);

@@ -8,6 +8,7 @@ use super::super::scratch::{List, Outcome, Scratch, splat};
 use super::program::ReduceProgram;
 use crate::device::cpu::reduce::accumulators::AccumulatorFns;
 use crate::error::Result;
+use std::marker::PhantomData;
 
 /// The argument of the functions on accumulators: the reducer, and the results of the functions.
 pub(crate) struct Accumulation<'a> {
@@ -17,11 +18,12 @@ pub(crate) struct Accumulation<'a> {
 
 impl Accumulation<'_> {
     /// The functions on accumulators, which interpret the reducer.
-    pub(crate) fn fns(&self) -> AccumulatorFns {
+    pub(crate) fn fns(&self) -> AccumulatorFns<'_> {
         AccumulatorFns {
             size: self.program.size,
             out: self.program.out,
             reducer: std::ptr::from_ref(self).cast(),
+            borrowed: PhantomData,
             identity,
             combine,
             finalize,
