@@ -234,12 +234,10 @@ impl RowBlock<'_> {
                 write_offsets(k, 0, from, &mut k_offsets[..(count * kernel.depth).min(k.total() - from)])
             }
         };
+        // SAFETY: the caller's promise.
+        unsafe { self.pack_left(k_offsets, count) };
         for first in columns.clone().step_by(sizes.columns) {
             let here = first..columns.end.min(first + sizes.columns);
-            if first == columns.start {
-                // SAFETY: the caller's promise.
-                unsafe { self.pack_left(k_offsets, count) };
-            }
             for part in (0..count).step_by(sizes.summed) {
                 if let (RightSource::Packed(buffer), 0) = (&self.right, part) {
                     for done in (0..count).step_by(PACK_STRIP_UNITS) {
@@ -325,20 +323,18 @@ impl RowBlock<'_> {
     }
 
     /// The left operand of a tile: the address of its first unit, the strides from row to row and from unit
-    /// to unit in bytes, and the initial sums. Packs it if `first` says that this is the first use of the
-    /// block along `k`.
+    /// to unit in bytes, and the initial sums. Packs the rows of `packed`, if there are any, as rows.
     ///
     /// # Safety
-    /// As [`GemmCall::rows`]; `first_row` is the offset of the tile's first row, and `rows` are those of all
-    /// rows, if it is not read in place.
+    /// As [`GemmCall::rows`]; `first_row` is the offset of the tile's first row, and `packed` are those of
+    /// all rows at the first use of the block along `k`, if they are packed as rows.
     #[inline(always)]
     unsafe fn left_tile(
         &self,
         index: usize,
         row: usize,
-        (first_row, rows): (isize, &[isize]),
+        (first_row, packed): (isize, &[isize]),
         step: &KStep<'_>,
-        first: bool,
     ) -> (*const u8, [isize; 2], *const i32) {
         let GemmCall { kernel, problem, .. } = self.call;
         let KernelInfo { unit_nbytes, mr, .. } = *kernel;
@@ -346,11 +342,11 @@ impl RowBlock<'_> {
         match &self.left {
             LeftSource::Rows { buffer, pack, row_units } => {
                 let panel = buffer.start().wrapping_add(row * row_units * unit_nbytes);
-                if first {
+                if !packed.is_empty() {
                     // The rows of the tile are the units of this panel, and the elements along `k` are its
                     // lanes.
                     // SAFETY: the caller's promise; each tile has its own rows of the buffer.
-                    unsafe { pack(problem.left, step.k_offsets, rows, row_units * kernel.depth, panel) };
+                    unsafe { pack(problem.left, step.k_offsets, packed, row_units * kernel.depth, panel) };
                 }
                 let start = panel.cast_const().wrapping_add(step.part * unit_nbytes);
                 (start, bytes([*row_units, 1]), ZERO_INITIAL.as_ptr())
@@ -399,6 +395,9 @@ impl RowBlock<'_> {
         // where sums wait in a buffer, and where the rows of a tile are neighbors in the output: those that
         // are read in place are of one span.
         let in_place = matches!(self.left, LeftSource::InPlace);
+        let packs_rows = matches!(self.left, LeftSource::Rows { .. })
+            && columns.start == self.columns.start
+            && step.part == 0;
         let stores = is_last && (!output.is_direct || !columns.len().is_multiple_of(lanes));
         let needs_rows = stores && !(in_place && output.column_stride.is_some());
         let (mut out_rows, mut left_rows) = (
@@ -407,11 +406,10 @@ impl RowBlock<'_> {
         );
         let needed = |all: bool| if all { rows.len() } else { 0 };
         let out_rows = write_offsets(&problem.m, 0, first_row, &mut out_rows[..needed(needs_rows)]);
-        let left_rows = write_offsets(&problem.m, 1, first_row, &mut left_rows[..needed(!in_place)]);
-        let first = columns.start == self.columns.start && step.part == 0;
+        let left_rows = write_offsets(&problem.m, 1, first_row, &mut left_rows[..needed(packs_rows)]);
         // SAFETY: the caller's promise.
         let (left, left_stride, initial) =
-            unsafe { self.left_tile(index, rows.start, (left_row, left_rows), step, first) };
+            unsafe { self.left_tile(index, rows.start, (left_row, left_rows), step) };
         let (spans, gap) = self.further_spans(step);
         let last = step.units - spans * sizes.k_span;
         let after = UNITS_AFTER_PREFETCH.min(last);
