@@ -1,13 +1,14 @@
 //! The interpretation that records: a raw lane is the number of a node in the graph of the running trace.
 //!
 //! Equal nodes are one node (hash-consed), so a repeated expression of a body is computed once.
-// Imports: `error`, `scalar`'s traits.
+// Imports: `error`, `fallible`, `scalar`'s traits.
 
 use super::{
     Arith, Bits, Compare, ComplexPrim, DType, Function, IntegerPrim, Lane, Lanes, Logic, MinMaxRem, Num,
     Ordered, Part, Prim, Real, Shift, Unary,
 };
 use crate::error::{Error, Result};
+use crate::fallible::push;
 use std::any::TypeId;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -221,14 +222,9 @@ pub(crate) fn trace(body: &mut dyn FnMut()) -> Result<Graph> {
 
 /// As [`trace`], of what memory allowed to record.
 fn recorded(body: &mut dyn FnMut()) -> Graph {
-    let has_room = GRAPHS.with_borrow_mut(|graphs| {
-        let has_room = graphs.try_reserve(1).is_ok();
-        if has_room {
-            graphs.push(Graph::default());
-        }
-        has_room
-    });
-    if !has_room {
+    // A thread that ends has no memory for graphs.
+    let has_room = GRAPHS.try_with(|graphs| push(&mut graphs.borrow_mut(), Graph::default()));
+    if !matches!(has_room, Ok(Ok(()))) {
         return Graph { refused: size_of::<Graph>(), ..Graph::default() };
     }
     // If the body panics, the guard pops its graph, so that the enclosing trace stays whole.

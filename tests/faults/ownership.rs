@@ -4,9 +4,10 @@
 use crate::alloc::live_here;
 use crate::{caught, refused};
 use rankform::prelude::*;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::{Sender, channel};
 
 /// Counts live elements and panics at a chosen step.
 #[derive(Default)]
@@ -411,4 +412,41 @@ fn elements_of_huge_alignment_keep_it() -> Result<()> {
     check(Line)?;
     check(Page)?;
     check(|_| Mark)
+}
+
+/// Computes when its thread has ended, and sends the result of a program that ran before, and whether one that
+/// did not run before has a result or an error.
+struct Last(Sender<(Result<Vec<f64>>, Result<Vec<f64>>)>);
+
+impl Last {
+    fn known() -> Result<Vec<f64>> {
+        (Tensor::from([1.0, 2.0]).lazy() * 2.0 + 1.0).eval()?.to_vec()
+    }
+}
+impl Drop for Last {
+    fn drop(&mut self) {
+        let new = (Tensor::from([1.0, 2.0]).lazy() * 3.0 - 1.0).square().eval().and_then(|y| y.to_vec());
+        let _ = self.0.send((Last::known(), new));
+    }
+}
+
+thread_local! {
+    static LAST: RefCell<Option<Last>> = const { RefCell::new(None) };
+}
+
+#[test]
+fn operators_run_while_their_thread_ends() {
+    let (sender, receiver) = channel();
+    let thread = std::thread::spawn(|| {
+        // The memory that a thread keeps for programs is made later, and is freed before.
+        LAST.set(Some(Last(sender)));
+        Last::known()
+    });
+    assert_eq!(thread.join().unwrap().unwrap(), [3.0, 5.0]);
+    let (known, new) = receiver.recv().unwrap();
+    assert_eq!(known.unwrap(), [3.0, 5.0]);
+    match new {
+        Ok(new) => assert_eq!(new, [4.0, 25.0]),
+        Err(error) => assert!(matches!(error, Error::OutOfMemory { .. }), "{error}"),
+    }
 }

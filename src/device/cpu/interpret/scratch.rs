@@ -35,8 +35,13 @@ thread_local! {
 impl Block {
     /// A block of at least so many cache lines.
     fn new(lines: usize) -> Result<Box<Block>> {
-        if let Some(mut spare) = SPARE.take() {
-            SPARE.set(spare.next.take());
+        // A thread that ends has none.
+        let spare = SPARE.try_with(|spare| {
+            let mut first = spare.take()?;
+            spare.set(first.next.take());
+            Some(first)
+        });
+        if let Ok(Some(spare)) = spare {
             if spare.lines.len() >= lines {
                 return Ok(spare);
             }
