@@ -251,8 +251,8 @@ impl<D: Device> Tape<D> {
     /// before depend on no variable afterwards.
     ///
     /// # Cost
-    /// One to three kernels for each recorded step whose result the number depends on, and memory for the
-    /// gradients in use; the values that steps have saved are freed on the way.
+    /// A few kernels for each recorded step whose result the number depends on, and memory for the gradients
+    /// in use; the values that steps have saved are freed on the way.
     ///
     /// # Errors
     /// [`Error::Value`] if the number depends on no variable; errors of the inner device. The recording has
