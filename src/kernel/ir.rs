@@ -48,8 +48,8 @@ impl KernelIr {
         self.row_constants.iter().map(RowConstant::body).chain([&self.graph]).find_map(Graph::foreign)
     }
 
-    /// For each row constant, the number of the first that equals it: a device computes equal ones once. One with
-    /// run-time numbers equals only itself.
+    /// For each row constant, the number of the first that equals it: a device computes equal ones once. One
+    /// with run-time numbers equals only itself.
     pub(crate) fn first_equals(&self) -> Result<Vec<usize>> {
         let mut firsts: Vec<usize> = Vec::new();
         for (number, one) in self.row_constants.iter().enumerate() {

@@ -1,5 +1,6 @@
-//! The kernels of each class of work, for `tools/sass`, which counts their instructions: `RANKFORM_KERNEL_CLASS`
-//! names a class, and the simulator writes its sources. Without the variable every class is compiled.
+//! The kernels of each class of work, for `tools/sass`, which counts their instructions:
+//! `RANKFORM_KERNEL_CLASS` names a class, and the simulator writes its sources. Without the variable every
+//! class is compiled.
 
 use rankform::prelude::*;
 use rankform::{Cuda, bf16};

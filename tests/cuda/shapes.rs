@@ -1,5 +1,5 @@
-//! Reductions and programs by rows of many shapes: short and long rows, vectors and single elements, rows that
-//! threads of one warp, of several warps and of several blocks share.
+//! Reductions and programs by rows of many shapes: short and long rows, vectors and single elements, rows
+//! that threads of one warp, of several warps and of several blocks share.
 
 use crate::on_gpu;
 use rankform::prelude::*;

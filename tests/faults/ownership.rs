@@ -414,8 +414,8 @@ fn elements_of_huge_alignment_keep_it() -> Result<()> {
     check(|_| Mark)
 }
 
-/// Computes when its thread has ended, and sends the result of a program that ran before, and whether one that
-/// did not run before has a result or an error.
+/// Computes when its thread has ended, and sends the result of a program that ran before, and whether one
+/// that did not run before has a result or an error.
 struct Last(Sender<(Result<Vec<f64>>, Result<Vec<f64>>)>);
 
 impl Last {

@@ -486,7 +486,8 @@ unsafe fn block(
     }
 }
 
-/// Thread `t` has called a function of warps: if all lanes of the mask have, each gets its result and goes on.
+/// Thread `t` has called a function of warps: if all lanes of the mask have, each gets its result and goes
+/// on.
 ///
 /// # Errors
 /// A call that is wrong, in words.

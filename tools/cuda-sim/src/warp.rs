@@ -1,4 +1,5 @@
-//! Functions that the lanes of a warp call together: all that the mask names arrive, then each gets its result.
+//! Functions that the lanes of a warp call together: all that the mask names arrive, then each gets its
+//! result.
 
 use std::ffi::c_int;
 

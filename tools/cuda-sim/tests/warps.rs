@@ -1,5 +1,5 @@
-//! Functions that the lanes of a warp call together have the results of CUDA, and wrong calls are faults with a
-//! name. So are misaligned accesses, races between warps, and libraries of NVIDIA's.
+//! Functions that the lanes of a warp call together have the results of CUDA, and wrong calls are faults with
+//! a name. So are misaligned accesses, races between warps, and libraries of NVIDIA's.
 
 mod common;
 

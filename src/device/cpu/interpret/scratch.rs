@@ -41,11 +41,11 @@ impl Block {
             spare.set(first.next.take());
             Some(first)
         });
-        if let Ok(Some(spare)) = spare {
-            if spare.lines.len() >= lines {
-                return Ok(spare);
-            }
-            // A larger block replaces this one, so that a thread has few.
+        // A larger block replaces one that does not suffice, so that a thread has few.
+        if let Ok(Some(spare)) = spare
+            && spare.lines.len() >= lines
+        {
+            return Ok(spare);
         }
         let (mut room, lines) = (Vec::new(), lines.max(MIN_LINES));
         room.try_reserve_exact(lines).map_err(|_| out_of_memory::<CacheLine>(lines))?;

@@ -69,9 +69,9 @@ impl SourceWriter {
         signature
     }
 
-    /// Adds a named function that a graph uses. A fast path that is much shorter comes first; the full form, which
-    /// has the same result where the fast path holds, is then a function of its own, called for arguments in
-    /// doubt.
+    /// Adds a named function that a graph uses. A fast path that is much shorter comes first; the full form,
+    /// which has the same result where the fast path holds, is then a function of its own, called for
+    /// arguments in doubt.
     fn definition(&mut self, name: &str, number: usize, definition: &Definition) {
         let (c, function) = (c_type(definition.dtype), format!("{name}_f{number}_{}", definition.name));
         let given: Vec<_> = (0..definition.arguments).map(|index| format!("g{index}")).collect();

@@ -33,8 +33,8 @@ impl Inner {
         (0..axes.strides.len()).map(|k| Inner::of(axes.inner_stride(k))).collect()
     }
 
-    /// Writes the load of `count` neighbors of type `c` into the array `to` from the address `from`; `step` is
-    /// the stride of a strided operand.
+    /// Writes the load of `count` neighbors of type `c` into the array `to` from the address `from`; `step`
+    /// is the stride of a strided operand.
     pub(in crate::device::cuda) fn load(
         self,
         s: &mut SourceWriter,
@@ -55,7 +55,8 @@ impl Inner {
         }
     }
 
-    /// Writes the store of the `count` elements of the array `from` at the address `to`, as [`load`](Self::load).
+    /// Writes the store of the `count` elements of the array `from` at the address `to`, as
+    /// [`load`](Self::load).
     pub(in crate::device::cuda) fn store(
         self,
         s: &mut SourceWriter,

@@ -89,8 +89,8 @@ struct Loops {
 }
 
 impl Loops {
-    /// The loops, whose functions are `steps` and `last`. Cached values stay in registers if `keep`. Constant `k`
-    /// equals constant `firsts[k]`.
+    /// The loops, whose functions are `steps` and `last`. Cached values stay in registers if `keep`. Constant
+    /// `k` equals constant `firsts[k]`.
     fn new(program: &KernelIr, firsts: &[usize], steps: &[Signature], last: &Signature, keep: bool) -> Loops {
         let is_reduced =
             |k: &usize| firsts[*k] == *k && matches!(program.row_constants[*k], RowConstant::Reduced { .. });
@@ -283,7 +283,8 @@ impl<'a> RowSource<'a> {
             )),
         }
         if lanes > WARP {
-            // Of two reductions, one after the other, the second uses the other half: no thread still reads it.
+            // Of two reductions, one after the other, the second uses the other half: no thread still reads
+            // it.
             s.line(format_args!("  union Room {{ u8 none;"));
             reduced.iter().for_each(|k| s.line(format_args!("    u8 r{k}[sizeof(r{k}_State)];")));
             s.line(format_args!(
@@ -337,8 +338,8 @@ impl<'a> RowSource<'a> {
         self.plan.line.offsets(&mut self.s, "c", &wanted);
     }
 
-    /// Begins a loop over the vectors of the row that a thread takes. `unroll` is the number of vectors that a
-    /// loop over a long row has in flight.
+    /// Begins a loop over the vectors of the row that a thread takes. `unroll` is the number of vectors that
+    /// a loop over a long row has in flight.
     fn begin_loop(&mut self, unroll: Option<usize>) {
         let Cut { each, lanes, is_whole, .. } = self.plan.cut;
         if each > 0 {
@@ -351,8 +352,8 @@ impl<'a> RowSource<'a> {
         }
     }
 
-    /// Begins a loop, and its inner loop over the elements of a vector. Loads what the loop reads, and computes
-    /// the cached values that it needs.
+    /// Begins a loop, and its inner loop over the elements of a vector. Loads what the loop reads, and
+    /// computes the cached values that it needs.
     fn begin_elements(&mut self, one: &Loop, outputs: &[DType]) {
         let Plan { cut: Cut { each, vector, .. }, outputs: first, .. } = self.plan;
         let is_reduction = outputs.is_empty();
@@ -406,8 +407,8 @@ impl<'a> RowSource<'a> {
         arguments_with(signature, &x, &|given| format!("g{}", self.firsts[given]), y)
     }
 
-    /// Reduces row constant `k` along the row, into the state `whole{k}`: each thread its elements, into a few
-    /// states that do not depend on each other, then the threads of the row.
+    /// Reduces row constant `k` along the row, into the state `whole{k}`: each thread its elements, into a
+    /// few states that do not depend on each other, then the threads of the row.
     fn reduce(&mut self, k: usize, one: &Loop) {
         let Cut { each, vector, lanes, .. } = self.plan.cut;
         let RowConstant::Reduced { reducer, .. } = &self.program.row_constants[k] else { return };
@@ -454,7 +455,8 @@ impl<'a> RowSource<'a> {
         ));
     }
 
-    /// The value of row constant `k`, from the states that the blocks of the row left: each warp combines them.
+    /// The value of row constant `k`, from the states that the blocks of the row left: each warp combines
+    /// them.
     fn join(&mut self, k: usize, Parts { parts, states, .. }: Parts, order: usize) {
         self.s.line(format_args!(
             "  const r{k}_State part{k} = lane % {WARP} < (idx)a.v[{parts}] ? ((const r{k}_State*)a.v[{}])[(i64)row * a.v[{parts}] + lane % {WARP}] : r{k}_identity(a);",
