@@ -258,7 +258,7 @@ impl Orders {
         let Some(&first) = able.first() else { return };
         let chosen = if self.0 == 0 { first } else { able[self.next() % able.len()] };
         for warp in able {
-            ready[warp] = warp == chosen || self.0 != 0 && self.next() % 2 == 0;
+            ready[warp] = warp == chosen || self.0 != 0 && self.next().is_multiple_of(2);
         }
     }
 

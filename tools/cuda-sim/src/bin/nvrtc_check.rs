@@ -239,9 +239,10 @@ const EXCEPTIONS: &[(&str, &str, usize, &str)] = &[
     (
         "map",
         "_y1(",
-        72,
-        "the slope of a Bessel function, with the series of two functions of f64: three blocks",
+        96,
+        "the slope of a Bessel function, with the series of two functions of f64, and calls of their full forms: two blocks",
     ),
+    ("map", "_j1(", 80, "the slope of a Bessel function, and calls of full forms: three blocks"),
     (
         "contract",
         "c64 sum[4][4];",
