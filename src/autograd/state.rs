@@ -180,8 +180,8 @@ impl State {
         self.entry_at(slot.address).is_some_and(|entry| Self::replaces_block(entry, slot, sizes))
     }
 
-    /// Whether a step that is not recorded replaces all values of a block that an
-    /// earlier recording made. The block depends on no variable then.
+    /// Whether a step that is not recorded replaces all values of a block that an earlier recording made. The
+    /// block depends on no variable then.
     fn forgets(&mut self, slot: &OperandRef<'_>, sizes: &[usize]) -> bool {
         let recording = self.recording;
         let Some(entry) = self.entry_at(slot.address) else { return false };
