@@ -186,3 +186,23 @@ on_gpu!(programs_by_rows_of_narrow_and_wide_elements, |gpu| {
         both((x.lazy() - x.lazy().sum_along((Axis::<0>, Axis::<2>))).eval()?)?
     );
 });
+
+on_gpu!(values_are_combined_in_one_order_whatever_their_strides_and_addresses, |gpu| {
+    for count in [7, 64, 65, 1000, 5000, 4100] {
+        let rows = 9000usize.div_ceil(count) + 2;
+        let x = Tensor::<f32, 2>::random_normal([rows, count], 0.0, 1.0, 5, &Cpu)?;
+        let mut wide = Tensor::<f32, 3>::zeros([rows, count, 2], &Cpu)?;
+        wide.view_mut()?.slice((.., .., 1))?.assign(&x)?;
+        let mut shifted = Tensor::<f32, 1>::zeros([rows * count + 1], &Cpu)?;
+        shifted.view_mut()?.slice(1..)?.reshape([rows, count])?.assign(&x)?;
+        let (x, wide, shifted) = (x.to(gpu)?, wide.to(gpu)?, shifted.to(gpu)?);
+        let (strided, shifted) = (wide.slice((.., .., 1))?, shifted.slice(1..)?.reshape([rows, count])?);
+        let (sums, powers) = (x.sum(Last)?.to_vec()?, x.softmax(Last)?.to_vec()?);
+        for (view, name) in [(strided, "strided"), (shifted, "at another address")] {
+            assert_eq!(view.sum(Last)?.to_vec()?, sums, "{name} {count}");
+            assert_eq!(view.softmax(Last)?.to_vec()?, powers, "{name} {count}");
+        }
+        // Again, in the same order.
+        assert_eq!(x.sum(Last)?.to_vec()?, sums, "{count}");
+    }
+});

@@ -75,37 +75,66 @@ impl Inner {
     }
 }
 
-/// The number of neighbors along the fastest axis of `axes` that one access can take: up to 16 bytes, where
-/// sizes, strides and addresses of the operands `used` are multiples; 1 for few elements. `outer` are the
-/// other axes. The size need not be a multiple if `ragged`.
-pub(in crate::device::cuda) fn vector_width(
-    axes: &Axes,
-    outer: &Axes,
-    slots: &[OperandRef<'_>],
-    used: std::ops::Range<usize>,
-    ragged: bool,
-) -> usize {
-    let contiguous: Vec<usize> = used.clone().filter(|&k| axes.inner_stride(k) == 1).collect();
-    if contiguous.is_empty() || axes.numel().saturating_mul(outer.numel()) < SPECIALIZE_FROM_ELEMENTS {
+/// Whether operand `k` is contiguous along the fastest axis of `axes`, and each vector of `count` neighbors
+/// begins at a multiple of its bytes. `outer` are the other axes.
+fn is_aligned(axes: &Axes, outer: &Axes, slots: &[OperandRef<'_>], k: usize, count: usize) -> bool {
+    let inner = axes.strides[k].split_last().map_or(&[][..], |(_, inner)| inner);
+    let outer = outer.strides.get(k).map_or(&[][..], |steps| steps);
+    axes.inner_stride(k) == 1
+        && slots[k].address.addr().is_multiple_of(count * slots[k].element)
+        && inner.iter().chain(outer).all(|step| step % count as isize == 0)
+}
+
+/// The largest power of 2 of elements that takes at most 16 bytes of each operand in `used`.
+fn widest(slots: &[OperandRef<'_>], used: std::ops::Range<usize>) -> usize {
+    let element = slots[used].iter().map(|slot| slot.element).max().unwrap_or(16);
+    1 << (16 / element.clamp(1, 16)).ilog2()
+}
+
+/// The number of neighbors along the fastest axis that one access can take: up to 16 bytes, where the size
+/// (unless there is one axis only), strides and addresses are multiples; 1 for few elements.
+pub(in crate::device::cuda) fn vector_width(axes: &Axes, slots: &[OperandRef<'_>]) -> usize {
+    let contiguous: Vec<usize> = (0..slots.len()).filter(|&k| axes.inner_stride(k) == 1).collect();
+    if contiguous.is_empty() || axes.numel() < SPECIALIZE_FROM_ELEMENTS {
         return 1;
     }
     let size = axes.sizes.last().copied().unwrap_or(1);
-    let widest = slots[used].iter().map(|slot| slot.element).max().unwrap_or(16).max(1);
+    let none = Axes::default();
     let fits = |most: usize| {
         size >= most
-            && (ragged || size.is_multiple_of(most))
-            && contiguous.iter().all(|&k| {
-                let inner = &axes.strides[k][..axes.rank() - 1];
-                let outer = outer.strides.get(k).map_or(&[][..], |steps| steps);
-                slots[k].address.addr().is_multiple_of(most * slots[k].element)
-                    && inner.iter().chain(outer).all(|step| step % most as isize == 0)
-            })
+            && (axes.rank() <= 1 || size.is_multiple_of(most))
+            && contiguous.iter().all(|&k| is_aligned(axes, &none, slots, k, most))
     };
-    let mut most = (16 / widest).max(1);
+    let mut most = widest(slots, 0..slots.len());
     while most > 1 && !fits(most) {
         most /= 2;
     }
     most
+}
+
+/// Vectors along the fastest axis of `axes` whose number of elements, up to `most`, depends on sizes alone, so
+/// that values are combined in one order whatever their strides and addresses; and the class of each operand. One
+/// whose vectors are not aligned is strided.
+pub(in crate::device::cuda) fn vectors_by_size(
+    axes: &Axes,
+    outer: &Axes,
+    slots: &[OperandRef<'_>],
+    used: std::ops::Range<usize>,
+    most: usize,
+) -> (usize, Vec<Inner>) {
+    if axes.numel().saturating_mul(outer.numel()) < SPECIALIZE_FROM_ELEMENTS {
+        return (1, vec![Inner::Strided; slots.len()]);
+    }
+    let size = axes.sizes.last().copied().unwrap_or(1);
+    let mut count = widest(slots, used).min(most);
+    while !size.is_multiple_of(count) {
+        count /= 2;
+    }
+    let class = |k: usize| match Inner::of(axes.inner_stride(k)) {
+        Inner::Contiguous if !is_aligned(axes, outer, slots, k, count) => Inner::Strided,
+        class => class,
+    };
+    (count, (0..slots.len()).map(class).collect())
 }
 
 /// The stride of operand `k` along the fastest axis of `axes`, as a word of the argument block.

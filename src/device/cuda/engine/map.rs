@@ -56,7 +56,7 @@ pub(in crate::device::cuda) unsafe fn run<P: Program>(
         // SAFETY: the caller's promise.
         return unsafe { transpose_map::run(stream, &body, axes, outputs.len(), &slots, transposed) };
     }
-    let count = vector_width(&axes, &Axes::default(), &slots, 0..slots.len(), axes.rank() <= 1);
+    let count = vector_width(&axes, &slots);
     let mut words = ArgBlock::new(is_wide(&[&axes], 0));
     words.key_numbers.extend_from_slice(body.key_numbers);
     words.depends([count, outputs.len(), slots.len()]);

@@ -15,7 +15,7 @@ use crate::device::cuda::codegen::source::{Signature, SourceWriter};
 use crate::device::cuda::codegen::types::{
     c_type, ensure_computable, ensure_states_fit, state_size, unsupported,
 };
-use crate::device::cuda::codegen::vectors::{Inner, SPECIALIZE_FROM_ELEMENTS, step_of, vector_width};
+use crate::device::cuda::codegen::vectors::{Inner, SPECIALIZE_FROM_ELEMENTS, step_of, vectors_by_size};
 use crate::device::cuda::driver::kernel_cache::KernelKey;
 use crate::device::cuda::engine::exchange::{WARP, lane_functions};
 use crate::device::cuda::memory::block::CudaBlock;
@@ -165,11 +165,10 @@ impl Cut {
             || count <= 1
             || reduced.rank() > 0 && step(reduced, 1) <= step(kept, 1);
         let (inner, outer) = if by_rows { (reduced, kept) } else { (kept, reduced) };
-        let widest = vector_width(inner, outer, slots, 1..slots.len(), false);
         // By columns a thread has a state for each element of a vector, in registers and in shared memory.
-        let state = state_size::<B::Out, R>();
-        let fits = |vector: &usize| by_rows || vector * state <= MAX_COLUMN_STATES;
-        let vector = [widest, widest / 2, widest / 4].into_iter().find(|v| *v > 0 && fits(v)).unwrap_or(1);
+        let most = if by_rows { usize::MAX } else { MAX_COLUMN_STATES / state_size::<B::Out, R>() };
+        let most = most.checked_ilog2().map_or(1, |power| 1 << power);
+        let (vector, kinds) = vectors_by_size(inner, outer, slots, 1..slots.len(), most);
         let (threads, values, groups) = if by_rows {
             let chunks = count.div_ceil(vector);
             let lanes = chunks.div_ceil(IN_FLIGHT).next_power_of_two().clamp(1, THREADS);
@@ -182,7 +181,7 @@ impl Cut {
         // Each part gives its threads a few vectors.
         let most = values.div_ceil(2 * IN_FLIGHT).max(1);
         let parts = (BLOCKS_PER_MULTIPROCESSOR * multiprocessors).div_ceil(groups).min(most).min(1024);
-        Cut { by_rows, vector, kinds: Inner::all(inner), threads, blocks: groups, parts }
+        Cut { by_rows, vector, kinds, threads, blocks: groups, parts }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::device::cuda::codegen::args::ArgBlock;
 use crate::device::cuda::codegen::axes::{Axes, is_wide};
 use crate::device::cuda::codegen::operands::{outputs_then_inputs, read_key_numbers};
 use crate::device::cuda::codegen::types::{ensure_computable, ensure_states_fit, size_of_fields};
-use crate::device::cuda::codegen::vectors::{Inner, SPECIALIZE_FROM_ELEMENTS, vector_width};
+use crate::device::cuda::codegen::vectors::{SPECIALIZE_FROM_ELEMENTS, vectors_by_size};
 use crate::device::cuda::driver::kernel_cache::KernelKey;
 use crate::device::cuda::engine::exchange::WARP;
 use crate::device::cuda::engine::row_source::{Cut, Parts, Plan, THREADS, source};
@@ -65,11 +65,10 @@ pub(in crate::device::cuda) unsafe fn run<P: Program>(
     let outer = Axes::coalesced(outer_sizes, &outer_strides, true);
     let line = Axes::coalesced(row_sizes, &row_strides, false);
     let (rows, count) = (outer.numel(), line.numel());
-    let vector = vector_width(&line, &outer, &slots, 0..slots.len(), false);
+    let (vector, kinds) = vectors_by_size(&line, &outer, &slots, 0..slots.len(), usize::MAX);
     let is_small = rows.saturating_mul(count) < SPECIALIZE_FROM_ELEMENTS;
     let widest = slots.iter().map(|slot| slot.element).max().unwrap_or(4);
     let cut = Cut::new(rows, count, vector, widest, is_small, stream.gpu.context.multiprocessors);
-    let kinds = if is_small { vec![Inner::Strided; slots.len()] } else { Inner::all(&line) };
     let chunks = line.chunked(vector).numel();
     let mut words = ArgBlock::new(is_wide(&[&outer, &line], 0));
     words.key_numbers.extend(read_key_numbers(inputs));
@@ -160,8 +159,10 @@ impl Cut {
         let lanes = count.div_ceil(elements).next_power_of_two().clamp(least, MAX_LANES);
         let chunks = count.div_ceil(vector);
         let each = chunks.div_ceil(lanes).next_power_of_two();
-        // The last of these row lengths have twice as many elements in each thread.
-        let each = if each * vector <= 2 * elements { each } else { 0 };
+        // The last of these row lengths have twice as many elements in each thread, if they are in vectors: each
+        // vector has a position in registers too.
+        let most = if vector > 1 { 2 * elements } else { elements };
+        let each = if each * vector <= most { each } else { 0 };
         let mut threads = if is_small { lanes } else { lanes.max(THREADS) };
         while threads > lanes.max(WARP) && (rows * lanes).div_ceil(threads) < FEW_BLOCKS * multiprocessors {
             threads /= 2;
