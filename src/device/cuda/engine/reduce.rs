@@ -347,10 +347,16 @@ impl ReduceSource<'_> {
         ));
     }
 
-    /// The numbers of vectors of the two loops over the values: as many as may be in flight, then one.
+    /// The numbers of vectors of the two loops over the values: as many as may be in flight, then one. The number
+    /// decides which state takes a value of vectors of less than four elements, and must not depend on strides
+    /// there.
     fn counts(&self) -> Vec<usize> {
-        let registers = |dtype: &DType| (dtype.size() * self.plan.vector).div_ceil(4);
-        let each: usize = self.signature.inputs.values().map(registers).sum();
+        let vector = self.plan.vector;
+        let registers = |(&index, dtype): (&usize, &DType)| {
+            let is_packed = vector >= 4 && self.kinds[index + 1] == Inner::Contiguous;
+            if is_packed { (dtype.size() * vector).div_ceil(4) } else { vector * dtype.size().div_ceil(4) }
+        };
+        let each: usize = self.signature.inputs.iter().map(registers).sum();
         let most = [IN_FLIGHT, IN_FLIGHT / 2].into_iter().find(|count| count * each <= FLIGHT_REGISTERS);
         most.into_iter().chain([1]).collect()
     }
