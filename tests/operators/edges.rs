@@ -360,6 +360,8 @@ fn deviations_of_large_and_small_numbers_are_numbers() -> Result<()> {
     }
     let (mean, var) = Tensor::from([1e308, -1e308]).mean_var(All)?;
     assert_eq!((mean.item()?, var.item()?), (0.0, f64::INFINITY));
+    let columns = Tensor::from([[1e308, 1.0, 1e308], [-1e308, 3.0, 1e308]]).var(Axis::<0>)?;
+    assert_eq!(columns.to_vec()?, [f64::INFINITY, 1.0, 0.0]);
     assert!(Tensor::from([1.0, f64::INFINITY]).var(All)?.item()?.is_nan());
     Ok(())
 }
