@@ -154,8 +154,8 @@ reducers! {
         let (n, x) = (s.0 + 1, x.cast::<f64>());
         let delta = x - s.1;
         let mean = s.1 + delta / n;
-        // Both distances have one sign. If one overflows, so does the mean, and they have not.
-        (n, mean, delta.abs().mul_add((x - mean).abs(), s.2))
+        // Both distances have one sign. If one overflows, so does the mean, and their product is −∞.
+        (n, mean, delta.mul_add(x - mean, s.2).abs())
     };
     combine |a, b| join_moments(a, b);
     accumulate_slice |values, _from| moments_of(values), moments;
