@@ -249,7 +249,9 @@ impl ReduceSource<'_> {
     fn by_rows(&mut self, states: usize) {
         let Plan { groups, count, parts, states: states_at, threads, operands, .. } = self.plan;
         let warps = THREADS / WARP;
-        self.begin(&format!("__shared__ __align__(16) u8 room[sizeof(State) * {warps}];"));
+        // Four blocks share a multiprocessor: loads in flight beside a large state would take more registers.
+        let room = format!("__shared__ __align__(16) u8 room[sizeof(State) * {warps}];");
+        self.begin(&room, &format!("{THREADS}, 4"));
         // Threads after the last output compute it again, since all lanes of a warp exchange states.
         self.s.line(format_args!(
             "  const int lanes = (int)a.v[{}], step = lanes, lane = threadIdx.x & (lanes - 1);
@@ -287,7 +289,8 @@ impl ReduceSource<'_> {
     /// A thread takes values of a vector of outputs, with a state for each.
     fn by_columns(&mut self) {
         let Plan { vector, groups, count, parts, states: states_at, threads, operands, step, .. } = self.plan;
-        self.begin(&format!("__shared__ __align__(16) u8 room[sizeof(State) * {}];", THREADS * vector));
+        let room = format!("__shared__ __align__(16) u8 room[sizeof(State) * {}];", THREADS * vector);
+        self.begin(&room, &format!("{THREADS}"));
         self.s.line(format_args!(
             "  const int across = (int)a.v[{}], step = {THREADS} >> (int)a.v[{}], x = threadIdx.x & (across - 1), y = threadIdx.x >> (int)a.v[{}];
   const idx own = (idx)blockIdx.x * across + x;
@@ -326,10 +329,10 @@ impl ReduceSource<'_> {
         ));
     }
 
-    /// The head of the kernel.
-    fn begin(&mut self, room: &str) {
+    /// The head of the kernel. `bounds` are those of its launch.
+    fn begin(&mut self, room: &str, bounds: &str) {
         self.s.line(format_args!(
-            "extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{\n  {room}"
+            "extern \"C\" __global__ void __launch_bounds__({bounds}) kernel(const Args a) {{\n  {room}"
         ));
     }
 
