@@ -5,7 +5,8 @@
 ///
 /// `struct Net<D> { … }` is a struct `Net<D: Device = Cpu>`, with the fields as they are written. The macro
 /// implements [`ParameterTree`](crate::autograd::ParameterTree) for it, so that `Net<Tape<D>>` is the net on
-/// a tape: the function of a model is written once and serves training and inference on every device.
+/// a tape: the function of a model is written once and serves training and inference on every device. `D` may
+/// have its bound, `struct Net<D: Device>`.
 ///
 /// Fields are tensors on `D`, other structs of this macro, `Vec`s, arrays, tuples and `Option`s of them;
 /// [`Buffer`](crate::autograd::Buffer)s, which are not trained; and numbers, `bool` and `String`, which are
@@ -19,7 +20,7 @@
 /// use rankform::prelude::*;
 /// parameters! {
 ///     /// A line through points.
-///     pub struct Line<D> {
+///     pub struct Line<D: Device> {
 ///         /// Its slope.
 ///         pub slope: Tensor<f64, 1, D>,
 ///         /// Its value at 0.
@@ -48,14 +49,14 @@
 macro_rules! parameters {
     () => {};
     (
-        $(#[$meta:meta])* $vis:vis struct $Name:ident<$D:ident> { $($fields:tt)* }
+        $(#[$meta:meta])* $vis:vis struct $Name:ident<$D:ident $(: Device)?> { $($fields:tt)* }
         $($more:tt)*
     ) => {
         $crate::__parameters! { [$(#[$meta])*] [$vis] $Name [] [] $D { $($fields)* } }
         $crate::parameters! { $($more)* }
     };
     (
-        $(#[$meta:meta])* $vis:vis struct $Name:ident<$T:ident: $Class:path, $D:ident> { $($fields:tt)* }
+        $(#[$meta:meta])* $vis:vis struct $Name:ident<$T:ident: $Class:path, $D:ident $(: Device)?> { $($fields:tt)* }
         $($more:tt)*
     ) => {
         $crate::__parameters! { [$(#[$meta])*] [$vis] $Name [$T: $Class,] [$T,] $D { $($fields)* } }

@@ -8,8 +8,8 @@ use crate::element::{Compute, Element};
 use crate::error::Result;
 use crate::fallible::{push, try_box};
 use crate::scalar::{
-    CollectParams, DType, Eval, Graph, Lane, Lanes, Node, Prim, Storage, Trace, given, input, output, param,
-    store, trace,
+    CollectParams, DType, Eval, Graph, Lane, Lanes, Prim, Storage, Trace, given, input, output, param, store,
+    trace,
 };
 use std::any::TypeId;
 use std::fmt;
@@ -50,6 +50,7 @@ impl KernelIr {
 
     /// For each row constant, the number of the first that equals it: a device computes equal ones once. One
     /// with run-time numbers equals only itself.
+    #[cfg(any(debug_assertions, feature = "dynamic", feature = "cuda"))]
     pub(crate) fn first_equals(&self) -> Result<Vec<usize>> {
         let mut firsts: Vec<usize> = Vec::new();
         for (number, one) in self.row_constants.iter().enumerate() {
@@ -70,7 +71,9 @@ impl RowConstant {
     }
 
     /// Whether two constants have the same value, where constant `k` equals constant `firsts[k]`.
+    #[cfg(any(debug_assertions, feature = "dynamic", feature = "cuda"))]
     fn equals(&self, other: &RowConstant, firsts: &[usize]) -> bool {
+        use crate::scalar::Node;
         let given = |node: Node| match node {
             Node::Given { index } => Node::Given { index: firsts[index] },
             other => other,
