@@ -81,7 +81,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
     /// # Safety
     /// `layout` satisfies invariant 1: each of its positions lies in this view's memory.
     #[inline]
-    pub(super) unsafe fn with_layout<const M: usize>(self, layout: Layout<M>) -> TensorView<'a, T, M, D> {
+    pub(crate) unsafe fn with_layout<const M: usize>(self, layout: Layout<M>) -> TensorView<'a, T, M, D> {
         TensorView { base: self.base, layout, device: self.device, _elements: PhantomData }
     }
 

@@ -4,6 +4,7 @@
 mod gradients;
 mod operands;
 mod training;
+mod windows;
 
 use crate::{numbers, on_gpu};
 use rankform::kernel::{Op, Reducer};

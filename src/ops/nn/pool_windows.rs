@@ -1,7 +1,9 @@
 //! The windows of pooling: their number, and the elements of the input that each one covers.
 // Imports: `error`, `dim`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::windows::{Conv, Ends, window_count};
+use super::windows::{
+    Conv, Ends, IN_WINDOW, PLACE_AXES, WINDOW_AXES, padded_copy, place_sizes, reach_of, window_count, windows,
+};
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::{Compute, Element, Float};
@@ -194,6 +196,56 @@ pub(super) fn each_window<Q: Reducer<T>, T: Element, const RANK: usize, D: Devic
         }
     }
     Ok(())
+}
+
+/// Reduces every window in one pass, where the input is surrounded by `padding`, on a device other than the
+/// CPU for which large parts are better; otherwise it does nothing and returns `false`. The padding of the
+/// pool is in numbers.
+pub(super) fn all_windows<Q: Reducer<T>, T: Element, const RANK: usize, const N: usize, D: Device>(
+    op: &'static str,
+    reducer: Q,
+    x: TensorView<'_, T, RANK, D>,
+    (pool, padding): (&Pool<N>, T),
+    out: &mut TensorViewMut<'_, Q::Out, RANK, D>,
+) -> Result<bool> {
+    let reduce: fn(_, _, _, _, &mut _) -> Result<bool> =
+        const { if D::IS_CPU { |_, _, _, _, _| Ok(false) } else { all_windows_at_once::<Q, T, RANK, N, D> } };
+    reduce(op, reducer, x, (pool, padding), out)
+}
+
+fn all_windows_at_once<Q: Reducer<T>, T: Element, const RANK: usize, const N: usize, D: Device>(
+    op: &'static str,
+    reducer: Q,
+    x: TensorView<'_, T, RANK, D>,
+    (pool, padding): (&Pool<N>, T),
+    out: &mut TensorViewMut<'_, Q::Out, RANK, D>,
+) -> Result<bool> {
+    if x.device().task_nbytes().is_some() {
+        return Ok(false);
+    }
+    let (conv, n, places) = (window_geometry(pool), x.size().0, out.size());
+    let reach = |axis| reach_of(&conv, axis, places.0[axis + 2], pool.window[axis]);
+    let is_inside = (0..N).all(|axis| pool.padding[axis] == 0 && reach(axis) <= n[axis + 2]);
+    let frame = if is_inside {
+        None
+    } else {
+        let sizes = std::array::from_fn(|axis| reach(axis).max(pool.padding[axis] + n[axis + 2]));
+        let is_contiguous = x.layout().is_contiguous() || !x.layout().is_dense_with_channel_fastest();
+        let layout = if is_contiguous { Layout::row_major } else { Layout::with_channel_fastest };
+        Some(padded_copy(op, x, sizes, pool.padding, [1; N], layout, padding)?)
+    };
+    let x = frame.as_ref().map_or(x, |frame| frame.view());
+    let elements = windows(op, x, places, &conv, pool.window)?;
+    let out = out.reborrow().reshape(place_sizes(places))?;
+    reduce_at::<Q, WINDOW_AXES, PLACE_AXES, D, _, _>(
+        reducer,
+        &elements,
+        x.device(),
+        IN_WINDOW,
+        Existing(out),
+    )
+    .map_err(|error| error.with_op(op))?;
+    Ok(true)
 }
 
 /// The positions of a window along an axis that lie in the input, and the step between them.

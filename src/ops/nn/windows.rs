@@ -1,11 +1,13 @@
 //! Sliding windows over the spatial axes: padding, the number of windows, and the input elements of each
 //! window.
-// Imports: `error`, `dim`, `device`, `tensor`.
+// Imports: `error`, `dim`, `layout`, `element`, `device`, `tensor`.
 
 use crate::device::Device;
 use crate::dim::Dim;
+use crate::element::Element;
 use crate::error::{Error, Result, text};
-use crate::tensor::{TensorView, TensorViewMut};
+use crate::layout::Layout;
+use crate::tensor::{Tensor, TensorView, TensorViewMut};
 use std::ops::Range;
 
 /// The geometry of a convolution over `N` axes: stride, padding and dilation of its windows, and groups of
@@ -307,4 +309,81 @@ pub(super) fn for_each_tap<T, U, const RANK: usize, const N: usize, D: Device>(
         f(tap, output_part(out.reborrow(), &own)?, input_part(x, &other)?)?;
     }
     Ok(())
+}
+
+/// The axes of [`windows`]: batch and channel, the positions of windows, the elements of a window. Of the
+/// last two there are three each; those of axes that the input lacks have size 1.
+pub(super) const WINDOW_AXES: usize = 8;
+/// Those without the elements of a window.
+pub(super) const PLACE_AXES: usize = 5;
+
+/// Which of the [`WINDOW_AXES`] a reduction of windows removes.
+pub(super) const IN_WINDOW: [bool; WINDOW_AXES] = [false, false, false, false, false, true, true, true];
+
+/// The sizes of a result with an axis for each spatial axis that it lacks, of size 1.
+pub(super) fn place_sizes<const RANK: usize>(size: Dim<RANK>) -> [usize; PLACE_AXES] {
+    std::array::from_fn(|axis| size.0.get(axis).copied().unwrap_or(1))
+}
+
+/// The number of elements that the windows at `places` positions reach over.
+pub(super) fn reach_of<const N: usize>(conv: &Conv<N>, axis: usize, places: usize, window: usize) -> usize {
+    let last = places.saturating_sub(1).saturating_mul(conv.stride[axis]);
+    last.saturating_add(window.saturating_sub(1).saturating_mul(conv.dilation[axis])).saturating_add(1)
+}
+
+/// The elements of every window of `x`, which has its padding: a view in which they have axes of their own.
+///
+/// # Errors
+/// [`Error::Value`] if a window reaches beyond `x`.
+pub(super) fn windows<'x, T, const RANK: usize, const N: usize, D: Device>(
+    op: &'static str,
+    x: TensorView<'x, T, RANK, D>,
+    places: Dim<RANK>,
+    conv: &Conv<N>,
+    window: [usize; N],
+) -> Result<TensorView<'x, T, WINDOW_AXES, D>> {
+    let (of_x, steps) = (x.size().0, x.stride().0);
+    let (mut size, mut stride) = ([1; WINDOW_AXES], [0; WINDOW_AXES]);
+    size[..2].copy_from_slice(&of_x[..2]);
+    stride[..2].copy_from_slice(&steps[..2]);
+    for axis in 0..N {
+        let (n, step) = (of_x[axis + 2], steps[axis + 2]);
+        if reach_of(conv, axis, places.0[axis + 2], window[axis]) > n {
+            let what = format_args!("axis {}: a window reaches beyond {n} elements", axis + 2);
+            return Err(Error::Value { op, what: text(what) });
+        }
+        (size[2 + axis], size[PLACE_AXES + axis]) = (places.0[axis + 2], window[axis]);
+        stride[2 + axis] = step.wrapping_mul(conv.stride[axis] as isize);
+        stride[PLACE_AXES + axis] = step.wrapping_mul(conv.dilation[axis] as isize);
+    }
+    // SAFETY: along each axis the farthest element of the last window lies inside `x`; every position is
+    // therefore one of `x`.
+    Ok(unsafe { x.with_layout(Layout::new(size, stride, x.layout().offset())?) })
+}
+
+/// A copy surrounded by `padding`, in the given layout: along each axis, the elements of `x` are `steps`
+/// apart, from `starts` on.
+pub(super) fn padded_copy<T: Element, const RANK: usize, const N: usize, D: Device>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    sizes: [usize; N],
+    starts: [usize; N],
+    steps: [usize; N],
+    layout: fn(Dim<RANK>) -> Layout<RANK>,
+    padding: T,
+) -> Result<Tensor<T, RANK, D>> {
+    let size = Dim(std::array::from_fn(|axis| if axis < 2 { x.size().0[axis] } else { sizes[axis - 2] }));
+    size.numel_of(op, size_of::<T>())?;
+    let mut out = Tensor::<T, RANK, D>::uninit(op, layout(size), x.device())?;
+    let mut view = out.try_view_mut(op)?;
+    if size.0 != x.size().0 {
+        view.fill(padding)?;
+    }
+    for axis in 0..N {
+        let last_index = starts[axis] + (x.size().0[axis + 2].max(1) - 1) * steps[axis];
+        let end = if x.size().0[axis + 2] == 0 { starts[axis] } else { last_index + 1 };
+        view = view.slice_axis(axis + 2, starts[axis]..end, steps[axis] as isize)?;
+    }
+    view.assign(x)?;
+    Ok(out)
 }

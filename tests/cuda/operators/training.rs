@@ -132,7 +132,7 @@ on_gpu!(a_whole_step_of_training_is_a_graph, |gpu| {
 });
 
 /// The number of kernels that `work` queues.
-fn launches<T>(gpu: &Cuda, work: impl FnOnce() -> Result<T>) -> Result<usize> {
+pub fn launches<T>(gpu: &Cuda, work: impl FnOnce() -> Result<T>) -> Result<usize> {
     let before = gpu.statistics().launches;
     work()?;
     Ok(gpu.statistics().launches - before)

@@ -1,7 +1,6 @@
 //! Depthwise convolutions: sums over the elements of a window, each of which is one pass over the output.
 // Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::products::padded_copy;
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::{Compute, Number};
@@ -9,7 +8,9 @@ use crate::error::Result;
 use crate::expr::reduce_at;
 use crate::kernel::Call;
 use crate::layout::Layout;
-use crate::ops::nn::windows::{Conv, ConvSizes};
+use crate::ops::nn::windows::{
+    Conv, ConvSizes, IN_WINDOW, PLACE_AXES, WINDOW_AXES, padded_copy, place_sizes, windows,
+};
 use crate::ops::{Add, Mul, Sum};
 use crate::tensor::{Existing, Tensor, TensorView, TensorViewMut};
 
@@ -33,6 +34,11 @@ pub(super) fn sum_of_taps<T: Number, const RANK: usize, const N: usize, D: Devic
     conv: &Conv<N>,
     window: [usize; N],
 ) -> Result<()> {
+    let at_once: fn(_, _, &mut _, &_, _) -> Result<bool> =
+        const { if D::IS_CPU { |_, _, _, _, _| Ok(false) } else { sum_of_windows::<T, RANK, N, D> } };
+    if at_once(x, w, out, conv, window)? {
+        return Ok(());
+    }
     let (size, places) = (x.size().0, out.size().0);
     // The distances of neighbors in a plane whose axes are one axis in memory.
     let mut steps = [1; N];
@@ -50,6 +56,33 @@ pub(super) fn sum_of_taps<T: Number, const RANK: usize, const N: usize, D: Devic
     let weights = |tap: [usize; N]| at_tap(w, tap);
     out.fill(T::zero())?;
     add_taps(out, window, input, weights)
+}
+
+/// As [`sum_of_taps`], in one pass over all windows, on a device other than the CPU for which large parts are
+/// better; otherwise it does nothing and returns `false`.
+fn sum_of_windows<T: Number, const RANK: usize, const N: usize, D: Device>(
+    x: TensorView<'_, T, RANK, D>,
+    w: TensorView<'_, T, RANK, D>,
+    out: &mut TensorViewMut<'_, T, RANK, D>,
+    conv: &Conv<N>,
+    window: [usize; N],
+) -> Result<bool> {
+    if x.device().task_nbytes().is_some() {
+        return Ok(false);
+    }
+    let op = "conv";
+    let elements = windows(op, x, out.size(), conv, window)?;
+    // (channel, 1, window) as (1, channel, 1, 1, 1, window).
+    let mut order: [usize; RANK] = std::array::from_fn(|axis| axis);
+    order.swap(0, 1);
+    let mut size = elements.size().0;
+    [0, 2, 3, 4].into_iter().for_each(|axis| size[axis] = 1);
+    let products = Call::<Mul, _>::new((elements, w.permuted(order)?.reshape(size)?));
+    let places = place_sizes(out.size());
+    let sums = out.reborrow().reshape(places)?;
+    reduce_at::<Sum, WINDOW_AXES, PLACE_AXES, D, _, _>(Sum, &products, x.device(), IN_WINDOW, Existing(sums))
+        .map_err(|error| error.with_op(op))?;
+    Ok(true)
 }
 
 /// As [`sum_of_taps`], where the axes of a plane of the input are one axis in memory: a pass takes whole
@@ -122,7 +155,7 @@ pub(super) fn sums_by_taps<T: Number, const RANK: usize, const N: usize, D: Devi
         let channels = ranges[0].clone();
         let (x, y) = (x.slice_axis(1, channels.clone(), 1)?, y.slice_axis(1, channels.clone(), 1)?);
         let frame = if is_padded {
-            Some(padded_copy(op, x, *padded, *before, [1; N], Layout::row_major)?)
+            Some(padded_copy(op, x, *padded, *before, [1; N], Layout::row_major, T::zero())?)
         } else {
             None
         };

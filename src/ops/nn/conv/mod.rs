@@ -6,7 +6,7 @@ mod depthwise;
 mod products;
 mod rule;
 
-use super::windows::{Conv, ConvSizes, channels_error};
+use super::windows::{Conv, ConvSizes, channels_error, padded_copy};
 use crate::device::{Device, same_device};
 use crate::dim::Dim;
 use crate::element::Number;
@@ -17,7 +17,7 @@ use crate::ops::methods::methods_with_into;
 use crate::rank::Spatial;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 use depthwise::{is_depthwise, sum_of_taps};
-use products::{is_channels_last, ordered_layout, padded_copy, product};
+use products::{is_channels_last, ordered_layout, product};
 use rule::convolve_by_rule;
 
 /// Convolutions over `$n` axes.
@@ -38,7 +38,8 @@ macro_rules! convolutions {
         /// than 1 and the channels not last, some images or some rows of one are first copied, channels last,
         /// and the weights once. The order of sums is that of [`matmul`](Tensor::matmul). A depthwise
         /// convolution (groups of one channel in and out) takes a pass over the output for three elements of
-        /// a window along the last axis.
+        /// a window along the last axis. On a GPU padding costs a copy in the memory order of the input, and
+        /// the rest is one kernel.
         ///
         /// # Errors
         /// [`Error::Value`] when channels, groups or windows do not fit, [`Error::Device`],
@@ -127,8 +128,10 @@ transposed_convolutions! {
         assert_eq!(x.conv_transpose3d(&w, Conv::new(), [0; 3])?, Tensor::full([1, 3, 2, 2, 2], 2.0, &Cpu)?);";
 }
 
-/// Bytes of images that are copied and convolved together on a device that names no size of its own.
+/// Bytes of images that are copied and convolved together where a cache holds them.
 const IMAGE_BLOCK_BYTES: usize = 1 << 20;
+/// The same on a device that names no size of its own: the copies fill it with work, and take little memory.
+const DEVICE_BLOCK_BYTES: usize = 256 << 20;
 /// The same for weights that are too large for a cache: more images share a pass over them.
 const LARGE_IMAGE_BLOCK_BYTES: usize = 16 << 20;
 /// Up to this many bytes, weights are brought into the order in which a product reads them all at once; of
@@ -173,14 +176,14 @@ pub(super) fn convolve<
         return convolve_by_rule(op, x, w, sizes.conv, layout, destination);
     }
     let is_pointwise = sizes.window == [1; N];
+    let has_tasks = x.device().task_nbytes().is_some();
     let form = if is_depthwise::<T, RANK, N>(w.size().0, &sizes.conv) {
         Form::Taps
-    } else if sizes.padded != x.size().0[2..] || !is_pointwise && x.stride().0[1] != 1 {
+    } else if sizes.padded != x.size().0[2..] || has_tasks && !is_pointwise && x.stride().0[1] != 1 {
         Form::Frames
     } else {
         Form::InPlace
     };
-    let has_tasks = x.device().task_nbytes().is_some();
     let is_large = nbytes_of::<T>(&w.size().0) / sizes.conv.groups > ORDERED_WEIGHT_BYTES;
     let is_ordered = !has_tasks || form == Form::Taps || form == Form::InPlace && is_pointwise;
     destination.put(op, layout, x.device(), |out| {
@@ -198,7 +201,8 @@ pub(super) fn convolve<
         for first in (0..sizes.out[0]).step_by(images_per_block) {
             let images = first..sizes.out[0].min(first + images_per_block);
             let x = x.slice_axis(0, images.clone(), 1)?;
-            let frame = padded_copy(op, x, sizes.padded, sizes.before, [1; N], Layout::with_channel_fastest)?;
+            let (padded, format) = (sizes.padded, Layout::with_channel_fastest);
+            let frame = padded_copy(op, x, padded, sizes.before, [1; N], format, T::zero())?;
             let conv = sizes.conv.padding([0; N]);
             let sizes = ConvSizes::new(op, frame.size().0, w.size().0, conv)?;
             let mut out = out.reborrow().slice_axis(0, images, 1)?;
@@ -213,7 +217,7 @@ pub(super) fn convolve<
 enum Form {
     /// In place, as the left operand of a product.
     InPlace,
-    /// As above, in a copy of some images surrounded by zeros, channels last.
+    /// As above, in a copy of some images surrounded by zeros; channels last on a device with tasks.
     Frames,
     /// Some elements of all windows after the others, in such a copy if there is padding.
     Taps,
@@ -241,7 +245,8 @@ fn by_blocks<T: Number, const RANK: usize, const N: usize, D: Device>(
     let ConvSizes { conv, window, before, padded, .. } = *sizes;
     let (size, kernel) = (x.size().0, w.size().0);
     let is_padded = padded != size[2..];
-    let format = if form == Form::Frames || is_channels_last(x.layout()) {
+    let has_tasks = x.device().task_nbytes().is_some();
+    let format = if form == Form::Frames && has_tasks || is_channels_last(x.layout()) {
         Layout::with_channel_fastest
     } else {
         Layout::row_major
@@ -264,7 +269,7 @@ fn by_blocks<T: Number, const RANK: usize, const N: usize, D: Device>(
         let (mut sizes, mut starts) = (padded, before);
         (sizes[0], starts[0]) = (end - first, before[0].saturating_sub(first).min(end - first));
         let frame = if is_padded || form == Form::Frames {
-            Some(padded_copy(op, x, sizes, starts, [1; N], format)?)
+            Some(padded_copy(op, x, sizes, starts, [1; N], format, T::zero())?)
         } else {
             None
         };
@@ -322,7 +327,7 @@ fn block_sizes<T: Number, D: Device, const RANK: usize, const N: usize>(
         }
         Some(nbytes) => nbytes,
         None if form == Form::InPlace => return block,
-        None => IMAGE_BLOCK_BYTES,
+        None => DEVICE_BLOCK_BYTES,
     };
     // Groups whose images are large are copied one by one.
     let mut image = of_group.saturating_mul(conv.groups);
@@ -427,7 +432,7 @@ pub(super) fn convolve_transposed<
             let images = first..size[0].min(first + images_per_block);
             let out = out.reborrow().slice_axis(0, images.clone(), 1)?;
             let (x, format) = (x.slice_axis(0, images, 1)?, Layout::with_channel_fastest);
-            let frame = padded_copy(op, x, sizes, starts, conv.stride, format)?;
+            let frame = padded_copy(op, x, sizes, starts, conv.stride, format, T::zero())?;
             let mut windows = frame.view();
             for axis in 0..N {
                 windows = windows.slice_axis(axis + 2, crops[axis].clone(), 1)?;

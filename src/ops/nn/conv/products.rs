@@ -1,4 +1,4 @@
-//! The products of convolutions, of windows with weights or with a result, and copies of images for them.
+//! The products of convolutions, of windows with weights or with a result.
 // Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`, `ops`.
 
 use crate::device::Device;
@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::kernel::ContractPlan;
 use crate::layout::Layout;
 use crate::ops::nn::windows::Conv;
-use crate::tensor::{Tensor, TensorView, TensorViewMut};
+use crate::tensor::{TensorView, TensorViewMut};
 
 /// Returns whether the channels of `[batch, channel, …]` are the innermost axis in memory.
 pub(super) fn is_channels_last<const RANK: usize>(layout: &Layout<RANK>) -> bool {
@@ -17,32 +17,6 @@ pub(super) fn is_channels_last<const RANK: usize>(layout: &Layout<RANK>) -> bool
 
 pub(super) fn ordered_layout<const RANK: usize>(size: Dim<RANK>, channels_last: bool) -> Layout<RANK> {
     if channels_last { Layout::with_channel_fastest(size) } else { Layout::row_major(size) }
-}
-
-/// A copy surrounded by zeros, in the given layout: along each axis, the elements of `x` are `steps` apart,
-/// from `starts` on.
-pub(super) fn padded_copy<T: Number, const RANK: usize, const N: usize, D: Device>(
-    op: &'static str,
-    x: TensorView<'_, T, RANK, D>,
-    sizes: [usize; N],
-    starts: [usize; N],
-    steps: [usize; N],
-    layout: fn(Dim<RANK>) -> Layout<RANK>,
-) -> Result<Tensor<T, RANK, D>> {
-    let size = Dim(std::array::from_fn(|axis| if axis < 2 { x.size().0[axis] } else { sizes[axis - 2] }));
-    size.numel_of(op, size_of::<T>())?;
-    let mut out = Tensor::<T, RANK, D>::uninit(op, layout(size), x.device())?;
-    let mut view = out.try_view_mut(op)?;
-    if size.0 != x.size().0 {
-        view.fill(T::zero())?;
-    }
-    for axis in 0..N {
-        let last_index = starts[axis] + (x.size().0[axis + 2].max(1) - 1) * steps[axis];
-        let end = if x.size().0[axis + 2] == 0 { starts[axis] } else { last_index + 1 };
-        view = view.slice_axis(axis + 2, starts[axis]..end, steps[axis] as isize)?;
-    }
-    view.assign(x)?;
-    Ok(out)
 }
 
 /// The sizes and strides of the products of windows, for a result, its input and weights.

@@ -2,7 +2,7 @@
 // Imports: `error`, `dim`, `layout`, `element`, `device`, `tensor`, `ops`.
 
 use super::depthwise::{is_depthwise, sums_by_taps};
-use super::products::{padded_copy, to_windows, windows_by};
+use super::products::{to_windows, windows_by};
 use super::{convolve, convolve_transposed, images_per_block};
 use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput, same_device};
 use crate::dim::Dim;
@@ -10,7 +10,7 @@ use crate::element::{Compute, Number};
 use crate::error::Result;
 use crate::layout::Layout;
 use crate::ops::Add;
-use crate::ops::nn::windows::{Conv, ConvSizes, channels_error};
+use crate::ops::nn::windows::{Conv, ConvSizes, channels_error, padded_copy};
 use crate::tensor::{Destination, Existing, Tensor, TensorView, TensorViewMut};
 use std::marker::PhantomData;
 
@@ -208,7 +208,7 @@ fn weights_of<T: Number, const RANK: usize, const N: usize, D: Device>(
     for first in (0..size[0]).step_by(images_per_block) {
         let images = first..size[0].min(first + images_per_block);
         let (x, y) = (x.slice_axis(0, images.clone(), 1)?, y.slice_axis(0, images, 1)?);
-        let copy = |x, sizes, starts| padded_copy(op, x, sizes, starts, [1; N], format);
+        let copy = |x, sizes, starts| padded_copy(op, x, sizes, starts, [1; N], format, T::zero());
         let frame = if is_framed { Some(copy(x, sizes.padded, sizes.before)?) } else { None };
         let places = std::array::from_fn(|axis| y.size().0[axis + 2]);
         let ordered = if y.stride().0[1] == 1 { None } else { Some(copy(y, places, [0; N])?) };

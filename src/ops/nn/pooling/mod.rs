@@ -8,7 +8,7 @@ mod rule;
 mod unpooling;
 
 use super::pool_windows::{
-    Pool, SumF64, each_window, is_few, output_layout, positions_of_window, window_geometry,
+    Pool, SumF64, all_windows, each_window, is_few, output_layout, positions_of_window, window_geometry,
 };
 use super::windows::{Ends, for_each_tap};
 use crate::device::Device;
@@ -37,7 +37,7 @@ macro_rules! max_pools {
         ///
         /// # Cost
         /// One allocation; one pass over it for each element of a window, or one reduction per window if they
-        /// are long and few.
+        /// are long and few. On a GPU one kernel, after a copy with the padding if there is any.
         ///
         /// # Errors
         /// [`Error::Value`] when a window does not fit, the padding is more than half its extent, or an axis
@@ -70,7 +70,8 @@ macro_rules! avg_pools {
         ///
         /// # Cost
         /// Two allocations, one of f64; one pass over the result for each element of a window, or one
-        /// reduction per window if they are long and few.
+        /// reduction per window if they are long and few. On a GPU one kernel, after a copy with the padding
+        /// if there is any, and those of the division.
         ///
         /// # Errors
         /// [`Error::Value`] when a window does not fit, the padding is more than half its extent, or an axis
@@ -142,7 +143,11 @@ fn max_pool<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Dest
     destination: P,
 ) -> Result<P::Done> {
     pool_by::<T, true, RANK, N, D, P>(op, x, pool, (size_of::<T>(), destination), |out, pool| {
-        out.fill(T::narrow(Ordered::LOWEST))?;
+        let lowest = T::narrow(Ordered::LOWEST);
+        if all_windows(op, Max, x, (&pool, lowest), out)? {
+            return Ok(());
+        }
+        out.fill(lowest)?;
         if is_few(&out.size().0[2..], &pool.window) {
             return each_window(Max, x, out, |axis, window| {
                 positions_of_window(&pool, axis, window, x.size().0[axis + 2])
@@ -166,15 +171,19 @@ fn avg_pool<T: Float, const RANK: usize, const N: usize, D: Device, P: Destinati
     pool_by::<T, false, RANK, N, D, P>(op, x, pool, (size_of::<f64>(), destination), |out, pool| {
         let layout = out.layout().preserved();
         let mut sums = Tensor::<f64, RANK, D>::uninit(op, layout, x.device())?;
-        sums.fill(0.0)?;
         let add = |_, mut part: TensorViewMut<'_, f64, RANK, D>, seen: TensorView<'_, T, RANK, D>| {
             part.zip_in_place(Add, seen.lazy().cast::<f64>())
         };
-        if is_few(&layout.size().0[2..], &pool.window) {
+        let mut view = sums.try_view_mut(op)?;
+        if all_windows(op, SumF64, x, (&pool, T::zero()), &mut view)? {
+            // Done.
+        } else if is_few(&layout.size().0[2..], &pool.window) {
+            view.fill(0.0)?;
             let range = |axis, window| positions_of_window(&pool, axis, window, x.size().0[axis + 2]);
-            each_window(SumF64, x, &mut sums.try_view_mut(op)?, range)?;
+            each_window(SumF64, x, &mut view, range)?;
         } else {
-            for_each_tap(x, &mut sums.try_view_mut(op)?, &window_geometry(&pool), pool.window, add)?;
+            view.fill(0.0)?;
+            for_each_tap(x, &mut view, &window_geometry(&pool), pool.window, add)?;
         }
         divide_by_counts(&mut sums, x.size(), &pool)?;
         sums.lazy().cast::<T>().eval_into(out)
