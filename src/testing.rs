@@ -171,7 +171,9 @@ impl<D: Device> Differential<D> {
                 ($($axis:expr),*) => { $(
                     let (expected, found) = (x.scan(reducer, $axis), y.scan(reducer, $axis));
                     self.agree(R::NAME, LAYOUT_KINDS[kind], expected, found, units)?;
-                    let (expected, found) = (x.scan_exclusive(reducer, $axis), y.scan_exclusive(reducer, $axis));
+                    let (expected, found) = (
+                        x.scan_exclusive(reducer, $axis), y.scan_exclusive(reducer, $axis)
+                    );
                     self.agree(R::NAME, LAYOUT_KINDS[kind], expected, found, units)?;
                 )* };
             }

@@ -87,14 +87,20 @@ macro_rules! inputs {
                 Ok(places.views)
             }
             #[allow(private_interfaces)]
-            fn watch(inner: &Self::Inner, tape: &Tape<D>, views: &[Option<BlockView>]) -> Result<Self::OnTape> {
+            fn watch(
+                inner: &Self::Inner, tape: &Tape<D>, views: &[Option<BlockView>]
+            ) -> Result<Self::OnTape> {
                 let mut views = views.iter();
                 Ok(($(inner.$index.map_tensors(Name::ROOT, &mut Watch { tape, views: &mut views })?,)+))
             }
             #[allow(private_interfaces)]
             fn add(add: Add<'_, &Self::Inner>, gradients: &Self::Inner) -> Result<()> {
                 let mut each = AddEach { b: add.b, views: add.views.iter() };
-                $(ParameterTree::walk([], [&add.operands.$index, &gradients.$index], Name::ROOT, &mut each)?;)+
+                $(
+                    ParameterTree::walk(
+                        [], [&add.operands.$index, &gradients.$index], Name::ROOT, &mut each
+                    )?;
+                )+
                 Ok(())
             }
             #[allow(private_interfaces)]

@@ -162,7 +162,9 @@ const RECENT: usize = 64;
 
 thread_local! {
     /// The programs that this thread looked up last, by their hashes.
-    static FOUND: [Cell<Option<(Key, &'static Facts)>>; RECENT] = const { [const { Cell::new(None) }; RECENT] };
+    static FOUND: [Cell<Option<(Key, &'static Facts)>>; RECENT] = const {
+        [const { Cell::new(None) }; RECENT]
+    };
 }
 
 #[inline(never)]

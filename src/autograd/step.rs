@@ -69,8 +69,8 @@ impl Saved {
             return Ok(());
         }
         let what = text(format_args!(
-            "{name} of `{op}` was saved at version {} of its memory, which is now at version {version}: it was \
-             written outside of the tape after `{op}` had used it; copy it before: `x.copy()?`",
+            "{name} of `{op}` was saved at version {} of its memory, which is now at version {version}: it \
+             was written outside of the tape after `{op}` had used it; copy it before: `x.copy()?`",
             self.version
         ));
         Err(Error::Value { op: "backward", what })

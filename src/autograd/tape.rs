@@ -307,8 +307,8 @@ impl<D: Device> Tape<D> {
             (state.view(y, dtype).filter(|_| is_active), state.take())
         };
         let Some(view) = view else {
-            let what = "the result depends on no variable of this tape: it was not made from watched tensors, or \
-                        while the tape was paused, or before the last backward pass";
+            let what = "the result depends on no variable of this tape: it was not made from watched tensors, \
+                        or while the tape was paused, or before the last backward pass";
             return Err(Error::Value { op: "backward", what: what.into() });
         };
         let mut b = Backward::new(&self.shared.inner)?;

@@ -98,8 +98,10 @@ impl<T: Element> KernelOperand for Scalar<T> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the operand `{O}` of this kernel",
     label = "expected an argument for `{O}`",
-    note = "`Input<T, RANK>` is a `&Tensor<T, RANK, Cuda>` or a view of one; `Output<T, RANK>` is a `&mut Tensor<T, RANK, Cuda>` or a mutable view; `Scalar<T>` is a `T`",
-    note = "element, rank and device are those that the kernel was declared with: `.cast()`, `.lift()` and `.to(&gpu)` change them"
+    note = "`Input<T, RANK>` is a `&Tensor<T, RANK, Cuda>` or a view of one; \
+            `Output<T, RANK>` is a `&mut Tensor<T, RANK, Cuda>` or a mutable view; `Scalar<T>` is a `T`",
+    note = "element, rank and device are those that the kernel was declared with: `.cast()`, \
+            `.lift()` and `.to(&gpu)` change them"
 )]
 pub trait Argument<'a, O: KernelOperand> {
     /// Adds it to a launch.
@@ -156,7 +158,8 @@ pub trait KernelOperands: 'static {
 #[diagnostic::on_unimplemented(
     message = "these are not as many operands as the kernel has: `{Self}` for `{O}`",
     label = "expected a tuple with an argument for each of `{O}`",
-    note = "`Input` is given as `&tensor` or a view, `Output` as `&mut tensor` or a mutable view, `Scalar` as a number, in the order of the declaration"
+    note = "`Input` is given as `&tensor` or a view, `Output` as `&mut tensor` or a mutable view, \
+            `Scalar` as a number, in the order of the declaration"
 )]
 pub trait Arguments<'a, O: KernelOperands> {
     /// Adds all of them to a launch.

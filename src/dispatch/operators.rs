@@ -155,7 +155,10 @@ fn bytes_of(number: f64, of: DType) -> [u8; 16] {
         bytes[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&T::narrow(number.cast::<Compute<T>>())));
         bytes
     }
-    by_dtype!(of, T in [Bool I8 I16 I32 I64 U8 U16 U32 U64 F16 BF16 F32 F64 C16 C32 C64] => as_element::<T>(number), else [0; 16])
+    by_dtype!(
+        of, T in [Bool I8 I16 I32 I64 U8 U16 U32 U64 F16 BF16 F32 F64 C16 C32 C64] => as_element::<T>(number),
+        else [0; 16]
+    )
 }
 
 /// A number as an element on the device of a tensor.

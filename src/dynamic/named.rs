@@ -162,7 +162,9 @@ impl<D: Device> Elementwise<D> {
             other => other,
         };
         // SAFETY: the operands have the operator's element types.
-        let out = by_width!(self.out, W => unsafe { eval_named::<W, D>(op, &leaves, device, self.run) }.map_err(of_rank)?);
+        let out = by_width!(
+            self.out, W => unsafe { eval_named::<W, D>(op, &leaves, device, self.run) }.map_err(of_rank)?
+        );
         Ok(out.with_rank(rank))
     }
 }
@@ -237,7 +239,10 @@ impl<D: Device> Reducing<D> {
             other => other,
         };
         // SAFETY: the operand has the reducer's element type.
-        let out = by_width!(self.out, W => unsafe { reduce_named::<W, D>((op, self.needs), leaf, gone, self.run) }.map_err(of_x)?);
+        let out = by_width!(
+            self.out,
+            W => unsafe { reduce_named::<W, D>((op, self.needs), leaf, gone, self.run) }.map_err(of_x)?
+        );
         Ok(out.with_rank(kept))
     }
 }

@@ -95,7 +95,11 @@ impl DType {
     /// Calls generic code with the Rust type of this dtype if that is a number: not for booleans, 8-bit
     /// floats and quantized integers.
     pub fn visit_number<V: NumberVisitor>(self, visitor: V) -> Option<V::Output> {
-        by_dtype!(self, T in [I8 I16 I32 I64 U8 U16 U32 U64 F16 BF16 F32 F64 C16 C32 C64] => Some(visitor.visit::<T>()), else None)
+        by_dtype!(
+            self,
+            T in [I8 I16 I32 I64 U8 U16 U32 U64 F16 BF16 F32 F64 C16 C32 C64] => Some(visitor.visit::<T>()),
+            else None
+        )
     }
 }
 

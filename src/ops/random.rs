@@ -284,7 +284,8 @@ pub trait Shuffles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
     /// ```
     /// use rankform::prelude::*;
     /// let (x, y) = (Tensor::from([[1, 10], [2, 20], [3, 30]]), Tensor::from([1, 2, 3]));
-    /// let (x, y) = (x.shuffle(Axis::<0>, 7)?, y.shuffle(Axis::<0>, 7)?); // of one seed: rows stay with their labels
+    /// // Of one seed: rows stay with their labels.
+    /// let (x, y) = (x.shuffle(Axis::<0>, 7)?, y.shuffle(Axis::<0>, 7)?);
     /// assert_eq!(x.slice((.., 0))?.to_vec()?, y.to_vec()?);
     /// # Ok::<(), rankform::Error>(())
     /// ```

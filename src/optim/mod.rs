@@ -118,8 +118,8 @@ pub type Sgd = Optimizer<rules::Sgd>;
 /// `torch.optim.Adam`; Kingma, Ba 2015.
 pub type Adam = Optimizer<rules::Adam>;
 
-/// [`Adam`] with decoupled weight decay: `p ← (1 − rate · weight_decay) · p` before the step; the gradient has no
-/// decay term.
+/// [`Adam`] with decoupled weight decay: `p ← (1 − rate · weight_decay) · p` before the step; the gradient
+/// has no decay term.
 ///
 /// The defaults are those of Adam, with a weight decay of 0.01.
 ///

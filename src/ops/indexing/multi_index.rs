@@ -30,7 +30,9 @@ pub trait Indices<'a, const K: usize, const N: usize, D: Device> {
 
 macro_rules! indices {
     ($($k:literal: $($index:ident)+;)*) => { $(
-        impl<'a, const N: usize, D: Device, $($index: IntoView<'a, i64, N, D>),+> Indices<'a, $k, N, D> for ($($index,)+) {
+        impl<'a, const N: usize, D: Device, $($index: IntoView<'a, i64, N, D>),+> Indices<'a, $k, N, D>
+            for ($($index,)+)
+        {
             #[allow(non_snake_case)]
             fn views(self) -> [TensorView<'a, i64, N, D>; $k] {
                 let ($($index,)+) = self;
@@ -348,7 +350,9 @@ in_place! {
     /// assert_eq!(x, Tensor::from([[1, 1, 41], [22, 2, 2]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn index_put['b, 'c, F: Op<(T, T), Out = T>, const K: usize, const N: usize, const M: usize](operator: F, indices: impl Indices<'b, K, N, D>, values: impl IntoView<'c, T, M, D>) where Dim<N>: Rank, Dim<RANK>: Without<K, Output: Rank<Plus<Dim<N>> = Dim<M>>> = |view| {
+    fn index_put['b, 'c, F: Op<(T, T), Out = T>, const K: usize, const N: usize, const M: usize](
+        operator: F, indices: impl Indices<'b, K, N, D>, values: impl IntoView<'c, T, M, D>
+    ) where Dim<N>: Rank, Dim<RANK>: Without<K, Output: Rank<Plus<Dim<N>> = Dim<M>>> = |view| {
         apply_at(operator, view, indices.views(), values.into_view())
     };
 }

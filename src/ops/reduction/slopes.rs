@@ -17,8 +17,12 @@ type PartLane<L, T> = Lane<L, Compute<<T as Conjugate>::Real>>;
 /// the imaginary part comes after it.
 macro_rules! slope {
     (<$T:ty> None) => {};
-    (<$T:ty> $kind:ident $(beside $Extra:ident)? |$x:pat_param, $y:pat_param, $extra:pat_param, $count:pat_param| $slope:expr
-     $(, imaginary |$x_im:pat_param, $y_im:pat_param, $extra_im:pat_param, $count_im:pat_param| $imaginary:expr)?) => {
+    (<$T:ty> $kind:ident $(beside $Extra:ident)?
+     |$x:pat_param, $y:pat_param, $extra:pat_param, $count:pat_param| $slope:expr
+     $(
+         , imaginary |$x_im:pat_param, $y_im:pat_param, $extra_im:pat_param, $count_im:pat_param|
+         $imaginary:expr
+     )?) => {
         const SLOPE: $crate::kernel::Slope = $crate::kernel::Slope::$kind;
         #[inline(always)]
         fn slope<L: Lanes>(

@@ -144,7 +144,8 @@ impl<C: Convert> Loop for ConvertSpan<C> {
 
 macro_rules! conversions {
     ($(
-        $Name:ident: $from:ty => $to:ty, $depth:literal, keeps $keeps:literal, |$x:ident| $convert:expr, $restore:expr;
+        $Name:ident: $from:ty => $to:ty, $depth:literal, keeps $keeps:literal,
+            |$x:ident| $convert:expr, $restore:expr;
     )*) => { $(
         pub(super) struct $Name;
         impl Convert for $Name {

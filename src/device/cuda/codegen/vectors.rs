@@ -47,7 +47,8 @@ impl Inner {
             _ if count == 1 => s.line(format_args!("    {to}[0] = *({from});")),
             Inner::Contiguous => s.line(format_args!("    load<{c}, {count}>({to}, {from});")),
             Inner::Broadcast => s.line(format_args!(
-                "    {to}[0] = *({from});\n#pragma unroll\n    for (int j = 1; j < {count}; j++) {to}[j] = {to}[0];"
+                "    {to}[0] = *({from});\n#pragma unroll\n    \
+                 for (int j = 1; j < {count}; j++) {to}[j] = {to}[0];"
             )),
             Inner::Strided => s.line(format_args!(
                 "#pragma unroll\n    for (int j = 0; j < {count}; j++) {to}[j] = ({from})[j * {step}];"
@@ -112,9 +113,9 @@ pub(in crate::device::cuda) fn vector_width(axes: &Axes, slots: &[OperandRef<'_>
     most
 }
 
-/// Vectors along the fastest axis of `axes` whose number of elements, up to `most`, depends on sizes alone, so
-/// that values are combined in one order whatever their strides and addresses; and the class of each operand. One
-/// whose vectors are not aligned is strided.
+/// Vectors along the fastest axis of `axes` whose number of elements, up to `most`, depends on sizes alone,
+/// so that values are combined in one order whatever their strides and addresses; and the class of each
+/// operand. One whose vectors are not aligned is strided.
 pub(in crate::device::cuda) fn vectors_by_size(
     axes: &Axes,
     outer: &Axes,

@@ -100,9 +100,9 @@ impl Context {
         if !self.is_forked() {
             return Ok(());
         }
-        let what =
-            "this process was forked from one that used CUDA, which does not survive a fork; start a new process"
-                .into();
+        let what = "this process was forked from one that used CUDA, which does not survive a fork; \
+                    start a new process"
+            .into();
         Err(Error::Fault { op: "cuda", what })
     }
 

@@ -103,6 +103,7 @@ fn load_image(context: &Context, image: &[u8]) -> Result<Kernel> {
 /// operation to host memory (`progress.rs`).
 fn with_progress(mechanism: &str, source: String) -> String {
     let begin = "kernel(const Args a) {";
-    let note = "\n  if (threadIdx.x == 0 && blockIdx.x == 0 && blockIdx.y == 0) *(volatile i64*)a.begun = a.operation;";
+    let note = "\n  if (threadIdx.x == 0 && blockIdx.x == 0 && blockIdx.y == 0) *(volatile i64*)a.begun = \
+                a.operation;";
     source.replacen(begin, &format!("{begin} // {mechanism}{note}"), 1)
 }

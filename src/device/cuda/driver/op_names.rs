@@ -95,9 +95,8 @@ mod tests {
         assert_eq!(of("a::kernel::Store<a::kernel::Call<a::ops::Exp, (a::kernel::Input<f32>,)>>"), "exp");
         assert_eq!(of("a::kernel::Store<a::kernel::Cached<a::kernel::Call<a::ops::Exp, ()>>>"), "exp");
         assert_eq!(
-            of(
-                "a::Store<a::Call<a::Add, (a::Call<a::LogSumExp, a::Input<half::bfloat::bf16>>, a::Param<f32>)>>"
-            ),
+            of("a::Store<a::Call<a::Add, (a::Call<a::LogSumExp, a::Input<half::bfloat::bf16>>, \
+                a::Param<f32>)>>"),
             "add, log_sum_exp"
         );
         assert_eq!(of("a::Store<a::Input<u64>>"), "copy");

@@ -112,7 +112,8 @@ fn source([out, computed, left, right]: [DType; 4], words: &ArgBlock, plan: Plan
     let (c, each) = (c_type(computed), TILE / 16);
     s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"));
     s.line(format_args!(
-        "  __shared__ __align__(16) u8 room[sizeof({c}) * {}];\n  {c}* const panel = ({c}*)room;\n  {c}* const other = panel + {};",
+        "  __shared__ __align__(16) u8 room[sizeof({c}) * {}];\n  {c}* const panel = ({c}*)room;\n  \
+         {c}* const other = panel + {};",
         2 * DEPTH * TILE,
         DEPTH * TILE
     ));
@@ -123,7 +124,8 @@ fn source([out, computed, left, right]: [DType; 4], words: &ArgBlock, plan: Plan
         Word(depth)
     ));
     s.line(format_args!(
-        "  const idx across = (width + {}) / {TILE}, top = (idx)blockIdx.x / across * {TILE}, side = (idx)blockIdx.x % across * {TILE};",
+        "  const idx across = (width + {}) / {TILE}, top = (idx)blockIdx.x / across * {TILE}, \
+         side = (idx)blockIdx.x % across * {TILE};",
         TILE - 1
     ));
     s.line(format_args!(
@@ -144,13 +146,22 @@ fn source([out, computed, left, right]: [DType; 4], words: &ArgBlock, plan: Plan
     }
     s.line(format_args!("  const idx column = side + t % {TILE};"));
     columns.offsets(&mut s, "(column < width ? column : 0)", &[None, None, Some("own")]);
-    s.line(format_args!("  own += b2;\n  {c} sum[{each}][{each}];\n#pragma unroll\n  for (int i = 0; i < {each}; i++)\n#pragma unroll\n    for (int j = 0; j < {each}; j++) sum[i][j] = cast<{c}>((i32)0);"));
+    s.line(format_args!(
+        "  own += b2;\n  {c} sum[{each}][{each}];\n#pragma unroll\n  \
+         for (int i = 0; i < {each}; i++)\n#pragma unroll\n    \
+         for (int j = 0; j < {each}; j++) sum[i][j] = cast<{c}>((i32)0);"
+    ));
     s.line(format_args!(
         "  for (idx k0 = 0; k0 < depth; k0 += {DEPTH}) {{\n    {{ const idx k = k0 + x; idx l = 0;"
     ));
     along.offsets(&mut s, "(k < depth ? k : 0)", &[None, Some("l"), None]);
     for q in 0..each {
-        s.line(format_args!("      panel[x * {TILE} + y + 16 * {q}] = k < depth && top + y + 16 * {q} < height ? cast<{c}>(((const {}*)a.v[{}])[lefts[{q}] + l]) : cast<{c}>((i32)0);", c_type(left), operands + 1));
+        s.line(format_args!(
+            "      panel[x * {TILE} + y + 16 * {q}] = k < depth && top + y + 16 * {q} < height ? \
+             cast<{c}>(((const {}*)a.v[{}])[lefts[{q}] + l]) : cast<{c}>((i32)0);",
+            c_type(left),
+            operands + 1
+        ));
     }
     s.line(format_args!("    }}"));
     let deep = THREADS / TILE;
@@ -159,16 +170,32 @@ fn source([out, computed, left, right]: [DType; 4], words: &ArgBlock, plan: Plan
             "    {{ const int d = t / {TILE} + {deep} * {q}; const idx k = k0 + d; idx r = 0;"
         ));
         along.offsets(&mut s, "(k < depth ? k : 0)", &[None, None, Some("r")]);
-        s.line(format_args!("      other[d * {TILE} + t % {TILE}] = k < depth && column < width ? cast<{c}>(((const {}*)a.v[{}])[own + r]) : cast<{c}>((i32)0);\n    }}", c_type(right), operands + 2));
+        s.line(format_args!(
+            "      other[d * {TILE} + t % {TILE}] = k < depth && column < width ? \
+             cast<{c}>(((const {}*)a.v[{}])[own + r]) : cast<{c}>((i32)0);\n    }}",
+            c_type(right),
+            operands + 2
+        ));
     }
-    s.line(format_args!("    __syncthreads();\n#pragma unroll\n    for (int d = 0; d < {DEPTH}; d++) {{\n      {c} l[{each}], r[{each}];"));
-    s.line(format_args!("#pragma unroll\n      for (int i = 0; i < {each}; i++) {{ l[i] = panel[d * {TILE} + y + 16 * i]; r[i] = other[d * {TILE} + x + 16 * i]; }}"));
-    s.line(format_args!("#pragma unroll\n      for (int i = 0; i < {each}; i++)\n#pragma unroll\n        for (int j = 0; j < {each}; j++) sum[i][j] = product(l[i], r[j], sum[i][j]);\n    }}\n    __syncthreads();\n  }}"));
+    s.line(format_args!(
+        "    __syncthreads();\n#pragma unroll\n    for (int d = 0; d < {DEPTH}; d++) {{\n      \
+         {c} l[{each}], r[{each}];"
+    ));
+    s.line(format_args!(
+        "#pragma unroll\n      for (int i = 0; i < {each}; i++) {{ l[i] = panel[d * {TILE} + y + 16 * i]; \
+         r[i] = other[d * {TILE} + x + 16 * i]; }}"
+    ));
+    s.line(format_args!(
+        "#pragma unroll\n      for (int i = 0; i < {each}; i++)\n#pragma unroll\n        \
+         for (int j = 0; j < {each}; j++) sum[i][j] = product(l[i], r[j], sum[i][j]);\n    }}\n    \
+         __syncthreads();\n  }}"
+    ));
     let o = c_type(out);
     for i in 0..each {
         for j in 0..each {
             s.line(format_args!(
-                "  {{ const idx i = top + y + 16 * {i}, j = side + x + 16 * {j};\n  if (i < height && j < width) {{ idx o = b0;"
+                "  {{ const idx i = top + y + 16 * {i}, j = side + x + 16 * {j};\n  \
+                 if (i < height && j < width) {{ idx o = b0;"
             ));
             rows.offsets(&mut s, "i", &[Some("o"), None, None]);
             columns.offsets(&mut s, "j", &[Some("o"), None, None]);

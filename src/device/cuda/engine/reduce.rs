@@ -264,7 +264,10 @@ impl ReduceSource<'_> {
             groups = Word(groups)
         ));
         self.range("lane");
-        self.s.line(format_args!("  State state[{states}];\n#pragma unroll\n  for (int k = 0; k < {states}; k++) state[k] = identity(a);"));
+        self.s.line(format_args!(
+            "  State state[{states}];\n#pragma unroll\n  \
+             for (int k = 0; k < {states}; k++) state[k] = identity(a);"
+        ));
         for count in self.counts() {
             self.values(count, &|at| format!("state[{at} % {states}]"));
         }
@@ -282,7 +285,8 @@ impl ReduceSource<'_> {
         ));
         let out = self.out;
         s.line(format_args!(
-            "    else (({out}*)a.v[{operands}])[b0] = cast<{out}>(finalize(a, whole, a.v[{count}]));\n  }}\n}}"
+            "    else (({out}*)a.v[{operands}])[b0] = cast<{out}>(finalize(a, whole, a.v[{count}]));\n  \
+             }}\n}}"
         ));
     }
 
@@ -292,7 +296,8 @@ impl ReduceSource<'_> {
         let room = format!("__shared__ __align__(16) u8 room[sizeof(State) * {}];", THREADS * vector);
         self.begin(&room, &format!("{THREADS}"));
         self.s.line(format_args!(
-            "  const int across = (int)a.v[{}], step = {THREADS} >> (int)a.v[{}], x = threadIdx.x & (across - 1), y = threadIdx.x >> (int)a.v[{}];
+            "  const int across = (int)a.v[{}], step = {THREADS} >> (int)a.v[{}], \
+             x = threadIdx.x & (across - 1), y = threadIdx.x >> (int)a.v[{}];
   const idx own = (idx)blockIdx.x * across + x;
   const bool there = own < {groups};
   const idx output = there ? own : {groups} - 1;",
@@ -302,7 +307,10 @@ impl ReduceSource<'_> {
             groups = Word(groups)
         ));
         self.range("y");
-        self.s.line(format_args!("  State state[{vector}];\n#pragma unroll\n  for (int k = 0; k < {vector}; k++) state[k] = identity(a);"));
+        self.s.line(format_args!(
+            "  State state[{vector}];\n#pragma unroll\n  \
+             for (int k = 0; k < {vector}; k++) state[k] = identity(a);"
+        ));
         for count in self.counts() {
             self.values(count, &|_| "state[j]".to_string());
         }
@@ -312,7 +320,8 @@ impl ReduceSource<'_> {
   for (int j = 0; j < {vector}; j++) shared[y * width + x * {vector} + j] = state[j];
   for (int half = step / 2; half > 0; half /= 2) {{
     __syncthreads();
-    for (int k = threadIdx.x; k < half * width; k += {THREADS}) shared[k] = combine(a, shared[k], shared[k + half * width]);
+    for (int k = threadIdx.x; k < half * width; k += {THREADS}) \
+    shared[k] = combine(a, shared[k], shared[k + half * width]);
   }}
   __syncthreads();
   if (there && y == 0) {{
@@ -344,15 +353,16 @@ impl ReduceSource<'_> {
         bases.iter().for_each(|name| self.s.line(format_args!("  idx {name} = 0;")));
         kept.offsets(&mut self.s, "output", &all(&bases));
         self.s.line(format_args!(
-            "  const idx first = (idx)blockIdx.y * {0}, past = first + {0}, end = past < {1} ? past : {1};\n  idx r = first + {own};",
+            "  const idx first = (idx)blockIdx.y * {0}, past = first + {0}, end = past < {1} ? past : \
+             {1};\n  idx r = first + {own};",
             Word(share),
             Word(chunks)
         ));
     }
 
-    /// The numbers of vectors of the two loops over the values: as many as may be in flight, then one. The number
-    /// decides which state takes a value of vectors of less than four elements, and must not depend on strides
-    /// there.
+    /// The numbers of vectors of the two loops over the values: as many as may be in flight, then one. The
+    /// number decides which state takes a value of vectors of less than four elements, and must not depend on
+    /// strides there.
     fn counts(&self) -> Vec<usize> {
         let vector = self.plan.vector;
         let registers = |(&index, dtype): (&usize, &DType)| {
@@ -389,7 +399,8 @@ impl ReduceSource<'_> {
             self.kinds[k].load(&mut self.s, (c, vector), &to, &from, step_of(step, k));
         }
         self.s.line(format_args!(
-            "    }}\n#pragma unroll\n    for (int i = 0; i < {elements}; i++) {{\n      const int u = i / {vector}, j = i % {vector};"
+            "    }}\n#pragma unroll\n    for (int i = 0; i < {elements}; i++) {{\n      \
+             const int u = i / {vector}, j = i % {vector};"
         ));
         let value = c_type(self.signature.outputs[0]);
         let x = |index: usize| format!("x{index}[i]");
@@ -398,7 +409,8 @@ impl ReduceSource<'_> {
             if by_rows { format!("((i64)r + u * step) * {vector} + j") } else { "(i64)r + u * step".into() };
         let state = state("i");
         self.s.line(format_args!(
-            "      {value} value; body({call});\n      {state} = accumulate(a, {state}, value, {at});\n    }}\n  }}"
+            "      {value} value; body({call});\n      {state} = accumulate(a, {state}, value, {at});\n    \
+             }}\n  }}"
         ));
     }
 }

@@ -267,7 +267,11 @@ impl<'a> RowSource<'a> {
             s.line(format_args!("  const idx row = (idx)blockIdx.x, lane = threadIdx.x;"));
         } else {
             // Threads after the last row compute it again, since all lanes of a warp exchange states.
-            s.line(format_args!("  const idx own = (idx)blockIdx.x * {} + threadIdx.x / {lanes}, lane = threadIdx.x % {lanes};", threads / lanes));
+            s.line(format_args!(
+                "  const idx own = (idx)blockIdx.x * {} + threadIdx.x / {lanes}, \
+                 lane = threadIdx.x % {lanes};",
+                threads / lanes
+            ));
             s.line(format_args!(
                 "  const bool there = own < {0};\n  const idx row = there ? own : {0} - 1;",
                 Word(rows)
@@ -277,7 +281,8 @@ impl<'a> RowSource<'a> {
         match parts {
             None => s.line(format_args!("  const idx first = lane, chunks = {};", Word(chunks))),
             Some(Parts { share, .. }) => s.line(format_args!(
-                "  const idx begin = (idx)blockIdx.y * {share}, past = begin + {share}, first = begin + lane, chunks = past < {all} ? past : {all};",
+                "  const idx begin = (idx)blockIdx.y * {share}, past = begin + {share}, \
+                 first = begin + lane, chunks = past < {all} ? past : {all};",
                 share = Word(share),
                 all = Word(chunks)
             )),
@@ -345,7 +350,10 @@ impl<'a> RowSource<'a> {
         if each > 0 {
             let guard = if is_whole { "" } else { " if (c < chunks) {" };
             let open = if is_whole { "{" } else { "" };
-            self.s.line(format_args!("#pragma unroll\n  for (int u = 0; u < {each}; u++) {{ const idx c = first + u * {lanes};{guard}{open}"));
+            self.s.line(format_args!(
+                "#pragma unroll\n  for (int u = 0; u < {each}; u++) {{ \
+                 const idx c = first + u * {lanes};{guard}{open}"
+            ));
         } else {
             unroll.iter().for_each(|unroll| self.s.line(format_args!("#pragma unroll {unroll}")));
             self.s.line(format_args!("  for (idx c = first; c < chunks; c += {lanes}) {{ {{"));
@@ -424,13 +432,15 @@ impl<'a> RowSource<'a> {
         let call = self.arguments_of(&signature, &|_| "value".to_string());
         self.s.line(format_args!("      {} value; step{k}({call});", c_type(signature.outputs[0])));
         self.s.line(format_args!(
-            "      state{k}{state} = r{k}_accumulate(a, state{k}{state}, value, (i64)c * {vector} + j);\n    }} }} }}"
+            "      state{k}{state} = r{k}_accumulate(a, state{k}{state}, value, (i64)c * {vector} + j);\n    \
+             }} }} }}"
         ));
         self.s.line(format_args!(
             "#pragma unroll\n  for (int half = {states} / 2; half > 0; half /= 2)\n#pragma unroll"
         ));
         self.s.line(format_args!(
-            "    for (int k = 0; k < half; k++) state{k}[k] = r{k}_combine(a, state{k}[k], state{k}[k + half]);"
+            "    for (int k = 0; k < half; k++) state{k}[k] = r{k}_combine(a, state{k}[k], \
+             state{k}[k + half]);"
         ));
         let room = if lanes > WARP { format!("(r{k}_State*)room[{shared}]") } else { "0".into() };
         self.s.line(format_args!(
@@ -459,7 +469,8 @@ impl<'a> RowSource<'a> {
     /// them.
     fn join(&mut self, k: usize, Parts { parts, states, .. }: Parts, order: usize) {
         self.s.line(format_args!(
-            "  const r{k}_State part{k} = lane % {WARP} < (idx)a.v[{parts}] ? ((const r{k}_State*)a.v[{}])[(i64)row * a.v[{parts}] + lane % {WARP}] : r{k}_identity(a);",
+            "  const r{k}_State part{k} = lane % {WARP} < (idx)a.v[{parts}] ? \
+             ((const r{k}_State*)a.v[{}])[(i64)row * a.v[{parts}] + lane % {WARP}] : r{k}_identity(a);",
             states + order
         ));
         self.settle(k, &format!("r{k}_lanes_sync(a, part{k}, {WARP}, 0)"));

@@ -159,8 +159,8 @@ impl Cut {
         let lanes = count.div_ceil(elements).next_power_of_two().clamp(least, MAX_LANES);
         let chunks = count.div_ceil(vector);
         let each = chunks.div_ceil(lanes).next_power_of_two();
-        // The last of these row lengths have twice as many elements in each thread, if they are in vectors: each
-        // vector has a position in registers too.
+        // The last of these row lengths have twice as many elements in each thread, if they are in vectors:
+        // each vector has a position in registers too.
         let most = if vector > 1 { 2 * elements } else { elements };
         let each = if each * vector <= most { each } else { 0 };
         let mut threads = if is_small { lanes } else { lanes.max(THREADS) };

@@ -218,7 +218,10 @@ fn source<B: Body, R: Reducer<B::Out>>(
 /// The body of the pass that replaces the state of each part by the state before it.
 fn combine_parts(s: &mut SourceWriter, plan: Plan) {
     s.line(format_args!("  State before = identity(a);\n  for (i64 k = 0; k < a.v[{}]; k++) {{", plan.parts));
-    s.line(format_args!("    const State own = states[k];\n    states[k] = before; before = combine(a, before, own);\n  }}\n}}"));
+    s.line(format_args!(
+        "    const State own = states[k];\n    states[k] = before; before = combine(a, before, own);\n  \
+         }}\n}}"
+    ));
 }
 
 /// The body of the passes in which a block takes a part of a line, tile by tile. `load_value` computes the
@@ -230,7 +233,10 @@ fn scan_part(
     load_value: &str,
     store: &dyn Fn(&str, &str, &str) -> String,
 ) {
-    s.line(format_args!("  __shared__ __align__(16) u8 room[sizeof(State) * {THREADS}];\n  State* const shared = (State*)room;"));
+    s.line(format_args!(
+        "  __shared__ __align__(16) u8 room[sizeof(State) * {THREADS}];\n  \
+         State* const shared = (State*)room;"
+    ));
     s.line(format_args!(
         "  const idx begin = (idx)blockIdx.y * {}, share = begin + {};",
         Word(plan.share),
@@ -246,10 +252,12 @@ fn scan_part(
         "  State before = {before};\n  for (idx tile = begin; tile < end; tile += {TILE}) {{"
     ));
     s.line(format_args!(
-        "    State own[{ELEMENTS_PER_THREAD}]; State state = identity(a); const idx first = tile + t * {ELEMENTS_PER_THREAD};"
+        "    State own[{ELEMENTS_PER_THREAD}]; State state = identity(a); \
+         const idx first = tile + t * {ELEMENTS_PER_THREAD};"
     ));
     s.line(format_args!(
-        "#pragma unroll\n    for (int u = 0; u < {ELEMENTS_PER_THREAD}; u++) {{ const idx i = first + u; if (i < end) {{"
+        "#pragma unroll\n    for (int u = 0; u < {ELEMENTS_PER_THREAD}; u++) {{ const idx i = first + u; \
+         if (i < end) {{"
     ));
     s.line(format_args!(
         "      {load_value} state = accumulate(a, state, value, (i64)i); own[u] = state; }} }}"
@@ -257,14 +265,18 @@ fn scan_part(
     s.line(format_args!("    shared[t] = state;"));
     // Hillis and Steele 1986: after the step of 2ⁿ, each state covers 2ⁿ⁺¹ threads.
     s.line(format_args!("    for (int far = 1; far < {THREADS}; far *= 2) {{\n      __syncthreads();"));
-    s.line(format_args!("      const State mine = shared[t], earlier = shared[t >= far ? t - far : 0];\n      __syncthreads();"));
+    s.line(format_args!(
+        "      const State mine = shared[t], earlier = shared[t >= far ? t - far : 0];\n      \
+         __syncthreads();"
+    ));
     s.line(format_args!(
         "      shared[t] = t >= far ? combine(a, earlier, mine) : mine;\n    }}\n    __syncthreads();"
     ));
     if !only_state {
         s.line(format_args!("    const State prefix = t > 0 ? combine(a, before, shared[t - 1]) : before;"));
         s.line(format_args!(
-            "#pragma unroll\n    for (int u = 0; u < {ELEMENTS_PER_THREAD}; u++) {{ const idx i = first + u; if (i < end && i + later < count) {{"
+            "#pragma unroll\n    for (int u = 0; u < {ELEMENTS_PER_THREAD}; u++) {{ const idx i = first + u; \
+             if (i < end && i + later < count) {{"
         ));
         s.line(format_args!("      {} }} }}", store("i + later", "combine(a, prefix, own[u])", "i + 1")));
     }

@@ -30,10 +30,15 @@ macro_rules! step {
     ([$multiply_add:literal] $kind:literal $sum:literal $left:literal $right:literal $spare:literal) => {
         concat!($multiply_add, " ", $kind, $sum, ", ", $kind, $left, ", ", $kind, $right, "\n")
     };
-    ([right $multiply_add:literal] $kind:literal $sum:literal $left:literal $right:literal $spare:literal) => {
+    (
+        [right $multiply_add:literal] $kind:literal $sum:literal $left:literal $right:literal $spare:literal
+    ) => {
         concat!($multiply_add, " ", $kind, $sum, ", ", $kind, $right, ", ", $kind, $left, "\n")
     };
-    ([$multiply:literal $add:literal] $kind:literal $sum:literal $left:literal $right:literal $spare:literal) => {
+    (
+        [$multiply:literal $add:literal] $kind:literal $sum:literal $left:literal $right:literal
+        $spare:literal
+    ) => {
         concat!(
             $multiply, " ", $kind, $spare, ", ", $kind, $left, ", ", $kind, $right, "\n", $add, " ", $kind,
             $sum, ", ", $kind, $sum, ", ", $kind, $spare, "\n"
@@ -52,7 +57,8 @@ macro_rules! combine_parts {
      $spare:literal [$([$here:literal $stored:literal $row:literal $unit:literal
         $([$v:literal $sum:literal $other:literal $right:literal])*])*]) => {
         concat!(
-            "mov {to}, ", $one, "\nvmovq xmm", $left, ", {to}\n", $broadcast, " ", $kind, $left, ", xmm", $left, "\n",
+            "mov {to}, ", $one, "\nvmovq xmm", $left, ", {to}\n", $broadcast, " ", $kind, $left, ", xmm",
+            $left, "\n",
             $(
                 ".if ", $here, "\n",
                 $(
@@ -75,7 +81,8 @@ macro_rules! initialize_sums {
             $(
                 ".if {vectors} > ", $v, "\n",
                 ".if {has_initial}\n vpbroadcastd ", $kind, $sum, ", [{to} + 4 * ", $row, "]\n",
-                ".else\n", $zero, " ", $kind, $sum, ", ", $kind, $sum, ", ", $kind, $sum, "\n.endif\n.endif\n",
+                ".else\n", $zero, " ", $kind, $sum, ", ", $kind, $sum, ", ", $kind, $sum,
+                "\n.endif\n.endif\n",
             )*
             ".endif\n",
         )*)
@@ -312,7 +319,8 @@ macro_rules! kernels {
         impl $Name {
             /// The kernel, if this processor has its instructions.
             pub(in super::super) fn available() -> Option<Self> {
-                (IS_ENABLED && isa::level() >= level($bits) $(&& is_x86_feature_detected!($more))*).then_some($Name)
+                (IS_ENABLED && isa::level() >= level($bits) $(&& is_x86_feature_detected!($more))*)
+                    .then_some($Name)
             }
 
             /// A tile of `U` rows by `V` vectors; `L` equals `U`.
@@ -354,7 +362,10 @@ macro_rules! kernel {
                 // SAFETY: the caller's promise.
                 unsafe {
                     match (tile.rows, tile.vectors) {
-                        $(($r, 1) => Self::rows::<$r, $r, 1>(tile), ($r, 2) => Self::rows::<$r, $r, 2>(tile),)*
+                        $(
+                            ($r, 1) => Self::rows::<$r, $r, 1>(tile),
+                            ($r, 2) => Self::rows::<$r, $r, 2>(tile),
+                        )*
                         _ => debug_assert!(false, "a tile of {} rows", tile.rows),
                     }
                 }
@@ -366,7 +377,9 @@ macro_rules! kernel {
 /// Kernels of floats that also multiply complex numbers by their parts: the first half of a tile's rows are
 /// real parts, the second half imaginary parts.
 macro_rules! parts {
-    ($($Name:ident $feature:literal $bits:tt, $half:literal [$($r:literal)*], $text:tt, $combine:tt;)*) => { $(
+    (
+        $($Name:ident $feature:literal $bits:tt, $half:literal [$($r:literal)*], $text:tt, $combine:tt;)*
+    ) => { $(
         impl $Name {
             /// A tile of `U` rows of complex numbers by `V` vectors. Rows `$half` to `L` are those of the
             /// imaginary parts.
@@ -377,7 +390,11 @@ macro_rules! parts {
             unsafe fn complex_tile<const U: usize, const L: usize, const V: usize>(tile: &Tile) {
                 let part = tile.left.wrapping_add(size_of::<<Self as Kernel>::Unit>());
                 let third = |part: *const u8| part.wrapping_offset(3 * tile.left_stride[0]);
-                let (left3, left6, left9) = if $half == 6 { (third(tile.left), part, third(part)) } else { (part, part, part) };
+                let (left3, left6, left9) = if $half == 6 {
+                    (third(tile.left), part, third(part))
+                } else {
+                    (part, part, part)
+                };
                 // SAFETY: (1) to (3) the caller's promise.
                 unsafe { sized_tile!($bits tile $combine [left3 left6 left9] $text) }
             }
