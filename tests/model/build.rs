@@ -27,7 +27,9 @@ fn main() {
 
     write("error.rs", &source("error.rs"));
 
-    let shared = replaced(&source("fallible_arc.rs"), &[("use std::sync::atomic::", "use loom::sync::atomic::")]);
+    let shared = replaced(
+        &source("fallible_arc.rs"), &[("use std::sync::atomic::", "use loom::sync::atomic::")]
+    );
     write("shared.rs", &shared);
     // The last handle drops without an acquire of the others' writes.
     write("shared_without_fence.rs", &replaced(&shared, &[("fence(Ordering::Acquire);", "fence;")]));
@@ -65,7 +67,9 @@ fn main() {
         ),
         (
             "let found = pool().find(capacity);",
-            "let at = pool().find(capacity);\n    let found = at.and_then(|at| { let mut pool = pool(); if at < pool.count { pool.remove(at) } else { None } });",
+            "let at = pool().find(capacity);\n    \
+             let found = at.and_then(|at| { let mut pool = pool(); if at < pool.count { pool.remove(at) } \
+             else { None } });",
         ),
     ];
     write("pool_torn.rs", &replaced(&pool, &torn));

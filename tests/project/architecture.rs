@@ -859,13 +859,16 @@ fn words_in_comments_literals_and_tests_are_not_code() {
 
 #[test]
 fn paths_are_followed_through_braces_parents_and_inline_modules() {
-    let text = "use crate::{error::{Error, Result as R, *}, dim};\nuse super::{walk::{self, Walk}, super::OperandRef};
+    let text = "use crate::{error::{Error, Result as R, *}, dim};
+        use super::{walk::{self, Walk}, super::OperandRef};
         mod inner { use super::Here; mod deep { fn f() { super::super::here::<u8>() } } }
-        fn f() -> crate::rank::Rank { $crate::tensor::Tensor::new() } pub(crate) fn g() {} pub(in crate::device) fn h() {}";
+        fn f() -> crate::rank::Rank { $crate::tensor::Tensor::new() }
+        pub(crate) fn g() {} pub(in crate::device) fn h() {}";
     let found: Vec<_> =
         paths(&file("src/device/cpu/map.rs", text)).into_iter().map(|(path, _)| path.join("::")).collect();
-    let expected = "error::Error error::Result error::* dim device::cpu::walk device::cpu::walk::Walk device::OperandRef device::cpu::map::Here \
-        device::cpu::map::here rank::Rank tensor::Tensor::new device";
+    let expected = "error::Error error::Result error::* dim device::cpu::walk device::cpu::walk::Walk \
+        device::OperandRef device::cpu::map::Here device::cpu::map::here rank::Rank tensor::Tensor::new \
+        device";
     assert_eq!(found.join(" "), expected);
 }
 
@@ -990,10 +993,13 @@ fn a_panic_that_is_not_listed_is_found() {
 
 #[test]
 fn a_dependency_that_is_new_or_calls_a_c_compiler_is_found() {
-    let manifest = "[package]\nname = \"x\"\n[dependencies]\na = \"1\"\nb = { version = \"1\" }\n\n[dependencies.c]\nversion = \"1\"\n[build-dependencies]\nd = \"1\"\n[dev-dependencies]\ne = \"1\"";
+    let manifest = "[package]\nname = \"x\"\n[dependencies]\na = \"1\"\nb = { version = \"1\" }\n\n\
+                    [dependencies.c]\nversion = \"1\"\n[build-dependencies]\nd = \"1\"\n[dev-dependencies]\n\
+                    e = \"1\"";
     let found = dependencies(manifest);
     assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), ["[build-dependencies]", "a", "b", "c"]);
-    let lock = "[[package]]\nname = \"a\"\ndependencies = [\n \"f 1.0\",\n]\n[[package]]\nname = \"f\"\ndependencies = [\n \"cc\",\n]\n[[package]]\nname = \"e\"\ndependencies = [\n \"cmake\",\n]";
+    let lock = "[[package]]\nname = \"a\"\ndependencies = [\n \"f 1.0\",\n]\n[[package]]\nname = \"f\"\n\
+                dependencies = [\n \"cc\",\n]\n[[package]]\nname = \"e\"\ndependencies = [\n \"cmake\",\n]";
     let all = closure(lock, &found);
     assert!(all.contains("cc") && !all.contains("cmake"));
 }
@@ -1031,7 +1037,8 @@ fn exists(item: &str, files: &[Source]) -> bool {
             || any(&|file, i| reads(&file.tokens, i, &["fn", item]));
     };
     let function = |file: &Source, i: usize| {
-        let second = reads(&file.tokens, i, &["fn"]) && reads(&file.tokens, i + 2, &[",", part]); // `fn slice, into_slice` of a table
+        // `fn slice, into_slice` of a table
+        let second = reads(&file.tokens, i, &["fn"]) && reads(&file.tokens, i + 2, &[",", part]);
         second || reads(&file.tokens, i, &["fn", part])
     };
     let variant = |file: &Source| is_type(file, name) && file.tokens.iter().any(|token| token.text == part);
@@ -1098,7 +1105,8 @@ fn an_item_or_a_row_that_does_not_exist_is_found() {
         assert!(!exists(item, &files), "{item}");
     }
     let table = rows(
-        "| ability | here | test |\n|---|---|---|\n| a | `b`, `c::d` | `e::f` |\n| g | not yet | not yet |\ntext `x`",
+        "| ability | here | test |\n|---|---|---|\n| a | `b`, `c::d` | `e::f` |\n| g | not yet | not yet |\n\
+         text `x`",
     );
     assert_eq!(table, [[vec!["b".to_string(), "c::d".into()], vec!["e::f".into()]], [vec![], vec![]]]);
     assert_eq!(tests_of(&file("x", "#[test] fn a() {} fn b() {} // #[test] fn c() {}")), ["a"]);

@@ -129,7 +129,8 @@ fn the_additions_compute() {
 
 #[test]
 fn the_files_and_lines_of_a_patch_are_counted_and_one_that_does_not_fit_is_found() {
-    let patch = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@ y\n a\n-b\n+c\n@@ -9 +9,2 @@\n d\n+e\n--- a/z\n+++ b/z\n@@ -1 +1 @@\n+f\n";
+    let patch = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@ y\n a\n-b\n+c\n@@ -9 +9,2 @@\n d\n+e\n--- a/z\n+++ b/z\n\
+                 @@ -1 +1 @@\n+f\n";
     let files = hunks(patch);
     assert_eq!((files.len(), changed_lines(patch)), (2, [3, 1]));
     assert_eq!(patched("a\nb\n?\nd\n".into(), &files["x"]), "a\nc\n?\nd\ne\n");
