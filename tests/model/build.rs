@@ -27,9 +27,8 @@ fn main() {
 
     write("error.rs", &source("error.rs"));
 
-    let shared = replaced(
-        &source("fallible_arc.rs"), &[("use std::sync::atomic::", "use loom::sync::atomic::")]
-    );
+    let shared =
+        replaced(&source("fallible_arc.rs"), &[("use std::sync::atomic::", "use loom::sync::atomic::")]);
     write("shared.rs", &shared);
     // The last handle drops without an acquire of the others' writes.
     write("shared_without_fence.rs", &replaced(&shared, &[("fence(Ordering::Acquire);", "fence;")]));
