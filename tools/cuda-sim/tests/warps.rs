@@ -169,10 +169,12 @@ fn in_two_orders() {
         return;
     }
     let exchange = |before: &str, after: &str| {
-        format!("__shared__ unsigned s[2]; {before}
+        format!(
+            "__shared__ unsigned s[2]; {before}
             if (lane == 0) s[t / 32] = __shfl_sync(0xffffffffu, t, 0) + 1;
             else __shfl_sync(0xffffffffu, t, 0); {after} const unsigned other = s[1 - t / 32];
-            out[at] = __shfl_xor_sync(0xffffffffu, other, 1);")
+            out[at] = __shfl_xor_sync(0xffffffffu, other, 1);"
+        )
     };
     // The two branches call one function in two lines.
     let (status, _, report) = run(500, 64, &exchange("", "__syncthreads();"));
