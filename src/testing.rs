@@ -11,7 +11,7 @@ use crate::element::{Compute, Element};
 use crate::error::{Error, Result, text};
 use crate::expr::{Elementwise, Reduce, Scan, Zip};
 use crate::kernel::{Op, Reducer};
-use crate::rank::Step;
+use crate::rank::SliceStep;
 use crate::scalar::{DType, Eval, Lane, Prim};
 use crate::tensor::Tensor;
 use num_complex::Complex;

@@ -136,8 +136,8 @@ impl DynTensor {
                 Ok(self.1.visit(self.0.downcast_ref::<T, RANK, D>()?))
             }
         }
-        struct Typed<'a, V, D>(Ranked<'a, V>, std::marker::PhantomData<D>);
-        impl<D: Device, V: TensorVisitor<D>> ElementVisitor for Typed<'_, V, D> {
+        struct TypedVisitor<'a, V, D>(Ranked<'a, V>, std::marker::PhantomData<D>);
+        impl<D: Device, V: TensorVisitor<D>> ElementVisitor for TypedVisitor<'_, V, D> {
             type Output = Result<V::Output>;
             fn visit<T: Element>(self) -> Self::Output {
                 match self.0.0.rank() {
@@ -158,6 +158,6 @@ impl DynTensor {
                 }
             }
         }
-        self.dtype().visit(Typed(Ranked(self, visitor), std::marker::PhantomData))
+        self.dtype().visit(TypedVisitor(Ranked(self, visitor), std::marker::PhantomData))
     }
 }

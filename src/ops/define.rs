@@ -236,7 +236,7 @@ macro_rules! operators {
             $(crate::ops::define::operator_visits!(visit $F ($($x),+) $class);)*
         }
         /// The rows of the registry.
-        pub(in crate::ops) const ROWS: &[crate::ops::registry::Row] = &[
+        pub(in crate::ops) const ROWS: &[crate::ops::registry::OperatorRow] = &[
             $(crate::ops::define::operator_row!($name $F ($($x),+) [$($out)?] $class)),*
         ];
     };
@@ -307,22 +307,22 @@ macro_rules! operator_visits {
 /// The row of an operator in the registry; without functions unless it maps f32 and f64 to themselves.
 macro_rules! operator_row {
     ($name:ident $F:ident $x:tt [] Integer) => {
-        crate::ops::registry::Row::named(stringify!($name))
+        crate::ops::registry::OperatorRow::named(stringify!($name))
     };
     ($name:ident $F:ident $x:tt [] Bitwise) => {
-        crate::ops::registry::Row::named(stringify!($name))
+        crate::ops::registry::OperatorRow::named(stringify!($name))
     };
     ($name:ident $F:ident $x:tt [] ComplexElement) => {
-        crate::ops::registry::Row::named(stringify!($name))
+        crate::ops::registry::OperatorRow::named(stringify!($name))
     };
     ($name:ident $F:ident ($x:ident) [] $class:ident) => {
-        crate::ops::registry::Row::unary::<$F>()
+        crate::ops::registry::OperatorRow::unary::<$F>()
     };
     ($name:ident $F:ident ($x:ident, $y:ident) [] $class:ident) => {
-        crate::ops::registry::Row::binary::<$F>()
+        crate::ops::registry::OperatorRow::binary::<$F>()
     };
     ($name:ident $F:ident $x:tt [$out:tt] $class:ident) => {
-        crate::ops::registry::Row::named(stringify!($name))
+        crate::ops::registry::OperatorRow::named(stringify!($name))
     };
 }
 pub(super) use {operator_method, operator_row, operator_visits, operators};

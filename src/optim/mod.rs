@@ -64,7 +64,7 @@ pub mod rules {
 }
 
 pub use clip::{accumulate, clip_norm, clip_value};
-pub use optimizer::{Group, Optimizer, Step, UpdateRule};
+pub use optimizer::{Group, Optimizer, ParameterStep, UpdateRule};
 
 /// Stochastic gradient descent, with momentum if wanted.
 ///

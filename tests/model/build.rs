@@ -28,7 +28,7 @@ fn main() {
     write("error.rs", &source("error.rs"));
 
     let shared =
-        replaced(&source("fallible_arc.rs"), &[("use std::sync::atomic::", "use loom::sync::atomic::")]);
+        replaced(&source("fallible/arc.rs"), &[("use std::sync::atomic::", "use loom::sync::atomic::")]);
     write("shared.rs", &shared);
     // The last handle drops without an acquire of the others' writes.
     write("shared_without_fence.rs", &replaced(&shared, &[("fence(Ordering::Acquire);", "fence;")]));
@@ -51,7 +51,7 @@ fn main() {
                 "use loom::sync::{Mutex, MutexGuard};\nuse std::sync::PoisonError;",
             ),
             // loom's lock is made anew for every order of threads.
-            ("static POOL: Mutex<Pool> =", "loom::lazy_static! { static ref POOL: Mutex<Pool> ="),
+            ("static POOL: Mutex<MemoryPool> =", "loom::lazy_static! { static ref POOL: Mutex<MemoryPool> ="),
             ("});\n\nfn pool()", "}); }\n\nfn pool()"),
         ],
     );

@@ -381,7 +381,7 @@ fn the_table_holds_every_operator_once_and_its_values_are_those_of_the_bodies() 
     }
 }
 
-/// Short rows and long ones, few and many, in the caches and streamed: operands that are broadcast along rows
+/// Short rows and long ones, few and many, in the caches and beyond them: operands that are broadcast along rows
 /// or over rows, or are parts of larger ones; outputs too.
 #[test]
 fn rows_of_any_length_equal_one_loop() -> Result<()> {

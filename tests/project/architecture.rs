@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 pub(crate) const ORDER: &[&str] = &[
     "error",
     "fallible",
-    "fallible_arc",
     "dim",
     "rank",
     "layout",
@@ -43,7 +42,7 @@ pub(crate) const ORDER: &[&str] = &[
 /// The files with `unsafe`, and why each needs it.
 const UNSAFE: &[(&str, &str)] = &[
     ("src/allocation.rs", "adopts external memory"),
-    ("src/fallible.rs", "boxes a value where memory may run out"),
+    ("src/fallible/mod.rs", "boxes a value where memory may run out"),
     ("src/autograd/blocks.rs", "copies a block"),
     ("src/autograd/forward/contract.rs", "hands the addresses of operands to a device"),
     ("src/autograd/forward/device.rs", "implements the trait, by calls of another device"),
@@ -82,8 +81,8 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/device/cpu/elementwise/repeat.rs", "replicates short rows into memory on the stack"),
     ("src/device/cpu/elementwise/row_constants.rs", "keeps values of a row by address, their types erased"),
     ("src/device/cpu/elementwise/row_fused.rs", "runs kernels over addresses, row by row"),
-    ("src/device/cpu/elementwise/stream_target.rs", "stores chunks by non-temporal stores"),
-    ("src/device/cpu/elementwise/streaming.rs", "runs kernels over addresses, chunk by chunk"),
+    ("src/device/cpu/elementwise/non_temporal_target.rs", "stores chunks by non-temporal stores"),
+    ("src/device/cpu/elementwise/non_temporal_chunks.rs", "runs kernels over addresses, chunk by chunk"),
     ("src/device/cpu/elementwise/tiles.rs", "packs operands, and runs kernels over them"),
     ("src/device/cpu/isa.rs", "calls loops that were compiled for instruction sets found at run time"),
     (
@@ -200,7 +199,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/device/delegate.rs", "the signatures of the trait, whose kernels take addresses"),
     ("src/device/meta.rs", "implements the trait, whose kernels take addresses"),
     ("src/device/mod.rs", "the trait: addresses that only the device may follow"),
-    ("src/device/rule.rs", "the invariants of operands with sizes and element type"),
+    ("src/device/operator_rule.rs", "the invariants of operands with sizes and element type"),
     ("src/device/reference.rs", "plain loops over addresses of devices that the host can address"),
     ("src/kernel/reducer.rs", "the type of a function over addresses"),
     ("src/dynamic/create.rs", "memory from outside and from bytes"),
@@ -215,7 +214,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/element/quantized_int.rs", "which bytes are valid elements"),
     ("src/element/mod.rs", "which bytes are valid elements"),
     ("src/expr/apply.rs", "hands the addresses of operands to a device"),
-    ("src/expr/gathered.rs", "hands the addresses of operands to a device"),
+    ("src/expr/leaf_list.rs", "hands the addresses of operands to a device"),
     ("src/expr/eval.rs", "hands the addresses of operands to a device"),
     ("src/expr/reduce.rs", "hands the addresses of operands to a device"),
     ("src/expr/in_place.rs", "hands the addresses of operands to a device"),
@@ -231,7 +230,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/io/file.rs", "memory that is written before a reader sees it"),
     ("src/io/safetensors/mod.rs", "maps files"),
     ("src/scalar/compute_type.rs", "casts floats that are in range, as vectors"),
-    ("src/fallible_arc.rs", "reference counting whose allocation can fail"),
+    ("src/fallible/arc.rs", "reference counting whose allocation can fail"),
     ("src/tensor/any_device.rs", "the same memory under another type of device"),
     ("src/tensor/external.rs", "vectors, foreign pointers and cells as memory"),
     ("src/ops/shape/repeat.rs", "hands the addresses of operands to a device"),
@@ -277,7 +276,7 @@ const ADDRESSES: &[(&str, &str, &str)] = &[
     ("src/device/cpu/interpret/reduce/accumulators.rs", "from_ref", "the reducer, read as one value"),
     ("src/device/cpu/reduce/mod.rs", "from_ref", "the body, read as one value"),
     ("src/device/cpu/scan/mod.rs", "from_ref", "the body, read as one value"),
-    ("src/fallible_arc.rs", "raw", "the value beside its counter, dropped or moved as one value"),
+    ("src/fallible/arc.rs", "raw", "the value beside its counter, dropped or moved as one value"),
 ];
 
 /// Words of mechanisms that are also names of operators, in the folders that know no operators.
@@ -362,7 +361,7 @@ const PANICS: &[(&str, &str, &str, &str)] = &[
         "checked by the compiler",
     ),
     (
-        "src/device/cpu/elementwise/stream_target.rs",
+        "src/device/cpu/elementwise/non_temporal_target.rs",
         "assert",
         "",
         "checked by the compiler: chunks of any width are whole pairs of cache lines",
@@ -911,13 +910,13 @@ fn unsafe_code_elsewhere_or_without_a_reason_is_found() {
     let complaints = |path, text| unsafe_rules(&file(path, text)).len();
     assert_eq!(
         complaints(
-            "src/fallible_arc.rs",
+            "src/fallible/arc.rs",
             "// SAFETY: fine.\nlet x =\n    unsafe { f() };\n/// # Safety\n/// 1.\nunsafe fn f() {}"
         ),
         0
     );
-    assert_eq!(complaints("src/fallible_arc.rs", "let x = unsafe { f() };"), 1);
-    assert_eq!(complaints("src/fallible_arc.rs", "unsafe impl Send for X {}"), 1);
+    assert_eq!(complaints("src/fallible/arc.rs", "let x = unsafe { f() };"), 1);
+    assert_eq!(complaints("src/fallible/arc.rs", "unsafe impl Send for X {}"), 1);
     assert_eq!(complaints("src/layout/mod.rs", "// SAFETY: fine.\nunsafe { f() }"), 1);
     assert_eq!(complaints("src/layout/mod.rs", "unsafe fn f() {}"), 1);
 }

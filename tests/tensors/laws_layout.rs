@@ -5,7 +5,7 @@
 use rankform::layout::joint_size;
 use rankform::rank::{
     HasAxes, LiftTo, Matmul, NewAxis, Rank, RankMinusOne, RemoveAxes, RemoveAxis, SliceOfRank, SliceSpec,
-    Step,
+    SliceStep,
 };
 use rankform::{All, Axis, Dim, Error, Last, Layout, MemoryFormat, Stride, dim};
 use std::collections::HashSet;

@@ -145,7 +145,7 @@ parametric! {
     fn isclose = IsClose(
         x; other OTHER: T, relative RELATIVE: f64, absolute ABSOLUTE: f64, equal_nan NAN: bool
     ) -> bool where Conjugate {
-        let (apart, size) = if T::DTYPE.is_discrete() {
+        let (distance, size) = if T::DTYPE.is_discrete() {
             // The larger minus the smaller is below 2^64.
             let sign = if T::DTYPE == DType::U64 { i64::MIN } else { 0 };
             let [x, y] = [x, other].map(|x| x.cast::<i64>() ^ Lane::literal(sign));
@@ -159,7 +159,7 @@ parametric! {
             }
         };
         let allowed = absolute + (relative * size).abs();
-        let near = apart.le(allowed) & apart.lt(Lane::highest());
+        let near = distance.le(allowed) & distance.lt(Lane::highest());
         x.eq(other) | near | (x.ne(x) & other.ne(other) & equal_nan)
     }
 
@@ -192,8 +192,8 @@ parametric! {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     fn smooth_l1_loss = SmoothL1Loss(x; target TARGET: T, beta BETA: T) -> T where Float {
-        let apart = (x - target).abs();
-        apart.lt(beta).select(apart * apart * 0.5 / beta, apart - beta * 0.5)
+        let distance = (x - target).abs();
+        distance.lt(beta).select(distance * distance * 0.5 / beta, distance - beta * 0.5)
     }
 
     /// Huber's loss. For a prediction near its target it is `(x − y)² / 2`; from a distance δ on it is
@@ -202,8 +202,8 @@ parametric! {
     /// # Errors
     /// As every elementwise operator: [`Error::Sizes`](crate::Error::Sizes), …
     fn huber_loss = HuberLoss(x; target TARGET: T, delta DELTA: T) -> T where Float {
-        let apart = (x - target).abs();
-        apart.lt(delta).select(apart * apart * 0.5, delta * (apart - delta * 0.5))
+        let distance = (x - target).abs();
+        distance.lt(delta).select(distance * distance * 0.5, delta * (distance - delta * 0.5))
     }
 
     /// [`binary_cross_entropy_with_logits`](crate::ops::Losses::binary_cross_entropy_with_logits) with

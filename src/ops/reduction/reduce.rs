@@ -17,6 +17,7 @@ use crate::kernel::{Reducer, SLICE_ELEMENTS, is_cheap};
 use crate::layout::Layout;
 use crate::ops::reduction::exp_sums::{exp_sum_of, join_exp_sums};
 use crate::ops::reduction::extremes::{Best, best_of_slice, best_of_two, position_of_best, with_score};
+use crate::ops::reduction::lanes::{KeyLane, PositionLane, ValueLane};
 use crate::ops::reduction::moments::{
     Moments, ShiftedSum, join_moments, mean_square, moments_of, shifted_sum_of, shifted_sums,
 };
@@ -31,13 +32,6 @@ use crate::scalar::Prim;
 use crate::scalar::{Eval, Lane, Lanes, Ordered};
 use crate::tensor::{Allocate, Destination as Put, Existing, IntoViewMut, Tensor};
 use num_complex::Complex;
-
-/// A lane of the compute type of `T`.
-type ValueLane<L, T> = Lane<L, Compute<T>>;
-/// The order key of a lane of the compute type of `T`.
-type Key<L, T> = Lane<L, <Compute<T> as Ordered>::Key>;
-/// The row-major index of a value along the reduced axes.
-type Position<L> = Lane<L, i64>;
 
 /// Reducers, one block each: name, class of elements, result, state, and the four functions.
 macro_rules! reducers {
@@ -67,13 +61,13 @@ macro_rules! reducers {
             #[inline(always)]
             fn identity<$L: Lanes>() -> $state { $identity }
             #[inline(always)]
-            fn accumulate<$L: Lanes>($s: $state, $x: ValueLane<$L, $T>, $at: Position<$L>) -> $state {
+            fn accumulate<$L: Lanes>($s: $state, $x: ValueLane<$L, $T>, $at: PositionLane<$L>) -> $state {
                 $accumulate
             }
             #[inline(always)]
             fn combine<$L: Lanes>($a: $state, $b: $state) -> $state { $combine }
             #[inline(always)]
-            fn finalize<$L: Lanes>($f: $state, $count: Position<$L>) -> ValueLane<$L, $out> { $finalize }
+            fn finalize<$L: Lanes>($f: $state, $count: PositionLane<$L>) -> ValueLane<$L, $out> { $finalize }
             $(const BY_SLICE: bool = true;
             #[inline(always)]
             fn accumulate_slice($values: &[Compute<$T>], $from: usize) -> Self::State<Eval> {
@@ -112,7 +106,7 @@ reducers! {
     fold |product, x| product * x;
 
     /// The largest element; NaN if any is NaN.
-    Max: "max" needs elements, <T: Comparable, L> -> T, state Key<L, T>;
+    Max: "max" needs elements, <T: Comparable, L> -> T, state KeyLane<L, T>;
     identity Lane::lowest();
     accumulate |s, x, _at| s.max(x.order_key());
     combine |a, b| a.max(b);
@@ -121,7 +115,7 @@ reducers! {
     fold |largest, x| last_of_largest(largest, x);
 
     /// The smallest element; NaN if any is NaN.
-    Min: "min" needs elements, <T: Comparable, L> -> T, state Key<L, T>;
+    Min: "min" needs elements, <T: Comparable, L> -> T, state KeyLane<L, T>;
     identity Lane::lowest();
     accumulate |s, x, _at| s.max(x.reverse_key());
     combine |a, b| a.max(b);
@@ -240,8 +234,8 @@ reducers! {
     };
     combine |a, b| {
         let from = a.0.eq(Lane::zero()).select(b.1, a.1);
-        let apart = b.0.eq(Lane::zero()).select(Lane::zero(), b.1 - from);
-        (a.0 + b.0, from, a.2 + apart.mul_add(b.0, b.2))
+        let difference = b.0.eq(Lane::zero()).select(Lane::zero(), b.1 - from);
+        (a.0 + b.0, from, a.2 + difference.mul_add(b.0, b.2))
     };
     accumulate_slice |values, _from| {
         let mut state = <Self as Reducer<T>>::identity::<Eval>();

@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::expr::Scan;
 use crate::kernel::Reducer;
 use crate::ops::LogSumExp;
+use crate::ops::reduction::lanes::ValueLane;
 use crate::ops::reduction::slopes::{
     AllButOneZero, fold, fold_exp_sums, last_of_largest, last_of_smallest, of_exp_sum, of_extreme,
     of_product, slope,
@@ -15,9 +16,6 @@ use crate::ops::reduction::slopes::{
 use crate::rank::RemoveAxis;
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{IntoViewMut, Tensor};
-
-/// A lane of the compute type of `T`.
-type ValueLane<L, T> = Lane<L, Compute<T>>;
 
 /// The reducer of a scan.
 macro_rules! scan_reducer {

@@ -35,7 +35,7 @@ const MAX_PARTS: usize = 256;
 
 /// The passes of a scan, each with a kernel of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Pass {
+enum ScanPass {
     /// A thread for each line: the whole scan.
     Single,
     /// A block for each part of a line: the state of the part.
@@ -118,7 +118,7 @@ pub(in crate::device::cuda) unsafe fn run<B: Body, R: Reducer<B::Out>>(
         step: words.axes(&along),
         params: words.params(&Store(*body)),
     };
-    let launch = |pass: Pass, blocks: usize, parts: usize| {
+    let launch = |pass: ScanPass, blocks: usize, parts: usize| {
         let mut key_numbers = words.key_numbers.clone();
         key_numbers.push(pass as u32);
         let key = KernelKey { mechanism: "scan", types: [TypeId::of::<B>(), TypeId::of::<R>()], key_numbers };
@@ -129,20 +129,20 @@ pub(in crate::device::cuda) unsafe fn run<B: Body, R: Reducer<B::Out>>(
         unsafe { stream.launch("scan", kernel, shape, &words.list) }
     };
     if single {
-        return launch(Pass::Single, count.div_ceil(THREADS), 1);
+        return launch(ScanPass::Single, count.div_ceil(THREADS), 1);
     }
     if parts > 1 {
-        launch(Pass::PartStates, count, parts)?;
-        launch(Pass::Before, count.div_ceil(THREADS), 1)?;
+        launch(ScanPass::PartStates, count, parts)?;
+        launch(ScanPass::Before, count.div_ceil(THREADS), 1)?;
     }
-    launch(Pass::Scan, count, parts)
+    launch(ScanPass::Scan, count, parts)
 }
 
 /// The source of one pass.
 fn source<B: Body, R: Reducer<B::Out>>(
     body: &B,
     inputs: Inputs<'_>,
-    pass: Pass,
+    pass: ScanPass,
     words: &ArgBlock,
     plan: Plan,
 ) -> Result<String> {
@@ -176,7 +176,7 @@ fn source<B: Body, R: Reducer<B::Out>>(
     // An exclusive scan stores the result of each position at the next one, and the identity at the first.
     let first = store("0", "identity(a)", "0");
     s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"));
-    let by_thread = matches!(pass, Pass::Single | Pass::Before);
+    let by_thread = matches!(pass, ScanPass::Single | ScanPass::Before);
     let line = if by_thread {
         format!("(idx)blockIdx.x * {THREADS} + threadIdx.x")
     } else {
@@ -194,14 +194,14 @@ fn source<B: Body, R: Reducer<B::Out>>(
     if by_thread {
         s.line(format_args!("  if (line >= {}) return;", Word(plan.lines)));
     }
-    if pass == Pass::Before {
+    if pass == ScanPass::Before {
         combine_parts(&mut s, plan);
         return Ok(s.text());
     }
     let bases = names("b", plan.line.operands);
     bases.iter().for_each(|name| s.line(format_args!("  idx {name} = 0;")));
     plan.line.offsets(&mut s, "line", &all(&bases));
-    if pass == Pass::Single {
+    if pass == ScanPass::Single {
         s.line(format_args!(
             "  State state = identity(a);\n  if (later) {first}\n  for (idx i = 0; i + later < count; i++) {{"
         ));
@@ -211,7 +211,7 @@ fn source<B: Body, R: Reducer<B::Out>>(
         ));
         return Ok(s.text());
     }
-    scan_part(&mut s, plan, pass == Pass::PartStates, &load_value, &store);
+    scan_part(&mut s, plan, pass == ScanPass::PartStates, &load_value, &store);
     Ok(s.text())
 }
 

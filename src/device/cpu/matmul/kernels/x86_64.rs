@@ -7,7 +7,7 @@
 // Imports: nothing.
 
 use super::super::super::isa::{self, Level};
-use super::{ComplexKernel, Kernel, MAX_INITIAL_ROWS, Tile};
+use super::{ComplexKernel, MAX_INITIAL_ROWS, Microkernel, Tile};
 use std::arch::asm;
 use std::arch::x86_64::*;
 use std::mem::offset_of;
@@ -326,7 +326,7 @@ macro_rules! kernels {
             /// A tile of `U` rows by `V` vectors; `L` equals `U`.
             ///
             /// # Safety
-            /// As [`Kernel::tile`], for a tile of this size.
+            /// As [`Microkernel::tile`], for a tile of this size.
             #[target_feature(enable = $feature)]
             unsafe fn rows<const U: usize, const L: usize, const V: usize>(tile: &Tile) {
                 let row = |row: isize| tile.left.wrapping_offset(row.wrapping_mul(tile.left_stride[0]));
@@ -339,11 +339,11 @@ macro_rules! kernels {
     )* };
 }
 
-/// Implements [`Kernel`] for a row of `kernels!`.
+/// Implements [`Microkernel`] for a row of `kernels!`.
 macro_rules! kernel {
     ($Name:ident $bits:tt, $rows:literal [$($r:literal)*], $Unit:ty, $depth:literal, $Sum:ty,
      [$broadcast:tt $step:tt $add:tt $has_initial:literal]) => {
-        impl Kernel for $Name {
+        impl Microkernel for $Name {
             type Unit = $Unit;
             type Sum = $Sum;
             const MR: usize = $rows;
@@ -385,10 +385,10 @@ macro_rules! parts {
             /// imaginary parts.
             ///
             /// # Safety
-            /// As [`Kernel::tile`], for a tile of this size.
+            /// As [`Microkernel::tile`], for a tile of this size.
             #[target_feature(enable = $feature)]
             unsafe fn complex_tile<const U: usize, const L: usize, const V: usize>(tile: &Tile) {
-                let part = tile.left.wrapping_add(size_of::<<Self as Kernel>::Unit>());
+                let part = tile.left.wrapping_add(size_of::<<Self as Microkernel>::Unit>());
                 let third = |part: *const u8| part.wrapping_offset(3 * tile.left_stride[0]);
                 let (left3, left6, left9) = if $half == 6 {
                     (third(tile.left), part, third(part))
