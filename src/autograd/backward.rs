@@ -130,7 +130,7 @@ impl Place {
 }
 
 /// Writes a contribution into a strided operand of the inner device.
-pub(super) type WriteContribution<'a> = dyn FnMut(OperandRef<'_>) -> Result<()> + 'a;
+pub(super) type WriteTo<'a> = dyn FnMut(OperandRef<'_>) -> Result<()> + 'a;
 
 impl Backward {
     pub(super) fn new(inner: &Arc<dyn Inner>) -> Result<Self> {
@@ -254,12 +254,7 @@ impl Backward {
     }
 
     /// Adds what `write` writes to the gradient of an operand.
-    pub(super) fn add(
-        &mut self,
-        view: &BlockView,
-        sizes: &[usize],
-        write: &mut WriteContribution<'_>,
-    ) -> Result<()> {
+    pub(super) fn add(&mut self, view: &BlockView, sizes: &[usize], write: &mut WriteTo<'_>) -> Result<()> {
         self.add_and_keep(view, sizes, write).map(drop)
     }
 
@@ -269,7 +264,7 @@ impl Backward {
         &mut self,
         view: &BlockView,
         sizes: &[usize],
-        write: &mut WriteContribution<'_>,
+        write: &mut WriteTo<'_>,
     ) -> Result<Option<Temporary>> {
         let place = self.place(view, sizes)?;
         write(place.slot(view))?;
@@ -366,8 +361,7 @@ impl Backward {
     }
 
     /// Whether values are the gradient of a block, which is freed after the step and can become that of an
-    /// operand of the same layout. This happens after the backward function of the step: until then the
-    /// values stay.
+    /// operand of the same layout. This happens after the step: until then the values stay.
     fn will_pass(&mut self, view: &BlockView, sizes: &[usize], from: OperandRef<'_>) -> bool {
         if self.passed.is_some() {
             return false;
@@ -405,7 +399,7 @@ impl Backward {
         target: Target<'_>,
         sizes: &[usize],
         row: usize,
-        write: &mut WriteContribution<'_>,
+        write: &mut WriteTo<'_>,
     ) -> Result<()> {
         match target {
             Target::BlockView(view) => self.add(view, sizes, write),

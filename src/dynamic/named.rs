@@ -161,9 +161,10 @@ impl<D: Device> NamedElementwise<D> {
             }
             other => other,
         };
-        // SAFETY: the operands have the operator's element types.
         let out = by_width!(
-            self.out, W => unsafe { eval_named::<W, D>(op, &leaves, device, self.run) }.map_err(of_rank)?
+            self.out,
+            // SAFETY: the operands have the operator's element types.
+            W => unsafe { eval_named::<W, D>(op, &leaves, device, self.run) }.map_err(of_rank)?
         );
         Ok(out.with_rank(rank))
     }
@@ -238,9 +239,9 @@ impl<D: Device> Reducing<D> {
             Error::Empty { op, .. } => Error::Empty { op, sizes: x.size().into() },
             other => other,
         };
-        // SAFETY: the operand has the reducer's element type.
         let out = by_width!(
             self.out,
+            // SAFETY: the operand has the reducer's element type.
             W => unsafe { reduce_named::<W, D>((op, self.needs), leaf, gone, self.run) }.map_err(of_x)?
         );
         Ok(out.with_rank(kept))

@@ -117,9 +117,9 @@ pub(super) trait Microkernel: Copy + Send + Sync + 'static {
     /// initial values of its rows, if they are not 0.
     ///
     /// # Safety
-    /// 1. The processor has the kernel's instructions.   2. The panel has `units` units of
-    ///    [`MR`](Microkernel::MR) rows.   3. The [`PANEL_PADDING_BYTES`](super::panels::PANEL_PADDING_BYTES)
-    ///    bytes after it may be written.
+    /// 1. The processor has the kernel's instructions.
+    /// 2. The panel has `units` units of [`MR`](Microkernel::MR) rows.
+    /// 3. The [`PANEL_PADDING_BYTES`](super::panels::PANEL_PADDING_BYTES) bytes after it may be written.
     unsafe fn finish_panel(_panel: *mut u8, _units: usize) -> Option<[i32; MAX_INITIAL_ROWS]> {
         None
     }
@@ -127,9 +127,10 @@ pub(super) trait Microkernel: Copy + Send + Sync + 'static {
     /// Computes one tile.
     ///
     /// # Safety
-    /// 1. The processor has the kernel's instructions.   2. The operands hold the rows, columns and units of
-    ///    the tile, at least one unit; a packed left panel has [`MR`](Microkernel::MR) rows and was finished.
-    ///      3. The rows of the output may be written, and with `accumulate` they hold sums.
+    /// 1. The processor has the kernel's instructions.
+    /// 2. The operands hold the rows, columns and units of the tile, at least one unit; a packed left panel has
+    ///    [`MR`](Microkernel::MR) rows and was finished.
+    /// 3. The rows of the output may be written, and with `accumulate` they hold sums.
     unsafe fn tile(tile: &Tile);
 
     const INFO: KernelInfo = {
