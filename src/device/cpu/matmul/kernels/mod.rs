@@ -128,8 +128,8 @@ pub(super) trait Microkernel: Copy + Send + Sync + 'static {
     ///
     /// # Safety
     /// 1. The processor has the kernel's instructions.
-    /// 2. The operands hold the rows, columns and units of the tile, at least one unit; a packed left panel has
-    ///    [`MR`](Microkernel::MR) rows and was finished.
+    /// 2. The operands hold the rows, columns and units of the tile, at least one unit; a packed left panel
+    ///    has [`MR`](Microkernel::MR) rows and was finished.
     /// 3. The rows of the output may be written, and with `accumulate` they hold sums.
     unsafe fn tile(tile: &Tile);
 
