@@ -112,7 +112,7 @@ fn main() {
     // A worker enters where the owner has begun to leave.
     write(
         "board_that_never_closes.rs",
-        &replaced(&board, &[("(state & OPEN != 0)", "(state & OWNED != 0)")]),
+        &replaced(&board, &[("(state & OPEN != 0 ", "(state & OWNED != 0 ")]),
     );
     // The next owner begins while a worker of the last one is inside.
     write(
