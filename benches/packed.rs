@@ -67,7 +67,8 @@ fn wide<T: Number + WideningMul<T>>(name: &str) -> Result<()> {
 
 fn main() -> Result<()> {
     println!(
-        "| elements | m | in rows | in columns | packed | rows ÷ packed | columns ÷ packed |\n|---|---:|---:|---:|---:|---:|---:|"
+        "| elements | m | in rows | in columns | packed | rows ÷ packed | columns ÷ packed |\n\
+         |---|---:|---:|---:|---:|---:|---:|"
     );
     narrow::<f32>("f32")?;
     narrow::<f64>("f64")?;

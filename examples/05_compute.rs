@@ -6,7 +6,8 @@ use rankform::prelude::*;
 
 pub fn main() -> Result<()> {
     // Four pupils, three exams.
-    let marks = Tensor::from([[12.0, 15.0, 9.0], [18.0, 17.0, 19.0], [8.0, 11.0, 10.0], [14.0, 19.0, 16.0]]); // (pupil, exam)
+    // (pupil, exam)
+    let marks = Tensor::from([[12.0, 15.0, 9.0], [18.0, 17.0, 19.0], [8.0, 11.0, 10.0], [14.0, 19.0, 16.0]]);
 
     // The operators of Rust work on tensors and numbers; they panic where sizes do not fit.
     let percent = &marks * 5.0;

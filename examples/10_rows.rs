@@ -28,7 +28,8 @@ pub fn main() -> Result<()> {
     // Built in: `softmax`, `log_softmax`, `layer_norm`, over one axis, several, or all.
     let p = softmax(&x)?;
     println!("softmax:\n{p:.3}\n");
-    assert!((&p - &x.softmax(Axis::<1>)?).abs()?.max(All)?.item()? < 1e-7); // which also keeps what `x - max` rounds off
+    // which also keeps what `x - max` rounds off
+    assert!((&p - &x.softmax(Axis::<1>)?).abs()?.max(All)?.item()? < 1e-7);
     assert!((x.softmax(All)?.sum(All)?.item()? - 1.0).abs() < 1e-6);
 
     // All parts of one expression go along the same axes; others are evaluated first.

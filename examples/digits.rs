@@ -106,7 +106,8 @@ fn vote<D: Device>(
     let mut votes = Tensor::<f32, 2, D>::zeros([distances.size()[0], CLASSES], device)?;
     for _ in 0..k {
         let nearest = left.argmin(Axis::<1>)?; // (test image)
-        let chosen = index.lift().lazy().equal(nearest.insert_axis(Axis::<1>)).eval()?; // (test image, training image)
+        // (test image, training image)
+        let chosen = index.lift().lazy().equal(nearest.insert_axis(Axis::<1>)).eval()?;
         votes += &chosen.cast::<f32>()?.matmul(is_class)?;
         left = chosen.select(f32::INFINITY, &left)?;
     }
@@ -151,7 +152,8 @@ fn write_contact_sheet(path: &Path, images: &Tensor<u8, 3>, which: &[usize]) -> 
     const FRAME: usize = 4;
     const ACROSS: usize = 6;
     let cell = 8 * SCALE + 2 * FRAME;
-    let mut sheet = Tensor::full([which.len().div_ceil(ACROSS).max(1) * cell, ACROSS * cell], 128u8, &Cpu)?; // (row, column)
+    // (row, column)
+    let mut sheet = Tensor::full([which.len().div_ceil(ACROSS).max(1) * cell, ACROSS * cell], 128u8, &Cpu)?;
     for (place, &i) in which.iter().enumerate() {
         // Each pixel repeated SCALE × SCALE times: two new axes, stretched without memory.
         let image = images.slice((TRAINING + i, .., NewAxis, .., NewAxis))?; // (row, 1, column, 1)

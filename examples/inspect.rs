@@ -127,7 +127,8 @@ impl Numbers {
         };
         let flat = match x.is_contiguous() {
             true => x.reshaped(&[x.numel()])?,
-            false => x.permuted(&(0..x.rank()).rev().collect::<Vec<_>>())?.reshaped(&[x.numel()])?, // the other order
+            // the other order
+            false => x.permuted(&(0..x.rank()).rev().collect::<Vec<_>>())?.reshaped(&[x.numel()])?,
         };
         for start in (0..x.numel()).step_by(PIECE) {
             let end = x.numel().min(start + PIECE);

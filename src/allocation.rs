@@ -5,12 +5,12 @@
 //!            ├─▶ Allocation ──▶ block on the device (shared, counted)
 //!   Tensor ──┘   layout: other sizes, other strides (its own)
 //! ```
-// Imports: `error`, `fallible`, `fallible_arc`, `device`.
+// Imports: `error`, `fallible`, `device`.
 
 use crate::device::{Cpu, CpuBlock, Deleter, Device, Init, alignment};
 use crate::error::{Error, Result};
 use crate::fallible;
-use crate::fallible_arc::FallibleArc;
+use crate::fallible::FallibleArc;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -79,7 +79,7 @@ pub enum Kind {
 }
 
 /// One row of names.
-struct Row {
+struct DTypeNames {
     dtype: DType,
     kind: Kind,
     size: usize,
@@ -112,8 +112,8 @@ macro_rules! rows {
         $dtype:ident $kind:ident $size:literal $rust:literal $name:literal $legacy:expr, $scalar:literal
         | $cuda:literal $npy:expr, $safetensors:expr, $dlpack:expr;
     )*) => {
-        const ROWS: &[Row] = &[$(
-            Row {
+        const ROWS: &[DTypeNames] = &[$(
+            DTypeNames {
                 dtype: DType::$dtype,
                 kind: Kind::$kind,
                 size: $size,
@@ -191,7 +191,7 @@ pub enum Wrapped {
 }
 
 impl DType {
-    const fn row(self) -> &'static Row {
+    const fn row(self) -> &'static DTypeNames {
         &ROWS[self as usize]
     }
     /// The bytes of one element.
@@ -379,7 +379,7 @@ impl fmt::Display for DType {
 impl FromStr for DType {
     type Err = Error;
     fn from_str(name: &str) -> Result<DType> {
-        let names = |row: &&Row| {
+        let names = |row: &&DTypeNames| {
             row.rust == name || row.name == name || row.legacy == Some(name) || row.scalar == name
         };
         let row = ROWS.iter().find(names);

@@ -1,12 +1,12 @@
 //! Handles on memory whose device is known at run time only: `FallibleArc<Allocation<D>>` without `D`.
-// Imports: `error`, `fallible_arc`, `device`, `allocation`.
+// Imports: `error`, `fallible`, `device`, `allocation`.
 
 #![cfg_attr(not(feature = "dynamic"), allow(dead_code))] // a tape uses a part of the functions
 
 use crate::allocation::Allocation;
 use crate::device::{Device, Init, OperandRef};
 use crate::error::{Result, text};
-use crate::fallible_arc::FallibleArc;
+use crate::fallible::FallibleArc;
 #[cfg(feature = "autograd")]
 use std::any::Any;
 use std::any::TypeId;
@@ -14,7 +14,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 
 /// The functions of an allocation, for one type of device.
-struct Table {
+struct AllocationFns {
     device: fn() -> TypeId,
     name: fn() -> &'static str,
     describe: unsafe fn(NonNull<()>) -> String,
@@ -40,7 +40,7 @@ struct Table {
 /// made, and is released when this handle is dropped.
 pub(crate) struct Memory {
     raw: NonNull<()>,
-    table: &'static Table,
+    table: &'static AllocationFns,
 }
 
 // SAFETY: `FallibleArc<Allocation<D>>` is Send, as a device and its blocks are Send and Sync.
@@ -57,10 +57,10 @@ unsafe fn peek<D: Device, R>(raw: NonNull<()>, look: impl FnOnce(&FallibleArc<Al
     look(&ManuallyDrop::new(unsafe { FallibleArc::from_raw(raw) }))
 }
 
-impl Table {
-    const fn of<D: Device>() -> Table {
+impl AllocationFns {
+    const fn of<D: Device>() -> AllocationFns {
         // SAFETY of each function: it is called with a handle to which the table belongs, by invariant 1.
-        Table {
+        AllocationFns {
             device: TypeId::of::<D>,
             name: std::any::type_name::<D>,
             // SAFETY: as above.
@@ -116,7 +116,7 @@ impl Table {
 impl Memory {
     #[inline]
     pub(crate) fn new<D: Device>(memory: FallibleArc<Allocation<D>>) -> Self {
-        Memory { raw: memory.into_raw(), table: const { &Table::of::<D>() } }
+        Memory { raw: memory.into_raw(), table: const { &AllocationFns::of::<D>() } }
     }
 
     /// Whether the device is a `D`.

@@ -294,7 +294,7 @@ impl fmt::Display for Error {
                 write!(f, "{op}: inner sizes {} and {} differ: {left} · {right}", inner[0], inner[1])
             }
             Error::Length { op, sizes, expected, found, of } => {
-                write!(f, "{op}: {sizes} holds {expected} elements, found {found}{}", Of(of.as_ref()))
+                write!(f, "{op}: {sizes} holds {expected} elements, found {found}{}", OfSizes(of.as_ref()))
             }
             Error::NotOne { op, sizes, found } => {
                 write!(f, "{op}: sizes {sizes} hold {found} elements, not one")
@@ -383,9 +383,9 @@ fn only_size(op: &str) -> Option<usize> {
 }
 
 /// The sizes of the elements, if any.
-struct Of<'a>(Option<&'a SizeList>);
+struct OfSizes<'a>(Option<&'a SizeList>);
 
-impl fmt::Display for Of<'_> {
+impl fmt::Display for OfSizes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.map_or(Ok(()), |sizes| write!(f, " of sizes {sizes}"))
     }

@@ -131,7 +131,6 @@ mod erased_memory;
 pub mod error;
 pub mod expr;
 mod fallible;
-mod fallible_arc;
 pub mod interop;
 pub mod io;
 pub mod kernel;
@@ -190,7 +189,7 @@ pub use ops::{AttentionFloat, BoolElement, Packed, Pad, QuantileMethod, ScatterR
 #[doc(inline)]
 pub use quantized::{QuantizedElement, QuantizedTensor};
 #[doc(inline)]
-pub use rank::{HasAxes, NewAxis, Step, Without};
+pub use rank::{HasAxes, NewAxis, SliceStep, Without};
 #[doc(inline)]
 pub use rank::{
     InsertAxis, IsRank4, IsRank5, LiftTo, Matmul, Rank, RankMinusOne, RemoveAxes, RemoveAxis, SliceOfRank,
@@ -219,7 +218,7 @@ pub mod prelude {
     };
     pub use crate::ops::{Attention, AttentionFloat, Conv, Interpolate, Pool};
     pub use crate::ops::{BoolElement, Packed, Pad};
-    pub use crate::rank::{HasAxes, NewAxis, Spatial, Step, Tensordot, Without};
+    pub use crate::rank::{HasAxes, NewAxis, SliceStep, Spatial, Tensordot, Without};
     pub use crate::rank::{
         InsertAxis, IsRank4, IsRank5, LiftTo, Matmul, Rank, RankMinusOne, RemoveAxes, RemoveAxis,
         SliceOfRank, SliceSpec,

@@ -207,8 +207,8 @@ impl Quantization {
 /// `saturate(round(x / scale) + zero)`, ties to even. A real zero point is added before rounding. NaN gives
 /// the zero point.
 #[derive(Clone, Copy)]
-struct Store<Q, const FLOAT_ZERO: bool>(PhantomData<fn() -> Q>);
-impl<Q: QuantizedElement, const FLOAT_ZERO: bool> Op<(f32, f32, f64)> for Store<Q, FLOAT_ZERO> {
+struct Quantize<Q, const FLOAT_ZERO: bool>(PhantomData<fn() -> Q>);
+impl<Q: QuantizedElement, const FLOAT_ZERO: bool> Op<(f32, f32, f64)> for Quantize<Q, FLOAT_ZERO> {
     const NAME: &'static str = "quantize";
     type Out = Q::Int;
     #[inline(always)]
@@ -279,8 +279,8 @@ impl<Q: QuantizedElement, const RANK: usize, D: Device> QuantizedTensor<Q, RANK,
         quantization.fits::<Q>(&x.size().0)?;
         let (scale, zero) = quantization.operands(x.device())?;
         let values = match quantization.is_float() {
-            true => apply(Store::<Q, true>(PhantomData), (x, &scale, &zero))?,
-            false => apply(Store::<Q, false>(PhantomData), (x, &scale, &zero))?,
+            true => apply(Quantize::<Q, true>(PhantomData), (x, &scale, &zero))?,
+            false => apply(Quantize::<Q, false>(PhantomData), (x, &scale, &zero))?,
         };
         Ok(QuantizedTensor { values, quantization })
     }

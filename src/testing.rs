@@ -11,7 +11,7 @@ use crate::element::{Compute, Element};
 use crate::error::{Error, Result, text};
 use crate::expr::{Elementwise, Reduce, Scan, Zip};
 use crate::kernel::{Op, Reducer};
-use crate::rank::Step;
+use crate::rank::SliceStep;
 use crate::scalar::{DType, Eval, Lane, Prim};
 use crate::tensor::Tensor;
 use num_complex::Complex;
@@ -171,7 +171,9 @@ impl<D: Device> Differential<D> {
                 ($($axis:expr),*) => { $(
                     let (expected, found) = (x.scan(reducer, $axis), y.scan(reducer, $axis));
                     self.agree(R::NAME, LAYOUT_KINDS[kind], expected, found, units)?;
-                    let (expected, found) = (x.scan_exclusive(reducer, $axis), y.scan_exclusive(reducer, $axis));
+                    let (expected, found) = (
+                        x.scan_exclusive(reducer, $axis), y.scan_exclusive(reducer, $axis)
+                    );
                     self.agree(R::NAME, LAYOUT_KINDS[kind], expected, found, units)?;
                 )* };
             }

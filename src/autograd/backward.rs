@@ -9,7 +9,7 @@ use super::inner::Inner;
 pub(super) use super::kernels::{Vjp, VjpOf};
 use super::overlap::{covers_block, is_injective, without_overlap};
 use super::small_vec::SmallVec;
-use super::step::{Before, BlockView, Input, Output, Saved, Step};
+use super::step::{Before, BlockView, Saved, Step, StepInput, StepOutput};
 use super::vjp::Variable;
 use crate::device::{Init, Inputs, MAX_OPERANDS, OperandRef, Reduction};
 use crate::dtype::DType;
@@ -130,7 +130,7 @@ impl Place {
 }
 
 /// Writes a contribution into a strided operand of the inner device.
-pub(super) type Write<'a> = dyn FnMut(OperandRef<'_>) -> Result<()> + 'a;
+pub(super) type WriteTo<'a> = dyn FnMut(OperandRef<'_>) -> Result<()> + 'a;
 
 impl Backward {
     pub(super) fn new(inner: &Arc<dyn Inner>) -> Result<Self> {
@@ -190,20 +190,20 @@ impl Backward {
         Ok(())
     }
 
-    /// Runs the rules of the steps, the last step first. The gradient of a block is freed after the step that
-    /// wrote the block first.
-    pub(super) fn run(&mut self, nodes: Vec<Node>, kept: &Ids) -> Result<()> {
-        for Node { step, rule } in nodes.into_iter().rev() {
+    /// Runs the backward functions of the steps, the last step first. The gradient of a block is freed after
+    /// the step that wrote the block first.
+    pub(super) fn run(&mut self, nodes: Vec<TapeNode>, kept: &Ids) -> Result<()> {
+        for TapeNode { step, run } in nodes.into_iter().rev() {
             let reached = |id: &u64| self.gradients.contains_key(id);
             if !step.outputs.iter().any(|output| reached(&output.view.id)) {
                 continue;
             }
             step.check_versions()?;
             let is_freed =
-                |output: &&Output| output.before == Before::Nothing && !kept.contains(&output.view.id);
+                |output: &&StepOutput| output.before == Before::Nothing && !kept.contains(&output.view.id);
             self.freed = step.outputs.iter().filter(is_freed).map(|output| output.view.id).collect();
             if !step.sizes.contains(&0) {
-                rule(self, &step)?;
+                run(self, &step)?;
                 self.pass_on()?;
             }
             for id in self.freed.iter() {
@@ -254,7 +254,7 @@ impl Backward {
     }
 
     /// Adds what `write` writes to the gradient of an operand.
-    pub(super) fn add(&mut self, view: &BlockView, sizes: &[usize], write: &mut Write<'_>) -> Result<()> {
+    pub(super) fn add(&mut self, view: &BlockView, sizes: &[usize], write: &mut WriteTo<'_>) -> Result<()> {
         self.add_and_keep(view, sizes, write).map(drop)
     }
 
@@ -264,7 +264,7 @@ impl Backward {
         &mut self,
         view: &BlockView,
         sizes: &[usize],
-        write: &mut Write<'_>,
+        write: &mut WriteTo<'_>,
     ) -> Result<Option<Temporary>> {
         let place = self.place(view, sizes)?;
         write(place.slot(view))?;
@@ -361,7 +361,7 @@ impl Backward {
     }
 
     /// Whether values are the gradient of a block, which is freed after the step and can become that of an
-    /// operand of the same layout. This happens after the rule of the step: until then the values stay.
+    /// operand of the same layout. This happens after the step: until then the values stay.
     fn will_pass(&mut self, view: &BlockView, sizes: &[usize], from: OperandRef<'_>) -> bool {
         if self.passed.is_some() {
             return false;
@@ -386,7 +386,7 @@ impl Backward {
     fn pass_on(&mut self) -> Result<()> {
         let Some(Passed { from, to, sizes }) = self.passed.take() else { return Ok(()) };
         let Some(memory) = self.gradients.remove(&from) else { return Ok(()) };
-        // The rule of a custom operator may have kept a handle.
+        // The backward function of a custom operator may have kept a handle.
         if !self.gradients.contains_key(&to.id) && memory.handles() == 1 {
             return self.insert(&to, memory);
         }
@@ -399,7 +399,7 @@ impl Backward {
         target: Target<'_>,
         sizes: &[usize],
         row: usize,
-        write: &mut Write<'_>,
+        write: &mut WriteTo<'_>,
     ) -> Result<()> {
         match target {
             Target::BlockView(view) => self.add(view, sizes, write),
@@ -539,12 +539,12 @@ impl Backward {
 }
 
 /// The backward pass of one step.
-pub(super) type Rule = Box<dyn FnOnce(&mut Backward, &Step) -> Result<()> + Send>;
+pub(super) type BackwardFn = Box<dyn FnOnce(&mut Backward, &Step) -> Result<()> + Send>;
 
-/// A step with its rule.
-pub(super) struct Node {
+/// A step with its backward function.
+pub(super) struct TapeNode {
     pub(super) step: Box<Step>,
-    pub(super) rule: Rule,
+    pub(super) run: BackwardFn,
 }
 
 /// The error for a reducer that states no slope.
@@ -555,7 +555,7 @@ pub(super) fn no_slope(name: &'static str) -> Error {
 
 /// The saved operands of a step; zeros where nothing was saved.
 pub(super) fn saved_slots<'s>(b: &Backward, step: &'s Step) -> SmallVec<OperandRef<'s>> {
-    let slot = |input: &'s Input| match &input.saved {
+    let slot = |input: &'s StepInput| match &input.saved {
         Some(saved) => saved.slot(),
         None => b.zeros(step.sizes.len(), input.element),
     };

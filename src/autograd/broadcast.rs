@@ -10,7 +10,8 @@ use crate::device::{Inputs, OperandRef, Reduction};
 use crate::error::Result;
 
 /// A kernel that writes a contribution: its sizes, its output and its operands.
-pub(super) type Kernel<'a> = dyn Fn(&[usize], OperandRef<'_>, Inputs<'_>) -> Result<()> + Sync + 'a;
+pub(super) type ContributionKernel<'a> =
+    dyn Fn(&[usize], OperandRef<'_>, Inputs<'_>) -> Result<()> + Sync + 'a;
 
 impl Backward {
     /// Adds what a kernel writes to the gradient of an operand, block by block. Returns `false`, and runs
@@ -21,7 +22,7 @@ impl Backward {
         view: &BlockView,
         sizes: &[usize],
         inputs: Inputs<'_>,
-        kernel: &Kernel<'_>,
+        kernel: &ContributionKernel<'_>,
     ) -> Result<bool> {
         if view.stride.first() != Some(&0) || view.dtype.is_complex() {
             return Ok(false);

@@ -35,7 +35,7 @@ pub(super) enum CellMap {
     /// `[x]`: 1 if `x` is 0, else 0.
     IsZero,
     /// `[product, zeros]`: the product of the values that are not 0, or 0 if two values are.
-    AllButOneZero,
+    ProductIfOneZero,
     /// `[x, result, extra, gradient]`: the gradient of `x`.
     Vjp(CellReducer),
 }
@@ -103,8 +103,8 @@ where
             CellMap::IsExtreme => run(device, &Store(SlopeOf::<_, Max>(x(), PhantomData)), sizes, to, slots),
             CellMap::Nonzero => run(device, &Store(Call::<Nonzero, _>::new((x(),))), sizes, to, slots),
             CellMap::IsZero => run(device, &Store(Call::<IsZero, _>::new((x(),))), sizes, to, slots),
-            CellMap::AllButOneZero => {
-                run(device, &Store(Call::<AllButOneZero, _>::new((x(), x()))), sizes, to, slots)
+            CellMap::ProductIfOneZero => {
+                run(device, &Store(Call::<ProductIfOneZero, _>::new((x(), x()))), sizes, to, slots)
             }
             CellMap::Vjp(CellReducer::Product) => run(device, &vjp::<T, Prod>(), sizes, to, slots),
             CellMap::Vjp(CellReducer::Extreme) => run(device, &vjp::<T, Max>(), sizes, to, slots),
@@ -163,9 +163,9 @@ impl<T: Number> Op<(T,)> for IsZero {
 
 /// The product of the values that are not 0 if at most one value is 0, else 0.
 #[derive(Clone, Copy, Debug)]
-struct AllButOneZero;
+struct ProductIfOneZero;
 
-impl<T: Number> Op<(T, T)> for AllButOneZero {
+impl<T: Number> Op<(T, T)> for ProductIfOneZero {
     const CHEAP: bool = true;
     const NAME: &'static str = "all_but_one_zero";
     type Out = T;

@@ -2,7 +2,7 @@
 //! settings.
 // Imports: `error`, `element`, `device`, `tensor`, `autograd`.
 
-use super::{Differentiable, Name, ParameterTree, TensorMap, TensorVisitor};
+use super::{Differentiable, Name, ParameterTree, ParameterVisitor, TensorMap};
 use crate::device::{Cpu, Device};
 use crate::element::Element;
 use crate::error::{Error, Result, text};
@@ -24,7 +24,7 @@ impl<T: Differentiable, const RANK: usize, D: Device> ParameterTree<D> for Tenso
         updated: [&mut Self; WRITTEN],
         read: [&Self; READ],
         name: Name<'_>,
-        visitor: &mut impl TensorVisitor<D, WRITTEN, READ>,
+        visitor: &mut impl ParameterVisitor<D, WRITTEN, READ>,
     ) -> Result<()> {
         visitor.tensor(name, updated, read).map_err(named(name))
     }
@@ -88,7 +88,7 @@ impl<T: Element, const RANK: usize, D: Device> ParameterTree<D> for Buffer<T, RA
         updated: [&mut Self; WRITTEN],
         read: [&Self; READ],
         name: Name<'_>,
-        visitor: &mut impl TensorVisitor<D, WRITTEN, READ>,
+        visitor: &mut impl ParameterVisitor<D, WRITTEN, READ>,
     ) -> Result<()> {
         visitor.buffer(name, updated.map(|x| &mut x.0), read.map(|x| &x.0)).map_err(named(name))
     }
@@ -112,7 +112,7 @@ impl<P: ParameterTree<D>, D: Device> ParameterTree<D> for Vec<P> {
         mut updated: [&mut Self; WRITTEN],
         read: [&Self; READ],
         name: Name<'_>,
-        visitor: &mut impl TensorVisitor<D, WRITTEN, READ>,
+        visitor: &mut impl ParameterVisitor<D, WRITTEN, READ>,
     ) -> Result<()> {
         let mut lengths = updated.iter().map(|x| x.len()).chain(read.iter().map(|x| x.len()));
         let length = lengths.next().unwrap_or(0);
@@ -144,7 +144,7 @@ impl<P: ParameterTree<D>, const N: usize, D: Device> ParameterTree<D> for [P; N]
         mut updated: [&mut Self; WRITTEN],
         read: [&Self; READ],
         name: Name<'_>,
-        visitor: &mut impl TensorVisitor<D, WRITTEN, READ>,
+        visitor: &mut impl ParameterVisitor<D, WRITTEN, READ>,
     ) -> Result<()> {
         (0..N).try_for_each(|k| {
             P::walk(updated.each_mut().map(|x| &mut x[k]), read.map(|x| &x[k]), name.index(k), visitor)
@@ -164,7 +164,7 @@ impl<P: ParameterTree<D>, D: Device> ParameterTree<D> for Option<P> {
         updated: [&mut Self; WRITTEN],
         read: [&Self; READ],
         name: Name<'_>,
-        visitor: &mut impl TensorVisitor<D, WRITTEN, READ>,
+        visitor: &mut impl ParameterVisitor<D, WRITTEN, READ>,
     ) -> Result<()> {
         let mut is_some = updated.iter().map(|x| x.is_some()).chain(read.iter().map(|x| x.is_some()));
         if !is_some.any(|is| is) {
@@ -195,7 +195,7 @@ macro_rules! tuples {
                 mut updated: [&mut Self; WRITTEN],
                 read: [&Self; READ],
                 name: Name<'_>,
-                visitor: &mut impl TensorVisitor<D, WRITTEN, READ>,
+                visitor: &mut impl ParameterVisitor<D, WRITTEN, READ>,
             ) -> Result<()> {
                 $($name::walk(
                     updated.each_mut().map(|x| &mut x.$index),
@@ -235,7 +235,7 @@ macro_rules! settings {
                 _: [&mut Self; WRITTEN],
                 _: [&Self; READ],
                 _: Name<'_>,
-                _: &mut impl TensorVisitor<D, WRITTEN, READ>,
+                _: &mut impl ParameterVisitor<D, WRITTEN, READ>,
             ) -> Result<()> {
                 Ok(())
             }

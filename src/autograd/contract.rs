@@ -1,11 +1,11 @@
-//! The rule of contractions: the gradient of each operand is a contraction of the other operand with the
-//! gradient of the output.
+//! The backward function of contractions: the gradient of each operand is a contraction of the other operand
+//! with the gradient of the output.
 // Imports: `error`, `dtype`, `element`, `kernel`, `device`.
 
 use super::backward::{Backward, Temporary};
 use super::real_view::real_of;
 use super::small_vec::SmallVec;
-use super::state::{Begun, Flow, OutputType, Rule, Saved, Shared, Step, has_gradient};
+use super::state::{BackwardFn, BackwardOperands, Begun, OutputType, Saved, Step, TapeState, has_gradient};
 use crate::device::{Device, OperandRef};
 use crate::dtype::DType;
 use crate::element::Number;
@@ -25,12 +25,17 @@ pub(super) unsafe trait Contract {
     ///
     /// # Safety
     /// As [`Device::contract`].
-    unsafe fn run(&self, of: Operand, plan: ContractPlan<'_>, operands: [OperandRef<'_>; 3]) -> Result<()>;
+    unsafe fn run(
+        &self,
+        of: ProductOperand,
+        plan: ContractPlan<'_>,
+        operands: [OperandRef<'_>; 3],
+    ) -> Result<()>;
 }
 
 /// An operand of a product.
 #[derive(Clone, Copy)]
-pub(super) enum Operand {
+pub(super) enum ProductOperand {
     Output,
     Left,
     Right,
@@ -50,13 +55,18 @@ unsafe impl<T: Number, L: Number, R: Number, D: Device> Contract for ContractOf<
     fn dtypes(&self) -> [DType; 3] {
         [T::DTYPE, L::DTYPE, R::DTYPE]
     }
-    unsafe fn run(&self, of: Operand, plan: ContractPlan<'_>, [to, a, b]: [OperandRef<'_>; 3]) -> Result<()> {
+    unsafe fn run(
+        &self,
+        of: ProductOperand,
+        plan: ContractPlan<'_>,
+        [to, a, b]: [OperandRef<'_>; 3],
+    ) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe {
             match of {
-                Operand::Output => self.0.contract::<T, L, R>(plan, to, a, b),
-                Operand::Left => self.0.contract::<L, T, R>(plan, to, a, b),
-                Operand::Right => self.0.contract::<R, L, T>(plan, to, a, b),
+                ProductOperand::Output => self.0.contract::<T, L, R>(plan, to, a, b),
+                ProductOperand::Left => self.0.contract::<L, T, R>(plan, to, a, b),
+                ProductOperand::Right => self.0.contract::<R, L, T>(plan, to, a, b),
             }
         }
     }
@@ -79,7 +89,7 @@ impl Groups {
     }
 }
 
-impl Shared {
+impl TapeState {
     /// Runs a contraction and records it.
     ///
     /// # Safety
@@ -107,22 +117,22 @@ impl Shared {
             let [l, r] = [active[0].is_some() && are_smooth, active[1].is_some() && are_smooth];
             // The gradient of each operand reads the other one.
             let reads = u64::from(r) | u64::from(l) << 1;
-            Ok(Flow {
+            Ok(BackwardOperands {
                 to: SmallVec::new(&[l.then_some(dtypes[1]), r.then_some(dtypes[2])]),
                 reads,
-                ..Flow::default()
+                ..BackwardOperands::default()
             })
         })?;
         let Begun { inputs, outputs, step, is_recorded, .. } = begun;
         // SAFETY: the caller's promises; the operands are the same memory of the inner device.
-        unsafe { contract.run(Operand::Output, plan, [outputs[0], inputs[0], inputs[1]])? };
+        unsafe { contract.run(ProductOperand::Output, plan, [outputs[0], inputs[0], inputs[1]])? };
         if !is_recorded {
             self.end_unrecorded(step);
             return Ok(());
         }
         let groups = Groups::new(plan);
-        let rule: Rule = Box::new(move |b, step| backward(b, step, &*contract, groups.plan()));
-        self.end(step, &[to], rule);
+        let run: BackwardFn = Box::new(move |b, step| backward(b, step, &*contract, groups.plan()));
+        self.end(step, &[to], run);
         Ok(())
     }
 }
@@ -147,7 +157,7 @@ fn backward(
         // SAFETY: (1) the gradient has the layout of the output, and the axes of the other operand are
         // swapped; (2) the output is new memory; (3) the groups are those of the forward plan.
         b.add(view, &SmallVec::concat(&[batch, m, k]), &mut |to| unsafe {
-            contract.run(Operand::Left, plan, [to, gradient, right])
+            contract.run(ProductOperand::Left, plan, [to, gradient, right])
         })?;
     }
     if let (Some(view), Some(left)) = (&step.inputs[1].view, &step.inputs[0].saved) {
@@ -158,7 +168,7 @@ fn backward(
         let plan = ContractPlan { batch, m: k, k: m, n };
         // SAFETY: as above.
         b.add(view, &SmallVec::concat(&[batch, k, n]), &mut |to| unsafe {
-            contract.run(Operand::Right, plan, [to, left, gradient])
+            contract.run(ProductOperand::Right, plan, [to, left, gradient])
         })?;
     }
     Ok(())

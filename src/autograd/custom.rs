@@ -3,9 +3,9 @@
 
 use super::backward::Backward;
 use super::small_vec::{Few, SmallVec};
-use super::state::{Before, BlockView, Output, Step};
+use super::state::{Before, BlockView, Step, StepOutput};
 use super::tape::tensor_in;
-use super::{Differentiable, Gradients, Name, ParameterTree, Tape, TensorMap, TensorVisitor, Var};
+use super::{Differentiable, Gradients, Name, ParameterTree, ParameterVisitor, Tape, TensorMap, Var};
 use crate::device::{Device, OperandRef};
 use crate::dim::Dim;
 use crate::element::Element;
@@ -41,7 +41,7 @@ use crate::tensor::Tensor;
     label = "expected a tuple of up to six references to tensors or structs of `parameters!` on the tape",
     note = "one operand is `(&x,)`"
 )]
-pub trait Inputs<D: Device> {
+pub trait TapeOperands<D: Device> {
     /// The operands on the inner device.
     type Inner: Send + 'static;
     /// The operands on a tape.
@@ -74,7 +74,8 @@ struct Add<'a, O> {
 
 macro_rules! inputs {
     ($($($p:ident $index:tt)+;)*) => { $(
-        impl<$($p: ParameterTree<Tape<D>, On<D>: Send + 'static>,)+ D: Device> Inputs<D> for ($(&$p,)+) {
+        impl<$($p: ParameterTree<Tape<D>, On<D>: Send + 'static>,)+ D: Device> TapeOperands<D> for ($(&$p,)+)
+        {
             type Inner = ($($p::On<D>,)+);
             type OnTape = ($(<$p::On<D> as ParameterTree<D>>::On<Tape<D>>,)+);
             fn values(&self, tape: &Tape<D>) -> Result<Self::Inner> {
@@ -87,14 +88,22 @@ macro_rules! inputs {
                 Ok(places.views)
             }
             #[allow(private_interfaces)]
-            fn watch(inner: &Self::Inner, tape: &Tape<D>, views: &[Option<BlockView>]) -> Result<Self::OnTape> {
+            fn watch(
+                inner: &Self::Inner, tape: &Tape<D>, views: &[Option<BlockView>]
+            ) -> Result<Self::OnTape> {
                 let mut views = views.iter();
-                Ok(($(inner.$index.map_tensors(Name::ROOT, &mut Watch { tape, views: &mut views })?,)+))
+                Ok(($(
+                    inner.$index.map_tensors(Name::ROOT, &mut WatchOperands { tape, views: &mut views })?,
+                )+))
             }
             #[allow(private_interfaces)]
             fn add(add: Add<'_, &Self::Inner>, gradients: &Self::Inner) -> Result<()> {
                 let mut each = AddEach { b: add.b, views: add.views.iter() };
-                $(ParameterTree::walk([], [&add.operands.$index, &gradients.$index], Name::ROOT, &mut each)?;)+
+                $(
+                    ParameterTree::walk(
+                        [], [&add.operands.$index, &gradients.$index], Name::ROOT, &mut each
+                    )?;
+                )+
                 Ok(())
             }
             #[allow(private_interfaces)]
@@ -140,7 +149,7 @@ struct Places<'a, D: Device> {
     tape: &'a Tape<D>,
     views: Views,
 }
-impl<D: Device> TensorVisitor<Tape<D>, 0, 1> for Places<'_, D> {
+impl<D: Device> ParameterVisitor<Tape<D>, 0, 1> for Places<'_, D> {
     fn tensor<T: Differentiable, const RANK: usize>(
         &mut self,
         _: Name<'_>,
@@ -153,11 +162,11 @@ impl<D: Device> TensorVisitor<Tape<D>, 0, 1> for Places<'_, D> {
 }
 
 /// Makes the operands that depended on a variable variables of a tape, and the others constants.
-struct Watch<'a, 's, D: Device> {
+struct WatchOperands<'a, 's, D: Device> {
     tape: &'a Tape<D>,
     views: &'a mut std::slice::Iter<'s, Option<BlockView>>,
 }
-impl<D: Device> TensorMap<D, Tape<D>> for Watch<'_, '_, D> {
+impl<D: Device> TensorMap<D, Tape<D>> for WatchOperands<'_, '_, D> {
     fn tensor<T: Differentiable, const RANK: usize>(
         &mut self,
         _: Name<'_>,
@@ -182,7 +191,7 @@ struct AddEach<'a> {
     b: &'a mut Backward,
     views: std::slice::Iter<'a, Option<BlockView>>,
 }
-impl<D: Device> TensorVisitor<D, 0, 2> for AddEach<'_> {
+impl<D: Device> ParameterVisitor<D, 0, 2> for AddEach<'_> {
     fn tensor<T: Differentiable, const RANK: usize>(
         &mut self,
         _: Name<'_>,
@@ -202,7 +211,7 @@ struct AddOf<'a, D: Device> {
     views: std::slice::Iter<'a, Option<BlockView>>,
     gradients: &'a Gradients<D>,
 }
-impl<D: Device> TensorVisitor<Tape<D>, 0, 1> for AddOf<'_, D> {
+impl<D: Device> ParameterVisitor<Tape<D>, 0, 1> for AddOf<'_, D> {
     fn tensor<T: Differentiable, const RANK: usize>(
         &mut self,
         _: Name<'_>,
@@ -246,7 +255,7 @@ impl<D: Device> Tape<D> {
     /// assert_eq!(gradient.to_vec()?, [2.0, 5.0]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn custom<I: Inputs<D>, T: Differentiable, const RANK: usize>(
+    pub fn custom<I: TapeOperands<D>, T: Differentiable, const RANK: usize>(
         &self,
         inputs: I,
         forward: impl FnOnce(&I::Inner) -> Result<Tensor<T, RANK, D>>,
@@ -287,7 +296,7 @@ impl<D: Device> Tape<D> {
     /// assert_eq!(gradient.to_vec()?, [3.0, 12.0]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn checkpoint<I: Inputs<D>, T: Differentiable, const RANK: usize>(
+    pub fn checkpoint<I: TapeOperands<D>, T: Differentiable, const RANK: usize>(
         &self,
         inputs: I,
         f: impl Fn(&I::OnTape) -> Result<Var<T, RANK, D>> + Send + 'static,
@@ -313,16 +322,19 @@ impl<D: Device> Tape<D> {
         })
     }
 
-    /// A tensor on the tape in the memory of `result`, whose gradient `rule` takes. The step belongs to the
+    /// A tensor on the tape in the memory of `result`, whose gradient `run` takes. The step belongs to the
     /// recording in which it began.
-    fn result<T: Differentiable, const RANK: usize>(
+    fn result<T: Differentiable, const RANK: usize, F>(
         &self,
         op: &'static str,
         recording: u64,
         result: Tensor<T, RANK, D>,
         views: Vec<Option<BlockView>>,
-        rule: impl FnOnce(&mut Backward, &[Option<BlockView>], &Tensor<T, RANK, D>) -> Result<()> + Send + 'static,
-    ) -> Result<Var<T, RANK, D>> {
+        run: F,
+    ) -> Result<Var<T, RANK, D>>
+    where
+        F: FnOnce(&mut Backward, &[Option<BlockView>], &Tensor<T, RANK, D>) -> Result<()> + Send + 'static,
+    {
         // Memory that nothing lies between: the gradient has the layout of the result.
         let result = if result.layout().is_contiguous() { result } else { result.to_contiguous()? };
         let (y, layout, size) = (self.constant(&result)?, *result.layout(), result.size());
@@ -339,15 +351,15 @@ impl<D: Device> Tape<D> {
         }
         state.reserve_step(op)?;
         let Some(view) = state.view(&slot, T::DTYPE) else { return Ok(y) };
-        let output = Output::new(view.clone(), Before::Nothing);
+        let output = StepOutput::new(view.clone(), Before::Nothing);
         let (sizes, outputs) = (SmallVec::new(&size.0), Few::One([output]));
         let step = Box::new(Step { op, recording, sizes, outputs, ..Step::default() });
         let device = self.device.clone();
-        let rule = move |b: &mut Backward, _: &Step| {
+        let backward = move |b: &mut Backward, _: &Step| {
             let gradient = b.share_gradient(&view, layout, size, &device)?;
-            rule(b, &views, &gradient)
+            run(b, &views, &gradient)
         };
-        let ended = state.end(step, &[slot], Box::new(rule));
+        let ended = state.end(step, &[slot], Box::new(backward));
         drop(state);
         drop(ended); // after the lock is released
         Ok(y)

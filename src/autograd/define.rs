@@ -93,7 +93,7 @@ macro_rules! __parameters {
                 mut updated: [&mut Self; WRITTEN],
                 read: [&Self; READ],
                 name: $crate::autograd::Name<'_>,
-                visitor: &mut impl $crate::autograd::TensorVisitor<$D, WRITTEN, READ>,
+                visitor: &mut impl $crate::autograd::ParameterVisitor<$D, WRITTEN, READ>,
             ) -> $crate::Result<()> {
                 $(<$Type as $crate::autograd::ParameterTree<$D>>::walk(
                     updated.each_mut().map(|x| &mut x.$field), read.map(|x| &x.$field),

@@ -1,29 +1,31 @@
 //! The tape as a device: it runs every mechanism on the inner device, and records those of which an output
-//! depends on a variable. There is one rule for each mechanism, and one for each operator that
+//! depends on a variable. There is one backward function for each mechanism, and one for each operator that
 //! states its own backward pass (`ruled.rs`).
 //!
 //! The functions here are generic over kernels, so each program compiles them. They run the kernel; all else
 //! is in functions that are compiled once.
-// Imports: `error`, `fallible_arc`, `element`, `kernel`, `device`, `allocation`, `erased_memory`.
+// Imports: `error`, `fallible`, `element`, `kernel`, `device`, `allocation`, `erased_memory`.
 
 use super::backward::{Vjp, VjpOf};
 use super::blocks::{copy_line, is_device};
 use super::contract::ContractOf;
 use super::facts::{facts_of, facts_of_reduction};
-use super::reduce::Reduced;
+use super::reduce::ReducedBody;
 use super::rows::RowConstants;
-use super::scan::{ScanKind, facts_of_scan, rule_of};
+use super::scan::{ScanKind, backward_of, facts_of_scan};
 use super::scatter::ScatterOperator;
 use super::state::{Begun, TapeBlock};
 use super::tape::Tape;
 use super::vjp::ConstantsAsLoads;
 use crate::allocation::Allocation;
 use crate::delegate_device;
-use crate::device::{Deleter, Device, Init, Inputs, OperandRef, Reduction, Rule, RuleOperand, RuleOutput};
+use crate::device::{
+    Deleter, Device, Init, Inputs, OperandRef, OperatorRule, Reduction, RuleOperand, RuleOutput,
+};
 use crate::element::{Comparable, Element, Number};
 use crate::erased_memory::Memory;
 use crate::error::Result;
-use crate::fallible_arc::FallibleArc;
+use crate::fallible::FallibleArc;
 use crate::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};
 use std::mem::MaybeUninit;
 
@@ -95,8 +97,8 @@ impl<D: Device> Tape<D> {
             self.shared.end_unrecorded(step);
             return Ok(());
         }
-        let rule = Box::new(Reduced::<B, R, D, BY_NAME>::new(*body, self.device.clone()));
-        self.shared.end_reduce(step, output, (facts, inputs.reads), axes.kept.len(), rule);
+        let reduce = Box::new(ReducedBody::<B, R, D, BY_NAME>::new(*body, self.device.clone()));
+        self.shared.end_reduce(step, output, (facts, inputs.reads), axes.kept.len(), reduce);
         Ok(())
     }
 }
@@ -237,9 +239,9 @@ unsafe impl<D: Device> Device for Tape<D> {
         } else if kind == ScanKind::Recurrence {
             self.shared.end_recurrence(step, output);
         } else {
-            let rule = rule_of(body, reducer, &self.device);
+            let backward = backward_of(body, reducer, &self.device);
             let scan = (kind == ScanKind::Sum, plan.exclusive);
-            self.shared.end_scan(step, output, (facts, inputs.reads), scan, rule);
+            self.shared.end_scan(step, output, (facts, inputs.reads), scan, backward);
         }
         Ok(())
     }
@@ -274,7 +276,7 @@ unsafe impl<D: Device> Device for Tape<D> {
         self.shared.sort(T::DTYPE, &sort, plan, (values, positions), from)
     }
 
-    fn ruled<R: Rule>(
+    fn ruled<R: OperatorRule>(
         &self,
         rule: R,
         inputs: &[RuleOperand<'_, Self>],

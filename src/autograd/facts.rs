@@ -147,26 +147,28 @@ impl Hasher for Identity {
 }
 
 /// The type of a program and its [variant](Program::variant).
-type Key = (TypeId, u64);
+type ProgramKey = (TypeId, u64);
 
 /// A set of blocks.
 pub(super) type Ids = HashSet<u64, BuildHasherDefault<Identity>>;
 
-type Table = HashMap<Key, &'static Facts, BuildHasherDefault<Identity>>;
+type FactsTable = HashMap<ProgramKey, &'static Facts, BuildHasherDefault<Identity>>;
 
 /// The facts of the programs of this process. Each program type adds an entry, which stays.
-static TABLE: LazyLock<RwLock<Table>> = LazyLock::new(RwLock::default);
+static TABLE: LazyLock<RwLock<FactsTable>> = LazyLock::new(RwLock::default);
 
 /// The number of programs that a thread remembers.
 const RECENT: usize = 64;
 
 thread_local! {
     /// The programs that this thread looked up last, by their hashes.
-    static FOUND: [Cell<Option<(Key, &'static Facts)>>; RECENT] = const { [const { Cell::new(None) }; RECENT] };
+    static FOUND: [Cell<Option<(ProgramKey, &'static Facts)>>; RECENT] = const {
+        [const { Cell::new(None) }; RECENT]
+    };
 }
 
 #[inline(never)]
-fn cached(key: Key, find: &dyn Fn() -> Facts) -> &'static Facts {
+fn cached(key: ProgramKey, find: &dyn Fn() -> Facts) -> &'static Facts {
     let mut hash = Identity::default();
     key.hash(&mut hash);
     let place = hash.finish() as usize % RECENT;
@@ -180,7 +182,7 @@ fn cached(key: Key, find: &dyn Fn() -> Facts) -> &'static Facts {
     })
 }
 
-fn look_up(key: Key, find: &dyn Fn() -> Facts) -> &'static Facts {
+fn look_up(key: ProgramKey, find: &dyn Fn() -> Facts) -> &'static Facts {
     if let Some(facts) = TABLE.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
         return facts;
     }

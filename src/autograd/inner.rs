@@ -216,16 +216,16 @@ pub(super) unsafe trait Inner: Send + Sync {
 pub(super) fn inner_of<D: Device>(device: &D) -> Arc<dyn Inner> {
     // The mechanisms of the CPU are compiled with this crate.
     let inner: fn(&D) -> Arc<dyn Inner> =
-        const { if D::IS_CPU { |_| cpu() } else { |d| Arc::new(Typed(d.clone())) } };
+        const { if D::IS_CPU { |_| cpu() } else { |d| Arc::new(InnerOf(d.clone())) } };
     inner(device)
 }
 
 #[inline(never)]
 fn cpu() -> Arc<dyn Inner> {
-    Arc::new(Typed(Cpu))
+    Arc::new(InnerOf(Cpu))
 }
 
-struct Typed<D>(D);
+struct InnerOf<D>(D);
 
 /// Runs code for the real element type of a gradient. Complex numbers are pairs of real ones.
 macro_rules! with_real {
@@ -268,7 +268,7 @@ impl<F> RealOp for F where
 {
 }
 
-impl<D: Device> Typed<D> {
+impl<D: Device> InnerOf<D> {
     /// Applies an operator to cells by index.
     ///
     /// # Safety
@@ -336,7 +336,7 @@ impl<D: Device> Typed<D> {
 }
 
 // SAFETY: each function is a mechanism of the device.
-unsafe impl<D: Device> Inner for Typed<D> {
+unsafe impl<D: Device> Inner for InnerOf<D> {
     fn fresh(&self, nbytes: usize, init: Init) -> Result<Memory> {
         Ok(Memory::new(Allocation::fresh(&self.0, nbytes, init)?))
     }

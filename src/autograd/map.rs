@@ -1,17 +1,19 @@
-//! The recording and the rule of maps, for programs of any type.
+//! The recording and the backward function of maps, for programs of any type.
 // Imports: `error`, `dtype`, `device`.
 
 use super::backward::{Backward, Target, Temporary, Vjp, saved_slots, variables};
 use super::facts::Facts;
-use super::record::{Loads, ensure_as_stated, ensure_room, flow_of};
+use super::record::{FactsOfLoads, ensure_as_stated, ensure_room, flow_of};
 use super::rows::{RowConstants, rows_backward};
 use super::small_vec::SmallVec;
-use super::state::{Before, Begun, BlockView, Flow, OutputType, Rule, Saved, Shared, Step};
+use super::state::{
+    BackwardFn, BackwardOperands, Before, Begun, BlockView, OutputType, Saved, Step, TapeState,
+};
 use crate::device::{Inputs, OperandRef};
 use crate::dtype::DType;
 use crate::error::Result;
 
-impl Shared {
+impl TapeState {
     pub(super) fn begin_map<'a>(
         &'a self,
         facts: &'static Facts,
@@ -54,7 +56,8 @@ impl Shared {
             }
             // The constants of a row program have derivatives of their own, which may read every operand.
             true => {
-                let flow = Flow { to: SmallVec::new(active), reads: u64::MAX, reads_result: false };
+                let flow =
+                    BackwardOperands { to: SmallVec::new(active), reads: u64::MAX, reads_result: false };
                 ensure_room("map", facts.loads.len(), facts.outputs.len().max(3), &flow)?;
                 Ok(flow)
             }
@@ -86,7 +89,7 @@ impl Shared {
         &self,
         mut step: Box<Step>,
         outputs: &[OperandRef<'_>],
-        (facts, reads): Loads<'_>,
+        (facts, reads): FactsOfLoads<'_>,
         in_place: bool,
         vjp: Box<dyn Vjp>,
     ) {
@@ -94,15 +97,15 @@ impl Shared {
             step.outputs.iter_mut().for_each(|output| output.before = Before::Updated);
         }
         let reads = SmallVec::new(reads);
-        let rule: Rule = Box::new(move |b, step| map_backward(b, step, &*vjp, facts, &reads, in_place));
-        self.end(step, outputs, rule);
+        let run: BackwardFn = Box::new(move |b, step| map_backward(b, step, &*vjp, facts, &reads, in_place));
+        self.end(step, outputs, run);
     }
 
     pub(super) fn end_rows(
         &self,
         (mut step, in_place): (Box<Step>, bool),
         outputs: &[OperandRef<'_>],
-        (facts, reads): Loads<'_>,
+        (facts, reads): FactsOfLoads<'_>,
         constants: RowConstants,
         row: usize,
         vjp: Box<dyn Vjp>,
@@ -111,11 +114,11 @@ impl Shared {
             step.outputs.iter_mut().for_each(|output| output.before = Before::Updated);
         }
         let reads = SmallVec::new(reads);
-        let rule: Rule = Box::new(move |b, step| {
+        let run: BackwardFn = Box::new(move |b, step| {
             let taken = if in_place { take_gradients(b, step)? } else { Vec::new() };
             rows_backward(b, step, &*vjp, facts, &constants, (row, &reads), &taken)
         });
-        self.end(step, outputs, rule);
+        self.end(step, outputs, run);
     }
 }
 
@@ -132,7 +135,7 @@ fn take_gradients(b: &mut Backward, step: &Step) -> Result<Vec<Option<Temporary>
     Ok(copies)
 }
 
-/// The rule of a program without row constants: one kernel for each operand.
+/// The backward function of a program without row constants: one kernel for each operand.
 fn map_backward(
     b: &mut Backward,
     step: &Step,

@@ -54,9 +54,9 @@
 // | facts about a program that decide what is saved | `facts.rs` |
 // | the backward pass: buffers, sums of contributions | `backward.rs`, `overlap.rs` |
 // | the inner device without its type | `inner.rs`, `real_view.rs` |
-// | recording; the rules of `map` and `reduce` | `record.rs`, `map.rs`, `reduce.rs` |
-// | the rules of row constants, `contract`, `scan` | `rows.rs`, `contract.rs`, `scan.rs` |
-// | the rules of `scatter`, and of `gather`, `compact`, `sort`, `copy` | `scatter.rs`, `moves.rs` |
+// | recording; the backward functions of `map` and `reduce` | `record.rs`, `map.rs`, `reduce.rs` |
+// | those of row constants, `contract`, `scan` | `rows.rs`, `contract.rs`, `scan.rs` |
+// | those of `scatter`, and of `gather`, `compact`, `sort`, `copy` | `scatter.rs`, `moves.rs` |
 // | the backward pass of row programs by blocks of rows | `row_blocks.rs` |
 // | recurrences of the first order as scans | `recurrence.rs` |
 // | the kernels of the backward pass | `vjp.rs`, `cells.rs`, `sums.rs` |
@@ -115,14 +115,14 @@ mod untyped;
 mod vjp;
 
 pub use containers::Buffer;
-pub use custom::Inputs;
+pub use custom::TapeOperands;
 pub use forward::{Jvp, JvpBlock, Primals, grad_and_hvp, jvp};
 pub use functions::{grad, gradient_error, hvp, value_and_grad};
 pub use name::Name;
 pub use parameters::{Parameters, ParametersMut};
 pub use state::TapeBlock;
 pub use tape::{Gradients, Tape};
-pub use tree::{ParameterTree, TensorMap, TensorVisitor};
+pub use tree::{ParameterTree, ParameterVisitor, TensorMap};
 
 use crate::device::{Cpu, Device};
 use crate::dim::Axis;

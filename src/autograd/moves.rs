@@ -1,9 +1,11 @@
-//! The rules of the mechanisms that move elements: copy, gather, compact, sort.
+//! The backward functions of the mechanisms that move elements: copy, gather, compact, sort.
 // Imports: `error`, `dtype`, `kernel`, `device`.
 
 use super::backward::{Backward, Temporary};
 use super::small_vec::SmallVec;
-use super::state::{Begun, BlockView, Flow, OutputType, Rule, Shared, Step, has_gradient};
+use super::state::{
+    BackwardFn, BackwardOperands, Begun, BlockView, OutputType, Step, TapeState, has_gradient,
+};
 use crate::device::{Init, OperandRef};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -31,7 +33,7 @@ impl Addressing {
 pub(super) type Sort<'a> =
     dyn Fn(Option<OperandRef<'_>>, Option<OperandRef<'_>>, OperandRef<'_>) -> Result<()> + 'a;
 
-impl Shared {
+impl TapeState {
     /// # Safety
     /// As [`Device::copy`](crate::Device::copy).
     pub(super) unsafe fn copy(
@@ -42,7 +44,7 @@ impl Shared {
     ) -> Result<()> {
         let outputs = [(to, OutputType::OfFirstOperand)];
         let begun = self.begin("copy", sizes, &[from], &outputs, &mut |active| {
-            Ok(Flow { to: SmallVec::new(active), reads: 0, ..Flow::default() })
+            Ok(BackwardOperands { to: SmallVec::new(active), reads: 0, ..BackwardOperands::default() })
         })?;
         // SAFETY: the caller's promise, on the same memory of the inner device.
         unsafe { self.inner.copy(sizes, begun.outputs[0], begun.inputs[0])? };
@@ -50,14 +52,14 @@ impl Shared {
             self.end_unrecorded(begun.step);
             return Ok(());
         }
-        let rule: Rule = Box::new(|b, step| {
+        let run: BackwardFn = Box::new(|b, step| {
             // The gradient goes back to the elements that were copied.
             match (&step.inputs[0].view, b.gradient(&step.outputs[0].view)) {
                 (Some(view), Some(gradient)) => b.add_values(view, &step.sizes, gradient),
                 _ => Ok(()),
             }
         });
-        self.end(begun.step, &[to], rule);
+        self.end(begun.step, &[to], run);
         Ok(())
     }
 
@@ -72,7 +74,11 @@ impl Shared {
     ) -> Result<()> {
         let outputs = [(to, OutputType::OfFirstOperand)];
         let begun = self.begin(plan.op, plan.sizes, &[cells, index], &outputs, &mut |active| {
-            Ok(Flow { to: SmallVec::new(&[active[0], None]), reads: 0b10, ..Flow::default() })
+            Ok(BackwardOperands {
+                to: SmallVec::new(&[active[0], None]),
+                reads: 0b10,
+                ..BackwardOperands::default()
+            })
         })?;
         let Begun { inputs, outputs, step, is_recorded, .. } = begun;
         // SAFETY: the caller's promise, on the same memory of the inner device.
@@ -82,7 +88,7 @@ impl Shared {
             return Ok(());
         }
         let addressing = Addressing::of(plan);
-        let rule: Rule = Box::new(move |b, step| {
+        let run: BackwardFn = Box::new(move |b, step| {
             let (cells, index) = (&step.inputs[0].view, &step.inputs[1].saved);
             match (cells, index, b.gradient(&step.outputs[0].view)) {
                 (Some(cells), Some(index), Some(gradient)) => {
@@ -91,7 +97,7 @@ impl Shared {
                 _ => Ok(()),
             }
         });
-        self.end(step, &[to], rule);
+        self.end(step, &[to], run);
         Ok(())
     }
 
@@ -107,7 +113,11 @@ impl Shared {
     ) -> Result<()> {
         let outputs = [(to, OutputType::OfFirstOperand)];
         let begun = self.begin("compact", &[count], &[from, mask], &outputs, &mut |active| {
-            Ok(Flow { to: SmallVec::new(&[active[0], None]), reads: 0b10, ..Flow::default() })
+            Ok(BackwardOperands {
+                to: SmallVec::new(&[active[0], None]),
+                reads: 0b10,
+                ..BackwardOperands::default()
+            })
         })?;
         let Begun { inputs, outputs, step, is_recorded, .. } = begun;
         // SAFETY: the caller's promise, on the same memory of the inner device.
@@ -117,8 +127,8 @@ impl Shared {
             return Ok(());
         }
         let sizes = SmallVec::new(sizes);
-        let rule: Rule = Box::new(move |b, step| compact_backward(b, step, &sizes, count));
-        self.end(step, &[to], rule);
+        let run: BackwardFn = Box::new(move |b, step| compact_backward(b, step, &sizes, count));
+        self.end(step, &[to], run);
         Ok(())
     }
 
@@ -137,7 +147,11 @@ impl Shared {
         operands.extend(positions.map(|slot| (slot, OutputType::Is(DType::I64))));
         let is_smooth = has_gradient(dtype) && values.is_some();
         let begun = self.begin("sort", &sizes, &[from], &operands, &mut |active| {
-            Ok(Flow { to: SmallVec::new(&[active[0].filter(|_| is_smooth)]), reads: 0, ..Flow::default() })
+            Ok(BackwardOperands {
+                to: SmallVec::new(&[active[0].filter(|_| is_smooth)]),
+                reads: 0,
+                ..BackwardOperands::default()
+            })
         })?;
         let Begun { inputs, outputs, mut step, is_recorded, .. } = begun;
         let mut outputs = outputs.iter().copied();
@@ -156,7 +170,7 @@ impl Shared {
         step.result = positions.and_then(|slot| self.lock().save(&slot));
         let addresses: Vec<OperandRef<'_>> = operands.iter().map(|(slot, _)| *slot).collect();
         let along = plan.along;
-        let rule: Rule = Box::new(move |b, step| {
+        let run: BackwardFn = Box::new(move |b, step| {
             let Some(view) = &step.inputs[0].view else { return Ok(()) };
             let Some(gradient) = b.gradient(&step.outputs[0].view) else { return Ok(()) };
             let saved = step.result.as_ref().map(|saved| saved.slot());
@@ -168,7 +182,7 @@ impl Shared {
             let plan = GatherPlan { op: "sort", sizes: &step.sizes, own: 0, step: step_along, bound: along };
             scatter_add(b, plan, &cells, gradient, positions)
         });
-        self.end(step, &addresses, rule);
+        self.end(step, &addresses, run);
         Ok(())
     }
 }
@@ -188,8 +202,8 @@ fn scatter_add(
     unsafe { b.inner.scatter_add(cells.dtype, plan, to, gradient, index) }
 }
 
-/// The rule of a compaction: the numbers of the elements that were kept, and a sum of the gradients by
-/// number.
+/// The backward function of a compaction: the numbers of the elements that were kept, and a sum of the
+/// gradients by number.
 fn compact_backward(b: &mut Backward, step: &Step, sizes: &[usize], count: usize) -> Result<()> {
     let (Some(view), Some(mask)) = (&step.inputs[0].view, &step.inputs[1].saved) else { return Ok(()) };
     let Some(gradient) = b.gradient(&step.outputs[0].view) else { return Ok(()) };

@@ -10,11 +10,11 @@ use std::fmt;
 #[derive(Clone, Copy)]
 pub struct Name<'a> {
     outer: Option<&'a Name<'a>>,
-    last: Last,
+    last: LastPart,
 }
 
 #[derive(Clone, Copy)]
-enum Last {
+enum LastPart {
     Root,
     Field(&'static str),
     Index(usize),
@@ -22,21 +22,21 @@ enum Last {
 
 impl Name<'_> {
     /// The name of the whole tree.
-    pub const ROOT: Name<'static> = Name { outer: None, last: Last::Root };
+    pub const ROOT: Name<'static> = Name { outer: None, last: LastPart::Root };
 
     /// The name of a field of the tree that has this name.
     pub fn field(&self, field: &'static str) -> Name<'_> {
-        Name { outer: Some(self), last: Last::Field(field) }
+        Name { outer: Some(self), last: LastPart::Field(field) }
     }
 
     /// The name of an entry of the tree that has this name.
     pub fn index(&self, index: usize) -> Name<'_> {
-        Name { outer: Some(self), last: Last::Index(index) }
+        Name { outer: Some(self), last: LastPart::Index(index) }
     }
 
     /// Whether this is the name of the whole tree.
     pub fn is_root(&self) -> bool {
-        matches!(self.last, Last::Root)
+        matches!(self.last, LastPart::Root)
     }
 }
 
@@ -62,9 +62,9 @@ impl fmt::Display for Name<'_> {
             write!(f, "{outer}.")?;
         }
         match self.last {
-            Last::Root => Ok(()),
-            Last::Field(field) => f.write_str(field),
-            Last::Index(index) => write!(f, "{index}"),
+            LastPart::Root => Ok(()),
+            LastPart::Field(field) => f.write_str(field),
+            LastPart::Index(index) => write!(f, "{index}"),
         }
     }
 }

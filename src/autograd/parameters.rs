@@ -2,7 +2,7 @@
 // Imports: `error`, `element`, `device`, `tensor`, `autograd`.
 
 use super::containers::{array, other_form};
-use super::{Differentiable, Gradients, Name, ParameterTree, Tape, TensorMap, TensorVisitor, Var};
+use super::{Differentiable, Gradients, Name, ParameterTree, ParameterVisitor, Tape, TensorMap, Var};
 use crate::device::Device;
 use crate::element::Element;
 use crate::error::Result;
@@ -42,7 +42,7 @@ pub trait Parameters<D: Device> {
     ///
     /// # Errors
     /// Those of [`ParameterTree::walk`].
-    fn visit_tensors(&self, name: Name<'_>, visitor: &mut impl TensorVisitor<D, 0, 1>) -> Result<()>;
+    fn visit_tensors(&self, name: Name<'_>, visitor: &mut impl ParameterVisitor<D, 0, 1>) -> Result<()>;
     /// Makes them variables of a tape.
     ///
     /// # Errors
@@ -56,8 +56,8 @@ pub trait Parameters<D: Device> {
 }
 
 /// Makes parameters variables of a tape.
-struct Watch<'a, D: Device>(&'a Tape<D>);
-impl<D: Device> TensorMap<D, Tape<D>> for Watch<'_, D> {
+struct WatchParameters<'a, D: Device>(&'a Tape<D>);
+impl<D: Device> TensorMap<D, Tape<D>> for WatchParameters<'_, D> {
     fn tensor<T: Differentiable, const RANK: usize>(
         &mut self,
         _: Name<'_>,
@@ -99,11 +99,11 @@ impl<P: ParameterTree<D>, D: Device> Parameters<D> for &P {
     fn device(&self) -> Option<&D> {
         self.device_of_tensors()
     }
-    fn visit_tensors(&self, name: Name<'_>, visitor: &mut impl TensorVisitor<D, 0, 1>) -> Result<()> {
+    fn visit_tensors(&self, name: Name<'_>, visitor: &mut impl ParameterVisitor<D, 0, 1>) -> Result<()> {
         P::walk([], [self], name, visitor)
     }
     fn watch(&self, tape: &Tape<D>) -> Result<Self::OnTape> {
-        self.map_tensors(Name::ROOT, &mut Watch(tape))
+        self.map_tensors(Name::ROOT, &mut WatchParameters(tape))
     }
     fn gradients(on_tape: &Self::OnTape, gradients: &Gradients<D>) -> Result<Self::Gradients> {
         on_tape.map_tensors(Name::ROOT, &mut Take(gradients))
@@ -116,7 +116,7 @@ impl<P: Parameters<D>, const N: usize, D: Device> Parameters<D> for [P; N] {
     fn device(&self) -> Option<&D> {
         self.iter().find_map(P::device)
     }
-    fn visit_tensors(&self, name: Name<'_>, visitor: &mut impl TensorVisitor<D, 0, 1>) -> Result<()> {
+    fn visit_tensors(&self, name: Name<'_>, visitor: &mut impl ParameterVisitor<D, 0, 1>) -> Result<()> {
         self.iter().enumerate().try_for_each(|(k, tree)| tree.visit_tensors(name.index(k), visitor))
     }
     fn watch(&self, tape: &Tape<D>) -> Result<Self::OnTape> {
@@ -133,7 +133,7 @@ impl<P: Parameters<D>, D: Device> Parameters<D> for Vec<P> {
     fn device(&self) -> Option<&D> {
         self.iter().find_map(P::device)
     }
-    fn visit_tensors(&self, name: Name<'_>, visitor: &mut impl TensorVisitor<D, 0, 1>) -> Result<()> {
+    fn visit_tensors(&self, name: Name<'_>, visitor: &mut impl ParameterVisitor<D, 0, 1>) -> Result<()> {
         self.iter().enumerate().try_for_each(|(k, tree)| tree.visit_tensors(name.index(k), visitor))
     }
     fn watch(&self, tape: &Tape<D>) -> Result<Self::OnTape> {
@@ -164,7 +164,7 @@ pub trait ParametersMut<D: Device> {
         self,
         gradients: &Self::Gradients,
         name: Name<'_>,
-        visitor: &mut impl TensorVisitor<D, 1, 1>,
+        visitor: &mut impl ParameterVisitor<D, 1, 1>,
     ) -> Result<()>;
 }
 
@@ -174,7 +174,7 @@ impl<P: ParameterTree<D>, D: Device> ParametersMut<D> for &mut P {
         self,
         gradients: &P,
         name: Name<'_>,
-        visitor: &mut impl TensorVisitor<D, 1, 1>,
+        visitor: &mut impl ParameterVisitor<D, 1, 1>,
     ) -> Result<()> {
         P::walk([self], [gradients], name, visitor)
     }
@@ -186,7 +186,7 @@ impl<P: ParametersMut<D>, const N: usize, D: Device> ParametersMut<D> for [P; N]
         self,
         gradients: &Self::Gradients,
         name: Name<'_>,
-        visitor: &mut impl TensorVisitor<D, 1, 1>,
+        visitor: &mut impl ParameterVisitor<D, 1, 1>,
     ) -> Result<()> {
         let mut pairs = self.into_iter().zip(gradients).enumerate();
         pairs.try_for_each(|(k, (tree, gradients))| tree.walk_with(gradients, name.index(k), visitor))
@@ -199,7 +199,7 @@ impl<P: ParametersMut<D>, D: Device> ParametersMut<D> for Vec<P> {
         self,
         gradients: &Self::Gradients,
         name: Name<'_>,
-        visitor: &mut impl TensorVisitor<D, 1, 1>,
+        visitor: &mut impl ParameterVisitor<D, 1, 1>,
     ) -> Result<()> {
         if self.len() != gradients.len() {
             return Err(other_form(name, "lengths"));
@@ -218,7 +218,9 @@ macro_rules! tuples {
             fn device(&self) -> Option<&D> {
                 None$(.or_else(|| self.$index.device()))+
             }
-            fn visit_tensors(&self, name: Name<'_>, visitor: &mut impl TensorVisitor<D, 0, 1>) -> Result<()> {
+            fn visit_tensors(
+                &self, name: Name<'_>, visitor: &mut impl ParameterVisitor<D, 0, 1>
+            ) -> Result<()> {
                 $(self.$index.visit_tensors(name.index($index), visitor)?;)+
                 Ok(())
             }
@@ -236,7 +238,7 @@ macro_rules! tuples {
                 self,
                 gradients: &Self::Gradients,
                 name: Name<'_>,
-                visitor: &mut impl TensorVisitor<D, 1, 1>,
+                visitor: &mut impl ParameterVisitor<D, 1, 1>,
             ) -> Result<()> {
                 $(self.$index.walk_with(&gradients.$index, name.index($index), visitor)?;)+
                 Ok(())

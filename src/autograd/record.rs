@@ -3,38 +3,38 @@
 
 use super::backward::Temporary;
 use super::facts::Facts;
-use super::state::{Begun, Flow, OutputType, Rule, Saved, Shared, Step};
+use super::state::{BackwardFn, BackwardOperands, Begun, OutputType, Saved, Step, TapeState};
 use crate::device::{MAX_OPERANDS, OperandRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use std::sync::RwLockWriteGuard;
 
 /// The facts of a program, and the operand of each of its loads.
-pub(super) type Loads<'a> = (&'static Facts, &'a [u8]);
+pub(super) type FactsOfLoads<'a> = (&'static Facts, &'a [u8]);
 
-impl Shared {
-    /// See [`State::begin`](super::state::State::begin).
+impl TapeState {
+    /// See [`TapeContents::begin`](super::state::TapeContents::begin).
     pub(super) fn begin<'a>(
         &'a self,
         op: &'static str,
         sizes: &[usize],
         inputs: &[OperandRef<'a>],
         outputs: &[(OperandRef<'a>, OutputType)],
-        flow: &mut dyn FnMut(&[Option<DType>]) -> Result<Flow>,
+        flow: &mut dyn FnMut(&[Option<DType>]) -> Result<BackwardOperands>,
     ) -> Result<Begun<'a>> {
         let mut begun = Begun::new(op);
         self.fill(&mut begun, sizes, inputs, outputs, flow)?;
         Ok(begun)
     }
 
-    /// As [`begin`](Shared::begin), in place: a copy would slow steps of small tensors.
+    /// As [`begin`](TapeState::begin), in place: a copy would slow steps of small tensors.
     pub(super) fn fill<'a>(
         &'a self,
         begun: &mut Begun<'a>,
         sizes: &[usize],
         inputs: &[OperandRef<'a>],
         outputs: &[(OperandRef<'a>, OutputType)],
-        flow: &mut dyn FnMut(&[Option<DType>]) -> Result<Flow>,
+        flow: &mut dyn FnMut(&[Option<DType>]) -> Result<BackwardOperands>,
     ) -> Result<()> {
         let running = self.running();
         let mut state = self.lock();
@@ -52,11 +52,11 @@ impl Shared {
 
     /// Records a step after its kernel has run.
     #[inline]
-    pub(super) fn end(&self, mut step: Box<Step>, outputs: &[OperandRef<'_>], rule: Rule) {
+    pub(super) fn end(&self, mut step: Box<Step>, outputs: &[OperandRef<'_>], run: BackwardFn) {
         if step.reads_result {
             step.result = self.result_of(&outputs[0], &step.sizes);
         }
-        let ended = self.lock().end(step, outputs, rule);
+        let ended = self.lock().end(step, outputs, run);
         drop(ended); // after the lock is released
     }
 
@@ -84,7 +84,8 @@ impl Shared {
 
     pub(super) fn begin_write(&self, to: *mut u8, nbytes: usize) -> Result<Begun<'_>> {
         let outputs = [(OperandRef { address: to, stride: &[1], element: 1 }, OutputType::Is(DType::U8))];
-        let begun = self.begin("write", &[nbytes], &[], &outputs, &mut |_| Ok(Flow::default()))?;
+        let begun =
+            self.begin("write", &[nbytes], &[], &outputs, &mut |_| Ok(BackwardOperands::default()))?;
         if !begun.step.outputs.is_empty() {
             let what =
                 "bytes of the host would replace elements that have a gradient; assign a tensor instead";
@@ -95,8 +96,9 @@ impl Shared {
 }
 
 /// From loads to operands: those to which a gradient flows, and those that the backward pass reads.
-pub(super) fn flow_of(facts: &Facts, reads: &[u8], active: &[Option<DType>]) -> Flow {
-    let mut flow = Flow { to: active.iter().map(|_| None).collect(), ..Flow::default() };
+pub(super) fn flow_of(facts: &Facts, reads: &[u8], active: &[Option<DType>]) -> BackwardOperands {
+    let mut flow =
+        BackwardOperands { to: active.iter().map(|_| None).collect(), ..BackwardOperands::default() };
     let mut loads = 0;
     for (k, &operand) in reads.iter().enumerate() {
         if active[operand as usize].is_some()
@@ -115,7 +117,12 @@ pub(super) fn flow_of(facts: &Facts, reads: &[u8], active: &[Option<DType>]) -> 
 
 /// [`Error::Operands`] if a gradient flows and the kernel of the backward pass would have too many operands:
 /// the loads, `numbers` more, and an output.
-pub(super) fn ensure_room(op: &'static str, loads: usize, numbers: usize, flow: &Flow) -> Result<()> {
+pub(super) fn ensure_room(
+    op: &'static str,
+    loads: usize,
+    numbers: usize,
+    flow: &BackwardOperands,
+) -> Result<()> {
     if loads + numbers < MAX_OPERANDS || flow.to.iter().all(Option::is_none) {
         return Ok(());
     }
@@ -123,7 +130,7 @@ pub(super) fn ensure_room(op: &'static str, loads: usize, numbers: usize, flow: 
 }
 
 /// [`Error::Value`] if a gradient flows and the type of the program states derivatives that it does not have.
-pub(super) fn ensure_as_stated(op: &'static str, facts: &Facts, flow: &Flow) -> Result<()> {
+pub(super) fn ensure_as_stated(op: &'static str, facts: &Facts, flow: &BackwardOperands) -> Result<()> {
     if facts.is_as_stated || flow.to.iter().all(Option::is_none) {
         return Ok(());
     }

@@ -3,9 +3,9 @@
 
 use super::backward::{Backward, Target, Temporary, distinct, no_slope, saved_slots, variables};
 use super::facts::Facts;
-use super::record::{Loads, ensure_room, flow_of};
+use super::record::{FactsOfLoads, ensure_room, flow_of};
 use super::small_vec::SmallVec;
-use super::state::{Begun, OutputType, Rule, Shared, Step};
+use super::state::{BackwardFn, Begun, OutputType, Step, TapeState};
 use super::vjp::{SlopeOf, Total, Variable, VjpReduce};
 use crate::device::{Device, Inputs, OperandRef, Reduction};
 use crate::element::Element;
@@ -15,14 +15,14 @@ use crate::scalar::{Lane, Need, Needs};
 use std::marker::PhantomData;
 
 /// A reduced body with its reducer, on its device.
-pub(super) struct Reduced<B, R, D, const BY_NAME: bool> {
+pub(super) struct ReducedBody<B, R, D, const BY_NAME: bool> {
     body: B,
     device: D,
     reducer: PhantomData<R>,
 }
 
 /// The backward pass of a reduction, with its types erased.
-pub(super) trait ReduceRule {
+pub(super) trait ReduceBackward {
     /// The extra number of the reducer's slope for each result, broadcast along the reduced axes: the result
     /// of its extra reducer, or the sum of the slopes if the values share the gradient.
     fn extra(
@@ -52,7 +52,7 @@ pub(super) trait ReduceRule {
     ) -> Result<()>;
 }
 
-impl Shared {
+impl TapeState {
     pub(super) fn begin_reduce<'a>(
         &'a self,
         (op, slope): (&'static str, Slope),
@@ -78,12 +78,12 @@ impl Shared {
         &self,
         step: Box<Step>,
         output: OperandRef<'_>,
-        (facts, reads): Loads<'_>,
+        (facts, reads): FactsOfLoads<'_>,
         kept: usize,
-        reduce: Box<dyn ReduceRule + Send>,
+        reduce: Box<dyn ReduceBackward + Send>,
     ) {
         let reads = SmallVec::new(reads);
-        let rule: Rule = Box::new(move |b, step| {
+        let run: BackwardFn = Box::new(move |b, step| {
             let Some(gradient) = b.gradient(&step.outputs[0].view) else { return Ok(()) };
             let operands = saved_slots(b, step);
             let loads: SmallVec<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
@@ -108,13 +108,13 @@ impl Shared {
             }
             Ok(())
         });
-        self.end(step, &[output], rule);
+        self.end(step, &[output], run);
     }
 }
 
-impl<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> Reduced<B, R, D, BY_NAME> {
+impl<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> ReducedBody<B, R, D, BY_NAME> {
     pub(super) fn new(body: B, device: D) -> Self {
-        Reduced { body, device, reducer: PhantomData }
+        ReducedBody { body, device, reducer: PhantomData }
     }
 
     /// Reduces `body`, or the slopes of its reducer, by another reducer.
@@ -148,7 +148,9 @@ impl<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> Reduced<B, R, 
     }
 }
 
-impl<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> ReduceRule for Reduced<B, R, D, BY_NAME> {
+impl<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> ReduceBackward
+    for ReducedBody<B, R, D, BY_NAME>
+{
     fn extra(
         &self,
         b: &Backward,
@@ -212,7 +214,7 @@ impl<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> ReduceRule for
 /// Reduces the body by the extra reducer.
 struct ReduceExtra<'a, B, R, D: Device, const BY_NAME: bool> {
     b: &'a Backward,
-    reduced: &'a Reduced<B, R, D, BY_NAME>,
+    reduced: &'a ReducedBody<B, R, D, BY_NAME>,
     sizes: (&'a [usize], usize),
     loads: &'a [OperandRef<'a>],
 }

@@ -24,7 +24,7 @@ pub(super) struct Division<'a> {
 }
 
 /// One block of a division.
-pub(super) struct Block {
+pub(super) struct DivisionBlock {
     pub(super) number: usize,
     /// Its first index along each axis that is divided.
     first: SmallVec<usize>,
@@ -49,7 +49,7 @@ impl<'a> Division<'a> {
         Some(Division { sizes, axis, span, blocks })
     }
 
-    pub(super) fn block(&self, number: usize) -> Block {
+    pub(super) fn block(&self, number: usize) -> DivisionBlock {
         let (mut first, mut sizes) = (SmallVec::new(&self.sizes[..=self.axis]), SmallVec::new(self.sizes));
         let mut rest = number;
         for axis in (0..=self.axis).rev() {
@@ -59,7 +59,7 @@ impl<'a> Division<'a> {
             rest /= count;
             sizes[axis] = span.min(self.sizes[axis] - first[axis]);
         }
-        Block { number, first, sizes }
+        DivisionBlock { number, first, sizes }
     }
 
     /// Whether an operand has one element for all blocks, or `None` if that depends on the axis.
@@ -70,7 +70,7 @@ impl<'a> Division<'a> {
     }
 }
 
-impl Block {
+impl DivisionBlock {
     /// The elements of an operand in the block.
     pub(super) fn of<'s>(&self, slot: OperandRef<'s>) -> OperandRef<'s> {
         let steps = self.first.iter().zip(slot.stride);
@@ -136,7 +136,7 @@ fn has_16_bits(dtype: DType) -> bool {
 
 /// The operands of a program's backward pass, in a block or everywhere.
 #[derive(Clone, Copy)]
-pub(super) struct Operands<'a> {
+pub(super) struct ProgramOperands<'a> {
     pub(super) sizes: &'a [usize],
     pub(super) loads: &'a [OperandRef<'a>],
     /// The gradients of the outputs.
@@ -146,7 +146,7 @@ pub(super) struct Operands<'a> {
 }
 
 /// The backward pass of a program on some of its rows.
-pub(super) type Pass<'a> = dyn Fn(&mut Backward, Operands<'_>) -> Result<()> + Sync + 'a;
+pub(super) type BlockPass<'a> = dyn Fn(&mut Backward, ProgramOperands<'_>) -> Result<()> + Sync + 'a;
 
 /// The way in which the contributions of blocks reach the gradient of an operand.
 enum Goal<'a> {
@@ -183,7 +183,7 @@ impl<'a> Goal<'a> {
     }
 
     /// Takes the gradient of an operand in a block; returns whether it has one.
-    fn take(&self, b: &Backward, dtype: DType, block: &Block, of_block: &BlockView) -> Result<bool> {
+    fn take(&self, b: &Backward, dtype: DType, block: &DivisionBlock, of_block: &BlockView) -> Result<bool> {
         let kept: SmallVec<usize> =
             (0..block.sizes.len()).filter(|&axis| of_block.stride[axis] != 0).collect();
         let of = |stride: &[isize]| kept.iter().map(|&axis| stride[axis]).collect::<SmallVec<_>>();
@@ -219,11 +219,11 @@ impl<'a> Goal<'a> {
 /// device prefers large kernels, the pass is small, or two blocks would write to one element.
 pub(super) fn run_by_blocks(
     b: &mut Backward,
-    operands: Operands<'_>,
+    operands: ProgramOperands<'_>,
     axes: usize,
-    pass: &Pass<'_>,
+    pass: &BlockPass<'_>,
 ) -> Result<bool> {
-    let Operands { sizes, loads, gradients, views } = operands;
+    let ProgramOperands { sizes, loads, gradients, views } = operands;
     let element = views.iter().flatten().map(|view| view.element).max();
     let (Some(nbytes), Some(element)) = (b.inner.task_nbytes(), element) else { return Ok(false) };
     let Some(division) = Division::new(sizes, axes, nbytes / element) else { return Ok(false) };
@@ -250,7 +250,8 @@ pub(super) fn run_by_blocks(
         let views: Vec<Option<BlockView>> = views.iter().enumerate().map(of_block).collect();
         let (loads, gradients) = (block.of_all(loads), block.of_all(gradients));
         let mut part = whole.part();
-        let operands = Operands { sizes: &block.sizes, loads: &loads, gradients: &gradients, views: &views };
+        let operands =
+            ProgramOperands { sizes: &block.sizes, loads: &loads, gradients: &gradients, views: &views };
         pass(&mut part, operands)?;
         for ((goal, view), reached) in goals.iter().zip(&views).zip(&reached) {
             if let (Some(goal), Some(view)) = (goal, view)

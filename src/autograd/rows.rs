@@ -4,9 +4,9 @@
 
 use super::backward::{Backward, Target, Temporary, Vjp, no_slope, saved_slots, variables};
 use super::facts::{Facts, facts_of_reduction};
-use super::record::Loads;
-use super::reduce::{ReduceRule as _, Reduced};
-use super::row_blocks::{Operands, run_by_blocks};
+use super::record::FactsOfLoads;
+use super::reduce::{ReduceBackward as _, ReducedBody};
+use super::row_blocks::{ProgramOperands, run_by_blocks};
 use super::small_vec::SmallVec;
 use super::step::{BlockView, Step, has_gradient};
 use super::vjp::ConstantsAsLoads;
@@ -18,13 +18,13 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 /// A kind of row constant, with the types of its body, its reducer and its device erased.
-pub(super) trait Erased<D> {
+pub(super) trait ErasedConstant<D> {
     /// The constant that is the reduction of `body` by `R`.
     fn new<B: Body, R: Reducer<B::Out>>(body: ConstantsAsLoads<B>, device: D) -> Box<Self>;
 }
 
 /// A row constant with its backward pass.
-pub(super) trait RowConstant: Send + Sync {
+pub(super) trait RecordedConstant: Send + Sync {
     fn facts(&self) -> &'static Facts;
     /// The values of all rows.
     fn forward(&self, b: &Backward, sizes: (&[usize], usize), slots: &[OperandRef<'_>]) -> Result<Temporary>;
@@ -39,11 +39,11 @@ pub(super) trait RowConstant: Send + Sync {
     ) -> Result<()>;
 }
 
-struct RowConstantOf<B, R, D>(ConstantsAsLoads<B>, D, PhantomData<R>);
+struct RecordedConstantOf<B, R, D>(ConstantsAsLoads<B>, D, PhantomData<R>);
 
-impl<D: Device> Erased<D> for dyn RowConstant {
+impl<D: Device> ErasedConstant<D> for dyn RecordedConstant {
     fn new<B: Body, R: Reducer<B::Out>>(body: ConstantsAsLoads<B>, device: D) -> Box<Self> {
-        Box::new(RowConstantOf::<B, R, D>(body, device, PhantomData))
+        Box::new(RecordedConstantOf::<B, R, D>(body, device, PhantomData))
     }
 }
 
@@ -64,7 +64,7 @@ pub(super) fn values_of_rows<B: Body, R: Reducer<B::Out>, D: Device>(
     Ok(out)
 }
 
-impl<D: Device, B: Body, R: Reducer<B::Out>> RowConstant for RowConstantOf<B, R, D> {
+impl<D: Device, B: Body, R: Reducer<B::Out>> RecordedConstant for RecordedConstantOf<B, R, D> {
     fn facts(&self) -> &'static Facts {
         facts_of_reduction::<_, R>(&self.0)
     }
@@ -80,7 +80,7 @@ impl<D: Device, B: Body, R: Reducer<B::Out>> RowConstant for RowConstantOf<B, R,
         targets: Vec<(u64, Target<'_>)>,
     ) -> Result<()> {
         let facts = facts_of_reduction::<_, R>(&self.0);
-        let reduced = Reduced::<_, R, D, false>::new(self.0, self.1.clone());
+        let reduced = ReducedBody::<_, R, D, false>::new(self.0, self.1.clone());
         let extra = reduced.extra(b, sizes, slots, value)?;
         let zeros = b.zeros(sizes.0.len(), size_of::<B::Out>());
         let extra = extra.as_ref().map_or(zeros, Temporary::slot);
@@ -119,7 +119,7 @@ impl<K: ?Sized> Placed<K> {
 }
 
 /// The row constants of a program, inner ones before outer ones.
-pub(super) struct RowConstants<K: ?Sized = dyn RowConstant> {
+pub(super) struct RowConstants<K: ?Sized = dyn RecordedConstant> {
     next: usize,
     pub(super) all: Vec<Placed<K>>,
     /// The constants that are inside of no other.
@@ -128,12 +128,12 @@ pub(super) struct RowConstants<K: ?Sized = dyn RowConstant> {
     variables: Vec<(usize, u64)>,
 }
 
-struct ConstantCounter {
+struct NestedConstants {
     next: usize,
     count: usize,
 }
 
-impl Row for ConstantCounter {
+impl Row for NestedConstants {
     fn next(&mut self) -> &mut usize {
         &mut self.next
     }
@@ -146,13 +146,13 @@ impl Row for ConstantCounter {
 /// Collects the row constants of a program that runs on `D`.
 pub(super) struct Collect<'a, K: ?Sized, D>(pub(super) &'a mut RowConstants<K>, pub(super) &'a D);
 
-impl<K: Erased<D> + ?Sized, D: Device> Row for Collect<'_, K, D> {
+impl<K: ErasedConstant<D> + ?Sized, D: Device> Row for Collect<'_, K, D> {
     fn next(&mut self) -> &mut usize {
         &mut self.0.next
     }
     fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
         let Collect(constants, device) = self;
-        let mut inside = ConstantCounter { next: 0, count: 0 };
+        let mut inside = NestedConstants { next: 0, count: 0 };
         let mut copy = *body;
         copy.prepare_row(&mut inside);
         let is_refused = matches!(R::SLOPE, Slope::None) && has_gradient(R::Out::DTYPE);
@@ -209,13 +209,13 @@ impl RowConstants {
         mut program: P,
         device: &D,
         step: &Step,
-        loads: Loads<'_>,
+        loads: FactsOfLoads<'_>,
     ) -> Result<()> {
         program.prepare_row(&mut Collect(self, device));
         self.find_variables(step, loads)
     }
 
-    fn find_variables(&mut self, step: &Step, (facts, reads): Loads<'_>) -> Result<()> {
+    fn find_variables(&mut self, step: &Step, (facts, reads): FactsOfLoads<'_>) -> Result<()> {
         // Inner constants come before outer ones.
         let mut depends: Vec<bool> = Vec::new();
         for constant in 0..self.all.len() {
@@ -257,7 +257,7 @@ impl RowConstants {
 }
 
 /// A program with row constants, whose backward pass runs on all rows or on some.
-struct RowsRule<'a> {
+struct RowsBackward<'a> {
     step: &'a Step,
     program: &'a dyn Vjp,
     facts: &'static Facts,
@@ -266,8 +266,8 @@ struct RowsRule<'a> {
     row: usize,
 }
 
-/// The rule of a program with row constants, of which `row` axes are a row. `taken` has the gradients of
-/// outputs that were updated in place.
+/// The backward function of a program with row constants, of which `row` axes are a row. `taken` has the
+/// gradients of outputs that were updated in place.
 pub(super) fn rows_backward(
     b: &mut Backward,
     step: &Step,
@@ -298,19 +298,19 @@ pub(super) fn rows_backward(
     let inputs = step.inputs.iter().enumerate();
     let views: Vec<Option<BlockView>> =
         inputs.map(|(k, input)| input.view.clone().filter(|_| is_reached(k))).collect();
-    let operands = Operands { sizes, loads: &loads, gradients: &gradients, views: &views };
-    let rule = RowsRule { step, program, facts, constants, row };
-    let pass = |b: &mut Backward, operands: Operands<'_>| rule.run(b, operands);
+    let operands = ProgramOperands { sizes, loads: &loads, gradients: &gradients, views: &views };
+    let rows = RowsBackward { step, program, facts, constants, row };
+    let pass = |b: &mut Backward, operands: ProgramOperands<'_>| rows.run(b, operands);
     if run_by_blocks(b, operands, sizes.len() - row, &pass)? {
         return Ok(());
     }
     pass(b, operands)
 }
 
-impl RowsRule<'_> {
-    fn run(&self, b: &mut Backward, operands: Operands<'_>) -> Result<()> {
-        let RowsRule { constants, row, .. } = *self;
-        let Operands { sizes, loads: all, .. } = operands;
+impl RowsBackward<'_> {
+    fn run(&self, b: &mut Backward, operands: ProgramOperands<'_>) -> Result<()> {
+        let RowsBackward { constants, row, .. } = *self;
+        let ProgramOperands { sizes, loads: all, .. } = operands;
         let zeros = b.zeros(sizes.len(), size_of::<u8>());
         let mut values: Vec<Temporary> = Vec::new();
         for placed in &constants.all {
@@ -352,11 +352,11 @@ impl RowsRule<'_> {
     fn run_main(
         &self,
         b: &mut Backward,
-        operands: Operands<'_>,
+        operands: ProgramOperands<'_>,
         values: &[Temporary],
         gradients: &mut [Option<Temporary>],
     ) -> Result<()> {
-        let RowsRule { step, program, facts, constants, row } = *self;
+        let RowsBackward { step, program, facts, constants, row } = *self;
         let sizes = operands.sizes;
         let (kept, reduced) = sizes.split_at(sizes.len() - row);
         // An output with stride 0 along the row is one value for each row.

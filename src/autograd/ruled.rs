@@ -1,16 +1,16 @@
 //! The recording of operators that state their own backward pass: one step for each.
 // Imports: `error`, `dtype`, `device`.
 
-use super::backward::{Backward, Rule as BackwardRule};
+use super::backward::{Backward, BackwardFn};
 use super::small_vec::SmallVec;
-use super::state::{Begun, Flow, OutputType, Saved, Shared, Step, has_gradient};
+use super::state::{BackwardOperands, Begun, OutputType, Saved, Step, TapeState, has_gradient};
 use super::tape::Tape;
-use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput, TypedRef};
+use crate::device::{Device, OperatorRule, Recorded, RuleOperand, RuleOutput, TypedRef};
 use crate::dtype::DType;
 use crate::error::Result;
 
 /// The operands of a backward pass, without their device.
-struct Operands<'a> {
+struct RuleOperands<'a> {
     inputs: &'a [TypedRef<'a>],
     result: TypedRef<'a>,
     gradient: TypedRef<'a>,
@@ -21,12 +21,12 @@ struct Operands<'a> {
 ///
 /// # Safety
 /// An implementation reads and writes the operands alone.
-unsafe trait Erased: Send {
+unsafe trait ErasedRule: Send {
     /// # Safety
     /// 1. `inputs`, `result` and `gradient` are operands on the device, with valid elements.
     /// 2. `targets` are too, possibly uninitialized; each has one element for each index, and overlaps no
     ///    other operand.
-    unsafe fn run(self: Box<Self>, operands: Operands<'_>) -> Result<()>;
+    unsafe fn run(self: Box<Self>, operands: RuleOperands<'_>) -> Result<()>;
 }
 
 struct RuleOf<R, S, D> {
@@ -36,10 +36,10 @@ struct RuleOf<R, S, D> {
 }
 
 // SAFETY: the rule receives the operands as tensors.
-unsafe impl<R: Rule, D: Device> Erased for RuleOf<R, R::Saved<D>, D> {
-    unsafe fn run(self: Box<Self>, operands: Operands<'_>) -> Result<()> {
+unsafe impl<R: OperatorRule, D: Device> ErasedRule for RuleOf<R, R::Saved<D>, D> {
+    unsafe fn run(self: Box<Self>, operands: RuleOperands<'_>) -> Result<()> {
         let RuleOf { rule, saved, device } = *self;
-        let Operands { inputs, result, gradient, targets } = operands;
+        let RuleOperands { inputs, result, gradient, targets } = operands;
         // SAFETY: (1) is the caller's promise.
         let operand = |operand| unsafe { RuleOperand::new(operand, &device) };
         // SAFETY: (2) is the caller's promise.
@@ -52,14 +52,14 @@ unsafe impl<R: Rule, D: Device> Erased for RuleOf<R, R::Saved<D>, D> {
 }
 
 /// An operand without its address.
-struct Form {
+struct OperandForm {
     sizes: SmallVec<usize>,
     dtype: DType,
 }
 
-impl Form {
+impl OperandForm {
     fn of(operand: &TypedRef<'_>) -> Self {
-        Form { sizes: SmallVec::new(operand.sizes), dtype: operand.dtype }
+        OperandForm { sizes: SmallVec::new(operand.sizes), dtype: operand.dtype }
     }
     fn at<'a>(&'a self, b: &Backward, saved: Option<&'a Saved>) -> TypedRef<'a> {
         // Nobody reads an operand that was not saved; its size in memory is that of its element.
@@ -74,9 +74,9 @@ impl Form {
 type Named = (&'static str, fn(usize) -> u64, bool);
 
 /// Runs an operator. Returns its backward pass if the step is recorded.
-type Forward<'a> = dyn FnMut(&[TypedRef<'_>], TypedRef<'_>, bool) -> Result<Option<Box<dyn Erased>>> + 'a;
+type Forward<'a> = dyn FnMut(&[TypedRef<'_>], TypedRef<'_>, bool) -> Result<Option<Box<dyn ErasedRule>>> + 'a;
 
-impl Shared {
+impl TapeState {
     /// Runs an operator by `forward`, and records it if its result depends on a variable.
     fn record_rule(
         &self,
@@ -92,7 +92,7 @@ impl Shared {
                 active.iter().map(|dtype| dtype.filter(|dtype| has_gradient(*dtype))).collect();
             let wanting = (0..to.len()).filter(|&k| to[k].is_some());
             let reads = wanting.fold(0, |mask, k| mask | reads(k));
-            Ok(Flow { to, reads, reads_result })
+            Ok(BackwardOperands { to, reads, reads_result })
         })?;
         let Begun { inputs: inner, outputs: to, step, is_recorded, .. } = begun;
         let inner: Vec<_> =
@@ -101,14 +101,14 @@ impl Shared {
             self.end_unrecorded(step);
             return Ok(());
         };
-        let forms: Vec<Form> = inputs.iter().chain([&output]).map(Form::of).collect();
-        let backward: BackwardRule = Box::new(move |b, step| backward(b, step, &forms, rule));
+        let forms: Vec<OperandForm> = inputs.iter().chain([&output]).map(OperandForm::of).collect();
+        let backward: BackwardFn = Box::new(move |b, step| backward(b, step, &forms, rule));
         self.end(step, &[output.slot], backward);
         Ok(())
     }
 }
 
-fn backward(b: &mut Backward, step: &Step, forms: &[Form], rule: Box<dyn Erased>) -> Result<()> {
+fn backward(b: &mut Backward, step: &Step, forms: &[OperandForm], rule: Box<dyn ErasedRule>) -> Result<()> {
     let Some(gradient) = b.gradient(&step.outputs[0].view) else { return Ok(()) };
     let of_result = &forms[step.inputs.len()];
     let (mut places, mut inputs) = (Vec::new(), Vec::new());
@@ -128,7 +128,7 @@ fn backward(b: &mut Backward, step: &Step, forms: &[Form], rule: Box<dyn Erased>
     let gradient = TypedRef { slot: gradient, ..result };
     // SAFETY: (1) saved operands have the layouts of the forward pass, all others are zeros; the gradient has
     // the layout of the result; (2) targets are new memory.
-    unsafe { rule.run(Operands { inputs: &inputs, result, gradient, targets: &targets })? };
+    unsafe { rule.run(RuleOperands { inputs: &inputs, result, gradient, targets: &targets })? };
     for (place, form) in places.into_iter().zip(forms) {
         if let Some((view, place)) = place {
             b.accept(view, &form.sizes, place)?;
@@ -143,7 +143,7 @@ impl<D: Device> Tape<D> {
     /// # Errors
     /// Those of the operator; [`Error::Value`](crate::Error::Value) for an operand of a recording that
     /// has ended.
-    pub(super) fn record_rule<R: Rule>(
+    pub(super) fn record_rule<R: OperatorRule>(
         &self,
         rule: R,
         inputs: &[RuleOperand<'_, Self>],

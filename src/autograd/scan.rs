@@ -7,10 +7,10 @@
 
 use super::backward::{Backward, Target, Temporary, Vjp, VjpOf, distinct, saved_slots, variables};
 use super::facts::{Facts, facts_of};
-use super::record::{Loads, flow_of};
+use super::record::{FactsOfLoads, flow_of};
 use super::recurrence::Recurrence;
 use super::small_vec::SmallVec;
-use super::state::{Begun, Flow, OutputType, Rule, Shared, Step};
+use super::state::{BackwardFn, BackwardOperands, Begun, OutputType, Step, TapeState};
 use super::vjp::{ConstantsAsLoads, Variable};
 use crate::device::{Device, Inputs, OperandRef};
 use crate::dtype::DType;
@@ -86,7 +86,7 @@ impl<B: Body, R: Reducer<B::Out>> Body for Fold<B, R> {
 }
 
 /// A scan, with its types erased.
-pub(super) trait ScanRule: Send {
+pub(super) trait ScanBackward: Send {
     /// The kernels of the body of a sum, or of the fold.
     fn vjp(&self) -> &dyn Vjp;
     /// Runs the scan again.
@@ -113,26 +113,26 @@ pub(super) fn facts_of_scan<B: Body, R: Reducer<B::Out>>(body: &B) -> &'static F
     }
 }
 
-/// The rule of a scan that is a sum or folds.
-pub(super) fn rule_of<B: Body, R: Reducer<B::Out>, D: Device>(
+/// The backward function of a scan that is a sum or folds.
+pub(super) fn backward_of<B: Body, R: Reducer<B::Out>, D: Device>(
     body: &B,
     reducer: R,
     device: &D,
-) -> Box<dyn ScanRule> {
-    macro_rules! rule {
+) -> Box<dyn ScanBackward> {
+    macro_rules! boxed {
         ($program:expr) => {{
             let vjp = VjpOf($program, device.clone());
             Box::new(ScanOf { body: *body, reducer, device: device.clone(), vjp })
         }};
     }
     if const { folds::<B, R>() } {
-        rule!(Store(Fold::<B, R>(*body, PhantomData)))
+        boxed!(Store(Fold::<B, R>(*body, PhantomData)))
     } else {
-        rule!(Store(ConstantsAsLoads(*body)))
+        boxed!(Store(ConstantsAsLoads(*body)))
     }
 }
 
-impl<B: Body, R: Reducer<B::Out>, D: Device, P: Program> ScanRule for ScanOf<B, R, D, P> {
+impl<B: Body, R: Reducer<B::Out>, D: Device, P: Program> ScanBackward for ScanOf<B, R, D, P> {
     fn vjp(&self) -> &dyn Vjp {
         &self.vjp
     }
@@ -142,7 +142,7 @@ impl<B: Body, R: Reducer<B::Out>, D: Device, P: Program> ScanRule for ScanOf<B, 
     }
 }
 
-impl Shared {
+impl TapeState {
     /// See [`State::begin`](super::state::State::begin).
     pub(super) fn begin_scan<'a>(
         &'a self,
@@ -159,9 +159,9 @@ impl Shared {
             match kind {
                 ScanKind::None if flow.to.iter().any(Option::is_some) => Err(no_fold(op, dtype)),
                 // The backward pass computes the earlier results again.
-                ScanKind::Fold => Ok(Flow { reads: u64::MAX, ..flow }),
+                ScanKind::Fold => Ok(BackwardOperands { reads: u64::MAX, ..flow }),
                 // It reads `a`.
-                ScanKind::Recurrence => Ok(Flow { reads: 0b10, ..flow }),
+                ScanKind::Recurrence => Ok(BackwardOperands { reads: 0b10, ..flow }),
                 ScanKind::Sum | ScanKind::None => Ok(flow),
             }
         })
@@ -171,12 +171,12 @@ impl Shared {
         &self,
         step: Box<Step>,
         output: OperandRef<'_>,
-        (facts, reads): Loads<'_>,
+        (facts, reads): FactsOfLoads<'_>,
         (is_sum, exclusive): (bool, bool),
-        scan: Box<dyn ScanRule>,
+        scan: Box<dyn ScanBackward>,
     ) {
         let reads = SmallVec::new(reads);
-        let rule: Rule = Box::new(move |b, step| {
+        let run: BackwardFn = Box::new(move |b, step| {
             let Some(gradient) = b.gradient(&step.outputs[0].view) else { return Ok(()) };
             let operands = saved_slots(b, step);
             let mut slots: SmallVec<OperandRef<'_>> = reads.iter().map(|&k| operands[k as usize]).collect();
@@ -200,13 +200,13 @@ impl Shared {
             }
             Ok(())
         });
-        self.end(step, &[output], rule);
+        self.end(step, &[output], run);
     }
 
-    /// The rule of `uₖ₊₁ = cₖ + aₖ · uₖ`, whose results are those before each position.
+    /// The backward function of `uₖ₊₁ = cₖ + aₖ · uₖ`, whose results are those before each position.
     pub(super) fn end_recurrence(&self, mut step: Box<Step>, output: OperandRef<'_>) {
         step.result = self.lock().save(&output);
-        let rule: Rule = Box::new(move |b, step| {
+        let run: BackwardFn = Box::new(move |b, step| {
             let (Some(result), Some(a)) = (&step.result, &step.inputs[1].saved) else { return Ok(()) };
             let Some(gradient) = b.gradient(&step.outputs[0].view) else { return Ok(()) };
             let (sizes, dtype) = (&step.sizes[..], step.outputs[0].view.dtype);
@@ -221,7 +221,7 @@ impl Shared {
             }
             Ok(())
         });
-        self.end(step, &[output], rule);
+        self.end(step, &[output], run);
     }
 }
 
@@ -263,7 +263,7 @@ fn sums_from_the_end(
 fn fold_from_the_end(
     b: &Backward,
     step: &Step,
-    scan: &dyn ScanRule,
+    scan: &dyn ScanBackward,
     (facts, slots): (&Facts, &[OperandRef<'_>]),
     gradient: OperandRef<'_>,
     exclusive: bool,

@@ -1,4 +1,4 @@
-//! The rule of scatters.
+//! The backward function of scatters.
 //!
 //! A scatter applies an operator `f(cell, x)` for each element. If both derivatives are constants, as those
 //! of sums, differences and replacements, the gradient of the cells is gathered. Products and extremes, which
@@ -10,7 +10,9 @@ use super::backward::{Backward, Temporary};
 use super::cells::{CellMap, CellReducer};
 use super::moves::Addressing;
 use super::small_vec::SmallVec;
-use super::state::{Before, Begun, BlockView, Flow, OutputType, Rule, Shared, Step, has_gradient};
+use super::state::{
+    BackwardFn, BackwardOperands, Before, Begun, BlockView, OutputType, Step, TapeState, has_gradient,
+};
 use crate::device::{Init, OperandRef};
 use crate::dtype::DType;
 use crate::element::{Comparable, Element, Number};
@@ -22,7 +24,7 @@ use std::marker::PhantomData;
 
 /// The derivative of the operator of a scatter.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum ScatterKind {
     /// `cell` or 0, plus `slope · x`.
     Linear { keeps: bool, slope: f64 },
     /// The values of a cell are reduced.
@@ -36,7 +38,7 @@ enum Kind {
 pub(super) struct ScatterOperator {
     name: &'static str,
     dtype: DType,
-    kind: Kind,
+    kind: ScatterKind,
 }
 
 impl ScatterOperator {
@@ -50,12 +52,12 @@ impl ScatterOperator {
         };
         let kind = match (slope(0), slope(1)) {
             (Some(kept @ (0.0 | 1.0)), Some(slope)) if slope == 1.0 || !T::DTYPE.is_complex() => {
-                Kind::Linear { keeps: kept == 1.0, slope }
+                ScatterKind::Linear { keeps: kept == 1.0, slope }
             }
             _ => match T::DTYPE {
                 DType::F32 => reduction_of::<f32>(&steps_of::<T, F>()?)?,
                 DType::F64 => reduction_of::<f64>(&steps_of::<T, F>()?)?,
-                _ => Kind::None,
+                _ => ScatterKind::None,
             },
         };
         Ok(ScatterOperator { name: F::NAME, dtype: T::DTYPE, kind })
@@ -68,12 +70,12 @@ impl ScatterOperator {
 
     /// Whether elements are added to the cells.
     pub(super) fn is_sum(self) -> bool {
-        matches!(self.kind, Kind::Linear { keeps: true, .. })
+        matches!(self.kind, ScatterKind::Linear { keeps: true, .. })
     }
 
     /// [`Error::Value`] unless the operator is linear: then it also applies to tangents.
     pub(super) fn ensure_linear(self, op: &'static str) -> Result<()> {
-        if matches!(self.kind, Kind::Linear { .. }) {
+        if matches!(self.kind, ScatterKind::Linear { .. }) {
             return Ok(());
         }
         let ScatterOperator { name, dtype, .. } = self;
@@ -92,17 +94,17 @@ fn steps_of<T: Element, F: Op<(T, T)>>() -> Result<Graph> {
 }
 
 /// The reduction whose steps these are.
-fn reduction_of<T: Number + Comparable>(steps: &Graph) -> Result<Kind> {
+fn reduction_of<T: Number + Comparable>(steps: &Graph) -> Result<ScatterKind> {
     Ok(if *steps == steps_of::<T, Mul>()? {
-        Kind::Reduced(CellReducer::Product)
+        ScatterKind::Reduced(CellReducer::Product)
     } else if [steps_of::<T, Maximum>()?, steps_of::<T, Minimum>()?].contains(steps) {
-        Kind::Reduced(CellReducer::Extreme)
+        ScatterKind::Reduced(CellReducer::Extreme)
     } else {
-        Kind::None
+        ScatterKind::None
     })
 }
 
-impl Shared {
+impl TapeState {
     /// Runs `run` on the cells, the elements and the indices of the inner device.
     pub(super) fn scatter(
         &self,
@@ -115,10 +117,13 @@ impl Shared {
         let outputs = [(cells, OutputType::Is(dtype))];
         let begun = self.begin(plan.op, plan.sizes, &[from, index, cells], &outputs, &mut |active| {
             let to = |active: Option<DType>| active.filter(|_| has_gradient(dtype));
-            let reads = if matches!(kind, Kind::Reduced(_)) { 0b111 } else { 0b10 };
-            let flow =
-                Flow { to: SmallVec::new(&[to(active[0]), None, to(active[2])]), reads, ..Flow::default() };
-            if matches!(kind, Kind::None) && flow.to.iter().any(Option::is_some) {
+            let reads = if matches!(kind, ScatterKind::Reduced(_)) { 0b111 } else { 0b10 };
+            let flow = BackwardOperands {
+                to: SmallVec::new(&[to(active[0]), None, to(active[2])]),
+                reads,
+                ..BackwardOperands::default()
+            };
+            if matches!(kind, ScatterKind::None) && flow.to.iter().any(Option::is_some) {
                 let what = text(format_args!(
                     "scatter of {dtype} with `{name}` has no derivative; sums, differences and replacements \
                      have, and of f32 and f64 products and extremes"
@@ -136,22 +141,22 @@ impl Shared {
         let addressing = Addressing::of(plan);
         // The gradient of the cells goes on to their earlier values, except where these were replaced.
         step.outputs.iter_mut().for_each(|output| output.before = Before::Updated);
-        let rule: Rule = match kind {
-            Kind::Reduced(reducer) => {
+        let run: BackwardFn = match kind {
+            ScatterKind::Reduced(reducer) => {
                 step.result = self.lock().save(&cells);
                 Box::new(move |b, step| reduced_backward(b, step, addressing.plan(&step.sizes), reducer))
             }
-            Kind::Linear { keeps, slope } => {
+            ScatterKind::Linear { keeps, slope } => {
                 Box::new(move |b, step| linear_backward(b, step, addressing.plan(&step.sizes), keeps, slope))
             }
-            Kind::None => return Ok(()),
+            ScatterKind::None => return Ok(()),
         };
-        self.end(step, &[cells], rule);
+        self.end(step, &[cells], run);
         Ok(())
     }
 }
 
-/// The rule of an operator with constant derivatives.
+/// The backward function of an operator with constant derivatives.
 fn linear_backward(
     b: &mut Backward,
     step: &Step,
@@ -191,7 +196,7 @@ fn linear_backward(
     Ok(())
 }
 
-/// The rule of an operator that reduces the values of each cell.
+/// The backward function of an operator that reduces the values of each cell.
 fn reduced_backward(b: &mut Backward, step: &Step, plan: GatherPlan<'_>, reducer: CellReducer) -> Result<()> {
     let [from, index, earlier] = [0, 1, 2].map(|k| step.inputs[k].saved.as_ref());
     let Some(result) = &step.result else { return Ok(()) };
@@ -247,7 +252,7 @@ impl CellNumbers<'_> {
         }
         let product = self.reduced(true, CellMap::Nonzero, values.map(|x| vec![x]))?;
         let zeros = self.reduced(false, CellMap::IsZero, values.map(|x| vec![x]))?;
-        self.map(CellMap::AllButOneZero, &[product.slot(), zeros.slot()])
+        self.map(CellMap::ProductIfOneZero, &[product.slot(), zeros.slot()])
     }
 
     /// The product or the sum of a function of the values of each cell, of the earlier value and of those of

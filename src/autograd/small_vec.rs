@@ -88,7 +88,7 @@ impl<T> DerefMut for SmallVec<T> {
     }
 }
 
-/// A list that has one value as a rule.
+/// A list that has one value in most cases.
 pub(super) enum Few<T> {
     One([T; 1]),
     Many(Vec<T>),

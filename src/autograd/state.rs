@@ -5,12 +5,12 @@
 //! a copy first, so the values that a step has saved never change.
 // Imports: `error`, `dtype`, `device`, `erased_memory`.
 
-pub(super) use super::backward::{Node, Rule};
+pub(super) use super::backward::{BackwardFn, TapeNode};
 use super::blocks::{Blocks, address_of, copy_of, number_of, offset_of};
 use super::facts::Ids;
 use super::inner::Inner;
 use super::small_vec::SmallVec;
-pub(super) use super::step::{Before, BlockView, Input, Output, Saved, Step, has_gradient};
+pub(super) use super::step::{Before, BlockView, Saved, Step, StepInput, StepOutput, has_gradient};
 use crate::device::OperandRef;
 use crate::dtype::DType;
 use crate::erased_memory::Memory;
@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// One block of a tape.
-pub(super) struct Entry {
+pub(super) struct TapeEntry {
     memory: Memory,
     /// Identifies the block among all blocks that the tape ever had.
     id: u64,
@@ -31,7 +31,7 @@ pub(super) struct Entry {
     is_written: bool,
 }
 
-/// The result of [`State::begin`].
+/// The result of [`TapeContents::begin`].
 pub(super) struct Begun<'a> {
     /// The operands, in the address space of the inner device.
     pub(super) inputs: SmallVec<OperandRef<'a>>,
@@ -57,7 +57,7 @@ impl Begun<'_> {
 /// The operands to which a gradient flows, with their elements, and those whose values the backward pass
 /// reads.
 #[derive(Default)]
-pub(super) struct Flow {
+pub(super) struct BackwardOperands {
     pub(super) to: SmallVec<Option<DType>>,
     /// Bit `k`: operand `k`.
     pub(super) reads: u64,
@@ -73,10 +73,10 @@ pub(super) enum OutputType {
     OfFirstOperand,
 }
 
-pub(super) struct State {
-    blocks: Blocks<Entry>,
+pub(super) struct TapeContents {
+    blocks: Blocks<TapeEntry>,
     next_id: u64,
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<TapeNode>,
     pub(super) paused: usize,
     /// The number of recordings that are finished.
     recording: u64,
@@ -84,9 +84,9 @@ pub(super) struct State {
     pub(super) retained: Ids,
 }
 
-impl State {
+impl TapeContents {
     fn new() -> Self {
-        State {
+        TapeContents {
             blocks: Blocks::new(),
             next_id: 1,
             nodes: Vec::new(),
@@ -99,17 +99,17 @@ impl State {
     /// Adds a block under a reserved number, and returns its id.
     fn put(&mut self, number: usize, memory: Memory, is_written: bool) -> u64 {
         let id = self.next_id;
-        let entry = Entry { memory, id, active: None, is_variable: false, recording: 0, is_written };
+        let entry = TapeEntry { memory, id, active: None, is_variable: false, recording: 0, is_written };
         self.blocks.put(number, entry);
         self.next_id += 1;
         id
     }
 
-    pub(super) fn entry(&mut self, number: usize) -> Option<&mut Entry> {
+    pub(super) fn entry(&mut self, number: usize) -> Option<&mut TapeEntry> {
         self.blocks.get(number)
     }
 
-    fn entry_at(&mut self, address: *const u8) -> Option<&mut Entry> {
+    fn entry_at(&mut self, address: *const u8) -> Option<&mut TapeEntry> {
         self.blocks.at(address)
     }
 
@@ -170,7 +170,7 @@ impl State {
     }
 
     /// Whether a write to an operand replaces a whole block.
-    fn replaces_block(entry: &Entry, slot: &OperandRef<'_>, sizes: &[usize]) -> bool {
+    fn replaces_block(entry: &TapeEntry, slot: &OperandRef<'_>, sizes: &[usize]) -> bool {
         let axes = sizes.iter().zip(slot.stride).filter(|(_, stride)| **stride != 0);
         axes.map(|(size, _)| size).product::<usize>() * slot.element == entry.memory.nbytes()
     }
@@ -230,7 +230,7 @@ impl State {
         sizes: &[usize],
         inputs: &[OperandRef<'a>],
         outputs: &[(OperandRef<'a>, OutputType)],
-        flow: &mut dyn FnMut(&[Option<DType>]) -> Result<Flow>,
+        flow: &mut dyn FnMut(&[Option<DType>]) -> Result<BackwardOperands>,
         begun: &mut Begun<'a>,
     ) -> Result<()> {
         let Begun { step, is_recorded, .. } = begun;
@@ -276,7 +276,7 @@ impl State {
                 && let Some(view) = self.view(slot, dtype)
             {
                 let before = if is_written { Before::Replaced } else { Before::Nothing };
-                step.outputs.push(Output { view, before, was_active });
+                step.outputs.push(StepOutput { view, before, was_active });
             }
             begun.outputs.push(self.inner_slot(slot));
         }
@@ -291,11 +291,16 @@ impl State {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
-    fn keep_inputs(&mut self, step: &mut Step, inputs: &[OperandRef<'_>], flow: &Flow) -> Result<()> {
+    fn keep_inputs(
+        &mut self,
+        step: &mut Step,
+        inputs: &[OperandRef<'_>],
+        flow: &BackwardOperands,
+    ) -> Result<()> {
         let no_room = |_| Error::OutOfMemory { op: step.op, nbytes: size_of_val(inputs) };
         step.inputs.try_reserve_exact(inputs.len()).map_err(no_room)?;
         for (k, slot) in inputs.iter().enumerate() {
-            step.inputs.push(Input { view: None, saved: None, element: slot.element });
+            step.inputs.push(StepInput { view: None, saved: None, element: slot.element });
             let Some(input) = step.inputs.last_mut() else { continue };
             if let Some(dtype) = flow.to[k] {
                 input.view = self.view(slot, dtype);
@@ -312,7 +317,7 @@ impl State {
     /// # Errors
     /// [`Error::OutOfMemory`].
     pub(super) fn reserve_step(&mut self, op: &'static str) -> Result<()> {
-        let no_room = |_| Error::OutOfMemory { op, nbytes: size_of::<Node>() };
+        let no_room = |_| Error::OutOfMemory { op, nbytes: size_of::<TapeNode>() };
         self.nodes.try_reserve(1).map_err(no_room)
     }
 
@@ -320,7 +325,12 @@ impl State {
     /// another thread has ended its recording in the meantime; the caller drops it after the lock.
     #[inline]
     #[must_use]
-    pub(super) fn end(&mut self, step: Box<Step>, outputs: &[OperandRef<'_>], rule: Rule) -> Option<Node> {
+    pub(super) fn end(
+        &mut self,
+        step: Box<Step>,
+        outputs: &[OperandRef<'_>],
+        run: BackwardFn,
+    ) -> Option<TapeNode> {
         for (output, slot) in step.outputs.iter().zip(outputs) {
             if has_gradient(output.view.dtype)
                 && let Some(entry) = self.entry_at(slot.address)
@@ -328,7 +338,7 @@ impl State {
                 (entry.active, entry.recording) = (Some(output.view.dtype), step.recording);
             }
         }
-        let node = Node { step, rule };
+        let node = TapeNode { step, run };
         if node.step.recording != self.recording {
             return Some(node);
         }
@@ -340,10 +350,10 @@ impl State {
     /// replaced.
     pub(super) fn end_unrecorded(&mut self, mut step: Box<Step>) {
         // A step in place without a derivative replaces the values too.
-        let replaced = |output: &Output| Output { before: Before::Replaced, ..output.clone() };
+        let replaced = |output: &StepOutput| StepOutput { before: Before::Replaced, ..output.clone() };
         step.outputs = step.outputs.iter().filter(|output| output.was_active).map(replaced).collect();
         if !step.outputs.is_empty() && step.recording == self.recording {
-            self.nodes.push(Node { step, rule: Box::new(|_, _| Ok(())) });
+            self.nodes.push(TapeNode { step, run: Box::new(|_, _| Ok(())) });
         }
     }
 
@@ -351,7 +361,7 @@ impl State {
     #[cfg(feature = "dynamic")]
     pub(super) fn dependence(&mut self, number: usize) -> (bool, bool) {
         let recording = self.recording;
-        let of = |entry: &mut Entry| {
+        let of = |entry: &mut TapeEntry| {
             let is_current = entry.is_variable || entry.recording == recording;
             (entry.active.is_some() && is_current, entry.is_variable)
         };
@@ -380,7 +390,7 @@ impl State {
 
     /// Ends the recording, and returns its steps and the blocks whose gradients are kept: the variables and
     /// the retained ones.
-    pub(super) fn take(&mut self) -> (Vec<Node>, Ids) {
+    pub(super) fn take(&mut self) -> (Vec<TapeNode>, Ids) {
         self.recording += 1;
         let mut kept = std::mem::take(&mut self.retained);
         let variables = self.blocks.iter().filter(|entry| entry.is_variable);
@@ -389,7 +399,7 @@ impl State {
     }
 }
 
-impl Entry {
+impl TapeEntry {
     pub(super) fn memory(&self) -> &Memory {
         &self.memory
     }
@@ -412,7 +422,7 @@ const BYTES: DType = DType::U8;
 
 /// Makes memory of the inner device memory of a tape on it.
 #[cfg(feature = "dynamic")]
-pub(super) type OnTape = Box<dyn Fn(&Arc<Shared>, Memory) -> Result<Memory> + Send + Sync>;
+pub(super) type OnTape = Box<dyn Fn(&Arc<TapeState>, Memory) -> Result<Memory> + Send + Sync>;
 
 /// The error for values of a recording that has ended.
 fn made_before(op: &'static str) -> Error {
@@ -422,26 +432,26 @@ fn made_before(op: &'static str) -> Error {
 }
 
 /// The tape itself, which its clones and its blocks share.
-pub(super) struct Shared {
+pub(super) struct TapeState {
     pub(super) inner: Arc<dyn Inner>,
     pub(super) number: u64,
     /// Makes memory of the inner device a constant of the tape.
     #[cfg(feature = "dynamic")]
     pub(super) on_tape: OnTape,
-    state: Mutex<State>,
+    state: Mutex<TapeContents>,
     /// Kernels hold it for reading while they run. A block is moved while it is held for writing, when no
     /// kernel has the address of its memory.
     moves: RwLock<()>,
 }
 
-impl Shared {
+impl TapeState {
     pub(super) fn new(
         inner: Arc<dyn Inner>,
         number: u64,
         #[cfg(feature = "dynamic")] on_tape: OnTape,
     ) -> Self {
-        let state = Mutex::new(State::new());
-        Shared {
+        let state = Mutex::new(TapeContents::new());
+        TapeState {
             inner,
             number,
             #[cfg(feature = "dynamic")]
@@ -458,20 +468,20 @@ impl Shared {
     pub(super) fn moving(&self) -> RwLockWriteGuard<'_, ()> {
         self.moves.write().unwrap_or_else(PoisonError::into_inner)
     }
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, TapeContents> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A block of memory of a tape.
 pub struct TapeBlock {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<TapeState>,
     number: usize,
     id: u64,
 }
 
 impl TapeBlock {
-    pub(super) fn new(shared: &Arc<Shared>, memory: Memory, is_written: bool) -> Result<Self> {
+    pub(super) fn new(shared: &Arc<TapeState>, memory: Memory, is_written: bool) -> Result<Self> {
         // If there is no room, the memory is dropped after the lock: its deleter may use the tape.
         let mut state = shared.lock();
         let number = state.blocks.reserve("tape", memory.nbytes())?;

@@ -69,8 +69,8 @@ impl Saved {
             return Ok(());
         }
         let what = text(format_args!(
-            "{name} of `{op}` was saved at version {} of its memory, which is now at version {version}: it was \
-             written outside of the tape after `{op}` had used it; copy it before: `x.copy()?`",
+            "{name} of `{op}` was saved at version {} of its memory, which is now at version {version}: it \
+             was written outside of the tape after `{op}` had used it; copy it before: `x.copy()?`",
             self.version
         ));
         Err(Error::Value { op: "backward", what })
@@ -78,7 +78,7 @@ impl Saved {
 }
 
 /// An operand that a recorded step read.
-pub(super) struct Input {
+pub(super) struct StepInput {
     /// The place of its gradient, if it depends on a variable.
     pub(super) view: Option<BlockView>,
     /// Its values, if the backward pass reads them.
@@ -100,16 +100,16 @@ pub(super) enum Before {
 
 /// An operand that a recorded step wrote.
 #[derive(Clone, Debug)]
-pub(super) struct Output {
+pub(super) struct StepOutput {
     pub(super) view: BlockView,
     pub(super) before: Before,
     /// Whether the block depended on a variable before the step.
     pub(super) was_active: bool,
 }
 
-impl Output {
+impl StepOutput {
     pub(super) fn new(view: BlockView, before: Before) -> Self {
-        Output { view, before, was_active: false }
+        StepOutput { view, before, was_active: false }
     }
 }
 
@@ -120,8 +120,8 @@ pub(super) struct Step {
     /// The recording in which it began.
     pub(super) recording: u64,
     pub(super) sizes: SmallVec<usize>,
-    pub(super) inputs: Vec<Input>,
-    pub(super) outputs: Few<Output>,
+    pub(super) inputs: Vec<StepInput>,
+    pub(super) outputs: Few<StepOutput>,
     /// Whether the backward pass reads the values of the result.
     pub(super) reads_result: bool,
     /// These values, once the step has ended.
@@ -131,7 +131,7 @@ pub(super) struct Step {
 impl Step {
     /// Checks that no saved operand and no saved result was written since.
     pub(super) fn check_versions(&self) -> Result<()> {
-        let saved = |(k, input): (usize, &Input)| match &input.saved {
+        let saved = |(k, input): (usize, &StepInput)| match &input.saved {
             Some(saved) => saved.check(self.op, format_args!("operand {k}")),
             None => Ok(()),
         };

@@ -1,11 +1,11 @@
 //! The tape: the methods with which a program records and takes gradients.
-// Imports: `error`, `fallible_arc`, `dim`, `layout`, `dtype`, `element`, `device`, `allocation`,
+// Imports: `error`, `fallible`, `dim`, `layout`, `dtype`, `element`, `device`, `allocation`,
 // `erased_memory`, `tensor`.
 
 use super::backward::Backward;
 use super::facts::Identity;
 use super::inner::inner_of;
-use super::state::{BlockView, Shared, TapeBlock};
+use super::state::{BlockView, TapeBlock, TapeState};
 use super::{Differentiable, Var};
 use crate::allocation::Allocation;
 use crate::device::{Cpu, Device, OperandRef, same_device};
@@ -14,7 +14,7 @@ use crate::dtype::DType;
 use crate::element::Element;
 use crate::erased_memory::Memory;
 use crate::error::{Error, Result, text};
-use crate::fallible_arc::FallibleArc;
+use crate::fallible::FallibleArc;
 use crate::layout::Layout;
 use crate::tensor::{Parts, Tensor};
 use std::collections::HashMap;
@@ -49,7 +49,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// blocks at a time. More is [`Error::OutOfMemory`].
 pub struct Tape<D: Device = Cpu> {
     pub(super) device: D,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<TapeState>,
 }
 
 impl<D: Device> Clone for Tape<D> {
@@ -72,7 +72,7 @@ impl<D: Device> fmt::Debug for Tape<D> {
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// Ends a pause when it is dropped, also by a panic.
-struct Pause<'a>(&'a Shared);
+struct Pause<'a>(&'a TapeState);
 impl Drop for Pause<'_> {
     fn drop(&mut self) {
         self.0.lock().paused -= 1;
@@ -82,7 +82,7 @@ impl Drop for Pause<'_> {
 impl<D: Device> Tape<D> {
     /// An empty tape that computes on `device`.
     pub fn new(device: &D) -> Self {
-        let shared = Shared::new(
+        let shared = TapeState::new(
             inner_of(device),
             NEXT.fetch_add(1, Ordering::Relaxed),
             #[cfg(feature = "dynamic")]
@@ -307,8 +307,8 @@ impl<D: Device> Tape<D> {
             (state.view(y, dtype).filter(|_| is_active), state.take())
         };
         let Some(view) = view else {
-            let what = "the result depends on no variable of this tape: it was not made from watched tensors, or \
-                        while the tape was paused, or before the last backward pass";
+            let what = "the result depends on no variable of this tape: it was not made from watched \
+                        tensors, or while the tape was paused, or before the last backward pass";
             return Err(Error::Value { op: "backward", what: what.into() });
         };
         let mut b = Backward::new(&self.shared.inner)?;
@@ -379,7 +379,7 @@ impl<D: Device> Tape<D> {
 /// # Errors
 /// [`Error::Device`] for memory of another device, [`Error::OutOfMemory`].
 #[cfg(feature = "dynamic")]
-fn constant_memory_of<D: Device>(device: &D, shared: &Arc<Shared>, memory: Memory) -> Result<Memory> {
+fn constant_memory_of<D: Device>(device: &D, shared: &Arc<TapeState>, memory: Memory) -> Result<Memory> {
     if memory.get::<D>().is_none_or(|own| own.device() != device) {
         let (left, right) = (text(format_args!("{device:?}")), memory.device());
         return Err(Error::Device { op: "tape", left, right });

@@ -71,7 +71,7 @@ pub trait ParameterTree<D: Device>: Sized {
         updated: [&mut Self; WRITTEN],
         read: [&Self; READ],
         name: Name<'_>,
-        visitor: &mut impl TensorVisitor<D, WRITTEN, READ>,
+        visitor: &mut impl ParameterVisitor<D, WRITTEN, READ>,
     ) -> Result<()>;
 
     /// The device of the first tensor; `None` if there is no tensor.
@@ -81,7 +81,7 @@ pub trait ParameterTree<D: Device>: Sized {
     ///
     /// # Errors
     /// Those of `visitor`, with the name of the tensor.
-    fn visit(&self, visitor: &mut impl TensorVisitor<D, 0, 1>) -> Result<()> {
+    fn visit(&self, visitor: &mut impl ParameterVisitor<D, 0, 1>) -> Result<()> {
         Self::walk([], [self], Name::ROOT, visitor)
     }
 
@@ -89,7 +89,7 @@ pub trait ParameterTree<D: Device>: Sized {
     ///
     /// # Errors
     /// Those of `visitor`, with the name of the tensor.
-    fn visit_mut(&mut self, visitor: &mut impl TensorVisitor<D, 1, 0>) -> Result<()> {
+    fn visit_mut(&mut self, visitor: &mut impl ParameterVisitor<D, 1, 0>) -> Result<()> {
         Self::walk([self], [], Name::ROOT, visitor)
     }
 
@@ -114,7 +114,7 @@ pub trait ParameterTree<D: Device>: Sized {
     /// # Errors
     /// None for trees of this crate.
     fn parameter_names(&self) -> Result<Vec<String>> {
-        let mut names = Names(Vec::new());
+        let mut names = CollectNames(Vec::new());
         self.visit(&mut names)?;
         Ok(names.0)
     }
@@ -124,7 +124,7 @@ pub trait ParameterTree<D: Device>: Sized {
     /// # Errors
     /// None for trees of this crate.
     fn parameter_count(&self) -> Result<usize> {
-        let mut count = Count(0);
+        let mut count = CountElements(0);
         self.visit(&mut count)?;
         Ok(count.0)
     }
@@ -158,11 +158,11 @@ pub trait TensorMap<D: Device, E: Device> {
 ///
 /// # Examples
 /// ```
-/// use rankform::autograd::{Differentiable, Name, TensorVisitor};
+/// use rankform::autograd::{Differentiable, Name, ParameterVisitor};
 /// use rankform::prelude::*;
 /// /// Prints the sizes of each parameter.
 /// struct Sizes(String);
-/// impl<D: Device> TensorVisitor<D, 0, 1> for Sizes {
+/// impl<D: Device> ParameterVisitor<D, 0, 1> for Sizes {
 ///     fn tensor<T: Differentiable, const RANK: usize>(
 ///         &mut self,
 ///         name: Name<'_>,
@@ -178,7 +178,7 @@ pub trait TensorMap<D: Device, E: Device> {
 /// assert_eq!(sizes.0, "0: f64 [2]\n1.0: f32 []\n");
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub trait TensorVisitor<D: Device, const WRITTEN: usize, const READ: usize> {
+pub trait ParameterVisitor<D: Device, const WRITTEN: usize, const READ: usize> {
     /// Visits a parameter: the tensors of the trees at one place.
     ///
     /// # Errors
@@ -243,8 +243,8 @@ impl<D: Device> TensorMap<D, D> for ZerosLike {
 }
 
 /// Collects names.
-struct Names(Vec<String>);
-impl<D: Device> TensorVisitor<D, 0, 1> for Names {
+struct CollectNames(Vec<String>);
+impl<D: Device> ParameterVisitor<D, 0, 1> for CollectNames {
     fn tensor<T: Differentiable, const RANK: usize>(
         &mut self,
         name: Name<'_>,
@@ -257,8 +257,8 @@ impl<D: Device> TensorVisitor<D, 0, 1> for Names {
 }
 
 /// Counts elements.
-struct Count(usize);
-impl<D: Device> TensorVisitor<D, 0, 1> for Count {
+struct CountElements(usize);
+impl<D: Device> ParameterVisitor<D, 0, 1> for CountElements {
     fn tensor<T: Differentiable, const RANK: usize>(
         &mut self,
         _: Name<'_>,

@@ -8,6 +8,6 @@ mod user_kernel;
 pub use crate::device::CudaGraph;
 pub use transfer::Pending;
 pub use user_kernel::{
-    Argument, Arguments, Input, KernelOperand, KernelOperands, KernelSource, Launch, LaunchConfig, Output,
-    Scalar, StridedArg,
+    Input, KernelArgument, KernelArguments, KernelOperand, KernelOperands, KernelSource, Launch,
+    LaunchConfig, Output, Scalar, StridedArg,
 };

@@ -98,10 +98,12 @@ impl<T: Element> KernelOperand for Scalar<T> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the operand `{O}` of this kernel",
     label = "expected an argument for `{O}`",
-    note = "`Input<T, RANK>` is a `&Tensor<T, RANK, Cuda>` or a view of one; `Output<T, RANK>` is a `&mut Tensor<T, RANK, Cuda>` or a mutable view; `Scalar<T>` is a `T`",
-    note = "element, rank and device are those that the kernel was declared with: `.cast()`, `.lift()` and `.to(&gpu)` change them"
+    note = "`Input<T, RANK>` is a `&Tensor<T, RANK, Cuda>` or a view of one; \
+            `Output<T, RANK>` is a `&mut Tensor<T, RANK, Cuda>` or a mutable view; `Scalar<T>` is a `T`",
+    note = "element, rank and device are those that the kernel was declared with: `.cast()`, \
+            `.lift()` and `.to(&gpu)` change them"
 )]
-pub trait Argument<'a, O: KernelOperand> {
+pub trait KernelArgument<'a, O: KernelOperand> {
     /// Adds it to a launch.
     ///
     /// # Errors
@@ -110,31 +112,35 @@ pub trait Argument<'a, O: KernelOperand> {
     fn give(self, call: &mut Launch<'a>) -> Result<()>;
 }
 
-impl<'a, T: Element, const RANK: usize> Argument<'a, Input<T, RANK>> for TensorView<'a, T, RANK, Cuda> {
+impl<'a, T: Element, const RANK: usize> KernelArgument<'a, Input<T, RANK>> for TensorView<'a, T, RANK, Cuda> {
     fn give(self, call: &mut Launch<'a>) -> Result<()> {
         let address = call.push_tensor(&self)?;
         call.reads.push(address);
         Ok(())
     }
 }
-impl<'a, T: Element, const RANK: usize> Argument<'a, Input<T, RANK>> for &'a Tensor<T, RANK, Cuda> {
+impl<'a, T: Element, const RANK: usize> KernelArgument<'a, Input<T, RANK>> for &'a Tensor<T, RANK, Cuda> {
     fn give(self, call: &mut Launch<'a>) -> Result<()> {
-        Argument::<Input<T, RANK>>::give(self.view(), call)
+        KernelArgument::<Input<T, RANK>>::give(self.view(), call)
     }
 }
-impl<'a, T: Element, const RANK: usize> Argument<'a, Output<T, RANK>> for TensorViewMut<'a, T, RANK, Cuda> {
+impl<'a, T: Element, const RANK: usize> KernelArgument<'a, Output<T, RANK>>
+    for TensorViewMut<'a, T, RANK, Cuda>
+{
     fn give(self, call: &mut Launch<'a>) -> Result<()> {
         let address = call.push_tensor(&self.into_view())?;
         call.writes.push(address);
         Ok(())
     }
 }
-impl<'a, T: Element, const RANK: usize> Argument<'a, Output<T, RANK>> for &'a mut Tensor<T, RANK, Cuda> {
+impl<'a, T: Element, const RANK: usize> KernelArgument<'a, Output<T, RANK>>
+    for &'a mut Tensor<T, RANK, Cuda>
+{
     fn give(self, call: &mut Launch<'a>) -> Result<()> {
-        Argument::<Output<T, RANK>>::give(self.try_view_mut(call.op)?, call)
+        KernelArgument::<Output<T, RANK>>::give(self.try_view_mut(call.op)?, call)
     }
 }
-impl<'a, T: Element> Argument<'a, Scalar<T>> for T {
+impl<'a, T: Element> KernelArgument<'a, Scalar<T>> for T {
     fn give(self, call: &mut Launch<'a>) -> Result<()> {
         let mut bytes = [0u8; 16];
         bytes[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&self));
@@ -156,13 +162,14 @@ pub trait KernelOperands: 'static {
 #[diagnostic::on_unimplemented(
     message = "these are not as many operands as the kernel has: `{Self}` for `{O}`",
     label = "expected a tuple with an argument for each of `{O}`",
-    note = "`Input` is given as `&tensor` or a view, `Output` as `&mut tensor` or a mutable view, `Scalar` as a number, in the order of the declaration"
+    note = "`Input` is given as `&tensor` or a view, `Output` as `&mut tensor` or a mutable view, \
+            `Scalar` as a number, in the order of the declaration"
 )]
-pub trait Arguments<'a, O: KernelOperands> {
+pub trait KernelArguments<'a, O: KernelOperands> {
     /// Adds all of them to a launch.
     ///
     /// # Errors
-    /// Those of [`Argument::give`].
+    /// Those of [`KernelArgument::give`].
     fn give_all(self, call: &mut Launch<'a>) -> Result<()>;
 }
 
@@ -174,7 +181,9 @@ macro_rules! tuples {
                 vec![$($O::declaration(names[$at])),*]
             }
         }
-        impl<'a, $($O: KernelOperand, $G: Argument<'a, $O>),*> Arguments<'a, ($($O,)*)> for ($($G,)*) {
+        impl<'a, $($O: KernelOperand, $G: KernelArgument<'a, $O>),*> KernelArguments<'a, ($($O,)*)>
+            for ($($G,)*)
+        {
             fn give_all(self, call: &mut Launch<'a>) -> Result<()> {
                 $(self.$at.give(call)?;)*
                 Ok(())
@@ -297,7 +306,7 @@ impl<O: KernelOperands> KernelSource<O> {
     /// [`Error::Device`] for operands on two GPUs; [`Error::Shared`] for an `Output` with other handles;
     /// [`Error::Overlap`], [`Error::Unallocated`]; [`Error::Value`] for a configuration that no GPU takes, or
     /// without any tensor; [`Error::Fault`] with the report of the compiler or of the driver.
-    pub fn launch<'a>(&self, config: LaunchConfig, operands: impl Arguments<'a, O>) -> Result<()> {
+    pub fn launch<'a>(&self, config: LaunchConfig, operands: impl KernelArguments<'a, O>) -> Result<()> {
         let op = self.name;
         let mut call = Launch { op, gpu: None, words: Vec::new(), writes: Vec::new(), reads: Vec::new() };
         operands.give_all(&mut call)?;

@@ -9,7 +9,7 @@
 //! | shapes without data, kernels as text | `meta.rs` |
 //! | every mechanism as a plain loop, for a user's device | `reference.rs` |
 //! | mechanisms by calls of another device | `delegate.rs` |
-//! | operators with a backward pass of their own | `rule.rs` |
+//! | operators with a backward pass of their own | `operator_rule.rs` |
 //!
 //! **Adding a device** takes one folder (or one file: `examples/08_new_device.rs`) with one `unsafe impl
 //! Device`. A device whose memory the host can address begins with its memory alone:
@@ -23,8 +23,8 @@ mod cpu;
 mod cuda;
 mod delegate;
 mod meta;
+mod operator_rule;
 mod reference;
-mod rule;
 
 pub use any::{AnyBlock, AnyDevice, AnyDeviceKind};
 #[cfg(feature = "dynamic")]
@@ -39,10 +39,10 @@ pub use cuda::{Cuda, CudaBlock, CudaGraph, CudaStatistics};
 #[cfg(feature = "cuda")]
 pub(crate) use cuda::{QueuedCopy, UserKernel, c_name};
 pub use meta::Meta;
-pub use reference::{HostAddressable, ReferenceEngine};
-pub(crate) use rule::{Recorded, TypedRef};
 #[doc(hidden)]
-pub use rule::{Rule, RuleOperand, RuleOutput};
+pub use operator_rule::{OperatorRule, RuleOperand, RuleOutput};
+pub(crate) use operator_rule::{Recorded, TypedRef};
+pub use reference::{HostAddressable, ReferenceEngine};
 
 use crate::element::{Comparable, Element, Number};
 use crate::error::{Error, Result, text};
@@ -511,7 +511,7 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// # Errors
     /// Those of the operator.
     #[doc(hidden)]
-    fn ruled<R: Rule>(
+    fn ruled<R: OperatorRule>(
         &self,
         rule: R,
         inputs: &[RuleOperand<'_, Self>],

@@ -138,7 +138,7 @@ fn positions(outer: &[usize], inner: &[usize]) -> usize {
 }
 
 /// Positions the loads and stores of a body at one index: loads come in order, then stores.
-struct Cursor<'a, D> {
+struct ElementCursor<'a, D> {
     engine: ReferenceEngine<'a, D>,
     index: &'a [usize],
     inputs: Inputs<'a>,
@@ -147,7 +147,7 @@ struct Cursor<'a, D> {
     stores: usize,
 }
 
-impl<'a, D: HostAddressable> Cursor<'a, D> {
+impl<'a, D: HostAddressable> ElementCursor<'a, D> {
     /// # Safety
     /// 1. As [`Device::map`], for one index inside the sizes.
     unsafe fn new(
@@ -156,15 +156,15 @@ impl<'a, D: HostAddressable> Cursor<'a, D> {
         inputs: Inputs<'a>,
         outputs: &'a [OperandRef<'a>],
     ) -> Self {
-        Cursor { engine, index, inputs, outputs, loads: 0, stores: 0 }
+        ElementCursor { engine, index, inputs, outputs, loads: 0, stores: 0 }
     }
 }
 
-impl<D: HostAddressable> Io<Eval> for Cursor<'_, D> {
+impl<D: HostAddressable> Io<Eval> for ElementCursor<'_, D> {
     fn load<T: Element>(&mut self) -> Lane<Eval, Compute<T>> {
         let slot = self.inputs.slots[self.inputs.reads[self.loads] as usize];
         self.loads += 1;
-        // SAFETY: (1) of `Cursor::new`: the operand has a valid element `T` at this index.
+        // SAFETY: (1) of `ElementCursor::new`: the operand has a valid element `T` at this index.
         let value = unsafe { self.engine.at(slot, self.index).cast::<T>().read() };
         Lane::literal(value.widen())
     }
@@ -174,7 +174,7 @@ impl<D: HostAddressable> Io<Eval> for Cursor<'_, D> {
     fn store<T: Element>(&mut self, value: Lane<Eval, Compute<T>>) {
         let slot = self.outputs[self.stores];
         self.stores += 1;
-        // SAFETY: (1) of `Cursor::new`: the output has room for a `T` at this index.
+        // SAFETY: (1) of `ElementCursor::new`: the output has room for a `T` at this index.
         unsafe { self.engine.at(slot, self.index).cast::<T>().write(T::narrow(value.value())) };
     }
     fn row_constant<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<Eval, Compute<T>> {
@@ -184,7 +184,7 @@ impl<D: HostAddressable> Io<Eval> for Cursor<'_, D> {
 }
 
 /// The elements at `[outer, ..]`, reduced in order.
-struct Line<'a, D> {
+struct ReducedLine<'a, D> {
     engine: ReferenceEngine<'a, D>,
     outer: &'a [usize],
     row: &'a [usize],
@@ -192,7 +192,7 @@ struct Line<'a, D> {
     next: usize,
 }
 
-impl<'a, D: HostAddressable> Line<'a, D> {
+impl<'a, D: HostAddressable> ReducedLine<'a, D> {
     /// # Safety
     /// 1. As [`Device::map`], for the indices that begin with `outer` and continue inside `row`.
     unsafe fn new(
@@ -201,11 +201,11 @@ impl<'a, D: HostAddressable> Line<'a, D> {
         row: &'a [usize],
         inputs: Inputs<'a>,
     ) -> Self {
-        Line { engine, outer, row, inputs, next: 0 }
+        ReducedLine { engine, outer, row, inputs, next: 0 }
     }
 }
 
-impl<D: HostAddressable> Row for Line<'_, D> {
+impl<D: HostAddressable> Row for ReducedLine<'_, D> {
     fn next(&mut self) -> &mut usize {
         &mut self.next
     }
@@ -213,8 +213,8 @@ impl<D: HostAddressable> Row for Line<'_, D> {
         let (mut state, mut count) = (R::identity::<Eval>(), 0);
         each(self.row, |row| {
             let index = [self.outer, row].concat();
-            // SAFETY: (1) of `Line::new`: `each` gives indices inside `row`.
-            let mut cursor = unsafe { Cursor::new(self.engine, &index, self.inputs, &[]) };
+            // SAFETY: (1) of `ReducedLine::new`: `each` gives indices inside `row`.
+            let mut cursor = unsafe { ElementCursor::new(self.engine, &index, self.inputs, &[]) };
             cursor.loads = self.next;
             state = R::accumulate::<Eval>(state, body.eval::<Eval>(&mut cursor), Lane::literal(count));
             count += 1;
@@ -286,11 +286,11 @@ impl<'a, D: HostAddressable> ReferenceEngine<'a, D> {
         each(outer, |outer| {
             let mut program = *program;
             // SAFETY: (1) the caller's promise, for the sizes that `outer` and `row` make up.
-            program.prepare_row(&mut unsafe { Line::new(self, outer, row, inputs) });
+            program.prepare_row(&mut unsafe { ReducedLine::new(self, outer, row, inputs) });
             each(row, |row| {
                 let index = [outer, row].concat();
                 // SAFETY: (1) the caller's promise, for an index inside the sizes.
-                let mut cursor = unsafe { Cursor::new(self, &index, inputs, outputs) };
+                let mut cursor = unsafe { ElementCursor::new(self, &index, inputs, outputs) };
                 program.run::<Eval>(&mut cursor);
             });
         });
@@ -312,7 +312,7 @@ impl<'a, D: HostAddressable> ReferenceEngine<'a, D> {
         self.0.enter("reduce", positions(axes.kept, axes.reduced));
         each(axes.kept, |kept| {
             // SAFETY: (1) the caller's promise: inputs have the sizes of both groups of axes.
-            let value = unsafe { Line::new(self, kept, axes.reduced, inputs) }.reduce::<B, R>(body);
+            let value = unsafe { ReducedLine::new(self, kept, axes.reduced, inputs) }.reduce::<B, R>(body);
             // SAFETY: the output has room for an `R::Out` at every index inside `axes.kept`.
             unsafe { self.at(output, kept).cast::<R::Out>().write(R::Out::narrow(value)) };
         });
@@ -370,7 +370,7 @@ impl<'a, D: HostAddressable> ReferenceEngine<'a, D> {
             for i in 0..plan.along {
                 let index = [line, &[i]].concat();
                 // SAFETY: (1) the caller's promise, for an index inside the sizes.
-                let mut cursor = unsafe { Cursor::new(self, &index, inputs, &outputs) };
+                let mut cursor = unsafe { ElementCursor::new(self, &index, inputs, &outputs) };
                 let value = body.eval::<Eval>(&mut cursor);
                 let next = R::accumulate::<Eval>(state, value, Lane::literal(i as i64));
                 let (seen, count) = if plan.exclusive { (state, i) } else { (next, i + 1) };

@@ -16,16 +16,16 @@ const LIST_COUNT: usize = DType::ALL.len() + 1;
 
 /// The kernels of one operator for one key.
 #[derive(Default)]
-struct Entry {
+struct KernelEntry {
     /// The kernels by the element type of the first tensor.
     by_type: Vec<Vec<Kernel>>,
     skips: bool,
 }
 
 /// One operator.
-struct Operator {
+struct RegisteredOperator {
     classes: Vec<Class>,
-    entries: [Entry; KEY_COUNT],
+    entries: [KernelEntry; KEY_COUNT],
 }
 
 /// A function for any operator that has no kernel of its own for a key.
@@ -58,14 +58,14 @@ enum WithoutKernel {
 /// # Ok::<(), rankform::Error>(())
 /// ```
 pub struct Dispatcher {
-    operators: BTreeMap<String, Operator>,
+    operators: BTreeMap<String, RegisteredOperator>,
     without_kernel: [WithoutKernel; KEY_COUNT],
-    casts: ByDevice<Cast>,
+    casts: ByDevice<CastFn>,
     resolves: ByDevice<Resolve>,
 }
 
 /// Casts a tensor to another element type.
-type Cast = fn(&DynTensor, DType) -> Result<DynTensor>;
+type CastFn = fn(&DynTensor, DType) -> Result<DynTensor>;
 /// Computes the elements of a lazy view.
 type Resolve = fn(&DynTensor) -> Result<DynTensor>;
 
@@ -74,7 +74,7 @@ type Resolve = fn(&DynTensor) -> Result<DynTensor>;
 pub struct Handle<'a> {
     dispatcher: &'a Dispatcher,
     name: &'a str,
-    operator: &'a Operator,
+    operator: &'a RegisteredOperator,
 }
 
 impl Handle<'_> {
@@ -150,9 +150,9 @@ impl Dispatcher {
     /// exists.
     pub fn register(&mut self, name: &str, key: DispatchKey, kernel: Kernel) -> Result<()> {
         let classes: Vec<Class> = kernel.wanted.iter().map(|wanted| wanted.class).collect();
-        let operator = self.operators.entry(name.into()).or_insert_with(|| Operator {
+        let operator = self.operators.entry(name.into()).or_insert_with(|| RegisteredOperator {
             classes: classes.clone(),
-            entries: std::array::from_fn(|_| Entry::default()),
+            entries: std::array::from_fn(|_| KernelEntry::default()),
         });
         // If the operator takes a tensor or a number, a kernel may take only one of the two.
         let fits = |(&all, &own): (&Class, &Class)| {
@@ -264,7 +264,7 @@ impl Dispatcher {
     fn run(
         &self,
         name: &str,
-        operator: &Operator,
+        operator: &RegisteredOperator,
         keys: DispatchKeySet,
         arguments: &[Argument<'_>],
     ) -> Result<DynTensor> {
@@ -280,7 +280,7 @@ impl Dispatcher {
     fn otherwise(
         &self,
         name: &str,
-        operator: &Operator,
+        operator: &RegisteredOperator,
         keys: DispatchKeySet,
         arguments: &[Argument<'_>],
     ) -> Result<DynTensor> {
@@ -306,7 +306,7 @@ impl Dispatcher {
     fn on_values(
         &self,
         name: &str,
-        operator: &Operator,
+        operator: &RegisteredOperator,
         keys: DispatchKeySet,
         arguments: &[Argument<'_>],
     ) -> Result<Option<DynTensor>> {
@@ -347,7 +347,7 @@ impl Dispatcher {
     fn attempt(
         &self,
         name: &str,
-        operator: &Operator,
+        operator: &RegisteredOperator,
         keys: DispatchKeySet,
         arguments: &[Argument<'_>],
     ) -> Option<Result<DynTensor>> {
@@ -392,7 +392,7 @@ impl Dispatcher {
     fn promoted(
         &self,
         name: &str,
-        operator: &Operator,
+        operator: &RegisteredOperator,
         keys: DispatchKeySet,
         arguments: &[Argument<'_>],
     ) -> Result<Option<DynTensor>> {
@@ -439,7 +439,7 @@ impl Dispatcher {
     fn missing(
         &self,
         name: &str,
-        operator: &Operator,
+        operator: &RegisteredOperator,
         keys: DispatchKeySet,
         arguments: &[Argument<'_>],
     ) -> Error {

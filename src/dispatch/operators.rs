@@ -11,7 +11,7 @@ use super::kernel::{Class, Kernel, Quantized, Wanted};
 use super::keys::DispatchKey;
 use crate::device::{Cpu, Device};
 use crate::dtype::DType;
-use crate::dynamic::{DynTensor, Elementwise, MAX_RANK, Product, Reducing, by_dtype};
+use crate::dynamic::{DynTensor, MAX_RANK, NamedElementwise, Product, Reducing, by_dtype};
 use crate::element::{Compute, Element, QInt8, QInt32, QUInt8};
 use crate::element::{bf16, f16};
 use crate::error::{Error, Result, text};
@@ -65,7 +65,7 @@ impl<'a, D: Device, const ALL: bool> Fill<'a, D, ALL> {
         }
     }
 
-    fn elementwise(&mut self, f: Elementwise<D>) {
+    fn elementwise(&mut self, f: NamedElementwise<D>) {
         let (op, of) = (f.op, f.operands[0]);
         if f.operands.len() == 1 {
             let run = move |arguments: &[Argument<'_>]| match arguments {
@@ -85,10 +85,10 @@ impl<'a, D: Device, const ALL: bool> Fill<'a, D, ALL> {
 
     pub(super) fn nothing(&mut self) {}
     pub(super) fn one<F: Op<(T,)>, T: Element>(&mut self) {
-        self.elementwise(Elementwise::of_one::<F, T>());
+        self.elementwise(NamedElementwise::of_one::<F, T>());
     }
     pub(super) fn two<F: Op<(T, T)>, T: Element>(&mut self) {
-        self.elementwise(Elementwise::of_two::<F, T, T>());
+        self.elementwise(NamedElementwise::of_two::<F, T, T>());
     }
 
     fn reducing(&mut self, f: Reducing<D>) {
@@ -155,7 +155,10 @@ fn bytes_of(number: f64, of: DType) -> [u8; 16] {
         bytes[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&T::narrow(number.cast::<Compute<T>>())));
         bytes
     }
-    by_dtype!(of, T in [Bool I8 I16 I32 I64 U8 U16 U32 U64 F16 BF16 F32 F64 C16 C32 C64] => as_element::<T>(number), else [0; 16])
+    by_dtype!(
+        of, T in [Bool I8 I16 I32 I64 U8 U16 U32 U64 F16 BF16 F32 F64 C16 C32 C64] => as_element::<T>(number),
+        else [0; 16]
+    )
 }
 
 /// A number as an element on the device of a tensor.
@@ -278,7 +281,7 @@ impl Dispatcher {
 
 /// The real numbers of quantized integers, by the operator `step` for their elements.
 fn dequantized<D: Device>(
-    step: Elementwise<D>,
+    step: NamedElementwise<D>,
     values: &DynTensor,
     quantization: &Quantization,
 ) -> Result<DynTensor> {
@@ -312,7 +315,7 @@ impl Dispatcher {
         let run = |x: &QuantizedTensor<Q, RANK, D>| {
             let values = DynTensor::from_tensor(x.int_repr().share_data())?;
             dequantized(
-                Elementwise::<D>::of_three::<Dequantize<Q>, Q::Int, f32, f64>(),
+                NamedElementwise::<D>::of_three::<Dequantize<Q>, Q::Int, f32, f64>(),
                 &values,
                 x.quantization(),
             )

@@ -6,7 +6,7 @@ use super::operators::{Fill, key_of};
 use crate::autograd::Tape;
 use crate::device::{Cpu, Device};
 use crate::dtype::DType;
-use crate::dynamic::{DynTensor, Elementwise, Product, by_dtype};
+use crate::dynamic::{DynTensor, NamedElementwise, Product, by_dtype};
 use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::kernel::{Op, Reducer};
@@ -14,13 +14,13 @@ use crate::ops::{Conj, Neg, Visit, VisitReductions};
 
 /// Adds the operators from f32 or f64 to f32 or f64. Other results have no gradient, and the dispatcher
 /// computes them on the values.
-struct Recording<'a, D: Device>(Fill<'a, Tape<D>, false>);
+struct RecordingFill<'a, D: Device>(Fill<'a, Tape<D>, false>);
 
 const fn has_kernel(of: DType, to: DType) -> bool {
     matches!(of, DType::F32 | DType::F64) && matches!(to, DType::F32 | DType::F64)
 }
 
-impl<'a, D: Device> Visit for Recording<'a, D> {
+impl<'a, D: Device> Visit for RecordingFill<'a, D> {
     fn unary<F: Op<(T,)>, T: Element>(&mut self, _: F) {
         let add: fn(&mut Fill<'a, Tape<D>, false>) =
             const { if has_kernel(T::DTYPE, F::Out::DTYPE) { Fill::one::<F, T> } else { Fill::nothing } };
@@ -33,7 +33,7 @@ impl<'a, D: Device> Visit for Recording<'a, D> {
     }
 }
 
-impl<'a, D: Device> VisitReductions for Recording<'a, D> {
+impl<'a, D: Device> VisitReductions for RecordingFill<'a, D> {
     fn reduction<R: Reducer<T> + Default, T: Element>(&mut self) {
         let add: fn(&mut Fill<'a, Tape<D>, false>) =
             const { if has_kernel(T::DTYPE, R::Out::DTYPE) { Fill::reduced::<R, T> } else { Fill::nothing } };
@@ -57,13 +57,13 @@ fn resolved<D: Device>(x: &DynTensor) -> Result<DynTensor> {
     }
     if x.is_conjugate() {
         let conj = by_dtype!(x.dtype(), T in [C32 C64] => {
-            Elementwise::<Tape<D>>::of_one::<Conj, T>()
+            NamedElementwise::<Tape<D>>::of_one::<Conj, T>()
         }, else return refuse());
         plain = conj.call(op, &[&plain])?;
     }
     if x.is_negative() {
         let neg = by_dtype!(x.dtype(), T in [F32 F64 C32 C64] => {
-            Elementwise::<Tape<D>>::of_one::<Neg, T>()
+            NamedElementwise::<Tape<D>>::of_one::<Neg, T>()
         }, else return refuse());
         plain = neg.call(op, &[&plain])?;
     }
@@ -121,7 +121,7 @@ impl Dispatcher {
     fn add_recording<D: Device>(&mut self, device: &D) -> Result<()> {
         let key = key_of(device)?;
         let place = text(format_args!(" on a tape of {}", short_name(std::any::type_name::<D>())));
-        let mut fill = Recording(Fill::<Tape<D>, false>::new(self, key, &place));
+        let mut fill = RecordingFill(Fill::<Tape<D>, false>::new(self, key, &place));
         crate::ops::each_operator(&mut fill);
         crate::ops::each_reduction(&mut fill);
         fill.0.product(Product::of::<f32>());

@@ -8,7 +8,7 @@ use super::kernel::{Kernel, Sparse, View, Wanted, wanted};
 use super::keys::DispatchKey;
 use crate::device::Device;
 use crate::dim::Dim;
-use crate::dynamic::{DynTensor, Elementwise, Summing};
+use crate::dynamic::{DynTensor, NamedElementwise, Summing};
 use crate::element::Number;
 use crate::error::{Error, Result, text};
 use crate::ops::Mul;
@@ -16,7 +16,7 @@ use crate::sparse::{SparseTensor, coalesced, indices_of, places};
 use crate::tensor::Tensor;
 
 /// A sparse matrix without static types.
-struct Matrix {
+struct ErasedMatrix {
     /// Shape `[2, n]`, on the host.
     indices: Tensor<i64, 2>,
     /// Shape `[n]`.
@@ -25,15 +25,20 @@ struct Matrix {
     coalesced: bool,
 }
 
-impl Matrix {
-    fn of<T: Number, D: Device>(x: &DynTensor) -> Result<Matrix> {
+impl ErasedMatrix {
+    fn of<T: Number, D: Device>(x: &DynTensor) -> Result<ErasedMatrix> {
         let x = x.as_sparse::<T, 2, D>()?;
         let values = DynTensor::from(x.values().share_data());
-        Ok(Matrix { indices: x.indices().share_data(), values, size: x.size(), coalesced: x.is_coalesced() })
+        Ok(ErasedMatrix {
+            indices: x.indices().share_data(),
+            values,
+            size: x.size(),
+            coalesced: x.is_coalesced(),
+        })
     }
 
     fn typed<T: Number, D: Device>(self) -> Result<DynTensor> {
-        let Matrix { indices, values, size, coalesced } = self;
+        let ErasedMatrix { indices, values, size, coalesced } = self;
         DynTensor::from_sparse(SparseTensor::<T, 2, D>::of_parts(
             indices,
             values.downcast()?,
@@ -46,7 +51,7 @@ impl Matrix {
 /// Operators on the values of one element type.
 struct Steps<D> {
     sum: Summing<D>,
-    mul: Elementwise<D>,
+    mul: NamedElementwise<D>,
 }
 
 impl<D: Device> Steps<D> {
@@ -60,7 +65,7 @@ impl<D: Device> Steps<D> {
     }
 
     /// As [`SparseTensor::add`].
-    fn add(&self, x: Matrix, y: Matrix) -> Result<Matrix> {
+    fn add(&self, x: ErasedMatrix, y: ErasedMatrix) -> Result<ErasedMatrix> {
         if x.size != y.size {
             return Err(Error::Sizes { op: "add", left: x.size.0.into(), right: y.size.0.into() });
         }
@@ -74,11 +79,11 @@ impl<D: Device> Steps<D> {
             Ok((Tensor::from_slice(cells, [cells.len()], device)?, values.share_data()))
         });
         let values = self.sum.sums("scatter", &[unique.len()], device, &mut pairs)?;
-        Ok(Matrix { indices: indices_of(&unique, x.size)?, values, size: x.size, coalesced: true })
+        Ok(ErasedMatrix { indices: indices_of(&unique, x.size)?, values, size: x.size, coalesced: true })
     }
 
     /// As [`SparseTensor::mul`].
-    fn mul(&self, x: Matrix, dense: &DynTensor) -> Result<Matrix> {
+    fn mul(&self, x: ErasedMatrix, dense: &DynTensor) -> Result<ErasedMatrix> {
         if x.size.0 != dense.size() {
             return Err(Error::Sizes { op: "mul", left: x.size.0.into(), right: dense.size().into() });
         }
@@ -86,11 +91,11 @@ impl<D: Device> Steps<D> {
         let index = Tensor::from_vec(places, [x.values.numel()])?.to(self.device(dense)?)?;
         let line = dense.to_contiguous()?.reshaped(&[dense.numel()])?;
         let values = self.mul.call("mul", &[&x.values, &line.selected("take", &index)?])?;
-        Ok(Matrix { values, ..x })
+        Ok(ErasedMatrix { values, ..x })
     }
 
     /// As [`SparseTensor::to_dense`].
-    fn to_dense(&self, x: &Matrix) -> Result<DynTensor> {
+    fn to_dense(&self, x: &ErasedMatrix) -> Result<DynTensor> {
         let device = self.device(&x.values)?;
         let count = x.size.numel_of("to_dense", x.values.dtype().size())?;
         let index = Tensor::from_vec(places(&x.indices, x.size)?, [x.values.numel()])?.to(device)?;
@@ -104,7 +109,7 @@ impl<D: Device> Steps<D> {
     }
 
     /// As [`SparseTensor::matmul`].
-    fn matmul(&self, x: &Matrix, dense: &DynTensor) -> Result<DynTensor> {
+    fn matmul(&self, x: &ErasedMatrix, dense: &DynTensor) -> Result<DynTensor> {
         let ([m, k], [inner, n]) = (x.size.0, [dense.size()[0], dense.size()[1]]);
         if k != inner {
             return Err(Error::Inner {
@@ -132,24 +137,26 @@ impl Dispatcher {
     /// Kernels of sparse matrices: `add` of two, `mul` and `matmul` by a dense one, `to_dense`.
     pub(super) fn sparse_of<T: Number, D: Device>(&mut self, key: DispatchKey) -> Result<()> {
         const fn steps<T: Number, D: Device>() -> Steps<D> {
-            Steps { sum: Summing::of::<T>(), mul: Elementwise::of_two::<Mul, T, T>() }
+            Steps { sum: Summing::of::<T>(), mul: NamedElementwise::of_two::<Mul, T, T>() }
         }
         let sparse = wanted::<Sparse<T, 2, D>>;
         let dense = wanted::<View<T, 2, D>>;
         let add = |x: &[&DynTensor]| match x {
-            [x, y] => steps::<T, D>().add(Matrix::of::<T, D>(x)?, Matrix::of::<T, D>(y)?)?.typed::<T, D>(),
+            [x, y] => steps::<T, D>()
+                .add(ErasedMatrix::of::<T, D>(x)?, ErasedMatrix::of::<T, D>(y)?)?
+                .typed::<T, D>(),
             _ => Err(unlike("add", x)),
         };
         let mul = |x: &[&DynTensor]| match x {
-            [x, y] => steps::<T, D>().mul(Matrix::of::<T, D>(x)?, y)?.typed::<T, D>(),
+            [x, y] => steps::<T, D>().mul(ErasedMatrix::of::<T, D>(x)?, y)?.typed::<T, D>(),
             _ => Err(unlike("mul", x)),
         };
         let matmul = |x: &[&DynTensor]| match x {
-            [x, y] => steps::<T, D>().matmul(&Matrix::of::<T, D>(x)?, y),
+            [x, y] => steps::<T, D>().matmul(&ErasedMatrix::of::<T, D>(x)?, y),
             _ => Err(unlike("matmul", x)),
         };
         let to_dense = |x: &[&DynTensor]| match x {
-            [x] => steps::<T, D>().to_dense(&Matrix::of::<T, D>(x)?),
+            [x] => steps::<T, D>().to_dense(&ErasedMatrix::of::<T, D>(x)?),
             _ => Err(unlike("to_dense", x)),
         };
         self.register("add", key, kernel(vec![sparse(), sparse()], add))?;

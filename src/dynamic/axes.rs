@@ -1,9 +1,9 @@
 //! Sizes and strides of a rank known at run time, without heap memory up to 8 axes.
-// Imports: `error`, `fallible_arc`, `dim`, `layout`.
+// Imports: `error`, `fallible`, `dim`, `layout`.
 
 use crate::dim::{Dim, Stride};
 use crate::error::{Error, Result, text};
-use crate::fallible_arc::FallibleArc;
+use crate::fallible::FallibleArc;
 use crate::layout::Layout;
 
 /// The most axes of a tensor whose rank is known at run time, as in NumPy and PyTorch.
@@ -12,14 +12,15 @@ pub const MAX_RANK: usize = 64;
 pub(crate) const FEW: usize = 8;
 
 /// Sizes and strides. Together with an offset they satisfy the invariants of a [`Layout`].
-pub(crate) enum Axes {
+pub(crate) enum SizesAndStrides {
     Few { rank: usize, size: [usize; FEW], stride: [isize; FEW] },
     Many(FallibleArc<(Vec<usize>, Vec<isize>)>),
 }
 
-impl Axes {
+impl SizesAndStrides {
     /// One axis of size 0, as an undefined tensor has.
-    pub(crate) const NONE: Axes = Axes::Few { rank: 1, size: [0; FEW], stride: [1; FEW] };
+    pub(crate) const NONE: SizesAndStrides =
+        SizesAndStrides::Few { rank: 1, size: [0; FEW], stride: [1; FEW] };
 
     /// # Errors
     /// [`Error::Value`] for more than [`MAX_RANK`] axes or if the number of strides differs,
@@ -36,9 +37,9 @@ impl Axes {
             let (mut size, mut stride) = ([0; FEW], [0; FEW]);
             size[..rank].copy_from_slice(sizes);
             stride[..rank].copy_from_slice(strides);
-            return Ok(Axes::Few { rank, size, stride });
+            return Ok(SizesAndStrides::Few { rank, size, stride });
         }
-        Ok(Axes::Many(FallibleArc::new((owned(op, sizes)?, owned(op, strides)?))?))
+        Ok(SizesAndStrides::Many(FallibleArc::new((owned(op, sizes)?, owned(op, strides)?))?))
     }
 
     /// From a layout with at most [`FEW`] axes.
@@ -48,27 +49,29 @@ impl Axes {
         let (mut size, mut stride) = ([0; FEW], [0; FEW]);
         size[..RANK].copy_from_slice(&layout.size().0);
         stride[..RANK].copy_from_slice(&layout.stride().0);
-        Axes::Few { rank: RANK, size, stride }
+        SizesAndStrides::Few { rank: RANK, size, stride }
     }
 
     /// From the last `rank` axes of a layout.
     pub(crate) fn last<const N: usize>(op: &'static str, layout: &Layout<N>, rank: usize) -> Result<Self> {
-        Axes::new(op, &layout.size().0[N - rank..], &layout.stride().0[N - rank..])
+        SizesAndStrides::new(op, &layout.size().0[N - rank..], &layout.stride().0[N - rank..])
     }
 
     /// The same axes. More than [`FEW`] axes are shared.
     #[inline]
     pub(crate) fn another(&self) -> Self {
         match self {
-            Axes::Few { rank, size, stride } => Axes::Few { rank: *rank, size: *size, stride: *stride },
-            Axes::Many(many) => Axes::Many(many.share()),
+            SizesAndStrides::Few { rank, size, stride } => {
+                SizesAndStrides::Few { rank: *rank, size: *size, stride: *stride }
+            }
+            SizesAndStrides::Many(many) => SizesAndStrides::Many(many.share()),
         }
     }
 
     /// Drops leading axes of size 1 down to the rank `wanted`, if there are at most [`FEW`] axes.
     #[inline]
     pub(crate) fn drop_leading(&mut self, wanted: usize) {
-        if let Axes::Few { rank, size, stride } = self
+        if let SizesAndStrides::Few { rank, size, stride } = self
             && let Some(new @ 1..) = rank.checked_sub(wanted)
             && size[..new].iter().all(|&n| n == 1)
         {
@@ -81,16 +84,16 @@ impl Axes {
     #[inline]
     pub(crate) fn size(&self) -> &[usize] {
         match self {
-            Axes::Few { rank, size, .. } => &size[..*rank],
-            Axes::Many(many) => &many.0,
+            SizesAndStrides::Few { rank, size, .. } => &size[..*rank],
+            SizesAndStrides::Many(many) => &many.0,
         }
     }
 
     #[inline]
     pub(crate) fn stride(&self) -> &[isize] {
         match self {
-            Axes::Few { rank, stride, .. } => &stride[..*rank],
-            Axes::Many(many) => &many.1,
+            SizesAndStrides::Few { rank, stride, .. } => &stride[..*rank],
+            SizesAndStrides::Many(many) => &many.1,
         }
     }
 
@@ -158,8 +161,8 @@ pub(super) fn counted(op: &'static str, size: &[usize], element: usize) -> Resul
 }
 
 /// Row-major sizes and strides.
-pub(super) fn row_major(op: &'static str, size: &[usize], element: usize) -> Result<Axes> {
+pub(super) fn row_major(op: &'static str, size: &[usize], element: usize) -> Result<SizesAndStrides> {
     counted(op, size, element)?;
-    let axes = Axes::new(op, size, &[0; MAX_RANK][..size.len().min(MAX_RANK)])?;
-    laid_out!(axes, 0, |layout| Axes::last(op, &Layout::row_major(layout.size()), size.len()))
+    let axes = SizesAndStrides::new(op, size, &[0; MAX_RANK][..size.len().min(MAX_RANK)])?;
+    laid_out!(axes, 0, |layout| SizesAndStrides::last(op, &Layout::row_major(layout.size()), size.len()))
 }

@@ -1,7 +1,7 @@
 //! Lazy views: conjugated and negated elements, computed on demand.
 // Imports: `error`, `dtype`, `element`, `device`, `tensor`, `ops`.
 
-use super::named::Elementwise;
+use super::named::NamedElementwise;
 use super::tensor::{DynTensor, Marks};
 use super::visit::by_dtype;
 use crate::device::Device;
@@ -70,12 +70,19 @@ impl DynTensor {
         let mut plain = self.share_data();
         plain.marks = Marks::default();
         if conjugate {
-            let conj = by_dtype!(self.dtype(), T in [C16 C32 C64] => Elementwise::<D>::of_one::<Conj, T>(), else return unreached(&plain));
+            let conj = by_dtype!(
+                self.dtype(), T in [C16 C32 C64]
+                    => NamedElementwise::<D>::of_one::<Conj, T>(),
+                else return unreached(&plain)
+            );
             plain = conj.call("resolved", &[&plain])?;
         }
         if negative {
-            let neg = by_dtype!(self.dtype(), T in [I8 I16 I32 I64 U8 U16 U32 U64 F16 BF16 F32 F64 C16 C32 C64]
-                => Elementwise::<D>::of_one::<Neg, T>(), else return unreached(&plain));
+            let neg = by_dtype!(
+                self.dtype(), T in [I8 I16 I32 I64 U8 U16 U32 U64 F16 BF16 F32 F64 C16 C32 C64]
+                    => NamedElementwise::<D>::of_one::<Neg, T>(),
+                else return unreached(&plain)
+            );
             plain = neg.call("resolved", &[&plain])?;
         }
         Ok(plain)

@@ -1,16 +1,16 @@
 //! Sources of tensors of types known at run time, and their copies: bytes, foreign memory, other devices.
-// Imports: `error`, `fallible_arc`, `layout`, `dtype`, `device`, `allocation`, `erased_memory`, `tensor`.
+// Imports: `error`, `fallible`, `layout`, `dtype`, `device`, `allocation`, `erased_memory`, `tensor`.
 
-use super::axes::{Axes, counted, laid_out, row_major};
+use super::axes::{SizesAndStrides, counted, laid_out, row_major};
 use super::tensor::DynTensor;
 use crate::allocation::Allocation;
 use crate::device::{Cpu, Device, Init, OperandRef};
 use crate::dtype::DType;
 use crate::erased_memory::Memory;
 use crate::error::{Error, Result, text};
-use crate::fallible_arc::FallibleArc;
+use crate::fallible::FallibleArc;
 use crate::layout::Layout;
-use crate::tensor::State;
+use crate::tensor::HandleState;
 
 impl DynTensor {
     /// A tensor of zeros.
@@ -33,7 +33,7 @@ impl DynTensor {
         let memory = Memory::new(Allocation::fresh(device, nbytes, fresh)?);
         // SAFETY: the memory is new and holds as many elements as the sizes. Zeros are elements, and the
         // caller writes unspecified bytes before they are read.
-        Ok(unsafe { DynTensor::assemble(memory, axes, 0, dtype, State::default()) })
+        Ok(unsafe { DynTensor::assemble(memory, axes, 0, dtype, HandleState::default()) })
     }
 
     /// A tensor with sizes, whose memory is allocated by the first [`mutable_data`](DynTensor::mutable_data).
@@ -43,7 +43,7 @@ impl DynTensor {
     pub fn empty<D: Device>(dtype: DType, size: &[usize], device: &D) -> Result<DynTensor> {
         let axes = row_major("empty", size, dtype.size())?;
         let memory = Memory::new(Allocation::fresh(device, 0, Init::Zeroed)?);
-        let state = State { deferred: !size.contains(&0), ..State::default() };
+        let state = HandleState { deferred: !size.contains(&0), ..HandleState::default() };
         // SAFETY: the tensor has no memory yet, which both invariants allow.
         Ok(unsafe { DynTensor::assemble(memory, axes, 0, dtype, state) })
     }
@@ -131,7 +131,7 @@ impl DynTensor {
         let made = (|| {
             let axes = match stride {
                 None => row_major(op, size, dtype.size())?,
-                Some(stride) => Axes::new(op, size, stride)?,
+                Some(stride) => SizesAndStrides::new(op, size, stride)?,
             };
             counted(op, size, 1)?;
             let negative = axes.stride().iter().zip(size).any(|(&stride, &n)| stride < 0 && n > 1);
@@ -172,7 +172,7 @@ impl DynTensor {
             unsafe { Allocation::external(device, address, nbytes, free)? }.with_gaps(gaps),
         )?;
         // SAFETY: the caller's promise, for as many bytes as the layout reaches.
-        Ok(unsafe { DynTensor::assemble(Memory::new(memory), axes, 0, dtype, State::default()) })
+        Ok(unsafe { DynTensor::assemble(Memory::new(memory), axes, 0, dtype, HandleState::default()) })
     }
 
     // ------------------------------------------------------------ copies
@@ -182,7 +182,7 @@ impl DynTensor {
     /// # Errors
     /// [`Error::Unallocated`], [`Error::Overflow`], [`Error::OutOfMemory`].
     pub fn copy(&self) -> Result<DynTensor> {
-        let axes = laid_out!(self.axes(), self.offset(), |layout| Axes::last(
+        let axes = laid_out!(self.axes(), self.offset(), |layout| SizesAndStrides::last(
             "copy",
             &layout.preserved(),
             self.rank()
@@ -199,7 +199,7 @@ impl DynTensor {
     }
 
     /// Copies to new memory, with dense axes.
-    fn copied(&self, op: &'static str, axes: Axes) -> Result<DynTensor> {
+    fn copied(&self, op: &'static str, axes: SizesAndStrides) -> Result<DynTensor> {
         self.ensure_allocated(op)?;
         let nbytes = counted(op, self.size(), self.dtype().size())? * self.dtype().size();
         let Some(memory) = self.memory() else { return Ok(DynTensor::undefined()) };
@@ -213,7 +213,7 @@ impl DynTensor {
             unsafe { memory.copy(self.size(), to, from)? };
         }
         // SAFETY: the memory is new, was allocated for these axes, and now holds elements of this type.
-        Ok(unsafe { DynTensor::assemble(fresh, axes, 0, self.dtype(), State::default()) })
+        Ok(unsafe { DynTensor::assemble(fresh, axes, 0, self.dtype(), HandleState::default()) })
     }
 
     /// The bytes of the elements, row-major and in native order, on any device and with any strides.

@@ -1,11 +1,11 @@
 //! Rare properties of a tensor, in a separate heap block: names of axes, symbolic sizes, data of a backend,
 //! an error of access.
-// Imports: `error`, `fallible_arc`, `symbolic`, `dynamic`.
+// Imports: `error`, `fallible`, `symbolic`, `dynamic`.
 
 use super::opaque::Opaque;
 use super::tensor::DynTensor;
 use crate::error::{Error, Result, text};
-use crate::fallible_arc::FallibleArc;
+use crate::fallible::FallibleArc;
 use crate::symbolic::{Bindings, Extent};
 use std::any::Any;
 use std::sync::Arc;

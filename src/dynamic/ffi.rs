@@ -1,10 +1,10 @@
 //! Handles for other languages: a tensor as one pointer, which is retained and released. `include/rankform.h`
 //! declares the functions.
-// Imports: `error`, `fallible_arc`, `dynamic`.
+// Imports: `error`, `fallible`, `dynamic`.
 
 use super::tensor::DynTensor;
 use crate::error::Result;
-use crate::fallible_arc::FallibleArc;
+use crate::fallible::FallibleArc;
 use std::ptr::NonNull;
 
 /// A reference-counted handle on a tensor, behind a pointer: the type `rankform_tensor` in C.

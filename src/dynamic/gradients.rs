@@ -9,7 +9,7 @@ use crate::autograd::{Gradients, Tape, TapeBlock};
 use crate::device::{Device, same_device};
 use crate::erased_memory::Memory;
 use crate::error::{Error, Result, text};
-use crate::tensor::State;
+use crate::tensor::HandleState;
 
 impl DynTensor {
     pub(crate) fn tape_block(&self) -> Option<&TapeBlock> {
@@ -198,7 +198,7 @@ impl<D: Device> Gradients<D> {
         let Some(memory) = memory else { return DynTensor::zeros(x.dtype(), x.size(), device) };
         // SAFETY: a gradient has as many bytes as its block, and its layout.
         let gradient = unsafe {
-            DynTensor::assemble(memory, x.axes().another(), x.offset(), x.dtype(), State::default())
+            DynTensor::assemble(memory, x.axes().another(), x.offset(), x.dtype(), HandleState::default())
         };
         if gradient.is_contiguous() { Ok(gradient) } else { gradient.to_contiguous() }
     }

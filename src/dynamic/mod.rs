@@ -33,7 +33,7 @@ mod visit;
 
 pub use axes::MAX_RANK;
 pub use ffi::*;
-pub(crate) use named::{Elementwise, Product, Reducing, Summing};
+pub(crate) use named::{NamedElementwise, Product, Reducing, Summing};
 pub use opaque::Opaque;
 pub use tensor::DynTensor;
 pub(crate) use visit::by_dtype;

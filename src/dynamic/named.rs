@@ -91,24 +91,24 @@ fn leaf<'a, const N: usize, D: Device>(
 
 /// An elementwise operator: the types of its operands and of its result, and the function that runs it on
 /// `D`.
-pub(crate) struct Elementwise<D> {
+pub(crate) struct NamedElementwise<D> {
     pub(crate) op: &'static str,
     pub(crate) operands: &'static [DType],
     out: DType,
     run: MapFn<D>,
 }
 
-impl<D> Clone for Elementwise<D> {
+impl<D> Clone for NamedElementwise<D> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<D> Copy for Elementwise<D> {}
+impl<D> Copy for NamedElementwise<D> {}
 
-impl<D: Device> Elementwise<D> {
+impl<D: Device> NamedElementwise<D> {
     /// The operator `F` of one operand.
     pub(crate) const fn of_one<F: Op<(A,)>, A: Element>() -> Self {
-        Elementwise {
+        NamedElementwise {
             op: F::NAME,
             operands: &[A::DTYPE],
             out: F::Out::DTYPE,
@@ -118,12 +118,12 @@ impl<D: Device> Elementwise<D> {
     /// The operator `F` of two operands.
     pub(crate) const fn of_two<F: Op<(A, B)>, A: Element, B: Element>() -> Self {
         let run: MapFn<D> = map_of::<Store<Call<F, (Input<A>, Input<B>)>>, D>;
-        Elementwise { op: F::NAME, operands: &[A::DTYPE, B::DTYPE], out: F::Out::DTYPE, run }
+        NamedElementwise { op: F::NAME, operands: &[A::DTYPE, B::DTYPE], out: F::Out::DTYPE, run }
     }
     /// The operator `F` of three operands.
     pub(crate) const fn of_three<F: Op<(A, B, C)>, A: Element, B: Element, C: Element>() -> Self {
         let run: MapFn<D> = map_of::<Store<Call<F, (Input<A>, Input<B>, Input<C>)>>, D>;
-        Elementwise { op: F::NAME, operands: &[A::DTYPE, B::DTYPE, C::DTYPE], out: F::Out::DTYPE, run }
+        NamedElementwise { op: F::NAME, operands: &[A::DTYPE, B::DTYPE, C::DTYPE], out: F::Out::DTYPE, run }
     }
 
     /// Applies it; the operands' ranks broadcast. `op` is the name in errors.
@@ -161,8 +161,11 @@ impl<D: Device> Elementwise<D> {
             }
             other => other,
         };
-        // SAFETY: the operands have the operator's element types.
-        let out = by_width!(self.out, W => unsafe { eval_named::<W, D>(op, &leaves, device, self.run) }.map_err(of_rank)?);
+        let out = by_width!(
+            self.out,
+            // SAFETY: the operands have the operator's element types.
+            W => unsafe { eval_named::<W, D>(op, &leaves, device, self.run) }.map_err(of_rank)?
+        );
         Ok(out.with_rank(rank))
     }
 }
@@ -210,7 +213,7 @@ impl<D: Device> Reducing<D> {
     /// Reduces over some axes. An empty list reduces no axis.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis out of range or twice, and as [`Elementwise::call`].
+    /// [`Error::Axis`] for an axis out of range or twice, and as [`NamedElementwise::call`].
     pub(crate) fn call(&self, x: &DynTensor, axes: &[usize]) -> Result<DynTensor> {
         let op = self.op;
         let wrong =
@@ -236,8 +239,11 @@ impl<D: Device> Reducing<D> {
             Error::Empty { op, .. } => Error::Empty { op, sizes: x.size().into() },
             other => other,
         };
-        // SAFETY: the operand has the reducer's element type.
-        let out = by_width!(self.out, W => unsafe { reduce_named::<W, D>((op, self.needs), leaf, gone, self.run) }.map_err(of_x)?);
+        let out = by_width!(
+            self.out,
+            // SAFETY: the operand has the reducer's element type.
+            W => unsafe { reduce_named::<W, D>((op, self.needs), leaf, gone, self.run) }.map_err(of_x)?
+        );
         Ok(out.with_rank(kept))
     }
 }

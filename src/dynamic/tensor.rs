@@ -1,8 +1,8 @@
 //! `DynTensor`: a tensor whose element, rank and device are known at run time.
-// Imports: `error`, `fallible_arc`, `dim`, `rank`, `layout`, `dtype`, `element`, `device`, `erased_memory`,
+// Imports: `error`, `fallible`, `dim`, `rank`, `layout`, `dtype`, `element`, `device`, `erased_memory`,
 // `tensor`.
 
-use super::axes::{Axes, FEW, laid_out, row_major};
+use super::axes::{FEW, SizesAndStrides, laid_out, row_major};
 use super::extra::Extra;
 use crate::device::{Cpu, Device, Init, OperandRef};
 use crate::dim::Dim;
@@ -10,10 +10,10 @@ use crate::dtype::DType;
 use crate::element::Element;
 use crate::erased_memory::Memory;
 use crate::error::{Error, Result, text};
-use crate::fallible_arc::FallibleArc;
+use crate::fallible::FallibleArc;
 use crate::layout::Layout;
 use crate::rank::Rank;
-use crate::tensor::{Leaf, Parts, State, Strided, Tensor, TensorView, TensorViewMut};
+use crate::tensor::{HandleState, Leaf, Parts, Strided, Tensor, TensorView, TensorViewMut};
 
 /// A tensor whose element type, rank and device are known at run time, as from files and other libraries. It
 /// is another handle on the same memory as a [`Tensor`], under the same rules: conversions between the two
@@ -37,12 +37,12 @@ pub struct DynTensor {
     memory: Option<Memory>,
     /// Invariant 1: `axes` and `offset` satisfy the invariants of a [`Layout`], which lies inside the memory
     /// unless the memory is not yet allocated.
-    axes: Axes,
+    axes: SizesAndStrides,
     offset: usize,
     /// Invariant 2: the memory holds only bytes that are valid elements of this type, and is aligned for
     /// them.
     dtype: DType,
-    state: State,
+    state: HandleState,
     /// The operations that a lazy view applies to the elements when they are read.
     pub(super) marks: Marks,
     /// Rare properties, shared by handles.
@@ -72,10 +72,10 @@ fn last_word(path: &'static str) -> &'static str {
 impl DynTensor {
     /// A tensor without elements, memory or device. Its element type is f32.
     pub const fn undefined() -> DynTensor {
-        let state = State { born: 0, frozen: false, deferred: false };
+        let state = HandleState { born: 0, frozen: false, deferred: false };
         DynTensor {
             memory: None,
-            axes: Axes::NONE,
+            axes: SizesAndStrides::NONE,
             offset: 0,
             dtype: DType::F32,
             state,
@@ -97,12 +97,12 @@ impl DynTensor {
         tensor: Tensor<T, RANK, D>,
     ) -> Result<DynTensor> {
         let (parts, layout) = tensor.into_parts();
-        let axes = Axes::new("from_tensor", &layout.size().0, &layout.stride().0)?;
+        let axes = SizesAndStrides::new("from_tensor", &layout.size().0, &layout.stride().0)?;
         Ok(Self::from_parts::<T, D>(parts, axes, layout.offset()))
     }
 
     #[inline]
-    fn from_parts<T: Element, D: Device>(parts: Parts<D>, axes: Axes, offset: usize) -> DynTensor {
+    fn from_parts<T: Element, D: Device>(parts: Parts<D>, axes: SizesAndStrides, offset: usize) -> DynTensor {
         DynTensor {
             memory: Some(Memory::new(parts.memory)),
             axes,
@@ -118,10 +118,10 @@ impl DynTensor {
     /// The arguments satisfy invariants 1 and 2.
     pub(super) unsafe fn assemble(
         memory: Memory,
-        axes: Axes,
+        axes: SizesAndStrides,
         offset: usize,
         dtype: DType,
-        state: State,
+        state: HandleState,
     ) -> DynTensor {
         DynTensor { memory: Some(memory), axes, offset, dtype, state, marks: Marks::NONE, extra: None }
     }
@@ -248,7 +248,7 @@ impl DynTensor {
     }
 
     #[inline]
-    pub(super) fn axes(&self) -> &Axes {
+    pub(super) fn axes(&self) -> &SizesAndStrides {
         &self.axes
     }
 
@@ -274,7 +274,7 @@ impl DynTensor {
     ///
     /// # Safety
     /// `axes` and `offset` satisfy invariant 1.
-    pub(super) unsafe fn another(&self, axes: Axes, offset: usize) -> DynTensor {
+    pub(super) unsafe fn another(&self, axes: SizesAndStrides, offset: usize) -> DynTensor {
         let DynTensor { dtype, state, marks, .. } = *self;
         DynTensor {
             memory: self.memory.as_ref().map(Memory::share),
@@ -293,7 +293,7 @@ impl DynTensor {
     /// The memory is allocated, and with it the fields satisfy invariants 1 and 2.
     #[cfg(feature = "autograd")]
     pub(super) unsafe fn in_memory(&self, memory: Memory) -> DynTensor {
-        let state = State { frozen: self.state.frozen, ..State::default() };
+        let state = HandleState { frozen: self.state.frozen, ..HandleState::default() };
         DynTensor { memory: Some(memory), state, ..self.share_data() }
     }
 
@@ -435,7 +435,8 @@ impl DynTensor {
         let (bytes, first) = bytes.of_elements(op, dtype, &[numel], numel * dtype.size())?;
         let mut tensor = DynTensor::from(bytes);
         // The memory holds valid elements of this type, as many as fit: invariants 1 and 2 hold.
-        (tensor.dtype, tensor.offset, tensor.axes) = (dtype, first, Axes::new(op, &[numel], &[1])?);
+        (tensor.dtype, tensor.offset, tensor.axes) =
+            (dtype, first, SizesAndStrides::new(op, &[numel], &[1])?);
         Ok(tensor)
     }
 
@@ -570,7 +571,7 @@ where
     fn from(tensor: Tensor<T, RANK, D>) -> DynTensor {
         const { assert!(RANK <= FEW) };
         let (parts, layout) = tensor.into_parts();
-        DynTensor::from_parts::<T, D>(parts, Axes::few(&layout), layout.offset())
+        DynTensor::from_parts::<T, D>(parts, SizesAndStrides::few(&layout), layout.offset())
     }
 }
 

@@ -2,7 +2,7 @@
 //! no handle may write until the others are dropped.
 // Imports: `error`, `layout`, `dynamic`.
 
-use super::axes::{Axes, FEW, MAX_RANK, counted, laid_out};
+use super::axes::{FEW, MAX_RANK, SizesAndStrides, counted, laid_out};
 use super::tensor::DynTensor;
 use crate::error::{Error, Result, SizeList};
 use crate::layout::Layout;
@@ -19,7 +19,7 @@ impl DynTensor {
         stride: &[isize],
         offset: usize,
     ) -> Result<DynTensor> {
-        let axes = Axes::new(op, size, stride)?;
+        let axes = SizesAndStrides::new(op, size, stride)?;
         // SAFETY: the caller's promise.
         Ok(unsafe { self.another(axes, offset) })
     }
@@ -88,7 +88,8 @@ impl DynTensor {
                 layout => layout?,
             };
             // SAFETY: the positions are a subset of this tensor's.
-            let part = unsafe { self.another(Axes::last(op, &layout, self.rank())?, layout.offset()) };
+            let part =
+                unsafe { self.another(SizesAndStrides::last(op, &layout, self.rank())?, layout.offset()) };
             self.names_of(part, (0..self.rank()).map(Some))
         })
     }
@@ -200,8 +201,8 @@ impl DynTensor {
             },
             error => error,
         };
-        let to = |size: &[usize], n: usize| -> Result<Axes> {
-            Axes::new(op, size, &[0; MAX_RANK][..n.min(MAX_RANK)])
+        let to = |size: &[usize], n: usize| -> Result<SizesAndStrides> {
+            SizesAndStrides::new(op, size, &[0; MAX_RANK][..n.min(MAX_RANK)])
         };
         let wanted = to(size, size.len())?;
         let (axes, offset) = match (self.axes().lifted::<FEW>(self.offset()), wanted.lifted::<FEW>(0)) {
@@ -273,6 +274,10 @@ impl DynTensor {
     }
 }
 
-fn of_layout<const N: usize>(op: &'static str, layout: Layout<N>, rank: usize) -> Result<(Axes, usize)> {
-    Ok((Axes::last(op, &layout, rank)?, layout.offset()))
+fn of_layout<const N: usize>(
+    op: &'static str,
+    layout: Layout<N>,
+    rank: usize,
+) -> Result<(SizesAndStrides, usize)> {
+    Ok((SizesAndStrides::last(op, &layout, rank)?, layout.offset()))
 }

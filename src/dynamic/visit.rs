@@ -95,7 +95,11 @@ impl DType {
     /// Calls generic code with the Rust type of this dtype if that is a number: not for booleans, 8-bit
     /// floats and quantized integers.
     pub fn visit_number<V: NumberVisitor>(self, visitor: V) -> Option<V::Output> {
-        by_dtype!(self, T in [I8 I16 I32 I64 U8 U16 U32 U64 F16 BF16 F32 F64 C16 C32 C64] => Some(visitor.visit::<T>()), else None)
+        by_dtype!(
+            self,
+            T in [I8 I16 I32 I64 U8 U16 U32 U64 F16 BF16 F32 F64 C16 C32 C64] => Some(visitor.visit::<T>()),
+            else None
+        )
     }
 }
 
@@ -132,8 +136,8 @@ impl DynTensor {
                 Ok(self.1.visit(self.0.downcast_ref::<T, RANK, D>()?))
             }
         }
-        struct Typed<'a, V, D>(Ranked<'a, V>, std::marker::PhantomData<D>);
-        impl<D: Device, V: TensorVisitor<D>> ElementVisitor for Typed<'_, V, D> {
+        struct TypedVisitor<'a, V, D>(Ranked<'a, V>, std::marker::PhantomData<D>);
+        impl<D: Device, V: TensorVisitor<D>> ElementVisitor for TypedVisitor<'_, V, D> {
             type Output = Result<V::Output>;
             fn visit<T: Element>(self) -> Self::Output {
                 match self.0.0.rank() {
@@ -154,6 +158,6 @@ impl DynTensor {
                 }
             }
         }
-        self.dtype().visit(Typed(Ranked(self, visitor), std::marker::PhantomData))
+        self.dtype().visit(TypedVisitor(Ranked(self, visitor), std::marker::PhantomData))
     }
 }

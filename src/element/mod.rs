@@ -25,9 +25,12 @@ use std::fmt;
 /// 3. `PLAIN` is set only if its condition holds.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a numeric element",
-    label = "kernels compute with bool, i8…i64, u8…u64, usize, f16, bf16, f32, f64, Complex<f16>, Complex<f32> and Complex<f64>",
-    note = "from a vector or slice of numbers: `Tensor::from_vec(values, [n])`, `Tensor::from_slice(&values, [n], &Cpu)`",
-    note = "elements of any other type can be stored, viewed and shared on the CPU, but not computed with: `Tensor::from_vec`"
+    label = "kernels compute with bool, i8…i64, u8…u64, usize, f16, bf16, f32, f64, Complex<f16>, \
+             Complex<f32> and Complex<f64>",
+    note = "from a vector or slice of numbers: `Tensor::from_vec(values, [n])`, `Tensor::from_slice(&values, \
+            [n], &Cpu)`",
+    note = "elements of any other type can be stored, viewed and shared on the CPU, but not computed with: \
+            `Tensor::from_vec`"
 )]
 pub unsafe trait Element:
     Copy
@@ -79,7 +82,8 @@ pub type Compute<T> = <T as Element>::Compute;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no real and imaginary part",
     label = "this operator needs numbers or truth values, not `{Self}`",
-    note = "an element of one's own has them if it is `Comparable`, or says so: `impl Conjugate for MyElement {{ type Real = Self; }}`"
+    note = "an element of one's own has them if it is `Comparable`, or says so: `impl Conjugate for \
+            MyElement {{ type Real = Self; }}`"
 )]
 pub trait Conjugate: Element {
     /// The element type of its parts.
@@ -177,7 +181,8 @@ pub trait Float:
 /// An element whose products with the element `LEFT` have their own wider element.
 #[diagnostic::on_unimplemented(
     message = "products of `{LEFT}` and `{Self}` have no wider element",
-    label = "there are rows for i8 and u8 in every pair, and for i16, u16, i32, u32, f16, bf16 and f32 with themselves",
+    label = "there are rows for i8 and u8 in every pair, and for i16, u16, i32, u32, f16, bf16 and f32 with \
+             themselves",
     note = "`matmul` sums in the element itself; other pairs are cast first: `.cast::<i8>()?`"
 )]
 pub trait WideningMul<LEFT>: Number {

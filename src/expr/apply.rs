@@ -1,7 +1,7 @@
 //! Operators on tuples of operands: more than two, or with several outputs.
 // Imports: `error`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
-use super::gathered::{Gathered, row_axes};
+use super::leaf_list::{LeafList, row_axes};
 use super::operand::{Expr, Leaves, Operand, RowAxes};
 use crate::device::{Device, MAX_OPERANDS};
 use crate::element::Element;
@@ -185,14 +185,14 @@ where
 {
     let exprs = operands.into_exprs();
     let device = O::device(&exprs);
-    let mut gathered = Gathered::<RANK, D, MAX_OPERANDS>::new(F::NAME, device, 1);
-    O::leaves(&exprs, &mut gathered);
-    let size = gathered.size()?;
+    let mut list = LeafList::<RANK, D, MAX_OPERANDS>::new(F::NAME, device, 1);
+    O::leaves(&exprs, &mut list);
+    let size = list.size()?;
     let rows = row_axes(Call::<F, O::Bodies>::BY_ROWS, F::NAME, size, |rows| O::rows(&exprs, rows))?;
-    destination.put(F::NAME, gathered.output_layout(size), device, |out| {
+    destination.put(F::NAME, list.output_layout(size), device, |out| {
         // SAFETY: a tuple visits its leaves in the order of its bodies' loads; an exclusive view overlaps
         // neither itself nor an operand.
-        unsafe { gathered.map(&Store(Call::<F, _>::new(O::bodies(&exprs))), size, rows, &[out.leaf()]) }
+        unsafe { list.map(&Store(Call::<F, _>::new(O::bodies(&exprs))), size, rows, &[out.leaf()]) }
     })
 }
 
@@ -278,13 +278,13 @@ where
 {
     let exprs = operands.into_exprs();
     let device = O::device(&exprs);
-    let mut gathered = Gathered::<RANK, D, MAX_OPERANDS>::new(F::NAME, device, F::Out::COUNT);
-    O::leaves(&exprs, &mut gathered);
-    let size = gathered.size()?;
+    let mut list = LeafList::<RANK, D, MAX_OPERANDS>::new(F::NAME, device, F::Out::COUNT);
+    O::leaves(&exprs, &mut list);
+    let size = list.size()?;
     let rows = row_axes(StoreMany::<F, O::Bodies>::BY_ROWS, F::NAME, size, |rows| O::rows(&exprs, rows))?;
-    place(gathered.output_layout(size), device, &mut |outputs| {
+    place(list.output_layout(size), device, &mut |outputs| {
         // SAFETY: as in `apply_at`; the outputs are exclusive views of the program's elements, in order.
-        unsafe { gathered.map(&StoreMany::<F, _>::new(O::bodies(&exprs)), size, rows, outputs) }
+        unsafe { list.map(&StoreMany::<F, _>::new(O::bodies(&exprs)), size, rows, outputs) }
     })
 }
 

@@ -15,7 +15,7 @@ pub(super) const CONTIGUOUS_OPERANDS: usize = 4;
 
 /// The operands of a program with few operands, as long as they are different, row-major and of one size. The
 /// device then sees one axis: no sizes are joined, broadcast or iterated. If an operand does not qualify,
-/// `eval.rs` gathers the operands again and reports the reason.
+/// `eval.rs` collects the operands again and reports the reason.
 ///
 /// All functions are inlined. The path is then a few comparisons, which a tensor of a few elements can
 /// afford.

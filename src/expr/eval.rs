@@ -2,7 +2,7 @@
 // Imports: `error`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
 use super::contiguous::{CONTIGUOUS_OPERANDS, ContiguousOperands};
-use super::gathered::{Gathered, gather, row_axes};
+use super::leaf_list::{LeafList, leaves_of, row_axes};
 use super::operand::{Expr, Leaves};
 use crate::device::{Device, MAX_OPERANDS};
 use crate::element::Element;
@@ -47,16 +47,16 @@ where
     }
     let eval: fn(_, _, _) -> _ = const {
         if E::Body::LOADS <= CONTIGUOUS_OPERANDS {
-            eval_gathered::<T, RANK, D, E, CONTIGUOUS_OPERANDS>
+            eval_leaves::<T, RANK, D, E, CONTIGUOUS_OPERANDS>
         } else {
-            eval_gathered::<T, RANK, D, E, MAX_OPERANDS>
+            eval_leaves::<T, RANK, D, E, MAX_OPERANDS>
         }
     };
     eval(op, *expr, device)
 }
 
 #[inline(never)] // large and less common; by value, to keep the operands of the common case in registers
-fn eval_gathered<T: Element, const RANK: usize, D: Device, E, const CAPACITY: usize>(
+fn eval_leaves<T: Element, const RANK: usize, D: Device, E, const CAPACITY: usize>(
     op: &'static str,
     expr: E,
     device: &D,
@@ -64,13 +64,13 @@ fn eval_gathered<T: Element, const RANK: usize, D: Device, E, const CAPACITY: us
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
-    let mut gathered = gather::<RANK, D, E, CAPACITY>(op, &expr, device);
-    let size = gathered.size()?;
+    let mut list = leaves_of::<RANK, D, E, CAPACITY>(op, &expr, device);
+    let size = list.size()?;
     let rows = row_axes(E::Body::BY_ROWS, op, size, |rows| expr.rows(rows))?;
     let program = Store(expr.body());
     // SAFETY: an expression visits its leaves in the order of its body's loads, with their types; the output
     // is new.
-    gathered.eval(size, rows, &mut |args| unsafe {
+    list.eval(size, rows, &mut |args| unsafe {
         device.map_apart(&program, args.sizes, args.row, args.outputs, args.inputs)
     })
 }
@@ -90,9 +90,9 @@ where
     let layout = match contiguous.size {
         Some(size) if contiguous.fits => Layout::row_major(size),
         _ if const { E::Body::LOADS <= CONTIGUOUS_OPERANDS } => {
-            gather::<RANK, D, E, CONTIGUOUS_OPERANDS>(op, expr, device).layout()?
+            leaves_of::<RANK, D, E, CONTIGUOUS_OPERANDS>(op, expr, device).layout()?
         }
-        _ => gather::<RANK, D, E, MAX_OPERANDS>(op, expr, device).layout()?,
+        _ => leaves_of::<RANK, D, E, MAX_OPERANDS>(op, expr, device).layout()?,
     };
     destination.put(op, layout, device, |out| eval_into(op, expr, out))
 }
@@ -129,16 +129,16 @@ where
     }
     let eval: fn(_, _, &mut _) -> _ = const {
         if E::Body::LOADS <= CONTIGUOUS_OPERANDS {
-            eval_gathered_into::<T, RANK, D, E, CONTIGUOUS_OPERANDS>
+            eval_leaves_into::<T, RANK, D, E, CONTIGUOUS_OPERANDS>
         } else {
-            eval_gathered_into::<T, RANK, D, E, MAX_OPERANDS>
+            eval_leaves_into::<T, RANK, D, E, MAX_OPERANDS>
         }
     };
     eval(op, *expr, out)
 }
 
 #[inline(never)]
-fn eval_gathered_into<T: Element, const RANK: usize, D: Device, E, const CAPACITY: usize>(
+fn eval_leaves_into<T: Element, const RANK: usize, D: Device, E, const CAPACITY: usize>(
     op: &'static str,
     expr: E,
     out: &mut TensorViewMut<'_, T, RANK, D>,
@@ -148,12 +148,12 @@ where
 {
     let leaf = out.leaf();
     let device = leaf.device();
-    let mut gathered = gather::<RANK, D, E, CAPACITY>(op, &expr, device);
+    let mut list = leaves_of::<RANK, D, E, CAPACITY>(op, &expr, device);
     let wanted = leaf.layout().size();
-    gathered.check_broadcasts_to(wanted)?;
+    list.check_broadcasts_to(wanted)?;
     let rows = row_axes(E::Body::BY_ROWS, op, wanted, |rows| expr.rows(rows))?;
     // SAFETY: as in `eval`; an exclusive view overlaps neither itself nor an operand.
-    unsafe { gathered.map(&Store(expr.body()), wanted, rows, &[leaf]) }
+    unsafe { list.map(&Store(expr.body()), wanted, rows, &[leaf]) }
 }
 
 /// `out ← F(out)`, in place.
@@ -176,11 +176,11 @@ fn update_contiguous<F: Op<(T,), Out = T>, T: Element, const RANK: usize, D: Dev
         // SAFETY: the program loads and stores `out` alone, at the same index.
         return unsafe { contiguous.map(&program, &leaf) };
     }
-    let mut gathered = Gathered::<RANK, D, CONTIGUOUS_OPERANDS>::new(F::NAME, leaf.device(), 1);
-    gathered.add(leaf);
-    gathered.size()?;
+    let mut list = LeafList::<RANK, D, CONTIGUOUS_OPERANDS>::new(F::NAME, leaf.device(), 1);
+    list.add(leaf);
+    list.size()?;
     // SAFETY: as above.
-    unsafe { gathered.map(&program, leaf.layout().size(), None, &[leaf]) }
+    unsafe { list.map(&program, leaf.layout().size(), None, &[leaf]) }
 }
 
 /// `out ← F(out, other)`, in place, with `other` broadcast to the sizes of `out`.
@@ -223,14 +223,14 @@ where
         };
     }
     if const { E::Body::LOADS < CONTIGUOUS_OPERANDS } {
-        update_gathered_with::<F, T, U, RANK, D, E, CONTIGUOUS_OPERANDS>(out, *other)
+        update_leaves_with::<F, T, U, RANK, D, E, CONTIGUOUS_OPERANDS>(out, *other)
     } else {
-        update_gathered_with::<F, T, U, RANK, D, E, MAX_OPERANDS>(out, *other)
+        update_leaves_with::<F, T, U, RANK, D, E, MAX_OPERANDS>(out, *other)
     }
 }
 
 #[inline(never)]
-fn update_gathered_with<F, T, U, const RANK: usize, D, E, const CAPACITY: usize>(
+fn update_leaves_with<F, T, U, const RANK: usize, D, E, const CAPACITY: usize>(
     out: &mut TensorViewMut<'_, T, RANK, D>,
     other: E,
 ) -> Result<()>
@@ -242,16 +242,16 @@ where
     E: Expr<RANK, D, Body: Body<Out = U>>,
 {
     let leaf = out.leaf();
-    let mut gathered = Gathered::<RANK, D, CAPACITY>::new(F::NAME, leaf.device(), 1);
-    gathered.add(leaf);
-    other.leaves(&mut gathered);
+    let mut list = LeafList::<RANK, D, CAPACITY>::new(F::NAME, leaf.device(), 1);
+    list.add(leaf);
+    other.leaves(&mut list);
     let wanted = leaf.layout().size();
-    gathered.check_size_is(wanted)?;
+    list.check_size_is(wanted)?;
     let rows = row_axes(E::Body::BY_ROWS, F::NAME, wanted, |rows| other.rows(rows))?;
     // SAFETY: the first load is `out`, at the index that is stored; the borrow checker keeps the other leaves
     // disjoint from it.
     unsafe {
-        gathered.map(
+        list.map(
             &InPlace(Store(Call::<F, _>::new((Input::<T>(PhantomData), other.body())))),
             wanted,
             rows,

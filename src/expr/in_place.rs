@@ -2,7 +2,7 @@
 // Imports: `error`, `dim`, `element`, `kernel`, `device`, `tensor`.
 
 use super::apply::{IntoViewsMut, OperandTuple, Outputs};
-use super::gathered::{Gathered, row_axes};
+use super::leaf_list::{LeafList, row_axes};
 use super::operand::{Leaves, RowAxes};
 use crate::device::{Device, MAX_OPERANDS};
 use crate::dim::Dim;
@@ -44,12 +44,12 @@ where
         let exprs = self.1.into_exprs();
         let program = InPlace(StoreMany::<F, BODIES>::new(OUT::LOADS.join(O::bodies(&exprs))));
         self.0.update(F::NAME, &mut |updated| {
-            let mut gathered = Gathered::new(F::NAME, updated[0].device(), updated.len());
-            updated.iter().for_each(|leaf| gathered.add(*leaf));
-            O::leaves(&exprs, &mut gathered);
+            let mut list = LeafList::new(F::NAME, updated[0].device(), updated.len());
+            updated.iter().for_each(|leaf| list.add(*leaf));
+            O::leaves(&exprs, &mut list);
             // SAFETY: the program first loads the exclusive views, with their elements; then come the loads
             // of the bodies, in the order of the leaves.
-            unsafe { update(F::NAME, &program, gathered, updated, |rows| O::rows(&exprs, rows)) }
+            unsafe { update(F::NAME, &program, list, updated, |rows| O::rows(&exprs, rows)) }
         })
     }
 }
@@ -106,24 +106,24 @@ macro_rules! joins {
 joins! { @first [] [0 1 2 3 4 5] [A B C D E F G H I J K M] }
 
 /// # Safety
-/// 1. The gathered leaves are the loads of the program, in order.
+/// 1. The leaves of the list are the loads of the program, in order.
 /// 2. `updated` are the first of them and come from exclusive views.
 unsafe fn update<P: Program, const RANK: usize, D: Device>(
     op: &'static str,
     program: &P,
-    mut gathered: Gathered<'_, RANK, D, MAX_OPERANDS>,
+    mut list: LeafList<'_, RANK, D, MAX_OPERANDS>,
     updated: &[Leaf<'_, RANK, D>],
     row_axes_of: impl FnOnce(&mut RowAxes<RANK>),
 ) -> Result<()> {
     let wanted: Dim<RANK> = updated[0].layout().size();
-    let size = gathered.size()?;
+    let size = list.size()?;
     if let Some(other) = updated.iter().map(|leaf| leaf.layout().size()).find(|&other| other != size) {
         return Err(Error::Output { op, sizes: size.0.into(), found: other.0.into() });
     }
     let rows = row_axes(P::BY_ROWS, op, wanted, row_axes_of)?;
     // SAFETY: (1) and (2) are the caller's promises; the borrow checker keeps exclusive views disjoint from
     // each other and from the other leaves.
-    unsafe { gathered.map(program, wanted, rows, updated) }
+    unsafe { list.map(program, wanted, rows, updated) }
 }
 
 /// `out ← F(out, operands…)`, in place.
@@ -143,13 +143,13 @@ where
     let exprs = operands.into_exprs();
     let bodies = (Input::<T>(PhantomData),).join(O::bodies(&exprs));
     let leaf = out.leaf();
-    let mut gathered = Gathered::new(F::NAME, leaf.device(), 1);
-    gathered.add(leaf);
-    O::leaves(&exprs, &mut gathered);
+    let mut list = LeafList::new(F::NAME, leaf.device(), 1);
+    list.add(leaf);
+    O::leaves(&exprs, &mut list);
     let program = InPlace(Store(Call::<F, BODIES>::new(bodies)));
     // SAFETY: (1) the program first loads the exclusive view, then the leaves of the bodies in their order;
     // (2) `leaf` is that view.
-    unsafe { update(F::NAME, &program, gathered, &[leaf], |rows| O::rows(&exprs, rows)) }
+    unsafe { update(F::NAME, &program, list, &[leaf], |rows| O::rows(&exprs, rows)) }
 }
 
 /// Updates up to six tensors in place, in one pass, of up to twelve operands in all, tensors and numbers:

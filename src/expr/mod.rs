@@ -75,9 +75,9 @@ mod apply;
 mod contiguous;
 mod eager;
 mod eval;
-mod gathered;
 mod in_place;
 mod lazy;
+mod leaf_list;
 mod methods;
 #[cfg(feature = "dynamic")]
 mod named;

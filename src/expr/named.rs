@@ -3,9 +3,9 @@
 // Imports: `error`, `element`, `device`, `tensor`.
 
 use super::contiguous::CONTIGUOUS_OPERANDS;
-use super::gathered::{Gathered, KernelArgs};
+use super::leaf_list::{KernelArgs, LeafList};
 use super::operand::Leaves as _;
-use super::reduce::GatheredReduction;
+use super::reduce::LeafReduction;
 use crate::device::{Device, Inputs, OperandRef, Reduction};
 use crate::element::Element;
 use crate::error::Result;
@@ -29,11 +29,11 @@ pub(crate) unsafe fn eval_named<W: Element, D: Device>(
     device: &D,
     run: MapFn<D>,
 ) -> Result<Tensor<W, 8, D>> {
-    let mut gathered = Gathered::<8, D, CONTIGUOUS_OPERANDS>::new(op, device, 1);
-    leaves.iter().for_each(|&leaf| gathered.add(leaf));
-    let size = gathered.size()?;
+    let mut list = LeafList::<8, D, CONTIGUOUS_OPERANDS>::new(op, device, 1);
+    leaves.iter().for_each(|&leaf| list.add(leaf));
+    let size = list.size()?;
     // SAFETY: (1) and (2) are the caller's promises; the output is new.
-    gathered.eval(size, None, &mut |args| unsafe { run(device, args.sizes, args.outputs, args.inputs) })
+    list.eval(size, None, &mut |args| unsafe { run(device, args.sizes, args.outputs, args.inputs) })
 }
 
 /// A new tensor with an operand reduced over the marked axes, in elements `W` of the same width; `needs`
@@ -48,9 +48,9 @@ pub(crate) unsafe fn reduce_named<W: Element, D: Device>(
     run: ReduceFn<D>,
 ) -> Result<Tensor<W, 8, D>> {
     let device = leaf.device();
-    let mut gathered = Gathered::<16, D, CONTIGUOUS_OPERANDS>::new(op, device, 1);
-    gathered.add(leaf);
-    let reduction = GatheredReduction::from_operands(gathered, marked, size_of::<W>(), needs)?;
+    let mut list = LeafList::<16, D, CONTIGUOUS_OPERANDS>::new(op, device, 1);
+    list.add(leaf);
+    let reduction = LeafReduction::from_operands(list, marked, size_of::<W>(), needs)?;
     // The strides are in the order of `kept` and `reduced`, and the output is new.
     reduction.eval(&mut |KernelArgs { sizes, row, outputs, inputs }| {
         let (kept, reduced) = sizes.split_at(sizes.len() - row);

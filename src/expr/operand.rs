@@ -164,7 +164,7 @@ where
     }
     #[allow(private_interfaces, private_bounds)]
     fn rows(&self, rows: &mut RowAxes<RANK>) {
-        // Gathering the leaves has reported sizes that do not broadcast.
+        // Collecting the leaves has reported sizes that do not broadcast.
         rows.add(self.axes, joint(&self.expr));
         self.expr.rows(rows);
     }

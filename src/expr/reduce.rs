@@ -3,7 +3,7 @@
 
 use super::contiguous::CONTIGUOUS_OPERANDS;
 use super::eval::eval;
-use super::gathered::{Gathered, KernelArgs, Launch, gather, marked_last, reordered};
+use super::leaf_list::{KernelArgs, LaunchFn, LeafList, leaves_of, marked_last, reordered};
 use super::operand::{Expr, RowAxes, joint};
 use crate::device::{Device, Inputs, MAX_AXES, MAX_OPERANDS, OperandRef, Reduction};
 use crate::dim::{Dim, MarkedAxes};
@@ -14,21 +14,21 @@ use crate::layout::Layout;
 use crate::tensor::{Destination, Leaf, Tensor};
 
 /// A reduction over the marked axes, after its sizes have been checked.
-pub(super) struct GatheredReduction<'a, const RANK: usize, D: Device, const CAPACITY: usize> {
-    gathered: Gathered<'a, RANK, D, CAPACITY>,
+pub(super) struct LeafReduction<'a, const RANK: usize, D: Device, const CAPACITY: usize> {
+    list: LeafList<'a, RANK, D, CAPACITY>,
     marked: [bool; RANK],
     size: Dim<RANK>,
 }
 
-impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> GatheredReduction<'a, RANK, D, CAPACITY> {
-    #[inline(always)] // inlined as `gather` is
+impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> LeafReduction<'a, RANK, D, CAPACITY> {
+    #[inline(always)] // inlined as `leaves_of` is
     fn new<Q: Reducer<<E::Body as Body>::Out>, E: Expr<RANK, D>>(
         expr: &'a E,
         device: &'a D,
         marked: [bool; RANK],
     ) -> Result<Self> {
-        let reduction = GatheredReduction::from_operands(
-            gather(Q::NAME, expr, device),
+        let reduction = LeafReduction::from_operands(
+            leaves_of(Q::NAME, expr, device),
             marked,
             size_of::<Q::Out>(),
             Q::NEEDS_ELEMENTS,
@@ -46,13 +46,13 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> GatheredReduction<
     /// have no value.
     #[inline(never)]
     pub(super) fn from_operands(
-        mut gathered: Gathered<'a, RANK, D, CAPACITY>,
+        mut list: LeafList<'a, RANK, D, CAPACITY>,
         marked: [bool; RANK],
         nbytes: usize,
         needs_elements: bool,
     ) -> Result<Self> {
-        let op = gathered.op;
-        let size = gathered.size()?;
+        let op = list.op;
+        let size = list.size()?;
         size.numel_of(op, nbytes)?;
         let reduced = marked.iter().filter(|&&marked| marked).count();
         if reduced > MAX_AXES {
@@ -63,7 +63,7 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> GatheredReduction<
         if needs_elements && is_empty(true) && !is_empty(false) {
             return Err(Error::Empty { op, sizes: size.0.into() });
         }
-        Ok(GatheredReduction { gathered, marked, size })
+        Ok(LeafReduction { list, marked, size })
     }
 
     /// The sizes of the result.
@@ -78,43 +78,36 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> GatheredReduction<
 
     /// Passes operands and output to `launch`; the output has no strides along the reduced axes.
     #[inline(never)]
-    fn launch_strided<const M: usize>(&self, out: Leaf<'_, M, D>, launch: &mut Launch<'_>) -> Result<()> {
+    fn launch_strided<const M: usize>(&self, out: Leaf<'_, M, D>, launch: &mut LaunchFn<'_>) -> Result<()> {
         let mut stride = [0; RANK];
         stride[..M].copy_from_slice(&out.layout().stride().0);
         let row = self.marked.iter().filter(|&&marked| marked).count();
-        self.gathered.launch_strided(
-            self.size,
-            Some(marked_last(self.marked)),
-            row,
-            &[out.slot(&stride)],
-            launch,
-        )
+        self.list.launch_strided(self.size, Some(marked_last(self.marked)), row, &[out.slot(&stride)], launch)
     }
 
     /// A new result, which `launch` writes.
     #[inline(never)]
     pub(super) fn eval<T: Element, const M: usize>(
         &self,
-        launch: &mut Launch<'_>,
+        launch: &mut LaunchFn<'_>,
     ) -> Result<Tensor<T, M, D>> {
-        let mut out =
-            Tensor::uninit(self.gathered.op, Layout::row_major(self.kept_size()), self.gathered.device)?;
+        let mut out = Tensor::uninit(self.list.op, Layout::row_major(self.kept_size()), self.list.device)?;
         let leaf = out.fresh_leaf();
         self.launch_strided(leaf, launch)?;
         Ok(out)
     }
 
-    /// As [`eval`](GatheredReduction::eval), with axes of size 1 in place of the reduced ones.
+    /// As [`eval`](LeafReduction::eval), with axes of size 1 in place of the reduced ones.
     #[inline(never)]
-    fn eval_kept<T: Element>(&self, launch: &mut Launch<'_>) -> Result<Tensor<T, RANK, D>> {
+    fn eval_kept<T: Element>(&self, launch: &mut LaunchFn<'_>) -> Result<Tensor<T, RANK, D>> {
         let (mut size, order) = (self.size, marked_last(self.marked));
         (0..RANK).filter(|&axis| self.marked[axis]).for_each(|axis| size.0[axis] = 1);
-        let mut out = Tensor::uninit(self.gathered.op, Layout::row_major(size), self.gathered.device)?;
+        let mut out = Tensor::uninit(self.list.op, Layout::row_major(size), self.list.device)?;
         let leaf = out.fresh_leaf();
         let row = self.marked.iter().filter(|&&marked| marked).count();
         let mut stride = reordered(leaf.layout().stride().0, Some(order));
         stride[RANK - row..].fill(0);
-        self.gathered.launch_strided(self.size, Some(order), row, &[leaf.slot(&stride)], launch)?;
+        self.list.launch_strided(self.size, Some(order), row, &[leaf.slot(&stride)], launch)?;
         Ok(out)
     }
 }
@@ -172,15 +165,15 @@ where
 {
     let reduce: fn(_, _, _, _) -> _ = const {
         if E::Body::LOADS <= CONTIGUOUS_OPERANDS {
-            reduce_gathered::<Q, RANK, M, D, E, CONTIGUOUS_OPERANDS>
+            reduce_leaves::<Q, RANK, M, D, E, CONTIGUOUS_OPERANDS>
         } else {
-            reduce_gathered::<Q, RANK, M, D, E, MAX_OPERANDS>
+            reduce_leaves::<Q, RANK, M, D, E, MAX_OPERANDS>
         }
     };
     reduce(reducer, expr, device, marked)
 }
 
-fn reduce_gathered<Q, const RANK: usize, const M: usize, D: Device, E, const CAPACITY: usize>(
+fn reduce_leaves<Q, const RANK: usize, const M: usize, D: Device, E, const CAPACITY: usize>(
     reducer: Q,
     expr: &E,
     device: &D,
@@ -190,7 +183,7 @@ where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,
 {
-    let reduction = GatheredReduction::<RANK, D, CAPACITY>::new::<Q, E>(expr, device, marked)?;
+    let reduction = LeafReduction::<RANK, D, CAPACITY>::new::<Q, E>(expr, device, marked)?;
     let body = expr.body();
     // SAFETY: (1) an expression visits its leaves in the order of its body's loads, with their types; (2) a
     // new tensor with the sizes of the remaining axes.
@@ -210,15 +203,15 @@ where
 {
     let reduce: fn(_, _, _, _) -> _ = const {
         if E::Body::LOADS <= CONTIGUOUS_OPERANDS {
-            reduce_keepdims_gathered::<Q, RANK, D, E, CONTIGUOUS_OPERANDS>
+            reduce_keepdims_leaves::<Q, RANK, D, E, CONTIGUOUS_OPERANDS>
         } else {
-            reduce_keepdims_gathered::<Q, RANK, D, E, MAX_OPERANDS>
+            reduce_keepdims_leaves::<Q, RANK, D, E, MAX_OPERANDS>
         }
     };
     reduce(reducer, expr, device, axes)
 }
 
-fn reduce_keepdims_gathered<Q, const RANK: usize, D: Device, E, const CAPACITY: usize>(
+fn reduce_keepdims_leaves<Q, const RANK: usize, D: Device, E, const CAPACITY: usize>(
     reducer: Q,
     expr: &E,
     device: &D,
@@ -229,9 +222,9 @@ where
     Q: Reducer<<E::Body as Body>::Out>,
 {
     let marked = axes.found(Q::NAME, || joint(expr))?;
-    let reduction = GatheredReduction::<RANK, D, CAPACITY>::new::<Q, E>(expr, device, marked)?;
+    let reduction = LeafReduction::<RANK, D, CAPACITY>::new::<Q, E>(expr, device, marked)?;
     let body = expr.body();
-    // SAFETY: as in `reduce_gathered`; a new tensor with one element for each row.
+    // SAFETY: as in `reduce_leaves`; a new tensor with one element for each row.
     reduction.eval_kept(&mut |args| unsafe { launch_reduction(device, &body, reducer, args) })
 }
 
@@ -249,15 +242,15 @@ where
 {
     let reduce: fn(_, _, _, _, _) -> _ = const {
         if E::Body::LOADS <= CONTIGUOUS_OPERANDS {
-            reduce_at_gathered::<Q, RANK, M, D, E, P, CONTIGUOUS_OPERANDS>
+            reduce_at_leaves::<Q, RANK, M, D, E, P, CONTIGUOUS_OPERANDS>
         } else {
-            reduce_at_gathered::<Q, RANK, M, D, E, P, MAX_OPERANDS>
+            reduce_at_leaves::<Q, RANK, M, D, E, P, MAX_OPERANDS>
         }
     };
     reduce(reducer, expr, device, marked, destination)
 }
 
-fn reduce_at_gathered<
+fn reduce_at_leaves<
     Q,
     const RANK: usize,
     const M: usize,
@@ -276,10 +269,10 @@ where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,
 {
-    let reduction = GatheredReduction::<RANK, D, CAPACITY>::new::<Q, E>(expr, device, marked)?;
+    let reduction = LeafReduction::<RANK, D, CAPACITY>::new::<Q, E>(expr, device, marked)?;
     let body = expr.body();
     destination.put(Q::NAME, Layout::row_major(reduction.kept_size()), device, |out| {
-        // SAFETY: as in `reduce_gathered`; an exclusive view overlaps neither itself nor an operand.
+        // SAFETY: as in `reduce_leaves`; an exclusive view overlaps neither itself nor an operand.
         reduction
             .launch_strided(out.leaf(), &mut |args| unsafe { launch_reduction(device, &body, reducer, args) })
     })
@@ -300,15 +293,15 @@ where
 {
     let scan: fn(_, _, _, _, _) -> _ = const {
         if E::Body::LOADS <= CONTIGUOUS_OPERANDS {
-            scan_gathered::<Q, RANK, D, E, P, CONTIGUOUS_OPERANDS>
+            scan_leaves::<Q, RANK, D, E, P, CONTIGUOUS_OPERANDS>
         } else {
-            scan_gathered::<Q, RANK, D, E, P, MAX_OPERANDS>
+            scan_leaves::<Q, RANK, D, E, P, MAX_OPERANDS>
         }
     };
     scan(reducer, expr, device, along, destination)
 }
 
-fn scan_gathered<Q, const RANK: usize, D: Device, E, P: Destination<Q::Out, RANK, D>, const CAPACITY: usize>(
+fn scan_leaves<Q, const RANK: usize, D: Device, E, P: Destination<Q::Out, RANK, D>, const CAPACITY: usize>(
     reducer: Q,
     expr: &E,
     device: &D,
@@ -324,16 +317,16 @@ where
         // A reduction along a row needs the whole row, therefore the expression is evaluated first.
         return scan(reducer, &eval(op, expr, device)?.view(), device, (axis, exclusive), destination);
     }
-    let mut gathered = gather::<RANK, D, E, CAPACITY>(op, expr, device);
-    let size = gathered.size()?;
+    let mut list = leaves_of::<RANK, D, E, CAPACITY>(op, expr, device);
+    let size = list.size()?;
     let body = expr.body();
-    destination.put(op, gathered.output_layout(size), device, |out| {
+    destination.put(op, list.output_layout(size), device, |out| {
         let leaf = out.leaf();
         let mut marked = [false; RANK];
         marked[axis] = true;
         let order = Some(marked_last(marked));
         let stride = reordered(leaf.layout().stride().0, order);
-        gathered.launch_strided(size, order, 1, &[leaf.slot(&stride)], &mut |args| {
+        list.launch_strided(size, order, 1, &[leaf.slot(&stride)], &mut |args| {
             let (lines, along) = args.sizes.split_at(RANK - 1);
             let plan = ScanPlan { lines, along: along[0], exclusive };
             // SAFETY: as in `eval_into`; the strides are in the order of the plan.

@@ -18,17 +18,17 @@ use crate::tensor::{Tensor, TensorView, TensorViewMut};
 use ndarray::{Array, ArrayView, ArrayViewMut, Dim, Dimension, ShapeBuilder};
 
 /// ndarray's dimension type for a rank, up to 6.
-pub type Axes<const RANK: usize> = Dim<[usize; RANK]>;
+pub type ArrayDim<const RANK: usize> = Dim<[usize; RANK]>;
 
 fn numbers<N: Copy + Default, const RANK: usize>(values: &[N]) -> [N; RANK] {
     std::array::from_fn(|axis| values.get(axis).copied().unwrap_or_default())
 }
 
-fn axes<const RANK: usize>(values: [usize; RANK]) -> Axes<RANK>
+fn axes<const RANK: usize>(values: [usize; RANK]) -> ArrayDim<RANK>
 where
-    Axes<RANK>: Dimension,
+    ArrayDim<RANK>: Dimension,
 {
-    let mut axes = Axes::<RANK>::zeros(RANK);
+    let mut axes = ArrayDim::<RANK>::zeros(RANK);
     axes.slice_mut().copy_from_slice(&values);
     axes
 }
@@ -37,9 +37,9 @@ where
 ///
 /// # Errors
 /// None for an array that ndarray made.
-pub fn view<T, const RANK: usize>(array: ArrayView<'_, T, Axes<RANK>>) -> Result<TensorView<'_, T, RANK>>
+pub fn view<T, const RANK: usize>(array: ArrayView<'_, T, ArrayDim<RANK>>) -> Result<TensorView<'_, T, RANK>>
 where
-    Axes<RANK>: Dimension,
+    ArrayDim<RANK>: Dimension,
 {
     // SAFETY: these are the elements of the array, which is borrowed as long.
     unsafe { TensorView::from_raw_parts(array.as_ptr(), numbers(array.shape()), numbers(array.strides())) }
@@ -50,10 +50,10 @@ where
 /// # Errors
 /// None for an array that ndarray made.
 pub fn view_mut<T, const RANK: usize>(
-    mut array: ArrayViewMut<'_, T, Axes<RANK>>,
+    mut array: ArrayViewMut<'_, T, ArrayDim<RANK>>,
 ) -> Result<TensorViewMut<'_, T, RANK>>
 where
-    Axes<RANK>: Dimension,
+    ArrayDim<RANK>: Dimension,
 {
     let (size, stride) = (numbers(array.shape()), numbers(array.strides()));
     // SAFETY: these are the elements of the array, which is exclusively borrowed as long.
@@ -65,10 +65,10 @@ where
 /// # Errors
 /// [`Error::OutOfMemory`].
 pub fn tensor<T: Clone + Send + Sync + 'static, const RANK: usize>(
-    array: Array<T, Axes<RANK>>,
+    array: Array<T, ArrayDim<RANK>>,
 ) -> Result<Tensor<T, RANK>>
 where
-    Axes<RANK>: Dimension,
+    ArrayDim<RANK>: Dimension,
 {
     let size: [usize; RANK] = numbers(array.shape());
     if !array.is_standard_layout() {
@@ -86,9 +86,9 @@ where
 /// [`Error::Unallocated`], [`Error::OutOfMemory`].
 pub fn array<T: Clone + Send + Sync + 'static, const RANK: usize>(
     tensor: Tensor<T, RANK>,
-) -> Result<Array<T, Axes<RANK>>>
+) -> Result<Array<T, ArrayDim<RANK>>>
 where
-    Axes<RANK>: Dimension,
+    ArrayDim<RANK>: Dimension,
 {
     let size = axes(tensor.size().0);
     Array::from_shape_vec(size, tensor.into_vec()?).map_err(|error| refused("ndarray::array", error))
@@ -98,9 +98,11 @@ where
 ///
 /// # Errors
 /// [`Error::Unallocated`].
-pub fn array_view<T, const RANK: usize>(view: TensorView<'_, T, RANK>) -> Result<ArrayView<'_, T, Axes<RANK>>>
+pub fn array_view<T, const RANK: usize>(
+    view: TensorView<'_, T, RANK>,
+) -> Result<ArrayView<'_, T, ArrayDim<RANK>>>
 where
-    Axes<RANK>: Dimension,
+    ArrayDim<RANK>: Dimension,
 {
     view.ensure_allocated("ndarray::array_view")?;
     let (size, stride) = (view.size().0, view.stride().0);
@@ -118,9 +120,9 @@ where
 /// None: the memory of an exclusive view is allocated.
 pub fn array_view_mut<T, const RANK: usize>(
     mut view: TensorViewMut<'_, T, RANK>,
-) -> Result<ArrayViewMut<'_, T, Axes<RANK>>>
+) -> Result<ArrayViewMut<'_, T, ArrayDim<RANK>>>
 where
-    Axes<RANK>: Dimension,
+    ArrayDim<RANK>: Dimension,
 {
     let (size, stride) = (view.size().0, view.stride().0);
     let (first, forwards) = lowest(view.raw_ptr(), size, stride);

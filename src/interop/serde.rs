@@ -20,9 +20,9 @@ use std::fmt;
 
 const FIELDS: &[&str] = &["size", "data"];
 
-struct Elements<'a, T, const RANK: usize>(TensorView<'a, T, RANK>);
+struct SerializedElements<'a, T, const RANK: usize>(TensorView<'a, T, RANK>);
 
-impl<T: Serialize, const RANK: usize> Serialize for Elements<'_, T, RANK> {
+impl<T: Serialize, const RANK: usize> Serialize for SerializedElements<'_, T, RANK> {
     fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
         output.collect_seq(self.0.iter())
     }
@@ -33,7 +33,7 @@ impl<T: Serialize, const RANK: usize> Serialize for TensorView<'_, T, RANK> {
         self.ensure_allocated("serialize").map_err(serde::ser::Error::custom)?;
         let mut parts = output.serialize_struct("Tensor", 2)?;
         parts.serialize_field("size", &self.size().0[..])?;
-        parts.serialize_field("data", &Elements(*self))?;
+        parts.serialize_field("data", &SerializedElements(*self))?;
         parts.end()
     }
 }
@@ -48,13 +48,15 @@ impl<'de, T: Deserialize<'de> + Send + Sync + 'static, const RANK: usize> Deseri
     for Tensor<T, RANK>
 {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        input.deserialize_struct("Tensor", FIELDS, Parts(std::marker::PhantomData))
+        input.deserialize_struct("Tensor", FIELDS, TensorParts(std::marker::PhantomData))
     }
 }
 
-struct Parts<T, const RANK: usize>(std::marker::PhantomData<T>);
+struct TensorParts<T, const RANK: usize>(std::marker::PhantomData<T>);
 
-impl<'de, T: Deserialize<'de> + Send + Sync + 'static, const RANK: usize> Visitor<'de> for Parts<T, RANK> {
+impl<'de, T: Deserialize<'de> + Send + Sync + 'static, const RANK: usize> Visitor<'de>
+    for TensorParts<T, RANK>
+{
     type Value = Tensor<T, RANK>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -106,8 +108,8 @@ macro_rules! as_f32 {
         /// The number nearest to an `f32`.
         impl<'de> Deserialize<'de> for $t {
             fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-                struct Number;
-                impl Visitor<'_> for Number {
+                struct SerializedNumber;
+                impl Visitor<'_> for SerializedNumber {
                     type Value = $t;
                     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                         f.write_str("a number")
@@ -126,7 +128,7 @@ macro_rules! as_f32 {
                     }
                 }
                 // A format without type information contains an `f32`.
-                input.deserialize_f32(Number)
+                input.deserialize_f32(SerializedNumber)
             }
         }
     )* };

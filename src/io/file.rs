@@ -191,7 +191,7 @@ pub(super) fn write_file(
     }
     // The temporary name is short, because the file's own may be as long as the system allows.
     let hidden = format!(".rankform-{}-{}.part", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    let mut part = Part { path: target.with_file_name(hidden), finished: false };
+    let mut part = PartialFile { path: target.with_file_name(hidden), finished: false };
     let mut file = File::options()
         .write(true)
         .create_new(true)
@@ -210,12 +210,12 @@ pub(super) fn write_file(
 }
 
 /// A file that is removed unless it is finished.
-struct Part {
+struct PartialFile {
     path: PathBuf,
     finished: bool,
 }
 
-impl Drop for Part {
+impl Drop for PartialFile {
     fn drop(&mut self) {
         if !self.finished {
             let _ = std::fs::remove_file(&self.path);

@@ -57,7 +57,8 @@ fn dual<L: Lanes, P: Num>(value: Lane<L, P>, is_variable: bool) -> Lane<Dual<L>,
 
 macro_rules! derivatives {
     ($($($lane:ident $index:tt),+ => ($($t:ident),+);)*) => { $(
-        impl<FUNCTION: Op<($($t,)+)> + Send + Sync, T: Element<Compute: Num>, const INDEX: usize> Op<($($t,)+)>
+        impl<FUNCTION: Op<($($t,)+)> + Send + Sync, T: Element<Compute: Num>, const INDEX: usize>
+            Op<($($t,)+)>
             for Derivative<FUNCTION, INDEX>
         where
             ($($t,)+): HasOperand<INDEX>,

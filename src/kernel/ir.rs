@@ -200,16 +200,16 @@ pub fn trace_reducer<T: Element, R: Reducer<T>>() -> Result<ReducerIr> {
             R::identity::<Trace>().each(types);
         },
         &|step, count| {
-            let state = |first: usize| R::identity::<Trace>().each(&mut Arguments(first));
+            let state = |first: usize| R::identity::<Trace>().each(&mut NumberedArguments(first));
             let state = match step {
-                Step::Identity => R::identity::<Trace>(),
-                Step::Accumulate => R::accumulate::<Trace>(
+                ReducerStep::Identity => R::identity::<Trace>(),
+                ReducerStep::Accumulate => R::accumulate::<Trace>(
                     state(0),
                     Lane(given(count, <Compute<T> as Prim>::DTYPE)),
                     at(count + 1),
                 ),
-                Step::Combine => R::combine::<Trace>(state(0), state(count)),
-                Step::Finalize => {
+                ReducerStep::Combine => R::combine::<Trace>(state(0), state(count)),
+                ReducerStep::Finalize => {
                     return store(
                         R::finalize::<Trace>(state(0), at(count)).0,
                         <Compute<R::Out> as Prim>::DTYPE,
@@ -223,7 +223,7 @@ pub fn trace_reducer<T: Element, R: Reducer<T>>() -> Result<ReducerIr> {
 
 /// A function of a reducer.
 #[derive(Clone, Copy)]
-enum Step {
+enum ReducerStep {
     Identity,
     Accumulate,
     Combine,
@@ -237,7 +237,7 @@ enum Step {
 fn reducer_of(
     (name, nbytes, slice): (&'static str, usize, Option<SliceFn>),
     types: &dyn Fn(&mut Types),
-    record: &dyn Fn(Step, usize),
+    record: &dyn Fn(ReducerStep, usize),
 ) -> Result<ReducerIr> {
     let mut state = Types { list: Vec::new(), result: Ok(()) };
     trace(&mut || types(&mut state))?;
@@ -246,10 +246,10 @@ fn reducer_of(
     let step = |step| trace(&mut || record(step, state.len()));
     Ok(ReducerIr {
         name,
-        identity: step(Step::Identity)?,
-        accumulate: step(Step::Accumulate)?,
-        combine: step(Step::Combine)?,
-        finalize: step(Step::Finalize)?,
+        identity: step(ReducerStep::Identity)?,
+        accumulate: step(ReducerStep::Accumulate)?,
+        combine: step(ReducerStep::Combine)?,
+        finalize: step(ReducerStep::Finalize)?,
         nbytes,
         slice,
         state,
@@ -452,8 +452,8 @@ impl LaneVisitor<Trace> for Types {
 }
 
 /// Lanes that are arguments, numbered from this number on.
-struct Arguments(usize);
-impl LaneVisitor<Trace> for Arguments {
+struct NumberedArguments(usize);
+impl LaneVisitor<Trace> for NumberedArguments {
     fn lane<P: Prim>(&mut self, _: Lane<Trace, P>) -> Lane<Trace, P> {
         self.0 += 1;
         Lane(given(self.0 - 1, P::DTYPE))

@@ -27,7 +27,8 @@ pub trait Io<L: Lanes> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` are not the elements of an operator's operands",
     label = "expected a tuple of up to twelve elements",
-    note = "tensors and numbers count alike; numbers that never change can be written into the operator's body"
+    note = "tensors and numbers count alike; numbers that never change can be written into the operator's \
+            body"
 )]
 pub trait ElementTuple: 'static {
     /// The number of elements.
@@ -46,9 +47,12 @@ pub trait ElementTuple: 'static {
 #[diagnostic::on_unimplemented(
     message = "the operator `{Self}` is not defined for elements `{IN}`",
     label = "no body for `{IN}`",
-    note = "one operand: `x.map(f)?`; two: `x.zip(f, &y)?`; more: `apply(f, (&x, &y, &z))?`, in expressions `x.lazy().apply(f, (&y, &z))`; several outputs: `apply_many`",
-    note = "the operands of one operator have one element type unless it says otherwise; convert with `.cast::<…>()?`",
-    note = "an operator is written once for all devices, `elementwise! {{ fn name(x) {{ … }} }}`; a closure or a function of numbers is not one"
+    note = "one operand: `x.map(f)?`; two: `x.zip(f, &y)?`; more: `apply(f, (&x, &y, &z))?`, in expressions \
+            `x.lazy().apply(f, (&y, &z))`; several outputs: `apply_many`",
+    note = "the operands of one operator have one element type unless it says otherwise; convert with \
+            `.cast::<…>()?`",
+    note = "an operator is written once for all devices, `elementwise! {{ fn name(x) {{ … }} }}`; a closure \
+            or a function of numbers is not one"
 )]
 pub trait Op<IN: ElementTuple>: Copy + Send + Sync + 'static {
     /// Its name, in error messages.
@@ -68,7 +72,8 @@ pub trait Op<IN: ElementTuple>: Copy + Send + Sync + 'static {
     /// The body.
     fn call<L: Lanes>(x: IN::Lanes<L>) -> Lane<L, Compute<Self::Out>>;
     /// The body with derivatives, at a point where its result `y` is known. An operator with
-    /// [`BY_RESULT`](Op::BY_RESULT) computes them from `y`, so that a tape keeps the result and not the operand.
+    /// [`BY_RESULT`](Op::BY_RESULT) computes them from `y`, so that a tape keeps the result and not the
+    /// operand.
     ///
     /// The value is `y`, and the derivatives are those of [`call`](Op::call), up to rounding. Nothing checks
     /// this: [`derivative`](crate::ops::derivative) and forward mode differentiate `call`, a backward pass
@@ -87,7 +92,8 @@ pub trait Op<IN: ElementTuple>: Copy + Send + Sync + 'static {
 #[diagnostic::on_unimplemented(
     message = "the operator `{Self}` with several outputs is not defined for elements `{IN}`",
     label = "no body for `{IN}`",
-    note = "of one output: `x.map_in_place(f)?`, `x.zip_in_place(f, &y)?`, `x.apply_in_place(f, (&y, &z))?`; as here, a tuple of one: `fn f(x, y, z) -> (T,)`"
+    note = "of one output: `x.map_in_place(f)?`, `x.zip_in_place(f, &y)?`, `x.apply_in_place(f, (&y, &z))?`; \
+            as here, a tuple of one: `fn f(x, y, z) -> (T,)`"
 )]
 pub trait OpMany<IN: ElementTuple>: Copy + Send + Sync + 'static {
     /// Its name, in error messages.

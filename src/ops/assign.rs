@@ -12,12 +12,15 @@ use crate::tensor::{Tensor, TensorViewMut};
 macro_rules! in_place {
     ($(
         $(#[$doc:meta])*
-        fn $name:ident $([$($generics:tt)*])? ($($arg:ident: $type:ty),*) $(where $($bound:ty: $trait:path),+)? = |$view:ident| $body:expr;
+        fn $name:ident $([$($generics:tt)*])? ($($arg:ident: $type:ty),*)
+            $(where $($bound:ty: $trait:path),+)? = |$view:ident| $body:expr;
     )*) => {
         impl<T: Element, const RANK: usize, D: Device> TensorViewMut<'_, T, RANK, D> { $(
             $(#[$doc])*
             #[inline]
-            pub fn $name $(<$($generics)*>)? (&mut self, $($arg: $type),*) -> Result<()> $(where $($bound: $trait),+)? {
+            pub fn $name $(<$($generics)*>)? (
+                &mut self, $($arg: $type),*
+            ) -> Result<()> $(where $($bound: $trait),+)? {
                 let $view = self;
                 $body
             }
@@ -27,7 +30,9 @@ macro_rules! in_place {
             ///
             /// Also [`Error::Shared`](crate::Error::Shared) when other handles share the memory.
             #[inline]
-            pub fn $name $(<$($generics)*>)? (&mut self, $($arg: $type),*) -> Result<()> $(where $($bound: $trait),+)? {
+            pub fn $name $(<$($generics)*>)? (
+                &mut self, $($arg: $type),*
+            ) -> Result<()> $(where $($bound: $trait),+)? {
                 self.try_view_mut(stringify!($name))?.$name($($arg),*)
             }
         )* }
@@ -62,7 +67,9 @@ in_place! {
     /// # Errors
     /// [`Error::Sizes`](crate::Error::Sizes) when the sizes do not broadcast,
     /// [`Error::Output`](crate::Error::Output) when this tensor would have to stretch.
-    fn zip_in_place[F: Op<(T, U), Out = T>, U: Element](operator: F, other: impl Operand<U, RANK, D>) = |view| {
+    fn zip_in_place[F: Op<(T, U), Out = T>, U: Element](
+        operator: F, other: impl Operand<U, RANK, D>
+    ) = |view| {
         let _ = operator;
         update_with::<F, T, U, RANK, D, _>(view, &other.into_expr())
     };
@@ -91,8 +98,11 @@ in_place! {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     fn apply_in_place[
-        F: Op<IN, Out = T>, IN: ElementTuple + Split<(T,), Rest = BESIDE>, BESIDE, BODIES, O: OperandTuple<BESIDE, RANK, D>
-    ](operator: F, operands: O) where (Input<T>,): Join<O::Bodies, Joined = BODIES>, Call<F, BODIES>: Body<Out = T> = |view| {
+        F: Op<IN, Out = T>, IN: ElementTuple + Split<(T,), Rest = BESIDE>, BESIDE, BODIES,
+        O: OperandTuple<BESIDE, RANK, D>
+    ](
+        operator: F, operands: O
+    ) where (Input<T>,): Join<O::Bodies, Joined = BODIES>, Call<F, BODIES>: Body<Out = T> = |view| {
         update_by(operator, view, operands)
     };
 }

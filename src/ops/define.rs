@@ -16,10 +16,10 @@
 ///   `fn f(x, y) -> bool { … }`. `T` is the element type of the operands. A tuple, `-> (T, bool)`, makes an
 ///   operator with several outputs for [`apply_many`](crate::expr::apply_many).
 /// * Numbers known at run time are operands: `x.zip(scaled, 0.1)`.
-/// * A derivative that is a function of the result can be stated after the body: `{ x.exp() } slope of y { y }`.
-///   Only of one operand, and with a result of its element type. A tape then keeps the result in place of the
-///   operand. With `unless rounded` at the end, it keeps the operand of elements of 16 bits: their results
-///   are rounded, and the slope may depend on the digits that are lost.
+/// * A derivative that is a function of the result can be stated after the body:
+///   `{ x.exp() } slope of y { y }`. Only of one operand, and with a result of its element type. A tape then
+///   keeps the result in place of the operand. With `unless rounded` at the end, it keeps the operand of
+///   elements of 16 bits: their results are rounded, and the slope may depend on the digits that are lost.
 /// * Backward passes alone use a stated slope. [`derivative`](crate::ops::derivative), forward mode and
 ///   programs in which another operator follows differentiate the body. You are responsible for the agreement
 ///   of the two; the [example](#a-stated-slope-and-its-test) has a test of it.
@@ -74,16 +74,35 @@
 /// ```
 #[macro_export]
 macro_rules! elementwise {
-    ($($(#[$meta:meta])* $(pub $(($($scope:tt)+))?)? fn $name:ident($($x:ident),+ $(,)?) $(-> $out:tt)? $(where $class:ident)? $body:block $(slope of $y:ident $slope:block $(unless $rounded:ident)?)?)*) => { $(
-        $crate::__operator!(@define [$(#[$meta])*] $(pub $(($($scope)+))?)? struct $name, ($($x),+), [$($out)?], [$($class)?], $body $(, $y $slope $($rounded)?)?);
+    (
+        $(
+            $(#[$meta:meta])* $(pub $(($($scope:tt)+))?)? fn $name:ident($($x:ident),+ $(,)?) $(-> $out:tt)?
+            $(where $class:ident)? $body:block $(slope of $y:ident $slope:block $(unless $rounded:ident)?)?
+        )*
+    ) => { $(
+        $crate::__operator!(
+            @define [$(#[$meta])*] $(pub $(($($scope)+))?)? struct $name, ($($x),+), [$($out)?], [$($class)?],
+            $body $(, $y $slope $($rounded)?)?
+        );
     )* };
     // A visibility that another macro passes on, as `$vis`, is no `pub`. Such a table is read row by row.
-    ($(#[$meta:meta])* $vis:vis fn $name:ident($($x:ident),+ $(,)?) $(-> $out:tt)? $(where $class:ident)? $body:block slope of $y:ident $slope:block $(unless $rounded:ident)? $($rest:tt)*) => {
-        $crate::__operator!(@define [$(#[$meta])*] $vis struct $name, ($($x),+), [$($out)?], [$($class)?], $body, $y $slope $($rounded)?);
+    (
+        $(#[$meta:meta])* $vis:vis fn $name:ident($($x:ident),+ $(,)?) $(-> $out:tt)? $(where $class:ident)?
+        $body:block slope of $y:ident $slope:block $(unless $rounded:ident)? $($rest:tt)*
+    ) => {
+        $crate::__operator!(
+            @define [$(#[$meta])*] $vis struct $name, ($($x),+), [$($out)?], [$($class)?], $body,
+            $y $slope $($rounded)?
+        );
         $crate::elementwise! { $($rest)* }
     };
-    ($(#[$meta:meta])* $vis:vis fn $name:ident($($x:ident),+ $(,)?) $(-> $out:tt)? $(where $class:ident)? $body:block $($rest:tt)*) => {
-        $crate::__operator!(@define [$(#[$meta])*] $vis struct $name, ($($x),+), [$($out)?], [$($class)?], $body);
+    (
+        $(#[$meta:meta])* $vis:vis fn $name:ident($($x:ident),+ $(,)?) $(-> $out:tt)? $(where $class:ident)?
+        $body:block $($rest:tt)*
+    ) => {
+        $crate::__operator!(
+            @define [$(#[$meta])*] $vis struct $name, ($($x),+), [$($out)?], [$($class)?], $body
+        );
         $crate::elementwise! { $($rest)* }
     };
 }
@@ -99,34 +118,52 @@ macro_rules! __operator {
         $vis struct $F;
         $crate::__operator!(@op $F, stringify!($F), $($row)*);
     };
-    (@op $F:ident, $name:expr, $x:tt, $out:tt, [], $body:block $(, $y:ident $slope:block $($rounded:ident)?)?) => {
+    (
+        @op $F:ident, $name:expr, $x:tt, $out:tt, [],
+        $body:block $(, $y:ident $slope:block $($rounded:ident)?)?
+    ) => {
         $crate::__operator!(@op $F, $name, $x, $out, [Float], $body $(, $y $slope $($rounded)?)?);
     };
-    (@op $F:ident, $name:expr, $x:tt, [], [$class:ident], $body:block $(, $y:ident $slope:block $($rounded:ident)?)?) => {
+    (
+        @op $F:ident, $name:expr, $x:tt, [], [$class:ident],
+        $body:block $(, $y:ident $slope:block $($rounded:ident)?)?
+    ) => {
         $crate::__operator!(@op $F, $name, $x, [T], [$class], $body $(, $y $slope $($rounded)?)?);
     };
-    (@op $F:ident, $name:expr, ($($x:ident),+), [($($out:tt),+ $(,)?)], [$class:ident], $body:block $(, $y:ident $slope:block $($rounded:ident)?)?) => {
+    (
+        @op $F:ident, $name:expr, ($($x:ident),+), [($($out:tt),+ $(,)?)], [$class:ident],
+        $body:block $(, $y:ident $slope:block $($rounded:ident)?)?
+    ) => {
         $crate::__stated_slope!($F ($($x),+) [($($out),+)] $($y $slope $($rounded)?)?);
-        impl<T: $crate::element::$class> $crate::kernel::OpMany<($($crate::__operator!(@element $x),)+)> for $F {
+        impl<T: $crate::element::$class> $crate::kernel::OpMany<($($crate::__operator!(@element $x),)+)>
+            for $F
+        {
             const NAME: &'static str = $name;
             const CHEAP: bool = $crate::kernel::is_cheap(stringify!($body));
             type Out = ($($out,)+);
             #[inline(always)]
-            fn call<L: $crate::scalar::Lanes>(($($x,)+): ($($crate::__operator!(@lane $x),)+)) -> <Self::Out as $crate::kernel::ElementTuple>::Lanes<L> {
+            fn call<L: $crate::scalar::Lanes>(
+                ($($x,)+): ($($crate::__operator!(@lane $x),)+)
+            ) -> <Self::Out as $crate::kernel::ElementTuple>::Lanes<L> {
                 #[allow(unused_imports)]
                 use $crate::scalar::Lane;
                 $body
             }
         }
     };
-    (@op $F:ident, $name:expr, ($($x:ident),+), [$out:tt], [$class:ident], $body:block $(, $y:ident $slope:block $($rounded:ident)?)?) => {
+    (
+        @op $F:ident, $name:expr, ($($x:ident),+), [$out:tt], [$class:ident],
+        $body:block $(, $y:ident $slope:block $($rounded:ident)?)?
+    ) => {
         impl<T: $crate::element::$class> $crate::kernel::Op<($($crate::__operator!(@element $x),)+)> for $F {
             const NAME: &'static str = $name;
             const CHEAP: bool = $crate::kernel::is_cheap(stringify!($body));
             const IS_SUM: bool = $crate::kernel::is_sum(stringify!($body), &[$(stringify!($x)),+]);
             type Out = $out;
             #[inline(always)]
-            fn call<L: $crate::scalar::Lanes>(($($x,)+): ($($crate::__operator!(@lane $x),)+)) -> $crate::scalar::Lane<L, $crate::element::Compute<$out>> {
+            fn call<L: $crate::scalar::Lanes>(
+                ($($x,)+): ($($crate::__operator!(@lane $x),)+)
+            ) -> $crate::scalar::Lane<L, $crate::element::Compute<$out>> {
                 #[allow(unused_imports)]
                 use $crate::scalar::Lane;
                 $body
@@ -171,27 +208,35 @@ macro_rules! __stated_slope {
 macro_rules! operators {
     (
         $(#[$trait_meta:meta])* pub trait $trait:ident;
-        $($(#[$meta:meta])* fn $name:ident = $F:ident($($x:ident),+) $(-> $out:tt)? where $class:ident $body:block $(slope of $y:ident $slope:block $(unless $rounded:ident)?)?)*
+        $(
+            $(#[$meta:meta])* fn $name:ident = $F:ident($($x:ident),+) $(-> $out:tt)? where $class:ident
+            $body:block $(slope of $y:ident $slope:block $(unless $rounded:ident)?)?
+        )*
     ) => {
         $(
             #[doc = concat!("The operator of [`", stringify!($trait), "::", stringify!($name), "`].")]
             #[derive(Clone, Copy, Debug)]
             pub struct $F;
-            crate::__operator!(@op $F, stringify!($name), ($($x),+), [$($out)?], [$class], $body $(, $y $slope $($rounded)?)?);
+            crate::__operator!(
+                @op $F, stringify!($name), ($($x),+), [$($out)?], [$class], $body $(, $y $slope $($rounded)?)?
+            );
         )*
         $(#[$trait_meta])*
         #[allow(clippy::wrong_self_convention)] // receivers are small and `Copy`: references and views
-        pub trait $trait<T, const RANK: usize, D: crate::device::Device>: crate::expr::Elementwise<T, RANK, D> {
+        pub trait $trait<T, const RANK: usize, D: crate::device::Device>:
+            crate::expr::Elementwise<T, RANK, D>
+        {
             $(crate::ops::define::operator_method!([$(#[$meta])*] $name $F ($($x),+) $class);)*
         }
-        impl<X: crate::expr::Elementwise<T, RANK, D>, T, const RANK: usize, D: crate::device::Device> $trait<T, RANK, D> for X {}
+        impl<X: crate::expr::Elementwise<T, RANK, D>, T, const RANK: usize, D: crate::device::Device>
+            $trait<T, RANK, D> for X {}
 
         /// Passes every operator of this file to `visit`, with every element of its class.
         pub(in crate::ops) fn visit(visit: &mut impl crate::ops::registry::Visit) {
             $(crate::ops::define::operator_visits!(visit $F ($($x),+) $class);)*
         }
         /// The rows of the registry.
-        pub(in crate::ops) const ROWS: &[crate::ops::registry::Row] = &[
+        pub(in crate::ops) const ROWS: &[crate::ops::registry::OperatorRow] = &[
             $(crate::ops::define::operator_row!($name $F ($($x),+) [$($out)?] $class)),*
         ];
     };
@@ -219,37 +264,65 @@ macro_rules! operator_method {
 
 /// Visits an operator with every element of its class.
 macro_rules! operator_visits {
-    (@show $visit:ident $F:ident $x:tt $($t:ident)+) => { $(crate::ops::define::operator_visits!(@shown $visit $F $x $t);)+ };
-    (@shown $visit:ident $F:ident ($x:ident) $t:ident) => { $visit.unary::<$F, crate::ops::registry::names::$t>($F); };
-    (@shown $visit:ident $F:ident ($x:ident, $y:ident) $t:ident) => { $visit.binary::<$F, crate::ops::registry::names::$t>($F); };
-    ($visit:ident $F:ident $x:tt Float) => { crate::ops::define::operator_visits!(@show $visit $F $x f16 bf16 f32 f64); };
-    ($visit:ident $F:ident $x:tt Integer) => { crate::ops::define::operator_visits!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64); };
-    ($visit:ident $F:ident $x:tt Bitwise) => { crate::ops::define::operator_visits!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64); };
-    ($visit:ident $F:ident $x:tt RealNumber) => { crate::ops::define::operator_visits!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64); };
-    ($visit:ident $F:ident $x:tt Comparable) => { crate::ops::define::operator_visits!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64); };
-    ($visit:ident $F:ident $x:tt Number) => { crate::ops::define::operator_visits!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c32 c64); };
-    ($visit:ident $F:ident $x:tt Element) => { crate::ops::define::operator_visits!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c32 c64); };
+    (@show $visit:ident $F:ident $x:tt $($t:ident)+) => {
+        $(crate::ops::define::operator_visits!(@shown $visit $F $x $t);)+
+    };
+    (@shown $visit:ident $F:ident ($x:ident) $t:ident) => {
+        $visit.unary::<$F, crate::ops::registry::names::$t>($F);
+    };
+    (@shown $visit:ident $F:ident ($x:ident, $y:ident) $t:ident) => {
+        $visit.binary::<$F, crate::ops::registry::names::$t>($F);
+    };
+    ($visit:ident $F:ident $x:tt Float) => {
+        crate::ops::define::operator_visits!(@show $visit $F $x f16 bf16 f32 f64);
+    };
+    ($visit:ident $F:ident $x:tt Integer) => {
+        crate::ops::define::operator_visits!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64);
+    };
+    ($visit:ident $F:ident $x:tt Bitwise) => {
+        crate::ops::define::operator_visits!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64);
+    };
+    ($visit:ident $F:ident $x:tt RealNumber) => {
+        crate::ops::define::operator_visits!(
+            @show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64
+        );
+    };
+    ($visit:ident $F:ident $x:tt Comparable) => {
+        crate::ops::define::operator_visits!(
+            @show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64
+        );
+    };
+    ($visit:ident $F:ident $x:tt Number) => {
+        crate::ops::define::operator_visits!(
+            @show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c32 c64
+        );
+    };
+    ($visit:ident $F:ident $x:tt Element) => {
+        crate::ops::define::operator_visits!(
+            @show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c32 c64
+        );
+    };
 }
 
 /// The row of an operator in the registry; without functions unless it maps f32 and f64 to themselves.
 macro_rules! operator_row {
     ($name:ident $F:ident $x:tt [] Integer) => {
-        crate::ops::registry::Row::named(stringify!($name))
+        crate::ops::registry::OperatorRow::named(stringify!($name))
     };
     ($name:ident $F:ident $x:tt [] Bitwise) => {
-        crate::ops::registry::Row::named(stringify!($name))
+        crate::ops::registry::OperatorRow::named(stringify!($name))
     };
     ($name:ident $F:ident $x:tt [] ComplexElement) => {
-        crate::ops::registry::Row::named(stringify!($name))
+        crate::ops::registry::OperatorRow::named(stringify!($name))
     };
     ($name:ident $F:ident ($x:ident) [] $class:ident) => {
-        crate::ops::registry::Row::unary::<$F>()
+        crate::ops::registry::OperatorRow::unary::<$F>()
     };
     ($name:ident $F:ident ($x:ident, $y:ident) [] $class:ident) => {
-        crate::ops::registry::Row::binary::<$F>()
+        crate::ops::registry::OperatorRow::binary::<$F>()
     };
     ($name:ident $F:ident $x:tt [$out:tt] $class:ident) => {
-        crate::ops::registry::Row::named(stringify!($name))
+        crate::ops::registry::OperatorRow::named(stringify!($name))
     };
 }
 pub(super) use {operator_method, operator_row, operator_visits, operators};
@@ -270,11 +343,19 @@ macro_rules! along_axes {
 macro_rules! along_axes_of_lazy {
     ($(
         $(#[$doc:meta])*
-        fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?) $(by $rule:ident)? = |$x:ident, $axes:ident| $body:block
+        fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?)
+            $(by $rule:ident)? = |$x:ident, $axes:ident| $body:block
     )*) => {
-        impl<'a, T: Float, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Lazy<'a, T, RANK, D, E> { $(
-            #[doc = concat!("As [`Tensor::", stringify!($name), "`], of an expression, in the same pass. Operators applied to the result are fused as well.")]
-            pub fn $name<AXES: Copy>(self, axes: AXES $(, $arg: $type)?) -> Lazy<'a, T, RANK, D, impl Expr<RANK, D, Body: Body<Out = T>>>
+        impl<'a, T: Float, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>>
+            Lazy<'a, T, RANK, D, E>
+        { $(
+            #[doc = concat!(
+                "As [`Tensor::", stringify!($name),
+                "`], of an expression, in the same pass. Operators applied to the result are fused as well."
+            )]
+            pub fn $name<AXES: Copy>(
+                self, axes: AXES $(, $arg: $type)?
+            ) -> Lazy<'a, T, RANK, D, impl Expr<RANK, D, Body: Body<Out = T>>>
             where
                 Dim<RANK>: HasAxes<AXES>,
             {
@@ -282,8 +363,13 @@ macro_rules! along_axes_of_lazy {
                 $body
             }
 
-            #[doc = concat!("As [`", stringify!($name), "`](Lazy::", stringify!($name), "), along an axis known at run time.")]
-            pub fn $of_axis(self, axis: usize $(, $arg: $type)?) -> Lazy<'a, T, RANK, D, impl Expr<RANK, D, Body: Body<Out = T>>> {
+            #[doc = concat!(
+                "As [`", stringify!($name), "`](Lazy::", stringify!($name),
+                "), along an axis known at run time."
+            )]
+            pub fn $of_axis(
+                self, axis: usize $(, $arg: $type)?
+            ) -> Lazy<'a, T, RANK, D, impl Expr<RANK, D, Body: Body<Out = T>>> {
                 self.$name(AxisAt(axis) $(, $arg)?)
             }
         )* }
@@ -294,15 +380,20 @@ macro_rules! along_axes_of_lazy {
 macro_rules! along_axes_of_views {
     ($(
         $(#[$doc:meta])*
-        fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?) $(by $rule:ident)? = |$x:ident, $axes:ident| $body:block
+        fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?)
+            $(by $rule:ident)? = |$x:ident, $axes:ident| $body:block
     )*) => {
         impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> { $(
             #[doc = concat!("See [`Tensor::", stringify!($name), "`].")]
             ///
             /// # Errors
             /// As the method of [`Tensor`].
-            pub fn $name<AXES: Copy>(self, axes: AXES $(, $arg: $type)?) -> Result<Tensor<T, RANK, D>> where Dim<RANK>: HasAxes<AXES> {
-                crate::ops::define::by_rule! { [$($rule)?] [$($arg)?] D, stringify!($name), self, axes, crate::tensor::Allocate }
+            pub fn $name<AXES: Copy>(
+                self, axes: AXES $(, $arg: $type)?
+            ) -> Result<Tensor<T, RANK, D>> where Dim<RANK>: HasAxes<AXES> {
+                crate::ops::define::by_rule! {
+                    [$($rule)?] [$($arg)?] D, stringify!($name), self, axes, crate::tensor::Allocate
+                }
                 let ($x, $axes) = (self.lazy(), axes);
                 $body.eval().map_err(|error| error.with_op(stringify!($name)))
             }
@@ -319,8 +410,12 @@ macro_rules! along_axes_of_views {
             ///
             /// # Errors
             /// As the method of [`Tensor`].
-            pub fn $into<'o, AXES: Copy>(self, axes: AXES $(, $arg: $type)?, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()> where Dim<RANK>: HasAxes<AXES>, D: 'o {
-                crate::ops::define::by_rule! { [$($rule)?] [$($arg)?] D, stringify!($into), self, axes, Existing(out) }
+            pub fn $into<'o, AXES: Copy>(
+                self, axes: AXES $(, $arg: $type)?, out: impl IntoViewMut<'o, T, RANK, D>
+            ) -> Result<()> where Dim<RANK>: HasAxes<AXES>, D: 'o {
+                crate::ops::define::by_rule! {
+                    [$($rule)?] [$($arg)?] D, stringify!($into), self, axes, Existing(out)
+                }
                 let ($x, $axes) = (self.lazy(), axes);
                 $body.eval_at(stringify!($into), Existing(out))
             }
@@ -343,7 +438,8 @@ macro_rules! by_rule {
 macro_rules! along_axes_of_rules {
     ($(
         $(#[$doc:meta])*
-        fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?) $(by $rule:ident)? = |$x:ident, $axes:ident| $body:block
+        fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?)
+            $(by $rule:ident)? = |$x:ident, $axes:ident| $body:block
     )*) => { $(
         crate::ops::define::forward_along! { [$($rule)?] [$($arg: $type)?] $name $into }
     )* };
@@ -372,7 +468,8 @@ macro_rules! forward_along {
 macro_rules! along_axes_of_tensors {
     ($(
         $(#[$doc:meta])*
-        fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?) $(by $rule:ident)? = |$x:ident, $axes:ident| $body:block
+        fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?)
+            $(by $rule:ident)? = |$x:ident, $axes:ident| $body:block
     )*) => {
         impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(
             $(#[$doc])*
@@ -381,11 +478,16 @@ macro_rules! along_axes_of_tensors {
             /// [`Error::Unallocated`](crate::Error::Unallocated),
             /// [`Error::OutOfMemory`](crate::Error::OutOfMemory); [`Error::Axis`](crate::Error::Axis) for
             /// [`Last`](crate::Last) of rank 0.
-            pub fn $name<AXES: Copy>(&self, axes: AXES $(, $arg: $type)?) -> Result<Self> where Dim<RANK>: HasAxes<AXES> {
+            pub fn $name<AXES: Copy>(
+                &self, axes: AXES $(, $arg: $type)?
+            ) -> Result<Self> where Dim<RANK>: HasAxes<AXES> {
                 self.view().$name(axes $(, $arg)?)
             }
 
-            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), along an axis known at run time.")]
+            #[doc = concat!(
+                "As [`", stringify!($name), "`](Tensor::", stringify!($name),
+                "), along an axis known at run time."
+            )]
             ///
             /// # Errors
             /// As the method with axes as a type; [`Error::Axis`](crate::Error::Axis) when the axis does not
@@ -394,13 +496,18 @@ macro_rules! along_axes_of_tensors {
                 self.view().$of_axis(axis $(, $arg)?)
             }
 
-            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), into an existing tensor or exclusive view. No allocation of a result.")]
+            #[doc = concat!(
+                "As [`", stringify!($name), "`](Tensor::", stringify!($name),
+                "), into an existing tensor or exclusive view. No allocation of a result."
+            )]
             ///
             /// # Errors
             /// [`Error::Output`](crate::Error::Output) when `out` has other sizes,
             /// [`Error::Device`](crate::Error::Device), [`Error::Unallocated`](crate::Error::Unallocated),
             /// [`Error::Shared`](crate::Error::Shared) when `out` has other handles.
-            pub fn $into<'o, AXES: Copy>(&self, axes: AXES $(, $arg: $type)?, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()> where Dim<RANK>: HasAxes<AXES>, D: 'o {
+            pub fn $into<'o, AXES: Copy>(
+                &self, axes: AXES $(, $arg: $type)?, out: impl IntoViewMut<'o, T, RANK, D>
+            ) -> Result<()> where Dim<RANK>: HasAxes<AXES>, D: 'o {
                 self.view().$into(axes $(, $arg)?, out)
             }
         )* }

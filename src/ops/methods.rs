@@ -15,22 +15,30 @@ macro_rules! methods_with_into {
 macro_rules! methods_of_tensors {
     ([[$($generic:tt)*] $t:ty, $of:tt -> $out:ty] $(
         $(#[$doc:meta])*
-        fn $name:ident, $(#[$into_doc:meta])* $into:ident [$($generics:tt)*] ($($arg:ident: $type:ty),*) -> $rank:tt
+        fn $name:ident, $(#[$into_doc:meta])* $into:ident [$($generics:tt)*]
+            ($($arg:ident: $type:ty),*) -> $rank:tt
         where [$($bound:tt)*] = |$op:ident, $x:ident, $place:ident| $body:expr;
     )*) => {
         impl<$($generic)* D: Device> Tensor<$t, $of, D> { $(
             $(#[$doc])*
-            pub fn $name<$($generics)*>(&self, $($arg: $type),*) -> Result<Tensor<$out, $rank, D>> where $($bound)* {
+            pub fn $name<$($generics)*>(
+                &self, $($arg: $type),*
+            ) -> Result<Tensor<$out, $rank, D>> where $($bound)* {
                 self.view().$name($($arg),*)
             }
 
-            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), into an existing tensor or exclusive view. No allocation of a result.")]
+            #[doc = concat!(
+                "As [`", stringify!($name), "`](Tensor::", stringify!($name),
+                "), into an existing tensor or exclusive view. No allocation of a result."
+            )]
             ///
             /// # Errors
             /// As the method that allocates; [`Error::Output`](crate::Error::Output) when `out` has other
             /// sizes, [`Error::Shared`](crate::Error::Shared) when it has other handles.
             $(#[$into_doc])*
-            pub fn $into<'o, $($generics)*>(&self, $($arg: $type,)* out: impl IntoViewMut<'o, $out, $rank, D>) -> Result<()> where D: 'o, $($bound)* {
+            pub fn $into<'o, $($generics)*>(
+                &self, $($arg: $type,)* out: impl IntoViewMut<'o, $out, $rank, D>
+            ) -> Result<()> where D: 'o, $($bound)* {
                 self.view().$into($($arg,)* out)
             }
         )* }
@@ -41,7 +49,8 @@ macro_rules! methods_of_tensors {
 macro_rules! methods_of_views {
     ([[$($generic:tt)*] $t:ty, $of:tt -> $out:ty] $(
         $(#[$doc:meta])*
-        fn $name:ident, $(#[$into_doc:meta])* $into:ident [$($generics:tt)*] ($($arg:ident: $type:ty),*) -> $rank:tt
+        fn $name:ident, $(#[$into_doc:meta])* $into:ident [$($generics:tt)*]
+            ($($arg:ident: $type:ty),*) -> $rank:tt
         where [$($bound:tt)*] = |$op:ident, $x:ident, $place:ident| $body:expr;
     )*) => {
         impl<$($generic)* D: Device> TensorView<'_, $t, $of, D> { $(
@@ -49,7 +58,8 @@ macro_rules! methods_of_views {
             ///
             /// # Errors
             /// As the method of [`Tensor`].
-            pub fn $name<$($generics)*>(self, $($arg: $type),*) -> Result<Tensor<$out, $rank, D>> where $($bound)* {
+            pub fn $name<$($generics)*>(self, $($arg: $type),*) -> Result<Tensor<$out, $rank, D>>
+            where $($bound)* {
                 let ($op, $x, $place) = (stringify!($name), self, Allocate);
                 $body
             }
@@ -58,7 +68,9 @@ macro_rules! methods_of_views {
             ///
             /// # Errors
             /// As the method of [`Tensor`].
-            pub fn $into<'o, $($generics)*>(self, $($arg: $type,)* out: impl IntoViewMut<'o, $out, $rank, D>) -> Result<()> where D: 'o, $($bound)* {
+            pub fn $into<'o, $($generics)*>(
+                self, $($arg: $type,)* out: impl IntoViewMut<'o, $out, $rank, D>
+            ) -> Result<()> where D: 'o, $($bound)* {
                 let ($op, $x, $place) = (stringify!($into), self, Existing(out));
                 $body
             }

@@ -86,7 +86,7 @@ mod std_ops;
 
 pub use counting::{Bins, Counts, Histogram};
 pub use elementwise::*;
-pub use indexing::{Indexing, IndexingBySeveral, Indices, Replace, ScatterReduction};
+pub use indexing::{IndexTuple, Indexing, IndexingBySeveral, Replace, ScatterReduction};
 #[doc(hidden)]
 pub use linalg::einsum;
 pub use linalg::{Linear, Packed};
@@ -94,7 +94,7 @@ pub use nn::*;
 pub use per_device::{Operator, run};
 pub use random::Shuffles;
 pub use reduction::*;
-pub use registry::{Row, Visit, built_in, each_operator};
+pub use registry::{OperatorRow, Visit, built_in, each_operator};
 pub use shape::{Arrange, Pad, Pieces, Triangles};
 pub use sorting::{Membership, Side, Sorts, Unique, UniqueConsecutive, UniqueSlices};
 

@@ -36,7 +36,8 @@ use crate::error::Result;
 #[diagnostic::on_unimplemented(
     message = "the operator `{Self}` has no code for device `{D}`",
     label = "`{Self}` cannot run on `{D}`",
-    note = "implement `Operator<{D}>` for it, or move the operands to a device that it supports: `.to(&device)`"
+    note = "implement `Operator<{D}>` for it, or move the operands to a device that it supports: \
+            `.to(&device)`"
 )]
 pub trait Operator<D: Device> {
     /// The operands: a view on `D`, or a tuple of views and numbers.

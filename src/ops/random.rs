@@ -23,17 +23,17 @@ use std::f64::consts::TAU;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-type Word<L> = Lane<L, u64>;
+type WordLane<L> = Lane<L, u64>;
 
 #[inline(always)]
-fn low<L: Lanes>(x: Word<L>) -> Word<L> {
+fn low<L: Lanes>(x: WordLane<L>) -> WordLane<L> {
     x & Lane::literal(0xffff_ffff)
 }
 
 /// The four 32-bit words of one block, each in a `u64`, from a counter of four 32-bit words.
 #[inline(always)]
-fn philox<L: Lanes>(mut counter: [Word<L>; 4], seed: Word<L>) -> [Word<L>; 4] {
-    let word = |value: u64| Word::<L>::literal(value);
+fn philox<L: Lanes>(mut counter: [WordLane<L>; 4], seed: WordLane<L>) -> [WordLane<L>; 4] {
+    let word = |value: u64| WordLane::<L>::literal(value);
     let mut key = [low(seed), seed.shr(32)];
     for round in 0..10 {
         if round > 0 {
@@ -45,10 +45,10 @@ fn philox<L: Lanes>(mut counter: [Word<L>; 4], seed: Word<L>) -> [Word<L>; 4] {
     counter
 }
 
-/// The words of element `number`; `stream` separates the distributions.
+/// The words of element `number`; `distribution` separates the distributions.
 #[inline(always)]
-fn words<L: Lanes>(number: Word<L>, stream: u64, seed: Word<L>) -> [Word<L>; 4] {
-    philox([low(number), number.shr(32), Lane::literal(stream), Lane::literal(0)], seed)
+fn words<L: Lanes>(number: WordLane<L>, distribution: u64, seed: WordLane<L>) -> [WordLane<L>; 4] {
+    philox([low(number), number.shr(32), Lane::literal(distribution), Lane::literal(0)], seed)
 }
 
 /// The number of bits of the significand.
@@ -63,7 +63,7 @@ const fn digits<T: Element>() -> u32 {
 
 /// `k / 2^digits`, where `k` is the leading bits of two words.
 #[inline(always)]
-fn fraction<L: Lanes, T: Float>(words: [Word<L>; 2]) -> Lane<L, Compute<T>> {
+fn fraction<L: Lanes, T: Float>(words: [WordLane<L>; 2]) -> Lane<L, Compute<T>> {
     let whole = (words[0].shl(32) | words[1]).shr(64 - digits::<T>());
     whole.cast::<Compute<T>>() * 0.5f64.powi(digits::<T>() as i32)
 }
@@ -77,7 +77,13 @@ impl<T: Float> Op<(u64, u64, u64, T, T)> for Uniform<T> {
     type Out = T;
     #[inline(always)]
     fn call<L: Lanes>(
-        (block, at, seed, low, high): (Word<L>, Word<L>, Word<L>, Lane<L, Compute<T>>, Lane<L, Compute<T>>),
+        (block, at, seed, low, high): (
+            WordLane<L>,
+            WordLane<L>,
+            WordLane<L>,
+            Lane<L, Compute<T>>,
+            Lane<L, Compute<T>>,
+        ),
     ) -> Lane<L, Compute<T>> {
         let [a, b, ..] = words(block + at, 0, seed);
         let u = fraction::<L, T>([a, b]);
@@ -95,9 +101,9 @@ impl<T: Float> Op<(u64, u64, u64, T, T)> for Normal<T> {
     #[inline(always)]
     fn call<L: Lanes>(
         (block, at, seed, mean, deviation): (
-            Word<L>,
-            Word<L>,
-            Word<L>,
+            WordLane<L>,
+            WordLane<L>,
+            WordLane<L>,
             Lane<L, Compute<T>>,
             Lane<L, Compute<T>>,
         ),
@@ -122,7 +128,7 @@ impl<T: Float> Op<(u64, u64, u64, T, T)> for Normal<T> {
 
 /// The 128-bit product of two 64-bit numbers: its upper and its lower half.
 #[inline(always)]
-fn wide_product<L: Lanes>(a: Word<L>, b: Word<L>) -> [Word<L>; 2] {
+fn wide_product<L: Lanes>(a: WordLane<L>, b: WordLane<L>) -> [WordLane<L>; 2] {
     let ([a1, a0], [b1, b0]) = ([a.shr(32), low(a)], [b.shr(32), low(b)]);
     let (below, across, along, above) = (a0 * b0, a0 * b1, a1 * b0, a1 * b1);
     let middle = below.shr(32) + low(across) + low(along);
@@ -138,7 +144,7 @@ impl<T: Integer> Op<(u64, u64, u64, u64, u64)> for Integers<T> {
     type Out = T;
     #[inline(always)]
     fn call<L: Lanes>(
-        (block, at, seed, first, count): (Word<L>, Word<L>, Word<L>, Word<L>, Word<L>),
+        (block, at, seed, first, count): (WordLane<L>, WordLane<L>, WordLane<L>, WordLane<L>, WordLane<L>),
     ) -> Lane<L, Compute<T>> {
         let [a, b, c, d] = words(block + at, 2, seed);
         // ⌊r · count / 2¹²⁸⌋ for the 128 bits r.
@@ -157,7 +163,9 @@ impl Op<(u64, u64, u64, u64, u64)> for RandomBits {
     const NAME: &'static str = "random_permutation";
     type Out = u64;
     #[inline(always)]
-    fn call<L: Lanes>((block, at, seed, _, _): (Word<L>, Word<L>, Word<L>, Word<L>, Word<L>)) -> Word<L> {
+    fn call<L: Lanes>(
+        (block, at, seed, _, _): (WordLane<L>, WordLane<L>, WordLane<L>, WordLane<L>, WordLane<L>),
+    ) -> WordLane<L> {
         let [a, b, ..] = words(block + at, 3, seed);
         a.shl(32) | b
     }
@@ -172,7 +180,7 @@ impl Op<(u64, u64, u64, f64, f64)> for Bernoulli {
     type Out = bool;
     #[inline(always)]
     fn call<L: Lanes>(
-        (block, at, seed, p, _): (Word<L>, Word<L>, Word<L>, Lane<L, f64>, Lane<L, f64>),
+        (block, at, seed, p, _): (WordLane<L>, WordLane<L>, WordLane<L>, Lane<L, f64>, Lane<L, f64>),
     ) -> Lane<L, bool> {
         let [a, b, ..] = words(block + at, 4, seed);
         fraction::<L, f64>([a, b]).lt(p)
@@ -284,7 +292,8 @@ pub trait Shuffles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RAN
     /// ```
     /// use rankform::prelude::*;
     /// let (x, y) = (Tensor::from([[1, 10], [2, 20], [3, 30]]), Tensor::from([1, 2, 3]));
-    /// let (x, y) = (x.shuffle(Axis::<0>, 7)?, y.shuffle(Axis::<0>, 7)?); // of one seed: rows stay with their labels
+    /// // Of one seed: rows stay with their labels.
+    /// let (x, y) = (x.shuffle(Axis::<0>, 7)?, y.shuffle(Axis::<0>, 7)?);
     /// assert_eq!(x.slice((.., 0))?.to_vec()?, y.to_vec()?);
     /// # Ok::<(), rankform::Error>(())
     /// ```

@@ -10,7 +10,7 @@ use crate::scalar::{Dual, Eval, Lane, Lanes, Num};
 
 /// One operator as data: its name, and its value and derivatives on f64 if it maps numbers to numbers.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct OperatorRow {
     /// The method's name.
     pub name: &'static str,
     /// The number of operands; 0 if the operator does not compute on f64.
@@ -25,9 +25,9 @@ pub struct Row {
     pub curvature: fn([f64; 2]) -> [f64; 2],
 }
 
-impl Row {
-    pub(super) const fn named(name: &'static str) -> Row {
-        Row {
+impl OperatorRow {
+    pub(super) const fn named(name: &'static str) -> OperatorRow {
+        OperatorRow {
             name,
             operands: 0,
             value: |_| f64::NAN,
@@ -36,8 +36,8 @@ impl Row {
             curvature: |_| [f64::NAN; 2],
         }
     }
-    pub(super) const fn unary<F: Op<(f64,), Out = f64> + Op<(f32,), Out = f32>>() -> Row {
-        Row {
+    pub(super) const fn unary<F: Op<(f64,), Out = f64> + Op<(f32,), Out = f32>>() -> OperatorRow {
+        OperatorRow {
             name: <F as Op<(f64,)>>::NAME,
             operands: 1,
             value: |[x, _]| <F as Op<(f64,)>>::call::<Eval>((Lane(x),)).value(),
@@ -48,8 +48,8 @@ impl Row {
             },
         }
     }
-    pub(super) const fn binary<F: Op<(f64, f64), Out = f64> + Op<(f32, f32), Out = f32>>() -> Row {
-        Row {
+    pub(super) const fn binary<F: Op<(f64, f64), Out = f64> + Op<(f32, f32), Out = f32>>() -> OperatorRow {
+        OperatorRow {
             name: <F as Op<(f64, f64)>>::NAME,
             operands: 2,
             value: |[x, y]| <F as Op<(f64, f64)>>::call::<Eval>((Lane(x), Lane(y))).value(),
@@ -79,7 +79,7 @@ fn slopes_of_two<F: Op<(T, T), Out = T>, L: Lanes, T: Element<Compute = T> + Num
 /// Every built-in elementwise operator. The test suite iterates over them, and a new operator needs no new
 /// test. `#[inline]` compiles the hundred operators and their derivatives only in crates that call this.
 #[inline]
-pub fn built_in() -> Vec<Row> {
+pub fn built_in() -> Vec<OperatorRow> {
     ROWS.concat()
 }
 
@@ -120,7 +120,8 @@ fn visit_all(to: &mut impl Visit) {
     loss::visit(to);
     comparison::visit(to);
 }
-const ROWS: &[&[Row]] = &[arithmetic::ROWS, math::ROWS, activation::ROWS, loss::ROWS, comparison::ROWS];
+const ROWS: &[&[OperatorRow]] =
+    &[arithmetic::ROWS, math::ROWS, activation::ROWS, loss::ROWS, comparison::ROWS];
 
 /// A one-word name for each element type, for the tables.
 #[allow(non_camel_case_types)]

@@ -89,8 +89,13 @@ where
 /// `x + y`, `x += y` and the like, for every receiver.
 macro_rules! binary_symbols {
     ($($class:ident: $op:ident $method:ident $assign:ident $assign_method:ident;)*) => { $(
-        eager_binary_symbol! { $class $op $method: [&Tensor<T, RANK, D>, |x| x.view()] [TensorView<'_, T, RANK, D>, |x| x] [&TensorView<'_, T, RANK, D>, |x| *x] }
-        impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$op<O> for Tensor<T, RANK, D> {
+        eager_binary_symbol! {
+            $class $op $method: [&Tensor<T, RANK, D>, |x| x.view()] [TensorView<'_, T, RANK, D>, |x| x]
+            [&TensorView<'_, T, RANK, D>, |x| *x]
+        }
+        impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$op<O>
+            for Tensor<T, RANK, D>
+        {
             type Output = Tensor<T, RANK, D>;
             #[inline]
             #[track_caller]
@@ -109,14 +114,21 @@ macro_rules! binary_symbols {
                 self.then(|expr| Call::new((expr, other.into_expr())))
             }
         }
-        impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$assign<O> for Tensor<T, RANK, D> {
+        impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$assign<O>
+            for Tensor<T, RANK, D>
+        {
             #[inline]
             #[track_caller]
             fn $assign_method(&mut self, other: O) {
-                assign::<$op, T, RANK, D, O>(stringify!($assign_method), &mut or_panic(self.try_view_mut(stringify!($assign_method))), other);
+                assign::<$op, T, RANK, D, O>(
+                    stringify!($assign_method), &mut or_panic(self.try_view_mut(stringify!($assign_method))),
+                    other
+                );
             }
         }
-        impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$assign<O> for TensorViewMut<'_, T, RANK, D> {
+        impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$assign<O>
+            for TensorViewMut<'_, T, RANK, D>
+        {
             #[inline]
             #[track_caller]
             fn $assign_method(&mut self, other: O) {
@@ -156,8 +168,13 @@ binary_symbols! {
 /// `-x` and `!x`.
 macro_rules! unary_symbols {
     ($($class:ident: $op:ident $method:ident;)*) => { $(
-        eager_unary_symbol! { $class $op $method: [&Tensor<T, RANK, D>, |x| x] [Tensor<T, RANK, D>, |x| &x] [TensorView<'_, T, RANK, D>, |x| x] [&TensorView<'_, T, RANK, D>, |x| *x] }
-        impl<'a, T: $class, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> ops::$op for Lazy<'a, T, RANK, D, E> {
+        eager_unary_symbol! {
+            $class $op $method: [&Tensor<T, RANK, D>, |x| x] [Tensor<T, RANK, D>, |x| &x]
+            [TensorView<'_, T, RANK, D>, |x| x] [&TensorView<'_, T, RANK, D>, |x| *x]
+        }
+        impl<'a, T: $class, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> ops::$op
+            for Lazy<'a, T, RANK, D, E>
+        {
             type Output = Lazy<'a, T, RANK, D, Call<$op, (E,)>>;
             fn $method(self) -> Self::Output {
                 self.then(|expr| Call::new((expr,)))
@@ -189,8 +206,13 @@ unary_symbols! {
 macro_rules! left_numbers {
     ($($t:ty)*) => { $(left_numbers!(@ops $t: Add add Sub sub Mul mul Div div);)* };
     (@ops $t:ty: $($op:ident $method:ident)*) => { $(
-        eager_left_number! { $t, $op $method: [TensorView<'_, $t, RANK, D>, |x| x] [&TensorView<'_, $t, RANK, D>, |x| *x] [&Tensor<$t, RANK, D>, |x| x.view()] [Tensor<$t, RANK, D>, |x| x.view()] }
-        impl<'a, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = $t>>> ops::$op<Lazy<'a, $t, RANK, D, E>> for $t {
+        eager_left_number! {
+            $t, $op $method: [TensorView<'_, $t, RANK, D>, |x| x] [&TensorView<'_, $t, RANK, D>, |x| *x]
+            [&Tensor<$t, RANK, D>, |x| x.view()] [Tensor<$t, RANK, D>, |x| x.view()]
+        }
+        impl<'a, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = $t>>>
+            ops::$op<Lazy<'a, $t, RANK, D, E>> for $t
+        {
             type Output = Lazy<'a, $t, RANK, D, Call<$op, (Param<$t>, E)>>;
             fn $method(self, x: Lazy<'a, $t, RANK, D, E>) -> Self::Output {
                 x.then(|expr| Call::new((Param(self), expr)))
@@ -213,4 +235,7 @@ macro_rules! eager_left_number {
         }
     )* };
 }
-left_numbers!(f32 f64 crate::element::f16 crate::element::bf16 i8 i16 i32 i64 u8 u16 u32 u64 num_complex::Complex<f32> num_complex::Complex<f64>);
+left_numbers!(
+    f32 f64 crate::element::f16 crate::element::bf16 i8 i16 i32 i64 u8 u16 u32 u64 num_complex::Complex<f32>
+    num_complex::Complex<f64>
+);

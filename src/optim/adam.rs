@@ -3,7 +3,7 @@
 
 use super::operator::{lerp, updates};
 use super::optimizer::missing_state;
-use super::{Optimizer, Step, UpdateRule};
+use super::{Optimizer, ParameterStep, UpdateRule};
 use crate::device::Device;
 use crate::element::{Compute, Float};
 use crate::error::Result;
@@ -46,7 +46,7 @@ updates! {
 
 /// The numbers of a step: the rate with its correction, the root of the other correction, ε, the weight of
 /// the gradient in its mean, and the weights of the mean of squares and of the square.
-fn numbers<S: Float>(step: Step, [beta1, beta2]: [f64; 2], epsilon: f64) -> [S; 6] {
+fn numbers<S: Float>(step: ParameterStep, [beta1, beta2]: [f64; 2], epsilon: f64) -> [S; 6] {
     let t = step.count as f64;
     let rate = step.learning_rate / (1.0 - beta1.powf(t));
     let root = (1.0 - beta2.powf(t)).sqrt();
@@ -86,7 +86,7 @@ impl UpdateRule for Adam {
     }
     fn update<P: Float, S: Float<Compute = Compute<P>>, D: Device>(
         &self,
-        step: Step,
+        step: ParameterStep,
         parameter: TensorViewMut<'_, P, 2, D>,
         state: &mut [Tensor<S, 2, D>],
         gradient: TensorView<'_, P, 2, D>,
@@ -106,7 +106,7 @@ impl UpdateRule for AdamW {
     }
     fn update<P: Float, S: Float<Compute = Compute<P>>, D: Device>(
         &self,
-        step: Step,
+        step: ParameterStep,
         parameter: TensorViewMut<'_, P, 2, D>,
         state: &mut [Tensor<S, 2, D>],
         gradient: TensorView<'_, P, 2, D>,

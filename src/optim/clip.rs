@@ -3,7 +3,7 @@
 
 use super::operator::updates;
 use super::parts::{ensure_same_sizes, parts_of, update_parts};
-use crate::autograd::{Differentiable, Name, ParameterTree, TensorVisitor};
+use crate::autograd::{Differentiable, Name, ParameterTree, ParameterVisitor};
 use crate::device::Device;
 use crate::dim::All;
 use crate::element::Float;
@@ -59,24 +59,24 @@ pub fn clip_norm<P: ParameterTree<D>, D: Device>(gradients: &mut P, max_norm: f6
     let factor = max_norm / (norm + 1e-6);
     // A factor of NaN multiplies too.
     if factor < 1.0 || factor.is_nan() {
-        gradients.visit_mut(&mut Scale(factor))?;
+        gradients.visit_mut(&mut ScaleBy(factor))?;
     }
     Ok(norm)
 }
 
 /// The norm of the vector of all elements.
 fn global_norm<P: ParameterTree<D>, D: Device>(tree: &P) -> Result<f64> {
-    let mut count = Count(0);
+    let mut count = CountParameters(0);
     tree.visit(&mut count)?;
     let Some(device) = tree.device_of_tensors() else { return Ok(0.0) };
-    let mut norms = Norms { norms: Tensor::zeros([count.0], device)?, next: 0 };
+    let mut norms = ParameterNorms { norms: Tensor::zeros([count.0], device)?, next: 0 };
     tree.visit(&mut norms)?;
     Ok(norms.norms.to_vec()?.iter().fold(0.0, |length: f64, &norm| length.hypot(norm)))
 }
 
 /// Counts parameters.
-struct Count(usize);
-impl<D: Device> TensorVisitor<D, 0, 1> for Count {
+struct CountParameters(usize);
+impl<D: Device> ParameterVisitor<D, 0, 1> for CountParameters {
     fn tensor<T: Differentiable, const RANK: usize>(
         &mut self,
         _: Name<'_>,
@@ -89,11 +89,11 @@ impl<D: Device> TensorVisitor<D, 0, 1> for Count {
 }
 
 /// The norm of each parameter, on the device.
-struct Norms<D: Device> {
+struct ParameterNorms<D: Device> {
     norms: Tensor<f64, 1, D>,
     next: usize,
 }
-impl<D: Device> TensorVisitor<D, 0, 1> for Norms<D> {
+impl<D: Device> ParameterVisitor<D, 0, 1> for ParameterNorms<D> {
     fn tensor<T: Differentiable, const RANK: usize>(
         &mut self,
         _: Name<'_>,
@@ -107,8 +107,8 @@ impl<D: Device> TensorVisitor<D, 0, 1> for Norms<D> {
 }
 
 /// Multiplies by a number.
-struct Scale(f64);
-impl<D: Device> TensorVisitor<D, 1, 0> for Scale {
+struct ScaleBy(f64);
+impl<D: Device> ParameterVisitor<D, 1, 0> for ScaleBy {
     fn tensor<T: Differentiable, const RANK: usize>(
         &mut self,
         _: Name<'_>,
@@ -143,7 +143,7 @@ pub fn clip_value<P: ParameterTree<D>, D: Device>(gradients: &mut P, limit: f64)
 
 /// Limits the magnitude.
 struct Limit(f64);
-impl<D: Device> TensorVisitor<D, 1, 0> for Limit {
+impl<D: Device> ParameterVisitor<D, 1, 0> for Limit {
     fn tensor<T: Differentiable, const RANK: usize>(
         &mut self,
         _: Name<'_>,
@@ -181,7 +181,7 @@ pub fn accumulate<P: ParameterTree<D>, D: Device>(sum: &mut P, factor: f64, grad
 
 /// Adds a multiple.
 struct Accumulate(f64);
-impl<D: Device> TensorVisitor<D, 1, 1> for Accumulate {
+impl<D: Device> ParameterVisitor<D, 1, 1> for Accumulate {
     fn tensor<T: Differentiable, const RANK: usize>(
         &mut self,
         _: Name<'_>,

@@ -3,7 +3,7 @@
 
 use super::parts::parts_count;
 use super::{Optimizer, UpdateRule};
-use crate::autograd::{Differentiable, Name, Parameters, TensorVisitor};
+use crate::autograd::{Differentiable, Name, ParameterVisitor, Parameters};
 use crate::device::{Cpu, Device};
 use crate::dtype::DType;
 use crate::element::Element;
@@ -95,7 +95,7 @@ impl<R: UpdateRule> Optimizer<R> {
     pub fn load<D: Device>(&mut self, path: impl AsRef<Path>, parameters: impl Parameters<D>) -> Result<()> {
         self.reset();
         let file = SafeTensors::open(path)?;
-        let mut load = Load { optimizer: &mut *self, file: &file, names: HashSet::new() };
+        let mut load = LoadState { optimizer: &mut *self, file: &file, names: HashSet::new() };
         let mut loaded = parameters.visit_tensors(Name::ROOT, &mut load);
         let names = load.names;
         if let (Ok(()), Some(other)) = (&loaded, file.names().find(|name| !names.contains(*name))) {
@@ -117,13 +117,13 @@ impl<R: UpdateRule> Optimizer<R> {
 }
 
 /// Makes the state of each parameter with the elements of a file.
-struct Load<'a, R> {
+struct LoadState<'a, R> {
     optimizer: &'a mut Optimizer<R>,
     file: &'a SafeTensors,
     names: HashSet<String>,
 }
 
-impl<R: UpdateRule, D: Device> TensorVisitor<D, 0, 1> for Load<'_, R> {
+impl<R: UpdateRule, D: Device> ParameterVisitor<D, 0, 1> for LoadState<'_, R> {
     fn tensor<T: Differentiable, const RANK: usize>(
         &mut self,
         name: Name<'_>,

@@ -64,7 +64,7 @@ pub mod rules {
 }
 
 pub use clip::{accumulate, clip_norm, clip_value};
-pub use optimizer::{Group, Optimizer, Step, UpdateRule};
+pub use optimizer::{Group, Optimizer, ParameterStep, UpdateRule};
 
 /// Stochastic gradient descent, with momentum if wanted.
 ///
@@ -118,8 +118,8 @@ pub type Sgd = Optimizer<rules::Sgd>;
 /// `torch.optim.Adam`; Kingma, Ba 2015.
 pub type Adam = Optimizer<rules::Adam>;
 
-/// [`Adam`] with decoupled weight decay: `p ← (1 − rate · weight_decay) · p` before the step; the gradient has no
-/// decay term.
+/// [`Adam`] with decoupled weight decay: `p ← (1 − rate · weight_decay) · p` before the step; the gradient
+/// has no decay term.
 ///
 /// The defaults are those of Adam, with a weight decay of 0.01.
 ///

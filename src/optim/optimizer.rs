@@ -2,7 +2,7 @@
 // Imports: `error`, `element`, `device`, `tensor`, `autograd`, `io`, `optim`.
 
 use super::parts::{ensure_same_sizes, parts_count, parts_of, update_parts};
-use crate::autograd::{Differentiable, Name, ParametersMut, TensorVisitor};
+use crate::autograd::{Differentiable, Name, ParameterVisitor, ParametersMut};
 use crate::device::Device;
 use crate::element::{Compute, Float};
 use crate::error::{Error, Result, text};
@@ -19,7 +19,7 @@ use std::fmt;
 /// ```
 /// use rankform::element::Compute;
 /// use rankform::kernel::OpMany;
-/// use rankform::optim::{Optimizer, Step, UpdateRule};
+/// use rankform::optim::{Optimizer, ParameterStep, UpdateRule};
 /// use rankform::prelude::*;
 ///
 /// /// Steps of one length against the sign of the gradient.
@@ -38,7 +38,7 @@ use std::fmt;
 ///     fn state_names(&self) -> &'static [&'static str] { &[] }
 ///     fn update<P: Float, S: Float<Compute = Compute<P>>, D: Device>(
 ///         &self,
-///         step: Step,
+///         step: ParameterStep,
 ///         parameter: TensorViewMut<'_, P, 2, D>,
 ///         _: &mut [Tensor<S, 2, D>],
 ///         gradient: TensorView<'_, P, 2, D>,
@@ -63,7 +63,7 @@ pub trait UpdateRule {
     /// Those of the operator.
     fn update<P: Float, S: Float<Compute = Compute<P>>, D: Device>(
         &self,
-        step: Step,
+        step: ParameterStep,
         parameter: TensorViewMut<'_, P, 2, D>,
         state: &mut [Tensor<S, 2, D>],
         gradient: TensorView<'_, P, 2, D>,
@@ -72,7 +72,7 @@ pub trait UpdateRule {
 
 /// One step of one parameter.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Step {
+pub struct ParameterStep {
     /// The number of this step for the parameter: 1 for the first.
     pub count: u64,
     /// The learning rate.
@@ -124,11 +124,11 @@ struct Selection {
 }
 
 /// The tensors of a parameter's state, of any element and device.
-trait State: Any + Send + Sync {
+trait ParameterState: Any + Send + Sync {
     #[cfg(feature = "safetensors")]
     fn tensors(&self) -> Vec<&dyn TensorBytes>;
 }
-impl<S: Float, D: Device> State for Vec<Tensor<S, 2, D>> {
+impl<S: Float, D: Device> ParameterState for Vec<Tensor<S, 2, D>> {
     #[cfg(feature = "safetensors")]
     fn tensors(&self) -> Vec<&dyn TensorBytes> {
         self.iter().map(|tensor| tensor as &dyn TensorBytes).collect()
@@ -145,7 +145,7 @@ pub(super) struct Slot {
     /// The names of the tensors of the state.
     pub(super) state_names: &'static [&'static str],
     /// The tensors, which the first step allocates.
-    state: Option<Box<dyn State>>,
+    state: Option<Box<dyn ParameterState>>,
 }
 
 impl Slot {
@@ -349,7 +349,7 @@ struct Stepping<'a, R> {
     next: usize,
 }
 
-impl<D: Device, R: UpdateRule> TensorVisitor<D, 1, 1> for Stepping<'_, R> {
+impl<D: Device, R: UpdateRule> ParameterVisitor<D, 1, 1> for Stepping<'_, R> {
     fn tensor<T: Differentiable, const RANK: usize>(
         &mut self,
         name: Name<'_>,
@@ -364,7 +364,7 @@ impl<D: Device, R: UpdateRule> TensorVisitor<D, 1, 1> for Stepping<'_, R> {
         if slot.group.is_frozen {
             return Ok(());
         }
-        let step = Step {
+        let step = ParameterStep {
             count: slot.count + 1,
             learning_rate: *learning_rate * slot.group.rate_factor,
             weight_decay: slot.group.weight_decay.unwrap_or(*weight_decay),

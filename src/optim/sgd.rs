@@ -3,7 +3,7 @@
 
 use super::operator::updates;
 use super::optimizer::missing_state;
-use super::{Optimizer, Step, UpdateRule};
+use super::{Optimizer, ParameterStep, UpdateRule};
 use crate::device::Device;
 use crate::element::{Compute, Float};
 use crate::error::Result;
@@ -63,7 +63,7 @@ impl UpdateRule for Sgd {
     }
     fn update<P: Float, S: Float<Compute = Compute<P>>, D: Device>(
         &self,
-        step: Step,
+        step: ParameterStep,
         parameter: TensorViewMut<'_, P, 2, D>,
         state: &mut [Tensor<S, 2, D>],
         gradient: TensorView<'_, P, 2, D>,

@@ -9,7 +9,7 @@
 
 mod slice;
 
-pub use slice::{NewAxis, ResolvedSlice, SliceEntry, SliceList, SliceOfRank, SliceSpec, Step, Stepped};
+pub use slice::{NewAxis, ResolvedSlice, SliceEntry, SliceList, SliceOfRank, SliceSpec, SliceStep, Stepped};
 
 use crate::dim::{All, Axis, AxisAt, Dim, Last, MarkedAxes};
 use typenum::{Add1, Sub1, U0, U1, U2, U3, U4, U5, U6, U7, U8, U9, Unsigned};

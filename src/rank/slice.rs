@@ -22,7 +22,7 @@ pub enum ResolvedSlice {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NewAxis;
 
-/// A range with a step, made by [`Step::step`].
+/// A range with a step, made by [`SliceStep::step`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stepped<RANGE> {
     range: RANGE,
@@ -30,7 +30,7 @@ pub struct Stepped<RANGE> {
 }
 
 /// Gives every range of a slice a step: `(..).step(-1)` reverses, `(1..9).step(2)` takes 1, 3, 5, 7.
-pub trait Step: SliceEntry + Sized {
+pub trait SliceStep: SliceEntry + Sized {
     /// Every `step`-th position; a negative step starts at the last one and runs back.
     fn step(self, step: isize) -> Stepped<Self> {
         Stepped { range: self, step }
@@ -55,7 +55,7 @@ pub trait SliceEntry: sealed::Sealed {
 /// An entry is the slice of an only axis.
 macro_rules! single_entry {
     ($entry:ty; $($range:ident)?) => {
-        impl$(<$range: Step>)? SliceSpec for $entry {
+        impl$(<$range: SliceStep>)? SliceSpec for $entry {
             type Reads = <$entry as SliceEntry>::Reads<Dim<0>>;
             type Output = <$entry as SliceEntry>::Leaves<Dim<0>>;
             #[inline]
@@ -93,7 +93,7 @@ entries! {
     NewAxis, D, D::Next, |_e| ResolvedSlice::New;
 }
 impl<RANGE> sealed::Sealed for Stepped<RANGE> {}
-impl<RANGE: Step> SliceEntry for Stepped<RANGE> {
+impl<RANGE: SliceStep> SliceEntry for Stepped<RANGE> {
     type Reads<D: Rank> = D::Next;
     type Leaves<D: Rank> = D::Next;
     #[inline]
@@ -107,7 +107,7 @@ impl<RANGE: Step> SliceEntry for Stepped<RANGE> {
     }
 }
 single_entry!(Stepped<RANGE>; RANGE);
-macro_rules! steps { ($($range:ty)*) => { $(impl Step for $range {})* }; }
+macro_rules! steps { ($($range:ty)*) => { $(impl SliceStep for $range {})* }; }
 steps!(RangeFull Range<usize> RangeFrom<usize> RangeTo<usize> RangeInclusive<usize> RangeToInclusive<usize>);
 
 /// A visitor of the entries of a slice, in order.

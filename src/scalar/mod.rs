@@ -175,7 +175,7 @@ pub trait Lanes: Sized + 'static {
 /// It has exactly the operators that `P` has: a boolean has no `+`, a complex number no `<`, an integer no
 /// `exp`. Numbers may be written on either side (`x * 0.5`, `1.0 - x`, `x * 3`) and as arguments
 /// (`x.max(0.0)`). A number alone is written as [`Lane::real`] or [`Lane::int`].
-pub struct Lane<L: Lanes, P: Prim>(pub(crate) L::Raw<P>); // compared by `x.gt(y)`, chosen by `mask.select(yes, no)`
+pub struct Lane<L: Lanes, P: Prim>(pub(crate) L::Raw<P>); // `x.gt(y)` compares, `mask.select(x, y)` chooses
 
 impl<L: Lanes, P: Prim> Clone for Lane<L, P> {
     #[inline(always)]

@@ -58,7 +58,7 @@ pub enum Node {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Row {
+struct RowTrace {
     node: Node,
     args: [u32; 3],
     count: u8,
@@ -84,8 +84,8 @@ pub struct Definition {
 /// A body as data: nodes in an order in which each uses only earlier ones.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct Graph {
-    rows: Vec<Row>,
-    memo: HashMap<Row, u32>,
+    rows: Vec<RowTrace>,
+    memo: HashMap<RowTrace, u32>,
     params: usize,
     outputs: usize,
     definitions: Vec<Definition>,
@@ -131,9 +131,9 @@ impl Graph {
 
     /// The number of a node, which is added if it is new. A body is recorded to its end even if memory runs
     /// out; [`trace`] then returns an error.
-    fn push(&mut self, row: Row) -> u32 {
+    fn push(&mut self, row: RowTrace) -> u32 {
         if self.memo.try_reserve(1).is_err() || self.rows.try_reserve(1).is_err() {
-            return self.refuse::<(Row, Row, u32)>(self.rows.len() + 1);
+            return self.refuse::<(RowTrace, RowTrace, u32)>(self.rows.len() + 1);
         }
         let next = self.rows.len() as u32;
         let id = *self.memo.entry(row).or_insert(next);
@@ -249,7 +249,7 @@ fn with_graph<R>(f: impl FnOnce(&mut Graph) -> R) -> R {
 fn record(node: Node, args: &[u32], dtype: DType) -> u32 {
     let mut all = [0; 3];
     all[..args.len()].copy_from_slice(args);
-    with_graph(|graph| graph.push(Row { node, args: all, count: args.len() as u8, dtype }))
+    with_graph(|graph| graph.push(RowTrace { node, args: all, count: args.len() as u8, dtype }))
 }
 
 /// The types of an element in memory and in computation, which a traced load or store needs.

@@ -1,12 +1,12 @@
 //! Conversion between tensors on a device chosen at run time and on a device known by its type, in the same
 //! memory.
-// Imports: `error`, `fallible_arc`, `device`, `allocation`.
+// Imports: `error`, `fallible`, `device`, `allocation`.
 
 use super::tensor::{Parts, Tensor};
 use crate::allocation::Allocation;
 use crate::device::{AnyDevice, AnyDeviceKind, Device};
 use crate::error::{Error, Result, text};
-use crate::fallible_arc::FallibleArc;
+use crate::fallible::FallibleArc;
 
 impl<T, const RANK: usize, D: AnyDeviceKind> Tensor<T, RANK, D> {
     /// The same memory on an [`AnyDevice`], without a copy.

@@ -39,8 +39,8 @@ fn pairs<const RANK: usize, const M: usize>(op: &'static str, layout: &Layout<RA
         )));
     }
     // The stride of an axis with one index does not matter.
-    let apart = |axis: usize| size[axis] > 1 && stride[axis] % 2 != 0;
-    if stride[RANK - 1] != 1 || !layout.offset().is_multiple_of(2) || (0..RANK - 1).any(apart) {
+    let odd_stride = |axis: usize| size[axis] > 1 && stride[axis] % 2 != 0;
+    if stride[RANK - 1] != 1 || !layout.offset().is_multiple_of(2) || (0..RANK - 1).any(odd_stride) {
         let what = format_args!(
             "strides {:?} and offset {}: parts do not stand side by side, in whole pairs",
             stride,

@@ -2,14 +2,14 @@
 //! writing.
 //!
 //! These tensors hold any element, with or without a destructor.
-// Imports: `error`, `fallible_arc`, `dim`, `layout`, `device`, `allocation`, `tensor`.
+// Imports: `error`, `fallible`, `dim`, `layout`, `device`, `allocation`, `tensor`.
 
 use super::{Tensor, TensorView, TensorViewMut};
 use crate::allocation::Allocation;
 use crate::device::{Cpu, Device};
 use crate::dim::{Dim, Stride};
 use crate::error::{Error, Result, text};
-use crate::fallible_arc::FallibleArc;
+use crate::fallible::FallibleArc;
 use crate::layout::Layout;
 use std::cell::Cell;
 use std::sync::atomic::*;

@@ -60,10 +60,10 @@ pub use iter::{Elements, Iter, IterMut, Reference};
 pub use output::IntoViewMut;
 pub(crate) use output::{Allocate, Destination, Existing};
 pub use ownership::MetadataLock;
+#[cfg(feature = "dynamic")]
+pub(crate) use tensor::HandleState;
 #[cfg(any(feature = "autograd", feature = "dynamic"))]
 pub(crate) use tensor::Parts;
-#[cfg(feature = "dynamic")]
-pub(crate) use tensor::State;
 pub use tensor::Tensor;
 pub(crate) use view::Leaf;
 pub use view::TensorView;

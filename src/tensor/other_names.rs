@@ -146,14 +146,16 @@ OtherNames {
     NoDecompositions: "inverses, determinants and solvers are not here",
         "the features `nalgebra` and `faer` hand a matrix on without a copy: \
             `rankform::interop::faer::mat_ref(x.view())?`";
-        inv() inverse() try_inverse() det() determinant() solve(other) cholesky() lu() qr() svd() eig() eigh();
+        inv() inverse() try_inverse() det() determinant() solve(other) cholesky() lu() qr() svd() eig()
+        eigh();
 }}
 
 names! { /// Methods of tensors that expressions lack; without these the compiler proposes a similar name.
 NamesOfTensors {
     NoViewOfAnExpression: "an expression is computed element by element and has no views",
         "of its operand, `x.transposed().lazy()`, or of what it gives: `.eval()?` first";
-        slice(part) transposed() permuted(order) reshape(size) insert_axis(axis) broadcast_to(size) reversed(axis);
+        slice(part) transposed() permuted(order) reshape(size) insert_axis(axis) broadcast_to(size)
+        reversed(axis);
     NothingComputedYet: "an expression has computed nothing yet", "`.eval()?` gives a tensor";
         to_vec() item() size() numel() matmul(other) copy();
 }}
@@ -161,7 +163,8 @@ NamesOfTensors {
 names! { /// Methods for reading that views for writing lack.
 NamesOfReading {
     ReadByAsView: "a view for writing is read by `as_view`", "`.as_view().sum(All)?`, `.as_view().lazy()`";
-        lazy() sum(axes) mean(axes) max(axes) min(axes) to_vec() item() copy() matmul(other) broadcast_to(size);
+        lazy() sum(axes) mean(axes) max(axes) min(axes) to_vec() item() copy() matmul(other)
+        broadcast_to(size);
 }}
 
 /// Functions that have other names here. None of them can be called.

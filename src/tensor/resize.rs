@@ -7,7 +7,7 @@
 //! | `reshape_in_place` (and `memory_format.rs`) | set | kept | kept |
 //! | `mutable_data` | kept | new if it is too small | 0 in new memory |
 //! | `reserve`, `extend`, `shrink_to` | kept, more, fewer | new, new when full, kept | kept; new ones 0 |
-// Imports: `error`, `fallible_arc`, `dim`, `rank`, `layout`, `element`, `device`, `allocation`, `tensor`.
+// Imports: `error`, `fallible`, `dim`, `rank`, `layout`, `element`, `device`, `allocation`, `tensor`.
 
 use super::{Tensor, TensorViewMut};
 use crate::allocation::{Allocation, ResizePolicy};
@@ -15,7 +15,7 @@ use crate::device::{Device, Init, OperandRef};
 use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::fallible_arc::FallibleArc;
+use crate::fallible::FallibleArc;
 use crate::layout::Layout;
 use crate::rank::RemoveAxis;
 use std::ops::Range;

@@ -1,5 +1,5 @@
 //! `Tensor`: the struct and its invariants. No other file can break them.
-// Imports: `error`, `fallible_arc`, `dim`, `layout`, `device`, `allocation`.
+// Imports: `error`, `fallible`, `dim`, `layout`, `device`, `allocation`.
 
 use super::view::{Leaf, TensorView};
 use super::view_mut::TensorViewMut;
@@ -7,7 +7,7 @@ use crate::allocation::Allocation;
 use crate::device::{Cpu, Device};
 use crate::dim::{Dim, Stride};
 use crate::error::{Error, Result};
-use crate::fallible_arc::FallibleArc;
+use crate::fallible::FallibleArc;
 use crate::layout::Layout;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -58,12 +58,12 @@ pub struct Tensor<T, const RANK: usize, D: Device = Cpu> {
 /// The fields of a handle other than its layout and its element.
 pub(crate) struct Parts<D: Device> {
     pub(crate) memory: FallibleArc<Allocation<D>>,
-    pub(crate) state: State,
+    pub(crate) state: HandleState,
 }
 
 /// The small fields of a handle; see [`Tensor`].
 #[derive(Clone, Copy, Default)]
-pub(crate) struct State {
+pub(crate) struct HandleState {
     pub(crate) born: u32,
     pub(crate) frozen: bool,
     pub(crate) deferred: bool,
@@ -168,7 +168,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     #[inline]
     pub(crate) fn into_parts(self) -> (Parts<D>, Layout<RANK>) {
         let Tensor { memory, layout, born, frozen, deferred, .. } = self;
-        (Parts { memory, state: State { born, frozen, deferred } }, layout)
+        (Parts { memory, state: HandleState { born, frozen, deferred } }, layout)
     }
 
     /// The inverse of `into_parts`.
@@ -177,7 +177,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// The parts satisfy invariants 1 and 2.
     #[inline]
     pub(crate) unsafe fn from_parts(parts: Parts<D>, layout: Layout<RANK>) -> Self {
-        let Parts { memory, state: State { born, frozen, deferred } } = parts;
+        let Parts { memory, state: HandleState { born, frozen, deferred } } = parts;
         Tensor { memory, layout, born, frozen, deferred, _element: PhantomData }
     }
 

@@ -12,7 +12,7 @@ use rankform::autograd::{Tape, Var};
 #[cfg(not(rankform_every_element))]
 use rankform::device::Interpreted as Host;
 use rankform::kernel::Op;
-use rankform::ops::{Row, Visit, built_in, each_operator};
+use rankform::ops::{OperatorRow, Visit, built_in, each_operator};
 use rankform::prelude::*;
 use rankform::scalar::DType;
 use std::any::Any;
@@ -75,7 +75,7 @@ fn origins(kind: &Kind) -> Vec<usize> {
 }
 
 /// Points where the values are smooth: differences with two steps agree.
-fn points(row: &Row, count: usize, seed: u64) -> Vec<[f64; 2]> {
+fn points(row: &OperatorRow, count: usize, seed: u64) -> Vec<[f64; 2]> {
     let ranges = [(-2.5, 2.5), (0.05, 0.95), (1.05, 4.0), (-0.9, -0.1)];
     let is_smooth = |at: [f64; 2]| {
         (0..row.operands).all(|by| {
@@ -94,7 +94,7 @@ fn points(row: &Row, count: usize, seed: u64) -> Vec<[f64; 2]> {
 }
 
 /// The derivative of the values by one operand.
-fn slope_at(row: &Row, at: [f64; 2], by: usize, step: f64) -> f64 {
+fn slope_at(row: &OperatorRow, at: [f64; 2], by: usize, step: f64) -> f64 {
     difference(step, |d| {
         let mut moved = at;
         moved[by] += d;

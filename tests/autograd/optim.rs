@@ -2,7 +2,7 @@
 
 use crate::update_rules::num_traits_to_f64;
 use rankform::autograd::{
-    Buffer, Differentiable, Name, Parameters, Tape, TensorVisitor, grad, value_and_grad,
+    Buffer, Differentiable, Name, ParameterVisitor, Parameters, Tape, grad, value_and_grad,
 };
 use rankform::f16;
 use rankform::optim::{
@@ -87,7 +87,7 @@ const NAMES: [&str; 8] = [
 
 /// All elements of all parameters.
 struct Values(Vec<f64>);
-impl<D: Device> TensorVisitor<D, 0, 1> for Values {
+impl<D: Device> ParameterVisitor<D, 0, 1> for Values {
     fn tensor<T: Differentiable, const RANK: usize>(
         &mut self,
         _: Name<'_>,
@@ -215,7 +215,7 @@ fn groups_have_their_own_rates_and_decay_and_the_last_one_counts() -> Result<()>
 
 /// Writes one number everywhere.
 struct Fill(f64);
-impl<D: Device> TensorVisitor<D, 1, 0> for Fill {
+impl<D: Device> ParameterVisitor<D, 1, 0> for Fill {
     fn tensor<T: Differentiable, const RANK: usize>(
         &mut self,
         _: Name<'_>,

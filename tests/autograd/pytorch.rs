@@ -2,7 +2,7 @@
 //! optimizers. `pytorch.py` computes the expected numbers, by the same functions of the same inputs.
 
 use crate::check::{between, random};
-use rankform::autograd::{Differentiable, Name, ParameterTree, Tape, TensorVisitor, Var, value_and_grad};
+use rankform::autograd::{Differentiable, Name, ParameterTree, ParameterVisitor, Tape, Var, value_and_grad};
 use rankform::ops::BinaryCrossEntropyWithLogits;
 use rankform::optim::{AdamW, Optimizer, Sgd, UpdateRule};
 use rankform::prelude::*;
@@ -40,7 +40,7 @@ impl Numbers {
 
 /// Compares each tensor of a tree with the numbers of its name after a prefix.
 struct Check<'a>(&'a Numbers, &'a str);
-impl TensorVisitor<Cpu, 0, 1> for Check<'_> {
+impl ParameterVisitor<Cpu, 0, 1> for Check<'_> {
     fn tensor<T: Differentiable, const RANK: usize>(
         &mut self,
         name: Name<'_>,

@@ -16,7 +16,9 @@ macro_rules! reductions {
             check("two", &x, |x, _| x.$name((Axis::<0>, Axis::<2>)));
             check("all", &x, |x, _| x.$name(All));
             check("a permuted view", &x, |x, _| x.permuted([2, 0, 1])?.$name(Axis::<1>));
-            check("a reversed part", &x, |x, _| x.slice((.., (..).step(-1), 1..))?.$name((Axis::<1>, Axis::<2>)));
+            check(
+                "a reversed part", &x, |x, _| x.slice((.., (..).step(-1), 1..))?.$name((Axis::<1>, Axis::<2>))
+            );
             check("windows", &x, |x, _| x.windows(Axis::<1>, 2, 1)?.$name(Axis::<3>));
             check("fused", &x, |x, _| (x.lazy() * x + 0.5).$name(Axis::<1>));
             check("of two operands", &x, |x, tape| {
@@ -91,7 +93,10 @@ macro_rules! scans {
                     check("first", &x, |x, _| x.$name(Axis::<0>));
                     check("reversed", &x, |x, _| x.reversed(Axis::<1>).$name(Axis::<1>));
                     check("fused", &x, |x, _| (x.lazy() * x).$name(Axis::<1>));
-                    check("of a broadcast view", &random([1, 5], 51), |x, _| x.broadcast_to([3, 5])?.$name(Axis::<1>));
+                    check(
+                        "of a broadcast view", &random([1, 5], 51),
+                        |x, _| x.broadcast_to([3, 5])?.$name(Axis::<1>)
+                    );
                 }
                 Err(error) => {
                     let text = error.to_string();

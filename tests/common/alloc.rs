@@ -153,7 +153,8 @@ fn stop(what: &str, header: Header, layout: Layout) -> ! {
     let Header { state, size, align } = header;
     let (asked, asked_align) = (layout.size(), layout.align());
     eprintln!(
-        "allocator: {what}: given back as {asked} bytes aligned to {asked_align}; header: {size} bytes aligned to {align}, state {state:x}\n{}",
+        "allocator: {what}: given back as {asked} bytes aligned to {asked_align}; header: {size} bytes \
+         aligned to {align}, state {state:x}\n{}",
         std::backtrace::Backtrace::force_capture()
     );
     std::process::abort();

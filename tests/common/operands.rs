@@ -79,7 +79,9 @@ macro_rules! together {
 
 /// One function an operator: its operands but the first, its value, its slope by each operand.
 macro_rules! operators {
-    ($($name:ident = $op:ident $o:ident $beside:tt; |$v:ident| $value:expr; $($k:literal: $slope:expr),+;)*) => { $(
+    (
+        $($name:ident = $op:ident $o:ident $beside:tt; |$v:ident| $value:expr; $($k:literal: $slope:expr),+;)*
+    ) => { $(
         pub fn $name<D: Device>(device: &D) -> Result<()> {
             let $o = Operands::new(device)?;
             let value = |$v: [f64; 6]| $value;
@@ -108,8 +110,12 @@ macro_rules! operators {
             let largest = |j: usize| (0..SIZE[0]).map(|i| shifted(i, j)).fold(f64::MIN, f64::max);
             shows("max", &fused.max(Axis::<0>)?, [4], (0..4).map(largest).collect());
             shows("all", &fused.sum(All)?, [], vec![(0..3).map(row).sum()]);
-            shows("along", &(fused - fused.sum_along(Last)).eval()?, SIZE, each(|i, j| shifted(i, j) - row(i)));
-            shows("cumsum", &fused.cumsum(Axis::<0>)?, SIZE, each(|i, j| (0..=i).map(|i| shifted(i, j)).sum()));
+            shows(
+                "along", &(fused - fused.sum_along(Last)).eval()?, SIZE, each(|i, j| shifted(i, j) - row(i))
+            );
+            shows(
+                "cumsum", &fused.cumsum(Axis::<0>)?, SIZE, each(|i, j| (0..=i).map(|i| shifted(i, j)).sum())
+            );
 
             // In place: a tensor, and a part of one.
             let mut x = $o.a.copy()?;
@@ -127,7 +133,10 @@ macro_rules! operators {
                     let $v = at(i, j);
                     $slope
                 });
-                shows("slope", &apply(derivative::<_, $k>($op), together!(&$o.a, $beside))?, SIZE, slopes.clone());
+                shows(
+                    "slope", &apply(derivative::<_, $k>($op), together!(&$o.a, $beside))?, SIZE,
+                    slopes.clone()
+                );
                 let fused = $o.a.lazy().apply(derivative::<_, $k>($op), $beside) * 2.0;
                 shows("slope, fused", &fused.sum(All)?, [], vec![slopes.iter().sum::<f64>() * 2.0]);
                 let mut x = $o.a.copy()?;
@@ -154,9 +163,12 @@ operators! {
     an_operator_of_five_operands = five o (o.b.transposed(), o.c.lift(), 1.5, o.e.lazy() + 0.5,);
         |v| v[0] * v[1] + v[2] * v[2] * v[3] - v[4] * v[4] * v[0];
         0: v[1] - v[4] * v[4], 1: v[0], 2: 2.0 * v[2] * v[3], 3: v[2] * v[2], 4: -2.0 * v[4] * v[0];
-    an_operator_of_six_operands = six o (o.b.transposed(), o.c.lift(), 1.5, o.e.lazy() + 0.5, o.f.reversed(Axis::<0>),);
+    an_operator_of_six_operands = six o (
+        o.b.transposed(), o.c.lift(), 1.5, o.e.lazy() + 0.5, o.f.reversed(Axis::<0>),
+    );
         |v| v[0] * v[1] * v[2] - v[3] * v[4] * v[4] + v[5] * v[5] * v[0];
-        0: v[1] * v[2] + v[5] * v[5], 1: v[0] * v[2], 2: v[0] * v[1], 3: -v[4] * v[4], 4: -2.0 * v[3] * v[4], 5: 2.0 * v[5] * v[0];
+        0: v[1] * v[2] + v[5] * v[5], 1: v[0] * v[2], 2: v[0] * v[1], 3: -v[4] * v[4], 4: -2.0 * v[3] * v[4],
+            5: 2.0 * v[5] * v[0];
 }
 
 /// The methods that are there for one and for two operands alone.

@@ -1,12 +1,15 @@
 // Code that must compile: generic over element, rank and device with one bound each.
 use rankform::prelude::*;
 
-fn standardised<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {
+fn standardised<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>) -> Result<Tensor<T, RANK, D>>
+{
     let y = x + x;
     (y.lazy() * x - T::one()).tanh().eval()
 }
 
-fn spread<T: Float, const RANK: usize, const M: usize, D: Device, A>(x: &Tensor<T, RANK, D>, axes: A) -> Result<Tensor<T, M, D>>
+fn spread<T: Float, const RANK: usize, const M: usize, D: Device, A>(
+    x: &Tensor<T, RANK, D>, axes: A
+) -> Result<Tensor<T, M, D>>
 where
     Dim<RANK>: rankform::rank::RemoveAxes<A, Output = Dim<M>>,
 {
@@ -27,7 +30,9 @@ fn slope<T: Float, const RANK: usize, D: Device, F: rankform::kernel::Op<(T,), O
 }
 
 /// The last axis, an axis known at run time, constants, rank 0 as any rank: no bound.
-fn of_any_rank<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>, axis: usize) -> Result<Tensor<T, RANK, D>> {
+fn of_any_rank<T: Float, const RANK: usize, D: Device>(
+    x: &Tensor<T, RANK, D>, axis: usize
+) -> Result<Tensor<T, RANK, D>> {
     let rows = x.softmax(Last)?;
     let centered = (rows.lazy() * T::constant(0.5) - rows.mean_along_axis(axis)).eval()?;
     let largest = centered.reduce_keepdims(rankform::ops::Max, Last)?;
@@ -35,7 +40,8 @@ fn of_any_rank<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>, a
 }
 
 /// The last axis goes: the rank that is left is named.
-fn totals<T: Float, const RANK: usize, const M: usize, D: Device>(x: &Tensor<T, RANK, D>) -> Result<Tensor<T, M, D>>
+fn totals<T: Float, const RANK: usize, const M: usize, D: Device>(x: &Tensor<T, RANK, D>)
+    -> Result<Tensor<T, M, D>>
 where
     Dim<RANK>: rankform::rank::RemoveAxes<Last, Output = Dim<M>>,
 {
@@ -47,7 +53,9 @@ elementwise! {
 }
 
 /// An operator of three operands.
-fn halfway<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>, y: TensorView<'_, T, RANK, D>) -> Result<T> {
+fn halfway<T: Float, const RANK: usize, D: Device>(
+    x: &Tensor<T, RANK, D>, y: TensorView<'_, T, RANK, D>
+) -> Result<T> {
     x.lazy().apply(mixed, (y, T::constant(0.5))).sum(All)?.item()
 }
 

@@ -70,11 +70,15 @@ fn count(x: &impl Sizes) -> usize {
 
 fn main() -> Result<()> {
     let x = Tensor::from([[1.0_f32, 2.0]]);
-    assert_eq!((x.len(), (&x).len(), count(&x), x.shape(), x.rows(), x.view().rows()), (2, 2, 2, vec![1, 2], 1, 1));
+    assert_eq!(
+        (x.len(), (&x).len(), count(&x), x.shape(), x.rows(), x.view().rows()), (2, 2, 2, vec![1, 2], 1, 1)
+    );
     assert_eq!((x.ndim(), x.view().ndim(), x.lazy().ndim(), x.dims()), (7, 7, 7, 2));
     // Methods of a struct that holds tensors, not of tensors.
     let batch = Batch(Tensor::from([3.0, -4.0]));
-    assert_eq!((batch.len(), batch.ndim(), [batch].iter().map(|batch| batch.len()).sum::<usize>()), (2, 7, 2));
+    assert_eq!(
+        (batch.len(), batch.ndim(), [batch].iter().map(|batch| batch.len()).sum::<usize>()), (2, 7, 2)
+    );
     let mut y = <Tensor<f32, 1> as Mine>::randn(100)?;
     Mine::clip(&mut y, 0.0, 0.5)?;
     assert_eq!((y.len(), y.max(All)?.item()?), (100, 0.5));

@@ -35,7 +35,12 @@ fn main() -> Result<()> {
     let layer = Linear { weight: Tensor::from([[1.0, -2.0]]), bias: Tensor::from([0.5]) };
     let x = Tensor::from([[1.0, 1.0], [2.0, 0.0]]);
     assert_eq!(layer.forward(&x, Activation::Relu)?.to_vec()?, [0.0, 2.5]);
-    assert!(layer.forward(&x, Activation::Tanh)?.allclose(&Tensor::from([[(-0.5_f32).tanh()], [2.5_f32.tanh()]]), 1e-6, 0.0, false)?);
-    assert_eq!((x.sort(Axis::<0>)?.exp()?.size(), x.reduce(rankform::ops::Sum, All)?.item()?), (dim![2, 2], 4.0));
+    assert!(
+        layer.forward(&x, Activation::Tanh)?
+            .allclose(&Tensor::from([[(-0.5_f32).tanh()], [2.5_f32.tanh()]]), 1e-6, 0.0, false)?
+    );
+    assert_eq!(
+        (x.sort(Axis::<0>)?.exp()?.size(), x.reduce(rankform::ops::Sum, All)?.item()?), (dim![2, 2], 4.0)
+    );
     Ok(())
 }

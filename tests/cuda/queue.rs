@@ -457,14 +457,16 @@ on_gpu!(a_tensor_changes_the_type_of_its_device_without_a_copy, |gpu| {
 // ------------------------------------------------------------ kernels from CUDA source
 
 on_gpu!(a_kernel_from_source_finds_its_operands_in_any_layout, |gpu| {
+    type Operands = (Input<f32, 2>, Input<f64, 1>, Scalar<f32>, Scalar<bool>, Output<f32, 2>);
     // SAFETY: it accesses only the sizes of `y`, and launches give `x` and `rows` the same sizes.
-    let scaled: KernelSource<(Input<f32, 2>, Input<f64, 1>, Scalar<f32>, Scalar<bool>, Output<f32, 2>)> = unsafe {
+    let scaled: KernelSource<Operands> = unsafe {
         KernelSource::new(
             "scaled",
             ["x", "rows", "by", "negative", "y"],
             "DI f32 sign(bool negative) { return negative ? -1.0f : 1.0f; }
              __device__ void scaled(const Operands& a) {
-               const i64 at = (i64)blockIdx.x * blockDim.x + threadIdx.x, i = at / a.y.size[1], j = at % a.y.size[1];
+               const i64 at = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+               const i64 i = at / a.y.size[1], j = at % a.y.size[1];
                if (i < a.y.size[0]) a.y(i, j) = (a.x(i, j) * a.by + (f32)a.rows(i)) * sign(a.negative);
              }",
         )

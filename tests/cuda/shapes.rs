@@ -170,9 +170,13 @@ on_gpu!(programs_by_rows_of_narrow_and_wide_elements, |gpu| {
                 let y = x.to(gpu)?;
                 let wide = |z: Tensor<$t, 2>| z.cast::<f64>()?.to_vec();
                 let back = |z: &Tensor<$t, 2, Cuda>| wide(z.to(&Cpu)?);
-                let close = |a: Vec<f64>, b: Vec<f64>| a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= $most * b.abs().max(0.01));
+                let close = |a: Vec<f64>, b: Vec<f64>| a.iter().zip(&b)
+                    .all(|(a, b)| (a - b).abs() <= $most * b.abs().max(0.01));
                 assert!(close(back(&y.softmax(Last)?)?, wide(x.softmax(Last)?)?), "{shape} {}", <$t>::DTYPE);
-                assert_eq!(back(&(y.lazy() - y.lazy().max_along(Last)).eval()?)?, wide((x.lazy() - x.lazy().max_along(Last)).eval()?)?);
+                assert_eq!(
+                    back(&(y.lazy() - y.lazy().max_along(Last)).eval()?)?,
+                    wide((x.lazy() - x.lazy().max_along(Last)).eval()?)?
+                );
             })* };
         }
         each!(f16: 2e-3; bf16: 1e-2; f64: 1e-12;);

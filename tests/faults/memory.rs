@@ -64,7 +64,9 @@ impl Inputs {
 type Work = (&'static str, fn(&Inputs) -> Result<u64>);
 
 macro_rules! works {
-    ($($name:literal: |$x:ident| $work:expr;)*) => { &[$(($name, |$x: &Inputs| -> Result<u64> { $work })),*] };
+    ($($name:literal: |$x:ident| $work:expr;)*) => {
+        &[$(($name, |$x: &Inputs| -> Result<u64> { $work })),*]
+    };
 }
 
 elementwise! {
@@ -98,7 +100,9 @@ const WORKS: &[Work] = works! {
         let mut freed = [0_u8; 4];
         let memory = freed.as_mut_ptr();
         // SAFETY: four bytes that outlive the tensor, of which only the deleter writes.
-        let made = unsafe { Tensor::from_external(memory, [4], &Cpu, |p, n| (0..n).for_each(|i| *p.add(i) += 1)) };
+        let made = unsafe {
+            Tensor::from_external(memory, [4], &Cpu, |p, n| (0..n).for_each(|i| *p.add(i) += 1))
+        };
         let made = made.map(|tensor| tensor.numel() as u64);
         assert_eq!(freed, [1; 4], "the deleter runs once");
         made
@@ -108,7 +112,9 @@ const WORKS: &[Work] = works! {
         let (memory, held) = ([0_u8; 4], std::ptr::from_mut(&mut freed).expose_provenance());
         // SAFETY: four bytes that outlive the tensor, which nobody writes; the counter outlives the deleter.
         let made = unsafe {
-            let free = move |_: *mut u8, n: usize| *std::ptr::with_exposed_provenance_mut::<u64>(held) += n as u64;
+            let free = move |_: *mut u8, n: usize| {
+                *std::ptr::with_exposed_provenance_mut::<u64>(held) += n as u64
+            };
             Tensor::from_external(memory.as_ptr().cast_mut(), [4], &Cpu, free)
         };
         let made = made.map(|tensor| tensor.numel() as u64);
@@ -122,7 +128,9 @@ const WORKS: &[Work] = works! {
     "to_shape": |x| digest(&x.cube.transposed().to_shape([24])?);
     "to_format": |x| digest(&x.cube.to_format(MemoryFormat::Preserve)?);
     "to_channels_last": |x| digest(&x.cube.insert_axis(Axis::<0>).copy()?.to_channels_last()?);
-    "to_vec of a broadcast": |x| Ok(x.row.insert_axis(Axis::<0>).broadcast_to([4, 3])?.to_vec()?.len() as u64);
+    "to_vec of a broadcast": |x| Ok(
+        x.row.insert_axis(Axis::<0>).broadcast_to([4, 3])?.to_vec()?.len() as u64
+    );
     "item": |x| Ok(x.row.slice((1..2,))?.item()?.to_bits());
     "to": |x| digest(&x.cube.transposed().to(&Cpu)?);
     "to Meta": |x| Ok(x.cube.to(&Meta::new())?.numel() as u64);
@@ -145,18 +153,28 @@ const WORKS: &[Work] = works! {
     "scan_exclusive": |x| digest(&x.whole.scan_exclusive(ops::Sum, Axis::<0>)?);
     "sort": |x| digest(&x.a.sort(Axis::<1>)?);
     "argsort": |x| digest(&x.cube.argsort(Axis::<0>)?);
-    "topk": |x| { let (values, places) = x.cube.to_shape([24])?.topk(Axis::<0>, 2)?; Ok(digest(&values)? ^ digest(&places)?) };
+    "topk": |x| {
+        let (values, places) = x.cube.to_shape([24])?.topk(Axis::<0>, 2)?;
+        Ok(digest(&values)? ^ digest(&places)?)
+    };
     "unique": |x| digest(&x.whole.unique()?);
     "unique_all": |x| {
         let unique = x.whole.transposed().unique_all()?;
-        Ok(digest(&unique.values)? ^ digest(&unique.positions)? ^ digest(&unique.inverse)? ^ digest(&unique.counts)?)
+        Ok(
+            digest(&unique.values)? ^ digest(&unique.positions)? ^ digest(&unique.inverse)?
+                ^ digest(&unique.counts)?
+        )
     };
     "searchsorted": |x| digest(&x.row.searchsorted(&x.a, ops::Side::Right)?);
     "index_select": |x| digest(&x.cube.index_select(Axis::<2>, &Tensor::from_slice(&[3, 0], [2], &Cpu)?)?);
     "gather": |x| digest(&x.a.gather(Axis::<1>, &x.flags.cast::<i64>()?)?);
     "take": |x| digest(&x.cube.transposed().take(&x.flags.cast::<i64>()?)?);
     "embedding": |x| digest(&x.a.embedding(&x.flags.cast::<i64>()?)?);
-    "scatter": |x| { let mut y = x.a.copy()?; y.scatter(ops::Add, Axis::<0>, &x.flags.cast::<i64>()?, &x.b)?; digest(&y) };
+    "scatter": |x| {
+        let mut y = x.a.copy()?;
+        y.scatter(ops::Add, Axis::<0>, &x.flags.cast::<i64>()?, &x.b)?;
+        digest(&y)
+    };
     "masked_select": |x| digest(&x.a.masked_select(&x.flags)?);
     "masked_fill": |x| digest(&x.a.masked_fill(&x.flags, 1.0)?);
     "nonzero": |x| digest(&x.flags.nonzero()?);
@@ -188,7 +206,10 @@ const WORKS: &[Work] = works! {
     "cast": |x| digest(&x.a.cast::<i8>()?.cast::<f32>()?);
     "modulus": |x| digest(&x.complex.modulus()?);
     "apply": |x| digest(&apply(mix, (x.a.view(), &x.b, 0.25))?);
-    "apply_many": |x| { let (whole, part) = apply_many(halves, (x.a.view(),))?; Ok(digest(&whole)? ^ digest(&part)?) };
+    "apply_many": |x| {
+        let (whole, part) = apply_many(halves, (x.a.view(),))?;
+        Ok(digest(&whole)? ^ digest(&part)?)
+    };
     "derivative": |x| digest(&x.a.map(derivative::<_, 0>(ops::Square))?);
     "fused": |x| digest(&((x.a.lazy() * &x.b + 1.0).sqrt() / (x.row.lift().lazy() - 9.0)).eval()?);
     "fused with casts": |x| digest(&x.whole.lazy().cast::<f32>().square().cast::<u8>().eval()?);
@@ -260,7 +281,11 @@ const WORKS: &[Work] = works! {
         y.data_mut()?[0] = 5.0;
         digest(&y)
     };
-    "eval_into": |x| { let mut y = x.a.copy()?; (x.a.lazy() + &x.b).eval_into(&mut y.view_mut()?)?; digest(&y) };
+    "eval_into": |x| {
+        let mut y = x.a.copy()?;
+        (x.a.lazy() + &x.b).eval_into(&mut y.view_mut()?)?;
+        digest(&y)
+    };
     "writing to windows that do not meet": |x| {
         let mut y = x.cube.copy()?.into_slice((.., 0, ..))?.into_windows(Axis::<1>, 2, 2)?;
         y.fill(1.0)?;
@@ -524,7 +549,10 @@ elementwise! {
 /// Programs that no other test has.
 const FIRST_CALLS: &[Work] = works! {
     "apply": |x| digest(&apply(first_called, (x.a.view(), 0.5))?);
-    "apply_many": |x| { let (p, q) = apply_many(first_called_twice, (x.b.view(),))?; Ok(digest(&p)? ^ digest(&q)?) };
+    "apply_many": |x| {
+        let (p, q) = apply_many(first_called_twice, (x.b.view(),))?;
+        Ok(digest(&p)? ^ digest(&q)?)
+    };
     "fused": |x| digest(&((x.a.lazy() * 0.125 + &x.b).square() - x.row.lift()).eval()?);
     "sum, fused": |x| digest(&(x.a.lazy() * 0.125 - &x.b).sum(Axis::<1>)?);
     "sum of columns, fused": |x| digest(&(x.cube.lazy() * 0.125 - 1.0).sum(Axis::<0>)?);

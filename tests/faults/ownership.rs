@@ -292,7 +292,8 @@ mod bodies {
                 assert!(caught(work).is_err(), "{numel} elements, fuse {fuse}");
                 LEFT.store(isize::MAX, SeqCst);
                 Cpu.trim();
-                assert!(live_here() <= before + 4096, "the result of {numel} elements is not given back"); // the pool's own apart
+                // the pool's own apart
+                assert!(live_here() <= before + 4096, "the result of {numel} elements is not given back");
                 assert!(work()? <= 2.0 + numel as f32 * numel as f32);
             }
         }
@@ -347,7 +348,8 @@ fn elements_of_no_size_are_counted_viewed_and_dropped_like_others() -> Result<()
     assert_eq!(ALIVE.get(), 0);
     assert_eq!(make()?.into_vec()?.len(), 24);
     assert_eq!(make()?.into_slice((1..3, 2))?.into_vec()?.len(), 2);
-    assert_eq!(make()?.into_slice((1..3, ..))?.into_vec()?.len(), 12); // dense from the first element, and not all of it
+    // dense from the first element, and not all of it
+    assert_eq!(make()?.into_slice((1..3, ..))?.into_vec()?.len(), 12);
     assert_eq!(make()?.into_slice((..0, ..))?.into_vec()?.len(), 0);
     assert_eq!(make()?.into_transposed()?.into_vec()?.len(), 24);
     assert_eq!(make()?.into_reversed(Axis::<0>)?.into_vec()?.len(), 24);

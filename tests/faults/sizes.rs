@@ -297,7 +297,8 @@ fn row_07_later_index_arithmetic_wraps_on_a_legally_made_huge_stride() -> Result
 #[test]
 fn row_08_overlapping_memory_is_never_written() -> Result<()> {
     let repeated = Tensor::from([[1.0], [2.0]]).into_broadcast([2, 3])?; // stride 0
-    let sliding = Tensor::from([1.0, 2.0, 3.0, 4.0, 5.0]).into_windows(Axis::<0>, 3, 2)?; // [2, 3], strides [2, 1]
+    // [2, 3], strides [2, 1]
+    let sliding = Tensor::from([1.0, 2.0, 3.0, 4.0, 5.0]).into_windows(Axis::<0>, 3, 2)?;
     let diagonal = Tensor::from([1.0, 2.0, 3.0]).into_windows(Axis::<0>, 2, 1)?; // strides [1, 1]
     assert_eq!(sliding.stride(), Stride([2, 1]));
     for mut x in [repeated, sliding, diagonal] {
@@ -406,14 +407,19 @@ fn row_13_misaligned_addresses_are_refused_and_given_back() {
             // misaligned ones are refused before they are read.
             let x = unsafe { Tensor::from_external(address, [2], &Cpu, |_, _| FREED.set(FREED.get() + 1)) };
             match x {
-                Ok(x) => assert_eq!((by % align_of::<$t>(), x.to_vec().unwrap()), (0, vec![<$t>::default(); 2])),
+                Ok(x) => assert_eq!(
+                    (by % align_of::<$t>(), x.to_vec().unwrap()), (0, vec![<$t>::default(); 2])
+                ),
                 Err(Error::Value { .. }) => assert_ne!(by % align_of::<$t>(), 0),
                 Err(other) => panic!("{other:?}"),
             }
             assert_eq!(FREED.get(), before + 1, "given back once");
         })* };
     }
-    at_every_misalignment!(u8 i16 rankform::f16 rankform::bf16 f32 i32 u64 f64 num_complex::Complex<f32> num_complex::Complex<f64>);
+    at_every_misalignment!(
+        u8 i16 rankform::f16 rankform::bf16 f32 i32 u64 f64 num_complex::Complex<f32>
+        num_complex::Complex<f64>
+    );
 }
 
 #[test]
@@ -490,11 +496,11 @@ fn row_23_no_elements_through_every_operator() -> Result<()> {
     macro_rules! each {
         ($test:ident: $($F:ident)*) => { $($test(ops::$F)?;)* };
     }
-    each!(empty_unary: Neg Square Recip Abs Signum Exp Exp2 ExpM1 Ln Log2 Log10 Ln1p Sin Cos Tan Asin Acos Atan Sinh Cosh Tanh Asinh
-        Acosh Atanh Erf Erfc Sqrt Rsqrt Cbrt Round Floor Ceil Trunc Relu Sigmoid LogSigmoid Silu Softplus Gelu GeluTanh Mish Elu
-        Softsign HardSigmoid IsNan IsFinite IsInfinite);
-    each!(empty_binary: Add Sub Mul Div Rem Maximum Minimum Atan2 Powf Hypot Copysign LeakyRelu Equal NotEqual Less LessEqual
-        Greater GreaterEqual);
+    each!(empty_unary: Neg Square Recip Abs Signum Exp Exp2 ExpM1 Ln Log2 Log10 Ln1p Sin Cos Tan Asin Acos
+        Atan Sinh Cosh Tanh Asinh Acosh Atanh Erf Erfc Sqrt Rsqrt Cbrt Round Floor Ceil Trunc Relu Sigmoid
+        LogSigmoid Silu Softplus Gelu GeluTanh Mish Elu Softsign HardSigmoid IsNan IsFinite IsInfinite);
+    each!(empty_binary: Add Sub Mul Div Rem Maximum Minimum Atan2 Powf Hypot Copysign LeakyRelu Equal NotEqual
+        Less LessEqual Greater GreaterEqual);
     let through_all = || -> Result<()> {
         for size in EMPTY {
             let mut x = Tensor::<f32, 3>::zeros(size, &Cpu)?;

@@ -27,7 +27,8 @@ fn main() {
 
     write("error.rs", &source("error.rs"));
 
-    let shared = replaced(&source("fallible_arc.rs"), &[("use std::sync::atomic::", "use loom::sync::atomic::")]);
+    let shared =
+        replaced(&source("fallible/arc.rs"), &[("use std::sync::atomic::", "use loom::sync::atomic::")]);
     write("shared.rs", &shared);
     // The last handle drops without an acquire of the others' writes.
     write("shared_without_fence.rs", &replaced(&shared, &[("fence(Ordering::Acquire);", "fence;")]));
@@ -50,7 +51,7 @@ fn main() {
                 "use loom::sync::{Mutex, MutexGuard};\nuse std::sync::PoisonError;",
             ),
             // loom's lock is made anew for every order of threads.
-            ("static POOL: Mutex<Pool> =", "loom::lazy_static! { static ref POOL: Mutex<Pool> ="),
+            ("static POOL: Mutex<MemoryPool> =", "loom::lazy_static! { static ref POOL: Mutex<MemoryPool> ="),
             ("});\n\nfn pool()", "}); }\n\nfn pool()"),
         ],
     );
@@ -65,7 +66,9 @@ fn main() {
         ),
         (
             "let found = pool().find(capacity);",
-            "let at = pool().find(capacity);\n    let found = at.and_then(|at| { let mut pool = pool(); if at < pool.count { pool.remove(at) } else { None } });",
+            "let at = pool().find(capacity);\n    \
+             let found = at.and_then(|at| { let mut pool = pool(); if at < pool.count { pool.remove(at) } \
+             else { None } });",
         ),
     ];
     write("pool_torn.rs", &replaced(&pool, &torn));
@@ -109,7 +112,7 @@ fn main() {
     // A worker enters where the owner has begun to leave.
     write(
         "board_that_never_closes.rs",
-        &replaced(&board, &[("(state & OPEN != 0)", "(state & OWNED != 0)")]),
+        &replaced(&board, &[("(state & OPEN != 0 ", "(state & OWNED != 0 ")]),
     );
     // The next owner begins while a worker of the last one is inside.
     write(

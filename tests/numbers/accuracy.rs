@@ -284,7 +284,10 @@ macro_rules! cases {
             range: $range,
         }),*]
     };
-    ($case:ident $apply:ident $slope:ident; $($name:literal $f:ident $truth:path, $range:expr $(, $floor:expr)?;)*) => {
+    (
+        $case:ident $apply:ident $slope:ident;
+        $($name:literal $f:ident $truth:path, $range:expr $(, $floor:expr)?;)*
+    ) => {
         [$($case {
             floor: cases!(@floor $($floor)?),
             name: $name,

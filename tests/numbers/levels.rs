@@ -60,8 +60,8 @@ elementwise! {
     fn both(x, y) -> (T, T) { (x * y + 1.0, x - y.sin()) }
 }
 
-/// Results that are streamed have the bits of their parts, which are not.
-fn streamed() -> Result<()> {
+/// Results that are stored non-temporally have the bits of their parts, which are not.
+fn non_temporal() -> Result<()> {
     let x = Tensor::<f32, 2>::random_normal([ROWS, COLUMNS + 1], 0.0, 1.0, 1, &Cpu)?;
     let y = Tensor::<f32, 2>::random_normal([ROWS, COLUMNS + 2], 1.0, 1.0, 2, &Cpu)?;
     let of = |part: Range<usize>| (x.slice((part.clone(), 1..)).unwrap(), y.slice((part, 2..)).unwrap());
@@ -94,7 +94,7 @@ fn same<T: Element>(name: &str, bits: impl Fn(T) -> u64, of: impl Fn(Range<usize
 #[test]
 #[ignore = "run by the test below, in processes of its own"]
 fn digest() -> Result<()> {
-    streamed()?;
+    non_temporal()?;
     all::<f32>()?;
     all::<f64>()?;
     all::<rankform::f16>()?;

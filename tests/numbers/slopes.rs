@@ -4,7 +4,7 @@
 //! An error is measured in units in the last place of the derivative, or in changes of the derivative by half
 //! a unit of the operand, whichever is larger: e^(−x²) far out, for one, changes by hundreds of units there.
 
-use rankform::ops::{Row, built_in};
+use rankform::ops::{OperatorRow, built_in};
 use std::collections::BTreeMap;
 
 /// The largest error that an operator may have: first derivative in f32 and f64, second in f64.
@@ -32,7 +32,7 @@ fn error(got: f64, want: f64, next: f64, x: f64, fraction: i32) -> f64 {
 
 #[test]
 fn derivatives_stay_within_their_budgets() {
-    let rows: BTreeMap<&str, Row> = built_in().into_iter().map(|row| (row.name, row)).collect();
+    let rows: BTreeMap<&str, OperatorRow> = built_in().into_iter().map(|row| (row.name, row)).collect();
     let mut worst: BTreeMap<&str, [(f64, f64); 3]> = BTreeMap::new();
     for line in include_str!("slopes.txt").lines() {
         let words: Vec<&str> = line.split(' ').collect();

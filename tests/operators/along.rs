@@ -190,7 +190,8 @@ fn axes_that_differ_and_parts_that_are_shorter_are_errors() -> Result<()> {
     let error = (x.lazy() + row.sum_along(Axis::<1>)).eval().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "eval: a part of sizes [2, 1] is reduced along an axis that has another size in the whole, of sizes [2, 3]; evaluate that part first"
+        "eval: a part of sizes [2, 1] is reduced along an axis that has another size in the whole, of sizes \
+         [2, 3]; evaluate that part first"
     );
     let y = Tensor::<f32, 2, _>::ones([2, 3], &Meta::new())?;
     assert_eq!((y.lazy() - y.mean_along(Axis::<1>)).eval()?.size(), dim![2, 3]);

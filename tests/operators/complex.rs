@@ -191,7 +191,8 @@ fn complex_numbers_are_seen_as_pairs_without_a_copy() -> Result<()> {
     let text = |error: Result<TensorView<'_, Complex<f32>, 2>>| error.map(|_| ()).unwrap_err().to_string();
     assert_eq!(
         text(x.permuted([0, 2, 1])?.view_as_complex()),
-        "view_as_complex: the last axis of sizes [2, 2, 3] has not the size 2, of a real and an imaginary part"
+        "view_as_complex: the last axis of sizes [2, 2, 3] has not the size 2, of a real and an imaginary \
+         part"
     );
     assert!(text(x.reversed_axis(2)?.view_as_complex()).contains("parts do not stand side by side"));
     let line = Tensor::from_fn([9], |[k]| k as f32, &Cpu)?;

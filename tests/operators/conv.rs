@@ -83,21 +83,32 @@ macro_rules! convolutions {
                 let mut random = Random(3);
                 for (case, (x, w, c)) in [$(($x, $w, $c)),*].into_iter().enumerate() {
                     for (kind, [left, right]) in [[0, 0], [1, 2], [2, 1]].into_iter().enumerate() {
-                        let (x, w) = (operand::<T, $rank>(x, left, &mut random), operand::<T, $rank>(w, right, &mut random));
+                        let (x, w) = (
+                            operand::<T, $rank>(x, left, &mut random),
+                            operand::<T, $rank>(w, right, &mut random)
+                        );
                         let y = x.$conv(&w, c).unwrap();
                         for at in y.size().indices() {
-                            assert_eq!(Into::<f64>::into(y[at]), convolved(&x, &w, &c, at), "{} case {case} kind {kind} {at:?}", T::DTYPE);
+                            assert_eq!(
+                                Into::<f64>::into(y[at]), convolved(&x, &w, &c, at),
+                                "{} case {case} kind {kind} {at:?}", T::DTYPE
+                            );
                         }
                         // ⟨conv(x), y⟩ = ⟨x, convᵀ(y)⟩, for whole numbers exactly.
                         let mut extra = [0; $n];
                         for axis in 0..$n {
-                            let reach = x.size()[axis + 2] + 2 * c.padding[axis] - c.dilation[axis] * (w.size()[axis + 2] - 1) - 1;
+                            let reach = x.size()[axis + 2] + 2 * c.padding[axis]
+                                - c.dilation[axis] * (w.size()[axis + 2] - 1) - 1;
                             extra[axis] = reach % c.stride[axis];
                         }
                         let z = y.$transposed(&w, c, extra).unwrap();
                         assert_eq!(z.size(), x.size());
-                        let dot = |a: &Tensor<T, $rank>, b: &Tensor<T, $rank>| Into::<f64>::into((a.lazy() * b).sum(All).unwrap().item().unwrap());
-                        assert_eq!(dot(&y, &y), dot(&x, &z), "{} transposed, case {case} kind {kind}", T::DTYPE);
+                        let dot = |a: &Tensor<T, $rank>, b: &Tensor<T, $rank>| Into::<f64>::into(
+                            (a.lazy() * b).sum(All).unwrap().item().unwrap()
+                        );
+                        assert_eq!(
+                            dot(&y, &y), dot(&x, &z), "{} transposed, case {case} kind {kind}", T::DTYPE
+                        );
                     }
                 }
             }

@@ -1,6 +1,6 @@
 //! Derivatives at special points: near 0, at infinity, at branch points, and the digits that they keep.
 
-use rankform::ops::{self, Channels, Covariances, Row, built_in};
+use rankform::ops::{self, Channels, Covariances, OperatorRow, built_in};
 use rankform::prelude::*;
 
 /// The other operand, where there are two.
@@ -13,7 +13,7 @@ fn near(a: f64, b: f64, relative: f64, absolute: f64) -> bool {
 /// An operator along one operand, with one fixed other operand.
 struct Line {
     name: String,
-    row: Row,
+    row: OperatorRow,
     by: usize,
     other: f64,
 }

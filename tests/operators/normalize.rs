@@ -291,20 +291,26 @@ fn in_expressions<T: Value + Float>() -> Result<()> {
         let fused = a.lazy() * half + &r + row.lift();
         let x = fused.eval()?;
         macro_rules! same {
-            ($($lazy:expr, $eager:expr;)*) => { $(assert!(bits_of(&$lazy?) == bits_of(&$eager?), "{size:?} {}", stringify!($eager));)* };
+            ($($lazy:expr, $eager:expr;)*) => {
+                $(assert!(bits_of(&$lazy?) == bits_of(&$eager?), "{size:?} {}", stringify!($eager));)*
+            };
         }
         macro_rules! over {
-            ($axes:expr) => { same! {
-                fused.softmax($axes).eval(), x.softmax($axes);
-                fused.log_softmax($axes).eval(), x.log_softmax($axes);
-                fused.layer_norm($axes, epsilon).eval(), x.layer_norm($axes, epsilon);
-                fused.rms_norm($axes, epsilon).eval(), x.rms_norm($axes, epsilon);
-                fused.normalize($axes, epsilon).eval(), x.normalize($axes, epsilon);
-                x.lazy().softmax($axes).eval(), x.softmax($axes);
-                x.lazy().layer_norm($axes, epsilon).eval(), x.layer_norm($axes, epsilon);
-                fused.layer_norm_affine($axes, row.lift(), &r, epsilon).eval(), (x.layer_norm($axes, epsilon)?.lazy() * row.lift() + &r).eval();
-                x.layer_norm_affine($axes, row.lift(), half, epsilon), (x.layer_norm($axes, epsilon)?.lazy() * row.lift() + half).eval();
-            } };
+            ($axes:expr) => {
+                same! {
+                    fused.softmax($axes).eval(), x.softmax($axes);
+                    fused.log_softmax($axes).eval(), x.log_softmax($axes);
+                    fused.layer_norm($axes, epsilon).eval(), x.layer_norm($axes, epsilon);
+                    fused.rms_norm($axes, epsilon).eval(), x.rms_norm($axes, epsilon);
+                    fused.normalize($axes, epsilon).eval(), x.normalize($axes, epsilon);
+                    x.lazy().softmax($axes).eval(), x.softmax($axes);
+                    x.lazy().layer_norm($axes, epsilon).eval(), x.layer_norm($axes, epsilon);
+                    fused.layer_norm_affine($axes, row.lift(), &r, epsilon).eval(),
+                        (x.layer_norm($axes, epsilon)?.lazy() * row.lift() + &r).eval();
+                    x.layer_norm_affine($axes, row.lift(), half, epsilon),
+                        (x.layer_norm($axes, epsilon)?.lazy() * row.lift() + half).eval();
+                }
+            };
         }
         over!(Last);
         over!(Axis::<0>);
@@ -313,7 +319,8 @@ fn in_expressions<T: Value + Float>() -> Result<()> {
             fused.softmax_axis(1).eval(), x.softmax_axis(1);
             fused.layer_norm_axis(0, epsilon).eval(), x.layer_norm_axis(0, epsilon);
             // Two expressions that differ by a number are two.
-            ((a.lazy() * half).softmax(Last) - (a.lazy() * epsilon).softmax(Last)).eval(), a.mul(half)?.softmax(Last)?.sub(&a.mul(epsilon)?.softmax(Last)?);
+            ((a.lazy() * half).softmax(Last) - (a.lazy() * epsilon).softmax(Last)).eval(),
+                a.mul(half)?.softmax(Last)?.sub(&a.mul(epsilon)?.softmax(Last)?);
         }
         // A reduction that follows is fused too.
         let (sums, apart) =

@@ -28,10 +28,15 @@ on_devices! {
 }
 
 elementwise! {
-    fn twelve(a, b, c, d, e, f, g, h, i, j, k, l) where Number { a + b * c - d + e * f - g + h * i - j + k * l }
+    fn twelve(a, b, c, d, e, f, g, h, i, j, k, l) where Number {
+        a + b * c - d + e * f - g + h * i - j + k * l
+    }
     fn mix(a, b, t) { a + (b - a) * t }
     /// An operator inside a body.
-    fn twice_mixed(a, b, t) { let once = <mix as Op<(T, T, T)>>::call::<L>((a, b, t)); <mix as Op<(T, T, T)>>::call::<L>((once, b, t)) }
+    fn twice_mixed(a, b, t) {
+        let once = <mix as Op<(T, T, T)>>::call::<L>((a, b, t));
+        <mix as Op<(T, T, T)>>::call::<L>((once, b, t))
+    }
     fn chosen(yes, no, x, least) -> bool { x.ge(least).select(yes, no).gt(0.0) }
     fn rotated(x, y) where Number { x * y }
 }

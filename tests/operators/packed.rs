@@ -7,7 +7,7 @@ use rankform::ops::Packed;
 use rankform::prelude::*;
 use rankform::{bf16, f16};
 
-/// Sizes for each strategy of products: tiny, vectors, unpacked, streamed, packed, by several blocks.
+/// Sizes for each strategy of products: tiny, vectors, unpacked, read once, packed, by several blocks.
 const SIZES: &[[usize; 3]] = &[
     [1, 1, 1],
     [3, 5, 7],

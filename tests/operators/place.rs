@@ -189,7 +189,10 @@ fn operators_of_rust_are_the_named_ones_for_tensors_views_expressions_and_number
             assert_eq!((x.lazy() $op &y).eval()?.to_vec()?, named);
             assert_eq!((x.lazy() $op y.lazy()).eval()?.to_vec()?, named);
             let beside = x.$method(2.0)?.to_vec()?;
-            assert_eq!([(&x $op 2.0).to_vec()?, (make(3) $op 2.0).to_vec()?, (x.lazy() $op 2.0).eval()?.to_vec()?], [&beside[..]; 3]);
+            assert_eq!(
+                [(&x $op 2.0).to_vec()?, (make(3) $op 2.0).to_vec()?, (x.lazy() $op 2.0).eval()?.to_vec()?],
+                [&beside[..]; 3]
+            );
             let before: Vec<f64> = x.iter().map(|x| 2.0 $op x).collect();
             assert_eq!([(2.0 $op &x).to_vec()?, (2.0 $op x.lazy()).eval()?.to_vec()?], [&before[..]; 2]);
         )* };

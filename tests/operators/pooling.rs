@@ -209,7 +209,8 @@ fn padding_that_differs_at_both_ends_is_that_of_a_padded_input() -> Result<()> {
         .to_string();
     assert_eq!(
         error,
-        "conv1d: axis 2 of size 3: a window of 9 with dilation 1 is longer than the axis with padding 1 before and 2 after it"
+        "conv1d: axis 2 of size 3: a window of 9 with dilation 1 is longer than the axis with padding 1 \
+         before and 2 after it"
     );
     let huge = Conv::new().padding_ends([usize::MAX], [usize::MAX]);
     assert!(line.conv1d(&two, huge).is_err() && line.conv_transpose1d(&two, huge, [0]).is_err());

@@ -45,7 +45,8 @@ elementwise! {
     fn node(x, y, number) where RealNumber {
         let is = |n| number.eq(Lane::int(n));
         let low = is(0).select(x + y, is(1).select(x - y, is(2).select(x * y, x.max(y))));
-        let high = is(4).select(x.min(y), is(5).select(x * x - y, is(6).select(x.lt(y).select(x, y - x), x / y)));
+        let high = is(4)
+            .select(x.min(y), is(5).select(x * x - y, is(6).select(x.lt(y).select(x, y - x), x / y)));
         number.lt(Lane::int(4)).select(low, high)
     }
 }
@@ -76,7 +77,11 @@ macro_rules! nodes {
 }
 nodes! {
     f32, |x, y| x + y, x - y, x * y, x / y;
-    i16, |x, y| x.wrapping_add(y), x.wrapping_sub(y), x.wrapping_mul(y), if y == 0 { 0 } else { x.wrapping_div(y) };
+    i16, |x, y| x.wrapping_add(y), x.wrapping_sub(y), x.wrapping_mul(y), if y == 0 {
+        0
+    } else {
+        x.wrapping_div(y)
+    };
 }
 
 /// The shapes of trees; `d` may occur twice.

@@ -141,11 +141,15 @@ macro_rules! sets {
     ($rank:literal $name:ident: $(($($axis:literal)+))*) => {
         fn $name<T: Value, R: Reducer<T>>(reducer: R) -> Vec<Set<T, R::Out, $rank>> {
             vec![
-                $((std::array::from_fn(|axis| [$($axis),+].contains(&axis)), Box::new(move |x: TensorView<T, $rank>| {
+                $((std::array::from_fn(|axis| [$($axis),+].contains(&axis)),
+                   Box::new(move |x: TensorView<T, $rank>| {
                     let y = x.reduce(reducer, sets!(@axes $($axis)+))?;
                     Ok((y.size().0.to_vec(), y.to_vec()?))
                 })),)*
-                ([true; $rank], Box::new(move |x: TensorView<T, $rank>| Ok((vec![], x.reduce(reducer, All)?.to_vec()?)))),
+                (
+                    [true; $rank],
+                    Box::new(move |x: TensorView<T, $rank>| Ok((vec![], x.reduce(reducer, All)?.to_vec()?)))
+                ),
             ]
         }
     };
@@ -633,8 +637,21 @@ fn states_of_every_reducer_commute() {
         ($($reducer:ident $units:literal: $($t:ty)*;)*) => { $($(commutes::<$t, _>($reducer, $units);)*)* };
     }
     all! {
-        Sum 1.0: f64 i8 u64; Prod 1e3: f64 i16; Max 0.0: f64 u8; Min 0.0: f64 i64; Mean 1.0: f64; ArgMax 0.0: f64 i32; ArgMin 0.0: f64;
-        Var 100.0: f64; SampleVar 100.0: f64; Std 100.0: f64; SampleStd 100.0: f64; LogSumExp 10.0: f64; Any 0.0: bool; AllTrue 0.0: bool; Count 0.0: bool;
+        Sum 1.0: f64 i8 u64;
+        Prod 1e3: f64 i16;
+        Max 0.0: f64 u8;
+        Min 0.0: f64 i64;
+        Mean 1.0: f64;
+        ArgMax 0.0: f64 i32;
+        ArgMin 0.0: f64;
+        Var 100.0: f64;
+        SampleVar 100.0: f64;
+        Std 100.0: f64;
+        SampleStd 100.0: f64;
+        LogSumExp 10.0: f64;
+        Any 0.0: bool;
+        AllTrue 0.0: bool;
+        Count 0.0: bool;
     }
 }
 

@@ -155,7 +155,8 @@ fn derivatives_of_three_operands_of_integers_of_halves_and_of_complex_numbers() 
     assert!((root[0] - 3.0 / (2.0 * 12f64.sqrt())).abs() < 1e-15);
     let complex = Tensor::from([num_complex::Complex::new(1.0, 2.0)]);
     assert_eq!(complex.map(derivative::<_, 0>(ops::Square))?.item()?, num_complex::Complex::new(2.0, 4.0));
-    assert_eq!(complex.map(derivative::<_, 0>(sizes))?.item()?, num_complex::Complex::new(2.0, 0.0)); // along the real axis
+    // along the real axis
+    assert_eq!(complex.map(derivative::<_, 0>(sizes))?.item()?, num_complex::Complex::new(2.0, 0.0));
     Ok(())
 }
 

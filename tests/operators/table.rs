@@ -188,7 +188,10 @@ impl<T: Value, U: Value> Case for Row<T, U> {
         );
         let waiting = Tensor::<T, 3>::empty([2, 3, 4], &Cpu).unwrap();
         assert!(
-            matches!((self.cpu)(waiting.view(), waiting.view()), Err(Error::Unallocated { op, .. }) if op == self.name),
+            matches!(
+                (self.cpu)(waiting.view(), waiting.view()),
+                Err(Error::Unallocated { op, .. }) if op == self.name
+            ),
             "{}",
             self.name
         );
@@ -267,8 +270,14 @@ impl Cases {
         let row: Box<dyn Any> = Box::new(row);
         macro_rules! find {
             ($($t:ty)*) => { $(
-                let row = match row.downcast::<Row<$t, $t>>() { Ok(row) => return self.0.push(row), Err(row) => row };
-                let row = match row.downcast::<Row<$t, bool>>() { Ok(row) => return self.0.push(row), Err(row) => row };
+                let row = match row.downcast::<Row<$t, $t>>() {
+                    Ok(row) => return self.0.push(row),
+                    Err(row) => row
+                };
+                let row = match row.downcast::<Row<$t, bool>>() {
+                    Ok(row) => return self.0.push(row),
+                    Err(row) => row
+                };
             )* let _ = row; };
         }
         find!(bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 Complex<f32> Complex<f64>);
@@ -372,7 +381,7 @@ fn the_table_holds_every_operator_once_and_its_values_are_those_of_the_bodies() 
     }
 }
 
-/// Short rows and long ones, few and many, in the caches and streamed: operands that are broadcast along rows
+/// Short rows and long ones, few and many, in the caches and beyond them: operands that are broadcast along rows
 /// or over rows, or are parts of larger ones; outputs too.
 #[test]
 fn rows_of_any_length_equal_one_loop() -> Result<()> {
@@ -447,7 +456,8 @@ fn a_view_with_negative_strides_is_written_in_place() -> Result<()> {
             for (down, along) in [(1, -1), (-1, 1), (-1, -1), (1, 2), (2, -2)] {
                 for kind in ["run", "turned", "in place"] {
                     let mut out = Tensor::<$t, 2>::full([3 * m, 3 * n], 120 as $t, &Cpu)?;
-                    let [rows, columns] = [(m, down as isize), (n, along as isize)].map(|(n, step)| (n..n + n * step.unsigned_abs()).step(step));
+                    let [rows, columns] = [(m, down as isize), (n, along as isize)]
+                        .map(|(n, step)| (n..n + n * step.unsigned_abs()).step(step));
                     let mut part = out.view_mut()?.slice((rows, columns))?;
                     match kind {
                         "run" => (x.lazy() + &x).eval_into(&mut part)?,
@@ -468,7 +478,9 @@ fn a_view_with_negative_strides_is_written_in_place() -> Result<()> {
                             all[at(down, m, i) * 3 * n + at(along, n, j)] = expected(i, j);
                         }
                     }
-                    assert_eq!(out.to_vec()?, all, "{} {n}, {kind}, steps {down} and {along}", stringify!($t));
+                    assert_eq!(
+                        out.to_vec()?, all, "{} {n}, {kind}, steps {down} and {along}", stringify!($t)
+                    );
                 }
             }
         } )* };

@@ -93,7 +93,9 @@ macro_rules! floats {
     ($($t:ty, $from:expr, $to:expr, $fraction:literal, $least:expr, $decades:expr;)*) => { $(
         impl Value for $t {
             fn samples() -> Vec<Self> {
-                let own = [<$t>::MIN_POSITIVE, <$t>::MAX, <$t>::EPSILON, <$t>::INFINITY, <$t>::NAN, $from($least)];
+                let own = [
+                    <$t>::MIN_POSITIVE, <$t>::MAX, <$t>::EPSILON, <$t>::INFINITY, <$t>::NAN, $from($least)
+                ];
                 let positive = POSITIVE.iter().map(|x| $from(*x)).chain(own);
                 let mut all: Vec<Self> = positive.flat_map(|x| [x, -x]).collect();
                 let mut random = Random(7);
@@ -109,7 +111,9 @@ macro_rules! floats {
             const FRACTION: i32 = $fraction;
             const LEAST: f64 = $least;
             const LARGEST: f64 = largest($fraction, $least);
-            fn same(self, other: Self) -> bool { self.to_bits() == other.to_bits() || (self.is_nan() && other.is_nan()) }
+            fn same(self, other: Self) -> bool {
+                self.to_bits() == other.to_bits() || (self.is_nan() && other.is_nan())
+            }
         }
     )* };
 }
@@ -169,7 +173,9 @@ macro_rules! complexes {
                 let parts = [0.0, 1.0, -1.0, 0.5, -3.0, 1e-3, 100.0, <$part>::INFINITY, <$part>::NAN];
                 parts.iter().flat_map(|re| parts.map(|im| Complex::new(*re, im))).collect()
             }
-            fn moderate(random: &mut Random) -> Self { Complex::new(random.unit() as $part, random.unit() as $part) }
+            fn moderate(random: &mut Random) -> Self {
+                Complex::new(random.unit() as $part, random.unit() as $part)
+            }
             fn exact(self) -> Exact { Exact::Complex(self.re as f64, self.im as f64) }
             const FRACTION: i32 = <$part as Value>::FRACTION;
             const LEAST: f64 = <$part as Value>::LEAST;

@@ -192,10 +192,15 @@ macro_rules! checked_division {
             let column = y.slice((.., j..j + 1))?;
             let found = x.checked_div(column);
             match expected {
-                Some(expected) => assert_eq!((found?.to_vec()?, x.checked_div(divisor)?.to_vec()?), (expected.clone(), expected)),
+                Some(expected) => assert_eq!(
+                    (found?.to_vec()?, x.checked_div(divisor)?.to_vec()?), (expected.clone(), expected)
+                ),
                 None => {
-                    let first = values.iter().position(|x| x.checked_div(divisor).is_none()).expect("one has none");
-                    let wanted = format!("checked_div: {} / {divisor} at [{first}, 0] is no {}", values[first], stringify!($t));
+                    let first = values.iter().position(|x| x.checked_div(divisor).is_none())
+                        .expect("one has none");
+                    let wanted = format!(
+                        "checked_div: {} / {divisor} at [{first}, 0] is no {}", values[first], stringify!($t)
+                    );
                     assert_eq!(found.unwrap_err().to_string(), wanted);
                 }
             }

@@ -146,8 +146,8 @@ fn the_public_interface_is_the_recorded_one() {
     let changes = differences(&recorded, &lines);
     assert!(
         changes.is_empty(),
-        "the public interface changed; if that is intended, `PUBLIC_API=overwrite cargo test --test project api`, and \
-         a line in CHANGELOG.md:\n{}",
+        "the public interface changed; if that is intended, \
+         `PUBLIC_API=overwrite cargo test --test project api`, and a line in CHANGELOG.md:\n{}",
         changes.join("\n")
     );
 }
@@ -156,8 +156,8 @@ fn the_public_interface_is_the_recorded_one() {
 fn items_have_their_signatures_without_bodies() {
     let source = Source::new(
         "src/a.rs",
-        "pub fn f<T: Copy>(x: &[T; 2]) -> Option<T> where T: Eq { None } pub(crate) fn g() {} pub struct S(pub u8); \
-         pub const N: usize = 3; impl S { pub const fn h(&self) -> u8 { self.0 } }",
+        "pub fn f<T: Copy>(x: &[T; 2]) -> Option<T> where T: Eq { None } pub(crate) fn g() {} \
+         pub struct S(pub u8); pub const N: usize = 3; impl S { pub const fn h(&self) -> u8 { self.0 } }",
     );
     let names: Vec<String> = items(&source).iter().map(|item| item.replace(' ', "")).collect();
     assert_eq!(

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 pub(crate) const ORDER: &[&str] = &[
     "error",
     "fallible",
-    "fallible_arc",
     "dim",
     "rank",
     "layout",
@@ -43,7 +42,7 @@ pub(crate) const ORDER: &[&str] = &[
 /// The files with `unsafe`, and why each needs it.
 const UNSAFE: &[(&str, &str)] = &[
     ("src/allocation.rs", "adopts external memory"),
-    ("src/fallible.rs", "boxes a value where memory may run out"),
+    ("src/fallible/mod.rs", "boxes a value where memory may run out"),
     ("src/autograd/blocks.rs", "copies a block"),
     ("src/autograd/forward/contract.rs", "hands the addresses of operands to a device"),
     ("src/autograd/forward/device.rs", "implements the trait, by calls of another device"),
@@ -82,8 +81,8 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/device/cpu/elementwise/repeat.rs", "replicates short rows into memory on the stack"),
     ("src/device/cpu/elementwise/row_constants.rs", "keeps values of a row by address, their types erased"),
     ("src/device/cpu/elementwise/row_fused.rs", "runs kernels over addresses, row by row"),
-    ("src/device/cpu/elementwise/stream_target.rs", "stores chunks by non-temporal stores"),
-    ("src/device/cpu/elementwise/streaming.rs", "runs kernels over addresses, chunk by chunk"),
+    ("src/device/cpu/elementwise/non_temporal_target.rs", "stores chunks by non-temporal stores"),
+    ("src/device/cpu/elementwise/non_temporal_chunks.rs", "runs kernels over addresses, chunk by chunk"),
     ("src/device/cpu/elementwise/tiles.rs", "packs operands, and runs kernels over them"),
     ("src/device/cpu/isa.rs", "calls loops that were compiled for instruction sets found at run time"),
     (
@@ -200,7 +199,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/device/delegate.rs", "the signatures of the trait, whose kernels take addresses"),
     ("src/device/meta.rs", "implements the trait, whose kernels take addresses"),
     ("src/device/mod.rs", "the trait: addresses that only the device may follow"),
-    ("src/device/rule.rs", "the invariants of operands with sizes and element type"),
+    ("src/device/operator_rule.rs", "the invariants of operands with sizes and element type"),
     ("src/device/reference.rs", "plain loops over addresses of devices that the host can address"),
     ("src/kernel/reducer.rs", "the type of a function over addresses"),
     ("src/dynamic/create.rs", "memory from outside and from bytes"),
@@ -215,7 +214,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/element/quantized_int.rs", "which bytes are valid elements"),
     ("src/element/mod.rs", "which bytes are valid elements"),
     ("src/expr/apply.rs", "hands the addresses of operands to a device"),
-    ("src/expr/gathered.rs", "hands the addresses of operands to a device"),
+    ("src/expr/leaf_list.rs", "hands the addresses of operands to a device"),
     ("src/expr/eval.rs", "hands the addresses of operands to a device"),
     ("src/expr/reduce.rs", "hands the addresses of operands to a device"),
     ("src/expr/in_place.rs", "hands the addresses of operands to a device"),
@@ -231,7 +230,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/io/file.rs", "memory that is written before a reader sees it"),
     ("src/io/safetensors/mod.rs", "maps files"),
     ("src/scalar/compute_type.rs", "casts floats that are in range, as vectors"),
-    ("src/fallible_arc.rs", "reference counting whose allocation can fail"),
+    ("src/fallible/arc.rs", "reference counting whose allocation can fail"),
     ("src/tensor/any_device.rs", "the same memory under another type of device"),
     ("src/tensor/external.rs", "vectors, foreign pointers and cells as memory"),
     ("src/ops/shape/repeat.rs", "hands the addresses of operands to a device"),
@@ -277,7 +276,7 @@ const ADDRESSES: &[(&str, &str, &str)] = &[
     ("src/device/cpu/interpret/reduce/accumulators.rs", "from_ref", "the reducer, read as one value"),
     ("src/device/cpu/reduce/mod.rs", "from_ref", "the body, read as one value"),
     ("src/device/cpu/scan/mod.rs", "from_ref", "the body, read as one value"),
-    ("src/fallible_arc.rs", "raw", "the value beside its counter, dropped or moved as one value"),
+    ("src/fallible/arc.rs", "raw", "the value beside its counter, dropped or moved as one value"),
 ];
 
 /// Words of mechanisms that are also names of operators, in the folders that know no operators.
@@ -362,7 +361,7 @@ const PANICS: &[(&str, &str, &str, &str)] = &[
         "checked by the compiler",
     ),
     (
-        "src/device/cpu/elementwise/stream_target.rs",
+        "src/device/cpu/elementwise/non_temporal_target.rs",
         "assert",
         "",
         "checked by the compiler: chunks of any width are whole pairs of cache lines",
@@ -859,13 +858,16 @@ fn words_in_comments_literals_and_tests_are_not_code() {
 
 #[test]
 fn paths_are_followed_through_braces_parents_and_inline_modules() {
-    let text = "use crate::{error::{Error, Result as R, *}, dim};\nuse super::{walk::{self, Walk}, super::OperandRef};
+    let text = "use crate::{error::{Error, Result as R, *}, dim};
+        use super::{walk::{self, Walk}, super::OperandRef};
         mod inner { use super::Here; mod deep { fn f() { super::super::here::<u8>() } } }
-        fn f() -> crate::rank::Rank { $crate::tensor::Tensor::new() } pub(crate) fn g() {} pub(in crate::device) fn h() {}";
+        fn f() -> crate::rank::Rank { $crate::tensor::Tensor::new() }
+        pub(crate) fn g() {} pub(in crate::device) fn h() {}";
     let found: Vec<_> =
         paths(&file("src/device/cpu/map.rs", text)).into_iter().map(|(path, _)| path.join("::")).collect();
-    let expected = "error::Error error::Result error::* dim device::cpu::walk device::cpu::walk::Walk device::OperandRef device::cpu::map::Here \
-        device::cpu::map::here rank::Rank tensor::Tensor::new device";
+    let expected = "error::Error error::Result error::* dim device::cpu::walk device::cpu::walk::Walk \
+        device::OperandRef device::cpu::map::Here device::cpu::map::here rank::Rank tensor::Tensor::new \
+        device";
     assert_eq!(found.join(" "), expected);
 }
 
@@ -908,13 +910,13 @@ fn unsafe_code_elsewhere_or_without_a_reason_is_found() {
     let complaints = |path, text| unsafe_rules(&file(path, text)).len();
     assert_eq!(
         complaints(
-            "src/fallible_arc.rs",
+            "src/fallible/arc.rs",
             "// SAFETY: fine.\nlet x =\n    unsafe { f() };\n/// # Safety\n/// 1.\nunsafe fn f() {}"
         ),
         0
     );
-    assert_eq!(complaints("src/fallible_arc.rs", "let x = unsafe { f() };"), 1);
-    assert_eq!(complaints("src/fallible_arc.rs", "unsafe impl Send for X {}"), 1);
+    assert_eq!(complaints("src/fallible/arc.rs", "let x = unsafe { f() };"), 1);
+    assert_eq!(complaints("src/fallible/arc.rs", "unsafe impl Send for X {}"), 1);
     assert_eq!(complaints("src/layout/mod.rs", "// SAFETY: fine.\nunsafe { f() }"), 1);
     assert_eq!(complaints("src/layout/mod.rs", "unsafe fn f() {}"), 1);
 }
@@ -990,10 +992,13 @@ fn a_panic_that_is_not_listed_is_found() {
 
 #[test]
 fn a_dependency_that_is_new_or_calls_a_c_compiler_is_found() {
-    let manifest = "[package]\nname = \"x\"\n[dependencies]\na = \"1\"\nb = { version = \"1\" }\n\n[dependencies.c]\nversion = \"1\"\n[build-dependencies]\nd = \"1\"\n[dev-dependencies]\ne = \"1\"";
+    let manifest = "[package]\nname = \"x\"\n[dependencies]\na = \"1\"\nb = { version = \"1\" }\n\n\
+                    [dependencies.c]\nversion = \"1\"\n[build-dependencies]\nd = \"1\"\n[dev-dependencies]\n\
+                    e = \"1\"";
     let found = dependencies(manifest);
     assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), ["[build-dependencies]", "a", "b", "c"]);
-    let lock = "[[package]]\nname = \"a\"\ndependencies = [\n \"f 1.0\",\n]\n[[package]]\nname = \"f\"\ndependencies = [\n \"cc\",\n]\n[[package]]\nname = \"e\"\ndependencies = [\n \"cmake\",\n]";
+    let lock = "[[package]]\nname = \"a\"\ndependencies = [\n \"f 1.0\",\n]\n[[package]]\nname = \"f\"\n\
+                dependencies = [\n \"cc\",\n]\n[[package]]\nname = \"e\"\ndependencies = [\n \"cmake\",\n]";
     let all = closure(lock, &found);
     assert!(all.contains("cc") && !all.contains("cmake"));
 }
@@ -1031,7 +1036,8 @@ fn exists(item: &str, files: &[Source]) -> bool {
             || any(&|file, i| reads(&file.tokens, i, &["fn", item]));
     };
     let function = |file: &Source, i: usize| {
-        let second = reads(&file.tokens, i, &["fn"]) && reads(&file.tokens, i + 2, &[",", part]); // `fn slice, into_slice` of a table
+        // `fn slice, into_slice` of a table
+        let second = reads(&file.tokens, i, &["fn"]) && reads(&file.tokens, i + 2, &[",", part]);
         second || reads(&file.tokens, i, &["fn", part])
     };
     let variant = |file: &Source| is_type(file, name) && file.tokens.iter().any(|token| token.text == part);
@@ -1098,7 +1104,8 @@ fn an_item_or_a_row_that_does_not_exist_is_found() {
         assert!(!exists(item, &files), "{item}");
     }
     let table = rows(
-        "| ability | here | test |\n|---|---|---|\n| a | `b`, `c::d` | `e::f` |\n| g | not yet | not yet |\ntext `x`",
+        "| ability | here | test |\n|---|---|---|\n| a | `b`, `c::d` | `e::f` |\n| g | not yet | not yet |\n\
+         text `x`",
     );
     assert_eq!(table, [[vec!["b".to_string(), "c::d".into()], vec!["e::f".into()]], [vec![], vec![]]]);
     assert_eq!(tests_of(&file("x", "#[test] fn a() {} fn b() {} // #[test] fn c() {}")), ["a"]);

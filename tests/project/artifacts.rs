@@ -89,7 +89,8 @@ fn features() -> Vec<&'static str> {
     macro_rules! chosen {
         ($($name:literal)*) => { [$(($name, cfg!(feature = $name))),*] };
     }
-    let all = chosen!["default" "threads" "autograd" "compiled" "rayon" "dynamic" "cuda" "npz" "dlpack" "faer" "half" "image" "nalgebra" "ndarray" "serde"
+    let all = chosen!["default" "threads" "autograd" "compiled" "rayon" "dynamic" "cuda" "npz" "dlpack" "faer"
+        "half" "image" "nalgebra" "ndarray" "serde"
         "shared-memory" "safetensors"];
     let manifest =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).expect("the manifest");

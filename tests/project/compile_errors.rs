@@ -204,7 +204,8 @@ fn a_bound_in_a_message_can_be_written_with_the_prelude() {
 
 #[test]
 fn the_bound_in_a_message_is_read() {
-    let message = "help: consider\n  |\n4 | fn f<T: rankform::Float, D>() where Dim<R>: RemoveAxes<A> {\n  |       +++++++++++++++++       +++++++++++++++++++++++++++\n";
+    let message = "help: consider\n  |\n4 | fn f<T: rankform::Float, D>() where Dim<R>: RemoveAxes<A> {\n  \
+                   |       +++++++++++++++++       +++++++++++++++++++++++++++\n";
     assert_eq!(proposed(message).len(), 1);
     assert_eq!(paths(&proposed(message)[0]), ["rankform::Float", "Dim", "RemoveAxes"]);
     assert!(proposed("  |     ^^^ not a proposal\n").is_empty());

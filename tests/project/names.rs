@@ -38,8 +38,11 @@ use rankform::ops::{{self, QuantileMethod, Replace}};
 use rankform::prelude::*;
 use rankform::{{autograd::*, optim::*}};
 elementwise! {{ fn f(x) {{ x * x }} }}
-fn all<const RANK: usize>(x: Tensor<f32, 2>, y: Tensor<f32, 2>, mut w: Tensor<f32, 2>, v: Tensor<f32, 1>, n: Tensor<i32, 2>,
-    mask: Tensor<bool, 2>, index: Tensor<i64, 1>, places: Tensor<i64, 2>, images: Tensor<f32, 4>, device: Cpu, tape: Tape, on_tape: Var<f32, 2>) -> Result<()> {{
+fn all<const RANK: usize>(
+    x: Tensor<f32, 2>, y: Tensor<f32, 2>, mut w: Tensor<f32, 2>, v: Tensor<f32, 1>, n: Tensor<i32, 2>,
+    mask: Tensor<bool, 2>, index: Tensor<i64, 1>, places: Tensor<i64, 2>, images: Tensor<f32, 4>,
+    device: Cpu, tape: Tape, on_tape: Var<f32, 2>,
+) -> Result<()> {{
 {body}    Ok(())
 }}
 fn main() {{}}
@@ -158,9 +161,12 @@ fn every_operator_is_in_the_index() {
 
 #[test]
 fn a_method_without_a_place_in_the_index_is_found() {
-    let source = "pub trait New<T>: IntoView<T> + Sized {\n    fn novel(self) {}\n}\nimpl<T> Tensor<T> {\n    pub fn another(&self) {}\n    fn hidden(&self) {}\n}\n\
-                  rows! {\n    /// Words.\n    fn third, third_into = Third;\n}\nfn free() {\n    fn inner() {}\n}\n\
-                  pub trait More<T>: IntoView<T> {\n    rows! {\n        fn fourth, fourth_into = Fourth;\n    }\n\
+    let source = "pub trait New<T>: IntoView<T> + Sized {\n    fn novel(self) {}\n}\n\
+                  impl<T> Tensor<T> {\n    pub fn another(&self) {}\n    fn hidden(&self) {}\n}\n\
+                  rows! {\n    /// Words.\n    fn third, third_into = Third;\n}\n\
+                  fn free() {\n    fn inner() {}\n}\n\
+                  pub trait More<T>: IntoView<T> {\n    rows! {\n        \
+                  fn fourth, fourth_into = Fourth;\n    }\n\
                   \x20   fn fifth() {\n        fn inner() {}\n    }\n}\n";
     let found: Vec<_> = methods(source).into_iter().collect();
     assert_eq!(found, ["another", "fifth", "fourth", "novel", "third"]);

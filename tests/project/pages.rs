@@ -198,7 +198,8 @@ fn the_first_pages_are_short_and_the_reading_order_is_that_of_the_modules() {
 
 #[test]
 fn a_broken_link_and_a_missing_file_are_found() {
-    let page = "# One `two`\n[a](README.md) [b](no.md) [c](#one-two) [d](#three) `[e](no.md)`\n```\n[f](no.md)\n```\n";
+    let page = "# One `two`\n[a](README.md) [b](no.md) [c](#one-two) [d](#three) `[e](no.md)`\n```\n\
+                [f](no.md)\n```\n";
     let path = Path::new("PAGE.md");
     let complaints: Vec<String> = links(page);
     assert_eq!(complaints, ["README.md", "no.md", "#one-two", "#three"]);

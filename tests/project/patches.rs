@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// The patches, with the lines that each adds and removes, and the files that it changes.
 const PATCHES: &[(&str, [usize; 2], &[&str])] = &[
     ("operator", [2, 0], &["src/ops/elementwise/activation.rs"]),
-    ("reduction", [10, 0], &["src/ops/reduction/reduce.rs"]),
+    ("reduction", [11, 0], &["src/ops/reduction/reduce.rs"]),
     ("element", [16, 3], &["src/device/cuda/codegen/prelude.cuh", "src/dtype.rs", "src/element/float8.rs"]),
     (
         "product_kernel",
@@ -129,7 +129,8 @@ fn the_additions_compute() {
 
 #[test]
 fn the_files_and_lines_of_a_patch_are_counted_and_one_that_does_not_fit_is_found() {
-    let patch = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@ y\n a\n-b\n+c\n@@ -9 +9,2 @@\n d\n+e\n--- a/z\n+++ b/z\n@@ -1 +1 @@\n+f\n";
+    let patch = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@ y\n a\n-b\n+c\n@@ -9 +9,2 @@\n d\n+e\n--- a/z\n+++ b/z\n\
+                 @@ -1 +1 @@\n+f\n";
     let files = hunks(patch);
     assert_eq!((files.len(), changed_lines(patch)), (2, [3, 1]));
     assert_eq!(patched("a\nb\n?\nd\n".into(), &files["x"]), "a\nc\n?\nd\ne\n");

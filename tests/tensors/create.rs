@@ -178,7 +178,8 @@ fn arange_of_integers_is_exact_up_to_the_ends_of_their_type() -> Result<()> {
 
 #[test]
 fn arange_of_floats_counts_as_numpy_and_does_not_accumulate() -> Result<()> {
-    assert_eq!(Tensor::arange(1.0, 1.3, 0.1, &Cpu)?.to_vec()?, [1.0, 1.1, 1.2, 1.3]); // NumPy's known surprise
+    // NumPy's known surprise
+    assert_eq!(Tensor::arange(1.0, 1.3, 0.1, &Cpu)?.to_vec()?, [1.0, 1.1, 1.2, 1.3]);
     assert_eq!(Tensor::arange(0.0, 1e-320, 1.0, &Cpu)?.to_vec()?, [0.0]);
     assert_eq!(Tensor::arange(0.0, 5e-324, 1e300, &Cpu)?.to_vec()?, [0.0]); // the quotient underflows
     assert_eq!(Tensor::arange(0.0, -5e-324, 1e300, &Cpu)?.to_vec()?, [0.0; 0]);

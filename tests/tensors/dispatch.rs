@@ -114,7 +114,8 @@ fn a_missing_kernel_is_reported_with_those_that_exist() {
     let (x, y) = (DynTensor::from(Tensor::from([1.0_f32])), DynTensor::from(Tensor::from([1_i32])));
     let error = arithmetic().call("add", &[(&x).into(), (&y).into()]).unwrap_err().to_string();
     let (start, there) = (
-        "dispatch: no kernel of add for (f32 of rank 1 on Cpu, i32 of rank 1 on Cpu) with keys {CPU}; there are: ",
+        "dispatch: no kernel of add for (f32 of rank 1 on Cpu, i32 of rank 1 on Cpu) with keys {CPU}; there \
+         are: ",
         "CPU (f32, f32)",
     );
     assert!(error.starts_with(start) && error.contains(there), "{error}");

@@ -155,7 +155,8 @@ fn views_at_run_time_are_those_of_typed_tensors() {
         (row.broadcast_to(&[2, 4]).unwrap_err(), "broadcast_to: sizes [2, 4] and [3] do not broadcast"),
         (
             y.permuted(&[3, 2, 1, 0]).unwrap().reshaped(&[120]).unwrap_err(),
-            "reshaped: sizes [5, 4, 3, 2] with strides [1, 5, 20, 60] are not a view of sizes [120]; `to_shape` copies",
+            "reshaped: sizes [5, 4, 3, 2] with strides [1, 5, 20, 60] are not a view of sizes [120]; \
+             `to_shape` copies",
         ),
     ] {
         assert_eq!(error.to_string(), text);
@@ -259,7 +260,8 @@ fn gaps_between_foreign_elements_are_neither_read_nor_written() {
     let typed = || Tensor::<i32, 1>::try_from(column()).unwrap();
     assert_eq!((column().capacity_in_bytes(), typed().capacity()), (0, 0));
     let mut x = column();
-    assert_eq!(x.mutable_data::<f32, 1, Cpu>().unwrap().as_slice_mut().unwrap(), [0.0; 3]); // in memory of its own
+    // in memory of its own
+    assert_eq!(x.mutable_data::<f32, 1, Cpu>().unwrap().as_slice_mut().unwrap(), [0.0; 3]);
     let mut x = column();
     x.mutable_data::<i32, 1, Cpu>().unwrap().fill(7).unwrap(); // the same elements
     drop(x);
@@ -428,7 +430,8 @@ fn names_are_read_and_promotion_is_the_array_apis() {
     // As PyTorch, where the standard leaves kinds apart.
     check(
         &[Bool, I64, F16, BF16, C16],
-        "Bool I64 F16 BF16 C16  I64 I64 F16 BF16 C16  F16 F16 F16 F32 C16  BF16 BF16 F32 BF16 C32  C16 C16 C16 C32 C16",
+        "Bool I64 F16 BF16 C16  I64 I64 F16 BF16 C16  F16 F16 F16 F32 C16  BF16 BF16 F32 BF16 C32  C16 C16 \
+         C16 C32 C16",
     );
     fn check(types: &[DType], table: &str) {
         for (at, wanted) in table.split_whitespace().enumerate() {

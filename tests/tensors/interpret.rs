@@ -146,7 +146,11 @@ fn casts_have_the_same_bits() {
         ($($from:ty),*) => { $(each!(@one $from);)* };
         (@one $from:ty) => {{
             let x = tensor::<$from, 1>([2437], 5);
-            each!(@to x, $from: bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 Complex<f16> Complex<f32> Complex<f64>);
+            each!(
+                @to x,
+                $from: bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 Complex<f16> Complex<f32>
+                Complex<f64>
+            );
         }};
         (@to $x:ident, $from:ty: $($to:ty)*) => { $(
             same!(format!("{} to {}", stringify!($from), stringify!($to)); $x; $x.cast::<$to>());
@@ -180,7 +184,9 @@ fn casts_have_the_same_bits() {
 #[test]
 fn reductions_of_every_kind_have_the_same_bits() {
     macro_rules! each {
-        ($differences:ident: $($t:ty: $($R:expr),*;)*) => { $($($differences.reduce::<_, $t>($R, 0).unwrap();)*)* };
+        ($differences:ident: $($t:ty: $($R:expr),*;)*) => {
+            $($($differences.reduce::<_, $t>($R, 0).unwrap();)*)*
+        };
     }
     let mut differences = Differential::new(&Interpreted, 11);
     each! {
@@ -226,7 +232,11 @@ fn lengths_around_those_of_leaves_and_steps() {
             same!(n; x; x.argmax(Axis::<0>));
             same!(n; x; x.softmax(Axis::<1>));
             same!(n; x; x.softmax(Axis::<0>));
-            same!(n; x; ((x.lazy() - x.lazy().mean_along(Axis::<1>)) / (x.lazy().var_along(Axis::<1>) + 1e-5).sqrt()).eval());
+            same!(
+                n; x;
+                ((x.lazy() - x.lazy().mean_along(Axis::<1>)) / (x.lazy().var_along(Axis::<1>) + 1e-5).sqrt())
+                    .eval()
+            );
         }
     }
     // More leaves than are taken side by side; more than one thread takes.
@@ -297,7 +307,9 @@ fn reductions_along_rows_of_other_operands_than_the_first() {
     let (x, y) = (tensor::<f32, 2>([20, 70], 4), tensor::<f32, 2>([20, 70], 5));
     same!("var"; x, y; (x.lazy() - y.var_along(Axis::<1>)).eval());
     same!("logsumexp"; x, y; (x.lazy() * y.logsumexp_along(Axis::<0>)).eval());
-    same!("both"; x, y; (x.lazy() / x.std_along(Axis::<1>) - y.lazy() / y.std_along(Axis::<1>)).sum(Axis::<1>));
+    same!(
+        "both"; x, y; (x.lazy() / x.std_along(Axis::<1>) - y.lazy() / y.std_along(Axis::<1>)).sum(Axis::<1>)
+    );
     same!("where"; x, y; (x.lazy().cast::<i64>() + y.argmax_along(All)).eval());
     same!("cosine"; x, y; x.cosine_similarity(&y, Axis::<1>, 1e-6));
     let (x, y) = (Tensor::from([[3.0, 4.0]]), Tensor::from([[4.0, 3.0]]));
@@ -321,7 +333,9 @@ fn programs_in_place() {
     both! {
         x = tensor::<f32, 1>([1300], 1), y => { x += &y; let _ = &y; };
         x = tensor::<f32, 1>([1300], 1), y => { x *= 2.0; let _ = &y; };
-        x = tensor::<f32, 1>([1300], 1), y => apply_in_place(turned, (&mut x, &mut y.copy().unwrap()), ()).unwrap();
+        x = tensor::<f32, 1>([1300], 1), y => apply_in_place(
+            turned, (&mut x, &mut y.copy().unwrap()), ()
+        ).unwrap();
         x = tensor::<f32, 1>([1300], 1), y => {
             let mut z = y.copy().unwrap();
             apply_in_place(swapped, (&mut x, &mut z), ()).unwrap();

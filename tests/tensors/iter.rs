@@ -215,7 +215,8 @@ fn iterators_go_where_references_to_their_elements_go() {
     fn is_sync<X: Sync>() {}
     is_send::<Iter<'static, f32, 2>>();
     is_sync::<Iter<'static, f32, 2>>();
-    is_send::<IterMut<'static, Cell<f32>, 2>>(); // as `&mut Cell`; that `Iter` of cells stays is in `tests/compile_fail`
+    // as `&mut Cell`; that `Iter` of cells stays is in `tests/compile_fail`
+    is_send::<IterMut<'static, Cell<f32>, 2>>();
 }
 
 #[cfg(feature = "rayon")]

@@ -5,7 +5,7 @@
 use rankform::layout::joint_size;
 use rankform::rank::{
     HasAxes, LiftTo, Matmul, NewAxis, Rank, RankMinusOne, RemoveAxes, RemoveAxis, SliceOfRank, SliceSpec,
-    Step,
+    SliceStep,
 };
 use rankform::{All, Axis, Dim, Error, Last, Layout, MemoryFormat, Stride, dim};
 use std::collections::HashSet;
@@ -950,7 +950,8 @@ fn reshaping_is_a_view_exactly_when_strides_exist_and_keeps_the_order() {
     }
     fn check<const R: usize>() {
         for (number, base) in bases::<R>().into_iter().enumerate() {
-            let wants = |n: usize| R < 3 || number % 8 == n; // four of eight large layouts go to one rank each
+            // four of eight large layouts go to one rank each
+            let wants = |n: usize| R < 3 || number % 8 == n;
             wants(0).then(|| to::<R, 0>(&base, number));
             wants(1).then(|| to::<R, 1>(&base, number));
             wants(2).then(|| to::<R, 2>(&base, number));

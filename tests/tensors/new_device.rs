@@ -36,7 +36,10 @@ on_both! {
         let windows = x.windows(Axis::<1>, 2, 1)?.to_contiguous()?;
         let shape = x.to_shape([2, 6])?.into_permuted([1, 0])?.copy()?;
         let lifted = x.lift::<4>().to_format(MemoryFormat::Contiguous)?.to_channels_last()?;
-        Ok([windows.to_vec()?, shape.to_vec()?, lifted.to_vec()?, x.diagonal(Axis::<0>, Axis::<1>)?.to_vec()?].concat())
+        Ok([
+            windows.to_vec()?, shape.to_vec()?, lifted.to_vec()?,
+            x.diagonal(Axis::<0>, Axis::<1>)?.to_vec()?
+        ].concat())
     }
     operators_agree = |x, device| {
         let row = Tensor::from_slice(&[1.0, -2.0, 3.0, 4.0], [4], device)?;
@@ -59,9 +62,13 @@ on_both! {
         let before = x.scan_exclusive(rankform::ops::Sum, Axis::<0>)?;
         let (largest, places) = x.topk(Axis::<1>, 2)?;
         let unique = x.unique_all()?;
-        let order = [x.argsort(Axis::<0>)?, places, unique.inverse].map(|places| places.cast::<f64>().unwrap().to_vec().unwrap());
-        let rest = [unique.positions, unique.counts].map(|numbers| numbers.cast::<f64>().unwrap().to_vec().unwrap());
-        let sorted = [x.sort(Axis::<1>)?.to_vec()?, x.sort_descending(Axis::<0>)?.to_vec()?, unique.values.to_vec()?];
+        let order = [x.argsort(Axis::<0>)?, places, unique.inverse]
+            .map(|places| places.cast::<f64>().unwrap().to_vec().unwrap());
+        let rest = [unique.positions, unique.counts]
+            .map(|numbers| numbers.cast::<f64>().unwrap().to_vec().unwrap());
+        let sorted = [
+            x.sort(Axis::<1>)?.to_vec()?, x.sort_descending(Axis::<0>)?.to_vec()?, unique.values.to_vec()?
+        ];
         let scans = [sums.to_vec()?, fused.to_vec()?, before.to_vec()?, largest.to_vec()?];
         Ok([scans.concat(), sorted.concat(), order.concat(), rest.concat()].concat())
     }
@@ -71,13 +78,20 @@ on_both! {
         let along = x.gather(Axis::<1>, rows.slice((..3,))?.insert_axis(Axis::<1>))?;
         let mut cells = Tensor::<f64, 2, D>::zeros([3, 4], device)?;
         cells.index_scatter(rankform::ops::Add, Axis::<0>, &rows, &taken)?;
-        assert!(matches!(x.index_select(Axis::<1>, &Tensor::from_slice(&[4], [1], device)?), Err(Error::Index { .. })));
+        assert!(matches!(
+            x.index_select(Axis::<1>, &Tensor::from_slice(&[4], [1], device)?), Err(Error::Index { .. })
+        ));
         let masked = x.masked_select(&x.greater(1.0)?)?;
         let places = x.greater(1.0)?.nonzero()?.cast::<f64>()?;
         let padded = x.pad([(1, 2), (5, 0)], rankform::ops::Pad::Reflect)?;
         let turned = Tensor::stack([x.roll(Axis::<1>, 3)?.view(), x.tril(0)?.view()], Axis::<1>)?;
-        let shapes = [x.repeat(Axis::<0>, 2)?.to_vec()?, x.tile([2, 1])?.to_vec()?, turned.to_vec()?, padded.to_vec()?];
-        Ok([taken.to_vec()?, along.to_vec()?, cells.to_vec()?, masked.to_vec()?, places.to_vec()?, shapes.concat()].concat())
+        let shapes = [
+            x.repeat(Axis::<0>, 2)?.to_vec()?, x.tile([2, 1])?.to_vec()?, turned.to_vec()?, padded.to_vec()?
+        ];
+        Ok([
+            taken.to_vec()?, along.to_vec()?, cells.to_vec()?, masked.to_vec()?, places.to_vec()?,
+            shapes.concat()
+        ].concat())
     }
     writing_in_place_agrees = |x, device| {
         let mut y = Tensor::<f64, 2, D>::zeros([3, 4], device)?;
@@ -85,7 +99,8 @@ on_both! {
         y += 1.0;
         y.view_mut()?.slice((1, ..))?.fill(7.0)?;
         y.map_in_place(rankform::ops::Square)?;
-        (x.lazy() - &x).eval_into(&mut y.view_mut()?.slice((0..1, ..))?.slice((0..1, ..))?).expect_err("three rows into one");
+        (x.lazy() - &x).eval_into(&mut y.view_mut()?.slice((0..1, ..))?.slice((0..1, ..))?)
+            .expect_err("three rows into one");
         y.copy()?.copy_to(&mut y)?;
         y.to_vec()
     }
@@ -95,7 +110,10 @@ on_both! {
             for reduced in [x.sum_axis(axis)?, x.prod_axis(axis)?, x.max_axis(axis)?, x.min_axis(axis)?] {
                 all.extend(reduced.to_vec()?);
             }
-            all.extend([x.argmax_axis(axis)?, x.argmin_axis(axis)?].iter().flat_map(|t| t.to_vec()).flatten().map(|at| at as f64));
+            all.extend(
+                [x.argmax_axis(axis)?, x.argmin_axis(axis)?].iter().flat_map(|t| t.to_vec()).flatten()
+                    .map(|at| at as f64)
+            );
         }
         let positive = x.greater(0.0)?;
         let counts = positive.count(All)?.item()? as f64;
@@ -108,7 +126,10 @@ on_both! {
         let vector = x.slice((1, ..))?;
         let batched = x.lift::<3>().broadcast_to([2, 3, 4])?.matmul(x.transposed().lift::<3>())?;
         let nothing = x.slice((.., 0..0))?.matmul(x.slice((0..0, ..))?)?;
-        let parts = [square.to_vec()?, x.matmul(vector)?.to_vec()?, vector.matmul(vector)?.to_vec()?, batched.to_vec()?, nothing.to_vec()?];
+        let parts = [
+            square.to_vec()?, x.matmul(vector)?.to_vec()?, vector.matmul(vector)?.to_vec()?,
+            batched.to_vec()?, nothing.to_vec()?
+        ];
         Ok(parts.concat())
     }
     products_by_labels_and_windows_agree = |x, device| {
@@ -117,13 +138,18 @@ on_both! {
         let traced = einsum!("ij,ij->", &x, &x)?;
         let wide = x.cast::<i8>()?.matmul_wide(x.cast::<i8>()?.transposed())?.cast::<f64>()?;
         let image = outer.view();
-        let weights = Tensor::from_fn([2, 3, 2, 3], |[o, c, i, j]| ((o + 2 * c + 3 * i + j) % 4) as f64 - 1.0, device)?;
+        let weights = Tensor::from_fn(
+            [2, 3, 2, 3], |[o, c, i, j]| ((o + 2 * c + 3 * i + j) % 4) as f64 - 1.0, device
+        )?;
         let windows = image.conv2d(&weights, Conv::new().padding([1, 2]).stride([2, 1]))?;
         let spread = windows.conv_transpose2d(&weights, Conv::new().padding([1, 2]).stride([2, 1]), [1, 0])?;
         let pooled = image.max_pool2d(Pool::new([2, 2]).stride([1, 1]))?;
         let seen = image.attention(image, image, None, Attention::new().causal(true))?;
         let seen = (seen.lazy() * 1e6).round().eval()?;
-        Ok([outer.to_vec()?, traced.to_vec()?, wide.to_vec()?, windows.to_vec()?, spread.to_vec()?, pooled.to_vec()?, seen.to_vec()?].concat())
+        Ok([
+            outer.to_vec()?, traced.to_vec()?, wide.to_vec()?, windows.to_vec()?, spread.to_vec()?,
+            pooled.to_vec()?, seen.to_vec()?
+        ].concat())
     }
     resizing_agrees = |x, device| {
         let mut log = Tensor::<f64, 2, D>::new(device)?;
@@ -142,11 +168,16 @@ on_both! {
         let shared = log.share_data();
         assert!(log.fill(1.0).is_err() && log.make_unique()?);
         log.fill(1.0)?;
-        Ok([before, log.to_vec()?, shared.to_vec()?, log.into_element::<f32>()?.cast::<f64>()?.to_vec()?].concat())
+        Ok([
+            before, log.to_vec()?, shared.to_vec()?, log.into_element::<f32>()?.cast::<f64>()?.to_vec()?
+        ].concat())
     }
     normalizations_agree_nearly = |x, _device| {
         let rounded = |y: Tensor<f64, 2, D>| (y.lazy() * 1e9).round().eval()?.to_vec();
-        Ok([rounded(x.softmax(Axis::<1>)?)?, rounded(x.layer_norm(Axis::<0>, 1e-5)?)?, rounded(x.log_softmax(Axis::<0>)?)?].concat())
+        Ok([
+            rounded(x.softmax(Axis::<1>)?)?, rounded(x.layer_norm(Axis::<0>, 1e-5)?)?,
+            rounded(x.log_softmax(Axis::<0>)?)?
+        ].concat())
     }
     printing_reads_the_device = |x, device| {
         assert_eq!(x.to_string(), awkward(&Cpu)?.to_string());

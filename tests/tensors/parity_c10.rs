@@ -309,7 +309,9 @@ fn shallow_copy_and_detach_shares_storage_and_may_freeze_metadata() {
 
         let mut frozen = x.detach(MetadataLock::Frozen);
         macro_rules! refused {
-            ($($call:expr;)*) => { $(assert!(matches!($call, Err(Error::MetadataFrozen { .. })), stringify!($call));)* };
+            ($($call:expr;)*) => {
+                $(assert!(matches!($call, Err(Error::MetadataFrozen { .. })), stringify!($call));)*
+            };
         }
         refused! {
             frozen.resize([1, 1]);
@@ -518,7 +520,8 @@ fn sizes_and_strides_of_every_rank_need_no_heap() {
         Dim<RANK>: rankform::rank::LiftTo<8>,
     {
         let mut x = Tensor::<i32, RANK>::zeros([2; RANK], &Cpu)?;
-        let armed = alloc::fail_from(0); // from here on every allocation fails; so asserts, which allocate, come after
+        // from here on every allocation fails; so asserts, which allocate, come after
+        let armed = alloc::fail_from(0);
         let y = x.share_data().into_transposed()?;
         let z = y.detach(MetadataLock::Unlocked);
         let lifted: Tensor<i32, 8> = y.share_data().into_lift()?;

@@ -18,9 +18,13 @@ fn wanted<D: CaseDevice>(case: &Case<D>) -> Result<DType, Stop> {
 /// Tensors of given sizes.
 fn made<D: CaseDevice>(case: &Case<D>, value: Option<&Value>) -> Run {
     let Some(size) = wholes(case.arg(0)) else { return unrun("not sizes") };
-    by_type!(wanted(case)?, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => by_rank!(size.len(), R in [0 1 2 3 4] => {
+    by_type!(wanted(case)?, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64]
+        => by_rank!(size.len(), R in [0 1 2 3 4] => {
         let size: [usize; R] = std::array::from_fn(|axis| size[axis] as usize);
-        moved(value.map_or_else(|| Ok(Tensor::<T, R>::zeros(size, &Cpu)), |value| Ok::<_, Stop>(Tensor::full(size, number::<T>(value)?, &Cpu)))?)
+        moved(value.map_or_else(
+            || Ok(Tensor::<T, R>::zeros(size, &Cpu)),
+            |value| Ok::<_, Stop>(Tensor::full(size, number::<T>(value)?, &Cpu))
+        )?)
     }))
 }
 /// Tensors as large as another.
@@ -28,7 +32,10 @@ fn alike<D: CaseDevice>(case: &Case<D>, value: Option<&Value>) -> Run {
     by_type!(wanted(case)?, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
         let x = case.operand::<T>(case.arg(0))?;
         let x = x.view()?;
-        moved(value.map_or_else(|| Ok(x.copy()?.zeros_like()), |value| Ok::<_, Stop>(Tensor::full(x.size(), number::<T>(value)?, &case.device)))?)
+        moved(value.map_or_else(
+            || Ok(x.copy()?.zeros_like()),
+            |value| Ok::<_, Stop>(Tensor::full(x.size(), number::<T>(value)?, &case.device))
+        )?)
     })
 }
 
@@ -46,7 +53,10 @@ fn eye<D: CaseDevice>(case: &Case<D>) -> Run {
             moved(Ok(out))
         });
     }
-    by_type!(wanted(case)?, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => moved(Tensor::<T, 2>::eye(n as usize, &Cpu)))
+    by_type!(
+        wanted(case)?,
+        T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => moved(Tensor::<T, 2>::eye(n as usize, &Cpu))
+    )
 }
 fn arange<D: CaseDevice>(case: &Case<D>) -> Run {
     let bounds: Vec<&Value> = (0..case.args()).map(|at| case.arg(at)).collect();
@@ -66,7 +76,12 @@ fn arange<D: CaseDevice>(case: &Case<D>) -> Run {
         DType::I64
     };
     by_type!(dtype, T in [f16 bf16 f32 f64 i64 i32 u8] => {
-        let exact = |value: &Value| Ok::<_, Stop>((number::<T>(value)?, number::<T>(value)?.scalar() == number::<f64>(value)?.scalar() || value.as_i64().is_some_and(|v| number::<T>(value).unwrap().scalar() == crate::case::Scalar::Integer(v as i128))));
+        let exact = |value: &Value| Ok::<_, Stop>((
+            number::<T>(value)?,
+            number::<T>(value)?.scalar() == number::<f64>(value)?.scalar() || value.as_i64().is_some_and(
+                |v| number::<T>(value).unwrap().scalar() == crate::case::Scalar::Integer(v as i128)
+            )
+        ));
         let [first, last, by] = [start, end, step];
         let [(start, a), (end, b), (step, c)] = [exact(start)?, exact(end)?, exact(step)?];
         if !(a && b && c) {
@@ -100,9 +115,13 @@ fn linspace<D: CaseDevice>(case: &Case<D>) -> Run {
 fn cast<D: CaseDevice>(case: &Case<D>) -> Run {
     let dtype = case.dtype()?;
     if dtype.is_discrete() {
-        return by_type!(dtype, T in [bool i8 i16 i32 i64 u8] => moved(case.operand::<T>(case.arg(0))?.view()?.copy()));
+        return by_type!(
+            dtype, T in [bool i8 i16 i32 i64 u8] => moved(case.operand::<T>(case.arg(0))?.view()?.copy())
+        );
     }
-    by_type!(dtype, any T in [f16 bf16 f32 f64 c64 c128] => moved(case.operand::<T>(case.arg(0))?.view()?.copy()))
+    by_type!(
+        dtype, any T in [f16 bf16 f32 f64 c64 c128] => moved(case.operand::<T>(case.arg(0))?.view()?.copy())
+    )
 }
 fn copy<D: CaseDevice>(case: &Case<D>) -> Run {
     by_type!(case.dtype()?, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
@@ -122,7 +141,8 @@ pub fn concat<T: Seen, D: CaseDevice>(parts: &[View<T, D>], axis: usize) -> Resu
         ($($R:ident $rank:literal)*) => {
             match parts[0] {
                 $(View::$R(_) => {
-                    let parts: Vec<_> = parts.iter().map(|part| if let View::$R(x) = part { *x } else { unreachable!() }).collect();
+                    let parts: Vec<_> = parts.iter()
+                        .map(|part| if let View::$R(x) = part { *x } else { unreachable!() }).collect();
                     let whole = Tensor::<T, $rank, D>::concat(&parts, Axis::<0>)?;
                     let back = View::$R(whole.view()).moved(0, axis)?;
                     each_rank!(back, |x| Operand::dense(x.copy()?))
@@ -157,7 +177,8 @@ fn joined<D: CaseDevice>(case: &Case<D>) -> Run {
         crate::case::Spec::of(&parts[0]).map_or_else(|| unrun("not a tensor"), |spec| Ok(spec.dtype))
     })?;
     by_type!(dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
-        let operands = parts.iter().map(|part| case.tensor::<T>(part)).collect::<Result<Vec<Operand<T, D>>, _>>()?;
+        let operands = parts.iter().map(|part| case.tensor::<T>(part))
+            .collect::<Result<Vec<Operand<T, D>>, _>>()?;
         let mut views = operands.iter().map(|part| part.any()).collect::<Result<Vec<_>, _>>()?;
         if case.op == "cat" && !case.is_error() && views.iter().any(|view| view.size() != [0]) {
             views.retain(|view| view.size() != [0]); // the reference skips what is empty, of whatever rank
@@ -201,21 +222,28 @@ fn diag<D: CaseDevice>(case: &Case<D>) -> Run {
                 let line = x.view()?.to_shape([spec.numel()])?;
                 let n = spec.numel() + skip;
                 let mut out = Tensor::<T, 2, D>::zeros([n, n], &case.device)?;
-                out.view_mut()?.slice((rows..n - columns, columns..n - rows))?.diagonal(Axis::<0>, Axis::<1>)?.assign(&line)?;
+                out.view_mut()?.slice((rows..n - columns, columns..n - rows))?.diagonal(Axis::<0>, Axis::<1>)?
+                    .assign(&line)?;
                 moved(Ok(out))
             }
             (_, rank @ 1..=5) if embed => {
                 let out = x.at::<5>()?.diag_embed(offset as isize)?;
-                let dims = [(2, "dim1", -2), (3, "dim2", -1)].map(|(at, name, default)| axis(case.get(at, name).as_i64().unwrap_or(default), rank + 1));
-                let [first, second] = [dims[0].as_ref().ok(), dims[1].as_ref().ok()].map(|axis| axis.copied().filter(|&axis| axis <= rank));
-                let (Some(first), Some(second)) = (first, second) else { return unrun("does not compile: no such axis") };
+                let dims = [(2, "dim1", -2), (3, "dim2", -1)].map(
+                    |(at, name, default)| axis(case.get(at, name).as_i64().unwrap_or(default), rank + 1)
+                );
+                let [first, second] = [dims[0].as_ref().ok(), dims[1].as_ref().ok()]
+                    .map(|axis| axis.copied().filter(|&axis| axis <= rank));
+                let (Some(first), Some(second)) = (first, second) else {
+                    return unrun("does not compile: no such axis")
+                };
                 if first == second {
                     return unrun("does not compile: an axis twice");
                 }
                 let mut order: Vec<usize> = vec![usize::MAX; rank + 1];
                 (order[first], order[second]) = (rank - 1, rank);
                 let mut rest = 0..rank - 1;
-                order.iter_mut().filter(|axis| **axis == usize::MAX).for_each(|axis| *axis = rest.next().unwrap());
+                order.iter_mut().filter(|axis| **axis == usize::MAX)
+                    .for_each(|axis| *axis = rest.next().unwrap());
                 let view = match rank {
                     1 => View::R2(out.slice((0, 0, 0, 0, .., ..))?),
                     2 => View::R3(out.slice((0, 0, 0, .., .., ..))?),
@@ -261,7 +289,8 @@ copies! {
         y
     };
     turn |case, x| {
-        let dims = wholes(case.get(2, "dims")).unwrap_or(vec![0, 1]).into_iter().map(|a| axis(a, x.rank())).collect::<Result<Vec<_>, _>>()?;
+        let dims = wholes(case.get(2, "dims")).unwrap_or(vec![0, 1]).into_iter().map(|a| axis(a, x.rank()))
+            .collect::<Result<Vec<_>, _>>()?;
         let [from, to] = dims[..] else { return unrun("does not compile: not two axes") };
         if from == to || from.max(to) >= x.rank() {
             return unrun("does not compile: not two axes");
@@ -284,16 +313,21 @@ copies! {
                 y = y.insert(at)?;
                 at += 1;
             } else if let Some(position) = entry.as_i64() {
-                y = y.index(at, if position < 0 { position + y.size()[at] as i64 } else { position } as usize)?;
+                y = y.index(
+                    at, if position < 0 { position + y.size()[at] as i64 } else { position } as usize
+                )?;
             } else if let Some(ends) = entry.get("sl") {
                 let size = y.size()[at] as i64;
-                let end = |value: &Value, default: i64| value.as_i64().map_or(default, |k| if k < 0 { k + size } else { k }).clamp(0, size) as usize;
+                let end = |value: &Value, default: i64| value.as_i64().map_or(
+                    default, |k| if k < 0 { k + size } else { k }
+                ).clamp(0, size) as usize;
                 let (start, end) = (end(&ends[0], 0), end(&ends[1], size));
                 y = y.slice_axis(at, start, end.max(start), ends[2].as_i64().unwrap_or(1) as isize)?;
                 at += 1;
             } else {
                 // An ellipsis: the entries after it are of the last axes.
-                let after = entries.iter().skip_while(|entry| entry.get("el").is_none()).skip(1).filter(|entry| !entry.is_null()).count();
+                let after = entries.iter().skip_while(|entry| entry.get("el").is_none()).skip(1)
+                    .filter(|entry| !entry.is_null()).count();
                 at = y.rank() - after;
             }
         }
@@ -352,17 +386,24 @@ fn scatter<D: CaseDevice>(case: &Case<D>) -> Run {
                 let axis = axis(case.get(2, "dim").as_i64().unwrap_or(0), 3)?;
                 let at = case.get(3, "index").as_i64().unwrap_or(0);
                 let at = if at < 0 { at + spec.size[axis] as i64 } else { at } as usize;
-                out.view_mut()?.permuted(front(&[axis])?.try_into().unwrap())?.slice((at, .., ..))?.assign(from.at::<2>()?)?;
+                out.view_mut()?.permuted(front(&[axis])?.try_into().unwrap())?.slice((at, .., ..))?
+                    .assign(from.at::<2>()?)?;
                 moved(Ok(out))
             }
             ("slice_scatter", 3) => {
                 let mut out = x.at::<3>()?.copy()?;
                 let axis = axis(case.get(2, "dim").as_i64().unwrap_or(0), 3)?;
                 let size = spec.size[axis] as i64;
-                let end = |value: &Value, default: i64| value.as_i64().map_or(default, |k| if k < 0 { k + size } else { k }).clamp(0, size) as usize;
-                let (start, end, step) = (end(case.get(3, "start"), 0), end(case.get(4, "end"), size), case.get(5, "step").as_i64().unwrap_or(1));
+                let end = |value: &Value, default: i64| value.as_i64().map_or(
+                    default, |k| if k < 0 { k + size } else { k }
+                ).clamp(0, size) as usize;
+                let (start, end, step) = (
+                    end(case.get(3, "start"), 0), end(case.get(4, "end"), size),
+                    case.get(5, "step").as_i64().unwrap_or(1)
+                );
                 let order = front(&[axis])?.try_into().unwrap();
-                out.view_mut()?.permuted(order)?.slice(((start..end.max(start)).step(step as isize), .., ..))?.assign(from.at::<3>()?.permuted(order)?)?;
+                out.view_mut()?.permuted(order)?.slice(((start..end.max(start)).step(step as isize), .., ..))?
+                    .assign(from.at::<3>()?.permuted(order)?)?;
                 moved(Ok(out))
             }
             ("diagonal_scatter", 2 | 3) => {
@@ -394,12 +435,15 @@ fn logspace<D: CaseDevice>(case: &Case<D>) -> Run {
     by_type!(case.dtype()?, T in [f16 bf16 f32 f64 i64 i32 u8] => {
         let part = |at: usize, name: &str, default: f64| crate::case::real_or(case.get(at, name), default);
         let (start, end, base) = (part(0, "start", 0.0)?, part(1, "end", 0.0)?, part(3, "base", 10.0)?);
-        let Some(n) = case.get(2, "steps").as_u64() else { return unrun("does not compile: no number of steps") };
+        let Some(n) = case.get(2, "steps").as_u64() else {
+            return unrun("does not compile: no number of steps")
+        };
         // The reference's bounds have the element; here they are real numbers.
         let [start, end] = [start, end].map(|end| if T::DTYPE.is_discrete() { end.trunc() } else { end });
         let out = Out::of(Tensor::<T, 1>::logspace(start, end, n as usize, base, &Cpu)?.view());
         // The reference finds powers in the element's own precision.
-        let sizes = out.values.iter().map(|x| x.magnitude() * (4.0 + start.abs().max(end.abs()) * base.abs().ln().abs())).collect();
+        let sizes = out.values.iter()
+            .map(|x| x.magnitude() * (4.0 + start.abs().max(end.abs()) * base.abs().ln().abs())).collect();
         Ok(vec![Out { magnitude: Some(sizes), ..out }.rounded(2.0)])
     })
 }
@@ -429,7 +473,8 @@ fn triangle_indices<D: CaseDevice>(case: &Case<D>) -> Run {
 /// Several arguments, each a tensor.
 fn blocks<D: CaseDevice>(case: &Case<D>) -> Run {
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
-        let parts = (0..case.args()).map(|at| case.tensor::<T>(case.arg(at))).collect::<Result<Vec<Operand<T, D>>, _>>()?;
+        let parts = (0..case.args()).map(|at| case.tensor::<T>(case.arg(at)))
+            .collect::<Result<Vec<Operand<T, D>>, _>>()?;
         if case.op == "block_diag" {
             let views = parts.iter().map(|part| part.at::<2>()).collect::<Result<Vec<_>, _>>()?;
             return moved(Tensor::block_diag(&views));

@@ -77,9 +77,16 @@ where
     x.to_shape([x.numel()])?.view_as_real()?.to_shape([2 * x.numel()])?.cast::<f64>()
 }
 macro_rules! seen {
-    ($($t:ty: |$x:ident| $scalar:expr, |$v:ident| $from:expr $(, |$re:ident, $im:ident| $parts:expr)? $(=> $line:ident)?;)*) => { $(
+    (
+        $(
+            $t:ty: |$x:ident| $scalar:expr,
+            |$v:ident| $from:expr $(, |$re:ident, $im:ident| $parts:expr)? $(=> $line:ident)?;
+        )*
+    ) => { $(
         impl Seen for $t {
-            $(fn line<D: Device, const R: usize>(x: TensorView<'_, Self, R, D>) -> Option<Line<D>> { Some($line(x)) })?
+            $(fn line<D: Device, const R: usize>(x: TensorView<'_, Self, R, D>) -> Option<Line<D>> {
+                Some($line(x))
+            })?
             $(fn from_parts($re: f64, $im: f64) -> Option<Self> { Some($parts) })?
             fn scalar(self) -> Scalar { let $x = self; $scalar }
             fn from_f64($v: f64) -> Self { $from }
@@ -100,8 +107,10 @@ seen! {
     bf16: |x| Scalar::Real(x.to_f64()), |v| bf16::from_f64(v) => reals;
     f32: |x| Scalar::Real(x as f64), |v| v as f32 => reals;
     f64: |x| Scalar::Real(x), |v| v => reals;
-    Complex<f32>: |x| Scalar::Complex(x.re as f64, x.im as f64), |v| Complex::new(v as f32, 0.0), |re, im| Complex::new(re as f32, im as f32) => pairs;
-    Complex<f64>: |x| Scalar::Complex(x.re, x.im), |v| Complex::new(v, 0.0), |re, im| Complex::new(re, im) => pairs;
+    Complex<f32>: |x| Scalar::Complex(x.re as f64, x.im as f64), |v| Complex::new(v as f32, 0.0),
+        |re, im| Complex::new(re as f32, im as f32) => pairs;
+    Complex<f64>: |x| Scalar::Complex(x.re, x.im), |v| Complex::new(v, 0.0),
+        |re, im| Complex::new(re, im) => pairs;
 }
 
 /// A device that cases run on.
@@ -427,7 +436,8 @@ impl<'s, D: CaseDevice> Case<'s, D> {
             }
             Some(spec) => {
                 let host = self.on_cpu();
-                let values = by_type!(spec.dtype, any U in [bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 c64 c128] => {
+                let values = by_type!(spec.dtype, any U in [bool i8 i16 i32 i64 u8 u16 u32 u64
+                    f16 bf16 f32 c64 c128] => {
                     Ok(host.tensor::<U>(value)?.view()?.cast::<T>()?.to_vec()?)
                 })?;
                 Operand::new(values, &spec.size, &self.device)
@@ -464,7 +474,12 @@ impl<'s, D: CaseDevice> Case<'s, D> {
             let memory = memory.as_slice().unwrap_or(&[]);
             Ok(spec.positions().into_iter().map(|at| memory[at].scalar()).collect())
         }
-        by_type!(spec.dtype, any T in [bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c64 c128] => read::<T, D>(self, spec)).unwrap()
+        by_type!(
+            spec.dtype,
+            any T in [bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c64 c128]
+                => read::<T, D>(self, spec)
+        )
+        .unwrap()
     }
 }
 

@@ -98,7 +98,11 @@ fn product<T: Seen + Number, D: CaseDevice>(
 macro_rules! products {
     ($($name:ident |$case:ident, $T:ident| $body:expr;)*) => { $(
         fn $name<D: CaseDevice>($case: &Case<D>) -> Run {
-            by_type!($case.spec(0).or_else(|_| $case.spec(1)).map_or_else(|_| $case.dtype(), |spec| Ok(spec.dtype))?, $T in [f16 bf16 f32 f64 i64 i32 u8 c64] => $body)
+            by_type!(
+                $case.spec(0).or_else(|_| $case.spec(1))
+                .map_or_else(|_| $case.dtype(), |spec| Ok(spec.dtype))?,
+                $T in [f16 bf16 f32 f64 i64 i32 u8 c64] => $body
+            )
         }
     )* };
 }
@@ -119,11 +123,19 @@ products! {
     linear |case, T| {
         let (x, w) = (Factor::<T, D>::of(case, case.arg(0))?, Factor::of(case, case.arg(1))?);
         let z = x.rows()?.times(&w.transposed()?)?;
-        let size = case.expected().and_then(|out| out.into_iter().next().flatten()).map_or(vec![], |spec| spec.size);
-        Ok(vec![if case.get(2, "bias").is_null() { z.out()?.sized(size) } else { plus(case, case.get(2, "bias"), z, &Value::Null, &Value::Null)? }])
+        let size = case.expected().and_then(|out| out.into_iter().next().flatten())
+            .map_or(vec![], |spec| spec.size);
+        Ok(vec![
+            if case.get(2, "bias").is_null() {
+                z.out()?.sized(size)
+            } else {
+                plus(case, case.get(2, "bias"), z, &Value::Null, &Value::Null)?
+            }
+        ])
     };
     chain |case, T| {
-        let mut parts = case.arg(0).as_array().unwrap().iter().map(|part| Factor::<T, D>::of(case, part)).collect::<Result<Vec<_>, _>>()?.into_iter();
+        let mut parts = case.arg(0).as_array().unwrap().iter().map(|part| Factor::<T, D>::of(case, part))
+            .collect::<Result<Vec<_>, _>>()?.into_iter();
         let mut all = parts.next().unwrap();
         for part in parts {
             all = all.times(&part)?;
@@ -145,7 +157,9 @@ products! {
     };
     added_outer |case, T| {
         case.only(&["alpha", "beta"])?;
-        let factor = |x: Tensor<T, 2, D>, sizes: Tensor<f64, 2>| Ok::<_, Stop>(Factor { values: Operand::dense(x)?, sizes: Operand::dense(sizes)? });
+        let factor = |x: Tensor<T, 2, D>, sizes: Tensor<f64, 2>| Ok::<_, Stop>(
+            Factor { values: Operand::dense(x)?, sizes: Operand::dense(sizes)? }
+        );
         let (x, y) = (Factor::<T, D>::of(case, case.arg(1))?, Factor::<T, D>::of(case, case.arg(2))?);
         let z = x.values.at::<1>()?.insert_axis(Axis::<1>).mul(y.values.at::<2>()?)?;
         let sizes = x.sizes.at::<1>()?.insert_axis(Axis::<1>).mul(y.sizes.at::<2>()?)?;
@@ -190,7 +204,9 @@ fn power<D: CaseDevice>(case: &Case<D>) -> Run {
     by_type!(case.spec(0)?.dtype, T in [f32 f64 c64] => {
         let x = Factor::<T, D>::of(case, case.arg(0))?;
         if x.rank() == 2 {
-            let power = |n: u32| Ok::<_, Stop>((x.values.at::<2>()?.copy()?.matrix_power(n)?, x.sizes.at::<2>()?.copy()?.matrix_power(n)?));
+            let power = |n: u32| Ok::<_, Stop>(
+                (x.values.at::<2>()?.copy()?.matrix_power(n)?, x.sizes.at::<2>()?.copy()?.matrix_power(n)?)
+            );
             let (power, sizes) = power(n as u32)?;
             return Ok(vec![Out::of(power.view()).magnitude(&sizes)]);
         }

@@ -81,7 +81,9 @@ macro_rules! unary {
     ($name:ident, $class:ident, [$($t:ident)*]) => {
         pub fn $name<F: $class, D: CaseDevice>(case: &Case<D>, f: F) -> Run {
             case.only(&[])?;
-            by_type!(case.spec(0)?.dtype, T in [$($t)*] => one(case.operand::<T>(case.arg(0))?.view()?.map(f)))
+            by_type!(
+                case.spec(0)?.dtype, T in [$($t)*] => one(case.operand::<T>(case.arg(0))?.view()?.map(f))
+            )
         }
     };
 }
@@ -208,7 +210,8 @@ pub fn reals<D: CaseDevice>() -> Vec<Row<D>> {
         ("nn.functional.mish", |c| function(c, Mish)),
         ("nn.functional.softsign", |c| function(c, Softsign)),
         ("nn.functional.elu", |c| function(c, Elu)),
-        ("nn.functional.hardsigmoid", |c| rounding(c, HardSigmoid)), // the reference's slope is 1/6 in single precision
+        // the reference's slope is 1/6 in single precision
+        ("nn.functional.hardsigmoid", |c| rounding(c, HardSigmoid)),
         ("nn.functional.logsigmoid", |c| function(c, LogSigmoid)),
         ("nn.functional.gelu", |c| match c.kw("approximate").as_str() {
             Some("tanh") => gelu(c, GeluTanh),
@@ -271,7 +274,13 @@ pub fn gelu<F: Float1, D: CaseDevice>(case: &Case<D>, f: F) -> Run {
         slopes1(case, |x| x.map(derivative::<_, 0>(f)))?;
         // The reference adds 1 to a number near −1, and is off by a rounding of that.
         let magnitude = case.magnitude(case.arg(0))?;
-        Ok(vec![if case.json.get("ulp").is_none() { Out::of(y.view()).magnitude(&magnitude) } else { Out::of(y.view()) }])
+        Ok(vec![
+            if case.json.get("ulp").is_none() {
+                Out::of(y.view()).magnitude(&magnitude)
+            } else {
+                Out::of(y.view())
+            }
+        ])
     })
 }
 
@@ -280,7 +289,8 @@ macro_rules! comparison {
     ($name:ident, $op:ident, [$($t:ident)*]) => {
         fn $name<D: CaseDevice>(case: &Case<D>) -> Run {
             case.only(&[])?;
-            by_type!(case.spec(0).or_else(|_| unrun("does not compile: a number on the left"))?.dtype, T in [$($t)*] => {
+            let left = case.spec(0).or_else(|_| unrun("does not compile: a number on the left"))?;
+            by_type!(left.dtype, T in [$($t)*] => {
                 let [x, y] = both::<T, D>(case)?;
                 one(x.view()?.zip($op, y.view()?))
             })
@@ -304,7 +314,12 @@ comparison!(logical_and, LogicalAnd, [f16 bf16 f32 f64 i64 i32 u8 bool c64]);
 comparison!(logical_or, LogicalOr, [f16 bf16 f32 f64 i64 i32 u8 bool c64]);
 comparison!(logical_xor, LogicalXor, [f16 bf16 f32 f64 i64 i32 u8 bool c64]);
 fn logical_not<D: CaseDevice>(case: &Case<D>) -> Run {
-    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => one(case.tensor::<T>(case.arg(0))?.view()?.logical_not()))
+    by_type!(
+        case.spec(0)?.dtype,
+        T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => one(
+            case.tensor::<T>(case.arg(0))?.view()?.logical_not()
+        )
+    )
 }
 
 /// `x + alpha · y`, `x − alpha · y`.
@@ -326,7 +341,9 @@ fn scaled<F: Number2, D: CaseDevice>(case: &Case<D>, f: F, swapped: bool) -> Run
             // The product is rounded before the sum.
             let parts = if swapped { [1, 0] } else { [0, 1] }.map(|at| case.magnitude(case.arg(at)));
             let [x, y] = parts;
-            out[0].magnitude = Some(y?.mul(&case.magnitude(case.kw("alpha"))?)?.add(&x?)?.iter().copied().collect());
+            out[0].magnitude = Some(
+                y?.mul(&case.magnitude(case.kw("alpha"))?)?.add(&x?)?.iter().copied().collect()
+            );
         }
         Ok(out)
     })
@@ -351,7 +368,9 @@ fn lerped<D: CaseDevice>(case: &Case<D>) -> Run {
     by_type!(case.dtype()?, T in [f16 bf16 f32 f64 c64] => {
         let ([a, b], w) = (both::<T, D>(case)?, case.operand::<T>(case.arg(2))?);
         let [a, b, w] = [a.view()?, b.view()?, w.view()?];
-        let [part, from, to] = [case.magnitude(case.arg(2))?, case.magnitude(case.arg(0))?, case.magnitude(case.arg(1))?];
+        let [part, from, to] = [
+            case.magnitude(case.arg(2))?, case.magnitude(case.arg(0))?, case.magnitude(case.arg(1))?
+        ];
         let magnitude = from.add(&to)?.mul(&part.add(1.0 + slack::<T>(case.arg(2)))?)?;
         Ok(vec![Out::of(apply(lerp, (a, b, w))?.view()).magnitude(&magnitude)])
     })
@@ -360,11 +379,21 @@ macro_rules! three {
     ($name:ident, $op:ident, [$($t:ident)*]) => {
         fn $name<D: CaseDevice>(case: &Case<D>) -> Run {
             by_type!(case.dtype()?, T in [$($t)*] => {
-                let [x, a, b] = [case.operand::<T>(case.arg(0))?, case.operand::<T>(case.arg(1))?, case.operand::<T>(case.arg(2))?];
-                let v = number::<T>(if case.kw("value").is_null() { &serde_json::Value::Bool(true) } else { case.kw("value") })?;
+                let [x, a, b] = [
+                    case.operand::<T>(case.arg(0))?, case.operand::<T>(case.arg(1))?,
+                    case.operand::<T>(case.arg(2))?
+                ];
+                let v = number::<T>(
+                    if case.kw("value").is_null() { &serde_json::Value::Bool(true) } else { case.kw("value") }
+                )?;
                 let [x, a, b] = [x.view()?, a.view()?, b.view()?];
-                let [m, n, o] = [case.magnitude(case.arg(0))?, case.magnitude(case.arg(1))?, case.magnitude(case.arg(2))?];
-                let magnitude = apply($op, (&m, &n, &o, case.magnitude(case.kw("value"))?[[0; N]] + slack::<T>(case.kw("value"))))?;
+                let [m, n, o] = [
+                    case.magnitude(case.arg(0))?, case.magnitude(case.arg(1))?, case.magnitude(case.arg(2))?
+                ];
+                let magnitude = apply(
+                    $op,
+                    (&m, &n, &o, case.magnitude(case.kw("value"))?[[0; N]] + slack::<T>(case.kw("value")))
+                )?;
                 Ok(vec![Out::of(apply($op, (x, a, b, v))?.view()).magnitude(&magnitude)])
             })
         }
@@ -423,7 +452,9 @@ macro_rules! composed {
 }
 composed! {
     fraction [f16 bf16 f32 f64] |x, case, T| x.sub(x.trunc()?.view());
-    leaky [f16 bf16 f32 f64] |x, case, T| x.leaky_relu(number::<T>(case.get(1, "negative_slope")).unwrap_or(T::from_f64(0.01)));
+    leaky [f16 bf16 f32 f64] |x, case, T| x.leaky_relu(
+        number::<T>(case.get(1, "negative_slope")).unwrap_or(T::from_f64(0.01))
+    );
     positive_infinity [f16 bf16 f32 f64] |x, case, T| x.equal(T::from_f64(f64::INFINITY));
     negative_infinity [f16 bf16 f32 f64] |x, case, T| x.equal(T::from_f64(f64::NEG_INFINITY));
     finite [f16 bf16 f32 f64] |x, case, T| x.is_finite();
@@ -438,7 +469,9 @@ fn held_logit<D: CaseDevice>(case: &Case<D>) -> Run {
         if eps > T::from_f64(0.5) {
             return unrun("bounds that cross");
         }
-        let out = Out::of(case.operand::<T>(case.arg(0))?.view()?.clamp(eps, T::from_f64(1.0) - eps)?.logit()?.view());
+        let out = Out::of(
+            case.operand::<T>(case.arg(0))?.view()?.clamp(eps, T::from_f64(1.0) - eps)?.logit()?.view()
+        );
         let ones = vec![1.0; out.values.len()];
         Ok(vec![Out { magnitude: Some(ones), ..out }])
     })
@@ -606,7 +639,10 @@ pub const DISCRETE: &[Row] = &[
 
 /// Angles; of whole numbers in single precision, as a user casts.
 fn angle<D: CaseDevice>(case: &Case<D>) -> Run {
-    by_type!(float(case.spec(0)?.dtype), T in [f16 bf16 f32 f64 c64] => one(case.operand::<T>(case.arg(0))?.view()?.angle()))
+    by_type!(
+        float(case.spec(0)?.dtype),
+        T in [f16 bf16 f32 f64 c64] => one(case.operand::<T>(case.arg(0))?.view()?.angle())
+    )
 }
 /// Which elements are close, or whether all are.
 fn close<D: CaseDevice>(case: &Case<D>) -> Run {
@@ -638,8 +674,14 @@ fn numbers_for_nan<D: CaseDevice>(case: &Case<D>) -> Run {
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64] => {
         let x = case.tensor::<T>(case.arg(0))?;
         let (largest, least) = (<T as num_traits::Float>::max_value(), <T as num_traits::Float>::min_value());
-        let part = |at, name: &str, default: T| if case.get(at, name).is_null() { Ok(default) } else { number::<T>(case.get(at, name)) };
-        moved(x.view()?.nan_to_num(part(1, "nan", T::from_f64(0.0))?, part(2, "posinf", largest)?, part(3, "neginf", least)?))
+        let part = |at, name: &str, default: T| if case.get(at, name).is_null() {
+            Ok(default)
+        } else {
+            number::<T>(case.get(at, name))
+        };
+        moved(x.view()?.nan_to_num(
+            part(1, "nan", T::from_f64(0.0))?, part(2, "posinf", largest)?, part(3, "neginf", least)?
+        ))
     })
 }
 /// Rounded at a decimal place, as the user writes it.

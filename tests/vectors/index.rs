@@ -76,7 +76,11 @@ elements! {
         case.only(&["sparse_grad", "axis"])?;
         let x = case.tensor::<T>(case.arg(0))?;
         let rank = x.spec().rank();
-        let dim = if case.op == "GatherElements" { axis(case.kw("axis").as_i64().unwrap_or(0), rank)? + N - rank } else { axis_in(case.get(1, "dim"), rank)? };
+        let dim = if case.op == "GatherElements" {
+            axis(case.kw("axis").as_i64().unwrap_or(0), rank)? + N - rank
+        } else {
+            axis_in(case.get(1, "dim"), rank)?
+        };
         let index = case.arg(if case.op == "GatherElements" { 1 } else { 2 });
         if Spec::of(index).is_some_and(|spec| spec.rank() != rank && case.is_error()) {
             return unrun("does not compile: an index of another rank");
@@ -145,11 +149,15 @@ elements! {
             let counts = counts.view()?.to_shape([counts.spec().numel()])?;
             if case.kw("dim").is_null() {
                 let line = x.view()?.to_shape([x.spec().numel()])?;
-                let counts = counts.broadcast_to(if counts.numel() == 1 { line.size() } else { counts.size() })?;
+                let counts = counts.broadcast_to(
+                    if counts.numel() == 1 { line.size() } else { counts.size() }
+                )?;
                 return moved(line.repeat_each(Axis::<0>, counts));
             }
             let dim = axis_in(case.kw("dim"), x.spec().rank())?;
-            let counts = counts.broadcast_to(if counts.numel() == 1 { [x.view()?.size()[dim]].into() } else { counts.size() })?;
+            let counts = counts.broadcast_to(
+                if counts.numel() == 1 { [x.view()?.size()[dim]].into() } else { counts.size() }
+            )?;
             return moved(x.view()?.repeat_each_axis(dim, counts));
         };
         if case.kw("dim").is_null() {
@@ -181,9 +189,12 @@ elements! {
     index_put [f16 bf16 f32 f64 i64 i32 u8 bool c64] |case, T| {
         let x = case.tensor::<T>(case.arg(0))?;
         let places = case.arg(1).as_array().unwrap();
-        let Ok([rows, columns]) = <[usize; 2]>::try_from(x.spec().size.clone()) else { return unrun("another rank") };
+        let Ok([rows, columns]) = <[usize; 2]>::try_from(x.spec().size.clone()) else {
+            return unrun("another rank")
+        };
         let index = match Spec::of(&places[0]).map(|spec| spec.dtype) {
-            Some(DType::Bool) => case.tensor::<bool>(&places[0])?.at::<1>()?.nonzero()?.into_slice((.., 0))?.to_contiguous()?,
+            Some(DType::Bool) => case.tensor::<bool>(&places[0])?.at::<1>()?.nonzero()?.into_slice((.., 0))?
+                .to_contiguous()?,
             _ => positions(case, &places[0], rows)?.at::<1>()?.copy()?,
         };
         let mut cells = x.at::<2>()?.copy()?;
@@ -204,27 +215,45 @@ elements! {
             }
         }
         let out = Out::of(cells.view());
-        let largest = case.magnitude(case.arg(0))?.iter().copied().fold(0.0, f64::max) + case.magnitude(case.arg(2))?.iter().sum::<f64>();
+        let largest = case.magnitude(case.arg(0))?.iter().copied().fold(0.0, f64::max)
+            + case.magnitude(case.arg(2))?.iter().sum::<f64>();
         let sizes = vec![largest; out.values.len()];
         Ok(vec![Out { magnitude: Some(sizes), ..out }.rounded(4.0)])
     };
     // At the positions of a strided view.
     as_strided_scatter [f16 bf16 f32 f64 i64 i32 u8 bool c64] |case, T| {
         let (x, from) = (case.tensor::<T>(case.arg(0))?, case.tensor::<T>(case.arg(1))?);
-        let (size, stride) = (wholes(case.get(2, "size")).unwrap_or_default(), wholes(case.get(3, "stride")).unwrap_or_default());
+        let (size, stride) = (
+            wholes(case.get(2, "size")).unwrap_or_default(), wholes(case.get(3, "stride")).unwrap_or_default()
+        );
         let Some(new) = N.checked_sub(size.len()) else { return unrun(format!("rank {}", size.len())) };
-        let [size, stride] = [(size, 1), (stride, 0)].map(|(numbers, none)| std::array::from_fn::<_, N, _>(|axis| if axis < new { none } else { numbers[axis - new] as isize }));
+        let [size, stride] = [(size, 1), (stride, 0)].map(|(numbers, none)| std::array::from_fn::<_, N, _>(
+            |axis| if axis < new { none } else { numbers[axis - new] as isize }
+        ));
         let mut cells = x.memory().copy()?;
         let all = Tensor::<i64, 1, D>::arange(0, cells.numel() as i64, 1, &case.device)?;
-        let places = all.as_strided(size.map(|n| n as usize), stride, case.get(4, "storage_offset").as_u64().unwrap_or(0) as usize)?;
-        cells.scatter(Replace, Axis::<0>, &places.to_shape([places.numel()])?, &from.view()?.to_shape([from.spec().numel()])?)?;
+        let places = all.as_strided(
+            size.map(|n| n as usize), stride, case.get(4, "storage_offset").as_u64().unwrap_or(0) as usize
+        )?;
+        cells.scatter(
+            Replace, Axis::<0>, &places.to_shape([places.numel()])?,
+            &from.view()?.to_shape([from.spec().numel()])?
+        )?;
         let (size, stride) = (x.view()?.size(), x.view()?.stride());
         moved(cells.as_strided(size, stride, x.spec().offset)?.copy())
     };
     tiled [f16 bf16 f32 f64 i64 i32 u8 bool c64] |case, T| {
         let x = case.tensor::<T>(case.arg(0))?;
-        let times = if case.op == "Tile" { case.integers(case.arg(1))? } else { wholes(case.arg(1)).unwrap_or_default() };
-        moved(x.view()?.tile(std::array::from_fn(|axis| (axis + times.len()).checked_sub(N).map_or(1, |axis| times[axis] as usize))))
+        let times = if case.op == "Tile" {
+            case.integers(case.arg(1))?
+        } else {
+            wholes(case.arg(1)).unwrap_or_default()
+        };
+        moved(x.view()?.tile(
+            std::array::from_fn(
+                |axis| (axis + times.len()).checked_sub(N).map_or(1, |axis| times[axis] as usize)
+            )
+        ))
     };
     embedding [f16 bf16 f32 f64] |case, T| {
         case.only(&["padding_idx", "scale_grad_by_freq", "sparse"])?;
@@ -240,14 +269,22 @@ elements! {
     one_hot [i64] |case, T| {
         let index = case.tensor::<T>(case.arg(0))?;
         let classes = case.get(1, "num_classes").as_i64().unwrap_or(-1);
-        let classes = if classes < 0 { case.integers(case.arg(0))?.into_iter().max().map_or(0, |last| last + 1) } else { classes };
-        by_rank!(index.spec().rank(), R in [0 1 2 3] => moved(index.at::<R>()?.one_hot::<i64, _>(classes as usize)))
+        let classes = if classes < 0 {
+            case.integers(case.arg(0))?.into_iter().max().map_or(0, |last| last + 1)
+        } else {
+            classes
+        };
+        by_rank!(
+            index.spec().rank(), R in [0 1 2 3] => moved(index.at::<R>()?.one_hot::<i64, _>(classes as usize))
+        )
     };
     bincount [i64 i32 u8] |case, T| {
         let _ = T::DTYPE;
         let index = case.operand::<i64>(case.arg(0))?;
         let index = index.at::<1>()?;
-        let bins = case.integers(case.arg(0))?.into_iter().max().map_or(0, |last| last + 1).max(case.kw("minlength").as_i64().unwrap_or(0)) as usize;
+        let bins = case.integers(case.arg(0))?.into_iter().max().map_or(0, |last| last + 1).max(
+            case.kw("minlength").as_i64().unwrap_or(0)
+        ) as usize;
         if case.kw("weights").is_null() {
             return one(index.bincount(bins));
         }
@@ -267,13 +304,17 @@ fn put<D: CaseDevice>(case: &Case<D>) -> Run {
             return Ok(vec![put_by::<bool, _, D>(case, ops::BitOr)?.exact()]);
         }
         return by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => {
-            let largest = case.magnitude(case.arg(0))?.iter().copied().fold(0.0, f64::max) + case.magnitude(case.arg(2))?.iter().sum::<f64>();
+            let largest = case.magnitude(case.arg(0))?.iter().copied().fold(0.0, f64::max)
+                + case.magnitude(case.arg(2))?.iter().sum::<f64>();
             let out = put_by::<T, _, D>(case, ops::Add)?;
             let sizes = vec![largest; out.values.len()];
             Ok(vec![Out { magnitude: Some(sizes), ..out }.rounded(4.0)])
         });
     }
-    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => Ok(vec![put_by::<T, _, D>(case, Replace)?.exact()]))
+    by_type!(
+        case.spec(0)?.dtype,
+        T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => Ok(vec![put_by::<T, _, D>(case, Replace)?.exact()])
+    )
 }
 fn put_by<T: Seen, F: Op<(T, T), Out = T>, D: CaseDevice>(case: &Case<D>, f: F) -> Result<Out, Stop> {
     let (x, from) = (case.tensor::<T>(case.arg(0))?, case.tensor::<T>(case.arg(2))?);
@@ -304,9 +345,14 @@ fn index_add<D: CaseDevice>(case: &Case<D>) -> Run {
         return index_written::<bool, _, D>(case, ops::BitOr, values.view());
     }
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => {
-        let alpha = if case.kw("alpha").is_null() { T::from_f64(1.0) } else { number::<T>(case.kw("alpha"))? };
+        let alpha = if case.kw("alpha").is_null() {
+            T::from_f64(1.0)
+        } else {
+            number::<T>(case.kw("alpha"))?
+        };
         let values = case.tensor::<T>(case.get(3, "source"))?.view()?.zip(ops::Mul, alpha)?;
-        let total = case.magnitude(case.get(3, "source"))?.iter().sum::<f64>() * size_of_number(case.kw("alpha"));
+        let total = case.magnitude(case.get(3, "source"))?.iter().sum::<f64>()
+            * size_of_number(case.kw("alpha"));
         let largest = case.magnitude(case.arg(0))?.iter().copied().fold(0.0, f64::max) + total;
         let out = index_written::<T, _, D>(case, ops::Add, values.view())?.remove(0);
         let sizes = vec![largest; out.values.len()];
@@ -341,21 +387,41 @@ fn scatter<D: CaseDevice>(case: &Case<D>) -> Run {
     let plan = Scatter { dim, index: case.arg(index_at), from: case.arg(from_at), alone };
     // Sums and products of 16-bit floats are rounded at every step.
     Ok(vec![match &*kind {
-        "none" => by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => plan.run::<T, _, D>(case, Replace, None))?.exact(),
-        "add" | "sum" if spec.dtype == DType::Bool => plan.run::<bool, _, D>(case, ops::BitOr, Some(0.0))?.exact(),
-        "multiply" | "prod" | "mul" if spec.dtype == DType::Bool => plan.run::<bool, _, D>(case, ops::BitAnd, Some(1.0))?.exact(),
+        "none" => by_type!(
+            spec.dtype,
+            T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => plan.run::<T, _, D>(case, Replace, None)
+        )?
+        .exact(),
+        "add" | "sum" if spec.dtype == DType::Bool => {
+            plan.run::<bool, _, D>(case, ops::BitOr, Some(0.0))?.exact()
+        }
+        "multiply" | "prod" | "mul" if spec.dtype == DType::Bool => {
+            plan.run::<bool, _, D>(case, ops::BitAnd, Some(1.0))?.exact()
+        }
         "add" | "sum" => {
-            let out = by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => plan.run::<T, _, D>(case, ops::Add, Some(0.0)))?;
+            let out = by_type!(
+                spec.dtype,
+                T in [f16 bf16 f32 f64 i64 i32 u8 c64] => plan.run::<T, _, D>(case, ops::Add, Some(0.0))
+            )?;
             let sizes = vec![largest; out.values.len()];
             Out { magnitude: Some(sizes), ..out }.rounded(8.0)
         }
         "multiply" | "prod" | "mul" => {
-            let out = by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => plan.run::<T, _, D>(case, ops::Mul, Some(1.0)))?;
+            let out = by_type!(
+                spec.dtype,
+                T in [f16 bf16 f32 f64 i64 i32 u8 c64] => plan.run::<T, _, D>(case, ops::Mul, Some(1.0))
+            )?;
             let sizes = out.values.iter().map(|x| x.magnitude() * 2.0).collect();
             Out { magnitude: Some(sizes), ..out }.rounded(8.0)
         }
-        "amin" | "min" => by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => plan.run::<T, _, D>(case, Minimum, None))?.exact(),
-        "amax" | "max" => by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => plan.run::<T, _, D>(case, Maximum, None))?.exact(),
+        "amin" | "min" => by_type!(
+            spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => plan.run::<T, _, D>(case, Minimum, None)
+        )?
+        .exact(),
+        "amax" | "max" => by_type!(
+            spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => plan.run::<T, _, D>(case, Maximum, None)
+        )?
+        .exact(),
         _ => return unrun("means"),
     }])
 }
@@ -431,8 +497,11 @@ fn reduced<D: CaseDevice>(case: &Case<D>) -> Run {
         } else {
             let index = index.view()?;
             let from = cut(from.view()?, index.size().0, N)?;
-            let [a, b, c, d, e] = std::array::from_fn(|axis| if axis == dim { size[axis] } else { index.size()[axis] });
-            out.view_mut()?.slice((0..a, 0..b, 0..c, 0..d, 0..e))?.scatter_reduce_axis(meeting, dim, index, from, whole)?;
+            let [a, b, c, d, e] = std::array::from_fn(
+                |axis| if axis == dim { size[axis] } else { index.size()[axis] }
+            );
+            out.view_mut()?.slice((0..a, 0..b, 0..c, 0..d, 0..e))?
+                .scatter_reduce_axis(meeting, dim, index, from, whole)?;
         }
         let out = Out::of(out.view());
         let sizes = match meeting {
@@ -451,9 +520,13 @@ fn masked_scatter<D: CaseDevice>(case: &Case<D>) -> Run {
         return unrun("does not compile: a mask of numbers");
     }
     by_type!(specs[0].dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
-        let (x, mask, values) = (case.tensor::<T>(case.arg(0))?, case.tensor::<bool>(case.arg(1))?, case.tensor::<T>(case.arg(2))?);
+        let (x, mask, values) = (
+            case.tensor::<T>(case.arg(0))?, case.tensor::<bool>(case.arg(1))?, case.tensor::<T>(case.arg(2))?
+        );
         // The reference stretches the cells as well.
-        let size = std::array::from_fn(|axis| x.view().unwrap().size()[axis].max(mask.view().unwrap().size()[axis]));
+        let size = std::array::from_fn(
+            |axis| x.view().unwrap().size()[axis].max(mask.view().unwrap().size()[axis])
+        );
         let mut cells = x.view()?.broadcast_to(size)?.to_contiguous()?;
         cells.masked_scatter(mask.view()?, values.view()?)?;
         moved(Ok(cells))
@@ -643,7 +716,9 @@ fn compress<D: CaseDevice>(case: &Case<D>) -> Run {
         let (x, mask) = (case.tensor::<T>(case.arg(0))?, case.tensor::<bool>(case.arg(1))?);
         let index = mask.at::<1>()?.nonzero()?.into_slice((.., 0))?.to_contiguous()?;
         match case.kw("axis").as_i64() {
-            Some(dim) => moved(x.view()?.index_select_axis(axis(dim, spec.rank())? + N - spec.rank(), &index)),
+            Some(dim) => moved(
+                x.view()?.index_select_axis(axis(dim, spec.rank())? + N - spec.rank(), &index)
+            ),
             None => moved(x.view()?.take(&index)),
         }
     })

@@ -302,7 +302,8 @@ impl Report {
         // Past the capture of the test harness: this line is the purpose of the test.
         let _ = writeln!(
             std::io::stderr(),
-            "{what}: {run} run, {listed} listed, {} wrong; of the cases whose operator is here {here} of {of} run",
+            "{what}: {run} run, {listed} listed, {} wrong; of the cases whose operator is here {here} of \
+             {of} run",
             self.wrong.len()
         );
         if std::env::var_os("VECTORS_REASONS").is_some() {
@@ -339,7 +340,8 @@ fn results_are_those_of_pytorch_and_onnx() {
         }
         None => {
             println!(
-                "the whole set: skipped, because RANKFORM_VECTORS names no folder; the selection in tests/vectors/cases runs"
+                "the whole set: skipped, because RANKFORM_VECTORS names no folder; the selection in \
+                 tests/vectors/cases runs"
             );
             run_all(&here("cases"), &mut unsupported).check("selection", 94);
             run_gradients(&here("cases"), &mut unsupported).check("gradients of the selection", 95);

@@ -56,7 +56,11 @@ fn kl_div<D: CaseDevice>(case: &Case<D>) -> Run {
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64] => {
         let (x, y) = (case.tensor::<T>(case.arg(0))?, case.tensor::<T>(case.arg(1))?);
         let logs = case.kw("log_target").as_bool() == Some(true);
-        let each = if logs { x.view()?.zip(KlDivLogTarget, y.view()?)? } else { x.view()?.zip(KlDiv, y.view()?)? };
+        let each = if logs {
+            x.view()?.zip(KlDivLogTarget, y.view()?)?
+        } else {
+            x.view()?.zip(KlDiv, y.view()?)?
+        };
         let [a, b] = [largest(case, case.arg(0))?, largest(case, case.arg(1))?];
         let size = if logs { b.exp() * (a + b + 1.0) } else { b * (a + b + 1.0) };
         let batch = case.spec(0)?.size.first().copied().unwrap_or(1) as f64;
@@ -128,15 +132,25 @@ fn class_loss<D: CaseDevice>(case: &Case<D>) -> Run {
                 let target = case.operand::<i64>(case.arg(1))?;
                 let target = target.at::<M>()?;
                 if reduction == "mean" {
-                    let logs = || Ok::<_, Stop>(rounded(Out::of(input.log_softmax(Axis::<1>)?.view()), size, 4.0));
-                    let mean = if softmax { input.cross_entropy_mean::<1, M>(Axis::<1>, target, plan)? } else { input.nll_loss_mean::<1, M>(Axis::<1>, target, plan)? };
+                    let logs = || Ok::<_, Stop>(
+                        rounded(Out::of(input.log_softmax(Axis::<1>)?.view()), size, 4.0)
+                    );
+                    let mean = if softmax {
+                        input.cross_entropy_mean::<1, M>(Axis::<1>, target, plan)?
+                    } else {
+                        input.nll_loss_mean::<1, M>(Axis::<1>, target, plan)?
+                    };
                     let mut all = vec![rounded(Out::of(mean.view()), scale, 4.0)];
                     if case.expected().is_some_and(|all| all.len() > 1) {
                         all.push(logs()?);
                     }
                     return Ok(all);
                 }
-                if softmax { input.cross_entropy::<1, M>(Axis::<1>, target, plan)? } else { input.nll_loss::<1, M>(Axis::<1>, target, plan)? }
+                if softmax {
+                    input.cross_entropy::<1, M>(Axis::<1>, target, plan)?
+                } else {
+                    input.nll_loss::<1, M>(Axis::<1>, target, plan)?
+                }
             };
             let count = each.numel().max(1) as f64;
             let mut all = match reduction {
@@ -196,7 +210,9 @@ macro_rules! channels {
         by_rank!(spec.rank(), R in [2 3 4 5] => {
             let $x = operand.at::<R>()?;
             let y: Tensor<$T, R, D> = $body;
-            let size: [usize; N] = std::array::from_fn(|axis| (axis + R).checked_sub(N).map_or(1, |axis| y.size()[axis]));
+            let size: [usize; N] = std::array::from_fn(
+                |axis| (axis + R).checked_sub(N).map_or(1, |axis| y.size()[axis])
+            );
             y.into_shape(size).map_err(Stop::from)
         })
     }};
@@ -293,7 +309,10 @@ fn rms_norm<D: CaseDevice>(case: &Case<D>) -> Run {
         if !weight.is_null() {
             size *= largest(case, weight)?.max(1.0);
             let weight = case.operand::<T>(weight)?;
-            let sizes: [usize; N] = std::array::from_fn(|axis| (axis + spec.rank()).checked_sub(N).map_or(1, |axis| if axis < from { 1 } else { spec.size[axis] }));
+            let sizes: [usize; N] = std::array::from_fn(
+                |axis| (axis + spec.rank()).checked_sub(N)
+                    .map_or(1, |axis| if axis < from { 1 } else { spec.size[axis] })
+            );
             y = y.mul(&weight.view()?.broadcast_to(sizes)?.to_shape([1, inner])?)?;
         }
         Ok(vec![rounded(Out::of(y.view()), size, 4.0).sized(spec.size)])
@@ -312,7 +331,11 @@ fn normalize<D: CaseDevice>(case: &Case<D>) -> Run {
     by_type!(spec.dtype, T in [f16 bf16 f32 f64] => {
         let x = case.tensor::<T>(case.arg(0))?;
         let (x, epsilon) = (x.view()?.permuted(order)?, T::from_f64(real_or(case.kw("eps"), 1e-12)?));
-        let y = if p == 2.0 { x.normalize(Axis::<4>, epsilon)? } else { x.normalize_p(T::from_f64(p), Axis::<4>, epsilon)? };
+        let y = if p == 2.0 {
+            x.normalize(Axis::<4>, epsilon)?
+        } else {
+            x.normalize_p(T::from_f64(p), Axis::<4>, epsilon)?
+        };
         Ok(vec![rounded(of_rank(Out::of(y.view().permuted(order)?), spec.rank()), 1.0, 4.0)])
     })
 }
@@ -325,7 +348,8 @@ fn cosine<D: CaseDevice>(case: &Case<D>) -> Run {
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64] => {
         let (x, y) = (case.tensor::<T>(case.arg(0))?, case.tensor::<T>(case.arg(1))?);
         let epsilon = T::from_f64(real_or(case.kw("eps"), 1e-8)?);
-        let out = x.view()?.permuted(order)?.cosine_similarity(y.view()?.permuted(order)?, Axis::<4>, epsilon)?;
+        let out = x.view()?.permuted(order)?
+            .cosine_similarity(y.view()?.permuted(order)?, Axis::<4>, epsilon)?;
         Ok(vec![rounded(Out::of(out.view()), 2.0, 8.0)])
     })
 }
@@ -356,7 +380,11 @@ fn pixels<D: CaseDevice>(case: &Case<D>) -> Run {
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
         let x = case.tensor::<T>(case.arg(0))?;
         let x = x.at::<4>()?;
-        moved(if case.op == "SpaceToDepth" { x.pixel_unshuffle(factor as usize) } else { x.pixel_shuffle(factor as usize) })
+        moved(if case.op == "SpaceToDepth" {
+            x.pixel_unshuffle(factor as usize)
+        } else {
+            x.pixel_shuffle(factor as usize)
+        })
     })
 }
 fn unfold<D: CaseDevice>(case: &Case<D>) -> Run {
@@ -393,7 +421,11 @@ fn global<D: CaseDevice>(case: &Case<D>) -> Run {
     by_type!(case.spec(0)?.dtype, T in [f32] => {
         let x = case.tensor::<T>(case.arg(0))?;
         let x = x.at::<4>()?;
-        let y = if case.op == "GlobalMaxPool" { x.adaptive_max_pool([1, 1])? } else { x.adaptive_avg_pool([1, 1])? };
+        let y = if case.op == "GlobalMaxPool" {
+            x.adaptive_max_pool([1, 1])?
+        } else {
+            x.adaptive_avg_pool([1, 1])?
+        };
         Ok(vec![rounded(Out::of(y.view()), largest(case, case.arg(0))?, 1.0)])
     })
 }
@@ -405,15 +437,24 @@ macro_rules! interpolations {
             let expected = case.expected().and_then(|all| all.into_iter().next().flatten());
             let Some(expected) = expected else { return unrun("no sizes") };
             let size: [usize; $n] = std::array::from_fn(|k| expected.size[k + 2]);
-            let mut plan = Interpolate::new(size).align_corners(case.kw("align_corners").as_bool() == Some(true));
-            if !case.kw("scale_factor").is_null() && case.kw("recompute_scale_factor").as_bool() != Some(true) {
+            let mut plan = Interpolate::new(size)
+                .align_corners(case.kw("align_corners").as_bool() == Some(true));
+            if !case.kw("scale_factor").is_null()
+                && case.kw("recompute_scale_factor").as_bool() != Some(true)
+            {
                 let value = case.kw("scale_factor");
-                let part = |k: usize| crate::case::real(if value.is_array() { &value[k] } else { value }).unwrap_or(1.0);
+                let part = |k: usize| crate::case::real(if value.is_array() { &value[k] } else { value })
+                    .unwrap_or(1.0);
                 plan = plan.scale(std::array::from_fn(part));
             }
             let size = largest(case, case.arg(0))?;
             if case.op.ends_with("nearest") {
-                return by_type!(spec.dtype, T in [f16 bf16 f32 f64 u8] => moved(case.tensor::<T>(case.arg(0))?.at::<$rank>()?.interpolate_nearest(plan)));
+                return by_type!(
+                    spec.dtype,
+                    T in [f16 bf16 f32 f64 u8] => moved(
+                        case.tensor::<T>(case.arg(0))?.at::<$rank>()?.interpolate_nearest(plan)
+                    )
+                );
             }
             by_type!(spec.dtype, T in [f16 bf16 f32 f64] => {
                 let y = case.tensor::<T>(case.arg(0))?.at::<$rank>()?.interpolate_linear(plan)?;
@@ -451,7 +492,8 @@ fn softplus<D: CaseDevice>(case: &Case<D>) -> Run {
         let x = case.operand::<T>(case.arg(0))?;
         let x = x.view()?;
         let scaled = x.lazy() * T::from_f64(beta);
-        let y = scaled.greater(T::from_f64(threshold)).select(x, scaled.softplus() / T::from_f64(beta)).eval()?;
+        let y = scaled.greater(T::from_f64(threshold))
+            .select(x, scaled.softplus() / T::from_f64(beta)).eval()?;
         Ok(vec![rounded(Out::of(y.view()), largest(case, case.arg(0))? + 1.0, 2.0)])
     })
 }

@@ -11,7 +11,9 @@ fn shares<D: CaseDevice>(case: &Case<D>) -> Run {
     let rank = case.spec(0)?.rank();
     let axis = axis_of(case.get(1, "dim"), rank)? + N - rank.max(1);
     by_type!(case.dtype()?, T in [f16 bf16 f32 f64] => {
-        shares_along::<T, D>(case, case.arg(0), axis, case.op.starts_with("log"), case.op.ends_with("softmin"))
+        shares_along::<T, D>(
+            case, case.arg(0), axis, case.op.starts_with("log"), case.op.ends_with("softmin")
+        )
     })
 }
 /// Shares along an axis, which is moved to the end, where it is a constant one.
@@ -46,7 +48,11 @@ fn layer_norm<D: CaseDevice>(case: &Case<D>) -> Run {
     by_type!(spec.dtype, T in [f16 bf16 f32 f64] => {
         let x = case.tensor::<T>(case.arg(0))?;
         let rows = x.view()?.to_shape([spec.numel() / inner.max(1), inner])?;
-        let part = |at, name| if case.get(at, name).is_null() { Ok(None) } else { case.operand::<T>(case.get(at, name)).map(Some) };
+        let part = |at, name| if case.get(at, name).is_null() {
+            Ok(None)
+        } else {
+            case.operand::<T>(case.get(at, name)).map(Some)
+        };
         let rows = rows_normalized(&rows, real_or(case.kw("eps"), 1e-5)?)?;
         scaled(rows, part(2, "weight")?, part(3, "bias")?, spec.size)
     })

@@ -95,10 +95,16 @@ chains! {
 }
 
 fn not(case: &Case) -> Run {
-    by_type!(case.spec(0)?.dtype, T in [bool i8 i16 i32 i64 u8 u16 u32 u64] => one(case.tensor::<T>(case.arg(0))?.view()?.not()))
+    by_type!(
+        case.spec(0)?.dtype,
+        T in [bool i8 i16 i32 i64 u8 u16 u32 u64] => one(case.tensor::<T>(case.arg(0))?.view()?.not())
+    )
 }
 fn neg(case: &Case) -> Run {
-    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i8 i16 i32 i64] => one(case.tensor::<T>(case.arg(0))?.view()?.map(ops::Neg)))
+    by_type!(
+        case.spec(0)?.dtype,
+        T in [f16 bf16 f32 f64 i8 i16 i32 i64] => one(case.tensor::<T>(case.arg(0))?.view()?.map(ops::Neg))
+    )
 }
 fn clip(case: &Case) -> Run {
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64] => {
@@ -114,7 +120,9 @@ fn clip(case: &Case) -> Run {
 }
 fn chosen(case: &Case) -> Run {
     by_type!(case.spec(1)?.dtype, T in [f16 bf16 f32 f64 i32 i64 u8] => {
-        let (mask, yes, no) = (case.tensor::<bool>(case.arg(0))?, case.tensor::<T>(case.arg(1))?, case.tensor::<T>(case.arg(2))?);
+        let (mask, yes, no) = (
+            case.tensor::<bool>(case.arg(0))?, case.tensor::<T>(case.arg(1))?, case.tensor::<T>(case.arg(2))?
+        );
         moved(mask.view()?.select(yes.view()?, no.view()?))
     })
 }
@@ -160,7 +168,11 @@ macro_rules! activations {
         fn $name(case: &Case) -> Run {
             by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64] => {
                 let x = case.tensor::<T>(case.arg(0))?;
-                let out = Out::of(apply($op, (x.view()?, $(number::<T>(&real_or(case.kw($attribute), $default)?.into())?),+))?.view());
+                let out = Out::of(
+                    apply(
+                        $op, (x.view()?, $(number::<T>(&real_or(case.kw($attribute), $default)?.into())?),+)
+                    )?.view()
+                );
                 // The attributes are rounded to the element.
                 let magnitude = case.magnitude(case.arg(0))?.add(1.0)?;
                 Ok(vec![out.magnitude(&magnitude).rounded(2.0)])
@@ -179,7 +191,11 @@ activations! {
 }
 fn leaky(case: &Case) -> Run {
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64] => {
-        let slope = if case.op == "PRelu" { case.operand::<T>(case.arg(1))? } else { case.operand::<T>(&real_or(case.kw("alpha"), 0.01)?.into())? };
+        let slope = if case.op == "PRelu" {
+            case.operand::<T>(case.arg(1))?
+        } else {
+            case.operand::<T>(&real_or(case.kw("alpha"), 0.01)?.into())?
+        };
         one(case.tensor::<T>(case.arg(0))?.view()?.leaky_relu(slope.view()?))
     })
 }
@@ -234,14 +250,19 @@ reductions! {
 }
 fn root(out: Out) -> Result<Out, Stop> {
     let size = out.size.clone();
-    by_type!(out.dtype, T in [f16 bf16 f32 f64] => Ok(Out::of(crate::reduce::values::<T>(&out)?.sqrt()?.view()).sized(size)))
+    by_type!(
+        out.dtype,
+        T in [f16 bf16 f32 f64] => Ok(Out::of(crate::reduce::values::<T>(&out)?.sqrt()?.view()).sized(size))
+    )
 }
 fn reduce_log(case: &Case) -> Run {
     let axes = axes(case)?;
     by_type!(case.spec(0)?.dtype, T in [f32 f64] => {
         let sum = axes.reduce(Sum, case.tensor::<T>(case.arg(0))?.view()?)?;
         let magnitude = crate::reduce::values::<f64>(&sum)?.map(Square)?.mul(0.0)?.add(1.0)?;
-        Ok(vec![Out::of(crate::reduce::values::<T>(&sum)?.ln()?.view()).magnitude(&magnitude).sized(sum.size)])
+        Ok(vec![
+            Out::of(crate::reduce::values::<T>(&sum)?.ln()?.view()).magnitude(&magnitude).sized(sum.size)
+        ])
     })
 }
 fn reduce_log_sum_exp(case: &Case) -> Run {
@@ -268,7 +289,13 @@ fn extreme(case: &Case) -> Run {
     }
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i8 i32 i64 u8] => {
         let x = case.tensor::<T>(case.arg(0))?;
-        Ok(vec![if case.op == "ReduceMax" { axes.reduce(Max, x.view()?)? } else { axes.reduce(Min, x.view()?)? }.exact()])
+        Ok(vec![
+            if case.op == "ReduceMax" {
+                axes.reduce(Max, x.view()?)?
+            } else {
+                axes.reduce(Min, x.view()?)?
+            }.exact()
+        ])
     })
 }
 fn place(case: &Case) -> Run {
@@ -355,7 +382,8 @@ arranged! {
     };
     squeeze |case, x| {
         let size = x.size();
-        let named = integers(case, "axes", 1)?.unwrap_or((0..size.len()).filter(|&axis| size[axis] == 1).map(|axis| axis as i64).collect());
+        let named = integers(case, "axes", 1)?
+            .unwrap_or((0..size.len()).filter(|&axis| size[axis] == 1).map(|axis| axis as i64).collect());
         let mut axes = named.into_iter().map(|a| axis(a, size.len())).collect::<Result<Vec<_>, _>>()?;
         axes.sort_unstable();
         let mut y = x;
@@ -376,7 +404,9 @@ arranged! {
     };
     slice |case, x| {
         let part = |name, at| integers(case, name, at);
-        let (Some(starts), Some(ends)) = (part("starts", 1)?, part("ends", 2)?) else { return unrun("no ends") };
+        let (Some(starts), Some(ends)) = (part("starts", 1)?, part("ends", 2)?) else {
+            return unrun("no ends")
+        };
         let axes = part("axes", 3)?.unwrap_or((0..starts.len() as i64).collect());
         let steps = part("steps", 4)?.unwrap_or(vec![1; starts.len()]);
         let mut y = x;
@@ -389,7 +419,9 @@ arranged! {
                 y.slice_axis(axis, start as usize, end.max(start) as usize, steps[k] as isize)?
             } else {
                 // From `start` down to the position above `end`: that range, from its last.
-                let (start, end) = (from_start(starts[k]).clamp(-1, size - 1), from_start(ends[k]).clamp(-1, size - 1));
+                let (start, end) = (
+                    from_start(starts[k]).clamp(-1, size - 1), from_start(ends[k]).clamp(-1, size - 1)
+                );
                 y.slice_axis(axis, (end + 1) as usize, (start + 1).max(end + 1) as usize, steps[k] as isize)?
             };
         }
@@ -398,17 +430,20 @@ arranged! {
     split |case, x| {
         let axis = axis(case.kw("axis").as_i64().unwrap_or(0), x.rank())?;
         let size = x.size()[axis];
-        let parts = case.kw("num_outputs").as_u64().map_or(case.json["out"].as_array().unwrap().len(), |n| n as usize);
+        let parts = case.kw("num_outputs").as_u64()
+            .map_or(case.json["out"].as_array().unwrap().len(), |n| n as usize);
         let len = size.div_ceil(parts);
         let equal = (0..parts).map(|k| len.min(size - (k * len).min(size)) as i64).collect();
         let lengths = integers(case, "split", 1)?.unwrap_or(equal);
         let starts = lengths.iter().scan(0, |at, len| { *at += len; Some(*at - len) });
-        starts.zip(&lengths).map(|(start, len)| x.slice_axis(axis, start as usize, (start + len) as usize, 1)).collect::<Result<Vec<_>, _>>()?
+        starts.zip(&lengths).map(|(start, len)| x.slice_axis(axis, start as usize, (start + len) as usize, 1))
+            .collect::<Result<Vec<_>, _>>()?
     };
 }
 fn joined(case: &Case) -> Run {
     by_type!(case.spec(0)?.dtype, T in [f32] => {
-        let parts = (0..count(case)).map(|at| case.tensor::<T>(case.arg(at))).collect::<Result<Vec<Operand<T>>, _>>()?;
+        let parts = (0..count(case)).map(|at| case.tensor::<T>(case.arg(at)))
+            .collect::<Result<Vec<Operand<T>>, _>>()?;
         let views = parts.iter().map(|part| part.any()).collect::<Result<Vec<_>, _>>()?;
         whole(concat(&views, axis(case.kw("axis").as_i64().unwrap_or(0), views[0].rank())?)?)
     })
@@ -418,7 +453,9 @@ fn expand(case: &Case) -> Run {
     by_type!(case.spec(0)?.dtype, T in [f32] => {
         let x = case.tensor::<T>(case.arg(0))?;
         let x = x.view()?;
-        let to: [usize; N] = std::array::from_fn(|axis| (axis + to.len()).checked_sub(N).map_or(1, |axis| to[axis] as usize));
+        let to: [usize; N] = std::array::from_fn(
+            |axis| (axis + to.len()).checked_sub(N).map_or(1, |axis| to[axis] as usize)
+        );
         let size = rankform::layout::joint_size("expand", x.size(), Dim(to))?;
         Ok(vec![Out::of(x.broadcast_to(size)?).exact()])
     })
@@ -436,7 +473,10 @@ fn shape(case: &Case) -> Run {
     })
 }
 fn numel(case: &Case) -> Run {
-    by_type!(case.spec(0)?.dtype, T in [f32] => one(Ok(Tensor::from(case.tensor::<T>(case.arg(0))?.view()?.numel() as i64))))
+    by_type!(
+        case.spec(0)?.dtype,
+        T in [f32] => one(Ok(Tensor::from(case.tensor::<T>(case.arg(0))?.view()?.numel() as i64)))
+    )
 }
 fn range(case: &Case) -> Run {
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i32 i64] => {
@@ -446,12 +486,16 @@ fn range(case: &Case) -> Run {
 }
 fn constant(case: &Case) -> Run {
     if case.op == "Constant" {
-        return by_type!(case.dtype()?, T in [f32] => moved(case.tensor::<T>(case.kw("value"))?.view()?.copy()));
+        return by_type!(
+            case.dtype()?, T in [f32] => moved(case.tensor::<T>(case.kw("value"))?.view()?.copy())
+        );
     }
     let size = integers(case, "", 0)?.unwrap_or_default();
     by_type!(case.dtype()?, T in [f32 i32] => {
         let value = case.tensor::<T>(case.kw("value"))?.view()?[[0; N]];
-        let size: [usize; N] = std::array::from_fn(|axis| (axis + size.len()).checked_sub(N).map_or(1, |axis| size[axis] as usize));
+        let size: [usize; N] = std::array::from_fn(
+            |axis| (axis + size.len()).checked_sub(N).map_or(1, |axis| size[axis] as usize)
+        );
         moved(Tensor::<T, N>::full(size, value, &Cpu))
     })
 }
@@ -480,7 +524,12 @@ fn gemm(case: &Case) -> Run {
 fn shares(case: &Case) -> Run {
     let rank = case.spec(0)?.rank();
     let axis = axis(case.kw("axis").as_i64().unwrap_or(-1), rank)? + N - rank;
-    by_type!(case.spec(0)?.dtype, T in [f32] => crate::normalize::shares_along::<T, D>(case, case.arg(0), axis, case.op == "LogSoftmax", false))
+    by_type!(
+        case.spec(0)?.dtype,
+        T in [f32] => crate::normalize::shares_along::<T, D>(
+            case, case.arg(0), axis, case.op == "LogSoftmax", false
+        )
+    )
 }
 fn layer_norm(case: &Case) -> Run {
     let spec = case.spec(0)?;
@@ -492,7 +541,9 @@ fn layer_norm(case: &Case) -> Run {
         let rows = x.view()?.to_shape([spec.numel() / inner, inner])?;
         let eps = real_or(case.kw("epsilon"), 1e-5)?;
         let bias = if case.arg(2).is_null() { None } else { Some(case.operand::<T>(case.arg(2))?) };
-        let mut all = scaled(rows_normalized(&rows, eps)?, Some(case.operand::<T>(case.arg(1))?), bias, spec.size.clone())?;
+        let mut all = scaled(
+            rows_normalized(&rows, eps)?, Some(case.operand::<T>(case.arg(1))?), bias, spec.size.clone()
+        )?;
         // The mean and the inverse deviation, where they are asked for: reductions of the same rows.
         let mean = rows.mean(Axis::<1>)?;
         let magnitude = rows.abs()?.mean(Axis::<1>)?.cast::<f64>()?;
@@ -612,7 +663,9 @@ pub const ROWS: &[Row] = &[
     ("EyeLike", identity),
     ("MatMul", |c| {
         by_type!(c.spec(0)?.dtype, T in [f32] => {
-            Ok(vec![contract::Factor::<T>::of(c, c.arg(0))?.times(&contract::Factor::of(c, c.arg(1))?)?.out()?])
+            Ok(vec![
+                contract::Factor::<T>::of(c, c.arg(0))?.times(&contract::Factor::of(c, c.arg(1))?)?.out()?
+            ])
         })
     }),
     ("Gemm", gemm),

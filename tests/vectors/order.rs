@@ -22,8 +22,11 @@ macro_rules! scans {
                 let out = Out::of(x.view()?.$method(dim)?.view());
                 let sizes = case.magnitude(case.arg(0))?;
                 let total = match stringify!($name) {
-                    "running_product" => out.values.iter().map(|x| x.magnitude() * sizes.size()[dim] as f64 / 4.0).collect(),
-                    "running_logarithm" => vec![sizes.iter().copied().filter(|x| x.is_finite()).fold(1.0, f64::max); out.values.len()],
+                    "running_product" => out.values.iter()
+                        .map(|x| x.magnitude() * sizes.size()[dim] as f64 / 4.0).collect(),
+                    "running_logarithm" => vec![
+                        sizes.iter().copied().filter(|x| x.is_finite()).fold(1.0, f64::max); out.values.len()
+                    ],
                     _ => sizes.cumsum_axis(dim)?.iter().copied().collect(),
                 };
                 // The reference may round 16-bit floats at every step.
@@ -59,7 +62,11 @@ fn running<D: CaseDevice>(case: &Case<D>) -> Run {
         let x = case.tensor::<T>(case.arg(0))?;
         let dim = axis(case.operand::<i64>(case.arg(1))?.item()?, x.spec().rank())? + N - x.spec().rank();
         let x = if back { x.view()?.reversed_axis(dim)? } else { x.view()? };
-        let y = if case.op == "CumSum" { x.scan_by(CumSum, dim, exclusive)? } else { x.scan_by(CumProd, dim, exclusive)? };
+        let y = if case.op == "CumSum" {
+            x.scan_by(CumSum, dim, exclusive)?
+        } else {
+            x.scan_by(CumProd, dim, exclusive)?
+        };
         Ok(vec![Out::of(if back { y.view().reversed_axis(dim)? } else { y.view() })])
     })
 }
@@ -77,7 +84,11 @@ macro_rules! ordered {
 }
 ordered! {
     sort |case, x, T| {
-        let dim = if case.op == "msort" { N - x.spec().rank() } else { axis_or_last(case.get(1, "dim"), x.spec().rank())? };
+        let dim = if case.op == "msort" {
+            N - x.spec().rank()
+        } else {
+            axis_or_last(case.get(1, "dim"), x.spec().rank())?
+        };
         let x = x.view()?;
         let falling = case.get(2, "descending").as_bool() == Some(true);
         let places = || if falling { x.argsort_descending_axis(dim) } else { x.argsort_axis(dim) };
@@ -92,14 +103,24 @@ ordered! {
     };
     topk |case, x, T| {
         let (k, dim, largest) = if case.op == "TopK" {
-            (case.operand::<i64>(case.arg(1))?.item()?, axis_or_last(case.kw("axis"), x.spec().rank())?, real_or(case.kw("largest"), 1.0)? != 0.0)
+            (
+                case.operand::<i64>(case.arg(1))?.item()?, axis_or_last(case.kw("axis"), x.spec().rank())?,
+                real_or(case.kw("largest"), 1.0)? != 0.0
+            )
         } else {
-            (case.get(1, "k").as_i64().unwrap_or(0), axis_or_last(case.get(2, "dim"), x.spec().rank())?, case.get(3, "largest").as_bool() != Some(false))
+            (
+                case.get(1, "k").as_i64().unwrap_or(0), axis_or_last(case.get(2, "dim"), x.spec().rank())?,
+                case.get(3, "largest").as_bool() != Some(false)
+            )
         };
         if case.get(4, "sorted").as_bool() == Some(false) {
             return unrun("in no order");
         }
-        let (values, places) = if largest { x.view()?.topk_axis(dim, k as usize)? } else { x.view()?.bottomk_axis(dim, k as usize)? };
+        let (values, places) = if largest {
+            x.view()?.topk_axis(dim, k as usize)?
+        } else {
+            x.view()?.bottomk_axis(dim, k as usize)?
+        };
         Ok(vec![Out::of(values.view()).exact(), agreed(case, 1, x.view()?, dim, places)?])
     };
     kth_value |case, x, T| {
@@ -111,7 +132,9 @@ ordered! {
         if case.get(1, "dim").is_null() {
             let line = x.view()?.to_shape([1, 1, 1, 1, x.spec().numel()])?;
             let n = line.numel();
-            return Ok(vec![nth(case, line.view(), N - 1, n.div_ceil(2), &Value::Null)?.remove(0).sized(vec![])]);
+            return Ok(
+                vec![nth(case, line.view(), N - 1, n.div_ceil(2), &Value::Null)?.remove(0).sized(vec![])]
+            );
         }
         let dim = axis_or_last(case.get(1, "dim"), x.spec().rank())?;
         let n = x.view()?.size()[dim];
@@ -123,12 +146,14 @@ ordered! {
             let parts = x.view()?.unique_axis(axis(dim, rank)? + N - rank.max(1))?;
             let out = Out::of(parts.values.view()).exact();
             let size = out.size[N - rank..].to_vec();
-            let [positions, inverse, counts] = [&parts.positions, &parts.inverse, &parts.counts].map(|found| Out::of(found.view()));
+            let [positions, inverse, counts] = [&parts.positions, &parts.inverse, &parts.counts]
+                .map(|found| Out::of(found.view()));
             if case.op == "Unique" {
                 return Ok(vec![out.sized(size), positions, inverse, counts]);
             }
             let wanted = [("return_inverse", inverse), ("return_counts", counts)];
-            let more = wanted.into_iter().filter(|(name, _)| case.kw(name).as_bool() == Some(true)).map(|(_, out)| out);
+            let more = wanted.into_iter().filter(|(name, _)| case.kw(name).as_bool() == Some(true))
+                .map(|(_, out)| out);
             return Ok(std::iter::once(out.sized(size)).chain(more).collect());
         }
         if case.op == "Unique" {
@@ -137,7 +162,10 @@ ordered! {
             }
             let all = x.view()?.unique_all()?;
             let inverse = all.inverse.to_shape([x.spec().numel()])?;
-            return Ok(vec![Out::of(all.values.view()).exact(), Out::of(all.positions.view()), Out::of(inverse.view()), Out::of(all.counts.view())]);
+            return Ok(vec![
+                Out::of(all.values.view()).exact(), Out::of(all.positions.view()), Out::of(inverse.view()),
+                Out::of(all.counts.view())
+            ]);
         }
         let wanted = |name: &str| case.kw(name).as_bool() == Some(true);
         if !wanted("return_inverse") && !wanted("return_counts") {
@@ -165,9 +193,12 @@ ordered! {
                 size.remove(dim + rank - N);
             }
         }
-        let (values, mut places) = (Out::of(values.view()).exact().sized(size.clone()), Out::of(places.view()).sized(size));
+        let (values, mut places) = (
+            Out::of(values.view()).exact().sized(size.clone()), Out::of(places.view()).sized(size)
+        );
         // The reference may name another place of an element that is equal.
-        let given = case.expected().and_then(|all| all.into_iter().nth(1).flatten()).map(|spec| case.values(&spec)).unwrap_or_default();
+        let given = case.expected().and_then(|all| all.into_iter().nth(1).flatten())
+            .map(|spec| case.values(&spec)).unwrap_or_default();
         if rank == 1 && let [crate::case::Scalar::Integer(at)] = given[..] {
             let line = x.to_vec()?;
             if line.get(at as usize).map(|x| x.scalar()) == Some(values.values[0]) {
@@ -205,7 +236,8 @@ ordered! {
         let bins = case.get(1, "bins").as_u64().unwrap_or(100) as usize;
         if low == high {
             // The reference goes a whole unit on where all are one number.
-            let [least, most] = [x.view()?.min(All), x.view()?.max(All)].map(|end| end.and_then(|end| end.cast::<f64>()?.item()));
+            let [least, most] = [x.view()?.min(All), x.view()?.max(All)]
+                .map(|end| end.and_then(|end| end.cast::<f64>()?.item()));
             let plan = Bins::new([bins]);
             let plan = match (least, most) {
                 (Ok(least), Ok(most)) if least == most => plan.range([(least - 1.0, least + 1.0)]),
@@ -231,7 +263,10 @@ fn neighbors<D: CaseDevice>(case: &Case<D>) -> Run {
             }
             None => {
                 let runs = x.view()?.unique_consecutive()?;
-                (vec![Out::of(runs.values.view()).exact()], Out::of(runs.inverse.view()).sized(x.spec().size.clone()), runs.counts)
+                (
+                    vec![Out::of(runs.values.view()).exact()],
+                    Out::of(runs.inverse.view()).sized(x.spec().size.clone()), runs.counts
+                )
             }
         };
         if wanted("return_inverse") {

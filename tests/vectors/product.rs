@@ -21,14 +21,19 @@ fn einsum<D: CaseDevice>(case: &Case<D>) -> Run {
         if onnx { case.kw("equation") } else { case.arg(1) }.as_str().unwrap_or("").replace(' ', "");
     let parts = if onnx { &case.json["in"] } else { case.arg(0) };
     macro_rules! by_letters {
-        ($T:ty: $($one:literal $a:literal;)* / $($two:literal $b:literal $c:literal;)*) => { match &*equation {
+        (
+            $T:ty: $($one:literal $a:literal;)* / $($two:literal $b:literal $c:literal;)*
+        ) => { match &*equation {
             $($one => {
                 let x = Factor::<$T, D>::of(case, &parts[0])?;
                 with_sizes(einsum!($one, x.values.at::<$a>()?)?, einsum!($one, x.sizes.at::<$a>()?)?)
             })*
             $($two => {
                 let (x, y) = (Factor::<$T, D>::of(case, &parts[0])?, Factor::<$T, D>::of(case, &parts[1])?);
-                with_sizes(einsum!($two, x.values.at::<$b>()?, y.values.at::<$c>()?)?, einsum!($two, x.sizes.at::<$b>()?, y.sizes.at::<$c>()?)?)
+                with_sizes(
+                    einsum!($two, x.values.at::<$b>()?, y.values.at::<$c>()?)?,
+                    einsum!($two, x.sizes.at::<$b>()?, y.sizes.at::<$c>()?)?
+                )
             })*
             _ => unrun("does not compile: dots for the other axes"),
         } };
@@ -70,7 +75,10 @@ fn tensordot<D: CaseDevice>(case: &Case<D>) -> Run {
         if [a, b].iter().any(|&(a, b)| x.values.spec().size[a] != y.values.spec().size[b]) {
             return unrun("a summed axis of size 1, which the reference stretches");
         }
-        with_sizes(x.values.at::<3>()?.tensordot(y.values.at::<3>()?, [a, b])?, x.sizes.at::<3>()?.tensordot(y.sizes.at::<3>()?, [a, b])?)
+        with_sizes(
+            x.values.at::<3>()?.tensordot(y.values.at::<3>()?, [a, b])?,
+            x.sizes.at::<3>()?.tensordot(y.sizes.at::<3>()?, [a, b])?
+        )
     })
 }
 
@@ -168,7 +176,8 @@ pub fn each<const M: usize>(value: &Value, default: usize) -> Result<[usize; M],
 macro_rules! convolutions {
     ($($name:ident $turned:ident $method:ident $transposed:ident $n:literal $rank:literal;)*) => { $(
         fn $name<D: CaseDevice>(case: &Case<D>) -> Run {
-            run_conv::<$n, D>(case, |case, conv, batched| by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 c64] => {
+            run_conv::<$n, D>(case, |case, conv, batched| by_type!(case.spec(0)?.dtype,
+                T in [f16 bf16 f32 f64 i64 c64] => {
                 let (x, w) = (Factor::<T, D>::of(case, case.arg(0))?, Factor::<T, D>::of(case, case.arg(1))?);
                 let z = x.values.at::<$rank>()?.$method(w.values.at::<$rank>()?, conv)?;
                 let sizes = x.sizes.at::<$rank>()?.$method(w.sizes.at::<$rank>()?, conv)?;
@@ -176,7 +185,8 @@ macro_rules! convolutions {
             }))
         }
         fn $turned<D: CaseDevice>(case: &Case<D>) -> Run {
-            run_conv::<$n, D>(case, |case, conv, batched| by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 c64] => {
+            run_conv::<$n, D>(case, |case, conv, batched| by_type!(case.spec(0)?.dtype,
+                T in [f16 bf16 f32 f64 i64 c64] => {
                 let (x, w) = (Factor::<T, D>::of(case, case.arg(0))?, Factor::<T, D>::of(case, case.arg(1))?);
                 let extra = each::<$n>(case.kw("output_padding"), 0)?;
                 let z = x.values.at::<$rank>()?.$transposed(w.values.at::<$rank>()?, conv, extra)?;

@@ -14,14 +14,22 @@ type D = Cpu;
 
 /// A scale, or one for each position of an axis, of f32 or f16.
 fn scales(case: &Case, at: usize) -> Result<Vec<f32>, Stop> {
-    by_type!(case.spec(at)?.dtype, T in [f16 f32] => Ok(case.tensor::<T>(case.arg(at))?.view()?.cast::<f32>()?.to_vec()?))
+    by_type!(
+        case.spec(at)?.dtype,
+        T in [f16 f32] => Ok(case.tensor::<T>(case.arg(at))?.view()?.cast::<f32>()?.to_vec()?)
+    )
 }
 /// Zero points; 0 where there are none.
 fn zeros(case: &Case, at: usize, count: usize) -> Result<Vec<i64>, Stop> {
     if case.arg(at).is_null() {
         return Ok(vec![0; count]);
     }
-    by_type!(case.spec(at)?.dtype, T in [i8 u8 i32] => Ok(case.tensor::<T>(case.arg(at))?.view()?.iter().map(|&x| i64::from(x)).collect()))
+    by_type!(
+        case.spec(at)?.dtype,
+        T in [i8 u8 i32] => Ok(
+            case.tensor::<T>(case.arg(at))?.view()?.iter().map(|&x| i64::from(x)).collect()
+        )
+    )
 }
 /// The scheme in arguments `at` and `at + 1`, for a tensor with `rank` axes.
 fn scheme(case: &Case, at: usize, rank: usize) -> Result<Quantization, Stop> {
@@ -58,7 +66,12 @@ fn quantize(case: &Case) -> Run {
     let x = case.tensor::<f32>(case.arg(0))?;
     let x = x.view()?.copy()?;
     by_integer!(to.unwrap_or(DType::U8), Q => {
-        moved(Ok(QuantizedTensor::<Q, N>::quantize(&x, scheme(case, 1, case.spec(0)?.rank())?)?.int_repr().copy()?))
+        moved(
+            Ok(
+                QuantizedTensor::<Q, N>::quantize(&x, scheme(case, 1, case.spec(0)?.rank())?)?
+                    .int_repr().copy()?
+            )
+        )
     })
 }
 fn dequantize(case: &Case) -> Run {

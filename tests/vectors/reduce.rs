@@ -269,7 +269,8 @@ fn differences<D: CaseDevice>(case: &Case<D>) -> Run {
     let Ok(order) = usize::try_from(order) else { return unrun("does not compile: a count below 0") };
     by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
         let mut y = case.operand::<T>(case.arg(0))?.view()?.copy()?;
-        let ends = [case.get(3, "prepend"), case.get(4, "append")].map(|end| if end.is_null() { Ok(None) } else { case.operand::<T>(end).map(Some) });
+        let ends = [case.get(3, "prepend"), case.get(4, "append")]
+            .map(|end| if end.is_null() { Ok(None) } else { case.operand::<T>(end).map(Some) });
         let [before, after] = ends;
         if let Some(before) = before?.filter(|_| order > 0) {
             y = Tensor::concat_axis([before.view()?, y.view()], axis)?;
@@ -293,7 +294,8 @@ fn log_sum_exp<D: CaseDevice>(case: &Case<D>) -> Run {
     case.only(&["dim", "keepdim"])?;
     by_type!(crate::elementwise::float(case.spec(0)?.dtype), T in [f16 bf16 f32 f64] => {
         let out = Axes::default(case)?.reduce(LogSumExp, case.operand::<T>(case.arg(0))?.view()?)?;
-        let largest = case.magnitude(case.arg(0))?.iter().copied().filter(|x| x.is_finite()).fold(1.0, f64::max);
+        let largest = case.magnitude(case.arg(0))?.iter().copied().filter(|x| x.is_finite())
+            .fold(1.0, f64::max);
         let sizes = vec![largest; out.values.len()];
         Ok(vec![Out { magnitude: Some(sizes), ..out }])
     })
@@ -315,7 +317,11 @@ fn covariances<D: CaseDevice>(case: &Case<D>) -> Run {
         let times = part("fweights").map(|value| case.operand::<i64>(value)).transpose()?;
         // Sums of single-precision weights are the reference's in single precision: too few digits for a
         // result in double.
-        let weight = |value| if T::DTYPE == DType::F64 { case.tensor::<T>(value) } else { case.operand::<T>(value) };
+        let weight = |value| if T::DTYPE == DType::F64 {
+            case.tensor::<T>(value)
+        } else {
+            case.operand::<T>(value)
+        };
         let weights = part("aweights").map(weight).transpose()?;
         let mut plan = Cov::new().correction(case.kw("correction").as_f64().unwrap_or(1.0));
         if let Some(times) = &times {
@@ -348,7 +354,8 @@ fn quantile<D: CaseDevice>(case: &Case<D>) -> Run {
     };
     by_type!(spec.dtype, T in [f32 f64] => {
         let x = case.tensor::<T>(case.arg(0))?;
-        let largest = case.magnitude(case.arg(0))?.iter().copied().filter(|x| x.is_finite()).fold(0.0, f64::max);
+        let largest = case.magnitude(case.arg(0))?.iter().copied().filter(|x| x.is_finite())
+            .fold(0.0, f64::max);
         let Some(q) = crate::case::real(case.arg(1)) else {
             let Some(shares) = crate::case::Spec::of(case.arg(1)) else { return unrun("no shares") };
             let shares: Vec<f64> = case.values(&shares).into_iter().map(|q| q.magnitude()).collect();
@@ -356,7 +363,10 @@ fn quantile<D: CaseDevice>(case: &Case<D>) -> Run {
             let (out, mut size) = match case.kw("dim").as_i64() {
                 None => {
                     let line = x.view()?.to_shape([spec.numel()])?;
-                    (Out::of(line.quantiles(&shares, Axis::<0>, between)?.view()), vec![1; if keep { rank } else { 0 }])
+                    (
+                        Out::of(line.quantiles(&shares, Axis::<0>, between)?.view()),
+                        vec![1; if keep { rank } else { 0 }]
+                    )
                 }
                 Some(dim) => {
                     let (dim, mut size) = (axis(dim, rank)?, spec.size.clone());
@@ -373,7 +383,10 @@ fn quantile<D: CaseDevice>(case: &Case<D>) -> Run {
             return Ok(vec![Out { magnitude: Some(sizes), ..out }.sized(size)]);
         };
         let (out, size) = if case.kw("dim").is_null() {
-            (Out::of(x.view()?.to_shape([spec.numel()])?.quantile(q, Axis::<0>, between)?.view()), vec![1; if case.kw("keepdim").as_bool() == Some(true) { rank } else { 0 }])
+            (
+                Out::of(x.view()?.to_shape([spec.numel()])?.quantile(q, Axis::<0>, between)?.view()),
+                vec![1; if case.kw("keepdim").as_bool() == Some(true) { rank } else { 0 }]
+            )
         } else {
             let dim = axis(case.kw("dim").as_i64().unwrap_or(0), rank)?;
             let mut size = spec.size.clone();

@@ -104,7 +104,10 @@ impl Set {
                 "bool" => ("BOOL".to_string(), 1),
                 _ => (name.to_uppercase(), NAMES.iter().find(|row| row.0 == name).unwrap().2),
             };
-            let entry = serde_json::json!({ "dtype": name_there, "shape": [pool.len() / width], "data_offsets": [data.len(), data.len() + pool.len()] });
+            let entry = serde_json::json!({
+                "dtype": name_there, "shape": [pool.len() / width],
+                "data_offsets": [data.len(), data.len() + pool.len()]
+            });
             header.insert(name, entry);
             data.extend(pool);
             data.resize(data.len().next_multiple_of(16), 0);

@@ -217,7 +217,8 @@ macro_rules! views {
 
 views! {
     permute |case, x| {
-        let order = wholes(case.get(1, "dims")).unwrap_or_default().into_iter().map(|a| axis(a, x.rank())).collect::<Result<Vec<_>, _>>()?;
+        let order = wholes(case.get(1, "dims")).unwrap_or_default().into_iter().map(|a| axis(a, x.rank()))
+            .collect::<Result<Vec<_>, _>>()?;
         vec![x.permuted(&order)?]
     };
     transpose |case, x| {
@@ -231,7 +232,14 @@ views! {
         if case.op == "t" && x.rank() > 2 {
             return unrun("does not compile: more than two axes");
         }
-        vec![match x { R1(x) => R1(x.transposed()), R2(x) => R2(x.transposed()), R3(x) => R3(x.transposed()), x => x }]
+        vec![
+            match x {
+                R1(x) => R1(x.transposed()),
+                R2(x) => R2(x.transposed()),
+                R3(x) => R3(x.transposed()),
+                x => x
+            }
+        ]
     };
     matrix_transpose |_case, x| {
         let mut order: Vec<usize> = (0..x.rank()).collect();
@@ -267,7 +275,9 @@ views! {
                 start.item()?
             }
         };
-        let Some(length) = case.get(3, "length").as_u64() else { return unrun("does not compile: a length below 0") };
+        let Some(length) = case.get(3, "length").as_u64() else {
+            return unrun("does not compile: a length below 0")
+        };
         if x.rank() == 0 {
             return unrun("does not compile: no axis");
         }
@@ -285,11 +295,20 @@ views! {
     };
     slice |case, x| {
         let axis = case.get(1, "dim").as_i64().unwrap_or(0) as usize;
-        let end = case.get(3, "end").as_u64().map_or(x.size()[axis], |end| (end as usize).min(x.size()[axis]));
-        vec![x.slice_axis(axis, case.get(2, "start").as_u64().unwrap_or(0) as usize, end, case.get(4, "step").as_i64().unwrap_or(1) as isize)?]
+        let end = case.get(3, "end").as_u64()
+            .map_or(x.size()[axis], |end| (end as usize).min(x.size()[axis]));
+        vec![
+            x.slice_axis(
+                axis, case.get(2, "start").as_u64().unwrap_or(0) as usize, end,
+                case.get(4, "step").as_i64().unwrap_or(1) as isize
+            )?
+        ]
     };
     diagonal |case, x| {
-        let axes = [axis(case.get(2, "dim1").as_i64().unwrap_or(0), x.rank())?, axis(case.get(3, "dim2").as_i64().unwrap_or(1), x.rank())?];
+        let axes = [
+            axis(case.get(2, "dim1").as_i64().unwrap_or(0), x.rank())?,
+            axis(case.get(3, "dim2").as_i64().unwrap_or(1), x.rank())?
+        ];
         vec![x.diagonal(axes[0], axes[1], case.get(1, "offset").as_i64().unwrap_or(0))?]
     };
     unbind |case, x| {
@@ -309,7 +328,8 @@ views! {
             }
         };
         let starts = lengths.iter().scan(0, |at, len| { *at += len; Some(*at - len) });
-        starts.zip(&lengths).map(|(start, len)| x.slice_axis(axis, start, start + len, 1)).collect::<Result<Vec<_>, _>>()?
+        starts.zip(&lengths).map(|(start, len)| x.slice_axis(axis, start, start + len, 1))
+            .collect::<Result<Vec<_>, _>>()?
     };
     sections |case, x| {
         let named = case.get(2, "dim").as_i64();
@@ -330,18 +350,23 @@ views! {
             }
         };
         let place = |at: i64| (if at < 0 { at + size as i64 } else { at }).clamp(0, size as i64) as usize;
-        let places: Vec<usize> = std::iter::once(0).chain(ends.into_iter().map(place)).chain([size]).collect();
-        places.windows(2).map(|ends| x.slice_axis(axis, ends[0], ends[1].max(ends[0]), 1)).collect::<Result<Vec<_>, _>>()?
+        let places: Vec<usize> = std::iter::once(0).chain(ends.into_iter().map(place)).chain([size])
+            .collect();
+        places.windows(2).map(|ends| x.slice_axis(axis, ends[0], ends[1].max(ends[0]), 1))
+            .collect::<Result<Vec<_>, _>>()?
     };
     movedim |case, x| {
-        let axes = |at| wholes(case.arg(at)).unwrap_or_default().into_iter().map(|a| axis(a, x.rank())).collect::<Result<Vec<_>, _>>();
+        let axes = |at| wholes(case.arg(at)).unwrap_or_default().into_iter().map(|a| axis(a, x.rank()))
+            .collect::<Result<Vec<_>, _>>();
         let (from, to) = (axes(1)?, axes(2)?);
         let unique = |axes: &[usize]| (0..x.rank()).filter(|axis| axes.contains(axis)).count() == axes.len();
         if from.len() != to.len() || !unique(&from) || !unique(&to) {
             return unrun("does not compile: axes that are no permutation");
         }
         let mut rest = (0..x.rank()).filter(|axis| !from.contains(axis));
-        let order: Vec<usize> = (0..x.rank()).map(|k| to.iter().position(|&t| t == k).map_or_else(|| rest.next().unwrap(), |at| from[at])).collect();
+        let order: Vec<usize> = (0..x.rank())
+            .map(|k| to.iter().position(|&t| t == k).map_or_else(|| rest.next().unwrap(), |at| from[at]))
+            .collect();
         vec![x.permuted(&order)?]
     };
     at_least |case, x| {
@@ -453,7 +478,10 @@ fn reshape<D: CaseDevice>(case: &Case<D>) -> Run {
         if is_view || case.is_error() {
             return Ok(vec![x.any()?.reshaped(&to)?.out(&x)]);
         }
-        by_rank!(to.len(), R in [0 1 2 3 4 5 6] => moved(x.view()?.to_shape::<R>(<[usize; R]>::try_from(&to[..]).unwrap())))
+        by_rank!(
+            to.len(),
+            R in [0 1 2 3 4 5 6] => moved(x.view()?.to_shape::<R>(<[usize; R]>::try_from(&to[..]).unwrap()))
+        )
     })
 }
 
@@ -472,7 +500,12 @@ fn expand<D: CaseDevice>(case: &Case<D>) -> Run {
         .collect();
     by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
         let x = case.tensor::<T>(case.arg(0))?;
-        by_rank!(to.len(), R in [0 1 2 3 4 5] => Ok(vec![Out::view(x.at::<R>()?.broadcast_to(<[usize; R]>::try_from(&to[..]).unwrap())?, &x)]))
+        by_rank!(
+            to.len(),
+            R in [0 1 2 3 4 5] => Ok(
+                vec![Out::view(x.at::<R>()?.broadcast_to(<[usize; R]>::try_from(&to[..]).unwrap())?, &x)]
+            )
+        )
     })
 }
 fn expand_together<D: CaseDevice>(case: &Case<D>) -> Run {

@@ -52,7 +52,12 @@ fn windows<const M: usize, D: CaseDevice>(case: &Case<D>) -> Result<(Pool<M>, bo
 }
 
 macro_rules! pools {
-    ($($largest:ident $mean:ident $powers:ident $max:ident $with:ident $avg:ident $n:literal $rank:literal;)*) => { $(
+    (
+        $(
+            $largest:ident $mean:ident $powers:ident $max:ident $with:ident $avg:ident $n:literal
+            $rank:literal;
+        )*
+    ) => { $(
         fn $largest<D: CaseDevice>(case: &Case<D>) -> Run {
             let (pool, batched) = windows::<$n, D>(case)?;
             by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8] => {
@@ -81,7 +86,8 @@ macro_rules! pools {
                 if case.id.ends_with("ceil_last_window_starts_on_pad") {
                     return unrun("a result of four digits");
                 }
-                if let Some(divisor) = case.get(6, "divisor_override").as_i64().filter(|_| $n > 1 && case.json.get("in").is_none()) {
+                let divisor = case.get(6, "divisor_override").as_i64();
+                if let Some(divisor) = divisor.filter(|_| $n > 1 && case.json.get("in").is_none()) {
                     mean = x.at::<$rank>()?.$avg(pool.divisor(divisor))?;
                 }
                 let out = Out::of(mean.view());
@@ -164,10 +170,14 @@ fn attention<D: CaseDevice>(case: &Case<D>) -> Run {
         let [q, k, v] = [0, 1, 2].map(|at| case.tensor::<T>(case.arg(at)));
         let (q, k, v) = (q?, k?, v?);
         let out = Out::of(q.at::<4>()?.attention(k.at::<4>()?, v.at::<4>()?, None, plan)?.view());
-        let largest = |at: usize| Ok::<_, Stop>(case.magnitude(case.arg(at))?.iter().copied().fold(0.0, f64::max));
+        let largest = |at: usize| Ok::<_, Stop>(
+            case.magnitude(case.arg(at))?.iter().copied().fold(0.0, f64::max)
+        );
         // A rounding of a score, which is a sum, moves its weight by as much.
         let score = largest(0)? * largest(1)? * (parts[0].size[parts[0].rank() - 1] as f64).sqrt();
-        let sizes = vec![largest(2)? * (1.0 + if case.json.get("ulp").is_none() { score } else { 0.0 }); out.values.len()];
+        let sizes = vec![
+            largest(2)? * (1.0 + if case.json.get("ulp").is_none() { score } else { 0.0 }); out.values.len()
+        ];
         // Weights of 16 bits are rounded once.
         Ok(vec![Out { magnitude: Some(sizes), ..out }.rounded(2.0)])
     })
@@ -211,10 +221,14 @@ fn attention_by_attributes(case: &Case) -> Run {
         };
         // A mask that ends before the keys hides the others.
         let mask = (!case.arg(3).is_null()).then(|| case.spec(3)).transpose()?;
-        let given = mask.as_ref().map_or(keys, |mask| mask.size.last().copied().filter(|&n| n > 1).unwrap_or(keys));
+        let given = mask.as_ref()
+            .map_or(keys, |mask| mask.size.last().copied().filter(|&n| n > 1).unwrap_or(keys));
         let mask = match &mask {
             None => None,
-            Some(spec) if spec.dtype == DType::Bool => Some(case.tensor::<bool>(case.arg(3))?.at::<4>()?.lazy().select(T::from_f64(0.0), T::from_f64(f64::NEG_INFINITY)).eval()?),
+            Some(spec) if spec.dtype == DType::Bool => Some(
+                case.tensor::<bool>(case.arg(3))?.at::<4>()?.lazy()
+                    .select(T::from_f64(0.0), T::from_f64(f64::NEG_INFINITY)).eval()?
+            ),
             Some(_) => Some(case.tensor::<T>(case.arg(3))?.at::<4>()?.copy()?),
         };
         let mask = mask.map(|mask| mask.broadcast_to([b, h, queries, given])?.copy()).transpose()?;
@@ -222,7 +236,11 @@ fn attention_by_attributes(case: &Case) -> Run {
         let (left, right) = (number("left_window_size", -1), number("right_window_size", -1));
         let bias = Tensor::from_fn([b, h, queries, keys], |[b, h, i, j]| {
             // Queries are at the end of the keys stored before them.
-            let before = if case.arg(6).is_null() { keys as i64 - specs[1].size[specs[1].rank() - 2] as i64 } else { lengths[b] - queries as i64 };
+            let before = if case.arg(6).is_null() {
+                keys as i64 - specs[1].size[specs[1].rank() - 2] as i64
+            } else {
+                lengths[b] - queries as i64
+            };
             let (i_now, j_now) = (i as i64 + before, j as i64);
             let seen = j_now < lengths[b]
                 && (!causal || j_now <= i_now)
@@ -244,9 +262,16 @@ fn attention_by_attributes(case: &Case) -> Run {
         }
         let y = q.attention_biased(&k, &v, &bias, plan)?;
         let e = y.size()[3];
-        let out = if specs[0].rank() == 3 { Out::of(y.permuted([0, 2, 1, 3])?).sized(vec![b, queries, h * e]) } else { Out::of(y.view()) };
-        let largest = |x: &Tensor<T, 4>| x.iter().map(|x| x.scalar().magnitude()).filter(|x| x.is_finite()).fold(0.0, f64::max);
-        let sizes = vec![largest(&v) * (1.0 + largest(&q) * largest(&k) * (d as f64).sqrt()); out.values.len()];
+        let out = if specs[0].rank() == 3 {
+            Out::of(y.permuted([0, 2, 1, 3])?).sized(vec![b, queries, h * e])
+        } else {
+            Out::of(y.view())
+        };
+        let largest = |x: &Tensor<T, 4>| x.iter().map(|x| x.scalar().magnitude()).filter(|x| x.is_finite())
+            .fold(0.0, f64::max);
+        let sizes = vec![
+            largest(&v) * (1.0 + largest(&q) * largest(&k) * (d as f64).sqrt()); out.values.len()
+        ];
         let mut all = vec![Out { magnitude: Some(sizes), ..out }.rounded(2.0)];
         if outputs == 3 {
             all.extend([Out::of(k.view()).exact(), Out::of(v.view()).exact()]);

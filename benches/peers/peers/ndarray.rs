@@ -217,7 +217,11 @@ fn ratio(n: usize, forms: &mut Forms) {
     if parallel() {
         forms.add("par_azip, kept", move || {
             let ((a, b, c, d), mut y) = (inputs(), matrix(n, 5));
-            move || par_azip!((y in &mut y, &a in &a, &b in &b, &c in &c, &d in &d) *y = bodies::ratio(a, b, c, d))
+            move || {
+                par_azip!(
+                    (y in &mut y, &a in &a, &b in &b, &c in &c, &d in &d) *y = bodies::ratio(a, b, c, d)
+                )
+            }
         });
     }
 }
@@ -317,9 +321,13 @@ fn gemv(n: usize, forms: &mut Forms) {
 
 fn batched(n: usize, forms: &mut Forms) {
     forms.add("general_mat_mul of each, kept", move || {
-        let stack = |seed| Array3::from_shape_vec((sizes::BATCH, n, n), uniform(sizes::BATCH * n * n, seed)).unwrap();
+        let stack =
+            |seed| Array3::from_shape_vec((sizes::BATCH, n, n), uniform(sizes::BATCH * n * n, seed)).unwrap();
         let (a, b, mut c) = (stack(1), stack(2), stack(3));
-        move || azip!((mut c in c.outer_iter_mut(), a in a.outer_iter(), b in b.outer_iter()) general_mat_mul(1.0, &a, &b, 0.0, &mut c))
+        move || {
+            azip!((mut c in c.outer_iter_mut(), a in a.outer_iter(), b in b.outer_iter())
+                general_mat_mul(1.0, &a, &b, 0.0, &mut c))
+        }
     });
 }
 

@@ -317,7 +317,8 @@ elementwise! {
     fn adamw_step(p, m, v, g) -> (T, T, T) {
         let m = m * f64::from(adamw::BETA1) + g * f64::from(1.0 - adamw::BETA1);
         let v = v * f64::from(adamw::BETA2) + g * g * f64::from(1.0 - adamw::BETA2);
-        let p = p * f64::from(1.0 - adamw::RATE * adamw::DECAY) - m * f64::from(adamw::RATE) / (v.sqrt() + f64::from(adamw::EPSILON));
+        let p = p * f64::from(1.0 - adamw::RATE * adamw::DECAY)
+            - m * f64::from(adamw::RATE) / (v.sqrt() + f64::from(adamw::EPSILON));
         (p, m, v)
     }
     /// The user's own.

@@ -2,7 +2,7 @@
 // Imports: `error`, `dtype`, `element`, `kernel`, `device`, `autograd`.
 
 use super::jvp::Jvp;
-use super::state::{Shared, Write};
+use super::state::{JvpState, WriteKind};
 use crate::autograd::backward::Temporary;
 use crate::autograd::state::{OutputType, has_gradient};
 use crate::device::{Device, OperandRef};
@@ -11,7 +11,7 @@ use crate::element::Number;
 use crate::error::Result;
 use crate::kernel::ContractPlan;
 
-impl Shared {
+impl JvpState {
     /// Runs `contract` on the output and both operands of the inner device, of the element types `dtypes`,
     /// and for the tangents.
     fn contract(
@@ -26,9 +26,10 @@ impl Shared {
         let output = OperandRef { stride: &output.stride[..sizes.len()], ..output };
         let outputs = [(output, OutputType::Is(dtypes[0]))];
         let moves = [has_gradient(dtypes[1]), has_gradient(dtypes[2])];
-        let operands = self.prepare(&sizes, &[left, right], &outputs, Write::Replaced, &mut |active| {
-            Ok(moves[0] && active[0].is_some() || moves[1] && active[1].is_some())
-        })?;
+        let operands =
+            self.prepare(&sizes, &[left, right], &outputs, WriteKind::Replaced, &mut |active| {
+                Ok(moves[0] && active[0].is_some() || moves[1] && active[1].is_some())
+            })?;
         let [left, right] = [operands.inputs[0], operands.inputs[1]];
         contract(operands.outputs[0], left, right)?;
         let Some(tangent) = operands.output_tangents[0] else { return Ok(()) };

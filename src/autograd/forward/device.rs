@@ -1,6 +1,6 @@
 //! The forward-mode device: it runs every mechanism on the inner device, and once more for tangents where an
 //! operand has one.
-// Imports: `error`, `fallible_arc`, `element`, `kernel`, `device`, `allocation`, `erased_memory`,
+// Imports: `error`, `fallible`, `element`, `kernel`, `device`, `allocation`, `erased_memory`,
 // `autograd`.
 
 use super::jvp::Jvp;
@@ -12,7 +12,7 @@ use crate::device::{Deleter, Device, Init, Inputs, OperandRef, Reduction};
 use crate::element::{Comparable, Element, Number};
 use crate::erased_memory::Memory;
 use crate::error::Result;
-use crate::fallible_arc::FallibleArc;
+use crate::fallible::FallibleArc;
 use crate::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};
 use std::mem::MaybeUninit;
 

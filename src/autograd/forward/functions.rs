@@ -3,7 +3,7 @@
 
 use super::jvp::Jvp;
 use crate::autograd::containers::{array, other_form};
-use crate::autograd::{Differentiable, Name, ParameterTree, Tape, TensorMap, TensorVisitor, Var};
+use crate::autograd::{Differentiable, Name, ParameterTree, ParameterVisitor, Tape, TensorMap, Var};
 use crate::device::Device;
 use crate::element::Element;
 use crate::error::{Error, Result};
@@ -35,7 +35,7 @@ pub trait Primals<D: Device> {
 /// Dual tensors of each argument, in order, without their types.
 struct Duals<'a, D: Device>(&'a Jvp<D>, VecDeque<Box<dyn Any>>);
 
-impl<D: Device> TensorVisitor<D, 0, 2> for Duals<'_, D> {
+impl<D: Device> ParameterVisitor<D, 0, 2> for Duals<'_, D> {
     fn tensor<T: Differentiable, const RANK: usize>(
         &mut self,
         _: Name<'_>,

@@ -1,8 +1,8 @@
 //! The forward-mode device: the methods with which a program makes dual tensors and takes their tangents.
-// Imports: `error`, `fallible_arc`, `layout`, `element`, `device`, `allocation`, `erased_memory`, `tensor`,
+// Imports: `error`, `fallible`, `layout`, `element`, `device`, `allocation`, `erased_memory`, `tensor`,
 // `autograd`.
 
-use super::state::{JvpBlock, Shared, Tangent};
+use super::state::{JvpBlock, JvpState, Tangent};
 use crate::allocation::Allocation;
 use crate::autograd::Differentiable;
 use crate::autograd::inner::inner_of;
@@ -11,7 +11,7 @@ use crate::device::{Cpu, Device, Init, OperandRef, same_device};
 use crate::element::Element;
 use crate::erased_memory::Memory;
 use crate::error::{Error, Result};
-use crate::fallible_arc::FallibleArc;
+use crate::fallible::FallibleArc;
 use crate::layout::Layout;
 use crate::tensor::{Parts, Tensor};
 use std::fmt;
@@ -46,7 +46,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Several threads may use one device. Each kernel takes a lock once; the kernels themselves run in parallel.
 pub struct Jvp<D: Device = Cpu> {
     pub(super) device: D,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<JvpState>,
 }
 
 impl<D: Device> Clone for Jvp<D> {
@@ -71,7 +71,7 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 impl<D: Device> Jvp<D> {
     /// A forward-mode device that computes on `device`.
     pub fn new(device: &D) -> Self {
-        let shared = Shared::new(inner_of(device), NEXT.fetch_add(1, Ordering::Relaxed));
+        let shared = JvpState::new(inner_of(device), NEXT.fetch_add(1, Ordering::Relaxed));
         Jvp { device: device.clone(), shared: Arc::new(shared) }
     }
 

@@ -2,7 +2,7 @@
 // Imports: `error`, `dtype`, `device`, `autograd`.
 
 use super::programs::{ALL, MAX_WINDOWS, WINDOW, has_tangent, is_wide, room};
-use super::state::Operands;
+use super::state::TangentOperands;
 use crate::autograd::backward::{Backward, Temporary, distinct};
 use crate::autograd::facts::Facts;
 use crate::autograd::small_vec::SmallVec;
@@ -44,7 +44,7 @@ macro_rules! with_mask {
 pub(super) use with_mask;
 
 /// The operands of the loads of a kernel.
-pub(super) struct Loads<'a> {
+pub(super) struct LoadOperands<'a> {
     pub(super) values: Vec<OperandRef<'a>>,
     pub(super) tangents: Vec<Option<OperandRef<'a>>>,
 }
@@ -54,19 +54,19 @@ pub(super) fn depends(facts: &Facts, reads: &[u8], active: &[Option<DType>]) -> 
     reads.iter().zip(&facts.slopes).any(|(&k, slope)| slope.is_some() && active[k as usize].is_some())
 }
 
-impl<'a> Loads<'a> {
+impl<'a> LoadOperands<'a> {
     /// The operands of the loads, from those of the kernel, and the tangents on which an output depends.
-    pub(super) fn new(operands: &Operands<'a>, reads: &[u8], facts: &Facts) -> Self {
-        let mut loads = Loads::of_rows(operands, reads);
+    pub(super) fn new(operands: &TangentOperands<'a>, reads: &[u8], facts: &Facts) -> Self {
+        let mut loads = LoadOperands::of_rows(operands, reads);
         loads.keep(facts);
         loads
     }
 
-    /// As [`new`](Loads::new), with all tangents.
-    pub(super) fn of_rows(operands: &Operands<'a>, reads: &[u8]) -> Self {
+    /// As [`new`](LoadOperands::new), with all tangents.
+    pub(super) fn of_rows(operands: &TangentOperands<'a>, reads: &[u8]) -> Self {
         let values = reads.iter().map(|&k| operands.inputs[k as usize]).collect();
         let tangents = reads.iter().map(|&k| operands.tangents[k as usize]).collect();
-        Loads { values, tangents }
+        LoadOperands { values, tangents }
     }
 
     /// Keeps the tangents on which an output depends.
@@ -125,11 +125,11 @@ impl<'a> Loads<'a> {
 }
 
 /// A kernel whose program is erased: it runs for a mask, at these sizes, on outputs and inputs.
-pub(super) type Kernel<'a> = dyn Fn(u64, &[usize], &[OperandRef<'_>], Inputs<'_>) -> Result<()> + 'a;
+pub(super) type MaskedKernel<'a> = dyn Fn(u64, &[usize], &[OperandRef<'_>], Inputs<'_>) -> Result<()> + 'a;
 
 /// Runs a kernel on each different operand once.
 pub(super) fn run(
-    kernel: &Kernel<'_>,
+    kernel: &MaskedKernel<'_>,
     mask: u64,
     sizes: &[usize],
     outputs: &[OperandRef<'_>],
@@ -143,8 +143,8 @@ pub(super) fn run(
 /// calls after the first one write to memory of their own. `numbers` are operands after those of the loads.
 pub(super) fn run_each_mask(
     pass: &Backward,
-    kernel: &Kernel<'_>,
-    loads: &Loads<'_>,
+    kernel: &MaskedKernel<'_>,
+    loads: &LoadOperands<'_>,
     numbers: &[OperandRef<'_>],
     (sizes, written): (&[usize], &[usize]),
     outputs: &[(OperandRef<'_>, DType)],

@@ -2,11 +2,11 @@
 // Imports: `error`, `dtype`, `kernel`, `device`, `autograd`.
 
 use super::jvp::Jvp;
-use super::loads::{Kernel, Loads, depends, run, with_mask};
+use super::loads::{LoadOperands, MaskedKernel, depends, run, with_mask};
 use super::outputs::{TangentBuffers, tangents_only};
 use super::programs::{JvpMap, is_wide};
 use super::rows::{self, TangentConstant};
-use super::state::{Operands, Shared, Write};
+use super::state::{JvpState, TangentOperands, WriteKind};
 use crate::autograd::backward::Temporary;
 use crate::autograd::facts::{Facts, facts_of};
 use crate::autograd::rows::{Collect, RowConstants};
@@ -17,16 +17,16 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::Program;
 
-impl Shared {
+impl JvpState {
     fn prepare_map<'a>(
         &'a self,
         facts: &Facts,
         by_rows: bool,
-        write: Write,
+        write: WriteKind,
         sizes: &[usize],
         outputs: &[OperandRef<'a>],
         inputs: Inputs<'a>,
-    ) -> Result<Operands<'a>> {
+    ) -> Result<TangentOperands<'a>> {
         let typed = |(slot, dtype): (&OperandRef<'a>, &DType)| (*slot, OutputType::Is(*dtype));
         let outputs: Vec<_> = outputs.iter().zip(&facts.outputs).map(typed).collect();
         let mut operands = self.prepare(sizes, inputs.slots, &outputs, write, &mut |active| {
@@ -39,10 +39,10 @@ impl Shared {
     /// Values and tangents in one kernel. A program in place has a tangent for each of its outputs.
     fn together(
         &self,
-        kernel: &Kernel<'_>,
+        kernel: &MaskedKernel<'_>,
         sizes: &[usize],
-        loads: Loads<'_>,
-        operands: &Operands<'_>,
+        loads: LoadOperands<'_>,
+        operands: &TangentOperands<'_>,
         in_place: bool,
     ) -> Result<()> {
         // Outputs that are discrete have no tangent; the kernel writes zeros to memory of its own.
@@ -76,11 +76,11 @@ impl Shared {
     /// kernel has no room for all tangents.
     fn separately(
         &self,
-        kernel: &Kernel<'_>,
+        kernel: &MaskedKernel<'_>,
         facts: &Facts,
         sizes: &[usize],
-        loads: &Loads<'_>,
-        operands: &Operands<'_>,
+        loads: &LoadOperands<'_>,
+        operands: &TangentOperands<'_>,
         values: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let buffers = TangentBuffers::new(&*self.inner, sizes, &operands.outputs)?;
@@ -103,7 +103,7 @@ impl<D: Device> Jvp<D> {
         inputs: Inputs<'_>,
     ) -> Result<()> {
         let (facts, shared) = (facts_of(program), &*self.shared);
-        let write = if P::IN_PLACE { Write::Updated } else { Write::Replaced };
+        let write = if P::IN_PLACE { WriteKind::Updated } else { WriteKind::Replaced };
         let operands = shared.prepare_map(facts, P::BY_ROWS, write, sizes, outputs, inputs)?;
         let values = || {
             let inputs = Inputs { slots: &operands.inputs, reads: inputs.reads };
@@ -127,7 +127,7 @@ impl<D: Device> Jvp<D> {
             let kernel = |mask, sizes: &[usize], to: &[OperandRef<'_>], inputs: Inputs<'_>| {
                 self.run_tangents::<_, false>(&program, mask, sizes, to, inputs)
             };
-            let loads = Loads::of_rows(&operands, inputs.reads);
+            let loads = LoadOperands::of_rows(&operands, inputs.reads);
             return rows::run(
                 shared.pass()?,
                 &kernel,
@@ -139,7 +139,7 @@ impl<D: Device> Jvp<D> {
                 &values,
             );
         }
-        let loads = Loads::new(&operands, inputs.reads, facts);
+        let loads = LoadOperands::new(&operands, inputs.reads, facts);
         if const { is_wide(P::LOADS, 2 * P::OUTPUTS) } {
             let kernel = |mask, sizes: &[usize], to: &[OperandRef<'_>], inputs: Inputs<'_>| {
                 self.run_tangents::<P, BY_NAME>(program, mask, sizes, to, inputs)

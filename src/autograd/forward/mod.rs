@@ -6,7 +6,7 @@
 //! | the device and its methods | `jvp.rs` |
 //! | functions that make the device | `functions.rs` |
 //! | the blocks, and the operands of a kernel | `state.rs` |
-//! | a rule for each mechanism | `map.rs`, `rows.rs`, `reduce.rs`, `scan.rs`, `moves.rs`, `contract.rs` |
+//! | a function for each mechanism | `map.rs`, `rows.rs`, `reduce.rs`, `scan.rs`, `moves.rs`, `contract.rs` |
 //! | the kernels | `programs.rs` |
 // Imports: its own files.
 

@@ -2,7 +2,7 @@
 // Imports: `error`, `dtype`, `element`, `kernel`, `device`.
 
 use super::jvp::Jvp;
-use super::state::{Shared, Write};
+use super::state::{JvpState, WriteKind};
 use crate::autograd::backward::Temporary;
 use crate::autograd::moves::Sort;
 use crate::autograd::scatter::ScatterOperator;
@@ -13,7 +13,7 @@ use crate::element::{Comparable, Element};
 use crate::error::Result;
 use crate::kernel::{GatherPlan, Op, SortPlan};
 
-impl Shared {
+impl JvpState {
     /// # Safety
     /// As [`Device::copy`](crate::Device::copy).
     pub(super) unsafe fn copy(
@@ -23,7 +23,7 @@ impl Shared {
         from: OperandRef<'_>,
     ) -> Result<()> {
         let outputs = [(to, OutputType::OfFirstOperand)];
-        let operands = self.prepare(sizes, &[from], &outputs, Write::Replaced, &mut |_| Ok(true))?;
+        let operands = self.prepare(sizes, &[from], &outputs, WriteKind::Replaced, &mut |_| Ok(true))?;
         // SAFETY: (1) to (3) are the caller's promises, on the same memory of the inner device; tangents have
         // the layouts of the operands, in memory of their own.
         unsafe {
@@ -46,7 +46,7 @@ impl Shared {
     ) -> Result<()> {
         let outputs = [(to, OutputType::OfFirstOperand)];
         let operands =
-            self.prepare(plan.sizes, &[cells, index], &outputs, Write::Replaced, &mut |active| {
+            self.prepare(plan.sizes, &[cells, index], &outputs, WriteKind::Replaced, &mut |active| {
                 Ok(active[0].is_some())
             })?;
         let [cells, index] = [operands.inputs[0], operands.inputs[1]];
@@ -71,9 +71,10 @@ impl Shared {
         mask: OperandRef<'_>,
     ) -> Result<()> {
         let outputs = [(to, OutputType::OfFirstOperand)];
-        let operands = self.prepare(&[count], &[from, mask], &outputs, Write::Replaced, &mut |active| {
-            Ok(active[0].is_some())
-        })?;
+        let operands =
+            self.prepare(&[count], &[from, mask], &outputs, WriteKind::Replaced, &mut |active| {
+                Ok(active[0].is_some())
+            })?;
         let [from, mask] = [operands.inputs[0], operands.inputs[1]];
         // SAFETY: as for `copy`.
         unsafe {
@@ -95,7 +96,7 @@ impl Shared {
     ) -> Result<()> {
         let outputs = [(cells, OutputType::Is(operator.dtype()))];
         let slots = [from, index, cells];
-        let operands = self.prepare(plan.sizes, &slots, &outputs, Write::Indexed, &mut |active| {
+        let operands = self.prepare(plan.sizes, &slots, &outputs, WriteKind::Indexed, &mut |active| {
             let is_active = active[0].is_some() || active[2].is_some();
             if is_active {
                 operator.ensure_linear(plan.op)?
@@ -129,7 +130,7 @@ impl Shared {
         let mut outputs = Vec::new();
         outputs.extend(values.map(|slot| (slot, OutputType::Is(dtype))));
         outputs.extend(positions.map(|slot| (slot, OutputType::Is(DType::I64))));
-        let operands = self.prepare(&sizes, &[from], &outputs, Write::Replaced, &mut |_| {
+        let operands = self.prepare(&sizes, &[from], &outputs, WriteKind::Replaced, &mut |_| {
             Ok(values.is_some() && has_gradient(dtype))
         })?;
         let mut inner_outputs = operands.outputs.iter().copied();

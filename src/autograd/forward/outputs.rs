@@ -1,7 +1,7 @@
 //! Tangents of outputs: in memory of their own first, or without values.
 // Imports: `error`, `dtype`, `device`.
 
-use super::loads::{Kernel, Loads, run_each_mask};
+use super::loads::{LoadOperands, MaskedKernel, run_each_mask};
 use crate::autograd::backward::{Backward, Temporary};
 use crate::autograd::facts::Facts;
 use crate::autograd::inner::Inner;
@@ -46,9 +46,9 @@ impl TangentBuffers {
 /// Writes the tangents of the outputs of a program, and no values.
 pub(super) fn tangents_only(
     pass: &Backward,
-    kernel: &Kernel<'_>,
+    kernel: &MaskedKernel<'_>,
     sizes: &[usize],
-    loads: &Loads<'_>,
+    loads: &LoadOperands<'_>,
     outputs: &[(OperandRef<'_>, DType)],
 ) -> Result<()> {
     if loads.has_tangents() {

@@ -3,13 +3,13 @@
 // Imports: `error`, `dtype`, `element`, `kernel`, `device`, `autograd`.
 
 use super::jvp::Jvp;
-use super::loads::{Loads, depends, run_each_mask, with_mask};
+use super::loads::{LoadOperands, depends, run_each_mask, with_mask};
 use super::programs::{JvpReduce, TangentSum, others_of};
-use super::state::{Operands, Shared, Write};
+use super::state::{JvpState, TangentOperands, WriteKind};
 use crate::autograd::backward::Backward;
 use crate::autograd::backward::no_slope;
 use crate::autograd::facts::{Facts, facts_of_reduction};
-use crate::autograd::reduce::{ReduceRule as _, Reduced};
+use crate::autograd::reduce::{ReduceBackward as _, ReducedBody};
 use crate::autograd::state::OutputType;
 use crate::device::{Device, Inputs, OperandRef, Reduction};
 use crate::dtype::DType;
@@ -36,13 +36,13 @@ impl<'a, B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> ReduceKern
         &self,
         pass: &Backward,
         (sizes, row): (&[usize], usize),
-        loads: &Loads<'_>,
+        loads: &LoadOperands<'_>,
         result: OperandRef<'_>,
         to: OperandRef<'_>,
     ) -> Result<()> {
         let kept = sizes.len() - row;
         let count = sizes[kept..].iter().product::<usize>() as f64;
-        let reduced = Reduced::<B, R, D, BY_NAME>::new(*self.body, self.device.clone());
+        let reduced = ReducedBody::<B, R, D, BY_NAME>::new(*self.body, self.device.clone());
         let extra = reduced.extra(pass, (sizes, row), &loads.values, result)?;
         let zeros = pass.zeros(sizes.len(), size_of::<B::Out>());
         let numbers = [result, extra.as_ref().map_or(zeros, |extra| extra.slot())];
@@ -66,7 +66,7 @@ impl<'a, B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> ReduceKern
     }
 }
 
-impl Shared {
+impl JvpState {
     fn prepare_reduce<'a>(
         &'a self,
         (op, dtype): (&'static str, DType),
@@ -75,9 +75,9 @@ impl Shared {
         sizes: &[usize],
         output: OperandRef<'a>,
         inputs: Inputs<'a>,
-    ) -> Result<Operands<'a>> {
+    ) -> Result<TangentOperands<'a>> {
         let outputs = [(output, OutputType::Is(dtype))];
-        self.prepare(sizes, inputs.slots, &outputs, Write::Replaced, &mut |active| match depends(
+        self.prepare(sizes, inputs.slots, &outputs, WriteKind::Replaced, &mut |active| match depends(
             facts,
             inputs.reads,
             active,
@@ -121,7 +121,7 @@ impl<D: Device> Jvp<D> {
         let mut stride = to.stride[..axes.kept.len()].to_vec();
         stride.resize(sizes.len(), 0);
         let result = OperandRef { stride: &stride, ..to };
-        let loads = Loads::new(&operands, inputs.reads, facts);
+        let loads = LoadOperands::new(&operands, inputs.reads, facts);
         let kernels = ReduceKernels::<B, R, D, BY_NAME>::new(body, &self.device);
         kernels.tangents(shared.pass()?, (&sizes, axes.reduced.len()), &loads, result, tangent)
     }

@@ -2,14 +2,14 @@
 //! operand of the bodies that use it.
 // Imports: `error`, `element`, `kernel`, `device`, `autograd`.
 
-use super::loads::{Kernel, Loads};
+use super::loads::{LoadOperands, MaskedKernel};
 use super::outputs::{TangentBuffers, tangents_only};
 use super::reduce::ReduceKernels;
-use super::state::Operands;
+use super::state::TangentOperands;
 use crate::autograd::backward::no_slope;
 use crate::autograd::backward::{Backward, Temporary};
 use crate::autograd::facts::{Facts, facts_of_reduction};
-use crate::autograd::rows::{Erased, RowConstants, values_of_rows};
+use crate::autograd::rows::{ErasedConstant, RowConstants, values_of_rows};
 use crate::autograd::state::has_gradient;
 use crate::autograd::vjp::ConstantsAsLoads;
 use crate::device::{Device, OperandRef};
@@ -33,20 +33,20 @@ pub(super) trait TangentConstant {
         &self,
         pass: &Backward,
         sizes: (&[usize], usize),
-        loads: Loads<'_>,
+        loads: LoadOperands<'_>,
         values: OperandRef<'_>,
     ) -> Result<Option<Temporary>>;
 }
 
-struct RowConstantOf<B, R, D>(ConstantsAsLoads<B>, D, PhantomData<R>);
+struct TangentConstantOf<B, R, D>(ConstantsAsLoads<B>, D, PhantomData<R>);
 
-impl<D: Device> Erased<D> for dyn TangentConstant {
+impl<D: Device> ErasedConstant<D> for dyn TangentConstant {
     fn new<B: Body, R: Reducer<B::Out>>(body: ConstantsAsLoads<B>, device: D) -> Box<Self> {
-        Box::new(RowConstantOf::<B, R, D>(body, device, PhantomData))
+        Box::new(TangentConstantOf::<B, R, D>(body, device, PhantomData))
     }
 }
 
-impl<D: Device, B: Body, R: Reducer<B::Out>> TangentConstant for RowConstantOf<B, R, D> {
+impl<D: Device, B: Body, R: Reducer<B::Out>> TangentConstant for TangentConstantOf<B, R, D> {
     fn values(
         &self,
         pass: &Backward,
@@ -59,7 +59,7 @@ impl<D: Device, B: Body, R: Reducer<B::Out>> TangentConstant for RowConstantOf<B
         &self,
         pass: &Backward,
         (sizes, row): (&[usize], usize),
-        mut loads: Loads<'_>,
+        mut loads: LoadOperands<'_>,
         values: OperandRef<'_>,
     ) -> Result<Option<Temporary>> {
         loads.keep(facts_of_reduction::<_, R>(&self.0));
@@ -87,11 +87,11 @@ impl Constants {
     /// Some of the loads, with constants in place of the loads from which they were computed.
     fn loads<'s>(
         &'s self,
-        all: &Loads<'s>,
+        all: &LoadOperands<'s>,
         range: Range<usize>,
         constants: &[usize],
         zeros: OperandRef<'s>,
-    ) -> Loads<'s> {
+    ) -> LoadOperands<'s> {
         let values =
             self.constants.with_constants(&all.values, range.clone(), constants, &self.values, zeros);
         let mut tangents = all.tangents[range.clone()].to_vec();
@@ -101,7 +101,7 @@ impl Constants {
             tangents[inside.clone()].fill(None);
             tangents[inside.start] = self.tangents[constant].as_ref().map(Temporary::slot);
         }
-        Loads { values, tangents }
+        LoadOperands { values, tangents }
     }
 
     /// Computes all row constants and their tangents.
@@ -109,7 +109,7 @@ impl Constants {
         pass: &Backward,
         constants: RowConstants<dyn TangentConstant>,
         (sizes, row): (&[usize], usize),
-        all: &Loads<'_>,
+        all: &LoadOperands<'_>,
     ) -> Result<Self> {
         let mut constants = Constants { constants, values: Vec::new(), tangents: Vec::new() };
         for number in 0..constants.constants.all.len() {
@@ -129,12 +129,12 @@ impl Constants {
 #[allow(clippy::too_many_arguments)]
 pub(super) fn run(
     pass: &Backward,
-    kernel: &Kernel<'_>,
+    kernel: &MaskedKernel<'_>,
     constants: RowConstants<dyn TangentConstant>,
     facts: &Facts,
     (sizes, row): (&[usize], usize),
-    all: &Loads<'_>,
-    operands: &Operands<'_>,
+    all: &LoadOperands<'_>,
+    operands: &TangentOperands<'_>,
     values: &dyn Fn() -> Result<()>,
 ) -> Result<()> {
     let constants = Constants::compute(pass, constants, (sizes, row), all)?;

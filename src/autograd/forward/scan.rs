@@ -3,9 +3,9 @@
 // Imports: `error`, `dtype`, `element`, `kernel`, `device`, `autograd`.
 
 use super::jvp::Jvp;
-use super::loads::{Kernel, Loads, depends, run_each_mask, with_mask};
+use super::loads::{LoadOperands, MaskedKernel, depends, run_each_mask, with_mask};
 use super::programs::JvpBody;
-use super::state::{Operands, Shared, Write};
+use super::state::{JvpState, TangentOperands, WriteKind};
 use crate::autograd::backward::Temporary;
 use crate::autograd::facts::Facts;
 use crate::autograd::scan::{Fold, ScanKind, facts_of_scan, folds, no_fold};
@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::kernel::{Body, Reducer, ScanPlan, Store};
 use std::marker::PhantomData;
 
-impl Shared {
+impl JvpState {
     fn prepare_scan<'a>(
         &'a self,
         (op, dtype, kind): (&'static str, DType, ScanKind),
@@ -25,9 +25,9 @@ impl Shared {
         sizes: &[usize],
         output: OperandRef<'a>,
         inputs: Inputs<'a>,
-    ) -> Result<Operands<'a>> {
+    ) -> Result<TangentOperands<'a>> {
         let outputs = [(output, OutputType::Is(dtype))];
-        self.prepare(sizes, inputs.slots, &outputs, Write::Replaced, &mut |active| match depends(
+        self.prepare(sizes, inputs.slots, &outputs, WriteKind::Replaced, &mut |active| match depends(
             facts,
             inputs.reads,
             active,
@@ -41,13 +41,13 @@ impl Shared {
     /// body, and then the earlier result.
     fn scan_by_fold(
         &self,
-        kernel: &Kernel<'_>,
+        kernel: &MaskedKernel<'_>,
         (dtype, plan, sizes): (DType, ScanPlan<'_>, &[usize]),
-        loads: Loads<'_>,
+        loads: LoadOperands<'_>,
         earlier: &Temporary,
         to: OperandRef<'_>,
     ) -> Result<()> {
-        let tangents = |loads: &Loads<'_>| {
+        let tangents = |loads: &LoadOperands<'_>| {
             let tangents = Temporary::new(&*self.inner, sizes, dtype.size())?;
             run_each_mask(self.pass()?, kernel, loads, &[], (sizes, sizes), &[(tangents.slot(), dtype)])?;
             Ok::<_, crate::Error>(tangents)
@@ -93,7 +93,7 @@ impl Shared {
     fn scan_by_recurrence(
         &self,
         (dtype, plan, sizes): (DType, ScanPlan<'_>, &[usize]),
-        loads: &Loads<'_>,
+        loads: &LoadOperands<'_>,
         to: OperandRef<'_>,
     ) -> Result<()> {
         let maps = [loads.values[0], loads.values[1]];
@@ -136,7 +136,7 @@ impl<D: Device> Jvp<D> {
         let Some(tangent) = operands.output_tangents[0].filter(|_| !sizes.contains(&0)) else {
             return Ok(());
         };
-        let loads = Loads::new(&operands, inputs.reads, facts);
+        let loads = LoadOperands::new(&operands, inputs.reads, facts);
         if kind == ScanKind::Recurrence {
             return shared.scan_by_recurrence((dtype, plan, &sizes), &loads, tangent);
         }

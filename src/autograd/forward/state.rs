@@ -19,12 +19,12 @@ pub(super) struct Tangent {
     pub(super) dtype: DType,
 }
 
-pub(super) struct Entry {
+pub(super) struct JvpEntry {
     pub(super) value: Memory,
     pub(super) tangent: Option<Tangent>,
 }
 
-impl Entry {
+impl JvpEntry {
     /// The address of the values on the inner device.
     fn value_at(&self, address: *const u8) -> *mut u8 {
         self.value.address().wrapping_add(offset_of(address))
@@ -38,7 +38,7 @@ impl Entry {
 
 /// How a kernel writes its outputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Write {
+pub(super) enum WriteKind {
     /// Every element of the operand is replaced.
     Replaced,
     /// The operand is read and updated in place.
@@ -48,7 +48,7 @@ pub(super) enum Write {
 }
 
 /// The operands of a kernel, on the inner device.
-pub(super) struct Operands<'a> {
+pub(super) struct TangentOperands<'a> {
     pub(super) inputs: Vec<OperandRef<'a>>,
     /// The tangents of the inputs that have one.
     pub(super) tangents: Vec<Option<OperandRef<'a>>>,
@@ -62,10 +62,10 @@ pub(super) struct Operands<'a> {
 }
 
 /// The device itself, which its clones and its blocks share.
-pub(super) struct Shared {
+pub(super) struct JvpState {
     pub(super) inner: Arc<dyn Inner>,
     pub(super) number: u64,
-    blocks: Mutex<Blocks<Entry>>,
+    blocks: Mutex<Blocks<JvpEntry>>,
     /// A backward pass without gradients: it has zeros, and computes what the slopes of reducers read.
     pass: OnceLock<Backward>,
     /// Kernels hold it for reading while they run. A block is moved while it is held for writing, when no
@@ -73,10 +73,10 @@ pub(super) struct Shared {
     moves: RwLock<()>,
 }
 
-impl Shared {
+impl JvpState {
     pub(super) fn new(inner: Arc<dyn Inner>, number: u64) -> Self {
         let (blocks, moves) = (Mutex::new(Blocks::new()), RwLock::new(()));
-        Shared { inner, number, blocks, pass: OnceLock::new(), moves }
+        JvpState { inner, number, blocks, pass: OnceLock::new(), moves }
     }
 
     /// Keeps blocks from being moved.
@@ -84,7 +84,7 @@ impl Shared {
         self.moves.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Blocks<Entry>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Blocks<JvpEntry>> {
         self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -109,11 +109,11 @@ impl Shared {
     /// Prepares bytes that are written without a kernel. They have no tangent.
     ///
     /// # Errors
-    /// As [`prepare`](Shared::prepare).
-    pub(super) fn prepare_write(&self, to: *mut u8, nbytes: usize) -> Result<Operands<'_>> {
+    /// As [`prepare`](JvpState::prepare).
+    pub(super) fn prepare_write(&self, to: *mut u8, nbytes: usize) -> Result<TangentOperands<'_>> {
         let slot = OperandRef { address: to, stride: &[1], element: 1 };
         let outputs = [(slot, OutputType::Is(DType::U8))];
-        self.prepare(&[nbytes], &[], &outputs, Write::Replaced, &mut |_| Ok(false))
+        self.prepare(&[nbytes], &[], &outputs, WriteKind::Replaced, &mut |_| Ok(false))
     }
 
     /// Looks at the operands of a kernel before it runs, and prepares the outputs. `flows` receives the
@@ -126,14 +126,14 @@ impl Shared {
         sizes: &[usize],
         inputs: &[OperandRef<'a>],
         outputs: &[(OperandRef<'a>, OutputType)],
-        write: Write,
+        write: WriteKind,
         flows: &mut dyn FnMut(&[Option<DType>]) -> Result<bool>,
-    ) -> Result<Operands<'a>> {
+    ) -> Result<TangentOperands<'a>> {
         // Memory that a write moves away from is dropped after the lock: its deleter may use the device.
         let mut dropped = Vec::new();
         let mut running = self.running();
         let mut blocks = self.lock();
-        let is_shared = |entry: &Entry| {
+        let is_shared = |entry: &JvpEntry| {
             let tangent = entry.tangent.as_ref();
             entry.value.handles() > 1 || tangent.is_some_and(|tangent| tangent.memory.handles() > 1)
         };
@@ -178,7 +178,7 @@ impl Shared {
         };
         only(&mut tangents, &active);
         only(&mut output_tangents, &dtypes);
-        Ok(Operands { inputs, tangents, outputs, output_tangents, flows, _running: running })
+        Ok(TangentOperands { inputs, tangents, outputs, output_tangents, flows, _running: running })
     }
 
     /// Prepares a write to an operand of a block: moves the block to a copy if other handles share its
@@ -186,14 +186,14 @@ impl Shared {
     /// memory go to `dropped`.
     fn before_write(
         &self,
-        entry: &mut Entry,
+        entry: &mut JvpEntry,
         slot: &OperandRef<'_>,
         sizes: &[usize],
-        (write, dtype): (Write, Option<DType>),
+        (write, dtype): (WriteKind, Option<DType>),
         dropped: &mut Vec<Memory>,
     ) -> Result<()> {
         let nbytes = entry.value.nbytes();
-        let is_replaced = write == Write::Replaced && covers(slot.stride, sizes, slot.element, nbytes);
+        let is_replaced = write == WriteKind::Replaced && covers(slot.stride, sizes, slot.element, nbytes);
         let unshared = |memory: &Memory| match is_replaced {
             true => self.inner.fresh(nbytes, Init::Unspecified),
             false => copy_of(&*self.inner, memory, slot.element),
@@ -204,7 +204,7 @@ impl Shared {
         }
         match (&mut entry.tangent, dtype) {
             (None, None) => {}
-            (Some(_), None) if write == Write::Indexed => {}
+            (Some(_), None) if write == WriteKind::Indexed => {}
             (Some(_), None) if is_replaced => {
                 dropped.extend(entry.tangent.take().map(|tangent| tangent.memory));
             }
@@ -249,16 +249,16 @@ impl Shared {
 
 /// A block of memory of a forward-mode device.
 pub struct JvpBlock {
-    shared: Arc<Shared>,
+    shared: Arc<JvpState>,
     number: usize,
 }
 
 impl JvpBlock {
-    pub(super) fn new(shared: &Arc<Shared>, value: Memory, tangent: Option<Tangent>) -> Result<Self> {
+    pub(super) fn new(shared: &Arc<JvpState>, value: Memory, tangent: Option<Tangent>) -> Result<Self> {
         // Where there is no room, the memory is dropped after the lock: its deleter may use the device.
         let mut blocks = shared.lock();
         let number = blocks.reserve("jvp", value.nbytes())?;
-        blocks.put(number, Entry { value, tangent });
+        blocks.put(number, JvpEntry { value, tangent });
         drop(blocks);
         Ok(JvpBlock { shared: shared.clone(), number })
     }

@@ -113,23 +113,23 @@ pub(super) unsafe fn gather(
     // SAFETY: the caller's promise.
     unsafe { check(plan, index)? };
     let axis_stride = plan.step.wrapping_mul(to.element as isize);
-    let streams = non_temporal::pays_off(plan.sizes, &to);
+    let non_temporal = non_temporal::pays_off(plan.sizes, &to);
     strided::for_each_space(plan.sizes, &[to, cells, index], AxisOrder::OfOutput, &mut |walk| {
         strided::parallel(walk, 1, &|part| {
             // SAFETY: the parts of the iteration space stay inside the operands of the caller's promise;
             // every index is in bounds.
-            unsafe { gather_part(part, axis_stride, to.element, streams) }
+            unsafe { gather_part(part, axis_stride, to.element, non_temporal) }
             non_temporal::fence();
         });
     });
     Ok(())
 }
 
-/// Copies a part of the cells. With `streams`, contiguous rows are written by non-temporal stores.
+/// Copies a part of the cells. With `non_temporal`, contiguous rows are written by non-temporal stores.
 ///
 /// # Safety
 /// As [`gather`], for this part; every index is in bounds.
-unsafe fn gather_part(part: &IterSpace, axis_stride: isize, element: usize, streams: bool) {
+unsafe fn gather_part(part: &IterSpace, axis_stride: isize, element: usize, non_temporal: bool) {
     let n = part.inner();
     let width = element as isize;
     let (to_stride, from_stride, index_stride) = (part.inner_step(0), part.inner_step(1), part.inner_step(2));
@@ -150,7 +150,7 @@ unsafe fn gather_part(part: &IterSpace, axis_stride: isize, element: usize, stre
                     (n * element).min(MAX_PREFETCH_BYTES),
                 );
                 let from = from.wrapping_offset((index.read() as isize).wrapping_mul(axis_stride));
-                if streams && to_stride == width && from_stride == width {
+                if non_temporal && to_stride == width && from_stride == width {
                     non_temporal::copy(to, from, n * element);
                 } else {
                     pack::strided(to, to_stride, from, from_stride, n, element);
@@ -294,8 +294,9 @@ unsafe fn scatter_part<T: Element, F: Op<(T, T), Out = T>>(
             operator: PhantomData,
         });
     };
-    let bases =
-        |walk: &IterSpace, at: &strided::Position| std::array::from_fn::<_, 3, _>(|k| walk.address_at(k, at));
+    let bases = |walk: &IterSpace, at: &strided::SpacePosition| {
+        std::array::from_fn::<_, 3, _>(|k| walk.address_at(k, at))
+    };
     // The longer rows are the inner loop: along the cells' own axes, or along the axes that share cells.
     let along_cells = part.inner() >= inner.inner().min(16);
     let (slow, fast) = if along_cells { (inner, part) } else { (part, inner) };

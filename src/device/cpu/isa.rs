@@ -79,7 +79,7 @@ pub(crate) fn dispatch_up_to_avx2<L: Loop>(body: L) -> L::Output {
 
 /// A loop whose arguments are a few machine words. They stay in registers, and the choice of a copy compiles
 /// to a jump.
-pub(crate) trait Call<A, B, C> {
+pub(crate) trait LoopCall<A, B, C> {
     /// Whether the loop has a copy for AVX-512. A loop without one is not called at that level.
     #[cfg_attr(any(rankform_unoptimized, not(target_arch = "x86_64")), allow(dead_code))]
     const HAS_AVX512: bool;
@@ -98,7 +98,7 @@ pub(crate) trait Call<A, B, C> {
 /// 2. The processor supports `level`.
 #[cfg(all(target_arch = "x86_64", not(rankform_unoptimized)))]
 #[inline(always)]
-pub(crate) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(
+pub(crate) unsafe fn dispatch_call<L: LoopCall<A, B, C>, A, B, C>(
     level: Level,
     a: A,
     m: usize,
@@ -111,21 +111,21 @@ pub(crate) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(
     #[target_feature(
         enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c"
     )]
-    unsafe fn avx512<L: Call<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
+    unsafe fn avx512<L: LoopCall<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
         // SAFETY: the caller keeps the obligations of the loop.
         unsafe { L::call::<false>(true, a, m, n, b, c) }
     }
     /// # Safety
     /// As for [`dispatch_call`]; the processor supports AVX2.
     #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
-    unsafe fn avx2<L: Call<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
+    unsafe fn avx2<L: LoopCall<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
         // SAFETY: the caller keeps the obligations of the loop.
         unsafe { L::call::<false>(false, a, m, n, b, c) }
     }
     /// # Safety
     /// As for [`dispatch_call`].
     #[inline(never)] // otherwise the paths to the other copies would save its registers
-    unsafe fn baseline<L: Call<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
+    unsafe fn baseline<L: LoopCall<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
         // SAFETY: the caller keeps the obligations of the loop.
         unsafe { L::call::<true>(false, a, m, n, b, c) }
     }
@@ -146,7 +146,7 @@ pub(crate) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(
 /// The caller keeps the obligations of the loop.
 #[cfg(any(not(target_arch = "x86_64"), rankform_unoptimized))]
 #[inline]
-pub(crate) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(
+pub(crate) unsafe fn dispatch_call<L: LoopCall<A, B, C>, A, B, C>(
     _: Level,
     a: A,
     m: usize,

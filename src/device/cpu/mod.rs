@@ -129,9 +129,9 @@ macro_rules! chosen {
 }
 
 #[cfg(any(debug_assertions, feature = "dynamic"))]
-type MapFn<P> = unsafe fn(&P, &[usize], usize, &[OperandRef<'_>], Inputs<'_>) -> Result<()>;
+type MapKernelFn<P> = unsafe fn(&P, &[usize], usize, &[OperandRef<'_>], Inputs<'_>) -> Result<()>;
 #[cfg(any(debug_assertions, feature = "dynamic"))]
-type ReduceFn<B> = unsafe fn(&B, Reduction<'_>, OperandRef<'_>, Inputs<'_>) -> Result<()>;
+type ReduceKernelFn<B> = unsafe fn(&B, Reduction<'_>, OperandRef<'_>, Inputs<'_>) -> Result<()>;
 #[cfg(debug_assertions)]
 type ScanFn<B> = unsafe fn(&B, ScanPlan<'_>, OperandRef<'_>, Inputs<'_>) -> Result<()>;
 
@@ -201,7 +201,7 @@ unsafe impl Device for Cpu {
         outputs: &[OperandRef<'_>],
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        let run = chosen!(MapFn<P>, P::PLAIN, interpret::map::<P>, elementwise::run::<P>);
+        let run = chosen!(MapKernelFn<P>, P::PLAIN, interpret::map::<P>, elementwise::run::<P>);
         // SAFETY: the caller's promise is the one asked for.
         unsafe { run(program, sizes, row, outputs, inputs) }
     }
@@ -215,7 +215,7 @@ unsafe impl Device for Cpu {
         outputs: &[OperandRef<'_>],
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        let run = chosen!(MapFn<P>, P::PLAIN, interpret::map::<P>, elementwise::run_apart::<P>);
+        let run = chosen!(MapKernelFn<P>, P::PLAIN, interpret::map::<P>, elementwise::run_large::<P>);
         // SAFETY: the caller's promise is the one asked for.
         unsafe { run(program, sizes, row, outputs, inputs) }
     }
@@ -228,7 +228,7 @@ unsafe impl Device for Cpu {
         outputs: &[OperandRef<'_>],
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        let run: MapFn<P> = const { if P::PLAIN { interpret::map } else { elementwise::run } };
+        let run: MapKernelFn<P> = const { if P::PLAIN { interpret::map } else { elementwise::run } };
         // SAFETY: the caller's promise is the one asked for.
         unsafe { run(program, sizes, 0, outputs, inputs) }
     }
@@ -242,7 +242,7 @@ unsafe impl Device for Cpu {
         output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        let run: ReduceFn<B> = const {
+        let run: ReduceKernelFn<B> = const {
             if B::PLAIN && !B::BY_ROWS && R::Out::PLAIN {
                 interpret::reduce::<B, R>
             } else {
@@ -262,7 +262,7 @@ unsafe impl Device for Cpu {
         inputs: Inputs<'_>,
     ) -> Result<()> {
         let run = chosen!(
-            ReduceFn<B>,
+            ReduceKernelFn<B>,
             B::PLAIN && !B::BY_ROWS && R::Out::PLAIN,
             interpret::reduce::<B, R>,
             reduce::run::<B, R>

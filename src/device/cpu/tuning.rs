@@ -121,11 +121,12 @@ fn is_old_intel() -> bool {
 pub(crate) const CONSTANT_STRIDE_ELEMENTS: isize = 16;
 /// Bytes of the tile through which a transposed operand reaches non-temporal stores.
 pub(crate) const COPY_TILE_BYTES: usize = 16 << 10;
-/// Columns of a tile of a transposed operand: a loop reads this many streams at a time, and writes rows of
+/// Columns of a tile of a transposed operand: a loop reads this many sequences at a time, and writes rows of
 /// this length.
 pub(crate) const STRIP_COLUMNS: usize = 256;
-/// Bytes of a row that are streamed at a time: they outweigh the call and the beginning and end of its loop.
-pub(crate) const STREAM_PIECE_BYTES: usize = 4096;
+/// Bytes of a row that are stored non-temporally at a time: they outweigh the call and the beginning and end
+/// of its loop.
+pub(crate) const NON_TEMPORAL_PIECE_BYTES: usize = 4096;
 
 // ---- elementwise kernels ----
 
@@ -151,7 +152,7 @@ pub(crate) const LONG_ROW_ELEMENTS: usize = 256;
 /// Planes of rows, at most, that a loop visits without an iteration space.
 pub(crate) const FEW_PLANES: usize = 8;
 
-/// Bytes of a row, at most, that is streamed together with its neighbors.
+/// Bytes of a row, at most, that is stored non-temporally together with its neighbors.
 pub(crate) const SHORT_ROW_BYTES: usize = 2048;
 /// Bytes of a row that are computed at a time where outputs use ordinary stores and only reads overlap with
 /// computing: short pieces overlap best.
@@ -165,14 +166,14 @@ pub(crate) const SHORT_STRIDE_ELEMENTS: usize = 4;
 /// element type.
 pub(crate) const PIECE_UNIT_ELEMENTS: usize = 64;
 
-/// Elements of a streamed chunk. Few, so that computing and writing overlap; enough to hide the work around
-/// the chunk.
-pub(crate) const STREAM_CHUNK_ELEMENTS: usize = 128;
-/// Elements of the shortest row that is streamed by chunks, if it consists of whole chunks.
-pub(crate) const STREAMED_ROW_ELEMENTS: usize = STREAM_CHUNK_ELEMENTS;
-/// The same for a row whose ends are computed apart.
-pub(crate) const STREAMED_ROW_WITH_ENDS_ELEMENTS: usize = 10 * STREAM_CHUNK_ELEMENTS;
-/// Bytes of a broadcast row, at most, that stays in a cache while other rows are streamed.
+/// Elements of a non-temporal chunk. Few, so that computing and writing overlap; enough to hide the work
+/// around the chunk.
+pub(crate) const NON_TEMPORAL_CHUNK_ELEMENTS: usize = 128;
+/// Elements of the shortest row that is stored non-temporally by chunks, if it consists of whole chunks.
+pub(crate) const NON_TEMPORAL_ROW_ELEMENTS: usize = NON_TEMPORAL_CHUNK_ELEMENTS;
+/// The same for a row whose ends are computed separately.
+pub(crate) const NON_TEMPORAL_ROW_WITH_ENDS_ELEMENTS: usize = 10 * NON_TEMPORAL_CHUNK_ELEMENTS;
+/// Bytes of a broadcast row, at most, that stays in a cache while other rows are stored non-temporally.
 pub(crate) const CACHED_ROW_BYTES: usize = 256 << 10;
 
 /// Elements of a row, at most, of which several copies are written as one.

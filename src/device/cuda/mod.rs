@@ -183,7 +183,8 @@ impl Cuda {
     ///
     /// Under a limit, a new block is one allocation of the driver. An allocation beyond the limit gives kept
     /// blocks back to the driver first, and is [`Error::OutOfMemory`](crate::Error::OutOfMemory) if that does
-    /// not suffice. Blocks in use stay. Kept blocks stay until then; [`trim`](Cuda::trim) gives them back now.
+    /// not suffice. Blocks in use stay. Kept blocks stay until then; [`trim`](Cuda::trim) gives them back
+    /// now.
     pub fn set_memory_limit(&self, nbytes: usize) {
         locked(&self.stream.gpu.pool).statistics.limit = nbytes;
     }

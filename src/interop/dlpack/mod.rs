@@ -263,7 +263,7 @@ pub struct Imported {
 ///    produces them is done, or the producer has arranged the wait (`stream` in Python's protocol).
 /// 3. The deleter may be called on any thread.
 pub unsafe fn import(managed: NonNull<DLManagedTensorVersioned>) -> Result<Imported> {
-    let owner = Owner(managed);
+    let owner = ManagedTensor(managed);
     // SAFETY: (1): the version is at the same position in every version.
     let version = unsafe { managed.cast::<DLPackVersion>().read() };
     if version.major != VERSION.major {
@@ -287,7 +287,7 @@ pub unsafe fn import(managed: NonNull<DLManagedTensorVersioned>) -> Result<Impor
 /// # Safety
 /// As [`import`].
 pub unsafe fn import_unversioned(managed: NonNull<DLManagedTensor>) -> Result<Imported> {
-    let owner = Owner(managed);
+    let owner = ManagedTensor(managed);
     // SAFETY: (1).
     let about = unsafe { managed.as_ref().dl_tensor };
     // SAFETY: (1), (2) and (3).
@@ -295,12 +295,12 @@ pub unsafe fn import_unversioned(managed: NonNull<DLManagedTensor>) -> Result<Im
 }
 
 /// Calls the deleter when dropped.
-struct Owner<M: Managed>(NonNull<M>);
+struct ManagedTensor<M: Managed>(NonNull<M>);
 
 // SAFETY: a deleter may be called on any thread.
-unsafe impl<M: Managed> Send for Owner<M> {}
+unsafe impl<M: Managed> Send for ManagedTensor<M> {}
 
-impl<M: Managed> Drop for Owner<M> {
+impl<M: Managed> Drop for ManagedTensor<M> {
     fn drop(&mut self) {
         // SAFETY: this owns the struct, and the call is the only one.
         unsafe { M::delete(self.0) }
@@ -309,7 +309,7 @@ impl<M: Managed> Drop for Owner<M> {
 
 /// # Safety
 /// As [`import`], for a struct that `owner` releases.
-unsafe fn take<M: Managed + 'static>(about: DLTensor, owner: Owner<M>) -> Result<DynTensor> {
+unsafe fn take<M: Managed + 'static>(about: DLTensor, owner: ManagedTensor<M>) -> Result<DynTensor> {
     let DLTensor { data, device, ndim, dtype: DLDataType { code, bits, lanes }, byte_offset, .. } = about;
     let found = DType::ALL.iter().find(|dtype| dtype.dlpack_code() == Some((code, bits)));
     let Some(&dtype) = found.filter(|_| lanes == 1) else {

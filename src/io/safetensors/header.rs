@@ -29,7 +29,7 @@ pub(super) fn element(name: &str) -> Option<DType> {
 
 /// The entry of one tensor in a header.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct TensorEntry {
     pub(super) name: String,
     pub(super) dtype: String,
     pub(super) size: Vec<usize>,
@@ -39,7 +39,7 @@ pub(super) struct Entry {
 
 pub(super) struct Header {
     pub(super) metadata: BTreeMap<String, String>,
-    pub(super) tensors: Vec<Entry>,
+    pub(super) tensors: Vec<TensorEntry>,
 }
 
 /// Reads a header. Checks that its tensors follow each other without gaps and fill `length` bytes.
@@ -58,7 +58,7 @@ pub(super) fn parse(op: &'static str, text: &[u8], length: u64) -> Result<Header
     tensors.sort_by_key(|entry| (entry.range.start, entry.range.end));
     let mut end = 0;
     for entry in &tensors {
-        let Entry { name, dtype, size, range } = entry;
+        let TensorEntry { name, dtype, size, range } = entry;
         if range.start != end || range.end < range.start {
             return format_error(
                 op,
@@ -132,7 +132,7 @@ fn pairs(op: &'static str, json: &mut Json<'_>) -> Result<BTreeMap<String, Strin
     Ok(pairs)
 }
 
-fn entry(op: &'static str, json: &mut Json<'_>, name: String) -> Result<Entry> {
+fn entry(op: &'static str, json: &mut Json<'_>, name: String) -> Result<TensorEntry> {
     let (mut dtype, mut shape, mut range) = (None, None, None);
     json.object(|json, key| match &*key {
         "dtype" => once(op, &key, &mut dtype, json.string()?),
@@ -148,7 +148,7 @@ fn entry(op: &'static str, json: &mut Json<'_>, name: String) -> Result<Entry> {
     };
     let size: Option<Vec<usize>> = shape.iter().map(|&size| size.try_into().ok()).collect();
     match (size, &range[..]) {
-        (Some(size), &[start, end]) => Ok(Entry { name, dtype, size, range: start..end }),
+        (Some(size), &[start, end]) => Ok(TensorEntry { name, dtype, size, range: start..end }),
         _ => format_error(op, format_args!("tensor {name:?} has sizes {shape:?} and offsets {range:?}")),
     }
 }

@@ -36,7 +36,7 @@ use crate::dynamic::DynTensor;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::tensor::Tensor;
-use header::Entry;
+use header::TensorEntry;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
@@ -53,7 +53,7 @@ const MAX_HEADER_BYTES: u64 = 100_000_000;
 pub struct SafeTensors {
     shards: Vec<Shard>,
     /// The tensors and the indices of their shards, in the order of their bytes.
-    tensors: Vec<(Entry, usize)>,
+    tensors: Vec<(TensorEntry, usize)>,
     /// The position of a name in `tensors`.
     places: BTreeMap<String, usize>,
     metadata: BTreeMap<String, String>,
@@ -61,11 +61,11 @@ pub struct SafeTensors {
 
 /// One file: the source of its elements, and the position of the first.
 struct Shard {
-    source: Source,
+    source: DataSource,
     start: u64,
 }
 
-enum Source {
+enum DataSource {
     File(File),
     /// All bytes of the file. Tensors are handles on parts of them.
     Memory(Tensor<u8, 1, Cpu>),
@@ -81,12 +81,12 @@ impl SafeTensors {
     /// # Source
     /// Format: <https://huggingface.co/docs/safetensors>.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::gather(path.as_ref(), &|path| {
+        Self::collect_shards(path.as_ref(), &|path| {
             let (file, length) = open_file(READ, path)?;
             let Some(length) = length else {
                 return format_error(READ, format_args!("{}: not a file", path.display()));
             };
-            Ok((Source::File(file), length))
+            Ok((DataSource::File(file), length))
         })
     }
 
@@ -101,7 +101,7 @@ impl SafeTensors {
     /// # Errors
     /// As [`open`](SafeTensors::open).
     pub unsafe fn map(path: impl AsRef<Path>) -> Result<Self> {
-        Self::gather(path.as_ref(), &|path| {
+        Self::collect_shards(path.as_ref(), &|path| {
             let (file, _) = open_file(READ, path)?;
             // SAFETY: the caller's promise: no process changes the file. The mapping is private, so a write
             // copies the page.
@@ -111,7 +111,7 @@ impl SafeTensors {
             // SAFETY: the mapping has `length` bytes, which live until it is dropped, and no other handle
             // refers to them.
             let bytes = unsafe { Tensor::from_external(address, [length], &Cpu, move |_, _| drop(map))? };
-            Ok((Source::Memory(bytes), length as u64))
+            Ok((DataSource::Memory(bytes), length as u64))
         })
     }
 
@@ -127,11 +127,11 @@ impl SafeTensors {
             places: BTreeMap::new(),
             metadata: BTreeMap::new(),
         };
-        all.shard(Source::Memory(Tensor::from_vec(bytes, [length])?), length as u64, &|_| true)?;
+        all.shard(DataSource::Memory(Tensor::from_vec(bytes, [length])?), length as u64, &|_| true)?;
         Ok(all)
     }
 
-    fn gather(path: &Path, open: &dyn Fn(&Path) -> Result<(Source, u64)>) -> Result<Self> {
+    fn collect_shards(path: &Path, open: &dyn Fn(&Path) -> Result<(DataSource, u64)>) -> Result<Self> {
         let mut all = SafeTensors {
             shards: Vec::new(),
             tensors: Vec::new(),
@@ -174,7 +174,7 @@ impl SafeTensors {
     }
 
     /// Adds the wanted tensors of one file.
-    fn shard(&mut self, source: Source, length: u64, wanted: &dyn Fn(&str) -> bool) -> Result<()> {
+    fn shard(&mut self, source: DataSource, length: u64, wanted: &dyn Fn(&str) -> bool) -> Result<()> {
         let mut reader = source.reader(0, length);
         let mut prefix = [0; 8];
         read_exactly(READ, &mut reader, &mut prefix)?;
@@ -215,7 +215,7 @@ impl SafeTensors {
     /// # Errors
     /// [`Error::Value`] if no tensor has this name.
     pub fn about(&self, name: &str) -> Result<TensorInfo<'_>> {
-        let (Entry { dtype, size, range, .. }, _) = self.find(name)?;
+        let (TensorEntry { dtype, size, range, .. }, _) = self.find(name)?;
         Ok(TensorInfo {
             dtype: header::element(dtype),
             dtype_name: dtype,
@@ -224,7 +224,7 @@ impl SafeTensors {
         })
     }
 
-    fn find(&self, name: &str) -> Result<&(Entry, usize)> {
+    fn find(&self, name: &str) -> Result<&(TensorEntry, usize)> {
         match self.places.get(name) {
             Some(&place) => Ok(&self.tensors[place]),
             None => Err(no_such(
@@ -307,7 +307,7 @@ impl SafeTensors {
     }
 
     fn description(&self, name: &str) -> Result<Description> {
-        let (Entry { dtype, size, .. }, _) = self.find(name)?;
+        let (TensorEntry { dtype, size, .. }, _) = self.find(name)?;
         let Some(known) = header::element(dtype) else {
             return format_error(
                 READ,
@@ -324,9 +324,9 @@ impl SafeTensors {
 
     /// The bytes of one tensor, in this machine's byte order.
     fn bytes(&self, name: &str, about: &Description, progress: Progress<'_>) -> Result<Tensor<u8, 1, Cpu>> {
-        let (Entry { range, .. }, shard) = self.find(name)?;
+        let (TensorEntry { range, .. }, shard) = self.find(name)?;
         let Shard { source, start } = &self.shards[*shard];
-        if let (Source::Memory(bytes), false) = (source, about.swapped) {
+        if let (DataSource::Memory(bytes), false) = (source, about.swapped) {
             let part = bytes
                 .share_data()
                 .into_slice(((start + range.start) as usize..(start + range.end) as usize,))?;
@@ -351,34 +351,34 @@ pub struct TensorInfo<'a> {
 }
 
 /// A range of bytes of a file, whose position is independent of other readers.
-struct Part<'a> {
-    source: &'a Source,
+struct FileRange<'a> {
+    source: &'a DataSource,
     at: u64,
     end: u64,
 }
 
-impl Source {
-    fn reader(&self, at: u64, end: u64) -> Part<'_> {
-        Part { source: self, at, end }
+impl DataSource {
+    fn reader(&self, at: u64, end: u64) -> FileRange<'_> {
+        FileRange { source: self, at, end }
     }
 }
 
-impl Read for Part<'_> {
+impl Read for FileRange<'_> {
     fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
         let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
         let count = left.min(room.len());
         let room = &mut room[..count];
         let count = match self.source {
             #[cfg(unix)]
-            Source::File(file) => std::os::unix::fs::FileExt::read_at(file, room, self.at)?,
+            DataSource::File(file) => std::os::unix::fs::FileExt::read_at(file, room, self.at)?,
             #[cfg(windows)]
-            Source::File(file) => std::os::windows::fs::FileExt::seek_read(file, room, self.at)?,
+            DataSource::File(file) => std::os::windows::fs::FileExt::seek_read(file, room, self.at)?,
             #[cfg(not(any(unix, windows)))]
-            Source::File(file) => {
+            DataSource::File(file) => {
                 std::io::Seek::seek(&mut &*file, std::io::SeekFrom::Start(self.at))?;
                 (&*file).read(room)?
             }
-            Source::Memory(bytes) => {
+            DataSource::Memory(bytes) => {
                 bytes.as_slice().unwrap_or_default().get(self.at as usize..).unwrap_or_default().read(room)?
             }
         };

@@ -3,7 +3,7 @@
 
 use super::super::TensorBytes;
 use super::{READ, SafeTensors, write};
-use crate::autograd::{Differentiable, Name, ParameterTree, TensorVisitor};
+use crate::autograd::{Differentiable, Name, ParameterTree, ParameterVisitor};
 use crate::device::Device;
 use crate::element::Element;
 use crate::error::{Error, Result, SizeList, text};
@@ -66,7 +66,7 @@ pub fn load<P: ParameterTree<D>, D: Device>(path: impl AsRef<Path>, parameters: 
         let what = text(format_args!("the file has tensors that are not parameters: {some:?}"));
         return Err(Error::Value { op: READ, what });
     }
-    parameters.visit_mut(&mut Load(&file))
+    parameters.visit_mut(&mut LoadElements(&file))
 }
 
 impl SafeTensors {
@@ -76,14 +76,14 @@ impl SafeTensors {
     /// As [`load`].
     pub fn load<P: ParameterTree<D>, D: Device>(&self, parameters: &mut P) -> Result<()> {
         parameters.visit(&mut Expected { file: self, names: Vec::new() })?;
-        parameters.visit_mut(&mut Load(self))
+        parameters.visit_mut(&mut LoadElements(self))
     }
 }
 
 /// Collects handles on tensors.
 struct Handles(Vec<(String, Box<dyn TensorBytes>)>);
 
-impl<D: Device> TensorVisitor<D, 0, 1> for Handles {
+impl<D: Device> ParameterVisitor<D, 0, 1> for Handles {
     fn tensor<T: Differentiable, const RANK: usize>(
         &mut self,
         name: Name<'_>,
@@ -109,7 +109,7 @@ struct Expected<'a> {
     names: Vec<String>,
 }
 
-impl<D: Device> TensorVisitor<D, 0, 1> for Expected<'_> {
+impl<D: Device> ParameterVisitor<D, 0, 1> for Expected<'_> {
     fn tensor<T: Differentiable, const RANK: usize>(
         &mut self,
         name: Name<'_>,
@@ -137,9 +137,9 @@ impl<D: Device> TensorVisitor<D, 0, 1> for Expected<'_> {
 }
 
 /// Replaces elements.
-struct Load<'a>(&'a SafeTensors);
+struct LoadElements<'a>(&'a SafeTensors);
 
-impl<D: Device> TensorVisitor<D, 1, 0> for Load<'_> {
+impl<D: Device> ParameterVisitor<D, 1, 0> for LoadElements<'_> {
     fn tensor<T: Differentiable, const RANK: usize>(
         &mut self,
         name: Name<'_>,

@@ -7,7 +7,7 @@ use crate::element::{Comparable, Compute};
 use crate::error::{Error, Result, text};
 use crate::expr::{IntoView, eval};
 use crate::kernel::{Call, Op, Param};
-use crate::ops::indexing::gather::Line;
+use crate::ops::indexing::gather::FlatElements;
 use crate::ops::indexing::multi_index::LinearIndex;
 use crate::ops::{Cast as _, Comparisons as _, Reductions as _};
 use crate::scalar::{Lane, Lanes};
@@ -171,7 +171,7 @@ fn counted<T: Comparable, const RANK: usize, const K: usize, D: Device>(
     };
     // Samples outside are counted in an extra cell after the last one, which is discarded.
     let numbers = numbers.lazy().less(0).select(cells as i64, &numbers).eval()?;
-    let line = Line::of(numbers.view())?;
+    let line = FlatElements::of(numbers.view())?;
     let sums = match plan.weights {
         Some(weights) => line.view().bincount_of(weights, cells.saturating_add(1)),
         None => line.view().bincount(cells.saturating_add(1)).and_then(|counts| counts.cast::<f64>()),
@@ -235,7 +235,7 @@ pub trait Histogram<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
             x.device(),
         )?;
         // Elements outside are counted in an extra bin after the last one, which is discarded.
-        let counts = Line::of(parts.view())?
+        let counts = FlatElements::of(parts.view())?
             .view()
             .bincount(bins.saturating_add(1))
             .map_err(|error| error.with_op(op))?;

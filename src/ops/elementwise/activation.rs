@@ -37,7 +37,9 @@ operators! {
     /// ```
     pub trait Activation;
     /// max(x, 0).
-    fn relu = Relu(x) where RealNumber { x.relu() } slope of y { y.le(Lane::zero()).select(Lane::zero(), Lane::one()) }
+    fn relu = Relu(x) where RealNumber { x.relu() } slope of y {
+        y.le(Lane::zero()).select(Lane::zero(), Lane::one())
+    }
     /// The logistic function, 1 / (1 + e^(−x)).
     fn sigmoid = Sigmoid(x) where Float { x.sigmoid() } slope of y { y * (1.0 - y) } unless rounded
     /// ln(sigmoid(x)).
@@ -83,7 +85,9 @@ operators! {
         x.gt(lambda).select(x - lambda, x.lt(-lambda).select(x + lambda, x * Lane::zero()))
     }
     /// x outside of ±λ and 0 between; `other` is λ.
-    fn hard_shrink = HardShrink(x, lambda) where Float { (x.ge(-lambda) & x.le(lambda)).select(Lane::zero(), x) }
+    fn hard_shrink = HardShrink(x, lambda) where Float {
+        (x.ge(-lambda) & x.le(lambda)).select(Lane::zero(), x)
+    }
     /// x above 0, eˣ − 1 below.
     fn elu = Elu(x) where Float {
         // Not min(x, 0), whose derivative at 0 is half of the one on either side here.

@@ -169,7 +169,9 @@ operators! {
     fn bit_xor = BitXor(x, y) where Bitwise { x ^ y }
     /// `x << y`; 0 for a negative distance, or one of at least the width.
     #[doc(alias = "bitwise_left_shift")]
-    fn shl = Shl(x, y) where Integer { is_out_of_width(y).select(Lane::zero(), shifted(x, y, |x, by| x.shl(by))) }
+    fn shl = Shl(x, y) where Integer {
+        is_out_of_width(y).select(Lane::zero(), shifted(x, y, |x, by| x.shl(by)))
+    }
     /// `x >> y`; signed integers keep their sign. For a negative distance, or one of at least the width: −1
     /// for a negative integer, else 0.
     #[doc(alias = "bitwise_right_shift")]

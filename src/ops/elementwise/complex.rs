@@ -14,7 +14,9 @@ use crate::scalar::{Lane, Lanes};
 use num_complex::Complex;
 
 macro_rules! parts {
-    ($($(#[$doc:meta])* fn $name:ident = $F:ident -> $out:ty where $class:ident, |$x:ident| $body:expr;)*) => {
+    (
+        $($(#[$doc:meta])* fn $name:ident = $F:ident -> $out:ty where $class:ident, |$x:ident| $body:expr;)*
+    ) => {
         $(
             #[doc = concat!("The operator of [`ComplexParts::", stringify!($name), "`].")]
             #[derive(Clone, Copy, Debug)]
@@ -85,7 +87,12 @@ fn join_plane<L: Lanes>(a: PlaneMoments<L>, b: PlaneMoments<L>) -> PlaneMoments<
 
 /// Variances and deviations of complex numbers, which are real: the mean of `|x − mean|²`.
 macro_rules! of_complex {
-    ($($R:ident $name:literal, |$s:ident, $count:ident| $finalize:expr; |$x:ident, $y:ident, $mean:ident, $n:ident| $slope:expr;)*) => { $(
+    (
+        $(
+            $R:ident $name:literal, |$s:ident, $count:ident| $finalize:expr;
+            |$x:ident, $y:ident, $mean:ident, $n:ident| $slope:expr;
+        )*
+    ) => { $(
         impl<P: Float> Reducer<Complex<P>> for $R
         where
             Complex<P>: ComplexElement + Inexact<Part = P>,
@@ -98,7 +105,9 @@ macro_rules! of_complex {
                 (Lane::zero(), Lane::zero(), Lane::zero(), Lane::zero())
             }
             #[inline(always)]
-            fn accumulate<L: Lanes>(s: PlaneMoments<L>, x: Lane<L, Compute<Complex<P>>>, _: Lane<L, i64>) -> PlaneMoments<L> {
+            fn accumulate<L: Lanes>(
+                s: PlaneMoments<L>, x: Lane<L, Compute<Complex<P>>>, _: Lane<L, i64>
+            ) -> PlaneMoments<L> {
                 let n = s.0 + 1;
                 let (re, im) = (x.re().cast::<f64>(), x.im().cast::<f64>());
                 let (a, b) = (re - s.1, im - s.2);
@@ -119,8 +128,12 @@ macro_rules! of_complex {
     )* };
 }
 of_complex! {
-    Var "var", |s, count| mean_square(s, count, 0).cast(); |x, _y, mean, n| of_var::<Complex<P>, L>(x, mean, n);
-    SampleVar "sample_var", |s, count| mean_square(s, count, 1).cast(); |x, _y, mean, n| of_var::<Complex<P>, L>(x, mean, n - 1);
-    Std "std", |s, count| mean_square(s, count, 0).sqrt().cast(); |x, y, mean, n| of_std::<Complex<P>, L>(x, y, mean, n);
-    SampleStd "sample_std", |s, count| mean_square(s, count, 1).sqrt().cast(); |x, y, mean, n| of_std::<Complex<P>, L>(x, y, mean, n - 1);
+    Var "var", |s, count| mean_square(s, count, 0).cast();
+    |x, _y, mean, n| of_var::<Complex<P>, L>(x, mean, n);
+    SampleVar "sample_var", |s, count| mean_square(s, count, 1).cast();
+    |x, _y, mean, n| of_var::<Complex<P>, L>(x, mean, n - 1);
+    Std "std", |s, count| mean_square(s, count, 0).sqrt().cast();
+    |x, y, mean, n| of_std::<Complex<P>, L>(x, y, mean, n);
+    SampleStd "sample_std", |s, count| mean_square(s, count, 1).sqrt().cast();
+    |x, y, mean, n| of_std::<Complex<P>, L>(x, y, mean, n - 1);
 }

@@ -42,7 +42,7 @@ fn next_after<L: Lanes, T: Float>(x: Lane<L, Compute<T>>, y: Lane<L, Compute<T>>
 /// The larger of two numbers, and the other minus that one. Not by max and |x − y|, whose derivatives are
 /// wrong where both are equal.
 #[inline(always)]
-fn apart<L: Lanes, P: Real>(x: Lane<L, P>, y: Lane<L, P>) -> (Lane<L, P>, Lane<L, P>) {
+fn largest_and_difference<L: Lanes, P: Real>(x: Lane<L, P>, y: Lane<L, P>) -> (Lane<L, P>, Lane<L, P>) {
     // Equal infinities have no difference.
     let same = x.eq(y) & x.abs().eq(Lane::highest());
     let difference = same.select(Lane::zero(), x - y);
@@ -186,14 +186,14 @@ operators! {
     /// ln(eˣ + eʸ), without intermediate overflow.
     #[doc(alias = "logaddexp")]
     fn log_add_exp = LogAddExp(x, y) where Float {
-        let (largest, apart) = apart(x, y);
-        largest + apart.exp().ln_1p()
+        let (largest, difference) = largest_and_difference(x, y);
+        largest + difference.exp().ln_1p()
     }
     /// log₂(2ˣ + 2ʸ), without intermediate overflow.
     #[doc(alias = "logaddexp2")]
     fn log_add_exp2 = LogAddExp2(x, y) where Float {
-        let (largest, apart) = apart(x, y);
-        largest + apart.exp2().ln_1p() * std::f64::consts::LOG2_E
+        let (largest, difference) = largest_and_difference(x, y);
+        largest + difference.exp2().ln_1p() * std::f64::consts::LOG2_E
     }
     /// The magnitude of `self` with the sign of `other`, including the sign of a zero or a NaN.
     fn copysign = Copysign(x, y) where Float { sign(y).eq(sign(x.abs())).select(x.abs(), -x.abs()) }

@@ -17,7 +17,9 @@ use crate::tensor::{Tensor, TensorView};
 macro_rules! parametric {
     ($(
         $(#[$meta:meta])*
-        fn $name:ident = $F:ident($x:ident; $($arg:ident $A:ident: $t:ty),+) -> $out:ty where $class:ident $body:block
+        fn $name:ident = $F:ident(
+            $x:ident; $($arg:ident $A:ident: $t:ty),+
+        ) -> $out:ty where $class:ident $body:block
     )*) => { $(
         #[doc = concat!("The operator of [`Tensor::", stringify!($name), "`].")]
         #[derive(Clone, Copy, Debug)]
@@ -27,7 +29,9 @@ macro_rules! parametric {
             const CHEAP: bool = is_cheap(stringify!($body));
             type Out = $out;
             #[inline(always)]
-            fn call<L: Lanes>(($x, $($arg),+): (Lane<L, Compute<T>>, $(Lane<L, Compute<$t>>),+)) -> Lane<L, Compute<$out>> $body
+            fn call<L: Lanes>(
+                ($x, $($arg),+): (Lane<L, Compute<T>>, $(Lane<L, Compute<$t>>),+)
+            ) -> Lane<L, Compute<$out>> $body
         }
         impl<T: $class, const RANK: usize, D: Device> Tensor<T, RANK, D> {
             $(#[$meta])*
@@ -41,9 +45,13 @@ macro_rules! parametric {
                 apply($F, (self, $($arg),+))
             }
         }
-        impl<'a, T: $class, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Lazy<'a, T, RANK, D, E> {
+        impl<'a, T: $class, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>>
+            Lazy<'a, T, RANK, D, E>
+        {
             #[doc = concat!("See [`Tensor::", stringify!($name), "`].")]
-            pub fn $name<$($A: Operand<$t, RANK, D>),+>(self, $($arg: $A),+) -> Lazy<'a, $out, RANK, D, Call<$F, (E, $($A::Expr),+)>> {
+            pub fn $name<$($A: Operand<$t, RANK, D>),+>(
+                self, $($arg: $A),+
+            ) -> Lazy<'a, $out, RANK, D, Call<$F, (E, $($A::Expr),+)>> {
                 self.then(|x| Call::new((x, $($arg.into_expr()),+)))
             }
         }
@@ -134,18 +142,24 @@ parametric! {
     /// assert!(x.allclose(&y, 0.1, 0.0, true)?);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn isclose = IsClose(x; other OTHER: T, relative RELATIVE: f64, absolute ABSOLUTE: f64, equal_nan NAN: bool) -> bool where Conjugate {
-        let (apart, size) = if T::DTYPE.is_discrete() {
+    fn isclose = IsClose(
+        x; other OTHER: T, relative RELATIVE: f64, absolute ABSOLUTE: f64, equal_nan NAN: bool
+    ) -> bool where Conjugate {
+        let (distance, size) = if T::DTYPE.is_discrete() {
             // The larger minus the smaller is below 2^64.
             let sign = if T::DTYPE == DType::U64 { i64::MIN } else { 0 };
             let [x, y] = [x, other].map(|x| x.cast::<i64>() ^ Lane::literal(sign));
             ((x.max(y) - x.min(y)).cast::<u64>().cast::<f64>(), other.cast::<f64>().abs())
         } else {
             let [(a, b), (c, d)] = [x, other].map(|x| (T::re(x).cast::<f64>(), T::im(x).cast::<f64>()));
-            if T::DTYPE.kind() == Kind::Complex { ((a - c).hypot(b - d), c.hypot(d)) } else { ((a - c).abs(), c.abs()) }
+            if T::DTYPE.kind() == Kind::Complex {
+                ((a - c).hypot(b - d), c.hypot(d))
+            } else {
+                ((a - c).abs(), c.abs())
+            }
         };
         let allowed = absolute + (relative * size).abs();
-        let near = apart.le(allowed) & apart.lt(Lane::highest());
+        let near = distance.le(allowed) & distance.lt(Lane::highest());
         x.eq(other) | near | (x.ne(x) & other.ne(other) & equal_nan)
     }
 
@@ -178,8 +192,8 @@ parametric! {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     fn smooth_l1_loss = SmoothL1Loss(x; target TARGET: T, beta BETA: T) -> T where Float {
-        let apart = (x - target).abs();
-        apart.lt(beta).select(apart * apart * 0.5 / beta, apart - beta * 0.5)
+        let distance = (x - target).abs();
+        distance.lt(beta).select(distance * distance * 0.5 / beta, distance - beta * 0.5)
     }
 
     /// Huber's loss. For a prediction near its target it is `(x − y)² / 2`; from a distance δ on it is
@@ -188,8 +202,8 @@ parametric! {
     /// # Errors
     /// As every elementwise operator: [`Error::Sizes`](crate::Error::Sizes), …
     fn huber_loss = HuberLoss(x; target TARGET: T, delta DELTA: T) -> T where Float {
-        let apart = (x - target).abs();
-        apart.lt(delta).select(apart * apart * 0.5, delta * (apart - delta * 0.5))
+        let distance = (x - target).abs();
+        distance.lt(delta).select(distance * distance * 0.5, delta * (distance - delta * 0.5))
     }
 
     /// [`binary_cross_entropy_with_logits`](crate::ops::Losses::binary_cross_entropy_with_logits) with
@@ -212,7 +226,9 @@ parametric! {
     /// # Source
     /// PyTorch's argument `pos_weight`.
     #[doc(alias = "pos_weight")]
-    fn weighted_binary_cross_entropy_with_logits = WeightedBinaryCrossEntropyWithLogits(x; target TARGET: T, pos_weight WEIGHT: T) -> T
+    fn weighted_binary_cross_entropy_with_logits = WeightedBinaryCrossEntropyWithLogits(
+        x; target TARGET: T, pos_weight WEIGHT: T
+    ) -> T
     where Float {
         let positive = x.gt(Lane::zero());
         let (yes, no) = (pos_weight * target, 1.0 - target);

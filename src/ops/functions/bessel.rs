@@ -269,7 +269,12 @@ fn y<L: Lanes, R: Real>(x: Lane<L, f64>, n: usize, anywhere: bool) -> Lane<L, f6
 }
 
 macro_rules! bessel {
-    ($($(#[$meta:meta])* $F:ident $name:literal $body:ident $n:literal [$f32:literal $f64:literal], |$x:ident, $y:ident| $slope:expr;)*) => { $(
+    (
+        $(
+            $(#[$meta:meta])* $F:ident $name:literal $body:ident $n:literal [$f32:literal $f64:literal],
+            |$x:ident, $y:ident| $slope:expr;
+        )*
+    ) => { $(
         $(#[$meta])*
         pub struct $F;
         impl $F {

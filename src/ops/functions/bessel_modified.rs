@@ -136,7 +136,12 @@ fn i<L: Lanes, R: Real>(x: Lane<L, f64>, n: usize, scaled: bool) -> Lane<L, f64>
 }
 
 macro_rules! bessel {
-    ($($(#[$meta:meta])* $F:ident $name:literal $n:literal $scaled:literal, |$x:ident, $y:ident| $slope:expr;)*) => { $(
+    (
+        $(
+            $(#[$meta:meta])* $F:ident $name:literal $n:literal $scaled:literal,
+            |$x:ident, $y:ident| $slope:expr;
+        )*
+    ) => { $(
         $(#[$meta])*
         pub struct $F;
         impl $F {

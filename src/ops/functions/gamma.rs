@@ -364,7 +364,13 @@ fn psi_1<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
 }
 
 macro_rules! gamma_functions {
-    ($($(#[$meta:meta])* $F:ident $name:literal (|$v:ident| $body:expr, |$q:ident| $quick:expr) [$f32:literal $f64:literal], |$x:ident, $y:ident| $slope:expr;)*) => { $(
+    (
+        $(
+            $(#[$meta:meta])* $F:ident $name:literal (
+                |$v:ident| $body:expr, |$q:ident| $quick:expr
+            ) [$f32:literal $f64:literal], |$x:ident, $y:ident| $slope:expr;
+        )*
+    ) => { $(
         $(#[$meta])*
         pub struct $F;
         impl $F {

@@ -7,7 +7,7 @@
 // Imports: `scalar`.
 
 use super::double_double::Double;
-use super::log::Parts;
+use super::log::LogParts;
 use super::polynomial::long_poly;
 use crate::scalar::{Lane, Lanes};
 
@@ -312,7 +312,7 @@ fn series<L: Lanes, const K: usize, const N: usize>(
 /// `ln a` for a positive normal number.
 #[inline(always)]
 fn ln<L: Lanes>(a: Words<L>) -> Words<L> {
-    let parts = Parts::of(a.hi);
+    let parts = LogParts::of(a.hi);
     let f = parts.mantissa - 1.0;
     let s = Double::new(f, Lane::zero()).div(Double::fast_sum(Lane::real(2.0), f)).normal();
     let z = s.mul(s).normal();

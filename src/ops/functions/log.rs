@@ -29,7 +29,7 @@ fn sqrt_half<P: Real>() -> u64 {
 }
 
 /// A positive number as `2^k · m`, `√½ ≤ m < √2`.
-pub(super) struct Parts<L: Lanes, P: Real> {
+pub(super) struct LogParts<L: Lanes, P: Real> {
     /// `k`.
     pub(super) exponent: Lane<L, P>,
     /// `m`.
@@ -38,7 +38,7 @@ pub(super) struct Parts<L: Lanes, P: Real> {
     biased: Lane<L, P::Bits>,
 }
 
-impl<L: Lanes, P: Real> Parts<L, P> {
+impl<L: Lanes, P: Real> LogParts<L, P> {
     /// The parts of a positive normal number.
     #[inline(always)]
     pub(super) fn normal(x: Lane<L, P>) -> Self {
@@ -48,7 +48,7 @@ impl<L: Lanes, P: Real> Parts<L, P> {
         let ulp_one = 2f64.powi(P::FRACTION as i32);
         let fraction = word::<L, P>((1 << P::FRACTION) - 1);
         let carrier = word::<L, P>(((P::BIAS as u64) + P::FRACTION as u64) << P::FRACTION);
-        Parts {
+        LogParts {
             exponent: Lane::from_bits(biased | carrier) - (ulp_one + P::BIAS as f64),
             mantissa: Lane::from_bits((bits & fraction) + word::<L, P>(sqrt_half::<P>())),
             biased,
@@ -61,7 +61,7 @@ impl<L: Lanes, P: Real> Parts<L, P> {
     pub(super) fn of(x: Lane<L, P>) -> Self {
         let small = x.lt(pick(f32::MIN_POSITIVE as f64, f64::MIN_POSITIVE));
         let lift = pick::<L, P>(16777216.0, 18014398509481984.0);
-        let mut parts = Parts::normal(small.select(x * lift, x));
+        let mut parts = LogParts::normal(small.select(x * lift, x));
         parts.exponent = parts.exponent - small.select(pick(24.0, 54.0), Lane::zero());
         parts
     }
@@ -132,7 +132,7 @@ fn with_edges<L: Lanes, P: Real>(x: Lane<L, P>, y: Lane<L, P>) -> Lane<L, P> {
 /// `log_b x` from `log_b e` and `log_b 2`, both double-doubles.
 #[inline(always)]
 fn other_base<L: Lanes, P: Real>(x: Lane<L, P>, e: Double<L, P>, two: Double<L, P>) -> Lane<L, P> {
-    let parts = Parts::of(x);
+    let parts = LogParts::of(x);
     let f = parts.mantissa - 1.0;
     let ln = Double::fast_sum(f, beyond_linear(f)).mul(e);
     let head = Double::fast_sum(parts.exponent * two.hi, ln.hi);
@@ -144,7 +144,7 @@ fn other_base<L: Lanes, P: Real>(x: Lane<L, P>, e: Double<L, P>, two: Double<L, 
 #[inline(always)]
 pub(super) fn ln_sum<L: Lanes, P: Real>(base: Lane<L, P>, a: Double<L, P>, k: Lane<L, P>) -> Lane<L, P> {
     let sum = Double::sum(base, a.hi);
-    let parts = Parts::normal(sum.hi);
+    let parts = LogParts::normal(sum.hi);
     let f = parts.mantissa - 1.0;
     let f_lo = (sum.lo + a.lo) * 0.5 * parts.twice_inverse_power();
     // The rounding error of f + f_lo counts with the derivative there, about -f.
@@ -167,13 +167,13 @@ impl Function<1> for LnFn {
     const NAME: &'static str = "log";
     #[inline(always)]
     fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
-        let parts = Parts::of(x);
+        let parts = LogParts::of(x);
         let f = parts.mantissa - 1.0;
         with_edges(x, finalize(parts.exponent, f, beyond_linear(f)))
     }
     #[inline(always)]
     fn fast<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
-        let parts = Parts::normal(x);
+        let parts = LogParts::normal(x);
         let f = parts.mantissa - 1.0;
         let is_normal = x.gt(pick(f32::MIN_POSITIVE as f64, f64::MIN_POSITIVE)) & x.lt(Lane::highest());
         (finalize(parts.exponent, f, beyond_linear(f)), !is_normal)

@@ -14,18 +14,18 @@ use crate::scalar::{Function, Lane, Lanes, Real};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LOG2_E};
 
 /// The scale of numerator and denominator: 1, or a small power of two where `e^u` may overflow.
-struct Scale<L: Lanes, P: Real> {
+struct ExpScale<L: Lanes, P: Real> {
     factor: Lane<L, P>,
     /// The term added to the exponent of `e^u`.
     offset: Lane<L, P::Bits>,
 }
 
-impl<L: Lanes, P: Real> Scale<L, P> {
+impl<L: Lanes, P: Real> ExpScale<L, P> {
     /// The small scale where `large` holds.
     #[inline(always)]
     fn of(large: Lane<L, bool>) -> Self {
         let small: i64 = if single::<P>() { -64 } else { -512 };
-        Scale {
+        ExpScale {
             factor: large.select(Lane::<L, P>::real(2f64.powi(small as i32)), Lane::one()),
             offset: large.select(Lane::<L, P::Bits>::int(small), Lane::zero()),
         }
@@ -37,7 +37,7 @@ impl<L: Lanes, P: Real> Scale<L, P> {
 fn over_one_plus_exp<L: Lanes, P: Real>(over: Lane<L, P>, x: Lane<L, P>) -> Lane<L, P> {
     // Outside of these bounds the quotient is `over`, or 0.
     let x = clamp(x, pick(-110.0, -760.0), Lane::real(41.0));
-    let scale = Scale::of(x.lt(pick(-60.0, -600.0)));
+    let scale = ExpScale::of(x.lt(pick(-60.0, -600.0)));
     let (k, power) = if single::<P>() {
         let k = Exponent::nearest(x, -LOG2_E);
         let [high, low] = super::exp::LN_2[0];
@@ -328,7 +328,7 @@ impl Function<1> for GeluTanhFn {
         let x = end.gt(x).select(end, x);
         let above = Lane::real(7.5); // where e^(−2u) no longer counts
         let t = above.lt(x).select(above, x);
-        let scale = Scale::of(x.lt(pick(-5.0, -15.0)));
+        let scale = ExpScale::of(x.lt(pick(-5.0, -15.0)));
         let (k, power) = if single::<P>() {
             // −2u/ln2 = t·(a + b·t²)
             let w = quadratic(

@@ -132,7 +132,12 @@ fn hazard<L: Lanes, P: Real>(x: Lane<L, P>, y: Lane<L, P>) -> Lane<L, P> {
 }
 
 macro_rules! normal {
-    ($($(#[$meta:meta])* $F:ident $name:literal [$f32:literal $f64:literal], |$v:ident| $value:expr, |$x:ident, $y:ident| $slope:expr;)*) => { $(
+    (
+        $(
+            $(#[$meta:meta])* $F:ident $name:literal [$f32:literal $f64:literal], |$v:ident| $value:expr,
+            |$x:ident, $y:ident| $slope:expr;
+        )*
+    ) => { $(
         $(#[$meta])*
         pub struct $F;
         impl $F {

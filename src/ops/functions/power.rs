@@ -7,14 +7,14 @@
 use super::bits::{nan, sign, signed, single, word};
 use super::double_double::Double;
 use super::exp::exp_double;
-use super::log::Parts;
+use super::log::LogParts;
 use super::polynomial::poly;
 use crate::scalar::{Function, IntoLane, Lane, Lanes, Real};
 
 /// `ln x` as a double-double for a positive finite `x`: `k·ln2 + 2·artanh(s)` with `s = (m − 1) / (m + 1)`.
 #[inline(always)]
 pub(super) fn ln_double<L: Lanes, P: Real>(x: Lane<L, P>) -> Double<L, P> {
-    let parts = Parts::of(x);
+    let parts = LogParts::of(x);
     let f = parts.mantissa - 1.0;
     let s = Double::new(f, Lane::zero()).div(Double::fast_sum(Lane::real(2.0), f));
     let z = s.mul(s);

@@ -4,7 +4,7 @@
 use super::bits::{clamp, exponent_mask, pick, sign, signed, word};
 use super::double_double::Double;
 use super::exp::Exponent;
-use super::log::Parts;
+use super::log::LogParts;
 use super::polynomial::poly;
 use crate::scalar::{Function, IntoLane, Lane, Lanes, Real};
 
@@ -23,7 +23,7 @@ impl Function<1> for CbrtFn {
     #[inline(always)]
     fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
         let magnitude = x.abs();
-        let parts = Parts::of(magnitude);
+        let parts = LogParts::of(magnitude);
         let third = Exponent::nearest(parts.exponent, 1.0 / 3.0);
         let i = third.float.mul_add(Lane::real(-3.0), parts.exponent);
         // i is -1, 0 or 1: quadratics through 2^i and 2^(−i/3).

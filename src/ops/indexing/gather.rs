@@ -67,7 +67,7 @@ pub(in crate::ops) fn taken<
         check_axis(op, 0, size)?;
     }
     destination.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |to| {
-        let line = Line::of(x)?;
+        let line = FlatElements::of(x)?;
         let line = line.view();
         let (to_stride, places) = (to.stride(), index.stride());
         let plan = GatherPlan { op, sizes: &size.0, own: 0, step: line.stride().0[0], bound: line.numel() };
@@ -437,20 +437,24 @@ methods_with_into! {
 }
 
 /// All elements as one axis: a view if they are in row-major order, otherwise a copy.
-pub(in crate::ops) enum Line<'a, T, D: Device> {
+pub(in crate::ops) enum FlatElements<'a, T, D: Device> {
     View(TensorView<'a, T, 1, D>),
     Copy(Tensor<T, 1, D>),
 }
 
-impl<'a, T: Element, D: Device> Line<'a, T, D> {
+impl<'a, T: Element, D: Device> FlatElements<'a, T, D> {
     pub(in crate::ops) fn of<const RANK: usize>(x: TensorView<'a, T, RANK, D>) -> Result<Self> {
         let is_line = RANK == 1 || x.layout().is_contiguous();
-        Ok(if is_line { Line::View(x.reshape([x.numel()])?) } else { Line::Copy(x.to_shape([x.numel()])?) })
+        Ok(if is_line {
+            FlatElements::View(x.reshape([x.numel()])?)
+        } else {
+            FlatElements::Copy(x.to_shape([x.numel()])?)
+        })
     }
     pub(in crate::ops) fn view(&self) -> TensorView<'_, T, 1, D> {
         match self {
-            Line::View(line) => *line,
-            Line::Copy(copy) => copy.view(),
+            FlatElements::View(line) => *line,
+            FlatElements::Copy(copy) => copy.view(),
         }
     }
 }

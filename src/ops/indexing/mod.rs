@@ -9,6 +9,6 @@ pub(super) mod scatter;
 mod scatter_reduce;
 
 pub use gather::Indexing;
-pub use multi_index::{IndexingBySeveral, Indices};
+pub use multi_index::{IndexTuple, IndexingBySeveral};
 pub use scatter::Replace;
 pub use scatter_reduce::ScatterReduction;

@@ -23,14 +23,16 @@ use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, Tensor
     label = "expected one to four tensors or views of `i64`, of one rank: `(&rows, &columns)`",
     note = "other integers are cast first: `.cast::<i64>()?`; a smaller rank is lifted: `.lift()`"
 )]
-pub trait Indices<'a, const K: usize, const N: usize, D: Device> {
+pub trait IndexTuple<'a, const K: usize, const N: usize, D: Device> {
     /// The indices as views.
     fn views(self) -> [TensorView<'a, i64, N, D>; K];
 }
 
 macro_rules! indices {
     ($($k:literal: $($index:ident)+;)*) => { $(
-        impl<'a, const N: usize, D: Device, $($index: IntoView<'a, i64, N, D>),+> Indices<'a, $k, N, D> for ($($index,)+) {
+        impl<'a, const N: usize, D: Device, $($index: IntoView<'a, i64, N, D>),+> IndexTuple<'a, $k, N, D>
+            for ($($index,)+)
+        {
             #[allow(non_snake_case)]
             fn views(self) -> [TensorView<'a, i64, N, D>; $k] {
                 let ($($index,)+) = self;
@@ -275,7 +277,7 @@ pub trait IndexingBySeveral<'a, T: 'a, const RANK: usize, D: Device>:
     /// ```
     fn index<'b, const K: usize, const N: usize, const M: usize>(
         self,
-        indices: impl Indices<'b, K, N, D>,
+        indices: impl IndexTuple<'b, K, N, D>,
     ) -> Result<Tensor<T, M, D>>
     where
         T: Element,
@@ -302,7 +304,7 @@ pub trait IndexingBySeveral<'a, T: 'a, const RANK: usize, D: Device>:
     /// ```
     fn index_into<'b, 'o, const K: usize, const N: usize, const M: usize>(
         self,
-        indices: impl Indices<'b, K, N, D>,
+        indices: impl IndexTuple<'b, K, N, D>,
         out: impl IntoViewMut<'o, T, M, D>,
     ) -> Result<()>
     where
@@ -348,7 +350,9 @@ in_place! {
     /// assert_eq!(x, Tensor::from([[1, 1, 41], [22, 2, 2]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn index_put['b, 'c, F: Op<(T, T), Out = T>, const K: usize, const N: usize, const M: usize](operator: F, indices: impl Indices<'b, K, N, D>, values: impl IntoView<'c, T, M, D>) where Dim<N>: Rank, Dim<RANK>: Without<K, Output: Rank<Plus<Dim<N>> = Dim<M>>> = |view| {
+    fn index_put['b, 'c, F: Op<(T, T), Out = T>, const K: usize, const N: usize, const M: usize](
+        operator: F, indices: impl IndexTuple<'b, K, N, D>, values: impl IntoView<'c, T, M, D>
+    ) where Dim<N>: Rank, Dim<RANK>: Without<K, Output: Rank<Plus<Dim<N>> = Dim<M>>> = |view| {
         apply_at(operator, view, indices.views(), values.into_view())
     };
 }

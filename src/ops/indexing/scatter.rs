@@ -116,7 +116,10 @@ in_place! {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     #[doc(alias = "put_along_axis")]
-    fn scatter['b, 'c, F: Op<(T, T), Out = T>, const A: usize](operator: F, axis: Axis<A>, index: impl IntoView<'b, i64, RANK, D>, values: impl IntoView<'c, T, RANK, D>) where Dim<RANK>: RemoveAxis<A> = |view| {
+    fn scatter['b, 'c, F: Op<(T, T), Out = T>, const A: usize](
+        operator: F, axis: Axis<A>, index: impl IntoView<'b, i64, RANK, D>,
+        values: impl IntoView<'c, T, RANK, D>
+    ) where Dim<RANK>: RemoveAxis<A> = |view| {
         let _ = axis;
         view.scatter_axis(operator, A, index, values)
     };
@@ -125,7 +128,10 @@ in_place! {
     ///
     /// # Errors
     /// Also [`Error::Axis`].
-    fn scatter_axis['b, 'c, F: Op<(T, T), Out = T>](operator: F, axis: usize, index: impl IntoView<'b, i64, RANK, D>, values: impl IntoView<'c, T, RANK, D>) = |view| {
+    fn scatter_axis['b, 'c, F: Op<(T, T), Out = T>](
+        operator: F, axis: usize, index: impl IntoView<'b, i64, RANK, D>,
+        values: impl IntoView<'c, T, RANK, D>
+    ) = |view| {
         scatter(operator, view, axis, index.into_view(), values.into_view())
     };
 
@@ -148,7 +154,9 @@ in_place! {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     #[doc(alias = "index_add", alias = "index_copy")]
-    fn index_scatter['b, 'c, F: Op<(T, T), Out = T>, const A: usize](operator: F, axis: Axis<A>, index: impl IntoView<'b, i64, 1, D>, values: impl IntoView<'c, T, RANK, D>) where Dim<RANK>: RemoveAxis<A> = |view| {
+    fn index_scatter['b, 'c, F: Op<(T, T), Out = T>, const A: usize](
+        operator: F, axis: Axis<A>, index: impl IntoView<'b, i64, 1, D>, values: impl IntoView<'c, T, RANK, D>
+    ) where Dim<RANK>: RemoveAxis<A> = |view| {
         let _ = axis;
         view.index_scatter_axis(operator, A, index, values)
     };
@@ -157,11 +165,14 @@ in_place! {
     ///
     /// # Errors
     /// Also [`Error::Axis`].
-    fn index_scatter_axis['b, 'c, F: Op<(T, T), Out = T>](operator: F, axis: usize, index: impl IntoView<'b, i64, 1, D>, values: impl IntoView<'c, T, RANK, D>) = |view| {
+    fn index_scatter_axis['b, 'c, F: Op<(T, T), Out = T>](
+        operator: F, axis: usize, index: impl IntoView<'b, i64, 1, D>, values: impl IntoView<'c, T, RANK, D>
+    ) = |view| {
         let index = index.into_view();
         check_axis("index_scatter", axis, view.size())?;
         let index = index.reshape(sizes_along::<RANK>(axis, index.numel()))?;
-        scatter(operator, view, axis, index, values.into_view()).map_err(|error| error.with_op("index_scatter"))
+        scatter(operator, view, axis, index, values.into_view())
+            .map_err(|error| error.with_op("index_scatter"))
     };
 
     /// Writes values, in row-major order, to the elements whose mask is `true`; the mask broadcasts to the
@@ -182,7 +193,9 @@ in_place! {
     /// assert_eq!(x, Tensor::from([[10, 2], [3, 20]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn masked_scatter['b, 'c, const N: usize](mask: impl IntoView<'b, bool, RANK, D>, values: impl IntoView<'c, T, N, D>) = |view| {
+    fn masked_scatter['b, 'c, const N: usize](
+        mask: impl IntoView<'b, bool, RANK, D>, values: impl IntoView<'c, T, N, D>
+    ) = |view| {
         let (op, size, values) = ("masked_scatter", view.size(), values.into_view());
         let mask = mask.into_view().broadcast_to(size).map_err(|error| error.with_op(op))?;
         let (wanted, there) = (count(mask)?, values.numel());
@@ -197,7 +210,9 @@ in_place! {
         let line = mask.to_shape([mask.numel()])?;
         let before = line.lazy().cast::<i64>().cumsum(Axis::<0>)?;
         let index = (before.lazy() - 1).maximum(0).eval()?.into_shape(size)?;
-        let chosen = eval(op, &Call::<Select, _>::new((mask, values.take(&index)?.view(), view.as_view())), values.device())?;
+        let chosen = eval(
+            op, &Call::<Select, _>::new((mask, values.take(&index)?.view(), view.as_view())), values.device()
+        )?;
         view.assign(&chosen)
     };
 }

@@ -169,7 +169,10 @@ in_place! {
     /// assert_eq!(x.to_vec()?, [5.0, 20.0, 7.0]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn scatter_reduce['b, 'c, const A: usize](reduction: ScatterReduction, axis: Axis<A>, index: impl IntoView<'b, i64, RANK, D>, values: impl IntoView<'c, T, RANK, D>, include_self: bool) where Dim<RANK>: RemoveAxis<A>, T: Comparable = |view| {
+    fn scatter_reduce['b, 'c, const A: usize](
+        reduction: ScatterReduction, axis: Axis<A>, index: impl IntoView<'b, i64, RANK, D>,
+        values: impl IntoView<'c, T, RANK, D>, include_self: bool
+    ) where Dim<RANK>: RemoveAxis<A>, T: Comparable = |view| {
         let _ = axis;
         view.scatter_reduce_axis(reduction, A, index, values, include_self)
     };
@@ -178,7 +181,10 @@ in_place! {
     ///
     /// # Errors
     /// Also [`Error::Axis`](crate::Error::Axis).
-    fn scatter_reduce_axis['b, 'c](reduction: ScatterReduction, axis: usize, index: impl IntoView<'b, i64, RANK, D>, values: impl IntoView<'c, T, RANK, D>, include_self: bool) where T: Comparable = |view| {
+    fn scatter_reduce_axis['b, 'c](
+        reduction: ScatterReduction, axis: usize, index: impl IntoView<'b, i64, RANK, D>,
+        values: impl IntoView<'c, T, RANK, D>, include_self: bool
+    ) where T: Comparable = |view| {
         check_axis("scatter_reduce", axis, view.size())?;
         let done = reduce(view, reduction, axis, index.into_view(), values.into_view(), include_self);
         done.map_err(|error| error.with_op("scatter_reduce"))
@@ -200,7 +206,10 @@ in_place! {
     /// assert_eq!(x, Tensor::from([[1, 2], [30, 12]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn index_reduce['b, 'c, const A: usize](reduction: ScatterReduction, axis: Axis<A>, index: impl IntoView<'b, i64, 1, D>, values: impl IntoView<'c, T, RANK, D>, include_self: bool) where Dim<RANK>: RemoveAxis<A>, T: Comparable = |view| {
+    fn index_reduce['b, 'c, const A: usize](
+        reduction: ScatterReduction, axis: Axis<A>, index: impl IntoView<'b, i64, 1, D>,
+        values: impl IntoView<'c, T, RANK, D>, include_self: bool
+    ) where Dim<RANK>: RemoveAxis<A>, T: Comparable = |view| {
         let _ = axis;
         view.index_reduce_axis(reduction, A, index, values, include_self)
     };
@@ -209,10 +218,14 @@ in_place! {
     ///
     /// # Errors
     /// Also [`Error::Axis`](crate::Error::Axis).
-    fn index_reduce_axis['b, 'c](reduction: ScatterReduction, axis: usize, index: impl IntoView<'b, i64, 1, D>, values: impl IntoView<'c, T, RANK, D>, include_self: bool) where T: Comparable = |view| {
+    fn index_reduce_axis['b, 'c](
+        reduction: ScatterReduction, axis: usize, index: impl IntoView<'b, i64, 1, D>,
+        values: impl IntoView<'c, T, RANK, D>, include_self: bool
+    ) where T: Comparable = |view| {
         check_axis("index_reduce", axis, view.size())?;
         let index = index.into_view();
         let index = index.reshape(sizes_along::<RANK>(axis, index.numel()))?;
-        reduce(view, reduction, axis, index, values.into_view(), include_self).map_err(|error| error.with_op("index_reduce"))
+        reduce(view, reduction, axis, index, values.into_view(), include_self)
+            .map_err(|error| error.with_op("index_reduce"))
     };
 }

@@ -56,7 +56,10 @@ macro_rules! einsum {
         $crate::ops::einsum::two::<{ RANKS[0] }, { RANKS[1] }, { RANKS[2] }, _, _>($labels, $x, $y)
     }};
     ($($other:tt)*) => {
-        compile_error!("`einsum!` takes its letters as a literal and one or two operands: `einsum!(\"ij,jk->ik\", &a, &b)`; three operands are two calls")
+        compile_error!(
+            "`einsum!` takes its letters as a literal and one or two operands: `einsum!(\"ij,jk->ik\", &a, \
+             &b)`; three operands are two calls"
+        )
     };
 }
 
@@ -88,7 +91,10 @@ macro_rules! einsum_into {
         $crate::ops::einsum::two_into::<{ RANKS[0] }, { RANKS[1] }, { RANKS[2] }, _, _>($labels, $x, $y, $out)
     }};
     ($($other:tt)*) => {
-        compile_error!("`einsum_into!` takes its letters as a literal, one or two operands, and what is written: `einsum_into!(\"ij,jk->ik\", &a, &b, &mut c)`")
+        compile_error!(
+            "`einsum_into!` takes its letters as a literal, one or two operands, and what is written: \
+             `einsum_into!(\"ij,jk->ik\", &a, &b, &mut c)`"
+        )
     };
 }
 

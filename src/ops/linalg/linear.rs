@@ -16,15 +16,15 @@ use std::marker::PhantomData;
 
 /// A bias, then an operator of one operand.
 #[derive(Debug)]
-struct Biased<F>(PhantomData<F>);
-impl<F> Clone for Biased<F> {
+struct BiasThen<F>(PhantomData<F>);
+impl<F> Clone for BiasThen<F> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<F> Copy for Biased<F> {}
+impl<F> Copy for BiasThen<F> {}
 
-impl<T: Number, F: Op<(T,), Out = T>> Op<(T, T)> for Biased<F> {
+impl<T: Number, F: Op<(T,), Out = T>> Op<(T, T)> for BiasThen<F> {
     const NAME: &'static str = "linear";
     const CHEAP: bool = F::CHEAP;
     type Out = T;
@@ -169,7 +169,7 @@ pub trait Linear<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK,
         let _ = activation; // its type is the operator
         layer(
             "linear_with",
-            Biased::<F>(PhantomData),
+            BiasThen::<F>(PhantomData),
             self.into_view(),
             (weight.into_view(), bias.into_view()),
             Allocate,
@@ -195,7 +195,7 @@ pub trait Linear<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK,
         let _ = activation;
         layer(
             "linear_with_into",
-            Biased::<F>(PhantomData),
+            BiasThen::<F>(PhantomData),
             self.into_view(),
             (weight.into_view(), bias.into_view()),
             Existing(out),

@@ -310,13 +310,13 @@ struct Label {
 
 /// The labels of one group.
 #[derive(Clone, Copy)]
-struct Group {
+struct LabelGroup {
     labels: [Label; MAX_GROUP],
     count: usize,
 }
 
-impl Group {
-    const EMPTY: Group = Group { labels: [Label { size: 1, step: [0; 3] }; MAX_GROUP], count: 0 };
+impl LabelGroup {
+    const EMPTY: LabelGroup = LabelGroup { labels: [Label { size: 1, step: [0; 3] }; MAX_GROUP], count: 0 };
 
     fn push(&mut self, op: &'static str, label: Label) -> Result<()> {
         let Some(free) = self.labels.get_mut(self.count) else {
@@ -368,7 +368,7 @@ type Found = [Option<(usize, isize)>; 2];
 struct Joined<const M: usize> {
     size: [usize; M],
     found: [Found; M],
-    k: Group,
+    k: LabelGroup,
 }
 
 /// The product of two operands with labelled axes: `labels` are those of the left operand, the right one and
@@ -417,7 +417,7 @@ fn join<L: Number, R: Number, const A: usize, const B: usize, const M: usize, D:
         })
     };
     let sizes = || Error::Sizes { op, left: left.size().0.into(), right: right.size().0.into() };
-    let mut k = Group::EMPTY;
+    let mut k = LabelGroup::EMPTY;
     // Summed labels first: an error of inner sizes takes precedence over one of outer sizes.
     for (at, &label) in left_labels.iter().chain(right_labels).enumerate() {
         let before = left_labels.iter().chain(right_labels).take(at);
@@ -471,7 +471,7 @@ fn write<T: Number, L: Number, R: Number, const A: usize, const B: usize, const 
     left: TensorView<'_, L, A, D>,
     right: TensorView<'_, R, B, D>,
 ) -> Result<()> {
-    let [mut batch, mut m, mut n] = [Group::EMPTY; 3];
+    let [mut batch, mut m, mut n] = [LabelGroup::EMPTY; 3];
     let stride = out.stride().0;
     for axis in 0..M {
         // A size of 1 stretches by a stride of 0.
@@ -496,10 +496,10 @@ unsafe fn run<T: Number, L: Number, R: Number, const A: usize, const B: usize, c
     out: &mut TensorViewMut<'_, T, M, D>,
     left: TensorView<'_, L, A, D>,
     right: TensorView<'_, R, B, D>,
-    [batch, m, k, n]: [&Group; 4],
+    [batch, m, k, n]: [&LabelGroup; 4],
 ) -> Result<()> {
     // The strides of one operand, group after group.
-    let steps = |operand: usize, groups: [&Group; 3]| {
+    let steps = |operand: usize, groups: [&LabelGroup; 3]| {
         let (mut steps, mut count) = ([0; 3 * MAX_GROUP], 0);
         for label in groups.into_iter().flat_map(|group| &group.labels[..group.count]) {
             (steps[count], count) = (label.step[operand], count + 1);
@@ -508,7 +508,7 @@ unsafe fn run<T: Number, L: Number, R: Number, const A: usize, const B: usize, c
     };
     let (out_steps, left_steps, right_steps) =
         (steps(0, [batch, m, n]), steps(1, [batch, m, k]), steps(2, [batch, k, n]));
-    let sizes = [batch, m, k, n].map(Group::sizes);
+    let sizes = [batch, m, k, n].map(LabelGroup::sizes);
     let plan = ContractPlan {
         batch: &sizes[0][..batch.count],
         m: &sizes[1][..m.count],

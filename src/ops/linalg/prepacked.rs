@@ -23,12 +23,12 @@ use std::marker::PhantomData;
 /// oneDNN calls such a layout opaque and the step to it a reordering, MKL (`gemm_pack`) and FBGEMM
 /// (`PackBMatrix`) packing.
 pub struct Packed<T: Number, D: Device = Cpu, OUT: Number = T> {
-    store: Store<T, D>,
+    store: PackedStore<T, D>,
     size: Dim<2>,
     _out: PhantomData<fn() -> OUT>,
 }
 
-enum Store<T: Number, D: Device> {
+enum PackedStore<T: Number, D: Device> {
     /// In the order in which the device's kernels for `OUT` read it.
     Blocked(Tensor<u8, 1, D>),
     /// In rows, if the device reads them directly.
@@ -58,14 +58,14 @@ impl<T: Number, D: Device, OUT: Number> Packed<T, D, OUT> {
         matrix.ensure_allocated(op)?;
         let (size, device) = (matrix.size(), matrix.device());
         let Some(nbytes) = device.packed_nbytes::<OUT, T>(size.0) else {
-            return Ok(Packed { store: Store::Rows(matrix.to_contiguous()?), size, _out: PhantomData });
+            return Ok(Packed { store: PackedStore::Rows(matrix.to_contiguous()?), size, _out: PhantomData });
         };
         let mut panels = Tensor::<u8, 1, D>::uninit(op, Layout::row_major_of(op, Dim([nbytes]), 1)?, device)?;
         let (to, leaf, stride) = (panels.try_view_mut(op)?.raw_ptr(), matrix.leaf(), matrix.stride().0);
         // SAFETY: an allocated view with its own strides, and fresh memory of as many bytes as the device
         // asked for.
         unsafe { device.pack::<OUT, T>(size.0, to.cast(), leaf.slot(&stride))? };
-        Ok(Packed { store: Store::Blocked(panels), size, _out: PhantomData })
+        Ok(Packed { store: PackedStore::Blocked(panels), size, _out: PhantomData })
     }
 
     /// Rows and columns of the matrix.
@@ -75,8 +75,8 @@ impl<T: Number, D: Device, OUT: Number> Packed<T, D, OUT> {
     /// The device.
     pub fn device(&self) -> &D {
         match &self.store {
-            Store::Blocked(panels) => panels.device(),
-            Store::Rows(matrix) => matrix.device(),
+            PackedStore::Blocked(panels) => panels.device(),
+            PackedStore::Rows(matrix) => matrix.device(),
         }
     }
     /// Its size in bytes: that of the matrix, with fewer than 64 columns padded to 64; two to four times as
@@ -84,14 +84,14 @@ impl<T: Number, D: Device, OUT: Number> Packed<T, D, OUT> {
     /// `pack_wide`).
     pub fn nbytes(&self) -> usize {
         match &self.store {
-            Store::Blocked(panels) => panels.nbytes(),
-            Store::Rows(matrix) => matrix.nbytes(),
+            PackedStore::Blocked(panels) => panels.nbytes(),
+            PackedStore::Rows(matrix) => matrix.nbytes(),
         }
     }
     /// Returns whether it is in a blocked layout of the device. If not, the device reads plain rows, and the
     /// matrix is stored in rows.
     pub fn is_blocked(&self) -> bool {
-        matches!(self.store, Store::Blocked(_))
+        matches!(self.store, PackedStore::Blocked(_))
     }
 
     /// A copy of the matrix in rows, with the same elements. NaNs stay NaNs; those of 16-bit floats that were
@@ -102,8 +102,8 @@ impl<T: Number, D: Device, OUT: Number> Packed<T, D, OUT> {
     pub fn unpack(&self) -> Result<Tensor<T, 2, D>> {
         let op = "unpack";
         match &self.store {
-            Store::Rows(matrix) => matrix.copy(),
-            Store::Blocked(panels) => {
+            PackedStore::Rows(matrix) => matrix.copy(),
+            PackedStore::Blocked(panels) => {
                 let layout = Layout::row_major_of(op, self.size, size_of::<T>())?;
                 let mut matrix = Tensor::<T, 2, D>::uninit(op, layout, panels.device())?;
                 let to = matrix.try_view_mut(op)?.raw_ptr();
@@ -146,14 +146,14 @@ impl<T: Number, D: Device, OUT: Number> Packed<T, D, OUT> {
             let plan = ContractPlan { batch: &[], m: rows, k: &[k], n: &[n] };
             let (to, from) = (leaf.slot(&stride), left_leaf.slot(&left_stride));
             match &self.store {
-                Store::Blocked(panels) => {
+                PackedStore::Blocked(panels) => {
                     // SAFETY: an allocated view and an exclusive one, with their own strides; panels of these
                     // types and sizes.
                     unsafe {
                         left.device().contract_packed::<OUT, T>(plan, to, from, panels.raw_ptr().cast())
                     }
                 }
-                Store::Rows(matrix) => {
+                PackedStore::Rows(matrix) => {
                     let matrix = matrix.view();
                     let (right, stride) = (matrix.leaf(), matrix.stride().0);
                     // SAFETY: two allocated views and an exclusive one, with their own strides.

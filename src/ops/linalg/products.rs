@@ -32,8 +32,11 @@ of_numbers! {
     /// assert_eq!(y.to_vec()?, [10, 20]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn vecdot, vecdot_into ['b, const A: usize, const M: usize](other: impl IntoView<'b, T, RANK, D>, axis: Axis<A>) -> M
-    where [T: 'b, D: 'b, Dim<RANK>: RemoveAxis<A> + RemoveAxes<Axis<A>, Output = Dim<M>>] = |op, x, destination| {
+    fn vecdot, vecdot_into ['b, const A: usize, const M: usize](
+        other: impl IntoView<'b, T, RANK, D>, axis: Axis<A>
+    ) -> M
+    where [T: 'b, D: 'b, Dim<RANK>: RemoveAxis<A> + RemoveAxes<Axis<A>, Output = Dim<M>>]
+    = |op, x, destination| {
         (x.lazy() * other.into_view()).reduce_at(op, Sum, axis, destination)
     };
 

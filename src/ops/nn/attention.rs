@@ -3,8 +3,8 @@
 
 use super::attention_rule::{Change, attend_by_rule};
 use super::attention_scores::{
-    AddInfinity, Attention, AttentionFloat, Biased, Capped, FiniteOrZero, IsInfinityOrNan, IsVisible, Masked,
-    Normalized, Rescaled, Scaling, Weight, all_finite, mask_later_keys,
+    AddInfinity, Attention, AttentionFloat, BiasedScore, Capped, FiniteOrZero, IsInfinityOrNan, IsVisible,
+    Masked, Normalized, Rescaled, Scaling, Weight, all_finite, mask_later_keys,
 };
 use crate::device::{Device, same_device};
 use crate::dim::{Axis, Dim};
@@ -230,7 +230,7 @@ fn attend<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
         Some(k) => k.permuted([0, 1, 3, 2])?,
         None => k,
     };
-    let call = Call {
+    let call = AttentionCall {
         op,
         q: q.broadcast_to([b, h, queries, d])?.reshape([b, heads, group, queries, d])?,
         k: k.broadcast_to([b, heads, count, d])?,
@@ -288,7 +288,7 @@ fn block_sizes<T: AttentionFloat, D: Device>(
 
 /// The operands of one call: queries `[b, heads, group, queries, d]`, keys and values `[b, heads, keys, …]`,
 /// and what changes the scores, with their sizes.
-struct Call<'x, T: AttentionFloat, D: Device> {
+struct AttentionCall<'x, T: AttentionFloat, D: Device> {
     op: &'static str,
     q: TensorView<'x, T, 5, D>,
     k: TensorView<'x, T, 4, D>,
@@ -307,7 +307,7 @@ struct Sums<S: Float, D: Device> {
     values: Tensor<S, 5, D>,
 }
 
-impl<T: AttentionFloat, D: Device> Call<'_, T, D> {
+impl<T: AttentionFloat, D: Device> AttentionCall<'_, T, D> {
     /// Computes a block of the result, `key_block` keys at a time.
     fn block(
         &self,
@@ -372,7 +372,7 @@ impl<T: AttentionFloat, D: Device> Call<'_, T, D> {
         }
         if let Some(bias) = self.bias {
             let bias = part_of_scores(bias, ranges, keys.clone())?;
-            apply_in_place(Biased::<T>(PhantomData), (&mut scores,), (bias, scale))?;
+            apply_in_place(BiasedScore::<T>(PhantomData), (&mut scores,), (bias, scale))?;
             scale = Scaling::<T>::number(1.0);
         }
         if let Some(mask) = self.mask {

@@ -2,11 +2,11 @@
 // Imports: `error`, `dim`, `layout`, `device`, `tensor`, `expr`, `ops`.
 
 use super::attention_scores::{
-    Attention, AttentionFloat, Biased, CapSlope, Capped, FiniteOrZero, Masked, Normalized, Scaling, Weight,
-    mask_later_keys,
+    Attention, AttentionFloat, BiasedScore, CapSlope, Capped, FiniteOrZero, Masked, Normalized, Scaling,
+    Weight, mask_later_keys,
 };
 use super::rules::Flow;
-use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput};
+use crate::device::{Device, OperatorRule, Recorded, RuleOperand, RuleOutput};
 use crate::dim::{Dim, Last, MarkedAxes};
 use crate::error::Result;
 use crate::expr::{Elementwise as _, Reduce as _, Zip as _, apply, apply_in_place};
@@ -71,7 +71,7 @@ impl<T: AttentionFloat> AttentionRule<T> {
     }
 }
 
-impl<T: AttentionFloat> Rule for AttentionRule<T> {
+impl<T: AttentionFloat> OperatorRule for AttentionRule<T> {
     const NAME: &'static str = "attention";
     const READS_RESULT: bool = false;
     type Saved<D: Device> = ();
@@ -118,7 +118,7 @@ impl<T: AttentionFloat> Rule for AttentionRule<T> {
             for from in (0..heads).step_by(group) {
                 let some = from..heads.min(from + group);
                 let (shared, change, causal) = (h / heads, change.as_ref(), self.attention.causal);
-                let block = Block { image, some, shared, scaling, change, span, causal };
+                let block = KeyBlock { image, some, shared, scaling, change, span, causal };
                 block.backward(operands, gradient, &mut out, &mut of_bias)?;
             }
         }
@@ -130,7 +130,7 @@ impl<T: AttentionFloat> Rule for AttentionRule<T> {
 }
 
 /// Some heads of keys of one image.
-struct Block<'x, T: AttentionFloat, D: Device> {
+struct KeyBlock<'x, T: AttentionFloat, D: Device> {
     image: usize,
     some: Range<usize>,
     /// The heads of queries that share a head of keys.
@@ -148,17 +148,17 @@ struct Weights<S: AttentionFloat, D: Device> {
     /// The factor of the gradient of the last scores.
     scale: S,
     /// The gradient of the products by that of the last scores.
-    slope: Slope<S, D>,
+    slope: ScoreSlope<S, D>,
 }
 
 /// A derivative of the last scores by the products of queries and keys.
-enum Slope<S: AttentionFloat, D: Device> {
+enum ScoreSlope<S: AttentionFloat, D: Device> {
     One,
     Scale(S),
     OfCap(Tensor<S, 5, D>),
 }
 
-impl<T: AttentionFloat, D: Device> Block<'_, T, D> {
+impl<T: AttentionFloat, D: Device> KeyBlock<'_, T, D> {
     /// The part of an operand with the heads of keys: `[1, heads, …]`.
     fn of_keys<'x>(&self, x: TensorView<'x, T, 4, D>) -> Result<TensorView<'x, T, 4, D>> {
         x.slice_axis(0, self.image..self.image + 1, 1)?.slice_axis(1, self.some.clone(), 1)
@@ -196,19 +196,19 @@ impl<T: AttentionFloat, D: Device> Block<'_, T, D> {
         seen: usize,
     ) -> Result<Weights<T::Score, D>> {
         let Scaling { mut scale, cap, .. } = self.scaling;
-        let mut slope = Slope::One;
+        let mut slope = ScoreSlope::One;
         if let Some(cap) = cap {
             apply_in_place(Capped, (&mut scores,), (scale, cap))?;
-            slope = Slope::OfCap(apply(CapSlope, (&scores, scale, cap))?);
+            slope = ScoreSlope::OfCap(apply(CapSlope, (&scores, scale, cap))?);
             scale = Scaling::<T>::number(1.0);
         }
         match self.change {
             Some(Change::Bias(bias)) => {
                 let bias = self.of_queries(bias.broadcast_to(whole)?, queries.clone())?;
                 let bias = bias.slice_axis(4, 0..seen, 1)?;
-                apply_in_place(Biased::<T>(PhantomData), (&mut scores,), (bias, scale))?;
-                if let Slope::One = slope {
-                    slope = Slope::Scale(scale);
+                apply_in_place(BiasedScore::<T>(PhantomData), (&mut scores,), (bias, scale))?;
+                if let ScoreSlope::One = slope {
+                    slope = ScoreSlope::Scale(scale);
                 }
                 scale = Scaling::<T>::number(1.0);
             }
@@ -289,9 +289,9 @@ impl<T: AttentionFloat, D: Device> Block<'_, T, D> {
                 self.add_to_bias(sums, of_scores.view(), first..end)?;
             }
             match slope {
-                Slope::One => {}
-                Slope::Scale(scale) => of_scores.zip_in_place(Mul, scale)?,
-                Slope::OfCap(slope) => of_scores.zip_in_place(Flow, &slope)?,
+                ScoreSlope::One => {}
+                ScoreSlope::Scale(scale) => of_scores.zip_in_place(Mul, scale)?,
+                ScoreSlope::OfCap(slope) => of_scores.zip_in_place(Flow, &slope)?,
             }
             if let Some(out) = to_q {
                 let k = finite_k.slice_axis(2, 0..seen, 1)?;

@@ -62,8 +62,8 @@ impl<S: Float> Op<(S, S, S)> for CapSlope {
 
 /// `score · scale + bias`.
 #[derive(Clone, Copy)]
-pub(super) struct Biased<T>(pub(super) PhantomData<fn() -> T>);
-impl<T: AttentionFloat> OpMany<(T::Score, T, T::Score)> for Biased<T> {
+pub(super) struct BiasedScore<T>(pub(super) PhantomData<fn() -> T>);
+impl<T: AttentionFloat> OpMany<(T::Score, T, T::Score)> for BiasedScore<T> {
     const NAME: &'static str = "attention";
     type Out = (T::Score,);
     #[inline(always)]

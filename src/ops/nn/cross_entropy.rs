@@ -3,7 +3,7 @@
 // `ops`.
 
 use super::class_losses::{ClassLoss, class_losses};
-use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput, same_device};
+use crate::device::{Device, OperatorRule, Recorded, RuleOperand, RuleOutput, same_device};
 use crate::dim::{All, Axis, Dim, MarkedAxes};
 use crate::element::{Compute, Float};
 use crate::error::Result;
@@ -123,8 +123,8 @@ struct CrossEntropyRule<
     element: PhantomData<fn() -> T>,
 }
 
-impl<T: Float, const A: usize, const RANK: usize, const M: usize, const OUT: usize, const MEAN: bool> Rule
-    for CrossEntropyRule<T, A, RANK, M, OUT, MEAN>
+impl<T: Float, const A: usize, const RANK: usize, const M: usize, const OUT: usize, const MEAN: bool>
+    OperatorRule for CrossEntropyRule<T, A, RANK, M, OUT, MEAN>
 where
     Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
 {

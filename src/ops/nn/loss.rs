@@ -414,4 +414,7 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         )
     }
 }
-impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> ClassLosses<'a, T, RANK, D> for X {}
+impl<'a, X, T: 'a, const RANK: usize, D: Device> ClassLosses<'a, T, RANK, D> for X where
+    X: IntoView<'a, T, RANK, D>
+{
+}

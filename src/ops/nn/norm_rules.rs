@@ -3,7 +3,7 @@
 // `ops`.
 
 use super::rules::{BackwardAlong, Flow};
-use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput, same_device};
+use crate::device::{Device, OperatorRule, Recorded, RuleOperand, RuleOutput, same_device};
 use crate::dim::{Dim, MarkedAxes};
 use crate::element::{Compute, Float};
 use crate::error::Result;
@@ -253,7 +253,7 @@ impl<T: Float, const RANK: usize, D: Device> Affine<'_, T, RANK, D> {
     }
 }
 
-impl<T: Float, const RANK: usize> Rule for AffineRule<T, RANK> {
+impl<T: Float, const RANK: usize> OperatorRule for AffineRule<T, RANK> {
     const NAME: &'static str = "layer_norm_affine";
     const READS_RESULT: bool = false;
     type Saved<D: Device> = ();

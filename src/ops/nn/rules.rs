@@ -1,10 +1,10 @@
 //! Backward passes of operators along axes that keep the sizes, for devices that record.
 //!
-//! The generic backward pass of a program with row constants takes it apart into reductions. An operator here
+//! The generic backward pass of a program with row constants splits it into reductions. An operator here
 //! states the whole of it as one such program.
 // Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `ops`.
 
-use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput};
+use crate::device::{Device, OperatorRule, Recorded, RuleOperand, RuleOutput};
 use crate::dim::{Dim, MarkedAxes};
 use crate::element::{Compute, Float};
 use crate::error::Result;
@@ -66,7 +66,7 @@ struct RuleAlong<F: BackwardAlong<T>, T: Float, const RANK: usize> {
     operator: PhantomData<fn() -> (F, T)>,
 }
 
-impl<F: BackwardAlong<T>, T: Float, const RANK: usize> Rule for RuleAlong<F, T, RANK> {
+impl<F: BackwardAlong<T>, T: Float, const RANK: usize> OperatorRule for RuleAlong<F, T, RANK> {
     const NAME: &'static str = F::NAME;
     const READS_RESULT: bool = F::READS_RESULT;
     type Saved<D: Device> = ();

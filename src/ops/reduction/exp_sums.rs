@@ -14,9 +14,9 @@ pub(super) fn join_exp_sums<L: Lanes, P: Real>(
     let largest = a.0.max(b.0);
     let a_leads = b.0.le(a.0);
     // The difference of equal infinities is NaN; they count as equal.
-    let apart = a.0.eq(b.0).select(Lane::zero(), -(a.0 - b.0).abs());
+    let difference = a.0.eq(b.0).select(Lane::zero(), -(a.0 - b.0).abs());
     let (leader, other) = (a_leads.select(a.1, b.1), a_leads.select(b.1, a.1));
-    (largest, other.mul_add(exp_beside_one(apart), leader))
+    (largest, other.mul_add(exp_beside_one(difference), leader))
 }
 
 /// The number of independent partial sums of exponentials.

@@ -1,19 +1,13 @@
 //! Extremes with their positions: the state of `argmax` and `argmin`.
-// Imports: `element`, `scalar`.
+// Imports: `scalar`, `element`, `ops`.
 
 use crate::element::{Comparable, Compute};
+use crate::ops::reduction::lanes::{KeyLane, PositionLane, ValueLane};
 use crate::scalar::{Eval, Lane, Lanes, Ordered};
-
-/// A lane of the compute type of `T`.
-type ValueLane<L, T> = Lane<L, Compute<T>>;
-/// The order key of a lane of the compute type of `T`.
-type Key<L, T> = Lane<L, <Compute<T> as Ordered>::Key>;
-/// The row-major index of a value along the reduced axes.
-type Position<L> = Lane<L, i64>;
 
 /// A score, and the index of the first value with this score. Both are 64 bits wide, because lanes of two
 /// widths would not vectorize.
-pub(super) type Best<L> = (Lane<L, i64>, Position<L>);
+pub(super) type Best<L> = (Lane<L, i64>, PositionLane<L>);
 
 /// The state after another value with this score, at a higher index than all before; NaN has the highest
 /// score.
@@ -22,7 +16,7 @@ pub(super) fn with_score<L: Lanes>(
     state: Best<L>,
     score: Lane<L, i64>,
     is_nan: Lane<L, bool>,
-    at: Position<L>,
+    at: PositionLane<L>,
 ) -> Best<L> {
     let score = is_nan.select(Lane::highest(), score);
     let better = score.gt(state.0);
@@ -42,10 +36,10 @@ pub(super) fn best_of_two<L: Lanes>(a: Best<L>, b: Best<L>) -> Best<L> {
 pub(super) fn best_of_slice<T: Comparable>(
     values: &[Compute<T>],
     from: usize,
-    key: impl Fn(ValueLane<Eval, T>) -> Key<Eval, T>,
-    of_key: impl Fn(Key<Eval, T>) -> ValueLane<Eval, T>,
+    key: impl Fn(ValueLane<Eval, T>) -> KeyLane<Eval, T>,
+    of_key: impl Fn(KeyLane<Eval, T>) -> ValueLane<Eval, T>,
 ) -> Best<Eval> {
-    let top = values.iter().fold(Lane::lowest(), |top: Key<Eval, T>, &x| top.max(key(Lane(x))));
+    let top = values.iter().fold(Lane::lowest(), |top: KeyLane<Eval, T>, &x| top.max(key(Lane(x))));
     // Ranked as by `accumulate`: zeros of both signs are equal, and all NaNs are equal.
     let value = Ordered::one_zero(of_key(top));
     let at = if value.is_nan().value() {
@@ -85,6 +79,6 @@ fn position_of_first<P: Copy>(values: &[P], is: impl Fn(P) -> bool) -> usize {
 /// The index of the best value. If no score exceeded the lowest one, all values are equal, and the first is
 /// the result.
 #[inline(always)]
-pub(super) fn position_of_best<L: Lanes>(found: Best<L>) -> Position<L> {
+pub(super) fn position_of_best<L: Lanes>(found: Best<L>) -> PositionLane<L> {
     found.1.eq(Lane::highest()).select(Lane::zero(), found.1)
 }

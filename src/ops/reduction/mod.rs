@@ -3,6 +3,7 @@
 
 mod exp_sums;
 mod extremes;
+mod lanes;
 pub(super) mod moments;
 mod norms;
 mod quantile;

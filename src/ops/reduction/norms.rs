@@ -90,7 +90,14 @@ fn squares_of<P: Real>(values: &[P]) -> Squares<Eval> {
 
 /// Reducers of norms, with f64 states.
 macro_rules! reducers {
-    ($($(#[$doc:meta])* $R:ident: $name:literal -> $out:ident, state $state:ty, $identity:expr; |$s:ident, $x:ident| $accumulate:expr; |$c:ident, $re:ident, $im:ident| $complex:expr; |$a:ident, $b:ident| $combine:expr; |$f:ident| $finalize:expr; $([by_slice $accumulate_slice:ident, $slices:ident])? slope $slope:ident $(beside $Extra:ident)?;)*) => { $(
+    (
+        $(
+            $(#[$doc:meta])* $R:ident: $name:literal -> $out:ident, state $state:ty, $identity:expr;
+            |$s:ident, $x:ident| $accumulate:expr; |$c:ident, $re:ident, $im:ident| $complex:expr;
+            |$a:ident, $b:ident| $combine:expr; |$f:ident| $finalize:expr;
+            $([by_slice $accumulate_slice:ident, $slices:ident])? slope $slope:ident $(beside $Extra:ident)?;
+        )*
+    ) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub struct $R;
@@ -102,11 +109,15 @@ macro_rules! reducers {
             #[inline(always)]
             fn identity<L: Lanes>() -> $state { $identity }
             #[inline(always)]
-            fn accumulate<L: Lanes>($s: $state, $x: Lane<L, Compute<T>>, _: Lane<L, i64>) -> $state { $accumulate }
+            fn accumulate<L: Lanes>($s: $state, $x: Lane<L, Compute<T>>, _: Lane<L, i64>) -> $state {
+                $accumulate
+            }
             #[inline(always)]
             fn combine<L: Lanes>($a: $state, $b: $state) -> $state { $combine }
             #[inline(always)]
-            fn finalize<L: Lanes>($f: $state, _: Lane<L, i64>) -> Lane<L, Compute<$out>> { ($finalize).cast() }
+            fn finalize<L: Lanes>($f: $state, _: Lane<L, i64>) -> Lane<L, Compute<$out>> {
+                ($finalize).cast()
+            }
             $(const BY_SLICE: bool = true;
             #[inline(always)]
             fn accumulate_slice(values: &[Compute<T>], _: usize) -> Self::State<Eval> {
@@ -140,29 +151,47 @@ macro_rules! reducers {
             #[inline(always)]
             fn combine<L: Lanes>($a: $state, $b: $state) -> $state { $combine }
             #[inline(always)]
-            fn finalize<L: Lanes>($f: $state, _: Lane<L, i64>) -> Lane<L, Compute<$out>> { ($finalize).cast() }
-            slope! { <Complex<T>> Values $(beside $Extra)? |x, y, extra, _| $slope::<Complex<T>, L>(x, y, extra) }
+            fn finalize<L: Lanes>($f: $state, _: Lane<L, i64>) -> Lane<L, Compute<$out>> {
+                ($finalize).cast()
+            }
+            slope! {
+                <Complex<T>> Values $(beside $Extra)? |x, y, extra, _| $slope::<Complex<T>, L>(x, y, extra)
+            }
         }
     )* };
 }
 reducers! {
     /// The reducer of [`Norms::norm`].
     Norm: "norm" -> T, state Squares<L>, no_squares::<L, Compute<T>>();
-    |s, x| with_square(s, x); |s, re, im| with_square(with_square(s, re), im); |a, b| join_squares::<L, Compute<T>>(a, b); |s| s.1.sqrt() * s.0; [by_slice squares_of, norm] slope of_norm;
+    |s, x| with_square(s, x);
+    |s, re, im| with_square(with_square(s, re), im);
+    |a, b| join_squares::<L, Compute<T>>(a, b);
+    |s| s.1.sqrt() * s.0;
+    [by_slice squares_of, norm] slope of_norm;
     /// The same as an f64, because the norm of f32 elements can exceed f32.
     NormF64: "norm" -> f64, state Squares<L>, no_squares::<L, Compute<T>>();
-    |s, x| with_square(s, x); |s, re, im| with_square(with_square(s, re), im); |a, b| join_squares::<L, Compute<T>>(a, b); |s| s.1.sqrt() * s.0; [by_slice squares_of, norm] slope of_norm;
+    |s, x| with_square(s, x);
+    |s, re, im| with_square(with_square(s, re), im);
+    |a, b| join_squares::<L, Compute<T>>(a, b);
+    |s| s.1.sqrt() * s.0;
+    [by_slice squares_of, norm] slope of_norm;
     /// The reducer of [`Norms::norm_one`].
     NormOne: "norm_one" -> T, state Lane<L, f64>, Lane::zero(); |s, x| s + x.cast::<f64>().abs();
     |s, re, im| s + re.cast::<f64>().hypot(im.cast()); |a, b| a + b; |s| s; slope of_norm_one;
     /// The reducer of [`Norms::norm_max`].
     NormMax: "norm_max" -> T, state Lane<L, f64>, Lane::zero(); |s, x| s.max(x.cast::<f64>().abs());
-    |s, re, im| s.max(re.cast::<f64>().hypot(im.cast())); |a, b| a.max(b); |s| s; slope of_norm_max beside LargestTies;
+    |s, re, im| s.max(re.cast::<f64>().hypot(im.cast()));
+    |a, b| a.max(b);
+    |s| s;
+    slope of_norm_max beside LargestTies;
 }
 
 /// Norms. Each is a method with a second one that writes into existing memory.
 macro_rules! norms {
-    ($(#[$trait_doc:meta])* pub trait Norms; $($(#[$doc:meta])* fn $name:ident, $name_into:ident = $R:ident;)*) => {
+    (
+        $(#[$trait_doc:meta])* pub trait Norms;
+        $($(#[$doc:meta])* fn $name:ident, $name_into:ident = $R:ident;)*
+    ) => {
         $(#[$trait_doc])*
         pub trait Norms<T, const RANK: usize, D: Device>: Reduce<T, RANK, D> { $(
             $(#[$doc])*
@@ -174,8 +203,14 @@ macro_rules! norms {
             {
                 self.reduce($R, axes)
             }
-            #[doc = concat!("As [`", stringify!($name), "`](Norms::", stringify!($name), "), into an existing tensor or exclusive view of the kept sizes; see [`reduce_into`](Reduce::reduce_into).")]
-            fn $name_into<'o, AXES, const M: usize>(self, axes: AXES, out: impl IntoViewMut<'o, <$R as Reducer<T>>::Out, M, D>) -> Result<()>
+            #[doc = concat!(
+                "As [`", stringify!($name), "`](Norms::", stringify!($name),
+                "), into an existing tensor or exclusive view of the kept sizes; see \
+                 [`reduce_into`](Reduce::reduce_into)."
+            )]
+            fn $name_into<'o, AXES, const M: usize>(
+                self, axes: AXES, out: impl IntoViewMut<'o, <$R as Reducer<T>>::Out, M, D>
+            ) -> Result<()>
             where
                 T: Inexact,
                 $R: Reducer<T>,

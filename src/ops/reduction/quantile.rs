@@ -302,8 +302,8 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
     /// ```
     /// use rankform::prelude::*;
     /// use rankform::ops::QuantileMethod;
-    /// let mut ends = Tensor::from([[0.0], [0.0]]);
-    /// Tensor::from([[4.0, 1.0, 3.0]]).quantiles_into(&[0.0, 1.0], Axis::<1>, QuantileMethod::Linear, &mut ends)?;
+    /// let (x, mut ends) = (Tensor::from([[4.0, 1.0, 3.0]]), Tensor::from([[0.0], [0.0]]));
+    /// x.quantiles_into(&[0.0, 1.0], Axis::<1>, QuantileMethod::Linear, &mut ends)?;
     /// assert_eq!(ends.to_vec()?, [1.0, 4.0]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
@@ -407,8 +407,8 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RA
     /// ```
     /// use rankform::prelude::*;
     /// use rankform::ops::QuantileMethod;
-    /// let mut medians = Tensor::from([0.0]);
-    /// Tensor::from([[4.0, 1.0, 3.0, 2.0]]).quantile_into(0.5, Axis::<1>, QuantileMethod::Linear, &mut medians)?;
+    /// let (x, mut medians) = (Tensor::from([[4.0, 1.0, 3.0, 2.0]]), Tensor::from([0.0]));
+    /// x.quantile_into(0.5, Axis::<1>, QuantileMethod::Linear, &mut medians)?;
     /// assert_eq!(medians.to_vec()?, [2.5]);
     /// # Ok::<(), rankform::Error>(())
     /// ```

@@ -17,6 +17,7 @@ use crate::kernel::{Reducer, SLICE_ELEMENTS, is_cheap};
 use crate::layout::Layout;
 use crate::ops::reduction::exp_sums::{exp_sum_of, join_exp_sums};
 use crate::ops::reduction::extremes::{Best, best_of_slice, best_of_two, position_of_best, with_score};
+use crate::ops::reduction::lanes::{KeyLane, PositionLane, ValueLane};
 use crate::ops::reduction::moments::{
     Moments, ShiftedSum, join_moments, mean_square, moments_of, shifted_sum_of, shifted_sums,
 };
@@ -32,24 +33,19 @@ use crate::scalar::{Eval, Lane, Lanes, Ordered};
 use crate::tensor::{Allocate, Destination as Put, Existing, IntoViewMut, Tensor};
 use num_complex::Complex;
 
-/// A lane of the compute type of `T`.
-type ValueLane<L, T> = Lane<L, Compute<T>>;
-/// The order key of a lane of the compute type of `T`.
-type Key<L, T> = Lane<L, <Compute<T> as Ordered>::Key>;
-/// The row-major index of a value along the reduced axes.
-type Position<L> = Lane<L, i64>;
-
 /// Reducers, one block each: name, class of elements, result, state, and the four functions.
 macro_rules! reducers {
     ($(
         $(#[$doc:meta])*
-        $R:ident: $name:literal $(needs $needs:ident)?, <$T:ident: $class:ident, $L:ident> -> $out:ty, state $state:ty;
+        $R:ident: $name:literal $(needs $needs:ident)?, <$T:ident: $class:ident, $L:ident> -> $out:ty,
+            state $state:ty;
         identity $identity:expr;
         accumulate |$s:ident, $x:ident, $at:ident| $accumulate:expr;
         combine |$a:ident, $b:ident| $combine:expr;
         $(accumulate_slice |$values:ident, $from:ident| $accumulate_slice:expr, $slices:ident;)?
         finalize |$f:ident, $count:ident| $finalize:expr;
-        slope $kind:ident $(beside $Extra:ident)? $(|$v:pat_param, $y:pat_param, $extra:pat_param, $n:pat_param| $slope:expr
+        slope $kind:ident $(beside $Extra:ident)?
+            $(|$v:pat_param, $y:pat_param, $extra:pat_param, $n:pat_param| $slope:expr
             $(, imaginary |$vi:pat_param, $yi:pat_param, $ei:pat_param, $ni:pat_param| $imaginary:expr)?)?
             $(, fold |$p:ident, $l:ident| $fold:expr)?;
     )*) => { $(
@@ -65,19 +61,26 @@ macro_rules! reducers {
             #[inline(always)]
             fn identity<$L: Lanes>() -> $state { $identity }
             #[inline(always)]
-            fn accumulate<$L: Lanes>($s: $state, $x: ValueLane<$L, $T>, $at: Position<$L>) -> $state { $accumulate }
+            fn accumulate<$L: Lanes>($s: $state, $x: ValueLane<$L, $T>, $at: PositionLane<$L>) -> $state {
+                $accumulate
+            }
             #[inline(always)]
             fn combine<$L: Lanes>($a: $state, $b: $state) -> $state { $combine }
             #[inline(always)]
-            fn finalize<$L: Lanes>($f: $state, $count: Position<$L>) -> ValueLane<$L, $out> { $finalize }
+            fn finalize<$L: Lanes>($f: $state, $count: PositionLane<$L>) -> ValueLane<$L, $out> { $finalize }
             $(const BY_SLICE: bool = true;
             #[inline(always)]
-            fn accumulate_slice($values: &[Compute<$T>], $from: usize) -> Self::State<Eval> { $accumulate_slice }
+            fn accumulate_slice($values: &[Compute<$T>], $from: usize) -> Self::State<Eval> {
+                $accumulate_slice
+            }
             #[cfg(debug_assertions)]
             fn slice() -> Option<SliceFn> { super::slice_kernels::$slices(<Compute<$T> as Prim>::DTYPE) }
             #[cfg(all(not(debug_assertions), feature = "dynamic"))]
             fn slice() -> Option<SliceFn> { Some(slice_of::<$T, Self>) })?
-            slope! { <$T> $kind $(beside $Extra)? $(|$v, $y, $extra, $n| $slope $(, imaginary |$vi, $yi, $ei, $ni| $imaginary)?)? }
+            slope! {
+                <$T> $kind $(beside $Extra)?
+                $(|$v, $y, $extra, $n| $slope $(, imaginary |$vi, $yi, $ei, $ni| $imaginary)?)?
+            }
             fold! { <$T> $(|$p, $l| $fold)? }
         }
     )* };
@@ -103,7 +106,7 @@ reducers! {
     fold |product, x| product * x;
 
     /// The largest element; NaN if any is NaN.
-    Max: "max" needs elements, <T: Comparable, L> -> T, state Key<L, T>;
+    Max: "max" needs elements, <T: Comparable, L> -> T, state KeyLane<L, T>;
     identity Lane::lowest();
     accumulate |s, x, _at| s.max(x.order_key());
     combine |a, b| a.max(b);
@@ -112,7 +115,7 @@ reducers! {
     fold |largest, x| last_of_largest(largest, x);
 
     /// The smallest element; NaN if any is NaN.
-    Min: "min" needs elements, <T: Comparable, L> -> T, state Key<L, T>;
+    Min: "min" needs elements, <T: Comparable, L> -> T, state KeyLane<L, T>;
     identity Lane::lowest();
     accumulate |s, x, _at| s.max(x.reverse_key());
     combine |a, b| a.max(b);
@@ -133,7 +136,9 @@ reducers! {
     identity (Lane::lowest(), Lane::highest());
     accumulate |s, x, at| with_score(s, Ordered::one_zero(x).order_key().cast(), x.is_nan(), at);
     combine |a, b| best_of_two(a, b);
-    accumulate_slice |values, from| best_of_slice::<T>(values, from, |x| x.order_key(), Lane::of_order_key), largest;
+    accumulate_slice |values, from| best_of_slice::<T>(
+        values, from, |x| x.order_key(), Lane::of_order_key
+    ), largest;
     finalize |s, _count| position_of_best(s);
     slope None;
 
@@ -142,7 +147,9 @@ reducers! {
     identity (Lane::lowest(), Lane::highest());
     accumulate |s, x, at| with_score(s, Ordered::one_zero(x).reverse_key().cast(), x.is_nan(), at);
     combine |a, b| best_of_two(a, b);
-    accumulate_slice |values, from| best_of_slice::<T>(values, from, |x| x.reverse_key(), Lane::of_reverse_key), smallest;
+    accumulate_slice |values, from| best_of_slice::<T>(
+        values, from, |x| x.reverse_key(), Lane::of_reverse_key
+    ), smallest;
     finalize |s, _count| position_of_best(s);
     slope None;
 
@@ -199,7 +206,11 @@ reducers! {
     accumulate_slice |values, _from| {
         let (n, mean, squares) = moments_of(values);
         // Infinite distances, and distances to an infinity, have no mean; then the plain sum gives it.
-        let sum = if mean.value().is_finite() { (n * mean).cast() } else { Lane::real(shifted_sums(values, 0.0).0) };
+        let sum = if mean.value().is_finite() {
+            (n * mean).cast()
+        } else {
+            Lane::real(shifted_sums(values, 0.0).0)
+        };
         ((n, mean, squares), sum)
     }, moments_and_sum;
     finalize |s, count| {
@@ -223,12 +234,14 @@ reducers! {
     };
     combine |a, b| {
         let from = a.0.eq(Lane::zero()).select(b.1, a.1);
-        let apart = b.0.eq(Lane::zero()).select(Lane::zero(), b.1 - from);
-        (a.0 + b.0, from, a.2 + apart.mul_add(b.0, b.2))
+        let difference = b.0.eq(Lane::zero()).select(Lane::zero(), b.1 - from);
+        (a.0 + b.0, from, a.2 + difference.mul_add(b.0, b.2))
     };
     accumulate_slice |values, _from| {
         let mut state = <Self as Reducer<T>>::identity::<Eval>();
-        for piece in values.chunks(SLICE_ELEMENTS) { state = <Self as Reducer<T>>::combine::<Eval>(state, shifted_sum_of(piece)); }
+        for piece in values.chunks(SLICE_ELEMENTS) {
+            state = <Self as Reducer<T>>::combine::<Eval>(state, shifted_sum_of(piece));
+        }
         state
     }, shifted;
     finalize |s, count| (s.1 + s.2 / count.cast::<f64>()).cast();
@@ -354,7 +367,10 @@ macro_rules! reductions {
             {
                 self.reduce($R, axes)
             }
-            #[doc = concat!("As [`", stringify!($name), "`](Reductions::", stringify!($name), "), over an axis known at run time.")]
+            #[doc = concat!(
+                "As [`", stringify!($name), "`](Reductions::", stringify!($name),
+                "), over an axis known at run time."
+            )]
             fn $name_axis<const M: usize>(self, axis: usize) -> Result<Tensor<<$R as Reducer<T>>::Out, M, D>>
             where
                 T: $class,
@@ -363,7 +379,10 @@ macro_rules! reductions {
             {
                 self.reduce_axis($R, axis)
             }
-            #[doc = concat!("As [`", stringify!($name), "`](Reductions::", stringify!($name), "), broadcast back along the reduced axes: an expression with the sizes of the operand.")]
+            #[doc = concat!(
+                "As [`", stringify!($name), "`](Reductions::", stringify!($name),
+                "), broadcast back along the reduced axes: an expression with the sizes of the operand."
+            )]
             fn $name_along<AXES>(self, axes: AXES) -> Self::Broadcast<$R>
             where
                 T: $class,
@@ -372,7 +391,10 @@ macro_rules! reductions {
             {
                 self.along($R, axes)
             }
-            #[doc = concat!("As [`", stringify!($name_along), "`](Reductions::", stringify!($name_along), "), over an axis known at run time; see [`along_axis`](Reduce::along_axis).")]
+            #[doc = concat!(
+                "As [`", stringify!($name_along), "`](Reductions::", stringify!($name_along),
+                "), over an axis known at run time; see [`along_axis`](Reduce::along_axis)."
+            )]
             fn $name_along_axis(self, axis: usize) -> Self::Broadcast<$R>
             where
                 T: $class,
@@ -380,8 +402,14 @@ macro_rules! reductions {
             {
                 self.along_axis($R, axis)
             }
-            #[doc = concat!("As [`", stringify!($name), "`](Reductions::", stringify!($name), "), into an existing tensor or exclusive view of the kept sizes; see [`reduce_into`](Reduce::reduce_into).")]
-            fn $name_into<'o, AXES, const M: usize>(self, axes: AXES, out: impl IntoViewMut<'o, <$R as Reducer<T>>::Out, M, D>) -> Result<()>
+            #[doc = concat!(
+                "As [`", stringify!($name), "`](Reductions::", stringify!($name),
+                "), into an existing tensor or exclusive view of the kept sizes; see \
+                 [`reduce_into`](Reduce::reduce_into)."
+            )]
+            fn $name_into<'o, AXES, const M: usize>(
+                self, axes: AXES, out: impl IntoViewMut<'o, <$R as Reducer<T>>::Out, M, D>
+            ) -> Result<()>
             where
                 T: $class,
                 $($R: Reducer<$of>,)?
@@ -396,9 +424,14 @@ macro_rules! reductions {
         impl<X: Reduce<T, RANK, D>, T, const RANK: usize, D: Device> Reductions<T, RANK, D> for X {}
 
         fn of_numbers<T: Number>(_to: &mut impl VisitReductions) { $(reductions!(@ Number, $class $R _to);)* }
-        fn of_comparables<T: Comparable>(_to: &mut impl VisitReductions) { $(reductions!(@ Comparable, $class $R _to);)* }
+        fn of_comparables<T: Comparable>(_to: &mut impl VisitReductions) {
+            $(reductions!(@ Comparable, $class $R _to);)*
+        }
         fn of_floats<T: Float>(_to: &mut impl VisitReductions) { $(reductions!(@ Float, $class $R _to);)* }
-        fn of_bools(_to: &mut impl VisitReductions) { type T = bool; $(reductions!(@ BoolElement, $class $R _to);)* }
+        fn of_bools(_to: &mut impl VisitReductions) {
+            type T = bool;
+            $(reductions!(@ BoolElement, $class $R _to);)*
+        }
     };
     // Visits a reduction if its class of elements is the one of the function. The reductions of `Inexact` are
     // visited for floats.
@@ -450,13 +483,16 @@ reductions! {
     /// The variance, `Σ |x − mean|² / n`; real for complex numbers.
     fn var, var_axis, var_along, var_along_axis, var_into = Var where Inexact of T;
     /// The variance with Bessel's correction, `Σ (x − mean)² / (n − 1)`.
-    fn sample_var, sample_var_axis, sample_var_along, sample_var_along_axis, sample_var_into = SampleVar where Inexact of T;
+    fn sample_var, sample_var_axis, sample_var_along, sample_var_along_axis, sample_var_into = SampleVar
+    where Inexact of T;
     /// The standard deviation, `√(Σ (x − mean)² / n)`.
     fn std, std_axis, std_along, std_along_axis, std_into = Std where Inexact of T;
     /// The root of [`sample_var`](Reductions::sample_var): the standard deviation with Bessel's correction.
-    fn sample_std, sample_std_axis, sample_std_along, sample_std_along_axis, sample_std_into = SampleStd where Inexact of T;
+    fn sample_std, sample_std_axis, sample_std_along, sample_std_along_axis, sample_std_into = SampleStd
+    where Inexact of T;
     /// `ln Σ eˣ`, without intermediate overflow; −∞ for no elements, NaN if any is NaN.
-    fn logsumexp, logsumexp_axis, logsumexp_along, logsumexp_along_axis, logsumexp_into = LogSumExp where Float;
+    fn logsumexp, logsumexp_axis, logsumexp_along, logsumexp_along_axis, logsumexp_into = LogSumExp
+    where Float;
     /// The index of the first of the largest elements, row-major over the reduced axes; that of the first NaN
     /// if there is one.
     fn argmax, argmax_axis, argmax_along, argmax_along_axis, argmax_into = ArgMax where Comparable;

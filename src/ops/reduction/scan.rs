@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::expr::Scan;
 use crate::kernel::Reducer;
 use crate::ops::LogSumExp;
+use crate::ops::reduction::lanes::ValueLane;
 use crate::ops::reduction::slopes::{
     AllButOneZero, fold, fold_exp_sums, last_of_largest, last_of_smallest, of_exp_sum, of_extreme,
     of_product, slope,
@@ -16,14 +17,12 @@ use crate::rank::RemoveAxis;
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{IntoViewMut, Tensor};
 
-/// A lane of the compute type of `T`.
-type ValueLane<L, T> = Lane<L, Compute<T>>;
-
 /// The reducer of a scan.
 macro_rules! scan_reducer {
     ($name:ident $R:ident <$T:ident: $class:ident, $L:ident> state $state:ty; $identity:expr;
      |$s:ident, $x:ident| $accumulate:expr; |$a:ident, $b:ident| $combine:expr; |$f:ident| $finalize:expr;
-     $kind:ident $(beside $Extra:ident)? |$v:ident, $y:ident, $extra:ident| $slope:expr; $(|$p:ident, $l:ident| $fold:expr)?) => {
+     $kind:ident $(beside $Extra:ident)? |$v:ident, $y:ident, $extra:ident| $slope:expr;
+     $(|$p:ident, $l:ident| $fold:expr)?) => {
         #[doc = concat!("The reducer of [`Scans::", stringify!($name), "`].")]
         #[derive(Clone, Copy, Debug)]
         pub struct $R;
@@ -58,7 +57,8 @@ macro_rules! scans {
     (
         $(#[$trait_doc:meta])* pub trait Scans;
         $($(#[$doc:meta])*
-        fn $name:ident, $name_axis:ident, $name_into:ident = $R:ident, <$T:ident: $class:ident, $L:ident> state $state:ty;
+        fn $name:ident, $name_axis:ident, $name_into:ident = $R:ident, <$T:ident: $class:ident, $L:ident>
+            state $state:ty;
         identity $identity:expr;
         accumulate |$s:ident, $x:ident| $accumulate:expr;
         combine |$a:ident, $b:ident| $combine:expr;
@@ -67,7 +67,15 @@ macro_rules! scans {
         $(, fold |$p:ident, $l:ident| $fold:expr)?;)*
     ) => {
         $(
-            scan_reducer! { $name $R <$T: $class, $L> state $state; $identity; |$s, $x| $accumulate; |$a, $b| $combine; |$f| $finalize; $kind $(beside $Extra)? |$v, $y, $extra| $slope; $(|$p, $l| $fold)? }
+            scan_reducer! {
+                $name $R <$T: $class, $L> state $state;
+                $identity;
+                |$s, $x| $accumulate;
+                |$a, $b| $combine;
+                |$f| $finalize;
+                $kind $(beside $Extra)? |$v, $y, $extra| $slope;
+                $(|$p, $l| $fold)?
+            }
         )*
         $(#[$trait_doc])*
         pub trait Scans<T, const RANK: usize, D: Device>: Scan<T, RANK, D> { $(
@@ -79,15 +87,24 @@ macro_rules! scans {
             {
                 self.scan($R, axis)
             }
-            #[doc = concat!("As [`", stringify!($name), "`](Scans::", stringify!($name), "), along an axis known at run time.")]
+            #[doc = concat!(
+                "As [`", stringify!($name), "`](Scans::", stringify!($name),
+                "), along an axis known at run time."
+            )]
             fn $name_axis(self, axis: usize) -> Result<Tensor<T, RANK, D>>
             where
                 T: $class,
             {
                 self.scan_by($R, axis, false)
             }
-            #[doc = concat!("As [`", stringify!($name), "`](Scans::", stringify!($name), "), into an existing tensor or exclusive view of the same sizes; see [`scan_into`](Scan::scan_into).")]
-            fn $name_into<'o, const A: usize>(self, axis: Axis<A>, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
+            #[doc = concat!(
+                "As [`", stringify!($name), "`](Scans::", stringify!($name),
+                "), into an existing tensor or exclusive view of the same sizes; see \
+                 [`scan_into`](Scan::scan_into)."
+            )]
+            fn $name_into<'o, const A: usize>(
+                self, axis: Axis<A>, out: impl IntoViewMut<'o, T, RANK, D>
+            ) -> Result<()>
             where
                 T: $class,
                 Dim<RANK>: RemoveAxis<A>,
@@ -165,7 +182,8 @@ scans! {
     fold |smallest, x| last_of_smallest(smallest, x);
 
     /// The running `ln Σ eˣ`, without intermediate overflow; see [`LogSumExp`].
-    fn logcumsumexp, logcumsumexp_axis, logcumsumexp_into = LogCumSumExp, <T: Float, L> state <LogSumExp as Reducer<T>>::State<L>;
+    fn logcumsumexp, logcumsumexp_axis, logcumsumexp_into = LogCumSumExp, <T: Float, L> state
+        <LogSumExp as Reducer<T>>::State<L>;
     identity <LogSumExp as Reducer<T>>::identity::<L>();
     accumulate |s, x| <LogSumExp as Reducer<T>>::accumulate::<L>(s, x, Lane::zero());
     combine |a, b| <LogSumExp as Reducer<T>>::combine::<L>(a, b);

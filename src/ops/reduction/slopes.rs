@@ -5,10 +5,9 @@ use crate::dtype::Kind;
 use crate::element::{Compute, Conjugate, Inexact, Number};
 use crate::kernel::Reducer;
 use crate::ops::functions::ExpDifferenceFn;
+use crate::ops::reduction::lanes::ValueLane;
 use crate::scalar::{Lane, Lanes, Num, Ordered, Prim, Real};
 
-/// A lane of the compute type of `T`.
-type ValueLane<L, T> = Lane<L, Compute<T>>;
 /// A lane of the compute type of the parts of `T`.
 type PartLane<L, T> = Lane<L, Compute<<T as Conjugate>::Real>>;
 
@@ -17,8 +16,12 @@ type PartLane<L, T> = Lane<L, Compute<<T as Conjugate>::Real>>;
 /// the imaginary part comes after it.
 macro_rules! slope {
     (<$T:ty> None) => {};
-    (<$T:ty> $kind:ident $(beside $Extra:ident)? |$x:pat_param, $y:pat_param, $extra:pat_param, $count:pat_param| $slope:expr
-     $(, imaginary |$x_im:pat_param, $y_im:pat_param, $extra_im:pat_param, $count_im:pat_param| $imaginary:expr)?) => {
+    (<$T:ty> $kind:ident $(beside $Extra:ident)?
+     |$x:pat_param, $y:pat_param, $extra:pat_param, $count:pat_param| $slope:expr
+     $(
+         , imaginary |$x_im:pat_param, $y_im:pat_param, $extra_im:pat_param, $count_im:pat_param|
+         $imaginary:expr
+     )?) => {
         const SLOPE: $crate::kernel::Slope = $crate::kernel::Slope::$kind;
         #[inline(always)]
         fn slope<L: Lanes>(
@@ -235,7 +238,7 @@ impl<T: Inexact> Reducer<T> for LargestTies {
     }
     #[inline(always)]
     fn accumulate<L: Lanes>(state: Self::State<L>, x: ValueLane<L, T>, _: Lane<L, i64>) -> Self::State<L> {
-        // Magnitudes that the result does not tell apart are equal.
+        // Magnitudes that the result does not distinguish are equal.
         let size: PartLane<L, T> = size::<T, L>(x).cast();
         <Self as Reducer<T>>::combine(state, (size.cast(), Lane::one()))
     }

@@ -59,7 +59,8 @@ along_axes! {
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
-    /// assert_eq!(Tensor::from([[3.0, 4.0], [0.0, 0.0]]).normalize(Axis::<1>, 1e-12)?, Tensor::from([[0.6, 0.8], [0.0, 0.0]]));
+    /// let unit = Tensor::from([[3.0, 4.0], [0.0, 0.0]]).normalize(Axis::<1>, 1e-12)?;
+    /// assert_eq!(unit, Tensor::from([[0.6, 0.8], [0.0, 0.0]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
     fn normalize, normalize_axis, normalize_into(epsilon: T) = |x, axes| {

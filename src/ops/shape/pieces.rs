@@ -169,7 +169,9 @@ in_place! {
     /// assert_eq!(x, Tensor::from([[1, 1, 2, 3], [5, 5, 6, 7]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn copy_within[const A: usize](axis: Axis<A>, from: Range<usize>, to: usize) where Dim<RANK>: RemoveAxis<A> = |view| {
+    fn copy_within[const A: usize](
+        axis: Axis<A>, from: Range<usize>, to: usize
+    ) where Dim<RANK>: RemoveAxis<A> = |view| {
         let (op, _) = ("copy_within", axis);
         let len = from.len();
         let (source, target) = (from.clone(), to..to.saturating_add(len));
@@ -186,7 +188,10 @@ in_place! {
         let (mut low, mut high) = view.reborrow().split_at_mut(Axis::<A>, middle)?;
         let (near, far) = (from.start.min(to), 0..len);
         if to < from.start {
-            return low.reborrow().slice_axis(A, near..near + len, 1)?.assign(high.as_view().slice_axis(A, far, 1)?);
+            return low
+                .reborrow()
+                .slice_axis(A, near..near + len, 1)?
+                .assign(high.as_view().slice_axis(A, far, 1)?);
         }
         high.reborrow().slice_axis(A, far, 1)?.assign(low.as_view().slice_axis(A, near..near + len, 1)?)
     };

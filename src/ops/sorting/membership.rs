@@ -6,7 +6,7 @@ use crate::dim::Axis;
 use crate::element::Comparable;
 use crate::error::Result;
 use crate::expr::IntoView;
-use crate::ops::indexing::gather::Line;
+use crate::ops::indexing::gather::FlatElements;
 use crate::ops::{Arithmetic as _, Comparisons as _, Indexing as _, Side, Sorts as _};
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
@@ -23,7 +23,7 @@ fn is_member<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Des
     let Some(last) = set.numel().checked_sub(1) else {
         return x.lazy().not_equal(x).bit_and(false).eval_at(op, destination);
     };
-    let sorted = Line::of(set)?.view().sort(Axis::<0>)?;
+    let sorted = FlatElements::of(set)?.view().sort(Axis::<0>)?;
     let at = sorted.searchsorted(x, Side::Left)?.minimum(last as i64)?;
     sorted.take(&at)?.lazy().equal(x).eval_at(op, destination)
 }

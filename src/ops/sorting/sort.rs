@@ -14,7 +14,7 @@ use crate::expr::{IntoView, eval, update_with};
 use crate::kernel::{Call, Op, Param, SortPlan};
 use crate::layout::{Layout, joint_size};
 use crate::ops::axes::{check_axis, with_size};
-use crate::ops::indexing::gather::{Line, gather};
+use crate::ops::indexing::gather::{FlatElements, gather};
 use crate::ops::methods::methods_with_into;
 use crate::ops::{Add, Indexing, Replace};
 use crate::rank::RemoveAxis;
@@ -347,7 +347,7 @@ pub trait Sorts<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, 
     where
         T: Comparable,
     {
-        let line = Line::of(self.into_view())?;
+        let line = FlatElements::of(self.into_view())?;
         let sorted = values(line.view(), request("unique", 0, None, false), Allocate)?;
         sorted.masked_select(&group_starts(sorted.view(), 0)?)
     }
@@ -374,7 +374,7 @@ pub trait Sorts<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, 
         T: Comparable,
     {
         let x = self.into_view();
-        let line = Line::of(x)?;
+        let line = FlatElements::of(x)?;
         let request = request("unique", 0, None, false);
         let (sorted, order) = ordered(line.view(), request, (Allocate, Allocate))?;
         let first = group_starts(sorted.view(), 0)?;

@@ -10,7 +10,7 @@ use crate::expr::{IntoView, Reduce as _, eval};
 use crate::kernel::{Call, Param};
 use crate::layout::Layout;
 use crate::ops::axes::{check_axis, sizes_along, with_size};
-use crate::ops::indexing::gather::{Line, gather};
+use crate::ops::indexing::gather::{FlatElements, gather};
 use crate::ops::sorting::sort::{Unique, ordered, request};
 use crate::ops::{Any, Cast as _, Indexing, Replace, Scans as _, Select, Sorts as _};
 use crate::rank::{RankMinusOne, RemoveAxis};
@@ -130,7 +130,7 @@ pub trait UniqueConsecutive<'a, T: 'a, const RANK: usize, D: Device>:
         T: Element,
     {
         let x = self.into_view();
-        let line = Line::of(x)?;
+        let line = FlatElements::of(x)?;
         let first = group_starts(line.view(), 0)?;
         let [positions, counts, inverse] = groups(&first)?;
         Ok(Unique {

@@ -247,7 +247,7 @@ mod tests {
     use crate::allocation::Allocation;
     use crate::device::Cpu;
     use crate::dim::Dim;
-    use crate::fallible_arc::FallibleArc;
+    use crate::fallible::FallibleArc;
     use crate::layout::Layout;
 
     #[test]

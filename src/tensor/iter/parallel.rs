@@ -14,9 +14,9 @@ use std::marker::PhantomData;
 pub struct ParElements<REF: Reference, const RANK: usize>(Elements<REF, RANK>);
 
 /// A part of the elements.
-struct Part<REF: Reference, const RANK: usize>(Elements<REF, RANK>);
+struct ParallelElements<REF: Reference, const RANK: usize>(Elements<REF, RANK>);
 
-impl<REF: Reference + Send, const RANK: usize> Producer for Part<REF, RANK>
+impl<REF: Reference + Send, const RANK: usize> Producer for ParallelElements<REF, RANK>
 where
     REF::Slice: Send,
 {
@@ -31,12 +31,16 @@ where
         match (self.0).0 {
             Traversal::Slice(slice) => {
                 let (first, second) = REF::split(slice, at);
-                (Part(Elements(Traversal::Slice(first))), Part(Elements(Traversal::Slice(second))))
+                (
+                    ParallelElements(Elements(Traversal::Slice(first))),
+                    ParallelElements(Elements(Traversal::Slice(second))),
+                )
             }
             Traversal::Strided(base, positions, _) => {
                 // Invariant 1 holds for both: every remaining position is in exactly one part.
                 let (first, second) = positions.split_at(at);
-                let part = |positions| Part(Elements(Traversal::Strided(base, positions, PhantomData)));
+                let part =
+                    |positions| ParallelElements(Elements(Traversal::Strided(base, positions, PhantomData)));
                 (part(first), part(second))
             }
         }
@@ -67,7 +71,7 @@ where
         bridge(self, consumer)
     }
     fn with_producer<P: ProducerCallback<REF>>(self, callback: P) -> P::Output {
-        callback.callback(Part(self.0))
+        callback.callback(ParallelElements(self.0))
     }
 }
 

@@ -11,22 +11,22 @@ use crate::layout::Layout;
 pub struct Positions<const RANK: usize> {
     layout: Layout<RANK>,
     /// The next index from the front and from the back; unspecified at the end.
-    front: Cursor<RANK>,
-    back: Cursor<RANK>,
+    front: IndexCursor<RANK>,
+    back: IndexCursor<RANK>,
     left: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Cursor<const RANK: usize> {
+struct IndexCursor<const RANK: usize> {
     index: [usize; RANK],
     position: usize,
 }
 
-impl<const RANK: usize> Cursor<RANK> {
+impl<const RANK: usize> IndexCursor<RANK> {
     /// The index with number `number` in row-major order.
     fn at(layout: &Layout<RANK>, number: usize) -> Self {
         let index = layout.size().delinearize(number).0;
-        Cursor { index, position: layout.at(index) }
+        IndexCursor { index, position: layout.at(index) }
     }
 
     fn advance(&mut self, layout: &Layout<RANK>) {
@@ -59,7 +59,7 @@ impl<const RANK: usize> Cursor<RANK> {
 impl<const RANK: usize> Positions<RANK> {
     pub(super) fn new(layout: Layout<RANK>) -> Self {
         let left = layout.numel();
-        let (front, back) = (Cursor::at(&layout, 0), Cursor::at(&layout, left.saturating_sub(1)));
+        let (front, back) = (IndexCursor::at(&layout, 0), IndexCursor::at(&layout, left.saturating_sub(1)));
         Positions { layout, front, back, left }
     }
 
@@ -69,8 +69,8 @@ impl<const RANK: usize> Positions<RANK> {
         let Positions { layout, front, back, left } = self;
         let number = layout.size().linearize(front.index) + at;
         let first =
-            Positions { layout, front, back: Cursor::at(&layout, number.saturating_sub(1)), left: at };
-        (first, Positions { layout, front: Cursor::at(&layout, number), back, left: left - at })
+            Positions { layout, front, back: IndexCursor::at(&layout, number.saturating_sub(1)), left: at };
+        (first, Positions { layout, front: IndexCursor::at(&layout, number), back, left: left - at })
     }
 }
 
@@ -80,7 +80,7 @@ impl<const RANK: usize> Iterator for Positions<RANK> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
-        let Cursor { index, position } = self.front;
+        let IndexCursor { index, position } = self.front;
         self.front.advance(&self.layout);
         Some((index, position))
     }
@@ -98,7 +98,7 @@ impl<const RANK: usize> Iterator for Positions<RANK> {
         };
         let mut value = init;
         while left > 0 {
-            let Cursor { mut index, mut position } = front;
+            let IndexCursor { mut index, mut position } = front;
             let run = left.min(size - index[RANK - 1]);
             for _ in 1..run {
                 value = f(value, (index, position));
@@ -106,7 +106,7 @@ impl<const RANK: usize> Iterator for Positions<RANK> {
                 position = position.wrapping_add_signed(step);
             }
             value = f(value, (index, position));
-            front = Cursor { index, position };
+            front = IndexCursor { index, position };
             front.advance(&layout);
             left -= run;
         }
@@ -118,7 +118,7 @@ impl<const RANK: usize> DoubleEndedIterator for Positions<RANK> {
     #[inline]
     fn next_back(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
-        let Cursor { index, position } = self.back;
+        let IndexCursor { index, position } = self.back;
         if self.left > 0 {
             self.back.retreat(&self.layout);
         }

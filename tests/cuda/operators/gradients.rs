@@ -68,7 +68,9 @@ fn functions<D: Device>(device: &D) -> Result<Vec<Vec<f64>>> {
     let mut found = Vec::new();
     macro_rules! each {
         ($($x:ident: $first:ident $($name:ident)*;)*) => { $(
-            found.push(grad(&$x, |x, _| (x.lazy().$first() $(+ x.lazy().$name())*).eval()?.sum(All))?.to_vec()?);
+            found.push(
+                grad(&$x, |x, _| (x.lazy().$first() $(+ x.lazy().$name())*).eval()?.sum(All))?.to_vec()?
+            );
         )* };
     }
     each! {

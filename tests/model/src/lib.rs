@@ -15,7 +15,9 @@ mod shared_models;
 // The macro of `src/lib.rs`, which `error.rs` uses.
 macro_rules! by_pointer {
     (@any $argument:expr) => { _ };
-    ($function:expr, $($argument:expr),+) => { ($function as fn($(by_pointer!(@any $argument)),+) -> _)($($argument),+) };
+    ($function:expr, $($argument:expr),+) => {
+        ($function as fn($(by_pointer!(@any $argument)),+) -> _)($($argument),+)
+    };
 }
 
 /// A module of the crate, or of it with one mistake.
@@ -27,7 +29,8 @@ macro_rules! source {
         }
     )* };
 }
-source! { error shared shared_without_fence shared_without_release shared_without_acquire pool pool_torn pool_freed_and_kept pool_over_its_limit
+source! { error shared shared_without_fence shared_without_release shared_without_acquire pool pool_torn
+    pool_freed_and_kept pool_over_its_limit
 board board_without_release board_without_acquire board_that_never_closes board_without_waiting
 board_left_without_release board_owned_without_acquire }
 

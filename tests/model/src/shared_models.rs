@@ -16,7 +16,8 @@ macro_rules! models {
 
             pub fn the_last_of_three_handles_drops_once_and_after_the_others() {
                 let first = shared();
-                let others = [first.share(), first.share()].map(|handle| thread::spawn(move || handle.read()));
+                let others = [first.share(), first.share()]
+                    .map(|handle| thread::spawn(move || handle.read()));
                 first.read();
                 drop(first);
                 others.into_iter().for_each(|thread| assert_eq!(thread.join().unwrap(), 7));

@@ -138,7 +138,8 @@ fn a_model_in_several_files_is_one() {
     let index = room.join("model.safetensors.index.json");
     let write = |text: &str| std::fs::write(&index, text).unwrap();
     write(
-        r#"{"metadata": {"total_size": 6}, "weight_map": {"x": "model-1.safetensors", "y": "model-2.safetensors"}}"#,
+        r#"{"metadata": {"total_size": 6},
+            "weight_map": {"x": "model-1.safetensors", "y": "model-2.safetensors"}}"#,
     );
     let model = SafeTensors::open(&index).unwrap();
     assert_eq!(model.names().collect::<Vec<_>>(), ["x", "y"]);
@@ -175,14 +176,30 @@ fn a_header_that_does_not_fit_its_file_is_refused() {
         (one(r#""dtype":"F32","shape":[2],"data_offsets":[1,9]"#), 9, "from byte 0"),
         (one(r#""dtype":"F32","shape":[2],"data_offsets":[8,0]"#), 8, "from byte 0"),
         (one(r#""dtype":"F32","shape":[3],"data_offsets":[0,8]"#), 8, "does not fill"),
-        (one(&format!(r#""dtype":"F32","shape":[2,{}],"data_offsets":[0,8]"#, usize::MAX - 1)), 8, "does not fill"),
-        (one(&format!(r#""dtype":"F32","shape":[2,{}],"data_offsets":[0,8]"#, isize::MAX)), 8, "does not fill"),
+        (
+            one(&format!(r#""dtype":"F32","shape":[2,{}],"data_offsets":[0,8]"#, usize::MAX - 1)),
+            8,
+            "does not fill",
+        ),
+        (
+            one(&format!(r#""dtype":"F32","shape":[2,{}],"data_offsets":[0,8]"#, isize::MAX)),
+            8,
+            "does not fill",
+        ),
         (one(r#""dtype":"F32","shape":[-2],"data_offsets":[0,8]"#), 8, "not valid"),
         (one(r#""dtype":"F32","shape":[2]"#), 8, "lacks one of"),
         (one(r#""dtype":"F32","dtype":"F32","shape":[2],"data_offsets":[0,8]"#), 8, "twice"),
-        (r#"{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"x":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}"#.into(), 2, "twice"),
         (
-            r#"{"x":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},"y":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}}"#.into(),
+            r#"{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},
+                "x":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}"#
+                .into(),
+            2,
+            "twice",
+        ),
+        (
+            r#"{"x":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},
+                "y":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}}"#
+                .into(),
             8,
             "from byte 8",
         ),

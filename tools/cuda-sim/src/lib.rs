@@ -151,7 +151,9 @@ calls! {
         *function = std::ptr::null_mut();
         refuse_library()
     }
-    fn cuGetProcAddress_v2(_name: *const c_char, function: *mut *mut c_void, _version: c_int, _flags: u64, _found: *mut c_int) {
+    fn cuGetProcAddress_v2(
+        _name: *const c_char, function: *mut *mut c_void, _version: c_int, _flags: u64, _found: *mut c_int
+    ) {
         *function = std::ptr::null_mut();
         refuse_library()
     }
@@ -262,7 +264,9 @@ calls! {
             refused => refused,
         }
     }
-    fn cuMemFreeAsync(address: u64, stream: usize) { machine().push(stream, Action::Free { address: address as usize }) }
+    fn cuMemFreeAsync(address: u64, stream: usize) {
+        machine().push(stream, Action::Free { address: address as usize })
+    }
     fn cuMemHostAlloc(address: *mut *mut u8, nbytes: usize, _flags: c_uint) {
         let fault = machine().fault(DEVICE.get());
         if fault != SUCCESS || nbytes == 0 {
@@ -294,7 +298,10 @@ calls! {
             return machine.push(stream, Action::Copy { to: to as usize, from: from as usize, nbytes });
         }
         match machine.refuse_recording(stream) {
-            SUCCESS => machine.push(stream, Action::Write { to: to as usize, bytes: std::slice::from_raw_parts(from, nbytes).to_vec() }),
+            SUCCESS => machine.push(
+                stream,
+                Action::Write { to: to as usize, bytes: std::slice::from_raw_parts(from, nbytes).to_vec() }
+            ),
             refused => refused,
         }
     }
@@ -331,7 +338,8 @@ calls! {
             return refuse_library();
         }
         let text = CStr::from_ptr(image).to_string_lossy();
-        let parts: Vec<&str> = text.strip_prefix(MAGIC).map_or(Vec::new(), |rest| rest.splitn(3, ' ').collect());
+        let parts: Vec<&str> = text.strip_prefix(MAGIC)
+            .map_or(Vec::new(), |rest| rest.splitn(3, ' ').collect());
         let [waits, source, path] = parts[..] else { return INVALID_IMAGE };
         let Ok(path) = CString::new(path) else { return INVALID_IMAGE };
         let library = libc::dlopen(path.as_ptr(), libc::RTLD_NOW);
@@ -339,29 +347,35 @@ calls! {
             eprintln!("cuda-sim: {}", CStr::from_ptr(libc::dlerror()).to_string_lossy());
             return INVALID_IMAGE;
         }
-        *module = Box::into_raw(Box::new(Module { library, waits: waits == "waits", source: source.into() })) as usize;
+        *module = Box::into_raw(
+            Box::new(Module { library, waits: waits == "waits", source: source.into() })
+        ) as usize;
         SUCCESS
     }
     fn cuModuleGetFunction(function: *mut usize, module: usize, name: *const c_char) {
         let module = &*(module as *const Module);
         let name = CStr::from_ptr(name).to_string_lossy().into_owned();
-        let found = |symbol: String| CString::new(symbol).map_or(std::ptr::null_mut(), |symbol| libc::dlsym(module.library, symbol.as_ptr()));
+        let found = |symbol: String| CString::new(symbol)
+            .map_or(std::ptr::null_mut(), |symbol| libc::dlsym(module.library, symbol.as_ptr()));
         let own = |what: &str| found(format!("{name}_{}__{what}", module.source));
         let shared = |what: &str| found(format!("sim_shared_{}__{what}", module.source));
         let (entry, size, forget, shared) = (own("sim"), own("size"), shared("forget"), shared("size"));
         if entry.is_null() || forget.is_null() || size.is_null() || shared.is_null() {
             return NOT_FOUND;
         }
-        let number = |function: *mut c_void| std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> usize>(function)();
+        let number = |function: *mut c_void|
+            std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> usize>(function)();
         let (arguments, shared) = (number(size), number(shared));
         let entry = std::mem::transmute::<*mut c_void, block::Entry>(entry);
         let forget = std::mem::transmute::<*mut c_void, unsafe extern "C" fn()>(forget);
-        *function = Box::into_raw(Box::new(Kernel { name, entry, forget, waits: module.waits, arguments, shared })) as usize;
+        *function = Box::into_raw(
+            Box::new(Kernel { name, entry, forget, waits: module.waits, arguments, shared })
+        ) as usize;
         SUCCESS
     }
     fn cuLaunchKernel(
-        function: usize, bx: c_uint, by: c_uint, bz: c_uint, tx: c_uint, ty: c_uint, tz: c_uint, shared: c_uint, stream: usize,
-        arguments: *mut *mut c_void, _extra: *mut c_void
+        function: usize, bx: c_uint, by: c_uint, bz: c_uint, tx: c_uint, ty: c_uint, tz: c_uint,
+        shared: c_uint, stream: usize, arguments: *mut *mut c_void, _extra: *mut c_void
     ) {
         let (blocks, threads) = (Dim { x: bx, y: by, z: bz }, Dim { x: tx, y: ty, z: tz });
         let kernel = &*(function as *const Kernel);
@@ -370,8 +384,13 @@ calls! {
             return INVALID_VALUE;
         }
         let mut words = vec![0u64; kernel.arguments.div_ceil(8)];
-        std::ptr::copy_nonoverlapping((*arguments).cast::<u8>(), words.as_mut_ptr().cast::<u8>(), kernel.arguments);
-        machine().push(stream, Action::Launch { kernel: function, blocks, threads, shared: shared as usize, arguments: words })
+        std::ptr::copy_nonoverlapping(
+            (*arguments).cast::<u8>(), words.as_mut_ptr().cast::<u8>(), kernel.arguments
+        );
+        machine().push(
+            stream,
+            Action::Launch { kernel: function, blocks, threads, shared: shared as usize, arguments: words }
+        )
     }
 
     fn cuGetErrorName(status: Status, name: *mut *const c_char) {
@@ -400,10 +419,13 @@ calls! {
         SUCCESS
     }
     fn nvrtcCreateProgram(
-        program: *mut usize, source: *const c_char, _name: *const c_char, _headers: c_int, _texts: *const c_void, _names: *const c_void
+        program: *mut usize, source: *const c_char, _name: *const c_char, _headers: c_int,
+        _texts: *const c_void, _names: *const c_void
     ) {
         let source = CStr::from_ptr(source).to_string_lossy().into_owned();
-        *program = Box::into_raw(Box::new(Program { source, image: Vec::new(), log: String::new() })) as usize;
+        *program = Box::into_raw(
+            Box::new(Program { source, image: Vec::new(), log: String::new() })
+        ) as usize;
         SUCCESS
     }
     fn nvrtcCompileProgram(program: usize, _count: c_int, _options: *const *const c_char) {
@@ -412,7 +434,8 @@ calls! {
         match module::compile(&source) {
             Ok(library) => {
                 let waits = if source.waits() { "waits" } else { "runs" };
-                program.image = format!("{MAGIC}{waits} {} {}\0", source.name, library.display()).into_bytes();
+                program.image = format!("{MAGIC}{waits} {} {}\0", source.name, library.display())
+                    .into_bytes();
                 SUCCESS
             }
             Err(log) => {
@@ -456,12 +479,19 @@ calls! {
     }
     fn cublasSetMathMode(_handle: usize, _mode: c_uint) { SUCCESS }
     fn cublasGemmStridedBatchedEx(
-        handle: usize, transpose_a: c_int, transpose_b: c_int, m: c_int, n: c_int, k: c_int, _alpha: *const c_void, a: usize, a_kind: c_int,
-        a_pitch: c_int, a_matrix: i64, b: usize, b_kind: c_int, b_pitch: c_int, b_matrix: i64, _beta: *const c_void, c: usize,
-        c_kind: c_int, c_pitch: c_int, c_matrix: i64, batch: c_int, _sum: c_int, _algorithm: c_int
+        handle: usize, transpose_a: c_int, transpose_b: c_int, m: c_int, n: c_int, k: c_int,
+        _alpha: *const c_void, a: usize, a_kind: c_int, a_pitch: c_int, a_matrix: i64,
+        b: usize, b_kind: c_int, b_pitch: c_int, b_matrix: i64,
+        _beta: *const c_void, c: usize, c_kind: c_int, c_pitch: c_int, c_matrix: i64,
+        batch: c_int, _sum: c_int, _algorithm: c_int
     ) {
-        let matrix = |address, kind, transpose: c_int, pitch: c_int, matrix| Matrix { address, kind, transposed: transpose != 0, pitch: pitch.into(), matrix };
-        let (a, b) = (matrix(a, a_kind, transpose_a, a_pitch, a_matrix), matrix(b, b_kind, transpose_b, b_pitch, b_matrix));
+        let matrix = |address, kind, transpose: c_int, pitch: c_int, matrix| Matrix {
+            address, kind, transposed: transpose != 0, pitch: pitch.into(), matrix
+        };
+        let (a, b) = (
+            matrix(a, a_kind, transpose_a, a_pitch, a_matrix),
+            matrix(b, b_kind, transpose_b, b_pitch, b_matrix)
+        );
         let c = matrix(c, c_kind, 0, c_pitch, c_matrix);
         let ([m, n, k], batch) = ([m, n, k].map(i64::from), i64::from(batch));
         let Some(bytes) = blas::bytes(batch, [m, n, k], &a, &b, &c) else { return CUBLAS_INVALID_VALUE };

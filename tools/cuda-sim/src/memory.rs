@@ -182,9 +182,11 @@ pub fn touch(access: Access, clock: &BTreeMap<usize, u64>) -> Option<String> {
     let earlier = block.write.iter().chain(block.reads.iter().filter(|_| access.write));
     let mut unordered = earlier.filter(|other| !is_before(other));
     let complaint = unordered.next().map(|other| {
-        let (own, theirs) = (if access.write { "writes" } else { "reads" }, if other.write { "wrote" } else { "read" });
+        let (own, theirs) =
+            (if access.write { "writes" } else { "reads" }, if other.write { "wrote" } else { "read" });
         format!(
-            "{own} an allocation of {} bytes that stream {:#x} {theirs}, and neither is ordered before the other",
+            "{own} an allocation of {} bytes that stream {:#x} {theirs}, \
+             and neither is ordered before the other",
             block.nbytes, other.stream
         )
     });

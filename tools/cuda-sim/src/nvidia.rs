@@ -54,8 +54,8 @@ pub fn refuse(library: &Path) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         eprintln!(
-            "cuda-sim: {} is NVIDIA's. The simulator runs only what its own libnvrtc compiles, and replaces libcuda, \
-             libnvrtc and libcublas together: start the program with tools/cuda-sim/run, without \
+            "cuda-sim: {} is NVIDIA's. The simulator runs only what its own libnvrtc compiles, and replaces \
+             libcuda, libnvrtc and libcublas together: start the program with tools/cuda-sim/run, without \
              RANKFORM_CUDA_LIBRARIES and folders of NVIDIA's before the simulator's in LD_LIBRARY_PATH",
             library.display()
         );

@@ -110,7 +110,8 @@ fn writes_of_kernels_are_found_and_limits_are_those_of_a_gpu() {
         return;
     }
     let source = "struct Args { long long begun, operation; float* x; };
-        extern \"C\" __global__ void kernel(const Args a) { __shared__ float s[4]; s[0] = 2.0f; a.x[threadIdx.x] = s[0]; }";
+        extern \"C\" __global__ void kernel(const Args a) {
+          __shared__ float s[4]; s[0] = 2.0f; a.x[threadIdx.x] = s[0]; }";
     let big = source.replace("s[4]", "s[12289]");
     let launch = |case: &Case, function, blocks, threads, shared| {
         common::launch(function, case.streams[0], blocks, threads, shared, &[0, 1, case.memory])

@@ -19,7 +19,8 @@ fn run(device: usize, threads: u32, body: &str) -> (i32, Vec<u32>, String) {
     let source = format!(
         "struct Args {{ long long begun, operation; unsigned* out; }};
         extern \"C\" __global__ void kernel(const Args a) {{
-          const unsigned t = threadIdx.x, lane = t % 32, at = blockIdx.x * blockDim.x + t; unsigned* const out = a.out;
+          const unsigned t = threadIdx.x, lane = t % 32, at = blockIdx.x * blockDim.x + t;
+          unsigned* const out = a.out;
           {body} }}"
     );
     let function = common::load(&source);
@@ -145,7 +146,11 @@ fn misaligned_accesses_are_faults_and_aligned_ones_are_not() {
         ("if (lane == 3) *(float4*)(out + 1) = make_float4(1, 2, 3, 4);", false),
         ("if (lane == 3) *(uint2*)(out + 2) = make_uint2(1, 2);", true),
         ("out[at] = *(const unsigned short*)((const char*)out + 1);", false),
-        ("__shared__ unsigned s[64]; s[t] = t; __syncthreads(); out[at] = ((const uint2*)(s + (t == 5)))->x;", false),
+        (
+            "__shared__ unsigned s[64]; s[t] = t; __syncthreads(); \
+             out[at] = ((const uint2*)(s + (t == 5)))->x;",
+            false,
+        ),
     ]
     .into_iter()
     .enumerate()
@@ -164,9 +169,12 @@ fn in_two_orders() {
         return;
     }
     let exchange = |before: &str, after: &str| {
-        format!("__shared__ unsigned s[2]; {before} if (lane == 0) s[t / 32] = __shfl_sync(0xffffffffu, t, 0) + 1;
+        format!(
+            "__shared__ unsigned s[2]; {before}
+            if (lane == 0) s[t / 32] = __shfl_sync(0xffffffffu, t, 0) + 1;
             else __shfl_sync(0xffffffffu, t, 0); {after} const unsigned other = s[1 - t / 32];
-            out[at] = __shfl_xor_sync(0xffffffffu, other, 1);")
+            out[at] = __shfl_xor_sync(0xffffffffu, other, 1);"
+        )
     };
     // The two branches call one function in two lines.
     let (status, _, report) = run(500, 64, &exchange("", "__syncthreads();"));

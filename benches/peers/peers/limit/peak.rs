@@ -35,7 +35,9 @@ fn form<V: Copy + Send + Sync + 'static>(
 /// Multiplication and addition of vectors, by the instruction; elsewhere as the compiler makes it. Vectors of
 /// 512 bits have a higher peak on some machines, and lower the clock of others: both are tried.
 macro_rules! multiply_add {
-    ($($name:ident: $element:ty, $($lanes:literal $set:ident $multiply_add:ident $feature:literal),*;)*) => { $(
+    (
+        $($name:ident: $element:ty, $($lanes:literal $set:ident $multiply_add:ident $feature:literal),*;)*
+    ) => { $(
         pub fn $name(flops: f64, forms: &mut Forms) {
             $(
                 #[cfg(all(target_arch = "x86_64", target_feature = $feature))]
@@ -45,7 +47,10 @@ macro_rules! multiply_add {
                     let (factor, term) = unsafe { (black_box($set(0.999_999)), black_box($set(1e-6))) };
                     let name = concat!("multiply and add ", $lanes);
                     // SAFETY: as above.
-                    form(name, flops, 2.0 * $lanes as f64, factor, move |x| unsafe { $multiply_add(x, factor, term) }, forms);
+                    form(
+                        name, flops, 2.0 * $lanes as f64, factor,
+                        move |x| unsafe { $multiply_add(x, factor, term) }, forms
+                    );
                 }
             )*
             #[cfg(not(all(target_arch = "x86_64", target_feature = "fma")))]

@@ -2,18 +2,21 @@
 //! computation, found in code or counted; a case without one is listed as not yet known.
 
 /// Counted in one program: a tile in registers, with its operands in L2, multiplies and adds at the peak.
-const LARGE: &str = "tiles reach the peak of multiply-adds while operands come from the second cache, 0.83 to 0.88 of it from the third";
+const LARGE: &str = "tiles reach the peak of multiply-adds while operands come from the second cache, 0.83 \
+                     to 0.88 of it from the third";
 
 /// A case, or a family or group of cases, which ends before a slash or with one; and the cause.
 const CAUSES: &[(&str, &str)] = &[
     (
         "ew/add/4",
-        "one heap block, taken and given back; nalgebra's matrix has its size in its type and stands on the stack",
+        "one heap block, taken and given back; nalgebra's matrix has its size in its type and stands on the \
+         stack",
     ),
     ("ew/add/64", FULL),
     (
         "ew/add/256",
-        "768 KiB on pages of 4 KiB share a second cache of 1 or 2 MiB as their places fall, differently in every process, the limit's too",
+        "768 KiB on pages of 4 KiB share a second cache of 1 or 2 MiB as their places fall, differently in \
+         every process, the limit's too",
     ),
     ("ew/add_row/256", ROWS),
     (
@@ -22,42 +25,50 @@ const CAUSES: &[(&str, &str)] = &[
     ),
     (
         "ew/add_inplace/256",
-        "512 KiB on pages of 4 KiB, as their places fall: ndarray's two builds, of one loop, take 4.95 and 5.8 µs (Sapphire Rapids)",
+        "512 KiB on pages of 4 KiB, as their places fall: ndarray's two builds, of one loop, take 4.95 and \
+         5.8 µs (Sapphire Rapids)",
     ),
     ("ew/add_inplace/4096", FALL),
     ("ew/step2/4096", STEPS),
     (
         "fused/ratio/256",
-        "five operands of 256 KiB are more than the second cache of 1 MiB, and differ from process to process",
+        "five operands of 256 KiB are more than the second cache of 1 MiB, and differ from process to \
+         process",
     ),
     ("fused/adamw/256", ROOT),
     ("fused/adamw/4096", KEPT),
     (
         "dm/sort/2048",
-        "elements become whole numbers and elements again, a quarter of the time; NumPy compares floats where they are",
+        "elements become whole numbers and elements again, a quarter of the time; NumPy compares floats \
+         where they are",
     ),
     ("trans/exp", "PyTorch calls the vector functions of Intel's MKL"),
     ("trans/tanh", "PyTorch and NumPy have vector functions that come from Intel (MKL, SVML)"),
     ("trans/log", "PyTorch calls the vector functions of Intel's MKL"),
     (
         "trans/erf",
-        "rten's error is up to 6.6e-7, by its documentation; here it is one unit in the last place, next to 0 too",
+        "rten's error is up to 6.6e-7, by its documentation; here it is one unit in the last place, next to \
+         0 too",
     ),
     (
         "trans/sin",
-        "rten's error is up to 3e-7, by its documentation; here it is one unit in the last place, for any number",
+        "rten's error is up to 3e-7, by its documentation; here it is one unit in the last place, for any \
+         number",
     ),
     (
         "red/sum/256",
-        "leaves of 4096 are summed by a tree, so that rounding stays small; rten adds in four chains, whose error grows with n",
+        "leaves of 4096 are summed by a tree, so that rounding stays small; rten adds in four chains, whose \
+         error grows with n",
     ),
     (
         "red/sum0",
-        "columns are summed by that tree too, in strips; NumPy adds row after row, nalgebra's columns are runs of memory",
+        "columns are summed by that tree too, in strips; NumPy adds row after row, nalgebra's columns are \
+         runs of memory",
     ),
     (
         "red/max1/4096",
-        "a value is ranked as a whole number, so that NaNs and both zeros are in their places: more than a maximum alone",
+        "a value is ranked as a whole number, so that NaNs and both zeros are in their places: more than a \
+         maximum alone",
     ),
     ("red/argmax1", "a piece of a row is read twice: for the largest, then for where it stands"),
     (
@@ -73,16 +84,19 @@ const CAUSES: &[(&str, &str)] = &[
     ("mm/f16", "once widened, it is a product of f32, which is behind too"),
     (
         "mm/bf16/1024",
-        "tiles (AMX) wait for the second cache: 55 ns for four products, 28 where all is in the first; elsewhere a sixth of the time packs operands in pairs and narrows sums",
+        "tiles (AMX) wait for the second cache: 55 ns for four products, 28 where all is in the first; \
+         elsewhere a sixth of the time packs operands in pairs and narrows sums",
     ),
     (
         "mm/i8/1024",
-        "tiles (AMX) take two thirds of the time, packing and writing sums the rest; elsewhere a fifth packs: signed bytes are shifted, and their rows summed, for an instruction of mixed signs",
+        "tiles (AMX) take two thirds of the time, packing and writing sums the rest; elsewhere a fifth \
+         packs: signed bytes are shifted, and their rows summed, for an instruction of mixed signs",
     ),
     ("mm/batched64", "the crate `gemm` computes each of them"),
     (
         "dm/cumsum1",
-        "sums run in f64, 16 rows side by side, which are turned in squares before and after: three passes over the first cache",
+        "sums run in f64, 16 rows side by side, which are turned in squares before and after: three passes \
+         over the first cache",
     ),
     (
         "nn/conv2d",
@@ -90,7 +104,8 @@ const CAUSES: &[(&str, &str)] = &[
     ),
     (
         "dm/topk10",
-        "NumPy parts rows by vectors (x86-simd-sort); here the least keys of chunks bound what is looked at, key by key",
+        "NumPy parts rows by vectors (x86-simd-sort); here the least keys of chunks bound what is looked at, \
+         key by key",
     ),
     (
         "dm/sort1",
@@ -123,7 +138,8 @@ const OF_LIMIT: &[(&str, &str)] = &[
     ("ew/add_col/256", "every row begins anew, 1.7 ns: of 256 rows that is a sixth"),
     (
         "fused/ratio/256",
-        "the limit is that of stores past the caches; with stores into them, where the result is wanted, it is 0.95 of this",
+        "the limit is that of stores past the caches; with stores into them, where the result is wanted, it \
+         is 0.95 of this",
     ),
     ("red/sum1/256", "64 states become one for every row, 1 ns: 16 rows take a tenth less"),
     ("ew/add_col/4096", FALL),
@@ -134,7 +150,8 @@ const OF_LIMIT: &[(&str, &str)] = &[
     ("mm/gemv", EARLY),
     (
         "red/max1",
-        "a value is ranked as a whole number, three instructions more than a maximum, so that NaNs and zeros are in their places",
+        "a value is ranked as a whole number, three instructions more than a maximum, so that NaNs and zeros \
+         are in their places",
     ),
     ("dm/transpose", CROSSWISE),
     ("dm/nhwc", CROSSWISE),
@@ -144,19 +161,23 @@ const OF_LIMIT: &[(&str, &str)] = &[
 const ROWS: &str = "every row begins anew, 2 to 4 ns: the same elements in 64 rows take a quarter less";
 
 /// Measured with rows of other lengths: 2²⁴ elements take 3.5 ms in rows of 1024, 4.4 in these.
-const ROW: &str = "a first cache of 32 KiB does not hold the row of 16 KiB beside what is streamed: it comes from the second in every row";
+const ROW: &str = "a first cache of 32 KiB does not hold the row of 16 KiB beside what is streamed: it comes \
+                   from the second in every row";
 
 /// Measured in six processes on Sapphire Rapids: 181 to 284 ns.
-const FULL: &str = "three operands of 16 KiB are all that a first cache of 48 KiB holds, and more than one of 32: differs from process to process";
+const FULL: &str = "three operands of 16 KiB are all that a first cache of 48 KiB holds, and more than one \
+                    of 32: differs from process to process";
 
 /// Measured in seven processes on Sapphire Rapids: `a += b` of 4096² 6.6 to 8.8 ms, the limit 5.6 to 7.4;
 /// `a + column` 5.2 to 7.6.
-const FALL: &str = "takes up to a third longer in one process than in another, as the limit does; why is not known, perhaps where pages fall";
+const FALL: &str = "takes up to a third longer in one process than in another, as the limit does; why is not \
+                    known, perhaps where pages fall";
 
 /// Measured: without, the limit takes 16.0 ms of 13.6 (4096²).
 const KEPT: &str = "what is updated in place is not fetched ahead";
 
-const STEPS: &str = "every second element is packed, a piece at a time, before it is added: two passes through the first cache";
+const STEPS: &str = "every second element is packed, a piece at a time, before it is added: two passes \
+                     through the first cache";
 
 /// Measured with and without, on two machines: `tuning::l2_prefetch_bytes`.
 const EARLY: &str =

@@ -21,9 +21,14 @@ fn place(speed: f64) -> f64 {
 }
 
 const STYLE: &str = "<style>
-text { font: 11px ui-sans-serif, system-ui, sans-serif; fill: #333 } .title { font-size: 14px; font-weight: 600 } .small { fill: #777 } .right { text-anchor: end } .mid { text-anchor: middle }
-.grid { stroke: #ddd } .one { stroke: #777 } .first { fill: #2a9d55 } .tie { fill: #d9a514 } .behind { fill: #d1495b } .limit { stroke: #3b6fd4; stroke-width: 2 } .band { fill: #f6f6f6 } .back { fill: #fff }
-@media (prefers-color-scheme: dark) { text { fill: #ddd } .small { fill: #999 } .grid { stroke: #333 } .band { fill: #1c1f24 } .back { fill: #14161a } }
+text { font: 11px ui-sans-serif, system-ui, sans-serif; fill: #333 } \
+.title { font-size: 14px; font-weight: 600 } .small { fill: #777 } .right { text-anchor: end } \
+.mid { text-anchor: middle }
+.grid { stroke: #ddd } .one { stroke: #777 } .first { fill: #2a9d55 } .tie { fill: #d9a514 } \
+.behind { fill: #d1495b } .limit { stroke: #3b6fd4; stroke-width: 2 } .band { fill: #f6f6f6 } \
+.back { fill: #fff }
+@media (prefers-color-scheme: dark) { text { fill: #ddd } .small { fill: #999 } .grid { stroke: #333 } \
+.band { fill: #1c1f24 } .back { fill: #14161a } }
 </style>";
 
 /// An SVG of the cases that have a peer.
@@ -32,34 +37,40 @@ pub fn draw(cases: &[String], measured: &BTreeMap<String, Measured>, threads: us
     let (width, height) = (LEFT + WIDTH + RIGHT, TOP + ROW * rows.len() as f64 + 30.0);
     let bottom = TOP + ROW * rows.len() as f64;
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\">\n{STYLE}\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
+         height=\"{height}\">\n{STYLE}\n"
     );
     let mut put = |line: std::fmt::Arguments<'_>| _ = writeln!(svg, "{line}");
     put(format_args!("<rect class=\"back\" width=\"{width}\" height=\"{height}\"/>"));
     let plural = if threads > 1 { "s" } else { "" };
     put(format_args!(
-        "<text class=\"title\" x=\"10\" y=\"22\">rankform's speed relative to the best peer of each case, {threads} thread{plural}</text>"
+        "<text class=\"title\" x=\"10\" y=\"22\">rankform's speed relative to the best peer of each case, \
+         {threads} thread{plural}</text>"
     ));
     let Standing { cases: all, first, mean, .. } = Standing::of(cases, measured);
     put(format_args!(
-        "<text class=\"small right\" x=\"{}\" y=\"22\">first or within 3 % in {first} of {all}; geometric mean {mean:.2}×</text>",
+        "<text class=\"small right\" x=\"{}\" y=\"22\">first or within 3 % in {first} of {all}; geometric \
+         mean {mean:.2}×</text>",
         width - 10.0
     ));
     let legend = [("first", "faster"), ("tie", "within 3 %"), ("behind", "slower")];
     for (i, (class, text)) in legend.into_iter().enumerate() {
         let x = LEFT + 90.0 * i as f64;
         put(format_args!(
-            "<rect class=\"{class}\" x=\"{x}\" y=\"33\" width=\"10\" height=\"10\"/><text x=\"{}\" y=\"42\">{text}</text>",
+            "<rect class=\"{class}\" x=\"{x}\" y=\"33\" width=\"10\" height=\"10\"/><text x=\"{}\" \
+             y=\"42\">{text}</text>",
             x + 14.0
         ));
     }
     let x = LEFT + 270.0;
     put(format_args!(
-        "<line class=\"limit\" x1=\"{x}\" y1=\"32\" x2=\"{x}\" y2=\"44\"/><text x=\"{}\" y=\"42\">physical limit</text>",
+        "<line class=\"limit\" x1=\"{x}\" y1=\"32\" x2=\"{x}\" y2=\"44\"/><text x=\"{}\" y=\"42\">physical \
+         limit</text>",
         x + 6.0
     ));
     put(format_args!(
-        "<text class=\"small\" x=\"{}\" y=\"58\">ours</text><text class=\"small\" x=\"{}\" y=\"58\">best peer</text>",
+        "<text class=\"small\" x=\"{}\" y=\"58\">ours</text><text class=\"small\" x=\"{}\" y=\"58\">best \
+         peer</text>",
         LEFT + WIDTH + 12.0,
         LEFT + WIDTH + 82.0
     ));
@@ -74,7 +85,8 @@ pub fn draw(cases: &[String], measured: &BTreeMap<String, Measured>, threads: us
     for speed in [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0] {
         let (x, class) = (place(speed), if speed == 1.0 { "one" } else { "grid" });
         put(format_args!(
-            "<line class=\"{class}\" x1=\"{x}\" y1=\"{TOP}\" x2=\"{x}\" y2=\"{bottom}\"/><text class=\"small mid\" x=\"{x}\" y=\"{}\">{speed}×</text>",
+            "<line class=\"{class}\" x1=\"{x}\" y1=\"{TOP}\" x2=\"{x}\" y2=\"{bottom}\"/><text class=\"small \
+             mid\" x=\"{x}\" y=\"{}\">{speed}×</text>",
             bottom + 16.0
         ));
     }

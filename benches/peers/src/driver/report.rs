@@ -51,7 +51,8 @@ fn write_page(directory: &Path, page: &str, title: &str) -> Result<()> {
         return Ok(());
     }
     let text = format!(
-        "# {title}\n\nBy `benches/peers/run`, on {}\nHow to read it: `benches/peers/README.md`.\n\n{text}{memory}",
+        "# {title}\n\nBy `benches/peers/run`, on {}\nHow to read it: `benches/peers/README.md`.\n\n\
+         {text}{memory}",
         machine(&peers)
     );
     print!("{text}");
@@ -178,11 +179,13 @@ fn summary(cases: &[String], measured: &BTreeMap<String, Measured>, threads: usi
     let without = Standing::of(&touched, measured).mean;
     writeln!(
         text,
-        "* Geometric mean of best peer ÷ rankform: {mean:.2}; {without:.2} without the zeros, which nobody reads or writes."
+        "* Geometric mean of best peer ÷ rankform: {mean:.2}; {without:.2} without the zeros, which nobody \
+         reads or writes."
     )?;
     writeln!(
         text,
-        "* If rankform reached the limit in every case that has one, with no time for arithmetic, that mean would be {ceiling:.2}."
+        "* If rankform reached the limit in every case that has one, with no time for arithmetic, that mean \
+         would be {ceiling:.2}."
     )?;
     let bound: Vec<f64> = cases
         .iter()
@@ -251,7 +254,8 @@ fn behind(cases: &[String], measured: &BTreeMap<String, Measured>, threads: usiz
 
 fn ours(cases: &[String], measured: &BTreeMap<String, Measured>) -> Result<String> {
     let mut text = String::from(
-        "| case | what | rankform | form | best peer | which | peer ÷ ours | limit | limit ÷ ours |\n|---|---|---:|---|---:|---|---:|---:|---:|\n",
+        "| case | what | rankform | form | best peer | which | peer ÷ ours | limit | limit ÷ ours |\n\
+         |---|---|---:|---|---:|---|---:|---:|---:|\n",
     );
     for case in cases {
         let of = &measured[case];

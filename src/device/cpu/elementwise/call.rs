@@ -2,7 +2,7 @@
 //! thereby compiled once.
 // Imports: `device`.
 
-use super::stream_target::StreamTarget;
+use super::non_temporal_target::NonTemporalTarget;
 use crate::device::cpu::isa::Level;
 use crate::device::cpu::memory::non_temporal;
 use crate::device::cpu::memory::scratch::StackScratch;
@@ -15,8 +15,8 @@ use crate::device::{MAX_OPERANDS, OperandRef};
 pub(super) const MAX_ELEMENT_BYTES: usize = 16;
 
 /// The contiguous loop of a program for one instruction set. It computes `rows` rows of `n` elements each;
-/// `kernel::run_rows_of` states the obligations of its caller. Only a kernel with [`Loops::streaming`] may
-/// get a [`RowAdvance::stream`].
+/// `kernel::run_rows_of` states the obligations of its caller. Only a kernel with [`Loops::non_temporal`] may
+/// get a [`RowAdvance::target`].
 pub(crate) type RowsFn = unsafe fn(
     level: Level,
     program: *const (),
@@ -31,11 +31,11 @@ pub(crate) struct RowAdvance {
     /// The stride of each pointer.
     pub(crate) steps: ByteStrides,
     /// The destination of the outputs by non-temporal stores, or null.
-    pub(crate) stream: *const StreamTarget,
+    pub(crate) target: *const NonTemporalTarget,
 }
 
 /// The changes for a call that has a single row.
-const SINGLE_ROW: &RowAdvance = &RowAdvance { steps: ZERO_STRIDES, stream: std::ptr::null() };
+const SINGLE_ROW: &RowAdvance = &RowAdvance { steps: ZERO_STRIDES, target: std::ptr::null() };
 
 /// The contiguous loops of a program.
 #[derive(Clone, Copy)]
@@ -43,8 +43,8 @@ pub(crate) struct Loops {
     pub(crate) rows: RowsFn,
     /// The loops of a program of two loads, of which the first, or the second, is broadcast along rows.
     pub(crate) broadcast_row: [Option<RowsFn>; 2],
-    /// Whether `rows` can stream its outputs; see `stream_target.rs`.
-    pub(crate) streaming: bool,
+    /// Whether `rows` can store its outputs non-temporally; see `non_temporal_target.rs`.
+    pub(crate) non_temporal: bool,
 }
 
 /// The outputs followed by the inputs.
@@ -73,7 +73,7 @@ pub(crate) struct KernelCall<'a> {
     /// Whether the program computes an element in a few instructions.
     pub(crate) cheap: bool,
     /// Whether outputs are written by non-temporal stores.
-    pub(crate) streaming: bool,
+    pub(crate) non_temporal: bool,
     /// Whether memory limits the call: the outputs use ordinary stores and exceed the caches, and the program
     /// is cheap.
     pub(crate) memory_bound: bool,
@@ -82,7 +82,7 @@ pub(crate) struct KernelCall<'a> {
 unsafe impl Sync for KernelCall<'_> {}
 
 /// The packed elements of each operand; `None` where the kernel uses the operand in place.
-pub(crate) type Packed = [Option<*mut u8>; MAX_OPERANDS];
+pub(crate) type PackedOperands = [Option<*mut u8>; MAX_OPERANDS];
 
 impl KernelCall<'_> {
     /// Runs on operands that are contiguous as a whole, in this thread. There are at most `FEW` outputs and
@@ -185,7 +185,7 @@ impl KernelCall<'_> {
     /// # Safety
     /// The obligations of the kernel, for every row.
     pub(crate) unsafe fn run_rows(&self, base: &Pointers, down: &ByteStrides, rows: usize, n: usize) {
-        let advance = RowAdvance { steps: self.expand_loads(down), stream: std::ptr::null() };
+        let advance = RowAdvance { steps: self.expand_loads(down), target: std::ptr::null() };
         // SAFETY: by the caller's promise.
         unsafe {
             (self.loops.rows)(self.level, self.program, rows, n, self.expand_loads(base).as_ptr(), &advance)
@@ -215,8 +215,8 @@ impl KernelCall<'_> {
         self.loops.broadcast_row[load].map(|rows| (operand, rows))
     }
 
-    /// Stores `n` packed elements to a row, by non-temporal stores if the call streams and the row is
-    /// contiguous. Prefetches as many bytes at each address of `ahead` where it streams.
+    /// Stores `n` packed elements to a row, by non-temporal stores if the call uses them and the row is
+    /// contiguous. Prefetches as many bytes at each address of `ahead` where it uses non-temporal stores.
     ///
     /// # Safety
     /// 1. `from` has `n` elements of `element` bytes.
@@ -232,7 +232,7 @@ impl KernelCall<'_> {
     ) {
         // SAFETY: (1), (2) by the caller's promise.
         unsafe {
-            if self.streaming && step == element as isize {
+            if self.non_temporal && step == element as isize {
                 non_temporal::copy_and_prefetch(to, from, n * element, ahead);
             } else {
                 pack::strided(to, step, from, element as isize, n, element);

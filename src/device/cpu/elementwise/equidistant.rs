@@ -51,7 +51,7 @@ impl KernelCall<'_> {
                 .unwrap_or(axis);
             let [planes, rows] = [&outer[..first], &outer[first..]].map(strided::numel);
             let few = if small { planes <= FEW_PLANES } else { planes == 1 && partition::shares_rows(rows) };
-            // In short rows the tail loop dominates, so an expensive program gathers them instead.
+            // In short rows the tail loop dominates, so an expensive program packs them instead.
             let vectors = self.cheap || n >= WHOLE_ROW_ELEMENTS || numel <= WHOLE_ROW_ELEMENTS;
             if !few || !vectors {
                 return false;

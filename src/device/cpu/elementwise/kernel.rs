@@ -7,11 +7,11 @@
 // Imports: `scalar`, `element`, `kernel`, `device`.
 
 use super::call::{Loops, MAX_ELEMENT_BYTES, RowAdvance, RowsFn};
+use super::non_temporal_target;
 use super::row_constants::{self, RowPreparation};
-use super::stream_target;
 use crate::device::MAX_OPERANDS;
 use crate::device::cpu::cursor::{By, Cursor, Mode, NO_OPERAND};
-use crate::device::cpu::isa::{self, Call, Level};
+use crate::device::cpu::isa::{self, Level, LoopCall};
 use crate::device::cpu::memory::scratch::StackScratch;
 use crate::device::cpu::reduce::accumulate::{SHORT_ROW_ELEMENTS, STEP_ELEMENTS};
 use crate::device::cpu::strided::Pointers;
@@ -49,7 +49,7 @@ impl MapKernel {
         Self::by::<P>(Loops {
             rows: run_rows_of::<P, NO_OPERAND>,
             broadcast_row: [first, second],
-            streaming: stream_target::program_can_stream::<P>(),
+            non_temporal: non_temporal_target::program_can_store_non_temporal::<P>(),
         })
     }
 
@@ -78,8 +78,8 @@ impl MapKernel {
 ///    has one element for each row.
 /// 4. No output overlaps another operand, nor the operand of another load.
 /// 5. The last of the [`Pointers`] has room for the cached values of a row, if the program has any.
-/// 6. If `advance` has a stream, the obligations of
-///    [`StreamTarget::store_row`](stream_target::StreamTarget::store_row) hold.
+/// 6. If `advance` has a target, the obligations of
+///    [`NonTemporalTarget::store_row`](non_temporal_target::NonTemporalTarget::store_row) hold.
 /// 7. Short rows of a program by rows ([`row_constants::is_short`]) extend to a multiple of the step. Their
 ///    additional elements are initialized for loads. For stores they belong to padding, or to rows that the
 ///    loop computes later.
@@ -102,7 +102,7 @@ unsafe fn run_rows_of<P: Program, const BROADCAST: usize>(
 /// The loop of a program over rows; its caller has the obligations of [`run_rows_of`].
 struct RowLoop<P, const BROADCAST: usize>(PhantomData<P>);
 
-impl<P: Program, const BROADCAST: usize> Call<*const (), *const *mut u8, *const RowAdvance>
+impl<P: Program, const BROADCAST: usize> LoopCall<*const (), *const *mut u8, *const RowAdvance>
     for RowLoop<P, BROADCAST>
 {
     const HAS_AVX512: bool = BROADCAST == NO_OPERAND;
@@ -140,12 +140,16 @@ impl<P: Program, const BROADCAST: usize> Call<*const (), *const *mut u8, *const 
             }
             if !P::BY_ROWS {
                 compute_row::<P, By<false, SCALAR>>(&program, n, &pointers, first, broadcast);
-                if const { stream_target::program_can_stream::<P>() && BROADCAST == NO_OPERAND && !SCALAR } {
+                if const {
+                    non_temporal_target::program_can_store_non_temporal::<P>()
+                        && BROADCAST == NO_OPERAND
+                        && !SCALAR
+                } {
                     // This is tested in each row: the compiler would make two loops of a condition outside.
                     // SAFETY: by the caller's promise, `advance` is valid.
-                    if let Some(stream) = unsafe { (*advance).stream.as_ref() } {
+                    if let Some(target) = unsafe { (*advance).target.as_ref() } {
                         // SAFETY: (6) by the caller's promise; the tiles hold the row.
-                        unsafe { stream.store_row(wide, P::OUTPUTS, row, &pointers) };
+                        unsafe { target.store_row(wide, P::OUTPUTS, row, &pointers) };
                     }
                 }
             } else if !SCALAR && row_constants::is_short(n, P::IN_PLACE) {

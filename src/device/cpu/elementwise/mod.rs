@@ -6,19 +6,19 @@
 //! 2. A plain copy is a copy between layouts (`strided/copy.rs`).
 //! 3. Rows at equal distances need no iteration space (`equidistant.rs`).
 //! 4. Programs with row constants are computed row by row (`row_fused.rs`).
-//! 5. A contiguous call is shared by threads, unless its outputs are streamed.
-//! 6. Each part of the iteration space replicates short rows (`repeat.rs`), streams chunks (`streaming.rs`),
-//!    or uses tiles (`tiles.rs`).
+//! 5. A contiguous call is shared by threads, unless its outputs use non-temporal stores.
+//! 6. Each part of the iteration space replicates short rows (`repeat.rs`), stores chunks non-temporally
+//!    (`non_temporal_chunks.rs`), or uses tiles (`tiles.rs`).
 // Imports: `error`, `kernel`, `device`.
 
 pub(super) mod call;
 mod equidistant;
 pub(super) mod kernel;
+mod non_temporal_chunks;
+pub(super) mod non_temporal_target;
 mod repeat;
 mod row_constants;
 mod row_fused;
-pub(super) mod stream_target;
-mod streaming;
 mod tiles;
 
 use super::isa;
@@ -53,7 +53,7 @@ pub(crate) unsafe fn run<P: Program>(
 /// # Safety
 /// As for [`Device::map`](crate::device::Device::map).
 #[inline(always)]
-pub(crate) unsafe fn run_apart<P: Program>(
+pub(crate) unsafe fn run_large<P: Program>(
     program: &P,
     sizes: &[usize],
     row: usize,
@@ -86,9 +86,9 @@ pub(crate) unsafe fn run_kernel(
         && outputs.iter().all(one_axis)
         && inputs.slots.iter().all(one_axis)
     {
-        let (call, apart) = kernel_call(kernel, program, outputs, inputs);
+        let (call, out_of_place) = kernel_call(kernel, program, outputs, inputs);
         // SAFETY: (1), (2) by the caller's promise; every operand has `n` contiguous elements.
-        unsafe { call.run_contiguous::<STACK_OPERANDS>(n, apart, inputs.slots) };
+        unsafe { call.run_contiguous::<STACK_OPERANDS>(n, out_of_place, inputs.slots) };
         return Ok(());
     }
     // SAFETY: (1), (2) by the caller's promise.
@@ -112,7 +112,7 @@ fn kernel_call<'a, 's>(
         reads: inputs.reads,
         level: isa::level(),
         cheap: kernel.cheap,
-        streaming: false,
+        non_temporal: false,
         memory_bound: false,
     };
     (call, &outputs[..first])
@@ -131,48 +131,50 @@ unsafe fn choose(
     outputs: &[OperandRef<'_>],
     inputs: Inputs<'_>,
 ) -> Result<()> {
-    let (call, apart) = kernel_call(kernel, program, outputs, inputs);
-    let run = if kernel.by_rows { None } else { strided::contiguous_numel(sizes, apart, inputs.slots) };
+    let (call, out_of_place) = kernel_call(kernel, program, outputs, inputs);
+    let run =
+        if kernel.by_rows { None } else { strided::contiguous_numel(sizes, out_of_place, inputs.slots) };
     if let Some(n @ 0..SHARED_ELEMENTS) = run {
         // SAFETY: (1), (2) by the caller's promise; every operand has `n` contiguous elements.
-        unsafe { call.run_contiguous::<MAX_OPERANDS>(n, apart, inputs.slots) };
+        unsafe { call.run_contiguous::<MAX_OPERANDS>(n, out_of_place, inputs.slots) };
         return Ok(());
     }
-    if let ([to], [from], true) = (apart, inputs.slots, kernel.copy) {
+    if let ([to], [from], true) = (out_of_place, inputs.slots, kernel.copy) {
         // SAFETY: (1) by the caller's promise; both operands have the same element type.
         unsafe { strided::copy::copy(sizes, *to, *from) };
         return Ok(());
     }
     // SAFETY: (1), (2) by the caller's promise.
-    if !kernel.by_rows && unsafe { call.run_equidistant(sizes, apart, inputs.slots) } {
+    if !kernel.by_rows && unsafe { call.run_equidistant(sizes, out_of_place, inputs.slots) } {
         return Ok(());
     }
-    let streaming = apart.iter().any(|slot| non_temporal::pays_off(sizes, slot))
+    let non_temporal = out_of_place.iter().any(|slot| non_temporal::pays_off(sizes, slot))
         && (kernel.loads > 0 || !tuning::stores_whole_lines());
     let memory_bound =
-        kernel.cheap && !streaming && outputs.iter().any(|slot| non_temporal::exceeds_caches(sizes, slot));
+        kernel.cheap && !non_temporal && outputs.iter().any(|slot| non_temporal::exceeds_caches(sizes, slot));
     // A kernel without loads is limited by its stores.
     let level = if memory_bound || kernel.loads == 0 { tuning::memory_bound_level() } else { call.level };
-    let call = KernelCall { level, streaming, memory_bound, ..call };
+    let call = KernelCall { level, non_temporal, memory_bound, ..call };
     // SAFETY: (1), (2) by the caller's promise.
     unsafe {
         if kernel.by_rows {
-            if row_fused::run_small(&call, kernel.cached_nbytes, sizes, row, apart, inputs.slots) {
+            if row_fused::run_small(&call, kernel.cached_nbytes, sizes, row, out_of_place, inputs.slots) {
                 return Ok(());
             }
-            return row_fused::run(&call, kernel.cached_nbytes, sizes, row, apart, inputs.slots);
+            return row_fused::run(&call, kernel.cached_nbytes, sizes, row, out_of_place, inputs.slots);
         }
-        if let (Some(n), false) = (run, streaming) {
-            call.run_contiguous_parallel(n, apart, inputs.slots);
+        if let (Some(n), false) = (run, non_temporal) {
+            call.run_contiguous_parallel(n, out_of_place, inputs.slots);
             return Ok(());
         }
-        call.run_parallel(sizes, apart, inputs.slots);
+        call.run_parallel(sizes, out_of_place, inputs.slots);
     }
     Ok(())
 }
 
 impl KernelCall<'_> {
-    /// Runs on parts of the iteration space, on all threads: by replicated rows, streamed chunks or tiles.
+    /// Runs on parts of the iteration space, on all threads: by replicated rows, non-temporal chunks or
+    /// tiles.
     ///
     /// # Safety
     /// The obligations of the kernel, for every index of `sizes`.

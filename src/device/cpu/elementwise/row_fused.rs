@@ -4,7 +4,7 @@
 //! packed together, so that memory is read and written in whole cache lines.
 // Imports: `error`, `device`.
 
-use super::call::{KernelCall, Packed, concat_operands};
+use super::call::{KernelCall, PackedOperands, concat_operands};
 use super::row_constants::is_short;
 use crate::device::cpu::memory::scratch::StackScratch;
 use crate::device::cpu::memory::{CpuBlock, non_temporal};
@@ -165,7 +165,7 @@ impl RowShape<'_> {
     /// 1. The obligations of the kernel hold for operands without a buffer.
     /// 2. An operand with a buffer is dense, or it is an input whose rows are one and the same.
     /// 3. Each buffer has one pitch of initialized bytes.
-    unsafe fn each(&self, base: &Pointers, down: &ByteStrides, rows: usize, staging: &Packed) {
+    unsafe fn each(&self, base: &Pointers, down: &ByteStrides, rows: usize, staging: &PackedOperands) {
         let RowShape { call, slots, count, .. } = *self;
         let padding = self.padding();
         if padding == 0 {
@@ -228,7 +228,7 @@ impl RowFusedCall<'_> {
         let is_packed: [bool; MAX_OPERANDS] = std::array::from_fn(|k| {
             k < slots.len()
                 && (!self.space.is_linear(k, slots[k].element)
-                    || (k < call.outputs && call.streaming && count >= MAX_ACCUMULATORS)
+                    || (k < call.outputs && call.non_temporal && count >= MAX_ACCUMULATORS)
                     || !self.shape.takes_in_place(k, outer.inner_step(k)))
         });
         // An input whose rows are one and the same is packed once for all rows.
@@ -258,8 +258,8 @@ impl RowFusedCall<'_> {
         });
         let scratch = CpuBlock::scratch(used.saturating_add(self.shape.cached_nbytes_of_row()))?;
         let at = |place: usize| scratch.address().wrapping_add(place);
-        let packed: Packed = std::array::from_fn(|k| places[k].filter(|_| is_packed[k]).map(at));
-        let staging: Packed = std::array::from_fn(|k| places[k].filter(|_| !is_packed[k]).map(at));
+        let packed: PackedOperands = std::array::from_fn(|k| places[k].filter(|_| is_packed[k]).map(at));
+        let staging: PackedOperands = std::array::from_fn(|k| places[k].filter(|_| !is_packed[k]).map(at));
         if self.shape.padding() > 0 {
             // SAFETY: the scratch block has the `used` bytes that were counted above.
             unsafe { scratch.address().write_bytes(0, used) };
@@ -289,14 +289,14 @@ impl RowFusedCall<'_> {
             // SAFETY: (1) every pointer has contiguous rows, and outputs are packed or overlap no other
             // operand; (2), (3) the buffers were made for dense operands and initialized.
             unsafe { self.shape.each(&base, &down, rows, &staging) };
-            // While the first output is streamed, the next rows of unpacked operands are prefetched, if they
-            // fit in a cache.
+            // While the first output is stored non-temporally, the next rows of unpacked operands are
+            // prefetched, if they fit in a cache.
             let (mut next, mut fetched) = ([(std::ptr::null_mut(), 0); PREFETCHED_OPERANDS], 0);
             let plain =
                 |&k: &usize| packed[k].is_none() && slots[k].element == slots[0].element && down[k] != 0;
             let stays = count.saturating_mul(slots[0].element) <= PREFETCHED_ROW_BYTES
                 && outer.left_in_row(&index) > rows;
-            for k in (call.first..slots.len()).filter(plain).take(if call.streaming && stays {
+            for k in (call.first..slots.len()).filter(plain).take(if call.non_temporal && stays {
                 PREFETCHED_OPERANDS
             } else {
                 0
@@ -334,7 +334,7 @@ impl RowFusedCall<'_> {
             let row_space = self.row_at(k, from.wrapping_offset(row as isize * down));
             // SAFETY: (1), (2) by the caller's promise, row by row.
             unsafe {
-                pack::gather(
+                pack::pack_elements(
                     &row_space,
                     k,
                     row_space.index_of(0),
@@ -389,7 +389,14 @@ impl RowFusedCall<'_> {
                     );
                 } else {
                     let row_space = self.row_at(k, to);
-                    pack::scatter(&row_space, k, row_space.index_of(0), self.shape.count, element, from);
+                    pack::unpack_elements(
+                        &row_space,
+                        k,
+                        row_space.index_of(0),
+                        self.shape.count,
+                        element,
+                        from,
+                    );
                 }
             }
         }

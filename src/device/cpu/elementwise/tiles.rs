@@ -4,19 +4,19 @@
 //! Nothing here is generic over the program, so it is compiled once.
 // Imports: `device`.
 
-use super::call::{KernelCall, Loops, MAX_ELEMENT_BYTES, Packed};
+use super::call::{KernelCall, Loops, MAX_ELEMENT_BYTES, PackedOperands};
 use crate::device::cpu::memory::scratch::{CACHE_LINE_BYTES, ROUNDING_BYTES, Scratch, StackScratch};
 use crate::device::cpu::memory::{non_temporal, prefetch};
 use crate::device::cpu::strided::{IterSpace, ZERO_STRIDES, pack};
 use crate::device::cpu::tuning::{
-    FEW_ROWS, L1_SCRATCH_BYTES, PACKED_ROW_ELEMENTS, PACKED_ROWS, PIECE_UNIT_ELEMENTS, PREFETCHED_OPERANDS,
-    READ_PIECE_BYTES, SHORT_ROW_BYTES, SHORT_STRIDE_ELEMENTS, STREAM_PIECE_BYTES, STRIDED_READ_BYTES,
-    STRIP_COLUMNS, WHOLE_ROW_ELEMENTS,
+    FEW_ROWS, L1_SCRATCH_BYTES, NON_TEMPORAL_PIECE_BYTES, PACKED_ROW_ELEMENTS, PACKED_ROWS,
+    PIECE_UNIT_ELEMENTS, PREFETCHED_OPERANDS, READ_PIECE_BYTES, SHORT_ROW_BYTES, SHORT_STRIDE_ELEMENTS,
+    STRIDED_READ_BYTES, STRIP_COLUMNS, WHOLE_ROW_ELEMENTS,
 };
 use crate::device::{MAX_OPERANDS, OperandRef};
 
-/// Rows and columns of a tile of rows, or of a gathered block; `widths` bytes are packed for each index. With
-/// `joint`, whole rows are streamed together.
+/// Rows and columns of a tile of rows, or of a packed block; `widths` bytes are packed for each index. With
+/// `joint`, whole rows are stored non-temporally together.
 fn tile_size(
     space: &IterSpace,
     slots: &[OperandRef<'_>],
@@ -48,14 +48,14 @@ fn tile_size(
 }
 
 impl KernelCall<'_> {
-    /// Runs on a part of the iteration space: in place if every operand is contiguous, otherwise by streamed
-    /// chunks, pieces of rows, tiles of rows, or gathered blocks.
+    /// Runs on a part of the iteration space: in place if every operand is contiguous, otherwise by
+    /// non-temporal chunks, pieces of rows, tiles of rows, or packed blocks.
     ///
     /// # Safety
     /// The obligations of the kernel, for every index of the space.
     pub(crate) unsafe fn run_part(&self, space: &IterSpace, slots: &[OperandRef<'_>]) {
         let linear = |k: usize| space.is_linear(k, slots[k].element);
-        let buffered = |k: usize| k < self.outputs && self.streaming;
+        let buffered = |k: usize| k < self.outputs && self.non_temporal;
         let n = space.numel();
         if (0..slots.len()).all(|k| linear(k) && !buffered(k)) {
             // SAFETY: by the caller's promise: every operand has `n` contiguous elements.
@@ -63,12 +63,12 @@ impl KernelCall<'_> {
         }
         let mut words = StackScratch::<{ L1_SCRATCH_BYTES / 8 }>::uninit();
         let room = Scratch::over(&mut words);
-        if self.can_stream(space, slots) {
-            // SAFETY: `can_stream` returned `true`, and by the caller's promise.
-            return unsafe { self.streaming_chunks(space, slots, &room) };
+        if self.can_store_non_temporal(space, slots) {
+            // SAFETY: `can_store_non_temporal` returned `true`, and by the caller's promise.
+            return unsafe { self.non_temporal_chunks(space, slots, &room) };
         }
         // Rows that are long enough are processed as rows, several in one tile. So are many short rows that a
-        // cheap program can use in place. Other rows are gathered, several to a block.
+        // cheap program can use in place. Other rows are packed, several to a block.
         let broadcast = self.broadcast_load(|k| space.inner_step(k) == 0);
         let is_direct = |k: usize| {
             space.inner_step(k) == slots[k].element as isize
@@ -77,20 +77,20 @@ impl KernelCall<'_> {
         let all_direct = (0..slots.len()).all(is_direct);
         let many = space.outer_axis().is_some_and(|axis| space.size(axis) >= FEW_ROWS);
         let whole = space.inner() >= WHOLE_ROW_ELEMENTS || (self.cheap && all_direct && many);
-        // Short rows of outputs that follow each other without gaps are streamed together.
+        // Short rows of outputs that follow each other without gaps are stored non-temporally together.
         let row = |k: usize| space.inner() * slots[k].element;
         let follows = |k: usize| {
             row(k) <= SHORT_ROW_BYTES
                 && space.outer_axis().is_some_and(|axis| space.step(axis, k) == row(k) as isize)
         };
-        let joint = self.streaming && all_direct && whole && (0..self.outputs).all(follows);
-        let by_rows = joint || (whole && (!self.streaming || space.inner() >= WHOLE_ROW_ELEMENTS));
+        let joint = self.non_temporal && all_direct && whole && (0..self.outputs).all(follows);
+        let by_rows = joint || (whole && (!self.non_temporal || space.inner() >= WHOLE_ROW_ELEMENTS));
         let broadcast = broadcast.filter(|_| by_rows);
         let is_packed = |k: usize| buffered(k) || !(linear(k) || (by_rows && is_direct(k)));
         let in_steps = |k: usize| ![0, slots[k].element as isize].contains(&space.inner_step(k));
         // In place, the first inputs are also the outputs, and keep their places.
         let prefetches = self.memory_bound && self.first > 0 && (self.first..slots.len()).any(in_steps);
-        if (self.streaming || prefetches)
+        if (self.non_temporal || prefetches)
             && by_rows
             && !joint
             && (0..slots.len()).all(|k| self.fits_pieces(space, slots, k))
@@ -121,7 +121,7 @@ impl KernelCall<'_> {
                     [rows, block],
                 );
             } else {
-                self.gathered_blocks(space, slots, &packed, block);
+                self.packed_blocks(space, slots, &packed, block);
             }
         }
     }
@@ -143,20 +143,20 @@ impl KernelCall<'_> {
     }
 
     /// Computes rows of large outputs by short pieces. While a piece is stored, the operands of the next one
-    /// are prefetched. If the call streams, outputs use non-temporal stores. Every output is contiguous along
+    /// are prefetched. With `non_temporal`, outputs use non-temporal stores. Every output is contiguous along
     /// rows; an input is contiguous, broadcast, or has a short stride.
     ///
     /// # Safety
     /// The obligations of the kernel, for every index of the space.
     unsafe fn row_pieces(&self, space: &IterSpace, slots: &[OperandRef<'_>], room: &Scratch<'_>) {
         let contiguous = |k: usize| space.inner_step(k) == slots[k].element as isize;
-        let tiled = |k: usize| if k < self.outputs { self.streaming } else { !contiguous(k) };
+        let tiled = |k: usize| if k < self.outputs { self.non_temporal } else { !contiguous(k) };
         let stepped = |&k: &usize| tiled(k) && space.inner_step(k) != 0;
         let widths: usize = (0..slots.len()).filter(|&k| tiled(k)).map(|k| slots[k].element).sum();
-        let piece = if self.streaming { STREAM_PIECE_BYTES } else { READ_PIECE_BYTES };
+        let piece = if self.non_temporal { NON_TEMPORAL_PIECE_BYTES } else { READ_PIECE_BYTES };
         let mut most = piece / slots[0].element;
         let inputs = self.outputs..slots.len();
-        if self.streaming && inputs.clone().filter(stepped).count() > 1 {
+        if self.non_temporal && inputs.clone().filter(stepped).count() > 1 {
             let read: usize = inputs.map(|k| space.inner_step(k).unsigned_abs()).sum();
             most = most.min(
                 (STRIDED_READ_BYTES / read / PIECE_UNIT_ELEMENTS * PIECE_UNIT_ELEMENTS)
@@ -164,7 +164,7 @@ impl KernelCall<'_> {
             );
         }
         let block = most.min((L1_SCRATCH_BYTES - ROUNDING_BYTES) / widths).min(space.inner());
-        let tiles: Packed = std::array::from_fn(|k| {
+        let tiles: PackedOperands = std::array::from_fn(|k| {
             (k < slots.len() && tiled(k)).then(|| room.take(block * slots[k].element))
         });
         // The stride of each pointer of the program, for one element: tiles keep their places.
@@ -195,7 +195,7 @@ impl KernelCall<'_> {
             // The first piece ends at a cache line of the first output, so that all other pieces consist of
             // whole lines.
             let mut n = match at[0].align_offset(CACHE_LINE_BYTES) / slots[0].element {
-                head @ 1.. if self.streaming => head.min(block),
+                head @ 1.. if self.non_temporal => head.min(block),
                 _ => block,
             };
             while left > 0 {
@@ -221,7 +221,7 @@ impl KernelCall<'_> {
                     pointers[k] = pointers[k].wrapping_offset(step[k].wrapping_mul(n as isize));
                 }
                 let (ahead, count) = self.advance_inputs(space, slots, &mut at, n);
-                for k in (0..self.outputs).filter(|_| self.streaming) {
+                for k in (0..self.outputs).filter(|_| self.non_temporal) {
                     let nbytes = n * slots[k].element;
                     // SAFETY: `n` elements of an output, from its tile.
                     unsafe {
@@ -256,7 +256,7 @@ impl KernelCall<'_> {
             let span = space.inner_step(k).wrapping_mul(n as isize);
             at[k] = at[k].wrapping_offset(span);
             let lowest = at[k].wrapping_offset(span.min(0));
-            if !self.streaming {
+            if !self.non_temporal {
                 if space.inner_step(k) != slots[k].element as isize {
                     prefetch::into_l1(lowest, span.unsigned_abs());
                 }
@@ -281,7 +281,7 @@ impl KernelCall<'_> {
         &self,
         space: &IterSpace,
         slots: &[OperandRef<'_>],
-        packed: &Packed,
+        packed: &PackedOperands,
         (axis, strips): (Option<usize>, bool),
         [most, block]: [usize; 2],
     ) {
@@ -331,11 +331,11 @@ impl KernelCall<'_> {
                 unsafe { self.run_rows(&base, &down, rows, columns) };
                 for (k, slot) in slots.iter().enumerate().take(self.outputs) {
                     let Some(room) = packed[k] else { continue };
-                    // While the first output of a tile is streamed, the unpacked operands of the next tile
-                    // are prefetched.
+                    // While the first output of a tile is stored non-temporally, the unpacked operands of the
+                    // next tile are prefetched.
                     let plain = |&j: &usize| packed[j].is_none() && slots[j].element == slot.element;
                     let (mut next, mut count) = ([(std::ptr::null_mut(), 0); PREFETCHED_OPERANDS], 0);
-                    for j in (self.first..slots.len()).filter(plain).take(if self.streaming && k == 0 {
+                    for j in (self.first..slots.len()).filter(plain).take(if self.non_temporal && k == 0 {
                         PREFETCHED_OPERANDS
                     } else {
                         0
@@ -376,11 +376,11 @@ impl KernelCall<'_> {
     /// # Safety
     /// 1. The obligations of the kernel, for every index of the space.
     /// 2. Each packed operand has room for `block` elements.
-    unsafe fn gathered_blocks(
+    unsafe fn packed_blocks(
         &self,
         space: &IterSpace,
         slots: &[OperandRef<'_>],
-        packed: &Packed,
+        packed: &PackedOperands,
         block: usize,
     ) {
         let (mut index, mut done, n) = (space.index_of(0), 0, space.numel());
@@ -391,7 +391,7 @@ impl KernelCall<'_> {
                 base[k] = packed[k].unwrap_or_else(|| space.address_at(k, &index));
                 if k >= self.first && packed[k].is_some() {
                     // SAFETY: (1), (2): `len` ≤ `block` elements of this operand.
-                    unsafe { pack::gather(space, k, index, len, slot.element, base[k]) };
+                    unsafe { pack::pack_elements(space, k, index, len, slot.element, base[k]) };
                 }
             }
             // SAFETY: (1) every pointer has `len` contiguous elements; outputs are packed or overlap no other
@@ -400,7 +400,7 @@ impl KernelCall<'_> {
             for (k, slot) in slots.iter().enumerate().take(self.outputs) {
                 if packed[k].is_some() {
                     // SAFETY: (1), (2): the block holds `len` elements for the output's positions.
-                    unsafe { pack::scatter(space, k, index, len, slot.element, base[k]) };
+                    unsafe { pack::unpack_elements(space, k, index, len, slot.element, base[k]) };
                 }
             }
             space.advance(&mut index, len);

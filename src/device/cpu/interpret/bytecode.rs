@@ -26,7 +26,7 @@ pub(super) fn fixed_nbytes(width: usize) -> usize {
 
 /// The origin of a value.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Source {
+pub(super) enum ValueOrigin {
     /// An external input, by its number.
     External(u16),
     /// A constant, as its bytes in memory.
@@ -40,7 +40,7 @@ pub(super) enum Source {
 /// The origin of a value, its width in bytes, and whether it is the same at every position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ValueInfo {
-    pub(super) source: Source,
+    pub(super) source: ValueOrigin,
     pub(super) width: usize,
     pub(super) uniform: bool,
 }
@@ -138,7 +138,8 @@ impl VirtualCode {
         let mut registers = self.fixed_registers(&last, &mut code)?;
         // A value that is one output is computed in the output's register.
         for (k, &output) in outputs.iter().enumerate() {
-            let computed = matches!(self.of(output).source, Source::Computed) && !self.of(output).uniform;
+            let computed =
+                matches!(self.of(output).source, ValueOrigin::Computed) && !self.of(output).uniform;
             if in_order && computed && registers[output as usize] == NO_REGISTER {
                 registers[output as usize] = self.externals + k as u16;
             }
@@ -188,23 +189,23 @@ impl VirtualCode {
         let mut registers = collect(self.values.iter().map(|_| NO_REGISTER))?;
         for (id, value) in self.values.iter().enumerate().filter(|&(id, _)| last[id].is_some()) {
             match value.source {
-                Source::External(register) => {
+                ValueOrigin::External(register) => {
                     registers[id] = register;
                     code.reads[register as usize] = true;
                 }
-                Source::Constant(bytes) => {
+                ValueOrigin::Constant(bytes) => {
                     registers[id] = code.register();
                     push(&mut code.constants, (registers[id], bytes, value.width))?;
                 }
-                Source::Param(number) => {
+                ValueOrigin::Param(number) => {
                     registers[id] = code.register();
                     push(&mut code.params, (registers[id], number, value.width))?;
                 }
-                Source::Computed if value.uniform => {
+                ValueOrigin::Computed if value.uniform => {
                     registers[id] = code.register();
                     push(&mut code.uniform, (registers[id], value.width))?;
                 }
-                Source::Computed => {}
+                ValueOrigin::Computed => {}
             }
         }
         Ok(registers)

@@ -9,10 +9,10 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
 /// The compiled programs, by their type and variant and by the operands of their loads.
-pub(super) struct Cache<T: 'static>(LazyLock<RwLock<HashMap<Key, &'static T>>>);
+pub(super) struct Cache<T: 'static>(LazyLock<RwLock<HashMap<CacheKey, &'static T>>>);
 
 /// A type, the [variant](crate::kernel::Program::variant), the number of loads, and the operand of each load.
-type Key = (TypeId, u64, u8, [u8; MAX_OPERANDS]);
+type CacheKey = (TypeId, u64, u8, [u8; MAX_OPERANDS]);
 
 impl<T: Send + Sync> Cache<T> {
     pub(super) const fn new() -> Self {
@@ -38,7 +38,7 @@ impl<T: Send + Sync> Cache<T> {
         }
         let new = try_box(write()?)?;
         let mut programs = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        programs.try_reserve(1).map_err(|_| out_of_memory::<(Key, &T)>(programs.len() + 1))?;
+        programs.try_reserve(1).map_err(|_| out_of_memory::<(CacheKey, &T)>(programs.len() + 1))?;
         // Of several threads that write the same program, one adds it.
         Ok(programs.entry(key).or_insert_with(|| Box::leak(new)))
     }

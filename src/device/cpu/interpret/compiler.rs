@@ -2,9 +2,9 @@
 //! constants are shared.
 // Imports: `error`, `fallible`, `scalar`.
 
-use super::bytecode::{Bytecode, Source, ValueInfo, VirtualCode, VirtualInstruction};
+use super::bytecode::{Bytecode, ValueInfo, ValueOrigin, VirtualCode, VirtualInstruction};
 use super::instructions::InstructionFn;
-use super::operations::{self, Cast, known};
+use super::operations::{self, CastStep, known};
 use crate::error::Result;
 use crate::fallible::{collect, push, try_collect};
 use crate::scalar::{DType, Definition, Graph, Logic, MinMaxRem, Node};
@@ -36,7 +36,7 @@ impl Compiler {
         Compiler { code: VirtualCode::default(), fast, out_of_range: None }
     }
 
-    fn value(&mut self, source: Source, dtype: DType, uniform: bool) -> Result<Value> {
+    fn value(&mut self, source: ValueOrigin, dtype: DType, uniform: bool) -> Result<Value> {
         push(&mut self.code.values, ValueInfo { source, width: dtype.size(), uniform })?;
         Ok(Value { id: self.code.values.len() as u32 - 1, dtype })
     }
@@ -44,7 +44,7 @@ impl Compiler {
     /// The next external input.
     pub(super) fn external(&mut self, dtype: DType) -> Result<Value> {
         self.code.externals += 1;
-        self.value(Source::External(self.code.externals - 1), dtype, false)
+        self.value(ValueOrigin::External(self.code.externals - 1), dtype, false)
     }
 
     /// The next external inputs, of these types.
@@ -54,11 +54,11 @@ impl Compiler {
 
     fn constant(&mut self, bytes: [u8; 16], dtype: DType) -> Result<Value> {
         let known = |of: &ValueInfo| {
-            matches!(of.source, Source::Constant(its) if its == bytes) && of.width == dtype.size()
+            matches!(of.source, ValueOrigin::Constant(its) if its == bytes) && of.width == dtype.size()
         };
         match self.code.values.iter().position(known) {
             Some(id) => Ok(Value { id: id as u32, dtype }),
-            None => self.value(Source::Constant(bytes), dtype, true),
+            None => self.value(ValueOrigin::Constant(bytes), dtype, true),
         }
     }
 
@@ -70,7 +70,7 @@ impl Compiler {
         dtype: DType,
     ) -> Result<Value> {
         let uniform = args.iter().all(|x| self.code.values[x.id as usize].uniform);
-        let out = self.value(Source::Computed, dtype, uniform)?;
+        let out = self.value(ValueOrigin::Computed, dtype, uniform)?;
         let mut all = [args[0].id; 3];
         all[..N].copy_from_slice(&args.map(|x| x.id));
         push(&mut self.code.instructions, VirtualInstruction { run, out: out.id, args: all, count: N, by })?;
@@ -80,17 +80,17 @@ impl Compiler {
     /// The value, cast to another type.
     pub(super) fn cast(&mut self, from: Value, to: DType) -> Result<Value> {
         match known(operations::cast(from.dtype, to))? {
-            Cast::Nothing => Ok(Value { dtype: to, ..from }),
-            Cast::Loop(run, middle) => {
+            CastStep::Nothing => Ok(Value { dtype: to, ..from }),
+            CastStep::Loop(run, middle) => {
                 let middle = self.instruction(run, [from], 0, middle)?;
                 self.cast(middle, to)
             }
-            Cast::BoolElement => {
+            CastStep::BoolElement => {
                 let zero = self.constant([0; 16], from.dtype)?;
                 let no = self.instruction(find(Node::Equal, from.dtype)?, [from, zero], 0, DType::Bool)?;
                 self.not(no)
             }
-            Cast::Clamp([least, most]) => {
+            CastStep::Clamp([least, most]) => {
                 let mut number = self.cast(from, DType::I32)?;
                 for (step, end) in [(MinMaxRem::Max, least), (MinMaxRem::Min, most)] {
                     let end = self.constant(padded_to_16(&end.to_ne_bytes()), DType::I32)?;
@@ -99,7 +99,7 @@ impl Compiler {
                 }
                 self.cast(number, to)
             }
-            Cast::WithZero => {
+            CastStep::WithZero => {
                 let zero = self.constant([0; 16], from.dtype)?;
                 self.instruction(find(Node::Complex, from.dtype)?, [from, zero], 0, to)
             }
@@ -139,7 +139,7 @@ impl Compiler {
             let value = match node {
                 Node::Input { index } => Value { dtype, ..*known(inputs.get(index))? },
                 Node::Given { index } => Value { dtype, ..*known(given.get(index))? },
-                Node::Param { index } => self.value(Source::Param(param + index), dtype, true)?,
+                Node::Param { index } => self.value(ValueOrigin::Param(param + index), dtype, true)?,
                 Node::Literal(bytes) => self.constant(bytes, dtype)?,
                 Node::Cast => self.cast(arg(0)?, dtype)?,
                 Node::ToBits | Node::FromBits => Value { dtype, ..arg(0)? },
@@ -195,13 +195,13 @@ impl Compiler {
     pub(super) fn finalize(mut self, mut outputs: Vec<Value>, in_order: bool) -> Result<Bytecode> {
         for output in outputs.iter_mut().filter(|_| !in_order) {
             // The operand is copied: an output with a different index may overlap it and be written first.
-            if matches!(self.code.values[output.id as usize].source, Source::External(_)) {
+            if matches!(self.code.values[output.id as usize].source, ValueOrigin::External(_)) {
                 let run = known(operations::copy(output.dtype.size()))?;
                 *output = self.instruction(run, [*output], 0, output.dtype)?;
             }
         }
         let is_constant =
-            |value: &Value| matches!(self.code.values[value.id as usize].source, Source::Constant(_));
+            |value: &Value| matches!(self.code.values[value.id as usize].source, ValueOrigin::Constant(_));
         let out_of_range = self.out_of_range.filter(|value| !is_constant(value)).map(|value| value.id);
         let outputs = collect(outputs.iter().map(|output| output.id))?;
         self.code.allocate(&outputs, out_of_range, in_order)

@@ -3,7 +3,7 @@
 
 use super::frame::{BytecodePair, Machine};
 use super::instructions::{CHUNK_ELEMENTS, RegisterRef};
-use super::scratch::{List, Scratch, splat};
+use super::scratch::{List, ScratchArena, splat};
 use crate::device::cpu::memory::scratch::CACHE_LINE_BYTES;
 use crate::error::Result;
 use crate::kernel::RunTimeNumber;
@@ -11,17 +11,17 @@ use crate::kernel::RunTimeNumber;
 /// Rows of elements: the address of the first row, the bytes from row to row, the bytes of an element, and
 /// those from element to element: 0 if a row is one element for all positions.
 #[derive(Clone, Copy)]
-pub(super) struct Operand {
+pub(super) struct OperandRows {
     pub(super) at: *mut u8,
     pub(super) row_step: isize,
     pub(super) width: usize,
     pub(super) step: usize,
 }
 
-impl Operand {
+impl OperandRows {
     /// Rows of elements that follow each other.
-    pub(super) fn rows(at: *mut u8, row_step: isize, width: usize) -> Operand {
-        Operand { at, row_step, width, step: width }
+    pub(super) fn rows(at: *mut u8, row_step: isize, width: usize) -> OperandRows {
+        OperandRows { at, row_step, width, step: width }
     }
 
     /// Whether a row is one element for all positions.
@@ -30,8 +30,12 @@ impl Operand {
     }
 
     /// The operand of a load, of which its number and the bytes of an element are given.
-    pub(super) fn of_load(&(load, width): &(usize, usize), pointers: &[*mut u8], steps: &[isize]) -> Operand {
-        Operand::rows(pointers[load], steps[load], width)
+    pub(super) fn of_load(
+        &(load, width): &(usize, usize),
+        pointers: &[*mut u8],
+        steps: &[isize],
+    ) -> OperandRows {
+        OperandRows::rows(pointers[load], steps[load], width)
     }
 
     /// The address of a row.
@@ -40,13 +44,13 @@ impl Operand {
     }
 
     /// The rows from this one on.
-    pub(super) fn from(&self, row: usize) -> Operand {
-        Operand { at: self.row(row), ..*self }
+    pub(super) fn from(&self, row: usize) -> OperandRows {
+        OperandRows { at: self.row(row), ..*self }
     }
 
     /// The same rows without their first `n` elements.
-    pub(super) fn after(&self, n: usize) -> Operand {
-        Operand { at: self.at.wrapping_add(n * self.step), ..*self }
+    pub(super) fn after(&self, n: usize) -> OperandRows {
+        OperandRows { at: self.at.wrapping_add(n * self.step), ..*self }
     }
 
     /// Copies the first `n` elements of some rows into `chunks` chunks each, from element `from` on. The
@@ -55,7 +59,7 @@ impl Operand {
     /// # Safety
     /// 1. Each row has `n` elements, and at least one.
     /// 2. `to` has room for the chunks of all rows.
-    pub(super) unsafe fn gather(&self, to: *mut u8, rows: usize, n: usize, from: usize, chunks: usize) {
+    pub(super) unsafe fn pack(&self, to: *mut u8, rows: usize, n: usize, from: usize, chunks: usize) {
         for row in 0..rows {
             let (at, to) = (self.row(row), to.wrapping_add(row * chunks * CHUNK_ELEMENTS * self.width));
             for chunk in 0..chunks {
@@ -76,7 +80,7 @@ impl Operand {
 pub(super) struct RowMachine<'a> {
     machine: Machine<'a>,
     /// The operands of the next run: external inputs, then outputs. Its caller sets them.
-    pub(super) operands: List<'a, Operand>,
+    pub(super) operands: List<'a, OperandRows>,
     /// Scratch for the chunks of a block of each operand, and the bytes from operand to operand.
     rooms: *mut u8,
     room_nbytes: usize,
@@ -87,7 +91,7 @@ impl<'a> RowMachine<'a> {
     /// A machine for `count` operands with elements of at most `widest` bytes, and for blocks as of
     /// [`Machine::new`].
     pub(super) fn new(
-        scratch: &'a Scratch,
+        scratch: &'a ScratchArena,
         pair: &'a BytecodePair,
         numbers: &'a [RunTimeNumber],
         most: usize,
@@ -105,7 +109,7 @@ impl<'a> RowMachine<'a> {
     }
 
     /// Sets the operands of the next run.
-    pub(super) fn set(&mut self, operands: impl IntoIterator<Item = Operand>) {
+    pub(super) fn set(&mut self, operands: impl IntoIterator<Item = OperandRows>) {
         self.operands.clear();
         self.operands.extend(operands);
     }
@@ -132,7 +136,7 @@ impl<'a> RowMachine<'a> {
                     RegisterRef { address: here.at, chunk_step: step as isize, row_step: operand.row_step };
                 if operand.is_broadcast() {
                     // SAFETY: (1); the scratch has room for a chunk of each row.
-                    unsafe { here.gather(room(k), some, 0, 0, 1) };
+                    unsafe { here.pack(room(k), some, 0, 0, 1) };
                     place = RegisterRef { address: room(k), chunk_step: 0, row_step: step as isize };
                 }
                 external.push(place);
@@ -157,9 +161,7 @@ impl<'a> RowMachine<'a> {
                 });
                 if k < inputs {
                     // SAFETY: (1) `tail` elements of each row; the scratch has room for a chunk of each.
-                    unsafe {
-                        operand.from(row).after(full * CHUNK_ELEMENTS).gather(room(k), some, tail, 0, 1)
-                    };
+                    unsafe { operand.from(row).after(full * CHUNK_ELEMENTS).pack(room(k), some, tail, 0, 1) };
                 }
             }
             // SAFETY: every operand has its chunks in scratch.

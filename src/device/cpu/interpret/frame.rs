@@ -4,7 +4,7 @@
 use super::bytecode::{Bytecode, fixed_nbytes};
 use super::compiler::{Compiler, Value};
 use super::instructions::{CHUNK_ELEMENTS, Instruction, RegisterRef};
-use super::scratch::{List, Scratch, splat};
+use super::scratch::{List, ScratchArena, splat};
 use crate::device::cpu::memory::scratch::CACHE_LINE_BYTES;
 use crate::error::Result;
 use crate::kernel::RunTimeNumber;
@@ -31,7 +31,7 @@ fn moving_nbytes(width: usize, chunks: usize) -> usize {
 impl<'a> Frame<'a> {
     /// Registers for blocks of at most `max_chunks` chunks in all rows together.
     fn new(
-        scratch: &'a Scratch,
+        scratch: &'a ScratchArena,
         code: &'a Bytecode,
         numbers: &'a [RunTimeNumber],
         max_chunks: usize,
@@ -162,7 +162,7 @@ impl<'a> Machine<'a> {
     /// A machine for blocks of at most `most` chunks, or fewer if their registers would not fit into the
     /// cache.
     pub(super) fn new(
-        scratch: &'a Scratch,
+        scratch: &'a ScratchArena,
         pair: &'a BytecodePair,
         numbers: &'a [RunTimeNumber],
         most: usize,
@@ -174,7 +174,7 @@ impl<'a> Machine<'a> {
 
     /// A machine for blocks of at most `chunks` chunks.
     pub(super) fn exactly(
-        scratch: &'a Scratch,
+        scratch: &'a ScratchArena,
         pair: &'a BytecodePair,
         numbers: &'a [RunTimeNumber],
         chunks: usize,

@@ -3,20 +3,20 @@
 // Imports: `error`, `fallible`, `scalar`, `kernel`, `device`.
 
 use super::cache::Cache;
-use super::execute::{Operand, RowMachine};
+use super::execute::{OperandRows, RowMachine};
 use super::frame::BytecodePair;
 use super::inputs::{ExternalInputs, first_loads, operand_types};
 use super::instructions::CHUNK_ELEMENTS;
 use super::operations::known;
 use super::reduce::{ROWS_AT_ONCE, ReduceProgram, ReduceRun};
-use super::scratch::{List, Outcome, Scratch};
+use super::scratch::{List, Outcome, ScratchArena};
 use crate::device::cpu::cursor::NO_OPERAND;
 use crate::device::cpu::elementwise::call::{Loops, RowAdvance, RowsFn};
 use crate::device::cpu::elementwise::kernel::MapKernel;
-use crate::device::cpu::elementwise::{run_kernel, stream_target};
+use crate::device::cpu::elementwise::{non_temporal_target, run_kernel};
 use crate::device::cpu::isa::Level;
 use crate::device::cpu::reduce::accumulate::BLOCK_ELEMENTS;
-use crate::device::cpu::reduce::operands::Output;
+use crate::device::cpu::reduce::operands::RowOutput;
 use crate::device::cpu::strided::Pointers;
 use crate::device::{Inputs, MAX_OPERANDS, OperandRef};
 use crate::error::Result;
@@ -84,7 +84,7 @@ pub(super) type NumbersFn = unsafe fn(*const (), &mut dyn FnMut(RunTimeNumber));
 struct ErasedProgram {
     id: TypeId,
     kernel: MapKernel,
-    trace: Trace,
+    trace: ProgramTrace,
     /// [`numbers`] of a program of this type, if it has run-time parameters.
     numbers: Option<NumbersFn>,
 }
@@ -95,9 +95,13 @@ impl ErasedProgram {
         let kernel = MapKernel::by::<P>(Loops {
             rows: rows::<NO_OPERAND>,
             broadcast_row: [first, Some(rows::<1>)],
-            streaming: stream_target::program_can_stream::<P>(),
+            non_temporal: non_temporal_target::program_can_store_non_temporal::<P>(),
         });
-        let trace = if P::BY_ROWS { Trace::ByRows(trace_of::<P>) } else { Trace::Elements(run_of::<P>) };
+        let trace = if P::BY_ROWS {
+            ProgramTrace::ByRows(trace_of::<P>)
+        } else {
+            ProgramTrace::Elements(run_of::<P>)
+        };
         let numbers: Option<NumbersFn> = if P::FIXED { None } else { Some(numbers_of::<P>) };
         ErasedProgram { id: TypeId::of::<P>(), kernel, trace, numbers }
     }
@@ -105,12 +109,12 @@ impl ErasedProgram {
 
 /// The way to trace a program: by [`trace_program`] if it prepares rows, by a run of the program otherwise,
 /// which compiles to less code.
-enum Trace {
+enum ProgramTrace {
     ByRows(unsafe fn(*const (), &[u8]) -> Result<KernelIr>),
     Elements(unsafe fn(*const (), &mut Recorder<'_>)),
 }
 
-impl Trace {
+impl ProgramTrace {
     /// Traces a program.
     ///
     /// # Safety
@@ -118,8 +122,8 @@ impl Trace {
     unsafe fn write(&self, program: *const (), reads: &[u8]) -> Result<KernelIr> {
         match self {
             // SAFETY: the caller's promise.
-            Trace::ByRows(trace) => unsafe { trace(program, reads) },
-            Trace::Elements(run) => trace_elements(reads, &mut |recorder| {
+            ProgramTrace::ByRows(trace) => unsafe { trace(program, reads) },
+            ProgramTrace::Elements(run) => trace_elements(reads, &mut |recorder| {
                 // SAFETY: the caller's promise.
                 unsafe { run(program, recorder) };
             }),
@@ -167,7 +171,7 @@ unsafe fn run(
         // SAFETY: (2).
         MapProgram::new(&unsafe { trace.write(program, inputs.reads) }?, inputs.reads, kernel.in_place)
     })?;
-    let scratch = Scratch::new();
+    let scratch = ScratchArena::new();
     let mut list = scratch.list(mapped.params)?;
     if let Some(numbers) = numbers {
         // SAFETY: (2).
@@ -263,7 +267,7 @@ unsafe fn rows<const STILL: usize>(
         if done.is_err() && !context.mapped.in_place {
             // The caller copies outputs from its scratch, where they must be values of their types.
             for (k, &width) in context.mapped.outputs.iter().enumerate() {
-                let output = Operand::rows(*pointers.add(k), (*down).steps[k], width);
+                let output = OperandRows::rows(*pointers.add(k), (*down).steps[k], width);
                 (0..rows).for_each(|row| output.row(row).write_bytes(0, n * width));
             }
         }
@@ -288,13 +292,13 @@ unsafe fn run_rows(
     let broadcast_operand = reads.get(still).map_or(NO_OPERAND, |&operand| operand as usize);
     // SAFETY: the caller gives a pointer and a step for each output and load; in place the first loads are
     // the outputs.
-    let of = |k: usize, width: usize| unsafe { Operand::rows(*pointers.add(k), down.steps[k], width) };
+    let of = |k: usize, width: usize| unsafe { OperandRows::rows(*pointers.add(k), down.steps[k], width) };
     let read = inputs.iter().enumerate().map(|(k, &(load, width))| {
         let step = if k == broadcast_operand { 0 } else { width };
-        Operand { step, ..of(first + load, width) }
+        OperandRows { step, ..of(first + load, width) }
     });
     let operands = read.chain(outputs.iter().enumerate().map(|(k, &width)| of(k, width)));
-    let (scratch, count) = (Scratch::new(), inputs.len() + outputs.len());
+    let (scratch, count) = (ScratchArena::new(), inputs.len() + outputs.len());
     if !row_constants.is_empty() {
         let operands = scratch.list_of(count, operands)?;
         // SAFETY: the caller's promise.
@@ -304,7 +308,7 @@ unsafe fn run_rows(
     let mut running = RowMachine::new(&scratch, program, numbers, most, (count, mapped.widest))?;
     running.set(operands);
     // SAFETY: the caller's promise.
-    let Some(stream) = (unsafe { down.stream.as_ref() }) else {
+    let Some(target) = (unsafe { down.target.as_ref() }) else {
         // SAFETY: the caller's promise.
         unsafe { running.run(outputs.len(), rows, n) };
         return Ok(());
@@ -317,7 +321,7 @@ unsafe fn run_rows(
         // SAFETY: the caller's promise; the row was written to its tiles.
         unsafe {
             running.run(outputs.len(), 1, n);
-            stream.store_row(false, outputs.len(), row, &tiles);
+            target.store_row(false, outputs.len(), row, &tiles);
         }
         running.operands.iter_mut().for_each(|operand| *operand = operand.from(1));
     }
@@ -325,19 +329,19 @@ unsafe fn run_rows(
 }
 
 /// A machine for a row constant.
-enum RowPreparation<'a> {
+enum ConstantMachine<'a> {
     Reduced(Box<ReduceRun<'a>>),
     Held(Box<RowMachine<'a>>),
 }
 
-impl<'a> RowPreparation<'a> {
+impl<'a> ConstantMachine<'a> {
     /// A machine for up to `side` rows of `n` elements of these operands, with elements of at most `widest`
     /// bytes.
     fn new(
-        scratch: &'a Scratch,
+        scratch: &'a ScratchArena,
         one: &'a RowConstantProgram,
         numbers: &'a [RunTimeNumber],
-        operands: &[Operand],
+        operands: &[OperandRows],
         [side, n, widest]: [usize; 3],
     ) -> Result<Self> {
         Ok(match one {
@@ -345,12 +349,12 @@ impl<'a> RowPreparation<'a> {
                 let widths = scratch.list_of(operands.len(), operands.iter().map(|operand| operand.width))?;
                 let chunks = reduction.chunks_for(ROWS_AT_ONCE);
                 let run = ReduceRun::new(scratch, reduction, numbers, &widths, chunks)?;
-                RowPreparation::Reduced(try_box(run)?)
+                ConstantMachine::Reduced(try_box(run)?)
             }
             RowConstantProgram::Held(program, _) => {
                 let (most, operands) = (side * (n / CHUNK_ELEMENTS).max(1), (operands.len() + 1, widest));
                 let machine = RowMachine::new(scratch, program, numbers, most, operands)?;
-                RowPreparation::Held(try_box(machine)?)
+                ConstantMachine::Held(try_box(machine)?)
             }
         })
     }
@@ -359,14 +363,20 @@ impl<'a> RowPreparation<'a> {
     ///
     /// # Safety
     /// As [`RowMachine::run`], for the operands, and for the constants as the output.
-    unsafe fn run(&mut self, operands: &[Operand], made: Operand, rows: usize, n: usize) -> Result<()> {
+    unsafe fn run(
+        &mut self,
+        operands: &[OperandRows],
+        made: OperandRows,
+        rows: usize,
+        n: usize,
+    ) -> Result<()> {
         match self {
-            RowPreparation::Reduced(run) => {
-                let out = Output { address: made.at, step: made.row_step, is_accumulator: false };
+            ConstantMachine::Reduced(run) => {
+                let out = RowOutput { address: made.at, step: made.row_step, is_accumulator: false };
                 // SAFETY: the caller's promise.
                 unsafe { run.whole_rows(operands, rows, n, out) }
             }
-            RowPreparation::Held(running) => {
+            ConstantMachine::Held(running) => {
                 running.set(operands.iter().copied().chain([made]));
                 // SAFETY: the caller's promise.
                 unsafe { running.run(1, rows, n) };
@@ -384,25 +394,25 @@ impl<'a> RowPreparation<'a> {
 unsafe fn by_rows(
     mapped: &MapProgram,
     numbers: &[RunTimeNumber],
-    operands: &[Operand],
+    operands: &[OperandRows],
     rows: usize,
     n: usize,
 ) -> Result<()> {
     let side = if n <= BLOCK_ELEMENTS { ROWS_AT_ONCE } else { 1 };
     let (inputs, outputs) = operands.split_at(mapped.inputs.len());
-    let scratch = Scratch::new();
+    let scratch = ScratchArena::new();
     let constants = mapped.row_constants.len();
-    let mut here: List<'_, Operand> = scratch.list(operands.len() + constants)?;
+    let mut here: List<'_, OperandRows> = scratch.list(operands.len() + constants)?;
     here.extend(inputs.iter().copied());
     let mut parts = Vec::new();
     for one in &mapped.row_constants {
-        push(&mut parts, RowPreparation::new(&scratch, one, numbers, &here, [side, n, mapped.widest])?)?;
+        push(&mut parts, ConstantMachine::new(&scratch, one, numbers, &here, [side, n, mapped.widest])?)?;
         // A value for each row, or one for each element.
         let (width, pitch, step) = match *one {
             RowConstantProgram::Reduced(_, width) => (width, 16, 0),
             RowConstantProgram::Held(_, width) => (width, (n * width).next_multiple_of(64), width),
         };
-        here.push(Operand { at: scratch.take(side * pitch)?, row_step: pitch as isize, width, step });
+        here.push(OperandRows { at: scratch.take(side * pitch)?, row_step: pitch as isize, width, step });
     }
     here.extend(outputs.iter().copied());
     let most = side * (n / CHUNK_ELEMENTS).max(1);

@@ -18,8 +18,8 @@ use std::marker::PhantomData;
 const COMPARE: [Compare; 2] = [Compare::Lt, Compare::Le];
 const LOGIC: [Logic; 3] = [Logic::And, Logic::Or, Logic::Xor];
 
-struct Arithmetic<P, const OP: usize>(PhantomData<P>);
-impl<P: Num, const OP: usize> BinaryLoop for Arithmetic<P, OP> {
+struct ArithmeticLoop<P, const OP: usize>(PhantomData<P>);
+impl<P: Num, const OP: usize> BinaryLoop for ArithmeticLoop<P, OP> {
     type A = P;
     type Out = P;
     #[inline(always)]
@@ -209,12 +209,12 @@ pub(super) fn find(node: Node, of: DType) -> Option<InstructionFn> {
                 I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64,
                 C32 Complex<f32>, C64 Complex<f64>
             ],
-            |P| binary::<Arithmetic<P, 3>>()
+            |P| binary::<ArithmeticLoop<P, 3>>()
         ),
         Node::Arith(op) => with_type!(
             unsigned(of),
             [U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64, C32 Complex<f32>, C64 Complex<f64>],
-            |P| by_op!(binary Arithmetic [0, 1, 2] op as usize, P)
+            |P| by_op!(binary ArithmeticLoop [0, 1, 2] op as usize, P)
         ),
         Node::Negate => with_type!(
             unsigned(of),
@@ -293,7 +293,7 @@ pub(super) fn copy(width: usize) -> Option<InstructionFn> {
 }
 
 /// The first step of a cast from one type to another.
-pub(super) enum Cast {
+pub(super) enum CastStep {
     /// The value already has the bytes of the other type.
     Nothing,
     /// A loop, whose results have the type that is named.
@@ -307,12 +307,12 @@ pub(super) enum Cast {
 }
 
 /// The cast from an 8-bit float to `f32`, or back.
-fn cast_float8(from: DType, to: DType) -> Option<Cast> {
+fn cast_float8(from: DType, to: DType) -> Option<CastStep> {
     macro_rules! casts {
         ([$($t:ident)*]) => {
             match (from, to) {
-                $((DType::$t, DType::F32) => Some(Cast::Loop(unary::<Widened<element::$t>>(), to)),
-                (DType::F32, DType::$t) => Some(Cast::Loop(unary::<Narrowed<element::$t>>(), to)),)*
+                $((DType::$t, DType::F32) => Some(CastStep::Loop(unary::<Widened<element::$t>>(), to)),
+                (DType::F32, DType::$t) => Some(CastStep::Loop(unary::<Narrowed<element::$t>>(), to)),)*
                 _ => None,
             }
         };
@@ -323,38 +323,38 @@ fn cast_float8(from: DType, to: DType) -> Option<Cast> {
 /// The first step of a cast from type `from` to type `to`; the cast continues from its result.
 ///
 /// Storage types are cast from and to the compute types that they are computed in.
-pub(super) fn cast(from: DType, to: DType) -> Option<Cast> {
+pub(super) fn cast(from: DType, to: DType) -> Option<CastStep> {
     use DType::*;
     let size = |dtype: DType| dtype.size();
     let is_whole = |dtype: DType| matches!(dtype, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64);
     macro_rules! loops {
         ($($from:ident $a:ty => $($to:ident $b:ty),+;)+) => {
             match (from, to) {
-                $($((DType::$from, DType::$to) => Cast::Loop(unary::<Converted<$a, $b>>(), to),)+)+
+                $($((DType::$from, DType::$to) => CastStep::Loop(unary::<Converted<$a, $b>>(), to),)+)+
                 _ => return None,
             }
         };
     }
     let via = |middle: DType| cast(from, middle);
     Some(match (from, to) {
-        _ if from == to => Cast::Nothing,
+        _ if from == to => CastStep::Nothing,
         // From storage types to compute types, and back.
-        (F16, F32) => Cast::Loop(unary::<Widened<f16>>(), F32),
-        (BF16, F32) => Cast::Loop(unary::<Widened<bf16>>(), F32),
+        (F16, F32) => CastStep::Loop(unary::<Widened<f16>>(), F32),
+        (BF16, F32) => CastStep::Loop(unary::<Widened<bf16>>(), F32),
         (float8, F32) | (F32, float8) if float8.is_float8() => return cast_float8(from, to),
-        (C16, C32) => Cast::Loop(unary::<Widened<Complex<f16>>>(), C32),
-        (F32, F16) => Cast::Loop(unary::<Narrowed<f16>>(), F16),
-        (F32, BF16) => Cast::Loop(unary::<Narrowed<bf16>>(), BF16),
-        (C32, C16) => Cast::Loop(unary::<Narrowed<Complex<f16>>>(), C16),
-        (QI8, I8) | (I8, QI8) | (QU8, U8) | (U8, QU8) | (QI32, I32) | (I32, QI32) => Cast::Nothing,
+        (C16, C32) => CastStep::Loop(unary::<Widened<Complex<f16>>>(), C32),
+        (F32, F16) => CastStep::Loop(unary::<Narrowed<f16>>(), F16),
+        (F32, BF16) => CastStep::Loop(unary::<Narrowed<bf16>>(), BF16),
+        (C32, C16) => CastStep::Loop(unary::<Narrowed<Complex<f16>>>(), C16),
+        (QI8, I8) | (I8, QI8) | (QU8, U8) | (U8, QU8) | (QI32, I32) | (I32, QI32) => CastStep::Nothing,
         // A boolean is 0 or 1.
-        (Bool, U8 | I8) => Cast::Nothing,
+        (Bool, U8 | I8) => CastStep::Nothing,
         (Bool, _) => return cast(U8, to),
-        (_, Bool) => Cast::BoolElement,
+        (_, Bool) => CastStep::BoolElement,
         // Integers lose their high bytes, or gain some by sign extension.
         _ if is_whole(from) && is_whole(to) => {
             if size(from) == size(to) {
-                return Some(Cast::Nothing);
+                return Some(CastStep::Nothing);
             }
             // A narrowing cast loses the sign with the high bytes.
             let from = if size(to) < size(from) { unsigned(from) } else { from };
@@ -367,7 +367,7 @@ pub(super) fn cast(from: DType, to: DType) -> Option<Cast> {
                     }
                 };
             }
-            Cast::Loop(
+            CastStep::Loop(
                 whole! {
                     U8 u8 => U16 u16, U32 u32, U64 u64;
                     U16 u16 => U8 u8, U32 u32, U64 u64;
@@ -383,19 +383,19 @@ pub(super) fn cast(from: DType, to: DType) -> Option<Cast> {
         // Narrow integers are exact in `i32`, and 32-bit ones in `i64`.
         (I8 | I16 | U8 | U16, F32 | F64) => return via(I32),
         (U32, F32 | F64) => return via(I64),
-        (F32 | F64, I8) => Cast::Clamp([i8::MIN.into(), i8::MAX.into()]),
-        (F32 | F64, I16) => Cast::Clamp([i16::MIN.into(), i16::MAX.into()]),
-        (F32 | F64, U8) => Cast::Clamp([0, u8::MAX.into()]),
-        (F32 | F64, U16) => Cast::Clamp([0, u16::MAX.into()]),
+        (F32 | F64, I8) => CastStep::Clamp([i8::MIN.into(), i8::MAX.into()]),
+        (F32 | F64, I16) => CastStep::Clamp([i16::MIN.into(), i16::MAX.into()]),
+        (F32 | F64, U8) => CastStep::Clamp([0, u8::MAX.into()]),
+        (F32 | F64, U16) => CastStep::Clamp([0, u16::MAX.into()]),
         (F32, U32 | I64 | U64) => return via(F64),
         // In two steps: the real part first.
-        (C32, C64) => Cast::Loop(unary::<Converted<Complex<f32>, Complex<f64>>>(), C64),
-        (C64, C32) => Cast::Loop(unary::<Converted<Complex<f64>, Complex<f32>>>(), C32),
-        (C32, F64) => Cast::Loop(unary::<Converted<Complex<f32>, f64>>(), F64),
-        (C32, F32) => Cast::Loop(unary::<Converted<Complex<f32>, f32>>(), F32),
-        (C64, F64) => Cast::Loop(unary::<Converted<Complex<f64>, f64>>(), F64),
+        (C32, C64) => CastStep::Loop(unary::<Converted<Complex<f32>, Complex<f64>>>(), C64),
+        (C64, C32) => CastStep::Loop(unary::<Converted<Complex<f64>, Complex<f32>>>(), C32),
+        (C32, F64) => CastStep::Loop(unary::<Converted<Complex<f32>, f64>>(), F64),
+        (C32, F32) => CastStep::Loop(unary::<Converted<Complex<f32>, f32>>(), F32),
+        (C64, F64) => CastStep::Loop(unary::<Converted<Complex<f64>, f64>>(), F64),
         (C32 | C64, _) => return via(F64),
-        (F32, C32) | (F64, C64) => Cast::WithZero,
+        (F32, C32) | (F64, C64) => CastStep::WithZero,
         (_, C32) => return via(F32),
         (_, C64) => return via(F64),
         _ => loops! {

@@ -22,19 +22,19 @@ const MIN_LINES: usize = 2 << 10;
 const MAX_KEPT_LINES: usize = 1 << 14;
 
 /// A block of initialized memory, in a list.
-struct Block {
+struct ScratchBlock {
     lines: Vec<CacheLine>,
-    next: Option<Box<Block>>,
+    next: Option<Box<ScratchBlock>>,
 }
 
 thread_local! {
     /// Blocks that are free.
-    static SPARE: Cell<Option<Box<Block>>> = const { Cell::new(None) };
+    static SPARE: Cell<Option<Box<ScratchBlock>>> = const { Cell::new(None) };
 }
 
-impl Block {
+impl ScratchBlock {
     /// A block of at least so many cache lines.
-    fn new(lines: usize) -> Result<Box<Block>> {
+    fn new(lines: usize) -> Result<Box<ScratchBlock>> {
         // A thread that ends has none.
         let spare = SPARE.try_with(|spare| {
             let mut first = spare.take()?;
@@ -50,24 +50,24 @@ impl Block {
         let (mut room, lines) = (Vec::new(), lines.max(MIN_LINES));
         room.try_reserve_exact(lines).map_err(|_| out_of_memory::<CacheLine>(lines))?;
         room.resize(lines, CacheLine { _bytes: [0; 64] });
-        try_box(Block { lines: room, next: None })
+        try_box(ScratchBlock { lines: room, next: None })
     }
 }
 
 /// Scratch memory. Its parts are valid as long as it is; they are disjoint, aligned to cache lines, and
 /// initialized.
-pub(super) struct Scratch {
+pub(super) struct ScratchArena {
     /// The blocks, the current one first.
-    blocks: Cell<Option<Box<Block>>>,
+    blocks: Cell<Option<Box<ScratchBlock>>>,
     next: Cell<*mut u8>,
     left: Cell<usize>,
 }
 
-impl Scratch {
+impl ScratchArena {
     /// Scratch without a block.
-    pub(super) fn new() -> Scratch {
+    pub(super) fn new() -> ScratchArena {
         let none = std::ptr::dangling_mut::<CacheLine>().cast();
-        Scratch { blocks: Cell::new(None), next: Cell::new(none), left: Cell::new(0) }
+        ScratchArena { blocks: Cell::new(None), next: Cell::new(none), left: Cell::new(0) }
     }
 
     /// The next `nbytes` bytes.
@@ -77,7 +77,7 @@ impl Scratch {
     pub(super) fn take(&self, nbytes: usize) -> Result<*mut u8> {
         let taken = nbytes.next_multiple_of(size_of::<CacheLine>());
         if taken > self.left.get() {
-            let mut block = Block::new(taken / size_of::<CacheLine>())?;
+            let mut block = ScratchBlock::new(taken / size_of::<CacheLine>())?;
             self.next.set(block.lines.as_mut_ptr().cast());
             self.left.set(size_of_val(&block.lines[..]));
             block.next = self.blocks.take();
@@ -116,7 +116,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchArena {
     fn drop(&mut self) {
         while let Some(mut block) = self.blocks.take() {
             self.blocks.set(block.next.take());

@@ -32,18 +32,18 @@ pub(super) trait Convert: Sized + 'static {
         if Self::KEEPS_BITS { bits(size_of::<Self::From>(), Self::DEPTH) } else { pack_converted::<Self> };
     /// Unpacks a panel into elements.
     const UNPACK: UnpackFn = match (Self::KEEPS_BITS, size_of::<Self::To>(), Self::DEPTH) {
-        (true, 1, 4) => unpack_panel::<Bits<u8, 4>>,
-        (true, 2, 2) => unpack_panel::<Bits<u16, 2>>,
-        (true, 4, 1) => unpack_panel::<Bits<u32, 1>>,
-        (true, 8, 1) => unpack_panel::<Bits<u64, 1>>,
-        (true, 16, 1) => unpack_panel::<Bits<u128, 1>>,
+        (true, 1, 4) => unpack_panel::<KeptBits<u8, 4>>,
+        (true, 2, 2) => unpack_panel::<KeptBits<u16, 2>>,
+        (true, 4, 1) => unpack_panel::<KeptBits<u32, 1>>,
+        (true, 8, 1) => unpack_panel::<KeptBits<u64, 1>>,
+        (true, 16, 1) => unpack_panel::<KeptBits<u128, 1>>,
         _ => unpack_panel::<Self>,
     };
 }
 
 /// An element of as many bytes as a `T`, whose bits are kept.
-pub(super) struct Bits<T, const DEPTH: usize>(std::marker::PhantomData<T>);
-impl<T: Copy + Default + 'static, const DEPTH: usize> Convert for Bits<T, DEPTH> {
+pub(super) struct KeptBits<T, const DEPTH: usize>(std::marker::PhantomData<T>);
+impl<T: Copy + Default + 'static, const DEPTH: usize> Convert for KeptBits<T, DEPTH> {
     type From = T;
     type To = T;
     const DEPTH: usize = DEPTH;
@@ -144,7 +144,8 @@ impl<C: Convert> Loop for ConvertSpan<C> {
 
 macro_rules! conversions {
     ($(
-        $Name:ident: $from:ty => $to:ty, $depth:literal, keeps $keeps:literal, |$x:ident| $convert:expr, $restore:expr;
+        $Name:ident: $from:ty => $to:ty, $depth:literal, keeps $keeps:literal,
+            |$x:ident| $convert:expr, $restore:expr;
     )*) => { $(
         pub(super) struct $Name;
         impl Convert for $Name {

@@ -9,7 +9,7 @@
 use super::super::memory::CpuBlock;
 use crate::error::Result;
 
-/// Bytes after a panel that packing and finishing it may write; see `Kernel::finish_panel`.
+/// Bytes after a panel that packing and finishing it may write; see `Microkernel::finish_panel`.
 pub(super) const PANEL_PADDING_BYTES: usize = 64;
 
 /// Lanes of the widest panel.

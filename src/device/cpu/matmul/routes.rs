@@ -9,7 +9,7 @@ use super::super::tuning;
 use super::gemv::{Bf16Pairs, Gemv, Single, row_by_panels};
 use super::kernels::complex::ComplexOf;
 use super::kernels::portable::Portable;
-use super::kernels::{Kernel, KernelInfo};
+use super::kernels::{KernelInfo, Microkernel};
 #[cfg(target_arch = "x86_64")]
 use super::kernels::{amx, amx::Amx, x86_64::*};
 use super::packing::*;
@@ -48,7 +48,7 @@ type Route = (KernelInfo, PackFns);
 /// The route by `kernel`, if there is one: operands are converted by `L` and `R`, sums are narrowed to `T`.
 fn route<K, L, R, T>(kernel: Option<K>, row_by_panels: Option<RowByPanelsFn>) -> Option<Route>
 where
-    K: Kernel<Sum: Prim>,
+    K: Microkernel<Sum: Prim>,
     L: Convert,
     R: Convert,
     T: Element,

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct CpuBlock {
     address: NonNull<u8>,
     nbytes: usize,
-    owner: Owner,
+    owner: BlockOwner,
 }
 
 // A panic in an operator leaves its output partly written, as a panic in a loop over a `Vec` does. No
@@ -24,7 +24,7 @@ pub struct CpuBlock {
 impl UnwindSafe for CpuBlock {}
 impl RefUnwindSafe for CpuBlock {}
 
-enum Owner {
+enum BlockOwner {
     /// The block does not free its memory: it is empty, or the memory belongs to another owner.
     NotOwned,
     /// The pool, with the capacity of the block. The flag says whether the bytes are still zero because the
@@ -58,7 +58,7 @@ unsafe impl Sync for CpuBlock {}
 impl CpuBlock {
     pub(crate) fn new(nbytes: usize, fresh: Init) -> Result<Self> {
         if nbytes == 0 {
-            return Ok(CpuBlock { address: dangling(), nbytes, owner: Owner::NotOwned });
+            return Ok(CpuBlock { address: dangling(), nbytes, owner: BlockOwner::NotOwned });
         }
         let Block { address, capacity, zeros } =
             pool::take(nbytes).ok_or(Error::OutOfMemory { op: "allocate", nbytes })?;
@@ -67,7 +67,7 @@ impl CpuBlock {
             // SAFETY: the block has at least `nbytes` bytes, and its address is known only here.
             unsafe { address.write_bytes(0, nbytes) };
         }
-        Ok(CpuBlock { address, nbytes, owner: Owner::Pool(capacity, AtomicBool::new(zeroed)) })
+        Ok(CpuBlock { address, nbytes, owner: BlockOwner::Pool(capacity, AtomicBool::new(zeroed)) })
     }
 
     /// Uninitialized scratch memory for one operation. The block is large enough for the pool to keep it, so
@@ -86,14 +86,14 @@ impl CpuBlock {
         if nbytes > 0 {
             pool::count_fresh();
         }
-        CpuBlock { address, nbytes, owner: Owner::NotOwned }
+        CpuBlock { address, nbytes, owner: BlockOwner::NotOwned }
     }
 
     pub(crate) fn external(address: *mut u8, nbytes: usize, free: Deleter) -> Self {
         CpuBlock {
             address: NonNull::new(address).unwrap_or_else(dangling),
             nbytes,
-            owner: Owner::External(free, address),
+            owner: BlockOwner::External(free, address),
         }
     }
 
@@ -105,8 +105,8 @@ impl CpuBlock {
             // SAFETY: this is called once, with the parts of the `Vec<T>` below.
             drop(unsafe { Vec::<T>::from_raw_parts(address.cast(), len, capacity) });
         }
-        struct Of<T>(T);
-        impl<T> Of<T> {
+        struct BytesOf<T>(T);
+        impl<T> BytesOf<T> {
             const TYPE: &VecType = &VecType { element: Layout::new::<T>(), drop: drop_vec::<T> };
         }
         let mut values = std::mem::ManuallyDrop::new(values);
@@ -115,7 +115,7 @@ impl CpuBlock {
         CpuBlock {
             address,
             nbytes: len * size_of::<T>(),
-            owner: Owner::Vec(VecParts { len, capacity, of: Of::<T>::TYPE }),
+            owner: BlockOwner::Vec(VecParts { len, capacity, of: BytesOf::<T>::TYPE }),
         }
     }
 
@@ -123,11 +123,11 @@ impl CpuBlock {
     /// this size and alignment. The block is empty afterwards.
     #[inline]
     pub(crate) fn take_vec(&mut self, element: Layout) -> Option<(NonNull<u8>, usize, usize)> {
-        let Owner::Vec(VecParts { len, capacity, of }) = self.owner else { return None };
+        let BlockOwner::Vec(VecParts { len, capacity, of }) = self.owner else { return None };
         if of.element != element {
             return None;
         }
-        self.owner = Owner::NotOwned;
+        self.owner = BlockOwner::NotOwned;
         self.nbytes = 0;
         Some((std::mem::replace(&mut self.address, dangling()), len, capacity))
     }
@@ -135,7 +135,7 @@ impl CpuBlock {
     /// The start of the block. Its users may write at this address until the block is dropped.
     #[inline]
     pub(crate) fn address(&self) -> *mut u8 {
-        if let Owner::Pool(_, zero) = &self.owner
+        if let BlockOwner::Pool(_, zero) = &self.owner
             && zero.load(Ordering::Relaxed)
         {
             zero.store(false, Ordering::Relaxed);
@@ -154,7 +154,7 @@ struct Aligned;
 impl Drop for CpuBlock {
     #[inline]
     fn drop(&mut self) {
-        if !matches!(self.owner, Owner::NotOwned) {
+        if !matches!(self.owner, BlockOwner::NotOwned) {
             self.give_back();
         }
     }
@@ -163,16 +163,18 @@ impl Drop for CpuBlock {
 impl CpuBlock {
     #[inline(never)]
     fn give_back(&mut self) {
-        match std::mem::replace(&mut self.owner, Owner::NotOwned) {
-            Owner::NotOwned => {}
+        match std::mem::replace(&mut self.owner, BlockOwner::NotOwned) {
+            BlockOwner::NotOwned => {}
             // SAFETY: invariant 1: the block came from the pool, and this is its last use.
-            Owner::Pool(capacity, zero) => unsafe {
+            BlockOwner::Pool(capacity, zero) => unsafe {
                 let zeros = if zero.into_inner() { self.nbytes } else { 0 };
                 pool::give(Block { address: self.address, capacity, zeros })
             },
             // SAFETY: invariant 1: these are the parts of a `Vec` of the type that `drop` was made for.
-            Owner::Vec(parts) => unsafe { (parts.of.drop)(self.address.as_ptr(), parts.len, parts.capacity) },
-            Owner::External(free, address) => free(address, self.nbytes),
+            BlockOwner::Vec(parts) => unsafe {
+                (parts.of.drop)(self.address.as_ptr(), parts.len, parts.capacity)
+            },
+            BlockOwner::External(free, address) => free(address, self.nbytes),
         }
     }
 }

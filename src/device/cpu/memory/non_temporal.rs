@@ -68,7 +68,8 @@ pub(crate) unsafe fn copy_and_prefetch(to: *mut u8, from: *const u8, nbytes: usi
     }
 }
 
-/// The body of [`copy_and_prefetch`]. `stream` stores one whole cache line of 64 bytes at an aligned address.
+/// The body of [`copy_and_prefetch`]. `store_line` stores one whole cache line of 64 bytes at an aligned
+/// address.
 ///
 /// # Safety
 /// As for [`copy`].
@@ -79,7 +80,7 @@ unsafe fn by_lines(
     from: *const u8,
     nbytes: usize,
     ahead: &[*mut u8],
-    stream: impl Fn(*mut u8, *const u8),
+    store_line: impl Fn(*mut u8, *const u8),
 ) {
     let head = to.align_offset(64).min(nbytes);
     let lines = (nbytes - head) / 64;
@@ -91,7 +92,7 @@ unsafe fn by_lines(
             for ahead in ahead {
                 prefetch::into_l1(ahead.wrapping_add(64 * line), 64);
             }
-            stream(to, from);
+            store_line(to, from);
             (to, from) = (to.add(64), from.add(64));
         }
         std::ptr::copy_nonoverlapping(from, to, nbytes - head - lines * 64);

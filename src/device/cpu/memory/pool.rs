@@ -144,25 +144,25 @@ impl Block {
     }
 }
 
-struct Pool {
+struct MemoryPool {
     /// The first `count` entries are filled, in the order in which the blocks were freed.
     blocks: [Option<Block>; MAX_KEPT_BLOCKS],
     count: usize,
     statistics: MemoryStatistics,
 }
 
-static POOL: Mutex<Pool> = Mutex::new(Pool {
+static POOL: Mutex<MemoryPool> = Mutex::new(MemoryPool {
     blocks: [None; MAX_KEPT_BLOCKS],
     count: 0,
     statistics: MemoryStatistics { live: 0, kept: 0, limit: DEFAULT_LIMIT_BYTES, fresh: 0, reused: 0 },
 });
 
-fn pool() -> MutexGuard<'static, Pool> {
+fn pool() -> MutexGuard<'static, MemoryPool> {
     // No code panics while it holds the lock.
     POOL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Pool {
+impl MemoryPool {
     fn remove(&mut self, at: usize) -> Option<Block> {
         self.blocks[at..self.count].rotate_left(1);
         self.count -= 1;

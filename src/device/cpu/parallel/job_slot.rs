@@ -71,7 +71,7 @@ impl JobSlot {
         self.taken_last.store(0, Ordering::Relaxed);
         self.places.store(tasks.saturating_sub(1), Ordering::Relaxed);
         self.untaken.store(untaken, Ordering::Relaxed);
-        let owner = Owner(self);
+        let owner = OpenSlot(self);
         self.state.store(OWNED | OPEN, Ordering::Release);
         call();
         let mut first = 0;
@@ -128,11 +128,11 @@ impl JobSlot {
 }
 
 /// Closes the slot on drop, also during a panic, and waits for the workers inside.
-struct Owner<'a>(&'a JobSlot);
+struct OpenSlot<'a>(&'a JobSlot);
 
-impl Drop for Owner<'_> {
+impl Drop for OpenSlot<'_> {
     fn drop(&mut self) {
-        let Owner(slot) = self;
+        let OpenSlot(slot) = self;
         slot.untaken.store(0, Ordering::Relaxed);
         slot.state.fetch_and(!OPEN, Ordering::Relaxed);
         let mut spins = 0;

@@ -2,7 +2,7 @@
 // Imports: `element`, `kernel`.
 
 use super::accumulators::AccumulatorFns;
-use super::operands::{ColumnStrips, EquidistantRows, Operands};
+use super::operands::{ColumnStrips, EquidistantRows, ReduceInputs};
 use crate::element::Compute;
 use crate::kernel::{Body, Reducer};
 
@@ -34,7 +34,7 @@ impl ReduceKernel<'_> {
 pub(crate) struct ReduceCall<'a> {
     pub(crate) kernel: &'a ReduceKernel<'a>,
     pub(crate) body: *const (),
-    pub(crate) operands: Operands<'a>,
+    pub(crate) operands: ReduceInputs<'a>,
 }
 // SAFETY: bodies are `Send + Sync` by the bounds of their trait, and outlive the call; addresses are followed
 // only as the caller of `run_kernel` promised.

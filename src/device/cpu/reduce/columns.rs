@@ -7,7 +7,7 @@ use super::super::isa::{self, Loop};
 use super::super::memory::prefetch;
 use super::super::memory::scratch::{Scratch, StackScratch};
 use super::super::strided::pack;
-use super::super::strided::{IterSpace, Pointers, Position};
+use super::super::strided::{IterSpace, Pointers, SpacePosition};
 use super::accumulators::AccumulatorOf;
 use super::call::ReduceCall;
 use super::operands::{ColumnStrips, SCRATCH_BYTES, STRIP_COLUMNS};
@@ -68,7 +68,7 @@ impl ReduceCall<'_> {
         columns: &mut PackedColumns<'_>,
         count: usize,
         outer: &IterSpace,
-        index: &Position,
+        index: &SpacePosition,
     ) {
         let (accumulators, width) = (&self.kernel.accumulators, columns.width());
         let (used, strip) = (width.div_ceil(STRIP_COLUMNS), STRIP_COLUMNS * accumulators.size);
@@ -143,7 +143,7 @@ impl ReduceCall<'_> {
         n: usize,
         count: usize,
         outer: &IterSpace,
-        mut index: Position,
+        mut index: SpacePosition,
     ) {
         let fns = &self.kernel.accumulators;
         let mut room = StackScratch::<{ RESULT_BYTES / 8 }>::uninit();
@@ -154,7 +154,7 @@ impl ReduceCall<'_> {
             // SAFETY: (1) and (2); the room holds `most` results.
             unsafe {
                 fns.finalize(accumulators.add(start * fns.size), some, count, results);
-                pack::scatter(outer, 0, index, some, fns.out, results);
+                pack::unpack_elements(outer, 0, index, some, fns.out, results);
             }
             outer.advance(&mut index, some);
         }

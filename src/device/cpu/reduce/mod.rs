@@ -22,7 +22,7 @@ use crate::kernel::{Body, Reducer};
 use accumulate::MAX_ACCUMULATORS;
 use accumulators::{AccumulatorFns, COLUMN_ACCUMULATOR_BYTES};
 use call::{ReduceCall, ReduceKernel};
-use operands::{EquidistantRows, Operands, Output, STRIP_COLUMNS};
+use operands::{EquidistantRows, ReduceInputs, RowOutput, STRIP_COLUMNS};
 use pairwise::AccumulatorScratch;
 use std::sync::{Mutex, PoisonError};
 
@@ -76,7 +76,7 @@ pub(super) unsafe fn run_kernel(
 ) -> Result<()> {
     let numel = strided::numel(axes.kept).saturating_mul(strided::numel(axes.reduced));
     let nbytes = inputs.slots.iter().map(|slot| slot.element).sum::<usize>().saturating_mul(numel);
-    let operands = Operands {
+    let operands = ReduceInputs {
         slots: inputs.slots,
         reads: inputs.reads,
         prefetch_bytes: tuning::l2_prefetch_bytes(nbytes),
@@ -157,7 +157,7 @@ impl ReduceCall<'_> {
         for (k, &read) in self.operands.reads.iter().enumerate() {
             (pointers[k], steps[k]) = (slots[read as usize].address, down[read as usize]);
         }
-        let out = Output { address: output.address, step: out_step[0], is_accumulator: false };
+        let out = RowOutput { address: output.address, step: out_step[0], is_accumulator: false };
         // SAFETY: (1) the caller's promise: one kept and one reduced axis cover exactly these elements; (2)
         // the output's address and stride are the caller's.
         unsafe {

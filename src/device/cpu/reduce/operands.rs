@@ -2,7 +2,7 @@
 // Imports: `device`.
 
 use super::super::memory::scratch::ROUNDING_BYTES;
-use super::super::strided::{IterSpace, Pointers, Position};
+use super::super::strided::{IterSpace, Pointers, SpacePosition};
 use super::accumulate::MAX_ACCUMULATORS;
 use crate::device::{MAX_OPERANDS, OperandRef};
 
@@ -13,7 +13,7 @@ pub(crate) const STRIP_COLUMNS: usize = 64;
 
 /// The inputs of a reduction, as rows and columns share them.
 #[derive(Clone, Copy)]
-pub(crate) struct Operands<'a> {
+pub(crate) struct ReduceInputs<'a> {
     /// The operands, each different one once.
     pub(crate) slots: &'a [OperandRef<'a>],
     /// `slots[reads[k]]` is the operand of the k-th load.
@@ -23,9 +23,9 @@ pub(crate) struct Operands<'a> {
     pub(crate) prefetch_bytes: usize,
 }
 
-impl Operands<'_> {
+impl ReduceInputs<'_> {
     /// The address of each operand's first value for the output at `index`.
-    pub(crate) fn addresses(&self, outer: &IterSpace, index: &Position) -> Pointers {
+    pub(crate) fn addresses(&self, outer: &IterSpace, index: &SpacePosition) -> Pointers {
         std::array::from_fn(|k| {
             if k < self.slots.len() { outer.address_at(k + 1, index) } else { std::ptr::null_mut() }
         })
@@ -63,14 +63,14 @@ pub(crate) struct EquidistantRows {
     /// The position of the first row's first value, and the step to that of the next row. They are not 0
     /// where the rows are blocks of a longer row.
     pub(crate) at: [usize; 2],
-    pub(crate) out: Output,
+    pub(crate) out: RowOutput,
     /// The prefetch distance in bytes.
     pub(crate) prefetch_bytes: usize,
 }
 
 /// The address of the first row's result, and the step to that of the next row, in bytes.
 #[derive(Clone, Copy)]
-pub(crate) struct Output {
+pub(crate) struct RowOutput {
     pub(crate) address: *mut u8,
     pub(crate) step: isize,
     /// Whether the accumulator itself is stored, before `finalize`.

@@ -8,9 +8,9 @@
 
 use super::super::memory::scratch::{ROUNDING_BYTES, Scratch};
 use super::super::strided::pack::{self, REPEAT_SLACK_BYTES};
-use super::super::strided::{IterSpace, Pointers, Position};
+use super::super::strided::{IterSpace, Pointers, SpacePosition};
 use super::accumulate::MAX_ACCUMULATORS;
-use super::operands::{Operands, SCRATCH_BYTES, STRIP_COLUMNS};
+use super::operands::{ReduceInputs, SCRATCH_BYTES, STRIP_COLUMNS};
 use crate::device::MAX_OPERANDS;
 
 /// The largest number of strips that are read together, some rows at a time, so that memory is read in longer
@@ -19,7 +19,8 @@ pub(super) const MAX_STRIPS: usize = 16;
 /// Bytes of stack memory for accumulators: those of each strip's current block, and those of each level of
 /// its tree.
 pub(super) const ACCUMULATOR_BYTES: usize = 48 << 10;
-/// Rows that one strip accumulates before the next strip does. They are as many concurrent streams of reads.
+/// Rows that one strip accumulates before the next strip does. They are as many concurrent sequences of
+/// reads.
 pub(super) const STRIP_ROWS: usize = 8;
 /// Rows of one block of the pairwise sum.
 pub(super) const BLOCK_ROWS: usize = 128;
@@ -64,7 +65,7 @@ pub(super) struct GroupShape {
 
 impl GroupShape {
     pub(super) fn new(
-        operands: &Operands<'_>,
+        operands: &ReduceInputs<'_>,
         outer: &IterSpace,
         inner: &IterSpace,
         count: usize,
@@ -81,7 +82,7 @@ impl GroupShape {
     }
 
     fn of(
-        operands: &Operands<'_>,
+        operands: &ReduceInputs<'_>,
         outer: &IterSpace,
         inner: &IterSpace,
         count: usize,
@@ -126,15 +127,15 @@ impl GroupShape {
 
 /// The values of the columns of a group.
 pub(super) struct PackedColumns<'a> {
-    operands: &'a Operands<'a>,
+    operands: &'a ReduceInputs<'a>,
     outer: &'a IterSpace,
     shape: GroupShape,
     /// The reduced axes, at the addresses of the group's first column.
     walk: IterSpace,
     /// The position in the reduced axes.
-    index: Position,
+    index: SpacePosition,
     /// The position of the group's first column in the kept axes.
-    group: Position,
+    group: SpacePosition,
     count: usize,
     left: usize,
     width: usize,
@@ -146,7 +147,7 @@ pub(super) struct PackedColumns<'a> {
 
 impl<'a> PackedColumns<'a> {
     pub(super) fn new(
-        operands: &'a Operands<'a>,
+        operands: &'a ReduceInputs<'a>,
         outer: &'a IterSpace,
         walk: IterSpace,
         shape: GroupShape,
@@ -173,7 +174,7 @@ impl<'a> PackedColumns<'a> {
     }
 
     /// Begins the group of columns from `index` on, of `count` values each; returns its width.
-    pub(super) fn start(&mut self, index: &Position, count: usize) -> usize {
+    pub(super) fn start(&mut self, index: &SpacePosition, count: usize) -> usize {
         let (outer, most) = (self.outer, self.shape.columns);
         self.width = outer.left_in_row(index).min(most);
         if self.shape.spans_rows {

@@ -13,7 +13,7 @@ use super::super::tuning;
 use super::accumulate::{BLOCK_ELEMENTS, accumulate_block};
 use super::accumulators::{AccumulatorOf, COLUMN_ACCUMULATOR_BYTES, finalize};
 use super::call::ReduceCall;
-use super::operands::{EquidistantRows, Output, SCRATCH_BYTES};
+use super::operands::{EquidistantRows, RowOutput, SCRATCH_BYTES};
 use super::pairwise::{AccumulatorScratch, ErasedPairwiseSum, LEVELS, combine_tree};
 use crate::device::{MAX_OPERANDS, OperandRef};
 use crate::error::Result;
@@ -71,7 +71,7 @@ impl ReduceCall<'_> {
             for (here, step) in here.iter_mut().zip(steps).take(self.operands.reads.len()) {
                 *here = here.wrapping_offset(step.wrapping_mul((from / BLOCK_ELEMENTS) as isize));
             }
-            let to = Output {
+            let to = RowOutput {
                 address: blocks.wrapping_add(place * accumulators.size),
                 step: accumulators.size as isize,
                 is_accumulator: true,
@@ -221,7 +221,7 @@ impl ReduceCall<'_> {
         let mut index = row.index_of(at);
         let accumulate_block =
             |base: &Pointers, at: usize, n: usize, prefetch_bytes: usize, accumulator: *mut u8| {
-                let out = Output { address: accumulator, step: 0, is_accumulator: true };
+                let out = RowOutput { address: accumulator, step: 0, is_accumulator: true };
                 let rows = EquidistantRows {
                     pointers: self.operands.expand_loads(base),
                     steps: [0; MAX_OPERANDS],
@@ -263,7 +263,7 @@ impl ReduceCall<'_> {
                 if scratch[k].is_some() {
                     // SAFETY: the caller promised `count` elements of this operand; the scratch has room for
                     // as many.
-                    unsafe { pack::gather(row, k, index, count, slot.element, base[k]) };
+                    unsafe { pack::pack_elements(row, k, index, count, slot.element, base[k]) };
                 }
             }
             row.advance(&mut index, count);
@@ -327,7 +327,7 @@ impl ReduceCall<'_> {
                 }
             }
             let rows = if packed { 1 } else { outer.left_in_row(&index) };
-            let out = Output {
+            let out = RowOutput {
                 address: outer.address_at(0, &index),
                 step: outer.inner_step(0),
                 is_accumulator: false,

@@ -15,7 +15,8 @@ pub(crate) const CHAINS: usize = 8;
 pub(crate) const MAX_COLUMNS: usize = 1024;
 /// Positions of the rows that are transposed together.
 const TRANSPOSED_ELEMENTS: usize = 128;
-/// The number of these rows, which is the number of concurrent streams that the processor prefetches.
+/// The number of these rows, which is the number of concurrent sequences of reads that the processor
+/// prefetches.
 const TRANSPOSED_ROWS: usize = 16;
 /// Bytes of scratch for the packed elements of all operands together, and the bytes that remain after each
 /// operand is aligned to a cache line.
@@ -41,7 +42,7 @@ pub(crate) struct ScanCall<'a> {
     pub(crate) count: usize,
     pub(crate) exclusive: bool,
     /// Whether the output is written by non-temporal stores.
-    pub(crate) streams: bool,
+    pub(crate) non_temporal: bool,
 }
 // SAFETY: bodies are `Send + Sync` by the bounds of their trait, and outlive the call; addresses are followed
 // only as the caller of `run_kernel` promised.
@@ -93,12 +94,12 @@ impl ScanCall<'_> {
         let room = Scratch::over(&mut words);
         let mut scratch = [None; MAX_OPERANDS];
         for (k, scratch) in scratch[..self.operands].iter_mut().enumerate() {
-            if lines.inner_step(k) != self.element[k] as isize || (k == 0 && self.streams) {
+            if lines.inner_step(k) != self.element[k] as isize || (k == 0 && self.non_temporal) {
                 *scratch = Some(room.take(rows * most * self.element[k]));
             }
         }
         let transposed_output =
-            (transposed && self.streams).then(|| room.take(rows * most * self.element[0]));
+            (transposed && self.non_temporal).then(|| room.take(rows * most * self.element[0]));
         let rows = if scratch.iter().any(Option::is_some) { rows } else { BLOCK_ELEMENTS };
         let mut tiles = ColumnTiles {
             call: self,
@@ -126,7 +127,7 @@ impl ScanCall<'_> {
         let block = BLOCK_ELEMENTS.min(PACKED_BYTES / self.widths() / CHAINS);
         for (k, scratch) in scratch[..self.operands].iter_mut().enumerate() {
             let direct = self.along[k] == self.element[k] as isize;
-            if if k == 0 { direct && self.streams } else { !direct } {
+            if if k == 0 { direct && self.non_temporal } else { !direct } {
                 *scratch = Some(room.take(CHAINS * block * self.element[k]));
             }
         }
@@ -383,7 +384,7 @@ impl ColumnTiles<'_> {
                         let to = to.wrapping_offset((line as isize).wrapping_mul(across));
                         non_temporal::copy(to, transposed_output.wrapping_add(line * nbytes), nbytes);
                     }
-                } else if self.call.streams && across == element as isize {
+                } else if self.call.non_temporal && across == element as isize {
                     for row in 0..n {
                         let to = to.wrapping_offset((row as isize).wrapping_mul(along));
                         non_temporal::copy(

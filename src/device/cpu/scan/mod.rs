@@ -65,7 +65,7 @@ pub(super) unsafe fn run_kernel(
         element: [0; MAX_OPERANDS],
         count: plan.along,
         exclusive: plan.exclusive,
-        streams: non_temporal::pays_off(
+        non_temporal: non_temporal::pays_off(
             plan.lines,
             &OperandRef { element: output.element.saturating_mul(plan.along), ..output },
         ),

@@ -78,21 +78,21 @@ macro_rules! networks {
             #[cfg(target_arch = "x86_64")]
             fn network() -> Option<SortingNetwork<$key>> {
                 use super::super::isa::{Level, level};
-                use vectors::{$narrow, $wide, Matrix, Vector};
+                use vectors::{$narrow, $wide, KeyMatrix, Vector};
                 /// # Safety
                 /// 1. The matrix has `rows` rows.   2. The processor has the instructions.
                 #[target_feature(enable = "avx512f")]
                 unsafe fn wide(keys: *mut $key, rows: usize, order: Sorted) {
                     // SAFETY: (1) the caller's promise; (2) `network` returns this function only on
                     // processors with the instructions.
-                    unsafe { Matrix::<$wide> { start: keys.cast(), rows }.sort(order) }
+                    unsafe { KeyMatrix::<$wide> { start: keys.cast(), rows }.sort(order) }
                 }
                 /// # Safety
                 /// 1. The matrix has `rows` rows.   2. The processor has the instructions.
                 #[target_feature(enable = "avx2")]
                 unsafe fn narrow(keys: *mut $key, rows: usize, order: Sorted) {
                     // SAFETY: as above.
-                    unsafe { Matrix::<$narrow> { start: keys.cast(), rows }.sort(order) }
+                    unsafe { KeyMatrix::<$narrow> { start: keys.cast(), rows }.sort(order) }
                 }
                 match level() {
                     Level::Avx512 => Some(SortingNetwork {
@@ -159,7 +159,7 @@ mod vectors {
     }
 
     /// A matrix of keys; the number of rows is a power of two.
-    pub(super) struct Matrix<V> {
+    pub(super) struct KeyMatrix<V> {
         pub(super) start: *mut V,
         pub(super) rows: usize,
     }
@@ -167,7 +167,7 @@ mod vectors {
     /// # Safety of its functions
     /// 1. The matrix has `rows` rows.   2. The processor has the instructions.   3. Row indices are less than
     ///    `rows`.
-    impl<V: Vector> Matrix<V> {
+    impl<V: Vector> KeyMatrix<V> {
         /// Row `row`.
         ///
         /// # Safety

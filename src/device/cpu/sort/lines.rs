@@ -4,7 +4,7 @@
 
 use super::super::isa::{self, Loop};
 use super::super::strided::pack;
-use super::super::strided::{self, AxisOrder, IterSpace, Position};
+use super::super::strided::{self, AxisOrder, IterSpace, SpacePosition};
 use super::items::{Buffers, Items};
 use super::keys::{HasSortKey, RadixKey, SortKey};
 use super::radix::{capacity, sort};
@@ -144,19 +144,19 @@ pub(super) struct SortLines<K: SortKey> {
 /// Some lines and their results: contiguous elements, elements in order, and positions; the last two are null
 /// where they are not wanted.
 #[derive(Clone, Copy)]
-struct Group {
+struct LineGroup {
     lines: *const u8,
     values: *mut u8,
     positions: *mut i64,
 }
 
-impl Group {
+impl LineGroup {
     /// The group without its first `done` lines of `n` elements of `nbytes` bytes, of which `keep` are
     /// results.
-    fn from(self, done: usize, [n, keep, nbytes]: [usize; 3]) -> Group {
+    fn from(self, done: usize, [n, keep, nbytes]: [usize; 3]) -> LineGroup {
         let values = self.values.wrapping_add(if self.values.is_null() { 0 } else { done * keep * nbytes });
         let positions = self.positions.wrapping_add(if self.positions.is_null() { 0 } else { done * keep });
-        Group { lines: self.lines.wrapping_add(done * n * nbytes), values, positions }
+        LineGroup { lines: self.lines.wrapping_add(done * n * nbytes), values, positions }
     }
 }
 
@@ -284,7 +284,7 @@ impl<K: SortKey> SortLines<K> {
                 if self.in_place[k] { part.address_at(k, &at) } else { buffer }
             };
             let wanted = |is_wanted: bool, at: *mut u8| if is_wanted { at } else { std::ptr::null_mut() };
-            let group = Group {
+            let group = LineGroup {
                 lines: place(0, self.lines.as_mut_ptr().cast()),
                 values: wanted(values, place(1, self.sorted.as_mut_ptr().cast())),
                 positions: wanted(positions, place(2, self.positions.as_mut_ptr().cast())).cast(),
@@ -326,7 +326,7 @@ impl<K: SortKey> SortLines<K> {
         nbytes: usize,
         part: &IterSpace,
         k: usize,
-        at: &Position,
+        at: &SpacePosition,
         rows: usize,
     ) {
         let (to, across, along) = (part.address_at(k, at), part.inner_step(k), self.strides[k]);
@@ -344,14 +344,14 @@ impl<K: SortKey> SortLines<K> {
     }
 
     /// Writes the keys of the first `n` elements of a group to `keys`.
-    fn read_keys(&mut self, group: Group, n: usize) {
+    fn read_keys(&mut self, group: LineGroup, n: usize) {
         let SortLines { fns, keys, descending, .. } = self;
         // SAFETY: the group has the elements, and a key of each is written.
         unsafe { keys.written(n, |keys| (fns.keys)(group.lines, keys, *descending)) };
     }
 
     /// Sorts the first line of a group, and writes its results.
-    fn sort_line(&mut self, group: Group) {
+    fn sort_line(&mut self, group: LineGroup) {
         self.read_keys(group, self.n);
         if group.positions.is_null() && !is_selective(self.n, self.first + self.keep) {
             return self.sort_keys(group);
@@ -361,7 +361,7 @@ impl<K: SortKey> SortLines<K> {
     }
 
     /// Sorts the first `rows` lines of a group together, and writes their results.
-    fn sort_short_lines(&mut self, group: Group, rows: usize) {
+    fn sort_short_lines(&mut self, group: LineGroup, rows: usize) {
         let (n, sizes) = (self.n, [self.n, self.keep, self.fns.nbytes]);
         self.read_keys(group, rows * n);
         if !group.positions.is_null() {
@@ -392,7 +392,7 @@ impl<K: SortKey> SortLines<K> {
     }
 
     /// Writes the wanted ones of the sorted items from `first` on, which belong to the first line of a group.
-    fn put_items(&mut self, first: usize, group: Group) {
+    fn put_items(&mut self, first: usize, group: LineGroup) {
         let (nbytes, first) = (self.fns.nbytes, first + self.first);
         let items = &self.items[first..first + self.keep];
         if !group.values.is_null() {
@@ -412,7 +412,7 @@ impl<K: SortKey> SortLines<K> {
 
     /// Sorts the keys of a line without their positions, and writes its elements.
     #[inline(always)]
-    fn sort_keys(&mut self, group: Group) {
+    fn sort_keys(&mut self, group: LineGroup) {
         let SortLines { fns, keys, spare_keys, n, first, keep, .. } = self;
         let digits: Range<usize> = 0..fns.nbytes;
         // `spare_keys` has room for as many keys as the line has.
@@ -425,7 +425,7 @@ impl<K: SortKey> SortLines<K> {
     }
 
     /// Writes the elements of the wanted keys of `range`, which belong to the first line of a group.
-    fn put_keys(&mut self, range: Range<usize>, group: Group) {
+    fn put_keys(&mut self, range: Range<usize>, group: LineGroup) {
         let SortLines { fns, keys, spare_keys, n, first, keep, descending, .. } = self;
         let (nbytes, keys, to) = (fns.nbytes, &keys[range], group.values);
         let (lower, keys) = (&keys[..*first], &keys[*first..*first + *keep]);

@@ -13,7 +13,7 @@ use crate::device::OperandRef;
 use crate::device::cpu::memory::non_temporal;
 use crate::device::cpu::memory::scratch::{Scratch, StackScratch};
 use crate::device::cpu::tuning::{
-    COPY_TILE_BYTES, L1_PREFETCH_BYTES, STREAM_PIECE_BYTES, STRIP_COLUMNS, is_worth_prefetching,
+    COPY_TILE_BYTES, L1_PREFETCH_BYTES, NON_TEMPORAL_PIECE_BYTES, STRIP_COLUMNS, is_worth_prefetching,
 };
 
 /// Copies every element of `from` to the same index of `to`.
@@ -21,37 +21,37 @@ use crate::device::cpu::tuning::{
 /// # Safety
 /// As [`Device::copy`](crate::device::Device::copy).
 pub(crate) unsafe fn copy(sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) {
-    let streaming = non_temporal::pays_off(sizes, &to);
+    let non_temporal = non_temporal::pays_off(sizes, &to);
     for_each_space(sizes, &[to, from], AxisOrder::OfOutput, &mut |space| {
         parallel(space, 1, &|part| {
             // SAFETY: the parts of the space reach only the elements that the caller promised, and each
             // element of `to` once.
-            unsafe { copy_part(part, to.element, streaming) };
+            unsafe { copy_part(part, to.element, non_temporal) };
             non_temporal::fence();
         });
     });
 }
 
-/// Copies a part of the iteration space, whose operands are `to` and `from`. `streaming` asks for
+/// Copies a part of the iteration space, whose operands are `to` and `from`. `non_temporal` asks for
 /// non-temporal stores.
 ///
 /// # Safety
 /// As for [`copy`], for this part.
-unsafe fn copy_part(space: &IterSpace, element: usize, streaming: bool) {
+unsafe fn copy_part(space: &IterSpace, element: usize, non_temporal: bool) {
     let [along_to, along_from] = [0, 1].map(|k| space.inner_step(k));
     let width = element as isize;
     let transposed = if along_from == width { None } else { space.transposed_axis(1, element) };
     let axis = transposed.or(space.outer_axis());
     let (height, inner) = (axis.map_or(1, |axis| space.size(axis)), space.inner());
     let [down_to, down_from] = [0, 1].map(|k| axis.map_or(0, |axis| space.step(axis, k)));
-    let streams = streaming && along_to == width && 0 < element && element <= 16;
+    let stores_non_temporal = non_temporal && along_to == width && 0 < element && element <= 16;
     let (rows, columns) = match transposed {
-        _ if streams && along_from == width => (1, inner),
-        _ if streams => tile(inner, element, transposed.is_some()),
+        _ if stores_non_temporal && along_from == width => (1, inner),
+        _ if stores_non_temporal => tile(inner, element, transposed.is_some()),
         Some(_) => (height, STRIP_COLUMNS),
         None => (height, inner),
     };
-    let follows = streams && is_worth_prefetching(inner * element, space.row_stride(1));
+    let follows = stores_non_temporal && is_worth_prefetching(inner * element, space.row_stride(1));
     let mut words = StackScratch::<{ COPY_TILE_BYTES / 8 }>::uninit();
     let room = Scratch::over(&mut words).take(COPY_TILE_BYTES);
     let outer = space.outer_space(axis);
@@ -70,7 +70,7 @@ unsafe fn copy_part(space: &IterSpace, element: usize, streaming: bool) {
                 // SAFETY: the rectangle is inside both operands, as the caller promised; the tile has room
                 // for it.
                 unsafe {
-                    if !streams {
+                    if !stores_non_temporal {
                         pack::rectangle(
                             to,
                             [down_to, along_to],
@@ -113,7 +113,7 @@ unsafe fn copy_part(space: &IterSpace, element: usize, streaming: bool) {
 /// Rows and columns of a tile: whole cache lines of a transposed operand, and many rows if they are short.
 fn tile(inner: usize, element: usize, transposed: bool) -> (usize, usize) {
     let line = if transposed { 64 / element } else { 1 };
-    let columns = inner.min(if transposed { STRIP_COLUMNS } else { STREAM_PIECE_BYTES / element });
+    let columns = inner.min(if transposed { STRIP_COLUMNS } else { NON_TEMPORAL_PIECE_BYTES / element });
     let rows = if columns == inner { COPY_TILE_BYTES / (columns * element) / line * line } else { line };
     (rows, columns)
 }

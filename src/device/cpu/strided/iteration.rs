@@ -279,8 +279,8 @@ impl IterSpace {
     }
 
     /// The index of position `at`, axis by axis.
-    pub(crate) fn index_of(&self, mut at: usize) -> Position {
-        let mut index = Position { at: [0; AXES] };
+    pub(crate) fn index_of(&self, mut at: usize) -> SpacePosition {
+        let mut index = SpacePosition { at: [0; AXES] };
         for axis in (0..self.rank).rev() {
             index.at[axis] = at % self.sizes[axis];
             at /= self.sizes[axis];
@@ -289,7 +289,7 @@ impl IterSpace {
     }
 
     /// The address of operand `k` at `index`.
-    pub(crate) fn address_at(&self, k: usize, index: &Position) -> *mut u8 {
+    pub(crate) fn address_at(&self, k: usize, index: &SpacePosition) -> *mut u8 {
         let axes = 0..self.rank;
         let offset = axes.fold(0isize, |sum, axis| {
             sum.wrapping_add((index.at[axis] as isize).wrapping_mul(self.steps[axis][k]))
@@ -298,7 +298,7 @@ impl IterSpace {
     }
 
     /// Moves `index` by `count` positions along the fastest axis, with carry.
-    pub(crate) fn advance(&self, index: &mut Position, count: usize) {
+    pub(crate) fn advance(&self, index: &mut SpacePosition, count: usize) {
         let mut carry = count;
         for axis in (0..self.rank).rev() {
             let (at, size) = (index.at[axis] + carry, self.sizes[axis]);
@@ -312,17 +312,17 @@ impl IterSpace {
     }
 
     /// The number of positions from `index` to the end of its row.
-    pub(crate) fn left_in_row(&self, index: &Position) -> usize {
+    pub(crate) fn left_in_row(&self, index: &SpacePosition) -> usize {
         if self.rank == 0 { 1 } else { self.sizes[self.rank - 1] - index.at[self.rank - 1] }
     }
 
     /// The number of rows from that of `index` to the end of the axis before the fastest.
-    pub(crate) fn rows_left(&self, index: &Position) -> usize {
+    pub(crate) fn rows_left(&self, index: &SpacePosition) -> usize {
         self.outer_axis().map_or(1, |axis| self.sizes[axis] - index.at[axis])
     }
 
     /// The number of positions from `index` on.
-    pub(crate) fn numel_from(&self, index: &Position) -> usize {
+    pub(crate) fn numel_from(&self, index: &SpacePosition) -> usize {
         let before = (0..self.rank).fold(0, |before, axis| before * self.sizes[axis] + index.at[axis]);
         self.numel() - before
     }
@@ -370,7 +370,7 @@ impl IterSpace {
 
 /// A position in an iteration space.
 #[derive(Clone, Copy)]
-pub(crate) struct Position {
+pub(crate) struct SpacePosition {
     at: [usize; AXES],
 }
 

@@ -1,22 +1,22 @@
 //! Copies between strided and contiguous memory. Elements of any type are copied as words of their size.
 // Imports: nothing.
 
-use super::iteration::{IterSpace, Position};
+use super::iteration::{IterSpace, SpacePosition};
 use super::transpose::transpose;
 use crate::device::cpu::isa::{self, Loop};
 use crate::device::cpu::tuning::CONSTANT_STRIDE_ELEMENTS;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-/// Gathers `n` elements of operand `k` from `index` on into contiguous memory at `to`.
+/// Packs `n` elements of operand `k` from `index` on into contiguous memory at `to`.
 ///
 /// # Safety
 /// 1. The operand has `n` readable elements from `index` on.
 /// 2. `to` has room for `n` elements and does not overlap them.
-pub(crate) unsafe fn gather(
+pub(crate) unsafe fn pack_elements(
     space: &IterSpace,
     k: usize,
-    index: Position,
+    index: SpacePosition,
     n: usize,
     element: usize,
     mut to: *mut u8,
@@ -29,15 +29,15 @@ pub(crate) unsafe fn gather(
     });
 }
 
-/// Scatters `n` contiguous elements at `from` to operand `k` from `index` on.
+/// Unpacks `n` contiguous elements at `from` to operand `k` from `index` on.
 ///
 /// # Safety
 /// 1. The operand has `n` writable elements from `index` on.
 /// 2. `from` holds `n` elements and does not overlap them.
-pub(crate) unsafe fn scatter(
+pub(crate) unsafe fn unpack_elements(
     space: &IterSpace,
     k: usize,
-    index: Position,
+    index: SpacePosition,
     n: usize,
     element: usize,
     mut from: *const u8,
@@ -54,9 +54,9 @@ pub(crate) unsafe fn scatter(
 /// together are the `n` positions from `index` on.
 fn for_each_rectangle(
     space: &IterSpace,
-    mut index: Position,
+    mut index: SpacePosition,
     mut n: usize,
-    f: &mut dyn FnMut(&Position, [usize; 2]),
+    f: &mut dyn FnMut(&SpacePosition, [usize; 2]),
 ) {
     while n > 0 {
         let left = space.left_in_row(&index).min(n);
@@ -124,14 +124,14 @@ pub(crate) unsafe fn strided(
 /// assertions are on, element by element. Places of this type are accessed without a call.
 #[derive(Clone, Copy)]
 #[repr(C, packed)]
-struct Word<WORD: Copy>(MaybeUninit<WORD>);
+struct UnalignedWord<WORD: Copy>(MaybeUninit<WORD>);
 
 /// Copies `n` words, each as wide as an element.
 ///
 /// # Safety
 /// As for [`strided`].
 unsafe fn copy_words<WORD: Copy>(to: *mut u8, to_step: isize, from: *const u8, from_step: isize, n: usize) {
-    let (mut to, mut from) = (to.cast::<Word<WORD>>(), from.cast::<Word<WORD>>());
+    let (mut to, mut from) = (to.cast::<UnalignedWord<WORD>>(), from.cast::<UnalignedWord<WORD>>());
     if n as isize >= CONSTANT_STRIDE_ELEMENTS && to_step == size_of::<WORD>() as isize {
         let row = (to, from, n);
         match from_step / to_step {
@@ -163,7 +163,9 @@ unsafe fn copy_words<WORD: Copy>(to: *mut u8, to_step: isize, from: *const u8, f
 
 /// Copies a row of words with a constant stride to contiguous memory. A loop with a constant stride
 /// vectorizes.
-struct ConstantStride<WORD: Copy, const STEP: isize>((*mut Word<WORD>, *const Word<WORD>, usize));
+struct ConstantStride<WORD: Copy, const STEP: isize>(
+    (*mut UnalignedWord<WORD>, *const UnalignedWord<WORD>, usize),
+);
 
 impl<WORD: Copy, const STEP: isize> Loop for ConstantStride<WORD, STEP> {
     type Output = ();
@@ -406,8 +408,8 @@ unsafe fn columns_of_words<WORD: Copy, const LINE: usize>(
     for c in 0..columns as isize {
         // SAFETY: (1), (2), (3) by the caller's promise.
         unsafe {
-            let to = to.wrapping_offset(c.wrapping_mul(to_steps[1])).cast::<Word<WORD>>();
-            let from = from.wrapping_offset(c.wrapping_mul(from_steps[1])).cast::<Word<WORD>>();
+            let to = to.wrapping_offset(c.wrapping_mul(to_steps[1])).cast::<UnalignedWord<WORD>>();
+            let from = from.wrapping_offset(c.wrapping_mul(from_steps[1])).cast::<UnalignedWord<WORD>>();
             let one = |r: isize| {
                 let [to_row, from_row] = [to_steps[0], from_steps[0]].map(|step| r.wrapping_mul(step));
                 *to.wrapping_byte_offset(to_row) = *from.wrapping_byte_offset(from_row);

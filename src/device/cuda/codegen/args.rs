@@ -154,7 +154,8 @@ impl AxesArgs {
             }
             let (size, Word(divisor)) = (self.axis(axis, 0), self.axis(axis, 1));
             source.line(format_args!(
-                "    const idx q{axis} = quotient(rest, {size}, a.v[{divisor}]), c{axis} = rest - q{axis} * {size}; rest = q{axis};"
+                "    const idx q{axis} = quotient(rest, {size}, a.v[{divisor}]), \
+                 c{axis} = rest - q{axis} * {size}; rest = q{axis};"
             ));
             add(source, axis, &format!("c{axis}"));
         }

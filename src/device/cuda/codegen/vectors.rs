@@ -13,24 +13,24 @@ pub(in crate::device::cuda) const SPECIALIZE_FROM_ELEMENTS: usize = 8192;
 
 /// The stride class of an operand along the fastest axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::device::cuda) enum Inner {
+pub(in crate::device::cuda) enum StrideClass {
     Broadcast,
     Contiguous,
     Strided,
 }
 
-impl Inner {
-    pub(in crate::device::cuda) fn of(stride: isize) -> Inner {
+impl StrideClass {
+    pub(in crate::device::cuda) fn of(stride: isize) -> StrideClass {
         match stride {
-            0 => Inner::Broadcast,
-            1 => Inner::Contiguous,
-            _ => Inner::Strided,
+            0 => StrideClass::Broadcast,
+            1 => StrideClass::Contiguous,
+            _ => StrideClass::Strided,
         }
     }
 
     /// The class of each operand.
-    pub(in crate::device::cuda) fn all(axes: &Axes) -> Vec<Inner> {
-        (0..axes.strides.len()).map(|k| Inner::of(axes.inner_stride(k))).collect()
+    pub(in crate::device::cuda) fn all(axes: &Axes) -> Vec<StrideClass> {
+        (0..axes.strides.len()).map(|k| StrideClass::of(axes.inner_stride(k))).collect()
     }
 
     /// Writes the load of `count` neighbors of type `c` into the array `to` from the address `from`; `step`
@@ -45,11 +45,12 @@ impl Inner {
     ) {
         match self {
             _ if count == 1 => s.line(format_args!("    {to}[0] = *({from});")),
-            Inner::Contiguous => s.line(format_args!("    load<{c}, {count}>({to}, {from});")),
-            Inner::Broadcast => s.line(format_args!(
-                "    {to}[0] = *({from});\n#pragma unroll\n    for (int j = 1; j < {count}; j++) {to}[j] = {to}[0];"
+            StrideClass::Contiguous => s.line(format_args!("    load<{c}, {count}>({to}, {from});")),
+            StrideClass::Broadcast => s.line(format_args!(
+                "    {to}[0] = *({from});\n#pragma unroll\n    \
+                 for (int j = 1; j < {count}; j++) {to}[j] = {to}[0];"
             )),
-            Inner::Strided => s.line(format_args!(
+            StrideClass::Strided => s.line(format_args!(
                 "#pragma unroll\n    for (int j = 0; j < {count}; j++) {to}[j] = ({from})[j * {step}];"
             )),
         }
@@ -67,7 +68,7 @@ impl Inner {
     ) {
         match self {
             _ if count == 1 => s.line(format_args!("    *({to}) = {from}[0];")),
-            Inner::Contiguous => s.line(format_args!("    store<{c}, {count}>({to}, {from});")),
+            StrideClass::Contiguous => s.line(format_args!("    store<{c}, {count}>({to}, {from});")),
             _ => s.line(format_args!(
                 "#pragma unroll\n    for (int j = 0; j < {count}; j++) ({to})[j * {step}] = {from}[j];"
             )),
@@ -112,26 +113,26 @@ pub(in crate::device::cuda) fn vector_width(axes: &Axes, slots: &[OperandRef<'_>
     most
 }
 
-/// Vectors along the fastest axis of `axes` whose number of elements, up to `most`, depends on sizes alone, so
-/// that values are combined in one order whatever their strides and addresses; and the class of each operand. One
-/// whose vectors are not aligned is strided.
+/// Vectors along the fastest axis of `axes` whose number of elements, up to `most`, depends on sizes alone,
+/// so that values are combined in one order whatever their strides and addresses; and the class of each
+/// operand. One whose vectors are not aligned is strided.
 pub(in crate::device::cuda) fn vectors_by_size(
     axes: &Axes,
     outer: &Axes,
     slots: &[OperandRef<'_>],
     used: std::ops::Range<usize>,
     most: usize,
-) -> (usize, Vec<Inner>) {
+) -> (usize, Vec<StrideClass>) {
     if axes.numel().saturating_mul(outer.numel()) < SPECIALIZE_FROM_ELEMENTS {
-        return (1, vec![Inner::Strided; slots.len()]);
+        return (1, vec![StrideClass::Strided; slots.len()]);
     }
     let size = axes.sizes.last().copied().unwrap_or(1);
     let mut count = widest(slots, used).min(most);
     while !size.is_multiple_of(count) {
         count /= 2;
     }
-    let class = |k: usize| match Inner::of(axes.inner_stride(k)) {
-        Inner::Contiguous if !is_aligned(axes, outer, slots, k, count) => Inner::Strided,
+    let class = |k: usize| match StrideClass::of(axes.inner_stride(k)) {
+        StrideClass::Contiguous if !is_aligned(axes, outer, slots, k, count) => StrideClass::Strided,
         class => class,
     };
     (count, (0..slots.len()).map(class).collect())

@@ -4,7 +4,7 @@
 use crate::device::cuda::driver::errors::{ErrorState, is_deferred, refused, report};
 use crate::device::cuda::driver::loading;
 use crate::device::cuda::driver::lock::locked;
-use crate::device::cuda::driver::progress::Progress;
+use crate::device::cuda::driver::progress::StreamProgress;
 use crate::error::{Error, Result, text};
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
@@ -23,7 +23,7 @@ pub(in crate::device::cuda) struct Context {
     process: u32,
     errors: ErrorState,
     /// The progress of every stream, in the order in which they were made.
-    progress: Mutex<Vec<Arc<Progress>>>,
+    progress: Mutex<Vec<Arc<StreamProgress>>>,
     /// GPUs, by ordinal, whose memory this one can access directly.
     peers: Mutex<BTreeMap<usize, bool>>,
 }
@@ -100,9 +100,9 @@ impl Context {
         if !self.is_forked() {
             return Ok(());
         }
-        let what =
-            "this process was forked from one that used CUDA, which does not survive a fork; start a new process"
-                .into();
+        let what = "this process was forked from one that used CUDA, which does not survive a fork; \
+                    start a new process"
+            .into();
         Err(Error::Fault { op: "cuda", what })
     }
 
@@ -160,7 +160,7 @@ impl Context {
     }
 
     /// Adds the progress of a new stream, whose last operation then appears in the error of a lost GPU.
-    pub(in crate::device::cuda) fn register(&self, progress: Arc<Progress>) {
+    pub(in crate::device::cuda) fn register(&self, progress: Arc<StreamProgress>) {
         locked(&self.progress).push(progress);
     }
 

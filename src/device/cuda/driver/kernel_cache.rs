@@ -29,16 +29,16 @@ pub(in crate::device::cuda) struct KernelKey {
 
 /// A kernel that is loaded. It stays for the rest of the process.
 #[derive(Clone, Copy)]
-pub(in crate::device::cuda) struct Kernel(pub(in crate::device::cuda) sys::CUfunction);
+pub(in crate::device::cuda) struct LoadedKernel(pub(in crate::device::cuda) sys::CUfunction);
 // SAFETY: a number that the driver gave. Any thread may use it while the context is current.
-unsafe impl Send for Kernel {}
+unsafe impl Send for LoadedKernel {}
 // SAFETY: as above.
-unsafe impl Sync for Kernel {}
+unsafe impl Sync for LoadedKernel {}
 
 /// The kernels of one GPU.
 #[derive(Default)]
 pub(in crate::device::cuda) struct KernelCache {
-    kernels: Mutex<HashMap<KernelKey, Kernel>>,
+    kernels: Mutex<HashMap<KernelKey, LoadedKernel>>,
     compiled: AtomicUsize,
 }
 
@@ -59,7 +59,7 @@ impl KernelCache {
         context: &Context,
         key: KernelKey,
         source: impl FnOnce() -> Result<String>,
-    ) -> Result<Kernel> {
+    ) -> Result<LoadedKernel> {
         if let Some(&kernel) = locked(&self.kernels).get(&key) {
             return Ok(kernel);
         }
@@ -68,7 +68,7 @@ impl KernelCache {
         Ok(kernel)
     }
 
-    fn load(&self, context: &Context, source: &str) -> Result<Kernel> {
+    fn load(&self, context: &Context, source: &str) -> Result<LoadedKernel> {
         let architecture = &context.architecture;
         if let Some(image) = nvrtc::cached(source, architecture)
             && let Ok(kernel) = load_image(context, &image)
@@ -86,7 +86,7 @@ impl KernelCache {
     }
 }
 
-fn load_image(context: &Context, image: &[u8]) -> Result<Kernel> {
+fn load_image(context: &Context, image: &[u8]) -> Result<LoadedKernel> {
     // The driver reads to the end that the image states; a text ends with a zero.
     let mut image = image.to_vec();
     image.push(0);
@@ -94,7 +94,7 @@ fn load_image(context: &Context, image: &[u8]) -> Result<Kernel> {
     unsafe {
         context.with("load a kernel", || {
             let module = result::module::load_data(image.as_ptr().cast())?;
-            Ok(Kernel(result::module::get_function(module, CString::from(c"kernel"))?))
+            Ok(LoadedKernel(result::module::get_function(module, CString::from(c"kernel"))?))
         })
     }
 }
@@ -103,6 +103,7 @@ fn load_image(context: &Context, image: &[u8]) -> Result<Kernel> {
 /// operation to host memory (`progress.rs`).
 fn with_progress(mechanism: &str, source: String) -> String {
     let begin = "kernel(const Args a) {";
-    let note = "\n  if (threadIdx.x == 0 && blockIdx.x == 0 && blockIdx.y == 0) *(volatile i64*)a.begun = a.operation;";
+    let note = "\n  if (threadIdx.x == 0 && blockIdx.x == 0 && blockIdx.y == 0) *(volatile i64*)a.begun = \
+                a.operation;";
     source.replacen(begin, &format!("{begin} // {mechanism}{note}"), 1)
 }

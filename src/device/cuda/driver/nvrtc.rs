@@ -39,15 +39,15 @@ pub(in crate::device::cuda) fn version() -> Result<(i32, i32)> {
 /// [`Error::Library`] without NVRTC; [`Error::Fault`] with the report of NVRTC.
 pub(in crate::device::cuda) fn compile(source: &str, architecture: &str) -> Result<Vec<u8>> {
     loading::open("nvrtc")?;
-    struct Program(sys::nvrtcProgram);
-    impl Drop for Program {
+    struct NvrtcProgram(sys::nvrtcProgram);
+    impl Drop for NvrtcProgram {
         fn drop(&mut self) {
             // SAFETY: the program was made below, and is destroyed once.
             let _ = unsafe { result::destroy_program(self.0) };
         }
     }
     let source = CString::new(source).map_err(failed)?;
-    let program = Program(result::create_program(&source, Some(c"kernel.cu")).map_err(failed)?);
+    let program = NvrtcProgram(result::create_program(&source, Some(c"kernel.cu")).map_err(failed)?);
     let mut options = vec![format!("--gpu-architecture={architecture}")];
     options.extend(OPTIONS.iter().map(|option| option.to_string()));
     // SAFETY: the program exists.

@@ -7,12 +7,12 @@ use std::sync::{PoisonError, RwLock};
 
 /// Names by number. Number 0 is no name.
 #[derive(Default)]
-struct Names {
+struct NamesByNumber {
     numbers: HashMap<(usize, usize), i64>,
     all: Vec<&'static str>,
 }
 
-static NAMES: RwLock<Option<Names>> = RwLock::new(None);
+static NAMES: RwLock<Option<NamesByNumber>> = RwLock::new(None);
 
 /// The number of the operation that this thread runs, or of `otherwise` if it runs none.
 pub(in crate::device::cuda) fn number(otherwise: &'static str) -> i64 {
@@ -25,7 +25,7 @@ pub(in crate::device::cuda) fn number(otherwise: &'static str) -> i64 {
         .and_then(|names| names.numbers.get(&key).copied());
     known.unwrap_or_else(|| {
         let mut names = NAMES.write().unwrap_or_else(PoisonError::into_inner);
-        let Names { numbers, all } = names.get_or_insert_default();
+        let NamesByNumber { numbers, all } = names.get_or_insert_default();
         *numbers.entry(key).or_insert_with(|| {
             all.push(name);
             all.len() as i64
@@ -95,9 +95,8 @@ mod tests {
         assert_eq!(of("a::kernel::Store<a::kernel::Call<a::ops::Exp, (a::kernel::Input<f32>,)>>"), "exp");
         assert_eq!(of("a::kernel::Store<a::kernel::Cached<a::kernel::Call<a::ops::Exp, ()>>>"), "exp");
         assert_eq!(
-            of(
-                "a::Store<a::Call<a::Add, (a::Call<a::LogSumExp, a::Input<half::bfloat::bf16>>, a::Param<f32>)>>"
-            ),
+            of("a::Store<a::Call<a::Add, (a::Call<a::LogSumExp, a::Input<half::bfloat::bf16>>, \
+                a::Param<f32>)>>"),
             "add, log_sum_exp"
         );
         assert_eq!(of("a::Store<a::Input<u64>>"), "copy");

@@ -9,7 +9,7 @@ use crate::device::cuda::driver::op_names;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The progress of one stream. It stays for the rest of the process.
-pub(in crate::device::cuda) struct Progress {
+pub(in crate::device::cuda) struct StreamProgress {
     /// A word in page-locked host memory, to which kernels write the number of the operation that has begun.
     begun: *mut i64,
     /// The number of kernels that were queued.
@@ -18,18 +18,18 @@ pub(in crate::device::cuda) struct Progress {
     completed: AtomicU64,
 }
 // SAFETY: `begun` is one word, which only kernels write, as a whole.
-unsafe impl Send for Progress {}
+unsafe impl Send for StreamProgress {}
 // SAFETY: as above.
-unsafe impl Sync for Progress {}
+unsafe impl Sync for StreamProgress {}
 
-impl Progress {
+impl StreamProgress {
     /// The progress of a stream whose kernels write to `begun`.
     ///
     /// # Safety
     /// `begun` is an aligned word of host memory that the GPU can write. It stays for the rest of the
     /// process, and the host does not write it.
-    pub(in crate::device::cuda) unsafe fn new(begun: *mut i64) -> Progress {
-        Progress { begun, queued: AtomicU64::new(0), completed: AtomicU64::new(0) }
+    pub(in crate::device::cuda) unsafe fn new(begun: *mut i64) -> StreamProgress {
+        StreamProgress { begun, queued: AtomicU64::new(0), completed: AtomicU64::new(0) }
     }
 
     /// The address of the word, which is the same on the host and on the GPU.

@@ -19,9 +19,9 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 
 /// The library's handle of one stream. Two threads must not use it at once.
-struct Handle(sys::cublasHandle_t);
+struct CublasHandle(sys::cublasHandle_t);
 // SAFETY: the handle may move between threads. A mutex guards it.
-unsafe impl Send for Handle {}
+unsafe impl Send for CublasHandle {}
 
 /// A product of matrices in the form of cuBLAS: `out[b, i, j] = Σₖ left[b, i, k] · right[b, k, j]`.
 pub(in crate::device::cuda) struct PlainProduct {
@@ -129,7 +129,7 @@ fn failed(error: result::CublasError) -> Error {
 }
 
 /// The handle of a stream, which is made at the first use.
-type StreamHandle = Arc<Mutex<Option<Handle>>>;
+type StreamHandle = Arc<Mutex<Option<CublasHandle>>>;
 
 /// The handle of a stream, by GPU and number of the stream.
 fn handle_of(stream: &Stream) -> StreamHandle {
@@ -146,7 +146,7 @@ pub(in crate::device::cuda) fn open(stream: &Stream) -> Result<()> {
     make(stream, &mut locked(&handle_of(stream)))
 }
 
-fn make(stream: &Stream, handle: &mut Option<Handle>) -> Result<()> {
+fn make(stream: &Stream, handle: &mut Option<CublasHandle>) -> Result<()> {
     if handle.is_some() {
         return Ok(());
     }
@@ -162,7 +162,7 @@ fn make(stream: &Stream, handle: &mut Option<Handle>) -> Result<()> {
                     sys::cublasMath_t::CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION,
                 )
                 .result()?;
-                *handle = Some(Handle(made));
+                *handle = Some(CublasHandle(made));
                 Ok(())
             });
             Ok(())
@@ -197,7 +197,7 @@ pub(in crate::device::cuda) unsafe fn run(
     let handle = handle_of(stream);
     let mut handle = locked(&handle);
     make(stream, &mut handle)?;
-    let Some(Handle(handle)) = *handle else { return Ok(false) };
+    let Some(CublasHandle(handle)) = *handle else { return Ok(false) };
     if is_compile_only() {
         return Ok(true);
     }

@@ -17,11 +17,13 @@ pub(super) const WARP: usize = 32;
 pub(super) fn lane_functions(s: &mut SourceWriter, prefix: &str, fields: usize) {
     let takes: Vec<_> = (0..fields).map(|k| format!("s.s{k} = lane_down_sync(g.s{k}, by, width);")).collect();
     s.line(format_args!(
-        "DI {prefix}State {prefix}down_sync(const {prefix}State g, const int by, const int width) {{\n  {prefix}State s; {} return s; }}",
+        "DI {prefix}State {prefix}down_sync(const {prefix}State g, const int by, const int width) {{\n  \
+         {prefix}State s; {} return s; }}",
         takes.join(" ")
     ));
     s.line(format_args!(
-        "DI {prefix}State {prefix}lanes_sync(const Args& a, {prefix}State s, const int lanes, {prefix}State* shared) {{
+        "DI {prefix}State {prefix}lanes_sync(const Args& a, {prefix}State s, const int lanes, \
+         {prefix}State* shared) {{
   const int width = lanes < {WARP} ? lanes : {WARP}, warps = lanes / {WARP};
   for (int by = width / 2; by > 0; by /= 2) s = {prefix}combine(a, s, {prefix}down_sync(s, by, width));
   if (warps > 1) {{

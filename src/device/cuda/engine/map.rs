@@ -13,7 +13,7 @@ use crate::device::cuda::codegen::axes::{Axes, is_wide};
 use crate::device::cuda::codegen::operands::{arguments, outputs_then_inputs, pointers, read_key_numbers};
 use crate::device::cuda::codegen::source::{Signature, SourceWriter};
 use crate::device::cuda::codegen::types::{c_type, ensure_computable};
-use crate::device::cuda::codegen::vectors::{Inner, SPECIALIZE_FROM_ELEMENTS, vector_width};
+use crate::device::cuda::codegen::vectors::{SPECIALIZE_FROM_ELEMENTS, StrideClass, vector_width};
 use crate::device::cuda::driver::kernel_cache::KernelKey;
 use crate::device::cuda::engine::map_body::MapBody;
 use crate::device::cuda::engine::transpose_map;
@@ -62,7 +62,7 @@ pub(in crate::device::cuda) unsafe fn run<P: Program>(
     words.depends([count, outputs.len(), slots.len()]);
     let operands = words.operands(&slots);
     // A position is a chunk of `count` neighbors.
-    let (chunks, inner, kinds) = (axes.chunked(count), axes.fastest(), Inner::all(&axes));
+    let (chunks, inner, kinds) = (axes.chunked(count), axes.fastest(), StrideClass::all(&axes));
     if count > 1 {
         words.depends(kinds.iter().map(|&kind| kind as usize));
     }
@@ -128,7 +128,7 @@ fn vector_body(
     types: &[Option<DType>],
     outputs: usize,
     count: usize,
-    kinds: &[Inner],
+    kinds: &[StrideClass],
     inner: AxesArgs,
     single: bool,
 ) {

@@ -15,7 +15,9 @@ use crate::device::cuda::codegen::source::{Signature, SourceWriter};
 use crate::device::cuda::codegen::types::{
     c_type, ensure_computable, ensure_states_fit, state_size, unsupported,
 };
-use crate::device::cuda::codegen::vectors::{Inner, SPECIALIZE_FROM_ELEMENTS, step_of, vectors_by_size};
+use crate::device::cuda::codegen::vectors::{
+    SPECIALIZE_FROM_ELEMENTS, StrideClass, step_of, vectors_by_size,
+};
 use crate::device::cuda::driver::kernel_cache::KernelKey;
 use crate::device::cuda::engine::exchange::{WARP, lane_functions};
 use crate::device::cuda::memory::block::CudaBlock;
@@ -139,7 +141,7 @@ struct Cut {
     by_rows: bool,
     /// Elements of a vector, and the class of each operand along it.
     vector: usize,
-    kinds: Vec<Inner>,
+    kinds: Vec<StrideClass>,
     /// Neighboring threads: those of an output by rows, those of different outputs by columns.
     threads: usize,
     blocks: usize,
@@ -214,7 +216,7 @@ fn source<B: Body, R: Reducer<B::Out>>(
     inputs: Inputs<'_>,
     words: &ArgBlock,
     plan: Plan,
-    kinds: &[Inner],
+    kinds: &[StrideClass],
 ) -> Result<String> {
     let mut s = SourceWriter::new();
     words.declare(&mut s);
@@ -239,7 +241,7 @@ struct ReduceSource<'a> {
     s: SourceWriter,
     signature: Signature,
     plan: Plan,
-    kinds: &'a [Inner],
+    kinds: &'a [StrideClass],
     /// The type of the results.
     out: &'static str,
 }
@@ -247,27 +249,15 @@ struct ReduceSource<'a> {
 impl ReduceSource<'_> {
     /// A thread takes vectors of one output, into `states` states that do not depend on each other.
     fn by_rows(&mut self, states: usize) {
-        let Plan { groups, count, parts, states: states_at, threads, operands, .. } = self.plan;
-        let warps = THREADS / WARP;
+        let Plan { parts, threads: [lanes, shift], .. } = self.plan;
         // Four blocks share a multiprocessor: loads in flight beside a large state would take more registers.
-        let room = format!("__shared__ __align__(16) u8 room[sizeof(State) * {warps}];");
-        self.begin(&room, &format!("{THREADS}, 4"));
-        // Threads after the last output compute it again, since all lanes of a warp exchange states.
-        self.s.line(format_args!(
-            "  const int lanes = (int)a.v[{}], step = lanes, lane = threadIdx.x & (lanes - 1);
-  const idx own = (idx)blockIdx.x * ({THREADS} >> (int)a.v[{}]) + (threadIdx.x >> (int)a.v[{}]);
-  const bool there = own < {groups};
-  const idx output = there ? own : {groups} - 1;",
-            threads[0],
-            threads[1],
-            threads[1],
-            groups = Word(groups)
-        ));
-        self.range("lane");
-        self.s.line(format_args!("  State state[{states}];\n#pragma unroll\n  for (int k = 0; k < {states}; k++) state[k] = identity(a);"));
-        for count in self.counts() {
-            self.values(count, &|at| format!("state[{at} % {states}]"));
-        }
+        let (room, bounds) = (THREADS / WARP, format!("{THREADS}, 4"));
+        let indices = format!(
+            "  const int lanes = (int)a.v[{lanes}], step = lanes, lane = threadIdx.x & (lanes - 1);
+  const idx own = (idx)blockIdx.x * ({THREADS} >> (int)a.v[{shift}]) + (threadIdx.x >> (int)a.v[{shift}]);"
+        );
+        self.accumulate(room, &bounds, [&indices, "lane"], states, &|at| format!("state[{at} % {states}]"));
+        let result = self.result("    ", "(i64)output", "b0");
         let s = &mut self.s;
         s.line(format_args!(
             "#pragma unroll\n  for (int half = {states} / 2; half > 0; half /= 2)\n#pragma unroll"
@@ -277,42 +267,28 @@ impl ReduceSource<'_> {
         ));
         s.line(format_args!("  const State whole = lanes_sync(a, state[0], lanes, (State*)room);"));
         s.line(format_args!("  if (there && lane == 0) {{\n    const i64 parts = a.v[{parts}];"));
-        s.line(format_args!(
-            "    if (parts > 1) ((State*)a.v[{states_at}])[(i64)output * parts + blockIdx.y] = whole;"
-        ));
-        let out = self.out;
-        s.line(format_args!(
-            "    else (({out}*)a.v[{operands}])[b0] = cast<{out}>(finalize(a, whole, a.v[{count}]));\n  }}\n}}"
-        ));
+        s.line(format_args!("{result}\n  }}\n}}"));
     }
 
     /// A thread takes values of a vector of outputs, with a state for each.
     fn by_columns(&mut self) {
-        let Plan { vector, groups, count, parts, states: states_at, threads, operands, step, .. } = self.plan;
-        let room = format!("__shared__ __align__(16) u8 room[sizeof(State) * {}];", THREADS * vector);
-        self.begin(&room, &format!("{THREADS}"));
+        let Plan { vector, parts, threads: [across, shift], step, .. } = self.plan;
+        let (room, bounds) = (THREADS * vector, format!("{THREADS}"));
+        let indices = format!(
+            "  const int across = (int)a.v[{across}], step = {THREADS} >> (int)a.v[{shift}], \
+             x = threadIdx.x & (across - 1), y = threadIdx.x >> (int)a.v[{shift}];
+  const idx own = (idx)blockIdx.x * across + x;"
+        );
+        self.accumulate(room, &bounds, [&indices, "y"], vector, &|_| "state[j]".to_string());
+        let index = format!("((i64)output * {vector} + j)");
+        let result = self.result("      ", &index, &format!("b0 + j * {}", step_of(step, 0)));
         self.s.line(format_args!(
-            "  const int across = (int)a.v[{}], step = {THREADS} >> (int)a.v[{}], x = threadIdx.x & (across - 1), y = threadIdx.x >> (int)a.v[{}];
-  const idx own = (idx)blockIdx.x * across + x;
-  const bool there = own < {groups};
-  const idx output = there ? own : {groups} - 1;",
-            threads[0],
-            threads[1],
-            threads[1],
-            groups = Word(groups)
-        ));
-        self.range("y");
-        self.s.line(format_args!("  State state[{vector}];\n#pragma unroll\n  for (int k = 0; k < {vector}; k++) state[k] = identity(a);"));
-        for count in self.counts() {
-            self.values(count, &|_| "state[j]".to_string());
-        }
-        let (s, out) = (&mut self.s, self.out);
-        s.line(format_args!(
             "  State* const shared = (State*)room;\n  const int width = across * {vector};\n#pragma unroll
   for (int j = 0; j < {vector}; j++) shared[y * width + x * {vector} + j] = state[j];
   for (int half = step / 2; half > 0; half /= 2) {{
     __syncthreads();
-    for (int k = threadIdx.x; k < half * width; k += {THREADS}) shared[k] = combine(a, shared[k], shared[k + half * width]);
+    for (int k = threadIdx.x; k < half * width; k += {THREADS}) \
+    shared[k] = combine(a, shared[k], shared[k + half * width]);
   }}
   __syncthreads();
   if (there && y == 0) {{
@@ -320,20 +296,52 @@ impl ReduceSource<'_> {
 #pragma unroll
     for (int j = 0; j < {vector}; j++) {{
       const State whole = shared[x * {vector} + j];
-      if (parts > 1) ((State*)a.v[{states_at}])[((i64)output * {vector} + j) * parts + blockIdx.y] = whole;
-      else (({out}*)a.v[{operands}])[b0 + j * {}] = cast<{out}>(finalize(a, whole, a.v[{count}]));
+{result}
     }}
   }}
-}}",
-            step_of(step, 0)
+}}"
         ));
     }
 
-    /// The head of the kernel. `bounds` are those of its launch.
-    fn begin(&mut self, room: &str, bounds: &str) {
+    /// The kernel up to the states of a thread, with all its values: `room` states of shared memory, the
+    /// bounds of the launch, the lines that declare `own`, the number of a thread's outputs, and `step`, and
+    /// the name of its first vector along the values.
+    ///
+    /// Threads after the last output compute it again, since all lanes of a warp exchange states.
+    fn accumulate(
+        &mut self,
+        room: usize,
+        bounds: &str,
+        [indices, first]: [&str; 2],
+        states: usize,
+        state: &dyn Fn(&str) -> String,
+    ) {
+        let groups = Word(self.plan.groups);
         self.s.line(format_args!(
-            "extern \"C\" __global__ void __launch_bounds__({bounds}) kernel(const Args a) {{\n  {room}"
+            "extern \"C\" __global__ void __launch_bounds__({bounds}) kernel(const Args a) {{
+  __shared__ __align__(16) u8 room[sizeof(State) * {room}];
+{indices}
+  const bool there = own < {groups};
+  const idx output = there ? own : {groups} - 1;"
         ));
+        self.range(first);
+        self.s.line(format_args!(
+            "  State state[{states}];\n#pragma unroll\n  \
+             for (int k = 0; k < {states}; k++) state[k] = identity(a);"
+        ));
+        for count in self.counts() {
+            self.values(count, state);
+        }
+    }
+
+    /// The lines that leave the state `whole` of output `index` to the second pass if there are several
+    /// parts, and otherwise store its result at the offset `at`.
+    fn result(&self, indent: &str, index: &str, at: &str) -> String {
+        let (Plan { count, states, operands, .. }, out) = (self.plan, self.out);
+        format!(
+            "{indent}if (parts > 1) ((State*)a.v[{states}])[{index} * parts + blockIdx.y] = whole;
+{indent}else (({out}*)a.v[{operands}])[{at}] = cast<{out}>(finalize(a, whole, a.v[{count}]));"
+        )
     }
 
     /// The offsets of the operands at the output, and the range of this block's vectors along the values; the
@@ -344,19 +352,20 @@ impl ReduceSource<'_> {
         bases.iter().for_each(|name| self.s.line(format_args!("  idx {name} = 0;")));
         kept.offsets(&mut self.s, "output", &all(&bases));
         self.s.line(format_args!(
-            "  const idx first = (idx)blockIdx.y * {0}, past = first + {0}, end = past < {1} ? past : {1};\n  idx r = first + {own};",
+            "  const idx first = (idx)blockIdx.y * {0}, past = first + {0}, end = past < {1} ? past : \
+             {1};\n  idx r = first + {own};",
             Word(share),
             Word(chunks)
         ));
     }
 
-    /// The numbers of vectors of the two loops over the values: as many as may be in flight, then one. The number
-    /// decides which state takes a value of vectors of less than four elements, and must not depend on strides
-    /// there.
+    /// The numbers of vectors of the two loops over the values: as many as may be in flight, then one. The
+    /// number decides which state takes a value of vectors of less than four elements, and must not depend on
+    /// strides there.
     fn counts(&self) -> Vec<usize> {
         let vector = self.plan.vector;
         let registers = |(&index, dtype): (&usize, &DType)| {
-            let is_packed = vector >= 4 && self.kinds[index + 1] == Inner::Contiguous;
+            let is_packed = vector >= 4 && self.kinds[index + 1] == StrideClass::Contiguous;
             if is_packed { (dtype.size() * vector).div_ceil(4) } else { vector * dtype.size().div_ceil(4) }
         };
         let each: usize = self.signature.inputs.iter().map(registers).sum();
@@ -389,7 +398,8 @@ impl ReduceSource<'_> {
             self.kinds[k].load(&mut self.s, (c, vector), &to, &from, step_of(step, k));
         }
         self.s.line(format_args!(
-            "    }}\n#pragma unroll\n    for (int i = 0; i < {elements}; i++) {{\n      const int u = i / {vector}, j = i % {vector};"
+            "    }}\n#pragma unroll\n    for (int i = 0; i < {elements}; i++) {{\n      \
+             const int u = i / {vector}, j = i % {vector};"
         ));
         let value = c_type(self.signature.outputs[0]);
         let x = |index: usize| format!("x{index}[i]");
@@ -398,7 +408,8 @@ impl ReduceSource<'_> {
             if by_rows { format!("((i64)r + u * step) * {vector} + j") } else { "(i64)r + u * step".into() };
         let state = state("i");
         self.s.line(format_args!(
-            "      {value} value; body({call});\n      {state} = accumulate(a, {state}, value, {at});\n    }}\n  }}"
+            "      {value} value; body({call});\n      {state} = accumulate(a, {state}, value, {at});\n    \
+             }}\n  }}"
         ));
     }
 }

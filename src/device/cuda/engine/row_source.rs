@@ -5,7 +5,7 @@ use crate::device::cuda::codegen::args::{ArgBlock, AxesArgs, Word, names};
 use crate::device::cuda::codegen::operands::{arguments_with, pointers};
 use crate::device::cuda::codegen::source::{Signature, SourceWriter};
 use crate::device::cuda::codegen::types::c_type;
-use crate::device::cuda::codegen::vectors::{Inner, step_of};
+use crate::device::cuda::codegen::vectors::{StrideClass, step_of};
 use crate::device::cuda::engine::exchange::{WARP, lane_functions};
 use crate::error::Result;
 use crate::kernel::{KernelIr, RowConstant};
@@ -54,12 +54,12 @@ pub(super) struct Plan {
     pub(super) step: Option<AxesArgs>,
     pub(super) params: usize,
     /// Where several blocks share a row.
-    pub(super) parts: Option<Parts>,
+    pub(super) parts: Option<RowShares>,
 }
 
 /// A kernel of several that compute long rows, each shared by several blocks.
 #[derive(Clone, Copy)]
-pub(super) struct Parts {
+pub(super) struct RowShares {
     /// The reduction that it computes; the number of reductions for the kernel that stores the rows.
     pub(super) pass: usize,
     /// The number of blocks of a row, and the vectors of each.
@@ -71,7 +71,7 @@ pub(super) struct Parts {
 
 /// A loop over the elements of a row: for a reduction, or for the outputs.
 #[derive(Default)]
-struct Loop {
+struct SourceLoop {
     /// The operands that it reads.
     inputs: BTreeSet<usize>,
     /// The cached values that it computes, in order, and those that an earlier loop has left in registers.
@@ -80,24 +80,31 @@ struct Loop {
 }
 
 /// The loops of a program, and what a thread keeps in registers from one to the next.
-struct Loops {
-    all: Vec<Loop>,
+struct SourceLoops {
+    all: Vec<SourceLoop>,
     /// The operands that several loops read.
     kept: BTreeSet<usize>,
     /// The cached values that several loops use.
     cached: BTreeSet<usize>,
 }
 
-impl Loops {
+impl SourceLoops {
     /// The loops, whose functions are `steps` and `last`. Cached values stay in registers if `keep`. Constant
     /// `k` equals constant `firsts[k]`.
-    fn new(program: &KernelIr, firsts: &[usize], steps: &[Signature], last: &Signature, keep: bool) -> Loops {
+    fn new(
+        program: &KernelIr,
+        firsts: &[usize],
+        steps: &[Signature],
+        last: &Signature,
+        keep: bool,
+    ) -> SourceLoops {
         let is_reduced =
             |k: &usize| firsts[*k] == *k && matches!(program.row_constants[*k], RowConstant::Reduced { .. });
         let functions = (0..steps.len()).filter(is_reduced).map(|k| &steps[k]).chain([last]);
         let (mut all, mut cached, mut ready) = (Vec::new(), BTreeSet::new(), BTreeSet::<usize>::new());
         for function in functions {
-            let mut one = Loop { inputs: function.inputs.keys().copied().collect(), ..Loop::default() };
+            let mut one =
+                SourceLoop { inputs: function.inputs.keys().copied().collect(), ..SourceLoop::default() };
             let mut open: Vec<usize> = function.given.keys().map(|&given| firsts[given]).collect();
             while let Some(given) = open.pop() {
                 if is_reduced(&given) || one.computed.contains(&given) || one.left.contains(&given) {
@@ -121,7 +128,7 @@ impl Loops {
         let mut uses = BTreeMap::new();
         all.iter().flat_map(|one| &one.inputs).for_each(|&index| *uses.entry(index).or_insert(0) += 1);
         let kept = uses.into_iter().filter(|&(_, uses)| uses > 1).map(|(index, _)| index).collect();
-        Loops { all, kept, cached }
+        SourceLoops { all, kept, cached }
     }
 
     /// Registers of 32 bits for what is kept of `elements` elements.
@@ -137,7 +144,7 @@ struct RowSource<'a> {
     s: SourceWriter,
     program: &'a KernelIr,
     plan: Plan,
-    kinds: &'a [Inner],
+    kinds: &'a [StrideClass],
     /// The functions of the row constants, and of the outputs.
     steps: Vec<Signature>,
     last: Signature,
@@ -145,7 +152,7 @@ struct RowSource<'a> {
     inputs: Signature,
     /// For each row constant the number of the first that equals it, which alone is computed.
     firsts: Vec<usize>,
-    loops: Loops,
+    loops: SourceLoops,
     /// The operands that are one element of the row, which is read once.
     single: BTreeSet<usize>,
     /// The number of reductions written so far.
@@ -156,7 +163,12 @@ struct RowSource<'a> {
 }
 
 /// The source of the kernel.
-pub(super) fn source(program: &KernelIr, words: &ArgBlock, plan: Plan, kinds: &[Inner]) -> Result<String> {
+pub(super) fn source(
+    program: &KernelIr,
+    words: &ArgBlock,
+    plan: Plan,
+    kinds: &[StrideClass],
+) -> Result<String> {
     let mut source = RowSource::functions(program, words, plan, kinds)?;
     source.open_kernel();
     let loops = std::mem::take(&mut source.loops.all);
@@ -186,7 +198,7 @@ impl<'a> RowSource<'a> {
         program: &'a KernelIr,
         words: &ArgBlock,
         mut plan: Plan,
-        kinds: &'a [Inner],
+        kinds: &'a [StrideClass],
     ) -> Result<RowSource<'a>> {
         let mut s = SourceWriter::new();
         words.declare(&mut s);
@@ -212,9 +224,9 @@ impl<'a> RowSource<'a> {
         // The first of these that fits: cached values in registers, elements in registers, neither.
         let most = if plan.cut.threads > THREADS { KEPT_IN_LARGE_BLOCKS } else { KEPT_REGISTERS };
         let elements = plan.cut.each * plan.cut.vector;
-        let mut loops = Loops::new(program, &firsts, &steps, &last, plan.cut.each > 0);
+        let mut loops = SourceLoops::new(program, &firsts, &steps, &last, plan.cut.each > 0);
         if loops.registers(&inputs, &steps, elements) > most {
-            loops = Loops::new(program, &firsts, &steps, &last, false);
+            loops = SourceLoops::new(program, &firsts, &steps, &last, false);
         }
         if loops.registers(&inputs, &steps, elements) > most {
             plan.cut.each = 0;
@@ -223,7 +235,7 @@ impl<'a> RowSource<'a> {
             loops.kept.clear();
         }
         let one_axis = plan.line.has_one_axis();
-        let is_single = |&index: &usize| one_axis && kinds[plan.outputs + index] == Inner::Broadcast;
+        let is_single = |&index: &usize| one_axis && kinds[plan.outputs + index] == StrideClass::Broadcast;
         let single: BTreeSet<usize> = inputs.inputs.keys().copied().filter(is_single).collect();
         loops.kept.retain(|index| !single.contains(index));
         let moved = names("o", plan.outer.operands);
@@ -267,7 +279,11 @@ impl<'a> RowSource<'a> {
             s.line(format_args!("  const idx row = (idx)blockIdx.x, lane = threadIdx.x;"));
         } else {
             // Threads after the last row compute it again, since all lanes of a warp exchange states.
-            s.line(format_args!("  const idx own = (idx)blockIdx.x * {} + threadIdx.x / {lanes}, lane = threadIdx.x % {lanes};", threads / lanes));
+            s.line(format_args!(
+                "  const idx own = (idx)blockIdx.x * {} + threadIdx.x / {lanes}, \
+                 lane = threadIdx.x % {lanes};",
+                threads / lanes
+            ));
             s.line(format_args!(
                 "  const bool there = own < {0};\n  const idx row = there ? own : {0} - 1;",
                 Word(rows)
@@ -276,8 +292,9 @@ impl<'a> RowSource<'a> {
         self.types = pointers(s, &self.inputs, outputs, outer.operands, operands, outer, "row");
         match parts {
             None => s.line(format_args!("  const idx first = lane, chunks = {};", Word(chunks))),
-            Some(Parts { share, .. }) => s.line(format_args!(
-                "  const idx begin = (idx)blockIdx.y * {share}, past = begin + {share}, first = begin + lane, chunks = past < {all} ? past : {all};",
+            Some(RowShares { share, .. }) => s.line(format_args!(
+                "  const idx begin = (idx)blockIdx.y * {share}, past = begin + {share}, \
+                 first = begin + lane, chunks = past < {all} ? past : {all};",
                 share = Word(share),
                 all = Word(chunks)
             )),
@@ -345,7 +362,10 @@ impl<'a> RowSource<'a> {
         if each > 0 {
             let guard = if is_whole { "" } else { " if (c < chunks) {" };
             let open = if is_whole { "{" } else { "" };
-            self.s.line(format_args!("#pragma unroll\n  for (int u = 0; u < {each}; u++) {{ const idx c = first + u * {lanes};{guard}{open}"));
+            self.s.line(format_args!(
+                "#pragma unroll\n  for (int u = 0; u < {each}; u++) {{ \
+                 const idx c = first + u * {lanes};{guard}{open}"
+            ));
         } else {
             unroll.iter().for_each(|unroll| self.s.line(format_args!("#pragma unroll {unroll}")));
             self.s.line(format_args!("  for (idx c = first; c < chunks; c += {lanes}) {{ {{"));
@@ -354,7 +374,7 @@ impl<'a> RowSource<'a> {
 
     /// Begins a loop, and its inner loop over the elements of a vector. Loads what the loop reads, and
     /// computes the cached values that it needs.
-    fn begin_elements(&mut self, one: &Loop, outputs: &[DType]) {
+    fn begin_elements(&mut self, one: &SourceLoop, outputs: &[DType]) {
         let Plan { cut: Cut { each, vector, .. }, outputs: first, .. } = self.plan;
         let is_reduction = outputs.is_empty();
         self.begin_loop(is_reduction.then_some(IN_FLIGHT));
@@ -409,7 +429,7 @@ impl<'a> RowSource<'a> {
 
     /// Reduces row constant `k` along the row, into the state `whole{k}`: each thread its elements, into a
     /// few states that do not depend on each other, then the threads of the row.
-    fn reduce(&mut self, k: usize, one: &Loop) {
+    fn reduce(&mut self, k: usize, one: &SourceLoop) {
         let Cut { each, vector, lanes, .. } = self.plan.cut;
         let RowConstant::Reduced { reducer, .. } = &self.program.row_constants[k] else { return };
         // One accumulation waits for the one before. Few instructions join states of one number.
@@ -424,13 +444,15 @@ impl<'a> RowSource<'a> {
         let call = self.arguments_of(&signature, &|_| "value".to_string());
         self.s.line(format_args!("      {} value; step{k}({call});", c_type(signature.outputs[0])));
         self.s.line(format_args!(
-            "      state{k}{state} = r{k}_accumulate(a, state{k}{state}, value, (i64)c * {vector} + j);\n    }} }} }}"
+            "      state{k}{state} = r{k}_accumulate(a, state{k}{state}, value, (i64)c * {vector} + j);\n    \
+             }} }} }}"
         ));
         self.s.line(format_args!(
             "#pragma unroll\n  for (int half = {states} / 2; half > 0; half /= 2)\n#pragma unroll"
         ));
         self.s.line(format_args!(
-            "    for (int k = 0; k < half; k++) state{k}[k] = r{k}_combine(a, state{k}[k], state{k}[k + half]);"
+            "    for (int k = 0; k < half; k++) state{k}[k] = r{k}_combine(a, state{k}[k], \
+             state{k}[k + half]);"
         ));
         let room = if lanes > WARP { format!("(r{k}_State*)room[{shared}]") } else { "0".into() };
         self.s.line(format_args!(
@@ -448,7 +470,7 @@ impl<'a> RowSource<'a> {
     }
 
     /// Leaves the state of this block's part of the row, and ends the kernel.
-    fn leave(&mut self, k: usize, Parts { parts, states, .. }: Parts, order: usize) {
+    fn leave(&mut self, k: usize, RowShares { parts, states, .. }: RowShares, order: usize) {
         self.s.line(format_args!(
             "  if (lane == 0) ((r{k}_State*)a.v[{}])[(i64)row * a.v[{parts}] + blockIdx.y] = whole{k};\n}}",
             states + order
@@ -457,16 +479,17 @@ impl<'a> RowSource<'a> {
 
     /// The value of row constant `k`, from the states that the blocks of the row left: each warp combines
     /// them.
-    fn join(&mut self, k: usize, Parts { parts, states, .. }: Parts, order: usize) {
+    fn join(&mut self, k: usize, RowShares { parts, states, .. }: RowShares, order: usize) {
         self.s.line(format_args!(
-            "  const r{k}_State part{k} = lane % {WARP} < (idx)a.v[{parts}] ? ((const r{k}_State*)a.v[{}])[(i64)row * a.v[{parts}] + lane % {WARP}] : r{k}_identity(a);",
+            "  const r{k}_State part{k} = lane % {WARP} < (idx)a.v[{parts}] ? \
+             ((const r{k}_State*)a.v[{}])[(i64)row * a.v[{parts}] + lane % {WARP}] : r{k}_identity(a);",
             states + order
         ));
         self.settle(k, &format!("r{k}_lanes_sync(a, part{k}, {WARP}, 0)"));
     }
 
     /// Computes and stores the row.
-    fn store_row(&mut self, one: &Loop) {
+    fn store_row(&mut self, one: &SourceLoop) {
         let Plan { cut, step, .. } = self.plan;
         let last = std::mem::take(&mut self.last);
         self.begin_elements(one, &last.outputs);

@@ -15,7 +15,7 @@ use crate::device::cuda::codegen::types::{ensure_computable, ensure_states_fit, 
 use crate::device::cuda::codegen::vectors::{SPECIALIZE_FROM_ELEMENTS, vectors_by_size};
 use crate::device::cuda::driver::kernel_cache::KernelKey;
 use crate::device::cuda::engine::exchange::WARP;
-use crate::device::cuda::engine::row_source::{Cut, Parts, Plan, THREADS, source};
+use crate::device::cuda::engine::row_source::{Cut, Plan, RowShares, THREADS, source};
 use crate::device::cuda::memory::block::CudaBlock;
 use crate::device::cuda::stream::queue::{LaunchShape, Stream, block_count};
 use crate::device::{Inputs, OperandRef};
@@ -127,7 +127,7 @@ pub(in crate::device::cuda) unsafe fn run<P: Program>(
     for pass in 0..=sizes.len() {
         let mut words = words.clone();
         words.depends([1, pass]);
-        plan.parts = Some(Parts { pass, parts: parts_at, share: share_at, states });
+        plan.parts = Some(RowShares { pass, parts: parts_at, share: share_at, states });
         launch(&words, plan, (block_count(rows), parts as u32))?;
     }
     Ok(())
@@ -159,8 +159,8 @@ impl Cut {
         let lanes = count.div_ceil(elements).next_power_of_two().clamp(least, MAX_LANES);
         let chunks = count.div_ceil(vector);
         let each = chunks.div_ceil(lanes).next_power_of_two();
-        // The last of these row lengths have twice as many elements in each thread, if they are in vectors: each
-        // vector has a position in registers too.
+        // The last of these row lengths have twice as many elements in each thread, if they are in vectors:
+        // each vector has a position in registers too.
         let most = if vector > 1 { 2 * elements } else { elements };
         let each = if each * vector <= most { each } else { 0 };
         let mut threads = if is_small { lanes } else { lanes.max(THREADS) };

@@ -35,7 +35,7 @@ const MAX_PARTS: usize = 256;
 
 /// The passes of a scan, each with a kernel of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Pass {
+enum ScanPass {
     /// A thread for each line: the whole scan.
     Single,
     /// A block for each part of a line: the state of the part.
@@ -118,7 +118,7 @@ pub(in crate::device::cuda) unsafe fn run<B: Body, R: Reducer<B::Out>>(
         step: words.axes(&along),
         params: words.params(&Store(*body)),
     };
-    let launch = |pass: Pass, blocks: usize, parts: usize| {
+    let launch = |pass: ScanPass, blocks: usize, parts: usize| {
         let mut key_numbers = words.key_numbers.clone();
         key_numbers.push(pass as u32);
         let key = KernelKey { mechanism: "scan", types: [TypeId::of::<B>(), TypeId::of::<R>()], key_numbers };
@@ -129,20 +129,20 @@ pub(in crate::device::cuda) unsafe fn run<B: Body, R: Reducer<B::Out>>(
         unsafe { stream.launch("scan", kernel, shape, &words.list) }
     };
     if single {
-        return launch(Pass::Single, count.div_ceil(THREADS), 1);
+        return launch(ScanPass::Single, count.div_ceil(THREADS), 1);
     }
     if parts > 1 {
-        launch(Pass::PartStates, count, parts)?;
-        launch(Pass::Before, count.div_ceil(THREADS), 1)?;
+        launch(ScanPass::PartStates, count, parts)?;
+        launch(ScanPass::Before, count.div_ceil(THREADS), 1)?;
     }
-    launch(Pass::Scan, count, parts)
+    launch(ScanPass::Scan, count, parts)
 }
 
 /// The source of one pass.
 fn source<B: Body, R: Reducer<B::Out>>(
     body: &B,
     inputs: Inputs<'_>,
-    pass: Pass,
+    pass: ScanPass,
     words: &ArgBlock,
     plan: Plan,
 ) -> Result<String> {
@@ -176,7 +176,7 @@ fn source<B: Body, R: Reducer<B::Out>>(
     // An exclusive scan stores the result of each position at the next one, and the identity at the first.
     let first = store("0", "identity(a)", "0");
     s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"));
-    let by_thread = matches!(pass, Pass::Single | Pass::Before);
+    let by_thread = matches!(pass, ScanPass::Single | ScanPass::Before);
     let line = if by_thread {
         format!("(idx)blockIdx.x * {THREADS} + threadIdx.x")
     } else {
@@ -194,14 +194,14 @@ fn source<B: Body, R: Reducer<B::Out>>(
     if by_thread {
         s.line(format_args!("  if (line >= {}) return;", Word(plan.lines)));
     }
-    if pass == Pass::Before {
+    if pass == ScanPass::Before {
         combine_parts(&mut s, plan);
         return Ok(s.text());
     }
     let bases = names("b", plan.line.operands);
     bases.iter().for_each(|name| s.line(format_args!("  idx {name} = 0;")));
     plan.line.offsets(&mut s, "line", &all(&bases));
-    if pass == Pass::Single {
+    if pass == ScanPass::Single {
         s.line(format_args!(
             "  State state = identity(a);\n  if (later) {first}\n  for (idx i = 0; i + later < count; i++) {{"
         ));
@@ -211,14 +211,17 @@ fn source<B: Body, R: Reducer<B::Out>>(
         ));
         return Ok(s.text());
     }
-    scan_part(&mut s, plan, pass == Pass::PartStates, &load_value, &store);
+    scan_part(&mut s, plan, pass == ScanPass::PartStates, &load_value, &store);
     Ok(s.text())
 }
 
 /// The body of the pass that replaces the state of each part by the state before it.
 fn combine_parts(s: &mut SourceWriter, plan: Plan) {
     s.line(format_args!("  State before = identity(a);\n  for (i64 k = 0; k < a.v[{}]; k++) {{", plan.parts));
-    s.line(format_args!("    const State own = states[k];\n    states[k] = before; before = combine(a, before, own);\n  }}\n}}"));
+    s.line(format_args!(
+        "    const State own = states[k];\n    states[k] = before; before = combine(a, before, own);\n  \
+         }}\n}}"
+    ));
 }
 
 /// The body of the passes in which a block takes a part of a line, tile by tile. `load_value` computes the
@@ -230,7 +233,10 @@ fn scan_part(
     load_value: &str,
     store: &dyn Fn(&str, &str, &str) -> String,
 ) {
-    s.line(format_args!("  __shared__ __align__(16) u8 room[sizeof(State) * {THREADS}];\n  State* const shared = (State*)room;"));
+    s.line(format_args!(
+        "  __shared__ __align__(16) u8 room[sizeof(State) * {THREADS}];\n  \
+         State* const shared = (State*)room;"
+    ));
     s.line(format_args!(
         "  const idx begin = (idx)blockIdx.y * {}, share = begin + {};",
         Word(plan.share),
@@ -246,10 +252,12 @@ fn scan_part(
         "  State before = {before};\n  for (idx tile = begin; tile < end; tile += {TILE}) {{"
     ));
     s.line(format_args!(
-        "    State own[{ELEMENTS_PER_THREAD}]; State state = identity(a); const idx first = tile + t * {ELEMENTS_PER_THREAD};"
+        "    State own[{ELEMENTS_PER_THREAD}]; State state = identity(a); \
+         const idx first = tile + t * {ELEMENTS_PER_THREAD};"
     ));
     s.line(format_args!(
-        "#pragma unroll\n    for (int u = 0; u < {ELEMENTS_PER_THREAD}; u++) {{ const idx i = first + u; if (i < end) {{"
+        "#pragma unroll\n    for (int u = 0; u < {ELEMENTS_PER_THREAD}; u++) {{ const idx i = first + u; \
+         if (i < end) {{"
     ));
     s.line(format_args!(
         "      {load_value} state = accumulate(a, state, value, (i64)i); own[u] = state; }} }}"
@@ -257,14 +265,18 @@ fn scan_part(
     s.line(format_args!("    shared[t] = state;"));
     // Hillis and Steele 1986: after the step of 2ⁿ, each state covers 2ⁿ⁺¹ threads.
     s.line(format_args!("    for (int far = 1; far < {THREADS}; far *= 2) {{\n      __syncthreads();"));
-    s.line(format_args!("      const State mine = shared[t], earlier = shared[t >= far ? t - far : 0];\n      __syncthreads();"));
+    s.line(format_args!(
+        "      const State mine = shared[t], earlier = shared[t >= far ? t - far : 0];\n      \
+         __syncthreads();"
+    ));
     s.line(format_args!(
         "      shared[t] = t >= far ? combine(a, earlier, mine) : mine;\n    }}\n    __syncthreads();"
     ));
     if !only_state {
         s.line(format_args!("    const State prefix = t > 0 ? combine(a, before, shared[t - 1]) : before;"));
         s.line(format_args!(
-            "#pragma unroll\n    for (int u = 0; u < {ELEMENTS_PER_THREAD}; u++) {{ const idx i = first + u; if (i < end && i + later < count) {{"
+            "#pragma unroll\n    for (int u = 0; u < {ELEMENTS_PER_THREAD}; u++) {{ const idx i = first + u; \
+             if (i < end && i + later < count) {{"
         ));
         s.line(format_args!("      {} }} }}", store("i + later", "combine(a, prefix, own[u])", "i + 1")));
     }

@@ -101,13 +101,15 @@ pub(in crate::device::cuda) unsafe fn run<P: Program>(
         s.line(format_args!("  const int x = threadIdx.x % {TILE_SIDE}, y = threadIdx.x / {TILE_SIDE};"));
         s.line(format_args!("  const idx across = (columns + {}) / {TILE_SIDE};", TILE_SIDE - 1));
         s.line(format_args!(
-            "  const idx top = (idx)blockIdx.x / across * {TILE_SIDE}, side = (idx)blockIdx.x % across * {TILE_SIDE};"
+            "  const idx top = (idx)blockIdx.x / across * {TILE_SIDE}, \
+             side = (idx)blockIdx.x % across * {TILE_SIDE};"
         ));
         s.line(format_args!("  for (idx outer = blockIdx.y; outer < {many_at}; outer += gridDim.y) {{"));
         let types = pointers(&mut s, &signature, outputs, slots.len(), operands, outer_args, "outer");
         // Along the rows of the output, which are columns of the transposed operands.
         s.line(format_args!(
-            "  for (int q = y; q < {TILE_SIDE}; q += {THREAD_ROWS}) if (top + x < rows && side + q < columns) {{"
+            "  for (int q = y; q < {TILE_SIDE}; q += {THREAD_ROWS}) if (top + x < rows && \
+             side + q < columns) {{"
         ));
         for &k in transposed.iter().filter(|&&k| types[k].is_some()) {
             s.line(format_args!(
@@ -118,7 +120,8 @@ pub(in crate::device::cuda) unsafe fn run<P: Program>(
         }
         s.line(format_args!("  }}\n  __syncthreads();"));
         s.line(format_args!(
-            "  for (int q = y; q < {TILE_SIDE}; q += {THREAD_ROWS}) if (top + q < rows && side + x < columns) {{"
+            "  for (int q = y; q < {TILE_SIDE}; q += {THREAD_ROWS}) if (top + q < rows && \
+             side + x < columns) {{"
         ));
         let at = |k: usize| format!("(top + q) * {} + (side + x) * {}", rows.stride(k), columns.stride(k));
         let x = |index: usize| {

@@ -25,7 +25,7 @@ const SEGMENT_UNIT_BYTES: usize = 2 << 20;
 
 /// How segments are cut into blocks.
 #[derive(Clone, Copy, PartialEq)]
-enum Cut {
+enum SegmentCut {
     /// A segment is one block, of exactly the requested bytes: a write past the end of a block is a write
     /// outside an allocation of the driver.
     Exact,
@@ -33,13 +33,13 @@ enum Cut {
     Shared,
 }
 
-impl Cut {
+impl SegmentCut {
     /// The bytes of a block for `nbytes` bytes. `None` if they cannot be counted.
     fn capacity(self, nbytes: usize) -> Option<usize> {
         let nbytes = nbytes.max(1);
         match self {
-            Cut::Exact => Some(nbytes),
-            Cut::Shared => {
+            SegmentCut::Exact => Some(nbytes),
+            SegmentCut::Shared => {
                 nbytes.checked_next_multiple_of((prev_power_of_two(nbytes) / SLACK_DIVISOR).max(512))
             }
         }
@@ -48,7 +48,7 @@ impl Cut {
     /// The bytes of a segment for a block of `capacity` bytes.
     fn segment(self, capacity: usize) -> usize {
         match (self, capacity) {
-            (Cut::Exact, _) => capacity,
+            (SegmentCut::Exact, _) => capacity,
             (_, ..=MAX_SMALL_BYTES) => SMALL_SEGMENT_BYTES,
             (_, ..MAX_LARGE_BYTES) => LARGE_SEGMENT_BYTES,
             _ => capacity.checked_next_multiple_of(SEGMENT_UNIT_BYTES).unwrap_or(capacity),
@@ -134,8 +134,8 @@ struct Kept {
 }
 
 /// The pool; see the module.
-pub(in crate::device::cuda) struct Pool {
-    cut: Cut,
+pub(in crate::device::cuda) struct MemoryPool {
+    cut: SegmentCut,
     /// By address.
     segments: BTreeMap<usize, Segment>,
     /// By address.
@@ -147,13 +147,13 @@ pub(in crate::device::cuda) struct Pool {
     pub(in crate::device::cuda) statistics: MemoryStatistics,
 }
 
-impl Pool {
-    pub(in crate::device::cuda) fn new() -> Pool {
-        Pool::with(if cfg!(debug_assertions) { Cut::Exact } else { Cut::Shared })
+impl MemoryPool {
+    pub(in crate::device::cuda) fn new() -> MemoryPool {
+        MemoryPool::with(if cfg!(debug_assertions) { SegmentCut::Exact } else { SegmentCut::Shared })
     }
 
-    fn with(cut: Cut) -> Pool {
-        Pool {
+    fn with(cut: SegmentCut) -> MemoryPool {
+        MemoryPool {
             cut,
             segments: BTreeMap::new(),
             live: BTreeMap::new(),
@@ -196,10 +196,11 @@ impl Pool {
             }
             Others::All => true,
         };
-        let most = if self.cut == Cut::Exact { capacity } else { usize::MAX };
+        let most = if self.cut == SegmentCut::Exact { capacity } else { usize::MAX };
         // Large segments are not cut into small blocks, nor small ones into large blocks.
         let is_small = capacity <= MAX_SMALL_BYTES;
-        let fits = |address: &usize| self.cut == Cut::Exact || self.is_in_small_segment(*address) == is_small;
+        let fits =
+            |address: &usize| self.cut == SegmentCut::Exact || self.is_in_small_segment(*address) == is_small;
         let fitting = || {
             let blocks = self.kept_by_capacity.range((capacity, 0)..=(most, usize::MAX));
             blocks.map(|&(_, address)| address).filter(fits)
@@ -223,8 +224,8 @@ impl Pool {
     fn takes_whole(&self, capacity: usize, whole: usize) -> bool {
         let least = if capacity <= MAX_SMALL_BYTES { 512 } else { MIN_LARGE_REST_BYTES };
         match self.cut {
-            Cut::Exact => whole == capacity,
-            Cut::Shared => whole.checked_sub(capacity).is_some_and(|rest| rest < least),
+            SegmentCut::Exact => whole == capacity,
+            SegmentCut::Shared => whole.checked_sub(capacity).is_some_and(|rest| rest < least),
         }
     }
 
@@ -419,7 +420,7 @@ mod tests {
 
     #[test]
     fn segments_are_cut_into_blocks_and_free_neighbors_are_joined() {
-        let mut pool = Pool::with(Cut::Shared);
+        let mut pool = MemoryPool::with(SegmentCut::Shared);
         assert_eq!(pool.segment(1000), Some(SMALL_SEGMENT_BYTES));
         pool.insert(1 << 30, 1000, SMALL_SEGMENT_BYTES);
         let (second, _) = pool.reuse(5000, 0, NONE).unwrap();
@@ -441,7 +442,7 @@ mod tests {
 
     #[test]
     fn many_sizes_need_few_segments() {
-        let mut pool = Pool::with(Cut::Shared);
+        let mut pool = MemoryPool::with(SegmentCut::Shared);
         let mut next = 1 << 40;
         for i in 0..200usize {
             let nbytes = (i * 7919 % 200 + 1) * 15_013;
@@ -466,7 +467,7 @@ mod tests {
 
     #[test]
     fn a_block_of_another_stream_is_taken_if_its_uses_are_complete() {
-        let mut pool = Pool::with(Cut::Shared);
+        let mut pool = MemoryPool::with(SegmentCut::Shared);
         pool.insert(1 << 30, 2 << 20, 2 << 20);
         pool.record_use(1 << 30, (1, 5), true);
         pool.release(1 << 30);
@@ -481,7 +482,7 @@ mod tests {
 
     #[test]
     fn small_and_large_requests_have_segments_of_their_own() {
-        let mut pool = Pool::with(Cut::Shared);
+        let mut pool = MemoryPool::with(SegmentCut::Shared);
         pool.insert(1 << 30, 12 << 20, 14 << 20);
         assert!(pool.reuse(100, 0, ANY).is_none(), "the rest of a large segment is not for small blocks");
         pool.release(1 << 30);
@@ -496,7 +497,7 @@ mod tests {
 
     #[test]
     fn a_stream_takes_a_block_that_it_and_another_stream_used() {
-        let mut pool = Pool::with(Cut::Shared);
+        let mut pool = MemoryPool::with(SegmentCut::Shared);
         pool.insert(1 << 30, 2 << 20, 2 << 20);
         pool.record_use(1 << 30, (0, 5), true);
         pool.record_use(1 << 30, (1, 3), false);
@@ -508,13 +509,13 @@ mod tests {
 
     #[test]
     fn blocks_of_different_streams_are_not_joined() {
-        let mut pool = Pool::with(Cut::Shared);
+        let mut pool = MemoryPool::with(SegmentCut::Shared);
         pool.insert(1 << 30, 1000, SMALL_SEGMENT_BYTES);
         let (second, _) = pool.reuse(1000, 0, NONE).unwrap();
         pool.record_use(1 << 30, (1, 1), true);
         pool.record_use(second, (2, 1), true);
         [1 << 30, second].into_iter().for_each(|block| pool.release(block));
-        let own = |pool: &mut Pool, stream| pool.reuse(1000, stream, NONE).map(|(block, _)| block);
+        let own = |pool: &mut MemoryPool, stream| pool.reuse(1000, stream, NONE).map(|(block, _)| block);
         assert_eq!((own(&mut pool, 1), own(&mut pool, 2)), (Some(1 << 30), Some(second)));
         [1 << 30, second].into_iter().for_each(|block| pool.release(block));
         assert_eq!(pool.drain().1, SMALL_SEGMENT_BYTES);
@@ -522,7 +523,7 @@ mod tests {
 
     #[test]
     fn a_released_block_is_handed_out_with_its_last_uses() {
-        let mut pool = Pool::with(Cut::Exact);
+        let mut pool = MemoryPool::with(SegmentCut::Exact);
         pool.insert(4096, 1000, 1000);
         pool.record_use(4100, (0, 7), true);
         pool.record_use(4096 + 999, (1, 3), false);
@@ -544,7 +545,7 @@ mod tests {
 
     #[test]
     fn a_block_that_a_graph_keeps_is_not_reused_until_the_graph_is_dropped() {
-        let mut pool = Pool::with(Cut::Exact);
+        let mut pool = MemoryPool::with(SegmentCut::Exact);
         pool.insert(4096, 64, 64);
         pool.pin(4096);
         pool.release(4096);
@@ -561,7 +562,7 @@ mod tests {
 
     #[test]
     fn the_limit_counts_live_and_kept_bytes() {
-        let mut pool = Pool::with(Cut::Exact);
+        let mut pool = MemoryPool::with(SegmentCut::Exact);
         pool.statistics.limit = 100;
         pool.insert(4096, 60, 60);
         assert!(pool.allows(40) && !pool.allows(41) && !pool.allows(usize::MAX));

@@ -98,7 +98,7 @@ pub(in crate::device::cuda) fn capture<T>(
     stream.synchronize()?;
     prepare(stream)?;
     *locked(&stream.capture) = Some(Capture::default());
-    let mut recording = Recording { stream, open: true };
+    let mut recording = GraphCapture { stream, open: true };
     // SAFETY: the lease makes the stream this graph's alone. The mode is relaxed because kernels are loaded
     // and memory is allocated while the stream records.
     let begun = unsafe {
@@ -138,34 +138,34 @@ fn write_zeros(stream: &Stream, blocks: &BTreeSet<usize>) -> Result<()> {
 }
 
 /// A stream that records. If the closure panics, the drop ends the recording and keeps nothing.
-struct Recording<'a> {
+struct GraphCapture<'a> {
     stream: &'a Stream,
     open: bool,
 }
 
 /// A recorded graph, until it is instantiated.
-struct Recorded {
+struct RecordedGraph {
     gpu: &'static Gpu,
     graph: sys::CUgraph,
 }
 
-impl Drop for Recorded {
+impl Drop for RecordedGraph {
     fn drop(&mut self) {
-        // SAFETY: recorded by `Recording::end`, which gave it to this owner alone.
+        // SAFETY: recorded by `GraphCapture::end`, which gave it to this owner alone.
         let _ = unsafe { self.gpu.context.with("capture", || result::graph::destroy(self.graph)) };
     }
 }
 
-impl Recording<'_> {
-    fn end(&mut self) -> Result<Option<Recorded>> {
+impl GraphCapture<'_> {
+    fn end(&mut self) -> Result<Option<RecordedGraph>> {
         self.open = false;
         // SAFETY: the stream records since `capture`; if it does not, the driver reports that.
         let graph = unsafe { self.stream.with("capture", |stream| result::stream::end_capture(stream)) }?;
-        Ok((!graph.is_null()).then_some(Recorded { gpu: self.stream.gpu, graph }))
+        Ok((!graph.is_null()).then_some(RecordedGraph { gpu: self.stream.gpu, graph }))
     }
 }
 
-impl Drop for Recording<'_> {
+impl Drop for GraphCapture<'_> {
     fn drop(&mut self) {
         if !self.open {
             return;

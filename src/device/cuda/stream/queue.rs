@@ -5,12 +5,12 @@
 // Imports: `error`.
 
 use crate::device::cuda::driver::context::Context;
-use crate::device::cuda::driver::kernel_cache::{Kernel, KernelCache, KernelKey};
+use crate::device::cuda::driver::kernel_cache::{KernelCache, KernelKey, LoadedKernel};
 use crate::device::cuda::driver::lock::locked;
 use crate::device::cuda::driver::op_names;
-use crate::device::cuda::driver::progress::Progress;
+use crate::device::cuda::driver::progress::StreamProgress;
 use crate::device::cuda::driver::thread_state::is_compile_only;
-use crate::device::cuda::memory::pool::Pool;
+use crate::device::cuda::memory::pool::MemoryPool;
 use crate::device::cuda::memory::staging::Staging;
 use crate::error::{Error, Result};
 use cudarc::driver::result::{self, DriverError, stream::StreamKind};
@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 pub(in crate::device::cuda) struct Gpu {
     pub(in crate::device::cuda) context: Context,
     pub(in crate::device::cuda) kernels: KernelCache,
-    pub(in crate::device::cuda) pool: Mutex<Pool>,
+    pub(in crate::device::cuda) pool: Mutex<MemoryPool>,
     /// Made by the first large copy.
     pub(in crate::device::cuda) staging: Mutex<Option<Staging>>,
     /// The number of kernels that were queued, without those of graphs.
@@ -57,7 +57,7 @@ impl Gpu {
         let gpu = Gpu {
             context: Context::new(ordinal)?,
             kernels: KernelCache::default(),
-            pool: Mutex::new(Pool::new()),
+            pool: Mutex::new(MemoryPool::new()),
             staging: Mutex::new(None),
             launches: AtomicUsize::new(0),
             streams: Mutex::default(),
@@ -170,7 +170,7 @@ pub(in crate::device::cuda) struct Stream {
     pub(super) completed: AtomicU64,
     /// For each other stream, the position that this one has waited for.
     pub(super) waited: Mutex<BTreeMap<usize, u64>>,
-    progress: Arc<Progress>,
+    progress: Arc<StreamProgress>,
     /// The memory of the graph that this stream records, if it records one.
     pub(in crate::device::cuda) capture: Mutex<Option<Capture>>,
 }
@@ -194,7 +194,7 @@ impl Stream {
                     result::malloc_host(64, sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP)?
                         .cast::<i64>();
                 begun.write(0);
-                Ok((raw, event, Arc::new(Progress::new(begun))))
+                Ok((raw, event, Arc::new(StreamProgress::new(begun))))
             })
         }?;
         let mut streams = locked(&gpu.streams);
@@ -271,7 +271,7 @@ impl Stream {
         &self,
         key: KernelKey,
         source: impl FnOnce() -> Result<String>,
-    ) -> Result<Kernel> {
+    ) -> Result<LoadedKernel> {
         self.gpu.kernels.get(&self.gpu.context, key, source)
     }
 
@@ -287,7 +287,7 @@ impl Stream {
     pub(in crate::device::cuda) unsafe fn launch(
         &self,
         op: &'static str,
-        kernel: Kernel,
+        kernel: LoadedKernel,
         shape: LaunchShape,
         words: &[i64],
     ) -> Result<()> {
@@ -306,7 +306,7 @@ impl Stream {
     pub(in crate::device::cuda) unsafe fn launch_grid(
         &self,
         op: &'static str,
-        kernel: Kernel,
+        kernel: LoadedKernel,
         blocks: [u32; 3],
         threads: [u32; 3],
         shared: u32,

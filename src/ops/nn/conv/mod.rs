@@ -178,23 +178,23 @@ pub(super) fn convolve<
     let is_pointwise = sizes.window == [1; N];
     let has_tasks = x.device().task_nbytes().is_some();
     let form = if is_depthwise::<T, RANK, N>(w.size().0, &sizes.conv) {
-        Form::Taps
+        WindowForm::Taps
     } else if sizes.padded != x.size().0[2..] || has_tasks && !is_pointwise && x.stride().0[1] != 1 {
-        Form::Frames
+        WindowForm::Frames
     } else {
-        Form::InPlace
+        WindowForm::InPlace
     };
     let is_large = nbytes_of::<T>(&w.size().0) / sizes.conv.groups > ORDERED_WEIGHT_BYTES;
-    let is_ordered = !has_tasks || form == Form::Taps || form == Form::InPlace && is_pointwise;
+    let is_ordered = !has_tasks || form == WindowForm::Taps || form == WindowForm::InPlace && is_pointwise;
     destination.put(op, layout, x.device(), |out| {
         if is_ordered {
-            return by_blocks(op, x, w, &sizes, form, Order::Given, out);
+            return by_blocks(op, x, w, &sizes, form, WeightOrder::Given, out);
         }
         if !is_large {
-            return by_blocks(op, x, ordered(w)?.view(), &sizes, form, Order::Given, out);
+            return by_blocks(op, x, ordered(w)?.view(), &sizes, form, WeightOrder::Given, out);
         }
-        if form == Form::InPlace {
-            return by_blocks(op, x, w, &sizes, form, Order::ByTask, out);
+        if form == WindowForm::InPlace {
+            return by_blocks(op, x, w, &sizes, form, WeightOrder::ByTask, out);
         }
         // All blocks of outputs read the same copies of images.
         let images_per_block = images_per_block::<T>(x.size().0[1], &sizes.padded, usize::MAX);
@@ -206,7 +206,7 @@ pub(super) fn convolve<
             let conv = sizes.conv.padding([0; N]);
             let sizes = ConvSizes::new(op, frame.size().0, w.size().0, conv)?;
             let mut out = out.reborrow().slice_axis(0, images, 1)?;
-            by_blocks(op, frame.view(), w, &sizes, Form::InPlace, Order::ByTask, &mut out)?;
+            by_blocks(op, frame.view(), w, &sizes, WindowForm::InPlace, WeightOrder::ByTask, &mut out)?;
         }
         Ok(())
     })
@@ -214,7 +214,7 @@ pub(super) fn convolve<
 
 /// How the windows of a convolution are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum WindowForm {
     /// In place, as the left operand of a product.
     InPlace,
     /// As above, in a copy of some images surrounded by zeros; channels last on a device with tasks.
@@ -225,7 +225,7 @@ enum Form {
 
 /// The order of the weights.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum WeightOrder {
     /// A product reads them as they are.
     Given,
     /// Each task orders the weights of its outputs.
@@ -238,15 +238,15 @@ fn by_blocks<T: Number, const RANK: usize, const N: usize, D: Device>(
     x: TensorView<'_, T, RANK, D>,
     w: TensorView<'_, T, RANK, D>,
     sizes: &ConvSizes<RANK, N>,
-    form: Form,
-    order: Order,
+    form: WindowForm,
+    order: WeightOrder,
     out: &mut TensorViewMut<'_, T, RANK, D>,
 ) -> Result<()> {
     let ConvSizes { conv, window, before, padded, .. } = *sizes;
     let (size, kernel) = (x.size().0, w.size().0);
     let is_padded = padded != size[2..];
     let has_tasks = x.device().task_nbytes().is_some();
-    let format = if form == Form::Frames && has_tasks || is_channels_last(x.layout()) {
+    let format = if form == WindowForm::Frames && has_tasks || is_channels_last(x.layout()) {
         Layout::with_channel_fastest
     } else {
         Layout::row_major
@@ -268,16 +268,16 @@ fn by_blocks<T: Number, const RANK: usize, const N: usize, D: Device>(
         let x = x.slice_axis(2, inside(first)..inside(end), 1)?;
         let (mut sizes, mut starts) = (padded, before);
         (sizes[0], starts[0]) = (end - first, before[0].saturating_sub(first).min(end - first));
-        let frame = if is_padded || form == Form::Frames {
+        let frame = if is_padded || form == WindowForm::Frames {
             Some(padded_copy(op, x, sizes, starts, [1; N], format, T::zero())?)
         } else {
             None
         };
         let x = frame.as_ref().map_or(x, |frame| frame.view());
-        if form == Form::Taps {
+        if form == WindowForm::Taps {
             return sum_of_taps(x, w, &mut out, &conv, window);
         }
-        let ordered = if order == Order::ByTask { Some(ordered(w)?) } else { None };
+        let ordered = if order == WeightOrder::ByTask { Some(ordered(w)?) } else { None };
         let w = ordered.as_ref().map_or(w, |ordered| ordered.view());
         // SAFETY: (1) `ConvSizes` checked that the windows fit the padded input, of which these rows are a
         // part; (2) the channels were checked against the weights and the groups; the output is exclusive.
@@ -306,14 +306,14 @@ fn block_sizes<T: Number, D: Device, const RANK: usize, const N: usize>(
     x: TensorView<'_, T, RANK, D>,
     w: TensorView<'_, T, RANK, D>,
     sizes: &ConvSizes<RANK, N>,
-    form: Form,
-    order: Order,
+    form: WindowForm,
+    order: WeightOrder,
 ) -> [usize; RANK] {
     let (mut block, kernel, conv) = (sizes.out, w.size().0, &sizes.conv);
     let task_nbytes = x.device().task_nbytes();
     let plane = nbytes_of::<T>(&sizes.padded).max(1);
     let of_group = kernel[1].saturating_mul(plane);
-    if order == Order::ByTask {
+    if order == WeightOrder::ByTask {
         // A block is a whole group, or a part of the only one.
         let of_output = nbytes_of::<T>(&kernel[1..]).max(1);
         let part = (ORDERED_WEIGHT_BYTES / 2 / of_output).max(1).next_multiple_of(ORDERED_OUTPUTS);
@@ -322,23 +322,23 @@ fn block_sizes<T: Number, D: Device, const RANK: usize, const N: usize>(
     }
     let nbytes = match task_nbytes {
         // The product packs the weights in each block.
-        Some(_) if form == Form::InPlace && nbytes_of::<T>(&kernel) > ORDERED_WEIGHT_BYTES => {
+        Some(_) if form == WindowForm::InPlace && nbytes_of::<T>(&kernel) > ORDERED_WEIGHT_BYTES => {
             LARGE_IMAGE_BLOCK_BYTES
         }
         Some(nbytes) => nbytes,
-        None if form == Form::InPlace => return block,
+        None if form == WindowForm::InPlace => return block,
         None => DEVICE_BLOCK_BYTES,
     };
     // Groups whose images are large are copied one by one.
     let mut image = of_group.saturating_mul(conv.groups);
-    if form == Form::Frames && task_nbytes.is_some() && of_group >= GROUP_IMAGE_BYTES {
+    if form == WindowForm::Frames && task_nbytes.is_some() && of_group >= GROUP_IMAGE_BYTES {
         (block[1], image) = (kernel[0] / conv.groups, of_group);
     }
     block[0] = (nbytes / image.max(1)).max(1);
     if block[0] > 1 || task_nbytes.is_none() {
         return block;
     }
-    if form == Form::Taps {
+    if form == WindowForm::Taps {
         block[1] = (nbytes / plane).max(1);
         return block;
     }

@@ -4,7 +4,7 @@
 use super::depthwise::{is_depthwise, sums_by_taps};
 use super::products::{to_windows, windows_by};
 use super::{convolve, convolve_transposed, images_per_block};
-use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput, same_device};
+use crate::device::{Device, OperatorRule, Recorded, RuleOperand, RuleOutput, same_device};
 use crate::dim::Dim;
 use crate::element::{Compute, Number};
 use crate::error::Result;
@@ -50,7 +50,7 @@ impl<T, const RANK: usize, const N: usize> Clone for ConvRule<T, RANK, N> {
 }
 impl<T, const RANK: usize, const N: usize> Copy for ConvRule<T, RANK, N> {}
 
-impl<T: Number, const RANK: usize, const N: usize> Rule for ConvRule<T, RANK, N> {
+impl<T: Number, const RANK: usize, const N: usize> OperatorRule for ConvRule<T, RANK, N> {
     const NAME: &'static str = "convolution";
     const READS_RESULT: bool = false;
     type Saved<D: Device> = ();

@@ -97,17 +97,22 @@ max_pools! {
     max_pool1d max_pool1d_into 1,
         "assert_eq!(Tensor::from([[[1, 4, 2, 3]]]).max_pool1d(Pool::new([2]))?, Tensor::from([[[4, 3]]]));";
     max_pool2d max_pool2d_into 2,
-        "assert_eq!(Tensor::from([[[[1, 4], [2, 3]]]]).max_pool2d(Pool::new([2, 2]))?, Tensor::from([[[[4]]]]));";
+        "assert_eq!(Tensor::from([[[[1, 4], [2, 3]]]]).max_pool2d(Pool::new([2, 2]))?, \
+         Tensor::from([[[[4]]]]));";
     max_pool3d max_pool3d_into 3,
-        "assert_eq!(Tensor::from([[[[[1, 4, 2]]]]]).max_pool3d(Pool::new([1, 1, 3]))?, Tensor::from([[[[[4]]]]]));";
+        "assert_eq!(Tensor::from([[[[[1, 4, 2]]]]]).max_pool3d(Pool::new([1, 1, 3]))?, \
+         Tensor::from([[[[[4]]]]]));";
 }
 avg_pools! {
     avg_pool1d avg_pool1d_into 1,
-        "assert_eq!(Tensor::from([[[1.0, 4.0, 2.0, 3.0]]]).avg_pool1d(Pool::new([2]))?, Tensor::from([[[2.5, 2.5]]]));";
+        "assert_eq!(Tensor::from([[[1.0, 4.0, 2.0, 3.0]]]).avg_pool1d(Pool::new([2]))?, Tensor::from([[[2.5, \
+         2.5]]]));";
     avg_pool2d avg_pool2d_into 2,
-        "assert_eq!(Tensor::from([[[[1.0, 4.0], [2.0, 3.0]]]]).avg_pool2d(Pool::new([2, 2]))?, Tensor::from([[[[2.5]]]]));";
+        "assert_eq!(Tensor::from([[[[1.0, 4.0], [2.0, 3.0]]]]).avg_pool2d(Pool::new([2, 2]))?, \
+         Tensor::from([[[[2.5]]]]));";
     avg_pool3d avg_pool3d_into 3,
-        "assert_eq!(Tensor::from([[[[[1.0, 3.0]]]]]).avg_pool3d(Pool::new([1, 1, 2]))?, Tensor::from([[[[[2.0]]]]]));";
+        "assert_eq!(Tensor::from([[[[[1.0, 3.0]]]]]).avg_pool3d(Pool::new([1, 1, 2]))?, \
+         Tensor::from([[[[[2.0]]]]]));";
 }
 
 /// A pool, on a device that records by the rule of max pooling (`MAX`) or average pooling. Every other device

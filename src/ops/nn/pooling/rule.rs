@@ -3,7 +3,7 @@
 
 use super::unpooling::{largest_with_positions, positions_of_largest};
 use super::{avg_pool, divide_by_counts, max_pool};
-use crate::device::{Device, Recorded, Rule, RuleOperand, RuleOutput};
+use crate::device::{Device, OperatorRule, Recorded, RuleOperand, RuleOutput};
 use crate::dim::Dim;
 use crate::element::{Compute, Element, Float, bf16, f16};
 use crate::error::{Error, Result};
@@ -70,9 +70,9 @@ const NONE: u8 = u8::MAX;
 /// The larger of two elements and its number: the first of equal ones, the last of NaNs.
 /// `(best, its number, x, its number)`.
 #[derive(Clone, Copy, Debug)]
-struct KeepLarger;
+struct KeepLargerNumber;
 
-impl<T: Float> OpMany<(T, u8, T, u8)> for KeepLarger {
+impl<T: Float> OpMany<(T, u8, T, u8)> for KeepLargerNumber {
     const NAME: &'static str = "max_pool";
     type Out = (T, u8);
     #[inline(always)]
@@ -181,7 +181,7 @@ impl<T: Float, const RANK: usize, const N: usize, const MAX: bool> PoolRule<T, R
                 let largest = windows_of(out.as_view(), &windows)?;
                 apply_in_place(NumberOfLargest, (at,), (largest, x, number))?;
             } else {
-                apply_in_place(KeepLarger, (output_part(out.reborrow(), &windows)?, at), (x, number))?;
+                apply_in_place(KeepLargerNumber, (output_part(out.reborrow(), &windows)?, at), (x, number))?;
             }
         }
         Ok(Largest::Taps(at))
@@ -262,7 +262,9 @@ impl<T: Float, const RANK: usize, const N: usize, const MAX: bool> PoolRule<T, R
     }
 }
 
-impl<T: Float, const RANK: usize, const N: usize, const MAX: bool> Rule for PoolRule<T, RANK, N, MAX> {
+impl<T: Float, const RANK: usize, const N: usize, const MAX: bool> OperatorRule
+    for PoolRule<T, RANK, N, MAX>
+{
     const NAME: &'static str = if MAX { "max_pool" } else { "avg_pool" };
     const READS_RESULT: bool = false;
     /// For max pooling.

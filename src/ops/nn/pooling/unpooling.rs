@@ -21,9 +21,9 @@ use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, Tensor
 /// The larger of two elements and its position: the first of equal ones, the last of NaNs.
 /// `(best, its position, x, its position)`.
 #[derive(Clone, Copy, Debug)]
-struct KeepLarger;
+struct KeepLargerPosition;
 
-impl<T: RealNumber> OpMany<(T, i64, T, i64)> for KeepLarger {
+impl<T: RealNumber> OpMany<(T, i64, T, i64)> for KeepLargerPosition {
     const NAME: &'static str = "max_pool";
     type Out = (T, i64);
     #[inline(always)]
@@ -99,7 +99,7 @@ where
             let updated =
                 (output_part(values.reborrow(), &windows)?, output_part(indices.reborrow(), &windows)?);
             apply_in_place(
-                KeepLarger,
+                KeepLargerPosition,
                 updated,
                 (input_part(x, &inputs)?, input_part(positions.view(), &inputs)?),
             )?;

@@ -203,13 +203,15 @@ const EXCEPTIONS: &[(&str, &str, usize, &str)] = &[
         "rows",
         "f32 s95;",
         160,
-        "a test's state of 384 bytes, the largest that a block of 128 threads shares: 96 registers for itself",
+        "a test's state of 384 bytes, the largest that a block of 128 threads shares: \
+         96 registers for itself",
     ),
     (
         "",
         "f32 s47;",
         128,
-        "a test's state of 192 bytes, the largest that a block of 256 threads shares: 48 registers for itself",
+        "a test's state of 192 bytes, the largest that a block of 256 threads shares: \
+         48 registers for itself",
     ),
     (
         "",
@@ -240,7 +242,8 @@ const EXCEPTIONS: &[(&str, &str, usize, &str)] = &[
         "map",
         "_y1(",
         96,
-        "the slope of a Bessel function, with the series of two functions of f64, and calls of their full forms: two blocks",
+        "the slope of a Bessel function, with the series of two functions of f64, \
+         and calls of their full forms: two blocks",
     ),
     ("map", "_j1(", 80, "the slope of a Bessel function, and calls of full forms: three blocks"),
     (

@@ -5,15 +5,15 @@
 //! same bits.
 // Imports: `error`, `kernel`, `device`.
 
-use super::super::execute::{Operand, RowMachine};
+use super::super::execute::{OperandRows, RowMachine};
 use super::super::frame::Machine;
 use super::super::instructions::{CHUNK_ELEMENTS, RegisterRef};
-use super::super::scratch::{List, Outcome, Scratch, splat};
+use super::super::scratch::{List, Outcome, ScratchArena, splat};
 use super::accumulators::{Accumulation, Combiner, Finalizer};
 use super::program::ReduceProgram;
 use crate::device::cpu::reduce::accumulate::BLOCK_ELEMENTS;
 use crate::device::cpu::reduce::columns::strip_start;
-use crate::device::cpu::reduce::operands::{ColumnStrips, Output, STRIP_COLUMNS};
+use crate::device::cpu::reduce::operands::{ColumnStrips, RowOutput, STRIP_COLUMNS};
 use crate::device::cpu::reduce::pairwise::{ErasedPairwiseSum, LEVELS};
 use crate::error::{Error, Result};
 use crate::kernel::{RunTimeNumber, SLICE_ELEMENTS, SliceFn};
@@ -38,9 +38,9 @@ pub(crate) struct ReduceRun<'a> {
     /// accumulators, a second chunk of each row.
     accumulators: List<'a, *mut u8>,
     next: List<'a, *mut u8>,
-    /// A register of positions, registers of gathered operands, and the finished accumulators of rows.
+    /// A register of positions, registers of packed operands, and the finished accumulators of rows.
     numbers: *mut u8,
-    gathered: List<'a, *mut u8>,
+    packed: List<'a, *mut u8>,
     done: *mut u8,
     /// The operands' values of the next run, and all its operands.
     places: List<'a, RegisterRef>,
@@ -50,7 +50,7 @@ pub(crate) struct ReduceRun<'a> {
 impl<'a> ReduceRun<'a> {
     /// A reduction over operands of these widths, with at most `chunks` chunks of accumulators.
     pub(crate) fn new(
-        scratch: &'a Scratch,
+        scratch: &'a ScratchArena,
         program: &'a ReduceProgram,
         numbers: &'a [RunTimeNumber],
         widths: &[usize],
@@ -92,7 +92,7 @@ impl<'a> ReduceRun<'a> {
             max_rows: chunks * CHUNK_ELEMENTS / program.accumulators_per_row,
             accumulators,
             next,
-            gathered: columns(widths)?,
+            packed: columns(widths)?,
             numbers: scratch.take(column_nbytes(8))?,
             // One more accumulator, which is combined with another.
             done: scratch.take((ROWS_AT_ONCE + 1) * program.size)?,
@@ -175,7 +175,7 @@ impl<'a> ReduceRun<'a> {
     /// The rows have `n` elements of every operand.
     unsafe fn accumulate(
         &mut self,
-        operands: &[Operand],
+        operands: &[OperandRows],
         [row, rows]: [usize; 2],
         n: usize,
         (at, step): (usize, usize),
@@ -189,8 +189,8 @@ impl<'a> ReduceRun<'a> {
                 RegisterRef { address: operand.at, chunk_step: step, row_step: operand.row_step };
             if operand.is_broadcast() {
                 // SAFETY: each row has an element; the register has room for a chunk of each row.
-                unsafe { operand.gather(self.gathered[k], rows, 0, 0, 1) };
-                self.places[k] = RegisterRef { address: self.gathered[k], chunk_step: 0, row_step: step };
+                unsafe { operand.pack(self.packed[k], rows, 0, 0, 1) };
+                self.places[k] = RegisterRef { address: self.packed[k], chunk_step: 0, row_step: step };
             }
         }
         for start in (0..n / per_row * per_row).step_by(per_row) {
@@ -211,9 +211,9 @@ impl<'a> ReduceRun<'a> {
                     operand.at.wrapping_add(n * operand.width).wrapping_sub(per_row * operand.width);
             } else {
                 // SAFETY: each row has `rest` elements; the register has room for the chunks of all rows.
-                unsafe { operand.after(n - rest).gather(self.gathered[k], rows, rest, from, chunks) };
+                unsafe { operand.after(n - rest).pack(self.packed[k], rows, rest, from, chunks) };
                 self.places[k] = RegisterRef {
-                    address: self.gathered[k],
+                    address: self.packed[k],
                     chunk_step: (operand.width * CHUNK_ELEMENTS) as isize,
                     row_step: (operand.width * per_row) as isize,
                 };
@@ -282,7 +282,7 @@ impl<'a> ReduceRun<'a> {
     unsafe fn accumulate_slice(
         &mut self,
         slice: SliceFn,
-        (operands, row): (&[Operand], usize),
+        (operands, row): (&[OperandRows], usize),
         n: usize,
         at: usize,
         accumulator: *mut u8,
@@ -299,7 +299,7 @@ impl<'a> ReduceRun<'a> {
         let found = self.done.wrapping_add(ROWS_AT_ONCE * self.program.size);
         for start in (0..n).step_by(SLICE_ELEMENTS) {
             let len = SLICE_ELEMENTS.min(n - start);
-            let piece_operand = Operand::rows(*piece, 0, self.program.value);
+            let piece_operand = OperandRows::rows(*piece, 0, self.program.value);
             let here = operands.iter().map(|operand| operand.from(row).after(start));
             values.set(here.chain([piece_operand]));
             // SAFETY: (1); (2); the buffers have room for a piece of values and for an accumulator.
@@ -320,11 +320,11 @@ impl<'a> ReduceRun<'a> {
     /// 2. The output has room for a result, or an accumulator, of each row.
     pub(crate) unsafe fn rows(
         &mut self,
-        operands: &[Operand],
+        operands: &[OperandRows],
         rows: usize,
         n: usize,
         at: [usize; 2],
-        out: Output,
+        out: RowOutput,
     ) {
         let size = self.program.size;
         let side = if at[1] == 0 { ROWS_AT_ONCE } else { BLOCKS_AT_ONCE }.min(self.max_rows);
@@ -369,17 +369,17 @@ impl<'a> ReduceRun<'a> {
     /// As [`rows`](Self::rows).
     pub(crate) unsafe fn whole_rows(
         &mut self,
-        operands: &[Operand],
+        operands: &[OperandRows],
         rows: usize,
         n: usize,
-        out: Output,
+        out: RowOutput,
     ) -> Result<()> {
         if n <= BLOCK_ELEMENTS {
             // SAFETY: the caller's promise.
             unsafe { self.rows(operands, rows, n, [0; 2], out) };
             return Ok(());
         }
-        let (scratch, outcome, size) = (Scratch::new(), Outcome::new(), self.program.size);
+        let (scratch, outcome, size) = (ScratchArena::new(), Outcome::new(), self.program.size);
         let accumulation = Accumulation { program: self.program, outcome: &outcome };
         let accumulators = accumulation.fns();
         let blocks = scratch.take((BLOCKS_AT_ONCE + LEVELS) * size)?;
@@ -394,11 +394,11 @@ impl<'a> ReduceRun<'a> {
                 );
                 let (whole, rest) = (some / BLOCK_ELEMENTS, some % BLOCK_ELEMENTS);
                 here.clear();
-                here.extend(operands.iter().map(|operand| Operand {
+                here.extend(operands.iter().map(|operand| OperandRows {
                     row_step: (BLOCK_ELEMENTS * operand.step) as isize,
                     ..operand.from(row).after(start)
                 }));
-                let to = |block: usize| Output {
+                let to = |block: usize| RowOutput {
                     address: place(block),
                     step: size as isize,
                     is_accumulator: true,
@@ -430,7 +430,7 @@ impl<'a> ReduceRun<'a> {
     /// 1. The operands have `n` rows of the columns.
     /// 2. The strips have their accumulators.
     /// 3. The registers of accumulators have room for the chunks of the strips.
-    pub(crate) unsafe fn columns(&mut self, operands: &[Operand], strips: &ColumnStrips) {
+    pub(crate) unsafe fn columns(&mut self, operands: &[OperandRows], strips: &ColumnStrips) {
         let ColumnStrips { n, width, at, accumulators, .. } = *strips;
         let (used, per_strip) = (width.div_ceil(STRIP_COLUMNS), STRIP_COLUMNS / CHUNK_ELEMENTS);
         let full = width / STRIP_COLUMNS;
@@ -442,7 +442,7 @@ impl<'a> ReduceRun<'a> {
                 // SAFETY: the register of positions has room for a chunk.
                 unsafe { splat(self.numbers, ((at + row) as i64).to_ne_bytes().as_ptr(), 8) };
             }
-            let chunk_step = |operand: &Operand| (operand.width * CHUNK_ELEMENTS) as isize;
+            let chunk_step = |operand: &OperandRows| (operand.width * CHUNK_ELEMENTS) as isize;
             if full > 0 {
                 for (place, operand) in self.places.iter_mut().zip(operands) {
                     *place = RegisterRef {
@@ -459,8 +459,8 @@ impl<'a> ReduceRun<'a> {
                     let mut from = operand.from(row).after(strip_start(full, width)).at;
                     if full == 0 {
                         // SAFETY: (1); the register has room for the chunks of a strip.
-                        unsafe { operand.from(row).gather(self.gathered[k], 1, width, 0, per_strip) };
-                        from = self.gathered[k];
+                        unsafe { operand.from(row).pack(self.packed[k], 1, width, 0, per_strip) };
+                        from = self.packed[k];
                     }
                     self.places[k] =
                         RegisterRef { address: from, chunk_step: chunk_step(operand), row_step: 0 };

@@ -4,7 +4,7 @@
 
 use super::super::frame::Machine;
 use super::super::instructions::{CHUNK_ELEMENTS, RegisterRef};
-use super::super::scratch::{List, Outcome, Scratch, splat};
+use super::super::scratch::{List, Outcome, ScratchArena, splat};
 use super::program::ReduceProgram;
 use crate::device::cpu::reduce::accumulators::AccumulatorFns;
 use crate::error::Result;
@@ -83,15 +83,15 @@ impl ReduceProgram {
         }
     }
 
-    /// Copies registers to `n` accumulators, which are `apart` elements from each other in the registers.
+    /// Copies registers to `n` accumulators, which are `step` elements from each other in the registers.
     ///
     /// # Safety
     /// 1. `accumulators` has room for `n` accumulators.
     /// 2. The registers hold them.
-    pub(crate) unsafe fn collect(&self, columns: &[*mut u8], apart: usize, n: usize, accumulators: *mut u8) {
+    pub(crate) unsafe fn collect(&self, columns: &[*mut u8], step: usize, n: usize, accumulators: *mut u8) {
         for ((at, width), &from) in self.places().zip(columns) {
             // SAFETY: (1) and (2).
-            unsafe { strided(accumulators.wrapping_add(at), self.size, from, apart * width, n, width) };
+            unsafe { strided(accumulators.wrapping_add(at), self.size, from, step * width, n, width) };
         }
     }
 }
@@ -140,7 +140,7 @@ unsafe fn identity(reducer: *const (), to: *mut u8, n: usize) {
 unsafe fn combine(reducer: *const (), earlier: *const u8, later: *mut u8, n: usize) {
     // SAFETY: (1).
     let Accumulation { program, outcome } = unsafe { &*reducer.cast::<Accumulation<'_>>() };
-    let scratch = Scratch::new();
+    let scratch = ScratchArena::new();
     // SAFETY: (2).
     let done =
         Combiner::new(&scratch, program).map(|mut combiner| unsafe { combiner.join(earlier, later, n) });
@@ -153,7 +153,7 @@ unsafe fn combine(reducer: *const (), earlier: *const u8, later: *mut u8, n: usi
 unsafe fn finalize(reducer: *const (), accumulators: *const u8, n: usize, count: usize, out: *mut u8) {
     // SAFETY: (1).
     let Accumulation { program, outcome } = unsafe { &*reducer.cast::<Accumulation<'_>>() };
-    let scratch = Scratch::new();
+    let scratch = ScratchArena::new();
     // SAFETY: (2). The caller copies results, which must be values of their type.
     let done = Finalizer::new(&scratch, program)
         .map(|mut finalizer| unsafe { finalizer.write(accumulators, n, count, out, program.out as isize) })
@@ -167,7 +167,7 @@ fn one_chunk(address: *mut u8) -> RegisterRef {
 }
 
 /// Chunks of `n` values of any type.
-fn chunks(scratch: &Scratch, n: usize) -> Result<List<'_, *mut u8>> {
+fn chunks(scratch: &ScratchArena, n: usize) -> Result<List<'_, *mut u8>> {
     let mut chunks = scratch.list(n)?;
     for _ in 0..n {
         chunks.push(scratch.take(16 * CHUNK_ELEMENTS)?);
@@ -185,7 +185,7 @@ pub(crate) struct Combiner<'a> {
 }
 
 impl<'a> Combiner<'a> {
-    pub(crate) fn new(scratch: &'a Scratch, program: &'a ReduceProgram) -> Result<Combiner<'a>> {
+    pub(crate) fn new(scratch: &'a ScratchArena, program: &'a ReduceProgram) -> Result<Combiner<'a>> {
         let chunks = chunks(scratch, 3 * program.reducer.widths.len())?;
         let places = scratch.list_of(chunks.len(), chunks.iter().map(|&at| one_chunk(at)))?;
         let combine = Machine::exactly(scratch, &program.reducer.combine, &[], 1)?;
@@ -221,7 +221,7 @@ pub(crate) struct Finalizer<'a> {
 }
 
 impl<'a> Finalizer<'a> {
-    pub(crate) fn new(scratch: &'a Scratch, program: &'a ReduceProgram) -> Result<Finalizer<'a>> {
+    pub(crate) fn new(scratch: &'a ScratchArena, program: &'a ReduceProgram) -> Result<Finalizer<'a>> {
         let chunks = chunks(scratch, program.reducer.widths.len() + 2)?;
         let places = scratch.list_of(chunks.len(), chunks.iter().map(|&at| one_chunk(at)))?;
         let finalize = Machine::exactly(scratch, &program.reducer.finalize, &[], 1)?;

@@ -9,11 +9,11 @@ pub(super) use accumulate::{ROWS_AT_ONCE, ReduceRun};
 pub(super) use program::{ReduceProgram, ReducerProgram};
 
 use super::cache::Cache;
-use super::execute::Operand;
+use super::execute::OperandRows;
 use super::inputs::{ExternalInputs, first_loads, operand_types};
 use super::instructions::CHUNK_ELEMENTS;
 use super::map::NumbersFn;
-use super::scratch::{List, Outcome, Scratch};
+use super::scratch::{List, Outcome, ScratchArena};
 use crate::device::cpu::isa::{self, Loop};
 use crate::device::cpu::reduce::call::ReduceKernel;
 use crate::device::cpu::reduce::operands::{ColumnStrips, EquidistantRows, STRIP_COLUMNS};
@@ -48,8 +48,8 @@ pub(crate) unsafe fn slice_of<T: Element, R: Reducer<T>>(
             R::accumulate_slice(self.0, self.1)
         }
     }
-    struct Lanes(*mut u8);
-    impl LaneVisitor<Eval> for Lanes {
+    struct LaneWriter(*mut u8);
+    impl LaneVisitor<Eval> for LaneWriter {
         fn lane<P: Prim>(&mut self, lane: Lane<Eval, P>) -> Lane<Eval, P> {
             // SAFETY: (2) of `slice_of`.
             unsafe { self.0.cast::<P>().write_unaligned(lane.value()) };
@@ -59,7 +59,7 @@ pub(crate) unsafe fn slice_of<T: Element, R: Reducer<T>>(
     }
     // SAFETY: (1).
     let values = unsafe { std::slice::from_raw_parts(values.cast::<Compute<T>>(), n) };
-    isa::dispatch(Slice::<T, R>(values, at, std::marker::PhantomData)).each(&mut Lanes(accumulator));
+    isa::dispatch(Slice::<T, R>(values, at, std::marker::PhantomData)).each(&mut LaneWriter(accumulator));
 }
 
 /// The description of a reducer over a body whose types are erased.
@@ -102,7 +102,7 @@ unsafe fn numbers_of<B: Body>(body: *const (), each: &mut dyn FnMut(RunTimeNumbe
 }
 
 /// A reducer over a body, with the loads of its operands.
-struct Reduced {
+struct TracedReduction {
     program: ReduceProgram,
     /// For each operand the first load that reads it, and the bytes of an element.
     inputs: Vec<(usize, usize)>,
@@ -112,12 +112,12 @@ struct Reduced {
 
 /// The argument of the kernels.
 struct ReduceContext<'a> {
-    reduced: &'static Reduced,
+    reduced: &'static TracedReduction,
     numbers: &'a [RunTimeNumber],
     outcome: Outcome,
 }
 
-static PROGRAMS: Cache<Reduced> = Cache::new();
+static PROGRAMS: Cache<TracedReduction> = Cache::new();
 
 /// Reduces as [`Device::reduce`](crate::Device::reduce) does.
 ///
@@ -156,9 +156,9 @@ unsafe fn run(
         let types = operand_types([&body].into_iter(), inputs.reads)?;
         let external = ExternalInputs { types: &types, operands: types.len(), constants: &[] };
         let program = ReduceProgram::new(&body, &reducer, &external, 0, known.out, known.in_memory)?;
-        Ok(Reduced { program, inputs: first_loads(&types, inputs.reads)?, params: body.params() })
+        Ok(TracedReduction { program, inputs: first_loads(&types, inputs.reads)?, params: body.params() })
     })?;
-    let scratch = Scratch::new();
+    let scratch = ScratchArena::new();
     let mut numbers = scratch.list(reduced.params)?;
     if let Some(of) = known.numbers {
         // SAFETY: (2).
@@ -179,7 +179,7 @@ unsafe fn run(
 
 impl ReduceContext<'_> {
     /// A run with at most `chunks` chunks of accumulators.
-    fn reduction<'a>(&'a self, scratch: &'a Scratch, chunks: usize) -> Result<ReduceRun<'a>> {
+    fn reduction<'a>(&'a self, scratch: &'a ScratchArena, chunks: usize) -> Result<ReduceRun<'a>> {
         let inputs = &self.reduced.inputs;
         let widths = scratch.list_of(inputs.len(), inputs.iter().map(|&(_, width)| width))?;
         ReduceRun::new(scratch, &self.reduced.program, self.numbers, &widths, chunks)
@@ -188,12 +188,12 @@ impl ReduceContext<'_> {
     /// The operands, from the pointers and steps of the loads.
     fn operands<'a>(
         &self,
-        scratch: &'a Scratch,
+        scratch: &'a ScratchArena,
         pointers: &[*mut u8],
         steps: &[isize],
-    ) -> Result<List<'a, Operand>> {
+    ) -> Result<List<'a, OperandRows>> {
         let inputs = &self.reduced.inputs;
-        scratch.list_of(inputs.len(), inputs.iter().map(|input| Operand::of_load(input, pointers, steps)))
+        scratch.list_of(inputs.len(), inputs.iter().map(|input| OperandRows::of_load(input, pointers, steps)))
     }
 }
 
@@ -203,7 +203,7 @@ impl ReduceContext<'_> {
 unsafe fn rows(context: *const (), rows: &EquidistantRows) {
     // SAFETY: (1).
     let context = unsafe { &*context.cast::<ReduceContext<'_>>() };
-    let (program, scratch) = (&context.reduced.program, Scratch::new());
+    let (program, scratch) = (&context.reduced.program, ScratchArena::new());
     let run = context.reduction(&scratch, program.chunks_for(rows.rows.clamp(1, ROWS_AT_ONCE)));
     let done = context.operands(&scratch, &rows.pointers, &rows.steps).and_then(|operands| {
         // SAFETY: (2).
@@ -224,7 +224,7 @@ unsafe fn columns_of(context: *const (), strips: &ColumnStrips) {
     // SAFETY: (1).
     let context = unsafe { &*context.cast::<ReduceContext<'_>>() };
     let (scratch, chunks) =
-        (Scratch::new(), strips.width.div_ceil(STRIP_COLUMNS) * STRIP_COLUMNS / CHUNK_ELEMENTS);
+        (ScratchArena::new(), strips.width.div_ceil(STRIP_COLUMNS) * STRIP_COLUMNS / CHUNK_ELEMENTS);
     let run = context.reduction(&scratch, chunks);
     context.outcome.add(context.operands(&scratch, &strips.pointers, &strips.steps).and_then(|operands| {
         // SAFETY: (2).

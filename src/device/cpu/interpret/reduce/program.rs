@@ -6,7 +6,7 @@ use super::super::frame::{BytecodePair, Machine};
 use super::super::inputs::ExternalInputs;
 use super::super::instructions::{CHUNK_ELEMENTS, RegisterRef};
 use super::super::operations::known;
-use super::super::scratch::Scratch;
+use super::super::scratch::ScratchArena;
 use crate::device::cpu::reduce::accumulate::accumulator_count_of;
 use crate::error::Result;
 use crate::fallible::{collect, push, try_collect};
@@ -119,7 +119,7 @@ impl ReducerProgram {
 
 /// The outputs of a program without operands.
 fn constants(program: &BytecodePair, types: &[DType]) -> Result<Vec<[u8; 16]>> {
-    let scratch = Scratch::new();
+    let scratch = ScratchArena::new();
     let mut places = scratch.list(types.len())?;
     for _ in types {
         let address = scratch.take(16 * CHUNK_ELEMENTS)?;

@@ -1,9 +1,9 @@
 //! Interpreted scans of columns: neighboring columns are computed together, several rows at a time.
 // Imports: `error`, `device`.
 
-use super::super::execute::Operand;
+use super::super::execute::OperandRows;
 use super::super::instructions::{CHUNK_ELEMENTS, RegisterRef};
-use super::super::scratch::{Scratch, splat};
+use super::super::scratch::{ScratchArena, splat};
 use super::machine::{LaneRegisters, Repeat, ScanMachines};
 use super::program::ScanContext;
 use crate::device::cpu::scan::call::{BLOCK_ELEMENTS, ColumnTile, ColumnTiles};
@@ -20,7 +20,7 @@ const MAX_CHUNKS: usize = 64;
 pub(super) unsafe fn columns(context: *const (), tiles: &mut ColumnTiles<'_>) {
     // SAFETY: (1).
     let context = unsafe { &*context.cast::<ScanContext<'_>>() };
-    let scratch = Scratch::new();
+    let scratch = ScratchArena::new();
     let mut scan = match ColumnScan::new(&scratch, context, tiles.most.div_ceil(CHUNK_ELEMENTS)) {
         Ok(scan) => scan,
         Err(error) => return context.outcome.add(Err(error)),
@@ -58,7 +58,7 @@ struct ColumnScan<'a> {
 
 impl<'a> ColumnScan<'a> {
     /// A scan of at most `widest` chunks of columns.
-    fn new(scratch: &'a Scratch, context: &'a ScanContext<'a>, widest: usize) -> Result<Self> {
+    fn new(scratch: &'a ScratchArena, context: &'a ScanContext<'a>, widest: usize) -> Result<Self> {
         let program = context.program;
         let side = (MAX_CHUNKS / widest).clamp(1, BLOCK_ELEMENTS);
         let most = side * widest;
@@ -129,7 +129,7 @@ impl<'a> ColumnScan<'a> {
         let joint =
             program.inputs.iter().all(|&(load, element)| tile.steps[load] == (width * element) as isize);
         let pitch = program.value * if joint { width } else { chunks * CHUNK_ELEMENTS };
-        let values = Operand::rows(self.values, pitch as isize, program.value);
+        let values = OperandRows::rows(self.values, pitch as isize, program.value);
         let (n, length) = if joint { (1, rows * width) } else { (rows, width) };
         // SAFETY: (1); the register of values has room for as many chunks.
         unsafe { self.machines.write_values((&tile.pointers, &tile.steps), row, values, [n, length]) };

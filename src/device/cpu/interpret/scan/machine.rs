@@ -1,10 +1,10 @@
 //! The machines of a scan, and their registers of accumulators.
 // Imports: `error`.
 
-use super::super::execute::{Operand, RowMachine};
+use super::super::execute::{OperandRows, RowMachine};
 use super::super::frame::Machine;
 use super::super::instructions::{CHUNK_ELEMENTS, RegisterRef};
-use super::super::scratch::{List, Scratch, splat};
+use super::super::scratch::{List, ScratchArena, splat};
 use super::program::{ScanContext, ScanProgram};
 use crate::error::Result;
 
@@ -30,13 +30,13 @@ pub(super) struct ScanMachines<'a> {
     combine: Machine<'a>,
     finalize: Machine<'a>,
     external: List<'a, RegisterRef>,
-    scratch: &'a Scratch,
+    scratch: &'a ScratchArena,
 }
 
 impl<'a> ScanMachines<'a> {
     /// Machines for at most `chunks` chunks.
     pub(super) fn new(
-        scratch: &'a Scratch,
+        scratch: &'a ScratchArena,
         context: &'a ScanContext<'a>,
         chunks: usize,
     ) -> Result<ScanMachines<'a>> {
@@ -75,10 +75,10 @@ impl<'a> ScanMachines<'a> {
         &mut self,
         (pointers, steps): (&[*mut u8], &[isize]),
         row: usize,
-        values: Operand,
+        values: OperandRows,
         [rows, n]: [usize; 2],
     ) {
-        let of = |input| Operand::of_load(input, pointers, steps).from(row);
+        let of = |input| OperandRows::of_load(input, pointers, steps).from(row);
         self.values.set(self.program.inputs.iter().map(of).chain([values]));
         // SAFETY: the caller's promise.
         unsafe { self.values.run(1, rows, n) };

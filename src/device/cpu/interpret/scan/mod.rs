@@ -9,7 +9,7 @@ mod program;
 mod rows;
 
 use super::cache::Cache;
-use super::scratch::{Outcome, Scratch};
+use super::scratch::{Outcome, ScratchArena};
 use crate::device::cpu::scan::call::ScanKernel;
 use crate::device::cpu::scan::run_kernel;
 use crate::device::{Inputs, OperandRef};
@@ -74,7 +74,7 @@ unsafe fn run(
         let (body, reducer) = (known.trace)()?;
         ScanProgram::new(&body, &reducer, known.out, inputs.reads)
     })?;
-    let scratch = Scratch::new();
+    let scratch = ScratchArena::new();
     let mut numbers = scratch.list(program.params)?;
     (known.numbers)(&mut |number| numbers.push(number));
     let context =

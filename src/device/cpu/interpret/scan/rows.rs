@@ -2,9 +2,9 @@
 // Imports: `error`, `device`.
 
 use super::super::compiler::padded_to_16;
-use super::super::execute::Operand;
+use super::super::execute::OperandRows;
 use super::super::instructions::{CHUNK_ELEMENTS, RegisterRef};
-use super::super::scratch::{Scratch, splat};
+use super::super::scratch::{ScratchArena, splat};
 use super::machine::{LaneRegisters, Repeat, ScanMachines};
 use super::program::ScanContext;
 use crate::device::cpu::scan::call::{BLOCK_ELEMENTS, CHAINS, ChainGroup, ChainGroups};
@@ -20,7 +20,7 @@ use std::ops::Range;
 pub(super) unsafe fn rows(context: *const (), groups: &mut ChainGroups<'_>) {
     // SAFETY: (1).
     let context = unsafe { &*context.cast::<ScanContext<'_>>() };
-    let scratch = Scratch::new();
+    let scratch = ScratchArena::new();
     let mut scan = match ChainScan::new(&scratch, context) {
         Ok(scan) => scan,
         Err(error) => return context.outcome.add(Err(error)),
@@ -59,7 +59,7 @@ struct ChainScan<'a> {
 }
 
 impl<'a> ChainScan<'a> {
-    fn new(scratch: &'a Scratch, context: &'a ScanContext<'a>) -> Result<Self> {
+    fn new(scratch: &'a ScratchArena, context: &'a ScanContext<'a>) -> Result<Self> {
         let program = context.program;
         let machines = ScanMachines::new(scratch, context, BLOCK_ELEMENTS)?;
         let accumulators = machines.registers(BLOCK_ELEMENTS + 1)?;
@@ -150,7 +150,7 @@ impl<'a> ChainScan<'a> {
         let &ChainGroup { pointers, steps, chains, n, .. } = group;
         let program = self.context.program;
         let width = program.value;
-        let values = Operand::rows(self.straight, (n * width) as isize, width);
+        let values = OperandRows::rows(self.straight, (n * width) as isize, width);
         // SAFETY: the caller promised the elements of every chain; the buffers have room for all chains.
         unsafe {
             self.machines.write_values((&pointers, &steps), 0, values, [chains, n]);

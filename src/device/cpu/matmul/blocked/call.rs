@@ -18,8 +18,8 @@ pub(super) struct GemmCall<'a> {
     pub(super) first: usize,
     /// The number of these columns.
     pub(super) columns: usize,
-    /// Whether the right operand is streamed: read once, in place or from panels that were packed before.
-    pub(super) streams: bool,
+    /// Whether the right operand is read once, in place or from panels that were packed before.
+    pub(super) reads_right_once: bool,
     /// Whether the right operand was packed before this product.
     pub(super) is_prepacked: bool,
 }
@@ -49,7 +49,7 @@ impl<'a> GemmCall<'a> {
         is_prepacked: bool,
     ) -> Self {
         let columns = problem.n.total();
-        GemmCall { kernel, problem, fns, layout, first: 0, columns, streams: false, is_prepacked }
+        GemmCall { kernel, problem, fns, layout, first: 0, columns, reads_right_once: false, is_prepacked }
     }
 
     /// Packs one strip of a block of the right operand: for each of the columns, at most [`PACK_STRIP_UNITS`]
@@ -113,7 +113,7 @@ impl<'a> GemmCall<'a> {
         let transposed_windows =
             row_stride == 1 && !plain && is_high && long && unit_stride.unsigned_abs() <= MAX_UNIT_STRIDE;
         self.reads_left_elements()
-            && !self.streams
+            && !self.reads_right_once
             && (near || unit_stride == 1 && plain || windows || transposed_windows)
     }
 

@@ -141,7 +141,7 @@ impl GemmCall<'_> {
     fn reads_right_in_place(&self, parallel: bool) -> bool {
         let GemmCall { kernel, problem, .. } = *self;
         let (m, n, k) = (problem.m.total(), problem.n.total(), problem.k.total());
-        let (unit_nbytes, max_rows) = (kernel.unit_nbytes, max_streaming_rows(kernel));
+        let (unit_nbytes, max_rows) = (kernel.unit_nbytes, max_read_once_rows(kernel));
         // Rows whose vectors would cross cache lines are packed from a smaller size on. The bits of products
         // of few rows must not depend on an address.
         let aligned = |stride: isize| {
@@ -158,9 +158,9 @@ impl GemmCall<'_> {
     }
 }
 
-/// The most rows that stream the right operand.
-fn max_streaming_rows(kernel: KernelInfo) -> usize {
-    MAX_STREAMING_ROWS[usize::from(kernel.is_512_bits())]
+/// The most rows for which the right operand is read once.
+fn max_read_once_rows(kernel: KernelInfo) -> usize {
+    MAX_READ_ONCE_ROWS[usize::from(kernel.is_512_bits())]
 }
 
 /// Computes the first columns of a product from a right operand that is read in place, if that is faster than
@@ -202,26 +202,26 @@ unsafe fn run_in_place(
         })?;
         return Ok(columns);
     }
-    if m > max_streaming_rows(kernel) || n < width {
+    if m > max_read_once_rows(kernel) || n < width {
         return Ok(0);
     }
     let columns = n / width * width;
-    call.streams = true;
-    let streaming = &*call;
+    call.reads_right_once = true;
+    let read_once = &*call;
     let tasks = if parallel { 2 * parallel::count() } else { 1 };
-    let most = (STREAMING_SUM_BYTES / (m * kernel.unit_nbytes)).max(columns.div_ceil(64));
+    let most = (READ_ONCE_SUM_BYTES / (m * kernel.unit_nbytes)).max(columns.div_ceil(64));
     let share = columns.div_ceil(tasks).min(most).next_multiple_of(width);
     try_for_each(columns.div_ceil(share), parallel, &|task| {
         let here = task * share..columns.min((task + 1) * share);
         // SAFETY: as above, of whole panels.
-        unsafe { streaming.rows(Some(&right), 0, m, here) }
+        unsafe { read_once.rows(Some(&right), 0, m, here) }
     })?;
-    call.streams = false;
+    call.reads_right_once = false;
     Ok(columns)
 }
 
 /// The right operand of a product that is not read in place.
-enum RightOperand {
+enum PackedRight {
     Prepacked(RightPanels),
     /// Packed before the rows use it.
     Packed(PanelBuffer),
@@ -251,21 +251,21 @@ unsafe fn run_packed(
     let together = PACKED_RIGHT_BYTES / units.saturating_mul(unit_nbytes).max(1) / width * width;
     let columns = if by_task { all } else { together.clamp(width, all) };
     let operand = match prepacked {
-        Some(right) => RightOperand::Prepacked(right),
-        None if by_task => RightOperand::PackedByTask,
-        None => RightOperand::Packed(PanelBuffer::new(units, columns, unit_nbytes)?),
+        Some(right) => PackedRight::Prepacked(right),
+        None if by_task => PackedRight::PackedByTask,
+        None => PackedRight::Packed(PanelBuffer::new(units, columns, unit_nbytes)?),
     };
     for first in (done..n).step_by(columns) {
         (call.first, call.columns) = (first, columns.min(n - first));
         let call = &*call;
         let panels = call.columns.div_ceil(width);
         let right = match &operand {
-            RightOperand::Prepacked(right) => {
+            PackedRight::Prepacked(right) => {
                 let start = right.start.wrapping_add(first / width * right.panel_stride * unit_nbytes);
                 Some(RightPanels { start, ..*right })
             }
-            RightOperand::PackedByTask => None,
-            RightOperand::Packed(buffer) => {
+            PackedRight::PackedByTask => None,
+            PackedRight::Packed(buffer) => {
                 // SAFETY: the caller's promise; the buffer has room for all units of these columns.
                 unsafe { call.pack_right(parallel, SyncPtr(buffer.start()))? };
                 Some(call.packed(buffer.start()))

@@ -83,11 +83,11 @@ impl BlockSizes {
         let spans = if left_in_place { (span, row % span) } else { (rows, 0) };
         let tiles = RowTiles { rows: 0..rows, end: 0, spans, max_height };
         // Panels are read in spans as long as possible.
-        let (k_block, summed) = match (call.streams, left_in_place && single_pass) {
+        let (k_block, summed) = match (call.reads_right_once, left_in_place && single_pass) {
             (true, _) if call.is_prepacked => {
-                (K_BLOCK_BYTES / unit_nbytes / STREAMING_UNITS * STREAMING_UNITS, STREAMING_UNITS)
+                (K_BLOCK_BYTES / unit_nbytes / READ_ONCE_UNITS * READ_ONCE_UNITS, READ_ONCE_UNITS)
             }
-            (true, _) => (STREAMING_UNITS, STREAMING_UNITS),
+            (true, _) => (READ_ONCE_UNITS, READ_ONCE_UNITS),
             (_, true) => (SINGLE_PASS_UNITS, SINGLE_PASS_UNITS),
             _ => {
                 let nbytes = if call.reads_left_elements() { K_BLOCK_BYTES } else { K_BLOCK_BYTES / 2 };
@@ -107,7 +107,7 @@ impl BlockSizes {
             / width
             * width;
         let all = columns.len().next_multiple_of(width);
-        let columns = match call.streams {
+        let columns = match call.reads_right_once {
             true => width,
             _ if left_in_place || has_right => most.clamp(width, all),
             _ => (PANELS_PACKED_TOGETHER * width).min(all),
@@ -442,7 +442,7 @@ impl RowBlock<'_> {
                 || column_stride.is_none()
                     && output.place_columns(call, column, self.columns.end, column_offsets);
             let offsets = &column_offsets[..here];
-            if call.streams && !call.is_prepacked && index == 0 {
+            if call.reads_right_once && !call.is_prepacked && index == 0 {
                 let ahead = tile.right.wrapping_add(PREFETCHED_PANELS * right.panel_stride);
                 prefetch(ahead, tile.right_stride, step.count, width * unit_nbytes);
             }

@@ -21,20 +21,20 @@ pub(super) const PACK_LEFT_STRIP_UNITS: usize = 16;
 /// Elements of the deepest unit.
 pub(super) const MAX_DEPTH: usize = 4;
 
-/// At most this many rows stream the right operand: it is read once, in place, without packing. The second
+/// For at most this many rows, the right operand is read once, in place, without packing. The second
 /// value is that of kernels with 512-bit registers.
-pub(super) const MAX_STREAMING_ROWS: [usize; 2] = [24, 32];
+pub(super) const MAX_READ_ONCE_ROWS: [usize; 2] = [24, 32];
 /// At most this many rows are the columns of a transposed product.
 pub(super) const MAX_TRANSPOSED_ROWS: usize = 32;
 /// The shortest rows, in units, that are read in place as the left operand of few columns.
 pub(super) const MIN_ROW_UNITS: usize = 32;
-/// KC, in units, of a streaming product. The cache lines of these units wait in L2 for the next columns; rows
-/// that are a power of two apart share few sets of it.
-pub(super) const STREAMING_UNITS: usize = 64;
-/// Panels of a streamed operand that are prefetched ahead.
+/// KC, in units, of a product that reads the right operand once. The cache lines of these units wait in L2
+/// for the next columns; rows that are a power of two apart share few sets of it.
+pub(super) const READ_ONCE_UNITS: usize = 64;
+/// Panels of an operand that is read once that are prefetched ahead.
 pub(super) const PREFETCHED_PANELS: usize = 2;
-/// Bytes of the sums of a streaming product that stay in the cache.
-pub(super) const STREAMING_SUM_BYTES: usize = 128 << 10;
+/// Bytes of the sums of a product that reads the right operand once that stay in the cache.
+pub(super) const READ_ONCE_SUM_BYTES: usize = 128 << 10;
 
 /// MC, in rows, if several threads share the product.
 pub(super) const ROW_BLOCK: usize = 240;

@@ -11,7 +11,7 @@ use super::super::super::memory::prefetch;
 use super::super::super::strided::transpose::transpose_16x16;
 use super::super::packing::bits;
 use super::super::panels::PackFn;
-use super::{Kernel, MAX_INITIAL_ROWS, Tile};
+use super::{MAX_INITIAL_ROWS, Microkernel, Tile};
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid_count, _mm512_loadu_si512, _mm512_setzero_si512, _mm512_storeu_si512};
 use std::marker::PhantomData;
@@ -38,7 +38,7 @@ pub(in super::super) trait Factors: Copy + Send + Sync + 'static {
     /// # Safety
     /// 1. The processor has the instruction and the process may use it.   2. The memory that the pass reads
     ///    and writes is valid.
-    unsafe fn run(pass: &Pass, lower: bool, second: bool);
+    unsafe fn run(pass: &BlockArguments, lower: bool, second: bool);
 }
 
 /// The kernel of these factors.
@@ -120,7 +120,7 @@ impl Shapes {
 
 /// The arguments of the loop: some blocks of 16 units, or one block of fewer. Strides are in bytes.
 #[repr(C)]
-pub(in super::super) struct Pass {
+pub(in super::super) struct BlockArguments {
     shapes: Shapes,
     blocks: usize,
     /// The upper 16 rows of units, and the lower rows.
@@ -239,10 +239,10 @@ macro_rules! pass {
             store_sums!($lower, $second),
             "tilerelease",
             pass = in(reg) $pass,
-            lower_initial = const offset_of!(Pass, initial) + 8,
-            upper_out = const offset_of!(Pass, out),
-            lower_out = const offset_of!(Pass, out) + 8,
-            out_stride = const offset_of!(Pass, out_stride),
+            lower_initial = const offset_of!(BlockArguments, initial) + 8,
+            upper_out = const offset_of!(BlockArguments, out),
+            lower_out = const offset_of!(BlockArguments, out) + 8,
+            out_stride = const offset_of!(BlockArguments, out_stride),
             sums = inout(reg) $pass.initial[0] => _,
             sums_stride = inout(reg) $pass.initial_stride => _,
             blocks = inout(reg) $pass.blocks => _,
@@ -271,7 +271,7 @@ macro_rules! factors {
             const DEPTH: usize = $depth;
             const BIT: u32 = $bit;
 
-            unsafe fn run(pass: &Pass, lower: bool, second: bool) {
+            unsafe fn run(pass: &BlockArguments, lower: bool, second: bool) {
                 // SAFETY: (1), (2) the caller's promise; the shapes are the first field of the pass.
                 unsafe {
                     match (lower, second) {
@@ -319,7 +319,7 @@ unsafe fn transpose_rows(rows: [*const u32; SIDE], to: *mut u32, width: usize) {
     }
 }
 
-impl<F: Factors> Kernel for Amx<F> {
+impl<F: Factors> Microkernel for Amx<F> {
     type Unit = u32;
     type Sum = F::Sum;
     const MR: usize = MR;
@@ -383,7 +383,7 @@ impl<F: Factors> Kernel for Amx<F> {
                 [row, _] => [row as usize / 4, SIDE * (row as usize / 4), SIDE, first],
             };
             let left = tile.left.cast::<u32>().wrapping_add(at);
-            let pass = Pass {
+            let pass = BlockArguments {
                 shapes: Shapes::of(tile.rows, units),
                 blocks,
                 left: [left.cast(), left.wrapping_add(half).cast()],

@@ -3,7 +3,7 @@
 //! they are in memory, and then combines the sums of both rows.
 // Imports: nothing.
 
-use super::{ComplexKernel, Kernel, Tile};
+use super::{ComplexKernel, Microkernel, Tile};
 use num_complex::Complex;
 use std::marker::PhantomData;
 
@@ -11,13 +11,13 @@ use std::marker::PhantomData;
 #[derive(Clone, Copy)]
 pub(in super::super) struct ComplexOf<K>(PhantomData<K>);
 
-impl<K: Kernel> ComplexOf<K> {
+impl<K: Microkernel> ComplexOf<K> {
     pub(in super::super) fn new(_: K) -> Self {
         ComplexOf(PhantomData)
     }
 }
 
-impl<K: ComplexKernel> Kernel for ComplexOf<K> {
+impl<K: ComplexKernel> Microkernel for ComplexOf<K> {
     type Unit = Complex<K::Unit>;
     type Sum = Complex<K::Sum>;
     const MR: usize = K::MR / 2;

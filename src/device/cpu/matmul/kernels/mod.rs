@@ -7,8 +7,8 @@
 //! | `complex.rs` | complex numbers, by a kernel of their parts |
 //! | `portable.rs` | any processor, vectorized by the compiler |
 //!
-//! A kernel is a type that implements [`Kernel`]. `routes.rs` lists the kernels for each triple of element
-//! types.
+//! A kernel is a type that implements [`Microkernel`]. `routes.rs` lists the kernels for each triple of
+//! element types.
 // Imports: nothing.
 
 #[cfg(target_arch = "x86_64")]
@@ -76,9 +76,9 @@ pub(super) struct KernelInfo {
     pub(super) reads_in_place: bool,
     /// Whether sums may have initial values other than 0.
     pub(super) has_initial: bool,
-    /// [`Kernel::finish_panel`].
+    /// [`Microkernel::finish_panel`].
     pub(super) finish_panel: unsafe fn(panel: *mut u8, units: usize) -> Option<[i32; MAX_INITIAL_ROWS]>,
-    /// [`Kernel::tile`].
+    /// [`Microkernel::tile`].
     pub(super) tile: unsafe fn(tile: &Tile),
 }
 
@@ -95,7 +95,7 @@ impl KernelInfo {
 }
 
 /// A microkernel.
-pub(super) trait Kernel: Copy + Send + Sync + 'static {
+pub(super) trait Microkernel: Copy + Send + Sync + 'static {
     /// The elements of one lane that one step takes.
     type Unit: Copy;
     /// The type of the sums.
@@ -117,9 +117,9 @@ pub(super) trait Kernel: Copy + Send + Sync + 'static {
     /// initial values of its rows, if they are not 0.
     ///
     /// # Safety
-    /// 1. The processor has the kernel's instructions.   2. The panel has `units` units of [`MR`](Kernel::MR)
-    ///    rows.   3. The [`PANEL_PADDING_BYTES`](super::panels::PANEL_PADDING_BYTES) bytes after it may be
-    ///    written.
+    /// 1. The processor has the kernel's instructions.
+    /// 2. The panel has `units` units of [`MR`](Microkernel::MR) rows.
+    /// 3. The [`PANEL_PADDING_BYTES`](super::panels::PANEL_PADDING_BYTES) bytes after it may be written.
     unsafe fn finish_panel(_panel: *mut u8, _units: usize) -> Option<[i32; MAX_INITIAL_ROWS]> {
         None
     }
@@ -127,9 +127,10 @@ pub(super) trait Kernel: Copy + Send + Sync + 'static {
     /// Computes one tile.
     ///
     /// # Safety
-    /// 1. The processor has the kernel's instructions.   2. The operands hold the rows, columns and units of
-    ///    the tile, at least one unit; a packed left panel has [`MR`](Kernel::MR) rows and was finished.   3.
-    ///    The rows of the output may be written, and with `accumulate` they hold sums.
+    /// 1. The processor has the kernel's instructions.
+    /// 2. The operands hold the rows, columns and units of the tile, at least one unit; a packed left panel
+    ///    has [`MR`](Microkernel::MR) rows and was finished.
+    /// 3. The rows of the output may be written, and with `accumulate` they hold sums.
     unsafe fn tile(tile: &Tile);
 
     const INFO: KernelInfo = {
@@ -150,11 +151,11 @@ pub(super) trait Kernel: Copy + Send + Sync + 'static {
 }
 
 /// A kernel that can also multiply complex numbers.
-pub(super) trait ComplexKernel: Kernel {
+pub(super) trait ComplexKernel: Microkernel {
     /// Computes a tile of complex numbers with half as many rows and columns. Their real and imaginary parts
     /// are units and sums of this kernel.
     ///
     /// # Safety
-    /// As [`Kernel::tile`].
+    /// As [`Microkernel::tile`].
     unsafe fn complex_tile(tile: &Tile);
 }

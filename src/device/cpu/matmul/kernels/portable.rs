@@ -2,7 +2,7 @@
 // Imports: `scalar`.
 
 use super::super::super::isa::{self, Loop};
-use super::{ComplexKernel, Kernel, Tile};
+use super::{ComplexKernel, Microkernel, Tile};
 use crate::scalar::{Arith, Num};
 use std::marker::PhantomData;
 
@@ -20,7 +20,7 @@ impl<P> Copy for Portable<P> {}
 const MR: usize = 4;
 const LANES: usize = 8;
 
-impl<P: Num> Kernel for Portable<P> {
+impl<P: Num> Microkernel for Portable<P> {
     type Unit = P;
     type Sum = P;
     const MR: usize = MR;
@@ -75,8 +75,8 @@ impl<P: Num> Loop for TileColumns<'_, P> {
                 .wrapping_add(column)
                 .cast::<[P; LANES]>();
             let left = tile.left.cast::<P>().wrapping_add(unit * MR).cast::<[P; MR]>();
-            // SAFETY: (2) of `Kernel::tile`: this row of the right panel; a left panel has `MR` rows, even if
-            // the tile has fewer.
+            // SAFETY: (2) of `Microkernel::tile`: this row of the right panel; a left panel has `MR` rows,
+            // even if the tile has fewer.
             let ([a0, a1, a2, a3], b) = unsafe { (left.read_unaligned(), right.read_unaligned()) };
             for c in 0..LANES {
                 s0[c] = P::arith(Arith::Add, s0[c], P::arith(Arith::Mul, a0, b[c]));
@@ -106,8 +106,8 @@ impl<P: Num> Loop for TileColumns<'_, P> {
                 tile.out.wrapping_offset(row as isize * tile.out_stride).cast::<P>().wrapping_add(column);
             for (c, &sum) in sums.iter().enumerate() {
                 let out = out.wrapping_add(c);
-                // SAFETY: (3) of `Kernel::tile`: this row of the output, which holds sums if they are added
-                // to.
+                // SAFETY: (3) of `Microkernel::tile`: this row of the output, which holds sums if they are
+                // added to.
                 unsafe {
                     out.write(if tile.accumulate { P::arith(Arith::Add, out.read(), sum) } else { sum })
                 };

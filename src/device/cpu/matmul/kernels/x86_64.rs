@@ -7,7 +7,7 @@
 // Imports: nothing.
 
 use super::super::super::isa::{self, Level};
-use super::{ComplexKernel, Kernel, MAX_INITIAL_ROWS, Tile};
+use super::{ComplexKernel, MAX_INITIAL_ROWS, Microkernel, Tile};
 use std::arch::asm;
 use std::arch::x86_64::*;
 use std::mem::offset_of;
@@ -30,10 +30,15 @@ macro_rules! step {
     ([$multiply_add:literal] $kind:literal $sum:literal $left:literal $right:literal $spare:literal) => {
         concat!($multiply_add, " ", $kind, $sum, ", ", $kind, $left, ", ", $kind, $right, "\n")
     };
-    ([right $multiply_add:literal] $kind:literal $sum:literal $left:literal $right:literal $spare:literal) => {
+    (
+        [right $multiply_add:literal] $kind:literal $sum:literal $left:literal $right:literal $spare:literal
+    ) => {
         concat!($multiply_add, " ", $kind, $sum, ", ", $kind, $right, ", ", $kind, $left, "\n")
     };
-    ([$multiply:literal $add:literal] $kind:literal $sum:literal $left:literal $right:literal $spare:literal) => {
+    (
+        [$multiply:literal $add:literal] $kind:literal $sum:literal $left:literal $right:literal
+        $spare:literal
+    ) => {
         concat!(
             $multiply, " ", $kind, $spare, ", ", $kind, $left, ", ", $kind, $right, "\n", $add, " ", $kind,
             $sum, ", ", $kind, $sum, ", ", $kind, $spare, "\n"
@@ -52,7 +57,8 @@ macro_rules! combine_parts {
      $spare:literal [$([$here:literal $stored:literal $row:literal $unit:literal
         $([$v:literal $sum:literal $other:literal $right:literal])*])*]) => {
         concat!(
-            "mov {to}, ", $one, "\nvmovq xmm", $left, ", {to}\n", $broadcast, " ", $kind, $left, ", xmm", $left, "\n",
+            "mov {to}, ", $one, "\nvmovq xmm", $left, ", {to}\n", $broadcast, " ", $kind, $left, ", xmm",
+            $left, "\n",
             $(
                 ".if ", $here, "\n",
                 $(
@@ -75,7 +81,8 @@ macro_rules! initialize_sums {
             $(
                 ".if {vectors} > ", $v, "\n",
                 ".if {has_initial}\n vpbroadcastd ", $kind, $sum, ", [{to} + 4 * ", $row, "]\n",
-                ".else\n", $zero, " ", $kind, $sum, ", ", $kind, $sum, ", ", $kind, $sum, "\n.endif\n.endif\n",
+                ".else\n", $zero, " ", $kind, $sum, ", ", $kind, $sum, ", ", $kind, $sum,
+                "\n.endif\n.endif\n",
             )*
             ".endif\n",
         )*)
@@ -312,13 +319,14 @@ macro_rules! kernels {
         impl $Name {
             /// The kernel, if this processor has its instructions.
             pub(in super::super) fn available() -> Option<Self> {
-                (IS_ENABLED && isa::level() >= level($bits) $(&& is_x86_feature_detected!($more))*).then_some($Name)
+                (IS_ENABLED && isa::level() >= level($bits) $(&& is_x86_feature_detected!($more))*)
+                    .then_some($Name)
             }
 
             /// A tile of `U` rows by `V` vectors; `L` equals `U`.
             ///
             /// # Safety
-            /// As [`Kernel::tile`], for a tile of this size.
+            /// As [`Microkernel::tile`], for a tile of this size.
             #[target_feature(enable = $feature)]
             unsafe fn rows<const U: usize, const L: usize, const V: usize>(tile: &Tile) {
                 let row = |row: isize| tile.left.wrapping_offset(row.wrapping_mul(tile.left_stride[0]));
@@ -331,11 +339,11 @@ macro_rules! kernels {
     )* };
 }
 
-/// Implements [`Kernel`] for a row of `kernels!`.
+/// Implements [`Microkernel`] for a row of `kernels!`.
 macro_rules! kernel {
     ($Name:ident $bits:tt, $rows:literal [$($r:literal)*], $Unit:ty, $depth:literal, $Sum:ty,
      [$broadcast:tt $step:tt $add:tt $has_initial:literal]) => {
-        impl Kernel for $Name {
+        impl Microkernel for $Name {
             type Unit = $Unit;
             type Sum = $Sum;
             const MR: usize = $rows;
@@ -354,7 +362,10 @@ macro_rules! kernel {
                 // SAFETY: the caller's promise.
                 unsafe {
                     match (tile.rows, tile.vectors) {
-                        $(($r, 1) => Self::rows::<$r, $r, 1>(tile), ($r, 2) => Self::rows::<$r, $r, 2>(tile),)*
+                        $(
+                            ($r, 1) => Self::rows::<$r, $r, 1>(tile),
+                            ($r, 2) => Self::rows::<$r, $r, 2>(tile),
+                        )*
                         _ => debug_assert!(false, "a tile of {} rows", tile.rows),
                     }
                 }
@@ -366,18 +377,24 @@ macro_rules! kernel {
 /// Kernels of floats that also multiply complex numbers by their parts: the first half of a tile's rows are
 /// real parts, the second half imaginary parts.
 macro_rules! parts {
-    ($($Name:ident $feature:literal $bits:tt, $half:literal [$($r:literal)*], $text:tt, $combine:tt;)*) => { $(
+    (
+        $($Name:ident $feature:literal $bits:tt, $half:literal [$($r:literal)*], $text:tt, $combine:tt;)*
+    ) => { $(
         impl $Name {
             /// A tile of `U` rows of complex numbers by `V` vectors. Rows `$half` to `L` are those of the
             /// imaginary parts.
             ///
             /// # Safety
-            /// As [`Kernel::tile`], for a tile of this size.
+            /// As [`Microkernel::tile`], for a tile of this size.
             #[target_feature(enable = $feature)]
             unsafe fn complex_tile<const U: usize, const L: usize, const V: usize>(tile: &Tile) {
-                let part = tile.left.wrapping_add(size_of::<<Self as Kernel>::Unit>());
+                let part = tile.left.wrapping_add(size_of::<<Self as Microkernel>::Unit>());
                 let third = |part: *const u8| part.wrapping_offset(3 * tile.left_stride[0]);
-                let (left3, left6, left9) = if $half == 6 { (third(tile.left), part, third(part)) } else { (part, part, part) };
+                let (left3, left6, left9) = if $half == 6 {
+                    (third(tile.left), part, third(part))
+                } else {
+                    (part, part, part)
+                };
                 // SAFETY: (1) to (3) the caller's promise.
                 unsafe { sized_tile!($bits tile $combine [left3 left6 left9] $text) }
             }

@@ -62,9 +62,10 @@ impl<'a, D> RuleOutput<'a, D> {
 
 /// The values that the backward pass of an operator reads.
 pub struct Recorded<'a, D, S> {
-    /// The operands of the forward pass. Those that [`Rule::reads`] does not name have unspecified elements.
+    /// The operands of the forward pass. Those that [`OperatorRule::reads`] does not name have unspecified
+    /// elements.
     pub(crate) inputs: &'a [RuleOperand<'a, D>],
-    /// The result; unspecified elements unless [`Rule::READS_RESULT`].
+    /// The result; unspecified elements unless [`OperatorRule::READS_RESULT`].
     pub(crate) result: RuleOperand<'a, D>,
     /// The values that the forward pass saved.
     pub(crate) saved: S,
@@ -74,11 +75,11 @@ pub struct Recorded<'a, D, S> {
 
 /// An operator of tensors, written for any device, that states its own backward pass.
 ///
-/// A device that records (see [`Device::ruled`]) runs [`forward_and_save`](Rule::forward_and_save) on the
-/// device inside it and records one step, whose backward pass is [`backward`](Rule::backward). Both are
-/// programs of tensors, so a device inside that records too records their parts. A step that is not recorded
-/// runs [`forward`](Rule::forward).
-pub trait Rule: Copy + Send + 'static {
+/// A device that records (see [`Device::ruled`]) runs [`forward_and_save`](OperatorRule::forward_and_save) on
+/// the device inside it and records one step, whose backward pass is [`backward`](OperatorRule::backward).
+/// Both are programs of tensors, so a device inside that records too records their parts. A step that is not
+/// recorded runs [`forward`](OperatorRule::forward).
+pub trait OperatorRule: Copy + Send + 'static {
     /// The name of the operator.
     const NAME: &'static str;
     /// Whether the backward pass reads the result.

@@ -1,19 +1,20 @@
-//! Streamed outputs: non-temporal stores overlap memory traffic with computation. The kernel computes a chunk
-//! of elements into an L1-resident tile, and stores the tile before it computes the next chunk.
+//! Outputs that bypass the caches: non-temporal stores overlap memory traffic with computation. The kernel
+//! computes a chunk of elements into an L1-resident tile, and stores the tile before it computes the next
+//! chunk.
 //!
 //! The same loop serves all other layouts. It has a few additional instructions for this case, and the code
 //! around it is compiled once.
 // Imports: `device`.
 
-use super::call::{KernelCall, Packed, RowAdvance};
-use super::stream_target::{STREAMED_OUTPUTS, StreamTarget};
+use super::call::{KernelCall, PackedOperands, RowAdvance};
+use super::non_temporal_target::{NON_TEMPORAL_OUTPUTS, NonTemporalTarget};
 use crate::device::cpu::isa::Level;
 use crate::device::cpu::memory::non_temporal;
 use crate::device::cpu::memory::scratch::{CACHE_LINE_BYTES, ROUNDING_BYTES, Scratch};
 use crate::device::cpu::strided::{ByteStrides, IterSpace, Pointers, ZERO_STRIDES, pack};
 use crate::device::cpu::tuning::{
-    self, CACHED_ROW_BYTES, L1_SCRATCH_BYTES, PREFETCHED_OPERANDS, STREAM_CHUNK_ELEMENTS,
-    STREAMED_ROW_ELEMENTS, STREAMED_ROW_WITH_ENDS_ELEMENTS,
+    self, CACHED_ROW_BYTES, L1_SCRATCH_BYTES, NON_TEMPORAL_CHUNK_ELEMENTS, NON_TEMPORAL_ROW_ELEMENTS,
+    NON_TEMPORAL_ROW_WITH_ENDS_ELEMENTS, PREFETCHED_OPERANDS,
 };
 use crate::device::{MAX_OPERANDS, OperandRef};
 use std::ops::Range;
@@ -21,8 +22,8 @@ use std::ops::Range;
 impl KernelCall<'_> {
     /// Whether rows are computed in chunks: outputs use non-temporal stores, and every operand is contiguous
     /// along rows or is a broadcast input.
-    pub(crate) fn can_stream(&self, space: &IterSpace, slots: &[OperandRef<'_>]) -> bool {
-        if !self.loops.streaming || !self.streaming || self.level == Level::Baseline {
+    pub(crate) fn can_store_non_temporal(&self, space: &IterSpace, slots: &[OperandRef<'_>]) -> bool {
+        if !self.loops.non_temporal || !self.non_temporal || self.level == Level::Baseline {
             return false;
         }
         let contiguous = |k: usize| space.inner_step(k) == slots[k].element as isize;
@@ -31,13 +32,13 @@ impl KernelCall<'_> {
         // that their strides in elements agree.
         let alike = |k: usize| space.same_element_steps(k, slots[k].element, 0, slots[0].element);
         let n = space.inner();
-        let ends = !n.is_multiple_of(STREAM_CHUNK_ELEMENTS)
+        let ends = !n.is_multiple_of(NON_TEMPORAL_CHUNK_ELEMENTS)
             || (0..self.outputs).any(|k| !space.is_aligned(k, CACHE_LINE_BYTES));
-        let worth = n >= if ends { STREAMED_ROW_WITH_ENDS_ELEMENTS } else { STREAMED_ROW_ELEMENTS }
+        let worth = n >= if ends { NON_TEMPORAL_ROW_WITH_ENDS_ELEMENTS } else { NON_TEMPORAL_ROW_ELEMENTS }
             && (0..slots.len()).all(fits)
             && (0..self.outputs).all(alike);
         let tiled = (0..slots.len()).filter(|&k| k < self.outputs || space.inner_step(k) == 0);
-        let room = tiled.map(|k| STREAM_CHUNK_ELEMENTS * slots[k].element).sum::<usize>()
+        let room = tiled.map(|k| NON_TEMPORAL_CHUNK_ELEMENTS * slots[k].element).sum::<usize>()
             <= L1_SCRATCH_BYTES - ROUNDING_BYTES;
         worth && room && self.elements_before_line(&space.address, slots).is_some()
     }
@@ -89,12 +90,12 @@ impl KernelCall<'_> {
     }
 
     /// Computes rows in chunks. The elements before the first cache line and after the last chunk are
-    /// computed apart.
+    /// computed separately.
     ///
     /// # Safety
-    /// 1. [`can_stream`](KernelCall::can_stream) returned `true`.
+    /// 1. [`can_store_non_temporal`](KernelCall::can_store_non_temporal) returned `true`.
     /// 2. The obligations of the kernel, for every index of the space.
-    pub(crate) unsafe fn streaming_chunks(
+    pub(crate) unsafe fn non_temporal_chunks(
         &self,
         space: &IterSpace,
         slots: &[OperandRef<'_>],
@@ -104,19 +105,19 @@ impl KernelCall<'_> {
         // Outputs have a tile of one chunk. A broadcast input has one too, so that every operand is
         // contiguous for the kernel.
         let has_tile = |k: usize| k < self.outputs || is_broadcast(k);
-        let tiles: Packed = std::array::from_fn(|k| {
-            (k < slots.len() && has_tile(k)).then(|| room.take(STREAM_CHUNK_ELEMENTS * slots[k].element))
+        let tiles: PackedOperands = std::array::from_fn(|k| {
+            (k < slots.len() && has_tile(k))
+                .then(|| room.take(NON_TEMPORAL_CHUNK_ELEMENTS * slots[k].element))
         });
         // From chunk to chunk the loads advance; outputs stay in their tiles.
         let mut steps = ZERO_STRIDES;
         for (k, slot) in slots.iter().enumerate().skip(self.outputs).filter(|&(k, _)| !is_broadcast(k)) {
-            steps[k] = (STREAM_CHUNK_ELEMENTS * slot.element) as isize;
+            steps[k] = (NON_TEMPORAL_CHUNK_ELEMENTS * slot.element) as isize;
         }
         let (steps, n) = (self.expand_loads(&steps), space.inner());
-        let nbytes: [usize; STREAMED_OUTPUTS] =
-            std::array::from_fn(
-                |k| if k < self.outputs { STREAM_CHUNK_ELEMENTS * slots[k].element } else { 0 },
-            );
+        let nbytes: [usize; NON_TEMPORAL_OUTPUTS] = std::array::from_fn(|k| {
+            if k < self.outputs { NON_TEMPORAL_CHUNK_ELEMENTS * slots[k].element } else { 0 }
+        });
         let (loads, prefetch_nbytes) = self.prefetched_loads(space, slots, &steps);
         let outer = space.outer_space(None);
         let mut index = outer.index_of(0);
@@ -132,7 +133,7 @@ impl KernelCall<'_> {
                             slot.element as isize,
                             base[k],
                             0,
-                            STREAM_CHUNK_ELEMENTS,
+                            NON_TEMPORAL_CHUNK_ELEMENTS,
                             slot.element,
                         )
                     };
@@ -140,11 +141,11 @@ impl KernelCall<'_> {
                 }
             }
             // SAFETY: (1), (2) by the caller's promise.
-            let apart = |range| unsafe { self.compute_apart(space, slots, &base, &tiles, range) };
+            let edge = |range| unsafe { self.compute_edge(space, slots, &base, &tiles, range) };
             let elements_before_line = self.elements_before_line(&base, slots).unwrap_or(n).min(n);
-            let chunks = (n - elements_before_line) / STREAM_CHUNK_ELEMENTS;
-            apart(0..elements_before_line);
-            let mut to = [std::ptr::null_mut(); STREAMED_OUTPUTS];
+            let chunks = (n - elements_before_line) / NON_TEMPORAL_CHUNK_ELEMENTS;
+            edge(0..elements_before_line);
+            let mut to = [std::ptr::null_mut(); NON_TEMPORAL_OUTPUTS];
             let mut first = advanced(space, slots, &base, elements_before_line);
             for k in 0..self.outputs {
                 (to[k], first[k]) = (first[k], tiles[k].unwrap_or(std::ptr::null_mut()));
@@ -155,8 +156,8 @@ impl KernelCall<'_> {
                     pointers[load].wrapping_add(tuning::L1_PREFETCH_BYTES)
                 })
             });
-            let stream = StreamTarget { to, nbytes, ahead, prefetch_nbytes };
-            let advance = RowAdvance { steps, stream: &stream };
+            let target = NonTemporalTarget { to, nbytes, ahead, prefetch_nbytes };
+            let advance = RowAdvance { steps, target: &target };
             // SAFETY: (1), (2) `chunks` chunks of every load or a tile of a broadcast one; outputs have
             // tiles, and their destinations begin at cache lines.
             unsafe {
@@ -164,12 +165,12 @@ impl KernelCall<'_> {
                     self.level,
                     self.program,
                     chunks,
-                    STREAM_CHUNK_ELEMENTS,
+                    NON_TEMPORAL_CHUNK_ELEMENTS,
                     pointers.as_ptr(),
                     &advance,
                 )
             };
-            apart(elements_before_line + chunks * STREAM_CHUNK_ELEMENTS..n);
+            edge(elements_before_line + chunks * NON_TEMPORAL_CHUNK_ELEMENTS..n);
             outer.advance(&mut index, 1);
         }
     }
@@ -177,20 +178,20 @@ impl KernelCall<'_> {
     /// Computes the elements of `range` in whole chunks of a row.
     ///
     /// # Safety
-    /// As for [`streaming_chunks`](KernelCall::streaming_chunks); `base` is a row, and `tiles` those of a
-    /// chunk.
-    unsafe fn compute_apart(
+    /// As for [`non_temporal_chunks`](KernelCall::non_temporal_chunks); `base` is a row, and `tiles` those of
+    /// a chunk.
+    unsafe fn compute_edge(
         &self,
         space: &IterSpace,
         slots: &[OperandRef<'_>],
         base: &Pointers,
-        tiles: &Packed,
+        tiles: &PackedOperands,
         range: Range<usize>,
     ) {
-        for start in range.clone().step_by(STREAM_CHUNK_ELEMENTS) {
+        for start in range.clone().step_by(NON_TEMPORAL_CHUNK_ELEMENTS) {
             // A whole chunk, which has no remainder; only the wanted part of it is stored.
-            let chunk = start.min(space.inner() - STREAM_CHUNK_ELEMENTS);
-            let wanted = STREAM_CHUNK_ELEMENTS.min(range.end - start);
+            let chunk = start.min(space.inner() - NON_TEMPORAL_CHUNK_ELEMENTS);
+            let wanted = NON_TEMPORAL_CHUNK_ELEMENTS.min(range.end - start);
             let mut here = advanced(space, slots, base, chunk);
             for k in 0..self.outputs {
                 here[k] = tiles[k].unwrap_or(std::ptr::null_mut());
@@ -198,7 +199,7 @@ impl KernelCall<'_> {
             let at = advanced(space, slots, base, start);
             // SAFETY: (1), (2) a chunk of every operand inside the row, and the outputs from their tiles.
             unsafe {
-                self.run_rows(&here, &ZERO_STRIDES, 1, STREAM_CHUNK_ELEMENTS);
+                self.run_rows(&here, &ZERO_STRIDES, 1, NON_TEMPORAL_CHUNK_ELEMENTS);
                 for k in 0..self.outputs {
                     let element = slots[k].element;
                     non_temporal::copy(at[k], here[k].add((start - chunk) * element), wanted * element);

@@ -1,8 +1,12 @@
-//! Boxes and vectors whose allocation can fail.
+//! Boxes, vectors and shared boxes whose allocation can fail.
 //!
 //! Those of the standard library abort the process when memory runs out; a tensor library must return an
 //! error.
 // Imports: `error`.
+
+mod arc;
+
+pub(crate) use arc::FallibleArc;
 
 use crate::error::{Error, Result};
 use std::alloc::Layout;

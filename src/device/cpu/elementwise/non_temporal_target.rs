@@ -1,38 +1,38 @@
-//! The destination of streamed rows: a kernel computes a chunk into a tile, then stores the tile by
-//! non-temporal stores.
+//! The destination of rows that are stored non-temporally: a kernel computes a chunk into a tile, then stores
+//! the tile by non-temporal stores.
 // Imports: `kernel`, `device`.
 
 use crate::device::cpu::memory::scratch::CACHE_LINE_BYTES;
 use crate::device::cpu::memory::{non_temporal, prefetch};
-use crate::device::cpu::tuning::{PREFETCHED_OPERANDS, STREAM_CHUNK_ELEMENTS};
+use crate::device::cpu::tuning::{NON_TEMPORAL_CHUNK_ELEMENTS, PREFETCHED_OPERANDS};
 use crate::kernel::Program;
 
-/// Outputs of a program that streams chunks, at most.
-pub(super) const STREAMED_OUTPUTS: usize = 2;
+/// Outputs of a program that stores chunks non-temporally, at most.
+pub(super) const NON_TEMPORAL_OUTPUTS: usize = 2;
 /// Bytes that are moved at a time. A chunk of elements of any width consists of whole pairs of cache lines.
 const LINE_PAIR_BYTES: usize = 2 * CACHE_LINE_BYTES;
-const _: () = assert!(STREAM_CHUNK_ELEMENTS.is_multiple_of(LINE_PAIR_BYTES));
+const _: () = assert!(NON_TEMPORAL_CHUNK_ELEMENTS.is_multiple_of(LINE_PAIR_BYTES));
 
-/// The destination of streamed rows. The kernel computes each row in the same tiles, and the rows go from
-/// there to memory.
-pub(crate) struct StreamTarget {
+/// The destination of rows that are stored non-temporally. The kernel computes each row in the same tiles,
+/// and the rows go from there to memory.
+pub(crate) struct NonTemporalTarget {
     /// The address of the first row of each output, and the bytes of a row. A row consists of whole pairs of
     /// cache lines and begins at a cache line.
-    pub(super) to: [*mut u8; STREAMED_OUTPUTS],
-    pub(super) nbytes: [usize; STREAMED_OUTPUTS],
+    pub(super) to: [*mut u8; NON_TEMPORAL_OUTPUTS],
+    pub(super) nbytes: [usize; NON_TEMPORAL_OUTPUTS],
     /// The addresses of the loads that are prefetched with the first row, and the bytes of each with every
     /// row: 0 for none.
     pub(super) ahead: [*mut u8; PREFETCHED_OPERANDS],
     pub(super) prefetch_nbytes: usize,
 }
 
-/// Whether the loop of a program can stream its outputs.
-pub(crate) const fn program_can_stream<P: Program>() -> bool {
+/// Whether the loop of a program can store its outputs non-temporally.
+pub(crate) const fn program_can_store_non_temporal<P: Program>() -> bool {
     let here = cfg!(all(target_arch = "x86_64", not(miri)));
-    here && !P::IN_PLACE && !P::BY_ROWS && !P::COPY && P::OUTPUTS <= STREAMED_OUTPUTS
+    here && !P::IN_PLACE && !P::BY_ROWS && !P::COPY && P::OUTPUTS <= NON_TEMPORAL_OUTPUTS
 }
 
-impl StreamTarget {
+impl NonTemporalTarget {
     /// Stores row number `row` from the tiles of the outputs by non-temporal stores, and prefetches loads. It
     /// is inlined into the loop, since a call would evict the loop's constants from registers.
     ///

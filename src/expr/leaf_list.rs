@@ -18,7 +18,7 @@ const MAX_OUTPUTS: usize = 6;
 
 /// The operands of one kernel, at most `CAPACITY`: each distinct operand once, and the operand that each load
 /// reads.
-pub(super) struct Gathered<'a, const RANK: usize, D: Device, const CAPACITY: usize> {
+pub(super) struct LeafList<'a, const RANK: usize, D: Device, const CAPACITY: usize> {
     pub(super) op: &'static str,
     pub(super) device: &'a D,
     leaves: [Option<Leaf<'a, RANK, D>>; CAPACITY],
@@ -33,7 +33,7 @@ pub(super) struct Gathered<'a, const RANK: usize, D: Device, const CAPACITY: usi
 }
 
 impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> Leaves<'a, RANK, D>
-    for Gathered<'a, RANK, D, CAPACITY>
+    for LeafList<'a, RANK, D, CAPACITY>
 {
     #[inline(never)]
     fn add(&mut self, leaf: Leaf<'a, RANK, D>) {
@@ -45,9 +45,9 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> Leaves<'a, RANK, D
     }
 }
 
-impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> Gathered<'a, RANK, D, CAPACITY> {
+impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> LeafList<'a, RANK, D, CAPACITY> {
     pub(super) fn new(op: &'static str, device: &'a D, outputs: usize) -> Self {
-        Gathered {
+        LeafList {
             op,
             device,
             leaves: [None; CAPACITY],
@@ -146,7 +146,7 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> Gathered<'a, RANK,
         size: Dim<RANK>,
         rows: Option<[bool; RANK]>,
         outputs: &[Leaf<'_, RANK, D>],
-        launch: &mut Launch<'_>,
+        launch: &mut LaunchFn<'_>,
     ) -> Result<()> {
         let mut slots = [NO_OPERAND; MAX_OUTPUTS];
         if rows.is_none()
@@ -193,7 +193,7 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> Gathered<'a, RANK,
         order: Option<[usize; RANK]>,
         row: usize,
         outputs: &[OperandRef<'_>],
-        launch: &mut Launch<'_>,
+        launch: &mut LaunchFn<'_>,
     ) -> Result<()> {
         // An index loop: the compiler would make many copies of iterator adapters.
         let mut strides = [[0; RANK]; CAPACITY];
@@ -219,7 +219,7 @@ impl<'a, const RANK: usize, D: Device, const CAPACITY: usize> Gathered<'a, RANK,
         &self,
         size: Dim<RANK>,
         rows: Option<[bool; RANK]>,
-        launch: &mut Launch<'_>,
+        launch: &mut LaunchFn<'_>,
     ) -> Result<Tensor<T, RANK, D>> {
         let mut out = Tensor::uninit(self.op, self.output_layout(size), self.device)?;
         let leaf = out.fresh_leaf();
@@ -258,7 +258,7 @@ pub(super) struct KernelArgs<'a> {
 }
 
 /// A closure that runs a kernel with these arguments.
-pub(super) type Launch<'r> = dyn FnMut(KernelArgs<'_>) -> Result<()> + 'r;
+pub(super) type LaunchFn<'r> = dyn FnMut(KernelArgs<'_>) -> Result<()> + 'r;
 
 const NO_OPERAND: OperandRef<'static> = OperandRef { address: std::ptr::null_mut(), stride: &[], element: 0 };
 
@@ -305,12 +305,12 @@ pub(super) fn row_axes<const RANK: usize>(
 
 /// The operands of an expression. Inlined: the struct is large and is built in place.
 #[inline(always)]
-pub(super) fn gather<'a, const RANK: usize, D: Device, E: Expr<RANK, D>, const CAPACITY: usize>(
+pub(super) fn leaves_of<'a, const RANK: usize, D: Device, E: Expr<RANK, D>, const CAPACITY: usize>(
     op: &'static str,
     expr: &'a E,
     device: &'a D,
-) -> Gathered<'a, RANK, D, CAPACITY> {
-    let mut gathered = Gathered::new(op, device, 1);
-    expr.leaves(&mut gathered);
-    gathered
+) -> LeafList<'a, RANK, D, CAPACITY> {
+    let mut list = LeafList::new(op, device, 1);
+    expr.leaves(&mut list);
+    list
 }
