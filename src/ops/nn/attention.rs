@@ -61,8 +61,8 @@ impl<T: AttentionFloat, D: Device> Infinities<T, D> {
 }
 
 /// The most scores of a block of queries, unless the block has only `MIN_BLOCK_QUERIES`, on a device that
-/// names no size of its own.
-const SCORES_PER_BLOCK: usize = 1 << 20;
+/// names no size of its own: products of 128 queries of each of 128 heads occupy a GPU.
+const SCORES_PER_BLOCK: usize = 1 << 25;
 const MIN_BLOCK_QUERIES: usize = 16;
 /// The most queries and keys of a block on other devices: keys are packed once for all queries of a block.
 const BLOCK_QUERIES: usize = 128;

@@ -103,8 +103,16 @@ on_gpu!(pools_agree_with_the_cpu, |gpu| {
 });
 
 fn contractions<T: Number>(gpu: &Cuda) -> Result<()> {
-    // More rows, columns and products than a tile, a panel or a block has; and fewer.
-    for [b, i, j, k] in [[2, 70, 150, 37], [1, 1, 130, 16], [3, 65, 1, 33], [2, 5, 3, 1], [1, 129, 257, 17]] {
+    // More rows, columns and products than a tile, a panel or a block has; fewer; sums in several parts.
+    for [b, i, j, k] in [
+        [2, 70, 150, 37],
+        [1, 1, 130, 16],
+        [3, 65, 1, 33],
+        [2, 5, 3, 1],
+        [1, 129, 257, 17],
+        [1, 9, 7, 1200],
+        [2, 3, 40, 500],
+    ] {
         let (x, y) = (small::<T, 4>([b, k, i, 2], 1)?, small::<T, 4>([j, 2, k, b], 2)?);
         let (p, q) = (x.to(gpu)?, y.to(gpu)?);
         let same = |on_gpu: Tensor<T, 3, Cuda>, expected: Tensor<T, 3>| {
@@ -140,5 +148,8 @@ on_gpu!(windows_take_few_kernels, |gpu| {
     assert_eq!(launches(gpu, || x.conv2d(&depthwise, Conv::new().groups(16)))?, 1);
     assert_eq!(launches(gpu, || x.conv2d(&depthwise, padded.groups(16)))?, 3);
     assert_eq!(launches(gpu, || x.max_pool2d(Pool::new([3, 3])))?, 1);
+    // A product of few elements with long sums is added in parts.
+    let (few, long) = (Tensor::<f32, 3, Cuda>::ones([512, 4, 2], gpu)?, Tensor::ones([5, 2, 512], gpu)?);
+    assert_eq!(launches(gpu, || einsum!("kic,jck->ij", &few, &long))?, 2);
     assert_eq!(launches(gpu, || x.max_pool2d(Pool::new([3, 3]).padding([1, 1])))?, 3);
 });

@@ -9,6 +9,9 @@
 //! each operand they load neighbors along the axis on which the operand is denser. The offsets of a panel's
 //! positions along the summed axes are computed once for the block, one step ahead, and the elements of the
 //! next panels are in flight while the current ones are multiplied.
+//!
+//! If tiles are few and sums long, the slowest of the summed axes is cut into parts (split-K): the parts of a
+//! product are products of a longer batch, and a second kernel adds them.
 // Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
 use crate::device::OperandRef;
@@ -18,6 +21,7 @@ use crate::device::cuda::codegen::source::SourceWriter;
 use crate::device::cuda::codegen::types::{c_type, ensure_computable, unsupported};
 use crate::device::cuda::driver::kernel_cache::KernelKey;
 use crate::device::cuda::engine::cublas::{self, PlainProduct};
+use crate::device::cuda::memory::block::CudaBlock;
 use crate::device::cuda::stream::queue::{LaunchShape, Stream, block_count};
 use crate::element::{Compute, Number};
 use crate::error::Result;
@@ -31,6 +35,10 @@ const THREADS: usize = 256;
 const SIDE: usize = 16;
 /// Depth of a panel: the products of each sum that one step of the kernel adds.
 const DEPTH: usize = 16;
+/// The least products of a part of a sum.
+const PART_DEPTH: usize = 256;
+/// Blocks for each multiprocessor: so many run at a time.
+const BLOCKS: usize = 2;
 /// Elements of an operand that a thread reads from shared memory at a time.
 const VECTOR: usize = 4;
 
@@ -131,22 +139,155 @@ pub(in crate::device::cuda) unsafe fn run<T: Number, L: Number, R: Number>(
     unsafe {
         if groups.has_dense_rows() {
             let operands = [output, right, left];
-            launch::<T, R, L>(stream, &groups.transposed(), depth, operands)
+            multiply_by_parts(stream, groups.transposed(), depth, operands, &ProductTypes::of::<T, R, L>())
         } else {
-            launch::<T, L, R>(stream, &groups, depth, [output, left, right])
+            let operands = [output, left, right];
+            multiply_by_parts(stream, groups, depth, operands, &ProductTypes::of::<T, L, R>())
         }
     }
+}
+
+/// The types of a product: those of the output, the sums and the operands, and the bytes of a sum.
+struct ProductTypes {
+    dtypes: [DType; 4],
+    ids: [TypeId; 2],
+    /// That of a sum.
+    sum_id: TypeId,
+    sum_nbytes: usize,
+}
+
+impl ProductTypes {
+    fn of<T: Number, L: Number, R: Number>() -> ProductTypes {
+        ProductTypes {
+            dtypes: [T::DTYPE, <Compute<T> as Prim>::DTYPE, L::DTYPE, R::DTYPE],
+            ids: [TypeId::of::<T>(), TypeId::of::<(L, R)>()],
+            sum_id: TypeId::of::<Compute<T>>(),
+            sum_nbytes: size_of::<Compute<T>>(),
+        }
+    }
+}
+
+/// The parts of a sum of `depth` products: 1 if the tiles of all products occupy the GPU.
+fn parts_of(stream: &Stream, groups: &Groups, depth: usize, sum_nbytes: usize) -> usize {
+    let [down, across] = tile_of(sum_nbytes, false);
+    let tiles = groups.rows.numel().div_ceil(SIDE * down) * groups.columns.numel().div_ceil(SIDE * across);
+    let blocks = tiles.saturating_mul(groups.batch.numel());
+    let most = (BLOCKS * stream.gpu.context.multiprocessors / blocks).min(depth / PART_DEPTH);
+    let outer = groups.along.sizes.first().copied().unwrap_or(1);
+    (2..=most.min(outer)).rev().find(|parts| outer.is_multiple_of(*parts)).unwrap_or(1)
+}
+
+/// Launches the kernel, in parts of the sums if tiles are few.
+///
+/// # Safety
+/// As [`run`], where the operands are the output, the left, the right.
+unsafe fn multiply_by_parts(
+    stream: &Arc<Stream>,
+    mut groups: Groups,
+    depth: usize,
+    operands: [OperandRef<'_>; 3],
+    types: &ProductTypes,
+) -> Result<()> {
+    let parts = parts_of(stream, &groups, depth, types.sum_nbytes);
+    if parts == 1 {
+        // SAFETY: the caller's promise.
+        return unsafe { launch(stream, &groups, depth, operands, types) };
+    }
+    let whole = [&groups.batch, &groups.rows, &groups.columns].map(Axes::clone);
+    let count = whole.iter().fold(1usize, |count, axes| count.saturating_mul(axes.numel()));
+    let nbytes = count.saturating_mul(parts).saturating_mul(types.sum_nbytes);
+    let scratch = CudaBlock::scratch(stream, nbytes)?;
+    // The parts are the slowest axis of the batch; the sums are contiguous.
+    let (along, batch) = (&mut groups.along, &mut groups.batch);
+    along.sizes[0] /= parts;
+    batch.sizes.insert(0, parts);
+    for (operand, steps) in batch.strides.iter_mut().enumerate() {
+        steps.insert(0, along.strides[operand][0].wrapping_mul(along.sizes[0] as isize));
+    }
+    let mut step = 1;
+    for axes in [&mut groups.columns, &mut groups.rows, &mut groups.batch] {
+        for (stride, &size) in axes.strides[0].iter_mut().zip(&axes.sizes).rev() {
+            *stride = step;
+            step = step.wrapping_mul(size as isize);
+        }
+    }
+    let sums = OperandRef { address: scratch.address(), stride: &[], element: types.sum_nbytes };
+    let [_, sum, left, right] = types.dtypes;
+    let of_parts =
+        ProductTypes { dtypes: [sum, sum, left, right], ids: [types.sum_id, types.ids[1]], ..*types };
+    // SAFETY: the parts cover the products of each sum once, and the scratch memory has an element for each.
+    unsafe { launch(stream, &groups, depth / parts, [sums, operands[1], operands[2]], &of_parts) }?;
+    // SAFETY: as above; the output is the caller's promise.
+    unsafe { add_parts(stream, &whole, parts, [operands[0], sums], types) }
+}
+
+/// Adds the parts of sums, which are contiguous one after the other, and writes them to the output.
+///
+/// # Safety
+/// The operands are the output, with an element for each index of `axes`, and the parts.
+unsafe fn add_parts(
+    stream: &Arc<Stream>,
+    axes: &[Axes; 3],
+    parts: usize,
+    operands: [OperandRef<'_>; 2],
+    types: &ProductTypes,
+) -> Result<()> {
+    let [out, sum, ..] = types.dtypes.map(c_type);
+    let sizes = axes.each_ref().map(Axes::numel);
+    let count = sizes.iter().product::<usize>();
+    let of_output = axes
+        .each_ref()
+        .map(|axes| Axes { sizes: axes.sizes.clone(), strides: vec![axes.strides[0].clone()] });
+    let [batch, rows, columns] = &of_output;
+    let mut words = ArgBlock::new(is_wide(&[batch, rows, columns], parts.saturating_mul(count)));
+    let [count_at, parts_at, height, width] = [count, parts, sizes[1], sizes[2]].map(|word| words.push(word));
+    let to = words.operands(&operands);
+    let args = of_output.each_ref().map(|axes| words.axes(axes));
+    let key = KernelKey {
+        mechanism: "add_parts",
+        types: [types.ids[0], types.sum_id],
+        key_numbers: words.key_numbers.clone(),
+    };
+    let kernel = stream.kernel(key, || {
+        let mut s = SourceWriter::new();
+        words.declare(&mut s);
+        s.line(format_args!(
+            "extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{
+  const idx at = (idx)blockIdx.x * {THREADS} + threadIdx.x, count = {}, parts = {};
+  if (at >= count) return;
+  const {sum}* const of_parts = (const {sum}*)a.v[{}];
+  {sum} sum = of_parts[at];
+  for (idx part = 1; part < parts; part++) sum = Add(sum, of_parts[part * count + at]);
+  const idx height = {}, width = {}, i = at / width, j = at % width;
+  idx o = 0;",
+            Word(count_at),
+            Word(parts_at),
+            to + 1,
+            Word(height),
+            Word(width),
+        ));
+        for (args, index) in args.iter().zip(["i / height", "i % height", "j"]) {
+            args.offsets(&mut s, index, &[Some("o")]);
+        }
+        s.line(format_args!("  (({out}*)a.v[{to}])[o] = cast<{out}>(sum);\n}}"));
+        Ok(s.text())
+    })?;
+    let blocks = block_count(count.div_ceil(THREADS));
+    let shape = LaunchShape { blocks: (blocks, 1), threads: THREADS as u32, shared: 0 };
+    // SAFETY: (1) the words are those of the source; (2) is the caller's promise.
+    unsafe { stream.launch("contract", kernel, shape, &words.list) }
 }
 
 /// Launches the kernel for these groups of axes; sums have `depth` products.
 ///
 /// # Safety
 /// As [`run`], where the operands are the output, the left, the right.
-unsafe fn launch<T: Number, L: Number, R: Number>(
+unsafe fn launch(
     stream: &Arc<Stream>,
     groups: &Groups,
     depth: usize,
     operands: [OperandRef<'_>; 3],
+    types: &ProductTypes,
 ) -> Result<()> {
     let Groups { batch, rows, columns, along } = groups;
     let (height, width) = (rows.numel(), columns.numel());
@@ -157,7 +298,7 @@ unsafe fn launch<T: Number, L: Number, R: Number>(
     let first_at = words.push(0);
     let by_depth = [inner(along, 1) <= inner(rows, 1), inner(along, 2) < inner(columns, 2)];
     words.depends(by_depth.map(usize::from));
-    let tile = tile_of(size_of::<Compute<T>>(), words.wide);
+    let tile = tile_of(types.sum_nbytes, words.wide);
     let plan = Plan {
         sizes: [height_at, width_at, depth_at],
         operands,
@@ -166,14 +307,8 @@ unsafe fn launch<T: Number, L: Number, R: Number>(
         by_depth,
         tile,
     };
-    let key = KernelKey {
-        mechanism: "contract",
-        types: [TypeId::of::<T>(), TypeId::of::<(L, R)>()],
-        key_numbers: words.key_numbers.clone(),
-    };
-    let kernel = stream.kernel(key, || {
-        Ok(source([T::DTYPE, <Compute<T> as Prim>::DTYPE, L::DTYPE, R::DTYPE], &words, plan))
-    })?;
+    let key = KernelKey { mechanism: "contract", types: types.ids, key_numbers: words.key_numbers.clone() };
+    let kernel = stream.kernel(key, || Ok(source(types.dtypes, &words, plan)))?;
     let tiles = height.div_ceil(SIDE * tile[0]) * width.div_ceil(SIDE * tile[1]);
     // The second dimension of blocks is limited. A long batch takes several launches, each with its first
     // product.
