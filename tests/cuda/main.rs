@@ -9,12 +9,14 @@
 //! | `operators/operands.rs` | operators of one to six operands, in all forms of calls |
 //! | `operators.rs` | operators agree with the CPU |
 //! | `shapes.rs` | reductions and programs by rows of many shapes |
+//! | `sorts.rs` | sorts of all elements, lengths and layouts |
 //! | `queue.rs` | memory, order, deferred errors, graphs, copies, kernels from CUDA source |
 
 mod classes;
 mod operators;
 mod queue;
 mod shapes;
+mod sorts;
 
 use rankform::Cuda;
 use std::sync::Mutex;
