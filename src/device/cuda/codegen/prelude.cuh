@@ -222,8 +222,8 @@ DI u32 agreement_sync(const u32 x, const u32 mask) {
 #else
 DI u32 agreement_sync(const u32 x, const u32 mask) {
   u32 lanes;
-  asm("{ .reg .pred p; .reg .b32 r; and.b32 r, %1, %2; setp.ne.u32 p, r, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; @!p not.b32 %0, %0; }"
-      : "=r"(lanes) : "r"(x), "r"(mask));
+  asm volatile("{ .reg .pred p; .reg .b32 r; and.b32 r, %1, %2; setp.ne.u32 p, r, 0;"
+      " vote.sync.ballot.b32 %0, p, 0xffffffff; @!p not.b32 %0, %0; }" : "=r"(lanes) : "r"(x), "r"(mask));
   return lanes;
 }
 #endif

@@ -117,9 +117,9 @@ DI void rank_sync(u32* const rank, u32* const counts, u32* const sums, u32& star
   for (int k = 0; k < ITEMS; k++) rank[k] = (rank[k] & 0xffffu) + own[rank[k] >> 16];
 }
 
-// The slot of an element of this thread: neighboring lanes have neighboring slots. And the number of those of
-// its elements whose slot is below `valid`, or whose number `k · THREADS + threadIdx.x` is.
+// The slot of element `item` of this thread. Neighboring lanes have neighboring slots.
 DI u32 slot_of(const int item) { return 32 * (ITEMS * (threadIdx.x / 32) + item) + threadIdx.x % 32; }
+// The numbers of this thread's slots, and of the numbers `k · THREADS + threadIdx.x`, that are below `valid`.
 DI int valid_slots(const u32 valid) { return ((int)valid - (int)slot_of(0) + 31) / 32; }
 DI int valid_numbers(const u32 valid) { return ((int)valid - (int)threadIdx.x + THREADS - 1) / THREADS; }
 
@@ -161,10 +161,11 @@ DI void sort_tile_sync(const Args& a) {
     const bool by_line = pass == BYTES;
     if (by_line ? group == 1 : (differ >> 8 * pass & 255) == 0) continue;
     u32 rank[ITEMS], start, count;
-    // What completes the tile comes last: it has the largest digit and the last slots in every pass.
+    // Padding stays last: it has the largest digit and the last slots in every pass.
 #pragma unroll
     for (int k = 0; k < ITEMS; k++) {
-      const u32 slot = slot_of(k), digit = by_line ? line_of(slots[slot]) : digit_of(key_of(a, elements[slot]), pass);
+      const u32 slot = slot_of(k);
+      const u32 digit = by_line ? line_of(slots[slot]) : digit_of(key_of(a, elements[slot]), pass);
       rank[k] = k < own ? digit : 255;
     }
     rank_sync(rank, counts, sums, start, count);
@@ -223,7 +224,7 @@ DI Move move_of(const Args& a, const idx line) {
 template <int V>
 DI u64 count_range(const Args& a, const Element* const from, const idx step, const idx begin, const idx end,
                    u32* const counts) {
-  constexpr int LOADS = V > 1 ? 4 : 8;
+  constexpr int LOADS = V > 4 ? 32 / V : V > 1 ? 4 : 8;
   const int pass = (int)a.v[PASS];
   const Key reference = key_of(a, from[0]);
   u64 differ = 0;
@@ -341,10 +342,11 @@ struct Tile {
   idx shift[DIGITS];
 };
 
-// Moves the `valid` elements of a tile; IS_WHOLE if these are all. `next` is the place of the next element whose
-// digit is the number of this thread.
+// Moves the `valid` elements of a tile; IS_WHOLE if these are all. `next` is the place of the next element
+// that has the number of this thread as its digit.
 template <bool IS_WHOLE>
-DI void move_tile_sync(const Args& a, const Lines& lines, Tile& shared, const idx tile, const u32 valid, idx& next) {
+DI void move_tile_sync(const Args& a, const Lines& lines, Tile& shared, const idx tile, const u32 valid,
+                       idx& next) {
   const int own = IS_WHOLE ? ITEMS : valid_slots(valid), numbers = IS_WHOLE ? ITEMS : valid_numbers(valid);
   const idx begin = tile + (idx)slot_of(0);
   const Element* const from = lines.from + begin * lines.from_step;
@@ -355,7 +357,7 @@ DI void move_tile_sync(const Args& a, const Lines& lines, Tile& shared, const id
     x[k] = Element();
     if (k < own) x[k] = from[32 * k * lines.from_step];
   }
-  // Elements wait in shared memory: registers are for ranks. What completes the last tile comes last: it has the
+  // Elements wait in shared memory: registers are for ranks. Padding of the last tile stays last: it has the
   // largest digit and the last slots.
   __syncthreads();
 #pragma unroll
@@ -407,10 +409,12 @@ DI void move_part_sync(const Args& a) {
   const int source = (move.kept + 1) % 2, target = move.kept % 2;
   const idx kept = p.line * (idx)a.v[ALONG], row = p.line * DIGITS + (idx)threadIdx.x;
   Lines lines;
-  lines.from = (const Element*)a.v[move.is_first ? FROM : KEPT_ELEMENTS + source] + (move.is_first ? from : kept);
+  lines.from =
+      (const Element*)a.v[move.is_first ? FROM : KEPT_ELEMENTS + source] + (move.is_first ? from : kept);
   lines.from_step = move.is_first ? (idx)a.v[FROM_STEP] : 1;
   lines.from_places = (const idx*)a.v[KEPT_POSITIONS + source] + kept;
-  lines.to = (Element*)a.v[move.is_last ? TO_VALUES : KEPT_ELEMENTS + target] + (move.is_last ? values : kept);
+  lines.to =
+      (Element*)a.v[move.is_last ? TO_VALUES : KEPT_ELEMENTS + target] + (move.is_last ? values : kept);
   lines.to_step = move.is_last ? (idx)a.v[VALUES_STEP] : 1;
   lines.to_places = (idx*)a.v[KEPT_POSITIONS + target] + kept;
   lines.to_positions = (i64*)a.v[TO_POSITIONS] + positions;
