@@ -226,7 +226,7 @@ on_gpu!(kernels_of_a_sort, |gpu| {
         work()?;
         Ok::<usize, Error>(gpu.statistics().launches - before)
     };
-    let rows = Tensor::<f32, 2>::zeros([6, 4096], &Cpu)?.to(gpu)?;
+    let rows = Tensor::<f32, 2>::zeros([6, 2048], &Cpu)?.to(gpu)?;
     assert_eq!(launches(&|| rows.sort(Axis::<1>).map(drop))?, 1);
     let line = Tensor::<f32, 1>::zeros([5000], &Cpu)?.to(gpu)?;
     assert_eq!(launches(&|| line.argsort(Axis::<0>).map(drop))?, 12);
