@@ -39,6 +39,10 @@ const CLASSES: &[Class] = &[
     ("sum-columns-f32", |gpu| large::<f32, 2>([4096, 4096], gpu)?.sum(Axis::<0>).map(drop)),
     ("sum-columns-bf16", |gpu| large::<bf16, 2>([4096, 4096], gpu)?.sum(Axis::<0>).map(drop)),
     ("var-columns-f32", |gpu| large::<f32, 2>([4096, 4096], gpu)?.var(Axis::<0>).map(drop)),
+    ("sort-rows-f32-4096", |gpu| large::<f32, 2>([4096, 4096], gpu)?.sort(Axis::<1>).map(drop)),
+    ("sort-rows-f32-64", |gpu| large::<f32, 2>([131072, 64], gpu)?.sort(Axis::<1>).map(drop)),
+    ("sort-line-f32", |gpu| large::<f32, 1>([1 << 22], gpu)?.sort(Axis::<0>).map(drop)),
+    ("argsort-line-f32", |gpu| large::<f32, 1>([1 << 22], gpu)?.argsort(Axis::<0>).map(drop)),
     ("sum-all-f32", |gpu| large::<f32, 2>([4096, 4096], gpu)?.sum(All).map(drop)),
 ];
 

@@ -10,12 +10,14 @@
 //! | `operators/windows.rs` | convolutions, pooling, products over any axes; their number of kernels |
 //! | `operators.rs` | operators agree with the CPU |
 //! | `shapes.rs` | reductions and programs by rows of many shapes |
+//! | `sorts.rs` | sorts of all elements, lengths and layouts |
 //! | `queue.rs` | memory, order, deferred errors, graphs, copies, kernels from CUDA source |
 
 mod classes;
 mod operators;
 mod queue;
 mod shapes;
+mod sorts;
 
 use rankform::Cuda;
 use std::sync::Mutex;

@@ -179,7 +179,6 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/device/cuda/engine/copy.rs", "queues kernels over addresses"),
     ("src/device/cuda/engine/cublas.rs", "calls cuBLAS"),
     ("src/device/cuda/engine/gather_scatter.rs", "queues kernels over addresses"),
-    ("src/device/cuda/engine/key_pairs.rs", "queues kernels over addresses"),
     ("src/device/cuda/engine/map.rs", "queues kernels over addresses"),
     ("src/device/cuda/engine/matmul.rs", "queues kernels over addresses"),
     ("src/device/cuda/engine/reduce.rs", "queues kernels over addresses"),

@@ -520,7 +520,7 @@ unsafe impl Device for Cuda {
         let writes: Vec<_> = values.into_iter().chain(positions).collect();
         // SAFETY: as above.
         self.run("sort", &writes, &[from], |stream| unsafe {
-            sort::run::<T>(stream, plan, values, positions, from)
+            sort::run::<T>(stream, "sort", plan, values, positions, from)
         })
     }
 

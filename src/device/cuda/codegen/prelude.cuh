@@ -213,25 +213,25 @@ template <class T> DI T lane_first_sync(T x, const int width) {
   return x;
 }
 
+// The lanes of a warp in which the bits `mask` of x are all 0 or not, as in this one.
+#ifdef RANKFORM_HOST
+DI u32 agreement_sync(const u32 x, const u32 mask) {
+  const u32 votes = __ballot_sync(0xffffffffu, (x & mask) != 0);
+  return x & mask ? votes : ~votes;
+}
+#else
+DI u32 agreement_sync(const u32 x, const u32 mask) {
+  u32 lanes;
+  asm volatile("{ .reg .pred p; .reg .b32 r; and.b32 r, %1, %2; setp.ne.u32 p, r, 0;"
+      " vote.sync.ballot.b32 %0, p, 0xffffffff; @!p not.b32 %0, %0; }" : "=r"(lanes) : "r"(x), "r"(mask));
+  return lanes;
+}
+#endif
+
 // ---- rest / size: for positions of 32 bits by a multiplication and a shift. The host computes both operands
 // (`codegen/args.rs`)
 DI i32 quotient(i32 rest, i32, i64 divisor) { return (i32)(((u64)(u32)rest * (u64)(u32)divisor) >> (divisor >> 32)); }
 DI i64 quotient(i64 rest, i64 size, i64) { return rest / size; }
-
-// ---- sort keys as integers in the order of the elements: −0 equals 0, NaN is the largest
-DI u64 order_key(bool x) { return x; }
-#define KEY_SIGNED(T) DI u64 order_key(T x) { return (u64)(i64)x ^ 0x8000000000000000ull; }
-KEY_SIGNED(i8) KEY_SIGNED(i16) KEY_SIGNED(i32) KEY_SIGNED(i64)
-#define KEY_UNSIGNED(T) DI u64 order_key(T x) { return x; }
-KEY_UNSIGNED(u8) KEY_UNSIGNED(u16) KEY_UNSIGNED(u32) KEY_UNSIGNED(u64)
-DI u64 order_key(f64 x) {
-  if (is_nan(x)) return 0xffffffffffffffffull;
-  const u64 b = ToBits(x + 0.0);
-  return b & 0x8000000000000000ull ? ~b : b | 0x8000000000000000ull;
-}
-DI u64 order_key(f32 x) { return order_key((f64)x); }
-DI u64 order_key(f16 x) { return order_key((f64)of_f16(x.x)); }
-DI u64 order_key(bf16 x) { return order_key((f64)FromBits((u32)x.x << 16)); }
 
 // ---- a · b + c: with one rounding for real numbers
 template <class T> DI T product(T a, T b, T c) { return Add(Mul(a, b), c); }

@@ -12,14 +12,14 @@ use crate::device::cuda::codegen::operands::arguments;
 use crate::device::cuda::codegen::source::SourceWriter;
 use crate::device::cuda::codegen::types::{c_type, ensure_computable, unsupported};
 use crate::device::cuda::driver::kernel_cache::KernelKey;
-use crate::device::cuda::engine::key_pairs::{DECLARE_PAIRS, KeyPairs};
+use crate::device::cuda::engine::sort;
 use crate::device::cuda::memory::block::CudaBlock;
 use crate::device::cuda::memory::byte_copies;
 use crate::device::cuda::stream::queue::{LaunchShape, Stream, block_count};
 use crate::device::{Init, OperandRef};
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::kernel::{GatherPlan, Op, trace_op};
+use crate::kernel::{GatherPlan, Op, SortPlan, trace_op};
 use std::any::TypeId;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -206,9 +206,9 @@ pub(in crate::device::cuda) unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>
     let threads = if sorted { along.saturating_mul(columns) } else { columns };
     let reach = plan.step.unsigned_abs().saturating_mul(plan.bound);
     let mut words = ArgBlock::new(is_wide(&[&leading, &own], reach.max(threads)));
-    let mut pairs = if sorted { Some(KeyPairs::new(stream, plan.op, 1, along)?) } else { None };
-    if let Some(pairs) = &pairs {
-        pairs.add_words(&mut words);
+    let by_cell = if sorted { Some(ByCell::new(stream, plan.op, along, words.wide)?) } else { None };
+    if let Some(by_cell) = &by_cell {
+        words.operands(&by_cell.operands());
     }
     let [threads_at, columns_at, along_at, step] =
         [threads, columns, along, plan.step as usize].map(|word| words.push(word));
@@ -241,7 +241,7 @@ pub(in crate::device::cuda) unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>
         s.line(format_args!("    idx o0 = b0, o1 = b1, o2 = b2;"));
         lead_args.offsets(s, position, &[Some("o0"), Some("o1"), Some("o2")]);
     };
-    let Some(pairs) = &mut pairs else {
+    let Some(by_cell) = &by_cell else {
         return launch("scatter", threads, threads_at, &|s, cell, apply| {
             bases(s, "thread");
             s.line(format_args!("  for (idx p = 0; p < {}; p++) {{", Word(along_at)));
@@ -249,27 +249,85 @@ pub(in crate::device::cuda) unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>
             s.line(format_args!("    const idx cell = {cell};\n    {apply}\n  }}\n}}"));
         });
     };
-    launch("scatter keys", pairs.total, 0, &|s, cell, _| {
-        s.line(format_args!(
-            "{DECLARE_PAIRS}\n  u64 key = 0xffffffffffffffffull; (void)padded;\n  if (thread < along) {{\n    idx b0 = 0, b1 = 0, b2 = 0;"
-        ));
+    launch("scatter keys", along, along_at, &|s, cell, _| {
+        s.line(format_args!("  idx b0 = 0, b1 = 0, b2 = 0;"));
         element(s, "thread");
-        s.line(format_args!("    key = (u64)(i64)({cell}) ^ 0x8000000000000000ull; (void)o1;\n  }}\n  keys[thread] = key; places[thread] = thread; (void)total;\n}}"));
+        s.line(format_args!("  ((idx*)a.v[{CELLS}])[thread] = {cell}; (void)o1;\n}}"));
     })?;
-    pairs.sort(stream, plan.op)?;
+    // SAFETY: memory for all elements, and the cells are written.
+    unsafe { by_cell.sort(stream, plan.op)? };
     launch("scatter cells", threads, threads_at, &|s, _, apply| {
         let columns = Word(columns_at);
         s.line(format_args!(
-            "{DECLARE_PAIRS}\n  const i64 first = thread / {columns}; (void)total; (void)padded;"
+            "  const idx* const cells = (const idx*)a.v[{SORTED}]; const i64* const places = (const i64*)a.v[{POSITIONS}];"
         ));
-        s.line(format_args!("  if (first > 0 && keys[first - 1] == keys[first]) return;"));
-        bases(s, &format!("(idx)(thread % {columns})"));
-        s.line(format_args!("  for (i64 k = first; k < along && keys[k] == keys[first]; k++) {{"));
+        s.line(format_args!("  const idx first = thread / {columns}, along = {};", Word(along_at)));
+        s.line(format_args!("  if (first > 0 && cells[first - 1] == cells[first]) return;"));
+        bases(s, &format!("thread % {columns}"));
+        s.line(format_args!("  for (idx k = first; k < along && cells[k] == cells[first]; k++) {{"));
         element(s, "(idx)places[k]");
         s.line(format_args!(
-            "    const idx cell = b0 + (idx)(i64)(keys[first] ^ 0x8000000000000000ull); (void)o0; (void)o2;\n    {apply}\n  }}\n}}"
+            "    const idx cell = b0 + cells[first]; (void)o0; (void)o2;\n    {apply}\n  }}\n}}"
         ));
     })
+}
+
+/// The first words of a scatter that sorts: the addresses of [`ByCell::operands`].
+const CELLS: usize = 0;
+const SORTED: usize = 1;
+const POSITIONS: usize = 2;
+
+/// The cells of elements, in the order of the elements and sorted, and the positions of the sorted ones.
+struct ByCell {
+    along: usize,
+    /// Whether a cell has 64 bits.
+    wide: bool,
+    memory: [CudaBlock; 3],
+}
+
+impl ByCell {
+    /// Allocates the memory for `along` elements.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    fn new(stream: &Arc<Stream>, op: &'static str, along: usize, wide: bool) -> Result<ByCell> {
+        let [cell, position] = ByCell::element_sizes(wide);
+        let room = |element: usize| CudaBlock::scratch(stream, sort::nbytes_of(op, [along, element])?);
+        Ok(ByCell { along, wide, memory: [room(cell)?, room(cell)?, room(position)?] })
+    }
+
+    /// Bytes of a cell and of a position.
+    fn element_sizes(wide: bool) -> [usize; 2] {
+        [if wide { 8 } else { 4 }, 8]
+    }
+
+    fn operands(&self) -> [OperandRef<'_>; 3] {
+        let [cell, position] = ByCell::element_sizes(self.wide);
+        let operand =
+            |at: usize, element| OperandRef { address: self.memory[at].address(), stride: &[1], element };
+        [operand(CELLS, cell), operand(SORTED, cell), operand(POSITIONS, position)]
+    }
+
+    /// Queues the sort.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`]; those of the launches.
+    ///
+    /// # Safety
+    /// The cells are written by work that is queued.
+    unsafe fn sort(&self, stream: &Arc<Stream>, op: &'static str) -> Result<()> {
+        let along = self.along;
+        let plan = SortPlan { lines: &[], along, first: 0, keep: along, descending: false };
+        let [cells, sorted, positions] = self.operands();
+        let (sorted, positions) = (Some(sorted), Some(positions));
+        // SAFETY: three blocks of their own, each for `along` elements; the caller's promise.
+        unsafe {
+            match self.wide {
+                true => sort::run::<i64>(stream, op, plan, sorted, positions, cells),
+                false => sort::run::<i32>(stream, op, plan, sorted, positions, cells),
+            }
+        }
+    }
 }
 
 /// Adds the operator of a scatter. Returns the expression of a position's cell, and the statement that

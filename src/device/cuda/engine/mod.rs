@@ -6,7 +6,7 @@
 //! | `copy.rs` | `copy` |
 //! | `reduce.rs`, `scan.rs` | `reduce`, `scan` |
 //! | `gather_scatter.rs` | `gather`, `scatter`, `compact` |
-//! | `sort.rs`, `key_pairs.rs` | `sort`, and the sorting of keys that `scatter` shares |
+//! | `sort.rs`, `radix.cuh` | `sort`, which `scatter` uses too |
 //! | `matmul.rs`, `cublas.rs` | `contract`: any axes; plain matrices by cuBLAS |
 //! | `exchange.rs` | the combination of the states of threads, for `row_source.rs` and `reduce.rs` |
 //! | `user_kernel.rs` | kernels from CUDA source |
@@ -16,7 +16,6 @@ pub(super) mod copy;
 pub(super) mod cublas;
 mod exchange;
 pub(super) mod gather_scatter;
-mod key_pairs;
 pub(super) mod map;
 mod map_body;
 pub(super) mod matmul;
