@@ -1,7 +1,9 @@
 //! Plans of the mechanisms other than `map` and `reduce`: products, scans, gathers and scatters, sorts.
 //!
 //! A plan holds sizes and steps only; the operands carry the strides.
-// Imports: nothing.
+// Imports: `error`.
+
+use crate::error::Error;
 
 /// The most axes of each of the four groups.
 pub const MAX_GROUP: usize = 8;
@@ -63,6 +65,61 @@ pub struct GatherPlan<'a> {
     pub step: isize,
     /// The size of the addressed axis: indices lie in `0..bound`.
     pub bound: usize,
+    /// The axes that the indices address, as an error names them.
+    pub of: IndexedAxes<'a>,
+}
+
+impl GatherPlan<'_> {
+    /// The error of an index outside `0..bound`.
+    pub fn outside(&self, index: i64) -> Error {
+        self.of.outside(self.op, index)
+    }
+}
+
+/// The axes that indices address, in the caller's terms.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IndexedAxes<'a> {
+    /// The meaning of an index.
+    pub kind: IndexKind,
+    /// The sizes of the tensor whose axes they are.
+    pub sizes: &'a [usize],
+}
+
+/// The meaning of an index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IndexKind {
+    /// A position of this axis.
+    Axis(usize),
+    /// An element, by its row-major position.
+    Element,
+    /// A slice along the first axes, by its row-major position. A negative number is a position outside
+    /// one of these axes, as [`outside_joint`](IndexKind::outside_joint) writes it.
+    Joint,
+}
+
+impl IndexKind {
+    /// Joint indices name positions of up to four axes, between ± this one.
+    pub const MAX_JOINT: i64 = (1 << 60) - 1;
+
+    /// The axis and the position of a negative joint index: `!(axis + 4 · (position + MAX_JOINT))`.
+    pub fn outside_joint(index: i64) -> (usize, i64) {
+        ((!index & 3) as usize, (!index >> 2) - IndexKind::MAX_JOINT)
+    }
+}
+
+impl IndexedAxes<'_> {
+    /// The error of an index that is outside.
+    pub fn outside(&self, op: &'static str, index: i64) -> Error {
+        let (axis, index) = match self.kind {
+            IndexKind::Axis(axis) => (Some(axis), index),
+            IndexKind::Joint if index < 0 => {
+                let (axis, index) = IndexKind::outside_joint(index);
+                (Some(axis), index)
+            }
+            IndexKind::Element | IndexKind::Joint => (None, index),
+        };
+        Error::Index { op, index: [index as isize].into(), axis, sizes: self.sizes.into() }
+    }
 }
 
 /// Sorts lines, completely or as far as the wanted elements of each need it.

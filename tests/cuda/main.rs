@@ -8,10 +8,12 @@
 //! | `operators/training.rs` | steps of training as graphs, and their number of kernels |
 //! | `operators/operands.rs` | operators of one to six operands, in all forms of calls |
 //! | `operators.rs` | operators agree with the CPU |
+//! | `indices.rs` | moves by index, and their deferred errors |
 //! | `shapes.rs` | reductions and programs by rows of many shapes |
 //! | `queue.rs` | memory, order, deferred errors, graphs, copies, kernels from CUDA source |
 
 mod classes;
+mod indices;
 mod operators;
 mod queue;
 mod shapes;
