@@ -30,15 +30,15 @@ impl Addressing {
     }
 }
 
-/// A plan whose indices the library made itself: positions along lines of `bound` elements.
+/// A plan with indices that this crate made itself: positions of lines with `line[0]` elements.
 pub(super) fn own_indices<'a>(
     op: &'static str,
     sizes: &'a [usize],
     step: isize,
-    bound: &'a usize,
+    line: &'a [usize; 1],
 ) -> GatherPlan<'a> {
-    let of = IndexedAxes { kind: IndexKind::Element, sizes: std::slice::from_ref(bound) };
-    GatherPlan { op, sizes, own: 0, step, bound: *bound, of }
+    let of = IndexedAxes { kind: IndexKind::Element, sizes: line };
+    GatherPlan { op, sizes, own: 0, step, bound: line[0], of }
 }
 
 /// Runs a kernel on operands of the inner device.
@@ -169,7 +169,7 @@ impl Shared {
         }
         step.result = positions.and_then(|slot| self.lock().save(&slot));
         let addresses: Vec<OperandRef<'_>> = operands.iter().map(|(slot, _)| *slot).collect();
-        let along = plan.along;
+        let line = [plan.along];
         let rule: Rule = Box::new(move |b, step| {
             let Some(view) = &step.inputs[0].view else { return Ok(()) };
             let Some(gradient) = b.gradient(&step.outputs[0].view) else { return Ok(()) };
@@ -179,7 +179,7 @@ impl Shared {
             let mut stride = view.stride.to_vec();
             let step_along = std::mem::replace(&mut stride[last], 0);
             let cells = BlockView { stride: SmallVec::new(&stride), ..view.clone() };
-            let plan = own_indices("sort", &step.sizes, step_along, &along);
+            let plan = own_indices("sort", &step.sizes, step_along, &line);
             scatter_add(b, plan, &cells, gradient, positions)
         });
         self.end(step, &addresses, rule);
@@ -214,8 +214,8 @@ fn compact_backward(b: &mut Backward, step: &Step, sizes: &[usize], count: usize
     // SAFETY: (1) new memory for the numbers, which no other code uses; (2) the mask of the forward pass is
     // true `count` times.
     unsafe { b.inner.compact(sizes, count, kept.slot(), numbers.slot(), mask.slot())? };
-    let sizes_kept = [count];
-    let plan = own_indices("compact", &sizes_kept, 1, &numel);
+    let (kept_size, line) = ([count], [numel]);
+    let plan = own_indices("compact", &kept_size, 1, &line);
     let cells = OperandRef { stride: &[0], ..all.slot() };
     // SAFETY: (1) and (2) the numbers lie inside the new memory; (3) and (4) which no other code uses.
     unsafe { b.inner.scatter_add(view.dtype, plan, cells, gradient, kept.slot())? };

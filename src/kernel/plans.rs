@@ -71,6 +71,17 @@ pub struct GatherPlan<'a> {
 
 impl GatherPlan<'_> {
     /// The error of an index outside `0..bound`.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::kernel::{GatherPlan, IndexKind, IndexedAxes};
+    /// let of = IndexedAxes { kind: IndexKind::Axis(1), sizes: &[4, 3] };
+    /// let plan = GatherPlan { op: "gather", sizes: &[4, 2], own: 0, step: 1, bound: 3, of };
+    /// assert_eq!(
+    ///     plan.outside(5).to_string(),
+    ///     "gather: index 5 is outside axis 1 of size 3, of sizes [4, 3]"
+    /// );
+    /// ```
     pub fn outside(&self, index: i64) -> Error {
         self.of.outside(self.op, index)
     }
@@ -92,24 +103,24 @@ pub enum IndexKind {
     Axis(usize),
     /// An element, by its row-major position.
     Element,
-    /// A slice along the first axes, by its row-major position. A negative number is a position outside
-    /// one of these axes, as [`outside_joint`](IndexKind::outside_joint) writes it.
+    /// A slice along the first axes, by its row-major position. A negative number stands for a position
+    /// outside one of these axes, which [`GatherPlan::outside`] reads from it.
     Joint,
 }
 
 impl IndexKind {
-    /// Joint indices name positions of up to four axes, between ± this one.
-    pub const MAX_JOINT: i64 = (1 << 60) - 1;
+    /// Negative joint indices hold positions between ± this one, of up to four axes.
+    pub(crate) const MAX_JOINT: i64 = (1 << 60) - 1;
 
-    /// The axis and the position of a negative joint index: `!(axis + 4 · (position + MAX_JOINT))`.
-    pub fn outside_joint(index: i64) -> (usize, i64) {
+    /// The axis and the position in a negative joint index, `!(axis + 4 · (position + MAX_JOINT))`.
+    fn outside_joint(index: i64) -> (usize, i64) {
         ((!index & 3) as usize, (!index >> 2) - IndexKind::MAX_JOINT)
     }
 }
 
 impl IndexedAxes<'_> {
     /// The error of an index that is outside.
-    pub fn outside(&self, op: &'static str, index: i64) -> Error {
+    pub(crate) fn outside(&self, op: &'static str, index: i64) -> Error {
         let (axis, index) = match self.kind {
             IndexKind::Axis(axis) => (Some(axis), index),
             IndexKind::Joint if index < 0 => {

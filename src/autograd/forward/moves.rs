@@ -150,7 +150,8 @@ impl Shared {
         let mut stride = tangent.stride[..sizes.len()].to_vec();
         let step = std::mem::replace(&mut stride[sizes.len() - 1], 0);
         let cells = OperandRef { stride: &stride, ..tangent };
-        let gather = own_indices("sort", &sizes, step, &plan.along);
+        let line = [plan.along];
+        let gather = own_indices("sort", &sizes, step, &line);
         // SAFETY: (1) and (2) the positions are inside the lines; (3) the tangent of the output is memory of
         // its own; (4) the caller of the kernel has the only access to its outputs.
         unsafe { self.inner.gather(gather, to, cells, index) }
