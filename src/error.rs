@@ -414,16 +414,6 @@ impl fmt::Display for Outside<'_> {
 }
 
 impl Error {
-    /// An index that a device found outside, in the caller's terms: along an axis of these sizes, or among
-    /// all elements.
-    #[cold]
-    pub(crate) fn outside(mut self, along: Option<usize>, size: &[usize]) -> Self {
-        if let Error::Index { axis, sizes, .. } = &mut self {
-            (*axis, *sizes) = (along, size.into());
-        }
-        self
-    }
-
     /// The same error with the name of the outer operation, by which the caller knows it.
     pub(crate) fn with_op(mut self, op: &'static str) -> Self {
         match &mut self {
@@ -433,7 +423,6 @@ impl Error {
             | Error::Length { op: before, .. }
             | Error::NotOne { op: before, .. }
             | Error::Overflow { op: before, .. }
-            | Error::Index { op: before, .. }
             | Error::Axis { op: before, .. }
             | Error::Slice { op: before, .. }
             | Error::Permutation { op: before, .. }
@@ -457,7 +446,7 @@ impl Error {
             | Error::Value { op: before, .. } => *before = op,
             // A device may report a deferred error: the operation that failed may be an earlier one, whose
             // name is kept.
-            Error::Fault { .. } => {}
+            Error::Fault { .. } | Error::Index { .. } => {}
             Error::Parameter { error, .. } => **error = error.as_ref().clone().with_op(op),
         }
         self

@@ -9,24 +9,38 @@ use super::state::{
 use crate::device::{Init, OperandRef};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::kernel::{GatherPlan, SortPlan};
+use crate::kernel::{GatherPlan, IndexKind, IndexedAxes, SortPlan};
 
 /// The values that a [`GatherPlan`] has besides its sizes.
-#[derive(Clone, Copy)]
 pub(super) struct Addressing {
     op: &'static str,
     own: usize,
     step: isize,
     bound: usize,
+    kind: IndexKind,
+    indexed: SmallVec<usize>,
 }
 
 impl Addressing {
     pub(super) fn of(plan: GatherPlan<'_>) -> Self {
-        Addressing { op: plan.op, own: plan.own, step: plan.step, bound: plan.bound }
+        let GatherPlan { op, own, step, bound, of, .. } = plan;
+        Addressing { op, own, step, bound, kind: of.kind, indexed: SmallVec::new(of.sizes) }
     }
-    pub(super) fn plan(self, sizes: &[usize]) -> GatherPlan<'_> {
-        GatherPlan { op: self.op, sizes, own: self.own, step: self.step, bound: self.bound }
+    pub(super) fn plan<'a>(&'a self, sizes: &'a [usize]) -> GatherPlan<'a> {
+        let of = IndexedAxes { kind: self.kind, sizes: &self.indexed };
+        GatherPlan { op: self.op, sizes, own: self.own, step: self.step, bound: self.bound, of }
     }
+}
+
+/// A plan with indices that this crate made itself: positions of lines with `line[0]` elements.
+pub(super) fn own_indices<'a>(
+    op: &'static str,
+    sizes: &'a [usize],
+    step: isize,
+    line: &'a [usize; 1],
+) -> GatherPlan<'a> {
+    let of = IndexedAxes { kind: IndexKind::Element, sizes: line };
+    GatherPlan { op, sizes, own: 0, step, bound: line[0], of }
 }
 
 /// Runs a kernel on operands of the inner device.
@@ -169,7 +183,7 @@ impl TapeState {
         }
         step.result = positions.and_then(|slot| self.lock().save(&slot));
         let addresses: Vec<OperandRef<'_>> = operands.iter().map(|(slot, _)| *slot).collect();
-        let along = plan.along;
+        let line = [plan.along];
         let run: BackwardFn = Box::new(move |b, step| {
             let Some(view) = &step.inputs[0].view else { return Ok(()) };
             let Some(gradient) = b.gradient(&step.outputs[0].view) else { return Ok(()) };
@@ -179,7 +193,7 @@ impl TapeState {
             let mut stride = view.stride.to_vec();
             let step_along = std::mem::replace(&mut stride[last], 0);
             let cells = BlockView { stride: SmallVec::new(&stride), ..view.clone() };
-            let plan = GatherPlan { op: "sort", sizes: &step.sizes, own: 0, step: step_along, bound: along };
+            let plan = own_indices("sort", &step.sizes, step_along, &line);
             scatter_add(b, plan, &cells, gradient, positions)
         });
         self.end(step, &addresses, run);
@@ -197,8 +211,8 @@ fn scatter_add(
 ) -> Result<()> {
     b.ensure_gradient(cells)?;
     let Some(to) = b.gradient(cells) else { return Ok(()) };
-    // SAFETY: (1) the gradient of the cells has their layout; (2) the indices were checked in the forward
-    // pass; (3) gradients and indices are different memory; (4) the pass owns its gradients.
+    // SAFETY: (1) the gradient of the cells has their layout; (2) the indices are those of the forward pass;
+    // (3) gradients and indices are different memory; (4) the pass owns its gradients.
     unsafe { b.inner.scatter_add(cells.dtype, plan, to, gradient, index) }
 }
 
@@ -214,7 +228,8 @@ fn compact_backward(b: &mut Backward, step: &Step, sizes: &[usize], count: usize
     // SAFETY: (1) new memory for the numbers, which no other code uses; (2) the mask of the forward pass is
     // true `count` times.
     unsafe { b.inner.compact(sizes, count, kept.slot(), numbers.slot(), mask.slot())? };
-    let plan = GatherPlan { op: "compact", sizes: &[count], own: 0, step: 1, bound: numel };
+    let (kept_size, line) = ([count], [numel]);
+    let plan = own_indices("compact", &kept_size, 1, &line);
     let cells = OperandRef { stride: &[0], ..all.slot() };
     // SAFETY: (1) and (2) the numbers lie inside the new memory; (3) and (4) which no other code uses.
     unsafe { b.inner.scatter_add(view.dtype, plan, cells, gradient, kept.slot())? };

@@ -264,7 +264,7 @@ impl CellNumbers<'_> {
         let address = all.address().wrapping_add(cells.offset);
         let numbers = OperandRef { address, stride: &cells.stride, element: cells.dtype.size() };
         let to = Temporary::new(&*b.inner, plan.sizes, cells.dtype.size())?;
-        // SAFETY: (1) memory of the layout of the cells; (2) the indices were checked in the forward pass;
+        // SAFETY: (1) memory of the layout of the cells; (2) the indices are those of the forward pass;
         // (3) and (4) no other code uses the memory.
         unsafe {
             b.inner.scatter_replace(cells.dtype, plan, numbers, earlier.slot(), index)?;
@@ -303,7 +303,7 @@ fn last_of_each_cell(
     let address = all.slot().address.wrapping_add(cells.offset / element * size_of::<i64>());
     let numbered = OperandRef { address, stride: &cells.stride, element: size_of::<i64>() };
     // SAFETY: (1) the numbers are in new memory; the cells have as many places as the block has elements,
-    // with its layout; (2) the indices were checked in the forward pass; (3) and (4) no other code uses the
+    // with its layout; (2) the indices are those of the forward pass; (3) and (4) no other code uses the
     // memory.
     unsafe {
         b.inner.scatter_numbers(plan, numbered, numbers.slot(), index)?;

@@ -21,9 +21,10 @@ impl<T> Pending<T> {
     /// Waits for the copy, and returns the tensor.
     ///
     /// # Errors
-    /// Those of the work before it on its stream.
+    /// Those of the work before it on its stream, deferred errors included.
     pub fn wait(mut self) -> Result<T> {
         self.queued.wait()?;
+        self.queued.check()?;
         // The value is present until this call or the destructor takes it.
         self.value.take().ok_or(Error::Value { op: "wait", what: "the copy has been waited for".into() })
     }

@@ -438,8 +438,9 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// Copies cells by index, `to[p] = cells[p + index[p] · step]`, for elements of any type.
     ///
     /// # Errors
-    /// [`Error::Index`] for an index outside `0..plan.bound`, which is never dereferenced, or errors that the
-    /// device reports.
+    /// [`GatherPlan::outside`] for an index outside `0..plan.bound`, which is never dereferenced. A device
+    /// whose work is queued may return it later, by [`check`](Device::check), and then writes 0 for such
+    /// an element. Errors that the device reports.
     ///
     /// # Safety
     /// 1. Operands reach only positions inside their memory, `cells` with every index in bounds.
@@ -458,7 +459,8 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// elements have the same cell.
     ///
     /// # Errors
-    /// As [`Device::gather`]; an index out of bounds means that no cell is written.
+    /// As [`Device::gather`]. An index out of bounds means that no cell is written, or, if the error comes
+    /// later, that its element is left out.
     ///
     /// # Safety
     /// As [`Device::gather`], with the cells as the output, and elements `T`.

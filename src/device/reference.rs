@@ -15,7 +15,7 @@
 
 use super::{Device, Inputs, OperandRef, Reduction};
 use crate::element::{Comparable, Compute, Element, Number};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel::{Body, ContractPlan, GatherPlan, Io, Op, Program, Reducer, Row, ScanPlan, SortPlan};
 use crate::scalar::{Eval, Lane};
 use std::mem::MaybeUninit;
@@ -381,7 +381,7 @@ impl<'a, D: HostAddressable> ReferenceEngine<'a, D> {
         Ok(())
     }
 
-    /// [`Error::Index`] for the first index out of bounds.
+    /// [`GatherPlan::outside`] for the first index out of bounds.
     ///
     /// # Safety
     /// 1. `index` holds an `i64` at every index inside the sizes.
@@ -394,14 +394,7 @@ impl<'a, D: HostAddressable> ReferenceEngine<'a, D> {
                 wrong.get_or_insert(found);
             }
         });
-        wrong.map_or(Ok(()), |wrong| {
-            Err(Error::Index {
-                op: plan.op,
-                index: [wrong as isize].into(),
-                axis: None,
-                sizes: [plan.bound].into(),
-            })
-        })
+        wrong.map_or(Ok(()), |wrong| Err(plan.outside(wrong)))
     }
 
     /// The host's pointer to the cell that the index at `place` selects.

@@ -8,7 +8,9 @@ use crate::dtype::DType;
 use crate::element::{Element, Number};
 use crate::error::{Error, Result, text};
 use crate::expr::{MapFn, ReduceFn, eval_named, reduce_named};
-use crate::kernel::{Call, ContractPlan, GatherPlan, Input, Op, Program, Reducer, Store};
+use crate::kernel::{
+    Call, ContractPlan, GatherPlan, IndexKind, IndexedAxes, Input, Op, Program, Reducer, Store,
+};
 use crate::ops::Add;
 use crate::tensor::{Leaf, Tensor};
 use num_complex::Complex;
@@ -415,13 +417,13 @@ impl<D: Device> Summing<D> {
             }
             let mut places = vec![0; size.len()];
             places[0] = index.stride().0[0];
-            let plan = GatherPlan { op, sizes: &wanted, own: size.len() - 1, step, bound: size[0] };
+            let of = IndexedAxes { kind: IndexKind::Axis(0), sizes: size };
+            let plan = GatherPlan { op, sizes: &wanted, own: size.len() - 1, step, bound: size[0], of };
             let index = index.view();
             let to = OperandRef { stride: &stride, ..cells.slot };
             // SAFETY: the memory is new and no other handle has it; the operands are allocated and have the
             // sizes of the elements.
-            unsafe { (self.run)(device, plan, to, from.1.slot, index.leaf().slot(&places)) }
-                .map_err(|error| error.outside(Some(0), size))?;
+            unsafe { (self.run)(device, plan, to, from.1.slot, index.leaf().slot(&places)) }?;
         }
         Ok(out)
     }
@@ -450,7 +452,8 @@ impl DynTensor {
         (size[0], places[0]) = (index.numel(), index.stride().0[0]);
         let out = DynTensor::fresh(op, self.dtype(), &size, device, Init::Unspecified)?;
         let Some(to) = out.strided::<D>() else { return Ok(out) };
-        let plan = GatherPlan { op, sizes: &size, own: 0, step, bound };
+        let of = IndexedAxes { kind: IndexKind::Axis(0), sizes: self.size() };
+        let plan = GatherPlan { op, sizes: &size, own: 0, step, bound, of };
         let index = index.view();
         // SAFETY: the memory is new and has these sizes; the operands are allocated; the cells are those
         // along the first axis, which the indices address.
@@ -461,8 +464,7 @@ impl DynTensor {
                 OperandRef { stride: &stride, ..cells.slot },
                 index.leaf().slot(&places),
             )
-        }
-        .map_err(|error| error.outside(Some(0), self.size()))?;
+        }?;
         Ok(out)
     }
 }

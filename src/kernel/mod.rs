@@ -30,7 +30,7 @@ pub use ir::{
 #[cfg(any(debug_assertions, feature = "dynamic"))]
 pub(crate) use ir::{Recorder, trace_elements};
 pub use op::{ElementTuple, Io, Op, OpMany};
-pub use plans::{ContractPlan, GatherPlan, MAX_GROUP, ScanPlan, SortPlan};
+pub use plans::{ContractPlan, GatherPlan, IndexKind, IndexedAxes, MAX_GROUP, ScanPlan, SortPlan};
 pub use program::{Program, Store, StoreMany};
 pub(crate) use reducer::SLICE_ELEMENTS;
 pub use reducer::{Accumulator, ExtraVisitor, LaneVisitor, Reducer, SliceFn, Slope};

@@ -1,7 +1,9 @@
 //! Plans of the mechanisms other than `map` and `reduce`: products, scans, gathers and scatters, sorts.
 //!
 //! A plan holds sizes and steps only; the operands carry the strides.
-// Imports: nothing.
+// Imports: `error`.
+
+use crate::error::Error;
 
 /// The most axes of each of the four groups.
 pub const MAX_GROUP: usize = 8;
@@ -63,6 +65,72 @@ pub struct GatherPlan<'a> {
     pub step: isize,
     /// The size of the addressed axis: indices lie in `0..bound`.
     pub bound: usize,
+    /// The axes that the indices address, as an error names them.
+    pub of: IndexedAxes<'a>,
+}
+
+impl GatherPlan<'_> {
+    /// The error of an index outside `0..bound`.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::kernel::{GatherPlan, IndexKind, IndexedAxes};
+    /// let of = IndexedAxes { kind: IndexKind::Axis(1), sizes: &[4, 3] };
+    /// let plan = GatherPlan { op: "gather", sizes: &[4, 2], own: 0, step: 1, bound: 3, of };
+    /// assert_eq!(
+    ///     plan.outside(5).to_string(),
+    ///     "gather: index 5 is outside axis 1 of size 3, of sizes [4, 3]"
+    /// );
+    /// ```
+    pub fn outside(&self, index: i64) -> Error {
+        self.of.outside(self.op, index)
+    }
+}
+
+/// The axes that indices address, in the caller's terms.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IndexedAxes<'a> {
+    /// The meaning of an index.
+    pub kind: IndexKind,
+    /// The sizes of the tensor whose axes they are.
+    pub sizes: &'a [usize],
+}
+
+/// The meaning of an index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IndexKind {
+    /// A position of this axis.
+    Axis(usize),
+    /// An element, by its row-major position.
+    Element,
+    /// A slice along the first axes, by its row-major position. A negative number stands for a position
+    /// outside one of these axes, which [`GatherPlan::outside`] reads from it.
+    Joint,
+}
+
+impl IndexKind {
+    /// Negative joint indices hold positions between ± this one, of up to four axes.
+    pub(crate) const MAX_JOINT: i64 = (1 << 60) - 1;
+
+    /// The axis and the position in a negative joint index, `!(axis + 4 · (position + MAX_JOINT))`.
+    fn outside_joint(index: i64) -> (usize, i64) {
+        ((!index & 3) as usize, (!index >> 2) - IndexKind::MAX_JOINT)
+    }
+}
+
+impl IndexedAxes<'_> {
+    /// The error of an index that is outside.
+    pub(crate) fn outside(&self, op: &'static str, index: i64) -> Error {
+        let (axis, index) = match self.kind {
+            IndexKind::Axis(axis) => (Some(axis), index),
+            IndexKind::Joint if index < 0 => {
+                let (axis, index) = IndexKind::outside_joint(index);
+                (Some(axis), index)
+            }
+            IndexKind::Element | IndexKind::Joint => (None, index),
+        };
+        Error::Index { op, index: [index as isize].into(), axis, sizes: self.sizes.into() }
+    }
 }
 
 /// Sorts lines, completely or as far as the wanted elements of each need it.

@@ -3,7 +3,7 @@
 //! class is compiled.
 
 use rankform::prelude::*;
-use rankform::{Cuda, bf16};
+use rankform::{Cuda, bf16, ops};
 
 /// A class: its name, and the calls that queue its kernels on a GPU.
 type Class = (&'static str, fn(&Cuda) -> Result<()>);
@@ -43,6 +43,32 @@ const CLASSES: &[Class] = &[
     ("sort-rows-f32-64", |gpu| large::<f32, 2>([131072, 64], gpu)?.sort(Axis::<1>).map(drop)),
     ("sort-line-f32", |gpu| large::<f32, 1>([1 << 22], gpu)?.sort(Axis::<0>).map(drop)),
     ("argsort-line-f32", |gpu| large::<f32, 1>([1 << 22], gpu)?.argsort(Axis::<0>).map(drop)),
+    ("gather-rows-f32", |gpu| {
+        let index = large::<i64, 1>([16384], gpu)?;
+        large::<f32, 2>([16384, 1024], gpu)?.index_select(Axis::<0>, &index).map(drop)
+    }),
+    ("gather-rows-bf16", |gpu| {
+        let index = large::<i64, 2>([16, 1024], gpu)?;
+        large::<bf16, 2>([32768, 1024], gpu)?.embedding(&index).map(drop)
+    }),
+    ("gather-rows-f32-3", |gpu| {
+        let index = large::<i64, 1>([1 << 20], gpu)?;
+        large::<f32, 2>([16384, 3], gpu)?.index_select(Axis::<0>, &index).map(drop)
+    }),
+    ("gather-elements-f32", |gpu| {
+        let index = large::<i64, 2>([1024, 4096], gpu)?;
+        large::<f32, 2>([1024, 4096], gpu)?.gather(Axis::<1>, &index).map(drop)
+    }),
+    ("scatter-rows-f32", |gpu| {
+        let index = large::<i64, 1>([16384], gpu)?;
+        let values = large::<f32, 2>([16384, 1024], gpu)?;
+        large::<f32, 2>([16384, 1024], gpu)?.index_scatter(ops::Add, Axis::<0>, &index, &values)
+    }),
+    ("scatter-columns-f32", |gpu| {
+        let index = large::<i64, 1>([64], gpu)?;
+        let values = large::<f32, 2>([64, 65536], gpu)?;
+        large::<f32, 2>([100, 65536], gpu)?.index_scatter(ops::Add, Axis::<0>, &index, &values)
+    }),
     ("sum-all-f32", |gpu| large::<f32, 2>([4096, 4096], gpu)?.sum(All).map(drop)),
 ];
 

@@ -9,11 +9,13 @@
 //! | `operators/operands.rs` | operators of one to six operands, in all forms of calls |
 //! | `operators/windows.rs` | convolutions, pooling, products over any axes; their number of kernels |
 //! | `operators.rs` | operators agree with the CPU |
+//! | `indices.rs` | moves by index, and their deferred errors |
 //! | `shapes.rs` | reductions and programs by rows of many shapes |
 //! | `sorts.rs` | sorts of all elements, lengths and layouts |
 //! | `queue.rs` | memory, order, deferred errors, graphs, copies, kernels from CUDA source |
 
 mod classes;
+mod indices;
 mod operators;
 mod queue;
 mod shapes;

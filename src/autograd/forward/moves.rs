@@ -4,7 +4,7 @@
 use super::jvp::Jvp;
 use super::state::{JvpState, WriteKind};
 use crate::autograd::backward::Temporary;
-use crate::autograd::moves::Sort;
+use crate::autograd::moves::{Sort, own_indices};
 use crate::autograd::scatter::ScatterOperator;
 use crate::autograd::state::{OutputType, has_gradient};
 use crate::device::{Device, OperandRef};
@@ -151,7 +151,8 @@ impl JvpState {
         let mut stride = tangent.stride[..sizes.len()].to_vec();
         let step = std::mem::replace(&mut stride[sizes.len() - 1], 0);
         let cells = OperandRef { stride: &stride, ..tangent };
-        let gather = GatherPlan { op: "sort", sizes: &sizes, own: 0, step, bound: plan.along };
+        let line = [plan.along];
+        let gather = own_indices("sort", &sizes, step, &line);
         // SAFETY: (1) and (2) the positions are inside the lines; (3) the tangent of the output is memory of
         // its own; (4) the caller of the kernel has the only access to its outputs.
         unsafe { self.inner.gather(gather, to, cells, index) }

@@ -11,7 +11,7 @@ use super::strided::pack;
 use super::strided::{self, AxisOrder, IterSpace};
 use crate::device::{MAX_AXES, OperandRef};
 use crate::element::Element;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel::{GatherPlan, Op};
 use crate::scalar::{Eval, Lane};
 use std::marker::PhantomData;
@@ -53,12 +53,7 @@ unsafe fn check(plan: GatherPlan<'_>, index: OperandRef<'_>) -> Result<()> {
     // is refused as a whole.
     match found.into_inner() {
         0 if plan.bound > 0 || sizes.contains(&0) => Ok(()),
-        out_of_bounds => Err(Error::Index {
-            op: plan.op,
-            index: [out_of_bounds as isize].into(),
-            axis: None,
-            sizes: [plan.bound].into(),
-        }),
+        out_of_bounds => Err(plan.outside(out_of_bounds)),
     }
 }
 

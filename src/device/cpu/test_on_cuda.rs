@@ -8,12 +8,28 @@
 use super::{Cpu, CpuBlock};
 use crate::device::{Cuda, Deleter, Device, Init};
 use crate::error::Result;
+use std::cell::OnceCell;
 use std::mem::MaybeUninit;
 
-/// Evaluates a call on the first GPU and waits for it.
+thread_local! {
+    /// The stream of this thread, whose deferred errors no other thread takes.
+    static STREAM: OnceCell<Cuda> = const { OnceCell::new() };
+}
+
+/// A stream of the first GPU for the work of this thread.
+fn stream() -> Result<Cuda> {
+    let known = STREAM.with(|stream| stream.get().cloned());
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    let new = Cuda::new(0)?.stream()?;
+    Ok(STREAM.with(|stream| stream.get_or_init(|| new).clone()))
+}
+
+/// Evaluates a call on the first GPU, waits for it, and returns its deferred error.
 macro_rules! on_gpu {
     ($own:expr, |$gpu:ident| $call:expr) => {{
-        let $gpu = Cuda::new(0)?;
+        let $gpu = stream()?;
         $call?;
         $gpu.synchronize()
     }};

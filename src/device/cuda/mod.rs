@@ -69,8 +69,14 @@ use stream::queue::{Gpu, Stream};
 /// Calls queue work and return; reading (`to_vec`, `item`) waits for it. Work is done in the order of the
 /// calls. Work of two [streams](Cuda::stream) keeps that order wherever they use the same memory. An error on
 /// the GPU itself is deferred: [`check`](Device::check), [`synchronize`](Device::synchronize) and reading
-/// return it, with the name of the operation that failed. After such an error the process cannot use the GPU
-/// any more. Other calls are then refused, with that reason.
+/// return it, with the name of the operation that failed.
+///
+/// * *An index out of bounds* is [`Error::Index`](crate::Error::Index), with the text that the CPU returns at
+///   once. Kernels check indices where they use them: such an element is read as 0, and is not written. The
+///   error is returned once, that of the first operation. A thread that works on a [stream](Cuda::stream) of
+///   its own gets the errors of that stream; work of the main stream, those of all.
+/// * *A fault* is [`Error::Fault`](crate::Error::Fault). After it the process cannot use the GPU any more.
+///   Other calls are then refused, with that reason.
 #[derive(Clone)]
 pub struct Cuda {
     stream: Arc<Stream>,
@@ -290,9 +296,9 @@ impl Cuda {
     /// place, which all owners of the tensor see. Kernels are compiled while recording.
     ///
     /// # Errors
-    /// Those of the closure. An operation that waits for the GPU (`to_vec`, `item`, every check of indices)
-    /// is [`Error::Fault`] with that reason. Memory of another owner ([`Tensor::from_external`]) is
-    /// [`Error::Value`]. The report of the driver.
+    /// Those of the closure. An operation that waits for the GPU (`to_vec`, `item`) is [`Error::Fault`]
+    /// with that reason. Memory of another owner ([`Tensor::from_external`]) is [`Error::Value`]. The
+    /// report of the driver. An index out of bounds in a replay is a deferred error.
     ///
     /// # Examples
     /// ```
@@ -373,7 +379,8 @@ unsafe impl Device for Cuda {
         // SAFETY: as above.
         self.run("read", &[], &[bytes_at(from.cast_mut())], |stream| unsafe {
             byte_copies::read(stream, from, bytes)
-        })
+        })?;
+        self.check()
     }
 
     unsafe fn copy_from<E: Device>(
@@ -536,6 +543,6 @@ unsafe impl Device for Cuda {
     }
 
     fn check(&self) -> Result<()> {
-        self.stream.gpu.context.check()
+        self.current_stream().check()
     }
 }

@@ -2,13 +2,13 @@
 // Imports: `error`, `dim`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::Device;
-use crate::dim::{Axis, Dim};
+use crate::dim::Dim;
 use crate::element::Number;
 use crate::error::Result;
 use crate::expr::IntoView;
 use crate::layout::Layout;
 use crate::ops::Add;
-use crate::ops::indexing::scatter::scatter_size;
+use crate::ops::indexing::scatter::{index_scatter, scatter_size};
 use crate::ops::methods::methods_with_into;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
@@ -23,7 +23,7 @@ fn counted<T: Number, D: Device, P: Destination<T, 1, D>>(
     destination.put(op, Layout::row_major_of(op, Dim([bins]), size_of::<T>())?, numbers.device(), |out| {
         scatter_size(op, out, 0, &numbers, &weights)?;
         out.fill(T::zero())?;
-        out.index_scatter(Add, Axis::<0>, numbers, weights).map_err(|error| error.with_op(op))
+        index_scatter(op, Add, out, 0, numbers, weights)
     })
 }
 

@@ -158,11 +158,12 @@ fn counted<T: Comparable, const RANK: usize, const K: usize, D: Device>(
         let step = (high - low) / bins as f64;
         let step = if step.is_normal() { step } else { f64::NAN };
         let bin = Call::<BinByEdges, _>::new((x, Param(low), Param(high), Param(bins as f64), Param(step)));
+        let size = Param(bins as i64);
         // An index equal to the number of bins means outside.
         numbers = Some(match &numbers {
-            None => eval(op, &Call::<LinearIndex, _>::new((Param(0_i64), bin, Param(bins as i64))), device)?,
+            None => eval(op, &Call::<LinearIndex, _>::new((Param(0_i64), bin, size, Param(0))), device)?,
             Some(numbers) => {
-                eval(op, &Call::<LinearIndex, _>::new((numbers.view(), bin, Param(bins as i64))), device)?
+                eval(op, &Call::<LinearIndex, _>::new((numbers.view(), bin, size, Param(0))), device)?
             }
         });
     }

@@ -1,8 +1,9 @@
 //! Elements read by index and by mask: gather, take, nonzero. Writes by index are in `scatter.rs`.
 //!
 //! Every operator sets up strides for one of two mechanisms of the device: gather or compact. Indices are
-//! `i64` and count from 0. A negative index or one beyond its axis is [`Error::Index`](crate::Error::Index),
-//! and nothing is written.
+//! `i64` and count from 0. A negative index or one beyond its axis is
+//! [`Error::Index`](crate::Error::Index): at once, and nothing is written, or as a deferred error of a
+//! GPU.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::mask::{compact, count, masked};
@@ -11,7 +12,7 @@ use crate::dim::{Axis, Dim};
 use crate::element::Element;
 use crate::error::Result;
 use crate::expr::{IntoView, eval};
-use crate::kernel::{Call, GatherPlan, Param};
+use crate::kernel::{Call, GatherPlan, IndexKind, IndexedAxes, Param};
 use crate::layout::{Layout, joint_size};
 use crate::ops::NotEqual;
 use crate::ops::axes::{check_axis, sizes_along, with_size};
@@ -37,12 +38,12 @@ pub(in crate::ops) fn gather<T: Element, const RANK: usize, D: Device, P: Destin
         let from = x.layout().stretched(with_size(size, axis, x.size().0[axis])).stride();
         let cells = std::array::from_fn::<_, RANK, _>(|a| if a == axis { 0 } else { from.0[a] });
         let (to_stride, places) = (to.stride(), index.layout().stretched(size).stride());
-        let plan = GatherPlan { op, sizes: &size.0, own: 0, step: from.0[axis], bound: x.size().0[axis] };
+        let of = IndexedAxes { kind: IndexKind::Axis(axis), sizes: &x.size().0 };
+        let plan = GatherPlan { op, sizes: &size.0, own: 0, step: from.0[axis], bound: of.sizes[axis], of };
         let to = to.leaf().slot(&to_stride.0);
         // SAFETY: an exclusive view of these sizes, and two allocated views stretched to them; `cells` leaves
         // out the indexed axis, whose stride and size the plan has as `step` and `bound`.
         unsafe { x.device().gather(plan, to, x.leaf().slot(&cells), index.leaf().slot(&places.0)) }
-            .map_err(|error| error.outside(Some(axis), &x.size().0))
     })
 }
 
@@ -70,11 +71,12 @@ pub(in crate::ops) fn taken<
         let line = FlatElements::of(x)?;
         let line = line.view();
         let (to_stride, places) = (to.stride(), index.stride());
-        let plan = GatherPlan { op, sizes: &size.0, own: 0, step: line.stride().0[0], bound: line.numel() };
+        let of = IndexedAxes { kind: IndexKind::Element, sizes: &x.size().0 };
+        let (step, bound) = (line.stride().0[0], line.numel());
+        let plan = GatherPlan { op, sizes: &size.0, own: 0, step, bound, of };
         let to = to.leaf().slot(&to_stride.0);
         // SAFETY: an exclusive view of the index's sizes; an allocated line with one element per cell.
         unsafe { x.device().gather(plan, to, line.leaf().slot(&[0; N]), index.leaf().slot(&places.0)) }
-            .map_err(|error| error.outside(None, &x.size().0))
     })
 }
 
@@ -96,12 +98,12 @@ fn embedding_rows<T: Element, const N: usize, const M: usize, D: Device, P: Dest
         let cells = std::array::from_fn::<_, M, _>(|a| if a < N { 0 } else { along });
         let places = std::array::from_fn::<_, M, _>(|a| index.stride().0.get(a).copied().unwrap_or(0));
         let to_stride = to.stride();
-        let plan = GatherPlan { op, sizes: &size.0, own: 0, step, bound: rows };
+        let of = IndexedAxes { kind: IndexKind::Axis(0), sizes: &x.size().0 };
+        let plan = GatherPlan { op, sizes: &size.0, own: 0, step, bound: rows, of };
         let to = to.leaf().slot(&to_stride.0);
         // SAFETY: an exclusive view of these sizes; an allocated index, broadcast along rows, and the first
         // row of an allocated table.
         unsafe { x.device().gather(plan, to, x.leaf().slot(&cells), index.leaf().slot(&places)) }
-            .map_err(|error| error.outside(Some(0), &x.size().0))
     })
 }
 
@@ -120,8 +122,9 @@ pub(in crate::ops) fn selected<T: Element, const RANK: usize, D: Device, P: Dest
 /// Elements selected by index and by mask, of tensors and views.
 ///
 /// Indices are `i64` and count from 0; they and masks may have any strides. A negative index or one beyond
-/// its axis is [`Error::Index`](crate::Error::Index). Tensors of `usize` and of other integers are cast
-/// first: `x.take(&places.cast::<i64>()?)`.
+/// its axis is [`Error::Index`](crate::Error::Index). The CPU returns it at once. A GPU reads 0 there, and
+/// [`check`](Device::check), [`synchronize`](Device::synchronize) and reads return the error later.
+/// Tensors of `usize` and of other integers are cast first: `x.take(&places.cast::<i64>()?)`.
 ///
 /// # Examples
 /// ```

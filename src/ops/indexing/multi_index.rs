@@ -3,13 +3,12 @@
 // `ops`.
 
 use crate::device::{Device, same_device};
-use crate::dim::{All, Dim};
+use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::expr::{IntoView, eval};
-use crate::kernel::{Call, GatherPlan, Op, Param};
+use crate::kernel::{Call, GatherPlan, IndexKind, IndexedAxes, Op, Param};
 use crate::layout::{Layout, joint_size};
-use crate::ops::Reductions as _;
 use crate::ops::assign::in_place;
 use crate::ops::axes::check_axis;
 use crate::rank::{Rank, Without};
@@ -48,18 +47,23 @@ indices! {
     4: I J K L;
 }
 
-/// One step of the linear index: `(linear index so far, index, size)`; −1 if an index is out of range.
+/// One step of the linear index: `(linear index so far, index, size, axis)`. A negative number names the
+/// index that is out of range, as [`IndexKind::Joint`].
 #[derive(Clone, Copy, Debug)]
 pub(in crate::ops) struct LinearIndex;
 
-impl Op<(i64, i64, i64)> for LinearIndex {
+impl Op<(i64, i64, i64, i64)> for LinearIndex {
     const CHEAP: bool = true;
     const NAME: &'static str = "index";
     type Out = i64;
     #[inline(always)]
-    fn call<L: Lanes>((number, index, size): (Lane<L, i64>, Lane<L, i64>, Lane<L, i64>)) -> Lane<L, i64> {
-        let outside = number.lt(0) | index.lt(0) | index.ge(size);
-        outside.select(-1, number * size + index)
+    fn call<L: Lanes>(
+        (number, index, size, axis): (Lane<L, i64>, Lane<L, i64>, Lane<L, i64>, Lane<L, i64>),
+    ) -> Lane<L, i64> {
+        let position = index.clamp(-IndexKind::MAX_JOINT, IndexKind::MAX_JOINT);
+        let outside = !(axis + (position + IndexKind::MAX_JOINT) * 4);
+        let is_outside = index.lt(0) | index.ge(size);
+        number.lt(0).select(number, is_outside.select(outside, number * size + index))
     }
 }
 
@@ -75,37 +79,13 @@ fn linear_indices<const K: usize, const N: usize, D: Device>(
         same_device(op, device, index.device())?;
         index.ensure_allocated(op)?;
     }
-    let step = |number, axis: usize| (number, indices[axis], Param(sizes[axis] as i64));
-    let mut numbers = eval(op, &Call::<LinearIndex, _>::new(step(Param(0), 0)), device)?;
-    for axis in 1..K {
-        let (_, index, size) = step(Param(0), axis);
-        numbers = eval(op, &Call::<LinearIndex, _>::new((numbers.view(), index, size)), device)?;
+    let step = |axis: usize| (indices[axis], Param(sizes[axis] as i64), Param(axis as i64));
+    let (index, size, axis) = step(0);
+    let mut numbers = eval(op, &Call::<LinearIndex, _>::new((Param(0), index, size, axis)), device)?;
+    for (index, size, axis) in (1..K).map(step) {
+        numbers = eval(op, &Call::<LinearIndex, _>::new((numbers.view(), index, size, axis)), device)?;
     }
     Ok(numbers)
-}
-
-/// The index that the device found out of range.
-#[cold]
-fn index_error<const K: usize, const N: usize, D: Device>(
-    error: Error,
-    indices: &[TensorView<'_, i64, N, D>; K],
-    sizes: &[usize],
-) -> Error {
-    let Error::Index { op, .. } = error else { return error };
-    for (axis, index) in indices.iter().enumerate() {
-        let ends = index.min(All).and_then(|least| Ok([least.item()?, index.max(All)?.item()?]));
-        let found =
-            ends.ok().and_then(|ends| ends.into_iter().find(|&at| at < 0 || at >= sizes[axis] as i64));
-        if let Some(found) = found {
-            return Error::Index {
-                op,
-                index: [found as isize].into(),
-                axis: Some(axis),
-                sizes: sizes.into(),
-            };
-        }
-    }
-    error
 }
 
 /// The number of slices along the first `count` axes, and the stride between neighbors; `None` if the strides
@@ -189,12 +169,12 @@ fn indexed<
         let x = copy.as_ref().map_or(x, |copy| copy.view());
         let IndexPlan { size, cells, index } = IndexPlan::<M>::new(op, &numbers, x.layout())?;
         let to_stride = to.stride();
-        let plan = GatherPlan { op, sizes: &size.0, own: 0, step, bound };
+        let of = IndexedAxes { kind: IndexKind::Joint, sizes: &x.size().0 };
+        let plan = GatherPlan { op, sizes: &size.0, own: 0, step, bound, of };
         let to = to.leaf().slot(&to_stride.0);
         // SAFETY: an exclusive view of these sizes; an allocated index, broadcast along the axes of a slice,
         // and the first slice of an allocated view, which the others follow at equal strides.
         unsafe { x.device().gather(plan, to, x.leaf().slot(&cells), numbers.view().leaf().slot(&index)) }
-            .map_err(|error| index_error(error, &indices, &x.size().0))
     })
 }
 
@@ -227,7 +207,9 @@ fn apply_at<
         return Err(Error::Output { op, sizes: values.size().0.into(), found: size.0.into() });
     }
     let from = values.layout().stretched(size).stride();
-    let plan = GatherPlan { op, sizes: &size.0, own: M - N, step, bound };
+    let sizes = x.size().0;
+    let of = IndexedAxes { kind: IndexKind::Joint, sizes: &sizes };
+    let plan = GatherPlan { op, sizes: &size.0, own: M - N, step, bound, of };
     let to = x.leaf().slot(&cells);
     // SAFETY: an exclusive view, whose slices follow each other at equal strides, and two allocated views
     // that do not overlap it, stretched to the sizes of the elements.
@@ -240,7 +222,6 @@ fn apply_at<
             numbers.view().leaf().slot(&index),
         )
     }
-    .map_err(|error| index_error(error, &indices, &x.size().0))
 }
 
 /// Elements and slices selected by several indices, of tensors and views.
@@ -261,7 +242,9 @@ pub trait IndexingBySeveral<'a, T: 'a, const RANK: usize, D: Device>:
     /// merge into one.
     ///
     /// # Errors
-    /// [`Error::Index`]; [`Error::Sizes`], [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+    /// [`Error::Index`], which a GPU returns at the next [`check`](Device::check),
+    /// [`synchronize`](Device::synchronize) or read; [`Error::Sizes`], [`Error::Device`],
+    /// [`Error::Unallocated`], [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```
@@ -336,9 +319,9 @@ in_place! {
     /// As [`index`](crate::ops::IndexingBySeveral::index).
     ///
     /// # Errors
-    /// [`Error::Index`], and nothing is written; [`Error::Sizes`] when sizes do not broadcast,
-    /// [`Error::Output`] when the selected elements would have to stretch; [`Error::Device`],
-    /// [`Error::Unallocated`].
+    /// [`Error::Index`], and nothing is written, or on a GPU as that of [`scatter`](Tensor::scatter);
+    /// [`Error::Sizes`] when sizes do not broadcast, [`Error::Output`] when the selected elements would
+    /// have to stretch; [`Error::Device`], [`Error::Unallocated`].
     ///
     /// # Examples
     /// ```

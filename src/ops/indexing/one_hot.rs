@@ -1,12 +1,14 @@
 //! Classes as vectors with a single 1.
-// Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `ops`.
 
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::Number;
 use crate::error::Result;
+use crate::kernel::{IndexKind, IndexedAxes};
 use crate::layout::Layout;
 use crate::ops::Replace;
+use crate::ops::indexing::scatter::scatter_of;
 use crate::ops::methods::methods_with_into;
 use crate::rank::Rank;
 use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
@@ -24,8 +26,8 @@ fn encoded<T: Number, const RANK: usize, const N: usize, D: Device, P: Destinati
     destination.put(op, Layout::row_major_of(op, Dim(sizes(classes)), size_of::<T>())?, device, |out| {
         out.fill(T::zero())?;
         let one = Tensor::<T, N, D>::ones([1; N], device)?;
-        out.scatter_axis(Replace, N - 1, column, &one)
-            .map_err(|error| error.outside(None, &[classes]).with_op(op))
+        let of = IndexedAxes { kind: IndexKind::Element, sizes: &[classes] };
+        scatter_of(op, Replace, (out, of), N - 1, column, one.view())
     })
 }
 

@@ -1,7 +1,7 @@
 //! Elements written by index and by mask: scatter with any operator, masked scatter.
 //!
-//! Indices are `i64` and count from 0. A negative index or one beyond its axis is [`Error::Index`], and
-//! nothing is written.
+//! Indices are `i64` and count from 0. A negative index or one beyond its axis is [`Error::Index`]: at
+//! once, and nothing is written, or as a deferred error of a GPU, and the element is not written.
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`,
 // `ops`.
 
@@ -10,7 +10,7 @@ use crate::dim::{Axis, Dim};
 use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::expr::{IntoView, eval};
-use crate::kernel::{Call, GatherPlan, Op};
+use crate::kernel::{Call, GatherPlan, IndexKind, IndexedAxes, Op};
 use crate::layout::{Layout, joint_size};
 use crate::ops::assign::in_place;
 use crate::ops::axes::{check_axis, sizes_along, with_size};
@@ -63,14 +63,28 @@ pub(in crate::ops) fn scatter_size<T: Element, const RANK: usize, D: Device>(
 
 /// `cells[.., j, ..] ← F(cells[.., j, ..], values[.., i, ..])` with `j = index[.., i, ..]`, in the order of
 /// `i`.
-fn scatter<F: Op<(T, T), Out = T>, T: Element, const RANK: usize, D: Device>(
+pub(in crate::ops) fn scatter<F: Op<(T, T), Out = T>, T: Element, const RANK: usize, D: Device>(
+    op: &'static str,
     operator: F,
     cells: &mut TensorViewMut<'_, T, RANK, D>,
     axis: usize,
     index: TensorView<'_, i64, RANK, D>,
     values: TensorView<'_, T, RANK, D>,
 ) -> Result<()> {
-    let op = "scatter";
+    let sizes = cells.size().0;
+    let of = IndexedAxes { kind: IndexKind::Axis(axis), sizes: &sizes };
+    scatter_of(op, operator, (cells, of), axis, index, values)
+}
+
+/// As [`scatter`], with the axes of which errors speak.
+pub(in crate::ops) fn scatter_of<F: Op<(T, T), Out = T>, T: Element, const RANK: usize, D: Device>(
+    op: &'static str,
+    operator: F,
+    (cells, of): (&mut TensorViewMut<'_, T, RANK, D>, IndexedAxes<'_>),
+    axis: usize,
+    index: TensorView<'_, i64, RANK, D>,
+    values: TensorView<'_, T, RANK, D>,
+) -> Result<()> {
     let size = scatter_size(op, cells, axis, &index, &values)?;
     // First the axis along which several elements may write to one cell, then the other axes.
     let order: [usize; RANK] =
@@ -80,14 +94,26 @@ fn scatter<F: Op<(T, T), Out = T>, T: Element, const RANK: usize, D: Device>(
     let (sizes, bound) = (order.map(|axis| size.0[axis]), cells.size().0[axis]);
     let steps = |layout: &Layout<RANK>| layout.stretched(size).reordered(order).stride();
     let (places, from) = (steps(index.layout()), steps(values.layout()));
-    let plan = GatherPlan { op, sizes: &sizes, own: RANK - 1, step, bound };
+    let plan = GatherPlan { op, sizes: &sizes, own: RANK - 1, step, bound, of };
     let to = cells.leaf().slot(&stride.0);
     // SAFETY: an exclusive view, and two allocated views that do not overlap it, stretched to the sizes of
     // the elements.
-    let done = unsafe {
+    unsafe {
         cells.device().scatter(operator, plan, to, values.leaf().slot(&from.0), index.leaf().slot(&places.0))
-    };
-    done.map_err(|error| error.outside(Some(axis), &cells.size().0))
+    }
+}
+
+/// As [`scatter`], with one index for all elements of a position.
+pub(in crate::ops) fn index_scatter<F: Op<(T, T), Out = T>, T: Element, const RANK: usize, D: Device>(
+    op: &'static str,
+    operator: F,
+    cells: &mut TensorViewMut<'_, T, RANK, D>,
+    axis: usize,
+    index: TensorView<'_, i64, 1, D>,
+    values: TensorView<'_, T, RANK, D>,
+) -> Result<()> {
+    check_axis(op, axis, cells.size())?;
+    scatter(op, operator, cells, axis, index.reshape(sizes_along::<RANK>(axis, index.numel()))?, values)
 }
 
 in_place! {
@@ -103,8 +129,10 @@ in_place! {
     /// one has 1.
     ///
     /// # Errors
-    /// [`Error::Index`], and nothing is written; [`Error::Sizes`] when sizes do not broadcast,
-    /// [`Error::Output`] when `self` would have to stretch; [`Error::Device`], [`Error::Unallocated`].
+    /// [`Error::Index`], and nothing is written; a GPU leaves out the element, and returns the error at
+    /// the next [`check`](Device::check), [`synchronize`](Device::synchronize) or read. [`Error::Sizes`]
+    /// when sizes do not broadcast, [`Error::Output`] when `self` would have to stretch;
+    /// [`Error::Device`], [`Error::Unallocated`].
     ///
     /// # Examples
     /// ```
@@ -132,7 +160,7 @@ in_place! {
         operator: F, axis: usize, index: impl IntoView<'b, i64, RANK, D>,
         values: impl IntoView<'c, T, RANK, D>
     ) = |view| {
-        scatter(operator, view, axis, index.into_view(), values.into_view())
+        scatter("scatter", operator, view, axis, index.into_view(), values.into_view())
     };
 
     /// Applies an operator to the positions `index` of axis `A`:
@@ -168,11 +196,7 @@ in_place! {
     fn index_scatter_axis['b, 'c, F: Op<(T, T), Out = T>](
         operator: F, axis: usize, index: impl IntoView<'b, i64, 1, D>, values: impl IntoView<'c, T, RANK, D>
     ) = |view| {
-        let index = index.into_view();
-        check_axis("index_scatter", axis, view.size())?;
-        let index = index.reshape(sizes_along::<RANK>(axis, index.numel()))?;
-        scatter(operator, view, axis, index, values.into_view())
-            .map_err(|error| error.with_op("index_scatter"))
+        index_scatter("index_scatter", operator, view, axis, index.into_view(), values.into_view())
     };
 
     /// Writes values, in row-major order, to the elements whose mask is `true`; the mask broadcasts to the

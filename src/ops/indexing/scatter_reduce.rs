@@ -10,7 +10,7 @@ use crate::expr::IntoView;
 use crate::kernel::Op;
 use crate::ops::assign::in_place;
 use crate::ops::axes::{check_axis, sizes_along};
-use crate::ops::indexing::scatter::scatter_size;
+use crate::ops::indexing::scatter::{scatter, scatter_size};
 use crate::ops::{Add, Cast as _, Div, FloorDivide, Maximum, Minimum, Replace};
 use crate::rank::RemoveAxis;
 use crate::scalar::{DType, Lane, Lanes, Ordered, Prim};
@@ -70,6 +70,7 @@ fn broadcast_value<T: Element, const RANK: usize, D: Device>(
 /// The mean of the previous values, if they count, and of the scattered values, summed in `S` and divided by
 /// `operator`.
 fn mean<S: RealNumber, T: Comparable, F: Op<(S, S), Out = S>, const RANK: usize, D: Device>(
+    op: &'static str,
     operator: F,
     cells: &mut TensorViewMut<'_, T, RANK, D>,
     (axis, index): (usize, TensorView<'_, i64, RANK, D>),
@@ -79,17 +80,20 @@ fn mean<S: RealNumber, T: Comparable, F: Op<(S, S), Out = S>, const RANK: usize,
     let mut sums = cells.as_view().cast::<S>()?;
     let mut counts =
         Tensor::full(cells.size(), if include_self { S::one() } else { S::zero() }, cells.device())?;
+    let [zero, one] = [S::zero(), S::one()];
+    let [zero, one] = [broadcast_value(zero, cells.device())?, broadcast_value(one, cells.device())?];
     if !include_self {
-        sums.scatter_axis(Replace, axis, index, &broadcast_value(S::zero(), cells.device())?)?;
+        scatter(op, Replace, &mut sums.try_view_mut(op)?, axis, index, zero.view())?;
     }
-    sums.scatter_axis(Add, axis, index, &values.cast::<S>()?)?;
-    counts.scatter_axis(Add, axis, index, &broadcast_value(S::one(), cells.device())?)?;
+    scatter(op, Add, &mut sums.try_view_mut(op)?, axis, index, values.cast::<S>()?.view())?;
+    scatter(op, Add, &mut counts.try_view_mut(op)?, axis, index, one.view())?;
     counts.zip_in_place(Maximum, S::one())?;
     sums.zip_in_place(operator, &counts)?;
     cells.assign(sums.lazy().cast::<T>())
 }
 
 fn reduce<T: Comparable, const RANK: usize, D: Device>(
+    op: &'static str,
     cells: &mut TensorViewMut<'_, T, RANK, D>,
     reduction: ScatterReduction,
     axis: usize,
@@ -99,7 +103,7 @@ fn reduce<T: Comparable, const RANK: usize, D: Device>(
 ) -> Result<()> {
     // As many indices as values: each step below then writes to the same cells, and nothing is written if one
     // of them fails.
-    let size = scatter_size("scatter", cells, axis, &index, &values)?;
+    let size = scatter_size(op, cells, axis, &index, &values)?;
     let index = index.broadcast_to(size)?;
     if matches!(T::DTYPE, DType::F16 | DType::BF16)
         && matches!(reduction, ScatterReduction::Sum | ScatterReduction::Prod)
@@ -107,7 +111,8 @@ fn reduce<T: Comparable, const RANK: usize, D: Device>(
         // In f16, a sum of ones would stop at 2048.
         let mut wide = cells.as_view().cast::<f32>()?;
         reduce(
-            &mut wide.try_view_mut("scatter")?,
+            op,
+            &mut wide.try_view_mut(op)?,
             reduction,
             axis,
             index,
@@ -123,23 +128,24 @@ fn reduce<T: Comparable, const RANK: usize, D: Device>(
         ScatterReduction::Min => T::narrow(Ordered::HIGHEST),
         // Integers are summed in i64, u64 in u64.
         ScatterReduction::Mean if !T::DTYPE.is_discrete() => {
-            return mean::<f64, T, _, RANK, D>(Div, cells, (axis, index), values, include_self);
+            return mean::<f64, T, _, RANK, D>(op, Div, cells, (axis, index), values, include_self);
         }
         ScatterReduction::Mean if T::DTYPE == DType::U64 => {
-            return mean::<u64, T, _, RANK, D>(FloorDivide, cells, (axis, index), values, include_self);
+            return mean::<u64, T, _, RANK, D>(op, FloorDivide, cells, (axis, index), values, include_self);
         }
         ScatterReduction::Mean => {
-            return mean::<i64, T, _, RANK, D>(FloorDivide, cells, (axis, index), values, include_self);
+            return mean::<i64, T, _, RANK, D>(op, FloorDivide, cells, (axis, index), values, include_self);
         }
     };
     if !include_self {
-        cells.scatter_axis(Replace, axis, index, &broadcast_value(identity, cells.device())?)?;
+        let identity = broadcast_value(identity, cells.device())?;
+        scatter(op, Replace, cells, axis, index, identity.view())?;
     }
     match reduction {
-        ScatterReduction::Prod => cells.scatter_axis(ScatterProduct, axis, index, values),
-        ScatterReduction::Max => cells.scatter_axis(Maximum, axis, index, values),
-        ScatterReduction::Min => cells.scatter_axis(Minimum, axis, index, values),
-        ScatterReduction::Sum | ScatterReduction::Mean => cells.scatter_axis(ScatterSum, axis, index, values),
+        ScatterReduction::Prod => scatter(op, ScatterProduct, cells, axis, index, values),
+        ScatterReduction::Max => scatter(op, Maximum, cells, axis, index, values),
+        ScatterReduction::Min => scatter(op, Minimum, cells, axis, index, values),
+        ScatterReduction::Sum | ScatterReduction::Mean => scatter(op, ScatterSum, cells, axis, index, values),
     }
 }
 
@@ -186,8 +192,7 @@ in_place! {
         values: impl IntoView<'c, T, RANK, D>, include_self: bool
     ) where T: Comparable = |view| {
         check_axis("scatter_reduce", axis, view.size())?;
-        let done = reduce(view, reduction, axis, index.into_view(), values.into_view(), include_self);
-        done.map_err(|error| error.with_op("scatter_reduce"))
+        reduce("scatter_reduce", view, reduction, axis, index.into_view(), values.into_view(), include_self)
     };
 
     /// As [`scatter_reduce`](Tensor::scatter_reduce), with one index for all elements of a position of axis
@@ -225,7 +230,6 @@ in_place! {
         check_axis("index_reduce", axis, view.size())?;
         let index = index.into_view();
         let index = index.reshape(sizes_along::<RANK>(axis, index.numel()))?;
-        reduce(view, reduction, axis, index, values.into_view(), include_self)
-            .map_err(|error| error.with_op("index_reduce"))
+        reduce("index_reduce", view, reduction, axis, index, values.into_view(), include_self)
     };
 }

@@ -103,10 +103,12 @@ where
 /// have the sizes without that axis.
 ///
 /// # Errors
-/// [`Error::Index`] for a target that is neither a class nor ignored; [`Error::Value`] for targets of other
-/// sizes, for weights of another number of classes, and for a smoothing outside 0 to 1; [`Error::Sizes`] if
-/// targets are probabilities and sizes differ; [`Error::Device`], [`Error::Unallocated`],
-/// [`Error::OutOfMemory`]; [`Error::Output`] and [`Error::Shared`] of an existing output.
+/// [`Error::Index`] for a target that is neither a class nor ignored, on a GPU at the next
+/// [`check`](Device::check), [`synchronize`](Device::synchronize) or read; [`Error::Value`] for targets of
+/// other sizes, for weights of another number of classes, and for a smoothing outside 0 to 1;
+/// [`Error::Sizes`] if targets are probabilities and sizes differ; [`Error::Device`],
+/// [`Error::Unallocated`], [`Error::OutOfMemory`]; [`Error::Output`] and [`Error::Shared`] of an existing
+/// output.
 ///
 /// # Source
 /// PyTorch's `nll_loss` and `cross_entropy`.

@@ -114,6 +114,7 @@ template <class T> static inline T atomicXor(T* at, T value) { const T old = *at
 template <class T> static inline T atomicCAS(T* at, T expected, T value) { const T old = *at; if (old == expected) *at = value; return old; }
 static inline void __threadfence() {}
 static inline void __threadfence_block() {}
+static inline void __threadfence_system() {}
 static inline int __popc(unsigned x) { return __builtin_popcount(x); }
 static inline int __ffs(int x) { return __builtin_ffs(x); }
 static inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz((unsigned)x); }

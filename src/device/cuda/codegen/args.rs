@@ -44,6 +44,12 @@ impl ArgBlock {
         self.list.len() - 1
     }
 
+    /// Adds words, and returns the index of the first.
+    pub(in crate::device::cuda) fn extend(&mut self, words: &[i64]) -> usize {
+        self.list.extend_from_slice(words);
+        self.list.len() - words.len()
+    }
+
     /// Adds the addresses of operands, and returns the index of the first.
     pub(in crate::device::cuda) fn operands(&mut self, operands: &[OperandRef<'_>]) -> usize {
         self.list.extend(operands.iter().map(|operand| operand.address.addr() as i64));

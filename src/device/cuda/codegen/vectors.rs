@@ -86,6 +86,33 @@ fn is_aligned(axes: &Axes, outer: &Axes, slots: &[OperandRef<'_>], k: usize, cou
         && inner.iter().chain(outer).all(|step| step % count as isize == 0)
 }
 
+/// The number of neighbors along the fastest axis of `axes` that one access takes of each operand: up to 16
+/// bytes, where the size, the strides, those of the `outer` axes, `step` and the addresses are multiples. The
+/// first operand is contiguous there, the others may be broadcast; else, and for few elements, it is 1.
+pub(in crate::device::cuda) fn shared_width(
+    axes: &Axes,
+    outer: &Axes,
+    slots: &[OperandRef<'_>],
+    step: isize,
+) -> usize {
+    let is_small = axes.numel().saturating_mul(outer.numel()) < SPECIALIZE_FROM_ELEMENTS;
+    let strides: Vec<isize> = (0..slots.len()).map(|k| axes.inner_stride(k)).collect();
+    if is_small || strides[0] != 1 || strides.iter().any(|stride| !(0..=1).contains(stride)) {
+        return 1;
+    }
+    let size = axes.sizes.last().copied().unwrap_or(1);
+    let fits = |count: usize| {
+        size.is_multiple_of(count)
+            && step % count as isize == 0
+            && (0..slots.len()).all(|k| strides[k] == 0 || is_aligned(axes, outer, slots, k, count))
+    };
+    let mut count = widest(slots, 0..slots.len());
+    while count > 1 && !fits(count) {
+        count /= 2;
+    }
+    count
+}
+
 /// The largest power of 2 of elements that takes at most 16 bytes of each operand in `used`.
 fn widest(slots: &[OperandRef<'_>], used: std::ops::Range<usize>) -> usize {
     let element = slots[used].iter().map(|slot| slot.element).max().unwrap_or(16);

@@ -22,7 +22,7 @@ pub(in crate::device::cuda) struct Context {
     /// The process in which the context was made.
     process: u32,
     errors: ErrorState,
-    /// The progress of every stream, in the order in which they were made.
+    /// The progress of every stream, by its number.
     progress: Mutex<Vec<Arc<StreamProgress>>>,
     /// GPUs, by ordinal, whose memory this one can access directly.
     peers: Mutex<BTreeMap<usize, bool>>,
@@ -154,9 +154,15 @@ impl Context {
         self.errors.defer(error);
     }
 
-    /// Takes the deferred error. The error of a lost GPU stays.
-    pub(in crate::device::cuda) fn check(&self) -> Result<()> {
-        self.errors.take()
+    /// Takes a deferred error: a report of the kernels of a stream, by its number, or, for the main
+    /// stream, of any stream; else an error that no call could return. The error of a lost GPU stays.
+    pub(in crate::device::cuda) fn check(&self, stream: usize) -> Result<()> {
+        let progress = locked(&self.progress);
+        let own = if stream == 0 { &progress[..] } else { progress.get(stream..=stream).unwrap_or_default() };
+        match own.iter().find_map(|progress| progress.take_report()) {
+            Some(reported) => Err(reported),
+            None => self.errors.take(),
+        }
     }
 
     /// Adds the progress of a new stream, whose last operation then appears in the error of a lost GPU.

@@ -33,11 +33,16 @@ pub(in crate::device::cuda) fn number(otherwise: &'static str) -> i64 {
     })
 }
 
-/// The name of a number, for an error.
-pub(in crate::device::cuda) fn name(number: i64) -> Option<String> {
+/// The name of a number as it is.
+pub(in crate::device::cuda) fn constant(number: i64) -> Option<&'static str> {
     let names = NAMES.read().unwrap_or_else(PoisonError::into_inner);
     let at = usize::try_from(number).ok()?.checked_sub(1)?;
-    names.as_ref()?.all.get(at).map(|name| operators_of(name))
+    names.as_ref()?.all.get(at).copied()
+}
+
+/// The name of a number, for an error.
+pub(in crate::device::cuda) fn name(number: i64) -> Option<String> {
+    constant(number).map(operators_of)
 }
 
 /// The operators in the type of an expression, outermost first: `Store<Call<Exp, …>>` is `exp`. A name that

@@ -2,22 +2,29 @@
 //! memory.
 //!
 //! The driver reports a fault of a kernel at some later call, and does not name the kernel. The word names
-//! it.
-// Imports: nothing.
+//! it. The words after it have the report of an index out of bounds.
+// Imports: `error`.
 
+use crate::device::cuda::driver::index_report::{COMPLETE, REPORT_WORDS, error_of};
 use crate::device::cuda::driver::op_names;
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::error::Error;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// The number of words of a stream's page-locked memory.
+pub(in crate::device::cuda) const PROGRESS_WORDS: usize = 1 + REPORT_WORDS;
 
 /// The progress of one stream. It stays for the rest of the process.
 pub(in crate::device::cuda) struct StreamProgress {
-    /// A word in page-locked host memory, to which kernels write the number of the operation that has begun.
+    /// Words in page-locked host memory: the number of the operation that has begun, and the report. Kernels
+    /// write them.
     begun: *mut i64,
     /// The number of kernels that were queued.
     queued: AtomicU64,
     /// The number of these that are known to be complete.
     completed: AtomicU64,
 }
-// SAFETY: `begun` is one word, which only kernels write, as a whole.
+// SAFETY: kernels write the words, each as a whole. The host writes the state of a complete report only,
+// which kernels then leave alone.
 unsafe impl Send for StreamProgress {}
 // SAFETY: as above.
 unsafe impl Sync for StreamProgress {}
@@ -26,8 +33,8 @@ impl StreamProgress {
     /// The progress of a stream whose kernels write to `begun`.
     ///
     /// # Safety
-    /// `begun` is an aligned word of host memory that the GPU can write. It stays for the rest of the
-    /// process, and the host does not write it.
+    /// `begun` has [`PROGRESS_WORDS`] aligned words of host memory, which are 0 and which the GPU can write.
+    /// They stay for the rest of the process, and other code does not write them.
     pub(in crate::device::cuda) unsafe fn new(begun: *mut i64) -> StreamProgress {
         StreamProgress { begun, queued: AtomicU64::new(0), completed: AtomicU64::new(0) }
     }
@@ -59,5 +66,22 @@ impl StreamProgress {
         }
         // SAFETY: promised to `new`: an aligned word that stays for the rest of the process.
         op_names::name(unsafe { self.begun.read_volatile() })
+    }
+
+    /// Takes the report of an index out of bounds, if there is one. One thread at a time calls it.
+    pub(in crate::device::cuda) fn take_report(&self) -> Option<Error> {
+        let report = self.begun.wrapping_add(1);
+        // SAFETY: promised to `new`: aligned words that stay. Kernels write none of them while the state is
+        // that of a complete report.
+        unsafe {
+            if report.read_volatile() != COMPLETE {
+                return None;
+            }
+            fence(Ordering::Acquire);
+            let words = std::array::from_fn(|k| report.wrapping_add(k).read_volatile());
+            fence(Ordering::Release);
+            report.write_volatile(0);
+            Some(error_of(words))
+        }
     }
 }

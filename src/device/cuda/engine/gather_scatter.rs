@@ -1,34 +1,38 @@
 //! `gather`, `scatter` and `compact`: moves of elements by index and by mask.
 //!
-//! Indices are checked before any element moves, and the host waits for the result of the check. An index out
-//! of bounds is therefore an error of the same call. Elements are moved as words
-//! (`codegen/element_words.rs`).
+//! Each kernel checks the indices that it uses. An element whose index is out of bounds is read as 0, and is
+//! not written; the kernel reports the index (`driver/index_report.rs`), and the host does not wait.
+//!
+//! The contiguous elements that share one index are a row. A few neighboring threads move a row, by words
+//! of up to 16 bytes, and take its position apart once.
 // Imports: `error`, `element`, `kernel`, `device`.
 
+use crate::device::OperandRef;
 use crate::device::cuda::codegen::args::{ArgBlock, AxesArgs, Word};
 use crate::device::cuda::codegen::axes::{Axes, is_wide};
-use crate::device::cuda::codegen::element_words::{strides_in_words, word_of, word_type};
+use crate::device::cuda::codegen::element_words::{word_of, word_type};
 use crate::device::cuda::codegen::operands::arguments;
-use crate::device::cuda::codegen::source::SourceWriter;
+use crate::device::cuda::codegen::source::{Signature, SourceWriter};
 use crate::device::cuda::codegen::types::{c_type, ensure_computable, unsupported};
+use crate::device::cuda::codegen::vectors::{StrideClass, shared_width};
+use crate::device::cuda::driver::index_report;
 use crate::device::cuda::driver::kernel_cache::KernelKey;
 use crate::device::cuda::engine::sort;
 use crate::device::cuda::memory::block::CudaBlock;
-use crate::device::cuda::memory::byte_copies;
 use crate::device::cuda::stream::queue::{LaunchShape, Stream, block_count};
-use crate::device::{Init, OperandRef};
 use crate::element::Element;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel::{GatherPlan, Op, SortPlan, trace_op};
 use std::any::TypeId;
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 /// Threads of a block.
 const THREADS: usize = 256;
+/// Words of a row that a thread moves before the next part of the row.
+const UNROLL: usize = 4;
 /// Columns of up to this many elements are scattered by one thread each.
 const SHORT_COLUMN_ELEMENTS: usize = 64;
-/// This many columns occupy a GPU, also with one thread for each.
+/// This many threads occupy a GPU, also with whole columns for each.
 const MANY_COLUMNS: usize = 4096;
 /// Positions that one block of `compact` takes.
 const CHUNK: usize = 1024;
@@ -47,68 +51,68 @@ fn begin(s: &mut SourceWriter, position: &str, count: usize) {
     ));
 }
 
-/// Checks all indices, and waits for the result.
-///
-/// # Errors
-/// [`Error::Index`] if an index is out of bounds: of several, the largest as an unsigned number.
-///
-/// # Safety
-/// As [`Device::gather`](crate::device::Device::gather), of `index` alone.
-unsafe fn check_indices(stream: &Arc<Stream>, plan: GatherPlan<'_>, index: OperandRef<'_>) -> Result<()> {
-    // A broadcast axis of the index is checked once.
-    let sizes =
-        plan.sizes.iter().zip(index.stride).map(|(&size, &step)| if step == 0 { size.min(1) } else { size });
-    let sizes: Vec<usize> = sizes.collect();
-    if sizes.contains(&0) {
-        return Ok(());
+/// The threads of a kernel that moves rows: 2ᵏ neighbors take a row, and each of them `unroll` words of a
+/// part of it.
+#[derive(Clone, Copy)]
+struct RowThreads {
+    /// The exponent k.
+    log_lanes: u32,
+    unroll: usize,
+    shape: LaunchShape,
+}
+
+impl RowThreads {
+    /// For `rows` rows of `words` words.
+    fn new(rows: usize, words: usize) -> RowThreads {
+        // Up to 8 lanes take one word each: of 16 bytes, these are a cache line.
+        let (few, many) = (words.clamp(1, 8), words.div_ceil(UNROLL).clamp(1, THREADS));
+        let log_lanes = few.max(many).next_power_of_two().trailing_zeros();
+        let unroll = if words <= 1 << log_lanes { 1 } else { UNROLL };
+        let parts = words.div_ceil(unroll << log_lanes).clamp(1, 0xffff);
+        let blocks = (block_count(rows.div_ceil(THREADS >> log_lanes)), parts as u32);
+        RowThreads { log_lanes, unroll, shape: LaunchShape { blocks, threads: THREADS as u32, shared: 0 } }
     }
-    let axes = Axes::of(&sizes, &[index], true);
-    let found = CudaBlock::allocate(stream, 16, Init::Zeroed)?;
-    let mut words = ArgBlock::new(is_wide(&[&axes], 0));
-    let [numel, bound, report] =
-        [axes.numel(), plan.bound, found.address().addr()].map(|word| words.push(word));
-    let (at, index_args) = (words.operands(&[index]), words.axes(&axes));
-    let key = KernelKey {
-        mechanism: "check",
-        types: [TypeId::of::<()>(); 2],
-        key_numbers: words.key_numbers.clone(),
-    };
-    let kernel = stream.kernel(key, || {
-        let mut s = SourceWriter::new();
-        words.declare(&mut s);
-        begin(&mut s, "p", numel);
-        s.line(format_args!("  idx o = 0;"));
-        index_args.offsets(&mut s, "p", &[Some("o")]);
-        s.line(format_args!("  const i64 index = ((const i64*)a.v[{at}])[o];"));
-        // The largest index out of bounds, as an unsigned number, does not depend on the order of threads.
-        s.line(format_args!("  u64* const report = (u64*)a.v[{report}];"));
-        s.line(format_args!("  if ((u64)index >= (u64)a.v[{bound}]) {{ report[0] = 1; atomicMax(report + 1, (u64)index); }}\n}}"));
-        Ok(s.text())
-    })?;
-    let mut report = [MaybeUninit::new(0u8); 16];
-    // SAFETY: (1) the words are those of this source; (2) is the caller's promise, and `found` has 16 bytes.
-    unsafe {
-        stream.launch(plan.op, kernel, shape_for(axes.numel()), &words.list)?;
-        byte_copies::read(stream, found.address(), &mut report)?;
+
+    /// Adds the words of [`begin`](Self::begin), and returns the index of the first.
+    fn add_words(self, words: &mut ArgBlock, rows: usize, count: usize) -> usize {
+        words.depends([self.unroll]);
+        words.push(rows);
+        words.push(count);
+        words.push(self.log_lanes as usize) - 2
     }
-    // SAFETY: the bytes were initialized above.
-    let report = report.map(|byte| unsafe { byte.assume_init() });
-    let number = |at: usize| i64::from_ne_bytes(std::array::from_fn(|k| report[at + k]));
-    match number(0) {
-        0 => Ok(()),
-        _ => Err(Error::Index {
-            op: plan.op,
-            index: [number(8) as isize].into(),
-            axis: None,
-            sizes: [plan.bound].into(),
-        }),
+
+    /// Begins a kernel: the row `row`, of `count` words, from word `w` of which the thread begins.
+    fn begin(self, s: &mut SourceWriter, first: usize) {
+        let (rows, count, log, unroll) = (Word(first), Word(first + 1), Word(first + 2), self.unroll);
+        s.line(format_args!(
+            "extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"
+        ));
+        s.line(format_args!("  const int t = threadIdx.x, log = (int){log};\n  const idx count = {count};"));
+        s.line(format_args!("  const idx row = (idx)blockIdx.x * ({THREADS} >> log) + (t >> log);"));
+        s.line(format_args!("  if (row >= {rows}) return;"));
+        s.line(format_args!(
+            "  const idx lane = t & ((1 << log) - 1), part = (idx){unroll} << log;\n  idx w = (idx)blockIdx.y * part + lane;"
+        ));
+    }
+
+    /// Writes the loop over the parts of a row. In each, the thread takes the words `w + (u << log)` that are
+    /// below `count`, for `u` up to `unroll`.
+    fn each_part(self, s: &mut SourceWriter, each: &dyn Fn(&mut SourceWriter)) {
+        s.line(format_args!("  for (; w < count; w += (idx)gridDim.y * part) {{"));
+        each(s);
+        s.line(format_args!("  }}"));
     }
 }
 
-/// Queues a gather, after a check of the indices.
+/// The type of a word of `bytes` bytes, which one access moves.
+fn access_type(bytes: usize) -> &'static str {
+    if bytes == 16 { "Pack<u64, 2>" } else { word_type(bytes) }
+}
+
+/// Queues a gather.
 ///
 /// # Errors
-/// [`Error::Index`] if an index is out of bounds; [`Error::OutOfMemory`]; those of the launches.
+/// Those of the launch.
 ///
 /// # Safety
 /// As [`Device::gather`](crate::device::Device::gather).
@@ -119,60 +123,75 @@ pub(in crate::device::cuda) unsafe fn gather(
     cells: OperandRef<'_>,
     index: OperandRef<'_>,
 ) -> Result<()> {
-    // SAFETY: the caller's promise.
-    unsafe { check_indices(stream, plan, index) }?;
-    if to.element == 0 || plan.sizes.contains(&0) {
+    if plan.sizes.contains(&0) {
         return Ok(());
     }
-    let (bytes, count) = word_of(to.element);
-    let sizes: Vec<usize> = plan.sizes.iter().copied().chain([count]).collect();
-    let strides = [
-        strides_in_words(to.stride, count, 1),
-        strides_in_words(cells.stride, count, 1),
-        strides_in_words(index.stride, 1, 0),
-    ];
-    let strides: Vec<&[isize]> = strides.iter().map(Vec::as_slice).collect();
-    let axes = Axes::coalesced(&sizes, &strides, true);
+    let mut axes = Axes::of(plan.sizes, &[to, cells, index], true);
+    let is_row = [axes.inner_stride(0), axes.inner_stride(1), axes.inner_stride(2)] == [1, 1, 0];
+    let row_bytes = to.element * if is_row { axes.pop().numel() } else { 1 };
+    // The largest power of two that divides every distance in bytes.
+    let in_bytes = |step: isize| step.wrapping_mul(to.element as isize) as usize;
+    let distances = axes.strides[..2].iter().flatten().copied().chain([plan.step]).map(in_bytes);
+    let places = distances.fold(row_bytes | to.address.addr() | cells.address.addr(), |all, step| all | step);
+    let bytes = 1 << places.trailing_zeros().min(4);
+    let in_words = |step: isize| step.wrapping_mul(to.element as isize) / bytes as isize;
+    axes.strides[..2].iter_mut().flatten().for_each(|step| *step = in_words(*step));
+    let (count, step) = (row_bytes / bytes, in_words(plan.step));
     // The offset by an index can be larger than those by the strides.
-    let beyond = plan.step.unsigned_abs().saturating_mul(plan.bound).saturating_mul(count);
+    let beyond = step.unsigned_abs().saturating_mul(plan.bound).saturating_add(count);
+    let threads = RowThreads::new(axes.numel(), count);
     let mut words = ArgBlock::new(is_wide(&[&axes], beyond));
     words.depends([bytes]);
-    let (numel, step) =
-        (words.push(axes.numel()), words.push(plan.step.wrapping_mul(count as isize) as usize));
-    let (operands, gather_args) = (words.operands(&[to, cells, index]), words.axes(&axes));
+    let row_words = threads.add_words(&mut words, axes.numel(), count);
+    let [bound, step] = [plan.bound, step as usize].map(|word| words.push(word));
+    let described = words.extend(&index_report::describe(plan.of, plan.bound));
+    let (operands, row_args) = (words.operands(&[to, cells, index]), words.axes(&axes));
     let key = KernelKey {
         mechanism: "gather",
         types: [TypeId::of::<()>(); 2],
         key_numbers: words.key_numbers.clone(),
     };
     let kernel = stream.kernel(key, || {
-        let (mut s, c) = (SourceWriter::new(), word_type(bytes));
+        let (mut s, c, unroll) = (SourceWriter::new(), access_type(bytes), threads.unroll);
         words.declare(&mut s);
-        begin(&mut s, "p", numel);
+        s.line(format_args!("{}", index_report::source(described)));
+        threads.begin(&mut s, row_words);
         s.line(format_args!("  idx to = 0, cell = 0, at = 0;"));
-        gather_args.offsets(&mut s, "p", &[Some("to"), Some("cell"), Some("at")]);
-        s.line(format_args!("  const idx index = (idx)((const i64*)a.v[{}])[at];", operands + 2));
+        row_args.offsets(&mut s, "row", &[Some("to"), Some("cell"), Some("at")]);
         s.line(format_args!(
-            "  (({c}*)a.v[{operands}])[to] = ((const {c}*)a.v[{}])[cell + index * {}];\n}}",
+            "  const i64 index = ((const i64*)a.v[{}])[at];\n  const bool inside = (u64)index < (u64)a.v[{bound}];",
+            operands + 2
+        ));
+        s.line(format_args!("  if (!inside && w == 0) report_index(a, index);"));
+        s.line(format_args!(
+            "  {c}* const into = ({c}*)a.v[{operands}] + to;\n  const {c}* const from = (const {c}*)a.v[{}] + cell + (inside ? (idx)index : 0) * {};",
             operands + 1,
             Word(step)
         ));
+        threads.each_part(&mut s, &|s| {
+            s.line(format_args!("    {c} x[{unroll}];\n#pragma unroll\n    for (int u = 0; u < {unroll}; u++) {{"));
+            s.line(format_args!("      const idx k = w + ((idx)u << log);\n      x[u] = {c}{{}};"));
+            s.line(format_args!("      if (inside && k < count) x[u] = from[k];\n    }}"));
+            s.line(format_args!("#pragma unroll\n    for (int u = 0; u < {unroll}; u++) {{"));
+            s.line(format_args!("      const idx k = w + ((idx)u << log);\n      if (k < count) into[k] = x[u];\n    }}"));
+        });
+        s.line(format_args!("}}"));
         Ok(s.text())
     })?;
-    // SAFETY: (1) the words are those of this source; (2) is the caller's promise, and every index is in
-    // bounds.
-    unsafe { stream.launch(plan.op, kernel, shape_for(axes.numel()), &words.list) }
+    // SAFETY: (1) the words are those of this source; (2) is the caller's promise, and only cells whose index
+    // is in bounds are read.
+    unsafe { stream.launch(plan.op, kernel, threads.shape, &words.list) }
 }
 
-/// Queues a scatter, after a check of the indices.
+/// Queues a scatter.
 ///
-/// Elements of one cell are combined in row-major order, by one thread. A thread takes a column, whose cells
-/// no other column shares. If columns are few and long, elements are sorted by their cells, and a thread
-/// takes the elements of one cell.
+/// Elements of one cell are combined in row-major order, by one thread. A thread takes a few neighboring
+/// columns, whose cells no other column shares. If columns are few and long, elements are sorted by their
+/// cells, and a thread takes the elements of one cell.
 ///
 /// # Errors
-/// [`Error::Index`] if an index is out of bounds; [`Error::Value`] for elements that kernels cannot compute
-/// with; [`Error::OutOfMemory`]; those of the launches.
+/// [`Error::Value`](crate::Error::Value) for elements that kernels cannot compute with;
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory); those of the launches.
 ///
 /// # Safety
 /// As [`Device::scatter`](crate::device::Device::scatter).
@@ -184,8 +203,6 @@ pub(in crate::device::cuda) unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>
     index: OperandRef<'_>,
 ) -> Result<()> {
     ensure_computable(plan.op, unsupported::<T>())?;
-    // SAFETY: the caller's promise.
-    unsafe { check_indices(stream, plan, index) }?;
     if plan.sizes.contains(&0) {
         return Ok(());
     }
@@ -197,79 +214,64 @@ pub(in crate::device::cuda) unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>
         (Axes::coalesced(&plan.sizes[..at], &lead, false), Axes::coalesced(&plan.sizes[at..], &own, true))
     };
     let (mut leading, mut own) = split(lead);
-    let sorted = leading.numel() > SHORT_COLUMN_ELEMENTS && own.numel() < MANY_COLUMNS;
+    let shared = |own: &Axes, leading: &Axes| match own.inner_stride(2) {
+        0 => shared_width(own, leading, &slots[..2], plan.step),
+        _ => 1,
+    };
+    let mut width = shared(&own, &leading);
+    let sorted = leading.numel() > SHORT_COLUMN_ELEMENTS && own.numel() / width < MANY_COLUMNS;
     // The elements of a row are sorted together if they share one index.
     if sorted && own.strides[2].iter().any(|&step| step != 0) {
         (leading, own) = split(plan.sizes.len());
+        width = 1;
     }
-    let (columns, along) = (own.numel(), leading.numel());
-    let threads = if sorted { along.saturating_mul(columns) } else { columns };
+    // A single column has no neighbors.
+    let kinds = [0, 1]
+        .map(|k| if width == 1 { StrideClass::Contiguous } else { StrideClass::of(own.inner_stride(k)) });
+    let (vectors, along) = (own.chunked(width), leading.numel());
+    let columns = vectors.numel();
     let reach = plan.step.unsigned_abs().saturating_mul(plan.bound);
-    let mut words = ArgBlock::new(is_wide(&[&leading, &own], reach.max(threads)));
+    let mut words = ArgBlock::new(is_wide(&[&leading, &own], reach.max(along)));
     let by_cell = if sorted { Some(ByCell::new(stream, plan.op, along, words.wide)?) } else { None };
     if let Some(by_cell) = &by_cell {
         words.operands(&by_cell.operands());
     }
-    let [threads_at, columns_at, along_at, step] =
-        [threads, columns, along, plan.step as usize].map(|word| words.push(word));
+    words.depends([width, kinds[0] as usize, kinds[1] as usize]);
+    let threads = RowThreads::new(along, columns);
+    let row_words = threads.add_words(&mut words, along, columns);
+    let [bound, step] = [plan.bound, plan.step as usize].map(|word| words.push(word));
+    let described = words.extend(&index_report::describe(plan.of, plan.bound));
     let operands = words.operands(&slots);
-    let (own_args, lead_args) = (words.axes(&own), words.axes(&leading));
-    let launch =
-        |part: &'static str, threads: usize, count: usize, text: &dyn Fn(&mut SourceWriter, &str, &str)| {
-            let key = KernelKey {
-                mechanism: part,
-                types: [TypeId::of::<F>(), TypeId::of::<T>()],
-                key_numbers: words.key_numbers.clone(),
-            };
-            let kernel = stream.kernel(key, || {
-                let mut s = SourceWriter::new();
-                words.declare(&mut s);
-                let (cell, apply) = combine_into_cell::<T, F>(&mut s, operands, Word(step))?;
-                begin(&mut s, "thread", count);
-                text(&mut s, &cell, &apply);
-                Ok(s.text())
-            })?;
-            // SAFETY: (1) the words are those of this source; (2) is the caller's promise, and every index is
-            // in bounds.
-            unsafe { stream.launch(plan.op, kernel, shape_for(threads), &words.list) }
+    let (own_args, lead_args, inner_args) =
+        (words.axes(&vectors), words.axes(&leading), words.axes(&own.fastest()));
+    let scatter = ScatterSource { operands, bound, step, own_args, lead_args, inner_args, width, kinds };
+    let launch = |part: &'static str, shape: LaunchShape, text: &dyn Fn(&mut SourceWriter) -> Result<()>| {
+        let key = KernelKey {
+            mechanism: part,
+            types: [TypeId::of::<F>(), TypeId::of::<T>()],
+            key_numbers: words.key_numbers.clone(),
         };
-    let bases = |s: &mut SourceWriter, column: &str| {
-        s.line(format_args!("  idx b0 = 0, b1 = 0, b2 = 0;"));
-        own_args.offsets(s, column, &[Some("b0"), Some("b1"), Some("b2")]);
-    };
-    let element = |s: &mut SourceWriter, position: &str| {
-        s.line(format_args!("    idx o0 = b0, o1 = b1, o2 = b2;"));
-        lead_args.offsets(s, position, &[Some("o0"), Some("o1"), Some("o2")]);
+        let kernel = stream.kernel(key, || {
+            let mut s = SourceWriter::new();
+            words.declare(&mut s);
+            s.line(format_args!("{}", index_report::source(described)));
+            text(&mut s)?;
+            Ok(s.text())
+        })?;
+        // SAFETY: (1) the words are those of this source; (2) is the caller's promise, and only cells whose
+        // index is in bounds are accessed.
+        unsafe { stream.launch(plan.op, kernel, shape, &words.list) }
     };
     let Some(by_cell) = &by_cell else {
-        return launch("scatter", threads, threads_at, &|s, cell, apply| {
-            bases(s, "thread");
-            s.line(format_args!("  for (idx p = 0; p < {}; p++) {{", Word(along_at)));
-            element(s, "p");
-            s.line(format_args!("    const idx cell = {cell};\n    {apply}\n  }}\n}}"));
-        });
+        return launch("scatter", shape_for(columns), &|s| scatter.columns::<T, F>(s, row_words));
     };
-    launch("scatter keys", along, along_at, &|s, cell, _| {
-        s.line(format_args!("  idx b0 = 0, b1 = 0, b2 = 0;"));
-        element(s, "thread");
-        s.line(format_args!("  ((idx*)a.v[{CELLS}])[thread] = {cell}; (void)o1;\n}}"));
+    launch("scatter keys", shape_for(along), &|s| {
+        scatter.keys(s, row_words);
+        Ok(())
     })?;
     // SAFETY: memory for all elements, and the cells are written.
     unsafe { by_cell.sort(stream, plan.op)? };
-    launch("scatter cells", threads, threads_at, &|s, _, apply| {
-        let columns = Word(columns_at);
-        s.line(format_args!(
-            "  const idx* const cells = (const idx*)a.v[{SORTED}]; const i64* const places = (const i64*)a.v[{POSITIONS}];"
-        ));
-        s.line(format_args!("  const idx first = thread / {columns}, along = {};", Word(along_at)));
-        s.line(format_args!("  if (first > 0 && cells[first - 1] == cells[first]) return;"));
-        bases(s, &format!("thread % {columns}"));
-        s.line(format_args!("  for (idx k = first; k < along && cells[k] == cells[first]; k++) {{"));
-        element(s, "(idx)places[k]");
-        s.line(format_args!(
-            "    const idx cell = b0 + cells[first]; (void)o0; (void)o2;\n    {apply}\n  }}\n}}"
-        ));
-    })
+    launch("scatter cells", threads.shape, &|s| scatter.cells::<T, F>(s, threads, row_words))
 }
 
 /// The first words of a scatter that sorts: the addresses of [`ByCell::operands`].
@@ -330,23 +332,147 @@ impl ByCell {
     }
 }
 
-/// Adds the operator of a scatter. Returns the expression of a position's cell, and the statement that
-/// combines the element at the position into the cell. `operands` is the index of the first operand's
-/// address.
-fn combine_into_cell<T: Element, F: Op<(T, T), Out = T>>(
-    s: &mut SourceWriter,
+/// The cell of an element whose index is out of bounds: the largest number of type `idx`. It comes last.
+const NO_CELL: &str = "((idx)(0xffffffffffffffffull >> (65 - 8 * sizeof(idx))))";
+
+/// The words that the kernels of a scatter share, and the vectors of columns that a thread takes.
+struct ScatterSource {
+    /// Indices of words: the addresses of cells, elements and indices, the bound, the stride of the axis.
     operands: usize,
-    step: Word,
-) -> Result<(String, String)> {
-    let c = c_type(T::DTYPE);
-    let signature = s.function("body", &trace_op::<F, (T, T)>()?, 0);
-    let x = |index: usize| ["*to".to_string(), format!("(({c}*)a.v[{}])[o1]", operands + 1)][index].clone();
-    let cell = format!("o0 + (idx)((const i64*)a.v[{}])[o2] * {}", operands + 2, step);
-    let apply = format!(
-        "{c}* const to = ({c}*)a.v[{operands}] + cell; {c} y0; body({}); *to = y0;",
-        arguments(&signature, &x, &|_| "y0".to_string())
-    );
-    Ok((cell, apply))
+    bound: usize,
+    step: usize,
+    own_args: AxesArgs,
+    lead_args: AxesArgs,
+    /// The fastest axis of the columns.
+    inner_args: AxesArgs,
+    width: usize,
+    /// Of cells and elements along that axis.
+    kinds: [StrideClass; 2],
+}
+
+impl ScatterSource {
+    /// Adds the operator, as `body`.
+    fn body<T: Element, F: Op<(T, T), Out = T>>(&self, s: &mut SourceWriter) -> Result<Signature> {
+        Ok(s.function("body", &trace_op::<F, (T, T)>()?, 0))
+    }
+
+    /// Writes the offsets of a position: of cells, elements and indices that are wanted, from 0.
+    fn offsets(s: &mut SourceWriter, args: AxesArgs, position: &str, names: [Option<&str>; 3]) {
+        for name in names.iter().flatten() {
+            s.line(format_args!("  idx {name} = 0;"));
+        }
+        args.offsets(s, position, &names);
+    }
+
+    /// Writes the load of the index at offset `at`, and whether it is in bounds, as `index` and `inside`.
+    fn index(&self, s: &mut SourceWriter, at: &str) {
+        s.line(format_args!(
+            "  const i64 index = ((const i64*)a.v[{}])[{at}];\n  const bool inside = (u64)index < (u64)a.v[{}];",
+            self.operands + 2,
+            self.bound
+        ));
+    }
+
+    /// The stride of an operand along the fastest axis.
+    fn inner_stride(&self, operand: usize) -> String {
+        if self.width == 1 { "1".into() } else { self.inner_args.stride(operand).to_string() }
+    }
+
+    /// Writes the load of the cells at `into`, if the operator reads them.
+    fn load_cells(&self, s: &mut SourceWriter, signature: &Signature, c: &str) {
+        s.line(format_args!("    {c} old[{}];", self.width));
+        if signature.inputs.contains_key(&0) {
+            self.kinds[0].load(s, (c, self.width), "old", "into", self.inner_stride(0));
+        }
+    }
+
+    /// Writes the combination of the elements at offset `at` into `old`.
+    fn combine(&self, s: &mut SourceWriter, signature: &Signature, c: &str, at: &str) {
+        let (width, from) = (self.width, format!("(const {c}*)a.v[{}] + {at}", self.operands + 1));
+        s.line(format_args!("    const {c}* const from = {from};\n    {c} x[{width}];"));
+        self.kinds[1].load(s, (c, width), "x", "from", self.inner_stride(1));
+        let input = |index: usize| ["old[j]", "x[j]"][index].to_string();
+        let call = arguments(signature, &input, &|_| "y".to_string());
+        s.line(format_args!(
+            "#pragma unroll\n    for (int j = 0; j < {width}; j++) {{ {c} y; body({call}); old[j] = y; }}"
+        ));
+    }
+
+    fn store_cells(&self, s: &mut SourceWriter, c: &str) {
+        self.kinds[0].store(s, (c, self.width), "into", "old", self.inner_stride(0));
+    }
+
+    /// A thread takes all elements of a few columns.
+    fn columns<T: Element, F: Op<(T, T), Out = T>>(
+        &self,
+        s: &mut SourceWriter,
+        row_words: usize,
+    ) -> Result<()> {
+        let (signature, c) = (self.body::<T, F>(s)?, c_type(T::DTYPE));
+        begin(s, "column", row_words + 1);
+        Self::offsets(s, self.own_args, "column", [Some("b0"), Some("b1"), Some("b2")]);
+        s.line(format_args!("  for (idx p = 0; p < {}; p++) {{", Word(row_words)));
+        s.line(format_args!("  idx o0 = b0, o1 = b1, o2 = b2;"));
+        self.lead_args.offsets(s, "p", &[Some("o0"), Some("o1"), Some("o2")]);
+        self.index(s, "o2");
+        s.line(format_args!("    if (!inside) {{ report_index(a, index); continue; }}"));
+        s.line(format_args!(
+            "    {c}* const into = ({c}*)a.v[{}] + o0 + (idx)index * {};",
+            self.operands,
+            Word(self.step)
+        ));
+        self.load_cells(s, &signature, c);
+        self.combine(s, &signature, c, "o1");
+        self.store_cells(s, c);
+        s.line(format_args!("  }}\n}}"));
+        Ok(())
+    }
+
+    /// A thread takes the offset of the cell of a position.
+    fn keys(&self, s: &mut SourceWriter, row_words: usize) {
+        begin(s, "thread", row_words);
+        s.line(format_args!("  idx cell = {NO_CELL};"));
+        Self::offsets(s, self.lead_args, "thread", [Some("o0"), None, Some("o2")]);
+        self.index(s, "o2");
+        s.line(format_args!(
+            "  if (inside) cell = o0 + (idx)index * {};\n  else report_index(a, index);",
+            Word(self.step)
+        ));
+        s.line(format_args!("  ((idx*)a.v[{CELLS}])[thread] = cell;\n}}"));
+    }
+
+    /// Some threads take the elements of one cell, each those of a few columns.
+    fn cells<T: Element, F: Op<(T, T), Out = T>>(
+        &self,
+        s: &mut SourceWriter,
+        threads: RowThreads,
+        row_words: usize,
+    ) -> Result<()> {
+        let (signature, c) = (self.body::<T, F>(s)?, c_type(T::DTYPE));
+        threads.begin(s, row_words);
+        s.line(format_args!(
+            "  const idx* const cells = (const idx*)a.v[{SORTED}];\n  \
+             const i64* const places = (const i64*)a.v[{POSITIONS}];"
+        ));
+        s.line(format_args!("  const idx cell = cells[row], along = {};", Word(row_words)));
+        s.line(format_args!("  if (cell == {NO_CELL} || row > 0 && cells[row - 1] == cell) return;"));
+        threads.each_part(s, &|s| {
+            s.line(format_args!("  for (idx u = 0; u < {}; u++) {{", threads.unroll));
+            s.line(format_args!("    const idx column = w + (u << log);\n    if (column >= count) break;"));
+            Self::offsets(s, self.own_args, "column", [Some("b0"), Some("b1"), None]);
+            s.line(format_args!("    {c}* const into = ({c}*)a.v[{}] + b0 + cell;", self.operands));
+            self.load_cells(s, &signature, c);
+            s.line(format_args!("    for (idx k = row; k < along && cells[k] == cell; k++) {{"));
+            s.line(format_args!("    idx o1 = b1;"));
+            self.lead_args.offsets(s, "(idx)places[k]", &[None, Some("o1"), None]);
+            self.combine(s, &signature, c, "o1");
+            s.line(format_args!("    }}"));
+            self.store_cells(s, c);
+            s.line(format_args!("  }}"));
+        });
+        s.line(format_args!("}}"));
+        Ok(())
+    }
 }
 
 /// Queues a compaction, in three passes.

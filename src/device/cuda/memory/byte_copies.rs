@@ -59,6 +59,14 @@ impl QueuedCopy {
         context.or_lost(unsafe { context.with("copy", || result::event::synchronize(self.event)) })
     }
 
+    /// Takes a deferred error of the copy's stream.
+    ///
+    /// # Errors
+    /// That error.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.stream.check()
+    }
+
     /// Whether the copy is complete.
     ///
     /// # Errors

@@ -44,7 +44,8 @@ impl<T> CudaGraph<T> {
     /// that memory.
     ///
     /// # Errors
-    /// The report of the driver.
+    /// The report of the driver. An index out of bounds is a deferred error, which the main stream returns: by
+    /// [`check`](crate::Device::check), [`synchronize`](crate::Device::synchronize) or a read.
     pub fn replay(&self) -> Result<()> {
         let Work { lease, executable, blocks } = &self.work;
         let (stream, uses) = (lease.stream(), || blocks.iter().map(|(&block, &write)| (block, write)));

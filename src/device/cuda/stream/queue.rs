@@ -8,7 +8,7 @@ use crate::device::cuda::driver::context::Context;
 use crate::device::cuda::driver::kernel_cache::{KernelCache, KernelKey, LoadedKernel};
 use crate::device::cuda::driver::lock::locked;
 use crate::device::cuda::driver::op_names;
-use crate::device::cuda::driver::progress::StreamProgress;
+use crate::device::cuda::driver::progress::{PROGRESS_WORDS, StreamProgress};
 use crate::device::cuda::driver::thread_state::is_compile_only;
 use crate::device::cuda::memory::pool::MemoryPool;
 use crate::device::cuda::memory::staging::Staging;
@@ -183,17 +183,16 @@ unsafe impl Sync for Stream {}
 impl Stream {
     /// A new stream, not ordered after the others.
     pub(super) fn new(gpu: &'static Gpu) -> Result<Arc<Stream>> {
-        // SAFETY: makes a stream, an event and one word of host memory, which stay for the rest of the
-        // process; the host writes the word here only. The stream is not the default one, which waits for
-        // others and cannot be captured.
+        // SAFETY: makes a stream, an event and some words of host memory, which stay for the rest of the
+        // process and belong to the progress. The stream is not the default one, which waits for others and
+        // cannot be captured.
         let (raw, event, progress) = unsafe {
             gpu.context.with("stream", || {
                 let raw = result::stream::create(StreamKind::NonBlocking)?;
                 let event = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
-                let begun =
-                    result::malloc_host(64, sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP)?
-                        .cast::<i64>();
-                begun.write(0);
+                let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
+                let begun = result::malloc_host(8 * PROGRESS_WORDS, flags)?.cast::<i64>();
+                begun.write_bytes(0, PROGRESS_WORDS);
                 Ok((raw, event, Arc::new(StreamProgress::new(begun))))
             })
         }?;
@@ -254,6 +253,14 @@ impl Stream {
         self.completed.fetch_max(queued, Ordering::AcqRel);
         self.progress.complete(kernels);
         Ok(())
+    }
+
+    /// Takes a deferred error: of the work of this stream, or, of the main stream, of all streams.
+    ///
+    /// # Errors
+    /// That error.
+    pub(in crate::device::cuda) fn check(&self) -> Result<()> {
+        self.gpu.context.check(self.id)
     }
 
     /// An error while this stream records a graph, whose work cannot be waited for.

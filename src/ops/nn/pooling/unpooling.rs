@@ -4,12 +4,13 @@
 // `ops`.
 
 use crate::device::{Device, same_device};
-use crate::dim::{Axis, Dim};
+use crate::dim::Dim;
 use crate::element::{Compute, Element, RealNumber};
 use crate::error::{Error, Result};
 use crate::expr::{IntoView, apply_in_place, reduce_at};
 use crate::kernel::{OpMany, Reducer};
 use crate::layout::Layout;
+use crate::ops::indexing::scatter::scatter;
 use crate::ops::nn::pool_windows::{Pool, is_few, output_layout, positions_of_window, window_geometry};
 use crate::ops::nn::windows::{input_part, output_part, tap_ranges};
 use crate::ops::reduction::slopes::slope;
@@ -192,9 +193,8 @@ fn unpooled<T: Element, const RANK: usize, const N: usize, D: Device, P: Destina
     let (x, indices) = (x.to_shape(plane(x.size()))?, indices.to_shape(plane(indices.size()))?);
     destination.put(op, layout, x.device(), |out| {
         out.fill(T::default())?;
-        let put = |cells: &mut TensorViewMut<'_, T, 3, D>| {
-            cells.scatter(Replace, Axis::<2>, &indices, &x).map_err(|error| error.with_op(op))
-        };
+        let put =
+            |cells: &mut TensorViewMut<'_, T, 3, D>| scatter(op, Replace, cells, 2, indices.view(), x.view());
         if let Ok(mut cells) = out.reborrow().reshape(plane(whole)) {
             return put(&mut cells);
         }
