@@ -64,6 +64,9 @@ impl<T: AttentionFloat, D: Device> Infinities<T, D> {
 /// names no size of its own: products of 128 queries of each of 128 heads occupy a GPU.
 const SCORES_PER_BLOCK: usize = 1 << 25;
 const MIN_BLOCK_QUERIES: usize = 16;
+/// Causal queries on such a device have at least so many blocks, of at least so many queries.
+const CAUSAL_BLOCKS: usize = 8;
+const CAUSAL_QUERIES: usize = 64;
 /// The most queries and keys of a block on other devices: keys are packed once for all queries of a block.
 const BLOCK_QUERIES: usize = 128;
 const BLOCK_KEYS: usize = 512;
@@ -219,7 +222,7 @@ fn attend<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
     let mask = mask.map(|mask| mask.reshape(parts)).transpose().map_err(|error| error.with_op(op))?;
     let bias = stretched.map(|bias| bias.reshape(parts)).transpose().map_err(|error| error.with_op(op))?;
     let scaling = Scaling::<T>::new(op, attention, d)?;
-    let (block, key_block) = block_sizes::<T, D>(q.device(), parts, e);
+    let (block, key_block) = block_sizes::<T, D>(q.device(), parts, e, attention.causal);
     // Keys that several blocks of queries multiply are transposed once.
     let transposed = if block[3] < queries && q.device().task_nbytes().is_some() {
         Some(k.permuted([0, 1, 3, 2])?.to_contiguous()?)
@@ -271,10 +274,14 @@ fn block_sizes<T: AttentionFloat, D: Device>(
     device: &D,
     Dim([b, heads, group, queries, count]): Dim<5>,
     e: usize,
+    is_causal: bool,
 ) -> ([usize; 5], usize) {
     let Some(nbytes) = device.task_nbytes() else {
         let row = b.saturating_mul(heads * group).saturating_mul(count).max(1);
-        let rows = (SCORES_PER_BLOCK / row).max(MIN_BLOCK_QUERIES);
+        // A block of causal queries sees the keys up to its last query: the products of later ones are left
+        // out.
+        let most = if is_causal { (queries / CAUSAL_BLOCKS).max(CAUSAL_QUERIES) } else { queries };
+        let rows = (SCORES_PER_BLOCK / row).min(most).max(MIN_BLOCK_QUERIES);
         return ([b, heads, group, rows, e], count);
     };
     let keys = count.div_ceil(count.div_ceil(BLOCK_KEYS).max(1)).max(1);

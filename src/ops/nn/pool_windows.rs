@@ -2,7 +2,8 @@
 // Imports: `error`, `dim`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::windows::{
-    Conv, Ends, IN_WINDOW, PLACE_AXES, WINDOW_AXES, padded_copy, place_sizes, reach_of, window_count, windows,
+    Conv, DEVICE_BLOCK_BYTES, Ends, IN_WINDOW, PLACE_AXES, WINDOW_AXES, padded_copy, place_sizes, reach_of,
+    window_count, windows,
 };
 use crate::device::Device;
 use crate::dim::Dim;
@@ -226,17 +227,40 @@ fn all_windows_at_once<Q: Reducer<T>, T: Element, const RANK: usize, const N: us
     let (conv, n, places) = (window_geometry(pool), x.size().0, out.size());
     let reach = |axis| reach_of(&conv, axis, places.0[axis + 2], pool.window[axis]);
     let is_inside = (0..N).all(|axis| pool.padding[axis] == 0 && reach(axis) <= n[axis + 2]);
-    let frame = if is_inside {
-        None
-    } else {
-        let sizes = std::array::from_fn(|axis| reach(axis).max(pool.padding[axis] + n[axis + 2]));
-        let is_contiguous = x.layout().is_contiguous() || !x.layout().is_dense_with_channel_fastest();
-        let layout = if is_contiguous { Layout::row_major } else { Layout::with_channel_fastest };
-        Some(padded_copy(op, x, sizes, pool.padding, [1; N], layout, padding)?)
-    };
-    let x = frame.as_ref().map_or(x, |frame| frame.view());
-    let elements = windows(op, x, places, &conv, pool.window)?;
-    let out = out.reborrow().reshape(place_sizes(places))?;
+    let sizes: [usize; N] =
+        std::array::from_fn(|axis| reach(axis).max(pool.padding[axis].saturating_add(n[axis + 2])));
+    let image = sizes.iter().fold(n[1].saturating_mul(size_of::<T>()), |nbytes, &n| nbytes.saturating_mul(n));
+    if is_inside {
+        reduce_windows(op, reducer, x, pool, out.reborrow())?;
+        return Ok(true);
+    }
+    // A copy for a few windows that reach far beyond the input would take more memory than both.
+    if image > DEVICE_BLOCK_BYTES {
+        return Ok(false);
+    }
+    let is_contiguous = x.layout().is_contiguous() || !x.layout().is_dense_with_channel_fastest();
+    let layout = if is_contiguous { Layout::row_major } else { Layout::with_channel_fastest };
+    let images_per_block = DEVICE_BLOCK_BYTES / image.max(1);
+    for first in (0..n[0]).step_by(images_per_block) {
+        let images = first..n[0].min(first.saturating_add(images_per_block));
+        let part = x.slice_axis(0, images.clone(), 1)?;
+        let frame = padded_copy(op, part, sizes, pool.padding, [1; N], layout, padding)?;
+        reduce_windows(op, reducer, frame.view(), pool, out.reborrow().slice_axis(0, images, 1)?)?;
+    }
+    Ok(true)
+}
+
+/// Reduces every window of an input that has its padding.
+fn reduce_windows<Q: Reducer<T>, T: Element, const RANK: usize, const N: usize, D: Device>(
+    op: &'static str,
+    reducer: Q,
+    x: TensorView<'_, T, RANK, D>,
+    pool: &Pool<N>,
+    out: TensorViewMut<'_, Q::Out, RANK, D>,
+) -> Result<()> {
+    let places = out.size();
+    let elements = windows(op, x, places, &window_geometry(pool), pool.window)?;
+    let out = out.reshape(place_sizes(places))?;
     reduce_at::<Q, WINDOW_AXES, PLACE_AXES, D, _, _>(
         reducer,
         &elements,
@@ -245,7 +269,7 @@ fn all_windows_at_once<Q: Reducer<T>, T: Element, const RANK: usize, const N: us
         Existing(out),
     )
     .map_err(|error| error.with_op(op))?;
-    Ok(true)
+    Ok(())
 }
 
 /// The positions of a window along an axis that lie in the input, and the step between them.

@@ -311,6 +311,10 @@ pub(super) fn for_each_tap<T, U, const RANK: usize, const N: usize, D: Device>(
     Ok(())
 }
 
+/// Bytes of padded images that are copied together on a device that names no size for tasks: the copies fill it
+/// with work, and take little memory.
+pub(super) const DEVICE_BLOCK_BYTES: usize = 256 << 20;
+
 /// The axes of [`windows`]: batch and channel, the positions of windows, the elements of a window. Of the
 /// last two there are three each; those of axes that the input lacks have size 1.
 pub(super) const WINDOW_AXES: usize = 8;

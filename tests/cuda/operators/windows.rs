@@ -102,7 +102,8 @@ on_gpu!(pools_agree_with_the_cpu, |gpu| {
     assert_eq!(cube.to(gpu)?.avg_pool3d(pool)?.to_vec()?, cube.avg_pool3d(pool)?.to_vec()?);
 });
 
-fn contractions<T: Number>(gpu: &Cuda) -> Result<()> {
+fn contractions<T: Number>(gpu: &Cuda, unit: T) -> Result<()> {
+    let both = |size, seed| small::<T, 4>(size, seed)?.add(&small(size, seed + 10)?.mul(unit)?);
     // More rows, columns and products than a tile, a panel or a block has; fewer; sums in several parts.
     for [b, i, j, k] in [
         [2, 70, 150, 37],
@@ -113,7 +114,7 @@ fn contractions<T: Number>(gpu: &Cuda) -> Result<()> {
         [1, 9, 7, 1200],
         [2, 3, 40, 500],
     ] {
-        let (x, y) = (small::<T, 4>([b, k, i, 2], 1)?, small::<T, 4>([j, 2, k, b], 2)?);
+        let (x, y) = (both([b, k, i, 2], 1)?, both([j, 2, k, b], 2)?);
         let (p, q) = (x.to(gpu)?, y.to(gpu)?);
         let same = |on_gpu: Tensor<T, 3, Cuda>, expected: Tensor<T, 3>| {
             assert_eq!(on_gpu.to_vec()?, expected.to_vec()?);
@@ -130,16 +131,18 @@ fn contractions<T: Number>(gpu: &Cuda) -> Result<()> {
 }
 
 on_gpu!(products_over_any_axes_agree_with_the_cpu, |gpu| {
-    contractions::<f32>(gpu)?;
-    contractions::<f64>(gpu)?;
-    contractions::<i64>(gpu)?;
-    contractions::<u8>(gpu)?;
-    contractions::<Complex<f32>>(gpu)?;
-    contractions::<Complex<f64>>(gpu)?;
+    contractions::<f32>(gpu, 1.0)?;
+    contractions::<f64>(gpu, 1.0)?;
+    contractions::<i64>(gpu, 1)?;
+    contractions::<u8>(gpu, 1)?;
+    contractions::<bf16>(gpu, bf16::ONE)?;
+    contractions::<Complex<f32>>(gpu, Complex::i())?;
+    contractions::<Complex<f64>>(gpu, Complex::i())?;
 });
 
 on_gpu!(windows_take_few_kernels, |gpu| {
-    let x = Tensor::<f32, 4, Cuda>::ones([64, 16, 12, 12], gpu)?;
+    // The padded copy has more than a MiB.
+    let x = Tensor::<f32, 4, Cuda>::ones([96, 16, 12, 12], gpu)?;
     let (w, depthwise) = (Tensor::ones([8, 16, 3, 3], gpu)?, Tensor::ones([16, 1, 3, 3], gpu)?);
     let padded = Conv::new().padding([1, 1]);
     // A padded copy is a fill and a copy.
@@ -148,6 +151,9 @@ on_gpu!(windows_take_few_kernels, |gpu| {
     assert_eq!(launches(gpu, || x.conv2d(&depthwise, Conv::new().groups(16)))?, 1);
     assert_eq!(launches(gpu, || x.conv2d(&depthwise, padded.groups(16)))?, 3);
     assert_eq!(launches(gpu, || x.max_pool2d(Pool::new([3, 3])))?, 1);
+    assert_eq!(launches(gpu, || x.max_pool2d(Pool::new([1, 1]).stride([9, 9])))?, 1);
+    let w = Tensor::ones([16, 2, 3, 3], gpu)?;
+    assert_eq!(launches(gpu, || x.conv_transpose2d(&w, Conv::new().stride([2, 2]), [0, 0]))?, 3);
     // A product of few elements with long sums is added in parts.
     let (few, long) = (Tensor::<f32, 3, Cuda>::ones([512, 4, 2], gpu)?, Tensor::ones([5, 2, 512], gpu)?);
     assert_eq!(launches(gpu, || einsum!("kic,jck->ij", &few, &long))?, 2);

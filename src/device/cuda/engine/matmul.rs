@@ -7,7 +7,7 @@
 //!
 //! The threads of a warp write neighbors of the output: the operands are exchanged if those are its rows. For
 //! each operand they load neighbors along the axis on which the operand is denser. The offsets of a panel's
-//! positions along the summed axes are computed once for the block, one step ahead, and the elements of the
+//! positions along the summed axes are computed once for the block, two steps ahead, and the elements of the
 //! next panels are in flight while the current ones are multiplied.
 //!
 //! If tiles are few and sums long, the slowest of the summed axes is cut into parts (split-K): the parts of a
@@ -32,6 +32,7 @@ use std::sync::Arc;
 
 /// Threads of a block: a square of 16 by 16, each with a tile of the output.
 const THREADS: usize = 256;
+/// Threads of a block along each side of the square.
 const SIDE: usize = 16;
 /// Depth of a panel: the products of each sum that one step of the kernel adds.
 const DEPTH: usize = 16;
@@ -484,7 +485,7 @@ fn source([out, computed, left, right]: [DType; 4], words: &ArgBlock, plan: Plan
             "      along[{table}][0][t % {DEPTH}] = l; along[{table}][1][t % {DEPTH}] = r; }}"
         ));
     };
-    s.line(format_args!("  if (t < {}) {{", 2 * DEPTH));
+    s.line(format_args!("  if (t < {} && depth > 0) {{", 2 * DEPTH));
     offsets(&mut s, "t", &format!("t / {DEPTH}"));
     s.line(format_args!("  }}\n  __syncthreads();"));
     left.load(&mut s, "0", "0", operands + 1);

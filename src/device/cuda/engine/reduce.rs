@@ -39,6 +39,8 @@ const IN_FLIGHT: usize = 4;
 const FLIGHT_REGISTERS: usize = 16;
 /// Bytes of the states of a thread by columns, if it has several.
 const MAX_COLUMN_STATES: usize = 64;
+/// The most values of an output that one thread takes by rows.
+const MAX_WINDOW: usize = 64;
 /// Threads that share the values of an output by columns.
 const ALONG_COLUMNS: usize = 8;
 
@@ -173,7 +175,11 @@ impl Cut {
         let (vector, kinds) = vectors_by_size(inner, outer, slots, 1..slots.len(), most);
         let (threads, values, groups) = if by_rows {
             let chunks = count.div_ceil(vector);
-            let lanes = chunks.div_ceil(IN_FLIGHT).next_power_of_two().clamp(1, THREADS);
+            // Windows that overlap share elements with those of neighboring threads: each takes an output.
+            let overlap =
+                kept.rank() > 0 && step(kept, 1) < count && count <= MAX_WINDOW && outputs >= THREADS;
+            let lanes =
+                if overlap { 1 } else { chunks.div_ceil(IN_FLIGHT).next_power_of_two().clamp(1, THREADS) };
             (lanes, chunks.div_ceil(lanes), outputs.div_ceil(THREADS / lanes))
         } else {
             let columns = outputs.div_ceil(vector);

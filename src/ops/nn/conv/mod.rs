@@ -6,7 +6,7 @@ mod depthwise;
 mod products;
 mod rule;
 
-use super::windows::{Conv, ConvSizes, channels_error, padded_copy};
+use super::windows::{Conv, ConvSizes, DEVICE_BLOCK_BYTES, channels_error, padded_copy};
 use crate::device::{Device, same_device};
 use crate::dim::Dim;
 use crate::element::Number;
@@ -39,7 +39,7 @@ macro_rules! convolutions {
         /// and the weights once. The order of sums is that of [`matmul`](Tensor::matmul). A depthwise
         /// convolution (groups of one channel in and out) takes a pass over the output for three elements of
         /// a window along the last axis. On a GPU padding costs a copy in the memory order of the input, and
-        /// the rest is one kernel.
+        /// the rest is one kernel, for up to 256 MiB of padded images at a time.
         ///
         /// # Errors
         /// [`Error::Value`] when channels, groups or windows do not fit, [`Error::Device`],
@@ -130,8 +130,6 @@ transposed_convolutions! {
 
 /// Bytes of images that are copied and convolved together where a cache holds them.
 const IMAGE_BLOCK_BYTES: usize = 1 << 20;
-/// The same on a device that names no size of its own: the copies fill it with work, and take little memory.
-const DEVICE_BLOCK_BYTES: usize = 256 << 20;
 /// The same for weights that are too large for a cache: more images share a pass over them.
 const LARGE_IMAGE_BLOCK_BYTES: usize = 16 << 20;
 /// Up to this many bytes, weights are brought into the order in which a product reads them all at once; of
@@ -148,8 +146,17 @@ fn nbytes_of<T>(sizes: &[usize]) -> usize {
 }
 
 /// The number of images of these channels and sizes that are copied together, for weights of `w_nbytes`.
-pub(super) fn images_per_block<T>(channels: usize, sizes: &[usize], w_nbytes: usize) -> usize {
-    let most = if w_nbytes > ORDERED_WEIGHT_BYTES { LARGE_IMAGE_BLOCK_BYTES } else { IMAGE_BLOCK_BYTES };
+pub(super) fn images_per_block<T, D: Device>(
+    device: &D,
+    channels: usize,
+    sizes: &[usize],
+    w_nbytes: usize,
+) -> usize {
+    let most = match device.task_nbytes() {
+        None => DEVICE_BLOCK_BYTES,
+        Some(_) if w_nbytes > ORDERED_WEIGHT_BYTES => LARGE_IMAGE_BLOCK_BYTES,
+        Some(_) => IMAGE_BLOCK_BYTES,
+    };
     (most / nbytes_of::<T>(sizes).saturating_mul(channels).max(1)).max(1)
 }
 
@@ -197,7 +204,7 @@ pub(super) fn convolve<
             return by_blocks(op, x, w, &sizes, form, WeightOrder::ByTask, out);
         }
         // All blocks of outputs read the same copies of images.
-        let images_per_block = images_per_block::<T>(x.size().0[1], &sizes.padded, usize::MAX);
+        let images_per_block = images_per_block::<T, D>(x.device(), x.size().0[1], &sizes.padded, usize::MAX);
         for first in (0..sizes.out[0]).step_by(images_per_block) {
             let images = first..sizes.out[0].min(first + images_per_block);
             let x = x.slice_axis(0, images.clone(), 1)?;
@@ -320,13 +327,14 @@ fn block_sizes<T: Number, D: Device, const RANK: usize, const N: usize>(
         block[1] = if conv.groups == 1 { part } else { kernel[0] / conv.groups };
         return block;
     }
+    let copies = form == WindowForm::Frames || sizes.padded != x.size().0[2..];
     let nbytes = match task_nbytes {
         // The product packs the weights in each block.
         Some(_) if form == WindowForm::InPlace && nbytes_of::<T>(&kernel) > ORDERED_WEIGHT_BYTES => {
             LARGE_IMAGE_BLOCK_BYTES
         }
         Some(nbytes) => nbytes,
-        None if form == WindowForm::InPlace => return block,
+        None if !copies => return block,
         None => DEVICE_BLOCK_BYTES,
     };
     // Groups whose images are large are copied one by one.
@@ -427,7 +435,7 @@ pub(super) fn convolve_transposed<
         if is_plain {
             return convolve(op, x, w, plain.padding_ends(before_x, after_x), Existing(out.reborrow()));
         }
-        let images_per_block = images_per_block::<T>(size[1], &sizes, nbytes_of::<T>(&kernel));
+        let images_per_block = images_per_block::<T, D>(x.device(), size[1], &sizes, nbytes_of::<T>(&kernel));
         for first in (0..size[0]).step_by(images_per_block) {
             let images = first..size[0].min(first + images_per_block);
             let out = out.reborrow().slice_axis(0, images.clone(), 1)?;

@@ -194,8 +194,10 @@ fn weights_of<T: Number, const RANK: usize, const N: usize, D: Device>(
     }
     // The outputs are the innermost axis of the sums, and of a copy of `y`; the channels that of a copy of
     // `x`. Images are next to it: then the positions of windows are long spans in memory.
-    let format = Layout::with_batch_and_channel_fastest;
-    let is_framed = sizes.padded != size[2..] || x.stride().0[1] != 1;
+    // A device without tasks reads windows of any strides.
+    let has_tasks = x.device().task_nbytes().is_some();
+    let format = if has_tasks { Layout::with_batch_and_channel_fastest } else { Layout::row_major };
+    let is_framed = sizes.padded != size[2..] || has_tasks && x.stride().0[1] != 1;
     let mut order: [usize; RANK] = std::array::from_fn(|place| (place + 2) % RANK);
     order[RANK - 2..].reverse();
     let layout = Layout::dense(Dim(kernel), order);
@@ -203,15 +205,18 @@ fn weights_of<T: Number, const RANK: usize, const N: usize, D: Device>(
     // Blocks are added in `T`: there are several only of elements that are their own accumulators.
     let in_blocks = is_framed && size_of::<T>() == size_of::<Compute<T>>();
     let w_nbytes = sums.numel().saturating_mul(size_of::<T>());
-    let images_per_block =
-        if in_blocks { images_per_block::<T>(size[1], &sizes.padded, w_nbytes) } else { size[0].max(1) };
+    let images_per_block = if in_blocks {
+        images_per_block::<T, D>(x.device(), size[1], &sizes.padded, w_nbytes)
+    } else {
+        size[0].max(1)
+    };
     for first in (0..size[0]).step_by(images_per_block) {
         let images = first..size[0].min(first + images_per_block);
         let (x, y) = (x.slice_axis(0, images.clone(), 1)?, y.slice_axis(0, images, 1)?);
         let copy = |x, sizes, starts| padded_copy(op, x, sizes, starts, [1; N], format, T::zero());
         let frame = if is_framed { Some(copy(x, sizes.padded, sizes.before)?) } else { None };
         let places = std::array::from_fn(|axis| y.size().0[axis + 2]);
-        let ordered = if y.stride().0[1] == 1 { None } else { Some(copy(y, places, [0; N])?) };
+        let ordered = if !has_tasks || y.stride().0[1] == 1 { None } else { Some(copy(y, places, [0; N])?) };
         let x = frame.as_ref().map_or(x, |frame| frame.view());
         let y = ordered.as_ref().map_or(y, |ordered| ordered.view());
         // SAFETY: `ConvSizes` checked that every window lies inside the padded input, and that the channels
