@@ -128,6 +128,7 @@ pub(super) struct RowConstants<K: ?Sized = dyn RecordedConstant> {
     variables: Vec<(usize, u64)>,
 }
 
+/// Counts the row constants inside a body.
 struct NestedConstants {
     next: usize,
     count: usize,

@@ -69,6 +69,11 @@ unsafe impl<D: Device> Device for Jvp<D> {
 
     delegate_device! { on_shared: copy gather compact }
 
+    /// That of the inner device: operators are cut as they are there. The parts run one after the other.
+    fn task_nbytes(&self) -> Option<usize> {
+        self.device.task_nbytes()
+    }
+
     unsafe fn map<P: Program>(
         &self,
         program: &P,

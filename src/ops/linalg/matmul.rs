@@ -106,7 +106,8 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// One allocation of the result. Operands, transposed or not, are read in place and packed in blocks. The
     /// order of every sum depends only on the sizes: results do not depend on the number of threads, but may
     /// differ in the last bits between instruction sets. If the processor multiplies bf16 natively
-    /// (`avx512bf16`, `amx-bf16`), it may treat subnormal factors and sums as 0.
+    /// (`avx512bf16`, `amx-bf16`), it may treat subnormal factors and sums as 0. On a GPU the order also depends
+    /// on strides and on the GPU.
     ///
     /// # Errors
     /// [`Error::Inner`] when the inner sizes differ, [`Error::Sizes`] when the batches do not broadcast,
