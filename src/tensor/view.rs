@@ -81,8 +81,32 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
     /// # Safety
     /// `layout` satisfies invariant 1: each of its positions lies in this view's memory.
     #[inline]
-    pub(crate) unsafe fn with_layout<const M: usize>(self, layout: Layout<M>) -> TensorView<'a, T, M, D> {
+    pub(super) unsafe fn with_layout<const M: usize>(self, layout: Layout<M>) -> TensorView<'a, T, M, D> {
         TensorView { base: self.base, layout, device: self.device, _elements: PhantomData }
+    }
+
+    /// A view with other axes. Axis `k` has `size[k]` positions, which are `steps[k]` positions of axis
+    /// `along[k]` of this view apart; several may go along one axis, as those of windows that overlap. `None`
+    /// if they reach beyond this view.
+    pub(crate) fn stepped<const M: usize>(
+        self,
+        size: [usize; M],
+        along: [usize; M],
+        steps: [usize; M],
+    ) -> Option<TensorView<'a, T, M, D>> {
+        let (own, mut reach, mut stride) = (self.layout.stride().0, [0usize; RANK], [0; M]);
+        for axis in 0..M {
+            let of = along[axis];
+            stride[axis] = own[of].checked_mul(isize::try_from(steps[axis]).ok()?)?;
+            reach[of] = reach[of].checked_add(size[axis].saturating_sub(1).checked_mul(steps[axis])?)?;
+        }
+        let is_inside = (0..RANK).all(|axis| reach[axis] < self.layout.size().0[axis]);
+        if !is_inside && !size.contains(&0) {
+            return None;
+        }
+        let layout = Layout::new(size, stride, self.layout.offset()).ok()?;
+        // SAFETY: each position is one of this view, or there is none.
+        Some(unsafe { self.with_layout(layout) })
     }
 
     /// The same memory as elements `U`.
@@ -218,5 +242,24 @@ impl<'a, const RANK: usize, D: Device> Leaf<'a, RANK, D> {
     #[inline]
     pub(crate) fn slot<'s>(&self, stride: &'s [isize]) -> OperandRef<'s> {
         OperandRef { address: self.address, stride, element: self.element }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::prelude::*;
+
+    #[test]
+    fn several_axes_along_one_stay_inside() -> Result<()> {
+        let x = Tensor::from_vec((0..12).collect::<Vec<i32>>(), [3, 4])?;
+        let reversed = x.view().reversed(Axis::<1>);
+        // Windows of two columns, two apart.
+        let windows = reversed.stepped([3, 2, 2], [0, 1, 1], [1, 1, 2]).unwrap();
+        assert_eq!(windows.to_vec()?, [3, 1, 2, 0, 7, 5, 6, 4, 11, 9, 10, 8]);
+        assert!(reversed.stepped([3, 3, 2], [0, 1, 1], [1, 1, 2]).is_none());
+        assert!(reversed.stepped([4], [0], [1]).is_none());
+        assert!(reversed.stepped([2, 2], [0, 1], [usize::MAX, 1]).is_none());
+        assert_eq!(reversed.stepped([0, 9], [0, 1], [1, 1]).unwrap().numel(), 0);
+        Ok(())
     }
 }

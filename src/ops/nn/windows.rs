@@ -346,23 +346,19 @@ pub(super) fn windows<'x, T, const RANK: usize, const N: usize, D: Device>(
     conv: &Conv<N>,
     window: [usize; N],
 ) -> Result<TensorView<'x, T, WINDOW_AXES, D>> {
-    let (of_x, steps) = (x.size().0, x.stride().0);
-    let (mut size, mut stride) = ([1; WINDOW_AXES], [0; WINDOW_AXES]);
-    size[..2].copy_from_slice(&of_x[..2]);
-    stride[..2].copy_from_slice(&steps[..2]);
-    for axis in 0..N {
-        let (n, step) = (of_x[axis + 2], steps[axis + 2]);
-        if reach_of(conv, axis, places.0[axis + 2], window[axis]) > n {
-            let what = format_args!("axis {}: a window reaches beyond {n} elements", axis + 2);
-            return Err(Error::Value { op, what: text(what) });
-        }
-        (size[2 + axis], size[PLACE_AXES + axis]) = (places.0[axis + 2], window[axis]);
-        stride[2 + axis] = step.wrapping_mul(conv.stride[axis] as isize);
-        stride[PLACE_AXES + axis] = step.wrapping_mul(conv.dilation[axis] as isize);
+    let (mut size, mut along, mut steps) = ([1; WINDOW_AXES], [0; WINDOW_AXES], [0; WINDOW_AXES]);
+    for axis in 0..2 {
+        (size[axis], along[axis], steps[axis]) = (x.size().0[axis], axis, 1);
     }
-    // SAFETY: along each axis the farthest element of the last window lies inside `x`; every position is
-    // therefore one of `x`.
-    Ok(unsafe { x.with_layout(Layout::new(size, stride, x.layout().offset())?) })
+    for axis in 0..N {
+        let (place, tap) = (2 + axis, PLACE_AXES + axis);
+        (size[place], along[place], steps[place]) = (places.0[axis + 2], axis + 2, conv.stride[axis]);
+        (size[tap], along[tap], steps[tap]) = (window[axis], axis + 2, conv.dilation[axis]);
+    }
+    x.stepped(size, along, steps).ok_or_else(|| {
+        let what = format_args!("windows {window:?} reach beyond sizes {}", x.size());
+        Error::Value { op, what: text(what) }
+    })
 }
 
 /// A copy surrounded by `padding`, in the given layout: along each axis, the elements of `x` are `steps`
