@@ -59,9 +59,9 @@ fn main() -> Result<(), AnyError> {
     let wrong: Vec<usize> = (0..truth.numel()).filter(|&i| guessed[[i]] != actual[[i]] as i64).collect();
     let path = Path::new("digits_mistakes.png");
     write_contact_sheet(path, &images, &wrong)?;
-    println!("\nits {} mistakes, in {}:", wrong.len(), path.display());
+    println!("\nthe {} mistakes of the three nearest, in {}:", wrong.len(), path.display());
     for i in wrong {
-        println!("  image {}: a {} taken for a {}", TRAINING + i, actual[[i]], guessed[[i]]);
+        println!("  image {}: {}, taken for {}", TRAINING + i, actual[[i]], guessed[[i]]);
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! NVRTC: compiles CUDA C++ to machine code for one architecture, with a cache on disk.
 //!
 //! The result is machine code, not PTX: the driver compiles nothing, and may be older than NVRTC. The name of
-//! a cached file is a hash of the source, the options, the architecture and the version of NVRTC. The file
-//! begins with a checksum, and is written under a temporary name first. A file that is missing or damaged is
-//! made again.
+//! a cached file has a hash of the source and the options, the architecture and the version of NVRTC. The
+//! file begins with a checksum, and is written under a temporary name first. A file that is missing or damaged
+//! is made again.
 // Imports: `error`.
 
 use crate::device::cuda::driver::loading;
