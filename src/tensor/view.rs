@@ -95,7 +95,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
         steps: [usize; M],
     ) -> Option<TensorView<'a, T, M, D>> {
         let (own, mut reach, mut stride) = (self.layout.stride().0, [0usize; RANK], [0; M]);
-        for axis in 0..M {
+        for axis in (0..M).filter(|&axis| size[axis] != 1) {
             let of = along[axis];
             stride[axis] = own[of].checked_mul(isize::try_from(steps[axis]).ok()?)?;
             reach[of] = reach[of].checked_add(size[axis].saturating_sub(1).checked_mul(steps[axis])?)?;
@@ -259,6 +259,7 @@ mod tests {
         assert!(reversed.stepped([3, 3, 2], [0, 1, 1], [1, 1, 2]).is_none());
         assert!(reversed.stepped([4], [0], [1]).is_none());
         assert!(reversed.stepped([2, 2], [0, 1], [usize::MAX, 1]).is_none());
+        assert_eq!(reversed.stepped([1, 4], [0, 1], [usize::MAX, 1]).unwrap().to_vec()?, [3, 2, 1, 0]);
         assert_eq!(reversed.stepped([0, 9], [0, 1], [1, 1]).unwrap().numel(), 0);
         Ok(())
     }
