@@ -95,7 +95,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
         steps: [usize; M],
     ) -> Option<TensorView<'a, T, M, D>> {
         let (own, mut reach, mut stride) = (self.layout.stride().0, [0usize; RANK], [0; M]);
-        for axis in (0..M).filter(|&axis| size[axis] != 1) {
+        for axis in (0..M).filter(|&axis| size[axis] > 1) {
             let of = along[axis];
             stride[axis] = own[of].checked_mul(isize::try_from(steps[axis]).ok()?)?;
             reach[of] = reach[of].checked_add(size[axis].saturating_sub(1).checked_mul(steps[axis])?)?;
