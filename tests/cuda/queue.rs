@@ -94,7 +94,8 @@ on_gpu!(each_allocation_that_fails_is_an_error_and_leaves_nothing, |gpu| {
     let index = Tensor::from([2i64, 0]).to(gpu)?;
     let work = || -> Result<Vec<f32>> {
         let y = x.softmax(Axis::<1>)?.matmul(x.transposed())?;
-        y.index_select(Axis::<0>, &index)?.sort(Axis::<1>)?.sum(Axis::<0>)?.to_vec()
+        let sorted = y.index_select(Axis::<0>, &index)?.sort(Axis::<1>)?;
+        sorted.exp()?.cumsum(Axis::<1>)?.sum(Axis::<0>)?.to_vec()
     };
     let expected = work()?;
     let live = gpu.memory().live;
