@@ -44,7 +44,9 @@ fn shape_for(threads: usize) -> LaunchShape {
 
 /// Begins a kernel with one thread for each position; word `count` is the number of positions.
 fn begin(s: &mut SourceWriter, position: &str, count: usize) {
-    s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"));
+    s.line(format_args!(
+        "extern \"C\" __global__ void __launch_bounds__({THREADS}, 4) kernel(const Args a) {{"
+    ));
     s.line(format_args!(
         "  const idx {position} = (idx)blockIdx.x * {THREADS} + threadIdx.x;\n  if ({position} >= {}) return;",
         Word(count)

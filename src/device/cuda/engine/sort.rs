@@ -24,8 +24,10 @@ use std::sync::Arc;
 
 /// Threads of a block.
 const THREADS: usize = 256;
-/// Blocks of a multiprocessor, which limits the registers of a thread.
-const BLOCKS: usize = 4;
+/// Blocks of a multiprocessor, which limits the registers of a thread: of kernels that count, and of those that
+/// hold the elements of a tile in registers.
+const COUNTING_BLOCKS: usize = 4;
+const TILE_BLOCKS: usize = 2;
 /// Values of a digit.
 const DIGITS: usize = 256;
 /// Elements of a thread, of 8 bytes or with positions of 8 bytes; other ones.
@@ -309,20 +311,21 @@ impl Queue<'_> {
     /// # Safety
     /// As [`run`], with words for this kernel.
     unsafe fn launch<T: Comparable>(&self, kind: Kind, place: AxesArgs, blocks: usize) -> Result<()> {
-        let (mechanism, function) = kind.names();
+        let (mechanism, _) = kind.names();
         let key = KernelKey {
             mechanism,
             types: [TypeId::of::<T>(); 2],
             key_numbers: self.words.key_numbers.clone(),
         };
-        let kernel = self.stream.kernel(key, || Ok(self.source(c_type(T::DTYPE), function, place)))?;
+        let kernel = self.stream.kernel(key, || Ok(self.source(c_type(T::DTYPE), kind, place)))?;
         let shape = LaunchShape { blocks: (block_count(blocks), 1), threads: THREADS as u32, shared: 0 };
         // SAFETY: (1) the words are those of `radix.cuh`; (2) is the caller's promise.
         unsafe { self.stream.launch(self.op, kernel, shape, &self.words.list) }
     }
 
-    /// The source of a kernel that calls `function` of `radix.cuh`.
-    fn source(&self, c: &str, function: &str, place: AxesArgs) -> String {
+    /// The source of a kernel, which calls its function of `radix.cuh`.
+    fn source(&self, c: &str, kind: Kind, place: AxesArgs) -> String {
+        let (_, function) = kind.names();
         let mut s = SourceWriter::new();
         self.words.declare(&mut s);
         let [values, positions] = self.results;
@@ -333,8 +336,11 @@ impl Queue<'_> {
         ));
         place.offsets(&mut s, "line", &[Some("from"), Some("values"), Some("positions")]);
         s.line(format_args!("}}\n{RADIX}"));
+        let holds_elements = matches!(kind, Kind::Tile | Kind::Move);
+        let blocks = if holds_elements { TILE_BLOCKS } else { COUNTING_BLOCKS };
         s.line(format_args!(
-            "extern \"C\" __global__ void __launch_bounds__({THREADS}, {BLOCKS}) kernel(const Args a) {{\n  {function}(a);\n}}"
+            "extern \"C\" __global__ void __launch_bounds__({THREADS}, {blocks}) kernel(const Args a) {{\n  \
+             {function}(a);\n}}"
         ));
         s.text()
     }

@@ -258,6 +258,8 @@ const EXCEPTIONS: &[(&str, &str, usize, &str)] = &[
         72,
         "accumulators of two columns, each of four f64, beside eight f64 in flight: three blocks",
     ),
+    ("sort tile", "", 128, "the elements of a tile, their positions and ranks stay in registers: two blocks"),
+    ("sort move", "", 128, "as above"),
     ("scan", "", 80, "four states, that of the thread and that of all before, in each thread: three blocks"),
     ("scan", "typedef i64 idx;", 96, "the same with positions of 64 bits: two blocks"),
 ];
