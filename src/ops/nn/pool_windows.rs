@@ -1,6 +1,7 @@
 //! The windows of pooling: their number, and the elements of the input that each one covers.
 // Imports: `error`, `dim`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
+use super::conv::{images_per_block, nbytes_of};
 use super::windows::{
     Conv, DEVICE_BLOCK_BYTES, Ends, IN_WINDOW, PLACE_AXES, WINDOW_AXES, padded_copy, place_sizes, reach_of,
     window_count, windows,
@@ -227,20 +228,19 @@ fn all_windows_at_once<Q: Reducer<T>, T: Element, const RANK: usize, const N: us
     let (conv, n, places) = (window_geometry(pool), x.size().0, out.size());
     let reach = |axis| reach_of(&conv, axis, places.0[axis + 2], pool.window[axis]);
     let is_inside = (0..N).all(|axis| pool.padding[axis] == 0 && reach(axis) <= n[axis + 2]);
-    let sizes: [usize; N] =
-        std::array::from_fn(|axis| reach(axis).max(pool.padding[axis].saturating_add(n[axis + 2])));
-    let image = sizes.iter().fold(n[1].saturating_mul(size_of::<T>()), |nbytes, &n| nbytes.saturating_mul(n));
     if is_inside {
         reduce_windows(op, reducer, x, pool, out.reborrow())?;
         return Ok(true);
     }
+    let sizes: [usize; N] =
+        std::array::from_fn(|axis| reach(axis).max(pool.padding[axis].saturating_add(n[axis + 2])));
     // A copy for a few windows that reach far beyond the input would take more memory than both.
-    if image > DEVICE_BLOCK_BYTES {
+    if nbytes_of::<T>(&sizes).saturating_mul(n[1]) > DEVICE_BLOCK_BYTES {
         return Ok(false);
     }
     let is_contiguous = x.layout().is_contiguous() || !x.layout().is_dense_with_channel_fastest();
     let layout = if is_contiguous { Layout::row_major } else { Layout::with_channel_fastest };
-    let images_per_block = DEVICE_BLOCK_BYTES / image.max(1);
+    let images_per_block = images_per_block::<T, D>(x.device(), n[1], &sizes, 0);
     for first in (0..n[0]).step_by(images_per_block) {
         let images = first..n[0].min(first.saturating_add(images_per_block));
         let part = x.slice_axis(0, images.clone(), 1)?;
@@ -261,15 +261,8 @@ fn reduce_windows<Q: Reducer<T>, T: Element, const RANK: usize, const N: usize, 
     let places = out.size();
     let elements = windows(op, x, places, &window_geometry(pool), pool.window)?;
     let out = out.reshape(place_sizes(places))?;
-    reduce_at::<Q, WINDOW_AXES, PLACE_AXES, D, _, _>(
-        reducer,
-        &elements,
-        x.device(),
-        IN_WINDOW,
-        Existing(out),
-    )
-    .map_err(|error| error.with_op(op))?;
-    Ok(())
+    reduce_at::<Q, WINDOW_AXES, PLACE_AXES, D, _, _>(reducer, &elements, x.device(), IN_WINDOW, Existing(out))
+        .map_err(|error| error.with_op(op))
 }
 
 /// The positions of a window along an axis that lie in the input, and the step between them.

@@ -141,7 +141,7 @@ const ORDERED_OUTPUTS: usize = 32;
 const GROUP_IMAGE_BYTES: usize = 8 << 10;
 
 /// The bytes of elements of these sizes; saturates.
-fn nbytes_of<T>(sizes: &[usize]) -> usize {
+pub(super) fn nbytes_of<T>(sizes: &[usize]) -> usize {
     sizes.iter().fold(size_of::<T>(), |bytes, &n| bytes.saturating_mul(n))
 }
 
