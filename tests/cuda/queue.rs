@@ -8,7 +8,7 @@ use crate::{gpu, numbers, on_gpu};
 use rankform::cuda::{Input, KernelSource, LaunchConfig, Output, Scalar};
 use rankform::kernel::Reducer;
 use rankform::prelude::*;
-use rankform::{AnyDevice, Cuda};
+use rankform::{AnyDevice, Complex, Cuda};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
@@ -25,6 +25,13 @@ fn fail(gpu: &Cuda, kind: i32, skip: usize, times: usize, status: i32) -> bool {
             return false;
         };
         plan(gpu.ordinal() as i32, kind, skip, times, status) == 0
+    }
+}
+fn is_simulated() -> bool {
+    // SAFETY: as in `fail`; the function is not called.
+    unsafe {
+        libloading::Library::new("libcuda.so.1")
+            .is_ok_and(|driver| driver.get::<()>(b"cudaSimFail\0").is_ok())
     }
 }
 const ALLOCATIONS: i32 = 0;
@@ -87,6 +94,41 @@ on_gpu!(large_copies_of_host_memory_arrive, |gpu| {
     let part = y.view().slice((3.., (..).step(2)))?.transposed();
     assert!(part.to(&Cpu)?.to_vec()? == part.to_vec()?);
     assert_eq!(Tensor::<f32, 2>::zeros([0, 3], &Cpu)?.to(gpu)?.to(&Cpu)?.size(), [0, 3]);
+});
+
+on_gpu!(products_use_tf32_only_where_a_program_asks, |gpu| {
+    // 1 + 2⁻¹² is a number of f32 and not of TF32.
+    let x = Tensor::full([4, 4], 1.0 + 2f32.powi(-12), gpu)?;
+    let exact = 4.0 * (1.0 + 2f32.powi(-12)).powi(2);
+    // cuBLAS may use TF32, and the simulator does.
+    let rounded = match is_simulated() {
+        true => 4.0,
+        false => gpu.with_tf32(true).scope(|| x.matmul(&x))?.to_vec()?[0],
+    };
+    assert!((rounded - exact).abs() <= 4.0 * 2f32.powi(-10));
+    let product = |x: &Tensor<f32, 2, Cuda>| x.matmul(x)?.to_vec();
+    let fast = gpu.with_tf32(true);
+    assert_eq!(product(&x)?, [exact; 16]);
+    assert_eq!(fast.scope(|| product(&x))?, [rounded; 16]);
+    assert_eq!(fast.scope(|| gpu.scope(|| product(&x)))?, [exact; 16], "the inner scope decides");
+    // A tensor keeps the setting of the device that it was made on, and so do results and further streams.
+    for device in [fast.clone(), fast.stream()?] {
+        let y = Tensor::full([4, 4], 1.0 + 2f32.powi(-12), &device)?;
+        assert_eq!(product(&y.copy()?)?, [rounded; 16]);
+        assert_eq!(y.matmul(&x)?.to_vec()?, [rounded; 16], "the first operand decides");
+        assert_eq!(x.matmul(&y)?.to_vec()?, [exact; 16]);
+        assert_eq!(device.with_tf32(false).scope(|| product(&y))?, [exact; 16]);
+    }
+    // A graph keeps the setting under which it was recorded.
+    for (device, wanted) in [(&fast, rounded), (gpu, exact)] {
+        let graph = device.capture(|| x.matmul(&x))?;
+        fast.scope(|| graph.replay())?;
+        assert_eq!(graph.value().to_vec()?, [wanted; 16]);
+    }
+    let wide = Tensor::full([4, 4], 1.0 + 2f64.powi(-30), &fast)?;
+    assert_eq!(wide.matmul(&wide)?.to_vec()?, [4.0 * (1.0 + 2f64.powi(-30)).powi(2); 16], "f32 alone");
+    let z = Tensor::full([2, 2], Complex::new(1.0 + 2f32.powi(-12), 0.0), &fast)?;
+    assert!((z.matmul(&z)?.to_vec()?[3].re - exact / 2.0).abs() <= 2.0 * 2f32.powi(-10));
 });
 
 on_gpu!(each_allocation_that_fails_is_an_error_and_leaves_nothing, |gpu| {

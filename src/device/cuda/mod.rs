@@ -40,7 +40,7 @@ use std::fmt;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use stream::current::{current_stream, on_stream};
+use stream::current::{current_scope, on_stream};
 use stream::graph;
 use stream::lease::StreamLease;
 use stream::ordering::run_ordered;
@@ -82,6 +82,8 @@ pub struct Cuda {
     stream: Arc<Stream>,
     /// The lease of a stream that is not the main one.
     lease: Option<Arc<StreamLease>>,
+    /// Whether products of f32 may use TF32.
+    tf32: bool,
 }
 
 /// Counts of the work of a GPU; see [`Cuda::statistics`].
@@ -102,7 +104,7 @@ impl Cuda {
     /// [`Error::NoDevice`](crate::Error::NoDevice) if there are fewer GPUs;
     /// [`Error::Fault`](crate::Error::Fault) with the report of the driver.
     pub fn new(ordinal: usize) -> Result<Cuda> {
-        Gpu::main_stream(ordinal).map(|stream| Cuda { stream, lease: None })
+        Gpu::main_stream(ordinal).map(|stream| Cuda { stream, lease: None, tf32: false })
     }
 
     /// The number of GPUs.
@@ -148,12 +150,38 @@ impl Cuda {
     /// ```
     pub fn stream(&self) -> Result<Cuda> {
         let lease = StreamLease::checkout(self.stream.gpu)?;
-        Ok(Cuda { stream: lease.stream().clone(), lease: Some(Arc::new(lease)) })
+        Ok(Cuda { stream: lease.stream().clone(), lease: Some(Arc::new(lease)), tf32: self.tf32 })
     }
 
-    /// Runs `work`. Its operations on this GPU, from this thread, go to the stream of this handle.
+    /// Runs `work`. Its operations on this GPU, from this thread, go to the stream of this handle, and follow
+    /// its setting of [TF32](Cuda::with_tf32).
     pub fn scope<T>(&self, work: impl FnOnce() -> T) -> T {
-        on_stream(self.stream.clone(), work)
+        on_stream(self.stream.clone(), self.tf32, work)
+    }
+
+    /// The same GPU and stream, where matrix products of f32 and of `Complex<f32>` may use TF32, or may not. At
+    /// first they may not.
+    ///
+    /// TF32 rounds the factors to 10 bits of fraction, a relative error of 2⁻¹¹ each, and adds in f32 on the
+    /// tensor cores. It affects the products that cuBLAS computes: those of plain matrices. An operation
+    /// follows the [scope](Cuda::scope) that it runs in, or else the device of its first operand. Results
+    /// have that device too. A recorded graph keeps the setting under which it was recorded.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::Cuda;
+    /// let Ok(gpu) = Cuda::new(0) else { return Ok::<(), rankform::Error>(()) };
+    /// let x = Tensor::full([64, 64], 0.1f32, &gpu)?;
+    /// let exact = x.matmul(&x)?;
+    /// let rounded = gpu.with_tf32(true).scope(|| x.matmul(&x))?;
+    /// let error = (exact.lazy() - &rounded).abs().max(All)?.item()?;
+    /// assert!(error < 0.64 * 0.001); // 2⁻¹⁰ of the result
+    /// # Ok(())
+    /// ```
+    #[doc(alias = "allow_tf32")]
+    pub fn with_tf32(&self, tf32: bool) -> Cuda {
+        Cuda { tf32, ..self.clone() }
     }
 
     /// Runs `work` without running its kernels. Kernels that are new to this GPU are compiled and loaded, so
@@ -206,7 +234,12 @@ impl Cuda {
 
     /// The stream to which the work of this thread goes.
     fn current_stream(&self) -> Arc<Stream> {
-        current_stream(self.ordinal()).unwrap_or_else(|| self.stream.clone())
+        current_scope(self.ordinal()).map_or_else(|| self.stream.clone(), |(stream, _)| stream)
+    }
+
+    /// Whether the products of this thread may use TF32.
+    fn uses_tf32(&self) -> bool {
+        current_scope(self.ordinal()).map_or(self.tf32, |(_, tf32)| tf32)
     }
 
     /// Runs an operation on the current stream, after all work on its operands that must come before it.
@@ -318,10 +351,10 @@ impl Cuda {
     /// [`Tensor::from_external`]: crate::Tensor::from_external
     pub fn capture<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<CudaGraph<T>> {
         self.stream.ensure_not_capturing("capture")?;
-        if current_stream(self.ordinal()).is_some_and(|stream| locked(&stream.capture).is_some()) {
+        if current_scope(self.ordinal()).is_some_and(|(stream, _)| locked(&stream.capture).is_some()) {
             return Err(Error::Value { op: "capture", what: "this thread already records a graph".into() });
         }
-        graph::capture(self.stream.gpu, open_libraries, work)
+        graph::capture(self.stream.gpu, self.uses_tf32(), open_libraries, work)
     }
 }
 
@@ -458,7 +491,7 @@ unsafe impl Device for Cuda {
     ) -> Result<()> {
         // SAFETY: as above.
         self.run("contract", &[output], &[left, right], |stream| unsafe {
-            matmul::run::<T, L, R>(stream, plan, output, left, right)
+            matmul::run::<T, L, R>(stream, plan, self.uses_tf32(), output, left, right)
         })
     }
 

@@ -7,6 +7,8 @@ use std::ffi::c_int;
 pub struct Matrix {
     pub address: usize,
     pub kind: c_int,
+    /// Whether numbers of f32 are rounded to TF32 when they are read.
+    pub tf32: bool,
     pub transposed: bool,
     pub pitch: i64,
     pub matrix: i64,
@@ -18,6 +20,12 @@ impl Matrix {
         batch * self.matrix + row + column * self.pitch
     }
 
+    /// A number of f32, to the 10 bits of fraction of TF32 if the product uses it.
+    fn rounded(&self, x: f32) -> f64 {
+        let is_rounded = self.tf32 && x.is_finite();
+        f64::from(if is_rounded { f32::from_bits(x.to_bits().wrapping_add(0x1000) & !0x1fff) } else { x })
+    }
+
     /// The element at a position, as a complex number.
     ///
     /// # Safety
@@ -27,7 +35,7 @@ impl Matrix {
         // SAFETY: the caller promises an element at this position.
         unsafe {
             Some(match self.kind {
-                0 => [f64::from((self.address as *const f32).add(at).read_unaligned()), 0.0],
+                0 => [self.rounded((self.address as *const f32).add(at).read_unaligned()), 0.0],
                 1 => [(self.address as *const f64).add(at).read_unaligned(), 0.0],
                 2 => [half(u32::from((self.address as *const u16).add(at).read_unaligned())), 0.0],
                 14 => [
@@ -36,7 +44,9 @@ impl Matrix {
                     )),
                     0.0,
                 ],
-                4 => (self.address as *const [f32; 2]).add(at).read_unaligned().map(f64::from),
+                4 => {
+                    (self.address as *const [f32; 2]).add(at).read_unaligned().map(|part| self.rounded(part))
+                }
                 5 => (self.address as *const [f64; 2]).add(at).read_unaligned(),
                 _ => return None,
             })

@@ -34,6 +34,8 @@ const LAUNCH_FAILED: Status = 719;
 const DRIVER_MISMATCH: Status = 803;
 const COMPILATION: Status = 6;
 const CUBLAS_INVALID_VALUE: Status = 7;
+/// `CUBLAS_COMPUTE_32F_FAST_TF32`.
+const FAST_TF32: c_int = 77;
 const CUBLAS_EXECUTION_FAILED: Status = 13;
 
 /// The handle of the first device's context.
@@ -483,10 +485,10 @@ calls! {
         _alpha: *const c_void, a: usize, a_kind: c_int, a_pitch: c_int, a_matrix: i64,
         b: usize, b_kind: c_int, b_pitch: c_int, b_matrix: i64,
         _beta: *const c_void, c: usize, c_kind: c_int, c_pitch: c_int, c_matrix: i64,
-        batch: c_int, _sum: c_int, _algorithm: c_int
+        batch: c_int, sum: c_int, _algorithm: c_int
     ) {
         let matrix = |address, kind, transpose: c_int, pitch: c_int, matrix| Matrix {
-            address, kind, transposed: transpose != 0, pitch: pitch.into(), matrix
+            address, kind, tf32: sum == FAST_TF32, transposed: transpose != 0, pitch: pitch.into(), matrix
         };
         let (a, b) = (
             matrix(a, a_kind, transpose_a, a_pitch, a_matrix),

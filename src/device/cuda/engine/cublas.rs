@@ -1,7 +1,7 @@
 //! Products of plain matrices by cuBLAS, if it is installed: one batch of matrices, each contiguous along
 //! rows or columns.
 //!
-//! Products of f32 are computed in f32, not in TF32.
+//! Products of f32 are computed in f32, and in TF32 where a program asks for it.
 // Imports: `error`, `scalar`, `device`.
 
 use crate::device::OperandRef;
@@ -101,6 +101,7 @@ fn types(
     out: DType,
     left: DType,
     right: DType,
+    tf32: bool,
 ) -> Option<(sys::cudaDataType, sys::cudaDataType, sys::cublasComputeType_t)> {
     use sys::cublasComputeType_t as Sum;
     use sys::cudaDataType as Type;
@@ -118,6 +119,8 @@ fn types(
     }
     let sum = if matches!(left, DType::F64 | DType::C64) {
         Sum::CUBLAS_COMPUTE_64F
+    } else if tf32 && matches!(left, DType::F32 | DType::C32) {
+        Sum::CUBLAS_COMPUTE_32F_FAST_TF32
     } else {
         Sum::CUBLAS_COMPUTE_32F
     };
@@ -183,11 +186,12 @@ pub(in crate::device::cuda) unsafe fn run(
     stream: &Stream,
     plain: &PlainProduct,
     dtypes: [DType; 3],
+    tf32: bool,
     output: OperandRef<'_>,
     left: OperandRef<'_>,
     right: OperandRef<'_>,
 ) -> Result<bool> {
-    let Some((out, factor, sum)) = types(dtypes[0], dtypes[1], dtypes[2]) else { return Ok(false) };
+    let Some((out, factor, sum)) = types(dtypes[0], dtypes[1], dtypes[2], tf32) else { return Ok(false) };
     // The library needs addresses that are multiples of the element, also for complex numbers.
     let is_aligned =
         [&output, &left, &right].iter().all(|slot| slot.address.addr().is_multiple_of(slot.element.max(1)));

@@ -108,7 +108,7 @@ fn inner(axes: &Axes, operand: usize) -> usize {
     if axes.rank() == 0 { usize::MAX } else { axes.inner_stride(operand).unsigned_abs() }
 }
 
-/// Queues a product.
+/// Queues a product. With `tf32` cuBLAS may round factors of f32 to TF32.
 ///
 /// # Errors
 /// [`Error::Value`](crate::Error::Value) for elements that kernels cannot compute with; those of the
@@ -119,6 +119,7 @@ fn inner(axes: &Axes, operand: usize) -> usize {
 pub(in crate::device::cuda) unsafe fn run<T: Number, L: Number, R: Number>(
     stream: &Arc<Stream>,
     plan: ContractPlan<'_>,
+    tf32: bool,
     output: OperandRef<'_>,
     left: OperandRef<'_>,
     right: OperandRef<'_>,
@@ -132,7 +133,7 @@ pub(in crate::device::cuda) unsafe fn run<T: Number, L: Number, R: Number>(
     if depth > 0
         && let Some(plain) = PlainProduct::of(&groups.batch, &groups.rows, &groups.columns, &groups.along)
         // SAFETY: the caller's promise.
-        && unsafe { cublas::run(stream, &plain, [T::DTYPE, L::DTYPE, R::DTYPE], output, left, right) }?
+        && unsafe { cublas::run(stream, &plain, [T::DTYPE, L::DTYPE, R::DTYPE], tf32, output, left, right) }?
     {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! The current stream of this thread, to which the work of `Cuda::scope` goes.
+//! The scope of this thread: the stream to which work goes, and its setting of products.
 // Imports: nothing.
 
 use crate::device::cuda::driver::thread_state::during;
@@ -7,17 +7,18 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 thread_local! {
-    static STREAMS: RefCell<Vec<Arc<Stream>>> = const { RefCell::new(Vec::new()) };
+    static SCOPES: RefCell<Vec<(Arc<Stream>, bool)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs `work`, whose operations on the GPU of `stream` go to `stream`.
-pub(in crate::device::cuda) fn on_stream<T>(stream: Arc<Stream>, work: impl FnOnce() -> T) -> T {
-    let restore = || drop(STREAMS.with_borrow_mut(|streams| streams.pop()));
-    during(|| STREAMS.with_borrow_mut(|streams| streams.push(stream)), restore, work)
+/// Runs `work`, whose operations on the GPU of `stream` go to `stream`, with TF32 in products or without.
+pub(in crate::device::cuda) fn on_stream<T>(stream: Arc<Stream>, tf32: bool, work: impl FnOnce() -> T) -> T {
+    let restore = || drop(SCOPES.with_borrow_mut(|scopes| scopes.pop()));
+    during(|| SCOPES.with_borrow_mut(|scopes| scopes.push((stream, tf32))), restore, work)
 }
 
-/// The current stream of a GPU, if this thread is inside a scope of that GPU.
-pub(in crate::device::cuda) fn current_stream(ordinal: usize) -> Option<Arc<Stream>> {
-    let is_of = |stream: &&Arc<Stream>| stream.gpu.context.ordinal == ordinal;
-    STREAMS.with_borrow(|streams| streams.iter().rev().find(is_of).cloned())
+/// The current stream of a GPU, and whether products use TF32 there, if this thread is inside a scope of that
+/// GPU.
+pub(in crate::device::cuda) fn current_scope(ordinal: usize) -> Option<(Arc<Stream>, bool)> {
+    let is_of = |(stream, _): &&(Arc<Stream>, bool)| stream.gpu.context.ordinal == ordinal;
+    SCOPES.with_borrow(|scopes| scopes.iter().rev().find(is_of).cloned())
 }

@@ -83,13 +83,14 @@ impl Drop for Work {
     }
 }
 
-/// Records the work of a closure on a stream of its own. `prepare` runs first: it opens libraries that cannot
+/// Records the work of a closure on a stream of its own, with TF32 in products or without. `prepare` runs first: it opens libraries that cannot
 /// be opened while work is recorded.
 ///
 /// # Errors
 /// Those of `prepare` and `work`; the report of the driver.
 pub(in crate::device::cuda) fn capture<T>(
     gpu: &'static Gpu,
+    tf32: bool,
     prepare: impl FnOnce(&Stream) -> Result<()>,
     work: impl FnOnce() -> Result<T>,
 ) -> Result<CudaGraph<T>> {
@@ -107,7 +108,7 @@ pub(in crate::device::cuda) fn capture<T>(
             result::stream::begin_capture(stream, sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)
         })
     };
-    let value = begun.and_then(|()| on_stream(stream.clone(), work));
+    let value = begun.and_then(|()| on_stream(stream.clone(), tf32, work));
     let recorded = recording.end();
     drop(recording);
     let Capture { blocks, own } = locked(&stream.capture).take().unwrap_or_default();
