@@ -20,6 +20,8 @@ use std::ops::Range;
 /// The most scores of a block, unless one head of keys has more for [`MIN_QUERIES`]: the four matrices of a
 /// block stay in L2.
 const SCORES: usize = 1 << 17;
+/// The same on a device that names no size of its own: the four matrices take 256 MiB there.
+const DEVICE_SCORES: usize = 1 << 24;
 const MIN_QUERIES: usize = 16;
 /// As many queries of a causal block still make large products.
 const CAUSAL_QUERIES: usize = 64;
@@ -110,15 +112,18 @@ impl<T: AttentionFloat> OperatorRule for AttentionRule<T> {
         let (Dim([batch, h, queries, d]), Dim([_, heads, keys, _])) = (q.size(), k.size());
         let scaling = Scaling::<T>::new("attention", self.attention, d)?;
         let row = keys.max(1).saturating_mul(h / heads.max(1));
-        let span = (SCORES / row).clamp(MIN_QUERIES, queries.max(MIN_QUERIES));
+        let scores = if q.device().task_nbytes().is_some() { SCORES } else { DEVICE_SCORES };
+        let span = (scores / row).clamp(MIN_QUERIES, queries.max(MIN_QUERIES));
         // Later keys are left out block by block.
         let span = if self.attention.causal { span.min((keys / 4).max(CAUSAL_QUERIES)) } else { span };
-        let group = (SCORES / row.saturating_mul(span).max(1)).clamp(1, heads.max(1));
-        for image in 0..batch {
+        let fitting = scores / row.saturating_mul(span).max(1);
+        let (group, some_images) = (fitting.clamp(1, heads.max(1)), (fitting / heads.max(1)).max(1));
+        for first in (0..batch).step_by(some_images) {
+            let images = first..batch.min(first + some_images);
             for from in (0..heads).step_by(group) {
-                let some = from..heads.min(from + group);
+                let (images, some) = (images.clone(), from..heads.min(from + group));
                 let (shared, change, causal) = (h / heads, change.as_ref(), self.attention.causal);
-                let block = KeyBlock { image, some, shared, scaling, change, span, causal };
+                let block = KeyBlock { images, some, shared, scaling, change, span, causal };
                 block.backward(operands, gradient, &mut out, &mut of_bias)?;
             }
         }
@@ -129,9 +134,9 @@ impl<T: AttentionFloat> OperatorRule for AttentionRule<T> {
     }
 }
 
-/// Some heads of keys of one image.
+/// Some heads of keys of some images.
 struct KeyBlock<'x, T: AttentionFloat, D: Device> {
-    image: usize,
+    images: Range<usize>,
     some: Range<usize>,
     /// The heads of queries that share a head of keys.
     shared: usize,
@@ -159,9 +164,9 @@ enum ScoreSlope<S: AttentionFloat, D: Device> {
 }
 
 impl<T: AttentionFloat, D: Device> KeyBlock<'_, T, D> {
-    /// The part of an operand with the heads of keys: `[1, heads, …]`.
+    /// The part of an operand with the heads of keys: `[images, heads, …]`.
     fn of_keys<'x>(&self, x: TensorView<'x, T, 4, D>) -> Result<TensorView<'x, T, 4, D>> {
-        x.slice_axis(0, self.image..self.image + 1, 1)?.slice_axis(1, self.some.clone(), 1)
+        x.slice_axis(0, self.images.clone(), 1)?.slice_axis(1, self.some.clone(), 1)
     }
 
     /// The heads of queries.
@@ -169,16 +174,16 @@ impl<T: AttentionFloat, D: Device> KeyBlock<'_, T, D> {
         self.some.start * self.shared..self.some.end * self.shared
     }
 
-    /// The part of an operand with the heads of queries: `[1, heads of keys, shared, queries, …]`.
+    /// The part of an operand with the heads of queries: `[images, heads of keys, shared, queries, …]`.
     fn of_queries<'x, U>(
         &self,
         x: TensorView<'x, U, 4, D>,
         queries: Range<usize>,
     ) -> Result<TensorView<'x, U, 5, D>> {
-        let x = x.slice_axis(0, self.image..self.image + 1, 1)?.slice_axis(1, self.heads(), 1)?;
+        let x = x.slice_axis(0, self.images.clone(), 1)?.slice_axis(1, self.heads(), 1)?;
         let x = x.slice_axis(2, queries, 1)?;
         let Dim([.., n, m]) = x.size();
-        x.reshape([1, self.some.len(), self.shared, n, m])
+        x.reshape([self.images.len(), self.some.len(), self.shared, n, m])
     }
 
     /// A copy with 0 for infinities and NaN, if keys may be hidden: a product multiplies them by 0. Visible
@@ -235,8 +240,8 @@ impl<T: AttentionFloat, D: Device> KeyBlock<'_, T, D> {
         queries: Range<usize>,
     ) -> Result<()> {
         let Dim([_, _, _, n, seen]) = of_scores.size();
-        let part = of_scores.reshape([1, self.heads().len(), n, seen])?;
-        let ranges = [self.image..self.image + 1, self.heads(), queries, 0..seen];
+        let part = of_scores.reshape([self.images.len(), self.heads().len(), n, seen])?;
+        let ranges = [self.images.clone(), self.heads(), queries, 0..seen];
         let marked = sums.size().0.map(|size| size == 1);
         let mut to = sums.view_mut()?;
         for (axis, range) in ranges.into_iter().enumerate().filter(|(axis, _)| !marked[*axis]) {
@@ -297,7 +302,7 @@ impl<T: AttentionFloat, D: Device> KeyBlock<'_, T, D> {
                 let k = finite_k.slice_axis(2, 0..seen, 1)?;
                 let part: Tensor<T::Score, 5, D> =
                     labelled(op, [b"bhgqk", b"bhkd", b"bhgqd"], of_scores.view(), k, Allocate)?;
-                let out = out.reborrow().slice_axis(0, self.image..self.image + 1, 1)?;
+                let out = out.reborrow().slice_axis(0, self.images.clone(), 1)?;
                 let out = out.slice_axis(1, self.heads(), 1)?.slice_axis(2, first..end, 1)?;
                 let part = part.reshape(out.size())?.lazy().cast::<T>();
                 match factor {
@@ -315,7 +320,7 @@ impl<T: AttentionFloat, D: Device> KeyBlock<'_, T, D> {
         }
         for (out, sum) in [(to_k, of_k), (to_v, of_v)] {
             if let (Some(out), Some(sum)) = (out, sum) {
-                let out = out.reborrow().slice_axis(0, self.image..self.image + 1, 1)?;
+                let out = out.reborrow().slice_axis(0, self.images.clone(), 1)?;
                 sum.lazy().cast::<T>().eval_into(out.slice_axis(1, self.some.clone(), 1)?)?;
             }
         }
