@@ -8,6 +8,7 @@ mod memory;
 pub mod module;
 mod nvidia;
 mod queue;
+mod tensor;
 mod warp;
 
 use blas::Matrix;
