@@ -73,7 +73,7 @@ impl Form {
         words.declare(&mut s);
         s.line(format_args!("{TENSOR_CORES}"));
         let ([down, across], [_, rows, columns, along]) = (self.tile, args.groups);
-        for (k, name) in ["Left", "Right"].into_iter().enumerate() {
+        for (k, name) in ["LeftPanel", "RightPanel"].into_iter().enumerate() {
             let Form { tile, by_depth, vectors, .. } = self;
             s.line(format_args!("typedef Panel<{}, {}, {}> {name};", tile[k], by_depth[k], vectors[k]));
         }
@@ -96,7 +96,7 @@ impl Form {
   }}
   const u16* const from_left = (const u16*)a.v[{0}] + b1;
   const u16* const from_right = (const u16*)a.v[{1}] + b2;
-  Chunk left_next[Left::LOADS], right_next[Right::LOADS];
+  Chunk left_next[LeftPanel::LOADS], right_next[RightPanel::LOADS];
   f32 sum[{down} / 32][{across} / 32][4] = {{}};",
             args.operands + 1,
             args.operands + 2,
@@ -110,8 +110,8 @@ impl Form {
         };
         let read = |s: &mut SourceWriter, table: &str| {
             s.line(format_args!(
-                "  Left::read(left_next, from_left, of_rows[1], along[{table}][0]);
-  Right::read(right_next, from_right, of_columns[1], along[{table}][1]);"
+                "  LeftPanel::read(left_next, from_left, of_rows[1], along[{table}][0]);
+  RightPanel::read(right_next, from_right, of_columns[1], along[{table}][1]);"
             ));
         };
         // The offsets of the first two panels; in the loop, of the panel after the next.
@@ -123,11 +123,11 @@ impl Form {
             "  int now = 0;
   for (idx k0 = 0; k0 < depth; k0 += DEPTH, now ^= 1) {{
     if (depth - k0 < DEPTH) {{
-      Left::clear(left_next, (int)(depth - k0));
-      Right::clear(right_next, (int)(depth - k0));
+      LeftPanel::clear(left_next, (int)(depth - k0));
+      RightPanel::clear(right_next, (int)(depth - k0));
     }}
-    Left::write(left[now], left_next);
-    Right::write(right[now], right_next);
+    LeftPanel::write(left[now], left_next);
+    RightPanel::write(right[now], right_next);
     __syncthreads();
     if (k0 + DEPTH < depth) {{"
         ));
@@ -136,7 +136,7 @@ impl Form {
         offsets(&mut s, "k0 + 2 * DEPTH + t", "now");
         s.line(format_args!(
             "    }}
-    multiply_sync<{}, Left, Right>(sum, left[now], right[now]);
+    multiply_sync<{}, LeftPanel, RightPanel>(sum, left[now], right[now]);
   }}
   write_sums<{}>(({}*)a.v[{}] + b0, sum, of_rows[0], of_columns[0], height - top, width - side);
 }}",
