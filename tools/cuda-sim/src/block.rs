@@ -505,11 +505,14 @@ fn arrive(fibers: &mut Fibers, t: usize) -> Result<(), String> {
     }
     let calls = &fibers.calls[first..first + count];
     if call.function >= warp::FIRST_TENSOR {
+        if crate::capability() < tensor::CAPABILITY {
+            let words = call.words();
+            return Err(format!("warp {}: {words}, which this GPU lacks", first / LANES));
+        }
         // SAFETY: all lanes wait in the call, with the fragments that they gave.
         unsafe { tensor::run(call.function, calls) };
     }
-    let results =
-        warp::results(&call, calls).map_err(|error| format!("warp {}: {error}", first / LANES))?;
+    let results = warp::results(&call, calls).map_err(|error| format!("warp {}: {error}", first / LANES))?;
     for lane in call.lanes() {
         fibers.results[first + lane] = results[lane];
         fibers.states[first + lane] = State::Ready;

@@ -4,6 +4,9 @@
 use crate::warp::{Call, FIRST_TENSOR, LANES};
 use std::ffi::c_int;
 
+/// Ten times the compute capability from which on GPUs have them.
+pub const CAPABILITY: usize = 80;
+
 /// Rows, columns and depth of a product.
 const ROWS: usize = 16;
 const COLUMNS: usize = 8;

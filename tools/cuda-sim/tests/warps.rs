@@ -198,7 +198,11 @@ fn products_of_fragments_are_those_of_matrices() {
     // Elements of f16 are subnormal in one operand.
     for (k, (name, convert, scale)) in [
         ("mma_f16_sync", "to_f16((float)((row * 16 + column + seed) * 37 % 61 - 30) * by)", "0x1p-20f"),
-        ("mma_bf16_sync", "__float_as_uint((float)((row * 16 + column + seed) * 37 % 61 - 30) * by) >> 16", "1.0f"),
+        (
+            "mma_bf16_sync",
+            "__float_as_uint((float)((row * 16 + column + seed) * 37 % 61 - 30) * by) >> 16",
+            "1.0f",
+        ),
     ]
     .into_iter()
     .enumerate()
@@ -260,7 +264,8 @@ fn matrices_are_loaded_as_fragments() {
             for (at, word) in words.into_iter().enumerate() {
                 let (group, pair) = (at as u32 % 32 / 4, at as u32 % 4 * 2);
                 let element = |k: u32| {
-                    let (row, column) = if name == "ldmatrix_sync" { (group, pair + k) } else { (pair + k, group) };
+                    let (row, column) =
+                        if name == "ldmatrix_sync" { (group, pair + k) } else { (pair + k, group) };
                     64 * register as u32 + 8 * row + column
                 };
                 assert_eq!(word, element(0) | element(1) << 16, "{name}, lane {}", at % 32);

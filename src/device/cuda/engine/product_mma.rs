@@ -15,8 +15,6 @@ use crate::device::cuda::engine::product_args::{Groups, ProductArgs, THREADS};
 use crate::scalar::DType;
 
 const TENSOR_CORES: &str = include_str!("tensor_cores.cuh");
-/// Depth of a panel.
-const DEPTH: usize = 32;
 /// Elements of one access of 16 bytes.
 const CHUNK: usize = 8;
 /// The compute capability from which on GPUs have the instruction.
@@ -71,33 +69,34 @@ impl Form {
     ) -> String {
         let mut s = SourceWriter::new();
         words.declare(&mut s);
-        s.line(format_args!("{TENSOR_CORES}"));
-        let ([down, across], [_, rows, columns, along]) = (self.tile, args.groups);
-        for (k, name) in ["LeftPanel", "RightPanel"].into_iter().enumerate() {
-            let Form { tile, by_depth, vectors, .. } = self;
-            s.line(format_args!("typedef Panel<{}, {}, {}> {name};", tile[k], by_depth[k], vectors[k]));
-        }
+        let ([height, width], [_, rows, columns, along]) = (self.tile, args.groups);
+        let ([left_by_depth, right_by_depth], [left_vectors, right_vectors]) = (self.by_depth, self.vectors);
         s.line(format_args!(
-            "extern \"C\" __global__ void __launch_bounds__({THREADS}, 2) kernel(const Args a) {{
-  __shared__ Chunk left[2][{down} * DEPTH / 8], right[2][{across} * DEPTH / 8];
-  __shared__ __align__(16) idx along[2][2][DEPTH], of_rows[2][{down}], of_columns[2][{across}];"
+            "constexpr int ROWS = {height}, COLUMNS = {width};
+{TENSOR_CORES}
+typedef Panel<ROWS, {left_by_depth}, {left_vectors}> LeftPanel;
+typedef Panel<COLUMNS, {right_by_depth}, {right_vectors}> RightPanel;
+extern \"C\" __global__ void __launch_bounds__({THREADS}, 2) kernel(const Args a) {{
+  __shared__ Chunk left[2][ROWS * DEPTH / 8], right[2][COLUMNS * DEPTH / 8];
+  __shared__ __align__(16) idx along[2][2][DEPTH], of_rows[2][ROWS], of_columns[2][COLUMNS];"
         ));
         args.begin(&mut s, self.tile);
         // Rows and columns have threads of their own, as a tile has no more than 256 of both.
-        s.line(format_args!("  if (t < {down}) {{ const idx i = top + t; idx o = 0, l = 0;"));
+        s.line(format_args!("  if (t < ROWS) {{ const idx i = top + t; idx o = 0, l = 0;"));
         rows.offsets(&mut s, "(i < height ? i : 0)", &[Some("o"), Some("l"), None]);
         s.line(format_args!(
             "    of_rows[0][t] = o; of_rows[1][t] = l;
-  }} else if (t < {down} + {across}) {{ const idx j = side + t - {down}; idx o = 0, r = 0;"
+  }} else if (t < ROWS + COLUMNS) {{ const idx j = side + t - ROWS; idx o = 0, r = 0;"
         ));
         columns.offsets(&mut s, "(j < width ? j : 0)", &[Some("o"), None, Some("r")]);
         s.line(format_args!(
-            "    of_columns[0][t - {down}] = o; of_columns[1][t - {down}] = r;
+            "    of_columns[0][t - ROWS] = o; of_columns[1][t - ROWS] = r;
   }}
   const u16* const from_left = (const u16*)a.v[{0}] + b1;
   const u16* const from_right = (const u16*)a.v[{1}] + b2;
-  Chunk left_next[LeftPanel::LOADS], right_next[RightPanel::LOADS];
-  f32 sum[{down} / 32][{across} / 32][4] = {{}};",
+  LeftPanel::Next left_next[LeftPanel::LOADS];
+  RightPanel::Next right_next[RightPanel::LOADS];
+  f32 sum[DOWN][ACROSS][4] = {{}};",
             args.operands + 1,
             args.operands + 2,
         ));
@@ -160,5 +159,3 @@ fn is_aligned(dense: &Axes, others: [&Axes; 2], k: usize, operand: OperandRef<'_
         && own.strides[0].iter().rev().skip(1).all(is_multiple)
         && others.iter().all(|axes| axes.strides[k].iter().all(is_multiple))
 }
-
-const _: () = assert!(2 * 128 <= THREADS && 2 * DEPTH <= THREADS);
