@@ -1,5 +1,5 @@
-//! Functions of tensor cores, which the lanes of a warp call together. The PTX ISA distributes the elements of
-//! a matrix over the registers of the lanes: a fragment.
+//! Functions of tensor cores, which the lanes of a warp call together. The PTX ISA distributes the elements
+//! of a matrix over the registers of the lanes: a fragment.
 
 use crate::warp::{Call, FIRST_TENSOR, LANES};
 use std::ffi::c_int;
@@ -64,8 +64,8 @@ pub unsafe fn run(function: c_int, calls: &[Call]) {
     }
 }
 
-/// Adds the product of `a` (16 × 16, of four registers a lane) and `b` (16 × 8, of two) to 16 × 8 sums of f32,
-/// four of which a lane has.
+/// Adds the product of `a` (16 × 16, of four registers a lane) and `b` (16 × 8, of two) to 16 × 8 sums of
+/// f32, four of which a lane has.
 ///
 /// # Safety
 /// There are 32 lanes, and each has so many registers.

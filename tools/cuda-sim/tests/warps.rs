@@ -124,7 +124,8 @@ fn wrong_calls_are_faults_with_a_name() {
         (64, "if (lane == 5) return; __syncwarp(); out[at] = 1;", "`__syncwarp`"),
         (
             64,
-            "unsigned l[4] = {}, r[2] = {}; float sum[4] = {}; if (t != 37) mma_bf16_sync(sum, l, r); out[at] = 1;",
+            "unsigned l[4] = {}, r[2] = {}; float sum[4] = {};
+             if (t != 37) mma_bf16_sync(sum, l, r); out[at] = 1;",
             "calls `mma.m16n8k16 of bf16`",
         ),
         (
@@ -133,7 +134,11 @@ fn wrong_calls_are_faults_with_a_name() {
              if (lane == 3) mma_f16_sync(sum, l, r); else mma_bf16_sync(sum, l, r); out[at] = 1;",
             "calls `mma.m16n8k16 of",
         ),
-        (40, "unsigned l[4] = {}, r[2] = {}; float sum[4] = {}; mma_f16_sync(sum, l, r);", "which names lane 8"),
+        (
+            40,
+            "unsigned l[4] = {}, r[2] = {}; float sum[4] = {}; mma_f16_sync(sum, l, r); out[at] = 1;",
+            "which names lane 8",
+        ),
         (
             64,
             "__shared__ __align__(16) unsigned s[64]; unsigned to[4]; s[t] = t; __syncthreads();
@@ -170,7 +175,8 @@ fn misaligned_accesses_are_faults_and_aligned_ones_are_not() {
             false,
         ),
         (
-            "__shared__ __align__(16) unsigned s[64]; unsigned to[4]; s[t] = t; s[t + 32] = t; __syncthreads(); \
+            "__shared__ __align__(16) unsigned s[64]; unsigned to[4]; \
+             s[t] = t; s[t + 32] = t; __syncthreads(); \
              ldmatrix_sync(to, s + 4 * (lane % 8) + 2 * (lane == 9)); out[at] = to[1];",
             false,
         ),
@@ -209,7 +215,9 @@ fn products_of_fragments_are_those_of_matrices() {
     {
         for register in 0..4 {
             let body = format!(
-                "const auto bits = [](int row, int column, int seed, float by) {{ return (unsigned)({convert}); }};
+                "const auto bits = [](int row, int column, int seed, float by) {{
+                  return (unsigned)({convert});
+                }};
                 const int group = (int)lane / 4, pair = (int)lane % 4 * 2;
                 unsigned l[4], r[2]; float sum[4];
                 for (int k = 0; k < 4; k++) {{

@@ -18,7 +18,8 @@ use crate::device::cuda::codegen::types::{c_type, ensure_computable, unsupported
 use crate::device::cuda::driver::kernel_cache::KernelKey;
 use crate::device::cuda::engine::cublas::{self, PlainProduct};
 use crate::device::cuda::engine::product_args::{Groups, ProductArgs, THREADS};
-use crate::device::cuda::engine::{product_fma, product_mma};
+use crate::device::cuda::engine::product_fma;
+use crate::device::cuda::engine::product_mma::{self, Form};
 use crate::device::cuda::memory::block::CudaBlock;
 use crate::device::cuda::stream::queue::{LaunchShape, Stream, block_count};
 use crate::element::{Compute, Number};
@@ -92,21 +93,15 @@ impl ProductTypes {
         }
     }
 
-    /// Whether tensor cores of this GPU multiply them.
-    fn serve_tensor_cores(&self, stream: &Stream) -> bool {
-        product_mma::serves(stream.gpu.context.capability, self.dtypes)
+    /// The form of the kernel on tensor cores, if they multiply these types.
+    fn form_of(&self, stream: &Stream, groups: &Groups, operands: &[OperandRef<'_>; 3]) -> Option<Form> {
+        product_mma::serves(stream.gpu.context.capability, self.dtypes).then(|| Form::of(groups, operands))
     }
 }
 
 /// The parts of a sum of `depth` products: 1 if the tiles of all products occupy the GPU.
-fn parts_of(stream: &Stream, groups: &Groups, depth: usize, types: &ProductTypes) -> usize {
-    let sizes = [groups.rows.numel(), groups.columns.numel()];
-    let [down, across] = if types.serve_tensor_cores(stream) {
-        product_mma::tile_of(sizes)
-    } else {
-        product_fma::tile_of(types.sum_nbytes, false)
-    };
-    let tiles = sizes[0].div_ceil(down) * sizes[1].div_ceil(across);
+fn parts_of(stream: &Stream, groups: &Groups, depth: usize, tile: [usize; 2]) -> usize {
+    let tiles = groups.rows.numel().div_ceil(tile[0]) * groups.columns.numel().div_ceil(tile[1]);
     let blocks = tiles.saturating_mul(groups.batch.numel());
     let most = (BLOCKS * stream.gpu.context.multiprocessors / blocks).min(depth / PART_DEPTH);
     let outer = groups.along.sizes.first().copied().unwrap_or(1);
@@ -124,7 +119,9 @@ unsafe fn multiply_by_parts(
     operands: [OperandRef<'_>; 3],
     types: &ProductTypes,
 ) -> Result<()> {
-    let parts = parts_of(stream, &groups, depth, types);
+    let form = types.form_of(stream, &groups, &operands);
+    let tile = form.map_or(product_fma::tile_of(types.sum_nbytes, false), |form| form.tile);
+    let parts = parts_of(stream, &groups, depth, tile);
     if parts == 1 {
         // SAFETY: the caller's promise.
         return unsafe { launch(stream, &groups, depth, operands, types) };
@@ -233,8 +230,8 @@ unsafe fn launch(
         types: types.ids,
         key_numbers: words.key_numbers.clone(),
     };
-    let (kernel, [down, across]) = if depth > 0 && types.serve_tensor_cores(stream) {
-        let form = product_mma::Form::of(groups, &operands);
+    let form = types.form_of(stream, groups, &operands).filter(|_| depth > 0);
+    let (kernel, [down, across]) = if let Some(form) = form {
         words.depends(form.key_numbers());
         let source = || Ok(form.source(types.dtypes, &words, args));
         (stream.kernel(key("contract on tensor cores", &words), source)?, form.tile)

@@ -8,8 +8,9 @@
 //! | `gather_scatter.rs` | `gather`, `scatter`, `compact` |
 //! | `sort.rs`, `radix.cuh` | `sort`, which `scatter` uses too |
 //! | `matmul.rs`, `cublas.rs` | `contract`: any axes; plain matrices by cuBLAS |
-//! | `product_fma.rs`, `product_mma.rs`, `tensor_cores.cuh` | sources of products: of any elements, on tensor cores |
-//! | `product_args.rs` | the words of both |
+//! | `product_fma.rs` | the source of products of any elements |
+//! | `product_mma.rs`, `tensor_cores.cuh` | the source of products on tensor cores |
+//! | `product_args.rs` | the axes and words of both |
 //! | `exchange.rs` | the combination of the states of threads, for `row_source.rs` and `reduce.rs` |
 //! | `user_kernel.rs` | kernels from CUDA source |
 // Imports: nothing.

@@ -1,5 +1,5 @@
-//! The axes of a product of any strides, the words of its kernel, and the beginning of the kernel's source, which
-//! `product_fma.rs` and `product_mma.rs` share.
+//! The axes of a product of any strides, the words of its kernel, and the beginning of the kernel's source,
+//! which `product_fma.rs` and `product_mma.rs` share.
 // Imports: `kernel`, `device`.
 
 use crate::device::OperandRef;
@@ -60,8 +60,8 @@ impl Groups {
         }
     }
 
-    /// For each operand, whether it is denser along the summed axes than along its rows or columns. The threads
-    /// of a warp load neighbors along these axes then.
+    /// For each operand, whether it is denser along the summed axes than along its rows or columns. The
+    /// threads of a warp load neighbors along these axes then.
     pub(super) fn by_depth(&self) -> [bool; 2] {
         let Groups { rows, columns, along, .. } = self;
         [inner(along, 1) <= inner(rows, 1), inner(along, 2) < inner(columns, 2)]

@@ -1,5 +1,5 @@
-//! The source of the kernel for `matmul.rs` that multiplies elements of any types: sums in registers, panels of
-//! the operands in shared memory.
+//! The source of the kernel for `matmul.rs` that multiplies elements of any types: sums in registers, panels
+//! of the operands in shared memory.
 //!
 //! For each operand the threads of a warp load neighbors along the axis on which the operand is denser.
 //! The offsets of a panel's positions along the summed axes are computed once for the block, two steps ahead,

@@ -1,9 +1,9 @@
 //! The source of the kernel for `matmul.rs` that multiplies 16-bit floats on tensor cores, with sums of f32
 //! (`tensor_cores.cuh`).
 //!
-//! The offsets of rows, columns and positions along the summed axes are in shared memory. The threads of a warp
-//! load neighbors along the axis on which the operand is denser: 16 bytes each where the layout allows, else an
-//! element each, eight times.
+//! The offsets of rows, columns and positions along the summed axes are in shared memory. The threads of a
+//! warp load neighbors along the axis on which the operand is denser: 16 bytes each where the layout allows,
+//! else an element each, eight times.
 // Imports: `scalar`, `device`.
 
 use crate::device::OperandRef;
@@ -25,14 +25,10 @@ pub(super) fn serves(capability: [i32; 2], [_, sum, left, right]: [DType; 4]) ->
     capability >= CAPABILITY && sum == DType::F32 && left == right && left.is_half()
 }
 
-/// The rows and columns of a block's tile, for a product of this height and width.
-pub(super) fn tile_of(sizes: [usize; 2]) -> [usize; 2] {
-    sizes.map(|size| if size <= 64 { 64 } else { 128 })
-}
-
 /// The numbers that the source depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
+    /// The rows and columns of a block's tile.
     pub(super) tile: [usize; 2],
     /// Whether the threads of a warp load neighbors along the summed axes, of each operand, and whether 16
     /// bytes are one access.
@@ -51,7 +47,12 @@ impl Form {
             is_aligned(dense, [other, batch], operand, operands[operand], CHUNK)
         });
         let pairs = is_aligned(columns, [rows, batch], 0, operands[0], 2);
-        Form { tile: tile_of([rows.numel(), columns.numel()]), by_depth, vectors, pairs }
+        let mut tile = [rows, columns].map(|axes| if axes.numel() <= 64 { 64 } else { 128 });
+        // The sums of the largest tile leave no registers for single elements in flight.
+        if let ([128, 128], Some(single)) = (tile, vectors.iter().position(|is_vector| !is_vector)) {
+            tile[single] = 64;
+        }
+        Form { tile, by_depth, vectors, pairs }
     }
 
     /// The form as numbers of a key.

@@ -1,6 +1,7 @@
-// Products of 16-bit floats on tensor cores. `product_mma.rs` defines idx, and the number ROWS and COLUMNS of sums
-// of a block, before this text, and the kernel after it. Each of the eight warps has 32 columns, and DOWN times 16
-// rows: four times DOWN products of 16 rows and 8 columns, whose sums are four numbers in each lane.
+// Products of 16-bit floats on tensor cores. `product_mma.rs` defines idx, and the number ROWS and COLUMNS
+// of sums of a block, before this text, and the kernel after it. Each of the eight warps has 32 columns, and
+// DOWN times 16 rows: four times DOWN products of 16 rows and 8 columns, whose sums are four numbers in each
+// lane.
 constexpr int DEPTH = 32, THREADS = 256, ACROSS = 4;
 constexpr int DOWN = ROWS * COLUMNS / (THREADS / 32 * ACROSS * 8 * 16);
 DI int warp_row() { return (int)threadIdx.x / 32 / (COLUMNS / 32) * DOWN * 16; }
@@ -11,11 +12,11 @@ typedef Pack<u32, 4> Chunk;
 template <bool VECTORS> struct Flight { u16 e[8]; };
 template <> struct Flight<true> { u32 e[4]; };
 
-// A panel of an operand in shared memory: WIDTH rows (or columns) at DEPTH positions along the summed axes, in
-// lines of chunks. A thread loads chunks. Neighboring threads load neighbors along the summed axes (BY_DEPTH)
-// or across them. With VECTORS neighbors are contiguous in memory, and a chunk is one access; else a chunk is
-// of the other direction. Chunks change places within a line, so that eight neighbors of one line, and those at
-// one place of eight neighboring lines, are in different banks.
+// A panel of an operand in shared memory: WIDTH rows (or columns) at DEPTH positions along the summed axes,
+// in lines of chunks. A thread loads chunks. Neighboring threads load neighbors along the summed axes
+// (BY_DEPTH) or across them. With VECTORS neighbors are contiguous in memory, and a chunk is one access;
+// else a chunk is of the other direction. Chunks change places within a line, so that eight neighbors of one
+// line, and those at one place of eight neighboring lines, are in different banks.
 template <int WIDTH, bool BY_DEPTH, bool VECTORS> struct Panel {
   // Whether lines are positions, not rows.
   static constexpr bool TRANSPOSED = BY_DEPTH != VECTORS;
@@ -38,8 +39,8 @@ template <int WIDTH, bool BY_DEPTH, bool VECTORS> struct Panel {
   // The chunks of this thread, of which it loads elements or whole chunks.
   typedef Flight<VECTORS> Next;
 
-  // Loads them, by the offsets of rows and of positions. No step uses the elements before `write`: they arrive
-  // while the panel before is multiplied.
+  // Loads them, by the offsets of rows and of positions. No step uses the elements before `write`: they
+  // arrive while the panel before is multiplied.
   DI_MEMBER void read(Next* next, const u16* from, const idx* of_rows, const idx* of_positions) {
     const idx* const of_lines = TRANSPOSED ? of_positions : of_rows;
     const idx* const of_chunks = TRANSPOSED ? of_rows : of_positions;
@@ -103,7 +104,8 @@ DI void multiply_sync(f32 (&sum)[DOWN][ACROSS][4], const Chunk* left, const Chun
 #pragma unroll
     for (int i = 0; i < DOWN; i++) LEFT::fragment_sync(l[i], left, warp_row() + 16 * i, step, false);
 #pragma unroll
-    for (int j = 0; j < ACROSS / 2; j++) RIGHT::fragment_sync(r[j], right, warp_column() + 16 * j, step, true);
+    for (int j = 0; j < ACROSS / 2; j++)
+      RIGHT::fragment_sync(r[j], right, warp_column() + 16 * j, step, true);
 #pragma unroll
     for (int i = 0; i < DOWN; i++)
 #pragma unroll
