@@ -251,7 +251,7 @@ unsafe fn launch(
         words.list[args.first] = first as i64;
         let shape =
             LaunchShape { blocks: (block_count(tiles), part as u32), threads: THREADS as u32, shared: 0 };
-        // SAFETY: (1) the words are those of `source`; (2) is the caller's promise.
+        // SAFETY: (1) the words are those of the source; (2) is the caller's promise.
         unsafe { stream.launch("contract", kernel, shape, &words.list) }?;
         first += part;
     }

@@ -12,14 +12,12 @@ use crate::device::cuda::codegen::types::c_type;
 use crate::device::cuda::engine::product_args::{ProductArgs, THREADS};
 use crate::scalar::DType;
 
-/// Threads of a block along each side of the square: each has a tile of the output.
-const SIDE: usize = 16;
+/// Threads along each side of a block, which is a square: each has a tile of the output.
+const SIDE: usize = THREADS.isqrt();
 /// Depth of a panel: the products of each sum that one step of the kernel adds.
 const DEPTH: usize = 16;
 /// Elements of an operand that a thread reads from shared memory at a time.
 const VECTOR: usize = 4;
-
-const _: () = assert!(SIDE * SIDE == THREADS);
 
 /// The rows and columns of the output that a thread computes, for sums of `size` bytes: at most 32 registers.
 /// Positions of 64 bits (`wide`) take two registers each, and leave fewer to sums.
