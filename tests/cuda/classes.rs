@@ -2,8 +2,9 @@
 //! `RANKFORM_KERNEL_CLASS` names a class, and the simulator writes its sources. Without the variable every
 //! class is compiled.
 
+use rankform::ops::Conv;
 use rankform::prelude::*;
-use rankform::{Cuda, bf16, ops};
+use rankform::{Cuda, bf16, einsum, ops};
 
 /// A class: its name, and the calls that queue its kernels on a GPU.
 type Class = (&'static str, fn(&Cuda) -> Result<()>);
@@ -13,7 +14,25 @@ fn large<T: Number, const RANK: usize>(size: [usize; RANK], gpu: &Cuda) -> Resul
     Tensor::zeros(size, gpu)
 }
 
+/// A convolution of 64 images of 56² with 64 channels by 3 × 3 elements to as many.
+fn conv2d<T: Number>(gpu: &Cuda) -> Result<()> {
+    large::<T, 4>([64, 64, 58, 58], gpu)?.conv2d(&large([64, 64, 3, 3], gpu)?, Conv::new()).map(drop)
+}
+
 const CLASSES: &[Class] = &[
+    ("contract-f32", conv2d::<f32>),
+    ("contract-bf16", conv2d::<bf16>),
+    // Channels are contiguous, of images and of weights.
+    ("contract-bf16-last", |gpu| {
+        let images = large::<bf16, 4>([64, 58, 58, 64], gpu)?.into_permuted([0, 3, 1, 2])?;
+        let weights = large::<bf16, 4>([64, 3, 3, 64], gpu)?.into_permuted([0, 3, 1, 2])?;
+        images.conv2d(&weights, Conv::new()).map(drop)
+    }),
+    // The scores of attention, whose heads are not the slowest axis.
+    ("contract-bf16-heads", |gpu| {
+        let [queries, keys] = [large::<bf16, 4>([8, 2048, 16, 64], gpu)?, large([8, 2048, 16, 64], gpu)?];
+        einsum!("bqhe,bkhe->bhqk", &queries, &keys).map(drop)
+    }),
     ("map-f32", |gpu| large::<f32, 2>([1024, 4096], gpu)?.add(&large([1024, 4096], gpu)?).map(drop)),
     ("map-bf16", |gpu| large::<bf16, 2>([1024, 4096], gpu)?.add(&large([1024, 4096], gpu)?).map(drop)),
     ("exp-f32", |gpu| large::<f32, 2>([1024, 4096], gpu)?.exp().map(drop)),

@@ -7,6 +7,7 @@
 //! | `operators/gradients.rs` | gradients agree with those of the CPU |
 //! | `operators/training.rs` | steps of training as graphs, and their number of kernels |
 //! | `operators/operands.rs` | operators of one to six operands, in all forms of calls |
+//! | `operators/products.rs` | products of 16-bit floats on tensor cores |
 //! | `operators/windows.rs` | convolutions, pooling, products over any axes; their number of kernels |
 //! | `operators.rs` | operators agree with the CPU |
 //! | `indices.rs` | moves by index, and their deferred errors |

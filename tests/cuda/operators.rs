@@ -3,6 +3,7 @@
 
 mod gradients;
 mod operands;
+mod products;
 mod training;
 mod windows;
 

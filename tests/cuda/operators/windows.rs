@@ -9,7 +9,7 @@ use rankform::prelude::*;
 use rankform::{Cuda, Error, bf16, einsum};
 
 /// Whole numbers from −3 to 3.
-fn small<T: Number, const RANK: usize>(size: [usize; RANK], seed: u64) -> Result<Tensor<T, RANK>> {
+pub fn small<T: Number, const RANK: usize>(size: [usize; RANK], seed: u64) -> Result<Tensor<T, RANK>> {
     Tensor::<i32, RANK>::random_integers(size, -3..4, seed, &Cpu)?.cast::<T>()
 }
 

@@ -6,6 +6,7 @@
 //! far as it comes, and both runs must leave the same memory: this finds threads that race for a value.
 
 use crate::memory;
+use crate::tensor;
 use crate::warp::{self, Call, LANES};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -502,8 +503,16 @@ fn arrive(fibers: &mut Fibers, t: usize) -> Result<(), String> {
     if !call.lanes().all(is_there) {
         return Ok(());
     }
-    let results = warp::results(&call, &fibers.calls[first..first + count])
-        .map_err(|error| format!("warp {}: {error}", first / LANES))?;
+    let calls = &fibers.calls[first..first + count];
+    if call.function >= warp::FIRST_TENSOR {
+        if crate::capability() < tensor::CAPABILITY {
+            let words = call.words();
+            return Err(format!("warp {}: {words}, which this GPU lacks", first / LANES));
+        }
+        // SAFETY: all lanes wait in the call, with the fragments that they gave.
+        unsafe { tensor::run(call.function, calls) };
+    }
+    let results = warp::results(&call, calls).map_err(|error| format!("warp {}: {error}", first / LANES))?;
     for lane in call.lanes() {
         fibers.results[first + lane] = results[lane];
         fibers.states[first + lane] = State::Ready;

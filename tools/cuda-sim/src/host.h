@@ -92,6 +92,21 @@ static inline unsigned __reduce_or_sync(unsigned mask, unsigned value, SIM_LINE)
 static inline unsigned __reduce_xor_sync(unsigned mask, unsigned value, SIM_LINE) { return sim_vote(15, mask, value, line); }
 static inline void __syncwarp(unsigned mask = 0xffffffffu, SIM_LINE) { sim_vote(16, mask, 0, line); }
 
+// ---- functions of tensor cores, which all lanes call: the fragments of `tensor.rs`
+struct SimFragments { const void *a, *b; void* to; };
+static inline void sim_tensor(int function, const void* a, const void* b, void* to, int line) {
+  const SimFragments fragments = {a, b, to};
+  sim->together(sim, function, 0xffffffffu, (unsigned long long)&fragments, 0, 32, line);
+}
+static inline void sim_matrices(int function, unsigned* to, const void* row, int line) {
+  if ((unsigned long)row % 16) sim->misaligned(sim, (unsigned long)row, 16, line);
+  sim_tensor(function, row, row, to, line);
+}
+static inline void mma_f16_sync(float* sum, const unsigned* a, const unsigned* b, SIM_LINE) { sim_tensor(17, a, b, sum, line); }
+static inline void mma_bf16_sync(float* sum, const unsigned* a, const unsigned* b, SIM_LINE) { sim_tensor(18, a, b, sum, line); }
+static inline void ldmatrix_sync(unsigned* to, const void* row, SIM_LINE) { sim_matrices(19, to, row, line); }
+static inline void ldmatrix_transposed_sync(unsigned* to, const void* row, SIM_LINE) { sim_matrices(20, to, row, line); }
+
 // ---- vectors, which are read and written by one access
 #define SIM_VECTORS(T, NAME) \
   struct __align__(sizeof(T) * 2) NAME##2 { T x, y; }; \

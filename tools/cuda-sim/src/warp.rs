@@ -7,7 +7,7 @@ use std::ffi::c_int;
 pub const LANES: usize = 32;
 
 /// The names of the functions, by the numbers of `host.h`.
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 21] = [
     "__shfl_sync",
     "__shfl_up_sync",
     "__shfl_down_sync",
@@ -25,9 +25,15 @@ const NAMES: [&str; 17] = [
     "__reduce_or_sync",
     "__reduce_xor_sync",
     "__syncwarp",
+    "mma.m16n8k16 of f16",
+    "mma.m16n8k16 of bf16",
+    "ldmatrix.x4",
+    "ldmatrix.x4.trans",
 ];
 /// The number of the last shuffle.
 const LAST_SHUFFLE: c_int = 3;
+/// The number of the first function of tensor cores, which `tensor.rs` computes.
+pub const FIRST_TENSOR: c_int = 17;
 
 /// The call of one lane.
 #[derive(Clone, Copy, Default, Debug)]

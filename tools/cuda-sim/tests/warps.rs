@@ -122,6 +122,29 @@ fn wrong_calls_are_faults_with_a_name() {
         (64, "out[at] = __shfl_sync(0xffffffffu, t, 0, 12);", "among 12 lanes"),
         (64, "if (t < 33) __syncthreads(); out[at] = 1;", "33 of 64 threads wait at a barrier"),
         (64, "if (lane == 5) return; __syncwarp(); out[at] = 1;", "`__syncwarp`"),
+        (
+            64,
+            "unsigned l[4] = {}, r[2] = {}; float sum[4] = {};
+             if (t != 37) mma_bf16_sync(sum, l, r); out[at] = 1;",
+            "calls `mma.m16n8k16 of bf16`",
+        ),
+        (
+            64,
+            "unsigned l[4] = {}, r[2] = {}; float sum[4] = {};
+             if (lane == 3) mma_f16_sync(sum, l, r); else mma_bf16_sync(sum, l, r); out[at] = 1;",
+            "calls `mma.m16n8k16 of",
+        ),
+        (
+            40,
+            "unsigned l[4] = {}, r[2] = {}; float sum[4] = {}; mma_f16_sync(sum, l, r); out[at] = 1;",
+            "which names lane 8",
+        ),
+        (
+            64,
+            "__shared__ __align__(16) unsigned s[64]; unsigned to[4]; s[t] = t; __syncthreads();
+             if (lane > 30) __syncthreads(); ldmatrix_sync(to, s + 4 * (lane % 8)); out[at] = to[0];",
+            "calls `ldmatrix.x4`",
+        ),
     ]
     .into_iter()
     .enumerate()
@@ -151,6 +174,12 @@ fn misaligned_accesses_are_faults_and_aligned_ones_are_not() {
              out[at] = ((const uint2*)(s + (t == 5)))->x;",
             false,
         ),
+        (
+            "__shared__ __align__(16) unsigned s[64]; unsigned to[4]; \
+             s[t] = t; s[t + 32] = t; __syncthreads(); \
+             ldmatrix_sync(to, s + 4 * (lane % 8) + 2 * (lane == 9)); out[at] = to[1];",
+            false,
+        ),
     ]
     .into_iter()
     .enumerate()
@@ -159,6 +188,97 @@ fn misaligned_accesses_are_faults_and_aligned_ones_are_not() {
         let expected = if right { 0 } else { MISALIGNED_ADDRESS };
         assert_eq!(status, expected, "{body}: {report}");
         assert!(right || report.contains("which is no multiple of"), "{report}");
+    }
+}
+
+/// A whole number from −30 to 30 for an element of a matrix.
+fn element(row: usize, column: usize, seed: usize) -> i32 {
+    ((row * 16 + column + seed) * 37 % 61) as i32 - 30
+}
+
+#[test]
+fn products_of_fragments_are_those_of_matrices() {
+    if !common::has_compiler() {
+        return;
+    }
+    // Elements of f16 are subnormal in one operand.
+    for (k, (name, convert, scale)) in [
+        ("mma_f16_sync", "to_f16((float)((row * 16 + column + seed) * 37 % 61 - 30) * by)", "0x1p-20f"),
+        (
+            "mma_bf16_sync",
+            "__float_as_uint((float)((row * 16 + column + seed) * 37 % 61 - 30) * by) >> 16",
+            "1.0f",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for register in 0..4 {
+            let body = format!(
+                "const auto bits = [](int row, int column, int seed, float by) {{
+                  return (unsigned)({convert});
+                }};
+                const int group = (int)lane / 4, pair = (int)lane % 4 * 2;
+                unsigned l[4], r[2]; float sum[4];
+                for (int k = 0; k < 4; k++) {{
+                  const int row = group + k % 2 * 8, column = pair + k / 2 * 8;
+                  l[k] = bits(row, column, 0, {scale}) | bits(row, column + 1, 0, {scale}) << 16;
+                  sum[k] = (float)((group + k / 2 * 8) * 8 + pair + k % 2) * {scale};
+                }}
+                for (int k = 0; k < 2; k++)
+                  r[k] = bits(pair + k * 8, group, 7, 1) | bits(pair + k * 8 + 1, group, 7, 1) << 16;
+                {name}(sum, l, r);
+                out[at] = (unsigned)(int)(sum[{register}] / {scale});"
+            );
+            let (status, words, report) = run(600 + 4 * k + register, 64, &body);
+            assert_eq!(status, 0, "{report}");
+            for (at, word) in words.into_iter().enumerate() {
+                let lane = at % 32;
+                let (row, column) = (lane / 4 + register / 2 * 8, lane % 4 * 2 + register % 2);
+                let product: i32 = (0..16).map(|k| element(row, k, 0) * element(k, column, 7)).sum();
+                assert_eq!(word as i32, product + (row * 8 + column) as i32, "{name}: {row}, {column}");
+            }
+        }
+    }
+    // Infinity and NaN are results.
+    let body = "unsigned l[4] = {}, r[2] = {0x3c003c00u, 0x3c003c00u}; float sum[4] = {};
+        if (lane == 4) l[0] = 0x7c00u; if (lane == 8) l[0] = 0x7e00u; mma_f16_sync(sum, l, r);
+        out[at] = __float_as_uint(sum[0]);";
+    let (_, words, _) = run(610, 32, body);
+    for (lane, word) in words.into_iter().map(f32::from_bits).enumerate() {
+        match lane % 32 / 4 {
+            1 => assert_eq!(word, f32::INFINITY),
+            2 => assert!(word.is_nan()),
+            _ => assert_eq!(word, 0.0),
+        }
+    }
+}
+
+#[test]
+fn matrices_are_loaded_as_fragments() {
+    if !common::has_compiler() {
+        return;
+    }
+    for (k, name) in ["ldmatrix_sync", "ldmatrix_transposed_sync"].into_iter().enumerate() {
+        for register in 0..4 {
+            // Matrix m has the elements 64 · m + 8 · row + column, and its rows are in reverse.
+            let body = format!(
+                "__shared__ __align__(16) unsigned short s[32][8]; unsigned to[4];
+                if (t < 32) for (int k = 0; k < 8; k++) s[31 - t][k] = (unsigned short)(t * 8 + k);
+                __syncthreads(); {name}(to, s[31 - lane]); out[at] = to[{register}];"
+            );
+            let (status, words, report) = run(620 + 4 * k + register, 64, &body);
+            assert_eq!(status, 0, "{report}");
+            for (at, word) in words.into_iter().enumerate() {
+                let (group, pair) = (at as u32 % 32 / 4, at as u32 % 4 * 2);
+                let element = |k: u32| {
+                    let (row, column) =
+                        if name == "ldmatrix_sync" { (group, pair + k) } else { (pair + k, group) };
+                    64 * register as u32 + 8 * row + column
+                };
+                assert_eq!(word, element(0) | element(1) << 16, "{name}, lane {}", at % 32);
+            }
+        }
     }
 }
 

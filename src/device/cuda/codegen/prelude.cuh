@@ -13,6 +13,17 @@ struct c16 { u16 re, im; }; struct c32 { f32 re, im; }; struct c64 { f64 re, im;
 #define DYNAMIC_SHARED(name) extern __shared__ __align__(16) u8 name[]
 DI f32 of_f16(u16 h) { f32 f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
 DI u16 to_f16(f32 f) { u16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
+// Tensor cores (sm_80): all lanes of a warp add the product of their fragments of a and b to sums, and load
+// fragments of four matrices of 8 × 8 elements of 16 bits from shared memory.
+#define MMA(NAME, T) DI void NAME(f32* sum, const u32* a, const u32* b) { \
+  asm("mma.sync.aligned.m16n8k16.row.col.f32." T "." T ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3]) \
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1])); }
+MMA(mma_f16_sync, "f16") MMA(mma_bf16_sync, "bf16")
+#define LDMATRIX(NAME, FORM) DI void NAME(u32* to, const void* row) { \
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4" FORM ".shared.b16 {%0, %1, %2, %3}, [%4];" \
+      : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"((u32)__cvta_generic_to_shared(row))); }
+LDMATRIX(ldmatrix_sync, "") LDMATRIX(ldmatrix_transposed_sync, ".trans")
 #endif
 
 // ---- bits

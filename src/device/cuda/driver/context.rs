@@ -16,7 +16,9 @@ pub(in crate::device::cuda) struct Context {
     pub(in crate::device::cuda) ordinal: usize,
     raw: sys::CUcontext,
     device: sys::CUdevice,
-    /// The real architecture, such as `sm_90`.
+    /// The compute capability, such as 9.0.
+    pub(in crate::device::cuda) capability: [i32; 2],
+    /// The real architecture of it, such as `sm_90`.
     pub(in crate::device::cuda) architecture: String,
     pub(in crate::device::cuda) multiprocessors: usize,
     /// The process in which the context was made.
@@ -80,6 +82,7 @@ impl Context {
                 ordinal,
                 raw,
                 device,
+                capability: [major, minor],
                 architecture: format!("sm_{major}{minor}"),
                 multiprocessors: multiprocessors.max(1) as usize,
                 process: std::process::id(),

@@ -8,6 +8,9 @@
 //! | `gather_scatter.rs` | `gather`, `scatter`, `compact` |
 //! | `sort.rs`, `radix.cuh` | `sort`, which `scatter` uses too |
 //! | `matmul.rs`, `cublas.rs` | `contract`: any axes; plain matrices by cuBLAS |
+//! | `product_fma.rs` | the source of products of any elements |
+//! | `product_mma.rs`, `tensor_cores.cuh` | the source of products on tensor cores |
+//! | `product_args.rs` | the axes and words of both |
 //! | `exchange.rs` | the combination of the states of threads, for `row_source.rs` and `reduce.rs` |
 //! | `user_kernel.rs` | kernels from CUDA source |
 // Imports: nothing.
@@ -19,6 +22,9 @@ pub(super) mod gather_scatter;
 pub(super) mod map;
 mod map_body;
 pub(super) mod matmul;
+mod product_args;
+mod product_fma;
+mod product_mma;
 pub(super) mod reduce;
 mod row_source;
 pub(super) mod rows;

@@ -233,6 +233,12 @@ const EXCEPTIONS: &[(&str, &str, usize, &str)] = &[
         "a thread keeps a square of sums, whose factors come from shared memory: two blocks keep it busy",
     ),
     (
+        "contract on tensor cores",
+        "",
+        128,
+        "a warp keeps up to 64 × 32 sums, beside the fragments and the elements of the next panels: two blocks",
+    ),
+    (
         "map",
         "_tgamma(",
         72,
