@@ -103,7 +103,8 @@ macro_rules! reduce_methods {
     };
 }
 
-/// Further methods of `Reductions`: over an axis known at run time, and broadcast back along the reduced axes.
+/// Further methods of `Reductions`: over an axis known at run time, and broadcast back along the reduced
+/// axes.
 macro_rules! axis_and_along_methods {
     (
         fn $name:ident, $name_axis:ident, $name_along:ident, $name_along_axis:ident = $R:ident
