@@ -351,7 +351,8 @@ fn every_reducer_in_the_source_says_its_slope() {
         let lines: Vec<&str> = text.lines().collect();
         for (k, line) in lines.iter().enumerate() {
             let code = line.trim_start();
-            if !(code.starts_with("impl<") && code.contains(" Reducer<") && code.contains(" for ")) {
+            let of_reducer = [" Reducer<", "::Reducer<"].iter().any(|name| code.contains(name));
+            if !(code.starts_with("impl<") && of_reducer && code.contains(" for ")) {
                 continue;
             }
             let end = format!("{}}}", &line[..line.len() - code.len()]);
@@ -360,5 +361,5 @@ fn every_reducer_in_the_source_says_its_slope() {
             reducers += 1;
         }
     }
-    assert!(reducers >= 9, "{reducers}");
+    assert!(reducers >= 8, "{reducers}"); // `reducers!` has one for all of its blocks
 }
