@@ -48,7 +48,7 @@
 //
 // | content | file |
 // |---|---|
-// | the tape's methods; `value_and_grad` and other functions | `tape.rs`, `functions.rs` |
+// | the tape's methods; `value_and_grad` and other functions | `tape.rs`, `constant.rs`, `functions.rs` |
 // | the tape as a device: a function for each mechanism | `device.rs` |
 // | the recording: blocks, steps, operands that are saved | `state.rs`, `blocks.rs`, `step.rs` |
 // | facts about a program that decide what is saved | `facts.rs` |
@@ -80,6 +80,7 @@ mod backward;
 mod blocks;
 mod broadcast;
 mod cells;
+mod constant;
 mod containers;
 mod contract;
 mod custom;
@@ -114,6 +115,7 @@ mod tree;
 mod untyped;
 mod vjp;
 
+pub use constant::IntoConstant;
 pub use containers::Buffer;
 pub use custom::TapeOperands;
 pub use forward::{Jvp, JvpBlock, Primals, grad_and_hvp, jvp};

@@ -13,7 +13,7 @@ use super::vjp::ConstantsAsLoads;
 use crate::device::{Device, Inputs, OperandRef, Reduction};
 use crate::element::{Compute, Element};
 use crate::error::Result;
-use crate::kernel::{Body, Program, Reducer, Row, Slope};
+use crate::kernel::{Body, Program, Reducer, Row, RowConstantCount, Slope};
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -128,22 +128,6 @@ pub(super) struct RowConstants<K: ?Sized = dyn RecordedConstant> {
     variables: Vec<(usize, u64)>,
 }
 
-/// Counts the row constants inside a body.
-struct NestedConstants {
-    next: usize,
-    count: usize,
-}
-
-impl Row for NestedConstants {
-    fn next(&mut self) -> &mut usize {
-        &mut self.next
-    }
-    fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, _: &B) -> Compute<R::Out> {
-        self.count += 1;
-        Default::default()
-    }
-}
-
 /// Collects the row constants of a program that runs on `D`.
 pub(super) struct Collect<'a, K: ?Sized, D>(pub(super) &'a mut RowConstants<K>, pub(super) &'a D);
 
@@ -153,12 +137,10 @@ impl<K: ErasedConstant<D> + ?Sized, D: Device> Row for Collect<'_, K, D> {
     }
     fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
         let Collect(constants, device) = self;
-        let mut inside = NestedConstants { next: 0, count: 0 };
-        let mut copy = *body;
-        copy.prepare_row(&mut inside);
+        let inside = RowConstantCount::of(body).reduced;
         let is_refused = matches!(R::SLOPE, Slope::None) && has_gradient(R::Out::DTYPE);
         let constant = K::new::<B, R>(ConstantsAsLoads(*body), device.clone());
-        constants.push(constant, B::LOADS, inside.count, is_refused.then_some(R::NAME));
+        constants.push(constant, B::LOADS, inside, is_refused.then_some(R::NAME));
         Default::default()
     }
 }

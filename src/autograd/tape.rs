@@ -109,26 +109,11 @@ impl<D: Device> Tape<D> {
         self.len() == 0
     }
 
-    /// A tensor of this tape in the memory of `x`, which does not depend on a variable. No element is copied.
-    ///
-    /// While the result exists, `x` cannot be written. A write to the result moves it to memory of its own.
-    ///
-    /// # Errors
-    /// [`Error::Device`] if `x` is not on the inner device; [`Error::Unallocated`] if it has no memory yet;
-    /// [`Error::OutOfMemory`] for the handle.
-    ///
-    /// # Examples
-    /// ```
-    /// use rankform::autograd::Tape;
-    /// use rankform::prelude::*;
-    /// let tape = Tape::new(&Cpu);
-    /// let x = tape.watch(&Tensor::from([1.0, 2.0]))?;
-    /// let weights = tape.constant(&Tensor::from([3.0, 4.0]))?;
-    /// let gradients = tape.backward(&(x.lazy() * &weights).sum(All)?)?;
-    /// assert_eq!(gradients.of(&x)?, Tensor::from([3.0, 4.0]));
-    /// # Ok::<(), rankform::Error>(())
-    /// ```
-    pub fn constant<T: Element, const RANK: usize>(&self, x: &Tensor<T, RANK, D>) -> Result<Var<T, RANK, D>> {
+    /// A constant in the memory of `x`; see [`constant`](Tape::constant).
+    pub(super) fn constant_of<T: Element, const RANK: usize>(
+        &self,
+        x: &Tensor<T, RANK, D>,
+    ) -> Result<Var<T, RANK, D>> {
         same_device("constant", self.inner(), x.device())?;
         x.view().ensure_allocated("constant")?;
         let block = TapeBlock::new(&self.shared, Memory::new(x.memory_handle()), true)?;
@@ -156,7 +141,7 @@ impl<D: Device> Tape<D> {
         &self,
         x: &Tensor<T, RANK, D>,
     ) -> Result<Var<T, RANK, D>> {
-        let variable = self.constant(x)?;
+        let variable = self.constant_of(x)?;
         self.shared.lock().watch(variable.allocation().block().number(), T::DTYPE);
         Ok(variable)
     }

@@ -61,8 +61,8 @@ pub trait ParameterTree<D: Device>: Sized {
     /// Those of `map`, with the name of the tensor.
     fn map_tensors<E: Device>(&self, name: Name<'_>, map: &mut impl TensorMap<D, E>) -> Result<Self::On<E>>;
 
-    /// Calls `visitor` for each tensor of several trees of one form: those in `updated` are written, those in
-    /// `read` are only read. There is at least one tree.
+    /// Calls `visitor` for each parameter and each buffer of several trees of one form: those in `updated` are
+    /// written, those in `read` are only read. There is at least one tree.
     ///
     /// # Errors
     /// Those of `visitor`, with the name of the tensor; [`Error::Value`](crate::Error::Value) if the trees
@@ -77,7 +77,7 @@ pub trait ParameterTree<D: Device>: Sized {
     /// The device of the first tensor; `None` if there is no tensor.
     fn device_of_tensors(&self) -> Option<&D>;
 
-    /// Calls `visitor` for each tensor.
+    /// Calls `visitor` for each parameter and each buffer.
     ///
     /// # Errors
     /// Those of `visitor`, with the name of the tensor.
@@ -85,7 +85,7 @@ pub trait ParameterTree<D: Device>: Sized {
         Self::walk([], [self], Name::ROOT, visitor)
     }
 
-    /// Calls `visitor` for each tensor, which it may write.
+    /// Calls `visitor` for each parameter and each buffer, which it may write.
     ///
     /// # Errors
     /// Those of `visitor`, with the name of the tensor.
@@ -154,7 +154,8 @@ pub trait TensorMap<D: Device, E: Device> {
     ) -> Result<Tensor<T, RANK, E>>;
 }
 
-/// A procedure for each tensor of one or several trees, for [`walk`](ParameterTree::walk).
+/// A procedure for each parameter of one or several trees, for [`walk`](ParameterTree::walk), and for each
+/// buffer if it defines [`buffer`](ParameterVisitor::buffer).
 ///
 /// # Examples
 /// ```

@@ -328,6 +328,7 @@ pub trait IntoViewsMut<OUT: ElementTuple, const RANK: usize, D: Device> {
     fn update(self, op: &'static str, run: WriteOutputs<'_, RANK, D>) -> Result<()>;
 }
 
+/// Tuples of outputs: new tensors of them, and existing ones.
 macro_rules! outputs {
     ($($($element:ident $place:ident $tensor:ident $index:tt)+;)*) => { $(
         impl<$($element: Element),+> Outputs for ($($element,)+) {
@@ -346,6 +347,13 @@ macro_rules! outputs {
                 Ok(($($tensor,)+))
             }
         }
+        into_views_mut! { $($element $place $tensor $index)+ }
+    )* };
+}
+
+/// A tuple of existing outputs.
+macro_rules! into_views_mut {
+    ($($element:ident $place:ident $tensor:ident $index:tt)+) => {
         impl<
             'a,
             $($element: Element, $place: IntoViewMut<'a, $element, RANK, DEVICE>,)+
@@ -371,7 +379,7 @@ macro_rules! outputs {
                 run(&[$($tensor.leaf()),+])
             }
         }
-    )* };
+    };
 }
 outputs! {
     A PA a 0;

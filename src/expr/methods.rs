@@ -53,12 +53,12 @@ pub trait Elementwise<T, const RANK: usize, D: Device>: Sized {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be combined with `{OTHER}`",
     label = "expected element `{U}`, rank {RANK}, device `{D}`",
+    note = "pass a tensor by reference, `&x`, and a view or lazy expression by value; unwrap a `Result` \
+        first, with `?`",
+    note = "beside a tensor on a tape: `tape.constant(&x)?`; another device: `.to(&device)?`",
     note = "another rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one at place A",
     note = "another element: `.cast::<{U}>()?`; a number has the element's own type: `2.0`, not `2`, for a \
-        float, and `T::constant(2.0)` where it is `T: Float`",
-    note = "another device: `.to(&device)?`; onto a tape: `tape.constant(&x)?`",
-    note = "pass a tensor by reference, `&x`, and a view or lazy expression by value; unwrap a `Result` \
-        first, with `?`"
+        float, and `T::constant(2.0)` where it is `T: Float`"
 )]
 pub trait Zip<T: Element, U: Element, const RANK: usize, D: Device, OTHER>: Elementwise<T, RANK, D> {
     /// The result of an operator.

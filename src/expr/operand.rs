@@ -278,12 +278,12 @@ calls! {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be combined with a tensor of element `{T}`, rank {RANK}, on `{D}`",
     label = "expected element `{T}`, rank {RANK}, device `{D}`",
+    note = "pass a tensor by reference, `&x`, and a view or lazy expression by value; unwrap a `Result` \
+        first, with `?`",
+    note = "beside a tensor on a tape: `tape.constant(&x)?`; another device: `.to(&device)?`",
     note = "another rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one at place A",
     note = "another element: `.cast::<{T}>()?`; a number has the element's own type: `2.0`, not `2`, for a \
-        float, and `T::constant(2.0)` where it is `T: Float`",
-    note = "another device: `.to(&device)?`; onto a tape: `tape.constant(&x)?`",
-    note = "pass a tensor by reference, `&x`, and a view or lazy expression by value; unwrap a `Result` \
-        first, with `?`"
+        float, and `T::constant(2.0)` where it is `T: Float`"
 )]
 pub trait Operand<T: Element, const RANK: usize, D: Device>: Sized {
     /// The type of the operand as an expression.
@@ -339,12 +339,12 @@ impl<T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for T {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be combined with a tensor of element `{T}`, rank {RANK}, on `{D}`",
     label = "expected element `{T}`, rank {RANK}, device `{D}`",
+    note = "pass a tensor as `&x` or `x`, and a view or lazy expression by value; unwrap a `Result` first, \
+        with `?`",
+    note = "beside a tensor on a tape: `tape.constant(&x)?`; another device: `.to(&device)?`",
     note = "another rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one at place A",
     note = "another element: `.cast::<{T}>()?`; a number has the element's own type: `2.0`, not `2`, for a \
-        float, and `T::constant(2.0)` where it is `T: Float`",
-    note = "another device: `.to(&device)?`; onto a tape: `tape.constant(&x)?`",
-    note = "pass a tensor as `&x` or `x`, and a view or lazy expression by value; unwrap a `Result` first, \
-        with `?`"
+        float, and `T::constant(2.0)` where it is `T: Float`"
 )]
 pub trait RightOperand<T: Element, const RANK: usize, D: Device> {
     /// The type of the operand as an expression.
@@ -411,12 +411,12 @@ impl<T: Element, const RANK: usize, D: Device> RightOperand<T, RANK, D> for Tens
 /// # Ok::<(), rankform::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a tensor or view of element `{T}`, rank {RANK}, on `{D}`",
+    message = "expected `&Tensor` or a view of element `{T}`, rank {RANK}, on `{D}`, found `{Self}`",
     label = "expected `&Tensor` or a view of element `{T}`, rank {RANK}, on `{D}`",
-    note = "indices are `i64` and masks `bool`; another element: `.cast::<{T}>()?`; another device: \
-        `.to(&device)?`; onto a tape: `tape.constant(&x)?`",
     note = "pass a tensor by reference, `&x`, and a view by value; evaluate a lazy expression first, with \
         `.eval()?`",
+    note = "beside a tensor on a tape: `tape.constant(&x)?`; another device: `.to(&device)?`; another \
+        element: `.cast::<{T}>()?`; indices are `i64` and masks `bool`",
     note = "`matmul` has products of ranks 1·1, 2·1, 1·2, 2·2, R·2 and, batched, 3·3 and 4·4; `.lift()` \
         makes a matrix on the left a batch of one, which stretches; `einsum!` has all"
 )]

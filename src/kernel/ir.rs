@@ -2,7 +2,8 @@
 // Imports: `error`, `fallible`, `scalar`, `element`, `kernel`.
 
 use super::{
-    Accumulator, Body, ElementTuple, Io, LaneVisitor, Op, Program, Reducer, Row, SliceFn, ValueSource,
+    Accumulator, Body, ElementTuple, Io, LaneVisitor, Op, Program, Reducer, Row, RowConstantCount, SliceFn,
+    ValueSource,
 };
 use crate::element::{Compute, Element};
 use crate::error::Result;
@@ -374,10 +375,8 @@ impl RowRecorder<'_> {
     /// The graph of a body along the row. The row constants inside the body are the last that were computed;
     /// the number of the first of them is kept.
     fn values<B: Body>(&mut self, body: &B) -> Result<Graph> {
-        let mut inside = ConstantCounter { next: 0, count: 0 };
-        let mut copy = *body;
-        copy.prepare_row(&mut inside);
-        self.traced(inside.count, &mut |recorder| value_of(body, recorder))
+        let inside = RowConstantCount::of(body);
+        self.traced(inside.reduced + inside.cached, &mut |recorder| value_of(body, recorder))
     }
     #[inline(never)]
     fn traced(&mut self, parts: usize, body: &mut dyn FnMut(&mut Recorder<'_>)) -> Result<Graph> {
@@ -414,26 +413,6 @@ impl Row for RowRecorder<'_> {
             self.result = self.add_cached(body);
         }
         self.row_constants.len()
-    }
-}
-
-/// Counts the row constants inside a body.
-struct ConstantCounter {
-    next: usize,
-    count: usize,
-}
-
-impl Row for ConstantCounter {
-    fn next(&mut self) -> &mut usize {
-        &mut self.next
-    }
-    fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, _: &B) -> Compute<R::Out> {
-        self.count += 1;
-        Default::default()
-    }
-    fn cache<B: Body>(&mut self, _: &B) -> usize {
-        self.count += 1;
-        self.count
     }
 }
 

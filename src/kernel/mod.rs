@@ -34,4 +34,5 @@ pub use plans::{ContractPlan, GatherPlan, IndexKind, IndexedAxes, MAX_GROUP, Sca
 pub use program::{Program, Store, StoreMany};
 pub(crate) use reducer::SLICE_ELEMENTS;
 pub use reducer::{Accumulator, ExtraVisitor, LaneVisitor, Reducer, SliceFn, Slope};
+pub(crate) use row::RowConstantCount;
 pub use row::{Cached, RowReduce};

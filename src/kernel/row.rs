@@ -103,3 +103,35 @@ impl<B: Body> Body for Cached<B> {
         *row.next() = last;
     }
 }
+
+/// The row constants inside a body.
+#[derive(Default)]
+pub(crate) struct RowConstantCount {
+    next: usize,
+    /// Reductions.
+    pub reduced: usize,
+    /// Values that are cached.
+    pub cached: usize,
+}
+
+impl RowConstantCount {
+    pub fn of<B: Body>(body: &B) -> Self {
+        let (mut count, mut copy) = (RowConstantCount::default(), *body);
+        copy.prepare_row(&mut count);
+        count
+    }
+}
+
+impl Row for RowConstantCount {
+    fn next(&mut self) -> &mut usize {
+        &mut self.next
+    }
+    fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, _: &B) -> Compute<R::Out> {
+        self.reduced += 1;
+        Default::default()
+    }
+    fn cache<B: Body>(&mut self, _: &B) -> usize {
+        self.cached += 1;
+        0
+    }
+}

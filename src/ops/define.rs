@@ -107,7 +107,8 @@ macro_rules! elementwise {
     };
 }
 
-/// Implements `Op` for a body: the common part of `elementwise!` and of this crate's own tables.
+/// An operator's type and its body: the common part of `elementwise!` and of this crate's own tables. The class
+/// of elements and the element of the result have defaults.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __operator {
@@ -118,20 +119,54 @@ macro_rules! __operator {
         $vis struct $F;
         $crate::__operator!(@op $F, stringify!($F), $($row)*);
     };
+    (@op $F:ident, $name:expr, $x:tt, $out:tt, [], $($body:tt)+) => {
+        $crate::__operator!(@op $F, $name, $x, $out, [Float], $($body)+);
+    };
+    (@op $F:ident, $name:expr, $x:tt, [], [$class:ident], $($body:tt)+) => {
+        $crate::__op!($F, $name, $x, T, $class, $($body)+);
+    };
+    (@op $F:ident, $name:expr, $x:tt, [($($out:tt),+ $(,)?)], [$class:ident], $($body:tt)+) => {
+        $crate::__op_many!($F, $name, $x, ($($out),+), $class, $($body)+);
+    };
+    (@op $F:ident, $name:expr, $x:tt, [$out:tt], [$class:ident], $($body:tt)+) => {
+        $crate::__op!($F, $name, $x, $out, $class, $($body)+);
+    };
+    (@element $x:ident) => { T };
+    (@lane $x:ident) => { $crate::scalar::Lane<L, $crate::element::Compute<T>> };
+}
+
+/// Implements `Op` for a body with one result.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __op {
     (
-        @op $F:ident, $name:expr, $x:tt, $out:tt, [],
+        $F:ident, $name:expr, ($($x:ident),+), $out:tt, $class:ident,
         $body:block $(, $y:ident $slope:block $($rounded:ident)?)?
     ) => {
-        $crate::__operator!(@op $F, $name, $x, $out, [Float], $body $(, $y $slope $($rounded)?)?);
+        impl<T: $crate::element::$class> $crate::kernel::Op<($($crate::__operator!(@element $x),)+)> for $F {
+            const NAME: &'static str = $name;
+            const CHEAP: bool = $crate::kernel::is_cheap(stringify!($body));
+            const IS_SUM: bool = $crate::kernel::is_sum(stringify!($body), &[$(stringify!($x)),+]);
+            type Out = $out;
+            #[inline(always)]
+            fn call<L: $crate::scalar::Lanes>(
+                ($($x,)+): ($($crate::__operator!(@lane $x),)+)
+            ) -> $crate::scalar::Lane<L, $crate::element::Compute<$out>> {
+                #[allow(unused_imports)]
+                use $crate::scalar::Lane;
+                $body
+            }
+            $crate::__stated_slope!($F ($($x),+) [$out] $($y $slope $($rounded)?)?);
+        }
     };
+}
+
+/// Implements `OpMany` for a body with several results.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __op_many {
     (
-        @op $F:ident, $name:expr, $x:tt, [], [$class:ident],
-        $body:block $(, $y:ident $slope:block $($rounded:ident)?)?
-    ) => {
-        $crate::__operator!(@op $F, $name, $x, [T], [$class], $body $(, $y $slope $($rounded)?)?);
-    };
-    (
-        @op $F:ident, $name:expr, ($($x:ident),+), [($($out:tt),+ $(,)?)], [$class:ident],
+        $F:ident, $name:expr, ($($x:ident),+), ($($out:tt),+), $class:ident,
         $body:block $(, $y:ident $slope:block $($rounded:ident)?)?
     ) => {
         $crate::__stated_slope!($F ($($x),+) [($($out),+)] $($y $slope $($rounded)?)?);
@@ -151,28 +186,6 @@ macro_rules! __operator {
             }
         }
     };
-    (
-        @op $F:ident, $name:expr, ($($x:ident),+), [$out:tt], [$class:ident],
-        $body:block $(, $y:ident $slope:block $($rounded:ident)?)?
-    ) => {
-        impl<T: $crate::element::$class> $crate::kernel::Op<($($crate::__operator!(@element $x),)+)> for $F {
-            const NAME: &'static str = $name;
-            const CHEAP: bool = $crate::kernel::is_cheap(stringify!($body));
-            const IS_SUM: bool = $crate::kernel::is_sum(stringify!($body), &[$(stringify!($x)),+]);
-            type Out = $out;
-            #[inline(always)]
-            fn call<L: $crate::scalar::Lanes>(
-                ($($x,)+): ($($crate::__operator!(@lane $x),)+)
-            ) -> $crate::scalar::Lane<L, $crate::element::Compute<$out>> {
-                #[allow(unused_imports)]
-                use $crate::scalar::Lane;
-                $body
-            }
-            $crate::__stated_slope!($F ($($x),+) [$out] $($y $slope $($rounded)?)?);
-        }
-    };
-    (@element $x:ident) => { T };
-    (@lane $x:ident) => { $crate::scalar::Lane<L, $crate::element::Compute<T>> };
 }
 
 /// The derivative of an operator by its result, as a part of its `impl`.
@@ -335,6 +348,7 @@ macro_rules! along_axes {
         crate::ops::define::along_axes_of_lazy! { $($rows)* }
         crate::ops::define::along_axes_of_views! { $($rows)* }
         crate::ops::define::along_axes_of_tensors! { $($rows)* }
+        crate::ops::define::along_axes_at_run_time! { $($rows)* }
         crate::ops::define::along_axes_of_rules! { $($rows)* }
     };
 }
@@ -398,14 +412,6 @@ macro_rules! along_axes_of_views {
                 $body.eval().map_err(|error| error.with_op(stringify!($name)))
             }
 
-            #[doc = concat!("See [`Tensor::", stringify!($of_axis), "`].")]
-            ///
-            /// # Errors
-            /// As the method of [`Tensor`].
-            pub fn $of_axis(self, axis: usize $(, $arg: $type)?) -> Result<Tensor<T, RANK, D>> {
-                self.$name(AxisAt(axis) $(, $arg)?).map_err(|error| error.with_op(stringify!($of_axis)))
-            }
-
             #[doc = concat!("See [`Tensor::", stringify!($into), "`].")]
             ///
             /// # Errors
@@ -418,6 +424,39 @@ macro_rules! along_axes_of_views {
                 }
                 let ($x, $axes) = (self.lazy(), axes);
                 $body.eval_at(stringify!($into), Existing(out))
+            }
+        )* }
+    };
+}
+
+/// The methods of views and tensors along an axis known at run time.
+macro_rules! along_axes_at_run_time {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?)
+            $(by $rule:ident)? = |$x:ident, $axes:ident| $body:block
+    )*) => {
+        impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> { $(
+            #[doc = concat!("See [`Tensor::", stringify!($of_axis), "`].")]
+            ///
+            /// # Errors
+            /// As the method of [`Tensor`].
+            pub fn $of_axis(self, axis: usize $(, $arg: $type)?) -> Result<Tensor<T, RANK, D>> {
+                self.$name(AxisAt(axis) $(, $arg)?).map_err(|error| error.with_op(stringify!($of_axis)))
+            }
+        )* }
+
+        impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(
+            #[doc = concat!(
+                "As [`", stringify!($name), "`](Tensor::", stringify!($name),
+                "), along an axis known at run time."
+            )]
+            ///
+            /// # Errors
+            /// As the method with axes as a type; [`Error::Axis`](crate::Error::Axis) when the axis does not
+            /// exist.
+            pub fn $of_axis(&self, axis: usize $(, $arg: $type)?) -> Result<Self> {
+                self.view().$of_axis(axis $(, $arg)?)
             }
         )* }
     };
@@ -464,58 +503,28 @@ macro_rules! forward_along {
     };
 }
 
-/// The methods of tensors, which forward to those of views.
+/// The methods of tensors.
 macro_rules! along_axes_of_tensors {
     ($(
         $(#[$doc:meta])*
         fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?)
             $(by $rule:ident)? = |$x:ident, $axes:ident| $body:block
     )*) => {
-        impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(
+        crate::ops::methods::methods_of_tensors! { [[T: Float, const RANK: usize,] T, RANK -> T] $(
             $(#[$doc])*
             ///
             /// # Errors
             /// [`Error::Unallocated`](crate::Error::Unallocated),
             /// [`Error::OutOfMemory`](crate::Error::OutOfMemory); [`Error::Axis`](crate::Error::Axis) for
             /// [`Last`](crate::Last) of rank 0.
-            pub fn $name<AXES: Copy>(
-                &self, axes: AXES $(, $arg: $type)?
-            ) -> Result<Self> where Dim<RANK>: HasAxes<AXES> {
-                self.view().$name(axes $(, $arg)?)
-            }
-
-            #[doc = concat!(
-                "As [`", stringify!($name), "`](Tensor::", stringify!($name),
-                "), along an axis known at run time."
-            )]
-            ///
-            /// # Errors
-            /// As the method with axes as a type; [`Error::Axis`](crate::Error::Axis) when the axis does not
-            /// exist.
-            pub fn $of_axis(&self, axis: usize $(, $arg: $type)?) -> Result<Self> {
-                self.view().$of_axis(axis $(, $arg)?)
-            }
-
-            #[doc = concat!(
-                "As [`", stringify!($name), "`](Tensor::", stringify!($name),
-                "), into an existing tensor or exclusive view. No allocation of a result."
-            )]
-            ///
-            /// # Errors
-            /// [`Error::Output`](crate::Error::Output) when `out` has other sizes,
-            /// [`Error::Device`](crate::Error::Device), [`Error::Unallocated`](crate::Error::Unallocated),
-            /// [`Error::Shared`](crate::Error::Shared) when `out` has other handles.
-            pub fn $into<'o, AXES: Copy>(
-                &self, axes: AXES $(, $arg: $type)?, out: impl IntoViewMut<'o, T, RANK, D>
-            ) -> Result<()> where Dim<RANK>: HasAxes<AXES>, D: 'o {
-                self.view().$into(axes $(, $arg)?, out)
-            }
+            fn $name, $into [AXES: Copy](axes: AXES $(, $arg: $type)?) -> RANK
+            where [Dim<RANK>: HasAxes<AXES>] = |_op, $x, _place| $body;
         )* }
     };
 }
 pub(super) use {
-    along_axes, along_axes_of_lazy, along_axes_of_rules, along_axes_of_tensors, along_axes_of_views, by_rule,
-    forward_along,
+    along_axes, along_axes_at_run_time, along_axes_of_lazy, along_axes_of_rules, along_axes_of_tensors,
+    along_axes_of_views, by_rule, forward_along,
 };
 
 /// As `methods_with_into!`, of numbers.

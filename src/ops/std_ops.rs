@@ -86,7 +86,7 @@ where
     or_panic(eval(F::NAME, &Call::<F, _>::new((Param(number), x)), x.device()))
 }
 
-/// `x + y`, `x += y` and the like, for every receiver.
+/// `x + y`, `x += y` and the like, for every receiver. A tensor on the left gives its memory to the result.
 macro_rules! binary_symbols {
     ($($class:ident: $op:ident $method:ident $assign:ident $assign_method:ident;)*) => { $(
         eager_binary_symbol! {
@@ -114,6 +114,13 @@ macro_rules! binary_symbols {
                 self.then(|expr| Call::new((expr, other.into_expr())))
             }
         }
+        assign_symbol! { $class $op $assign $assign_method }
+    )* };
+}
+
+/// The symbol that updates tensors and exclusive views.
+macro_rules! assign_symbol {
+    ($class:ident $op:ident $assign:ident $assign_method:ident) => {
         impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$assign<O>
             for Tensor<T, RANK, D>
         {
@@ -121,8 +128,9 @@ macro_rules! binary_symbols {
             #[track_caller]
             fn $assign_method(&mut self, other: O) {
                 assign::<$op, T, RANK, D, O>(
-                    stringify!($assign_method), &mut or_panic(self.try_view_mut(stringify!($assign_method))),
-                    other
+                    stringify!($assign_method),
+                    &mut or_panic(self.try_view_mut(stringify!($assign_method))),
+                    other,
                 );
             }
         }
@@ -135,7 +143,7 @@ macro_rules! binary_symbols {
                 assign::<$op, T, RANK, D, O>(stringify!($assign_method), self, other);
             }
         }
-    )* };
+    };
 }
 
 /// The binary symbol of tensors and views, which is computed at once.

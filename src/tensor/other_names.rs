@@ -153,9 +153,11 @@ OtherNames {
 names! { /// Methods of tensors that expressions lack; without these the compiler proposes a similar name.
 NamesOfTensors {
     NoViewOfAnExpression: "an expression is computed element by element and has no views",
-        "of its operand, `x.transposed().lazy()`, or of what it gives: `.eval()?` first";
-        slice(part) transposed() permuted(order) reshape(size) insert_axis(axis) broadcast_to(size)
-        reversed(axis);
+        "take the view first: `x.transposed().lazy()`; of a result, `.eval()?` first";
+        slice(part) transposed() permuted(order) reshape(size) broadcast_to(size) reversed(axis);
+    NoNewAxisOfAnExpression: "an expression is computed element by element and gets no axes",
+        "take the view first: `x.insert_axis(Axis::<1>).lazy()`; of a result, `.eval()?` first";
+        insert_axis(axis);
     NothingComputedYet: "an expression has computed nothing yet", "`.eval()?` gives a tensor";
         to_vec() item() size() numel() matmul(other) copy();
 }}

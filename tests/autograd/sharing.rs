@@ -46,6 +46,27 @@ fn a_tape_shares_memory_until_either_side_writes() -> Result<()> {
 }
 
 #[test]
+fn a_constant_is_in_the_memory_of_a_tensor_and_a_copy_of_a_view() -> Result<()> {
+    let mut x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    let tape = Tape::new(&Cpu);
+    let row = tape.constant(x.slice((1, ..))?)?;
+    let column = tape.constant(&x.transposed().slice((1, ..))?)?;
+    assert_eq!(x.use_count(), 1);
+    x.map_in_place(rankform::ops::Neg)?; // the copies stay
+    assert_eq!((row.to_vec()?, column.to_vec()?), (vec![3.0, 4.0], vec![2.0, 4.0]));
+    let whole = tape.constant(&mut x)?;
+    assert_eq!((x.use_count(), whole.to_vec()?), (2, vec![-1.0, -2.0, -3.0, -4.0]));
+    assert!(!tape.depends_on_variable(&row) && !tape.depends_on_variable(&whole));
+    let variable = tape.watch(&Tensor::from([1.0, 1.0]))?;
+    let gradients = tape.backward(&(variable.lazy() * &row * &column).sum(All)?)?;
+    assert_eq!(gradients.of(&variable)?.to_vec()?, [6.0, 16.0]);
+    // A stretched view has one element twice, its copy as well.
+    let stretched = tape.constant(Tensor::from([5.0]).broadcast_to([2])?)?;
+    assert_eq!(stretched.to_vec()?, [5.0, 5.0]);
+    Ok(())
+}
+
+#[test]
 fn a_tensor_of_the_inner_tape_keeps_its_history_on_the_outer_one() -> Result<()> {
     let outer = Tape::new(&Cpu);
     let inner = Tape::new(&outer);

@@ -8,5 +8,6 @@ fn main() {
     let w = tape.watch(&x).unwrap();
     let _ = &w + &x;
     let _ = w.mul(&x);
+    let _ = w.lazy() * &x;
     let _ = w.matmul(x.transposed());
 }

@@ -344,13 +344,22 @@ fn every_reducer_in_the_source_says_its_slope() {
     }
     let mut texts = Vec::new();
     files(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/ops"), &mut texts);
+    // The macro `reducer!` requires a slope.
+    let says_slope = |line: &&str| line.contains("slope! {") || line.contains("reducer! {");
     let mut reducers = 0;
     for text in texts {
-        let begins = |line: &&str| line.trim_start().starts_with("impl<") && line.contains(" Reducer<");
-        let implemented = text.lines().filter(begins).filter(|line| line.contains(" for ")).count();
-        let said = text.lines().filter(|line| line.trim_start().starts_with("slope! {")).count();
-        assert_eq!(implemented, said, "{}", text.lines().next().unwrap());
-        reducers += said;
+        let lines: Vec<&str> = text.lines().collect();
+        for (k, line) in lines.iter().enumerate() {
+            let code = line.trim_start();
+            let of_reducer = [" Reducer<", "::Reducer<"].iter().any(|name| code.contains(name));
+            if !(code.starts_with("impl<") && of_reducer && code.contains(" for ")) {
+                continue;
+            }
+            let end = format!("{}}}", &line[..line.len() - code.len()]);
+            let body: Vec<&str> = lines[k..].iter().copied().take_while(|&line| line != end).collect();
+            assert_eq!(body.iter().filter(|line| says_slope(line)).count(), 1, "{}", body.join("\n"));
+            reducers += 1;
+        }
     }
-    assert!(reducers >= 9, "{reducers}");
+    assert!(reducers >= 8, "{reducers}"); // `reducers!` has one for all of its blocks
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// The patches, with the lines that each adds and removes, and the files that it changes.
 const PATCHES: &[(&str, [usize; 2], &[&str])] = &[
     ("operator", [2, 0], &["src/ops/elementwise/activation.rs"]),
-    ("reduction", [11, 0], &["src/ops/reduction/reduce.rs"]),
+    ("reduction", [12, 0], &["src/ops/reduction/reduce.rs"]),
     ("element", [16, 3], &["src/device/cuda/codegen/prelude.cuh", "src/dtype.rs", "src/element/float8.rs"]),
     (
         "product_kernel",

@@ -7,16 +7,18 @@ use crate::dtype::Kind;
 use crate::element::{ComplexElement, Compute, Conjugate, Float, Inexact};
 use crate::expr::Elementwise;
 use crate::kernel::{Op, Reducer};
+use crate::ops::reduction::define::reducer;
 use crate::ops::reduction::moments::{join_moments, mean_square};
-use crate::ops::reduction::slopes::{of_std, of_var, slope};
+use crate::ops::reduction::slopes::{of_std, of_var};
 use crate::ops::{Mean, SampleStd, SampleVar, Std, Var};
-use crate::scalar::{Lane, Lanes};
+use crate::scalar::{ComplexPrim, Lane, Lanes};
 use num_complex::Complex;
 
+/// Operators of one operand, one row each: a type, and a method of `ComplexParts`.
 macro_rules! parts {
-    (
-        $($(#[$doc:meta])* fn $name:ident = $F:ident -> $out:ty where $class:ident, |$x:ident| $body:expr;)*
-    ) => {
+    ($(
+        $(#[$doc:meta])* fn $name:ident = $F:ident -> $out:ty where $class:ident, |$x:ident| $body:expr;
+    )*) => {
         $(
             #[doc = concat!("The operator of [`ComplexParts::", stringify!($name), "`].")]
             #[derive(Clone, Copy, Debug)]
@@ -25,9 +27,7 @@ macro_rules! parts {
                 const NAME: &'static str = stringify!($name);
                 type Out = $out;
                 #[inline(always)]
-                fn call<L: Lanes>(($x,): (Lane<L, Compute<T>>,)) -> Lane<L, Compute<$out>> {
-                    $body
-                }
+                fn call<L: Lanes>(($x,): (Lane<L, Compute<T>>,)) -> Lane<L, Compute<$out>> { $body }
             }
         )*
         /// Parts of complex numbers. A real number or a boolean is its own real part and conjugate, and its
@@ -85,45 +85,37 @@ fn join_plane<L: Lanes>(a: PlaneMoments<L>, b: PlaneMoments<L>) -> PlaneMoments<
     (n, re, im, from_both)
 }
 
+/// Adds one complex number.
+#[inline(always)]
+fn with_point<L: Lanes, P: ComplexPrim>(s: PlaneMoments<L>, x: Lane<L, P>) -> PlaneMoments<L> {
+    let n = s.0 + 1;
+    let (re, im) = (x.re().cast::<f64>(), x.im().cast::<f64>());
+    let (a, b) = (re - s.1, im - s.2);
+    let mean = (s.1 + a / n, s.2 + b / n);
+    (n, mean.0, mean.1, b.mul_add(im - mean.1, a.mul_add(re - mean.0, s.3)))
+}
+
 /// Variances and deviations of complex numbers, which are real: the mean of `|x − mean|²`.
 macro_rules! of_complex {
-    (
-        $(
-            $R:ident $name:literal, |$s:ident, $count:ident| $finalize:expr;
-            |$x:ident, $y:ident, $mean:ident, $n:ident| $slope:expr;
-        )*
-    ) => { $(
+    ($(
+        $R:ident $name:literal, |$s:ident, $count:ident| $finalize:expr;
+        |$x:ident, $y:ident, $mean:ident, $n:ident| $slope:expr;
+    )*) => { $(
         impl<P: Float> Reducer<Complex<P>> for $R
         where
             Complex<P>: ComplexElement + Inexact<Part = P>,
         {
-            const NAME: &'static str = $name;
-            type Out = P;
-            type State<L: Lanes> = PlaneMoments<L>;
-            #[inline(always)]
-            fn identity<L: Lanes>() -> PlaneMoments<L> {
-                (Lane::zero(), Lane::zero(), Lane::zero(), Lane::zero())
+            reducer! {
+                $name, <Complex<P>, L> -> P, state PlaneMoments<L>;
+                identity (Lane::zero(), Lane::zero(), Lane::zero(), Lane::zero());
+                accumulate |s, x, _at| with_point(s, x);
+                combine |a, b| join_plane(a, b);
+                finalize |$s, $count| {
+                    let $s = ($s.0, $s.1, $s.3);
+                    $finalize
+                };
+                slope Values beside Mean |$x, $y, $mean, $n| $slope;
             }
-            #[inline(always)]
-            fn accumulate<L: Lanes>(
-                s: PlaneMoments<L>, x: Lane<L, Compute<Complex<P>>>, _: Lane<L, i64>
-            ) -> PlaneMoments<L> {
-                let n = s.0 + 1;
-                let (re, im) = (x.re().cast::<f64>(), x.im().cast::<f64>());
-                let (a, b) = (re - s.1, im - s.2);
-                let mean = (s.1 + a / n, s.2 + b / n);
-                (n, mean.0, mean.1, b.mul_add(im - mean.1, a.mul_add(re - mean.0, s.3)))
-            }
-            #[inline(always)]
-            fn combine<L: Lanes>(a: PlaneMoments<L>, b: PlaneMoments<L>) -> PlaneMoments<L> {
-                join_plane(a, b)
-            }
-            #[inline(always)]
-            fn finalize<L: Lanes>(s: PlaneMoments<L>, $count: Lane<L, i64>) -> Lane<L, Compute<P>> {
-                let $s = (s.0, s.1, s.3);
-                $finalize
-            }
-            slope! { <Complex<P>> Values beside Mean |$x, $y, $mean, $n| $slope }
         }
     )* };
 }

@@ -1,6 +1,7 @@
 //! Operators along axes: sums, means, extremes, norms, quantiles, statistics, and scans.
 // Imports: nothing.
 
+pub(super) mod define;
 mod exp_sums;
 mod extremes;
 mod lanes;

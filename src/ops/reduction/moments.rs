@@ -2,7 +2,7 @@
 //! and deviations.
 // Imports: `scalar`.
 
-use crate::scalar::{Eval, Lane, Lanes, Real};
+use crate::scalar::{Eval, Lane, Lanes, Prim, Real};
 
 /// Count, mean, and sum of squared deviations, in f64. In f32 the sum could overflow or underflow although
 /// its root does not.
@@ -92,9 +92,9 @@ pub(super) fn shifted_sums<P: Real>(values: &[P], from: f64) -> (f64, f64) {
     (pairwise_sum(&sums) + last.0, pairwise_sum(&squares) + last.1)
 }
 
-/// `Σ f(x)²`.
+/// `Σ f(x)²` of real numbers.
 #[inline(always)]
-pub(super) fn sum_of_squares<P: Real>(values: &[P], f: impl Fn(f64) -> f64) -> f64 {
+pub(super) fn sum_of_squares<P: Prim>(values: &[P], f: impl Fn(f64) -> f64) -> f64 {
     let mut sums = [0.0; PARTIAL_SUMS];
     let (chunks, rest) = values.as_chunks::<PARTIAL_SUMS>();
     for chunk in chunks {

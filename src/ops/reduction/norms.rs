@@ -1,22 +1,22 @@
 //! Vector norms: their reducers, and methods of tensors, views and lazy expressions.
-// Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `dtype`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`,
+// `ops`.
 
 use crate::device::Device;
-#[cfg(all(not(debug_assertions), feature = "dynamic"))]
-use crate::device::slice_of;
 use crate::dim::Dim;
+use crate::dtype::Kind;
 use crate::element::{ComplexElement, Compute, Float, Inexact, Number};
 use crate::error::{Error, Result, text};
 use crate::expr::{Elementwise as _, Reduce};
-#[cfg(any(debug_assertions, feature = "dynamic"))]
-use crate::kernel::SliceFn;
 use crate::kernel::{Op, Reducer, SLICE_ELEMENTS};
 use crate::ops::define::of_numbers;
+use crate::ops::reduction::define::{reduce_methods, reducer};
+use crate::ops::reduction::lanes::ValueLane;
 use crate::ops::reduction::moments::sum_of_squares;
-use crate::ops::reduction::slopes::{LargestTies, of_norm, of_norm_max, of_norm_one, slope};
+use crate::ops::reduction::slopes::{LargestTies, magnitude, of_norm, of_norm_max, of_norm_one};
 use crate::ops::{Arithmetic as _, Cast as _, Math as _, Min, Reductions, Sum};
 use crate::rank::RemoveAxes;
-use crate::scalar::{DType, Eval, Lane, Lanes, Prim, Real};
+use crate::scalar::{DType, Eval, Lane, Lanes, Prim};
 use crate::tensor::{Allocate, Existing, IntoViewMut, Tensor, TensorView};
 use num_complex::Complex;
 
@@ -74,10 +74,29 @@ fn join_squares<L: Lanes, P: Prim>(a: Squares<L>, b: Squares<L>) -> Squares<L> {
     (unit, a.1 * a_in * a_in + b.1 * b_in * b_in)
 }
 
-/// `Σ x²` of a slice: in the unit 1, and again in another unit if that sum is out of range or has lost
-/// digits.
+/// Adds the squares of the parts of one number.
 #[inline(always)]
-fn squares_of<P: Real>(values: &[P]) -> Squares<Eval> {
+fn with_squares<T: Inexact, L: Lanes>(s: Squares<L>, x: ValueLane<L, T>) -> Squares<L> {
+    let s = with_square(s, T::re(x));
+    if T::DTYPE.kind() == Kind::Complex { with_square(s, T::im(x)) } else { s }
+}
+
+/// Adds the magnitude of one number.
+#[inline(always)]
+fn with_magnitude<T: Inexact, L: Lanes>(s: Lane<L, f64>, x: ValueLane<L, T>) -> Lane<L, f64> {
+    s + magnitude::<T, L>(x)
+}
+
+/// The larger of the state and the magnitude of one number.
+#[inline(always)]
+fn with_largest<T: Inexact, L: Lanes>(s: Lane<L, f64>, x: ValueLane<L, T>) -> Lane<L, f64> {
+    s.max(magnitude::<T, L>(x))
+}
+
+/// `Σ x²` of a slice of real numbers: in the unit 1, and again in another unit if that sum is out of range or
+/// has lost digits.
+#[inline(always)]
+fn squares_of<P: Prim>(values: &[P]) -> Squares<Eval> {
     let sum = sum_of_squares(values, |x| x);
     if P::DTYPE != DType::F64 || (2f64.powi(-900)..=2f64.powi(900)).contains(&sum) {
         return (Lane(1.0), Lane(sum));
@@ -88,102 +107,97 @@ fn squares_of<P: Real>(values: &[P]) -> Squares<Eval> {
     (unit, Lane(sum_of_squares(values, |x| x * inverse)))
 }
 
-/// Reducers of norms, with f64 states.
-macro_rules! reducers {
-    (
-        $(
-            $(#[$doc:meta])* $R:ident: $name:literal -> $out:ident, state $state:ty, $identity:expr;
-            |$s:ident, $x:ident| $accumulate:expr; |$c:ident, $re:ident, $im:ident| $complex:expr;
-            |$a:ident, $b:ident| $combine:expr; |$f:ident| $finalize:expr;
-            $([by_slice $accumulate_slice:ident, $slices:ident])? slope $slope:ident $(beside $Extra:ident)?;
-        )*
-    ) => { $(
+/// `Σ x²` of a slice of any length.
+#[inline(always)]
+fn squares_of_slice<P: Prim>(values: &[P]) -> Squares<Eval> {
+    let pieces = values.chunks(SLICE_ELEMENTS).map(squares_of);
+    pieces.fold(no_squares::<Eval, P>(), join_squares::<Eval, P>)
+}
+
+/// Reducers of norms: of real numbers `T`, and of complex numbers with parts `T`.
+macro_rules! norm_reducers {
+    ($($(#[$doc:meta])* $R:ident { $($functions:tt)* })*) => { $(
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug)]
+        #[derive(Clone, Copy, Debug, Default)]
         pub struct $R;
         impl<T: Float> Reducer<T> for $R {
-            const NAME: &'static str = $name;
-            const NEEDS_ELEMENTS: bool = false;
-            type Out = $out;
-            type State<L: Lanes> = $state;
-            #[inline(always)]
-            fn identity<L: Lanes>() -> $state { $identity }
-            #[inline(always)]
-            fn accumulate<L: Lanes>($s: $state, $x: Lane<L, Compute<T>>, _: Lane<L, i64>) -> $state {
-                $accumulate
-            }
-            #[inline(always)]
-            fn combine<L: Lanes>($a: $state, $b: $state) -> $state { $combine }
-            #[inline(always)]
-            fn finalize<L: Lanes>($f: $state, _: Lane<L, i64>) -> Lane<L, Compute<$out>> {
-                ($finalize).cast()
-            }
-            $(const BY_SLICE: bool = true;
-            #[inline(always)]
-            fn accumulate_slice(values: &[Compute<T>], _: usize) -> Self::State<Eval> {
-                let mut state = <Self as Reducer<T>>::identity::<Eval>();
-                for piece in values.chunks(SLICE_ELEMENTS) {
-                    state = <Self as Reducer<T>>::combine::<Eval>(state, $accumulate_slice(piece));
-                }
-                state
-            }
-            #[cfg(debug_assertions)]
-            fn slice() -> Option<SliceFn> { super::slice_kernels::$slices(<Compute<T> as Prim>::DTYPE) }
-            #[cfg(all(not(debug_assertions), feature = "dynamic"))]
-            fn slice() -> Option<SliceFn> { Some(slice_of::<T, Self>) })?
-            slope! { <T> Values $(beside $Extra)? |x, y, extra, _| $slope::<T, L>(x, y, extra) }
+            norm_reducer! { <T> $($functions)* }
         }
         impl<T: Float> Reducer<Complex<T>> for $R
         where
             Complex<T>: ComplexElement + Inexact<Part = T>,
         {
-            const NAME: &'static str = $name;
-            const NEEDS_ELEMENTS: bool = false;
-            type Out = $out;
-            type State<L: Lanes> = $state;
-            #[inline(always)]
-            fn identity<L: Lanes>() -> $state { $identity }
-            #[inline(always)]
-            fn accumulate<L: Lanes>($c: $state, x: Lane<L, Compute<Complex<T>>>, _: Lane<L, i64>) -> $state {
-                let ($re, $im) = (x.re(), x.im());
-                $complex
-            }
-            #[inline(always)]
-            fn combine<L: Lanes>($a: $state, $b: $state) -> $state { $combine }
-            #[inline(always)]
-            fn finalize<L: Lanes>($f: $state, _: Lane<L, i64>) -> Lane<L, Compute<$out>> {
-                ($finalize).cast()
-            }
-            slope! {
-                <Complex<T>> Values $(beside $Extra)? |x, y, extra, _| $slope::<Complex<T>, L>(x, y, extra)
-            }
+            norm_reducer! { <Complex<T>> $($functions)* }
         }
     )* };
 }
-reducers! {
+
+/// The functions of a norm of elements `E`. Those with a name only are generic over the element.
+macro_rules! norm_reducer {
+    (
+        <$E:ty> $name:literal -> $out:ident, state $state:ty;
+        identity $identity:expr;
+        accumulate $accumulate:ident;
+        combine |$a:ident, $b:ident| $combine:expr;
+        $(accumulate_slice $of_slice:ident, $slices:ident;)?
+        finalize |$s:ident| $finalize:expr;
+        slope $slope:ident $(beside $Extra:ident)?;
+    ) => {
+        reducer! {
+            $name, <$E, L> -> $out, state $state;
+            identity $identity;
+            accumulate |s, x, _at| $accumulate::<$E, L>(s, x);
+            combine |$a, $b| $combine;
+            $(accumulate_slice |values, _from| $of_slice(values), $slices;)?
+            finalize |$s, _count| ($finalize).cast();
+            slope Values $(beside $Extra)? |x, y, extra, _| $slope::<$E, L>(x, y, extra);
+        }
+    };
+}
+
+// The states are in f64.
+norm_reducers! {
     /// The reducer of [`Norms::norm`].
-    Norm: "norm" -> T, state Squares<L>, no_squares::<L, Compute<T>>();
-    |s, x| with_square(s, x);
-    |s, re, im| with_square(with_square(s, re), im);
-    |a, b| join_squares::<L, Compute<T>>(a, b);
-    |s| s.1.sqrt() * s.0;
-    [by_slice squares_of, norm] slope of_norm;
+    Norm {
+        "norm" -> T, state Squares<L>;
+        identity no_squares::<L, Compute<T>>();
+        accumulate with_squares;
+        combine |a, b| join_squares::<L, Compute<T>>(a, b);
+        accumulate_slice squares_of_slice, norm;
+        finalize |s| s.1.sqrt() * s.0;
+        slope of_norm;
+    }
+
     /// The same as an f64, because the norm of f32 elements can exceed f32.
-    NormF64: "norm" -> f64, state Squares<L>, no_squares::<L, Compute<T>>();
-    |s, x| with_square(s, x);
-    |s, re, im| with_square(with_square(s, re), im);
-    |a, b| join_squares::<L, Compute<T>>(a, b);
-    |s| s.1.sqrt() * s.0;
-    [by_slice squares_of, norm] slope of_norm;
+    NormF64 {
+        "norm" -> f64, state Squares<L>;
+        identity no_squares::<L, Compute<T>>();
+        accumulate with_squares;
+        combine |a, b| join_squares::<L, Compute<T>>(a, b);
+        accumulate_slice squares_of_slice, norm;
+        finalize |s| s.1.sqrt() * s.0;
+        slope of_norm;
+    }
+
     /// The reducer of [`Norms::norm_one`].
-    NormOne: "norm_one" -> T, state Lane<L, f64>, Lane::zero(); |s, x| s + x.cast::<f64>().abs();
-    |s, re, im| s + re.cast::<f64>().hypot(im.cast()); |a, b| a + b; |s| s; slope of_norm_one;
+    NormOne {
+        "norm_one" -> T, state Lane<L, f64>;
+        identity Lane::zero();
+        accumulate with_magnitude;
+        combine |a, b| a + b;
+        finalize |s| s;
+        slope of_norm_one;
+    }
+
     /// The reducer of [`Norms::norm_max`].
-    NormMax: "norm_max" -> T, state Lane<L, f64>, Lane::zero(); |s, x| s.max(x.cast::<f64>().abs());
-    |s, re, im| s.max(re.cast::<f64>().hypot(im.cast()));
-    |a, b| a.max(b);
-    |s| s;
-    slope of_norm_max beside LargestTies;
+    NormMax {
+        "norm_max" -> T, state Lane<L, f64>;
+        identity Lane::zero();
+        accumulate with_largest;
+        combine |a, b| a.max(b);
+        finalize |s| s;
+        slope of_norm_max beside LargestTies;
+    }
 }
 
 /// Norms. Each is a method with a second one that writes into existing memory.
@@ -193,33 +207,9 @@ macro_rules! norms {
         $($(#[$doc:meta])* fn $name:ident, $name_into:ident = $R:ident;)*
     ) => {
         $(#[$trait_doc])*
-        pub trait Norms<T, const RANK: usize, D: Device>: Reduce<T, RANK, D> { $(
-            $(#[$doc])*
-            fn $name<AXES, const M: usize>(self, axes: AXES) -> Result<Tensor<<$R as Reducer<T>>::Out, M, D>>
-            where
-                T: Inexact,
-                $R: Reducer<T>,
-                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
-            {
-                self.reduce($R, axes)
-            }
-            #[doc = concat!(
-                "As [`", stringify!($name), "`](Norms::", stringify!($name),
-                "), into an existing tensor or exclusive view of the kept sizes; see \
-                 [`reduce_into`](Reduce::reduce_into)."
-            )]
-            fn $name_into<'o, AXES, const M: usize>(
-                self, axes: AXES, out: impl IntoViewMut<'o, <$R as Reducer<T>>::Out, M, D>
-            ) -> Result<()>
-            where
-                T: Inexact,
-                $R: Reducer<T>,
-                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
-                D: 'o,
-            {
-                self.reduce_into($R, axes, out).map_err(|error| error.with_op(stringify!($name_into)))
-            }
-        )* }
+        pub trait Norms<T, const RANK: usize, D: Device>: Reduce<T, RANK, D> {
+            $(reduce_methods! { Norms $(#[$doc])* fn $name, $name_into = $R where [T: Inexact, $R: Reducer<T>,] })*
+        }
         impl<X: Reduce<T, RANK, D>, T, const RANK: usize, D: Device> Norms<T, RANK, D> for X {}
     };
 }

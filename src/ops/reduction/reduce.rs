@@ -5,285 +5,243 @@
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use crate::device::Device;
-#[cfg(all(not(debug_assertions), feature = "dynamic"))]
-use crate::device::slice_of;
 use crate::dim::Dim;
 use crate::element::{Comparable, Compute, Element, Float, Inexact, Number, bf16, f16};
 use crate::error::Result;
 use crate::expr::Reduce;
-#[cfg(any(debug_assertions, feature = "dynamic"))]
-use crate::kernel::SliceFn;
-use crate::kernel::{Reducer, SLICE_ELEMENTS, is_cheap};
+use crate::kernel::{Reducer, SLICE_ELEMENTS};
 use crate::layout::Layout;
+use crate::ops::reduction::define::{axis_and_along_methods, reduce_methods, reducers};
 use crate::ops::reduction::exp_sums::{exp_sum_of, join_exp_sums};
 use crate::ops::reduction::extremes::{Best, best_of_slice, best_of_two, position_of_best, with_score};
-use crate::ops::reduction::lanes::{KeyLane, PositionLane, ValueLane};
+use crate::ops::reduction::lanes::{KeyLane, ValueLane};
 use crate::ops::reduction::moments::{
     Moments, ShiftedSum, join_moments, mean_square, moments_of, shifted_sum_of, shifted_sums,
 };
 use crate::ops::reduction::slopes::{
-    AllButOneZero, fold, fold_exp_sums, last_of_largest, last_of_smallest, of_exp_sum, of_extreme,
-    of_product, of_std, of_var, slope,
+    AllButOneZero, fold_exp_sums, last_of_largest, last_of_smallest, of_exp_sum, of_extreme, of_product,
+    of_std, of_var,
 };
 use crate::ops::{Cast as _, ComplexParts as _};
 use crate::rank::{HasAxes, RankMinusOne, RemoveAxes};
-#[cfg(debug_assertions)]
-use crate::scalar::Prim;
 use crate::scalar::{Eval, Lane, Lanes, Ordered};
 use crate::tensor::{Allocate, Destination as Put, Existing, IntoViewMut, Tensor};
 use num_complex::Complex;
 
-/// Reducers, one block each: name, class of elements, result, state, and the four functions.
-macro_rules! reducers {
-    ($(
-        $(#[$doc:meta])*
-        $R:ident: $name:literal $(needs $needs:ident)?, <$T:ident: $class:ident, $L:ident> -> $out:ty,
-            state $state:ty;
-        identity $identity:expr;
-        accumulate |$s:ident, $x:ident, $at:ident| $accumulate:expr;
-        combine |$a:ident, $b:ident| $combine:expr;
-        $(accumulate_slice |$values:ident, $from:ident| $accumulate_slice:expr, $slices:ident;)?
-        finalize |$f:ident, $count:ident| $finalize:expr;
-        slope $kind:ident $(beside $Extra:ident)?
-            $(|$v:pat_param, $y:pat_param, $extra:pat_param, $n:pat_param| $slope:expr
-            $(, imaginary |$vi:pat_param, $yi:pat_param, $ei:pat_param, $ni:pat_param| $imaginary:expr)?)?
-            $(, fold |$p:ident, $l:ident| $fold:expr)?;
-    )*) => { $(
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default)]
-        pub struct $R;
-        impl<$T: $class> Reducer<$T> for $R {
-            const NAME: &'static str = $name;
-            const NEEDS_ELEMENTS: bool = reducers!(@needs $($needs)?);
-            const CHEAP: bool = is_cheap(stringify!($accumulate));
-            type Out = $out;
-            type State<$L: Lanes> = $state;
-            #[inline(always)]
-            fn identity<$L: Lanes>() -> $state { $identity }
-            #[inline(always)]
-            fn accumulate<$L: Lanes>($s: $state, $x: ValueLane<$L, $T>, $at: PositionLane<$L>) -> $state {
-                $accumulate
-            }
-            #[inline(always)]
-            fn combine<$L: Lanes>($a: $state, $b: $state) -> $state { $combine }
-            #[inline(always)]
-            fn finalize<$L: Lanes>($f: $state, $count: PositionLane<$L>) -> ValueLane<$L, $out> { $finalize }
-            $(const BY_SLICE: bool = true;
-            #[inline(always)]
-            fn accumulate_slice($values: &[Compute<$T>], $from: usize) -> Self::State<Eval> {
-                $accumulate_slice
-            }
-            #[cfg(debug_assertions)]
-            fn slice() -> Option<SliceFn> { super::slice_kernels::$slices(<Compute<$T> as Prim>::DTYPE) }
-            #[cfg(all(not(debug_assertions), feature = "dynamic"))]
-            fn slice() -> Option<SliceFn> { Some(slice_of::<$T, Self>) })?
-            slope! {
-                <$T> $kind $(beside $Extra)?
-                $(|$v, $y, $extra, $n| $slope $(, imaginary |$vi, $yi, $ei, $ni| $imaginary)?)?
-            }
-            fold! { <$T> $(|$p, $l| $fold)? }
-        }
-    )* };
-    (@needs) => { false }; (@needs elements) => { true };
-}
-
 reducers! {
     /// `Σ x`, in the element's compute type: f32 for 16-bit floats, wrapping for integers. 0 for no elements.
-    Sum: "sum", <T: Number, L> -> T, state ValueLane<L, T>;
-    identity Lane::zero();
-    accumulate |s, x, _at| s + x;
-    combine |a, b| a + b;
-    finalize |s, _count| s;
-    slope Constant |_, _, _, _| Lane::one();
+    Sum: "sum", <T: Number, L> -> T, state ValueLane<L, T> {
+        identity Lane::zero();
+        accumulate |s, x, _at| s + x;
+        combine |a, b| a + b;
+        finalize |s, _count| s;
+        slope Constant |_, _, _, _| Lane::one();
+    }
 
     /// `Π x`, in the element's compute type. 1 for no elements.
-    Prod: "prod", <T: Number, L> -> T, state ValueLane<L, T>;
-    identity Lane::one();
-    accumulate |s, x, _at| s * x;
-    combine |a, b| a * b;
-    finalize |s, _count| s;
-    slope Values beside AllButOneZero |x, y, others, _| of_product(x, y, others),
-    fold |product, x| product * x;
+    Prod: "prod", <T: Number, L> -> T, state ValueLane<L, T> {
+        identity Lane::one();
+        accumulate |s, x, _at| s * x;
+        combine |a, b| a * b;
+        finalize |s, _count| s;
+        slope Values beside AllButOneZero |x, y, others, _| of_product(x, y, others),
+        fold |product, x| product * x;
+    }
 
     /// The largest element; NaN if any is NaN.
-    Max: "max" needs elements, <T: Comparable, L> -> T, state KeyLane<L, T>;
-    identity Lane::lowest();
-    accumulate |s, x, _at| s.max(x.order_key());
-    combine |a, b| a.max(b);
-    finalize |s, _count| Lane::of_order_key(s);
-    slope Shared |x, y, _, _| of_extreme(x, y),
-    fold |largest, x| last_of_largest(largest, x);
+    Max: "max" needs elements, <T: Comparable, L> -> T, state KeyLane<L, T> {
+        identity Lane::lowest();
+        accumulate |s, x, _at| s.max(x.order_key());
+        combine |a, b| a.max(b);
+        finalize |s, _count| Lane::of_order_key(s);
+        slope Shared |x, y, _, _| of_extreme(x, y),
+        fold |largest, x| last_of_largest(largest, x);
+    }
 
     /// The smallest element; NaN if any is NaN.
-    Min: "min" needs elements, <T: Comparable, L> -> T, state KeyLane<L, T>;
-    identity Lane::lowest();
-    accumulate |s, x, _at| s.max(x.reverse_key());
-    combine |a, b| a.max(b);
-    finalize |s, _count| Lane::of_reverse_key(s);
-    slope Shared |x, y, _, _| of_extreme(x, y),
-    fold |smallest, x| last_of_smallest(smallest, x);
+    Min: "min" needs elements, <T: Comparable, L> -> T, state KeyLane<L, T> {
+        identity Lane::lowest();
+        accumulate |s, x, _at| s.max(x.reverse_key());
+        combine |a, b| a.max(b);
+        finalize |s, _count| Lane::of_reverse_key(s);
+        slope Shared |x, y, _, _| of_extreme(x, y),
+        fold |smallest, x| last_of_smallest(smallest, x);
+    }
 
     /// `Σ x / n`; NaN for no elements.
-    Mean: "mean", <T: Inexact, L> -> T, state ValueLane<L, T>;
-    identity Lane::zero();
-    accumulate |s, x, _at| s + x;
-    combine |a, b| a + b;
-    finalize |s, count| T::each_part(s, |part| part / count.cast());
-    slope Constant |_, _, _, n| (1.0 / n).cast();
+    Mean: "mean", <T: Inexact, L> -> T, state ValueLane<L, T> {
+        identity Lane::zero();
+        accumulate |s, x, _at| s + x;
+        combine |a, b| a + b;
+        finalize |s, count| T::each_part(s, |part| part / count.cast());
+        slope Constant |_, _, _, n| (1.0 / n).cast();
+    }
 
     /// The index of the first of the largest elements; that of the first NaN if there is one.
-    ArgMax: "argmax" needs elements, <T: Comparable, L> -> i64, state Best<L>;
-    identity (Lane::lowest(), Lane::highest());
-    accumulate |s, x, at| with_score(s, Ordered::one_zero(x).order_key().cast(), x.is_nan(), at);
-    combine |a, b| best_of_two(a, b);
-    accumulate_slice |values, from| best_of_slice::<T>(
-        values, from, |x| x.order_key(), Lane::of_order_key
-    ), largest;
-    finalize |s, _count| position_of_best(s);
-    slope None;
+    ArgMax: "argmax" needs elements, <T: Comparable, L> -> i64, state Best<L> {
+        identity (Lane::lowest(), Lane::highest());
+        accumulate |s, x, at| with_score(s, Ordered::one_zero(x).order_key().cast(), x.is_nan(), at);
+        combine |a, b| best_of_two(a, b);
+        accumulate_slice |values, from| best_of_slice::<T>(
+            values, from, |x| x.order_key(), Lane::of_order_key
+        ), largest;
+        finalize |s, _count| position_of_best(s);
+        slope None;
+    }
 
     /// The index of the first of the smallest elements; that of the first NaN if there is one.
-    ArgMin: "argmin" needs elements, <T: Comparable, L> -> i64, state Best<L>;
-    identity (Lane::lowest(), Lane::highest());
-    accumulate |s, x, at| with_score(s, Ordered::one_zero(x).reverse_key().cast(), x.is_nan(), at);
-    combine |a, b| best_of_two(a, b);
-    accumulate_slice |values, from| best_of_slice::<T>(
-        values, from, |x| x.reverse_key(), Lane::of_reverse_key
-    ), smallest;
-    finalize |s, _count| position_of_best(s);
-    slope None;
+    ArgMin: "argmin" needs elements, <T: Comparable, L> -> i64, state Best<L> {
+        identity (Lane::lowest(), Lane::highest());
+        accumulate |s, x, at| with_score(s, Ordered::one_zero(x).reverse_key().cast(), x.is_nan(), at);
+        combine |a, b| best_of_two(a, b);
+        accumulate_slice |values, from| best_of_slice::<T>(
+            values, from, |x| x.reverse_key(), Lane::of_reverse_key
+        ), smallest;
+        finalize |s, _count| position_of_best(s);
+        slope None;
+    }
 
     /// `Σ (x − mean)² / n`, by Welford's update and Chan's combination: no cancellation for a large mean. NaN
     /// for no elements.
-    Var: "var", <T: Float, L> -> T, state Moments<L>;
-    identity (Lane::zero(), Lane::zero(), Lane::zero());
-    accumulate |s, x, _at| {
-        let (n, x) = (s.0 + 1, x.cast::<f64>());
-        let delta = x - s.1;
-        let mean = s.1 + delta / n;
-        // Both distances have one sign. If one overflows, so does the mean, and their product is −∞.
-        (n, mean, delta.mul_add(x - mean, s.2).abs())
-    };
-    combine |a, b| join_moments(a, b);
-    accumulate_slice |values, _from| moments_of(values), moments;
-    finalize |s, count| mean_square(s, count, 0).cast();
-    slope Values beside MeanF64 |x, _, mean, n| of_var::<T, L>(x, mean, n);
+    Var: "var", <T: Float, L> -> T, state Moments<L> {
+        identity (Lane::zero(), Lane::zero(), Lane::zero());
+        accumulate |s, x, _at| {
+            let (n, x) = (s.0 + 1, x.cast::<f64>());
+            let delta = x - s.1;
+            let mean = s.1 + delta / n;
+            // Both distances have one sign. If one overflows, so does the mean, and their product is −∞.
+            (n, mean, delta.mul_add(x - mean, s.2).abs())
+        };
+        combine |a, b| join_moments(a, b);
+        accumulate_slice |values, _from| moments_of(values), moments;
+        finalize |s, count| mean_square(s, count, 0).cast();
+        slope Values beside MeanF64 |x, _, mean, n| of_var::<T, L>(x, mean, n);
+    }
 
     /// `Σ (x − mean)² / (n − 1)`: the variance of the population from which the sample comes. NaN for fewer
     /// than two.
-    SampleVar: "sample_var", <T: Float, L> -> T, state Moments<L>;
-    identity (Lane::zero(), Lane::zero(), Lane::zero());
-    accumulate |s, x, at| <Var as Reducer<T>>::accumulate::<L>(s, x, at);
-    combine |a, b| join_moments(a, b);
-    accumulate_slice |values, _from| moments_of(values), moments;
-    finalize |s, count| mean_square(s, count, 1).cast();
-    slope Values beside MeanF64 |x, _, mean, n| of_var::<T, L>(x, mean, n - 1);
+    SampleVar: "sample_var", <T: Float, L> -> T, state Moments<L> {
+        identity (Lane::zero(), Lane::zero(), Lane::zero());
+        accumulate |s, x, at| <Var as Reducer<T>>::accumulate::<L>(s, x, at);
+        combine |a, b| join_moments(a, b);
+        accumulate_slice |values, _from| moments_of(values), moments;
+        finalize |s, count| mean_square(s, count, 1).cast();
+        slope Values beside MeanF64 |x, _, mean, n| of_var::<T, L>(x, mean, n - 1);
+    }
 
     /// The root of [`Var`].
-    Std: "std", <T: Float, L> -> T, state Moments<L>;
-    identity (Lane::zero(), Lane::zero(), Lane::zero());
-    accumulate |s, x, at| <Var as Reducer<T>>::accumulate::<L>(s, x, at);
-    combine |a, b| join_moments(a, b);
-    accumulate_slice |values, _from| moments_of(values), moments;
-    finalize |s, count| mean_square(s, count, 0).sqrt().cast();
-    slope Values beside MeanF64 |x, y, mean, n| of_std::<T, L>(x, y, mean, n);
+    Std: "std", <T: Float, L> -> T, state Moments<L> {
+        identity (Lane::zero(), Lane::zero(), Lane::zero());
+        accumulate |s, x, at| <Var as Reducer<T>>::accumulate::<L>(s, x, at);
+        combine |a, b| join_moments(a, b);
+        accumulate_slice |values, _from| moments_of(values), moments;
+        finalize |s, count| mean_square(s, count, 0).sqrt().cast();
+        slope Values beside MeanF64 |x, y, mean, n| of_std::<T, L>(x, y, mean, n);
+    }
 
     /// The root of [`SampleVar`].
-    SampleStd: "sample_std", <T: Float, L> -> T, state Moments<L>;
-    identity (Lane::zero(), Lane::zero(), Lane::zero());
-    accumulate |s, x, at| <Var as Reducer<T>>::accumulate::<L>(s, x, at);
-    combine |a, b| join_moments(a, b);
-    accumulate_slice |values, _from| moments_of(values), moments;
-    finalize |s, count| mean_square(s, count, 1).sqrt().cast();
-    slope Values beside MeanF64 |x, y, mean, n| of_std::<T, L>(x, y, mean, n - 1);
+    SampleStd: "sample_std", <T: Float, L> -> T, state Moments<L> {
+        identity (Lane::zero(), Lane::zero(), Lane::zero());
+        accumulate |s, x, at| <Var as Reducer<T>>::accumulate::<L>(s, x, at);
+        combine |a, b| join_moments(a, b);
+        accumulate_slice |values, _from| moments_of(values), moments;
+        finalize |s, count| mean_square(s, count, 1).sqrt().cast();
+        slope Values beside MeanF64 |x, y, mean, n| of_std::<T, L>(x, y, mean, n - 1);
+    }
 
     /// The mean and `Σ (x − mean)² / n`, as the two parts of a complex number. [`Reductions::mean_var`]
     /// separates them.
-    MeanVar: "mean_var", <T: Float, L> -> Complex<f64>, state (Moments<L>, ValueLane<L, T>);
-    identity ((Lane::zero(), Lane::zero(), Lane::zero()), Lane::zero());
-    accumulate |s, x, at| (<Var as Reducer<T>>::accumulate::<L>(s.0, x, at), s.1 + x);
-    combine |a, b| (join_moments(a.0, b.0), a.1 + b.1);
-    accumulate_slice |values, _from| {
-        let (n, mean, squares) = moments_of(values);
-        // Infinite distances, and distances to an infinity, have no mean; then the plain sum gives it.
-        let sum = if mean.value().is_finite() {
-            (n * mean).cast()
-        } else {
-            Lane::real(shifted_sums(values, 0.0).0)
+    MeanVar: "mean_var", <T: Float, L> -> Complex<f64>, state (Moments<L>, ValueLane<L, T>) {
+        identity ((Lane::zero(), Lane::zero(), Lane::zero()), Lane::zero());
+        accumulate |s, x, at| (<Var as Reducer<T>>::accumulate::<L>(s.0, x, at), s.1 + x);
+        combine |a, b| (join_moments(a.0, b.0), a.1 + b.1);
+        accumulate_slice |values, _from| {
+            let (n, mean, squares) = moments_of(values);
+            // Infinite distances, and distances to an infinity, have no mean; then the plain sum gives it.
+            let sum = if mean.value().is_finite() {
+                (n * mean).cast()
+            } else {
+                Lane::real(shifted_sums(values, 0.0).0)
+            };
+            ((n, mean, squares), sum)
+        }, moments_and_sum;
+        finalize |s, count| {
+            let ((_, mean, squares), sum) = s;
+            let is_mean = mean.abs().lt(Lane::highest()) & count.gt(Lane::zero());
+            // Both are rounded to the element's compute type, as by `mean` and `var`.
+            let mean = is_mean.select(mean.cast::<Compute<T>>(), sum / count.cast());
+            let var = (squares / count.cast::<f64>()).cast::<Compute<T>>();
+            Lane::complex(mean.cast::<f64>(), var.cast::<f64>())
         };
-        ((n, mean, squares), sum)
-    }, moments_and_sum;
-    finalize |s, count| {
-        let ((_, mean, squares), sum) = s;
-        let is_mean = mean.abs().lt(Lane::highest()) & count.gt(Lane::zero());
-        // Both are rounded to the element's compute type, as by `mean` and `var`.
-        let mean = is_mean.select(mean.cast::<Compute<T>>(), sum / count.cast());
-        let var = (squares / count.cast::<f64>()).cast::<Compute<T>>();
-        Lane::complex(mean.cast::<f64>(), var.cast::<f64>())
-    };
-    slope Parts beside MeanF64 |_, _, _, n| (1.0 / n).cast(),
-    imaginary |x, _, mean, n| of_var::<T, L>(x, mean, n);
+        slope Parts beside MeanF64 |_, _, _, n| (1.0 / n).cast(),
+        imaginary |x, _, mean, n| of_var::<T, L>(x, mean, n);
+    }
 
     /// `Σ x / n` in f64, from the distances to a first value. The mean of equal numbers is exactly that
     /// number. NaN for no elements.
-    MeanF64: "mean", <T: Float, L> -> T, state ShiftedSum<L>;
-    identity (Lane::zero(), Lane::zero(), Lane::zero());
-    accumulate |s, x, _at| {
-        let from = s.0.eq(Lane::zero()).select(x.cast::<f64>(), s.1);
-        (s.0 + 1, from, s.2 + (x.cast::<f64>() - from))
-    };
-    combine |a, b| {
-        let from = a.0.eq(Lane::zero()).select(b.1, a.1);
-        let difference = b.0.eq(Lane::zero()).select(Lane::zero(), b.1 - from);
-        (a.0 + b.0, from, a.2 + difference.mul_add(b.0, b.2))
-    };
-    accumulate_slice |values, _from| {
-        let mut state = <Self as Reducer<T>>::identity::<Eval>();
-        for piece in values.chunks(SLICE_ELEMENTS) {
-            state = <Self as Reducer<T>>::combine::<Eval>(state, shifted_sum_of(piece));
-        }
-        state
-    }, shifted;
-    finalize |s, count| (s.1 + s.2 / count.cast::<f64>()).cast();
-    slope Constant |_, _, _, n| (1.0 / n).cast();
+    MeanF64: "mean", <T: Float, L> -> T, state ShiftedSum<L> {
+        identity (Lane::zero(), Lane::zero(), Lane::zero());
+        accumulate |s, x, _at| {
+            let from = s.0.eq(Lane::zero()).select(x.cast::<f64>(), s.1);
+            (s.0 + 1, from, s.2 + (x.cast::<f64>() - from))
+        };
+        combine |a, b| {
+            let from = a.0.eq(Lane::zero()).select(b.1, a.1);
+            let difference = b.0.eq(Lane::zero()).select(Lane::zero(), b.1 - from);
+            (a.0 + b.0, from, a.2 + difference.mul_add(b.0, b.2))
+        };
+        accumulate_slice |values, _from| {
+            let mut state = <Self as Reducer<T>>::identity::<Eval>();
+            for piece in values.chunks(SLICE_ELEMENTS) {
+                state = <Self as Reducer<T>>::combine::<Eval>(state, shifted_sum_of(piece));
+            }
+            state
+        }, shifted;
+        finalize |s, count| (s.1 + s.2 / count.cast::<f64>()).cast();
+        slope Constant |_, _, _, n| (1.0 / n).cast();
+    }
 
     /// `ln Σ eˣ` without overflow: the state is the largest x and `Σ e^(x − largest)`. −∞ for no elements.
-    LogSumExp: "logsumexp", <T: Float, L> -> T, state (ValueLane<L, T>, ValueLane<L, T>);
-    identity (Lane::lowest(), Lane::zero());
-    accumulate |s, x, _at| join_exp_sums(s, (x, Lane::one()));
-    combine |a, b| join_exp_sums(a, b);
-    accumulate_slice |values, _from| {
-        let mut state = <Self as Reducer<T>>::identity::<Eval>();
-        for piece in values.chunks(SLICE_ELEMENTS) { state = join_exp_sums(state, exp_sum_of(piece)); }
-        state
-    }, exp_sums;
-    finalize |s, _count| s.0 + s.1.ln();
-    slope Values |x, y, _, _| of_exp_sum(x, y),
-    fold |sum, x| fold_exp_sums(sum, x);
+    LogSumExp: "logsumexp", <T: Float, L> -> T, state (ValueLane<L, T>, ValueLane<L, T>) {
+        identity (Lane::lowest(), Lane::zero());
+        accumulate |s, x, _at| join_exp_sums(s, (x, Lane::one()));
+        combine |a, b| join_exp_sums(a, b);
+        accumulate_slice |values, _from| {
+            let mut state = <Self as Reducer<T>>::identity::<Eval>();
+            for piece in values.chunks(SLICE_ELEMENTS) { state = join_exp_sums(state, exp_sum_of(piece)); }
+            state
+        }, exp_sums;
+        finalize |s, _count| s.0 + s.1.ln();
+        slope Values |x, y, _, _| of_exp_sum(x, y),
+        fold |sum, x| fold_exp_sums(sum, x);
+    }
 
     /// Whether any is `true`; `false` for no elements.
-    Any: "any", <T: BoolElement, L> -> bool, state Lane<L, bool>;
-    identity Lane::literal(false);
-    accumulate |s, x, _at| s | x.cast();
-    combine |a, b| a | b;
-    finalize |s, _count| s;
-    slope None;
+    Any: "any", <T: BoolElement, L> -> bool, state Lane<L, bool> {
+        identity Lane::literal(false);
+        accumulate |s, x, _at| s | x.cast();
+        combine |a, b| a | b;
+        finalize |s, _count| s;
+        slope None;
+    }
 
     /// Whether all are `true`; `true` for no elements.
-    AllTrue: "all", <T: BoolElement, L> -> bool, state Lane<L, bool>;
-    identity Lane::literal(true);
-    accumulate |s, x, _at| s & x.cast();
-    combine |a, b| a & b;
-    finalize |s, _count| s;
-    slope None;
+    AllTrue: "all", <T: BoolElement, L> -> bool, state Lane<L, bool> {
+        identity Lane::literal(true);
+        accumulate |s, x, _at| s & x.cast();
+        combine |a, b| a & b;
+        finalize |s, _count| s;
+        slope None;
+    }
 
     /// The number of `true` elements.
-    Count: "count", <T: BoolElement, L> -> i64, state Lane<L, i64>;
-    identity Lane::zero();
-    accumulate |s, x, _at| s + x.cast();
-    combine |a, b| a + b;
-    finalize |s, _count| s;
-    slope None;
+    Count: "count", <T: BoolElement, L> -> i64, state Lane<L, i64> {
+        identity Lane::zero();
+        accumulate |s, x, _at| s + x.cast();
+        combine |a, b| a + b;
+        finalize |s, _count| s;
+        slope None;
+    }
 }
 
 /// Writes both parts into their destinations.
@@ -347,7 +305,7 @@ pub fn each_reduction(visit: &mut impl VisitReductions) {
 }
 
 /// Methods of reductions: `x.sum(axes)` over axes known at compile time, `x.sum_axis(axis)` over one known at
-/// run time, and `x.sum_into(axes, &mut out)`.
+/// run time, `x.sum_along(axes)` broadcast back, and `x.sum_into(axes, &mut out)`.
 macro_rules! reductions {
     (
         $(#[$trait_doc:meta])* pub trait Reductions;
@@ -357,84 +315,42 @@ macro_rules! reductions {
         also $($also:tt)*
     ) => {
         $(#[$trait_doc])*
-        pub trait Reductions<T, const RANK: usize, D: Device>: Reduce<T, RANK, D> { $(
-            $(#[$doc])*
-            fn $name<AXES, const M: usize>(self, axes: AXES) -> Result<Tensor<<$R as Reducer<T>>::Out, M, D>>
-            where
-                T: $class,
-                $($R: Reducer<$of>,)?
-                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
-            {
-                self.reduce($R, axes)
-            }
-            #[doc = concat!(
-                "As [`", stringify!($name), "`](Reductions::", stringify!($name),
-                "), over an axis known at run time."
-            )]
-            fn $name_axis<const M: usize>(self, axis: usize) -> Result<Tensor<<$R as Reducer<T>>::Out, M, D>>
-            where
-                T: $class,
-                $($R: Reducer<$of>,)?
-                Dim<RANK>: RankMinusOne<Output = Dim<M>>,
-            {
-                self.reduce_axis($R, axis)
-            }
-            #[doc = concat!(
-                "As [`", stringify!($name), "`](Reductions::", stringify!($name),
-                "), broadcast back along the reduced axes: an expression with the sizes of the operand."
-            )]
-            fn $name_along<AXES>(self, axes: AXES) -> Self::Broadcast<$R>
-            where
-                T: $class,
-                $($R: Reducer<$of>,)?
-                Dim<RANK>: HasAxes<AXES>,
-            {
-                self.along($R, axes)
-            }
-            #[doc = concat!(
-                "As [`", stringify!($name_along), "`](Reductions::", stringify!($name_along),
-                "), over an axis known at run time; see [`along_axis`](Reduce::along_axis)."
-            )]
-            fn $name_along_axis(self, axis: usize) -> Self::Broadcast<$R>
-            where
-                T: $class,
-                $($R: Reducer<$of>,)?
-            {
-                self.along_axis($R, axis)
-            }
-            #[doc = concat!(
-                "As [`", stringify!($name), "`](Reductions::", stringify!($name),
-                "), into an existing tensor or exclusive view of the kept sizes; see \
-                 [`reduce_into`](Reduce::reduce_into)."
-            )]
-            fn $name_into<'o, AXES, const M: usize>(
-                self, axes: AXES, out: impl IntoViewMut<'o, <$R as Reducer<T>>::Out, M, D>
-            ) -> Result<()>
-            where
-                T: $class,
-                $($R: Reducer<$of>,)?
-                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
-                D: 'o,
-            {
-                self.reduce_into($R, axes, out).map_err(|error| error.with_op(stringify!($name_into)))
-            }
-        )*
+        pub trait Reductions<T, const RANK: usize, D: Device>: Reduce<T, RANK, D> {
+            $(
+                reduce_methods! {
+                    Reductions $(#[$doc])*
+                    fn $name, $name_into = $R where [T: $class, $($R: Reducer<$of>,)?]
+                }
+                axis_and_along_methods! {
+                    fn $name, $name_axis, $name_along, $name_along_axis = $R
+                    where [T: $class, $($R: Reducer<$of>,)?]
+                }
+            )*
             $($also)*
         }
         impl<X: Reduce<T, RANK, D>, T, const RANK: usize, D: Device> Reductions<T, RANK, D> for X {}
+        each_of_class! { [$($class $R)*] }
+    };
+}
 
-        fn of_numbers<T: Number>(_to: &mut impl VisitReductions) { $(reductions!(@ Number, $class $R _to);)* }
-        fn of_comparables<T: Comparable>(_to: &mut impl VisitReductions) {
-            $(reductions!(@ Comparable, $class $R _to);)*
+/// Functions that visit the reductions of one class of elements. The reductions of `Inexact` are visited for
+/// floats.
+macro_rules! each_of_class {
+    ([$($class:ident $R:ident)*]) => {
+        fn of_numbers<T: Number>(_to: &mut impl VisitReductions) {
+            $(each_of_class!(@ Number, $class $R _to);)*
         }
-        fn of_floats<T: Float>(_to: &mut impl VisitReductions) { $(reductions!(@ Float, $class $R _to);)* }
+        fn of_comparables<T: Comparable>(_to: &mut impl VisitReductions) {
+            $(each_of_class!(@ Comparable, $class $R _to);)*
+        }
+        fn of_floats<T: Float>(_to: &mut impl VisitReductions) {
+            $(each_of_class!(@ Float, $class $R _to);)*
+        }
         fn of_bools(_to: &mut impl VisitReductions) {
             type T = bool;
-            $(reductions!(@ BoolElement, $class $R _to);)*
+            $(each_of_class!(@ BoolElement, $class $R _to);)*
         }
     };
-    // Visits a reduction if its class of elements is the one of the function. The reductions of `Inexact` are
-    // visited for floats.
     (@ Number, Number $R:ident $to:ident) => { $to.reduction::<$R, T>() };
     (@ Comparable, Comparable $R:ident $to:ident) => { $to.reduction::<$R, T>() };
     (@ Float, Float $R:ident $to:ident) => { $to.reduction::<$R, T>() };

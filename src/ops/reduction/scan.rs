@@ -8,93 +8,86 @@ use crate::error::Result;
 use crate::expr::Scan;
 use crate::kernel::Reducer;
 use crate::ops::LogSumExp;
+use crate::ops::reduction::define::reducers;
 use crate::ops::reduction::lanes::ValueLane;
 use crate::ops::reduction::slopes::{
-    AllButOneZero, fold, fold_exp_sums, last_of_largest, last_of_smallest, of_exp_sum, of_extreme,
-    of_product, slope,
+    AllButOneZero, fold_exp_sums, last_of_largest, last_of_smallest, of_exp_sum, of_extreme, of_product,
 };
 use crate::rank::RemoveAxis;
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{IntoViewMut, Tensor};
 
-/// The reducer of a scan.
-macro_rules! scan_reducer {
-    ($name:ident $R:ident <$T:ident: $class:ident, $L:ident> state $state:ty; $identity:expr;
-     |$s:ident, $x:ident| $accumulate:expr; |$a:ident, $b:ident| $combine:expr; |$f:ident| $finalize:expr;
-     $kind:ident $(beside $Extra:ident)? |$v:ident, $y:ident, $extra:ident| $slope:expr;
-     $(|$p:ident, $l:ident| $fold:expr)?) => {
-        #[doc = concat!("The reducer of [`Scans::", stringify!($name), "`].")]
-        #[derive(Clone, Copy, Debug)]
-        pub struct $R;
-        impl<$T: $class> Reducer<$T> for $R {
-            const NAME: &'static str = stringify!($name);
-            type Out = $T;
-            type State<$L: Lanes> = $state;
-            #[inline(always)]
-            fn identity<$L: Lanes>() -> $state {
-                $identity
-            }
-            #[inline(always)]
-            fn accumulate<$L: Lanes>($s: $state, $x: ValueLane<$L, $T>, _: Lane<$L, i64>) -> $state {
-                $accumulate
-            }
-            #[inline(always)]
-            fn combine<$L: Lanes>($a: $state, $b: $state) -> $state {
-                $combine
-            }
-            #[inline(always)]
-            fn finalize<$L: Lanes>($f: $state, _: Lane<$L, i64>) -> ValueLane<$L, $T> {
-                $finalize
-            }
-            slope! { <$T> $kind $(beside $Extra)? |$v, $y, $extra, _| $slope }
-            fold! { <$T> $(|$p, $l| $fold)? }
-        }
-    };
+reducers! {
+    /// The reducer of [`Scans::cumsum`].
+    CumSum: "cumsum", <T: Number, L> -> T, state Lane<L, T::Running> {
+        identity Lane::zero();
+        accumulate |s, x, _at| s + x.cast();
+        combine |a, b| a + b;
+        finalize |s, _count| s.cast();
+        slope Constant |_, _, _, _| Lane::one();
+    }
+
+    /// The reducer of [`Scans::cumprod`].
+    CumProd: "cumprod", <T: Number, L> -> T, state Lane<L, T::Running> {
+        identity Lane::one();
+        accumulate |s, x, _at| s * x.cast();
+        combine |a, b| a * b;
+        finalize |s, _count| s.cast();
+        slope Values beside AllButOneZero |x, y, others, _| of_product(x, y, others),
+        fold |product, x| product * x;
+    }
+
+    /// The reducer of [`Scans::cummax`].
+    CumMax: "cummax", <T: Comparable, L> -> T, state ValueLane<L, T> {
+        identity Lane::lowest();
+        accumulate |s, x, _at| s.max(x);
+        combine |a, b| a.max(b);
+        finalize |s, _count| s;
+        slope Shared |x, y, _, _| of_extreme(x, y),
+        fold |largest, x| last_of_largest(largest, x);
+    }
+
+    /// The reducer of [`Scans::cummin`].
+    CumMin: "cummin", <T: Comparable, L> -> T, state ValueLane<L, T> {
+        identity Lane::highest();
+        accumulate |s, x, _at| s.min(x);
+        combine |a, b| a.min(b);
+        finalize |s, _count| s;
+        slope Shared |x, y, _, _| of_extreme(x, y),
+        fold |smallest, x| last_of_smallest(smallest, x);
+    }
+
+    /// The reducer of [`Scans::logcumsumexp`].
+    LogCumSumExp: "logcumsumexp", <T: Float, L> -> T, state <LogSumExp as Reducer<T>>::State<L> {
+        identity <LogSumExp as Reducer<T>>::identity::<L>();
+        accumulate |s, x, _at| <LogSumExp as Reducer<T>>::accumulate::<L>(s, x, Lane::zero());
+        combine |a, b| <LogSumExp as Reducer<T>>::combine::<L>(a, b);
+        finalize |s, _count| <LogSumExp as Reducer<T>>::finalize::<L>(s, Lane::zero());
+        slope Values |x, y, _, _| of_exp_sum(x, y),
+        fold |sum, x| fold_exp_sums(sum, x);
+    }
 }
 
-/// Scans, one block each: the reducer and its methods.
+/// Methods of scans: `x.cumsum(axis)` along an axis known at compile time, `x.cumsum_axis(axis)` along one
+/// known at run time, and `x.cumsum_into(axis, &mut out)`.
 macro_rules! scans {
     (
         $(#[$trait_doc:meta])* pub trait Scans;
         $($(#[$doc:meta])*
-        fn $name:ident, $name_axis:ident, $name_into:ident = $R:ident, <$T:ident: $class:ident, $L:ident>
-            state $state:ty;
-        identity $identity:expr;
-        accumulate |$s:ident, $x:ident| $accumulate:expr;
-        combine |$a:ident, $b:ident| $combine:expr;
-        finalize |$f:ident| $finalize:expr;
-        slope $kind:ident $(beside $Extra:ident)? |$v:ident, $y:ident, $extra:ident| $slope:expr
-        $(, fold |$p:ident, $l:ident| $fold:expr)?;)*
+        fn $name:ident, $name_axis:ident, $name_into:ident = $R:ident where $class:ident;)*
     ) => {
-        $(
-            scan_reducer! {
-                $name $R <$T: $class, $L> state $state;
-                $identity;
-                |$s, $x| $accumulate;
-                |$a, $b| $combine;
-                |$f| $finalize;
-                $kind $(beside $Extra)? |$v, $y, $extra| $slope;
-                $(|$p, $l| $fold)?
-            }
-        )*
         $(#[$trait_doc])*
         pub trait Scans<T, const RANK: usize, D: Device>: Scan<T, RANK, D> { $(
             $(#[$doc])*
             fn $name<const A: usize>(self, axis: Axis<A>) -> Result<Tensor<T, RANK, D>>
-            where
-                T: $class,
-                Dim<RANK>: RemoveAxis<A>,
-            {
+            where T: $class, Dim<RANK>: RemoveAxis<A> {
                 self.scan($R, axis)
             }
             #[doc = concat!(
                 "As [`", stringify!($name), "`](Scans::", stringify!($name),
                 "), along an axis known at run time."
             )]
-            fn $name_axis(self, axis: usize) -> Result<Tensor<T, RANK, D>>
-            where
-                T: $class,
-            {
+            fn $name_axis(self, axis: usize) -> Result<Tensor<T, RANK, D>> where T: $class {
                 self.scan_by($R, axis, false)
             }
             #[doc = concat!(
@@ -105,11 +98,7 @@ macro_rules! scans {
             fn $name_into<'o, const A: usize>(
                 self, axis: Axis<A>, out: impl IntoViewMut<'o, T, RANK, D>
             ) -> Result<()>
-            where
-                T: $class,
-                Dim<RANK>: RemoveAxis<A>,
-                D: 'o,
-            {
+            where T: $class, Dim<RANK>: RemoveAxis<A>, D: 'o {
                 self.scan_into($R, axis, out).map_err(|error| error.with_op(stringify!($name_into)))
             }
         )* }
@@ -147,47 +136,13 @@ scans! {
     pub trait Scans;
 
     /// The running `Σ x`. Floats are summed in f64 and rounded once per position; integers wrap.
-    fn cumsum, cumsum_axis, cumsum_into = CumSum, <T: Number, L> state Lane<L, T::Running>;
-    identity Lane::zero();
-    accumulate |s, x| s + x.cast();
-    combine |a, b| a + b;
-    finalize |s| s.cast();
-    slope Constant |_x, _y, _extra| Lane::one();
-
+    fn cumsum, cumsum_axis, cumsum_into = CumSum where Number;
     /// The running `Π x`. Floats are multiplied in f64 and rounded once per position; integers wrap.
-    fn cumprod, cumprod_axis, cumprod_into = CumProd, <T: Number, L> state Lane<L, T::Running>;
-    identity Lane::one();
-    accumulate |s, x| s * x.cast();
-    combine |a, b| a * b;
-    finalize |s| s.cast();
-    slope Values beside AllButOneZero |x, y, others| of_product(x, y, others),
-    fold |product, x| product * x;
-
+    fn cumprod, cumprod_axis, cumprod_into = CumProd where Number;
     /// The running maximum; NaN from the first NaN on.
-    fn cummax, cummax_axis, cummax_into = CumMax, <T: Comparable, L> state ValueLane<L, T>;
-    identity Lane::lowest();
-    accumulate |s, x| s.max(x);
-    combine |a, b| a.max(b);
-    finalize |s| s;
-    slope Shared |x, y, _extra| of_extreme(x, y),
-    fold |largest, x| last_of_largest(largest, x);
-
+    fn cummax, cummax_axis, cummax_into = CumMax where Comparable;
     /// The running minimum; NaN from the first NaN on.
-    fn cummin, cummin_axis, cummin_into = CumMin, <T: Comparable, L> state ValueLane<L, T>;
-    identity Lane::highest();
-    accumulate |s, x| s.min(x);
-    combine |a, b| a.min(b);
-    finalize |s| s;
-    slope Shared |x, y, _extra| of_extreme(x, y),
-    fold |smallest, x| last_of_smallest(smallest, x);
-
+    fn cummin, cummin_axis, cummin_into = CumMin where Comparable;
     /// The running `ln Σ eˣ`, without intermediate overflow; see [`LogSumExp`].
-    fn logcumsumexp, logcumsumexp_axis, logcumsumexp_into = LogCumSumExp, <T: Float, L> state
-        <LogSumExp as Reducer<T>>::State<L>;
-    identity <LogSumExp as Reducer<T>>::identity::<L>();
-    accumulate |s, x| <LogSumExp as Reducer<T>>::accumulate::<L>(s, x, Lane::zero());
-    combine |a, b| <LogSumExp as Reducer<T>>::combine::<L>(a, b);
-    finalize |s| <LogSumExp as Reducer<T>>::finalize::<L>(s, Lane::zero());
-    slope Values |x, y, _extra| of_exp_sum(x, y),
-    fold |sum, x| fold_exp_sums(sum, x);
+    fn logcumsumexp, logcumsumexp_axis, logcumsumexp_into = LogCumSumExp where Float;
 }

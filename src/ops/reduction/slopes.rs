@@ -13,15 +13,16 @@ type PartLane<L, T> = Lane<L, Compute<<T as Conjugate>::Real>>;
 
 /// The slope of a reducer, in its `impl`: the elements, what it depends on, the extra reducer if there is
 /// one, and its value from `x`, the result, the extra result and the number of values. For `Parts`, that of
-/// the imaginary part comes after it.
+/// the imaginary part comes after it. See `fold!` for the last part.
 macro_rules! slope {
-    (<$T:ty> None) => {};
+    (<$T:ty> None $(;)?) => {};
     (<$T:ty> $kind:ident $(beside $Extra:ident)?
      |$x:pat_param, $y:pat_param, $extra:pat_param, $count:pat_param| $slope:expr
      $(
          , imaginary |$x_im:pat_param, $y_im:pat_param, $extra_im:pat_param, $count_im:pat_param|
          $imaginary:expr
-     )?) => {
+     )?
+     $(, fold |$result:ident, $later:ident| $fold:expr)? $(;)?) => {
         const SLOPE: $crate::kernel::Slope = $crate::kernel::Slope::$kind;
         #[inline(always)]
         fn slope<L: Lanes>(
@@ -44,13 +45,13 @@ macro_rules! slope {
         $(fn extra<V: $crate::kernel::ExtraVisitor<$T>>(visitor: V) -> V::Result {
             visitor.reducer($Extra)
         })?
+        $(crate::ops::reduction::slopes::fold! { <$T> |$result, $later| $fold })?
     };
 }
 pub(in crate::ops) use slope;
 
 /// The derivative of a scan by a reducer, in its `impl`: the result of an earlier result and a later value.
 macro_rules! fold {
-    (<$T:ty>) => {};
     (<$T:ty> |$result:ident, $x:ident| $fold:expr) => {
         const FOLDS: bool = true;
         #[inline(always)]
@@ -156,7 +157,7 @@ pub(super) fn of_norm<T: Inexact, L: Lanes>(
 
 /// `|x|`.
 #[inline(always)]
-fn size<T: Inexact, L: Lanes>(x: ValueLane<L, T>) -> Lane<L, f64> {
+pub(super) fn magnitude<T: Inexact, L: Lanes>(x: ValueLane<L, T>) -> Lane<L, f64> {
     if T::DTYPE.kind() == Kind::Complex {
         T::re(x).cast::<f64>().hypot(T::im(x).cast())
     } else {
@@ -171,7 +172,7 @@ pub(super) fn of_norm_one<T: Inexact, L: Lanes>(
     _: PartLane<L, T>,
     _: ValueLane<L, T>,
 ) -> ValueLane<L, T> {
-    let size: PartLane<L, T> = size::<T, L>(x).cast();
+    let size: PartLane<L, T> = magnitude::<T, L>(x).cast();
     T::each_part(T::conj(x), |part| {
         let sign = only_where(part.gt(0), Lane::one()) - only_where(part.lt(0), Lane::one());
         if T::DTYPE.kind() == Kind::Complex { only_where(size.ne(Lane::zero()), part / size) } else { sign }
@@ -185,7 +186,7 @@ pub(super) fn of_norm_max<T: Inexact, L: Lanes>(
     largest: PartLane<L, T>,
     ties: ValueLane<L, T>,
 ) -> ValueLane<L, T> {
-    let is_largest = size::<T, L>(x).cast().eq(largest);
+    let is_largest = magnitude::<T, L>(x).cast().eq(largest);
     T::each_part(of_norm_one::<T, L>(x, largest, ties), |part| only_where(is_largest, part / T::re(ties)))
 }
 
@@ -239,7 +240,7 @@ impl<T: Inexact> Reducer<T> for LargestTies {
     #[inline(always)]
     fn accumulate<L: Lanes>(state: Self::State<L>, x: ValueLane<L, T>, _: Lane<L, i64>) -> Self::State<L> {
         // Magnitudes that the result does not distinguish are equal.
-        let size: PartLane<L, T> = size::<T, L>(x).cast();
+        let size: PartLane<L, T> = magnitude::<T, L>(x).cast();
         <Self as Reducer<T>>::combine(state, (size.cast(), Lane::one()))
     }
     #[inline(always)]

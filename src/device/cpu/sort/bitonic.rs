@@ -71,63 +71,77 @@ pub(super) trait NetworkKey: Copy {
     fn network() -> Option<SortingNetwork<Self>>;
 }
 
-macro_rules! networks {
-    ($($key:ty: $wide:ident, $wide_max:expr, $partition:path, $narrow:ident, $narrow_max:expr;)*) => { $(
-        impl NetworkKey for $key {
-            const HAS_NETWORK: bool = cfg!(target_arch = "x86_64");
-            #[cfg(target_arch = "x86_64")]
-            fn network() -> Option<SortingNetwork<$key>> {
-                use super::super::isa::{Level, level};
-                use vectors::{$narrow, $wide, KeyMatrix, Vector};
-                /// # Safety
-                /// 1. The matrix has `rows` rows.   2. The processor has the instructions.
-                #[target_feature(enable = "avx512f")]
-                unsafe fn wide(keys: *mut $key, rows: usize, order: Sorted) {
-                    // SAFETY: (1) the caller's promise; (2) `network` returns this function only on
-                    // processors with the instructions.
-                    unsafe { KeyMatrix::<$wide> { start: keys.cast(), rows }.sort(order) }
-                }
-                /// # Safety
-                /// 1. The matrix has `rows` rows.   2. The processor has the instructions.
-                #[target_feature(enable = "avx2")]
-                unsafe fn narrow(keys: *mut $key, rows: usize, order: Sorted) {
-                    // SAFETY: as above.
-                    unsafe { KeyMatrix::<$narrow> { start: keys.cast(), rows }.sort(order) }
-                }
-                match level() {
-                    Level::Avx512 => Some(SortingNetwork {
-                        lanes: $wide::LANES,
-                        max_keys: $wide_max,
-                        sort: wide,
-                        partition: Some($partition),
-                    }),
-                    Level::Avx2 => Some(SortingNetwork {
-                        lanes: $narrow::LANES,
-                        max_keys: $narrow_max,
-                        sort: narrow,
-                        partition: None,
-                    }),
-                    Level::Baseline => None,
-                }
-            }
-
-            #[cfg(not(target_arch = "x86_64"))]
-            fn network() -> Option<SortingNetwork<$key>> {
-                None
-            }
-        }
-    )* };
+impl NetworkKey for u32 {
+    const HAS_NETWORK: bool = cfg!(target_arch = "x86_64");
+    fn network() -> Option<SortingNetwork<u32>> {
+        #[cfg(target_arch = "x86_64")]
+        return vectors::network::<vectors::U32x16, vectors::U32x8>([1 << 15, 1 << 15]);
+        #[cfg(not(target_arch = "x86_64"))]
+        None
+    }
 }
-// The limits are the sizes up to which random keys are sorted faster than by a radix sort.
-networks! {
-    u32: U32x16, 1 << 15, super::partition::u32x16, U32x8, 1 << 15;
-    u64: U64x8, 1 << 16, super::partition::u64x8, U64x4, 1 << 12;
+
+impl NetworkKey for u64 {
+    const HAS_NETWORK: bool = cfg!(target_arch = "x86_64");
+    fn network() -> Option<SortingNetwork<u64>> {
+        #[cfg(target_arch = "x86_64")]
+        return vectors::network::<vectors::U64x8, vectors::U64x4>([1 << 16, 1 << 12]);
+        #[cfg(not(target_arch = "x86_64"))]
+        None
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod vectors {
-    use super::Sorted;
+    use super::super::super::isa::{Level, level};
+    use super::super::partition::{self, VectorKey};
+    use super::{Sorted, SortingNetwork};
     use std::arch::x86_64::*;
+
+    /// The network of this processor. Random keys up to `max_keys`, for vectors of 512 and of 256 bits, are
+    /// sorted faster by it than by a radix sort.
+    pub(super) fn network<Wide, Narrow>(max_keys: [usize; 2]) -> Option<SortingNetwork<Wide::Key>>
+    where
+        Wide: Vector<Key: VectorKey>,
+        Narrow: Vector<Key = Wide::Key>,
+    {
+        match level() {
+            Level::Avx512 => Some(SortingNetwork {
+                lanes: Wide::LANES,
+                max_keys: max_keys[0],
+                sort: sort_wide::<Wide>,
+                partition: Some(partition::by_vectors::<Wide::Key>),
+            }),
+            Level::Avx2 => Some(SortingNetwork {
+                lanes: Narrow::LANES,
+                max_keys: max_keys[1],
+                sort: sort_narrow::<Narrow>,
+                partition: None,
+            }),
+            Level::Baseline => None,
+        }
+    }
+
+    /// Sorts a matrix of vectors of 512 bits.
+    ///
+    /// # Safety
+    /// 1. The matrix has `rows` rows.   2. The processor has the instructions.
+    #[target_feature(enable = "avx512f")]
+    unsafe fn sort_wide<V: Vector>(keys: *mut V::Key, rows: usize, order: Sorted) {
+        // SAFETY: (1) the caller's promise; (2) `network` returns this function only on processors with the
+        // instructions.
+        unsafe { KeyMatrix::<V> { start: keys.cast(), rows }.sort(order) }
+    }
+
+    /// Sorts a matrix of vectors of 256 bits.
+    ///
+    /// # Safety
+    /// 1. The matrix has `rows` rows.   2. The processor has the instructions.
+    #[target_feature(enable = "avx2")]
+    unsafe fn sort_narrow<V: Vector>(keys: *mut V::Key, rows: usize, order: Sorted) {
+        // SAFETY: as above.
+        unsafe { KeyMatrix::<V> { start: keys.cast(), rows }.sort(order) }
+    }
 
     /// A vector of keys.
     pub(super) trait Vector: Copy {

@@ -9,98 +9,183 @@ use std::arch::x86_64::*;
 /// Vectors that are read together from one side.
 const GROUP: usize = 4;
 
-macro_rules! partitions {
-    ($($name:ident: $key:ty, $lanes:literal, $mask:ty, $broadcast:ident, $load:ident, $load_some:ident,
-        $below:ident, $compress:ident, $store:ident;)*) => { $(
-        /// See [`Partition`](super::bitonic::Partition).
-        ///
-        /// # Safety
-        /// 1. There are `n` keys at `keys`.
-        /// 2. The processor has AVX-512F.
-        #[target_feature(enable = "avx512f,popcnt")]
-        pub(super) unsafe fn $name(keys: *mut $key, n: usize, pivot: $key) -> usize {
-            const LANES: usize = $lanes;
-            let limit = $broadcast(pivot as _);
-            let some = |n: usize| (((1u32 << n) - 1) & ((1u64 << LANES) - 1) as u32) as $mask;
-            // The results so far are `..front` and `back..`; the keys of `left..right` are not read yet.
-            let (mut front, mut back) = (0, n);
-            let mut put = |vector: __m512i, of: $mask| {
-                let low = $below(of, vector, limit);
-                let high = of & !low;
-                let (below, above) = (low.count_ones() as usize, high.count_ones() as usize);
-                // SAFETY: (1): as many keys as are written have been read on either side.
-                unsafe {
-                    $store(keys.add(front).cast(), some(below), $compress(low, vector));
-                    front += below;
-                    back -= above;
-                    $store(keys.add(back).cast(), some(above), $compress(high, vector));
-                }
-                [front, back]
-            };
-            if n < 2 * LANES {
-                let first = n.min(LANES);
-                // SAFETY: (1).
-                let [a, b] = unsafe {
-                    [
-                        $load_some(some(first), keys.cast()),
-                        $load_some(some(n - first), keys.wrapping_add(first).cast()),
-                    ]
-                };
-                put(a, some(first));
-                return put(b, some(n - first))[0];
-            }
-            // As many vectors as fit are set aside at each end, and read together from one side: whether the
-            // left or the right one is next cannot be predicted.
-            let group = if n < 2 * GROUP * LANES { 1 } else { GROUP };
-            let (mut left, mut right) = (group * LANES, n - group * LANES);
-            let mut aside = [$broadcast(0); 2 * GROUP];
-            for k in 0..group {
-                // SAFETY: (1): the vectors are inside the keys, here and below.
-                unsafe {
-                    aside[2 * k] = $load(keys.add(k * LANES).cast());
-                    aside[2 * k + 1] = $load(keys.add(right + k * LANES).cast());
-                }
-            }
-            let [mut low_end, mut high_end] = [0, n];
-            while group == GROUP && right - left >= GROUP * LANES {
-                // The side with less room is read, so that both have room for the vectors.
-                let is_left = left - low_end <= high_end - right;
-                let at = if is_left { left } else { right - GROUP * LANES };
-                left += if is_left { GROUP * LANES } else { 0 };
-                right -= if is_left { 0 } else { GROUP * LANES };
-                let mut vectors = [$broadcast(0); GROUP];
-                for (k, vector) in vectors.iter_mut().enumerate() {
-                    // SAFETY: (1).
-                    *vector = unsafe { $load(keys.add(at + k * LANES).cast()) };
-                }
-                for vector in vectors {
-                    [low_end, high_end] = put(vector, some(LANES));
-                }
-            }
-            while right - left >= LANES {
-                let is_left = left - low_end <= high_end - right;
-                let at = if is_left { left } else { right - LANES };
-                left += if is_left { LANES } else { 0 };
-                right -= if is_left { 0 } else { LANES };
-                // SAFETY: (1).
-                let vector = unsafe { $load(keys.add(at).cast()) };
-                [low_end, high_end] = put(vector, some(LANES));
-            }
-            // SAFETY: (1).
-            let rest = unsafe { $load_some(some(right - left), keys.add(left).cast()) };
-            let mut ends = put(rest, some(right - left));
-            for &vector in &aside[..2 * group] {
-                ends = put(vector, some(LANES));
-            }
-            ends[0]
-        }
-    )* };
+/// Keys that are partitioned in vectors of 512 bits. A mask has a bit for each lane of a vector.
+///
+/// # Safety of its functions
+/// 1. The processor has AVX-512F.   2. The keys of the mask's lanes are at the address.
+pub(super) trait VectorKey: Copy {
+    /// Keys in a vector.
+    const LANES: usize = size_of::<__m512i>() / size_of::<Self>();
+    /// The key in every lane.
+    ///
+    /// # Safety
+    /// (1) of the trait.
+    unsafe fn broadcast(self) -> __m512i;
+    /// The keys of the mask's lanes.
+    ///
+    /// # Safety
+    /// (1) and (2) of the trait.
+    unsafe fn load(mask: u32, keys: *const Self) -> __m512i;
+    /// The lanes of the mask whose keys are below those of `limit`.
+    ///
+    /// # Safety
+    /// (1) of the trait.
+    unsafe fn below(mask: u32, vector: __m512i, limit: __m512i) -> u32;
+    /// Writes as many keys as the mask has lanes: those of the lanes of `of`, one after another.
+    ///
+    /// # Safety
+    /// (1) and (2) of the trait.
+    unsafe fn store_compressed(mask: u32, keys: *mut Self, of: u32, vector: __m512i);
 }
-partitions! {
-    u32x16: u32, 16, __mmask16, _mm512_set1_epi32, _mm512_loadu_si512, _mm512_maskz_loadu_epi32,
-        _mm512_mask_cmplt_epu32_mask, _mm512_maskz_compress_epi32, _mm512_mask_storeu_epi32;
-    u64x8: u64, 8, __mmask8, _mm512_set1_epi64, _mm512_loadu_si512, _mm512_maskz_loadu_epi64,
-        _mm512_mask_cmplt_epu64_mask, _mm512_maskz_compress_epi64, _mm512_mask_storeu_epi64;
+
+impl VectorKey for u32 {
+    #[inline(always)]
+    unsafe fn broadcast(self) -> __m512i {
+        // SAFETY: the caller's promise, here and below.
+        unsafe { _mm512_set1_epi32(self as i32) }
+    }
+    #[inline(always)]
+    unsafe fn load(mask: u32, keys: *const u32) -> __m512i {
+        // SAFETY: as above.
+        unsafe { _mm512_maskz_loadu_epi32(mask as u16, keys.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn below(mask: u32, vector: __m512i, limit: __m512i) -> u32 {
+        // SAFETY: as above.
+        unsafe { u32::from(_mm512_mask_cmplt_epu32_mask(mask as u16, vector, limit)) }
+    }
+    #[inline(always)]
+    unsafe fn store_compressed(mask: u32, keys: *mut u32, of: u32, vector: __m512i) {
+        // SAFETY: as above.
+        unsafe {
+            _mm512_mask_storeu_epi32(
+                keys.cast(),
+                mask as u16,
+                _mm512_maskz_compress_epi32(of as u16, vector),
+            );
+        }
+    }
+}
+
+impl VectorKey for u64 {
+    #[inline(always)]
+    unsafe fn broadcast(self) -> __m512i {
+        // SAFETY: the caller's promise, here and below.
+        unsafe { _mm512_set1_epi64(self as i64) }
+    }
+    #[inline(always)]
+    unsafe fn load(mask: u32, keys: *const u64) -> __m512i {
+        // SAFETY: as above.
+        unsafe { _mm512_maskz_loadu_epi64(mask as u8, keys.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn below(mask: u32, vector: __m512i, limit: __m512i) -> u32 {
+        // SAFETY: as above.
+        unsafe { u32::from(_mm512_mask_cmplt_epu64_mask(mask as u8, vector, limit)) }
+    }
+    #[inline(always)]
+    unsafe fn store_compressed(mask: u32, keys: *mut u64, of: u32, vector: __m512i) {
+        // SAFETY: as above.
+        unsafe {
+            _mm512_mask_storeu_epi64(keys.cast(), mask as u8, _mm512_maskz_compress_epi64(of as u8, vector));
+        }
+    }
+}
+
+/// See [`Partition`](super::bitonic::Partition).
+///
+/// # Safety
+/// 1. There are `n` keys at `keys`.
+/// 2. The processor has AVX-512F.
+#[target_feature(enable = "avx512f,popcnt")]
+pub(super) unsafe fn by_vectors<K: VectorKey>(keys: *mut K, n: usize, pivot: K) -> usize {
+    // SAFETY: (2).
+    let (limit, nothing) = unsafe { (pivot.broadcast(), _mm512_setzero_si512()) };
+    let lanes = |n: usize| (1u32 << n) - 1;
+    // The results so far are `..front` and `back..`.
+    let (mut front, mut back) = (0, n);
+    let mut put = |vector: __m512i, of: u32| {
+        // SAFETY: (1): as many keys as are written have been read on either side; (2).
+        unsafe {
+            let low = K::below(of, vector, limit);
+            let high = of & !low;
+            let (below, above) = (low.count_ones() as usize, high.count_ones() as usize);
+            K::store_compressed(lanes(below), keys.add(front), low, vector);
+            front += below;
+            back -= above;
+            K::store_compressed(lanes(above), keys.add(back), high, vector);
+        }
+        [front, back]
+    };
+    if n < 2 * K::LANES {
+        let first = n.min(K::LANES);
+        // SAFETY: (1), (2).
+        let [a, b] =
+            unsafe { [K::load(lanes(first), keys), K::load(lanes(n - first), keys.wrapping_add(first))] };
+        put(a, lanes(first));
+        return put(b, lanes(n - first))[0];
+    }
+    // As many vectors as fit are set aside at each end, and read together from one side.
+    let group = if n < 2 * GROUP * K::LANES { 1 } else { GROUP };
+    let mut unread = Unread { left: group * K::LANES, right: n - group * K::LANES };
+    let mut aside = [nothing; 2 * GROUP];
+    for k in 0..group {
+        // SAFETY: (1): the vectors are inside the keys, here and below.
+        unsafe {
+            aside[2 * k] = _mm512_loadu_si512(keys.add(k * K::LANES).cast());
+            aside[2 * k + 1] = _mm512_loadu_si512(keys.add(unread.right + k * K::LANES).cast());
+        }
+    }
+    let mut ends = [0, n];
+    while group == GROUP && unread.len() >= GROUP * K::LANES {
+        let at = unread.take(GROUP * K::LANES, ends);
+        let mut vectors = [nothing; GROUP];
+        for (k, vector) in vectors.iter_mut().enumerate() {
+            // SAFETY: (1).
+            *vector = unsafe { _mm512_loadu_si512(keys.add(at + k * K::LANES).cast()) };
+        }
+        for vector in vectors {
+            ends = put(vector, lanes(K::LANES));
+        }
+    }
+    while unread.len() >= K::LANES {
+        let at = unread.take(K::LANES, ends);
+        // SAFETY: (1).
+        let vector = unsafe { _mm512_loadu_si512(keys.add(at).cast()) };
+        ends = put(vector, lanes(K::LANES));
+    }
+    // SAFETY: (1), (2).
+    let rest = unsafe { K::load(lanes(unread.len()), keys.add(unread.left)) };
+    ends = put(rest, lanes(unread.len()));
+    for &vector in &aside[..2 * group] {
+        ends = put(vector, lanes(K::LANES));
+    }
+    ends[0]
+}
+
+/// The keys `left..right` that a partition has not read yet.
+struct Unread {
+    left: usize,
+    right: usize,
+}
+
+impl Unread {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.right - self.left
+    }
+
+    /// Takes `count` keys from the side with less room, so that both have room for them; returns the position
+    /// of the first. `..front` and `back..` are written.
+    #[inline(always)]
+    fn take(&mut self, count: usize, [front, back]: [usize; 2]) -> usize {
+        // Without branches: the side cannot be predicted.
+        let is_left = self.left - front <= back - self.right;
+        let at = if is_left { self.left } else { self.right - count };
+        self.left += if is_left { count } else { 0 };
+        self.right -= if is_left { 0 } else { count };
+        at
+    }
 }
 
 #[cfg(test)]
