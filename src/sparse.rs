@@ -8,7 +8,7 @@ use crate::device::{Cpu, Device};
 use crate::dim::{Axis, Dim};
 use crate::element::{Element, Number};
 use crate::error::{Error, Result};
-use crate::ops::{Add, Arithmetic, Indexing};
+use crate::ops::{Add, Arithmetic, Indexing, Sorts};
 use crate::tensor::Tensor;
 
 /// A tensor that stores only some elements, each with its index; all others are 0. Elements with equal
@@ -46,12 +46,11 @@ fn room<T>(n: usize) -> Result<Vec<T>> {
 
 /// The distinct numbers in rising order, and for each given number its position among them.
 pub(crate) fn coalesced(places: &[i64]) -> Result<(Vec<i64>, Vec<i64>)> {
-    let mut order: Vec<usize> = room(places.len())?;
-    order.extend(0..places.len());
-    order.sort_by_key(|&at| places[at]); // stable: equal numbers keep their order
+    let order = Tensor::from_slice(places, [places.len()], &Cpu)?.argsort(Axis::<0>)?;
     let (mut unique, mut cells) = (room::<i64>(places.len())?, room::<i64>(places.len())?);
     cells.resize(places.len(), 0);
-    for at in order {
+    for at in order.to_vec()? {
+        let at = at as usize;
         if unique.last() != Some(&places[at]) {
             unique.push(places[at]);
         }

@@ -36,11 +36,12 @@ pub(super) fn may_overlap(axes: &mut [(usize, usize)]) -> bool {
 /// function must not allocate.
 #[cold]
 fn meet(axes: &[(usize, usize)]) -> bool {
-    let (mut positions, mut count) = ([0; EXACT_ELEMENTS], 1);
+    // As `u64`, for which this crate has the sort of `std` already.
+    let (mut positions, mut count) = ([0u64; EXACT_ELEMENTS], 1);
     for &(stride, size) in axes {
         for at in 1..size {
             for k in 0..count {
-                positions[at * count + k] = positions[k] + at * stride;
+                positions[at * count + k] = positions[k] + (at * stride) as u64;
             }
         }
         count *= size;

@@ -83,6 +83,8 @@ unsafe impl Sync for KernelCall<'_> {}
 
 /// The packed elements of each operand; `None` where the kernel uses the operand in place.
 pub(crate) type PackedOperands = [Option<*mut u8>; MAX_OPERANDS];
+/// No packed operand.
+pub(crate) const NOT_PACKED: PackedOperands = [None; MAX_OPERANDS];
 
 impl KernelCall<'_> {
     /// Runs on operands that are contiguous as a whole, in this thread. There are at most `FEW` outputs and

@@ -6,8 +6,9 @@
 //! around it is compiled once.
 // Imports: `device`.
 
-use super::call::{KernelCall, PackedOperands, RowAdvance};
+use super::call::{KernelCall, NOT_PACKED, PackedOperands, RowAdvance};
 use super::non_temporal_target::{NON_TEMPORAL_OUTPUTS, NonTemporalTarget};
+use crate::device::OperandRef;
 use crate::device::cpu::isa::Level;
 use crate::device::cpu::memory::non_temporal;
 use crate::device::cpu::memory::scratch::{CACHE_LINE_BYTES, ROUNDING_BYTES, Scratch};
@@ -16,7 +17,6 @@ use crate::device::cpu::tuning::{
     self, CACHED_ROW_BYTES, L1_SCRATCH_BYTES, NON_TEMPORAL_CHUNK_ELEMENTS, NON_TEMPORAL_ROW_ELEMENTS,
     NON_TEMPORAL_ROW_WITH_ENDS_ELEMENTS, PREFETCHED_OPERANDS,
 };
-use crate::device::{MAX_OPERANDS, OperandRef};
 use std::ops::Range;
 
 impl KernelCall<'_> {
@@ -105,26 +105,26 @@ impl KernelCall<'_> {
         // Outputs have a tile of one chunk. A broadcast input has one too, so that every operand is
         // contiguous for the kernel.
         let has_tile = |k: usize| k < self.outputs || is_broadcast(k);
-        let tiles: PackedOperands = std::array::from_fn(|k| {
-            (k < slots.len() && has_tile(k))
-                .then(|| room.take(NON_TEMPORAL_CHUNK_ELEMENTS * slots[k].element))
-        });
+        let mut tiles = NOT_PACKED;
+        for k in (0..slots.len()).filter(|&k| has_tile(k)) {
+            tiles[k] = Some(room.take(NON_TEMPORAL_CHUNK_ELEMENTS * slots[k].element));
+        }
         // From chunk to chunk the loads advance; outputs stay in their tiles.
         let mut steps = ZERO_STRIDES;
         for (k, slot) in slots.iter().enumerate().skip(self.outputs).filter(|&(k, _)| !is_broadcast(k)) {
             steps[k] = (NON_TEMPORAL_CHUNK_ELEMENTS * slot.element) as isize;
         }
         let (steps, n) = (self.expand_loads(&steps), space.inner());
-        let nbytes: [usize; NON_TEMPORAL_OUTPUTS] = std::array::from_fn(|k| {
-            if k < self.outputs { NON_TEMPORAL_CHUNK_ELEMENTS * slots[k].element } else { 0 }
-        });
+        let mut nbytes = [0; NON_TEMPORAL_OUTPUTS];
+        for k in 0..self.outputs {
+            nbytes[k] = NON_TEMPORAL_CHUNK_ELEMENTS * slots[k].element;
+        }
         let (loads, prefetch_nbytes) = self.prefetched_loads(space, slots, &steps);
         let outer = space.outer_space(None);
         let mut index = outer.index_of(0);
         for _ in 0..outer.numel() {
-            let mut base = [std::ptr::null_mut::<u8>(); MAX_OPERANDS + 1];
+            let mut base = outer.addresses_at(&index);
             for (k, slot) in slots.iter().enumerate() {
-                base[k] = outer.address_at(k, &index);
                 if let (Some(tile), true) = (tiles[k], is_broadcast(k)) {
                     // SAFETY: (2) one element, and the tile has room for a chunk of it.
                     unsafe {

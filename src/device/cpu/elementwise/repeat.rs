@@ -5,11 +5,11 @@
 //! row replaces many short ones.
 // Imports: `device`.
 
-use super::call::KernelCall;
+use super::call::{KernelCall, NOT_PACKED};
+use crate::device::OperandRef;
 use crate::device::cpu::memory::scratch::{CACHE_LINE_BYTES, ROUNDING_BYTES, Scratch, StackScratch};
 use crate::device::cpu::strided::{IterSpace, pack};
 use crate::device::cpu::tuning::{REPEATED_BYTES, REPEATED_ROW_ELEMENTS, SAVED_ROWS};
-use crate::device::{MAX_OPERANDS, OperandRef};
 
 impl KernelCall<'_> {
     /// The number of rows that become one, if it pays off: some operands are the same in each row, and all
@@ -48,16 +48,15 @@ impl KernelCall<'_> {
         let mut words = StackScratch::<{ (REPEATED_BYTES + ROUNDING_BYTES) / 8 }>::uninit();
         let room = Scratch::over(&mut words);
         let n = space.inner();
-        let tile = |k: usize| {
-            (k < slots.len() && self.stays(space, k)).then(|| room.take(times * n * slots[k].element))
-        };
-        let tiles: [_; MAX_OPERANDS] = std::array::from_fn(tile);
+        let mut tiles = NOT_PACKED;
+        for k in (0..slots.len()).filter(|&k| self.stays(space, k)) {
+            tiles[k] = Some(room.take(times * n * slots[k].element));
+        }
         let (parts, outer) = (space.repeated(times, slots), space.outer_space(space.outer_axis()));
         let mut index = outer.index_of(0);
         for _ in 0..outer.numel() {
-            let mut base = [std::ptr::null_mut(); MAX_OPERANDS + 1];
+            let mut base = outer.addresses_at(&index);
             for (k, slot) in slots.iter().enumerate() {
-                base[k] = outer.address_at(k, &index);
                 if let Some(tile) = tiles[k] {
                     // SAFETY: (1) `base[k]` has a row of an input; (2) the tile has room for `times` rows.
                     unsafe { repeated(tile, base[k], space.inner_step(k), n, times, slot.element) };
@@ -65,9 +64,11 @@ impl KernelCall<'_> {
                 }
             }
             for part in parts.iter().flatten() {
-                let address = std::array::from_fn(|k| {
-                    base[k].wrapping_add(part.address[k].addr().wrapping_sub(space.address[k].addr()))
-                });
+                let mut address = base;
+                for k in 0..slots.len() {
+                    let offset = part.address[k].addr().wrapping_sub(space.address[k].addr());
+                    address[k] = base[k].wrapping_add(offset);
+                }
                 // SAFETY: (2) by the caller's promise: the elements are the same, with copies in place of the
                 // broadcast operands.
                 unsafe { self.run_part(&part.from(address), slots) };

@@ -4,7 +4,7 @@
 //! packed together, so that memory is read and written in whole cache lines.
 // Imports: `error`, `device`.
 
-use super::call::{KernelCall, PackedOperands, concat_operands};
+use super::call::{KernelCall, NOT_PACKED, PackedOperands, concat_operands};
 use super::row_constants::is_short;
 use crate::device::cpu::memory::scratch::StackScratch;
 use crate::device::cpu::memory::{CpuBlock, non_temporal};
@@ -225,12 +225,12 @@ impl RowFusedCall<'_> {
     /// As for [`run`], for the rows of this part.
     unsafe fn run_part(&self, outer: &IterSpace) -> Result<()> {
         let RowShape { call, slots, count, .. } = self.shape;
-        let is_packed: [bool; MAX_OPERANDS] = std::array::from_fn(|k| {
-            k < slots.len()
-                && (!self.space.is_linear(k, slots[k].element)
-                    || (k < call.outputs && call.non_temporal && count >= MAX_ACCUMULATORS)
-                    || !self.shape.takes_in_place(k, outer.inner_step(k)))
-        });
+        let mut is_packed = [false; MAX_OPERANDS];
+        for (k, slot) in slots.iter().enumerate() {
+            is_packed[k] = !self.space.is_linear(k, slot.element)
+                || (k < call.outputs && call.non_temporal && count >= MAX_ACCUMULATORS)
+                || !self.shape.takes_in_place(k, outer.inner_step(k));
+        }
         // An input whose rows are one and the same is packed once for all rows.
         let is_one = |k: usize| k >= call.first && outer.inner_step(k) == 0;
         let each_packed = || (0..slots.len()).filter(|&k| is_packed[k] && !is_one(k));
@@ -252,14 +252,19 @@ impl RowFusedCall<'_> {
             used = rows.saturating_mul(self.shape.pitch(k)).saturating_add(used);
             at
         };
-        let places: [Option<usize>; MAX_OPERANDS] = std::array::from_fn(|k| match is_packed[k] {
-            true => Some(room(if is_one(k) { 1 } else { height }, k)),
-            false => (k < slots.len() && self.shape.padding() > 0).then(|| room(1, k)),
-        });
+        let mut places = [None; MAX_OPERANDS];
+        for k in 0..slots.len() {
+            places[k] = match is_packed[k] {
+                true => Some(room(if is_one(k) { 1 } else { height }, k)),
+                false => (self.shape.padding() > 0).then(|| room(1, k)),
+            };
+        }
         let scratch = CpuBlock::scratch(used.saturating_add(self.shape.cached_nbytes_of_row()))?;
         let at = |place: usize| scratch.address().wrapping_add(place);
-        let packed: PackedOperands = std::array::from_fn(|k| places[k].filter(|_| is_packed[k]).map(at));
-        let staging: PackedOperands = std::array::from_fn(|k| places[k].filter(|_| !is_packed[k]).map(at));
+        let (mut packed, mut staging) = (NOT_PACKED, NOT_PACKED);
+        for k in 0..slots.len() {
+            *(if is_packed[k] { &mut packed[k] } else { &mut staging[k] }) = places[k].map(at);
+        }
         if self.shape.padding() > 0 {
             // SAFETY: the scratch block has the `used` bytes that were counted above.
             unsafe { scratch.address().write_bytes(0, used) };

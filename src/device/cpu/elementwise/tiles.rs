@@ -4,10 +4,10 @@
 //! Nothing here is generic over the program, so it is compiled once.
 // Imports: `device`.
 
-use super::call::{KernelCall, Loops, MAX_ELEMENT_BYTES, PackedOperands};
+use super::call::{KernelCall, Loops, MAX_ELEMENT_BYTES, NOT_PACKED, PackedOperands};
 use crate::device::cpu::memory::scratch::{CACHE_LINE_BYTES, ROUNDING_BYTES, Scratch, StackScratch};
 use crate::device::cpu::memory::{non_temporal, prefetch};
-use crate::device::cpu::strided::{IterSpace, ZERO_STRIDES, pack};
+use crate::device::cpu::strided::{IterSpace, Pointers, ZERO_STRIDES, pack};
 use crate::device::cpu::tuning::{
     FEW_ROWS, L1_SCRATCH_BYTES, NON_TEMPORAL_PIECE_BYTES, PACKED_ROW_ELEMENTS, PACKED_ROWS,
     PIECE_UNIT_ELEMENTS, PREFETCHED_OPERANDS, READ_PIECE_BYTES, SHORT_ROW_BYTES, SHORT_STRIDE_ELEMENTS,
@@ -105,9 +105,10 @@ impl KernelCall<'_> {
             (0..slots.len()).filter(is_transposed).find_map(|k| space.transposed_axis(k, slots[k].element));
         let axis = transposed.or(space.outer_axis());
         let [rows, block] = tile_size(space, slots, widths, by_rows, joint, transposed.is_some());
-        let packed = std::array::from_fn(|k| {
-            (k < slots.len() && is_packed(k)).then(|| room.take(rows * block * slots[k].element))
-        });
+        let mut packed = NOT_PACKED;
+        for k in (0..slots.len()).filter(|&k| is_packed(k)) {
+            packed[k] = Some(room.take(rows * block * slots[k].element));
+        }
         let loops = broadcast.map_or(self.loops, |(_, rows)| Loops { rows, ..self.loops });
         // SAFETY: by the caller's promise; the scratch has room for `rows · block` elements of each packed
         // operand.
@@ -164,9 +165,10 @@ impl KernelCall<'_> {
             );
         }
         let block = most.min((L1_SCRATCH_BYTES - ROUNDING_BYTES) / widths).min(space.inner());
-        let tiles: PackedOperands = std::array::from_fn(|k| {
-            (k < slots.len() && tiled(k)).then(|| room.take(block * slots[k].element))
-        });
+        let mut tiles = NOT_PACKED;
+        for k in (0..slots.len()).filter(|&k| tiled(k)) {
+            tiles[k] = Some(room.take(block * slots[k].element));
+        }
         // The stride of each pointer of the program, for one element: tiles keep their places.
         let mut step = ZERO_STRIDES;
         for (k, slot) in slots.iter().enumerate().filter(|&(k, _)| !tiled(k)) {
@@ -177,9 +179,7 @@ impl KernelCall<'_> {
         let mut index = outer.index_of(0);
         for _ in 0..outer.numel() {
             // The address of the next piece of each operand, and the address that the program uses for it.
-            let mut at: [*mut u8; MAX_OPERANDS] = std::array::from_fn(|k| {
-                if k < slots.len() { outer.address_at(k, &index) } else { std::ptr::null_mut() }
-            });
+            let mut at = outer.addresses_at(&index);
             let mut base = [std::ptr::null_mut(); MAX_OPERANDS + 1];
             for k in 0..slots.len() {
                 base[k] = tiles[k].unwrap_or(at[k]);
@@ -246,7 +246,7 @@ impl KernelCall<'_> {
         &self,
         space: &IterSpace,
         slots: &[OperandRef<'_>],
-        at: &mut [*mut u8; MAX_OPERANDS],
+        at: &mut Pointers,
         n: usize,
     ) -> ([*mut u8; PREFETCHED_OPERANDS * SHORT_STRIDE_ELEMENTS], usize) {
         let (mut ahead, mut count) = ([std::ptr::null_mut(); PREFETCHED_OPERANDS * SHORT_STRIDE_ELEMENTS], 0);
@@ -296,9 +296,7 @@ impl KernelCall<'_> {
             [down * most, along * block]
         };
         for _ in 0..outer.numel() {
-            let origin: [*mut u8; MAX_OPERANDS] = std::array::from_fn(|k| {
-                if k < slots.len() { outer.address_at(k, &index) } else { std::ptr::null_mut() }
-            });
+            let origin = outer.addresses_at(&index);
             for tile in 0..high * wide {
                 let [top, left] = place(tile);
                 let (rows, columns) = (most.min(height - top), block.min(space.inner() - left));

@@ -34,7 +34,10 @@ impl<const N: usize> AxisGroup<N> {
     /// Orders the axes by decreasing strides of operand `first`, and merges neighbors that are contiguous in
     /// every operand.
     pub(super) fn coalesced(self, first: usize) -> Self {
-        let mut order = std::array::from_fn::<_, GROUP_AXES, _>(|axis| axis);
+        let mut order = [0; GROUP_AXES];
+        for axis in 1..self.count {
+            order[axis] = axis;
+        }
         let mut merged = AxisGroup::new();
         let add = |axis: usize, is_merged: bool| {
             let last = if is_merged { merged.count - 1 } else { merged.count };

@@ -165,13 +165,16 @@ impl<P: Num> TinyLoop<P> {
                 // SAFETY: the promise of `TinyProduct::run`: an index of the left operand, and `COLUMNS`
                 // indices of the right one.
                 let factor = unsafe { a.read() };
-                let line: [P; COLUMNS] = if CONTIGUOUS {
+                let mut line = [P::default(); COLUMNS];
+                if CONTIGUOUS {
                     // SAFETY: as above; the columns are contiguous.
-                    unsafe { b.cast::<[P; COLUMNS]>().read_unaligned() }
+                    line = unsafe { b.cast::<[P; COLUMNS]>().read_unaligned() };
                 } else {
-                    // SAFETY: as above.
-                    std::array::from_fn(|j| unsafe { b.wrapping_offset(at(j, column[1])).read() })
-                };
+                    for j in 0..COLUMNS {
+                        // SAFETY: as above.
+                        line[j] = unsafe { b.wrapping_offset(at(j, column[1])).read() };
+                    }
+                }
                 for j in 0..COLUMNS {
                     sums[j] = P::arith(Arith::Add, sums[j], P::arith(Arith::Mul, factor, line[j]));
                 }
@@ -181,9 +184,9 @@ impl<P: Num> TinyLoop<P> {
                 // SAFETY: `COLUMNS` elements of a row of the output.
                 unsafe { out.cast::<[P; COLUMNS]>().write_unaligned(sums) };
             } else {
-                for (j, sum) in sums.into_iter().enumerate() {
+                for j in 0..COLUMNS {
                     // SAFETY: as above.
-                    unsafe { out.wrapping_offset(at(j, column[0])).write(sum) };
+                    unsafe { out.wrapping_offset(at(j, column[0])).write(sums[j]) };
                 }
             }
             (out, left) = (out.wrapping_offset(row[0]), left.wrapping_offset(row[1]));

@@ -26,9 +26,11 @@ pub(crate) struct ReduceInputs<'a> {
 impl ReduceInputs<'_> {
     /// The address of each operand's first value for the output at `index`.
     pub(crate) fn addresses(&self, outer: &IterSpace, index: &SpacePosition) -> Pointers {
-        std::array::from_fn(|k| {
-            if k < self.slots.len() { outer.address_at(k + 1, index) } else { std::ptr::null_mut() }
-        })
+        let mut addresses = [std::ptr::null_mut(); MAX_OPERANDS + 1];
+        for k in 0..self.slots.len() {
+            addresses[k] = outer.address_at(k + 1, index);
+        }
+        addresses
     }
 
     /// The number of elements of every operand that fit into `scratch` bytes together, in whole groups of

@@ -235,9 +235,7 @@ impl ReduceCall<'_> {
                 unsafe { self.reduce_rows(&rows) }
             };
         if !self.operands.needs_packing(row) {
-            let base = std::array::from_fn(|k| {
-                if k < self.operands.slots.len() { row.address_at(k, &index) } else { std::ptr::null_mut() }
-            });
+            let base = row.addresses_at(&index);
             return accumulate_block(&base, at, n, self.operands.prefetch_bytes, accumulator);
         }
         // Whole blocks are packed, whatever scratch they need. Tasks are then nodes of the tree, and the bits

@@ -209,7 +209,12 @@ mod vectors {
         #[inline(always)]
         unsafe fn rows<const N: usize>(&self, first: usize, step: usize) -> [V; N] {
             // SAFETY: the caller's promise.
-            std::array::from_fn(|i| unsafe { self.row(first + i * step) })
+            let mut rows = [unsafe { self.row(first) }; N];
+            for i in 1..N {
+                // SAFETY: as above.
+                rows[i] = unsafe { self.row(first + i * step) };
+            }
+            rows
         }
 
         /// Writes `N` rows from `first` on, `step` rows apart.
@@ -218,9 +223,9 @@ mod vectors {
         /// (1) to (3) of the implementation.
         #[inline(always)]
         unsafe fn set_rows<const N: usize>(&self, first: usize, step: usize, to: [V; N]) {
-            for (i, row) in to.into_iter().enumerate() {
+            for i in 0..N {
                 // SAFETY: the caller's promise.
-                unsafe { self.set_row(first + i * step, row) };
+                unsafe { self.set_row(first + i * step, to[i]) };
             }
         }
 
@@ -365,6 +370,26 @@ mod vectors {
         }
     }
 
+    /// The numbers of the lanes that [`Vector::permuted`] takes.
+    const fn exchanged<const LANES: usize>(distance: usize) -> [u32; LANES] {
+        let (mut lanes, mut lane) = ([0; LANES], 0);
+        while lane < LANES {
+            lanes[lane] = (lane ^ distance) as u32;
+            lane += 1;
+        }
+        lanes
+    }
+
+    /// All bits in the lanes whose number has the bit `bit`.
+    const fn mask_of<const LANES: usize>(bit: usize) -> [u32; LANES] {
+        let (mut mask, mut lane) = ([0; LANES], 0);
+        while lane < LANES {
+            mask[lane] = if lane & bit != 0 { u32::MAX } else { 0 };
+            lane += 1;
+        }
+        mask
+    }
+
     #[derive(Clone, Copy)]
     pub(super) struct U32x16(__m512i);
 
@@ -379,7 +404,7 @@ mod vectors {
 
         #[inline(always)]
         unsafe fn permuted<const DISTANCE: usize>(self) -> Self {
-            let lanes: [u32; 16] = std::array::from_fn(|lane| (lane ^ DISTANCE) as u32);
+            let lanes = const { &exchanged::<16>(DISTANCE) };
             // SAFETY: as above; the registers are as wide as the arrays.
             unsafe { U32x16(_mm512_permutexvar_epi32(_mm512_loadu_si512(lanes.as_ptr().cast()), self.0)) }
         }
@@ -406,9 +431,9 @@ mod vectors {
 
         #[inline(always)]
         unsafe fn permuted<const DISTANCE: usize>(self) -> Self {
-            let lanes: [u64; 8] = std::array::from_fn(|lane| (lane ^ DISTANCE) as u64);
+            let halves = const { &exchanged::<16>(2 * DISTANCE) };
             // SAFETY: as above; the registers are as wide as the arrays.
-            unsafe { U64x8(_mm512_permutexvar_epi64(_mm512_loadu_si512(lanes.as_ptr().cast()), self.0)) }
+            unsafe { U64x8(_mm512_permutexvar_epi32(_mm512_loadu_si512(halves.as_ptr().cast()), self.0)) }
         }
 
         #[inline(always)]
@@ -433,14 +458,14 @@ mod vectors {
 
         #[inline(always)]
         unsafe fn permuted<const DISTANCE: usize>(self) -> Self {
-            let lanes: [u32; 8] = std::array::from_fn(|lane| (lane ^ DISTANCE) as u32);
+            let lanes = const { &exchanged::<8>(DISTANCE) };
             // SAFETY: as above; the registers are as wide as the arrays.
             unsafe { U32x8(_mm256_permutevar8x32_epi32(self.0, _mm256_loadu_si256(lanes.as_ptr().cast()))) }
         }
 
         #[inline(always)]
         unsafe fn blended<const BIT: usize>(low: Self, high: Self) -> Self {
-            let mask: [u32; 8] = std::array::from_fn(|lane| if lane & BIT != 0 { u32::MAX } else { 0 });
+            let mask = const { &mask_of::<8>(BIT) };
             // SAFETY: as above.
             unsafe { U32x8(_mm256_blendv_epi8(low.0, high.0, _mm256_loadu_si256(mask.as_ptr().cast()))) }
         }
@@ -468,14 +493,14 @@ mod vectors {
 
         #[inline(always)]
         unsafe fn permuted<const DISTANCE: usize>(self) -> Self {
-            let halves: [u32; 8] = std::array::from_fn(|half| (half ^ (2 * DISTANCE)) as u32);
+            let halves = const { &exchanged::<8>(2 * DISTANCE) };
             // SAFETY: as above; the registers are as wide as the arrays.
             unsafe { U64x4(_mm256_permutevar8x32_epi32(self.0, _mm256_loadu_si256(halves.as_ptr().cast()))) }
         }
 
         #[inline(always)]
         unsafe fn blended<const BIT: usize>(low: Self, high: Self) -> Self {
-            let mask: [u64; 4] = std::array::from_fn(|lane| if lane & BIT != 0 { u64::MAX } else { 0 });
+            let mask = const { &mask_of::<8>(2 * BIT) };
             // SAFETY: as above.
             unsafe { U64x4(_mm256_blendv_epi8(low.0, high.0, _mm256_loadu_si256(mask.as_ptr().cast()))) }
         }

@@ -38,12 +38,12 @@ pub(crate) unsafe fn copy(sizes: &[usize], to: OperandRef<'_>, from: OperandRef<
 /// # Safety
 /// As for [`copy`], for this part.
 unsafe fn copy_part(space: &IterSpace, element: usize, non_temporal: bool) {
-    let [along_to, along_from] = [0, 1].map(|k| space.inner_step(k));
+    let (along_to, along_from) = (space.inner_step(0), space.inner_step(1));
     let width = element as isize;
     let transposed = if along_from == width { None } else { space.transposed_axis(1, element) };
     let axis = transposed.or(space.outer_axis());
     let (height, inner) = (axis.map_or(1, |axis| space.size(axis)), space.inner());
-    let [down_to, down_from] = [0, 1].map(|k| axis.map_or(0, |axis| space.step(axis, k)));
+    let (down_to, down_from) = axis.map_or((0, 0), |axis| (space.step(axis, 0), space.step(axis, 1)));
     let stores_non_temporal = non_temporal && along_to == width && 0 < element && element <= 16;
     let (rows, columns) = match transposed {
         _ if stores_non_temporal && along_from == width => (1, inner),
@@ -57,7 +57,7 @@ unsafe fn copy_part(space: &IterSpace, element: usize, non_temporal: bool) {
     let outer = space.outer_space(axis);
     let mut index = outer.index_of(0);
     for _ in 0..outer.numel() {
-        let [to, from] = [0, 1].map(|k| outer.address_at(k, &index));
+        let (to, from) = (outer.address_at(0, &index), outer.address_at(1, &index));
         for left in (0..inner).step_by(columns) {
             for top in (0..height).step_by(rows) {
                 let (rows, columns) = (rows.min(height - top), columns.min(inner - left));

@@ -265,15 +265,18 @@ impl IterSpace {
     /// replaces a broadcast operand by a contiguous row.
     pub(crate) fn repeated(&self, times: usize, slots: &[OperandRef<'_>]) -> [Option<IterSpace>; 2] {
         let (rows, n) = (self.sizes[self.rank - 2], self.sizes[self.rank - 1]);
-        let down = self.steps[self.rank - 2].map(|step| step.wrapping_mul(times as isize));
+        let mut down = self.steps[self.rank - 2];
+        for step in &mut down[..self.operands] {
+            *step = step.wrapping_mul(times as isize);
+        }
         let (high, left) = (rows / times, rows % times);
         let (mut whole, mut rest) = (IterSpace { rank: 0, ..*self }, IterSpace { rank: 0, ..*self });
         let stride = |k: usize, axis: usize| if axis == 0 { down[k] } else { slots[k].element as isize };
         let axes = if high > 1 { 0..2 } else { 1..2 };
         whole.add(&mut [0, 1][axes], None, |axis| [high, times * n][axis], stride);
         rest.add(&mut [1], None, |_| left * n, stride);
-        for (address, down) in rest.address.iter_mut().zip(down) {
-            *address = address.wrapping_offset(down.wrapping_mul(high as isize));
+        for k in 0..self.operands {
+            rest.address[k] = rest.address[k].wrapping_offset(down[k].wrapping_mul(high as isize));
         }
         [(high > 0).then_some(whole), (left > 0).then_some(rest)]
     }
@@ -295,6 +298,16 @@ impl IterSpace {
             sum.wrapping_add((index.at[axis] as isize).wrapping_mul(self.steps[axis][k]))
         });
         self.address[k].wrapping_offset(offset)
+    }
+
+    /// The address of every operand at `index`; null for operands that do not exist.
+    #[inline(never)] // the loops around it are long
+    pub(crate) fn addresses_at(&self, index: &SpacePosition) -> Pointers {
+        let mut addresses = [std::ptr::null_mut(); MAX_OPERANDS + 1];
+        for k in 0..self.operands {
+            addresses[k] = self.address_at(k, index);
+        }
+        addresses
     }
 
     /// Moves `index` by `count` positions along the fastest axis, with carry.

@@ -326,10 +326,12 @@ unsafe fn short_rows<WORD: Copy>(
         // SAFETY: (1), (2), (3) by the caller's promise, for the words of one row.
         unsafe {
             for c in (0..whole).step_by(TOGETHER as usize) {
-                let words: [_; TOGETHER as usize] =
-                    std::array::from_fn(|i| at(c + i as isize).1.read_unaligned());
-                for (i, word) in words.into_iter().enumerate() {
-                    at(c + i as isize).0.write_unaligned(word);
+                let mut words = [MaybeUninit::uninit(); TOGETHER as usize];
+                for i in 0..TOGETHER {
+                    words[i as usize] = at(c + i).1.read_unaligned();
+                }
+                for i in 0..TOGETHER {
+                    at(c + i).0.write_unaligned(words[i as usize]);
                 }
             }
             for c in whole..columns {
@@ -411,8 +413,8 @@ unsafe fn columns_of_words<WORD: Copy, const LINE: usize>(
             let to = to.wrapping_offset(c.wrapping_mul(to_steps[1])).cast::<UnalignedWord<WORD>>();
             let from = from.wrapping_offset(c.wrapping_mul(from_steps[1])).cast::<UnalignedWord<WORD>>();
             let one = |r: isize| {
-                let [to_row, from_row] = [to_steps[0], from_steps[0]].map(|step| r.wrapping_mul(step));
-                *to.wrapping_byte_offset(to_row) = *from.wrapping_byte_offset(from_row);
+                let from = from.wrapping_byte_offset(r.wrapping_mul(from_steps[0]));
+                *to.wrapping_byte_offset(r.wrapping_mul(to_steps[0])) = *from;
             };
             if rows == LINE {
                 // The count is constant: the compiler unrolls the loop and takes the contiguous end by one

@@ -364,8 +364,8 @@ mod vectors {
         };
         if WORDS.is_power_of_two() {
             // A round moves the last bit of a word's number to the front, as all even words come first.
-            let even = load(std::array::from_fn(|lane| 2 * lane as u32));
-            let odd = load(std::array::from_fn(|lane| 2 * lane as u32 + 1));
+            let even = load([0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30]);
+            let odd = load([1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31]);
             for _ in 0..WORDS.ilog2() {
                 let before = vectors;
                 for i in 0..WORDS / 2 {

@@ -211,17 +211,43 @@ impl<L: Convert<To: Num>, const LANES: usize> GemvLoop<'_, L, LANES> {
                 // SAFETY: the columns from `p` on, `rows` elements each, as many elements of the vector, and
                 // room for the sums.
                 unsafe {
-                    if p + COLUMNS <= terms {
+                    if const { COLUMNS > 1 } && p + COLUMNS <= terms {
                         Self::columns::<COLUMNS>(start, k_stride, vector, p, rows, sums, far);
                         p += COLUMNS;
                     } else {
-                        Self::columns::<1>(start, k_stride, vector, p, rows, sums, false);
+                        Self::column(start, k_stride, vector, p, rows, sums);
                         p += 1;
                     }
                 }
             }
             // SAFETY: rows of the output, which are contiguous.
             unsafe { store(sums.cast(), rows, out, first, 1) };
+        }
+    }
+
+    /// Adds the products of column `p` to the sums.
+    ///
+    /// # Safety
+    /// 1. The matrix has a column of `rows` elements from `start` on, and the vector as many elements as the
+    ///    matrix has columns.   2. `sums` has room for `rows` sums.
+    #[inline(always)]
+    unsafe fn column(
+        start: *const L::From,
+        k_stride: isize,
+        vector: *const L::To,
+        p: usize,
+        rows: usize,
+        sums: *mut L::To,
+    ) {
+        let column = start.wrapping_offset(p as isize * k_stride);
+        // SAFETY: (1) an element of the vector.
+        let x = unsafe { vector.add(p).read() };
+        for i in 0..rows {
+            // SAFETY: (1) an element of the column; (2) its sum.
+            unsafe {
+                let sum = sums.add(i);
+                sum.write(multiply_add(sum.read(), L::convert(column.add(i).read()), x));
+            }
         }
     }
 
