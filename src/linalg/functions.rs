@@ -63,7 +63,7 @@ pub struct Slogdet<T: MatrixElement, const M: usize> {
 /// ```
 /// use rankform::linalg::slogdet;
 /// use rankform::prelude::*;
-/// let a = Tensor::from([[0.0, 1e-200], [1e-200, 0.0]]);
+/// let a = Tensor::from([[0.0_f64, 1e-200], [1e-200, 0.0]]);
 /// let found = slogdet(&a)?;
 /// assert_eq!(found.sign.item()?, -1.0);
 /// assert!((found.ln_abs.item()? + 400.0 * 10.0_f64.ln()).abs() < 1e-9);

@@ -39,7 +39,7 @@
 //!
 //! # Values
 //!
-//! An element that is read and is NaN or infinite is an [`Error::Value`](crate::Error::Value) with its place,
+//! An element that is read and is NaN or infinite is an [`Error::Value`] with its place,
 //! except in right-hand sides and by [`solve_triangular`], which compute with it. A matrix without elements
 //! has the results of algebra: its determinant is 1, its rank 0. Singular matrices have no inverse and no
 //! solution, and are an error; only an exact zero pivot counts, because rounding leaves no other test.
