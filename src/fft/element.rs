@@ -137,7 +137,11 @@ macro_rules! elements {
             fn half(lines: &Lines<'_, $part>, out: Rows<'_, Complex<$part>>, to: Request) -> Result<()> {
                 lines::half(lines, out, to, &*$kept.half(to))
             }
-            fn inverse_half(lines: &Lines<'_, Complex<$part>>, out: Rows<'_, $part>, to: Request) -> Result<()> {
+            fn inverse_half(
+                lines: &Lines<'_, Complex<$part>>,
+                out: Rows<'_, $part>,
+                to: Request,
+            ) -> Result<()> {
                 lines::inverse_half(lines, out, to, &*$kept.inverse_half(to))
             }
         }

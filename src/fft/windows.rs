@@ -65,7 +65,8 @@ pub fn hamming<T: Float>(n: usize, sampling: Sampling) -> Result<Tensor<T, 1>> {
     cosines(n, sampling, &[0.54, 0.46])
 }
 
-/// Blackman's window, `0.42 − 0.5 · cos(2πk / period) + 0.08 · cos(4πk / period)`. A window of one sample is 1.
+/// Blackman's window, `0.42 − 0.5 · cos(2πk / period) + 0.08 · cos(4πk / period)`. A window of one sample
+/// is 1.
 ///
 /// # Errors
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).

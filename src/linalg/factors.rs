@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::expr::IntoView;
 use crate::tensor::Tensor;
 
-/// The lower triangle `l` of each positive definite matrix `a = l · lᴴ`; the diagonal of `l` is positive. Only
-/// the lower triangle of `a` is read.
+/// The lower triangle `l` of each positive definite matrix `a = l · lᴴ`; the diagonal of `l` is positive.
+/// Only the lower triangle of `a` is read.
 ///
 /// # Shapes
 /// `[.., n, n] → [.., n, n]`.

@@ -144,7 +144,7 @@ OtherNames {
             see `rankform::autograd`";
         backward() grad() requires_grad() requires_grad_();
     InLinalg: "inverses, determinants and solvers are functions here",
-        "with the feature `linalg`, `rankform::linalg::inv(&x)?`, `solve(&a, &b)?`, `svd(&x, Factors::Thin)?`";
+        "with the feature `linalg`, `rankform::linalg::inv(&x)?`, `solve(&a, &b)?`, `svd(&x, factors)?`";
         inv() inverse() try_inverse() det() determinant() solve(other) cholesky() lu() qr() svd() eig()
         eigh();
 }}
