@@ -27,6 +27,7 @@
 //! - **Hold elements**: [`Tensor`]; borrowed for reading [`TensorView`], for writing [`TensorViewMut`].
 //! - **Compute**: the methods listed in [`ops`], **every operator by family**; [`Lazy`] fuses several into
 //!   one pass; [`elementwise!`] defines new ones, [`einsum!`] sums products by index.
+//! - **Solve and transform**: the functions of `linalg` and `fft` (features).
 //! - **Name sizes and axes**: [`Dim`] and [`dim!`], [`Stride`], [`Axis`], [`All`], [`Last`], [`NewAxis`].
 //! - **Choose elements**: Rust's numbers, `bool`, [`f16`](struct@f16), [`bf16`] and `Complex` of the crate
 //!   `num-complex`; `DType` names them at run time. Other narrow types are in [`element`].
@@ -76,6 +77,8 @@
 //! | [`tensor`] | [`Tensor`], [`TensorView`], [`TensorViewMut`] |
 //! | [`expr`] | operands and lazy expressions; generic code |
 //! | [`ops`] | all operators |
+//! | `linalg` | with that feature: linear algebra |
+//! | `fft` | with that feature: Fourier transforms |
 //! | `autograd` | with that feature: gradients of programs; structs of parameters |
 //! | `cuda` | with that feature: asynchronous copies, graphs, user-defined kernels |
 //! | [`quantized`] | [`QuantizedTensor`]: integers that represent real numbers |
@@ -101,6 +104,8 @@
 //! | `compiled` | builds with debug assertions compile loops instead of interpreting programs |
 //! | `dlpack` | tensors of other libraries, without a copy |
 //! | `ndarray`, `nalgebra`, `faer`, `half`, `image`, `serde` | conversions for these crates |
+//! | `linalg` | solutions, factorizations, eigenvalues |
+//! | `fft` | Fourier transforms |
 //! | `shared-memory` | tensors of several processes |
 //! | `cuda` | NVIDIA GPUs |
 #![deny(missing_docs)]
@@ -131,10 +136,14 @@ mod erased_memory;
 pub mod error;
 pub mod expr;
 mod fallible;
+#[cfg(feature = "fft")]
+pub mod fft;
 pub mod interop;
 pub mod io;
 pub mod kernel;
 pub mod layout;
+#[cfg(feature = "linalg")]
+pub mod linalg;
 pub mod ops;
 #[cfg(feature = "autograd")]
 pub mod optim;
@@ -279,6 +288,8 @@ pages! {
     GenericCode "../docs/book/generic_code.md";
     Devices "../docs/book/devices.md";
     Errors "../docs/book/errors.md";
+    #[cfg(feature = "linalg")] LinearAlgebra "../docs/book/linear_algebra.md";
+    #[cfg(feature = "fft")] FourierTransforms "../docs/book/fourier_transforms.md";
     Performance "../docs/book/performance.md";
     Accuracy "../docs/book/accuracy.md";
     #[cfg(feature = "autograd")] Gradients "../docs/book/gradients.md";

@@ -42,6 +42,9 @@
 //! | random and spaced numbers | `random_uniform` `random_normal` `random_integers` `random_bernoulli` `random_permutation` `shuffle`; `arange` `linspace` `logspace` | [`Tensor`](crate::Tensor), [`Shuffles`] |
 //! | when it runs | `lazy` `cached` `eval` `eval_into` | [`Lazy`](crate::expr::Lazy) |
 //!
+//! Solutions, factorizations and eigenvalues of matrices are functions of the module `linalg`, Fourier
+//! transforms of the module `fft`, with these features.
+//!
 //! # Source folders
 //!
 //! | folder | operators |

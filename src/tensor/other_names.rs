@@ -143,9 +143,8 @@ OtherNames {
         "with the feature `autograd`, `value_and_grad(&w, |w, tape| …)?` returns the loss and its gradients; \
             see `rankform::autograd`";
         backward() grad() requires_grad() requires_grad_();
-    NoDecompositions: "inverses, determinants and solvers are not here",
-        "the features `nalgebra` and `faer` hand a matrix on without a copy: \
-            `rankform::interop::faer::mat_ref(x.view())?`";
+    InLinalg: "inverses, determinants and solvers are functions here",
+        "with the feature `linalg`, `rankform::linalg::inv(&x)?`, `solve(&a, &b)?`, `svd(&x, factors)?`";
         inv() inverse() try_inverse() det() determinant() solve(other) cholesky() lu() qr() svd() eig()
         eigh();
 }}

@@ -91,7 +91,7 @@ fn features() -> Vec<&'static str> {
     }
     let all = chosen!["default" "threads" "autograd" "compiled" "rayon" "dynamic" "cuda" "npz" "dlpack" "faer"
         "half" "image" "nalgebra" "ndarray" "serde"
-        "shared-memory" "safetensors"];
+        "linalg" "fft" "shared-memory" "safetensors"];
     let manifest =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).expect("the manifest");
     let (_, features) = manifest.split_once("\n[features]\n").expect("features");

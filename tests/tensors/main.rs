@@ -11,6 +11,7 @@
 //! | `tapes.rs` | types known at run time on a tape |
 //! | `interpret.rs` | interpreted programs against compiled loops |
 //! | `io/` `dlpack/` `interop.rs` | files, and other libraries |
+//! | `linalg.rs` `fft.rs` | linear algebra and Fourier transforms, with these features |
 //! | `new_device.rs` `examples.rs` | a user's device; the numbered examples |
 //! | `parity_c10.rs` `parity_caffe2.rs` `parity_paddle.rs` `parity_torch.rs` | a test an ability of the ancestors |
 //!
@@ -26,12 +27,16 @@ mod display;
 mod dlpack;
 mod dynamic;
 mod examples;
+#[cfg(feature = "fft")]
+mod fft;
 mod interop;
 #[cfg(feature = "compiled")] // it compares interpreted programs with compiled loops
 mod interpret;
 mod io;
 mod iter;
 mod laws_layout;
+#[cfg(feature = "linalg")]
+mod linalg;
 mod new_device;
 mod parity_c10;
 mod parity_caffe2;

@@ -1,0 +1,105 @@
+//! Linear algebra on the CPU, by the crate faer: solutions, factorizations, eigenvalues, functions of
+//! matrices.
+//!
+//! ```
+//! use rankform::linalg;
+//! use rankform::prelude::*;
+//! let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+//! let x = linalg::solve(&a, &Tensor::from([1.0, 2.0]))?;
+//! assert!((a.matmul(&x)?[[0]] - 1.0_f64).abs() < 1e-15);
+//! let eigen = linalg::eigh(&a)?; // Eigh { values: Tensor<f64, 1>, vectors: Tensor<f64, 2> }
+//! assert!((eigen.values.sum(All)?.item()? - 7.0).abs() < 1e-14);
+//! # Ok::<(), rankform::Error>(())
+//! ```
+//!
+//! | functions | result |
+//! |---|---|
+//! | [`solve`] [`solve_triangular`] [`lstsq`] | `x` of `a · x = b`, for vectors and matrices `b` |
+//! | [`inv`] [`pinv`] | inverses |
+//! | [`lu`] [`cholesky`] [`qr`] [`svd`] [`svd_values`] | factors |
+//! | [`eigh`] [`eigh_values`] [`eig`] [`eig_values`] | eigenvalues and eigenvectors |
+//! | [`det`] [`slogdet`] [`matrix_rank`] [`cond`] | numbers |
+//! | [`matrix_power`] [`matrix_exp`] | functions of matrices |
+//!
+//! Products are methods of tensors: [`matmul`](crate::Tensor::matmul) and others.
+//!
+//! # Operands
+//!
+//! Tensors and views of rank 2 to 8 on the CPU, of elements `f32`, `f64`, `Complex<f32>` and `Complex<f64>`.
+//! The last two axes are the matrices; the leading axes are a batch, whose index an error names. Views of any
+//! strides are read where they are. Leading axes of two operands have equal sizes, or stretch from 1.
+//! A tensor on another device is copied by [`to`](crate::Tensor::to) first. These functions are not recorded
+//! on tapes: a tensor on a tape does not compile as an operand.
+//!
+//! ```compile_fail
+//! # use rankform::prelude::*;
+//! let a = Tensor::<f64, 2, Meta>::zeros([2, 2], &Meta).unwrap();
+//! rankform::linalg::det(&a); // not on `Cpu`
+//! ```
+//!
+//! # Values
+//!
+//! An element that is read and is NaN or infinite is an [`Error::Value`] with its place,
+//! except in right-hand sides and by [`solve_triangular`], which compute with it. A matrix without elements
+//! has the results of algebra: its determinant is 1, its rank 0. Singular matrices have no inverse and no
+//! solution, and are an error; only an exact zero pivot counts, because rounding leaves no other test.
+//! [`matrix_rank`] and [`cond`] tell how near a matrix is to a singular one.
+//!
+//! # Cost
+//!
+//! O(n³) for each matrix. Results are new row-major tensors; an operand is copied once to scratch memory.
+//! Matrices of a batch are shared among threads; one matrix is the work of one thread. Results have the same
+//! bits for any number of threads, and may differ in the last bits between instruction sets.
+// Imports: `error`.
+
+mod batch;
+mod element;
+mod factors;
+mod functions;
+mod kernels;
+mod ranks;
+mod solve;
+
+pub use element::MatrixElement;
+pub use factors::{
+    Eig, Eigh, Lu, Qr, Svd, cholesky, eig, eig_values, eigh, eigh_values, lu, qr, svd, svd_values,
+};
+pub use functions::{Slogdet, cond, det, matrix_exp, matrix_power, matrix_rank, slogdet};
+pub use ranks::{MatrixRank, RightHandSide};
+pub use solve::{LeastSquares, inv, lstsq, pinv, solve, solve_triangular};
+
+use crate::error::{Error, Result, text};
+use batch::Batch;
+
+/// How many columns the orthogonal factors of an `m` × `n` matrix have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Factors {
+    /// `min(m, n)`: the product of the factors needs no more.
+    Thin,
+    /// All: the factors are square.
+    Full,
+}
+
+/// The triangle of a matrix that an operator reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Triangle {
+    /// The diagonal and all below.
+    Lower,
+    /// The diagonal and all above.
+    Upper,
+    /// All below the diagonal, which counts as 1 and is not read.
+    UnitLower,
+    /// All above the diagonal, which counts as 1 and is not read.
+    UnitUpper,
+}
+
+/// An error unless the matrices are square; else their size.
+fn square<T>(op: &'static str, a: &Batch<'_, T>) -> Result<usize> {
+    match a.size() {
+        [rows, columns] if rows == columns => Ok(rows),
+        [rows, columns] => {
+            let what = text(format_args!("matrices of sizes [{rows}, {columns}] are not square"));
+            Err(Error::Value { op, what })
+        }
+    }
+}

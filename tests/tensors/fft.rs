@@ -1,0 +1,368 @@
+//! Fourier transforms against the sum that defines them, in double-double: every length up to 64, primes, and
+//! long ones; round trips, norms, several axes, views, windows, errors.
+//!
+//! The ratio of an error is its 2-norm divided by that of the result, by ε, and by `1 + log₂ n`; at most 4.
+
+use rankform::Complex;
+use rankform::fft::*;
+use rankform::prelude::*;
+use std::f64::consts::TAU;
+
+type C = Complex<f64>;
+
+/// The largest ratio.
+const LARGEST: f64 = 4.0;
+
+/// A number between −1 and 1 for each place.
+fn noise(i: usize, seed: u64) -> f64 {
+    let mut x = (i as u64) << 20 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d;
+    for _ in 0..3 {
+        x = (x ^ x >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    }
+    (x >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
+}
+
+/// `cos` and `sin` of `2π·k/n`, each by the smallest angle that has it, so that no rounding grows with `k`.
+fn circle(k: usize, n: usize) -> C {
+    // An eighth of a turn has the most exact sine and cosine: 8·k/n is octant and rest.
+    let (octant, rest) = (8 * k / n, 8 * k % n);
+    let angle = |rest: usize| TAU * rest as f64 / (8 * n) as f64;
+    let (low, high) = (angle(rest), angle(n - rest));
+    match octant % 8 {
+        0 => C::new(low.cos(), low.sin()),
+        1 => C::new(high.sin(), high.cos()),
+        2 => C::new(-low.sin(), low.cos()),
+        3 => C::new(-high.cos(), high.sin()),
+        4 => C::new(-low.cos(), -low.sin()),
+        5 => C::new(-high.sin(), -high.cos()),
+        6 => C::new(low.sin(), -low.cos()),
+        _ => C::new(high.cos(), -high.sin()),
+    }
+}
+
+/// A sum whose roundings are kept and added at the end (Neumaier).
+#[derive(Clone, Copy, Default)]
+struct Sum(f64, f64);
+
+impl Sum {
+    fn add(&mut self, x: f64) {
+        let total = self.0 + x;
+        self.1 += if self.0.abs() >= x.abs() { (self.0 - total) + x } else { (x - total) + self.0 };
+        self.0 = total;
+    }
+    /// Adds `x · y` with its rounding.
+    fn add_product(&mut self, x: f64, y: f64) {
+        let product = x * y;
+        self.add(product);
+        self.1 += x.mul_add(y, -product);
+    }
+}
+
+/// The defining sum, without a factor.
+fn direct(x: &[C], is_inverse: bool) -> Vec<C> {
+    let n = x.len();
+    let one = |k: usize| {
+        let (mut re, mut im) = (Sum::default(), Sum::default());
+        for (j, x) in x.iter().enumerate() {
+            let w = circle(j * k % n, n);
+            let sine = if is_inverse { w.im } else { -w.im };
+            re.add_product(x.re, w.re);
+            re.add_product(-x.im, sine);
+            im.add_product(x.re, sine);
+            im.add_product(x.im, w.re);
+        }
+        C::new(re.0 + re.1, im.0 + im.1)
+    };
+    (0..n).map(one).collect()
+}
+
+fn norm(x: &[C]) -> f64 {
+    x.iter().map(C::norm_sqr).sum::<f64>().sqrt()
+}
+
+#[track_caller]
+fn near(what: &str, found: &[C], expected: &[C], epsilon: f64) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    let difference: Vec<C> = found.iter().zip(expected).map(|(a, b)| a - b).collect();
+    let bound = LARGEST * epsilon * (1.0 + (expected.len().max(1) as f64).log2());
+    assert!(
+        norm(&difference) <= bound * norm(expected),
+        "{what}: {:e}",
+        norm(&difference) / norm(expected) / bound
+    );
+}
+
+fn lengths() -> impl Iterator<Item = usize> {
+    (1..=64).chain([97, 127, 211, 509, 1000, 1009, 1024, 2047])
+}
+
+trait Real: FourierReal + Into<f64> + PartialEq {
+    const EPS: f64;
+    fn of(x: f64) -> Self;
+    fn complex(x: C) -> Complex<Self>;
+    fn wide(x: Complex<Self>) -> C {
+        C::new(x.re.into(), x.im.into())
+    }
+}
+impl Real for f32 {
+    const EPS: f64 = f32::EPSILON as f64;
+    fn of(x: f64) -> f32 {
+        x as f32
+    }
+    fn complex(x: C) -> Complex<f32> {
+        Complex::new(x.re as f32, x.im as f32)
+    }
+}
+impl Real for f64 {
+    const EPS: f64 = f64::EPSILON;
+    fn of(x: f64) -> f64 {
+        x
+    }
+    fn complex(x: C) -> C {
+        x
+    }
+}
+
+fn check_lengths<T: Real>(lengths: impl Iterator<Item = usize>)
+where
+    Complex<T>: FourierElement<Part = T>,
+{
+    for n in lengths {
+        let real: Vec<T> = (0..n).map(|i| T::of(noise(i, 1))).collect();
+        let complex: Vec<Complex<T>> = (0..n).map(|i| T::complex(C::new(noise(i, 2), noise(i, 3)))).collect();
+        let wide_real: Vec<C> = real.iter().map(|&x| C::from(x.into())).collect();
+        let wide: Vec<C> = complex.iter().map(|&x| T::wide(x)).collect();
+        let values =
+            |x: &Tensor<Complex<T>, 1>| x.to_vec().unwrap().into_iter().map(T::wide).collect::<Vec<C>>();
+        let (real, complex) = (Tensor::from_vec(real, [n]).unwrap(), Tensor::from_vec(complex, [n]).unwrap());
+        let name = |what: &str| format!("{what} of {n}, {}", std::any::type_name::<T>());
+
+        let spectrum = direct(&wide_real, false);
+        let found = fft(&real, Axis::<0>, Fft::new()).unwrap();
+        near(&name("fft of reals"), &values(&found), &spectrum, T::EPS);
+        let half = rfft(&real, Axis::<0>, Fft::new()).unwrap();
+        assert_eq!(half.size(), dim![n / 2 + 1]);
+        // The norm of the whole spectrum is the measure of its half.
+        let whole: Vec<C> = (0..n)
+            .map(|k| {
+                let half = values(&half);
+                if k <= n / 2 { half[k] } else { half[n - k].conj() }
+            })
+            .collect();
+        near(&name("rfft"), &whole, &spectrum, T::EPS);
+        let back = irfft(&half, Axis::<0>, Fft::new().length(n)).unwrap();
+        let back: Vec<C> = back.to_vec().unwrap().into_iter().map(|x| C::from(x.into())).collect();
+        near(&name("irfft"), &back, &wide_real, T::EPS);
+
+        near(
+            &name("fft"),
+            &values(&fft(&complex, Axis::<0>, Fft::new()).unwrap()),
+            &direct(&wide, false),
+            T::EPS,
+        );
+        let inverse: Vec<C> = direct(&wide, true).into_iter().map(|x| x / n as f64).collect();
+        near(&name("ifft"), &values(&ifft(&complex, Axis::<0>, Fft::new()).unwrap()), &inverse, T::EPS);
+
+        for norm_of in [Norm::Backward, Norm::Ortho, Norm::Forward] {
+            let options = Fft::new().norm(norm_of);
+            let there = fft(&complex, Axis::<0>, options).unwrap();
+            let back = ifft(&there, Axis::<0>, options).unwrap();
+            near(&name("there and back"), &values(&back), &wide, T::EPS);
+            let factor = match norm_of {
+                Norm::Backward => n as f64,
+                Norm::Ortho => 1.0,
+                Norm::Forward => 1.0 / n as f64,
+            };
+            // Parseval: the factor 1/√n keeps the 2-norm.
+            let ratio = norm(&values(&there)).powi(2) / norm(&wide).powi(2) / factor;
+            assert!((ratio - 1.0).abs() < 20.0 * T::EPS * (1.0 + (n as f64).log2()), "{ratio}");
+        }
+    }
+}
+
+#[test]
+fn transforms_of_f64_equal_the_defining_sum() {
+    check_lengths::<f64>(lengths());
+}
+
+#[test]
+fn transforms_of_f32_equal_the_defining_sum() {
+    check_lengths::<f32>(lengths());
+}
+
+#[test]
+fn a_long_transform_equals_the_defining_sum_at_some_frequencies() {
+    for n in [4096, 4099, 1 << 16] {
+        let x: Vec<C> = (0..n).map(|i| C::new(noise(i, 5), noise(i, 6))).collect();
+        let found = fft(&Tensor::from_vec(x.clone(), [n]).unwrap(), Axis::<0>, Fft::new()).unwrap();
+        for k in [0, 1, n / 2, n - 1, n / 3, 1234] {
+            let (mut re, mut im) = (Sum::default(), Sum::default());
+            for (j, x) in x.iter().enumerate() {
+                let w = circle(j * k % n, n);
+                re.add_product(x.re, w.re);
+                re.add_product(x.im, w.im);
+                im.add_product(x.im, w.re);
+                im.add_product(-x.re, w.im);
+            }
+            let error = (found[[k]] - C::new(re.0 + re.1, im.0 + im.1)).norm();
+            let bound = LARGEST * f64::EPSILON * (1.0 + (n as f64).log2()) * norm(&x);
+            assert!(error <= bound, "{n}, {k}: {error:e} above {bound:e}");
+        }
+    }
+}
+
+#[test]
+fn lines_are_cut_and_followed_by_zeros() {
+    let x = Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 7.0]]);
+    let zeros = Tensor::from([[1.0, 2.0, 3.0, 0.0, 0.0], [4.0, 5.0, 7.0, 0.0, 0.0]]);
+    let cut = x.slice((.., ..2)).unwrap();
+    let (long, short) = (Fft::new().length(5), Fft::new().length(2));
+    assert_eq!(fft(&x, Axis::<1>, long).unwrap(), fft(&zeros, Axis::<1>, Fft::new()).unwrap());
+    assert_eq!(fft(&x, Axis::<1>, short).unwrap(), fft(cut, Axis::<1>, Fft::new()).unwrap());
+    assert_eq!(rfft(&x, Axis::<1>, long).unwrap(), rfft(&zeros, Axis::<1>, Fft::new()).unwrap());
+    assert_eq!(rfft(&x, Axis::<1>, short).unwrap(), rfft(cut, Axis::<1>, Fft::new()).unwrap());
+    assert_eq!(rfft(&x, Axis::<0>, Fft::new().length(7)).unwrap().size(), dim![4, 3]);
+    // Of a spectrum, the frequencies that are missing are 0.
+    let spectrum = rfft(&x, Axis::<1>, Fft::new()).unwrap();
+    let again = irfft(&spectrum, Axis::<1>, Fft::new().length(8)).unwrap();
+    let mut padded = Tensor::<C, 2>::zeros([2, 5], &Cpu).unwrap();
+    padded.view_mut().unwrap().slice((.., ..2)).unwrap().assign(&spectrum).unwrap();
+    assert_eq!(again, irfft(&padded, Axis::<1>, Fft::new()).unwrap());
+    // Parts that real numbers do not have are not read.
+    let spectrum = Tensor::from([C::new(1.0, 9.0), C::new(0.0, 0.0), C::new(2.0, -7.0)]);
+    assert_eq!(
+        irfft(&spectrum, Axis::<0>, Fft::new()).unwrap().to_vec().unwrap(),
+        [0.75, -0.25, 0.75, -0.25]
+    );
+}
+
+#[test]
+fn views_give_the_bits_of_their_copies_along_every_axis() {
+    let x = Tensor::from_fn([6, 5, 8], |[i, j, k]| C::new(noise(40 * i + 8 * j + k, 7), noise(k, 8)), &Cpu)
+        .unwrap();
+    let line = Tensor::from([[1.0, 2.0, 4.0, 7.0]]);
+    let views = [
+        x.view(),
+        x.permuted([2, 0, 1]).unwrap(),
+        x.slice(((..).step(-1), (..).step(2), (..).step(-3))).unwrap(),
+        x.slice((1..2, .., 3..)).unwrap(),
+        x.slice((2..2, .., ..)).unwrap(),
+    ];
+    for view in views {
+        let copy = view.copy().unwrap();
+        for axis in 0..3 {
+            if view.size()[axis] == 0 {
+                continue;
+            }
+            let found = fft_axis(view, axis, Fft::new()).unwrap();
+            assert_eq!(found, fft_axis(&copy, axis, Fft::new()).unwrap());
+            assert!(found.layout().is_contiguous());
+            // Each line by itself.
+            let order = [(axis + 1) % 3, (axis + 2) % 3, axis];
+            let (lines, results) = (view.permuted(order).unwrap(), found.permuted(order).unwrap());
+            let size = lines.size();
+            for (i, j) in (0..size[0]).flat_map(|i| (0..size[1]).map(move |j| (i, j))) {
+                let one = fft(lines.slice((i, j, ..)).unwrap(), Axis::<0>, Fft::new()).unwrap();
+                assert_eq!(results.slice((i, j, ..)).unwrap().copy().unwrap(), one);
+            }
+        }
+    }
+    let flat = line.broadcast_to([3, 4]).unwrap();
+    let found = rfft(flat, Axis::<1>, Fft::new()).unwrap();
+    let one = rfft(line.slice((0, ..)).unwrap(), Axis::<0>, Fft::new()).unwrap();
+    assert!((0..3).all(|i| found.slice((i, ..)).unwrap().copy().unwrap() == one));
+    // Many lines, in several tasks.
+    let many = Tensor::from_fn([3000, 24], |[i, j]| noise(24 * i + j, 9), &Cpu).unwrap();
+    let (found, back) = (
+        rfft(&many, Axis::<1>, Fft::new()).unwrap(),
+        irfft_axis(&rfft_axis(&many, 1, Fft::new()).unwrap(), 1, Fft::new()).unwrap(),
+    );
+    for i in (0..3000).step_by(97) {
+        let one = rfft(many.slice((i, ..)).unwrap(), Axis::<0>, Fft::new()).unwrap();
+        assert_eq!(found.slice((i, ..)).unwrap().copy().unwrap(), one);
+    }
+    assert!(back.allclose(&many, 0.0, 1e-14, false).unwrap());
+}
+
+#[test]
+fn several_axes_are_one_after_the_other() {
+    let x = Tensor::from_fn([3, 4, 5], |[i, j, k]| noise(20 * i + 5 * j + k, 10), &Cpu).unwrap();
+    let one = |x: &Tensor<C, 3>, axis| fft_axis(x, axis, Fft::new()).unwrap();
+    let last = fft(&x, Axis::<2>, Fft::new()).unwrap();
+    assert_eq!(fftn(&x, Axis::<2>, Norm::Backward).unwrap(), last);
+    assert_eq!(fft2(&x, Norm::Backward).unwrap(), one(&last, 1));
+    assert_eq!(fftn(&x, (Axis::<1>, Axis::<2>), Norm::Backward).unwrap(), one(&last, 1));
+    assert_eq!(fftn(&x, All, Norm::Backward).unwrap(), one(&one(&last, 1), 0));
+    for norm in [Norm::Backward, Norm::Ortho, Norm::Forward] {
+        let back = ifftn(&fftn(&x, All, norm).unwrap(), All, norm).unwrap();
+        assert!(back.re().unwrap().allclose(&x, 0.0, 1e-15, false).unwrap());
+        let back = ifft2(&fft2(&x, norm).unwrap(), norm).unwrap();
+        assert!(back.re().unwrap().allclose(&x, 0.0, 1e-15, false).unwrap());
+    }
+}
+
+#[test]
+fn shifts_order_frequencies() {
+    for n in 1..9 {
+        let frequencies = fftfreq(n, 1.0 / n as f64).unwrap();
+        let shifted = fftshift(&frequencies, All).unwrap();
+        assert!(shifted.to_vec().unwrap().is_sorted());
+        assert_eq!(ifftshift(&shifted, All).unwrap(), frequencies);
+        let half = rfftfreq(n, 1.0 / n as f64).unwrap().to_vec().unwrap();
+        assert_eq!(half, (0..=n / 2).map(|k| k as f64).collect::<Vec<_>>());
+    }
+    let x = Tensor::from([[1, 2, 3], [4, 5, 6]]);
+    assert_eq!(fftshift(&x, All).unwrap(), Tensor::from([[6, 4, 5], [3, 1, 2]]));
+    assert_eq!(fftshift(&x, Axis::<1>).unwrap(), Tensor::from([[3, 1, 2], [6, 4, 5]]));
+    assert_eq!(ifftshift(&fftshift(&x, All).unwrap(), All).unwrap(), x);
+}
+
+#[test]
+fn windows_have_the_values_of_scipy() {
+    // scipy.signal.windows, version 1.11, sym=True and sym=False.
+    let near = |found: Tensor<f64, 1>, expected: &[f64]| {
+        assert_eq!(found.numel(), expected.len());
+        assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-15), "{found:?} {expected:?}");
+    };
+    let root = 3.0_f64.sqrt() / 4.0;
+    use Sampling::{Periodic, Symmetric};
+    near(hann(5, Symmetric).unwrap(), &[0.0, 0.5, 1.0, 0.5, 0.0]);
+    near(hann(6, Periodic).unwrap(), &[0.0, 0.25, 0.75, 1.0, 0.75, 0.25]);
+    near(hamming(6, Periodic).unwrap(), &[0.08, 0.31, 0.77, 1.0, 0.77, 0.31]);
+    near(blackman(6, Periodic).unwrap(), &[0.0, 0.13, 0.63, 1.0, 0.63, 0.13]);
+    near(hann(12, Periodic).unwrap().slice(1..3).unwrap().copy().unwrap(), &[0.5 - root, 0.25]);
+    for n in 0..20 {
+        for sampling in [Periodic, Symmetric] {
+            for window in [hann::<f64>, hamming::<f64>, blackman::<f64>] {
+                let w = window(n, sampling).unwrap().to_vec().unwrap();
+                assert_eq!(w.len(), n);
+                assert!(n != 1 || w == [1.0]);
+                let from = usize::from(sampling == Periodic);
+                assert!((from..n).all(|k| w[k] == w[n - 1 - k + from]), "{w:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_transform_of_length_0_is_an_error_with_the_sizes() {
+    let none = Tensor::<f64, 2>::zeros([3, 0], &Cpu).unwrap();
+    let error = fft(&none, Axis::<1>, Fft::new()).unwrap_err();
+    assert_eq!(error.to_string(), "fft: a transform of length 0 along axis 1 of sizes [3, 0]");
+    assert!(rfft(&none, Axis::<1>, Fft::new()).is_err());
+    let x = Tensor::from([[1.0, 2.0]]);
+    assert!(ifft(&x, Axis::<1>, Fft::new().length(0)).is_err());
+    let single = Tensor::from([C::new(3.0, 0.0)]);
+    assert!(irfft(&single, Axis::<0>, Fft::new()).is_err());
+    assert_eq!(irfft(&single, Axis::<0>, Fft::new().length(1)).unwrap().to_vec().unwrap(), [3.0]);
+    // Without lines there is nothing to do; an empty line is followed by zeros.
+    assert_eq!(fft(&none, Axis::<0>, Fft::new()).unwrap().size(), dim![3, 0]);
+    assert_eq!(
+        fft(&none, Axis::<1>, Fft::new().length(2)).unwrap(),
+        Tensor::<C, 2>::zeros([3, 2], &Cpu).unwrap()
+    );
+    assert!(matches!(fft_axis(&x, 2, Fft::new()), Err(Error::Axis { op: "fft", axis: 2, .. })));
+    assert!(fftfreq(0, 1.0).is_err() && fftfreq(4, 0.0).is_err() && rfftfreq(4, f64::NAN).is_err());
+    let unallocated = Tensor::<f64, 1>::empty([4], &Cpu).unwrap();
+    assert!(matches!(fft(&unallocated, Axis::<0>, Fft::new()), Err(Error::Unallocated { op: "fft", .. })));
+}
