@@ -1,6 +1,8 @@
 //! Operators that state their own backward pass, for devices that record.
 // Imports: `dtype`, `error`.
 
+#[cfg(feature = "autograd")]
+use super::ErasedRule;
 use super::{Device, OperandRef};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -86,6 +88,10 @@ pub trait OperatorRule: Copy + Send + 'static {
     const READS_RESULT: bool;
     /// The values that the backward pass reads besides operands and result.
     type Saved<D: Device>: Default + Send + 'static;
+
+    /// The rule on the CPU with its types erased, if it is compiled with this crate.
+    #[cfg(feature = "autograd")]
+    const ON_CPU: Option<fn(Self) -> Box<dyn ErasedRule>> = None;
 
     /// The operands that the gradient of operand `of` reads: bit `k` is operand `k`.
     fn reads(of: usize) -> u64;
