@@ -1,6 +1,7 @@
-//! Operators that state their own backward pass, with their types erased.
+//! Operators that state their own backward pass on one device, with their types erased.
 // Imports: `dtype`, `error`, `element`, `device`.
 
+use super::operator_rule::{ErasedRule, RuleOperands};
 use super::{Device, OperatorRule, Recorded, RuleOperand, RuleOutput, TypedRef};
 use crate::dtype::DType;
 use crate::element::Element;
@@ -13,41 +14,6 @@ pub(crate) const COMPILED_RANK: usize = 4;
 /// Whether a rule for operands of this element and rank is compiled with this crate.
 pub(crate) const fn is_compiled<T: Element>(rank: usize) -> bool {
     matches!(T::DTYPE, DType::F32) && T::PLAIN && rank <= COMPILED_RANK
-}
-
-/// The operands of a backward pass, without their device.
-pub struct RuleOperands<'a> {
-    pub(crate) inputs: &'a [TypedRef<'a>],
-    pub(crate) result: TypedRef<'a>,
-    pub(crate) gradient: TypedRef<'a>,
-    pub(crate) targets: &'a [Option<TypedRef<'a>>],
-}
-
-/// A rule on its device, with its types erased, and the values that its forward pass has saved.
-///
-/// # Safety
-/// An implementation reads and writes the operands alone.
-pub unsafe trait ErasedRule: Send {
-    /// Computes the operator. If `saves`, it keeps what the backward pass reads besides operands and result.
-    ///
-    /// # Errors
-    /// Those of the operator.
-    ///
-    /// # Safety
-    /// 1. `inputs` are operands on the device, with valid elements.
-    /// 2. `output` is too, possibly uninitialized; it has one element for each index, and overlaps no input.
-    unsafe fn forward(&mut self, inputs: &[TypedRef<'_>], output: TypedRef<'_>, saves: bool) -> Result<()>;
-
-    /// Computes the gradients of the operands.
-    ///
-    /// # Errors
-    /// Those of the operator.
-    ///
-    /// # Safety
-    /// 1. `inputs`, `result` and `gradient` are operands on the device, with valid elements.
-    /// 2. `targets` are too, possibly uninitialized; each has one element for each index, and overlaps no
-    ///    other operand.
-    unsafe fn backward(self: Box<Self>, operands: RuleOperands<'_>) -> Result<()>;
 }
 
 /// A rule with its device and its saved values.

@@ -43,9 +43,9 @@ pub(crate) use cuda::{QueuedCopy, UserKernel, c_name};
 #[cfg(feature = "autograd")]
 pub(crate) use erased_rule::{COMPILED_RANK, erase_rule, is_compiled};
 #[doc(hidden)]
-#[cfg(feature = "autograd")]
-pub use erased_rule::{ErasedRule, RuleOperands};
 pub use meta::Meta;
+#[cfg(feature = "autograd")]
+pub(crate) use operator_rule::{ErasedRule, RuleOperands};
 pub use operator_rule::{OperatorRule, RuleOperand, RuleOutput};
 pub(crate) use operator_rule::{Recorded, TypedRef};
 pub use reference::{HostAddressable, ReferenceEngine};

@@ -42,8 +42,8 @@ where
 
 #[cfg(feature = "autograd")]
 compiled_along! {
-    fn layer_norm_of_f32 of LayerNormRule;
-    fn rms_norm_of_f32 of RmsNormRule;
+    layer_norm_of_f32: LayerNormRule;
+    rms_norm_of_f32: RmsNormRule;
 }
 
 /// The backward pass of layer norm: `r · (g − mean g − n · mean(g · n))` of normalized values `n = r · c`,

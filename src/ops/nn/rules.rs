@@ -95,7 +95,7 @@ pub(in crate::ops) type CompiledAlong = fn(f64, MarkedAxes<COMPILED_RANK>) -> Bo
 /// axes.
 #[cfg(feature = "autograd")]
 macro_rules! compiled_along {
-    ($(fn $name:ident of $Rule:ident;)*) => { $(
+    ($($name:ident: $Rule:ident;)*) => { $(
         #[cfg(feature = "autograd")]
         #[inline(never)]
         fn $name(

@@ -66,8 +66,8 @@ along_axes! {
 
 #[cfg(feature = "autograd")]
 compiled_along! {
-    fn softmax_of_f32 of SoftmaxRule;
-    fn log_softmax_of_f32 of LogSoftmaxRule;
+    softmax_of_f32: SoftmaxRule;
+    log_softmax_of_f32: LogSoftmaxRule;
 }
 
 /// The backward pass of softmax: `y · (g − Σ g · y)`.

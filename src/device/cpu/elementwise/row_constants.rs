@@ -22,8 +22,8 @@ pub(crate) const fn is_short(n: usize, in_place: bool) -> bool {
     n <= SHORT_ROW_ELEMENTS && !in_place
 }
 
-/// The number of row constants up to which their loops are parts of the program's loop. Expressions repeat row
-/// constants: derivatives have most of them several times. A function is compiled once.
+/// The number of row constants up to which their loops are parts of the program's loop. Expressions repeat
+/// row constants: derivatives have most of them several times. A function is compiled once.
 const MAX_INLINED: usize = 3;
 
 /// Whether the loops of row constants are functions.
@@ -122,8 +122,8 @@ impl Io<CollectParams> for FewParams {
     }
 }
 
-/// A body and its operands. They are copies: a function that receives their address leaves those of the program
-/// in registers.
+/// A body and its operands. They are copies: a function that receives their address leaves those of the
+/// program in registers.
 struct RowBody<B> {
     body: B,
     /// The pointers of the body's loads from 0 on, and the one to the cached values. All others are not
