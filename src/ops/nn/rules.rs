@@ -12,7 +12,9 @@ use crate::element::{Compute, Float};
 use crate::error::Result;
 use crate::kernel::Op;
 use crate::rank::HasAxes;
-use crate::scalar::{Lane, Lanes, Prim as _};
+#[cfg(feature = "autograd")]
+use crate::scalar::Prim as _;
+use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Destination, TensorView, TensorViewMut};
 use std::marker::PhantomData;
 
@@ -34,22 +36,28 @@ impl<T: Float> Op<(T, T)> for Flow {
 /// The arguments of an operator along axes: none, or a number.
 pub(in crate::ops) trait Arguments<T>: Copy + Send + 'static {
     /// The number, if there is one.
+    #[cfg(feature = "autograd")]
     fn number(self) -> f64;
     /// The arguments with this number.
+    #[cfg(feature = "autograd")]
     fn of(number: f64) -> Self;
 }
 
 impl<T> Arguments<T> for () {
+    #[cfg(feature = "autograd")]
     fn number(self) -> f64 {
         0.0
     }
+    #[cfg(feature = "autograd")]
     fn of(_: f64) -> Self {}
 }
 
 impl<T: Float> Arguments<T> for (T,) {
+    #[cfg(feature = "autograd")]
     fn number(self) -> f64 {
         self.0.widen().cast::<f64>()
     }
+    #[cfg(feature = "autograd")]
     fn of(number: f64) -> Self {
         (T::constant(number),)
     }
