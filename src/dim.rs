@@ -168,6 +168,14 @@ impl<const RANK: usize> MarkedAxes<RANK> {
             Some(axis) => Err(Error::Axis { op, axis, sizes: size().0.into() }),
         }
     }
+
+    /// The same axes of a tensor with more axes before its own.
+    #[cfg(feature = "autograd")]
+    pub(crate) fn of_rank<const OTHER: usize>(self) -> MarkedAxes<OTHER> {
+        let mut marked = [false; OTHER];
+        marked[OTHER - RANK..].copy_from_slice(&self.marked);
+        MarkedAxes { marked, missing: self.missing }
+    }
 }
 
 /// A [`Dim`] from its sizes: `dim![2, 3]`.

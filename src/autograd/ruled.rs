@@ -5,51 +5,11 @@ use super::backward::{Backward, BackwardFn};
 use super::small_vec::SmallVec;
 use super::state::{BackwardOperands, Begun, OutputType, Saved, Step, TapeState, has_gradient};
 use super::tape::Tape;
-use crate::device::{Device, OperatorRule, Recorded, RuleOperand, RuleOutput, TypedRef};
+use crate::device::{
+    Device, ErasedRule, OperatorRule, RuleOperand, RuleOperands, RuleOutput, TypedRef, erase_rule,
+};
 use crate::dtype::DType;
 use crate::error::Result;
-
-/// The operands of a backward pass, without their device.
-struct RuleOperands<'a> {
-    inputs: &'a [TypedRef<'a>],
-    result: TypedRef<'a>,
-    gradient: TypedRef<'a>,
-    targets: &'a [Option<TypedRef<'a>>],
-}
-
-/// The backward pass of an operator, with its types erased.
-///
-/// # Safety
-/// An implementation reads and writes the operands alone.
-unsafe trait ErasedRule: Send {
-    /// # Safety
-    /// 1. `inputs`, `result` and `gradient` are operands on the device, with valid elements.
-    /// 2. `targets` are too, possibly uninitialized; each has one element for each index, and overlaps no
-    ///    other operand.
-    unsafe fn run(self: Box<Self>, operands: RuleOperands<'_>) -> Result<()>;
-}
-
-struct RuleOf<R, S, D> {
-    rule: R,
-    saved: S,
-    device: D,
-}
-
-// SAFETY: the rule receives the operands as tensors.
-unsafe impl<R: OperatorRule, D: Device> ErasedRule for RuleOf<R, R::Saved<D>, D> {
-    unsafe fn run(self: Box<Self>, operands: RuleOperands<'_>) -> Result<()> {
-        let RuleOf { rule, saved, device } = *self;
-        let RuleOperands { inputs, result, gradient, targets } = operands;
-        // SAFETY: (1) is the caller's promise.
-        let operand = |operand| unsafe { RuleOperand::new(operand, &device) };
-        // SAFETY: (2) is the caller's promise.
-        let target = |target: &Option<_>| target.map(|target| unsafe { RuleOutput::new(target, &device) });
-        let inputs: Vec<_> = inputs.iter().copied().map(operand).collect();
-        let (result, gradient) = (operand(result), operand(gradient));
-        let targets = targets.iter().map(target).collect();
-        rule.backward::<D>(Recorded { inputs: &inputs, result, saved, gradient }, targets)
-    }
-}
 
 /// An operand without its address.
 struct OperandForm {
@@ -73,17 +33,17 @@ impl OperandForm {
 /// reads the result.
 type Named = (&'static str, fn(usize) -> u64, bool);
 
-/// Runs an operator. Returns its backward pass if the step is recorded.
-type Forward<'a> = dyn FnMut(&[TypedRef<'_>], TypedRef<'_>, bool) -> Result<Option<Box<dyn ErasedRule>>> + 'a;
-
 impl TapeState {
-    /// Runs an operator by `forward`, and records it if its result depends on a variable.
-    fn record_rule(
+    /// Runs an operator, and records it if its result depends on a variable.
+    ///
+    /// # Safety
+    /// As [`ErasedRule::forward`], for operands of this tape.
+    unsafe fn record_rule(
         &self,
         (op, reads, reads_result): Named,
         inputs: &[TypedRef<'_>],
         output: TypedRef<'_>,
-        forward: &mut Forward<'_>,
+        mut rule: Box<dyn ErasedRule>,
     ) -> Result<()> {
         let slots: SmallVec<_> = inputs.iter().map(|input| input.slot).collect();
         let outputs = [(output.slot, OutputType::Is(output.dtype))];
@@ -97,10 +57,12 @@ impl TapeState {
         let Begun { inputs: inner, outputs: to, step, is_recorded, .. } = begun;
         let inner: Vec<_> =
             inner.iter().zip(inputs).map(|(slot, input)| TypedRef { slot: *slot, ..*input }).collect();
-        let Some(rule) = forward(&inner, TypedRef { slot: to[0], ..output }, is_recorded)? else {
+        // SAFETY: the caller's promise; the operands are the same memory of the inner device.
+        unsafe { rule.forward(&inner, TypedRef { slot: to[0], ..output }, is_recorded)? };
+        if !is_recorded {
             self.end_unrecorded(step);
             return Ok(());
-        };
+        }
         let forms: Vec<OperandForm> = inputs.iter().chain([&output]).map(OperandForm::of).collect();
         let backward: BackwardFn = Box::new(move |b, step| backward(b, step, &forms, rule));
         self.end(step, &[output.slot], backward);
@@ -128,7 +90,7 @@ fn backward(b: &mut Backward, step: &Step, forms: &[OperandForm], rule: Box<dyn 
     let gradient = TypedRef { slot: gradient, ..result };
     // SAFETY: (1) saved operands have the layouts of the forward pass, all others are zeros; the gradient has
     // the layout of the result; (2) targets are new memory.
-    unsafe { rule.run(RuleOperands { inputs: &inputs, result, gradient, targets: &targets })? };
+    unsafe { rule.backward(RuleOperands { inputs: &inputs, result, gradient, targets: &targets })? };
     for (place, form) in places.into_iter().zip(forms) {
         if let Some((view, place)) = place {
             b.accept(view, &form.sizes, place)?;
@@ -149,22 +111,34 @@ impl<D: Device> Tape<D> {
         inputs: &[RuleOperand<'_, Self>],
         output: RuleOutput<'_, Self>,
     ) -> Result<()> {
-        let inputs: Vec<_> = inputs.iter().map(|input| input.parts().0).collect();
+        let mut operands = Vec::with_capacity(inputs.len());
+        for input in inputs {
+            operands.push(input.parts().0);
+        }
         let named = (R::NAME, R::reads as fn(usize) -> u64, R::READS_RESULT);
-        self.shared.record_rule(named, &inputs, output.parts().0, &mut |inputs, output, is_recorded| {
-            let device = &self.device;
-            // SAFETY: (of both) the same operands, in memory of the inner device.
-            let (inputs, output): (Vec<_>, _) = unsafe {
-                (
-                    inputs.iter().map(|input| RuleOperand::new(*input, device)).collect(),
-                    RuleOutput::new(output, device),
-                )
-            };
-            if !is_recorded {
-                return rule.forward::<D>(&inputs, output).map(|()| None);
-            }
-            let saved = rule.forward_and_save::<D>(&inputs, output)?;
-            Ok(Some(Box::new(RuleOf { rule, saved, device: device.clone() })))
-        })
+        let erased = on_inner_device(rule, &self.device);
+        // SAFETY: the invariants of the operands.
+        unsafe { self.shared.record_rule(named, &operands, output.parts().0, erased) }
+    }
+}
+
+/// The place where a rule is compiled.
+enum Compiled<R, D> {
+    InThisCrate(fn(R) -> Box<dyn ErasedRule>),
+    ByItsUser(fn(R, &D) -> Box<dyn ErasedRule>),
+}
+
+/// A rule on the inner device; on the CPU the one that is compiled with this crate, if there is one.
+fn on_inner_device<R: OperatorRule, D: Device>(rule: R, device: &D) -> Box<dyn ErasedRule> {
+    // A constant, so that a function that it does not hold is not compiled.
+    let compiled = const {
+        match R::ON_CPU {
+            Some(erase) if D::IS_CPU => Compiled::InThisCrate(erase),
+            _ => Compiled::ByItsUser(erase_rule::<R, D>),
+        }
+    };
+    match compiled {
+        Compiled::InThisCrate(erase) => erase(rule),
+        Compiled::ByItsUser(erase) => erase(rule, device),
     }
 }

@@ -9,7 +9,7 @@
 //! | shapes without data, kernels as text | `meta.rs` |
 //! | every mechanism as a plain loop, for a user's device | `reference.rs` |
 //! | mechanisms by calls of another device | `delegate.rs` |
-//! | operators with a backward pass of their own | `operator_rule.rs` |
+//! | operators with a backward pass of their own | `operator_rule.rs`, `erased_rule.rs` |
 //!
 //! **Adding a device** takes one folder (or one file: `examples/08_new_device.rs`) with one `unsafe impl
 //! Device`. A device whose memory the host can address begins with its memory alone:
@@ -22,6 +22,8 @@ mod cpu;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod delegate;
+#[cfg(feature = "autograd")]
+mod erased_rule;
 mod meta;
 mod operator_rule;
 mod reference;
@@ -38,8 +40,12 @@ pub use cpu::{Cpu, CpuBlock, MemoryStatistics, NoAllocGuard};
 pub use cuda::{Cuda, CudaBlock, CudaGraph, CudaStatistics};
 #[cfg(feature = "cuda")]
 pub(crate) use cuda::{QueuedCopy, UserKernel, c_name};
-pub use meta::Meta;
+#[cfg(feature = "autograd")]
+pub(crate) use erased_rule::{COMPILED_RANK, erase_rule, is_compiled};
 #[doc(hidden)]
+pub use meta::Meta;
+#[cfg(feature = "autograd")]
+pub(crate) use operator_rule::{ErasedRule, RuleOperands};
 pub use operator_rule::{OperatorRule, RuleOperand, RuleOutput};
 pub(crate) use operator_rule::{Recorded, TypedRef};
 pub use reference::{HostAddressable, ReferenceEngine};

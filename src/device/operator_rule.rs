@@ -73,6 +73,43 @@ pub struct Recorded<'a, D, S> {
     pub(crate) gradient: RuleOperand<'a, D>,
 }
 
+/// The operands of a backward pass, without their device.
+#[cfg(feature = "autograd")]
+pub struct RuleOperands<'a> {
+    pub(crate) inputs: &'a [TypedRef<'a>],
+    pub(crate) result: TypedRef<'a>,
+    pub(crate) gradient: TypedRef<'a>,
+    pub(crate) targets: &'a [Option<TypedRef<'a>>],
+}
+
+/// A rule on its device, with its types erased, and the values that its forward pass has saved.
+///
+/// # Safety
+/// An implementation reads and writes the operands alone.
+#[cfg(feature = "autograd")]
+pub unsafe trait ErasedRule: Send {
+    /// Computes the operator. If `saves`, it keeps what the backward pass reads besides operands and result.
+    ///
+    /// # Errors
+    /// Those of the operator.
+    ///
+    /// # Safety
+    /// 1. `inputs` are operands on the device, with valid elements.
+    /// 2. `output` is too, possibly uninitialized; it has one element for each index, and overlaps no input.
+    unsafe fn forward(&mut self, inputs: &[TypedRef<'_>], output: TypedRef<'_>, saves: bool) -> Result<()>;
+
+    /// Computes the gradients of the operands.
+    ///
+    /// # Errors
+    /// Those of the operator.
+    ///
+    /// # Safety
+    /// 1. `inputs`, `result` and `gradient` are operands on the device, with valid elements.
+    /// 2. `targets` are too, possibly uninitialized; each has one element for each index, and overlaps no
+    ///    other operand.
+    unsafe fn backward(self: Box<Self>, operands: RuleOperands<'_>) -> Result<()>;
+}
+
 /// An operator of tensors, written for any device, that states its own backward pass.
 ///
 /// A device that records (see [`Device::ruled`]) runs [`forward_and_save`](OperatorRule::forward_and_save) on
@@ -86,6 +123,10 @@ pub trait OperatorRule: Copy + Send + 'static {
     const READS_RESULT: bool;
     /// The values that the backward pass reads besides operands and result.
     type Saved<D: Device>: Default + Send + 'static;
+
+    /// The rule on the CPU with its types erased, if it is compiled with this crate.
+    #[cfg(feature = "autograd")]
+    const ON_CPU: Option<fn(Self) -> Box<dyn ErasedRule>> = None;
 
     /// The operands that the gradient of operand `of` reads: bit `k` is operand `k`.
     fn reads(of: usize) -> u64;

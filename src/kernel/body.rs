@@ -14,6 +14,8 @@ pub trait Body: Copy + Send + Sync + 'static {
     const LOADS: usize;
     /// Whether a part of it is constant along a row; see [`Body::prepare_row`].
     const BY_ROWS: bool;
+    /// The number of places at which it has a row constant. It affects the size of the code alone.
+    const ROW_CONSTANTS: usize = 0;
     /// Whether its type describes it completely: it carries no run-time numbers.
     const FIXED: bool;
     /// Bytes that it caches for each element of a row.
@@ -172,6 +174,7 @@ macro_rules! calls {
             type Out = FUNCTION::Out;
             const LOADS: usize = 0 $(+ $element::LOADS)*;
             const BY_ROWS: bool = false $(|| $element::BY_ROWS)*;
+            const ROW_CONSTANTS: usize = 0 $(+ $element::ROW_CONSTANTS)*;
             const FIXED: bool = true $(&& $element::FIXED)*;
             const CACHED_BYTES: usize = 0 $(+ $element::CACHED_BYTES)*;
             const PLAIN: bool = FUNCTION::Out::PLAIN $(&& $element::PLAIN)*;

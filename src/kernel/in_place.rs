@@ -35,6 +35,7 @@ impl<P: Program> Program for InPlace<P> {
     };
     const LOADS: usize = P::LOADS;
     const BY_ROWS: bool = P::BY_ROWS;
+    const ROW_CONSTANTS: usize = P::ROW_CONSTANTS;
     const FIXED: bool = P::FIXED;
     const CACHED_BYTES: usize = P::CACHED_BYTES;
     const PLAIN: bool = P::PLAIN;

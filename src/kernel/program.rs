@@ -13,6 +13,8 @@ pub trait Program: Copy + Send + Sync + 'static {
     const LOADS: usize;
     /// Whether it has row constants, which are computed before each row.
     const BY_ROWS: bool;
+    /// See [`Body::ROW_CONSTANTS`].
+    const ROW_CONSTANTS: usize = 0;
     /// Whether its type describes it completely: it carries no run-time numbers.
     const FIXED: bool;
     /// Bytes that it caches for each element of a row.
@@ -59,6 +61,7 @@ impl<B: Body> Program for Store<B> {
     const OUTPUTS: usize = 1;
     const LOADS: usize = B::LOADS;
     const BY_ROWS: bool = B::BY_ROWS;
+    const ROW_CONSTANTS: usize = B::ROW_CONSTANTS;
     const FIXED: bool = B::FIXED;
     const CACHED_BYTES: usize = B::CACHED_BYTES;
     const PLAIN: bool = B::PLAIN;
@@ -108,6 +111,7 @@ macro_rules! stores_of_many {
             const OUTPUTS: usize = FUNCTION::Out::COUNT;
             const LOADS: usize = 0 $(+ $element::LOADS)*;
             const BY_ROWS: bool = false $(|| $element::BY_ROWS)*;
+            const ROW_CONSTANTS: usize = 0 $(+ $element::ROW_CONSTANTS)*;
             const FIXED: bool = true $(&& $element::FIXED)*;
             const CACHED_BYTES: usize = 0 $(+ $element::CACHED_BYTES)*;
             const PLAIN: bool = FUNCTION::Out::PLAIN $(&& $element::PLAIN)*;

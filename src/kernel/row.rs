@@ -29,6 +29,7 @@ impl<R: Reducer<B::Out>, B: Body> Body for RowReduce<R, B> {
     type Out = R::Out;
     const LOADS: usize = B::LOADS;
     const BY_ROWS: bool = true;
+    const ROW_CONSTANTS: usize = 1 + B::ROW_CONSTANTS;
     const FIXED: bool = B::FIXED;
     const CACHED_BYTES: usize = B::CACHED_BYTES;
     const PLAIN: bool = B::PLAIN && R::Out::PLAIN;
@@ -75,6 +76,7 @@ impl<B: Body> Body for Cached<B> {
     const SOURCE: ValueSource = if Self::IS_OPERAND { ValueSource::Operand } else { ValueSource::Cached };
     const LOADS: usize = B::LOADS;
     const BY_ROWS: bool = B::BY_ROWS;
+    const ROW_CONSTANTS: usize = B::ROW_CONSTANTS;
     const FIXED: bool = B::FIXED;
     const CACHED_BYTES: usize =
         B::CACHED_BYTES + if Self::IS_OPERAND { 0 } else { size_of::<Compute<B::Out>>() };

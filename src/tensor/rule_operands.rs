@@ -9,29 +9,27 @@ use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::layout::Layout;
 
-/// The address and the layout of an operand, as a tensor of `T` and this rank.
+/// The address and the layout of an operand, as a tensor of `T` and this rank. If the operand has fewer axes,
+/// there are more of size 1 before them.
 fn base_and_layout_of<T: Element, const RANK: usize>(
     operand: TypedRef<'_>,
 ) -> Result<(*mut u8, Layout<RANK>)> {
-    let size = <[usize; RANK]>::try_from(operand.sizes).map(Dim);
-    let stride = <[isize; RANK]>::try_from(operand.slot.stride).map(Stride);
-    match (size, stride) {
-        (Ok(size), Ok(stride)) if operand.dtype == T::DTYPE => {
-            base_and_layout::<T, RANK>(operand.slot.address.cast(), size, stride)
-        }
-        _ => {
-            let (dtype, rank) = (operand.dtype, operand.sizes.len());
-            let what = text(format_args!("{} of rank {RANK}, not {dtype} of rank {rank}", T::DTYPE));
-            Err(Error::Value { op: "ruled", what })
-        }
+    let rank = operand.sizes.len();
+    if operand.dtype != T::DTYPE || rank > RANK || operand.slot.stride.len() != rank {
+        let what = text(format_args!("{} of rank {RANK}, not {} of rank {rank}", T::DTYPE, operand.dtype));
+        return Err(Error::Value { op: "ruled", what });
     }
+    let (mut size, mut stride) = ([1; RANK], [1; RANK]);
+    size[RANK - rank..].copy_from_slice(operand.sizes);
+    stride[RANK - rank..].copy_from_slice(operand.slot.stride);
+    base_and_layout::<T, RANK>(operand.slot.address.cast(), Dim(size), Stride(stride))
 }
 
 impl<'a, D: Device> RuleOperand<'a, D> {
-    /// The operand as a tensor.
+    /// The operand as a tensor, with axes of size 1 before its own if it has fewer than `RANK`.
     ///
     /// # Errors
-    /// [`Error::Value`] if it has another element type or rank.
+    /// [`Error::Value`] if it has another element type, or more axes.
     pub(crate) fn view<T: Element, const RANK: usize>(&self) -> Result<TensorView<'a, T, RANK, D>> {
         let (operand, device) = self.parts();
         let (base, layout) = base_and_layout_of::<T, RANK>(operand)?;
@@ -41,10 +39,10 @@ impl<'a, D: Device> RuleOperand<'a, D> {
 }
 
 impl<'a, D: Device> RuleOutput<'a, D> {
-    /// The operand as a tensor.
+    /// The operand as a tensor, with axes of size 1 before its own if it has fewer than `RANK`.
     ///
     /// # Errors
-    /// [`Error::Value`] if it has another element type or rank.
+    /// [`Error::Value`] if it has another element type, or more axes.
     pub(crate) fn view_mut<T: Element, const RANK: usize>(self) -> Result<TensorViewMut<'a, T, RANK, D>> {
         let (operand, device) = self.parts();
         let (base, layout) = base_and_layout_of::<T, RANK>(operand)?;

@@ -165,3 +165,78 @@ fn the_last_nan_of_a_window() {
     assert_eq!(of(Pool::new([2])), [0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 0.0, 1.0]);
     assert_eq!(of(Pool::new([8])), [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
 }
+
+/// Compares the gradients of `Σ w · f(x)` in f32 and in f64. `T` is the element in `f`.
+macro_rules! near_f64 {
+    ($name:expr, $x:expr, |$y:ident, $tape:ident| $f:expr) => {{
+        macro_rules! gradient_of {
+            ($element:ty) => {{
+                type T = $element;
+                let gradient = grad(&$x.cast::<T>().unwrap(), |$y, $tape| {
+                    let y = $f;
+                    let w = random(y.size().0, 99).cast::<T>()?;
+                    (y.lazy() * &$tape.constant(&w)?).sum(All)
+                });
+                gradient.unwrap().to_vec().unwrap()
+            }};
+        }
+        near($name, 1e-3, &gradient_of!(f32), &gradient_of!(f64));
+    }};
+}
+
+/// Rules of f32 of at most four axes are compiled with the crate, those of f64 are not.
+#[test]
+fn rules_of_f32_along_any_axes_have_the_gradients_of_f64() {
+    let (line, matrix) = (random([7], 1), random([3, 5], 2));
+    let (cube, four, five) = (random([2, 3, 4], 3), random([2, 3, 2, 5], 4), random([2, 1, 3, 2, 2], 5));
+    near_f64!("softmax, rank 1", line, |x, tape| x.softmax(Axis::<0>)?);
+    near_f64!("softmax, columns", matrix, |x, tape| x.softmax(Axis::<0>)?);
+    near_f64!("softmax, all", cube, |x, tape| x.softmax(All)?);
+    near_f64!("log_softmax, inner axis", cube, |x, tape| x.log_softmax(Axis::<1>)?);
+    near_f64!("log_softmax, transposed", cube, |x, tape| x.permuted([2, 0, 1])?.log_softmax(Axis::<2>)?);
+    near_f64!("layer_norm, rank 1", line, |x, tape| x.layer_norm(Last, 1e-3)?);
+    near_f64!("layer_norm, two axes", four, |x, tape| x.layer_norm((Axis::<1>, Axis::<3>), 1e-3)?);
+    near_f64!("layer_norm, rank 5", five, |x, tape| x.layer_norm(Axis::<2>, 1e-3)?);
+    near_f64!("rms_norm, first axis", four, |x, tape| x.rms_norm(Axis::<0>, 1e-3)?);
+    let (weight, bias) = (random([1, 5], 6), random([1, 5], 7));
+    near_f64!("layer_norm_affine", matrix, |x, tape| {
+        let [w, b] = [weight.cast::<T>()?, bias.cast::<T>()?];
+        let [w, b] = [tape.constant(&w)?, tape.constant(&b)?];
+        x.layer_norm_affine(Last, w.view(), b.view(), 1e-3)?
+    });
+    near_f64!("layer_norm_affine, the weight", weight, |w, tape| {
+        let [x, b] = [matrix.cast::<T>()?, bias.cast::<T>()?];
+        let [x, b] = [tape.constant(&x)?, tape.constant(&b)?];
+        x.layer_norm_affine(Last, w.view(), b.view(), 1e-3)?
+    });
+}
+
+/// Targets of 3 are ignored, and labels are smoothed.
+fn smoothed<'a, T, D: Device>() -> ClassLoss<'a, T, D> {
+    ClassLoss::new().ignore(3).smoothing(0.1)
+}
+
+#[test]
+fn cross_entropies_of_f32_of_any_rank_have_the_gradients_of_f64() {
+    let weights = random([4], 8).abs().unwrap();
+    let (line, of_line) = (random([4], 9), Tensor::from(2_i64));
+    near_f64!("rank 1", line, |x, tape| {
+        x.cross_entropy_mean(Axis::<0>, &tape.constant(&of_line)?, ClassLoss::new())?
+    });
+    let (matrix, of_matrix) = (random([3, 4], 10), Tensor::from([1_i64, 3, 0]));
+    near_f64!("rank 2", matrix, |x, tape| {
+        x.cross_entropy_mean(Axis::<1>, &tape.constant(&of_matrix)?, smoothed())?
+    });
+    near_f64!("the weights", weights, |w, tape| {
+        let x = tape.constant(&matrix.cast::<T>()?)?;
+        x.cross_entropy_mean(Axis::<1>, &tape.constant(&of_matrix)?, smoothed().weight(w.view()))?
+    });
+    let (cube, of_cube) = (random([2, 4, 3], 11), Tensor::from([[0_i64, 1, 2], [3, 1, 0]]));
+    near_f64!("rank 3, classes in the middle", cube, |x, tape| {
+        let w = tape.constant(&weights.cast::<T>()?)?;
+        x.cross_entropy_mean(Axis::<1>, &tape.constant(&of_cube)?, smoothed().weight(w.view()))?
+    });
+    near_f64!("losses", cube, |x, tape| {
+        x.cross_entropy(Axis::<1>, &tape.constant(&of_cube)?, smoothed())?
+    });
+}

@@ -200,6 +200,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/device/delegate.rs", "the signatures of the trait, whose kernels take addresses"),
     ("src/device/meta.rs", "implements the trait, whose kernels take addresses"),
     ("src/device/mod.rs", "the trait: addresses that only the device may follow"),
+    ("src/device/erased_rule.rs", "hands operands to operators that state their backward pass"),
     ("src/device/operator_rule.rs", "the invariants of operands with sizes and element type"),
     ("src/device/reference.rs", "plain loops over addresses of devices that the host can address"),
     ("src/kernel/reducer.rs", "the type of a function over addresses"),

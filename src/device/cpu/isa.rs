@@ -91,6 +91,41 @@ pub(crate) trait LoopCall<A, B, C> {
     unsafe fn call<const SCALAR: bool>(wide: bool, a: A, m: usize, n: usize, b: B, c: C);
 }
 
+/// The copy of a loop for AVX-512.
+///
+/// # Safety
+/// 1. The caller keeps the obligations of the loop.
+/// 2. The processor supports AVX-512.
+#[cfg(all(target_arch = "x86_64", not(rankform_unoptimized)))]
+#[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
+unsafe fn avx512_copy<L: LoopCall<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
+    // SAFETY: (1) by the caller's promise.
+    unsafe { L::call::<false>(true, a, m, n, b, c) }
+}
+
+/// The copy of a loop for AVX2.
+///
+/// # Safety
+/// 1. The caller keeps the obligations of the loop.
+/// 2. The processor supports AVX2.
+#[cfg(all(target_arch = "x86_64", not(rankform_unoptimized)))]
+#[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
+unsafe fn avx2_copy<L: LoopCall<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
+    // SAFETY: (1) by the caller's promise.
+    unsafe { L::call::<false>(false, a, m, n, b, c) }
+}
+
+/// The copy of a loop for every processor.
+///
+/// # Safety
+/// The caller keeps the obligations of the loop.
+#[cfg(all(target_arch = "x86_64", not(rankform_unoptimized)))]
+#[inline(never)] // otherwise the paths to the other copies would save its registers
+unsafe fn baseline_copy<L: LoopCall<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
+    // SAFETY: by the caller's promise.
+    unsafe { L::call::<true>(false, a, m, n, b, c) }
+}
+
 /// Runs the copy of a loop for `level`.
 ///
 /// # Safety
@@ -106,38 +141,60 @@ pub(crate) unsafe fn dispatch_call<L: LoopCall<A, B, C>, A, B, C>(
     b: B,
     c: C,
 ) {
-    /// # Safety
-    /// As for [`dispatch_call`]; the processor supports AVX-512.
-    #[target_feature(
-        enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c"
-    )]
-    unsafe fn avx512<L: LoopCall<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
-        // SAFETY: the caller keeps the obligations of the loop.
-        unsafe { L::call::<false>(true, a, m, n, b, c) }
-    }
-    /// # Safety
-    /// As for [`dispatch_call`]; the processor supports AVX2.
-    #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
-    unsafe fn avx2<L: LoopCall<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
-        // SAFETY: the caller keeps the obligations of the loop.
-        unsafe { L::call::<false>(false, a, m, n, b, c) }
-    }
-    /// # Safety
-    /// As for [`dispatch_call`].
-    #[inline(never)] // otherwise the paths to the other copies would save its registers
-    unsafe fn baseline<L: LoopCall<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
-        // SAFETY: the caller keeps the obligations of the loop.
-        unsafe { L::call::<true>(false, a, m, n, b, c) }
-    }
     match level {
         Level::Avx512 if const { !L::HAS_AVX512 } => unreachable!("a loop that is called by AVX2 at most"),
         // SAFETY: (1) by the caller's promise; (2) the processor supports this level.
-        Level::Avx512 => unsafe { avx512::<L, A, B, C>(a, m, n, b, c) },
+        Level::Avx512 => unsafe { avx512_copy::<L, A, B, C>(a, m, n, b, c) },
         // SAFETY: as above.
-        Level::Avx2 => unsafe { avx2::<L, A, B, C>(a, m, n, b, c) },
+        Level::Avx2 => unsafe { avx2_copy::<L, A, B, C>(a, m, n, b, c) },
         // SAFETY: (1) by the caller's promise; every processor supports the baseline.
-        Level::Baseline => unsafe { baseline::<L, A, B, C>(a, m, n, b, c) },
+        Level::Baseline => unsafe { baseline_copy::<L, A, B, C>(a, m, n, b, c) },
     }
+}
+
+/// Runs a loop inside of another one, in the copy that the other one is. It is a function of its own.
+///
+/// # Safety
+/// 1. The caller keeps the obligations of the loop.
+/// 2. `wide` and `SCALAR` are those of the caller's copy.
+#[cfg(all(target_arch = "x86_64", not(rankform_unoptimized)))]
+#[inline(always)]
+pub(crate) unsafe fn call_inner<L: LoopCall<A, B, C>, A, B, C, const SCALAR: bool>(
+    wide: bool,
+    a: A,
+    m: usize,
+    n: usize,
+    b: B,
+    c: C,
+) {
+    // SAFETY: (1) by the caller's promise; (2) the processor runs this copy of the caller.
+    unsafe {
+        if SCALAR {
+            baseline_copy::<L, A, B, C>(a, m, n, b, c);
+        } else if wide {
+            avx512_copy::<L, A, B, C>(a, m, n, b, c);
+        } else {
+            avx2_copy::<L, A, B, C>(a, m, n, b, c);
+        }
+    }
+}
+
+/// Runs the only copy of a loop.
+///
+/// # Safety
+/// The caller keeps the obligations of the loop.
+#[cfg(any(not(target_arch = "x86_64"), rankform_unoptimized))]
+#[inline]
+pub(crate) unsafe fn call_inner<L: LoopCall<A, B, C>, A, B, C, const SCALAR: bool>(
+    _: bool,
+    a: A,
+    m: usize,
+    n: usize,
+    b: B,
+    c: C,
+) {
+    // SAFETY: by the caller's promise.
+    unsafe { L::call::<SCALAR>(false, a, m, n, b, c) }
 }
 
 /// Runs the only copy of a loop.

@@ -1,8 +1,8 @@
 //! The parameters of losses by classes, and the losses of log-probabilities.
-// Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::{Device, same_device};
-use crate::dim::{All, Axis, Dim};
+use crate::dim::{All, Dim};
 use crate::element::Float;
 use crate::error::{Error, Result, text};
 use crate::expr::{Reduce as _, Zip as _};
@@ -10,7 +10,6 @@ use crate::kernel::Op;
 use crate::ops::axes::{sizes_along, with_size};
 use crate::ops::indexing::gather::gather;
 use crate::ops::{Arithmetic as _, Cast as _, Comparisons as _, Indexing as _, Reductions as _, Sum};
-use crate::rank::RemoveAxes;
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Allocate, Destination, Tensor, TensorView};
 
@@ -93,11 +92,26 @@ impl<T, D: Device> Default for ClassLoss<'_, T, D> {
     }
 }
 
-/// The losses of log-probabilities, classes along axis `A`, or (`MEAN`) their mean: `Σ loss / Σ weight`, in
+/// Checks the sizes of targets for scores with the classes along an axis, and returns them.
+pub(super) fn check_targets<const RANK: usize, const M: usize>(
+    op: &'static str,
+    (x, axis): (Dim<RANK>, usize),
+    found: Dim<M>,
+) -> Result<[usize; M]> {
+    let wanted: [usize; M] = std::array::from_fn(|a| x.0[a + usize::from(a >= axis)]);
+    if found.0 == wanted {
+        return Ok(wanted);
+    }
+    let what = text(format_args!(
+        "targets of sizes {found:?}; {x:?} with classes along axis {axis} want {wanted:?}"
+    ));
+    Err(Error::Value { op, what })
+}
+
+/// The losses of log-probabilities, classes along an axis, or (`MEAN`) their mean: `Σ loss / Σ weight`, in
 /// f64. `OUT` is `M`, or 0 for a mean.
 pub(super) fn class_losses<
     T: Float,
-    const A: usize,
     const RANK: usize,
     const M: usize,
     const OUT: usize,
@@ -106,25 +120,13 @@ pub(super) fn class_losses<
     P: Destination<T, OUT, D>,
 >(
     op: &'static str,
-    logs: TensorView<'_, T, RANK, D>,
+    (logs, axis): (TensorView<'_, T, RANK, D>, usize),
     target: TensorView<'_, i64, M, D>,
     plan: ClassLoss<'_, T, D>,
     destination: P,
-) -> Result<P::Done>
-where
-    Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
-{
-    let (size, classes) = (with_size(logs.size(), A, 1), logs.size().0[A]);
-    let kept: [usize; M] = std::array::from_fn(|a| size.0[a + usize::from(a >= A)]);
-    if target.size().0 != kept {
-        let (x, found) = (logs.size(), target.size());
-        return Err(Error::Value {
-            op,
-            what: text(format_args!(
-                "targets of sizes {found:?}; {x:?} with classes along axis {A} want {kept:?}"
-            )),
-        });
-    }
+) -> Result<P::Done> {
+    let kept = check_targets(op, (logs.size(), axis), target.size())?;
+    let classes = logs.size().0[axis];
     plan.check(op, classes, logs.device())?;
     same_device(op, logs.device(), target.device())?;
     logs.ensure_allocated(op)?;
@@ -134,7 +136,7 @@ where
     let is_nothing = classes == 0 && counts.any(All)?.item().is_ok_and(|any| !any);
     let [losses, weights] = match is_nothing {
         true => [Tensor::zeros(kept, logs.device())?, Tensor::zeros(kept, logs.device())?],
-        false => losses_and_weights(op, (logs, A), &counts, target, plan)?,
+        false => losses_and_weights(op, (logs, axis), &counts, target, plan)?,
     };
     // The loss of an ignored target is 0, also if the prediction is NaN.
     if const { !MEAN } {

@@ -2,7 +2,9 @@
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`,
 // `ops`.
 
-use super::class_losses::{ClassLoss, class_losses};
+use super::class_losses::{ClassLoss, check_targets, class_losses};
+#[cfg(feature = "autograd")]
+use crate::device::{COMPILED_RANK, Cpu, ErasedRule, erase_rule, is_compiled};
 use crate::device::{Device, OperatorRule, Recorded, RuleOperand, RuleOutput, same_device};
 use crate::dim::{All, Axis, Dim, MarkedAxes};
 use crate::element::{Compute, Float};
@@ -39,15 +41,16 @@ where
 {
     if const { !D::RECORDS } {
         let logs = x.log_softmax(Axis::<A>).map_err(|error| error.with_op(op))?;
-        return class_losses::<T, A, RANK, M, OUT, MEAN, D, P>(op, logs.view(), target, plan, destination);
+        let logs = (logs.view(), A);
+        return class_losses::<T, RANK, M, OUT, MEAN, D, P>(op, logs, target, plan, destination);
     }
     x.ensure_allocated(op)?;
     target.ensure_allocated(op)?;
     same_device(op, x.device(), target.device())?;
+    let kept = check_targets(op, (x.size(), A), target.size())?;
     plan.check(op, x.size().0[A], x.device())?;
     let (ignore, smoothing) = (plan.ignore, plan.smoothing);
-    let rule = CrossEntropyRule::<T, A, RANK, M, OUT, MEAN> { ignore, smoothing, element: PhantomData };
-    let kept: [usize; M] = std::array::from_fn(|a| x.size().0[a + usize::from(a >= A)]);
+    let rule = CrossEntropyRule::<T, RANK, M, OUT, MEAN> { axis: A, ignore, smoothing, element: PhantomData };
     let size = Dim(std::array::from_fn(|axis| kept[axis]));
     destination.put(op, Layout::row_major(size), x.device(), |out| {
         let mut operands = vec![x.rule_operand(), target.rule_operand()];
@@ -110,28 +113,36 @@ impl<T: Float> Op<(T, bool, f64, f64, f64, f64)> for OfWeight<T> {
 /// The rule of a cross entropy: the gradient of a row of scores is `f · (softmax(x) − y)`, where `y` is the
 /// smoothed and weighted target divided by its sum, and `f` the gradient of the row's loss times that sum.
 #[derive(Clone, Copy)]
-struct CrossEntropyRule<
-    T,
-    const A: usize,
-    const RANK: usize,
-    const M: usize,
-    const OUT: usize,
-    const MEAN: bool,
-> {
+struct CrossEntropyRule<T, const RANK: usize, const M: usize, const OUT: usize, const MEAN: bool> {
+    /// That of the classes.
+    axis: usize,
     ignore: i64,
     smoothing: f64,
     element: PhantomData<fn() -> T>,
 }
 
-impl<T: Float, const A: usize, const RANK: usize, const M: usize, const OUT: usize, const MEAN: bool>
-    OperatorRule for CrossEntropyRule<T, A, RANK, M, OUT, MEAN>
-where
-    Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+/// The rule of the mean of f32 on the CPU, which is compiled with this crate.
+#[cfg(feature = "autograd")]
+#[inline(never)]
+fn mean_of_f32(axis: usize, ignore: i64, smoothing: f64) -> Box<dyn ErasedRule> {
+    const M: usize = COMPILED_RANK - 1;
+    let element = PhantomData;
+    let rule = CrossEntropyRule::<f32, COMPILED_RANK, M, 0, true> { axis, ignore, smoothing, element };
+    erase_rule(rule, &Cpu)
+}
+
+impl<T: Float, const RANK: usize, const M: usize, const OUT: usize, const MEAN: bool> OperatorRule
+    for CrossEntropyRule<T, RANK, M, OUT, MEAN>
 {
     const NAME: &'static str = "cross_entropy";
     const READS_RESULT: bool = MEAN;
     /// The log-probabilities.
     type Saved<D: Device> = Option<Tensor<T, RANK, D>>;
+    #[cfg(feature = "autograd")]
+    const ON_CPU: Option<fn(Self) -> Box<dyn ErasedRule>> = match MEAN && is_compiled::<T>(RANK) {
+        true => Some(|rule| mean_of_f32(rule.axis + COMPILED_RANK - RANK, rule.ignore, rule.smoothing)),
+        false => None,
+    };
     fn reads(_: usize) -> u64 {
         0b110
     }
@@ -148,9 +159,10 @@ where
         let (x, target) = (inputs[0].view::<T, RANK>()?, inputs[1].view::<i64, M>()?);
         let weight = inputs.get(2).map(RuleOperand::view::<T, 1>).transpose()?;
         let plan = ClassLoss { weight, ignore: self.ignore, smoothing: self.smoothing };
-        let logs = x.log_softmax(Axis::<A>)?;
+        let logs = x.log_softmax_axis(self.axis)?;
         let out = Existing(output.view_mut::<T, OUT>()?);
-        class_losses::<T, A, RANK, M, OUT, MEAN, D, _>(Self::NAME, logs.view(), target, plan, out)?;
+        let (op, of) = (Self::NAME, (logs.view(), self.axis));
+        class_losses::<T, RANK, M, OUT, MEAN, D, _>(op, of, target, plan, out)?;
         Ok(Some(logs))
     }
 
@@ -220,14 +232,14 @@ struct Known<'x, T, const RANK: usize, const M: usize, D: Device> {
     weights: Tensor<f64, M, D>,
 }
 
-impl<T: Float, const A: usize, const RANK: usize, const M: usize, const OUT: usize, const MEAN: bool>
-    CrossEntropyRule<T, A, RANK, M, OUT, MEAN>
+impl<T: Float, const RANK: usize, const M: usize, const OUT: usize, const MEAN: bool>
+    CrossEntropyRule<T, RANK, M, OUT, MEAN>
 {
     /// The numbers of the classes along their axis, and the shares of each class and of the target.
     fn shares<D: Device>(&self, logs: &Tensor<T, RANK, D>) -> Result<(Tensor<i64, RANK, D>, f64, f64)> {
-        let classes = logs.size().0[A];
+        let classes = logs.size().0[self.axis];
         let line = Tensor::<i64, 1, D>::arange(0, classes as i64, 1, logs.device())?;
-        let line = line.into_shape(Dim(sizes_along::<RANK>(A, classes)))?;
+        let line = line.into_shape(Dim(sizes_along::<RANK>(self.axis, classes)))?;
         Ok((line, self.smoothing / classes as f64, 1.0 - self.smoothing))
     }
 
@@ -238,7 +250,7 @@ impl<T: Float, const A: usize, const RANK: usize, const M: usize, const OUT: usi
         out: TensorViewMut<'_, T, RANK, D>,
     ) -> Result<()> {
         let Known { logs, target, weight, of_each, weights } = known;
-        let size = with_size(logs.size(), A, 1);
+        let size = with_size(logs.size(), self.axis, 1);
         let (line, spread, rest) = self.shares(logs)?;
         let is_target = line.lazy().equal(target.reshape(size)?);
         let operator = OfScore::<T, S>(PhantomData);
@@ -266,13 +278,13 @@ impl<T: Float, const A: usize, const RANK: usize, const M: usize, const OUT: usi
         mean: Tensor<f64, RANK, D>,
         out: TensorViewMut<'_, T, 1, D>,
     ) -> Result<()> {
-        let (logs, size) = (&known.logs, with_size(known.logs.size(), A, 1));
+        let (logs, size) = (&known.logs, with_size(known.logs.size(), self.axis, 1));
         let (line, spread, rest) = self.shares(logs)?;
         let is_target = line.lazy().equal(known.target.reshape(size)?);
         let operands = (is_target, known.of_each.reshape(size)?, &mean, rest, spread);
         let parts = logs.lazy().apply(OfWeight::<T>(PhantomData), operands);
-        let axes = MarkedAxes { marked: std::array::from_fn(|axis| axis != A), missing: None };
+        let axes = MarkedAxes { marked: std::array::from_fn(|axis| axis != self.axis), missing: None };
         let sums = parts.reduce_keepdims(Sum, axes)?;
-        sums.reshape([logs.size().0[A]])?.lazy().cast::<T>().eval_into(out)
+        sums.reshape([logs.size().0[self.axis]])?.lazy().cast::<T>().eval_into(out)
     }
 }

@@ -136,9 +136,9 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
         let _ = axis;
-        class_losses::<T, A, RANK, M, M, false, D, _>(
+        class_losses::<T, RANK, M, M, false, D, _>(
             "nll_loss",
-            self.into_view(),
+            (self.into_view(), A),
             target.into_view(),
             plan,
             Allocate,
@@ -159,9 +159,9 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
         let _ = axis;
-        class_losses::<T, A, RANK, M, 0, true, D, _>(
+        class_losses::<T, RANK, M, 0, true, D, _>(
             "nll_loss_mean",
-            self.into_view(),
+            (self.into_view(), A),
             target.into_view(),
             plan,
             Allocate,
@@ -275,9 +275,9 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
         let _ = axis;
-        class_losses::<T, A, RANK, M, M, false, D, _>(
+        class_losses::<T, RANK, M, M, false, D, _>(
             "nll_loss_into",
-            self.into_view(),
+            (self.into_view(), A),
             target.into_view(),
             plan,
             Existing(out),
@@ -309,9 +309,9 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, 
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
         let _ = axis;
-        class_losses::<T, A, RANK, M, 0, true, D, _>(
+        class_losses::<T, RANK, M, 0, true, D, _>(
             "nll_loss_mean_into",
-            self.into_view(),
+            (self.into_view(), A),
             target.into_view(),
             plan,
             Existing(out),

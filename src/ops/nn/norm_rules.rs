@@ -2,7 +2,11 @@
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`,
 // `ops`.
 
+#[cfg(feature = "autograd")]
+use super::rules::{Arguments, CompiledAlong, compiled_along};
 use super::rules::{BackwardAlong, Flow};
+#[cfg(feature = "autograd")]
+use crate::device::{COMPILED_RANK, Cpu, ErasedRule, erase_rule, is_compiled};
 use crate::device::{Device, OperatorRule, Recorded, RuleOperand, RuleOutput, same_device};
 use crate::dim::{Dim, MarkedAxes};
 use crate::element::{Compute, Float};
@@ -36,6 +40,12 @@ where
     rest.sub(along.zip(Flow, n)).zip(Flow, rate).eval_into(out)
 }
 
+#[cfg(feature = "autograd")]
+compiled_along! {
+    layer_norm_of_f32: LayerNormRule;
+    rms_norm_of_f32: RmsNormRule;
+}
+
 /// The backward pass of layer norm: `r · (g − mean g − n · mean(g · n))` of normalized values `n = r · c`,
 /// where `c` are the centered ones and `r = 1 / √(var + epsilon)`.
 #[derive(Clone, Copy)]
@@ -43,6 +53,8 @@ pub(super) struct LayerNormRule;
 
 impl<T: Float> BackwardAlong<T> for LayerNormRule {
     const READS_RESULT: bool = false;
+    #[cfg(feature = "autograd")]
+    const ON_CPU: CompiledAlong = layer_norm_of_f32;
     fn backward<const RANK: usize, D: Device>(
         (epsilon,): (T,),
         axes: MarkedAxes<RANK>,
@@ -64,6 +76,8 @@ pub(super) struct RmsNormRule;
 
 impl<T: Float> BackwardAlong<T> for RmsNormRule {
     const READS_RESULT: bool = false;
+    #[cfg(feature = "autograd")]
+    const ON_CPU: CompiledAlong = rms_norm_of_f32;
     fn backward<const RANK: usize, D: Device>(
         (epsilon,): (T,),
         axes: MarkedAxes<RANK>,
@@ -98,7 +112,9 @@ where
         // A weight or a bias makes the result larger.
         return (x.layer_norm(set, epsilon)?.lazy() * weight + bias).eval();
     }
-    let rule = AffineRule::<T, RANK> { axes: MarkedAxes::of(set), epsilon, element: PhantomData };
+    let axes = MarkedAxes::of(set);
+    axes.found(op, || x.size())?;
+    let rule = AffineRule::<T, RANK> { axes, epsilon, element: PhantomData };
     Allocate.put(op, x.layout().preserved(), x.device(), |out| {
         let operands = [x.rule_operand(), weight.rule_operand(), bias.rule_operand()];
         x.device().ruled(rule, &operands, out.rule_output()).map_err(|error| error.with_op(op))
@@ -111,6 +127,13 @@ struct AffineRule<T, const RANK: usize> {
     axes: MarkedAxes<RANK>,
     epsilon: T,
     element: PhantomData<fn() -> T>,
+}
+
+/// The rule of f32 on the CPU, which is compiled with this crate.
+#[cfg(feature = "autograd")]
+#[inline(never)]
+fn affine_of_f32(axes: MarkedAxes<COMPILED_RANK>, epsilon: f64) -> Box<dyn ErasedRule> {
+    erase_rule(AffineRule::<f32, COMPILED_RANK> { axes, epsilon: epsilon as f32, element: PhantomData }, &Cpu)
 }
 
 /// `(rate · (rest − n · along), gradient · n)`, of normalized values `n`.
@@ -257,6 +280,11 @@ impl<T: Float, const RANK: usize> OperatorRule for AffineRule<T, RANK> {
     const NAME: &'static str = "layer_norm_affine";
     const READS_RESULT: bool = false;
     type Saved<D: Device> = ();
+    #[cfg(feature = "autograd")]
+    const ON_CPU: Option<fn(Self) -> Box<dyn ErasedRule>> = match is_compiled::<T>(RANK) {
+        true => Some(|rule| affine_of_f32(rule.axes.of_rank(), Arguments::<T>::number((rule.epsilon,)))),
+        false => None,
+    };
 
     fn reads(of: usize) -> u64 {
         [0b11, 0b01, 0b00][of]

@@ -4,6 +4,8 @@
 // Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::rules::{BackwardAlong, Flow};
+#[cfg(feature = "autograd")]
+use super::rules::{CompiledAlong, compiled_along};
 use crate::device::Device;
 use crate::dim::{AxisAt, Dim, MarkedAxes};
 use crate::element::{Compute, Float};
@@ -62,12 +64,20 @@ along_axes! {
     }
 }
 
+#[cfg(feature = "autograd")]
+compiled_along! {
+    softmax_of_f32: SoftmaxRule;
+    log_softmax_of_f32: LogSoftmaxRule;
+}
+
 /// The backward pass of softmax: `y · (g − Σ g · y)`.
 #[derive(Clone, Copy)]
 struct SoftmaxRule;
 
 impl<T: Float> BackwardAlong<T> for SoftmaxRule {
     const READS_RESULT: bool = true;
+    #[cfg(feature = "autograd")]
+    const ON_CPU: CompiledAlong = softmax_of_f32;
     fn backward<const RANK: usize, D: Device>(
         _: (),
         axes: MarkedAxes<RANK>,
@@ -86,6 +96,8 @@ struct LogSoftmaxRule;
 
 impl<T: Float> BackwardAlong<T> for LogSoftmaxRule {
     const READS_RESULT: bool = true;
+    #[cfg(feature = "autograd")]
+    const ON_CPU: CompiledAlong = log_softmax_of_f32;
     fn backward<const RANK: usize, D: Device>(
         _: (),
         axes: MarkedAxes<RANK>,

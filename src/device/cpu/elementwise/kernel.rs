@@ -153,27 +153,43 @@ impl<P: Program, const BROADCAST: usize> LoopCall<*const (), *const *mut u8, *co
                     }
                 }
             } else if !SCALAR && row_constants::is_short(n, P::IN_PLACE) {
-                padded_row::<P, By<true, SCALAR>>(program, n, &pointers, first);
+                padded_row::<P>(wide, program, n, &pointers, first);
             } else {
-                let mut memo = [None; 8];
-                program.prepare_row(&mut RowPreparation::<By<true, SCALAR>, false>::new(
-                    &pointers, first, n, &mut memo,
-                ));
+                prepare_row::<P, SCALAR, false>(wide, &mut program, n, &pointers, first);
                 compute_row::<P, By<true, SCALAR>>(&program, n, &pointers, first, broadcast);
             }
         }
     }
 }
 
+/// Computes the row constants and the cached values of a row.
+#[inline(always)]
+fn prepare_row<P: Program, const SCALAR: bool, const SHORT: bool>(
+    wide: bool,
+    program: &mut P,
+    n: usize,
+    pointers: &Pointers,
+    first: usize,
+) {
+    let mut memo = [None; 8];
+    if const { row_constants::are_apart::<P>() } {
+        let new = RowPreparation::<SCALAR, SHORT, true>::new;
+        program.prepare_row(&mut new(wide, pointers, first, n, &mut memo));
+    } else {
+        let new = RowPreparation::<SCALAR, SHORT, false>::new;
+        program.prepare_row(&mut new(wide, pointers, first, n, &mut memo));
+    }
+}
+
 /// Computes a short row by whole steps.
 #[inline(always)]
-fn padded_row<P: Program, M: Mode>(mut program: P, n: usize, pointers: &Pointers, first: usize) {
+fn padded_row<P: Program>(wide: bool, mut program: P, n: usize, pointers: &Pointers, first: usize) {
     const { assert!(P::OUTPUTS > 0, "without outputs a program is one in place") };
     let n = n.min(SHORT_ROW_ELEMENTS); // for the compiler, which omits code for longer rows
-    let mut memo = [None; 8];
-    program.prepare_row(&mut RowPreparation::<M, true>::new(pointers, first, n, &mut memo));
+    prepare_row::<P, false, true>(wide, &mut program, n, pointers, first);
     for start in (0..n).step_by(STEP_ELEMENTS) {
-        run_row(&program, STEP_ELEMENTS, |i| Cursor::<M>::new(pointers, first, start.wrapping_add(i)));
+        let at = |i| Cursor::<By<true, false>>::new(pointers, first, start.wrapping_add(i));
+        run_row(&program, STEP_ELEMENTS, at);
     }
 }
 

@@ -4,14 +4,16 @@
 
 use super::call::MAX_ELEMENT_BYTES;
 use crate::device::MAX_OPERANDS;
-use crate::device::cpu::cursor::{Cursor, Mode};
+use crate::device::cpu::cursor::{By, Cursor};
+use crate::device::cpu::isa::{self, LoopCall};
 use crate::device::cpu::reduce::accumulate::{self, SHORT_ROW_ELEMENTS, STEP_ELEMENTS};
 use crate::device::cpu::strided::Pointers;
 use crate::element::{Compute, Element};
-use crate::kernel::{Body, Cached, Io, Reducer, Row, eval_row};
+use crate::kernel::{Body, Cached, Io, Program, Reducer, Row, eval_row};
 use crate::scalar::{CollectParams, Eval, Lane};
 use std::any::TypeId;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 
 /// Whether a kernel processes rows of `n` elements by whole steps: it reads and writes up to the next
 /// multiple of [`STEP_ELEMENTS`], and its loops have constant lengths.
@@ -20,9 +22,21 @@ pub(crate) const fn is_short(n: usize, in_place: bool) -> bool {
     n <= SHORT_ROW_ELEMENTS && !in_place
 }
 
+/// The number of row constants up to which their loops are parts of the program's loop. Expressions repeat
+/// row constants: derivatives have most of them several times. A function is compiled once.
+const MAX_INLINED: usize = 3;
+
+/// Whether the loops of row constants are functions.
+pub(super) const fn are_apart<P: Program>() -> bool {
+    P::ROW_CONSTANTS > MAX_INLINED
+}
+
 /// A contiguous row on which a program computes its row constants and cached values; a short row
-/// ([`is_short`]) by whole steps.
-pub(super) struct RowPreparation<'a, M, const SHORT: bool> {
+/// ([`is_short`]) by whole steps. The loops of row constants are parts of the program's loop, or (`APART`)
+/// functions.
+pub(super) struct RowPreparation<'a, const SCALAR: bool, const SHORT: bool, const APART: bool> {
+    /// The copy of the program's loop; see [`LoopCall::call`].
+    wide: bool,
     pointers: &'a Pointers,
     /// The number of the first load's pointer.
     first: usize,
@@ -36,7 +50,6 @@ pub(super) struct RowPreparation<'a, M, const SHORT: bool> {
     /// The memo is outside of this struct: a variable index into it would keep the fields above in memory and
     /// prevent loops from vectorizing.
     memo: &'a mut [MemoEntry; 8],
-    mode: PhantomData<M>,
 }
 
 /// A part of an expression that is computed once for each row: its type, its first load, its parameters, and
@@ -109,7 +122,124 @@ impl Io<CollectParams> for FewParams {
     }
 }
 
-impl<M: Mode, const SHORT: bool> Row for RowPreparation<'_, M, SHORT> {
+/// A body and its operands. They are copies: a function that receives their address leaves those of the
+/// program in registers.
+struct RowBody<B> {
+    body: B,
+    /// The pointers of the body's loads from 0 on, and the one to the cached values. All others are not
+    /// initialized.
+    pointers: MaybeUninit<Pointers>,
+}
+
+impl<B: Body> RowBody<B> {
+    /// The first load of the body is pointer `first`.
+    #[inline(always)]
+    fn new(body: &B, all: &Pointers, first: usize) -> Self {
+        let mut pointers = MaybeUninit::<Pointers>::uninit();
+        let to = pointers.as_mut_ptr().cast::<*mut u8>();
+        for k in 0..B::LOADS {
+            // SAFETY: a body has at most as many loads as there are pointers.
+            unsafe { *to.wrapping_add(k) = all[first + k] };
+        }
+        // SAFETY: this is the last pointer.
+        unsafe { *to.wrapping_add(MAX_OPERANDS) = all[MAX_OPERANDS] };
+        RowBody { body: *body, pointers }
+    }
+
+    /// All pointers; those that the body does not read are null.
+    #[inline(always)]
+    fn pointers(&self) -> Pointers {
+        let from = self.pointers.as_ptr().cast::<*mut u8>();
+        let mut pointers: Pointers = [std::ptr::null_mut(); MAX_OPERANDS + 1];
+        for k in 0..B::LOADS {
+            // SAFETY: `new` wrote this pointer.
+            pointers[k] = unsafe { *from.wrapping_add(k) };
+        }
+        // SAFETY: as above.
+        pointers[MAX_OPERANDS] = unsafe { *from.wrapping_add(MAX_OPERANDS) };
+        pointers
+    }
+}
+
+/// The loop that reduces the values of a body along a row of `n` elements, and writes the result to `to`.
+struct ReduceLoop<B, R, const SHORT: bool>(PhantomData<(B, R)>);
+
+impl<B: Body, R: Reducer<B::Out>, const SHORT: bool> LoopCall<*const RowBody<B>, (), *mut Compute<R::Out>>
+    for ReduceLoop<B, R, SHORT>
+{
+    const HAS_AVX512: bool = true;
+    /// # Safety
+    /// 1. `of` and `to` are valid.
+    /// 2. As for `run_rows_of` in `kernel.rs`: (3), (5) and (7).
+    #[inline(always)]
+    unsafe fn call<const SCALAR: bool>(
+        _: bool,
+        of: *const RowBody<B>,
+        _: usize,
+        n: usize,
+        (): (),
+        to: *mut Compute<R::Out>,
+    ) {
+        // SAFETY: (1) by the caller's promise.
+        let (body, pointers) = unsafe { ((*of).body, (*of).pointers()) };
+        let accumulator = if SHORT && !SCALAR {
+            accumulate::accumulate_padded_row::<B, R, By<true, false>>(body, &pointers, 0, n)
+        } else {
+            accumulate::accumulate_row::<B, R, By<true, SCALAR>>(body, &pointers, 0, n, 0, 0)
+        };
+        // SAFETY: (1) by the caller's promise.
+        unsafe { *to = R::finalize::<Eval>(accumulator, Lane(n as i64)).0 };
+    }
+}
+
+/// The loop that writes the values of a body along a row of `n` elements to `to`.
+struct CacheLoop<B, const SHORT: bool>(PhantomData<B>);
+
+impl<B: Body, const SHORT: bool> LoopCall<*const RowBody<B>, (), *mut Compute<B::Out>>
+    for CacheLoop<B, SHORT>
+{
+    const HAS_AVX512: bool = true;
+    /// # Safety
+    /// 1. `of` is valid.
+    /// 2. As for `run_rows_of` in `kernel.rs`: (3), (5) and (7).
+    /// 3. `to` has room for `n` values; for a short row, up to the next multiple of a step.
+    #[inline(always)]
+    unsafe fn call<const SCALAR: bool>(
+        _: bool,
+        of: *const RowBody<B>,
+        _: usize,
+        n: usize,
+        (): (),
+        to: *mut Compute<B::Out>,
+    ) {
+        // SAFETY: (1) by the caller's promise.
+        let (body, pointers) = unsafe { ((*of).body, (*of).pointers()) };
+        let at = |i| Cursor::<By<true, SCALAR>>::new(&pointers, 0, i);
+        // SAFETY: (3) by the caller's promise.
+        let put = |i: usize, value| unsafe { *to.wrapping_add(i) = value };
+        let padded = if SHORT { n.next_multiple_of(STEP_ELEMENTS) } else { n };
+        if const { SCALAR || B::CHEAP } {
+            for i in 0..padded {
+                put(i, body.eval::<Eval>(&mut at(i)).value());
+            }
+        } else if SHORT {
+            for start in (0..n).step_by(STEP_ELEMENTS) {
+                eval_row(
+                    &body,
+                    STEP_ELEMENTS,
+                    |i| at(start.wrapping_add(i)),
+                    |i, value| put(start.wrapping_add(i), value),
+                );
+            }
+        } else {
+            eval_row(&body, n, at, put);
+        }
+    }
+}
+
+impl<const SCALAR: bool, const SHORT: bool, const APART: bool> Row
+    for RowPreparation<'_, SCALAR, SHORT, APART>
+{
     #[inline(always)]
     fn next(&mut self) -> &mut usize {
         &mut self.next
@@ -123,14 +253,12 @@ impl<M: Mode, const SHORT: bool> Row for RowPreparation<'_, M, SHORT> {
             // alignment is permitted.
             return unsafe { std::ptr::from_ref(&bytes).cast::<Compute<R::Out>>().read_unaligned() };
         }
-        let pointers = *self.pointers; // a local array: see `kernel.rs`
-        let at = self.first + self.next;
-        let state = if SHORT {
-            accumulate::accumulate_padded_row::<B, R, M>(*body, &pointers, at, self.n)
-        } else {
-            accumulate::accumulate_row::<B, R, M>(*body, &pointers, at, self.n, 0, 0)
-        };
-        let value = R::finalize::<Eval>(state, Lane(self.n as i64)).0;
+        let mut value = Compute::<R::Out>::default();
+        let of = RowBody::new(body, self.pointers, self.first + self.next);
+        // SAFETY: (1), (2) the caller of the kernel promised the operands of the row.
+        unsafe {
+            self.call::<ReduceLoop<B, R, SHORT>, _, _>(&of, &mut value);
+        }
         self.insert(key, bytes_of(value));
         value
     }
@@ -144,39 +272,43 @@ impl<M: Mode, const SHORT: bool> Row for RowPreparation<'_, M, SHORT> {
         let place = self.held.next_multiple_of(64);
         let n = if SHORT { self.n.next_multiple_of(STEP_ELEMENTS) } else { self.n };
         self.held = place + n * size_of::<Compute<B::Out>>();
-        let pointers = *self.pointers; // a local array: see `kernel.rs`
-        let room = pointers[MAX_OPERANDS].wrapping_add(place).cast::<Compute<B::Out>>();
-        let at = |i| Cursor::<M>::new(&pointers, self.first + self.next, i);
-        let put = |i: usize, value| {
-            // SAFETY: the caller of the kernel made room for every cached value, each aligned to a cache
-            // line.
-            unsafe { *room.wrapping_add(i) = value };
-        };
-        if const { M::SCALAR || B::CHEAP } {
-            for i in 0..n {
-                put(i, body.eval::<Eval>(&mut at(i)).value());
-            }
-        } else if SHORT {
-            for start in (0..n).step_by(STEP_ELEMENTS) {
-                eval_row(
-                    body,
-                    STEP_ELEMENTS,
-                    |i| at(start.wrapping_add(i)),
-                    |i, value| put(start.wrapping_add(i), value),
-                );
-            }
-        } else {
-            eval_row(body, n, at, put);
+        let to = self.pointers[MAX_OPERANDS].wrapping_add(place).cast::<Compute<B::Out>>();
+        let of = RowBody::new(body, self.pointers, self.first + self.next);
+        // SAFETY: (1), (2) the caller of the kernel promised the operands of the row; (3) it made room for
+        // every cached value, each aligned to a cache line.
+        unsafe {
+            self.call::<CacheLoop<B, SHORT>, _, _>(&of, to);
         }
         self.insert(key, [place as u64, 0]);
         place
     }
 }
 
-impl<'a, M: Mode, const SHORT: bool> RowPreparation<'a, M, SHORT> {
+impl<'a, const SCALAR: bool, const SHORT: bool, const APART: bool> RowPreparation<'a, SCALAR, SHORT, APART> {
     #[inline(always)]
-    pub(super) fn new(pointers: &'a Pointers, first: usize, n: usize, memo: &'a mut [MemoEntry; 8]) -> Self {
-        RowPreparation { pointers, first, next: 0, n, held: 0, count: 0, memo, mode: PhantomData }
+    pub(super) fn new(
+        wide: bool,
+        pointers: &'a Pointers,
+        first: usize,
+        n: usize,
+        memo: &'a mut [MemoEntry; 8],
+    ) -> Self {
+        RowPreparation { wide, pointers, first, next: 0, n, held: 0, count: 0, memo }
+    }
+
+    /// Runs the loop of a row constant, or of cached values.
+    ///
+    /// # Safety
+    /// The caller keeps the obligations of the loop.
+    #[inline(always)]
+    unsafe fn call<L: LoopCall<A, (), C>, A, C>(&self, of: A, to: C) {
+        // SAFETY: the caller's promise; the copy is that of the program's loop.
+        unsafe {
+            match APART {
+                true => isa::call_inner::<L, A, (), C, SCALAR>(self.wide, of, 0, self.n, (), to),
+                false => L::call::<SCALAR>(self.wide, of, 0, self.n, (), to),
+            }
+        }
     }
 
     /// The memo's value for the next `B`, if the row has one with the same type, operands and parameters.
