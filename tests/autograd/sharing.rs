@@ -50,7 +50,7 @@ fn a_constant_is_in_the_memory_of_a_tensor_and_a_copy_of_a_view() -> Result<()> 
     let mut x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
     let tape = Tape::new(&Cpu);
     let row = tape.constant(x.slice((1, ..))?)?;
-    let column = tape.constant(&x.transposed().slice((1, ..))?)?;
+    let column = tape.constant(x.transposed().slice((1, ..))?)?;
     assert_eq!(x.use_count(), 1);
     x.map_in_place(rankform::ops::Neg)?; // the copies stay
     assert_eq!((row.to_vec()?, column.to_vec()?), (vec![3.0, 4.0], vec![2.0, 4.0]));
