@@ -53,8 +53,9 @@ impl<D: Device> Tape<D> {
     /// its own.
     ///
     /// # Errors
-    /// [`Error::Device`] if `x` is not on the inner device; [`Error::Unallocated`] if it has no memory yet;
-    /// [`Error::OutOfMemory`] for the handle, or the copy of a view.
+    /// [`Error::Device`](crate::Error::Device) if `x` is not on the inner device;
+    /// [`Error::Unallocated`](crate::Error::Unallocated) if it has no memory yet;
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) for the handle, or the copy of a view.
     ///
     /// # Examples
     /// ```
