@@ -47,7 +47,7 @@ views! { TensorView<'_, T, RANK, D> &TensorView<'_, T, RANK, D> }
 
 impl<D: Device> Tape<D> {
     /// A tensor of this tape with the elements of `x`, a tensor or a view, which does not depend on a
-    /// variable. It is in the memory of a tensor: no element is copied. A view is copied.
+    /// variable. A tensor is not copied, a view is.
     ///
     /// While the result exists, a tensor `x` cannot be written. A write to the result moves it to memory of
     /// its own.

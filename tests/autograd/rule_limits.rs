@@ -240,3 +240,14 @@ fn cross_entropies_of_f32_of_any_rank_have_the_gradients_of_f64() {
         x.cross_entropy(Axis::<1>, &tape.constant(&of_cube)?, smoothed())?
     });
 }
+
+#[test]
+fn an_error_of_a_compiled_rule_is_that_of_the_operator() -> Result<()> {
+    let (x, tape) = (Tensor::<f32, 2>::zeros([3, 4], &Cpu)?, Tape::new(&Cpu));
+    let target = Tensor::from([0i64, 9, 1]);
+    let expected = x.cross_entropy_mean(Axis::<1>, &target, ClassLoss::new()).unwrap_err().to_string();
+    assert!(expected.contains("axis 1 of size 4, of sizes [3, 4]"), "{expected}");
+    let on_tape = tape.watch(&x)?.cross_entropy_mean(Axis::<1>, &tape.constant(&target)?, ClassLoss::new());
+    assert_eq!(on_tape.unwrap_err().to_string(), expected);
+    Ok(())
+}

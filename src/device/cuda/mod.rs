@@ -164,8 +164,9 @@ impl Cuda {
     ///
     /// TF32 rounds the factors to 10 bits of fraction, a relative error of 2⁻¹¹ each, and adds in f32 on the
     /// tensor cores. It affects the products that cuBLAS computes: those of plain matrices. An operation
-    /// follows the [scope](Cuda::scope) that it runs in, or else the device of its first operand. Results
-    /// have that device too. A recorded graph keeps the setting under which it was recorded.
+    /// follows the [scope](Cuda::scope) that it runs in, or else the device of its first operand; on a tape,
+    /// the device that the tape was made with. Results have that device too. A recorded graph keeps the
+    /// setting of the handle that recorded it.
     ///
     /// # Examples
     /// ```
@@ -354,7 +355,7 @@ impl Cuda {
         if current_scope(self.ordinal()).is_some_and(|(stream, _)| locked(&stream.capture).is_some()) {
             return Err(Error::Value { op: "capture", what: "this thread already records a graph".into() });
         }
-        graph::capture(self.stream.gpu, self.uses_tf32(), open_libraries, work)
+        graph::capture(self.stream.gpu, self.tf32, open_libraries, work)
     }
 }
 
@@ -380,7 +381,7 @@ impl PartialEq for Cuda {
 
 impl fmt::Debug for Cuda {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Cuda({})", self.ordinal())
+        write!(f, "Cuda({}{})", self.ordinal(), if self.tf32 { ", TF32" } else { "" })
     }
 }
 

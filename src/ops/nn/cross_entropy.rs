@@ -8,7 +8,7 @@ use crate::device::{COMPILED_RANK, Cpu, ErasedRule, erase_rule, is_compiled};
 use crate::device::{Device, OperatorRule, Recorded, RuleOperand, RuleOutput, same_device};
 use crate::dim::{All, Axis, Dim, MarkedAxes};
 use crate::element::{Compute, Float};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::expr::{Reduce as _, apply_into};
 use crate::kernel::Op;
 use crate::layout::Layout;
@@ -55,7 +55,13 @@ where
     destination.put(op, Layout::row_major(size), x.device(), |out| {
         let mut operands = vec![x.rule_operand(), target.rule_operand()];
         operands.extend(plan.weight.as_ref().map(TensorView::rule_operand));
-        x.device().ruled(rule, &operands, out.rule_output()).map_err(|error| error.with_op(op))
+        x.device().ruled(rule, &operands, out.rule_output()).map_err(|error| match error {
+            // A rule that is compiled with this crate has more axes.
+            Error::Index { index, axis: Some(_), sizes, .. } if sizes.as_slice().len() > RANK => {
+                Error::Index { op, index, axis: Some(A), sizes: x.size().0.into() }
+            }
+            error => error.with_op(op),
+        })
     })
 }
 

@@ -69,7 +69,10 @@ macro_rules! by_slice {
         }
         #[cfg(all(not(debug_assertions), feature = "dynamic"))]
         fn slice() -> Option<crate::kernel::SliceFn> {
-            if const { Self::BY_SLICE } { Some(crate::device::slice_of::<$T, Self>) } else { None }
+            match const { <Self as crate::kernel::Reducer<$T>>::BY_SLICE } {
+                true => Some(crate::device::slice_of::<$T, Self>),
+                false => None,
+            }
         }
     };
 }

@@ -83,8 +83,8 @@ impl Drop for Work {
     }
 }
 
-/// Records the work of a closure on a stream of its own, with TF32 in products or without. `prepare` runs first: it opens libraries that cannot
-/// be opened while work is recorded.
+/// Records the work of a closure on a stream of its own, with TF32 in products or without. `prepare` runs
+/// first: it opens libraries that cannot be opened while work is recorded.
 ///
 /// # Errors
 /// Those of `prepare` and `work`; the report of the driver.
