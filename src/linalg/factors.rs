@@ -217,18 +217,19 @@ pub fn svd_values<'a, T: MatrixElement + 'a, const RANK: usize, const V: usize>(
 where
     Dim<RANK>: MatrixRank<Vectors = Dim<V>>,
 {
-    singular_values("svd_values", a.into_view())
+    singular_values("svd_values", a.into_view(), false)
 }
 
-/// The singular values, in the name of another function.
+/// The singular values, in the name of another function; for ratios of them, multiples that do not overflow.
 pub(super) fn singular_values<T: MatrixElement, const RANK: usize, const V: usize>(
     op: &'static str,
     a: crate::tensor::TensorView<'_, T, RANK, Cpu>,
+    are_scaled: bool,
 ) -> Result<Tensor<T::Part, V>> {
     let a = Batch::matrices(op, a)?;
     let k = a.size()[0].min(a.size()[1]);
     let mut s = results(op, a.leading(), &[k])?;
-    T::singular_values(op, a, BatchMut::of(&mut s, a.count(), [k, 1])?)?;
+    T::singular_values(op, a, are_scaled, BatchMut::of(&mut s, a.count(), [k, 1])?)?;
     Ok(s)
 }
 

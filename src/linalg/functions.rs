@@ -126,7 +126,7 @@ where
     let (op, a) = ("matrix_rank", a.into_view());
     let tolerance = tolerance_of::<T>([a.size().0[RANK - 2], a.size().0[RANK - 1]], tolerance);
     let tolerance = T::Part::constant(tolerance);
-    of_singular_values(op, &singular_values::<T, RANK, V>(op, a)?, |s| {
+    of_singular_values(op, &singular_values::<T, RANK, V>(op, a, true)?, |s| {
         s.iter().filter(|&&value| value > s[0] * tolerance).count() as i64
     })
 }
@@ -157,7 +157,7 @@ where
     if a.size().0[RANK - 2..].contains(&0) {
         return Err(Error::Empty { op, sizes: a.size().0.into() });
     }
-    of_singular_values(op, &singular_values::<T, RANK, V>(op, a)?, |s| match s[s.len() - 1] {
+    of_singular_values(op, &singular_values::<T, RANK, V>(op, a, true)?, |s| match s[s.len() - 1] {
         least if least > T::Part::constant(0.0) => s[0] / least,
         _ => T::Part::constant(f64::INFINITY),
     })

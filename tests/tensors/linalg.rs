@@ -441,6 +441,104 @@ fn eigenvectors_of_any_matrix_have_length_1() {
     for_each_element!(check);
 }
 
+/// Matrices with fewer eigenvectors than rows: a block of Jordan, a shift, a triangle of ones, one with two
+/// blocks, and a triangle whose diagonal repeats a number nearly.
+fn defective<T: Number4>(n: usize) -> [Tensor<T, 2>; 5] {
+    let one = |is_one: bool| f64::from(u8::from(is_one));
+    let matrix = |f: &dyn Fn(usize, usize) -> f64| narrow::<T>(&M::new(n, n, |i, j| C::from(f(i, j))));
+    [
+        matrix(&|i, j| 2.0 * one(i == j) + one(i + 1 == j)),
+        matrix(&|i, j| one(i + 1 == j)),
+        matrix(&|i, j| one(i <= j)),
+        matrix(&|i, j| one(i == j) + one(i + 1 == j && j != n / 2)),
+        matrix(&|i, j| one(i + 1 == j) + one(i == j) * (1.0 + T::EPS * (n * (i % 2)) as f64)),
+    ]
+}
+
+#[test]
+fn eigenvectors_of_defective_matrices_are_finite() {
+    fn check<T: Number4>() {
+        for n in [2, 3, 8, 10, 12, 24, 30, 32, 50] {
+            for (kind, tensor) in defective::<T>(n).iter().enumerate() {
+                let found = eig(tensor).unwrap();
+                let values: Vec<C> =
+                    found.values.to_vec().unwrap().into_iter().map(T::wide_complex).collect();
+                let of = found.vectors.to_vec().unwrap().into_iter().map(T::wide_complex).collect();
+                let (a, v) = (wide(tensor), M { rows: n, columns: n, of });
+                let scaled = M::new(n, n, |i, j| v.at(i, j) * values[j]);
+                small::<T>(&format!("eig of defective {kind}"), &a.dot(&v).minus(&scaled), a.norm(), n);
+                for j in 0..n {
+                    let length = (0..n).map(|i| v.at(i, j).norm_sqr()).sum::<f64>().sqrt();
+                    assert!((length - 1.0).abs() < LARGEST * T::EPS, "{kind} of {n}: {length}");
+                }
+            }
+        }
+    }
+    for_each_element!(check);
+}
+
+#[test]
+fn pivots_without_a_finite_reciprocal_are_divided_by() {
+    let (a, b) = (Tensor::from([[1e-310]]), Tensor::from([[0.0]]));
+    assert_eq!(solve(&a, &a).unwrap(), Tensor::from([[1.0]]));
+    assert_eq!(solve(&a, &b).unwrap(), b);
+    assert_eq!(solve_triangular(&a, &a, Triangle::Lower).unwrap(), Tensor::from([[1.0]]));
+    assert_eq!(inv(&a).unwrap(), Tensor::from([[f64::INFINITY]]));
+    assert_eq!(lstsq(&a, &a, None).unwrap().x, Tensor::from([[1.0]]));
+    let a = Tensor::from([[1e-310_f64, 1.0], [0.0, 1e10]]);
+    assert!((det(&a).unwrap().item().unwrap() / 1e-300 - 1.0).abs() < 1e-12);
+    let found = slogdet(&a).unwrap();
+    let expected = 1e-310_f64.ln() + 1e10_f64.ln();
+    assert_eq!(found.sign.item().unwrap(), 1.0);
+    assert!((found.ln_abs.item().unwrap() - expected).abs() < 1e-9);
+    let found = lu(&a).unwrap();
+    assert_eq!((found.lower, &found.upper), (Tensor::eye(2, &Cpu).unwrap(), &a));
+    // Tiny pivots with solutions of ordinary size, and rows that are exchanged.
+    fn check<T: Number4>() {
+        let tiny = 1.0 / T::MAX / 8.0;
+        let part = if T::IS_COMPLEX { 1.0 } else { 0.0 };
+        let a = M::new(3, 3, |i, j| C::new(noise(i, j, 90), part * noise(i, j, 91)) * tiny);
+        let (a, x) = (narrow::<T>(&a), narrow::<T>(&M::new(3, 2, |i, j| C::from((i + 2 * j) as f64 + 1.0))));
+        let b = narrow::<T>(&wide(&a).dot(&wide(&x)));
+        let close = |found: &M| {
+            // The elements have few bits: 1 and its neighbours are far apart there.
+            found.minus(&wide(&x)).norm() < 1e-3 * x.numel() as f64
+        };
+        if T::EPS < 1e-10 {
+            assert!(close(&wide(&solve(&a, &b).unwrap())));
+            assert!(close(&wide(&lstsq(&a, &b, None).unwrap().x)));
+        } else {
+            assert!(wide(&solve(&a, &b).unwrap()).norm().is_finite());
+        }
+        let sign = wide_sign::<T>(&a);
+        assert!((sign - 1.0).abs() < LARGEST * T::EPS, "{sign}");
+        for triangle in [Triangle::Lower, Triangle::Upper] {
+            let diagonal = narrow::<T>(&M::new(2, 2, |i, j| match i == j {
+                true => C::new(tiny, part * tiny),
+                false => C::default(),
+            }));
+            let found = wide(&solve_triangular(&diagonal, &diagonal, triangle).unwrap());
+            small::<T>("triangle", &found.minus(&M::identity(2)), 1.0, 2);
+        }
+    }
+    fn wide_sign<T: Number4>(a: &Tensor<T, 2>) -> f64 {
+        slogdet(a).unwrap().sign.item().unwrap().wide().norm()
+    }
+    for_each_element!(check);
+}
+
+#[test]
+fn the_sign_of_a_real_determinant_is_exact() {
+    for x in [49.0_f64, 3.0, 1e300, 1e-300, 1e-310, f64::MAX] {
+        assert_eq!(slogdet(&Tensor::from([[x]])).unwrap().sign.item().unwrap(), 1.0);
+        assert_eq!(slogdet(&Tensor::from([[-x]])).unwrap().sign.item().unwrap(), -1.0);
+    }
+    for n in 1..20 {
+        let x = slogdet(&matrix::<f32>(Random, n, n)).unwrap().sign.item().unwrap();
+        assert!(x == 1.0 || x == -1.0);
+    }
+}
+
 #[test]
 fn a_pseudoinverse_meets_the_conditions_of_penrose() {
     fn check<T: Number4>() {
