@@ -675,6 +675,72 @@ fn exponentials_equal_the_series_and_closed_forms() {
     for_each_element!(check);
 }
 
+#[test]
+fn powers_begin_with_a_copy() {
+    let power = |a: [[f64; 2]; 2], n| matrix_power(&Tensor::from(a), n).unwrap();
+    let found = power([[1e200, 0.0], [0.0, 1.0]], 2);
+    assert_eq!((found[[0, 0]], found[[1, 1]]), (f64::INFINITY, 1.0));
+    let bits = |x: Tensor<f64, 2>| x.to_vec().unwrap().into_iter().map(f64::to_bits).collect::<Vec<_>>();
+    let a = [[-0.0, 0.1], [1e308, -0.0]];
+    assert_eq!(bits(power(a, 1)), bits(Tensor::from(a)));
+    let b = [[3.0, 0.1], [7.0, -2.0]];
+    assert_eq!(bits(power(b, -1)), bits(inv(&Tensor::from(b)).unwrap()));
+    assert_eq!(power(a, 0), Tensor::eye(2, &Cpu).unwrap());
+}
+
+#[test]
+fn exponentials_of_matrices_whose_norm_overflows() {
+    let found = matrix_exp(&Tensor::from([[1e308, 1e308], [1e308, 1e308]])).unwrap();
+    assert_eq!(found, Tensor::from([[f64::INFINITY; 2]; 2]));
+    // The sum of the first column is infinite; the square of the matrix is 0.
+    let found = matrix_exp(&Tensor::from([[0.0, 0.0, 0.0], [1e308, 0.0, 0.0], [1e308, 0.0, 0.0]])).unwrap();
+    let expected = Tensor::from([[1.0, 0.0, 0.0], [1e308, 1.0, 0.0], [1e308, 0.0, 1.0]]);
+    assert!(found.allclose(&expected, 1e-12, 0.0, false).unwrap(), "{found}");
+    let found = matrix_exp(&Tensor::from([[0.0, 1e308, 1e308], [0.0; 3], [0.0; 3]])).unwrap();
+    let expected = Tensor::from([[1.0, 1e308, 1e308], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]);
+    assert!(found.allclose(&expected, 1e-12, 0.0, false).unwrap(), "{found}");
+}
+
+#[test]
+fn values_of_the_largest_matrices_are_finite() {
+    fn check<T: Number4>() {
+        // Above half of the largest number.
+        let big = T::MAX * 0.6;
+        let near = |x: f64| (x / big - 1.0).abs() < LARGEST * T::EPS;
+        let diagonal = |x: f64, y: f64| narrow::<T>(&real_diagonal(&[x, y], 2, 2));
+        let (a, b) = (diagonal(big, 1.0), diagonal(big, big));
+        let list = |values: Vec<T::Part>| values.into_iter().map(Into::into).collect::<Vec<f64>>();
+        for factors in [Factors::Thin, Factors::Full] {
+            let s = list(svd(&a, factors).unwrap().s.to_vec().unwrap());
+            assert!(near(s[0]) && s[1].abs() < big * T::EPS, "{s:?}");
+        }
+        let s = list(svd_values(&b).unwrap().to_vec().unwrap());
+        assert!(near(s[0]) && near(s[1]), "{s:?}");
+        for (x, least) in [(&a, 1.0), (&diagonal(big, 0.0), 0.0)] {
+            let values = list(eigh_values(x).unwrap().to_vec().unwrap());
+            assert!(near(values[1]) && (values[0] - least).abs() <= big * T::EPS, "{values:?}");
+            assert!(near(list(eigh(x).unwrap().values.to_vec().unwrap())[1]));
+            let values: Vec<C> = eig_values(x).unwrap().iter().map(|&x| T::wide_complex(x)).collect();
+            assert!(values.iter().any(|x| near(x.re)), "{values:?}");
+            assert!(values.iter().all(|x| x.re.is_finite() && x.im == 0.0), "{values:?}");
+        }
+        let found = wide(&pinv(&a, None).unwrap());
+        assert!((found.at(0, 0).re * big - 1.0).abs() < 1e-2 && found.at(1, 1) == C::default());
+        assert_eq!(matrix_rank(&a, None).unwrap().item().unwrap(), 1);
+        assert_eq!(matrix_rank(&b, None).unwrap().item().unwrap(), 2);
+        let condition: f64 = cond(&b).unwrap().item().unwrap().into();
+        assert!((condition - 1.0).abs() < LARGEST * T::EPS);
+        // The largest singular value overflows, of the matrix of ones by 2.
+        let full = narrow::<T>(&M::new(2, 2, |_, _| C::from(big)));
+        assert_eq!(svd_values(&full).unwrap().to_vec().unwrap()[0].into(), f64::INFINITY);
+        assert_eq!(matrix_rank(&full, None).unwrap().item().unwrap(), 1);
+        assert_eq!(lstsq(&full, &full, None).unwrap().rank.item().unwrap(), 1);
+        let found = wide(&pinv(&full, None).unwrap());
+        assert!(found.of.iter().all(|x| (x.re * big * 4.0 - 1.0).abs() < 1e-2), "{:?}", found.of);
+    }
+    for_each_element!(check);
+}
+
 /// The results of every function, as bytes.
 fn all_results(a: TensorView<'_, f64, 2>, b: TensorView<'_, f64, 2>) -> Vec<Vec<u64>> {
     fn bits<const RANK: usize>(x: &Tensor<f64, RANK>) -> Vec<u64> {
