@@ -43,6 +43,7 @@ where
 }
 
 /// The result of [`lu`]: row `i` of `lower · upper` is row `permutation[i]` of the matrix.
+#[derive(Debug)]
 pub struct Lu<T: MatrixElement, const RANK: usize, const V: usize> {
     /// The order of the rows.
     pub permutation: Tensor<i64, V>,
@@ -96,6 +97,7 @@ where
 }
 
 /// The result of [`qr`]: `q · r` is the matrix.
+#[derive(Debug)]
 pub struct Qr<T: MatrixElement, const RANK: usize> {
     /// Orthonormal columns.
     pub q: Tensor<T, RANK>,
@@ -110,6 +112,7 @@ pub struct Qr<T: MatrixElement, const RANK: usize> {
 ///
 /// # Errors
 /// [`Error::Value`](crate::Error::Value) if a matrix is not finite;
+/// [`Error::Overflow`](crate::Error::Overflow) if full factors are too large for any memory;
 /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 ///
 /// # Examples
@@ -139,6 +142,7 @@ where
 }
 
 /// The result of [`svd`]: `u · diag(s) · vh` is the matrix.
+#[derive(Debug)]
 pub struct Svd<T: MatrixElement, const RANK: usize, const V: usize> {
     /// Left singular vectors, as columns.
     pub u: Tensor<T, RANK>,
@@ -156,7 +160,8 @@ pub struct Svd<T: MatrixElement, const RANK: usize, const V: usize> {
 ///
 /// # Errors
 /// [`Error::Value`](crate::Error::Value) if a matrix is not finite, or if its singular values do not
-/// converge; [`Error::Unallocated`](crate::Error::Unallocated),
+/// converge; [`Error::Overflow`](crate::Error::Overflow) if full factors are too large for any memory;
+/// [`Error::Unallocated`](crate::Error::Unallocated),
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 ///
 /// # Examples
@@ -234,6 +239,7 @@ pub(super) fn singular_values<T: MatrixElement, const RANK: usize, const V: usiz
 }
 
 /// The result of [`eigh`]: `a · vectors = vectors · diag(values)`.
+#[derive(Debug)]
 pub struct Eigh<T: MatrixElement, const RANK: usize, const V: usize> {
     /// Eigenvalues, ascending.
     pub values: Tensor<T::Part, V>,
@@ -308,6 +314,7 @@ where
 }
 
 /// The result of [`eig`]: `a · vectors = vectors · diag(values)`.
+#[derive(Debug)]
 pub struct Eig<T: MatrixElement, const RANK: usize, const V: usize> {
     /// Eigenvalues, in no fixed order; those of a real matrix that are not real are pairs of conjugates.
     pub values: Tensor<T::WithImaginary, V>,
@@ -315,10 +322,15 @@ pub struct Eig<T: MatrixElement, const RANK: usize, const V: usize> {
     pub vectors: Tensor<T::WithImaginary, RANK>,
 }
 
-/// Eigenvalues and eigenvectors of each square matrix.
+/// Eigenvalues and eigenvectors of each square matrix. A matrix with fewer than `n` independent eigenvectors
+/// has columns that are equal or nearly so.
 ///
 /// # Shapes
 /// `[.., n, n] → [.., n], [.., n, n]`, of complex numbers.
+///
+/// # Cost
+/// O(n³), and again O(n³) for each vector that inverse iteration improves: O(n⁴) where these are many, as of
+/// matrices with few independent eigenvectors.
 ///
 /// # Errors
 /// As [`eigh`].

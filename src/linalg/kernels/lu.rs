@@ -227,7 +227,7 @@ pub(super) fn solve_one_scratch<T: ComplexField>(n: usize) -> StackReq {
     scratch::<T>([n, n], solve_by::solve_in_place_scratch::<usize, T>(n, n, ONE_THREAD))
 }
 
-/// Solves `matrix · x = x` of a matrix that is known to be regular.
+/// Replaces `x` by the solution for `x` of a matrix whose pivots are not small.
 pub(super) fn solve_one<T: ComplexField>(matrix: MatRef<'_, T>, x: MatMut<'_, T>, stack: &mut MemStack) {
     factored(matrix, stack, |lu, stack| {
         solve_by::solve_in_place(lu.both, lu.both, lu.rows, x, ONE_THREAD, stack);
