@@ -1,8 +1,8 @@
 //! Eigenvalues and eigenvectors.
 // Imports: `error`.
 
-use super::lu::{factored, factored_scratch, places};
-use super::{ONE_THREAD, Part, copy_scaled, finite, one_norm};
+use super::lu::{factored, factored_scratch};
+use super::{ONE_THREAD, Part, copy_scaled, finite, one_norm, places};
 use crate::error::{Error, Result};
 use crate::linalg::batch::{Batch, BatchMut, for_each};
 use faer::dyn_stack::{MemStack, StackReq};

@@ -2,7 +2,7 @@
 // Imports: `error`.
 
 use super::triangular::substitute;
-use super::{ONE_THREAD, Part, finite, quotient};
+use super::{ONE_THREAD, Part, finite, places, quotient};
 use crate::error::Result;
 use crate::linalg::Triangle;
 use crate::linalg::batch::{Batch, BatchMut, for_each};
@@ -270,12 +270,6 @@ fn write_factors<T: ComplexField>(
     for (row, column) in places(&upper) {
         upper[(row, column)] = if row > column { zero() } else { copy(&both[(row, column)]) };
     }
-}
-
-/// The places of a matrix, row by row.
-pub(super) fn places<T>(matrix: &MatMut<'_, T>) -> impl Iterator<Item = (usize, usize)> + use<T> {
-    let (rows, columns) = (matrix.nrows(), matrix.ncols());
-    (0..rows).flat_map(move |row| (0..columns).map(move |column| (row, column)))
 }
 
 /// The determinant, as the product of the pivots.

@@ -105,6 +105,12 @@ fn scale_of<R: faer::traits::RealField>(largest: R) -> R {
     scale
 }
 
+/// The places of a matrix, row by row.
+fn places<T>(matrix: &MatMut<'_, T>) -> impl Iterator<Item = (usize, usize)> + use<T> {
+    let (rows, columns) = (matrix.nrows(), matrix.ncols());
+    (0..rows).flat_map(move |row| (0..columns).map(move |column| (row, column)))
+}
+
 /// `value / divisor`, also where `1 / divisor` overflows.
 fn quotient<T: ComplexField>(value: &T, divisor: &T) -> T {
     if T::IS_REAL {

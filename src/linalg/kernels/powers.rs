@@ -1,8 +1,8 @@
 //! Powers and exponentials of matrices.
 // Imports: `error`.
 
-use super::lu::{invert, invert_scratch, places, solve_one, solve_one_scratch};
-use super::{ONE_THREAD, Part, finite, one_norm};
+use super::lu::{invert, invert_scratch, solve_one, solve_one_scratch};
+use super::{ONE_THREAD, Part, finite, one_norm, places};
 use crate::error::Result;
 use crate::linalg::batch::{Batch, BatchMut, for_each};
 use faer::dyn_stack::StackReq;

@@ -1,8 +1,7 @@
 //! Singular values and vectors, and solutions by them.
 // Imports: `error`.
 
-use super::lu::places;
-use super::{ONE_THREAD, Part, copy_scaled, finite, quotient};
+use super::{ONE_THREAD, Part, copy_scaled, finite, places, quotient};
 use crate::error::Result;
 use crate::linalg::Factors;
 use crate::linalg::batch::{Batch, BatchMut, for_each};

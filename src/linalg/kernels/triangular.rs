@@ -1,8 +1,7 @@
 //! Triangular systems, and the factorization of positive definite matrices.
 // Imports: `error`.
 
-use super::lu::places;
-use super::{ONE_THREAD, Part, finite, quotient};
+use super::{ONE_THREAD, Part, finite, places, quotient};
 use crate::error::Result;
 use crate::linalg::Triangle;
 use crate::linalg::batch::{Batch, BatchMut, for_each};
