@@ -20,12 +20,14 @@ fn frequencies<T: Float>(
 ) -> Result<Tensor<T, 1>> {
     let is_usable = spacing.is_finite() && !spacing.is_zero();
     if n == 0 || !is_usable {
-        let what = text(format_args!("length {n} and spacing {spacing:?}; both must be other than 0"));
+        let what =
+            text(format_args!("length {n} and spacing {spacing:?}; both must be finite and other than 0"));
         return Err(Error::Value { op, what });
     }
-    let range = T::constant(n as f64) * spacing;
+    // In f64: a length may exceed the largest number of an element.
+    let range = n as f64 * spacing.to_f64().unwrap_or(f64::NAN);
     let index = |k: usize| if k < positive { k as f64 } else { k as f64 - n as f64 };
-    Tensor::from_fn([count], |[k]| T::constant(index(k)) / range, &Cpu)
+    Tensor::from_fn([count], |[k]| T::constant(index(k) / range), &Cpu)
 }
 
 /// The frequencies of [`fft`](super::fft) for samples at this distance: 0, the positive ones, and the

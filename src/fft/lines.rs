@@ -3,7 +3,7 @@
 
 use crate::device::Cpu;
 use crate::element::{Element, Float};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, text};
 use crate::tensor::TensorViewMut;
 use num_complex::Complex;
 use realfft::{ComplexToReal, FftNum, RealToComplex};
@@ -59,7 +59,8 @@ fn each_line<T: Sync, R: Element, S: Default + Clone, C: Default + Clone>(
     let in_task = (TASK_ELEMENTS / plan.n).max(1);
     out.for_each_block([in_task, width], &|[numbers, _], block| {
         let (mut first, mut second) = (zeros(plan.op, first)?, zeros(plan.op, second)?);
-        let results = block.into_slice_mut().into_iter().flat_map(|block| block.chunks_exact_mut(width));
+        let not_contiguous = || Error::Value { op: plan.op, what: text(format_args!("results with gaps")) };
+        let results = block.into_slice_mut().ok_or_else(not_contiguous)?.chunks_exact_mut(width);
         for (number, result) in numbers.zip(results) {
             run(lines.line(number), result, &mut first, &mut second);
         }

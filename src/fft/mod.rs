@@ -15,6 +15,7 @@
 //! | [`fft`] [`ifft`] [`fft_axis`] [`ifft_axis`] | along one axis, of real or complex numbers |
 //! | [`rfft`] [`irfft`] [`rfft_axis`] [`irfft_axis`] | the half of the spectrum that real numbers need |
 //! | [`fft2`] [`ifft2`] [`fftn`] [`ifftn`] | along several axes |
+//! | [`rfft2`] [`irfft2`] [`rfftn`] [`irfftn`] | along several axes, of real numbers |
 //! | [`fftfreq`] [`rfftfreq`] [`fftshift`] [`ifftshift`] | the frequencies of a spectrum, and their order |
 //! | [`hann`] [`hamming`] [`blackman`] | windows |
 //!
@@ -47,6 +48,6 @@ mod windows;
 pub use element::{FourierElement, FourierReal};
 pub use frequencies::{fftfreq, fftshift, ifftshift, rfftfreq};
 pub use options::{Fft, Norm};
-pub use several::{fft2, fftn, ifft2, ifftn};
+pub use several::{fft2, fftn, ifft2, ifftn, irfft2, irfftn, rfft2, rfftn};
 pub use transforms::{fft, fft_axis, ifft, ifft_axis, irfft, irfft_axis, rfft, rfft_axis};
 pub use windows::{Sampling, blackman, hamming, hann};

@@ -1,8 +1,8 @@
 //! Transforms along several axes.
 // Imports: `error`, `dim`, `rank`, `device`, `tensor`, `expr`.
 
-use super::transforms::full;
-use super::{Fft, FourierElement, Norm};
+use super::transforms::{full, half, inverse_half};
+use super::{Fft, FourierElement, FourierReal, Norm};
 use crate::device::Cpu;
 use crate::dim::Dim;
 use crate::error::{Error, Result, text};
@@ -11,26 +11,71 @@ use crate::rank::HasAxes;
 use crate::tensor::{Tensor, TensorView};
 use num_complex::Complex;
 
-/// Transforms along each marked axis, the last one first.
+/// The last marked axis, and the others, the last one first.
+fn last_and_others<const RANK: usize>(
+    op: &'static str,
+    marked: [bool; RANK],
+) -> Result<(usize, impl Iterator<Item = usize>)> {
+    let mut axes = (0..RANK).rev().filter(move |&axis| marked[axis]);
+    let last = axes.next().ok_or_else(|| Error::Value { op, what: text(format_args!("no axes")) })?;
+    Ok((last, axes))
+}
+
+/// The whole spectrum along each marked axis, or its inverse.
 fn along_all<T: FourierElement, const RANK: usize>(
     op: &'static str,
     x: TensorView<'_, T, RANK, Cpu>,
     marked: [bool; RANK],
-    norm: Norm,
+    options: Fft,
     is_inverse: bool,
 ) -> Result<Tensor<Complex<T::Part>, RANK>>
 where
     Complex<T::Part>: FourierElement<Part = T::Part>,
 {
-    let mut axes = (0..RANK).rev().filter(|&axis| marked[axis]);
-    let (options, none) =
-        (Fft::new().norm(norm), || Error::Value { op, what: text(format_args!("no axes")) });
-    let first = axes.next().ok_or_else(none)?;
-    let mut out = full(op, x, first, options, is_inverse)?;
-    for axis in axes {
+    let (last, others) = last_and_others(op, marked)?;
+    let mut out = full(op, x, last, options, is_inverse)?;
+    for axis in others {
         out = full(op, out.view(), axis, options, is_inverse)?;
     }
     Ok(out)
+}
+
+/// The half of the spectrum along the last marked axis, and the whole one along the others.
+fn half_along_all<T: FourierReal, const RANK: usize>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, Cpu>,
+    marked: [bool; RANK],
+    options: Fft,
+) -> Result<Tensor<Complex<T>, RANK>>
+where
+    Complex<T>: FourierElement<Part = T>,
+{
+    let (last, others) = last_and_others(op, marked)?;
+    let mut out = half(op, x, last, options)?;
+    for axis in others {
+        out = full(op, out.view(), axis, options, false)?;
+    }
+    Ok(out)
+}
+
+/// The inverse of [`half_along_all`]; the options have the length along the last marked axis.
+fn inverse_half_along_all<T: FourierReal, const RANK: usize>(
+    op: &'static str,
+    x: TensorView<'_, Complex<T>, RANK, Cpu>,
+    marked: [bool; RANK],
+    options: Fft,
+) -> Result<Tensor<T, RANK>>
+where
+    Complex<T>: FourierElement<Part = T>,
+{
+    let (last, others) = last_and_others(op, marked)?;
+    let mut before: Option<Tensor<Complex<T>, RANK>> = None;
+    for axis in others {
+        let x = before.as_ref().map_or(x, |before| before.view());
+        let along = full(op, x, axis, Fft::new().norm(options.norm), true)?;
+        before = Some(along);
+    }
+    inverse_half(op, before.as_ref().map_or(x, |before| before.view()), last, options)
 }
 
 /// The axes that a type names.
@@ -49,21 +94,22 @@ where
 macro_rules! transforms {
     ($(
         $(#[$doc:meta])*
-        fn $name:ident($is_inverse:literal);
+        fn $name:ident<$t:ident: $class:ident>($from:ty, $option:ident: $options:ty) -> $to:ty, $part:ty
+            = |$x:ident, $marked:ident| $run:expr;
     )*) => { $(
         $(#[$doc])*
-        pub fn $name<'a, T: FourierElement + 'a, const RANK: usize, AXES>(
-            x: impl IntoView<'a, T, RANK, Cpu>,
+        pub fn $name<'a, $t: $class + 'a, const RANK: usize, AXES>(
+            x: impl IntoView<'a, $from, RANK, Cpu>,
             axes: AXES,
-            norm: Norm,
-        ) -> Result<Tensor<Complex<T::Part>, RANK>>
+            $option: $options,
+        ) -> Result<Tensor<$to, RANK>>
         where
             Dim<RANK>: HasAxes<AXES>,
-            Complex<T::Part>: FourierElement<Part = T::Part>,
+            Complex<$part>: FourierElement<Part = $part>,
         {
-            let (op, x) = (stringify!($name), x.into_view());
-            let marked = marked(op, axes, x.size())?;
-            along_all(op, x, marked, norm, $is_inverse)
+            let $x = x.into_view();
+            let $marked = marked(stringify!($name), axes, $x.size())?;
+            $run
         }
     )* };
 }
@@ -89,7 +135,8 @@ transforms! {
     /// assert!(back.re()?.allclose(&x, 0.0, 1e-14, false)?);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn fftn(false);
+    fn fftn<T: FourierElement>(T, norm: Norm) -> Complex<T::Part>, T::Part
+        = |x, marked| along_all("fftn", x, marked, Fft::new().norm(norm), false);
 
     /// The inverse of [`fftn`].
     ///
@@ -107,23 +154,70 @@ transforms! {
     /// assert_eq!(x.re()?, Tensor::from([[1.0, 1.0], [1.0, 1.0]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn ifftn(true);
+    fn ifftn<T: FourierElement>(T, norm: Norm) -> Complex<T::Part>, T::Part
+        = |x, marked| along_all("ifftn", x, marked, Fft::new().norm(norm), true);
+
+    /// The transform of real numbers along several axes: `All`, `Last`, or a tuple of axes. The last of these
+    /// axes has the frequencies from 0 to the highest, the others have all.
+    ///
+    /// # Shapes
+    /// The last of the axes has size `n/2 + 1` for size `n` of `x`, the others keep their sizes.
+    ///
+    /// # Errors
+    /// As [`fftn`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::fft::{Norm, rfftn};
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([[1.0, 2.0, 3.0, 4.0], [0.0, 0.0, 0.0, 8.0]]);
+    /// let spectrum = rfftn(&x, All, Norm::Backward)?;
+    /// assert_eq!(spectrum.re()?, Tensor::from([[18.0, -2.0, -10.0], [2.0, -2.0, 6.0]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn rfftn<T: FourierReal>(T, norm: Norm) -> Complex<T>, T
+        = |x, marked| half_along_all("rfftn", x, marked, Fft::new().norm(norm));
+
+    /// The inverse of [`rfftn`].
+    ///
+    /// # Shapes
+    /// The last of the axes has the length of the options, by default `2 · (m − 1)` for size `m` of `x`: an
+    /// odd length is given by [`Fft::length`]. The others keep their sizes.
+    ///
+    /// # Errors
+    /// As [`fftn`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::fft::{Fft, Norm, irfftn, rfftn};
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 7.0]]);
+    /// let spectrum = rfftn(&x, All, Norm::Backward)?;
+    /// assert!(irfftn(&spectrum, All, Fft::new().length(3))?.allclose(&x, 1e-14, 1e-14, false)?);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn irfftn<T: FourierReal>(Complex<T>, options: Fft) -> T, T
+        = |x, marked| inverse_half_along_all("irfftn", x, marked, options);
 }
 
 /// Transforms along the last two axes.
 macro_rules! of_two_axes {
-    ($($(#[$doc:meta])* fn $name:ident($is_inverse:literal);)*) => { $(
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident<$t:ident: $class:ident>($from:ty, $option:ident: $options:ty) -> $to:ty, $part:ty
+            = |$x:ident, $marked:ident| $run:expr;
+    )*) => { $(
         $(#[$doc])*
-        pub fn $name<'a, T: FourierElement + 'a, const RANK: usize>(
-            x: impl IntoView<'a, T, RANK, Cpu>,
-            norm: Norm,
-        ) -> Result<Tensor<Complex<T::Part>, RANK>>
+        pub fn $name<'a, $t: $class + 'a, const RANK: usize>(
+            x: impl IntoView<'a, $from, RANK, Cpu>,
+            $option: $options,
+        ) -> Result<Tensor<$to, RANK>>
         where
             Dim<RANK>: crate::rank::Without<2>,
-            Complex<T::Part>: FourierElement<Part = T::Part>,
+            Complex<$part>: FourierElement<Part = $part>,
         {
-            let marked = std::array::from_fn(|axis| axis + 2 >= RANK);
-            along_all(stringify!($name), x.into_view(), marked, norm, $is_inverse)
+            let ($x, $marked) = (x.into_view(), std::array::from_fn(|axis| axis + 2 >= RANK));
+            $run
         }
     )* };
 }
@@ -145,7 +239,8 @@ of_two_axes! {
     /// assert_eq!(spectrum.re()?.to_vec()?, [10.0, -2.0, -4.0, 0.0]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn fft2(false);
+    fn fft2<T: FourierElement>(T, norm: Norm) -> Complex<T::Part>, T::Part
+        = |x, marked| along_all("fft2", x, marked, Fft::new().norm(norm), false);
 
     /// The inverse of [`fft2`].
     ///
@@ -163,5 +258,46 @@ of_two_axes! {
     /// assert_eq!(x.re()?, Tensor::from([[1.0, 2.0], [3.0, 4.0]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn ifft2(true);
+    fn ifft2<T: FourierElement>(T, norm: Norm) -> Complex<T::Part>, T::Part
+        = |x, marked| along_all("ifft2", x, marked, Fft::new().norm(norm), true);
+
+    /// The transform of real numbers along the last two axes, with the frequencies from 0 to the highest
+    /// along the last one: of each image, of a tensor of rank 2 to 8.
+    ///
+    /// # Shapes
+    /// The last axis has size `n/2 + 1` for size `n` of `x`, the others keep their sizes.
+    ///
+    /// # Errors
+    /// As [`fftn`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::fft::{Norm, rfft2};
+    /// use rankform::prelude::*;
+    /// let spectrum = rfft2(&Tensor::from([[1.0, 2.0], [3.0, 4.0]]), Norm::Backward)?;
+    /// assert_eq!(spectrum.re()?.to_vec()?, [10.0, -2.0, -4.0, 0.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn rfft2<T: FourierReal>(T, norm: Norm) -> Complex<T>, T
+        = |x, marked| half_along_all("rfft2", x, marked, Fft::new().norm(norm));
+
+    /// The inverse of [`rfft2`].
+    ///
+    /// # Shapes
+    /// The last axis has the length of the options, by default `2 · (m − 1)` for size `m` of `x`. The others
+    /// keep their sizes.
+    ///
+    /// # Errors
+    /// As [`fftn`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::fft::{Fft, Norm, irfft2, rfft2};
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(irfft2(&rfft2(&x, Norm::Backward)?, Fft::new())?, x);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn irfft2<T: FourierReal>(Complex<T>, options: Fft) -> T, T
+        = |x, marked| inverse_half_along_all("irfft2", x, marked, options);
 }

@@ -81,7 +81,8 @@ where
     along(op, x, axis, n, |lines, out| T::full(lines, out, plan))
 }
 
-fn half<T: FourierReal, const RANK: usize>(
+/// The half of the spectrum of real numbers along an axis.
+pub(super) fn half<T: FourierReal, const RANK: usize>(
     op: &'static str,
     x: TensorView<'_, T, RANK, Cpu>,
     axis: usize,
@@ -95,7 +96,8 @@ where
     along(op, x, axis, n / 2 + 1, |lines, out| T::half(lines, out, plan))
 }
 
-fn inverse_half<T: FourierReal, const RANK: usize>(
+/// The real numbers of the half of a spectrum along an axis.
+pub(super) fn inverse_half<T: FourierReal, const RANK: usize>(
     op: &'static str,
     x: TensorView<'_, Complex<T>, RANK, Cpu>,
     axis: usize,

@@ -62,7 +62,8 @@ kernels! {
         a: Batch<'_, Self>, factors: Factors, u: BatchMut<'_, Self>,
         s: BatchMut<'_, Self::Part>, vh: BatchMut<'_, Self>
     ) = kernels::svd::svd;
-    fn singular_values(a: Batch<'_, Self>, s: BatchMut<'_, Self::Part>) = kernels::svd::values;
+    fn singular_values(a: Batch<'_, Self>, are_scaled: bool, s: BatchMut<'_, Self::Part>)
+        = kernels::svd::values;
     fn pseudo_inverse(a: Batch<'_, Self>, tolerance: f64, x: BatchMut<'_, Self>)
         = kernels::svd::pseudo_inverse;
     fn least_squares(

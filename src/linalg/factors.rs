@@ -43,6 +43,7 @@ where
 }
 
 /// The result of [`lu`]: row `i` of `lower · upper` is row `permutation[i]` of the matrix.
+#[derive(Debug)]
 pub struct Lu<T: MatrixElement, const RANK: usize, const V: usize> {
     /// The order of the rows.
     pub permutation: Tensor<i64, V>,
@@ -96,6 +97,7 @@ where
 }
 
 /// The result of [`qr`]: `q · r` is the matrix.
+#[derive(Debug)]
 pub struct Qr<T: MatrixElement, const RANK: usize> {
     /// Orthonormal columns.
     pub q: Tensor<T, RANK>,
@@ -110,6 +112,7 @@ pub struct Qr<T: MatrixElement, const RANK: usize> {
 ///
 /// # Errors
 /// [`Error::Value`](crate::Error::Value) if a matrix is not finite;
+/// [`Error::Overflow`](crate::Error::Overflow) if full factors are too large for any memory;
 /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 ///
 /// # Examples
@@ -139,6 +142,7 @@ where
 }
 
 /// The result of [`svd`]: `u · diag(s) · vh` is the matrix.
+#[derive(Debug)]
 pub struct Svd<T: MatrixElement, const RANK: usize, const V: usize> {
     /// Left singular vectors, as columns.
     pub u: Tensor<T, RANK>,
@@ -156,7 +160,8 @@ pub struct Svd<T: MatrixElement, const RANK: usize, const V: usize> {
 ///
 /// # Errors
 /// [`Error::Value`](crate::Error::Value) if a matrix is not finite, or if its singular values do not
-/// converge; [`Error::Unallocated`](crate::Error::Unallocated),
+/// converge; [`Error::Overflow`](crate::Error::Overflow) if full factors are too large for any memory;
+/// [`Error::Unallocated`](crate::Error::Unallocated),
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 ///
 /// # Examples
@@ -217,22 +222,24 @@ pub fn svd_values<'a, T: MatrixElement + 'a, const RANK: usize, const V: usize>(
 where
     Dim<RANK>: MatrixRank<Vectors = Dim<V>>,
 {
-    singular_values("svd_values", a.into_view())
+    singular_values("svd_values", a.into_view(), false)
 }
 
-/// The singular values, in the name of another function.
+/// The singular values, in the name of another function; for ratios of them, multiples that do not overflow.
 pub(super) fn singular_values<T: MatrixElement, const RANK: usize, const V: usize>(
     op: &'static str,
     a: crate::tensor::TensorView<'_, T, RANK, Cpu>,
+    are_scaled: bool,
 ) -> Result<Tensor<T::Part, V>> {
     let a = Batch::matrices(op, a)?;
     let k = a.size()[0].min(a.size()[1]);
     let mut s = results(op, a.leading(), &[k])?;
-    T::singular_values(op, a, BatchMut::of(&mut s, a.count(), [k, 1])?)?;
+    T::singular_values(op, a, are_scaled, BatchMut::of(&mut s, a.count(), [k, 1])?)?;
     Ok(s)
 }
 
 /// The result of [`eigh`]: `a · vectors = vectors · diag(values)`.
+#[derive(Debug)]
 pub struct Eigh<T: MatrixElement, const RANK: usize, const V: usize> {
     /// Eigenvalues, ascending.
     pub values: Tensor<T::Part, V>,
@@ -307,6 +314,7 @@ where
 }
 
 /// The result of [`eig`]: `a · vectors = vectors · diag(values)`.
+#[derive(Debug)]
 pub struct Eig<T: MatrixElement, const RANK: usize, const V: usize> {
     /// Eigenvalues, in no fixed order; those of a real matrix that are not real are pairs of conjugates.
     pub values: Tensor<T::WithImaginary, V>,
@@ -314,10 +322,15 @@ pub struct Eig<T: MatrixElement, const RANK: usize, const V: usize> {
     pub vectors: Tensor<T::WithImaginary, RANK>,
 }
 
-/// Eigenvalues and eigenvectors of each square matrix.
+/// Eigenvalues and eigenvectors of each square matrix. A matrix with fewer than `n` independent eigenvectors
+/// has columns that are equal or nearly so.
 ///
 /// # Shapes
 /// `[.., n, n] → [.., n], [.., n, n]`, of complex numbers.
+///
+/// # Cost
+/// O(n³), and again O(n³) for each vector that inverse iteration improves: O(n⁴) where these are many, as of
+/// matrices with few independent eigenvectors.
 ///
 /// # Errors
 /// As [`eigh`].

@@ -44,6 +44,7 @@ where
 }
 
 /// The result of [`slogdet`]: the determinant is `sign · exp(ln_abs)`.
+#[derive(Debug)]
 pub struct Slogdet<T: MatrixElement, const M: usize> {
     /// A number of modulus 1: 1 or −1 of a real matrix. 0 of a singular matrix.
     pub sign: Tensor<T, M>,
@@ -107,7 +108,7 @@ fn of_singular_values<T: Float, U: crate::element::Element, const V: usize, cons
 /// `[.., m, n] → [..]`.
 ///
 /// # Errors
-/// As [`svd`](super::svd).
+/// As [`svd`](super::svd); [`Error::Value`] if `tolerance` is negative or not finite.
 ///
 /// # Examples
 /// ```
@@ -124,9 +125,9 @@ where
     Dim<RANK>: MatrixRank<Vectors = Dim<V>, Numbers = Dim<M>>,
 {
     let (op, a) = ("matrix_rank", a.into_view());
-    let tolerance = tolerance_of::<T>([a.size().0[RANK - 2], a.size().0[RANK - 1]], tolerance);
+    let tolerance = tolerance_of::<T>(op, [a.size().0[RANK - 2], a.size().0[RANK - 1]], tolerance)?;
     let tolerance = T::Part::constant(tolerance);
-    of_singular_values(op, &singular_values::<T, RANK, V>(op, a)?, |s| {
+    of_singular_values(op, &singular_values::<T, RANK, V>(op, a, true)?, |s| {
         s.iter().filter(|&&value| value > s[0] * tolerance).count() as i64
     })
 }
@@ -157,14 +158,14 @@ where
     if a.size().0[RANK - 2..].contains(&0) {
         return Err(Error::Empty { op, sizes: a.size().0.into() });
     }
-    of_singular_values(op, &singular_values::<T, RANK, V>(op, a)?, |s| match s[s.len() - 1] {
+    of_singular_values(op, &singular_values::<T, RANK, V>(op, a, true)?, |s| match s[s.len() - 1] {
         least if least > T::Part::constant(0.0) => s[0] / least,
         _ => T::Part::constant(f64::INFINITY),
     })
 }
 
-/// The `n`-th power of each matrix, of its inverse if `n` is negative; the identity if `n` is 0. Powers of
-/// integers are [`Tensor::matrix_power`].
+/// The `n`-th power of each matrix, of its inverse if `n` is negative; the identity if `n` is 0. The method
+/// [`Tensor::matrix_power`] has one matrix and `n` from 0 up, also of integers and on every device.
 ///
 /// # Shapes
 /// `[.., n, n] → [.., n, n]`.
@@ -201,7 +202,8 @@ where
 }
 
 /// The exponential of each matrix, `Σ aⁿ / n!`: a rational approximation of degree 13 with scaling and
-/// squaring (Higham 2005).
+/// squaring (Higham 2005). The relative error grows with the 1-norm of the matrix: a norm near 1/ε leaves no
+/// digits.
 ///
 /// # Shapes
 /// `[.., n, n] → [.., n, n]`.

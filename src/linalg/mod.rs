@@ -42,12 +42,14 @@
 //! An element that is read and is NaN or infinite is an [`Error::Value`] with its place,
 //! except in right-hand sides and by [`solve_triangular`], which compute with it. A matrix without elements
 //! has the results of algebra: its determinant is 1, its rank 0. Singular matrices have no inverse and no
-//! solution, and are an error; only an exact zero pivot counts, because rounding leaves no other test.
+//! solution, and are an error; only an exact zero pivot counts, because rounding leaves no other test. By
+//! other pivots it is divided, however small they are; results that overflow are infinities and NaN.
 //! [`matrix_rank`] and [`cond`] tell how near a matrix is to a singular one.
 //!
 //! # Cost
 //!
-//! O(n³) for each matrix. Results are new row-major tensors; an operand is copied once to scratch memory.
+//! O(n³) for each matrix. Results are new row-major tensors; an operand is copied once to scratch memory, but
+//! by [`solve_triangular`] not at all, and by [`eig`] twice.
 //! Matrices of a batch are shared among threads; one matrix is the work of one thread. Results have the same
 //! bits for any number of threads, and may differ in the last bits between instruction sets.
 // Imports: `error`.

@@ -70,7 +70,9 @@ impl<'a, 'b, T: MatrixElement, const N: usize> Equations<'a, 'b, T, N> {
 ///
 /// # Errors
 /// [`Error::Value`] if `a` is not square, singular, or not finite, or if the numbers of rows differ;
-/// [`Error::Sizes`] if the leading axes do not broadcast; [`Error::Unallocated`], [`Error::OutOfMemory`].
+/// [`Error::Sizes`] if the leading axes do not broadcast; [`Error::Overflow`] if the result is too large for
+/// any memory; [`Error::Unallocated`], [`Error::OutOfMemory`]. A solution that overflows has infinities and
+/// NaN.
 ///
 /// # Examples
 /// ```
@@ -136,6 +138,7 @@ where
 }
 
 /// The result of [`lstsq`].
+#[derive(Debug)]
 pub struct LeastSquares<T: MatrixElement, const N: usize, const V: usize, const M: usize> {
     /// The solutions.
     pub x: Tensor<T, N>,
@@ -152,8 +155,9 @@ pub struct LeastSquares<T: MatrixElement, const N: usize, const V: usize, const 
 /// `[.., m, n]` with `[.., m] → [.., n]` (one axis less: vectors) or with `[.., m, k] → [.., n, k]`.
 ///
 /// # Errors
-/// [`Error::Value`] if `a` is not finite, if the singular values do not converge, or if the numbers of rows
-/// differ; [`Error::Sizes`] if the leading axes do not broadcast; [`Error::Unallocated`],
+/// [`Error::Value`] if `a` is not finite, if the singular values do not converge, if the numbers of rows
+/// differ, or if `tolerance` is negative or not finite; [`Error::Sizes`] if the leading axes do not broadcast;
+/// [`Error::Overflow`] if the result is too large for any memory; [`Error::Unallocated`],
 /// [`Error::OutOfMemory`].
 ///
 /// # Examples
@@ -186,6 +190,7 @@ where
     let op = "lstsq";
     let equations = Equations::of(op, a.into_view(), b.into_view())?;
     let (leading, [m, n], count) = (equations.a.leading(), equations.a.size(), equations.a.count());
+    let tolerance = tolerance_of::<T>(op, [m, n], tolerance)?;
     let mut x = equations.solutions(op)?;
     let mut rank = results(op, leading, &[])?;
     let mut s = results(op, leading, &[m.min(n)])?;
@@ -193,7 +198,7 @@ where
         op,
         equations.a,
         equations.b,
-        tolerance_of::<T>([m, n], tolerance),
+        tolerance,
         equations.written(&mut x)?,
         BatchMut::of(&mut rank, count, [1, 1])?,
         BatchMut::of(&mut s, count, [m.min(n), 1])?,
@@ -202,8 +207,19 @@ where
 }
 
 /// The relative size of singular values that count as 0.
-pub(super) fn tolerance_of<T: MatrixElement>([m, n]: [usize; 2], tolerance: Option<f64>) -> f64 {
-    tolerance.unwrap_or(T::EPSILON * m.max(n) as f64)
+pub(super) fn tolerance_of<T: MatrixElement>(
+    op: &'static str,
+    [m, n]: [usize; 2],
+    tolerance: Option<f64>,
+) -> Result<f64> {
+    match tolerance {
+        None => Ok(T::EPSILON * m.max(n) as f64),
+        Some(tolerance) if tolerance >= 0.0 && tolerance.is_finite() => Ok(tolerance),
+        Some(tolerance) => {
+            let what = text(format_args!("the tolerance {tolerance:?} is not a finite number from 0 up"));
+            Err(Error::Value { op, what })
+        }
+    }
 }
 
 /// The inverse of each matrix.
@@ -213,7 +229,7 @@ pub(super) fn tolerance_of<T: MatrixElement>([m, n]: [usize; 2], tolerance: Opti
 ///
 /// # Errors
 /// [`Error::Value`] if a matrix is not square, singular, or not finite; [`Error::Unallocated`],
-/// [`Error::OutOfMemory`].
+/// [`Error::OutOfMemory`]. An inverse that overflows has infinities and NaN.
 ///
 /// # Examples
 /// ```
@@ -246,8 +262,8 @@ where
 /// `[.., m, n] → [.., n, m]`.
 ///
 /// # Errors
-/// [`Error::Value`] if a matrix is not finite, or if its singular values do not converge;
-/// [`Error::Unallocated`], [`Error::OutOfMemory`].
+/// [`Error::Value`] if a matrix is not finite, if its singular values do not converge, or if `tolerance` is
+/// negative or not finite; [`Error::Unallocated`], [`Error::OutOfMemory`].
 ///
 /// # Examples
 /// ```
@@ -268,7 +284,8 @@ where
     let op = "pinv";
     let a = Batch::matrices(op, a.into_view())?;
     let [m, n] = a.size();
+    let tolerance = tolerance_of::<T>(op, [m, n], tolerance)?;
     let mut x = results(op, a.leading(), &[n, m])?;
-    T::pseudo_inverse(op, a, tolerance_of::<T>([m, n], tolerance), BatchMut::of(&mut x, a.count(), [n, m])?)?;
+    T::pseudo_inverse(op, a, tolerance, BatchMut::of(&mut x, a.count(), [n, m])?)?;
     Ok(x)
 }

@@ -3,9 +3,9 @@
 //!
 //! The ratio of an error is its 2-norm divided by that of the result, by ε, and by `1 + log₂ n`; at most 4.
 
-use rankform::Complex;
 use rankform::fft::*;
 use rankform::prelude::*;
+use rankform::{Complex, f16};
 use std::f64::consts::TAU;
 
 type C = Complex<f64>;
@@ -299,6 +299,61 @@ fn several_axes_are_one_after_the_other() {
         let back = ifft2(&fft2(&x, norm).unwrap(), norm).unwrap();
         assert!(back.re().unwrap().allclose(&x, 0.0, 1e-15, false).unwrap());
     }
+}
+
+#[test]
+fn real_transforms_along_several_axes_are_parts_of_complex_ones() {
+    for (m, n) in [(4, 5), (3, 6), (1, 1), (5, 2)] {
+        let x = Tensor::from_fn([3, m, n], |[i, j, k]| noise(90 * i + 9 * j + k, 11), &Cpu).unwrap();
+        let half = |whole: Tensor<C, 3>| whole.slice((.., .., ..n / 2 + 1)).unwrap().copy().unwrap();
+        let near = |found: &Tensor<C, 3>, expected: Tensor<C, 3>| {
+            assert_eq!(found.size(), expected.size());
+            assert!(found.iter().zip(expected.iter()).all(|(a, b)| (a - b).norm() < 1e-13));
+        };
+        for norm in [Norm::Backward, Norm::Ortho, Norm::Forward] {
+            let options = Fft::new().norm(norm).length(n);
+            let (all, two) = (rfftn(&x, All, norm).unwrap(), rfft2(&x, norm).unwrap());
+            near(&all, half(fftn(&x, All, norm).unwrap()));
+            near(&two, half(fft2(&x, norm).unwrap()));
+            let some = rfftn(&x, (Axis::<0>, Axis::<2>), norm).unwrap();
+            near(&some, half(fftn(&x, (Axis::<0>, Axis::<2>), norm).unwrap()));
+            let backs = [
+                irfftn(&all, All, options).unwrap(),
+                irfft2(&two, options).unwrap(),
+                irfftn(&some, (Axis::<0>, Axis::<2>), options).unwrap(),
+            ];
+            for back in backs {
+                assert!(back.allclose(&x, 0.0, 1e-14, false).unwrap());
+            }
+            // The length along another axis than the last one.
+            let first = rfftn(&x, (Axis::<0>, Axis::<1>), norm).unwrap();
+            assert_eq!(first.size(), dim![3, m / 2 + 1, n]);
+            let back = irfftn(&first, (Axis::<0>, Axis::<1>), Fft::new().norm(norm).length(m)).unwrap();
+            assert!(back.allclose(&x, 0.0, 1e-14, false).unwrap());
+            let last = rfft(&x, Axis::<2>, Fft::new().norm(norm)).unwrap();
+            assert_eq!(rfftn(&x, Last, norm).unwrap(), last);
+            assert_eq!(irfftn(&last, Last, options).unwrap(), irfft(&last, Axis::<2>, options).unwrap());
+        }
+        if n % 2 == 0 {
+            assert_eq!(irfft2(&rfft2(&x, Norm::Ortho).unwrap(), Fft::new()).unwrap().size(), x.size());
+        }
+    }
+    let x = Tensor::from([[1.0, 2.0]]);
+    let error = irfft2(&rfft2(&x, Norm::Ortho).unwrap(), Fft::new().length(0)).unwrap_err();
+    assert_eq!(error.to_string(), "irfft2: a transform of length 0 along axis 1 of sizes [1, 2]");
+}
+
+#[test]
+fn frequencies_of_long_lines_are_of_every_element() {
+    let n = 100_000;
+    let one = f16::from_f64(1.0);
+    let found = rfftfreq(n, one).unwrap().to_vec().unwrap();
+    for (k, x) in found.into_iter().enumerate() {
+        assert_eq!(x, f16::from_f64(k as f64 / n as f64));
+    }
+    let error = fftfreq(4, f64::NAN).unwrap_err();
+    let text = "fftfreq: length 4 and spacing NaN; both must be finite and other than 0";
+    assert_eq!(error.to_string(), text);
 }
 
 #[test]

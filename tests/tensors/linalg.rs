@@ -441,6 +441,104 @@ fn eigenvectors_of_any_matrix_have_length_1() {
     for_each_element!(check);
 }
 
+/// Matrices with fewer eigenvectors than rows: a block of Jordan, a shift, a triangle of ones, one with two
+/// blocks, and a triangle whose diagonal repeats a number nearly.
+fn defective<T: Number4>(n: usize) -> [Tensor<T, 2>; 5] {
+    let one = |is_one: bool| f64::from(u8::from(is_one));
+    let matrix = |f: &dyn Fn(usize, usize) -> f64| narrow::<T>(&M::new(n, n, |i, j| C::from(f(i, j))));
+    [
+        matrix(&|i, j| 2.0 * one(i == j) + one(i + 1 == j)),
+        matrix(&|i, j| one(i + 1 == j)),
+        matrix(&|i, j| one(i <= j)),
+        matrix(&|i, j| one(i == j) + one(i + 1 == j && j != n / 2)),
+        matrix(&|i, j| one(i + 1 == j) + one(i == j) * (1.0 + T::EPS * (n * (i % 2)) as f64)),
+    ]
+}
+
+#[test]
+fn eigenvectors_of_defective_matrices_are_finite() {
+    fn check<T: Number4>() {
+        for n in [2, 3, 8, 10, 12, 24, 30, 32, 50] {
+            for (kind, tensor) in defective::<T>(n).iter().enumerate() {
+                let found = eig(tensor).unwrap();
+                let values: Vec<C> =
+                    found.values.to_vec().unwrap().into_iter().map(T::wide_complex).collect();
+                let of = found.vectors.to_vec().unwrap().into_iter().map(T::wide_complex).collect();
+                let (a, v) = (wide(tensor), M { rows: n, columns: n, of });
+                let scaled = M::new(n, n, |i, j| v.at(i, j) * values[j]);
+                small::<T>(&format!("eig of defective {kind}"), &a.dot(&v).minus(&scaled), a.norm(), n);
+                for j in 0..n {
+                    let length = (0..n).map(|i| v.at(i, j).norm_sqr()).sum::<f64>().sqrt();
+                    assert!((length - 1.0).abs() < LARGEST * T::EPS, "{kind} of {n}: {length}");
+                }
+            }
+        }
+    }
+    for_each_element!(check);
+}
+
+#[test]
+fn pivots_without_a_finite_reciprocal_are_divided_by() {
+    let (a, b) = (Tensor::from([[1e-310]]), Tensor::from([[0.0]]));
+    assert_eq!(solve(&a, &a).unwrap(), Tensor::from([[1.0]]));
+    assert_eq!(solve(&a, &b).unwrap(), b);
+    assert_eq!(solve_triangular(&a, &a, Triangle::Lower).unwrap(), Tensor::from([[1.0]]));
+    assert_eq!(inv(&a).unwrap(), Tensor::from([[f64::INFINITY]]));
+    assert_eq!(lstsq(&a, &a, None).unwrap().x, Tensor::from([[1.0]]));
+    let a = Tensor::from([[1e-310_f64, 1.0], [0.0, 1e10]]);
+    assert!((det(&a).unwrap().item().unwrap() / 1e-300 - 1.0).abs() < 1e-12);
+    let found = slogdet(&a).unwrap();
+    let expected = 1e-310_f64.ln() + 1e10_f64.ln();
+    assert_eq!(found.sign.item().unwrap(), 1.0);
+    assert!((found.ln_abs.item().unwrap() - expected).abs() < 1e-9);
+    let found = lu(&a).unwrap();
+    assert_eq!((found.lower, &found.upper), (Tensor::eye(2, &Cpu).unwrap(), &a));
+    // Tiny pivots with solutions of ordinary size, and rows that are exchanged.
+    fn check<T: Number4>() {
+        let tiny = 1.0 / T::MAX / 8.0;
+        let part = if T::IS_COMPLEX { 1.0 } else { 0.0 };
+        let a = M::new(3, 3, |i, j| C::new(noise(i, j, 90), part * noise(i, j, 91)) * tiny);
+        let (a, x) = (narrow::<T>(&a), narrow::<T>(&M::new(3, 2, |i, j| C::from((i + 2 * j) as f64 + 1.0))));
+        let b = narrow::<T>(&wide(&a).dot(&wide(&x)));
+        let close = |found: &M| {
+            // The elements have few bits: 1 and its neighbours are far apart there.
+            found.minus(&wide(&x)).norm() < 1e-3 * x.numel() as f64
+        };
+        if T::EPS < 1e-10 {
+            assert!(close(&wide(&solve(&a, &b).unwrap())));
+            assert!(close(&wide(&lstsq(&a, &b, None).unwrap().x)));
+        } else {
+            assert!(wide(&solve(&a, &b).unwrap()).norm().is_finite());
+        }
+        let sign = wide_sign::<T>(&a);
+        assert!((sign - 1.0).abs() < LARGEST * T::EPS, "{sign}");
+        for triangle in [Triangle::Lower, Triangle::Upper] {
+            let diagonal = narrow::<T>(&M::new(2, 2, |i, j| match i == j {
+                true => C::new(tiny, part * tiny),
+                false => C::default(),
+            }));
+            let found = wide(&solve_triangular(&diagonal, &diagonal, triangle).unwrap());
+            small::<T>("triangle", &found.minus(&M::identity(2)), 1.0, 2);
+        }
+    }
+    fn wide_sign<T: Number4>(a: &Tensor<T, 2>) -> f64 {
+        slogdet(a).unwrap().sign.item().unwrap().wide().norm()
+    }
+    for_each_element!(check);
+}
+
+#[test]
+fn the_sign_of_a_real_determinant_is_exact() {
+    for x in [49.0_f64, 3.0, 1e300, 1e-300, 1e-310, f64::MAX] {
+        assert_eq!(slogdet(&Tensor::from([[x]])).unwrap().sign.item().unwrap(), 1.0);
+        assert_eq!(slogdet(&Tensor::from([[-x]])).unwrap().sign.item().unwrap(), -1.0);
+    }
+    for n in 1..20 {
+        let x = slogdet(&matrix::<f32>(Random, n, n)).unwrap().sign.item().unwrap();
+        assert!(x == 1.0 || x == -1.0);
+    }
+}
+
 #[test]
 fn a_pseudoinverse_meets_the_conditions_of_penrose() {
     fn check<T: Number4>() {
@@ -573,6 +671,67 @@ fn exponentials_equal_the_series_and_closed_forms() {
         let expected =
             M::new(2, 2, |i, j| C::from([[angle.cos(), -angle.sin()], [angle.sin(), angle.cos()]][i][j]));
         small::<T>("matrix_exp", &found.minus(&expected), angle, 2);
+    }
+    for_each_element!(check);
+}
+
+#[test]
+fn powers_begin_with_a_copy() {
+    let power = |a: [[f64; 2]; 2], n| matrix_power(&Tensor::from(a), n).unwrap();
+    let found = power([[1e200, 0.0], [0.0, 1.0]], 2);
+    assert_eq!((found[[0, 0]], found[[1, 1]]), (f64::INFINITY, 1.0));
+    let bits = |x: Tensor<f64, 2>| x.to_vec().unwrap().into_iter().map(f64::to_bits).collect::<Vec<_>>();
+    let a = [[-0.0, 0.1], [1e308, -0.0]];
+    assert_eq!(bits(power(a, 1)), bits(Tensor::from(a)));
+    let b = [[3.0, 0.1], [7.0, -2.0]];
+    assert_eq!(bits(power(b, -1)), bits(inv(&Tensor::from(b)).unwrap()));
+    assert_eq!(power(a, 0), Tensor::eye(2, &Cpu).unwrap());
+}
+
+#[test]
+fn exponentials_of_matrices_whose_norm_overflows() {
+    let found = matrix_exp(&Tensor::from([[1e308, 1e308], [1e308, 1e308]])).unwrap();
+    assert_eq!(found, Tensor::from([[f64::INFINITY; 2]; 2]));
+    let found = matrix_exp(&Tensor::from([[3e38_f32, 3e38], [3e38, 3e38]])).unwrap();
+    assert_eq!(found, Tensor::from([[f32::INFINITY; 2]; 2]));
+}
+
+#[test]
+fn values_of_the_largest_matrices_are_finite() {
+    fn check<T: Number4>() {
+        // Above half of the largest number.
+        let big = T::MAX * 0.6;
+        let near = |x: f64| (x / big - 1.0).abs() < LARGEST * T::EPS;
+        let diagonal = |x: f64, y: f64| narrow::<T>(&real_diagonal(&[x, y], 2, 2));
+        let (a, b) = (diagonal(big, 1.0), diagonal(big, big));
+        let list = |values: Vec<T::Part>| values.into_iter().map(Into::into).collect::<Vec<f64>>();
+        for factors in [Factors::Thin, Factors::Full] {
+            let s = list(svd(&a, factors).unwrap().s.to_vec().unwrap());
+            assert!(near(s[0]) && s[1].abs() < big * T::EPS, "{s:?}");
+        }
+        let s = list(svd_values(&b).unwrap().to_vec().unwrap());
+        assert!(near(s[0]) && near(s[1]), "{s:?}");
+        for (x, least) in [(&a, 1.0), (&diagonal(big, 0.0), 0.0)] {
+            let values = list(eigh_values(x).unwrap().to_vec().unwrap());
+            assert!(near(values[1]) && (values[0] - least).abs() <= big * T::EPS, "{values:?}");
+            assert!(near(list(eigh(x).unwrap().values.to_vec().unwrap())[1]));
+            let values: Vec<C> = eig_values(x).unwrap().iter().map(|&x| T::wide_complex(x)).collect();
+            assert!(values.iter().any(|x| near(x.re)), "{values:?}");
+            assert!(values.iter().all(|x| x.re.is_finite() && x.im == 0.0), "{values:?}");
+        }
+        let found = wide(&pinv(&a, None).unwrap());
+        assert!((found.at(0, 0).re * big - 1.0).abs() < 1e-2 && found.at(1, 1) == C::default());
+        assert_eq!(matrix_rank(&a, None).unwrap().item().unwrap(), 1);
+        assert_eq!(matrix_rank(&b, None).unwrap().item().unwrap(), 2);
+        let condition: f64 = cond(&b).unwrap().item().unwrap().into();
+        assert!((condition - 1.0).abs() < LARGEST * T::EPS);
+        // The largest singular value overflows, of the matrix of ones by 2.
+        let full = narrow::<T>(&M::new(2, 2, |_, _| C::from(big)));
+        assert_eq!(svd_values(&full).unwrap().to_vec().unwrap()[0].into(), f64::INFINITY);
+        assert_eq!(matrix_rank(&full, None).unwrap().item().unwrap(), 1);
+        assert_eq!(lstsq(&full, &full, None).unwrap().rank.item().unwrap(), 1);
+        let found = wide(&pinv(&full, None).unwrap());
+        assert!(found.of.iter().all(|x| (x.re * big * 4.0 - 1.0).abs() < 1e-2), "{:?}", found.of);
     }
     for_each_element!(check);
 }
@@ -775,6 +934,38 @@ fn errors_name_the_matrix_its_sizes_and_the_reason() {
     fails(solve_triangular(&triangle, &singular, Triangle::Upper), text);
     let unallocated = Tensor::<f64, 2>::empty([2, 2], &Cpu).unwrap();
     assert!(matches!(inv(&unallocated), Err(Error::Unallocated { op: "inv", .. })));
+}
+
+#[test]
+fn a_tolerance_is_a_finite_number_from_0_up() {
+    let a = Tensor::from([[1.0, 2.0], [2.0, 4.0]]);
+    for bad in [-1.0, -1e-300, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        let text = format!("the tolerance {bad:?} is not a finite number from 0 up");
+        fails(pinv(&a, Some(bad)), &format!("pinv: {text}"));
+        fails(lstsq(&a, &a, Some(bad)), &format!("lstsq: {text}"));
+        fails(matrix_rank(&a, Some(bad)), &format!("matrix_rank: {text}"));
+    }
+    let zero = Tensor::<f64, 2>::zeros([2, 3], &Cpu).unwrap();
+    assert_eq!(pinv(&zero, Some(0.0)).unwrap(), Tensor::zeros([3, 2], &Cpu).unwrap());
+    assert_eq!(matrix_rank(&zero, Some(0.0)).unwrap().item().unwrap(), 0);
+    assert_eq!(lstsq(&a, &a, Some(1e-3)).unwrap().rank.item().unwrap(), 1);
+}
+
+#[test]
+fn results_are_printed() {
+    fn check<R: std::fmt::Debug>(result: Result<R>, name: &str) {
+        assert!(format!("{:?}", result.unwrap()).starts_with(name));
+    }
+    let a = Tensor::from([[2.0, 1.0], [1.0, 4.0]]);
+    check(lu(&a), "Lu { permutation: ");
+    check(qr(&a, Factors::Thin), "Qr { q: ");
+    check(svd(&a, Factors::Thin), "Svd { u: ");
+    check(eigh(&a), "Eigh { values: ");
+    check(eig(&a), "Eig { values: ");
+    check(slogdet(&a), "Slogdet { sign: ");
+    check(lstsq(&a, &a, None), "LeastSquares { x: ");
+    let error = svd(&Tensor::from([[f64::NAN]]), Factors::Thin).unwrap_err();
+    assert!(error.to_string().starts_with("svd: "));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Eigenvalues and eigenvectors.
 // Imports: `error`.
 
-use super::lu::{places, solve_one, solve_one_scratch};
-use super::{ONE_THREAD, Part, copy_scaled, finite, one_norm};
+use super::lu::{factored, factored_scratch};
+use super::{ONE_THREAD, Part, copy_scaled, finite, one_norm, places};
 use crate::error::{Error, Result};
 use crate::linalg::batch::{Batch, BatchMut, for_each};
 use faer::dyn_stack::{MemStack, StackReq};
@@ -11,7 +11,10 @@ use faer::linalg::matmul::matmul;
 use faer::linalg::temp_mat_scratch;
 use faer::reborrow::{Reborrow as _, ReborrowMut as _};
 use faer::traits::ComplexField;
-use faer::traits::math_utils::{abs, eps, from_f64, from_real, mul_real, one, real, recip, zero};
+use faer::traits::math_utils::sqrt_min_positive;
+use faer::traits::math_utils::{
+    abs, eps, from_f64, from_real, is_finite, max, mul_real, one, real, recip, zero,
+};
 use faer::{Accum, ColMut, MatMut, MatRef};
 use num_complex::Complex;
 
@@ -213,41 +216,61 @@ fn normalize<T: ComplexField>(mut column: ColMut<'_, T>) {
 
 /// The scratch memory of [`refine`].
 fn refine_scratch<T: ComplexField>(n: usize) -> StackReq {
-    StackReq::all_of(&[temp_mat_scratch::<T>(n, n).array(2), solve_one_scratch::<T>(n)])
+    StackReq::all_of(&[
+        temp_mat_scratch::<T>(n, n).array(2),
+        temp_mat_scratch::<T>(n, 1),
+        factored_scratch::<T>(n),
+    ])
 }
 
-/// Improves eigenvectors with a large residual by inverse iteration: faer compares determinants of blocks of
-/// two rows with ε times the norm, which makes vectors of small conjugate eigenvalues wrong.
+/// Improves eigenvectors with a large residual by inverse iteration. The vectors of faer are wrong for some
+/// small conjugate eigenvalues, and not finite for many matrices with fewer eigenvectors than rows, because
+/// its substitution does not scale. Returns whether every vector is finite.
 fn refine<T: ComplexField>(
     matrix: MatRef<'_, T>,
     value: impl Fn(usize) -> T,
     mut vectors: MatMut<'_, T>,
     stack: &mut MemStack,
-) {
+) -> bool {
     let n = matrix.nrows();
     zeroed!(stack => product: T, n, n);
     zeroed!(stack => shifted: T, n, n);
+    zeroed!(stack => next: T, n, 1);
     matmul(product.rb_mut(), Accum::Replace, matrix, vectors.rb(), one(), ONE_THREAD);
-    let unit = one_norm(matrix) * eps::<T::Real>();
+    let unit = max(&(one_norm(matrix) * eps::<T::Real>()), &sqrt_min_positive());
     let bound = &unit * &from_f64::<T::Real>(2.0 * n as f64);
+    let mut are_finite = true;
     for column in 0..n {
         let value = value(column);
         let residual = (0..n).fold(zero(), |sum: T::Real, row| {
             sum + abs(&(&product[(row, column)] - &(&value * &vectors[(row, column)])))
         });
-        if residual <= bound {
+        // A vector of faer that overflowed is not finite or 0.
+        let is_usable = is_finite(&residual) && vectors.rb().col(column).norm_l2() > from_f64(0.5);
+        if is_usable && residual <= bound {
             continue;
+        }
+        if !is_usable {
+            (0..n).for_each(|row| vectors[(row, column)] = one());
         }
         shifted.copy_from(matrix);
         let shift = &value + &from_real::<T>(&unit);
         for i in 0..n {
             shifted[(i, i)] = &shifted[(i, i)] - &shift;
         }
-        for _ in 0..2 {
-            solve_one(shifted.rb(), vectors.rb_mut().subcols_mut(column, 1), stack);
-            normalize(vectors.rb_mut().col_mut(column));
-        }
+        are_finite &= factored(shifted.rb(), stack, |lu, _| {
+            (0..2).all(|_| {
+                lu.solve_direction(vectors.rb().col(column), &unit, next.rb_mut());
+                normalize(next.rb_mut().col_mut(0));
+                let is_vector = (0..n).all(|row| is_finite(&next[(row, 0)]));
+                if is_vector {
+                    vectors.rb_mut().col_mut(column).copy_from(next.rb().col(0));
+                }
+                is_vector
+            })
+        }) || is_usable;
     }
+    are_finite
 }
 
 /// One matrix of any kind.
@@ -285,7 +308,9 @@ where
         for (row, column) in places(&complex) {
             complex[(row, column)] = scaled[(row, column)].with_imaginary();
         }
-        refine(complex.rb(), |i| T::value(&found, i), vectors, stack);
+        if !refine(complex.rb(), |i| T::value(&found, i), vectors, stack) {
+            return Err(not_converged(op, a, number));
+        }
     }
     Ok(())
 }

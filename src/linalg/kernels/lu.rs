@@ -1,8 +1,10 @@
 //! Elimination with row exchanges: solutions, inverses, determinants.
 // Imports: `error`.
 
-use super::{ONE_THREAD, Part, finite};
+use super::triangular::substitute;
+use super::{ONE_THREAD, Part, finite, places, quotient};
 use crate::error::Result;
+use crate::linalg::Triangle;
 use crate::linalg::batch::{Batch, BatchMut, for_each};
 use faer::dyn_stack::{MemStack, StackReq};
 use faer::linalg::lu::partial_pivoting::factor::{lu_in_place, lu_in_place_scratch};
@@ -10,17 +12,20 @@ use faer::linalg::lu::partial_pivoting::{inverse as inverse_of, solve as solve_b
 use faer::linalg::temp_mat_scratch;
 use faer::perm::PermRef;
 use faer::reborrow::{Reborrow as _, ReborrowMut as _};
-use faer::traits::math_utils::{abs, copy, from_f64, infinity, mul_real, neg, one, recip, zero};
+use faer::traits::math_utils::{
+    abs, copy, from_f64, from_real, infinity, is_finite, mul_real, neg, one, recip, zero,
+};
 use faer::traits::{ComplexField, RealField};
-use faer::{MatMut, MatRef};
+use faer::{ColRef, MatMut, MatRef};
 use std::cmp::Ordering;
 
-/// A factorization in scratch memory: both triangles in one matrix, the order of the rows, and whether that
-/// order is an odd permutation.
-struct Factored<'s, T> {
+/// A factorization in scratch memory: both triangles in one matrix, the order of the rows, whether that order
+/// is an odd permutation, and whether a pivot has no finite reciprocal.
+pub(super) struct Factored<'s, T> {
     both: MatRef<'s, T>,
     rows: PermRef<'s, usize>,
     is_odd: bool,
+    needs_division: bool,
 }
 
 impl<T: ComplexField> Factored<'_, T> {
@@ -29,9 +34,45 @@ impl<T: ComplexField> Factored<'_, T> {
         if self.is_odd { neg(&one::<T>()) } else { one() }
     }
 
-    /// The first pivot that is 0. The numbers behind it are not usable.
+    /// The first pivot that is 0.
     fn zero_pivot(&self) -> Option<usize> {
         (0..self.both.nrows().min(self.both.ncols())).find(|&i| self.both[(i, i)] == zero())
+    }
+
+    /// Writes the solutions for right-hand sides whose elements `right` gives, by substitution with divisions.
+    fn substitute(&self, right: impl Fn(usize, usize) -> T, mut x: MatMut<'_, T>) {
+        for column in 0..x.ncols() {
+            for (row, &from) in self.rows.arrays().0.iter().enumerate() {
+                x[(row, column)] = right(from, column);
+            }
+        }
+        substitute(self.both, Triangle::UnitLower, x.rb_mut());
+        substitute(self.both, Triangle::Upper, x);
+    }
+
+    /// The solution for one right-hand side up to a positive factor, which keeps its elements from
+    /// overflowing. Pivots smaller than `least` count as `least`.
+    pub(super) fn solve_direction(&self, right: ColRef<'_, T>, least: &T::Real, mut x: MatMut<'_, T>) {
+        let (both, n) = (self.both, x.nrows());
+        for (row, &from) in self.rows.arrays().0.iter().enumerate() {
+            x[(row, 0)] = copy(&right[from]);
+        }
+        substitute(both, Triangle::UnitLower, x.rb_mut());
+        for i in (0..n).rev() {
+            let pivot = match abs(&both[(i, i)]) < *least {
+                true => from_real(least),
+                false => copy(&both[(i, i)]),
+            };
+            let (size, bound) = (abs(&x[(i, 0)]), abs(&pivot));
+            if size > bound {
+                let factor = bound / size;
+                (0..n).for_each(|row| x[(row, 0)] = mul_real(&x[(row, 0)], &factor));
+            }
+            x[(i, 0)] = quotient(&x[(i, 0)], &pivot);
+            for row in 0..i {
+                x[(row, 0)] = &x[(row, 0)] - &(&both[(row, i)] * &x[(i, 0)]);
+            }
+        }
     }
 }
 
@@ -46,26 +87,41 @@ fn scratch<T: ComplexField>([rows, columns]: [usize; 2], more: StackReq) -> Stac
     ])
 }
 
-/// Factors a matrix, and passes it on with the remaining scratch memory.
-fn factored<T: ComplexField, R>(
+/// The scratch memory of [`factored`] for a square matrix.
+pub(super) fn factored_scratch<T: ComplexField>(n: usize) -> StackReq {
+    scratch::<T>([n, n], StackReq::EMPTY)
+}
+
+/// Factors a matrix, and passes it on with the remaining scratch memory. Where a pivot has no finite
+/// reciprocal, by which faer multiplies, the matrix is factored again with divisions.
+pub(super) fn factored<T: ComplexField, R>(
     matrix: MatRef<'_, T>,
     stack: &mut MemStack,
     then: impl FnOnce(Factored<'_, T>, &mut MemStack) -> R,
 ) -> R {
-    zeroed!(stack => both: T, matrix.nrows(), matrix.ncols());
+    let (rows, columns) = (matrix.nrows(), matrix.ncols());
+    zeroed!(stack => both: T, rows, columns);
     both.copy_from(matrix);
-    let (mut order, stack) = stack.make_with::<usize>(matrix.nrows(), |row| row);
-    let (mut inverse, stack) = stack.make_with::<usize>(matrix.nrows(), |row| row);
-    let (info, rows) =
+    let (mut order, stack) = stack.make_with::<usize>(rows, |row| row);
+    let (mut inverse, stack) = stack.make_with::<usize>(rows, |row| row);
+    let (info, _) =
         lu_in_place(both.rb_mut(), &mut order, &mut inverse, ONE_THREAD, stack, Default::default());
-    then(Factored { both: both.rb(), rows, is_odd: info.transposition_count % 2 == 1 }, stack)
+    let mut is_odd = info.transposition_count % 2 == 1;
+    let needs_division = (0..rows.min(columns)).any(|i| !is_finite(&recip(&both[(i, i)])));
+    if needs_division {
+        both.copy_from(matrix);
+        is_odd = eliminate(both.rb_mut(), &mut order);
+        order.iter().enumerate().for_each(|(row, &from)| inverse[from] = row);
+    }
+    let rows = PermRef::new_checked(&order, &inverse, rows);
+    then(Factored { both: both.rb(), rows, is_odd, needs_division }, stack)
 }
 
-/// Factors a matrix of which a pivot is 0, column by column: the column below such a pivot is 0 already, and
-/// faer would divide by it.
-fn eliminate<T: ComplexField>(mut both: MatMut<'_, T>, matrix: MatRef<'_, T>, order: &mut [usize]) {
-    both.copy_from(matrix);
+/// Factors a matrix in place with divisions, column by column, and writes the order of its rows. Returns
+/// whether that is an odd permutation. The column below a pivot of 0 is 0 already.
+fn eliminate<T: ComplexField>(mut both: MatMut<'_, T>, order: &mut [usize]) -> bool {
     order.iter_mut().enumerate().for_each(|(row, from)| *from = row);
+    let mut is_odd = false;
     for k in 0..both.nrows().min(both.ncols()) {
         let mut pivot = k;
         for row in k + 1..both.nrows() {
@@ -74,6 +130,7 @@ fn eliminate<T: ComplexField>(mut both: MatMut<'_, T>, matrix: MatRef<'_, T>, or
             }
         }
         order.swap(k, pivot);
+        is_odd ^= pivot != k;
         for column in 0..both.ncols() {
             let (upper, lower) = (copy(&both[(k, column)]), copy(&both[(pivot, column)]));
             (both[(k, column)], both[(pivot, column)]) = (lower, upper);
@@ -81,15 +138,16 @@ fn eliminate<T: ComplexField>(mut both: MatMut<'_, T>, matrix: MatRef<'_, T>, or
         if both[(k, k)] == zero() {
             continue;
         }
-        let inverse = recip(&both[(k, k)]);
         for row in k + 1..both.nrows() {
-            let factor = &both[(row, k)] * &inverse;
-            for column in k + 1..both.ncols() {
-                both[(row, column)] = &both[(row, column)] - &(&factor * &both[(k, column)]);
+            both[(row, k)] = quotient(&both[(row, k)], &both[(k, k)]);
+        }
+        for column in k + 1..both.ncols() {
+            for row in k + 1..both.nrows() {
+                both[(row, column)] = &both[(row, column)] - &(&both[(row, k)] * &both[(k, column)]);
             }
-            both[(row, k)] = factor;
         }
     }
+    is_odd
 }
 
 /// The multiplications of an elimination.
@@ -106,13 +164,18 @@ pub(in crate::linalg) fn solve<T: ComplexField>(
 ) -> Result<()> {
     let ([n, _], [_, columns]) = (a.size(), b.size());
     let more = solve_by::solve_in_place_scratch::<usize, T>(n, columns, ONE_THREAD);
-    let work = work(a.size()).saturating_add(n * n * columns);
+    let work = work(a.size()).saturating_add(n.saturating_mul(n).saturating_mul(columns));
     for_each(op, work, scratch::<T>(a.size(), more), x, |number, mut x, stack| {
         factored(finite(op, &a, number, Part::All)?, stack, |lu, stack| {
             if let Some(i) = lu.zero_pivot() {
                 return Err(a.error(op, number, format_args!("is singular: pivot {i} is 0")));
             }
-            x.copy_from(b.at(number));
+            let right = b.at(number);
+            if lu.needs_division {
+                lu.substitute(|row, column| copy(&right[(row, column)]), x);
+                return Ok(());
+            }
+            x.copy_from(right);
             solve_by::solve_in_place(lu.both, lu.both, lu.rows, x, ONE_THREAD, stack);
             Ok(())
         })
@@ -150,6 +213,10 @@ pub(super) fn invert<T: ComplexField>(
         if let Some(i) = lu.zero_pivot() {
             return Err(a.error(op, number, format_args!("is singular: pivot {i} is 0")));
         }
+        if lu.needs_division {
+            lu.substitute(|row, column| if row == column { one() } else { zero() }, x);
+            return Ok(());
+        }
         inverse_of::inverse(x, lu.both, lu.both, lu.rows, ONE_THREAD, stack);
         Ok(())
     })
@@ -160,7 +227,7 @@ pub(super) fn solve_one_scratch<T: ComplexField>(n: usize) -> StackReq {
     scratch::<T>([n, n], solve_by::solve_in_place_scratch::<usize, T>(n, n, ONE_THREAD))
 }
 
-/// Solves `matrix · x = x` of a matrix that is known to be regular.
+/// Replaces `x` by the solution for `x` of a matrix whose pivots are not small.
 pub(super) fn solve_one<T: ComplexField>(matrix: MatRef<'_, T>, x: MatMut<'_, T>, stack: &mut MemStack) {
     factored(matrix, stack, |lu, stack| {
         solve_by::solve_in_place(lu.both, lu.both, lu.rows, x, ONE_THREAD, stack);
@@ -175,20 +242,11 @@ pub(in crate::linalg) fn lu<T: ComplexField>(
     lower: BatchMut<'_, T>,
     upper: BatchMut<'_, T>,
 ) -> Result<()> {
-    let ([rows, columns], outputs) = (a.size(), (permutation, lower, upper));
-    let again = StackReq::and(temp_mat_scratch::<T>(rows, columns), StackReq::new::<usize>(rows));
-    let scratch = scratch::<T>(a.size(), again);
+    let outputs = (permutation, lower, upper);
+    let scratch = scratch::<T>(a.size(), StackReq::EMPTY);
     for_each(op, work(a.size()), scratch, outputs, |number, outputs, stack| {
         let matrix = finite(op, &a, number, Part::All)?;
-        factored(matrix, stack, |lu, stack| match lu.zero_pivot() {
-            None => write_factors(lu.both, lu.rows.arrays().0, outputs),
-            Some(_) => {
-                zeroed!(stack => both: T, rows, columns);
-                let (mut order, _) = stack.make_with::<usize>(rows, |row| row);
-                eliminate(both.rb_mut(), matrix, &mut order);
-                write_factors(both.rb(), &order, outputs);
-            }
-        });
+        factored(matrix, stack, |lu, _| write_factors(lu.both, lu.rows.arrays().0, outputs));
         Ok(())
     })
 }
@@ -212,12 +270,6 @@ fn write_factors<T: ComplexField>(
     for (row, column) in places(&upper) {
         upper[(row, column)] = if row > column { zero() } else { copy(&both[(row, column)]) };
     }
-}
-
-/// The places of a matrix, row by row.
-pub(super) fn places<T>(matrix: &MatMut<'_, T>) -> impl Iterator<Item = (usize, usize)> + use<T> {
-    let (rows, columns) = (matrix.nrows(), matrix.ncols());
-    (0..rows).flat_map(move |row| (0..columns).map(move |column| (row, column)))
 }
 
 /// The determinant, as the product of the pivots.
@@ -249,9 +301,8 @@ pub(in crate::linalg) fn log_determinant<T: ComplexField<Real: Logarithm>>(
             let is_singular = lu.zero_pivot().is_some();
             let (mut product, mut sum) = (lu.sign(), zero::<T::Real>());
             for i in 0..if is_singular { 0 } else { lu.both.ncols() } {
-                let (pivot, modulus) = (&lu.both[(i, i)], abs(&lu.both[(i, i)]));
-                sum += modulus.logarithm();
-                product = &product * &unit(pivot, &modulus);
+                sum += abs(&lu.both[(i, i)]).logarithm();
+                product = &product * &unit(&lu.both[(i, i)]);
             }
             if is_singular {
                 (product, sum) = (zero(), neg(&infinity::<T::Real>()));
@@ -262,16 +313,13 @@ pub(in crate::linalg) fn log_determinant<T: ComplexField<Real: Logarithm>>(
     })
 }
 
-/// `value / modulus`, also where `1 / modulus` overflows.
-fn unit<T: ComplexField>(value: &T, modulus: &T::Real) -> T {
-    let small = from_f64::<T::Real>(0.25) * modulus < recip(&from_f64::<T::Real>(f64::from(f32::MAX)));
-    match small {
-        true => {
-            let factor = from_f64::<T::Real>(f64::from(1_u32 << 30));
-            mul_real(&mul_real(value, &factor), &recip(&(&factor * modulus)))
-        }
-        false => mul_real(value, &recip(modulus)),
-    }
+/// `value / |value|`. The modulus of a number whose reciprocal overflows has too few bits.
+fn unit<T: ComplexField>(value: &T) -> T {
+    let value = match is_finite(&recip(value)) {
+        true => copy(value),
+        false => mul_real(value, &from_f64(2.0_f64.powi(64))),
+    };
+    quotient(&value, &from_real(&abs(&value)))
 }
 
 /// The natural logarithm, which faer does not have.

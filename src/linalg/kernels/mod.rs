@@ -92,7 +92,8 @@ fn scale_of<R: faer::traits::RealField>(largest: R) -> R {
     let (mut scale, mut scaled) = (one::<R>(), largest);
     let (half, two) = (from_f64::<R>(0.5), from_f64::<R>(2.0));
     if scaled > sqrt_max_positive::<R>() * eps::<R>() {
-        while scaled > one() {
+        // Not further down: the reciprocal of the scale is finite.
+        while scaled > from_f64::<R>(4.0) {
             (scale, scaled) = (&scale * &half, &scaled * &half);
         }
     } else if scaled > zero() && scaled < sqrt_min_positive::<R>() / eps::<R>() {
@@ -102,6 +103,25 @@ fn scale_of<R: faer::traits::RealField>(largest: R) -> R {
         }
     }
     scale
+}
+
+/// The places of a matrix, row by row.
+fn places<T>(matrix: &MatMut<'_, T>) -> impl Iterator<Item = (usize, usize)> + use<T> {
+    let (rows, columns) = (matrix.nrows(), matrix.ncols());
+    (0..rows).flat_map(move |row| (0..columns).map(move |column| (row, column)))
+}
+
+/// `value / divisor`, also where `1 / divisor` overflows.
+fn quotient<T: ComplexField>(value: &T, divisor: &T) -> T {
+    if T::IS_REAL {
+        return value / divisor;
+    }
+    let inverse = recip(divisor);
+    if is_finite(&inverse) {
+        return value * &inverse;
+    }
+    let factor = from_f64::<T::Real>(2.0_f64.powi(64));
+    mul_real(value, &factor) * recip(&mul_real(divisor, &factor))
 }
 
 /// The largest sum of the moduli of a column.

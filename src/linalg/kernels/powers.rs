@@ -1,8 +1,8 @@
 //! Powers and exponentials of matrices.
 // Imports: `error`.
 
-use super::lu::{invert, invert_scratch, places, solve_one, solve_one_scratch};
-use super::{ONE_THREAD, Part, finite, one_norm};
+use super::lu::{invert, invert_scratch, solve_one, solve_one_scratch};
+use super::{ONE_THREAD, Part, finite, one_norm, places};
 use crate::error::Result;
 use crate::linalg::batch::{Batch, BatchMut, for_each};
 use faer::dyn_stack::StackReq;
@@ -10,7 +10,7 @@ use faer::linalg::matmul::matmul;
 use faer::linalg::temp_mat_scratch;
 use faer::reborrow::{Reborrow as _, ReborrowMut as _};
 use faer::traits::ComplexField;
-use faer::traits::math_utils::{from_f64, mul_real, one, zero};
+use faer::traits::math_utils::{from_f64, is_finite, mul_real, one, zero};
 use faer::{Accum, MatMut, MatRef};
 
 /// `to = left · right`.
@@ -45,12 +45,21 @@ pub(in crate::linalg) fn power<T: ComplexField>(
             true => invert(op, &a, number, from, base.rb_mut(), stack)?,
             false => base.copy_from(from),
         }
-        identity(x.rb_mut());
         let mut rest = n.unsigned_abs();
+        if rest == 0 {
+            identity(x.rb_mut());
+        }
+        let mut is_first = true;
         while rest > 0 {
             if rest % 2 == 1 {
-                multiply(product.rb_mut(), x.rb(), base.rb());
-                x.copy_from(&product);
+                // A product with the identity would make NaN of 0 and an infinity.
+                if is_first {
+                    x.copy_from(&base);
+                } else {
+                    multiply(product.rb_mut(), x.rb(), base.rb());
+                    x.copy_from(&product);
+                }
+                is_first = false;
             }
             rest /= 2;
             if rest > 0 {
@@ -83,6 +92,16 @@ const PADE: [f64; 14] = [
 /// The largest 1-norm for which the approximant has the accuracy of f64 (Higham 2005).
 const PADE_NORM: f64 = 5.371920351148152;
 
+/// The halvings after which the norm of every finite matrix is finite.
+const NORM_HALVINGS: i32 = 64;
+
+/// Multiplies each element.
+fn multiply_by<T: ComplexField>(mut x: MatMut<'_, T>, factor: &T::Real) {
+    for (row, column) in places(&x) {
+        x[(row, column)] = mul_real(&x[(row, column)], factor);
+    }
+}
+
 /// `to = c[6]·p6 + c[4]·p4 + c[2]·p2 + c[0]`, of even powers of a matrix and coefficients from `first` on.
 fn even<T: ComplexField>(mut to: MatMut<'_, T>, powers: [MatRef<'_, T>; 3], first: usize, constant: bool) {
     let [p2, p4, p6] = powers;
@@ -112,20 +131,23 @@ pub(in crate::linalg) fn exponential<T: ComplexField>(
     for_each(op, work, scratch, x, |number, mut x, stack| {
         let from = finite(op, &a, number, Part::All)?;
         let (half, mut scale, mut squarings) = (from_f64::<T::Real>(0.5), one::<T::Real>(), 0);
-        let norm = one_norm(from);
+        zeroed!(stack => base: T, n, n);
+        base.copy_from(from);
+        let mut norm = one_norm(base.rb());
+        if !is_finite(&norm) {
+            multiply_by(base.rb_mut(), &from_f64(0.5_f64.powi(NORM_HALVINGS)));
+            (norm, squarings) = (one_norm(base.rb()), NORM_HALVINGS);
+        }
         while &norm * &scale > from_f64::<T::Real>(PADE_NORM) {
             (scale, squarings) = (scale * &half, squarings + 1);
         }
-        zeroed!(stack => base: T, n, n);
+        multiply_by(base.rb_mut(), &scale);
         zeroed!(stack => p2: T, n, n);
         zeroed!(stack => p4: T, n, n);
         zeroed!(stack => p6: T, n, n);
         zeroed!(stack => odd: T, n, n);
         zeroed!(stack => sum: T, n, n);
         zeroed!(stack => work: T, n, n);
-        for (row, column) in places(&base) {
-            base[(row, column)] = mul_real(&from[(row, column)], &scale);
-        }
         multiply(p2.rb_mut(), base.rb(), base.rb());
         multiply(p4.rb_mut(), p2.rb(), p2.rb());
         multiply(p6.rb_mut(), p4.rb(), p2.rb());

@@ -1,8 +1,7 @@
 //! Orthogonal factors by reflections.
 // Imports: `error`.
 
-use super::lu::places;
-use super::{ONE_THREAD, Part, finite};
+use super::{ONE_THREAD, Part, finite, places};
 use crate::error::Result;
 use crate::linalg::batch::{Batch, BatchMut, for_each};
 use faer::Conj;

@@ -1,8 +1,7 @@
 //! Singular values and vectors, and solutions by them.
 // Imports: `error`.
 
-use super::lu::places;
-use super::{ONE_THREAD, Part, copy_scaled, finite};
+use super::{ONE_THREAD, Part, copy_scaled, finite, places, quotient};
 use crate::error::Result;
 use crate::linalg::Factors;
 use crate::linalg::batch::{Batch, BatchMut, for_each};
@@ -12,7 +11,7 @@ use faer::linalg::svd::{ComputeSvdVectors, svd as svd_of, svd_scratch};
 use faer::linalg::temp_mat_scratch;
 use faer::reborrow::{Reborrow as _, ReborrowMut as _};
 use faer::traits::ComplexField;
-use faer::traits::math_utils::{conj, copy, from_f64, mul_real, one, real, recip, zero};
+use faer::traits::math_utils::{conj, from_f64, mul_real, one, real, recip, zero};
 use faer::{Accum, MatMut, MatRef};
 
 /// The vectors that faer computes.
@@ -54,11 +53,13 @@ fn work([rows, columns]: [usize; 2]) -> usize {
     rows.saturating_mul(columns).saturating_mul(rows.min(columns)).saturating_mul(8)
 }
 
-/// The factors of one matrix in scratch memory: `a = u · diag(s) · vᴴ`, the values descending, as elements.
-struct Decomposed<'s, T> {
+/// The factors of one matrix in scratch memory: `a = u · diag(back · s) · vᴴ`, the values descending, as
+/// elements. `back` is a power of 2; the values `s` do not overflow where those of the matrix do.
+struct Decomposed<'s, T: ComplexField> {
     u: MatMut<'s, T>,
     s: MatMut<'s, T>,
     v: MatMut<'s, T>,
+    back: T::Real,
 }
 
 /// Decomposes a matrix, and passes the factors on with the remaining scratch memory.
@@ -90,10 +91,14 @@ fn decomposed<T: ComplexField, R>(
             }
         }
     }
-    for i in 0..s.nrows() {
-        s[(i, 0)] = mul_real(&s[(i, 0)], &back);
+    Ok(then(Decomposed { u, s, v, back }, stack))
+}
+
+impl<T: ComplexField> Decomposed<'_, T> {
+    /// The singular value `i` of the matrix.
+    fn value(&self, i: usize) -> T::Real {
+        &real(&self.s[(i, 0)]) * &self.back
     }
-    Ok(then(Decomposed { u, s, v }, stack))
 }
 
 /// `a = u · diag(s) · vh`.
@@ -110,7 +115,7 @@ pub(in crate::linalg) fn svd<T: ComplexField>(
         decomposed(op, &a, number, Some(factors), stack, |found, _| {
             u.copy_from(&found.u);
             for i in 0..s.nrows() {
-                s[(i, 0)] = real(&found.s[(i, 0)]);
+                s[(i, 0)] = found.value(i);
             }
             for (row, column) in places(&vh) {
                 vh[(row, column)] = conj(&found.v[(column, row)]);
@@ -119,27 +124,33 @@ pub(in crate::linalg) fn svd<T: ComplexField>(
     })
 }
 
-/// The singular values.
+/// The singular values, or, for ratios of them, multiples that do not overflow.
 pub(in crate::linalg) fn values<T: ComplexField>(
     op: &'static str,
     a: Batch<'_, T>,
+    are_scaled: bool,
     s: BatchMut<'_, T::Real>,
 ) -> Result<()> {
     let scratch = scratch::<T>(a.size(), None, StackReq::EMPTY);
     for_each(op, work(a.size()) / 4, scratch, s, |number, mut s, stack| {
         decomposed(op, &a, number, None, stack, |found, _| {
             for i in 0..s.nrows() {
-                s[(i, 0)] = real(&found.s[(i, 0)]);
+                s[(i, 0)] = if are_scaled { real(&found.s[(i, 0)]) } else { found.value(i) };
             }
         })
     })
 }
 
-/// Divides row `i` of `matrix` by the singular value `i`; rows of values of at most `tolerance` times the
-/// largest become 0. Returns the number of other rows.
-fn divide_rows<T: ComplexField>(mut matrix: MatMut<'_, T>, s: MatRef<'_, T>, tolerance: f64) -> usize {
+/// Divides row `i` of `matrix` by `back` times the singular value `i`; rows of values of at most `tolerance`
+/// times the largest become 0. Returns the number of other rows.
+fn divide_rows<T: ComplexField>(
+    mut matrix: MatMut<'_, T>,
+    s: MatRef<'_, T>,
+    back: &T::Real,
+    tolerance: f64,
+) -> usize {
     let largest = if s.nrows() > 0 { real(&s[(0, 0)]) } else { zero() };
-    let least = largest * from_f64::<T::Real>(tolerance);
+    let (least, scale) = (largest * from_f64::<T::Real>(tolerance), recip(back));
     let mut rank = 0;
     for i in 0..s.nrows() {
         let value = real(&s[(i, 0)]);
@@ -147,7 +158,7 @@ fn divide_rows<T: ComplexField>(mut matrix: MatMut<'_, T>, s: MatRef<'_, T>, tol
         rank += usize::from(is_kept);
         for column in 0..matrix.ncols() {
             matrix[(i, column)] = match is_kept {
-                true => mul_real(&matrix[(i, column)], &recip(&value)),
+                true => mul_real(&quotient(&matrix[(i, column)], &s[(i, 0)]), &scale),
                 false => zero(),
             };
         }
@@ -165,7 +176,7 @@ pub(in crate::linalg) fn pseudo_inverse<T: ComplexField>(
     let scratch = scratch::<T>(a.size(), Some(Factors::Thin), StackReq::EMPTY);
     for_each(op, work(a.size()), scratch, x, |number, x, stack| {
         decomposed(op, &a, number, Some(Factors::Thin), stack, |mut found, _| {
-            divide_rows(found.v.rb_mut().transpose_mut(), found.s.rb(), tolerance);
+            divide_rows(found.v.rb_mut().transpose_mut(), found.s.rb(), &found.back, tolerance);
             matmul(x, Accum::Replace, found.v.rb(), found.u.rb().adjoint(), one(), ONE_THREAD);
         })
     })
@@ -189,10 +200,10 @@ pub(in crate::linalg) fn least_squares<T: ComplexField>(
             zeroed!(stack => along: T, least, width);
             let right = b.at(number);
             matmul(along.rb_mut(), Accum::Replace, found.u.rb().adjoint(), right, one(), ONE_THREAD);
-            rank[(0, 0)] = divide_rows(along.rb_mut(), found.s.rb(), tolerance) as i64;
+            rank[(0, 0)] = divide_rows(along.rb_mut(), found.s.rb(), &found.back, tolerance) as i64;
             matmul(x, Accum::Replace, found.v.rb(), along.rb(), one(), ONE_THREAD);
             for i in 0..least {
-                s[(i, 0)] = real(&copy(&found.s[(i, 0)]));
+                s[(i, 0)] = found.value(i);
             }
         })
     })

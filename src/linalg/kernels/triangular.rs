@@ -1,8 +1,7 @@
 //! Triangular systems, and the factorization of positive definite matrices.
 // Imports: `error`.
 
-use super::lu::places;
-use super::{ONE_THREAD, Part, finite};
+use super::{ONE_THREAD, Part, finite, places, quotient};
 use crate::error::Result;
 use crate::linalg::Triangle;
 use crate::linalg::batch::{Batch, BatchMut, for_each};
@@ -11,7 +10,8 @@ use faer::linalg::cholesky::llt::factor::{LltError, cholesky_in_place, cholesky_
 use faer::linalg::{temp_mat_scratch, triangular_solve};
 use faer::reborrow::ReborrowMut as _;
 use faer::traits::ComplexField;
-use faer::traits::math_utils::{copy, from_real, real, zero};
+use faer::traits::math_utils::{copy, from_real, is_finite, real, recip, zero};
+use faer::{MatMut, MatRef};
 use std::cmp::Ordering;
 
 /// `a · x = b`, of a triangle of `a`.
@@ -31,6 +31,10 @@ pub(in crate::linalg) fn solve<T: ComplexField>(
             return Err(a.error(op, number, format_args!("is singular: element [{i}, {i}] is 0")));
         }
         x.copy_from(b.at(number));
+        if has_diagonal && (0..matrix.nrows()).any(|i| !is_finite(&recip(&matrix[(i, i)]))) {
+            substitute(matrix, triangle, x);
+            return Ok(());
+        }
         match triangle {
             Triangle::Lower => triangular_solve::solve_lower_triangular_in_place(matrix, x, ONE_THREAD),
             Triangle::Upper => triangular_solve::solve_upper_triangular_in_place(matrix, x, ONE_THREAD),
@@ -43,6 +47,25 @@ pub(in crate::linalg) fn solve<T: ComplexField>(
         }
         Ok(())
     })
+}
+
+/// Replaces `x` by the solutions for `x`, with divisions: faer multiplies by reciprocals, which are infinite
+/// for the smallest numbers.
+pub(super) fn substitute<T: ComplexField>(matrix: MatRef<'_, T>, triangle: Triangle, mut x: MatMut<'_, T>) {
+    let n = matrix.nrows();
+    let is_lower = matches!(triangle, Triangle::Lower | Triangle::UnitLower);
+    let has_diagonal = matches!(triangle, Triangle::Lower | Triangle::Upper);
+    for column in 0..x.ncols() {
+        for step in 0..n {
+            let (i, rest) = if is_lower { (step, step + 1..n) } else { (n - 1 - step, 0..n - 1 - step) };
+            if has_diagonal {
+                x[(i, column)] = quotient(&x[(i, column)], &matrix[(i, i)]);
+            }
+            for row in rest {
+                x[(row, column)] = &x[(row, column)] - &(&matrix[(row, i)] * &x[(i, column)]);
+            }
+        }
+    }
 }
 
 /// The lower triangle whose product with its adjoint is `a`.
