@@ -9,7 +9,9 @@ use super::inner::Inner;
 pub(super) use super::kernels::{Vjp, VjpOf};
 use super::overlap::{covers_block, is_injective, without_overlap};
 use super::small_vec::SmallVec;
-use super::step::{Before, BlockView, Saved, Step, StepInput, StepOutput};
+use super::step::{Before, BlockView, Step, StepInput, StepOutput};
+use super::temporary::FreeBlocks;
+pub(super) use super::temporary::{Place, Temporary};
 use super::vjp::Variable;
 use crate::device::{Init, Inputs, MAX_OPERANDS, OperandRef, Reduction};
 use crate::dtype::DType;
@@ -23,58 +25,12 @@ use std::sync::Arc;
 /// Strides of an operand that is one element.
 static ZERO_STRIDES: [isize; 64] = [0; 64];
 
-/// Row-major memory of the backward pass.
-pub(super) struct Temporary {
-    memory: Memory,
-    stride: SmallVec<isize>,
-    element: usize,
-}
-
-impl Temporary {
-    pub(super) fn new(device: &dyn Inner, sizes: &[usize], element: usize) -> Result<Self> {
-        Temporary::with_content(device, sizes, element, Init::Unspecified)
-    }
-    pub(super) fn with_content(
-        device: &dyn Inner,
-        sizes: &[usize],
-        element: usize,
-        init: Init,
-    ) -> Result<Self> {
-        let mut stride: SmallVec<isize> = sizes.iter().map(|_| 0).collect();
-        let mut step = 1usize;
-        for axis in (0..sizes.len()).rev() {
-            stride[axis] = step as isize;
-            step = step.saturating_mul(sizes[axis]);
-        }
-        let memory = device.fresh(step.saturating_mul(element), init)?;
-        Ok(Temporary { memory, stride, element })
-    }
-    pub(super) fn slot(&self) -> OperandRef<'_> {
-        OperandRef { address: self.memory.address(), stride: &self.stride, element: self.element }
-    }
-    /// A copy of an operand of these sizes, whose elements the tape owns.
-    pub(super) fn copy_of(device: &dyn Inner, sizes: &[usize], from: OperandRef<'_>) -> Result<Self> {
-        let copy = Temporary::new(device, sizes, from.element)?;
-        // SAFETY: (1) the operand and the copy have these sizes; (2) the copy is new; (3) the tape owns both.
-        unsafe { device.copy(sizes, copy.slot(), from)? };
-        Ok(copy)
-    }
-    pub(super) fn into_saved(self) -> Saved {
-        let Temporary { memory, stride, element } = self;
-        Saved { version: memory.version(), memory, offset: 0, stride, element }
-    }
-    /// The buffer with more axes at the end, along which it is broadcast.
-    pub(super) fn broadcast(mut self, axes: usize) -> Self {
-        (0..axes).for_each(|_| self.stride.push(0));
-        self
-    }
-}
-
 /// The gradients of the blocks of a tape during a backward pass.
 pub struct Backward {
     pub(super) inner: Arc<dyn Inner>,
     gradients: HashMap<u64, Memory, BuildHasherDefault<Identity>>,
     zero: Memory,
+    free: FreeBlocks,
     /// The blocks whose gradients are freed after the present step.
     freed: SmallVec<u64>,
     /// A gradient of such a block that becomes the gradient of an operand, after all others were added.
@@ -111,38 +67,28 @@ impl Strides {
     }
 }
 
-/// Memory for a contribution to the gradient of an operand.
-pub(super) enum Place {
-    /// The memory of a gradient that does not exist yet.
-    Gradient(Memory),
-    /// Memory of its own.
-    Temporary(Temporary),
-}
-
-impl Place {
-    /// The memory as an operand.
-    pub(super) fn slot<'s>(&'s self, view: &'s BlockView) -> OperandRef<'s> {
-        match self {
-            Place::Gradient(memory) => view.slot(memory),
-            Place::Temporary(buffer) => buffer.slot(),
-        }
-    }
-}
-
 /// Writes a contribution into a strided operand of the inner device.
 pub(super) type WriteTo<'a> = dyn FnMut(OperandRef<'_>) -> Result<()> + 'a;
 
 impl Backward {
     pub(super) fn new(inner: &Arc<dyn Inner>) -> Result<Self> {
         let zero = inner.fresh(64, Init::Zeroed)?;
-        let (gradients, freed, passed) = (HashMap::default(), SmallVec::default(), None);
-        Ok(Backward { inner: inner.clone(), gradients, zero, freed, passed })
+        Ok(Backward::with(inner.clone(), zero))
     }
 
     /// A pass of its own, without gradients.
     pub(super) fn part(&self) -> Self {
-        let (gradients, freed, passed) = (HashMap::default(), SmallVec::default(), None);
-        Backward { inner: self.inner.clone(), gradients, zero: self.zero.share(), freed, passed }
+        Backward::with(self.inner.clone(), self.zero.share())
+    }
+
+    fn with(inner: Arc<dyn Inner>, zero: Memory) -> Self {
+        let (gradients, freed) = (HashMap::default(), SmallVec::default());
+        Backward { inner, gradients, zero, free: FreeBlocks::default(), freed, passed: None }
+    }
+
+    /// Memory of unspecified content: a block that the pass has used before, or a new one.
+    fn fresh(&mut self, nbytes: usize) -> Result<Memory> {
+        self.free.take(nbytes).map_or_else(|| self.inner.fresh(nbytes, Init::Unspecified), Ok)
     }
 
     /// The gradient of an operand, if any contribution has reached its block.
@@ -206,8 +152,10 @@ impl Backward {
                 run(self, &step)?;
                 self.pass_on()?;
             }
-            for id in self.freed.iter() {
-                self.gradients.remove(id);
+            for id in std::mem::take(&mut self.freed).iter() {
+                if let Some(memory) = self.gradients.remove(id) {
+                    self.free.keep(memory);
+                }
             }
             for output in step.outputs.iter().filter(|output| output.before == Before::Replaced) {
                 self.clear(&output.view, &step.sizes)?;
@@ -238,24 +186,31 @@ impl Backward {
 
     /// Memory for one contribution to the gradient of an operand: the gradient itself if this is the first
     /// one and covers the block.
-    pub(super) fn place(&self, view: &BlockView, sizes: &[usize]) -> Result<Place> {
+    pub(super) fn place(&mut self, view: &BlockView, sizes: &[usize]) -> Result<Place> {
         if !self.gradients.contains_key(&view.id) && covers_block(view, sizes) {
-            return Ok(Place::Gradient(self.inner.fresh(view.nbytes, Init::Unspecified)?));
+            return Ok(Place::Gradient(self.fresh(view.nbytes)?));
         }
-        Ok(Place::Temporary(Temporary::new(&*self.inner, sizes, view.element)?))
+        Ok(Place::Temporary(Temporary::on(sizes, view.element, |nbytes| self.fresh(nbytes))?))
     }
 
     /// Adds a contribution, which its place holds, to the gradient of an operand.
     pub(super) fn accept(&mut self, view: &BlockView, sizes: &[usize], place: Place) -> Result<()> {
         match place {
             Place::Gradient(memory) if !self.gradients.contains_key(&view.id) => self.insert(view, memory),
-            place => self.add_values(view, sizes, place.slot(view)),
+            place => {
+                self.add_values(view, sizes, place.slot(view))?;
+                self.free.keep(place.into_memory());
+                Ok(())
+            }
         }
     }
 
     /// Adds what `write` writes to the gradient of an operand.
     pub(super) fn add(&mut self, view: &BlockView, sizes: &[usize], write: &mut WriteTo<'_>) -> Result<()> {
-        self.add_and_keep(view, sizes, write).map(drop)
+        if let Some(buffer) = self.add_and_keep(view, sizes, write)? {
+            self.free.keep(buffer.into_memory());
+        }
+        Ok(())
     }
 
     /// As [`add`](Backward::add). Returns the memory in which it was written, if that is not the gradient
@@ -390,7 +345,9 @@ impl Backward {
         if !self.gradients.contains_key(&to.id) && memory.handles() == 1 {
             return self.insert(&to, memory);
         }
-        self.add_elements(&to, &sizes, to.slot(&memory))
+        self.add_elements(&to, &sizes, to.slot(&memory))?;
+        self.free.keep(memory);
+        Ok(())
     }
 
     /// Gives what `write` writes to a target; the last `row` axes are those of a row.
@@ -484,6 +441,9 @@ impl Backward {
                 Some(from) => self.add_values(view, sizes, from)?,
                 None => return Ok(()),
             }
+        }
+        if let Some(buffer) = buffer {
+            self.free.keep(buffer.into_memory());
         }
         Ok(())
     }

@@ -110,6 +110,7 @@ mod state;
 mod step;
 mod sums;
 mod tape;
+mod temporary;
 mod tree;
 #[cfg(feature = "dynamic")]
 mod untyped;

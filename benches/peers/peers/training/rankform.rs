@@ -224,22 +224,21 @@ fn transformer(n: usize, forms: &mut Forms) {
 }
 
 impl<D: Device> Lstm<D> {
-    /// The gates of one step: the products of its inputs, and the state before.
-    fn gates(&self, of_x: TensorView<'_, f32, 2, D>, h: &Tensor<f32, 2, D>) -> Result<Tensor<f32, 2, D>> {
-        (of_x.lazy() + &h.matmul(&self.state)? + self.bias.lift()).eval()
-    }
-
-    /// The last state after all steps of (step, sample, input). The products of all inputs may be computed
-    /// at once.
+    /// The last state after all steps of (step, sample, input). The affine functions of all inputs may be
+    /// computed at once.
     fn last(&self, x: &Tensor<f32, 3, D>, at_once: bool) -> Result<Tensor<f32, 2, D>> {
         let samples = x.size()[1];
         let mut h = Tensor::zeros([samples, WIDTH], x.device())?;
         let mut c = Tensor::zeros([samples, WIDTH], x.device())?;
-        let all = if at_once { Some(x.matmul(&self.input)?) } else { None };
+        let all = if at_once { Some(x.matmul(&self.input)? + self.bias.lift()) } else { None };
         for step in 0..STEPS {
+            let of_h = h.matmul(&self.state)?;
             let gates = match &all {
-                Some(all) => self.gates(all.slice((step, .., ..))?, &h)?,
-                None => self.gates(x.slice((step, .., ..))?.matmul(&self.input)?.view(), &h)?,
+                Some(all) => (all.slice((step, .., ..))?.lazy() + &of_h).eval()?,
+                None => {
+                    let of_x = x.slice((step, .., ..))?.matmul(&self.input)?;
+                    (of_x.lazy() + &of_h + self.bias.lift()).eval()?
+                }
             };
             let gate = |k: usize| gates.slice((.., k * WIDTH..(k + 1) * WIDTH));
             let (i, f, g, o) = (gate(0)?, gate(1)?, gate(2)?, gate(3)?);

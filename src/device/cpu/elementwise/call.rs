@@ -187,11 +187,14 @@ impl KernelCall<'_> {
     /// # Safety
     /// The obligations of the kernel, for every row.
     pub(crate) unsafe fn run_rows(&self, base: &Pointers, down: &ByteStrides, rows: usize, n: usize) {
-        let advance = RowAdvance { steps: self.expand_loads(down), target: std::ptr::null() };
+        let (mut pointers, mut steps) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], ZERO_STRIDES);
+        let loads = self.reads.iter().map(|&read| self.first + read as usize);
+        for (at, operand) in (0..self.first).chain(loads).enumerate() {
+            (pointers[at], steps[at]) = (base[operand], down[operand]);
+        }
+        let advance = RowAdvance { steps, target: std::ptr::null() };
         // SAFETY: by the caller's promise.
-        unsafe {
-            (self.loops.rows)(self.level, self.program, rows, n, self.expand_loads(base).as_ptr(), &advance)
-        };
+        unsafe { (self.loops.rows)(self.level, self.program, rows, n, pointers.as_ptr(), &advance) };
     }
 
     /// Runs the kernel on one row of `n` elements; `pointers` are those of the outputs followed by each load.

@@ -33,7 +33,10 @@ impl<const N: usize> AxisGroup<N> {
 
     /// Orders the axes by decreasing strides of operand `first`, and merges neighbors that are contiguous in
     /// every operand.
-    pub(super) fn coalesced(self, first: usize) -> Self {
+    pub(super) fn coalesce(&mut self, first: usize) {
+        if self.count <= 1 {
+            return; // the most frequent case; a group takes hundreds of bytes, which are not copied then
+        }
         let mut order = [0; GROUP_AXES];
         for axis in 1..self.count {
             order[axis] = axis;
@@ -47,7 +50,7 @@ impl<const N: usize> AxisGroup<N> {
         };
         let axes = &mut order[..self.count];
         coalesce(axes, Some(first), N, |axis| self.size[axis], |k, axis| self.stride[axis][k], add);
-        merged
+        *self = merged;
     }
 
     /// Moves the axes whose strides satisfy `test` to `take`, and keeps the others.
@@ -56,11 +59,18 @@ impl<const N: usize> AxisGroup<N> {
         test: impl Fn([isize; N]) -> bool,
         mut take: impl FnMut(usize, [isize; N]),
     ) {
-        let before = *self;
-        *self = AxisGroup::new();
-        for (&size, &stride) in before.size.iter().zip(&before.stride).take(before.count) {
-            if test(stride) { take(size, stride) } else { self.push(size, stride) }
+        let mut kept = 0;
+        for axis in 0..self.count {
+            let (size, stride) = (self.size[axis], self.stride[axis]);
+            (self.size[axis], self.stride[axis]) = (1, [0; N]);
+            if test(stride) {
+                take(size, stride);
+            } else {
+                (self.size[kept], self.stride[kept]) = (size, stride);
+                kept += 1;
+            }
         }
+        self.count = kept;
     }
 
     /// The number of indices: the product of the sizes.

@@ -97,21 +97,21 @@ unsafe fn batches(
         }
         axes
     };
-    let (mut rows, mut columns) =
-        (group(plan.m, &output, b, &left, b), group(plan.n, &output, b + m, &right, b + k));
-    let terms = group(plan.k, &left, b + m, &right, b).coalesced(0);
-    // A batch axis that is broadcast in one operand is an axis of the other operand alone.
-    batch.drain_if(|stride| stride[2] == 0, |size, stride| rows.push(size, [stride[0], stride[1]]));
-    batch.drain_if(|stride| stride[1] == 0, |size, stride| columns.push(size, [stride[0], stride[2]]));
-    let batch = batch.coalesced(0);
-    let problem = GemmProblem {
-        m: rows.coalesced(0),
-        n: columns.coalesced(0),
-        k: terms,
+    let mut problem = GemmProblem {
+        m: group(plan.m, &output, b, &left, b),
+        n: group(plan.n, &output, b + m, &right, b + k),
+        k: group(plan.k, &left, b + m, &right, b),
         out: output.address,
         left: left.address.cast_const(),
         right: right.address.cast_const(),
     };
+    // A batch axis that is broadcast in one operand is an axis of the other operand alone.
+    batch.drain_if(|stride| stride[2] == 0, |size, stride| problem.m.push(size, [stride[0], stride[1]]));
+    batch.drain_if(|stride| stride[1] == 0, |size, stride| problem.n.push(size, [stride[0], stride[2]]));
+    batch.coalesce(0);
+    for axes in [&mut problem.m, &mut problem.n, &mut problem.k] {
+        axes.coalesce(0);
+    }
     let nbytes = [output.element, left.element, right.element];
     // Contiguous columns of the output are written as vectors. Where its rows are contiguous instead, the
     // transposed product is computed.
@@ -123,11 +123,16 @@ unsafe fn batches(
         let swapped = |[a, b, c]: [usize; 3]| [a, c, b];
         // SAFETY: the caller's promise, with the operands exchanged.
         return unsafe {
-            run_batch(batch.reordered(swapped([0, 1, 2])), problem.transposed(), swapped(nbytes), transposed)
+            run_batch(
+                &batch.reordered(swapped([0, 1, 2])),
+                &problem.transposed(),
+                swapped(nbytes),
+                transposed,
+            )
         };
     }
     // SAFETY: the caller's promise.
-    unsafe { run_batch(batch, problem, nbytes, product) }
+    unsafe { run_batch(&batch, &problem, nbytes, product) }
 }
 
 /// Computes the products of a batch, several in each task.
@@ -135,15 +140,15 @@ unsafe fn batches(
 /// # Safety
 /// As [`batches`]; `problem` is the first product, and `nbytes` are the sizes of the elements.
 unsafe fn run_batch(
-    batch: AxisGroup<3>,
-    problem: GemmProblem,
+    batch: &AxisGroup<3>,
+    problem: &GemmProblem,
     nbytes: [usize; 3],
     product: ProductFn,
 ) -> Result<()> {
     let count = batch.total();
     if count == 1 {
         // SAFETY: the caller's promise.
-        return unsafe { product(&problem) };
+        return unsafe { product(problem) };
     }
     const PRODUCTS_PER_TASK: usize = 16;
     let parallel = problem.work().saturating_mul(count) >= PARALLEL_MULTIPLY_ADDS;
@@ -158,7 +163,7 @@ unsafe fn run_batch(
         }
         for i in 0..here {
             let at = |operand: usize| offsets[operand][i].wrapping_mul(nbytes[operand] as isize);
-            let mut problem = problem;
+            let mut problem = *problem;
             problem.out = problem.out.wrapping_offset(at(0));
             problem.left = problem.left.wrapping_offset(at(1));
             problem.right = problem.right.wrapping_offset(at(2));

@@ -122,7 +122,8 @@ pub(in super::super) unsafe fn run_packed<T: Number, R: Number>(
     let last = plan.m.len();
     terms.push(k, [left.stride[last], n as isize]);
     columns.push(n, [output.stride[last], 1]);
-    (problem.m, problem.k, problem.n) = (rows.coalesced(0), terms, columns);
+    rows.coalesce(0);
+    (problem.m, problem.k, problem.n) = (rows, terms, columns);
     (problem.out, problem.left) = (output.address, left.address.cast_const());
     if problem.m.total() == 0 {
         return Ok(());
