@@ -1,4 +1,4 @@
-//! Runs an expression in one pass: joins the sizes, allocates the result, calls the device.
+//! Runs an expression in one pass: broadcasts the sizes, allocates the result, calls the device.
 // Imports: `error`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
 use super::contiguous::{CONTIGUOUS_OPERANDS, ContiguousOperands};

@@ -1,4 +1,4 @@
-//! The operands of one kernel: joins their sizes, finds their memory and passes their addresses and strides
+//! The operands of one kernel: broadcasts their sizes, finds their memory and passes their addresses and strides
 //! to the device.
 //!
 //! Most code here is not generic over the expression: it is compiled once for each rank and device.

@@ -2,8 +2,8 @@
 //! computes a chunk of elements into an L1-resident tile, and stores the tile before it computes the next
 //! chunk.
 //!
-//! The same loop serves all other layouts. It has a few additional instructions for this case, and the code
-//! around it is compiled once.
+//! The loop is that of all other layouts, `RowLoop` in `kernel.rs`: for each row it tests whether there is a
+//! non-temporal target. The code around it is compiled once.
 // Imports: `device`.
 
 use super::call::{KernelCall, NOT_PACKED, PackedOperands, RowAdvance};

@@ -1,4 +1,4 @@
-//! A pool of large blocks of host memory: freed blocks are kept and used again.
+//! The memory pool of the host (a caching allocator): large blocks that are freed are kept and used again.
 //!
 //! The first use of a page costs more than writing it: the system has to map and clear it. Therefore blocks
 //! of [`POOLED_BYTES`] bytes and more are kept, up to a limit. Blocks of [`HUGE_BYTES`] bytes and more use 2

@@ -1,5 +1,5 @@
-//! Sorts of items: by a sorting network, by partitions, by comparisons, or by digits (LSD radix sort: D. E.
-//! Knuth, *The Art of Computer Programming*, volume 3, §5.2.5).
+//! Chooses the sort of items, and has the radix sort. Items are sorted by a sorting network, by partitions, by
+//! comparisons, or by digits (LSD radix sort: D. E. Knuth, *The Art of Computer Programming*, volume 3, §5.2.5).
 // Imports: nothing.
 
 use super::bitonic::SortingNetwork;

@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(in crate::device::cuda) struct KernelKey {
     pub(in crate::device::cuda) mechanism: &'static str,
-    /// The types that determine the source: a program (twice), a body and a reducer, or elements; `()` if
-    /// none.
+    /// The types that determine the source: of a program (twice), of a body and a reducer, of elements, of an
+    /// operator and its elements; `()` if none.
     pub(in crate::device::cuda) types: [TypeId; 2],
     /// The numbers that the source depends on.
     pub(in crate::device::cuda) key_numbers: Vec<u32>,

@@ -3,7 +3,7 @@
 //!
 //! By rows, a power of 2 of neighboring threads takes one output, each thread vectors of neighbors along the
 //! reduced axis. By columns, neighboring threads take neighboring vectors of outputs, and each thread values
-//! of each at equal distances. The partition depends on the sizes, the strides, the addresses and the GPU.
+//! of each at equal distances. The partition depends on sizes and strides and on the GPU, not on addresses.
 //! States are therefore combined in any order, which the laws of `Reducer` allow; the order is the same in
 //! every run.
 // Imports: `error`, `scalar`, `element`, `kernel`, `device`.
