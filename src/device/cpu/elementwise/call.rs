@@ -192,6 +192,8 @@ impl KernelCall<'_> {
         for (at, operand) in (0..self.first).chain(loads).enumerate() {
             (pointers[at], steps[at]) = (base[operand], down[operand]);
         }
+        // The cached values of a row.
+        (pointers[MAX_OPERANDS], steps[MAX_OPERANDS]) = (base[MAX_OPERANDS], down[MAX_OPERANDS]);
         let advance = RowAdvance { steps, target: std::ptr::null() };
         // SAFETY: by the caller's promise.
         unsafe { (self.loops.rows)(self.level, self.program, rows, n, pointers.as_ptr(), &advance) };
