@@ -188,12 +188,12 @@ impl KernelCall<'_> {
     /// The obligations of the kernel, for every row.
     pub(crate) unsafe fn run_rows(&self, base: &Pointers, down: &ByteStrides, rows: usize, n: usize) {
         let (mut pointers, mut steps) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], ZERO_STRIDES);
-        let loads = self.reads.iter().map(|&read| self.first + read as usize);
-        for (at, operand) in (0..self.first).chain(loads).enumerate() {
-            (pointers[at], steps[at]) = (base[operand], down[operand]);
+        let mut copy = |to: usize, from: usize| (pointers[to], steps[to]) = (base[from], down[from]);
+        (0..self.outputs).for_each(|k| copy(k, k));
+        for (at, &read) in self.reads.iter().enumerate() {
+            copy(self.first + at, self.first + read as usize);
         }
-        // The cached values of a row.
-        (pointers[MAX_OPERANDS], steps[MAX_OPERANDS]) = (base[MAX_OPERANDS], down[MAX_OPERANDS]);
+        copy(MAX_OPERANDS, MAX_OPERANDS); // the cached values of a row
         let advance = RowAdvance { steps, target: std::ptr::null() };
         // SAFETY: by the caller's promise.
         unsafe { (self.loops.rows)(self.level, self.program, rows, n, pointers.as_ptr(), &advance) };
