@@ -17,7 +17,8 @@ fn program([x]: &[X; 1], tape: &Tape<Counted>) -> Result<Var<f64, 0, Counted>> {
     y.zip_in_place(rankform::ops::Mul, x.slice((.., ..3))?)?;
     y.view_mut()?.slice((0, ..))?.assign(x.slice((1, 1..))?)?;
     let places = Tensor::from_slice(&[2_i64, 0, 2], [3], tape)?;
-    let rows = y.index_select(Axis::<0>, &places)?.sort(Axis::<1>)?;
+    let rows = y.index_select(Axis::<0>, &places)?.sort(Axis::<1>)?.cumsum(Axis::<1>)?;
+    let rows = Tensor::concat([rows.view(), x.slice((.., 1..))?], Axis::<0>)?;
     let positive = rows.masked_select(&rows.greater(0.0)?)?;
     (rows.lazy().square().max(Axis::<1>)?.lazy() + positive.sum(All)?.lift::<1>()).var(All)
 }
