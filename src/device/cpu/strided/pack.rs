@@ -188,9 +188,9 @@ impl<WORD: Copy, const STEP: isize> Loop for ConstantStride<WORD, STEP> {
 /// Bytes behind its destination that [`repeat_each`] may write.
 pub(crate) const REPEAT_SLACK_BYTES: usize = 32;
 
-/// Writes rows in which each of `n` elements stands `times` times. The destination has stride `pitch` from row
-/// to row; the elements have the strides `steps` from row to row and from element to element. All strides are
-/// in bytes.
+/// Writes rows of `n` elements, each of them `times` times. The destination has stride `pitch` from row to
+/// row; the elements have the strides `steps` from row to row and from element to element. All strides are in
+/// bytes.
 ///
 /// # Safety
 /// 1. The elements are valid for reads; they are `element` bytes.

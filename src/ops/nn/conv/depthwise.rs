@@ -16,8 +16,8 @@ use crate::tensor::{Existing, Tensor, TensorView, TensorViewMut};
 
 /// Elements of a window along the last axis that are added in one pass.
 const TOGETHER: usize = 3;
-/// Up to this many places of the input for one window, sums are computed at all of them, and most are left out:
-/// that is faster than to read the input with a stride.
+/// Up to this many places of the input for one window, sums are computed at all of them, and most are left
+/// out: that is faster than to read the input with a stride.
 const MAX_BETWEEN: usize = 4;
 /// Elements of the planes of one channel from which on they are worth passes of their own.
 const CHANNEL_ELEMENTS: usize = 640;

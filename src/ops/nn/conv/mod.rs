@@ -38,7 +38,7 @@ macro_rules! convolutions {
         /// than 1 and the channels not last, some images or some rows of one are first copied, channels last,
         /// and the weights once. The order of sums is that of [`matmul`](Tensor::matmul). A depthwise
         /// convolution (groups of one channel in and out) takes a pass over the output for three elements of
-        /// a window along the last axis. On a GPU padding costs a copy in the memory order of the input, and
+        /// a window along the last axis, and its copies have channels first. On a GPU padding costs a copy in the memory order of the input, and
         /// the rest is one kernel, for up to 256 MiB of padded images at a time.
         ///
         /// # Errors
