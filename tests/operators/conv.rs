@@ -162,6 +162,9 @@ fn many_images_are_convolved_some_at_a_time() -> Result<()> {
     for (weights, c) in [
         ([40, 40, 3, 3], Conv::new().padding([1, 1])),
         ([40, 1, 3, 3], Conv::new().padding([1, 1]).groups(40)),
+        ([40, 1, 3, 3], Conv::new().padding([1, 1]).stride([2, 2]).groups(40)),
+        ([40, 1, 2, 5], Conv::new().dilation([3, 2]).stride([1, 3]).groups(40)),
+        ([40, 1, 4, 2], Conv::new().padding([2, 0]).stride([3, 2]).groups(40)),
         ([6, 20, 4, 2], Conv::new().padding([3, 0]).stride([2, 3]).dilation([3, 1]).groups(2)),
         ([7, 40, 1, 1], Conv::new()),
         ([7, 40, 1, 1], Conv::new().stride([2, 1])),
@@ -174,6 +177,22 @@ fn many_images_are_convolved_some_at_a_time() -> Result<()> {
                 let at = y.size().0.map(|n| random.below(n));
                 assert_eq!(y[at] as f64, convolved(&x, &w, &c, at), "{weights:?} kind {kind} {at:?}");
             }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn bits_of_a_depthwise_convolution_do_not_depend_on_the_images_beside_it() -> Result<()> {
+    let mut random = Random(11);
+    let mut value = |_| random.below(1000) as f32 / 7.0 - 70.0;
+    let x = Tensor::<f32, 4>::from_fn([20, 3, 9, 8], &mut value, &Cpu)?;
+    let w = Tensor::from_fn([3, 1, 3, 5], &mut value, &Cpu)?;
+    for c in [Conv::new().padding([1, 2]).groups(3), Conv::new().stride([2, 2]).groups(3)] {
+        let y = x.conv2d(&w, c)?;
+        for image in 0..20 {
+            let alone = x.slice_axis(0, image..image + 1, 1)?.conv2d(&w, c)?;
+            assert_eq!(alone, y.slice_axis(0, image..image + 1, 1)?, "image {image}");
         }
     }
     Ok(())

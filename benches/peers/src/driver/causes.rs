@@ -103,6 +103,19 @@ const CAUSES: &[(&str, &str)] = &[
         "a seventh of the time is not in tiles: the padded copy, places of windows, results beyond a run",
     ),
     (
+        "nn/conv3d",
+        "a fifth of the time is not in tiles: results become channels first, places of windows are found",
+    ),
+    (
+        "dm/scatter",
+        "all indices are checked before anything is written: a pass of its own, a sixth of the time",
+    ),
+    (
+        "short/sum/3",
+        "rows are reduced as columns: a third of the time transposes squares, of which three columns of \
+         eight are used",
+    ),
+    (
         "dm/topk10",
         "NumPy parts rows by vectors (x86-simd-sort); here the least keys of chunks bound what is looked at, \
          key by key",

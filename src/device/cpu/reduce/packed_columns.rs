@@ -260,8 +260,11 @@ impl<'a> PackedColumns<'a> {
                 }
             }
             Access::Repeated => {
-                // Row by row of the tile: what is written beyond the end of a row is overwritten by the next.
-                for row in 0..n {
+                // What is written beyond the end of a row is overwritten by the next: several runs are written
+                // row by row of the tile.
+                let is_one_run = outer.rows_left(&self.group) * inner >= self.width;
+                let rows = if is_one_run { n.max(1) } else { 1 };
+                for row in (0..n).step_by(rows) {
                     let to = tile.wrapping_add(row * pitch);
                     let along = (row as isize).wrapping_mul(steps[0]);
                     self.each_run(k, from, |done, run, from, step| {
@@ -269,9 +272,10 @@ impl<'a> PackedColumns<'a> {
                         unsafe {
                             pack::repeat_each(
                                 to.add(done * element),
+                                pitch,
                                 from.wrapping_offset(along),
-                                step,
-                                [run, inner],
+                                [steps[0], step],
+                                [rows, run, inner],
                                 element,
                             )
                         };

@@ -188,28 +188,35 @@ impl<WORD: Copy, const STEP: isize> Loop for ConstantStride<WORD, STEP> {
 /// Bytes behind its destination that [`repeat_each`] may write.
 pub(crate) const REPEAT_SLACK_BYTES: usize = 32;
 
-/// Writes each of `n` elements, which are `step` bytes apart, `times` times in a row.
+/// Writes rows of `n` elements, each of them `times` times. The destination has stride `pitch` from row to
+/// row; the elements have the strides `steps` from row to row and from element to element. All strides are in
+/// bytes.
 ///
 /// # Safety
 /// 1. The elements are valid for reads; they are `element` bytes.
-/// 2. `to` has room for `n · times` elements and [`REPEAT_SLACK_BYTES`] more, and does not overlap them.
+/// 2. `to` has room for `rows` rows of `n · times` elements and [`REPEAT_SLACK_BYTES`] more, and does not
+///    overlap them. A row begins where the one before ends, or later.
 pub(crate) unsafe fn repeat_each(
     to: *mut u8,
+    pitch: usize,
     from: *const u8,
-    step: isize,
-    [n, times]: [usize; 2],
+    steps: [isize; 2],
+    [rows, n, times]: [usize; 3],
     element: usize,
 ) {
-    let of = (to, from, step, [n, times]);
+    let of = (to, pitch, from, steps, [rows, n, times]);
     match element {
         1 => isa::dispatch_up_to_avx2(RepeatEach::<u8, 32>(of, PhantomData)),
         2 => isa::dispatch_up_to_avx2(RepeatEach::<u16, 16>(of, PhantomData)),
         4 => isa::dispatch_up_to_avx2(RepeatEach::<u32, 8>(of, PhantomData)),
         8 => isa::dispatch_up_to_avx2(RepeatEach::<u64, 4>(of, PhantomData)),
         _ => {
-            for i in 0..n {
-                let (to, from) =
-                    (to.wrapping_add(i * times * element), from.wrapping_offset(i as isize * step));
+            for i in 0..rows * n {
+                let (row, i) = (i / n, i % n);
+                let to = to.wrapping_add(row * pitch + i * times * element);
+                let from = from
+                    .wrapping_offset(steps[0].wrapping_mul(row as isize))
+                    .wrapping_offset(steps[1].wrapping_mul(i as isize));
                 // SAFETY: (1), (2) by the caller's promise.
                 unsafe { strided(to, element as isize, from, 0, times, element) };
             }
@@ -218,24 +225,31 @@ pub(crate) unsafe fn repeat_each(
 }
 
 /// As [`repeat_each`], for words, of which `LANES` fill a vector. Whole vectors are written; the words that
-/// they write too many are overwritten by the next element's.
-struct RepeatEach<WORD, const LANES: usize>((*mut u8, *const u8, isize, [usize; 2]), PhantomData<WORD>);
+/// they write too many are overwritten by the next element's, or by the next row's.
+struct RepeatEach<WORD, const LANES: usize>(
+    (*mut u8, usize, *const u8, [isize; 2], [usize; 3]),
+    PhantomData<WORD>,
+);
 
 impl<WORD: Copy, const LANES: usize> Loop for RepeatEach<WORD, LANES> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let (to, from, step, [n, times]) = self.0;
-        for i in 0..n {
-            let to = to.cast::<MaybeUninit<WORD>>().wrapping_add(i * times);
-            // SAFETY: (1), (2) of [`repeat_each`]: `LANES` words are `REPEAT_SLACK_BYTES` bytes.
-            unsafe {
-                let word = from.offset(i as isize * step).cast::<MaybeUninit<WORD>>().read_unaligned();
-                let mut t = 0;
-                while t < times {
-                    to.add(t).cast::<[MaybeUninit<WORD>; LANES]>().write_unaligned([word; LANES]);
-                    t += LANES;
+        let (to, pitch, from, steps, [rows, n, times]) = self.0;
+        for row in 0..rows {
+            let mut to = to.wrapping_add(row * pitch).cast::<MaybeUninit<WORD>>();
+            let mut from = from.wrapping_offset(steps[0].wrapping_mul(row as isize));
+            for _ in 0..n {
+                // SAFETY: (1), (2) of [`repeat_each`]: `LANES` words are `REPEAT_SLACK_BYTES` bytes.
+                unsafe {
+                    let word = from.cast::<MaybeUninit<WORD>>().read_unaligned();
+                    let mut t = 0;
+                    while t < times {
+                        to.add(t).cast::<[MaybeUninit<WORD>; LANES]>().write_unaligned([word; LANES]);
+                        t += LANES;
+                    }
                 }
+                (to, from) = (to.wrapping_add(times), from.wrapping_offset(steps[1]));
             }
         }
     }
@@ -481,17 +495,22 @@ mod tests {
         copies(|i| [i as u8; 3]);
     }
 
-    /// Repeats elements of one width any number of times; the slack behind them takes the rest.
+    /// Repeats elements of one width any number of times, in rows that follow each other; the slack behind
+    /// them takes the rest.
     fn repeats<WORD: Copy + PartialEq + std::fmt::Debug>(word: impl Fn(usize) -> WORD) {
         let size = size_of::<WORD>();
         for (n, times) in [(0, 3), (1, 1), (5, 1), (7, 3), (3, 8), (4, 33), (2, 100)] {
-            let from: Vec<WORD> = (0..3 * n).map(&word).collect();
-            let mut to = vec![word(99); n * times + REPEAT_SLACK_BYTES.div_ceil(size)];
-            let there = to.as_mut_ptr().cast();
-            // SAFETY: (1), (2): every third of `from`, and room for them with the slack.
-            unsafe { repeat_each(there, from.as_ptr().cast(), 3 * size as isize, [n, times], size) };
-            let expected: Vec<WORD> = (0..n * times).map(|i| from[i / times * 3]).collect();
-            assert_eq!(to[..n * times], expected, "{n} elements, {times} times");
+            for rows in 0..4 {
+                let from: Vec<WORD> = (0..3 * n + rows).map(&word).collect();
+                let mut to = vec![word(99); rows * n * times + REPEAT_SLACK_BYTES.div_ceil(size)];
+                let (there, pitch) = (to.as_mut_ptr().cast(), n * times * size);
+                let steps = [size as isize, 3 * size as isize];
+                // SAFETY: (1), (2): elements of `from`, and room for them with the slack.
+                unsafe { repeat_each(there, pitch, from.as_ptr().cast(), steps, [rows, n, times], size) };
+                let row = |row| (0..n * times).map(move |i| row + i / times * 3);
+                let expected: Vec<WORD> = (0..rows).flat_map(row).map(|i| from[i]).collect();
+                assert_eq!(to[..rows * n * times], expected, "{rows} rows of {n} elements, {times} times");
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::{Compute, Number};
 use crate::error::Result;
-use crate::expr::reduce_at;
+use crate::expr::{Operand, reduce_at};
 use crate::kernel::Call;
 use crate::layout::Layout;
 use crate::ops::nn::windows::{
@@ -16,6 +16,11 @@ use crate::tensor::{Existing, Tensor, TensorView, TensorViewMut};
 
 /// Elements of a window along the last axis that are added in one pass.
 const TOGETHER: usize = 3;
+/// Up to this many places of the input for one window, sums are computed at all of them, and most are left
+/// out: that is faster than to read the input with a stride.
+const MAX_BETWEEN: usize = 4;
+/// Elements of the planes of one channel from which on they are worth passes of their own.
+const CHANNEL_ELEMENTS: usize = 640;
 
 /// Whether weights of sizes `kernel` are those of a depthwise convolution that is computed as sums over the
 /// elements of a window: one channel in and one out, of elements that are their own accumulators.
@@ -46,7 +51,8 @@ pub(super) fn sum_of_taps<T: Number, const RANK: usize, const N: usize, D: Devic
         steps[axis - 1] = steps[axis] * size[axis + 2];
     }
     let is_plane = (0..N).all(|axis| x.stride().0[axis + 2] == steps[axis] as isize);
-    if conv.stride == [1; N] && is_plane && N > 1 && x.device().task_nbytes().is_some() {
+    let between = conv.stride.iter().fold(1, |all: usize, &step| all.saturating_mul(step));
+    if is_plane && between <= MAX_BETWEEN && x.device().task_nbytes().is_some() {
         return sum_over_planes(x, w, out, conv, window, steps);
     }
     let mut order: [usize; RANK] = std::array::from_fn(|axis| axis);
@@ -86,7 +92,9 @@ fn sum_of_windows<T: Number, const RANK: usize, const N: usize, D: Device>(
 }
 
 /// As [`sum_of_taps`], where the axes of a plane of the input are one axis in memory: a pass takes whole
-/// planes, with the elements between the rows of windows, which are left out in the end.
+/// planes, with the elements between the rows of windows and between the windows, which are left out in the
+/// end. Large planes are taken channel by channel: the weights are then numbers, which need not be repeated
+/// along a plane.
 fn sum_over_planes<T: Number, const RANK: usize, const N: usize, D: Device>(
     x: TensorView<'_, T, RANK, D>,
     w: TensorView<'_, T, RANK, D>,
@@ -100,21 +108,32 @@ fn sum_over_planes<T: Number, const RANK: usize, const N: usize, D: Device>(
         return Ok(());
     }
     let [batches, channels] = [size[0], size[1]];
-    let mut sums = Tensor::<T, 3, D>::zeros([batches, channels, places[2] * steps[0]], x.device())?;
-    let length: usize = (0..N).map(|axis| (places[axis + 2] - 1) * steps[axis]).sum::<usize>() + 1;
+    // The last of the windows along each axis, whose first one is 0.
+    let last: [usize; N] = std::array::from_fn(|axis| (places[axis + 2] - 1) * conv.stride[axis]);
+    let length = (0..N).map(|axis| last[axis] * steps[axis]).sum::<usize>() + 1;
     let planes = x.reshape([batches, channels, size[2] * steps[0]])?;
     let input = |tap: [usize; N]| {
         let first: usize = (0..N).map(|axis| tap[axis] * conv.dilation[axis] * steps[axis]).sum();
         planes.slice_axis(2, first..first + length, 1)
     };
-    let weights = |tap: [usize; N]| at_tap(w, tap)?.reshape([1, channels, 1]);
-    let mut part = sums.view_mut()?.slice_axis(2, 0..length, 1)?;
-    add_taps(&mut part, window, input, weights)?;
     let mut rows = size;
-    rows[2] = places[2];
+    rows[2] = last[0] + 1;
+    let mut sums = Tensor::<T, 3, D>::zeros([batches, channels, rows[2] * steps[0]], x.device())?;
+    let mut part = sums.view_mut()?.slice_axis(2, 0..length, 1)?;
+    if batches * length < CHANNEL_ELEMENTS {
+        add_taps(&mut part, window, input, |tap| at_tap(w, tap)?.reshape([1, channels, 1]))?;
+    } else {
+        for (channel, weights) in w.to_vec()?.chunks_exact(window.iter().product()).enumerate() {
+            let of_channel = channel..channel + 1;
+            let mut part = part.reborrow().slice_axis(1, of_channel.clone(), 1)?;
+            let input = |tap| input(tap)?.slice_axis(1, of_channel.clone(), 1);
+            let place = |tap: [usize; N]| (0..N).fold(0, |place, axis| place * window[axis] + tap[axis]);
+            add_taps(&mut part, window, input, |tap| Ok(weights[place(tap)]))?;
+        }
+    }
     let mut result = sums.reshape(rows)?;
-    for axis in 1..N {
-        result = result.slice_axis(axis + 2, 0..places[axis + 2], 1)?;
+    for axis in 0..N {
+        result = result.slice_axis(axis + 2, 0..last[axis] + 1, conv.stride[axis] as isize)?;
     }
     out.assign(result)
 }
@@ -186,11 +205,11 @@ fn at_tap<'x, T, const RANK: usize, const N: usize, D: Device>(
 }
 
 /// Adds the products of the elements of a window and their weights.
-fn add_taps<'x, T: Number + 'x, const M: usize, const N: usize, D: Device + 'x>(
+fn add_taps<'x, T: Number + 'x, const M: usize, const N: usize, D: Device + 'x, W: Operand<T, M, D>>(
     out: &mut TensorViewMut<'_, T, M, D>,
     window: [usize; N],
     input: impl Fn([usize; N]) -> Result<TensorView<'x, T, M, D>>,
-    weights: impl Fn([usize; N]) -> Result<TensorView<'x, T, M, D>>,
+    weights: impl Fn([usize; N]) -> Result<W>,
 ) -> Result<()> {
     let mut groups = window;
     groups[N - 1] = window[N - 1].div_ceil(TOGETHER);

@@ -38,7 +38,7 @@ macro_rules! convolutions {
         /// than 1 and the channels not last, some images or some rows of one are first copied, channels last,
         /// and the weights once. The order of sums is that of [`matmul`](Tensor::matmul). A depthwise
         /// convolution (groups of one channel in and out) takes a pass over the output for three elements of
-        /// a window along the last axis. On a GPU padding costs a copy in the memory order of the input, and
+        /// a window along the last axis, and its copies have channels first. On a GPU padding costs a copy in the memory order of the input, and
         /// the rest is one kernel, for up to 256 MiB of padded images at a time.
         ///
         /// # Errors
@@ -139,6 +139,9 @@ const ORDERED_WEIGHT_BYTES: usize = 1 << 20;
 const ORDERED_OUTPUTS: usize = 32;
 /// Bytes of an image of one group of channels from which on groups are copied and convolved one by one.
 const GROUP_IMAGE_BYTES: usize = 8 << 10;
+
+/// Bytes of the planes of one channel that a depthwise convolution takes together.
+const CHANNEL_BYTES: usize = 16 << 10;
 
 /// The bytes of elements of these sizes; saturates.
 pub(super) fn nbytes_of<T>(sizes: &[usize]) -> usize {
@@ -253,7 +256,10 @@ fn by_blocks<T: Number, const RANK: usize, const N: usize, D: Device>(
     let (size, kernel) = (x.size().0, w.size().0);
     let is_padded = padded != size[2..];
     let has_tasks = x.device().task_nbytes().is_some();
-    let format = if form == WindowForm::Frames && has_tasks || is_channels_last(x.layout()) {
+    // Sums over taps are computed plane by plane.
+    let (in_planes, is_channels_last) = (form == WindowForm::Taps && has_tasks, is_channels_last(x.layout()));
+    let copies = is_padded || form == WindowForm::Frames || in_planes && is_channels_last;
+    let format = if !in_planes && (form == WindowForm::Frames && has_tasks || is_channels_last) {
         Layout::with_channel_fastest
     } else {
         Layout::row_major
@@ -275,11 +281,8 @@ fn by_blocks<T: Number, const RANK: usize, const N: usize, D: Device>(
         let x = x.slice_axis(2, inside(first)..inside(end), 1)?;
         let (mut sizes, mut starts) = (padded, before);
         (sizes[0], starts[0]) = (end - first, before[0].saturating_sub(first).min(end - first));
-        let frame = if is_padded || form == WindowForm::Frames {
-            Some(padded_copy(op, x, sizes, starts, [1; N], format, T::zero())?)
-        } else {
-            None
-        };
+        let frame =
+            if copies { Some(padded_copy(op, x, sizes, starts, [1; N], format, T::zero())?) } else { None };
         let x = frame.as_ref().map_or(x, |frame| frame.view());
         if form == WindowForm::Taps {
             return sum_of_taps(x, w, &mut out, &conv, window);
@@ -342,12 +345,14 @@ fn block_sizes<T: Number, D: Device, const RANK: usize, const N: usize>(
     if form == WindowForm::Frames && task_nbytes.is_some() && of_group >= GROUP_IMAGE_BYTES {
         (block[1], image) = (kernel[0] / conv.groups, of_group);
     }
-    block[0] = (nbytes / image.max(1)).max(1);
-    if block[0] > 1 || task_nbytes.is_none() {
+    if form == WindowForm::Taps && task_nbytes.is_some() {
+        // The small planes of one channel are taken together.
+        block[0] = (CHANNEL_BYTES / plane).clamp(1, block[0].max(1));
+        block[1] = (nbytes / plane / block[0]).max(1);
         return block;
     }
-    if form == WindowForm::Taps {
-        block[1] = (nbytes / plane).max(1);
+    block[0] = (nbytes / image.max(1)).max(1);
+    if block[0] > 1 || task_nbytes.is_none() {
         return block;
     }
     let row = nbytes_of::<T>(&sizes.padded[1..]).max(1).saturating_mul(image / plane);
