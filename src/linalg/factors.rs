@@ -2,8 +2,8 @@
 // Imports: `dim`, `error`, `device`, `tensor`, `expr`.
 
 use super::batch::{Batch, BatchMut, results};
-use super::{Factors, MatrixElement, MatrixRank, square};
-use crate::device::Cpu;
+use super::{Factors, MatrixDevice, MatrixElement, MatrixRank, square};
+use crate::device::{Cpu, Device};
 use crate::dim::Dim;
 use crate::error::Result;
 use crate::expr::IntoView;
@@ -28,18 +28,13 @@ use crate::tensor::Tensor;
 /// assert!(error.ends_with("of sizes [2, 2] is not positive definite: pivot 1 is not positive"));
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub fn cholesky<'a, T: MatrixElement + 'a, const RANK: usize>(
-    a: impl IntoView<'a, T, RANK, Cpu>,
-) -> Result<Tensor<T, RANK>>
+pub fn cholesky<'a, T: MatrixElement + 'a, const RANK: usize, D: MatrixDevice<T> + 'a>(
+    a: impl IntoView<'a, T, RANK, D>,
+) -> Result<Tensor<T, RANK, D>>
 where
     Dim<RANK>: MatrixRank,
 {
-    let op = "cholesky";
-    let a = Batch::matrices(op, a.into_view())?;
-    let n = square(op, &a)?;
-    let mut lower = results(op, a.leading(), &[n, n])?;
-    T::cholesky(op, a, BatchMut::of(&mut lower, a.count(), [n, n])?)?;
-    Ok(lower)
+    D::cholesky(a.into_view())
 }
 
 /// The result of [`lu`]: row `i` of `lower · upper` is row `permutation[i]` of the matrix.
@@ -98,11 +93,11 @@ where
 
 /// The result of [`qr`]: `q · r` is the matrix.
 #[derive(Debug)]
-pub struct Qr<T: MatrixElement, const RANK: usize> {
+pub struct Qr<T: MatrixElement, const RANK: usize, D: Device = Cpu> {
     /// Orthonormal columns.
-    pub q: Tensor<T, RANK>,
+    pub q: Tensor<T, RANK, D>,
     /// The upper triangle; the signs of its diagonal are not fixed.
-    pub r: Tensor<T, RANK>,
+    pub r: Tensor<T, RANK, D>,
 }
 
 /// An orthogonal and a triangular factor of each matrix.
@@ -125,31 +120,25 @@ pub struct Qr<T: MatrixElement, const RANK: usize> {
 /// assert!(factors.q.matmul(&factors.r)?.allclose(&a, 1e-14, 1e-14, false)?);
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub fn qr<'a, T: MatrixElement + 'a, const RANK: usize>(
-    a: impl IntoView<'a, T, RANK, Cpu>,
+pub fn qr<'a, T: MatrixElement + 'a, const RANK: usize, D: MatrixDevice<T> + 'a>(
+    a: impl IntoView<'a, T, RANK, D>,
     factors: Factors,
-) -> Result<Qr<T, RANK>>
+) -> Result<Qr<T, RANK, D>>
 where
     Dim<RANK>: MatrixRank,
 {
-    let op = "qr";
-    let a = Batch::matrices(op, a.into_view())?;
-    let ([m, n], count) = (a.size(), a.count());
-    let k = if factors == Factors::Full { m } else { m.min(n) };
-    let (mut q, mut r) = (results(op, a.leading(), &[m, k])?, results(op, a.leading(), &[k, n])?);
-    T::qr(op, a, BatchMut::of(&mut q, count, [m, k])?, BatchMut::of(&mut r, count, [k, n])?)?;
-    Ok(Qr { q, r })
+    D::qr(a.into_view(), factors)
 }
 
 /// The result of [`svd`]: `u · diag(s) · vh` is the matrix.
 #[derive(Debug)]
-pub struct Svd<T: MatrixElement, const RANK: usize, const V: usize> {
+pub struct Svd<T: MatrixElement, const RANK: usize, const V: usize, D: Device = Cpu> {
     /// Left singular vectors, as columns.
-    pub u: Tensor<T, RANK>,
+    pub u: Tensor<T, RANK, D>,
     /// Singular values, descending.
-    pub s: Tensor<T::Part, V>,
+    pub s: Tensor<T::Part, V, D>,
     /// Conjugates of the right singular vectors, as rows.
-    pub vh: Tensor<T, RANK>,
+    pub vh: Tensor<T, RANK, D>,
 }
 
 /// Singular values and vectors of each matrix.
@@ -175,29 +164,14 @@ pub struct Svd<T: MatrixElement, const RANK: usize, const V: usize> {
 /// assert!(scaled.matmul(&factors.vh)?.allclose(&a, 1e-14, 1e-14, false)?);
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub fn svd<'a, T: MatrixElement + 'a, const RANK: usize, const V: usize>(
-    a: impl IntoView<'a, T, RANK, Cpu>,
+pub fn svd<'a, T: MatrixElement + 'a, const RANK: usize, const V: usize, D: MatrixDevice<T> + 'a>(
+    a: impl IntoView<'a, T, RANK, D>,
     factors: Factors,
-) -> Result<Svd<T, RANK, V>>
+) -> Result<Svd<T, RANK, V, D>>
 where
     Dim<RANK>: MatrixRank<Vectors = Dim<V>>,
 {
-    let op = "svd";
-    let a = Batch::matrices(op, a.into_view())?;
-    let ([m, n], count) = (a.size(), a.count());
-    let k = m.min(n);
-    let [p, q] = if factors == Factors::Full { [m, n] } else { [k, k] };
-    let (mut u, mut vh) = (results(op, a.leading(), &[m, p])?, results(op, a.leading(), &[q, n])?);
-    let mut s = results(op, a.leading(), &[k])?;
-    T::svd(
-        op,
-        a,
-        factors,
-        BatchMut::of(&mut u, count, [m, p])?,
-        BatchMut::of(&mut s, count, [k, 1])?,
-        BatchMut::of(&mut vh, count, [q, n])?,
-    )?;
-    Ok(Svd { u, s, vh })
+    D::svd(a.into_view(), factors)
 }
 
 /// The singular values of each matrix, descending: [`svd`] without the vectors.
@@ -216,13 +190,13 @@ where
 /// assert!(s.allclose(&Tensor::from([3.0, 2.0]), 1e-14, 1e-14, false)?);
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub fn svd_values<'a, T: MatrixElement + 'a, const RANK: usize, const V: usize>(
-    a: impl IntoView<'a, T, RANK, Cpu>,
-) -> Result<Tensor<T::Part, V>>
+pub fn svd_values<'a, T: MatrixElement + 'a, const RANK: usize, const V: usize, D: MatrixDevice<T> + 'a>(
+    a: impl IntoView<'a, T, RANK, D>,
+) -> Result<Tensor<T::Part, V, D>>
 where
     Dim<RANK>: MatrixRank<Vectors = Dim<V>>,
 {
-    singular_values("svd_values", a.into_view(), false)
+    D::svd_values(a.into_view())
 }
 
 /// The singular values, in the name of another function; for ratios of them, multiples that do not overflow.
@@ -240,11 +214,11 @@ pub(super) fn singular_values<T: MatrixElement, const RANK: usize, const V: usiz
 
 /// The result of [`eigh`]: `a · vectors = vectors · diag(values)`.
 #[derive(Debug)]
-pub struct Eigh<T: MatrixElement, const RANK: usize, const V: usize> {
+pub struct Eigh<T: MatrixElement, const RANK: usize, const V: usize, D: Device = Cpu> {
     /// Eigenvalues, ascending.
-    pub values: Tensor<T::Part, V>,
+    pub values: Tensor<T::Part, V, D>,
     /// Orthonormal eigenvectors, as columns.
-    pub vectors: Tensor<T, RANK>,
+    pub vectors: Tensor<T, RANK, D>,
 }
 
 /// Eigenvalues and eigenvectors of each symmetric or Hermitian matrix. Only its lower triangle is read.
@@ -268,19 +242,13 @@ pub struct Eigh<T: MatrixElement, const RANK: usize, const V: usize> {
 /// assert!(a.matmul(&eigen.vectors)?.allclose(&scaled, 1e-14, 1e-14, false)?);
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub fn eigh<'a, T: MatrixElement + 'a, const RANK: usize, const V: usize>(
-    a: impl IntoView<'a, T, RANK, Cpu>,
-) -> Result<Eigh<T, RANK, V>>
+pub fn eigh<'a, T: MatrixElement + 'a, const RANK: usize, const V: usize, D: MatrixDevice<T> + 'a>(
+    a: impl IntoView<'a, T, RANK, D>,
+) -> Result<Eigh<T, RANK, V, D>>
 where
     Dim<RANK>: MatrixRank<Vectors = Dim<V>>,
 {
-    let op = "eigh";
-    let a = Batch::matrices(op, a.into_view())?;
-    let (n, count) = (square(op, &a)?, a.count());
-    let (mut values, mut vectors) = (results(op, a.leading(), &[n])?, results(op, a.leading(), &[n, n])?);
-    let to = BatchMut::of(&mut values, count, [n, 1])?;
-    T::hermitian(op, a, to, BatchMut::of(&mut vectors, count, [n, n])?)?;
-    Ok(Eigh { values, vectors })
+    D::eigh(a.into_view())
 }
 
 /// The eigenvalues of each symmetric or Hermitian matrix, ascending: [`eigh`] without the vectors.
@@ -299,18 +267,13 @@ where
 /// assert!(values.allclose(&Tensor::from([-1.0, 1.0]), 1e-14, 1e-14, false)?);
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub fn eigh_values<'a, T: MatrixElement + 'a, const RANK: usize, const V: usize>(
-    a: impl IntoView<'a, T, RANK, Cpu>,
-) -> Result<Tensor<T::Part, V>>
+pub fn eigh_values<'a, T: MatrixElement + 'a, const RANK: usize, const V: usize, D: MatrixDevice<T> + 'a>(
+    a: impl IntoView<'a, T, RANK, D>,
+) -> Result<Tensor<T::Part, V, D>>
 where
     Dim<RANK>: MatrixRank<Vectors = Dim<V>>,
 {
-    let op = "eigh_values";
-    let a = Batch::matrices(op, a.into_view())?;
-    let n = square(op, &a)?;
-    let mut values = results(op, a.leading(), &[n])?;
-    T::hermitian_values(op, a, BatchMut::of(&mut values, a.count(), [n, 1])?)?;
-    Ok(values)
+    D::eigh_values(a.into_view())
 }
 
 /// The result of [`eig`]: `a · vectors = vectors · diag(values)`.
