@@ -2,8 +2,8 @@
 // Imports: `dim`, `error`, `device`, `tensor`, `expr`.
 
 use super::batch::{Batch, BatchMut, results};
-use super::{Factors, MatrixDevice, MatrixElement, MatrixRank, square};
-use crate::device::{Cpu, Device};
+use super::{Eig, Eigh, Factors, Lu, MatrixDevice, MatrixElement, MatrixRank, Qr, Svd, square};
+use crate::device::Cpu;
 use crate::dim::Dim;
 use crate::error::Result;
 use crate::expr::IntoView;
@@ -35,17 +35,6 @@ where
     Dim<RANK>: MatrixRank,
 {
     D::cholesky(a.into_view())
-}
-
-/// The result of [`lu`]: row `i` of `lower · upper` is row `permutation[i]` of the matrix.
-#[derive(Debug)]
-pub struct Lu<T: MatrixElement, const RANK: usize, const V: usize> {
-    /// The order of the rows.
-    pub permutation: Tensor<i64, V>,
-    /// The lower triangle, with ones on the diagonal.
-    pub lower: Tensor<T, RANK>,
-    /// The upper triangle.
-    pub upper: Tensor<T, RANK>,
 }
 
 /// Triangular factors of each matrix, with its rows exchanged so that no element of the lower one exceeds 1
@@ -91,15 +80,6 @@ where
     Ok(Lu { permutation, lower, upper })
 }
 
-/// The result of [`qr`]: `q · r` is the matrix.
-#[derive(Debug)]
-pub struct Qr<T: MatrixElement, const RANK: usize, D: Device = Cpu> {
-    /// Orthonormal columns.
-    pub q: Tensor<T, RANK, D>,
-    /// The upper triangle; the signs of its diagonal are not fixed.
-    pub r: Tensor<T, RANK, D>,
-}
-
 /// An orthogonal and a triangular factor of each matrix.
 ///
 /// # Shapes
@@ -128,17 +108,6 @@ where
     Dim<RANK>: MatrixRank,
 {
     D::qr(a.into_view(), factors)
-}
-
-/// The result of [`svd`]: `u · diag(s) · vh` is the matrix.
-#[derive(Debug)]
-pub struct Svd<T: MatrixElement, const RANK: usize, const V: usize, D: Device = Cpu> {
-    /// Left singular vectors, as columns.
-    pub u: Tensor<T, RANK, D>,
-    /// Singular values, descending.
-    pub s: Tensor<T::Part, V, D>,
-    /// Conjugates of the right singular vectors, as rows.
-    pub vh: Tensor<T, RANK, D>,
 }
 
 /// Singular values and vectors of each matrix.
@@ -212,15 +181,6 @@ pub(super) fn singular_values<T: MatrixElement, const RANK: usize, const V: usiz
     Ok(s)
 }
 
-/// The result of [`eigh`]: `a · vectors = vectors · diag(values)`.
-#[derive(Debug)]
-pub struct Eigh<T: MatrixElement, const RANK: usize, const V: usize, D: Device = Cpu> {
-    /// Eigenvalues, ascending.
-    pub values: Tensor<T::Part, V, D>,
-    /// Orthonormal eigenvectors, as columns.
-    pub vectors: Tensor<T, RANK, D>,
-}
-
 /// Eigenvalues and eigenvectors of each symmetric or Hermitian matrix. Only its lower triangle is read.
 ///
 /// # Shapes
@@ -274,15 +234,6 @@ where
     Dim<RANK>: MatrixRank<Vectors = Dim<V>>,
 {
     D::eigh_values(a.into_view())
-}
-
-/// The result of [`eig`]: `a · vectors = vectors · diag(values)`.
-#[derive(Debug)]
-pub struct Eig<T: MatrixElement, const RANK: usize, const V: usize> {
-    /// Eigenvalues, in no fixed order; those of a real matrix that are not real are pairs of conjugates.
-    pub values: Tensor<T::WithImaginary, V>,
-    /// Eigenvectors of length 1, as columns.
-    pub vectors: Tensor<T::WithImaginary, RANK>,
 }
 
 /// Eigenvalues and eigenvectors of each square matrix. A matrix with fewer than `n` independent eigenvectors

@@ -4,8 +4,8 @@
 use super::batch::{Batch, BatchMut, results};
 use super::factors::singular_values;
 use super::solve::tolerance_of;
-use super::{MatrixDevice, MatrixElement, MatrixRank, square};
-use crate::device::{Cpu, Device};
+use super::{MatrixDevice, MatrixElement, MatrixRank, Slogdet, square};
+use crate::device::Cpu;
 use crate::dim::Dim;
 use crate::element::Float;
 use crate::error::{Error, Result};
@@ -36,15 +36,6 @@ where
     Dim<RANK>: MatrixRank<Numbers = Dim<M>>,
 {
     D::det(a.into_view())
-}
-
-/// The result of [`slogdet`]: the determinant is `sign · exp(ln_abs)`.
-#[derive(Debug)]
-pub struct Slogdet<T: MatrixElement, const M: usize, D: Device = Cpu> {
-    /// A number of modulus 1: 1 or −1 of a real matrix. 0 of a singular matrix.
-    pub sign: Tensor<T, M, D>,
-    /// The natural logarithm of the determinant's modulus; −∞ of a singular matrix.
-    pub ln_abs: Tensor<T::Part, M, D>,
 }
 
 /// The sign and the logarithm of the determinant of each matrix. Those of an empty matrix are 1 and 0.

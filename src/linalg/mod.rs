@@ -69,6 +69,8 @@
 // Imports: `error`.
 
 mod batch;
+mod cpu;
+mod decompositions;
 #[cfg(feature = "autograd")]
 mod derivatives;
 mod device;
@@ -79,12 +81,11 @@ mod kernels;
 mod ranks;
 mod solve;
 
+pub use decompositions::{Eig, Eigh, Lu, Qr, Slogdet, Svd};
 pub use device::MatrixDevice;
 pub use element::MatrixElement;
-pub use factors::{
-    Eig, Eigh, Lu, Qr, Svd, cholesky, eig, eig_values, eigh, eigh_values, lu, qr, svd, svd_values,
-};
-pub use functions::{Slogdet, cond, det, matrix_exp, matrix_power, matrix_rank, slogdet};
+pub use factors::{cholesky, eig, eig_values, eigh, eigh_values, lu, qr, svd, svd_values};
+pub use functions::{cond, det, matrix_exp, matrix_power, matrix_rank, slogdet};
 pub use ranks::{MatrixRank, RightHandSide};
 pub use solve::{LeastSquares, inv, lstsq, pinv, solve, solve_triangular};
 

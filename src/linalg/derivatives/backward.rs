@@ -1,5 +1,5 @@
 //! Gradients of operands from results and their gradients.
-// Imports: `error`, `dim`, `element`, `tensor`, `expr`, `ops`, `linalg`.
+// Imports: `error`, `dim`, `element`, `tensor`, `ops`.
 
 use super::{Matrices, half_lower, quotient, transposed, varying};
 use crate::dim::Axis;

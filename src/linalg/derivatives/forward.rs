@@ -1,5 +1,5 @@
 //! Tangents of results from operands, results and the tangents of operands.
-// Imports: `error`, `dim`, `element`, `tensor`, `expr`, `ops`, `linalg`.
+// Imports: `error`, `dim`, `element`, `tensor`, `ops`.
 
 use super::{Matrices, half_lower, quotient, transposed, varying};
 use crate::dim::{Axis, Dim};

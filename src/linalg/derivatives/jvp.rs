@@ -1,9 +1,10 @@
 //! Linear algebra in forward mode: values and tangents by functions on the inner device.
-// Imports: `error`, `dim`, `element`, `device`, `tensor`, `autograd`, `linalg`.
+// Imports: `error`, `dim`, `element`, `device`, `tensor`, `ops`, `autograd`.
 
 use super::tape::ensure_thin;
 use super::{Matrices, flat, flat_equations, forward, sizes, transposed};
 use crate::autograd::{Differentiable, Jvp};
+use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::Float;
 use crate::error::Result;
@@ -16,14 +17,14 @@ use crate::tensor::{Tensor, TensorView};
 /// Values on the inner device, and the tangent if there is one.
 type Parts<T, D> = (Matrices<T, D>, Option<Matrices<T, D>>);
 
-fn parts_of<T: Differentiable, D: crate::device::Device>(x: &Matrices<T, Jvp<D>>) -> Result<Parts<T, D>> {
+fn parts_of<T: Differentiable, D: Device>(x: &Matrices<T, Jvp<D>>) -> Result<Parts<T, D>> {
     let device = x.device();
     let tangent = if device.has_tangent(x) { Some(device.tangent(x)?) } else { None };
     Ok((device.value(x)?, tangent))
 }
 
 /// A tensor of these values and this tangent, under other sizes.
-fn dual<T: Differentiable, const N: usize, const M: usize, D: crate::device::Device>(
+fn dual<T: Differentiable, const N: usize, const M: usize, D: Device>(
     device: &Jvp<D>,
     value: Tensor<T, N, D>,
     tangent: Option<Tensor<T, N, D>>,
@@ -37,7 +38,7 @@ fn dual<T: Differentiable, const N: usize, const M: usize, D: crate::device::Dev
 }
 
 /// The tangents of both operands, zeros for one of them, if either has one.
-fn tangents<T: Differentiable, D: crate::device::Device>(
+fn tangents<T: Differentiable, D: Device>(
     (a, of_a): &Parts<T, D>,
     (b, of_b): &Parts<T, D>,
 ) -> Result<Option<[Matrices<T, D>; 2]>> {

@@ -14,7 +14,7 @@
 //! | tapes | `tape.rs`, formulas in `backward.rs` |
 //! | forward mode | `jvp.rs`, formulas in `forward.rs` |
 //! | sizes, parts, quotients | this file |
-// Imports: `error`, `dim`, `element`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `element`, `device`, `tensor`, `ops`.
 
 mod backward;
 mod forward;

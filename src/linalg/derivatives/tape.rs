@@ -1,5 +1,5 @@
 //! Linear algebra on tapes: one step for each operator.
-// Imports: `error`, `dim`, `element`, `device`, `tensor`, `autograd`, `linalg`.
+// Imports: `error`, `dim`, `element`, `tensor`, `ops`, `autograd`.
 
 use super::{backward, flat, flat_equations, packed, part, row_of, sizes};
 use crate::autograd::{Differentiable, Tape};
