@@ -10,7 +10,7 @@ use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
 use crate::layout::Layout;
 use crate::ops::{Arithmetic as _, Arrange as _, Pad};
-use crate::rank::{Rank, Without};
+use crate::rank::{Rank, RankMinusOne, Without};
 use crate::tensor::{Tensor, TensorView};
 use num_complex::Complex;
 
@@ -207,7 +207,7 @@ pub fn istft<'a, 'b, T: FourierReal + 'a + 'b, const N: usize, const RANK: usize
     options: Stft,
 ) -> Result<Tensor<T, RANK>>
 where
-    Dim<RANK>: Rank<Next = Dim<N>> + Without<1>,
+    Dim<N>: RankMinusOne<Output = Dim<RANK>> + Without<2>,
     Complex<T>: Element,
 {
     let (op, spectra) = ("istft", spectra.into_view());
