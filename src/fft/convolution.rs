@@ -133,8 +133,8 @@ fn fast_length(n: usize) -> usize {
     best
 }
 
-/// The time of one step of a transform, `n · log₂ n` steps for each of two transforms of a line, in those of
-/// a product and its sum.
+/// The time of one step of a transform divided by that of a product and its sum: an estimate, not measured. A
+/// transform of a line has `n · log₂ n` steps.
 const STEP: f64 = 1.5;
 
 /// Whether sums take less time than spectra.
@@ -146,8 +146,8 @@ fn is_direct(terms: usize, m: usize, n: usize) -> bool {
 /// The convolution of each line along the last axis with `y`: `z[k] = Σ x[j] · y[k − j]`.
 ///
 /// Floats and complex numbers of 32 and 64 bits for each part are convolved by sums of products or by the
-/// product of spectra, whichever takes fewer operations by an estimate from the lengths alone. Other elements,
-/// integers among them, are convolved by sums: integers are exact, and wrap.
+/// product of spectra, whichever takes fewer operations by an estimate from the lengths alone. Other
+/// elements, integers among them, are convolved by sums: integers are exact, and wrap.
 ///
 /// # Shapes
 /// `[.., n]` with `[m] → [.., n + m − 1]`, `[.., n]` or `[.., n − m + 1]`, by the [`Extent`].

@@ -70,7 +70,8 @@ impl Stft {
     }
 
     /// The length of the line that [`istft`] returns. Without it, it is the longest that the parts have
-    /// elements of: `(count − 1) · hop`, and `n` more if the edges are [cut](Edges::Cut), `n mod 2` otherwise.
+    /// elements of: `(count − 1) · hop`, and `n` more if the edges are [cut](Edges::Cut), `n mod 2`
+    /// otherwise.
     #[must_use]
     pub fn length(mut self, length: usize) -> Self {
         self.length = Some(length);

@@ -41,14 +41,15 @@
 //! With the feature `autograd`, tensors of `f32` and `f64` on a tape or in forward mode are operands of
 //! [`inv`], [`solve`], [`solve_triangular`], [`det`], [`slogdet`], [`cholesky`], [`qr`], [`svd`],
 //! [`svd_values`], [`eigh`] and [`eigh_values`]; tapes over tapes have second derivatives. Other functions
-//! have no derivative, and a tensor on a tape does not compile as their operand. [`cholesky`] and [`eigh`] read
-//! the lower triangle, so only its elements have a gradient.
+//! have no derivative, and a tensor on a tape does not compile as their operand. [`cholesky`] and [`eigh`]
+//! read the lower triangle, so only its elements have a gradient.
 //!
-//! Where a derivative does not exist, the backward pass, or the forward mode, returns an [`Error::Value`]: of a
-//! determinant of a singular matrix, of singular vectors or eigenvectors of values that are exactly equal, of
-//! singular vectors of a value 0 if the matrix is not square, of `q` and `r` of columns that depend on each other.
-//! Values alone have a gradient there too: the one by the vectors that were found. Vectors of values that are
-//! nearly equal have large gradients. [`Factors::Full`] of a matrix that is not square have none.
+//! Where a derivative does not exist, the backward pass, or the forward mode, returns an [`Error::Value`]: of
+//! a determinant of a singular matrix, of singular vectors or eigenvectors of values that are exactly equal,
+//! of singular vectors of a value 0 if the matrix is not square, of `q` and `r` of dependent columns.
+//! Singular values and eigenvalues have a gradient there too: the one by the vectors that were found. Vectors
+//! of values that are nearly equal have large gradients. [`Factors::Full`] of a matrix that is not square
+//! have none.
 //!
 //! # Values
 //!
@@ -62,10 +63,10 @@
 //! # Cost
 //!
 //! O(n³) for each matrix. Results are new row-major tensors; an operand is copied once to scratch memory, but
-//! by [`solve_triangular`] not at all, and by [`eig`] twice. On a tape an operand is copied once more, and values
-//! take the time of vectors.
-//! Matrices of a batch are shared among threads; one matrix is the work of one thread. Results have the same
-//! bits for any number of threads, and may differ in the last bits between instruction sets.
+//! by [`solve_triangular`] not at all, and by [`eig`] twice. On a tape an operand is copied once more, and
+//! values take the time of vectors. Matrices of a batch are shared among threads; one matrix is the work of
+//! one thread. Results have the same bits for any number of threads, and may differ in the last bits between
+//! instruction sets.
 // Imports: `error`.
 
 mod batch;

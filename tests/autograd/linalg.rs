@@ -1,5 +1,5 @@
-//! Linear algebra on tapes and in forward mode: gradients against differences, of batches and of views, second
-//! derivatives, the law of the adjoint, and the places without a derivative.
+//! Linear algebra on tapes and in forward mode: gradients against differences, of batches and of views,
+//! second derivatives, the law of the adjoint, and the places without a derivative.
 
 use crate::check::{random, weighted};
 use rankform::autograd::{Jvp, Tape, Var, grad, gradient_error};
@@ -69,8 +69,8 @@ fn triangular<D: MatrixDevice<f64>>(a: &Tensor<f64, 3, D>, triangle: Triangle) -
     flat(&linalg::solve_triangular(a.slice((.., .., ..3))?, a.slice((.., .., 3..))?, triangle)?)
 }
 
-/// Compares the gradient of `Σ w · f(a)`, its gradient along a direction, and the tangent of `f` with what they
-/// have to be.
+/// Compares the gradient of `Σ w · f(a)`, its gradient along a direction, and the tangent of `f` with what
+/// they have to be.
 #[track_caller]
 fn check<F: Rows>(name: &str, f: &F, a: &Tensor<f64, 3>) {
     let error = gradient_error(a, 1e-5, |a, tape| weighted(&f.rows(a)?, tape)).unwrap();

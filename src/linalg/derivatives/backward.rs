@@ -73,8 +73,8 @@ pub(super) fn cholesky<T: Float + MatrixElement, D: MatrixDevice<T>>(
     of_lower_triangle(&(s.lazy() + transposed(&s)?).eval()?)
 }
 
-/// Of `q·r` with at least as many rows as columns: `(g_q + q·c)·r⁻ᵀ`, where `c` is symmetric and has the lower
-/// triangle of `r·g_rᵀ − g_qᵀ·q`.
+/// Of `q·r` with at least as many rows as columns: `(g_q + q·c)·r⁻ᵀ`, where `c` is symmetric and has the
+/// lower triangle of `r·g_rᵀ − g_qᵀ·q`.
 pub(super) fn tall_qr<T: Float + MatrixElement, D: MatrixDevice<T>>(
     [q, r]: [&Matrices<T, D>; 2],
     [of_q, of_r]: [&Matrices<T, D>; 2],
@@ -106,7 +106,8 @@ pub(super) fn qr<T: Float + MatrixElement, D: MatrixDevice<T>>(
     Tensor::concat([of_first.view(), of_rest.view()], Axis::<2>)
 }
 
-/// Of `a = v·diag(λ)·vᵀ`: `s = v·(diag(g_λ) + (vᵀ·g_v)∘f)·vᵀ` with `f_ij = 1 / (λ_j − λ_i)` beside the diagonal.
+/// Of `a = v·diag(λ)·vᵀ`: `s = v·(diag(g_λ) + (vᵀ·g_v)∘f)·vᵀ` with `f_ij = 1 / (λ_j − λ_i)` beside the
+/// diagonal.
 pub(super) fn symmetric_eigen<T: Float + MatrixElement, D: MatrixDevice<T>>(
     values: &Tensor<T, 2, D>,
     vectors: &Matrices<T, D>,
@@ -128,8 +129,8 @@ pub(super) fn symmetric_eigen<T: Float + MatrixElement, D: MatrixDevice<T>>(
 }
 
 /// Of `a = u·diag(s)·v`, `v` by rows: `u·(diag(g_s) + w)·v` with
-/// `w_ij = (k_ij·s_j + s_i·h_ij) / (s_j² − s_i²)`, where `k = uᵀ·g_u − g_uᵀ·u` and `h = v·g_vᵀ − g_v·vᵀ`; and,
-/// if `a` is not square, what stands at right angles to `u` or `v`.
+/// `w_ij = (k_ij·s_j + s_i·h_ij) / (s_j² − s_i²)`, where `k = uᵀ·g_u − g_uᵀ·u` and
+/// `h = v·g_vᵀ − g_v·vᵀ`; and, if `a` is not square, what stands at right angles to `u` or `v`.
 pub(super) fn singular<T: Float + MatrixElement, D: MatrixDevice<T>>(
     (u, s, v): (&Matrices<T, D>, &Tensor<T, 2, D>, &Matrices<T, D>),
     (of_u, of_s, of_v): (Matrices<T, D>, Tensor<T, 2, D>, Matrices<T, D>),
