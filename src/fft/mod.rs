@@ -17,6 +17,8 @@
 //! | [`fft2`] [`ifft2`] [`fftn`] [`ifftn`] | along several axes |
 //! | [`rfft2`] [`irfft2`] [`rfftn`] [`irfftn`] | along several axes, of real numbers |
 //! | [`fftfreq`] [`rfftfreq`] [`fftshift`] [`ifftshift`] | the frequencies of a spectrum, and their order |
+//! | [`stft`] [`istft`] | spectra of parts of a line, and the line from them |
+//! | [`convolve`] | convolutions by sums or by spectra |
 //! | [`hann`] [`hamming`] [`blackman`] | windows |
 //!
 //! # Operands
@@ -37,17 +39,21 @@
 //! result are copied once more. The plans of the lengths that were used last are kept.
 // Imports: nothing.
 
+mod convolution;
 mod element;
 mod frequencies;
 mod lines;
 mod options;
 mod several;
+mod short_time;
 mod transforms;
 mod windows;
 
+pub use convolution::{ConvolutionElement, Extent, convolve};
 pub use element::{FourierElement, FourierReal};
 pub use frequencies::{fftfreq, fftshift, ifftshift, rfftfreq};
 pub use options::{Fft, Norm};
 pub use several::{fft2, fftn, ifft2, ifftn, irfft2, irfftn, rfft2, rfftn};
+pub use short_time::{Edges, Stft, istft, stft};
 pub use transforms::{fft, fft_axis, ifft, ifft_axis, irfft, irfft_axis, rfft, rfft_axis};
 pub use windows::{Sampling, blackman, hamming, hann};

@@ -7,7 +7,7 @@ use crate::device::Cpu;
 use crate::dim::Dim;
 use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
-use crate::rank::HasAxes;
+use crate::rank::{HasAxes, Without};
 use crate::tensor::{Tensor, TensorView};
 use num_complex::Complex;
 
@@ -90,28 +90,32 @@ where
     }
 }
 
-/// Transforms along several axes.
+/// Transforms along several axes: those of a set, or the last two.
 macro_rules! transforms {
     ($(
         $(#[$doc:meta])*
-        fn $name:ident<$t:ident: $class:ident>($from:ty, $option:ident: $options:ty) -> $to:ty, $part:ty
+        fn $name:ident<$t:ident: $class:ident>(
+            $from:ty, $option:ident: $options:ty $(, along $axes:ident: $set:ident)?
+        ) -> $to:ty, $part:ty where $bound:path
             = |$x:ident, $marked:ident| $run:expr;
     )*) => { $(
         $(#[$doc])*
-        pub fn $name<'a, $t: $class + 'a, const RANK: usize, AXES>(
+        pub fn $name<'a, $t: $class + 'a, const RANK: usize $(, $set)?>(
             x: impl IntoView<'a, $from, RANK, Cpu>,
-            axes: AXES,
+            $($axes: $set,)?
             $option: $options,
         ) -> Result<Tensor<$to, RANK>>
         where
-            Dim<RANK>: HasAxes<AXES>,
+            Dim<RANK>: $bound,
             Complex<$part>: FourierElement<Part = $part>,
         {
             let $x = x.into_view();
-            let $marked = marked(stringify!($name), axes, $x.size())?;
+            let $marked = transforms!(@marked $name, $x $(, $axes)?);
             $run
         }
     )* };
+    (@marked $name:ident, $x:ident, $axes:ident) => { marked(stringify!($name), $axes, $x.size())? };
+    (@marked $name:ident, $x:ident) => { std::array::from_fn(|axis| axis + 2 >= RANK) };
 }
 
 transforms! {
@@ -135,7 +139,7 @@ transforms! {
     /// assert!(back.re()?.allclose(&x, 0.0, 1e-14, false)?);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn fftn<T: FourierElement>(T, norm: Norm) -> Complex<T::Part>, T::Part
+    fn fftn<T: FourierElement>(T, norm: Norm, along axes: AXES) -> Complex<T::Part>, T::Part where HasAxes<AXES>
         = |x, marked| along_all("fftn", x, marked, Fft::new().norm(norm), false);
 
     /// The inverse of [`fftn`].
@@ -154,7 +158,7 @@ transforms! {
     /// assert_eq!(x.re()?, Tensor::from([[1.0, 1.0], [1.0, 1.0]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn ifftn<T: FourierElement>(T, norm: Norm) -> Complex<T::Part>, T::Part
+    fn ifftn<T: FourierElement>(T, norm: Norm, along axes: AXES) -> Complex<T::Part>, T::Part where HasAxes<AXES>
         = |x, marked| along_all("ifftn", x, marked, Fft::new().norm(norm), true);
 
     /// The transform of real numbers along several axes: `All`, `Last`, or a tuple of axes. The last of these
@@ -175,7 +179,7 @@ transforms! {
     /// assert_eq!(spectrum.re()?, Tensor::from([[18.0, -2.0, -10.0], [2.0, -2.0, 6.0]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn rfftn<T: FourierReal>(T, norm: Norm) -> Complex<T>, T
+    fn rfftn<T: FourierReal>(T, norm: Norm, along axes: AXES) -> Complex<T>, T where HasAxes<AXES>
         = |x, marked| half_along_all("rfftn", x, marked, Fft::new().norm(norm));
 
     /// The inverse of [`rfftn`].
@@ -196,33 +200,9 @@ transforms! {
     /// assert!(irfftn(&spectrum, All, Fft::new().length(3))?.allclose(&x, 1e-14, 1e-14, false)?);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn irfftn<T: FourierReal>(Complex<T>, options: Fft) -> T, T
+    fn irfftn<T: FourierReal>(Complex<T>, options: Fft, along axes: AXES) -> T, T where HasAxes<AXES>
         = |x, marked| inverse_half_along_all("irfftn", x, marked, options);
-}
 
-/// Transforms along the last two axes.
-macro_rules! of_two_axes {
-    ($(
-        $(#[$doc:meta])*
-        fn $name:ident<$t:ident: $class:ident>($from:ty, $option:ident: $options:ty) -> $to:ty, $part:ty
-            = |$x:ident, $marked:ident| $run:expr;
-    )*) => { $(
-        $(#[$doc])*
-        pub fn $name<'a, $t: $class + 'a, const RANK: usize>(
-            x: impl IntoView<'a, $from, RANK, Cpu>,
-            $option: $options,
-        ) -> Result<Tensor<$to, RANK>>
-        where
-            Dim<RANK>: crate::rank::Without<2>,
-            Complex<$part>: FourierElement<Part = $part>,
-        {
-            let ($x, $marked) = (x.into_view(), std::array::from_fn(|axis| axis + 2 >= RANK));
-            $run
-        }
-    )* };
-}
-
-of_two_axes! {
     /// The transform along the last two axes: of each image, of a tensor of rank 2 to 8.
     ///
     /// # Shapes
@@ -239,7 +219,7 @@ of_two_axes! {
     /// assert_eq!(spectrum.re()?.to_vec()?, [10.0, -2.0, -4.0, 0.0]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn fft2<T: FourierElement>(T, norm: Norm) -> Complex<T::Part>, T::Part
+    fn fft2<T: FourierElement>(T, norm: Norm) -> Complex<T::Part>, T::Part where Without<2>
         = |x, marked| along_all("fft2", x, marked, Fft::new().norm(norm), false);
 
     /// The inverse of [`fft2`].
@@ -258,7 +238,7 @@ of_two_axes! {
     /// assert_eq!(x.re()?, Tensor::from([[1.0, 2.0], [3.0, 4.0]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn ifft2<T: FourierElement>(T, norm: Norm) -> Complex<T::Part>, T::Part
+    fn ifft2<T: FourierElement>(T, norm: Norm) -> Complex<T::Part>, T::Part where Without<2>
         = |x, marked| along_all("ifft2", x, marked, Fft::new().norm(norm), true);
 
     /// The transform of real numbers along the last two axes, with the frequencies from 0 to the highest
@@ -278,7 +258,7 @@ of_two_axes! {
     /// assert_eq!(spectrum.re()?.to_vec()?, [10.0, -2.0, -4.0, 0.0]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn rfft2<T: FourierReal>(T, norm: Norm) -> Complex<T>, T
+    fn rfft2<T: FourierReal>(T, norm: Norm) -> Complex<T>, T where Without<2>
         = |x, marked| half_along_all("rfft2", x, marked, Fft::new().norm(norm));
 
     /// The inverse of [`rfft2`].
@@ -298,6 +278,6 @@ of_two_axes! {
     /// assert_eq!(irfft2(&rfft2(&x, Norm::Backward)?, Fft::new())?, x);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn irfft2<T: FourierReal>(Complex<T>, options: Fft) -> T, T
+    fn irfft2<T: FourierReal>(Complex<T>, options: Fft) -> T, T where Without<2>
         = |x, marked| inverse_half_along_all("irfft2", x, marked, options);
 }

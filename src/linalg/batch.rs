@@ -13,7 +13,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 /// The largest number of leading axes: a tensor has at most 8.
-const MAX_LEADING: usize = 6;
+pub(super) const MAX_LEADING: usize = 6;
 
 /// One task has at least this many multiplications, if there are enough matrices.
 const TASK_MULTIPLICATIONS: usize = 1 << 17;

@@ -2,7 +2,7 @@
 // Imports: `dim`, `error`, `device`, `tensor`, `expr`.
 
 use super::batch::{Batch, BatchMut, results};
-use super::{Factors, MatrixElement, MatrixRank, square};
+use super::{Eig, Eigh, Factors, Lu, MatrixDevice, MatrixElement, MatrixRank, Qr, Svd, square};
 use crate::device::Cpu;
 use crate::dim::Dim;
 use crate::error::Result;
@@ -28,29 +28,13 @@ use crate::tensor::Tensor;
 /// assert!(error.ends_with("of sizes [2, 2] is not positive definite: pivot 1 is not positive"));
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub fn cholesky<'a, T: MatrixElement + 'a, const RANK: usize>(
-    a: impl IntoView<'a, T, RANK, Cpu>,
-) -> Result<Tensor<T, RANK>>
+pub fn cholesky<'a, T: MatrixElement + 'a, const RANK: usize, D: MatrixDevice<T> + 'a>(
+    a: impl IntoView<'a, T, RANK, D>,
+) -> Result<Tensor<T, RANK, D>>
 where
     Dim<RANK>: MatrixRank,
 {
-    let op = "cholesky";
-    let a = Batch::matrices(op, a.into_view())?;
-    let n = square(op, &a)?;
-    let mut lower = results(op, a.leading(), &[n, n])?;
-    T::cholesky(op, a, BatchMut::of(&mut lower, a.count(), [n, n])?)?;
-    Ok(lower)
-}
-
-/// The result of [`lu`]: row `i` of `lower · upper` is row `permutation[i]` of the matrix.
-#[derive(Debug)]
-pub struct Lu<T: MatrixElement, const RANK: usize, const V: usize> {
-    /// The order of the rows.
-    pub permutation: Tensor<i64, V>,
-    /// The lower triangle, with ones on the diagonal.
-    pub lower: Tensor<T, RANK>,
-    /// The upper triangle.
-    pub upper: Tensor<T, RANK>,
+    D::cholesky(a.into_view())
 }
 
 /// Triangular factors of each matrix, with its rows exchanged so that no element of the lower one exceeds 1
@@ -96,15 +80,6 @@ where
     Ok(Lu { permutation, lower, upper })
 }
 
-/// The result of [`qr`]: `q · r` is the matrix.
-#[derive(Debug)]
-pub struct Qr<T: MatrixElement, const RANK: usize> {
-    /// Orthonormal columns.
-    pub q: Tensor<T, RANK>,
-    /// The upper triangle; the signs of its diagonal are not fixed.
-    pub r: Tensor<T, RANK>,
-}
-
 /// An orthogonal and a triangular factor of each matrix.
 ///
 /// # Shapes
@@ -125,31 +100,14 @@ pub struct Qr<T: MatrixElement, const RANK: usize> {
 /// assert!(factors.q.matmul(&factors.r)?.allclose(&a, 1e-14, 1e-14, false)?);
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub fn qr<'a, T: MatrixElement + 'a, const RANK: usize>(
-    a: impl IntoView<'a, T, RANK, Cpu>,
+pub fn qr<'a, T: MatrixElement + 'a, const RANK: usize, D: MatrixDevice<T> + 'a>(
+    a: impl IntoView<'a, T, RANK, D>,
     factors: Factors,
-) -> Result<Qr<T, RANK>>
+) -> Result<Qr<T, RANK, D>>
 where
     Dim<RANK>: MatrixRank,
 {
-    let op = "qr";
-    let a = Batch::matrices(op, a.into_view())?;
-    let ([m, n], count) = (a.size(), a.count());
-    let k = if factors == Factors::Full { m } else { m.min(n) };
-    let (mut q, mut r) = (results(op, a.leading(), &[m, k])?, results(op, a.leading(), &[k, n])?);
-    T::qr(op, a, BatchMut::of(&mut q, count, [m, k])?, BatchMut::of(&mut r, count, [k, n])?)?;
-    Ok(Qr { q, r })
-}
-
-/// The result of [`svd`]: `u · diag(s) · vh` is the matrix.
-#[derive(Debug)]
-pub struct Svd<T: MatrixElement, const RANK: usize, const V: usize> {
-    /// Left singular vectors, as columns.
-    pub u: Tensor<T, RANK>,
-    /// Singular values, descending.
-    pub s: Tensor<T::Part, V>,
-    /// Conjugates of the right singular vectors, as rows.
-    pub vh: Tensor<T, RANK>,
+    D::qr(a.into_view(), factors)
 }
 
 /// Singular values and vectors of each matrix.
@@ -175,29 +133,14 @@ pub struct Svd<T: MatrixElement, const RANK: usize, const V: usize> {
 /// assert!(scaled.matmul(&factors.vh)?.allclose(&a, 1e-14, 1e-14, false)?);
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub fn svd<'a, T: MatrixElement + 'a, const RANK: usize, const V: usize>(
-    a: impl IntoView<'a, T, RANK, Cpu>,
+pub fn svd<'a, T: MatrixElement + 'a, const RANK: usize, const V: usize, D: MatrixDevice<T> + 'a>(
+    a: impl IntoView<'a, T, RANK, D>,
     factors: Factors,
-) -> Result<Svd<T, RANK, V>>
+) -> Result<Svd<T, RANK, V, D>>
 where
     Dim<RANK>: MatrixRank<Vectors = Dim<V>>,
 {
-    let op = "svd";
-    let a = Batch::matrices(op, a.into_view())?;
-    let ([m, n], count) = (a.size(), a.count());
-    let k = m.min(n);
-    let [p, q] = if factors == Factors::Full { [m, n] } else { [k, k] };
-    let (mut u, mut vh) = (results(op, a.leading(), &[m, p])?, results(op, a.leading(), &[q, n])?);
-    let mut s = results(op, a.leading(), &[k])?;
-    T::svd(
-        op,
-        a,
-        factors,
-        BatchMut::of(&mut u, count, [m, p])?,
-        BatchMut::of(&mut s, count, [k, 1])?,
-        BatchMut::of(&mut vh, count, [q, n])?,
-    )?;
-    Ok(Svd { u, s, vh })
+    D::svd(a.into_view(), factors)
 }
 
 /// The singular values of each matrix, descending: [`svd`] without the vectors.
@@ -216,13 +159,13 @@ where
 /// assert!(s.allclose(&Tensor::from([3.0, 2.0]), 1e-14, 1e-14, false)?);
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub fn svd_values<'a, T: MatrixElement + 'a, const RANK: usize, const V: usize>(
-    a: impl IntoView<'a, T, RANK, Cpu>,
-) -> Result<Tensor<T::Part, V>>
+pub fn svd_values<'a, T: MatrixElement + 'a, const RANK: usize, const V: usize, D: MatrixDevice<T> + 'a>(
+    a: impl IntoView<'a, T, RANK, D>,
+) -> Result<Tensor<T::Part, V, D>>
 where
     Dim<RANK>: MatrixRank<Vectors = Dim<V>>,
 {
-    singular_values("svd_values", a.into_view(), false)
+    D::svd_values(a.into_view())
 }
 
 /// The singular values, in the name of another function; for ratios of them, multiples that do not overflow.
@@ -236,15 +179,6 @@ pub(super) fn singular_values<T: MatrixElement, const RANK: usize, const V: usiz
     let mut s = results(op, a.leading(), &[k])?;
     T::singular_values(op, a, are_scaled, BatchMut::of(&mut s, a.count(), [k, 1])?)?;
     Ok(s)
-}
-
-/// The result of [`eigh`]: `a · vectors = vectors · diag(values)`.
-#[derive(Debug)]
-pub struct Eigh<T: MatrixElement, const RANK: usize, const V: usize> {
-    /// Eigenvalues, ascending.
-    pub values: Tensor<T::Part, V>,
-    /// Orthonormal eigenvectors, as columns.
-    pub vectors: Tensor<T, RANK>,
 }
 
 /// Eigenvalues and eigenvectors of each symmetric or Hermitian matrix. Only its lower triangle is read.
@@ -268,19 +202,13 @@ pub struct Eigh<T: MatrixElement, const RANK: usize, const V: usize> {
 /// assert!(a.matmul(&eigen.vectors)?.allclose(&scaled, 1e-14, 1e-14, false)?);
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub fn eigh<'a, T: MatrixElement + 'a, const RANK: usize, const V: usize>(
-    a: impl IntoView<'a, T, RANK, Cpu>,
-) -> Result<Eigh<T, RANK, V>>
+pub fn eigh<'a, T: MatrixElement + 'a, const RANK: usize, const V: usize, D: MatrixDevice<T> + 'a>(
+    a: impl IntoView<'a, T, RANK, D>,
+) -> Result<Eigh<T, RANK, V, D>>
 where
     Dim<RANK>: MatrixRank<Vectors = Dim<V>>,
 {
-    let op = "eigh";
-    let a = Batch::matrices(op, a.into_view())?;
-    let (n, count) = (square(op, &a)?, a.count());
-    let (mut values, mut vectors) = (results(op, a.leading(), &[n])?, results(op, a.leading(), &[n, n])?);
-    let to = BatchMut::of(&mut values, count, [n, 1])?;
-    T::hermitian(op, a, to, BatchMut::of(&mut vectors, count, [n, n])?)?;
-    Ok(Eigh { values, vectors })
+    D::eigh(a.into_view())
 }
 
 /// The eigenvalues of each symmetric or Hermitian matrix, ascending: [`eigh`] without the vectors.
@@ -299,27 +227,13 @@ where
 /// assert!(values.allclose(&Tensor::from([-1.0, 1.0]), 1e-14, 1e-14, false)?);
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub fn eigh_values<'a, T: MatrixElement + 'a, const RANK: usize, const V: usize>(
-    a: impl IntoView<'a, T, RANK, Cpu>,
-) -> Result<Tensor<T::Part, V>>
+pub fn eigh_values<'a, T: MatrixElement + 'a, const RANK: usize, const V: usize, D: MatrixDevice<T> + 'a>(
+    a: impl IntoView<'a, T, RANK, D>,
+) -> Result<Tensor<T::Part, V, D>>
 where
     Dim<RANK>: MatrixRank<Vectors = Dim<V>>,
 {
-    let op = "eigh_values";
-    let a = Batch::matrices(op, a.into_view())?;
-    let n = square(op, &a)?;
-    let mut values = results(op, a.leading(), &[n])?;
-    T::hermitian_values(op, a, BatchMut::of(&mut values, a.count(), [n, 1])?)?;
-    Ok(values)
-}
-
-/// The result of [`eig`]: `a · vectors = vectors · diag(values)`.
-#[derive(Debug)]
-pub struct Eig<T: MatrixElement, const RANK: usize, const V: usize> {
-    /// Eigenvalues, in no fixed order; those of a real matrix that are not real are pairs of conjugates.
-    pub values: Tensor<T::WithImaginary, V>,
-    /// Eigenvectors of length 1, as columns.
-    pub vectors: Tensor<T::WithImaginary, RANK>,
+    D::eigh_values(a.into_view())
 }
 
 /// Eigenvalues and eigenvectors of each square matrix. A matrix with fewer than `n` independent eigenvectors

@@ -4,7 +4,7 @@
 use super::batch::{Batch, BatchMut, results};
 use super::factors::singular_values;
 use super::solve::tolerance_of;
-use super::{MatrixElement, MatrixRank, square};
+use super::{MatrixDevice, MatrixElement, MatrixRank, Slogdet, square};
 use crate::device::Cpu;
 use crate::dim::Dim;
 use crate::element::Float;
@@ -29,27 +29,13 @@ use crate::tensor::Tensor;
 /// assert_eq!(det(&Tensor::<f64, 2>::zeros([0, 0], &Cpu)?)?.item()?, 1.0);
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub fn det<'a, T: MatrixElement + 'a, const RANK: usize, const M: usize>(
-    a: impl IntoView<'a, T, RANK, Cpu>,
-) -> Result<Tensor<T, M>>
+pub fn det<'a, T: MatrixElement + 'a, const RANK: usize, const M: usize, D: MatrixDevice<T> + 'a>(
+    a: impl IntoView<'a, T, RANK, D>,
+) -> Result<Tensor<T, M, D>>
 where
     Dim<RANK>: MatrixRank<Numbers = Dim<M>>,
 {
-    let op = "det";
-    let a = Batch::matrices(op, a.into_view())?;
-    square(op, &a)?;
-    let mut out = results(op, a.leading(), &[])?;
-    T::determinant(op, a, BatchMut::of(&mut out, a.count(), [1, 1])?)?;
-    Ok(out)
-}
-
-/// The result of [`slogdet`]: the determinant is `sign · exp(ln_abs)`.
-#[derive(Debug)]
-pub struct Slogdet<T: MatrixElement, const M: usize> {
-    /// A number of modulus 1: 1 or −1 of a real matrix. 0 of a singular matrix.
-    pub sign: Tensor<T, M>,
-    /// The natural logarithm of the determinant's modulus; −∞ of a singular matrix.
-    pub ln_abs: Tensor<T::Part, M>,
+    D::det(a.into_view())
 }
 
 /// The sign and the logarithm of the determinant of each matrix. Those of an empty matrix are 1 and 0.
@@ -70,19 +56,13 @@ pub struct Slogdet<T: MatrixElement, const M: usize> {
 /// assert!((found.ln_abs.item()? + 400.0 * 10.0_f64.ln()).abs() < 1e-9);
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub fn slogdet<'a, T: MatrixElement + 'a, const RANK: usize, const M: usize>(
-    a: impl IntoView<'a, T, RANK, Cpu>,
-) -> Result<Slogdet<T, M>>
+pub fn slogdet<'a, T: MatrixElement + 'a, const RANK: usize, const M: usize, D: MatrixDevice<T> + 'a>(
+    a: impl IntoView<'a, T, RANK, D>,
+) -> Result<Slogdet<T, M, D>>
 where
     Dim<RANK>: MatrixRank<Numbers = Dim<M>>,
 {
-    let op = "slogdet";
-    let a = Batch::matrices(op, a.into_view())?;
-    square(op, &a)?;
-    let (mut sign, mut ln_abs) = (results(op, a.leading(), &[])?, results(op, a.leading(), &[])?);
-    let to = BatchMut::of(&mut sign, a.count(), [1, 1])?;
-    T::log_determinant(op, a, to, BatchMut::of(&mut ln_abs, a.count(), [1, 1])?)?;
-    Ok(Slogdet { sign, ln_abs })
+    D::slogdet(a.into_view())
 }
 
 /// A number of the singular values of each matrix.

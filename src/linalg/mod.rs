@@ -28,14 +28,28 @@
 //! Tensors and views of rank 2 to 8 on the CPU, of elements `f32`, `f64`, `Complex<f32>` and `Complex<f64>`.
 //! The last two axes are the matrices; the leading axes are a batch, whose index an error names. Views of any
 //! strides are read where they are. Leading axes of two operands have equal sizes, or stretch from 1.
-//! A tensor on another device is copied by [`to`](crate::Tensor::to) first. These functions are not recorded
-//! on tapes: a tensor on a tape does not compile as an operand.
+//! A tensor on another device is copied by [`to`](crate::Tensor::to) first.
 //!
 //! ```compile_fail
 //! # use rankform::prelude::*;
 //! let a = Tensor::<f64, 2, Meta>::zeros([2, 2], &Meta).unwrap();
 //! rankform::linalg::det(&a); // not on `Cpu`
 //! ```
+//!
+//! # Derivatives
+//!
+//! With the feature `autograd`, tensors of `f32` and `f64` on a tape or in forward mode are operands of
+//! [`inv`], [`solve`], [`solve_triangular`], [`det`], [`slogdet`], [`cholesky`], [`qr`], [`svd`],
+//! [`svd_values`], [`eigh`] and [`eigh_values`]; tapes over tapes have second derivatives. Other functions
+//! have no derivative, and a tensor on a tape does not compile as their operand. [`cholesky`] and [`eigh`]
+//! read the lower triangle, so only its elements have a gradient.
+//!
+//! Where a derivative does not exist, the backward pass, or the forward mode, returns an [`Error::Value`]: of
+//! a determinant of a singular matrix, of singular vectors or eigenvectors of values that are exactly equal,
+//! of singular vectors of a value 0 if the matrix is not square, of `q` and `r` of dependent columns.
+//! Singular values and eigenvalues have a gradient there too: the one by the vectors that were found. Vectors
+//! of values that are nearly equal have large gradients. [`Factors::Full`] of a matrix that is not square
+//! have none.
 //!
 //! # Values
 //!
@@ -49,12 +63,18 @@
 //! # Cost
 //!
 //! O(n³) for each matrix. Results are new row-major tensors; an operand is copied once to scratch memory, but
-//! by [`solve_triangular`] not at all, and by [`eig`] twice.
-//! Matrices of a batch are shared among threads; one matrix is the work of one thread. Results have the same
-//! bits for any number of threads, and may differ in the last bits between instruction sets.
+//! by [`solve_triangular`] not at all, and by [`eig`] twice. On a tape an operand is copied once more, and
+//! values take the time of vectors. Matrices of a batch are shared among threads; one matrix is the work of
+//! one thread. Results have the same bits for any number of threads, and may differ in the last bits between
+//! instruction sets.
 // Imports: `error`.
 
 mod batch;
+mod cpu;
+mod decompositions;
+#[cfg(feature = "autograd")]
+mod derivatives;
+mod device;
 mod element;
 mod factors;
 mod functions;
@@ -62,11 +82,11 @@ mod kernels;
 mod ranks;
 mod solve;
 
+pub use decompositions::{Eig, Eigh, Lu, Qr, Slogdet, Svd};
+pub use device::MatrixDevice;
 pub use element::MatrixElement;
-pub use factors::{
-    Eig, Eigh, Lu, Qr, Svd, cholesky, eig, eig_values, eigh, eigh_values, lu, qr, svd, svd_values,
-};
-pub use functions::{Slogdet, cond, det, matrix_exp, matrix_power, matrix_rank, slogdet};
+pub use factors::{cholesky, eig, eig_values, eigh, eigh_values, lu, qr, svd, svd_values};
+pub use functions::{cond, det, matrix_exp, matrix_power, matrix_rank, slogdet};
 pub use ranks::{MatrixRank, RightHandSide};
 pub use solve::{LeastSquares, inv, lstsq, pinv, solve, solve_triangular};
 

@@ -1,8 +1,8 @@
 //! Systems of linear equations, and inverses.
 // Imports: `error`, `dim`, `device`, `tensor`, `expr`.
 
-use super::batch::{Batch, BatchMut, results};
-use super::{MatrixElement, MatrixRank, RightHandSide, Triangle, square};
+use super::batch::{Batch, BatchMut, MAX_LEADING, results};
+use super::{MatrixDevice, MatrixElement, MatrixRank, RightHandSide, Triangle};
 use crate::device::Cpu;
 use crate::dim::Dim;
 use crate::error::{Error, Result, text};
@@ -10,14 +10,14 @@ use crate::expr::IntoView;
 use crate::tensor::{Tensor, TensorView};
 
 /// Both operands of an equation, with their leading axes stretched, and the sizes of those.
-struct Equations<'a, 'b, T, const N: usize> {
-    a: Batch<'a, T>,
-    b: Batch<'b, T>,
+pub(super) struct Equations<'a, 'b, T, const N: usize> {
+    pub(super) a: Batch<'a, T>,
+    pub(super) b: Batch<'b, T>,
     are_vectors: bool,
 }
 
 impl<'a, 'b, T: MatrixElement, const N: usize> Equations<'a, 'b, T, N> {
-    fn of<const RANK: usize>(
+    pub(super) fn of<const RANK: usize>(
         op: &'static str,
         a: TensorView<'a, T, RANK, Cpu>,
         b: TensorView<'b, T, N, Cpu>,
@@ -26,41 +26,45 @@ impl<'a, 'b, T: MatrixElement, const N: usize> Equations<'a, 'b, T, N> {
         Dim<RANK>: RightHandSide<Dim<N>>,
     {
         let are_vectors = <Dim<RANK> as RightHandSide<Dim<N>>>::ARE_VECTORS;
-        let (of_a, of_b) = (a.size().0, b.size().0);
-        let sizes = || Error::Sizes { op, left: of_a.into(), right: of_b.into() };
+        let joint = joint_leading(op, &a.size().0, &b.size().0)?;
         let a = Batch::matrices(op, a)?;
         let b = if are_vectors { Batch::columns(op, b)? } else { Batch::matrices(op, b)? };
-        if a.size()[0] != b.size()[0] {
-            let what = text(format_args!(
-                "matrices of {} rows and right-hand sides of {} rows: sizes {of_a:?} and {of_b:?}",
-                a.size()[0],
-                b.size()[0]
-            ));
-            return Err(Error::Value { op, what });
-        }
-        let mut joint = [1; 6];
-        let joint = &mut joint[..a.leading().len()];
-        for (axis, joint) in joint.iter_mut().enumerate() {
-            *joint = match (a.leading()[axis], b.leading()[axis]) {
-                (left, right) if left == right => left,
-                (1, right) => right,
-                (left, 1) => left,
-                _ => return Err(sizes()),
-            };
-        }
+        let joint = &joint[..a.leading().len()];
         Ok(Equations { a: a.stretched(joint), b: b.stretched(joint), are_vectors })
     }
 
     /// A tensor for the solutions.
-    fn solutions(&self, op: &'static str) -> Result<Tensor<T, N>> {
+    pub(super) fn solutions(&self, op: &'static str) -> Result<Tensor<T, N>> {
         let last = [self.a.size()[1], self.b.size()[1]];
         results(op, self.a.leading(), if self.are_vectors { &last[..1] } else { &last })
     }
 
     /// The solutions, for a kernel.
-    fn written<'x>(&self, x: &'x mut Tensor<T, N>) -> Result<BatchMut<'x, T>> {
+    pub(super) fn written<'x>(&self, x: &'x mut Tensor<T, N>) -> Result<BatchMut<'x, T>> {
         BatchMut::of(x, self.a.count(), [self.a.size()[1], self.b.size()[1]])
     }
+}
+
+/// The leading axes of both operands of an equation, those of size 1 stretched.
+pub(super) fn joint_leading(op: &'static str, a: &[usize], b: &[usize]) -> Result<[usize; MAX_LEADING]> {
+    let leading = a.len() - 2;
+    if a[leading] != b[leading] {
+        let what = text(format_args!(
+            "matrices of {} rows and right-hand sides of {} rows: sizes {a:?} and {b:?}",
+            a[leading], b[leading]
+        ));
+        return Err(Error::Value { op, what });
+    }
+    let mut joint = [1; MAX_LEADING];
+    for axis in 0..leading {
+        joint[axis] = match (a[axis], b[axis]) {
+            (left, right) if left == right => left,
+            (1, right) => right,
+            (left, 1) => left,
+            _ => return Err(Error::Sizes { op, left: a.into(), right: b.into() }),
+        };
+    }
+    Ok(joint)
 }
 
 /// The solution `x` of `a · x = b`, by elimination with row exchanges.
@@ -85,19 +89,21 @@ impl<'a, 'b, T: MatrixElement, const N: usize> Equations<'a, 'b, T, N> {
 /// assert_eq!(error.to_string(), "solve: the matrix of sizes [2, 2] is singular: pivot 1 is 0");
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub fn solve<'a, 'b, T: MatrixElement + 'a + 'b, const RANK: usize, const N: usize>(
-    a: impl IntoView<'a, T, RANK, Cpu>,
-    b: impl IntoView<'b, T, N, Cpu>,
-) -> Result<Tensor<T, N>>
+pub fn solve<
+    'a,
+    'b,
+    T: MatrixElement + 'a + 'b,
+    const RANK: usize,
+    const N: usize,
+    D: MatrixDevice<T> + 'a + 'b,
+>(
+    a: impl IntoView<'a, T, RANK, D>,
+    b: impl IntoView<'b, T, N, D>,
+) -> Result<Tensor<T, N, D>>
 where
     Dim<RANK>: RightHandSide<Dim<N>>,
 {
-    let op = "solve";
-    let equations = Equations::of(op, a.into_view(), b.into_view())?;
-    square(op, &equations.a)?;
-    let mut x = equations.solutions(op)?;
-    T::solve(op, equations.a, equations.b, equations.written(&mut x)?)?;
-    Ok(x)
+    D::solve(a.into_view(), b.into_view())
 }
 
 /// The solution `x` of `a · x = b` for a triangle of `a`; the other elements are not read.
@@ -121,20 +127,22 @@ where
 /// assert_eq!(solve_triangular(&a, &b, Triangle::UnitLower)?, Tensor::from([2.0, 7.0]));
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub fn solve_triangular<'a, 'b, T: MatrixElement + 'a + 'b, const RANK: usize, const N: usize>(
-    a: impl IntoView<'a, T, RANK, Cpu>,
-    b: impl IntoView<'b, T, N, Cpu>,
+pub fn solve_triangular<
+    'a,
+    'b,
+    T: MatrixElement + 'a + 'b,
+    const RANK: usize,
+    const N: usize,
+    D: MatrixDevice<T> + 'a + 'b,
+>(
+    a: impl IntoView<'a, T, RANK, D>,
+    b: impl IntoView<'b, T, N, D>,
     triangle: Triangle,
-) -> Result<Tensor<T, N>>
+) -> Result<Tensor<T, N, D>>
 where
     Dim<RANK>: RightHandSide<Dim<N>>,
 {
-    let op = "solve_triangular";
-    let equations = Equations::of(op, a.into_view(), b.into_view())?;
-    square(op, &equations.a)?;
-    let mut x = equations.solutions(op)?;
-    T::triangular(op, equations.a, equations.b, triangle, equations.written(&mut x)?)?;
-    Ok(x)
+    D::solve_triangular(a.into_view(), b.into_view(), triangle)
 }
 
 /// The result of [`lstsq`].
@@ -241,18 +249,13 @@ pub(super) fn tolerance_of<T: MatrixElement>(
 /// assert_eq!(error.to_string(), "inv: matrix [1] of sizes [2, 2] is singular: pivot 1 is 0");
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub fn inv<'a, T: MatrixElement + 'a, const RANK: usize>(
-    a: impl IntoView<'a, T, RANK, Cpu>,
-) -> Result<Tensor<T, RANK>>
+pub fn inv<'a, T: MatrixElement + 'a, const RANK: usize, D: MatrixDevice<T> + 'a>(
+    a: impl IntoView<'a, T, RANK, D>,
+) -> Result<Tensor<T, RANK, D>>
 where
     Dim<RANK>: MatrixRank,
 {
-    let op = "inv";
-    let a = Batch::matrices(op, a.into_view())?;
-    let n = square(op, &a)?;
-    let mut x = results(op, a.leading(), &[n, n])?;
-    T::inverse(op, a, BatchMut::of(&mut x, a.count(), [n, n])?)?;
-    Ok(x)
+    D::inv(a.into_view())
 }
 
 /// The pseudoinverse of each matrix, by singular values. Those of at most `tolerance` times the largest count

@@ -15,6 +15,7 @@
 //! | `results.rs` `row_blocks.rs` | derivatives by results; backward passes by blocks of rows |
 //! | `laws.rs` | Hessians, products with vectors, sums, checkpoints, custom operators |
 //! | `forward.rs` `forward_laws.rs` | forward mode |
+//! | `linalg.rs` | linear algebra, with that feature
 //! | `sharing.rs` | tapes beside each other, memory shared with plain tensors, texts of errors |
 //! | `devices.rs` `faults.rs` | tapes over other devices; refused memory, threads, what a tape holds |
 //! | `optim.rs` `update_rules.rs` | optimizers, trees of parameters; formulas of optimizers |
@@ -34,6 +35,8 @@ mod forward_laws;
 #[path = "../common/gradients.rs"]
 mod gradients;
 mod laws;
+#[cfg(feature = "linalg")]
+mod linalg;
 mod movement;
 mod neural;
 mod operands;

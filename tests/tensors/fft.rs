@@ -421,3 +421,167 @@ fn a_transform_of_length_0_is_an_error_with_the_sizes() {
     let unallocated = Tensor::<f64, 1>::empty([4], &Cpu).unwrap();
     assert!(matches!(fft(&unallocated, Axis::<0>, Fft::new()), Err(Error::Unallocated { op: "fft", .. })));
 }
+
+/// The definition, by plain sums.
+fn spectra_of_parts(x: &[f64], window: &[f64], hop: usize) -> Vec<Vec<C>> {
+    let n = window.len();
+    let part = |m: usize| -> Vec<C> {
+        let of: Vec<C> = (0..n).map(|j| C::from(x[m * hop + j] * window[j])).collect();
+        direct(&of, false)[..n / 2 + 1].to_vec()
+    };
+    (0..1 + (x.len() - n) / hop).map(part).collect()
+}
+
+#[test]
+fn spectra_of_parts_equal_the_defining_sum() -> Result<()> {
+    for (n, hop, edges) in
+        [(8, 2, Edges::Cut), (7, 3, Edges::Reflect), (6, 6, Edges::Zeros), (9, 1, Edges::Cut)]
+    {
+        let line: Vec<f64> = (0..31).map(|i| noise(i, 3)).collect();
+        let x = Tensor::from_vec(line.clone(), [31])?;
+        let margin = if edges == Edges::Cut { 0 } else { n / 2 };
+        let at = |i: usize| match (i.checked_sub(margin), edges) {
+            (Some(i), _) if i < 31 => line[i],
+            (_, Edges::Zeros) => 0.0,
+            (Some(i), _) => line[60 - i],
+            (None, _) => line[margin - i],
+        };
+        let padded: Vec<f64> = (0..31 + 2 * margin).map(at).collect();
+        let window: Vec<f64> = (0..n).map(|i| 1.5 + noise(i, 4)).collect();
+        let options = Stft::new(n).hop(hop).edges(edges);
+        let found = stft(&x, &Tensor::from_vec(window.clone(), [n])?, options)?;
+        let expected = spectra_of_parts(&padded, &window, hop);
+        assert_eq!(found.size(), [n / 2 + 1, expected.len()]);
+        for (m, expected) in expected.iter().enumerate() {
+            near("a part", &found.slice((.., m))?.to_vec()?, expected, f64::EPSILON);
+        }
+        let scaled = stft(&x, &Tensor::from_vec(window, [n])?, options.norm(Norm::Ortho))?;
+        let expected = found.mul(C::from(1.0 / (n as f64).sqrt()))?;
+        assert!(scaled.sub(&expected)?.modulus()?.max(All)?.item()? < 1e-14);
+    }
+    Ok(())
+}
+
+#[test]
+fn lines_come_back_from_the_spectra_of_their_parts() -> Result<()> {
+    let x = Tensor::from_fn([2, 3, 203], |[i, j, k]| noise(k + 203 * (3 * i + j), 5), &Cpu)?;
+    let view = x.permuted([1, 0, 2])?;
+    for (n, hop, width, edges) in [
+        (16, 4, 16, Edges::Reflect),
+        (16, 8, 16, Edges::Zeros),
+        (15, 5, 15, Edges::Reflect),
+        (32, 4, 20, Edges::Reflect),
+        (64, 16, 64, Edges::Zeros),
+    ] {
+        let window = hamming(width, Sampling::Periodic)?;
+        let options = Stft::new(n).hop(hop).edges(edges).norm(Norm::Ortho);
+        let spectra = stft(view, &window, options)?;
+        let back = istft(&spectra, &window, options.length(203))?;
+        assert!(back.allclose(view, 0.0, 1e-12, false)?, "{n} {hop} {edges:?}");
+        let shorter = istft(&spectra, &window, options)?;
+        let length = (spectra.size()[3] - 1) * hop + n % 2;
+        assert_eq!(shorter.size(), [3, 2, length]);
+        let kept = length.min(203);
+        assert!(shorter.slice((.., .., ..kept))?.allclose(
+            view.slice((.., .., ..kept))?,
+            0.0,
+            1e-12,
+            false
+        )?);
+    }
+    // Without edges and with a window that is nowhere 0, all that the parts cover.
+    let window = hamming(16, Sampling::Symmetric)?;
+    let options = Stft::new(16).hop(4).edges(Edges::Cut);
+    let back = istft(&stft(&x, &window, options)?, &window, options)?;
+    assert_eq!(back.size(), [2, 3, 200]);
+    assert!(back.allclose(x.slice((.., .., ..200))?, 0.0, 1e-12, false)?);
+    let (x, window) = (x.cast::<f32>()?, window.cast::<f32>()?);
+    let back = istft(&stft(&x, &window, options)?, &window, options)?;
+    assert!(back.allclose(x.slice((.., .., ..200))?, 0.0, 1e-5, false)?);
+    Ok(())
+}
+
+#[test]
+fn parts_that_do_not_fit_are_errors() -> Result<()> {
+    let (x, window) = (Tensor::<f64, 1>::ones([8], &Cpu)?, Tensor::<f64, 1>::ones([4], &Cpu)?);
+    let text = |found: Result<Tensor<C, 2>>| found.unwrap_err().to_string();
+    let wide = text(stft(&x, &window, Stft::new(3)));
+    assert_eq!(
+        wide,
+        "stft: a window of 4 elements in parts of 3, 1 apart: a window has from 1 element to those of a part"
+    );
+    assert!(text(stft(&x, &window, Stft::new(4).hop(0))).contains("0 apart"));
+    let long = text(stft(&x, &window, Stft::new(9).edges(Edges::Cut)));
+    assert_eq!(long, "stft: lines of 8 elements, parts of 9, edges Cut");
+    assert!(text(stft(&x, &window, Stft::new(16))).contains("edges Reflect"));
+    let spectra = stft(&x, &window, Stft::new(4).hop(4))?;
+    let other = istft::<f64, 2, 1>(&spectra, &window, Stft::new(6)).unwrap_err().to_string();
+    assert_eq!(other, "istft: spectra of 3 frequencies of 3 parts; parts of 6 elements have 4");
+    let far = istft::<f64, 2, 1>(&spectra, &window, Stft::new(4).hop(4).length(11)).unwrap_err().to_string();
+    assert!(far.ends_with("element 10 of 11: it is not determined"), "{far}");
+    assert!(istft::<f64, 2, 1>(&spectra, &window, Stft::new(4).hop(6)).is_err()); // gaps between the parts
+    Ok(())
+}
+
+/// `Σ x[j] · y[k − j]`, all of it.
+fn convolved(x: &[f64], y: &[f64]) -> Vec<f64> {
+    let mut sums = vec![Sum::default(); x.len() + y.len() - 1];
+    for (j, &x) in x.iter().enumerate() {
+        for (i, &y) in y.iter().enumerate() {
+            sums[i + j].add_product(x, y);
+        }
+    }
+    sums.into_iter().map(|Sum(total, rest)| total + rest).collect()
+}
+
+#[test]
+fn convolutions_equal_the_defining_sum() -> Result<()> {
+    let line = |n: usize, seed| -> Vec<f64> { (0..n).map(|i| noise(i, seed)).collect() };
+    for (n, m) in [(1, 1), (1, 5), (7, 3), (7, 4), (5, 9), (100, 99), (600, 500), (500, 601), (2000, 3)] {
+        let (x, y) = (line(n, 6), line(m, 7));
+        let all = convolved(&x, &y);
+        let (a, b) = (Tensor::from_vec(x, [n])?, Tensor::from_vec(y, [m])?);
+        let from = (m - 1) / 2;
+        for (extent, expected) in [(Extent::Full, &all[..]), (Extent::Same, &all[from..from + n])] {
+            let found = convolve(&a, &b, extent)?.to_vec()?;
+            assert_eq!(found.len(), expected.len());
+            let largest = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            assert!(largest <= 4e-16 * (n.min(m) as f64).max(4.0), "{n} {m} {extent:?}: {largest:e}");
+        }
+        if n < m {
+            assert!(convolve(&a, &b, Extent::Valid).is_err());
+            continue;
+        }
+        let found = convolve(&a, &b, Extent::Valid)?;
+        let expected = Tensor::from_vec(all[m - 1..n].to_vec(), [n - m + 1])?;
+        assert!(found.allclose(&expected, 0.0, 1e-13, false)?, "{n} {m}");
+        // Complex numbers, along the last axis of a view.
+        let pairs = Tensor::from_fn([n, 2], |[k, i]| C::new(noise(k, 8), noise(k + i, 9)), &Cpu)?;
+        let (found, b) = (convolve(pairs.transposed(), &b.cast::<C>()?, Extent::Full)?, b);
+        for i in 0..2 {
+            let row = pairs.slice((.., i))?;
+            let (re, im) = (convolve(&row.re()?, &b, Extent::Full)?, convolve(&row.im()?, &b, Extent::Full)?);
+            let found = found.slice((i, ..))?;
+            assert!(found.re()?.allclose(&re, 0.0, 1e-12, false)?, "{n} {m}");
+            assert!(found.im()?.allclose(&im, 0.0, 1e-12, false)?, "{n} {m}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn convolutions_of_integers_are_exact_and_of_nothing_an_error() -> Result<()> {
+    let big = Tensor::full([3000], 1_i64 << 40, &Cpu)?;
+    let found = convolve(&big, &Tensor::<i64, 1>::ones([2000], &Cpu)?, Extent::Valid)?;
+    assert_eq!(found, Tensor::full([1001], 2000 << 40, &Cpu)?);
+    let bytes = convolve(&Tensor::from([200_u8, 100]), &Tensor::from([2_u8]), Extent::Full)?;
+    assert_eq!(bytes.to_vec()?, [144, 200]); // wraps
+    let none = Tensor::<f64, 1>::zeros([0], &Cpu)?;
+    let error = convolve(&none, &Tensor::from([1.0]), Extent::Full).unwrap_err();
+    assert_eq!(error.to_string(), "convolve: a convolution of 0 and 1 elements");
+    let error = convolve(&Tensor::from([1.0]), &Tensor::from([1.0, 2.0]), Extent::Valid).unwrap_err();
+    assert_eq!(error.to_string(), "convolve: no element of 1 has 2 neighbors: the weights are longer");
+    let batch = Tensor::<f64, 3>::zeros([0, 4, 5], &Cpu)?;
+    assert_eq!(convolve(&batch, &Tensor::from([1.0, 2.0]), Extent::Full)?.size(), [0, 4, 6]);
+    Ok(())
+}

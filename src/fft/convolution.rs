@@ -1,0 +1,213 @@
+//! Convolutions along the last axis, by sums or by spectra.
+// Imports: `error`, `dim`, `rank`, `element`, `device`, `tensor`, `expr`, `ops`.
+
+use super::transforms::{full, half, inverse_half};
+use super::{Fft, FourierReal};
+use crate::device::Cpu;
+use crate::dim::{Axis, Dim};
+use crate::element::{Number, bf16, f16};
+use crate::error::{Error, Result, text};
+use crate::expr::IntoView;
+use crate::ops::{Arithmetic as _, Conv};
+use crate::rank::Without;
+use crate::tensor::{Tensor, TensorView};
+use num_complex::Complex;
+
+/// The part of a convolution that is computed. The full one has `n + m − 1` elements, of operands of `n` and
+/// `m`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// All of it.
+    Full,
+    /// `n` elements from `(m − 1) / 2` on: the middle.
+    Same,
+    /// The `n − m + 1` elements that are sums of `m` products.
+    Valid,
+}
+
+impl Extent {
+    /// The first element and the number of elements.
+    fn span(self, op: &'static str, n: usize, m: usize) -> Result<(usize, usize)> {
+        match self {
+            _ if n == 0 || m == 0 => {
+                let what = text(format_args!("a convolution of {n} and {m} elements"));
+                Err(Error::Value { op, what })
+            }
+            Extent::Full => Ok((0, n + m - 1)),
+            Extent::Same => Ok(((m - 1) / 2, n)),
+            Extent::Valid if n >= m => Ok((m - 1, n - m + 1)),
+            Extent::Valid => {
+                let what = text(format_args!("no element of {n} has {m} neighbors: the weights are longer"));
+                Err(Error::Value { op, what })
+            }
+        }
+    }
+}
+
+/// An element of convolutions: any number. Those of `f32`, `f64`, `Complex<f32>` and `Complex<f64>` may be
+/// computed by spectra.
+#[diagnostic::on_unimplemented(
+    message = "there are no convolutions of `{Self}`",
+    label = "needs integers, floats or complex numbers"
+)]
+pub trait ConvolutionElement: Number {
+    /// Whether there are transforms of this element.
+    #[doc(hidden)]
+    const HAS_SPECTRUM: bool = false;
+    /// The full convolution of lines, cyclic with period `n`.
+    #[doc(hidden)]
+    fn cyclic(
+        op: &'static str,
+        x: TensorView<'_, Self, 2, Cpu>,
+        y: TensorView<'_, Self, 2, Cpu>,
+        n: usize,
+    ) -> Result<Tensor<Self, 2>> {
+        let _ = (x, y, n);
+        Err(Error::Unsupported { op, device: "a convolution by spectra" })
+    }
+}
+
+macro_rules! without_spectrum {
+    ($($element:ty)*) => { $(impl ConvolutionElement for $element {})* };
+}
+without_spectrum! { i8 i16 i32 i64 u8 u16 u32 u64 usize f16 bf16 }
+
+/// The product of spectra, for real and for complex elements.
+macro_rules! with_spectrum {
+    ($($real:ty)*) => { $(
+        impl ConvolutionElement for $real {
+            const HAS_SPECTRUM: bool = true;
+            fn cyclic(
+                op: &'static str,
+                x: TensorView<'_, Self, 2, Cpu>,
+                y: TensorView<'_, Self, 2, Cpu>,
+                n: usize,
+            ) -> Result<Tensor<Self, 2>> {
+                real_cyclic(op, x, y, n)
+            }
+        }
+        impl ConvolutionElement for Complex<$real> {
+            const HAS_SPECTRUM: bool = true;
+            fn cyclic(
+                op: &'static str,
+                x: TensorView<'_, Self, 2, Cpu>,
+                y: TensorView<'_, Self, 2, Cpu>,
+                n: usize,
+            ) -> Result<Tensor<Self, 2>> {
+                let options = Fft::new().length(n);
+                let product = full(op, x, 1, options, false)?.mul(&full(op, y, 1, options, false)?)?;
+                full(op, product.view(), 1, options, true)
+            }
+        }
+    )* };
+}
+with_spectrum! { f32 f64 }
+
+fn real_cyclic<T: FourierReal>(
+    op: &'static str,
+    x: TensorView<'_, T, 2, Cpu>,
+    y: TensorView<'_, T, 2, Cpu>,
+    n: usize,
+) -> Result<Tensor<T, 2>>
+where
+    Complex<T>: Number,
+{
+    let options = Fft::new().length(n);
+    let product = half(op, x, 1, options)?.mul(&half(op, y, 1, options)?)?;
+    inverse_half(op, product.view(), 1, options)
+}
+
+/// The smallest number from `n` up without a prime factor above 5.
+fn fast_length(n: usize) -> usize {
+    let mut best = n.next_power_of_two();
+    let mut fives = 1;
+    while fives < best {
+        let mut threes = fives;
+        while threes < best {
+            let twos = n.div_ceil(threes).next_power_of_two();
+            best = best.min(threes * twos);
+            threes *= 3;
+        }
+        fives *= 5;
+    }
+    best
+}
+
+/// The time of one step of a transform divided by that of a product and its sum: an estimate, not measured. A
+/// transform of a line has `n · log₂ n` steps.
+const STEP: f64 = 1.5;
+
+/// Whether sums take less time than spectra.
+fn is_direct(terms: usize, m: usize, n: usize) -> bool {
+    let by_sums = terms as f64 * m as f64;
+    by_sums <= 2.0 * STEP * n as f64 * (n as f64).log2().max(1.0)
+}
+
+/// The convolution of each line along the last axis with `y`: `z[k] = Σ x[j] · y[k − j]`.
+///
+/// Floats and complex numbers of 32 and 64 bits for each part are convolved by sums of products or by the
+/// product of spectra, whichever takes fewer operations by an estimate from the lengths alone. Other
+/// elements, integers among them, are convolved by sums: integers are exact, and wrap.
+///
+/// # Shapes
+/// `[.., n]` with `[m] → [.., n + m − 1]`, `[.., n]` or `[.., n − m + 1]`, by the [`Extent`].
+///
+/// # Cost
+/// O(n · m) by sums, O(n · log n) by spectra. By spectra the error of an element is a few ε of the products'
+/// norms, and not of the element; a NaN or an infinity makes its whole line NaN.
+///
+/// # Errors
+/// [`Error::Value`] for operands without elements, and for a valid extent if `y` is longer than `x`;
+/// [`Error::Overflow`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+///
+/// # Examples
+/// ```
+/// use rankform::fft::{Extent, convolve};
+/// use rankform::prelude::*;
+/// let (x, y) = (Tensor::from([1, 2, 3]), Tensor::from([0, 1, 5]));
+/// assert_eq!(convolve(&x, &y, Extent::Full)?.to_vec()?, [0, 1, 7, 13, 15]);
+/// assert_eq!(convolve(&x, &y, Extent::Same)?.to_vec()?, [1, 7, 13]);
+/// assert_eq!(convolve(&x, &y, Extent::Valid)?.to_vec()?, [7]);
+/// # Ok::<(), rankform::Error>(())
+/// ```
+///
+/// # Source
+/// NumPy's `convolve`, whose `same` has the length of the longer operand; SciPy's `signal.convolve`.
+pub fn convolve<'a, 'b, T: ConvolutionElement + 'a + 'b, const RANK: usize>(
+    x: impl IntoView<'a, T, RANK, Cpu>,
+    y: impl IntoView<'b, T, 1, Cpu>,
+    extent: Extent,
+) -> Result<Tensor<T, RANK>>
+where
+    Dim<RANK>: Without<1>,
+{
+    let (op, x, y) = ("convolve", x.into_view(), y.into_view());
+    x.ensure_allocated(op)?;
+    y.ensure_allocated(op)?;
+    let mut size = x.size().0;
+    let (n, m) = (size[RANK - 1], y.numel());
+    let (first, count) = extent.span(op, n, m)?;
+    let lines = x.to_shape([size[..RANK - 1].iter().product(), n])?;
+    size[RANK - 1] = count;
+    // A cyclic convolution of this period is right at the elements from `first` on: those that it adds to
+    // others are before.
+    let period = fast_length(if extent == Extent::Valid { n } else { n + m - 1 });
+    if T::HAS_SPECTRUM && !is_direct(if extent == Extent::Full { n } else { count }, m, period) {
+        let whole = T::cyclic(op, lines.view(), y.insert_axis(Axis::<0>), period)?;
+        return whole.slice((.., first..first + count))?.to_shape(size);
+    }
+    let sums = by_sums(&lines, y, extent)?;
+    let first = if extent == Extent::Valid { 0 } else { first };
+    sums.slice((.., .., first..first + count))?.to_shape(size)
+}
+
+/// The valid convolution if that is the extent, else the full one.
+fn by_sums<T: Number>(
+    lines: &Tensor<T, 2>,
+    y: TensorView<'_, T, 1, Cpu>,
+    extent: Extent,
+) -> Result<Tensor<T, 3>> {
+    let padding = if extent == Extent::Valid { 0 } else { y.numel() - 1 };
+    let weights = y.reversed(Axis::<0>).to_shape::<3>([1, 1, y.numel()])?;
+    lines.insert_axis(Axis::<1>).conv1d(&weights, Conv::new().padding([padding]))
+}

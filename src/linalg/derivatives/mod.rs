@@ -1,0 +1,132 @@
+//! Derivatives of linear algebra: tapes and forward mode, for real elements.
+//!
+//! Each operator runs on the device inside and is one step of a tape. Its derivative is a program of tensors
+//! and of functions of this module on that device, so that a tape inside a tape has second derivatives. The
+//! formulas are those of Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
+//! differentiation" (2008), for singular vectors of Townsend, "Differentiating the singular value
+//! decomposition" (2016), and for QR of Walter and Lehmann, "Algorithmic differentiation of linear algebra
+//! functions" (2010).
+//!
+//! Matrices have rank 3 here: all leading axes are one. Several results are the parts of one tensor of rows.
+//!
+//! | content | file |
+//! |---|---|
+//! | tapes | `tape.rs`, formulas in `backward.rs` |
+//! | forward mode | `jvp.rs`, formulas in `forward.rs` |
+//! | sizes, parts, quotients | this file |
+// Imports: `error`, `dim`, `element`, `device`, `tensor`, `ops`.
+
+mod backward;
+mod forward;
+mod jvp;
+mod tape;
+
+use super::solve::joint_leading;
+use super::{MatrixElement, RightHandSide, Triangle};
+use crate::device::Device;
+use crate::dim::{All, Axis, Dim};
+use crate::element::{Element, Float};
+use crate::error::{Error, Result, text};
+use crate::ops::{Arithmetic as _, Comparisons as _, Reductions as _, Triangles as _};
+use crate::tensor::{Tensor, TensorView};
+use std::ops::Range;
+
+/// Matrices of one leading axis.
+type Matrices<T, D> = Tensor<T, 3, D>;
+
+/// Matrices of any leading axes, as a copy with one.
+fn flat<T: Element, const RANK: usize, D: Device>(a: TensorView<'_, T, RANK, D>) -> Result<Matrices<T, D>> {
+    let size = a.size().0;
+    let (leading, last) = size.split_at(RANK - 2);
+    a.to_shape([leading.iter().product(), last[0], last[1]])
+}
+
+/// Both operands of equations with their leading axes stretched, and the sizes of the solutions.
+fn flat_equations<T: MatrixElement, const RANK: usize, const N: usize, D: Device>(
+    op: &'static str,
+    a: TensorView<'_, T, RANK, D>,
+    b: TensorView<'_, T, N, D>,
+) -> Result<(Matrices<T, D>, Matrices<T, D>, [usize; N])>
+where
+    Dim<RANK>: RightHandSide<Dim<N>>,
+{
+    let (mut of_a, mut of_b) = (a.size().0, b.size().0);
+    let are_vectors = <Dim<RANK> as RightHandSide<Dim<N>>>::ARE_VECTORS;
+    let joint = joint_leading(op, &of_a, &of_b)?;
+    let leading = RANK - 2;
+    of_a[..leading].copy_from_slice(&joint[..leading]);
+    of_b[..leading].copy_from_slice(&joint[..leading]);
+    let columns = if are_vectors { 1 } else { of_b[N - 1] };
+    let count = joint[..leading].iter().product();
+    let flat_b = b.broadcast_to(of_b)?.to_shape([count, of_b[leading], columns])?;
+    Ok((flat(a.broadcast_to(of_a)?)?, flat_b, of_b))
+}
+
+/// The sizes `leading`, then `last`.
+fn sizes<const N: usize>(leading: &[usize], last: &[usize]) -> [usize; N] {
+    std::array::from_fn(|axis| if axis < leading.len() { leading[axis] } else { last[axis - leading.len()] })
+}
+
+/// Several results as the parts of one tensor: a row for each matrix.
+fn packed<T: Element, const K: usize, D: Device>(parts: [Tensor<T, 2, D>; K]) -> Result<Tensor<T, 2, D>> {
+    Tensor::concat(parts.each_ref().map(Tensor::view), Axis::<1>)
+}
+
+/// A result as a part of a packed tensor.
+fn row_of<T: Element, const N: usize, D: Device>(x: Tensor<T, N, D>) -> Result<Tensor<T, 2, D>> {
+    let size = x.size().0;
+    x.view().to_shape([size[0], size[1..].iter().product()])
+}
+
+/// A part of a packed tensor, under its sizes.
+fn part<T: Element, const N: usize, D: Device>(
+    rows: &Tensor<T, 2, D>,
+    columns: Range<usize>,
+    size: [usize; N],
+) -> Result<Tensor<T, N, D>> {
+    rows.view().slice((.., columns))?.to_shape(size)
+}
+
+/// The transposed matrices.
+fn transposed<T: Element, D: Device>(a: &Matrices<T, D>) -> Result<TensorView<'_, T, 3, D>> {
+    a.permuted([0, 2, 1])
+}
+
+/// The lower triangle with the diagonal halved.
+fn half_lower<T: Float, D: Device>(a: &Matrices<T, D>) -> Result<Matrices<T, D>> {
+    (a.tril(0)?.lazy() + &a.tril(-1)?).mul(T::constant(0.5)).eval()
+}
+
+/// The elements of a triangle that vary; 0 elsewhere.
+fn varying<T: Float, D: Device>(a: &Matrices<T, D>, triangle: Triangle) -> Result<Matrices<T, D>> {
+    match triangle {
+        Triangle::Lower => a.tril(0),
+        Triangle::Upper => a.triu(0),
+        Triangle::UnitLower => a.tril(-1),
+        Triangle::UnitUpper => a.triu(1),
+    }
+}
+
+/// `of / by`, and 0 where `by` is 0 and `wanted` is 0 too.
+///
+/// # Errors
+/// [`Error::Value`] where `by` alone is 0.
+fn quotient<T: Float, D: Device>(
+    (op, what): (&'static str, &'static str),
+    of: &Matrices<T, D>,
+    by: TensorView<'_, T, 3, D>,
+    wanted: &Matrices<T, D>,
+) -> Result<Matrices<T, D>> {
+    let zero = T::constant(0.0);
+    let by = by.broadcast_to(of.size())?;
+    let is_zero = by.equal(zero)?;
+    let has_no_value = is_zero.logical_and(&wanted.not_equal(zero)?)?;
+    if has_no_value.any(All)?.item()? {
+        let [_, rows, columns] = of.size().0;
+        let first = has_no_value.to_vec()?.iter().position(|&it| it).unwrap_or_default();
+        let [matrix, i, j] = [first / (rows * columns), first / columns % rows, first % columns];
+        let what = text(format_args!("matrix {matrix} of the batch has no derivative: {what} ({i}, {j})"));
+        return Err(Error::Value { op, what });
+    }
+    is_zero.select(zero, &(of.lazy() / by).eval()?)
+}
