@@ -1,4 +1,4 @@
-//! The length of a transform and its factor.
+//! The length of a transform and its normalization.
 // Imports: nothing.
 
 /// The factor of a transform, and of its inverse, of length `n`: their product is always `1/n`.

@@ -117,8 +117,8 @@ impl<'a, T> Batch<'a, T> {
         self.size
     }
 
-    /// The same matrices with leading axes of size 1 stretched to `size`.
-    pub(super) fn stretched(mut self, size: &[usize]) -> Self {
+    /// The same matrices with leading axes of size 1 broadcast to `size`.
+    pub(super) fn broadcast(mut self, size: &[usize]) -> Self {
         for (axis, &size) in size.iter().enumerate() {
             if self.leading.size[axis] != size {
                 (self.leading.size[axis], self.leading.stride[axis]) = (size, 0);

@@ -27,8 +27,8 @@
 //!
 //! Tensors and views of rank 2 to 8 on the CPU, of elements `f32`, `f64`, `Complex<f32>` and `Complex<f64>`.
 //! The last two axes are the matrices; the leading axes are a batch, whose index an error names. Views of any
-//! strides are read where they are. Leading axes of two operands have equal sizes, or stretch from 1.
-//! A tensor on another device is copied by [`to`](crate::Tensor::to) first.
+//! strides are read where they are. Leading axes of two operands are broadcast: they have equal sizes, or size
+//! 1. A tensor on another device is copied by [`to`](crate::Tensor::to) first.
 //!
 //! ```compile_fail
 //! # use rankform::prelude::*;

@@ -9,7 +9,7 @@ use crate::error::{Error, Result, text};
 use crate::expr::IntoView;
 use crate::tensor::{Tensor, TensorView};
 
-/// Both operands of an equation, with their leading axes stretched, and the sizes of those.
+/// Both operands of an equation, with their leading axes broadcast, and the sizes of those.
 pub(super) struct Equations<'a, 'b, T, const N: usize> {
     pub(super) a: Batch<'a, T>,
     pub(super) b: Batch<'b, T>,
@@ -30,7 +30,7 @@ impl<'a, 'b, T: MatrixElement, const N: usize> Equations<'a, 'b, T, N> {
         let a = Batch::matrices(op, a)?;
         let b = if are_vectors { Batch::columns(op, b)? } else { Batch::matrices(op, b)? };
         let joint = &joint[..a.leading().len()];
-        Ok(Equations { a: a.stretched(joint), b: b.stretched(joint), are_vectors })
+        Ok(Equations { a: a.broadcast(joint), b: b.broadcast(joint), are_vectors })
     }
 
     /// A tensor for the solutions.
@@ -45,7 +45,7 @@ impl<'a, 'b, T: MatrixElement, const N: usize> Equations<'a, 'b, T, N> {
     }
 }
 
-/// The leading axes of both operands of an equation, those of size 1 stretched.
+/// The leading axes of both operands of an equation, those of size 1 broadcast.
 pub(super) fn joint_leading(op: &'static str, a: &[usize], b: &[usize]) -> Result<[usize; MAX_LEADING]> {
     let leading = a.len() - 2;
     if a[leading] != b[leading] {

@@ -41,7 +41,7 @@ fn flat<T: Element, const RANK: usize, D: Device>(a: TensorView<'_, T, RANK, D>)
     a.to_shape([leading.iter().product(), last[0], last[1]])
 }
 
-/// Both operands of equations with their leading axes stretched, and the sizes of the solutions.
+/// Both operands of equations with their leading axes broadcast, and the sizes of the solutions.
 fn flat_equations<T: MatrixElement, const RANK: usize, const N: usize, D: Device>(
     op: &'static str,
     a: TensorView<'_, T, RANK, D>,

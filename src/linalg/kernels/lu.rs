@@ -1,4 +1,4 @@
-//! Elimination with row exchanges: solutions, inverses, determinants.
+//! LU factorization with partial pivoting: solutions, inverses, determinants.
 // Imports: `error`.
 
 use super::triangular::substitute;

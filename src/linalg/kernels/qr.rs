@@ -1,4 +1,4 @@
-//! Orthogonal factors by reflections.
+//! QR factorization by Householder reflections.
 // Imports: `error`.
 
 use super::{ONE_THREAD, Part, finite, places};

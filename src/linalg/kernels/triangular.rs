@@ -1,4 +1,4 @@
-//! Triangular systems, and the factorization of positive definite matrices.
+//! Triangular systems, and the Cholesky factorization.
 // Imports: `error`.
 
 use super::{ONE_THREAD, Part, finite, places, quotient};
